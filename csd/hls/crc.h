@@ -28,7 +28,9 @@ constexpr crc_masks crc_masks_make()
 }
 
 struct crc {
-    uint32_t state = 0xffffffffu;
+    uint32_t state;
+
+    explicit crc(uint32_t sum) : state(~sum) {} // sum: of what came before
 
     void add(const line &x)
     {

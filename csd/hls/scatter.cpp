@@ -1,139 +1,178 @@
 /* scatter.cpp: the Top-K decompressor (Smart-Infinity, HPCA 2024, section V): a packed gradient
  * (csd/grad_wire.h: a header, then pairs of index and value, indices rising) becomes a dense one in
- * device memory. A chunk of the dense gradient at a time lies in on-chip memory: it is zeroed, the
- * pairs that fall into it are put there, and it goes out in one burst, while the next is filled.
+ * device memory. A chunk of the dense gradient at a time lies in on-chip memory: the pairs that
+ * fall into it are put there, and it goes out in one burst, leaving zeros, while the next pairs are
+ * read. A piece of the packed gradient that is not the last ends with the chunk that its last pair
+ * fell into, and the next piece goes on with that chunk.
  *
- * Nothing in the packed gradient is trusted: an index is used only after it was compared, and what
- * comes behind a fault is zero. The checksum covers header, pairs and the zeros behind them. */
-#include "csd/hls/command.h"
-#include "csd/hls/crc.h"
+ * Nothing in the packed gradient is trusted: an index is used only after it was compared. The
+ * checksum covers header, pairs and the zeros behind them. */
+#include "csd/hls/stages.h"
 
 namespace {
 
-enum { CHUNK = 8192, PAIRS = LANES / 2 }; // parameters on the chip at a time; pairs of a line
-
-struct pair { uint32_t index, value; };
-typedef hls::stream<pair>     pairs;
-typedef hls::stream<uint32_t> words;
+enum { CHUNK = 8192, CHUNK_LINES = CHUNK / LANES }; // parameters on the chip at a time
+enum { PAIRS = LANES / 2 };                         // of a line
 
 const uint32_t NONE = 0xffffffffu; // of index: no pair comes any more
 
-/* The packed lines, one pair a cycle, until a fault or the last; then NONE. */
-void read_pairs(const line *packed, uint32_t n, uint32_t n_pairs, pairs &to, words &found)
+struct pair { uint32_t index, value; };
+typedef hls::stream<pair> pairs;
+
+struct task {
+    uint32_t n, n_pad, n_pairs, packed, dense, lines, ends, seen, last, sum;
+};
+
+/* A pair a cycle, until a fault or the last; then NONE. A line comes every eighth cycle. */
+void unpack(lines &from, task t, pairs &to, words &found)
 {
-    const unsigned n_lines = (64 + 8 * n_pairs + 4095) / 4096 * 64;
-    uint32_t       fault = 0, at = 0, index = 0, last = 0;
+#pragma HLS INLINE off
+    const uint32_t header = t.seen == 0 ? PAIRS : 0; // of the first piece, as long as eight pairs
+    uint32_t       fault = 0, index = 0, seen = t.seen, last = t.last;
     line           x;
-    crc            c;
 
-    for (unsigned i = 0; i < n_lines * PAIRS; i++) {
+    for (uint32_t i = 0; i < t.lines * PAIRS; i++) {
 #pragma HLS PIPELINE II=1
-        if (i % PAIRS == 0) {
-            x = packed[i / PAIRS];
-            c.add(x);
-        }
-        if (i == 0 && (x[0] != 0x72546973u || x[1] != 0x31647247u || x[2] != n || x[3] != 0 ||
-                       x[4] != n_pairs || x[5] != 0)) // "siTrGrd1", n, pairs
-            fault = 1;
-        unsigned number = i - PAIRS;
-        pair     p = { x[i % PAIRS * 2], x[i % PAIRS * 2 + 1] };
+        if (i % PAIRS == 0)
+            x = from.read();
+        pair p = { x[i % PAIRS * 2], x[i % PAIRS * 2 + 1] };
 
-        if (i < PAIRS || number >= n_pairs || fault)
-            continue;
-        if (p.index >= n || (number > 0 && p.index <= last)) {
-            fault = 2;
-            at = number;
-            index = p.index;
-        } else {
-            last = p.index;
-            to.write(p);
-        }
-    }
-    to.write({ NONE, 0 });
-    found.write(fault);
-    found.write(at);
-    found.write(index);
-    found.write(last);
-    found.write(c.sum());
-}
-
-void fill_chunks(pairs &from, unsigned n_lines, lines &to)
-{
-    pair next = from.read();
-
-    for (unsigned first = 0; first < n_lines * LANES; first += CHUNK) {
-        uint32_t chunk[CHUNK / LANES][LANES];
-#pragma HLS ARRAY_PARTITION variable=chunk dim=2 complete
-        unsigned left = n_lines * LANES - first, count = left < CHUNK ? left : unsigned(CHUNK);
-
-        for (unsigned i = 0; i < count / LANES; i++) {
-#pragma HLS PIPELINE II=1
-            for (unsigned l = 0; l < LANES; l++) {
-#pragma HLS UNROLL
-                chunk[i][l] = 0;
+        if (i < header) {
+            if (i == 0 && (x[0] != 0x72546973u || x[1] != 0x31647247u || x[2] != t.n ||
+                           x[3] != 0 || x[4] != t.n_pairs || x[5] != 0)) // "siTrGrd1", n, pairs
+                fault = 1;
+        } else if (!fault && seen < t.n_pairs) {
+            if (p.index >= t.n || (seen > 0 && p.index <= last)) {
+                fault = 2;
+                index = p.index;
+            } else {
+                seen++;
+                last = p.index;
+                to.write(p);
             }
         }
+    }
+    pair none = { NONE, 0 };
+
+    to.write(none);
+    found.write(fault);
+    found.write(index);
+    found.write(seen);
+    found.write(last);
+}
+
+/* Chunks, each after a word that says how many lines it has; 0 after the last. */
+void fill_chunks(pairs &from, task t, uint32_t chunk[CHUNK_LINES][LANES], lines &to, words &counts)
+{
+#pragma HLS INLINE off
+    pair next = from.read();
+    bool more = true;
+
+    for (uint32_t first = t.last / CHUNK * CHUNK; more && first < t.n_pad; first += CHUNK) {
+        uint32_t left = t.n_pad - first, count = left < CHUNK ? left : uint32_t(CHUNK);
+
         while (next.index < first + count) {
 #pragma HLS PIPELINE II=1
-            unsigned k = next.index - first;
+            uint32_t k = next.index - first;
 
             chunk[k / LANES][k % LANES] = next.value;
             next = from.read();
         }
-        for (unsigned i = 0; i < count / LANES; i++) {
+        counts.write(count / LANES);
+        for (uint32_t i = 0; i < count / LANES; i++) {
 #pragma HLS PIPELINE II=1
             line x;
 
             for (unsigned l = 0; l < LANES; l++) {
 #pragma HLS UNROLL
                 x[l] = chunk[i][l];
+                chunk[i][l] = 0;
             }
             to.write(x);
         }
+        more = t.ends || next.index != NONE;
     }
+    counts.write(0);
+    while (next.index != NONE) // a pair is never left for the next run
+        next = from.read();
 }
 
-void write_lines(lines &from, unsigned n, line *to)
+void write_chunks(lines &from, words &counts, task t, line *to)
 {
-    for (unsigned i = 0; i < n; i++) {
+#pragma HLS INLINE off
+    uint32_t at = t.dense + t.last / CHUNK * CHUNK_LINES;
+
+    for (uint32_t n = counts.read(); n > 0; at += n, n = counts.read())
+        for (uint32_t i = 0; i < n; i++) {
 #pragma HLS PIPELINE II=1
-        to[i] = from.read();
-    }
+            to[at + i] = from.read();
+        }
 }
 
-void flow(const line *packed, uint32_t n, unsigned n_lines, uint32_t n_pairs, line *dense,
-          words &found)
+void collect(words &found, words &sum, line *result)
+{
+#pragma HLS INLINE off
+    line out = answer(HLS_VERSION);
+
+    for (unsigned k = 0; k < 4; k++)
+        out[1 + k] = found.read();
+    out[5] = sum.read();
+    result[0] = out;
+}
+
+void flow(const line *packed, task t, uint32_t chunk[CHUNK_LINES][LANES], line *dense,
+          line *result)
 {
 #pragma HLS DATAFLOW
-    pairs in;
-    lines out;
-#pragma HLS STREAM variable=in depth=512
+    lines in, out;
+    pairs unpacked;
+    words sum, found, counts;
+#pragma HLS STREAM variable=unpacked depth=1024
 #pragma HLS STREAM variable=out depth=512
 
-    read_pairs(packed, n, n_pairs, in, found);
-    fill_chunks(in, n_lines, out);
-    write_lines(out, n_lines, dense);
+    read_lines(packed, t.packed, t.lines, t.sum, in, sum);
+    unpack(in, t, unpacked, found);
+    fill_chunks(unpacked, t, chunk, out, counts);
+    write_chunks(out, counts, t, dense);
+    collect(found, sum, result);
 }
 
 } // namespace
 
-/* command: struct hls_scatter_command; result: struct hls_scatter_result. dense: n_pad floats. */
+/* command: struct hls_scatter_command; result: struct hls_scatter_result. */
 extern "C" void sitrain_scatter(const line *command, const line *packed, line *dense, line *result)
 {
 #pragma HLS INTERFACE m_axi port=command bundle=control
 #pragma HLS INTERFACE m_axi port=result bundle=control
 #pragma HLS INTERFACE m_axi port=packed bundle=packed max_read_burst_length=64
-#pragma HLS INTERFACE m_axi port=dense bundle=dense max_write_burst_length=64
-    line  a = command[0], out;
-    words found;
+#pragma HLS INTERFACE m_axi port=dense bundle=dense max_read_burst_length=64 \
+    max_write_burst_length=64
+    uint32_t chunk[CHUNK_LINES][LANES];
+#pragma HLS ARRAY_PARTITION variable=chunk dim=2 complete
+    line     a = command[0];
+    task     t = { a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10] };
+    uint32_t first = t.last / CHUNK * CHUNK, left = t.n_pad - first;
+    uint32_t n_old = t.seen == 0 ? 0 : left < CHUNK ? left / LANES : uint32_t(CHUNK_LINES);
 
-    for (unsigned i = 0; i < LANES; i++)
-        out[i] = 0;
-    if (a[0] == HLS_VERSION) {
-        flow(packed, a[1], a[2] / LANES, a[3], dense, found);
-        out[0] = HLS_VERSION;
-        for (unsigned k = 0; k < 5; k++)
-            out[1 + k] = found.read();
+    if (a[0] != HLS_VERSION || t.n_pad == 0) {
+        result[0] = answer(a[0]);
+        return;
     }
-    result[0] = out;
+    for (uint32_t i = 0; i < CHUNK_LINES; i++) {
+#pragma HLS PIPELINE II=1
+        for (unsigned l = 0; l < LANES; l++) {
+#pragma HLS UNROLL
+            chunk[i][l] = 0;
+        }
+    }
+    for (uint32_t i = 0; i < n_old; i++) { // what the piece before has put there
+#pragma HLS PIPELINE II=1
+        line x = dense[t.dense + first / LANES + i];
+
+        for (unsigned l = 0; l < LANES; l++) {
+#pragma HLS UNROLL
+            chunk[i][l] = x[l];
+        }
+    }
+    flow(packed, t, chunk, dense, result);
 }

@@ -1,5 +1,6 @@
 /* sim.h: stand-ins for the vendor's hls_stream.h and hls_vector.h, as far as the kernels here use
- * them. A stream has no depth: a stage of a simulation runs to its end before the next begins. */
+ * them. A stream has no depth: a stage of a simulation runs to its end before the next begins. What
+ * is left in one would be the first that the kernel's next run reads. */
 #pragma once
 
 #include <cassert>
@@ -26,6 +27,7 @@ template <typename T> struct stream {
         held.pop_front();
         return x;
     }
+    ~stream() { assert(held.empty()); }
 };
 
 } // namespace hls
