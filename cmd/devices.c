@@ -77,18 +77,18 @@ static void print_engine(size_t e, enum dtype dtype)
 }
 
 /* Open a file of 64K in dir through the backend: its own words if it cannot. */
-static void print_disk(const char *name, const char *path)
+static void print_disk(const struct disk_ops *ops, const char *path)
 {
     struct disk_config cfg = { .path = path, .bytes = 65536, .create = 1, .depth = 4 };
     struct disk       *d = NULL;
     struct err         err = { 0 };
     char               notice[512] = "";
-    int                rc = disk_open(&d, name, &cfg, notice, sizeof notice, &err);
+    int                rc = disk_open(&d, ops, &cfg, notice, sizeof notice, &err);
 
     if (rc || *notice)
-        printf("  %-9s not available: %s\n", name, rc ? err.text : notice);
+        printf("  %-9s not available: %s\n", ops->name, rc ? err.text : notice);
     else
-        printf("  %-9s available, transfers aligned to %zu bytes\n", name, d->align);
+        printf("  %-9s available, transfers aligned to %zu bytes\n", ops->name, d->align);
     if (!rc)
         disk_close(d);
     unlink(path);
@@ -150,7 +150,7 @@ static void print_all(const char *dir, const char *folder)
     printf("\nDisks (--disk), tried in %s\n", dir);
     for (size_t i = 0; disk_at(i); i++) {
         if ((path = file_path(NULL, "%s/%s", folder, disk_name(i))))
-            print_disk(disk_name(i), path);
+            print_disk(disk_at(i), path);
         free(path);
     }
     printf("\nComputational storage devices (--csd)\n");

@@ -9,6 +9,18 @@ const struct csd_ops *csd_at(size_t i) { return i < sizeof all / sizeof *all ? a
 
 const char *csd_name(size_t i) { return csd_at(i) ? csd_at(i)->name : NULL; }
 
+int csd_caps_check(const struct csd_ops *ops, const struct csd_config *cfg, enum optim_kind optim,
+                   int pairs, struct err *err)
+{
+    if (cfg->update_link == LINK_HOST)
+        return 0;
+    if (!(ops->caps->optims >> optim & 1))
+        return err_misuse(err, "--csd %s cannot update with %s", ops->name, optim_name(optim));
+    if (pairs && !ops->caps->pairs)
+        return err_misuse(err, "--csd %s takes no compressed gradients", ops->name);
+    return 0;
+}
+
 size_t csd_params_max(const struct csd_ops *ops, const struct csd_config *cfg, size_t most)
 {
     struct csd_config c = *cfg;

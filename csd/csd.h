@@ -72,6 +72,13 @@ struct csd_job {
     struct csd_job *next;    // the device's
 };
 
+/* How a device goes from one update to the next (Smart-Infinity, HPCA 2024, section IV):
+ * HANDED_OVER keeps its buffers and loads one update while the one before is stored (--mode su+o);
+ * NAIVE allocates, reads, computes, writes back and frees, one after another (--mode su). */
+enum csd_handler { CSD_HANDED_OVER, CSD_NAIVE };
+
+/* update_link: what an update's transfers cross: LINK_INTERNAL, for the engine is beside the drive;
+ * LINK_HOST: the engine is on the host's side and is the host's processor (--mode base). */
 struct csd_config {
     int         id;            // its number in the run
     const char *path;          // file or block device; it outlives the device, as bell, host and
@@ -79,27 +86,21 @@ struct csd_config {
     uint64_t    bytes;
     uint64_t    keep;          // disk_config's
     int         create, read_only;
+    const struct disk_ops *disk; // beneath it; where it stores nothing no checksums are compared
     size_t      mem;           // of the device, in bytes: less than csd_ops.memory is misuse
     // the updates that will come: the largest n_pad, and what they are of
     size_t      update_params;
     int         moments;
     enum dtype  wire_dt;
+    enum csd_handler handler;
+    enum link_kind   update_link;
     const struct iovec *buffers; // host memory that jobs will point into
     unsigned    n_buffers;
     struct csd_bell *bell;
     // what is in flight when the disk has given no sign of life for so long is given up; 0: never
     uint64_t    timeout_ns;
-
-    /* For emulated devices alone, which stand in for hardware; a real one ignores all of them.
-     * disk: "uring", "sync" or "null" (then checksums are not compared, nothing being stored).
-     * disk_ops: instead of it, where it is set: how tests put a faulty disk under a device.
-     * naive: the updates of --mode su: allocate, read, update, write back, free, one job after
-     * another. update_on_host: those of --mode base: the same pipeline, but over the host link and
-     * in host memory (ZeRO-Infinity). host, internal: modelled links, NULL for unlimited ones;
-     * internal is the SSD's own, which all that it reads and writes crosses. */
-    const char *disk;
-    const struct disk_ops *disk_ops;
-    int         naive, update_on_host;
+    /* Modelled links, NULL for unlimited ones; internal is the SSD's own, which all that it reads
+     * and writes crosses. Devices that have real ones ignore them. */
     struct link *host, *internal;
 };
 
@@ -107,12 +108,21 @@ struct csd { const struct csd_ops *ops; }; // first member of every backend
 
 enum { CSD_FAKE = 1 }; // flags: stores nothing
 
+/* What a device's own engine can do; what it cannot is not asked of it (csd_caps_check), or fails
+ * the job (segments). Checksums all must make. */
+struct csd_caps {
+    unsigned optims;   // bits 1 << enum optim_kind
+    int      pairs;    // takes compressed gradients
+    size_t   segments; // of an update, at most; 0: any number
+};
+
 /* What each call must do, and what a new device can leave out, is said in csd_skeleton.c. */
 struct csd_ops {
     const char *name;  // what --csd takes
     const char *about; // what it is, in some words
     unsigned    flags;
-    /* Bytes of device memory that cfg's updates (update_params, moments, wire_dt, naive) will
+    const struct csd_caps *caps; // of its engine
+    /* Bytes of device memory that cfg's updates (update_params, moments, wire_dt, handler) will
      * allocate; they grow with update_params. The one place where they are computed. */
     size_t (*memory)(const struct csd_config *cfg);
     int  (*open)(struct csd **out, const struct csd_config *cfg, char *notice, size_t notice_size,
@@ -133,8 +143,13 @@ extern const struct csd_ops csd_skeleton; // not found by name
 const struct csd_ops *csd_at(size_t i); // the i-th kind; NULL past the last
 const char           *csd_name(size_t i);
 
+/* Refuse what its engine cannot do: updates by this optimizer, of compressed gradients. With
+ * LINK_HOST it is not asked. */
+int csd_caps_check(const struct csd_ops *ops, const struct csd_config *cfg, enum optim_kind optim,
+                   int pairs, struct err *err);
+
 /* The most parameters of one update, a multiple of CSD_ALIGN_PARAMS and at most `most`, that fit
- * into cfg->mem (cfg: moments, wire_dt, naive); 0 where not even CSD_ALIGN_PARAMS do. */
+ * into cfg->mem (cfg: moments, wire_dt, handler); 0 where not even CSD_ALIGN_PARAMS do. */
 size_t csd_params_max(const struct csd_ops *ops, const struct csd_config *cfg, size_t most);
 
 /* Memory that requests given up point into: it stays for ever, and here it is known. */

@@ -44,7 +44,7 @@ static void range_check(const struct csd_config *cfg, struct csd_job *job, uint6
                      bytes, off, cfg->bytes);
 }
 
-void csd_job_check(const struct csd_config *cfg, struct csd_job *job)
+void csd_job_check(const struct csd_config *cfg, const struct csd_caps *caps, struct csd_job *job)
 {
     const struct csd_update *u = &job->update;
     size_t slot = (4 * (1 + (size_t)cfg->moments) + dtype_bytes(cfg->wire_dt)) * u->n_pad;
@@ -57,6 +57,9 @@ void csd_job_check(const struct csd_config *cfg, struct csd_job *job)
         return;
     assert(u->src_off != u->dst_off && u->n > 0 && u->n <= u->n_pad);
     assert(u->n_pad <= cfg->update_params && u->n_pad % CSD_ALIGN_PARAMS == 0);
+    if (caps->segments && u->n_segments > caps->segments && cfg->update_link == LINK_INTERNAL)
+        csd_job_fail(cfg, job, -EINVAL, "weight decay changes %zu times in an update of %zu "
+                     "parameters, its engine takes %zu", u->n_segments, u->n, caps->segments);
     range_check(cfg, job, u->src_off, slot);
     range_check(cfg, job, u->dst_off, slot);
     range_check(cfg, job, u->grad_off,
@@ -137,8 +140,7 @@ int csd_disk_open(struct disk **out, const struct csd_config *cfg, const struct 
         return err_set(err, -ENOMEM, "device %d: out of memory", cfg->id);
     for (unsigned i = 0; i < d.n_buffers; i++)
         buffers[i] = i < cfg->n_buffers ? cfg->buffers[i] : own[i - cfg->n_buffers];
-    int rc = cfg->disk_ops ? cfg->disk_ops->open(out, &d, err)
-                           : disk_open(out, cfg->disk, &d, notice, notice_size, err);
+    int rc = disk_open(out, cfg->disk, &d, notice, notice_size, err);
     if (rc == 0 && (*out)->align > CSD_ALIGN) {
         rc = err_set(err, -EINVAL, "%s wants transfers aligned to %zu bytes, %d are given",
                      cfg->path, (*out)->align, CSD_ALIGN);
@@ -152,5 +154,5 @@ int csd_disk_open(struct disk **out, const struct csd_config *cfg, const struct 
 
 int csd_disk_is_fake(const struct csd_config *cfg)
 {
-    return !cfg->disk_ops && strcmp(cfg->disk, disk_null.name) == 0;
+    return cfg->disk->flags & DISK_FAKE;
 }

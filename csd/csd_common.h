@@ -12,8 +12,8 @@ void csd_job_begin(struct csd_job *job);
 void csd_job_fail(const struct csd_config *cfg, struct csd_job *job, int rc, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 /* What is wrong with a job before anything moves: ranges outside of the device, writing to one that
- * is open for reading. */
-void csd_job_check(const struct csd_config *cfg, struct csd_job *job);
+ * is open for reading, more segments than the engine takes. */
+void csd_job_check(const struct csd_config *cfg, const struct csd_caps *caps, struct csd_job *job);
 /* Once all of an update is computed: what came must have been right before anything goes out, else
  * the job fails. Its result checksums. */
 void csd_sums_check(const struct csd_config *cfg, struct csd_job *job,

@@ -1,7 +1,7 @@
 /* csd_null.c: a device that answers at once and stores nothing; it meters what a real one would
- * have moved. All of it is the owner's thread. */
-#include "csd/csd_common.h"
-#include "csd/grad_wire.h"
+ * have moved. It is laid out as one that has a worker, and can what the CPU can. All of it is the
+ * owner's thread. */
+#include "csd/worker.h"
 #include "data/base/clock.h"
 #include "data/base/list.h"
 
@@ -25,13 +25,10 @@ static int null_open(struct csd **out, const struct csd_config *cfg, char *notic
     return 0;
 }
 
-/* What the emulated one takes: a run that stores nothing is laid out as one that does. */
-static size_t null_memory(const struct csd_config *cfg) { return csd_emu.memory(cfg); }
-
 static void update_meter(const struct null *c, struct csd_job *job)
 {
     const struct csd_update *u = &job->update;
-    enum link_kind     link = c->cfg.update_on_host ? LINK_HOST : LINK_INTERNAL;
+    enum link_kind     link = c->cfg.update_link;
     size_t states = 4 * (1 + (size_t)c->cfg.moments), wire = dtype_bytes(c->cfg.wire_dt);
     int                dense = u->grad_form == CSD_GRAD_DENSE;
     struct link_meter *m = &job->meter;
@@ -74,6 +71,6 @@ static int null_close(struct csd *c)
 
 const struct csd_ops csd_null = {
     .name = "null", .about = "stores nothing",
-    .flags = CSD_FAKE, .memory = null_memory, .open = null_open,
+    .flags = CSD_FAKE, .caps = &engine_cpu.caps, .memory = worker_memory, .open = null_open,
     .submit = null_submit, .reap = null_reap, .close = null_close,
 };

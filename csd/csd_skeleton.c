@@ -31,10 +31,13 @@ struct skeleton {
     int                broken; // -errno of a disk that keeps a request, which points into memory
 };
 
+/* Required. What its engine can do. */
+static const struct csd_caps skeleton_caps = {.optims = ~0u, .pairs = 1, .segments = 0};
+
 /* Required. How much of the device's memory cfg's updates need: whatever is held at once, for the
  * largest of them; as much is allocated. It is asked before any device is opened, for plans and
- * layouts: it may look at update_params, moments, wire_dt and naive alone, and must not become less
- * where update_params grows. */
+ * layouts: it may look at update_params, moments, wire_dt and handler alone, and must not become
+ * less where update_params grows. */
 static size_t skeleton_memory(const struct csd_config *cfg)
 {
     return update_area_bytes(cfg->update_params, cfg->moments, cfg->wire_dt);
@@ -71,7 +74,7 @@ static void transfer(struct skeleton *c, struct csd_job *job, enum link_class cl
                      struct disk_req req)
 {
     int            is_update = job->kind == CSD_UPDATE;
-    enum link_kind kind = is_update && !c->cfg.update_on_host ? LINK_INTERNAL : LINK_HOST;
+    enum link_kind kind = is_update ? c->cfg.update_link : LINK_HOST;
     enum csd_span  span = req.op == DISK_READ ? SPAN_READ : SPAN_WRITE;
     uint64_t       start = clock_ns();
 
@@ -169,7 +172,7 @@ static void skeleton_submit(struct csd *base, struct csd_job *job)
 
     csd_job_begin(job);
     job->start_ns[SPAN_JOB] = clock_ns();
-    csd_job_check(&c->cfg, job);
+    csd_job_check(&c->cfg, &skeleton_caps, job);
     if (job->kind == CSD_UPDATE && !job->status)
         update(c, job);
     else
@@ -242,6 +245,7 @@ const struct csd_ops csd_skeleton = {
     .name = "skeleton",
     .about = "what `siTrain devices` says of it",
     .flags = 0, // CSD_FAKE where nothing is stored
+    .caps = &skeleton_caps,
     .memory = skeleton_memory,
     .open = skeleton_open,
     .submit = skeleton_submit,

@@ -10,17 +10,20 @@ const struct disk_ops *disk_at(size_t i) { return i < sizeof all / sizeof *all ?
 
 const char *disk_name(size_t i) { return disk_at(i) ? disk_at(i)->name : NULL; }
 
-int disk_open(struct disk **out, const char *name, const struct disk_config *cfg, char *notice,
-              size_t size, struct err *err)
+const struct disk_ops *disk_find(const char *name)
 {
-    const struct disk_ops *ops = NULL;
-    struct err             why = {0};
+    size_t i = 0;
 
-    for (size_t i = 0; disk_at(i) && !ops; i++)
-        ops = strcmp(disk_name(i), name) ? NULL : disk_at(i);
-    if (!ops)
-        return err_misuse(err, "there is no disk called %s: uring, sync and null are", name);
-    int rc = ops->open(out, cfg, &why);
+    while (disk_at(i) && strcmp(disk_name(i), name))
+        i++;
+    return disk_at(i);
+}
+
+int disk_open(struct disk **out, const struct disk_ops *ops, const struct disk_config *cfg,
+              char *notice, size_t size, struct err *err)
+{
+    struct err why = {0};
+    int        rc = ops->open(out, cfg, &why);
     if (rc == -EOPNOTSUPP && ops == &disk_uring) {
         snprintf(notice, size, "%s: %s is read and written with pread and pwrite instead", why.text,
                  cfg->path);

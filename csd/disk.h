@@ -65,12 +65,13 @@ extern const struct disk_ops disk_uring, disk_sync, disk_null; // null: reads le
 
 const struct disk_ops *disk_at(size_t i); // the i-th kind; NULL past the last
 const char            *disk_name(size_t i);
+const struct disk_ops *disk_find(const char *name); // NULL: there is none
 
-/* Open cfg with the backend called `name` ("uring", "sync", "null"). Where uring or O_DIRECT is
+/* Open cfg with a backend. Where uring or O_DIRECT is
  * forbidden or unsupported the sync disk is opened instead and a sentence saying so is put in
  * notice[0..size). */
-int  disk_open(struct disk **out, const char *name, const struct disk_config *cfg, char *notice,
-               size_t size, struct err *err);
+int  disk_open(struct disk **out, const struct disk_ops *ops, const struct disk_config *cfg,
+               char *notice, size_t size, struct err *err);
 int  disk_submit(struct disk *d, struct disk_req *r);
 void disk_close(struct disk *d);
 static inline int disk_reap(struct disk *d, struct disk_req **done, int max, int64_t wait_ns)

@@ -16,10 +16,20 @@ static struct csd_config updates_of(const struct run_config *cfg, const struct s
                                     int trains)
 {
     return (struct csd_config){
-        .disk = cfg->disk, .mem = cfg->csd_mem, .moments = st->moments, .wire_dt = cfg->wire_dt,
-        .update_params = trains ? st->max_pad : CSD_ALIGN_PARAMS, .naive = cfg->mode == RUN_SU,
-        .update_on_host = cfg->mode == RUN_BASE, .timeout_ns = cfg->io_timeout_ns,
+        .disk = disk_find(cfg->disk), .mem = cfg->csd_mem, .moments = st->moments,
+        .wire_dt = cfg->wire_dt, .update_params = trains ? st->max_pad : CSD_ALIGN_PARAMS,
+        .handler = cfg->mode == RUN_SU ? CSD_NAIVE : CSD_HANDED_OVER,
+        .update_link = cfg->mode == RUN_BASE ? LINK_HOST : LINK_INTERNAL,
+        .timeout_ns = cfg->io_timeout_ns,
     };
+}
+
+/* Whether the devices can make the updates of this run. */
+static int updates_check(const struct run_config *cfg, const struct store *st, struct err *err)
+{
+    struct csd_config c = updates_of(cfg, st, 1);
+
+    return csd_caps_check(cfg->csd, &c, cfg->optim, cfg->compress > 0, err);
 }
 
 size_t devices_act_part(const struct run_config *cfg, size_t bytes)
@@ -415,6 +425,8 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
     csd_bell_init(&d->bell);
     int rc = how != DEVICES_CREATE && devices_fake(cfg) ? refuse_fake(cfg, err) : 0;
     rc = rc ? rc : store_init(&d->store, cfg, err);
+    if (!rc && how != DEVICES_READ)
+        rc = updates_check(cfg, &d->store, err);
     d->device = calloc(d->n, sizeof *d->device);
     if (!rc && more->lay && !buffer_add(d, more, 0, err))
         rc = -ENOMEM;

@@ -2,6 +2,8 @@
  * was let go is submitted as that thread comes to reap. */
 #include "tests/csd_hold.h"
 
+#include "csd/engine.h"
+
 #include <assert.h>
 
 enum { MAX_HELD = 256 };
@@ -77,4 +79,5 @@ static int hold_open(struct csd **out, const struct csd_config *cfg, char *notic
     return rc;
 }
 
-const struct csd_ops csd_hold = { .name = "hold", .memory = hold_memory, .open = hold_open };
+const struct csd_ops csd_hold = { .name = "hold", .caps = &engine_cpu.caps,
+                                  .memory = hold_memory, .open = hold_open };

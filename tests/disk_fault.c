@@ -209,7 +209,7 @@ static int faulty_open(struct csd **out, const struct csd_config *cfg, char *not
 {
     struct csd_config c = *cfg;
 
-    c.disk_ops = &disk_fault;
+    c.disk = &disk_fault;
     return csd_emu.open(out, &c, notice, size, err);
 }
 

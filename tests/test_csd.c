@@ -195,7 +195,7 @@ static void subgroup_free(struct subgroup *g)
 
 static void meter_check(const struct rig *r, const struct subgroup *g, const struct link_meter *m)
 {
-    enum link_kind l = r->cfg.update_on_host ? LINK_HOST : LINK_INTERNAL;
+    enum link_kind l = r->cfg.update_link;
     size_t         states = 4 * (1 + (size_t)r->cfg.moments), wire = dtype_bytes(r->cfg.wire_dt),
            pad = r->n_pad - r->n;
     int    pairs = g->u.grad_form == CSD_GRAD_PAIRS;
@@ -276,7 +276,7 @@ static void updates_run(const struct csd_ops *ops, const struct csd_config *cfg,
 
 static void test_updates(void **state)
 {
-    static const char *const disks[] = {"uring", "sync"};
+    static const struct disk_ops *const disks[] = {&disk_uring, &disk_sync};
 
     for (int d = 0; d < 2; d++)
         for (int mode = 0; mode < 3; mode++)
@@ -285,9 +285,9 @@ static void test_updates(void **state)
                     struct csd_config cfg = {.id = d,
                                              .disk = disks[d],
                                              .moments = moments,
-                                             .naive = mode == 1,
+                                             .handler = mode == 1 ? CSD_NAIVE : CSD_HANDED_OVER,
                                              .wire_dt = moments == 1 ? DT_F32 : DT_BF16,
-                                             .update_on_host = mode == 2};
+                                             .update_link = mode == 2 ? LINK_HOST : LINK_INTERNAL};
 
                     updates_run(*state, &cfg, pairs, JOBS);
                 }
@@ -314,7 +314,8 @@ static void refused(struct rig *r, struct subgroup *g, struct csd_job *j, int st
 static void test_corruption(void **state)
 {
     for (int pairs = 0; pairs < 2; pairs++) {
-        struct csd_config cfg = {.disk = "uring", .moments = 2, .wire_dt = DT_BF16};
+        struct csd_config cfg = {.disk = &disk_uring, .update_link = LINK_INTERNAL, .moments = 2,
+                             .wire_dt = DT_BF16};
         struct rig        r;
         struct subgroup   g;
         struct csd_job    j;
@@ -342,7 +343,7 @@ static void test_faults(void **state)
 {
     struct disk_fault_plan plan = {.inner = &disk_sync};
     struct csd_config      cfg = {
-             .disk = "uring", .disk_ops = &disk_fault, .moments = 2, .wire_dt = DT_BF16
+             .disk = &disk_fault, .update_link = LINK_INTERNAL, .moments = 2, .wire_dt = DT_BF16
     };
     struct rig             r;
     struct subgroup        g;
@@ -388,7 +389,8 @@ static void test_faults(void **state)
 static void test_large_updates(void **state)
 {
     struct disk_fault_plan plan = {.inner = &disk_sync};
-    struct csd_config      cfg = {.disk = "uring", .moments = 2, .wire_dt = DT_BF16};
+    struct csd_config      cfg = {.disk = &disk_uring, .update_link = LINK_INTERNAL, .moments = 2,
+                             .wire_dt = DT_BF16};
     struct rig             r;
     struct subgroup        g;
     struct csd_job         j;
@@ -396,10 +398,10 @@ static void test_large_updates(void **state)
     cfg.update_params = (1 << 20) + N_PAD;
     for (int naive = 1; naive >= 0; naive--)
         for (int pairs = 0; pairs < 2; pairs++) {
-            cfg.naive = naive;
+            cfg.handler = naive ? CSD_NAIVE : CSD_HANDED_OVER;
             updates_run(*state, &cfg, pairs, 2);
         }
-    cfg.disk_ops = &disk_fault;
+    cfg.disk = &disk_fault;
     disk_fault_set(&plan);
     rig_open(&r, *state, &cfg);
     subgroup_make(&r, &g, 0, 0);
@@ -423,7 +425,7 @@ static void test_lost_writes(void **state)
     for (int torn = 0; torn < 2; torn++) {
         struct disk_fault_plan plan = {.inner = &disk_sync};
         struct csd_config      cfg = {
-                 .disk = "uring", .disk_ops = &disk_fault, .moments = 2, .wire_dt = DT_BF16
+                 .disk = &disk_fault, .update_link = LINK_INTERNAL, .moments = 2, .wire_dt = DT_BF16
         };
         struct rig        r;
         struct subgroup   g;
@@ -456,7 +458,8 @@ static void test_lost_writes(void **state)
 static void test_host_jobs(void **state)
 {
     enum { MANY = 200 };
-    struct csd_config cfg = {.disk = "uring", .moments = 2, .wire_dt = DT_BF16};
+    struct csd_config cfg = {.disk = &disk_uring, .update_link = LINK_INTERNAL, .moments = 2,
+                             .wire_dt = DT_BF16};
     struct rig        r;
     struct subgroup   g;
     struct csd_job    u, *j = calloc(MANY, sizeof *j);
@@ -502,7 +505,8 @@ static void test_link_delay(void **state)
 {
     const double      bw[LINK_DIRS] = {10e6, 10e6};
     struct link      *l = link_new(bw);
-    struct csd_config cfg = {.disk = "uring", .moments = 2, .wire_dt = DT_BF16, .internal = l};
+    struct csd_config cfg = {.disk = &disk_uring, .update_link = LINK_INTERNAL, .moments = 2,
+                             .wire_dt = DT_BF16, .internal = l};
     struct rig        r;
     struct subgroup   g;
     struct csd_job    j;
@@ -526,14 +530,9 @@ static void test_memory_limit(void **state)
     const struct csd_ops *ops = *state;
     struct csd_config     one = {
         .moments = 2, .wire_dt = DT_BF16, .update_params = CSD_ALIGN_PARAMS};
-    struct csd_config     cfg = {.disk = "uring",
-                                 .moments = 2,
-                                 .wire_dt = DT_BF16,
-                                 .path = "/var/tmp/sitrain-never",
-                                 .create = 1,
-                                 .bytes = 1 << 20,
-                                 .update_params = 8192,
-                                 .mem = 128 << 10};
+    struct csd_config     cfg = {.disk = &disk_uring, .update_link = LINK_INTERNAL, .moments = 2,
+                                 .wire_dt = DT_BF16, .path = "/var/tmp/sitrain-never", .create = 1,
+                                 .bytes = 1 << 20, .update_params = 8192, .mem = 128 << 10};
     struct csd           *c;
     struct err            err = {0};
     char                  notice[64];
@@ -548,7 +547,8 @@ static void test_memory_limit(void **state)
 static void test_null(void **state)
 {
     struct csd_bell   bell;
-    struct csd_config cfg = {.moments = 2, .wire_dt = DT_BF16, .bell = &bell, .path = "x"};
+    struct csd_config cfg = {.moments = 2, .wire_dt = DT_BF16, .update_link = LINK_INTERNAL,
+                             .bell = &bell, .path = "x"};
     struct csd       *c;
     struct err        err;
     struct csd_job    j = {.kind = CSD_UPDATE, .update = {.n = N, .n_pad = N_PAD}}, *done[2];

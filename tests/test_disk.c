@@ -49,7 +49,7 @@ static int rig_open(struct rig *r, struct disk_config cfg, struct err *err)
     cfg.n_buffers = 1;
     if (strcmp(r->name, "fault") == 0)
         return disk_fault.open(&r->d, &cfg, err);
-    return disk_open(&r->d, r->name, &cfg, notice, sizeof notice, err);
+    return disk_open(&r->d, disk_find(r->name), &cfg, notice, sizeof notice, err);
 }
 
 static void rig_release(struct rig *r)
@@ -313,7 +313,7 @@ static void test_fall_back(void **state)
     struct disk       *d = NULL;
     struct err         err = {0};
     char               notice[256];
-    int                rc = disk_open(&d, "uring", &cfg, notice, sizeof notice, &err);
+    int                rc = disk_open(&d, &disk_uring, &cfg, notice, sizeof notice, &err);
 
     (void)state;
     if (rc)

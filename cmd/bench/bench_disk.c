@@ -196,7 +196,7 @@ int bench_place_open(struct bench_place **out, const struct bench *b, size_t dev
     struct iovec       buffers = {p->memory.base, p->memory.bytes};
     struct disk_config cfg = {.path = p->path, .bytes = p->bytes, .create = p->is_file,
                               .depth = DEPTH, .buffers = &buffers, .n_buffers = 1};
-    rc = disk_open(&p->disk, disk_name((size_t)b->o->train.disk), &cfg, notice, sizeof notice, err);
+    rc = disk_open(&p->disk, disk_at((size_t)b->o->train.disk), &cfg, notice, sizeof notice, err);
     for (int half = 0; half < 2 && !rc; half++) {
         rc = move(p, 0, p->bytes / 2, err);
         p->written = !p->written;

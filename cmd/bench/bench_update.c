@@ -128,7 +128,8 @@ static int largest_sub(const struct bench *b, size_t *n_pad, struct err *err)
 }
 
 /* In *out also after a failure, to be closed. */
-static int rig_open(struct rig **out, const struct bench *b, const char *disk, struct err *err)
+static int rig_open(struct rig **out, const struct bench *b, const struct disk_ops *disk,
+                    struct err *err)
 {
     const struct train_opts *o = &b->o->train;
     size_t                   total = (size_t)(b->o->quick ? 4 : 24) << 20;
@@ -142,7 +143,7 @@ static int rig_open(struct rig **out, const struct bench *b, const char *disk, s
     int rc = largest_sub(b, &r->n_pad, err);
     if (rc)
         return rc;
-    int null = !strcmp(disk, "null");
+    int null = disk == &disk_null;
     r->bench = b;
     r->path = null ? file_path(err, "%s/update-null", b->scratch) : bench_file(b, 0, "update");
     r->is_file = null || !bench_is_block(b, 0);
@@ -160,8 +161,8 @@ static int rig_open(struct rig **out, const struct bench *b, const char *disk, s
     struct csd_config cfg = {
         .path = r->path, .bytes = r->n_subs * (2 * r->slot + r->grad), .create = 1, .disk = disk,
         .mem = o->csd_mem, .update_params = r->n_pad, .moments = moments,
-        .wire_dt = (enum dtype)o->dtype, .naive = o->mode == RUN_SU,
-        .update_on_host = o->mode == RUN_BASE, .bell = &r->bell,
+        .wire_dt = (enum dtype)o->dtype, .handler = o->mode == RUN_SU ? CSD_NAIVE : CSD_HANDED_OVER,
+        .update_link = o->mode == RUN_BASE ? LINK_HOST : LINK_INTERNAL, .bell = &r->bell,
     };
     rc = csd_emu.open(&r->csd, &cfg, notice, sizeof notice, err);
     return rc ? rc : rig_fill(r, err);
@@ -198,7 +199,7 @@ int bench_update_arithmetic(struct bench *b, double *seconds, struct err *err)
 {
     struct rig       *r;
     double            unmeasured;
-    int               rc = rig_open(&r, b, "null", err);
+    int               rc = rig_open(&r, b, &disk_null, err);
     struct bench_item item = {.measure = rig_measure, .ctx = r};
 
     rc = rc ? rc : rig_measure(r, &unmeasured, err);
@@ -246,10 +247,10 @@ static int update_run(struct bench *b, json_t *section, struct err *err)
     struct rig       *r[2] = {NULL, NULL};
     struct bench_item items[TURNS] = {0};
     json_t           *rows = json_array();
-    int               rc = rig_open(&r[0], b, disk_name((size_t)b->o->train.disk), err);
+    int               rc = rig_open(&r[0], b, disk_at((size_t)b->o->train.disk), err);
 
     json_object_set_new(section, "rates", rows);
-    rc = rc ? rc : rig_open(&r[1], b, "null", err);
+    rc = rc ? rc : rig_open(&r[1], b, &disk_null, err);
     if (!rc) {
         json_object_set_new(section, "subgroup_parameters", json_integer((json_int_t)r[0]->n_pad));
         json_object_set_new(section, "subgroups", json_integer((json_int_t)r[0]->n_subs));

@@ -33,7 +33,7 @@ static int sim_csd_open(struct csd **out, const struct csd_config *cfg, char *no
 {
     struct csd_config c = *cfg;
 
-    c.disk_ops = &disk_sim;
+    c.disk = &disk_sim;
     return csd_emu.open(out, &c, notice, size, err);
 }
 
