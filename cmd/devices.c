@@ -1,11 +1,12 @@
 /* devices.c: what this machine has for siTrain: processor, memory, engines, ways to reach a disk,
- * kinds of devices, NVMe drives. Whatever can be tried is tried (a disk opens a small file, an
- * engine a small product), so that "available" is a fact. Drives are read about in /sys and /proc
- * alone: nothing is opened or written on them. */
+ * kinds of devices, accelerator cards, NVMe drives. Whatever can be tried is tried (a disk opens a
+ * small file, an engine a small product), so that "available" is a fact. Cards and drives are read
+ * about in /sys and /proc alone: nothing is opened or written on them. */
 #include "cmd/cmd.h"
 #include "cmd/say/say.h"
 #include "csd/csd.h"
 #include "csd/disk.h"
+#include "csd/pairing.h"
 #include "data/base/file.h"
 #include "data/base/machine.h"
 #include "kernels/matmul.h"
@@ -136,6 +137,31 @@ static void print_drives(void)
     free(found);
 }
 
+/* Cards with their drives. What runs on them is libxrt's to say. */
+static void print_cards(void)
+{
+    struct pairing p;
+    char           words[256];
+
+    printf("\nAccelerator cards\n");
+    if (pairing_read(&p, "/sys", NULL))
+        printf("  not looked at: out of memory\n");
+    else if (p.n_cards == 0)
+        printf("  none seen: neither a function of XRT's driver xocl nor a SmartSSD without it\n");
+    for (size_t i = 0; i < p.n_cards; i++) {
+        const struct card *c = &p.cards[i];
+        int                paired = 0;
+
+        card_p2p_words(c, words, sizeof words);
+        printf("  %s  %s, ", c->address, *c->model ? c->model : "unknown platform");
+        for (size_t k = 0; k < p.n_drives; k++)
+            if (p.drives[k].card == (int)i)
+                printf("%s/dev/%s", paired++ ? ", " : "with ", p.drives[k].name);
+        printf("%s; %s\n", paired ? "" : "with no drive behind its switch", words);
+    }
+    pairing_release(&p);
+}
+
 static void print_all(const char *dir, const char *folder)
 {
     char *path;
@@ -156,6 +182,7 @@ static void print_all(const char *dir, const char *folder)
     printf("\nComputational storage devices (--csd)\n");
     for (size_t i = 0; csd_at(i); i++)
         printf("  %-9s available, %s\n", csd_name(i), csd_at(i)->about);
+    print_cards();
     print_drives();
 }
 
@@ -181,6 +208,6 @@ static int run(struct opt_line *line, struct err *err)
 const struct opt_command devices_command = {
     .name = "devices",
     .usage = "[--dir DIR]",
-    .summary = "what this machine has: processor, memory, engines, disks, CSDs, NVMe drives",
+    .summary = "what this machine has: processor, memory, engines, disks, CSDs, cards, NVMe drives",
     .parts = parts, .size = sizeof(struct devices_opts), .run = run,
 };
