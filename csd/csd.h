@@ -81,8 +81,7 @@ enum csd_handler { CSD_HANDED_OVER, CSD_NAIVE };
  * LINK_HOST: the engine is on the host's side and is the host's processor (--mode base). */
 struct csd_config {
     int         id;            // its number in the run
-    const char *path;          // file or block device; it outlives the device, as bell, host and
-                               // internal do
+    const char *path; // file or block device; it outlives the device, as bell and links do
     uint64_t    bytes;
     uint64_t    keep;          // disk_config's
     int         create, read_only;
@@ -99,9 +98,9 @@ struct csd_config {
     struct csd_bell *bell;
     // what is in flight when the disk has given no sign of life for so long is given up; 0: never
     uint64_t    timeout_ns;
-    /* Modelled links, NULL for unlimited ones; internal is the SSD's own, which all that it reads
-     * and writes crosses. Devices that have real ones ignore them. */
-    struct link *host, *internal;
+    /* Where it stands among modelled links (topology.h); NULL: none are. Devices that have real
+     * ones ignore it. */
+    const struct link_ends *links;
 };
 
 struct csd { const struct csd_ops *ops; }; // first member of every backend

@@ -108,15 +108,33 @@ void csd_req_fail(const struct csd_config *cfg, struct csd_job *job, const struc
     csd_job_fail(cfg, job, rc, "%s: %s", csd_req_text(req, text), strerror(-rc));
 }
 
-uint64_t csd_links_take(const struct csd_config *cfg, enum link_kind kind,
+/* What the computing of forward and backward takes or makes: all but the host's own updates. */
+static int is_computed_with(enum link_class cls, enum link_dir dir)
+{
+    return cls == CLASS_ACTIVATION || (cls == CLASS_WIRE && dir == LINK_READ) ||
+           (cls == CLASS_GRADIENT && dir == LINK_WRITE);
+}
+
+uint64_t csd_links_take(const struct csd_config *cfg, enum link_kind kind, enum link_class cls,
                         const struct disk_req *req, uint64_t now_ns)
 {
-    enum link_dir dir = csd_req_dir(req);
-    struct link  *above = kind == LINK_HOST ? cfg->host : NULL;
-    uint64_t      ssd = link_reserve(cfg->internal, dir, req->bytes, now_ns);
-    uint64_t      host = link_reserve(above, dir, req->bytes, now_ns);
+    const struct link_ends *e = cfg->links;
+    enum link_dir           dir = csd_req_dir(req);
+    int                     is_read = dir == LINK_READ;
 
-    return ssd > host ? ssd : host;
+    if (!e)
+        return now_ns;
+    struct link *memory = kind == LINK_HOST ? NULL : e->engine;
+    uint64_t over = link_take(is_read ? e->drive : memory, is_read ? memory : e->drive, req->bytes,
+                              now_ns);
+    for (size_t i = 0; kind == LINK_HOST && is_computed_with(cls, dir) && i < e->n_accelerators;
+         i++) {
+        struct link *a = e->accelerator[i];
+        uint64_t     there = link_take(is_read ? NULL : a, is_read ? a : NULL, req->bytes, now_ns);
+
+        over = there > over ? there : over;
+    }
+    return over;
 }
 
 int csd_memory_check(const struct csd_config *cfg, size_t memory, struct err *err)

@@ -26,9 +26,11 @@ enum link_dir csd_req_dir(const struct disk_req *req);
 const char   *csd_req_text(const struct disk_req *req, char text[CSD_REQ_TEXT]);
 void          csd_req_fail(const struct csd_config *cfg, struct csd_job *job,
                            const struct disk_req *req, int rc);
-/* When one that starts now is over, as the modelled links go: what the SSD reads or writes takes
- * its own link, whoever asked; what comes from or goes to the host takes the host's as well. */
-uint64_t csd_links_take(const struct csd_config *cfg, enum link_kind kind,
+/* When one that starts now is over, as the modelled links go: an update's (LINK_INTERNAL) moves
+ * between the drive and the device's own accelerator, all others between the drive and the host's
+ * memory, and what forward and backward compute with or make (cls tells) between that and their
+ * accelerators. */
+uint64_t csd_links_take(const struct csd_config *cfg, enum link_kind kind, enum link_class cls,
                         const struct disk_req *req, uint64_t now_ns);
 
 /* Refuse memory (csd_ops.memory) that is more than cfg->mem. */

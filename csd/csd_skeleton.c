@@ -87,7 +87,7 @@ static void transfer(struct skeleton *c, struct csd_job *job, enum link_class cl
         csd_req_fail(&c->cfg, job, &req, rc);
     if (rc || req.op == DISK_FLUSH)
         return;
-    uint64_t end = csd_links_take(&c->cfg, kind, &req, start);
+    uint64_t end = csd_links_take(&c->cfg, kind, cls, &req, start);
     uint64_t now = clock_ns();
     if (end > now)
         usleep((useconds_t)((end - now) / 1000));
@@ -212,7 +212,7 @@ static int skeleton_close(struct csd *base)
 
 /* Required. Refuses what the device cannot do (csd_memory_check for its memory), before anything is
  * made; after a failure nothing is open and nothing that it created is left. cfg and all that it
- * points to are the caller's but for path, bell, host and internal, which outlive the device: what
+ * points to are the caller's but for path, bell and links, which outlive the device: what
  * is needed later is copied. buffers may be registered with the driver; jobs will use no other
  * memory for long transfers. notice: for a sentence about what works in another way than asked for;
  * it may have no bytes. */

@@ -1,5 +1,7 @@
-/* link.c: meters and models of links. The model is a queue in each direction: a transfer starts
- * when those before it are over, and lasts bytes / bandwidth. */
+/* link.c: meters and models of links. The model is a queue: a request is served when those before
+ * it are, and takes bytes / bandwidth of the link's time. A link has a queue for each way, a drive
+ * one for both. A request stands in all queues of its route at once, since its bytes flow through
+ * all links together: the slowest sets the pace. */
 #include "csd/link.h"
 
 #include <pthread.h>
@@ -38,18 +40,21 @@ uint64_t link_meter_total(const struct link_meter *m)
 }
 
 struct link {
-    double          bytes_per_s[LINK_DIRS];
-    pthread_mutex_t mutex;
-    uint64_t        free_ns[LINK_DIRS]; // when all that was reserved is over; under the mutex
+    struct link_rates rates;
+    struct link      *above;
+    unsigned          depth; // links up to the host
+    pthread_mutex_t   mutex;
+    uint64_t          free_ns[LINK_DIRS]; // when all that was taken is over; under the mutex. A
+                                          // drive has the first alone
 };
 
-struct link *link_new(const double bytes_per_s[LINK_DIRS])
+struct link *link_new(const struct link_rates *rates, struct link *above)
 {
     struct link *l = calloc(1, sizeof *l);
 
     if (l)
-        *l = (struct link){ { bytes_per_s[LINK_READ], bytes_per_s[LINK_WRITE] },
-                            PTHREAD_MUTEX_INITIALIZER, { 0 } };
+        *l = (struct link){ *rates, above, above ? above->depth + 1 : 1, PTHREAD_MUTEX_INITIALIZER,
+                            { 0 } };
     return l;
 }
 
@@ -60,14 +65,36 @@ void link_free(struct link *l)
     free(l);
 }
 
-uint64_t link_reserve(struct link *l, enum link_dir dir, uint64_t bytes, uint64_t now_ns)
+struct link *link_above(const struct link *l) { return l->above; }
+
+/* When one link is done with a request. */
+static uint64_t one_take(struct link *l, enum link_dir dir, uint64_t bytes, uint64_t now_ns)
 {
-    if (!l || l->bytes_per_s[dir] <= 0)
+    uint64_t *free_ns = &l->free_ns[l->rates.shared ? 0 : dir];
+    double    rate = l->rates.bytes_per_s[dir];
+
+    if (rate <= 0)
         return now_ns;
     pthread_mutex_lock(&l->mutex);
-    uint64_t start = l->free_ns[dir] > now_ns ? l->free_ns[dir] : now_ns;
-    uint64_t over = start + (uint64_t)((double)bytes * 1e9 / l->bytes_per_s[dir]);
-    l->free_ns[dir] = over;
+    uint64_t start = *free_ns > now_ns ? *free_ns : now_ns;
+    uint64_t over = start + (uint64_t)((double)bytes * 1e9 / rate);
+    *free_ns = over;
     pthread_mutex_unlock(&l->mutex);
     return over;
+}
+
+uint64_t link_take(struct link *from, struct link *to, uint64_t bytes, uint64_t now_ns)
+{
+    uint64_t last = now_ns, latency_ns = 0;
+
+    while (from != to) { // the lower of the two ends goes up, until both have met
+        int            up = from && (!to || from->depth >= to->depth);
+        struct link   *l = up ? from : to;
+        uint64_t       over = one_take(l, up ? LINK_READ : LINK_WRITE, bytes, now_ns);
+
+        last = over > last ? over : last;
+        latency_ns += l->rates.latency_ns;
+        *(up ? &from : &to) = l->above;
+    }
+    return last + latency_ns;
 }

@@ -1,5 +1,5 @@
-/* link.h: the links of a storage topology: what crosses them is metered, and where a bandwidth is
- * given, delayed. A link carries both directions independently (PCIe is full duplex). */
+/* link.h: what crosses the links between drives, accelerators and the host is metered, and where
+ * links are modelled, delayed. */
 #pragma once
 
 #include <stddef.h>
@@ -29,10 +29,30 @@ uint64_t link_meter_total(const struct link_meter *m); // all of it, padding too
 
 struct link; // a modelled link; thread-safe
 
-/* bytes_per_s[dir] 0: unlimited. NULL if out of memory. */
-struct link *link_new(const double bytes_per_s[LINK_DIRS]);
-void link_free(struct link *l);
+/* A link leads from an end (a drive, a switch, an accelerator) to the end above it, and so to the
+ * host. LINK_READ is the way up to the host, LINK_WRITE the way down. */
+struct link_rates {
+    double   bytes_per_s[LINK_DIRS]; // 0: unlimited
+    int      shared;     // a drive: both ways share its time, each at its own rate; else each way
+                         // has its own, as PCIe has
+    uint64_t latency_ns; // a request is over so much later; the link serves others meanwhile
+};
 
-/* Occupy l with a transfer that is ready to start at now_ns; returns the clock_ns time at which it
- * is over. NULL: now_ns. */
-uint64_t link_reserve(struct link *l, enum link_dir dir, uint64_t bytes, uint64_t now_ns);
+/* above: NULL is the host; it outlives the link. NULL if out of memory. */
+struct link *link_new(const struct link_rates *rates, struct link *above);
+void         link_free(struct link *l); // NULL is fine
+struct link *link_above(const struct link *l);
+
+/* Move bytes from the end `from` to the end `to` (a link stands for its lower end; NULL for the
+ * host), ready to start at now_ns: every link between them is taken, up and then down. Returns the
+ * clock_ns time at which the last of them is done, their latencies added. */
+uint64_t link_take(struct link *from, struct link *to, uint64_t bytes, uint64_t now_ns);
+
+/* The ends that the transfers of one device go between. engine: that of the device's own
+ * accelerator. accelerators: those that compute forward and backward elsewhere than the host; what
+ * they read or make comes through the host's memory. */
+struct link_ends {
+    struct link        *drive, *engine;
+    struct link *const *accelerator; // (n_accelerators)
+    size_t              n_accelerators;
+};

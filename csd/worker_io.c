@@ -32,7 +32,8 @@ void worker_io_start(struct worker *w, struct worker_io *io)
     io->at_disk = 1;
     w->n_at_disk++;
     if (io->req.op != DISK_FLUSH)
-        io->over_ns = csd_links_take(&w->cfg, io_link(w, io), &io->req, clock_ns());
+        io->over_ns = csd_links_take(&w->cfg, io_link(w, io), io->cls, &io->req,
+                                     clock_ns());
 }
 
 struct worker_io *worker_io_over(struct worker *w)

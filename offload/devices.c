@@ -135,21 +135,6 @@ static int refuse_fake(const struct run_config *cfg, struct err *err)
     return rc;
 }
 
-static int links_open(struct devices *d, struct err *err)
-{
-    const struct run_config *cfg = &d->cfg;
-    const double             host[LINK_DIRS] = { cfg->link_bw, cfg->link_bw };
-    const double             internal[LINK_DIRS] = { [LINK_READ] = cfg->csd_read_bw,
-                                                     [LINK_WRITE] = cfg->csd_write_bw };
-    int                      missing = 0;
-
-    if (cfg->link_bw > 0)
-        missing = !(d->host_link = link_new(host));
-    for (size_t i = 0; i < d->n && (cfg->csd_read_bw > 0 || cfg->csd_write_bw > 0); i++)
-        missing |= !(d->device[i].internal = link_new(internal));
-    return missing ? err_set(err, -ENOMEM, "out of memory for the modelled links") : 0;
-}
-
 int devices_run(struct devices *d, size_t i, struct csd_job *job, struct err *err)
 {
     struct csd     *c = d->device[i].csd;
@@ -372,8 +357,7 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
         c.keep = d->store.device_bytes[i];
     c.create = create && !file_is_block(c.path);
     c.read_only = how == DEVICES_READ;
-    c.host = d->host_link;
-    c.internal = at->internal;
+    c.links = topology_ends(d->links, i);
     c.buffers = &buffers;
     c.n_buffers = buffers.iov_len > 0;
     c.bell = &d->bell;
@@ -432,7 +416,7 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
         rc = -ENOMEM;
     if (!rc && (!(d->page = devices_buffer(d, STORE_SUPERBLOCK)) || !d->device))
         rc = err_set(err, -ENOMEM, "out of memory for %zu devices", d->n);
-    rc = rc ? rc : links_open(d, err);
+    rc = rc ? rc : topology_open(&d->links, &d->cfg.links, d->n, err);
     for (; !rc && opened < d->n; opened++) {
         rc = device_open(d, opened, how, more, err);
         if (rc && rc != -EBUSY && more->each) { // who uses a device has not damaged it
@@ -472,10 +456,9 @@ void devices_close(struct devices *d)
 
         if (at->csd)
             d->silent |= at->csd->ops->close(at->csd);
-        link_free(at->internal);
         free(at->path);
     }
-    link_free(d->host_link);
+    topology_close(d->links);
     for (size_t i = 0; !d->silent && i < d->n_buffers; i++)
         arena_free(&d->buffers[i]);
     free(d->buffers);

@@ -10,14 +10,13 @@ struct device {
     struct csd  *csd;
     char        *path;     // of a file or block device
     uint64_t     dev, ino; // what it named when it was opened
-    struct link *internal; // modelled; NULL: unlimited
 };
 
 struct devices {
     struct run_config cfg;     // what it points to is the opener's
     struct store      store;
     struct csd_bell   bell;
-    struct link      *host_link;
+    struct topology  *links;
     struct device    *device;  // (n)
     size_t            n;
     struct arena     *buffers; // (n_buffers) what jobs point into; the first is registered

@@ -305,8 +305,7 @@ static int move_run(struct move *m, struct err *err)
 {
     struct run_config from = m->r->from, to = m->r->to;
 
-    from.link_bw = from.csd_read_bw = from.csd_write_bw = 0; // the drives' own speed
-    to.link_bw = to.csd_read_bw = to.csd_write_bw = 0;
+    from.links = to.links = (struct topology_config){ 0 }; // the drives' own speed
     int rc = devices_open(&m->old, &from, DEVICES_READ, NULL, err);
     rc = rc ? rc : old_map(m, err);
     rc = rc ? rc : devices_open(&m->new_, &to, DEVICES_CREATE, NULL, err);

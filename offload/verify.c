@@ -340,7 +340,7 @@ static int verify_devices(struct verify *v, const struct run_config *cfg, struct
     struct check        c = { .v = v, .each = calloc(cfg->n_devices, sizeof *c.each) };
     struct devices_more more = { .each = c.each };
 
-    plain.link_bw = plain.csd_read_bw = plain.csd_write_bw = 0;
+    plain.links = (struct topology_config){ 0 };
     int rc = c.each
                  ? devices_open(&c.dev, &plain, v->mend ? DEVICES_TRAIN : DEVICES_READ, &more, err)
                  : err_set(err, -ENOMEM, "out of memory for %zu devices", cfg->n_devices);

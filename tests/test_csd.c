@@ -503,13 +503,14 @@ static void test_host_jobs(void **state)
 /* A modelled link delays; only lower bounds are certain. */
 static void test_link_delay(void **state)
 {
-    const double      bw[LINK_DIRS] = {10e6, 10e6};
-    struct link      *l = link_new(bw);
-    struct csd_config cfg = {.disk = &disk_uring, .update_link = LINK_INTERNAL, .moments = 2,
-                             .wire_dt = DT_BF16, .internal = l};
-    struct rig        r;
-    struct subgroup   g;
-    struct csd_job    j;
+    const struct link_rates rates = {.bytes_per_s = {10e6, 10e6}, .shared = 1};
+    struct link            *l = link_new(&rates, NULL);
+    struct link_ends        ends = {.drive = l};
+    struct csd_config       cfg = {.disk = &disk_uring, .update_link = LINK_INTERNAL, .moments = 2,
+                                   .wire_dt = DT_BF16, .links = &ends};
+    struct rig              r;
+    struct subgroup         g;
+    struct csd_job          j;
 
     rig_open(&r, *state, &cfg);
     subgroup_make(&r, &g, 0, 0);

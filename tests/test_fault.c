@@ -116,6 +116,7 @@ static void slow_is_not_silent(void **state)
     (void)state;
     const struct plan      *p = &device_plans[2];
     struct disk_fault_plan  late = { .inner = &disk_sync, .delay_ns = 30000000 };
+    const uint64_t            bw = 1000000;
     struct trial              want, t;
 
     disk_fault_set(&no_fault);
@@ -128,7 +129,8 @@ static void slow_is_not_silent(void **state)
             fail_msg("%s", t.err.text);
         t.cfg.io_timeout_ns = 400000000;
         // a step moves about half a megabyte each way
-        t.cfg.csd_read_bw = t.cfg.csd_write_bw = links ? 1e6 : 0;
+        if (links)
+            t.cfg.links = (struct topology_config){ .read_bw = { &bw, 1 }, .write_bw = { &bw, 1 } };
         trial_goes_on(&t, &want, "slow", (uint64_t)links);
         trial_nothing_runs("slow");
         trial_end(&t);

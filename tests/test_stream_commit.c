@@ -165,6 +165,7 @@ static int slow_sync(void)
  * syncs hidden? */
 static int say_time(void)
 {
+    const uint64_t       bw = 5000000; // bytes a second
     const struct variant v = { RUN_SUO, 2, 128 << 10, 2, 2, .disk = "uring" };
 
     vfs_set(NULL);
@@ -175,8 +176,8 @@ static int say_time(void)
 
         variant_make(&t, &v, WAIT);
         runlog_sync(t.cfg.log, RUNLOG_SYNC_ALL, NULL);
-        t.cfg.link_bw = 5e6; // bytes a second
-        t.cfg.csd_read_bw = t.cfg.csd_write_bw = 5e6;
+        t.cfg.links = (struct topology_config){ .host_bw = bw, .read_bw = { &bw, 1 },
+                                                .write_bw = { &bw, 1 } };
         s = toy_open(&t);
         on_sync = slow ? slow_sync : NULL;
         toy_train(&t, s, step++); // the first one has nothing to wait for

@@ -128,6 +128,18 @@ static int arg_device(struct bench_args *a, const char *path, struct err *err)
                : 0;
 }
 
+static void arg_sizes(struct bench_args *a, const char *name, const struct opt_sizes *sizes)
+{
+    const struct opt_row row = { .type = OPT_SIZES };
+    char                *text = opt_value_text(&row, sizes);
+
+    if (!text)
+        a->failed = 1;
+    else if (*text)
+        bench_arg(a, name, text);
+    free(text);
+}
+
 static void args_make(struct bench_args *a, const struct session *s, const struct small *small,
                       const char *dir)
 {
@@ -136,10 +148,12 @@ static void args_make(struct bench_args *a, const struct session *s, const struc
     bench_words(a, BENCH_SELF " bench --probe --json=- --rounds=2 --steps=3");
     bench_arg(a, "--dir=", dir);
     bench_args_model(a, &small->gpt, small->batch, small->seq, o->threads);
-    bench_words(a, "--csd-mem=%" PRIu64 " --link-bw=%" PRIu64 " --csd-read-bw=%" PRIu64
-                " --csd-write-bw=%" PRIu64 " --mode=%s --disk=%s --dtype=%s --blas=%s "
-                "--optimizer=%s --durability=%s --compress=%.9g", o->csd_mem, o->link_bw,
-                o->csd_read_bw, o->csd_write_bw, train_mode_name((size_t)o->mode),
+    arg_sizes(a, "--csd-read-bw=", &o->csd_read_bw);
+    arg_sizes(a, "--csd-write-bw=", &o->csd_write_bw);
+    bench_arg(a, "--topology=", o->topology);
+    bench_words(a, "--csd-mem=%" PRIu64 " --link-bw=%" PRIu64 " --csd-latency=%.9g --mode=%s "
+                "--disk=%s --dtype=%s --blas=%s --optimizer=%s --durability=%s --compress=%.9g",
+                o->csd_mem, o->link_bw, o->csd_latency, train_mode_name((size_t)o->mode),
                 disk_name((size_t)o->disk), dtype_name((size_t)o->dtype),
                 matmul_engine_name((enum matmul_engine)o->blas),
                 optim_name((enum optim_kind)o->optimizer),

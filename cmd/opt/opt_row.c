@@ -177,6 +177,7 @@ static int number_refuse(const struct opt_row *r, const char *text, struct err *
     static const char *const what[] = {
         [OPT_UINT] = "a whole number",
         [OPT_SIZE] = "a size in bytes, or with K, M, G or T (powers of 1024),",
+        [OPT_SIZES] = "sizes, in bytes or with K, M, G or T (powers of 1024), commas between,",
         [OPT_DOUBLE] = "a number",
         [OPT_RATIO] = "a part such as 2% or 0.02,",
     };
@@ -230,6 +231,26 @@ static int parse_size(const struct opt_row *r, const char *text, uint64_t *out, 
         return number_refuse(r, text, err);
     *out = (uint64_t)v;
     return 0;
+}
+
+/* One, or several with commas between. */
+static int parse_sizes(const struct opt_row *r, const char *text, struct opt_sizes *out,
+                       struct err *err)
+{
+    char  *copy = strdup(text), *rest = copy, *one;
+    size_t most = 1;
+    int    rc = 0;
+
+    for (const char *c = text; *c; c++)
+        most += *c == ',';
+    free(out->item);
+    *out = (struct opt_sizes){ calloc(most, sizeof *out->item), 0 };
+    if (!copy || !out->item)
+        rc = opt_no_memory(err);
+    while (!rc && (one = strsep(&rest, ",")))
+        rc = parse_size(r, one, &out->item[out->n++], err);
+    free(copy);
+    return rc;
 }
 
 /* "2%" or "0.02" as a ratio; another number without %. */
@@ -339,6 +360,7 @@ int opt_value_parse(const struct opt_row *r, const char *text, void *field, stru
     case OPT_STRINGS: return add_string(r, text, field, err);
     case OPT_UINT:    return parse_uint(r, text, field, err);
     case OPT_SIZE:    return parse_size(r, text, field, err);
+    case OPT_SIZES:   return parse_sizes(r, text, field, err);
     case OPT_DOUBLE:
     case OPT_RATIO:   return parse_double(r, text, field, err);
     case OPT_WORD:    return parse_word(r, text, field, err);
@@ -351,6 +373,7 @@ int opt_value_parse(const struct opt_row *r, const char *text, void *field, stru
 char *opt_value_text(const struct opt_row *r, const void *field)
 {
     const struct opt_strings *many = field;
+    const struct opt_sizes   *sizes = field;
     const struct opt_warmup  *w = field;
     const char               *one, *comma = "";
     char                      number[32], *text = NULL;
@@ -363,6 +386,10 @@ char *opt_value_text(const struct opt_row *r, const void *field)
     case OPT_FLAG:   fprintf(out, "%d", *(const int *)field); break;
     case OPT_UINT:
     case OPT_SIZE:   fprintf(out, "%" PRIu64, *(const uint64_t *)field); break;
+    case OPT_SIZES:
+        for (size_t i = 0; i < sizes->n; i++)
+            fprintf(out, "%s%" PRIu64, i ? "," : "", sizes->item[i]);
+        break;
     case OPT_DOUBLE:
     case OPT_RATIO:
         fputs(double_text(number, sizeof number, *(const double *)field, 0), out);
@@ -403,6 +430,9 @@ void opt_value_release(const struct opt_row *r, void *field)
             free((void *)(uintptr_t)s->item[i]);
         free(s->item);
         *s = (struct opt_strings){ 0 };
+    } else if (r->type == OPT_SIZES) {
+        free(((struct opt_sizes *)field)->item);
+        *(struct opt_sizes *)field = (struct opt_sizes){ 0 };
     } else if (r->type == OPT_ARG || r->type == OPT_PATH || r->type == OPT_STRING) {
         free(*(char **)field);
         *(char **)field = NULL;

@@ -9,11 +9,12 @@
 enum opt_type {
     OPT_FLAG = 1, // int: 1 if given
     OPT_STRING,   // const char *; NULL if there is no default
-    OPT_PATH,     // the same; a run that keeps it keeps the path in full
+    OPT_PATH,     // the same; a run that keeps it keeps the path in full, but for its words
     OPT_STRINGS,  // struct opt_strings; repeated
     OPT_PATHS,    // the same, of paths, which are made absolute
     OPT_UINT,     // uint64_t
     OPT_SIZE,     // uint64_t bytes; takes K, M, G, T (powers of 1024)
+    OPT_SIZES,    // struct opt_sizes; with commas between
     OPT_DOUBLE,   // double
     OPT_RATIO,    // double; takes % ("2%" is 0.02)
     OPT_WORD,     // int: the number of the word
@@ -24,6 +25,7 @@ enum opt_type {
 };
 
 struct opt_strings { const char **item; size_t n; };
+struct opt_sizes   { uint64_t *item; size_t n; };
 struct opt_warmup  { double value; int percent; }; // value: steps, or with percent a fraction
 
 /* The i-th word, NULL past the last. The unit that has the enum or the table of the words owns the

@@ -113,14 +113,15 @@ int session_labels(struct hf_labels *out, const struct session *s, struct err *e
 
 /* ---- options ---- */
 
-/* As it is stored, malloced. Paths of devices, a line each, are kept absolute: a resume may start
+/* As it is stored, malloced. Paths, a line each, are kept absolute: a resume may start
  * elsewhere. */
 static char *stored_text(const struct opt_row *row, const char *text)
 {
     char  *copy = strdup(text), *rest = copy, *line, *out = NULL;
     size_t size;
 
-    if (row->type != OPT_PATHS)
+    if ((row->type != OPT_PATHS && row->type != OPT_PATH) ||
+        (row->words && opt_words_find(row->words, text, strlen(text)) >= 0))
         return copy;
     FILE *f = copy ? open_memstream(&out, &size) : NULL;
     int   missing = !f;
@@ -327,9 +328,7 @@ int session_config(struct session *s, struct err *err)
         .layout = s->layout,
         .force_device = o->force_device,
         .device_in_ram = o->device_in_ram,
-        .link_bw = (double)o->link_bw,
-        .csd_read_bw = (double)o->csd_read_bw,
-        .csd_write_bw = (double)o->csd_write_bw,
+        .links = train_opts_links(o),
         .io_timeout_ns = (uint64_t)(o->io_timeout * 1e9),
         .durable = o->durability == TRAIN_DURABLE_STEP,
         .commit_every = o->commit_every,

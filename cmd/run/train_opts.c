@@ -39,6 +39,9 @@ static const char *activations_name(size_t i) { return train_activations[i].name
 /* fp16 is for files alone. */
 static const char *dtype_word(size_t dtype) { return dtype <= DT_BF16 ? dtype_name(dtype) : NULL; }
 
+#define NO_TOPOLOGY "none"
+
+OPT_WORDS(topology_words, NO_TOPOLOGY)
 OPT_WORDS(decay_words, [TRAIN_DECAY_MATRICES] = "matrices", [TRAIN_DECAY_ALL] = "all")
 OPT_WORDS(order_words, [TRAIN_SHUFFLED] = "shuffled", [TRAIN_SEQUENTIAL] = "sequential")
 OPT_WORDS(durability_words, [TRAIN_DURABLE_STEP] = "step", [TRAIN_DURABLE_NONE] = "none")
@@ -107,7 +110,8 @@ const struct opt_row train_rows[] = {
       .help = "where states live and who updates: all in RAM; host with states on drives; devices, "
               "naively; devices, buffers handed over; the same with compressed gradients",
       .kept = OPT_LAYOUT },
-    { "csd", OPT_WORD, AT(csd), "emu", csd_name, .help = "kind of the devices",
+    { "csd", OPT_WORD, AT(csd), "emu", csd_name,
+      .help = "kind of the devices; null answers at once: it stores nothing and trains nothing",
       .kept = OPT_LAYOUT },
     { "devices", OPT_UINT, AT(devices), "1", .min = 1, .max = 1024,
       .help = "how many devices, as folders in RUN", .twin = "device", .kept = OPT_LAYOUT },
@@ -132,10 +136,18 @@ const struct opt_row train_rows[] = {
       .kept = OPT_CHANGES },
     { "link-bw", OPT_SIZE, AT(link_bw),
       .help = "bytes a second of the modelled host link; 0: unlimited", .kept = OPT_CHANGES },
-    { "csd-read-bw", OPT_SIZE, AT(csd_read_bw),
-      .help = "bytes a second that an emulated device reads; 0: unlimited", .kept = OPT_CHANGES },
-    { "csd-write-bw", OPT_SIZE, AT(csd_write_bw),
-      .help = "bytes a second that an emulated device writes; 0: unlimited", .kept = OPT_CHANGES },
+    { "csd-read-bw", OPT_SIZES, AT(csd_read_bw),
+      .help = "bytes a second that the drive of an emulated device reads if it does nothing else, "
+              "reads and writes sharing its time; 0: unlimited; several, with commas between: of "
+              "each device", .kept = OPT_CHANGES },
+    { "csd-write-bw", OPT_SIZES, AT(csd_write_bw),
+      .help = "that it writes if it does nothing else, in the same way", .kept = OPT_CHANGES },
+    { "csd-latency", OPT_DOUBLE, AT(csd_latency), .max = 1e9,
+      .help = "microseconds that a request to the drive of an emulated device takes beside its "
+              "bytes; others are served meanwhile", .kept = OPT_CHANGES },
+    { "topology", OPT_PATH, AT(topology), "none", topology_words, .arg = "FILE|none",
+      .help = "a file that describes the modelled links as a tree (docs/topology.md), instead of "
+              "--link-bw and --csd-...; it is read at each start", .kept = OPT_CHANGES },
     { "host-mem", OPT_SIZE, AT(host_mem), .help = HELP_MEM, .kept = OPT_CHANGES },
     { "activations", OPT_WORD, AT(activations), "keep", activations_name,
       .help = "what backward needs: kept in RAM as far as there is room, and else recomputed; all "
@@ -254,6 +266,28 @@ int read_opts_default(struct read_opts *o, struct err *err)
     return rc;
 }
 
+struct topology_config train_opts_links(const struct train_opts *o)
+{
+    return (struct topology_config){
+        .file = o->topology && strcmp(o->topology, NO_TOPOLOGY) ? o->topology : NULL,
+        .host_bw = o->link_bw,
+        .read_bw = { o->csd_read_bw.item, o->csd_read_bw.n },
+        .write_bw = { o->csd_write_bw.item, o->csd_write_bw.n },
+        .latency_us = o->csd_latency,
+    };
+}
+
+/* Whether there are links as the options describe them. */
+static int links_check(const struct train_opts *o, struct err *err)
+{
+    struct topology_config cfg = train_opts_links(o);
+    struct topology       *t = NULL;
+    int                    rc = topology_open(&t, &cfg, o->devices, err);
+
+    topology_close(t);
+    return rc;
+}
+
 int train_opts_check(struct train_opts *o, struct err *err)
 {
     uint64_t horizon = o->schedule_steps ? o->schedule_steps : o->steps;
@@ -290,7 +324,7 @@ int train_opts_check(struct train_opts *o, struct err *err)
     if (o->mode == RUN_MEM && o->device.n)
         return err_misuse(err, "--mode mem keeps everything in RAM and its images in RUN: leave "
                           "--device out");
-    return 0;
+    return links_check(o, err);
 }
 
 static int same(const char *a, const char *b) { return a && b && !strcmp(a, b); }

@@ -58,8 +58,11 @@ struct train_opts {
     uint64_t csd_mem;                       // bytes of accelerator memory a device
     double   compress;                      // fraction of the dense gradient's bytes; 0: none
     int      error_feedback, speculate;
-    uint64_t link_bw, csd_read_bw, csd_write_bw; // bytes a second of the modelled links; 0:
-                                                 // unlimited
+    // modelled links (topology.h)
+    uint64_t         link_bw;                   // bytes a second; 0: unlimited
+    struct opt_sizes csd_read_bw, csd_write_bw; // the same: one for all devices, or one for each
+    double           csd_latency;               // microseconds
+    const char      *topology;                  // a file instead of these; "none"
     // the machine
     uint64_t host_mem;                      // bytes of the whole process; 0: no promise
     int      activations;                   // of train_activations
@@ -98,6 +101,9 @@ struct read_opts {
 
 // of struct model_opts, train_opts, tune_opts, read_opts; column_rows: of struct task_names
 extern const struct opt_row model_rows[], train_rows[], tune_rows[], read_rows[], column_rows[];
+
+/* The links that they model; what it points to is theirs. */
+struct topology_config train_opts_links(const struct train_opts *o);
 
 /* What --help says: for who has no command line. -ENOMEM. */
 int train_opts_default(struct train_opts *o, struct err *err);

@@ -12,6 +12,7 @@
 #include "data/base/machine.h"
 #include "data/base/round.h"
 #include "kernels/attention.h"
+#include "offload/devices.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -206,6 +207,20 @@ static int open_stream(struct training *t, char *notice, size_t size, struct err
     return rc;
 }
 
+/* What looks like a training must not be taken for one. */
+static int notice_fake(struct session *s, struct err *err)
+{
+    const struct run_config *cfg = &s->run;
+    char                     text[256];
+
+    if (cfg->mode == RUN_MEM || !devices_fake(cfg))
+        return 0;
+    snprintf(text, sizeof text, "--%s null stores nothing and trains nothing: the losses mean "
+             "nothing, and there are no parameters in the end; it shows how long steps take",
+             cfg->csd->flags & CSD_FAKE ? "csd" : "disk");
+    return session_notice(s, text, err);
+}
+
 static int training_open(struct training *t, struct err *err)
 {
     struct session        *s = t->s;
@@ -230,6 +245,7 @@ static int training_open(struct training *t, struct err *err)
     rc = open_stream(t, notice, sizeof notice, err);
     if (!rc && *notice)
         rc = session_notice(s, notice, err);
+    rc = rc ? rc : notice_fake(s, err);
     if (!rc && s->o.speculate && !s->spares)
         rc = session_notice(s,
                             "the devices were made without --speculate: it goes as far as their "

@@ -1,0 +1,29 @@
+/* topology.h: the modelled links of a run as a tree: from the options, or from a file that a person
+ * wrote (docs/topology.md says how). */
+#pragma once
+
+#include "csd/link.h"
+#include "data/base/err.h"
+
+/* One value for all devices, or one for each; none: unlimited. */
+struct topology_values { const uint64_t *value; size_t n; };
+
+/* file: NULL or "", then the drives hang at one link to the host. What is 0 is unlimited; the zero
+ * state models nothing. */
+struct topology_config {
+    const char            *file;
+    uint64_t               host_bw;          // bytes/s, each way
+    struct topology_values read_bw, write_bw; // bytes/s of the drives, if each did nothing else
+    double                 latency_us;       // of a request to a drive
+};
+
+struct topology;
+
+/* For devices 0 to n_devices - 1. *out is NULL where nothing is modelled. -EINVAL with a sentence
+ * of misuse that names file and line. */
+int  topology_open(struct topology **out, const struct topology_config *cfg, size_t n_devices,
+                   struct err *err);
+void topology_close(struct topology *t); // NULL is fine
+
+/* Where device i stands, until topology_close; NULL of NULL. */
+const struct link_ends *topology_ends(const struct topology *t, size_t i);
