@@ -30,6 +30,12 @@ HAS_ONEDNN   := $(filter $(ONEDNN_KNOWN),$(ONEDNN))
 ONEDNN_NOTE  := $(if $(HAS_ONEDNN),,siTrain is built without oneDNN, OpenBLAS computes all products: $(if $(filter 0,$(ONEDNN)),ONEDNN=0 was \
                 given,$(if $(ONEDNN),version $(ONEDNN) is not one of those that it knows ($(ONEDNN_KNOWN)),libdnnl-dev is not here)))
 
+# Xilinx's runtime, for real CSDs: its headers alone, the library is looked for when the program runs. make XRT=0: without it.
+ifndef XRT
+XRT := $(shell $(CC) -isystem /usr/include/xrt -include xrt/xrt_device.h -fsyntax-only -x c /dev/null 2>/dev/null && echo 1 || echo 0)
+endif
+HAS_XRT := $(filter-out 0,$(XRT))
+
 # The hot loops are written plainly and vectorised by the compiler, once for AVX2 and once for AVX-512 (target_clones).
 # No kernel reads errno or the exception flags; without these two, sqrtf and selections stay scalar.
 $(BUILD)/kernels/%.o: OPT += -O3 -fno-math-errno -fno-trapping-math -mprefer-vector-width=512
@@ -46,7 +52,7 @@ TEST_BIN := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 DEPS_BUILD := gcc make libc6-dev libopenblas-openmp-dev optional:libdnnl-dev liburing-dev libargtable2-dev libsqlite3-dev libpcre2-dev \
               libjansson-dev libisal-dev libblkid-dev
 DEPS_DEMO  := bible-kjv
-DEPS_TEST  := libcmocka-dev sqlite3 python3 g++
+DEPS_TEST  := libcmocka-dev sqlite3 python3 g++ optional:libxrt-dev uuid-dev
 DEPS_CLANG := libcmocka-dev clang libomp-dev
 DEPS_FUZZ  := libclang-rt-dev
 
@@ -252,6 +258,59 @@ $(BUILD)/csd/hls/%.o: csd/hls/%.cpp
 $(BUILD)/tests/test_hls: $(HLS_OBJ)
 $(BUILD)/tests/test_hls: LDLIBS += -lstdc++
 
+# Computational storage without a card: tests/smartssd, a driver library under libxrt (XILINX_XRT is $(BUILD)/tests/smartssd), and xclbins without a
+# bitstream, good and wrong. libxrt's own classes come out of libxrt-dev's archives, whose version this knows.
+SMARTSSD       := $(BUILD)/tests/smartssd
+SMARTSSD_KNOWN := 2.13
+SMARTSSD_LIB   := $(foreach a,swemu hwemu,$(wildcard $(shell $(CC) -print-file-name=libxrt_$(a).a)))
+XRT_VERSION    := $(if $(HAS_XRT),$(shell sed -n 's/.*xrt_build_version\[\] = "\([0-9]*\.[0-9]*\).*/\1/p' /usr/include/xrt/version.h))
+SMARTSSD_WHY   := $(if $(HAS_XRT),$(if $(filter-out 2,$(words $(SMARTSSD_LIB))),libxrt_swemu.a and libxrt_hwemu.a of libxrt-dev are not here,$(if \
+                  $(filter $(SMARTSSD_KNOWN),$(XRT_VERSION)),,libxrt is $(XRT_VERSION) and tests/smartssd knows $(SMARTSSD_KNOWN))),libxrt-dev \
+                  and uuid-dev are not here or XRT=0 was given)
+SMARTSSD_SRC   := $(filter-out tests/smartssd/mkxclbin.c,$(wildcard tests/smartssd/*.c)) tests/smartssd/glue.cpp $(wildcard csd/hls/*.cpp)
+SMARTSSD_OBJ   := $(patsubst %,$(SMARTSSD)/%.o,$(SMARTSSD_SRC))
+SMARTSSD_XRT   := $(addprefix $(SMARTSSD)/,device_swemu.cxx.o system_swemu.cxx.o device_pcie.cpp.o system_pcie.cpp.o aie_stubs.cpp.o)
+SMARTSSD_FLAWS := $(addsuffix .xclbin,without short scattered cut)
+SMARTSSD_FILES := $(if $(SMARTSSD_WHY),,$(SMARTSSD)/lib/libxrt_core.so.2 $(addprefix $(SMARTSSD)/,sitrain.xclbin $(SMARTSSD_FLAWS)))
+
+.PHONY: smartssd
+smartssd: $(SMARTSSD_FILES) ## a software SmartSSD under libxrt, for tests
+	@$(if $(SMARTSSD_WHY),echo "no software SmartSSD: $(SMARTSSD_WHY)")
+
+$(SMARTSSD)/%.c.o: %.c
+	@mkdir -p $(@D)
+	$(call say,cc)
+	$(Q)$(CC) $(filter-out -fopenmp,$(CFLAGS)) -isystem /usr/include/xrt -fPIC -fexceptions -c $< -o $@
+
+$(SMARTSSD)/%.cpp.o: %.cpp
+	@mkdir -p $(@D)
+	$(call say,c++)
+	$(Q)$(CXX) -std=c++17 $(OPT) $(ARCH) $(WARN) -Wno-unknown-pragmas -ffp-contract=off -I. -isystem /usr/include/xrt -fPIC -MMD -MP -c $< -o $@
+
+# One method of libxrt's is ours: devices are found by their place on the bus.
+$(SMARTSSD_XRT) &: $(SMARTSSD_LIB)
+	@mkdir -p $(SMARTSSD)
+	$(Q)cd $(SMARTSSD) && for a in $(SMARTSSD_LIB); do ar x $$a $(notdir $(SMARTSSD_XRT)) 2>/dev/null; done; \
+	    objcopy --redefine-sym _ZNK8xrt_core6system13get_device_idERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE=smartssd_device_id \
+	    system_swemu.cxx.o && touch $(notdir $(SMARTSSD_XRT))
+
+$(SMARTSSD)/lib/libxrt_core.so.2: $(SMARTSSD_OBJ) $(SMARTSSD_XRT)
+	@mkdir -p $(@D)
+	$(call say,ld)
+	$(Q)$(CXX) -shared -Wl,-Bsymbolic -Wl,-soname,libxrt_core.so.2 $(LDFLAGS) $^ -lxrt_coreutil -luuid -lpthread -o $@
+
+$(SMARTSSD)/mkxclbin: $(SMARTSSD)/tests/smartssd/mkxclbin.c.o
+	$(call say,ld)
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@
+$(SMARTSSD)/sitrain.xclbin: $(SMARTSSD)/mkxclbin
+	$(Q)$< $@
+$(addprefix $(SMARTSSD)/,$(SMARTSSD_FLAWS)): $(SMARTSSD)/%.xclbin: $(SMARTSSD)/mkxclbin
+	$(Q)$< $@ $* sitrain_update
+
+$(BUILD)/tests/test_smartssd: $(HLS_OBJ) | $(SMARTSSD_FILES)
+$(BUILD)/tests/test_smartssd: LDLIBS += -lstdc++
+$(BUILD)/tests/test_smartssd.o: CFLAGS += $(if $(HAS_XRT),-isystem /usr/include/xrt)
+
 # What a program looks like that has siTrain in it: examples/train.c.
 $(BUILD)/examples/%: $(BUILD)/examples/%.o $(LIB_OBJ)
 	$(call say,ld)
@@ -298,5 +357,5 @@ test-bins: $(TEST_BIN) $(BUILD)/tests/siTrain-openblas $(BUILD)/examples/train #
 clean: ## remove what was built
 	rm -rf build build-asan build-tsan build-clang $(FUZZ_DIR) $(BUILD) siTrain
 
--include $(HLS_OBJ:.o=.d) $(LIB_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(TEST_SUPPORT:.o=.d) $(TEST_BIN:=.d) $(CRASH_OBJ:.o=.d) $(wildcard $(BUILD)/tests/fault/*.d) $(FUZZ_OBJ:.o=.d) $(BUILD)/examples/train.d
+-include $(HLS_OBJ:.o=.d) $(LIB_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(TEST_SUPPORT:.o=.d) $(TEST_BIN:=.d) $(CRASH_OBJ:.o=.d) $(SMARTSSD_OBJ:.o=.d) $(wildcard $(BUILD)/tests/fault/*.d) $(FUZZ_OBJ:.o=.d) $(BUILD)/examples/train.d
 .SECONDARY:
