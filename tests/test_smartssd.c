@@ -1,7 +1,7 @@
 /* test_smartssd.c: the software SmartSSD (tests/smartssd), through libxrt's C calls as a program
- * finds them with dlopen: both kernels of csd/hls, with master and moments from a file by O_DIRECT
- * and io_uring and back, against the same kernels in host memory; what a client forgets shows; every
- * fault that can be asked for shows, and the process gets away with it. Each in a process of its
+ * finds them with dlopen: both kernels of csd/hls, with what they work on from a file by O_DIRECT
+ * and io_uring and back, against the same kernels in host memory; what a client forgets shows; each
+ * fault that can be asked for shows, and the process gets away with it. All in processes of their
  * own: libxrt loads a driver once. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,8 +57,13 @@ void sitrain_scatter(const void *command, const void *packed, void *dense, void 
 static struct { CALLS(FIELD) } xrt;
 
 enum { FTZ = 0x8000, DAZ = 0x0040, N = 3000, PAD = 4096, UPDATE_ARGS = 10, SCATTER_ARGS = 4 };
-enum { BYTES = PAD * sizeof(float) };
-enum { COMMAND, W, M, V, GRAD, W_OUT, M_OUT, V_OUT, WIRE, RESULT }; // sitrain_update's arguments
+enum { COMMAND, AREA, RESULT, BUFFERS }; // AREA: P2P, all that a kernel works on
+enum { W, M, V, GRAD, WIRE, PARTS };     // of an area, PAD floats each
+enum { PART = PAD * sizeof(float), LINES = PART / HLS_LINE };
+
+static const int update_buffers[UPDATE_ARGS] = { COMMAND, AREA, AREA, AREA, AREA, AREA, AREA, AREA,
+                                                 AREA, RESULT };
+static const int scatter_buffers[SCATTER_ARGS] = { COMMAND, AREA, AREA, RESULT };
 static const char *folder; // what XILINX_XRT is
 
 /* ---- a client ---- */
@@ -69,14 +74,12 @@ enum step { OPENED, LOADED, KERNELS, ALLOCATED, MAPPED, SYNCED, STARTED, DONE, R
 struct client {
     xrtDeviceHandle device;
     xrtKernelHandle update, scatter;
-    xrtBufferHandle buffer[UPDATE_ARGS];
-    char           *map[UPDATE_ARGS];
+    xrtBufferHandle buffer[BUFFERS];
+    char           *map[BUFFERS];
     xrtRunHandle    run;
 };
 
-static int is_p2p(int arg) { return arg != COMMAND && arg != GRAD && arg != RESULT; }
-
-static size_t bytes_of(int arg) { return arg == COMMAND || arg == RESULT ? 4096 : BYTES; }
+static size_t bytes_of(int buffer) { return buffer == AREA ? PARTS * PART : 4096; }
 
 /* The calls that a program finds where libxrt is; nothing is said of what fails. */
 static void find_calls(void)
@@ -121,9 +124,9 @@ static enum step client_open(struct client *c, const char *image)
     int group = c->update && c->scatter ? group_of(c->update, UPDATE_ARGS) : -1;
     if (group < 0 || group_of(c->scatter, SCATTER_ARGS) != group)
         return KERNELS;
-    for (int i = 0; i < UPDATE_ARGS; i++) {
+    for (int i = 0; i < BUFFERS; i++) {
         c->buffer[i] = xrt.xrtBOAlloc(c->device, bytes_of(i),
-                                      is_p2p(i) ? XRT_BO_FLAGS_P2P : XRT_BO_FLAGS_NONE,
+                                      i == AREA ? XRT_BO_FLAGS_P2P : XRT_BO_FLAGS_NONE,
                                       (unsigned)group);
         if (!c->buffer[i])
             return ALLOCATED;
@@ -139,7 +142,7 @@ static void client_close(struct client *c)
 {
     if (c->run)
         xrt.xrtRunClose(c->run);
-    for (int i = 0; i < UPDATE_ARGS; i++)
+    for (int i = 0; i < BUFFERS; i++)
         if (c->buffer[i])
             xrt.xrtBOFree(c->buffer[i]);
     if (c->update)
@@ -150,19 +153,19 @@ static void client_close(struct client *c)
         xrt.xrtDeviceClose(c->device);
 }
 
-static int sync_of(struct client *c, int arg, enum xclBOSyncDirection direction)
+static int sync_of(struct client *c, int buffer, enum xclBOSyncDirection direction)
 {
-    return xrt.xrtBOSync(c->buffer[arg], direction, bytes_of(arg), 0);
+    return xrt.xrtBOSync(c->buffer[buffer], direction, bytes_of(buffer), 0);
 }
 
-/* Of the buffers that these arguments are in. DONE, or how far it came. */
-static enum step run(struct client *c, xrtKernelHandle kernel, const int *arg, int n)
+/* DONE, or how far it came. */
+static enum step run(struct client *c, xrtKernelHandle kernel, const int *buffers, int n)
 {
     if (c->run)
         xrt.xrtRunClose(c->run);
     c->run = xrt.xrtRunOpen(kernel);
     for (int i = 0; i < n; i++)
-        if (!c->run || xrt.xrtRunSetArg(c->run, i, c->buffer[arg[i]]))
+        if (!c->run || xrt.xrtRunSetArg(c->run, i, c->buffer[buffers[i]]))
             return STARTED;
     if (xrt.xrtRunStart(c->run))
         return STARTED;
@@ -170,19 +173,12 @@ static enum step run(struct client *c, xrtKernelHandle kernel, const int *arg, i
     return state == ERT_CMD_STATE_COMPLETED ? DONE : (enum step)(RUN + state);
 }
 
-static enum step run_update(struct client *c)
-{
-    static const int args[] = { COMMAND, W, M, V, GRAD, W_OUT, M_OUT, V_OUT, WIRE, RESULT };
-
-    return run(c, c->update, args, UPDATE_ARGS);
-}
-
 /* ---- what it asks for ---- */
 
 struct work {
     struct hls_update_command command;
-    uint32_t                  end, decay;
-    float                     w[PAD], m[PAD], v[PAD], grad[PAD], wire[PAD];
+    uint32_t                  end, decay, rest[14];
+    float                     part[PARTS][PAD];
     struct hls_update_result  result;
 };
 
@@ -205,26 +201,35 @@ static struct work *work_new(void)
         .version = HLS_VERSION, .kind = OPTIM_ADAMW, .moments = 2, .calm = 1, .n = N, .n_pad = PAD,
         .n_segments = 1, .grad_scale = bits(1), .beta1 = bits(0.9f), .beta2 = bits(0.999f),
         .one_minus_beta1 = bits(0.1f), .one_minus_beta2 = bits(0.001f), .step_size = bits(1e-2f),
-        .bias2_sqrt = bits(0.5f), .eps = bits(1e-8f) };
+        .bias2_sqrt = bits(0.5f), .eps = bits(1e-8f), .w = W * LINES, .m = M * LINES,
+        .v = V * LINES, .grad = GRAD * LINES, .w_out = W * LINES, .m_out = M * LINES,
+        .v_out = V * LINES, .wire = WIRE * LINES };
     k->end = N;
     k->decay = bits(0.999f);
     for (int i = 0; i < N; i++) {
-        k->w[i] = sinf((float)i);
-        k->m[i] = cosf((float)i) * 0.1f;
-        k->v[i] = i % 9 ? fabsf(k->m[i]) : 1e-41f; // subnormal ones, too
-        k->grad[i] = sinf((float)i * 0.7f);
+        k->part[W][i] = sinf((float)i);
+        k->part[M][i] = cosf((float)i) * 0.1f;
+        k->part[V][i] = i % 9 ? fabsf(k->part[M][i]) : 1e-41f; // subnormal ones, too
+        k->part[GRAD][i] = sinf((float)i * 0.7f);
     }
     return k;
 }
 
-/* What the kernels make of it in host memory. */
+/* What the kernel makes of it in host memory. */
 static void expect(struct work *k)
 {
     unsigned csr = _mm_getcsr();
+    void    *all = k->part;
 
     _mm_setcsr(csr | FTZ | DAZ);
-    sitrain_update(k, k->w, k->m, k->v, k->grad, k->w, k->m, k->v, k->wire, &k->result);
+    sitrain_update(k, all, all, all, all, all, all, all, all, &k->result);
     _mm_setcsr(csr);
+}
+
+static void put_command(struct client *c, const void *command, size_t n)
+{
+    memset(c->map[COMMAND], 0, bytes_of(COMMAND));
+    memcpy(c->map[COMMAND], command, n);
 }
 
 static int ring_once(struct io_uring *r, int writes, int fd, void *at, unsigned bytes, off_t off)
@@ -243,23 +248,23 @@ static int ring_once(struct io_uring *r, int writes, int fd, void *at, unsigned 
     return got;
 }
 
-/* The states between the file and P2P buffers, no host memory between: one by pread or pwrite, two
- * by io_uring. */
-static int transfer(struct client *c, int fd, struct io_uring *r, int writes, int first)
+/* The area between the file and P2P memory, no host memory between: the first part by pread or
+ * pwrite, the others by io_uring. */
+static int transfer(struct client *c, int fd, struct io_uring *r, int writes)
 {
-    ssize_t got = writes ? pwrite(fd, c->map[first], BYTES, 0) : pread(fd, c->map[first], BYTES, 0);
+    char    *at = c->map[AREA];
+    unsigned rest = (PARTS - 1) * PART;
+    ssize_t  got = writes ? pwrite(fd, at, PART, 0) : pread(fd, at, PART, 0);
 
-    return got == BYTES &&
-           ring_once(r, writes, fd, c->map[first + 1], BYTES, BYTES) == BYTES &&
-           ring_once(r, writes, fd, c->map[first + 2], BYTES, 2 * BYTES) == BYTES ? 0 : -1;
+    return got == PART && ring_once(r, writes, fd, at + PART, rest, PART) == (int)rest ? 0 : -1;
 }
 
-/* The kernel refuses to pin what a file lies behind, as it does of a card's memory; a tmpfs is none
- * in that sense. */
+/* The kernel refuses to pin what a file lies behind, as it does with a card's memory; a tmpfs is
+ * none in that sense. */
 static int registered(struct io_uring *r, const struct client *c)
 {
     struct statfs fs;
-    struct iovec  v = { c->map[W], BYTES };
+    struct iovec  v = { c->map[AREA], PARTS * PART };
     const char   *at = getenv("SMARTSSD_FOLDER");
 
     if (statfs(at ? at : "/var/tmp", &fs) || fs.f_type == 0x01021994)
@@ -267,35 +272,32 @@ static int registered(struct io_uring *r, const struct client *c)
     return io_uring_register_buffers(r, &v, 1) == 0;
 }
 
-/* The update of a file's states: 0, or the line where it went wrong. */
+#define NEED(x) if (!rc && !(x)) rc = __LINE__
+
+/* The update of what is in a file: 0, or the line where it went wrong. */
 static int update_of_file(struct client *c, const char *path)
 {
     struct work    *k = work_new();
     struct io_uring r;
+    char           *area = c->map[AREA];
     int             fd = open(path, O_RDWR | O_CREAT | O_DIRECT, 0600), rc = 0;
 
-#define NEED(x) if (!rc && !(x)) rc = __LINE__
     NEED(fd >= 0 && io_uring_queue_init(4, &r, 0) == 0);
-    NEED(pwrite(fd, memcpy(c->map[W], k->w, BYTES), BYTES, 0) == BYTES);
-    NEED(pwrite(fd, memcpy(c->map[M], k->m, BYTES), BYTES, BYTES) == BYTES);
-    NEED(pwrite(fd, memcpy(c->map[V], k->v, BYTES), BYTES, 2 * BYTES) == BYTES);
-    for (int i = W; i <= V; i++)
-        memset(c->map[i], 0, BYTES);
-    NEED(transfer(c, fd, &r, 0, W) == 0);
+    memcpy(area, k->part, sizeof k->part);
+    NEED(transfer(c, fd, &r, 1) == 0);
+    memset(area, 0, sizeof k->part);
+    NEED(transfer(c, fd, &r, 0) == 0);
     NEED(!registered(&r, c));
-    memcpy(c->map[COMMAND], &k->command, offsetof(struct work, w));
-    memcpy(c->map[GRAD], k->grad, BYTES);
+    put_command(c, k, offsetof(struct work, part));
     NEED(sync_of(c, COMMAND, XCL_BO_SYNC_BO_TO_DEVICE) == 0);
-    NEED(sync_of(c, GRAD, XCL_BO_SYNC_BO_TO_DEVICE) == 0);
-    NEED(run_update(c) == DONE);
-    NEED(transfer(c, fd, &r, 1, W_OUT) == 0);
-    NEED(transfer(c, fd, &r, 0, W) == 0);
+    NEED(run(c, c->update, update_buffers, UPDATE_ARGS) == DONE);
+    NEED(transfer(c, fd, &r, 1) == 0);
+    memset(area, 0, sizeof k->part);
+    NEED(transfer(c, fd, &r, 0) == 0);
     NEED(sync_of(c, RESULT, XCL_BO_SYNC_BO_FROM_DEVICE) == 0);
     expect(k);
-    NEED(memcmp(c->map[W], k->w, BYTES) == 0);
-    NEED(memcmp(c->map[M], k->m, BYTES) == 0);
-    NEED(memcmp(c->map[V], k->v, BYTES) == 0);
-    NEED(memcmp(c->map[WIRE], k->wire, BYTES) == 0);
+    NEED(k->part[WIRE][1] != 0 && k->part[W][1] != sinf(1));
+    NEED(memcmp(area, k->part, sizeof k->part) == 0);
     NEED(memcmp(c->map[RESULT], &k->result, sizeof k->result) == 0);
     io_uring_queue_exit(&r);
     close(fd);
@@ -306,20 +308,21 @@ static int update_of_file(struct client *c, const char *path)
 /* A packed gradient in GRAD becomes a dense one in W. */
 static int scatter_of_memory(struct client *c)
 {
-    static const int           args[] = { COMMAND, GRAD, W, RESULT };
-    struct hls_scatter_command command = { HLS_VERSION, N, PAD, 2, { 0 } };
     struct topk_pair           pair[] = { { 5, 1.5f }, { 2999, -2 } };
-    int                        rc = 0;
+    struct hls_scatter_command command = {
+        .version = HLS_VERSION, .n = N, .n_pad = PAD, .pairs = 2, .packed = GRAD * LINES,
+        .dense = W * LINES, .lines = (uint32_t)(grad_wire_bytes(2) / HLS_LINE), .ends = 1 };
+    const struct hls_scatter_result *r = (const void *)c->map[RESULT];
+    int                              rc = 0;
 
-    memcpy(c->map[COMMAND], &command, sizeof command);
-    grad_wire_pack(c->map[GRAD], pair, 2, 0, N);
+    put_command(c, &command, sizeof command);
+    grad_wire_pack(c->map[AREA] + GRAD * PART, pair, 2, 0, N);
     NEED(sync_of(c, COMMAND, XCL_BO_SYNC_BO_TO_DEVICE) == 0);
-    NEED(sync_of(c, GRAD, XCL_BO_SYNC_BO_TO_DEVICE) == 0);
-    NEED(run(c, c->scatter, args, SCATTER_ARGS) == DONE);
+    NEED(run(c, c->scatter, scatter_buffers, SCATTER_ARGS) == DONE);
     NEED(sync_of(c, RESULT, XCL_BO_SYNC_BO_FROM_DEVICE) == 0);
-    NEED(((struct hls_scatter_result *)c->map[RESULT])->fault == 0);
+    NEED(r->version == HLS_VERSION && r->fault == 0 && r->state.seen == 2);
     for (int i = 0; i < PAD; i++)
-        NEED(((float *)c->map[W])[i] == (i == 5 ? 1.5f : i == 2999 ? -2 : 0));
+        NEED(((float *)c->map[AREA])[i] == (i == 5 ? 1.5f : i == 2999 ? -2 : 0));
     return rc;
 }
 
@@ -369,13 +372,14 @@ static int two_updates(const char *image)
     enum step     step = client_open(&c, image);
 
     if (step == DONE) {
-        memcpy(c.map[COMMAND], &k->command, offsetof(struct work, w));
+        memcpy(c.map[AREA], k->part, sizeof k->part);
+        put_command(&c, k, offsetof(struct work, part));
         if (sync_of(&c, COMMAND, XCL_BO_SYNC_BO_TO_DEVICE) ||
-            sync_of(&c, GRAD, XCL_BO_SYNC_BO_TO_DEVICE))
+            sync_of(&c, RESULT, XCL_BO_SYNC_BO_TO_DEVICE))
             step = SYNCED;
     }
     for (int i = 0; i < 2 && step == DONE; i++)
-        step = run_update(&c);
+        step = run(&c, c.update, update_buffers, UPDATE_ARGS);
     client_close(&c);
     free(k);
     return (int)step;
@@ -393,7 +397,7 @@ static void test_faults(void **state)
         { "SMARTSSD_FAULT", "alloc=2", "sitrain", ALLOCATED },
         { "SMARTSSD_P2P", "0", "sitrain", ALLOCATED },
         { "SMARTSSD_MEMORY", "0", "sitrain", ALLOCATED },
-        { "SMARTSSD_FAULT", "map=2", "sitrain", ALLOCATED }, // libxrt maps P2P when it allocates
+        { "SMARTSSD_FAULT", "map=1", "sitrain", ALLOCATED }, // libxrt maps P2P when it allocates
         { "SMARTSSD_FAULT", "sync=2", "sitrain", SYNCED },
         { "SMARTSSD_FAULT", "exec=2", "sitrain", STARTED },
         { "SMARTSSD_FAULT", "vanish=1", "sitrain", STARTED },
@@ -424,19 +428,23 @@ static int mistake(const char *what)
     struct client c;
     struct work  *k = work_new();
     enum step     step = client_open(&c, "sitrain");
+    int           buffers[UPDATE_ARGS];
 
+    memcpy(buffers, update_buffers, sizeof buffers);
     if (strcmp(what, "too long") == 0)
-        k->command.n_pad = 64 * PAD; // the gradient's buffer ends long before
-    memcpy(c.map[COMMAND], &k->command, offsetof(struct work, w));
-    if (step == DONE && strcmp(what, "no sync") != 0)
+        k->command.n_pad = 64 * PAD; // the area ends long before
+    if (strcmp(what, "far away") == 0)
+        k->command.wire = UINT32_MAX - PAD; // lines: behind all memory
+    if (strcmp(what, "small") == 0)
+        buffers[1] = RESULT; // a page, of which W's place is not
+    if (step != DONE)
+        return (int)step;
+    memcpy(c.map[AREA], k->part, sizeof k->part);
+    put_command(&c, k, offsetof(struct work, part));
+    if (strcmp(what, "no sync") != 0)
         sync_of(&c, COMMAND, XCL_BO_SYNC_BO_TO_DEVICE);
-    if (strcmp(what, "freed") == 0) {
-        xrt.xrtBOFree(c.buffer[GRAD]);
-        c.buffer[GRAD] = NULL;
-    }
-    if (step == DONE)
-        step = run_update(&c);
-    if (step == DONE) { // of memory that nobody wrote the kernel makes no version
+    step = run(&c, c.update, buffers, UPDATE_ARGS);
+    if (step == DONE) { // of what nobody wrote the kernel makes no version
         sync_of(&c, RESULT, XCL_BO_SYNC_BO_FROM_DEVICE);
         step = ((struct hls_update_result *)c.map[RESULT])->version == HLS_VERSION ? DONE : SYNCED;
     }
@@ -451,6 +459,8 @@ static void test_mistakes(void **state)
     assert_int_equal(in_process(mistake, "none"), DONE);
     assert_int_equal(in_process(mistake, "no sync"), SYNCED);
     assert_int_equal(in_process(mistake, "too long"), RUN + ERT_CMD_STATE_ERROR);
+    assert_int_equal(in_process(mistake, "far away"), RUN + ERT_CMD_STATE_ERROR);
+    assert_int_equal(in_process(mistake, "small"), RUN + ERT_CMD_STATE_ERROR);
 }
 
 /* ---- places ---- */

@@ -1,7 +1,8 @@
 /* memory.c: device memory as files that no folder names. A bank is mapped once, as the device sees
- * it: what is in no buffer cannot be touched there, and there is such a page behind every buffer,
- * so that a kernel that goes too far is seen. The host sees a P2P buffer through a mapping of its
- * own; any other has a half in host memory, which only syncing copies.
+ * it: what is in no buffer cannot be touched there, nor what lies behind the bank, as far as a
+ * kernel reaches; such a page is behind every buffer, so that a kernel that goes too far is seen.
+ * The host sees a P2P buffer through a mapping of its own; any other has a half in host memory,
+ * which only syncing copies.
  *
  * Files, not memfds: memory of these the kernel would let io_uring register, a card's it does not.
  */
@@ -16,7 +17,8 @@
 #include <unistd.h>
 #include <xrt.h>
 
-static const size_t PAGE = 4096;
+static const size_t   PAGE = 4096;
+static const uint64_t REACH = 64ull << 32; // bytes: as far as a command's 32 bits count lines
 
 static size_t pages(size_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
 
@@ -49,10 +51,14 @@ static int bank_open(struct memory *m, int i)
     b->fd = file_open(b->bytes);
     if (b->fd < 0)
         return b->fd;
-    void *p = mmap(NULL, b->bytes, PROT_NONE, MAP_SHARED, b->fd, 0);
-    if (p == MAP_FAILED) {
+    void *p = mmap(NULL, b->bytes + REACH, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
+    if (p == MAP_FAILED ||
+        mmap(p, b->bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, b->fd, 0) == MAP_FAILED) {
         int rc = -errno;
 
+        if (p != MAP_FAILED)
+            munmap(p, b->bytes + REACH);
         close(b->fd);
         return rc;
     }
@@ -86,7 +92,7 @@ void memory_close(struct memory *m)
         memory_free(m, i);
     for (int i = 0; i < m->n_banks; i++)
         if (m->bank[i].device) {
-            munmap(m->bank[i].device, m->bank[i].bytes);
+            munmap(m->bank[i].device, m->bank[i].bytes + REACH);
             close(m->bank[i].fd);
         }
     m->n_banks = 0;

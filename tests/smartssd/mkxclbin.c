@@ -1,6 +1,6 @@
-/* mkxclbin.c: mkxclbin FILE [FLAW KERNEL]: an .xclbin of csd/hls's kernels without a bitstream: what
- * memory there is, which kernels, where their arguments lie in their registers and which memory they
- * reach. FLAW makes one that is wrong in KERNEL:
+/* mkxclbin.c: mkxclbin FILE [FLAW KERNEL]: an .xclbin of csd/hls's kernels, without a bitstream:
+ * which memory there is, which kernels, where their arguments lie in their registers, which memory
+ * they reach. FLAW makes one that is wrong in KERNEL:
  *   without     it is not in it
  *   short       its last argument is missing
  *   scattered   its last argument reaches another memory bank than the others
