@@ -78,7 +78,7 @@ TESTS_LONG := $(patsubst %,tests/cli/%.sh,memory train reshard database stop rol
 TESTS_REST := $(filter-out $(TESTS_LONG),$(sort $(wildcard tests/cli/*.sh)) tests/layers.py tests/style.py $(TEST_BIN))
 TESTS_DATA := $(BUILD)/tests/test_data tests/cli/glue.sh tests/cli/hf.sh
 RUN_TESTS   = SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" SITRAIN_OPENBLAS="$(abspath $(BUILD))/tests/siTrain-openblas" \
-              SITRAIN_EXAMPLES="$(abspath $(BUILD))/examples" $(PYTHON) tests/run.py
+              SITRAIN_EXAMPLES="$(abspath $(BUILD))/examples" SITRAIN_SMARTSSD="$(if $(SMARTSSD_FILES),$(abspath $(SMARTSSD)))" $(PYTHON) tests/run.py
 
 check: ## install what tests need and run every test
 	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_TEST)
@@ -238,6 +238,12 @@ $(BUILD)/onednn: FORCE
 	@echo '$(ONEDNN)' | cmp -s - $@ || echo '$(ONEDNN)' >$@
 .PHONY: FORCE
 $(BUILD)/kernels/matmul_onednn.o: $(BUILD)/onednn
+
+# libxrt came or went, or XRT=0 was given: what knows it is compiled again.
+$(BUILD)/xrt: FORCE
+	@mkdir -p $(@D)
+	@echo '$(XRT)' | cmp -s - $@ || echo '$(XRT)' >$@
+$(BUILD)/tests/test_smartssd.o: $(BUILD)/xrt
 
 # The program as `make ONEDNN=0` makes it, for the tests.
 $(BUILD)/tests/siTrain-openblas: $(filter-out %/matmul_onednn.o,$(LIB_OBJ)) $(CMD_OBJ)
