@@ -23,8 +23,8 @@
 /* Ranges of parameters on a device start and end at multiples of this: 4 KiB even in bf16. */
 enum { CSD_ALIGN_PARAMS = 2048 };
 
-/* The first three are disk_op's. */
-enum csd_kind { CSD_READ, CSD_WRITE, CSD_FLUSH, CSD_UPDATE };
+/* The first three are disk_op's. CSD_AHEAD is never submitted: see csd_update.ahead. */
+enum csd_kind { CSD_READ, CSD_WRITE, CSD_FLUSH, CSD_UPDATE, CSD_AHEAD };
 
 enum csd_grad_form { CSD_GRAD_DENSE, CSD_GRAD_PAIRS };
 
@@ -33,7 +33,14 @@ struct csd_segment { size_t first, n; float weight_decay; };
 
 /* A slot is [master, moments.., wire]: (1 + moments) * n_pad fp32, then n_pad wire elements. What
  * lies between n and n_pad is zero and stays zero. Checksums are over the padded bytes: states =
- * master and moments together; wire; gradient. */
+ * master and moments together; wire; gradient.
+ *
+ * Parameters first (Smart-Infinity's optimized transfer handler, HPCA 2024): the wire, which the
+ * next forward reads, is written before the moments, and the master with it. Who does not want to
+ * wait for the moments gives a job of kind CSD_AHEAD along. It is the device's with the update, and
+ * complete as soon as dst's wire may be read, so that what came was right; at the latest with the
+ * update, before which it is reaped. The update may still fail then, and dst is of no use. Of an
+ * update that fails before, it has the status and the sentence. */
 struct csd_update {
     uint64_t src_off, dst_off; // slots; never the same
     uint64_t grad_off;
@@ -50,6 +57,8 @@ struct csd_update {
     uint32_t dst_crc, wire_crc;
     struct reach_kept kept;    // elements that would have gone too far; with calm none
     struct reach reach;        // of the new values; without calm
+    struct csd_job *ahead;     // or NULL, as it is again once this is reaped; its results: status,
+                               // why, spans, and dst_crc and wire_crc
 };
 
 enum csd_span { SPAN_JOB, SPAN_READ, SPAN_COMPUTE, SPAN_WRITE, CSD_SPANS };
@@ -65,7 +74,7 @@ struct csd_job {
     int      status;         // 0 or -errno
     char     why[512];       // one sentence, naming device and offset, where status is not 0
     struct link_meter meter;
-    // SPAN_JOB always; the others for updates (first start, last end)
+    // SPAN_JOB always; the others for updates (first start, last end); SPAN_WRITE for CSD_AHEAD
     uint64_t start_ns[CSD_SPANS], end_ns[CSD_SPANS];
     void    *user;           // the owner's, with tag
     uint64_t tag;

@@ -3,6 +3,7 @@
 
 #include "csd/disk_file.h"
 #include "csd/grad_wire.h"
+#include "data/base/clock.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -12,10 +13,30 @@ static_assert((int)CSD_READ == (int)DISK_READ && (int)CSD_WRITE == (int)DISK_WRI
 
 void csd_job_begin(struct csd_job *job)
 {
+    if (job->kind == CSD_UPDATE && job->update.ahead)
+        csd_job_begin(job->update.ahead);
     job->status = job->why[0] = 0;
     job->meter = (struct link_meter){0};
     memset(job->start_ns, 0, sizeof job->start_ns);
     memset(job->end_ns, 0, sizeof job->end_ns);
+}
+
+void csd_ahead_over(struct csd_job *job, struct list *done)
+{
+    struct csd_job *ahead = job->kind == CSD_UPDATE ? job->update.ahead : NULL;
+
+    if (!ahead)
+        return;
+    job->update.ahead = NULL;
+    ahead->status = job->status;
+    memcpy(ahead->why, job->why, sizeof ahead->why);
+    ahead->update.dst_crc = job->update.dst_crc;
+    ahead->update.wire_crc = job->update.wire_crc;
+    ahead->start_ns[SPAN_JOB] = job->start_ns[SPAN_JOB];
+    ahead->start_ns[SPAN_WRITE] = job->start_ns[SPAN_WRITE];
+    ahead->end_ns[SPAN_WRITE] = job->end_ns[SPAN_WRITE];
+    ahead->end_ns[SPAN_JOB] = clock_ns();
+    list_push(done, ahead);
 }
 
 void csd_job_fail(const struct csd_config *cfg, struct csd_job *job, int rc, const char *fmt, ...)

@@ -3,11 +3,15 @@
 #pragma once
 
 #include "csd/updater.h"
+#include "data/base/list.h"
 
 enum { CSD_ALIGN = 4096 }; // what jobs' buffers and offsets are aligned to
 
-/* At submit: no results yet. */
+/* At submit: no results yet, nor of the job that is ahead of it. */
 void csd_job_begin(struct csd_job *job);
+/* What is ahead of an update, if it is not there yet, goes to `done`: the wire may be read, or the
+ * update is over and goes there next. Of other jobs there is none. */
+void csd_ahead_over(struct csd_job *job, struct list *done);
 /* The first failure of a job is the one it reports, with the device's number and path. */
 void csd_job_fail(const struct csd_config *cfg, struct csd_job *job, int rc, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

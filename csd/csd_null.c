@@ -54,6 +54,7 @@ static void null_submit(struct csd *base, struct csd_job *job)
     else if (job->kind != CSD_FLUSH)
         link_meter_count(&job->meter, LINK_HOST, job->cls,
                          job->kind == CSD_READ ? LINK_READ : LINK_WRITE, job->payload, job->bytes);
+    csd_ahead_over(job, &c->done);
     list_push(&c->done, job);
     csd_bell_ring(c->cfg.bell);
 }

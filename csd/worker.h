@@ -13,11 +13,13 @@
  *     LOAD     states and gradient come in, in chunks (a compressed gradient through the area of
  *              the wire); of what is there from the first on, the engine makes optimizer, wire
  *              parameters and the checksums of what came and of what goes in one pass over memory
- *     STORE    states and wire go out, if what came was right
+ *     PARAMS   wire and master go out, if what came was right; the wire is over: so is the job
+ *              ahead of the update
+ *     MOMENTS  the moments go out
  *
  * With two sets one loads while the other stores: CSD_HANDED_OVER. CSD_NAIVE is the same with a
  * single set, allocated and freed by each job, on which nothing is computed before all is there:
- * each stage ends before the next begins. What is computed is computed a slice at a time where the
+ * each stage ends before the next begins, and everything goes out at once. What is computed is computed a slice at a time where the
  * engine takes pieces: between two slices the worker serves the disk. */
 #pragma once
 
@@ -31,7 +33,7 @@ enum { WORKER_SETS = 2, WORKER_CHUNKS = 4, WORKER_CHUNK_IOS = UPDATE_PARTS + 1, 
 
 /* A set's transfers: of a store; of a load, WORKER_CHUNK_IOS for each chunk on its way, and one for
  * pairs. */
-enum { IO_STATES, IO_WIRE, IO_PAIRS = WORKER_CHUNKS * WORKER_CHUNK_IOS, SET_IOS };
+enum { IO_WIRE, IO_MASTER, IO_MOMENTS, IO_PAIRS = WORKER_CHUNKS * WORKER_CHUNK_IOS, SET_IOS };
 
 struct worker_io {
     struct disk_req req;     // op, buf, bytes and off are the starter's
@@ -45,7 +47,7 @@ struct worker_io {
 };
 
 struct worker_set {
-    enum { SET_FREE, SET_LOAD, SET_STORE } stage;
+    enum { SET_FREE, SET_LOAD, SET_PARAMS, SET_MOMENTS } stage;
     struct csd_job         *job;
     uint64_t                turn; // order of jobs
     struct engine_set       mem;    // memory, area, sums, reader

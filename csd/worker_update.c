@@ -44,6 +44,7 @@ static void set_finish(struct worker *w, struct worker_set *s)
     s->stage = SET_FREE;
     s->job = NULL;
     span_end(job, SPAN_JOB);
+    csd_ahead_over(job, &w->finished);
     list_push(&w->finished, job);
 }
 
@@ -245,20 +246,36 @@ static void write_start(struct worker *w, struct worker_set *s, unsigned which,
                                     .cls = cls, .payload = bytes / u->n_pad * u->n});
 }
 
+static void moments_store(struct worker *w, struct worker_set *s)
+{
+    const struct update_area *a = &s->mem.area;
+    size_t                    master = sizeof(float) * a->n_pad;
+
+    s->stage = SET_MOMENTS;
+    write_start(w, s, IO_MOMENTS, CLASS_STATES, a->states + a->n_pad, a->states_bytes - master);
+}
+
 static void set_store(struct worker *w, struct worker_set *s)
 {
     const struct update_area *a = &s->mem.area;
 
-    s->stage = SET_STORE;
-    write_start(w, s, IO_STATES, CLASS_STATES, a->states, a->states_bytes);
+    s->stage = SET_PARAMS;
     write_start(w, s, IO_WIRE, CLASS_WIRE, a->wire, a->wire_bytes);
+    write_start(w, s, IO_MASTER, CLASS_STATES, a->states, sizeof(float) * a->n_pad);
+    if (is_naive(w))
+        moments_store(w, s);
 }
 
-/* The set is free once its job is, and nothing moves or works in it any more. */
-static void set_end(struct worker *w, struct worker_set *s)
+/* Nothing moves or works in the set any more: its store goes on, or it is free, as its job is over.
+ */
+static void set_rest(struct worker *w, struct worker_set *s)
 {
-    if (s->flying == 0 && !s->at_work && (s->job->status || s->stage == SET_STORE))
+    if (s->flying > 0 || s->at_work)
+        return;
+    if (s->job->status || s->stage == SET_MOMENTS)
         set_finish(w, s);
+    else if (s->stage == SET_PARAMS)
+        moments_store(w, s);
 }
 
 void worker_update_io_over(struct worker *w, struct worker_io *io)
@@ -272,7 +289,9 @@ void worker_update_io_over(struct worker *w, struct worker_io *io)
         pairs_arrived(w, s, io);
     else if (s->stage == SET_LOAD)
         chunk_arrived(w, s, io);
-    set_end(w, s);
+    else if (io == &s->io[IO_WIRE])
+        csd_ahead_over(s->job, &w->finished);
+    set_rest(w, s);
 }
 
 /* ---- computing ---- */
@@ -352,7 +371,7 @@ int worker_update_work(struct worker *w)
             pairs_scattered(w, s);
         else
             pass_over(w, s);
-        set_end(w, s);
+        set_rest(w, s);
     }
     return over != NULL;
 }

@@ -104,30 +104,30 @@ static void read_submit(struct frames *f, const struct frame *at, size_t i)
     static const struct task_kind kind = { TASK_OF_SUBGROUP, read_done, "wire parameters", "are" };
     const struct store       *st = &f->hub->dev.store;
     const struct store_sub   *u = &st->subs[i];
-    const struct journal_sub *newest = &f->subs->sub[i].newest;
+    const struct sub_wire    *wire = &f->subs->sub[i].wire;
 
     f->reads[i] = (struct task){
         .kind = &kind, .part = f, .sub = i, .step = f->hub->step,
         .phase = f->pass == STREAM_EVAL ? PHASE_EVAL : PHASE_PARAM_READ,
         .job = { .kind = CSD_READ, .cls = CLASS_WIRE,
                  .buf = (char *)at->wire + store_wire_bytes(st, u->first),
-                 .off = store_slot_off(st, u->class_, newest->slot) +
+                 .off = store_slot_off(st, u->class_, wire->slot) +
                         store_state_bytes(st, u->n_pad),
                  .bytes = store_wire_bytes(st, u->n_pad), .payload = store_wire_bytes(st, u->n),
-                 .tag = newest->wire_crc },
+                 .tag = wire->crc },
     };
     hub_submit(f->hub, u->device, &f->reads[i]);
 }
 
-/* Read on into a frame: its block's subgroups that are updated by now, whichever device is ahead.
- */
+/* Read on into a frame: its block's subgroups whose wire is there by now, whichever device is
+ * ahead. */
 static int frame_read(struct frames *f, struct frame *at)
 {
     size_t before = at->unasked;
 
     for (size_t d = 0; at->unasked > 0 && d < f->hub->dev.n; d++)
         for (struct shard_read *r = &at->shards[d]; r->next < r->end; r->next++, at->unasked--) {
-            if (f->subs->sub[r->next].newest.version < at->version)
+            if (f->subs->sub[r->next].wire.version < at->version)
                 break;
             read_submit(f, at, r->next);
         }

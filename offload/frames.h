@@ -1,6 +1,6 @@
 /* frames.h: the buffers that parameters stream through, on their way from the devices to the model:
- * read ahead along the order of the pass (order.h), a subgroup as soon as it is updated, not far
- * ahead of the model.
+ * read ahead along the order of the pass (order.h), a subgroup as soon as its update's parameters
+ * are there (subs.h: wire), not far ahead of the model.
  *
  *     a frame    is
  *     free       no users, nothing unread: the next use of the pass that is for it may take it;

@@ -93,6 +93,12 @@ static int task_check(struct hub *h, const struct task *t, int device, struct er
         return task_failed(h, t, err);
     if (t->kind->of == TASK_OF_DEVICE)
         return 0;
+    if (j->kind == CSD_AHEAD) {
+        if (t->phase != PHASE_REDO)
+            meter_span(h->meter, t->step, PHASE_UPDATE_PARAMS, block, device,
+                       j->start_ns[SPAN_WRITE], j->end_ns[SPAN_WRITE], 0);
+        return 0;
+    }
     meter_traffic(h->meter, t->step, t->phase, device, &j->meter);
     meter_span(h->meter, t->step, t->phase, block, device, j->start_ns[SPAN_JOB],
                j->end_ns[SPAN_JOB], j->payload);

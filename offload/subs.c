@@ -52,6 +52,11 @@ static int free_fill(struct subs *s, const char *dir, struct err *err)
     return 0;
 }
 
+static struct sub_wire wire_of(const struct journal_sub *newest)
+{
+    return (struct sub_wire){ newest->version, newest->slot, newest->wire_crc };
+}
+
 int subs_open(struct subs *s, const struct store *st, const struct journal *j, const char *dir,
               struct err *err)
 {
@@ -61,7 +66,7 @@ int subs_open(struct subs *s, const struct store *st, const struct journal *j, c
         uint64_t version = j->subs[i].version;
 
         s->sub[i] = (struct sub){ .newest = j->subs[i], .committed = j->subs[i],
-                                  .grad = j->grads[i],
+                                  .wire = wire_of(&j->subs[i]), .grad = j->grads[i],
                                   .residual_crc = j->residuals ? j->residuals[i] : 0,
                                   .reach = REACH_UNKNOWN, .grad_most = INFINITY };
         if (version > s->state.applied || version + 1 < s->state.applied)
@@ -77,7 +82,8 @@ int subs_all(const struct subs *s, size_t block, uint64_t version, int committed
 {
     size_t i = s->store->block_sub[block], end = s->store->block_sub[block + 1];
 
-    while (i < end && (committed ? s->sub[i].committed : s->sub[i].newest).version >= version)
+    while (i < end &&
+           (committed ? s->sub[i].committed.version : s->sub[i].wire.version) >= version)
         i++;
     return i == end;
 }
@@ -92,6 +98,12 @@ uint32_t subs_begin(struct subs *s, size_t i)
     return f->slots[--f->n];
 }
 
+void subs_ahead(struct subs *s, size_t i, const struct sub_wire *wire)
+{
+    if (s->sub[i].state == SUB_UPDATING)
+        s->sub[i].wire = *wire;
+}
+
 int subs_end(struct subs *s, size_t i, const struct journal_sub *newest)
 {
     struct sub *u = &s->sub[i];
@@ -100,6 +112,7 @@ int subs_end(struct subs *s, size_t i, const struct journal_sub *newest)
     u->state = stands ? SUB_UPDATED : SUB_CLEAN;
     if (stands) {
         u->newest = *newest;
+        u->wire = wire_of(newest);
         free_of(s, i)->uncommitted++;
     } else {
         slot_give(s, i, newest->slot);
@@ -116,6 +129,7 @@ void subs_drop(struct subs *s, size_t i, int again)
         return;
     u->again = again;
     u->reach = REACH_UNKNOWN; // of what it was before
+    u->wire = wire_of(&u->committed);
     if (u->state == SUB_UPDATING) {
         u->state = SUB_DROPPED;
         s->dropping++;

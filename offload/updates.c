@@ -99,11 +99,21 @@ static void update_done(void *part, struct task *t)
         u->to_update--;
 }
 
+static void ahead_done(void *part, struct task *t)
+{
+    struct updates       *u = part;
+    const struct sub_wire wire = { u->of[t->sub].version, (uint32_t)t->job.tag,
+                                   t->job.update.wire_crc };
+
+    subs_ahead(u->subs, t->sub, &wire);
+}
+
 /* Subgroup i's update to `version` into a free slot, with these numbers. */
 static void update_submit(struct updates *u, size_t i, uint64_t version,
                           const struct optim_step *numbers, uint64_t step)
 {
     static const struct task_kind kind = { TASK_OF_SUBGROUP, update_done, NULL, NULL };
+    static const struct task_kind ahead = { TASK_OF_SUBGROUP, ahead_done, NULL, NULL };
     const struct store           *st = u->subs->store;
     const struct store_sub       *g = &st->subs[i];
     struct sub                   *sub = &u->subs->sub[i];
@@ -126,6 +136,12 @@ static void update_submit(struct updates *u, size_t i, uint64_t version,
             .calm = reach_calm(&sub->reach, numbers, at->most_decay, sub->grad_most),
         },
     };
+    if (u->hub->cfg.mode != RUN_SU) { // whose stages end before the next begins
+        at->ahead = at->task;
+        at->ahead.kind = &ahead;
+        at->ahead.job = (struct csd_job){ .kind = CSD_AHEAD, .tag = slot };
+        at->task.job.update.ahead = &at->ahead.job;
+    }
     sub->again = 0;
     u->queues[g->device].out++;
     hub_submit(u->hub, g->device, &at->task);

@@ -27,7 +27,7 @@
 
 /* A subgroup's update, and where its weight decay changes. */
 struct update {
-    struct task               task;
+    struct task               task, ahead; // all of it; its parameters, which forward waits for
     uint64_t                  version; // the new one
     const struct csd_segment *segments;
     size_t                    n_segments;

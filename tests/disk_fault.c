@@ -18,7 +18,7 @@ struct slot {
     struct disk_req *r;
     size_t           rest; // bytes still to be moved after this part
     uint64_t         over_ns;
-    int              busy, over, silent; // silent: it never ends
+    int              busy, over, silent, held; // silent: it never ends
 };
 
 struct fault {
@@ -75,6 +75,14 @@ static int strikes(struct fault *d, double probability)
     return yes;
 }
 
+/* plan.hold said it. */
+static void held_on(struct slot *s, int rc)
+{
+    s->held = rc > 0;
+    s->over = rc < 0;
+    s->part.status = rc < 0 ? rc : 0;
+}
+
 static int fault_submit(struct disk *base, struct disk_req *r)
 {
     struct fault *d = (struct fault *)base;
@@ -82,6 +90,7 @@ static int fault_submit(struct disk *base, struct disk_req *r)
     int           aimed = (plan.ops & (1u << r->op)) &&
                 (plan.to == 0 || (r->off < plan.to && r->off + r->bytes > plan.from));
     size_t half = r->bytes / 2 / FAULT_UNIT * FAULT_UNIT;
+    int    rc;
 
     while (s < d->slots + FAULT_REQS && s->busy)
         s++;
@@ -94,6 +103,8 @@ static int fault_submit(struct disk *base, struct disk_req *r)
         s->part.status = plan.nth_status;
         s->over = plan.nth_status != 0;
         s->silent = !s->over;
+    } else if (plan.hold && (rc = plan.hold(r)) != 0) {
+        held_on(s, rc);
     } else if (aimed && strikes(d, plan.eio)) {
         s->part.status = -EIO;
         s->over = 1;
@@ -106,7 +117,7 @@ static int fault_submit(struct disk *base, struct disk_req *r)
         s->part.bytes = half;
         s->rest = r->bytes - half;
     }
-    if (s->over || s->silent)
+    if (s->over || s->silent || s->held)
         return 0;
     if (disk_submit(d->inner, &s->part) == 0)
         return 0;
@@ -126,6 +137,24 @@ static void part_done(struct fault *d, struct slot *s)
         s->part.status = -EIO;
     }
     s->over = 1;
+}
+
+/* What is kept no longer goes on; when to look again. */
+static uint64_t held_look(struct fault *d)
+{
+    enum { AGAIN_NS = 1000000 };
+    uint64_t next = UINT64_MAX;
+
+    for (struct slot *s = d->slots; s < d->slots + FAULT_REQS; s++) {
+        if (!s->busy || !s->held)
+            continue;
+        held_on(s, plan.hold(s->r));
+        if (s->held || (!s->over && disk_submit(d->inner, &s->part))) {
+            s->held = 1;
+            next = clock_ns() + AGAIN_NS;
+        }
+    }
+    return next;
 }
 
 static int slots_take(struct fault *d, struct disk_req **done, int max, uint64_t *next_ns)
@@ -155,9 +184,11 @@ static int fault_reap(struct disk *base, struct disk_req **done, int max, int64_
     uint64_t         end = wait_ns < 0 ? UINT64_MAX : clock_ns() + (uint64_t)wait_ns, next;
 
     for (;;) {
+        uint64_t again = held_look(d), now = clock_ns();
         int      n = slots_take(d, done, max, &next), got;
-        uint64_t now = clock_ns(), until = next < end ? next : end;
 
+        next = again < next ? again : next;
+        uint64_t until = next < end ? next : end;
         got = disk_reap(d->inner, parts, 16,
                         n > 0 || until <= now ? 0
                         : until == UINT64_MAX ? -1

@@ -19,6 +19,10 @@ struct disk_fault_plan {
     uint64_t               delay_ns; // every request takes at least so long
     uint64_t               nth;      // the request of this number, from 1, over all disks ..
     int                    nth_status; // .. ends with it, nothing moved; or, if it is 0, never ends
+    /* If set: what is to become of a request, asked where it comes and again while it is kept: 0:
+     * it goes on; 1: it is kept for now; -errno: it ends with that, nothing moved. By the thread
+     * that owns the disk. */
+    int                  (*hold)(const struct disk_req *r);
 };
 
 void     disk_fault_set(const struct disk_fault_plan *plan); // copied; before the disk is opened

@@ -82,15 +82,18 @@ static void rig_close(struct rig *r)
     free(r->buf);
 }
 
+/* Each is tagged with its turn. */
 static void jobs_wait(struct rig *r, int n)
 {
     struct csd_job *done[4];
-    uint64_t        seen = 0;
+    uint64_t        seen = 0, turn = 0;
 
     while (n > 0) {
         int got = r->c->ops->reap(r->c, done, 4);
 
         n -= got;
+        for (int i = 0; i < got; i++)
+            done[i]->tag = ++turn;
         if (got == 0)
             seen = csd_bell_wait(&r->bell, seen, 100000000);
     }
@@ -250,23 +253,40 @@ int __wrap_munmap(void *at, size_t n)
     return __real_munmap(at, n);
 }
 
+/* With what is ahead of it: that comes first, with the sum of what may be read. */
+static void ahead_check(const struct csd_job *j, const struct csd_job *ahead)
+{
+    assert_null(j->update.ahead);
+    assert_true(ahead->tag < j->tag);
+    assert_int_equal(ahead->status, 0);
+    assert_int_equal(ahead->update.wire_crc, j->update.wire_crc);
+    assert_true(ahead->start_ns[SPAN_WRITE] == j->start_ns[SPAN_WRITE] &&
+                ahead->end_ns[SPAN_WRITE] >= ahead->start_ns[SPAN_WRITE] &&
+                ahead->end_ns[SPAN_WRITE] <= j->end_ns[SPAN_WRITE] &&
+                ahead->end_ns[SPAN_JOB] <= j->end_ns[SPAN_JOB]);
+}
+
 static void updates_run(const struct csd_ops *ops, const struct csd_config *cfg, int pairs,
                         int jobs)
 {
     struct rig      r;
     struct subgroup g[JOBS];
-    struct csd_job  j[JOBS];
+    struct csd_job  j[JOBS], ahead[JOBS];
 
     mapped = mapped_most = 0;
     rig_open(&r, ops, cfg);
     for (int k = 0; k < jobs; k++) {
         subgroup_make(&r, &g[k], k, pairs);
         j[k] = (struct csd_job){.kind = CSD_UPDATE, .update = g[k].u};
+        ahead[k] = (struct csd_job){.kind = CSD_AHEAD};
+        j[k].update.ahead = k % 2 ? &ahead[k] : NULL;
     }
     for (int k = 0; k < jobs; k++)
         r.c->ops->submit(r.c, &j[k]);
-    jobs_wait(&r, jobs);
+    jobs_wait(&r, jobs + jobs / 2);
     for (int k = 0; k < jobs; k++) {
+        if (k % 2)
+            ahead_check(&j[k], &ahead[k]);
         subgroup_check(&r, &g[k], &j[k]);
         subgroup_free(&g[k]);
     }
@@ -381,6 +401,84 @@ static void test_faults(void **state)
     job_run(&r, &j);
     assert_int_equal(j.status, -EIO);
     assert_non_null(strstr(j.why, "flush"));
+    subgroup_free(&g);
+    rig_close(&r);
+}
+
+/* The writes of moments, by offset; who waits for what is ahead of them; whether they stay, go on,
+ * or fail, and whether any came before what is ahead of them was complete. */
+static struct {
+    uint64_t              from, to;
+    const struct csd_job *ahead;
+    int                   fate, early; // fate: as disk_fault_plan.hold says
+} moments;
+
+static int moments_hold(const struct disk_req *r)
+{
+    if (r->op != DISK_WRITE || r->off + r->bytes <= moments.from || r->off >= moments.to)
+        return 0;
+    moments.early |= moments.ahead->end_ns[SPAN_JOB] == 0;
+    return __atomic_load_n(&moments.fate, __ATOMIC_SEQ_CST);
+}
+
+/* Parameters first: they are on the device, and their job is back, while the moments are not
+ * written, and may then never be. */
+static void test_ahead(void **state)
+{
+    struct disk_fault_plan plan = {.inner = &disk_sync, .hold = moments_hold};
+    struct csd_config      cfg = {
+             .disk = "uring", .disk_ops = &disk_fault, .moments = 2, .wire_dt = DT_BF16
+    };
+    int             holds = *state != (void *)(uintptr_t)&csd_skeleton; // all is done in its submit
+    struct rig      r;
+    struct subgroup g;
+    struct csd_job  j, ahead;
+    char           *got;
+
+    moments.to = 0;
+    disk_fault_set(&plan);
+    rig_open(&r, *state, &cfg);
+    subgroup_make(&r, &g, 0, 0);
+    got = malloc(r.slot);
+    moments.from = g.u.dst_off + 4 * r.n_pad;
+    moments.to = g.u.dst_off + r.states;
+    moments.ahead = &ahead;
+    for (int fails = 0; fails < 2; fails++) {
+        moments.fate = holds ? 1 : fails ? -EIO : 0;
+        moments.early = 0;
+        range_move(&r, CSD_WRITE, g.u.dst_off, memset(got, 0, 4 * r.n_pad), 4 * r.n_pad);
+        ahead = (struct csd_job){.kind = CSD_AHEAD};
+        j = (struct csd_job){.kind = CSD_UPDATE, .update = g.u};
+        j.update.ahead = &ahead;
+        r.c->ops->submit(r.c, &j);
+        jobs_wait(&r, 1);
+        assert_int_equal(ahead.tag, 1);
+        assert_int_equal(ahead.status, 0);
+        range_move(&r, CSD_READ, g.u.dst_off + r.states, got, r.wire);
+        assert_memory_equal(got, (char *)g.expect + r.states, r.wire);
+        assert_int_equal(ahead.update.wire_crc, crc32c(0, got, r.wire));
+        __atomic_store_n(&moments.fate, fails ? -EIO : 0, __ATOMIC_SEQ_CST);
+        if (holds)
+            jobs_wait(&r, 1);
+        assert_false(moments.early);
+        assert_int_equal(j.status, fails ? -EIO : 0);
+        assert_true(!fails || strstr(j.why, "write of"));
+        if (!fails)
+            subgroup_check(&r, &g, &j);
+    }
+    for (int read = 0; read < 2; read++) { // what fails before fails both, with one sentence
+        j = (struct csd_job){.kind = CSD_UPDATE, .update = g.u};
+        j.update.ahead = &ahead;
+        j.update.grad_crc ^= !read;
+        j.update.src_off += read ? r.cfg.bytes : 0;
+        r.c->ops->submit(r.c, &j);
+        jobs_wait(&r, 2);
+        assert_true(ahead.tag < j.tag);
+        assert_int_equal(j.status, read ? -EINVAL : -EBADMSG);
+        assert_int_equal(ahead.status, j.status);
+        assert_string_equal(ahead.why, j.why);
+    }
+    free(got);
     subgroup_free(&g);
     rig_close(&r);
 }
@@ -552,7 +650,10 @@ static void test_null(void **state)
                              .bell = &bell, .path = "x"};
     struct csd       *c;
     struct err        err;
-    struct csd_job    j = {.kind = CSD_UPDATE, .update = {.n = N, .n_pad = N_PAD}}, *done[2];
+    struct csd_job    ahead = {.kind = CSD_AHEAD}, *done[3];
+    struct csd_job    j = {
+           .kind = CSD_UPDATE, .update = {.n = N, .n_pad = N_PAD, .ahead = &ahead}
+    };
     uint64_t          seen;
 
     (void)state;
@@ -568,8 +669,9 @@ static void test_null(void **state)
     seen = csd_bell_wait(&bell, 0, 1000000000);
     assert_int_equal(seen, 1);
     assert_int_equal(csd_bell_wait(&bell, seen, 1000), 1);
-    assert_int_equal(c->ops->reap(c, done, 2), 1);
-    assert_ptr_equal(done[0], &j);
+    assert_int_equal(c->ops->reap(c, done, 3), 2);
+    assert_ptr_equal(done[0], &ahead);
+    assert_ptr_equal(done[1], &j);
     assert_int_equal(j.meter.bytes[LINK_INTERNAL][CLASS_STATES][LINK_READ], 12 * N);
     assert_int_equal(c->ops->reap(c, done, 2), 0);
     c->ops->close(c);
@@ -586,6 +688,7 @@ int main(void)
         EACH(test_updates),
         EACH(test_corruption),
         EACH(test_faults),
+        EACH(test_ahead),
         EACH(test_large_updates),
         EACH(test_lost_writes),
         EACH(test_host_jobs),

@@ -1,6 +1,9 @@
 /* test_stream_order.c: what does not wait for what in the stream over devices: updates not for the
- * norm where they may speculate, nor for a commit A that is on its way. */
+ * norm where they may speculate, nor for a commit A that is on its way; the next forward not for
+ * moments. */
+#include "offload/store.h"
 #include "tests/csd_hold.h"
+#include "tests/disk_fault.h"
 #include "tests/variant.h"
 
 #include <setjmp.h>
@@ -8,9 +11,12 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Waits until an update of the step runs, though its norm is not known; after a clipped step none
  * does. */
@@ -101,11 +107,94 @@ static void updates_do_not_wait_for_commit_a(void **state)
     }
 }
 
+/* ---- parameters first ---- */
+
+/* Writes of block 0's moments: how many came, and what becomes of them, as disk_fault_plan.hold
+ * says. */
+static struct store moments_of;
+static int          moments_came, moments_fate;
+
+static int moments_hold(const struct disk_req *r)
+{
+    for (size_t i = 0; i < moments_of.block_sub[1] && r->op == DISK_WRITE; i++) {
+        const struct store_class *c = &moments_of.classes[moments_of.subs[i].class_];
+        uint64_t                  at = r->off - c->off, end = c->slots * c->slot_bytes;
+
+        if (r->off < c->off || at >= end || at % c->slot_bytes != 4 * c->n_pad)
+            continue;
+        __atomic_add_fetch(&moments_came, 1, __ATOMIC_SEQ_CST);
+        return __atomic_load_n(&moments_fate, __ATOMIC_SEQ_CST);
+    }
+    return 0;
+}
+
+/* To the end, from the last commit. */
+static void train_on(struct toy *t, const struct trained *want)
+{
+    struct stream *s;
+    uint64_t       step, applied;
+
+    t->cfg.csd = &csd_emu;
+    must(t, run_position(&t->cfg, &step, &applied, &t->err));
+    assert_true(step <= 1 && applied <= 1);
+    for (s = toy_open(t); step < STEPS; step++)
+        assert_true(toy_train(t, s, step) == want->loss[step]);
+    toy_close(t, s);
+    assert_int_equal(toy_sum(t), want->params);
+}
+
+/* A forward is through while not one moment of block 0 is written; what it read is right. Where
+ * they then cannot be written the stream ends with the sentence, and the run goes on from its last
+ * commit, to the same bits. */
+static void forward_does_not_wait_for_moments(void **state)
+{
+    (void)state;
+    const struct variant v[] = {
+        { RUN_SUO, 2, 1 << 20, 2, 2, .disk = "sync" },
+        { RUN_SUO, 1, 2 << 20, 3, 1, .disk = "sync", .compress = 0.05, .feedback = IN_RAM },
+        { RUN_BASE, 2, 1 << 20, 2, 2, .disk = "sync", .fp32 = 1, .optim = OPTIM_SGD },
+    };
+    const struct disk_fault_plan plan = { .inner = &disk_sync, .hold = moments_hold };
+
+    for (size_t i = 0; i < 2 * SPECULATIONS * (sizeof v / sizeof *v); i++) {
+        const struct variant *of = &v[i / (2 * SPECULATIONS)];
+        struct trained        want = variant_run(of);
+        const void           *wire[TOY_BLOCKS];
+        double                loss;
+        struct toy            t;
+        struct stream        *s;
+        int                   fails = i % 2;
+
+        variant_make(&t, of, i / 2 % SPECULATIONS);
+        must(&t, store_init(&moments_of, &t.cfg, &t.err));
+        moments_came = 0;
+        moments_fate = 1;
+        disk_fault_set(&plan);
+        t.cfg.csd = disk_fault_csd();
+        s = toy_open(&t);
+        assert_true(toy_train(&t, s, 0) == want.loss[0]);
+        alarm(60); // what waits for the moments waits for ever
+        must(&t, toy_forward(&t.cfg, s, 1, wire, &loss, &t.err));
+        alarm(0);
+        assert_true(loss == want.loss[1]);
+        assert_true(__atomic_load_n(&moments_came, __ATOMIC_SEQ_CST) > 0);
+        __atomic_store_n(&moments_fate, fails ? -EIO : 0, __ATOMIC_SEQ_CST);
+        assert_int_equal(stream_drain(s, &t.err), fails ? -EIO : 0);
+        assert_true(!fails || (strstr(t.err.text, "write of") &&
+                               strstr(t.err.text, "(block 0, step 1)")));
+        stream_close(s);
+        train_on(&t, &want);
+        store_release(&moments_of);
+        toy_remove(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(updates_do_not_wait),
         cmocka_unit_test(updates_do_not_wait_for_commit_a),
+        cmocka_unit_test(forward_does_not_wait_for_moments),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

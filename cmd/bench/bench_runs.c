@@ -66,8 +66,9 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
 #define BEGIN(what) "min(start_ns) FILTER (WHERE " what ") / 1e9"
 #define END(what)   "max(end_ns) FILTER (WHERE " what ") / 1e9"
 
-/* host: the computing thread, which does one thing at a time. u0, w0: of block 0. moving: reads of
- * parameters and writes of gradients. head: from the last layer's output to its gradient. */
+/* host: the computing thread, which does one thing at a time. u0, w0: of block 0; u0 until
+ * its parameters may be read, which naive updates do not tell apart. moving: reads of parameters
+ * and writes of gradients. head: from the last layer's output to its gradient. */
 // clang-format off
 static const char parts_sql[] =
     "SELECT max(s.seconds) AS seconds,"
@@ -80,7 +81,8 @@ static const char parts_sql[] =
     " " HOST("grad_write") " AS wait_write,"
     " sum(d) FILTER (WHERE phase = 'commit') AS \"commit\","
     " " END("phase = 'update'") " - " BEGIN("phase = 'update'") " AS \"update\","
-    " " END("phase = 'update' AND block = 0") " - "
+    " coalesce(" END("phase = 'update_params' AND block = 0") ", "
+        END("phase = 'update' AND block = 0") ") - "
         BEGIN("phase = 'update' AND block = 0") " AS u0,"
     " " END("phase = 'grad_write' AND block = 0 AND device >= 0") " - "
         BEGIN("phase = 'grad_write' AND block = 0 AND device >= 0") " AS w0,"

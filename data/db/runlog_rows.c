@@ -19,8 +19,8 @@ enum { KEEP_FIRST = 100, KEEP_LAST = 100, KEEP_EVERY = 1000 };
 
 const char *const runlog_phase_names[PHASES] = {
     "setup", "forward", "backward", "loss", "grad_compress", "grad_write", "update", "update_read",
-    "update_compute", "update_write", "param_read", "act_write", "act_read", "optimizer_wait",
-    "data", "commit", "eval", "redo",
+    "update_compute", "update_write", "update_params", "param_read", "act_write", "act_read",
+    "optimizer_wait", "data", "commit", "eval", "redo",
 };
 
 /* ---- their sums ---- */
