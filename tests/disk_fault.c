@@ -198,7 +198,7 @@ static int fault_reap(struct disk *base, struct disk_req **done, int max, int64_
         __atomic_store_n(&d->base.moved, disk_moved(d->inner), __ATOMIC_RELAXED);
         if (n > 0 || got < 0)
             return n > 0 ? n : got;
-        if (got == 0 && next > clock_ns()) // woken, or out of time
+        if (got == 0 && (next > clock_ns() || next == again)) // woken, or out of time, perhaps
             return slots_take(d, done, max, &next);
     }
 }
