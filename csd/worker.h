@@ -19,8 +19,9 @@
  *
  * With two sets one loads while the other stores: CSD_HANDED_OVER. CSD_NAIVE is the same with a
  * single set, allocated and freed by each job, on which nothing is computed before all is there:
- * each stage ends before the next begins, and everything goes out at once. What is computed is computed a slice at a time where the
- * engine takes pieces: between two slices the worker serves the disk. */
+ * each stage ends before the next begins, and everything goes out at once. What is computed is
+ * computed a slice at a time where the engine takes pieces: between two slices the worker serves
+ * the disk. */
 #pragma once
 
 #include "csd/csd_common.h"
