@@ -1,9 +1,9 @@
 /* csd_skeleton.c: a device to begin a new one from. It works, slowly: each job is done within
  * submit, on a disk beneath, with one buffer as the device's memory. It goes through the tests
- * of all devices (tests/test_csd.c), but --csd does not offer it.
+ * of all devices (tests/test_csd.c, test_csd_ahead.c), but --csd does not offer it.
  *
  * To add a device: copy this file under a name of its own, with its ops; put those into csd.h,
- * into the table of csd.c and into EACH of tests/test_csd.c, and say in `about` what it is. Then
+ * into the table of csd.c and into EACH of tests/csd_rig.h, and say in `about` what it is. Then
  * replace, in any order: the buffer by the memory of the device, transfer() by what moves bytes
  * there, the pass in update() by what computes there, and submit by one that only begins a job.
  *

@@ -230,3 +230,7 @@ static void subgroup_check(struct rig *r, const struct subgroup *g, const struct
                     j->end_ns[s] <= j->end_ns[SPAN_JOB]);
     free(got);
 }
+
+// the backends, each of which goes through the same tests
+#define WITH(name, f) { #name ": " #f, f, NULL, NULL, (void *)(uintptr_t)&csd_##name }
+#define EACH(f)       WITH(emu, f), WITH(skeleton, f)

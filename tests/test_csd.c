@@ -374,10 +374,6 @@ static void test_null(void **state)
     csd_bell_release(&bell);
 }
 
-// the backends, each of which goes through the same tests
-#define WITH(name, f) { #name ": " #f, f, NULL, NULL, (void *)(uintptr_t)&csd_##name }
-#define EACH(f)       WITH(emu, f), WITH(skeleton, f)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
