@@ -317,6 +317,14 @@ $(BUILD)/tests/test_smartssd: $(HLS_OBJ) | $(SMARTSSD_FILES)
 $(BUILD)/tests/test_smartssd: LDLIBS += -lstdc++
 $(BUILD)/tests/test_smartssd.o: CFLAGS += $(if $(HAS_XRT),-isystem /usr/include/xrt)
 
+# PLATFORM=xilinx_u2_gen3x4_xdma_gc_2_202110_1 (a SmartSSD's) FOR=hw_emu MHZ=150: docs/hardware.md
+PLATFORM ?=
+FOR      ?= hw
+MHZ      ?= 200
+.PHONY: xclbin
+xclbin: ## the FPGA's kernels through Vitis: siTrain.xclbin in the build folder (PLATFORM=, FOR=hw|hw_emu, MHZ=; hours)
+	@sh csd/hls/xclbin.sh "$(PLATFORM)" "$(FOR)" "$(MHZ)" "$(BUILD)/xclbin"
+
 # What a program looks like that has siTrain in it: examples/train.c.
 $(BUILD)/examples/%: $(BUILD)/examples/%.o $(LIB_OBJ)
 	$(call say,ld)
