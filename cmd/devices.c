@@ -147,7 +147,8 @@ static void print_cards(void)
     if (pairing_read(&p, "/sys", NULL))
         printf("  not looked at: out of memory\n");
     else if (p.n_cards == 0)
-        printf("  none seen: neither a function of XRT's driver xocl nor a SmartSSD without it\n");
+        printf("  none seen: no function of XRT's driver xocl, no SmartSSD without a driver; "
+               "docs/hardware.md says what one needs\n");
     for (size_t i = 0; i < p.n_cards; i++) {
         const struct card *c = &p.cards[i];
         int                paired = 0;

@@ -142,11 +142,10 @@ void flow(const line *packed, task t, uint32_t chunk[CHUNK_LINES][LANES], line *
 /* command: struct hls_scatter_command; result: struct hls_scatter_result. */
 extern "C" void sitrain_scatter(const line *command, const line *packed, line *dense, line *result)
 {
-#pragma HLS INTERFACE m_axi port=command bundle=control
-#pragma HLS INTERFACE m_axi port=result bundle=control
+#pragma HLS INTERFACE m_axi port=command bundle=command
+#pragma HLS INTERFACE m_axi port=result bundle=command
 #pragma HLS INTERFACE m_axi port=packed bundle=packed max_read_burst_length=64
-#pragma HLS INTERFACE m_axi port=dense bundle=dense max_read_burst_length=64 \
-    max_write_burst_length=64
+#pragma HLS INTERFACE m_axi port=dense bundle=out max_read_burst_length=64 max_write_burst_length=64
     uint32_t chunk[CHUNK_LINES][LANES];
 #pragma HLS ARRAY_PARTITION variable=chunk dim=2 complete
     line     a = command[0];

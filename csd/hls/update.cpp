@@ -292,16 +292,16 @@ extern "C" void sitrain_update(const line *command, const line *w, const line *m
                                const line *grad, line *w_out, line *m_out, line *v_out, line *wire,
                                line *result)
 {
-#pragma HLS INTERFACE m_axi port=command bundle=control
-#pragma HLS INTERFACE m_axi port=result bundle=control
-#pragma HLS INTERFACE m_axi port=w bundle=w max_read_burst_length=64 num_read_outstanding=16
-#pragma HLS INTERFACE m_axi port=w_out bundle=w max_write_burst_length=64 num_write_outstanding=16
-#pragma HLS INTERFACE m_axi port=m bundle=m max_read_burst_length=64 num_read_outstanding=16
-#pragma HLS INTERFACE m_axi port=m_out bundle=m max_write_burst_length=64 num_write_outstanding=16
-#pragma HLS INTERFACE m_axi port=v bundle=v max_read_burst_length=64 num_read_outstanding=16
-#pragma HLS INTERFACE m_axi port=v_out bundle=v max_write_burst_length=64 num_write_outstanding=16
-#pragma HLS INTERFACE m_axi port=grad bundle=grad max_read_burst_length=64 num_read_outstanding=16
-#pragma HLS INTERFACE m_axi port=wire bundle=grad max_write_burst_length=64 num_write_outstanding=16
+#pragma HLS INTERFACE m_axi port=command bundle=command
+#pragma HLS INTERFACE m_axi port=result bundle=command
+#pragma HLS INTERFACE m_axi port=w bundle=w max_read_burst_length=64 max_write_burst_length=64
+#pragma HLS INTERFACE m_axi port=w_out bundle=w max_read_burst_length=64 max_write_burst_length=64
+#pragma HLS INTERFACE m_axi port=m bundle=m max_read_burst_length=64 max_write_burst_length=64
+#pragma HLS INTERFACE m_axi port=m_out bundle=m max_read_burst_length=64 max_write_burst_length=64
+#pragma HLS INTERFACE m_axi port=v bundle=v max_read_burst_length=64 max_write_burst_length=64
+#pragma HLS INTERFACE m_axi port=v_out bundle=v max_read_burst_length=64 max_write_burst_length=64
+#pragma HLS INTERFACE m_axi port=grad bundle=grad max_read_burst_length=64 max_write_burst_length=64
+#pragma HLS INTERFACE m_axi port=wire bundle=grad max_read_burst_length=64 max_write_burst_length=64
     line     a = command[0], b = command[1];
     uint32_t n = a[5] / LANES;
     bool     two = a[2] == 2, bf16 = a[6];
