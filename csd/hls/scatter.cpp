@@ -19,8 +19,10 @@ const uint32_t NONE = 0xffffffffu; // of index: no pair comes any more
 struct pair { uint32_t index, value; };
 typedef hls::stream<pair> pairs;
 
+/* first: line of the dense gradient where the first chunk begins; n_old: lines of it that the piece
+ * before has put there. */
 struct task {
-    uint32_t n, n_pad, n_pairs, packed, dense, lines, ends, seen, last, sum;
+    uint32_t n, n_pad, n_pairs, packed, dense, lines, ends, seen, last, sum, first, n_old;
 };
 
 /* A pair a cycle, until a fault or the last; then NONE. A line comes every eighth cycle. */
@@ -61,14 +63,39 @@ void unpack(lines &from, task t, pairs &to, words &found)
     found.write(last);
 }
 
-/* Chunks, each after a word that says how many lines it has; 0 after the last. */
-void fill_chunks(pairs &from, task t, uint32_t chunk[CHUNK_LINES][LANES], lines &to, words &counts)
+/* What the first chunk holds already. */
+void read_old(const line *dense, task t, lines &to)
 {
 #pragma HLS INLINE off
-    pair next = from.read();
+    uint32_t at = t.dense + t.first;
+
+    for (uint32_t i = 0; i < t.n_old; i++) {
+#pragma HLS PIPELINE II=1
+        to.write(dense[at + i]);
+    }
+}
+
+/* Chunks, each after a word that says how many lines it has; 0 after the last. */
+void fill_chunks(pairs &from, lines &old, task t, lines &to, words &counts)
+{
+#pragma HLS INLINE off
+    uint32_t chunk[CHUNK_LINES][LANES];
+#pragma HLS ARRAY_PARTITION variable=chunk dim=2 complete
     bool more = true;
 
-    for (uint32_t first = t.last / CHUNK * CHUNK; more && first < t.n_pad; first += CHUNK) {
+    for (uint32_t i = 0; i < CHUNK_LINES; i++) {
+#pragma HLS PIPELINE II=1
+        line x = answer(0);
+
+        if (i < t.n_old)
+            x = old.read();
+        for (unsigned l = 0; l < LANES; l++) {
+#pragma HLS UNROLL
+            chunk[i][l] = x[l];
+        }
+    }
+    pair next = from.read();
+    for (uint32_t first = t.first * LANES; more && first < t.n_pad; first += CHUNK) {
         uint32_t left = t.n_pad - first, count = left < CHUNK ? left : uint32_t(CHUNK);
 
         while (next.index < first + count) {
@@ -100,7 +127,7 @@ void fill_chunks(pairs &from, task t, uint32_t chunk[CHUNK_LINES][LANES], lines 
 void write_chunks(lines &from, words &counts, task t, line *to)
 {
 #pragma HLS INLINE off
-    uint32_t at = t.dense + t.last / CHUNK * CHUNK_LINES;
+    uint32_t at = t.dense + t.first;
 
     for (uint32_t n = counts.read(); n > 0; at += n, n = counts.read())
         for (uint32_t i = 0; i < n; i++) {
@@ -120,11 +147,11 @@ void collect(words &found, words &sum, line *result)
     result[0] = out;
 }
 
-void flow(const line *packed, task t, uint32_t chunk[CHUNK_LINES][LANES], line *dense,
-          line *result)
+/* The old lines are read before they are written again: a chunk is whole before it goes out. */
+void flow(const line *packed, task t, line *dense, line *result)
 {
 #pragma HLS DATAFLOW
-    lines in, out;
+    lines in, old, out;
     pairs unpacked;
     words sum, found, counts;
 #pragma HLS STREAM variable=unpacked depth=1024
@@ -132,7 +159,8 @@ void flow(const line *packed, task t, uint32_t chunk[CHUNK_LINES][LANES], line *
 
     read_lines(packed, t.packed, t.lines, t.sum, in, sum);
     unpack(in, t, unpacked, found);
-    fill_chunks(unpacked, t, chunk, out, counts);
+    read_old(dense, t, old);
+    fill_chunks(unpacked, old, t, out, counts);
     write_chunks(out, counts, t, dense);
     collect(found, sum, result);
 }
@@ -146,32 +174,13 @@ extern "C" void sitrain_scatter(const line *command, const line *packed, line *d
 #pragma HLS INTERFACE m_axi port=result bundle=command
 #pragma HLS INTERFACE m_axi port=packed bundle=packed max_read_burst_length=64
 #pragma HLS INTERFACE m_axi port=dense bundle=out max_read_burst_length=64 max_write_burst_length=64
-    uint32_t chunk[CHUNK_LINES][LANES];
-#pragma HLS ARRAY_PARTITION variable=chunk dim=2 complete
     line     a = command[0];
-    task     t = { a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10] };
-    uint32_t first = t.last / CHUNK * CHUNK, left = t.n_pad - first;
-    uint32_t n_old = t.seen == 0 ? 0 : left < CHUNK ? left / LANES : uint32_t(CHUNK_LINES);
+    uint32_t first = a[9] / CHUNK * CHUNK_LINES, left = a[2] / LANES - first;
+    uint32_t n_old = a[8] == 0 ? 0 : left < CHUNK_LINES ? left : uint32_t(CHUNK_LINES);
+    task     t = { a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], first, n_old };
 
-    if (a[0] != HLS_VERSION || t.n_pad == 0) {
+    if (a[0] != HLS_VERSION || t.n_pad == 0)
         result[0] = answer(a[0]);
-        return;
-    }
-    for (uint32_t i = 0; i < CHUNK_LINES; i++) {
-#pragma HLS PIPELINE II=1
-        for (unsigned l = 0; l < LANES; l++) {
-#pragma HLS UNROLL
-            chunk[i][l] = 0;
-        }
-    }
-    for (uint32_t i = 0; i < n_old; i++) { // what the piece before has put there
-#pragma HLS PIPELINE II=1
-        line x = dense[t.dense + first / LANES + i];
-
-        for (unsigned l = 0; l < LANES; l++) {
-#pragma HLS UNROLL
-            chunk[i][l] = x[l];
-        }
-    }
-    flow(packed, t, chunk, dense, result);
+    else
+        flow(packed, t, dense, result);
 }
