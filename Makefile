@@ -34,13 +34,17 @@ ONEDNN_NOTE  := $(if $(HAS_ONEDNN),,siTrain is built without oneDNN, OpenBLAS co
 ifndef XRT
 XRT := $(shell $(CC) -isystem /usr/include/xrt -include xrt/xrt_device.h -fsyntax-only -x c /dev/null 2>/dev/null && echo 1 || echo 0)
 endif
-HAS_XRT := $(filter-out 0,$(XRT))
+HAS_XRT  := $(filter-out 0,$(XRT))
+XRT_SRC  := csd/engine_xrt.c csd/xrt.c
+XRT_NOTE := $(if $(HAS_XRT),,siTrain is built without libxrt and refuses --csd xrt: libxrt-dev is not here or XRT=0 was given)
 
 # The hot loops are written plainly and vectorised by the compiler, once for AVX2 and once for AVX-512 (target_clones).
 # No kernel reads errno or the exception flags; without these two, sqrtf and selections stay scalar.
 $(BUILD)/kernels/%.o: OPT += -O3 -fno-math-errno -fno-trapping-math -mprefer-vector-width=512
 
-LIB_SRC := $(filter-out $(if $(HAS_ONEDNN),,kernels/matmul_onednn.c),$(wildcard data/*/*.c kernels/*.c csd/*.c offload/*.c model/*.c \
+$(XRT_SRC:%.c=$(BUILD)/%.o): CFLAGS += -isystem /usr/include/xrt
+
+LIB_SRC := $(filter-out $(if $(HAS_ONEDNN),,kernels/matmul_onednn.c) $(if $(HAS_XRT),,$(XRT_SRC)),$(wildcard data/*/*.c kernels/*.c csd/*.c offload/*.c model/*.c \
                                                                                    cmd/opt/*.c cmd/run/*.c))
 CMD_SRC := $(filter-out $(LIB_SRC),$(wildcard cmd/*.c cmd/*/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
@@ -49,7 +53,7 @@ TEST_SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/test_*
 TEST_BIN := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 
 # Packages: what the build needs, what the demo needs, what the tests need; optional ones where the system has them.
-DEPS_BUILD := gcc make libc6-dev libopenblas-openmp-dev optional:libdnnl-dev liburing-dev libargtable2-dev libsqlite3-dev libpcre2-dev \
+DEPS_BUILD := gcc make libc6-dev libopenblas-openmp-dev optional:libdnnl-dev optional:libxrt-dev liburing-dev libargtable2-dev libsqlite3-dev libpcre2-dev \
               libjansson-dev libisal-dev libblkid-dev
 DEPS_DEMO  := bible-kjv
 DEPS_TEST  := libcmocka-dev sqlite3 python3 g++ optional:libxrt-dev uuid-dev
@@ -225,6 +229,7 @@ $(BUILD)/found:
 $(TARGET): $(LIB_OBJ) $(CMD_OBJ)
 	$(call say,ld)
 	@$(if $(ONEDNN_NOTE),echo "$(ONEDNN_NOTE)")
+	@$(if $(XRT_NOTE),echo "$(XRT_NOTE)")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 $(BUILD)/%.o: %.c | $(BUILD)/found
@@ -243,7 +248,7 @@ $(BUILD)/kernels/matmul_onednn.o: $(BUILD)/onednn
 $(BUILD)/xrt: FORCE
 	@mkdir -p $(@D)
 	@echo '$(XRT)' | cmp -s - $@ || echo '$(XRT)' >$@
-$(BUILD)/tests/test_smartssd.o: $(BUILD)/xrt
+$(BUILD)/tests/test_smartssd.o $(BUILD)/csd/csd_xrt.o: $(BUILD)/xrt
 
 # The program as `make ONEDNN=0` makes it, for the tests.
 $(BUILD)/tests/siTrain-openblas: $(filter-out %/matmul_onednn.o,$(LIB_OBJ)) $(CMD_OBJ)

@@ -1,6 +1,7 @@
 /* csd.h: a computational storage device: an SSD with memory and an update engine behind its own
  * link. Backends: emu (a worker thread and a disk of its own, memory limited to csd-mem, the update
- * by the same kernels), null (answers at once), and csd_skeleton.c to begin another one from.
+ * by the same kernels), xrt (the same beside an FPGA), null (answers at once), and csd_skeleton.c to
+ * begin another one from.
  *
  * The host sees jobs over byte ranges of one flat device address space; it alone decides the layout
  * (offload/store.h). A device reads no host state but through a job.
@@ -105,6 +106,9 @@ struct csd_config {
     const struct iovec *buffers; // host memory that jobs will point into
     unsigned    n_buffers;
     struct csd_bell *bell;
+    /* Of a device with an accelerator card: the card's PCI address ("0000:31:00.1"), or NULL for the
+     * one beside the drive; the file that its logic is loaded from. Needed by open alone. */
+    const char *fpga, *xclbin;
     // what is in flight when the disk has given no sign of life for so long is given up; 0: never
     uint64_t    timeout_ns;
     /* Where it stands among modelled links (topology.h); NULL: none are. Devices that have real
@@ -146,7 +150,7 @@ struct csd_ops {
     int  (*close)(struct csd *c);
 };
 
-extern const struct csd_ops csd_emu, csd_null;
+extern const struct csd_ops csd_emu, csd_null, csd_xrt;
 extern const struct csd_ops csd_skeleton; // not found by name
 const struct csd_ops *csd_at(size_t i); // the i-th kind; NULL past the last
 const char           *csd_name(size_t i);

@@ -9,7 +9,7 @@ static int emu_open(struct csd **out, const struct csd_config *cfg, char *notice
 }
 
 const struct csd_ops csd_emu = {
-    .name = "emu", .about = "emulated: its own worker, ring and memory", .caps = &engine_cpu.caps,
+    .name = "emu", .about = "emulated: its own worker, ring and memory", .caps = &engine_cpu_caps,
     .memory = worker_memory, .open = emu_open, .submit = worker_submit, .reap = worker_reap,
     .close = worker_close,
 };

@@ -72,6 +72,6 @@ static int null_close(struct csd *c)
 
 const struct csd_ops csd_null = {
     .name = "null", .about = "answers at once: stores nothing and trains nothing",
-    .flags = CSD_FAKE, .caps = &engine_cpu.caps, .memory = worker_memory, .open = null_open,
+    .flags = CSD_FAKE, .caps = &engine_cpu_caps, .memory = worker_memory, .open = null_open,
     .submit = null_submit, .reap = null_reap, .close = null_close,
 };

@@ -40,9 +40,10 @@ struct engine {
 };
 
 struct engine_ops {
-    struct csd_caps caps;
-    int             in_pieces; // a PASS may begin while later parameters are still on their way
-    int             registers; // io_uring may register its memory (of a card's it may not)
+    int  in_pieces; // a PASS may begin while later parameters are still on their way
+    /* Its memory is a card's: io_uring may not register it, and only O_DIRECT moves bytes between it
+     * and the drive without the host's memory. */
+    int  on_card;
     /* wake: from any thread, with ctx, once poll has something; NULL is never called. */
     int  (*open)(struct engine **out, const struct csd_config *cfg, void (*wake)(void *ctx),
                  void *ctx, struct err *err);
@@ -57,3 +58,6 @@ struct engine_ops {
 };
 
 extern const struct engine_ops engine_cpu;
+extern const struct csd_caps   engine_cpu_caps;
+// NULL in a build without libxrt
+extern const struct engine_ops engine_xrt __attribute__((weak));

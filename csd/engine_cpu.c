@@ -76,9 +76,10 @@ static struct engine_set *cpu_poll(struct engine *base)
 
 static void cpu_close(struct engine *e) { free(e); }
 
+const struct csd_caps engine_cpu_caps = {.optims = ~0u, .pairs = 1};
+
 const struct engine_ops engine_cpu = {
-    .caps = {.optims = ~0u, .pairs = 1},
-    .in_pieces = 1, .registers = 1,
+    .in_pieces = 1,
     .open = cpu_open, .alloc = cpu_alloc, .release = cpu_release, .start = cpu_start,
     .poll = cpu_poll, .close = cpu_close,
 };

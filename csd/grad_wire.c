@@ -59,6 +59,12 @@ static int header_check(struct grad_wire_reader *r, const void *bytes, struct er
     return 0;
 }
 
+int grad_wire_refuse(const struct grad_wire_reader *r, uint32_t index, struct err *err)
+{
+    return err_set(err, -EBADMSG, "pair %zu of the compressed gradient has index %" PRIu32
+                   " after %" PRId64 ", of %zu parameters", r->seen, index, r->last, r->n);
+}
+
 int grad_wire_scatter(struct grad_wire_reader *r, float *dense, const void *bytes, size_t n_bytes,
                       struct err *err)
 {
@@ -75,9 +81,7 @@ int grad_wire_scatter(struct grad_wire_reader *r, float *dense, const void *byte
 
         memcpy(&p, at, sizeof p);
         if (p.index >= r->n || (int64_t)p.index <= r->last)
-            return err_set(err, -EBADMSG, "pair %zu of the compressed gradient has index %" PRIu32
-                           " after %" PRId64 ", of %zu parameters",
-                           r->seen, p.index, r->last, r->n);
+            return grad_wire_refuse(r, p.index, err);
         dense[p.index] = p.value;
         r->last = p.index;
     }

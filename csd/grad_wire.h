@@ -23,3 +23,5 @@ struct grad_wire_reader { size_t n, pairs, seen; int64_t last; };
 void grad_wire_begin(struct grad_wire_reader *r, size_t n, size_t pairs);
 int  grad_wire_scatter(struct grad_wire_reader *r, float *dense, const void *bytes, size_t n_bytes,
                        struct err *err);
+/* -EBADMSG and a sentence: the next pair has this index. */
+int  grad_wire_refuse(const struct grad_wire_reader *r, uint32_t index, struct err *err);

@@ -191,10 +191,20 @@ static int worker_disk_open(struct worker *w, const struct csd_config *cfg, char
     struct iovec own[WORKER_SETS];
     unsigned     n_own = 0;
 
-    for (int i = 0; i < WORKER_SETS && w->engine->ops->registers; i++)
+    for (int i = 0; i < WORKER_SETS && !w->engine->ops->on_card; i++)
         if (w->sets[i].mem.base)
             own[n_own++] = (struct iovec){w->sets[i].mem.base, w->sets[i].mem.bytes};
-    return csd_disk_open(&w->disk, cfg, own, n_own, DEPTH, notice, notice_size, err);
+    char why[512] = ""; // of a fall-back
+    int  rc = csd_disk_open(&w->disk, cfg, own, n_own, DEPTH, why, sizeof why, err);
+    if (!rc && *why)
+        snprintf(notice, notice_size, "%s", why);
+    if (rc || !w->engine->ops->on_card || w->disk->ops != &disk_sync)
+        return rc;
+    disk_file_undo(&(struct disk_config){.path = cfg->path, .create = cfg->create});
+    return err_set(err, -EINVAL, "device %d: bytes go between its drive and its card with O_DIRECT "
+                   "through io_uring alone%s%s", cfg->id,
+                   cfg->disk == &disk_sync ? " (--disk uring)" : ", which cannot be used here: ",
+                   cfg->disk == &disk_sync ? "" : why);
 }
 
 int worker_open(struct csd **out, const struct csd_ops *ops, const struct engine_ops *engine,

@@ -34,7 +34,7 @@ void reach_kept_add(struct reach_kept *all, struct reach_kept part, size_t from)
 }
 
 /* Rounding is allowed for, here and below, with more than it takes. */
-static const double slack = 1 + 1e-6, far = 1e37;
+static const double slack = REACH_SLACK, far = 1e37;
 
 /* Moments after a step of both Adams, and how far their quotient goes. With m <= ratio sqrt(v) it
  * is by Cauchy and Schwarz b1 m + (1 - b1) g <= sqrt(b1^2 ratio^2 / b2 + (1 - b1)^2 / (1 - b2))

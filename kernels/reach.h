@@ -20,6 +20,7 @@
 struct reach { double w, m, v, ratio; };
 #define REACH_UNKNOWN ((struct reach){ INFINITY, INFINITY, INFINITY, INFINITY })
 #define REACH_ROOT    1e-15
+#define REACH_SLACK   (1 + 1e-6) // for what is rounded on the way to a bound
 
 /* Elements that stayed what they were: how many, and the first of them. */
 struct reach_kept { size_t n, first; };

@@ -43,6 +43,8 @@ struct run_config {
     const char *const *device_paths; // NULL: RUN/dev0, RUN/dev1, ...; else directories, files or
                                      // block devices
     const struct csd_ops *csd;
+    const char *const *fpgas;     // NULL, or each device's accelerator card (csd_config.fpga)
+    const char    *xclbin;        // what the cards' logic is loaded from, or NULL
     const char    *disk;          // "uring", "sync", "null"
     const char    *layout;        // NULL or "": the devices it was made with; else the name of
                                   // those it was moved to (reshard.h)

@@ -351,6 +351,8 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
         buffers = (struct iovec){ d->buffers->base, d->buffers->bytes };
     c.id = (int)i;
     c.path = at->path;
+    c.fpga = cfg->fpgas ? cfg->fpgas[i] : NULL;
+    c.xclbin = cfg->xclbin;
     c.bytes = bytes_of(cfg, &d->store, i, how != DEVICES_READ);
     // room for activations comes and goes behind the states, where they are this run's
     if (how == DEVICES_TRAIN && !devices_fake(cfg) && superblock_found(d, i, &why) == 1)

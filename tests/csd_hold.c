@@ -79,5 +79,5 @@ static int hold_open(struct csd **out, const struct csd_config *cfg, char *notic
     return rc;
 }
 
-const struct csd_ops csd_hold = { .name = "hold", .caps = &engine_cpu.caps,
+const struct csd_ops csd_hold = { .name = "hold", .caps = &engine_cpu_caps,
                                   .memory = hold_memory, .open = hold_open };

@@ -25,7 +25,7 @@ LAW = {
     "cmd/opt": "data/base",
     "model": "offload csd kernels data",
     "offload": "csd kernels data",
-    "csd": "kernels data/base",
+    "csd": "csd/hls kernels data/base",
     "csd/hls": "",
     "kernels": "data/base",
     "data/task": "data/db data/text data/base",

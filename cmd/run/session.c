@@ -199,13 +199,16 @@ struct overlay {
     struct err     *err;
 };
 
-/* A resume on a disk that stores nothing would commit states that are nowhere. */
+/* A resume on what stores nothing would commit states that are nowhere. */
 static int may_change(const struct overlay *c, const struct opt_row *row, const char *text)
 {
-    int disk = opt_words_find(disk_name, text, strlen(text));
+    const struct train_opts *o = &c->s->o;
+    int disk = !strcmp(row->name, "disk") ? opt_words_find(disk_name, text, strlen(text)) : -1;
+    int csd = !strcmp(row->name, "csd") ? opt_words_find(csd_name, text, strlen(text)) : -1;
 
-    if (!strcmp(row->name, "disk") && disk >= 0 &&
-        (disk_at((size_t)c->s->o.disk)->flags ^ disk_at((size_t)disk)->flags) & DISK_FAKE)
+    if (disk >= 0 && (disk_at((size_t)o->disk)->flags ^ disk_at((size_t)disk)->flags) & DISK_FAKE)
+        return 0;
+    if (csd >= 0 && (csd_at((size_t)o->csd)->flags ^ csd_at((size_t)csd)->flags) & CSD_FAKE)
         return 0;
     return row->kept >= OPT_CHANGES || (c->first && row->kept != OPT_LAYOUT);
 }
@@ -321,6 +324,8 @@ int session_config(struct session *s, struct err *err)
         .n_devices = o->device.n ? o->device.n : o->devices,
         .device_paths = o->device.n ? o->device.item : NULL,
         .csd = csd_at((size_t)o->csd),
+        .fpgas = o->fpga.n ? o->fpga.item : NULL,
+        .xclbin = o->xclbin,
         .disk = disk_name((size_t)o->disk),
         .csd_mem = o->csd_mem,
         .spares = s->spares,

@@ -111,13 +111,18 @@ const struct opt_row train_rows[] = {
               "naively; devices, buffers handed over; the same with compressed gradients",
       .kept = OPT_LAYOUT },
     { "csd", OPT_WORD, AT(csd), "emu", csd_name,
-      .help = "kind of the devices; null answers at once: it stores nothing and trains nothing",
-      .kept = OPT_LAYOUT },
+      .help = "kind of the devices: emulated; null, which answers at once, stores nothing and trains "
+              "nothing; xrt, an FPGA beside each drive", .kept = OPT_CHANGES },
     { "devices", OPT_UINT, AT(devices), "1", .min = 1, .max = 1024,
       .help = "how many devices, as folders in RUN", .twin = "device", .kept = OPT_LAYOUT },
     { "device", OPT_PATHS, AT(device), .arg = "PATH", .max = 1024,
       .help = "a folder, file or block device for one device", .twin = "devices",
       .kept = OPT_LAYOUT },
+    { "fpga", OPT_STRINGS, AT(fpga), .arg = "ADDRESS", .max = 1024,
+      .help = "with --csd xrt: the card of one device, as `siTrain devices` calls it; given once a "
+              "device, or not at all: the card beside each drive is found", .kept = OPT_CHANGES },
+    { "xclbin", OPT_PATH, AT(xclbin), .arg = "FILE",
+      .help = "with --csd xrt: the cards' kernels", .kept = OPT_CHANGES },
     { "force-device", OPT_FLAG, AT(force_device),
       .help = "take block devices that carry a signature or another run", .kept = OPT_PASSING },
     { "device-in-ram", OPT_FLAG, AT(device_in_ram),
@@ -321,6 +326,10 @@ int train_opts_check(struct train_opts *o, struct err *err)
                           (unsigned long long)o->devices, o->device.n);
     if (o->device.n)
         o->devices = o->device.n;
+    if (o->fpga.n && o->fpga.n != o->devices)
+        return err_misuse(err, "--fpga is given %zu times, there %s %llu device%s: each needs one, "
+                          "or none is named", o->fpga.n, o->devices == 1 ? "is" : "are",
+                          (unsigned long long)o->devices, o->devices == 1 ? "" : "s");
     if (o->mode == RUN_MEM && o->device.n)
         return err_misuse(err, "--mode mem keeps everything in RAM and its images in RUN: leave "
                           "--device out");

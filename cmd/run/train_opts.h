@@ -53,7 +53,8 @@ struct train_opts {
     int                mode; // enum run_mode, after train_opts_check
     int      csd;                           // as in csd_at
     uint64_t devices;                       // directories in RUN, where no --device is given
-    struct opt_strings device;
+    struct opt_strings device, fpga;
+    const char *xclbin;
     int      force_device, device_in_ram;
     uint64_t csd_mem;                       // bytes of accelerator memory a device
     double   compress;                      // fraction of the dense gradient's bytes; 0: none

@@ -1,0 +1,65 @@
+/* csd_xrt.c: a real computational storage device: an NVMe drive and an accelerator card behind one
+ * switch (a SmartSSD), a worker whose engine is the card. Where nothing is updated, or on the host
+ * (--mode base), the drive is used alone. */
+#include "csd/hls_call.h"
+#include "csd/pairing.h"
+#include "csd/worker.h"
+
+/* An address as all write it, with or without the domain: cards are compared by it. */
+static int card_named(char address[PCI_ADDRESS], const char *name, struct err *err)
+{
+    unsigned domain = 0, bus, slot, function;
+    char     beyond;
+
+    if (sscanf(name, "%4x:%2x:%2x.%1x%c", &domain, &bus, &slot, &function, &beyond) != 4) {
+        domain = 0;
+        if (sscanf(name, "%2x:%2x.%1x%c", &bus, &slot, &function, &beyond) != 3)
+            return err_misuse(err, "--fpga %s: expected the PCI address of a card, such as "
+                              "0000:31:00.1 (`siTrain devices` lists them)", name);
+    }
+    snprintf(address, PCI_ADDRESS, "%04x:%02x:%02x.%x", domain, bus, slot, function);
+    return 0;
+}
+
+/* The card that was named, or the one beside the drive. */
+static int card_find(char address[PCI_ADDRESS], const struct csd_config *cfg, struct err *err)
+{
+    struct pairing     all = {0};
+    const struct card *card = NULL;
+
+    if (cfg->fpga)
+        return card_named(address, cfg->fpga, err);
+    int rc = pairing_read(&all, "/sys", err);
+    rc = rc ? rc : pairing_card(&all, cfg->path, &card, err);
+    if (!rc)
+        snprintf(address, PCI_ADDRESS, "%s", card->address);
+    pairing_release(&all);
+    return rc;
+}
+
+static int xrt_open(struct csd **out, const struct csd_config *cfg, char *notice,
+                    size_t notice_size, struct err *err)
+{
+    char              address[PCI_ADDRESS];
+    struct csd_config c = *cfg;
+
+    if (cfg->read_only || cfg->update_link == LINK_HOST)
+        return worker_open(out, &csd_xrt, &engine_cpu, cfg, notice, notice_size, err);
+    if (!&engine_xrt)
+        return err_misuse(err, "this siTrain was built without libxrt: install libxrt-dev (make "
+                          "deps does) and build it again");
+    if (!cfg->xclbin)
+        return err_misuse(err, "--csd xrt needs --xclbin FILE, the kernels of csd/hls as they were "
+                          "built for the card (docs/hardware.md)");
+    int rc = card_find(address, cfg, err);
+    if (rc)
+        return rc;
+    c.fpga = address;
+    return worker_open(out, &csd_xrt, &engine_xrt, &c, notice, notice_size, err);
+}
+
+const struct csd_ops csd_xrt = {
+    .name = "xrt", .about = "an NVMe drive and an FPGA beside it, through libxrt",
+    .caps = &hls_caps, .memory = worker_memory, .open = xrt_open,
+    .submit = worker_submit, .reap = worker_reap, .close = worker_close,
+};
