@@ -165,7 +165,8 @@ static void print_cards(void)
 
 static void print_all(const char *dir, const char *folder)
 {
-    char *path;
+    struct err why;
+    char      *path;
 
     print_cpu();
     print_memory();
@@ -182,7 +183,10 @@ static void print_all(const char *dir, const char *folder)
     }
     printf("\nComputational storage devices (--csd)\n");
     for (size_t i = 0; csd_at(i); i++)
-        printf("  %-9s available, %s\n", csd_name(i), csd_at(i)->about);
+        if (csd_at(i)->usable && csd_at(i)->usable(&why))
+            printf("  %-9s not available: %s\n", csd_name(i), why.text);
+        else
+            printf("  %-9s available, %s\n", csd_name(i), csd_at(i)->about);
     print_cards();
     print_drives();
 }

@@ -1,7 +1,7 @@
 /* csd.h: a computational storage device: an SSD with memory and an update engine behind its own
- * link. Backends: emu (a worker thread and a disk of its own, memory limited to csd-mem, the update
- * by the same kernels), xrt (the same beside an FPGA), null (answers at once), and csd_skeleton.c to
- * begin another one from.
+ * link. Backends: emu (a worker thread and a disk of its own, memory limited to csd-mem, the
+ * update by the same kernels), xrt (the same beside an FPGA), null (answers at once), and
+ * csd_skeleton.c to begin another one from.
  *
  * The host sees jobs over byte ranges of one flat device address space; it alone decides the layout
  * (offload/store.h). A device reads no host state but through a job.
@@ -106,8 +106,8 @@ struct csd_config {
     const struct iovec *buffers; // host memory that jobs will point into
     unsigned    n_buffers;
     struct csd_bell *bell;
-    /* Of a device with an accelerator card: the card's PCI address ("0000:31:00.1"), or NULL for the
-     * one beside the drive; the file that its logic is loaded from. Needed by open alone. */
+    /* Of a device with an accelerator card: the card's PCI address ("0000:31:00.1"), or NULL for
+     * the one beside the drive; the file that its logic is loaded from. Needed by open alone. */
     const char *fpga, *xclbin;
     // what is in flight when the disk has given no sign of life for so long is given up; 0: never
     uint64_t    timeout_ns;
@@ -134,6 +134,9 @@ struct csd_ops {
     const char *about; // what it is, in some words
     unsigned    flags;
     const struct csd_caps *caps; // of its engine
+    /* Whether this build and machine have what all such devices need: 0, or -errno and a sentence;
+     * NULL: they need nothing. */
+    int (*usable)(struct err *err);
     /* Bytes of device memory that cfg's updates (update_params, moments, wire_dt, handler) will
      * allocate; they grow with update_params. The one place where they are computed. */
     size_t (*memory)(const struct csd_config *cfg);

@@ -37,6 +37,13 @@ static int card_find(char address[PCI_ADDRESS], const struct csd_config *cfg, st
     return rc;
 }
 
+static int xrt_usable(struct err *err)
+{
+    return &engine_xrt ? engine_xrt.usable(err)
+           : err_misuse(err, "this siTrain was built without libxrt: install libxrt-dev (make deps "
+                        "does) and build it again");
+}
+
 static int xrt_open(struct csd **out, const struct csd_config *cfg, char *notice,
                     size_t notice_size, struct err *err)
 {
@@ -45,13 +52,13 @@ static int xrt_open(struct csd **out, const struct csd_config *cfg, char *notice
 
     if (cfg->read_only || cfg->update_link == LINK_HOST)
         return worker_open(out, &csd_xrt, &engine_cpu, cfg, notice, notice_size, err);
-    if (!&engine_xrt)
-        return err_misuse(err, "this siTrain was built without libxrt: install libxrt-dev (make "
-                          "deps does) and build it again");
+    int rc = xrt_usable(err);
+    if (rc)
+        return rc;
     if (!cfg->xclbin)
         return err_misuse(err, "--csd xrt needs --xclbin FILE, the kernels of csd/hls as they were "
                           "built for the card (docs/hardware.md)");
-    int rc = card_find(address, cfg, err);
+    rc = card_find(address, cfg, err);
     if (rc)
         return rc;
     c.fpga = address;
@@ -60,6 +67,6 @@ static int xrt_open(struct csd **out, const struct csd_config *cfg, char *notice
 
 const struct csd_ops csd_xrt = {
     .name = "xrt", .about = "an NVMe drive and an FPGA beside it, through libxrt",
-    .caps = &hls_caps, .memory = worker_memory, .open = xrt_open,
+    .caps = &hls_caps, .usable = xrt_usable, .memory = worker_memory, .open = xrt_open,
     .submit = worker_submit, .reap = worker_reap, .close = worker_close,
 };

@@ -41,9 +41,10 @@ struct engine {
 
 struct engine_ops {
     int  in_pieces; // a PASS may begin while later parameters are still on their way
-    /* Its memory is a card's: io_uring may not register it, and only O_DIRECT moves bytes between it
-     * and the drive without the host's memory. */
+    /* Its memory is a card's: io_uring may not register it, and only O_DIRECT moves bytes between
+     * it and the drive without the host's memory. */
     int  on_card;
+    int (*usable)(struct err *err); // csd_ops's
     /* wake: from any thread, with ctx, once poll has something; NULL is never called. */
     int  (*open)(struct engine **out, const struct csd_config *cfg, void (*wake)(void *ctx),
                  void *ctx, struct err *err);

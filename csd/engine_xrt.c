@@ -332,8 +332,10 @@ static int card_open(struct engine **out, const struct csd_config *cfg, void (*w
     return 0;
 }
 
+static int card_usable(struct err *err) { return xrt_load(err) ? 0 : -ENOENT; }
+
 const struct engine_ops engine_xrt = {
-    .on_card = 1,
+    .on_card = 1, .usable = card_usable,
     .open = card_open, .alloc = card_alloc, .release = card_release, .start = card_start,
     .poll = card_poll, .close = card_close,
 };
