@@ -283,9 +283,10 @@ static int parts_open(struct card *c, const struct csd_config *cfg, struct err *
                               "own", cfg->id, c->address);
     c->device = c->x->xrtDeviceOpenByBDF(c->address);
     if (!c->device)
-        return err_set(err, -ENODEV, "card %s cannot be opened by libxrt: there is none, its driver "
-                       "is not loaded, or XILINX_XRT, which is %s, is not where XRT is installed "
-                       "(`siTrain devices` lists cards)", c->address, root ? root : "not set");
+        return err_set(err, -ENODEV, "card %s cannot be opened by libxrt: there is none, its "
+                       "driver is not loaded, or XILINX_XRT, which is %s, is not where XRT is "
+                       "installed (`siTrain devices` lists cards)", c->address,
+                       root ? root : "not set");
     if (c->x->xrtDeviceLoadXclbinFile(c->device, cfg->xclbin) ||
         c->x->xrtDeviceGetXclbinUUID(c->device, xclbin))
         return err_set(err, -EINVAL, "%s cannot be loaded onto card %s: it is no xclbin, or is one "

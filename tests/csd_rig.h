@@ -13,6 +13,7 @@
 #include "data/base/crc32c.h"
 #include "kernels/rng.h"
 #include "tests/disk_fault.h"
+#include "tests/smartssd.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -64,6 +65,8 @@ static void rig_open(struct rig *r, const struct csd_ops *ops, const struct csd_
     r->cfg.bytes = 2 * JOBS * r->slot + JOBS * r->grad;
     r->cfg.bell = &r->bell;
     r->cfg.update_params = r->n_pad;
+    if (ops == &csd_xrt)
+        smartssd_card(&r->cfg);
     if (r->cfg.mem == 0)
         r->cfg.mem = ops->memory(&r->cfg);
     r->buf = aligned_alloc(4096, r->slot + r->grad);
@@ -233,4 +236,4 @@ static void subgroup_check(struct rig *r, const struct subgroup *g, const struct
 
 // the backends, each of which goes through the same tests
 #define WITH(name, f) { #name ": " #f, f, NULL, NULL, (void *)(uintptr_t)&csd_##name }
-#define EACH(f)       WITH(emu, f), WITH(skeleton, f)
+#define EACH(f)       WITH(emu, f), WITH(xrt, f), WITH(skeleton, f)

@@ -64,7 +64,8 @@ static void updates_run(const struct csd_ops *ops, const struct csd_config *cfg,
         subgroup_check(&r, &g[k], &j[k]);
         subgroup_free(&g[k]);
     }
-    assert_int_equal(mapped_most, ops->memory(&r.cfg));
+    int on_card = ops == &csd_xrt && cfg->update_link == LINK_INTERNAL;
+    assert_int_equal(mapped_most, on_card ? 0 : ops->memory(&r.cfg));
     rig_close(&r);
 }
 
@@ -72,7 +73,7 @@ static void test_updates(void **state)
 {
     static const struct disk_ops *const disks[] = {&disk_uring, &disk_sync};
 
-    for (int d = 0; d < 2; d++)
+    for (int d = 0; d < (*state == &csd_xrt ? 1 : 2); d++) // a card wants io_uring
         for (int mode = 0; mode < 3; mode++)
             for (int pairs = 0; pairs < 2; pairs++)
                 for (int moments = 1; moments <= 2; moments++) {
@@ -332,6 +333,8 @@ static void test_memory_limit(void **state)
     struct err            err = {0};
     char                  notice[64];
 
+    if (ops == &csd_xrt)
+        smartssd_card(&cfg);
     assert_true(ops->memory(&one) <= 128 << 10);
     assert_true(ops->open(&c, &cfg, notice, sizeof notice, &err) < 0);
     assert_true(err.misuse);
