@@ -109,7 +109,7 @@ ASAN_MAKE = $(MAKE) --no-print-directory BUILD=build-asan OPT="-O1 -g -fsanitize
 # libgomp is not visible to TSan: the threaded parts are tested with kernels on one thread each.
 TSAN_MAKE = $(MAKE) --no-print-directory BUILD=build-tsan OPT="-O1 -g -fsanitize=thread" LDFLAGS="-fsanitize=thread"
 
-.PHONY: asan-quick tsan-quick prove-memory prove-faults prove-kills prove-growth valgrind curves bench-peers bench-finetune bench-scaling bench-steps
+.PHONY: asan-quick tsan-quick prove-memory prove-faults prove-kills prove-growth valgrind curves bench-peers bench-finetune bench-scaling bench-modes bench-steps
 asan-quick:
 	+@$(ASAN_MAKE) $(ASAN_QUICK) build-asan/tests/fuzz/replay build-asan/tests/crash/crash
 tsan-quick:
@@ -128,7 +128,7 @@ tsan: ## the threaded parts under ThreadSanitizer
 # Hostile input: tests/fuzz has a target for each parser. `make check` runs each on its seeds and some mutations of them (replay, gcc);
 # `make fuzz` goes on with libFuzzer for FUZZ_SECONDS each, in folders of $(FUZZ_DIR) that the next one goes on from.
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS ?= tokens safetensors tokenizer encode config task examples database run gradient options superblock
+FUZZ_TARGETS ?= tokens safetensors tokenizer encode config task examples database run gradient options superblock topology
 FUZZ_DIR     ?= build-fuzz
 FUZZ_OBJ     := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/replay.c %/libfuzzer.c,$(wildcard tests/fuzz/*.c))) $(BUILD)/tests/tempdir.o
 
@@ -168,6 +168,11 @@ bench-finetune: $(TARGET) ## fine-tuning's speed beside PyTorch's (GLUE=, INIT=,
 
 bench-scaling: $(TARGET) ## a token's time against layers, width, length, devices, accumulation: docs/scaling (10 minutes)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/scaling.py --out docs/scaling
+
+# MODES="--devices 1,6,10 --rounds 1": a trial
+MODES ?=
+bench-modes: $(TARGET) ## base, su, su+o and su+o+c on 1 to 10 modelled drives beside the paper: docs/modes.md (MODES=), 12 minutes
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/modes.py --out docs/modes.md $(MODES)
 
 # STEPS="--models 124M,355M --clipping --seconds 600 --json steps.json": more of it, in parts
 STEPS ?=

@@ -8,7 +8,7 @@
 #include <ctype.h>
 #include <math.h>
 
-enum { MOST_BYTES = 1 << 20, NAME_BYTES = 32, MOST_WORDS = 6, LEAST_WORDS = 5 };
+enum { MOST_BYTES = 1 << 18, NAME_BYTES = 32, MOST_WORDS = 6, LEAST_WORDS = 5 };
 
 #define BLANKS    " \t\r"
 #define LINE_FORM "KIND NAME ABOVE UP DOWN [MICROSECONDS]"

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""steps.py: whole steps from drives against what bounds them, what durable steps cost and what compression gains. `make bench-steps` runs it.
+"""steps.py: whole steps from drives against what bounds them, and what durable steps cost. `make bench-steps` runs it.
 
   bounds       `siTrain bench --only steps` for each model, mode and number of tokens: the time of a step over u0 + max(F, U - u0) + max(B + w0, W),
                and with --speculate over max(F + B + w0 + u0, U + W + h) (the letters are those of cmd/bench/bench_steps.c; on emulated devices also with the
                updates' arithmetic A on the computing side). --clipping: the same with a --clip that every step exceeds.
   durability   --durability step over none, su+o on 2 emulated devices, seconds a step; --durable-tokens
-  compression  su+o+c over su+o behind a host link of --link-bw, seconds a step; --link-tokens
 Rounds are interleaved (common.py). Standard library only. Environment: SITRAIN the program (./siTrain)."""
 import argparse
 import json
@@ -70,22 +69,21 @@ def bound_rows(results, name):
                    f"{statistics.median(b['bound_seconds'] for b in each):.3f} | {common.spread([b['ratio'] for b in each], 2)} |")
 
 
-def ratio_table(results, title, names, ours, other):
-    """Of the names that have `ours`: over the same with `other` in its place."""
-    ratios = {n: results.ratios(n, n.replace(ours, other), "step_seconds") for n in names if n.endswith(ours)}
+def durable_table(results, names):
+    """Of the names with `durability step`: over the same with `none`."""
+    ratios = {n: results.ratios(n, n.replace("durability step", "durability none"), "step_seconds") for n in names if n.endswith("durability step")}
     if not any(ratios.values()):
         return []
-    return [f"| seconds a step, {title} | median (lowest - highest) |", "|---|---|", *(f"| {n} | {common.spread(r, 3)} |" for n, r in ratios.items() if r), ""]
+    return ["| seconds a step, durability step / none | median (lowest - highest) |", "|---|---|", *(f"| {n} | {common.spread(r, 3)} |" for n, r in ratios.items() if r), ""]
 
 
-def markdown(results, bounds, durable, linked, a):
+def markdown(results, bounds, durable, a):
     data = results.data
     out = [f"{a.dtype}; {a.rounds} interleaved rounds; {a.threads} threads, {common.machine_line(data['machine'])}; {data['date']}.", ""]
     if bounds:
         out += ["| | run | s a step | bound | s | ratio: median (lowest - highest) |", "|---|---|---|---|---|---|"]
         out += [row for name in bounds for row in bound_rows(results, name)] + [""]
-    out += ratio_table(results, "durability step / none", durable, "durability step", "durability none")
-    out += ratio_table(results, "su+o+c / su+o", linked, "su+o+c", "su+o")
+    out += durable_table(results, durable)
     return "\n".join(out + [f"{name}: left out: {why.splitlines()[0]}" for name, why in data["left_out"].items()])
 
 
@@ -97,24 +95,21 @@ def main():
     p.add_argument("--tokens", default="1x256,4x256,8x256,8x1024", help="for the bounds: micro-batch x length (x micro-batches), with commas; '': none")
     p.add_argument("--clipping", action="store_true", help="the bounds with steps that all clip, too")
     p.add_argument("--durable-tokens", default="8x1024", help="for the durability; '': none")
-    p.add_argument("--link-tokens", default="1x256", help="for the compression; '': none")
-    p.add_argument("--link-bw", default="250M", help="bytes a second of its host link")
     p.add_argument("--dtype", default="bf16")
     a = common.parse(p)
     models, several = a.models.split(","), lambda text: [t for t in text.split(",") if t]
     bounds = {f"{m} {t} {mode}" + (" clipping" if clip else ""): (m, mode, t, clip)
               for m in models for t in several(a.tokens) for mode in a.modes.split(",") for clip in ([0, 1e-6] if a.clipping else [0])}
     durable = {f"{m} {t} durability {d}": (m, t, "su+o", ["--durability", d]) for m in models for t in several(a.durable_tokens) for d in ("step", "none")}
-    linked = {f"{m} {t} link {a.link_bw} {mode}": (m, t, mode, ["--link-bw", a.link_bw]) for m in models for t in several(a.link_tokens) for mode in ("su+o", "su+o+c")}
     results = common.Results(a.json, {k: getattr(a, k) for k in ("steps", "skip", "threads", "dtype")})
-    measure = lambda name: measure_bound(*bounds[name], a) if name in bounds else measure_run(*(durable | linked)[name], a)
+    measure = lambda name: measure_bound(*bounds[name], a) if name in bounds else measure_run(*durable[name], a)
     with tempfile.TemporaryDirectory(prefix="sitrain-steps-", dir=a.dir) as folder:
         a.data = os.path.join(folder, "tokens.bin")
         common.make_tokens(a.data, 16 * 8192)
         for r in range(a.rounds):
-            if not all(results.round(r, list(group), measure, a, say) for group in (bounds, durable, linked) if group):
+            if not all(results.round(r, list(group), measure, a, say) for group in (bounds, durable) if group):
                 break
-    print("\n" + markdown(results, bounds, durable, linked, a))
+    print("\n" + markdown(results, bounds, durable, a))
 
 
 main()
