@@ -329,7 +329,7 @@ static int block_number(const char *path, dev_t *dev, struct err *err)
 static const struct drive *drive_of(const struct pairing *p, const char *path, struct err *err)
 {
     char  number[32], *place;
-    dev_t dev;
+    dev_t dev = 0;
     int   n = 0, more = 1;
 
     if (block_number(path, &dev, err))

@@ -28,6 +28,7 @@ int main(void)
 #include <fcntl.h>
 #include <liburing.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,14 +108,14 @@ static int group_of(xrtKernelHandle kernel, int n_args)
     return group;
 }
 
-static enum step client_open(struct client *c, const char *image)
+static enum step client_open(struct client *c, unsigned device, const char *image)
 {
     char   path[4096];
     xuid_t id;
 
     *c = (struct client){ 0 };
     snprintf(path, sizeof path, "%s/%s.xclbin", folder, image);
-    c->device = xrt.xrtDeviceOpen(0);
+    c->device = xrt.xrtDeviceOpen(device);
     if (!c->device)
         return OPENED;
     if (xrt.xrtDeviceLoadXclbinFile(c->device, path) || xrt.xrtDeviceGetXclbinUUID(c->device, id))
@@ -330,7 +331,7 @@ static int scatter_of_memory(struct client *c)
 
 static int in_process(int (*what)(const char *), const char *arg)
 {
-    int status;
+    int status = 0;
 
     fflush(NULL);
     pid_t child = fork();
@@ -343,16 +344,38 @@ static int in_process(int (*what)(const char *), const char *arg)
     return WEXITSTATUS(status);
 }
 
+struct worker { struct client client; char path[4096]; int line; };
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+
+    for (int i = 0; i < 4 && !w->line; i++)
+        w->line = update_of_file(&w->client, w->path);
+    if (!w->line)
+        w->line = scatter_of_memory(&w->client);
+    return NULL;
+}
+
+/* On two devices at once, a thread each, which one thread has opened. */
 static int both_kernels(const char *path)
 {
-    struct client c;
-    int           rc = client_open(&c, "sitrain") == DONE ? 0 : 1;
+    static struct worker w[2];
+    pthread_t            thread[2];
+    int                  rc = 0;
 
-    for (int i = 0; i < 2 && !rc; i++)
-        rc = update_of_file(&c, path);
-    if (!rc)
-        rc = scatter_of_memory(&c);
-    client_close(&c);
+    for (unsigned i = 0; i < 2; i++) {
+        snprintf(w[i].path, sizeof w[i].path, "%s%u", path, i);
+        NEED(client_open(&w[i].client, i, "sitrain") == DONE);
+    }
+    for (int i = 0; i < 2; i++)
+        NEED(pthread_create(&thread[i], NULL, work, &w[i]) == 0);
+    for (int i = 0; i < 2; i++) {
+        NEED(pthread_join(thread[i], NULL) == 0);
+        rc = rc ? rc : w[i].line;
+    }
+    for (int i = 0; i < 2; i++)
+        client_close(&w[i].client);
     if (rc)
         fprintf(stderr, "wrong in line %d\n", rc);
     return rc != 0;
@@ -361,7 +384,9 @@ static int both_kernels(const char *path)
 static void test_kernels(void **state)
 {
     (void)state;
+    setenv("SMARTSSD_DEVICES", "2", 1);
     assert_int_equal(in_process(both_kernels, tempdir_at("states")), 0);
+    unsetenv("SMARTSSD_DEVICES");
 }
 
 /* Two updates; how far it came. */
@@ -369,7 +394,7 @@ static int two_updates(const char *image)
 {
     struct client c;
     struct work  *k = work_new();
-    enum step     step = client_open(&c, image);
+    enum step     step = client_open(&c, 0, image);
 
     if (step == DONE) {
         memcpy(c.map[AREA], k->part, sizeof k->part);
@@ -427,7 +452,7 @@ static int mistake(const char *what)
 {
     struct client c;
     struct work  *k = work_new();
-    enum step     step = client_open(&c, "sitrain");
+    enum step     step = client_open(&c, 0, "sitrain");
     int           buffers[UPDATE_ARGS];
 
     memcpy(buffers, update_buffers, sizeof buffers);
