@@ -98,7 +98,7 @@ check-data: ## the tests that want data (DATA=): GLUE's files, a real GPT-2
 ASAN_TESTS := $(TEST_BIN:$(BUILD)/%=build-asan/%)
 TSAN_NAMES := csd stream_csd stream_compress stream_order stream_commit stream_fault stream_read disk meter
 TSAN_TESTS := $(TSAN_NAMES:%=build-tsan/tests/test_%)
-ASAN_QUICK := $(patsubst %,build-asan/tests/test_%,tokens pretoken tokenizer safetensors task examples csd grad_wire runlog run)
+ASAN_QUICK := $(patsubst %,build-asan/tests/test_%,tokens pretoken tokenizer safetensors task examples csd grad_wire runlog run smartssd)
 # The program itself: the scripts that do not look at its memory or its speed.
 ASAN_CLI   := $(patsubst %,tests/cli/%.sh,check classifier config embed examples finetune finite generate misuse places report rows)
 TSAN_QUICK := $(patsubst %,build-tsan/tests/test_%,csd meter stream_read)
