@@ -18,6 +18,7 @@
 #include <xrt.h>
 
 static const size_t   PAGE = 4096;
+static const size_t   SOILED = 16 << 20;  // bytes of a buffer; the rest takes no room yet
 static const uint64_t REACH = 64ull << 32; // bytes: as far as a command's 32 bits count lines
 
 static size_t pages(size_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
@@ -138,7 +139,8 @@ int memory_alloc(struct memory *m, size_t bytes, unsigned flags, void *user)
             return -ENOMEM;
         if (mprotect(memory_device(m, &b), pages(bytes), PROT_READ | PROT_WRITE))
             return -errno;
-        memset(memory_device(m, &b), 0xa5, pages(bytes)); // nobody zeroes a card's memory
+        // nobody zeroes a card's memory
+        memset(memory_device(m, &b), 0xa5, bytes < SOILED ? pages(bytes) : SOILED);
     }
     m->buffer[i] = b;
     return i;
