@@ -111,8 +111,8 @@ struct csd_config {
     const char *fpga, *xclbin;
     // what is in flight when the disk has given no sign of life for so long is given up; 0: never
     uint64_t    timeout_ns;
-    /* Where it stands among modelled links (topology.h); NULL: none are. Devices that have real
-     * ones ignore it. */
+    /* Where it stands among modelled links (topology.h); NULL: none are. A transfer is over when
+     * they are done with it, too, whatever is beneath. */
     const struct link_ends *links;
 };
 

@@ -51,7 +51,7 @@ struct run_config {
     int            force_device;  // take block devices that carry a signature or another run
     int            device_in_ram; // make device files on a tmpfs, too
     size_t         csd_mem;
-    struct topology_config links; // modelled; of emulated devices
+    struct topology_config links; // modelled
     uint64_t io_timeout_ns; // a device that gives no sign of life for so long is given up; 0: never
     int            durable;       // --durability step
     uint64_t       commit_every;  // mem: steps between images; 0 only at the end

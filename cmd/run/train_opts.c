@@ -142,13 +142,13 @@ const struct opt_row train_rows[] = {
     { "link-bw", OPT_SIZE, AT(link_bw),
       .help = "bytes a second of the modelled host link; 0: unlimited", .kept = OPT_CHANGES },
     { "csd-read-bw", OPT_SIZES, AT(csd_read_bw),
-      .help = "bytes a second that the drive of an emulated device reads if it does nothing else, "
+      .help = "bytes a second that the modelled drive of a device reads if it does nothing else, "
               "reads and writes sharing its time; 0: unlimited; several, with commas between: of "
               "each device", .kept = OPT_CHANGES },
     { "csd-write-bw", OPT_SIZES, AT(csd_write_bw),
       .help = "that it writes if it does nothing else, in the same way", .kept = OPT_CHANGES },
     { "csd-latency", OPT_DOUBLE, AT(csd_latency), .max = 1e9,
-      .help = "microseconds that a request to the drive of an emulated device takes beside its "
+      .help = "microseconds that a request to the modelled drive of a device takes beside its "
               "bytes; others are served meanwhile", .kept = OPT_CHANGES },
     { "topology", OPT_PATH, AT(topology), "none", topology_words, .arg = "FILE|none",
       .help = "a file that describes the modelled links as a tree (docs/topology.md), instead of "
