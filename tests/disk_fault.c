@@ -235,20 +235,23 @@ const struct disk_ops disk_fault = {.name = "fault",
                                     .close = fault_close,
                                     .abandon = fault_abandon};
 
+static const struct csd_ops *under;
+
 static int faulty_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t size,
                        struct err *err)
 {
     struct csd_config c = *cfg;
 
     c.disk = &disk_fault;
-    return csd_emu.open(out, &c, notice, size, err);
+    return under->open(out, &c, notice, size, err);
 }
 
-const struct csd_ops *disk_fault_csd(void)
+const struct csd_ops *disk_fault_csd(const struct csd_ops *kind)
 {
     static struct csd_ops faulty;
 
-    faulty = csd_emu;
+    under = kind;
+    faulty = *kind;
     faulty.open = faulty_open;
     return &faulty;
 }

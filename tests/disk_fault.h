@@ -31,5 +31,5 @@ uint64_t disk_fault_requests(void);                          // requests seen si
 
 extern const struct disk_ops disk_fault;
 
-/* Emulated devices on such disks. */
-const struct csd_ops *disk_fault_csd(void);
+/* Devices of a kind on such disks. */
+const struct csd_ops *disk_fault_csd(const struct csd_ops *kind);

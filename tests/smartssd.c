@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CARDS = 64, FIRST_BUS = 0x31 };
+enum { CARDS = 64, FIRST_BUS = 0x31, RUN_CARDS = 8 };
 
 static const char *place(void)
 {
@@ -21,9 +21,11 @@ static const char *place(void)
 
 int smartssd_here(void) { return *place() != 0; }
 
+static char xclbin[512];
+
 void smartssd_card(struct csd_config *cfg)
 {
-    static char     address[CARDS][16], xclbin[512];
+    static char     address[CARDS][16];
     static unsigned taken;
     char            cards[16];
 
@@ -36,5 +38,22 @@ void smartssd_card(struct csd_config *cfg)
     snprintf(xclbin, sizeof xclbin, "%s/sitrain.xclbin", place());
     snprintf(address[taken], sizeof address[taken], "0000:%02x:00.1", FIRST_BUS + taken);
     cfg->fpga = address[taken++];
+    cfg->xclbin = xclbin;
+}
+
+void smartssd_run(struct run_config *cfg)
+{
+    static const char *fpgas[RUN_CARDS];
+    struct csd_config  c = {0};
+
+    assert_true(cfg->n_devices <= RUN_CARDS);
+    for (size_t i = 0; i < cfg->n_devices; i++) {
+        if (!fpgas[i]) {
+            smartssd_card(&c);
+            fpgas[i] = c.fpga;
+        }
+    }
+    cfg->csd = &csd_xrt;
+    cfg->fpgas = fpgas;
     cfg->xclbin = xclbin;
 }

@@ -39,6 +39,28 @@ static void all_modes_same_bits(void **state)
     }
 }
 
+/* The same on accelerator cards. */
+static void cards_same_bits(void **state)
+{
+    (void)state;
+    static const struct variant rows[] = {
+        { RUN_SU, 1, 128 << 10, 2, 1, .disk = "uring", .cards = 1 },
+        { RUN_SUO, 3, 200 << 10, 4, 2, .disk = "uring", .cards = 1, .fp32 = 1, .stop_every = 2,
+          .optim = OPTIM_ADAGRAD },
+        { RUN_SUO, 2, 1 << 20, 2, 1, .disk = "uring", .cards = 1, .compress = 0.05,
+          .feedback = STREAMED, .poison_step = 2, .optim = OPTIM_SGD },
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct variant mem = rows[i];
+
+        mem.mode = RUN_MEM;
+        mem.cards = mem.stop_every = 0;
+        struct trained want = variant_run(&mem);
+        variant_same(&rows[i], &want);
+    }
+}
+
 static void skipped_steps_leave_states_alone(void **state)
 {
     (void)state;
@@ -108,6 +130,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_modes_same_bits),
+        cmocka_unit_test(cards_same_bits),
         cmocka_unit_test(skipped_steps_leave_states_alone),
         cmocka_unit_test(evaluations_between_steps),
         cmocka_unit_test(more_devices_than_subgroups),

@@ -33,7 +33,7 @@ static void lost_records_are_named(void **state)
     variant_make(&t, &v, WAIT);
     must(&t, store_init(&st, &t.cfg, &t.err));
     assert_true(t.cfg.acts.n > t.cfg.acts.buffers);
-    t.cfg.csd = disk_fault_csd();
+    t.cfg.csd = disk_fault_csd(&csd_emu);
     plan.from = st.device_bytes[1];
     plan.to = UINT64_MAX;
     disk_fault_set(&plan);
@@ -70,6 +70,38 @@ static int train_until_fault(struct toy *t, double *loss)
 /* Reads, writes and flushes of two devices fail here and there: each ends the stream with a
  * sentence, whatever else is in flight, and the run goes on from its last commit to the same end.
  */
+static void faults_lose_nothing_of(const struct variant *of, enum speculation speculation)
+{
+    struct disk_fault_plan plan = { .inner = of->cards ? &disk_uring : &disk_sync, .ops = 7 };
+    struct variant         mem = *of;
+    struct trained         want, got;
+    struct toy             t;
+    int                    rc, failures = 0;
+
+    mem.mode = RUN_MEM;
+    mem.cards = 0;
+    want = variant_run(&mem);
+    variant_make(&t, of, speculation);
+    const struct csd_ops *kind = t.cfg.csd;
+    t.cfg.csd = disk_fault_csd(kind);
+    do { // surely once; in the end it gets through
+        plan.seed++;
+        plan.eio = plan.seed >= 60 ? 0 : failures ? 0.003 : 0.03;
+        disk_fault_set(&plan);
+        rc = train_until_fault(&t, got.loss);
+        failures += rc != 0;
+        assert_true(rc == 0 || rc == -EIO);
+        assert_true(rc == 0 || strstr(t.err.text, "device "));
+    } while (rc);
+    t.cfg.csd = kind;
+    got.params = toy_sum(&t);
+    print_message("%d failures\n", failures);
+    assert_true(failures > 0);
+    assert_memory_equal(got.loss, want.loss, sizeof got.loss);
+    assert_int_equal(got.params, want.params);
+    toy_remove(&t);
+}
+
 static void faults_lose_nothing(void **state)
 {
     (void)state;
@@ -80,34 +112,19 @@ static void faults_lose_nothing(void **state)
     };
 
     for (size_t i = 0; i < SPECULATIONS * (sizeof v / sizeof *v); i++) {
-        struct disk_fault_plan plan = { .inner = &disk_sync, .ops = 7 };
-        const struct variant  *of = &v[i / SPECULATIONS];
-        struct variant         mem = *of;
-        struct trained         want, got;
-        struct toy             t;
-        int                    rc, failures = 0;
+        const struct variant *of = &v[i / SPECULATIONS];
 
-        mem.mode = RUN_MEM;
-        want = variant_run(&mem);
-        variant_make(&t, of, of->mode == RUN_SU ? WAIT : i % SPECULATIONS);
-        t.cfg.csd = disk_fault_csd();
-        do { // surely once; in the end it gets through
-            plan.seed++;
-            plan.eio = plan.seed >= 60 ? 0 : failures ? 0.003 : 0.03;
-            disk_fault_set(&plan);
-            rc = train_until_fault(&t, got.loss);
-            failures += rc != 0;
-            assert_true(rc == 0 || rc == -EIO);
-            assert_true(rc == 0 || strstr(t.err.text, "device "));
-        } while (rc);
-        t.cfg.csd = &csd_emu;
-        got.params = toy_sum(&t);
-        print_message("%d failures\n", failures);
-        assert_true(failures > 0);
-        assert_memory_equal(got.loss, want.loss, sizeof got.loss);
-        assert_int_equal(got.params, want.params);
-        toy_remove(&t);
+        faults_lose_nothing_of(of, of->mode == RUN_SU ? WAIT : i % SPECULATIONS);
     }
+}
+
+static void faults_beside_cards_lose_nothing(void **state)
+{
+    (void)state;
+    const struct variant v = { RUN_SUO, 2, 128 << 10, 2, 2, .disk = "uring", .cards = 1,
+                               .compress = 0.05, .feedback = STREAMED };
+
+    faults_lose_nothing_of(&v, SPECULATE);
 }
 
 int main(void)
@@ -115,6 +132,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lost_records_are_named),
         cmocka_unit_test(faults_lose_nothing),
+        cmocka_unit_test(faults_beside_cards_lose_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,7 +170,7 @@ static void forward_does_not_wait_for_moments(void **state)
         moments_came = 0;
         moments_fate = 1;
         disk_fault_set(&plan);
-        t.cfg.csd = disk_fault_csd();
+        t.cfg.csd = disk_fault_csd(&csd_emu);
         s = toy_open(&t);
         assert_true(toy_train(&t, s, 0) == want.loss[0]);
         alarm(60); // what waits for the moments waits for ever

@@ -2,6 +2,7 @@
 #include "tests/variant.h"
 
 #include "offload/traffic.h"
+#include "tests/smartssd.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,6 +38,8 @@ void variant_make(struct toy *t, const struct variant *v, enum speculation specu
     if (v->mode != RUN_MEM) // records: none, one or two a layer, through one to three buffers
         cfg.acts = (struct run_acts){ .n = LAYERS * ((v->devices + v->frames) % 3),
                                             .bytes = 10007, .buffers = 1 + v->frames % 3 };
+    if (v->cards)
+        smartssd_run(&cfg);
     toy_make(t, &cfg);
 }
 

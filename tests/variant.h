@@ -21,6 +21,7 @@ struct variant {
     int             stop_every;  // close without drain after so many steps, and reopen
     int             poison_step; // 0: none
     enum { SENT_IS_ALL, STREAMED, IN_RAM } feedback; // what is not sent: forgotten, or kept where
+    int             cards;      // on cards of the software SmartSSD; without one: skipped
     size_t          quit_block; // before each of these stops half a step is made, to the gradient
                                 // of this block; 0: no
 };

@@ -42,7 +42,7 @@ void trial_begin(struct trial *t, const struct plan *p)
     t->cfg.spares = p->speculate;
     t->cfg.speculate = p->speculate;
     if (!strcmp(p->disk, "fault"))
-        t->cfg.csd = disk_fault_csd();
+        t->cfg.csd = disk_fault_csd(&csd_emu);
     else
         t->cfg.disk = p->disk;
     t->cfg.durable = 1;
