@@ -37,11 +37,11 @@ struct csd_segment { size_t first, n; float weight_decay; };
  * master and moments together; wire; gradient.
  *
  * Parameters first (Smart-Infinity's optimized transfer handler, HPCA 2024): the wire, which the
- * next forward reads, is written before the moments, and the master with it. Who does not want to
- * wait for the moments gives a job of kind CSD_AHEAD along. It is the device's with the update, and
- * complete as soon as dst's wire may be read, so that what came was right; at the latest with the
- * update, before which it is reaped. The update may still fail then, and dst is of no use. Of an
- * update that fails before, it has the status and the sentence. */
+ * next forward reads, and the master are written before the moments. Who does not want to wait for
+ * the moments gives a job of kind CSD_AHEAD along. It is the device's as the update is, and
+ * complete as soon as dst's wire is written, at the latest with the update, before which it is
+ * reaped. The update may fail after it, and dst is of no use then. Of an update that fails before,
+ * it has the status and the sentence. */
 struct csd_update {
     uint64_t src_off, dst_off; // slots; never the same
     uint64_t grad_off;

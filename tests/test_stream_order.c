@@ -143,6 +143,21 @@ static void train_on(struct toy *t, const struct trained *want)
     assert_int_equal(toy_sum(t), want->params);
 }
 
+/* Every update that run.db tells of has a span for its parameters, in which its writing began. */
+static void spans_check(struct toy *t)
+{
+    long updates, parts;
+
+    must(t, runlog_query(t->cfg.log, "SELECT count(*) FROM spans WHERE phase = 'update'", count_row,
+                         &updates, &t->err));
+    must(t, runlog_query(t->cfg.log,
+                         "SELECT count(*) FROM spans p JOIN spans w USING (step, block, device)"
+                         " WHERE p.phase = 'update_params' AND w.phase = 'update_write'"
+                         " AND p.start_ns = w.start_ns AND p.end_ns < w.end_ns",
+                         count_row, &parts, &t->err));
+    assert_true(updates > 0 && parts == updates);
+}
+
 /* A forward is through while not one moment of block 0 is written; what it read is right. Where
  * they then cannot be written the stream ends with the sentence, and the run goes on from its last
  * commit, to the same bits. */
@@ -184,6 +199,7 @@ static void forward_does_not_wait_for_moments(void **state)
                                strstr(t.err.text, "(block 0, step 1)")));
         stream_close(s);
         train_on(&t, &want);
+        spans_check(&t);
         store_release(&moments_of);
         toy_remove(&t);
     }
