@@ -53,6 +53,7 @@ static int move_run(struct session *s, const struct reshard_opts *o, struct err 
     r.to.force_device = o->force_device;
     r.to.device_in_ram = o->device_in_ram;
     r.to.layout = now.layout;
+    rc = rc ? rc : train_opts_check(&now.o, err); // what is said for each device fits the new ones
     rc = rc ? rc : reshard_run(&r, err);
     // a step is half done: it is finished where its gradients are
     if (rc == -EBUSY && !(rc = session_recover(s, err)))

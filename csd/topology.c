@@ -183,7 +183,7 @@ static int values_check(const struct topology_values *v, const char *option, siz
 {
     return v->n <= 1 || v->n == n_devices
                ? 0 : err_misuse(err, "--%s has %zu values, and there %s %zu device%s: expected one "
-                                "for all, or one for each", option, v->n,
+                                "for all, or one for each; a resume changes it", option, v->n,
                                 n_devices == 1 ? "is" : "are", n_devices,
                                 n_devices == 1 ? "" : "s");
 }

@@ -104,7 +104,7 @@ static void test_options(void **state)
     assert_int_equal(topology_open(&t, &cfg, 3, &err), -EINVAL);
     assert_true(err.misuse);
     assert_string_equal(err.text, "--csd-read-bw has 2 values, and there are 3 devices: expected "
-                                  "one for all, or one for each");
+                                  "one for all, or one for each; a resume changes it");
 }
 
 /* Opens what the text says; err->text begins behind the file's name. */

@@ -23,6 +23,7 @@ want=$(exported "$tmp/plain")
 works "unlike drives" pretrain --run "$tmp/unlike" $shape --devices 2 --steps 4 --csd-read-bw 0,2M --csd-write-bw 0,1M --csd-latency 50
 same "$want" "$(exported "$tmp/unlike")" "the same bits"
 above "$(busy unlike 1 0)" 0.5 "the slower drive's update takes its reads and its writes together"
+refuses 2 "--csd-read-bw has 2 values, and there are 3 devices" reshard "$tmp/unlike" --devices 3
 works "a resume with other drives" pretrain --resume "$tmp/unlike" --steps 5 --csd-read-bw 4M,8M
 "$bin" report "$tmp/unlike" --config | grep -q '^csd-read-bw = 4194304,8388608$'
 result $? "which report --config has"
