@@ -171,7 +171,7 @@ bench-scaling: $(TARGET) ## a token's time against layers, width, length, device
 
 # MODES="--devices 1,6,10 --rounds 1": a trial
 MODES ?=
-bench-modes: $(TARGET) ## base, su, su+o and su+o+c on 1 to 10 modelled drives beside the paper: docs/modes.md (MODES=), 12 minutes
+bench-modes: $(TARGET) ## base, su, su+o and su+o+c on 1 to 10 modelled drives beside the paper: docs/modes.md (MODES=), 15 minutes
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/modes.py --out docs/modes.md $(MODES)
 
 # STEPS="--models 124M,355M --clipping --seconds 600 --json steps.json": more of it, in parts
