@@ -58,7 +58,7 @@ def row(results, devices, accelerators=0):
         speeds = results.ratios(base, name_of(mode, devices, accelerators), "step_seconds")
         paper = None if accelerators else PAPER.get(devices, {}).get(mode)
         cells.append(common.spread(speeds, 2) + (f"; {paper}" if paper else ""))
-    return f"| {devices}{f', {accelerators} accelerators' if accelerators else ''} | " + " | ".join(cells) + " |"
+    return f"| {devices}{f', {accelerators} accelerator' + 's' * (accelerators > 1) if accelerators else ''} | " + " | ".join(cells) + " |"
 
 
 def page(results, devices, accelerators, a):
