@@ -63,7 +63,7 @@ DEPS_FUZZ  := libclang-rt-dev
 # Tests that want data which is not part of the project take its folder from here: make check-data DATA=/path/to/data
 DATA    ?=
 
-.PHONY: all deps demo check check-data crash check-hf test-bins asan tsan clang bench format help install clean
+.PHONY: all deps demo demo-xrt check check-data crash check-hf test-bins asan tsan clang bench format help install clean
 .DEFAULT_GOAL := all
 
 all: $(TARGET) ## build ./siTrain
@@ -75,6 +75,11 @@ demo: ## install, build, train on the King James Bible on 4 emulated CSDs, show 
 	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_DEMO)
 	@$(MAKE) --no-print-directory $(JOBS) all
 	@sh tests/demo.sh
+
+demo-xrt: ## --csd xrt on 3 software SmartSSDs, beside emulated CSDs: the same losses and parameters
+	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_DEMO) g++ libxrt-dev uuid-dev
+	@$(MAKE) --no-print-directory $(JOBS) all smartssd
+	@test -e $(SMARTSSD)/sitrain.xclbin && sh tests/demo_xrt.sh $(abspath $(SMARTSSD))
 
 # tests/run.py runs them side by side, those that take longest first.
 TESTS_LONG := $(patsubst %,tests/cli/%.sh,memory train reshard database stop rollback changes strangers) \

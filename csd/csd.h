@@ -126,6 +126,7 @@ struct csd_caps {
     unsigned optims;   // bits 1 << enum optim_kind
     int      pairs;    // takes compressed gradients
     size_t   segments; // of an update, at most; 0: any number
+    int      on_card;  // what csd_ops.memory says is not memory of the host
 };
 
 /* What each call must do, and what a new device can leave out, is said in csd_skeleton.c. */

@@ -12,7 +12,11 @@
 #include "csd/xrt.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xclbin.h>
 
 enum { CONTROL = 4096, KERNELS = 2 }; // CONTROL: bytes, command or result
 
@@ -167,11 +171,15 @@ static int card_alloc(struct engine *e, struct engine_set *s, size_t bytes, stru
     s->base = buffer_new(c, &buffer, bytes, XRT_BO_FLAGS_P2P);
     s->own = buffer;
     s->bytes = bytes;
-    if (!s->base)
-        return err_set(err, -ENOMEM, "card %s gives no %zu bytes of peer-to-peer memory: either "
-                       "P2P is off (xbutil configure --device %s --p2p enable), or less than "
-                       "--csd-mem is free there", c->address, bytes, c->address);
-    return 0;
+    if (s->base)
+        return 0;
+    if (!buffer_new(c, &buffer, bytes, XRT_BO_FLAGS_NONE))
+        return err_set(err, -ENOMEM, "card %s has no %zu bytes of memory free: --csd-mem is more "
+                       "than it has", c->address, bytes);
+    c->x->xrtBOFree(buffer);
+    return err_set(err, -EOPNOTSUPP, "card %s has memory, but none that its drive can reach: "
+                   "peer-to-peer (P2P) is off, xbutil configure --device %s --p2p enable turns it "
+                   "on", c->address, c->address);
 }
 
 static void card_release(struct engine *e, struct engine_set *s)
@@ -272,6 +280,30 @@ static int versions_check(struct card *c, const char *file, struct err *err)
     return rc;
 }
 
+/* libxrt reads an xclbin that was cut off beyond its end: whether it is one, and whole. */
+static int xclbin_check(const char *file, struct err *err)
+{
+    struct axlf head = {0};
+    struct stat st;
+    int         fd = open(file, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0 || fstat(fd, &st))
+        err_set(err, -errno, "open %s: %s", file, strerror(errno));
+    else if (pread(fd, &head, sizeof head, 0) != sizeof head ||
+             memcmp(head.m_magic, "xclbin2", sizeof head.m_magic) != 0)
+        err_set(err, -EINVAL, "%s is no xclbin", file);
+    else if ((uint64_t)st.st_size < head.m_header.m_length)
+        err_set(err, -EINVAL, "%s was cut off: it has %" PRIu64 " of %" PRIu64 " bytes", file,
+                (uint64_t)st.st_size, head.m_header.m_length);
+    else {
+        close(fd);
+        return 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    return -EINVAL;
+}
+
 static int parts_open(struct card *c, const struct csd_config *cfg, struct err *err)
 {
     unsigned char xclbin[16];
@@ -281,6 +313,9 @@ static int parts_open(struct card *c, const struct csd_config *cfg, struct err *
         if (!strcmp(other->address, c->address))
             return err_misuse(err, "device %d: card %s is another device's already: each needs its "
                               "own", cfg->id, c->address);
+    int rc = xclbin_check(cfg->xclbin, err);
+    if (rc)
+        return rc;
     c->device = c->x->xrtDeviceOpenByBDF(c->address);
     if (!c->device)
         return err_set(err, -ENODEV, "card %s cannot be opened by libxrt: there is none, its "
@@ -289,9 +324,9 @@ static int parts_open(struct card *c, const struct csd_config *cfg, struct err *
                        root ? root : "not set");
     if (c->x->xrtDeviceLoadXclbinFile(c->device, cfg->xclbin) ||
         c->x->xrtDeviceGetXclbinUUID(c->device, xclbin))
-        return err_set(err, -EINVAL, "%s cannot be loaded onto card %s: it is no xclbin, or is one "
-                       "for another platform", cfg->xclbin, c->address);
-    int rc = 0;
+        return err_set(err, -EINVAL, "%s cannot be loaded onto card %s: it is for another "
+                       "platform, or another process uses the card with another one", cfg->xclbin,
+                       c->address);
     for (int k = 0; k < KERNELS && !rc; k++)
         rc = kernel_open(c, k, xclbin, cfg->xclbin, err);
     if (rc)

@@ -28,7 +28,7 @@ static uint32_t place_of(const struct engine_set *s, const void *at)
 
 const struct csd_caps hls_caps = {
     .optims = 1u << OPTIM_ADAMW | 1u << OPTIM_ADAM | 1u << OPTIM_SGD | 1u << OPTIM_ADAGRAD,
-    .pairs = 1, .segments = HLS_SEGMENTS,
+    .pairs = 1, .segments = HLS_SEGMENTS, .on_card = 1,
 };
 
 void hls_ask_version(void *command)

@@ -48,7 +48,8 @@ void devices_memory(const struct run_config *cfg, const struct store *st, struct
 {
     struct csd_config c = updates_of(cfg, st, 1);
 
-    out->arenas = cfg->n_devices * cfg->csd->memory(&c);
+    if (!cfg->csd->caps->on_card || c.update_link == LINK_HOST)
+        out->arenas = cfg->n_devices * cfg->csd->memory(&c);
     for (size_t i = 0; i < cfg->n_devices; i++)
         out->device_bytes += bytes_of(cfg, st, i, 1);
 }
@@ -338,11 +339,13 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
 {
     const struct run_config *cfg = &d->cfg;
     struct device           *at = &d->device[i];
-    struct csd_config        c = updates_of(cfg, &d->store, how == DEVICES_TRAIN);
+    int                      create = how == DEVICES_CREATE, found = 0;
+    // that a card has the memory is seen when the run is made
+    int                      trains = how == DEVICES_TRAIN || (create && cfg->csd->caps->on_card);
+    struct csd_config        c = updates_of(cfg, &d->store, trains);
     struct iovec             buffers = { 0 };
     struct stat              st;
     struct err               why = { 0 };
-    int                      create = how == DEVICES_CREATE, found = 0;
     int                      rc = place_find(d, i, create, err);
 
     if (rc)

@@ -13,18 +13,19 @@ export XILINX_XRT="$at" SMARTSSD_DEVICES=3 SMARTSSD_FOLDER="$tmp"
 good="--xclbin $at/sitrain.xclbin"
 cards="--fpga 0000:31:00.1 --fpga 0000:32:00.1 --fpga 0000:33:00.1"
 real="--csd xrt $good $cards"
+memory="--csd-mem 512K"
 
 make_text 600 >"$tmp/text.txt"
 run prepare "$tmp/text.txt" --train-tokenizer --vocab 300 --out "$tmp/tok"
-set -- --data "$tmp/text.txt" --tokenizer "$tmp/tok" --n-layer 3 --n-head 2 --n-embd 64 --seq 32 --batch 2 --seed 5 --csd-mem 512K --devices 3 \
+set -- --data "$tmp/text.txt" --tokenizer "$tmp/tok" --n-layer 3 --n-head 2 --n-embd 64 --seq 32 --batch 2 --seed 5 --devices 3 \
     --threads 1 --lr 1e-3 --schedule-steps 8 --durability none
 
 # both NAME ARGUMENTS...: on emulated devices and on cards
 both() {
     name=$1
     shift
-    run pretrain --run "$tmp/emu-$name" "$@" --steps 8
-    run pretrain --run "$tmp/xrt-$name" "$@" --steps 8 $real
+    run pretrain --run "$tmp/emu-$name" "$@" --steps 8 $memory
+    run pretrain --run "$tmp/xrt-$name" "$@" --steps 8 $memory $real
     [ "$got" = 0 ] || result 1 "$name trains on cards"
     same "$(exported "$tmp/emu-$name")" "$(exported "$tmp/xrt-$name")" "$name: cards and emulated devices end at the same parameters"
 }
@@ -38,6 +39,12 @@ both "su+o+c feedback" "$@" --mode su+o+c --compress 5% --error-feedback
 both "su compressed" "$@" --mode su --compress 20%
 want=$(exported "$tmp/emu-su+o")
 
+# the model of `make demo`
+demo="--data $tmp/text.txt --tokenizer $tmp/tok --n-layer 8 --n-head 5 --n-embd 320 --seq 128 --batch 1 --devices 3 --csd-mem 8M --durability none --steps 2"
+run pretrain --run "$tmp/emu-demo" $demo --mode su+o+c --compress 10%
+works "the demo's model trains on 3 cards" pretrain --run "$tmp/xrt-demo" $demo --mode su+o+c --compress 10% $real
+same "$(exported "$tmp/emu-demo")" "$(exported "$tmp/xrt-demo")" "as on emulated devices"
+
 run report "$tmp/xrt-su+o"
 result "$([ "$got" = 0 ]; echo $?)" "a run on cards has a report"
 works "and is read without any card" eval "$tmp/xrt-su+o" --data "$tmp/text.txt"
@@ -45,7 +52,7 @@ works "and is read without any card" eval "$tmp/xrt-su+o" --data "$tmp/text.txt"
 result $? "also where no driver is"
 
 # from one kind to the other
-run pretrain --run "$tmp/moved" "$@" --mode su+o --steps 3
+run pretrain --run "$tmp/moved" "$@" --mode su+o --steps 3 $memory
 works "a run made on emulated devices goes on on cards" pretrain --resume "$tmp/moved" $real --steps 6
 works "and back" pretrain --resume "$tmp/moved" --csd emu --steps 8
 same "$want" "$(exported "$tmp/moved")" "to the same parameters"
@@ -56,7 +63,7 @@ failed() {
     words=$1
     shift
     rm -rf "$tmp/hurt"
-    run pretrain --run "$tmp/hurt" "$@" --steps 8 --quiet $real
+    run pretrain --run "$tmp/hurt" "$@" --steps 8 --quiet $memory $real
     [ "$got" = 1 ] && grep -q "$words" "$tmp/err" && [ "$(grep -c '^siTrain' "$tmp/err")" = 1 ]
     result $? "a run ends with a sentence: $words"
     [ "$got" = 1 ] || return
@@ -77,7 +84,7 @@ failed "device 1 .*card 0000:32:00.1" "$@" --mode su+o
 unset SMARTSSD_FAULT
 
 # killed
-"$bin" pretrain --run "$tmp/killed" "$@" --mode su+o --steps 8 $real --csd-write-bw 2M >"$tmp/out" 2>"$tmp/err" </dev/null &
+"$bin" pretrain --run "$tmp/killed" "$@" --mode su+o --steps 8 $memory $real --csd-write-bw 2M >"$tmp/out" 2>"$tmp/err" </dev/null &
 pid=$!
 for _ in $(seq 200); do
     grep -q '^step [2-6]/' "$tmp/out" && break
@@ -111,15 +118,18 @@ never 2 "card 0000:32:00.1 is another device's already" "$@" --csd xrt $good --f
 never 2 "expected the PCI address of a card" "$@" --csd xrt $good --fpga 1 --fpga 2 --fpga 3
 never 1 "card 0000:34:00.1 cannot be opened by libxrt" "$@" --csd xrt $good --fpga 0000:31:00.1 --fpga 0000:32:00.1 --fpga 0000:34:00.1
 never 1 "--disk uring" "$@" $real --disk sync
-never 1 "cannot be loaded onto card 0000:31:00.1" "$@" --csd xrt --xclbin "$tmp/nothing" $cards
-never 1 "cannot be loaded onto card 0000:31:00.1" "$@" --csd xrt --xclbin "$tmp/text.txt" $cards
-never 1 "cut.xclbin" "$@" --csd xrt --xclbin "$at/cut.xclbin" $cards
+never 1 "open $tmp/nothing: No such file" "$@" --csd xrt --xclbin "$tmp/nothing" $cards
+never 1 "text.txt is no xclbin" "$@" --csd xrt --xclbin "$tmp/text.txt" $cards
+never 1 "cut.xclbin was cut off" "$@" --csd xrt --xclbin "$at/cut.xclbin" $cards
 never 1 "without.xclbin has no kernel sitrain_update" "$@" --csd xrt --xclbin "$at/without.xclbin" $cards
 never 1 "has 9 arguments in memory, siTrain gives it 10" "$@" --csd xrt --xclbin "$at/short.xclbin" $cards
 never 1 "all must be in one" "$@" --csd xrt --xclbin "$at/scattered.xclbin" $cards
 export SMARTSSD_P2P=0
 never 1 "xbutil configure --device 0000:31:00.1 --p2p enable" "$@" $real
 unset SMARTSSD_P2P
+export SMARTSSD_MEMORY=1
+never 1 "--csd-mem is more than it has" ${demo%% --steps*} $real
+unset SMARTSSD_MEMORY
 for fault in open load alloc map context exec; do
     export SMARTSSD_FAULT=$fault
     never 1 "card 0000:31:00.1" "$@" $real
