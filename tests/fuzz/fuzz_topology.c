@@ -42,8 +42,8 @@ static int one(const uint8_t *in, size_t n)
 static void seeds(void)
 {
     static const char *const texts[] = {
-        "link port host 12G 12G 1\nlink card0 port 3G 3G\ndrive 0 card0 2.4G 1.0G 80\n"
-        "engine 0 card0 - 1G\ndrive 1 port - -\naccelerator gpu0 port 12G 12G\n",
+        ("link port host 12G 12G 1\nlink card0 port 3G 3G\ndrive 0 card0 2.4G 1.0G 80\n"
+         "engine 0 card0 - 1G\ndrive 1 port - -\naccelerator gpu0 port 12G 12G\n"),
         "drive 0 host 1K 1K\r\n\n# nothing\n\tdrive 1 host 1 1 0.5 # the other one\n",
         "drive 0 host - -",
     };
