@@ -40,6 +40,14 @@ static const struct plan plans[] = {
       .feedback = 1,
       .in_ram = 1,
       .skip = NEVER },
+    { .name = "su+o cards", .mode = RUN_SUO, .cards = 1, .skip = 2 },
+    { .name = "su+o+c cards",
+      .mode = RUN_SUO,
+      .cards = 1,
+      .compress = 0.05,
+      .feedback = 1,
+      .reshard = 1,
+      .skip = NEVER },
     { .name = "base speculate", .mode = RUN_BASE, .speculate = 1, .spares = 1, .skip = NEVER },
     { .name = "su+o speculate",
       .mode = RUN_SUO,
@@ -349,6 +357,11 @@ static int try_all(const struct effort *e, int table, const char *only)
 
         if (only && strcmp(only, plans[i].name))
             continue;
+        if (!life_has(&plans[i])) {
+            printf("%s %d - %s # SKIP no software SmartSSD here\n", table ? "#" : "ok", i + 1,
+                   plans[i].name);
+            continue;
+        }
         bad += wrong = try_plan(&plans[i], e, &t);
         if (table)
             printf("%-26s %7llu %8llu %8llu %9llu %8llu %6llu %6llu %6u\n", plans[i].name,

@@ -28,8 +28,8 @@ static const size_t sizes[BLOCKS] = { 8000, 7000, 7000, 77 };
 
 /* ---- a run ---- */
 
-static int sim_csd_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t size,
-                        struct err *err)
+static int emu_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t size,
+                    struct err *err)
 {
     struct csd_config c = *cfg;
 
@@ -37,17 +37,39 @@ static int sim_csd_open(struct csd **out, const struct csd_config *cfg, char *no
     return csd_emu.open(out, &c, notice, size, err);
 }
 
-static struct csd_ops csd_sim;
+static int xrt_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t size,
+                    struct err *err)
+{
+    struct csd_config c = *cfg;
+
+    c.disk = &disk_sim;
+    return csd_xrt.open(out, &c, notice, size, err);
+}
+
+static struct csd_ops csd_sim, csd_sim_xrt;
+static char           xclbin[512];
 
 void life_init(void)
 {
+    const char *smartssd = getenv("SITRAIN_SMARTSSD");
+
     csd_sim = csd_emu;
-    csd_sim.open = sim_csd_open;
+    csd_sim.open = emu_open;
+    csd_sim_xrt = csd_xrt;
+    csd_sim_xrt.open = xrt_open;
+    if (!smartssd || !*smartssd)
+        return;
+    snprintf(xclbin, sizeof xclbin, "%s/sitrain.xclbin", smartssd);
+    setenv("XILINX_XRT", smartssd, 1);
+    setenv("SMARTSSD_DEVICES", "3", 1);
 }
+
+int life_has(const struct plan *p) { return !p->cards || *xclbin; }
 
 static struct run_config config_of(const struct plan *p, struct runlog *log)
 {
-    struct run_config cfg = toy_config(DIR, p->mode, sizes, BLOCKS);
+    static const char *const cards[] = { "0000:31:00.1", "0000:32:00.1", "0000:33:00.1" };
+    struct run_config        cfg = toy_config(DIR, p->mode, sizes, BLOCKS);
 
     cfg.log = log;
     cfg.compress = p->compress;
@@ -56,7 +78,9 @@ static struct run_config config_of(const struct plan *p, struct runlog *log)
     cfg.speculate = p->speculate;
     cfg.spares = p->spares;
     cfg.n_devices = 2;
-    cfg.csd = p->sync ? &csd_emu : &csd_sim;
+    cfg.csd = p->sync ? &csd_emu : p->cards ? &csd_sim_xrt : &csd_sim;
+    cfg.fpgas = cards;
+    cfg.xclbin = xclbin;
     cfg.durable = p->storage != NO_FLUSHES;
     cfg.commit_every = p->commit_every;
     cfg.acts = (struct run_acts){ .n = (size_t)p->records, .bytes = 5000, .buffers = 2 };

@@ -17,6 +17,7 @@ struct plan {
     int feedback, in_ram; // what compression does not send is kept: on the devices, in RAM too
     int           speculate, spares; // updates do not wait for the norm; on devices made for it
     int           sync; // csd/disk_sync.c on simulated files, instead of a simulated disk
+    int           cards;            // --csd xrt: on a simulated disk and a software SmartSSD
     int           records;          // that a step leaves on the devices
     int           create;           // begin with nothing: the making of the run is cut too
     int           reshard;          // halfway, move it from two devices to three
@@ -49,8 +50,10 @@ struct witness {
     int      differs;   // a loss was another one the second time
 };
 
-/* Where plans' devices are simulated disks; once, at the start. */
+/* Where plans' devices are simulated disks; once, at the start. Cards are those of the software
+ * SmartSSD in SITRAIN_SMARTSSD: whether what a plan needs is here. */
 void life_init(void);
+int  life_has(const struct plan *p);
 
 /* Make the run of p; the name of run.db comes last. */
 int life_make(const struct plan *p, struct err *err);
