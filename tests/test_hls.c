@@ -8,9 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "csd/grad_wire.h"
-#include "csd/hls/command.h"
-#include "csd/updater.h"
+#include "csd/hls_call.h"
 #include "data/base/crc32c.h"
 #include "data/base/round.h"
 
@@ -23,14 +21,6 @@ void sitrain_update(const void *command, const void *w, const void *m, const voi
 void sitrain_scatter(const void *command, const void *packed, void *dense, void *result);
 
 enum { FTZ = 0x8000, DAZ = 0x0040, MOST = 8 };
-
-static uint32_t bits(float f)
-{
-    uint32_t u;
-
-    memcpy(&u, &f, sizeof u);
-    return u;
-}
 
 static float of_bits(uint32_t u)
 {
@@ -87,12 +77,6 @@ static struct twin twin_of(const struct twin *like, size_t n_pad, int moments, e
     return t;
 }
 
-/* In lines from the beginning of the buffer. */
-static uint32_t place_of(const struct twin *t, const void *at)
-{
-    return (uint32_t)((size_t)((const char *)at - t->buffer) / HLS_LINE);
-}
-
 static void fill(struct twin *t, size_t n, enum optim_kind kind, int wild)
 {
     size_t pad = t->area.n_pad;
@@ -120,36 +104,6 @@ static size_t segments_make(struct csd_segment *s, size_t n)
     return made;
 }
 
-union command { struct hls_update_command c; uint32_t word[32 + 2 * MOST]; };
-
-static union command command_of(const struct csd_update *u, const struct twin *t)
-{
-    const struct optim_step  *s = &u->step;
-    const struct update_area *a = &t->area;
-    const float   *m = a->states + a->n_pad, *v = a->moments > 1 ? m + a->n_pad : m;
-    union command  k = { .c = {
-        .version = HLS_VERSION, .kind = s->kind, .moments = (uint32_t)a->moments,
-        .calm = (uint32_t)u->calm, .n = (uint32_t)u->n, .n_pad = (uint32_t)u->n_pad,
-        .wire_bf16 = a->wire_dt == DT_BF16, .n_segments = (uint32_t)u->n_segments,
-        .grad_scale = bits(s->grad_scale), .beta1 = bits(s->beta1), .beta2 = bits(s->beta2),
-        .one_minus_beta1 = bits(s->one_minus_beta1), .one_minus_beta2 = bits(s->one_minus_beta2),
-        .step_size = bits(s->step_size), .bias2_sqrt = bits(s->bias2_sqrt), .eps = bits(s->eps),
-        .first = (uint32_t)s->first, .w = place_of(t, a->states), .m = place_of(t, m),
-        .v = place_of(t, v), .grad = place_of(t, a->grad), .wire = place_of(t, a->wire) } };
-
-    k.c.w_out = k.c.w;
-    k.c.m_out = k.c.m;
-    k.c.v_out = k.c.v;
-    for (size_t i = 0; i < u->n_segments; i++) {
-        const struct csd_segment *g = &u->segments[i];
-        float factor = (float)(1.0 - (double)s->lr * (double)g->weight_decay);
-
-        k.word[32 + 2 * i] = (uint32_t)(g->first + g->n);
-        k.word[33 + 2 * i] = bits(s->kind == OPTIM_ADAMW ? factor : g->weight_decay);
-    }
-    return k;
-}
-
 static void same_update(size_t n, enum optim_kind kind, enum dtype wire, int calm, int wild)
 {
     int                      moments = optim_moments(kind);
@@ -157,37 +111,33 @@ static void same_update(size_t n, enum optim_kind kind, enum dtype wire, int cal
     struct csd_segment       segment[MOST];
     struct twin              a = twin_of(NULL, pad, moments, wire);
     struct update_sums       sums = { 0 };
-    struct hls_update_result r;
+    struct err               err;
+    _Alignas(64) char        command[HLS_COMMAND_BYTES], result[HLS_RESULT_BYTES];
 
     fill(&a, n, kind, wild);
     struct twin       b = twin_of(&a, pad, moments, wire);
     struct csd_update u = { .n = n, .n_pad = pad, .grad_form = CSD_GRAD_DENSE, .calm = calm,
                             .segments = segment, .n_segments = segments_make(segment, n) };
     optim_scalars(&u.step, kind, 1e-2, 0.9, 0.99, 1e-8, 0.7, 1 + draw() % 3);
-    union command command = command_of(&u, &b);
+    struct csd_update kernels = u;
+    struct engine_set set = { .base = b.buffer, .area = b.area, .u = &kernels,
+                              .what = ENGINE_PASS, .n = pad };
+    hls_ask(command, &set);
 
     update_area_pass(&a.area, &u, 0, pad, &sums);
     char    *all = b.buffer;
     unsigned csr = _mm_getcsr();
     _mm_setcsr(csr | FTZ | DAZ); // as the card's operators are
-    sitrain_update(&command, all, all, all, all, all, all, all, all, &r);
+    sitrain_update(command, all, all, all, all, all, all, all, all, result);
     _mm_setcsr(csr);
 
-    assert_int_equal(r.version, HLS_VERSION);
+    assert_int_equal(hls_take(result, &set, &err), 0);
     assert_memory_equal(a.buffer, b.buffer, a.bytes);
-    assert_int_equal(r.kept, u.kept.n);
-    assert_true(!r.kept || r.kept_first == u.kept.first);
-    for (int i = 0; i <= moments; i++) {
-        assert_int_equal(r.read[i], sums.read[i]);
-        assert_int_equal(r.written[i], sums.written[i]);
-    }
-    assert_int_equal(r.grad, sums.grad);
-    assert_int_equal(r.wire, sums.wire);
-    if (!calm && !r.kept) {
-        assert_true((double)of_bits(r.largest[0]) == u.reach.w);
-        assert_true((double)of_bits(r.largest[1]) == u.reach.m);
-        assert_true(moments == 1 || (double)of_bits(r.largest[2]) == u.reach.v);
-    }
+    assert_memory_equal(&set.sums, &sums, sizeof sums);
+    assert_int_equal(kernels.kept.n, u.kept.n);
+    assert_true(!u.kept.n || kernels.kept.first == u.kept.first);
+    assert_true(kernels.reach.w == u.reach.w && kernels.reach.m == u.reach.m);
+    assert_true(moments == 1 || kernels.reach.v == u.reach.v);
     free(a.buffer);
     free(b.buffer);
 }
@@ -232,48 +182,43 @@ struct unpacking {
 
 enum { FAR = 16384 }; // parameters: more than the kernel writes behind the last that it saw
 
-static struct hls_scatter_result kernel_piece(const struct unpacking *u, size_t at, size_t bytes,
-                                              struct hls_scatter_state state)
+/* The kernel's turn with a piece; 0, or what it found. */
+static int kernel_piece(const struct unpacking *u, struct engine_set *set)
 {
-    struct hls_scatter_command c = {
-        .version = HLS_VERSION, .n = (uint32_t)u->n, .n_pad = (uint32_t)u->n_pad,
-        .pairs = (uint32_t)u->pairs, .packed = 1, .dense = (uint32_t)(2 + u->piece / HLS_LINE),
-        .lines = (uint32_t)(bytes / HLS_LINE), .ends = at + bytes == u->bytes, .state = state };
-    struct hls_scatter_result r;
+    _Alignas(64) char command[HLS_COMMAND_BYTES], result[HLS_RESULT_BYTES];
+    struct err        err;
+    size_t            bytes = set->at + set->n, pad = set->area.n_pad;
 
-    memcpy(u->buffer + HLS_LINE, u->packed + at, bytes);
-    sitrain_scatter(&c, u->buffer, u->buffer, &r);
-    assert_int_equal(r.version, HLS_VERSION);
-    assert_int_equal(r.state.sum, crc32c(0, u->packed, at + bytes));
-    if (!c.ends && u->n_pad - r.state.last > FAR) // as far as is known, not to the end
-        assert_int_equal(u->buffer[HLS_LINE * c.dense + sizeof(float) * u->n_pad - 1], 0x5a);
-    return r;
+    memcpy(set->area.wire, u->packed + set->at, set->n);
+    hls_ask(command, set);
+    sitrain_scatter(command, u->buffer, u->buffer, result);
+    assert_int_equal(hls_take(result, set, &err), 0);
+    assert_int_equal(set->sums.grad, crc32c(0, u->packed, bytes));
+    if (bytes < u->bytes && !set->status && (int64_t)pad - set->reader.last > FAR)
+        assert_int_equal(((char *)set->area.grad)[sizeof(float) * pad - 1], 0x5a); // not to the end
+    return set->status;
 }
 
 static void both_unpack(const struct unpacking *u, int fault)
 {
-    struct hls_scatter_state state = { 0 };
-    struct grad_wire_reader  reader;
-    struct err               err;
-    int                      rc = 0;
+    struct csd_update       update = { .n = u->n, .n_pad = u->n_pad, .pairs = u->pairs };
+    struct engine_set       set = { .base = u->buffer, .u = &update, .what = ENGINE_SCATTER };
+    struct grad_wire_reader reader;
+    struct err              err;
+    int                     rc = 0;
 
+    set.area = (struct update_area){ .n_pad = u->n_pad, .wire = u->buffer + HLS_LINE,
+                                     .grad = (void *)(u->buffer + 2 * HLS_LINE + u->piece) };
     grad_wire_begin(&reader, u->n, u->pairs);
-    for (size_t at = 0, bytes; at < u->bytes && !rc; at += bytes) {
-        bytes = size_min(u->bytes - at, (1 + draw() % (u->piece / 4096)) * 4096);
-        struct hls_scatter_result r = kernel_piece(u, at, bytes, state);
-        rc = grad_wire_scatter(&reader, u->dense, u->packed + at, bytes, &err);
-        state = r.state;
-        assert_int_equal(r.fault, rc ? fault : 0);
-        if (r.fault != 1) {
-            assert_int_equal(state.seen, reader.seen);
-            assert_int_equal(reader.last, state.seen ? (int64_t)state.last : -1);
-        }
-        if (r.fault == 2) {
-            char index[32];
-
-            snprintf(index, sizeof index, "has index %u after", (unsigned)r.index);
-            assert_non_null(strstr(err.text, index));
-        }
+    for (; set.at < u->bytes && !rc; set.at += set.n) {
+        set.n = size_min(u->bytes - set.at, (1 + draw() % (u->piece / 4096)) * 4096);
+        int found = kernel_piece(u, &set);
+        rc = grad_wire_scatter(&reader, u->dense, u->packed + set.at, set.n, &err);
+        assert_int_equal(found, rc);
+        if (fault != 1)
+            assert_memory_equal(&set.reader, &reader, sizeof reader);
+        if (rc && fault == 2)
+            assert_string_equal(set.why.text, err.text);
     }
     assert_int_equal(rc, fault ? -EBADMSG : 0);
 }
