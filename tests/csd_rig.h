@@ -50,6 +50,8 @@ static void rig_open(struct rig *r, const struct csd_ops *ops, const struct csd_
     char       notice[256];
 
     r->cfg = *cfg;
+    if (ops == &csd_xrt)
+        smartssd_card(&r->cfg);
     r->n_pad = cfg->update_params ? cfg->update_params : N_PAD;
     r->n = r->n_pad - (N_PAD - N);
     r->states = 4 * (1 + (size_t)cfg->moments) * r->n_pad;
@@ -65,8 +67,6 @@ static void rig_open(struct rig *r, const struct csd_ops *ops, const struct csd_
     r->cfg.bytes = 2 * JOBS * r->slot + JOBS * r->grad;
     r->cfg.bell = &r->bell;
     r->cfg.update_params = r->n_pad;
-    if (ops == &csd_xrt)
-        smartssd_card(&r->cfg);
     if (r->cfg.mem == 0)
         r->cfg.mem = ops->memory(&r->cfg);
     r->buf = aligned_alloc(4096, r->slot + r->grad);
