@@ -158,7 +158,8 @@ static void print_cards(void)
         for (size_t k = 0; k < p.n_drives; k++)
             if (p.drives[k].card == (int)i)
                 printf("%s/dev/%s", paired++ ? ", " : "with ", p.drives[k].name);
-        printf("%s; %s\n", paired ? "" : "with no drive behind its switch", words);
+        printf("%s; %s; %s%s\n", paired ? "" : "with no drive behind its switch", words,
+               *c->xclbin ? "loaded with xclbin " : "no xclbin loaded, that is known", c->xclbin);
     }
     pairing_release(&p);
 }

@@ -142,6 +142,9 @@ static void card_ask(struct card *c)
     char          *path;
 
     c->p2p = P2P_UNKNOWN;
+    field(c->xclbin, sizeof c->xclbin, c->place, "xclbinuuid", "");
+    if (strspn(c->xclbin, "0-") == strlen(c->xclbin)) // nothing is loaded
+        *c->xclbin = '\0';
     while (d && (e = readdir(d))) {
         if (is_subdevice(c->place, e->d_name, "rom") &&
             (path = file_path(NULL, "%s/%s", c->place, e->d_name))) {

@@ -5,7 +5,7 @@
 
 #include "data/base/err.h"
 
-enum { PCI_ADDRESS = 24, CARD_MODEL = 64 }; // bytes of a text, as 0000:3b:00.1
+enum { PCI_ADDRESS = 24, CARD_MODEL = 64, CARD_UUID = 40 }; // bytes of a text, as 0000:3b:00.1
 
 /* Whether the drive can reach the card's memory: what the driver's subdevice "p2p" says, as XRT
  * 2.13 reads it. P2P_REBOOT: asked for, but the memory window comes with the next warm reboot. */
@@ -15,6 +15,7 @@ enum card_p2p { CARD_NO_DRIVER, P2P_UNKNOWN, P2P_OFF, P2P_REBOOT, P2P_ON };
 struct card {
     char          address[PCI_ADDRESS];
     char          model[CARD_MODEL]; // the platform that is on it, or ""
+    char          xclbin[CARD_UUID]; // of the logic that is loaded; "" where none is, or unknown
     enum card_p2p p2p;
     char         *place; // its path of PCI functions
 };

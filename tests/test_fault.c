@@ -20,14 +20,14 @@
 /* ---- requests of a device ---- */
 
 static const struct plan device_plans[] = {
-    { "base", RUN_BASE, "fault", 0, 0, 0, 0, 0 },
-    { "su", RUN_SU, "fault", 0, 0, 0, 0, 0 },
-    { "su+o", RUN_SUO, "fault", 0, 0, 0, 0, 0 },
-    { "su+o, records", RUN_SUO, "fault", 0, 0, 0, 0, 4 },
-    { "su+o, compressed, feedback", RUN_SUO, "fault", 0.05, 1, 0, 0, 0 },
-    { "su, compressed, feedback in RAM", RUN_SU, "fault", 0.05, 1, 1, 0, 0 },
-    { "base, speculate", RUN_BASE, "fault", 0, 0, 0, 1, 0 },
-    { "su+o, compressed, feedback, speculate", RUN_SUO, "fault", 0.05, 1, 0, 1, 0 },
+    { "base", RUN_BASE, "fault", 0, 0, 0, 0, 0, 0 },
+    { "su", RUN_SU, "fault", 0, 0, 0, 0, 0, 0 },
+    { "su+o", RUN_SUO, "fault", 0, 0, 0, 0, 0, 0 },
+    { "su+o, records", RUN_SUO, "fault", 0, 0, 0, 0, 4, 0 },
+    { "su+o, compressed, feedback", RUN_SUO, "fault", 0.05, 1, 0, 0, 0, 0 },
+    { "su, compressed, feedback in RAM", RUN_SU, "fault", 0.05, 1, 1, 0, 0, 0 },
+    { "base, speculate", RUN_BASE, "fault", 0, 0, 0, 1, 0, 0 },
+    { "su+o, compressed, feedback, speculate", RUN_SUO, "fault", 0.05, 1, 0, 1, 0, 0 },
 };
 enum { DEVICE_PLANS = sizeof device_plans / sizeof *device_plans };
 
@@ -75,21 +75,39 @@ static int request_fails(const struct plan *p, const struct trial *want, uint64_
     return met;
 }
 
+static void each_request_fails(const struct plan *p)
+{
+    struct trial want;
+    uint64_t     k = 1, n = 0;
+
+    disk_fault_set(&no_fault);
+    want = trial_whole(p);
+    for (; request_fails(p, &want, k, k % 2 ? -EIO : -ENOSPC, 0); n++)
+        k += trial_all ? 1 : 11;
+    print_message("%s: %llu of %llu requests failed, one at a time\n", p->name,
+                  (unsigned long long)n, (unsigned long long)k);
+    assert_true(n > 5);
+}
+
 static void requests_fail_one_by_one(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < DEVICE_PLANS; i++) {
-        struct trial want;
-        uint64_t   k = 1, n = 0;
+    for (size_t i = 0; i < DEVICE_PLANS; i++)
+        each_request_fails(&device_plans[i]);
+}
 
-        disk_fault_set(&no_fault);
-        want = trial_whole(&device_plans[i]);
-        for (; request_fails(&device_plans[i], &want, k, k % 2 ? -EIO : -ENOSPC, 0); n++)
-            k += trial_all ? 1 : 11;
-        print_message("%s: %llu of %llu requests failed, one at a time\n", device_plans[i].name,
-                      (unsigned long long)n, (unsigned long long)k);
-        assert_true(n > 5);
-    }
+/* The same of drives beside cards. */
+static void requests_beside_cards_fail(void **state)
+{
+    (void)state;
+    const struct plan plans[] = {
+        { .name = "su+o, cards", .mode = RUN_SUO, .disk = "fault", .cards = 1 },
+        { .name = "su, compressed, cards", .mode = RUN_SU, .disk = "fault", .compress = 0.05,
+          .feedback = 1, .cards = 1 },
+    };
+
+    each_request_fails(&plans[0]);
+    each_request_fails(&plans[1]);
 }
 
 static void requests_never_end(void **state)
@@ -139,7 +157,7 @@ static void slow_is_not_silent(void **state)
 
 /* ---- devices that disappear ---- */
 
-static const struct plan on_sync = { "su+o on sync", RUN_SUO, "sync", 0.05, 1, 0, 0, 0 };
+static const struct plan on_sync = { "su+o on sync", RUN_SUO, "sync", 0.05, 1, 0, 0, 0, 0 };
 
 enum harm { MOVED, REPLACED, CUT, DATABASE_MOVED, FOLDER_MOVED };
 
@@ -247,10 +265,10 @@ static void residuals_overflow(void **state)
 {
     (void)state;
     static const struct plan plans[] = {
-        { "mem", RUN_MEM, "sync", 0.05, 1, 0, 0, 0 },
-        { "base", RUN_BASE, "sync", 0.05, 1, 0, 0, 0 },
-        { "su+o", RUN_SUO, "sync", 0.05, 1, 0, 0, 0 },
-        { "su+o in RAM", RUN_SUO, "sync", 0.05, 1, 1, 0, 0 },
+        { "mem", RUN_MEM, "sync", 0.05, 1, 0, 0, 0, 0 },
+        { "base", RUN_BASE, "sync", 0.05, 1, 0, 0, 0, 0 },
+        { "su+o", RUN_SUO, "sync", 0.05, 1, 0, 0, 0, 0 },
+        { "su+o in RAM", RUN_SUO, "sync", 0.05, 1, 1, 0, 0, 0 },
     };
     struct trial first = { 0 };
 
@@ -286,6 +304,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_fail_one_by_one),
+        cmocka_unit_test(requests_beside_cards_fail),
         cmocka_unit_test(requests_never_end),
         cmocka_unit_test(slow_is_not_silent),
         cmocka_unit_test(devices_disappear),

@@ -72,10 +72,10 @@ static void calls_fail(const struct plan *p, enum calls_kind kind, const char *n
     }
 }
 
-static const struct plan on_sync = { "su+o on sync", RUN_SUO, "sync", 0.05, 1, 0, 0, 0 },
-                         in_mem = { "mem", RUN_MEM, "sync", 0.05, 1, 0, 0, 0 },
-                         on_uring = { "su+o on uring", RUN_SUO, "uring", 0, 0, 0, 0, 4 },
-                         faulty = { "su", RUN_SU, "fault", 0, 0, 0, 0, 0 };
+static const struct plan on_sync = { "su+o on sync", RUN_SUO, "sync", 0.05, 1, 0, 0, 0, 0 },
+                         in_mem = { "mem", RUN_MEM, "sync", 0.05, 1, 0, 0, 0, 0 },
+                         on_uring = { "su+o on uring", RUN_SUO, "uring", 0, 0, 0, 0, 4, 0 },
+                         faulty = { "su", RUN_SU, "fault", 0, 0, 0, 0, 0, 0 };
 
 static void file_calls_fail(void **state)
 {

@@ -70,6 +70,7 @@ static void card_make(const char *bridges, const char *slot, const char *config)
     snprintf(below, sizeof below, "%s/p2p.u.1234", place);
     make(below);
     put(below, "config", config);
+    put(place, "xclbinuuid", "7c3f0c39-3d6c-4b1e-9f7a-2a3e3c1c0d55\n");
     snprintf(below, sizeof below, "%s/rom.u.1235", place);
     make(below);
     put(below, "VBNV", "xilinx_u2_gen3x4_xdma_gc_base_2\n");
@@ -151,6 +152,7 @@ static void test_smartssds(void **state)
     assert_int_equal(p.n_drives, 3);
     assert_string_equal(p.cards[0].address, "0000:22:00.1");
     assert_string_equal(p.cards[0].model, "xilinx_u2_gen3x4_xdma_gc_base_2");
+    assert_string_equal(p.cards[0].xclbin, "7c3f0c39-3d6c-4b1e-9f7a-2a3e3c1c0d55");
     assert_int_equal(p.cards[0].p2p, P2P_ON);
     assert_string_equal(p.drives[1].address, "0000:33:00.0");
     assert_int_equal(p.drives[0].card, 0);

@@ -12,6 +12,7 @@ struct plan {
     const char   *disk; // "fault": the faulty disk around sync
     double        compress;
     int           feedback, in_ram, speculate, records;
+    int           cards; // on the software SmartSSD
 };
 
 struct trial {
