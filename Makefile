@@ -38,13 +38,21 @@ HAS_XRT  := $(filter-out 0,$(XRT))
 XRT_SRC  := csd/engine_xrt.c csd/xrt.c
 XRT_NOTE := $(if $(HAS_XRT),,siTrain is built without libxrt and refuses --csd xrt: libxrt-dev is not here or XRT=0 was given)
 
+# OpenCL, for accelerators of any kind: as libxrt. make OPENCL=0: without it.
+ifndef OPENCL
+OPENCL := $(shell $(CC) -include CL/cl.h -DCL_TARGET_OPENCL_VERSION=120 -fsyntax-only -x c /dev/null 2>/dev/null && echo 1 || echo 0)
+endif
+HAS_OPENCL  := $(filter-out 0,$(OPENCL))
+OPENCL_SRC  := csd/engine_opencl.c csd/opencl.c
+OPENCL_NOTE := $(if $(HAS_OPENCL),,siTrain is built without OpenCL and refuses --csd opencl: opencl-headers is not here or OPENCL=0 was given)
+
 # The hot loops are written plainly and vectorised by the compiler, once for AVX2 and once for AVX-512 (target_clones).
 # No kernel reads errno or the exception flags; without these two, sqrtf and selections stay scalar.
 $(BUILD)/kernels/%.o: OPT += -O3 -fno-math-errno -fno-trapping-math -mprefer-vector-width=512
 
 $(XRT_SRC:%.c=$(BUILD)/%.o): CFLAGS += -isystem /usr/include/xrt
 
-LIB_SRC := $(filter-out $(if $(HAS_ONEDNN),,kernels/matmul_onednn.c) $(if $(HAS_XRT),,$(XRT_SRC)),$(wildcard data/*/*.c kernels/*.c csd/*.c offload/*.c model/*.c \
+LIB_SRC := $(filter-out $(if $(HAS_ONEDNN),,kernels/matmul_onednn.c) $(if $(HAS_XRT),,$(XRT_SRC)) $(if $(HAS_OPENCL),,$(OPENCL_SRC)),$(wildcard data/*/*.c kernels/*.c csd/*.c offload/*.c model/*.c \
                                                                                    cmd/opt/*.c cmd/run/*.c))
 CMD_SRC := $(filter-out $(LIB_SRC),$(wildcard cmd/*.c cmd/*/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
@@ -53,7 +61,7 @@ TEST_SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/test_*
 TEST_BIN := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 
 # Packages: what the build needs, what the demo needs, what the tests need; optional ones where the system has them.
-DEPS_BUILD := gcc make libc6-dev libopenblas-openmp-dev optional:libdnnl-dev optional:libxrt-dev liburing-dev libargtable2-dev libsqlite3-dev libpcre2-dev \
+DEPS_BUILD := gcc make libc6-dev libopenblas-openmp-dev optional:libdnnl-dev optional:libxrt-dev optional:opencl-headers liburing-dev libargtable2-dev libsqlite3-dev libpcre2-dev \
               libjansson-dev libisal-dev libblkid-dev
 DEPS_DEMO  := bible-kjv
 DEPS_TEST  := libcmocka-dev sqlite3 python3 g++ optional:libxrt-dev uuid-dev
@@ -240,6 +248,7 @@ $(TARGET): $(LIB_OBJ) $(CMD_OBJ)
 	$(call say,ld)
 	@$(if $(ONEDNN_NOTE),echo "$(ONEDNN_NOTE)")
 	@$(if $(XRT_NOTE),echo "$(XRT_NOTE)")
+	@$(if $(OPENCL_NOTE),echo "$(OPENCL_NOTE)")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 $(BUILD)/%.o: %.c | $(BUILD)/found
@@ -259,6 +268,12 @@ $(BUILD)/xrt: FORCE
 	@mkdir -p $(@D)
 	@echo '$(XRT)' | cmp -s - $@ || echo '$(XRT)' >$@
 $(BUILD)/tests/test_smartssd.o $(BUILD)/csd/csd_xrt.o: $(BUILD)/xrt
+
+$(BUILD)/opencl: FORCE
+	@mkdir -p $(@D)
+	@echo '$(OPENCL)' | cmp -s - $@ || echo '$(OPENCL)' >$@
+$(BUILD)/csd/csd_opencl.o: $(BUILD)/opencl
+$(BUILD)/csd/engine_opencl.o: csd/opencl/update.cl
 
 # The program as `make ONEDNN=0` makes it, for the tests.
 $(BUILD)/tests/siTrain-openblas: $(filter-out %/matmul_onednn.o,$(LIB_OBJ)) $(CMD_OBJ)

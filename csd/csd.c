@@ -3,7 +3,7 @@
 #include "csd/csd.h"
 
 /* The kinds of devices. */
-static const struct csd_ops *const all[] = { &csd_emu, &csd_null, &csd_xrt };
+static const struct csd_ops *const all[] = { &csd_emu, &csd_null, &csd_xrt, &csd_opencl };
 
 const struct csd_ops *csd_at(size_t i) { return i < sizeof all / sizeof *all ? all[i] : NULL; }
 

@@ -60,5 +60,6 @@ struct engine_ops {
 
 extern const struct engine_ops engine_cpu;
 extern const struct csd_caps   engine_cpu_caps;
-// NULL in a build without libxrt
+// NULL in a build without libxrt, without OpenCL
 extern const struct engine_ops engine_xrt __attribute__((weak));
+extern const struct engine_ops engine_opencl __attribute__((weak));

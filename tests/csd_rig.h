@@ -236,4 +236,4 @@ static void subgroup_check(struct rig *r, const struct subgroup *g, const struct
 
 // the backends, each of which goes through the same tests
 #define WITH(name, f) { #name ": " #f, f, NULL, NULL, (void *)(uintptr_t)&csd_##name }
-#define EACH(f)       WITH(emu, f), WITH(xrt, f), WITH(skeleton, f)
+#define EACH(f)       WITH(emu, f), WITH(xrt, f), WITH(opencl, f), WITH(skeleton, f)

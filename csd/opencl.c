@@ -1,0 +1,61 @@
+/* opencl.c: see the header. */
+#include "csd/opencl.h"
+
+#include <dlfcn.h>
+
+#define LIBRARY "libOpenCL.so.1"
+
+#define OPENCL_NAME(name) {#name, offsetof(struct opencl, name)},
+static const struct { const char *name; size_t at; } calls[] = {OPENCL_CALLS(OPENCL_NAME)};
+#undef OPENCL_NAME
+
+const struct opencl *opencl_load(struct err *err)
+{
+    static struct opencl found;
+    static void         *library;
+
+    if (library)
+        return &found;
+    void *opened = dlopen(LIBRARY, RTLD_NOW);
+    if (!opened) {
+        err_set(err, -ENOENT, "OpenCL is not here (%s): install it with the accelerator's driver, "
+                "or as Debian's ocl-icd-libopencl1", dlerror());
+        return NULL;
+    }
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        void *call = dlsym(opened, calls[i].name);
+
+        if (!call) {
+            err_set(err, -ENOENT, LIBRARY " has no %s: it is older than OpenCL 1.2",
+                    calls[i].name);
+            dlclose(opened);
+            return NULL;
+        }
+        memcpy((char *)&found + calls[i].at, &call, sizeof call);
+    }
+    library = opened;
+    return &found;
+}
+
+enum { PLATFORMS = 16, DEVICES = 64 };
+
+int opencl_device(const struct opencl *cl, unsigned nth, cl_device_id *out, struct err *err)
+{
+    static const cl_device_type types[] = {CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_GPU,
+                                           CL_DEVICE_TYPE_CPU};
+    cl_platform_id platform[PLATFORMS];
+    cl_device_id   device[DEVICES];
+    cl_uint        n_platforms = 0, n = 0, more;
+
+    if (cl->clGetPlatformIDs(PLATFORMS, platform, &n_platforms))
+        n_platforms = 0;
+    n_platforms = n_platforms < PLATFORMS ? n_platforms : PLATFORMS;
+    for (size_t t = 0; t < sizeof types / sizeof *types && n == 0; t++)
+        for (cl_uint p = 0; p < n_platforms && n < DEVICES; p++)
+            if (!cl->clGetDeviceIDs(platform[p], types[t], DEVICES - n, device + n, &more))
+                n += more < DEVICES - n ? more : DEVICES - n;
+    if (n == 0)
+        return err_set(err, -ENODEV, "OpenCL sees no accelerator here (clinfo lists what it sees)");
+    *out = device[nth % n];
+    return 0;
+}
