@@ -71,7 +71,7 @@ DEPS_FUZZ  := libclang-rt-dev
 # Tests that want data which is not part of the project take its folder from here: make check-data DATA=/path/to/data
 DATA    ?=
 
-.PHONY: all deps demo demo-xrt check check-data crash check-hf test-bins asan tsan clang bench format help install clean
+.PHONY: all deps demo demo-xrt check check-opencl check-data crash check-hf test-bins asan tsan clang bench format help install clean
 .DEFAULT_GOAL := all
 
 all: $(TARGET) ## build ./siTrain
@@ -93,6 +93,7 @@ demo-xrt: ## --csd xrt on 3 software SmartSSDs, beside emulated CSDs: the same l
 TESTS_LONG := $(patsubst %,tests/cli/%.sh,memory train reshard database stop rollback changes strangers) \
               $(patsubst %,$(BUILD)/tests/test_stream_%,csd compress fault)
 TESTS_REST := $(filter-out $(TESTS_LONG),$(sort $(wildcard tests/cli/*.sh)) tests/layers.py tests/style.py $(TEST_BIN))
+OPENCL_TESTS := $(BUILD)/tests/test_csd $(BUILD)/tests/test_csd_ahead
 TESTS_DATA := $(BUILD)/tests/test_data tests/cli/glue.sh tests/cli/hf.sh
 RUN_TESTS   = SITRAIN_DATA="$(DATA)" SITRAIN="$(abspath $(TARGET))" SITRAIN_OPENBLAS="$(abspath $(BUILD))/tests/siTrain-openblas" \
               SITRAIN_EXAMPLES="$(abspath $(BUILD))/examples" SITRAIN_SMARTSSD="$(if $(SMARTSSD_FILES),$(abspath $(SMARTSSD)))" $(PYTHON) tests/run.py
@@ -101,6 +102,12 @@ check: ## install what tests need and run every test
 	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_TEST)
 	@$(MAKE) --no-print-directory $(JOBS) all test-bins $(SANITIZED)
 	@$(RUN_TESTS) $(TESTS_LONG) $(SANITIZED_TESTS) $(TESTS_REST)
+
+check-opencl: ## --csd opencl on PoCL, OpenCL on this processor (LLVM comes with it): devices' tests, runs beside emulated devices
+	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_TEST) opencl-headers ocl-icd-libopencl1 pocl-opencl-icd
+	@$(MAKE) --no-print-directory $(JOBS) all $(OPENCL_TESTS)
+	@./$(TARGET) devices | grep '^  opencl  *available' || { ./$(TARGET) devices | grep '^  opencl' >&2; exit 1; }
+	@POCL_CACHE_DIR="$(abspath $(BUILD))/pocl" $(RUN_TESTS) $(OPENCL_TESTS) tests/cli/opencl.sh
 
 check-data: ## the tests that want data (DATA=): GLUE's files, a real GPT-2
 	@sh tests/apt.sh $(DEPS_BUILD) $(DEPS_TEST)

@@ -1,7 +1,7 @@
 /* csd.h: a computational storage device: an SSD with memory and an update engine behind its own
  * link. Backends: emu (a worker thread and a disk of its own, memory limited to csd-mem, the
- * update by the same kernels), xrt (the same beside an FPGA), opencl (beside what OpenCL sees), null
- * (answers at once), and csd_skeleton.c to begin another one from.
+ * update by the same kernels), xrt (the same beside an FPGA), opencl (beside what OpenCL sees),
+ * null (answers at once), and csd_skeleton.c to begin another one from.
  *
  * The host sees jobs over byte ranges of one flat device address space; it alone decides the layout
  * (offload/store.h). A device reads no host state but through a job.

@@ -18,7 +18,7 @@
 
 /* PART: parameters of a work item; GROUP: items of a work group; POWERS: as many parts as 32 bits
  * count. */
-enum { PART = 256, GROUP = 64, POWERS = 32, TABLES = 4 * 256 + POWERS, KERNELS = 2, NAME = 128 };
+enum { PART = 256, GROUP = 64, POWERS = 32, TABLES = 4 * 256 + POWERS, KERNELS = 2 };
 
 __asm__(".pushsection .rodata\n"
         "update_cl: .incbin \"csd/opencl/update.cl\"\n"
@@ -29,7 +29,7 @@ extern const char update_cl[];
 struct accelerator {
     struct engine        base;
     const struct opencl *cl;
-    char                 name[NAME];
+    char                 name[OPENCL_NAME];
     uint64_t             timeout_ns;
     int                  shares; // the host's memory
     cl_device_id         device;
@@ -327,18 +327,12 @@ static int program_open(struct accelerator *a, struct err *err)
 static int parts_open(struct accelerator *a, struct err *err)
 {
     const struct opencl *cl = a->cl;
-    cl_device_fp_config  fp = 0;
     cl_bool              shares = 0;
     uint32_t             tables[TABLES];
     cl_int               rc = 0;
 
-    cl->clGetDeviceInfo(a->device, CL_DEVICE_NAME, sizeof a->name, a->name, NULL);
-    cl->clGetDeviceInfo(a->device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof fp, &fp, NULL);
     cl->clGetDeviceInfo(a->device, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof shares, &shares, NULL);
     a->shares = shares != 0;
-    if (!(fp & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT))
-        return err_set(err, -ENOTSUP, "OpenCL's %s does not round quotients and roots correctly: "
-                       "it would train to other parameters", a->name);
     a->context = cl->clCreateContext(NULL, 1, &a->device, NULL, NULL, &rc);
     if (!rc)
         a->queue = cl->clCreateCommandQueue(a->context, a->device, 0, &rc);
@@ -346,7 +340,8 @@ static int parts_open(struct accelerator *a, struct err *err)
     if (!rc)
         a->command = cl->clCreateBuffer(a->context, CL_MEM_READ_ONLY, sizeof a->asked, NULL, &rc);
     if (!rc)
-        a->result = cl->clCreateBuffer(a->context, CL_MEM_READ_WRITE, sizeof a->answered, NULL, &rc);
+        a->result = cl->clCreateBuffer(a->context, CL_MEM_READ_WRITE, sizeof a->answered, NULL,
+                                       &rc);
     if (!rc)
         a->tables = cl->clCreateBuffer(a->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
                                        sizeof tables, tables, &rc);
@@ -360,7 +355,7 @@ static int accelerator_open(struct engine **out, const struct csd_config *cfg,
 {
     const struct opencl *cl = opencl_load(err);
     struct accelerator  *a = cl ? calloc(1, sizeof *a) : NULL;
-    char                 name[NAME + 16];
+    char                 name[OPENCL_NAME + 16];
 
     if (!a)
         return cl ? err_set(err, -ENOMEM, "device %d: out of memory", cfg->id) : -ENOENT;
@@ -371,7 +366,7 @@ static int accelerator_open(struct engine **out, const struct csd_config *cfg,
                                        .wake = nobody_waits};
     pthread_mutex_init(&a->mutex, NULL);
     pthread_cond_init(&a->changed, NULL);
-    int rc = opencl_device(cl, (unsigned)cfg->id, &a->device, err);
+    int rc = opencl_device(cl, (unsigned)cfg->id, &a->device, a->name, err);
     rc = rc ? rc : parts_open(a, err);
     rc = rc ? rc : engine_thread_open(&a->thread, cfg->id, err);
     if (!rc) {
@@ -392,8 +387,9 @@ static int accelerator_usable(struct err *err)
 {
     const struct opencl *cl = opencl_load(err);
     cl_device_id         device;
+    char                 name[OPENCL_NAME];
 
-    return cl ? opencl_device(cl, 0, &device, err) : -ENOENT;
+    return cl ? opencl_device(cl, 0, &device, name, err) : -ENOENT;
 }
 
 const struct engine_ops engine_opencl = {

@@ -68,12 +68,12 @@ static int work(struct engine *e, struct engine_set *s, enum engine_what what, s
 static int update(struct engine *e, struct engine_set *s, struct csd_update *u, uint64_t round,
                   struct err *err)
 {
-    int                late = round >= ROUNDS / 2, rc = 0;
-    enum wildness      how = round / KINDS % WILDNESSES;
-    struct topk_pair   p[PAIRS];
-    char               packed[GRAD_WIRE_ALIGN * (1 + (GRAD_WIRE_HEADER + sizeof p) / GRAD_WIRE_ALIGN)];
-    size_t             bytes = late ? grad_wire_bytes(PAIRS) : 0, k;
     static const struct csd_segment segments[] = {{0, 1000, 0.1f}, {1000, N - 1000, 0}};
+    int              late = round >= ROUNDS / 2, rc = 0;
+    enum wildness    how = round / KINDS % WILDNESSES;
+    struct topk_pair p[PAIRS];
+    char             packed[GRAD_WIRE_HEADER + sizeof p + GRAD_WIRE_ALIGN];
+    size_t           bytes = late ? grad_wire_bytes(PAIRS) : 0, k;
 
     *u = (struct csd_update){.n = N, .n_pad = N_PAD, .calm = how == CALM, .segments = segments,
                              .n_segments = 2, .pairs = PAIRS,
@@ -81,7 +81,8 @@ static int update(struct engine *e, struct engine_set *s, struct csd_update *u, 
     optim_scalars(&u->step, round % KINDS, 1e-2, 0.9, 0.99, 1e-8, 0.5, 1 + (uint64_t)late);
     s->u = u;
     s->sums = (struct update_sums){0};
-    update_area_init(&s->area, s->base, N_PAD, optim_moments(u->step.kind), late ? DT_BF16 : DT_F32);
+    update_area_init(&s->area, s->base, N_PAD, optim_moments(u->step.kind),
+                     late ? DT_BF16 : DT_F32);
     fill(&s->area, how, round);
     for (size_t i = 0; i < PAIRS; i++)
         p[i] = (struct topk_pair){(uint32_t)(2 * i + 1), s->area.grad[2 * i + 1]};
@@ -116,8 +117,8 @@ int engine_prove(struct engine *e, const char *name, struct err *err)
         for (int i = 0; i < 2 && !rc; i++)
             rc = update(engine[i], &set[i], &u[i], round, err);
         if (!rc && !same(&set[0], &set[1]))
-            rc = err_set(err, -EPROTO, "%s makes other bits of an update by %s than siTrain defines "
-                         "(number %d of its proof): it cannot be used", name,
+            rc = err_set(err, -EPROTO, "%s makes other bits of an update by %s than siTrain "
+                         "defines (number %d of its proof): it cannot be used", name,
                          optim_name(u[0].step.kind), (int)round);
     }
     for (int i = 0; i < 2 && engine[0]; i++)

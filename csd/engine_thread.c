@@ -18,9 +18,7 @@ static void *thread_run(void *arg)
         t->asked = NULL;
         t->over = s;
         t->rc = rc;
-        pthread_mutex_unlock(&t->mutex);
-        t->wake(t->ctx);
-        pthread_mutex_lock(&t->mutex);
+        t->wake(t->ctx); // under the mutex: once s is polled nobody may be there to be woken
     }
     pthread_mutex_unlock(&t->mutex);
     return NULL;

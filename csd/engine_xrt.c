@@ -7,13 +7,12 @@
  *
  * A card whose run does not end, or ends badly, is given up: the engine is broken, and what the
  * card may still write to is kept for ever, with all that libxrt has of the card. */
-#include "csd/engine.h"
+#include "csd/engine_thread.h"
 #include "csd/hls_call.h"
 #include "csd/xrt.h"
 
 #include <assert.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xclbin.h>
@@ -36,19 +35,8 @@ struct card {
     int               group; // of memory banks: one for all arguments
     struct kernel { xrtKernelHandle kernel; xrtRunHandle run; } kernels[KERNELS];
     struct control { xrtBufferHandle buffer; void *map; } command, result;
-    void            (*wake)(void *ctx);
-    void             *wake_ctx;
-
     struct card      *before; // in `opened`
-
-    pthread_t         thread;
-    int               started;
-    pthread_mutex_t   mutex; // over what follows
-    pthread_cond_t    changed;
-    struct engine_set *asked, *over;
-    int               stop;
-    int               rc; // of the work that is over, and why
-    struct err        why;
+    struct engine_thread thread;
 };
 
 static struct card *opened; // the cards of this process; one thread opens and closes all
@@ -93,60 +81,23 @@ static int run(struct card *c, enum engine_what what, xrtBufferHandle memory, st
     return rc;
 }
 
-static void *card_thread(void *arg)
-{
-    struct card *c = arg;
-    struct err   why = {0};
-
-    pthread_mutex_lock(&c->mutex);
-    for (;;) {
-        while (!c->asked && !c->stop)
-            pthread_cond_wait(&c->changed, &c->mutex);
-        struct engine_set *s = c->asked;
-        if (!s)
-            break;
-        pthread_mutex_unlock(&c->mutex);
-        int rc = run(c, s->what, s->own, &why);
-        pthread_mutex_lock(&c->mutex);
-        c->asked = NULL;
-        c->over = s;
-        c->rc = rc;
-        c->why = why;
-        pthread_mutex_unlock(&c->mutex);
-        c->wake(c->wake_ctx);
-        pthread_mutex_lock(&c->mutex);
-    }
-    pthread_mutex_unlock(&c->mutex);
-    return NULL;
-}
-
-static void card_start(struct engine *e, struct engine_set *s)
+static int card_run(struct engine *e, struct engine_set *s, struct err *why)
 {
     struct card *c = (struct card *)e;
 
     hls_ask(c->command.map, s);
-    pthread_mutex_lock(&c->mutex);
-    c->asked = s;
-    pthread_cond_signal(&c->changed);
-    pthread_mutex_unlock(&c->mutex);
+    int rc = run(c, s->what, s->own, why);
+    return rc ? rc : hls_take(c->result.map, s, why);
+}
+
+static void card_start(struct engine *e, struct engine_set *s)
+{
+    engine_thread_start(&((struct card *)e)->thread, s);
 }
 
 static struct engine_set *card_poll(struct engine *e)
 {
-    struct card *c = (struct card *)e;
-
-    pthread_mutex_lock(&c->mutex);
-    struct engine_set *s = c->over;
-    c->over = NULL;
-    pthread_mutex_unlock(&c->mutex);
-    if (!s)
-        return NULL;
-    int rc = c->rc ? c->rc : hls_take(c->result.map, s, &c->why);
-    if (rc) {
-        s->status = e->broken = rc;
-        s->why = c->why;
-    }
-    return s;
+    return engine_thread_poll(&((struct card *)e)->thread);
 }
 
 /* ---- memory */
@@ -203,13 +154,7 @@ static void card_close(struct engine *e)
         at = &(*at)->before;
     if (*at)
         *at = c->before;
-    if (c->started) {
-        pthread_mutex_lock(&c->mutex);
-        c->stop = 1;
-        pthread_cond_signal(&c->changed);
-        pthread_mutex_unlock(&c->mutex);
-        pthread_join(c->thread, NULL);
-    }
+    engine_thread_close(&c->thread);
     if (e->broken)
         return; // the card may still write: all of it stays
     for (int k = 0; k < KERNELS; k++) {
@@ -224,8 +169,6 @@ static void card_close(struct engine *e)
         x->xrtBOFree(c->result.buffer);
     if (c->device)
         x->xrtDeviceClose(c->device);
-    pthread_cond_destroy(&c->changed);
-    pthread_mutex_destroy(&c->mutex);
     free(c);
 }
 
@@ -349,19 +292,16 @@ static int card_open(struct engine **out, const struct csd_config *cfg, void (*w
     if (!c)
         return err_set(err, -ENOMEM, "device %d: out of memory", cfg->id);
     *c = (struct card){.base = {.ops = &engine_xrt}, .x = x, .timeout_ns = cfg->timeout_ns,
-                       .group = -1, .wake = wake, .wake_ctx = ctx};
+                       .group = -1,
+                       .thread = {.engine = &c->base, .run = card_run, .wake = wake, .ctx = ctx}};
     snprintf(c->address, sizeof c->address, "%s", cfg->fpga);
-    pthread_mutex_init(&c->mutex, NULL);
-    pthread_cond_init(&c->changed, NULL);
     int rc = parts_open(c, cfg, err);
-    if (!rc && (rc = -pthread_create(&c->thread, NULL, card_thread, c)))
-        err_set(err, rc, "device %d: start its thread: %s", cfg->id, strerror(-rc));
+    rc = rc ? rc : engine_thread_open(&c->thread, cfg->id, err);
     if (rc) {
         c->base.broken = rc == -ETIMEDOUT ? rc : 0;
         card_close(&c->base);
         return rc;
     }
-    c->started = 1;
     c->before = opened;
     opened = c;
     *out = &c->base;

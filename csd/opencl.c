@@ -5,9 +5,9 @@
 
 #define LIBRARY "libOpenCL.so.1"
 
-#define OPENCL_NAME(name) {#name, offsetof(struct opencl, name)},
-static const struct { const char *name; size_t at; } calls[] = {OPENCL_CALLS(OPENCL_NAME)};
-#undef OPENCL_NAME
+#define OPENCL_ROW(name) {#name, offsetof(struct opencl, name)},
+static const struct { const char *name; size_t at; } calls[] = {OPENCL_CALLS(OPENCL_ROW)};
+#undef OPENCL_ROW
 
 const struct opencl *opencl_load(struct err *err)
 {
@@ -39,13 +39,15 @@ const struct opencl *opencl_load(struct err *err)
 
 enum { PLATFORMS = 16, DEVICES = 64 };
 
-int opencl_device(const struct opencl *cl, unsigned nth, cl_device_id *out, struct err *err)
+int opencl_device(const struct opencl *cl, unsigned nth, cl_device_id *out, char name[OPENCL_NAME],
+                  struct err *err)
 {
     static const cl_device_type types[] = {CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_GPU,
                                            CL_DEVICE_TYPE_CPU};
     cl_platform_id platform[PLATFORMS];
     cl_device_id   device[DEVICES];
     cl_uint        n_platforms = 0, n = 0, more;
+    cl_device_fp_config fp = 0;
 
     if (cl->clGetPlatformIDs(PLATFORMS, platform, &n_platforms))
         n_platforms = 0;
@@ -57,5 +59,10 @@ int opencl_device(const struct opencl *cl, unsigned nth, cl_device_id *out, stru
     if (n == 0)
         return err_set(err, -ENODEV, "OpenCL sees no accelerator here (clinfo lists what it sees)");
     *out = device[nth % n];
-    return 0;
+    if (cl->clGetDeviceInfo(*out, CL_DEVICE_NAME, OPENCL_NAME, name, NULL))
+        snprintf(name, OPENCL_NAME, "device %u", nth % n);
+    cl->clGetDeviceInfo(*out, CL_DEVICE_SINGLE_FP_CONFIG, sizeof fp, &fp, NULL);
+    return fp & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT ? 0
+           : err_set(err, -ENOTSUP, "OpenCL's %s does not round quotients and roots correctly: it "
+                     "would train to other parameters", name);
 }

@@ -8,6 +8,8 @@
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
+enum { OPENCL_NAME = 128 };
+
 #define OPENCL_CALLS(CALL)                                                                         \
     CALL(clGetPlatformIDs) CALL(clGetDeviceIDs) CALL(clGetDeviceInfo) CALL(clCreateContext)        \
     CALL(clReleaseContext) CALL(clCreateCommandQueue) CALL(clReleaseCommandQueue)                  \
@@ -26,5 +28,7 @@ struct opencl { OPENCL_CALLS(OPENCL_POINTER) };
 const struct opencl *opencl_load(struct err *err);
 
 /* Accelerator number `nth`, counted from 0 and round and round, of those of the first of these
- * types that there is: accelerators proper, GPUs, processors. */
-int opencl_device(const struct opencl *cl, unsigned nth, cl_device_id *out, struct err *err);
+ * types that there is: accelerators proper, GPUs, processors. One that cannot round as all of
+ * siTrain does is refused. name: its own. */
+int opencl_device(const struct opencl *cl, unsigned nth, cl_device_id *out, char name[OPENCL_NAME],
+                  struct err *err);

@@ -44,14 +44,26 @@ static uint64_t grad_off(const struct rig *r, int k)
     return 2 * JOBS * r->slot + (uint64_t)k * r->grad;
 }
 
+/* What devices of this kind need beside their drive; where it is not here the test is skipped. */
+static void accelerator_give(struct csd_config *cfg, const struct csd_ops *ops)
+{
+    struct err why = {0};
+
+    if (ops == &csd_xrt)
+        smartssd_card(cfg);
+    if (ops->usable && ops->usable(&why)) {
+        print_message("--csd %s: %s\n", ops->name, why.text);
+        skip();
+    }
+}
+
 static void rig_open(struct rig *r, const struct csd_ops *ops, const struct csd_config *cfg)
 {
     struct err err;
     char       notice[256];
 
     r->cfg = *cfg;
-    if (ops == &csd_xrt)
-        smartssd_card(&r->cfg);
+    accelerator_give(&r->cfg, ops);
     r->n_pad = cfg->update_params ? cfg->update_params : N_PAD;
     r->n = r->n_pad - (N_PAD - N);
     r->states = 4 * (1 + (size_t)cfg->moments) * r->n_pad;

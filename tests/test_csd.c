@@ -333,8 +333,7 @@ static void test_memory_limit(void **state)
     struct err            err = {0};
     char                  notice[64];
 
-    if (ops == &csd_xrt)
-        smartssd_card(&cfg);
+    accelerator_give(&cfg, ops);
     assert_true(ops->memory(&one) <= 128 << 10);
     assert_true(ops->open(&c, &cfg, notice, sizeof notice, &err) < 0);
     assert_true(err.misuse);

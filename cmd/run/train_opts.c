@@ -112,7 +112,8 @@ const struct opt_row train_rows[] = {
       .kept = OPT_LAYOUT },
     { "csd", OPT_WORD, AT(csd), "emu", csd_name,
       .help = "kind of the devices: emulated; null, which answers at once, stores nothing and "
-              "trains nothing; xrt, an FPGA beside each drive", .kept = OPT_CHANGES },
+              "trains nothing; xrt, an FPGA beside each drive; opencl, an accelerator that "
+              "OpenCL sees", .kept = OPT_CHANGES },
     { "devices", OPT_UINT, AT(devices), "1", .min = 1, .max = 1024,
       .help = "how many devices, as folders in RUN", .twin = "device", .kept = OPT_LAYOUT },
     { "device", OPT_PATHS, AT(device), .arg = "PATH", .max = 1024,
