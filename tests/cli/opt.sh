@@ -56,7 +56,7 @@ refuse "--device was given more than 1024 times" $(seq -f '--device x%.0f' 1025)
 refuse "--steps was given twice" --steps 1 --steps 2
 refuse "--quiet takes no value" --quiet=1
 refuse "expected mem, base, su, su+o or su+o+c (did you mean su?)" --mode sux
-refuse "--csd xrt is not in this version; use emu or null" --csd xrt
+refuse "--csd cuda is not in this version; use emu, null, xrt or opencl" --csd cuda
 refuse "--lr nan: expected a number" --lr nan
 refuse "--lr -1: expected a number from 0 to 1e+30" --lr -1
 refuse "--beta1 1: expected a number from 0 to 0.9999999" --beta1 1
