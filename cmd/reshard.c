@@ -11,7 +11,7 @@
 struct reshard_opts {
     const char        *run;
     uint64_t           devices, csd_mem;
-    struct opt_strings device;
+    struct opt_strings device, fpga;
     int                force_device, device_in_ram, quiet;
 };
 
@@ -23,6 +23,9 @@ static const struct opt_row rows[] = {
       .help = "a folder, new file or block device for one device; repeated" },
     { "devices", OPT_UINT, AT(devices), .min = 1, .max = 1024,
       .help = "or: how many, as folders in RUN" },
+    { "fpga", OPT_STRINGS, AT(fpga), .arg = "ADDRESS", .max = 1024,
+      .help = "with --csd xrt: the card of one new device; given once a device, or not at all: the "
+              "card beside each drive is found" },
     { "csd-mem", OPT_SIZE, AT(csd_mem), .min = 131072,
       .help = "accelerator memory of a device, if not as before" },
     { "force-device", OPT_FLAG, AT(force_device),
@@ -47,9 +50,11 @@ static int move_run(struct session *s, const struct reshard_opts *o, struct err 
 
     int rc = machine_hex(now.layout, sizeof now.layout - 1, err); // a name for the new set
     now.o.device = o->device;
+    now.o.fpga = o->fpga; // the old ones are beside the old drives
     now.o.devices = r.to.n_devices = o->device.n ? o->device.n : o->devices;
     now.o.csd_mem = r.to.csd_mem = o->csd_mem ? o->csd_mem : s->run.csd_mem;
     r.to.device_paths = o->device.n ? o->device.item : NULL;
+    r.to.fpgas = o->fpga.n ? o->fpga.item : NULL;
     r.to.force_device = o->force_device;
     r.to.device_in_ram = o->device_in_ram;
     r.to.layout = now.layout;
@@ -87,7 +92,7 @@ static int run(struct opt_line *line, struct err *err)
 
 const struct opt_command reshard_command = {
     .name = "reshard",
-    .usage = "RUN (--device PATH... | --devices N) [--csd-mem SIZE]",
+    .usage = "RUN (--device PATH... | --devices N) [--fpga ADDRESS...] [--csd-mem SIZE]",
     .summary = "move a run onto other drives, or another number of them",
     .text = "The run's bits stay: what is trained from here on, and what is exported, is as if "
             "it had never moved. The new devices are filled beside the old ones, then one "

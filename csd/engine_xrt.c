@@ -10,14 +10,15 @@
 #include "csd/engine_thread.h"
 #include "csd/hls_call.h"
 #include "csd/xrt.h"
+#include "data/base/file.h"
 
 #include <assert.h>
-#include <fcntl.h>
-#include <sys/stat.h>
+#include <stddef.h>
 #include <unistd.h>
 #include <xclbin.h>
 
 enum { CONTROL = 4096, KERNELS = 2 }; // CONTROL: bytes, command or result
+enum { XCLBIN_MOST = 1 << 30 };       // bytes; those for the largest cards have some 100 MB
 
 static_assert((int)CONTROL >= (int)HLS_COMMAND_BYTES, "a command fits into its buffer");
 
@@ -223,28 +224,43 @@ static int versions_check(struct card *c, const char *file, struct err *err)
     return rc;
 }
 
-/* libxrt reads an xclbin that was cut off beyond its end: whether it is one, and whole. */
+/* Whether all sections that the head of an xclbin of `bytes` tells of lie within it. */
+static int sections_whole(int fd, const struct axlf *head, uint64_t bytes)
+{
+    struct axlf_section_header s;
+
+    for (uint32_t i = 0; i < head->m_header.m_numSections; i++) {
+        off_t at = (off_t)(offsetof(struct axlf, m_sections) + i * sizeof s);
+        if (pread(fd, &s, sizeof s, at) != sizeof s || s.m_sectionOffset > bytes ||
+            s.m_sectionSize > bytes - s.m_sectionOffset)
+            return 0;
+    }
+    return 1;
+}
+
+/* libxrt reads all of what it is given, and beyond its end where that was cut off or tells of
+ * sections that are not there: whether it is an xclbin, and whole. */
 static int xclbin_check(const char *file, struct err *err)
 {
     struct axlf head = {0};
-    struct stat st;
-    int         fd = open(file, O_RDONLY | O_CLOEXEC);
+    uint64_t    bytes;
+    int         fd, rc = file_open_read(file, &fd, &bytes, err);
 
-    if (fd < 0 || fstat(fd, &st))
-        err_set(err, -errno, "open %s: %s", file, strerror(errno));
-    else if (pread(fd, &head, sizeof head, 0) != sizeof head ||
-             memcmp(head.m_magic, "xclbin2", sizeof head.m_magic) != 0)
-        err_set(err, -EINVAL, "%s is no xclbin", file);
-    else if ((uint64_t)st.st_size < head.m_header.m_length)
-        err_set(err, -EINVAL, "%s was cut off: it has %" PRIu64 " of %" PRIu64 " bytes", file,
-                (uint64_t)st.st_size, head.m_header.m_length);
-    else {
-        close(fd);
-        return 0;
-    }
-    if (fd >= 0)
-        close(fd);
-    return -EINVAL;
+    if (rc)
+        return rc;
+    if (pread(fd, &head, sizeof head, 0) != sizeof head ||
+        memcmp(head.m_magic, "xclbin2", sizeof head.m_magic) != 0)
+        rc = err_set(err, -EINVAL, "%s is no xclbin", file);
+    else if (bytes < head.m_header.m_length)
+        rc = err_set(err, -EINVAL, "%s was cut off: it has %" PRIu64 " of %" PRIu64 " bytes", file,
+                     bytes, head.m_header.m_length);
+    else if (bytes > XCLBIN_MOST)
+        rc = err_set(err, -EINVAL, "%s has %" PRIu64 " bytes: no xclbin is so large", file, bytes);
+    else if (!sections_whole(fd, &head, bytes))
+        rc = err_set(err, -EINVAL, "%s is damaged: it tells of sections that are beyond its end",
+                     file);
+    close(fd);
+    return rc;
 }
 
 static int parts_open(struct card *c, const struct csd_config *cfg, struct err *err)
@@ -264,7 +280,7 @@ static int parts_open(struct card *c, const struct csd_config *cfg, struct err *
         return err_set(err, -ENODEV, "card %s cannot be opened by libxrt: there is none, its "
                        "driver is not loaded, or XILINX_XRT, which is %s, is not where XRT is "
                        "installed (`siTrain devices` lists cards)", c->address,
-                       root ? root : "not set");
+                       root && *root ? root : "not set");
     if (c->x->xrtDeviceLoadXclbinFile(c->device, cfg->xclbin) ||
         c->x->xrtDeviceGetXclbinUUID(c->device, xclbin))
         return err_set(err, -EINVAL, "%s cannot be loaded onto card %s: it is for another "

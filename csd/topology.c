@@ -81,7 +81,7 @@ static int name_check(const struct topology *t, enum kind kind, const char *name
     if (kind == KIND_LINK && !strcmp(name, HOST))
         return err_misuse(err, "a link cannot be called " HOST ": that is the root of all");
     if (node_find(t, kind, name))
-        return err_misuse(err, "there is a %s %s already", kind_names[kind], name);
+        return err_misuse(err, "%s %s is there already", kind_names[kind], name);
     return 0;
 }
 

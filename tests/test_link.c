@@ -185,7 +185,7 @@ static void test_errors(void **state)
         {"wire a host 1G 1G\n", ", line 1: wire: expected link, drive, engine or accelerator"},
         {"link host host 1G 1G\n", ", line 1: a link cannot be called host"},
         {"link a b 1G 1G\nlink b host 1G 1G\n", ", line 1: no link above this line is called b"},
-        {"link a host 1G 1G\nlink a host 1G 1G\n", ", line 2: there is a link a already"},
+        {"link a host 1G 1G\nlink a host 1G 1G\n", ", line 2: link a is there already"},
         {"drive 0 host 1G 1G\ndrive 1 0 1G 1G\n", ", line 2: no link above this line is called 0"},
         {"drive x host 1G 1G\n", ", line 1: drive x: the number of a device is expected"},
         {"drive 01 host 1G 1G\n", ", line 1: drive 01: the number"},

@@ -151,7 +151,7 @@ static int store_option(void *ctx, const struct opt_row *row, int given, const c
 
     (void)given;
     if (c->places && strcmp(row->name, "device") && strcmp(row->name, "devices") &&
-        strcmp(row->name, "csd-mem"))
+        strcmp(row->name, "fpga") && strcmp(row->name, "csd-mem"))
         return 0;
     char *stored = stored_text(row, text);
     int rc = stored ? settings_set(c->s->log, c->err, "option.%s=%s", row->name, stored) : -ENOMEM;

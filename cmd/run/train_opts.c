@@ -328,8 +328,9 @@ int train_opts_check(struct train_opts *o, struct err *err)
     if (o->device.n)
         o->devices = o->device.n;
     if (o->fpga.n && o->fpga.n != o->devices)
-        return err_misuse(err, "--fpga is given %zu times, there %s %llu device%s: each needs one, "
-                          "or none is named", o->fpga.n, o->devices == 1 ? "is" : "are",
+        return err_misuse(err, "--fpga names %zu card%s, and there %s %llu device%s: each needs "
+                          "one, or none is named", o->fpga.n, o->fpga.n == 1 ? "" : "s",
+                          o->devices == 1 ? "is" : "are",
                           (unsigned long long)o->devices, o->devices == 1 ? "" : "s");
     if (o->mode == RUN_MEM && o->device.n)
         return err_misuse(err, "--mode mem keeps everything in RAM and its images in RUN: leave "

@@ -47,6 +47,8 @@ same "$(exported "$tmp/emu-demo")" "$(exported "$tmp/xrt-demo")" "as on emulated
 
 run report "$tmp/xrt-su+o"
 result "$([ "$got" = 0 ]; echo $?)" "a run on cards has a report"
+"$bin" report "$tmp/xrt-su+o" --config >"$tmp/cards.conf"
+same 3 "$(grep -c '^fpga = 0000:3[123]:00.1$' "$tmp/cards.conf")" "and a file of its options, with each card"
 works "and is read without any card" eval "$tmp/xrt-su+o" --data "$tmp/text.txt"
 (unset XILINX_XRT && "$bin" check "$tmp/xrt-su+o" >"$tmp/out" 2>"$tmp/err" </dev/null)
 result $? "also where no driver is"
@@ -56,6 +58,11 @@ run pretrain --run "$tmp/moved" "$@" --mode su+o --steps 3 $memory
 works "a run made on emulated devices goes on on cards" pretrain --resume "$tmp/moved" $real --steps 6
 works "and back" pretrain --resume "$tmp/moved" --csd emu --steps 8
 same "$want" "$(exported "$tmp/moved")" "to the same parameters"
+cp -r "$tmp/xrt-su+o" "$tmp/resharded"
+works "a run on cards moves onto fewer, which are named" reshard "$tmp/resharded" --devices 2 --fpga 0000:32:00.1 --fpga 0000:31:00.1
+works "and goes on there" pretrain --resume "$tmp/resharded" --steps 9
+run pretrain --resume "$tmp/moved" --steps 9
+same "$(exported "$tmp/moved")" "$(exported "$tmp/resharded")" "as where it was"
 refuses 2 "--csd is xrt in this run and a resume keeps it" pretrain --resume "$tmp/xrt-su+o" --csd null --steps 9
 
 # failed WORDS ARGUMENTS...: in the middle of a run: exit 1, one sentence, and the run goes on to the same parameters
@@ -113,14 +120,20 @@ refuses_on_cards() {
     result $? "refused with $code: $text"
 }
 never 2 "--csd xrt needs --xclbin FILE" "$@" --csd xrt $cards
-never 2 "--fpga is given 1 times, there are 3 devices" "$@" --csd xrt $good --fpga 0000:31:00.1
+never 2 "--fpga names 1 card, and there are 3 devices" "$@" --csd xrt $good --fpga 0000:31:00.1
 never 2 "card 0000:32:00.1 is another device's already" "$@" --csd xrt $good --fpga 0000:31:00.1 --fpga 0000:32:00.1 --fpga 32:00.1
 never 2 "expected the PCI address of a card" "$@" --csd xrt $good --fpga 1 --fpga 2 --fpga 3
 never 1 "card 0000:34:00.1 cannot be opened by libxrt" "$@" --csd xrt $good --fpga 0000:31:00.1 --fpga 0000:32:00.1 --fpga 0000:34:00.1
 never 1 "--disk uring" "$@" $real --disk sync
-never 1 "open $tmp/nothing: No such file" "$@" --csd xrt --xclbin "$tmp/nothing" $cards
+never 2 "open $tmp/nothing: No such file" "$@" --csd xrt --xclbin "$tmp/nothing" $cards
 never 1 "text.txt is no xclbin" "$@" --csd xrt --xclbin "$tmp/text.txt" $cards
 never 1 "cut.xclbin was cut off" "$@" --csd xrt --xclbin "$at/cut.xclbin" $cards
+mkfifo "$tmp/pipe"
+never 2 "pipe is not a regular file" "$@" --csd xrt --xclbin "$tmp/pipe" $cards
+cp "$at/sitrain.xclbin" "$tmp/large.xclbin" && truncate -s 2G "$tmp/large.xclbin"
+never 1 "no xclbin is so large" "$@" --csd xrt --xclbin "$tmp/large.xclbin" $cards
+cp "$at/sitrain.xclbin" "$tmp/beyond.xclbin" && printf '\200' | dd of="$tmp/beyond.xclbin" bs=1 seek=487 conv=notrunc 2>/dev/null
+never 1 "beyond.xclbin is damaged" "$@" --csd xrt --xclbin "$tmp/beyond.xclbin" $cards
 never 1 "without.xclbin has no kernel sitrain_update" "$@" --csd xrt --xclbin "$at/without.xclbin" $cards
 never 1 "has 9 arguments in memory, siTrain gives it 10" "$@" --csd xrt --xclbin "$at/short.xclbin" $cards
 never 1 "all must be in one" "$@" --csd xrt --xclbin "$at/scattered.xclbin" $cards
@@ -135,6 +148,8 @@ for fault in open load alloc map context exec; do
     never 1 "card 0000:31:00.1" "$@" $real
 done
 unset SMARTSSD_FAULT
+export XILINX_XRT=
+never 1 "XILINX_XRT, which is not set" "$@" $real
 export XILINX_XRT=/nowhere
 never 1 "XILINX_XRT, which is /nowhere" "$@" $real
 unset XILINX_XRT
