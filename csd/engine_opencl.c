@@ -156,7 +156,7 @@ static void scatter_answer(const struct accelerator *a, const struct engine_set 
     struct topk_pair p;
 
     *r = (struct hls_scatter_result){.version = HLS_VERSION, .fault = a->answered[1] ? 1 : 0,
-                                     .state = {(uint32_t)(seen + good), c->state.last}};
+                                     .state = {(uint32_t)(seen + good), c->state.last, 0}};
     if (good > 0) {
         memcpy(&p, (char *)s->area.wire + skip + (good - 1) * sizeof p, sizeof p);
         r->state.last = p.index;

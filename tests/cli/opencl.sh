@@ -37,8 +37,15 @@ works "a run made on emulated devices goes on through OpenCL" pretrain --resume 
 works "  and back" pretrain --resume "$tmp/moved" --csd emu --steps 6
 same "$(exported "$tmp/emu-su+o")" "$(exported "$tmp/moved")" "  to the same parameters"
 
+never() { # TEXT ARGUMENTS...
+    text=$1
+    shift
+    refuses 1 "$text" pretrain --run "$tmp/never" "$@" --mode su+o --steps 6 --csd opencl
+    [ ! -e "$tmp/never" ]
+    result $? "  and nothing is left"
+}
+never "has not ended its work for 1e-05 s (--io-timeout): it is given up" "$@" --io-timeout 0.00001
 mkdir "$tmp/none"
-OCL_ICD_VENDORS="$tmp/none" refuses 1 "OpenCL sees no accelerator here" pretrain --run "$tmp/never" "$@" --mode su+o --steps 6 --csd opencl
-[ ! -e "$tmp/never" ]
-result $? "  and nothing is left"
+export OCL_ICD_VENDORS="$tmp/none"
+never "OpenCL sees no accelerator here" "$@"
 done_testing
