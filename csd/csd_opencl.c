@@ -4,6 +4,12 @@
 #include "csd/hls_call.h"
 #include "csd/worker.h"
 
+// those of the FPGA's kernels, whose commands these take; updates lie in the host's memory, too
+static const struct csd_caps opencl_caps = {
+    .optims = 1u << OPTIM_ADAMW | 1u << OPTIM_ADAM | 1u << OPTIM_SGD | 1u << OPTIM_ADAGRAD,
+    .pairs = 1, .segments = HLS_SEGMENTS,
+};
+
 static int opencl_usable(struct err *err)
 {
     return &engine_opencl ? engine_opencl.usable(err)
@@ -23,6 +29,6 @@ static int opencl_open(struct csd **out, const struct csd_config *cfg, char *not
 
 const struct csd_ops csd_opencl = {
     .name = "opencl", .about = "a drive and an accelerator beside it, through OpenCL",
-    .caps = &hls_caps, .usable = opencl_usable, .memory = worker_memory, .open = opencl_open,
+    .caps = &opencl_caps, .usable = opencl_usable, .memory = worker_memory, .open = opencl_open,
     .submit = worker_submit, .reap = worker_reap, .close = worker_close,
 };

@@ -340,8 +340,8 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
     const struct run_config *cfg = &d->cfg;
     struct device           *at = &d->device[i];
     int                      create = how == DEVICES_CREATE, found = 0;
-    // that a card has the memory is seen when the run is made
-    int                      trains = how == DEVICES_TRAIN || (create && cfg->csd->caps->on_card);
+    // that an accelerator has the memory is seen when the run is made
+    int                      trains = how == DEVICES_TRAIN || (create && cfg->csd->usable);
     struct csd_config        c = updates_of(cfg, &d->store, trains);
     struct iovec             buffers = { 0 };
     struct stat              st;

@@ -32,6 +32,12 @@ both "su+o sgd fp32" "$@" --mode su+o --optimizer sgd --dtype fp32
 both "su+o adagrad" "$@" --mode su+o --optimizer adagrad --weight-decay 0.1
 both "su+o+c" "$@" --mode su+o+c --compress 5% --error-feedback
 
+planned() { # KIND: what its devices take of the host's memory
+    run plan "$@" --n-layer 2 --n-head 2 --n-embd 64 --vocab 300 --seq 32 --batch 2 --devices 2 --csd-mem 512K --mode su+o
+    grep "^arenas" "$tmp/out"
+}
+same "$(planned --csd emu)" "$(planned --csd opencl)" "their memory is the host's, and plan counts it"
+
 run pretrain --run "$tmp/moved" "$@" --mode su+o --steps 2
 works "a run made on emulated devices goes on through OpenCL" pretrain --resume "$tmp/moved" --csd opencl --steps 4
 works "  and back" pretrain --resume "$tmp/moved" --csd emu --steps 6
