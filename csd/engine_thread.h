@@ -23,7 +23,7 @@ struct engine_thread {
     struct err      why;
 };
 
-/* t: the first four. name: in sentences. */
+/* t: the first four members are set, `device` is its number. 0 or -errno. */
 int  engine_thread_open(struct engine_thread *t, int device, struct err *err);
 void engine_thread_close(struct engine_thread *t); // one never opened, too
 // engine_ops.start, poll
