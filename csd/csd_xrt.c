@@ -9,11 +9,13 @@
 static int card_named(char address[PCI_ADDRESS], const char *name, struct err *err)
 {
     unsigned domain = 0, bus, slot, function;
+    int      digits = name[strspn(name, "0123456789abcdefABCDEF:.")] == 0; // no blanks, no signs
     char     beyond;
 
-    if (sscanf(name, "%4x:%2x:%2x.%1x%c", &domain, &bus, &slot, &function, &beyond) != 4) {
+    if (!digits ||
+        sscanf(name, "%4x:%2x:%2x.%1x%c", &domain, &bus, &slot, &function, &beyond) != 4) {
         domain = 0;
-        if (sscanf(name, "%2x:%2x.%1x%c", &bus, &slot, &function, &beyond) != 3)
+        if (!digits || sscanf(name, "%2x:%2x.%1x%c", &bus, &slot, &function, &beyond) != 3)
             return err_misuse(err, "--fpga %s: expected the PCI address of a card, such as "
                               "0000:31:00.1 (`siTrain devices` lists them)", name);
     }
@@ -34,8 +36,8 @@ static int card_find(char address[PCI_ADDRESS], const struct csd_config *cfg, st
     if (!rc)
         snprintf(address, PCI_ADDRESS, "%s", card->address);
     else
-        err_set(err, rc, "%.900s: --device is to be on a SmartSSD's drive, or --fpga names its card",
-                err->text);
+        err_set(err, rc, "%.900s: --device is to be on a SmartSSD's drive, or --fpga names its "
+                "card", err->text);
     pairing_release(&all);
     return rc;
 }

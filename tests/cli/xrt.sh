@@ -123,6 +123,7 @@ never 2 "--csd xrt needs --xclbin FILE" "$@" --csd xrt $cards
 never 2 "--fpga names 1 card, and there are 3 devices" "$@" --csd xrt $good --fpga 0000:31:00.1
 never 2 "card 0000:32:00.1 is another device's already" "$@" --csd xrt $good --fpga 0000:31:00.1 --fpga 0000:32:00.1 --fpga 32:00.1
 never 2 "expected the PCI address of a card" "$@" --csd xrt $good --fpga 1 --fpga 2 --fpga 3
+never 2 "expected the PCI address of a card" "$@" --csd xrt $good --fpga -1:31:00.1 --fpga 0000:32:00.1 --fpga 0000:33:00.1
 never 1 "or --fpga names its card" "$@" --csd xrt $good
 never 1 "card 0000:34:00.1 cannot be opened by libxrt" "$@" --csd xrt $good --fpga 0000:31:00.1 --fpga 0000:32:00.1 --fpga 0000:34:00.1
 never 1 "--disk uring" "$@" $real --disk sync
