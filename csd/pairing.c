@@ -273,9 +273,11 @@ static void drive_look(struct pairing *p, const char *name)
 {
     struct drive *d = &p->drives[p->n_drives];
 
-    if (strlen(name) >= sizeof d->name || !(d->place = controller_place(p->sys, name, d->address)))
+    size_t        n = strlen(name) + 1;
+
+    if (n > sizeof d->name || !(d->place = controller_place(p->sys, name, d->address)))
         return;
-    snprintf(d->name, sizeof d->name, "%s", name);
+    memcpy(d->name, name, n);
     p->n_drives++;
 }
 

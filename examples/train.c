@@ -47,6 +47,7 @@ static int train(const char *text, const char *dir, struct err *err)
                  .norm_eps = 1e-5f },
     };
     rc = newrun_create(&n, err);
+    train_opts_release(&o);
     if (rc)
         return rc;
     rc = session_open(&s, run, SESSION_WRITE, &events, err);

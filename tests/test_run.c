@@ -174,7 +174,9 @@ static int make(const char *dir, int mode, const struct events *events, struct e
     o.device_in_ram = 1;
     o.threads = 1;
     o.keep_best = 1;
-    return newrun_create(&n, err);
+    int rc = newrun_create(&n, err);
+    train_opts_release(&o);
+    return rc;
 }
 
 static struct training_end train(const char *dir, const struct events *events)

@@ -8,6 +8,7 @@
  *     newrun_create(&(struct newrun){ .dir = "run", .gpt = gpt,    which model, on which text:
  *                   .o = &o, .tokenizer = "tok",                   the folder run is complete,
  *                   .data = text, .events = ev }, &err)            or is not made
+ *     train_opts_release(&o)
  *
  *     session_open(&s, "run", SESSION_WRITE, ev, &err)             the run, locked
  *     training_run(&s, &end, &err)                                 trained from its last commit on

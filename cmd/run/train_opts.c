@@ -261,6 +261,13 @@ int train_opts_default(struct train_opts *o, struct err *err)
     return opt_parse(&line, err);
 }
 
+void train_opts_release(struct train_opts *o)
+{
+    struct opt_line line = train_opts_line(o);
+
+    opt_release(&line);
+}
+
 int read_opts_default(struct read_opts *o, struct err *err)
 {
     static const struct opt_part    parts[] = { { "Reading", read_rows, 0 }, { 0 } };

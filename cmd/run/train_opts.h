@@ -106,8 +106,10 @@ extern const struct opt_row model_rows[], train_rows[], tune_rows[], read_rows[]
 /* The links that they model; what it points to is theirs. */
 struct topology_config train_opts_links(const struct train_opts *o);
 
-/* What --help says: for who has no command line. -ENOMEM. */
-int train_opts_default(struct train_opts *o, struct err *err);
+/* What --help says: for who has no command line. -ENOMEM. The strings in it are malloced, and so is
+ * what replaces one: train_opts_release frees them. */
+int  train_opts_default(struct train_opts *o, struct err *err);
+void train_opts_release(struct train_opts *o);
 /* The options as a command line has them that says nothing else. */
 struct opt_line train_opts_line(struct train_opts *o);
 
