@@ -6,7 +6,7 @@
  *     at work    from start on the engine's alone, until poll gives it back; one at a time
  *
  * All calls come from one thread. An engine that works elsewhere (on a card, in a thread of its
- * own) calls wake when poll has something to give back. */
+ * own) calls wake when poll has something to give back, and not any more once it gave that back. */
 #pragma once
 
 #include "csd/grad_wire.h"
@@ -36,7 +36,7 @@ struct engine_set {
 
 struct engine {
     const struct engine_ops *ops; // first member of every engine
-    int                      broken; // -errno once it cannot be used any more; the worker asks
+    int                      broken; // -errno once it cannot be used any more: poll sets it
 };
 
 struct engine_ops {

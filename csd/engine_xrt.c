@@ -156,8 +156,10 @@ static void card_close(struct engine *e)
     if (*at)
         *at = c->before;
     engine_thread_close(&c->thread);
-    if (e->broken)
-        return; // the card may still write: all of it stays
+    if (e->broken) { // the card may still write
+        csd_keep(c);
+        return;
+    }
     for (int k = 0; k < KERNELS; k++) {
         if (c->kernels[k].run)
             x->xrtRunClose(c->kernels[k].run);

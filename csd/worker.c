@@ -4,8 +4,9 @@
  * else after open is the worker's.
  *
  * A disk that can no longer be reaped, or that was silent for timeout_ns with requests in flight,
- * is broken, and so is an engine that says so: what is in flight fails, and so does every job after
- * it. Requests that are still the disk's are given up (csd_keep). */
+ * is broken: what is in flight fails, but for what the engine has in hand not before it is done
+ * with it, and so does every job after it. Requests that are still the disk's are given up
+ * (csd_keep). Of an engine that broke only updates fail: the disk still moves the host's bytes. */
 #include "csd/worker.h"
 
 #include "csd/disk_file.h"
@@ -71,8 +72,8 @@ static void jobs_start(struct worker *w)
 {
     struct csd_job *job;
 
-    while (w->broken &&
-           ((job = list_pop(&w->host_waiting)) || (job = list_pop(&w->updates_waiting)))) {
+    while ((w->broken && (job = list_pop(&w->host_waiting))) ||
+           ((w->broken || w->engine->broken) && (job = list_pop(&w->updates_waiting)))) {
         worker_job_broken(w, job);
         host_finish(w, job);
     }
@@ -92,8 +93,7 @@ static int is_idle(const struct worker *w)
            worker_updates_running(w) == 0;
 }
 
-/* The disk or the engine cannot be used any more: everything in flight fails, and so will
- * everything to come. */
+/* The disk cannot be used any more: everything in flight fails. */
 static void worker_break(struct worker *w)
 {
     list_init(&w->delayed, offsetof(struct worker_io, next));
@@ -127,8 +127,6 @@ static void *worker_run(void *arg)
         if (!go_on && is_idle(w))
             return NULL;
         worker_io_serve(w, worked || w->finished.first ? 0 : worker_io_wait(w));
-        if (!w->broken)
-            w->broken = w->engine->broken;
         if (w->broken && !broken)
             worker_break(w);
     }

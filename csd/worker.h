@@ -71,7 +71,7 @@ struct worker {
     struct disk      *disk;
     struct list       delayed;
     unsigned          n_at_disk;
-    int               broken; // -errno of a disk, or an engine, that can no longer be used
+    int               broken; // -errno of a disk that can no longer be used
     // signs of life: the last count; when it was taken; none for so long
     uint64_t          moved, listened_ns, silent_ns;
     // updates
@@ -101,7 +101,7 @@ int64_t worker_io_wait(const struct worker *w);
 /* Enter one that is over, or whose disk broke, into its job's accounts. */
 void worker_io_account(const struct worker *w, struct worker_io *io);
 
-/* Fail a job because the disk or the engine broke. */
+/* Fail a job because the disk broke, or the engine. */
 void worker_job_broken(const struct worker *w, struct csd_job *job);
 
 /* Allocates the sets of the handler that keeps them; worker_updates_release is for after a failure,
@@ -115,7 +115,7 @@ void worker_update_io_over(struct worker *w, struct worker_io *io);
 /* Take what the engine is done with, and give it the next work of the oldest set that has any;
  * whether there was something to take. */
 int  worker_update_work(struct worker *w);
-/* The disk or the engine broke: all updates fail. */
+/* The disk broke: all updates fail. */
 void worker_updates_break(struct worker *w);
 
 /* ---- csd_ops of the devices that have a worker */

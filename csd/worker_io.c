@@ -76,8 +76,10 @@ void worker_io_account(const struct worker *w, struct worker_io *io)
 
 void worker_job_broken(const struct worker *w, struct csd_job *job)
 {
-    csd_job_fail(&w->cfg, job, w->broken, "%s cannot be used any more: %s",
-                 w->engine->broken ? "its engine" : "the disk", strerror(-w->broken));
+    int rc = w->broken ? w->broken : w->engine->broken;
+
+    csd_job_fail(&w->cfg, job, rc, "%s cannot be used any more: %s",
+                 w->broken ? "the disk" : "its engine", strerror(-rc));
 }
 
 /* Nothing was reaped just now: is it long since there was a sign of life? */

@@ -39,7 +39,7 @@ static void set_finish(struct worker *w, struct worker_set *s)
 {
     struct csd_job *job = s->job;
 
-    if (is_naive(w) && s->flying == 0 && !s->at_work) // else a broken disk may still write into it
+    if (is_naive(w) && s->flying == 0) // else a broken disk may still write into it
         set_release(w, s);
     s->stage = SET_FREE;
     s->job = NULL;
@@ -71,23 +71,6 @@ int worker_updates_running(const struct worker *w)
     for (int i = 0; i < w->n_sets; i++)
         n += w->sets[i].stage != SET_FREE;
     return n;
-}
-
-void worker_updates_break(struct worker *w)
-{
-    for (int i = 0; i < w->n_sets; i++) {
-        struct worker_set *s = &w->sets[i];
-
-        if (s->stage == SET_FREE)
-            continue;
-        for (int k = 0; k < SET_IOS; k++)
-            if (s->io[k].at_disk) {
-                s->io[k].req.status = w->broken;
-                worker_io_account(w, &s->io[k]);
-            }
-        worker_job_broken(w, s->job);
-        set_finish(w, s);
-    }
 }
 
 /* ---- loading ---- */
@@ -266,11 +249,11 @@ static void set_store(struct worker *w, struct worker_set *s)
         moments_store(w, s);
 }
 
-/* Nothing moves or works in the set any more: its store goes on, or it is free, as its job is over.
- */
+/* Where nothing moves or works in the set any more (what a broken disk has does not move): its store
+ * goes on, or it is free, as its job is over. */
 static void set_rest(struct worker *w, struct worker_set *s)
 {
-    if (s->flying > 0 || s->at_work)
+    if ((s->flying > 0 && !w->broken) || s->at_work)
         return;
     if (s->job->status || s->stage == SET_MOMENTS)
         set_finish(w, s);
@@ -292,6 +275,23 @@ void worker_update_io_over(struct worker *w, struct worker_io *io)
     else if (io == &s->io[IO_WIRE])
         csd_ahead_over(s->job, &w->finished);
     set_rest(w, s);
+}
+
+void worker_updates_break(struct worker *w)
+{
+    for (int i = 0; i < w->n_sets; i++) {
+        struct worker_set *s = &w->sets[i];
+
+        if (s->stage == SET_FREE)
+            continue;
+        for (int k = 0; k < SET_IOS; k++)
+            if (s->io[k].at_disk) {
+                s->io[k].req.status = w->broken;
+                worker_io_account(w, &s->io[k]);
+            }
+        worker_job_broken(w, s->job);
+        set_rest(w, s);
+    }
 }
 
 /* ---- computing ---- */
@@ -348,16 +348,27 @@ static void pass_over(struct worker *w, struct worker_set *s)
         set_store(w, s);
 }
 
+/* The engine broke: what it has not computed yet fails; what it has is stored. */
+static void engine_broke(struct worker *w)
+{
+    for (int i = 0; i < w->n_sets; i++) {
+        struct worker_set *s = &w->sets[i];
+
+        if (s->stage != SET_LOAD)
+            continue;
+        worker_job_broken(w, s->job);
+        set_rest(w, s);
+    }
+}
+
 int worker_update_work(struct worker *w)
 {
     struct engine_set *over;
     int                at_work = 0;
 
-    if (w->broken)
-        return 0;
     for (int i = 0; i < w->n_sets; i++)
         at_work |= w->sets[i].at_work;
-    if (!at_work)
+    if (!at_work && !w->broken && !w->engine->broken)
         work_give(w);
     over = w->engine->ops->poll(w->engine);
     for (int i = 0; i < w->n_sets; i++) {
@@ -373,5 +384,7 @@ int worker_update_work(struct worker *w)
             pass_over(w, s);
         set_rest(w, s);
     }
+    if (over && w->engine->broken)
+        engine_broke(w);
     return over != NULL;
 }

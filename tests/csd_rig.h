@@ -90,9 +90,10 @@ static void rig_open(struct rig *r, const struct csd_ops *ops, const struct csd_
         fail_msg("%s", err.text);
 }
 
-static void rig_close(struct rig *r)
+static void rig_close(struct rig *r) // c: NULL where it was closed
 {
-    r->c->ops->close(r->c);
+    if (r->c)
+        r->c->ops->close(r->c);
     csd_bell_release(&r->bell);
     unlink(r->path);
     rmdir(r->dir);

@@ -321,6 +321,66 @@ static void test_link_delay(void **state)
     link_free(l);
 }
 
+/* A read that is kept as long as it is to be. */
+static struct { uint64_t off; int is; } kept;
+
+static int kept_hold(const struct disk_req *r)
+{
+    return r->op == DISK_READ && r->off == kept.off && __atomic_load_n(&kept.is, __ATOMIC_SEQ_CST);
+}
+
+/* The third run of a card's kernels, an update's, goes wrong while a read of the host's is under
+ * way. Where the card alone broke the drive still serves the host; where both are silent all is
+ * given up, and each says what it waited for. */
+static void test_engine_breaks(void **state)
+{
+    for (int silent = 0; silent < 2; silent++) {
+        struct disk_fault_plan plan = {.inner = &disk_sync, .hold = kept_hold};
+        struct csd_config      cfg = {.disk = &disk_fault, .moments = 2, .wire_dt = DT_BF16,
+                                      .update_link = LINK_INTERNAL,
+                                      .timeout_ns = silent ? 300000000 : 0};
+        struct rig             r;
+        struct subgroup        g;
+        struct csd_job         j, ahead = {.kind = CSD_AHEAD}, read = {.kind = CSD_READ};
+
+        setenv("SMARTSSD_FAULT", silent ? "hang=3" : "error=3", 1);
+        kept.is = 0;
+        disk_fault_set(&plan);
+        rig_open(&r, *state, &cfg);
+        unsetenv("SMARTSSD_FAULT");
+        subgroup_make(&r, &g, 0, 0);
+        kept.off = grad_off(&r, 1);
+        kept.is = 1;
+        read.off = kept.off;
+        read.buf = r.buf;
+        read.bytes = read.payload = 4096;
+        j = (struct csd_job){.kind = CSD_UPDATE, .update = g.u};
+        j.update.ahead = &ahead;
+        r.c->ops->submit(r.c, &read);
+        r.c->ops->submit(r.c, &j);
+        jobs_wait(&r, silent ? 3 : 2);
+        assert_int_equal(j.status, silent ? -ETIMEDOUT : -EIO);
+        assert_int_equal(ahead.status, j.status);
+        if (silent) { // which of them says so first is not certain
+            assert_non_null(strstr(read.why, "had no answer"));
+            assert_true(strstr(j.why, "has not ended") || strstr(j.why, "the disk cannot be used"));
+        } else {
+            assert_non_null(strstr(j.why, "ended in state"));
+            j.update = g.u;
+            job_run(&r, &j);
+            assert_non_null(strstr(j.why, "its engine cannot be used any more"));
+            __atomic_store_n(&kept.is, 0, __ATOMIC_SEQ_CST);
+            jobs_wait(&r, 1);
+            assert_int_equal(read.status, 0);
+            range_move(&r, CSD_READ, g.u.dst_off, g.slot, r.slot);
+        }
+        assert_int_equal(r.c->ops->close(r.c), silent);
+        r.c = NULL;
+        subgroup_free(&g);
+        rig_close(&r);
+    }
+}
+
 static void test_memory_limit(void **state)
 {
     const struct csd_ops *ops = *state;
@@ -386,6 +446,7 @@ int main(void)
         EACH(test_lost_writes),
         EACH(test_host_jobs),
         EACH(test_link_delay),
+        WITH(xrt, test_engine_breaks),
         EACH(test_memory_limit),
         cmocka_unit_test(test_null),
     };
