@@ -97,7 +97,7 @@ struct csd_config {
     int         create, read_only;
     const struct disk_ops *disk; // beneath it; where it stores nothing no checksums are compared
     size_t      mem;           // of the device, in bytes: less than csd_ops.memory is misuse
-    // the updates that will come: the largest n_pad, and what they are of
+    // the updates that will come: the largest n_pad (0: none will), and what they are of
     size_t      update_params;
     int         moments;
     enum dtype  wire_dt;

@@ -55,7 +55,7 @@ static int xrt_open(struct csd **out, const struct csd_config *cfg, char *notice
     char              address[PCI_ADDRESS];
     struct csd_config c = *cfg;
 
-    if (cfg->read_only || cfg->update_link == LINK_HOST)
+    if (cfg->update_params == 0 || cfg->update_link == LINK_HOST)
         return worker_open(out, &csd_xrt, &engine_cpu, cfg, notice, notice_size, err);
     int rc = xrt_usable(err);
     if (rc)

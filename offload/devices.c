@@ -17,7 +17,7 @@ static struct csd_config updates_of(const struct run_config *cfg, const struct s
 {
     return (struct csd_config){
         .disk = disk_find(cfg->disk), .mem = cfg->csd_mem, .moments = st->moments,
-        .wire_dt = cfg->wire_dt, .update_params = trains ? st->max_pad : CSD_ALIGN_PARAMS,
+        .wire_dt = cfg->wire_dt, .update_params = trains ? st->max_pad : 0,
         .handler = cfg->mode == RUN_SU ? CSD_NAIVE : CSD_HANDED_OVER,
         .update_link = cfg->mode == RUN_BASE ? LINK_HOST : LINK_INTERNAL,
         .timeout_ns = cfg->io_timeout_ns,
@@ -342,6 +342,7 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
     int                      create = how == DEVICES_CREATE, found = 0;
     // that an accelerator has the memory is seen when the run is made
     int                      trains = how == DEVICES_TRAIN || (create && cfg->csd->usable);
+    int                      acts = create || how == DEVICES_TRAIN;
     struct csd_config        c = updates_of(cfg, &d->store, trains);
     struct iovec             buffers = { 0 };
     struct stat              st;
@@ -356,7 +357,7 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
     c.path = at->path;
     c.fpga = cfg->fpgas ? cfg->fpgas[i] : NULL;
     c.xclbin = cfg->xclbin;
-    c.bytes = bytes_of(cfg, &d->store, i, how != DEVICES_READ);
+    c.bytes = bytes_of(cfg, &d->store, i, acts);
     // room for activations comes and goes behind the states, where they are this run's
     if (how == DEVICES_TRAIN && !devices_fake(cfg) && superblock_found(d, i, &why) == 1)
         c.keep = d->store.device_bytes[i];
@@ -414,7 +415,7 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
     csd_bell_init(&d->bell);
     int rc = how != DEVICES_CREATE && devices_fake(cfg) ? refuse_fake(cfg, err) : 0;
     rc = rc ? rc : store_init(&d->store, cfg, err);
-    if (!rc && how != DEVICES_READ)
+    if (!rc && (how == DEVICES_CREATE || how == DEVICES_TRAIN))
         rc = updates_check(cfg, &d->store, err);
     d->device = calloc(d->n, sizeof *d->device);
     if (!rc && more->lay && !buffer_add(d, more, 0, err))

@@ -25,7 +25,8 @@ struct devices {
     int               silent;  // a device gave requests up, and may answer them still
 };
 
-enum devices_how { DEVICES_CREATE, DEVICES_TRAIN, DEVICES_READ };
+/* Only TRAIN makes updates; MEND writes what is there already. */
+enum devices_how { DEVICES_CREATE, DEVICES_TRAIN, DEVICES_MEND, DEVICES_READ };
 
 /* What some openers want; all of it may be left out. */
 struct devices_more {

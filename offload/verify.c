@@ -342,7 +342,7 @@ static int verify_devices(struct verify *v, const struct run_config *cfg, struct
 
     plain.links = (struct topology_config){ 0 };
     int rc = c.each
-                 ? devices_open(&c.dev, &plain, v->mend ? DEVICES_TRAIN : DEVICES_READ, &more, err)
+                 ? devices_open(&c.dev, &plain, v->mend ? DEVICES_MEND : DEVICES_READ, &more, err)
                  : err_set(err, -ENOMEM, "out of memory for %zu devices", cfg->n_devices);
     if (!rc) {
         superblocks_say(&c);
