@@ -224,7 +224,7 @@ static void scale(struct probe *p, const json_t *measured, const struct session 
     f->w0 = json_num(m, "w0") * block_0 / json_num(m, "block_0");
     f->W = moved > 0 ? json_num(m, "moving") * host_bytes(s) / moved : 0;
     f->A = json_num(m, "arithmetic") * params / (double)s->o.threads;
-    if (s->o.csd) // devices that answer at once
+    if (csd_at((size_t)s->o.csd)->flags & CSD_FAKE) // devices that answer at once
         f->U = f->u0 = f->w0 = f->W = f->A = 0;
     p->step = s->o.mode == RUN_MEM ? f->F + f->B + f->U : bench_bound(f, s->o.speculate);
 }
