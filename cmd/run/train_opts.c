@@ -339,6 +339,9 @@ int train_opts_check(struct train_opts *o, struct err *err)
                           "one, or none is named", o->fpga.n, o->fpga.n == 1 ? "" : "s",
                           o->devices == 1 ? "is" : "are",
                           (unsigned long long)o->devices, o->devices == 1 ? "" : "s");
+    if (o->mode == RUN_MEM && csd_at((size_t)o->csd)->usable) // which needs something for it
+        return err_misuse(err, "--mode mem has no devices, and updates on the host: give another "
+                          "mode, or leave --csd %s out", csd_name((size_t)o->csd));
     if (o->mode == RUN_MEM && o->device.n)
         return err_misuse(err, "--mode mem keeps everything in RAM and its images in RUN: leave "
                           "--device out");

@@ -52,6 +52,11 @@ same 3 "$(grep -c '^fpga = 0000:3[123]:00.1$' "$tmp/cards.conf")" "and a file of
 works "and is read without any card" eval "$tmp/xrt-su+o" --data "$tmp/text.txt"
 (unset XILINX_XRT && "$bin" check "$tmp/xrt-su+o" >"$tmp/out" 2>"$tmp/err" </dev/null)
 result $? "also where no driver is"
+rm -rf "$tmp/mended"
+cp -r "$tmp/xrt-su+o" "$tmp/mended"
+dd if=/dev/zero of="$tmp/mended/dev1/states" bs=4096 count=1 conv=notrunc 2>/dev/null # its superblock
+(unset XILINX_XRT && "$bin" check "$tmp/mended" --repair >"$tmp/out" 2>"$tmp/err" </dev/null && "$bin" check "$tmp/mended" >"$tmp/out" 2>"$tmp/err" </dev/null)
+result $? "and repaired there"
 
 # from one kind to the other
 run pretrain --run "$tmp/moved" "$@" --mode su+o --steps 3 $memory
@@ -64,6 +69,10 @@ works "and goes on there" pretrain --resume "$tmp/resharded" --steps 9
 run pretrain --resume "$tmp/moved" --steps 9
 same "$(exported "$tmp/moved")" "$(exported "$tmp/resharded")" "as where it was"
 refuses 2 "--csd is xrt in this run and a resume keeps it" pretrain --resume "$tmp/xrt-su+o" --csd null --steps 9
+
+run plan "$@" --mode su+o $memory $real
+result "$(grep -q 'beside them updates [0-9.e-]*[1-9]' "$tmp/out" && grep -q '^  Updates are as this processor makes them' "$tmp/out"; echo $?)" \
+    "plan says that it did not measure cards"
 
 # failed WORDS ARGUMENTS...: in the middle of a run: exit 1, one sentence, and the run goes on to the same parameters
 failed() {
@@ -136,6 +145,7 @@ cp "$at/sitrain.xclbin" "$tmp/large.xclbin" && truncate -s 2G "$tmp/large.xclbin
 never 1 "no xclbin is so large" "$@" --csd xrt --xclbin "$tmp/large.xclbin" $cards
 cp "$at/sitrain.xclbin" "$tmp/beyond.xclbin" && printf '\200' | dd of="$tmp/beyond.xclbin" bs=1 seek=487 conv=notrunc 2>/dev/null
 never 1 "beyond.xclbin is damaged" "$@" --csd xrt --xclbin "$tmp/beyond.xclbin" $cards
+never 2 "--mode mem has no devices" "$@" --mode mem $real
 never 1 "without.xclbin has no kernel sitrain_update" "$@" --csd xrt --xclbin "$at/without.xclbin" $cards
 never 1 "has 9 arguments in memory, siTrain gives it 10" "$@" --csd xrt --xclbin "$at/short.xclbin" $cards
 never 1 "all must be in one" "$@" --csd xrt --xclbin "$at/scattered.xclbin" $cards
