@@ -20,7 +20,7 @@ static int opencl_usable(struct err *err)
 static int opencl_open(struct csd **out, const struct csd_config *cfg, char *notice,
                        size_t notice_size, struct err *err)
 {
-    int alone = cfg->read_only || cfg->update_link == LINK_HOST;
+    int alone = cfg->update_params == 0 || cfg->update_link == LINK_HOST;
     int rc = alone ? 0 : opencl_usable(err);
 
     return rc ? rc : worker_open(out, &csd_opencl, alone ? &engine_cpu : &engine_opencl, cfg,
