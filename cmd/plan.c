@@ -162,8 +162,8 @@ static void print_time(const struct session *s, const struct budget *plan, const
            (double)(o->batch * o->seq * o->grad_accum) / p.step, f->F, f->B, f->U, f->W);
     printf("  %" PRIu64 " steps  %s, without evaluations\n", o->steps,
            duration_text(all, sizeof all, p.step * (double)o->steps));
-    if (s->run.csd->caps->on_card && s->run.mode != RUN_BASE)
-        printf("  Updates are as this processor makes them: no card was asked\n");
+    if (s->run.csd->usable && s->run.mode != RUN_BASE)
+        printf("  Updates are as this processor makes them: no accelerator was asked\n");
     if (load > 1.5 * (double)o->threads)
         printf("  Other programs were at work (a load of %.1f on %" PRIu64 " threads): without "
                "them it takes less\n", load, o->threads);

@@ -249,8 +249,8 @@ static void set_store(struct worker *w, struct worker_set *s)
         moments_store(w, s);
 }
 
-/* Where nothing moves or works in the set any more (what a broken disk has does not move): its store
- * goes on, or it is free, as its job is over. */
+/* Where nothing moves or works in the set any more (what a broken disk has does not move): its
+ * store goes on, or it is free, as its job is over. */
 static void set_rest(struct worker *w, struct worker_set *s)
 {
     if ((s->flying > 0 && !w->broken) || s->at_work)
