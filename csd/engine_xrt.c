@@ -6,7 +6,7 @@
  * and after each run. A thread of the engine's own starts a run and waits for it.
  *
  * A card whose run does not end, or ends badly, is given up: the engine is broken, and what the
- * card may still write to is kept for ever, with all that libxrt has of the card. */
+ * card may still write to is kept for ever. */
 #include "csd/engine_thread.h"
 #include "csd/hls_call.h"
 #include "csd/xrt.h"
@@ -156,15 +156,15 @@ static void card_close(struct engine *e)
     if (*at)
         *at = c->before;
     engine_thread_close(&c->thread);
-    if (e->broken) { // the card may still write
-        csd_keep(c);
-        return;
-    }
-    for (int k = 0; k < KERNELS; k++) {
+    for (int k = 0; k < KERNELS; k++) { // libxrt fails at the process's end where one is left open
         if (c->kernels[k].run)
             x->xrtRunClose(c->kernels[k].run);
         if (c->kernels[k].kernel)
             x->xrtKernelClose(c->kernels[k].kernel);
+    }
+    if (e->broken) { // the card may still write
+        csd_keep(c);
+        return;
     }
     if (c->command.buffer)
         x->xrtBOFree(c->command.buffer);

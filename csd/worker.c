@@ -155,6 +155,8 @@ int worker_close(struct csd *base)
     }
     if (w->broken && w->n_at_disk > 0) { // what these point into is still the disk's
         disk_abandon(w->disk);
+        w->engine->broken = w->broken; // its memory stays, too
+        w->engine->ops->close(w->engine);
         csd_keep(w);
         return 1;
     }
