@@ -219,7 +219,8 @@ int worker_open(struct csd **out, const struct csd_ops *ops, const struct engine
 
     w->base.ops = ops;
     w->cfg = *cfg;
-    w->cfg.buffers = NULL; // the caller's memory, needed by open alone
+    w->cfg.buffers = NULL; // the caller's, as fpga and xclbin are, and needed by open alone
+    w->cfg.fpga = w->cfg.xclbin = NULL;
     pthread_mutex_init(&w->mutex, NULL);
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
         list_init(jobs[i], offsetof(struct csd_job, next));

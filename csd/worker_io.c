@@ -5,7 +5,6 @@
 
 #include "data/base/clock.h"
 
-#include <assert.h>
 #include <unistd.h>
 
 enum { REAP = 32, SILENCE_SLICES = 8 };
@@ -19,7 +18,6 @@ void worker_io_start(struct worker *w, struct worker_io *io)
 {
     int rc = w->broken;
 
-    assert(!io->at_disk);
     io->req.user = io;
     io->over_ns = 0;
     if (rc == 0)

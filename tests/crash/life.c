@@ -28,35 +28,23 @@ static const size_t sizes[BLOCKS] = { 8000, 7000, 7000, 77 };
 
 /* ---- a run ---- */
 
-static int emu_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t size,
+static const struct csd_ops *under; // of the plan
+static struct csd_ops        csd_sim;
+static char                  xclbin[512];
+
+static int sim_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t size,
                     struct err *err)
 {
     struct csd_config c = *cfg;
 
     c.disk = &disk_sim;
-    return csd_emu.open(out, &c, notice, size, err);
+    return under->open(out, &c, notice, size, err);
 }
-
-static int xrt_open(struct csd **out, const struct csd_config *cfg, char *notice, size_t size,
-                    struct err *err)
-{
-    struct csd_config c = *cfg;
-
-    c.disk = &disk_sim;
-    return csd_xrt.open(out, &c, notice, size, err);
-}
-
-static struct csd_ops csd_sim, csd_sim_xrt;
-static char           xclbin[512];
 
 void life_init(void)
 {
     const char *smartssd = getenv("SITRAIN_SMARTSSD");
 
-    csd_sim = csd_emu;
-    csd_sim.open = emu_open;
-    csd_sim_xrt = csd_xrt;
-    csd_sim_xrt.open = xrt_open;
     if (!smartssd || !*smartssd)
         return;
     snprintf(xclbin, sizeof xclbin, "%s/sitrain.xclbin", smartssd);
@@ -78,7 +66,10 @@ static struct run_config config_of(const struct plan *p, struct runlog *log)
     cfg.speculate = p->speculate;
     cfg.spares = p->spares;
     cfg.n_devices = 2;
-    cfg.csd = p->sync ? &csd_emu : p->cards ? &csd_sim_xrt : &csd_sim;
+    under = p->cards ? &csd_xrt : &csd_emu;
+    csd_sim = *under;
+    csd_sim.open = sim_open;
+    cfg.csd = p->sync ? &csd_emu : &csd_sim;
     cfg.fpgas = cards;
     cfg.xclbin = xclbin;
     cfg.durable = p->storage != NO_FLUSHES;
