@@ -44,12 +44,13 @@ static uint64_t grad_off(const struct rig *r, int k)
     return 2 * JOBS * r->slot + (uint64_t)k * r->grad;
 }
 
-/* What devices of this kind need beside their drive; where it is not here the test is skipped. */
+/* What devices of this kind need beside their drive; where it is not here the test is skipped,
+ * which leaves what it has allocated: such a test asks for it first. */
 static void accelerator_give(struct csd_config *cfg, const struct csd_ops *ops)
 {
     struct err why = {0};
 
-    if (ops == &csd_xrt)
+    if (ops == &csd_xrt && !cfg->fpga)
         smartssd_card(cfg);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     if (ops == &csd_opencl) // its compiler is not built for them

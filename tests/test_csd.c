@@ -257,9 +257,11 @@ static void test_host_jobs(void **state)
                              .wire_dt = DT_BF16};
     struct rig        r;
     struct subgroup   g;
-    struct csd_job    u, *j = calloc(MANY, sizeof *j);
-    char             *mem = aligned_alloc(4096, (size_t)MANY * 4096);
+    struct csd_job    u;
 
+    accelerator_give(&cfg, *state);
+    struct csd_job *j = calloc(MANY, sizeof *j);
+    char           *mem = aligned_alloc(4096, (size_t)MANY * 4096);
     rig_open(&r, *state, &cfg);
     subgroup_make(&r, &g, 0, 0);
     u = (struct csd_job){.kind = CSD_UPDATE, .update = g.u};
@@ -299,14 +301,15 @@ static void test_host_jobs(void **state)
 static void test_link_delay(void **state)
 {
     const struct link_rates rates = {.bytes_per_s = {10e6, 10e6}, .shared = 1};
-    struct link            *l = link_new(&rates, NULL);
-    struct link_ends        ends = {.drive = l};
+    struct link_ends        ends = {0};
     struct csd_config       cfg = {.disk = &disk_uring, .update_link = LINK_INTERNAL, .moments = 2,
                                    .wire_dt = DT_BF16, .links = &ends};
     struct rig              r;
     struct subgroup         g;
     struct csd_job          j;
 
+    accelerator_give(&cfg, *state);
+    ends.drive = link_new(&rates, NULL);
     rig_open(&r, *state, &cfg);
     subgroup_make(&r, &g, 0, 0);
     j = (struct csd_job){.kind = CSD_UPDATE, .update = g.u};
@@ -318,7 +321,7 @@ static void test_link_delay(void **state)
                 14.0 * N_PAD / 10e6 * 1e9 * 0.99);
     subgroup_free(&g);
     rig_close(&r);
-    link_free(l);
+    link_free(ends.drive);
 }
 
 /* A read that is kept as long as it is to be. */
