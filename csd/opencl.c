@@ -1,40 +1,24 @@
 /* opencl.c: see the header. */
 #include "csd/opencl.h"
 
-#include <dlfcn.h>
-
-#define LIBRARY "libOpenCL.so.1"
+#include "csd/library.h"
 
 #define OPENCL_ROW(name) {#name, offsetof(struct opencl, name)},
-static const struct { const char *name; size_t at; } calls[] = {OPENCL_CALLS(OPENCL_ROW)};
+static const struct library_call calls[] = {OPENCL_CALLS(OPENCL_ROW)};
 #undef OPENCL_ROW
 
 const struct opencl *opencl_load(struct err *err)
 {
+    static const struct library library = {
+        .file = "libOpenCL.so.1", .name = "OpenCL",
+        .get = "install it with the accelerator's driver, or as Debian's ocl-icd-libopencl1",
+        .lacking = "it is older than OpenCL 1.2",
+    };
     static struct opencl found;
-    static void         *library;
+    static int           loaded;
 
-    if (library)
-        return &found;
-    void *opened = dlopen(LIBRARY, RTLD_NOW);
-    if (!opened) {
-        err_set(err, -ENOENT, "OpenCL is not here (%s): install it with the accelerator's driver, "
-                "or as Debian's ocl-icd-libopencl1", dlerror());
-        return NULL;
-    }
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        void *call = dlsym(opened, calls[i].name);
-
-        if (!call) {
-            err_set(err, -ENOENT, LIBRARY " has no %s: it is older than OpenCL 1.2",
-                    calls[i].name);
-            dlclose(opened);
-            return NULL;
-        }
-        memcpy((char *)&found + calls[i].at, &call, sizeof call);
-    }
-    library = opened;
-    return &found;
+    loaded = loaded || !library_load(&library, calls, sizeof calls / sizeof *calls, &found, err);
+    return loaded ? &found : NULL;
 }
 
 enum { PLATFORMS = 16, DEVICES = 64 };

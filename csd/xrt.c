@@ -1,39 +1,27 @@
 /* xrt.c: see the header. */
 #include "csd/xrt.h"
 
-#include <dlfcn.h>
-
-#define LIBRARY "libxrt_coreutil.so.2"
+#include "csd/library.h"
 
 #define XRT_NAME(name) {#name, offsetof(struct xrt, name)},
-static const struct { const char *name; size_t at; } calls[] = {XRT_CALLS(XRT_NAME)};
+static const struct library_call calls[] = {XRT_CALLS(XRT_NAME)};
 #undef XRT_NAME
 
 const struct xrt *xrt_load(struct err *err)
 {
+    static const struct library library = {
+        .file = "libxrt_coreutil.so.2", .name = "libxrt", .global = 1,
+        .get = "install it with the card's driver, or as Debian's libxrt2",
+        .lacking = "it is older or newer than 2.13, with which siTrain was built",
+    };
     static struct xrt found;
-    static void      *library;
+    static int        loaded;
 
-    if (library)
+    if (loaded)
         return &found;
-    void *opened = dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL);
-    if (!opened) {
-        err_set(err, -ENOENT, "libxrt is not here (%s): install it with the card's driver, or as "
-                "Debian's libxrt2", dlerror());
+    if (library_load(&library, calls, sizeof calls / sizeof *calls, &found, err))
         return NULL;
-    }
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        void *call = dlsym(opened, calls[i].name);
-
-        if (!call) {
-            err_set(err, -ENOENT, LIBRARY " has no %s: it is older or newer than 2.13, with which "
-                    "siTrain was built", calls[i].name);
-            dlclose(opened);
-            return NULL;
-        }
-        memcpy((char *)&found + calls[i].at, &call, sizeof call);
-    }
-    library = opened;
+    loaded = 1;
     // where its driver cannot be loaded the library's own log would end the process
     found.xrtIniStringSet("Runtime.runtime_log", "null");
     return &found;
