@@ -77,6 +77,8 @@ struct csd_job {
     struct link_meter meter;
     // SPAN_JOB always; the others for updates (first start, last end); SPAN_WRITE for CSD_AHEAD
     uint64_t start_ns[CSD_SPANS], end_ns[CSD_SPANS];
+    uint64_t busy_ns[CSD_SPANS]; // an update's parts: how long at least one transfer was under way,
+                                 // how long the engine was at work
     void    *user;           // the owner's, with tag
     uint64_t tag;
     struct csd_job *next;    // the device's

@@ -19,6 +19,7 @@ void csd_job_begin(struct csd_job *job)
     job->meter = (struct link_meter){0};
     memset(job->start_ns, 0, sizeof job->start_ns);
     memset(job->end_ns, 0, sizeof job->end_ns);
+    memset(job->busy_ns, 0, sizeof job->busy_ns);
 }
 
 void csd_ahead_over(struct csd_job *job, struct list *done)

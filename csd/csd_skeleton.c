@@ -92,8 +92,10 @@ static void transfer(struct skeleton *c, struct csd_job *job, enum link_class cl
     if (end > now)
         usleep((useconds_t)((end - now) / 1000));
     link_meter_count(&job->meter, kind, cls, csd_req_dir(&req), payload, req.bytes);
-    if (is_update)
+    if (is_update) {
         job->end_ns[span] = clock_ns();
+        job->busy_ns[span] += job->end_ns[span] - start;
+    }
 }
 
 /* The gradient of an update into memory: dense as it is; or pairs, of which as many bytes come at a
@@ -164,6 +166,7 @@ static void update(struct skeleton *c, struct csd_job *job)
     job->start_ns[SPAN_COMPUTE] = clock_ns();
     update_area_pass(a, u, 0, u->n_pad, &sums);
     job->end_ns[SPAN_COMPUTE] = clock_ns();
+    job->busy_ns[SPAN_COMPUTE] = job->end_ns[SPAN_COMPUTE] - job->start_ns[SPAN_COMPUTE];
     csd_sums_check(&c->cfg, job, a, &sums);
     store(c, job, CLASS_WIRE, a->wire, a->wire_bytes);
     csd_ahead_over(job, &c->done);

@@ -52,8 +52,8 @@ struct worker_set {
     struct csd_job         *job;
     uint64_t                turn; // order of jobs
     struct engine_set       mem;    // memory, area, sums, reader
-    int                     at_work;
-    unsigned                flying; // its transfers
+    unsigned                under_way[CSD_SPANS]; // reads and writes; the engine's work: 0 or 1
+    uint64_t                since_ns[CSD_SPANS];  // from when there was one
     size_t                  asked, ready, computed; // parameters, from the first on
     unsigned                chunk_flying[WORKER_CHUNKS];
     // of a compressed gradient: bytes asked for; there and not scattered; scattered

@@ -6,13 +6,31 @@
 
 enum { CHUNK_PARAMS = 1 << 18, SLICE_PARAMS = 1 << 16 };
 
-static void span_begin(struct csd_job *job, enum csd_span s)
+/* A part of a set's update is under way from its first transfer, or from when the engine begins, to
+ * the last one that is under way; in between it waits. */
+static void part_begin(struct worker_set *s, enum csd_span part)
 {
-    if (job->start_ns[s] == 0)
-        job->start_ns[s] = clock_ns();
+    uint64_t now = clock_ns();
+
+    if (s->job->start_ns[part] == 0)
+        s->job->start_ns[part] = now;
+    if (s->under_way[part]++ == 0)
+        s->since_ns[part] = now;
 }
 
-static void span_end(struct csd_job *job, enum csd_span s) { job->end_ns[s] = clock_ns(); }
+static void part_end(struct worker_set *s, enum csd_span part)
+{
+    uint64_t now = clock_ns();
+
+    s->job->end_ns[part] = now;
+    if (--s->under_way[part] == 0)
+        s->job->busy_ns[part] += now - s->since_ns[part];
+}
+
+static unsigned transfers(const struct worker_set *s)
+{
+    return s->under_way[SPAN_READ] + s->under_way[SPAN_WRITE];
+}
 
 static enum csd_span io_span(const struct worker_io *io)
 {
@@ -39,11 +57,11 @@ static void set_finish(struct worker *w, struct worker_set *s)
 {
     struct csd_job *job = s->job;
 
-    if (is_naive(w) && s->flying == 0) // else a broken disk may still write into it
+    if (is_naive(w) && transfers(s) == 0) // else a broken disk may still write into it
         set_release(w, s);
     s->stage = SET_FREE;
     s->job = NULL;
-    span_end(job, SPAN_JOB);
+    job->end_ns[SPAN_JOB] = clock_ns();
     csd_ahead_over(job, &w->finished);
     list_push(&w->finished, job);
 }
@@ -82,8 +100,7 @@ static void set_io_start(struct worker *w, struct worker_set *s, unsigned which,
     what.job = s->job;
     what.set = s;
     s->io[which] = what;
-    s->flying++;
-    span_begin(s->job, io_span(&what));
+    part_begin(s, io_span(&what));
     worker_io_start(w, &s->io[which]);
 }
 
@@ -202,7 +219,7 @@ void worker_update_start(struct worker *w, struct csd_job *job)
     job->start_ns[SPAN_JOB] = clock_ns();
     s->job = job;
     s->turn = w->turns++;
-    s->flying = 0;
+    memset(s->under_way, 0, sizeof s->under_way);
     csd_job_check(c, w->base.ops->caps, job);
     if (job->status == 0 && is_naive(w) && set_alloc(w, s, n_pad, &err))
         csd_job_fail(c, job, -ENOMEM, "%s", err.text);
@@ -253,7 +270,7 @@ static void set_store(struct worker *w, struct worker_set *s)
  * store goes on, or it is free, as its job is over. */
 static void set_rest(struct worker *w, struct worker_set *s)
 {
-    if ((s->flying > 0 && !w->broken) || s->at_work)
+    if ((transfers(s) > 0 && !w->broken) || s->under_way[SPAN_COMPUTE])
         return;
     if (s->job->status || s->stage == SET_MOMENTS)
         set_finish(w, s);
@@ -266,8 +283,7 @@ void worker_update_io_over(struct worker *w, struct worker_io *io)
     struct worker_set *s = io->set;
 
     worker_io_account(w, io);
-    span_end(s->job, io_span(io));
-    s->flying--;
+    part_end(s, io_span(io));
     if (s->stage == SET_LOAD && io == &s->io[IO_PAIRS])
         pairs_arrived(w, s, io);
     else if (s->stage == SET_LOAD)
@@ -309,7 +325,7 @@ static void work_find(const struct worker *w, struct worker_set *s)
         m->what = ENGINE_SCATTER;
         m->at = s->scattered;
         m->n = s->grad_here;
-    } else if (!whole || s->flying == 0) {
+    } else if (!whole || transfers(s) == 0) {
         m->what = ENGINE_PASS;
         m->at = s->computed;
         m->n = size_min(s->ready - s->computed, ops->in_pieces ? SLICE_PARAMS : SIZE_MAX);
@@ -331,8 +347,7 @@ static void work_give(struct worker *w)
     }
     if (!pick)
         return;
-    span_begin(pick->job, SPAN_COMPUTE);
-    pick->at_work = 1;
+    part_begin(pick, SPAN_COMPUTE);
     w->engine->ops->start(w->engine, &pick->mem);
 }
 
@@ -367,7 +382,7 @@ int worker_update_work(struct worker *w)
     int                at_work = 0;
 
     for (int i = 0; i < w->n_sets; i++)
-        at_work |= w->sets[i].at_work;
+        at_work |= w->sets[i].under_way[SPAN_COMPUTE] > 0;
     if (!at_work && !w->broken && !w->engine->broken)
         work_give(w);
     over = w->engine->ops->poll(w->engine);
@@ -376,8 +391,7 @@ int worker_update_work(struct worker *w)
 
         if (over != &s->mem)
             continue;
-        s->at_work = 0;
-        span_end(s->job, SPAN_COMPUTE);
+        part_end(s, SPAN_COMPUTE);
         if (s->mem.what == ENGINE_SCATTER)
             pairs_scattered(w, s);
         else

@@ -9,6 +9,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+enum { LOOKS = 20, LOOK_US = 5000 };
+
 static void text_read(int fd, char *text, size_t size)
 {
     ssize_t n = fd < 0 ? 0 : pread(fd, text, size - 1, 0);
@@ -85,11 +87,25 @@ static int refuse(const struct run_lock *l, int fd, struct err *err)
     }
 }
 
+/* Who only looks whether it is taken holds it for a moment: that is waited for. */
+static int take_soon(int fd)
+{
+    for (int i = 0; i < LOOKS; i++) {
+        if (!flock(fd, LOCK_EX | LOCK_NB))
+            return 0;
+        if (errno != EWOULDBLOCK)
+            break;
+        if (i + 1 < LOOKS)
+            usleep(LOOK_US);
+    }
+    return -1;
+}
+
 int run_lock_take(struct run_lock *l, struct err *err)
 {
     int rc = file_open_own(l->path, O_CREAT, &l->fd, err);
 
-    if (!rc && flock(l->fd, LOCK_EX | LOCK_NB)) {
+    if (!rc && take_soon(l->fd)) {
         rc = refuse(l, l->fd, err);
         close(l->fd);
         l->fd = -1;
@@ -136,6 +152,17 @@ int run_lock_is_taken(struct run_lock *l)
     int taken, fd = open_shared(l, &taken);
 
     numbers_read(l, fd);
+    if (fd >= 0)
+        close(fd);
+    return taken;
+}
+
+int run_lock_holder(const struct run_lock *l, char *who, size_t size)
+{
+    int taken, fd = open_shared(l, &taken);
+
+    text_read(fd, who, size);
+    who[strcspn(who, "\n")] = '\0';
     if (fd >= 0)
         close(fd);
     return taken;

@@ -30,6 +30,10 @@ int run_lock_read(struct run_lock *l, struct err *err);
 /* Whether somebody writes; else what he last knew is in *l. */
 int run_lock_is_taken(struct run_lock *l);
 
+/* Whether somebody writes, and in `who` the process that wrote last that it does ("": none, or it
+ * took that back). */
+int run_lock_holder(const struct run_lock *l, char *who, size_t size);
+
 /* Who holds it stores the numbers, which are known from now on. -errno without a sentence. */
 int  run_lock_note(struct run_lock *l);
 void run_lock_release(struct run_lock *l); // closes it; accepts one that is not held

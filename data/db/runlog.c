@@ -160,11 +160,13 @@ static int settings_check(struct runlog *log, struct err *err)
 /* Behind the connection: is it a run's, whole, and of this format? */
 static int log_ready(struct runlog *log, int read_only, struct err *err)
 {
-    int version, rc = schema_guard(&log->db, err);
+    int version, rc;
 
-    rc = rc ? rc : schema_check(&log->db, &version, err);
+    schema_guard(&log->db);
+    rc = schema_check(&log->db, &version, err);
     rc = rc ? rc : settings_check(log, err);
-    return rc ? rc : schema_upgrade(&log->db, version, read_only, err);
+    rc = rc ? rc : schema_upgrade(&log->db, version, read_only, err);
+    return rc ? rc : schema_views(&log->db, err);
 }
 
 /* From here on what is committed is known. A log that is there may be in run.db by any part. */
@@ -198,7 +200,9 @@ int runlog_create(struct runlog **out, const char *path, int durable, struct err
     rc = db_open(&log->db, 0, err);
     rc = rc ? rc : set_wal(log, durable, err);
     rc = rc ? rc : schema_create(&log->db, err);
-    rc = rc ? rc : schema_guard(&log->db, err);
+    if (!rc)
+        schema_guard(&log->db);
+    rc = rc ? rc : schema_views(&log->db, err);
     rc = rc ? rc : log_count(log, err);
     for (int i = 0; rc && i < TAILS; i++) {
         char *p = beside(log, tails[i], NULL);
@@ -262,6 +266,15 @@ int runlog_open(struct runlog **out, const char *path, int read_only, int durabl
         runlog_close(log);
     *out = rc ? NULL : log;
     return rc;
+}
+
+int runlog_writer(const char *path, char *who, size_t size)
+{
+    struct runlog *log = log_new(path, NULL);
+    int            writes = log ? run_lock_holder(&log->lock, who, size) : 0;
+
+    runlog_close(log);
+    return writes;
 }
 
 int runlog_lock_reading(struct runlog *log, struct err *err)

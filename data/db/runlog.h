@@ -1,20 +1,27 @@
 /* runlog.h: RUN/run.db, the journal and the measurement in one SQLite database (WAL). The files of
  * runlog own the measuring tables and their bounded size; the journal's rows are ledger.h's. One
- * thread uses a runlog at a time. docs/design.md has the tables: runs, steps, spans, traffic,
- * evals, devices; views for the paper's breakdown. */
+ * thread uses a runlog at a time. docs/measurements.md has the tables and the views. */
 #pragma once
 
 #include "data/base/err.h"
 
 struct runlog;
 
-/* UPDATE_READ, _COMPUTE and _WRITE are parts of an UPDATE; UPDATE_PARAMS is the beginning of its
- * WRITE, until its parameters may be read. */
+/* What takes time. On devices: UPDATE_READ, _COMPUTE and _WRITE are parts of an UPDATE;
+ * UPDATE_PARAMS is the beginning of its WRITE, until its parameters may be read. On the host STEP
+ * contains all that the training thread does for a step; a WAIT is it standing still, by what it
+ * waits for: a block's parameters that are being read (PARAMS), their update (UPDATE), the commit
+ * of the step before (COMMIT), a gradient's buffer that is still being written (GRADIENT), a
+ * residual that is being read, activations; anything in an evaluation (EVAL); the end of all that
+ * was asked for, at the end of a training or before an evaluation (DRAIN). */
 enum runlog_phase {
-    PHASE_SETUP, PHASE_FORWARD, PHASE_BACKWARD, PHASE_LOSS, PHASE_GRAD_COMPRESS, PHASE_GRAD_WRITE,
-    PHASE_UPDATE, PHASE_UPDATE_READ, PHASE_UPDATE_COMPUTE, PHASE_UPDATE_WRITE, PHASE_UPDATE_PARAMS,
-    PHASE_PARAM_READ, PHASE_ACT_WRITE, PHASE_ACT_READ, PHASE_OPTIMIZER_WAIT, PHASE_DATA,
-    PHASE_COMMIT, PHASE_EVAL, PHASE_REDO, PHASES
+    PHASE_SETUP, PHASE_STEP, PHASE_DATA, PHASE_FORWARD, PHASE_LOSS, PHASE_BACKWARD, PHASE_GRAD_NORM,
+    PHASE_GRAD_COMPRESS, PHASE_GRAD_WRITE, PHASE_UPDATE, PHASE_UPDATE_READ, PHASE_UPDATE_COMPUTE,
+    PHASE_UPDATE_WRITE, PHASE_UPDATE_PARAMS, PHASE_PARAM_READ, PHASE_ACT_WRITE, PHASE_ACT_READ,
+    PHASE_COMMIT, PHASE_EVAL, PHASE_REDO,
+    PHASE_WAIT_PARAMS, PHASE_WAIT_UPDATE, PHASE_WAIT_COMMIT, PHASE_WAIT_GRADIENT,
+    PHASE_WAIT_RESIDUAL, PHASE_WAIT_ACT_WRITE, PHASE_WAIT_ACT_READ, PHASE_WAIT_EVAL,
+    PHASE_WAIT_DRAIN, PHASES
 };
 extern const char *const runlog_phase_names[PHASES];
 
@@ -35,6 +42,9 @@ int  runlog_open_past(struct runlog **out, const char *path, int *past, struct e
  * kept in run.db-wal.damaged. Nobody may have it open. A kill leaves it damaged or cut. */
 int  runlog_cut(const char *path, struct err *err);
 void runlog_close(struct runlog *log); // checkpoints the WAL; NULL is fine
+/* Whether a process has the run's database open for writing. who: "process PID on HOST", as it
+ * wrote; where none has, the one that did not take it back, since it was killed; else "". */
+int runlog_writer(const char *path, char *who, size_t size);
 /* Of one that was opened read_only: keep processes that write away, as far as run.lock is there and
  * can be read; -EBUSY where one is at work. */
 int  runlog_lock_reading(struct runlog *log, struct err *err);
@@ -79,12 +89,15 @@ int runlog_step_done(struct runlog *log, uint64_t step, double seconds, uint64_t
                      struct err *err);
 int runlog_eval(struct runlog *log, uint64_t step, const char *name, double value, struct err *err);
 
+/* busy_ns: of end - start the time in which something of it was under way; what is left it waited
+ * itself, as a part of an update waits for another. */
 struct runlog_span {
     uint64_t          step;
     enum runlog_phase phase;
-    int               block, device; // device -1: host
-    uint64_t          start_ns, end_ns, bytes;
+    int               block, device; // block -1: none; device -1: the host, RUNLOG_DEVICES: all
+    uint64_t          start_ns, end_ns, bytes, busy_ns;
 };
+enum { RUNLOG_DEVICES = -2 };
 struct runlog_traffic {
     uint64_t          step;
     enum runlog_phase phase;
@@ -94,15 +107,34 @@ struct runlog_traffic {
     uint64_t          bytes, padding_bytes;
 };
 /* The rows of one step replace any it had before. Whole spans are kept for the first and last 100
- * steps and every 1,000th; the others are folded to a row a phase (block and device -1, start_ns =
- * 0, end_ns = total time, bytes = total) and a row a traffic class (device -1). */
+ * steps and every 1,000th; the others are folded to a row a phase of the host and one of all
+ * devices (block -1, device -1 or NULL, start_ns = 0, end_ns, busy_ns and bytes their totals) and a
+ * row a traffic class (device -1). */
 int runlog_measure(struct runlog *log, uint64_t step, const struct runlog_span *spans,
                    size_t n_spans, const struct runlog_traffic *traffic, size_t n_traffic,
                    struct err *err);
 
+/* What becomes of activations from a step on (`--activations auto`, `ssdtrain`): of how many of
+ * `layers` a part is kept, of how many offloaded; the rest is computed again. Parts: a layer's
+ * input, attention, MLP. kept_bytes stay in RAM, moved_bytes a step cross the link each way.
+ * step_seconds: the median step before; expected_seconds: what a step should then take. */
+enum { RUNLOG_PARTS = 3 };
+struct runlog_choice {
+    uint64_t    step, layers; // layers 0: there was none
+    const char *why;
+    uint64_t    kept[RUNLOG_PARTS], offloaded[RUNLOG_PARTS];
+    uint64_t    kept_bytes, moved_bytes;
+    double      step_seconds, expected_seconds;
+};
+int runlog_choice(struct runlog *log, const struct runlog_choice *c, struct err *err);
+
+/* A process begins to train this run, from first_step on: who it is, by what command, on what
+ * machine, and what the clock of its spans and the time of day (UTC) say at the same instant. */
+int runlog_process(struct runlog *log, uint64_t first_step, struct err *err);
+
 int runlog_device(struct runlog *log, int device, const char *path, const char *backend,
                   const char *disk, uint64_t bytes, struct err *err);
-int runlog_devices_forget(struct runlog *log, struct err *err); // all of them
+int runlog_devices_forget(struct runlog *log, int from, struct err *err); // from this one on
 
 /* Everything that can be said of the database alone, for `siTrain check`: its pages and indices
  * (SQLite's own check), a sum of every setting, step and evaluation, and steps without a hole.
@@ -124,3 +156,7 @@ int runlog_check_steps(struct runlog *log, uint64_t n, struct err *err);
 int runlog_query(struct runlog *log, const char *sql,
                  int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,
                  struct err *err);
+/* The same with numbers put into it, as printf does; at most 4 KiB. */
+int runlog_ask(struct runlog *log,
+               int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,
+               struct err *err, const char *fmt, ...) __attribute__((format(printf, 5, 6)));

@@ -1,12 +1,6 @@
-/* runlog_rows.c: the rows of a run's database: settings, notices, steps, evaluations, devices,
- * measurements, and any query's for the reports.
- *
- * What goes into settings, steps and evaluations is summed as it is written, so that a bit that
- * turned later is seen (runlog_check.c). Measurements are not: no run depends on them.
- *
- * Size: a step is stored whole when it comes, being the newest; `whole` lists the steps that will
- * have to be folded once 100 newer ones exist. So nothing is searched: each runlog_measure folds
- * the one step (or, after a gap, the few) that fell out of the window. */
+/* runlog_rows.c: the rows of a run's database: settings, notices, steps, evaluations, devices, and
+ * any query's for the reports. What goes into settings, steps and evaluations is summed as it is
+ * written, so that a bit that turned later is seen (runlog_check.c). */
 #include "data/db/runlog_parts.h"
 
 #include "data/base/crc32c.h"
@@ -14,14 +8,7 @@
 
 #include <assert.h>
 #include <math.h>
-
-enum { KEEP_FIRST = 100, KEEP_LAST = 100, KEEP_EVERY = 1000 };
-
-const char *const runlog_phase_names[PHASES] = {
-    "setup", "forward", "backward", "loss", "grad_compress", "grad_write", "update", "update_read",
-    "update_compute", "update_write", "update_params", "param_read", "act_write", "act_read",
-    "optimizer_wait", "data", "commit", "eval", "redo",
-};
+#include <stdarg.h>
 
 /* ---- their sums ---- */
 
@@ -124,93 +111,10 @@ int runlog_device(struct runlog *log, int device, const char *path, const char *
                         "writing a device", err, "itttu", device, path, backend, disk, bytes);
 }
 
-int runlog_devices_forget(struct runlog *log, struct err *err)
+int runlog_devices_forget(struct runlog *log, int from, struct err *err)
 {
-    return runlog_write(log, "DELETE FROM devices", "removing devices", err, "");
-}
-
-/* ---- measurements ---- */
-
-static const char folding[] = "folding an old step", measuring[] = "writing a step's measurements";
-
-/* The first value of a row, or `none`. */
-static int first_of(struct runlog *log, const char *text, uint64_t bound, int64_t none,
-                    int64_t *out, struct err *err)
-{
-    sqlite3_stmt *st;
-    int           got = db_row(&log->db, &st, text, folding, err, "u", bound);
-
-    *out = got > 0 ? sqlite3_column_int64(st, 0) : none;
-    sqlite3_reset(st);
-    return got < 0 ? got : 0;
-}
-
-/* Folded rows are appended, then the step's rows that were there before are dropped: theirs are the
- * rowids up to `last`. */
-static int fold_step(struct runlog *log, uint64_t step, struct err *err)
-{
-    static const struct { const char *last, *fold, *drop; } of[] = {
-        { "SELECT max(rowid) FROM spans WHERE step = ?",
-          "INSERT INTO spans SELECT step, phase, -1, -1, 0, sum(end_ns - start_ns), sum(bytes)"
-          " FROM spans WHERE step = ? GROUP BY phase",
-          "DELETE FROM spans WHERE step = ? AND rowid <= ?" },
-        { "SELECT max(rowid) FROM traffic WHERE step = ?",
-          "INSERT INTO traffic SELECT step, phase, link, -1, class, direction, sum(bytes),"
-          " sum(padding_bytes) FROM traffic WHERE step = ? GROUP BY phase, link, class, direction",
-          "DELETE FROM traffic WHERE step = ? AND rowid <= ?" },
-    };
-    int rc = 0;
-
-    for (int t = 0; t < 2 && !rc; t++) {
-        int64_t last;
-
-        rc = first_of(log, of[t].last, step, 0, &last, err);
-        rc = rc ? rc : db_run(&log->db, of[t].fold, folding, err, "u", step);
-        rc = rc ? rc : db_run(&log->db, of[t].drop, folding, err, "uu", step, last);
-    }
-    return rc ? rc : db_run(&log->db, "DELETE FROM whole WHERE step = ?", folding, err, "u", step);
-}
-
-static int fold_old(struct runlog *log, uint64_t newest, struct err *err)
-{
-    int64_t step;
-    int     rc;
-
-    while (!(rc = first_of(log, "SELECT step FROM whole WHERE step <= ? ORDER BY step LIMIT 1",
-                           newest - KEEP_LAST, -1, &step, err)) && step >= 0)
-        if ((rc = fold_step(log, (uint64_t)step, err)))
-            break;
-    return rc;
-}
-
-int runlog_measure(struct runlog *log, uint64_t step, const struct runlog_span *spans,
-                   size_t n_spans, const struct runlog_traffic *traffic, size_t n_traffic,
-                   struct err *err)
-{
-    int own = sqlite3_get_autocommit(log->db.sql), rc = own ? runlog_begin(log, err) : 0;
-
-    rc = rc ? rc : db_run(&log->db, "DELETE FROM spans WHERE step = ?", measuring, err, "u", step);
-    if (!rc)
-        rc = db_run(&log->db, "DELETE FROM traffic WHERE step = ?", measuring, err, "u", step);
-    for (size_t i = 0; i < n_spans && !rc; i++) {
-        const struct runlog_span *s = &spans[i];
-
-        rc = db_run(&log->db, "INSERT INTO spans VALUES (?, ?, ?, ?, ?, ?, ?)", measuring, err,
-                    "utiiuuu", step, runlog_phase_names[s->phase], s->block, s->device, s->start_ns,
-                    s->end_ns, s->bytes);
-    }
-    for (size_t i = 0; i < n_traffic && !rc; i++) {
-        const struct runlog_traffic *t = &traffic[i];
-
-        rc = db_run(&log->db, "INSERT INTO traffic VALUES (?, ?, ?, ?, ?, ?, ?, ?)", measuring, err,
-                    "uttittuu", step, runlog_phase_names[t->phase], t->link, t->device, t->cls,
-                    t->dir, t->bytes, t->padding_bytes);
-    }
-    if (!rc && step >= KEEP_FIRST && step % KEEP_EVERY)
-        rc = db_run(&log->db, "INSERT OR IGNORE INTO whole VALUES (?)", measuring, err, "u", step);
-    if (!rc && step >= KEEP_LAST)
-        rc = fold_old(log, step, err);
-    return own ? runlog_end(log, rc, err) : rc;
+    return runlog_write(log, "DELETE FROM devices WHERE device >= ?", "removing devices", err, "i",
+                        from);
 }
 
 /* ---- reports ---- */
@@ -237,4 +141,18 @@ int runlog_query(struct runlog *log, const char *sql,
     }
     sqlite3_finalize(st);
     return rc;
+}
+
+int runlog_ask(struct runlog *log,
+               int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,
+               struct err *err, const char *fmt, ...)
+{
+    char    sql[4096];
+    va_list ap;
+
+    va_start(ap, fmt);
+    int n = vsnprintf(sql, sizeof sql, fmt, ap);
+    va_end(ap);
+    assert(n >= 0 && (size_t)n < sizeof sql);
+    return runlog_query(log, sql, row, ctx, err);
 }

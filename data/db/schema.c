@@ -1,19 +1,22 @@
 /* schema.c: the measuring tables, the head by which a database is known as a run's, and how one of
  * an older format becomes one of this.
  *
- * Format 3 (this one) has the optimizer's numbers as columns of journal_state, and counts commits.
- * Format 2 had these numbers as the bytes of a C struct, and in its first years no sums in steps
- * and evals. */
+ * Format 4 (this one) knows of a span how long something of it was under way, has names for what
+ * the host waits for, and a run's processes and choices. Format 3 had the host's waits under the
+ * names of what was waited for, and in folded steps both in one row. Since it the optimizer's
+ * numbers are columns of journal_state, and commits are counted. Format 2 had these numbers as the
+ * bytes of a C struct, and in its first years no sums in steps and evals. */
 #include "data/db/schema.h"
 
 #include "data/base/crc32c.h"
 #include "data/db/real_bits.h"
 
-enum { RUN_ID = 0x73695472, FORMAT = 3, OLDEST = 2 }; // "siTr"
+enum { RUN_ID = 0x73695472, FORMAT = 4, OLDEST = 2 }; // "siTr"
 enum { VALUE_MAX_BYTES = 1 << 28 };                   // of one value
 
 #define FROM_0  " /* from 0: the first step is step 0 here, and step 1 in every log and report */"
 #define AFTER_0 " /* evaluated after this step, from 0: after the first step it is 0 */"
+#define SPANS_INDEX "CREATE INDEX spans_step ON spans (step, end_ns)" // what ended in a wait
 static const char tables[] =
     "CREATE TABLE runs (key TEXT PRIMARY KEY, value TEXT, crc INTEGER);"
     "CREATE TABLE notices (id INTEGER PRIMARY KEY, time TEXT, text TEXT);"
@@ -21,8 +24,8 @@ static const char tables[] =
     " grad_norm REAL, clipped INTEGER, skipped INTEGER, seconds REAL, peak_rss INTEGER,"
     " sum INTEGER);"
     "CREATE TABLE spans (step INTEGER" FROM_0 ", phase TEXT, block INTEGER, device INTEGER,"
-    " start_ns INTEGER, end_ns INTEGER, bytes INTEGER);"
-    "CREATE INDEX spans_step ON spans (step);"
+    " start_ns INTEGER, end_ns INTEGER, bytes INTEGER, busy_ns INTEGER);"
+    SPANS_INDEX ";"
     "CREATE TABLE traffic (step INTEGER" FROM_0 ", phase TEXT, link TEXT, device INTEGER,"
     " class TEXT, direction TEXT, bytes INTEGER, padding_bytes INTEGER);"
     "CREATE INDEX traffic_step ON traffic (step);"
@@ -32,59 +35,24 @@ static const char tables[] =
     "CREATE TABLE devices (device INTEGER PRIMARY KEY, path TEXT, backend TEXT, disk TEXT,"
     " bytes INTEGER);";
 
+#define NEWER(temp)                                                                                \
+    "CREATE " temp "TABLE processes (process INTEGER PRIMARY KEY, first_step INTEGER" FROM_0 ","   \
+    " begun TEXT, pid INTEGER, version TEXT, command TEXT, host TEXT, system TEXT, cpu TEXT,"      \
+    " threads INTEGER, memory_bytes INTEGER,"                                                      \
+    " clock_ns INTEGER /* of spans, at the time unix_ns */, unix_ns INTEGER);"                     \
+    "CREATE " temp "TABLE choices (step INTEGER PRIMARY KEY" FROM_0 ", why TEXT,"                  \
+    " layers INTEGER, inputs_kept INTEGER, inputs_offloaded INTEGER, attentions_kept INTEGER,"     \
+    " attentions_offloaded INTEGER, mlps_kept INTEGER, mlps_offloaded INTEGER,"                    \
+    " kept_bytes INTEGER, moved_bytes INTEGER, step_seconds REAL, expected_seconds REAL);"
+
 #define COMMITS "commits (n INTEGER) /* how many there were; run.lock has the number beside */"
 
-/* phase_seconds: time spent, summed, folded steps included. The others use the steps kept whole,
- * spans of which none is missing or summed (start_ns 0). phase_wall: the union of a phase's spans,
- * by device. breakdown: the paper's three bars as the training thread saw them: forward with its
- * waits for parameters; loss, backward and what it did and waited to hand gradients over; the
- * update as the time waited for it (in mode mem, where it runs on this thread, itself and its
- * commits). device_rate: bytes moved by the time in which at least one transfer of that kind was
- * under way; an update's reads and writes are timed as its parts. */
-static const char *const views[] = {
-    "phase_seconds AS SELECT step, phase, sum(end_ns - start_ns) / 1e9 AS seconds,"
-    " sum(bytes) AS bytes FROM spans GROUP BY step, phase",
-
-    "whole_spans AS SELECT * FROM spans WHERE step NOT IN"
-    " (SELECT step FROM spans WHERE start_ns = 0)",
-
-    "phase_wall AS SELECT step, phase, device,"
-    " sum(max(0, end_ns - max(start_ns, coalesce(before, 0)))) / 1e9 AS seconds,"
-    " sum(bytes) AS bytes"
-    " FROM (SELECT *, max(end_ns) OVER (PARTITION BY step, phase, device ORDER BY start_ns, end_ns"
-    " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM whole_spans)"
-    " GROUP BY step, phase, device",
-
-    "host_spans AS SELECT w.step, phase, (end_ns - start_ns) / 1e9 AS seconds,"
-    " start_ns < loss_ns AS in_forward FROM whole_spans w"
-    " JOIN (SELECT step, min(start_ns) AS loss_ns FROM spans WHERE phase = 'loss' GROUP BY step)"
-    " USING (step) WHERE device = -1",
-
-    "breakdown AS SELECT step, seconds, fw, bw_grad, \"update\","
-    " max(0, seconds - fw - bw_grad - \"update\") AS other FROM (SELECT s.step, s.seconds,"
-    " coalesce(sum(h.seconds) FILTER (WHERE phase = 'forward'"
-    " OR (phase = 'param_read' AND in_forward)), 0) AS fw,"
-    " coalesce(sum(h.seconds) FILTER (WHERE phase IN"
-    " ('loss', 'backward', 'grad_compress', 'grad_write')"
-    " OR (phase = 'param_read' AND NOT in_forward)), 0) AS bw_grad,"
-    " coalesce(sum(h.seconds) FILTER (WHERE phase = 'optimizer_wait'"
-    " OR (phase IN ('update', 'commit')"
-    " AND (SELECT value FROM runs WHERE key = 'option.mode') = 'mem')), 0) AS \"update\""
-    " FROM steps s JOIN host_spans h USING (step) WHERE s.seconds > 0 GROUP BY s.step)",
-
-    "device_rate AS SELECT device, link, direction, phase, sum(bytes) AS bytes,"
-    " sum(seconds) AS busy_seconds, sum(bytes) / sum(seconds) AS bytes_per_second"
-    " FROM (SELECT step, device, link, direction,"
-    " iif(phase = 'update', 'update_' || direction, phase) AS phase, sum(bytes) AS bytes"
-    " FROM traffic WHERE device >= 0 GROUP BY step, device, link, direction, phase)"
-    " JOIN (SELECT step, device, phase, seconds FROM phase_wall) USING (step, device, phase)"
-    " GROUP BY device, link, direction, phase HAVING sum(seconds) > 0",
-
-    "traffic_per_step AS SELECT step, link, class, direction, sum(bytes) AS bytes,"
-    " sum(padding_bytes) AS padding_bytes FROM traffic"
-    " WHERE phase NOT IN ('redo', 'setup', 'eval') GROUP BY step, link, class, direction",
-};
-enum { VIEWS = sizeof views / sizeof *views };
+/* What is derived from them: see there. */
+__asm__(".pushsection .rodata\n"
+        "views_sql: .incbin \"data/db/views.sql\"\n"
+        ".byte 0\n"
+        ".popsection\n");
+extern const char views_sql[];
 
 const char schema_journal_state[] =
     "journal_state (id INTEGER PRIMARY KEY CHECK (id = 1), next_step INTEGER, applied INTEGER,"
@@ -94,32 +62,44 @@ const char schema_journal_state[] =
 
 static const char creating[] = "creating", upgrading[] = "bringing it to this format";
 
+/* All views, in run.db for whoever opens it, or for this connection alone. */
+static int make_views(struct db *db, int temp, struct err *err)
+{
+    static const char create[] = "CREATE VIEW ";
+    int               rc = 0;
+
+    for (const char *at = strstr(views_sql, create); at && !rc;) {
+        const char *body = at + sizeof create - 1;
+
+        at = strstr(body, create);
+        rc = db_exec(db, "making the views", err, "%s%.*s", temp ? "CREATE TEMP VIEW " : create,
+                     (int)(at ? at - body : (ptrdiff_t)strlen(body)), body);
+    }
+    return rc;
+}
+
 int schema_create(struct db *db, struct err *err)
 {
     int rc = db_exec(db, creating, err, "BEGIN IMMEDIATE; PRAGMA application_id=%d; "
-                     "PRAGMA user_version=%d; %s", RUN_ID, FORMAT, tables);
+                     "PRAGMA user_version=%d; %s%s", RUN_ID, FORMAT, tables, NEWER(""));
 
-    for (int i = 0; i < VIEWS && !rc; i++)
-        rc = db_exec(db, creating, err, "CREATE VIEW %s", views[i]);
+    rc = rc ? rc : make_views(db, 0, err);
     return rc ? rc : db_exec(db, creating, err, "CREATE TABLE " COMMITS ";"
                              "INSERT INTO commits VALUES (0); COMMIT");
 }
 
-/* A trigger would act on every row, a view in a table's place may go on for ever, a view of ours
- * may have become another, a value may be computed. */
-int schema_guard(struct db *db, struct err *err)
+/* A trigger would act on every row, a view in a table's place may go on for ever, a value may be
+ * computed. */
+void schema_guard(struct db *db)
 {
-    int rc = 0;
-
     sqlite3_db_config(db->sql, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(db->sql, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(db->sql, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
     sqlite3_db_config(db->sql, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
     sqlite3_limit(db->sql, SQLITE_LIMIT_LENGTH, VALUE_MAX_BYTES);
-    for (int i = 0; i < VIEWS && !rc; i++)
-        rc = db_exec(db, "making the tables", err, "CREATE TEMP VIEW %s", views[i]);
-    return rc;
 }
+
+int schema_views(struct db *db, struct err *err) { return make_views(db, 1, err); }
 
 int schema_check(struct db *db, int *version, struct err *err)
 {
@@ -136,8 +116,10 @@ int schema_check(struct db *db, int *version, struct err *err)
     if (format < OLDEST)
         return err_misuse(err, "%s has format %lld; this siTrain reads formats %d to %d", db->path,
                           (long long)format, OLDEST, FORMAT);
-    if (db_number(db, "SELECT count(*) FROM pragma_table_list AS t, pragma_table_xinfo(t.name) AS c"
-                  " WHERE t.schema = 'main' AND (t.type = 'virtual' OR c.hidden > 0)", &foreign))
+    if (db_number(db, "SELECT count(*) FROM (SELECT name, type FROM pragma_table_list"
+                  " WHERE schema = 'main' AND type <> 'view' LIMIT -1) AS t,"
+                  " pragma_table_xinfo(t.name) AS c WHERE t.type = 'virtual' OR c.hidden > 0",
+                  &foreign))
         return db_fail(db, "reading its tables", err);
     if (foreign)
         return err_set(err, -EBADMSG, "%s: it has virtual tables or computed columns, which no "
@@ -208,19 +190,80 @@ static int add_sums(struct db *db, const char *table, int read_only, struct err 
                              : "ALTER TABLE %s ADD COLUMN sum INTEGER", table, table);
 }
 
+static int from_2(struct db *db, int read_only, struct err *err)
+{
+    int rc = state_columns(db, read_only, err);
+
+    rc = rc ? rc : add_sums(db, "steps", read_only, err);
+    rc = rc ? rc : add_sums(db, "evals", read_only, err);
+    return rc ? rc : db_exec(db, upgrading, err, "CREATE %s" COMMITS "; "
+                             "INSERT INTO commits VALUES (0)",
+                             read_only ? "TEMP TABLE " : "TABLE main.");
+}
+
+/* ---- format 3 ---- */
+
+/* In a folded row the devices' time and the host's waits are one: it counts as the devices'. */
+#define WAS_NAME                                                                                   \
+    "CASE WHEN device = -1 AND start_ns > 0 THEN CASE phase WHEN 'param_read' THEN 'wait_params'"  \
+    " WHEN 'optimizer_wait' THEN 'wait_update' WHEN 'grad_write' THEN 'wait_gradient'"             \
+    " WHEN 'act_read' THEN 'wait_act_read' WHEN 'act_write' THEN 'wait_act_write' ELSE phase END"  \
+    " WHEN phase = 'optimizer_wait' THEN 'wait_update' ELSE phase END"
+#define WAS_DEVICE                                                                                 \
+    "iif(device = -1 AND start_ns = 0 AND phase IN ('param_read', 'grad_write', 'update',"         \
+    " 'update_read', 'update_compute', 'update_write', 'update_params', 'act_read', 'act_write',"  \
+    " 'redo') AND (SELECT value FROM runs WHERE key = 'option.mode') IS NOT 'mem', NULL, device)"
+
+static int drop_view(struct db *db, sqlite3_stmt *names, struct err *err)
+{
+    return db_exec(db, upgrading, err, "DROP VIEW IF EXISTS main.\"%w\"",
+                   sqlite3_column_text(names, 0));
+}
+
+/* Those that it was made with are for who opens it with sqlite3. */
+static int renew_views(struct db *db, struct err *err)
+{
+    sqlite3_stmt *names;
+    int           rc = db_exec(db, upgrading, err, "CREATE TEMP TABLE old_views AS SELECT name"
+                               " FROM main.sqlite_schema WHERE type = 'view'");
+
+    if (rc)
+        return rc;
+    int got = db_row(db, &names, "SELECT name FROM temp.old_views", upgrading, err, "");
+    for (; got > 0 && !rc; got = rc ? rc : db_next(db, names, upgrading, err))
+        rc = drop_view(db, names, err);
+    sqlite3_reset(names);
+    rc = got ? got : db_exec(db, upgrading, err, "DROP TABLE temp.old_views");
+    return rc ? rc : make_views(db, 0, err);
+}
+
+static int from_3(struct db *db, int read_only, struct err *err)
+{
+    if (read_only)
+        return db_exec(db, upgrading, err, NEWER("TEMP ") "CREATE TEMP VIEW spans AS SELECT step, "
+                       WAS_NAME " AS phase, block, " WAS_DEVICE " AS device, start_ns, end_ns,"
+                       " bytes, NULL AS busy_ns FROM main.spans");
+    int rc = db_exec(db, upgrading, err, NEWER("") "ALTER TABLE spans ADD COLUMN busy_ns INTEGER;"
+                     "UPDATE spans SET phase = " WAS_NAME ", device = " WAS_DEVICE
+                     " WHERE device = -1 AND phase IN ('param_read', 'optimizer_wait',"
+                     " 'grad_write', 'update', 'update_read', 'update_compute', 'update_write',"
+                     " 'update_params', 'act_read', 'act_write', 'redo');"
+                     "DROP INDEX IF EXISTS spans_step; " SPANS_INDEX);
+    return rc ? rc : renew_views(db, err);
+}
+
 int schema_upgrade(struct db *db, int version, int read_only, struct err *err)
 {
     if (version == FORMAT)
         return 0;
     int rc = db_exec(db, upgrading, err, read_only ? "BEGIN" : "BEGIN IMMEDIATE");
 
-    rc = rc ? rc : state_columns(db, read_only, err);
-    rc = rc ? rc : add_sums(db, "steps", read_only, err);
-    rc = rc ? rc : add_sums(db, "evals", read_only, err);
-    rc = rc ? rc : db_exec(db, upgrading, err, "CREATE %s" COMMITS "; %s"
-                           "INSERT INTO commits VALUES (0); COMMIT",
-                           read_only ? "TEMP TABLE " : "TABLE main.",
-                           read_only ? "" : "PRAGMA user_version=3;");
+    if (version == 2)
+        rc = rc ? rc : from_2(db, read_only, err);
+    rc = rc ? rc : from_3(db, read_only, err);
+    if (!rc && !read_only)
+        rc = db_exec(db, upgrading, err, "PRAGMA user_version=%d", FORMAT);
+    rc = rc ? rc : db_exec(db, upgrading, err, "COMMIT");
     if (rc && !sqlite3_get_autocommit(db->sql))
         sqlite3_exec(db->sql, "ROLLBACK", NULL, NULL, NULL);
     return rc;

@@ -10,9 +10,8 @@ extern const char schema_journal_state[];
 /* The measuring tables, of an empty file, with the head that says what it is. */
 int schema_create(struct db *db, struct err *err);
 
-/* What a stranger's tables could do beside holding rows is switched off for this connection, and
- * our views are made for it alone. */
-int schema_guard(struct db *db, struct err *err);
+/* What a stranger's tables could do beside holding rows is switched off for this connection. */
+void schema_guard(struct db *db);
 
 /* Refuse what no run looks like, and what a newer program wrote. */
 int schema_check(struct db *db, int *version, struct err *err);
@@ -20,3 +19,7 @@ int schema_check(struct db *db, int *version, struct err *err);
 /* Bring an older database to this version: in the file, in one transaction; or, where it is only
  * read, for this connection alone. */
 int schema_upgrade(struct db *db, int version, int read_only, struct err *err);
+
+/* Our views for this connection alone, once its tables are of this version: those of the file may
+ * have become others. */
+int schema_views(struct db *db, struct err *err);

@@ -1,6 +1,7 @@
 /* fuzz_database.c: run.db as data/runlog*.c, offload/journal.c and offload/image.c read it. */
 #include "tests/fuzz/database.h"
 
+#include "cmd/report/report.h"
 #include "data/db/runlog.h"
 #include "offload/image.h"
 #include "offload/journal.h"
@@ -109,6 +110,21 @@ static void tables_read(struct runlog *log)
     }
 }
 
+/* What is made of its rows for other programs. */
+static void reports_made(struct runlog *log)
+{
+    struct err err = { 0 };
+    FILE      *out = fopen("/dev/null", "w");
+    int        rc = report_metrics(out, log, "run", &err);
+
+    fclose(out);
+    if (rc < 0)
+        fuzz_refused(rc, &err);
+    rc = report_trace(fuzz_path("trace.json"), log, NULL, &err);
+    if (rc < 0)
+        fuzz_refused(rc, &err);
+}
+
 /* 1 if the journal's rows are all there. */
 static int journal_read(struct runlog *log, int write)
 {
@@ -192,6 +208,7 @@ static int one(const uint8_t *bytes, size_t n)
     journal_read(log, 0);
     image_read(log);
     tables_read(log);
+    reports_made(log);
     runlog_close(log);
     return go_on();
 }

@@ -52,6 +52,15 @@ static void report(const char *how)
     FUZZ_CHECK(command_run(&report_command, how ? 3 : 2, argv) >= 0);
 }
 
+/* The page has pictures of what is found. */
+static void report_page(void)
+{
+    char how[512];
+
+    snprintf(how, sizeof how, "--html=%s", fuzz_path("page.html"));
+    report(how);
+}
+
 /* The first parameter of each block, as export and generate read them. */
 static int read_masters(struct session *s)
 {
@@ -108,6 +117,7 @@ static int one(const uint8_t *bytes, size_t n)
     report(NULL);
     report("--json");
     report("--csv");
+    report_page();
     rc = session_open(&s, fuzz_path("r"), SESSION_WRITE, NULL, &err);
     if (rc)
         fuzz_refused(rc, &err);

@@ -15,7 +15,7 @@ BIN = os.path.abspath(os.environ.get("SITRAIN") or "./siTrain")
 STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 10000
 RSS_GROWTH = 1 << 20    # bytes, after the first fifth
 WAL_MOST = 16 << 20     # bytes; SQLite moves it into run.db every 1,000 pages, and once more while a transaction is large
-ROW_BYTES = 1500        # of run.db a step, at most: its row and the folded rows of spans and traffic
+ROW_BYTES = 1700        # of run.db a step, at most: its row and the folded rows of spans and traffic
 failed = 0
 count = 0
 
@@ -39,7 +39,7 @@ def look(pid, run):
     files = [os.path.join(d, x) for d, _, fs in os.walk(run) for x in fs]
     return {"fds": len(os.listdir(f"/proc/{pid}/fd")), "threads": int(status["Threads"]), "rss": int(status["VmRSS"].split()[0]) << 10,
             "files": len(files), "db": size(f"{run}/run.db"), "wal": size(f"{run}/run.db-wal"),
-            "rest": sum(size(f) for f in files if "run.db" not in f), "written": int(io["write_bytes"])}
+            "rest": sum(size(f) for f in files if "run.db" not in f and "run.lock" not in f), "written": int(io["write_bytes"])}
 
 
 def main():
