@@ -1,450 +1,194 @@
-/* report.c: what happened in a run, from its database alone. Everything is gathered into one JSON
- * value (gather_all), and printed from it as text, CSV or JSON: the three cannot disagree. Times
- * come from the steps kept whole; traffic from all steps that were applied and not done again,
- * beside what model and mode say it must be (offload/traffic.h). A figure that is not in the
- * database is not printed. */
+/* report.c: the command line of `siTrain report`; what it prints is made in cmd/report/. */
 #include "cmd/cmd.h"
+#include "cmd/report/report.h"
 #include "cmd/run/session.h"
-#include "cmd/run/settings.h"
-#include "cmd/run/wear.h"
 #include "cmd/say/say.h"
 #include "data/base/file.h"
-#include "data/base/json.h"
-#include "data/db/runlog.h"
-#include "offload/traffic.h"
+#include "data/db/questions.h"
 
-#include <math.h>
+#include <unistd.h>
 
-struct report_opts { const char *run; int json, csv, config; };
+struct report_opts {
+    struct opt_strings runs;
+    int                json, csv, config, openmetrics;
+    const char        *html, *sql, *trace, *trace_steps;
+};
+
+/* The names of the questions; and the list of them. */
+static const char *question_word(size_t i)
+{
+    const struct question *q = question_at(i);
+
+    return q ? q->name : !i || question_at(i - 1) ? "list" : NULL;
+}
 
 #define AT(field) offsetof(struct report_opts, field)
 
 static const struct opt_row rows[] = {
-    { "RUN", OPT_ARG, AT(run), .help = "the run's folder" },
-    { "json", OPT_FLAG, AT(json), .help = "print one JSON object" },
-    { "csv", OPT_FLAG, AT(csv), .help = "print lines of section,row,field,value" },
+    { "RUN", OPT_ARGS, AT(runs), .help = "runs' folders; several are compared with the first" },
+    { "json", OPT_FLAG, AT(json), .help = "print JSON" },
+    { "csv", OPT_FLAG, AT(csv),
+      .help = "print lines of section,row,field,value; of several runs with the run before" },
+    { "html", OPT_PATH, AT(html), .arg = "FILE",
+      .help = "write a page with all figures and plots, whole in one file" },
+    { "sql", OPT_STRING, AT(sql), .arg = "NAME", .words = question_word,
+      .help = "print the answer to one question as a table, or as --csv or --json; list: say "
+              "which there are" },
     { "config", OPT_FLAG, AT(config),
       .help = "print the run's options as a file that pretrain's or finetune's --config takes" },
+    { "openmetrics", OPT_FLAG, AT(openmetrics),
+      .help = "print the run's figures as OpenMetrics text, for Prometheus" },
+    { "trace", OPT_PATH, AT(trace), .arg = "FILE",
+      .help = "write a timeline of some steps that Perfetto and chrome://tracing open" },
+    { "trace-steps", OPT_STRING, AT(trace_steps), .arg = "A-B",
+      .help = "which: steps A to B, as far as they are kept whole, or one; if not given the last "
+              "10" },
     { 0 },
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
-/* ---- queries as JSON ---- */
-
-/* What is no text in a damaged database is "?". */
-static json_t *text_json(const char *text)
+static int open_run(struct runlog **log, const char *dir, struct err *err)
 {
-    json_t *s = json_string(text);
+    char *path = file_path(err, "%s/run.db", dir);
+    int   rc = path ? runlog_open(log, path, 1, 0, err) : -ENOMEM;
 
-    return s ? s : json_string("?");
+    if (rc == -ENOENT)
+        rc = err_misuse(err, "%s is not a run: there is no %s", dir, path);
+    free(path);
+    return session_explain_closed(dir, rc, &say_events, err);
 }
 
-/* A figure, where it looks like one; but a path may, too. */
-static json_t *value_json(const char *name, const char *text)
-{
-    char *end;
+/* As JSON is printed, which escapes by itself: with ASCII alone no control character is left. */
+enum { FOR_TERMINALS = JSON_INDENT(2) | JSON_ENSURE_ASCII };
 
-    if (!text)
-        return json_null();
-    double v = strtod(text, &end);
-    if (*end || !*text || !strcmp(name, "path"))
-        return text_json(text);
-    if (!isfinite(v))
-        return json_null();
-    return strpbrk(text, ".eExX") ? json_real(v) : json_integer(strtoll(text, NULL, 10));
+/* ---- one question ---- */
+
+static int list_questions(void)
+{
+    const struct question *q;
+
+    for (size_t i = 0; (q = question_at(i)); i++)
+        printf("%-17s %.*s\n", q->name, (int)strcspn(q->sql, "\n") - 3, q->sql + 3);
+    return 0;
 }
 
-static int row_json(void *ctx, int n, const char **values, const char **names)
+static int answer(struct runlog *log, const struct report_opts *o, struct err *err)
 {
-    json_t *row = json_object();
+    json_t *found = NULL;
+    int     rc = report_rows(&found, log, question_find(o->sql)->sql, err);
 
-    for (int i = 0; i < n && row; i++)
-        json_object_set_new(row, names[i], value_json(names[i], values[i]));
-    return json_array_append_new(ctx, row) ? -ENOMEM : 0;
-}
-
-/* ---- what must have moved ---- */
-
-/* The traffic of the run's settings. 0 if they are not all there, or no run's. *frames_known:
- * whether the reads of parameters are known, too. */
-static int computed_traffic(struct runlog *log, struct link_meter *out, int *frames_known)
-{
-    struct session s = { .log = log };
-    struct err     unsaid = { 0 };
-    int            known = !session_load(&s, &unsaid);
-
-    // the plan's choices
-    *frames_known = settings_scan(log, "%zu", &s.run.frames, "frames") || s.run.mode == RUN_MEM;
-    settings_scan(log, "%d", &s.run.residual_in_ram, "residual_in_ram");
-    settings_scan(log, "%zu", &s.run.acts.n, "records"); // none in runs of before
-    settings_scan(log, "%zu", &s.run.acts.bytes, "record_bytes");
-    settings_scan(log, "%zu", &s.run.acts.buffers, "record_buffers");
-    if (known)
-        traffic_computed(out, &s.run);
-    s.log = NULL; // the caller's
-    session_close(&s);
-    return known;
-}
-
-static json_t *traffic_row(json_t *all, const char *link, const char *cls, const char *dir)
-{
-    json_t *row;
-    size_t  i;
-
-    json_array_foreach(all, i, row)
-        if (!strcmp(json_str(row, "link"), link) && !strcmp(json_str(row, "class"), cls) &&
-            !strcmp(json_str(row, "direction"), dir))
-            return row;
-    row = json_pack("{s:s, s:s, s:s, s:f, s:i, s:i, s:f}",
-                    "link", link, "class", cls, "direction", dir, "bytes_per_step", 0.0,
-                    "least", 0, "most", 0, "padding_bytes_per_step", 0.0);
-    json_array_append_new(all, row);
-    return row;
-}
-
-/* What was computed, beside what was measured. */
-static void add_computed(json_t *all, struct runlog *log)
-{
-    struct link_meter m;
-    int               frames_known = 0;
-
-    if (!json_array_size(all) || !computed_traffic(log, &m, &frames_known))
-        return;
-    for (int k = 0; k < LINK_KINDS; k++)
-        for (int c = 0; c < LINK_CLASSES; c++)
-            for (int d = 0; d < LINK_DIRS; d++) {
-                int     by_frames = k == LINK_HOST && d == LINK_READ &&
-                                    (c == CLASS_WIRE || c == CLASS_RESIDUAL);
-
-                if (!m.bytes[k][c][d] || (by_frames && !frames_known))
-                    continue;
-                json_t *row =
-                    traffic_row(all, link_kind_names[k], link_class_names[c], link_dir_names[d]);
-                // activations are by what was asked for last: where steps differ, not in all
-                if (c != CLASS_ACTIVATION || json_num(row, "least") == json_num(row, "most"))
-                    json_object_set_new(row, "computed",
-                                        json_integer((json_int_t)m.bytes[k][c][d]));
-            }
-}
-
-/* ---- sections ---- */
-
-/* What a section has is the rows of a query, or, with `one`, its only row. */
-static const struct section { const char *name; int one; const char *sql; } sections[] = {
-    { "steps", 1,
-      "SELECT count(*) AS steps, min(step) AS first, max(step) AS last, sum(skipped) AS skipped,"
-      " sum(clipped) AS clipped, sum(tokens) AS tokens,"
-      " avg(nullif(seconds, 0)) AS seconds_per_step,"
-      " sum(tokens) FILTER (WHERE seconds > 0) / nullif(sum(seconds), 0) AS tokens_per_second,"
-      " (SELECT loss FROM steps ORDER BY step LIMIT 1) AS first_loss,"
-      " (SELECT loss FROM steps ORDER BY step DESC LIMIT 1) AS last_loss,"
-      " max(peak_rss) AS peak_rss FROM steps" },
-    { "breakdown", 1,
-      "SELECT count(*) AS steps, avg(seconds) AS seconds, avg(fw) AS forward,"
-      " avg(bw_grad) AS backward_and_gradient_offload,"
-      " avg(\"update\") AS update_and_optimizer_transfers, avg(other) AS other FROM breakdown" },
-    { "phases", 0,
-      "WITH n AS (SELECT count(DISTINCT step) AS n,"
-      "   (SELECT avg(seconds) FROM breakdown) AS step_seconds FROM whole_spans)"
-      " SELECT iif(device < 0, 'host', 'devices') AS \"where\", phase,"
-      " sum(seconds) / n / count(DISTINCT device) AS seconds_per_step,"
-      " sum(seconds) / n / count(DISTINCT device) / step_seconds AS share"
-      " FROM phase_wall, n WHERE phase NOT IN ('setup', 'redo')"
-      " GROUP BY device < 0, phase ORDER BY device < 0 DESC, 3 DESC" },
-    { "traffic", 0,
-      "WITH s AS (SELECT DISTINCT step FROM traffic_per_step JOIN steps USING (step)"
-      "   WHERE NOT skipped AND step NOT IN (SELECT step FROM traffic WHERE phase = 'redo')),"
-      " n AS (SELECT count(*) AS n FROM s)"
-      " SELECT link, class, direction, n AS steps, 1.0 * sum(bytes) / n AS bytes_per_step,"
-      " iif(count(*) < n, 0, min(bytes)) AS least, max(bytes) AS most,"
-      " 1.0 * sum(padding_bytes) / n AS padding_bytes_per_step"
-      " FROM traffic_per_step JOIN s USING (step), n"
-      " GROUP BY link, class, direction ORDER BY link, class, direction" },
-    // of the steps that are kept device by device; padding is written, too
-    { "written", 0,
-      "WITH kept AS (SELECT DISTINCT step FROM traffic"
-      "   WHERE device >= 0 AND phase IN ('update', 'grad_write'))"
-      " SELECT t.device, d.path,"
-      " 1.0 * sum(t.bytes + t.padding_bytes) / (SELECT count(*) FROM kept) AS bytes_per_step"
-      " FROM kept JOIN traffic t USING (step) LEFT JOIN devices d USING (device)"
-      " WHERE t.device >= 0 AND t.direction = 'write'"
-      " AND t.phase NOT IN ('redo', 'setup', 'eval') GROUP BY t.device" },
-    { "overlap", 0,
-      "WITH io AS (SELECT sum(max(0, end_ns - max(start_ns, coalesce(before, 0)))) / 1e9 AS seconds"
-      "   FROM (SELECT step, start_ns, end_ns, max(end_ns) OVER (PARTITION BY step"
-      "     ORDER BY start_ns, end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before"
-      "     FROM whole_spans WHERE device >= 0"
-      "     AND phase IN ('param_read', 'grad_write', 'update', 'act_read', 'act_write'))),"
-      " w AS (SELECT coalesce(sum(seconds), 0) AS seconds FROM host_spans"
-      "   WHERE phase IN ('optimizer_wait', 'param_read', 'grad_write', 'act_read', 'act_write')),"
-      " n AS (SELECT count(DISTINCT step) AS n FROM whole_spans)"
-      " SELECT io.seconds / n AS io_seconds_per_step, w.seconds / n AS wait_seconds_per_step,"
-      " max(0, 1 - w.seconds / io.seconds) AS hidden FROM io, w, n WHERE io.seconds > 0" },
-    { "bandwidth", 0,
-      "SELECT r.device, d.path, r.link, r.phase, r.direction, r.bytes, r.busy_seconds,"
-      " r.bytes_per_second FROM device_rate r LEFT JOIN devices d USING (device)"
-      " ORDER BY r.device, r.link, r.phase, r.direction" },
-    { "notices", 0, "SELECT time, text FROM notices ORDER BY id" },
-};
-
-static int gather_all(json_t *report, struct runlog *log, struct err *err)
-{
-    char   mode[64];
-    double figure;
-    int    rc = 0;
-
-    if (settings_scan(log, "%63[^\n]", mode, "option.mode"))
-        json_object_set_new(report, "mode", text_json(mode));
-    if (settings_scan(log, "%lf", &figure, "option.compress"))
-        json_object_set_new(report, "compress", json_real(figure));
-    if (settings_scan(log, "%lf", &figure, "option.endurance"))
-        json_object_set_new(report, "endurance", json_real(figure));
-    for (size_t i = 0; i < sizeof sections / sizeof *sections && !rc; i++) {
-        json_t *found = json_array();
-
-        rc = found ? runlog_query(log, sections[i].sql, row_json, found, err) : -ENOMEM;
-        if (!rc && json_object_set(report, sections[i].name,
-                                   sections[i].one ? json_array_get(found, 0) : found))
-            rc = err_set(err, -ENOMEM, "out of memory while gathering the report");
-        json_decref(found);
+    if (!rc && o->json) {
+        json_dumpf(found, stdout, FOR_TERMINALS);
+        putchar('\n');
+    } else if (!rc) {
+        report_tame(found);
+        (o->csv ? report_table_csv : report_table)(stdout, found);
     }
-    add_computed(json_object_get(report, "traffic"), log);
+    json_decref(found);
     return rc;
 }
 
-/* ---- text ---- */
+/* ---- all of a run, or of several ---- */
 
-static void text_steps(const json_t *report)
+static int gather(json_t *reports, struct report_opts *o, struct err *err)
 {
-    const json_t *s = json_object_get(report, "steps");
-    char          rss[32], sent[64] = "";
+    int rc = 0;
 
-    if (json_num(report, "compress") > 0)
-        snprintf(sent, sizeof sent, ", gradients compressed to %g %%",
-                 100 * json_num(report, "compress"));
-    printf("mode %s%s: %.0f steps (%.0f skipped, %.0f clipped), %.0f tokens\n",
-           json_str(report, "mode"), sent, json_num(s, "steps"), json_num(s, "skipped"),
-           json_num(s, "clipped"), json_num(s, "tokens"));
-    if (json_is_number(json_object_get(s, "last_loss")))
-        // run.db counts from 0
-        printf("loss %.6f at step %.0f, %.6f at step %.0f\n", json_num(s, "first_loss"),
-               json_num(s, "first") + 1, json_num(s, "last_loss"), json_num(s, "last") + 1);
-    if (json_num(s, "seconds_per_step") > 0)
-        printf("%.4f s a step, %.1f tokens/s, peak RSS %s\n", json_num(s, "seconds_per_step"),
-               json_num(s, "tokens_per_second"),
-               opt_size_text(rss, sizeof rss, json_num(s, "peak_rss")));
-}
+    for (size_t i = 0; i < o->runs.n && !rc; i++) {
+        struct runlog *log = NULL;
+        json_t        *report = NULL;
 
-static void text_breakdown(const json_t *report)
-{
-    static const char *const lines[][2] = {
-        { "forward", "forward" },
-        { "backward_and_gradient_offload", "backward + gradient offload" },
-        { "update_and_optimizer_transfers", "update + optimizer upload/offload" },
-        { "other", "other" },
-    };
-    const json_t *b = json_object_get(report, "breakdown"), *p;
-    size_t        i;
-
-    if (json_num(b, "steps") <= 0)
-        return;
-    printf("\nBreakdown of a step, as the training thread saw it (mean of %.0f steps)\n",
-           json_num(b, "steps"));
-    for (i = 0; i < sizeof lines / sizeof *lines; i++)
-        printf("  %-36s %10.4f s %6.1f %%\n", lines[i][1], json_num(b, lines[i][0]),
-               100 * json_num(b, lines[i][0]) / json_num(b, "seconds"));
-    printf("  %-36s %10.4f s\n", "step", json_num(b, "seconds"));
-    printf("\nPhases (devices: mean of all; they run beside the host)\n");
-    json_array_foreach(json_object_get(report, "phases"), i, p)
-        printf("  %-8s %-27s %10.4f s %6.1f %%\n", json_str(p, "where"), json_str(p, "phase"),
-               json_num(p, "seconds_per_step"), 100 * json_num(p, "share"));
-}
-
-static void text_traffic(const json_t *report)
-{
-    const json_t *all = json_object_get(report, "traffic"), *t;
-    size_t        i;
-
-    if (!json_array_size(all))
-        return;
-    printf("\nTraffic, bytes a step (all devices)\n  %-9s %-11s %-6s %18s %18s %14s\n",
-           "link", "class", "", "measured", "computed", "padding");
-    json_array_foreach(all, i, t)
-    {
-        char computed[32] = "-", note[80] = "";
-
-        if (json_object_get(t, "computed"))
-            snprintf(computed, sizeof computed, "%.0f", json_num(t, "computed"));
-        if (json_num(t, "least") < json_num(t, "most"))
-            snprintf(note, sizeof note, "  (%.0f to %.0f)", json_num(t, "least"),
-                     json_num(t, "most"));
-        printf("  %-9s %-11s %-6s %18.0f %18s %14.0f%s\n", json_str(t, "link"),
-               json_str(t, "class"),
-               json_str(t, "direction"), json_num(t, "bytes_per_step"), computed,
-               json_num(t, "padding_bytes_per_step"), note);
+        rc = open_run(&log, o->runs.item[i], err);
+        rc = rc ? rc : report_gather(&report, log, o->runs.item[i], err);
+        runlog_close(log);
+        if (json_array_append_new(reports, report) && !rc)
+            rc = err_set(err, -ENOMEM, "out of memory while gathering the report");
     }
+    if (!rc && o->runs.n > 1)
+        report_compare(reports);
+    return rc;
 }
 
-static void text_wear(const json_t *report)
+static int print_page(FILE *out, void *reports, struct err *err)
 {
-    double        seconds = json_num(json_object_get(report, "steps"), "seconds_per_step");
-    double        endurance = json_num(report, "endurance");
-    const json_t *w;
-    size_t        i;
-    char          day[32];
+    (void)err;
+    report_html(out, reports);
+    return 0;
+}
 
-    if (!json_array_size(json_object_get(report, "written")) || !(seconds > 0))
-        return;
-    printf("\nWritten to each device, with padding\n");
-    json_array_foreach(json_object_get(report, "written"), i, w) {
-        double bytes = json_num(w, "bytes_per_step");
+static int print_reports(struct report_opts *o, struct err *err)
+{
+    json_t *reports = json_array();
+    int     rc = gather(reports, o, err);
 
-        printf("  %-3.0f %18.0f bytes a step  %10s a day", json_num(w, "device"), bytes,
-               opt_size_text(day, sizeof day, wear_day(bytes, seconds)));
-        if (endurance > 0 && bytes > 0)
-            printf("  worn out in %.3g years", wear_years(bytes, seconds, endurance));
-        printf("  %s\n", json_str(w, "path"));
+    if (!rc && o->json) {
+        json_dumpf(o->runs.n > 1 ? reports : json_array_get(reports, 0), stdout, FOR_TERMINALS);
+        putchar('\n');
+        goto out;
     }
-}
-
-static void text_rates(const json_t *report)
-{
-    const json_t *o = json_array_get(json_object_get(report, "overlap"), 0);
-    const json_t *all = json_object_get(report, "bandwidth"), *r;
-    size_t        i;
-
-    if (o)
-        printf("\nOverlap: devices were busy %.4f s a step, the training thread waited %.4f s for "
-               "them: %.1f %% was hidden\n", json_num(o, "io_seconds_per_step"),
-               json_num(o, "wait_seconds_per_step"), 100 * json_num(o, "hidden"));
-    if (!json_array_size(all))
-        return;
-    printf("\nBandwidth per device, while a transfer of the kind was under way\n");
-    json_array_foreach(all, i, r)
-        printf("  %-3.0f %-9s %-14s %-6s %10.1f MB/s  %s\n", json_num(r, "device"),
-               json_str(r, "link"), json_str(r, "phase"), json_str(r, "direction"),
-               json_num(r, "bytes_per_second") / 1e6, json_str(r, "path"));
-}
-
-/* Control characters become question marks: what a stranger put into the database does not speak to
- * the terminal. */
-static void tame(json_t *v)
-{
-    const char *key;
-    json_t     *part;
-    char       *text;
-    size_t      i;
-
-    json_object_foreach(v, key, part)
-        tame(part);
-    json_array_foreach(v, i, part)
-        tame(part);
-    if (!json_is_string(v) || !(text = strdup(json_string_value(v))))
-        return;
-    for (char *p = text; *p; p++)
-        if ((unsigned char)*p < ' ' || *p == 0x7F)
-            *p = '?';
-    json_string_set(v, text);
-    free(text);
-}
-
-static void print_text(const json_t *report)
-{
-    const json_t *n;
-    size_t        i;
-
-    text_steps(report);
-    text_breakdown(report);
-    text_traffic(report);
-    text_wear(report);
-    text_rates(report);
-    if (json_array_size(json_object_get(report, "notices")))
-        printf("\nNotices\n");
-    json_array_foreach(json_object_get(report, "notices"), i, n)
-        printf("  %s  %s\n", json_str(n, "time"), json_str(n, "text"));
-}
-
-/* ---- CSV ---- */
-
-static void csv_text(const char *s)
-{
-    if (!strpbrk(s, ",\"\n\r")) {
-        fputs(s, stdout);
-        return;
-    }
-    putchar('"');
-    for (; *s; s++)
-        printf(*s == '"' ? "\"\"" : "%c", *s);
-    putchar('"');
-}
-
-static void csv_line(const char *section, size_t row, const char *field, const json_t *v)
-{
-    printf("%s,%zu,%s,", section, row, field);
-    if (json_is_string(v))
-        csv_text(json_string_value(v));
-    else if (json_is_integer(v))
-        printf("%lld", (long long)json_integer_value(v));
-    else if (json_is_real(v))
-        printf("%.9g", json_real_value(v));
-    putchar('\n');
-}
-
-/* A section that is one object is its row 0; what is none is a field of the run. */
-static void print_csv(json_t *report)
-{
-    const char *section, *field;
-    json_t     *v, *value;
-
-    puts("section,row,field,value");
-    json_object_foreach(report, section, v) {
-        for (size_t i = 0; i < (json_is_array(v) ? json_array_size(v) : 1); i++)
-            json_object_foreach(json_is_array(v) ? json_array_get(v, i) : v, field, value)
-                csv_line(section, i, field, value);
-        if (!json_is_object(v) && !json_is_array(v))
-            csv_line("run", 0, section, v);
-    }
+    report_tame(reports);
+    if (!rc && o->csv)
+        report_csv(stdout, reports);
+    else if (!rc && o->html)
+        rc = report_file(o->html, print_page, reports, err);
+    else if (!rc)
+        report_text(stdout, reports, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"));
+out:
+    json_decref(reports);
+    return rc;
 }
 
 /* ---- the command ---- */
 
+/* What is about one run, and asks its database itself. */
+static int print_of_one(struct report_opts *o, const char *what, struct err *err)
+{
+    const char    *dir = o->runs.item[0];
+    struct runlog *log = NULL;
+
+    if (o->runs.n > 1)
+        return err_misuse(err, "%s is about one run; name one", what);
+    if (o->sql && !strcmp(o->sql, "list"))
+        return list_questions();
+    if (o->sql && !question_find(o->sql))
+        return opt_words_refuse("sql", o->sql, question_word, err);
+    int rc = open_run(&log, dir, err);
+    if (!rc)
+        rc = o->config        ? report_config_print(log, dir, err)
+             : o->openmetrics ? report_metrics(stdout, log, dir, err)
+             : o->trace       ? report_trace(o->trace, log, o->trace_steps, err)
+                              : answer(log, o, err);
+    runlog_close(log);
+    return rc;
+}
+
 static int run(struct opt_line *line, struct err *err)
 {
     struct report_opts *o = line->options;
-    struct runlog      *log = NULL;
+    const char         *one = o->config ? "--config" : o->openmetrics ? "--openmetrics"
+                              : o->trace ? "--trace" : o->sql ? "--sql" : NULL;
+    int whole = o->config + o->openmetrics + (o->trace != NULL) + (o->html != NULL);
 
-    if (o->json + o->csv + o->config > 1)
-        return err_misuse(err, "--json, --csv and --config exclude each other; give one of them");
-    json_t *report = json_object();
-    char   *path = file_path(err, "%s/run.db", o->run);
-    int     rc = path ? runlog_open(&log, path, 1, 0, err) : -ENOMEM;
-    if (rc == -ENOENT)
-        rc = err_misuse(err, "%s is not a run: there is no %s", o->run, path);
-    rc = session_explain_closed(o->run, rc, &say_events, err);
-    if (!rc)
-        rc = o->config ? report_config_print(log, o->run, err)
-                       : gather_all(report, log, err);
-    if (!rc && o->json) {
-        json_dumpf(report, stdout, JSON_INDENT(2));
-        putchar('\n');
-    } else if (!rc && o->csv) {
-        print_csv(report);
-    } else if (!rc && !o->config) {
-        tame(report);
-        print_text(report);
-    }
-    json_decref(report);
-    runlog_close(log);
-    free(path);
-    return rc;
+    if (whole + o->json + o->csv > 1)
+        return err_misuse(err, "--html, --json, --csv, --config, --openmetrics and --trace exclude "
+                          "each other; give one of them");
+    if (whole && o->sql)
+        return err_misuse(err, "--sql NAME goes with --json and --csv alone; what else there is "
+                          "has questions of its own");
+    if (o->trace_steps && !o->trace)
+        return err_misuse(err, "--trace-steps %s is for --trace FILE, which is missing",
+                          o->trace_steps);
+    return one ? print_of_one(o, one, err) : print_reports(o, err);
 }
 
 const struct opt_command report_command = {
     .name = "report",
-    .usage = "RUN [--json | --csv | --config]",
-    .summary = "what happened in a run: times, traffic, overlap, bandwidth",
+    .usage = "RUN [RUN ...] [--html FILE | --json | --csv | --sql NAME | --config | "
+             "--openmetrics | --trace FILE]",
+    .summary = "what happened in a run: times, traffic, overlap, bandwidth; runs side by side",
     .text = "Works while the run is under way. Times are of the steps whose spans are kept "
             "whole: the first and last 100 and every 1,000th. Everything printed comes from "
-            "RUN/run.db, which sqlite3 opens.",
+            "RUN/run.db, which sqlite3 opens. Bytes that moved are in MB and GB (powers of 1000), "
+            "memory is in MiB and GiB (powers of 1024).",
     .parts = parts, .size = sizeof(struct report_opts), .killed = 1, .run = run,
 };

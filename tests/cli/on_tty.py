@@ -1,19 +1,27 @@
 #!/usr/bin/env python3
 """on_tty.py COLUMNS [--key PATTERN]... COMMAND...: run it on a terminal of so many columns, its input, output and errors; what
 it wrote there goes to stdout as it is. --key: press Ctrl-C as soon as the regular expression has appeared; given again, once
-more as soon as that one has appeared behind the first. Exits as it did."""
+more as soon as that one has appeared behind the first. --type PATTERN TEXT and --size PATTERN COLUMNS do these in the same row. Exits as
+it did."""
 import os, pty, re, select, struct, sys, fcntl, termios, time
 
 args = sys.argv[1:]
 columns = int(args.pop(0))
-keys = []
-while args[0] == "--key":
-    keys.append(re.compile(args[1].encode()))
-    args = args[2:]
+keys = []  # (pattern, what is done then)
+while args[0] in ("--key", "--type", "--size"):
+    value = args[2] if args[0] != "--key" else "\x03"
+    do = (lambda c: set_size(fd, int(c))) if args[0] == "--size" else lambda text: os.write(fd, text.encode())
+    keys.append((re.compile(args[1].encode()), lambda do=do, value=value: do(value)))
+    args = args[2 if args[0] == "--key" else 3:]
+
+
+def set_size(terminal, columns):
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+
 
 pid, fd = pty.fork()
 if pid == 0:
-    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    set_size(0, columns)
     os.execvp(args[0], args)
 seen, after, deadline = b"", 0, time.monotonic() + 120
 while time.monotonic() < deadline:
@@ -25,11 +33,10 @@ while time.monotonic() < deadline:
     if part == b"":
         break
     seen += part or b""
-    if keys and keys[0].search(seen, after):
+    if keys and keys[0][0].search(seen, after):
         after = len(seen)
         deadline = time.monotonic() + 30  # it is answered
-        del keys[0]
-        os.write(fd, b"\x03")
+        keys.pop(0)[1]()
 else:
     os.kill(pid, 9)
 sys.stdout.buffer.write(seen)

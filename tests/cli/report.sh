@@ -1,6 +1,6 @@
 #!/bin/sh
-# siTrain report on small runs of every mode: what was measured is what was computed, the three formats are well formed, the parts of a
-# step add up. Prints TAP. The binary is $SITRAIN, or ./siTrain.
+# siTrain report on small runs of every mode: what was measured is what was computed, text, CSV, JSON, pages, questions and the database
+# agree, the parts of a step add up; several runs; what strangers write into a run.db. Prints TAP. The binary is $SITRAIN, or ./siTrain.
 . tests/tap.sh
 
 # Token ids 0..99 as nanoGPT's uint16.
@@ -44,10 +44,6 @@ adds_up() {
     result $? "the breakdown adds up to the step$1"
 }
 adds_up ""
-if command -v python3 >/dev/null; then
-    "$bin" report "$tmp/run" --json | python3 -c 'import json, sys; r = json.load(sys.stdin); assert r["steps"]["steps"] == 4 and r["traffic"]'  2>"$tmp/err"
-    result $? "--json is JSON"
-fi
 [ ! -e "$tmp/run/run.db-wal" ]
 result $? "a report leaves nothing behind"
 
@@ -72,6 +68,83 @@ steps=
 works "so by plan" plan --probe off --model gpt2 --endurance 600T --steps 1000
 grep -q 'a drive of --endurance 600T lasts .* million steps' "$tmp/out"
 result $? "in steps"
+
+# all forms of one run; several runs beside the first
+agree() { # NAME RUN...
+    name=$1
+    shift
+    python3 tests/cli/report_forms.py "$bin" "$@" >"$tmp/out" 2>"$tmp/err"
+    result $? "$name: the forms and run.db agree"
+}
+steps=12
+train su+o --devices 3 --eval-data "$tmp/tokens.bin" --eval-every 5
+mv "$tmp/run" "$tmp/three"
+train base --compress 10% --dtype fp32 --endurance 600T
+mv "$tmp/run" "$tmp/other"
+train mem
+mv "$tmp/run" "$tmp/mem"
+steps=
+agree "su+o" "$tmp/three"
+agree "base, compressed" "$tmp/other"
+agree "mem" "$tmp/mem"
+agree "three runs" "$tmp/three" "$tmp/other" "$tmp/mem"
+works "three runs side by side" report "$tmp/three" "$tmp/other" "$tmp/mem"
+[ "$(grep -c 'x .* a step .* tokens/s' "$tmp/out")" = 3 ] && grep -q 'unlike the first: another dtype' "$tmp/out"
+result $? "each beside the first, and what is unlike it"
+run report "$tmp/three" "$tmp/mem" --csv
+[ "$(sed -n 's/^[^,]*\/\([a-z]*\),comparison,0,speedup,.*/\1/p' "$tmp/out" | tr '\n' ' ')" = "three mem " ]
+result $? "in CSV, too"
+refuses 2 "is about one run; name one" report "$tmp/three" "$tmp/mem" --sql times
+refuses 2 "is not a run" report "$tmp/three" "$tmp/none" --html "$tmp/none.html"
+[ ! -e "$tmp/none.html" ]
+result $? "no page of what is no run"
+same "$(basename -s .sql -a data/db/sql/*.sql | sort)" "$("$bin" report "$tmp/three" --sql list | cut -d' ' -f1 | sort)" "the files of data/db/sql are the questions"
+same "." "$(head -qn 1 data/db/sql/*.sql | grep -v '^-- [A-Z].*\.$')." "and say in their first line what they answer"
+
+# a terminal of 80 columns
+for what in "$tmp/three" "$tmp/other" "$tmp/three $tmp/mem"; do
+    run report $what
+    same "." "$(awk 'length > 80' "$tmp/out")." "at most 80 columns"
+done
+if has_terminals; then
+    python3 tests/cli/on_tty.py 80 "$bin" report "$tmp/three" >"$tmp/coloured"
+    NO_COLOR=1 python3 tests/cli/on_tty.py 80 "$bin" report "$tmp/three" >"$tmp/plain"
+    run report "$tmp/three"
+    escape=$(printf '\033')
+    grep -q "$escape" "$tmp/coloured" && ! grep -q "$escape" "$tmp/plain" && ! grep -q "$escape" "$tmp/out"
+    result $? "colours on a terminal only, and none with NO_COLOR"
+fi
+
+# pages where they may not be, and where there is no room
+refuses 1 "none/page.html" report "$tmp/three" --html "$tmp/none/page.html"
+ln -s /dev/full "$tmp/full"
+refuses 2 "$tmp/full" report "$tmp/three" --html "$tmp/full"
+mkdir "$tmp/page"
+echo before >"$tmp/page/page.html"
+(ulimit -f 8 && run report "$tmp/three" --html "$tmp/page/page.html"; [ "$got" = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ]) &&
+    [ "$(ls "$tmp/page")$(cat "$tmp/page/page.html")" = "page.htmlbefore" ]
+result $? "no room: one sentence, and the page of before"
+
+# what strangers write
+cp -r "$tmp/three" "$tmp/hostile"
+sqlite3 "$tmp/hostile/run.db" >"$tmp/out" 2>"$tmp/err" <<'EOF'
+INSERT INTO notices (time, text) VALUES ('</td><script>alert(1)</script>', 'x"onload="y' || char(27) || '[2J' || char(0x9b) || '31m' || char(10) || '<!--');
+UPDATE devices SET path = '<img src=x onerror=alert(1)>' || char(27) || ']0;x' || char(7);
+UPDATE processes SET command = '<script>' || char(27) || '[31m', begun = '"><svg>';
+INSERT INTO evals (step, name, value) VALUES (4, '<script>&' || char(27), 1), (9, '<script>&' || char(27), 2), (9, 'y', 9e999);
+UPDATE spans SET phase = '"><script>' || char(27) WHERE phase = 'param_read' AND block = 2;
+UPDATE traffic SET class = '<b>' || char(27) WHERE class = 'wire';
+UPDATE traffic SET link = '"}' || char(27) WHERE class = 'gradient' AND step = 11;
+UPDATE spans SET end_ns = 9223372036854775807 WHERE phase = 'commit';
+UPDATE spans SET start_ns = -1, block = 'x' WHERE phase = 'wait_update';
+UPDATE steps SET seconds = 9e999, loss = 'x' WHERE step = 3;
+UPDATE steps SET seconds = -5, lr = 1e308 WHERE step = 5;
+UPDATE steps SET loss = -1e308, lr = -1e308 WHERE step = 6;
+UPDATE steps SET loss = 1e308, seconds = 1e16 WHERE step = 7;
+EOF
+result $? "a stranger's run.db"
+python3 tests/cli/report_forms.py --hostile "$bin" "$tmp/hostile" >"$tmp/out" 2>"$tmp/err"
+result $? "what it holds speaks neither to the browser nor to the terminal"
 
 train mem
 "$bin" report "$tmp/run" >"$tmp/out" 2>"$tmp/err" && ! grep -q "Traffic" "$tmp/out"

@@ -1,0 +1,195 @@
+/* figures.c: figures and phases in words. */
+#include "cmd/report/figures.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Three digits of value / base^k, with the k-th unit. */
+static const char *scaled(char *buf, size_t size, double value, double base,
+                          const char *const *units)
+{
+    while (units[1] && fabs(value) >= 999.5 * (base > 1000 ? 1.024 : 1)) {
+        value /= base;
+        units++;
+    }
+    int whole = fabs(value - round(value)) < 1e-9 * fabs(value) || value == 0;
+
+    snprintf(buf, size, "%.*f %s", whole || fabs(value) >= 99.95 ? 0 : fabs(value) >= 9.995 ? 1 : 2,
+             value, *units);
+    return buf;
+}
+
+const char *figure_bytes(char *buf, size_t size, double bytes)
+{
+    static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB", NULL };
+
+    return scaled(buf, size, bytes, 1000, units);
+}
+
+const char *figure_memory(char *buf, size_t size, double bytes)
+{
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", NULL };
+
+    return scaled(buf, size, bytes, 1024, units);
+}
+
+const char *figure_count(char *buf, size_t size, double n)
+{
+    static const char *const units[] = { "", "k", "M", "G", "T", NULL };
+
+    scaled(buf, size, n, 1000, units);
+    if (*buf && buf[strlen(buf) - 1] == ' ')
+        buf[strlen(buf) - 1] = '\0';
+    return buf;
+}
+
+const char *figure_seconds(char *buf, size_t size, double seconds)
+{
+    static const char *const units[] = { "ns", "us", "ms", "s", NULL };
+
+    if (seconds == 0)
+        snprintf(buf, size, "0 s");
+    else if (fabs(seconds) >= 1)
+        snprintf(buf, size, "%.*f s", fabs(seconds) >= 100 ? 0 : fabs(seconds) >= 10 ? 1 : 2,
+                 seconds);
+    else
+        scaled(buf, size, seconds * 1e9, 1000, units);
+    return buf;
+}
+
+const struct part breakdown_parts[PARTS] = {
+    { "forward", "forward", "forward", 'F' },
+    { "backward_and_gradient_offload", "backward + gradient offload", "backward", 'B' },
+    { "update_and_optimizer_transfers", "update + optimizer traffic", "update", 'U' },
+    { "other", "other", "other", '.' },
+};
+
+double breakdown_sum(const json_t *breakdown)
+{
+    double sum = 0;
+
+    for (int i = 0; i < PARTS; i++)
+        sum += json_num(breakdown, breakdown_parts[i].field);
+    return sum;
+}
+
+int overlap_sum(const json_t *report, double *busy_seconds, double *hidden_seconds)
+{
+    const json_t *process;
+    size_t        i;
+
+    *busy_seconds = *hidden_seconds = 0;
+    json_array_foreach(json_object_get(report, "overlap"), i, process) {
+        *busy_seconds += json_num(process, "busy_seconds");
+        *hidden_seconds += json_num(process, "hidden_seconds");
+    }
+    return *busy_seconds > 0;
+}
+
+int eval_seen(const json_t *evals, size_t at)
+{
+    const char *measure = json_str(json_array_get(evals, at), "measure");
+
+    for (size_t i = 0; i < at; i++)
+        if (!strcmp(json_str(json_array_get(evals, i), "measure"), measure))
+            return 1;
+    return 0;
+}
+
+static const struct named { const char *phase, *words, *colour; } phases[] = {
+    { "step", "step", "other" },
+    { "data", "getting the batch", "other" },
+    { "forward", "forward", "forward" },
+    { "loss", "loss", "loss" },
+    { "backward", "backward", "backward" },
+    { "grad_norm", "norm of gradients", "norm" },
+    { "grad_compress", "compressing gradients", "norm" },
+    { "update", "update", "update" },
+    { "update_read", "update: reads", "read" },
+    { "update_compute", "update: computes", "update" },
+    { "update_write", "update: writes", "write" },
+    { "update_params", "update: writes parameters", "write" },
+    { "commit", "commit", "commit" },
+    { "eval", "evaluation", "other" },
+    { "setup", "set-up", "other" },
+    { "redo", "updates done again", "wait" },
+    { "param_read", "reads of parameters", "read" },
+    { "act_read", "reads of activations", "act" },
+    { "act_write", "writes of activations", "act" },
+    { "grad_write", "writes of gradients", "write" },
+    { "wait_params", "for parameters to be read", "wait" },
+    { "wait_update", "for an update", "wait" },
+    { "wait_commit", "for the commit before", "wait" },
+    { "wait_gradient", "for a gradient to be written", "wait" },
+    { "wait_residual", "for a residual to be read", "wait" },
+    { "wait_act_read", "for activations to be read", "wait" },
+    { "wait_act_write", "for activations to be written", "wait" },
+    { "wait_eval", "in an evaluation", "wait" },
+    { "wait_drain", "for all that is under way", "wait" },
+};
+
+static const struct named *phase_find(const char *phase)
+{
+    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
+        if (!strcmp(phases[i].phase, phase))
+            return &phases[i];
+    return NULL;
+}
+
+const char *phase_words(const char *phase)
+{
+    const struct named *n = phase_find(phase);
+
+    return n ? n->words : phase;
+}
+
+const char *phase_colour(const char *phase)
+{
+    const struct named *n = phase_find(phase);
+
+    return n ? n->colour : "other";
+}
+
+const char *report_setting_text(const json_t *report, const char *key)
+{
+    return json_str(json_object_get(report, "settings"), key);
+}
+
+double report_setting(const json_t *report, const char *key)
+{
+    return strtod(report_setting_text(report, key), NULL);
+}
+
+/* GPT-2's parameters: embeddings, layers, the final norm. */
+const char *figure_model(char *buf, size_t size, const json_t *report)
+{
+    double L = report_setting(report, "config.n_layer"), C = report_setting(report,
+                                                                            "config.n_embd");
+    double n = (report_setting(report, "config.vocab") + report_setting(report,
+                                                                        "config.n_positions"))
+               * C + L * C * (12 * C + 13) + 2 * C + report_setting(report, "config.n_labels") * C;
+    char   count[32];
+
+    *buf = '\0';
+    if (L > 0 && C > 0)
+        snprintf(buf, size, "%.0f layers of width %.0f, %s parameters", L, C,
+                 figure_count(count, sizeof count, n));
+    return buf;
+}
+
+const char *figure_mode(char *buf, size_t size, const json_t *report)
+{
+    snprintf(buf, size, "%.24s%s", json_str(report, "mode"),
+             json_num(report, "compress") > 0 ? "+c" : "");
+    return buf;
+}
+
+const char *figure_ways(char *buf, size_t size, const json_t *choice)
+{
+    snprintf(buf, size, "inputs %.0f + %.0f, attentions %.0f + %.0f, MLPs %.0f + %.0f",
+             json_num(choice, "inputs_kept"), json_num(choice, "inputs_offloaded"),
+             json_num(choice, "attentions_kept"), json_num(choice, "attentions_offloaded"),
+             json_num(choice, "mlps_kept"), json_num(choice, "mlps_offloaded"));
+    return buf;
+}

@@ -1,0 +1,600 @@
+/* html.c: a report as a page: whole in one file, without network and script, light or dark as the
+ * reader's screen is, readable on a phone and on paper. All text of the database goes through
+ * svg_escape. Several runs make a page that compares them. */
+#include "cmd/report/report.h"
+
+#include "cmd/report/charts.h"
+#include "cmd/report/figures.h"
+#include "cmd/report/page.h"
+#include "cmd/report/svg.h"
+
+#include <math.h>
+
+enum { FIGURE = 32 };
+
+/* ---- the head ---- */
+
+static const char *run_name(const json_t *report)
+{
+    const char *path = json_str(report, "run"), *slash = strrchr(path, '/');
+
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static void figure(FILE *out, const char *what, const char *value, const char *more)
+{
+    fprintf(out, "<div><dt>%s</dt><dd>", what);
+    svg_escape(out, value);
+    fputs("</dd>", out);
+    if (*more) {
+        fputs("<dd class=\"more\">", out);
+        svg_escape(out, more);
+        fputs("</dd>", out);
+    }
+    fputs("</div>\n", out);
+}
+
+static void lead_figures(FILE *out, const json_t *report)
+{
+    const json_t *s = json_object_get(report, "steps"), *q = json_object_get(report, "times");
+    double        busy, hidden;
+    char          a[FIGURE], b[FIGURE], value[64], more[128];
+
+    fputs("<dl class=\"figures\">\n", out);
+    if (json_is_number(json_object_get(s, "last_loss"))) {
+        snprintf(value, sizeof value, "%.4f", json_num(s, "last_loss"));
+        snprintf(more, sizeof more, "at step %.0f; %.4f at step %.0f", json_num(s, "last") + 1,
+                 json_num(s, "first_loss"), json_num(s, "first") + 1);
+        figure(out, "Loss", value, more);
+    }
+    if (q) {
+        snprintf(more, sizeof more, "quartiles %s and %s; mean of all %s",
+                 figure_seconds(a, sizeof a, json_num(q, "lower_quartile")),
+                 figure_seconds(b, sizeof b, json_num(q, "upper_quartile")),
+                 figure_seconds(value, sizeof value, json_num(q, "mean_of_all")));
+        figure(out, "Steady step, median", figure_seconds(a, sizeof a, json_num(q, "median")),
+               more);
+        snprintf(value, sizeof value, "%.4g/s", json_num(q, "tokens_per_second"));
+        snprintf(more, sizeof more, "%s in all", figure_count(a, sizeof a, json_num(s, "tokens")));
+        figure(out, "Tokens", value, more);
+    }
+    if (overlap_sum(report, &busy, &hidden)) {
+        snprintf(value, sizeof value, "%.1f %%", 100 * hidden / busy);
+        snprintf(more, sizeof more, "%s of %s busy", figure_seconds(a, sizeof a, hidden),
+                 figure_seconds(b, sizeof b, busy));
+        figure(out, "Devices' work that nobody waited for", value, more);
+    }
+    if (json_num(s, "peak_rss") > 0)
+        figure(out, "Peak resident memory",
+               figure_memory(a, sizeof a, json_num(s, "peak_rss")), "");
+    snprintf(value, sizeof value, "%.0f", json_num(s, "steps"));
+    snprintf(more, sizeof more, "%.0f skipped, %.0f clipped", json_num(s, "skipped"),
+             json_num(s, "clipped"));
+    figure(out, "Steps", value, more);
+    fputs("</dl>\n", out);
+}
+
+static void about(FILE *out, const json_t *report)
+{
+    char   model[128];
+    size_t devices = json_array_size(json_object_get(report, "devices"));
+
+    fputs("<header>\n<h1>", out);
+    svg_escape(out, run_name(report));
+    fputs("</h1>\n<p>", out);
+    svg_escape(out, figure_model(model, sizeof model, report));
+    fprintf(out, "%smode ", *model ? " · " : "");
+    svg_escape(out, json_str(report, "mode"));
+    if (devices)
+        fprintf(out, " on %zu device%s", devices, devices > 1 ? "s" : "");
+    if (json_num(report, "compress") > 0)
+        fprintf(out, " · gradients compressed to %g %%", 100 * json_num(report, "compress"));
+    if (report_setting(report, "option.batch") > 0)
+        fprintf(out, " · batch %.0f × %.0f tokens", report_setting(report, "option.batch"),
+                report_setting(report, "option.seq"));
+    fputs("</p>\n</header>\n", out);
+}
+
+/* ---- sections of pictures ---- */
+
+static void part_legend(FILE *out)
+{
+    const char *entries[PARTS][2];
+
+    for (int i = 0; i < PARTS; i++) {
+        entries[i][0] = breakdown_parts[i].colour;
+        entries[i][1] = breakdown_parts[i].words;
+    }
+    page_legend(out, (const char *const(*)[2])entries, PARTS);
+}
+
+static void section_loss(FILE *out, const json_t *report)
+{
+    char *loss = page_drawn(chart_loss, report), *rate = page_drawn(chart_rate, report);
+
+    if (loss || rate) {
+        page_section_open(out, "Loss and learning rate",
+                          "The mean of each piece of the run, at most 400 of them; the band "
+                          "reaches from the least to the most in it.", 0);
+        if (loss)
+            page_chart(out, loss);
+        if (rate)
+            page_chart(out, rate);
+        page_section_close(out);
+    }
+    free(loss);
+    free(rate);
+}
+
+static void section_breakdown(FILE *out, const json_t *report)
+{
+    char *both = page_drawn(chart_breakdown, report);
+    char *steps = page_drawn(chart_breakdown_steps, report);
+    int   steady = json_num(json_object_get(report, "breakdown"), "steady") > 0;
+
+    if (both) {
+        page_section_open(out, "Where a step's time goes", steady
+                          ? "As the training thread lived it, with what ran beside it not counted: "
+                            "the mean of the steady steps that are kept whole. And serialised, as "
+                            "if nothing overlapped: of all that are kept whole."
+                          : "As the training thread lived it, with what ran beside it not counted; "
+                            "and serialised, as if nothing overlapped. The mean of the steps that "
+                            "are kept whole, none of which is steady.", 0);
+        part_legend(out);
+        page_chart(out, both);
+        page_section_close(out);
+    }
+    if (steps) {
+        page_section_open(out, "The same, step by step",
+                          "Of the steps that are kept whole; bars of the same width, a hundred at "
+                          "most.", 0);
+        part_legend(out);
+        page_chart(out, steps);
+        page_section_close(out);
+    }
+    free(both);
+    free(steps);
+}
+
+static void section_timeline(FILE *out, const json_t *report)
+{
+    static const char *const entries[][2] = {
+        { "forward", "forward" }, { "loss", "loss" }, { "backward", "backward" },
+        { "norm", "norms and compression" }, { "wait", "waits" }, { "commit", "commit" },
+        { "read", "reads" }, { "write", "writes" }, { "act", "activations" },
+        { "update", "update computes" },
+    };
+    const json_t *first = json_array_get(json_object_get(report, "timeline"), 0);
+    char         *svg = page_drawn(chart_timeline, report), words[256];
+
+    if (svg) {
+        snprintf(words, sizeof words, "Step %.0f, the one whose time is nearest to the median. A "
+                 "broken line goes from the end of a wait to the device that it was for.",
+                 json_num(first, "step") + 1);
+        page_section_open(out, "One step over time", words, 1);
+        page_legend(out, entries, sizeof entries / sizeof *entries);
+        page_chart(out, svg);
+        page_section_close(out);
+    }
+    free(svg);
+}
+
+static void section_update(FILE *out, const json_t *report)
+{
+    static const char *const entries[][2] = {
+        { "read", "reads" }, { "update", "computes" }, { "write", "writes" },
+    };
+    char *svg = page_drawn(chart_update, report);
+
+    if (svg) {
+        page_section_open(out, "Inside the updates",
+                          "How long each part of a device's updates was at work in a step (full) "
+                          "and waited for the others (faint).", 0);
+        page_legend(out, entries, sizeof entries / sizeof *entries);
+        page_chart(out, svg);
+        page_section_close(out);
+    }
+    free(svg);
+}
+
+/* ---- sections with tables ---- */
+
+static void section_traffic(FILE *out, const json_t *report)
+{
+    static const char *const heads[] = { "link", "class", "", "#measured", "#computed", "#padding",
+                                         "" };
+    const json_t *row;
+    size_t        i;
+    char         *svg = page_drawn(chart_traffic, report);
+
+    if (!svg)
+        return;
+    page_section_open(out, "Traffic of a step",
+                      "Bytes that crossed each link, of all devices together; the broken mark is "
+                      "what mode and model say it must be.", 1);
+    page_chart(out, svg);
+    page_table_open(out, heads, sizeof heads / sizeof *heads);
+    json_array_foreach(json_object_get(report, "traffic"), i, row) {
+        const json_t *computed = json_object_get(row, "computed");
+        int same = json_num(row, "bytes_per_step") == json_num(row, "computed");
+
+        fputs("<tr>", out);
+        page_cell(out, json_str(row, "link"));
+        page_cell(out, json_str(row, "class"));
+        page_cell(out, json_str(row, "direction"));
+        page_number(out, "%.0f", json_num(row, "bytes_per_step"));
+        if (computed)
+            page_number(out, "%.0f", json_num(row, "computed"));
+        else
+            page_number(out, "–");
+        page_number(out, "%.0f", json_num(row, "padding_bytes_per_step"));
+        fputs(!computed ? "<td></td>" : same ? "<td class=\"yes\">the same</td>"
+                                             : "<td class=\"no\">differs</td>", out);
+        fputs("</tr>\n", out);
+    }
+    page_table_close(out);
+    page_section_close(out);
+    free(svg);
+}
+
+static void section_memory(FILE *out, const json_t *report)
+{
+    static const char *const heads[] = { "part", "#bytes" };
+    const json_t *m;
+    size_t        i, n = json_array_size(json_object_get(report, "memory"));
+    char         *svg = page_drawn(chart_memory, report), a[FIGURE];
+
+    if (!svg)
+        return;
+    page_section_open(out, "Memory",
+                      "As it was planned before anything was allocated, part by part, beside "
+                      "what the process held at most; the broken mark is the limit, --host-mem or "
+                      "what the machine had.", 0);
+    page_chart(out, svg);
+    page_table_open(out, heads, 2);
+    json_array_foreach(json_object_get(report, "memory"), i, m) {
+        fputs("<tr>", out);
+        if (i + 3 < n)
+            fprintf(out, "<td><ul class=\"legend\"><li><span class=\"%s\"></span>",
+                    chart_colour(i));
+        else
+            fputs("<td>", out);
+        svg_escape(out, json_str(m, "part"));
+        fputs(i + 3 < n ? "</li></ul></td>" : "</td>", out);
+        page_number(out, "%s", figure_memory(a, sizeof a, json_num(m, "bytes")));
+        fputs("</tr>\n", out);
+    }
+    page_table_close(out);
+    page_section_close(out);
+    free(svg);
+}
+
+static void section_wear(FILE *out, const json_t *report)
+{
+    static const char *const heads[] = { "#device", "#a step", "#a day", "#worn out in", "path" };
+    const json_t *w;
+    size_t        i;
+    char          a[FIGURE];
+
+    if (!json_array_size(json_object_get(report, "written")))
+        return;
+    page_section_open(out, "Wear", "What a step writes to each device, with padding, and what "
+                      "that is at the run's pace.", 0);
+    page_table_open(out, heads, sizeof heads / sizeof *heads);
+    json_array_foreach(json_object_get(report, "written"), i, w) {
+        fputs("<tr>", out);
+        page_number(out, "%.0f", json_num(w, "device"));
+        page_number(out, "%s", figure_bytes(a, sizeof a, json_num(w, "bytes_per_step")));
+        page_number(out, "%s", figure_bytes(a, sizeof a, json_num(w, "bytes_per_day")));
+        if (json_object_get(w, "years"))
+            page_number(out, "%.3g years", json_num(w, "years"));
+        else
+            page_number(out, "–");
+        page_cell(out, json_str(w, "path"));
+        fputs("</tr>\n", out);
+    }
+    page_table_close(out);
+    page_section_close(out);
+}
+
+/* A picture a measure, of the first eight; where there is one evaluation only, its figures. */
+static void section_evals(FILE *out, const json_t *report)
+{
+    static const char *const heads[] = { "measure", "#after step", "#value" };
+    const json_t *all = json_object_get(report, "evals"), *e;
+    size_t        i, first_step = 0, shown = 0;
+
+    if (!json_array_size(all))
+        return;
+    page_section_open(out, "Evaluations", NULL, 0);
+    first_step = (size_t)json_num(json_array_get(all, 0), "step");
+    for (i = 0; i < json_array_size(all) && shown < 8; i++) {
+        e = json_array_get(all, i);
+        if ((size_t)json_num(e, "step") != first_step || eval_seen(all, i))
+            break;
+        char  *svg = NULL;
+        size_t bytes;
+        FILE  *into = open_memstream(&svg, &bytes);
+        int    any = into && chart_eval(into, report, json_str(e, "measure"));
+
+        if (into && !fclose(into) && any)
+            page_chart(out, svg);
+        free(svg);
+        shown++;
+    }
+    double last = json_num(json_array_get(all, json_array_size(all) - 1), "step");
+    page_table_open(out, heads, 3);
+    json_array_foreach(all, i, e)
+        if (json_num(e, "step") == last || (size_t)json_num(e, "step") == first_step) {
+            fputs("<tr>", out);
+            page_cell(out, json_str(e, "measure"));
+            page_number(out, "%.0f", json_num(e, "step") + 1);
+            page_number(out, "%.6g", json_num(e, "value"));
+            fputs("</tr>\n", out);
+        }
+    page_table_close(out);
+    page_section_close(out);
+}
+
+static void section_choices(FILE *out, const json_t *report)
+{
+    static const char *const heads[] = { "#from step", "#kept + offloaded", "#a step took",
+                                         "#expected", "#since (median)" };
+    char          a[FIGURE], ways[96];
+    const json_t *c;
+    size_t        i;
+
+    if (!json_array_size(json_object_get(report, "choices")))
+        return;
+    page_section_open(out, "Activations", "Of how many layers a part was kept + offloaded.", 0);
+    page_table_open(out, heads, sizeof heads / sizeof *heads);
+    json_array_foreach(json_object_get(report, "choices"), i, c) {
+        fputs("<tr>", out);
+        page_number(out, "%.0f", json_num(c, "step") + 1);
+        page_number(out, "%s", figure_ways(ways, sizeof ways, c));
+        page_number(out, "%s", figure_seconds(a, sizeof a, json_num(c, "step_seconds")));
+        page_number(out, "%s", figure_seconds(a, sizeof a, json_num(c, "expected_seconds")));
+        if (json_is_number(json_object_get(c, "after_seconds")))
+            page_number(out, "%s", figure_seconds(a, sizeof a, json_num(c, "after_seconds")));
+        else
+            page_number(out, "–");
+        fputs("</tr>\n", out);
+    }
+    page_table_close(out);
+    page_section_close(out);
+}
+
+static void section_said(FILE *out, const json_t *report)
+{
+    static const char *const skips[] = { "#step", "#loss", "#norm of the gradient" };
+    static const char *const heads[] = { "time", "notice" };
+    const json_t *all = json_object_get(report, "skipped"), *n;
+    size_t        i;
+
+    if (json_array_size(all)) {
+        page_section_open(out, "Skipped steps",
+                          "Their gradient was not finite: nothing was updated.", 0);
+        page_table_open(out, skips, 3);
+        json_array_foreach(all, i, n) {
+            fputs("<tr>", out);
+            page_number(out, "%.0f", json_num(n, "step") + 1);
+            page_number(out, "%.6g", json_num(n, "loss"));
+            page_number(out, "%.6g", json_num(n, "grad_norm"));
+            fputs("</tr>\n", out);
+        }
+        page_table_close(out);
+        page_section_close(out);
+    }
+    if (!json_array_size(json_object_get(report, "notices")))
+        return;
+    page_section_open(out, "Notices", NULL, 1);
+    page_table_open(out, heads, 2);
+    json_array_foreach(json_object_get(report, "notices"), i, n) {
+        fputs("<tr>", out);
+        page_cell(out, json_str(n, "time"));
+        page_cell(out, json_str(n, "text"));
+        fputs("</tr>\n", out);
+    }
+    page_table_close(out);
+    page_section_close(out);
+}
+
+/* ---- the machine ---- */
+
+static void fact(FILE *out, const char *what, const char *text)
+{
+    if (!*text)
+        return;
+    fputs("<tr>", out);
+    page_cell(out, what);
+    page_cell(out, text);
+    fputs("</tr>\n", out);
+}
+
+static void section_machine(FILE *out, const json_t *report)
+{
+    static const char *const heads[] = { "", "" };
+    static const struct { const char *what, *key; } facts[] = {
+        { "Processor", "cpu" }, { "System", "system" }, { "Host", "host" },
+        { "Engine of products", "engine" }, { "siTrain", "version" }, { "Made", "created" },
+    };
+    const json_t *p;
+    size_t        i;
+    char          a[FIGURE], text[256];
+
+    page_section_open(out, "The machine and the command", NULL, 1);
+    page_table_open(out, heads, 2);
+    for (i = 0; i < sizeof facts / sizeof *facts; i++)
+        fact(out, facts[i].what, report_setting_text(report, facts[i].key));
+    json_array_foreach(json_object_get(report, "devices"), i, p) {
+        snprintf(text, sizeof text, "Device %.0f", json_num(p, "device"));
+        char what[512];
+        snprintf(what, sizeof what, "%.20s, %.20s, %s: %.400s", json_str(p, "backend"),
+                 json_str(p, "disk"), figure_bytes(a, sizeof a, json_num(p, "bytes")),
+                 json_str(p, "path"));
+        fact(out, text, what);
+    }
+    page_table_close(out);
+    json_array_foreach(json_object_get(report, "processes"), i, p) {
+        snprintf(text, sizeof text,
+                 "From step %.0f on, %.40s, process %.0f on %.60s, %.0f threads, "
+                 "%s of memory:", json_num(p, "first_step") + 1, json_str(p, "begun"),
+                 json_num(p, "pid"), json_str(p, "host"), json_num(p, "threads"),
+                 figure_memory(a, sizeof a, json_num(p, "memory_bytes")));
+        fputs("<p>", out);
+        svg_escape(out, text);
+        fputs("</p>\n<pre>", out);
+        svg_escape(out, json_str(p, "text"));
+        fputs("</pre>\n", out);
+    }
+    if (!json_array_size(json_object_get(report, "processes")) &&
+        *report_setting_text(report, "command")) {
+        fputs("<pre>", out);
+        svg_escape(out, report_setting_text(report, "command"));
+        fputs("</pre>\n", out);
+    }
+    page_section_close(out);
+}
+
+static void page_of_one(FILE *out, const json_t *report)
+{
+    page_head(out, run_name(report));
+    about(out, report);
+    lead_figures(out, report);
+    fputs("<div class=\"cards\">\n", out);
+    section_loss(out, report);
+    page_section_chart(out, "Time of a step",
+                       "The mean of each piece of the run, and from the least to the most in it; "
+                       "without evaluations.", chart_seconds, report);
+    section_breakdown(out, report);
+    section_timeline(out, report);
+    page_section_chart(out, "What the training thread waited for", "Seconds a step; colours are "
+                       "devices, by whose request ended last.", chart_waits, report);
+    section_update(out, report);
+    section_traffic(out, report);
+    page_section_chart(out, "Bandwidth of each device", "Bytes a second while a transfer of the "
+                       "kind was under way.", chart_bandwidth, report);
+    section_memory(out, report);
+    section_evals(out, report);
+    section_choices(out, report);
+    section_wear(out, report);
+    section_said(out, report);
+    section_machine(out, report);
+    fputs("</div>\n", out);
+    page_foot(out);
+}
+
+/* ---- several ---- */
+
+static void table_of_runs(FILE *out, const json_t *reports)
+{
+    static const char *const heads[] = { "run", "mode", "#steady step", "#tokens/s", "#speed-up",
+                                         "#hidden", "#peak memory", "#loss", "unlike the first" };
+    const json_t *r;
+    size_t        i;
+    char          a[FIGURE], name[512];
+
+    page_section_open(out, "The runs", "Median of the steady steps; the loss is the last one.", 1);
+    page_table_open(out, heads, sizeof heads / sizeof *heads);
+    json_array_foreach(reports, i, r) {
+        const json_t *q = json_object_get(r, "times"), *s = json_object_get(r, "steps");
+        double        busy, hidden;
+        int           overlaps = overlap_sum(r, &busy, &hidden);
+
+        snprintf(name, sizeof name, "%zu  %.400s", i + 1, json_str(r, "run"));
+        fputs("<tr>", out);
+        page_cell(out, name);
+        page_cell(out, figure_mode(a, sizeof a, r));
+        page_number(out, "%s", q ? figure_seconds(a, sizeof a, json_num(q, "median")) : "–");
+        page_number(out, "%.1f", json_num(q, "tokens_per_second"));
+        page_number(out, "%.2f ×", json_num(json_object_get(r, "comparison"), "speedup"));
+        if (overlaps)
+            page_number(out, "%.1f %%", 100 * hidden / busy);
+        else
+            page_number(out, "–");
+        page_number(out, "%s", figure_memory(a, sizeof a, json_num(s, "peak_rss")));
+        page_number(out, "%.4f", json_num(s, "last_loss"));
+        page_cell(out, json_str(json_object_get(r, "comparison"), "unlike"));
+        fputs("</tr>\n", out);
+    }
+    page_table_close(out);
+    page_section_close(out);
+}
+
+static int lived_stacks(FILE *out, const json_t *reports)
+{
+    return chart_stacks(out, reports, "breakdown");
+}
+
+static int serial_stacks(FILE *out, const json_t *reports)
+{
+    return chart_stacks(out, reports, "breakdown_serial");
+}
+
+static void section_stacks(FILE *out, const json_t *reports)
+{
+    char *lived = page_drawn(lived_stacks, reports), *serial = page_drawn(serial_stacks, reports);
+
+    if (lived) {
+        page_section_open(out, "Breakdown of a step, as it was lived", "The mean of the steady "
+                          "steps that are kept whole.", 0);
+        part_legend(out);
+        page_chart(out, lived);
+        page_section_close(out);
+    }
+    if (serial) {
+        page_section_open(out, "Serialised", "As if nothing overlapped: the mean of all steps "
+                          "that are kept whole.", 0);
+        part_legend(out);
+        page_chart(out, serial);
+        page_section_close(out);
+    }
+    free(lived);
+    free(serial);
+}
+
+static void section_losses(FILE *out, const json_t *reports)
+{
+    char         *svg = page_drawn(chart_losses, reports);
+    const json_t *r;
+    size_t        i;
+
+    if (svg) {
+        page_section_open(out, "Losses", NULL, 0);
+        fputs("<ul class=\"legend\">", out);
+        json_array_foreach(reports, i, r) {
+            fprintf(out, "<li><span class=\"%s\"></span>%zu ", chart_colour(i), i + 1);
+            svg_escape(out, run_name(r));
+            fputs("</li>", out);
+        }
+        fputs("</ul>\n", out);
+        page_chart(out, svg);
+        page_section_close(out);
+    }
+    free(svg);
+}
+
+static void page_of_many(FILE *out, const json_t *reports)
+{
+    char title[128];
+
+    snprintf(title, sizeof title, "%zu runs side by side", json_array_size(reports));
+    page_head(out, title);
+    fprintf(out, "<header>\n<h1>%s</h1>\n<p>The first is what the others are compared with.</p>\n"
+            "</header>\n<div class=\"cards\">\n", title);
+    table_of_runs(out, reports);
+    page_section_chart(out, "Speed-up over the first", "By tokens a second of the median steady "
+                       "step.", chart_speedup, reports);
+    section_losses(out, reports);
+    section_stacks(out, reports);
+    fputs("</div>\n", out);
+    page_foot(out);
+}
+
+void report_html(FILE *out, const json_t *reports)
+{
+    if (json_array_size(reports) > 1)
+        page_of_many(out, reports);
+    else
+        page_of_one(out, json_array_get(reports, 0));
+}

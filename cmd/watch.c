@@ -1,0 +1,105 @@
+/* watch.c: a run, seen from another process while it is trained, or afterwards. */
+#include "cmd/cmd.h"
+#include "cmd/watch/draw.h"
+#include "cmd/watch/terminal.h"
+
+#include <langinfo.h>
+#include <locale.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { LOWER_PRIORITY = 10 };
+
+struct watch_opts { const char *run; double interval; int once; };
+
+#define AT(field) offsetof(struct watch_opts, field)
+
+static const struct opt_row rows[] = {
+    { "RUN", OPT_ARG, AT(run), .help = "the run's folder" },
+    { "interval", OPT_DOUBLE, AT(interval), "1", .min = 0.05, .max = 86400,
+      .help = "seconds between two looks" },
+    { "once", OPT_FLAG, AT(once), .help = "print one look, and end" },
+    { 0 },
+};
+static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
+
+static void take_look(struct lines *p, const char *run, struct look *f)
+{
+    p->n = p->lines = p->column = 0;
+    look_read(f, run, lines_curve_points(p, DRAW_MARGIN));
+    draw_look(p, f, run);
+}
+
+/* What is no terminal gets a page of 80 columns without an end, as a file or a pipe can hold it. */
+static int look_once(struct lines *p, const char *run, int terminal, struct err *err)
+{
+    struct look f = { 0 };
+
+    terminal_size(&p->columns, &p->rows);
+    if (!terminal)
+        p->columns = 80;
+    p->rows = terminal && p->rows > 24 ? p->rows : 24;
+    p->rows += LOOK_DEVICES;
+    take_look(p, run, &f);
+    if (f.state == LOOK_WAITING)
+        return f.misuse ? err_misuse(err, "%s", f.why) : err_set(err, -EIO, "%s", f.why);
+    if (p->failed)
+        return err_set(err, -ENOMEM, "no memory for a page");
+    fputs(p->text, stdout);
+    return 0;
+}
+
+static int look_on(struct lines *p, const char *run, double interval, struct err *err)
+{
+    struct terminal *t;
+    struct look      f = { 0 };
+    int              rc = terminal_open(&t, err);
+
+    setpriority(PRIO_PROCESS, 0, LOWER_PRIORITY); // the training's threads come first
+
+    while (!rc) {
+        terminal_size(&p->columns, &p->rows);
+        p->rows--; // the last one says how to leave
+        take_look(p, run, &f);
+        p->rows++;
+        while (p->lines + 1 < p->rows)
+            lines_end(p);
+        lines_color(p, LINES_DIM);
+        lines_put(p, "q ends this; the run does not notice");
+        lines_color(p, LINES_PLAIN);
+        rc = p->failed ? err_set(err, -ENOMEM, "no memory for a page")
+                       : terminal_draw(t, p->text, err);
+        if (!rc && terminal_wait(t, interval) == TERMINAL_END)
+            break;
+    }
+    terminal_close(t);
+    return rc;
+}
+
+static int run(struct opt_line *line, struct err *err)
+{
+    const struct watch_opts *o = line->options;
+    const char              *term = getenv("TERM"), *plain = getenv("NO_COLOR");
+    int terminal = isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb");
+    struct lines p = { .color = terminal && !(plain && *plain) };
+
+    setlocale(LC_CTYPE, "");
+    p.utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
+    int rc = terminal && !o->once ? look_on(&p, o->run, o->interval, err)
+                                  : look_once(&p, o->run, terminal, err);
+    lines_release(&p);
+    return rc;
+}
+
+const struct opt_command watch_command = {
+    .name = "watch",
+    .usage = "RUN [--interval SECONDS] [--once]",
+    .summary = "look on while a run is trained",
+    .text = "Another process's look at RUN/run.db: it takes no lock that a training would wait "
+            "for, and opens the database for each look alone. On a terminal it goes on until q or "
+            "Ctrl-C, also before the run is there and when it has ended; elsewhere it prints one "
+            "look. The parts of a step and the devices' bandwidths are those of the last 10 "
+            "steps, the time left is by the median of the last ones. Without colours where "
+            "NO_COLOR is set.",
+    .parts = parts, .size = sizeof(struct watch_opts), .killed = 1, .run = run,
+};

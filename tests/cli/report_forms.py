@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""report_forms.py [--hostile] PROGRAM RUN [RUN...]: the forms of a report agree with each other and with run.db, asked here in other words; a page is
+well-formed, whole in itself and without script. Prints what is not so and exits 1. Of several runs only the page is looked at. --hostile: of
+a run whose texts are written by a stranger that all can be read, and nothing speaks to a terminal or a browser."""
+import csv
+import html.parser
+import io
+import json
+import re
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as xml
+
+hostile = sys.argv[1] == "--hostile"
+program, *runs = sys.argv[1 + hostile:]
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+failed = []
+
+
+def ask(*args):
+    return subprocess.run([program, "report", *runs, *args], stdout=subprocess.PIPE, check=True).stdout.decode()
+
+
+def expect(ok, what):
+    if not ok:
+        failed.append(what)
+
+
+def same(a, b, what):
+    expect(a == b or isinstance(a, (int, float)) and isinstance(b, (int, float)) and abs(a - b) <= 1e-9 * max(abs(a), abs(b)), f"{what}: {a}, {b}")
+
+
+class Page(html.parser.HTMLParser):
+    """Tags that open and close in order; the text of each cell that holds a figure."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.figures, self.tags = [], [], set()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        expect(not [a for a, _ in attrs if a.startswith("on") or a in ("src", "href")], f"<{tag}> of the page has {attrs}")
+        if tag not in VOID:
+            self.open.append("figure" if dict(attrs).get("class") == "n" else tag)
+
+    def handle_endtag(self, tag):
+        expect(self.open and self.open[-1] in (tag, "figure"), f"</{tag}> within {self.open[-3:]}")
+        if self.open:
+            self.open.pop()
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "figure":
+            self.figures.append(data)
+
+
+def look_at_page():
+    with tempfile.NamedTemporaryFile(suffix=".html") as f:
+        ask("--html", f.name)
+        text = open(f.name, encoding="utf-8").read()
+    page = Page()
+    page.feed(text)
+    page.close()
+    expect(not page.open, f"the page leaves {page.open} open")
+    expect(not page.tags & {"script", "iframe", "object", "link", "img"}, f"the page has {page.tags}")
+    expect(not re.search(r"https?:|url\(|@import", text), "the page names places outside of it")
+    expect(not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", text), "the page has control characters")
+    pictures = re.findall(r"<svg.*?</svg>", text, re.S)
+    expect(pictures, "the page has no picture")
+    for p in pictures:
+        xml.fromstring(p)
+        expect(not re.search(r"\b(?:nan|inf)\b", p), "a picture has coordinates that are no figures")
+    return text, page.figures
+
+
+def look_at_forms(page, figures):
+    report = json.loads(ask("--json"))
+    rows = list(csv.DictReader(io.StringIO(ask("--csv"))))
+    expect(len(rows) > 50, "the lines of CSV are few")
+    for r in rows:
+        section = report if r["section"] == "run" else report[r["section"]]
+        value = (section[int(r["row"])] if isinstance(section, list) else section)[r["field"]]
+        text = "" if value is None else value
+        same(float(r["value"]) if isinstance(value, (int, float)) else r["value"], text, f"CSV {r['section']} {r['field']}, JSON")
+    for name in [line.split()[0] for line in ask("--sql", "list").splitlines()]:
+        answer = json.loads(ask("--sql", name, "--json"))
+        table = list(csv.reader(io.StringIO(ask("--sql", name, "--csv"))))
+        same(max(len(table) - 1, 0), len(answer), f"rows of --sql {name} --csv and --json")
+        if name not in ("settings", "traffic", "written"):  # the report adds to these
+            expect(answer == (report.get(name) if isinstance(report.get(name), list) else [report[name]] if name in report else []),
+                   f"--sql {name} is not what the report has")
+    db = sqlite3.connect(f"file:{runs[0]}/run.db?mode=ro", uri=True)
+    steps = db.execute("SELECT step, loss, seconds, skipped FROM steps ORDER BY step").fetchall()
+    evals = {s for s, in db.execute("SELECT step FROM evals")}
+    begun = {s for s, in db.execute("SELECT first_step FROM processes")}
+    steady = [s[2] for before, s in zip(steps, steps[1:]) if before[0] + 1 == s[0] and s[0] not in begun and before[0] not in evals
+              and not s[3] and not before[3]]
+    same(report["steps"]["steps"], len(steps), "steps")
+    same(report["steps"]["last_loss"], steps[-1][1], "the last loss")
+    expect(f"{steps[-1][1]:.4f}" in page, "the page has not the last loss")
+    if len(steady) > 1:
+        low, median, high = statistics.quantiles(steady, n=4, method="inclusive")
+        for field, value in (("lower_quartile", low), ("median", median), ("upper_quartile", high), ("mean", statistics.mean(steady))):
+            same(report["times"][field], value, f"{field} of the steady steps")
+    moved = {}
+    for step, link, cls, direction, n in db.execute("SELECT step, link, class, direction, sum(bytes) FROM traffic WHERE phase NOT IN ('redo', 'setup', 'eval')"
+                                                    " GROUP BY step, link, class, direction"):
+        if not next(s[3] for s in steps if s[0] == step):
+            moved.setdefault((link, cls, direction), {})[step] = n
+    for row in report["traffic"]:
+        per = moved.pop((row["link"], row["class"], row["direction"]), {0: 0})
+        same(row["bytes_per_step"], sum(per.values()) / row["steps"] if row.get("steps") else 0, f"bytes a step of {row}")
+        for field in ("bytes_per_step", "computed", "padding_bytes_per_step"):
+            expect(field not in row or f"{row[field]:.0f}" in figures, f"the page has not {field} {row.get(field)}")
+    expect(not moved, f"the report has not {moved}")
+    for row in report["memory"]:
+        expect(row["part"] in page, f"the page has not the plan's {row['part']}")
+    expect(sum(r["bytes"] for r in report["memory"][:-3]) == report["memory"][-3]["bytes"], "the plan does not add up")
+
+
+page, figures = look_at_page()
+if hostile:
+    json.loads(ask("--json"))
+    for form in [], ["--csv"], ["--json"], ["--openmetrics"], ["--sql", "notices"], ["--sql", "notices", "--json"], ["--sql", "evals", "--csv"]:
+        expect(not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", ask(*form)), f"control characters in {form}")
+    with tempfile.TemporaryDirectory() as folder:
+        ask("--trace", f"{folder}/trace.json")
+        json.load(open(f"{folder}/trace.json", encoding="utf-8"))
+elif len(runs) == 1:
+    look_at_forms(page, figures)
+print("\n".join(failed))
+sys.exit(1 if failed else 0)
