@@ -67,6 +67,8 @@ void link_free(struct link *l)
 
 struct link *link_above(const struct link *l) { return l->above; }
 
+double link_rate(const struct link *l, enum link_dir dir) { return l->rates.bytes_per_s[dir]; }
+
 /* When one link is done with a request. */
 static uint64_t one_take(struct link *l, enum link_dir dir, uint64_t bytes, uint64_t now_ns)
 {

@@ -42,6 +42,7 @@ struct link_rates {
 struct link *link_new(const struct link_rates *rates, struct link *above);
 void         link_free(struct link *l); // NULL is fine
 struct link *link_above(const struct link *l);
+double       link_rate(const struct link *l, enum link_dir dir); // bytes a second; 0: unlimited
 
 /* Move bytes from the end `from` to the end `to` (a link stands for its lower end; NULL for the
  * host), ready to start at now_ns: every link between them is taken, up and then down. Returns the

@@ -173,9 +173,12 @@ static int file_add(struct topology *t, const char *path, struct err *err)
 
 /* ---- the options' tree ---- */
 
+/* 0 behind the end of a list. */
 static double value_of(const struct topology_values *v, size_t device)
 {
-    return v->n ? (double)v->value[v->n > 1 ? device : 0] : 0;
+    size_t i = v->n > 1 ? device : 0;
+
+    return i < v->n ? (double)v->value[i] : 0;
 }
 
 static int values_check(const struct topology_values *v, const char *option, size_t n_devices,
@@ -207,7 +210,7 @@ static int options_add(struct topology *t, const struct topology_config *cfg, si
 
     rc = rc ? rc : values_check(&cfg->write_bw, "csd-write-bw", n_devices, err);
     rc = rc ? rc : node_add(t, KIND_LINK, "link", &host, NULL, err);
-    for (size_t i = 0; i < n_devices && !rc; i++) {
+    for (size_t i = 0; i < n_devices + cfg->others && !rc; i++) {
         const struct link_rates drive = {
             .bytes_per_s = { value_of(&cfg->read_bw, i), value_of(&cfg->write_bw, i) },
             .shared = 1, .latency_ns = (uint64_t)(cfg->latency_us * 1e3),
@@ -227,14 +230,23 @@ static int ends_find(struct topology *t, const struct topology_config *cfg, size
 {
     char name[NAME_BYTES];
 
-    t->ends = calloc(n_devices + 1, sizeof *t->ends);
+    t->ends = calloc(n_devices + cfg->others + 1, sizeof *t->ends);
     if (!t->ends)
         return err_set(err, -ENOMEM, "out of memory for the modelled links");
-    for (t->n_ends = 0; t->n_ends < n_devices; t->n_ends++) {
+    for (t->n_ends = 0; t->n_ends < n_devices + cfg->others; t->n_ends++) {
+        int rc = 0;
+
         snprintf(name, sizeof name, "%zu", t->n_ends);
         const struct node *drive = node_find(t, KIND_DRIVE, name);
         const struct node *engine = node_find(t, KIND_ENGINE, name);
 
+        if (!drive && t->n_ends >= n_devices) {
+            rc = node_add(t, KIND_DRIVE, name, &(struct link_rates){ .shared = 1 }, NULL, err);
+            drive = rc ? NULL : &t->node[t->n - 1];
+            engine = NULL; // adding moved the nodes, and it has none
+        }
+        if (rc)
+            return rc;
         if (!drive)
             return err_misuse(err, "%s has no drive %s: there %s %zu device%s, and each is a line: "
                               "drive NUMBER ABOVE UP DOWN [MICROSECONDS]", cfg->file, name,
@@ -290,4 +302,35 @@ void topology_close(struct topology *t)
 const struct link_ends *topology_ends(const struct topology *t, size_t i)
 {
     return t ? &t->ends[i] : NULL;
+}
+
+/* ---- what transfers take of the links ---- */
+
+size_t topology_links(const struct topology *t) { return t ? t->n : 0; }
+
+/* Does the way from `end` to the host take `on`? */
+static int is_on_way(const struct link *end, const struct link *on)
+{
+    while (end && end != on)
+        end = link_above(end);
+    return end != NULL;
+}
+
+void topology_load(double (*busy)[LINK_DIRS], const struct topology *t, size_t n,
+                   const struct topology_load *load)
+{
+    for (size_t i = 0; i < topology_links(t); i++) {
+        const struct link *l = t->node[i].link;
+        double             up = link_rate(l, LINK_READ), down = link_rate(l, LINK_WRITE);
+        double             part = 0, copies = 0; // of the devices' bytes; of the accelerators'
+
+        for (size_t d = 0; d < n && t->node[i].kind != KIND_DRIVE; d++)
+            part += is_on_way(t->ends[load->first + d].drive, l) / (double)n;
+        for (size_t a = 0; a < t->n_accelerators && load->computed; a++)
+            copies += is_on_way(t->accelerator[a], l);
+        if (up > 0)
+            busy[i][LINK_READ] += (load->up * part + load->down * copies) / up;
+        if (down > 0)
+            busy[i][LINK_WRITE] += (load->down * part + load->up * copies) / down;
+    }
 }

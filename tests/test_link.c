@@ -107,6 +107,30 @@ static void test_options(void **state)
                                   "one for all, or one for each; a resume changes it");
 }
 
+/* A drive for activations alone is behind the host's link, too, with the values that are for all;
+ * of a file, where its line says, or at the host. */
+static void test_others(void **state)
+{
+    const uint64_t         read[] = {4000000000, 2000000000}, write = 1000000000;
+    struct topology_config cfg = {.host_bw = 3000000000, .read_bw = {read, 2},
+                                  .write_bw = {&write, 1}, .others = 1};
+    struct topology       *t;
+    struct err             err;
+    static const char      lines[] = "drive 0 host 1G 1G\ndrive 1 host 1M 1M\n";
+
+    (void)state;
+    assert_int_equal(topology_open(&t, &cfg, 2, &err), 0);
+    assert_int_equal(take(t, 2, LINK_HOST, CLASS_ACTIVATION, DISK_READ, 6000, 0), 2000);
+    assert_int_equal(take(t, 2, LINK_HOST, CLASS_ACTIVATION, DISK_WRITE, 6000, 0), 6000);
+    topology_close(t);
+    tempdir_put("topology", lines, strlen(lines));
+    cfg = (struct topology_config){.file = tempdir_at("topology"), .others = 2};
+    assert_int_equal(topology_open(&t, &cfg, 1, &err), 0);
+    assert_int_equal(take(t, 1, LINK_HOST, CLASS_ACTIVATION, DISK_READ, 1 << 20, 0), 1000000000);
+    assert_int_equal(take(t, 2, LINK_HOST, CLASS_ACTIVATION, DISK_READ, 1 << 20, 7), 7);
+    topology_close(t);
+}
+
 /* Opens what the text says; err->text begins behind the file's name. */
 static int opened(struct topology **t, const char *text, size_t n, struct err *err)
 {
@@ -218,6 +242,7 @@ int main(void)
         cmocka_unit_test(test_drive),
         cmocka_unit_test(test_unlimited),
         cmocka_unit_test(test_options),
+        IN_TEMPDIR(test_others),
         IN_TEMPDIR(test_file),
         IN_TEMPDIR(test_congestion),
         IN_TEMPDIR(test_errors),
