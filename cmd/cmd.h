@@ -4,11 +4,12 @@
 #pragma once
 
 #include "cmd/opt/opt.h"
+#include "data/base/json.h"
 
 // in the order of --help
 #define COMMANDS(ROW)                                                                              \
     ROW(pretrain) ROW(finetune) ROW(eval) ROW(generate) ROW(prepare) ROW(import) ROW(export)       \
-    ROW(plan) ROW(report) ROW(check) ROW(reshard) ROW(devices) ROW(bench)
+    ROW(plan) ROW(report) ROW(watch) ROW(check) ROW(reshard) ROW(devices) ROW(bench)
 
 #define COMMAND_DECLARED(name) extern const struct opt_command name##_command;
 COMMANDS(COMMAND_DECLARED)
@@ -20,3 +21,18 @@ extern const struct opt_alias run_glue_aliases[]; // run_glue.c: finetune takes 
  * from; -EBADMSG for what no line of a file can hold. */
 struct runlog;
 int report_config_print(struct runlog *log, const char *dir, struct err *err);
+
+/* plan_machine.c: how long a step takes on a machine in the session's mode, or in all that have
+ * devices; and the same for people. */
+struct session;
+struct forecast_machine;
+int  plan_machine(json_t **out, const struct session *s, const struct forecast_machine *m,
+                  int compare, struct err *err);
+void plan_machine_print(const json_t *found);
+
+/* plan_time.c: the step of the session, part by part, what sets its pace, what more memory, a drive
+ * or a core would bring, what is the largest that fits (disk: bytes of all drives together that are
+ * free; 0: not known), how long drives last, all into *found; and the same for people. */
+int  plan_time(json_t *found, const struct session *s, const struct forecast_machine *m,
+               uint64_t disk, struct err *err);
+void plan_time_print(const json_t *found);

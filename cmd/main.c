@@ -26,7 +26,8 @@ static void print_help(FILE *out)
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
     fputs("\nsiTrain COMMAND --help says what a command takes; siTrain --man | man -l - shows\n"
-          "the manual page; . <(siTrain --completion) lets bash complete; siTrain --version.\n"
+          "the manual page; . <(siTrain --completion) lets bash complete (--completion zsh,\n"
+          "--completion fish: those); siTrain --version.\n"
           "Exit: 0 done, 1 failed, 2 misuse, 130 interrupted after a clean stop.\n", out);
 }
 
@@ -40,6 +41,7 @@ static const struct example { const char *what, *line; } examples[] = {
     { "The run, its states on two emulated devices; Ctrl-C stops it after a step:",
       "siTrain pretrain --n-layer 8 --n-head 8 --n-embd 512 --seq 256 --data my.txt --tokenizer "
       "tok --devices 2 --host-mem 400M --steps 1000 --run first" },
+    { "How far it is, in another terminal:", "siTrain watch first" },
     { "On with it, to a later end:", "siTrain pretrain --resume first --steps 1500" },
     { "Where the time went; and the options, to make it again:",
       "siTrain report first\nsiTrain report first --config >first.conf\n"
@@ -76,6 +78,21 @@ static void print_man(FILE *out)
     fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 misuse, 130 interrupted after a clean stop.\n"
           ".SH FILES\n.TP\n.I RUN/run.db\nthe run's journal and measurements, a SQLite database\n",
           out);
+}
+
+/* The exit code. */
+static int print_completion(const char *shell)
+{
+    struct err err = { 0 };
+    int        number = opt_words_find(opt_shells, shell, strlen(shell));
+
+    if (number < 0) {
+        opt_words_refuse("completion", shell, opt_shells, &err);
+        fprintf(stderr, "siTrain: %s\n", err.text);
+        return 2;
+    }
+    opt_completion(number, commands, N_COMMANDS, stdout);
+    return command_finish(0);
 }
 
 static int run_command(int argc, char **argv)
@@ -166,7 +183,7 @@ int main(int argc, char **argv)
     else if (!strcmp(argv[1], "--man"))
         print_man(stdout);
     else if (!strcmp(argv[1], "--completion"))
-        opt_completion(commands, N_COMMANDS, stdout);
+        return print_completion(argc > 2 ? argv[2] : "bash");
     else
         return command_finish(run_command(argc - 1, argv + 1));
     return command_finish(0);

@@ -2,7 +2,7 @@
 # newcomer.sh [WORD]...: `make newcomer`. README.md's lines, word by word, in Debians that have nothing but their base: as root, and as a
 # user without sudo, for whom an administrator has run `make deps`. What is tested is a fresh clone of this checkout's HEAD. Prints TAP.
 # Words choose: bookworm, trixie; root, user; demo, check, first (the first run on one's own text; its trainings are stopped by Ctrl-C),
-# build (make alone). All of a kind where none of it is named.
+# build (make alone), deb (make deb; its package in a system of its own, as root). All of a kind where none of it is named.
 # The base systems (debootstrap) and the packages that were fetched stay in $NEWCOMER_DIR for the next time. All mounts are in a namespace
 # of this script's own: nothing is left mounted however it ends.
 set -u
@@ -96,14 +96,29 @@ first_run() {
     done <"$tmp/lines"
 }
 
+# The package on a system that has never seen the sources: installed, used, removed; nothing of it stays.
+package() {
+    as root "make deb" "make deb" && mv "$root"/root/siTrain/build/sitrain_*.deb "$tmp/" && in_base >"$tmp/out" 2>&1 &&
+        rm "$root/siTrain.bundle" && mv "$tmp"/sitrain_*.deb "$root/root/" || return
+    as root "apt-get install ./sitrain_*.deb on a clean system" "apt-get -q update && apt-get -qy install --no-install-recommends ./sitrain_*.deb" || return
+    as root "siTrain --version" "siTrain --version"
+    as root "completions and manual page lie where they are looked for" "cd /usr/share && ls bash-completion/completions/siTrain \
+        zsh/vendor-completions/_siTrain fish/vendor_completions.d/siTrain.fish man/man1/siTrain.1.gz doc/sitrain/copyright"
+    as root "a small pretraining" "seq 2000 | sed 's/.*/& sailors of & ships/' >my.txt && siTrain prepare my.txt --train-tokenizer --vocab 300 --out tok &&
+        siTrain pretrain --data my.txt --tokenizer tok --n-layer 2 --n-head 2 --n-embd 32 --seq 32 --batch 2 --steps 3 --mode su+o --devices 2 --run run &&
+        siTrain report run && rm -r run tok my.txt"
+    as root "removed, nothing of it is left" "apt-get -qy purge sitrain && rm sitrain_*.deb && ! find / -xdev -iname '*sitrain*' | grep ."
+}
+
 parts() {
-    for part in $(chosen "demo check first build"); do
+    for part in $(chosen "demo check first build deb"); do
         case $part in
-        first | build) [ "$who" != root ] || as root "make deps" "make deps" || return ;;
+        first | build | deb) [ "$who" != root ] || as root "make deps" "make deps" || return ;;
         esac
         case $part in
         build) as "$who" "make" "make" ;;
         first) first_run ;;
+        deb) [ "$who" != root ] || package ;;
         *) line=$(lines '' | grep "^make $part")
             as "$who" "make $part" "${line:-false README.md has no line make $part}" ;;
         esac
@@ -112,9 +127,9 @@ parts() {
 
 words=$*
 for w in $words; do
-    case " bookworm trixie root user demo check first build " in
+    case " bookworm trixie root user demo check first build deb " in
     *" $w "*) ;;
-    *) echo "$w is none of bookworm, trixie, root, user, demo, check, first, build" >&2; exit 2 ;;
+    *) echo "$w is none of bookworm, trixie, root, user, demo, check, first, build, deb" >&2; exit 2 ;;
     esac
 done
 mkdir -p "$dir" && dir=$(cd "$dir" && pwd) && root=$dir/system || exit 1

@@ -345,7 +345,7 @@ static int refuse_positional(const struct opt_command *cmd, void *const *table, 
     const struct opt_row *r;
 
     for (size_t i = 0; (r = opt_row_at(cmd, i, NULL)); i++)
-        if (opt_row_is_arg(r) && !((const struct arg_str *)table[i])->count)
+        if (opt_row_is_arg(r) && !r->def && !((const struct arg_str *)table[i])->count)
             return err_misuse(err, "%s is missing (%s); usage: siTrain %s %s", r->name, r->help,
                               cmd->name, cmd->usage);
     return err_misuse(err, "%s was not expected; usage: siTrain %s %s",
@@ -368,7 +368,7 @@ static int fill(const struct scan *s, struct err *err)
 
         assert(n < OPT_MAX_ROWS);
         table[n] = r->type == OPT_FLAG ? (void *)arg_lit0(NULL, name, NULL)
-                                       : arg_strn(NULL, name, NULL, !name,
+                                       : arg_strn(NULL, name, NULL, !name && !r->def,
                                                   opt_row_is_many(r) ? s->argc + 1 : 1, NULL);
     }
     table[n] = end = arg_end(4);
@@ -379,6 +379,7 @@ static int fill(const struct scan *s, struct err *err)
     for (size_t i = 0; !rc && (r = row_of(s->line, i, &field)); i++) {
         const struct arg_str *given = table[i]; // of a flag a struct arg_lit, which begins alike
 
+        s->line->given[i] |= opt_row_is_arg(r) && given->count > 0;
         for (int k = 0; k < given->count && !rc; k++)
             rc = opt_value_parse(r, r->type == OPT_FLAG ? "1" : given->sval[k], field, err);
         if (rc && *s->via[i])

@@ -34,10 +34,14 @@ int opt_each(const struct opt_line *line,
              int (*each)(void *ctx, const struct opt_row *row, int given, const char *text),
              void *ctx);
 
-/* ---- what the rows say to people: opt_doc.c ---- */
+/* ---- what the rows say to people: opt_doc.c, opt_completion.c ---- */
 
 void opt_help(const struct opt_command *cmd, FILE *out);
 void opt_man(const struct opt_command *cmd, FILE *out); // the command's section of the man page
 /* A line of the man page: `macro` ("" or ".B ", ...) and the text as troff takes it. */
 void opt_man_line(FILE *out, const char *macro, const char *text);
-void opt_completion(const struct opt_command *const *cmds, size_t n, FILE *out); // bash
+const char *opt_value_name(const struct opt_row *r); // "PATH"; NULL: there is no value to be typed
+/* The shells that completions are written for: bash, zsh, fish. */
+opt_words opt_shells;
+/* The completion of the n commands, as shell number `shell` of opt_shells reads it. */
+void opt_completion(int shell, const struct opt_command *const *cmds, size_t n, FILE *out);

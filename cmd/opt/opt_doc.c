@@ -1,5 +1,5 @@
-/* opt_doc.c: --help, the man page, the shell completion. Nothing is written here that a row or a
- * command does not hold. */
+/* opt_doc.c: --help and the man page (completion: opt_completion.c). Nothing is written here that a
+ * row or a command does not hold. */
 #include "cmd/opt/opt.h"
 
 // a terminal as it opens has 80 columns
@@ -12,11 +12,16 @@ static const char *const value_names[] = {
     [OPT_RATIO] = "PART",  [OPT_WARMUP] = "N|PART", [OPT_ARGS] = NULL,
 };
 
+const char *opt_value_name(const struct opt_row *r)
+{
+    return r->arg ? r->arg : value_names[r->type];
+}
+
 /* "--name VALUE", or the argument's name. */
 static void row_head(const struct opt_row *r, char *buf, size_t size)
 {
     char        words[256];
-    const char *value = r->arg ? r->arg : value_names[r->type];
+    const char *value = opt_value_name(r);
 
     if (!r->arg && r->words)
         value = opt_words_join(words, sizeof words, r->words, r->type == OPT_SET ? "," : "|",
@@ -140,54 +145,4 @@ void opt_man(const struct opt_command *cmd, FILE *out)
     }
     if (cmd->aliases)
         man_aliases(cmd, out);
-}
-
-/* ---- completion ---- */
-
-static void completion_command(const struct opt_command *cmd, FILE *out)
-{
-    const struct opt_row *r;
-    char                  words[512];
-
-    fprintf(out, "    %s)\n        options=\"--help", cmd->name);
-    for (size_t i = 0; (r = opt_row_at(cmd, i, NULL)); i++)
-        if (!opt_row_is_arg(r))
-            fprintf(out, " --%s", r->name);
-    fputs("\"\n        case \"$before\" in\n", out);
-    for (size_t i = 0; (r = opt_row_at(cmd, i, NULL)); i++) {
-        if (r->words)
-            fprintf(out, "        --%s) words=\"%s\" ;;\n", r->name,
-                    opt_words_join(words, sizeof words, r->words, " ", " "));
-        else if (r->type >= OPT_STRING && r->type <= OPT_PATHS)
-            fprintf(out, "        --%s) files=1 ;;\n", r->name);
-        else if (value_names[r->type])
-            fprintf(out, "        --%s) words=\" \" ;;\n", r->name);
-    }
-    fputs("        esac ;;\n", out);
-}
-
-void opt_completion(const struct opt_command *const *cmds, size_t n, FILE *out)
-{
-    fputs("# bash completion of siTrain: source it, or put it into /etc/bash_completion.d/\n"
-          "_siTrain() {\n"
-          "    local word=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\""
-          " options=\"\" words=\"\" files=\"\"\n"
-          "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-          "        COMPREPLY=($(compgen -W \"", out);
-    for (size_t i = 0; i < n; i++)
-        fprintf(out, "%s ", cmds[i]->name);
-    fputs("--help --version --man --completion\" -- \"$word\"))\n        return\n    fi\n"
-          "    case \"${COMP_WORDS[1]}\" in\n", out);
-    for (size_t i = 0; i < n; i++)
-        completion_command(cmds[i], out);
-    fputs("    esac\n"
-          "    if [ -n \"$words\" ]; then\n"
-          "        COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
-          "    elif [ -z \"$files\" ] && [ \"${word#-}\" != \"$word\" ]; then\n"
-          "        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
-          "    else\n"
-          "        COMPREPLY=($(compgen -f -- \"$word\"))\n"
-          "    fi\n"
-          "}\n"
-          "complete -o filenames -F _siTrain siTrain\n", out);
 }

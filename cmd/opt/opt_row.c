@@ -339,7 +339,9 @@ static int add_string(const struct opt_row *r, const char *text, struct opt_stri
     if (!items)
         return opt_no_memory(err);
     out->item = items;
-    char *copy = r->type == OPT_PATHS ? file_absolute(text, err) : file_path(err, "%s", text);
+    int   is_path = r->type == OPT_PATHS &&
+                  !(r->words && opt_words_find(r->words, text, strlen(text)) >= 0);
+    char *copy = is_path ? file_absolute(text, err) : file_path(err, "%s", text);
     if (!copy)
         return -ENOMEM;
     items[out->n++] = copy;

@@ -20,7 +20,8 @@ enum opt_type {
     OPT_WORD,     // int: the number of the word
     OPT_SET,      // uint64_t: a bit for each word of a list with commas; 0: not given
     OPT_WARMUP,   // struct opt_warmup: steps, or a part of the horizon
-    OPT_ARG,      // const char *: a positional argument, required; its name is in capitals
+    OPT_ARG,      // const char *: a positional argument, required unless the row has a default;
+                  // its name is in capitals
     OPT_ARGS,     // struct opt_strings: one or more positional arguments
 };
 

@@ -48,4 +48,15 @@ echo "the ship" | "$bin" $(commands continue.conf | grep ^generate) --tokens 4 >
 result $? "its best model talks"
 [ "$(cat "$examples"/*.conf | grep -c '^#     siTrain')" = 8 ]
 result $? "every command of theirs was run"
+
+# The scripts, as they stand, as the README's block has them.
+mkdir scripts bin && ln -s "$bin" bin/siTrain && cd scripts || exit 1
+scripts=$(sed -n 's/^sh examples\/\([a-z]*\.sh\) .*/\1/p' "$examples/README.md")
+for script in $scripts; do
+    PATH=$tmp/bin:$PATH sh "$examples/$script" >"$tmp/out" 2>"$tmp/err" </dev/null
+    result $? "$script"
+done
+same "$(cd "$examples" && ls *.sh | sort | tr '\n' ' ')" "$(echo "$scripts" | sort | tr '\n' ' ')" "every script of examples/ was run"
+[ "$(tail -n +2 mine/predict_results_*.txt | wc -l)" = 60 ] && [ -s report.csv ] && [ -s report.html ] && [ -s sst2-hf/model.safetensors ] && python3 -m json.tool report.json >/dev/null
+result $? "what they leave is there"
 done_testing
