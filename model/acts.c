@@ -13,26 +13,29 @@
 
 static size_t tokens(const struct model_options *o) { return o->batch * o->seq; }
 
-/* Of N tokens; in a record or not. */
-static void lay_layer(struct arena *a, struct acts_layer *l, const struct model_options *o,
-                      size_t N, int record)
+/* Of N tokens. */
+static void lay_attn(struct arena *a, struct acts_attn *l, const struct model_options *o, size_t N)
 {
     size_t C = o->gpt.n_embd, e = dtype_bytes(o->dtype);
 
-    l->x = record && o->offload == ACTS_OFFLOAD ? arena_take(a, N * C * sizeof(float)) : NULL;
     l->ln1_mean = arena_take(a, N * sizeof(float));
     l->ln1_rstd = arena_take(a, N * sizeof(float));
     l->qkv      = arena_take(a, N * 3 * C * e);
     l->attn     = arena_take(a, N * C * e);
     l->lse      = arena_take(a, N * o->gpt.n_head * sizeof(float));
+}
+
+static void lay_mlp(struct arena *a, struct acts_mlp *l, const struct model_options *o, size_t N)
+{
+    size_t C = o->gpt.n_embd;
+
     l->x_mid    = arena_take(a, N * C * sizeof(float));
     l->ln2_mean = arena_take(a, N * sizeof(float));
     l->ln2_rstd = arena_take(a, N * sizeof(float));
-    l->fc       = arena_take(a, N * 4 * C * e);
+    l->fc       = arena_take(a, N * 4 * C * dtype_bytes(o->dtype));
 }
 
-static void lay_work(struct arena *a, struct acts_work *w, struct acts_layer *shared,
-                     const struct model_options *o)
+static void lay_work(struct arena *a, struct acts_work *w, const struct model_options *o)
 {
     size_t N = tokens(o), C = o->gpt.n_embd, e = dtype_bytes(o->dtype), R = size_min(N, CHUNK_ROWS);
 
@@ -59,7 +62,14 @@ static void lay_work(struct arena *a, struct acts_work *w, struct acts_layer *sh
         // a classifier's head has a row a sequence
         w->sums  = arena_take(a, colsum_scratch(size_max(R, o->batch), 4 * C));
     }
-    lay_layer(a, shared, o, N, 0);
+}
+
+/* What all layers share that do not keep theirs. */
+static void lay_shared(struct arena *a, struct acts_attn *attn, struct acts_mlp *mlp,
+                       const struct model_options *o)
+{
+    lay_attn(a, attn, o, tokens(o));
+    lay_mlp(a, mlp, o, size_min(tokens(o), CHUNK_ROWS));
 }
 
 static void lay_head(struct arena *a, struct acts_head *h, const struct model_options *o)
@@ -84,179 +94,274 @@ static void lay_head(struct arena *a, struct acts_head *h, const struct model_op
     }
 }
 
-/* Offloaded layers' inputs alternate between two places; of each kept layer, and of the head, one
- * stays. */
-enum { ALTERNATING = 2 };
-
-/* A block's, of all micro-batches. */
-static uint64_t input_bytes(const struct model_options *o)
-{
-    return round_up(o->grad_accum * tokens(o) * o->gpt.n_embd * sizeof(float), ARENA_LINE);
-}
-
-/* Which of the arena's inputs is block's, 1..n_layer + 1. */
-static size_t input_place(const struct model_options *o, size_t block)
-{
-    size_t offloaded = o->gpt.n_layer - o->kept;
-
-    if (!o->training)
-        return 0;
-    if (o->offload != ACTS_OFFLOAD)
-        return block - 1;
-    return block <= offloaded ? block % ALTERNATING : block - offloaded - 1 + ALTERNATING;
-}
-
 /* What is asked for, without what does not go together. */
 static struct model_options settled(const struct model_options *asked)
 {
     struct model_options o = *asked;
 
-    if (!o.training)
-        o.kept = 0;
-    if (!o.training || o.kept == o.gpt.n_layer)
-        o.offload = ACTS_STAY;
+    if (!o.training) // all of it goes through what is shared
+        o.ways = (struct acts_ways){ 0 };
     if (!o.threads)
         o.threads = omp_get_max_threads();
     return o;
 }
 
+/* A part of a layer's micro-batch that is kept. */
+static uint64_t part_bytes(const struct model_options *o, enum acts_part part)
+{
+    struct arena     in = { 0 };
+    struct acts_attn attn;
+    struct acts_mlp  mlp;
+
+    if (part == ACTS_INPUT)
+        arena_take(&in, tokens(o) * o->gpt.n_embd * sizeof(float));
+    else if (part == ACTS_ATTN)
+        lay_attn(&in, &attn, o, tokens(o));
+    else
+        lay_mlp(&in, &mlp, o, tokens(o));
+    return round_up(in.used, ARENA_LINE);
+}
+
+/* The same offloaded: bytes of a token's row. */
+static uint64_t moved_bytes(const struct model_options *o, enum acts_part part)
+{
+    size_t C = o->gpt.n_embd, e = dtype_bytes(o->dtype);
+
+    return part == ACTS_INPUT  ? C * sizeof(float)
+           : part == ACTS_ATTN ? 4 * C * e + (2 + o->gpt.n_head) * sizeof(float)
+                               : 4 * C * e;
+}
+
+/* Chunks of a micro-batch at most: whole ones, and where lengths vary one of each smaller size. */
+static size_t chunks(const struct model_options *o)
+{
+    size_t unit = products_unit(o), N = tokens(o), n = N / CHUNK_ROWS;
+
+    for (size_t rows = CHUNK_ROWS / 2; unit && rows >= unit; rows /= 2)
+        n++;
+    return unit ? n : (N + CHUNK_ROWS - 1) / CHUNK_ROWS;
+}
+
 struct acts_sizes acts_sizes(const struct model_options *asked)
 {
     struct model_options settled_o = settled(asked), *o = &settled_o;
-    int                  offload = o->offload == ACTS_OFFLOAD;
-    size_t inputs = !o->training ? 1 : offload ? ALTERNATING + 1 : o->gpt.n_layer + 1;
-    struct arena kept = { 0 }, work = { 0 }, head = { 0 }, record = { 0 };
-    struct acts_layer l;
+    struct arena      work = { 0 }, head = { 0 };
+    struct acts_attn  attn;
+    struct acts_mlp   mlp;
     struct acts_work  w;
     struct acts_head  h;
+    struct acts_sizes out = { 0 };
 
-    lay_layer(&kept, &l, o, tokens(o), 0);
-    lay_layer(&record, &l, o, tokens(o), 1);
-    lay_work(&work, &w, &l, o);
+    lay_work(&work, &w, o);
+    lay_shared(&work, &attn, &mlp, o);
     lay_head(&head, &h, o);
-    return (struct acts_sizes){
-        .inputs = inputs * input_bytes(o),
-        .kept_per_layer =
-            o->training ? o->grad_accum * kept.used + (offload ? input_bytes(o) : 0) : 0,
-        .work = work.used, .head = head.used,
-        .record = o->offload != ACTS_STAY ? record.used : 0,
-    };
+    out.flow = o->grad_accum * part_bytes(o, ACTS_INPUT);
+    out.work = work.used;
+    out.head = head.used;
+    for (enum acts_part p = 0; p < ACTS_PARTS && o->training; p++) {
+        uint64_t piece = moved_bytes(o, p) * size_min(tokens(o), CHUNK_ROWS);
+
+        out.kept_per_layer[p] = o->grad_accum * part_bytes(o, p);
+        out.moved_per_layer[p] = o->grad_accum * tokens(o) * moved_bytes(o, p);
+        out.piece = piece > out.piece ? piece : out.piece;
+    }
+    return out;
+}
+
+/* One part of a layer's micro-batch. */
+static size_t list_part(const struct model_options *o, enum acts_part part, int first,
+                        struct act_piece *out)
+{
+    size_t at = 0, n = 0;
+
+    if (!out)
+        return chunks(o);
+    for (; at < tokens(o); n++, first = 0) {
+        size_t rows = products_rows(tokens(o) - at, CHUNK_ROWS, products_unit(o));
+
+        out[n] = (struct act_piece){ rows * moved_bytes(o, part), first };
+        at += rows;
+    }
+    return n;
+}
+
+size_t acts_list(const struct model_options *o, const struct acts_ways *w, struct act_piece *out)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < o->gpt.n_layer * o->grad_accum; i++) {
+        size_t record = n;
+
+        for (enum acts_part p = 0; p < ACTS_PARTS; p++)
+            if (ways_of(w, o->gpt.n_layer, i / o->grad_accum + 1, p) == ACTS_OFFLOADED)
+                n += list_part(o, p, n == record, out ? out + n : NULL);
+    }
+    return n;
+}
+
+double acts_stay(const struct model_options *o, size_t buffers)
+{
+    double pieces = (double)(o->grad_accum * list_part(o, ACTS_INPUT, 0, NULL));
+    size_t stay = buffers > 2 ? buffers - 2 : 0;
+
+    return (double)stay * (double)acts_sizes(o).moved_per_layer[ACTS_INPUT] / pieces;
+}
+
+/* What is kept. */
+static uint64_t kept_bytes(const struct acts_sizes *s, const struct acts_ways *w)
+{
+    uint64_t bytes = 0;
+
+    for (enum acts_part p = 0; p < ACTS_PARTS; p++)
+        bytes += w->of[p].kept * s->kept_per_layer[p];
+    return bytes;
 }
 
 /* All of it. */
-static void lay(struct acts *a, size_t inputs)
+static void lay(struct acts *a, uint64_t flow, uint64_t pool)
 {
     const struct model_options *o = &a->o;
 
-    a->inputs = arena_take(&a->arena, inputs);
-    a->kept   = arena_take(&a->arena, o->kept * o->grad_accum * a->kept_micro);
-    lay_work(&a->arena, &a->work, &a->shared, o);
+    a->flow = arena_take(&a->arena, flow);
+    a->pool = arena_take(&a->arena, pool);
+    lay_work(&a->arena, &a->work, o);
+    lay_shared(&a->arena, &a->attn, &a->mlp, o);
     lay_head(&a->arena, &a->head, o);
 }
 
 int acts_open(struct acts *a, const struct model_options *o, struct err *err)
 {
-    struct arena kept = { 0 };
+    struct acts_sizes sizes = acts_sizes(o);
 
-    assert(o->kept <= o->gpt.n_layer);
+    assert(!o->training || o->ways.of[ACTS_INPUT].kept + o->ways.of[ACTS_INPUT].offloaded ==
+                               o->gpt.n_layer);
     *a = (struct acts){ .o = settled(o) };
-    lay_layer(&kept, &a->shared, o, tokens(o), 0);
-    a->kept_micro = kept.used;
-    size_t inputs =
-        acts_sizes(o).inputs + (a->o.offload == ACTS_OFFLOAD ? a->o.kept * input_bytes(o) : 0);
-    lay(a, inputs);
+    uint64_t need = kept_bytes(&sizes, &a->o.ways), pool = a->o.pool > need ? a->o.pool : need;
+    a->o.pool = pool;
+    pool += o->spare;
+    lay(a, sizes.flow, pool);
     int rc = arena_map(&a->arena, "the activations", err);
     if (rc)
         return rc;
-    lay(a, inputs);
+    lay(a, sizes.flow, pool);
+    acts_set_ways(a, &a->o.ways);
     for (size_t i = 0; i < o->grad_accum; i++)
         a->work.shape[i] = (struct acts_shape){ o->batch, o->seq };
     return 0;
 }
 
+/* ---- ways ---- */
+
+void acts_set_ways(struct acts *a, const struct acts_ways *w)
+{
+    uint64_t at = 0;
+
+    a->ways = *w;
+    for (enum acts_part p = 0; p < ACTS_PARTS; p++) {
+        assert(w->of[p].kept + w->of[p].offloaded <= a->o.gpt.n_layer);
+        a->at[p] = at;
+        at += w->of[p].kept * a->o.grad_accum * part_bytes(&a->o, p);
+    }
+    assert(at <= a->o.pool + (ways_offload_any(w) ? 0 : a->o.spare));
+    arena_give_back(a->pool + at, a->o.pool + a->o.spare - at);
+}
+
+enum acts_way acts_way(const struct acts *a, size_t layer, enum acts_part part)
+{
+    return ways_of(&a->ways, a->o.gpt.n_layer, layer, part);
+}
+
+/* ---- where they stand ---- */
+
+/* A kept part of (layer, micro). */
+static char *kept_at(const struct acts *a, size_t layer, size_t micro, enum acts_part part)
+{
+    size_t among = layer + a->ways.of[part].kept - a->o.gpt.n_layer - 1; // those that are kept
+
+    return a->pool + a->at[part] + (among * a->o.grad_accum + micro) * part_bytes(&a->o, part);
+}
+
+static int is_kept(const struct acts *a, size_t layer, enum acts_part part)
+{
+    return layer <= a->o.gpt.n_layer && acts_way(a, layer, part) == ACTS_KEPT;
+}
+
 float *acts_input(const struct acts *a, size_t block, size_t micro)
 {
     assert(block >= 1 && block <= a->o.gpt.n_layer + 1 && micro < a->o.grad_accum);
-    return dtype_at(a->inputs + input_place(&a->o, block) * input_bytes(&a->o), DT_F32,
-                    micro * tokens(&a->o) * a->o.gpt.n_embd);
+    return (float *)(is_kept(a, block, ACTS_INPUT)
+                         ? kept_at(a, block, micro, ACTS_INPUT)
+                         : a->flow + micro * part_bytes(&a->o, ACTS_INPUT));
 }
 
-/* Whether layer `layer` has a place of its own: one of the last `kept`. */
-static int is_kept(const struct acts *a, size_t layer)
+struct acts_attn acts_attn(const struct acts *a, size_t layer, size_t micro)
 {
-    return a->o.training && layer + a->o.kept > a->o.gpt.n_layer;
+    struct arena     in = { .bytes = SIZE_MAX };
+    struct acts_attn out;
+
+    if (!is_kept(a, layer, ACTS_ATTN))
+        return a->attn;
+    in.base = kept_at(a, layer, micro, ACTS_ATTN);
+    lay_attn(&in, &out, &a->o, tokens(&a->o));
+    return out;
 }
 
-static int is_lent(const struct acts *a, size_t layer, size_t micro)
+struct acts_mlp acts_mlp(const struct acts *a, size_t layer, size_t micro, size_t first)
 {
-    return a->lent && a->lent_layer == layer && a->lent_micro == micro;
+    struct arena    in = { .bytes = SIZE_MAX };
+    size_t          C = a->o.gpt.n_embd;
+    struct acts_mlp all;
+
+    if (!is_kept(a, layer, ACTS_MLP))
+        return a->mlp;
+    in.base = kept_at(a, layer, micro, ACTS_MLP);
+    lay_mlp(&in, &all, &a->o, tokens(&a->o));
+    return (struct acts_mlp){ all.x_mid + first * C, all.ln2_mean + first, all.ln2_rstd + first,
+                              dtype_at(all.fc, a->o.dtype, first * 4 * C) };
 }
 
-void acts_offload_layers(struct acts *a, size_t n)
+static int is_held(const struct acts_held *h, size_t layer, size_t micro, size_t first)
 {
-    assert(a->o.offload == ACTS_AUTO && n <= a->o.gpt.n_layer - a->o.kept);
-    a->offloaded = n;
+    return h->layer == layer && h->micro == micro && h->first == first;
 }
 
-int acts_offloads(const struct acts *a, size_t layer)
+int acts_holds_attn(const struct acts *a, size_t layer, size_t micro)
 {
-    size_t others = a->o.gpt.n_layer - a->o.kept;
-    size_t n = a->o.offload == ACTS_OFFLOAD ? others : a->offloaded;
-
-    return layer >= 1 && layer <= others && layer * n / others != (layer - 1) * n / others;
+    return is_kept(a, layer, ACTS_ATTN) || is_held(&a->attn_of, layer, micro, 0);
 }
 
-/* The record's layout, of what stands in the micro-batch. */
-static struct acts_layer record_of(const struct acts *a, size_t micro, void *record, size_t *bytes)
+int acts_holds_mlp(const struct acts *a, size_t layer, size_t micro, size_t first)
 {
-    struct acts_shape shape = a->work.shape[micro];
-    struct arena      in = { .base = record, .bytes = SIZE_MAX };
-    struct acts_layer l;
-
-    lay_layer(&in, &l, &a->o, shape.rows * shape.seq, 1);
-    *bytes = in.used;
-    return l;
+    return is_kept(a, layer, ACTS_MLP) || is_held(&a->mlp_of, layer, micro, first);
 }
 
-size_t acts_lend(struct acts *a, size_t layer, size_t micro, void *record)
+void acts_hold_attn(struct acts *a, size_t layer, size_t micro)
 {
-    size_t bytes = 0;
-
-    assert(!record || acts_offloads(a, layer));
-    a->lent = record;
-    a->lent_layer = layer;
-    a->lent_micro = micro;
-    if (record)
-        record_of(a, micro, record, &bytes);
-    return bytes;
+    if (!is_kept(a, layer, ACTS_ATTN))
+        a->attn_of = (struct acts_held){ layer, micro, 0 };
 }
 
-struct acts_layer acts_layer(const struct acts *a, size_t layer, size_t micro)
+void acts_hold_mlp(struct acts *a, size_t layer, size_t micro, size_t first)
 {
-    struct acts_layer l = a->shared;
-    struct arena      in = { .bytes = a->kept_micro };
-    size_t            bytes;
-
-    if (is_lent(a, layer, micro))
-        return record_of(a, micro, a->lent, &bytes);
-    if (!is_kept(a, layer))
-        return l;
-    layer += a->o.kept - a->o.gpt.n_layer - 1; // among those that are kept
-    in.base = a->kept + (layer * a->o.grad_accum + micro) * a->kept_micro;
-    lay_layer(&in, &l, &a->o, tokens(&a->o), 0);
-    return l;
+    if (layer == 0 || !is_kept(a, layer, ACTS_MLP))
+        a->mlp_of = (struct acts_held){ layer, micro, first };
 }
 
-int acts_holds(const struct acts *a, size_t layer, size_t micro)
+size_t acts_rows(const struct acts *a, size_t layer, size_t micro, enum acts_part part,
+                 struct acts_rows out[ACTS_ARRAYS])
 {
-    return is_kept(a, layer) || is_lent(a, layer, micro) ||
-           (a->shared_layer == layer && a->shared_micro == micro);
-}
+    size_t           C = a->o.gpt.n_embd, e = dtype_bytes(a->o.dtype);
+    struct acts_attn attn = acts_attn(a, layer, micro);
 
-void acts_hold(struct acts *a, size_t layer, size_t micro)
-{
-    if (is_kept(a, layer) || is_lent(a, layer, micro))
-        return;
-    a->shared_layer = layer;
-    a->shared_micro = micro;
+    assert(part != ACTS_MLP); // its chunks come and go one by one
+    if (part == ACTS_INPUT) {
+        out[0] = (struct acts_rows){ (char *)acts_input(a, layer, micro), C * sizeof(float) };
+        return 1;
+    }
+    out[0] = (struct acts_rows){ (char *)attn.ln1_mean, sizeof(float) };
+    out[1] = (struct acts_rows){ (char *)attn.ln1_rstd, sizeof(float) };
+    out[2] = (struct acts_rows){ attn.qkv, 3 * C * e };
+    out[3] = (struct acts_rows){ attn.attn, C * e };
+    out[4] = (struct acts_rows){ (char *)attn.lse, a->o.gpt.n_head * sizeof(float) };
+    return 5;
 }

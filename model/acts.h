@@ -1,30 +1,30 @@
 /* acts.h: the activations of a step and the workspaces of its arithmetic, all in one arena that is
  * made at open: a step allocates nothing.
  *
- * Of every block the fp32 input is held, for all micro-batches of the step. Of the last `kept`
- * layers also what backward needs (struct acts_layer); the others share one set, and their backward
- * first computes theirs once more from the input. The same arithmetic twice gives the same bits, so
- * `kept` changes time and memory, nothing else.
- *
- * Nor does `offload`: then what backward needs of the other layers stands in records that are lent,
- * one for each layer and micro-batch (acts_lend): in forward to be filled, in backward filled.
- * Whoever lends brings them to where there is room and back (SSDTrain, DAC 2025). */
+ * What backward needs of a layer are three parts of every micro-batch, and each goes a way of its
+ * own (ways.h). What is kept stands in a pool that is laid anew when the ways change. The residual
+ * stream flows through one array, in place, but where a layer's input is kept. What attention
+ * leaves is needed whole: what is not kept of it has one set for all layers. What the MLP leaves
+ * is only ever needed for a chunk of tokens. */
 #pragma once
 
 #include "data/base/arena.h"
 #include "model/products.h"
+#include "offload/act_rule.h"
 
-/* What one layer's forward leaves for its backward, one micro-batch of N = batch x seq tokens. `dt`
- * is the run's dtype. */
-struct acts_layer {
-    float *x;                   // (N, C): the layer's input, in a record of ACTS_OFFLOAD; else NULL
+/* ACTS_ATTN: of a micro-batch of N = batch x seq tokens. `dt` is the run's dtype. */
+struct acts_attn {
     float *ln1_mean, *ln1_rstd; // (N)
     void  *qkv;                 // (N, 3C) dt, bias included
     void  *attn;                // (N, C) dt: attention's output, before its projection
     float *lse;                 // (B, H, T)
-    float *x_mid;               // (N, C): the residual stream after attention
-    float *ln2_mean, *ln2_rstd; // (N)
-    void  *fc;                  // (N, 4C) dt: what goes into GELU
+};
+
+/* ACTS_MLP: of n of its tokens. Offloaded it is fc alone: the rest takes one product of C x C. */
+struct acts_mlp {
+    float *x_mid;               // (n, C): the residual stream after attention
+    float *ln2_mean, *ln2_rstd; // (n)
+    void  *fc;                  // (n, 4C) dt: what goes into GELU
 };
 
 /* What stands in a micro-batch; rows 0: nothing, it is left out. The arrays of a micro-batch are as
@@ -64,45 +64,65 @@ struct acts_head {
     float *losses;      // (R)
 };
 
+/* Whose activations a shared set holds; layer 0: none's. first: the chunk's first token. */
+struct acts_held { size_t layer, micro, first; };
+
 struct acts {
     struct acts_work work;
     struct acts_head head;
     /* The rest is acts.c's. */
     struct model_options o; // settled
-    struct arena arena;
-    char    *inputs;     // (places, accum, N, C): input_place
-    char    *kept;
-    size_t   kept_micro; // bytes of a kept layer's micro-batch
-    struct acts_layer shared;
-    size_t   shared_layer, shared_micro; // whose activations the shared set holds; layer 0: none's
-    size_t   offloaded;  // ACTS_AUTO: layers
-    void    *lent;       // the record of lent_layer, lent_micro; NULL: none
-    size_t   lent_layer, lent_micro;
+    struct arena     arena;
+    struct acts_ways ways;
+    char            *flow;             // (accum, N, C)
+    char            *pool;
+    size_t           at[ACTS_PARTS];   // where a part's kept layers begin in the pool
+    struct acts_attn attn;             // shared by all layers that do not keep theirs
+    struct acts_mlp  mlp;              // likewise, (R)
+    struct acts_held attn_of, mlp_of;
 };
 
-/* Bytes of each part, for the memory plan: a pure function of the options (kept does not enter: a
- * kept layer takes kept_per_layer). The arena is inputs + kept x kept_per_layer + work + head.
- * record: of one that is lent, at most; 0 without offload. */
-struct acts_sizes { uint64_t inputs, kept_per_layer, work, head, record; };
+/* Bytes of each part, for the memory plan: a pure function of the options (ways and pool do not
+ * enter). The arena is flow + kept + work + head; kept: layers x kept_per_layer of each part, all
+ * micro-batches. Offloaded, a layer's part is cut into pieces of
+ * `piece` bytes at most, all together moved_per_layer of all micro-batches. */
+struct acts_sizes {
+    uint64_t flow, kept_per_layer[ACTS_PARTS], work, head;
+    uint64_t moved_per_layer[ACTS_PARTS], piece;
+};
 struct acts_sizes acts_sizes(const struct model_options *o);
+/* The pieces of a step whose micro-batches are full, in the order in which they are pushed; out
+ * NULL: how many, where lengths vary at most. */
+size_t            acts_list(const struct model_options *o, const struct acts_ways *w,
+                            struct act_piece *out);
+/* Bytes of them that never leave memory where they pass through so many buffers, at least: pieces
+ * of all sizes stay in those that are not needed for what comes (act_rule.h). */
+double            acts_stay(const struct model_options *o, size_t buffers);
 
 int  acts_open(struct acts *a, const struct model_options *o, struct err *err);
 static inline void acts_close(struct acts *a) { arena_free(&a->arena); }
 
-/* The residual stream that goes into block `block` (1..n_layer + 1), (N, C). */
+/* Between passes: from here on. They fit into the pool, of which the rest takes no memory. */
+void          acts_set_ways(struct acts *a, const struct acts_ways *w);
+enum acts_way acts_way(const struct acts *a, size_t layer, enum acts_part part);
+
+/* The residual stream that goes into block `block` (1..n_layer + 1), (N, C): a layer's own where
+ * it is kept; else it stands in the flow, where the next layer writes over it. */
 float *acts_input(const struct acts *a, size_t block, size_t micro);
 
-/* ACTS_AUTO, between passes: from here on n of the layers that are not kept are offloaded, spread
- * evenly. */
-void   acts_offload_layers(struct acts *a, size_t n);
-/* Whether in a training pass records are to be lent for layer `layer`. */
-int    acts_offloads(const struct acts *a, size_t layer);
-/* Use `record` for (layer, micro) until the next call; NULL: none any more. Returns how many bytes
- * of it the micro-batch's shape takes. */
-size_t acts_lend(struct acts *a, size_t layer, size_t micro, void *record);
+/* Where the parts of (layer, micro) stand, the MLP's for tokens from `first` on: kept, or shared.
+ * They are there for backward if acts_holds_*; if not, whoever puts them there says so with
+ * acts_hold_*; layer 0: what is shared holds none's whole. */
+struct acts_attn acts_attn(const struct acts *a, size_t layer, size_t micro);
+struct acts_mlp  acts_mlp(const struct acts *a, size_t layer, size_t micro, size_t first);
+int  acts_holds_attn(const struct acts *a, size_t layer, size_t micro);
+int  acts_holds_mlp(const struct acts *a, size_t layer, size_t micro, size_t first);
+void acts_hold_attn(struct acts *a, size_t layer, size_t micro);
+void acts_hold_mlp(struct acts *a, size_t layer, size_t micro, size_t first);
 
-/* Where layer `layer`'s activations stand. They are there for backward if acts_holds; if not,
- * forward computes them again into the same place and says so with acts_hold. */
-struct acts_layer acts_layer(const struct acts *a, size_t layer, size_t micro);
-int  acts_holds(const struct acts *a, size_t layer, size_t micro);
-void acts_hold(struct acts *a, size_t layer, size_t micro);
+/* A part as arrays of one row a token (of lse H values a token, in its own order). Returns how many
+ * there are. */
+struct acts_rows { char *base; size_t bytes; };
+enum { ACTS_ARRAYS = 5 };
+size_t acts_rows(const struct acts *a, size_t layer, size_t micro, enum acts_part part,
+                 struct acts_rows out[ACTS_ARRAYS]);

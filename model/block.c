@@ -46,9 +46,11 @@ void embed_backward(struct model *m, size_t micro, float *grad)
 
 /* A layer at work: one micro-batch of it. */
 struct layer {
-    const struct model     *m;
+    struct model           *m;
     const struct acts_work *w;
-    struct acts_layer       a;
+    size_t                  layer, micro;
+    enum acts_way           way[ACTS_PARTS]; // of what goes this way in this pass
+    struct acts_attn        a;
     const void *wire;
     float      *grad;        // backward only
     int         fresh;       // its matrices are written first
@@ -64,8 +66,8 @@ static struct layer layer_of(struct model *m, size_t layer, size_t micro, const 
 {
     struct acts_shape shape = model_shape(m, micro);
     struct layer l = {
-        .m = m, .w = &m->acts.work, .a = acts_layer(&m->acts, layer, micro),
-        .wire = wire, .grad = grad,
+        .m = m, .w = &m->acts.work, .layer = layer, .micro = micro,
+        .a = acts_attn(&m->acts, layer, micro), .wire = wire, .grad = grad,
         .x = acts_input(&m->acts, layer, micro), .x_out = acts_input(&m->acts, layer + 1, micro),
         .rows = shape.rows, .seq = shape.seq, .N = shape.rows * shape.seq,
         .C = m->o.gpt.n_embd, .dt = m->o.dtype,
@@ -74,6 +76,11 @@ static struct layer layer_of(struct model *m, size_t layer, size_t micro, const 
         .drop_mlp_proj = model_dropout(m, micro, layer, PLACE_MLP_PROJ),
     };
 
+    for (enum acts_part p = 0; p < ACTS_PARTS; p++) {
+        l.way[p] = acts_way(&m->acts, layer, p);
+        if (l.way[p] == ACTS_OFFLOADED && !m->records.stream) // an evaluation leaves nothing
+            l.way[p] = ACTS_RECOMPUTED;
+    }
     if (m->o.training)
         l.dx = l.w->dx + micro * model_tokens(m) * l.C;
     return l;
@@ -117,10 +124,9 @@ static struct layernorm norm_1(const struct layer *l, size_t i, size_t n)
                       l->a.ln1_rstd + i);
 }
 
-static struct layernorm norm_2(const struct layer *l, size_t i, size_t n)
+static struct layernorm norm_2(const struct layer *l, size_t n, const struct acts_mlp *mlp)
 {
-    return model_norm(l->m, GPT_LN2_W, l->wire, n, l->a.x_mid + i * l->C, l->a.ln2_mean + i,
-                      l->a.ln2_rstd + i);
+    return model_norm(l->m, GPT_LN2_W, l->wire, n, mlp->x_mid, mlp->ln2_mean, mlp->ln2_rstd);
 }
 
 static struct attention attention_of(const struct layer *l)
@@ -141,55 +147,124 @@ static void qkv_forward(const struct layer *l, size_t i, size_t n)
     product(l, PRODUCT_QKV, n, row(l, l->a.qkv, i, 3 * l->C), l->w->ln);
 }
 
-/* x_mid = x + attn Wproj + bproj; fc = ln_2(x_mid) Wfc + bfc. */
-static void fc_forward(const struct layer *l, size_t i, size_t n)
+/* x_mid = x + attn Wproj + bproj. */
+static void mid_forward(const struct layer *l, size_t i, size_t n, const struct acts_mlp *mlp)
 {
-    struct layernorm norm = norm_2(l, i, n);
+    struct layernorm norm = norm_2(l, n, mlp);
 
     product(l, PRODUCT_ATTN_PROJ, n, l->w->proj, row(l, l->a.attn, i, l->C));
     drop_rows(l, l->w->proj, l->w->proj, i, n, &l->drop_attn_proj);
     layernorm_residual(l->w->ln, l->x + i * l->C, l->w->proj, &norm);
-    product(l, PRODUCT_FC, n, row(l, l->a.fc, i, 4 * l->C), l->w->ln);
+}
+
+/* fc = ln_2(x_mid) Wfc + bfc. */
+static void fc_forward(const struct layer *l, size_t i, size_t n, const struct acts_mlp *mlp)
+{
+    mid_forward(l, i, n, mlp);
+    product(l, PRODUCT_FC, n, mlp->fc, l->w->ln);
 }
 
 /* x_out = x_mid + gelu(fc) Wmlp + bmlp. */
-static void mlp_forward(const struct layer *l, size_t i, size_t n)
+static void mlp_forward(const struct layer *l, size_t i, size_t n, const struct acts_mlp *mlp)
 {
-    gelu_forward(l->w->gelu, row(l, l->a.fc, i, 4 * l->C), l->dt, n * 4 * l->C);
+    gelu_forward(l->w->gelu, mlp->fc, l->dt, n * 4 * l->C);
     product(l, PRODUCT_MLP_PROJ, n, l->w->proj, l->w->gelu);
     drop_rows(l, l->w->proj, l->w->proj, i, n, &l->drop_mlp_proj);
-    residual_add(l->x_out + i * l->C, l->a.x_mid + i * l->C, l->w->proj, n * l->C);
+    residual_add(l->x_out + i * l->C, mlp->x_mid, l->w->proj, n * l->C);
 }
 
-/* Everything backward needs; with `output` also the layer's output, which recomputation has no use
- * for. */
-static void layer_forward(const struct layer *l, int output)
+static size_t chunk_at(const struct layer *l, size_t i)
+{
+    return model_chunk(l->m, l->N - i, CHUNK_ROWS);
+}
+
+/* ACTS_ATTN of all tokens. */
+static void attn_forward(const struct layer *l)
 {
     struct attention attention = attention_of(l);
     size_t           n;
 
     for (size_t i = 0; i < l->N; i += n) {
-        n = model_chunk(l->m, l->N - i, CHUNK_ROWS);
+        n = chunk_at(l, i);
         qkv_forward(l, i, n);
     }
     attention_forward(&attention);
-    for (size_t i = 0; i < l->N; i += n) {
-        n = model_chunk(l->m, l->N - i, CHUNK_ROWS);
-        fc_forward(l, i, n);
-        if (output)
-            mlp_forward(l, i, n);
-    }
+    acts_hold_attn(&l->m->acts, l->layer, l->micro);
 }
 
-void block_forward(struct model *m, size_t layer, size_t micro, const void *wire)
+/* ---- what is offloaded ---- */
+
+size_t block_pieces(const struct model *m, size_t layer, size_t micro)
+{
+    struct acts_shape shape = model_shape(m, micro);
+    size_t            pieces = 0, N = shape.rows * shape.seq, parts = 0;
+
+    for (enum acts_part p = 0; p < ACTS_PARTS; p++)
+        parts += acts_way(&m->acts, layer, p) == ACTS_OFFLOADED;
+    for (size_t i = 0; i < N; i += model_chunk(m, N - i, CHUNK_ROWS))
+        pieces += parts;
+    return pieces;
+}
+
+typedef int records_copy(struct records *r, const struct acts_rows *rows, size_t arrays, size_t i,
+                         size_t n, struct err *err);
+
+/* A part that stands in arrays of all tokens leaves, or comes back. */
+static int part_copy(const struct layer *l, enum acts_part part, records_copy *copy,
+                     struct err *err)
+{
+    struct acts_rows rows[ACTS_ARRAYS];
+    size_t arrays = acts_rows(&l->m->acts, l->layer, l->micro, part, rows), n;
+    int    rc = 0;
+
+    for (size_t i = 0; i < l->N && !rc; i += n) {
+        n = chunk_at(l, i);
+        rc = copy(&l->m->records, rows, arrays, i, n, err);
+    }
+    return rc;
+}
+
+/* ---- forward ---- */
+
+/* Tokens [i, i + n) of the MLP; what goes into GELU may leave. */
+static int chunk_forward(const struct layer *l, size_t i, size_t n, struct err *err)
+{
+    struct acts_mlp mlp = acts_mlp(&l->m->acts, l->layer, l->micro, i);
+    int             leaves = l->way[ACTS_MLP] == ACTS_OFFLOADED,
+        rc = leaves ? records_push(&l->m->records, &mlp.fc, err) : 0;
+
+    if (rc)
+        return rc;
+    fc_forward(l, i, n, &mlp);
+    mlp_forward(l, i, n, &mlp);
+    if (leaves)
+        records_push_done(&l->m->records, n * 4 * l->C * dtype_bytes(l->dt));
+    acts_hold_mlp(&l->m->acts, leaves ? 0 : l->layer, l->micro, i);
+    return 0;
+}
+
+int block_forward(struct model *m, size_t layer, size_t micro, const void *wire, struct err *err)
 {
     struct layer l = layer_of(m, layer, micro, wire, NULL);
+    size_t       n;
+    int          rc = 0;
 
-    if (l.a.x) // it leaves with the record
-        convert(l.a.x, DT_F32, l.x, DT_F32, l.N * l.C);
-    layer_forward(&l, 1);
-    acts_hold(&m->acts, layer, micro);
+    m->records.first = 1;
+    if (l.way[ACTS_INPUT] == ACTS_OFFLOADED)
+        rc = part_copy(&l, ACTS_INPUT, records_push_rows, err);
+    if (rc)
+        return rc;
+    attn_forward(&l);
+    if (l.way[ACTS_ATTN] == ACTS_OFFLOADED)
+        rc = part_copy(&l, ACTS_ATTN, records_push_rows, err);
+    for (size_t i = 0; i < l.N && !rc; i += n) {
+        n = chunk_at(&l, i);
+        rc = chunk_forward(&l, i, n, err);
+    }
+    return rc;
 }
+
+/* ---- backward ---- */
 
 /* A chunk of dx behind a projection's dropout, as the products take it; its sums go to the
  * projection's bias. */
@@ -207,16 +282,16 @@ static const void *proj_backward(const struct layer *l, enum gpt_tensor bias, si
 }
 
 /* dx: of x_out on entry; the gradient of x_mid through the MLP is added. */
-static void mlp_backward(const struct layer *l, size_t i, size_t n)
+static void mlp_backward(const struct layer *l, size_t i, size_t n, const struct acts_mlp *mlp)
 {
     const struct acts_work *w = l->w;
-    struct layernorm        norm = norm_2(l, i, n);
+    struct layernorm        norm = norm_2(l, n, mlp);
     // dy may be w->proj, which is written again below.
     const void *dy = proj_backward(l, GPT_MLP_PROJ_B, i, n, &l->drop_mlp_proj);
 
     product(l, PRODUCT_D_GELU, n, w->dgelu, dy);
     gelu_backward(&(struct gelu_backward){
-        .n = n, .C = 4 * l->C, .dt = l->dt, .x = row(l, l->a.fc, i, 4 * l->C), .dout = w->dgelu,
+        .n = n, .C = 4 * l->C, .dt = l->dt, .x = mlp->fc, .dout = w->dgelu,
         .out = w->gelu, .dx = w->dfc, .db = dparam(l, GPT_FC_B), .scratch = w->sums });
     dmatrix(l, PRODUCT_D_MLP_PROJ_W, i, n, w->gelu, dy);
 
@@ -251,37 +326,80 @@ static void qkv_backward(const struct layer *l, size_t i, size_t n)
                        w->sums);
 }
 
-static void recompute(struct model *m, const struct layer *l, size_t layer, size_t micro)
+/* What backward computes once more is measured: it is what keeping or offloading would save. */
+static void count_again(const struct layer *l, enum acts_part part, uint64_t start_ns, size_t n)
 {
-    uint64_t start_ns = clock_ns();
-
-    layer_forward(l, 0);
-    acts_hold(&m->acts, layer, micro);
-    m->recomputed_ns += clock_ns() - start_ns;
-    m->recomputed++;
+    l->m->again[part].ns += clock_ns() - start_ns;
+    l->m->again[part].tokens += n;
 }
 
-void block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad,
-                    int fresh)
+/* The layer's input and what attention left are there afterwards. */
+static int attn_back(const struct layer *l, struct err *err)
+{
+    uint64_t start_ns;
+    int      rc = 0;
+
+    if (l->way[ACTS_INPUT] == ACTS_OFFLOADED)
+        rc = part_copy(l, ACTS_INPUT, records_pop_rows, err);
+    if (rc || l->way[ACTS_ATTN] == ACTS_KEPT)
+        return rc;
+    if (l->way[ACTS_ATTN] == ACTS_OFFLOADED) {
+        acts_hold_attn(&l->m->acts, l->layer, l->micro);
+        return part_copy(l, ACTS_ATTN, records_pop_rows, err);
+    }
+    if (acts_holds_attn(&l->m->acts, l->layer, l->micro))
+        return 0;
+    start_ns = clock_ns();
+    attn_forward(l);
+    count_again(l, ACTS_ATTN, start_ns, l->N);
+    return 0;
+}
+
+/* Tokens [i, i + n): dx through the MLP and the projection of attention. */
+static int chunk_backward(const struct layer *l, size_t i, size_t n, struct err *err)
+{
+    struct acts_mlp mlp = acts_mlp(&l->m->acts, l->layer, l->micro, i);
+    uint64_t        start_ns = clock_ns();
+    int             came = l->way[ACTS_MLP] == ACTS_OFFLOADED, rc = 0;
+
+    if (came && (rc = records_pop(&l->m->records, &mlp.fc, err)))
+        return rc;
+    if (came) {
+        mid_forward(l, i, n, &mlp);
+        acts_hold_mlp(&l->m->acts, 0, 0, 0);
+    } else if (!acts_holds_mlp(&l->m->acts, l->layer, l->micro, i)) {
+        fc_forward(l, i, n, &mlp);
+        acts_hold_mlp(&l->m->acts, l->layer, l->micro, i);
+        count_again(l, ACTS_MLP, start_ns, n);
+    }
+    mlp_backward(l, i, n, &mlp);
+    if (came)
+        records_pop_done(&l->m->records);
+    attn_proj_backward(l, i, n);
+    return 0;
+}
+
+int block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad,
+                   int fresh, struct err *err)
 {
     struct layer     l = layer_of(m, layer, micro, wire, grad);
     struct attention attention = attention_of(&l);
     size_t           n;
+    int              rc;
 
     assert(m->o.training);
     l.fresh = fresh;
-    if (l.a.x)
-        l.x = l.a.x;
-    if (!acts_holds(&m->acts, layer, micro))
-        recompute(m, &l, layer, micro);
-    for (size_t i = 0; i < l.N; i += n) {
-        n = model_chunk(m, l.N - i, CHUNK_ROWS);
-        mlp_backward(&l, i, n);
-        attn_proj_backward(&l, i, n);
+    rc = attn_back(&l, err);
+    for (size_t i = 0; i < l.N && !rc; i += n) {
+        n = chunk_at(&l, i);
+        rc = chunk_backward(&l, i, n, err);
     }
+    if (rc)
+        return rc;
     attention_backward(l.w->dqkv, l.w->dattn, &attention);
     for (size_t i = 0; i < l.N; i += n) {
-        n = model_chunk(m, l.N - i, CHUNK_ROWS);
+        n = chunk_at(&l, i);
         qkv_backward(&l, i, n);
     }
+    return 0;
 }

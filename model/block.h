@@ -12,10 +12,12 @@ void embed_forward(struct model *m, size_t micro, const void *wire);
 void embed_backward(struct model *m, size_t micro, float *grad);
 
 /* Layer `layer`, 1..n_layer. products_begin comes before its first micro-batch, forward or
- * backward. */
-void block_forward(struct model *m, size_t layer, size_t micro, const void *wire);
+ * backward. What goes to m->records or comes back may wait, and fail. */
+int block_forward(struct model *m, size_t layer, size_t micro, const void *wire, struct err *err);
 /* dx: of the layer's output on entry, of its input on return. Computes the layer's activations
- * again if they were not kept. fresh: the first micro-batch since model_grad_begin, whose products
- * write the gradient's matrices. */
-void block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad,
-                    int fresh);
+ * again if they were neither kept nor offloaded. fresh: the first micro-batch since
+ * model_grad_begin, whose products write the gradient's matrices. */
+int block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad,
+                   int fresh, struct err *err);
+/* Pieces that block_forward of a layer's micro-batch pushes. */
+size_t block_pieces(const struct model *m, size_t layer, size_t micro);

@@ -9,15 +9,19 @@
 #include "model/acts.h"
 #include "model/gpt.h"
 #include "model/products.h"
+#include "model/records.h"
 
 struct model {
     struct model_options o;
     struct products *products;
     struct acts      acts;
+    struct records   records;       // of the pass under way
     struct arena     scratch;       // of products_run
     int              dropping;      // a training pass with dropout, of step
     uint64_t         step;
-    uint64_t recomputed_ns, recomputed; // so far: activations of layers' micro-batches, how many
+    /* So far, of parts that were not kept: what backward spent on computing them once more, of
+     * how many tokens. */
+    struct { uint64_t ns, tokens; } again[ACTS_PARTS];
 };
 
 /* Into a model in its zero state; sets OpenMP's number of threads. Also after an error close what

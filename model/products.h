@@ -6,15 +6,9 @@
 
 #include "kernels/matmul.h"
 #include "model/gpt.h"
+#include "model/ways.h"
 
 #include <assert.h>
-
-/* Which layers' activations leave memory while a step goes on. */
-enum acts_offload {
-    ACTS_STAY,    // of no layer
-    ACTS_OFFLOAD, // of all that are not kept, their inputs too: of these only three stay
-    ACTS_AUTO,    // of as many as acts_offload_layers says, at first none; inputs stay
-};
 
 /* What a model is opened with: its products, and its activations (acts.h), follow from it. */
 struct model_options {
@@ -23,8 +17,10 @@ struct model_options {
     enum dtype         dtype;    // DT_F32 or DT_BF16: wire parameters and inputs of products
     enum matmul_engine engine;
     int                threads;  // of OpenMP; 0: as many as it has
-    size_t             kept;     // of the last layers: their activations stay in RAM (acts.h)
-    enum acts_offload  offload;  // the others' go to the stream's records and come back
+    struct acts_ways   ways;     // of activations, until acts_set_ways
+    uint64_t           pool;     // bytes for those that are kept, where ways may change; else 0:
+                                 // what these ways need
+    uint64_t           spare;    // more for them as long as nothing is offloaded
     int                training; // 0: no backward; one input a micro-batch, nothing kept
     int                varying;  // micro-batches up to batch x seq (struct batch); else just that
     int                generates; // decode.h's: neither activations nor a head among the products

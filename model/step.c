@@ -18,15 +18,7 @@ struct trainer {
     struct trainer_options o;
     struct model   model;
     struct stream *stream;
-    /* ACTS_AUTO: steps begun, as far as they matter; what was there when the one that is measured
-     * began. */
-    struct {
-        int             steps;
-        struct meter_io io;
-        uint64_t        recomputed_ns, recomputed;
-        double          seconds;
-    } balance;
-    size_t to_push; // records that this pass still pushes
+    struct adapt adapt; // which activations are kept, recomputed, offloaded
 };
 
 /* A pass over the micro-batches that `data` gives for `number`: a step's, or an evaluation's. */
@@ -39,6 +31,7 @@ struct pass {
     uint64_t tokens, counted; // read: tokens that are not padding; what the loss is the mean of
     uint64_t scored;          // tokens or rows that have a loss
     uint64_t start_ns;        // of the span that is open
+    uint64_t before_ns;       // how long block 0 was waited for
     double   loss;
     struct stream_norm norm;  // of the gradients that were sent
 };
@@ -126,58 +119,40 @@ static int read_batches(struct trainer *t, struct pass *p, struct err *err)
     return rc;
 }
 
-/* A layer's forward or, with its `grad`, backward. In training its activations may be offloaded:
- * then they come back in the reverse order. A span ends where the stream may wait. */
-static int layer_pass(struct trainer *t, struct pass *p, size_t b, size_t micro, const void *wire,
-                      float *grad, int fresh, struct err *err)
+/* A layer's forward or, with its `grad`, backward. What it offloads may wait for devices. */
+static int layer_pass(struct trainer *t, size_t b, size_t micro, const void *wire, float *grad,
+                      int fresh, struct err *err)
 {
-    struct acts *acts = &t->model.acts;
-    int          offloads = !p->evaluates && acts_offloads(acts, b);
-    size_t       bytes = 0;
-    void        *place;
-
-    if (offloads) {
-        span_end(t, p, grad ? PHASE_BACKWARD : PHASE_FORWARD, b);
-        int rc = grad ? stream_pop(t->stream, &place, err) : stream_push(t->stream, &place, err);
-        if (rc)
-            return rc;
-        p->start_ns = clock_ns();
-        bytes = acts_lend(acts, b, micro, place);
-    }
-    if (grad)
-        block_backward(&t->model, b, micro, wire, grad, fresh);
-    else
-        block_forward(&t->model, b, micro, wire);
-    if (!offloads)
-        return 0;
-    acts_lend(acts, b, micro, NULL);
-    if (grad)
-        stream_popped(t->stream);
-    else
-        stream_pushed(t->stream, bytes, --t->to_push);
-    return 0;
+    t->model.records.phase = grad ? PHASE_BACKWARD : PHASE_FORWARD;
+    t->model.records.block = (int)b;
+    return grad ? block_backward(&t->model, b, micro, wire, grad, fresh, err)
+                : block_forward(&t->model, b, micro, wire, err);
 }
 
-/* Records that a training pass pushes. */
-static size_t count_records(const struct trainer *t, const struct pass *p)
+/* What a training pass offloads goes to the stream. */
+static void records_begin(struct trainer *t, struct pass *p)
 {
-    size_t layers = 0;
+    size_t left = 0;
 
-    for (size_t b = 1; b <= t->o.model.gpt.n_layer; b++)
-        layers += (size_t)acts_offloads(&t->model.acts, b);
-    return layers * filled(t, p->micros);
+    for (size_t b = 1; !p->evaluates && b <= t->o.model.gpt.n_layer; b++)
+        for (size_t a = 0; a < p->micros; a++)
+            left += block_pieces(&t->model, b, a);
+    t->model.records = (struct records){ .stream = left ? t->stream : NULL, .left = left,
+                                         .step = p->step, .start_ns = &p->start_ns };
 }
 
 static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
 {
-    t->to_push = count_records(t, p);
+    records_begin(t, p);
     for (size_t b = 0; b <= t->o.model.gpt.n_layer; b++) {
         const void *wire;
+        uint64_t    asked_ns = clock_ns();
         int         rc = stream_acquire(t->stream, b, &wire, err); // waits for b's update and read
 
         if (rc)
             return rc;
         p->start_ns = clock_ns();
+        p->before_ns += b == 0 ? p->start_ns - asked_ns : 0;
         products_begin(t->model.products);
         for (size_t a = 0; !rc && a < p->micros; a++) { // layer-major: parameters are read once
             if (is_empty(t, a))
@@ -185,7 +160,7 @@ static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
             if (b == 0)
                 embed_forward(&t->model, a, wire);
             else
-                rc = layer_pass(t, p, b, a, wire, NULL, 0, err);
+                rc = layer_pass(t, b, a, wire, NULL, 0, err);
         }
         if (rc)
             return rc;
@@ -205,6 +180,7 @@ static int head_pass(struct trainer *t, struct pass *p, float *each, struct err 
     struct head h = { .trains = !p->evaluates, .scale = (float)(1.0 / (double)p->counted) };
     int         fresh, rc = stream_acquire(t->stream, final, &h.wire, err);
 
+    adapt_head(&t->adapt);
     rc = rc ? rc : stream_acquire(t->stream, 0, &h.embed_wire, err);
     if (!rc && h.trains) // fresh or not: it has no matrix that products make
         rc = grad_begin(t, final, &h.grad, &fresh, err);
@@ -243,7 +219,7 @@ static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
         for (size_t a = p->micros; !rc && a-- > 0;) { // what the last one left is still at hand
             if (is_empty(t, a))
                 continue;
-            rc = layer_pass(t, p, b, a, wire, grad, fresh, err);
+            rc = layer_pass(t, b, a, wire, grad, fresh, err);
             fresh = 0;
         }
         if (rc)
@@ -305,66 +281,18 @@ static void step_scale(const struct trainer *t, const struct pass *p, struct ste
     update->optim = update_numbers(t, p->step, out->clip_factor);
 }
 
-/* A layer whose activations are offloaded takes `recompute` from the step and gives the devices
- * `carry` to do. Layers are offloaded as long as the devices are then busy for no more than a share
- * of it: busy + n carry <= share (step - n recompute). Where recomputing takes no time, or the
- * devices are busy all along, nothing is gained. */
-size_t balance_layers(const struct balance *b, size_t most)
+/* What of a step's seconds the activations' ways depend on. */
+static void adapt_to(struct trainer *t, const struct pass *p, uint64_t start_ns)
 {
-    const double share = 0.9;
-    double       room = share * b->step - b->busy, each = b->carry + share * b->recompute;
+    struct meter *m = t->stream->meter;
+    double F = (double)meter_total(m, p->step, PHASE_FORWARD) * 1e-9, B = 0;
+    static const enum runlog_phase after[] = { PHASE_LOSS, PHASE_BACKWARD, PHASE_GRAD_NORM,
+                                               PHASE_GRAD_COMPRESS };
 
-    if (!(room > 0) || !(b->recompute > 0))
-        return 0;
-    return room >= each * (double)most ? most : (size_t)(room / each);
-}
-
-/* The first step waits for no update, and touches memory: the second one is measured, with what the
- * devices do until the third begins. Where an evaluation or a skipped step comes between, it begins
- * anew. */
-enum { BALANCE_MEASURED = 2 };
-
-static void balance_disturb(struct trainer *t)
-{
-    if (t->balance.steps <= BALANCE_MEASURED)
-        t->balance.steps = 0;
-}
-
-static struct balance balance_of(const struct trainer *t, const struct meter_io *io)
-{
-    const struct model *m = &t->model;
-    double              busy = (double)(io->busy_ns - t->balance.io.busy_ns) * 1e-9;
-    double              bytes = (double)(io->bytes - t->balance.io.bytes);
-    double              recomputed = (double)(m->recomputed - t->balance.recomputed);
-    double              micros = (double)t->o.model.grad_accum;
-    struct balance      b = { .step = t->balance.seconds, .busy = busy };
-
-    if (recomputed > 0)
-        b.recompute =
-            micros * (double)(m->recomputed_ns - t->balance.recomputed_ns) * 1e-9 / recomputed;
-    if (bytes > 0)
-        b.carry = 2 * micros * (double)acts_sizes(&t->o.model).record * busy / bytes;
-    return b;
-}
-
-static void balance_begin(struct trainer *t, struct step_result *out)
-{
-    struct model   *m = &t->model;
-
-    if (t->o.model.offload != ACTS_AUTO || t->o.model.kept == t->o.model.gpt.n_layer ||
-        t->balance.steps > BALANCE_MEASURED || ++t->balance.steps < BALANCE_MEASURED)
-        return;
-    struct meter_io io = meter_io(t->stream->meter);
-    if (t->balance.steps == BALANCE_MEASURED) {
-        t->balance.io = io;
-        t->balance.recomputed_ns = m->recomputed_ns;
-        t->balance.recomputed = m->recomputed;
-        return;
-    }
-    out->balanced = 1;
-    out->balance = balance_of(t, &io);
-    out->offloaded = balance_layers(&out->balance, t->o.model.gpt.n_layer - t->o.model.kept);
-    acts_offload_layers(&m->acts, out->offloaded);
+    for (size_t i = 0; i < sizeof after / sizeof *after; i++)
+        B += (double)meter_total(m, p->step, after[i]) * 1e-9;
+    adapt_end(&t->adapt, (double)(clock_ns() - start_ns) * 1e-9, F, B,
+              (double)p->before_ns * 1e-9);
 }
 
 /* ---- the step ---- */
@@ -380,9 +308,9 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
     *out = (struct step_result){ 0 };
     t->model.dropping = 1;
     t->model.step = step;
-    balance_begin(t, out);                               // --activations auto: what is offloaded
 
-    int rc = stream_begin(t->stream, STREAM_TRAIN, step, err); // reads start as updates end
+    int rc = adapt_begin(&t->adapt, step, &out->choice, err); // --activations auto: other ways
+    rc = rc ? rc : stream_begin(t->stream, STREAM_TRAIN, step, err); // reads start as updates end
     struct optim_step expected = update_numbers(t, step, 1.0);
     stream_expect(t->stream, &expected);                 // --speculate: if nothing is clipped
     rc = rc ? rc : read_batches(t, &p, err);
@@ -398,12 +326,12 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
         return rc;
 
     step_scale(t, &p, out, &update);
+    adapt_to(t, &p, start_ns);
     if (out->skipped)
-        balance_disturb(t);
-    update.row.seconds = (double)(clock_ns() - start_ns) * 1e-9;
-    rc = stream_update(t->stream, &update, err);         // devices update, commit A beside it
-    t->balance.seconds = (double)(clock_ns() - start_ns) * 1e-9;
-    return rc;
+        adapt_disturb(&t->adapt);
+    update.began_ns = start_ns;
+    update.choice = out->choice;
+    return stream_update(t->stream, &update, err);       // devices update, commit A beside it
 }
 
 int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass,
@@ -414,7 +342,7 @@ int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data,
 
     assert(micros >= 1 && micros <= t->o.model.grad_accum);
     t->model.dropping = 0;
-    balance_disturb(t);
+    adapt_disturb(&t->adapt);
     int rc = stream_begin(t->stream, STREAM_EVAL, step, err);
     rc = rc ? rc : read_batches(t, &p, err);
     rc = rc ? rc : forward_pass(t, &p, err);
@@ -439,9 +367,11 @@ static int check(const struct trainer_options *t, struct err *err)
     if (o->seq > o->gpt.n_positions)
         return err_misuse(err, "rows of %zu tokens do not fit: the model has %zu positions", o->seq,
                           o->gpt.n_positions);
-    if (o->kept > o->gpt.n_layer)
-        return err_misuse(err, "activations of %zu layers cannot be kept: there are %zu", o->kept,
-                          o->gpt.n_layer);
+    for (enum acts_part p = 0; p < ACTS_PARTS; p++)
+        if (o->ways.of[p].kept + o->ways.of[p].offloaded > o->gpt.n_layer)
+            return err_misuse(err, "activations of %zu layers cannot be kept, and of %zu "
+                              "offloaded: there are %zu", o->ways.of[p].kept,
+                              o->ways.of[p].offloaded, o->gpt.n_layer);
     if (!(d->embd >= 0 && d->embd < 1) || !(d->attn >= 0 && d->attn < 1) ||
         !(d->resid >= 0 && d->resid < 1))
         return err_misuse(err, "dropout must be in [0, 1), not %g, %g and %g", (double)d->embd,
@@ -478,6 +408,7 @@ int trainer_open(struct trainer **out, const struct trainer_options *o, struct s
     t->o = *o;
     t->stream = stream;
     rc = model_open(&t->model, &o->model, err);
+    adapt_open(&t->adapt, o->adapts, &t->model, stream);
     if (rc)
         trainer_close(t);
     else

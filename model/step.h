@@ -12,6 +12,7 @@
  * them. */
 #pragma once
 
+#include "model/adapt.h"
 #include "model/model.h"
 #include "model/schedule.h"
 #include "offload/stream.h"
@@ -22,6 +23,7 @@ struct trainer_options {
     double               clip;     // largest gradient norm; 0: no clipping
     enum optim_kind      optim;
     double               beta1, beta2, eps;
+    enum adapt_policy    adapts;   // whether model.ways are only the first
 };
 
 /* A micro-batch. The source gets rows and seq as the largest that the trainer was opened for and
@@ -44,16 +46,6 @@ struct batch_source {
     void *ctx;
 };
 
-/* How many layers' activations are offloaded (ACTS_AUTO): what devices can carry in the time that
- * computing leaves them. Seconds of a step in which no layer's were. */
-struct balance {
-    double step;      // all of it
-    double busy;      // the devices were at work: moving, or updating
-    double recompute; // one layer's activations, all micro-batches, computed again
-    double carry;     // the same written to the devices and read back, at the rate of their work
-};
-size_t balance_layers(const struct balance *b, size_t most); // `most` at most
-
 struct step_result {
     double   loss;        // mean over the step's tokens; a classifier's: over its rows
     double   grad_norm;   // before clipping; NaN or infinite where a gradient is not finite
@@ -62,9 +54,7 @@ struct step_result {
     size_t skip_block; // skipped: of the first gradient that is not finite; SIZE_MAX: only the loss
                        // is not
     uint64_t tokens;
-    int      balanced;    // ACTS_AUTO: before this step was chosen how many layers are offloaded,
-    size_t   offloaded;   // so many from here on,
-    struct balance balance; // by what the step before took
+    struct runlog_choice choice; // that was made before this step (adapt.h); layers 0: none
 };
 
 // mean loss: loss_sum / tokens (a classifier's rows)

@@ -20,7 +20,7 @@ struct rig rig_open(const struct trainer_options *o, const float *params, float 
                                        .weight_decay = weight_decay,
                                        .decay_all = decay_all,
                                        .params = params,
-                                       .record_bytes = acts_sizes(&o->model).record };
+                                       .piece_bytes = acts_sizes(&o->model).piece };
     struct rig rig = { .stream = stream_plain_open(&so) };
     struct err err = { 0 };
 
@@ -71,7 +71,7 @@ struct trainer_options rig_options(struct gpt_config gpt, size_t batch, size_t s
                   .dtype = dtype,
                   .engine = engine,
                   .threads = 2,
-                  .kept = gpt.n_layer,
+                  .ways = ways_recompute(gpt.n_layer, gpt.n_layer),
                   .training = 1},
         .schedule = {.kind = SCHEDULE_CONSTANT, .lr = 1e-3},
         .optim = OPTIM_ADAMW,
@@ -79,6 +79,20 @@ struct trainer_options rig_options(struct gpt_config gpt, size_t batch, size_t s
         .beta2 = 0.95,
         .eps = 1e-8,
     };
+}
+
+void rig_ways(struct trainer_options *o, size_t how)
+{
+    struct acts_ways *w = &o->model.ways;
+    size_t            L = o->model.gpt.n_layer, n = how % RIG_OFFLOAD;
+
+    o->adapts = how >= RIG_AUTO ? ADAPT_BEST : ADAPT_NOT;
+    how -= how >= RIG_AUTO ? RIG_AUTO : 0;
+    *w = how >= RIG_OFFLOAD ? ways_offload(L, n % (L + 1)) : ways_recompute(L, n % (L + 1));
+    for (enum acts_part p = 0; how >= RIG_MIXED && p < ACTS_PARTS; p++, n /= 2) {
+        w->of[p].kept = n % (L + 1);
+        w->of[p].offloaded = p == ACTS_INPUT ? L - w->of[p].kept : (n + 1) % (L - n % (L + 1) + 1);
+    }
 }
 
 int rig_runs_bf16(enum matmul_engine engine)

@@ -20,6 +20,12 @@ struct gpt_config rig_config(const struct fixture *f, size_t *batch, size_t *seq
 struct trainer_options rig_options(struct gpt_config gpt, size_t batch, size_t seq,
                                    enum dtype dtype, enum matmul_engine engine);
 
+/* The ways of its activations: the last n layers' are kept, n less than any of these; the others'
+ * are computed again, or with RIG_OFFLOAD added offloaded. RIG_MIXED + n: each part its own way.
+ * RIG_AUTO + n: as n, and from the fifth step on as is expected to be shortest. */
+enum { RIG_OFFLOAD = 100, RIG_MIXED = 200, RIG_AUTO = 300 };
+void rig_ways(struct trainer_options *o, size_t how);
+
 /* Batches from an array of micro-batches. */
 struct rig_rows { const int32_t *x, *y; size_t micro_tokens, accum; };
 int rig_batch(void *rows, uint64_t step, size_t micro, struct batch *b, struct err *err);

@@ -344,6 +344,24 @@ static void test_decode(void **unused)
     check_decode(DT_BF16, 64, 2, 2e-2);
 }
 
+/* What attention needs for itself (beside which nothing is written: the other tests have guard
+ * pages behind it) grows as a row's tokens do, not as their square: at 131,072 tokens a head's
+ * T x T matrix alone would be 64 GiB. */
+static void test_memory_is_of_rows(void **state)
+{
+    (void)state;
+    const size_t C = 768, H = 12;
+
+    for (size_t T = 1024; T <= 131072; T *= 2) {
+        size_t at = attention_scratch(T, C, H, 1), twice = attention_scratch(2 * T, C, H, 1);
+
+        assert_true(twice > 0 && twice <= 2 * at);
+        assert_true(twice - at <= T * 8 * (C / H) * sizeof(float)); // of one head, some floats each
+    }
+    print_message("32,768 tokens: %.1f MiB a thread\n",
+                  (double)attention_scratch(32768, C, H, 1) / (1 << 20));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +374,7 @@ int main(void)
         cmocka_unit_test(test_threads_do_not_matter),
         cmocka_unit_test(test_batch_does_not_matter),
         cmocka_unit_test(test_large_scores),
+        cmocka_unit_test(test_memory_is_of_rows),
         cmocka_unit_test(test_decode),
     };
 

@@ -113,13 +113,11 @@ static int rows_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, s
 /* ---- a trainer over the fixture's model
  * ---------------------------------------------------------------- */
 
-/* Added to the number of layers that keep their activations: the others' are offloaded. */
-enum { OFFLOAD = 100 };
-
+/* how: as rig_ways has it. */
 static struct trainer_options options(const struct rows *r, enum matmul_engine engine,
-                                      enum dtype dtype, size_t kept)
+                                      enum dtype dtype, size_t how)
 {
-    return (struct trainer_options){
+    struct trainer_options o = {
         .model = { .gpt = r->gpt,
                    .batch = r->batch,
                    .seq = r->seq,
@@ -127,8 +125,6 @@ static struct trainer_options options(const struct rows *r, enum matmul_engine e
                    .dtype = dtype,
                    .engine = engine,
                    .threads = 1,
-                   .kept = kept % OFFLOAD,
-                   .offload = kept >= OFFLOAD ? ACTS_OFFLOAD : ACTS_STAY,
                    .training = 1,
                    .varying = 1 },
         .schedule = { .kind = SCHEDULE_CONSTANT, .lr = 1e-3 },
@@ -138,6 +134,9 @@ static struct trainer_options options(const struct rows *r, enum matmul_engine e
         .beta2 = 0.999,
         .eps = 1e-8,
     };
+
+    rig_ways(&o, how);
+    return o;
 }
 
 static struct rig rig_of(const struct rows *r, const struct trainer_options *o, int decay_all)
@@ -265,7 +264,9 @@ static void test_steps(void **state)
         for (size_t kept = 0; kept < r.gpt.n_layer; kept++) {
             train(&r, all, DT_F32, kept, again, 0);
             assert_memory_equal(params, again, total * sizeof *params);
-            train(&r, all, DT_F32, OFFLOAD + kept, again, 0);
+            train(&r, all, DT_F32, RIG_OFFLOAD + kept, again, 0);
+            assert_memory_equal(params, again, total * sizeof *params);
+            train(&r, all, DT_F32, RIG_MIXED + kept, again, 0);
             assert_memory_equal(params, again, total * sizeof *params);
         }
         train(&r, all, DT_BF16, r.gpt.n_layer, params, 0);
@@ -424,7 +425,7 @@ static void check_spread(struct rows *r, enum dtype dtype)
     loss = spread_step(&o, &near, want, &again);
     assert_true(again == evaluated);
     assert_true(spread_step(&o, &far, got, &again) != loss && again == evaluated);
-    o.model.kept = r->gpt.n_layer;
+    rig_ways(&o, r->gpt.n_layer);
     assert_true(spread_step(&o, &near, got, &again) == loss && again == evaluated);
     assert_memory_equal(got, want, bytes);
     free(want);

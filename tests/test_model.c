@@ -38,7 +38,7 @@ static void check_gradients(const char *path, const char *prefix, enum dtype dty
     rows = (struct rig_rows){fixture_i32(f, wide_batch ? "wide_x" : "x", batch * seq),
                          fixture_i32(f, wide_batch ? "wide_y" : "y", batch * seq), batch * seq, 1};
     o = rig_options(gpt, batch, seq, dtype, engine);
-    o.model.kept = kept < gpt.n_layer ? kept : gpt.n_layer;
+    rig_ways(&o, kept < gpt.n_layer ? kept : gpt.n_layer);
     total = gpt_total(&gpt);
     rig = rig_open(&o, fixture_f32(f, "params", total), 0, 0);
     assert_int_equal(train_step(rig.trainer, 0, &(struct batch_source){ rig_batch, &rows },
@@ -117,12 +117,9 @@ static const struct trajectory trajectories[] = { // as make_fixtures.py has the
     { OPTIM_ADAGRAD, SCHEDULE_COSINE, 1e-2, 1e-3, 0.01f, 1e-10 },
 };
 
-/* Added to the number of layers that keep their activations: the others' are offloaded, or from the
- * third step on. */
-enum { OFFLOAD = 100, AUTO = 200 };
-
-/* Train 24 steps; params[0..total) as they end. losses and norms NULL: not compared. */
-static void train(const struct trajectory *tr, size_t kept, enum dtype dtype, float *params,
+/* Train 24 steps, activations as rig_ways has them; params[0..total) as they end. losses and
+ * norms NULL: not compared. */
+static void train(const struct trajectory *tr, size_t how, enum dtype dtype, float *params,
                   const float *losses, const float *norms)
 {
     struct fixture *model = fixture_open("tests/fixtures/gpt_a.fix"),
@@ -140,8 +137,7 @@ static void train(const struct trajectory *tr, size_t kept, enum dtype dtype, fl
     rows = (struct rig_rows){ fixture_i32(steps, "x", tokens), fixture_i32(steps, "y", tokens),
                           batch * seq, ACCUM };
     o.model.grad_accum = ACCUM;
-    o.model.kept = kept % OFFLOAD;
-    o.model.offload = kept >= AUTO ? ACTS_AUTO : kept >= OFFLOAD ? ACTS_OFFLOAD : ACTS_STAY;
+    rig_ways(&o, how);
     o.model.threads = 1; // tiny products: threads would wait for each other most of the time
     o.schedule = (struct schedule){ tr->schedule, tr->lr, tr->min_lr, 5, 20 };
     o.clip = 1.0;
@@ -197,14 +193,14 @@ static void test_steps(void **state)
         assert_memory_equal(kept, again, total * sizeof *kept);
         train(&trajectories[i], 0, DT_F32, again, NULL, NULL);
         assert_memory_equal(kept, again, total * sizeof *kept);
-        train(&trajectories[i], OFFLOAD + i % gpt.n_layer, DT_F32, again, NULL, NULL);
+        train(&trajectories[i], RIG_OFFLOAD + i % gpt.n_layer, DT_F32, again, NULL, NULL);
         assert_memory_equal(kept, again, total * sizeof *kept);
     }
     train(&trajectories[0], gpt.n_layer, DT_BF16, kept, NULL, NULL);
-    for (size_t i = 0; i < 5; i++) {
-        const size_t how[] = { 0, OFFLOAD, OFFLOAD + gpt.n_layer, AUTO, AUTO + 1 };
+    for (size_t i = 0; i < 17; i++) {
+        const size_t how[] = { 0, RIG_OFFLOAD, RIG_OFFLOAD + gpt.n_layer, RIG_AUTO, RIG_AUTO + 1 };
 
-        train(&trajectories[0], how[i], DT_BF16, again, NULL, NULL);
+        train(&trajectories[0], i < 5 ? how[i] : RIG_MIXED + i, DT_BF16, again, NULL, NULL);
         assert_memory_equal(kept, again, total * sizeof *kept);
     }
     free(kept);

@@ -61,13 +61,12 @@ static void test_dropout(void **state)
     o.model.dropout =
         (struct model_dropout){ .embd = 0.1f, .attn = 0.2f, .resid = 0.3f, .seed = 7 };
     loss = dropped_loss(&o, params, NULL, 0, 3, &data, kept);
-    o.model.kept = 0;
-    for (enum acts_offload way = ACTS_STAY; way <= ACTS_OFFLOAD; way++) {
-        o.model.offload = way;
+    for (size_t how = 0; how < 6; how++) {
+        rig_ways(&o, how == 0 ? 0 : how == 1 ? RIG_OFFLOAD : RIG_MIXED + how);
         assert_true(dropped_loss(&o, params, NULL, 0, 3, &data, again) == loss);
         assert_memory_equal(kept, again, total * sizeof *kept);
     }
-    o.model.offload = ACTS_STAY;
+    rig_ways(&o, 0);
     assert_true(dropped_loss(&o, params, NULL, 0, 4, &data, NULL) != loss);
     for (size_t i = 0; i < total; i++)
         size += (double)kept[i] * (double)kept[i];
@@ -133,11 +132,10 @@ static void test_eval_between_steps(void **state)
     (void)state;
     total = gpt_total(&gpt);
     o.model.grad_accum = ACCUM;
-    o.model.kept = 1;
     for (int with = 0; with < 3; with++) {
         struct rig rig;
 
-        o.model.offload = with == 2 ? ACTS_OFFLOAD : ACTS_STAY;
+        rig_ways(&o, with == 2 ? RIG_OFFLOAD + 1 : 1);
         rig = rig_open(&o, fixture_f32(f, "params", 0), 0, 0);
 
         for (uint64_t s = 0; s < 3; s++) {
@@ -212,91 +210,50 @@ static void test_bad_options(void **state)
     trainer_close(NULL);
 }
 
-/* The plan's figures: what is kept is added layer by layer; a longer step needs more inputs, not
- * more workspace a token. */
+/* The plan's figures. A longer step needs more of the residual stream, not more workspace. */
 static void test_sizes(void **state)
 {
-    struct gpt_config gpt;
+    struct gpt_config      gpt;
     struct trainer_options o;
-    struct acts_sizes one, two;
+    struct acts_sizes      one, two;
 
     (void)state;
     assert_int_equal(gpt_preset(&gpt, "gpt2"), 0);
     o = rig_options(gpt, 4, 1024, DT_BF16, MATMUL_AUTO);
     one = acts_sizes(&o.model);
     o.model.grad_accum = 2;
-    o.model.kept = 0;
     two = acts_sizes(&o.model);
-    assert_int_equal(one.inputs, 13u * 4096 * 768 * 4);
-    assert_int_equal(two.inputs, 2 * one.inputs);
-    assert_int_equal(two.kept_per_layer, 2 * one.kept_per_layer);
-    assert_int_equal(one.kept_per_layer, 4096u * (8 * 768 * 2 + 768 * 4 + 12 * 4 + 4 * 4));
+    assert_int_equal(one.flow, 4096u * 768 * 4);
+    assert_int_equal(two.flow, 2 * one.flow);
+    assert_int_equal(one.kept_per_layer[ACTS_INPUT], 4096u * 768 * 4);
+    assert_int_equal(one.kept_per_layer[ACTS_ATTN], 4096u * (4 * 768 * 2 + 12 * 4 + 2 * 4));
+    assert_int_equal(one.kept_per_layer[ACTS_MLP], 4096u * (4 * 768 * 2 + 768 * 4 + 2 * 4));
+    assert_int_equal(one.moved_per_layer[ACTS_MLP], 4096u * 4 * 768 * 2);
+    assert_int_equal(one.moved_per_layer[ACTS_ATTN], one.kept_per_layer[ACTS_ATTN]);
+    assert_int_equal(one.piece, 1024u * (4 * 768 * 2 + 12 * 4 + 2 * 4));
+    assert_int_equal(two.kept_per_layer[ACTS_MLP], 2 * one.kept_per_layer[ACTS_MLP]);
     assert_int_equal(two.head, one.head);
     assert_int_equal(two.work - one.work, 4096u * (768 * 4 + 8)); // dx, x, y
-    o.model.offload = ACTS_OFFLOAD; // inputs of a layer at work, of the next, and of the head stay;
-                                    // each kept layer's; the others' go along
-    one = acts_sizes(&o.model);
-    assert_int_equal(one.record, two.kept_per_layer / 2 + 4096u * 768 * 4);
-    assert_int_equal(one.inputs, 3u * 2 * 4096 * 768 * 4);
-    assert_int_equal(one.kept_per_layer, two.kept_per_layer + 2 * 4096u * 768 * 4);
-    assert_int_equal(one.work, two.work);
-    o.model.offload = ACTS_AUTO; // all inputs stay
-    one = acts_sizes(&o.model);
-    assert_int_equal(one.record, two.kept_per_layer / 2);
-    assert_int_equal(one.inputs, two.inputs);
-    assert_int_equal(one.kept_per_layer, two.kept_per_layer);
 }
 
 /* However many are offloaded, so many are, and the kept ones are not. */
-static void test_offloaded_layers(void **state)
+static void test_ways(void **state)
 {
-    struct model_options o = { .gpt = { .n_layer = 7,
-                                       .n_head = 1,
-                                       .n_embd = 4,
-                                       .vocab = 8,
-                                       .n_positions = 4,
-                                       .norm_eps = 1e-5f },
-                              .batch = 1,
-                              .seq = 4,
-                              .grad_accum = 1,
-                              .dtype = DT_F32,
-                              .threads = 1,
-                              .kept = 2,
-                              .offload = ACTS_AUTO,
-                              .training = 1 };
-    struct acts  a;
-    struct err   err;
+    struct acts_ways w = { .of[ACTS_MLP].kept = 2 };
 
     (void)state;
-    assert_int_equal(acts_open(&a, &o, &err), 0);
     for (size_t n = 0; n <= 5; n++) {
         size_t found = 0;
 
-        acts_offload_layers(&a, n);
-        for (size_t layer = 0; layer <= 7; layer++) {
-            found += (size_t)acts_offloads(&a, layer);
-            assert_true(layer <= 5 || !acts_offloads(&a, layer));
+        w.of[ACTS_MLP].offloaded = n;
+        for (size_t layer = 1; layer <= 7; layer++) {
+            enum acts_way way = ways_of(&w, 7, layer, ACTS_MLP);
+
+            found += way == ACTS_OFFLOADED;
+            assert_true((way == ACTS_KEPT) == (layer > 5));
         }
         assert_int_equal(found, n);
     }
-    acts_close(&a);
-}
-
-static void test_balance(void **state)
-{
-    struct balance b = { .step = 60, .busy = 14, .recompute = 0.75, .carry = 1 };
-
-    (void)state;
-    assert_int_equal(balance_layers(&b, 12), 12);
-    b.carry = 4; // 40 s are there, each layer needs 4.675 of them
-    assert_int_equal(balance_layers(&b, 12), 8);
-    assert_int_equal(balance_layers(&b, 5), 5);
-    b.busy = 54.1; // already at it nearly all of the time
-    assert_int_equal(balance_layers(&b, 12), 0);
-    b = (struct balance){ .step = 60, .carry = 1 }; // nothing is recomputed
-    assert_int_equal(balance_layers(&b, 12), 0);
-    b = (struct balance){ .step = 60, .recompute = 1 }; // devices that answer at once
-    assert_int_equal(balance_layers(&b, 12), 12);
 }
 
 int main(void)
@@ -308,8 +265,7 @@ int main(void)
         cmocka_unit_test(test_not_finite_is_skipped),
         cmocka_unit_test(test_bad_options),
         cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_offloaded_layers),
-        cmocka_unit_test(test_balance),
+        cmocka_unit_test(test_ways),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 #include "tests/toy.h"
 
 #include "data/base/crc32c.h"
+#include "offload/act_rule.h"
 #include "offload/devices.h"
 
 #include <assert.h>
@@ -51,69 +52,109 @@ struct run_config toy_config(const char *dir, enum run_mode mode, const size_t *
     };
 }
 
-/* Layers leave their records in forward, each the same number, and find them in backward. */
-static size_t records_of(const struct run_config *cfg, uint64_t step, size_t block)
+/* ---- activations */
+
+struct run_acts toy_acts(const struct run_config *cfg, size_t a_layer, size_t bytes, size_t buffers)
 {
-    return block >= 1 && block < cfg->n_blocks - 1 ? toy_records(cfg, step) / (cfg->n_blocks - 2)
-                                                   : 0;
+    size_t n = a_layer * (cfg->n_blocks - 2);
+
+    assert(n <= TOY_PIECES);
+    return (struct run_acts){ .n = n, .bytes = bytes, .buffers = buffers,
+                              .area = (uint64_t)n * bytes };
 }
 
-size_t toy_records(const struct run_config *cfg, uint64_t step)
+/* Of a step's pieces those of one layer. A layer may have none, but the first; pieces are of any
+ * size, and go on with the record under way as often as they begin one. */
+static size_t pieces_of(const struct run_config *cfg, uint64_t step, size_t block,
+                        struct act_piece *piece)
 {
-    size_t layers = cfg->n_blocks - 2;
+    size_t layers = cfg->n_blocks - 2, most = cfg->acts.n / layers;
+    size_t n = most, seed = (size_t)step * 131 + block * 17 + cfg->acts.bytes;
 
-    return step % 4 == 3 && cfg->acts.n > layers ? cfg->acts.n - layers : cfg->acts.n;
+    if (block < 1 || block > layers)
+        return 0;
+    if (step % 4 == 3 && block > 1)
+        n = seed % (most + 1);
+    for (size_t j = 0; j < n; j++) {
+        size_t odd = (seed + j * 29) * 2654435761u >> 7;
+
+        piece[j].first = j == 0 || odd % (1 + seed % 13) == 0;
+        piece[j].bytes = step % 2 && j % 3 == 0 ? cfg->acts.bytes : 1 + odd % cfg->acts.bytes;
+    }
+    return n;
 }
 
-size_t toy_record_bytes(const struct run_config *cfg, uint64_t step)
+size_t toy_pieces(const struct run_config *cfg, uint64_t step, struct act_piece *piece)
 {
-    return step ? cfg->acts.bytes : cfg->acts.bytes / 3 + 1;
+    size_t n = 0;
+
+    for (size_t b = 0; b < cfg->n_blocks; b++)
+        n += pieces_of(cfg, step, b, piece + n);
+    return n;
 }
 
-static unsigned char record_byte(uint64_t step, size_t block, size_t record, size_t i)
+static unsigned char piece_byte(uint64_t step, size_t block, size_t j, size_t i)
 {
-    return (unsigned char)((step * 31 + block * 7 + record + 1) * (i + 3) >> 3);
+    return (unsigned char)((step * 31 + block * 7 + j + 1) * (i + 3) >> 3);
 }
 
-static int records_leave(const struct run_config *cfg, struct stream *s, uint64_t step,
-                         size_t block, struct err *err)
+static int pieces_leave(const struct run_config *cfg, struct stream *s, uint64_t step, size_t block,
+                        size_t *left, struct err *err)
 {
-    size_t left =
-        toy_records(cfg, step) - (block > 0 ? (block - 1) * records_of(cfg, step, block) : 0);
+    struct act_piece piece[TOY_PIECES];
+    size_t           n = pieces_of(cfg, step, block, piece);
 
-    for (size_t r = 0; r < records_of(cfg, step, block); r++) {
-        void *record;
-        int   rc = stream_push(s, &record, err);
+    for (size_t j = 0; j < n; j++) {
+        void *place;
+        int   rc = stream_push(s, piece[j].first, &place, err);
 
         if (rc)
             return rc;
-        for (size_t i = 0; i < toy_record_bytes(cfg, step); i++)
-            ((unsigned char *)record)[i] = record_byte(step, block, r, i);
-        stream_pushed(s, toy_record_bytes(cfg, step), --left);
+        for (size_t i = 0; i < piece[j].bytes; i++)
+            ((unsigned char *)place)[i] = piece_byte(step, block, j, i);
+        stream_pushed(s, piece[j].bytes, --*left);
     }
     return 0;
 }
 
-static int records_find(const struct run_config *cfg, struct stream *s, uint64_t step, size_t block,
-                        struct err *err)
+static int piece_find(const struct run_config *cfg, struct stream *s, uint64_t step, size_t block,
+                      size_t j, size_t bytes, struct err *err)
 {
-    for (size_t r = records_of(cfg, step, block); r-- > 0;) {
-        void *record;
-        int   rc = stream_pop(s, &record, err);
+    void *place;
+    int   rc = stream_pop(s, &place, err);
 
-        if (rc)
-            return rc;
-        for (size_t i = 0; i < toy_record_bytes(cfg, step) && !devices_fake(cfg); i++)
-            assert(((unsigned char *)record)[i] == record_byte(step, block, r, i));
-        stream_popped(s);
-    }
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < bytes && !devices_fake(cfg); i++)
+        assert(((unsigned char *)place)[i] == piece_byte(step, block, j, i));
+    stream_popped(s);
     return 0;
 }
+
+static int pieces_find(const struct run_config *cfg, struct stream *s, uint64_t step, size_t block,
+                       struct err *err)
+{
+    struct act_piece piece[TOY_PIECES];
+    size_t           end = pieces_of(cfg, step, block, piece);
+    int              rc = 0;
+
+    for (size_t begin = end; end > 0 && !rc; end = begin) {
+        while (!piece[--begin].first)
+            ;
+        for (size_t j = begin; j < end && !rc; j++)
+            rc = piece_find(cfg, s, step, block, j, piece[j].bytes, err);
+    }
+    return rc;
+}
+
+/* ---- a step */
 
 int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, const void **wire,
                 double *loss, struct err *err)
 {
-    int rc = stream_begin(s, STREAM_TRAIN, step, err);
+    struct act_piece all[TOY_PIECES];
+    size_t           left = toy_pieces(cfg, step, all);
+    int              rc = stream_begin(s, STREAM_TRAIN, step, err);
 
     *loss = 0;
     for (size_t b = 0; b < cfg->n_blocks && !rc; b++) {
@@ -121,7 +162,7 @@ int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, c
         for (size_t i = 0; !rc && i < cfg->block_params[b]; i++)
             *loss += dtype_get(wire[b], cfg->wire_dt, i) * (double)(i % 13);
         if (!rc)
-            rc = records_leave(cfg, s, step, b, err);
+            rc = pieces_leave(cfg, s, step, b, &left, err);
         if (!rc && b < cfg->n_blocks - 1)
             stream_release(s, b);
     }
@@ -154,7 +195,7 @@ static int backward(const struct run_config *cfg, struct stream *s, uint64_t ste
     if (!rc)
         rc = gradient(s, b, &grad, err);
     if (!rc)
-        rc = records_find(cfg, s, step, b, err);
+        rc = pieces_find(cfg, s, step, b, err);
     if (rc)
         return rc;
     for (size_t i = 0; i < cfg->block_params[b]; i++) {

@@ -26,10 +26,15 @@ int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, c
 int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int poison, size_t quit,
              double *loss, struct err *err);
 
-/* What is pushed of each record of the run's configuration: in the first step a part of it. */
-size_t toy_record_bytes(const struct run_config *cfg, uint64_t step);
-/* How many are pushed: every fourth step fewer, if there is more than one a layer. */
-size_t toy_records(const struct run_config *cfg, uint64_t step);
+/* The pieces of activations that the toy pushes in a step, in that order: in each layer at most its
+ * share of cfg->acts.n, of one byte to cfg->acts.bytes, in records of one to several. How many; at
+ * most TOY_PIECES. */
+enum { TOY_PIECES = 256 };
+struct act_piece;
+size_t toy_pieces(const struct run_config *cfg, uint64_t step, struct act_piece *piece);
+/* As many a layer, through so many buffers. */
+struct run_acts toy_acts(const struct run_config *cfg, size_t a_layer, size_t bytes,
+                         size_t buffers);
 
 /* If set, toy_step calls it when all gradients but the embeddings' were sent. */
 extern void (*toy_before_norm)(struct stream *s, uint64_t step);

@@ -1,6 +1,7 @@
 /* variant.c: see variant.h. */
 #include "tests/variant.h"
 
+#include "offload/act_rule.h"
 #include "offload/traffic.h"
 #include "tests/smartssd.h"
 
@@ -33,11 +34,13 @@ void variant_make(struct toy *t, const struct variant *v, enum speculation specu
     cfg.error_feedback = v->feedback != SENT_IS_ALL;
     cfg.residual_in_ram = v->feedback == IN_RAM;
     cfg.speculate = speculation != WAIT;
-    cfg.spares = speculation == SPECULATE;
+    cfg.spares = speculation == SPECULATE                ? RUN_SPARES_ALL
+                 : (v->devices + v->grad_buffers) % 2 ? RUN_SPARES_FEW
+                                                      : RUN_SPARES_HALF;
     cfg.read_ahead = v->devices % 2; // one byte, or 64 MiB: more than the model has
-    if (v->mode != RUN_MEM) // records: none, one or two a layer, through one to three buffers
-        cfg.acts = (struct run_acts){ .n = LAYERS * ((v->devices + v->frames) % 3),
-                                            .bytes = 10007, .buffers = 1 + v->frames % 3 };
+    if (v->mode != RUN_MEM) // pieces: none, a few or many a layer, through one to six buffers
+        cfg.acts = toy_acts(&cfg, (v->devices + v->frames) % 3 * (1 + 4 * v->grad_buffers % 7),
+                            10007, 1 + (v->frames + v->grad_buffers) % 6);
     if (v->cards)
         smartssd_run(&cfg);
     toy_make(t, &cfg);
@@ -66,20 +69,22 @@ static int traffic_row(void *ctx, int n, const char **v, const char **names)
     return 0;
 }
 
-void variant_traffic(struct toy *t, uint64_t step)
+struct link_meter variant_traffic(struct toy *t, uint64_t step)
 {
     struct run_config c = t->cfg;
+    struct act_piece  piece[TOY_PIECES];
     struct link_meter want, got = { 0 };
     char              sql[128];
 
-    c.acts.n = toy_records(&t->cfg, step);
-    c.acts.bytes = toy_record_bytes(&t->cfg, step);
+    size_t n = toy_pieces(&t->cfg, step, piece);
+    must(t, act_rule_moves(&c.acts.written, &c.acts.read, c.acts.buffers, piece, n, &t->err));
     traffic_computed(&want, &c);
     snprintf(sql, sizeof sql,
              "SELECT link, class, direction, bytes FROM traffic_per_step WHERE step = %llu",
              (unsigned long long)step);
     must(t, runlog_query(t->cfg.log, sql, traffic_row, &got, &t->err));
     assert_memory_equal(got.bytes, want.bytes, sizeof got.bytes);
+    return got;
 }
 
 /* What a skipped step leaves in run.db: all that the others do. */

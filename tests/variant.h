@@ -42,5 +42,5 @@ struct trained variant_run(const struct variant *v);
 void variant_same(const struct variant *v, const struct trained *want);
 void variant_same_evals(const struct variant *v, const struct trained *want, int evals);
 
-/* What a step moved is what was computed, to the byte. */
-void variant_traffic(struct toy *t, uint64_t step);
+/* What a step moved is what was computed, to the byte: it. */
+struct link_meter variant_traffic(struct toy *t, uint64_t step);

@@ -1,0 +1,339 @@
+/* adapt.c: measuring, proposing, trying, taking back. */
+#include "model/adapt.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WARM = 2, LOOK_FIRST = 64, LOOK_MOST = 1024 };
+
+/* A proposal must promise so much, and what was tried must have kept some of it; steps that differ
+ * by this much from what they were are other steps. */
+static const double PROMISED = 0.97, KEPT = 0.985, OTHER = 1.2;
+
+void adapt_open(struct adapt *a, enum adapt_policy policy, struct model *m, struct stream *s)
+{
+    *a = (struct adapt){ .policy = policy, .model = m, .stream = s, .skip = WARM, .scale = 1,
+                         .interval = LOOK_FIRST };
+}
+
+/* ---- what is measured ---- */
+
+static void window_begin(struct adapt *a, int skip)
+{
+    a->skip = skip;
+    a->n = 0;
+    a->sum = (struct adapt_step){ 0 };
+    for (enum acts_part p = 0; p < ACTS_PARTS; p++) {
+        a->again_ns[p] = a->model->again[p].ns;
+        a->again_tokens[p] = a->model->again[p].tokens;
+    }
+}
+
+void adapt_disturb(struct adapt *a)
+{
+    a->skip = a->skip > 1 ? a->skip : 1; // what was counted stays counted
+}
+
+void adapt_head(struct adapt *a)
+{
+    if (a->policy)
+        a->head = meter_io(a->stream->meter);
+}
+
+void adapt_end(struct adapt *a, double seconds, double F, double B, double before)
+{
+    if (!a->policy)
+        return;
+    struct meter_io now = meter_io(a->stream->meter);
+    if (a->skip > 0) {
+        if (--a->skip == 0 && a->n == 0)
+            window_begin(a, 0);
+        return;
+    }
+    a->each[a->n++] = seconds;
+    a->sum.F += F;
+    a->sum.B += B;
+    a->sum.before += before;
+    a->sum.forward += (double)(a->head.busy_ns - a->begin.busy_ns) * 1e-9;
+    a->sum.backward += (double)(now.busy_ns - a->head.busy_ns) * 1e-9;
+    a->sum.bytes += (double)(now.bytes - a->begin.bytes);
+}
+
+static size_t window(const struct adapt *a) { return a->model->o.varying ? ADAPT_WINDOW : 3; }
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* What stands for the window. */
+static double typical(struct adapt *a)
+{
+    qsort(a->each, a->n, sizeof *a->each, ascending);
+    return a->each[a->model->o.varying ? a->n / 2 : 0];
+}
+
+/* Seconds of a token that a part takes to be computed again. Where that was never measured the
+ * layer's forward is divided by its products: 3 and 5 (with attention's projection) of 12. */
+static void again_measure(struct adapt *a, double F)
+{
+    static const double part[ACTS_PARTS] = { 0, 3.0 / 12, 5.0 / 12 };
+    double tokens = (double)(model_tokens(a->model) * a->model->o.grad_accum),
+           layer = F / (double)a->model->o.gpt.n_layer / tokens;
+
+    for (enum acts_part p = ACTS_ATTN; p < ACTS_PARTS; p++) {
+        uint64_t n = a->model->again[p].tokens - a->again_tokens[p];
+
+        if (n)
+            a->again[p] = (double)(a->model->again[p].ns - a->again_ns[p]) * 1e-9 / (double)n;
+        else if (!(a->again[p] > 0))
+            a->again[p] = layer * part[p];
+    }
+}
+
+/* ---- the problem ---- */
+
+/* What of the steps was the activations' own, as they went then, is taken out again. */
+static void without_activations(struct choice_problem *p, const struct acts_ways *w)
+{
+    double bytes = choice_moved(p, w), push = 0, back = 0;
+
+    for (enum acts_part i = 0; i < ACTS_PARTS; i++) {
+        size_t offloaded = w->of[i].offloaded;
+
+        push += (double)offloaded * p->part[i].push;
+        back += (double)offloaded * p->part[i].fetch +
+                (double)(p->n_layer - offloaded - w->of[i].kept) * p->part[i].again;
+    }
+    p->F = fmax(p->F - push, 0);
+    p->B = fmax(p->B - back, 0);
+    p->forward.drive = fmax(p->forward.drive - bytes * p->write.drive, 0);
+    p->backward.drive = fmax(p->backward.drive - bytes * p->read.drive, 0);
+}
+
+/* Drives that are not modelled: their time is what they were busy for beyond what links took. */
+static double drive_byte(const struct stream_work *links, double busy, double bytes)
+{
+    double link = step_move(&links->forward, 1) + step_move(&links->backward, 1);
+
+    return bytes > 0 ? fmax(busy - link, 0) / bytes : 0;
+}
+
+static int problem_of(struct choice_problem *p, struct adapt *a, struct err *err)
+{
+    const struct model_options *o = &a->model->o;
+    struct acts_sizes           sizes = acts_sizes(o);
+    struct stream_work          work = { 0 };
+    int                         rc = stream_work(a->stream, &work, err);
+    double n = (double)a->n, tokens = (double)(model_tokens(a->model) * o->grad_accum);
+
+    if (rc)
+        return rc;
+    again_measure(a, a->sum.F / n);
+    *p = (struct choice_problem){
+        .n_layer = o->gpt.n_layer, .pool = (double)o->pool, .spare = (double)o->spare,
+        .may_offload = work.may_offload, .F = a->sum.F / n, .B = a->sum.B / n,
+        .before = a->sum.before / n, .forward = work.forward, .backward = work.backward,
+        .write = work.write, .read = work.read,
+    };
+    double busy = (a->sum.forward + a->sum.backward) / n;
+    double own = drive_byte(&work, busy, a->sum.bytes / n);
+    p->forward.drive = a->sum.forward / n;
+    p->backward.drive = a->sum.backward / n;
+    p->write.drive = fmax(p->write.drive, own);
+    p->read.drive = fmax(p->read.drive, own);
+    for (enum acts_part i = 0; i < ACTS_PARTS; i++)
+        p->part[i] = (struct choice_part){
+            .kept = (double)sizes.kept_per_layer[i], .moved = (double)sizes.moved_per_layer[i],
+            .again = a->again[i] * tokens };
+    p->stays = acts_stay(o, work.buffers);
+    p->part[ACTS_MLP].fetch = p->part[ACTS_MLP].again / 5; // attention's projection of 1 + 4
+    without_activations(p, &a->model->acts.ways);
+    return 0;
+}
+
+/* The same with what was learnt of its cost. */
+static struct choice_problem scaled(const struct adapt *a, struct choice_problem p)
+{
+    struct step_move *of[] = { &p.write, &p.read };
+
+    for (size_t i = 0; i < 2; i++)
+        *of[i] = (struct step_move){ of[i]->drive * a->scale, of[i]->up * a->scale,
+                                     of[i]->down * a->scale, of[i]->host * a->scale };
+    return p;
+}
+
+/* ---- choosing ---- */
+
+static int ways_same(const struct acts_ways *a, const struct acts_ways *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+static int was_tried(const struct adapt *a, const struct acts_ways *w)
+{
+    for (size_t i = 0; i < a->n_tried; i++)
+        if (ways_same(&a->tried[i], w))
+            return 1;
+    return a->n_tried == ADAPT_TRIES;
+}
+
+/* Bytes that these ways move each way: what the rule says of full micro-batches. */
+static uint64_t moved_bytes(const struct adapt *a, const struct acts_ways *w)
+{
+    const struct model_options *o = &a->model->o;
+    size_t                      n = acts_list(o, w, NULL);
+    struct act_piece           *list = calloc(n + 1, sizeof *list);
+    struct stream_work          work;
+    struct err                  ignored;
+    uint64_t                    written = 0, read = 0;
+
+    if (list && !stream_work(a->stream, &work, &ignored))
+        act_rule_moves(&written, &read, work.buffers, list, acts_list(o, w, list), &ignored);
+    free(list);
+    return written;
+}
+
+/* From this step on. */
+static void take(struct adapt *a, const struct acts_ways *w, uint64_t step, const char *why,
+                 double expected, struct runlog_choice *out)
+{
+    const struct choice_problem *p = &a->best.problem;
+
+    acts_set_ways(&a->model->acts, w);
+    if (!ways_offload_any(w))
+        stream_rest(a->stream);
+    window_begin(a, 1);
+    *out = (struct runlog_choice){
+        .step = step, .layers = p->n_layer, .why = why,
+        .kept_bytes = (uint64_t)choice_kept(p, w), .moved_bytes = moved_bytes(a, w),
+        .step_seconds = a->best.seconds, .expected_seconds = expected,
+    };
+    for (enum acts_part i = 0; i < ACTS_PARTS; i++) {
+        out->kept[i] = w->of[i].kept;
+        out->offloaded[i] = w->of[i].offloaded;
+    }
+}
+
+/* The next ways to try, or none: expected, their seconds. */
+static int propose(struct adapt *a, struct acts_ways *w, double *expected)
+{
+    struct choice_problem p = scaled(a, a->best.problem);
+
+    if (a->policy == ADAPT_SSDTRAIN)
+        *w = choice_ssdtrain(&p);
+    else if (choice_best(w, &p))
+        return 0;
+    // what the arithmetic leaves out is the same for both
+    double was = choice_seconds(&p, &a->best.ways), will = choice_seconds(&p, w);
+    *expected = fmax(a->best.seconds + will - was, 0);
+    if (was_tried(a, w) || ways_same(w, &a->best.ways))
+        return 0;
+    return a->policy == ADAPT_SSDTRAIN || *expected < a->best.seconds * PROMISED;
+}
+
+/* What was tried was no shorter: offloading costs more than was expected, or where less of it was
+ * tried, less. */
+static void disappointed(struct adapt *a, const struct adapt_ways *now)
+{
+    struct choice_problem p = scaled(a, a->best.problem);
+    double expected = a->best.seconds + choice_seconds(&p, &now->ways) -
+                      choice_seconds(&p, &a->best.ways);
+
+    double times = fmin(fmax(expected > 0 ? now->seconds / expected : 4, 1.1), 4);
+    int    less = choice_moved(&p, &now->ways) < choice_moved(&p, &a->best.ways);
+
+    a->scale *= less ? 1 / times : times;
+}
+
+/* A full window of ways that are tried, or measured once more. 1: they are to be confirmed. */
+static int judge(struct adapt *a, const struct adapt_ways *now)
+{
+    if (a->state == ADAPT_CONFIRMING) { // `now` are the best ones
+        a->state = ADAPT_SEARCHING;
+        a->best.seconds = fmin(a->best.seconds, now->seconds);
+        if (a->other.seconds < a->best.seconds * KEPT)
+            a->best = a->other;
+        else
+            disappointed(a, &a->other);
+    } else if (a->n_tried == 0 || a->policy == ADAPT_SSDTRAIN) {
+        a->best = *now;
+    } else if (now->seconds < a->best.seconds * KEPT) {
+        a->other = *now;
+        return 1;
+    } else {
+        disappointed(a, now);
+    }
+    return 0;
+}
+
+static void settle(struct adapt *a, uint64_t step)
+{
+    a->state = ADAPT_SETTLED;
+    a->odd = 0;
+    a->n_tried = 0;
+    a->look = step + a->interval;
+    a->interval = a->interval * 2 < LOOK_MOST ? a->interval * 2 : LOOK_MOST;
+    window_begin(a, 1);
+}
+
+static int search(struct adapt *a, uint64_t step, struct runlog_choice *out, struct err *err)
+{
+    struct adapt_ways now = { .ways = a->model->acts.ways, .seconds = typical(a) };
+    struct acts_ways  w;
+    double            expected;
+    int               rc = problem_of(&now.problem, a, err);
+
+    if (rc)
+        return rc;
+    if (judge(a, &now)) {
+        a->state = ADAPT_CONFIRMING;
+        take(a, &a->best.ways, step, "to compare once more", a->best.seconds, out);
+        return 0;
+    }
+    if (a->n_tried == 0)
+        a->tried[a->n_tried++] = now.ways;
+    if (propose(a, &w, &expected)) {
+        a->tried[a->n_tried++] = w;
+        take(a, &w, step, "expected to be shorter", expected, out);
+        return 0;
+    }
+    if (!ways_same(&now.ways, &a->best.ways))
+        take(a, &a->best.ways, step, "the shortest that was measured", a->best.seconds, out);
+    settle(a, step);
+    return 0;
+}
+
+/* Are steps still what they were? */
+static void watch_steps(struct adapt *a, uint64_t step)
+{
+    double seconds = typical(a);
+    int    other = seconds > a->best.seconds * OTHER || seconds * OTHER < a->best.seconds;
+
+    a->odd = other ? a->odd + 1 : 0;
+    if (a->odd < 3 && step < a->look) {
+        window_begin(a, a->skip);
+        return;
+    }
+    if (a->odd)
+        a->interval = LOOK_FIRST;
+    a->state = ADAPT_SEARCHING;
+    a->scale = 1;
+}
+
+int adapt_begin(struct adapt *a, uint64_t step, struct runlog_choice *out, struct err *err)
+{
+    int rc = 0;
+
+    if (!a->policy)
+        return 0;
+    if (a->n == window(a) && a->state == ADAPT_SETTLED)
+        watch_steps(a, step);
+    if (a->n == window(a))
+        rc = search(a, step, out, err);
+    a->begin = meter_io(a->stream->meter);
+    return rc;
+}

@@ -1,0 +1,192 @@
+/* choice.c: the search of choice.h. */
+#include "model/choice.h"
+
+#include <math.h>
+
+/* Choices whose steps differ by less than this part take equally long. */
+static const double SAME = 0.003;
+
+static double sum(const struct choice_problem *p, const struct acts_ways *w,
+                  double (*of)(const struct choice_part *part, size_t kept, size_t offloaded,
+                               size_t recomputed))
+{
+    double all = 0;
+
+    for (enum acts_part i = 0; i < ACTS_PARTS; i++) {
+        size_t kept = w->of[i].kept, offloaded = w->of[i].offloaded;
+
+        all += of(&p->part[i], kept, offloaded, p->n_layer - kept - offloaded);
+    }
+    return all;
+}
+
+static double kept_of(const struct choice_part *part, size_t kept, size_t offloaded, size_t again)
+{
+    (void)offloaded, (void)again;
+    return (double)kept * part->kept;
+}
+
+static double moved_of(const struct choice_part *part, size_t kept, size_t offloaded, size_t again)
+{
+    (void)kept, (void)again;
+    return (double)offloaded * part->moved;
+}
+
+static double push_of(const struct choice_part *part, size_t kept, size_t offloaded, size_t again)
+{
+    (void)kept, (void)again;
+    return (double)offloaded * part->push;
+}
+
+static double back_of(const struct choice_part *part, size_t kept, size_t offloaded, size_t again)
+{
+    (void)kept;
+    return (double)offloaded * part->fetch + (double)again * part->again;
+}
+
+double choice_kept(const struct choice_problem *p, const struct acts_ways *w)
+{
+    return sum(p, w, kept_of);
+}
+
+double choice_moved(const struct choice_problem *p, const struct acts_ways *w)
+{
+    return fmax(sum(p, w, moved_of) - p->stays, 0);
+}
+
+/* `m` and beside it so many bytes of which each takes `byte`. */
+static double with_bytes(const struct step_move *m, const struct step_move *byte, double bytes)
+{
+    struct step_move more = { byte->drive * bytes, byte->up * bytes, byte->down * bytes,
+                              byte->host * bytes },
+                     all = step_move_sum(m, &more);
+
+    return step_move(&all, 1);
+}
+
+double choice_seconds(const struct choice_problem *p, const struct acts_ways *w)
+{
+    double bytes = choice_moved(p, w);
+
+    return fmax(p->before + p->F + sum(p, w, push_of), with_bytes(&p->forward, &p->write, bytes)) +
+           fmax(p->B + sum(p, w, back_of), with_bytes(&p->backward, &p->read, bytes));
+}
+
+/* ---- the search ---- */
+
+/* First the shortest step; then, of what takes no longer than `most`, what moves least. */
+struct search {
+    const struct choice_problem *p;
+    int                          offloads;
+    double                       most;
+    int                          found;
+    struct acts_ways             best;
+    double                       seconds, moved;
+};
+
+static void try_ways(struct search *s, const struct acts_ways *w)
+{
+    double seconds = choice_seconds(s->p, w), moved = choice_moved(s->p, w);
+    int    better = !s->found || (s->most > 0 && moved != s->moved ? moved < s->moved
+                                                                   : seconds < s->seconds);
+
+    if (!better || (s->most > 0 && seconds > s->most))
+        return;
+    s->found = 1;
+    s->best = *w;
+    s->seconds = seconds;
+    s->moved = moved;
+}
+
+static double mlp_seconds(const struct search *s, struct acts_ways *w, size_t n)
+{
+    w->of[ACTS_MLP].offloaded = n;
+    return choice_seconds(s->p, w);
+}
+
+/* All numbers of offloaded MLPs, the rest as it is: convex, so the shortest is found by halving,
+ * and so is the first that is short enough. */
+static void search_mlp(struct search *s, struct acts_ways w)
+{
+    size_t least = 0, most = s->offloads ? s->p->n_layer - w.of[ACTS_MLP].kept : 0;
+
+    while (least < most) {
+        size_t middle = least + (most - least) / 2;
+
+        if (mlp_seconds(s, &w, middle + 1) < mlp_seconds(s, &w, middle))
+            least = middle + 1;
+        else
+            most = middle;
+    }
+    for (most = least, least = 0; s->most > 0 && least < most;) {
+        size_t middle = least + (most - least) / 2;
+
+        if (mlp_seconds(s, &w, middle) <= s->most)
+            most = middle;
+        else
+            least = middle + 1;
+    }
+    w.of[ACTS_MLP].offloaded = most;
+    try_ways(s, &w);
+}
+
+/* Attentions and MLPs that are kept are given; inputs get what is left of the pool. */
+static void search_kept(struct search *s, size_t attn, size_t mlp)
+{
+    const struct choice_problem *p = s->p;
+    struct acts_ways             w = { .of[ACTS_ATTN].kept = attn, .of[ACTS_MLP].kept = mlp };
+    double room = p->pool + (s->offloads ? 0 : p->spare) - choice_kept(p, &w);
+    double                       inputs = floor(room / p->part[ACTS_INPUT].kept);
+
+    if (room < 0)
+        return;
+    w.of[ACTS_INPUT].kept = inputs >= (double)p->n_layer ? p->n_layer : (size_t)inputs;
+    w.of[ACTS_INPUT].offloaded = p->n_layer - w.of[ACTS_INPUT].kept;
+    if (w.of[ACTS_INPUT].offloaded && !s->offloads)
+        return;
+    for (size_t n = 0; n <= (s->offloads ? p->n_layer - attn : 0); n++) {
+        w.of[ACTS_ATTN].offloaded = n;
+        search_mlp(s, w);
+    }
+}
+
+static void search_all(struct search *s)
+{
+    for (s->offloads = 0; s->offloads <= s->p->may_offload; s->offloads++)
+        for (size_t attn = 0; attn <= s->p->n_layer; attn++)
+            for (size_t mlp = 0; mlp <= s->p->n_layer; mlp++)
+                search_kept(s, attn, mlp);
+}
+
+int choice_best(struct acts_ways *out, const struct choice_problem *p)
+{
+    struct search shortest = { .p = p }, lightest = { .p = p };
+
+    search_all(&shortest);
+    lightest.most = shortest.seconds * (1 + SAME);
+    if (shortest.found)
+        search_all(&lightest);
+    *out = lightest.best;
+    return shortest.found ? 0 : -1;
+}
+
+struct acts_ways choice_ssdtrain(const struct choice_problem *p)
+{
+    double L = (double)p->n_layer, bytes = 0, kept = 0, rate = step_move(&p->write, 1);
+    size_t n = 0, room;
+
+    for (enum acts_part i = 0; i < ACTS_PARTS; i++) {
+        bytes += p->part[i].moved;
+        kept += p->part[i].kept;
+    }
+    while (n < p->n_layer) {
+        double earlier = (double)n;
+
+        // over the bandwidth, both sides multiplied by its inverse
+        if ((earlier + 2) * bytes * rate > 3 * p->F - 2 * earlier * p->F / L)
+            break;
+        n++;
+    }
+    room = p->pool >= L * kept ? p->n_layer : (size_t)(p->pool / kept);
+    return ways_offload(p->n_layer, p->n_layer - n < room ? p->n_layer - n : room);
+}

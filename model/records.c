@@ -1,0 +1,75 @@
+/* records.c: pieces of activations on their way to the stream and back. */
+#include "model/records.h"
+
+#include <string.h>
+
+/* What takes no longer than this was not waited for: a step has thousands of pieces, and a span of
+ * each would be more to write down than to compute. */
+enum { WAITED_NS = 20000 };
+
+/* From `since` until now the devices were waited for. */
+static void waited(struct records *r, uint64_t since)
+{
+    uint64_t now = clock_ns();
+
+    if (now - since < WAITED_NS)
+        return;
+    meter_span(r->stream->meter, r->step, r->phase, r->block, -1, *r->start_ns, since, 0);
+    *r->start_ns = now;
+}
+
+int records_push(struct records *r, void **place, struct err *err)
+{
+    uint64_t since = clock_ns();
+    int      rc = stream_push(r->stream, r->first, place, err);
+
+    waited(r, since);
+    r->first = 0;
+    return rc;
+}
+
+void records_push_done(struct records *r, size_t bytes)
+{
+    stream_pushed(r->stream, bytes, --r->left);
+}
+
+int records_pop(struct records *r, void **place, struct err *err)
+{
+    uint64_t since = clock_ns();
+    int      rc = stream_pop(r->stream, place, err);
+
+    waited(r, since);
+    return rc;
+}
+
+void records_pop_done(struct records *r) { stream_popped(r->stream); }
+
+int records_push_rows(struct records *r, const struct acts_rows *rows, size_t arrays, size_t i,
+                      size_t n, struct err *err)
+{
+    void *place;
+    int   rc = records_push(r, &place, err);
+
+    if (rc)
+        return rc;
+    char *at = place;
+    for (size_t k = 0; k < arrays; at += n * rows[k++].bytes)
+        memcpy(at, rows[k].base + i * rows[k].bytes, n * rows[k].bytes);
+    records_push_done(r, (size_t)(at - (char *)place));
+    return 0;
+}
+
+int records_pop_rows(struct records *r, const struct acts_rows *rows, size_t arrays, size_t i,
+                     size_t n, struct err *err)
+{
+    void *place;
+    int   rc = records_pop(r, &place, err);
+
+    if (rc)
+        return rc;
+    const char *at = place;
+    for (size_t k = 0; k < arrays; at += n * rows[k++].bytes)
+        memcpy(rows[k].base + i * rows[k].bytes, at, n * rows[k].bytes);
+    records_pop_done(r);
+    return 0;
+}
