@@ -3,8 +3,10 @@
 #include "cmd/cmd.h"
 #include "cmd/run/train_opts.h"
 #include "cmd/run/labelled.h"
+#include "cmd/run/forecast.h"
 #include "cmd/run/model_choice.h"
 #include "cmd/bench/bench.h"
+#include "cmd/run/spares.h"
 #include "cmd/run/training.h"
 #include "cmd/run/wear.h"
 #include "cmd/say/say.h"
@@ -12,10 +14,12 @@
 #include "offload/traffic.h"
 
 #include <libgen.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 
 struct plan_opts {
-    const char       *config, *run, *data, *eval_data, *tokenizer;
-    int               probe;
+    const char       *config, *run, *data, *eval_data, *tokenizer, *machine, *json;
+    int               probe, compare;
     struct tune_opts  tune;
     struct task_names columns;
     struct model_opts model;
@@ -34,6 +38,13 @@ static const struct opt_row rows[] = {
     { "probe", OPT_WORD, AT(probe), "on", probe_words,
       .help = "on: a small model's steps are measured for some seconds, to say how long one takes; "
               "off: no time is said, as where another machine is planned for" },
+    { "machine", OPT_PATH, AT(machine), .arg = "FILE",
+      .help = "say how long a step takes on the machine of this file, which siTrain bench --save "
+              "measured or a person described, with --topology or --link-bw and --csd-...; nothing "
+              "is measured (docs/scaling-model.md)" },
+    { "compare", OPT_FLAG, AT(compare), .help = "with --machine: in every mode that has devices" },
+    { "json", OPT_STRING, AT(json), .arg = "FILE",
+      .help = "write the prediction as JSON; -: to stdout, instead of the plan" },
     { "data", OPT_STRING, AT(data), .arg = "FILE|DIR",
       .help = "accepted, so that pretrain's line can be planned as it is; with --task its folder" },
     { "eval-data", OPT_STRING, AT(eval_data), .arg = "FILE", .help = "the same" },
@@ -70,7 +81,7 @@ static void print_traffic(const struct session *s)
     uint64_t          all = 0, n;
     double            M = 2.0 * (double)gpt_total(&s->gpt);
     // rows of varying length, or layers that the run chooses
-    int at_most = s->gpt.n_labels || train_activations[s->o.activations].offload == ACTS_AUTO;
+    int at_most = s->gpt.n_labels || train_activations[s->o.activations].adapts;
 
     traffic_computed(&m, &s->run);
     printf("\nTraffic of a step, all devices together (computed)\n");
@@ -83,6 +94,23 @@ static void print_traffic(const struct session *s)
                            k == CLASS_ACTIVATION && at_most ? ", at most" : "");
     if (!all)
         printf("  none: everything stays in RAM\n");
+}
+
+/* With which spare slots, and what others would take. */
+static int print_spares(const struct session *s, struct err *err)
+{
+    static const char *const names[] = { [RUN_SPARES_HALF] = "half", [RUN_SPARES_FEW] = "few",
+                                         [RUN_SPARES_ALL] = "those for --speculate" };
+    enum run_spares other = s->run.spares == RUN_SPARES_FEW ? RUN_SPARES_HALF : RUN_SPARES_FEW;
+    uint64_t        bytes;
+    char            text[32];
+    int             rc = spares_bytes(&bytes, s, other, err);
+
+    if (!rc)
+        printf("on %zu device%s (spare slots: %s; %s with --spare-slots %s)\n", s->run.n_devices,
+               s->run.n_devices == 1 ? "" : "s", names[s->run.spares],
+               opt_size_text(text, sizeof text, (double)bytes), names[other]);
+    return rc;
 }
 
 /* What is stored and what is written, and how much of a drive's life that is where --endurance says
@@ -102,7 +130,9 @@ static int print_storage(const struct session *s, struct err *err)
     if (s->run.mode == RUN_MEM)
         printf("for the images in RUN\n");
     else
-        printf("on %zu device%s\n", s->run.n_devices, s->run.n_devices == 1 ? "" : "s");
+        rc = print_spares(s, err);
+    if (rc)
+        return rc;
     double total = w.total;
     printf("\nWritten to each device in a step (computed, the mean of all)\n");
     for (int k = 0; k < LINK_CLASSES; k++)
@@ -110,6 +140,8 @@ static int print_storage(const struct session *s, struct err *err)
             printf("  %-10s %18.0f bytes\n", link_class_names[k], w.device[k]);
     printf("  %-10s %18.0f bytes: %s in %.0f steps\n", "all", total,
            opt_size_text(text, sizeof text, total * steps), steps);
+    if (w.act_device > 0)
+        printf("  and %.0f bytes of activations to each --act-device\n", w.act_device);
     if (w.journal > 0)
         printf("  and about %s in a step to the drive of RUN, for run.db\n",
                opt_size_text(text, sizeof text, w.journal));
@@ -120,53 +152,116 @@ static int print_storage(const struct session *s, struct err *err)
     return 0;
 }
 
-/* "3 h 20 min" and the like. */
-static const char *duration_text(char *buf, size_t size, double seconds)
-{
-    unsigned long s = (unsigned long)(seconds + 0.5);
+/* ---- the machine ---- */
 
-    if (seconds < 60)
-        snprintf(buf, size, "%.2g s", seconds);
-    else if (s < 3600)
-        snprintf(buf, size, "%lu min %lu s", s / 60, s % 60);
-    else if (s < 48 * 3600)
-        snprintf(buf, size, "%lu h %lu min", s / 3600, s / 60 % 60);
+/* The folder that a device's file, or a device itself, is in: its file system. */
+static dev_t drive_of(const char *path, uint64_t *free_bytes)
+{
+    char          *copy = strdup(path);
+    struct stat    st = { 0 };
+    struct statvfs fs;
+    const char    *at = path;
+
+    if (copy && stat(path, &st))
+        at = dirname(copy);
+    if (stat(at, &st) || statvfs(at, &fs))
+        *free_bytes = 0;
     else
-        snprintf(buf, size, "%.1f days", seconds / 86400);
-    return buf;
+        *free_bytes = S_ISBLK(st.st_mode) ? 0 : (uint64_t)fs.f_bavail * fs.f_frsize;
+    free(copy);
+    return S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev;
 }
 
-/* What cannot be measured is said; a plan is a plan without it. */
-static void print_time(const struct session *s, const struct budget *plan, const char *run)
+/* How many devices share a drive at most, and what is free on all drives together; 0 where one of
+ * them does not say. */
+static size_t drives_look(const struct session *s, const char *run, uint64_t *disk)
 {
-    const struct train_opts    *o = &s->o;
-    char                       *copy = strdup(run ? run : "RUN"), all[64];
-    struct probe                p;
-    const struct bench_figures *f = &p.parts;
-    struct err                  why = { .text = "out of memory" };
-    double                      load = 0;
+    const struct train_opts *o = &s->o;
+    size_t   n = o->mode == RUN_MEM ? 1 : s->run.n_devices, most = 1;
+    uint64_t least = UINT64_MAX, has;
 
-    fflush(stdout);
-    getloadavg(&load, 1);
-    if (!copy || probe_step(&p, s, plan, dirname(copy), &why)) {
-        printf("\nTime: not measured: %s\n", why.text);
-        free(copy);
-        return;
+    if (o->mode == RUN_MEM || !o->device.n) {
+        drive_of(run ? run : "RUN", disk);
+        return n;
     }
+    for (size_t i = 0; i < o->device.n; i++) {
+        dev_t  drive = drive_of(o->device.item[i], &has);
+        size_t same = 0;
+
+        for (size_t k = 0; k < o->device.n; k++) {
+            uint64_t ignored;
+
+            same += drive_of(o->device.item[k], &ignored) == drive;
+        }
+        most = same > most ? same : most;
+        least = has / same < least ? has / same : least;
+    }
+    *disk = least * o->device.n;
+    return most;
+}
+
+/* What --machine describes, or what is measured now. Where that cannot be the plan is one without
+ * it, and says so: 1. */
+static int machine_find(struct machine_file *m, const struct session *s, const struct plan_opts *o,
+                        struct err *err)
+{
+    char      *copy;
+    struct err why = { .text = "out of memory" };
+
+    if (o->machine)
+        return machine_file_read(m, o->machine, err);
+    copy = strdup(o->run ? o->run : "RUN");
+    int rc = copy ? probe_machine(m, s, dirname(copy), &why) : -ENOMEM;
     free(copy);
-    printf("\nTime (estimated from %zu layer%s with %zu tokens, measured here just now%s)\n",
-           p.layers, p.layers == 1 ? "" : "s", p.tokens,
-           s->gpt.n_labels ? "; at most: shorter rows take less" : "");
-    printf("  a step  %.3g s, %.0f tokens/s: forward %.3g s, backward %.3g s; beside them updates "
-           "%.3g s, other traffic %.3g s\n", p.step,
-           (double)(o->batch * o->seq * o->grad_accum) / p.step, f->F, f->B, f->U, f->W);
-    printf("  %" PRIu64 " steps  %s, without evaluations\n", o->steps,
-           duration_text(all, sizeof all, p.step * (double)o->steps));
+    if (rc)
+        printf("\nTime: not measured: %s\n", why.text);
+    return !!rc;
+}
+
+static void load_note(const struct session *s)
+{
+    const struct train_opts *o = &s->o;
+    double                   load = 0;
+
+    getloadavg(&load, 1);
+    if (load > 1.5 * (double)o->threads)
+        printf("  Others are at work (a load of %.1f on %" PRIu64 " threads): without them it "
+               "takes less\n", load, o->threads);
     if (s->run.csd->usable && s->run.mode != RUN_BASE)
         printf("  Updates are as this processor makes them: no accelerator was asked\n");
-    if (load > 1.5 * (double)o->threads)
-        printf("  Other programs were at work (a load of %.1f on %" PRIu64 " threads): without "
-               "them it takes less\n", load, o->threads);
+}
+
+/* What a step takes; *out stays NULL where that could not be measured. */
+static int time_find(json_t **out, const struct session *s, const struct plan_opts *o,
+                     struct err *err)
+{
+    struct machine_file    *file = calloc(1, sizeof *file);
+    struct forecast_machine m = { .m = file };
+    uint64_t                disk;
+    int rc = file ? machine_find(file, s, o, err) : err_set(err, -ENOMEM, "out of memory");
+
+    if (!rc) {
+        m.sharers = drives_look(s, o->run, &disk);
+        rc = plan_machine(out, s, &m, o->compare, err);
+        rc = rc || o->compare ? rc : plan_time(*out, s, &m, disk, err);
+    }
+    free(file);
+    return rc > 0 ? 0 : rc;
+}
+
+/* The same for people, or as JSON. */
+static int time_say(const json_t *found, const struct session *s, const struct plan_opts *o,
+                    struct err *err)
+{
+    if (o->json && !strcmp(o->json, "-")) {
+        json_dumpf(found, stdout, JSON_INDENT(2) | JSON_FIGURES);
+        putchar('\n');
+        return 0;
+    }
+    (o->compare ? plan_machine_print : plan_time_print)(found);
+    if (!o->machine)
+        load_note(s);
+    return o->json ? json_write(found, o->json, JSON_INDENT(2) | JSON_FIGURES, err) : 0;
 }
 
 /* Rows of a file, as finetune counts them: of the folder's, or where dir is NULL of one's own. */
@@ -221,36 +316,69 @@ static int plan_task(struct session *s, uint64_t *evaluated, const struct opt_li
                                   s->gpt.n_positions, err);
 }
 
+static int machine_check(const struct plan_opts *o, struct err *err)
+{
+    if (!o->machine && o->compare)
+        return err_misuse(err, "--compare goes with --machine FILE, which says how fast it is");
+    if (!o->machine && o->probe == PROBE_OFF && o->json)
+        return err_misuse(err, "--json has what a step takes, and --probe off says that nobody "
+                               "wants to know; leave one of them out, or give --machine FILE");
+    return !o->json || !strcmp(o->json, "-") ? 0 : session_output_check(o->json, NULL, 0, err);
+}
+
+/* Memory, also where it does not fit (rc), traffic and storage. */
+static int print_plan(const struct session *s, const struct budget *b, int rc, struct err *err)
+{
+    char table[8192];
+
+    if (b->n_items) {
+        budget_print(b, table, sizeof table);
+        printf("\nMemory\n%s", table);
+    }
+    if (rc)
+        return rc;
+    print_traffic(s);
+    return print_storage(s, err);
+}
+
 static int run(struct opt_line *line, struct err *err)
 {
     struct plan_opts *o = line->options;
-    struct session    s = { .dir = "RUN" };
+    struct session    s = { 0 };
     struct budget     b;
-    char              table[8192];
+    json_t           *found = NULL;
     uint64_t          evaluated = 0;
-    int               rc = train_opts_check(&o->train, err);
+    int               here = o->probe == PROBE_ON && !o->machine; // where it will be made
+    int               rc = machine_check(o, err);
 
+    rc = rc ? rc : train_opts_check(&o->train, err);
     rc = rc ? rc : model_choose(&s.gpt, &o->tokenizer, &o->model, &o->train, err);
     s.gpt.n_labels = 0;
     rc = rc ? rc : plan_task(&s, &evaluated, line, err);
     s.o = o->train;
-    s.spares = o->train.speculate;
+    snprintf(s.dir, sizeof s.dir, "%s", o->run ? o->run : "RUN");
     if (rc || (rc = session_config(&s, err)))
         goto out;
-    rc = training_plan(&b, &s, evaluated, err);
-    print_model(&s);
-    if (b.n_items) {
-        budget_print(&b, table, sizeof table);
-        printf("\nMemory\n%s", table);
-    }
-    if (!rc) {
-        print_traffic(&s);
-        rc = print_storage(&s, err);
-    }
-    if (!rc && o->probe == PROBE_ON)
-        print_time(&s, &b, o->run);
+    int only_json = o->json && !strcmp(o->json, "-");
+    int refused = training_plan(&b, &s, evaluated, err);
+    if (!refused && (refused = spares_choose(&s, here, err)) > 0)
+        refused = training_plan(&b, &s, evaluated, err);
+    // a file that is refused is, before anything is said; what is measured takes a while
+    if (!refused && o->machine && (rc = time_find(&found, &s, o, err)))
+        goto out;
+    if (!only_json)
+        print_model(&s);
+    fflush(stdout);
+    if (!refused && !o->machine && o->probe == PROBE_ON)
+        rc = time_find(&found, &s, o, err);
+    if (!rc && found)
+        rc = time_say(found, &s, o, err);
+    if (!only_json && !rc)
+        rc = print_plan(&s, &b, refused, err);
+    rc = rc ? rc : refused;
     fflush(stdout);
 out:
+    json_decref(found);
     session_close(&s);
     return rc;
 }

@@ -6,6 +6,7 @@
  * children first. */
 #include "cmd/bench/bench.h"
 
+#include "cmd/report/report.h"
 #include "cmd/run/memory.h"
 #include "cmd/run/model_choice.h"
 #include "cmd/say/command.h"
@@ -23,28 +24,44 @@
 /* The sections in the order of their bits. */
 static const struct bench_section *const sections[] = {
     &bench_products, &bench_memory, &bench_kernels, &bench_disk,
-    &bench_update, &bench_topk, &bench_steps, &bench_probe};
+    &bench_update, &bench_topk, &bench_steps, &bench_save, &bench_scaling, &bench_rok};
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
-/* The probe is no part of all: it is asked for as --probe. */
+/* The machine's file, scaling and rok are no part of all: they are asked for by other names. */
 static const char *section_word(size_t i)
 {
-    return 1u << i < BENCH_PROBE ? sections[i]->name : NULL;
+    return 1u << i < BENCH_SAVE ? sections[i]->name : NULL;
 }
+
+static const char *way_word(size_t i) { return train_activations[i].name; }
 
 #define AT(field) offsetof(struct bench_opts, field)
 
 static const struct opt_row rows[] = {
+    { "WHAT", OPT_ARG, AT(what), "machine",
+      .help = "machine: this machine, and the program against it; scaling: steps on 1 to --devices "
+              "modelled devices, predicted from one and measured (docs/scaling-model.md); rok: how "
+              "fast a step is against the memory that activations take, kept, recomputed and "
+              "offloaded, by batch (docs/activations.md)" },
     { "dir", OPT_STRING, AT(dir), ".", .arg = "DIR",
       .help = "where files are made, on the disk that is measured; all are removed" },
     { "only", OPT_SET, AT(only), .words = section_word,
       .help = "these sections, with commas between; what they go by is measured too" },
-    { "probe", OPT_FLAG, AT(probe), .help = "only that by which plan says how long a step takes" },
+    { "save", OPT_STRING, AT(save), .arg = "FILE",
+      .help = "write what plan --machine FILE goes by; without --only, nothing else is measured" },
+    { "probe", OPT_FLAG, AT(probe),
+      .help = "measure only what a prediction of this one model goes by, as plan does by itself" },
     { "rounds", OPT_UINT, AT(rounds), "5", .min = 1, .max = 64,
       .help = "of which medians are taken" },
     { "quick", OPT_FLAG, AT(quick), .help = "a small model and few rounds: under 20 seconds" },
     { "json", OPT_STRING, AT(json), .arg = "FILE",
       .help = "write the figures as JSON, too; - writes them to stdout instead of tables" },
+    { "plot", OPT_STRING, AT(plot), .arg = "FILE",
+      .help = "scaling, rok: write what was measured as a picture (SVG)" },
+    { "batches", OPT_SIZES, AT(batches), "1,2,4,8", .min = 1, .max = 1048576, .arg = "N,..",
+      .help = "rok: a point of each curve for each of these --batch" },
+    { "ways", OPT_SET, AT(ways), .words = way_word,
+      .help = "rok: only these --activations, with commas between" },
     { 0 }
 };
 static const struct opt_part parts[] = {
@@ -76,6 +93,45 @@ static int default_model(struct bench_opts *o, struct err *err)
     return m->model ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
+/* What is measured alone goes by its section's own defaults. */
+static int alone_defaults(struct bench_opts *o, struct opt_line *line, struct err *err)
+{
+    int links = opt_given(line, "topology") || opt_given(line, "link-bw") ||
+                opt_given(line, "csd-read-bw") || opt_given(line, "csd-write-bw"),
+        model = o->model.init || o->model.model || o->model.n_layer || o->model.n_embd, rc = 0;
+
+    for (const struct opt_default *d = o->alone->defaults; d->row && !rc; d++) {
+        int of_links = strstr(d->row, "-bw") != NULL, of_model = !strncmp(d->row, "n-", 2) ||
+                                                                  !strcmp(d->row, "vocab");
+
+        if (!opt_given(line, d->row) && !(of_links && links) && !(of_model && model))
+            rc = opt_set(line, d->row, d->text, err);
+    }
+    return rc;
+}
+
+static int what_check(struct bench_opts *o, struct opt_line *line, struct err *err)
+{
+    static const struct bench_section *const alone[] = {&bench_scaling, &bench_rok};
+
+    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
+        if (!strcmp(o->what, alone[i]->name))
+            o->alone = alone[i];
+    if (!o->alone && strcmp(o->what, "machine"))
+        return err_misuse(err, "%s: expected machine, scaling or rok", o->what);
+    if (o->plot && !o->alone)
+        return err_misuse(err, "--plot is for bench scaling and bench rok: there is no curve to "
+                               "draw");
+    if ((opt_given(line, "batches") || o->ways) && o->alone != &bench_rok)
+        return err_misuse(err, "--batches and --ways are for bench rok");
+    if (!o->alone)
+        return 0;
+    if (o->only || o->probe || o->save || o->quick || o->train.device.n)
+        return err_misuse(err, "bench %s is measured alone, on devices that it makes in --dir: "
+                               "leave out --only, --probe, --save, --quick and --device", o->what);
+    return alone_defaults(o, line, err);
+}
+
 /* Options of training that bench sets by itself, or that would leave it nothing to measure. */
 static int train_check(const struct bench_opts *o, struct err *err)
 {
@@ -83,7 +139,7 @@ static int train_check(const struct bench_opts *o, struct err *err)
         return err_misuse(err, "--csd %s: bench runs steps with devices and without by itself; "
                                "leave it out", csd_name((size_t)o->train.csd));
     if (disk_at((size_t)o->train.disk)->flags & DISK_FAKE &&
-        o->only & (BENCH_DISK | BENCH_UPDATE))
+        o->only & (BENCH_DISK | BENCH_UPDATE | BENCH_SAVE))
         return err_misuse(err, "--disk null stores nothing: there is no disk to measure; leave it "
                                "out, or name other sections with --only");
     if (o->train.steps > BENCH_MOST_STEPS)
@@ -92,16 +148,23 @@ static int train_check(const struct bench_opts *o, struct err *err)
     return 0;
 }
 
-static int options_check(struct bench *b, const struct opt_line *line, struct err *err)
+static int options_check(struct bench *b, struct opt_line *line, struct err *err)
 {
     struct bench_opts *o = b->o;
     const char        *tokenizer = NULL;
-    int                rc = default_model(o, err);
+    int                rc = what_check(o, line, err);
+
+    rc = rc ? rc : default_model(o, err);
+    if (rc)
+        return rc;
 
     if (o->probe && o->only)
         return err_misuse(err, "--probe and --only both say what is measured; give one of them");
-    if (o->probe || !o->only)
-        o->only = o->probe ? BENCH_PROBE : BENCH_PROBE - 1;
+    if (o->probe || o->save)
+        o->only |= BENCH_SAVE;
+    if (!o->only)
+        o->only = o->alone == &bench_scaling ? BENCH_SCALING : o->alone ? BENCH_ROK
+                                                             : BENCH_SAVE - 1;
     b->seconds = o->quick ? 0.004 : 0.02;
     if (o->quick && !opt_given(line, "rounds"))
         o->rounds = 2;
@@ -117,6 +180,10 @@ static int options_check(struct bench *b, const struct opt_line *line, struct er
     rc = rc ? rc : train_check(o, err);
     if (!rc && o->json && strcmp(o->json, "-"))
         rc = session_output_check(o->json, NULL, 0, err);
+    if (!rc && o->plot)
+        rc = session_output_check(o->plot, NULL, 0, err);
+    if (!rc && o->save)
+        rc = session_output_check(o->save, NULL, 0, err);
     for (size_t i = 0; i < o->train.device.n && !rc; i++) {
         const char *device = o->train.device.item[i];
         struct stat st;
@@ -127,7 +194,7 @@ static int options_check(struct bench *b, const struct opt_line *line, struct er
             rc = -EBUSY;
     }
     free((char *)(uintptr_t)tokenizer);
-    return rc;
+    return rc || !o->alone ? rc : o->alone->check(b, err);
 }
 
 /* ---- places ---- */
@@ -200,12 +267,17 @@ static void machine(struct bench *b)
         (json_int_t)g->n_embd, "vocab", (json_int_t)g->vocab, "parameters",
         (json_int_t)gpt_total(g), "batch", (json_int_t)o->batch, "seq", (json_int_t)o->seq,
         "grad_accum", (json_int_t)o->grad_accum, "dtype", dtype);
-    if (b->print)
-        printf("%s, %llu threads; %zu layers, %zu wide, %zu words: %.4g million parameters; %llu x "
-               "%llu x %llu tokens a step, %s\n\n",
-               cpu, (unsigned long long)o->threads, g->n_layer, g->n_embd, g->vocab,
-               (double)gpt_total(g) / 1e6, (unsigned long long)o->grad_accum,
-               (unsigned long long)o->batch, (unsigned long long)o->seq, dtype);
+    if (!b->print)
+        return;
+    printf("%s, %llu threads; %zu layers, %zu wide, %zu words: %.4g million parameters; ", cpu,
+           (unsigned long long)o->threads, g->n_layer, g->n_embd, g->vocab,
+           (double)gpt_total(g) / 1e6);
+    printf("%" PRIu64 " x ", o->grad_accum);
+    for (size_t i = 0; b->o->alone == &bench_rok && i < b->o->batches.n; i++)
+        printf("%s%" PRIu64, i ? "," : "", b->o->batches.item[i]);
+    if (b->o->alone != &bench_rok)
+        printf("%" PRIu64, o->batch);
+    printf(" x %" PRIu64 " tokens a step, %s\n\n", o->seq, dtype);
 }
 
 static int run_sections(struct bench *b, struct err *err)
@@ -242,6 +314,9 @@ static int measure(struct bench *b, struct err *err)
     memory_baseline();
     machine(b);
     int rc = run_sections(b, err);
+    if (!rc && b->o->plot)
+        rc = report_file(b->o->plot, b->o->alone->plot,
+                         json_object_get(b->report, b->o->alone->name), err);
     if (!rc && to && b->print)
         rc = json_write(b->report, to, JSON_INDENT(2), err);
     if (!rc && !b->print) {
@@ -324,8 +399,8 @@ static int run(struct opt_line *line, struct err *err)
 
 const struct opt_command bench_command = {
     .name = "bench",
-    .usage = "[--quick] [--only LIST] [--dir DIR] [--json FILE] [plan's options for model and "
-             "training]",
+    .usage = "[machine|scaling|rok] [--quick] [--only LIST] [--dir DIR] [--json FILE] "
+             "[plan's options for model and training]",
     .summary = "measure this machine, then the program against it",
     .text = "Products, memory, kernels, disk, update path, Top-K and whole steps at the model's "
             "own sizes (GPT-2 124M where none is named), in one run: medians of interleaved "

@@ -16,10 +16,13 @@
 #include "offload/budget.h"
 
 struct bench_opts {
-    const char       *dir, *json;
+    const char       *what, *dir, *json, *plot, *save;
     uint64_t          only; // sections, as bits
     int               quick, probe;
+    const struct bench_section *alone; // what WHAT names; NULL: machine
     uint64_t          rounds;
+    struct opt_sizes  batches; // of rok
+    uint64_t          ways;    // of rok, as bits of train_activations; 0: all
     struct model_opts model;
     struct train_opts train;
 };
@@ -38,9 +41,10 @@ struct bench {
     json_t            *report;
 };
 
-enum { // sections as bits, in their order; all but the last are what bench does
+enum { // sections as bits, in their order; all but the last three are what bench does
     BENCH_PRODUCTS = 1, BENCH_MEMORY = 2, BENCH_KERNELS = 4, BENCH_DISK = 8, BENCH_UPDATE = 16,
-    BENCH_TOPK = 32, BENCH_STEPS = 64, BENCH_PROBE = 128
+    BENCH_TOPK = 32, BENCH_STEPS = 64, BENCH_SAVE = 128, BENCH_SCALING = 256,
+    BENCH_ROK = 512
 };
 
 struct bench_section {
@@ -51,9 +55,14 @@ struct bench_section {
      * "note" in the section. */
     int  (*run)(struct bench *b, json_t *section, struct err *err);
     void (*print)(const json_t *section);
+    int  (*check)(const struct bench *b, struct err *err); // of options, before all; or NULL
+    /* Of those that are asked for by their own name: what they take where the command line does not
+     * say otherwise, ends with { 0 }; and --plot's picture, for report_file. */
+    const struct opt_default *defaults;
+    int  (*plot)(FILE *out, void *section, struct err *err);
 };
 extern const struct bench_section bench_products, bench_memory, bench_kernels, bench_disk,
-    bench_update, bench_topk, bench_steps, bench_probe;
+    bench_update, bench_topk, bench_steps, bench_save, bench_scaling, bench_rok;
 
 int bench_is_block(const struct bench *b, size_t device); // was a block device given?
 /* Where a device is measured: a file called `name` in its folder, or the block device; malloced. */
@@ -71,25 +80,31 @@ double bench_engines(const json_t *report, const char *key, int dtype);
 double bench_bandwidth(const json_t *rows, int all, int writes);
 /* Seconds of one core that an emulated device's update takes a parameter, beside its disk. */
 int bench_update_arithmetic(struct bench *b, double *seconds, struct err *err);
+/* Seconds that the first device's update takes a parameter on this disk, arithmetic and all. */
+struct disk_ops;
+int bench_update_path(struct bench *b, const struct disk_ops *disk, double *seconds,
+                      struct err *err);
 
-/* A step's parts, in seconds; the letters are explained in bench_steps.c. */
-struct bench_figures { double F, B, h, U, u0, w0, W, A; };
-/* The least time that a step of them takes. */
-double bench_bound(const struct bench_figures *f, int speculate);
+/* bench_plot.c: the two sections that are curves. */
+int bench_plot_scaling(FILE *out, void *section, struct err *err);
+int bench_plot_rok(FILE *out, void *section, struct err *err);
 
-/* ---- probe.c: how long a step will take, for plan ---- */
+/* FLOPs of a step's forward and backward, products and attention, each counted once. */
+double bench_step_flops(const struct bench *b);
 
-struct probe {
-    double               step; // seconds
-    struct bench_figures parts;
-    size_t               layers, tokens; // of the model that was measured
-};
+/* ---- bench_save_moves.c: a machine file's figures beside a model's computing ---- */
 
-/* s: a session with its plan made. dir: the folder that RUN will stand in. Takes seconds; files are
- * made beside RUN and in --device's folders and removed. A failure with a sentence where it cannot
- * be measured. */
-int probe_step(struct probe *out, const struct session *s, const struct budget *plan,
-               const char *dir, struct err *err);
+struct machine_file;
+int bench_save_passes(struct machine_file *m, const struct bench *b, struct err *err);
+int bench_save_drives(struct machine_file *m, const struct bench *b, struct err *err);
+
+/* ---- probe.c: this machine, for plan ---- */
+
+/* What a prediction of this run goes by, measured here: s is a session with its plan made, dir the
+ * folder that RUN will stand in. Takes seconds; files are made beside RUN and in --device's folders
+ * and removed. A failure with a sentence where it cannot be measured. */
+int probe_machine(struct machine_file *out, const struct session *s, const char *dir,
+                  struct err *err);
 
 /* ---- bench_rounds.c: medians of interleaved repetitions ---- */
 
@@ -147,8 +162,8 @@ void bench_words(struct bench_args *a, const char *fmt, ...) __attribute__((form
 void bench_args_model(struct bench_args *a, const struct gpt_config *g, size_t batch, size_t seq,
                       size_t threads);
 /* Run the first word, found in PATH (BENCH_SELF: this program), with setting (NAME=VALUE, or NULL)
- * added to its environment, take what it prints as JSON, and free the words. -ENOENT if there is no
- * such program. */
+ * added to its environment, take what it prints as JSON (out NULL: it is not looked at), and free
+ * the words. -ENOENT if there is no such program. */
 #define BENCH_SELF "/proc/self/exe"
 int bench_child(json_t **out, struct bench_args *a, const char *setting, struct err *err);
 

@@ -294,4 +294,5 @@ static void disk_print(const json_t *rows)
     }
 }
 
-const struct bench_section bench_disk = {"disk", 1, 0, disk_run, disk_print};
+const struct bench_section bench_disk = {
+    .name = "disk", .is_rows = 1, .run = disk_run, .print = disk_print};

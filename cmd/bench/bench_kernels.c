@@ -420,5 +420,7 @@ static void topk_print(const json_t *rows)
 }
 
 const struct bench_section bench_kernels = {
-    "kernels", 1, BENCH_PRODUCTS | BENCH_MEMORY, kernels_run, kernels_print};
-const struct bench_section bench_topk = {"topk", 1, BENCH_MEMORY, topk_measure, topk_print};
+    .name = "kernels", .is_rows = 1, .needs = BENCH_PRODUCTS | BENCH_MEMORY, .run = kernels_run,
+    .print = kernels_print};
+const struct bench_section bench_topk = {
+    .name = "topk", .is_rows = 1, .needs = BENCH_MEMORY, .run = topk_measure, .print = topk_print};

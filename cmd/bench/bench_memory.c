@@ -172,4 +172,5 @@ static void memory_print(const json_t *rows)
            bench_bandwidth(rows, 1, 1) * 1e-9, bench_bandwidth(rows, 0, 1) * 1e-9);
 }
 
-const struct bench_section bench_memory = {"memory", 1, 0, memory_run, memory_print};
+const struct bench_section bench_memory = {
+    .name = "memory", .is_rows = 1, .run = memory_run, .print = memory_print};

@@ -356,4 +356,5 @@ static void products_print(const json_t *section)
     cores_print(json_object_get(section, "openblas_cores"));
 }
 
-const struct bench_section bench_products = {"products", 0, 0, products_measure, products_print};
+const struct bench_section bench_products = {
+    .name = "products", .run = products_measure, .print = products_print};

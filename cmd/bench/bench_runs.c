@@ -62,7 +62,7 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
 
 /* ---- what run.db has of a step ---- */
 
-#define HOST(phase) "sum(d) FILTER (WHERE phase = '" phase "' AND device < 0)"
+#define HOST(phases) "sum(d) FILTER (WHERE phase IN ('" phases "') AND device < 0)"
 #define BEGIN(what) "min(start_ns) FILTER (WHERE " what ") / 1e9"
 #define END(what)   "max(end_ns) FILTER (WHERE " what ") / 1e9"
 
@@ -75,10 +75,10 @@ static const char parts_sql[] =
     " " HOST("forward") " AS forward,"
     " " HOST("loss") " AS loss,"
     " " HOST("backward") " AS backward,"
-    " " HOST("grad_compress") " AS gradient,"
-    " " HOST("optimizer_wait") " AS wait_update,"
-    " " HOST("param_read") " AS wait_read,"
-    " " HOST("grad_write") " AS wait_write,"
+    " " HOST("grad_norm', 'grad_compress") " AS gradient,"
+    " " HOST("wait_update', 'wait_commit") " AS wait_update,"
+    " " HOST("wait_params") " AS wait_read,"
+    " " HOST("wait_gradient', 'wait_residual") " AS wait_write,"
     " sum(d) FILTER (WHERE phase = 'commit') AS \"commit\","
     " " END("phase = 'update'") " - " BEGIN("phase = 'update'") " AS \"update\","
     " coalesce(" END("phase = 'update_params' AND block = 0") ", "
@@ -124,12 +124,16 @@ json_t *bench_run_medians(const json_t *steps)
 
 /* ---- without the model ---- */
 
+/* What a step offloads, in the order of its pushes. */
+struct drive_acts { struct acts_ways ways; size_t n; struct act_piece *piece; };
+
 /* A step under way; after a failure nothing more is done. */
 struct drive {
     struct session    *s;
     struct stream     *st;
     struct stream_norm norm;
-    size_t             left; // records that forward still pushes
+    const struct drive_acts *a;
+    size_t             at; // of its pieces: pushed and not popped
     int                rc;
     struct err        *err;
 };
@@ -155,37 +159,64 @@ static void send_grad(struct drive *d, size_t block)
     d->rc = stream_send_grad(d->st, block, &d->norm, d->err);
 }
 
-/* Push, or pop, a layer's records, if its activations are offloaded: as the first ones' are. */
-static void pass_records(struct drive *d, size_t layer, int push)
+/* Whether a layer has records: one of each micro-batch. */
+static int has_records(const struct drive *d, size_t layer)
 {
-    size_t accum = d->s->o.grad_accum, n = layer * accum <= d->s->run.acts.n ? accum : 0;
+    for (enum acts_part p = 0; p < ACTS_PARTS && layer > 0; p++)
+        if (ways_of(&d->a->ways, d->s->gpt.n_layer, layer, p) == ACTS_OFFLOADED)
+            return 1;
+    return 0;
+}
+
+static void push_records(struct drive *d, size_t layer)
+{
+    size_t records = has_records(d, layer) ? d->s->o.grad_accum : 0;
     void  *place;
 
-    for (size_t i = 0; i < n && layer > 0 && !d->rc; i++)
-        if (push && !(d->rc = stream_push(d->st, &place, d->err)))
-            stream_pushed(d->st, d->s->run.acts.bytes, --d->left);
-        else if (!push && !(d->rc = stream_pop(d->st, &place, d->err)))
-            stream_popped(d->st);
+    for (; records > 0 && !d->rc; records--) {
+        do {
+            d->rc = stream_push(d->st, d->a->piece[d->at].first, &place, d->err);
+            if (!d->rc)
+                stream_pushed(d->st, d->a->piece[d->at].bytes, d->a->n - d->at - 1);
+            d->at++;
+        } while (!d->rc && d->at < d->a->n && !d->a->piece[d->at].first);
+    }
+}
+
+static void pop_records(struct drive *d, size_t layer)
+{
+    size_t records = has_records(d, layer) ? d->s->o.grad_accum : 0;
+    void  *place;
+
+    for (; records > 0 && !d->rc; records--) {
+        do {
+            d->rc = stream_pop(d->st, &place, d->err);
+            if (!d->rc)
+                stream_popped(d->st);
+            d->at--;
+        } while (!d->rc && !d->a->piece[d->at].first);
+    }
 }
 
 /* The order of stream.h, with nothing computed. */
-static int drive_step(struct session *s, struct stream *st, uint64_t step, struct err *err)
+static int drive_step(struct session *s, struct stream *st, const struct drive_acts *acts,
+                      uint64_t step, struct err *err)
 {
     size_t             last = s->gpt.n_layer + 1;
     uint64_t           start_ns = clock_ns();
     struct stream_step up = {.row = {.step = step}};
-    struct drive       d = {.s = s, .st = st, .left = s->run.acts.n, .err = err,
+    struct drive       d = {.s = s, .st = st, .a = acts, .err = err,
                             .rc = stream_begin(st, STREAM_TRAIN, step, err)};
 
     for (size_t b = 0; b <= last; b++) {
         pass_block(&d, b);
-        pass_records(&d, b, 1);
+        push_records(&d, b);
     }
     pass_block(&d, 0);
     send_grad(&d, last);
     for (size_t b = last - 1; b >= 1; b--) {
         pass_block(&d, b);
-        pass_records(&d, b, 0);
+        pop_records(&d, b);
         send_grad(&d, b);
     }
     send_grad(&d, 0);
@@ -195,21 +226,39 @@ static int drive_step(struct session *s, struct stream *st, uint64_t step, struc
     return d.rc ? d.rc : stream_update(st, &up, err);
 }
 
+/* What the run would offload. */
+static int drive_acts(struct drive_acts *a, const struct session *s, const struct budget *plan,
+                      struct err *err)
+{
+    struct model_options m = training_options(s).model;
+
+    a->ways = memory_ways(plan, &m, &train_activations[s->o.activations]);
+    a->n = acts_list(&m, &a->ways, NULL);
+    a->piece = calloc(a->n + 1, sizeof *a->piece);
+    if (!a->piece)
+        return err_set(err, -ENOMEM, "out of memory for %zu activations", a->n);
+    a->n = acts_list(&m, &a->ways, a->piece);
+    return 0;
+}
+
 static int drive(struct session *s, uint64_t next, uint64_t steps, int apart, struct err *err)
 {
-    struct stream *st = NULL;
-    struct budget  plan;
-    char           notice[512];
-    int            rc = training_plan(&plan, s, 0, err);
+    struct drive_acts acts = {.n = 0};
+    struct stream    *st = NULL;
+    struct budget     plan;
+    char              notice[512];
+    int               rc = training_plan(&plan, s, 0, err);
 
+    rc = rc ? rc : drive_acts(&acts, s, &plan, err);
     rc = rc ? rc : run_train(&st, &s->run, notice, sizeof notice, err);
     rc = rc ? rc : stream_drain(st, err);
     for (uint64_t i = 0; i < 1 + steps && !rc; i++) {
-        rc = drive_step(s, st, next + i, err);
+        rc = drive_step(s, st, &acts, next + i, err);
         if (!rc && (apart || i == steps))
             rc = stream_drain(st, err);
     }
     stream_close(st);
+    free(acts.piece);
     return rc;
 }
 

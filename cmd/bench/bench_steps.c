@@ -15,6 +15,7 @@
 #include "cmd/bench/bench.h"
 
 #include "data/base/round.h"
+#include "offload/step_time.h"
 
 #include <math.h>
 
@@ -61,8 +62,7 @@ static int make(struct bench *b, const struct run_kind *k, json_t *row, struct e
     return 0;
 }
 
-/* FLOPs of a step's forward and backward: products and attention. */
-static double step_flops(const struct bench *b)
+double bench_step_flops(const struct bench *b)
 {
     const struct gpt_config *g = &b->gpt;
     double L = (double)g->n_layer, C = (double)g->n_embd, T = (double)b->o->train.seq;
@@ -76,7 +76,7 @@ static void finish(struct bench *b, const struct run_kind *k, json_t *row)
 {
     const struct train_opts *o = &b->o->train;
     json_t *medians = bench_run_medians(json_object_get(row, "steps"));
-    double  seconds = json_num(medians, "seconds"), flops = step_flops(b),
+    double  seconds = json_num(medians, "seconds"), flops = bench_step_flops(b),
            best = bench_engines(b->report, BENCH_BEST, o->dtype);
 
     if (k->way == BENCH_DRIVE_APART) // it waits where no step does
@@ -116,11 +116,19 @@ static int measure(struct bench *b, json_t *runs, struct err *err)
 
 /* ---- the bound ---- */
 
-double bench_bound(const struct bench_figures *f, int speculate)
+/* A step's parts, in seconds; the letters are explained above. */
+struct bench_figures { double F, B, h, U, u0, w0, W, A; };
+
+/* The least time that a step of them takes. */
+static double bench_bound(const struct bench_figures *f, int speculate)
 {
-    if (speculate)
-        return fmax(f->F + f->B + f->A + f->w0 + f->u0, f->U + f->W + f->h);
-    return f->u0 + fmax(f->F + f->A, f->U - f->u0) + fmax(f->B + f->w0, f->W);
+    const struct step_work w = {
+        .F = f->F + f->A, .B = f->B, .h = speculate ? f->h : 0, .update.drive = f->U,
+        .first.drive = f->u0, .gradient.drive = f->W, .write_0.drive = f->w0,
+    };
+    const struct step_share all = { 1, 1 };
+
+    return (speculate ? step_time_speculating(&w, all) : step_time(&w, all)).step;
 }
 
 /* Of the runs that are there. */
@@ -171,8 +179,8 @@ static int steps_run(struct bench *b, json_t *section, struct err *err)
 {
     int     mode = b->o->train.mode;
     json_t *runs = json_array(), *bounds = json_array();
-    double  best = bench_engines(b->report, BENCH_BEST, b->o->train.dtype), flops = step_flops(b),
-           arithmetic = 0;
+    double  best = bench_engines(b->report, BENCH_BEST, b->o->train.dtype),
+           flops = bench_step_flops(b), arithmetic = 0;
 
     json_object_set_new(section, "runs", runs);
     json_object_set_new(section, "bounds", bounds);
@@ -240,4 +248,5 @@ static void steps_print(const json_t *section)
                json_str(section, "mode"), json_num(both, "ratio"));
 }
 
-const struct bench_section bench_steps = {"steps", 0, BENCH_PRODUCTS, steps_run, steps_print};
+const struct bench_section bench_steps = {
+    .name = "steps", .needs = BENCH_PRODUCTS, .run = steps_run, .print = steps_print};

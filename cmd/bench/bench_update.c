@@ -195,11 +195,12 @@ static int rig_measure(void *ctx, double *rate, struct err *err)
     return rc;
 }
 
-int bench_update_arithmetic(struct bench *b, double *seconds, struct err *err)
+int bench_update_path(struct bench *b, const struct disk_ops *disk, double *seconds,
+                      struct err *err)
 {
     struct rig       *r;
     double            unmeasured;
-    int               rc = rig_open(&r, b, &disk_null, err);
+    int               rc = rig_open(&r, b, disk, err);
     struct bench_item item = {.measure = rig_measure, .ctx = r};
 
     rc = rc ? rc : rig_measure(r, &unmeasured, err);
@@ -208,6 +209,11 @@ int bench_update_arithmetic(struct bench *b, double *seconds, struct err *err)
         *seconds = rig_bytes(r) / (double)(r->n_subs * r->n_pad) / item.median;
     rig_close(r);
     return rc;
+}
+
+int bench_update_arithmetic(struct bench *b, double *seconds, struct err *err)
+{
+    return bench_update_path(b, &disk_null, seconds, err);
 }
 
 /* What takes turns: medians are shares of each other. */
@@ -285,4 +291,5 @@ static void update_print(const json_t *section)
            100 * json_num(against, "update_path_share"), fio ? "fio" : "the disk");
 }
 
-const struct bench_section bench_update = {"update", 0, 0, update_run, update_print};
+const struct bench_section bench_update = {
+    .name = "update", .run = update_run, .print = update_print};

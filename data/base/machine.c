@@ -2,8 +2,10 @@
 #include "data/base/machine.h"
 
 #include <assert.h>
+#include <sched.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 uint64_t rss_now(void)
@@ -53,6 +55,63 @@ const char *machine_cpu(char *buf, size_t size)
     if (!*machine_field(buf, size, "/proc/cpuinfo", "model name"))
         snprintf(buf, size, "unknown");
     return buf;
+}
+
+void machine_here(struct machine *m)
+{
+    struct utsname u;
+    cpu_set_t      may;
+
+    uname(&u);
+    snprintf(m->host, sizeof m->host, "%s", u.nodename);
+    snprintf(m->system, sizeof m->system, "%s %s %s", u.sysname, u.release, u.machine);
+    machine_cpu(m->cpu, sizeof m->cpu);
+    m->cpus = sched_getaffinity(0, sizeof may, &may) ? (int)sysconf(_SC_NPROCESSORS_ONLN)
+                                                     : CPU_COUNT(&may);
+    m->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* One word, in single quotes where a shell would take it for more than it is. */
+static void put_word(FILE *out, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "-_=+,./:@%";
+
+    if (*word && word[strspn(word, plain)] == '\0') {
+        fputs(word, out);
+        return;
+    }
+    putc('\'', out);
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", out);
+        else
+            putc(*word, out);
+    putc('\'', out);
+}
+
+char *machine_command(void)
+{
+    FILE  *in = fopen("/proc/self/cmdline", "re"), *out;
+    char  *text = NULL, *word = NULL;
+    size_t size = 0, room = 0;
+
+    if (!in)
+        return NULL;
+    if ((out = open_memstream(&text, &size))) {
+        for (int n = 0; getdelim(&word, &room, '\0', in) > 0; n++) {
+            if (n)
+                putc(' ', out);
+            put_word(out, word);
+        }
+        if (fclose(out)) {
+            free(text);
+            text = NULL;
+        }
+    }
+    free(word);
+    fclose(in);
+    return text;
 }
 
 int machine_hex(char *out, size_t digits, struct err *err)

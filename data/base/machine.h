@@ -13,5 +13,16 @@ const char *machine_field(char *buf, size_t size, const char *path, const char *
 /* The processor's name, or "unknown". */
 const char *machine_cpu(char *buf, size_t size);
 
+/* What this process runs on. */
+struct machine {
+    char     host[72], system[256], cpu[256];
+    int      cpus;         // that it may use
+    uint64_t memory_bytes;
+};
+void machine_here(struct machine *m);
+/* The command line of this process, quoted where a shell needs it; malloced, NULL if /proc does not
+ * say. */
+char *machine_command(void);
+
 /* `digits` (even, at most 32) random digits 0 to 9 and a to f, with a 0 behind them. */
 int machine_hex(char *out, size_t digits, struct err *err);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# plan's estimate of the time: it is there in every mode and hangs together, says what it comes from, or why there is none, and leaves
-# nothing behind. No time is tested. TAP.
+# plan's prediction of the time: it is there in every mode and hangs together, says what it comes from, or why there is none, and leaves
+# nothing behind; on a machine in a file it is what its lines say. No measured time is tested. TAP.
 . tests/tap.sh
 
 mkdir "$tmp/d" "$tmp/dev"
@@ -12,23 +12,75 @@ estimate() {
     shift
     # shellcheck disable=SC2086
     run plan $small --run "$tmp/d/run" "$@"
-    awk '/^Time .estimated from 2 layers with 32 tokens/ { there = 1 }
-         there && $1 == "a" { step = $3; rate = $5; forward = $8; backward = $11; updates = $16; steps = 0 }
-         there && $2 == "steps" && $1 == 70 { steps = 1 }
-         END { exit !(steps && forward > 0 && backward > 0 && step > 0.98 * (forward + backward) && rate * step > 60 && rate * step < 68) }' \
+    awk '/^Time, predicted from / { there = 1 }
+         there && $1 == "a" && $2 == "step" { step = $3; rate = $5; steps = $7 == 70 }
+         there && $2 == "it" && $3 == "forward" { forward = $4; backward = $10 }
+         there && $1 == "pace" { pace = 1 }
+         length($0) > 80 && there && !memory { long = 1 }
+         /^Memory/ { memory = 1 }
+         END { exit !(steps && pace && !long && memory && forward > 0 && backward > 0 && step > 0.98 * (forward + backward) && rate * step > 60 && rate * step < 68) }' \
         "$tmp/out"
     [ $? = 0 ] && [ "$got" = 0 ] && [ -z "$(ls -A "$tmp/d")$(ls -A "$tmp/dev")" ]
     result $? "$name: a step's time, of which computing is a part; nothing is left"
 }
-for mode in mem base su su+o su+o+c; do
+for mode in mem base su+o; do
     estimate "$mode" --mode "$mode"
 done
-estimate "speculation" --speculate
-estimate "recomputed, in a device's folder" --device "$tmp/dev" --activations recompute --dtype fp32
-estimate "in a file for a device" --device "$tmp/dev/file" --compress 5% --error-feedback
+estimate "recomputed, in a device's folder" --device "$tmp/dev" --activations recompute --dtype fp32 --mode su
+estimate "in a file for a device" --device "$tmp/dev/file" --compress 5% --error-feedback --speculate
 estimate "devices that answer at once" --csd null
-grep -q "updates 0 s, other traffic 0 s" "$tmp/out"
-result $? "their updates and traffic take no time"
+grep -q "updates beside it 0 s" "$tmp/out"
+result $? "their updates take no time"
+
+# a machine in a file: nothing is measured, and the same figures give the same prediction
+works "bench --save" bench --n-layer 1 --n-head 2 --n-embd 32 --vocab 96 --seq 16 --batch 2 --threads 1 --probe --dir "$tmp/d" --save "$tmp/m.conf"
+grep -q "^# a drive: " "$tmp/m.conf" && grep -q "^drive = " "$tmp/m.conf" && [ -z "$(ls -A "$tmp/d")" ]
+result $? "writes a file with a word to each line, and leaves nothing else"
+json() { run plan --n-layer 20 --n-head 2 --n-embd 32 --vocab 96 --seq 16 --batch 2 --threads 1 --machine "$tmp/m.conf" --run "$tmp/d/run" --json - "$@" && cp "$tmp/out" "$tmp/json"; }
+json --endurance 1T --devices 2 --csd-read-bw 1M --csd-write-bw 500K --host-mem 200M
+python3 - "$tmp/json" <<'EOF'
+import json, sys
+d = json.load(open(sys.argv[1]))
+step, more = d["step"], {r["what"]: r for r in d["more"]}
+assert step["pace"] == "drives" and step["kept_layers"] == 20
+# 16 bytes read, 14 written, gradients and parameters: what drives of 1 MiB/s and 500 KiB/s take, shared by two of them, in parts
+# of 2,048 parameters
+read, write, n = 2**20, 500 * 2**10, d["model"]["parameters"]
+least = (18 / read + 18 / write) * n / 2
+assert 0.9 * least < step["seconds"] < 1.4 * least, (least, step["seconds"])
+assert more["one more drive"]["seconds"] < 0.8 * step["seconds"]
+assert abs(more["one more core"]["change"]) < 0.05
+assert abs(d["drives"]["years"] - 2**40 / d["drives"]["bytes_per_day"] / 365.25) < 1e-6 * d["drives"]["years"]
+assert d["largest"]["batch"] >= 2 and d["largest"]["n_layer"] >= 20 and d["largest"]["fits"]
+EOF
+result $? "--json: modelled drives set the pace, and one more of them takes a good part of it away"
+json --mode mem
+python3 -c 'import json, sys; s = json.load(open(sys.argv[1]))["step"]; assert s["pace"] == "computing" and s["waits"] == 0 and s["update"] > 0' "$tmp/json"
+result $? "in mem nothing is waited for"
+sed '/^drive/d' "$tmp/m.conf" >"$tmp/none.conf"
+# shellcheck disable=SC2086
+refuses 2 "the drives have no speed" plan $small --machine "$tmp/none.conf" --run "$tmp/d/run"
+# shellcheck disable=SC2086
+refuses 2 "no figures of fp32" plan $small --machine "$tmp/m.conf" --dtype fp32 --run "$tmp/d/run"
+printf 'flops = 1e12\nflops = 1e12\n' >"$tmp/twice.conf"
+# shellcheck disable=SC2086
+refuses 2 "twice.conf, line 2: flops is there twice" plan $small --machine "$tmp/twice.conf"
+printf 'name = "of three lines"\nflops = 1e12\nhost-update = 1e9\ndevice-update = 1e9\n' >"$tmp/old.conf"
+# what --activations auto will choose: nothing crosses a slow link, all of a layer that is dear to compute crosses a fast one
+printf 'flops = 1e9\n' >"$tmp/slow.conf"
+acts() { run plan --n-layer 8 --n-head 2 --n-embd 128 --vocab 512 --seq 256 --batch 4 --grad-accum 2 --csd-mem 4M --devices 2 --activations auto --machine "$tmp/slow.conf" --run "$tmp/d/run" --json - --csd-read-bw "$1" --csd-write-bw "$1" --link-bw "$1" --host-mem "$2M"; }
+chosen() { python3 -c 'import json, sys; d = json.load(open(sys.argv[1]))["activations"]; print(*(d[p]["offloaded"] for p in ("attentions", "mlps")))' "$tmp/out"; }
+acts 1M 16
+least=$(sed -n 's/.*needs at least \([0-9]*\)M.*/\1/p' "$tmp/err")
+acts 1M $((least + 4))
+same "0 0" "$(chosen)" "auto offloads nothing over a slow link"
+acts 10G $((least + 4))
+case $(chosen) in 0\ 0) false ;; *\ *) true ;; *) false ;; esac
+result $? "and something over a fast one"
+# shellcheck disable=SC2086
+works "a file of the three lines there once were" plan $small --machine "$tmp/old.conf" --run "$tmp/d/run" --csd-read-bw 1M --csd-write-bw 1M
+# shellcheck disable=SC2086
+refuses 2 "probe off" plan $small --probe off --json -
 
 # shellcheck disable=SC2086
 works "--probe off" plan $small --probe off --run "$tmp/none/run"
@@ -47,7 +99,7 @@ if ram=$(mktemp -d /dev/shm/sitrain-cli.XXXXXX 2>/dev/null) && [ "$(stat -f -c %
     result $? "where a run would be refused the plan says why there is no time"
     # shellcheck disable=SC2086
     run plan $small --run "$ram/run" --device-in-ram
-    [ "$got" = 0 ] && grep -q "^Time (estimated" "$tmp/out" && [ -z "$(ls -A "$ram")" ]
+    [ "$got" = 0 ] && grep -q "^Time, predicted" "$tmp/out" && [ -z "$(ls -A "$ram")" ]
     result $? "and where it would not there is one"
 else
     skip "a place in RAM" "/dev/shm is no tmpfs that can be written here"
@@ -57,6 +109,6 @@ fi
 printf 'sentence,label\n' >"$tmp/rows.csv"
 for i in 1 2 3 4 5 6 7 8 9; do printf 'text %s,%s\n' $i $((i % 2)) >>"$tmp/rows.csv"; done
 works "a fine-tuning" plan --n-layer 1 --n-head 2 --n-embd 16 --vocab 96 --max-seq 8 --seq 8 --batch 2 --mode mem --train-file "$tmp/rows.csv" --epochs 4 --run "$tmp/d/run"
-grep -q "^  20 steps  " "$tmp/out"
+grep -q "^  a step .*; 20 of them" "$tmp/out"
 result $? "takes as many steps as its epochs have"
 done_testing

@@ -1,0 +1,379 @@
+/* plan_time.c: what a person wants to know of a run's time before it is made: how long a step takes
+ * and why, what more of something would bring, what would still fit, how long the drives last. All
+ * of it comes from forecast.h, asked again for each change. All that is printed comes from the
+ * JSON. */
+#include "cmd/bench/bench.h"
+#include "cmd/cmd.h"
+#include "cmd/run/forecast.h"
+#include "cmd/run/training.h"
+#include "cmd/run/wear.h"
+
+#include <math.h>
+
+#define GIB ((uint64_t)1 << 30)
+
+enum { MOST_SIZE = 1 << 20 };
+
+static int forecast_own(struct forecast *f, const struct session *s,
+                        const struct forecast_machine *m, struct err *err)
+{
+    return forecast_step(f, s, s->o.mode, s->o.compress, m, err);
+}
+
+/* ---- the step ---- */
+
+static const char *const pace_names[] = {
+    [FORECAST_COMPUTING] = "computing", [FORECAST_DRIVES] = "drives", [FORECAST_UP] = "link up",
+    [FORECAST_DOWN] = "link down", [FORECAST_UPDATES] = "updates' arithmetic" };
+
+/* Computing as it is alone, and what is left of both halves: waits, and what emulated devices take
+ * of the cores. */
+static json_t *step_of(const struct session *s, const struct forecast *f)
+{
+    double tokens = (double)(s->o.batch * s->o.seq * s->o.grad_accum);
+    double waits = s->o.mode == RUN_MEM ? 0 : fmax(f->own.step - f->F - f->B, 0);
+
+    return json_pack("{s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:f, s:I}",
+                     "seconds", f->own.step, "tokens_per_second", tokens / f->own.step, "steps",
+                     (json_int_t)s->o.steps, "run_seconds", f->own.step * (double)s->o.steps,
+                     "forward", f->F, "head", f->head, "backward", f->B - f->head - f->norm,
+                     "gradients", f->norm, "update",
+                     s->o.mode == RUN_MEM ? f->host_update : f->update, "images", f->image,
+                     "waits", waits, "waits_forward",
+                     s->o.mode == RUN_MEM ? 0 : fmax(f->own.forward - f->F, 0), "pace",
+                     pace_names[f->by], "pace_seconds", f->by_seconds, "kept_layers",
+                     (json_int_t)f->kept);
+}
+
+/* How many layers' part goes which way. */
+static json_t *ways_of_part(const struct forecast *f, enum acts_part part)
+{
+    return json_pack("{s:I, s:I}", "kept", (json_int_t)f->ways.of[part].kept, "offloaded",
+                     (json_int_t)f->ways.of[part].offloaded);
+}
+
+static json_t *activations_of(const struct session *s, const struct forecast *f)
+{
+    return json_pack("{s:s, s:b, s:I, s:o, s:o, s:o}", "asked",
+                     train_activations[s->o.activations].name, "may_offload", f->offloads,
+                     "layers", (json_int_t)s->gpt.n_layer, "inputs", ways_of_part(f, ACTS_INPUT),
+                     "attentions", ways_of_part(f, ACTS_ATTN), "mlps", ways_of_part(f, ACTS_MLP));
+}
+
+/* ---- what more would bring ---- */
+
+static void more_add(json_t *rows, const char *what, const struct session *s,
+                     const struct forecast_machine *m, double step)
+{
+    struct forecast f;
+    struct err      refusal = { 0 };
+
+    if (!forecast_own(&f, s, m, &refusal)) // a topology may have no more drives
+        json_array_append_new(rows, json_pack("{s:s, s:f, s:f, s:I}", "what", what, "seconds",
+                                              f.own.step, "change", f.own.step / step - 1,
+                                              "kept_layers", (json_int_t)f.kept));
+}
+
+/* Lists of one value for each device get the last one again for those that are more. */
+static int sizes_extend(struct opt_sizes *to, const struct opt_sizes *from, size_t n)
+{
+    *to = (struct opt_sizes){ from->n > 1 ? calloc(n, sizeof *to->item) : from->item, from->n };
+    if (from->n < 2)
+        return 0;
+    for (size_t i = 0; i < n && to->item; i++)
+        to->item[i] = from->item[i < from->n ? i : from->n - 1];
+    to->n = n;
+    return to->item ? 0 : -ENOMEM;
+}
+
+/* A drive like the others, with as many devices on it. */
+static void more_drive(json_t *rows, const struct session *s, const struct forecast_machine *m,
+                       double step)
+{
+    struct session more = *s;
+    size_t         n = s->run.n_devices + (m->m->n_drives ? m->sharers : 1);
+
+    more.o.devices = n;
+    more.o.device = (struct opt_strings){ 0 };
+    int rc = sizes_extend(&more.o.csd_read_bw, &s->o.csd_read_bw, n);
+    rc = sizes_extend(&more.o.csd_write_bw, &s->o.csd_write_bw, n) || rc;
+    if (!rc)
+        more_add(rows, "one more drive", &more, m, step);
+    if (s->o.csd_read_bw.n > 1)
+        free(more.o.csd_read_bw.item);
+    if (s->o.csd_write_bw.n > 1)
+        free(more.o.csd_write_bw.item);
+}
+
+static json_t *more_of(const struct session *s, const struct forecast_machine *m,
+                       const struct budget *plan, double step)
+{
+    json_t        *rows = json_array();
+    struct session more = *s;
+
+    more.o.host_mem = plan->limit + GIB;
+    more_add(rows, "1 GiB more of --host-mem", &more, m, step);
+    if (s->o.mode != RUN_MEM)
+        more_drive(rows, s, m, step);
+    more = *s;
+    more.o.threads = s->o.threads + 1;
+    if (m->m->threads > 0)
+        more_add(rows, "one more core", &more, m, step);
+    return rows;
+}
+
+/* ---- the largest ---- */
+
+/* A session of its own, of which one size is changed; follow: what depends on that. */
+struct trial {
+    struct session s;
+    uint64_t       disk;
+    size_t         head;
+};
+
+static void follow_width(struct trial *t) { t->s.gpt.n_head = t->s.gpt.n_embd / t->head; }
+
+/* Whether it fits with n of `unit`. */
+static int tries(struct trial *t, size_t *size, size_t n, size_t unit,
+                 void (*follow)(struct trial *t))
+{
+    *size = n * unit;
+    if (follow)
+        follow(t);
+    return forecast_fits(&t->s, t->disk);
+}
+
+/* The largest *size, a multiple of unit, with which it fits: it does as it is. */
+static size_t largest(struct trial *t, size_t *size, size_t unit, void (*follow)(struct trial *t))
+{
+    size_t was = *size, low = was / unit, high = 2 * low, middle;
+
+    for (; high < MOST_SIZE && tries(t, size, high, unit, follow); high *= 2)
+        low = high;
+    while (high - low > 1) {
+        middle = low + (high - low) / 2;
+        *(tries(t, size, middle, unit, follow) ? &low : &high) = middle;
+    }
+    *size = was;
+    if (follow)
+        follow(t);
+    return low * unit;
+}
+
+/* The last of the named models that fits, with this vocabulary and these rows; or NULL. */
+static const char *largest_preset(const struct trial *t)
+{
+    const char *name, *found = NULL;
+
+    for (size_t i = 0; (name = gpt_preset_name(i)); i++) {
+        struct trial      other = *t;
+        struct gpt_config g;
+
+        if (gpt_preset(&g, name) || t->s.o.seq > g.n_positions)
+            continue;
+        other.s.gpt.n_layer = g.n_layer;
+        other.s.gpt.n_head = g.n_head;
+        other.s.gpt.n_embd = g.n_embd;
+        if (forecast_fits(&other.s, t->disk))
+            found = name;
+    }
+    return found;
+}
+
+static json_t *largest_of(const struct session *from, uint64_t disk)
+{
+    struct trial t = { .s = { .gpt = from->gpt, .o = from->o, .spares = from->spares },
+                       .disk = disk ? disk : UINT64_MAX,
+                       .head = from->gpt.n_embd / from->gpt.n_head };
+    size_t       batch = from->o.batch;
+    json_t      *out = json_object();
+
+    memcpy(t.s.dir, from->dir, sizeof t.s.dir);
+    int fits = forecast_fits(&t.s, t.disk);
+    json_object_set_new(out, "fits", json_boolean(fits));
+    bench_put(out, "disk_free", (double)disk);
+    if (!fits)
+        return out;
+    size_t layers = largest(&t, &t.s.gpt.n_layer, 1, NULL),
+           width = largest(&t, &t.s.gpt.n_embd, t.head, follow_width);
+    const char *preset = largest_preset(&t);
+    // options are 64 bits wide wherever sizes are
+    for (size_t high = 2 * batch; high < MOST_SIZE; high *= 2) {
+        t.s.o.batch = high;
+        if (!forecast_fits(&t.s, t.disk))
+            break;
+        batch = high;
+    }
+    for (size_t step = batch / 2; step > 0; step /= 2) {
+        t.s.o.batch = batch + step;
+        batch += forecast_fits(&t.s, t.disk) ? step : 0;
+    }
+    bench_put(out, "batch", (double)batch);
+    bench_put(out, "n_layer", (double)layers);
+    bench_put(out, "n_embd", (double)width);
+    json_object_set_new(out, "preset", preset ? json_string(preset) : json_null());
+    return out;
+}
+
+/* ---- drives ---- */
+
+/* Of a drive under `sharers` devices: what it is written a day, and how long it lasts that. */
+static json_t *drives_of(const struct session *s, size_t sharers, double step, struct err *err)
+{
+    double      endurance = (double)s->o.endurance;
+    struct wear w;
+
+    if (wear_computed(&w, &s->run, err))
+        return NULL;
+    double bytes = w.total * (double)(s->o.mode == RUN_MEM ? 1 : sharers);
+    json_t *out = json_pack("{s:f, s:f}", "bytes_per_step", bytes, "bytes_per_day",
+                            wear_day(bytes, step));
+    if (endurance > 0) {
+        bench_put(out, "endurance", endurance);
+        bench_put(out, "years", wear_years(bytes, step, endurance));
+    }
+    return out;
+}
+
+int plan_time(json_t *found, const struct session *s, const struct forecast_machine *m,
+              uint64_t disk, struct err *err)
+{
+    struct session  planned = { .gpt = s->gpt, .o = s->o, .spares = s->spares };
+    struct budget   plan;
+    struct forecast f;
+    int             rc = forecast_own(&f, s, m, err);
+
+    memcpy(planned.dir, s->dir, sizeof planned.dir);
+    rc = rc ? rc : session_config(&planned, err);
+    rc = rc ? rc : training_plan(&plan, &planned, 0, err);
+    if (!rc) {
+        json_t *drives = drives_of(&planned, m->sharers, f.own.step, err);
+
+        rc = drives ? 0 : -EINVAL;
+        json_object_set_new(found, "step", step_of(s, &f));
+        json_object_set_new(found, "activations", activations_of(s, &f));
+        json_object_set_new(found, "more", more_of(s, m, &plan, f.own.step));
+        json_object_set_new(found, "largest", largest_of(s, disk));
+        json_object_set_new(found, "drives", drives ? drives : json_null());
+    }
+    session_close(&planned);
+    return rc;
+}
+
+/* ---- for people ---- */
+
+/* "3 h 20 min" and the like. */
+static const char *duration_text(char *buf, size_t size, double seconds)
+{
+    unsigned long s = (unsigned long)(seconds + 0.5);
+
+    if (seconds < 60)
+        snprintf(buf, size, "%.2g s", seconds);
+    else if (s < 3600)
+        snprintf(buf, size, "%lu min %lu s", s / 60, s % 60);
+    else if (s < 48 * 3600)
+        snprintf(buf, size, "%lu h %lu min", s / 3600, s / 60 % 60);
+    else
+        snprintf(buf, size, "%.1f days", seconds / 86400);
+    return buf;
+}
+
+static void print_step(const json_t *found)
+{
+    const json_t *step = json_object_get(found, "step");
+    const char   *pace = json_str(step, "pace");
+    double        seconds = json_num(step, "seconds"), head = json_num(step, "head");
+    char          all[64];
+
+    printf("\nTime, predicted from %s\n", *json_str(found, "machine") ? json_str(found, "machine")
+                                                                    : "the machine's file");
+    printf("  a step   %.3g s, %.0f tokens/s; %.0f of them %s\n", seconds,
+           json_num(step, "tokens_per_second"), json_num(step, "steps"),
+           duration_text(all, sizeof all, json_num(step, "run_seconds")));
+    printf("  of it    forward %.3g s, ", json_num(step, "forward"));
+    if (head > 0)
+        printf("head %.3g s, ", head);
+    printf("backward %.3g s,\n           gradients %.3g s, ", json_num(step, "backward"),
+           json_num(step, "gradients"));
+    if (json_num(found, "devices") > 0)
+        printf("waits %.3g s; updates beside it %.3g s\n", json_num(step, "waits"),
+               json_num(step, "update"));
+    else
+        printf("update %.3g s, images %.3g s\n", json_num(step, "update"),
+               json_num(step, "images"));
+    printf("  pace     %s%s: %.0f %% of the step\n",
+           strcmp(pace, "computing") ? "it waits for the " : "", pace,
+           100 * json_num(step, "pace_seconds") / seconds);
+}
+
+/* Where there are more than two ways, or a choice between them. */
+static void print_activations(const json_t *found)
+{
+    static const char *const parts[] = { "inputs", "attentions", "mlps" };
+    const json_t *a = json_object_get(found, "activations");
+
+    if (!json_is_true(json_object_get(a, "may_offload")))
+        return;
+    printf("  --activations %s, kept and offloaded of %.0f layers:", json_str(a, "asked"),
+           json_num(a, "layers"));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const json_t *part = json_object_get(a, parts[i]);
+
+        printf("%s%s %.0f + %.0f", i ? ", " : "\n           ", parts[i], json_num(part, "kept"),
+               json_num(part, "offloaded"));
+    }
+    printf("\n");
+}
+
+static void print_more(const json_t *found)
+{
+    const json_t *rows = json_object_get(found, "more"), *row;
+    size_t        i;
+
+    json_array_foreach(rows, i, row) {
+        double kept = json_num(row, "kept_layers"),
+               had = json_num(json_object_get(found, "step"), "kept_layers");
+
+        printf("  %-25s %.3g s, %+.1f %%", json_str(row, "what"), json_num(row, "seconds"),
+               100 * json_num(row, "change"));
+        if (kept > had)
+            printf(": activations of %.0f more layers are kept", kept - had);
+        printf("\n");
+    }
+}
+
+static void print_largest(const json_t *found)
+{
+    const json_t *l = json_object_get(found, "largest");
+    const char   *preset = json_str(l, "preset");
+    char          text[32];
+
+    if (!json_is_true(json_object_get(l, "fits"))) {
+        printf("  It does not fit on the disk: %s are free\n",
+               opt_size_text(text, sizeof text, json_num(l, "disk_free")));
+        return;
+    }
+    printf("  largest that fits         --batch %.0f, or --n-layer %.0f, or\n"
+           "                            --n-embd %.0f", json_num(l, "batch"),
+           json_num(l, "n_layer"), json_num(l, "n_embd"));
+    printf(*preset ? ", or --model %s\n" : "%s\n", preset);
+}
+
+void plan_time_print(const json_t *found)
+{
+    const json_t *drives = json_object_get(found, "drives");
+    double        day = json_num(drives, "bytes_per_day"), years = json_num(drives, "years");
+    char          text[32], of[32];
+
+    print_step(found);
+    print_activations(found);
+    print_more(found);
+    print_largest(found);
+    if (day > 0)
+        printf("  each drive is written     %s a day", opt_size_text(text, sizeof text, day));
+    if (day > 0 && years > 0)
+        printf(": one of --endurance %s lasts %.2g years",
+               opt_size_text(of, sizeof of, json_num(drives, "endurance")), years);
+    if (day > 0)
+        printf("\n");
+}

@@ -1,0 +1,289 @@
+/* step_work.c: a run's bytes as seconds of its drives and links. */
+#include "offload/step_work.h"
+
+#include "offload/store.h"
+#include "offload/traffic.h"
+
+#include <math.h>
+
+/* Bytes of one move: towards memory and away from it, over which kind of link; computed: what
+ * accelerators read or make. */
+struct bytes { double read, write; int internal, computed; };
+
+/* ---- shares ---- */
+
+/* Parameters with their padding: of each device's at most, and of all; of block 0 alone, or of all
+ * blocks. */
+struct padded { double most, sum; };
+
+static struct padded padded_of(const struct store *st, size_t n_blocks)
+{
+    struct padded p = { 0 };
+
+    for (size_t d = 0; d < st->n_devices; d++) {
+        double has = 0;
+
+        for (size_t i = 0; i < st->block_sub[n_blocks]; i++)
+            has += st->subs[i].device == d ? (double)st->subs[i].n_pad : 0;
+        p.most = fmax(p.most, has);
+        p.sum += has;
+    }
+    return p;
+}
+
+static double parameters(const struct run_config *cfg)
+{
+    double sum = 0;
+
+    for (size_t b = 0; b < cfg->n_blocks; b++)
+        sum += (double)cfg->block_params[b];
+    return sum;
+}
+
+int step_work_share(struct step_share *out, const struct run_config *cfg, struct err *err)
+{
+    struct store st;
+    int          rc = store_init(&st, cfg, err);
+
+    if (rc)
+        return rc;
+    *out = (struct step_share){
+        .all = padded_of(&st, st.n_blocks).most / parameters(cfg),
+        .block_0 = padded_of(&st, 1).most / (double)cfg->block_params[0],
+    };
+    store_release(&st);
+    return 0;
+}
+
+/* How much more than the parameters all devices together move. */
+static int padding(double *out, const struct run_config *cfg, struct err *err)
+{
+    struct store st;
+    int          rc = store_init(&st, cfg, err);
+
+    if (rc)
+        return rc;
+    *out = padded_of(&st, st.n_blocks).sum / parameters(cfg);
+    store_release(&st);
+    return 0;
+}
+
+/* ---- seconds ---- */
+
+double step_drive_seconds(const struct step_drive *d, double read, double write)
+{
+    double r = d->read > 0 ? 1 / d->read : 0, w = d->write > 0 ? 1 / d->write : 0, part = 1;
+
+    if (d->mixed > 0 && r > 0 && w > 0)
+        part = fmax(0, 30 / d->mixed - fmax(16 * r, 14 * w)) / fmin(16 * r, 14 * w);
+    return fmax(read * r, write * w) + part * fmin(read * r, write * w);
+}
+
+struct machine {
+    const struct topology   *t;
+    const struct step_drive *drive; // (n) measured; NULL: none
+    size_t                   first, n;
+    double                   padding;
+    double (*busy)[LINK_DIRS]; // (links) of one move
+};
+
+/* One drive's time for all of it, the slowest drive's; through its own accelerator's link, too. */
+static double drive_seconds(const struct machine *m, const struct bytes *b)
+{
+    double most = 0;
+
+    for (size_t i = 0; i < m->n && m->drive; i++)
+        most = fmax(most, step_drive_seconds(&m->drive[i], b->read, b->write));
+    for (size_t i = 0; i < m->n && m->t; i++) {
+        const struct link_ends *e = topology_ends(m->t, m->first + i);
+        double seconds = 0, way[LINK_DIRS] = { 0 };
+
+        for (int i_dir = 0; i_dir < LINK_DIRS; i_dir++) {
+            enum link_dir dir = (enum link_dir)i_dir;
+            double bytes = dir == LINK_READ ? b->read : b->write, rate = link_rate(e->drive, dir);
+            // what the drive reads goes down to the accelerator
+            double own = e->engine && e->engine != link_above(e->drive)
+                             ? link_rate(e->engine, dir == LINK_READ ? LINK_WRITE : LINK_READ) : 0;
+
+            seconds += rate > 0 ? bytes / rate : 0;
+            way[dir] = b->internal && own > 0 ? bytes / own : 0;
+        }
+        most = fmax(most, fmax(seconds, fmax(way[LINK_READ], way[LINK_WRITE])));
+    }
+    return most;
+}
+
+static struct step_move move_of(const struct machine *m, const struct bytes *b)
+{
+    struct topology_load load = { .up = b->read * m->padding, .down = b->write * m->padding,
+                                  .computed = b->computed, .first = m->first };
+    struct step_move     move = { .drive = drive_seconds(m, b) };
+
+    for (size_t i = 0; i < topology_links(m->t); i++)
+        m->busy[i][LINK_READ] = m->busy[i][LINK_WRITE] = 0;
+    if (!b->internal)
+        topology_load(m->busy, m->t, m->n, &load);
+    for (size_t i = 0; i < topology_links(m->t); i++) {
+        move.up = fmax(move.up, m->busy[i][LINK_READ]);
+        move.down = fmax(move.down, m->busy[i][LINK_WRITE]);
+    }
+    return move;
+}
+
+/* Add what activations move on drives of their own, as fast as these are modelled. Their time
+ * counts where it is longer than that of the devices, of which each has about its share. */
+static void acts_add(struct step_move *to, const struct machine *devices,
+                     const struct run_config *cfg, const struct bytes *b)
+{
+    const struct machine m = { .t = devices->t, .first = devices->n, .n = cfg->n_act_devices,
+                               .padding = 1, .busy = devices->busy };
+    struct step_move     a = move_of(&m, b);
+
+    to->up += a.up;
+    to->down += a.down;
+    to->drive = fmax(to->drive, a.drive / (double)m.n * (double)devices->n);
+}
+
+static int machine_open(struct machine *m, const struct run_config *cfg, const struct topology *t,
+                        const struct step_rates *rates, struct err *err)
+{
+    *m = (struct machine){ .t = t, .drive = rates->drive, .n = cfg->n_devices,
+                           .busy = calloc(topology_links(t) + 1, sizeof *m->busy) };
+    return m->busy ? padding(&m->padding, cfg, err) : err_set(err, -ENOMEM, "out of memory");
+}
+
+/* ---- siTrain's own step ---- */
+
+/* An update's arithmetic: on devices beside what they move, or (su) after it; of emulated ones on
+ * the host's cores, of which a device has at most one. */
+static void update_compute(struct step_move *m, const struct run_config *cfg, double n,
+                           const struct step_rates *r)
+{
+    if (r->cores > 0 && r->engine > 0)
+        m->host += n / r->engine / r->cores;
+    if (cfg->mode == RUN_BASE && r->cores > 0 && r->engine > 0)
+        m->drive = fmax(m->drive, n / r->engine);
+    else if (cfg->mode == RUN_BASE && r->host > 0)
+        m->host += n / r->host;
+    else if (cfg->mode == RUN_SU && r->engine > 0)
+        m->drive += n / r->engine;
+    else if (cfg->mode == RUN_SUO && r->engine > 0)
+        m->drive = fmax(m->drive, n / r->engine);
+}
+
+int step_work_moves(struct step_work *out, const struct run_config *cfg, const struct topology *t,
+                    const struct step_rates *rates, struct err *err)
+{
+    enum link_kind    kind = cfg->mode == RUN_BASE ? LINK_HOST : LINK_INTERNAL;
+    struct machine    m;
+    struct link_meter all;
+    int               rc = machine_open(&m, cfg, t, rates, err);
+    double n = parameters(cfg), n_0 = (double)cfg->block_params[0];
+
+    traffic_computed(&all, cfg);
+    double states = (double)all.bytes[kind][CLASS_STATES][LINK_READ];
+    double gradient = (double)all.bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE];
+    double made = (double)all.bytes[kind][CLASS_WIRE][LINK_WRITE];
+    double wire = (double)all.bytes[LINK_HOST][CLASS_WIRE][LINK_READ];
+    double pushed = (double)all.bytes[LINK_HOST][CLASS_ACTIVATION][LINK_WRITE];
+    double popped = (double)all.bytes[LINK_HOST][CLASS_ACTIVATION][LINK_READ];
+    double left = (double)all.bytes[LINK_HOST][CLASS_RESIDUAL][LINK_READ];
+    double owed = (double)all.bytes[LINK_HOST][CLASS_RESIDUAL][LINK_WRITE];
+    const struct bytes pushed_aside = { 0, pushed, 0, 1 }, popped_aside = { popped, 0, 0, 1 };
+    // the wire and the master are written first, but by su
+    double first = cfg->mode == RUN_SU ? states : sizeof(float) * n;
+    double tail = (states - first) * (double)cfg->block_params[cfg->n_blocks - 2] / n;
+    int    internal = kind == LINK_INTERNAL, aside = cfg->n_act_devices > 0;
+    const struct { struct step_move *move; struct bytes bytes; } each[] = {
+        { &out->update, { states + gradient, states + made, internal, 0 } },
+        { &out->load, { (states + gradient) * n_0 / n, 0, internal, 0 } },
+        { &out->first, { (states + gradient) * n_0 / n, (first + made) * n_0 / n, internal, 0 } },
+        { &out->tail, { 0, tail, internal, 0 } },
+        { &out->wire_forward, { made, aside ? 0 : pushed, 0, 1 } },
+        { &out->wire_backward, { wire - made + left + (aside ? 0 : popped), 0, 0, 1 } },
+        { &out->gradient, { 0, gradient + owed, 0, 1 } },
+        { &out->write_0, { 0, (gradient + owed) * n_0 / n, 0, 1 } },
+    };
+
+    for (size_t i = 0; i < sizeof each / sizeof *each && !rc; i++)
+        *each[i].move = move_of(&m, &each[i].bytes);
+    if (!rc && aside) {
+        acts_add(&out->wire_forward, &m, cfg, &pushed_aside);
+        acts_add(&out->wire_backward, &m, cfg, &popped_aside);
+    }
+    update_compute(&out->update, cfg, n, rates);
+    update_compute(&out->first, cfg, n_0, rates);
+    out->A = rates->cores > 0 && rates->engine > 0 ? n / rates->engine / rates->cores : 0;
+    free(m.busy);
+    return rc;
+}
+
+static struct step_move shared_move(struct step_move m, double share)
+{
+    m.drive *= share;
+    return m;
+}
+
+int step_work_halves(struct step_halves *out, const struct run_config *cfg,
+                     const struct topology *t, const struct step_rates *rates, struct err *err)
+{
+    const struct bytes      written = { 0, 1, 0, 1 }, read = { 1, 0, 0, 1 };
+    struct run_config       bare = *cfg;
+    struct step_share       share;
+    struct step_work        w = { 0 };
+    struct machine          m;
+    int                     rc;
+
+    bare.acts = (struct run_acts){ 0 };
+    rc = step_work_moves(&w, &bare, t, rates, err);
+    rc = rc ? rc : step_work_share(&share, &bare, err);
+    if (rc || (rc = machine_open(&m, &bare, t, rates, err)))
+        return rc;
+    struct step_move before = step_move_sum(&w.update, &w.wire_forward),
+                     after = step_move_sum(&w.wire_backward, &w.gradient), none = { 0 };
+    *out = (struct step_halves){ .forward = shared_move(before, share.all),
+                                 .backward = shared_move(after, share.all),
+                                 .write = none, .read = none };
+    if (cfg->n_act_devices) {
+        acts_add(&out->write, &m, cfg, &written);
+        acts_add(&out->read, &m, cfg, &read);
+    } else {
+        out->write = move_of(&m, &written);
+        out->read = move_of(&m, &read);
+    }
+    double one = 1 / (double)cfg->n_devices; // a piece has as much on each
+    out->write.drive *= one;
+    out->read.drive *= one;
+    free(m.busy);
+    return 0;
+}
+
+/* ---- phases in turn ---- */
+
+int step_work_turns(struct step_turns *out, const struct run_config *cfg, const struct topology *t,
+                    const struct step_rates *rates, struct err *err)
+{
+    struct machine    m;
+    struct link_meter all;
+    int               base = cfg->mode == RUN_BASE, rc = machine_open(&m, cfg, t, rates, err);
+    double            n = parameters(cfg);
+
+    traffic_computed(&all, cfg);
+    double gradient = (double)all.bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE];
+    double states = (double)all.bytes[base ? LINK_HOST : LINK_INTERNAL][CLASS_STATES][LINK_READ];
+    const struct bytes sent = { 0, gradient, 0, 1 }, read = { states + gradient, 0, !base, 0 },
+                       write = { 0, states, !base, 0 },
+                       upload = { base ? 0 : sizeof(float) * n, 0, 0, 0 };
+
+    if (!rc) {
+        out->gradient = move_of(&m, &sent);
+        out->read = move_of(&m, &read);
+        out->write = move_of(&m, &write);
+        out->upload = move_of(&m, &upload);
+        out->host = base && rates->host > 0 ? n / rates->host : 0;
+        out->engine = !base && rates->engine > 0 ? n / rates->engine : 0;
+        out->overlapped = cfg->mode == RUN_SUO;
+    }
+    free(m.busy);
+    return rc;
+}

@@ -1,0 +1,150 @@
+/* A machine in a file, and what it computes in how long: lines refused and read back, and times
+ * against numbers computed on paper. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "cmd/run/machine_time.h"
+#include "tests/tempdir.h"
+
+#include <math.h>
+#include <string.h>
+
+static void near(double got, double want)
+{
+    if (fabs(got - want) > 1e-9 * fabs(want))
+        fail_msg("%.12g, expected %.12g", got, want);
+}
+
+static int reads(struct machine_file *m, const char *text, struct err *err)
+{
+    tempdir_put("machine", text, strlen(text));
+    return machine_file_read(m, tempdir_at("machine"), err);
+}
+
+static void refused(const char *text, const char *why)
+{
+    static struct machine_file m;
+    struct err                 err = { 0 };
+
+    assert_int_not_equal(reads(&m, text, &err), 0);
+    assert_true(err.misuse);
+    if (!strstr(err.text, why))
+        fail_msg("%s: %s, expected: %s", text, err.text, why);
+}
+
+static void test_lines(void **state)
+{
+    static struct machine_file m;
+    struct err                 err = { 0 };
+
+    (void)state;
+    assert_int_equal(reads(&m, "name = \"old\"\nflops = 58e12\nhost-update = 8e9\n"
+                               "device-update = 5.1e8\n", &err), 0);
+    near(m.flops, 58e12);
+    near(m.update.host, 8e9);
+    near(m.update.engine, 5.1e8);
+    assert_true(m.n_drives == 0 && m.threads <= 0 && m.emulated <= 0);
+    refused("host-update = 8e9\n", "flops is missing");
+    refused("flops = 0\n", "flops 0: a number from 1");
+    refused("flops = 1e13x\n", "flops 1e13x: a number");
+    refused("flops = nan\n", "flops nan: a number");
+    refused("flops = 1e13\nflops = 1e13\n", "line 2: flops is there twice");
+    refused("flops = 1e13 1e13\n", "flops: 1 value is expected");
+    refused("flops\n", "flops stands alone");
+    refused("flops = 1e13\nwatts = 3\n", "line 2: watts is nothing that a machine has");
+    refused("flops = 1e13\nserial = 1.5\n", "serial 1.5: a number from 0 to 1");
+    refused("flops = 1e13\ndrive = 1e9 1e9\n", "drive: 3 values are expected");
+    refused("flops = 1e13\ndrive = 1e9 1e9 1e9 1e9\n", "drive: 3 values are expected");
+    refused("layer = fp16 8 8 1e9 1e9 1e9\n", "layer fp16: fp32 or bf16 is expected first");
+    refused("layer = fp32 8 8 1e9 1e9 1e9\n", "layer, attention and head go together");
+    refused("name = \"a\tb\"\nflops = 1e13\n", "without control characters");
+}
+
+/* What is written reads back as it was. */
+static void test_written(void **state)
+{
+    static const char text[] = "name = \"A # machine\"\nthreads = 2\nserial = 0.125\n"
+                               "layer = bf16 64 32 1e9 2e9 3e9\nlayer = fp32 64 32 4e9 5e9 6e9\n"
+                               "attention = bf16 16 32 1e8 2e8\nhead = bf16 64 7e8\n"
+                               "memory = 1e10\nnorm = 3e8\ntop-k = 2e8\nhost-update = 4e8\n"
+                               "device-update = 1e8\nemulated = 1\ndrive = 1e9 5e8 6e8\n"
+                               "drive = 2e9 6e8 7e8\n";
+    static struct machine_file m, again;
+    struct err                 err = { 0 };
+
+    (void)state;
+    assert_int_equal(reads(&m, text, &err), 0);
+    assert_int_equal(machine_file_write(&m, tempdir_at("written"), &err), 0);
+    assert_int_equal(machine_file_read(&again, tempdir_at("written"), &err), 0);
+    assert_memory_equal(&m, &again, sizeof m);
+    near(again.layer[1].again, 6e9);
+    near(again.drive[1].mixed, 7e8);
+    assert_true(machine_has(&m, DT_BF16));
+    assert_false(machine_has(&m, DT_F32)); // a layer alone
+}
+
+/* A layer that takes (C^2 + 100 C)(16 + N) microseconds, an attention that takes (T^2 + 50 T) C
+ * nanoseconds a row, both forward; a head that takes (6 C + 12) V nanoseconds a token. */
+static void test_sizes(void **state)
+{
+    static struct machine_file m;
+    struct machine_work        w = { DT_BF16, 200, 2, 1000, 300, 300, 0 };
+    const double widths[] = { 100, 400 }, tokens[] = { 64, 256 };
+
+    (void)state;
+    memset(&m, 0, sizeof m);
+    for (int i = 0; i < 4; i++) {
+        double C = widths[i / 2], N = tokens[i % 2], s = (C * C + 100 * C) * (16 + N) * 1e-6;
+
+        m.layer[m.n_layers++] = (struct machine_layer){
+            DT_BF16, C, N, 24 * C * C * N / s, 48 * C * C * N / (3 * s), 16 * C * C * N / s };
+    }
+    for (int i = 0; i < 2; i++) {
+        double T = i ? 600 : 150, s = (T * T + 50 * T) * 1e-9;
+
+        m.attention[m.n_attentions++] =
+            (struct machine_attention){ DT_BF16, 100, T, 2 * T * T / s, 5 * T * T / (2 * s) };
+        m.head[m.n_heads++] = (struct machine_head){
+            DT_BF16, widths[i], 6 * widths[i] / ((6 * widths[i] + 12) * 1e-9) };
+    }
+    // a width and a row in between, a chunk beyond what was measured
+    double attention = (300.0 * 300 + 50 * 300) * 200 * 1e-9;
+    near(machine_layer(&m, &w, MACHINE_FORWARD), 60000 * 316e-6 + attention);
+    near(machine_layer(&m, &w, MACHINE_BACKWARD), 3 * 60000 * 316e-6 + 2 * attention);
+    near(machine_layer(&m, &w, MACHINE_AGAIN), 60000 * 316e-6 + attention);
+    near(machine_again_mlp(&m, &w), 60000 * 316e-6 * 10 / 16);
+    near(machine_head(&m, &w), (6 * 200 + 12) * 1000 * 300 * 1e-9);
+    // tokens before the first, and between two
+    w.tokens = 32;
+    near(machine_layer(&m, &w, MACHINE_FORWARD), 60000 * 48e-6 + attention * 32 / 300);
+    w.tokens = 100;
+    near(machine_layer(&m, &w, MACHINE_FORWARD), 60000 * 116e-6 + attention / 3);
+    // two whole chunks and a rest
+    w.tokens = 2 * 1024 + 100;
+    near(machine_layer(&m, &w, MACHINE_FORWARD),
+         60000 * (2 * 1040e-6 + 116e-6) + attention * 2148 / 300);
+    // Amdahl: a fifth is serial, so twice the threads take 0.2 + 0.4
+    m.threads = 4;
+    m.serial = 0.2;
+    near(machine_threads(&m, 8), 0.6);
+    near(machine_threads(&m, 1), 0.2 + 3.2);
+    near(machine_threads(&m, 0), 1);
+    w.tokens = 300;
+    w.threads = 8;
+    near(machine_head(&m, &w), 0.6 * (6 * 200 + 12) * 1000 * 300 * 1e-9);
+    // described by its FLOP/s alone
+    m = (struct machine_file){ .flops = 1e9 };
+    near(machine_layer(&m, &w, MACHINE_FORWARD), (24 * 4e4 + 2 * 200.0 * 300) * 300 / 1e9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_TEMPDIR(test_lines), IN_TEMPDIR(test_written), cmocka_unit_test(test_sizes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
