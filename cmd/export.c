@@ -7,6 +7,7 @@
 struct export_opts {
     const char *run, *dir;
     int         dtype;
+    uint64_t    shard; // bytes
 };
 
 #define AT(field) offsetof(struct export_opts, field)
@@ -15,6 +16,10 @@ static const struct opt_row rows[] = {
     { "RUN", OPT_ARG, AT(run), .help = "the run (or a Hugging Face folder, to convert)" },
     { "HFDIR", OPT_ARG, AT(dir), .help = "the folder to write: not there yet, or empty" },
     { "dtype", OPT_WORD, AT(dtype), "fp32", dtype_name, .help = "of the tensors" },
+    { "max-shard-size", OPT_SIZE, AT(shard), "5G",
+      .help = "bytes of tensors in a file, at most; what is larger becomes "
+              "model-00001-of-0000N.safetensors with an index, as transformers has them; 0: one "
+              "file" },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
@@ -44,6 +49,7 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     struct tokenizer          *tok = NULL;
     struct watch               w = work_begin(&say_events, "writing %s", o->dir);
     struct hf_export           x = { .gpt = r->gpt, .dtype = dtypes[o->dtype], .source = r->source,
+                                     .shard_bytes = o->shard,
                                      .endoftext = -1, .watch = &w,
                                      .tokenizer = *r->tokenizer ? r->tokenizer : NULL };
     int                        rc = r->hf ? hf_labels(&labels, o->run, err)
@@ -79,8 +85,8 @@ static int run(struct opt_line *line, struct err *err)
 
 const struct opt_command export_command = {
     .name = "export",
-    .usage = "RUN HFDIR [--dtype fp32|bf16|fp16]",
+    .usage = "RUN HFDIR [--dtype fp32|bf16|fp16] [--max-shard-size SIZE]",
     .summary = "write a folder that Hugging Face's transformers loads",
-    .text = "The same parameters give the same model.safetensors, byte for byte.",
+    .text = "The same parameters give the same files, byte for byte.",
     .parts = parts, .size = sizeof(struct export_opts), .run = run,
 };

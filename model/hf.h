@@ -44,9 +44,13 @@ struct params_source hf_source(struct hf *h);
  * how many. */
 int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err *err);
 
+#define HF_SHARD_BYTES (UINT64_C(5) << 30) // where nothing else is asked for
+
 struct hf_export {
     struct gpt_config    gpt;
     enum st_dtype        dtype;
+    uint64_t             shard_bytes; // of tensors in a file, at most, but for one that is larger
+                                      // alone; 0: all in model.safetensors
     struct params_source source;
     const char          *tokenizer;  // folder to copy tokenizer files from, or NULL
     long                 endoftext;  // id of <|endoftext|>, or -1

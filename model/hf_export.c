@@ -81,7 +81,7 @@ static int copy_tokenizer(const char *dir, const struct hf_export *x, struct err
     return rc ? rc : write_pad(dir, "special_tokens_map.json", endoftext, 0, err);
 }
 
-/* ---- config.json and parameters ---- */
+/* ---- config.json ---- */
 
 static const char *dtype_word(enum st_dtype d)
 {
@@ -163,49 +163,162 @@ static int write_configs(const char *dir, const struct hf_export *x, struct err 
     return rc;
 }
 
-static int declare_tensors(struct safetensors_writer *w, const struct gpt_config *g,
-                           struct err *err)
+/* ---- parameters: model.safetensors, or shards of it as transformers makes them (huggingface_hub,
+ * split_state_dict_into_shards_factory): a tensor that is too large for any has one of its own; the
+ * others fill a file one after the other, until one does not fit ---- */
+
+enum { SHARD_NAME = 64 };
+#define SHARD_OPEN SIZE_MAX // the number of the file that is being filled, until it is full
+
+struct placed { size_t block, first, n, shard; enum gpt_tensor t; }; // first: in its block
+struct shards {
+    struct placed *tensors; // (n), as they are written
+    size_t         n, files;
+    uint64_t       bytes;   // of all tensors
+};
+
+static size_t tensor_bytes(const struct hf_export *x, const struct placed *p)
+{
+    return p->n * (x->dtype == ST_F32 ? 4 : 2);
+}
+
+/* The file that was being filled is full: its number is the next. */
+static void shard_close(struct shards *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->tensors[i].shard == SHARD_OPEN)
+            s->tensors[i].shard = s->files;
+    s->files++;
+}
+
+/* Every tensor and the shard that it goes to. Caller frees out->tensors. */
+static int shards_cut(struct shards *out, const struct hf_export *x, struct err *err)
+{
+    const struct gpt_config *g = &x->gpt;
+    uint64_t                 most = x->shard_bytes ? x->shard_bytes : UINT64_MAX, filled = 0;
+
+    *out = (struct shards){ .tensors = calloc(gpt_blocks(g) * GPT_TENSORS, sizeof *out->tensors) };
+    if (!out->tensors)
+        return err_set(err, -ENOMEM, "out of memory for the names of tensors");
+    for (size_t b = 0; b < gpt_blocks(g); b++) {
+        enum gpt_tensor t, end;
+        size_t          at = 0;
+
+        gpt_block_tensors(g, b, &t, &end);
+        for (; t < end && gpt_size(g, t); t++) {
+            struct placed p = { .block = b, .first = at, .n = gpt_size(g, t), .t = t };
+            size_t        bytes = tensor_bytes(x, &p);
+
+            at += p.n;
+            p.shard = bytes > most ? out->files++ : SHARD_OPEN;
+            if (bytes <= most && filled > most - bytes) {
+                shard_close(out);
+                filled = 0;
+            }
+            filled += bytes <= most ? bytes : 0;
+            out->bytes += bytes;
+            out->tensors[out->n++] = p;
+        }
+    }
+    if (filled)
+        shard_close(out);
+    return 0;
+}
+
+static void shard_name(char *out, const struct shards *s, size_t i)
+{
+    if (s->files == 1)
+        snprintf(out, SHARD_NAME, "model.safetensors");
+    else
+        snprintf(out, SHARD_NAME, "model-%05zu-of-%05zu.safetensors", i + 1, s->files);
+}
+
+static void tensor_name(char *out, const struct placed *p)
+{
+    gpt_tensor_name(out, HF_NAME_BYTES, "transformer.", p->block, p->t);
+}
+
+static int declare_tensors(struct safetensors_writer *w, const struct hf_export *x,
+                           const struct shards *s, size_t shard, struct err *err)
 {
     int rc = 0;
 
-    for (size_t b = 0; b < gpt_blocks(g); b++) {
-        enum gpt_tensor t, end;
+    for (size_t i = 0; i < s->n && !rc; i++) {
+        enum gpt_tensor t = s->tensors[i].t;
+        uint64_t        dims[2] = { gpt_rows(&x->gpt, t), gpt_cols(&x->gpt, t) };
+        int             vector = gpt_params[t].rows == '1';
+        char            name[HF_NAME_BYTES];
 
-        gpt_block_tensors(g, b, &t, &end);
-        for (; t < end && gpt_size(g, t) && !rc; t++) {
-            uint64_t dims[2] = { gpt_rows(g, t), gpt_cols(g, t) };
-            int      vector = gpt_params[t].rows == '1';
-            char     name[HF_NAME_BYTES];
-
-            gpt_tensor_name(name, sizeof name, "transformer.", b, t);
-            rc = safetensors_writer_declare(w, name, vector ? 1 : 2, vector ? dims + 1 : dims, err);
-        }
+        if (s->tensors[i].shard != shard)
+            continue;
+        tensor_name(name, &s->tensors[i]);
+        rc = safetensors_writer_declare(w, name, vector ? 1 : 2, vector ? dims + 1 : dims, err);
     }
     return rc;
 }
 
-static int write_tensors(const char *path, const struct hf_export *x, struct err *err)
+/* *done: parameters of the model that are written. */
+static int write_shard(const char *dir, const struct hf_export *x, const struct shards *s,
+                       size_t shard, uint64_t *done, struct err *err)
 {
     struct safetensors_writer w = { 0 };
     float                    *piece = malloc(PIECE * sizeof *piece);
-    uint64_t                  done = 0;
-    int                       rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", path);
+    char                      path[HF_PATH_BYTES], name[SHARD_NAME];
+    int                       rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", dir);
 
+    shard_name(name, s, shard);
+    rc = rc ? rc : hf_path(path, dir, name, err);
     rc = rc ? rc : safetensors_writer_open(&w, path, x->dtype, err);
-    rc = rc ? rc : declare_tensors(&w, &x->gpt, err);
-    for (size_t b = 0; b < gpt_blocks(&x->gpt) && !rc; b++) {
-        size_t size = gpt_block_size(&x->gpt, b);
+    rc = rc ? rc : declare_tensors(&w, x, s, shard, err);
+    for (size_t i = 0; i < s->n && !rc; i++) {
+        const struct placed *p = &s->tensors[i];
 
-        for (size_t at = 0, n; at < size && !rc; at += n) {
-            n = size_min(size - at, PIECE);
-            rc = x->source.read(x->source.ctx, b, at, n, piece, err);
+        for (size_t at = 0, n; p->shard == shard && at < p->n && !rc; at += n) {
+            n = size_min(p->n - at, PIECE);
+            rc = x->source.read(x->source.ctx, p->block, p->first + at, n, piece, err);
             rc = rc ? rc : safetensors_writer_add(&w, piece, n, err);
-            rc = rc ? rc : watch_look(x->watch, done += n, gpt_total(&x->gpt), err);
+            rc = rc ? rc : watch_look(x->watch, *done += n, gpt_total(&x->gpt), err);
         }
     }
     rc = rc ? rc : safetensors_writer_commit(&w, err);
     safetensors_writer_close(&w);
     free(piece);
+    return rc;
+}
+
+/* model.safetensors.index.json: which shard holds which tensor. */
+static int write_index(const char *dir, const struct shards *s, struct err *err)
+{
+    json_t *map = json_object(),
+           *index = json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)s->bytes,
+                              "weight_map", map);
+    char    path[HF_PATH_BYTES], name[HF_NAME_BYTES], shard[SHARD_NAME];
+    int     rc = index ? 0 : -ENOMEM;
+
+    for (size_t i = 0; i < s->n && !rc; i++) {
+        tensor_name(name, &s->tensors[i]);
+        shard_name(shard, s, s->tensors[i].shard);
+        rc = json_object_set_new(map, name, json_string(shard)) ? -ENOMEM : 0;
+    }
+    if (rc)
+        err_set(err, rc, "%s: out of memory", dir);
+    rc = rc ? rc : hf_path(path, dir, "model.safetensors.index.json", err);
+    rc = rc ? rc : json_write(index, path, JSON_INDENT(2) | JSON_SORT_KEYS, err);
+    json_decref(index);
+    return rc;
+}
+
+static int write_tensors(const char *dir, const struct hf_export *x, struct err *err)
+{
+    struct shards s;
+    uint64_t      done = 0;
+    int           rc = shards_cut(&s, x, err);
+
+    for (size_t i = 0; i < s.files && !rc; i++)
+        rc = write_shard(dir, x, &s, i, &done, err);
+    if (!rc && s.files > 1)
+        rc = write_index(dir, &s, err);
+    free(s.tensors);
     return rc;
 }
 
@@ -249,14 +362,12 @@ static int check_target(const char *dir, struct err *err)
 
 int hf_export(const char *dir, const struct hf_export *x, struct err *err)
 {
-    char            path[HF_PATH_BYTES];
     struct file_new f = { 0 };
     int             rc = file_new_folder(&f, dir, err);
 
     if (!rc)
         rc = check_target(f.path, err); // without slashes at its end, which would follow a link
-    rc = rc ? rc : hf_path(path, f.temp, "model.safetensors", err);
-    rc = rc ? rc : write_tensors(path, x, err);
+    rc = rc ? rc : write_tensors(f.temp, x, err);
     if (!rc && x->tokenizer)
         rc = copy_tokenizer(f.temp, x, err);
     rc = rc ? rc : write_configs(f.temp, x, err);

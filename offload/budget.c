@@ -36,7 +36,7 @@ static void choose_minimum(struct budget *b, const struct budget_request *r)
     b->grad_buffers = !r->training ? 0 : r->in_memory ? n : size_min(n, 1);
     b->residual_in_ram = r->in_memory && r->residual_ram > 0;
     b->kept = r->training && r->keep == 1 ? n : 0;
-    b->record_buffers = r->record_buffer && !r->record_optional && b->kept < n ? 2 : 0;
+    b->record_buffers = r->record_buffer && b->kept < n ? BUDGET_BUFFERS_LEAST : 0;
 }
 
 static uint64_t residual_bytes(const struct budget *b, const struct budget_request *r)
@@ -71,16 +71,27 @@ static void choose_rest(struct budget *b, const struct budget_request *r, uint64
     if (r->training)
         choose_more(&b->grad_buffers, size_min(n, 2), grad, &room);
     choose_more(&b->frames, size_min(n, 3), r->layer_frame, &room);
-    if (b->record_buffers || (r->record_buffer && room >= 2 * r->record_buffer))
-        choose_more(&b->record_buffers, 3, r->record_buffer, &room);
+    if (b->record_buffers) {
+        // what is kept later may use them, but not while anything is offloaded
+        uint64_t theirs = r->pool_most ? room / 4 : room, left = theirs;
+
+        choose_more(&b->record_buffers, BUDGET_BUFFERS_MOST, r->record_buffer, &left);
+        room -= theirs - left;
+    }
     if (r->residual_ram && !b->residual_in_ram)
         b->residual_in_ram = choose_instead(r->residual_ram, residual_bytes(b, r), &room);
-    if (r->training && r->keep < 0)
+    if (r->pool_most) {
+        b->pool = room < r->pool_most ? room : r->pool_most;
+        room -= b->pool;
+    } else if (r->training && r->keep < 0) {
         choose_more(&b->kept, n, r->kept_per_layer, &room);
+    }
     // where their buffers hold the activations that are left, nothing is offloaded
     if (b->record_buffers && choose_instead((n - b->kept) * r->kept_per_layer,
-                                            b->record_buffers * r->record_buffer, &room)) {
+                                            b->pool + b->record_buffers * r->record_buffer,
+                                            &room)) {
         b->kept = n;
+        b->pool = 0;
         b->record_buffers = 0;
     }
     choose_more(&b->frames, n, r->layer_frame, &room);
@@ -131,7 +142,9 @@ static void fill_items(struct budget *b, const struct budget_request *r)
     add(b, "error feedback", residual_bytes(b, r), "%s", residual);
     add(b, "kept activations", b->kept * r->kept_per_layer, "%zu of %zu layers%s", b->kept, n,
         others);
+    add(b, "kept activations", b->pool, "which, is chosen from measured steps");
     add(b, "activation buffers", b->record_buffers * r->record_buffer,
+        r->pool_most ? "%zu, for what is offloaded" :
         "%zu, through which those of %zu of %zu layers go to the devices and back",
         b->record_buffers, n - b->kept, n);
     add(b, "block inputs", r->block_inputs, "of all micro-batches");
@@ -191,6 +204,7 @@ int budget_plan(struct budget *out, const struct budget_request *r, struct err *
     if (out->total > out->limit)
         return refuse(out, r, err);
     choose_rest(out, r, out->limit - out->total);
+    out->spare = r->pool_most ? out->record_buffers * r->record_buffer : 0;
     fill_items(out, r);
     return 0;
 }

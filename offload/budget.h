@@ -12,11 +12,12 @@ struct budget_request {
     size_t   n_layer;
     int      training;        // 0: no gradients, no kept activations
     int      in_memory;       // mem: all frames and gradients are resident, not a choice
-    uint64_t block_inputs;    // residual stream at each block's input, all micro-batches
+    uint64_t block_inputs;    // the residual stream, and layers' inputs that stay in any case, all
+                              // micro-batches
     uint64_t kept_per_layer;  // activations of one kept layer, all micro-batches
+    uint64_t pool_most;       // of all layers; which are kept is decided while it trains; 0: here
     uint64_t record_buffer;   // activations that are offloaded pass through some of these; 0: none
                               // are
-    int      record_optional; // ... as far as there is room for two
     uint64_t work;            // activations' workspaces
     uint64_t head;            // head chunk buffers
     uint64_t products;        // engine scratch and JIT
@@ -31,6 +32,10 @@ struct budget_request {
     int      keep; // --activations: 1 keep all, 0 recompute all, -1 as many as there is room for
 };
 
+/* Buffers of offloaded activations. With one less no piece could be read while one is used and
+ * another is written; with more, drives have more to do at once. */
+enum { BUDGET_BUFFERS_LEAST = 3, BUDGET_BUFFERS_MOST = 8 };
+
 struct budget_item { const char *name; uint64_t bytes; char note[96]; };
 struct budget {
     struct budget_item items[24];
@@ -39,13 +44,15 @@ struct budget {
     size_t   frames, grad_buffers, kept; // layer frames, layer gradient buffers, layers whose
                                          // activations are kept
     int      residual_in_ram; // error feedback does not stream
+    uint64_t pool;            // bytes for activations; which are kept in it is chosen later
+    uint64_t spare;           // of record_buffers: for what is kept as long as none is offloaded
     size_t   record_buffers;  // 0: no activations are offloaded
 };
 
 /* Minimum: 2 frames (1 with one layer), 1 gradient buffer, 0 kept; where activations are offloaded
- * 2 buffers for them (record_optional: not needed). Then, while there is room: a second gradient
- * buffer, a third frame, buffers for activations up to 3, what error feedback keeps (it else
- * crosses the host link twice), kept layers, more frames (a cache). If the minimum does not fit:
+ * 3 buffers for their pieces. Then, while there is room: a second gradient buffer, a third frame,
+ * buffers for activations up to 8, what error feedback keeps (it else crosses the host link twice),
+ * kept layers or the pool, more frames (a cache). If the minimum does not fit:
  * -EINVAL, misuse, a sentence naming the largest part and the smallest --host-mem that would do. */
 int budget_plan(struct budget *out, const struct budget_request *r, struct err *err);
 

@@ -23,7 +23,9 @@ static int rows_put(struct commits *c, struct commit_job *j, struct err *err)
     j->row.peak_rss = rss_peak(); // so far: a skipped step has no B, a killed one none of its own
     if (!rc && j->a)
         rc = runlog_step(log, &j->row, err);
-    else if (!rc && j->last && !j->redo)
+    if (!rc && j->a && j->choice.layers)
+        rc = runlog_choice(log, &j->choice, err);
+    if (!rc && !j->a && j->last && !j->redo)
         rc = runlog_step_done(log, j->row.step, j->row.seconds, j->row.peak_rss, err);
     if (!rc && j->last)
         rc = meter_flush(c->hub->meter, j->row.step, log, err);
@@ -179,6 +181,7 @@ static void job_fill(struct commits *c)
     size_t                    n = c->subs->store->n_subs;
 
     j->row = asked->row;
+    j->choice = asked->choice;
     j->redo = c->updates->redo;
     j->j.state = c->subs->state;
     j->n_rows = j->n_sums = 0;

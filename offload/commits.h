@@ -31,6 +31,7 @@ struct commit_job {
     int                last;   // of its step: nothing of the step comes after it
     int                redo;   // of a step whose row is complete since before a crash
     struct runlog_step row;    // of the step
+    struct runlog_choice choice; // that it was made with; layers 0: none
     size_t            *subs;   // (n_rows) which subgroups get a new row, of j.subs in order
     size_t             n_rows;
     size_t             n_sums; // A: j.grads and j.residuals of all, or none where it is skipped

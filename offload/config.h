@@ -12,9 +12,23 @@
 enum run_mode { RUN_MEM, RUN_BASE, RUN_SU, RUN_SUO };
 const char *run_mode_name(size_t mode); // "mem", "base", "su", "su+o"; NULL behind the last
 
-/* The stack of activations (stream.h) that a step may leave on the devices, behind their states:
- * how many, of at most how many bytes, through how many buffers. n 0: none. */
-struct run_acts { size_t n, bytes, buffers; };
+/* How many slots of a class on a device are spare, beside one for each of its subgroups (store.c).
+ * Fixed when the run is made; it changes no bit.
+ *     HALF  half as many as there are subgroups: a commit covers a quarter of an update
+ *     ALL   and one more for every subgroup outside block 0: all that --speculate may update
+ *     FEW   an eighth: 1.75 bytes a parameter with Adam and bf16 instead of 7, and commits four
+ *           times as often; updates still run ahead while one is on its way */
+enum run_spares { RUN_SPARES_HALF, RUN_SPARES_ALL, RUN_SPARES_FEW };
+
+/* The stack of activations (stream.h) that a step may leave on the devices, behind their states. n
+ * 0: none. */
+struct run_acts {
+    size_t   n;             // pieces of a step, at most
+    size_t   bytes;         // of a piece, at most
+    size_t   buffers;       // that pieces pass through; with three or more reads go ahead
+    uint64_t area;          // bytes of all pieces of a step, at most
+    uint64_t written, read; // of them in a step, by act_rule_moves: for the computed traffic alone
+};
 
 struct run_config {
     const char    *dir;           // RUN
@@ -35,13 +49,17 @@ struct run_config {
     int error_feedback; // what is not sent is added to the next step's gradient; with compress
     int            residual_in_ram; // with error_feedback on devices: it stays in RAM and is
                                     // written only. Changes no bit
-    int            spares;        // the devices were made with slots for all that --speculate may
-                                  // update before a commit
+    enum run_spares spares;       // that the devices were made with
     int            speculate;     // base, su+o: updates begin before the norm is known
                                   // (updates.h). Changes no bit
     size_t         n_devices;     // base, su, su+o
     const char *const *device_paths; // NULL: RUN/dev0, RUN/dev1, ...; else directories, files or
                                      // block devices
+    /* Drives of their own for activations: directories, files to be made, or block devices. They
+     * are devices n_devices, n_devices + 1, ... of the run; n_act_devices 0: they lie behind the
+     * states. */
+    size_t         n_act_devices;
+    const char *const *act_paths;
     const struct csd_ops *csd;
     const char *const *fpgas;     // NULL, or each device's accelerator card (csd_config.fpga)
     const char    *xclbin;        // what the cards' logic is loaded from, or NULL

@@ -34,14 +34,20 @@ static int updates_check(const struct run_config *cfg, const struct store *st, s
 
 size_t devices_act_part(const struct run_config *cfg, size_t bytes)
 {
-    return cfg->n_devices ? round_up(div_up(bytes, cfg->n_devices), ARENA_IO) : 0;
+    return cfg->n_devices ? round_up(div_up(bytes, devices_acts(cfg)), ARENA_IO) : 0;
+}
+
+/* A part is less than ARENA_IO longer than its share. */
+uint64_t devices_act_area(const struct run_config *cfg)
+{
+    size_t n = cfg->acts.n;
+
+    return n ? round_up(div_up(cfg->acts.area, devices_acts(cfg)), ARENA_IO) + n * ARENA_IO : 0;
 }
 
 static uint64_t bytes_of(const struct run_config *cfg, const struct store *st, size_t i, int acts)
 {
-    size_t part = acts ? devices_act_part(cfg, cfg->acts.bytes) : 0;
-
-    return st->device_bytes[i] + (uint64_t)cfg->acts.n * part;
+    return st->device_bytes[i] + (acts && !cfg->n_act_devices ? devices_act_area(cfg) : 0);
 }
 
 void devices_memory(const struct run_config *cfg, const struct store *st, struct run_memory *out)
@@ -52,6 +58,7 @@ void devices_memory(const struct run_config *cfg, const struct store *st, struct
         out->arenas = cfg->n_devices * cfg->csd->memory(&c);
     for (size_t i = 0; i < cfg->n_devices; i++)
         out->device_bytes += bytes_of(cfg, st, i, 1);
+    out->device_bytes += cfg->n_act_devices * devices_act_area(cfg);
 }
 
 const char *devices_layout(const struct run_config *cfg) { return cfg->layout ? cfg->layout : ""; }
@@ -298,7 +305,7 @@ int devices_folder(char **out, const char *place, struct err *err)
     return *out || errno != ENOMEM ? 0 : err_set(err, -ENOMEM, "out of memory for a path");
 }
 
-int devices_place_check(const char *place, int is_device, int in_ram, struct err *err)
+int devices_place_check(const char *place, const char *option, int in_ram, struct err *err)
 {
     char *dir;
     int   rc = devices_folder(&dir, place, err); // whatever is wrong with none is said elsewhere
@@ -307,14 +314,15 @@ int devices_place_check(const char *place, int is_device, int in_ram, struct err
         rc = err_misuse(err, "%s: files there are in RAM; a folder on a drive, or a drive itself, "
                         "is expected", place);
     else if (dir && is_dev(dir))
-        rc = err_misuse(err, "--device %s: there is no such drive (lsblk lists those that there "
-                        "are), and a new file in its place would be in RAM", place);
+        rc = err_misuse(err, "%s %s: there is no such drive (lsblk lists those that there are), "
+                        "and a new file in its place would be in RAM", option ? option : "--device",
+                        place);
     else if (dir && !in_ram && file_in_ram(dir))
-        rc = err_misuse(err, "%s%s: %s is in RAM (tmpfs), so the states there would count beside "
-                        "--host-mem and be gone with the power: %s, or allow it with "
-                        "--device-in-ram", is_device ? "--device " : "", place, dir,
-                        is_device ? "name a place on a drive"
-                                  : "make the run on a drive, or its devices with --device");
+        rc = err_misuse(err, "%s%s%s: %s is in RAM (tmpfs), so what is stored there would count "
+                        "beside --host-mem and be gone with the power: %s, or allow it with "
+                        "--device-in-ram", option ? option : "", option ? " " : "", place, dir,
+                        option ? "name a place on a drive"
+                               : "make the run on a drive, or its devices with --device");
     free(dir);
     return rc;
 }
@@ -327,7 +335,8 @@ static int place_find(struct devices *d, size_t i, int create, struct err *err)
     int                      real = create && !devices_fake(cfg), rc = 0;
 
     if (real)
-        rc = devices_place_check(given ? given : cfg->dir, given != NULL, cfg->device_in_ram, err);
+        rc = devices_place_check(given ? given : cfg->dir, given ? "--device" : NULL,
+                                 cfg->device_in_ram, err);
     rc = rc ? rc : devices_path(&d->device[i].path, cfg, i, create, err);
     if (!rc && real && !cfg->force_device)
         rc = disk_probe(d->device[i].path, err);
@@ -368,7 +377,7 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
     c.n_buffers = buffers.iov_len > 0;
     c.bell = &d->bell;
     rc = cfg->csd->open(&at->csd, &c, more->notice, more->notice_size, err);
-    if (rc == -ENOSPC && cfg->acts.n)
+    if (rc == -ENOSPC && cfg->acts.n && !cfg->n_act_devices)
         err_set(err, rc, "%.900s (for activations too; --activations keep or recompute needs less)",
                 err->text);
     if (rc == -EINVAL && !create) // if it is another's, that is said instead of what it lacks
@@ -382,6 +391,84 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
         at->ino = st.st_ino;
     }
     return superblock(d, i, create, err);
+}
+
+/* ---- drives for activations */
+
+/* Of no one's: unlike a file of states there is nothing in one to come back to. */
+static int act_block_check(const char *path, struct err *err)
+{
+    char page[STORE_SUPERBLOCK];
+    int  rc = disk_probe(path, err), fd = rc ? -1 : file_open_device(path, O_RDONLY);
+
+    if (!rc && fd < 0)
+        return err_set(err, fd, "open %s: %s", path, strerror(-fd));
+    if (!rc && !file_pread(fd, page, sizeof page, 0, path, NULL) && store_super_present(page))
+        rc = err_misuse(err, "--act-device %s holds the states of a siTrain run; --force-device "
+                        "takes it for activations", path);
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+int devices_act_check(const struct run_config *cfg, const char *place, struct err *err)
+{
+    struct stat st;
+    int         there = stat(place, &st) == 0, rc = 0;
+    char       *dir = NULL;
+
+    if (there && S_ISBLK(st.st_mode))
+        return cfg->force_device ? 0 : act_block_check(place, err);
+    if (there && !S_ISDIR(st.st_mode))
+        return err_misuse(err, "--act-device %s exists; expected a folder, a block device or the "
+                          "name of a new file", place);
+    if (!there && (rc = devices_folder(&dir, place, err)))
+        return rc;
+    if (!there && !dir)
+        return err_misuse(err, "--act-device %s: %s; expected a folder, a block device or the name "
+                          "of a new file (--resume with --act-device none goes on without)", place,
+                          strerror(errno));
+    free(dir);
+    return devices_place_check(place, "--act-device", cfg->device_in_ram, err);
+}
+
+/* Its file has no name for longer than it takes to open it: nothing in it outlives the process,
+ * and nothing is left of one that was killed. What one left that was killed just then goes. */
+static int act_open(struct devices *d, size_t i, const struct devices_more *more, struct err *err)
+{
+    const struct run_config *cfg = &d->cfg;
+    struct device           *at = &d->device[d->n + i];
+    const char              *given = cfg->act_paths[i];
+    struct csd_config        c = updates_of(cfg, &d->store, 0);
+    struct iovec             buffers = { d->buffers->base, d->buffers->bytes };
+    struct stat              st;
+    int                      fake = devices_fake(cfg);
+    int                      in_folder = stat(given, &st) == 0 && S_ISDIR(st.st_mode);
+    int                      rc = fake ? 0 : devices_act_check(cfg, given, err);
+
+    if (rc)
+        return rc;
+    at->path = in_folder ? file_path(err, "%s/sitrain-%.8s-acts%zu", given, cfg->id, i)
+                         : file_path(err, "%s", given);
+    if (!at->path)
+        return -ENOMEM;
+    if (in_folder && !fake)
+        unlink(at->path);
+    c.id = (int)(d->n + i);
+    c.path = at->path;
+    c.bytes = devices_act_area(cfg);
+    c.create = !file_is_block(c.path);
+    c.links = topology_ends(d->links, d->n + i);
+    c.buffers = &buffers;
+    c.n_buffers = 1;
+    c.bell = &d->bell;
+    rc = cfg->csd->open(&at->csd, &c, more->notice, more->notice_size, err);
+    if (rc == -ENOSPC)
+        err_set(err, rc, "%.900s (for activations; --activations keep or recompute needs none)",
+                err->text);
+    if (!rc && c.create && !fake && unlink(at->path))
+        rc = err_set(err, -errno, "remove the name of %s: %s", at->path, strerror(errno));
+    return rc;
 }
 
 /* Remove RUN/devN, if nothing is in it. */
@@ -411,13 +498,14 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
     size_t                           opened = 0;
 
     *d = (struct devices){ .cfg = *cfg, .n = cfg->n_devices };
+    size_t acts = how == DEVICES_TRAIN && cfg->acts.n ? cfg->n_act_devices : 0;
     more = more ? more : &none;
     csd_bell_init(&d->bell);
     int rc = how != DEVICES_CREATE && devices_fake(cfg) ? refuse_fake(cfg, err) : 0;
     rc = rc ? rc : store_init(&d->store, cfg, err);
     if (!rc && (how == DEVICES_CREATE || how == DEVICES_TRAIN))
         rc = updates_check(cfg, &d->store, err);
-    d->device = calloc(d->n, sizeof *d->device);
+    d->device = calloc(d->n + acts, sizeof *d->device);
     if (!rc && more->lay && !buffer_add(d, more, 0, err))
         rc = -ENOMEM;
     if (!rc && (!(d->page = devices_buffer(d, STORE_SUPERBLOCK)) || !d->device))
@@ -431,6 +519,8 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
             rc = 0;
         }
     }
+    while (!rc && d->n_acts < acts)
+        rc = act_open(d, d->n_acts++, more, err);
     if (!rc)
         return 0;
     // one that failed removes what it made itself, unless it was open
@@ -457,7 +547,7 @@ void devices_remove(const struct run_config *cfg)
 
 void devices_close(struct devices *d)
 {
-    for (size_t i = 0; d->device && i < d->n; i++) {
+    for (size_t i = 0; d->device && i < d->n + d->n_acts; i++) {
         struct device *at = &d->device[i];
 
         if (at->csd)

@@ -17,8 +17,9 @@ struct devices {
     struct store      store;
     struct csd_bell   bell;
     struct topology  *links;
-    struct device    *device;  // (n)
-    size_t            n;
+    struct device    *device;  // (n + n_acts)
+    size_t            n;       // that hold states
+    size_t            n_acts;  // those for activations alone that are open, behind the others
     struct arena     *buffers; // (n_buffers) what jobs point into; the first is registered
     size_t            n_buffers;
     void             *page;    // 4 KiB for superblocks
@@ -42,8 +43,21 @@ struct devices_more {
     struct err *each;
 };
 
-/* Bytes that activations of `bytes` take on each device, behind the states (act_stack.h). */
+/* Activations (act_stack.h) lie on all devices, behind their states, or on drives of their own: on
+ * how many, of which the first is which. */
+static inline size_t devices_acts(const struct run_config *cfg)
+{
+    return cfg->n_act_devices ? cfg->n_act_devices : cfg->n_devices;
+}
+static inline size_t devices_act_first(const struct run_config *cfg)
+{
+    return cfg->n_act_devices ? cfg->n_devices : 0;
+}
+/* Bytes that a piece of `bytes` takes on each of them. */
 size_t devices_act_part(const struct run_config *cfg, size_t bytes);
+/* What each of them has room for: whatever the sizes of the pieces, if they are no
+ * more than cfg->acts says, their parts fit into it. */
+uint64_t devices_act_area(const struct run_config *cfg);
 /* What all devices take of the drives and, emulated, of memory. */
 void   devices_memory(const struct run_config *cfg, const struct store *st, struct run_memory *out);
 
@@ -69,9 +83,13 @@ int  devices_path(char **out, const struct run_config *cfg, size_t i, int create
 
 /* Refuse a place for states that would be in RAM, which is beside all promises about memory, and
  * gone with the power: a folder or new file on a tmpfs, unless in_ram allows it, or in /dev, where
- * it is a drive that is not there. place: what --device says, or RUN, which need not be there yet.
- */
-int devices_place_check(const char *place, int is_device, int in_ram, struct err *err);
+ * it is a drive that is not there. place: what `option` ("--device") says, or with NULL RUN, which
+ * need not be there yet. */
+int devices_place_check(const char *place, const char *option, int in_ram, struct err *err);
+
+/* Refuse a place for --act-device: what devices_place_check refuses, a file that is there, and,
+ * unless cfg->force_device, a block device that carries anything, states of a run too. */
+int devices_act_check(const struct run_config *cfg, const char *place, struct err *err);
 
 /* The folder that a place is, or that its file is or would be in, without links, malloced; NULL
  * where there is none (errno) or the place is a block device (errno 0). -ENOMEM and a sentence. */

@@ -65,23 +65,29 @@ static int reads_enough(const struct frames *f)
     return f->next_read >= f->next_acquire + AHEAD_BLOCKS && f->unread_bytes >= bytes;
 }
 
+/* What a block's parameters wait for: their update, then their read. */
+static enum runlog_phase waits_for(const struct frames *f, size_t block)
+{
+    if (f->pass == STREAM_EVAL)
+        return PHASE_WAIT_EVAL;
+    return subs_all(f->subs, block, f->version, 0) ? PHASE_WAIT_PARAMS : PHASE_WAIT_UPDATE;
+}
+
 int frames_acquire(struct frames *f, size_t block, const void **wire, struct err *err)
 {
-    struct frame     *at = frame_of(f, block);
-    enum runlog_phase phase = PHASE_EVAL; // an evaluation's waits are no part of a step
-    uint64_t          since = 0;
+    struct frame   *at = frame_of(f, block);
+    struct hub_wait wait = { .block = (int)block };
 
     hub_enter(f->hub);
     assert(f->next_acquire < f->n_uses &&
            order_block(f->next_acquire, f->hub->cfg.n_blocks) == block);
-    if (f->pass == STREAM_TRAIN)
-        phase = subs_all(f->subs, block, f->version, 0) ? PHASE_PARAM_READ : PHASE_OPTIMIZER_WAIT;
-    while ((f->next_read <= f->next_acquire || at->unread > 0) && hub_wait(f->hub, &since))
+    while ((f->next_read <= f->next_acquire || at->unread > 0) &&
+           hub_wait(f->hub, &wait, waits_for(f, block)))
         ;
     int held_back = reads_enough(f);
     f->next_acquire++;
     *wire = at->wire;
-    hub_waited(f->hub, since, phase, (int)block);
+    hub_waited(f->hub, &wait);
     return hub_leave(f->hub, held_back, err);
 }
 

@@ -86,14 +86,15 @@ static int residual_ask(struct gradients *g, struct gbuf *b)
 int gradients_lend(struct gradients *g, size_t block, float **grad, int *fresh, struct err *err)
 {
     struct gbuf *b = buffer_of(g, block);
-    uint64_t     since = 0;
     size_t       n = g->hub->dev.store.block_params[block];
     int          asked = 0;
+    struct hub_wait wait = { .block = (int)block };
 
     *fresh = 0;
     hub_enter(g->hub);
     if (b->state != GBUF_LENT || b->block != block) {
-        while ((b->state != GBUF_FREE || g->ended) && hub_wait(g->hub, &since))
+        while ((b->state != GBUF_FREE || g->ended) &&
+               hub_wait(g->hub, &wait, g->ended ? PHASE_WAIT_COMMIT : PHASE_WAIT_GRADIENT))
             ;
         if (!g->hub->failed) { // else it may be on its way to a device still
             b->state = GBUF_LENT;
@@ -103,7 +104,7 @@ int gradients_lend(struct gradients *g, size_t block, float **grad, int *fresh, 
             *fresh = 1;
         }
     }
-    hub_waited(g->hub, since, PHASE_GRAD_WRITE, (int)block);
+    hub_waited(g->hub, &wait);
     if (*fresh) // what devices get behind its end; the rest is written by whoever asked
         floats_zero(b->grad + n, store_pad(n) - n);
     *grad = b->grad;
@@ -173,26 +174,30 @@ static int form_pairs(struct gradients *g, struct gbuf *b)
 int gradients_send(struct gradients *g, size_t block, struct stream_norm *norm, struct err *err)
 {
     struct gbuf *b = buffer_of(g, block);
-    uint64_t     start = clock_ns(), since = 0;
+    uint64_t     start = clock_ns();
     size_t       n = g->hub->dev.store.block_params[block];
-    int          overflow = 0, rc;
+    int          overflow = 0, compress = g->hub->cfg.compress > 0, rc;
+    struct hub_wait wait = { .block = (int)block };
 
     assert(b->state == GBUF_LENT && b->block == block);
     b->most = grad_norm(norm, block, b->grad, n, g->scratch);
+    meter_span(g->hub->meter, b->step, PHASE_GRAD_NORM, (int)block, -1, start, clock_ns(),
+               sizeof(float) * n);
     hub_enter(g->hub);
-    while (b->asked != RESIDUAL_READY && hub_wait(g->hub, &since))
+    while (b->asked != RESIDUAL_READY && hub_wait(g->hub, &wait, PHASE_WAIT_RESIDUAL))
         ;
-    hub_waited(g->hub, since, PHASE_GRAD_WRITE, (int)b->block);
+    hub_waited(g->hub, &wait);
     if ((rc = hub_leave(g->hub, 0, err)))
         return rc;
-    if (!norm->nonfinite && g->hub->cfg.compress > 0)
+    start = clock_ns();
+    if (!norm->nonfinite && compress)
         overflow = form_pairs(g, b);
     else if (!norm->nonfinite)
         form_dense(g, b);
     if (overflow)
         stream_norm_flag(norm, block);
-    meter_span(g->hub->meter, b->step, PHASE_GRAD_COMPRESS, (int)block, -1, start, clock_ns(),
-               sizeof(float) * n);
+    meter_span(g->hub->meter, b->step, compress ? PHASE_GRAD_COMPRESS : PHASE_GRAD_NORM,
+               (int)block, -1, start, clock_ns(), sizeof(float) * n);
 
     hub_enter(g->hub);
     g->sent++;

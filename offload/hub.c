@@ -27,20 +27,26 @@ void hub_fail(struct hub *h, int rc, const struct err *why)
     pthread_cond_broadcast(&h->changed);
 }
 
-int hub_wait(struct hub *h, uint64_t *since)
+void hub_waited_in(struct hub *h, struct hub_wait *w, uint64_t step)
+{
+    if (w->since)
+        meter_span(h->meter, step, w->phase, w->block, -1, w->since, clock_ns(), 0);
+    w->since = 0;
+}
+
+void hub_waited(struct hub *h, struct hub_wait *w) { hub_waited_in(h, w, h->step); }
+
+int hub_wait(struct hub *h, struct hub_wait *w, enum runlog_phase phase)
 {
     if (h->failed)
         return 0;
-    if (!*since)
-        *since = clock_ns();
+    if (w->phase != phase)
+        hub_waited(h, w);
+    w->phase = phase;
+    if (!w->since)
+        w->since = clock_ns();
     pthread_cond_wait(&h->changed, &h->mutex);
     return 1;
-}
-
-void hub_waited(struct hub *h, uint64_t since, enum runlog_phase phase, int block)
-{
-    if (since)
-        meter_span(h->meter, h->step, phase, block, -1, since, clock_ns(), 0);
 }
 
 void hub_submit(struct hub *h, size_t device, struct task *t)
@@ -103,8 +109,10 @@ static int task_check(struct hub *h, const struct task *t, int device, struct er
     meter_span(h->meter, t->step, t->phase, block, device, j->start_ns[SPAN_JOB],
                j->end_ns[SPAN_JOB], j->payload);
     for (int p = SPAN_READ; p < parts; p++)
-        meter_span(h->meter, t->step, part_phase[p], block, device, j->start_ns[p], j->end_ns[p],
-                   0);
+        meter_add(h->meter,
+                  &(struct runlog_span){ .step = t->step, .phase = part_phase[p], .block = block,
+                                         .device = device, .start_ns = j->start_ns[p],
+                                         .end_ns = j->end_ns[p], .busy_ns = j->busy_ns[p] });
     if (t->kind->what && !devices_fake(&h->cfg) &&
         crc32c(0, j->buf, j->bytes) != (uint32_t)j->tag)
         return task_damaged(h, t, device, err);
@@ -117,7 +125,7 @@ int hub_reap(struct hub *h, struct err *err)
     struct csd_job *done[MAX];
     int             progress = 0;
 
-    for (size_t d = 0; d < h->dev.n; d++) {
+    for (size_t d = 0; d < h->dev.n + h->dev.n_acts; d++) {
         int n = h->dev.device[d].csd->ops->reap(h->dev.device[d].csd, done, MAX);
 
         for (int i = 0; i < n; i++) {

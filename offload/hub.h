@@ -49,11 +49,18 @@ void hub_enter(struct hub *h); // takes the lock
 /* Gives it back; ring: the scheduler's thread looks at once. 0, or the first error of all. */
 int  hub_leave(struct hub *h, int ring, struct err *err);
 void hub_fail(struct hub *h, int rc, const struct err *why); // lock held: the first one counts
-/* One wait of the model's thread, lock held, until anything changed; 0: the stream has failed.
- * *since: when the first wait of a loop began, 0 before it. */
-int  hub_wait(struct hub *h, uint64_t *since);
-/* A loop of hub_wait is over: the host waited for this, if it did. */
-void hub_waited(struct hub *h, uint64_t since, enum runlog_phase phase, int block);
+/* A wait of the model's thread, lock held, in a loop of hub_wait: until anything changed, for what
+ * `phase` says it is waiting for now; 0: the stream has failed. hub_waited: the loop is over. What
+ * was waited for, one after the other, is metered, under the step of the pass under way or another
+ * one. */
+struct hub_wait {
+    int               block; // whose; -1: no one's
+    enum runlog_phase phase; // of the latest wait,
+    uint64_t          since; // when it began; 0: there was none
+};
+int  hub_wait(struct hub *h, struct hub_wait *w, enum runlog_phase phase);
+void hub_waited(struct hub *h, struct hub_wait *w);
+void hub_waited_in(struct hub *h, struct hub_wait *w, uint64_t step);
 
 void hub_submit(struct hub *h, size_t device, struct task *t);
 /* What every device has done. 1 if anything, 0, or -errno and the sentence of what failed. The

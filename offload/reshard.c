@@ -292,7 +292,7 @@ static int switch_over(struct move *m, struct err *err)
     int                      rc = runlog_begin(to->log, err);
 
     rc = rc ? rc : journal_format(to->log, &m->made, m->new_.store.n_subs, 1, err);
-    rc = rc ? rc : runlog_devices_forget(to->log, err);
+    rc = rc ? rc : runlog_devices_forget(to->log, 0, err);
     for (size_t i = 0; i < m->new_.n && !rc; i++)
         rc = runlog_device(to->log, (int)i, m->new_.device[i].path, to->csd->name, to->disk,
                            m->new_.store.device_bytes[i], err);
@@ -303,7 +303,8 @@ static int switch_over(struct move *m, struct err *err)
 
 static int move_run(struct move *m, struct err *err)
 {
-    struct run_config from = m->r->from, to = m->r->to;
+    struct run_config   from = m->r->from, to = m->r->to;
+    const struct store *st = &m->new_.store;
 
     from.links = to.links = (struct topology_config){ 0 }; // the drives' own speed
     int rc = devices_open(&m->old, &from, DEVICES_READ, NULL, err);
@@ -311,9 +312,11 @@ static int move_run(struct move *m, struct err *err)
     rc = rc ? rc : devices_open(&m->new_, &to, DEVICES_CREATE, NULL, err);
     rc = rc ? rc : slots_reader_open(&m->reader, &m->old, &m->journal, err);
     if (!rc)
-        rc = slots_make(&m->new_, &(struct slots_source){ .fill = gather, .ctx = m, .in_flight = 2,
-                                                          .version = m->journal.state.applied,
-                                                          .watch = m->r->watch }, &m->made, err);
+        rc = slots_make(&m->new_,
+                        &(struct slots_source){ .fill = gather, .ctx = m,
+                                                .bytes = 2 * store_sub_bytes(st, st->max_pad),
+                                                .version = m->journal.state.applied,
+                                                .watch = m->r->watch }, &m->made, err);
     if (rc == -EINTR)
         err_stopped(err, "stopped; %s is where it was", from.dir);
     for (size_t i = 0; i < m->new_.store.n_subs && !rc; i++)

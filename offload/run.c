@@ -8,6 +8,10 @@
 
 /* ---- creation on devices */
 
+/* Subgroups on their way take as much memory as what a training has for its parameters and
+ * gradients, and no more than keeps drives busy. */
+enum { FORMAT_BYTES = 128 << 20 };
+
 /* Masters from the caller's source; moments are zero, and no residual is owed yet. */
 static int sub_init(void *ctx, const struct store_sub *u, float *states, float *residual,
                     struct err *err)
@@ -24,11 +28,14 @@ static int csd_format(const struct run_config *cfg, const struct params_source *
     struct params_source source = *init;
     struct devices       d;
     struct journal       made;
-    int                  rc = devices_open(&d, cfg, DEVICES_CREATE, NULL, err);
+    struct run_memory    m;
+    int                  rc = stream_csd_memory(cfg, &m, err);
 
+    rc = rc ? rc : devices_open(&d, cfg, DEVICES_CREATE, NULL, err);
     if (rc)
         return rc;
-    rc = slots_make(&d, &(struct slots_source){ .fill = sub_init, .ctx = &source, .in_flight = 1,
+    rc = slots_make(&d, &(struct slots_source){ .fill = sub_init, .ctx = &source, .masters_only = 1,
+                                                .bytes = size_min(m.frames + m.grads, FORMAT_BYTES),
                                                 .watch = cfg->watch }, &made, err);
     if (!rc && !(rc = runlog_begin(cfg->log, err))) {
         rc = journal_format(cfg->log, &made, d.store.n_subs, 0, err);
@@ -129,6 +136,14 @@ int run_reader(struct run_reader **out, struct params_source *source, const stru
     else
         *out = r;
     return rc;
+}
+
+void run_reader_rounded(struct run_reader *r, enum dtype dt)
+{
+    enum dtype wire = r->dev.store.wire_dt;
+
+    r->masters.held = SIZE_MAX;
+    r->masters.wire = r->masters.dev && (dt == wire || wire == DT_F32);
 }
 
 void run_reader_close(struct run_reader *r)

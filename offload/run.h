@@ -27,4 +27,7 @@ int run_memory(const struct run_config *cfg, struct run_memory *out, struct err 
 struct run_reader;
 int  run_reader(struct run_reader **out, struct params_source *source, const struct run_config *cfg,
                 struct err *err);
+/* Who reads rounds to dt: where that is what the wire
+ * has, the wire is read in place of the states. The same bits, from a sixth of the bytes. */
+void run_reader_rounded(struct run_reader *r, enum dtype dt);
 void run_reader_close(struct run_reader *r);

@@ -1,5 +1,5 @@
-/* slots.c: made, subgroup after subgroup is put together in a buffer, each on its way to its device
- * while the next one is filled; a reader finds the subgroup that holds a parameter. */
+/* slots.c: made, subgroup after subgroup is put together in a buffer, some on their way to their
+ * devices while the next one is filled; a reader finds the subgroup that holds a parameter. */
 #include "offload/slots.h"
 
 #include "data/base/crc32c.h"
@@ -7,12 +7,14 @@
 
 /* ---- making */
 
-enum { PARCELS = 2 };
+enum { PARCELS = 16 };
 
 /* A subgroup on its way. */
 struct parcel {
     char                   *buf; // [states | wire | residual]
     const struct store_sub *u;
+    size_t                  zeros;     // n_pad of the last one, where its moments stayed zero
+    uint32_t                zeros_crc; // of these moments
     struct csd_job          job[2];
     size_t                  flying; // of the jobs
 };
@@ -49,6 +51,35 @@ static int parcel_wait(struct devices *d, struct parcel *p, struct err *err)
     return rc;
 }
 
+/* The parcel's buffer is zero but for what the fill of a master writes over. */
+static void parcel_clear(const struct store *st, const struct slots_source *from, struct parcel *p,
+                         const struct store_sub *u)
+{
+    size_t master = 4 * u->n_pad;
+
+    if (from->masters_only && p->zeros == u->n_pad) {
+        memset(p->buf + 4 * u->n, 0, master - 4 * u->n);
+        return;
+    }
+    memset(p->buf, 0, store_sub_bytes(st, u->n_pad));
+    p->zeros = from->masters_only ? u->n_pad : 0;
+    p->zeros_crc = crc32c(0, p->buf + master, store_state_bytes(st, u->n_pad) - master);
+}
+
+/* Both checksums of what is in the parcel, with the wire made of the master. Zeros' are known. */
+static void parcel_seal(const struct store *st, const struct parcel *p, const struct store_sub *u,
+                        struct journal_sub *row)
+{
+    size_t states = store_state_bytes(st, u->n_pad), master = 4 * u->n_pad;
+    char  *wire = p->buf + states;
+
+    convert(wire, st->wire_dt, p->buf, DT_F32, u->n_pad);
+    row->wire_crc = crc32c(0, wire, store_wire_bytes(st, u->n_pad));
+    row->states_crc = p->zeros ? crc32c_join(crc32c(0, p->buf, master), p->zeros_crc,
+                                             states - master)
+                               : crc32c(0, p->buf, states);
+}
+
 /* Subgroup i into its first slot, and its rows. */
 static int sub_make(struct devices *d, const struct slots_source *from, size_t i, struct parcel *p,
                     struct journal *made, struct err *err)
@@ -58,14 +89,12 @@ static int sub_make(struct devices *d, const struct slots_source *from, size_t i
     size_t states = store_state_bytes(st, u->n_pad), wire = store_wire_bytes(st, u->n_pad);
     char  *owed = made->residuals ? p->buf + states + wire : NULL;
 
-    memset(p->buf, 0, store_sub_bytes(st, u->n_pad));
+    parcel_clear(st, from, p, u);
     int rc = from->fill(from->ctx, u, (float *)(void *)p->buf, (float *)(void *)owed, err);
     if (rc)
         return rc;
-    convert(p->buf + states, st->wire_dt, p->buf, DT_F32, u->n_pad);
-    made->subs[i] = (struct journal_sub){ .slot = u->first_slot, .version = from->version,
-                                          .states_crc = crc32c(0, p->buf, states),
-                                          .wire_crc = crc32c(0, p->buf + states, wire) };
+    made->subs[i] = (struct journal_sub){ .slot = u->first_slot, .version = from->version };
+    parcel_seal(st, p, u, &made->subs[i]);
     p->u = u;
     job_send(d, p, CLASS_STATES, p->buf, states + wire,
              store_slot_off(st, u->class_, u->first_slot));
@@ -83,18 +112,21 @@ int slots_make(struct devices *d, const struct slots_source *from, struct journa
 {
     const struct store *st = &d->store;
     size_t              n = st->n_subs, max = st->max_pad;
+    size_t              parcels = from->bytes / store_sub_bytes(st, max);
     struct parcel       parcel[PARCELS] = { 0 };
     int                 rc = 0;
+
+    parcels = size_max(1, size_min(size_min(parcels, n), PARCELS));
 
     *made = (struct journal){ .subs = calloc(n, sizeof *made->subs) };
     if (st->error_feedback)
         made->residuals = calloc(n, sizeof *made->residuals);
-    for (size_t i = 0; i < from->in_flight && !rc; i++)
+    for (size_t i = 0; i < parcels && !rc; i++)
         rc = (parcel[i].buf = devices_buffer(d, store_sub_bytes(st, max))) ? 0 : -ENOMEM;
     if (rc || !made->subs || (st->error_feedback && !made->residuals))
         rc = err_set(err, -ENOMEM, "out of memory for %zu subgroups of %zu parameters", n, max);
     for (size_t i = 0; i < n && !rc; i++) {
-        struct parcel *p = &parcel[i % from->in_flight];
+        struct parcel *p = &parcel[i % parcels];
 
         rc = parcel_wait(d, p, err);
         rc = rc ? rc : sub_make(d, from, i, p, made, err);
@@ -113,10 +145,13 @@ int slots_make(struct devices *d, const struct slots_source *from, struct journa
 int slots_reader_open(struct slots_reader *m, struct devices *dev, const struct journal *from,
                       struct err *err)
 {
-    size_t most = dev->store.max_pad, residual = from->residuals ? store_residual_bytes(most) : 0;
+    const struct store *st = &dev->store;
+    size_t most = st->max_pad, residual = from->residuals ? store_residual_bytes(most) : 0;
+    size_t states = store_state_bytes(st, most) + residual;
+    size_t wire = sizeof(float) * most + store_wire_bytes(st, most);
 
     *m = (struct slots_reader){ .dev = dev, .from = from, .held = SIZE_MAX };
-    m->buf = devices_buffer(dev, store_state_bytes(&dev->store, most) + residual);
+    m->buf = devices_buffer(dev, size_max(states, wire));
     return m->buf ? 0 : err_set(err, -ENOMEM,
                                 "out of memory for the states of a subgroup of %zu parameters",
                                 most);
@@ -145,8 +180,26 @@ static int area_read(struct slots_reader *m, const struct store_sub *u, struct c
                    "device %zu (%s): the %s of block %zu at offset %" PRIu64
                    " are damaged (checksum differs)",
                    u->device, m->dev->device[u->device].path,
-                   job->cls == CLASS_STATES ? "states" : "values of the residual", u->block,
-                   job->off);
+                   job->cls == CLASS_STATES ? "states"
+                   : job->cls == CLASS_WIRE ? "wire parameters"
+                                            : "values of the residual", u->block, job->off);
+}
+
+/* Subgroup i's wire, and from it the floats in front. */
+static int hold_wire(struct slots_reader *m, size_t i, struct err *err)
+{
+    const struct store       *st = &m->dev->store;
+    const struct store_sub   *u = &st->subs[i];
+    const struct journal_sub *row = &m->from->subs[i];
+    struct csd_job job = { .cls = CLASS_WIRE, .buf = m->buf + sizeof(float) * u->n_pad,
+                           .bytes = store_wire_bytes(st, u->n_pad),
+                           .off = store_slot_off(st, u->class_, row->slot) +
+                                  store_state_bytes(st, u->n_pad) };
+    int            rc = area_read(m, u, &job, row->wire_crc, err);
+
+    if (!rc)
+        convert(m->buf, DT_F32, job.buf, st->wire_dt, u->n_pad);
+    return rc;
 }
 
 int slots_reader_hold(struct slots_reader *m, size_t block, size_t at, struct err *err)
@@ -163,6 +216,12 @@ int slots_reader_hold(struct slots_reader *m, size_t block, size_t at, struct er
     if (i == m->held)
         return 0;
     m->held = SIZE_MAX;
+    if (m->wire) {
+        int rc = hold_wire(m, i, err);
+
+        m->held = rc ? SIZE_MAX : i;
+        return rc;
+    }
     const struct store_sub *u = &st->subs[i];
     struct csd_job states = { .cls = CLASS_STATES, .buf = m->buf,
                               .bytes = store_state_bytes(st, u->n_pad),

@@ -8,12 +8,14 @@
 
 struct slots_source {
     /* A subgroup's master and moments ((1 + moments) * n_pad floats) and its residual (n_pad; NULL
-     * without error feedback), all of them zero before. */
+     * without error feedback), all of them zero before; with masters_only all n of the master, and
+     * nothing else. */
     int  (*fill)(void *ctx, const struct store_sub *u, float *states, float *residual,
                  struct err *err);
     void *ctx;
     uint64_t            version;   // what the states and residuals are of
-    size_t              in_flight; // subgroups in memory: 1, or 2: one is filled beside
+    int                 masters_only; // moments and residuals stay zero
+    size_t              bytes; // of memory for subgroups: as many as fit, but at least one
     const struct watch *watch;     // of subgroups written, or NULL
 };
 
@@ -28,7 +30,9 @@ struct slots_reader {
     struct devices       *dev;   // borrowed; nobody else uses them meanwhile
     const struct journal *from;  // borrowed: subs say which slot, which checksum; with residuals
                                  // these are read, too, those of state.applied
-    char                 *buf;   // the states of one subgroup, and its residual behind them
+    int                   wire;  // the wire parameters instead, as fp32: a sixth of the bytes
+    char                 *buf;   // the states of one subgroup, and its residual behind them; or its
+                                 // wire as fp32, and as it is behind that
     size_t                held;  // the subgroup that is in buf; SIZE_MAX: none
     struct meter         *meter; // where what is read counts, as the evaluation of `step`; or NULL
     uint64_t              step;

@@ -61,9 +61,11 @@ static void places(struct store *s)
         s->device_bytes[d] = STORE_SUPERBLOCK;
     for (size_t c = 0; c < s->n_classes; c++) {
         struct store_class *k = &s->classes[c];
-        size_t spares = size_max(div_up(k->subs, 2), STORE_MIN_SPARES);
+        size_t spares = s->spares == RUN_SPARES_FEW
+                            ? size_max(div_up(k->subs, 8), STORE_FEW_SPARES)
+                            : size_max(div_up(k->subs, 2), STORE_MIN_SPARES);
 
-        k->slots = k->subs + spares + (s->spares ? k->outside : 0);
+        k->slots = k->subs + spares + (s->spares == RUN_SPARES_ALL ? k->outside : 0);
         k->slot_bytes = store_state_bytes(s, k->n_pad) + store_wire_bytes(s, k->n_pad);
         k->off = s->device_bytes[k->device];
         s->device_bytes[k->device] += k->slots * k->slot_bytes;

@@ -10,7 +10,7 @@
 #include "data/base/round.h"
 #include "offload/config.h"
 
-enum { STORE_SUPERBLOCK = 4096, STORE_MIN_SPARES = 4 };
+enum { STORE_SUPERBLOCK = 4096, STORE_MIN_SPARES = 4, STORE_FEW_SPARES = 2 };
 enum { STORE_MAX_SUBGROUP = 4 << 20, STORE_MAX_SUBGROUPS = 1 << 22 }; // parameters; subgroups
 
 struct store_sub {
@@ -36,7 +36,8 @@ struct store {
     int      moments;
     enum dtype wire_dt;
     double   compress;
-    int      error_feedback, spares;
+    int      error_feedback;
+    enum run_spares spares;
     const size_t *block_params; // (n_blocks) the configuration's
     size_t  *block_sub;    // (n_blocks + 1): subgroups of block b are [block_sub[b],
                            // block_sub[b+1]), rising by first

@@ -10,8 +10,10 @@
  * stream_close is legal. */
 #pragma once
 
+#include "data/base/clock.h"
 #include "kernels/optim.h"
 #include "offload/meter.h"
+#include "offload/step_time.h"
 
 struct stream_ops;
 struct stream { // first member of every backend: stream_mem.c, stream_csd.c, stream_read.c
@@ -35,16 +37,36 @@ static inline void stream_norm_flag(struct stream_norm *norm, size_t block)
 }
 
 /* What an update needs and commit A records. skip: gradients were not finite; states stay. row.step
- * is the step, row.seconds its time so far: stream_update adds what it takes itself. */
+ * is the step, which began at began_ns (clock_ns): its row.seconds end when stream_update has asked
+ * for the update. */
 struct stream_step {
-    struct runlog_step row;
-    struct optim_step  optim;
-    int                skip;
+    struct runlog_step   row;
+    struct optim_step    optim;
+    int                  skip;
+    uint64_t             began_ns;
+    struct runlog_choice choice; // that was made for this step; layers 0: none
+};
+
+/* For backends: the training thread is done with a step, whose seconds these are. */
+static inline double stream_step_over(struct stream *s, const struct stream_step *step)
+{
+    uint64_t now = clock_ns();
+
+    meter_span(s->meter, step->row.step, PHASE_STEP, -1, -1, step->began_ns, now, 0);
+    return (double)(now - step->began_ns) * 1e-9;
+}
+
+/* What activations on devices would cost beside the rest of a step, as far as it is modelled
+ * (step_work.h: step_halves). buffers: how many pieces pass through. */
+struct stream_work {
+    int    may_offload;
+    size_t buffers;
+    struct step_move forward, backward, write, read;
 };
 
 /* The calls below, as a backend has them. One that only reads has none from grad to masters_end.
  * expect and release may be NULL where no use is made of them, masters_end where nothing is to be
- * done, lend to popped where there are no activations on devices. */
+ * done, push to work where there are no activations on devices. */
 struct params_source;
 struct stream_ops {
     int  (*begin)(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err);
@@ -53,9 +75,12 @@ struct stream_ops {
     void (*release)(struct stream *s, size_t block);
     int  (*grad)(struct stream *s, size_t block, float **grad, int *fresh, struct err *err);
     int  (*send_grad)(struct stream *s, size_t block, struct stream_norm *norm, struct err *err);
-    int  (*lend)(struct stream *s, int popping, void **act, struct err *err); // push and pop
+    int  (*push)(struct stream *s, int first, void **piece, struct err *err);
     void (*pushed)(struct stream *s, size_t bytes, size_t left);
+    int  (*pop)(struct stream *s, void **piece, struct err *err);
     void (*popped)(struct stream *s);
+    void (*rest)(struct stream *s);
+    int  (*work)(struct stream *s, struct stream_work *out, struct err *err);
     int  (*update)(struct stream *s, const struct stream_step *step, struct err *err);
     int  (*drain)(struct stream *s, struct err *err);
     int  (*masters)(struct stream *s, uint64_t step, struct params_source *out, struct err *err);
@@ -118,14 +143,19 @@ static inline int stream_send_grad(struct stream *s, size_t block, struct stream
 }
 
 /* A stack on the devices, for the activations that a training pass's forward leaves to its
- * backward: where the run's configuration has acts, else not to be called. push lends the place of
- * the next ones, 64-byte aligned, of as many bytes as the configuration says, and may wait until
- * earlier ones are written; pushed: `bytes` of it are filled, and this pass pushes `left` more (the
- * last ones stay in memory). pop lends the newest as they were pushed, and may wait until they are
- * read; popped: they are done with. A pass that pushed pops all, before stream_update. */
-static inline int stream_push(struct stream *s, void **act, struct err *err)
+ * backward: where the run's configuration has acts, else not to be called. A record is a row of
+ * pieces, which may differ in size. Records are popped in the reverse order, the pieces of one in
+ * the order in which they were pushed. At most one piece is lent at a time.
+ *
+ * push lends the place of the next piece, 64-byte aligned, of as many bytes as the configuration
+ * says, and may wait until earlier ones are written; first: the piece begins a record. pushed:
+ * `bytes` of it, at least one, are filled, and this pass pushes `left` more pieces. pop lends the
+ * next piece as it was pushed, and may wait until it is read; popped: it is done with. A pass that
+ * pushed pushes all before it pops, and pops all before stream_update. Which pieces never leave
+ * memory is a rule (offload/act_rule.h). */
+static inline int stream_push(struct stream *s, int first, void **piece, struct err *err)
 {
-    return s->ops->lend(s, 0, act, err);
+    return s->ops->push(s, first, piece, err);
 }
 
 static inline void stream_pushed(struct stream *s, size_t bytes, size_t left)
@@ -133,12 +163,26 @@ static inline void stream_pushed(struct stream *s, size_t bytes, size_t left)
     s->ops->pushed(s, bytes, left);
 }
 
-static inline int stream_pop(struct stream *s, void **act, struct err *err)
+static inline int stream_pop(struct stream *s, void **piece, struct err *err)
 {
-    return s->ops->lend(s, 1, act, err);
+    return s->ops->pop(s, piece, err);
 }
 
 static inline void stream_popped(struct stream *s) { s->ops->popped(s); }
+
+/* Between passes: nothing is pushed for now. What pieces pass through takes no memory till then. */
+static inline void stream_rest(struct stream *s)
+{
+    if (s->ops->rest)
+        s->ops->rest(s);
+}
+
+/* Zero where nothing can be offloaded. */
+static inline int stream_work(struct stream *s, struct stream_work *out, struct err *err)
+{
+    *out = (struct stream_work){ 0 };
+    return s->ops->work ? s->ops->work(s, out, err) : 0;
+}
 
 /* All gradients were sent: update, block 0 first, and beside it commit A as soon as they are
  * durable. Does not wait. Where an update leaves elements as they were, since they would have

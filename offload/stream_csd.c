@@ -13,6 +13,7 @@
 #include "offload/commits.h"
 #include "offload/frames.h"
 #include "offload/slots.h"
+#include "offload/step_work.h"
 
 #include <assert.h>
 
@@ -102,7 +103,7 @@ static int csd_begin(struct stream *stream, enum stream_pass pass, uint64_t step
     struct stream_csd *s = of(stream);
 
     hub_enter(&s->hub);
-    assert(s->acts.depth == 0);
+    assert(act_stack_depth(&s->acts) == 0);
     s->hub.step = step;
     frames_begin(&s->frames, pass, s->updates.applied);
     return hub_leave(&s->hub, 1, err);
@@ -149,9 +150,9 @@ static int csd_send_grad(struct stream *stream, size_t block, struct stream_norm
     return hub_leave(&s->hub, 0, err);
 }
 
-static int csd_lend(struct stream *s, int popping, void **entry, struct err *err)
+static int csd_push(struct stream *s, int first, void **piece, struct err *err)
 {
-    return act_stack_lend(&of(s)->acts, popping, entry, err);
+    return act_stack_push(&of(s)->acts, first, piece, err);
 }
 
 static void csd_pushed(struct stream *s, size_t bytes, size_t left)
@@ -159,17 +160,31 @@ static void csd_pushed(struct stream *s, size_t bytes, size_t left)
     act_stack_pushed(&of(s)->acts, bytes, left);
 }
 
+static int csd_pop(struct stream *s, void **piece, struct err *err)
+{
+    return act_stack_pop(&of(s)->acts, piece, err);
+}
+
 static void csd_popped(struct stream *s) { act_stack_popped(&of(s)->acts); }
 
-/* Until the last commit of all that was asked for. Did any of it leave elements as they were? Lock
- * held; 0: the stream has failed. */
-static int committed_wait(struct stream_csd *s)
+/* What the last commit of all that was asked for waits for. */
+static enum runlog_phase waits_for(const struct stream_csd *s, int drains)
 {
-    struct err why;
-    uint64_t   since = 0;
+    if (drains)
+        return PHASE_WAIT_DRAIN;
+    return s->updates.to_update > 0 ? PHASE_WAIT_UPDATE : PHASE_WAIT_COMMIT;
+}
 
-    while (s->updates.ask != ASK_NONE && hub_wait(&s->hub, &since))
+/* Until the last commit of all that was asked for. Did any of it leave elements as they were? Lock
+ * held; 0: the stream has failed. A drain's wait counts to the step that comes. */
+static int committed_wait(struct stream_csd *s, int drains)
+{
+    struct hub_wait wait = { .block = -1 };
+    struct err      why;
+
+    while (s->updates.ask != ASK_NONE && hub_wait(&s->hub, &wait, waits_for(s, drains)))
         ;
+    hub_waited_in(&s->hub, &wait, drains ? s->subs.state.next_step : s->hub.step);
     if (!s->hub.failed && s->subs.kept.n)
         hub_fail(&s->hub, run_kept(&s->hub.cfg, s->subs.state.next_step, &s->subs.kept, &why),
                  &why);
@@ -180,12 +195,11 @@ static int csd_update(struct stream *stream, const struct stream_step *step, str
 {
     struct stream_csd *s = of(stream);
     struct stream_step asked = *step;
-    uint64_t           start_ns = clock_ns();
 
     hub_enter(&s->hub);
-    if (committed_wait(s)) {
+    if (committed_wait(s, 0)) {
         act_stack_settle(&s->acts);
-        asked.row.seconds += (double)(clock_ns() - start_ns) * 1e-9;
+        asked.row.seconds = stream_step_over(stream, step);
         updates_ask(&s->updates, &asked);
         stream->applied = s->updates.applied;
         gradients_end(&s->gradients, step->skip);
@@ -198,7 +212,7 @@ static int csd_drain(struct stream *stream, struct err *err)
     struct stream_csd *s = of(stream);
 
     hub_enter(&s->hub);
-    committed_wait(s);
+    committed_wait(s, 1);
     return hub_leave(&s->hub, 0, err);
 }
 
@@ -238,11 +252,30 @@ static void csd_close(struct stream *stream)
     scheduler_stop(s);
     commits_close(&s->commits);
     devices_close(&s->hub.dev); // waits for tasks that are out: they are in the parts' tables
+    act_stack_close(&s->acts);
     arena_free(&s->tables);
     meter_free(s->hub.meter);
     pthread_mutex_destroy(&s->hub.mutex);
     pthread_cond_destroy(&s->hub.changed);
     free(s);
+}
+
+static void csd_rest(struct stream *s) { act_stack_rest(&of(s)->acts); }
+
+static int csd_work(struct stream *stream, struct stream_work *out, struct err *err)
+{
+    const struct hub        *h = &of(stream)->hub;
+    const struct run_acts   *acts = &h->cfg.acts;
+    struct step_halves       half;
+    const struct step_rates  at_once = { 0 };
+    int rc = step_work_halves(&half, &h->cfg, h->dev.links, &at_once, err);
+
+    if (!rc)
+        *out = (struct stream_work){ .may_offload = acts->n > 0,
+                                     .buffers = acts->buffers,
+                                     .forward = half.forward, .backward = half.backward,
+                                     .write = half.write, .read = half.read };
+    return rc;
 }
 
 static const struct stream_ops csd_ops_ = {
@@ -252,9 +285,12 @@ static const struct stream_ops csd_ops_ = {
     .release = csd_release,
     .grad = csd_grad,
     .send_grad = csd_send_grad,
-    .lend = csd_lend,
+    .push = csd_push,
     .pushed = csd_pushed,
+    .pop = csd_pop,
     .popped = csd_popped,
+    .rest = csd_rest,
+    .work = csd_work,
     .update = csd_update,
     .drain = csd_drain,
     .masters = csd_masters,
@@ -291,7 +327,6 @@ static void buffers_lay(void *stream, const struct store *st, struct arena *a)
 
     frames_lay(&s->frames, st, a);
     gradients_lay(&s->gradients, st, a);
-    act_stack_lay(&s->acts, a);
 }
 
 static int tables_open(struct stream_csd *s, struct err *err)
@@ -321,9 +356,10 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
     parts_join(s, cfg);
     pthread_mutex_init(&s->hub.mutex, NULL);
     pthread_cond_init(&s->hub.changed, NULL);
-    s->hub.meter = meter_new(HUB_SPANS, cfg->n_devices);
+    s->hub.meter = meter_new(HUB_SPANS, cfg->n_devices + cfg->n_act_devices);
     int rc = s->hub.meter ? tables_open(s, err)
                           : err_set(err, -ENOMEM, "out of memory for measurements");
+    rc = rc ? rc : act_stack_open(&s->acts, err);
     rc = rc ? rc : devices_open(&s->hub.dev, &s->hub.cfg, DEVICES_TRAIN, &more, err);
     rc = rc ? rc : commits_open(&s->commits, err);
     if (!rc) {

@@ -60,7 +60,6 @@ struct stream_mem {
     struct image_state committed;
     int image[IMAGE_AREAS]; // open and locked: a second process would train from the same state
     uint64_t           next_step;
-    uint64_t           update_ns; // when the update under way began
     struct param_set   kept;
 };
 
@@ -130,6 +129,9 @@ static int mem_send_grad(struct stream *s, size_t block, struct stream_norm *nor
     (void)err;
     assert(b->lent && "a gradient is sent that was never asked for");
     b->most = grad_norm(norm, block, b->grad, b->params, m->scratch);
+    meter_span(s->meter, m->next_step, PHASE_GRAD_NORM, (int)block, -1, start, clock_ns(),
+               b->params * sizeof(float));
+    start = clock_ns();
     if (k && !norm->nonfinite) {
         if (grad_select(b->pairs, k, b->grad, b->residual, b->grad, b->params, m->scratch,
                         &b->most))
@@ -137,8 +139,9 @@ static int mem_send_grad(struct stream *s, size_t block, struct stream_norm *nor
         if (!b->residual)
             keep_pairs(b, k);
     }
-    meter_span(s->meter, m->next_step, PHASE_GRAD_COMPRESS, (int)block, -1, start, clock_ns(),
-               b->params * sizeof(float));
+    if (k)
+        meter_span(s->meter, m->next_step, PHASE_GRAD_COMPRESS, (int)block, -1, start, clock_ns(),
+                   b->params * sizeof(float));
     return 0;
 }
 
@@ -197,25 +200,25 @@ static int sync_rows(struct stream_mem *m, enum runlog_sync how, struct err *err
 
 /* One transaction: a step's row, if there is one, and the rows of the image that was just written,
  * if there is one. */
-static int commit_rows(struct stream_mem *m, const struct runlog_step *row,
+static int commit_rows(struct stream_mem *m, const struct stream_step *step,
                        const struct image_state *image, struct err *err)
 {
     struct runlog *log = m->cfg.log;
-    double seconds = row ? row->seconds + (double)(clock_ns() - m->update_ns) * 1e-9 : 0;
-    int    rc = runlog_begin(log, err);
+    double         seconds = step ? stream_step_over(&m->stream, step) : 0;
+    int            rc = runlog_begin(log, err);
 
-    if (!rc && row)
-        rc = runlog_step(log, row, err);
-    if (!rc && row)
-        rc = runlog_step_done(log, row->step, seconds, rss_peak(), err);
-    if (!rc && row)
-        rc = meter_flush(m->stream.meter, row->step, log, err);
+    if (!rc && step)
+        rc = runlog_step(log, &step->row, err);
+    if (!rc && step)
+        rc = runlog_step_done(log, step->row.step, seconds, rss_peak(), err);
+    if (!rc && step)
+        rc = meter_flush(m->stream.meter, step->row.step, log, err);
     if (!rc && image)
         rc = image_commit(&m->cfg, image, m->crc, err);
     return runlog_end(log, rc, err);
 }
 
-static int commit_image(struct stream_mem *m, const struct runlog_step *row, struct err *err)
+static int commit_image(struct stream_mem *m, const struct stream_step *step, struct err *err)
 {
     struct image_state next = { .area = 1 - m->committed.area,
                                 .step = m->next_step,
@@ -225,11 +228,11 @@ static int commit_image(struct stream_mem *m, const struct runlog_step *row, str
 
     if (rc)
         return rc;
-    if (row)
-        meter_span(m->stream.meter, row->step, PHASE_COMMIT, -1, -1, start, clock_ns(),
+    if (step)
+        meter_span(m->stream.meter, step->row.step, PHASE_COMMIT, -1, -1, start, clock_ns(),
                    image_bytes(&m->cfg));
     rc = sync_rows(m, RUNLOG_SYNC_ALL, err);
-    rc = rc ? rc : commit_rows(m, row, &next, err);
+    rc = rc ? rc : commit_rows(m, step, &next, err);
     rc = rc ? rc : sync_rows(m, RUNLOG_SYNC_LATER, err);
     if (!rc)
         m->committed = next;
@@ -241,15 +244,14 @@ static int mem_update(struct stream *s, const struct stream_step *step, struct e
     struct stream_mem *m = of(s);
 
     assert(step->row.step == m->next_step);
-    m->update_ns = clock_ns();
     if (!step->skip)
         update_all(m, step);
     for (size_t b = 0; b < m->cfg.n_blocks; b++)
         m->blocks[b].lent = 0;
     m->next_step++;
     if (m->cfg.commit_every && m->next_step - m->committed.step >= m->cfg.commit_every)
-        return commit_image(m, &step->row, err);
-    return commit_rows(m, &step->row, NULL, err);
+        return commit_image(m, step, err);
+    return commit_rows(m, step, NULL, err);
 }
 
 static int mem_drain(struct stream *s, struct err *err)

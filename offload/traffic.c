@@ -11,7 +11,7 @@ void traffic_computed(struct link_meter *out, const struct run_config *c)
 {
     enum link_kind update = c->mode == RUN_BASE ? LINK_HOST : LINK_INTERNAL; // its data cross this
     size_t         layers = c->n_blocks - 2;
-    uint64_t       params = 0, gradient = 0, wire = 0, offloaded = 0;
+    uint64_t       params = 0, gradient = 0, wire = 0;
 
     assert(c->n_blocks >= 2);
     memset(out, 0, sizeof *out);
@@ -29,16 +29,14 @@ void traffic_computed(struct link_meter *out, const struct run_config *c)
                                       : sizeof(float) * n; // as sent: pairs, or dense
     }
     uint64_t states = params * (uint64_t)(1 + optim_moments(c->optim)) * sizeof(float);
-    if (c->acts.n > c->acts.buffers)
-        offloaded = (uint64_t)(c->acts.n - c->acts.buffers) * c->acts.bytes;
     out->bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE] = gradient;
     out->bytes[LINK_HOST][CLASS_WIRE][LINK_READ] = wire;
     if (c->error_feedback)
         out->bytes[LINK_HOST][CLASS_RESIDUAL][LINK_WRITE] = params * sizeof(float);
     if (c->error_feedback && !c->residual_in_ram)
         out->bytes[LINK_HOST][CLASS_RESIDUAL][LINK_READ] = params * sizeof(float);
-    out->bytes[LINK_HOST][CLASS_ACTIVATION][LINK_WRITE] = offloaded;
-    out->bytes[LINK_HOST][CLASS_ACTIVATION][LINK_READ] = offloaded;
+    out->bytes[LINK_HOST][CLASS_ACTIVATION][LINK_WRITE] = c->acts.written;
+    out->bytes[LINK_HOST][CLASS_ACTIVATION][LINK_READ] = c->acts.read;
     out->bytes[update][CLASS_STATES][LINK_READ] = states;
     out->bytes[update][CLASS_STATES][LINK_WRITE] = states;
     out->bytes[update][CLASS_GRADIENT][LINK_READ] = gradient;

@@ -6,5 +6,5 @@
 #include "offload/config.h"
 
 /* One step's payload, all devices together, by what cfg says of mode, blocks, frames, formats,
- * compression and activations: the last `buffers` of these stay in memory. */
+ * compression and activations (acts.written and acts.read). */
 void traffic_computed(struct link_meter *out, const struct run_config *cfg);

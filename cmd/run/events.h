@@ -23,8 +23,8 @@ struct training_begins {
 struct training_step {
     uint64_t                  step;
     const struct step_result *result;
-    double                    hidden;   // share of the devices' time that computing did not wait
-                                        // for, since the training was opened; negative: none
+    double                    hidden;   // share of the devices' time in which computing did not
+                                        // wait, since the training was opened; negative: none
     uint64_t                  rss_peak; // bytes
 };
 

@@ -46,14 +46,15 @@ int exports_look(struct exported *e, struct runlog *log, const char *dir, int wh
                  const struct events *events)
 {
     struct safetensors *st = NULL;
-    char                file[sizeof e->path + 32];
+    char                file[sizeof e->path + 32], index[sizeof file + 16];
     uint32_t            sum;
 
     *e = (struct exported){ .state = EXPORTS_GONE };
     if (!find(e, log, dir, which))
         return 0;
     snprintf(file, sizeof file, "%s/model.safetensors", e->path);
-    if (access(file, F_OK))
+    snprintf(index, sizeof index, "%s.index.json", file);
+    if (access(file, F_OK) && access(index, F_OK))
         return 1;
     struct watch w = work_begin(events, "checking %s", e->path);
     int          rc = safetensors_open(&st, e->path, &e->why);

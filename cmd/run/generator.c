@@ -48,6 +48,8 @@ static int open_stream(struct generator *g, const struct decode_options *d, stru
     if (rc)
         return rc;
     g->frames = plan.frames;
+    if (g->model.masters)
+        run_reader_rounded(g->model.masters, d->dtype);
     return stream_read_open(&g->stream, &g->model.source, gpt_blocks(&d->gpt),
                             g->model.run.block_params, d->dtype, plan.frames, err);
 }

@@ -6,6 +6,7 @@
 #include "cmd/run/evaluate.h"
 #include "data/base/round.h"
 #include "data/base/machine.h"
+#include "offload/act_rule.h"
 
 #define MIB ((uint64_t)1 << 20)
 
@@ -52,9 +53,12 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
 
     cfg.frames = cfg.grad_buffers = 0; // what does not depend on the choice
     cfg.acts = (struct run_acts){ 0 };
-    if (b->record_buffer) // as many as there can be
-        cfg.acts = (struct run_acts){ r->model.gpt.n_layer * r->model.grad_accum, b->record_buffer,
-                                      3 };
+    if (b->record_buffer) { // as many as there can be
+        struct acts_ways all = ways_offload(r->model.gpt.n_layer, 0);
+
+        cfg.acts = (struct run_acts){ .n = acts_list(&r->model, &all, NULL),
+                                      .bytes = b->record_buffer, .buffers = BUDGET_BUFFERS_MOST };
+    }
     int rc = run_memory(&cfg, &m, err);
     if (rc)
         return rc;
@@ -76,24 +80,93 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
     return 0;
 }
 
+/* Before anything is measured: what there is room for is kept, the rest computed again. Inputs
+ * cannot be; they are first. */
+static struct acts_ways ways_first(const struct acts_sizes *s, size_t n_layer, uint64_t pool,
+                                   uint64_t spare)
+{
+    const uint64_t *each = s->kept_per_layer;
+
+    if (pool + spare >= n_layer * each[ACTS_INPUT]) // nothing is offloaded
+        pool += spare;
+    size_t           inputs = size_min(n_layer, pool / each[ACTS_INPUT]), whole;
+    struct acts_ways w = { .of[ACTS_INPUT] = { inputs, n_layer - inputs } };
+
+    pool -= inputs * each[ACTS_INPUT];
+    whole = size_min(n_layer, pool / (each[ACTS_ATTN] + each[ACTS_MLP]));
+    pool -= whole * (each[ACTS_ATTN] + each[ACTS_MLP]);
+    w.of[ACTS_ATTN].kept = w.of[ACTS_MLP].kept = whole;
+    if (whole < n_layer && pool >= each[ACTS_MLP])
+        w.of[ACTS_MLP].kept++;
+    else if (whole < n_layer && pool >= each[ACTS_ATTN])
+        w.of[ACTS_ATTN].kept++;
+    return w;
+}
+
+struct acts_ways memory_ways(const struct budget *plan, const struct model_options *model,
+                             const struct train_activations *acts)
+{
+    struct acts_sizes sizes = acts_sizes(model);
+    size_t            L = model->gpt.n_layer;
+
+    if (!plan->record_buffers) // no room, or no need
+        return ways_recompute(L, plan->kept);
+    return acts->adapts ? ways_first(&sizes, L, plan->pool, plan->spare)
+                        : ways_offload(L, plan->kept);
+}
+
+/* What of activations goes to the devices: all, where that is chosen later. Lengths that vary leave
+ * fewer bytes than full micro-batches do, but may leave more pieces. */
+static int acts_set(struct run_acts *out, const struct budget *plan,
+                    const struct memory_request *r, struct err *err)
+{
+    size_t           L = r->model.gpt.n_layer;
+    struct acts_ways w = ways_offload(L, r->acts->adapts ? 0 : plan->kept);
+    size_t           most = acts_list(&r->model, &w, NULL), n;
+    struct act_piece *list = calloc(most + 1, sizeof *list);
+
+    if (!list)
+        return err_set(err, -ENOMEM, "out of memory for a plan of %zu activations", most);
+    n = acts_list(&r->model, &w, list);
+    *out = (struct run_acts){ .n = most, .bytes = acts_sizes(&r->model).piece,
+                              .buffers = plan->record_buffers };
+    for (size_t i = 0; i < n; i++)
+        out->area += list[i].bytes;
+    int rc = r->acts->adapts // nothing is computed of what is chosen later
+                 ? 0 : act_rule_moves(&out->written, &out->read, out->buffers, list, n, err);
+    free(list);
+    return rc;
+}
+
+/* What activations ask of the budget. */
+static void acts_request(struct budget_request *b, const struct memory_request *r)
+{
+    struct acts_sizes acts = acts_sizes(&r->model);
+    uint64_t          L = r->model.gpt.n_layer, inputs = acts.kept_per_layer[ACTS_INPUT],
+             inside = acts.kept_per_layer[ACTS_ATTN] + acts.kept_per_layer[ACTS_MLP];
+    int offloads = r->run && r->run->mode != RUN_MEM && r->acts->offloads;
+
+    b->work = acts.work;
+    b->head = acts.head;
+    b->block_inputs = acts.flow + (offloads ? 0 : L * inputs);
+    b->kept_per_layer = inside + (offloads ? inputs : 0);
+    b->record_buffer = offloads ? acts.piece : 0;
+    b->pool_most = offloads && r->acts->adapts ? L * b->kept_per_layer : 0;
+    b->keep = r->acts ? r->acts->keep : 0;
+}
+
 static int plan_one(struct budget *out, const struct memory_request *r, struct err *err)
 {
-    struct acts_sizes     acts = r->decode ? (struct acts_sizes){ 0 } : acts_sizes(&r->model);
     struct budget_request b = { .host_mem = r->host_mem,
                                 .n_layer = r->model.gpt.n_layer,
-                                .block_inputs = acts.inputs,
-                                .kept_per_layer = acts.kept_per_layer,
-                                .work = acts.work,
-                                .head = acts.head,
-                                .record_buffer = acts.record,
-                                .record_optional = r->model.offload == ACTS_AUTO,
-                                .kv_cache = r->decode ? decode_bytes(r->decode) : 0,
-                                .keep = r->keep };
+                                .kv_cache = r->decode ? decode_bytes(r->decode) : 0 };
     const struct gpt_config *g = &r->model.gpt;
     uint64_t              wire = dtype_bytes(r->model.dtype);
     int                   rc = 0;
 
     memset(out, 0, sizeof *out);
+    if (!r->decode)
+        acts_request(&b, r);
     b.process = round_up(memory_baseline(), PROCESS_STEP_MIB * MIB) + PROCESS_GROWTH_MIB * MIB;
     if (r->run) {
         rc = training_bytes(&b, r, err);
@@ -111,10 +184,7 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
     r->run->grad_buffers = out->grad_buffers;
     r->run->residual_in_ram = out->residual_in_ram;
     r->run->acts = (struct run_acts){ 0 };
-    if (out->record_buffers)
-        r->run->acts = (struct run_acts){ (g->n_layer - out->kept) * r->model.grad_accum,
-                                          acts.record, out->record_buffers };
-    return 0;
+    return out->record_buffers ? acts_set(&r->run->acts, out, r, err) : 0;
 }
 
 /* ---- what would fit ---- */
@@ -147,22 +217,17 @@ static size_t fits_most(struct memory_request *r, size_t *size)
 /* Another --activations with which it fits, or NULL. */
 static const char *fits_activations(struct memory_request *r)
 {
-    enum acts_offload was = r->model.offload;
-    int               keep = r->keep;
-    const char       *found = NULL;
+    static const int others[] = { TRAIN_RECOMPUTE, TRAIN_OFFLOAD };
+    const struct train_activations *was = r->acts;
+    const char                     *found = NULL;
 
     if (!r->run || r->run->mode == RUN_MEM) // there all that can be recomputed is
         return NULL;
-    r->model.offload = ACTS_STAY;
-    r->keep = 0;
-    if (was != ACTS_STAY && fits(r))
-        found = "recompute";
-    r->model.offload = ACTS_OFFLOAD;
-    r->keep = -1;
-    if (!found && was != ACTS_OFFLOAD && fits(r))
-        found = "offload";
-    r->model.offload = was;
-    r->keep = keep;
+    for (size_t i = 0; i < sizeof others / sizeof *others && !found; i++) {
+        r->acts = &train_activations[others[i]];
+        found = r->acts != was && fits(r) ? r->acts->name : NULL;
+    }
+    r->acts = was;
     return found;
 }
 
@@ -197,6 +262,18 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
 {
     int rc = plan_one(out, r, err);
 
+    // with no room for buffers there is nothing to choose
+    if (rc && out->n_items && r->run && r->acts->adapts) {
+        struct memory_request kept = *r;
+        struct budget         other;
+        struct err            refusal;
+
+        kept.acts = &train_activations[TRAIN_KEEP];
+        if (!plan_one(&other, &kept, &refusal)) {
+            *out = other;
+            return 0;
+        }
+    }
     if (rc && out->n_items && !r->decode) // what the budget refused, of rows that could be fewer
         add_what_fits(r, out->limit, err);
     return rc;

@@ -9,9 +9,9 @@
 
 struct memory_request {
     uint64_t             host_mem;  // 0: no promise
-    struct model_options model;     // kept is not looked at; generation: of its size and dtype only
+    struct model_options model;     // ways are not looked at; generation: size and dtype only
     struct run_config   *run;       // training; NULL: reading
-    int                  keep;      // as in struct budget_request
+    const struct train_activations *acts; // training
     int                  exporting; // training: masters are read between steps
     uint64_t             rows;      // of labelled examples that are evaluated at once, at most
     uint64_t             source_bytes; // reading: what the source itself holds
@@ -19,12 +19,16 @@ struct memory_request {
     const struct decode_options *decode;
 };
 
-/* Make the plan; on success frames, grad_buffers, residual_in_ram and the records are set in
- * *r->run. -EINVAL and a sentence if it does not fit: then *out is the minimum that was refused.
- * The sentence names the least that would do and, but for generation, the largest --batch, the
- * largest --seq and the --activations that would fit. */
+/* Make the plan; on success frames, grad_buffers, residual_in_ram and the activations' pieces are
+ * set in *r->run. -EINVAL and a sentence if it does not fit: then *out is the minimum that was
+ * refused. The sentence names the least that would do and, but for generation, the largest --batch,
+ * the largest --seq and the --activations that would fit. */
 int memory_plan(struct budget *out, const struct memory_request *r, struct err *err);
 
 /* Resident size of the program itself: measured at the first call, which a command makes before
  * it opens anything large. */
 uint64_t memory_baseline(void);
+
+/* The ways of the plan: all, or where they are chosen while it trains the first. */
+struct acts_ways memory_ways(const struct budget *plan, const struct model_options *model,
+                             const struct train_activations *acts);

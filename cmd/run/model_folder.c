@@ -124,6 +124,8 @@ int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
     };
     struct budget          plan;
 
+    if (r->masters)
+        run_reader_rounded(r->masters, dtype);
     *out = (struct evaluator){ .batch = o->batch, .seq = seq, .grad_accum = 1,
                                .vocab = r->gpt.vocab, .events = r->events };
     if (seq > r->gpt.n_positions)

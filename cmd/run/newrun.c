@@ -7,6 +7,7 @@
 #include "cmd/run/corpus.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/settings.h"
+#include "cmd/run/spares.h"
 #include "cmd/run/tokenise.h"
 #include "cmd/run/training.h"
 #include "data/base/file.h"
@@ -20,7 +21,6 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -123,7 +123,7 @@ static int check_devices(const char *dir, const struct train_opts *o, struct err
 {
     int stored = o->mode != RUN_MEM && !(csd_at((size_t)o->csd)->flags & CSD_FAKE) &&
                  !(disk_at((size_t)o->disk)->flags & DISK_FAKE);
-    int rc = stored && !o->device.n ? devices_place_check(dir, 0, o->device_in_ram, err) : 0;
+    int rc = stored && !o->device.n ? devices_place_check(dir, NULL, o->device_in_ram, err) : 0;
 
     for (size_t i = 0; i < o->device.n && !rc; i++) {
         const char *name = o->device.item[i];
@@ -133,7 +133,16 @@ static int check_devices(const char *dir, const struct train_opts *o, struct err
             rc = err_misuse(err, "--device %s was given twice: a file or a drive holds one device, "
                             "a folder any number", name);
         if (!rc && stored)
-            rc = devices_place_check(name, 1, o->device_in_ram, err);
+            rc = devices_place_check(name, "--device", o->device_in_ram, err);
+    }
+    for (size_t i = 0; i < train_opts_acts(o) && !rc && stored; i++) {
+        const struct run_config cfg = { .force_device = o->force_device,
+                                        .device_in_ram = o->device_in_ram };
+
+        if (is_twice(&o->act_device, i))
+            rc = err_misuse(err, "--act-device %s was given twice: a file or a drive holds one, a "
+                            "folder any number", o->act_device.item[i]);
+        rc = rc ? rc : devices_act_check(&cfg, o->act_device.item[i], err);
     }
     return rc;
 }
@@ -288,22 +297,21 @@ static void place_give_up(const struct place *p, struct session *s, const char *
 /* What the run's row says of where it was made. */
 static int store_origin(struct session *s, const struct newrun *n, struct err *err)
 {
-    char           command[4096] = "siTrain", created[32], cpu[256];
+    char           command[4096] = "siTrain", created[32];
     time_t         now = time(NULL);
+    struct machine here;
     struct tm      tm;
-    struct utsname u;
     size_t         at = strlen(command);
 
     for (int i = 0; n->line && i < n->line->argc && at < sizeof command - 1; i++)
         at += (size_t)snprintf(command + at, sizeof command - at, " %s", n->line->argv[i]);
     strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
-    uname(&u);
+    machine_here(&here);
     int rc = settings_set(s->log, err, "command=%s", command);
     return rc ? rc
               : settings_set(s->log, err,
-                             "id=%s\ncreated=%s\nversion=%s\nhost=%s\nsystem=%s %s %s\ncpu=%s",
-                             s->id, created, SITRAIN_VERSION, u.nodename, u.sysname, u.release,
-                             u.machine, machine_cpu(cpu, sizeof cpu));
+                             "id=%s\ncreated=%s\nversion=%s\nhost=%s\nsystem=%s\ncpu=%s", s->id,
+                             created, SITRAIN_VERSION, here.host, here.system, here.cpu);
 }
 
 struct keeping { struct session *s; struct err *err; };
@@ -351,13 +359,29 @@ static int store_classifier(struct session *s, const struct newrun *n, struct er
     return rc || pad < 0 ? rc : settings_set(s->log, err, "config.pad=%ld", pad);
 }
 
+static int store_spares(struct session *s, struct err *err)
+{
+    if (s->spares == RUN_SPARES_HALF)
+        return 0;
+    return settings_set(s->log, err, "spares=%s", s->spares == RUN_SPARES_FEW ? "few" : "1");
+}
+
+/* Fewer than usual are said, with what they cost, once there was room for them. */
+static int notice_spares(struct session *s, struct err *err)
+{
+    if (s->spares != RUN_SPARES_FEW || s->o.spare_slots != TRAIN_SPARES_AUTO)
+        return 0;
+    return session_notice(s, "the drives have room for few spare slots: steps commit more often "
+                          "(--spare-slots)", err);
+}
+
 static int store_all(struct session *s, const struct newrun *n, struct err *err)
 {
     int rc;
 
     if ((rc = store_origin(s, n, err)) || (rc = session_store_config(s, err)) ||
         (rc = session_store_options(s, 0, err)) || (rc = store_recipe(s, n, err)) ||
-        (s->spares && (rc = settings_set(s->log, err, "spares=1"))))
+        (rc = store_spares(s, err)))
         return rc;
     return store_classifier(s, n, err);
 }
@@ -411,7 +435,7 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
     s->run.watch = NULL;
     work_end(n->events);
     hf_close(hf);
-    return rc;
+    return rc ? rc : notice_spares(s, err);
 }
 
 /* The tokenizer into RUN, and what is made with it. */
@@ -462,22 +486,33 @@ static int check_training(struct session *s, const struct newrun *n, struct run_
     snprintf(s->dir, sizeof s->dir, "%s", n->dir);
     int rc = session_config(s, err);
     rc = rc ? rc : training_plan_here(&plan, s, dev_rows(n), err);
+    if (!rc && (rc = spares_choose(s, 1, err)) > 0)
+        rc = training_plan_here(&plan, s, dev_rows(n), err);
     *acts = s->run.acts;
     return rc;
+}
+
+/* It is not trained yet: only how much room there is matters. */
+static int check_room(struct session *s, const struct newrun *n, struct err *err)
+{
+    snprintf(s->dir, sizeof s->dir, "%s", n->dir);
+    int rc = session_config(s, err);
+    rc = rc ? rc : spares_choose(s, 1, err);
+    return rc < 0 ? rc : 0;
 }
 
 int newrun_create(const struct newrun *n, struct err *err)
 {
     // options stay the caller's: has_opts is 0
-    struct session s = {
-        .gpt = n->gpt, .o = *n->o, .spares = n->o->speculate, .events = n->events
-    };
+    struct session s = { .gpt = n->gpt, .o = *n->o, .events = n->events };
     struct place    place = { 0 };
     struct run_acts acts = { 0 };
     int             rc = check(n, err);
 
     if (!rc && (n->data || n->n_examples))
         rc = check_training(&s, n, &acts, err);
+    else if (!rc)
+        rc = check_room(&s, n, err);
     events_kill_costs(n->events, "leaves %s half made, which a new run of that name clears",
                       n->dir);
     if (!rc && !(rc = machine_hex(s.id, sizeof s.id - 1, err)) &&

@@ -323,6 +323,8 @@ int session_config(struct session *s, struct err *err)
         .error_feedback = o->error_feedback,
         .n_devices = o->device.n ? o->device.n : o->devices,
         .device_paths = o->device.n ? o->device.item : NULL,
+        .n_act_devices = train_opts_acts(o),
+        .act_paths = o->act_device.item,
         .csd = csd_at((size_t)o->csd),
         .fpgas = o->fpga.n ? o->fpga.item : NULL,
         .xclbin = o->xclbin,
@@ -418,7 +420,9 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
         (rc = load_text(s, "layout", s->layout, sizeof s->layout, err)) ||
         (rc = load_text(s, "spares", spares, sizeof spares, err)))
         return rc;
-    s->spares = s->run.spares = *spares == '1';
+    s->spares = s->run.spares = !strcmp(spares, "few") ? RUN_SPARES_FEW
+                                : *spares == '1'        ? RUN_SPARES_ALL
+                                                        : RUN_SPARES_HALF;
     if (s->read_only)
         return 0;
     file_new_clean(s->dir); // what a killed process left: files without a name yet; other devices

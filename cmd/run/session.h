@@ -14,7 +14,7 @@ struct session {
     char              dir[SESSION_PATH];
     char              id[33];
     char              layout[STORE_LAYOUT]; // as in struct run_config
-    int               spares;       // as in struct run_config
+    enum run_spares   spares;       // as in struct run_config
     int               read_only;    // opened by READ, PAST, or EITHER
     int               past;         // by PAST, and it is not the last commit
     struct gpt_config gpt;

@@ -15,10 +15,15 @@
  *     layout            the set of devices that the run was moved to (offload/reshard.h); absent:
  *                       those it was made with
  *     reshard.remove    device files that are not the run's (offload/reshard.h)
- *     spares            1: the devices have slots for --speculate, which the run was made with
+ *     spares            1: the devices have slots for --speculate, which the run was made with;
+ *                       few: as --spare-slots few; absent: half
  *     command created version host system cpu    of where it was made
  *     engine            what computes its products
- *     frames residual_in_ram records record_bytes record_buffers    what the memory plan chose
+ *     frames residual_in_ram records record_bytes record_buffers acts_written acts_read
+ *                       what the memory plan chose, and what of activations crosses the link in a
+ *                       step; the last two absent: all records but as many as there are buffers
+ *     memory.NN         a part of that plan: its bytes and its name; the total, the limit
+ *                       (--host-mem) and the arenas of emulated devices last
  *
  * of a fine-tuning:
  *

@@ -2,6 +2,7 @@
  * that concern two at once. */
 #include "cmd/run/train_opts.h"
 
+#include "cmd/run/tensorboard.h"
 #include "csd/csd.h"
 #include "kernels/matmul.h"
 #include "kernels/optim.h"
@@ -27,10 +28,11 @@ const char *train_mode_name(size_t mode)
 }
 
 const struct train_activations train_activations[] = {
-    { "keep", ACTS_STAY, -1 },
-    { "recompute", ACTS_STAY, 0 },
-    { "offload", ACTS_OFFLOAD, -1 },
-    { "auto", ACTS_AUTO, -1 },
+    [TRAIN_KEEP] = { "keep", 0, -1, ADAPT_NOT },
+    [TRAIN_RECOMPUTE] = { "recompute", 0, 0, ADAPT_NOT },
+    [TRAIN_OFFLOAD] = { "offload", 1, -1, ADAPT_NOT },
+    { "auto", 1, -1, ADAPT_BEST },
+    { "ssdtrain", 1, -1, ADAPT_SSDTRAIN },
     { 0 },
 };
 
@@ -40,8 +42,13 @@ static const char *activations_name(size_t i) { return train_activations[i].name
 static const char *dtype_word(size_t dtype) { return dtype <= DT_BF16 ? dtype_name(dtype) : NULL; }
 
 #define NO_TOPOLOGY "none"
+#define NO_ACT_DEVICE "none"
 
 OPT_WORDS(topology_words, NO_TOPOLOGY)
+OPT_WORDS(act_device_words, NO_ACT_DEVICE)
+OPT_WORDS(tensorboard_words, TENSORBOARD_NONE, TENSORBOARD_AUTO)
+OPT_WORDS(spares_words, [TRAIN_SPARES_AUTO] = "auto", [TRAIN_SPARES_HALF] = "half",
+          [TRAIN_SPARES_FEW] = "few")
 OPT_WORDS(decay_words, [TRAIN_DECAY_MATRICES] = "matrices", [TRAIN_DECAY_ALL] = "all")
 OPT_WORDS(order_words, [TRAIN_SHUFFLED] = "shuffled", [TRAIN_SEQUENTIAL] = "sequential")
 OPT_WORDS(durability_words, [TRAIN_DURABLE_STEP] = "step", [TRAIN_DURABLE_NONE] = "none")
@@ -119,6 +126,10 @@ const struct opt_row train_rows[] = {
     { "device", OPT_PATHS, AT(device), .arg = "PATH", .max = 1024,
       .help = "a folder, file or block device for one device", .twin = "devices",
       .kept = OPT_LAYOUT },
+    { "act-device", OPT_PATHS, AT(act_device), .words = act_device_words, .arg = "PATH|none",
+      .max = 1024, .help = "a folder, new file or block device for offloaded activations alone, "
+      "which else lie behind the states of all devices; what is there does not outlive the "
+      "training", .kept = OPT_CHANGES },
     { "fpga", OPT_STRINGS, AT(fpga), .arg = "ADDRESS", .max = 1024,
       .help = "with --csd xrt: the card of one device, as `siTrain devices` calls it; given once a "
               "device, or not at all: the card beside each drive is found", .kept = OPT_CHANGES },
@@ -140,6 +151,11 @@ const struct opt_row train_rows[] = {
       .help = "base, su+o: update a block before the gradient's norm is known, and again where it "
               "asks for clipping; the same bits, 1.4 times the space on disk",
       .kept = OPT_CHANGES },
+    { "spare-slots", OPT_WORD, AT(spare_slots), "auto", spares_words,
+      .help = "places on the devices beside those of the states, for updates that run ahead of "
+              "commits: half as many as states, or few, an eighth, which is slower by some commits "
+              "a step; auto: half (with --speculate more) where that leaves a tenth of what is "
+              "free, else few", .kept = OPT_LAYOUT },
     { "link-bw", OPT_SIZE, AT(link_bw),
       .help = "bytes a second of the modelled host link; 0: unlimited", .kept = OPT_CHANGES },
     { "csd-read-bw", OPT_SIZES, AT(csd_read_bw),
@@ -158,8 +174,8 @@ const struct opt_row train_rows[] = {
     { "activations", OPT_WORD, AT(activations), "keep", activations_name,
       .help = "what backward needs: kept in RAM as far as there is room, and else recomputed; all "
               "recomputed; kept as far as there is room, and else written to the devices and read "
-              "back; or that for as many layers as the devices can carry beside their other work, "
-              "which one step is measured for", .kept = OPT_CHANGES },
+              "back; all three, part by part, as makes the measured steps shortest; or kept and "
+              "written as SSDTrain's rule says", .kept = OPT_CHANGES },
     { "blas", OPT_WORD, AT(blas), "auto", matmul_engine_name, .help = HELP_BLAS,
       .kept = OPT_FIXED },
     { "threads", OPT_UINT, AT(threads), .max = 4096, .help = HELP_THREADS, .kept = OPT_FIXED },
@@ -185,6 +201,10 @@ const struct opt_row train_rows[] = {
     { "keep-best", OPT_FLAG, AT(keep_best),
       .help = "keep the model after the best evaluation in RUN/best, a Hugging Face folder",
       .kept = OPT_CHANGES },
+    { "tensorboard", OPT_PATH, AT(tensorboard), TENSORBOARD_NONE, tensorboard_words,
+      .arg = "DIR|auto|none",
+      .help = "write what each step and evaluation gave into this folder as TensorBoard reads it; "
+              "auto: RUN/tensorboard", .kept = OPT_CHANGES },
     { "quiet", OPT_FLAG, AT(quiet), .help = "print no line per step", .kept = OPT_PASSING },
     { 0 },
 };
@@ -279,6 +299,13 @@ int read_opts_default(struct read_opts *o, struct err *err)
     return rc;
 }
 
+size_t train_opts_acts(const struct train_opts *o)
+{
+    const struct opt_strings *d = &o->act_device;
+
+    return d->n == 1 && !strcmp(d->item[0], NO_ACT_DEVICE) ? 0 : d->n;
+}
+
 struct topology_config train_opts_links(const struct train_opts *o)
 {
     return (struct topology_config){
@@ -287,6 +314,7 @@ struct topology_config train_opts_links(const struct train_opts *o)
         .read_bw = { o->csd_read_bw.item, o->csd_read_bw.n },
         .write_bw = { o->csd_write_bw.item, o->csd_write_bw.n },
         .latency_us = o->csd_latency,
+        .others = train_opts_acts(o),
     };
 }
 
@@ -299,6 +327,23 @@ static int links_check(const struct train_opts *o, struct err *err)
 
     topology_close(t);
     return rc;
+}
+
+/* Whether drives for activations go with the rest. */
+static int acts_check(const struct train_opts *o, struct err *err)
+{
+    for (size_t i = 0; i < o->act_device.n && o->act_device.n > 1; i++)
+        if (!strcmp(o->act_device.item[i], NO_ACT_DEVICE))
+            return err_misuse(err, "--act-device none takes all of them back: give it alone");
+    if (train_opts_acts(o) && o->mode == RUN_MEM)
+        return err_misuse(err, "--act-device is for activations that are offloaded, and --mode mem "
+                          "keeps everything in RAM: leave it out, or give another mode");
+    if (train_opts_acts(o) && !train_activations[o->activations].offloads)
+        return err_misuse(err, "--act-device is for activations that are offloaded, and "
+                          "--activations %s offloads none: give offload, auto or ssdtrain, or "
+                          "leave it out (--act-device none takes back what a run has)",
+                          train_activations[o->activations].name);
+    return 0;
 }
 
 int train_opts_check(struct train_opts *o, struct err *err)
@@ -325,9 +370,11 @@ int train_opts_check(struct train_opts *o, struct err *err)
                           train_mode_name((size_t)o->mode),
                           o->mode == RUN_MEM ? "in mem nothing waits for the norm"
                                                : "su updates naively, after the norm is known");
-    if (train_activations[o->activations].offload == ACTS_OFFLOAD && o->mode == RUN_MEM)
-        return err_misuse(err, "--activations offload writes to the devices, and --mode mem has "
-                               "none: give keep or recompute, or another mode");
+    if (train_activations[o->activations].offloads && o->mode == RUN_MEM &&
+        train_activations[o->activations].adapts != ADAPT_BEST)
+        return err_misuse(err, "--activations %s writes to the devices, and --mode mem has none: "
+                               "give keep or recompute, or another mode",
+                          train_activations[o->activations].name);
     if (o->device.n && o->devices > 1 && o->devices != o->device.n)
         return err_misuse(err,
                           "--devices %llu and %zu times --device disagree; give one of the two",
@@ -345,7 +392,7 @@ int train_opts_check(struct train_opts *o, struct err *err)
     if (o->mode == RUN_MEM && o->device.n)
         return err_misuse(err, "--mode mem keeps everything in RAM and its images in RUN: leave "
                           "--device out");
-    return links_check(o, err);
+    return acts_check(o, err) || links_check(o, err) ? -EINVAL : 0;
 }
 
 static int same(const char *a, const char *b) { return a && b && !strcmp(a, b); }

@@ -5,7 +5,7 @@
 #include "cmd/opt/opt.h"
 #include "data/base/dtype.h"
 #include "data/task/task.h"
-#include "model/acts.h"
+#include "model/adapt.h"
 #include "model/schedule.h"
 #include "offload/config.h"
 
@@ -13,13 +13,16 @@
 enum { TRAIN_SU_O_C = RUN_SUO + 1 };
 enum train_decay      { TRAIN_DECAY_MATRICES, TRAIN_DECAY_ALL };
 enum train_order      { TRAIN_SHUFFLED, TRAIN_SEQUENTIAL };
+enum train_spares     { TRAIN_SPARES_AUTO, TRAIN_SPARES_HALF, TRAIN_SPARES_FEW };
 enum train_durability { TRAIN_DURABLE_STEP, TRAIN_DURABLE_NONE };
 
 const char *train_mode_name(size_t mode); // NULL past the last
 
-/* What --activations says. offload: where those go that are not kept; keep: of how many layers they
- * are kept, as in struct budget_request. Ends with { 0 }. */
-struct train_activations { const char *name; enum acts_offload offload; int keep; };
+/* What --activations says. offloads: those that are not kept go to the devices, else they are
+ * computed again; adapts: that is chosen while it trains. keep: of how many layers they are kept,
+ * as in struct budget_request. Ends with { 0 }. */
+struct train_activations { const char *name; int offloads, keep; enum adapt_policy adapts; };
+enum { TRAIN_KEEP, TRAIN_RECOMPUTE, TRAIN_OFFLOAD };
 extern const struct train_activations train_activations[];
 
 #define TRAIN_COMPRESS 0.02 // what su+o+c sends where --compress does not say: the paper's ratio
@@ -53,12 +56,13 @@ struct train_opts {
     int                mode; // enum run_mode, after train_opts_check
     int      csd;                           // as in csd_at
     uint64_t devices;                       // directories in RUN, where no --device is given
-    struct opt_strings device, fpga;
+    struct opt_strings device, fpga, act_device;
     const char *xclbin;
     int      force_device, device_in_ram;
     uint64_t csd_mem;                       // bytes of accelerator memory a device
     double   compress;                      // fraction of the dense gradient's bytes; 0: none
     int      error_feedback, speculate;
+    int      spare_slots;                   // enum train_spares
     // modelled links (topology.h)
     uint64_t         link_bw;                   // bytes a second; 0: unlimited
     struct opt_sizes csd_read_bw, csd_write_bw; // the same: one for all devices, or one for each
@@ -78,6 +82,7 @@ struct train_opts {
     uint64_t eval_every, log_every;         // steps; eval_every 0: only at the end
     uint64_t max_skipped;                   // steps in a row; 0: any number
     int      keep_best;
+    const char *tensorboard;                // a folder; "auto": RUN/tensorboard; "none"
     int      quiet;
 };
 
@@ -105,6 +110,9 @@ extern const struct opt_row model_rows[], train_rows[], tune_rows[], read_rows[]
 
 /* The links that they model; what it points to is theirs. */
 struct topology_config train_opts_links(const struct train_opts *o);
+
+/* Drives of --act-device; "none" is none. */
+size_t train_opts_acts(const struct train_opts *o);
 
 /* What --help says: for who has no command line. -ENOMEM. The strings in it are malloced, and so is
  * what replaces one: train_opts_release frees them. */

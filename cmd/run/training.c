@@ -6,6 +6,7 @@
 #include "cmd/run/best.h"
 #include "cmd/run/feed.h"
 #include "cmd/run/labelled.h"
+#include "cmd/run/tensorboard.h"
 #include "cmd/run/wear.h"
 #include "cmd/run/settings.h"
 #include "data/base/clock.h"
@@ -23,6 +24,7 @@ struct training {
     struct stream  *stream;
     struct trainer *trainer;
     struct feed    *feed;
+    struct tensorboard *board; // NULL: none is asked for
     int             blas; // --blas of the run; in s->o.blas stands the engine that goes on with it
     int             evaluates;
     uint64_t        skipped; // steps in a row, up to now
@@ -61,13 +63,12 @@ void training_tell_schedule(const struct session *s)
 
 /* ---- the plan ---- */
 
-static struct trainer_options training_options(const struct session *s)
+struct trainer_options training_options(const struct session *s)
 {
     const struct train_opts *o = &s->o;
     const struct gpt_config *g = &s->gpt;
     float                    p = (float)o->dropout;
     uint64_t                 horizon = o->schedule_steps ? o->schedule_steps : o->steps;
-    const struct train_activations *acts = &train_activations[o->activations];
 
     return (struct trainer_options){
         .model = { .gpt = *g,
@@ -79,8 +80,6 @@ static struct trainer_options training_options(const struct session *s)
                    .threads = (int)o->threads,
                    .training = 1,
                    .varying = g->n_labels > 0,
-                   // in mem there are no devices to offload to
-                   .offload = o->mode == RUN_MEM ? ACTS_STAY : acts->offload,
                    .dropout = { g->n_labels ? g->drop_embd : p, g->n_labels ? g->drop_attn : p,
                                 g->n_labels ? g->drop_resid : p, o->seed } },
         .schedule = { .kind = (enum schedule_kind)o->schedule,
@@ -101,7 +100,7 @@ int training_plan(struct budget *out, struct session *s, uint64_t rows, struct e
     struct memory_request r = { .host_mem = s->o.host_mem,
                                 .model = training_options(s).model,
                                 .run = &s->run,
-                                .keep = train_activations[s->o.activations].keep,
+                                .acts = &train_activations[s->o.activations],
                                 .exporting = s->o.keep_best,
                                 .rows = rows };
 
@@ -163,24 +162,63 @@ static int record_engine(struct training *t, struct err *err)
     return rc;
 }
 
+/* The memory plan, a setting a part: memory.00 and so on, "BYTES NAME", the total, the limit and
+ * what stands beside it last. What an earlier plan had more is removed. */
+static int record_memory(const struct training *t, struct err *err)
+{
+    const struct budget     *b = &t->plan;
+    const struct budget_item last[] = { { "total", b->total, "" }, { "limit", b->limit, "" },
+                                        { "arenas of emulated devices", b->arenas, "" } };
+    enum { LAST = sizeof last / sizeof *last, MOST = sizeof b->items / sizeof *b->items + LAST };
+    int rc = 0;
+
+    for (size_t i = 0; i < MOST && !rc; i++) {
+        const struct budget_item *item = i < b->n_items          ? &b->items[i]
+                                         : i < b->n_items + LAST ? &last[i - b->n_items]
+                                                                 : NULL;
+        char                      key[32];
+
+        snprintf(key, sizeof key, "memory.%02zu", i);
+        rc = item ? settings_set(t->s->log, err, "%s=%" PRIu64 " %s", key, item->bytes, item->name)
+                  : runlog_unset(t->s->log, key, err);
+    }
+    return rc;
+}
+
 /* What the plan chose and the computed traffic depends on. Batches of varying shape leave records
  * of varying size, and `auto` of varying number: nothing is computed of them. */
 static int record_plan(struct training *t, struct err *err)
 {
     const struct run_config *r = &t->s->run;
-    int varies = t->s->gpt.n_labels ||
-                 train_activations[t->s->o.activations].offload == ACTS_AUTO;
+    int varies = t->s->gpt.n_labels || train_activations[t->s->o.activations].adapts;
 
-    return settings_set(t->s->log, err,
+    int rc = record_memory(t, err);
+
+    return rc ? rc : settings_set(t->s->log, err,
                         "frames=%zu\nresidual_in_ram=%d\nrecords=%zu\nrecord_bytes=%zu\n"
-                        "record_buffers=%zu",
+                        "record_buffers=%zu\nacts_written=%" PRIu64 "\nacts_read=%" PRIu64,
                         r->frames, r->residual_in_ram != 0, varies ? 0 : r->acts.n, r->acts.bytes,
-                        r->acts.buffers);
+                        r->acts.buffers, varies ? 0 : r->acts.written, varies ? 0 : r->acts.read);
+}
+
+/* Where activations are, if they have drives of their own, which this process may have changed. */
+static int record_acts(const struct session *s, struct err *err)
+{
+    const struct run_config *r = &s->run;
+    int                      rc = 0;
+
+    if (r->mode != RUN_MEM)
+        rc = runlog_devices_forget(s->log, (int)r->n_devices, err);
+    for (size_t i = 0; i < r->n_act_devices && !rc; i++)
+        rc = runlog_device(s->log, (int)(r->n_devices + i), r->act_paths[i], r->csd->name, r->disk,
+                           devices_act_area(r), err);
+    return rc;
 }
 
 /* What a resume changed is the run's from here on, where everything could be opened with it: all of
- * it, or after a kill nothing. */
-static int record_options(const struct training *t, struct err *err)
+ * it, or after a kill nothing. first: the first step that this process trains; NULL: it trains
+ * none. */
+static int record_options(const struct training *t, const uint64_t *first, struct err *err)
 {
     struct session *s = t->s;
     int             kept = s->o.blas, rc = runlog_begin(s->log, err);
@@ -190,6 +228,9 @@ static int record_options(const struct training *t, struct err *err)
     s->o.blas = t->blas;
     rc = session_store_options(s, 0, err);
     s->o.blas = kept;
+    rc = rc ? rc : record_acts(s, err);
+    if (!rc && first)
+        rc = runlog_process(s->log, *first, err);
     return runlog_end(s->log, rc, err);
 }
 
@@ -239,26 +280,30 @@ static int training_open(struct training *t, struct err *err)
         (rc = training_plan_here(&t->plan, s, rows, err)))
         return rc;
     struct trainer_options o = training_options(s);
-    o.model.kept = t->plan.kept;
-    if (!t->plan.record_buffers) // no room, or no need
-        o.model.offload = ACTS_STAY;
+    const struct train_activations *acts = &train_activations[s->o.activations];
+    o.model.ways = memory_ways(&t->plan, &o.model, acts);
+    o.model.pool = t->plan.pool;
+    o.model.spare = t->plan.spare;
+    o.adapts = t->plan.record_buffers ? acts->adapts : ADAPT_NOT; // else nothing is left to choose
     rc = open_stream(t, notice, sizeof notice, err);
     if (!rc && *notice)
         rc = session_notice(s, notice, err);
     rc = rc ? rc : notice_fake(s, err);
-    if (!rc && s->o.speculate && !s->spares)
+    if (!rc && s->o.speculate && s->spares != RUN_SPARES_ALL)
         rc = session_notice(s,
                             "the devices were made without --speculate: it goes as far as their "
                             "few spare slots",
                             err);
     if (rc || (rc = record_plan(t, err)) || (rc = trainer_open(&t->trainer, &o, t->stream, err)) ||
-        (rc = record_options(t, err)))
+        (rc = tensorboard_open(&t->board, s->o.tensorboard, s->dir, t->first, s->events, err)) ||
+        (rc = record_options(t, &t->first, err)))
         return rc;
     return record_engine(t, err);
 }
 
 static void training_close(struct training *t)
 {
+    tensorboard_close(t->board);
     trainer_close(t->trainer);
     stream_close(t->stream);
     feed_close(t->feed);
@@ -307,9 +352,12 @@ static int run_eval(struct training *t, uint64_t step, struct err *err)
         rc = best_export(t->s, t->stream, step + 1, err);
     }
     rc = rc ? rc : store_values(t, &v, err);
-    if (!rc && e && e->evaluation)
+    if (rc)
+        return rc;
+    tensorboard_evaluation(t->board, &v.told);
+    if (e && e->evaluation)
         e->evaluation(e->ctx, &v.told);
-    return rc;
+    return 0;
 }
 
 static int eval_due(const struct session *s, uint64_t step)
@@ -431,7 +479,7 @@ static int one_step(struct training *t, uint64_t step, struct err *err)
     struct batch_source  data = { feed_batch, t->feed };
     const struct events *e = t->s->events;
     struct step_result   r;
-    uint64_t             start_ns = clock_ns();
+    uint64_t             start_ns = clock_ns(), moved = meter_io(t->stream->meter).bytes;
 
     tell_what_a_stop_does(t, step);
     int rc = train_step(t->trainer, step, &data, &r, err);
@@ -439,9 +487,11 @@ static int one_step(struct training *t, uint64_t step, struct err *err)
         return rc;
     t->step_seconds = (double)(clock_ns() - start_ns) * 1e-9;
     struct meter_io io = meter_io(t->stream->meter);
-    double          hidden = io.busy_ns ? fmax(0, 1 - (double)io.wait_ns / (double)io.busy_ns) : -1;
+    double          hidden = io.busy_ns ? 1 - (double)io.waited_ns / (double)io.busy_ns : -1;
+    struct training_step told = { step, &r, hidden, rss_peak() };
+    tensorboard_step(t->board, &told, t->step_seconds, io.bytes - moved);
     if (e && e->step)
-        e->step(e->ctx, &(struct training_step){ step, &r, hidden, rss_peak() });
+        e->step(e->ctx, &told);
     rc = count_skipped(t, step, &r, err);
     if (!rc && t->first == 0 && step + 1 == WEAR_STEPS)
         wear_warn(&t->wear, e, (double)(clock_ns() - t->begun_ns) * 1e-9 / WEAR_STEPS,
@@ -465,6 +515,8 @@ static int train_steps(struct training *t, int missing, struct training_end *end
     events_kill_costs(t->s->events, "--resume goes on from the last commit");
     if (!rc || stopped)
         rc = stream_drain(t->stream, err);
+    if (!rc) // the wait for it
+        rc = meter_flush(t->stream->meter, step, t->s->log, err);
     *end = (struct training_end){ stopped || step < o->steps ? TRAINING_STOPPED : TRAINING_DONE,
                                   step, o->steps, stopped };
     return rc;
@@ -486,14 +538,14 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
         s->o.steps = next;
     if (next == s->o.steps && !missing) {
         rc = session_recover(s, err);
-        rc = rc ? rc : record_options(&t, err);
+        rc = rc ? rc : record_options(&t, NULL, err);
         *end = (struct training_end){ TRAINING_NOTHING_LEFT, next, next, 0 };
         return rc;
     }
     events_kill_costs(s->events, "--resume goes on from the last commit");
+    t.first = next;
     rc = training_open(&t, err);
     if (!rc) {
-        t.first = next;
         tell_what_a_stop_does(&t, next);
         if (s->events && s->events->training)
             s->events->training(s->events->ctx,

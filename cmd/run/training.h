@@ -3,6 +3,10 @@
 
 #include "cmd/run/memory.h"
 #include "cmd/run/session.h"
+#include "model/step.h"
+
+/* What the trainer of a session is opened with, but for the activations' ways (memory_ways). */
+struct trainer_options training_options(const struct session *s);
 
 /* The memory plan of a session, which may be one that only exists in memory. rows: of labelled
  * examples that are evaluated at once, at most. Sets s->run.frames, grad_buffers, residual_in_ram

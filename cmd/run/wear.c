@@ -8,6 +8,8 @@
 #include "offload/store.h"
 #include "offload/traffic.h"
 
+#include <math.h>
+
 enum { JOURNAL_STEP = 96 << 10, JOURNAL_SUB = 1200, DAY = 86400 };
 
 int wear_computed(struct wear *w, const struct run_config *run, struct err *err)
@@ -25,6 +27,12 @@ int wear_computed(struct wear *w, const struct run_config *run, struct err *err)
         return rc;
     }
     traffic_computed(&m, run);
+    if (run->n_act_devices) {
+        uint64_t *acts = &m.bytes[LINK_HOST][CLASS_ACTIVATION][LINK_WRITE];
+
+        w->act_device = (double)*acts / (double)run->n_act_devices;
+        *acts = 0;
+    }
     for (int l = 0; l < LINK_KINDS; l++)
         for (int k = 0; k < LINK_CLASSES; k++)
             w->device[k] += (double)m.bytes[l][k][LINK_WRITE] / (double)run->n_devices;
@@ -48,14 +56,16 @@ double wear_years(double step_bytes, double step_seconds, double endurance)
 void wear_warn(const struct wear *w, const struct events *events, double step_seconds,
                double endurance)
 {
-    char a[32], b[32];
+    const double most = fmax(w->total, w->act_device);
+    char         a[32], b[32];
 
-    if (!(endurance > 0) || !(step_seconds > 0) || !(w->total > 0))
+    if (!(endurance > 0) || !(step_seconds > 0) || !(most > 0))
         return;
-    double years = wear_years(w->total, step_seconds, endurance);
+    double years = wear_years(most, step_seconds, endurance);
     if (years < 1)
-        events_notice(events, "warning: at %.3g s a step each device is written %s a day: a drive "
-                      "of --endurance %s is worn out in %.3g days", step_seconds,
-                      opt_size_text(a, sizeof a, wear_day(w->total, step_seconds)),
+        events_notice(events, "warning: at %.3g s a step each %s is written %s a day: a drive of "
+                      "--endurance %s is worn out in %.3g days", step_seconds,
+                      most > w->total ? "--act-device" : "device",
+                      opt_size_text(a, sizeof a, wear_day(most, step_seconds)),
                       opt_size_text(b, sizeof b, endurance), years * 365.25);
 }

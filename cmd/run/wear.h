@@ -9,6 +9,7 @@
 struct wear {
     double device[LINK_CLASSES]; // to one device, the mean of all
     double total;                // of all classes
+    double act_device;           // to one drive of those for activations alone
     double journal;              // to the drive that RUN is on: run.db, an estimate
 };
 

@@ -4,6 +4,7 @@
 #include "data/base/round.h"
 
 #include <assert.h>
+#include <stdint.h>
 #include <sys/mman.h>
 
 void *arena_take(struct arena *a, size_t bytes)
@@ -28,6 +29,16 @@ int arena_map(struct arena *a, const char *what, struct err *err)
     a->bytes = a->used;
     a->used  = 0;
     return 0;
+}
+
+void arena_give_back(void *at, size_t bytes)
+{
+    const uintptr_t page = ARENA_IO;
+    uintptr_t       from = ((uintptr_t)at + page - 1) / page * page,
+              to = ((uintptr_t)at + bytes) / page * page;
+
+    if (to > from)
+        madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
 void arena_free(struct arena *a)

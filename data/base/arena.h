@@ -34,4 +34,7 @@ void *arena_take(struct arena *a, size_t bytes);
  * beginning. Without any bytes nothing is mapped, and the pieces are NULL. -ENOMEM and "out of
  * memory: WHAT need N MiB": `what` is a plural. */
 int  arena_map(struct arena *a, const char *what, struct err *err);
+/* What stands there is not needed any more: whole pages of it take no memory until they are touched
+ * again. */
+void arena_give_back(void *at, size_t bytes);
 void arena_free(struct arena *a); // what was never mapped, too; counting can begin again

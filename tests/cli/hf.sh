@@ -30,9 +30,18 @@ loss_of() { # RUN|HFDIR FILE
 works "gpt2-30m is imported" import "$model" "$tmp/run" --mode su+o --devices 2 --csd-mem 32M --durability none
 close "$(loss_of "$tmp/run" "$tmp/windows.bin")" "the run"
 
+works "exported in shards" export "$tmp/run" "$tmp/shards" --max-shard-size 40M
+same "3 1" "$(ls "$tmp/shards" | grep -c '^model-0000[123]-of-00003.safetensors$') $(ls "$tmp/shards" | grep -c '^model.safetensors.index.json$')" "three files and their index"
+works "check knows them" check "$tmp/run"
+grep -q "shards" "$tmp/out"
+result $? "by name"
+close "$(loss_of "$tmp/shards" "$tmp/windows.bin")" "the shards"
+run export "$tmp/shards" "$tmp/joined"
+
 works "and exported" export "$tmp/run" "$tmp/hf"
 run export "$model" "$tmp/direct"
 same "$(sha256sum <"$tmp/direct/model.safetensors")" "$(sha256sum <"$tmp/hf/model.safetensors")" "the same file as without a run between"
+same "$(sha256sum <"$tmp/hf/model.safetensors")" "$(sha256sum <"$tmp/joined/model.safetensors")" "and as what was in shards"
 run export "$tmp/hf" "$tmp/half" --dtype fp16
 run export "$tmp/half" "$tmp/back"
 same "$(sha256sum <"$tmp/hf/model.safetensors")" "$(sha256sum <"$tmp/back/model.safetensors")" "fp16 holds what was fp16"

@@ -64,7 +64,7 @@ static struct run_config config_of(const struct plan *p, struct runlog *log)
     cfg.error_feedback = p->feedback;
     cfg.residual_in_ram = p->in_ram;
     cfg.speculate = p->speculate;
-    cfg.spares = p->spares;
+    cfg.spares = (enum run_spares)p->spares;
     cfg.n_devices = 2;
     under = p->cards ? &csd_xrt : &csd_emu;
     csd_sim = *under;
@@ -74,7 +74,7 @@ static struct run_config config_of(const struct plan *p, struct runlog *log)
     cfg.xclbin = xclbin;
     cfg.durable = p->storage != NO_FLUSHES;
     cfg.commit_every = p->commit_every;
-    cfg.acts = (struct run_acts){ .n = (size_t)p->records, .bytes = 5000, .buffers = 2 };
+    cfg.acts = toy_acts(&cfg, (size_t)p->pieces / (cfg.n_blocks - 2), 5000, 3);
     return cfg;
 }
 

@@ -15,10 +15,11 @@ struct plan {
     enum run_mode mode;
     double        compress;
     int feedback, in_ram; // what compression does not send is kept: on the devices, in RAM too
-    int           speculate, spares; // updates do not wait for the norm; on devices made for it
+    int           speculate; // updates do not wait for the norm
+    int           spares;    // enum run_spares
     int           sync; // csd/disk_sync.c on simulated files, instead of a simulated disk
     int           cards;            // --csd xrt: on a simulated disk and a software SmartSSD
-    int           records;          // that a step leaves on the devices
+    int           pieces;           // that a step leaves on the devices
     int           create;           // begin with nothing: the making of the run is cut too
     int           reshard;          // halfway, move it from two devices to three
     uint64_t      commit_every;

@@ -55,7 +55,7 @@ void trial_begin(struct trial *t, const struct plan *p)
     t->cfg.durable = 1;
     t->cfg.device_in_ram = 1;
     t->cfg.commit_every = 1;
-    t->cfg.acts = (struct run_acts){ .n = (size_t)p->records, .bytes = 5000, .buffers = 1 };
+    t->cfg.acts = toy_acts(&t->cfg, (size_t)p->pieces / (BLOCKS - 2), 5000, 3);
 }
 
 void trial_end(struct trial *t)

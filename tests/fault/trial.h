@@ -11,7 +11,7 @@ struct plan {
     enum run_mode mode;
     const char   *disk; // "fault": the faulty disk around sync
     double        compress;
-    int           feedback, in_ram, speculate, records;
+    int           feedback, in_ram, speculate, pieces;
     int           cards; // on the software SmartSSD
 };
 

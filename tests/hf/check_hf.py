@@ -143,6 +143,39 @@ def check_round_trip(model, folder, run, exported, dtype):
     return compare_parameters(model, exported, dtype)
 
 
+def weight_map(folder):
+    with open(os.path.join(folder, "model.safetensors.index.json")) as f:
+        return json.load(f)
+
+
+def check_shards(model, run, tmp, dtype):
+    """An export in shards: the files and the index that transformers makes of the same limit, the bits, and the way back."""
+    ours, theirs, back, whole, again = (os.path.join(tmp, f"shards-{k}") for k in ("ours", "theirs", "back", "whole", "again"))
+    try:
+        for limit in (30 * 1024, 10 * 1024):  # in the second, tensors that are larger than a file may be
+            sitrain("export", run, ours, "--dtype", dtype, "--max-shard-size", limit)
+            type(model)(model.config).to(TORCH[dtype]).save_pretrained(theirs, max_shard_size=limit)
+            got, want = weight_map(ours), weight_map(theirs)
+            if got["weight_map"] != want["weight_map"] or got["metadata"]["total_size"] != want["metadata"]["total_size"]:
+                return f"index {got}, transformers' {want}"
+            wrong = compare_parameters(model, ours, dtype)
+            if wrong:
+                return wrong
+            load(type(model), ours)
+            sitrain("import", ours, back, "--durability", "none")
+            sitrain("export", run, whole, "--dtype", dtype)
+            sitrain("export", back, again, "--dtype", dtype)
+            with open(os.path.join(whole, "model.safetensors"), "rb") as a, open(os.path.join(again, "model.safetensors"), "rb") as b:
+                if a.read() != b.read():
+                    return "what was imported from the shards is another model"
+            for d in (ours, theirs, back, whole, again):
+                shutil.rmtree(d)
+    finally:
+        for d in (ours, theirs, back, whole, again):
+            shutil.rmtree(d, ignore_errors=True)
+    return None
+
+
 def in_dtype(model, dtype):
     """The model in fp32, its parameters rounded as an export in dtype rounds them."""
     out = type(model)(model.config)
@@ -418,6 +451,7 @@ def check_case(case, tokenizer, tok_dir, tmp):
         exported = os.path.join(tmp, dtype)
         part(f"{name}: exported as {dtype}, every parameter's bits", check_round_trip, model, folder, run, exported, dtype)
         part(f"{name}: exported as {dtype}, transformers loads it, the same logits", check_logits, model, exported, dtype)
+        part(f"{name}: exported as {dtype} in shards, as transformers cuts them", check_shards, model, run, tmp, dtype)
     model = model.float()
     ids = read_tokens(os.path.join(tmp, "train.bin"))[:1500]
     tokens = os.path.join(tmp, "eval.bin")
