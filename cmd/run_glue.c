@@ -101,6 +101,10 @@ static int eval_strategy(struct opt_taken *t, struct err *err)
 static int report_to(struct opt_taken *t, struct err *err)
 {
     (void)err;
+    if (!strcmp(t->value, "tensorboard")) {
+        snprintf(t->out, sizeof t->out, "auto");
+        return 0;
+    }
     if (strcmp(t->value, "none"))
         snprintf(t->out, sizeof t->out, "everything is recorded in run.db; siTrain report RUN "
                  "--csv writes it for other programs");
@@ -246,7 +250,7 @@ const struct opt_alias run_glue_aliases[] = {
     { "logging_strategy logging_dir logging_first_step? logging_nan_inf_filter? log_level "
       "include_tokens_per_second? include_num_input_tokens_seen",
       .help = "a line is printed every --log-every steps, and run.db has every step" },
-    { "report_to", .translate = report_to },
+    { "report_to", .row = "tensorboard", .translate = report_to },
     { "run_name", .help = "a run is called by its folder" },
     { 0 },
 };

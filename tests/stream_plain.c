@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BLOCKS = 64, MAX_RECORDS = 256 };
+enum { MAX_BLOCKS = 64, MAX_PIECES = 4096 };
 
 struct stream_plain {
     struct stream stream; // first
@@ -20,8 +20,10 @@ struct stream_plain {
     void         *lent[MAX_BLOCKS];
     int           asked[MAX_BLOCKS], sent[MAX_BLOCKS]; // gradient, in this step
     enum stream_pass pass;
-    void         *record, *stack[MAX_RECORDS]; // lent to be filled; those that were pushed
-    size_t        depth, left; // pushed; still to be
+    void         *piece, *stack[MAX_PIECES]; // lent to be filled; those that were pushed
+    size_t        begin[MAX_PIECES]; // the first one of each one's record
+    size_t        pushed, popped, left; // left: still to be pushed
+    size_t        next;              // which is popped next
     size_t        acquired; // blocks lent so far in this pass
     struct stream_step last;
 };
@@ -120,9 +122,9 @@ static int plain_send_grad(struct stream *s, size_t block, struct stream_norm *n
     return 0;
 }
 
-/* A record is lent in a place of its own each time, and comes back in one that is as large as what
+/* A piece is lent in a place of its own each time, and comes back in one that is as large as what
  * was pushed. */
-static void *record_place(size_t bytes)
+static void *piece_place(size_t bytes)
 {
     void *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
 
@@ -130,20 +132,18 @@ static void *record_place(size_t bytes)
     return p;
 }
 
-static int plain_lend(struct stream *s, int popping, void **record, struct err *err)
+static int plain_push(struct stream *s, int first, void **piece, struct err *err)
 {
     struct stream_plain *p = plain(s);
 
     (void)err;
-    if (popping) {
-        assert(p->depth > 0);
-        assert(p->left == 0);
-        *record = p->stack[p->depth - 1];
-        return 0;
-    }
-    assert(p->o.record_bytes && !p->record && p->depth < MAX_RECORDS && p->pass == STREAM_TRAIN);
-    *record = p->record = record_place(p->o.record_bytes);
-    memset(p->record, 0xff, p->o.record_bytes); // NaN
+    if (p->popped == p->pushed)
+        p->pushed = p->popped = 0;
+    assert(p->o.piece_bytes && !p->piece && p->pass == STREAM_TRAIN);
+    assert(p->popped == 0 && p->pushed < MAX_PIECES && (first || p->pushed > 0));
+    p->begin[p->pushed] = first ? p->pushed : p->begin[p->pushed - 1];
+    *piece = p->piece = piece_place(p->o.piece_bytes);
+    memset(p->piece, 0xff, p->o.piece_bytes); // NaN
     return 0;
 }
 
@@ -151,18 +151,35 @@ static void plain_pushed(struct stream *s, size_t bytes, size_t left)
 {
     struct stream_plain *p = plain(s);
 
-    assert(p->depth == 0 || left + 1 == p->left);
+    assert(p->pushed == 0 || left + 1 == p->left);
     p->left = left;
-    assert(p->record && bytes > 0 && bytes <= p->o.record_bytes);
-    p->stack[p->depth] = record_place(bytes);
-    memcpy(p->stack[p->depth++], p->record, bytes);
-    free(p->record);
-    p->record = NULL;
+    assert(p->piece && bytes > 0 && bytes <= p->o.piece_bytes);
+    p->stack[p->pushed] = piece_place(bytes);
+    memcpy(p->stack[p->pushed++], p->piece, bytes);
+    free(p->piece);
+    p->piece = NULL;
+    p->next = p->begin[p->pushed - 1];
+}
+
+static int plain_pop(struct stream *s, void **piece, struct err *err)
+{
+    struct stream_plain *p = plain(s);
+
+    (void)err;
+    assert(p->popped < p->pushed && p->left == 0);
+    *piece = p->stack[p->next];
+    return 0;
 }
 
 static void plain_popped(struct stream *s)
 {
-    free(plain(s)->stack[--plain(s)->depth]);
+    struct stream_plain *p = plain(s);
+    size_t               begin = p->begin[p->next];
+
+    free(p->stack[p->next++]);
+    p->popped++;
+    if (p->next == p->pushed || p->begin[p->next] != begin)
+        p->next = begin > 0 ? p->begin[begin - 1] : 0;
 }
 
 static int plain_update(struct stream *s, const struct stream_step *step, struct err *err)
@@ -170,7 +187,7 @@ static int plain_update(struct stream *s, const struct stream_step *step, struct
     struct stream_plain *p = plain(s);
 
     (void)err;
-    assert(p->sent[0] && p->depth == 0);
+    assert(p->sent[0] && p->popped == p->pushed);
     p->last = *step;
     if (step->skip)
         return 0;
@@ -213,8 +230,9 @@ static const struct stream_ops plain_ops = {
     .release = plain_release,
     .grad = plain_grad,
     .send_grad = plain_send_grad,
-    .lend = plain_lend,
+    .push = plain_push,
     .pushed = plain_pushed,
+    .pop = plain_pop,
     .popped = plain_popped,
     .update = plain_update,
     .drain = plain_drain,

@@ -12,7 +12,7 @@ struct stream_plain_options {
     enum optim_kind   optim;
     float             weight_decay;
     int               decay_all;
-    size_t            record_bytes; // of a record at most; 0: none may be pushed
+    size_t            piece_bytes; // of activations at most; 0: none may be pushed
     const float      *params; // all blocks one after the other; NULL: gpt_init_values with seed 1
 };
 

@@ -129,37 +129,38 @@ static void test_keep(void **state)
     assert_int_equal(b.kept, 0);
 }
 
-/* Two buffers of 40 MiB before anything else, a third after the third frame; none where nothing is
- * left to offload. */
+/* Three buffers of 40 MiB before anything else, more after the third frame; none where nothing is
+ * left to offload. What is chosen later gets what is left, before a cache of frames. */
 static void test_offload(void **state)
 {
-    struct budget_request r = small((412 + 80) * MIB);
+    struct budget_request r = small((412 + 120) * MIB);
     struct budget         b;
     struct err            err = { 0 };
 
     (void)state;
     r.record_buffer = 40 * MIB;
     assert_int_equal(budget_plan(&b, &r, &err), 0);
-    assert_true(b.record_buffers == 2 && b.total == r.host_mem);
+    assert_true(b.record_buffers == 3 && b.total == r.host_mem);
     r.host_mem -= 1;
     assert_int_equal(budget_plan(&b, &r, &err), -EINVAL);
-    assert_non_null(strstr(err.text, "at least 492M"));
-    r.host_mem = (492 + 28 + 14 + 39) * MIB;
+    assert_non_null(strstr(err.text, "at least 532M"));
+    r.host_mem = (532 + 28 + 14 + 39) * MIB;
     assert_int_equal(budget_plan(&b, &r, &err), 0);
-    assert_true(b.grad_buffers == 2 && b.record_buffers == 2 && b.frames > 3);
-    r.host_mem = (492 + 28 + 14 + 40 + 100) * MIB;
+    assert_true(b.grad_buffers == 2 && b.record_buffers == 3 && b.frames > 3);
+    r.host_mem = (532 + 28 + 14 + 5 * 40 + 100) * MIB;
     assert_int_equal(budget_plan(&b, &r, &err), 0);
-    assert_true(b.frames == 3 && b.record_buffers == 3 && b.kept == 1);
+    assert_true(b.frames == 3 && b.record_buffers == 8 && b.kept == 1);
+    r.pool_most = 1200 * MIB;
+    r.host_mem += 150 * MIB;
+    assert_int_equal(budget_plan(&b, &r, &err), 0);
+    assert_true(b.frames == 3 && b.record_buffers == 5 && b.kept == 0 && b.pool == 370 * MIB);
+    assert_int_equal(b.spare, 200 * MIB);
     r.host_mem = 100000 * MIB;
     assert_int_equal(budget_plan(&b, &r, &err), 0);
+    assert_true(b.kept == 12 && b.record_buffers == 0 && b.pool == 0);
+    r.pool_most = 0;
+    assert_int_equal(budget_plan(&b, &r, &err), 0);
     assert_true(b.kept == 12 && b.record_buffers == 0);
-    r.record_optional = 1; // after what is needed, or none
-    r.host_mem = (412 + 28 + 14 + 79) * MIB;
-    assert_int_equal(budget_plan(&b, &r, &err), 0);
-    assert_true(b.grad_buffers == 2 && b.frames > 3 && b.record_buffers == 0);
-    r.host_mem = (412 + 28 + 14 + 80) * MIB;
-    assert_int_equal(budget_plan(&b, &r, &err), 0);
-    assert_true(b.frames == 3 && b.record_buffers == 2);
 }
 
 static void test_shapes(void **state)

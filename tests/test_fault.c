@@ -23,7 +23,7 @@ static const struct plan device_plans[] = {
     { "base", RUN_BASE, "fault", 0, 0, 0, 0, 0, 0 },
     { "su", RUN_SU, "fault", 0, 0, 0, 0, 0, 0 },
     { "su+o", RUN_SUO, "fault", 0, 0, 0, 0, 0, 0 },
-    { "su+o, records", RUN_SUO, "fault", 0, 0, 0, 0, 4, 0 },
+    { "su+o, pieces", RUN_SUO, "fault", 0, 0, 0, 0, 10, 0 },
     { "su+o, compressed, feedback", RUN_SUO, "fault", 0.05, 1, 0, 0, 0, 0 },
     { "su, compressed, feedback in RAM", RUN_SU, "fault", 0.05, 1, 1, 0, 0, 0 },
     { "base, speculate", RUN_BASE, "fault", 0, 0, 0, 1, 0, 0 },

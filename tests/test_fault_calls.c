@@ -130,7 +130,8 @@ static void trainer_memory_fails(void **state)
     struct stream_plain_options plain = { .gpt = tiny, .wire = DT_BF16, .optim = OPTIM_ADAMW };
     struct trainer_options      o = {
         .model = { .gpt = tiny, .batch = 2, .seq = 16, .grad_accum = 2, .dtype = DT_BF16,
-                   .threads = 1, .engine = MATMUL_OPENBLAS, .training = 1, .kept = 1 },
+                   .threads = 1, .engine = MATMUL_OPENBLAS, .training = 1,
+                   .ways = ways_recompute(2, 1) },
         .optim = OPTIM_ADAMW,
         .clip = 1,
         .beta1 = 0.9,

@@ -99,6 +99,41 @@ static void more_devices_than_subgroups(void **state)
     variant_same(&v, &want);
 }
 
+/* Who rounds to what the wire has gets the wire, which is the rounded masters. */
+static void read_rounded(void **state)
+{
+    enum { MOST = 40000 };
+    static float         exact[BLOCKS][MOST], rounded[MOST];
+    struct variant       v = { RUN_SUO, 3, 128 << 10, 2, 1, .disk = "sync" };
+    struct params_source src;
+    struct run_reader   *r;
+    struct toy           t;
+
+    (void)state;
+    for (v.fp32 = 0; v.fp32 < 2; v.fp32++) {
+        variant_make(&t, &v, WAIT);
+        struct stream *s = toy_open(&t);
+        toy_train(&t, s, 0);
+        toy_close(&t, s);
+        must(&t, run_reader(&r, &src, &t.cfg, &t.err));
+        for (size_t b = 0; b < BLOCKS; b++) {
+            assert_true(t.cfg.block_params[b] <= MOST);
+            must(&t, src.read(src.ctx, b, 0, t.cfg.block_params[b], exact[b], &t.err));
+        }
+        run_reader_rounded(r, t.cfg.wire_dt);
+        for (size_t b = 0; b < BLOCKS; b++) {
+            must(&t, src.read(src.ctx, b, 0, t.cfg.block_params[b], rounded, &t.err));
+            for (size_t i = 0; i < t.cfg.block_params[b]; i++) {
+                float want = v.fp32 ? exact[b][i] : bf16_to_f32(bf16_from_f32(exact[b][i]));
+
+                assert_true(want == rounded[i]);
+            }
+        }
+        run_reader_close(r);
+        toy_remove(&t);
+    }
+}
+
 /* A run that is stored is not gone on with where nothing is, nor is one read that never was. */
 static void nothing_is_stored(void **state)
 {
@@ -134,6 +169,7 @@ int main(void)
         cmocka_unit_test(skipped_steps_leave_states_alone),
         cmocka_unit_test(evaluations_between_steps),
         cmocka_unit_test(more_devices_than_subgroups),
+        cmocka_unit_test(read_rounded),
         cmocka_unit_test(nothing_is_stored),
     };
 

@@ -17,7 +17,7 @@ static size_t layers; // of the run that is trained
 static void say_training(void *ctx, const struct training_begins *t)
 {
     const struct train_opts *o = t->o;
-    char                     total[32], limit[32], arenas[32], beside[64] = "";
+    char total[32], limit[32], arenas[32], beside[64] = "", kept[64];
 
     (void)ctx;
     layers = t->gpt->n_layer;
@@ -27,29 +27,34 @@ static void say_training(void *ctx, const struct training_begins *t)
     if (t->plan->arenas)
         snprintf(beside, sizeof beside, " and %s of emulated devices",
                  opt_size_text(arenas, sizeof arenas, (double)t->plan->arenas));
+    snprintf(kept, sizeof kept, "%zu of %zu layers kept", t->plan->kept, layers);
+    if (t->plan->spare)
+        snprintf(kept, sizeof kept, "what of activations is kept is chosen as it trains");
     fprintf(stderr,
             "siTrain: %.4g million parameters, %s%s, %llu tokens a step, %s, %s; memory %s of %s "
-            "planned%s, %zu of %zu layers kept\n",
+            "planned%s, %s\n",
             (double)gpt_total(t->gpt) / 1e6, train_mode_name((size_t)o->mode),
             o->compress > 0 ? " with compressed gradients" : "",
             (unsigned long long)(o->batch * o->seq * o->grad_accum),
             dtype_name((size_t)o->dtype), t->engine,
             opt_size_text(total, sizeof total, (double)t->plan->total),
-            opt_size_text(limit, sizeof limit, (double)t->plan->limit), beside, t->plan->kept,
-            layers);
+            opt_size_text(limit, sizeof limit, (double)t->plan->limit), beside, kept);
 }
 
 static void say_step(void *ctx, const struct training_step *s)
 {
-    const struct step_result *r = s->result;
+    const struct runlog_choice *c = &s->result->choice;
 
     (void)ctx;
-    if (r->balanced && !progress_is_quiet())
-        progress_line("from step %llu on activations of %zu of %zu layers are offloaded (a step "
-                      "took %.3g s, recomputing a layer %.3g s of it; the devices were busy for "
-                      "%.3g s, a layer would take them %.3g s more)",
-                      (unsigned long long)s->step + 1, r->offloaded, layers, r->balance.step,
-                      r->balance.recompute, r->balance.busy, r->balance.carry);
+    if (c->layers && !progress_is_quiet())
+        progress_line("activations from step %llu on, of %llu layers kept + offloaded: inputs "
+                      "%llu + %llu, attentions %llu + %llu, MLPs %llu + %llu (%s: a step took %.3g "
+                      "s, %.3g s is expected)", (unsigned long long)s->step + 1,
+                      (unsigned long long)c->layers, (unsigned long long)c->kept[0],
+                      (unsigned long long)c->offloaded[0], (unsigned long long)c->kept[1],
+                      (unsigned long long)c->offloaded[1], (unsigned long long)c->kept[2],
+                      (unsigned long long)c->offloaded[2], c->why, c->step_seconds,
+                      c->expected_seconds);
     progress_step(s);
 }
 

@@ -140,6 +140,17 @@ works "the plan of a fine-tuning" plan --probe off --init "$tmp/hf" --task sst2 
 result "$(grep -q '^predictions ' "$tmp/out"; echo $?)" "has room for the rows that are evaluated"
 tuned recompute $sst2 $machine --epochs 1 --mode su+o --activations recompute
 same "$dense" "$hash" "recomputed activations, the same parameters"
+# lengths of 48 leave two pieces where full rows of 64 leave one
+long="--task sst2 --data $tmp/sst2 --init $tmp/hf --batch 8 --grad-accum 24 --lr 1e-3 --max-seq 64 --seed 3 --epochs 6 --dtype fp32 $machine --mode su+o"
+tuned long $long --activations recompute
+recomputed=$hash
+run finetune --run "$tmp/none" $long --activations offload --host-mem 1M
+least=$(sed -n 's/.*needs at least \([0-9]*\)M.*/\1/p' "$tmp/err")
+for way in offload auto; do
+    tuned "long-$way" $long --activations $way --host-mem $((least + 8))M
+    same "$recomputed" "$hash" "rows of varying length: $way gives the same parameters"
+done
+result "$(sqlite3 "$tmp/long-offload/run.db" "SELECT sum(bytes) FROM traffic_per_step WHERE class = 'activation'" | awk '{ exit !($1 > 0) }'; echo $?)" "what they leave is offloaded"
 tuned c-mem $sst2 $machine --epochs 1 --mode mem --compress 10%
 compressed=$hash
 tuned c-suo $sst2 $machine --epochs 1 --mode su+o+c --compress 10% --devices 2

@@ -46,7 +46,9 @@ for fit in "$batch 128 keep" "32 $seq keep" "32 128 $activations"; do
 done
 refuses 2 "is too small" $deep --seq 128 --batch $((batch + batch / 2)) --host-mem 192M
 refuses 2 "is too small" $deep --seq $((seq + seq / 2)) --batch 32 --host-mem 192M
-refuses 2 "--activations recompute would fit" pretrain --run "$tmp/new" --n-layer 2 $sizes --seq 128 --batch 64 --host-mem 200M --activations offload
+# One layer's input is less than the buffers of three pieces.
+refuses 2 "--activations recompute would fit" pretrain --run "$tmp/new" --n-layer 1 --n-head 4 --n-embd 1024 --dtype fp32 --csd-mem 16M --data "$tmp/text.bin" \
+    --tokenizer "$tmp/tok" --seq 128 --batch 8 --host-mem 308M --activations offload
 refuses 2 "no smaller --batch or --seq would fit" $deep --seq 128 --batch 32 --host-mem 40M
 refuses 2 " would fit" eval "$tmp/model" --data "$tmp/text.bin" --seq 128 --batch 400 --host-mem 100M
 works "what eval names fits" eval "$tmp/model" --data "$tmp/text.bin" --seq 128 --batch "$(named batch)" --host-mem 100M

