@@ -2,9 +2,9 @@
 """run.py [--jobs N] TEST...: run test programs side by side and count what they say.
 
 A test is a cmocka program, a shell script or a Python script; all speak TAP. One that dies, or ends without a
-single result, counts as failed. A line for each as it ends, with the last lines of what it printed where it failed;
-what runs is named whenever nothing ended for a while. They begin in the order given: those that take longest first.
-The last line is 'N passed, N failed, N skipped'.
+single result, counts as failed. A line for each as it ends, with its failed checks and the last lines of what it printed
+where it failed; what runs is named whenever nothing ended for a while. They begin in the order given: those that
+take longest first. The last lines name what failed once more, and say 'N passed, N failed, N skipped'.
 """
 import argparse
 import concurrent.futures
@@ -18,6 +18,7 @@ import time
 
 QUIET_SECONDS = 15  # without a line for so long, the tests that run are named
 LAST_LINES = 60
+CHECK_LINES = 30  # at most, of what is printed about a failed check
 
 OK = re.compile(r"^ok\b")
 NOT_OK = re.compile(r"^not ok\b")
@@ -43,6 +44,19 @@ def count(code, lines):
     return passed, failed, skipped
 
 
+def failures(lines):
+    """The failed checks, each with what was printed about it: the lines from it to the next result."""
+    found, about = [], None
+    for line in lines:
+        if OK.match(line) or NOT_OK.match(line):
+            about = None
+            if NOT_OK.match(line) and not SKIP.search(line):
+                found.append(about := [])
+        if about is not None and len(about) < CHECK_LINES:
+            about.append(line)
+    return found
+
+
 def command(test):
     if test.endswith(".sh"):
         return ["sh", test]
@@ -56,6 +70,7 @@ class Runner:
         self.lock = threading.Lock()
         self.running = {}  # test -> when it began
         self.sums = [0, 0, 0]
+        self.failed = []  # a line for each test that failed, then one for each of its checks
         self.spoke = time.monotonic()
         self.ended = threading.Event()
 
@@ -85,7 +100,10 @@ class Runner:
             self.sums = [a + b for a, b in zip(self.sums, (passed, failed, skipped))]
             self.say(f"{test:<44} {passed:4} passed {failed:3} failed {skipped:3} skipped  {seconds:4.0f} s")
             if failed:
-                self.say("\n".join([f"--- {test} exited {code}; its last lines:", *lines[-LAST_LINES:], "---"]))
+                checks = failures(lines)
+                self.failed += [f"failed: {test} (exited {code})", *("    " + about[0] for about in checks)]
+                self.say("\n".join([f"--- {test} exited {code}; its failed checks:", *sum(checks, []),
+                                    "--- its last lines:", *lines[-LAST_LINES:], "---"]))
             for line in lines:
                 if SKIP.search(line):
                     self.say("    " + line)
@@ -108,6 +126,7 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(max(o.jobs, 1)) as pool:
         list(pool.map(runner.run, o.tests))
     runner.ended.set()
+    print("\n".join(runner.failed), end="\n" if runner.failed else "")
     passed, failed, skipped = runner.sums
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed or not passed else 0
