@@ -9,7 +9,9 @@
 #include "model/products.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <omp.h>
+#include <stdlib.h>
 
 static size_t tokens(const struct model_options *o) { return o->batch * o->seq; }
 
@@ -197,6 +199,25 @@ size_t acts_list(const struct model_options *o, const struct acts_ways *w, struc
                 n += list_part(o, p, n == record, out ? out + n : NULL);
     }
     return n;
+}
+
+int acts_moves(struct acts_moves *out, const struct model_options *o, const struct acts_ways *w,
+               size_t buffers, struct err *err)
+{
+    size_t            n = acts_list(o, w, NULL);
+    struct act_piece *list = calloc(n + 1, sizeof *list);
+    int               rc = 0;
+
+    *out = (struct acts_moves){ 0 };
+    if (!list)
+        return err_set(err, -ENOMEM, "out of memory for a plan of %zu activations", n);
+    n = acts_list(o, w, list);
+    for (size_t i = 0; i < n; i++)
+        out->all += list[i].bytes;
+    if (n)
+        rc = act_rule_moves(&out->written, &out->read, buffers, list, n, err);
+    free(list);
+    return rc;
 }
 
 double acts_stay(const struct model_options *o, size_t buffers)

@@ -95,6 +95,10 @@ struct acts_sizes acts_sizes(const struct model_options *o);
  * NULL: how many, where lengths vary at most. */
 size_t            acts_list(const struct model_options *o, const struct acts_ways *w,
                             struct act_piece *out);
+/* What act_rule_moves says of these pieces, with so many buffers; all: their bytes. */
+struct acts_moves { uint64_t written, read, all; };
+int               acts_moves(struct acts_moves *out, const struct model_options *o,
+                             const struct acts_ways *w, size_t buffers, struct err *err);
 /* Bytes of them that never leave memory where they pass through so many buffers, at least: pieces
  * of all sizes stay in those that are not needed for what comes (act_rule.h). */
 double            acts_stay(const struct model_options *o, size_t buffers);

@@ -23,7 +23,7 @@ static void window_begin(struct adapt *a, int skip)
 {
     a->skip = skip;
     a->n = 0;
-    a->sum = (struct adapt_step){ 0 };
+    a->sum = (struct adapt_sum){ 0 };
     for (enum acts_part p = 0; p < ACTS_PARTS; p++) {
         a->again_ns[p] = a->model->again[p].ns;
         a->again_tokens[p] = a->model->again[p].tokens;
@@ -99,19 +99,12 @@ static void again_measure(struct adapt *a, double F)
 /* What of the steps was the activations' own, as they went then, is taken out again. */
 static void without_activations(struct choice_problem *p, const struct acts_ways *w)
 {
-    double bytes = choice_moved(p, w), push = 0, back = 0;
+    struct choice_sums s = choice_sums(p, w);
 
-    for (enum acts_part i = 0; i < ACTS_PARTS; i++) {
-        size_t offloaded = w->of[i].offloaded;
-
-        push += (double)offloaded * p->part[i].push;
-        back += (double)offloaded * p->part[i].fetch +
-                (double)(p->n_layer - offloaded - w->of[i].kept) * p->part[i].again;
-    }
-    p->F = fmax(p->F - push, 0);
-    p->B = fmax(p->B - back, 0);
-    p->forward.drive = fmax(p->forward.drive - bytes * p->write.drive, 0);
-    p->backward.drive = fmax(p->backward.drive - bytes * p->read.drive, 0);
+    p->F = fmax(p->F - s.push, 0);
+    p->B = fmax(p->B - s.back, 0);
+    p->forward.drive = fmax(p->forward.drive - s.moved * p->write.drive, 0);
+    p->backward.drive = fmax(p->backward.drive - s.moved * p->read.drive, 0);
 }
 
 /* Drives that are not modelled: their time is what they were busy for beyond what links took. */
@@ -149,7 +142,8 @@ static int problem_of(struct choice_problem *p, struct adapt *a, struct err *err
         p->part[i] = (struct choice_part){
             .kept = (double)sizes.kept_per_layer[i], .moved = (double)sizes.moved_per_layer[i],
             .again = a->again[i] * tokens };
-    p->stays = acts_stay(o, work.buffers);
+    a->buffers = work.buffers;
+    p->stays = acts_stay(o, a->buffers);
     p->part[ACTS_MLP].fetch = p->part[ACTS_MLP].again / 5; // attention's projection of 1 + 4
     without_activations(p, &a->model->acts.ways);
     return 0;
@@ -181,41 +175,30 @@ static int was_tried(const struct adapt *a, const struct acts_ways *w)
     return a->n_tried == ADAPT_TRIES;
 }
 
-/* Bytes that these ways move each way: what the rule says of full micro-batches. */
-static uint64_t moved_bytes(const struct adapt *a, const struct acts_ways *w)
-{
-    const struct model_options *o = &a->model->o;
-    size_t                      n = acts_list(o, w, NULL);
-    struct act_piece           *list = calloc(n + 1, sizeof *list);
-    struct stream_work          work;
-    struct err                  ignored;
-    uint64_t                    written = 0, read = 0;
-
-    if (list && !stream_work(a->stream, &work, &ignored))
-        act_rule_moves(&written, &read, work.buffers, list, acts_list(o, w, list), &ignored);
-    free(list);
-    return written;
-}
-
 /* From this step on. */
-static void take(struct adapt *a, const struct acts_ways *w, uint64_t step, const char *why,
-                 double expected, struct runlog_choice *out)
+static int take(struct adapt *a, const struct acts_ways *w, uint64_t step, const char *why,
+                double expected, struct runlog_choice *out, struct err *err)
 {
     const struct choice_problem *p = &a->best.problem;
+    struct acts_moves            moves;
+    int rc = acts_moves(&moves, &a->model->o, w, a->buffers, err);
 
+    if (rc)
+        return rc;
     acts_set_ways(&a->model->acts, w);
     if (!ways_offload_any(w))
         stream_rest(a->stream);
     window_begin(a, 1);
     *out = (struct runlog_choice){
         .step = step, .layers = p->n_layer, .why = why,
-        .kept_bytes = (uint64_t)choice_kept(p, w), .moved_bytes = moved_bytes(a, w),
+        .kept_bytes = (uint64_t)choice_sums(p, w).kept, .moved_bytes = moves.written,
         .step_seconds = a->best.seconds, .expected_seconds = expected,
     };
     for (enum acts_part i = 0; i < ACTS_PARTS; i++) {
         out->kept[i] = w->of[i].kept;
         out->offloaded[i] = w->of[i].offloaded;
     }
+    return 0;
 }
 
 /* The next ways to try, or none: expected, their seconds. */
@@ -244,7 +227,7 @@ static void disappointed(struct adapt *a, const struct adapt_ways *now)
                       choice_seconds(&p, &a->best.ways);
 
     double times = fmin(fmax(expected > 0 ? now->seconds / expected : 4, 1.1), 4);
-    int    less = choice_moved(&p, &now->ways) < choice_moved(&p, &a->best.ways);
+    int    less = choice_sums(&p, &now->ways).moved < choice_sums(&p, &a->best.ways).moved;
 
     a->scale *= less ? 1 / times : times;
 }
@@ -291,20 +274,19 @@ static int search(struct adapt *a, uint64_t step, struct runlog_choice *out, str
         return rc;
     if (judge(a, &now)) {
         a->state = ADAPT_CONFIRMING;
-        take(a, &a->best.ways, step, "to compare once more", a->best.seconds, out);
-        return 0;
+        return take(a, &a->best.ways, step, "to compare once more", a->best.seconds, out, err);
     }
     if (a->n_tried == 0)
         a->tried[a->n_tried++] = now.ways;
     if (propose(a, &w, &expected)) {
         a->tried[a->n_tried++] = w;
-        take(a, &w, step, "expected to be shorter", expected, out);
-        return 0;
+        return take(a, &w, step, "expected to be shorter", expected, out, err);
     }
     if (!ways_same(&now.ways, &a->best.ways))
-        take(a, &a->best.ways, step, "the shortest that was measured", a->best.seconds, out);
+        rc = take(a, &a->best.ways, step, "the shortest that was measured", a->best.seconds, out,
+                  err);
     settle(a, step);
-    return 0;
+    return rc;
 }
 
 /* Are steps still what they were? */

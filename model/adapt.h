@@ -23,10 +23,10 @@ enum adapt_policy { ADAPT_NOT, ADAPT_BEST, ADAPT_SSDTRAIN };
 
 enum { ADAPT_WINDOW = 9, ADAPT_TRIES = 6 };
 
-/* A step, or sums over some: seconds of all of it, computing forward, computing backward (with the
- * head and what was computed again), until forward began; the devices busy before the head and
- * after it, and what crossed links. */
-struct adapt_step { double seconds, F, B, before, forward, backward, bytes; };
+/* Sums over steps: seconds computing forward, computing backward (with the head and what was
+ * computed again), until forward began; the devices busy before the head and after it, and what
+ * crossed links. */
+struct adapt_sum { double F, B, before, forward, backward, bytes; };
 
 struct adapt {
     enum adapt_policy policy;
@@ -37,8 +37,9 @@ struct adapt {
     double            again[ACTS_PARTS]; // seconds of a token, as last measured; 0: never was
     int               skip;   // steps to come that do not count
     size_t            n;      // of the window
+    size_t            buffers; // that pieces pass through
     double            each[ADAPT_WINDOW]; // seconds
-    struct adapt_step sum;
+    struct adapt_sum  sum;
     enum { ADAPT_SEARCHING, ADAPT_CONFIRMING, ADAPT_SETTLED } state;
     int               odd;            // settled: windows in a row that were longer or shorter
     uint64_t          look, interval; // settled: step to look again at
@@ -53,7 +54,7 @@ void adapt_open(struct adapt *a, enum adapt_policy policy, struct model *m, stru
 /* Before a step: what is chosen for it, and why (out->layers 0: all stays as it is). */
 int  adapt_begin(struct adapt *a, uint64_t step, struct runlog_choice *out, struct err *err);
 void adapt_head(struct adapt *a); // forward is over
-/* All but the update is over. F, B, before as in adapt_step. */
+/* All but the update is over. F, B, before as in adapt_sum. */
 void adapt_end(struct adapt *a, double seconds, double F, double B, double before);
 /* The next step does not count: the one before it was skipped, or an evaluation came between. */
 void adapt_disturb(struct adapt *a);

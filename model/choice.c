@@ -6,52 +6,21 @@
 /* Choices whose steps differ by less than this part take equally long. */
 static const double SAME = 0.003;
 
-static double sum(const struct choice_problem *p, const struct acts_ways *w,
-                  double (*of)(const struct choice_part *part, size_t kept, size_t offloaded,
-                               size_t recomputed))
+struct choice_sums choice_sums(const struct choice_problem *p, const struct acts_ways *w)
 {
-    double all = 0;
+    struct choice_sums s = { 0 };
 
     for (enum acts_part i = 0; i < ACTS_PARTS; i++) {
-        size_t kept = w->of[i].kept, offloaded = w->of[i].offloaded;
+        const struct choice_part *part = &p->part[i];
+        double kept = (double)w->of[i].kept, offloaded = (double)w->of[i].offloaded;
 
-        all += of(&p->part[i], kept, offloaded, p->n_layer - kept - offloaded);
+        s.kept += kept * part->kept;
+        s.moved += offloaded * part->moved;
+        s.push += offloaded * part->push;
+        s.back += offloaded * part->fetch + ((double)p->n_layer - kept - offloaded) * part->again;
     }
-    return all;
-}
-
-static double kept_of(const struct choice_part *part, size_t kept, size_t offloaded, size_t again)
-{
-    (void)offloaded, (void)again;
-    return (double)kept * part->kept;
-}
-
-static double moved_of(const struct choice_part *part, size_t kept, size_t offloaded, size_t again)
-{
-    (void)kept, (void)again;
-    return (double)offloaded * part->moved;
-}
-
-static double push_of(const struct choice_part *part, size_t kept, size_t offloaded, size_t again)
-{
-    (void)kept, (void)again;
-    return (double)offloaded * part->push;
-}
-
-static double back_of(const struct choice_part *part, size_t kept, size_t offloaded, size_t again)
-{
-    (void)kept;
-    return (double)offloaded * part->fetch + (double)again * part->again;
-}
-
-double choice_kept(const struct choice_problem *p, const struct acts_ways *w)
-{
-    return sum(p, w, kept_of);
-}
-
-double choice_moved(const struct choice_problem *p, const struct acts_ways *w)
-{
-    return fmax(sum(p, w, moved_of) - p->stays, 0);
+    s.moved = fmax(s.moved - p->stays, 0);
+    return s;
 }
 
 /* `m` and beside it so many bytes of which each takes `byte`. */
@@ -64,12 +33,17 @@ static double with_bytes(const struct step_move *m, const struct step_move *byte
     return step_move(&all, 1);
 }
 
+static double seconds_of(const struct choice_problem *p, const struct choice_sums *s)
+{
+    return fmax(p->before + p->F + s->push, with_bytes(&p->forward, &p->write, s->moved)) +
+           fmax(p->B + s->back, with_bytes(&p->backward, &p->read, s->moved));
+}
+
 double choice_seconds(const struct choice_problem *p, const struct acts_ways *w)
 {
-    double bytes = choice_moved(p, w);
+    struct choice_sums s = choice_sums(p, w);
 
-    return fmax(p->before + p->F + sum(p, w, push_of), with_bytes(&p->forward, &p->write, bytes)) +
-           fmax(p->B + sum(p, w, back_of), with_bytes(&p->backward, &p->read, bytes));
+    return seconds_of(p, &s);
 }
 
 /* ---- the search ---- */
@@ -86,8 +60,9 @@ struct search {
 
 static void try_ways(struct search *s, const struct acts_ways *w)
 {
-    double seconds = choice_seconds(s->p, w), moved = choice_moved(s->p, w);
-    int    better = !s->found || (s->most > 0 && moved != s->moved ? moved < s->moved
+    struct choice_sums of = choice_sums(s->p, w);
+    double             seconds = seconds_of(s->p, &of);
+    int better = !s->found || (s->most > 0 && of.moved != s->moved ? of.moved < s->moved
                                                                    : seconds < s->seconds);
 
     if (!better || (s->most > 0 && seconds > s->most))
@@ -95,7 +70,7 @@ static void try_ways(struct search *s, const struct acts_ways *w)
     s->found = 1;
     s->best = *w;
     s->seconds = seconds;
-    s->moved = moved;
+    s->moved = of.moved;
 }
 
 static double mlp_seconds(const struct search *s, struct acts_ways *w, size_t n)
@@ -135,7 +110,7 @@ static void search_kept(struct search *s, size_t attn, size_t mlp)
 {
     const struct choice_problem *p = s->p;
     struct acts_ways             w = { .of[ACTS_ATTN].kept = attn, .of[ACTS_MLP].kept = mlp };
-    double room = p->pool + (s->offloads ? 0 : p->spare) - choice_kept(p, &w);
+    double room = p->pool + (s->offloads ? 0 : p->spare) - choice_sums(p, &w).kept;
     double                       inputs = floor(room / p->part[ACTS_INPUT].kept);
 
     if (room < 0)

@@ -44,8 +44,10 @@ struct choice_problem {
     struct step_move   write, read;       // of a byte that is offloaded
 };
 
-double choice_moved(const struct choice_problem *p, const struct acts_ways *w); // bytes each way
-double choice_kept(const struct choice_problem *p, const struct acts_ways *w);  // bytes in RAM
+/* Of all layers and parts: bytes kept in RAM, and moved each way; seconds of the processor that are
+ * added to forward and to backward. */
+struct choice_sums { double kept, moved, push, back; };
+struct choice_sums choice_sums(const struct choice_problem *p, const struct acts_ways *w);
 double choice_seconds(const struct choice_problem *p, const struct acts_ways *w);
 
 /* The shortest; 0 if any fits: where nothing can be offloaded all inputs must be kept. */

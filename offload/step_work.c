@@ -243,7 +243,8 @@ int step_work_halves(struct step_halves *out, const struct run_config *cfg,
                      after = step_move_sum(&w.wire_backward, &w.gradient), none = { 0 };
     *out = (struct step_halves){ .forward = shared_move(before, share.all),
                                  .backward = shared_move(after, share.all),
-                                 .write = none, .read = none };
+                                 .write = none, .read = none,
+                                 .before = step_move(&w.first, share.block_0) };
     if (cfg->n_act_devices) {
         acts_add(&out->write, &m, cfg, &written);
         acts_add(&out->read, &m, cfg, &read);

@@ -27,8 +27,9 @@ struct step_rates { double engine, host, cores; const struct step_drive *drive; 
 int step_work_moves(struct step_work *out, const struct run_config *cfg, const struct topology *t,
                     const struct step_rates *rates, struct err *err);
 /* What moves in each half of a step (updates and forward; backward and gradients), activations left
- * out, on cfg->n_devices devices; and what a byte of activations takes, written and read. */
-struct step_halves { struct step_move forward, backward, write, read; };
+ * out, on cfg->n_devices devices; what a byte of activations takes, written and read; and seconds
+ * until forward may begin, which is block 0's update. */
+struct step_halves { struct step_move forward, backward, write, read; double before; };
 int step_work_halves(struct step_halves *out, const struct run_config *cfg,
                      const struct topology *t, const struct step_rates *rates, struct err *err);
 /* As step_work_moves for phases in turn, with the traffic of Smart-Infinity's Table I: gradients in

@@ -41,7 +41,7 @@ static double all_ways(const struct choice_problem *p, const struct acts_ways *s
     double           best = INFINITY;
 
     if (part == ACTS_PARTS)
-        return choice_kept(p, &w) > p->pool + (ways_offload_any(&w) ? 0 : p->spare)
+        return choice_sums(p, &w).kept > p->pool + (ways_offload_any(&w) ? 0 : p->spare)
                    ? INFINITY : choice_seconds(p, &w);
     for (size_t kept = 0; kept <= p->n_layer; kept++) {
         for (size_t off = 0; off <= (p->may_offload ? p->n_layer - kept : 0); off++) {
@@ -69,7 +69,7 @@ static void test_exact(void **state)
         assert_int_equal(rc != 0, isinf(best));
         if (rc)
             continue;
-        assert_true(choice_kept(&p, &w) <= p.pool + (ways_offload_any(&w) ? 0 : p.spare));
+        assert_true(choice_sums(&p, &w).kept <= p.pool + (ways_offload_any(&w) ? 0 : p.spare));
         if (!(fabs(choice_seconds(&p, &w) / best - 1) < 0.00301))
             fail_msg("problem %u: %g, the best is %g", i, choice_seconds(&p, &w), best);
         found++;
@@ -109,7 +109,7 @@ static void test_on_paper(void **state)
     p.backward.up = 30;
     p.forward.down = 0;
     assert_int_equal(choice_best(&w, &p), 0);
-    assert_true(choice_moved(&p, &w) == 0);
+    assert_true(choice_sums(&p, &w).moved == 0);
     // no room for the inputs, and nowhere to put them
     p.pool = 39;
     p.may_offload = 0;

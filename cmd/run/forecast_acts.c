@@ -26,22 +26,15 @@ static int choose(struct acts_ways *out, const struct session *s, const struct b
     const struct parts      part = parts_of(f);
     double                  micros = (double)model->grad_accum;
     struct step_halves      half;
-    struct step_share       share;
-    struct step_work        w = { 0 };
-    struct run_config       bare = s->run;
     int rc = step_work_halves(&half, &s->run, f->t, f->rates, err);
 
-    bare.acts = (struct run_acts){ 0 };
-    rc = rc ? rc : step_work_moves(&w, &bare, f->t, f->rates, err);
-    rc = rc ? rc : step_work_share(&share, &bare, err);
     if (rc)
         return rc;
     struct choice_problem p = {
         .n_layer = model->gpt.n_layer, .pool = (double)plan->pool, .spare = (double)plan->spare,
         .may_offload = 1, .stays = acts_stay(model, s->run.acts.buffers), .F = f->w->F,
-        .B = f->w->B,
-        .before = step_move(&w.first, share.block_0), .forward = half.forward,
-        .backward = half.backward, .write = half.write, .read = half.read };
+        .B = f->w->B, .before = half.before, .forward = half.forward, .backward = half.backward,
+        .write = half.write, .read = half.read };
     for (enum acts_part i = 0; i < ACTS_PARTS; i++)
         p.part[i] = (struct choice_part){ .kept = (double)sizes.kept_per_layer[i],
                                           .moved = (double)sizes.moved_per_layer[i] };
@@ -53,23 +46,6 @@ static int choose(struct acts_ways *out, const struct session *s, const struct b
     else if (choice_best(out, &p))
         *out = memory_ways(plan, model, &train_activations[s->o.activations]);
     return 0;
-}
-
-/* What of these ways crosses links. */
-static int pieces_set(struct run_acts *acts, const struct model_options *model,
-                      const struct acts_ways *ways, struct err *err)
-{
-    size_t            n = acts_list(model, ways, NULL);
-    struct act_piece *list = calloc(n + 1, sizeof *list);
-
-    if (!list)
-        return err_set(err, -ENOMEM, "out of memory for a plan of %zu activations", n);
-    n = acts_list(model, ways, list);
-    int rc = n ? act_rule_moves(&acts->written, &acts->read, acts->buffers, list, n, err) : 0;
-    if (!n)
-        acts->written = acts->read = 0;
-    free(list);
-    return rc;
 }
 
 /* Micro-batches of `layers` that are computed again, but for what still stands of the last one: of
@@ -88,12 +64,16 @@ int forecast_acts(struct forecast_acts *out, struct session *s, const struct bud
     size_t       L = model.gpt.n_layer;
     double       micros = (double)model.grad_accum, chunk = CHUNK_ROWS / so_far->of->tokens;
     int          rc = 0;
+    struct run_acts  *acts = &s->run.acts;
+    struct acts_moves moves = { 0 };
 
     *out = (struct forecast_acts){ .ways = memory_ways(plan, &model, asked) };
     if (plan->record_buffers && asked->adapts && !so_far->first)
         rc = choose(&out->ways, s, plan, &model, so_far, err);
     if (!rc && plan->record_buffers)
-        rc = pieces_set(&s->run.acts, &model, &out->ways, err);
+        rc = acts_moves(&moves, &model, &out->ways, acts->buffers, err);
+    acts->written = moves.written; // what of these ways crosses links
+    acts->read = moves.read;
     size_t mlps = out->ways.of[ACTS_MLP].offloaded,
            attn_again = L - out->ways.of[ACTS_ATTN].kept - out->ways.of[ACTS_ATTN].offloaded,
            mlp_again = L - out->ways.of[ACTS_MLP].kept - mlps;

@@ -122,19 +122,16 @@ static int acts_set(struct run_acts *out, const struct budget *plan,
 {
     size_t           L = r->model.gpt.n_layer;
     struct acts_ways w = ways_offload(L, r->acts->adapts ? 0 : plan->kept);
-    size_t           most = acts_list(&r->model, &w, NULL), n;
-    struct act_piece *list = calloc(most + 1, sizeof *list);
+    struct acts_moves moves;
+    int               rc = acts_moves(&moves, &r->model, &w, plan->record_buffers, err);
 
-    if (!list)
-        return err_set(err, -ENOMEM, "out of memory for a plan of %zu activations", most);
-    n = acts_list(&r->model, &w, list);
-    *out = (struct run_acts){ .n = most, .bytes = acts_sizes(&r->model).piece,
+    *out = (struct run_acts){ .n = acts_list(&r->model, &w, NULL), .area = moves.all,
+                              .bytes = acts_sizes(&r->model).piece,
                               .buffers = plan->record_buffers };
-    for (size_t i = 0; i < n; i++)
-        out->area += list[i].bytes;
-    int rc = r->acts->adapts // nothing is computed of what is chosen later
-                 ? 0 : act_rule_moves(&out->written, &out->read, out->buffers, list, n, err);
-    free(list);
+    if (!r->acts->adapts) { // nothing is computed of what is chosen later
+        out->written = moves.written;
+        out->read = moves.read;
+    }
     return rc;
 }
 

@@ -4,8 +4,9 @@
 #
 # What is compared, with what the program of then made of the same files:
 # - what is read or is an update, the hash of an export: both give the same bits on every machine;
-# - what further steps computed, losses within 1e-5: sums of products depend on the processor and on the engine. Where these are those of
-#   the fixtures' maker, losses and the last export are compared bit for bit.
+# - what further steps computed, losses within 1e-5, since sums of products depend on the processor; within 3e-4 where the engine is another
+#   one, since it may round operands to bf16 that were not (attention, on processors that multiply bf16: 3.2e-5 was seen). Where both are
+#   those of the fixtures' maker, losses and the last export are compared bit for bit.
 . tests/tap.sh
 
 value() { sed -n "s/^$1 $2 //p" "$here/expected"; } # RUN WHAT
@@ -50,7 +51,7 @@ for each in runs/devices runs/feedback runs/mem runs/fine runs/half runs3/device
     grep -q 'products ran on' "$tmp/err" # another engine, or version of it, goes on with it
     other=$?
     machine=$(sqlite3 "$tmp/run/run.db" "SELECT group_concat(value, ', ') FROM (SELECT value FROM runs WHERE key IN ('cpu', 'engine') ORDER BY key)")
-    losses_are 1e-5 $run
+    losses_are "$([ $other = 0 ] && echo 3e-4 || echo 1e-5)" $run
     result $? "$each: to the losses of then"
     if [ $other = 1 ] && [ "$machine" = "$(value all machine)" ] && [ "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" = "${machine%%,*}" ]; then
         losses_are 0 $run

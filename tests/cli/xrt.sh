@@ -71,7 +71,7 @@ same "$(exported "$tmp/moved")" "$(exported "$tmp/resharded")" "as where it was"
 refuses 2 "--csd is xrt in this run and a resume keeps it" pretrain --resume "$tmp/xrt-su+o" --csd null --steps 9
 
 run plan "$@" --mode su+o $memory $real
-result "$(grep -q 'beside them updates [0-9.e-]*[1-9]' "$tmp/out" && grep -q '^  Updates are as this processor makes them' "$tmp/out"; echo $?)" \
+result "$(grep -q 'updates beside it [0-9.e-]*[1-9]' "$tmp/out" && grep -q '^  Updates are as this processor makes them' "$tmp/out"; echo $?)" \
     "plan says that it did not measure cards"
 
 # failed WORDS ARGUMENTS...: in the middle of a run: exit 1, one sentence, and the run goes on to the same parameters
