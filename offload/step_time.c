@@ -38,12 +38,17 @@ static double early(const struct step_work *w, struct step_share share)
     return fmin(step_move(&w->tail, share.all), step_move(&w->write_0, share.block_0) - first);
 }
 
+double step_time_first(const struct step_work *w, struct step_share share)
+{
+    return step_move(&w->first, share.block_0) + step_move(&w->second, share.all);
+}
+
 struct step_time step_time(const struct step_work *w, struct step_share share)
 {
     struct step_move all = step_move_sum(&w->update, &w->wire_forward),
                      ahead = less(&all, &w->load),
                      behind = step_move_sum(&w->wire_backward, &w->gradient);
-    double computed[2] = { step_move(&w->first, share.block_0) + w->F + w->A,
+    double computed[2] = { step_time_first(w, share) + w->F + w->A,
                            w->B + step_move(&w->write_0, share.block_0) };
     double moved[2] = { step_move(&w->load, share.block_0) + step_move(&ahead, share.all) -
                             early(w, share) + w->last,

@@ -15,12 +15,15 @@
  *
  * siTrain's step (docs/design.md, A step) then takes
  *
- *     max(T(first) + F + A, T(load) + T(update + wire_forward - load) - early + last)
+ *     max(T(first) + T(second) + F + A, T(load) + T(update + wire_forward - load) - early + last)
  *   + max(B + T(write_0), h + T(wire_backward + gradient))
  *
  * Updates, and forward behind them: what block 0's update loads has nothing beside it; forward
- * begins when block 0 is updated and ends after the last layer, whose parameters are updated and
- * read last. Where devices are emulated, their arithmetic, A, takes cores from that of forward.
+ * begins when block 0 is updated, has hardly anything to compute there, and waits for block 1,
+ * whose update comes behind all that block 0 writes. It ends after the last layer, whose
+ * parameters are updated and read last. In between both go on evenly, so one of these two is the
+ * longest wait. Where devices are emulated, their updates of the other blocks, A, take cores from
+ * forward.
  * Then backward, and gradients behind it: they begin to be written when that of the last
  * layer is there, and the one of block 0 is complete last. Where the link is full of that, devices
  * get their parts one after the other, and the first begin to update while the others wait. The
@@ -35,9 +38,10 @@ struct step_move { double drive, up, down, host; };
 
 struct step_work {
     double F, last;                 // computing forward; of it the last layer
-    double A;                       // all updates' arithmetic, if it has all cores: emulated
+    double A;                       // what emulated updates behind block 1 take from computing
     double B, h;                    // backward with the head; of it until the last layer's gradient
     struct step_move update, first; // all updates; block 0's, until its parameters may be read
+    struct step_move second;        // what block 0's writes later; block 1's, as first
     struct step_move load;          // what block 0's reads
     struct step_move tail;          // what the last layer's writes after its parameters: moments
     struct step_move wire_forward, wire_backward; // parameters read
@@ -54,6 +58,8 @@ enum step_resource { STEP_COMPUTING, STEP_DRIVES, STEP_UP, STEP_DOWN, STEP_HOST,
 struct step_time { double forward, backward, step; enum step_resource forward_by, backward_by; };
 
 double           step_move(const struct step_move *m, double share);
+/* Until forward may compute layers. */
+double           step_time_first(const struct step_work *w, struct step_share share);
 struct step_move step_move_sum(const struct step_move *a, const struct step_move *b);
 struct step_time step_time(const struct step_work *w, struct step_share share);
 /* The same where nothing overlaps but what is said, as in ZeRO-Infinity, Smart-Infinity's baseline,

@@ -171,6 +171,18 @@ static void update_compute(struct step_move *m, const struct run_config *cfg, do
         m->drive = fmax(m->drive, n / r->engine);
 }
 
+/* What they take from forward: all but blocks 0 and 1 are updated beside it. An update stops one
+ * thread of several, and the others wait for it, so this is more than its part of all cores. */
+static double update_beside(const struct run_config *cfg, double n, const struct step_rates *r)
+{
+    double rate = r->engine * r->cores;
+
+    n -= (double)(cfg->block_params[0] + cfg->block_params[1]);
+    if (r->beside > 0)
+        rate = fmin(rate, r->beside);
+    return rate > 0 ? n / rate : 0;
+}
+
 int step_work_moves(struct step_work *out, const struct run_config *cfg, const struct topology *t,
                     const struct step_rates *rates, struct err *err)
 {
@@ -179,6 +191,7 @@ int step_work_moves(struct step_work *out, const struct run_config *cfg, const s
     struct link_meter all;
     int               rc = machine_open(&m, cfg, t, rates, err);
     double n = parameters(cfg), n_0 = (double)cfg->block_params[0];
+    double n_1 = (double)cfg->block_params[1];
 
     traffic_computed(&all, cfg);
     double states = (double)all.bytes[kind][CLASS_STATES][LINK_READ];
@@ -198,6 +211,8 @@ int step_work_moves(struct step_work *out, const struct run_config *cfg, const s
         { &out->update, { states + gradient, states + made, internal, 0 } },
         { &out->load, { (states + gradient) * n_0 / n, 0, internal, 0 } },
         { &out->first, { (states + gradient) * n_0 / n, (first + made) * n_0 / n, internal, 0 } },
+        { &out->second, { (states + gradient) * n_1 / n,
+                          (states - first) * n_0 / n + (first + made) * n_1 / n, internal, 0 } },
         { &out->tail, { 0, tail, internal, 0 } },
         { &out->wire_forward, { made, aside ? 0 : pushed, 0, 1 } },
         { &out->wire_backward, { wire - made + left + (aside ? 0 : popped), 0, 0, 1 } },
@@ -213,7 +228,8 @@ int step_work_moves(struct step_work *out, const struct run_config *cfg, const s
     }
     update_compute(&out->update, cfg, n, rates);
     update_compute(&out->first, cfg, n_0, rates);
-    out->A = rates->cores > 0 && rates->engine > 0 ? n / rates->engine / rates->cores : 0;
+    update_compute(&out->second, cfg, n_1, rates);
+    out->A = update_beside(cfg, n, rates);
     free(m.busy);
     return rc;
 }
@@ -244,7 +260,7 @@ int step_work_halves(struct step_halves *out, const struct run_config *cfg,
     *out = (struct step_halves){ .forward = shared_move(before, share.all),
                                  .backward = shared_move(after, share.all),
                                  .write = none, .read = none,
-                                 .before = step_move(&w.first, share.block_0) };
+                                 .before = step_time_first(&w, share) };
     if (cfg->n_act_devices) {
         acts_add(&out->write, &m, cfg, &written);
         acts_add(&out->read, &m, cfg, &read);

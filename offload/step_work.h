@@ -18,9 +18,13 @@ double step_drive_seconds(const struct step_drive *d, double read, double write)
 
 /* Parameters a second. engine: one device's updates (su, su+o); host: the host's (base). 0: their
  * arithmetic takes no time. cores: devices are emulated on as many of the host's, each of which
- * updates `engine` (base too); 0: they are not. drive: (n_devices) what was measured under each
- * device, beside what links model; NULL: nothing was. */
-struct step_rates { double engine, host, cores; const struct step_drive *drive; };
+ * updates `engine` (base too); 0: they are not. beside: how many emulated devices update in a
+ * second that they take from computing; 0: as many as all cores do. drive: (n_devices) what was
+ * measured under each device, beside what links model; NULL: nothing was. */
+struct step_rates {
+    double engine, host, beside, cores;
+    const struct step_drive *drive;
+};
 
 /* The moves of *out, for cfg->n_devices devices; its computing stays as it is. t: NULL: nothing
  * takes time. */

@@ -70,7 +70,8 @@ static void test_written(void **state)
                                "layer = bf16 64 32 1e9 2e9 3e9\nlayer = fp32 64 32 4e9 5e9 6e9\n"
                                "attention = bf16 16 32 1e8 2e8\nhead = bf16 64 7e8\n"
                                "memory = 1e10\nnorm = 3e8\ntop-k = 2e8\nhost-update = 4e8\n"
-                               "device-update = 1e8\nemulated = 1\ndrive = 1e9 5e8 6e8\n"
+                               "device-update = 1e8\nupdates-beside = 3e7\nemulated = 1\n"
+                               "drive = 1e9 5e8 6e8\n"
                                "drive = 2e9 6e8 7e8\n";
     static struct machine_file m, again;
     struct err                 err = { 0 };

@@ -21,6 +21,7 @@ static void near(double got, double want)
 
 static const struct step_work work = {
     .F = 0.3, .last = 0.1, .B = 0.6, .h = 0.2, .update = { 12, 4, 3.5, 0 }, .first = { .drive = 2 },
+    .second = { .drive = 1.5 },
     .load = { .drive = 1.2, .up = 0.5 },
     .wire_forward = { .drive = 1, .up = 0.3 }, .wire_backward = { .drive = 0.5, .up = 0.15 },
     .gradient = { .drive = 2, .down = 0.5 }, .write_0 = { .drive = 0.3 },
@@ -60,7 +61,7 @@ static void test_step(void **state)
     w.F = 5;
     w.B = 9;
     t = step_time(&w, (struct step_share){ 0.1, 0.2 });
-    near(t.forward, 0.2 * 2 + 5);
+    near(t.forward, 0.2 * 2 + 0.1 * 1.5 + 5);
     near(t.backward, 9 + 0.2 * 0.3);
     near(step_time_speculating(&w, (struct step_share){ 0.1, 0.2 }).step, 5 + 9 + 0.06 + 0.4);
     near(step_time_speculating(&work, (struct step_share){ 1, 1 }).step, 0.2 + 12 + 1 + 0.5 + 2);
@@ -74,7 +75,7 @@ static void test_step(void **state)
     w.F = 13;
     w.A = 1.5;
     t = step_time(&w, (struct step_share){ 1, 1 });
-    near(t.forward, 2 + 13 + 1.5);
+    near(t.forward, 2 + 1.5 + 13 + 1.5);
     assert_int_equal(t.forward_by, STEP_COMPUTING);
     assert_int_equal(t.backward_by, STEP_DRIVES);
 }
@@ -171,6 +172,7 @@ static void test_moves(void **state)
     assert_true(w.update.up == 0 && w.update.down == 0 && w.update.host == 0);
     near(w.load.drive, 16.0 * 20480 / 100);
     near(w.first.drive, 16.0 * 20480 / 100 + 6.0 * 20480 / 50);
+    near(w.second.drive, 16.0 * 8192 / 100 + (8.0 * 20480 + 6.0 * 8192) / 50);
     near(w.wire_forward.drive, 2 * n / 100);
     near(w.wire_forward.up, 2 * n / 1000);
     near(w.wire_backward.up, 2.0 * 2 * 8192 / 1000); // the last layer's frame is still there
@@ -237,7 +239,10 @@ static void test_emulated(void **state)
     near(w.gradient.drive, 4 * n / 20);        // measured: 20
     near(w.update.drive, 16 * n / 1000 + 14 * n / 20);
     near(w.update.host, n / 10 / 2);
-    near(w.A, n / 10 / 2);
+    near(w.A, 2 * (8192.0 + 1024) / 10 / 2); // of the blocks behind block 1
+    rates.beside = 8;
+    assert_int_equal(step_work_moves(&w, &base, t, &rates, &err), 0);
+    near(w.A, 2 * (8192.0 + 1024) / 8);
     topology_close(t);
     assert_int_equal(step_work_moves(&w, &base, NULL, &rates, &err), 0);
     near(w.wire_forward.drive, 2 * n / 1000);

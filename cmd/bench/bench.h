@@ -85,6 +85,14 @@ struct disk_ops;
 int bench_update_path(struct bench *b, const struct disk_ops *disk, double *seconds,
                       struct err *err);
 
+/* The same path, over and over until bench_beside_close, while the caller computes; returned are
+ * the parameters that it updated a second, or 0 and the failure in *err. */
+struct bench_beside;
+int    bench_beside_open(struct bench_beside **out, struct bench *b, struct err *err);
+int    bench_beside_start(struct bench_beside *s, struct err *err);
+double bench_beside_stop(struct bench_beside *s, struct err *err);
+void   bench_beside_close(struct bench_beside *s);
+
 /* bench_plot.c: the two sections that are curves. */
 int bench_plot_scaling(FILE *out, void *section, struct err *err);
 int bench_plot_rok(FILE *out, void *section, struct err *err);

@@ -20,14 +20,14 @@
 
 enum {
     LAYERS = 2, HEAD_SIZE = 64, SHORT_ROW = 64, // of the layers that are measured
-    TURNS = 5, MOST_TURNS = 48, MOST_SIZES = 16, TOKENS_STEP = 16,
+    TURNS = 5, BESIDE_TURNS = 9, MOST_TURNS = 48, MOST_SIZES = 16, TOKENS_STEP = 16,
 };
 
 /* Of one measured call of a layer, at most: a wide model's chunk is not a whole one. */
 #define MOST_FLOPS       4e10
 #define MOST_FLOPS_PROBE 2.5e10
 
-enum { WARM_NS = 100 * 1000 * 1000, TURNS_NS = 150 * 1000 * 1000 };
+enum { WARM_NS = 100 * 1000 * 1000, TURNS_NS = 150 * 1000 * 1000, BESIDE_NS = TURNS_NS };
 
 /* What takes turns: seconds of each part of one call. */
 enum { FORWARD, BACKWARD, AGAIN, PARTS };
@@ -421,6 +421,64 @@ static int serial_measure(struct machine_file *m, const struct bench *b, struct 
     return rc;
 }
 
+/* Forward of the layers, so often that it takes some time: seconds. */
+static double forward_seconds(struct layers *l, size_t calls)
+{
+    uint64_t   start_ns = clock_ns();
+    struct err err;
+
+    for (size_t i = 0; i < calls; i++)
+        for (size_t layer = 1; layer <= LAYERS; layer++) {
+            products_begin(l->m.products);
+            block_forward(&l->m, layer, 0, l->wire, &err);
+        }
+    return since(&start_ns);
+}
+
+/* The same alone and beside updates, in turn: parameters updated in a second that they took. No
+ * thread of computing goes on without the one that an update has stopped, so how much that is does
+ * not follow from the cores' time. */
+static int beside_turns(double *rate, struct layers *l, struct bench_beside *s, struct err *err)
+{
+    double warming = forward_seconds(l, 2);
+    size_t calls = 1 + (size_t)(BESIDE_NS * 1e-9 / warming);
+    double lost[BESIDE_TURNS];
+
+    for (int turn = 0; turn < BESIDE_TURNS; turn++) {
+        double alone = forward_seconds(l, calls);
+        int    rc = bench_beside_start(s, err);
+
+        if (rc)
+            return rc;
+        double beside = forward_seconds(l, calls), updated = bench_beside_stop(s, err) * beside;
+        if (!(updated > 0))
+            return -EIO;
+        lost[turn] = (beside - alone) / updated;
+    }
+    *rate = 1 / fmax(bench_median(lost, BESIDE_TURNS), 1e-12); // noise is no endless rate
+    return 0;
+}
+
+static int beside_measure(struct machine_file *m, const struct bench *b, struct err *err)
+{
+    enum dtype           dt = (enum dtype)b->o->train.dtype;
+    size_t               width = b->o->probe ? 256 : 512;
+    struct model_options o = layers_options(b, dt, width, width / HEAD_SIZE, 1024, SHORT_ROW);
+    struct bench_opts    quick_opts = *b->o;
+    struct bench         quick = *b;
+    struct bench_beside *s = NULL;
+    struct layers        l;
+
+    quick_opts.quick = 1;
+    quick.o = &quick_opts;
+    int rc = layers_open(&l, b, &o, err);
+    rc = rc ? rc : bench_beside_open(&s, &quick, err);
+    rc = rc ? rc : beside_turns(&m->update.beside, &l, s, err);
+    bench_beside_close(s);
+    layers_close(&l);
+    return rc;
+}
+
 /* ---- the section ---- */
 
 static int line_add(void *ctx, const char *name, const char *value, const char *comment)
@@ -450,6 +508,7 @@ static int save_run(struct bench *b, json_t *lines, struct err *err)
     rc = rc ? rc : serial_measure(m, b, err);
     rc = rc ? rc : bench_save_passes(m, b, err);
     rc = rc ? rc : bench_save_drives(m, b, err);
+    rc = rc ? rc : beside_measure(m, b, err);
     rc = rc ? rc : machine_file_each(m, line_add, lines);
     if (!rc && b->o->save)
         rc = machine_file_write(m, b->o->save, err);

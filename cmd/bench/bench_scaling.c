@@ -164,6 +164,7 @@ static struct step_work work_of_one(const struct place *one, const json_t *steps
     w.update.drive = (forward - w.last - w.wire_forward.drive * share.all) /
                      (share.all + w.load.drive / modelled * (share.block_0 - share.all));
     w.first.drive *= w.update.drive / modelled;
+    w.second.drive *= w.update.drive / modelled;
     w.load.drive *= w.update.drive / modelled;
     json_decref(lived);
     return w;
@@ -175,7 +176,7 @@ static struct step_work work_of(const struct step_work *one, const struct step_w
     struct step_work w = *one;
     const struct { struct step_move *to; const struct step_move *links; } moves[] = {
         { &w.update, &n->update }, { &w.first, &n->first }, { &w.load, &n->load },
-        { &w.tail, &n->tail },
+        { &w.second, &n->second }, { &w.tail, &n->tail },
         { &w.wire_forward, &n->wire_forward }, { &w.wire_backward, &n->wire_backward },
         { &w.gradient, &n->gradient }, { &w.write_0, &n->write_0 },
     };

@@ -11,6 +11,8 @@
 #include "data/base/round.h"
 #include "offload/devices.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 enum { MOST_SUBS = 512 };
@@ -215,6 +217,66 @@ int bench_update_arithmetic(struct bench *b, double *seconds, struct err *err)
 {
     return bench_update_path(b, &disk_null, seconds, err);
 }
+
+/* ---- beside computing ---- */
+
+struct bench_beside {
+    struct rig *rig;
+    pthread_t   thread;
+    atomic_bool stop;
+    double      rate; // parameters a second
+    int         rc;
+    struct err  err;
+};
+
+static void *beside_run(void *ctx)
+{
+    struct bench_beside *s = ctx;
+    uint64_t             start_ns = clock_ns();
+    double               unmeasured, n = 0;
+
+    while (!s->rc && !atomic_load(&s->stop)) {
+        s->rc = rig_measure(s->rig, &unmeasured, &s->err);
+        n += (double)(s->rig->n_subs * s->rig->n_pad);
+    }
+    s->rate = n / ((double)(clock_ns() - start_ns) * 1e-9);
+    return NULL;
+}
+
+int bench_beside_open(struct bench_beside **out, struct bench *b, struct err *err)
+{
+    struct bench_beside *s = *out = calloc(1, sizeof *s);
+
+    return s ? rig_open(&s->rig, b, disk_at((size_t)b->o->train.disk), err)
+             : err_set(err, -ENOMEM, "out of memory for a device");
+}
+
+int bench_beside_start(struct bench_beside *s, struct err *err)
+{
+    atomic_store(&s->stop, 0);
+    s->rc = 0;
+    int rc = -pthread_create(&s->thread, NULL, beside_run, s);
+    return rc ? err_set(err, rc, "a thread for updates: %s", strerror(-rc)) : 0;
+}
+
+double bench_beside_stop(struct bench_beside *s, struct err *err)
+{
+    atomic_store(&s->stop, 1);
+    pthread_join(s->thread, NULL);
+    if (s->rc)
+        *err = s->err;
+    return s->rc ? 0 : s->rate;
+}
+
+void bench_beside_close(struct bench_beside *s)
+{
+    if (!s)
+        return;
+    rig_close(s->rig);
+    free(s);
+}
+
+/* ---- the section ---- */
 
 /* What takes turns: medians are shares of each other. */
 enum { PATH, MIXED, BURSTS, FIO, ARITHMETIC, TURNS };

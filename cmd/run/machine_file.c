@@ -54,6 +54,8 @@ static const struct line {
       "parameters/s that the host's processor updates (mem)" },
     { "device-update", "parameters/s", 1, RATE, AT(update.engine), 0, 0, 0, 0,
       "parameters/s that one device updates (base, su, su+o)" },
+    { "updates-beside", "parameters/s", 1, RATE, AT(update.beside), 0, 0, 0, 0,
+      "parameters that devices update in a second that they take from computing beside them" },
     { "emulated", "0 or 1", 1, PART, AT(emulated), 0, 0, 0, 0,
       "1: devices compute on the host's processor, so device-update is what one core does" },
     { "drive", "bytes/s bytes/s bytes/s", 3, RATE, POINTS(drive, MACHINE_DRIVES), 0,

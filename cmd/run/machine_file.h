@@ -17,6 +17,8 @@
  *     norm = X, top-k = X    parameters/s of the pass over gradients, and of Top-K beside it
  *     host-update = X        parameters/s that the host's processor updates (base, mem)
  *     device-update = X      parameters/s that one device's engine updates (base, su, su+o)
+ *     updates-beside = X     parameters that devices update in a second that they take from
+ *                            computing; where it is missing, their part of the cores
  *     emulated = 1           devices compute on the host's processor: device-update is a core's
  *     drive = R W M          bytes/s of a drive that reads, writes, or updates (16 bytes read for
  * 14

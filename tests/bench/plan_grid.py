@@ -48,6 +48,7 @@ CASES = [
     ("su+o, disk, 8 x 256", model(4, 384, 6, 8, 256) + ["--mode", "su+o", "--devices", 2]),
     ("su+o, disk, tight", model(4, 384, 6, 8, 256) + ["--mode", "su+o", "--devices", 2, "--host-mem", "TIGHT"]),
     ("base, disk, 2 x 4 x 256", model(4, 384, 6, 4, 256, 2) + ["--mode", "base", "--devices", 2]),
+    ("su+o, disk, 8 layers", model(8, 512, 8, 4, 256) + ["--mode", "su+o", "--devices", 2]),
     ("su+o, disk, few tokens", model(6, 384, 6, 1) + ["--mode", "su+o", "--devices", 2]),
 ]
 
