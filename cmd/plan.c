@@ -75,13 +75,14 @@ static void print_model(const struct session *s)
            tokens * gpt_flops_per_token(g, o->seq) / 1e9);
 }
 
-static void print_traffic(const struct session *s)
+/* predicted: what a run will choose to offload is known. */
+static void print_traffic(const struct session *s, int predicted)
 {
     struct link_meter m;
     uint64_t          all = 0, n;
     double            M = 2.0 * (double)gpt_total(&s->gpt);
-    // rows of varying length, or layers that the run chooses
-    int at_most = s->gpt.n_labels || train_activations[s->o.activations].adapts;
+    const char *note = train_activations[s->o.activations].adapts ? ", as predicted"
+                       : s->gpt.n_labels ? ", at most" : ""; // rows of varying length
 
     traffic_computed(&m, &s->run);
     printf("\nTraffic of a step, all devices together (computed)\n");
@@ -91,9 +92,12 @@ static void print_traffic(const struct session *s)
                 if ((n = m.bytes[l][k][d]))
                     printf("  %-8s %-10s %-5s %15" PRIu64 " bytes  %7.3f M%s\n", link_kind_names[l],
                            link_class_names[k], link_dir_names[d], n, (double)n / M,
-                           k == CLASS_ACTIVATION && at_most ? ", at most" : "");
+                           k == CLASS_ACTIVATION ? note : "");
     if (!all)
         printf("  none: everything stays in RAM\n");
+    if (!predicted && s->run.acts.buffers && train_activations[s->o.activations].adapts)
+        printf("  Activations that it will choose to offload are not in it, nor in what is "
+               "written: with\n  --machine FILE, or measured, they are predicted\n");
 }
 
 /* With which spare slots, and what others would take. */
@@ -259,6 +263,9 @@ static int time_say(const json_t *found, const struct session *s, const struct p
         return 0;
     }
     (o->compare ? plan_machine_print : plan_time_print)(found);
+    if (s->run.n_act_devices)
+        printf("  Drives of --act-device were not measured: they count as fast as the last drive "
+               "that\n  was, or as a topology says where that is slower\n");
     if (!o->machine)
         load_note(s);
     return o->json ? json_write(found, o->json, JSON_INDENT(2) | JSON_FIGURES, err) : 0;
@@ -326,8 +333,21 @@ static int machine_check(const struct plan_opts *o, struct err *err)
     return !o->json || !strcmp(o->json, "-") ? 0 : session_output_check(o->json, NULL, 0, err);
 }
 
+/* What of activations the prediction has, which --activations auto leaves to it: 1; 0: nothing. */
+static int acts_take(struct session *s, const json_t *found)
+{
+    const json_t *acts = json_object_get(found, "activations");
+
+    if (acts) {
+        s->run.acts.written = (uint64_t)json_num(acts, "bytes_written");
+        s->run.acts.read = (uint64_t)json_num(acts, "bytes_read");
+    }
+    return !!acts;
+}
+
 /* Memory, also where it does not fit (rc), traffic and storage. */
-static int print_plan(const struct session *s, const struct budget *b, int rc, struct err *err)
+static int print_plan(const struct session *s, const struct budget *b, int rc, int predicted,
+                      struct err *err)
 {
     char table[8192];
 
@@ -337,7 +357,7 @@ static int print_plan(const struct session *s, const struct budget *b, int rc, s
     }
     if (rc)
         return rc;
-    print_traffic(s);
+    print_traffic(s, predicted);
     return print_storage(s, err);
 }
 
@@ -373,8 +393,9 @@ static int run(struct opt_line *line, struct err *err)
         rc = time_find(&found, &s, o, err);
     if (!rc && found)
         rc = time_say(found, &s, o, err);
+    int predicted = acts_take(&s, found);
     if (!only_json && !rc)
-        rc = print_plan(&s, &b, refused, err);
+        rc = print_plan(&s, &b, refused, predicted, err);
     rc = rc ? rc : refused;
     fflush(stdout);
 out:

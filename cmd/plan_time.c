@@ -54,9 +54,10 @@ static json_t *ways_of_part(const struct forecast *f, enum acts_part part)
 
 static json_t *activations_of(const struct session *s, const struct forecast *f)
 {
-    return json_pack("{s:s, s:b, s:I, s:o, s:o, s:o}", "asked",
+    return json_pack("{s:s, s:b, s:I, s:I, s:I, s:o, s:o, s:o}", "asked",
                      train_activations[s->o.activations].name, "may_offload", f->offloads,
-                     "layers", (json_int_t)s->gpt.n_layer, "inputs", ways_of_part(f, ACTS_INPUT),
+                     "bytes_written", (json_int_t)f->acts_written, "bytes_read",
+                     (json_int_t)f->acts_read, "layers", (json_int_t)s->gpt.n_layer, "inputs", ways_of_part(f, ACTS_INPUT),
                      "attentions", ways_of_part(f, ACTS_ATTN), "mlps", ways_of_part(f, ACTS_MLP));
 }
 
@@ -246,6 +247,8 @@ int plan_time(json_t *found, const struct session *s, const struct forecast_mach
     memcpy(planned.dir, s->dir, sizeof planned.dir);
     rc = rc ? rc : session_config(&planned, err);
     rc = rc ? rc : training_plan(&plan, &planned, 0, err);
+    planned.run.acts.written = f.acts_written; // what --activations auto is expected to choose
+    planned.run.acts.read = f.acts_read;
     if (!rc) {
         json_t *drives = drives_of(&planned, m->sharers, f.own.step, err);
 

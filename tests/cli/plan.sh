@@ -77,6 +77,21 @@ same "0 0" "$(chosen)" "auto offloads nothing over a slow link"
 acts 10G $((least + 4))
 case $(chosen) in 0\ 0) false ;; *\ *) true ;; *) false ;; esac
 result $? "and something over a fast one"
+moved=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["activations"]["bytes_written"])' "$tmp/out")
+auto="--n-layer 8 --n-head 2 --n-embd 128 --vocab 512 --seq 256 --batch 4 --grad-accum 2 --csd-mem 4M --devices 2 --activations auto --host-mem $((least + 4))M --run $tmp/d/run"
+# shellcheck disable=SC2086
+run plan $auto --machine "$tmp/slow.conf" --csd-read-bw 10G --csd-write-bw 10G --link-bw 10G
+[ "$moved" -gt 0 ] && grep -q "^  host  *activation  *write  *$moved bytes .*, as predicted" "$tmp/out" && grep -q "^  activation  *$((moved / 2)) bytes" "$tmp/out"
+result $? "which stands in the traffic and in what is written to each of two devices"
+# shellcheck disable=SC2086
+run plan $auto --probe off
+grep -q "^  Activations that it will choose to offload are not in it" "$tmp/out" && ! grep -q activation "$tmp/out"
+result $? "where nothing is predicted, that is said"
+mkdir -p "$tmp/aside"
+# shellcheck disable=SC2086
+run plan $auto --act-device "$tmp/aside" --machine "$tmp/slow.conf" --csd-read-bw 10G --csd-write-bw 10G --link-bw 10G
+grep -q "^  Drives of --act-device were not measured" "$tmp/out"
+result $? "drives of --act-device are said to be none that was measured"
 # shellcheck disable=SC2086
 works "a file of the three lines there once were" plan $small --machine "$tmp/old.conf" --run "$tmp/d/run" --csd-read-bw 1M --csd-write-bw 1M
 # shellcheck disable=SC2086
