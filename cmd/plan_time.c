@@ -57,8 +57,9 @@ static json_t *activations_of(const struct session *s, const struct forecast *f)
     return json_pack("{s:s, s:b, s:I, s:I, s:I, s:o, s:o, s:o}", "asked",
                      train_activations[s->o.activations].name, "may_offload", f->offloads,
                      "bytes_written", (json_int_t)f->acts_written, "bytes_read",
-                     (json_int_t)f->acts_read, "layers", (json_int_t)s->gpt.n_layer, "inputs", ways_of_part(f, ACTS_INPUT),
-                     "attentions", ways_of_part(f, ACTS_ATTN), "mlps", ways_of_part(f, ACTS_MLP));
+                     (json_int_t)f->acts_read, "layers", (json_int_t)s->gpt.n_layer,
+                     "inputs", ways_of_part(f, ACTS_INPUT), "attentions",
+                     ways_of_part(f, ACTS_ATTN), "mlps", ways_of_part(f, ACTS_MLP));
 }
 
 /* ---- what more would bring ---- */
