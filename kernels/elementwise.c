@@ -12,7 +12,8 @@
 #include <string.h>
 
 enum {
-    CHUNK = 32768, // elements of one thread's turn
+    CHUNK = 32768, // elements of one thread's turn; of a residual RESIDUAL, since a chunk of tokens
+    RESIDUAL = 8192, // has few of 32768: 16 threads had two of them or one
     VIA   = 512,   // elements that pass through fp32 at a time, between the two 16-bit formats
 };
 
@@ -103,7 +104,11 @@ void convert(void *out, enum dtype out_dt, const void *x, enum dtype x_dt, size_
 
 void floats_zero(float *x, size_t n)
 {
-#pragma omp parallel for schedule(static) if (n > CHUNK)
+    if (n <= CHUNK) { // most tensors of a layer are small: no team of one thread is made for them
+        memset(x, 0, n * sizeof *x);
+        return;
+    }
+#pragma omp parallel for schedule(static)
     for (size_t i = 0; i < n; i += CHUNK)
         memset(x + i, 0, size_min(n - i, CHUNK) * sizeof *x);
 }
@@ -117,9 +122,9 @@ SIMD_CLONES static void residual_chunk(float *out, const float *a, const float *
 
 void residual_add(float *out, const float *a, const float *b, size_t n)
 {
-#pragma omp parallel for schedule(static) if (n > CHUNK)
-    for (size_t i = 0; i < n; i += CHUNK)
-        residual_chunk(out + i, a + i, b + i, size_min(n - i, CHUNK));
+#pragma omp parallel for schedule(static) if (n > RESIDUAL)
+    for (size_t i = 0; i < n; i += RESIDUAL)
+        residual_chunk(out + i, a + i, b + i, size_min(n - i, RESIDUAL));
 }
 
 SIMD_CLONES static void group_f32(float *restrict sum, const float *restrict dy, size_t rows,
@@ -152,13 +157,24 @@ size_t colsum_scratch(size_t n, size_t C) { return div_up(n, COLSUM_ROWS) * C * 
 
 void colsum_finish(float *db, const float *part, size_t n, size_t C)
 {
-    enum { COLUMNS = 256 };
+    enum { COLUMNS = 64 };
     size_t groups = div_up(n, COLSUM_ROWS);
 
-#pragma omp parallel for schedule(static)
+#pragma omp for schedule(static) nowait
     for (size_t j = 0; j < C; j += COLUMNS)
         for (size_t g = 0; g < groups; g++)
             group_f32(db + j, part + g * C + j, 1, size_min(C - j, COLUMNS));
+}
+
+void colsum_group(float *sum, bf16 *narrowed, const void *dy, enum dtype dt, size_t rows, size_t C)
+{
+    memset(sum, 0, C * sizeof *sum);
+    if (narrowed)
+        group_narrowed(sum, narrowed, dy, rows, C);
+    else if (dt == DT_F32)
+        group_f32(sum, dy, rows, C);
+    else
+        group_bf16(sum, dy, rows, C);
 }
 
 void colsum_add(float *db, bf16 *narrowed, const void *dy, enum dtype dt, size_t n, size_t C,
@@ -166,20 +182,14 @@ void colsum_add(float *db, bf16 *narrowed, const void *dy, enum dtype dt, size_t
 {
     float *part = scratch; // (groups, C)
 
-#pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < n; i += COLSUM_ROWS) {
-        size_t rows = size_min(n - i, COLSUM_ROWS);
-        float *sum = part + i / COLSUM_ROWS * C;
-
-        memset(sum, 0, C * sizeof *sum);
-        if (narrowed)
-            group_narrowed(sum, narrowed + i * C, (const float *)dy + i * C, rows, C);
-        else if (dt == DT_F32)
-            group_f32(sum, (const float *)dy + i * C, rows, C);
-        else
-            group_bf16(sum, (const bf16 *)dy + i * C, rows, C);
+#pragma omp parallel
+    {
+#pragma omp for schedule(static)
+        for (size_t i = 0; i < n; i += COLSUM_ROWS)
+            colsum_group(part + i / COLSUM_ROWS * C, narrowed ? narrowed + i * C : NULL,
+                         dtype_at(dy, dt, i * C), dt, size_min(n - i, COLSUM_ROWS), C);
+        colsum_finish(db, part, n, C);
     }
-    colsum_finish(db, part, n, C);
 }
 
 /* ---- GELU, through the identity (1 + tanh u) / 2 = 1 / (1 + e^-2u) = s, which loses nothing where
@@ -252,18 +262,21 @@ void gelu_backward(const struct gelu_backward *g)
     size_t n = g->n, C = g->C, groups = div_up(n, COLSUM_ROWS), across = div_up(C, GELU_COLUMNS);
     float *part = g->scratch; // (groups, C)
 
-#pragma omp parallel for schedule(static)
-    for (size_t u = 0; u < groups * across; u++) {
-        size_t first = u / across * COLSUM_ROWS, end = size_min(first + COLSUM_ROWS, n);
-        size_t j = u % across * GELU_COLUMNS, len = size_min(C - j, GELU_COLUMNS);
-        float *sum = part + u / across * C + j;
+#pragma omp parallel
+    {
+#pragma omp for schedule(static)
+        for (size_t u = 0; u < groups * across; u++) {
+            size_t first = u / across * COLSUM_ROWS, end = size_min(first + COLSUM_ROWS, n);
+            size_t j = u % across * GELU_COLUMNS, len = size_min(C - j, GELU_COLUMNS);
+            float *sum = part + u / across * C + j;
 
-        memset(sum, 0, len * sizeof *sum);
-        for (size_t at = first * C + j; at < end * C; at += C)
-            gelu_row(dtype_at(g->out, g->dt, at), dtype_at(g->dx, g->dt, at), sum, g->dout + at,
-                     dtype_at(g->x, g->dt, at), g->dt, len);
+            memset(sum, 0, len * sizeof *sum);
+            for (size_t at = first * C + j; at < end * C; at += C)
+                gelu_row(dtype_at(g->out, g->dt, at), dtype_at(g->dx, g->dt, at), sum,
+                         g->dout + at, dtype_at(g->x, g->dt, at), g->dt, len);
+        }
+        colsum_finish(g->db, part, n, C);
     }
-    colsum_finish(g->db, part, n, C);
 }
 
 /* ---- embeddings: forward looks rows up; backward adds rows where tokens repeat, so there the

@@ -20,8 +20,12 @@ void   colsum_add(float *db, bf16 *narrowed, const void *dy, enum dtype dt, size
                   void *scratch);
 size_t colsum_scratch(size_t n, size_t C);
 
-/* The second half, for a kernel that sums while it computes: part (groups of COLSUM_ROWS rows, C)
- * is added to db in order. */
+/* Its two halves, for a kernel that sums while it computes. A group of rows: their sums are written
+ * to `sum`, and rounded rows where `narrowed` is. Then part (groups of COLSUM_ROWS rows, C) is added
+ * to db in order: the threads of the parallel region that calls it share the columns out, each when
+ * it comes, so the groups end with a barrier. A region of its own would cost one more start of all
+ * threads each time. */
+void colsum_group(float *sum, bf16 *narrowed, const void *dy, enum dtype dt, size_t rows, size_t C);
 void colsum_finish(float *db, const float *part, size_t n, size_t C);
 
 /* GELU in its tanh form, 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks and Gimpel

@@ -147,21 +147,31 @@ SIMD_CLONES static void row_backward(float *dx, float *dw, float *db, const floa
                     : backward_as(dx + i * l->C, dw, db, dout + i * l->C, l, i, DT_BF16);
 }
 
-void layernorm_backward(float *dx, float *dw, float *db, const float *dout,
-                        const struct layernorm *l, void *scratch)
+void layernorm_backward(const struct layernorm_backward *b)
 {
-    size_t n = l->n, C = l->C;
-    float *dw_part = scratch, *db_part = dw_part + div_up(n, COLSUM_ROWS) * C; // (groups, C)
+    const struct layernorm *l = b->l;
+    size_t n = l->n, C = l->C, sums = div_up(n, COLSUM_ROWS) * C;
+    float *dw_part = b->scratch, *db_part = dw_part + sums, *dx_part = db_part + sums; // (groups, C)
 
-#pragma omp parallel for schedule(static)
-    for (size_t first = 0; first < n; first += COLSUM_ROWS) {
-        size_t at = first / COLSUM_ROWS * C, end = size_min(first + COLSUM_ROWS, n);
+#pragma omp parallel
+    {
+#pragma omp for schedule(static)
+        for (size_t first = 0; first < n; first += COLSUM_ROWS) {
+            size_t at = first / COLSUM_ROWS * C, end = size_min(first + COLSUM_ROWS, n);
 
-        memset(dw_part + at, 0, C * sizeof *dw_part);
-        memset(db_part + at, 0, C * sizeof *db_part);
-        for (size_t i = first; i < end; i++)
-            row_backward(dx, dw_part + at, db_part + at, dout, l, i);
+            memset(dw_part + at, 0, C * sizeof *dw_part);
+            memset(db_part + at, 0, C * sizeof *db_part);
+            if (b->fresh)
+                memset(b->dx + first * C, 0, (end - first) * C * sizeof *b->dx);
+            for (size_t i = first; i < end; i++)
+                row_backward(b->dx, dw_part + at, db_part + at, b->dout, l, i);
+            if (b->dx_sums)
+                colsum_group(dx_part + at, b->narrowed ? b->narrowed + first * C : NULL,
+                             b->dx + first * C, DT_F32, end - first, C);
+        }
+        colsum_finish(b->dw, dw_part, n, C);
+        colsum_finish(b->db, db_part, n, C);
+        if (b->dx_sums)
+            colsum_finish(b->dx_sums, dx_part, n, C);
     }
-    colsum_finish(dw, dw_part, n, C);
-    colsum_finish(db, db_part, n, C);
 }

@@ -23,7 +23,14 @@ void layernorm_residual(void *out, const float *x, const float *y, const struct 
 /* The normalised rows once more, from the saved mean and rstd: the same bits as forward gave. */
 void layernorm_apply(void *out, const struct layernorm *l);
 
-/* dx (n, C) += ; dw, db (C) += , their sums over rows as colsum_add takes them (elementwise.h);
- * dout (n, C). scratch: colsum_scratch(n, 2 * C) bytes. */
-void layernorm_backward(float *dx, float *dw, float *db, const float *dout,
-                        const struct layernorm *l, void *scratch);
+struct layernorm_backward {
+    const struct layernorm *l;
+    const float *dout;     // (n, C)
+    float       *dx;       // (n, C) +=, or written
+    int          fresh;    // dx is written
+    float       *dw, *db;  // (C) += their sums over rows as colsum_add takes them (elementwise.h)
+    float       *dx_sums;  // (C) += what colsum_add of dx would add, while dx is in cache; or NULL
+    bf16        *narrowed; // (n, C): dx rounded in that pass; or NULL
+    void        *scratch;  // colsum_scratch(n, 3 * C) bytes
+};
+void layernorm_backward(const struct layernorm_backward *b);

@@ -266,6 +266,20 @@ int block_forward(struct model *m, size_t layer, size_t micro, const void *wire,
 
 /* ---- backward ---- */
 
+/* A norm's dx, dw and db from the gradient of its rows, which is in w->proj; what else is done in
+ * that pass is in `more`. */
+static void norm_backward(const struct layer *l, enum gpt_tensor w, size_t i,
+                          const struct layernorm *norm, struct layernorm_backward more)
+{
+    more.l = norm;
+    more.dout = l->w->proj;
+    more.dx = l->dx + i * l->C;
+    more.dw = dparam(l, w);
+    more.db = dparam(l, w + 1);
+    more.scratch = l->w->sums;
+    layernorm_backward(&more);
+}
+
 /* A chunk of dx behind a projection's dropout, as the products take it; its sums go to the
  * projection's bias. */
 static const void *proj_backward(const struct layer *l, enum gpt_tensor bias, size_t i, size_t n,
@@ -298,14 +312,20 @@ static void mlp_backward(const struct layer *l, size_t i, size_t n, const struct
     layernorm_apply(w->ln, &norm);
     dmatrix(l, PRODUCT_D_FC_W, i, n, w->ln, w->dfc);
     product(l, PRODUCT_D_LN2, n, w->proj, w->dfc);
-    layernorm_backward(l->dx + i * l->C, dparam(l, GPT_LN2_W), dparam(l, GPT_LN2_B), w->proj, &norm,
-                       w->sums);
+    if (l->drop_attn_proj.p > 0)
+        norm_backward(l, GPT_LN2_W, i, &norm, (struct layernorm_backward){ 0 });
+    else // attention's projection takes dx as it is: its bias's sums and rounding in the same pass
+        norm_backward(l, GPT_LN2_W, i, &norm, (struct layernorm_backward){
+            .dx_sums = dparam(l, GPT_ATTN_PROJ_B), .narrowed = l->dt == DT_F32 ? NULL : w->dy });
 }
 
 /* dattn from dx, which is that of x_mid by now. */
 static void attn_proj_backward(const struct layer *l, size_t i, size_t n)
 {
-    const void *dy = proj_backward(l, GPT_ATTN_PROJ_B, i, n, &l->drop_attn_proj);
+    const void *dy = l->dt == DT_F32 ? (const void *)(l->dx + i * l->C) : l->w->dy;
+
+    if (l->drop_attn_proj.p > 0)
+        dy = proj_backward(l, GPT_ATTN_PROJ_B, i, n, &l->drop_attn_proj);
 
     dmatrix(l, PRODUCT_D_ATTN_PROJ_W, i, n, row(l, l->a.attn, i, l->C), dy);
     product(l, PRODUCT_D_ATTN, n, row(l, l->w->dattn, i, l->C), dy);
@@ -322,8 +342,7 @@ static void qkv_backward(const struct layer *l, size_t i, size_t n)
     layernorm_apply(w->ln, &norm);
     dmatrix(l, PRODUCT_D_QKV_W, i, n, w->ln, dqkv);
     product(l, PRODUCT_D_LN1, n, w->proj, dqkv);
-    layernorm_backward(l->dx + i * l->C, dparam(l, GPT_LN1_W), dparam(l, GPT_LN1_B), w->proj, &norm,
-                       w->sums);
+    norm_backward(l, GPT_LN1_W, i, &norm, (struct layernorm_backward){ 0 });
 }
 
 /* What backward computes once more is measured: it is what keeping or offloading would save. */

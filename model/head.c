@@ -43,10 +43,10 @@ static double sum_losses(double sum, const struct rows *r, uint64_t *counted)
 /* dx, written, and the norm's own gradients, from dln. */
 static void norm_backward(const struct rows *r)
 {
-    memset(r->dx, 0, r->n * r->C * sizeof(float));
-    layernorm_backward(r->dx, model_grad(r->m, r->h->grad, GPT_LNF_W),
-                       model_grad(r->m, r->h->grad, GPT_LNF_B), r->a->dln, &r->norm,
-                       r->m->acts.work.sums);
+    layernorm_backward(&(struct layernorm_backward){
+        .l = &r->norm, .dout = r->a->dln, .dx = r->dx, .fresh = 1,
+        .dw = model_grad(r->m, r->h->grad, GPT_LNF_W),
+        .db = model_grad(r->m, r->h->grad, GPT_LNF_B), .scratch = r->m->acts.work.sums });
 }
 
 /* ---- a language model's ---- */

@@ -118,18 +118,54 @@ static void run_backward(float *sums, const struct norm_case *c, const struct la
 {
     size_t n = c->n, C = c->C;
     float *dx = guard_alloc(n * C * 4), *dw = guard_alloc(C * 4), *db = guard_alloc(C * 4);
-    void  *scratch = guard_alloc(colsum_scratch(n, 2 * C));
+    void  *scratch = guard_alloc(colsum_scratch(n, 3 * C));
 
     memcpy(dx, sums, n * C * 4);
     memcpy(dw, sums + n * C, C * 4);
     memcpy(db, sums + n * C + C, C * 4);
-    layernorm_backward(dx, dw, db, c->dout, l, scratch);
+    layernorm_backward(&(struct layernorm_backward){
+        .l = l, .dout = c->dout, .dx = dx, .dw = dw, .db = db, .scratch = scratch });
     memcpy(sums, dx, n * C * 4);
     memcpy(sums + n * C, dw, C * 4);
     memcpy(sums + n * C + C, db, C * 4);
     guard_free(dx);
     guard_free(dw);
     guard_free(db);
+    guard_free(scratch);
+}
+
+/* What goes along in the pass over dx is what further passes make: dx written over what stands
+ * there, its sums, its rounding. */
+static void check_along(const struct norm_case *c, const struct layernorm *l)
+{
+    size_t n = c->n, C = c->C;
+    float *dx = calloc(n * C, 4), *dx_one = guard_alloc(n * C * 4), *sums = guard_alloc(C * 4),
+          *sums_one = guard_alloc(C * 4), *dwb = calloc(2 * C, 4);
+    bf16  *narrow = guard_alloc(n * C * 2), *narrow_one = guard_alloc(n * C * 2);
+    void  *scratch = guard_alloc(colsum_scratch(n, 3 * C));
+    struct layernorm_backward b = { .l = l, .dout = c->dout, .dx = dx, .dw = dwb, .db = dwb + C,
+                                    .scratch = scratch };
+
+    layernorm_backward(&b);
+    memset(sums, 0, C * 4);
+    memset(sums_one, 0, C * 4);
+    memset(dx_one, 0x7f, n * C * 4);
+    colsum_add(sums, narrow, dx, DT_F32, n, C, scratch);
+    b.dx = dx_one;
+    b.fresh = 1;
+    b.dx_sums = sums_one;
+    b.narrowed = narrow_one;
+    layernorm_backward(&b);
+    assert_memory_equal(dx, dx_one, n * C * 4);
+    assert_memory_equal(sums, sums_one, C * 4);
+    assert_memory_equal(narrow, narrow_one, n * C * 2);
+    free(dx);
+    free(dwb);
+    guard_free(dx_one);
+    guard_free(sums);
+    guard_free(sums_one);
+    guard_free(narrow);
+    guard_free(narrow_one);
     guard_free(scratch);
 }
 
@@ -154,6 +190,7 @@ static void check_backward(const struct norm_case *c, uint64_t *seed)
     run_backward(again, c, &l);
     assert_true(ref_excess(sums, want, all, C < 4 ? 1e-3 : 3e-5, 1e-5) <= 1.0);
     assert_memory_equal(sums, again, all * 4);
+    check_along(c, &l);
     free(sums);
     free(again);
     free(mean);

@@ -82,7 +82,8 @@ static void run_rows(enum which which, const struct sizes *s, void *const *p)
         layernorm_apply(p[5], &l);
         break;
     case LAYERNORM_BACKWARD:
-        layernorm_backward(p[5], p[6], p[7], p[8], &l, p[9]);
+        layernorm_backward(&(struct layernorm_backward){
+            .l = &l, .dout = p[8], .dx = p[5], .dw = p[6], .db = p[7], .scratch = p[9] });
         break;
     case GELU_FORWARD:
         gelu_forward(p[1], p[0], s->dt, 4 * s->n);
@@ -181,7 +182,7 @@ static size_t kernels_of(struct kernel out[MOST_KERNELS], const struct sizes *s)
          .p = {{IN, n4}, {IN, e * C}, {IN, e * C}, {IN, 4 * N}, {IN, 4 * N}, {OUT, e * n}}},
         {"layernorm backward", N, C, 15, LAYERNORM_BACKWARD, // the bias is not needed
          .p = {{IN, n4}, {IN, e * C}, {CACHED, e * C}, {IN, 4 * N}, {IN, 4 * N}, {BOTH, n4},
-               {BOTH, 4 * C}, {BOTH, 4 * C}, {IN, n4}, {CACHED, colsum_scratch(N, 2 * C)}}},
+               {BOTH, 4 * C}, {BOTH, 4 * C}, {IN, n4}, {CACHED, colsum_scratch(N, 3 * C)}}},
         {"gelu forward", N, 4 * C, FLOPS_EXP + 10, GELU_FORWARD,
          .p = {{IN, e * n4}, {OUT, e * n4}}},
         {"gelu backward and sums", N, 4 * C, FLOPS_EXP + 20, GELU_BACKWARD,
