@@ -21,10 +21,9 @@ void   colsum_add(float *db, bf16 *narrowed, const void *dy, enum dtype dt, size
 size_t colsum_scratch(size_t n, size_t C);
 
 /* Its two halves, for a kernel that sums while it computes. A group of rows: their sums are written
- * to `sum`, and rounded rows where `narrowed` is. Then part (groups of COLSUM_ROWS rows, C) is added
- * to db in order: the threads of the parallel region that calls it share the columns out, each when
- * it comes, so the groups end with a barrier. A region of its own would cost one more start of all
- * threads each time. */
+ * to `sum`, and rounded rows where `narrowed` is. Then part (groups of COLSUM_ROWS rows, C) is
+ * added to db in order, in the parallel region that made the groups, behind a barrier: its threads
+ * share the columns out. A region of its own would start all threads once more each time. */
 void colsum_group(float *sum, bf16 *narrowed, const void *dy, enum dtype dt, size_t rows, size_t C);
 void colsum_finish(float *db, const float *part, size_t n, size_t C);
 

@@ -151,7 +151,8 @@ void layernorm_backward(const struct layernorm_backward *b)
 {
     const struct layernorm *l = b->l;
     size_t n = l->n, C = l->C, sums = div_up(n, COLSUM_ROWS) * C;
-    float *dw_part = b->scratch, *db_part = dw_part + sums, *dx_part = db_part + sums; // (groups, C)
+    float *dw_part = b->scratch, *db_part = dw_part + sums, // (groups, C)
+          *dx_part = db_part + sums;
 
 #pragma omp parallel
     {

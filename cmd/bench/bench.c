@@ -24,7 +24,8 @@
 /* The sections in the order of their bits. */
 static const struct bench_section *const sections[] = {
     &bench_products, &bench_memory, &bench_kernels, &bench_disk,
-    &bench_update, &bench_topk, &bench_steps, &bench_save, &bench_scaling, &bench_rok};
+    &bench_update, &bench_topk, &bench_steps, &bench_parts, &bench_save, &bench_scaling,
+    &bench_rok};
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
 /* The machine's file, scaling and rok are no part of all: they are asked for by other names. */
@@ -46,7 +47,8 @@ static const struct opt_row rows[] = {
     { "dir", OPT_STRING, AT(dir), ".", .arg = "DIR",
       .help = "where files are made, on the disk that is measured; all are removed" },
     { "only", OPT_SET, AT(only), .words = section_word,
-      .help = "these sections, with commas between; what they go by is measured too" },
+      .help = "these sections, with commas between; what they go by is measured too. parts, where "
+              "the time of a step goes, is measured only where it is named" },
     { "save", OPT_STRING, AT(save), .arg = "FILE",
       .help = "write what plan --machine FILE goes by; without --only, nothing else is measured" },
     { "probe", OPT_FLAG, AT(probe),
@@ -164,7 +166,7 @@ static int options_check(struct bench *b, struct opt_line *line, struct err *err
         o->only |= BENCH_SAVE;
     if (!o->only)
         o->only = o->alone == &bench_scaling ? BENCH_SCALING : o->alone ? BENCH_ROK
-                                                             : BENCH_SAVE - 1;
+                                                             : BENCH_PARTS - 1;
     b->seconds = o->quick ? 0.004 : 0.02;
     if (o->quick && !opt_given(line, "rounds"))
         o->rounds = 2;

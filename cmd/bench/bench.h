@@ -41,10 +41,10 @@ struct bench {
     json_t            *report;
 };
 
-enum { // sections as bits, in their order; all but the last three are what bench does
+enum { // sections as bits, in their order; all before PARTS are what bench does unasked
     BENCH_PRODUCTS = 1, BENCH_MEMORY = 2, BENCH_KERNELS = 4, BENCH_DISK = 8, BENCH_UPDATE = 16,
-    BENCH_TOPK = 32, BENCH_STEPS = 64, BENCH_SAVE = 128, BENCH_SCALING = 256,
-    BENCH_ROK = 512
+    BENCH_TOPK = 32, BENCH_STEPS = 64, BENCH_PARTS = 128, BENCH_SAVE = 256, BENCH_SCALING = 512,
+    BENCH_ROK = 1024
 };
 
 struct bench_section {
@@ -62,7 +62,7 @@ struct bench_section {
     int  (*plot)(FILE *out, void *section, struct err *err);
 };
 extern const struct bench_section bench_products, bench_memory, bench_kernels, bench_disk,
-    bench_update, bench_topk, bench_steps, bench_save, bench_scaling, bench_rok;
+    bench_update, bench_topk, bench_steps, bench_parts, bench_save, bench_scaling, bench_rok;
 
 int bench_is_block(const struct bench *b, size_t device); // was a block device given?
 /* Where a device is measured: a file called `name` in its folder, or the block device; malloced. */

@@ -26,7 +26,10 @@
 #include <omp.h>
 #include <unistd.h>
 
-enum { UPDATE_PARAMS = 1 << 16, TABLE_ROWS = 8192, FLOPS_EXP = 20, MOST_KERNELS = 32 };
+enum {
+    UPDATE_PARAMS = 1 << 16, STEP_PARAMS = 1 << 22, STEP_PIECE = 16384, // as mem's update
+    TABLE_ROWS = 8192, FLOPS_EXP = 20, MOST_KERNELS = 32,
+};
 
 struct sizes {
     size_t     B, T, C, H, V, N;     // N: tokens of a chunk
@@ -41,12 +44,13 @@ struct sizes {
 /* What is done with an operand; CACHED: it comes from a cache, and does not count. */
 enum use { IN = 1, OUT = 2, BOTH = 3, CACHED = 4 };
 
-enum { OPERANDS = 10 };
+enum { OPERANDS = 12 };
 
 enum which {
-    LAYERNORM_FORWARD, LAYERNORM_RESIDUAL, LAYERNORM_APPLY, LAYERNORM_BACKWARD, GELU_FORWARD,
-    GELU_BACKWARD, ATTENTION_FORWARD, ATTENTION_BACKWARD, SOFTMAX, RESIDUAL, CONVERT, COLSUM,
-    COLSUM_NARROW, DROPOUT, EMBEDDING_FORWARD, EMBEDDING_BACKWARD, UPDATE, SUMSQ, TOPK, CRC
+    LAYERNORM_FORWARD, LAYERNORM_RESIDUAL, LAYERNORM_APPLY, LAYERNORM_BACKWARD,
+    LAYERNORM_BACKWARD_SUMS, GELU_FORWARD, GELU_BACKWARD, ATTENTION_FORWARD, ATTENTION_BACKWARD,
+    SOFTMAX, RESIDUAL, CONVERT, COLSUM, COLSUM_NARROW, DROPOUT, EMBEDDING_FORWARD,
+    EMBEDDING_BACKWARD, UPDATE, UPDATE_STEP, SUMSQ, TOPK, CRC,
 };
 
 struct kernel {
@@ -82,8 +86,11 @@ static void run_rows(enum which which, const struct sizes *s, void *const *p)
         layernorm_apply(p[5], &l);
         break;
     case LAYERNORM_BACKWARD:
+    case LAYERNORM_BACKWARD_SUMS:
         layernorm_backward(&(struct layernorm_backward){
-            .l = &l, .dout = p[8], .dx = p[5], .dw = p[6], .db = p[7], .scratch = p[9] });
+            .l = &l, .dout = p[8], .dx = p[5], .dw = p[6], .db = p[7], .scratch = p[9],
+            .dx_sums = which == LAYERNORM_BACKWARD ? NULL : p[10],
+            .narrowed = which == LAYERNORM_BACKWARD || s->dt == DT_F32 ? NULL : p[11]});
         break;
     case GELU_FORWARD:
         gelu_forward(p[1], p[0], s->dt, 4 * s->n);
@@ -109,6 +116,20 @@ static void run_rows(enum which which, const struct sizes *s, void *const *p)
         dropout_rows(p[1], p[0], s->N, s->C, 0, &(struct dropout){.p = 0.1f, .seed = 1, .site = 1});
         break;
     default:;
+    }
+}
+
+/* What mem does with a step's parameters; narrow: as bf16 they are another copy. */
+static void run_update_step(void *const *p, const struct optim_step *step, int narrow)
+{
+    float *w = p[0], *m = p[1], *v = p[2], *g = p[3];
+    bf16  *wire = p[4];
+
+#pragma omp parallel for schedule(dynamic, 4)
+    for (size_t i = 0; i < STEP_PARAMS; i += STEP_PIECE) {
+        optim_update(w + i, m + i, v + i, g + i, STEP_PIECE, 0.01f, step);
+        if (narrow)
+            convert(wire + i, DT_BF16, w + i, DT_F32, STEP_PIECE);
     }
 }
 
@@ -143,6 +164,10 @@ static void run_kernel(enum which which, const struct sizes *s, void *const *p)
         optim_scalars(&step, OPTIM_ADAMW, 1e-4, 0.9, 0.999, 1e-8, 1, 10);
         optim_update(p[0], p[1], p[2], p[3], UPDATE_PARAMS, 0.01f, &step);
         break;
+    case UPDATE_STEP:
+        optim_scalars(&step, OPTIM_ADAMW, 1e-4, 0.9, 0.999, 1e-8, 1, 10);
+        run_update_step(p, &step, s->dt != DT_F32);
+        break;
     case SUMSQ:
         reduce_sumsq(p[0], s->layer, &nonfinite, p[1]);
         break;
@@ -170,6 +195,7 @@ static size_t kernels_of(struct kernel out[MOST_KERNELS], const struct sizes *s)
 {
     size_t n = s->n, N = s->N, C = s->C, e = s->e, btc = s->btc, V = s->V, rows = s->logit_rows,
            lse = 4 * s->B * s->H * s->T, words = TABLE_ROWS * C, n4 = 4 * n, u = UPDATE_PARAMS,
+           t = STEP_PARAMS, wire = s->dt == DT_F32 ? 0 : 2 * t,
            attention = attention_scratch(s->T, C, s->H, s->threads);
     double T = (double)s->T, elements = (double)btc;
     const struct kernel all[] = {
@@ -183,6 +209,10 @@ static size_t kernels_of(struct kernel out[MOST_KERNELS], const struct sizes *s)
         {"layernorm backward", N, C, 15, LAYERNORM_BACKWARD, // the bias is not needed
          .p = {{IN, n4}, {IN, e * C}, {CACHED, e * C}, {IN, 4 * N}, {IN, 4 * N}, {BOTH, n4},
                {BOTH, 4 * C}, {BOTH, 4 * C}, {IN, n4}, {CACHED, colsum_scratch(N, 3 * C)}}},
+        {"layernorm backward, sums", N, C, 16, LAYERNORM_BACKWARD_SUMS, // and rounding
+         .p = {{IN, n4}, {IN, e * C}, {CACHED, e * C}, {IN, 4 * N}, {IN, 4 * N}, {BOTH, n4},
+               {BOTH, 4 * C}, {BOTH, 4 * C}, {IN, n4}, {CACHED, colsum_scratch(N, 3 * C)},
+               {BOTH, 4 * C}, {OUT, s->dt == DT_F32 ? 0 : 2 * n}}},
         {"gelu forward", N, 4 * C, FLOPS_EXP + 10, GELU_FORWARD,
          .p = {{IN, e * n4}, {OUT, e * n4}}},
         {"gelu backward and sums", N, 4 * C, FLOPS_EXP + 20, GELU_BACKWARD,
@@ -210,6 +240,8 @@ static size_t kernels_of(struct kernel out[MOST_KERNELS], const struct sizes *s)
          .reads = 4 * elements, .writes = 4 * elements},
         {"AdamW", u, 0, 16, UPDATE,
          .p = {{BOTH, 4 * u}, {BOTH, 4 * u}, {BOTH, 4 * u}, {IN, 4 * u}}, .one_thread = 1},
+        {"AdamW and rounding", t, 0, 16, UPDATE_STEP,
+         .p = {{BOTH, 4 * t}, {BOTH, 4 * t}, {BOTH, 4 * t}, {IN, 4 * t}, {OUT, wire}}},
         {"sum of squares", s->layer, 0, 2, SUMSQ,
          .p = {{IN, 4 * s->layer}, {CACHED, reduce_scratch(s->layer)}}, .normal = 1},
         topk_of(s),
@@ -283,12 +315,13 @@ static int kernel_measure(struct bench *b, const struct kernel *k, const struct 
     if (rc)
         return rc;
     json_array_append_new(
-        rows, json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:s, s:f, s:f}", "kernel",
-                        k->name, "size", size, "threads", threads, "seconds", item.median, "bytes",
-                        bytes, "bytes_per_second", bytes / item.median, "flops", flops,
-                        "flops_per_second", flops / item.median, "bound",
-                        moving > computing ? "memory" : "arithmetic", "bound_seconds",
-                        fmax(moving, computing), "share", fmax(moving, computing) / item.median));
+        rows, json_pack("{s:s, s:s, s:I, s:i, s:f, s:f, s:f, s:f, s:f, s:s, s:f, s:f}", "kernel",
+                        k->name, "size", size, "rows", (json_int_t)k->rows, "threads", threads,
+                        "seconds", item.median, "bytes", bytes, "bytes_per_second",
+                        bytes / item.median, "flops", flops, "flops_per_second",
+                        flops / item.median, "bound", moving > computing ? "memory" : "arithmetic",
+                        "bound_seconds", fmax(moving, computing), "share",
+                        fmax(moving, computing) / item.median));
     return 0;
 }
 

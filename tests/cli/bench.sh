@@ -89,6 +89,17 @@ PY
 result $? "it is JSON alone, with those sections and what they go by"
 # shellcheck disable=SC2086
 works "--mode base, compressed" bench $small --mode base --compress 2% --only steps
+# shellcheck disable=SC2086
+works "where a step goes" bench $small --mode mem --only parts --json "$tmp/parts.json"
+python3 - "$tmp/parts.json" <<'PY' 2>"$tmp/err"
+import json, sys
+p = json.load(open(sys.argv[1]))["parts"]
+rows = {r["part"]: r for r in p["rows"]}
+assert abs(sum(r["seconds"] for r in rows.values()) - p["step_seconds"]) < 1e-9, p
+assert p["step_seconds"] > 0 and p["starts"] == sum(r["starts"] for r in rows.values()), p
+assert all(r["seconds"] > 0 and "bound_share" in r for n, r in rows.items() if n != "not accounted for"), p
+PY
+result $? "its parts and what is left of it make up the step"
 nothing_left "after parts"
 
 # OpenBLAS's cores are compared, once, where the program chose the one in use; not where the user did.
@@ -105,7 +116,7 @@ nothing_left "after them"
 
 # shellcheck disable=SC2086
 {
-    refuses 2 "--only speed: products, memory, kernels, disk, update, topk and steps" bench $small --only products,speed
+    refuses 2 "--only speed: products, memory, kernels, disk, update, topk, steps and parts" bench $small --only products,speed
     refuses 2 "which model" bench $small --model gpt2
     refuses 2 "a folder or a block device is expected" bench $small --device "$tmp/none"
     refuses 1 "one that can be written is expected" bench $model --dir "$tmp/none"
