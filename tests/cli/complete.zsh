@@ -13,13 +13,21 @@ compadd() {
     (( \$#offered )) && print -rl -- \$n$'\t'\$^offered >>\$out
     builtin compadd \"\$@\"
 }
+zle-line-init() { print -n \"edits \$n.\" }
+zle -N zle-line-init
 print read''y"
 zpty -r z seen '*ready*'
+
+# types TEXT at line N once zsh edits it: what is typed earlier is the terminal's, to which a control character means something else
+type_at() {
+    zpty -w z "n=$1"
+    zpty -r z seen "*edits $1.*"
+    zpty -w -n z "$2"
+}
+integer at=0
 for line; do
-    zpty -w z "(( n++ ))"
-    zpty -w -n z "$line"$'\t\C-u'
+    type_at $(( ++at )) "$line"$'\t\C-u'
 done
-zpty -w z "n=0"
-zpty -w -n z "$1"$'\t\n'
+type_at 0 "$1"$'\t\n'
 zpty -w z exit
 while zpty -r z seen; do :; done
