@@ -14,7 +14,7 @@ estimate() {
     run plan $small --run "$tmp/d/run" "$@"
     awk '/^Time, predicted from / { there = 1 }
          there && $1 == "a" && $2 == "step" { step = $3; rate = $5; steps = $7 == 70 }
-         there && $2 == "it" && $3 == "forward" { forward = $4; backward = $10 }
+         there && $2 == "it" && $3 == "forward" { forward = $4; for (i = 5; i < NF; i++) if ($i == "backward") backward = $(i + 1) } # the head between them is left out where it took no time
          there && $1 == "pace" { pace = 1 }
          length($0) > 80 && there && !memory { long = 1 }
          /^Memory/ { memory = 1 }
