@@ -184,6 +184,42 @@ static void test_between_steps(void **state)
     runlog_close(log);
 }
 
+/* Devices 0 and 1 share a drive, with updates from 10 to 30 and from 20 to 50 ms: 40 ms. A read
+ * from 40 to 60 counts by half, one from 0 to 10 not at all; device 2 has a drive of its own. */
+static void test_drives(void **state)
+{
+    const struct runlog_span spans[] = {
+        { 0, PHASE_PARAM_READ, 0, 0, 1 * MS, 10 * MS, 9000, 9 * MS },
+        { 0, PHASE_UPDATE, 0, 0, 10 * MS, 30 * MS, 0, 20 * MS },
+        { 0, PHASE_UPDATE, 0, 1, 20 * MS, 50 * MS, 0, 30 * MS },
+        { 0, PHASE_GRAD_WRITE, 0, 2, 10 * MS, 30 * MS, 500, 20 * MS },
+        { 0, PHASE_UPDATE, 0, 2, 20 * MS, 30 * MS, 0, 10 * MS },
+        { 0, PHASE_PARAM_READ, 1, 1, 40 * MS, 60 * MS, 2000, 20 * MS },
+    };
+    const struct runlog_traffic traffic[] = {
+        { 0, PHASE_UPDATE, "internal", 0, "states", "read", 400, 96 },
+        { 0, PHASE_UPDATE, "internal", 1, "states", "write", 500, 4 },
+        { 0, PHASE_PARAM_READ, "host", 1, "wire", "read", 2000, 0 },
+        { 0, PHASE_UPDATE, "internal", 2, "states", "write", 50, 0 },
+    };
+    struct runlog *log = create(0);
+
+    (void)state;
+    assert_int_equal(runlog_process(log, 0, &err), 0);
+    assert_int_equal(runlog_step(log, &(struct runlog_step){ .seconds = 0.1 }, &err), 0);
+    assert_int_equal(runlog_set(log, "drive.0", "254:1", &err), 0);
+    assert_int_equal(runlog_set(log, "drive.1", "254:1", &err), 0);
+    assert_int_equal(runlog_measure(log, 0, spans, sizeof spans / sizeof *spans, traffic,
+                                    sizeof traffic / sizeof *traffic, &err), 0);
+    is(log, "SELECT count(*) FROM drive_rate", 2);
+    is(log, "SELECT seconds FROM drive_rate WHERE drive = '254:1' AND devices = '0, 1'", 0.040);
+    is(log, "SELECT update_bytes FROM drive_rate WHERE drive = '254:1'", 1000);
+    is(log, "SELECT other_bytes FROM drive_rate WHERE drive = '254:1'", 1000);
+    is(log, "SELECT bytes_per_second FROM drive_rate WHERE drive = '254:1'", 50e3);
+    is(log, "SELECT bytes_per_second FROM drive_rate WHERE devices = '2'", 30e3);
+    runlog_close(log);
+}
+
 /* A folded step has the same sums; the host's and the devices' stay apart. */
 static void test_folded(void **state)
 {
@@ -270,8 +306,8 @@ static void test_meter_forgets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { CASE(test_on_paper), CASE(test_between_steps),
-                                        CASE(test_folded), CASE(test_meter_agrees),
-                                        CASE(test_meter_forgets) };
+                                        CASE(test_drives), CASE(test_folded),
+                                        CASE(test_meter_agrees), CASE(test_meter_forgets) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * its times are what run.db has of it. The first step after each opening is left out. */
 #include "cmd/bench/bench.h"
 
+#include "cmd/run/drives.h"
 #include "cmd/run/newrun.h"
 #include "cmd/run/training.h"
 #include "cmd/say/progress.h"
@@ -68,7 +69,8 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
 
 /* host: the computing thread, which does one thing at a time. u0, w0: of block 0; u0 until
  * its parameters may be read, which naive updates do not tell apart. moving: reads of parameters
- * and writes of gradients. head: from the last layer's output to its gradient. */
+ * and writes of gradients. head: from the last layer's output to its gradient. drive_rate:
+ * of a drive while updates were under way, in all of this visit. */
 // clang-format off
 static const char parts_sql[] =
     "SELECT max(s.seconds) AS seconds,"
@@ -90,6 +92,8 @@ static const char parts_sql[] =
         BEGIN("phase = 'param_read' AND device >= 0") " AS moving,"
     " (SELECT sum(bytes) FROM traffic t WHERE t.step = s.step AND link = 'host'"
     " AND phase IN ('param_read', 'grad_write')) AS moved,"
+    " (SELECT avg(bytes_per_second) FROM drive_rate WHERE process ="
+    " (SELECT max(process) FROM processes)) AS drive_rate,"
     " " END("phase = 'backward' AND block = %zu") " - " BEGIN("phase = 'loss'") " AS head"
     " FROM (SELECT *, (end_ns - start_ns) / 1e9 AS d FROM spans) JOIN steps s USING (step)"
     " WHERE step >= %llu AND step < %llu GROUP BY step ORDER BY step";
@@ -203,8 +207,7 @@ static int drive_step(struct session *s, struct stream *st, const struct drive_a
                       uint64_t step, struct err *err)
 {
     size_t             last = s->gpt.n_layer + 1;
-    uint64_t           start_ns = clock_ns();
-    struct stream_step up = {.row = {.step = step}};
+    struct stream_step up = {.row = {.step = step}, .began_ns = clock_ns()};
     struct drive       d = {.s = s, .st = st, .a = acts, .err = err,
                             .rc = stream_begin(st, STREAM_TRAIN, step, err)};
 
@@ -222,7 +225,6 @@ static int drive_step(struct session *s, struct stream *st, const struct drive_a
     send_grad(&d, 0);
     optim_scalars(&up.optim, (enum optim_kind)s->o.optimizer, 1e-4, s->o.beta1, s->o.beta2,
                   s->o.eps, 1, st->applied + 1);
-    up.row.seconds = (double)(clock_ns() - start_ns) * 1e-9;
     return d.rc ? d.rc : stream_update(st, &up, err);
 }
 
@@ -252,6 +254,8 @@ static int drive(struct session *s, uint64_t next, uint64_t steps, int apart, st
     rc = rc ? rc : drive_acts(&acts, s, &plan, err);
     rc = rc ? rc : run_train(&st, &s->run, notice, sizeof notice, err);
     rc = rc ? rc : stream_drain(st, err);
+    rc = rc ? rc : drives_record(s, err);
+    rc = rc ? rc : runlog_process(s->log, next, err);
     for (uint64_t i = 0; i < 1 + steps && !rc; i++) {
         rc = drive_step(s, st, &acts, next + i, err);
         if (!rc && (apart || i == steps))

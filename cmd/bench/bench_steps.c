@@ -91,7 +91,33 @@ static void finish(struct bench *b, const struct run_kind *k, json_t *row)
         bench_put(row, "share_of_products", flops / seconds / best);
 }
 
-static int measure(struct bench *b, json_t *runs, struct err *err)
+/* What the first device's drive moves with the update's mix, in turns with the runs; a block device
+ * is written over, so there it is measured when they are over. Nothing is
+ * measured where drives are modelled, which are slower than what is beneath. */
+static int measure_drive(struct bench *b, size_t visit, struct bench_item *drive, struct err *err)
+{
+    struct bench_place *p = NULL;
+    size_t              last = div_up(b->o->train.steps, VISIT) - 1;
+    struct bench_item   turn;
+
+    struct topology_config links = train_opts_links(&b->o->train);
+    int modelled = links.file || (links.read_bw.n && links.read_bw.value[0]) ||
+                   (links.write_bw.n && links.write_bw.value[0]);
+
+    if (b->o->train.mode == RUN_MEM || modelled || drive->done == BENCH_MOST_ROUNDS ||
+        (bench_is_block(b, 0) && visit < last))
+        return 0;
+    int rc = bench_place_open(&p, b, 0, err);
+    if (!rc) {
+        turn = bench_place_item(p, BENCH_MIXED, 0);
+        rc = bench_rounds(&turn, 1, 3, 0, err);
+        drive->figure[drive->done++] = turn.median;
+    }
+    bench_place_close(p);
+    return rc;
+}
+
+static int measure(struct bench *b, json_t *runs, struct bench_item *drive, struct err *err)
 {
     json_t *row[KINDS] = {NULL}; // NULL: it is not wanted
     int     rc = 0;
@@ -103,11 +129,14 @@ static int measure(struct bench *b, json_t *runs, struct err *err)
             json_array_append_new(runs, row[i]);
             rc = make(b, &kinds[i], row[i], err);
         }
-    for (size_t v = 0; v < div_up(b->o->train.steps, VISIT); v++)
+    for (size_t v = 0; v < div_up(b->o->train.steps, VISIT); v++) {
         for (size_t i = 0; i < KINDS && !rc; i++)
             if (row[i] && !json_object_get(row[i], "note"))
                 rc = bench_run(b, kinds[i].folder, kinds[i].way, VISIT,
                                json_object_get(row[i], "steps"), err);
+        rc = rc ? rc : measure_drive(b, v, drive, err);
+    }
+    drive->median = bench_median(drive->figure, drive->done);
     for (size_t i = 0; i < KINDS && !rc; i++)
         if (row[i])
             finish(b, &kinds[i], row[i]);
@@ -175,6 +204,24 @@ static void bounds_add(json_t *bounds, const json_t *runs, const struct bench_fi
     }
 }
 
+/* How fast a drive was while updates were under way, beside what it moves with their mix alone. */
+static json_t *drives_of(const json_t *runs, double disk)
+{
+    json_t *rows = json_array(), *run;
+    size_t  i;
+
+    json_array_foreach(runs, i, run) {
+        double rate = json_num(run, "drive_rate");
+
+        if (rate > 0 && disk > 0)
+            json_array_append_new(rows, json_pack("{s:s, s:f, s:f, s:f}", "run",
+                                                  json_str(run, "run"), "bytes_per_second", rate,
+                                                  "disk_bytes_per_second", disk, "share",
+                                                  rate / disk));
+    }
+    return rows;
+}
+
 static int steps_run(struct bench *b, json_t *section, struct err *err)
 {
     int     mode = b->o->train.mode;
@@ -184,7 +231,8 @@ static int steps_run(struct bench *b, json_t *section, struct err *err)
 
     json_object_set_new(section, "runs", runs);
     json_object_set_new(section, "bounds", bounds);
-    int rc = measure(b, runs, err);
+    struct bench_item drive = {0};
+    int               rc = measure(b, runs, &drive, err);
     if (!rc && mode != RUN_MEM)
         rc = bench_update_arithmetic(b, &arithmetic, err);
     if (rc)
@@ -198,6 +246,7 @@ static int steps_run(struct bench *b, json_t *section, struct err *err)
     json_object_update(section, more);
     json_decref(more);
     bounds_add(bounds, runs, &f, best > 0 ? flops / best : 0);
+    json_object_set_new(section, "drives", drives_of(runs, drive.median));
     return 0;
 }
 
@@ -219,6 +268,10 @@ static void steps_print(const json_t *section)
         {"run", "bound", NULL, 0}, {"bound_seconds", "least", "%.3f", 1},
         {"seconds", "measured", "%.3f", 1}, {"ratio", "ratio", "%.2f", 1},
         {"share", "share", "%.0f %%", 100}, {"bound", "", NULL, 0}, {0}};
+    static const struct bench_column drives[] = {
+        {"run", "a drive, MB/s", NULL, 0}, {"bytes_per_second", "while updates run", "%.0f", 1e-6},
+        {"disk_bytes_per_second", "their mix alone", "%.0f", 1e-6},
+        {"share", "share", "%.0f %%", 100}, {0}};
     const json_t *rows = json_object_get(section, "runs"),
                  *least = json_object_get(section, "bounds"),
                  *both = bench_row(least, "run", "both");
@@ -240,6 +293,10 @@ static void steps_print(const json_t *section)
     }
     printf("\n");
     bench_table(least, bounds, NULL);
+    if (json_array_size(json_object_get(section, "drives"))) {
+        printf("\n");
+        bench_table(json_object_get(section, "drives"), drives, NULL);
+    }
     if (share > 0)
         printf("=> mode mem makes %.0f %% of the best rate of a plain loop over the same "
                "products\n", 100 * share);

@@ -1,7 +1,7 @@
-/* bench_update.c: the update path of one device: subgroups are read, updated and written back by
- * the device itself (csd_emu), taking turns with the same mix of reads and writes that does nothing
- * else, and with fio's. Beside it the same on the null disk: the arithmetic, the checksums and the
- * hand-over alone. */
+/* bench_update.c: the update path of the devices that share the first one's drive: subgroups are
+ * read, updated and written back by the devices themselves (csd_emu), taking turns with the same
+ * mix of reads and writes that does nothing else, and with fio's. Beside it the same on the null
+ * disk: the arithmetic, the checksums and the hand-over alone. */
 #include "cmd/bench/bench.h"
 
 #include "csd/csd.h"
@@ -13,33 +13,37 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_SUBS = 512 };
+enum { MOST_SUBS = 512, MOST_DEVICES = 16 };
 
-/* A device with its subgroups: two slots each, of which an update reads one and writes the other,
+/* Devices with their subgroups: two slots each, of which an update reads one and writes the other,
  * and a gradient. */
 struct rig {
     const struct bench *bench;
     struct csd_bell    bell;
-    struct csd        *csd;
-    char              *path;
-    int                is_file; // else a block device
-    size_t             n_pad, n_subs, states, slot, grad;
+    size_t             n_devices;
+    struct csd        *csd[MOST_DEVICES];
+    char              *path[MOST_DEVICES];
+    int                is_file;              // else block devices
+    size_t             n_pad, n_subs, n_jobs; // subgroups of a device, and of all
+    size_t             states, slot, grad;
     struct arena       buf; // states or a gradient
     int                turn;
     struct csd_segment segment;
     struct csd_job     job[MOST_SUBS];
 };
 
+/* Subgroup i is on device i % n_devices. */
 static uint64_t slot_off(const struct rig *r, int turn, size_t i)
 {
-    return ((uint64_t)(turn % 2) * r->n_subs + i) * r->slot;
+    return ((uint64_t)(turn % 2) * r->n_subs + i / r->n_devices) * r->slot;
 }
 
 static uint64_t grad_off(const struct rig *r, size_t i)
 {
-    return slot_off(r, 1, r->n_subs) + i * r->grad;
+    return 2 * r->n_subs * r->slot + i / r->n_devices * r->grad;
 }
 
 /* Submit a job for each subgroup and wait for them. */
@@ -49,16 +53,24 @@ static int jobs_run(struct rig *r, struct err *err)
     uint64_t        seen = 0;
     int             rc = 0;
 
-    for (size_t i = 0; i < r->n_subs; i++)
-        r->csd->ops->submit(r->csd, &r->job[i]);
-    for (size_t n = r->n_subs; n > 0;) {
-        int got = r->csd->ops->reap(r->csd, done, 8);
+    for (size_t i = 0; i < r->n_jobs; i++) {
+        struct csd *c = r->csd[i % r->n_devices];
 
-        for (int i = 0; i < got; i++)
-            if (done[i]->status && !rc)
-                rc = err_set(err, done[i]->status, "%s", done[i]->why);
-        n -= (size_t)got;
-        if (got == 0)
+        c->ops->submit(c, &r->job[i]);
+    }
+    for (size_t n = r->n_jobs; n > 0;) {
+        int all = 0;
+
+        for (size_t d = 0; d < r->n_devices; d++) {
+            int got = r->csd[d]->ops->reap(r->csd[d], done, 8);
+
+            for (int i = 0; i < got; i++)
+                if (done[i]->status && !rc)
+                    rc = err_set(err, done[i]->status, "%s", done[i]->why);
+            all += got;
+        }
+        n -= (size_t)all;
+        if (all == 0)
             seen = csd_bell_wait(&r->bell, seen, 100000000);
     }
     return rc;
@@ -70,7 +82,7 @@ static int write_all(struct rig *r, int grads, uint32_t *crc, struct err *err)
     size_t bytes = grads ? r->grad : r->states;
 
     *crc = crc32c(0, r->buf.base, bytes);
-    for (size_t i = 0; i < r->n_subs; i++)
+    for (size_t i = 0; i < r->n_jobs; i++)
         r->job[i] = (struct csd_job){
             .kind = CSD_WRITE, .cls = grads ? CLASS_GRADIENT : CLASS_STATES, .buf = r->buf.base,
             .off = grads ? grad_off(r, i) : slot_off(r, 0, i), .bytes = bytes, .payload = bytes,
@@ -87,7 +99,7 @@ static int rig_fill(struct rig *r, struct err *err)
     for (size_t i = 0; i < r->n_pad; i++)
         buf[i] = 1e-3f * (float)(i % 17);
     rc = rc ? rc : write_all(r, 1, &grad_crc, err);
-    for (size_t i = 0; i < r->n_subs; i++) // calm: as all but a process's first are
+    for (size_t i = 0; i < r->n_jobs; i++) // calm: as all but a process's first are
         r->job[i] = (struct csd_job){
             .kind = CSD_UPDATE,
             .update = {.n = r->n_pad, .n_pad = r->n_pad, .grad_off = grad_off(r, i),
@@ -100,12 +112,14 @@ static void rig_close(struct rig *r)
 {
     if (!r)
         return;
-    if (r->csd)
-        r->csd->ops->close(r->csd);
+    for (size_t d = 0; d < r->n_devices; d++) {
+        if (r->csd[d])
+            r->csd[d]->ops->close(r->csd[d]);
+        if (r->path[d] && r->is_file)
+            unlink(r->path[d]);
+        free(r->path[d]);
+    }
     csd_bell_release(&r->bell);
-    if (r->path && r->is_file)
-        unlink(r->path);
-    free(r->path);
     arena_free(&r->buf);
     free(r);
 }
@@ -129,14 +143,44 @@ static int largest_sub(const struct bench *b, size_t *n_pad, struct err *err)
     return rc;
 }
 
+/* Of the run's devices those on the first one's drive: all where --device names none. */
+static size_t devices_there(const struct bench *b)
+{
+    size_t      n = 1;
+    struct stat first, other;
+
+    if (!b->n_devices)
+        return size_min(b->o->train.devices, MOST_DEVICES);
+    if (!bench_is_block(b, 0) && !stat(b->devices[0], &first))
+        for (size_t i = 1; i < b->n_devices; i++)
+            n += !bench_is_block(b, i) && !stat(b->devices[i], &other) &&
+                 other.st_dev == first.st_dev;
+    return size_min(n, MOST_DEVICES);
+}
+
+static int device_open(struct rig *r, size_t d, const struct csd_config *every, struct err *err)
+{
+    struct csd_config cfg = *every;
+    int               null = cfg.disk == &disk_null;
+    char              name[32], notice[512];
+
+    snprintf(name, sizeof name, "update%zu", d);
+    r->path[d] = null ? file_path(err, "%s/null-%s", r->bench->scratch, name)
+                      : bench_file(r->bench, 0, name);
+    if (!r->path[d])
+        return err_set(err, -ENOMEM, "out of memory for a device");
+    cfg.path = r->path[d];
+    cfg.id = (int)d;
+    return csd_emu.open(&r->csd[d], &cfg, notice, sizeof notice, err);
+}
+
 /* In *out also after a failure, to be closed. */
-static int rig_open(struct rig **out, const struct bench *b, const struct disk_ops *disk,
-                    struct err *err)
+static int rig_open(struct rig **out, const struct bench *b, size_t n_devices,
+                    const struct disk_ops *disk, struct err *err)
 {
     const struct train_opts *o = &b->o->train;
     size_t                   total = (size_t)(b->o->quick ? 4 : 24) << 20;
     int                      moments = optim_moments((enum optim_kind)o->optimizer);
-    char                     notice[512];
     struct rig              *r = *out = calloc(1, sizeof *r);
 
     if (!r)
@@ -145,35 +189,33 @@ static int rig_open(struct rig **out, const struct bench *b, const struct disk_o
     int rc = largest_sub(b, &r->n_pad, err);
     if (rc)
         return rc;
-    int null = disk == &disk_null;
     r->bench = b;
-    r->path = null ? file_path(err, "%s/update-null", b->scratch) : bench_file(b, 0, "update");
-    r->is_file = null || !bench_is_block(b, 0);
-    r->n_subs = size_min(size_max(total / r->n_pad, 4), MOST_SUBS);
+    r->n_devices = n_devices;
+    r->is_file = disk == &disk_null || !bench_is_block(b, 0);
+    r->n_subs = size_min(size_max(total / r->n_pad / n_devices, 4), MOST_SUBS / n_devices);
+    r->n_jobs = r->n_subs * n_devices;
     r->states = 4 * (1 + (size_t)moments) * r->n_pad;
     r->slot = r->states + dtype_bytes((enum dtype)o->dtype) * r->n_pad;
     r->grad = 4 * r->n_pad;
     r->segment = (struct csd_segment){0, r->n_pad, 0.01f};
     r->buf.align = ARENA_IO;
     arena_take(&r->buf, r->states);
-    rc = r->path ? arena_map(&r->buf, "a device's transfers", err)
-                 : err_set(err, -ENOMEM, "out of memory for a device");
-    if (rc)
-        return rc;
+    rc = arena_map(&r->buf, "a device's transfers", err);
     struct csd_config cfg = {
-        .path = r->path, .bytes = r->n_subs * (2 * r->slot + r->grad), .create = 1, .disk = disk,
+        .bytes = r->n_subs * (2 * r->slot + r->grad), .create = 1, .disk = disk,
         .mem = o->csd_mem, .update_params = r->n_pad, .moments = moments,
         .wire_dt = (enum dtype)o->dtype, .handler = o->mode == RUN_SU ? CSD_NAIVE : CSD_HANDED_OVER,
         .update_link = o->mode == RUN_BASE ? LINK_HOST : LINK_INTERNAL, .bell = &r->bell,
     };
-    rc = csd_emu.open(&r->csd, &cfg, notice, sizeof notice, err);
+    for (size_t d = 0; d < n_devices && !rc; d++)
+        rc = device_open(r, d, &cfg, err);
     return rc ? rc : rig_fill(r, err);
 }
 
 /* Bytes that an update of all reads and writes. */
 static double rig_bytes(const struct rig *r)
 {
-    return (double)(r->n_subs * (r->states + r->grad + r->slot));
+    return (double)(r->n_jobs * (r->states + r->grad + r->slot));
 }
 
 /* All subgroups once: bytes/s. */
@@ -182,7 +224,7 @@ static int rig_measure(void *ctx, double *rate, struct err *err)
     struct rig *r = ctx;
     uint64_t    start_ns = clock_ns();
 
-    for (size_t i = 0; i < r->n_subs; i++) {
+    for (size_t i = 0; i < r->n_jobs; i++) {
         struct csd_update *u = &r->job[i].update;
 
         u->src_off = slot_off(r, r->turn, i);
@@ -202,13 +244,13 @@ int bench_update_path(struct bench *b, const struct disk_ops *disk, double *seco
 {
     struct rig       *r;
     double            unmeasured;
-    int               rc = rig_open(&r, b, disk, err);
+    int               rc = rig_open(&r, b, 1, disk, err);
     struct bench_item item = {.measure = rig_measure, .ctx = r};
 
     rc = rc ? rc : rig_measure(r, &unmeasured, err);
     rc = rc ? rc : bench_rounds(&item, 1, b->o->rounds, 0, err);
     if (!rc)
-        *seconds = rig_bytes(r) / (double)(r->n_subs * r->n_pad) / item.median;
+        *seconds = rig_bytes(r) / (double)(r->n_jobs * r->n_pad) / item.median;
     rig_close(r);
     return rc;
 }
@@ -237,7 +279,7 @@ static void *beside_run(void *ctx)
 
     while (!s->rc && !atomic_load(&s->stop)) {
         s->rc = rig_measure(s->rig, &unmeasured, &s->err);
-        n += (double)(s->rig->n_subs * s->rig->n_pad);
+        n += (double)(s->rig->n_jobs * s->rig->n_pad);
     }
     s->rate = n / ((double)(clock_ns() - start_ns) * 1e-9);
     return NULL;
@@ -247,7 +289,7 @@ int bench_beside_open(struct bench_beside **out, struct bench *b, struct err *er
 {
     struct bench_beside *s = *out = calloc(1, sizeof *s);
 
-    return s ? rig_open(&s->rig, b, disk_at((size_t)b->o->train.disk), err)
+    return s ? rig_open(&s->rig, b, 1, disk_at((size_t)b->o->train.disk), err)
              : err_set(err, -ENOMEM, "out of memory for a device");
 }
 
@@ -315,13 +357,15 @@ static int update_run(struct bench *b, json_t *section, struct err *err)
     struct rig       *r[2] = {NULL, NULL};
     struct bench_item items[TURNS] = {0};
     json_t           *rows = json_array();
-    int               rc = rig_open(&r[0], b, disk_at((size_t)b->o->train.disk), err);
+    size_t            n = devices_there(b);
+    int               rc = rig_open(&r[0], b, n, disk_at((size_t)b->o->train.disk), err);
 
     json_object_set_new(section, "rates", rows);
-    rc = rc ? rc : rig_open(&r[1], b, &disk_null, err);
+    rc = rc ? rc : rig_open(&r[1], b, n, &disk_null, err);
     if (!rc) {
         json_object_set_new(section, "subgroup_parameters", json_integer((json_int_t)r[0]->n_pad));
-        json_object_set_new(section, "subgroups", json_integer((json_int_t)r[0]->n_subs));
+        json_object_set_new(section, "subgroups", json_integer((json_int_t)r[0]->n_jobs));
+        json_object_set_new(section, "devices", json_integer((json_int_t)n));
         rc = measure(b, r, items, err);
     }
     for (int i = 0; i < TURNS && !rc; i++) {
@@ -346,8 +390,9 @@ static void update_print(const json_t *section)
                  *fio = bench_row(rows, "what", turns[FIO]),
                  *against = fio ? fio : json_array_get(rows, MIXED);
 
-    printf("Update path of one device: %.0f subgroups of %.0f parameters read, updated, written "
-           "back\n", json_num(section, "subgroups"), json_num(section, "subgroup_parameters"));
+    printf("Update path, %.0f device(s) on one drive: %.0f subgroups of %.0f parameters read, "
+           "updated, written back\n", json_num(section, "devices"), json_num(section, "subgroups"),
+           json_num(section, "subgroup_parameters"));
     bench_table(rows, columns, NULL);
     printf("=> %.0f %% of what %s moves with the same mix\n",
            100 * json_num(against, "update_path_share"), fio ? "fio" : "the disk");

@@ -361,6 +361,21 @@ static void text_bandwidth(const struct text *t, const json_t *report)
     }
 }
 
+static void text_drives(const struct text *t, const json_t *report)
+{
+    const json_t *all = json_object_get(report, "drives"), *d;
+    size_t        i;
+    char          a[FIGURE], b[FIGURE], c[FIGURE];
+
+    if (json_array_size(all))
+        heading(t, "Real drives while updates were under way, read and written; devices");
+    json_array_foreach(all, i, d)
+        fprintf(t->out, "  %-10.10s %9s/s for %s, %s of it no updates'; %.24s\n",
+                json_str(d, "disk"), figure_bytes(a, sizeof a, json_num(d, "bytes_per_second")),
+                figure_seconds(b, sizeof b, json_num(d, "seconds")),
+                figure_bytes(c, sizeof c, json_num(d, "other_bytes")), json_str(d, "text"));
+}
+
 /* ---- memory, evaluations, choices, what was said ---- */
 
 static void text_memory(const struct text *t, const json_t *report)
@@ -496,6 +511,7 @@ static void text_report(const struct text *t, const json_t *report)
     text_wear(t, report);
     text_overlap(t, report);
     text_bandwidth(t, report);
+    text_drives(t, report);
     text_memory(t, report);
     text_evals(t, report);
     text_choices(t, report);

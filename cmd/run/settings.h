@@ -22,6 +22,7 @@
  *     frames residual_in_ram records record_bytes record_buffers acts_written acts_read
  *                       what the memory plan chose, and what of activations crosses the link in a
  *                       step; the last two absent: all records but as many as there are buffers
+ *     drive.N           MAJOR:MINOR of the real drive that device N was on when it was last opened
  *     memory.NN         a part of that plan: its bytes and its name; the total, the limit
  *                       (--host-mem) and the arenas of emulated devices last
  *

@@ -4,6 +4,7 @@
 #include "cmd/run/training.h"
 
 #include "cmd/run/best.h"
+#include "cmd/run/drives.h"
 #include "cmd/run/feed.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/tensorboard.h"
@@ -229,6 +230,7 @@ static int record_options(const struct training *t, const uint64_t *first, struc
     rc = session_store_options(s, 0, err);
     s->o.blas = kept;
     rc = rc ? rc : record_acts(s, err);
+    rc = rc ? rc : drives_record(s, err);
     if (!rc && first)
         rc = runlog_process(s->log, *first, err);
     return runlog_end(s->log, rc, err);

@@ -206,6 +206,45 @@ JOIN (SELECT step, device, phase, busy_seconds AS seconds FROM phase_wall)
   USING (step, device, phase)
 GROUP BY device, link, direction, phase HAVING sum(seconds) > 0;
 
+-- By process and real drive, which several devices may share (setting drive.DEVICE: its number in the system;
+-- runs without it: each device has one of its own): how long at least one update was under way
+-- there, and what moved meanwhile, read and written, with padding. Of a transfer of another kind
+-- that is under way at both ends of an update only the part between counts, its bytes spread evenly.
+CREATE VIEW drive_rate AS
+WITH
+  moved AS
+    (SELECT process, step, device, start_ns, end_ns, phase = 'update' AS updates,
+       coalesce((SELECT value FROM runs WHERE key = 'drive.' || device), 'device ' || device)
+         AS drive,
+       iif(phase = 'update' OR end_ns <= start_ns, 0, 1.0 * bytes / (end_ns - start_ns)) AS rate
+     FROM whole_spans
+     WHERE device >= 0
+       AND phase IN ('update', 'param_read', 'grad_write', 'act_read', 'act_write')),
+  ends(process, drive, t, updates, rate) AS
+    (SELECT process, drive, start_ns, updates, rate FROM moved
+     UNION ALL SELECT process, drive, end_ns, -updates, -rate FROM moved),
+  slices AS
+    (SELECT process, drive, lead(t) OVER o - t AS ns, sum(updates) OVER o AS updates,
+       sum(rate) OVER o AS rate
+     FROM ends
+     WINDOW o AS (PARTITION BY process, drive ORDER BY t
+                  ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)),
+  beside AS
+    (SELECT process, drive, sum(ns) AS ns, sum(ns * rate) AS bytes FROM slices WHERE updates > 0
+     GROUP BY process, drive),
+  of_updates AS
+    (SELECT m.process, m.drive, sum(t.bytes + t.padding_bytes) AS bytes
+     FROM (SELECT DISTINCT process, drive, step, device FROM moved WHERE updates) AS m
+     JOIN traffic AS t ON t.step = m.step AND t.device = m.device AND t.phase = 'update'
+     GROUP BY m.process, m.drive)
+SELECT b.process, b.drive,
+  (SELECT group_concat(device, ', ') FROM
+     (SELECT DISTINCT device FROM moved AS m WHERE m.drive = b.drive ORDER BY device)) AS devices,
+  b.ns / 1e9 AS seconds, u.bytes AS update_bytes, b.bytes AS other_bytes,
+  (u.bytes + b.bytes) / (b.ns / 1e9) AS bytes_per_second
+FROM beside AS b JOIN of_updates AS u ON u.process IS b.process AND u.drive = b.drive
+WHERE b.ns > 0;
+
 CREATE VIEW traffic_per_step AS
 SELECT step, link, class, direction, sum(bytes) AS bytes, sum(padding_bytes) AS padding_bytes
 FROM traffic WHERE phase NOT IN ('redo', 'setup', 'eval') GROUP BY step, link, class, direction;

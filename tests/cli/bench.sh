@@ -18,7 +18,7 @@ nothing_left() { # NAME
 # shellcheck disable=SC2086
 works "bench --quick of a tiny model" bench $small --json "$tmp/all.json" --device "$tmp/dev"
 nothing_left "after it"
-for title in "Products of the model" "Memory bandwidth" "Kernels, each" "Disk under a device" "Update path of one device" "Top-K of 2 %" \
+for title in "Products of the model" "Memory bandwidth" "Kernels, each" "Disk under a device" "Update path, 1 device(s) on one drive" "Top-K of 2 %" \
     "Steps of"; do
     grep -q "^$title" "$tmp/out"
     result $? "a section begins with: $title"
