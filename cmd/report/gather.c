@@ -25,7 +25,8 @@ static json_t *text_json(const char *text)
 static int is_text(const char *name)
 {
     static const char *const texts[] = { "path", "text", "key", "part", "measure", "host", "cpu",
-                                         "system", "version", "backend", "disk", "time", "begun" };
+                                         "system", "version", "backend", "disk", "time", "begun",
+                                         "drive", "devices" };
 
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (!strcmp(name, texts[i]))

@@ -371,9 +371,9 @@ static void text_drives(const struct text *t, const json_t *report)
         heading(t, "Real drives while updates were under way, read and written; devices");
     json_array_foreach(all, i, d)
         fprintf(t->out, "  %-10.10s %9s/s for %s, %s of it no updates'; %.24s\n",
-                json_str(d, "disk"), figure_bytes(a, sizeof a, json_num(d, "bytes_per_second")),
+                json_str(d, "drive"), figure_bytes(a, sizeof a, json_num(d, "bytes_per_second")),
                 figure_seconds(b, sizeof b, json_num(d, "seconds")),
-                figure_bytes(c, sizeof c, json_num(d, "other_bytes")), json_str(d, "text"));
+                figure_bytes(c, sizeof c, json_num(d, "other_bytes")), json_str(d, "devices"));
 }
 
 /* ---- memory, evaluations, choices, what was said ---- */
