@@ -314,31 +314,16 @@ static int follow(char **place, int *n)
     return *n ? -ENODEV : 0;
 }
 
-static int block_number(const char *path, dev_t *dev, struct err *err)
-{
-    struct stat st;
-    int         rc = stat(path, &st);
-
-    if (rc && errno == ENOENT) { // it may come to be: where its folder is
-        char *copy = strdup(path);
-
-        rc = copy ? stat(dirname(copy), &st) : -1;
-        free(copy);
-    }
-    if (rc)
-        return err_set(err, -errno, "look for the drive of %s: %s", path, strerror(errno));
-    *dev = S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev;
-    return 0;
-}
-
 static const struct drive *drive_of(const struct pairing *p, const char *path, struct err *err)
 {
     char  number[32], *place;
     dev_t dev = 0;
-    int   n = 0, more = 1;
+    int   n = 0, more = 1, rc = file_drive(path, &dev);
 
-    if (block_number(path, &dev, err))
+    if (rc) {
+        err_set(err, rc, "look for the drive of %s: %s", path, strerror(-rc));
         return NULL;
+    }
     snprintf(number, sizeof number, "%u:%u", major(dev), minor(dev));
     if (!(place = resolved(p->sys, "dev/block", number))) {
         err_set(err, -ENODEV, "%s lies on no block device (number %s), so its drive is not known",

@@ -2,21 +2,18 @@
 #include "cmd/run/drives.h"
 
 #include "cmd/run/settings.h"
+#include "data/base/file.h"
 #include "offload/devices.h"
 
-#include <libgen.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 static int record(struct session *s, size_t device, const char *path, struct err *err)
 {
-    char       *copy = strdup(path);
-    struct stat st;
-    int         there = !stat(path, &st) || (copy && !stat(dirname(copy), &st));
-    dev_t       at = there ? S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev : 0;
+    dev_t at;
 
-    free(copy);
-    return there ? settings_set(s->log, err, "drive.%zu=%u:%u", device, major(at), minor(at)) : 0;
+    if (file_drive(path, &at)) // the run goes on without it
+        return 0;
+    return settings_set(s->log, err, "drive.%zu=%u:%u", device, major(at), minor(at));
 }
 
 int drives_record(struct session *s, struct err *err)

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <ftw.h>
+#include <libgen.h>
 #include <linux/magic.h>
 #include <stdarg.h>
 #include <sys/file.h>
@@ -248,6 +249,23 @@ int file_is_block(const char *path)
     struct stat st;
 
     return stat(path, &st) == 0 && S_ISBLK(st.st_mode);
+}
+
+int file_drive(const char *path, dev_t *drive)
+{
+    struct stat st;
+    int         rc = stat(path, &st);
+
+    if (rc && errno == ENOENT) { // it may come to be: where its folder is
+        char *copy = strdup(path);
+
+        rc = copy ? stat(dirname(copy), &st) : -1;
+        free(copy);
+    }
+    if (rc)
+        return -errno;
+    *drive = S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev;
+    return 0;
 }
 
 int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err)

@@ -46,6 +46,9 @@ int file_check_own(const char *path, int written, struct err *err);
  * -ENODEV for anything else. */
 int file_open_device(const char *path, int flags);
 int file_is_block(const char *path); // whether it is a block device
+/* The number of the drive: of a block device itself, else of what the file lies on, or where none
+ * is, its folder. 0, or -errno without a sentence. */
+int file_drive(const char *path, dev_t *drive);
 
 /* Whether a new file may take this name: none has it, or a regular one that none of the `inputs` is
  * (NULLs among them are passed over). A rename would take the place of /dev/null or of a link, too,
