@@ -302,9 +302,9 @@ static void forward_group(void *out, float *lse, const void *q, const struct hea
 
 static const struct attention_form *form_for(enum dtype dt)
 {
-    return attention_amx.runs(dt)    ? &attention_amx
-           : attention_bf16.runs(dt) ? &attention_bf16
-                                     : &attention_f32;
+    return attention_amx.runs(dt)                          ? &attention_amx
+           : attention_bf16.runs(dt) && simd_fast_bf16() ? &attention_bf16
+                                                         : &attention_f32;
 }
 
 const char *attention_describe(enum dtype dt) { return form_for(dt)->name; }

@@ -1,7 +1,7 @@
 /* attention.h: causal multi-head attention, softmax(q k' / sqrt(hs)) v, in tiles: no T x T
  * matrix ever exists (Dao et al. 2022). Sums are fp32; inputs and outputs of products are `dt`. The
  * tile sizes are fixed, the result depends on neither threads nor the batch a row stands in; in
- * bf16 it depends on whether the CPU has AVX512-BF16 or AMX (attention_form.h). */
+ * bf16 it depends on whether the CPU multiplies bf16 fast (attention_form.h). */
 #pragma once
 
 #include "kernels/dropout.h"

@@ -6,12 +6,14 @@
  *   attention_f32   inputs widened to fp32; every element of a product is one chain of fused
  *                   multiply-adds over k in ascending order, so its AVX2 and its AVX-512 code give
  *                   the same bits.
- *   attention_bf16  for bf16 inputs on CPUs with AVX512-BF16, at up to twice the rate: products of
- * bf16 summed in fp32, in the order of k, two at a time; probabilities and their gradients are
- * rounded to bf16 as operands (what flash attention does). Maximum, sum, lse, exponentials and all
- * sums stay fp32. Other bits than attention_f32's, so a run's row names it (cmd/run/training.c).
+ *   attention_bf16  for bf16 inputs on CPUs with AVX512-BF16: products of bf16 summed in fp32, in
+ *                   the order of k, two at a time; probabilities and their gradients are rounded to
+ *                   bf16 as operands (what flash attention does). Maximum, sum, lse, exponentials
+ *                   and all sums stay fp32. Other bits than attention_f32's, so a run's row names
+ *                   it (cmd/run/training.c). Up to twice attention_f32's rate on AMD's CPUs; on
+ *                   Intel's without AMX 0.6 of it, and there not taken.
  *   attention_amx   the same operands, multiplied in AMX's tile registers, where the CPU has them,
- * at several times the rate; sums of pairs in another order. */
+ *                   at several times the rate; sums of pairs in another order. */
 #pragma once
 
 #include "kernels/attention.h"

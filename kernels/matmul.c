@@ -89,13 +89,13 @@ int matmul_open_engine(struct matmul **out, const struct matmul_ops *ops,
     return rc;
 }
 
-/* oneDNN's products are the faster ones where the CPU has instructions for them; bf16 without them
+/* oneDNN's products are the faster ones where the CPU has fast instructions for them; without, bf16
  * takes it twice as long as OpenBLAS, which widens it first (docs/performance.md). */
 static int onednn_is_faster(const struct matmul_shape *shapes, size_t n_shapes)
 {
     for (size_t i = 0; i < n_shapes; i++)
         if (shapes[i].ab_dt == DT_BF16)
-            return simd_avx512_bf16();
+            return simd_amx_bf16() || simd_fast_bf16();
     return simd_avx512();
 }
 

@@ -40,8 +40,8 @@ struct matmul {
 };
 
 /* Open `n_shapes` products (shapes copied; index in this list = id for matmul_run; equal ones are
- * shared inside). AUTO: oneDNN where the CPU has AVX-512, and for bf16 its bf16 products, else
- * OpenBLAS. -ENOTSUP: the engine does not run one of them here. */
+ * shared inside). AUTO: oneDNN where the CPU has AVX-512, and for bf16 where it multiplies bf16
+ * faster than fp32, else OpenBLAS. -ENOTSUP: the engine does not run one of them here. */
 int matmul_open(struct matmul **out, enum matmul_engine engine, const struct matmul_shape *shapes,
                 size_t n_shapes, int threads, struct err *err);
 void matmul_close(struct matmul *mm);

@@ -33,6 +33,17 @@ static inline int simd_avx512_bf16(void)
     return simd_avx512() && __builtin_cpu_supports("avx512bf16");
 }
 
+/* Whether vectors multiply bf16 faster than fp32. An AMD core makes two products of bf16 in the
+ * time of one of fp32; an Intel core makes half as many as of fp32, and has AMX for them instead
+ * (docs/performance.md). */
+static inline int simd_fast_bf16(void)
+{
+    return simd_avx512_bf16() && !__builtin_cpu_is("intel");
+}
+
+/* Whether this process may multiply bf16 in AMX's tiles; the first call asks Linux. */
+int simd_amx_bf16(void);
+
 /* For small functions that must become part of the caller's vectors. */
 #define SIMD_INLINE static inline __attribute__((always_inline))
 

@@ -21,6 +21,7 @@
 enum {
     LAYERS = 2, HEAD_SIZE = 64, SHORT_ROW = 64, // of the layers that are measured
     TURNS = 5, BESIDE_TURNS = 9, MOST_TURNS = 48, MOST_SIZES = 16, TOKENS_STEP = 16,
+    WIDEST = 2560, // two layers of this take a gigabyte; those of wider ones have the same rate
 };
 
 /* Of one measured call of a layer, at most: a wide model's chunk is not a whole one. */
@@ -327,7 +328,7 @@ static struct grid grid_of(const struct bench *b)
     size_t      own = size_min(b->o->train.batch * b->o->train.seq, CHUNK_ROWS);
     struct grid g = { .most = b->o->probe ? MOST_FLOPS_PROBE : MOST_FLOPS };
 
-    size_add(g.width, &g.n_widths, b->gpt.n_embd);
+    size_add(g.width, &g.n_widths, size_min(b->gpt.n_embd, WIDEST));
     for (size_t i = 0; i < 3 && !b->o->probe; i++)
         size_add(g.width, &g.n_widths, widths[i]);
     for (size_t i = 0; i < 2 && !b->o->probe; i++)
@@ -389,7 +390,7 @@ static int heads_measure(struct machine_file *m, const struct bench *b, enum dty
                          struct err *err)
 {
     static const size_t widths[] = { 128, 1280 };
-    int                 rc = head_point(m, b, dt, b->gpt.n_embd, b->gpt.vocab, err);
+    int rc = head_point(m, b, dt, size_min(b->gpt.n_embd, WIDEST), b->gpt.vocab, err);
 
     for (size_t i = 0; i < 2 && !rc && !b->o->probe; i++)
         if (widths[i] != b->gpt.n_embd)
