@@ -113,6 +113,15 @@ void floats_zero(float *x, size_t n)
         memset(x + i, 0, size_min(n - i, CHUNK) * sizeof *x);
 }
 
+void bytes_copy(void *out, const void *x, size_t n)
+{
+    enum { COPY = 1 << 18 };
+
+#pragma omp parallel for schedule(static) if (n > COPY)
+    for (size_t i = 0; i < n; i += COPY)
+        memcpy((char *)out + i, (const char *)x + i, size_min(n - i, COPY));
+}
+
 SIMD_CLONES static void residual_chunk(float *out, const float *a, const float *b, size_t n)
 {
 #pragma omp simd // out may be a or b, which no vector minds

@@ -223,9 +223,9 @@ int acts_moves(struct acts_moves *out, const struct model_options *o, const stru
 double acts_stay(const struct model_options *o, size_t buffers)
 {
     double pieces = (double)(o->grad_accum * list_part(o, ACTS_INPUT, 0, NULL));
-    size_t stay = buffers > 2 ? buffers - 2 : 0;
+    double stay = (double)act_rule_stay(buffers);
 
-    return (double)stay * (double)acts_sizes(o).moved_per_layer[ACTS_INPUT] / pieces;
+    return stay * (double)acts_sizes(o).moved_per_layer[ACTS_INPUT] / pieces;
 }
 
 /* What is kept. */

@@ -1,7 +1,7 @@
 /* records.c: pieces of activations on their way to the stream and back. */
 #include "model/records.h"
 
-#include <string.h>
+#include "kernels/elementwise.h"
 
 /* What takes no longer than this was not waited for: a step has thousands of pieces, and a span of
  * each would be more to write down than to compute. */
@@ -54,7 +54,7 @@ int records_push_rows(struct records *r, const struct acts_rows *rows, size_t ar
         return rc;
     char *at = place;
     for (size_t k = 0; k < arrays; at += n * rows[k++].bytes)
-        memcpy(at, rows[k].base + i * rows[k].bytes, n * rows[k].bytes);
+        bytes_copy(at, rows[k].base + i * rows[k].bytes, n * rows[k].bytes);
     records_push_done(r, (size_t)(at - (char *)place));
     return 0;
 }
@@ -69,7 +69,7 @@ int records_pop_rows(struct records *r, const struct acts_rows *rows, size_t arr
         return rc;
     const char *at = place;
     for (size_t k = 0; k < arrays; at += n * rows[k++].bytes)
-        memcpy(rows[k].base + i * rows[k].bytes, at, n * rows[k].bytes);
+        bytes_copy(rows[k].base + i * rows[k].bytes, at, n * rows[k].bytes);
     records_pop_done(r);
     return 0;
 }

@@ -4,8 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Buffers that what comes passes through while another one is written. */
-enum { PASSING = 2 };
+size_t act_rule_stay(size_t n) { return n > 2 ? n - (n > 4 ? n / 2 : 2) : 0; }
 
 /* Whether a is popped before b. */
 static int is_before(const struct act_slot *a, const struct act_slot *b)
@@ -43,7 +42,7 @@ size_t act_rule_push(struct act_rule *r, int first)
 size_t act_rule_pushed(struct act_rule *r, size_t left)
 {
     struct act_slot *s = r->slot, *last = &s[r->now];
-    size_t           held = 0, room = r->n > PASSING ? r->n - PASSING : 0;
+    size_t           held = 0, room = act_rule_stay(r->n);
 
     for (size_t i = 0; i < r->n; i++) {
         held += (size_t)s[i].stays;
@@ -66,7 +65,7 @@ void act_rule_turn(struct act_rule *r)
         struct act_slot *s = &r->slot[i];
         int near = s->begin == r->begin && s->entry - s->begin < 2 * r->n;
 
-        if (!s->stays && !(near && r->n > PASSING)) // with fewer, pieces are to be read into them
+        if (!s->stays && !(near && act_rule_stay(r->n))) // few are to be read into
             s->entry = SIZE_MAX;
     }
 }

@@ -5,11 +5,12 @@
  * Records are popped in the reverse order of their pushes, the pieces of one in the order in which
  * they were pushed. So it is known which of two pieces is popped first, long before it is.
  *
- * Of all pieces pushed so far the two of `n` buffers that are needed for what comes hold none that
- * is to stay; the others hold those that are popped first. With one more than that, the one that is
- * popped last is written. In the end these are the first pieces that backward asks for, and were
- * never written (SSDTrain keeps the last module's). The last two pieces of a pass need no buffer
- * for what comes, and stay, too, where nothing that is popped before them was written.
+ * Of `n` buffers half (two at least) are what comes passes through on its way to the drives: an
+ * attention is pushed whole, all its pieces at once, and waits for writes where they are few. The
+ * others hold the pieces that are popped first of all pushed so far. With one more than that, the
+ * one that is popped last is written. In the end these are the first pieces that backward asks for,
+ * and were never written (SSDTrain keeps the last module's). The last pieces of a pass need no
+ * buffer for what comes, and stay, too, where nothing that is popped before them was written.
  *
  * A piece that was written is in its buffer until another one needs it, and buffers are given again
  * in the order in which they were let go. Those of the last record that are there when the pass
@@ -37,6 +38,8 @@ struct act_rule {
     uint64_t let_go;         // how often a buffer was
     struct act_slot first;   // of the pieces that are written, the one that is popped first
 };
+
+size_t act_rule_stay(size_t n); // buffers whose pieces stay
 
 void   act_rule_begin(struct act_rule *r); // a pass: nothing is pushed yet
 /* The buffer that the next piece is to take. first: it begins a record. */

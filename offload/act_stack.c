@@ -125,7 +125,7 @@ void act_stack_pushed(struct act_stack *k, size_t bytes, size_t left)
     bytes = k->place[piece].bytes;
     size_t part = devices_act_part(cfg, bytes);
     for (size_t d = 0; d < n && part_payload(k, bytes, d) > 0; d++)
-        k->crc[piece * n + d] = crc32c(0, (char *)b->values + d * part, part);
+        k->crc[piece * n + d] = crc32c_shared((char *)b->values + d * part, part);
     hub_enter(k->hub);
     b->state = ACT_FILLED;
     b->moves = piece;
@@ -229,6 +229,19 @@ static size_t wanted(struct act_stack *k)
     return k->ahead;
 }
 
+/* Reads that are under way share a drive, and so the first would be over with the last: no more are
+ * begun than keep a drive busy. */
+static int may_read(const struct act_stack *k)
+{
+    static const size_t enough = 8u << 20;
+    size_t              bytes = 0;
+
+    for (size_t i = 0; i < k->rule.n; i++)
+        if (k->buffers[i].state == ACT_READING)
+            bytes += k->place[k->buffers[i].moves].bytes;
+    return bytes < enough;
+}
+
 int act_stack_advance(struct act_stack *k)
 {
     int progress = 0;
@@ -240,7 +253,7 @@ int act_stack_advance(struct act_stack *k)
         if (b->state == ACT_FILLED) {
             transfer(k, b, CSD_WRITE);
         } else if (k->popping && b->state == ACT_IDLE && *in == SIZE_MAX &&
-                   wanted(k) != SIZE_MAX) {
+                   wanted(k) != SIZE_MAX && may_read(k)) {
             *in = b->moves = k->ahead;
             transfer(k, b, CSD_READ);
         } else {

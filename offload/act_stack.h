@@ -5,8 +5,8 @@
  * drives for activations alone (devices_acts), one behind the other as they are pushed. It passes
  * through any of the buffers in either direction. Which one it takes when it is pushed, and whether
  * it is written at all, is act_rule.h's to say; when the first one is popped, all buffers that hold
- * nothing to be popped are read into, in the order in which pieces will be popped, and so is each
- * that was popped.
+ * nothing to be popped are read into, in the order in which pieces will be popped, a few MiB at a
+ * time, and so is each that was popped.
  *
  *     a buffer   is                                              next
  *     IDLE       free, or with a piece that may be popped or     FILLED, READING

@@ -34,7 +34,7 @@ struct budget_request {
 
 /* Buffers of offloaded activations. With one less no piece could be read while one is used and
  * another is written; with more, drives have more to do at once. */
-enum { BUDGET_BUFFERS_LEAST = 3, BUDGET_BUFFERS_MOST = 8 };
+enum { BUDGET_BUFFERS_LEAST = 3, BUDGET_BUFFERS_MOST = 12 };
 
 struct budget_item { const char *name; uint64_t bytes; char note[96]; };
 struct budget {

@@ -147,14 +147,14 @@ static void test_offload(void **state)
     r.host_mem = (532 + 28 + 14 + 39) * MIB;
     assert_int_equal(budget_plan(&b, &r, &err), 0);
     assert_true(b.grad_buffers == 2 && b.record_buffers == 3 && b.frames > 3);
-    r.host_mem = (532 + 28 + 14 + 5 * 40 + 100) * MIB;
+    r.host_mem = (532 + 28 + 14 + 9 * 40 + 100) * MIB;
     assert_int_equal(budget_plan(&b, &r, &err), 0);
-    assert_true(b.frames == 3 && b.record_buffers == 8 && b.kept == 1);
+    assert_true(b.frames == 3 && b.record_buffers == 12 && b.kept == 1);
     r.pool_most = 1200 * MIB;
     r.host_mem += 150 * MIB;
     assert_int_equal(budget_plan(&b, &r, &err), 0);
-    assert_true(b.frames == 3 && b.record_buffers == 5 && b.kept == 0 && b.pool == 370 * MIB);
-    assert_int_equal(b.spare, 200 * MIB);
+    assert_true(b.frames == 3 && b.record_buffers == 6 && b.kept == 0 && b.pool == 490 * MIB);
+    assert_int_equal(b.spare, 240 * MIB);
     r.host_mem = 100000 * MIB;
     assert_int_equal(budget_plan(&b, &r, &err), 0);
     assert_true(b.kept == 12 && b.record_buffers == 0 && b.pool == 0);

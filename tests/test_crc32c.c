@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
+#include <stdlib.h>
+
 #include <cmocka.h>
 
 #include "data/base/crc32c.h"
@@ -50,9 +52,26 @@ static void test_join(void **state)
     }
 }
 
+/* In one part, in a few and in as many as there are, the last one longer. */
+static void test_shared(void **state)
+{
+    static const size_t sizes[] = {0, 1, 2 << 20, (3 << 20) + 5, (45 << 20) + 31};
+    size_t              most = sizes[4];
+    unsigned char      *bytes = malloc(most);
+
+    (void)state;
+    assert_non_null(bytes);
+    for (size_t i = 0; i < most; i++)
+        bytes[i] = (unsigned char)(i * 2654435761u >> 13);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        assert_int_equal(crc32c_shared(bytes, sizes[i]), crc32c(0, bytes, sizes[i]));
+    free(bytes);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_value), cmocka_unit_test(test_join)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_value), cmocka_unit_test(test_join),
+                                       cmocka_unit_test(test_shared)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,3 +48,17 @@ uint32_t crc32c_join(uint32_t first, uint32_t second, size_t n)
             first = times(first, power);
     return first ^ second;
 }
+
+uint32_t crc32c_shared(const void *bytes, size_t n)
+{
+    enum { PART = 1 << 20, MOST = 32 }; // of fewer bytes a start of all threads takes as long
+    uint32_t sum[MOST];
+    size_t   parts = n / PART < 2 ? 1 : n / PART < MOST ? n / PART : MOST, each = n / parts;
+
+#pragma omp parallel for schedule(static) if (parts > 1)
+    for (size_t i = 0; i < parts; i++)
+        sum[i] = crc32c(0, (const char *)bytes + i * each, i + 1 < parts ? each : n - i * each);
+    for (size_t i = 1; i < parts; i++)
+        sum[0] = crc32c_join(sum[0], sum[i], i + 1 < parts ? each : n - i * each);
+    return sum[0];
+}

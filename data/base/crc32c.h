@@ -11,3 +11,6 @@ uint32_t crc32c(uint32_t crc, const void *bytes, size_t n);
 /* The checksum of two runs of bytes, one after the other, from those of each; the second has `n`
  * bytes. */
 uint32_t crc32c_join(uint32_t first, uint32_t second, size_t n);
+
+/* crc32c(0, bytes, n) by all threads of the caller's team, where there is much. */
+uint32_t crc32c_shared(const void *bytes, size_t n);
