@@ -25,7 +25,7 @@ static const struct opt_row rows[] = {
       .help = "a folder with tokenizer.json, or vocab.json and merges.txt" },
     { "train-tokenizer", OPT_FLAG, AT(train),
       .help = "train a byte-level BPE on the texts instead" },
-    { "vocab", OPT_UINT, AT(vocab), "8192", .min = 257, .max = 65536,
+    { "vocab", OPT_UINT, AT(vocab), "8192", .min = 257, .max = 1048576,
       .help = "ids of the tokenizer to train" },
     { 0 }
 };
@@ -83,7 +83,8 @@ const struct opt_command prepare_command = {
     .usage = "FILE... --tokenizer DIR --out FILE | FILE... --train-tokenizer [--vocab N] --out "
              "DIR",
     .summary = "write a token file, or train a tokenizer",
-    .text = "The token file is llm.c's: exactly the tokenizer's ids, nothing before or after a "
-            "text, one <|endoftext|> between two files.",
+    .text = "The token file is llm.c's, of 16 bits an id, or of 32 where the tokenizer has more "
+            "than 65,536: exactly the tokenizer's ids, nothing before or after a text, one "
+            "<|endoftext|> between two files.",
     .parts = parts, .size = sizeof(struct prepare_opts), .run = run,
 };

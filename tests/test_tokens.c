@@ -21,24 +21,26 @@
 
 static struct err e;
 
-/* A file of ids 0..n (mod 65536), in odd pieces. */
-static void write_ids(const char *name, size_t n)
+/* A file of ids 0..n (mod vocab), in odd pieces. */
+static void write_ids_of(const char *name, size_t n, size_t vocab)
 {
     struct tokens_writer w;
     int32_t               ids[1000];
 
-    assert_int_equal(tokens_writer_open(&w, tempdir_at(name), &e), 0);
+    assert_int_equal(tokens_writer_open(&w, tempdir_at(name), vocab, &e), 0);
     for (size_t done = 0, part = 1; done < n; done += part, part = part % 1000 + 1) {
         if (part > n - done)
             part = n - done;
         for (size_t i = 0; i < part; i++)
-            ids[i] = (int32_t)((done + i) & 65535);
+            ids[i] = (int32_t)((done + i) % vocab);
         assert_int_equal(tokens_writer_add(&w, ids, part, &e), 0);
     }
     assert_int_equal(tokens_writer_commit(&w, &e), 0);
     assert_int_equal(w.count, n);
     append_close(&w.ids);
 }
+
+static void write_ids(const char *name, size_t n) { write_ids_of(name, n, 65536); }
 
 static void test_round_trip(void **state)
 {
@@ -68,13 +70,58 @@ static void test_round_trip(void **state)
     free(ids);
 }
 
+/* A vocabulary of one id more than 16 bits hold takes llm.c's format for Llama 3. */
+static void test_wide(void **state)
+{
+    enum { N = 70001, AT = 65536 };
+    struct tokens_order o = { .batch = 1, .seq = AT, .grad_accum = 1 };
+    struct tokens      *t;
+    enum tokens_kind    kind;
+    int32_t             header[3], *ids = malloc(2 * N * sizeof *ids);
+    uint32_t            sums[1], beyond = 0x80000005u;
+    FILE               *f;
+
+    (void)state;
+    write_ids_of("a.bin", N, N);
+    f = fopen(tempdir_at("a.bin"), "r+");
+    assert_int_equal(fread(header, sizeof header, 1, f), 1);
+    assert_int_equal(header[0], 20240801);
+    assert_int_equal(header[1], 7);
+    assert_int_equal(header[2], N);
+    assert_int_equal(tokens_detect(tempdir_at("a.bin"), &kind, NULL, &e), 0);
+    assert_int_equal(kind, TOKENS_LLMC);
+    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), &e), 0);
+    assert_int_equal(t->count, N);
+    assert_int_equal(t->size, 1024 + 4 * N);
+    assert_int_equal(tokens_hash(t, sums, NULL, &e), 0);
+    for (int summed = 0; summed < 2; summed++) {
+        assert_int_equal(tokens_read(t, 0, N, N, ids, &e), 0);
+        for (int i = 0; i < N; i++)
+            assert_int_equal(ids[i], i);
+        assert_int_equal(tokens_batch(t, &o, 0, 0, N, ids, ids + N, &e), 0);
+        assert_int_equal(ids[N + AT - 1], AT);
+        assert_int_equal(tokens_expect(t, sums, 1, &e), 0);
+    }
+    assert_int_equal(tokens_read(t, 0, N, AT, ids, &e), -EINVAL);
+    assert_true(e.misuse && strstr(e.text, "id 65536 at position 65536"));
+    tokens_close(t);
+    fseek(f, 1024 + 4, SEEK_SET); // no id of a model: as int32 it would be negative
+    assert_int_equal(fwrite(&beyond, sizeof beyond, 1, f), 1);
+    fclose(f);
+    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), &e), 0);
+    assert_int_equal(tokens_read(t, 0, 2, INT32_MAX, ids, &e), -EINVAL);
+    assert_true(e.misuse && strstr(e.text, "id 2147483653 at position 1"));
+    tokens_close(t);
+    free(ids);
+}
+
 static void test_writer_leaves_nothing(void **state)
 {
     struct tokens_writer w;
     int32_t               bad[2] = { 65535, 65536 }, neg = -1;
 
     (void)state;
-    assert_int_equal(tokens_writer_open(&w, tempdir_at("a.bin"), &e), 0);
+    assert_int_equal(tokens_writer_open(&w, tempdir_at("a.bin"), 65536, &e), 0);
     assert_int_equal(tokens_writer_add(&w, bad, 1, &e), 0);
     assert_int_equal(tokens_writer_add(&w, bad, 2, &e), -EINVAL);
     assert_int_equal(tokens_writer_add(&w, &neg, 1, &e), -EINVAL);
@@ -82,7 +129,7 @@ static void test_writer_leaves_nothing(void **state)
     append_close(&w.ids);
     assert_int_equal(files_count(tempdir), 0);
     append_close(&w.ids);
-    assert_true(tokens_writer_open(&w, tempdir_at("no/such/folder.bin"), &e) < 0);
+    assert_true(tokens_writer_open(&w, tempdir_at("no/such/folder.bin"), 1, &e) < 0);
 }
 
 static void test_new_file(void **state)
@@ -122,6 +169,20 @@ static void test_refusals(void **state)
     header[1] = 7;
     tempdir_put("version.bin", header, 1024);
     assert_int_equal(tokens_open(&t, tempdir_at("version.bin"), &e), -EINVAL);
+    assert_non_null(strstr(e.text, "of version 7, but"));
+    header[0] = 20240801;
+    header[1] = 1;
+    tempdir_put("version.bin", header, 1024);
+    assert_int_equal(tokens_open(&t, tempdir_at("version.bin"), &e), -EINVAL);
+    assert_non_null(strstr(e.text, "only version 7 (uint32 ids) is known"));
+    header[1] = 7;
+    header[2] = 10;
+    tempdir_put("size.bin", header, 1024);
+    assert_int_equal(tokens_open(&t, tempdir_at("size.bin"), &e), -EINVAL);
+    assert_non_null(strstr(e.text, "10 tokens of uint32, which take 1064"));
+    tempdir_put("short.bin", header, 12);
+    assert_int_equal(tokens_open(&t, tempdir_at("short.bin"), &e), -EINVAL);
+    assert_non_null(strstr(e.text, "less than the header's 1024"));
     tempdir_put("odd.bin", "abc", 3);
     assert_int_equal(tokens_open(&t, tempdir_at("odd.bin"), &e), -EINVAL);
     assert_int_equal(tokens_open(&t, tempdir_at("absent.bin"), &e), -ENOENT);
@@ -286,7 +347,7 @@ static void test_json(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_round_trip), T(test_writer_leaves_nothing),
+        T(test_round_trip), T(test_wide),       T(test_writer_leaves_nothing),
         T(test_new_file),   T(test_refusals),
         T(test_detect),     T(test_sums),
         T(test_sequential), T(test_shuffled),

@@ -95,13 +95,10 @@ int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, co
 
     if (!t.piece)
         rc = err_set(err, -ENOMEM, "%s: out of memory", out);
-    else if (tokenizer_vocab(tok) > 65536)
-        rc = err_misuse(err, "the tokenizer has %zu ids, but a token file holds uint16: at most "
-                        "65536", tokenizer_vocab(tok));
     else if (n > 1 && between < 0)
         rc = err_misuse(err, "the tokenizer has no <|endoftext|> to put between two files");
     if (!rc && !(rc = check_texts(texts, n, events, err)))
-        rc = tokens_writer_open(&t.writer, out, err);
+        rc = tokens_writer_open(&t.writer, out, tokenizer_vocab(tok), err);
     for (size_t i = 0; i < n && !rc; i++) {
         if (i > 0)
             rc = tokens_writer_add(&t.writer, &between, 1, err);

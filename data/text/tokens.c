@@ -11,8 +11,6 @@
 #include <assert.h>
 #include <unistd.h>
 
-#define LLMC_MAGIC        20240520
-#define LLMC_VERSION      1
 #define LLMC_HEADER_BYTES 1024u
 #define MIB               ((size_t)1 << 20)
 #define PIECE_IDS         4096u
@@ -26,6 +24,23 @@ struct mib { uint32_t sum, parts[MIB / PART]; int checked; };
 
 /* The numbers that begin a file of llm.c, little-endian as the processor is. */
 struct llmc_header { int32_t magic, version, count; };
+
+/* The formats that llm.c writes: for its GPT-2 the first, for its Llama 3 the second.
+ * From the narrowest on. */
+static const struct llmc_format {
+    int32_t  magic, version;
+    unsigned width; // bytes of an id
+} formats[] = { { 20240520, 1, 2 }, { 20240801, 7, 4 } };
+enum { FORMATS = sizeof formats / sizeof *formats };
+
+/* The format that a header begins, whatever version it says; NULL: none. */
+static const struct llmc_format *format_of(const struct llmc_header *h)
+{
+    for (size_t i = 0; i < FORMATS; i++)
+        if (h->magic == formats[i].magic)
+            return &formats[i];
+    return NULL;
+}
 
 /* Look at the whole file, in pieces; *text tells. */
 static int tokens_is_text(int fd, uint64_t size, const char *path, char *buf, int *text,
@@ -73,7 +88,7 @@ int tokens_detect(const char *path, enum tokens_kind *kind, const struct watch *
     if (rc)
         return rc;
     rc = header_read(fd, size, path, &h, err);
-    if (rc || h.magic == LLMC_MAGIC)
+    if (rc || format_of(&h))
         goto out;
     buf = malloc(MIB);
     rc = buf ? tokens_is_text(fd, size, path, buf, &text, watch, err)
@@ -86,7 +101,7 @@ int tokens_detect(const char *path, enum tokens_kind *kind, const struct watch *
                         path, size);
 out:
     if (!rc)
-        *kind = h.magic == LLMC_MAGIC ? TOKENS_LLMC : text ? TOKENS_TEXT : TOKENS_NANOGPT;
+        *kind = format_of(&h) ? TOKENS_LLMC : text ? TOKENS_TEXT : TOKENS_NANOGPT;
     free(buf);
     close(fd);
     return rc;
@@ -94,19 +109,22 @@ out:
 
 /* ---- opening ---- */
 
-static int tokens_open_llmc(struct tokens *t, const struct llmc_header *h, struct err *err)
+static int tokens_open_llmc(struct tokens *t, const struct llmc_header *h,
+                            const struct llmc_format *f, struct err *err)
 {
     if (t->size < LLMC_HEADER_BYTES)
         return err_misuse(err, "%s begins as an llm.c token file, but its %" PRIu64 " bytes are "
                           "less than the header's %u", t->path, t->size, LLMC_HEADER_BYTES);
-    if (h->version != LLMC_VERSION)
-        return err_misuse(err, "%s is an llm.c token file of version %d, but only version %d "
-                          "(uint16 ids) is known", t->path, h->version, LLMC_VERSION);
-    if (h->count < 0 || t->size != LLMC_HEADER_BYTES + 2 * (uint64_t)h->count)
-        return err_misuse(err, "%s has %" PRIu64 " bytes, but its header says %d tokens, which "
-                          "take %" PRId64, t->path, t->size, h->count,
-                          (int64_t)LLMC_HEADER_BYTES + 2 * (int64_t)h->count);
+    if (h->version != f->version)
+        return err_misuse(err, "%s is an llm.c token file of version %d, but with its magic number "
+                          "%d only version %d (uint%u ids) is known", t->path, h->version, h->magic,
+                          f->version, 8 * f->width);
+    if (h->count < 0 || t->size != LLMC_HEADER_BYTES + f->width * (uint64_t)h->count)
+        return err_misuse(err, "%s has %" PRIu64 " bytes, but its header says %d tokens of uint%u, "
+                          "which take %" PRId64, t->path, t->size, h->count, 8 * f->width,
+                          (int64_t)LLMC_HEADER_BYTES + (int64_t)f->width * h->count);
     t->data_off = LLMC_HEADER_BYTES;
+    t->width = f->width;
     t->count = (uint64_t)h->count;
     return 0;
 }
@@ -114,20 +132,22 @@ static int tokens_open_llmc(struct tokens *t, const struct llmc_header *h, struc
 int tokens_open(struct tokens **out, const char *path, struct err *err)
 {
     struct tokens     *t = calloc(1, sizeof *t);
-    struct llmc_header h;
+    struct llmc_header h = { 0 };
 
     *out = NULL;
     if (!t)
         return err_set(err, -ENOMEM, "no memory to open %s", path);
     t->fd = -1;
+    t->width = 2; // where no header says otherwise
     t->path = strdup(path);
     t->mib = malloc(MIB);
     int rc = t->path && t->mib ? file_open_read(path, &t->fd, &t->size, err)
                                : err_set(err, -ENOMEM, "no memory to open %s", path);
 
     rc = rc ? rc : header_read(t->fd, t->size, path, &h, err);
-    if (!rc && h.magic == LLMC_MAGIC)
-        rc = tokens_open_llmc(t, &h, err);
+    const struct llmc_format *f = format_of(&h);
+    if (!rc && f)
+        rc = tokens_open_llmc(t, &h, f, err);
     else if (!rc && t->size % 2)
         rc = err_misuse(err, "%s has no llm.c header and an odd size, %" PRIu64 " bytes: uint16 "
                         "token ids were expected", path, t->size);
@@ -265,20 +285,25 @@ static int tokens_bytes(struct tokens *t, uint64_t off, unsigned char *raw, size
 int tokens_read(struct tokens *t, uint64_t first, size_t n, size_t vocab, int32_t *ids,
                 struct err *err)
 {
-    uint16_t raw[PIECE_IDS];
+    uint32_t wide[PIECE_IDS];
+    uint16_t narrow[PIECE_IDS];
+    void    *raw = t->width == sizeof *wide ? (void *)wide : narrow;
     int      rc = 0;
 
+    assert(vocab <= INT32_MAX);
     if (first > t->count || n > t->count - first)
         return err_misuse(err, "%s holds %" PRIu64 " tokens, but %zu from position %" PRIu64
                           " were asked for", t->path, t->count, n, first);
     for (size_t done = 0, part; !rc && done < n; done += part) {
         part = size_min(n - done, PIECE_IDS);
-        rc = tokens_bytes(t, t->data_off + 2 * (first + done), (unsigned char *)raw, 2 * part, err);
+        rc = tokens_bytes(t, t->data_off + t->width * (first + done), raw, t->width * part, err);
         for (size_t i = 0; !rc && i < part; i++) {
-            ids[done + i] = raw[i];
-            if (raw[i] >= vocab)
-                rc = err_misuse(err, "%s: id %d at position %" PRIu64 " is not below the "
-                                "vocabulary's %zu%s", t->path, raw[i], first + done + i, vocab,
+            uint32_t id = raw == wide ? wide[i] : narrow[i];
+
+            ids[done + i] = (int32_t)id;
+            if (id >= vocab)
+                rc = err_misuse(err, "%s: id %" PRIu32 " at position %" PRIu64 " is not below the "
+                                "vocabulary's %zu%s", t->path, id, first + done + i, vocab,
                                 t->data_off ? "" : " (it is neither text nor has it llm.c's "
                                                    "header: read as uint16 ids)");
         }
@@ -349,17 +374,24 @@ int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, 
 
 /* ---- writing ---- */
 
-int tokens_writer_open(struct tokens_writer *w, const char *path, struct err *err)
+int tokens_writer_open(struct tokens_writer *w, const char *path, size_t vocab, struct err *err)
 {
+    size_t i = 0;
+
+    assert(vocab <= INT32_MAX);
+    while (vocab > (uint64_t)1 << 8 * formats[i].width)
+        i++;
     w->count = 0;
+    w->vocab = vocab;
+    w->format = &formats[i];
     return append_open(&w->ids, path, LLMC_HEADER_BYTES, err);
 }
 
 int tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, struct err *err)
 {
     const char *path = w->ids.f.path;
-    uint16_t    raw[PIECE_IDS];
-    int         rc = 0;
+    uint16_t    narrow[PIECE_IDS];
+    int         rc = 0, wide = w->format->width == sizeof *ids;
 
     if (n > INT32_MAX - w->count)
         return err_misuse(err, "%s would hold more than the %d tokens that an llm.c header can "
@@ -368,19 +400,20 @@ int tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, str
     for (size_t part; n > 0 && !rc; ids += part, n -= part) {
         part = size_min(n, PIECE_IDS);
         for (size_t i = 0; i < part; i++) {
-            if (ids[i] < 0 || ids[i] > UINT16_MAX)
-                return err_misuse(err, "%s: id %d does not fit into the uint16 of an llm.c token "
-                                  "file", path, ids[i]);
-            raw[i] = (uint16_t)ids[i];
+            if (ids[i] < 0 || (size_t)ids[i] >= w->vocab)
+                return err_misuse(err, "%s: id %d is not below the tokenizer's %zu", path, ids[i],
+                                  w->vocab);
+            narrow[i] = (uint16_t)ids[i];
         }
-        rc = append_add(&w->ids, raw, part * sizeof *raw, err);
+        rc = append_add(&w->ids, wide ? (const void *)ids : narrow, part * w->format->width, err);
     }
     return rc;
 }
 
 int tokens_writer_commit(struct tokens_writer *w, struct err *err)
 {
-    int32_t header[LLMC_HEADER_BYTES / 4] = { LLMC_MAGIC, LLMC_VERSION, (int32_t)w->count };
+    int32_t header[LLMC_HEADER_BYTES / 4] = { w->format->magic, w->format->version,
+                                              (int32_t)w->count };
     int     rc = append_flush(&w->ids, err);
 
     rc = rc ? rc : file_pwrite(w->ids.f.fd, header, sizeof header, 0, w->ids.f.path, err);

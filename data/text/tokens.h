@@ -1,7 +1,8 @@
-/* tokens.h: files of token ids, read in place with pread: llm.c's (header of 256 int32:
- * 20240520, 1, n; then uint16) and nanoGPT's (plain uint16). Writes llm.c's. Each MiB of file
- * has a CRC32C: taken at first use, checked at every later read if the caller hands the sums in
- * (they are kept in run.db). */
+/* tokens.h: files of token ids, read in place with pread: llm.c's for GPT-2 (header of 256 int32:
+ * 20240520, 1, n; then uint16) and for Llama 3 (20240801, 7, n; then uint32), and nanoGPT's (plain
+ * uint16). Writes llm.c's two: the narrower one where all ids fit. Each MiB of file has a CRC32C:
+ * taken at first use, checked at every later read if the caller hands the sums in (they are kept in
+ * run.db). */
 #pragma once
 
 #include "data/base/append.h"
@@ -21,6 +22,7 @@ struct tokens {
     int            fd;
     uint64_t       size;     // bytes of the file
     uint64_t       data_off; // of id 0
+    unsigned       width;    // bytes of an id
     struct mib    *mibs;     // what is expected of each MiB; NULL: unchecked
     unsigned char *mib;      // buffer of one
     uint64_t       held;     // what of the file is in it, as expected
@@ -41,17 +43,23 @@ int    tokens_hash(struct tokens *t, uint32_t *sums, const struct watch *watch, 
 int    tokens_expect(struct tokens *t, const uint32_t *sums, size_t n, struct err *err);
 int    tokens_verify(struct tokens *t, size_t i, struct err *err);
 
-/* ids[0..n) from position `first`; an id >= vocab is refused, naming file and position.
- * Past the end is an error. */
+/* ids[0..n) from position `first`; an id >= vocab (at most INT32_MAX) is refused, naming file and
+ * position. Past the end is an error. */
 int tokens_read(struct tokens *t, uint64_t first, size_t n, size_t vocab, int32_t *ids,
                 struct err *err);
 
-/* Write a llm.c file under a temporary name in the same folder, renamed on commit. Who has opened
+/* Write a llm.c file under a temporary name in the same folder, renamed on commit: of uint16 ids
+ * for a vocabulary of up to 65,536, of uint32 for a larger one (at most INT32_MAX). Who has opened
  * it calls append_close(&w->ids), which removes what was not committed, and accepts the zero
  * state. */
-struct tokens_writer { struct append ids; uint64_t count; };
-int tokens_writer_open(struct tokens_writer *w, const char *path, struct err *err);
-/* An id above 65535 is refused. */
+struct tokens_writer {
+    struct append             ids;
+    uint64_t                  count;
+    size_t                    vocab;
+    const struct llmc_format *format;
+};
+int tokens_writer_open(struct tokens_writer *w, const char *path, size_t vocab, struct err *err);
+/* An id that is not below the vocabulary is refused. */
 int tokens_writer_add(struct tokens_writer *w, const int32_t *ids, size_t n, struct err *err);
 /* fsync, rename, fsync of the folder. */
 int tokens_writer_commit(struct tokens_writer *w, struct err *err);
