@@ -99,6 +99,40 @@ void ref_layernorm_backward(double *dx, double *dwb, const double *dout, const d
     }
 }
 
+void ref_rmsnorm(double *out, double *rstd, const double *x, const double *w, size_t n, size_t C,
+                 double eps)
+{
+    for (size_t i = 0; i < n; i++) {
+        double square = 0.0;
+
+        for (size_t j = 0; j < C; j++)
+            square += x[i * C + j] * x[i * C + j];
+        rstd[i] = 1.0 / sqrt(square / (double)C + eps);
+        for (size_t j = 0; j < C; j++)
+            out[i * C + j] = x[i * C + j] * rstd[i] * w[j];
+    }
+}
+
+/* By the quotient rule, element by element: y_k = w_k x_k r, dr/dx_j = -r^3 x_j / C. */
+void ref_rmsnorm_backward(double *dx, double *dw, const double *dout, const double *x,
+                          const double *w, size_t n, size_t C, double eps)
+{
+    memset(dw, 0, C * sizeof *dw);
+    for (size_t i = 0; i < n; i++, x += C, dx += C, dout += C) {
+        double square = 0.0, r;
+
+        for (size_t j = 0; j < C; j++)
+            square += x[j] * x[j];
+        r = 1.0 / sqrt(square / (double)C + eps);
+        for (size_t j = 0; j < C; j++) {
+            dw[j] += dout[j] * x[j] * r;
+            dx[j] = dout[j] * w[j] * r;
+            for (size_t k = 0; k < C; k++)
+                dx[j] -= dout[k] * w[k] * x[k] * r * r * r * x[j] / (double)C;
+        }
+    }
+}
+
 static const double gelu_k = 0.79788456080286535588; // sqrt(2 / pi)
 
 double ref_gelu(double x)

@@ -22,6 +22,11 @@ void   ref_layernorm(double *out, double *stats, const double *x, const double *
                      size_t n, size_t C, double eps);
 void   ref_layernorm_backward(double *dx, double *dwb, const double *dout, const double *x,
                               const double *w, size_t n, size_t C, double eps);
+/* rstd (n); dw (C). */
+void   ref_rmsnorm(double *out, double *rstd, const double *x, const double *w, size_t n, size_t C,
+                   double eps);
+void   ref_rmsnorm_backward(double *dx, double *dw, const double *dout, const double *x,
+                            const double *w, size_t n, size_t C, double eps);
 double ref_gelu(double x);
 double ref_gelu_grad(double x);
 /* One row: the loss, and p - onehot in dlogits (V), not scaled. */

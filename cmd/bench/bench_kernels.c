@@ -17,6 +17,7 @@
 #include "kernels/layernorm.h"
 #include "kernels/optim.h"
 #include "kernels/reduce.h"
+#include "kernels/rmsnorm.h"
 #include "kernels/rng.h"
 #include "kernels/softmax.h"
 #include "kernels/topk.h"
@@ -50,7 +51,8 @@ enum which {
     LAYERNORM_FORWARD, LAYERNORM_RESIDUAL, LAYERNORM_APPLY, LAYERNORM_BACKWARD,
     LAYERNORM_BACKWARD_SUMS, GELU_FORWARD, GELU_BACKWARD, ATTENTION_FORWARD, ATTENTION_BACKWARD,
     SOFTMAX, RESIDUAL, CONVERT, COLSUM, COLSUM_NARROW, DROPOUT, EMBEDDING_FORWARD,
-    EMBEDDING_BACKWARD, UPDATE, UPDATE_STEP, SUMSQ, TOPK, CRC,
+    EMBEDDING_BACKWARD, UPDATE, UPDATE_STEP, SUMSQ, TOPK, CRC, RMSNORM_FORWARD, RMSNORM_RESIDUAL,
+    RMSNORM_BACKWARD,
 };
 
 struct kernel {
@@ -68,6 +70,29 @@ struct kernel {
 /* ---- the kernels ---- */
 
 static volatile uint32_t crc_sink; // a pure function whose result nobody wants would not be called
+
+/* Those of today's other models (Llama, Qwen, Mistral); p: the operands as they stand in
+ * today_of. */
+static void run_today(enum which which, const struct sizes *s, void *const *p)
+{
+    struct rmsnorm r = {s->N, s->C, s->dt, p[0], p[1], p[2], 1e-5f};
+
+    switch (which) {
+    case RMSNORM_FORWARD:
+        rmsnorm_forward(p[3], &r);
+        break;
+    case RMSNORM_RESIDUAL:
+        r.x = p[4];
+        rmsnorm_residual(p[5], p[0], p[3], &r);
+        break;
+    case RMSNORM_BACKWARD:
+        rmsnorm_backward(&(struct rmsnorm_backward){
+            .r = &r, .dout = p[3], .dx = p[4], .dw = p[5], .scratch = p[6],
+            .narrowed = s->dt == DT_F32 ? NULL : p[7]});
+        break;
+    default:;
+    }
+}
 
 /* Rows of activations; p: the operands as they stand in kernels_of. */
 static void run_rows(enum which which, const struct sizes *s, void *const *p)
@@ -115,7 +140,8 @@ static void run_rows(enum which which, const struct sizes *s, void *const *p)
     case DROPOUT:
         dropout_rows(p[1], p[0], s->N, s->C, 0, &(struct dropout){.p = 0.1f, .seed = 1, .site = 1});
         break;
-    default:;
+    default:
+        run_today(which, s, p);
     }
 }
 
@@ -189,6 +215,24 @@ static struct kernel topk_of(const struct sizes *s)
                                  {CACHED, topk_scratch(s->layer, s->k)}}, .normal = 1};
 }
 
+/* Those of today's other models, at the width of this one; how many. */
+static size_t today_of(struct kernel *out, const struct sizes *s)
+{
+    size_t N = s->N, C = s->C, e = s->e, n = s->n, n4 = 4 * n;
+    const struct kernel all[] = {
+        {"rmsnorm forward", N, C, 4, RMSNORM_FORWARD,
+         .p = {{IN, n4}, {IN, e * C}, {OUT, 4 * N}, {OUT, e * n}}},
+        {"residual and rmsnorm", N, C, 5, RMSNORM_RESIDUAL,
+         .p = {{IN, n4}, {IN, e * C}, {OUT, 4 * N}, {IN, n4}, {OUT, n4}, {OUT, e * n}}},
+        {"rmsnorm backward", N, C, 11, RMSNORM_BACKWARD, // and rounding
+         .p = {{IN, n4}, {IN, e * C}, {IN, 4 * N}, {IN, n4}, {BOTH, n4}, {BOTH, 4 * C},
+               {CACHED, colsum_scratch(N, C)}, {OUT, s->dt == DT_F32 ? 0 : 2 * n}}},
+    };
+
+    memcpy(out, all, sizeof all);
+    return sizeof all / sizeof *all;
+}
+
 /* All of them; how many. Embeddings are of the first TABLE_ROWS words: a whole table would not
  * change what is moved. */
 static size_t kernels_of(struct kernel out[MOST_KERNELS], const struct sizes *s)
@@ -249,7 +293,7 @@ static size_t kernels_of(struct kernel out[MOST_KERNELS], const struct sizes *s)
     };
 
     memcpy(out, all, sizeof all);
-    return sizeof all / sizeof *all;
+    return sizeof all / sizeof *all + today_of(out + sizeof all / sizeof *all, s);
 }
 
 /* ---- running them ---- */

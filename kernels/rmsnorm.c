@@ -1,0 +1,146 @@
+/* rmsnorm.c: rows are normalised each on its own, in two passes over a row that is then in cache:
+ * the mean square, the product with the weight. The weight's gradient, a sum over rows, is taken
+ * in groups of COLSUM_ROWS consecutive rows, a partial sum a group, and the groups are added up in
+ * order. */
+#include "kernels/rmsnorm.h"
+
+#include "data/base/round.h"
+#include "kernels/elementwise.h"
+#include "kernels/simd.h"
+
+#include <math.h>
+
+SIMD_CLONES static float row_mean_square(const float *x, size_t C)
+{
+    float  lane[SIMD_LANES] = {0};
+    size_t j = 0;
+
+    for (; j + SIMD_LANES <= C; j += SIMD_LANES)
+        for (size_t l = 0; l < SIMD_LANES; l++)
+            lane[l] = __builtin_fmaf(x[j + l], x[j + l], lane[l]);
+    for (size_t l = 0; j + l < C; l++)
+        lane[l] = __builtin_fmaf(x[j + l], x[j + l], lane[l]);
+    return simd_sum(lane) / (float)C;
+}
+
+/* Written once for both formats; the caller's constant leaves one loop of each. */
+SIMD_INLINE void apply_as(void *restrict out, const float *restrict x, const void *restrict w,
+                          float rstd, size_t C, enum dtype dt)
+{
+#pragma omp simd
+    for (size_t j = 0; j < C; j++)
+        dtype_put(out, dt, j, x[j] * rstd * dtype_get(w, dt, j));
+}
+
+SIMD_CLONES static void row_apply(void *out, const float *x, const void *w, float rstd, size_t C,
+                                  enum dtype dt)
+{
+    dt == DT_F32 ? apply_as(out, x, w, rstd, C, DT_F32) : apply_as(out, x, w, rstd, C, DT_BF16);
+}
+
+SIMD_CLONES static void row_add(float *restrict out, const float *restrict x,
+                                const float *restrict y, size_t C)
+{
+    for (size_t j = 0; j < C; j++)
+        out[j] = x[j] + y[j];
+}
+
+void rmsnorm_residual(void *out, const float *x, const float *y, const struct rmsnorm *r)
+{
+    size_t C = r->C;
+
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < r->n; i++) {
+        float *row = r->x + i * C;
+
+        if (y)
+            row_add(row, x + i * C, y + i * C, C);
+        r->rstd[i] = 1.0f / sqrtf(row_mean_square(row, C) + r->eps);
+        row_apply(dtype_at(out, r->dt, i * C), row, r->w, r->rstd[i], C, r->dt);
+    }
+}
+
+void rmsnorm_forward(void *out, const struct rmsnorm *r) { rmsnorm_residual(out, NULL, NULL, r); }
+
+void rmsnorm_apply(void *out, const struct rmsnorm *r)
+{
+    size_t C = r->C;
+
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < r->n; i++)
+        row_apply(dtype_at(out, r->dt, i * C), r->x + i * C, r->w, r->rstd[i], C, r->dt);
+}
+
+/* The mean over a row that its dx needs, of w dout h, h the normalised x. */
+SIMD_INLINE float mean_as(const float *dout, const float *x, const void *w, float rstd, size_t C,
+                          enum dtype dt)
+{
+    float  lane[SIMD_LANES] = {0};
+    size_t j = 0;
+
+    for (; j + SIMD_LANES <= C; j += SIMD_LANES)
+        for (size_t l = 0; l < SIMD_LANES; l++)
+            lane[l] = __builtin_fmaf(dout[j + l] * dtype_get(w, dt, j + l), x[j + l] * rstd,
+                                     lane[l]);
+    for (size_t l = 0; j + l < C; l++)
+        lane[l] = __builtin_fmaf(dout[j + l] * dtype_get(w, dt, j + l), x[j + l] * rstd, lane[l]);
+    return simd_sum(lane) / (float)C;
+}
+
+/* dx += rstd (w dout - h mean(w dout h)); dw += dout h. */
+SIMD_INLINE void backward_as(float *restrict dx, float *restrict dw, const float *dout,
+                             const struct rmsnorm *r, size_t i, enum dtype dt)
+{
+    const float *x = r->x + i * r->C, rstd = r->rstd[i];
+    const void  *w = r->w;
+    size_t       C = r->C;
+    float        mean = mean_as(dout, x, w, rstd, C, dt);
+
+#pragma omp simd
+    for (size_t j = 0; j < C; j++) {
+        float h = x[j] * rstd;
+
+        dx[j] = __builtin_fmaf(rstd, __builtin_fmaf(-h, mean, dout[j] * dtype_get(w, dt, j)),
+                               dx[j]);
+        dw[j] = __builtin_fmaf(dout[j], h, dw[j]);
+    }
+}
+
+SIMD_CLONES static void row_backward(float *dx, float *dw, const float *dout,
+                                     const struct rmsnorm *r, size_t i)
+{
+    r->dt == DT_F32 ? backward_as(dx, dw, dout, r, i, DT_F32)
+                    : backward_as(dx, dw, dout, r, i, DT_BF16);
+}
+
+SIMD_CLONES static void row_narrow(bf16 *restrict out, const float *restrict x, size_t C)
+{
+    for (size_t j = 0; j < C; j++)
+        out[j] = bf16_from_f32(x[j]);
+}
+
+void rmsnorm_backward(const struct rmsnorm_backward *b)
+{
+    size_t n = b->r->n, C = b->r->C;
+    float *part = b->scratch; // (groups, C)
+
+#pragma omp parallel
+    {
+#pragma omp for schedule(static)
+        for (size_t first = 0; first < n; first += COLSUM_ROWS) {
+            float *dw = part + first / COLSUM_ROWS * C;
+
+            memset(dw, 0, C * sizeof *dw);
+            for (size_t i = first; i < size_min(first + COLSUM_ROWS, n); i++) {
+                float *dx = b->dx + i * C;
+
+                if (b->fresh)
+                    memset(dx, 0, C * sizeof *dx);
+                row_backward(dx, dw, b->dout + i * C, b->r, i);
+                if (b->narrowed)
+                    row_narrow(b->narrowed + i * C, dx, C);
+            }
+        }
+        colsum_finish(b->dw, part, n, C);
+    }
+}

@@ -1,0 +1,37 @@
+/* rmsnorm.h: normalisation by the root mean square over the last dimension, y = x * rstd * w with
+ * rstd = 1 / sqrt(mean(x^2) + eps) (Zhang and Sennrich 2019; as Llama, Qwen and Mistral have it).
+ * There is no mean to take off and no bias. All of it is fp32 until y is stored. Rows run in
+ * parallel. */
+#pragma once
+
+#include "data/base/dtype.h"
+
+struct rmsnorm {
+    size_t      n, C;
+    enum dtype  dt;   // of w and the normalised rows: DT_F32 or DT_BF16
+    float      *x;    // (n, C)
+    const void *w;    // (C)
+    float      *rstd; // (n): written by forward, read by the others
+    float       eps;
+};
+
+/* out (n, C): the normalised rows. */
+void rmsnorm_forward(void *out, const struct rmsnorm *r);
+
+/* The same of r->x = x + y, written first: a residual added and normalised while its row is in
+ * cache. r->x overlaps neither. */
+void rmsnorm_residual(void *out, const float *x, const float *y, const struct rmsnorm *r);
+
+/* The normalised rows once more, from the saved rstd: the same bits as forward gave. */
+void rmsnorm_apply(void *out, const struct rmsnorm *r);
+
+struct rmsnorm_backward {
+    const struct rmsnorm *r;
+    const float *dout;     // (n, C)
+    float       *dx;       // (n, C) +=, or written
+    int          fresh;    // dx is written
+    float       *dw;       // (C) += its sums over rows as colsum_add takes them (elementwise.h)
+    bf16        *narrowed; // (n, C): dx rounded in that pass; or NULL
+    void        *scratch;  // colsum_scratch(n, C) bytes
+};
+void rmsnorm_backward(const struct rmsnorm_backward *b);
