@@ -147,6 +147,15 @@ double ref_gelu_grad(double x)
     return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * gelu_k * (1.0 + 3.0 * 0.044715 * x * x);
 }
 
+double ref_silu(double x) { return x / (1.0 + exp(-x)); }
+
+double ref_silu_grad(double x)
+{
+    double s = 1.0 / (1.0 + exp(-x));
+
+    return s + x * s * (1.0 - s);
+}
+
 double ref_xent(double *dlogits, const double *logits, size_t V, size_t target)
 {
     double top = logits[0], sum = 0.0;

@@ -29,6 +29,8 @@ void   ref_rmsnorm_backward(double *dx, double *dw, const double *dout, const do
                             const double *w, size_t n, size_t C, double eps);
 double ref_gelu(double x);
 double ref_gelu_grad(double x);
+double ref_silu(double x);
+double ref_silu_grad(double x);
 /* One row: the loss, and p - onehot in dlogits (V), not scaled. */
 double ref_xent(double *dlogits, const double *logits, size_t V, size_t target);
 /* out (T, C) and, where dout is given, dqkv (T, 3C) of one sequence; qkv (T, 3C), H heads. factor

@@ -20,6 +20,7 @@
 #include "kernels/rmsnorm.h"
 #include "kernels/rng.h"
 #include "kernels/softmax.h"
+#include "kernels/swiglu.h"
 #include "kernels/topk.h"
 #include "model/products.h"
 
@@ -52,7 +53,7 @@ enum which {
     LAYERNORM_BACKWARD_SUMS, GELU_FORWARD, GELU_BACKWARD, ATTENTION_FORWARD, ATTENTION_BACKWARD,
     SOFTMAX, RESIDUAL, CONVERT, COLSUM, COLSUM_NARROW, DROPOUT, EMBEDDING_FORWARD,
     EMBEDDING_BACKWARD, UPDATE, UPDATE_STEP, SUMSQ, TOPK, CRC, RMSNORM_FORWARD, RMSNORM_RESIDUAL,
-    RMSNORM_BACKWARD,
+    RMSNORM_BACKWARD, SWIGLU_FORWARD, SWIGLU_BACKWARD,
 };
 
 struct kernel {
@@ -76,6 +77,7 @@ static volatile uint32_t crc_sink; // a pure function whose result nobody wants 
 static void run_today(enum which which, const struct sizes *s, void *const *p)
 {
     struct rmsnorm r = {s->N, s->C, s->dt, p[0], p[1], p[2], 1e-5f};
+    struct swiglu  g = {s->N, 4 * s->C, 4 * s->C, s->dt, p[0], p[1]};
 
     switch (which) {
     case RMSNORM_FORWARD:
@@ -89,6 +91,13 @@ static void run_today(enum which which, const struct sizes *s, void *const *p)
         rmsnorm_backward(&(struct rmsnorm_backward){
             .r = &r, .dout = p[3], .dx = p[4], .dw = p[5], .scratch = p[6],
             .narrowed = s->dt == DT_F32 ? NULL : p[7]});
+        break;
+    case SWIGLU_FORWARD:
+        swiglu_forward(p[2], &g);
+        break;
+    case SWIGLU_BACKWARD:
+        swiglu_backward(&(struct swiglu_backward){.s = &g, .dout = p[2], .out = p[3],
+                                                  .dgate = p[4], .dup = p[5]});
         break;
     default:;
     }
@@ -227,6 +236,11 @@ static size_t today_of(struct kernel *out, const struct sizes *s)
         {"rmsnorm backward", N, C, 11, RMSNORM_BACKWARD, // and rounding
          .p = {{IN, n4}, {IN, e * C}, {IN, 4 * N}, {IN, n4}, {BOTH, n4}, {BOTH, 4 * C},
                {CACHED, colsum_scratch(N, C)}, {OUT, s->dt == DT_F32 ? 0 : 2 * n}}},
+        {"swiglu forward", N, 4 * C, FLOPS_EXP + 3, SWIGLU_FORWARD,
+         .p = {{IN, e * n4}, {IN, e * n4}, {OUT, e * n4}}},
+        {"swiglu backward", N, 4 * C, FLOPS_EXP + 12, SWIGLU_BACKWARD, // and the value once more
+         .p = {{IN, e * n4}, {IN, e * n4}, {IN, 4 * n4}, {OUT, e * n4}, {OUT, e * n4},
+               {OUT, e * n4}}},
     };
 
     memcpy(out, all, sizeof all);

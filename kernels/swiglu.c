@@ -1,0 +1,102 @@
+/* swiglu.c: passes whose time is that of reading, writing and an exponential. A thread's turn is
+ * COLUMNS of a row, so that few wide rows are shared out as well as many narrow ones; every
+ * element stands for itself.
+ *
+ * With e = e^-x and s = 1 / (1 + e): silu = x s, and silu' = s + x s (1 - s) = s (1 + x e s), for
+ * 1 - s = e s, which loses nothing where s comes near 1. */
+#include "kernels/swiglu.h"
+
+#include "data/base/round.h"
+#include "kernels/simd.h"
+#include "kernels/vexp.h"
+
+enum { COLUMNS = 4096 };
+
+SIMD_INLINE void forward_as(void *restrict out, const void *restrict gate, const void *restrict up,
+                            enum dtype dt, size_t n)
+{
+#pragma omp simd
+    for (size_t j = 0; j < n; j++) {
+        float x = dtype_get(gate, dt, j);
+
+        dtype_put(out, dt, j, x / (1.0f + vexpf(-x)) * dtype_get(up, dt, j));
+    }
+}
+
+SIMD_CLONES static void forward_piece(void *out, const void *gate, const void *up, enum dtype dt,
+                                      size_t n)
+{
+    dt == DT_F32 ? forward_as(out, gate, up, DT_F32, n) : forward_as(out, gate, up, DT_BF16, n);
+}
+
+/* silu into *value, and its slope. Far out the slope is 0 or 1 and its formula infinity times
+ * nothing. */
+SIMD_INLINE float silu_slope(float x, float *value)
+{
+    float e = vexpf(-x), s = 1.0f / (1.0f + e);
+    float slope = s * __builtin_fmaf(x, e * s, 1.0f);
+
+    *value = x / (1.0f + e);
+    slope = x < -80.0f ? 0.0f : slope;
+    return x > 80.0f ? 1.0f : slope;
+}
+
+/* Where the elements of one turn stand in each array. */
+struct piece {
+    const void  *gate, *up;
+    const float *dout;
+    void        *out, *dgate, *dup;
+};
+
+SIMD_INLINE void backward_as(const struct piece *p, enum dtype dt, size_t n)
+{
+    const void *restrict gate = p->gate, *restrict up = p->up;
+    const float *restrict dout = p->dout;
+    void *restrict out = p->out, *restrict dgate = p->dgate, *restrict dup = p->dup;
+
+#pragma omp simd
+    for (size_t j = 0; j < n; j++) {
+        float value, slope = silu_slope(dtype_get(gate, dt, j), &value);
+        float u = dtype_get(up, dt, j), d = dout[j];
+
+        dtype_put(out, dt, j, value * u);
+        dtype_put(dgate, dt, j, d * u * slope);
+        dtype_put(dup, dt, j, d * value);
+    }
+}
+
+SIMD_CLONES static void backward_piece(const struct piece *p, enum dtype dt, size_t n)
+{
+    dt == DT_F32 ? backward_as(p, DT_F32, n) : backward_as(p, DT_BF16, n);
+}
+
+void swiglu_forward(void *out, const struct swiglu *s)
+{
+    size_t across = div_up(s->F, COLUMNS);
+
+#pragma omp parallel for schedule(static)
+    for (size_t k = 0; k < s->n * across; k++) {
+        size_t i = k / across, j = k % across * COLUMNS, at = i * s->stride + j;
+
+        forward_piece(dtype_at(out, s->dt, i * s->F + j), dtype_at(s->gate, s->dt, at),
+                      dtype_at(s->up, s->dt, at), s->dt, size_min(s->F - j, COLUMNS));
+    }
+}
+
+void swiglu_backward(const struct swiglu_backward *b)
+{
+    const struct swiglu *s = b->s;
+    size_t               across = div_up(s->F, COLUMNS);
+
+#pragma omp parallel for schedule(static)
+    for (size_t k = 0; k < s->n * across; k++) {
+        size_t i = k / across, j = k % across * COLUMNS, at = i * s->stride + j,
+               dense = i * s->F + j;
+        struct piece p = {.gate = dtype_at(s->gate, s->dt, at), .up = dtype_at(s->up, s->dt, at),
+                          .dout = b->dout + dense, .out = dtype_at(b->out, s->dt, dense),
+                          .dgate = dtype_at(b->dgate, s->dt, at),
+                          .dup = dtype_at(b->dup, s->dt, at)};
+
+        backward_piece(&p, s->dt, size_min(s->F - j, COLUMNS));
+    }
+}
