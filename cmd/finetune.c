@@ -159,7 +159,7 @@ static int check_tokenizer(struct material *m, struct err *err)
     if (!rc && tokenizer_vocab(tok) > m->n.gpt.vocab)
         rc = err_misuse(err, "the tokenizer in %s has %zu ids, more than the model's vocabulary of "
                         "%zu", dir, tokenizer_vocab(tok), m->n.gpt.vocab);
-    if (!rc && m->file[0].pairs && tokenizer_endoftext(tok) < 0)
+    if (!rc && m->file[0].pairs && tokenizer_endoftext(tok) < 0 && !tokenizer_has_template(tok))
         rc = err_misuse(err, "the tokenizer in %s has no <|endoftext|> to put between the two "
                         "texts of a pair", dir);
     tokenizer_close(tok);

@@ -25,7 +25,7 @@ struct generate_opts {
 static const struct opt_row rows[] = {
     { "RUN|HFDIR", OPT_ARG, AT(model), .help = "a run, or a Hugging Face folder" },
     { "prompt", OPT_STRINGS, AT(prompt), .arg = "TEXT",
-      .help = "the beginning; left out: <|endoftext|>" },
+      .help = "the beginning; left out: <|endoftext|>, or what the tokenizer begins texts with" },
     { "prompt-file", OPT_STRING, AT(prompt_file), .arg = "FILE", .help = "a prompt a line" },
     { "chat", OPT_FLAG, AT(chat),
       .help = "read a line, continue the conversation, and so on; Ctrl-C stops an answer, an empty "
@@ -181,7 +181,8 @@ static int add_prompt(struct batch_of_texts *t, const char *text, size_t n, size
     struct prompt *p = &t->prompt[t->prompts++];
 
     *p = (struct prompt){ .text = text, .n = n, .line = line };
-    return tokenizer_encode(t->g->tok, text, n, &p->ids, err);
+    int rc = tokenizer_put(t->g->tok, TOKENIZER_BEFORE, &p->ids, err);
+    return rc ? rc : tokenizer_encode(t->g->tok, text, n, &p->ids, err);
 }
 
 /* The texts that it begins with: --prompt, the lines of --prompt-file, or <|endoftext|> alone. */
@@ -212,6 +213,8 @@ static int open_prompts(struct batch_of_texts *t, struct err *err)
     }
     if (rc || t->prompts)
         return rc;
+    if (tokenizer_around(t->g->tok, TOKENIZER_BEFORE)->n)
+        return add_prompt(t, "", 0, 0, err); // what begins every text
     if (tokenizer_endoftext(t->g->tok) < 0)
         return err_misuse(err, "--prompt TEXT is missing, and the tokenizer has no <|endoftext|> "
                                "to begin with");
@@ -432,6 +435,8 @@ static int turn(struct chat *c, const char *line, size_t n, struct err *err)
     struct continuation a = { .stops = &c->o->stop };
     int                 rc = continuation_add(&c->pending, line, n, err);
 
+    if (!rc && c->ids.n == 0)
+        rc = tokenizer_put(c->g->tok, TOKENIZER_BEFORE, &c->ids, err);
     rc = rc ? rc : tokenizer_encode(c->g->tok, c->pending.text, c->pending.n, &c->ids, err);
     c->pending.n = 0;
     for (uint64_t i = 0; !rc && !a.ended && !interrupted && i < c->o->tokens; i++)

@@ -84,7 +84,7 @@ const struct opt_command prepare_command = {
              "DIR",
     .summary = "write a token file, or train a tokenizer",
     .text = "The token file is llm.c's, of 16 bits an id, or of 32 where the tokenizer has more "
-            "than 65,536: exactly the tokenizer's ids, nothing before or after a text, one "
-            "<|endoftext|> between two files.",
+            "than 65,536: exactly the tokenizer's ids, with what its template puts around "
+            "a text; where it has no template, one <|endoftext|> between two files.",
     .parts = parts, .size = sizeof(struct prepare_opts), .run = run,
 };

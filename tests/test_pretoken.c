@@ -34,7 +34,7 @@ static struct pretoken *cutter(void)
 {
     struct pretoken *p;
 
-    assert_int_equal(pretoken_open(&p, &e), 0);
+    assert_int_equal(pretoken_open(&p, NULL, &e), 0);
     assert_int_equal(pretoken_special(p, "<|endoftext|>", 13, 7, 0, &e), 0);
     return p;
 }
@@ -91,7 +91,7 @@ static void test_specials_overlap(void **state)
     size_t           used;
 
     (void)state;
-    assert_int_equal(pretoken_open(&p, &e), 0);
+    assert_int_equal(pretoken_open(&p, NULL, &e), 0);
     assert_int_equal(pretoken_special(p, "<a>", 3, 1, 0, &e), 0);
     assert_int_equal(pretoken_special(p, "<a>bc", 5, 2, 0, &e), 0);
     assert_int_equal(pretoken_special(p, "xy", 2, 3, 0, &e), 0);
@@ -114,7 +114,7 @@ static void test_specials_second_turn(void **state)
     size_t           used;
 
     (void)state;
-    assert_int_equal(pretoken_open(&p, &e), 0);
+    assert_int_equal(pretoken_open(&p, NULL, &e), 0);
     assert_int_equal(pretoken_special(p, "<a>", 3, 1, 0, &e), 0);
     assert_int_equal(pretoken_special(p, "x<a", 3, 2, 1, &e), 0);
     assert_int_equal(pretoken_cut(p, "x<ab x<a>", 9, 1,

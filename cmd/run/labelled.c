@@ -83,14 +83,20 @@ static int encode_row(void *ctx, const struct task_row *row, struct err *err)
 {
     static const char between[] = "<|endoftext|>"; // one id
     struct encoding  *w = ctx;
-    const char *const parts[] = { row->text1, row->text2 ? between : NULL, row->text2 };
+    int               template = tokenizer_has_template(w->tok);
+    const char *const parts[] = { row->text1, template ? "" : between, row->text2 };
     struct example    x;
     size_t            n;
     int               rc = row_label(w->e, row, &x, err);
 
     w->ids.n = 0;
-    for (int i = 0; i < 3 && parts[i] && !rc; i++)
+    rc = rc ? rc : tokenizer_put(w->tok, TOKENIZER_BEFORE, &w->ids, err);
+    for (int i = 0; i < (row->text2 ? 3 : 1) && !rc; i++) {
         rc = tokenizer_encode(w->tok, parts[i], strlen(parts[i]), &w->ids, err);
+        if (i == 1 && !rc)
+            rc = tokenizer_put(w->tok, TOKENIZER_BETWEEN, &w->ids, err);
+    }
+    rc = rc ? rc : tokenizer_put(w->tok, TOKENIZER_BEHIND, &w->ids, err);
     // the cut, without padding at its end; at least one id
     for (n = size_min(w->ids.n, w->max_seq); n > 1 && w->ids.ids[n - 1] == w->pad;)
         n--;

@@ -39,6 +39,14 @@ int tokenise_expect(const char *dir, struct err *err)
                             "merges.txt, is expected", dir);
 }
 
+/* What the tokenizer's template puts there. */
+static int add_around(struct tokenise *t, enum tokenizer_place place, struct err *err)
+{
+    const struct token_buf *ids = tokenizer_around(t->tok, place);
+
+    return tokens_writer_add(&t->writer, ids->ids, ids->n, err);
+}
+
 static int add_file(struct tokenise *t, const char *path, struct err *err)
 {
     uint64_t size, n;
@@ -91,18 +99,21 @@ int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, co
 {
     struct tokenise t = { .events = events, .tok = tok, .piece = malloc(PIECE_BYTES) };
     int32_t         between = tokenizer_endoftext(tok);
+    int             template = tokenizer_has_template(tok);
     int             rc = 0;
 
     if (!t.piece)
         rc = err_set(err, -ENOMEM, "%s: out of memory", out);
-    else if (n > 1 && between < 0)
+    else if (n > 1 && between < 0 && !template)
         rc = err_misuse(err, "the tokenizer has no <|endoftext|> to put between two files");
     if (!rc && !(rc = check_texts(texts, n, events, err)))
         rc = tokens_writer_open(&t.writer, out, tokenizer_vocab(tok), err);
     for (size_t i = 0; i < n && !rc; i++) {
-        if (i > 0)
+        if (i > 0 && !template)
             rc = tokens_writer_add(&t.writer, &between, 1, err);
+        rc = rc ? rc : add_around(&t, TOKENIZER_BEFORE, err);
         rc = rc ? rc : add_file(&t, texts[i], err);
+        rc = rc ? rc : add_around(&t, TOKENIZER_BEHIND, err);
     }
     rc = rc ? rc : tokens_writer_commit(&t.writer, err);
     if (!rc && count)

@@ -5,9 +5,9 @@
 #include "data/text/tokenizer.h"
 #include "data/text/tokens.h"
 
-/* Write the ids of texts[0..n) to a llm.c file: exactly the tokenizer's ids, nothing before or
- * after a text, one <|endoftext|> between two. In pieces: memory does not grow with the files.
- * *count gets the number of tokens. */
+/* Write the ids of texts[0..n) to a llm.c file: exactly the tokenizer's ids, what its template puts
+ * before and behind each text, and without a template one <|endoftext|> between two. In pieces:
+ * memory does not grow with the files. *count gets the number of tokens. */
 int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, const char *out,
                    uint64_t *count, const struct events *events, struct err *err);
 

@@ -1,12 +1,13 @@
-/* pretoken.c: the regular expression of GPT-2, and where a text may be cut.
+/* pretoken.c: the regular expressions of GPT-2 and its successors, and where a text may be cut.
  *
  * Text is divided from the outside in: special tokens of the first turn, of the second, runs of
- * valid UTF-8 (other bytes stand alone), pre-tokens. The expression has no look-behind, so cutting
+ * valid UTF-8 (other bytes stand alone), pre-tokens. No expression has look-behind, so cutting
  * can go on from any end of a pre-token. When more text is to follow, a pre-token is final if
  * looking for it never touched the end of what is there. It did not if at least two bytes follow
  * it: greedy runs and the lookahead of \s+(?!\S) stop at a code point that is there (a run of
  * spaces that reaches the end is taken whole, so nothing follows it), and a contraction ('re) that
- * lacks a byte leaves "'" with one byte behind it.
+ * lacks a byte leaves "'" with one byte behind it. Newer expressions take white space as far as its
+ * last line ends (\s*[\r\n]+), so there all white space must have ended before the text does.
  *
  * Hugging Face's \s is White_Space, while PCRE2's also has U+180E; its letters and numbers are
  * those of Unicode 16, while Debian's PCRE2 knows 14. Both are written out below, so that the ids
@@ -41,9 +42,37 @@
     "\\x{16130}-\\x{16139}\\x{16d70}-\\x{16d79}\\x{1ccf0}-\\x{1ccf9}\\x{1d2c0}-\\x{1d2d3}" \
     "\\x{1e4f0}-\\x{1e4f9}\\x{1e5f1}-\\x{1e5fa}"
 
-static const char pattern[] = "'s|'t|'re|'ve|'m|'ll|'d"
-                              "| ?[" LETTERS "]+| ?[" NUMBERS "]+| ?[^" SPACES LETTERS NUMBERS "]+"
-                              "|[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+";
+/* Letters, numbers and white space stand in a class each, of which these are the insides. Alike in
+ * all: a space and ASCII letters behind it are one pre-token, which ascii_word uses. */
+#define WORDS_END "|[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+"
+#define TODAYS(numbers) \
+    "'(?:[sS\\x{17f}tTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])" \
+    "|[^\\r\\n" LETTERS NUMBERS "]?[" LETTERS "]+|[" NUMBERS "]" numbers \
+    "| ?[^" SPACES LETTERS NUMBERS "]+[\\r\\n]*|[" SPACES "]*[\\r\\n]+" WORDS_END
+#define TODAYS_SAID(numbers) \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" numbers \
+    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+/* A row is one expression: what Hugging Face's files say, and how PCRE2 is asked the same. */
+static const struct pretoken_pattern {
+    const char *name, *said, *pattern;
+    int         lines; // what begins as white space depends on all white space that follows
+} patterns[] = {
+    { "GPT-2", "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+      "'s|'t|'re|'ve|'m|'ll|'d"
+      "| ?[" LETTERS "]+| ?[" NUMBERS "]+| ?[^" SPACES LETTERS NUMBERS "]+" WORDS_END, 0 },
+    { "Llama 3", TODAYS_SAID("{1,3}"), TODAYS("{1,3}"), 1 },
+    { "Qwen2", TODAYS_SAID(""), TODAYS(""), 1 },
+};
+enum { PATTERNS = sizeof patterns / sizeof *patterns };
+
+const struct pretoken_pattern *pretoken_pattern_find(const char *said)
+{
+    for (size_t i = 0; i < PATTERNS; i++)
+        if (!strcmp(said, patterns[i].said))
+            return &patterns[i];
+    return NULL;
+}
 
 struct special { char *content; size_t n; int32_t id; };
 
@@ -57,6 +86,8 @@ struct specials {
 enum { TURNS = 2 };
 
 struct pretoken {
+    const struct pretoken_pattern *pattern;
+
     pcre2_code       *code;
     pcre2_match_data *match;
     struct specials   turns[TURNS];
@@ -64,7 +95,7 @@ struct pretoken {
     size_t            n_held, cap, next_try;
 };
 
-int pretoken_open(struct pretoken **out, struct err *err)
+int pretoken_open(struct pretoken **out, const struct pretoken_pattern *pattern, struct err *err)
 {
     struct pretoken *p = *out = calloc(1, sizeof *p);
     PCRE2_SIZE       at;
@@ -72,11 +103,12 @@ int pretoken_open(struct pretoken **out, struct err *err)
 
     if (!p)
         return err_set(err, -ENOMEM, "no memory for the pre-tokeniser");
-    p->code = pcre2_compile((PCRE2_SPTR)pattern, sizeof pattern - 1, PCRE2_UTF | PCRE2_UCP, &code,
-                            &at, NULL);
+    p->pattern = pattern ? pattern : &patterns[0];
+    p->code = pcre2_compile((PCRE2_SPTR)p->pattern->pattern, PCRE2_ZERO_TERMINATED,
+                            PCRE2_UTF | PCRE2_UCP, &code, &at, NULL);
     if (!p->code)
-        return err_set(err, -ENOSYS, "PCRE2 does not compile GPT-2's expression (error %d at %zu)",
-                       code, (size_t)at);
+        return err_set(err, -ENOSYS, "PCRE2 does not compile %s's expression (error %d at %zu)",
+                       p->pattern->name, code, (size_t)at);
     p->match = pcre2_match_data_create(1, NULL);
     // where there is no just-in-time compiler, pcre2_match interprets
     pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);
@@ -168,6 +200,40 @@ static size_t ascii_word(const char *text, size_t i, size_t n)
     return end > first && end < n && (unsigned char)text[end] < 0x80 ? end - i : 0;
 }
 
+/* Length of the white space (the code points of SPACES) at the beginning of text[0..n), which is
+ * valid UTF-8. */
+static size_t spaces(const char *text, size_t n)
+{
+    size_t i = 0, len;
+
+    for (; i < n; i += len) {
+        const unsigned char *c = (const unsigned char *)text + i;
+
+        if (*c < 0x80 ? !(*c == ' ' || (*c >= '\t' && *c <= '\r')) : *c < 0xC2 || *c > 0xE3)
+            break;
+        len = *c < 0x80 ? 1 : *c < 0xE0 ? 2 : 3;
+        unsigned cp = len == 1   ? *c
+                      : len == 2 ? (*c & 0x1Fu) << 6 | (c[1] & 0x3Fu)
+                                 : (*c & 0xFu) << 12 | (c[1] & 0x3Fu) << 6 | (c[2] & 0x3Fu);
+        if (len > 1 && cp != 0x85 && cp != 0xA0 && cp != 0x1680 &&
+            (cp < 0x2000 || cp > 0x200A) && cp != 0x2028 && cp != 0x2029 && cp != 0x202F &&
+            cp != 0x205F && cp != 0x3000)
+            break;
+    }
+    return i;
+}
+
+/* Whether more text behind text[0..n) can change the pre-token text[i..i+len). */
+static int is_open(const struct pretoken *p, const char *text, size_t i, size_t len, size_t n)
+{
+    size_t white;
+
+    if (i + len + 2 > n)
+        return 1;
+    white = p->pattern->lines ? spaces(text + i, n - i) : 0;
+    return white > 0 && i + white + 2 > n;
+}
+
 /* Valid UTF-8. `open`: more may follow; then *used is short of n. */
 static int run_cut(struct pretoken *p, const char *text, size_t n, int open,
                    const struct pretoken_to *to, size_t *used, struct err *err)
@@ -185,7 +251,7 @@ static int run_cut(struct pretoken *p, const char *text, size_t n, int open,
             assert(range[0] == i && range[1] > i);
             len = range[1] - i;
         }
-        if (open && i + len + 2 > n)
+        if (open && is_open(p, text, i, len, n))
             return 0;
         rc = to->fn(to->arg, text + i, len, -1, err);
     }

@@ -1,14 +1,18 @@
-/* pretoken.h: cuts text into GPT-2's pre-tokens: by its regular expression, around special tokens.
- * One cutter serves the tokenizer and the training of one. Bytes that are not UTF-8 are a pre-token
- * each. */
+/* pretoken.h: cuts text into pre-tokens: by a regular expression, around special tokens. One cutter
+ * serves the tokenizer and the training of one. Bytes that are not UTF-8 are a pre-token each. */
 #pragma once
 
 #include "data/base/err.h"
 
 struct pretoken;
 
-/* Caller closes, also after an error. */
-int  pretoken_open(struct pretoken **out, struct err *err);
+/* One of the regular expressions that are known, by the words of Hugging Face's files: GPT-2's,
+ * Llama 3's, Qwen2's. NULL: it is another one. */
+struct pretoken_pattern;
+const struct pretoken_pattern *pretoken_pattern_find(const char *said);
+
+/* pattern NULL: GPT-2's. Caller closes, also after an error. */
+int  pretoken_open(struct pretoken **out, const struct pretoken_pattern *pattern, struct err *err);
 void pretoken_close(struct pretoken *p);
 
 /* From now on the literal content[0..n), n > 0, is one special token (the longest of those that

@@ -44,7 +44,8 @@ void byte_map_make(struct byte_map *m)
 
 /* ---- building ---- */
 
-int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges, struct err *err)
+int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges,
+                  const struct pretoken_pattern *pattern, struct err *err)
 {
     struct tokenizer *t = *out = calloc(1, sizeof *t);
     size_t            slots = 16;
@@ -64,7 +65,7 @@ int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges, struct err 
         return err_set(err, -ENOMEM, "no memory for a tokenizer of %zu ids", n);
     for (size_t i = 0; i < slots; i++)
         t->table[i].pair = NO_PAIR;
-    return pretoken_open(&t->pre, err);
+    return pretoken_open(&t->pre, pattern, err);
 }
 
 int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, int raw,
@@ -123,6 +124,42 @@ void tokenizer_set_merge(struct tokenizer *t, size_t rank, struct merge m)
     *slot_find(t, pair) = (struct merge_slot){ pair, (uint32_t)rank };
 }
 
+/* The place of a token's id among the words, or the free one where it belongs. */
+static int32_t *word_find(const struct tokenizer *t, const char *bytes, size_t n)
+{
+    size_t i = word_hash(bytes, n) & t->words_mask;
+
+    for (; t->words[i] >= 0; i = (i + 1) & t->words_mask) {
+        const struct token_entry *e = &t->entries[t->words[i]];
+
+        if (e->n == n && !memcmp(e->bytes, bytes, n))
+            break;
+    }
+    return &t->words[i];
+}
+
+/* All tokens of the vocabulary: the first id of those with the same bytes. */
+static int words_make(struct tokenizer *t, struct err *err)
+{
+    size_t slots = 16;
+
+    while (slots < 2 * t->n)
+        slots *= 2;
+    t->words_mask = slots - 1;
+    t->words = malloc(slots * sizeof *t->words);
+    if (!t->words)
+        return err_set(err, -ENOMEM, "no memory for a tokenizer of %zu ids", t->n);
+    memset(t->words, -1, slots * sizeof *t->words);
+    for (size_t i = 0; i < t->n; i++) {
+        const struct token_entry *e = &t->entries[i];
+        int32_t                  *id = e->bytes && !e->raw ? word_find(t, e->bytes, e->n) : NULL;
+
+        if (id && *id < 0)
+            *id = (int32_t)i;
+    }
+    return 0;
+}
+
 int tokenizer_complete(struct tokenizer *t, struct err *err)
 {
     for (size_t b = 0; b < 256; b++)
@@ -138,7 +175,7 @@ int tokenizer_complete(struct tokenizer *t, struct err *err)
         if (t->byte_id[b] < 0)
             return err_misuse(err, "the tokenizer has no token for byte %zu, so it is no "
                               "byte-level BPE of any text", b);
-    return 0;
+    return t->ignore_merges ? words_make(t, err) : 0;
 }
 
 void tokenizer_close(struct tokenizer *t)
@@ -154,6 +191,10 @@ void tokenizer_close(struct tokenizer *t)
     free(t->cache);
     free(t->symbols);
     free(t->heap.key);
+    free(t->words);
+    for (size_t i = 0; i < TOKENIZER_PLACES; i++)
+        token_buf_free(&t->around[i]);
+    json_decref(t->said);
     free(t);
 }
 
@@ -168,7 +209,7 @@ int tokenizer_from_merges(struct tokenizer **out, const uint32_t (*merges)[2], s
     if (n_merges > TOKENIZER_MAX_VOCAB - 257)
         return err_misuse(err, "%zu merges are more than the %zu that a tokenizer may have",
                           n_merges, TOKENIZER_MAX_VOCAB - 257);
-    int rc = tokenizer_new(&t, 257 + n_merges, n_merges, err);
+    int rc = tokenizer_new(&t, 257 + n_merges, n_merges, NULL, err);
 
     byte_map_make(&m);
     for (size_t i = 0; !rc && i < 256; i++)
@@ -204,13 +245,37 @@ size_t tokenizer_vocab(const struct tokenizer *t) { return t->n; }
 
 int32_t tokenizer_endoftext(const struct tokenizer *t)
 {
-    size_t n = strlen(END_OF_TEXT);
+    static const char *const names[] = { END_OF_TEXT, "<|end_of_text|>" };
 
-    for (size_t i = t->n; i-- > 0;) // it stands at the end, if anywhere
-        if (t->entries[i].added && t->entries[i].n == n &&
-            !memcmp(t->entries[i].bytes, END_OF_TEXT, n))
-            return (int32_t)i;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        size_t n = strlen(names[k]);
+
+        for (size_t i = t->n; i-- > 0;) // it stands at the end, if anywhere
+            if (t->entries[i].added && t->entries[i].n == n &&
+                !memcmp(t->entries[i].bytes, names[k], n))
+                return (int32_t)i;
+    }
     return -1;
+}
+
+int tokenizer_has_template(const struct tokenizer *t) { return t->has_template; }
+
+const struct token_buf *tokenizer_around(const struct tokenizer *t, enum tokenizer_place place)
+{
+    return &t->around[place];
+}
+
+int tokenizer_put(const struct tokenizer *t, enum tokenizer_place place, struct token_buf *out,
+                  struct err *err)
+{
+    const struct token_buf *put = &t->around[place];
+    int rc = grow(&out->ids, &out->cap, out->n + put->n, sizeof *out->ids, "token ids", err);
+
+    if (rc || put->n == 0)
+        return rc;
+    memcpy(out->ids + out->n, put->ids, put->n * sizeof *put->ids);
+    out->n += put->n;
+    return 0;
 }
 
 const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *n)
@@ -325,11 +390,14 @@ static int encode_word(void *arg, const char *bytes, size_t n, int32_t special, 
             return 0;
         }
     }
-    rc = word_merge(e->t, bytes, n, err);
+    int32_t whole = e->t->words ? *word_find(e->t, bytes, n) : -1;
+    rc = whole < 0 ? word_merge(e->t, bytes, n, err) : 0;
     if (rc)
         return rc;
-    for (uint32_t i = 0; i != NOBODY; i = e->t->symbols[i].next)
+    for (uint32_t i = 0; whole < 0 && i != NOBODY; i = e->t->symbols[i].next)
         out->ids[out->n++] = e->t->symbols[i].id;
+    if (whole >= 0)
+        out->ids[out->n++] = whole;
     if (w && out->n - first <= sizeof w->ids / sizeof *w->ids) {
         w->n = (uint8_t)n;
         w->n_ids = (uint8_t)(out->n - first);

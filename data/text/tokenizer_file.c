@@ -1,9 +1,8 @@
 /* tokenizer_file.c: a tokenizer from and to Hugging Face's files.
  *
- * tokenizer.json says what the tokenizer does besides BPE (normalizer, pre-tokenizer, ...); what
- * this one would not do the same way is refused, not ignored. The older pair of files says nothing
- * of it: GPT-2's way is meant. In the files a token's bytes stand as printable code points (the
- * byte map); added tokens stand as they are. */
+ * tokenizer.json says what the tokenizer does besides BPE (tokenizer_settings.c); the older pair of
+ * files says nothing of it: GPT-2's way is meant. In the files a token's bytes stand as printable
+ * code points (the byte map); added tokens stand as they are. */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/file.h"
@@ -21,6 +20,8 @@ struct loading {
     struct added_tokens added;
     struct tokenizer   *t;
     struct byte_map     map;
+
+    struct tokenizer_settings settings;
 };
 
 /* ---- names: tokens as they stand in the files ---- */
@@ -208,40 +209,7 @@ static int merges_read(json_t **out, const char *path, struct err *err)
     return rc;
 }
 
-/* ---- loading: what tokenizer.json says besides ---- */
-
-/* Whether an optional setting is absent, null, false or "". */
-static int is_unset(const json_t *v)
-{
-    return !v || json_is_null(v) || json_is_false(v) ||
-           (json_is_string(v) && json_string_length(v) == 0);
-}
-
-static int settings_check(const struct loading *l, const json_t *root, const json_t *model,
-                          struct err *err)
-{
-    static const char *const unset[] = { "dropout", "continuing_subword_prefix",
-                                         "end_of_word_suffix", "byte_fallback", "ignore_merges" };
-    const json_t *pre = json_object_get(root, "pre_tokenizer");
-    const char   *type = json_string_value(json_object_get(model, "type"));
-    const char   *pre_type = json_string_value(json_object_get(pre, "type"));
-
-    if (type && strcmp(type, "BPE"))
-        return err_misuse(err, "%s: its model is %s, but only BPE is known", l->path, type);
-    if (!is_unset(json_object_get(root, "normalizer")))
-        return err_misuse(err, "%s has a normalizer: GPT-2's tokenizer has none", l->path);
-    if (!pre_type || strcmp(pre_type, "ByteLevel"))
-        return err_misuse(err, "%s: its pre_tokenizer is %s, but only ByteLevel is known", l->path,
-                          pre_type ? pre_type : "absent");
-    if (!is_unset(json_object_get(pre, "add_prefix_space")) ||
-        json_is_false(json_object_get(pre, "use_regex")))
-        return err_misuse(err, "%s: only a ByteLevel pre_tokenizer with its expression and without "
-                          "a prefix space is known", l->path);
-    for (size_t i = 0; i < sizeof unset / sizeof *unset; i++)
-        if (!is_unset(json_object_get(model, unset[i])))
-            return err_misuse(err, "%s sets %s: GPT-2's tokenizer does not", l->path, unset[i]);
-    return 0;
-}
+/* ---- loading: all of it ---- */
 
 /* A tokenizer with the vocabulary and the added tokens; its merges are still to be set. root:
  * tokenizer.json, or NULL. */
@@ -252,10 +220,11 @@ static int tokens_load(struct loading *l, const json_t *root, size_t n_merges, s
 
     for (size_t i = 0; !rc && i < l->added.n; i++)
         n = size_max(n, (size_t)l->added.list[i].id + 1);
-    rc = rc ? rc : tokenizer_new(&l->t, n, n_merges, err);
+    rc = rc ? rc : tokenizer_new(&l->t, n, n_merges, l->settings.pattern, err);
     for (size_t i = 0; !rc && i < l->added.n; i++)
         rc = tokenizer_set_added(l->t, &l->added.list[i], l->path, err);
-    return rc ? rc : vocab_load(l, err);
+    rc = rc ? rc : vocab_load(l, err);
+    return rc || !root ? rc : tokenizer_settings_apply(l->t, &l->settings, l->path, err);
 }
 
 /* ---- the folder ---- */
@@ -281,7 +250,7 @@ static int open_form(struct loading *l, const char *first, const char *second, s
         merges = lines;
     } else if (!rc) {
         l->vocab = json_object_get(model, "vocab");
-        rc = settings_check(l, root, model, err);
+        rc = tokenizer_settings_read(&l->settings, root, first, err);
     }
     if (!rc && json_array_size(merges) > TOKENIZER_MAX_VOCAB)
         rc = err_misuse(err, "%s has more than %zu merges", second ? second : first,
@@ -338,23 +307,35 @@ static json_t *added_make(const struct tokenizer *t, char **names)
     return added;
 }
 
+/* What tokenizer.json says besides, where GPT-2's way is meant. */
+static json_t *said_make(void)
+{
+    return json_pack("{s:s, s:n, s:n, s:n, s:n, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:b, s:b, s:b}, "
+                     "s:{s:s, s:b, s:b, s:b}}",
+                     "version", "1.0", "truncation", "padding", "added_tokens", "normalizer",
+                     "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
+                     "use_regex", 1,
+                     "post_processor", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets",
+                     0, "use_regex", 1, "decoder", "type", "ByteLevel", "add_prefix_space", 1,
+                     "trim_offsets", 1, "use_regex", 1);
+}
+
 /* tokenizer.json; takes over `vocab` and `merges`. */
 static json_t *tokenizer_make(const struct tokenizer *t, char **names, json_t *vocab,
                               json_t *merges)
 {
-    json_t *model = json_pack("{s:s, s:n, s:n, s:s, s:s, s:b, s:b, s:o, s:o}", "type", "BPE",
-                              "dropout", "unk_token",
-                              "continuing_subword_prefix", "", "end_of_word_suffix", "",
-                              "fuse_unk", 0, "byte_fallback", 0, "vocab", vocab, "merges", merges);
+    json_t *file = t->said ? json_deep_copy(t->said) : said_make();
+    json_t *model = json_pack("{s:s, s:n, s:n, s:s, s:s, s:b, s:b, s:b, s:o, s:o}", "type", "BPE",
+                              "dropout", "unk_token", "continuing_subword_prefix", "",
+                              "end_of_word_suffix", "", "fuse_unk", 0, "byte_fallback", 0,
+                              "ignore_merges", t->ignore_merges, "vocab", vocab, "merges", merges);
 
-    return json_pack("{s:s, s:n, s:n, s:o, s:n, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:b, s:b, s:b}, "
-                     "s:{s:s, s:b, s:b, s:b}, s:o}",
-                     "version", "1.0", "truncation", "padding", "added_tokens",
-                     added_make(t, names), "normalizer", "pre_tokenizer", "type", "ByteLevel",
-                     "add_prefix_space", 0, "trim_offsets", 1, "use_regex", 1, "post_processor",
-                     "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets", 0, "use_regex", 1,
-                     "decoder", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets", 1,
-                     "use_regex", 1, "model", model);
+    if (json_object_set_new(file, "added_tokens", added_make(t, names)) ||
+        json_object_set_new(file, "model", model)) {
+        json_decref(file);
+        return NULL;
+    }
+    return file;
 }
 
 /* special_tokens_map.json, or with `config` tokenizer_config.json: what transformers' AutoTokenizer
@@ -362,12 +343,16 @@ static json_t *tokenizer_make(const struct tokenizer *t, char **names, json_t *v
 static json_t *roles_make(const struct tokenizer *t, int config)
 {
     static const char *const roles[] = { "bos_token", "eos_token", "unk_token" };
-    json_t *file = config ? json_pack("{s:s, s:b}", "tokenizer_class", "GPT2TokenizerFast",
+    const char *class = t->said ? "PreTrainedTokenizerFast" : "GPT2TokenizerFast";
+    json_t     *file = config ? json_pack("{s:s, s:b}", "tokenizer_class", class,
                                       "add_prefix_space", 0)
                           : json_object();
 
-    for (size_t i = 0; i < 3 && tokenizer_endoftext(t) >= 0; i++)
-        if (json_object_set_new(file, roles[i], json_string("<|endoftext|>"))) {
+    size_t      n = 0;
+    const char *end = tokenizer_bytes(t, tokenizer_endoftext(t), &n);
+
+    for (size_t i = 0; i < 3 && end; i++)
+        if (json_object_set_new(file, roles[i], json_stringn(end, n))) {
             json_decref(file);
             return NULL;
         }

@@ -1,6 +1,6 @@
 /* tokenizer_parts.h: what the files of the tokenizer (tokenizer.c encodes, tokenizer_file.c loads
- * and saves, tokenizer_added.c knows the added tokens) and bpe_train.c share; nobody else includes
- * it. */
+ * and saves, tokenizer_settings.c knows what the file asks for, tokenizer_added.c the added tokens)
+ * and bpe_train.c share; nobody else includes it. */
 #pragma once
 
 #include "data/text/heap.h"
@@ -25,6 +25,13 @@ struct merge { uint32_t left, right, id; };           // the ids of a pair, and 
 struct merge_slot { uint64_t pair; uint32_t rank; }; // pair: left << 32 | right
 #define NO_PAIR UINT64_MAX
 
+/* What tokenizer.json says besides: of its parsed `root`, which must live as long. */
+struct tokenizer_settings {
+    const json_t                  *root, *template; // template: NULL, or a TemplateProcessing
+    const struct pretoken_pattern *pattern;         // NULL: GPT-2's
+    int                            ignore_merges;
+};
+
 struct word_cache; // pre-token -> ids
 struct symbol {    // of a word that is being merged
     int32_t  id;
@@ -45,6 +52,12 @@ struct tokenizer {
     struct symbol      *symbols;
     size_t              cap;  // of them
     struct heap         heap; // of the word's pairs: rank << 32 | position
+    int                 ignore_merges; // a pre-token that is a token is that
+    int32_t            *words;         // then: their ids, open addressing by their bytes; -1: free
+    size_t              words_mask;
+    int                 has_template;
+    struct token_buf    around[TOKENIZER_PLACES];
+    json_t             *said; // tokenizer.json without model and added tokens; NULL: GPT-2's way
 };
 
 /* GPT-2's bytes in the order of their ids; the code point that stands for each byte in the files,
@@ -58,7 +71,8 @@ uint64_t word_hash(const char *bytes, size_t n);
 /* Building: an empty tokenizer for n ids and n_merges merges; its tokens; its merges by rank; then
  * complete (a tokenizer that is not complete may only be closed). `what` names the file in a
  * sentence. */
-int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges, struct err *err);
+int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges,
+                  const struct pretoken_pattern *pattern, struct err *err);
 int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, int raw,
                   const char *what, struct err *err);
 struct added_token { const char *content; json_int_t id; int normalized, special; };
@@ -66,6 +80,13 @@ int  tokenizer_set_added(struct tokenizer *t, const struct added_token *a, const
                          struct err *err);
 void tokenizer_set_merge(struct tokenizer *t, size_t rank, struct merge m);
 int  tokenizer_complete(struct tokenizer *t, struct err *err);
+
+/* Read them, or refuse by its name what is not computed here; then make a tokenizer that has all
+ * its tokens follow them. */
+int tokenizer_settings_read(struct tokenizer_settings *s, const json_t *root, const char *path,
+                            struct err *err);
+int tokenizer_settings_apply(struct tokenizer *t, const struct tokenizer_settings *s,
+                             const char *path, struct err *err);
 
 /* The added tokens of a folder, in the order of their naming: by tokenizer.json (`root`, parsed
  * from `path`; NULL: the folder has the older pair of files) and by the files beside it. `vocab` is
