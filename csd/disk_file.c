@@ -132,7 +132,7 @@ int disk_probe(const char *path, struct err *err)
 {
     if (!file_is_block(path))
         return 0;
-    int fd = file_open_device(path, O_RDONLY | O_EXCL);
+    int fd = open_patiently(path, O_RDONLY | O_EXCL);
     if (fd == -EBUSY)
         return err_set(err, -EBUSY, "%s is mounted or in use", path);
     if (fd < 0)
