@@ -488,17 +488,29 @@ static int line_add(void *ctx, const char *name, const char *value, const char *
     return json_array_append_new(ctx, json_pack("[s, s]", name, value)) ? -ENOMEM : 0;
 }
 
+/* The processor, its threads and, in a file that is kept, how busy others were when this began: a
+ * prediction from figures of a busy machine says so wherever it is printed. */
+static void name_set(struct machine_file *m, const struct bench *b)
+{
+    char   cpu[96], beside[24] = "";
+    double load = 0;
+
+    if (b->o->save && getloadavg(&load, 1) == 1 && load > m->threads / 2)
+        snprintf(beside, sizeof beside, ", at a load of %.1f", fmin(load, 999));
+    snprintf(m->name, sizeof m->name, "%.80s, %.0f threads%s", machine_cpu(cpu, sizeof cpu),
+             fmin(m->threads, 9999), beside);
+}
+
 static int save_run(struct bench *b, json_t *lines, struct err *err)
 {
     struct machine_file *m = calloc(1, sizeof *m);
     static const enum dtype dts[] = { DT_BF16, DT_F32 };
-    char                 cpu[96];
     int                  rc = 0;
 
     if (!m)
         return err_set(err, -ENOMEM, "out of memory");
     m->threads = (double)b->o->train.threads;
-    snprintf(m->name, sizeof m->name, "%s, %.0f threads", machine_cpu(cpu, sizeof cpu), m->threads);
+    name_set(m, b);
     for (size_t i = 0; i < 2 && !rc; i++) {
         if (b->o->probe && dts[i] != (enum dtype)b->o->train.dtype)
             continue;
