@@ -341,7 +341,8 @@ static void print_more(const json_t *found)
         printf("  %-25s %.3g s, %+.1f %%", json_str(row, "what"), json_num(row, "seconds"),
                100 * json_num(row, "change"));
         if (kept > had)
-            printf(": activations of %.0f more layers are kept", kept - had);
+            printf(": activations of %.0f more layer%s kept", kept - had,
+                   kept - had > 1 ? "s are" : " are");
         printf("\n");
     }
 }
