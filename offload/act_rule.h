@@ -6,11 +6,12 @@
  * they were pushed. So it is known which of two pieces is popped first, long before it is.
  *
  * Of `n` buffers half (two at least) are what comes passes through on its way to the drives: an
- * attention is pushed whole, all its pieces at once, and waits for writes where they are few. The
- * others hold the pieces that are popped first of all pushed so far. With one more than that, the
- * one that is popped last is written. In the end these are the first pieces that backward asks for,
- * and were never written (SSDTrain keeps the last module's). The last pieces of a pass need no
- * buffer for what comes, and stay, too, where nothing that is popped before them was written.
+ * attention is pushed whole, all its pieces at once, and waits for writes where these buffers are
+ * few. The others hold the pieces that are popped first of all pushed so far. With one more than
+ * that, the one that is popped last is written. In the end these are the first pieces that backward
+ * asks for, and were never written (SSDTrain keeps the last module's). The last pieces of a pass
+ * need no buffer for what comes, and stay, too, where nothing that is popped before them was
+ * written.
  *
  * A piece that was written is in its buffer until another one needs it, and buffers are given again
  * in the order in which they were let go. Those of the last record that are there when the pass
