@@ -289,7 +289,7 @@ static void test_refusals(void **state)
     static const char *const bad[][3] = {
         { NULL, "model", "{}" },
         { NULL, "model", "3" },
-        { NULL, "normalizer", "{\"type\": \"NFC\"}" },
+        { NULL, "normalizer", "{\"type\": \"NFKC\"}" },
         { NULL, "pre_tokenizer", "null" },
         { "pre_tokenizer", "type", "\"Metaspace\"" },
         { "pre_tokenizer", "add_prefix_space", "true" },

@@ -76,7 +76,7 @@ static void check_long(struct tokenizer *t, const json_t *cases)
     struct token_buf whole = { 0 }, pieces = { 0 };
     size_t           n = 0;
 
-    for (int times = 0; times < 4; times++)
+    for (int times = 0; times < 8; times++)
         for (size_t k = 0; k < json_array_size(cases); k++) {
             const json_t *c = json_object_get(json_array_get(cases, k), "text");
 

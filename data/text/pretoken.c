@@ -17,6 +17,7 @@
 #include "data/base/grow.h"
 #include "data/base/round.h"
 #include "data/base/utf8.h"
+#include "data/text/nfc.h"
 
 #include <assert.h>
 
@@ -93,6 +94,8 @@ struct pretoken {
     struct specials   turns[TURNS];
     char             *held; // of a text in pieces: what is not cut yet
     size_t            n_held, cap, next_try;
+    struct nfc       *nfc;   // NULL: text is taken as it is
+    struct pretoken  *inner; // of a text in pieces: what cuts the normalized text
 };
 
 int pretoken_open(struct pretoken **out, const struct pretoken_pattern *pattern, struct err *err)
@@ -124,10 +127,46 @@ void pretoken_close(struct pretoken *p)
             free(t->list[i].content);
         free(t->list);
     }
+    nfc_close(p->nfc);
+    pretoken_close(p->inner);
     pcre2_match_data_free(p->match);
     pcre2_code_free(p->code);
     free(p->held);
     free(p);
+}
+
+int pretoken_normalize(struct pretoken *p, struct err *err)
+{
+    int rc = nfc_open(&p->nfc, err);
+
+    assert(!p->inner && p->turns[0].n == 0 && p->turns[1].n == 0);
+    return rc ? rc : pretoken_open(&p->inner, p->pattern, err);
+}
+
+/* A token of the second turn, to be found in normalized text. */
+struct naming { char *content; size_t n, cap; };
+
+static int naming_add(void *arg, const char *text, size_t n, struct err *err)
+{
+    struct naming *a = arg;
+    int            rc = grow(&a->content, &a->cap, a->n + n, 1, "bytes of a token", err);
+
+    if (rc)
+        return rc;
+    memcpy(a->content + a->n, text, n);
+    a->n += n;
+    return 0;
+}
+
+static int inner_special(struct pretoken *p, const char *content, size_t n, int32_t id,
+                         struct err *err)
+{
+    struct naming a = { 0 };
+    int           rc = nfc_feed(p->nfc, content, n, 1, &(struct nfc_to){ naming_add, &a }, err);
+
+    rc = rc ? rc : pretoken_special(p->inner, a.content, a.n, id, 0, err);
+    free(a.content);
+    return rc;
 }
 
 int pretoken_special(struct pretoken *p, const char *content, size_t n, int32_t id, int second,
@@ -135,9 +174,11 @@ int pretoken_special(struct pretoken *p, const char *content, size_t n, int32_t 
 {
     struct specials *t = &p->turns[second ? 1 : 0];
     unsigned char    first = (unsigned char)content[0];
-    char            *copy = malloc(n);
 
     assert(n > 0 && id >= 0);
+    if (second && p->inner)
+        return inner_special(p, content, n, id, err);
+    char *copy = malloc(n);
     if (!copy || grow(&t->list, &t->cap, t->n + 1, sizeof *t->list, "special tokens", err)) {
         free(copy);
         return err_set(err, -ENOMEM, "no memory for a special token");
@@ -277,10 +318,33 @@ static int segment_cut(struct pretoken *p, const char *text, size_t n, int open,
     return 0;
 }
 
+/* Text that is normalized, as far as it can be; what must wait is held. */
+struct inward { struct pretoken *inner; const struct pretoken_to *to; };
+
+static int inner_feed(void *arg, const char *text, size_t n, struct err *err)
+{
+    struct inward *i = arg;
+
+    return pretoken_feed(i->inner, text, n, 0, i->to, err);
+}
+
+static int inner_cut(struct pretoken *p, const char *text, size_t n, int final,
+                     const struct pretoken_to *to, struct err *err)
+{
+    struct inward i = { p->inner, to };
+    int rc = nfc_feed(p->nfc, text, n, final, &(struct nfc_to){ inner_feed, &i }, err);
+
+    return rc || !final ? rc : pretoken_feed(p->inner, NULL, 0, 1, to, err);
+}
+
 /* Text around the special tokens of turn `turn` and later ones. */
 static int turn_cut(struct pretoken *p, int turn, const char *text, size_t n, int final,
                     const struct pretoken_to *to, size_t *used, struct err *err)
 {
+    if (turn == 1 && p->inner) {
+        *used = n;
+        return inner_cut(p, text, n, final, to, err);
+    }
     if (turn == TURNS)
         return segment_cut(p, text, n, !final, to, used, err);
     *used = 0;
@@ -303,7 +367,15 @@ static int turn_cut(struct pretoken *p, int turn, const char *text, size_t n, in
 int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final,
                  const struct pretoken_to *to, size_t *used, struct err *err)
 {
-    return turn_cut(p, 0, text, n, final, to, used, err);
+    int rc = turn_cut(p, 0, text, n, final, to, used, err);
+
+    if (!rc && final && p->inner) // what is held of earlier pieces, where nothing followed
+        rc = inner_cut(p, NULL, 0, 1, to, err);
+    if (rc && p->inner) {
+        nfc_reset(p->nfc);
+        p->inner->n_held = p->inner->next_try = 0;
+    }
+    return rc;
 }
 
 /* ---- a text in pieces ---- */

@@ -15,6 +15,11 @@ const struct pretoken_pattern *pretoken_pattern_find(const char *said);
 int  pretoken_open(struct pretoken **out, const struct pretoken_pattern *pattern, struct err *err);
 void pretoken_close(struct pretoken *p);
 
+/* From now on what is between the special tokens of the first turn is brought into Unicode's form C
+ * (nfc.h) before anything else is done with it, and so is the content of those of the second turn.
+ * Called before any special token is named. */
+int pretoken_normalize(struct pretoken *p, struct err *err);
+
 /* From now on the literal content[0..n), n > 0, is one special token (the longest of those that
  * begin at a place). Those of the second turn are looked for in what those of the first leave:
  * Hugging Face's normalized tokens. */
@@ -29,7 +34,8 @@ struct pretoken_to {
 };
 
 /* Cut text[0..n). If nothing is to follow (`final`), all of it; else as far as what follows cannot
- * matter: *used bytes, and the caller comes again with the rest and more behind it. */
+ * matter: *used bytes, and the caller comes again with the rest and more behind it. (Where text is
+ * normalized, what must wait may also be held.) */
 int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final,
                  const struct pretoken_to *to, size_t *used, struct err *err);
 

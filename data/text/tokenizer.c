@@ -45,7 +45,7 @@ void byte_map_make(struct byte_map *m)
 /* ---- building ---- */
 
 int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges,
-                  const struct pretoken_pattern *pattern, struct err *err)
+                  const struct tokenizer_settings *s, struct err *err)
 {
     struct tokenizer *t = *out = calloc(1, sizeof *t);
     size_t            slots = 16;
@@ -65,7 +65,8 @@ int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges,
         return err_set(err, -ENOMEM, "no memory for a tokenizer of %zu ids", n);
     for (size_t i = 0; i < slots; i++)
         t->table[i].pair = NO_PAIR;
-    return pretoken_open(&t->pre, pattern, err);
+    int rc = pretoken_open(&t->pre, s ? s->pattern : NULL, err);
+    return rc || !s || !s->nfc ? rc : pretoken_normalize(t->pre, err);
 }
 
 int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, int raw,

@@ -14,8 +14,9 @@
 struct tokenizer;
 
 /* dir: a folder with the files above; tokenizer_config.json, special_tokens_map.json and
- * added_tokens.json count as they do for transformers. What is not computed here (a normalizer,
- * lstrip, ...) is refused by its name. Truncation and padding settings are ignored. */
+ * added_tokens.json count as they do for transformers. What is not computed here (another
+ * normalizer than NFC, lstrip, ...) is refused by its name. Truncation and padding settings are
+ * ignored. */
 int  tokenizer_open(struct tokenizer **out, const char *dir, struct err *err);
 /* From training: `n_merges` pairs of ids in order of rank; ids 0..255 are the bytes in GPT-2's
  * order, id 256 + r is merge r, the last id is <|endoftext|>. */

@@ -220,7 +220,7 @@ static int tokens_load(struct loading *l, const json_t *root, size_t n_merges, s
 
     for (size_t i = 0; !rc && i < l->added.n; i++)
         n = size_max(n, (size_t)l->added.list[i].id + 1);
-    rc = rc ? rc : tokenizer_new(&l->t, n, n_merges, l->settings.pattern, err);
+    rc = rc ? rc : tokenizer_new(&l->t, n, n_merges, &l->settings, err);
     for (size_t i = 0; !rc && i < l->added.n; i++)
         rc = tokenizer_set_added(l->t, &l->added.list[i], l->path, err);
     rc = rc ? rc : vocab_load(l, err);

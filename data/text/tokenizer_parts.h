@@ -30,6 +30,7 @@ struct tokenizer_settings {
     const json_t                  *root, *template; // template: NULL, or a TemplateProcessing
     const struct pretoken_pattern *pattern;         // NULL: GPT-2's
     int                            ignore_merges;
+    int                            nfc; // text is normalized
 };
 
 struct word_cache; // pre-token -> ids
@@ -68,11 +69,11 @@ void byte_map_make(struct byte_map *m);
 
 uint64_t word_hash(const char *bytes, size_t n);
 
-/* Building: an empty tokenizer for n ids and n_merges merges; its tokens; its merges by rank; then
- * complete (a tokenizer that is not complete may only be closed). `what` names the file in a
- * sentence. */
+/* Building: an empty tokenizer for n ids and n_merges merges (s NULL: in GPT-2's way); its tokens;
+ * its merges by rank; then complete (a tokenizer that is not complete may only be closed). `what`
+ * names the file in a sentence. */
 int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges,
-                  const struct pretoken_pattern *pattern, struct err *err);
+                  const struct tokenizer_settings *s, struct err *err);
 int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, int raw,
                   const char *what, struct err *err);
 struct added_token { const char *content; json_int_t id; int normalized, special; };

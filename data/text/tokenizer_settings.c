@@ -85,10 +85,11 @@ static int step_refuse(const struct part *p, const json_t *step, const char *kno
 
 static int normalizer_read(struct tokenizer_settings *s, const struct part *p, struct err *err)
 {
-    (void)s;
-    return p->n ? err_misuse(err, "%s has a normalizer, %.60s, which is not computed here", p->path,
-                             step_type(p->steps[0]))
-                : 0;
+    for (size_t i = 0; i < p->n; i++)
+        if (!is_step(p->steps[i], "NFC"))
+            return step_refuse(p, p->steps[i], "NFC", err);
+    s->nfc = p->n > 0;
+    return 0;
 }
 
 /* A Split by one of the expressions that are known. */
