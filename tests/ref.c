@@ -2,6 +2,7 @@
 #include "tests/ref.h"
 
 #include <assert.h>
+#include <complex.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,6 +155,17 @@ double ref_silu_grad(double x)
     double s = 1.0 / (1.0 + exp(-x));
 
     return s + x * s * (1.0 - s);
+}
+
+void ref_rope(double *x, size_t D, double position, double theta, int back)
+{
+    for (size_t j = 0; j < D / 2; j++) {
+        double angle = position / pow(theta, 2.0 * (double)j / (double)D) * (back ? -1.0 : 1.0);
+        double complex z = (x[j] + x[j + D / 2] * I) * cexp(angle * I);
+
+        x[j] = creal(z);
+        x[j + D / 2] = cimag(z);
+    }
 }
 
 double ref_xent(double *dlogits, const double *logits, size_t V, size_t target)

@@ -31,6 +31,9 @@ double ref_gelu(double x);
 double ref_gelu_grad(double x);
 double ref_silu(double x);
 double ref_silu_grad(double x);
+/* One head x (D), in place: each pair (j, j + D/2) as a complex number, times e^(i a) or, back,
+ * e^(-i a), a = position / theta^(2j/D). */
+void   ref_rope(double *x, size_t D, double position, double theta, int back);
 /* One row: the loss, and p - onehot in dlogits (V), not scaled. */
 double ref_xent(double *dlogits, const double *logits, size_t V, size_t target);
 /* out (T, C) and, where dout is given, dqkv (T, 3C) of one sequence; qkv (T, 3C), H heads. factor

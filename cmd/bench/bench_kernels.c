@@ -19,6 +19,7 @@
 #include "kernels/reduce.h"
 #include "kernels/rmsnorm.h"
 #include "kernels/rng.h"
+#include "kernels/rope.h"
 #include "kernels/softmax.h"
 #include "kernels/swiglu.h"
 #include "kernels/topk.h"
@@ -41,6 +42,8 @@ struct sizes {
     enum dtype dt;
     int        threads;
     int32_t   *tokens, *targets; // (B, T)
+    size_t     head;             // elements that are turned in pairs: an odd one stays
+    float     *angles;           // (T, head): rope_table's; others would make numbers vanish
 };
 
 /* What is done with an operand; CACHED: it comes from a cache, and does not count. */
@@ -53,7 +56,7 @@ enum which {
     LAYERNORM_BACKWARD_SUMS, GELU_FORWARD, GELU_BACKWARD, ATTENTION_FORWARD, ATTENTION_BACKWARD,
     SOFTMAX, RESIDUAL, CONVERT, COLSUM, COLSUM_NARROW, DROPOUT, EMBEDDING_FORWARD,
     EMBEDDING_BACKWARD, UPDATE, UPDATE_STEP, SUMSQ, TOPK, CRC, RMSNORM_FORWARD, RMSNORM_RESIDUAL,
-    RMSNORM_BACKWARD, SWIGLU_FORWARD, SWIGLU_BACKWARD,
+    RMSNORM_BACKWARD, SWIGLU_FORWARD, SWIGLU_BACKWARD, ROPE_FORWARD, ROPE_BACKWARD,
 };
 
 struct kernel {
@@ -78,6 +81,7 @@ static void run_today(enum which which, const struct sizes *s, void *const *p)
 {
     struct rmsnorm r = {s->N, s->C, s->dt, p[0], p[1], p[2], 1e-5f};
     struct swiglu  g = {s->N, 4 * s->C, 4 * s->C, s->dt, p[0], p[1]};
+    struct rope_rows o = {s->N, 2 * s->H, s->head, 3 * s->C, s->dt, p[0], s->angles, s->T, 0};
 
     switch (which) {
     case RMSNORM_FORWARD:
@@ -98,6 +102,12 @@ static void run_today(enum which which, const struct sizes *s, void *const *p)
     case SWIGLU_BACKWARD:
         swiglu_backward(&(struct swiglu_backward){.s = &g, .dout = p[2], .out = p[3],
                                                   .dgate = p[4], .dup = p[5]});
+        break;
+    case ROPE_FORWARD:
+        rope_forward(&o);
+        break;
+    case ROPE_BACKWARD:
+        rope_backward(&o);
         break;
     default:;
     }
@@ -227,7 +237,10 @@ static struct kernel topk_of(const struct sizes *s)
 /* Those of today's other models, at the width of this one; how many. */
 static size_t today_of(struct kernel *out, const struct sizes *s)
 {
-    size_t N = s->N, C = s->C, e = s->e, n = s->n, n4 = 4 * n;
+    size_t N = s->N, C = s->C, e = s->e, n = s->n, n4 = 4 * n,
+           turns = 2 * s->H * s->head;
+    struct operand qkv = {CACHED, 3 * e * n}; // q and k of it count; the angles are in cache
+    double turned = (double)(N * turns * e);
     const struct kernel all[] = {
         {"rmsnorm forward", N, C, 4, RMSNORM_FORWARD,
          .p = {{IN, n4}, {IN, e * C}, {OUT, 4 * N}, {OUT, e * n}}},
@@ -241,6 +254,9 @@ static size_t today_of(struct kernel *out, const struct sizes *s)
         {"swiglu backward", N, 4 * C, FLOPS_EXP + 12, SWIGLU_BACKWARD, // and the value once more
          .p = {{IN, e * n4}, {IN, e * n4}, {IN, 4 * n4}, {OUT, e * n4}, {OUT, e * n4},
                {OUT, e * n4}}},
+        {"rope forward", N, turns, 3, ROPE_FORWARD, .p = {qkv}, .reads = turned, .writes = turned},
+        {"rope backward", N, turns, 3, ROPE_BACKWARD, .p = {qkv}, .reads = turned,
+         .writes = turned},
     };
 
     memcpy(out, all, sizeof all);
@@ -398,7 +414,8 @@ static struct sizes sizes_of(const struct bench *b, size_t block)
                           .N = chunk, .n = chunk * C, .bt = tokens, .btc = tokens * C,
                           .logit_rows = size_min(tokens, LOGIT_ROWS), .layer = layer,
                           .k = topk_count(layer, ratio_of(b)), .dt = (enum dtype)o->dtype,
-                          .e = dtype_bytes((enum dtype)o->dtype), .threads = (int)o->threads};
+                          .e = dtype_bytes((enum dtype)o->dtype), .threads = (int)o->threads,
+                          .head = C / b->gpt.n_head / 2 * 2};
 }
 
 static int kernels_run(struct bench *b, json_t *rows, struct err *err)
@@ -415,16 +432,19 @@ static int kernels_run(struct bench *b, json_t *rows, struct err *err)
     for (size_t i = 0; i < n; i++)
         bytes = size_max(bytes, 2 * taken(&k[i]));
     arena_take(&memory, bytes);
-    arena_take(&words, 2 * sizeof *s.tokens * s.bt);
+    arena_take(&words, 2 * sizeof *s.tokens * s.bt + sizeof *s.angles * s.T * s.head);
     int rc = arena_map(&memory, "the operands of kernels", err);
-    rc = rc ? rc : arena_map(&words, "the tokens of kernels", err);
+    rc = rc ? rc : arena_map(&words, "the tokens and angles of kernels", err);
     s.tokens = (int32_t *)(void *)words.base;
     s.targets = s.tokens ? s.tokens + s.bt : NULL;
+    s.angles = s.tokens ? (float *)(void *)(s.targets + s.bt) : NULL;
     for (size_t i = 0; i < s.bt && !rc; i++) {
         s.tokens[i] = (int32_t)((i * 2654435761u) % size_min(s.V, TABLE_ROWS));
         s.targets[i] = (int32_t)((i * 40503u) % s.V);
     }
     omp_set_num_threads(s.threads);
+    if (!rc)
+        rope_table(s.angles, &(struct rope){.D = s.head, .theta = 1e4}, s.T);
     for (size_t i = 0; i < n && !rc; i++)
         rc = kernel_measure(b, &k[i], &s, &memory, rows, err);
     arena_free(&words);
