@@ -12,8 +12,6 @@
 
 #define GIB ((uint64_t)1 << 30)
 
-enum { MOST_SIZE = 1 << 20 };
-
 static int forecast_own(struct forecast *f, const struct session *s,
                         const struct forecast_machine *m, struct err *err)
 {
@@ -130,10 +128,11 @@ static json_t *more_of(const struct session *s, const struct forecast_machine *m
 struct trial {
     struct session s;
     uint64_t       disk;
-    size_t         head;
+    size_t         head, batch;
 };
 
 static void follow_width(struct trial *t) { t->s.gpt.n_head = t->s.gpt.n_embd / t->head; }
+static void follow_batch(struct trial *t) { t->s.o.batch = t->batch; }
 
 /* Whether it fits with n of `unit`. */
 static int tries(struct trial *t, size_t *size, size_t n, size_t unit,
@@ -145,13 +144,16 @@ static int tries(struct trial *t, size_t *size, size_t n, size_t unit,
     return forecast_fits(&t->s, t->disk);
 }
 
-/* The largest *size, a multiple of unit, with which it fits: it does as it is. */
-static size_t largest(struct trial *t, size_t *size, size_t unit, void (*follow)(struct trial *t))
+/* The largest *size up to most, a multiple of unit, with which it fits: it does as it is. */
+static size_t largest(struct trial *t, size_t *size, size_t unit, size_t most,
+                      void (*follow)(struct trial *t))
 {
-    size_t was = *size, low = was / unit, high = 2 * low, middle;
+    size_t was = *size, low = was / unit, high = most / unit + 1, middle;
 
-    for (; high < MOST_SIZE && tries(t, size, high, unit, follow); high *= 2)
-        low = high;
+    // doubled first, since what is far above takes longer to look at
+    for (middle = 2 * low; middle < high && tries(t, size, middle, unit, follow); middle *= 2)
+        low = middle;
+    high = middle < high ? middle : high;
     while (high - low > 1) {
         middle = low + (high - low) / 2;
         *(tries(t, size, middle, unit, follow) ? &low : &high) = middle;
@@ -186,8 +188,8 @@ static json_t *largest_of(const struct session *from, uint64_t disk)
 {
     struct trial t = { .s = { .gpt = from->gpt, .o = from->o, .spares = from->spares },
                        .disk = disk ? disk : UINT64_MAX,
-                       .head = from->gpt.n_embd / from->gpt.n_head };
-    size_t       batch = from->o.batch;
+                       .head = from->gpt.n_embd / from->gpt.n_head,
+                       .batch = (size_t)from->o.batch };
     json_t      *out = json_object();
 
     memcpy(t.s.dir, from->dir, sizeof t.s.dir);
@@ -196,20 +198,12 @@ static json_t *largest_of(const struct session *from, uint64_t disk)
     bench_put(out, "disk_free", (double)disk);
     if (!fits)
         return out;
-    size_t layers = largest(&t, &t.s.gpt.n_layer, 1, NULL),
-           width = largest(&t, &t.s.gpt.n_embd, t.head, follow_width);
+    size_t most = TRAIN_MOST_HEADS * t.head,
+           layers = largest(&t, &t.s.gpt.n_layer, 1, TRAIN_MOST_LAYERS, NULL),
+           width = largest(&t, &t.s.gpt.n_embd, t.head,
+                           most < TRAIN_MOST_WIDTH ? most : TRAIN_MOST_WIDTH, follow_width),
+           batch = largest(&t, &t.batch, 1, TRAIN_MOST_BATCH, follow_batch);
     const char *preset = largest_preset(&t);
-    // options are 64 bits wide wherever sizes are
-    for (size_t high = 2 * batch; high < MOST_SIZE; high *= 2) {
-        t.s.o.batch = high;
-        if (!forecast_fits(&t.s, t.disk))
-            break;
-        batch = high;
-    }
-    for (size_t step = batch / 2; step > 0; step /= 2) {
-        t.s.o.batch = batch + step;
-        batch += forecast_fits(&t.s, t.disk) ? step : 0;
-    }
     bench_put(out, "batch", (double)batch);
     bench_put(out, "n_layer", (double)layers);
     bench_put(out, "n_embd", (double)width);

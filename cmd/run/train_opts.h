@@ -27,6 +27,10 @@ extern const struct train_activations train_activations[];
 
 #define TRAIN_COMPRESS 0.02 // what su+o+c sends where --compress does not say: the paper's ratio
 
+/* The largest sizes that their options take. */
+enum { TRAIN_MOST_LAYERS = 10000, TRAIN_MOST_HEADS = 65536, TRAIN_MOST_WIDTH = 1 << 20,
+       TRAIN_MOST_BATCH = 1 << 20 };
+
 /* Which model, for pretrain and plan: one of init, model, or the sizes. */
 struct model_opts {
     const char *init;  // a Hugging Face folder; NULL: none

@@ -54,6 +54,17 @@ assert abs(d["drives"]["years"] - 2**40 / d["drives"]["bytes_per_day"] / 365.25)
 assert d["largest"]["batch"] >= 2 and d["largest"]["n_layer"] >= 20 and d["largest"]["fits"]
 EOF
 result $? "--json: modelled drives set the pace, and one more of them takes a good part of it away"
+# what it names as the largest can be typed: no option refuses it, and the plan of it fits. A model so small that the options' own
+# bounds come before those of memory and disk, which others change meanwhile
+tiny="--n-head 1 --n-embd 2 --vocab 2 --seq 2 --threads 1 --host-mem 8G --run $tmp/d/run"
+# shellcheck disable=SC2086
+run plan --n-layer 3 --batch 2 $tiny --machine "$tmp/m.conf" --json -
+python3 -c 'import json, sys; d = json.load(open(sys.argv[1]))["largest"]; print(*(int(d[k]) for k in ("n_layer", "batch")))' "$tmp/out" >"$tmp/largest"
+read -r layers batch <"$tmp/largest"
+# shellcheck disable=SC2086
+works "the largest --n-layer, $layers, is taken" plan --n-layer "$layers" --batch 2 $tiny --probe off
+# shellcheck disable=SC2086
+works "the largest --batch, $batch, is taken" plan --n-layer 3 --batch "$batch" $tiny --probe off
 json --mode mem
 python3 -c 'import json, sys; s = json.load(open(sys.argv[1]))["step"]; assert s["pace"] == "computing" and s["waits"] == 0 and s["update"] > 0' "$tmp/json"
 result $? "in mem nothing is waited for"
