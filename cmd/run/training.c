@@ -293,8 +293,8 @@ static int training_open(struct training *t, struct err *err)
     rc = rc ? rc : notice_fake(s, err);
     if (!rc && s->o.speculate && s->spares != RUN_SPARES_ALL)
         rc = session_notice(s,
-                            "the devices were made without --speculate: it goes as far as their "
-                            "few spare slots",
+                            "--speculate goes as far as the devices' spare slots: they were made "
+                            "without it, on a small disk, or with --spare-slots half or few",
                             err);
     if (rc || (rc = record_plan(t, err)) || (rc = trainer_open(&t->trainer, &o, t->stream, err)) ||
         (rc = tensorboard_open(&t->board, s->o.tensorboard, s->dir, t->first, s->events, err)) ||

@@ -20,6 +20,7 @@ is_of() { # RUN MIB
 works "half as many, by default" pretrain --run "$tmp/half" "$@"
 works "few" pretrain --run "$tmp/few" "$@" --spare-slots few
 works "few, and updates ahead of the norm" pretrain --run "$tmp/ahead" "$@" --spare-slots few --speculate
+result "$(grep -q "goes as far as the devices' spare slots: .* or with --spare-slots half or few" "$tmp/err"; echo $?)" "of which it says how far they go"
 run plan "$@" --probe off --spare-slots few
 half=$(of_plan half) few=$(of_plan few)
 is_of "$tmp/half" "$half"
