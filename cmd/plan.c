@@ -14,8 +14,6 @@
 #include "offload/traffic.h"
 
 #include <libgen.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 
 struct plan_opts {
     const char       *config, *run, *data, *eval_data, *tokenizer, *machine, *json;
@@ -158,49 +156,24 @@ static int print_storage(const struct session *s, struct err *err)
 
 /* ---- the machine ---- */
 
-/* The folder that a device's file, or a device itself, is in: its file system. */
-static dev_t drive_of(const char *path, uint64_t *free_bytes)
-{
-    char          *copy = strdup(path);
-    struct stat    st = { 0 };
-    struct statvfs fs;
-    const char    *at = path;
-
-    if (copy && stat(path, &st))
-        at = dirname(copy);
-    if (stat(at, &st) || statvfs(at, &fs))
-        *free_bytes = 0;
-    else
-        *free_bytes = S_ISBLK(st.st_mode) ? 0 : (uint64_t)fs.f_bavail * fs.f_frsize;
-    free(copy);
-    return S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev;
-}
-
 /* How many devices share a drive at most, and what is free on all drives together; 0 where one of
  * them does not say. */
-static size_t drives_look(const struct session *s, const char *run, uint64_t *disk)
+static size_t drives_look(const struct session *s, uint64_t *disk)
 {
-    const struct train_opts *o = &s->o;
-    size_t   n = o->mode == RUN_MEM ? 1 : s->run.n_devices, most = 1;
-    uint64_t least = UINT64_MAX, has;
+    size_t   n = s->run.n_devices, most = 1;
+    uint64_t least = UINT64_MAX, has, ignored;
+    dev_t    drive, other;
 
-    if (o->mode == RUN_MEM || !o->device.n) {
-        drive_of(run ? run : "RUN", disk);
-        return n;
-    }
-    for (size_t i = 0; i < o->device.n; i++) {
-        dev_t  drive = drive_of(o->device.item[i], &has);
+    for (size_t i = 0; i < n; i++) {
         size_t same = 0;
 
-        for (size_t k = 0; k < o->device.n; k++) {
-            uint64_t ignored;
-
-            same += drive_of(o->device.item[k], &ignored) == drive;
-        }
+        spares_room(s, i, &has, &drive);
+        for (size_t k = 0; k < n; k++)
+            same += k == i || (drive && spares_room(s, k, &ignored, &other) && other == drive);
         most = same > most ? same : most;
         least = has / same < least ? has / same : least;
     }
-    *disk = least * o->device.n;
+    *disk = least * n;
     return most;
 }
 
@@ -245,7 +218,7 @@ static int time_find(json_t **out, const struct session *s, const struct plan_op
     int rc = file ? machine_find(file, s, o, err) : err_set(err, -ENOMEM, "out of memory");
 
     if (!rc) {
-        m.sharers = drives_look(s, o->run, &disk);
+        m.sharers = drives_look(s, &disk);
         rc = plan_machine(out, s, &m, o->compare, err);
         rc = rc || o->compare ? rc : plan_time(*out, s, &m, disk, err);
     }

@@ -12,9 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* Where device i will be: the bytes free there, and a number that two devices which share them have
- * in common (a drive of its own: 0). 0: it cannot be known, and whoever makes it will say why. */
-static int room_find(const struct session *s, size_t i, uint64_t *bytes, dev_t *shared)
+int spares_room(const struct session *s, size_t i, uint64_t *bytes, dev_t *shared)
 {
     const char    *place = s->run.device_paths ? s->run.device_paths[i] : s->dir;
     char          *dir = NULL;
@@ -22,7 +20,7 @@ static int room_find(const struct session *s, size_t i, uint64_t *bytes, dev_t *
     struct stat    st;
     int            found = 0;
 
-    *shared = 0;
+    *bytes = *shared = 0;
     if (file_is_block(place)) {
         int fd = file_open_device(place, O_RDONLY);
 
@@ -53,10 +51,10 @@ static int leaves_room(const struct session *s, uint64_t all)
     for (size_t i = 0; i < n; i++) {
         double wanted = 0;
 
-        if (!room_find(s, i, &bytes, &at))
+        if (!spares_room(s, i, &bytes, &at))
             continue;
         for (size_t j = 0; j < n; j++)
-            if (j == i || (at && room_find(s, j, &same, &other) && other == at))
+            if (j == i || (at && spares_room(s, j, &same, &other) && other == at))
                 wanted += each;
         if (wanted > (at ? 0.9 : 1.0) * (double)bytes)
             return 0;
