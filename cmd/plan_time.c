@@ -336,7 +336,7 @@ static void print_more(const json_t *found)
                100 * json_num(row, "change"));
         if (kept > had)
             printf(": activations of %.0f more layer%s kept", kept - had,
-                   kept - had > 1 ? "s are" : " are");
+                   kept - had > 1 ? "s are" : " is");
         printf("\n");
     }
 }

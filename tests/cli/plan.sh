@@ -20,7 +20,7 @@ estimate() {
          /^Memory/ { memory = 1 }
          END { exit !(steps && pace && !long && memory && forward > 0 && backward > 0 && step > 0.98 * (forward + backward) && rate * step > 60 && rate * step < 68) }' \
         "$tmp/out"
-    [ $? = 0 ] && [ "$got" = 0 ] && [ -z "$(ls -A "$tmp/d")$(ls -A "$tmp/dev")" ]
+    [ $? = 0 ] && [ "$got" = 0 ] && [ -z "$(ls -A "$tmp/d")$(ls -A "$tmp/dev")" ] || { sed -n '/^Time/,/^Memory/p' "$tmp/out" >>"$tmp/err" && false; }
     result $? "$name: a step's time, of which computing is a part; nothing is left"
 }
 for mode in mem base su+o; do
