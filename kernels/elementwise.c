@@ -113,7 +113,7 @@ void floats_zero(float *x, size_t n)
         memset(x + i, 0, size_min(n - i, CHUNK) * sizeof *x);
 }
 
-void bytes_copy(void *out, const void *x, size_t n)
+void copy_wide(void *out, const void *x, size_t n)
 {
     enum { COPY = 1 << 18 };
 

@@ -8,7 +8,7 @@
 void convert(void *out, enum dtype out_dt, const void *x, enum dtype x_dt, size_t n);
 
 void floats_zero(float *x, size_t n);
-void bytes_copy(void *out, const void *x, size_t n); // memcpy by all threads
+void copy_wide(void *out, const void *x, size_t n); // bytes, by all threads
 
 /* out[i] = a[i] + b[i]; out may be a or b. */
 void residual_add(float *out, const float *a, const float *b, size_t n);

@@ -54,7 +54,7 @@ int records_push_rows(struct records *r, const struct acts_rows *rows, size_t ar
         return rc;
     char *at = place;
     for (size_t k = 0; k < arrays; at += n * rows[k++].bytes)
-        bytes_copy(at, rows[k].base + i * rows[k].bytes, n * rows[k].bytes);
+        copy_wide(at, rows[k].base + i * rows[k].bytes, n * rows[k].bytes);
     records_push_done(r, (size_t)(at - (char *)place));
     return 0;
 }
@@ -69,7 +69,7 @@ int records_pop_rows(struct records *r, const struct acts_rows *rows, size_t arr
         return rc;
     const char *at = place;
     for (size_t k = 0; k < arrays; at += n * rows[k++].bytes)
-        bytes_copy(rows[k].base + i * rows[k].bytes, at, n * rows[k].bytes);
+        copy_wide(rows[k].base + i * rows[k].bytes, at, n * rows[k].bytes);
     records_pop_done(r);
     return 0;
 }
