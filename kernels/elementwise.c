@@ -122,7 +122,7 @@ void copy_wide(void *out, const void *x, size_t n)
         memcpy((char *)out + i, (const char *)x + i, size_min(n - i, COPY));
 }
 
-SIMD_CLONES static void residual_chunk(float *out, const float *a, const float *b, size_t n)
+SIMD_CLONES void row_add(float *out, const float *a, const float *b, size_t n)
 {
 #pragma omp simd // out may be a or b, which no vector minds
     for (size_t i = 0; i < n; i++)
@@ -133,7 +133,7 @@ void residual_add(float *out, const float *a, const float *b, size_t n)
 {
 #pragma omp parallel for schedule(static) if (n > RESIDUAL)
     for (size_t i = 0; i < n; i += RESIDUAL)
-        residual_chunk(out + i, a + i, b + i, size_min(n - i, RESIDUAL));
+        row_add(out + i, a + i, b + i, size_min(n - i, RESIDUAL));
 }
 
 SIMD_CLONES static void group_f32(float *restrict sum, const float *restrict dy, size_t rows,

@@ -10,7 +10,8 @@ void convert(void *out, enum dtype out_dt, const void *x, enum dtype x_dt, size_
 void floats_zero(float *x, size_t n);
 void copy_wide(void *out, const void *x, size_t n); // bytes, by all threads
 
-/* out[i] = a[i] + b[i]; out may be a or b. */
+/* out[i] = a[i] + b[i]; out may be a or b. row_add is one thread's, for a kernel's own. */
+void row_add(float *out, const float *a, const float *b, size_t n);
 void residual_add(float *out, const float *a, const float *b, size_t n);
 
 /* db[j] += sum over rows of dy[i][j]; dy (n, C) of `dt`; fixed groups of COLSUM_ROWS rows in order,

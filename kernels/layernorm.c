@@ -57,13 +57,6 @@ SIMD_CLONES static void row_apply(void *out, const struct layernorm *l, size_t i
                     : apply_as((bf16 *)out + i * l->C, l, i, DT_BF16);
 }
 
-SIMD_CLONES static void row_add(float *restrict out, const float *restrict x,
-                                const float *restrict y, size_t C)
-{
-    for (size_t j = 0; j < C; j++)
-        out[j] = x[j] + y[j];
-}
-
 void layernorm_residual(void *out, const float *x, const float *y, const struct layernorm *l)
 {
     size_t C = l->C;

@@ -38,13 +38,6 @@ SIMD_CLONES static void row_apply(void *out, const float *x, const void *w, floa
     dt == DT_F32 ? apply_as(out, x, w, rstd, C, DT_F32) : apply_as(out, x, w, rstd, C, DT_BF16);
 }
 
-SIMD_CLONES static void row_add(float *restrict out, const float *restrict x,
-                                const float *restrict y, size_t C)
-{
-    for (size_t j = 0; j < C; j++)
-        out[j] = x[j] + y[j];
-}
-
 void rmsnorm_residual(void *out, const float *x, const float *y, const struct rmsnorm *r)
 {
     size_t C = r->C;
@@ -113,12 +106,6 @@ SIMD_CLONES static void row_backward(float *dx, float *dw, const float *dout,
                     : backward_as(dx, dw, dout, r, i, DT_BF16);
 }
 
-SIMD_CLONES static void row_narrow(bf16 *restrict out, const float *restrict x, size_t C)
-{
-    for (size_t j = 0; j < C; j++)
-        out[j] = bf16_from_f32(x[j]);
-}
-
 void rmsnorm_backward(const struct rmsnorm_backward *b)
 {
     size_t n = b->r->n, C = b->r->C;
@@ -138,7 +125,7 @@ void rmsnorm_backward(const struct rmsnorm_backward *b)
                     memset(dx, 0, C * sizeof *dx);
                 row_backward(dx, dw, b->dout + i * C, b->r, i);
                 if (b->narrowed)
-                    row_narrow(b->narrowed + i * C, dx, C);
+                    convert(b->narrowed + i * C, DT_BF16, dx, DT_F32, C);
             }
         }
         colsum_finish(b->dw, part, n, C);
