@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Length (1..4) of the code point at p[0..n), n > 0; 0 if the n bytes are the beginning of one
  * that is cut off; -1 if no code point begins so (overlong forms, surrogates and what lies
@@ -30,6 +31,28 @@ static inline int utf8_length(const unsigned char *p, size_t n)
         if (p[i] < low || p[i] > high)
             return -1;
     }
+    return len;
+}
+
+/* The code point at p, of so many bytes (utf8_length). */
+static inline uint32_t utf8_decode(const unsigned char *p, int len)
+{
+    uint32_t cp = len == 1 ? p[0] : p[0] & (0xFFu >> (len + 1));
+
+    for (int i = 1; i < len; i++)
+        cp = cp << 6 | (p[i] & 0x3Fu);
+    return cp;
+}
+
+/* Its bytes to `to`, which has room for four; how many. */
+static inline size_t utf8_encode(char *to, uint32_t cp)
+{
+    size_t   len = cp < 0x80 ? 1 : cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
+    unsigned lead = len == 1 ? 0 : 0xF00u >> len & 0xFF;
+
+    for (size_t i = len - 1; i > 0; i--, cp >>= 6)
+        to[i] = (char)(0x80 | (cp & 0x3F));
+    to[0] = (char)(lead | cp);
     return len;
 }
 

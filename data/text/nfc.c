@@ -153,31 +153,6 @@ static int begins(uint32_t cp)
     return 1;
 }
 
-static uint32_t decode(const char *text, int len)
-{
-    const unsigned char *p = (const unsigned char *)text;
-    uint32_t             cp = len == 1 ? p[0] : p[0] & (0xFFu >> (len + 1));
-
-    for (int i = 1; i < len; i++)
-        cp = cp << 6 | (p[i] & 0x3Fu);
-    return cp;
-}
-
-static size_t encode(char *to, uint32_t cp)
-{
-    if (cp < 0x80) {
-        to[0] = (char)cp;
-        return 1;
-    }
-    size_t   len = cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
-    unsigned lead = 0xF00u >> len & 0xFF;
-
-    for (size_t i = len - 1; i > 0; i--, cp >>= 6)
-        to[i] = (char)(0x80 | (cp & 0x3F));
-    to[0] = (char)(lead | cp);
-    return len;
-}
-
 /* ---- a run of code points ---- */
 
 static int point_add(struct nfc *c, uint32_t cp, struct err *err)
@@ -251,7 +226,7 @@ static int points_write(struct nfc *c, const struct nfc_to *to, struct err *err)
     int rc = grow(&c->out, &c->out_cap, 4 * c->n, 1, "bytes of text", err);
 
     for (size_t i = 0; !rc && i < c->n; i++)
-        n += encode(c->out + n, c->points[i].cp);
+        n += utf8_encode(c->out + n, c->points[i].cp);
     c->n = 0;
     return rc ? rc : to->fn(to->arg, c->out, n, err);
 }
@@ -292,7 +267,7 @@ static int text_write(struct nfc *c, const char *text, size_t n, const struct nf
         }
         int len = utf8_length((const unsigned char *)text + i, n - i);
         if (len > 0) {
-            rc = point_add(c, decode(text + i, len), err);
+            rc = point_add(c, utf8_decode((const unsigned char *)text + i, len), err);
             i += (size_t)len;
             continue;
         }
@@ -309,7 +284,7 @@ static size_t held_end(const struct nfc *c)
         const unsigned char *p = (const unsigned char *)c->held + i;
         int                  len = utf8_length(p, c->n_held - i);
 
-        if (len > 0 && begins(decode(c->held + i, len)))
+        if (len > 0 && begins(utf8_decode(p, len)))
             return i;
     }
     return 0;

@@ -253,9 +253,7 @@ static size_t spaces(const char *text, size_t n)
         if (*c < 0x80 ? !(*c == ' ' || (*c >= '\t' && *c <= '\r')) : *c < 0xC2 || *c > 0xE3)
             break;
         len = *c < 0x80 ? 1 : *c < 0xE0 ? 2 : 3;
-        unsigned cp = len == 1   ? *c
-                      : len == 2 ? (*c & 0x1Fu) << 6 | (c[1] & 0x3Fu)
-                                 : (*c & 0xFu) << 12 | (c[1] & 0x3Fu) << 6 | (c[2] & 0x3Fu);
+        uint32_t cp = utf8_decode(c, (int)len);
         if (len > 1 && cp != 0x85 && cp != 0xA0 && cp != 0x1680 &&
             (cp < 0x2000 || cp > 0x200A) && cp != 0x2028 && cp != 0x2029 && cp != 0x202F &&
             cp != 0x205F && cp != 0x3000)

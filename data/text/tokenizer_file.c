@@ -8,6 +8,7 @@
 #include "data/base/file.h"
 #include "data/base/json.h"
 #include "data/base/round.h"
+#include "data/base/utf8.h"
 
 #include <assert.h>
 #include <sys/stat.h>
@@ -39,7 +40,7 @@ static long name_decode(const struct loading *l, const char *name, char *out)
         if (cp >= 0x80) {
             if (cp < 0xC0 || cp >= 0xE0)
                 return -1;
-            cp = (cp & 0x1F) << 6 | (p[1] & 0x3F);
+            cp = utf8_decode(p, 2);
             p++;
         }
         p++;
@@ -60,12 +61,8 @@ static char *name_encode(const struct byte_map *m, const struct token_entry *e)
 
         if (e->raw)
             *p++ = e->bytes[i];
-        else if (cp < 0x80)
-            *p++ = (char)cp;
-        else {
-            *p++ = (char)(0xC0 | cp >> 6);
-            *p++ = (char)(0x80 | (cp & 0x3F));
-        }
+        else
+            p += utf8_encode(p, cp);
     }
     if (name)
         *p = 0;
