@@ -161,15 +161,12 @@ static int print_storage(const struct session *s, struct err *err)
 static size_t drives_look(const struct session *s, uint64_t *disk)
 {
     size_t   n = s->run.n_devices, most = 1;
-    uint64_t least = UINT64_MAX, has, ignored;
-    dev_t    drive, other;
+    uint64_t least = UINT64_MAX, has;
+    int      own;
 
     for (size_t i = 0; i < n; i++) {
-        size_t same = 0;
+        size_t same = size_max(spares_room(s, i, &has, &own), 1);
 
-        spares_room(s, i, &has, &drive);
-        for (size_t k = 0; k < n; k++)
-            same += k == i || (drive && spares_room(s, k, &ignored, &other) && other == drive);
         most = same > most ? same : most;
         least = has / same < least ? has / same : least;
     }

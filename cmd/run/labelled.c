@@ -79,22 +79,27 @@ void labelled_notice(const struct labelled_file *e, int text, char *out, size_t 
                                 : "the text");
 }
 
+static int add_text(struct encoding *w, const char *text, struct err *err)
+{
+    return tokenizer_encode(w->tok, text, strlen(text), &w->ids, err);
+}
+
 static int encode_row(void *ctx, const struct task_row *row, struct err *err)
 {
-    static const char between[] = "<|endoftext|>"; // one id
-    struct encoding  *w = ctx;
-    int               template = tokenizer_has_template(w->tok);
-    const char *const parts[] = { row->text1, template ? "" : between, row->text2 };
-    struct example    x;
-    size_t            n;
-    int               rc = row_label(w->e, row, &x, err);
+    struct encoding *w = ctx;
+    struct example   x;
+    size_t           n;
+    int              rc = row_label(w->e, row, &x, err);
 
     w->ids.n = 0;
     rc = rc ? rc : tokenizer_put(w->tok, TOKENIZER_BEFORE, &w->ids, err);
-    for (int i = 0; i < (row->text2 ? 3 : 1) && !rc; i++) {
-        rc = tokenizer_encode(w->tok, parts[i], strlen(parts[i]), &w->ids, err);
-        if (i == 1 && !rc)
+    rc = rc ? rc : add_text(w, row->text1, err);
+    if (row->text2) {
+        if (!rc && tokenizer_has_template(w->tok))
             rc = tokenizer_put(w->tok, TOKENIZER_BETWEEN, &w->ids, err);
+        else if (!rc)
+            rc = add_text(w, "<|endoftext|>", err); // one id
+        rc = rc ? rc : add_text(w, row->text2, err);
     }
     rc = rc ? rc : tokenizer_put(w->tok, TOKENIZER_BEHIND, &w->ids, err);
     // the cut, without padding at its end; at least one id

@@ -12,7 +12,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-int spares_room(const struct session *s, size_t i, uint64_t *bytes, dev_t *shared)
+/* Where device i will be: the bytes free there, and a number that two devices which share them have
+ * in common (a drive of its own: 0). 0: it cannot be known, and whoever makes it will say why. */
+static int room_find(const struct session *s, size_t i, uint64_t *bytes, dev_t *shared)
 {
     const char    *place = s->run.device_paths ? s->run.device_paths[i] : s->dir;
     char          *dir = NULL;
@@ -39,24 +41,32 @@ int spares_room(const struct session *s, size_t i, uint64_t *bytes, dev_t *share
     return found;
 }
 
+size_t spares_room(const struct session *s, size_t i, uint64_t *bytes, int *own)
+{
+    size_t   sharers = 1;
+    uint64_t same;
+    dev_t    at, other;
+    int      found = room_find(s, i, bytes, &at);
+
+    *own = !at;
+    for (size_t j = 0; j < s->run.n_devices && at; j++)
+        sharers += j != i && room_find(s, j, &same, &other) && other == at;
+    return found ? sharers : 0;
+}
+
 /* Do devices of so many bytes, all together, leave a tenth of what is free, everywhere? A drive of
  * its own has nothing else to hold. */
 static int leaves_room(const struct session *s, uint64_t all)
 {
     size_t   n = s->run.n_devices;
     double   each = (double)all / (double)n;
-    uint64_t bytes, same;
-    dev_t    at, other;
+    uint64_t bytes;
+    int      own;
 
     for (size_t i = 0; i < n; i++) {
-        double wanted = 0;
+        size_t sharers = spares_room(s, i, &bytes, &own);
 
-        if (!spares_room(s, i, &bytes, &at))
-            continue;
-        for (size_t j = 0; j < n; j++)
-            if (j == i || (at && spares_room(s, j, &same, &other) && other == at))
-                wanted += each;
-        if (wanted > (at ? 0.9 : 1.0) * (double)bytes)
+        if (sharers && (double)sharers * each > (own ? 1.0 : 0.9) * (double)bytes)
             return 0;
     }
     return 1;
