@@ -201,91 +201,64 @@ void colsum_add(float *db, bf16 *narrowed, const void *dy, enum dtype dt, size_t
     }
 }
 
-/* ---- GELU, through the identity (1 + tanh u) / 2 = 1 / (1 + e^-2u) = s, which loses nothing where
- * tanh comes near -1: gelu = x s, gelu' = s + x s (1 - s) 2u', u = k (x + 0.044715 x^3) ---- */
+/* ---- tanh ---- */
 
-enum { GELU_CHUNK = 16384, GELU_COLUMNS = 1024 }; // of a thread's turn forward, and backward
-
-static const float two_k = 1.59576912160573071f; // 2 sqrt(2 / pi)
-static const float cubic = 0.044715f;
-
-SIMD_INLINE float minus_2u(float x) { return -two_k * x * __builtin_fmaf(cubic * x, x, 1.0f); }
-
-SIMD_INLINE float gelu_value(float x) { return x / (1.0f + vexpf(minus_2u(x))); }
-
-/* The value into *value and the slope, which share their exponential. Far out the slope is 0 or 1
- * and its formula infinity times nothing. */
-SIMD_INLINE float gelu_slope(float x, float *value)
+/* Near 0, where (1 - e) / (1 + e), e = exp(-2 |x|), loses digits, its Taylor series; both have the
+ * sign put on at the end. The next term of the series is below 1e-8 of the value. */
+SIMD_INLINE float tanh_value(float x)
 {
-    float t = minus_2u(x), e = vexpf(t), s = 1.0f / (1.0f + e);
-    float du = two_k * __builtin_fmaf(3.0f * cubic * x, x, 1.0f);
-    float slope = s * __builtin_fmaf(x * du, e * s, 1.0f); // 1 - s = e s
+    float a = __builtin_fabsf(x), e = vexpf(-2.0f * a), square = x * x;
+    float p = 62.0f / 2835.0f, y = (1.0f - e) / (1.0f + e);
 
-    *value = x / (1.0f + e);
-    slope = t > 80.0f ? 0.0f : slope;
-    return t < -80.0f ? 1.0f : slope;
+    p = __builtin_fmaf(p, square, -17.0f / 315.0f);
+    p = __builtin_fmaf(p, square, 2.0f / 15.0f);
+    p = __builtin_fmaf(p, square, -1.0f / 3.0f);
+    y = a < 0.25f ? __builtin_fmaf(p * square, a, a) : y;
+    return __builtin_copysignf(y, x);
 }
 
-SIMD_INLINE void gelu_forward_as(void *out, const void *x, enum dtype dt, size_t n)
+SIMD_INLINE void tanh_as(void *y, const void *x, enum dtype dt, size_t n)
 {
 #pragma omp simd
     for (size_t i = 0; i < n; i++)
-        dtype_put(out, dt, i, gelu_value(dtype_get(x, dt, i)));
+        dtype_put(y, dt, i, tanh_value(dtype_get(x, dt, i)));
 }
 
-SIMD_INLINE void gelu_backward_as(void *restrict out, void *restrict dx, float *restrict sum,
-                                  const float *restrict dout, const void *restrict x,
-                                  enum dtype dt, size_t n)
+SIMD_CLONES static void tanh_chunk(void *y, const void *x, enum dtype dt, size_t n)
+{
+    dt == DT_F32 ? tanh_as(y, x, DT_F32, n) : tanh_as(y, x, DT_BF16, n);
+}
+
+void tanh_forward(void *y, const void *x, enum dtype dt, size_t n)
+{
+#pragma omp parallel for schedule(static) if (n > RESIDUAL)
+    for (size_t i = 0; i < n; i += RESIDUAL)
+        tanh_chunk(dtype_at(y, dt, i), dtype_at(x, dt, i), dt, size_min(n - i, RESIDUAL));
+}
+
+SIMD_INLINE void tanh_backward_as(void *dx, const float *dy, const void *y, enum dtype dt, size_t n)
 {
 #pragma omp simd
     for (size_t i = 0; i < n; i++) {
-        float value, d = dout[i] * gelu_slope(dtype_get(x, dt, i), &value);
+        float v = dtype_get(y, dt, i);
 
-        dtype_put(out, dt, i, value);
-        dtype_put(dx, dt, i, d);
-        sum[i] += dt == DT_F32 ? d : bf16_to_f32(bf16_from_f32(d)); // as it was stored
+        dtype_put(dx, dt, i, dy[i] * __builtin_fmaf(-v, v, 1.0f));
     }
 }
 
-SIMD_CLONES static void gelu_chunk(void *out, const void *x, enum dtype dt, size_t n)
+SIMD_CLONES static void tanh_backward_chunk(void *dx, const float *dy, const void *y,
+                                            enum dtype dt, size_t n)
 {
-    dt == DT_F32 ? gelu_forward_as(out, x, DT_F32, n) : gelu_forward_as(out, x, DT_BF16, n);
+    dt == DT_F32 ? tanh_backward_as(dx, dy, y, DT_F32, n)
+                 : tanh_backward_as(dx, dy, y, DT_BF16, n);
 }
 
-SIMD_CLONES static void gelu_row(void *out, void *dx, float *sum, const float *dout, const void *x,
-                                 enum dtype dt, size_t n)
+void tanh_backward(void *dx, const float *dy, const void *y, enum dtype dt, size_t n)
 {
-    dt == DT_F32 ? gelu_backward_as(out, dx, sum, dout, x, DT_F32, n)
-                 : gelu_backward_as(out, dx, sum, dout, x, DT_BF16, n);
-}
-
-void gelu_forward(void *out, const void *x, enum dtype dt, size_t n)
-{
-#pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < n; i += GELU_CHUNK)
-        gelu_chunk(dtype_at(out, dt, i), dtype_at(x, dt, i), dt, size_min(n - i, GELU_CHUNK));
-}
-
-void gelu_backward(const struct gelu_backward *g)
-{
-    size_t n = g->n, C = g->C, groups = div_up(n, COLSUM_ROWS), across = div_up(C, GELU_COLUMNS);
-    float *part = g->scratch; // (groups, C)
-
-#pragma omp parallel
-    {
-#pragma omp for schedule(static)
-        for (size_t u = 0; u < groups * across; u++) {
-            size_t first = u / across * COLSUM_ROWS, end = size_min(first + COLSUM_ROWS, n);
-            size_t j = u % across * GELU_COLUMNS, len = size_min(C - j, GELU_COLUMNS);
-            float *sum = part + u / across * C + j;
-
-            memset(sum, 0, len * sizeof *sum);
-            for (size_t at = first * C + j; at < end * C; at += C)
-                gelu_row(dtype_at(g->out, g->dt, at), dtype_at(g->dx, g->dt, at), sum,
-                         g->dout + at, dtype_at(g->x, g->dt, at), g->dt, len);
-        }
-        colsum_finish(g->db, part, n, C);
-    }
+#pragma omp parallel for schedule(static) if (n > RESIDUAL)
+    for (size_t i = 0; i < n; i += RESIDUAL)
+        tanh_backward_chunk(dtype_at(dx, dt, i), dy + i, dtype_at(y, dt, i), dt,
+                            size_min(n - i, RESIDUAL));
 }
 
 /* ---- embeddings: forward looks rows up; backward adds rows where tokens repeat, so there the
@@ -304,13 +277,38 @@ SIMD_CLONES static void row_forward(float *out, const void *te, const void *pe, 
     dt == DT_F32 ? row_as(out, te, pe, DT_F32, C) : row_as(out, te, pe, DT_BF16, C);
 }
 
+SIMD_INLINE void row_add_as(float *out, const void *x, enum dtype dt, size_t C)
+{
+#pragma omp simd
+    for (size_t j = 0; j < C; j++)
+        out[j] += dtype_get(x, dt, j);
+}
+
+SIMD_CLONES static void row_add_wide(float *out, const void *x, enum dtype dt, size_t C)
+{
+    dt == DT_F32 ? row_add_as(out, x, DT_F32, C) : row_add_as(out, x, DT_BF16, C);
+}
+
 void embedding_forward(float *out, const void *wte, const void *wpe, enum dtype dt,
                        const int32_t *tokens, size_t B, size_t T, size_t C)
 {
 #pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < B * T; i++)
-        row_forward(out + i * C, dtype_at(wte, dt, (size_t)tokens[i] * C),
-                    dtype_at(wpe, dt, i % T * C), dt, C);
+    for (size_t i = 0; i < B * T; i++) {
+        const void *te = dtype_at(wte, dt, (size_t)tokens[i] * C);
+
+        if (wpe)
+            row_forward(out + i * C, te, dtype_at(wpe, dt, i % T * C), dt, C);
+        else
+            convert(out + i * C, DT_F32, te, dt, C);
+    }
+}
+
+void embedding_add(float *out, const void *table, enum dtype dt, const int32_t *ids, size_t n,
+                   size_t C)
+{
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < n; i++)
+        row_add_wide(out + i * C, dtype_at(table, dt, (size_t)ids[i] * C), dt, C);
 }
 
 SIMD_CLONES static void row_backward(float *restrict te, float *restrict pe,
@@ -334,8 +332,14 @@ void embedding_backward(float *dwte, float *dwpe, const float *dout, const int32
         size_t from = lines * me / threads * LINE, to = lines * (me + 1) / threads * LINE;
 
         to = size_min(to, C);
-        for (size_t i = 0; i < B * T && from < to; i++)
-            row_backward(dwte + (size_t)tokens[i] * C + from, dwpe + i % T * C + from,
-                         dout + i * C + from, to - from);
+        for (size_t i = 0; i < B * T && from < to; i++) {
+            float       *te = dwte + (size_t)tokens[i] * C + from;
+            const float *d = dout + i * C + from;
+
+            if (dwpe)
+                row_backward(te, dwpe + i % T * C + from, d, to - from);
+            else
+                row_add(te, te, d, to - from);
+        }
     }
 }

@@ -1,4 +1,4 @@
-/* elementwise.h: the small passes between products: conversion, sums of rows, residuals, GELU,
+/* elementwise.h: the small passes between products: conversion, sums of rows, residuals, tanh,
  * embeddings. */
 #pragma once
 
@@ -29,28 +29,24 @@ size_t colsum_scratch(size_t n, size_t C);
 void colsum_group(float *sum, bf16 *narrowed, const void *dy, enum dtype dt, size_t rows, size_t C);
 void colsum_finish(float *db, const float *part, size_t n, size_t C);
 
-/* GELU in its tanh form, 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks and Gimpel
- * 2016; GPT-2's gelu_new): out[i] = gelu(x[i]), both of dtype `dt`. */
-void gelu_forward(void *out, const void *x, enum dtype dt, size_t n);
+/* y[i] = tanh(x[i]), both of dtype `dt`, DT_F32 or DT_BF16; y may be x: BERT's pooler. */
+void tanh_forward(void *y, const void *x, enum dtype dt, size_t n);
 
-/* One pass, for value and slope share an exponential. */
-struct gelu_backward {
-    size_t       n, C;
-    enum dtype   dt;
-    const void  *x;       // (n, C) dt
-    const float *dout;    // (n, C)
-    void        *out;     // (n, C) dt: gelu(x), the bits of forward
-    void        *dx;      // (n, C) dt: dout gelu'(x)
-    float       *db;      // (C) += the sums of dx's columns, as colsum_add takes them
-    void        *scratch; // colsum_scratch(n, C) bytes
-};
-void gelu_backward(const struct gelu_backward *g);
+/* dx[i] = dy[i] (1 - y[i]^2), dx of `dt` as y is; dx may be y. */
+void tanh_backward(void *dx, const float *dy, const void *y, enum dtype dt, size_t n);
 
-/* out (B, T, C) = wte[tokens[b][t]] + wpe[t]; wte (V, C), wpe (T, C) of `dt`; tokens (B, T). */
+/* out (B, T, C) = wte[tokens[b][t]] + wpe[t]; wte (V, C), wpe (T, C) of `dt`; tokens (B, T). wpe
+ * NULL: without positions (Llama, whose heads are turned). Positions that begin at p (RoBERTa's at
+ * 2; a sequence that goes on): wpe is that table's row p. */
 void embedding_forward(float *out, const void *wte, const void *wpe, enum dtype dt,
                        const int32_t *tokens, size_t B, size_t T, size_t C);
 
-/* dwte[tokens[b][t]] += dout[b][t], dwpe[t] += dout[b][t]; the order of sums is by (b, t), whatever
- * the threads (they share out the columns). */
+/* out[i] += table[ids[i]], i < n: a further embedding, of token types. table (rows, C) of `dt`. */
+void embedding_add(float *out, const void *table, enum dtype dt, const int32_t *ids, size_t n,
+                   size_t C);
+
+/* dwte[tokens[b][t]] += dout[b][t], dwpe[t] += dout[b][t], which may be NULL; the order of sums is
+ * by (b, t), whatever the threads (they share out the columns). What embedding_add added: its table
+ * and its ids for dwte and tokens, and no dwpe. */
 void embedding_backward(float *dwte, float *dwpe, const float *dout, const int32_t *tokens,
                         size_t B, size_t T, size_t C);

@@ -14,6 +14,7 @@
 #include "data/base/clock.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
+#include "kernels/gelu.h"
 
 #include <assert.h>
 

@@ -9,6 +9,7 @@
 #include "data/base/round.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
+#include "kernels/gelu.h"
 #include "kernels/matvec.h"
 #include "model/model.h"
 

@@ -148,6 +148,13 @@ double ref_gelu_grad(double x)
     return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * gelu_k * (1.0 + 3.0 * 0.044715 * x * x);
 }
 
+double ref_gelu_erf(double x) { return 0.5 * x * erfc(-x * sqrt(0.5)); }
+
+double ref_gelu_erf_grad(double x)
+{
+    return 0.5 * erfc(-x * sqrt(0.5)) + x * exp(-0.5 * x * x) / sqrt(2.0 * acos(-1.0));
+}
+
 double ref_silu(double x) { return x / (1.0 + exp(-x)); }
 
 double ref_silu_grad(double x)

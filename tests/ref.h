@@ -29,6 +29,8 @@ void   ref_rmsnorm_backward(double *dx, double *dw, const double *dout, const do
                             const double *w, size_t n, size_t C, double eps);
 double ref_gelu(double x);
 double ref_gelu_grad(double x);
+double ref_gelu_erf(double x);
+double ref_gelu_erf_grad(double x);
 double ref_silu(double x);
 double ref_silu_grad(double x);
 /* One head x (D), in place: each pair (j, j + D/2) as a complex number, times e^(i a) or, back,

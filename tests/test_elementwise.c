@@ -206,6 +206,57 @@ static void test_colsum(void **state)
         }
 }
 
+/* Each value, also at the seam of the two ways it is computed, its digits near 0, and the ends. */
+static void check_tanh(enum dtype dt, size_t n, float reach, uint64_t *seed)
+{
+    size_t  bytes = n * dtype_bytes(dt);
+    void   *x = guard_alloc(bytes), *y = guard_alloc(bytes), *dx = guard_alloc(bytes);
+    float  *dy = guard_alloc(n * 4), *got = malloc(2 * n * 4);
+    double *want = malloc(2 * n * sizeof *want);
+
+    ref_fill(dy, n, -reach, reach, seed);
+    for (size_t i = 0; i < n; i++)
+        dtype_put(x, dt, i, dy[i]);
+    ref_fill(dy, n, -1.0f, 1.0f, seed);
+    omp_set_num_threads(1);
+    tanh_forward(y, x, dt, n);
+    omp_set_num_threads(3);
+    tanh_backward(dx, dy, y, dt, n);
+    for (size_t i = 0; i < n; i++) {
+        double v = (double)dtype_get(y, dt, i);
+
+        got[i] = dtype_get(y, dt, i);
+        got[n + i] = dtype_get(dx, dt, i);
+        want[i] = tanh((double)dtype_get(x, dt, i));
+        want[n + i] = (double)dy[i] * (1.0 - v * v);
+    }
+    assert_true(ref_excess(got, want, n, 0.0, dt == DT_F32 ? 4e-7 : 1.0 / 256) <= 1.0);
+    assert_true(ref_excess(got + n, want + n, n, 1e-7, dt == DT_F32 ? 1e-6 : 1.0 / 256) <= 1.0);
+    memcpy(dx, x, bytes);
+    tanh_forward(dx, dx, dt, n);
+    assert_memory_equal(dx, y, bytes);
+    guard_free(x);
+    guard_free(y);
+    guard_free(dx);
+    guard_free(dy);
+    free(got);
+    free(want);
+}
+
+static void test_tanh(void **state)
+{
+    float    ends[] = { -1e30f, 1e30f, -0.0f, NAN };
+    uint64_t seed = 9;
+
+    (void)state;
+    for (int dt = DT_F32; dt <= DT_BF16; dt++)
+        for (size_t n = 1; n < 200000; n = 3 * n + 2)
+            for (float reach = 1e-3f; reach < 20.0f; reach *= 6.0f)
+                check_tanh((enum dtype)dt, n, reach, &seed);
+    tanh_forward(ends, ends, DT_F32, 4);
+    assert_true(ends[0] == -1.0f && ends[1] == 1.0f && ends[2] == 0.0f && isnan(ends[3]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +265,7 @@ int main(void)
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_residual_and_zero),
         cmocka_unit_test(test_colsum),
+        cmocka_unit_test(test_tanh),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,34 @@
 
 enum { V = 11, P = 9 };
 
+struct tables {
+    enum dtype     dt;
+    const void    *wte, *types; // of P rows
+    const int32_t *tokens;
+    size_t         B, T, C;
+};
+
+/* Without positions; then a further table added to it. */
+static void check_others(const struct tables *t, float *out, uint64_t *seed)
+{
+    size_t   n = t->B * t->T, C = t->C;
+    int32_t *ids = guard_alloc(n * 4);
+
+    for (size_t i = 0; i < n; i++)
+        ids[i] = (int32_t)(ref_random(seed) % P);
+    omp_set_num_threads(2);
+    embedding_forward(out, t->wte, NULL, t->dt, t->tokens, t->B, t->T, C);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < C; j++)
+            assert_true(out[i * C + j] == dtype_get(t->wte, t->dt, (size_t)t->tokens[i] * C + j));
+    embedding_add(out, t->types, t->dt, ids, n, C);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < C; j++)
+            assert_true(out[i * C + j] == dtype_get(t->wte, t->dt, (size_t)t->tokens[i] * C + j) +
+                                              dtype_get(t->types, t->dt, (size_t)ids[i] * C + j));
+    guard_free(ids);
+}
+
 static void check_forward(enum dtype dt, size_t B, size_t T, size_t C, size_t first, uint64_t *seed)
 {
     void *wte = guard_alloc(V * C * dtype_bytes(dt)), *wpe = guard_alloc(P * C * dtype_bytes(dt));
@@ -32,6 +60,7 @@ static void check_forward(enum dtype dt, size_t B, size_t T, size_t C, size_t fi
         for (size_t j = 0; j < C; j++)
             assert_true(out[i * C + j] == dtype_get(wte, dt, (size_t)tokens[i] * C + j) +
                                               dtype_get(wpe, dt, (first + i % T) * C + j));
+    check_others(&(struct tables){ dt, wte, wpe, tokens, B, T, C }, out, seed);
     guard_free(wte);
     guard_free(wpe);
     guard_free(out);
@@ -63,6 +92,9 @@ static void check_backward(size_t B, size_t T, size_t C, uint64_t *seed)
             }
         assert_memory_equal(dwte, sums, V * C * 4);
         assert_memory_equal(dwpe, sums + V * C, P * C * 4);
+        memcpy(dwte, want, V * C * 4);
+        embedding_backward(dwte, NULL, dout, tokens, B, T, C);
+        assert_memory_equal(dwte, sums, V * C * 4);
         guard_free(dwte);
         guard_free(dwpe);
         free(sums);

@@ -1,5 +1,6 @@
-/* GELU and its slope against double over all magnitudes, at the far ends, and on odd lengths; the
- * sums of columns that backward takes in its pass are those of a pass of their own. */
+/* Both forms of GELU and their slopes against double over all magnitudes, at the far ends, and on
+ * odd lengths; the sums of columns that backward takes in its pass are those of a pass of their
+ * own. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -7,6 +8,7 @@
 #include <cmocka.h>
 
 #include "kernels/elementwise.h"
+#include "kernels/gelu.h"
 #include "kernels/vexp.h"
 #include "tests/ref.h"
 
@@ -14,8 +16,20 @@
 #include <omp.h>
 #include <stdlib.h>
 
+static const struct form {
+    void (*forward)(void *out, const void *x, enum dtype dt, size_t n);
+    void (*backward)(const struct gelu_backward *g);
+    double (*value)(double x);
+    double (*slope)(double x);
+} forms[] = {
+    { gelu_forward, gelu_backward, ref_gelu, ref_gelu_grad },
+    { gelu_erf_forward, gelu_erf_backward, ref_gelu_erf, ref_gelu_erf_grad },
+};
+enum { FORMS = sizeof forms / sizeof *forms };
+
 /* Rows of C columns; beside the values, backward's sums of columns, on 1 and on 3 threads. */
-static void check(enum dtype dt, size_t rows, size_t C, float reach, uint64_t *seed)
+static void check(const struct form *f, enum dtype dt, size_t rows, size_t C, float reach,
+                  uint64_t *seed)
 {
     size_t  n = rows * C, bytes = n * dtype_bytes(dt);
     void   *x = guard_alloc(bytes), *out = guard_alloc(bytes), *again = guard_alloc(bytes),
@@ -31,10 +45,10 @@ static void check(enum dtype dt, size_t rows, size_t C, float reach, uint64_t *s
     ref_fill(dout, n, -1.0f, 1.0f, seed);
     ref_fill(db, C, -1.0f, 1.0f, seed);
     memcpy(want_db, db, C * 4);
-    gelu_forward(out, x, dt, n);
+    f->forward(out, x, dt, n);
     omp_set_num_threads(*seed % 2 ? 1 : 3);
-    gelu_backward(&(struct gelu_backward){ .n = rows, .C = C, .dt = dt, .x = x, .dout = dout,
-                                           .out = again, .dx = dx, .db = db, .scratch = scratch });
+    f->backward(&(struct gelu_backward){ .n = rows, .C = C, .dt = dt, .x = x, .dout = dout,
+                                         .out = again, .dx = dx, .db = db, .scratch = scratch });
     assert_memory_equal(again, out, bytes);
     colsum_add(want_db, NULL, dx, dt, rows, C, scratch);
     assert_memory_equal(db, want_db, C * 4);
@@ -43,8 +57,8 @@ static void check(enum dtype dt, size_t rows, size_t C, float reach, uint64_t *s
 
         got[i] = dtype_get(out, dt, i);
         got[n + i] = dtype_get(dx, dt, i);
-        want[i] = ref_gelu(v);
-        want[n + i] = (double)dout[i] * ref_gelu_grad(v);
+        want[i] = f->value(v);
+        want[n + i] = (double)dout[i] * f->slope(v);
     }
     assert_true(ref_excess(got, want, 2 * n, 1e-6, dt == DT_F32 ? 1e-6 : 1.0 / 256) <= 1.0);
     guard_free(x);
@@ -64,28 +78,52 @@ static void test_against_double(void **state)
     uint64_t seed = 1;
 
     (void)state;
-    for (int dt = DT_F32; dt <= DT_BF16; dt++) {
-        for (size_t n = 1; n < 70; n++)
-            check((enum dtype)dt, 70 - n, n, 4.0f, &seed);
-        check((enum dtype)dt, 13, 3077, 0.01f, &seed);
-        check((enum dtype)dt, 65, 2049, 15.0f, &seed);
-    }
+    for (const struct form *f = forms; f < forms + FORMS; f++)
+        for (int dt = DT_F32; dt <= DT_BF16; dt++) {
+            for (size_t n = 1; n < 70; n++)
+                check(f, (enum dtype)dt, 70 - n, n, 4.0f, &seed);
+            check(f, (enum dtype)dt, 13, 3077, 0.01f, &seed);
+            check(f, (enum dtype)dt, 65, 2049, 15.0f, &seed);
+        }
 }
 
 static void test_far(void **state)
 {
     const float x[] = { -1e30f, -1e12f, -50.0f, 0.0f, 50.0f, 1e12f, 1e30f };
     const float ones[] = { 1, 1, 1, 1, 1, 1, 1 };
-    float       y[7], dx[7], db[7] = { 0 }, scratch[7];
 
     (void)state;
-    gelu_forward(y, x, DT_F32, 7);
-    gelu_backward(&(struct gelu_backward){ .n = 1, .C = 7, .dt = DT_F32, .x = x, .dout = ones,
-                                           .out = y, .dx = dx, .db = db, .scratch = scratch });
-    for (int i = 0; i < 7; i++) {
-        assert_true(i < 3 ? y[i] == 0.0f : y[i] == x[i]);
-        assert_true(db[i] == dx[i] && dx[i] == (i < 3 ? 0.0f : i == 3 ? 0.5f : 1.0f));
+    for (const struct form *f = forms; f < forms + FORMS; f++) {
+        float y[7], dx[7], db[7] = { 0 }, scratch[7];
+
+        f->forward(y, x, DT_F32, 7);
+        f->backward(&(struct gelu_backward){ .n = 1, .C = 7, .dt = DT_F32, .x = x, .dout = ones,
+                                             .out = y, .dx = dx, .db = db, .scratch = scratch });
+        for (int i = 0; i < 7; i++) {
+            assert_true(i < 3 ? y[i] == 0.0f : y[i] == x[i]);
+            assert_true(db[i] == dx[i] && dx[i] == (i < 3 ? 0.0f : i == 3 ? 0.5f : 1.0f));
+        }
     }
+}
+
+/* The exact form keeps its digits in the tail, down to the smallest normal floats; an infinity
+ * stays, and a NaN. */
+static void test_tail(void **state)
+{
+    const float odd[] = { INFINITY, -INFINITY, NAN };
+    float       y[3];
+
+    (void)state;
+    for (float x = -0.001f; x > -12.5f; x *= 1.001f) {
+        float  got;
+        double want = ref_gelu_erf((double)x);
+
+        gelu_erf_forward(&got, &x, DT_F32, 1);
+        if (!(fabs((double)got - want) <= 5e-7 * fabs(want)))
+            fail_msg("gelu(%.9g) is %.9g, not %.9g", (double)x, (double)got, want);
+    }
+    gelu_erf_forward(y, odd, DT_F32, 3);
+    assert_true(isinf(y[0]) && y[0] > 0.0f && y[1] == 0.0f && isnan(y[2]));
 }
 
 /* vexpf by its promised error, over floats of every exponent. */
@@ -115,6 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_double),
         cmocka_unit_test(test_far),
+        cmocka_unit_test(test_tail),
         cmocka_unit_test(test_vexp),
     };
 

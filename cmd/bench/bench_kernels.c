@@ -14,6 +14,7 @@
 #include "kernels/attention.h"
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
+#include "kernels/gelu.h"
 #include "kernels/layernorm.h"
 #include "kernels/optim.h"
 #include "kernels/reduce.h"
