@@ -38,8 +38,9 @@ SIMD_CLONES static float row_variance(const float *x, float mean, size_t C)
     return simd_sum(lane) / (float)C;
 }
 
-/* Written once for both formats; the caller's constant leaves one loop of each. */
-SIMD_INLINE void apply_as(void *out, const struct layernorm *l, size_t i, enum dtype dt)
+/* Written once for all formats; the caller's constants leave one loop of each. */
+SIMD_INLINE void apply_as(void *out, enum dtype out_dt, const struct layernorm *l, size_t i,
+                          enum dtype dt)
 {
     const float *x = l->x + i * l->C, mean = l->mean[i], rstd = l->rstd[i];
     const void  *w = l->w, *b = l->b;
@@ -47,14 +48,32 @@ SIMD_INLINE void apply_as(void *out, const struct layernorm *l, size_t i, enum d
 
 #pragma omp simd
     for (size_t j = 0; j < C; j++)
-        dtype_put(out, dt, j,
+        dtype_put(out, out_dt, j,
                   __builtin_fmaf((x[j] - mean) * rstd, dtype_get(w, dt, j), dtype_get(b, dt, j)));
 }
 
-SIMD_CLONES static void row_apply(void *out, const struct layernorm *l, size_t i)
+SIMD_CLONES static void row_write(void *out, const struct layernorm *l, size_t i)
 {
-    l->dt == DT_F32 ? apply_as((float *)out + i * l->C, l, i, DT_F32)
-                    : apply_as((bf16 *)out + i * l->C, l, i, DT_BF16);
+    l->dt == DT_F32 ? apply_as((float *)out + i * l->C, DT_F32, l, i, DT_F32)
+                    : apply_as((bf16 *)out + i * l->C, DT_BF16, l, i, DT_BF16);
+}
+
+SIMD_CLONES static void row_write_wide(float *out, const struct layernorm *l, size_t i)
+{
+    l->dt == DT_F32 ? apply_as(out, DT_F32, l, i, DT_F32) : apply_as(out, DT_F32, l, i, DT_BF16);
+}
+
+static void row_apply(void *out, const struct layernorm *l, size_t i)
+{
+    float *wide = l->wide ? l->wide + i * l->C : NULL;
+
+    if (!wide) {
+        row_write(out, l, i);
+        return;
+    }
+    row_write_wide(wide, l, i);
+    if (out)
+        convert(dtype_at(out, l->dt, i * l->C), l->dt, wide, DT_F32, l->C);
 }
 
 void layernorm_residual(void *out, const float *x, const float *y, const struct layernorm *l)

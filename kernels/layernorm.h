@@ -11,6 +11,10 @@ struct layernorm {
     const void *w, *b;       // (C)
     float      *mean, *rstd; // (n): written by forward, read by the others
     float       eps;
+    /* Where the normalised rows are the residual stream, as in BERT (post-norm): they go to
+     * wide (n, C) unrounded, too, and out may be NULL, where nobody wants them rounded; or NULL.
+     * wide and out overlap neither each other nor x. */
+    float      *wide;
 };
 
 /* out (n, C): the normalised rows. */

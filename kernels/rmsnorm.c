@@ -1,7 +1,7 @@
 /* rmsnorm.c: rows are normalised each on its own, in two passes over a row that is then in cache:
  * the mean square, the product with the weight. The weight's gradient, a sum over rows, is taken
  * in groups of COLSUM_ROWS consecutive rows, a partial sum a group, and the groups are added up in
- * order. */
+ * order. Heads are short rows that share a weight: one thread takes all heads of a row. */
 #include "kernels/rmsnorm.h"
 
 #include "data/base/round.h"
@@ -10,17 +10,30 @@
 
 #include <math.h>
 
-SIMD_CLONES static float row_mean_square(const float *x, size_t C)
+enum { PARALLEL = 1 << 15 }; // elements of heads; fewer are one thread's, which a start would delay
+
+SIMD_INLINE float mean_square_as(const void *x, size_t C, enum dtype dt)
 {
     float  lane[SIMD_LANES] = {0};
     size_t j = 0;
 
     for (; j + SIMD_LANES <= C; j += SIMD_LANES)
-        for (size_t l = 0; l < SIMD_LANES; l++)
-            lane[l] = __builtin_fmaf(x[j + l], x[j + l], lane[l]);
-    for (size_t l = 0; j + l < C; l++)
-        lane[l] = __builtin_fmaf(x[j + l], x[j + l], lane[l]);
+        for (size_t l = 0; l < SIMD_LANES; l++) {
+            float a = dtype_get(x, dt, j + l);
+
+            lane[l] = __builtin_fmaf(a, a, lane[l]);
+        }
+    for (size_t l = 0; j + l < C; l++) {
+        float a = dtype_get(x, dt, j + l);
+
+        lane[l] = __builtin_fmaf(a, a, lane[l]);
+    }
     return simd_sum(lane) / (float)C;
+}
+
+SIMD_CLONES static float row_mean_square(const float *x, size_t C)
+{
+    return mean_square_as(x, C, DT_F32);
 }
 
 /* Written once for both formats; the caller's constant leaves one loop of each. */
@@ -129,5 +142,111 @@ void rmsnorm_backward(const struct rmsnorm_backward *b)
             }
         }
         colsum_finish(b->dw, part, n, C);
+    }
+}
+
+/* ---- heads ---- */
+
+/* Head by head of one row; with rstd as it stands where `again`. out may be x. */
+SIMD_INLINE void heads_as(void *out, const void *x, const struct rmsnorm_heads *r, float *rstd,
+                          int again, enum dtype dt)
+{
+    const void *w = r->w;
+    size_t      D = r->D;
+
+    for (size_t h = 0; h < r->H; h++) {
+        const void *from = dtype_at(x, dt, h * D);
+        void       *to = dtype_at(out, dt, h * D);
+
+        if (!again)
+            rstd[h] = 1.0f / sqrtf(mean_square_as(from, D, dt) + r->eps);
+        float by = rstd[h];
+#pragma omp simd
+        for (size_t j = 0; j < D; j++)
+            dtype_put(to, dt, j, dtype_get(from, dt, j) * by * dtype_get(w, dt, j));
+    }
+}
+
+SIMD_CLONES static void row_heads(void *out, const void *x, const struct rmsnorm_heads *r,
+                                  float *rstd, int again)
+{
+    r->dt == DT_F32 ? heads_as(out, x, r, rstd, again, DT_F32)
+                    : heads_as(out, x, r, rstd, again, DT_BF16);
+}
+
+static void heads_run(void *out, const struct rmsnorm_heads *r, int again)
+{
+#pragma omp parallel for schedule(static) if (r->n * r->H * r->D > PARALLEL)
+    for (size_t i = 0; i < r->n; i++)
+        row_heads(dtype_at(out, r->dt, i * r->stride), dtype_at(r->x, r->dt, i * r->stride), r,
+                  r->rstd + i * r->H, again);
+}
+
+void rmsnorm_heads_forward(void *out, const struct rmsnorm_heads *r) { heads_run(out, r, 0); }
+
+void rmsnorm_heads_apply(void *out, const struct rmsnorm_heads *r) { heads_run(out, r, 1); }
+
+/* The mean over a head of w d h, d the gradient of the normalised head. */
+SIMD_INLINE float head_mean_as(const void *d, const void *x, const void *w, float rstd, size_t D,
+                               enum dtype dt)
+{
+    float  lane[SIMD_LANES] = {0};
+    size_t j = 0;
+
+    for (; j + SIMD_LANES <= D; j += SIMD_LANES)
+        for (size_t l = 0; l < SIMD_LANES; l++)
+            lane[l] = __builtin_fmaf(dtype_get(d, dt, j + l) * dtype_get(w, dt, j + l),
+                                     dtype_get(x, dt, j + l) * rstd, lane[l]);
+    for (size_t l = 0; j + l < D; l++)
+        lane[l] = __builtin_fmaf(dtype_get(d, dt, j + l) * dtype_get(w, dt, j + l),
+                                 dtype_get(x, dt, j + l) * rstd, lane[l]);
+    return simd_sum(lane) / (float)D;
+}
+
+/* d = rstd (w d - h mean(w d h)) in place; dw += d h. */
+SIMD_INLINE void heads_backward_as(void *restrict d, float *restrict dw,
+                                   const struct rmsnorm_heads *r, size_t i, enum dtype dt)
+{
+    const void *restrict w = r->w;
+    size_t               D = r->D;
+
+    for (size_t h = 0; h < r->H; h++) {
+        const void *restrict x = dtype_at(r->x, dt, i * r->stride + h * D);
+        void *restrict at = dtype_at(d, dt, h * D);
+        float rstd = r->rstd[i * r->H + h], mean = head_mean_as(at, x, w, rstd, D, dt);
+
+#pragma omp simd
+        for (size_t j = 0; j < D; j++) {
+            float y = dtype_get(x, dt, j) * rstd, dy = dtype_get(at, dt, j);
+
+            dw[j] = __builtin_fmaf(dy, y, dw[j]);
+            dtype_put(at, dt, j, rstd * __builtin_fmaf(-y, mean, dy * dtype_get(w, dt, j)));
+        }
+    }
+}
+
+SIMD_CLONES static void row_heads_backward(void *d, float *dw, const struct rmsnorm_heads *r,
+                                           size_t i)
+{
+    r->dt == DT_F32 ? heads_backward_as(d, dw, r, i, DT_F32)
+                    : heads_backward_as(d, dw, r, i, DT_BF16);
+}
+
+void rmsnorm_heads_backward(const struct rmsnorm_heads_backward *b)
+{
+    const struct rmsnorm_heads *r = b->r;
+    float *part = b->scratch; // (groups, D)
+
+#pragma omp parallel
+    {
+#pragma omp for schedule(static)
+        for (size_t first = 0; first < r->n; first += COLSUM_ROWS) {
+            float *dw = part + first / COLSUM_ROWS * r->D;
+
+            memset(dw, 0, r->D * sizeof *dw);
+            for (size_t i = first; i < size_min(first + COLSUM_ROWS, r->n); i++)
+                row_heads_backward(dtype_at(b->d, r->dt, i * r->stride), dw, r, i);
+        }
+        colsum_finish(b->dw, part, r->n, r->D);
     }
 }

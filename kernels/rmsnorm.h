@@ -35,3 +35,31 @@ struct rmsnorm_backward {
     void        *scratch;  // colsum_scratch(n, C) bytes
 };
 void rmsnorm_backward(const struct rmsnorm_backward *b);
+
+/* Heads inside wider rows, each normalised on its own with one weight, as Qwen3 does with its
+ * queries and with its keys before they are turned: H heads of D elements side by side in each row,
+ * of a part of (n, (H + 2 KV) D) for example. What they are normalised from is what backward
+ * needs. */
+struct rmsnorm_heads {
+    size_t      n, H, D; // rows, heads in each, elements of a head
+    size_t      stride;  // elements from a row to the next one, of x and of what is written
+    enum dtype  dt;      // of x, w and what is written: DT_F32 or DT_BF16
+    const void *x;       // n rows
+    const void *w;       // (D)
+    float      *rstd;    // (n, H): written by forward, read by the others
+    float       eps;
+};
+
+/* out: rows as x has them; it may be x, or overlaps it nowhere. What is between the rows stays. */
+void rmsnorm_heads_forward(void *out, const struct rmsnorm_heads *r);
+
+/* The normalised heads once more, from the saved rstd: the same bits as forward gave. */
+void rmsnorm_heads_apply(void *out, const struct rmsnorm_heads *r);
+
+struct rmsnorm_heads_backward {
+    const struct rmsnorm_heads *r;
+    void  *d;       // rows as x has them, dt: on entry of what forward wrote, on return of x
+    float *dw;      // (D) += its sums: a row's heads in order, rows as colsum_add takes them
+    void  *scratch; // colsum_scratch(n, D) bytes
+};
+void rmsnorm_heads_backward(const struct rmsnorm_heads_backward *b);

@@ -117,7 +117,8 @@ static void run_today(enum which which, const struct sizes *s, void *const *p)
 /* Rows of activations; p: the operands as they stand in kernels_of. */
 static void run_rows(enum which which, const struct sizes *s, void *const *p)
 {
-    struct layernorm l = {s->N, s->C, s->dt, p[0], p[1], p[2], p[3], p[4], 1e-5f};
+    struct layernorm l = {.n = s->N, .C = s->C, .dt = s->dt, .x = p[0], .w = p[1], .b = p[2],
+                          .mean = p[3], .rstd = p[4], .eps = 1e-5f};
 
     switch (which) {
     case LAYERNORM_FORWARD:
