@@ -8,7 +8,7 @@
  * cache; in a step some of it comes from a cache, and a kernel is then faster than here. Operations
  * are counted once each (an exp is 20): the arithmetic bound is a little low. */
 #include "cmd/bench/bench.h"
-
+#include "cmd/bench/bench_families.h"
 #include "data/base/crc32c.h"
 #include "data/base/round.h"
 #include "kernels/attention.h"
@@ -18,11 +18,9 @@
 #include "kernels/layernorm.h"
 #include "kernels/optim.h"
 #include "kernels/reduce.h"
-#include "kernels/rmsnorm.h"
 #include "kernels/rng.h"
 #include "kernels/rope.h"
 #include "kernels/softmax.h"
-#include "kernels/swiglu.h"
 #include "kernels/topk.h"
 #include "model/products.h"
 
@@ -32,90 +30,24 @@
 
 enum {
     UPDATE_PARAMS = 1 << 16, STEP_PARAMS = 1 << 22, STEP_PIECE = 16384, // as mem's update
-    TABLE_ROWS = 8192, FLOPS_EXP = 20, MOST_KERNELS = 32,
+    MOST_KERNELS = 64,
 };
-
-struct sizes {
-    size_t     B, T, C, H, V, N;     // N: tokens of a chunk
-    size_t     n, bt, btc;           // N * C, B * T, B * T * C
-    size_t     logit_rows, layer, k; // layer: parameters of one; k: of them, by Top-K
-    size_t     e;                    // bytes of a dt
-    enum dtype dt;
-    int        threads;
-    int32_t   *tokens, *targets; // (B, T)
-    size_t     head;             // elements that are turned in pairs: an odd one stays
-    float     *angles;           // (T, head): rope_table's; others would make numbers vanish
-};
-
-/* What is done with an operand; CACHED: it comes from a cache, and does not count. */
-enum use { IN = 1, OUT = 2, BOTH = 3, CACHED = 4 };
-
-enum { OPERANDS = 12 };
 
 enum which {
     LAYERNORM_FORWARD, LAYERNORM_RESIDUAL, LAYERNORM_APPLY, LAYERNORM_BACKWARD,
     LAYERNORM_BACKWARD_SUMS, GELU_FORWARD, GELU_BACKWARD, ATTENTION_FORWARD, ATTENTION_BACKWARD,
     SOFTMAX, RESIDUAL, CONVERT, COLSUM, COLSUM_NARROW, DROPOUT, EMBEDDING_FORWARD,
-    EMBEDDING_BACKWARD, UPDATE, UPDATE_STEP, SUMSQ, TOPK, CRC, RMSNORM_FORWARD, RMSNORM_RESIDUAL,
-    RMSNORM_BACKWARD, SWIGLU_FORWARD, SWIGLU_BACKWARD, ROPE_FORWARD, ROPE_BACKWARD,
+    EMBEDDING_BACKWARD, UPDATE, UPDATE_STEP, SUMSQ, TOPK, CRC,
 };
 
-struct kernel {
-    const char *name;
-    size_t      rows, columns; // columns 0: elements in a row
-    double      flops;         // of each element
-    enum which  which;
-    struct operand { enum use use; size_t bytes; } p[OPERANDS];
-    double reads, writes; // bytes beside the operands'
-    int    one_thread;
-    int    products; // its arithmetic is products: their peak in the run's dtype
-    int    normal;   // on values as a gradient has them; else on such as overflow in no kernel
-};
+static_assert(CRC < (int)FAMILIES, "each kernel has a number of its own");
 
 /* ---- the kernels ---- */
 
 static volatile uint32_t crc_sink; // a pure function whose result nobody wants would not be called
 
-/* Those of today's other models (Llama, Qwen, Mistral); p: the operands as they stand in
- * today_of. */
-static void run_today(enum which which, const struct sizes *s, void *const *p)
-{
-    struct rmsnorm r = {s->N, s->C, s->dt, p[0], p[1], p[2], 1e-5f};
-    struct swiglu  g = {s->N, 4 * s->C, 4 * s->C, s->dt, p[0], p[1]};
-    struct rope_rows o = {s->N, 2 * s->H, s->head, 3 * s->C, s->dt, p[0], s->angles, s->T, 0};
-
-    switch (which) {
-    case RMSNORM_FORWARD:
-        rmsnorm_forward(p[3], &r);
-        break;
-    case RMSNORM_RESIDUAL:
-        r.x = p[4];
-        rmsnorm_residual(p[5], p[0], p[3], &r);
-        break;
-    case RMSNORM_BACKWARD:
-        rmsnorm_backward(&(struct rmsnorm_backward){
-            .r = &r, .dout = p[3], .dx = p[4], .dw = p[5], .scratch = p[6],
-            .narrowed = s->dt == DT_F32 ? NULL : p[7]});
-        break;
-    case SWIGLU_FORWARD:
-        swiglu_forward(p[2], &g);
-        break;
-    case SWIGLU_BACKWARD:
-        swiglu_backward(&(struct swiglu_backward){.s = &g, .dout = p[2], .out = p[3],
-                                                  .dgate = p[4], .dup = p[5]});
-        break;
-    case ROPE_FORWARD:
-        rope_forward(&o);
-        break;
-    case ROPE_BACKWARD:
-        rope_backward(&o);
-        break;
-    default:;
-    }
-}
-
 /* Rows of activations; p: the operands as they stand in kernels_of. */
-static void run_rows(enum which which, const struct sizes *s, void *const *p)
+static void run_rows(int which, const struct sizes *s, void *const *p)
 {
     struct layernorm l = {.n = s->N, .C = s->C, .dt = s->dt, .x = p[0], .w = p[1], .b = p[2],
                           .mean = p[3], .rstd = p[4], .eps = 1e-5f};
@@ -162,7 +94,7 @@ static void run_rows(enum which which, const struct sizes *s, void *const *p)
         dropout_rows(p[1], p[0], s->N, s->C, 0, &(struct dropout){.p = 0.1f, .seed = 1, .site = 1});
         break;
     default:
-        run_today(which, s, p);
+        families_run(which, s, p);
     }
 }
 
@@ -181,7 +113,7 @@ static void run_update_step(void *const *p, const struct optim_step *step, int n
 }
 
 /* The others. */
-static void run_kernel(enum which which, const struct sizes *s, void *const *p)
+static void run_kernel(int which, const struct sizes *s, void *const *p)
 {
     struct attention  a = {.B = s->B, .T = s->T, .C = s->C, .H = s->H, .dt = s->dt, .qkv = p[0],
                            .out = p[1], .lse = p[2], .scratch = p[3]};
@@ -234,35 +166,6 @@ static struct kernel topk_of(const struct sizes *s)
     return (struct kernel){"Top-K", s->layer, 0, 0, TOPK,
                            .p = {{IN, 4 * s->layer}, {OUT, sizeof(struct topk_pair) * s->k},
                                  {CACHED, topk_scratch(s->layer, s->k)}}, .normal = 1};
-}
-
-/* Those of today's other models, at the width of this one; how many. */
-static size_t today_of(struct kernel *out, const struct sizes *s)
-{
-    size_t N = s->N, C = s->C, e = s->e, n = s->n, n4 = 4 * n,
-           turns = 2 * s->H * s->head;
-    struct operand qkv = {CACHED, 3 * e * n}; // q and k of it count; the angles are in cache
-    double turned = (double)(N * turns * e);
-    const struct kernel all[] = {
-        {"rmsnorm forward", N, C, 4, RMSNORM_FORWARD,
-         .p = {{IN, n4}, {IN, e * C}, {OUT, 4 * N}, {OUT, e * n}}},
-        {"residual and rmsnorm", N, C, 5, RMSNORM_RESIDUAL,
-         .p = {{IN, n4}, {IN, e * C}, {OUT, 4 * N}, {IN, n4}, {OUT, n4}, {OUT, e * n}}},
-        {"rmsnorm backward", N, C, 11, RMSNORM_BACKWARD, // and rounding
-         .p = {{IN, n4}, {IN, e * C}, {IN, 4 * N}, {IN, n4}, {BOTH, n4}, {BOTH, 4 * C},
-               {CACHED, colsum_scratch(N, C)}, {OUT, s->dt == DT_F32 ? 0 : 2 * n}}},
-        {"swiglu forward", N, 4 * C, FLOPS_EXP + 3, SWIGLU_FORWARD,
-         .p = {{IN, e * n4}, {IN, e * n4}, {OUT, e * n4}}},
-        {"swiglu backward", N, 4 * C, FLOPS_EXP + 12, SWIGLU_BACKWARD, // and the value once more
-         .p = {{IN, e * n4}, {IN, e * n4}, {IN, 4 * n4}, {OUT, e * n4}, {OUT, e * n4},
-               {OUT, e * n4}}},
-        {"rope forward", N, turns, 3, ROPE_FORWARD, .p = {qkv}, .reads = turned, .writes = turned},
-        {"rope backward", N, turns, 3, ROPE_BACKWARD, .p = {qkv}, .reads = turned,
-         .writes = turned},
-    };
-
-    memcpy(out, all, sizeof all);
-    return sizeof all / sizeof *all;
 }
 
 /* All of them; how many. Embeddings are of the first TABLE_ROWS words: a whole table would not
@@ -325,7 +228,7 @@ static size_t kernels_of(struct kernel out[MOST_KERNELS], const struct sizes *s)
     };
 
     memcpy(out, all, sizeof all);
-    return sizeof all / sizeof *all + today_of(out + sizeof all / sizeof *all, s);
+    return sizeof all / sizeof *all + families_of(out + sizeof all / sizeof *all, s);
 }
 
 /* ---- running them ---- */
@@ -434,15 +337,17 @@ static int kernels_run(struct bench *b, json_t *rows, struct err *err)
     for (size_t i = 0; i < n; i++)
         bytes = size_max(bytes, 2 * taken(&k[i]));
     arena_take(&memory, bytes);
-    arena_take(&words, 2 * sizeof *s.tokens * s.bt + sizeof *s.angles * s.T * s.head);
+    arena_take(&words, 3 * sizeof *s.tokens * s.bt + sizeof *s.angles * s.T * s.head);
     int rc = arena_map(&memory, "the operands of kernels", err);
     rc = rc ? rc : arena_map(&words, "the tokens and angles of kernels", err);
     s.tokens = (int32_t *)(void *)words.base;
     s.targets = s.tokens ? s.tokens + s.bt : NULL;
-    s.angles = s.tokens ? (float *)(void *)(s.targets + s.bt) : NULL;
+    s.types = s.tokens ? s.targets + s.bt : NULL;
+    s.angles = s.tokens ? (float *)(void *)(s.types + s.bt) : NULL;
     for (size_t i = 0; i < s.bt && !rc; i++) {
         s.tokens[i] = (int32_t)((i * 2654435761u) % size_min(s.V, TABLE_ROWS));
         s.targets[i] = (int32_t)((i * 40503u) % s.V);
+        s.types[i] = i % s.T >= s.T / 2;
     }
     omp_set_num_threads(s.threads);
     if (!rc)

@@ -1,0 +1,157 @@
+/* bench_families.c: the kernels that GPT-2 does without: those of Llama, Qwen and Mistral, and of
+ * BERT and RoBERTa, at the width and with the heads of the model that bench is given. */
+#include "cmd/bench/bench_families.h"
+
+#include "kernels/elementwise.h"
+#include "kernels/gelu.h"
+#include "kernels/layernorm.h"
+#include "kernels/rmsnorm.h"
+#include "kernels/rope.h"
+#include "kernels/swiglu.h"
+
+enum {
+    RMSNORM_FORWARD = FAMILIES, RMSNORM_RESIDUAL, RMSNORM_BACKWARD, HEADS_FORWARD, HEADS_BACKWARD,
+    SWIGLU_FORWARD, SWIGLU_BACKWARD, ROPE_FORWARD, ROPE_BACKWARD, POST_NORM, GELU_ERF_FORWARD,
+    GELU_ERF_BACKWARD, WORDS_FORWARD, TYPES_FORWARD,
+};
+
+/* Llama's, Qwen's, Mistral's; p: the operands as they stand in families_of. */
+static void run_llama(int which, const struct sizes *s, void *const *p)
+{
+    struct rmsnorm       r = {s->N, s->C, s->dt, p[0], p[1], p[2], 1e-5f};
+    struct rmsnorm_heads q = {.n = s->N, .H = s->H, .D = s->C / s->H, .stride = 3 * s->C,
+                              .dt = s->dt, .x = p[0], .w = p[1], .rstd = p[2], .eps = 1e-5f};
+    struct swiglu        g = {s->N, 4 * s->C, 4 * s->C, s->dt, p[0], p[1]};
+    struct rope_rows     o = {s->N, 2 * s->H, s->head, 3 * s->C, s->dt, p[0], s->angles, s->T, 0};
+
+    switch (which) {
+    case RMSNORM_FORWARD:
+        rmsnorm_forward(p[3], &r);
+        break;
+    case RMSNORM_RESIDUAL:
+        r.x = p[4];
+        rmsnorm_residual(p[5], p[0], p[3], &r);
+        break;
+    case RMSNORM_BACKWARD:
+        rmsnorm_backward(&(struct rmsnorm_backward){
+            .r = &r, .dout = p[3], .dx = p[4], .dw = p[5], .scratch = p[6],
+            .narrowed = s->dt == DT_F32 ? NULL : p[7]});
+        break;
+    case HEADS_FORWARD:
+        rmsnorm_heads_forward(p[3], &q);
+        break;
+    case HEADS_BACKWARD:
+        rmsnorm_heads_backward(&(struct rmsnorm_heads_backward){.r = &q, .d = p[3], .dw = p[4],
+                                                                .scratch = p[5]});
+        break;
+    case SWIGLU_FORWARD:
+        swiglu_forward(p[2], &g);
+        break;
+    case SWIGLU_BACKWARD:
+        swiglu_backward(&(struct swiglu_backward){.s = &g, .dout = p[2], .out = p[3],
+                                                  .dgate = p[4], .dup = p[5]});
+        break;
+    case ROPE_FORWARD:
+        rope_forward(&o);
+        break;
+    case ROPE_BACKWARD:
+        rope_backward(&o);
+        break;
+    default:;
+    }
+}
+
+void families_run(int which, const struct sizes *s, void *const *p)
+{
+    struct layernorm l = {.n = s->N, .C = s->C, .dt = s->dt, .x = p[6], .w = p[1], .b = p[2],
+                          .mean = p[3], .rstd = p[4], .eps = 1e-5f, .wide = p[7]};
+
+    switch (which) {
+    case POST_NORM:
+        layernorm_residual(s->dt == DT_F32 ? NULL : p[8], p[0], p[5], &l);
+        break;
+    case GELU_ERF_FORWARD:
+        gelu_erf_forward(p[1], p[0], s->dt, 4 * s->n);
+        break;
+    case GELU_ERF_BACKWARD:
+        gelu_erf_backward(&(struct gelu_backward){.n = s->N, .C = 4 * s->C, .dt = s->dt, .x = p[0],
+                                                  .dout = p[1], .out = p[2], .dx = p[3],
+                                                  .db = p[4], .scratch = p[5]});
+        break;
+    case WORDS_FORWARD:
+        embedding_forward(p[1], p[0], NULL, s->dt, s->tokens, s->B, s->T, s->C);
+        break;
+    case TYPES_FORWARD:
+        embedding_add(p[1], p[0], s->dt, s->types, s->bt, s->C);
+        break;
+    default:
+        run_llama(which, s, p);
+    }
+}
+
+static size_t put(struct kernel *out, const struct kernel *rows, size_t bytes)
+{
+    memcpy(out, rows, bytes);
+    return bytes / sizeof *rows;
+}
+
+static size_t llama_of(struct kernel *out, const struct sizes *s)
+{
+    size_t N = s->N, C = s->C, e = s->e, n = s->n, n4 = 4 * n, D = C / s->H,
+           turns = 2 * s->H * s->head;
+    struct operand qkv = {CACHED, 3 * e * n}; // a part of it counts: q, or the turned ones of q, k
+    double turned = (double)(N * turns * e), q = (double)(e * n);
+    const struct kernel all[] = {
+        {"rmsnorm forward", N, C, 4, RMSNORM_FORWARD,
+         .p = {{IN, n4}, {IN, e * C}, {OUT, 4 * N}, {OUT, e * n}}},
+        {"residual and rmsnorm", N, C, 5, RMSNORM_RESIDUAL,
+         .p = {{IN, n4}, {IN, e * C}, {OUT, 4 * N}, {IN, n4}, {OUT, n4}, {OUT, e * n}}},
+        {"rmsnorm backward", N, C, 11, RMSNORM_BACKWARD, // and rounding
+         .p = {{IN, n4}, {IN, e * C}, {IN, 4 * N}, {IN, n4}, {BOTH, n4}, {BOTH, 4 * C},
+               {CACHED, colsum_scratch(N, C)}, {OUT, s->dt == DT_F32 ? 0 : 2 * n}}},
+        {"rmsnorm of heads", N, C, 4, HEADS_FORWARD,
+         .p = {qkv, {IN, e * D}, {OUT, 4 * N * s->H}, qkv}, .reads = q, .writes = q},
+        {"rmsnorm of heads, backward", N, C, 10, HEADS_BACKWARD,
+         .p = {qkv, {IN, e * D}, {IN, 4 * N * s->H}, qkv, {BOTH, 4 * D},
+               {CACHED, colsum_scratch(N, D)}}, .reads = 2 * q, .writes = q},
+        {"swiglu forward", N, 4 * C, FLOPS_EXP + 3, SWIGLU_FORWARD,
+         .p = {{IN, e * n4}, {IN, e * n4}, {OUT, e * n4}}},
+        {"swiglu backward", N, 4 * C, FLOPS_EXP + 12, SWIGLU_BACKWARD, // and the value once more
+         .p = {{IN, e * n4}, {IN, e * n4}, {IN, 4 * n4}, {OUT, e * n4}, {OUT, e * n4},
+               {OUT, e * n4}}},
+        {"rope forward", N, turns, 3, ROPE_FORWARD, .p = {qkv}, .reads = turned, .writes = turned},
+        {"rope backward", N, turns, 3, ROPE_BACKWARD, .p = {qkv}, .reads = turned,
+         .writes = turned},
+    };
+
+    return put(out, all, sizeof all);
+}
+
+static size_t bert_of(struct kernel *out, const struct sizes *s)
+{
+    size_t N = s->N, C = s->C, e = s->e, n = s->n, n4 = 4 * n, btc = s->btc, words = TABLE_ROWS * C;
+    double rows = (double)(e * btc);
+    const struct kernel all[] = {
+        {"post-norm", N, C, 9, POST_NORM, // residual and layernorm, whose rows are the stream
+         .p = {{IN, n4}, {IN, e * C}, {IN, e * C}, {OUT, 4 * N}, {OUT, 4 * N}, {IN, n4}, {OUT, n4},
+               {OUT, n4}, {OUT, s->dt == DT_F32 ? 0 : e * n}}},
+        {"gelu (erf) forward", N, 4 * C, FLOPS_EXP + 25, GELU_ERF_FORWARD,
+         .p = {{IN, e * n4}, {OUT, e * n4}}},
+        {"gelu (erf) backward", N, 4 * C, FLOPS_EXP + 30, GELU_ERF_BACKWARD,
+         .p = {{IN, e * n4}, {IN, 4 * n4}, {OUT, e * n4}, {OUT, e * n4}, {BOTH, 16 * C},
+               {CACHED, colsum_scratch(N, 4 * C)}}},
+        {"embedding, no positions", s->bt, C, 0, WORDS_FORWARD,
+         .p = {{CACHED, e * words}, {OUT, 4 * btc}}, .reads = rows},
+        {"embedding of types", s->bt, C, 1, TYPES_FORWARD,
+         .p = {{CACHED, 2 * e * C}, {BOTH, 4 * btc}}},
+    };
+
+    return put(out, all, sizeof all);
+}
+
+size_t families_of(struct kernel *out, const struct sizes *s)
+{
+    size_t n = llama_of(out, s);
+
+    return n + bert_of(out + n, s);
+}
