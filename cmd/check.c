@@ -377,7 +377,7 @@ static int check_folder(struct check *c, struct err *err)
              st->summed ? "" : ", without checksums of siTrain: their structure alone was checked");
     safetensors_close(st);
     if (!rc) {
-        struct finite all = {hf_source(hf), hf_gpt(hf), c->o->what};
+        struct finite all = {hf_source(hf), hf_model(hf), c->o->what};
 
         w = work_begin(&say_events, "looking at the values of %s", c->o->what);
         rc = finite_check(&all, &w, err);

@@ -74,7 +74,7 @@ static int open_text(struct tokens **out, const struct model_folder *r, const st
     struct file_new   scratch = { 0 };
     char              path[64];
     struct tokenizer *tok = NULL;
-    uint64_t          count, seq = o->read.seq ? o->read.seq : r->gpt.n_positions;
+    uint64_t          count, seq = o->read.seq ? o->read.seq : r->config.n_positions;
     int               rc;
 
     if (!(rc = model_folder_tokenizer(&tok, r, o->tokenizer, err)) &&
@@ -144,7 +144,7 @@ static void own_task(struct evaluation *v, int named)
     for (size_t i = 0; i < l->n && !named; i++)
         memmove(l->name[i], l->name[i] + strlen("LABEL_"),
                 strlen(l->name[i] + strlen("LABEL_")) + 1);
-    v->task = task_custom((const char *const *)l->name, v->r->gpt.n_labels);
+    v->task = task_custom((const char *const *)l->name, v->r->config.n_labels);
     v->task.dev[0] = v->e->eval_file;
     v->task.tests[0] = v->e->test_file;
 }
@@ -153,7 +153,7 @@ static void own_task(struct evaluation *v, int named)
 static int find_task(struct evaluation *v, struct err *err)
 {
     const struct task *known = v->e->task ? task_find(v->e->task) : NULL;
-    size_t             n = v->r->gpt.n_labels;
+    size_t             n = v->r->config.n_labels;
 
     if (n == 0)
         return err_misuse(err, "%s is a language model, without a head for classes: eval --data "
@@ -297,7 +297,7 @@ static int open_model(struct evaluation *v, struct err *err)
     struct read_opts    read = v->e->read;
     uint64_t            most = 0;
     int                 rc = labelled_seq(&read.seq, v->e->max_seq ? v->e->max_seq : read.seq,
-                                          v->r->gpt.n_positions, err);
+                                          v->r->config.n_positions, err);
 
     v->seq = read.seq;
     ordered.source = classes_source(&v->classes);
@@ -314,9 +314,9 @@ static int eval_task(const struct model_folder *r, const struct eval_opts *e, st
     if ((rc = check(e, err)) || (rc = find_task(&v, err)) || (rc = add_parts(&v, err)) ||
         (rc = model_folder_tokenizer(&v.tok, r, e->tokenizer, err)))
         goto out;
-    if (tokenizer_vocab(v.tok) > r->gpt.vocab)
+    if (tokenizer_vocab(v.tok) > r->config.vocab)
         rc = err_misuse(err, "the tokenizer has %zu ids, more than the model's vocabulary of %zu",
-                        tokenizer_vocab(v.tok), r->gpt.vocab);
+                        tokenizer_vocab(v.tok), r->config.vocab);
     else if (!(rc = open_model(&v, err)))
         rc = run_parts(&v, err);
 out:
@@ -339,7 +339,7 @@ static int run(struct opt_line *line, struct err *err)
         o->read.dtype = -1;
     if (!rc && (o->task || o->eval_file || o->test_file || o->predict))
         rc = eval_task(&r, o, err);
-    else if (!rc && r.gpt.n_labels)
+    else if (!rc && arch_classifies(&r.config))
         rc = err_misuse(err, "%s is a classifier: --task TASK --data DIR, or --eval-file FILE, "
                         "says what it is evaluated on", o->model);
     else if (!rc)

@@ -48,8 +48,8 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     struct hf_labels           labels = { 0 };
     struct tokenizer          *tok = NULL;
     struct watch               w = work_begin(&say_events, "writing %s", o->dir);
-    struct hf_export           x = { .gpt = r->gpt, .dtype = dtypes[o->dtype], .source = r->source,
-                                     .shard_bytes = o->shard,
+    struct hf_export           x = { .config = r->config, .dtype = dtypes[o->dtype],
+                                     .source = r->source, .shard_bytes = o->shard,
                                      .endoftext = -1, .watch = &w,
                                      .tokenizer = *r->tokenizer ? r->tokenizer : NULL };
     int                        rc = r->hf ? hf_labels(&labels, o->run, err)
@@ -78,7 +78,7 @@ static int run(struct opt_line *line, struct err *err)
     int rc = model_folder_open(&r, o->run, NULL, &say_events, err);
     rc = rc ? rc : write_folder(&r, o, err);
     if (!rc)
-        printf("%s: %.4g million parameters\n", o->dir, (double)gpt_total(&r.gpt) / 1e6);
+        printf("%s: %.4g million parameters\n", o->dir, (double)arch_total(&r.config) / 1e6);
     model_folder_close(&r);
     return rc;
 }

@@ -156,9 +156,9 @@ static int check_tokenizer(struct material *m, struct err *err)
     if (!*dir || !tokenise_has_files(dir))
         return err_misuse(err, "there is no tokenizer with this model: give --tokenizer DIR");
     int rc = tokenizer_open(&tok, dir, err);
-    if (!rc && tokenizer_vocab(tok) > m->n.gpt.vocab)
+    if (!rc && tokenizer_vocab(tok) > m->n.config.vocab)
         rc = err_misuse(err, "the tokenizer in %s has %zu ids, more than the model's vocabulary of "
-                        "%zu", dir, tokenizer_vocab(tok), m->n.gpt.vocab);
+                        "%zu", dir, tokenizer_vocab(tok), m->n.config.vocab);
     if (!rc && m->file[0].pairs && tokenizer_endoftext(tok) < 0 && !tokenizer_has_template(tok))
         rc = err_misuse(err, "the tokenizer in %s has no <|endoftext|> to put between the two "
                         "texts of a pair", dir);
@@ -184,7 +184,7 @@ static uint64_t steps_of_epochs(const struct opt_line *line, uint64_t row_count)
 static int take_head(struct material *m, struct err *err)
 {
     const char *init = m->o->init;
-    size_t      have = m->init.gpt.n_labels, want = m->task->n_labels;
+    size_t      have = m->init.config.n_labels, want = m->task->n_labels;
 
     m->source = m->init.source;
     if (have == 0)
@@ -210,14 +210,14 @@ static int take_head(struct material *m, struct err *err)
 static int gather(struct material *m, const struct opt_line *line, struct err *err)
 {
     struct finetune_opts *o = line->options;
-    struct gpt_config    *g = &m->n.gpt;
+    struct model_config    *g = &m->n.config;
     int                   rc = check_source(line, err);
 
     if (rc || (rc = find_task(m, err)) ||
         (rc = model_folder_open(&m->init, o->init, NULL, &say_events, err)) ||
         (rc = take_head(m, err)))
         return rc;
-    *g = m->init.gpt;
+    *g = m->init.config;
     g->n_labels = m->task->n_labels;
     if (opt_given(line, "dropout"))
         g->drop_embd = g->drop_attn = g->drop_resid = (float)o->train.dropout;
@@ -233,7 +233,7 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
     m->n.n_examples = m->files;
     m->n.labels = &m->labels;
     m->n.source = &m->source;
-    m->n.source_labels = m->init.gpt.n_labels;
+    m->n.source_labels = m->init.config.n_labels;
     m->n.notice = m->notice;
     return train_opts_check(&o->train, err);
 }

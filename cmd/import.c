@@ -34,10 +34,10 @@ static int run(struct opt_line *line, struct err *err)
     int                 rc;
 
     progress_quiet(o->train.quiet);
-    if ((rc = train_opts_check(&o->train, err)) || (rc = hf_config(&n.gpt, o->dir, err)) ||
+    if ((rc = train_opts_check(&o->train, err)) || (rc = hf_config(&n.config, o->dir, err)) ||
         (rc = hf_labels(&labels, o->dir, err)) || (rc = newrun_create(&n, err)))
         goto out;
-    printf("%s: %.4g million parameters", o->run, (double)gpt_total(&n.gpt) / 1e6);
+    printf("%s: %.4g million parameters", o->run, (double)arch_total(&n.config) / 1e6);
     if (labels.n)
         printf(", %s", labels.n == 1 ? "a regressor:" : "a classifier:");
     else

@@ -61,16 +61,16 @@ static const struct opt_part parts[] = {
 
 static void print_model(const struct session *s)
 {
-    const struct gpt_config *g = &s->gpt;
+    const struct model_config *g = &s->config;
     const struct train_opts *o = &s->o;
     double                   tokens = (double)(o->batch * o->seq * o->grad_accum);
 
     printf("Model: %zu layers, %zu heads, %zu wide, %zu words, %zu positions: %.4g million "
            "parameters (M = %.1f MiB)\n", g->n_layer, g->n_head, g->n_embd, g->vocab,
-           g->n_positions, (double)gpt_total(g) / 1e6, 2.0 * (double)gpt_total(g) / (1 << 20));
+           g->n_positions, (double)arch_total(g) / 1e6, 2.0 * (double)arch_total(g) / (1 << 20));
     printf("Step: %" PRIu64 " x %" PRIu64 " x %" PRIu64 " tokens%s, %.1f GFLOP\n", o->grad_accum,
-           o->batch, o->seq, g->n_labels ? " at most" : "",
-           tokens * gpt_flops_per_token(g, o->seq) / 1e9);
+           o->batch, o->seq, arch_classifies(g) ? " at most" : "",
+           tokens * arch_flops_per_token(g, o->seq) / 1e9);
 }
 
 /* predicted: what a run will choose to offload is known. */
@@ -78,9 +78,9 @@ static void print_traffic(const struct session *s, int predicted)
 {
     struct link_meter m;
     uint64_t          all = 0, n;
-    double            M = 2.0 * (double)gpt_total(&s->gpt);
+    double            M = 2.0 * (double)arch_total(&s->config);
     const char *note = train_activations[s->o.activations].adapts ? ", as predicted"
-                       : s->gpt.n_labels ? ", at most" : ""; // rows of varying length
+                       : arch_classifies(&s->config) ? ", at most" : ""; // rows of varying length
 
     traffic_computed(&m, &s->run);
     printf("\nTraffic of a step, all devices together (computed)\n");
@@ -278,7 +278,7 @@ static int plan_task(struct session *s, uint64_t *evaluated, const struct opt_li
     if (rc || (!task && !own))
         return rc;
     task = task ? task : own;
-    s->gpt.n_labels = task->n_labels;
+    s->config.n_labels = task->n_labels;
     if (!opt_given(line, "batch"))
         train->batch = 32; // finetune's
     if (!opt_given(line, "steps") && (t->train_file || o->data)) {
@@ -288,9 +288,9 @@ static int plan_task(struct session *s, uint64_t *evaluated, const struct opt_li
     }
     task_own_free(own);
     if (opt_given(line, "dropout"))
-        s->gpt.drop_embd = s->gpt.drop_attn = s->gpt.drop_resid = (float)train->dropout;
+        s->config.drop_embd = s->config.drop_attn = s->config.drop_resid = (float)train->dropout;
     return rc ? rc : labelled_seq(&train->seq, opt_given(line, "seq") ? train->seq : t->max_seq,
-                                  s->gpt.n_positions, err);
+                                  s->config.n_positions, err);
 }
 
 static int machine_check(const struct plan_opts *o, struct err *err)
@@ -342,8 +342,8 @@ static int run(struct opt_line *line, struct err *err)
     int               rc = machine_check(o, err);
 
     rc = rc ? rc : train_opts_check(&o->train, err);
-    rc = rc ? rc : model_choose(&s.gpt, &o->tokenizer, &o->model, &o->train, err);
-    s.gpt.n_labels = 0;
+    rc = rc ? rc : model_choose(&s.config, &o->tokenizer, &o->model, &o->train, err);
+    s.config.n_labels = 0;
     rc = rc ? rc : plan_task(&s, &evaluated, line, err);
     s.o = o->train;
     snprintf(s.dir, sizeof s.dir, "%s", o->run ? o->run : "RUN");

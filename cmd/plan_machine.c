@@ -51,7 +51,7 @@ static void speedups_add(json_t *rows)
 int plan_machine(json_t **out, const struct session *s, const struct forecast_machine *m,
                  int compare, struct err *err)
 {
-    const struct gpt_config *g = &s->gpt;
+    const struct model_config *g = &s->config;
     json_t                  *rows = json_array();
     double                   c = s->o.compress;
     int                      rc = 0;
@@ -67,7 +67,7 @@ int plan_machine(json_t **out, const struct session *s, const struct forecast_ma
     *out = rc ? NULL
               : json_pack("{s:s, s:f, s:{s:I, s:I, s:I, s:I}, s:I, s:I, s:O}", "machine",
                           m->m->name, "flops", m->m->flops, "model", "parameters",
-                          (json_int_t)gpt_total(g), "n_layer", (json_int_t)g->n_layer, "n_embd",
+                          (json_int_t)arch_total(g), "n_layer", (json_int_t)g->n_layer, "n_embd",
                           (json_int_t)g->n_embd, "vocab", (json_int_t)g->vocab, "tokens",
                           (json_int_t)(s->o.batch * s->o.seq * s->o.grad_accum), "devices",
                           (json_int_t)(s->o.mode == RUN_MEM ? 0 : s->run.n_devices),

@@ -55,7 +55,7 @@ static json_t *activations_of(const struct session *s, const struct forecast *f)
     return json_pack("{s:s, s:b, s:I, s:I, s:I, s:o, s:o, s:o}", "asked",
                      train_activations[s->o.activations].name, "may_offload", f->offloads,
                      "bytes_written", (json_int_t)f->acts_written, "bytes_read",
-                     (json_int_t)f->acts_read, "layers", (json_int_t)s->gpt.n_layer,
+                     (json_int_t)f->acts_read, "layers", (json_int_t)s->config.n_layer,
                      "inputs", ways_of_part(f, ACTS_INPUT), "attentions",
                      ways_of_part(f, ACTS_ATTN), "mlps", ways_of_part(f, ACTS_MLP));
 }
@@ -131,7 +131,12 @@ struct trial {
     size_t         head, batch;
 };
 
-static void follow_width(struct trial *t) { t->s.gpt.n_head = t->s.gpt.n_embd / t->head; }
+static void follow_width(struct trial *t)
+{
+    t->s.config.n_head = t->s.config.n_embd / t->head;
+    t->s.config = arch_config(t->s.config.arch, t->s.config);
+}
+
 static void follow_batch(struct trial *t) { t->s.o.batch = t->batch; }
 
 /* Whether it fits with n of `unit`. */
@@ -169,15 +174,16 @@ static const char *largest_preset(const struct trial *t)
 {
     const char *name, *found = NULL;
 
-    for (size_t i = 0; (name = gpt_preset_name(i)); i++) {
+    for (size_t i = 0; (name = arch_preset_name(i)); i++) {
         struct trial      other = *t;
-        struct gpt_config g;
+        struct model_config g;
 
-        if (gpt_preset(&g, name) || t->s.o.seq > g.n_positions)
+        if (arch_preset(&g, name) || t->s.o.seq > g.n_positions)
             continue;
-        other.s.gpt.n_layer = g.n_layer;
-        other.s.gpt.n_head = g.n_head;
-        other.s.gpt.n_embd = g.n_embd;
+        g.vocab = t->s.config.vocab;
+        g.n_positions = t->s.config.n_positions;
+        g.n_labels = t->s.config.n_labels;
+        other.s.config = g;
         if (forecast_fits(&other.s, t->disk))
             found = name;
     }
@@ -186,9 +192,9 @@ static const char *largest_preset(const struct trial *t)
 
 static json_t *largest_of(const struct session *from, uint64_t disk)
 {
-    struct trial t = { .s = { .gpt = from->gpt, .o = from->o, .spares = from->spares },
+    struct trial t = { .s = { .config = from->config, .o = from->o, .spares = from->spares },
                        .disk = disk ? disk : UINT64_MAX,
-                       .head = from->gpt.n_embd / from->gpt.n_head,
+                       .head = from->config.n_embd / from->config.n_head,
                        .batch = (size_t)from->o.batch };
     json_t      *out = json_object();
 
@@ -199,8 +205,8 @@ static json_t *largest_of(const struct session *from, uint64_t disk)
     if (!fits)
         return out;
     size_t most = TRAIN_MOST_HEADS * t.head,
-           layers = largest(&t, &t.s.gpt.n_layer, 1, TRAIN_MOST_LAYERS, NULL),
-           width = largest(&t, &t.s.gpt.n_embd, t.head,
+           layers = largest(&t, &t.s.config.n_layer, 1, TRAIN_MOST_LAYERS, NULL),
+           width = largest(&t, &t.s.config.n_embd, t.head,
                            most < TRAIN_MOST_WIDTH ? most : TRAIN_MOST_WIDTH, follow_width),
            batch = largest(&t, &t.batch, 1, TRAIN_MOST_BATCH, follow_batch);
     const char *preset = largest_preset(&t);
@@ -234,7 +240,7 @@ static json_t *drives_of(const struct session *s, size_t sharers, double step, s
 int plan_time(json_t *found, const struct session *s, const struct forecast_machine *m,
               uint64_t disk, struct err *err)
 {
-    struct session  planned = { .gpt = s->gpt, .o = s->o, .spares = s->spares };
+    struct session  planned = { .config = s->config, .o = s->o, .spares = s->spares };
     struct budget   plan;
     struct forecast f;
     int             rc = forecast_own(&f, s, m, err);

@@ -55,13 +55,13 @@ static int make_run(struct opt_line *line, struct err *err)
     if (o->train.eval_every && !o->eval_data)
         return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-data FILE "
                                "too");
-    rc = model_choose(&n.gpt, &o->tokenizer, &o->model, &o->train, err);
+    rc = model_choose(&n.config, &o->tokenizer, &o->model, &o->train, err);
     if (rc)
         return rc;
-    if (n.gpt.n_labels) {
+    if (arch_classifies(&n.config)) {
         fprintf(stderr, "siTrain: %s is a classifier: its head is left out, its body is trained as "
                 "a language model\n", o->model.init);
-        n.gpt.n_labels = 0;
+        n.config.n_labels = 0;
     }
     n.tokenizer = o->tokenizer;
     return newrun_create(&n, err);
@@ -77,15 +77,15 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
         return err_misuse(err, "%s has no data yet: give --data FILE", s->dir);
     int rc = training_overlay(s, line, &o->train, first, err);
     if (!rc && first) {
-        s->o.seq = s->o.seq ? s->o.seq : s->gpt.n_positions;
+        s->o.seq = s->o.seq ? s->o.seq : s->config.n_positions;
         s->o.threads = session_threads(s->o.threads);
         if (!s->o.schedule_steps)
             s->o.schedule_steps = s->o.steps;
     }
     rc = rc ? rc : train_opts_check(&s->o, err);
-    if (!rc && s->o.seq > s->gpt.n_positions)
+    if (!rc && s->o.seq > s->config.n_positions)
         rc = err_misuse(err, "--seq %" PRIu64 ": the model has %zu positions", s->o.seq,
-                        s->gpt.n_positions);
+                        s->config.n_positions);
     // options before the data: a run without data takes options anew
     if (rc || (rc = session_config(s, err)) || (first && (rc = session_store_options(s, 0, err))) ||
         (rc = corpus_resume(s, "data", o->data, err)) ||
@@ -104,7 +104,7 @@ static int open_run(struct session *s, struct opt_line *line, struct err *err)
     if (!rc && settings_has(s->log, "task"))
         rc = err_misuse(err, "%s is a fine-tuning: siTrain finetune --resume %s goes on with it",
                         dir, dir);
-    else if (!rc && s->gpt.n_labels)
+    else if (!rc && arch_classifies(&s->config))
         rc = err_misuse(err, "%s is a classifier: siTrain finetune --run NEW --init %s --task TASK "
                         "--data DIR trains it", dir, dir);
     return rc || !o->resume ? rc : resume(s, line, err);

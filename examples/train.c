@@ -43,8 +43,9 @@ static int train(const char *text, const char *dir, struct err *err)
 
     struct newrun n = {
         .dir = run, .o = &o, .tokenizer = tok, .data = text, .eval_data = text, .events = &events,
-        .gpt = { .n_layer = 2, .n_head = 2, .n_embd = 64, .vocab = ids, .n_positions = 64,
-                 .norm_eps = 1e-5f },
+        .config = arch_config(&gpt2_arch, (struct model_config){
+            .n_layer = 2, .n_head = 2, .n_embd = 64, .vocab = ids, .n_positions = 64,
+            .norm_eps = 1e-5f }),
     };
     rc = newrun_create(&n, err);
     train_opts_release(&o);

@@ -18,18 +18,18 @@ static size_t tokens(const struct model_options *o) { return o->batch * o->seq; 
 /* Of N tokens. */
 static void lay_attn(struct arena *a, struct acts_attn *l, const struct model_options *o, size_t N)
 {
-    size_t C = o->gpt.n_embd, e = dtype_bytes(o->dtype);
+    size_t C = o->config.n_embd, e = dtype_bytes(o->dtype);
 
     l->ln1_mean = arena_take(a, N * sizeof(float));
     l->ln1_rstd = arena_take(a, N * sizeof(float));
     l->qkv      = arena_take(a, N * 3 * C * e);
     l->attn     = arena_take(a, N * C * e);
-    l->lse      = arena_take(a, N * o->gpt.n_head * sizeof(float));
+    l->lse      = arena_take(a, N * o->config.n_head * sizeof(float));
 }
 
 static void lay_mlp(struct arena *a, struct acts_mlp *l, const struct model_options *o, size_t N)
 {
-    size_t C = o->gpt.n_embd;
+    size_t C = o->config.n_embd;
 
     l->x_mid    = arena_take(a, N * C * sizeof(float));
     l->ln2_mean = arena_take(a, N * sizeof(float));
@@ -39,11 +39,12 @@ static void lay_mlp(struct arena *a, struct acts_mlp *l, const struct model_opti
 
 static void lay_work(struct arena *a, struct acts_work *w, const struct model_options *o)
 {
-    size_t N = tokens(o), C = o->gpt.n_embd, e = dtype_bytes(o->dtype), R = size_min(N, CHUNK_ROWS);
+    size_t N = tokens(o), C = o->config.n_embd, e = dtype_bytes(o->dtype),
+           R = size_min(N, CHUNK_ROWS);
 
     w->shape = arena_take(a, o->grad_accum * sizeof *w->shape);
     w->x     = arena_take(a, o->grad_accum * N * sizeof(int32_t));
-    if (o->gpt.n_labels) {
+    if (arch_classifies(&o->config)) {
         w->last  = arena_take(a, o->grad_accum * o->batch * sizeof(int32_t));
         w->label = arena_take(a, o->grad_accum * o->batch * sizeof(int32_t));
         w->value = arena_take(a, o->grad_accum * o->batch * sizeof(float));
@@ -53,7 +54,7 @@ static void lay_work(struct arena *a, struct acts_work *w, const struct model_op
     w->ln   = arena_take(a, R * C * e);
     w->proj = arena_take(a, R * C * sizeof(float));
     w->gelu = arena_take(a, R * 4 * C * e);
-    w->attention = arena_take(a, attention_scratch(o->seq, C, o->gpt.n_head, o->threads));
+    w->attention = arena_take(a, attention_scratch(o->seq, C, o->config.n_head, o->threads));
     if (o->training) {
         w->dx    = arena_take(a, o->grad_accum * N * C * sizeof(float));
         w->dy    = arena_take(a, R * C * e);
@@ -76,9 +77,9 @@ static void lay_shared(struct arena *a, struct acts_attn *attn, struct acts_mlp 
 
 static void lay_head(struct arena *a, struct acts_head *h, const struct model_options *o)
 {
-    size_t L = o->gpt.n_labels, R = L ? o->batch : size_min(tokens(o), HEAD_ROWS),
-           V = L ? L : o->gpt.vocab;
-    size_t C = o->gpt.n_embd, P = L ? R : size_min(R, LOGIT_ROWS);
+    size_t L = o->config.n_labels, R = L ? o->batch : size_min(tokens(o), HEAD_ROWS),
+           V = L ? L : o->config.vocab;
+    size_t C = o->config.n_embd, P = L ? R : size_min(R, LOGIT_ROWS);
     int    in_place = o->training && (L || o->dtype == DT_F32); // logits turn into their gradients
 
     if (L)
@@ -116,7 +117,7 @@ static uint64_t part_bytes(const struct model_options *o, enum acts_part part)
     struct acts_mlp  mlp;
 
     if (part == ACTS_INPUT)
-        arena_take(&in, tokens(o) * o->gpt.n_embd * sizeof(float));
+        arena_take(&in, tokens(o) * o->config.n_embd * sizeof(float));
     else if (part == ACTS_ATTN)
         lay_attn(&in, &attn, o, tokens(o));
     else
@@ -127,10 +128,10 @@ static uint64_t part_bytes(const struct model_options *o, enum acts_part part)
 /* The same offloaded: bytes of a token's row. */
 static uint64_t moved_bytes(const struct model_options *o, enum acts_part part)
 {
-    size_t C = o->gpt.n_embd, e = dtype_bytes(o->dtype);
+    size_t C = o->config.n_embd, e = dtype_bytes(o->dtype);
 
     return part == ACTS_INPUT  ? C * sizeof(float)
-           : part == ACTS_ATTN ? 4 * C * e + (2 + o->gpt.n_head) * sizeof(float)
+           : part == ACTS_ATTN ? 4 * C * e + (2 + o->config.n_head) * sizeof(float)
                                : 4 * C * e;
 }
 
@@ -191,11 +192,11 @@ size_t acts_list(const struct model_options *o, const struct acts_ways *w, struc
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < o->gpt.n_layer * o->grad_accum; i++) {
+    for (size_t i = 0; i < o->config.n_layer * o->grad_accum; i++) {
         size_t record = n;
 
         for (enum acts_part p = 0; p < ACTS_PARTS; p++)
-            if (ways_of(w, o->gpt.n_layer, i / o->grad_accum + 1, p) == ACTS_OFFLOADED)
+            if (ways_of(w, o->config.n_layer, i / o->grad_accum + 1, p) == ACTS_OFFLOADED)
                 n += list_part(o, p, n == record, out ? out + n : NULL);
     }
     return n;
@@ -255,7 +256,7 @@ int acts_open(struct acts *a, const struct model_options *o, struct err *err)
     struct acts_sizes sizes = acts_sizes(o);
 
     assert(!o->training || o->ways.of[ACTS_INPUT].kept + o->ways.of[ACTS_INPUT].offloaded ==
-                               o->gpt.n_layer);
+                               o->config.n_layer);
     *a = (struct acts){ .o = settled(o) };
     uint64_t need = kept_bytes(&sizes, &a->o.ways), pool = a->o.pool > need ? a->o.pool : need;
     a->o.pool = pool;
@@ -279,7 +280,7 @@ void acts_set_ways(struct acts *a, const struct acts_ways *w)
 
     a->ways = *w;
     for (enum acts_part p = 0; p < ACTS_PARTS; p++) {
-        assert(w->of[p].kept + w->of[p].offloaded <= a->o.gpt.n_layer);
+        assert(w->of[p].kept + w->of[p].offloaded <= a->o.config.n_layer);
         a->at[p] = at;
         at += w->of[p].kept * a->o.grad_accum * part_bytes(&a->o, p);
     }
@@ -289,7 +290,7 @@ void acts_set_ways(struct acts *a, const struct acts_ways *w)
 
 enum acts_way acts_way(const struct acts *a, size_t layer, enum acts_part part)
 {
-    return ways_of(&a->ways, a->o.gpt.n_layer, layer, part);
+    return ways_of(&a->ways, a->o.config.n_layer, layer, part);
 }
 
 /* ---- where they stand ---- */
@@ -297,19 +298,19 @@ enum acts_way acts_way(const struct acts *a, size_t layer, enum acts_part part)
 /* A kept part of (layer, micro). */
 static char *kept_at(const struct acts *a, size_t layer, size_t micro, enum acts_part part)
 {
-    size_t among = layer + a->ways.of[part].kept - a->o.gpt.n_layer - 1; // those that are kept
+    size_t among = layer + a->ways.of[part].kept - a->o.config.n_layer - 1; // those that are kept
 
     return a->pool + a->at[part] + (among * a->o.grad_accum + micro) * part_bytes(&a->o, part);
 }
 
 static int is_kept(const struct acts *a, size_t layer, enum acts_part part)
 {
-    return layer <= a->o.gpt.n_layer && acts_way(a, layer, part) == ACTS_KEPT;
+    return layer <= a->o.config.n_layer && acts_way(a, layer, part) == ACTS_KEPT;
 }
 
 float *acts_input(const struct acts *a, size_t block, size_t micro)
 {
-    assert(block >= 1 && block <= a->o.gpt.n_layer + 1 && micro < a->o.grad_accum);
+    assert(block >= 1 && block <= a->o.config.n_layer + 1 && micro < a->o.grad_accum);
     return (float *)(is_kept(a, block, ACTS_INPUT)
                          ? kept_at(a, block, micro, ACTS_INPUT)
                          : a->flow + micro * part_bytes(&a->o, ACTS_INPUT));
@@ -330,7 +331,7 @@ struct acts_attn acts_attn(const struct acts *a, size_t layer, size_t micro)
 struct acts_mlp acts_mlp(const struct acts *a, size_t layer, size_t micro, size_t first)
 {
     struct arena    in = { .bytes = SIZE_MAX };
-    size_t          C = a->o.gpt.n_embd;
+    size_t          C = a->o.config.n_embd;
     struct acts_mlp all;
 
     if (!is_kept(a, layer, ACTS_MLP))
@@ -371,7 +372,7 @@ void acts_hold_mlp(struct acts *a, size_t layer, size_t micro, size_t first)
 size_t acts_rows(const struct acts *a, size_t layer, size_t micro, enum acts_part part,
                  struct acts_rows out[ACTS_ARRAYS])
 {
-    size_t           C = a->o.gpt.n_embd, e = dtype_bytes(a->o.dtype);
+    size_t           C = a->o.config.n_embd, e = dtype_bytes(a->o.dtype);
     struct acts_attn attn = acts_attn(a, layer, micro);
 
     assert(part != ACTS_MLP); // its chunks come and go one by one
@@ -383,6 +384,6 @@ size_t acts_rows(const struct acts *a, size_t layer, size_t micro, enum acts_par
     out[1] = (struct acts_rows){ (char *)attn.ln1_rstd, sizeof(float) };
     out[2] = (struct acts_rows){ attn.qkv, 3 * C * e };
     out[3] = (struct acts_rows){ attn.attn, C * e };
-    out[4] = (struct acts_rows){ (char *)attn.lse, a->o.gpt.n_head * sizeof(float) };
+    out[4] = (struct acts_rows){ (char *)attn.lse, a->o.config.n_head * sizeof(float) };
     return 5;
 }

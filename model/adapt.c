@@ -82,7 +82,7 @@ static void again_measure(struct adapt *a, double F)
 {
     static const double part[ACTS_PARTS] = { 0, 3.0 / 12, 5.0 / 12 };
     double tokens = (double)(model_tokens(a->model) * a->model->o.grad_accum),
-           layer = F / (double)a->model->o.gpt.n_layer / tokens;
+           layer = F / (double)a->model->o.config.n_layer / tokens;
 
     for (enum acts_part p = ACTS_ATTN; p < ACTS_PARTS; p++) {
         uint64_t n = a->model->again[p].tokens - a->again_tokens[p];
@@ -127,7 +127,7 @@ static int problem_of(struct choice_problem *p, struct adapt *a, struct err *err
         return rc;
     again_measure(a, a->sum.F / n);
     *p = (struct choice_problem){
-        .n_layer = o->gpt.n_layer, .pool = (double)o->pool, .spare = (double)o->spare,
+        .n_layer = o->config.n_layer, .pool = (double)o->pool, .spare = (double)o->spare,
         .may_offload = work.may_offload, .F = a->sum.F / n, .B = a->sum.B / n,
         .before = a->sum.before / n, .forward = work.forward, .backward = work.backward,
         .write = work.write, .read = work.read,

@@ -25,23 +25,23 @@ void embed_forward(struct model *m, size_t micro, const void *wire)
     struct dropout    drop = model_dropout(m, micro, 0, PLACE_EMBED);
     float            *out = acts_input(&m->acts, 1, micro);
 
-    embedding_forward(out, model_wire(m, wire, GPT_WTE), model_wire(m, wire, GPT_WPE), m->o.dtype,
-                      x, shape.rows, shape.seq, m->o.gpt.n_embd);
+    embedding_forward(out, model_wire(m, wire, GPT2_WTE), model_wire(m, wire, GPT2_WPE), m->o.dtype,
+                      x, shape.rows, shape.seq, m->o.config.n_embd);
     if (drop.p > 0)
-        dropout_rows(out, out, shape.rows * shape.seq, m->o.gpt.n_embd, 0, &drop);
+        dropout_rows(out, out, shape.rows * shape.seq, m->o.config.n_embd, 0, &drop);
 }
 
 void embed_backward(struct model *m, size_t micro, float *grad)
 {
     const struct acts_work *w = &m->acts.work;
-    size_t            N = model_tokens(m), C = m->o.gpt.n_embd;
+    size_t            N = model_tokens(m), C = m->o.config.n_embd;
     struct acts_shape shape = model_shape(m, micro);
     struct dropout    drop = model_dropout(m, micro, 0, PLACE_EMBED);
     float            *dx = w->dx + micro * N * C;
 
     if (drop.p > 0)
         dropout_rows(dx, dx, shape.rows * shape.seq, C, 0, &drop);
-    embedding_backward(model_grad(m, grad, GPT_WTE), model_grad(m, grad, GPT_WPE), dx,
+    embedding_backward(model_grad(m, grad, GPT2_WTE), model_grad(m, grad, GPT2_WPE), dx,
                        w->x + micro * N, shape.rows, shape.seq, C);
 }
 
@@ -71,7 +71,7 @@ static struct layer layer_of(struct model *m, size_t layer, size_t micro, const 
         .a = acts_attn(&m->acts, layer, micro), .wire = wire, .grad = grad,
         .x = acts_input(&m->acts, layer, micro), .x_out = acts_input(&m->acts, layer + 1, micro),
         .rows = shape.rows, .seq = shape.seq, .N = shape.rows * shape.seq,
-        .C = m->o.gpt.n_embd, .dt = m->o.dtype,
+        .C = m->o.config.n_embd, .dt = m->o.dtype,
         .drop_attn = model_dropout(m, micro, layer, PLACE_ATTN),
         .drop_attn_proj = model_dropout(m, micro, layer, PLACE_ATTN_PROJ),
         .drop_mlp_proj = model_dropout(m, micro, layer, PLACE_MLP_PROJ),
@@ -87,7 +87,7 @@ static struct layer layer_of(struct model *m, size_t layer, size_t micro, const 
     return l;
 }
 
-static float *dparam(const struct layer *l, enum gpt_tensor t)
+static float *dparam(const struct layer *l, size_t t)
 {
     return model_grad(l->m, l->grad, t);
 }
@@ -121,19 +121,19 @@ static void dmatrix(const struct layer *l, enum product which, size_t i, size_t 
 
 static struct layernorm norm_1(const struct layer *l, size_t i, size_t n)
 {
-    return model_norm(l->m, GPT_LN1_W, l->wire, n, l->x + i * l->C, l->a.ln1_mean + i,
+    return model_norm(l->m, GPT2_LN1_W, l->wire, n, l->x + i * l->C, l->a.ln1_mean + i,
                       l->a.ln1_rstd + i);
 }
 
 static struct layernorm norm_2(const struct layer *l, size_t n, const struct acts_mlp *mlp)
 {
-    return model_norm(l->m, GPT_LN2_W, l->wire, n, mlp->x_mid, mlp->ln2_mean, mlp->ln2_rstd);
+    return model_norm(l->m, GPT2_LN2_W, l->wire, n, mlp->x_mid, mlp->ln2_mean, mlp->ln2_rstd);
 }
 
 static struct attention attention_of(const struct layer *l)
 {
     return (struct attention){
-        .B = l->rows, .T = l->seq, .C = l->C, .H = l->m->o.gpt.n_head, .dt = l->dt,
+        .B = l->rows, .T = l->seq, .C = l->C, .H = l->m->o.config.n_head, .dt = l->dt,
         .qkv = l->a.qkv, .out = l->a.attn, .lse = l->a.lse,
         .drop = &l->drop_attn, .scratch = l->w->attention,
     };
@@ -269,7 +269,7 @@ int block_forward(struct model *m, size_t layer, size_t micro, const void *wire,
 
 /* A norm's dx, dw and db from the gradient of its rows, which is in w->proj; what else is done in
  * that pass is in `more`. */
-static void norm_backward(const struct layer *l, enum gpt_tensor w, size_t i,
+static void norm_backward(const struct layer *l, size_t w, size_t i,
                           const struct layernorm *norm, struct layernorm_backward more)
 {
     more.l = norm;
@@ -283,7 +283,7 @@ static void norm_backward(const struct layer *l, enum gpt_tensor w, size_t i,
 
 /* A chunk of dx behind a projection's dropout, as the products take it; its sums go to the
  * projection's bias. */
-static const void *proj_backward(const struct layer *l, enum gpt_tensor bias, size_t i, size_t n,
+static const void *proj_backward(const struct layer *l, size_t bias, size_t i, size_t n,
                                  const struct dropout *drop)
 {
     const float *dx = l->dx + i * l->C;
@@ -302,22 +302,22 @@ static void mlp_backward(const struct layer *l, size_t i, size_t n, const struct
     const struct acts_work *w = l->w;
     struct layernorm        norm = norm_2(l, n, mlp);
     // dy may be w->proj, which is written again below.
-    const void *dy = proj_backward(l, GPT_MLP_PROJ_B, i, n, &l->drop_mlp_proj);
+    const void *dy = proj_backward(l, GPT2_MLP_PROJ_B, i, n, &l->drop_mlp_proj);
 
     product(l, PRODUCT_D_GELU, n, w->dgelu, dy);
     gelu_backward(&(struct gelu_backward){
         .n = n, .C = 4 * l->C, .dt = l->dt, .x = mlp->fc, .dout = w->dgelu,
-        .out = w->gelu, .dx = w->dfc, .db = dparam(l, GPT_FC_B), .scratch = w->sums });
+        .out = w->gelu, .dx = w->dfc, .db = dparam(l, GPT2_FC_B), .scratch = w->sums });
     dmatrix(l, PRODUCT_D_MLP_PROJ_W, i, n, w->gelu, dy);
 
     layernorm_apply(w->ln, &norm);
     dmatrix(l, PRODUCT_D_FC_W, i, n, w->ln, w->dfc);
     product(l, PRODUCT_D_LN2, n, w->proj, w->dfc);
     if (l->drop_attn_proj.p > 0)
-        norm_backward(l, GPT_LN2_W, i, &norm, (struct layernorm_backward){ 0 });
+        norm_backward(l, GPT2_LN2_W, i, &norm, (struct layernorm_backward){ 0 });
     else // attention's projection takes dx as it is: its bias's sums and rounding in the same pass
-        norm_backward(l, GPT_LN2_W, i, &norm, (struct layernorm_backward){
-            .dx_sums = dparam(l, GPT_ATTN_PROJ_B), .narrowed = l->dt == DT_F32 ? NULL : w->dy });
+        norm_backward(l, GPT2_LN2_W, i, &norm, (struct layernorm_backward){
+            .dx_sums = dparam(l, GPT2_ATTN_PROJ_B), .narrowed = l->dt == DT_F32 ? NULL : w->dy });
 }
 
 /* dattn from dx, which is that of x_mid by now. */
@@ -326,7 +326,7 @@ static void attn_proj_backward(const struct layer *l, size_t i, size_t n)
     const void *dy = l->dt == DT_F32 ? (const void *)(l->dx + i * l->C) : l->w->dy;
 
     if (l->drop_attn_proj.p > 0)
-        dy = proj_backward(l, GPT_ATTN_PROJ_B, i, n, &l->drop_attn_proj);
+        dy = proj_backward(l, GPT2_ATTN_PROJ_B, i, n, &l->drop_attn_proj);
 
     dmatrix(l, PRODUCT_D_ATTN_PROJ_W, i, n, row(l, l->a.attn, i, l->C), dy);
     product(l, PRODUCT_D_ATTN, n, row(l, l->w->dattn, i, l->C), dy);
@@ -339,11 +339,11 @@ static void qkv_backward(const struct layer *l, size_t i, size_t n)
     struct layernorm        norm = norm_1(l, i, n);
     const void             *dqkv = row(l, w->dqkv, i, 3 * l->C);
 
-    colsum_add(dparam(l, GPT_QKV_B), NULL, dqkv, l->dt, n, 3 * l->C, w->sums);
+    colsum_add(dparam(l, GPT2_QKV_B), NULL, dqkv, l->dt, n, 3 * l->C, w->sums);
     layernorm_apply(w->ln, &norm);
     dmatrix(l, PRODUCT_D_QKV_W, i, n, w->ln, dqkv);
     product(l, PRODUCT_D_LN1, n, w->proj, dqkv);
-    norm_backward(l, GPT_LN1_W, i, &norm, (struct layernorm_backward){ 0 });
+    norm_backward(l, GPT2_LN1_W, i, &norm, (struct layernorm_backward){ 0 });
 }
 
 /* What backward computes once more is measured: it is what keeping or offloading would save. */

@@ -56,8 +56,8 @@ static size_t decode_rows(const struct decode_options *o) { return round_up(o->p
 static void lay_buffers(struct arena *a, struct buffers *u, const struct decode_options *o,
                         int threads)
 {
-    size_t B = o->batch, C = o->gpt.n_embd, P = o->piece, e = dtype_bytes(o->dtype),
-           R = size_max(decode_rows(o), B), cache = o->gpt.n_layer * B * o->positions * C * e;
+    size_t B = o->batch, C = o->config.n_embd, P = o->piece, e = dtype_bytes(o->dtype),
+           R = size_max(decode_rows(o), B), cache = o->config.n_layer * B * o->positions * C * e;
 
     u->keys   = arena_take(a, cache);
     u->values = arena_take(a, cache);
@@ -71,11 +71,11 @@ static void lay_buffers(struct arena *a, struct buffers *u, const struct decode_
     u->proj   = arena_take(a, R * C * sizeof(float));
     u->fc     = arena_take(a, R * 4 * C * e);
     u->gelu   = arena_take(a, R * 4 * C * e);
-    u->lse    = arena_take(a, o->gpt.n_head * P * sizeof(float));
+    u->lse    = arena_take(a, o->config.n_head * P * sizeof(float));
     u->last   = arena_take(a, B * C * sizeof(float));
-    u->logits = arena_take(a, B * o->gpt.vocab * sizeof(float));
+    u->logits = arena_take(a, B * o->config.vocab * sizeof(float));
     u->matvec = arena_take(a, sizeof(float) * matvec_scratch(B, 4 * C, C));
-    u->attention = arena_take(a, attention_scratch(o->positions, C, o->gpt.n_head, threads));
+    u->attention = arena_take(a, attention_scratch(o->positions, C, o->config.n_head, threads));
     u->length = arena_take(a, B * sizeof(size_t));
     u->now    = arena_take(a, B * sizeof(size_t));
     u->single = arena_take(a, B * sizeof(size_t));
@@ -92,28 +92,28 @@ uint64_t decode_bytes(const struct decode_options *o)
 
 static int check(const struct decode_options *o, struct err *err)
 {
-    int rc = gpt_check(&o->gpt, err);
+    int rc = arch_check(&o->config, err);
 
     if (rc)
         return rc;
-    if (o->gpt.n_labels)
+    if (arch_classifies(&o->config))
         return err_misuse(err, "a classifier gives labels, it does not continue a text");
     if (o->batch == 0 || o->batch > CHUNK_ROWS)
         return err_misuse(err, "1 to %d sequences can be generated at once, not %zu", CHUNK_ROWS,
                           o->batch);
-    if (o->piece == 0 || o->piece > o->positions || o->positions > o->gpt.n_positions)
+    if (o->piece == 0 || o->piece > o->positions || o->positions > o->config.n_positions)
         return err_misuse(err,
                           "a text of %zu tokens, %zu of them at once, does not fit: "
                           "the model has %zu positions",
-                          o->positions, o->piece, o->gpt.n_positions);
+                          o->positions, o->piece, o->config.n_positions);
     return 0;
 }
 
 struct model_options decode_model(const struct decode_options *o)
 {
-    return (struct model_options){ .gpt = o->gpt, .batch = 1, .seq = decode_rows(o), .varying = 1,
-                                   .dtype = o->dtype, .engine = o->engine, .threads = o->threads,
-                                   .generates = 1 };
+    return (struct model_options){ .config = o->config, .batch = 1, .seq = decode_rows(o),
+                                   .varying = 1, .dtype = o->dtype, .engine = o->engine,
+                                   .threads = o->threads, .generates = 1 };
 }
 
 int decode_open(struct decode **out, const struct decode_options *o, struct stream *stream,
@@ -157,13 +157,13 @@ void decode_close(struct decode *d)
 static void *cached(const struct decode *d, const void *cache, size_t layer, size_t b, size_t t)
 {
     return model_at(&d->model, cache, (((layer - 1) * d->o.batch + b) * d->o.positions + t) *
-                                          d->o.gpt.n_embd);
+                                          d->o.config.n_embd);
 }
 
 /* Put n positions of sequence b, from row `row` of qkv on, behind those that are in the cache. */
 static void cache_put(const struct decode *d, size_t layer, size_t row, size_t n, size_t b)
 {
-    size_t C = d->o.gpt.n_embd, bytes = C * dtype_bytes(d->o.dtype), t = d->buf.length[b];
+    size_t C = d->o.config.n_embd, bytes = C * dtype_bytes(d->o.dtype), t = d->buf.length[b];
 
     for (size_t i = 0; i < n; i++) {
         const void *key = model_at(&d->model, d->buf.qkv, (row + i) * 3 * C + C);
@@ -173,7 +173,7 @@ static void cache_put(const struct decode *d, size_t layer, size_t row, size_t n
     }
 }
 
-static void norm(struct decode *d, float *x, size_t n, const void *wire, enum gpt_tensor weight)
+static void norm(struct decode *d, float *x, size_t n, const void *wire, size_t weight)
 {
     struct layernorm norm = model_norm(&d->model, weight, wire, n, x, d->buf.mean, d->buf.rstd);
 
@@ -199,8 +199,9 @@ static void product(const struct part *p, enum product which, void *out, const v
         model_product(m, which, p->padded, out, in, p->wire);
     else
         matvec_forward(out, of->rounded ? m->o.dtype : DT_F32, &(struct matvec){
-            .m = p->n, .n = gpt_cols(&m->o.gpt, of->weight), .k = gpt_rows(&m->o.gpt, of->weight),
-            .dt = m->o.dtype, .a = in, .b = model_wire(m, p->wire, of->weight),
+            .m = p->n, .n = arch_cols(&m->o.config, of->weight),
+            .k = arch_rows(&m->o.config, of->weight), .dt = m->o.dtype, .a = in,
+            .b = model_wire(m, p->wire, of->weight),
             .bias = model_wire(m, p->wire, of->weight + 1), .scratch = p->d->buf.matvec });
 }
 
@@ -209,8 +210,9 @@ static void before_attention(const struct part *p, size_t row)
 {
     struct decode *d = p->d;
 
-    norm(d, p->x, p->n, p->wire, GPT_LN1_W);
-    product(p, PRODUCT_QKV, model_at(&d->model, d->buf.qkv, row * 3 * d->o.gpt.n_embd), d->buf.ln);
+    norm(d, p->x, p->n, p->wire, GPT2_LN1_W);
+    product(p, PRODUCT_QKV, model_at(&d->model, d->buf.qkv, row * 3 * d->o.config.n_embd),
+            d->buf.ln);
 }
 
 /* Rows [row, row + n) of attn: the rest of the layer, into x in place. */
@@ -218,11 +220,11 @@ static void after_attention(const struct part *p, size_t row)
 {
     struct decode  *d = p->d;
     struct buffers *u = &d->buf;
-    size_t          C = d->o.gpt.n_embd;
+    size_t          C = d->o.config.n_embd;
 
     product(p, PRODUCT_ATTN_PROJ, u->proj, model_at(&d->model, u->attn, row * C));
     residual_add(p->x, p->x, u->proj, p->n * C);
-    norm(d, p->x, p->n, p->wire, GPT_LN2_W);
+    norm(d, p->x, p->n, p->wire, GPT2_LN2_W);
     product(p, PRODUCT_FC, u->fc, u->ln);
     gelu_forward(u->gelu, u->fc, d->o.dtype, p->n * 4 * C);
     product(p, PRODUCT_MLP_PROJ, u->proj, u->gelu);
@@ -234,10 +236,10 @@ static void after_attention(const struct part *p, size_t row)
 static void attend(struct decode *d, size_t layer, size_t b, size_t n, size_t row, size_t length)
 {
     struct buffers *u = &d->buf;
-    size_t          C = d->o.gpt.n_embd;
+    size_t          C = d->o.config.n_embd;
 
     attention_decode(model_at(&d->model, u->attn, row * C), &(struct attention_cached){
-        .B = n, .T = length, .max_T = d->o.positions, .C = C, .H = d->o.gpt.n_head,
+        .B = n, .T = length, .max_T = d->o.positions, .C = C, .H = d->o.config.n_head,
         .dt = d->o.dtype, .qkv = model_at(&d->model, u->qkv, row * 3 * C),
         .k = cached(d, u->keys, layer, b, 0), .v = cached(d, u->values, layer, b, 0),
         .scratch = u->attention });
@@ -265,7 +267,7 @@ static struct part chunk(struct decode *d, size_t b, size_t i, const void *wire)
 {
     size_t left = d->buf.now[b] - i, padded = products_rows(round_up(left, UNIT), CHUNK_ROWS, UNIT);
 
-    return (struct part){ d, wire, d->buf.x + (b * d->o.piece + i) * d->o.gpt.n_embd,
+    return (struct part){ d, wire, d->buf.x + (b * d->o.piece + i) * d->o.config.n_embd,
                           left < padded ? left : padded, padded };
 }
 
@@ -283,7 +285,7 @@ static void sequence_layer(struct decode *d, size_t layer, size_t b, const void 
     cache_put(d, layer, 0, n, b);
     if (d->buf.length[b] == 0)
         attention_forward(&(struct attention){
-            .B = 1, .T = n, .C = d->o.gpt.n_embd, .H = d->o.gpt.n_head, .dt = d->o.dtype,
+            .B = 1, .T = n, .C = d->o.config.n_embd, .H = d->o.config.n_head, .dt = d->o.dtype,
             .qkv = u->qkv, .out = u->attn, .lse = u->lse, .scratch = u->attention });
     for (size_t i = 0; d->buf.length[b] > 0 && i < n; i++)
         attend(d, layer, b, 1, i, d->buf.length[b] + i + 1);
@@ -301,14 +303,14 @@ static void sequence_layer(struct decode *d, size_t layer, size_t b, const void 
 static void embed(struct decode *d, const void *wire)
 {
     struct buffers *u = &d->buf;
-    size_t          C = d->o.gpt.n_embd, singles = 0;
+    size_t          C = d->o.config.n_embd, singles = 0;
 
     for (size_t b = 0; b < d->o.batch; b++) {
         float *x = d->buf.now[b] == 1 ? u->last + singles++ * C : u->x + b * d->o.piece * C;
 
         if (d->buf.now[b])
-            embedding_forward(x, model_wire(&d->model, wire, GPT_WTE),
-                              model_at(&d->model, model_wire(&d->model, wire, GPT_WPE),
+            embedding_forward(x, model_wire(&d->model, wire, GPT2_WTE),
+                              model_at(&d->model, model_wire(&d->model, wire, GPT2_WPE),
                                        d->buf.length[b] * C),
                               d->o.dtype, u->ids + b * d->o.piece, 1, d->buf.now[b], C);
     }
@@ -316,7 +318,7 @@ static void embed(struct decode *d, const void *wire)
 
 static int layers(struct decode *d, struct err *err)
 {
-    for (size_t block = 0; block <= d->o.gpt.n_layer; block++) {
+    for (size_t block = 0; block <= d->o.config.n_layer; block++) {
         const void *wire;
         int         rc = stream_acquire(d->stream, block, &wire, err);
 
@@ -338,7 +340,7 @@ static int layers(struct decode *d, struct err *err)
  * `last`: single tokens stand there already, in order. Returns how many they are. */
 static size_t gather(struct decode *d)
 {
-    size_t C = d->o.gpt.n_embd, n = 0, singles = d->n_single;
+    size_t C = d->o.config.n_embd, n = 0, singles = d->n_single;
 
     for (size_t b = 0; b < d->o.batch; b++)
         n += d->buf.now[b] > 0;
@@ -359,17 +361,17 @@ static size_t gather(struct decode *d)
 static int head(struct decode *d, int wanted, struct err *err)
 {
     const void *wire, *embed_wire;
-    size_t      final = d->o.gpt.n_layer + 1, V = d->o.gpt.vocab, n = gather(d);
+    size_t      final = d->o.config.n_layer + 1, V = d->o.config.vocab, n = gather(d);
     int         rc = stream_acquire(d->stream, final, &wire, err);
 
     rc = rc ? rc : stream_acquire(d->stream, 0, &embed_wire, err);
     if (rc)
         return rc;
     if (wanted) {
-        norm(d, d->buf.last, n, wire, GPT_LNF_W);
+        norm(d, d->buf.last, n, wire, GPT2_LNF_W);
         matvec_logits(d->buf.logits, &(struct matvec){
-            .m = n, .n = V, .k = d->o.gpt.n_embd, .dt = d->o.dtype, .a = d->buf.ln,
-            .b = model_wire(&d->model, embed_wire, GPT_WTE), .scratch = d->buf.matvec });
+            .m = n, .n = V, .k = d->o.config.n_embd, .dt = d->o.dtype, .a = d->buf.ln,
+            .b = model_wire(&d->model, embed_wire, GPT2_WTE), .scratch = d->buf.matvec });
     }
     for (size_t b = d->o.batch; wanted && b-- > 0;)
         if (d->buf.now[b] && --n != b)

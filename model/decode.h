@@ -13,7 +13,7 @@
 #include "offload/stream.h"
 
 struct decode_options {
-    struct gpt_config  gpt;
+    struct model_config  config;
     size_t             batch;     // sequences, 1..CHUNK_ROWS (products.h)
     size_t             positions; // of a sequence, prompt and all, at most n_positions
     size_t             piece;     // tokens of a sequence in one pass: longer texts take several

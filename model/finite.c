@@ -8,7 +8,7 @@ enum { PIECE = 1 << 14 };
 /* Names the tensor of value i, and says how many there are in it, which is read anew. */
 static int refuse(const struct finite *f, size_t block, size_t i, struct err *err)
 {
-    struct gpt_place place = gpt_place(f->gpt, block, i);
+    struct arch_place place = arch_place(f->config, block, i);
     size_t           first = i - place.in, size = place.in + place.left, n = 0;
     char             name[RUN_NAME];
     float           *piece = malloc(PIECE * sizeof *piece);
@@ -21,7 +21,7 @@ static int refuse(const struct finite *f, size_t block, size_t i, struct err *er
             n += reach_beyond(piece, k).n;
     }
     free(piece);
-    gpt_tensor_name(name, sizeof name, "", block, place.t);
+    arch_tensor_name(f->config, name, sizeof name, "", block, place.t);
     return rc ? rc
               : err_set(err, -EDOM,
                         "%s: tensor %s: %zu of its %zu values are infinite or not a number, the "
@@ -49,13 +49,13 @@ int finite_check(struct finite *f, const struct watch *watch, struct err *err)
     uint64_t done = 0;
     int      rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", f->what);
 
-    for (size_t b = 0; b < gpt_blocks(f->gpt) && !rc; b++) {
-        size_t size = gpt_block_size(f->gpt, b);
+    for (size_t b = 0; b < arch_blocks(f->config) && !rc; b++) {
+        size_t size = arch_block_size(f->config, b);
 
         for (size_t at = 0, k; at < size && !rc; at += k) {
             k = size_min(size - at, PIECE);
             rc = read_finite(f, b, at, k, piece, err);
-            rc = rc ? rc : watch_look(watch, done += k, gpt_total(f->gpt), err);
+            rc = rc ? rc : watch_look(watch, done += k, arch_total(f->config), err);
         }
     }
     free(piece);

@@ -2,12 +2,12 @@
  * is read from it can be computed with. */
 #pragma once
 
-#include "model/gpt.h"
+#include "model/arch.h"
 #include "offload/run.h"
 
 struct finite {
     struct params_source     inner;
-    const struct gpt_config *gpt;
+    const struct model_config *config;
     const char              *what; // whose values they are, for the sentence
 };
 

@@ -25,9 +25,9 @@ static struct rows rows_of(const struct model *m, const struct head *h, size_t n
     const struct acts_head *a = &m->acts.head;
 
     return (struct rows){
-        .m = m, .h = h, .a = a, .n = n, .C = m->o.gpt.n_embd, .target = target, .x = x, .dx = dx,
-        .V = m->o.gpt.n_labels ? m->o.gpt.n_labels : m->o.gpt.vocab,
-        .norm = model_norm(m, GPT_LNF_W, h->wire, n, x, a->mean, a->rstd),
+        .m = m, .h = h, .a = a, .n = n, .C = m->o.config.n_embd, .target = target, .x = x, .dx = dx,
+        .V = arch_logits(&m->o.config),
+        .norm = model_norm(m, GPT2_LNF_W, h->wire, n, x, a->mean, a->rstd),
     };
 }
 
@@ -45,8 +45,8 @@ static void norm_backward(const struct rows *r)
 {
     layernorm_backward(&(struct layernorm_backward){
         .l = &r->norm, .dout = r->a->dln, .dx = r->dx, .fresh = 1,
-        .dw = model_grad(r->m, r->h->grad, GPT_LNF_W),
-        .db = model_grad(r->m, r->h->grad, GPT_LNF_B), .scratch = r->m->acts.work.sums });
+        .dw = model_grad(r->m, r->h->grad, GPT2_LNF_W),
+        .db = model_grad(r->m, r->h->grad, GPT2_LNF_B), .scratch = r->m->acts.work.sums });
 }
 
 /* ---- a language model's ---- */
@@ -77,8 +77,8 @@ static void chunk_losses(const struct rows *r)
 static double chunks_run(struct model *m, size_t micro, const struct head *h, uint64_t *counted)
 {
     struct acts_shape shape = model_shape(m, micro);
-    size_t N = shape.rows * shape.seq, C = m->o.gpt.n_embd, first = micro * model_tokens(m);
-    float *x = acts_input(&m->acts, m->o.gpt.n_layer + 1, micro);
+    size_t N = shape.rows * shape.seq, C = m->o.config.n_embd, first = micro * model_tokens(m);
+    float *x = acts_input(&m->acts, m->o.config.n_layer + 1, micro);
     double sum = 0;
 
     for (size_t i = 0, n; i < N; i += n) {
@@ -120,12 +120,12 @@ static double rows_run(struct model *m, size_t micro, const struct head *h, uint
 {
     const struct acts_work *w = &m->acts.work;
     struct acts_shape       shape = model_shape(m, micro);
-    size_t       at = micro * m->o.batch, C = m->o.gpt.n_embd, bytes = C * sizeof(float);
+    size_t       at = micro * m->o.batch, C = m->o.config.n_embd, bytes = C * sizeof(float);
     struct rows  r = rows_of(m, h, shape.rows, m->acts.head.x, m->acts.head.dx, w->label + at);
-    const float *x = acts_input(&m->acts, m->o.gpt.n_layer + 1, micro);
+    const float *x = acts_input(&m->acts, m->o.config.n_layer + 1, micro);
     float       *dx = h->trains ? w->dx + micro * model_tokens(m) * C : NULL;
     struct score score = { .n = r.n, .L = r.V, .C = C, .dt = m->o.dtype, .x = r.a->ln,
-                           .w = model_wire(m, h->wire, GPT_SCORE_W) };
+                           .w = model_wire(m, h->wire, GPT2_SCORE_W) };
 
     for (size_t i = 0; i < r.n; i++) {
         assert(w->last[at + i] >= 0 && (size_t)w->last[at + i] < shape.seq);
@@ -138,7 +138,7 @@ static double rows_run(struct model *m, size_t micro, const struct head *h, uint
     rows_losses(&r, w->value + at);
     if (!h->trains)
         return sum_losses(0, &r, counted);
-    score_backward(r.a->dln, model_grad(m, h->grad, GPT_SCORE_W), r.a->logits, &score);
+    score_backward(r.a->dln, model_grad(m, h->grad, GPT2_SCORE_W), r.a->logits, &score);
     norm_backward(&r);
     memset(dx, 0, r.n * shape.seq * bytes);
     for (size_t i = 0; i < r.n; i++)
@@ -149,5 +149,6 @@ static double rows_run(struct model *m, size_t micro, const struct head *h, uint
 double head_run(struct model *m, size_t micro, const struct head *h, uint64_t *counted)
 {
     assert(!h->trains || m->o.training);
-    return m->o.gpt.n_labels ? rows_run(m, micro, h, counted) : chunks_run(m, micro, h, counted);
+    return arch_classifies(&m->o.config) ? rows_run(m, micro, h, counted)
+                                         : chunks_run(m, micro, h, counted);
 }

@@ -1,4 +1,4 @@
-/* hf.c: GPT-2 as Hugging Face stores it. A tensor's place in our flat blocks follows from gpt.c's
+/* hf.c: GPT-2 as Hugging Face stores it. A tensor's place in our flat blocks follows from arch.c's
  * table alone; here stand only the names' prefixes, the keys of config.json, and the refusal of
  * what we would compute differently: a folder that opens gives transformers' logits. */
 #include "model/hf.h"
@@ -15,9 +15,9 @@ enum { CONFIG_MAX = 1 << 20 };
 const char HF_CLASSIFIER[] = "GPT2ForSequenceClassification";
 
 struct hf {
-    struct gpt_config        gpt;
+    struct model_config        config;
     struct safetensors      *st;
-    const struct st_tensor **tensor; // [block * GPT_TENSORS + enum gpt_tensor]
+    const struct st_tensor **tensor; // [block * n_params + tensor]
 };
 
 /* ---- config.json ---- */
@@ -68,7 +68,7 @@ const char *hf_hub_hint(const char *name, char out[HF_HINT])
 }
 
 /* A folder with PyTorch's own format alone, which is no data but a program's objects. */
-static int refuse_pickle(const char *dir, const struct gpt_config *g, struct err *err)
+static int refuse_pickle(const char *dir, const struct model_config *g, struct err *err)
 {
     static const char *const names[] = { "pytorch_model.bin", "pytorch_model.bin.index.json" };
     char                     hint[HF_HINT], to[128];
@@ -81,7 +81,8 @@ static int refuse_pickle(const char *dir, const struct gpt_config *g, struct err
         if (is_file(dir, names[i]))
             return err_misuse(err, "%.200s has %s, but no model.safetensors, which is read here%s",
                               dir, names[i],
-                              hint_write(hint, "", g->n_labels ? HF_CLASSIFIER : "GPT2LMHeadModel",
+                              hint_write(hint, "",
+                                         arch_classifies(g) ? HF_CLASSIFIER : "GPT2LMHeadModel",
                                          quoted ? "FOLDER" : dir, to));
     return 0;
 }
@@ -144,7 +145,7 @@ static int config_family(const json_t *config, const char *path, struct err *err
 }
 
 /* Sizes, and dropout, which where the folder says none is transformers' own default. */
-static int config_numbers(struct gpt_config *g, const json_t *config, const char *path,
+static int config_numbers(struct model_config *g, const json_t *config, const char *path,
                           struct err *err)
 {
     const char *positions = json_object_get(config, "n_positions") ? "n_positions" : "n_ctx";
@@ -179,7 +180,7 @@ static int config_numbers(struct gpt_config *g, const json_t *config, const char
 }
 
 /* A folder that names no architecture is a classifier if it holds the tensor of one. */
-static int is_classifier(const json_t *config, const char *dir)
+static int is_classifier(const struct arch *arch, const json_t *config, const char *dir)
 {
     const json_t       *list = json_object_get(config, "architectures");
     const char         *name = json_string_value(json_array_get(list, 0));
@@ -189,18 +190,18 @@ static int is_classifier(const json_t *config, const char *dir)
     if (name)
         return !strcmp(name, HF_CLASSIFIER);
     int found = safetensors_open(&st, dir, &unreadable) == 0 &&
-                safetensors_find(st, gpt_params[GPT_SCORE_W].name);
+                safetensors_find(st, arch->params[arch->score].name);
     safetensors_close(st);
     return found;
 }
 
-const char *hf_problem_type(const struct gpt_config *g)
+const char *hf_problem_type(const struct model_config *g)
 {
     return g->n_labels == 1 ? "regression" : "single_label_classification";
 }
 
 /* The number of labels as transformers has it: id2label's; without it num_labels; else 2. */
-static int config_labels(struct gpt_config *g, const json_t *config, const char *path,
+static int config_labels(struct model_config *g, const json_t *config, const char *path,
                          struct err *err)
 {
     const json_t *names = json_object_get(config, "id2label"),
@@ -227,7 +228,7 @@ static int config_labels(struct gpt_config *g, const json_t *config, const char 
 }
 
 /* dir/config.json into *out, which the caller json_decref()s, and what it says into *g. */
-static int config_open(json_t **out, struct gpt_config *g, char path[HF_PATH_BYTES],
+static int config_open(json_t **out, struct model_config *g, char path[HF_PATH_BYTES],
                        const char *dir, struct err *err)
 {
     char        hint[HF_HINT];
@@ -247,15 +248,16 @@ static int config_open(json_t **out, struct gpt_config *g, char path[HF_PATH_BYT
     if (!rc && !json_is_object(*out))
         rc = err_misuse(err, "%s: a JSON object is expected", path);
     rc = rc ? rc : config_family(*out, path, err);
-    g->n_labels = 0;
+    *g = (struct model_config){ .arch = &gpt2_arch };
     rc = rc ? rc : config_numbers(g, *out, path, err);
     rc = rc ? rc : config_variants(*out, path, g->n_embd, err);
-    if (!rc && is_classifier(*out, dir))
+    *g = arch_config(g->arch, *g);
+    if (!rc && is_classifier(g->arch, *out, dir))
         rc = config_labels(g, *out, path, err);
-    return rc ? rc : gpt_check(g, err);
+    return rc ? rc : arch_check(g, err);
 }
 
-int hf_config(struct gpt_config *out, const char *dir, struct err *err)
+int hf_config(struct model_config *out, const char *dir, struct err *err)
 {
     char    path[HF_PATH_BYTES];
     json_t *config;
@@ -295,7 +297,7 @@ char *hf_label_name(const json_t *names, size_t i)
 int hf_labels(struct hf_labels *out, const char *dir, struct err *err)
 {
     char              path[HF_PATH_BYTES];
-    struct gpt_config g;
+    struct model_config g;
     json_t           *config;
     int               rc = config_open(&config, &g, path, dir, err);
 
@@ -317,7 +319,7 @@ int hf_labels(struct hf_labels *out, const char *dir, struct err *err)
 long hf_pad(const char *dir)
 {
     char              path[HF_PATH_BYTES];
-    struct gpt_config g;
+    struct model_config g;
     json_t           *config;
     int               rc = config_open(&config, &g, path, dir, NULL);
     const json_t     *v = json_object_get(config, "pad_token_id");
@@ -330,11 +332,11 @@ long hf_pad(const char *dir)
 
 /* ---- tensors by name ---- */
 
-static int tensor_check(const struct gpt_config *g, enum gpt_tensor t, const struct st_tensor *st,
+static int tensor_check(const struct model_config *g, size_t t, const struct st_tensor *st,
                         const char *dir, struct err *err)
 {
-    size_t rows = gpt_rows(g, t), cols = gpt_cols(g, t);
-    int    vector = gpt_params[t].rows == '1';
+    size_t rows = arch_rows(g, t), cols = arch_cols(g, t);
+    int    vector = arch_is_vector(g, t);
     char   shape[64];
 
     if (st->dtype == ST_OTHER)
@@ -360,7 +362,7 @@ static int tensor_is_extra(const char *name)
 
 static int refuse_unknown(const struct hf *h, const char *dir, struct err *err)
 {
-    size_t n_known = gpt_blocks(&h->gpt) * GPT_TENSORS;
+    size_t n_known = arch_blocks(&h->config) * h->config.arch->n_params;
 
     for (size_t i = 0; i < h->st->n; i++) {
         const struct st_tensor *st = &h->st->tensors[i];
@@ -372,8 +374,8 @@ static int refuse_unknown(const struct hf *h, const char *dir, struct err *err)
             return err_misuse(err,
                               "%s: tensor %s does not belong to a GPT-2 of %zu layers with a %s "
                               "head",
-                              dir, st->name, h->gpt.n_layer,
-                              h->gpt.n_labels ? "classifier's" : "tied");
+                              dir, st->name, h->config.n_layer,
+                              arch_classifies(&h->config) ? "classifier's" : "tied");
     }
     return 0;
 }
@@ -383,19 +385,21 @@ static int find_tensors(struct hf *h, const char *dir, struct err *err)
     const char *prefix = safetensors_find(h->st, "transformer.wte.weight") ? "transformer." : "";
     int         rc = 0;
 
-    for (size_t b = 0; b < gpt_blocks(&h->gpt); b++) {
-        enum gpt_tensor first, end;
+    for (size_t b = 0; b < arch_blocks(&h->config); b++) {
+        size_t first, end;
 
-        gpt_block_tensors(&h->gpt, b, &first, &end);
-        for (enum gpt_tensor t = first; t < end && gpt_size(&h->gpt, t) && !rc; t++) {
-            const struct st_tensor **slot = &h->tensor[b * GPT_TENSORS + t];
+        arch_block_tensors(&h->config, b, &first, &end);
+        for (size_t t = first; t < end && !rc; t++) {
+            const struct st_tensor **slot = &h->tensor[b * h->config.arch->n_params + t];
             char                     name[HF_NAME_BYTES];
 
-            gpt_tensor_name(name, sizeof name, prefix, b, t);
+            if (!arch_size(&h->config, t))
+                continue;
+            arch_tensor_name(&h->config, name, sizeof name, prefix, b, t);
             *slot = safetensors_find(h->st, name);
             if (!*slot)
                 return err_misuse(err, "%s: tensor %s is missing", dir, name);
-            rc = tensor_check(&h->gpt, t, *slot, dir, err);
+            rc = tensor_check(&h->config, t, *slot, dir, err);
         }
     }
     return rc ? rc : refuse_unknown(h, dir, err);
@@ -408,11 +412,11 @@ int hf_open(struct hf **out, const char *dir, const struct watch *watch, struct 
     *out = NULL;
     if (!h)
         return err_set(err, -ENOMEM, "%s: out of memory", dir);
-    int rc = hf_config(&h->gpt, dir, err);
-    rc = rc ? rc : refuse_pickle(dir, &h->gpt, err);
+    int rc = hf_config(&h->config, dir, err);
+    rc = rc ? rc : refuse_pickle(dir, &h->config, err);
     rc = rc ? rc : safetensors_open(&h->st, dir, err);
     if (!rc) {
-        h->tensor = calloc(gpt_blocks(&h->gpt) * GPT_TENSORS, sizeof *h->tensor);
+        h->tensor = calloc(arch_blocks(&h->config) * h->config.arch->n_params, sizeof *h->tensor);
         rc = h->tensor ? find_tensors(h, dir, err)
                        : err_set(err, -ENOMEM, "%s: out of memory", dir);
     }
@@ -434,19 +438,20 @@ void hf_close(struct hf *h)
     free(h);
 }
 
-const struct gpt_config *hf_gpt(const struct hf *h) { return &h->gpt; }
+const struct model_config *hf_model(const struct hf *h) { return &h->config; }
 
 static int source_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {
     struct hf *h = ctx;
     int        rc = 0;
 
-    assert(first + n <= gpt_block_size(&h->gpt, block));
+    assert(first + n <= arch_block_size(&h->config, block));
     for (size_t count; n && !rc; first += count, out += count, n -= count) {
-        struct gpt_place at = gpt_place(&h->gpt, block, first);
+        struct arch_place at = arch_place(&h->config, block, first);
 
         count = size_min(at.left, n);
-        rc = safetensors_read(h->st, h->tensor[block * GPT_TENSORS + at.t], at.in, count, out, err);
+        rc = safetensors_read(h->st, h->tensor[block * h->config.arch->n_params + at.t], at.in,
+                              count, out, err);
     }
     return rc;
 }

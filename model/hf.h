@@ -5,7 +5,7 @@
 
 #include "data/base/json.h"
 #include "data/tensors/safetensors.h"
-#include "model/gpt.h"
+#include "model/arch.h"
 #include "offload/run.h"
 
 struct hf; // an open folder
@@ -20,7 +20,7 @@ const char *hf_hub_hint(const char *name, char out[HF_HINT]);
 
 /* Read dir/config.json alone. Variants of GPT-2 that this program does not compute are refused,
  * naming the key. */
-int hf_config(struct gpt_config *out, const char *dir, struct err *err);
+int hf_config(struct model_config *out, const char *dir, struct err *err);
 
 /* What a classifier calls its labels (config.json's id2label, in order; LABEL_0... where it does
  * not say); n 0 for a language model. */
@@ -35,7 +35,7 @@ long hf_pad(const char *dir); // config.json's pad_token_id; -1 where it has non
  * NULL). */
 int  hf_open(struct hf **out, const char *dir, const struct watch *watch, struct err *err);
 void hf_close(struct hf *h); // NULL is fine
-const struct gpt_config *hf_gpt(const struct hf *h);
+const struct model_config *hf_model(const struct hf *h);
 
 /* The parameters by blocks, as fp32. Lives as long as h; one thread at a time. */
 struct params_source hf_source(struct hf *h);
@@ -47,7 +47,7 @@ int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err 
 #define HF_SHARD_BYTES (UINT64_C(5) << 30) // where nothing else is asked for
 
 struct hf_export {
-    struct gpt_config    gpt;
+    struct model_config    config;
     enum st_dtype        dtype;
     uint64_t             shard_bytes; // of tensors in a file, at most, but for one that is larger
                                       // alone; 0: all in model.safetensors
@@ -71,7 +71,7 @@ extern const char HF_CLASSIFIER[]; // a classifier's architecture
 
 int hf_path(char *out, const char *dir, const char *name, struct err *err); // of HF_PATH_BYTES
 
-const char *hf_problem_type(const struct gpt_config *g);
+const char *hf_problem_type(const struct model_config *g);
 
 /* Label i's name: a string (a number is taken as its text); LABEL_i where there are no names.
  * Malloced; NULL: none for i, or no memory. */

@@ -75,7 +75,7 @@ static int copy_tokenizer(const char *dir, const struct hf_export *x, struct err
     static const char endoftext[] = "<|endoftext|>";
     int               copied, rc = hf_copy_tokenizer(x->tokenizer, dir, &copied, err);
 
-    if (rc || !x->gpt.n_labels || x->pad < 0 || x->pad != x->endoftext)
+    if (rc || !arch_classifies(&x->config) || x->pad < 0 || x->pad != x->endoftext)
         return rc;
     rc = write_pad(dir, "tokenizer_config.json", endoftext, 1, err);
     return rc ? rc : write_pad(dir, "special_tokens_map.json", endoftext, 0, err);
@@ -110,8 +110,8 @@ static int add_labels(json_t *config, const struct hf_export *x, struct err *err
     json_t *to_label = json_object(), *to_id = json_object();
     int     failed = 0;
 
-    assert(!x->labels || x->labels->n == x->gpt.n_labels);
-    for (size_t i = 0; i < x->gpt.n_labels && !failed; i++) {
+    assert(!x->labels || x->labels->n == x->config.n_labels);
+    for (size_t i = 0; i < x->config.n_labels && !failed; i++) {
         char  id[32];
         char *name = x->labels ? strdup(x->labels->name[i]) : hf_label_name(NULL, i);
 
@@ -122,7 +122,7 @@ static int add_labels(json_t *config, const struct hf_export *x, struct err *err
     }
     failed |= json_object_set_new(config, "id2label", to_label);
     failed |= json_object_set_new(config, "label2id", to_id);
-    failed |= json_object_set_new(config, "problem_type", json_string(hf_problem_type(&x->gpt)));
+    failed |= json_object_set_new(config, "problem_type", json_string(hf_problem_type(&x->config)));
     failed |= json_object_set_new(config, "pad_token_id", token_id(x->pad));
     return failed ? err_set(err, -EINVAL,
                             "config.json: the labels' names cannot be written: they must be UTF-8")
@@ -131,12 +131,13 @@ static int add_labels(json_t *config, const struct hf_export *x, struct err *err
 
 static int write_configs(const char *dir, const struct hf_export *x, struct err *err)
 {
-    const struct gpt_config *g = &x->gpt;
+    const struct model_config *g = &x->config;
     char                     path[HF_PATH_BYTES];
     json_t *config = json_pack(
         "{s:s, s:[s], s:s, s:I, s:I, s:I, s:n, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:b, "
         "s:s, s:o, s:o}",
-        "model_type", "gpt2", "architectures", g->n_labels ? HF_CLASSIFIER : "GPT2LMHeadModel",
+        "model_type", "gpt2", "architectures",
+        arch_classifies(g) ? HF_CLASSIFIER : "GPT2LMHeadModel",
         "activation_function", "gelu_new",
         "n_layer", (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head,
         "n_embd", (json_int_t)g->n_embd, "n_inner",
@@ -152,11 +153,11 @@ static int write_configs(const char *dir, const struct hf_export *x, struct err 
                                    "eos_token_id", token_id(x->endoftext));
     int rc = config && generation ? 0 : err_set(err, -ENOMEM, "%s: out of memory", dir);
 
-    if (!rc && g->n_labels)
+    if (!rc && arch_classifies(g))
         rc = add_labels(config, x, err);
     if (!rc && !(rc = hf_path(path, dir, "config.json", err)))
         rc = json_write(config, path, JSON_INDENT(2), err);
-    if (!rc && !g->n_labels && !(rc = hf_path(path, dir, "generation_config.json", err)))
+    if (!rc && !arch_classifies(g) && !(rc = hf_path(path, dir, "generation_config.json", err)))
         rc = json_write(generation, path, JSON_INDENT(2), err);
     json_decref(config);
     json_decref(generation);
@@ -170,7 +171,7 @@ static int write_configs(const char *dir, const struct hf_export *x, struct err 
 enum { SHARD_NAME = 64 };
 #define SHARD_OPEN SIZE_MAX // the number of the file that is being filled, until it is full
 
-struct placed { size_t block, first, n, shard; enum gpt_tensor t; }; // first: in its block
+struct placed { size_t block, t, first, n, shard; }; // t: a tensor; first: in its block
 struct shards {
     struct placed *tensors; // (n), as they are written
     size_t         n, files;
@@ -194,21 +195,25 @@ static void shard_close(struct shards *s)
 /* Every tensor and the shard that it goes to. Caller frees out->tensors. */
 static int shards_cut(struct shards *out, const struct hf_export *x, struct err *err)
 {
-    const struct gpt_config *g = &x->gpt;
+    const struct model_config *g = &x->config;
     uint64_t                 most = x->shard_bytes ? x->shard_bytes : UINT64_MAX, filled = 0;
 
-    *out = (struct shards){ .tensors = calloc(gpt_blocks(g) * GPT_TENSORS, sizeof *out->tensors) };
+    *out = (struct shards){ 0 };
+
+    out->tensors = calloc(arch_blocks(g) * g->arch->n_params, sizeof *out->tensors);
     if (!out->tensors)
         return err_set(err, -ENOMEM, "out of memory for the names of tensors");
-    for (size_t b = 0; b < gpt_blocks(g); b++) {
-        enum gpt_tensor t, end;
+    for (size_t b = 0; b < arch_blocks(g); b++) {
+        size_t t, end;
         size_t          at = 0;
 
-        gpt_block_tensors(g, b, &t, &end);
-        for (; t < end && gpt_size(g, t); t++) {
-            struct placed p = { .block = b, .first = at, .n = gpt_size(g, t), .t = t };
+        arch_block_tensors(g, b, &t, &end);
+        for (; t < end; t++) {
+            struct placed p = { .block = b, .first = at, .n = arch_size(g, t), .t = t };
             size_t        bytes = tensor_bytes(x, &p);
 
+            if (!p.n)
+                continue;
             at += p.n;
             p.shard = bytes > most ? out->files++ : SHARD_OPEN;
             if (bytes <= most && filled > most - bytes) {
@@ -233,9 +238,9 @@ static void shard_name(char *out, const struct shards *s, size_t i)
         snprintf(out, SHARD_NAME, "model-%05zu-of-%05zu.safetensors", i + 1, s->files);
 }
 
-static void tensor_name(char *out, const struct placed *p)
+static void tensor_name(char *out, const struct hf_export *x, const struct placed *p)
 {
-    gpt_tensor_name(out, HF_NAME_BYTES, "transformer.", p->block, p->t);
+    arch_tensor_name(&x->config, out, HF_NAME_BYTES, "transformer.", p->block, p->t);
 }
 
 static int declare_tensors(struct safetensors_writer *w, const struct hf_export *x,
@@ -244,14 +249,14 @@ static int declare_tensors(struct safetensors_writer *w, const struct hf_export 
     int rc = 0;
 
     for (size_t i = 0; i < s->n && !rc; i++) {
-        enum gpt_tensor t = s->tensors[i].t;
-        uint64_t        dims[2] = { gpt_rows(&x->gpt, t), gpt_cols(&x->gpt, t) };
-        int             vector = gpt_params[t].rows == '1';
+        size_t t = s->tensors[i].t;
+        uint64_t        dims[2] = { arch_rows(&x->config, t), arch_cols(&x->config, t) };
+        int             vector = arch_is_vector(&x->config, t);
         char            name[HF_NAME_BYTES];
 
         if (s->tensors[i].shard != shard)
             continue;
-        tensor_name(name, &s->tensors[i]);
+        tensor_name(name, x, &s->tensors[i]);
         rc = safetensors_writer_declare(w, name, vector ? 1 : 2, vector ? dims + 1 : dims, err);
     }
     return rc;
@@ -277,7 +282,7 @@ static int write_shard(const char *dir, const struct hf_export *x, const struct 
             n = size_min(p->n - at, PIECE);
             rc = x->source.read(x->source.ctx, p->block, p->first + at, n, piece, err);
             rc = rc ? rc : safetensors_writer_add(&w, piece, n, err);
-            rc = rc ? rc : watch_look(x->watch, *done += n, gpt_total(&x->gpt), err);
+            rc = rc ? rc : watch_look(x->watch, *done += n, arch_total(&x->config), err);
         }
     }
     rc = rc ? rc : safetensors_writer_commit(&w, err);
@@ -287,7 +292,8 @@ static int write_shard(const char *dir, const struct hf_export *x, const struct 
 }
 
 /* model.safetensors.index.json: which shard holds which tensor. */
-static int write_index(const char *dir, const struct shards *s, struct err *err)
+static int write_index(const char *dir, const struct hf_export *x, const struct shards *s,
+                       struct err *err)
 {
     json_t *map = json_object(),
            *index = json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)s->bytes,
@@ -296,7 +302,7 @@ static int write_index(const char *dir, const struct shards *s, struct err *err)
     int     rc = index ? 0 : -ENOMEM;
 
     for (size_t i = 0; i < s->n && !rc; i++) {
-        tensor_name(name, &s->tensors[i]);
+        tensor_name(name, x, &s->tensors[i]);
         shard_name(shard, s, s->tensors[i].shard);
         rc = json_object_set_new(map, name, json_string(shard)) ? -ENOMEM : 0;
     }
@@ -317,7 +323,7 @@ static int write_tensors(const char *dir, const struct hf_export *x, struct err 
     for (size_t i = 0; i < s.files && !rc; i++)
         rc = write_shard(dir, x, &s, i, &done, err);
     if (!rc && s.files > 1)
-        rc = write_index(dir, &s, err);
+        rc = write_index(dir, x, &s, err);
     free(s.tensors);
     return rc;
 }

@@ -26,30 +26,30 @@ void model_close(struct model *m)
     products_close(m->products);
 }
 
-const void *model_wire(const struct model *m, const void *wire, enum gpt_tensor t)
+const void *model_wire(const struct model *m, const void *wire, size_t t)
 {
-    return model_at(m, wire, gpt_offset(&m->o.gpt, t));
+    return model_at(m, wire, arch_offset(&m->o.config, t));
 }
 
-float *model_grad(const struct model *m, float *grad, enum gpt_tensor t)
+float *model_grad(const struct model *m, float *grad, size_t t)
 {
-    return grad + gpt_offset(&m->o.gpt, t);
+    return grad + arch_offset(&m->o.config, t);
 }
 
 /* Whether model_gradient makes it. A classifier has no product with wte. */
-static int is_product(const struct model *m, enum gpt_tensor t)
+static int is_product(const struct model *m, size_t t)
 {
-    return t == GPT_QKV_W || t == GPT_ATTN_PROJ_W || t == GPT_FC_W || t == GPT_MLP_PROJ_W ||
-           (t == GPT_WTE && !m->o.gpt.n_labels);
+    return t == GPT2_QKV_W || t == GPT2_ATTN_PROJ_W || t == GPT2_FC_W || t == GPT2_MLP_PROJ_W ||
+           (t == GPT2_WTE && !arch_classifies(&m->o.config));
 }
 
 void model_grad_begin(const struct model *m, size_t block, float *grad, int products)
 {
-    enum gpt_tensor t, end;
+    size_t t, end;
 
-    for (gpt_block_tensors(&m->o.gpt, block, &t, &end); t < end; t++)
+    for (arch_block_tensors(&m->o.config, block, &t, &end); t < end; t++)
         if (!products || !is_product(m, t))
-            floats_zero(model_grad(m, grad, t), gpt_size(&m->o.gpt, t));
+            floats_zero(model_grad(m, grad, t), arch_size(&m->o.config, t));
 }
 
 void model_product(const struct model *m, enum product which, size_t rows, void *c, const void *a,
@@ -73,13 +73,13 @@ void model_gradient(const struct model *m, enum product which, size_t rows, floa
         products_add(m->products, which, rows, c, a, b, m->scratch.base);
 }
 
-struct layernorm model_norm(const struct model *m, enum gpt_tensor weight, const void *wire,
+struct layernorm model_norm(const struct model *m, size_t weight, const void *wire,
                             size_t rows, float *x, float *mean, float *rstd)
 {
-    return (struct layernorm){ .n = rows, .C = m->o.gpt.n_embd, .dt = m->o.dtype, .x = x,
+    return (struct layernorm){ .n = rows, .C = m->o.config.n_embd, .dt = m->o.dtype, .x = x,
                                .w = model_wire(m, wire, weight),
                                .b = model_wire(m, wire, weight + 1), .mean = mean, .rstd = rstd,
-                               .eps = m->o.gpt.norm_eps };
+                               .eps = m->o.config.norm_eps };
 }
 
 size_t model_chunk(const struct model *m, size_t left, size_t chunk)
@@ -92,7 +92,7 @@ struct dropout model_dropout(const struct model *m, size_t micro, size_t block,
 {
     const struct model_dropout *d = &m->o.dropout;
     float    p = place == PLACE_EMBED ? d->embd : place == PLACE_ATTN ? d->attn : d->resid;
-    uint64_t use = (m->step * m->o.grad_accum + micro) * gpt_blocks(&m->o.gpt) + block;
+    uint64_t use = (m->step * m->o.grad_accum + micro) * arch_blocks(&m->o.config) + block;
 
     return (struct dropout){ m->dropping ? p : 0, d->seed, .site = use * PLACES + place };
 }

@@ -7,7 +7,7 @@
 #include "kernels/dropout.h"
 #include "kernels/layernorm.h"
 #include "model/acts.h"
-#include "model/gpt.h"
+#include "model/arch.h"
 #include "model/products.h"
 #include "model/records.h"
 
@@ -30,8 +30,8 @@ int  model_open(struct model *m, const struct model_options *o, struct err *err)
 void model_close(struct model *m);
 
 /* Tensor t inside its block's flat wire parameters, or flat gradient. */
-const void *model_wire(const struct model *m, const void *wire, enum gpt_tensor t);
-float      *model_grad(const struct model *m, float *grad, enum gpt_tensor t);
+const void *model_wire(const struct model *m, const void *wire, size_t t);
+float      *model_grad(const struct model *m, float *grad, size_t t);
 
 /* A block's gradient came fresh (offload/stream.h): zero all that backward adds to. Where
  * `products` are to come, the matrices that model_gradient makes are left out: its first one of
@@ -46,7 +46,7 @@ void model_gradient(const struct model *m, enum product which, size_t rows, floa
                     const void *a, const void *b, int fresh);
 
 /* The norm with tensor `weight` and the bias behind it, of x (rows, C). */
-struct layernorm model_norm(const struct model *m, enum gpt_tensor weight, const void *wire,
+struct layernorm model_norm(const struct model *m, size_t weight, const void *wire,
                             size_t rows, float *x, float *mean, float *rstd);
 
 // of a micro-batch, at most

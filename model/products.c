@@ -14,24 +14,24 @@
 
 const struct product_row products_table[PRODUCTS] = {
     // y = x W + b
-    [PRODUCT_QKV]           = { "qkv",           GPT_QKV_W,       MATMUL_NN, 1, 1 },
-    [PRODUCT_ATTN_PROJ]     = { "attn_proj",     GPT_ATTN_PROJ_W, MATMUL_NN, 0, 1 },
-    [PRODUCT_FC]            = { "fc",            GPT_FC_W,        MATMUL_NN, 1, 1 },
-    [PRODUCT_MLP_PROJ]      = { "mlp_proj",      GPT_MLP_PROJ_W,  MATMUL_NN, 0, 1 },
+    [PRODUCT_QKV]           = { "qkv",           GPT2_QKV_W,       MATMUL_NN, 1, 1 },
+    [PRODUCT_ATTN_PROJ]     = { "attn_proj",     GPT2_ATTN_PROJ_W, MATMUL_NN, 0, 1 },
+    [PRODUCT_FC]            = { "fc",            GPT2_FC_W,        MATMUL_NN, 1, 1 },
+    [PRODUCT_MLP_PROJ]      = { "mlp_proj",      GPT2_MLP_PROJ_W,  MATMUL_NN, 0, 1 },
     // dx = dy W'
-    [PRODUCT_D_GELU]        = { "d_gelu",        GPT_MLP_PROJ_W,  MATMUL_NT, 0, 0 },
-    [PRODUCT_D_LN2]         = { "d_ln2",         GPT_FC_W,        MATMUL_NT, 0, 0 },
-    [PRODUCT_D_ATTN]        = { "d_attn",        GPT_ATTN_PROJ_W, MATMUL_NT, 1, 0 },
-    [PRODUCT_D_LN1]         = { "d_ln1",         GPT_QKV_W,       MATMUL_NT, 0, 0 },
+    [PRODUCT_D_GELU]        = { "d_gelu",        GPT2_MLP_PROJ_W,  MATMUL_NT, 0, 0 },
+    [PRODUCT_D_LN2]         = { "d_ln2",         GPT2_FC_W,        MATMUL_NT, 0, 0 },
+    [PRODUCT_D_ATTN]        = { "d_attn",        GPT2_ATTN_PROJ_W, MATMUL_NT, 1, 0 },
+    [PRODUCT_D_LN1]         = { "d_ln1",         GPT2_QKV_W,       MATMUL_NT, 0, 0 },
     // dW = x' dy
-    [PRODUCT_D_MLP_PROJ_W]  = { "d_mlp_proj_w",  GPT_MLP_PROJ_W,  MATMUL_TN, 0, 0 },
-    [PRODUCT_D_FC_W]        = { "d_fc_w",        GPT_FC_W,        MATMUL_TN, 0, 0 },
-    [PRODUCT_D_ATTN_PROJ_W] = { "d_attn_proj_w", GPT_ATTN_PROJ_W, MATMUL_TN, 0, 0 },
-    [PRODUCT_D_QKV_W]       = { "d_qkv_w",       GPT_QKV_W,       MATMUL_TN, 0, 0 },
+    [PRODUCT_D_MLP_PROJ_W]  = { "d_mlp_proj_w",  GPT2_MLP_PROJ_W,  MATMUL_TN, 0, 0 },
+    [PRODUCT_D_FC_W]        = { "d_fc_w",        GPT2_FC_W,        MATMUL_TN, 0, 0 },
+    [PRODUCT_D_ATTN_PROJ_W] = { "d_attn_proj_w", GPT2_ATTN_PROJ_W, MATMUL_TN, 0, 0 },
+    [PRODUCT_D_QKV_W]       = { "d_qkv_w",       GPT2_QKV_W,       MATMUL_TN, 0, 0 },
     // y = x wte', dx = dy wte, dwte = dy' x
-    [PRODUCT_LOGITS]        = { "logits",        GPT_WTE,         MATMUL_NT, 0, 0 },
-    [PRODUCT_D_LNF]         = { "d_lnf",         GPT_WTE,         MATMUL_NN, 0, 0 },
-    [PRODUCT_D_WTE]         = { "d_wte",         GPT_WTE,         MATMUL_TN, 0, 0 },
+    [PRODUCT_LOGITS]        = { "logits",        GPT2_WTE,         MATMUL_NT, 0, 0 },
+    [PRODUCT_D_LNF]         = { "d_lnf",         GPT2_WTE,         MATMUL_NN, 0, 0 },
+    [PRODUCT_D_WTE]         = { "d_wte",         GPT2_WTE,         MATMUL_TN, 0, 0 },
 };
 
 size_t products_unit(const struct model_options *o)
@@ -49,7 +49,7 @@ static struct matmul_shape shape_of(const struct model_options *o, enum product 
                                     size_t tokens)
 {
     const struct product_row *of = &products_table[which];
-    size_t rows = gpt_rows(&o->gpt, of->weight), cols = gpt_cols(&o->gpt, of->weight);
+    size_t rows = arch_rows(&o->config, of->weight), cols = arch_cols(&o->config, of->weight);
     int    nt = of->form == MATMUL_NT, tn = of->form == MATMUL_TN;
 
     return (struct matmul_shape){
@@ -149,7 +149,7 @@ int products_open(struct products **out, const struct model_options *o, struct e
     if (!p)
         return err_set(err, -ENOMEM, "out of memory for the list of matrix products");
     add_chunked(p, o, PRODUCT_QKV, o->training ? PRODUCT_LOGITS : PRODUCT_D_GELU);
-    if (!o->gpt.n_labels && !o->generates)
+    if (!arch_classifies(&o->config) && !o->generates)
         add_chunked(p, o, PRODUCT_LOGITS, o->training ? PRODUCTS : PRODUCT_D_LNF);
     int rc = matmul_open(&p->matmul, o->engine, ids, list_ids(p, ids), o->threads, err);
     if (rc) {

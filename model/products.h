@@ -5,14 +5,14 @@
 #pragma once
 
 #include "kernels/matmul.h"
-#include "model/gpt.h"
+#include "model/gpt2.h"
 #include "model/ways.h"
 
 #include <assert.h>
 
 /* What a model is opened with: its products, and its activations (acts.h), follow from it. */
 struct model_options {
-    struct gpt_config  gpt;
+    struct model_config  config;
     size_t             batch, seq, grad_accum;
     enum dtype         dtype;    // DT_F32 or DT_BF16: wire parameters and inputs of products
     enum matmul_engine engine;
@@ -75,7 +75,7 @@ size_t products_unit(const struct model_options *o);
 /* A product's matrix of parameters, which is its operand B or, of a gradient, its result. */
 extern const struct product_row {
     const char      *name;
-    enum gpt_tensor  weight;
+    size_t  weight;
     enum matmul_form form;
     int              rounded; // its result is of the run's dtype, as another product takes it
     int              bias;    // the bias that stands behind the weight in its block is added

@@ -72,7 +72,7 @@ static int grad_begin(struct trainer *t, size_t block, float **grad, int *fresh,
 
 static void count_batch(const struct trainer *t, struct pass *p, const struct batch *b)
 {
-    if (t->o.model.gpt.n_labels == 0) {
+    if (!arch_classifies(&t->o.model.config)) {
         p->tokens += b->rows * b->seq;
         p->counted += b->rows * b->seq;
         return;
@@ -90,7 +90,7 @@ static int read_batch(struct trainer *t, struct pass *p, size_t micro, struct er
     size_t       N = model_tokens(&t->model), row = micro * o->batch;
     struct batch b = { .rows = o->batch, .seq = o->seq, .x = w->x + micro * N };
 
-    if (o->gpt.n_labels) {
+    if (arch_classifies(&o->config)) {
         b.last = w->last + row;
         b.label = w->label + row;
         b.value = w->value + row;
@@ -134,7 +134,7 @@ static void records_begin(struct trainer *t, struct pass *p)
 {
     size_t left = 0;
 
-    for (size_t b = 1; !p->evaluates && b <= t->o.model.gpt.n_layer; b++)
+    for (size_t b = 1; !p->evaluates && b <= t->o.model.config.n_layer; b++)
         for (size_t a = 0; a < p->micros; a++)
             left += block_pieces(&t->model, b, a);
     t->model.records = (struct records){ .stream = left ? t->stream : NULL, .left = left,
@@ -144,7 +144,7 @@ static void records_begin(struct trainer *t, struct pass *p)
 static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
 {
     records_begin(t, p);
-    for (size_t b = 0; b <= t->o.model.gpt.n_layer; b++) {
+    for (size_t b = 0; b <= t->o.model.config.n_layer; b++) {
         const void *wire;
         uint64_t    asked_ns = clock_ns();
         int         rc = stream_acquire(t->stream, b, &wire, err); // waits for b's update and read
@@ -176,7 +176,7 @@ static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
 static int head_pass(struct trainer *t, struct pass *p, float *each, struct err *err)
 {
     const struct model_options *o = &t->o.model;
-    size_t      final = o->gpt.n_layer + 1;
+    size_t      final = o->config.n_layer + 1;
     struct head h = { .trains = !p->evaluates, .scale = (float)(1.0 / (double)p->counted) };
     int         fresh, rc = stream_acquire(t->stream, final, &h.wire, err);
 
@@ -184,7 +184,7 @@ static int head_pass(struct trainer *t, struct pass *p, float *each, struct err 
     rc = rc ? rc : stream_acquire(t->stream, 0, &h.embed_wire, err);
     if (!rc && h.trains) // fresh or not: it has no matrix that products make
         rc = grad_begin(t, final, &h.grad, &fresh, err);
-    if (!rc && h.trains && !o->gpt.n_labels)
+    if (!rc && h.trains && !arch_classifies(&o->config))
         rc = grad_begin(t, 0, &h.embed_grad, &h.fresh, err);
     if (rc)
         return rc;
@@ -193,7 +193,7 @@ static int head_pass(struct trainer *t, struct pass *p, float *each, struct err 
         if (is_empty(t, a))
             continue;
         if (each)
-            h.each = each + a * (o->gpt.n_labels ? o->batch * o->gpt.n_labels
+            h.each = each + a * (arch_classifies(&o->config) ? o->batch * arch_logits(&o->config)
                                                  : model_tokens(&t->model));
         p->loss += head_run(&t->model, a, &h, &p->scored);
         h.fresh = 0;
@@ -206,7 +206,7 @@ static int head_pass(struct trainer *t, struct pass *p, float *each, struct err 
 
 static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
 {
-    for (size_t b = t->o.model.gpt.n_layer; b >= 1; b--) {
+    for (size_t b = t->o.model.config.n_layer; b >= 1; b--) {
         const void *wire;
         float      *grad;
         int fresh, rc = stream_acquire(t->stream, b, &wire, err); // waits for b, asks for b - 1
@@ -357,21 +357,21 @@ static int check(const struct trainer_options *t, struct err *err)
 {
     const struct model_options *o = &t->model;
     const struct model_dropout *d = &o->dropout;
-    int                         rc = gpt_check(&o->gpt, err);
+    int                         rc = arch_check(&o->config, err);
 
     if (rc)
         return rc;
     if (o->batch == 0 || o->seq == 0 || o->grad_accum == 0)
         return err_misuse(err, "batch, seq and grad-accum must be at least 1, not %zu, %zu and %zu",
                           o->batch, o->seq, o->grad_accum);
-    if (o->seq > o->gpt.n_positions)
+    if (o->seq > o->config.n_positions)
         return err_misuse(err, "rows of %zu tokens do not fit: the model has %zu positions", o->seq,
-                          o->gpt.n_positions);
+                          o->config.n_positions);
     for (enum acts_part p = 0; p < ACTS_PARTS; p++)
-        if (o->ways.of[p].kept + o->ways.of[p].offloaded > o->gpt.n_layer)
+        if (o->ways.of[p].kept + o->ways.of[p].offloaded > o->config.n_layer)
             return err_misuse(err, "activations of %zu layers cannot be kept, and of %zu "
                               "offloaded: there are %zu", o->ways.of[p].kept,
-                              o->ways.of[p].offloaded, o->gpt.n_layer);
+                              o->ways.of[p].offloaded, o->config.n_layer);
     if (!(d->embd >= 0 && d->embd < 1) || !(d->attn >= 0 && d->attn < 1) ||
         !(d->resid >= 0 && d->resid < 1))
         return err_misuse(err, "dropout must be in [0, 1), not %g, %g and %g", (double)d->embd,

@@ -112,7 +112,7 @@ static inline void stream_expect(struct stream *s, const struct optim_step *opti
         s->ops->expect(s, optim);
 }
 
-/* Wait for `block`'s update and its read, and lend its wire parameters (flat, in gpt.h's order,
+/* Wait for `block`'s update and its read, and lend its wire parameters (flat, in arch.h's order,
  * 64-byte aligned, of the run's dtype) until stream_release. */
 static inline int stream_acquire(struct stream *s, size_t block, const void **wire, struct err *err)
 {

@@ -14,7 +14,7 @@
 struct rig rig_open(const struct trainer_options *o, const float *params, float weight_decay,
                     int decay_all)
 {
-    struct stream_plain_options so = { .gpt = o->model.gpt,
+    struct stream_plain_options so = { .config = o->model.config,
                                        .wire = o->model.dtype,
                                        .optim = o->optim,
                                        .weight_decay = weight_decay,
@@ -46,32 +46,32 @@ int rig_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, struct er
     return 0;
 }
 
-struct gpt_config rig_config(const struct fixture *f, size_t *batch, size_t *seq)
+struct model_config rig_config(const struct fixture *f, size_t *batch, size_t *seq)
 {
     const int32_t *c = fixture_i32(f, "config", 7);
 
     *batch = (size_t)c[5];
     *seq = (size_t)c[6];
-    return (struct gpt_config){.n_layer = (size_t)c[0],
-                               .n_head = (size_t)c[1],
-                               .n_embd = (size_t)c[2],
-                               .vocab = (size_t)c[3],
-                               .n_positions = (size_t)c[4],
-                               .norm_eps = 1e-5f};
+    return arch_config(&gpt2_arch, (struct model_config){.n_layer = (size_t)c[0],
+                                                         .n_head = (size_t)c[1],
+                                                         .n_embd = (size_t)c[2],
+                                                         .vocab = (size_t)c[3],
+                                                         .n_positions = (size_t)c[4],
+                                                         .norm_eps = 1e-5f});
 }
 
-struct trainer_options rig_options(struct gpt_config gpt, size_t batch, size_t seq,
+struct trainer_options rig_options(struct model_config config, size_t batch, size_t seq,
                                    enum dtype dtype, enum matmul_engine engine)
 {
     return (struct trainer_options){
-        .model = {.gpt = gpt,
+        .model = {.config = config,
                   .batch = batch,
                   .seq = seq,
                   .grad_accum = 1,
                   .dtype = dtype,
                   .engine = engine,
                   .threads = 2,
-                  .ways = ways_recompute(gpt.n_layer, gpt.n_layer),
+                  .ways = ways_recompute(config.n_layer, config.n_layer),
                   .training = 1},
         .schedule = {.kind = SCHEDULE_CONSTANT, .lr = 1e-3},
         .optim = OPTIM_ADAMW,
@@ -84,7 +84,7 @@ struct trainer_options rig_options(struct gpt_config gpt, size_t batch, size_t s
 void rig_ways(struct trainer_options *o, size_t how)
 {
     struct acts_ways *w = &o->model.ways;
-    size_t            L = o->model.gpt.n_layer, n = how % RIG_OFFLOAD;
+    size_t            L = o->model.config.n_layer, n = how % RIG_OFFLOAD;
 
     o->adapts = how >= RIG_AUTO ? ADAPT_BEST : ADAPT_NOT;
     how -= how >= RIG_AUTO ? RIG_AUTO : 0;
@@ -143,23 +143,24 @@ double norm_distance(const float *a, const float *b, size_t n, size_t skip)
     return norm > 0 ? sqrt(diff / norm) : sqrt(diff);
 }
 
-double compare_tensors(const struct gpt_config *g, const float *a, const float *b,
+double compare_tensors(const struct model_config *g, const float *a, const float *b,
                        distance_fn *distance, double tolerance)
 {
     size_t at = 0;
     double worst = 0;
 
-    for (size_t block = 0; block < gpt_blocks(g); block++) {
-        enum gpt_tensor t, end;
+    for (size_t block = 0; block < arch_blocks(g); block++) {
+        size_t t, end;
 
-        for (gpt_block_tensors(g, block, &t, &end); t < end; at += gpt_size(g, t), t++) {
-            double d = distance(a + at, b + at, gpt_size(g, t), t == GPT_QKV_B ? g->n_embd : 0);
+        for (arch_block_tensors(g, block, &t, &end); t < end; at += arch_size(g, t), t++) {
+            double d = distance(a + at, b + at, arch_size(g, t), t == GPT2_QKV_B ? g->n_embd : 0);
 
             if (!(d <= tolerance))
-                fail_msg("block %zu %s: %g, tolerance %g", block, gpt_params[t].name, d, tolerance);
+                fail_msg("block %zu %s: %g, tolerance %g", block, arch_param(g, t)->name, d,
+                         tolerance);
             worst = fmax(worst, d);
         }
     }
-    assert_int_equal(at, gpt_total(g));
+    assert_int_equal(at, arch_total(g));
     return worst;
 }

@@ -14,10 +14,10 @@ struct rig rig_open(const struct trainer_options *o, const float *params, float 
 void       rig_close(struct rig *rig);
 
 /* The model of a fixture, and its batch. */
-struct gpt_config rig_config(const struct fixture *f, size_t *batch, size_t *seq);
+struct model_config rig_config(const struct fixture *f, size_t *batch, size_t *seq);
 
 /* AdamW at a constant rate on two threads, all activations kept. */
-struct trainer_options rig_options(struct gpt_config gpt, size_t batch, size_t seq,
+struct trainer_options rig_options(struct model_config config, size_t batch, size_t seq,
                                    enum dtype dtype, enum matmul_engine engine);
 
 /* The ways of its activations: the last n layers' are kept, n less than any of these; the others'
@@ -46,5 +46,5 @@ distance_fn norm_distance; // the norm of the difference, over that of b
 /* All blocks' tensors a and b, every one on its own; the worst distance, which must be within the
  * tolerance. A key bias moves no output (softmax does not see it): its gradient is noise and left
  * out. */
-double compare_tensors(const struct gpt_config *g, const float *a, const float *b,
+double compare_tensors(const struct model_config *g, const float *a, const float *b,
                        distance_fn *distance, double tolerance);

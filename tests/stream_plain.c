@@ -55,7 +55,7 @@ static int plain_begin(struct stream *s, enum stream_pass pass, uint64_t step, s
 /* The i-th block that a pass uses: 0, 1..L, L+1, 0, and in training L..1. */
 static size_t expected(const struct stream_plain *p, size_t i)
 {
-    size_t L = p->o.gpt.n_layer;
+    size_t L = p->o.config.n_layer;
 
     if (i <= L + 1)
         return i;
@@ -193,7 +193,7 @@ static int plain_update(struct stream *s, const struct stream_step *step, struct
         return 0;
     for (size_t b = 0; b < p->blocks; b++)
         for (size_t i = p->first[b], n; i < p->first[b + 1]; i += n) {
-            int decays = gpt_decays(&p->o.gpt, b, i - p->first[b], p->first[b + 1] - i,
+            int decays = arch_decays(&p->o.config, b, i - p->first[b], p->first[b + 1] - i,
                                     p->o.decay_all, &n);
 
             optim_update(p->params + i, p->m + i, p->v + i, p->grads + i, n,
@@ -242,23 +242,24 @@ static const struct stream_ops plain_ops = {
 struct stream *stream_plain_open(const struct stream_plain_options *o)
 {
     struct stream_plain *p = calloc(1, sizeof *p);
-    size_t total = gpt_total(&o->gpt);
+    size_t total = arch_total(&o->config);
 
-    assert(p && gpt_blocks(&o->gpt) <= MAX_BLOCKS);
+    assert(p && arch_blocks(&o->config) <= MAX_BLOCKS);
     p->stream.ops = &plain_ops;
     p->stream.meter = meter_new(1, 1);
     assert(p->stream.meter);
     p->o = *o;
-    p->blocks = gpt_blocks(&o->gpt);
+    p->blocks = arch_blocks(&o->config);
     p->params = malloc(total * sizeof(float));
     p->m = calloc(total, sizeof(float));
     p->v = calloc(total, sizeof(float));
     p->grads = calloc(total, sizeof(float));
     assert(p->params && p->m && p->v && p->grads);
     for (size_t b = 0; b < p->blocks; b++) {
-        p->first[b + 1] = p->first[b] + gpt_block_size(&o->gpt, b);
+        p->first[b + 1] = p->first[b] + arch_block_size(&o->config, b);
         if (!o->params)
-            gpt_init_values(p->params + p->first[b], &o->gpt, b, 0, gpt_block_size(&o->gpt, b), 1);
+            arch_init_values(p->params + p->first[b], &o->config, b, 0,
+                             arch_block_size(&o->config, b), 1);
     }
     if (o->params)
         memcpy(p->params, o->params, total * sizeof(float));

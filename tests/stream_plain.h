@@ -3,17 +3,17 @@
  * outside is seen by a sanitizer; the order of a pass is checked against stream.h's. */
 #pragma once
 
-#include "model/gpt.h"
+#include "model/arch.h"
 #include "offload/stream.h"
 
 struct stream_plain_options {
-    struct gpt_config gpt;
+    struct model_config config;
     enum dtype        wire;
     enum optim_kind   optim;
     float             weight_decay;
     int               decay_all;
     size_t            piece_bytes; // of activations at most; 0: none may be pushed
-    const float      *params; // all blocks one after the other; NULL: gpt_init_values with seed 1
+    const float      *params; // all blocks one after the other; NULL: arch_init_values with seed 1
 };
 
 struct stream *stream_plain_open(const struct stream_plain_options *o);

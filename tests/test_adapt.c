@@ -47,8 +47,9 @@ static void made_open(struct made *m, double told, double costs, enum adapt_poli
     *m = (struct made){ .stream = { &made_ops, meter_new(16, 1), 0 }, .told = told, .costs = costs,
                         .load = 1 };
     m->model.o = (struct model_options){
-        .gpt = { .n_layer = LAYERS, .n_head = 1, .n_embd = 16, .vocab = 16, .n_positions = 64,
-                 .norm_eps = 1e-5f },
+        .config = arch_config(&gpt2_arch, (struct model_config){
+            .n_layer = LAYERS, .n_head = 1, .n_embd = 16, .vocab = 16, .n_positions = 64,
+            .norm_eps = 1e-5f }),
         .batch = 4, .seq = 64, .grad_accum = 1, .dtype = DT_F32, .threads = 1, .training = 1,
         .ways = ways_recompute(LAYERS, 0) };
     sizes = acts_sizes(&m->model.o);

@@ -25,7 +25,7 @@ static const char *const models[] = { "tests/fixtures/classifier.fix", "tests/fi
 
 struct rows {
     struct fixture   *f;
-    struct gpt_config gpt;
+    struct model_config config;
     size_t batch, seq;                    // the largest shape
     const int32_t *shapes, *x, *last, *label;
     const float   *value;
@@ -40,19 +40,19 @@ static struct rows rows_open(const char *path)
     struct rows    r = { .f = fixture_open(path), .pad = -1 };
     const int32_t *c = fixture_i32(r.f, "config", 8);
 
-    r.gpt = (struct gpt_config){ .n_layer = (size_t)c[0],
-                                 .n_head = (size_t)c[1],
-                                 .n_embd = (size_t)c[2],
-                                 .vocab = (size_t)c[3],
-                                 .n_positions = (size_t)c[4],
-                                 .norm_eps = 1e-5f,
-                                 .n_labels = (size_t)c[7] };
+    r.config = arch_config(&gpt2_arch, (struct model_config){ .n_layer = (size_t)c[0],
+                                                              .n_head = (size_t)c[1],
+                                                              .n_embd = (size_t)c[2],
+                                                              .vocab = (size_t)c[3],
+                                                              .n_positions = (size_t)c[4],
+                                                              .norm_eps = 1e-5f,
+                                                              .n_labels = (size_t)c[7] });
     r.batch = (size_t)c[5];
     r.seq = (size_t)c[6];
     r.shapes = fixture_i32(r.f, "shapes", 2 * MICROS);
     r.x = fixture_i32(r.f, "x", 0);
     r.last = fixture_i32(r.f, "last", 0);
-    if (r.gpt.n_labels > 1)
+    if (r.config.n_labels > 1)
         r.label = fixture_i32(r.f, "label", 0);
     else
         r.value = fixture_f32(r.f, "value", 0);
@@ -118,7 +118,7 @@ static struct trainer_options options(const struct rows *r, enum matmul_engine e
                                       enum dtype dtype, size_t how)
 {
     struct trainer_options o = {
-        .model = { .gpt = r->gpt,
+        .model = { .config = r->config,
                    .batch = r->batch,
                    .seq = r->seq,
                    .grad_accum = ACCUM,
@@ -141,7 +141,7 @@ static struct trainer_options options(const struct rows *r, enum matmul_engine e
 
 static struct rig rig_of(const struct rows *r, const struct trainer_options *o, int decay_all)
 {
-    return rig_open(o, fixture_f32(r->f, "params", gpt_total(&r->gpt)), 0.1f, decay_all);
+    return rig_open(o, fixture_f32(r->f, "params", arch_total(&r->config)), 0.1f, decay_all);
 }
 
 static struct step_result rig_step(struct rig *rig, struct rows *r, uint64_t step)
@@ -171,17 +171,17 @@ static void test_gradients(void **state)
         struct rows r = rows_open(models[i / 2]);
         double      worst = 0;
 
-        for (size_t kept = 0; kept <= r.gpt.n_layer; kept++) {
+        for (size_t kept = 0; kept <= r.config.n_layer; kept++) {
             struct trainer_options o = options(&r, rig_engine(i), DT_F32, kept);
             struct rig             rig = rig_of(&r, &o, 0);
             struct step_result     result = rig_step(&rig, &r, 0);
 
             check_close(result.loss, (double)fixture_f32(r.f, "loss", 1)[0], 1e-5, "loss");
             assert_int_equal(result.tokens, rows_tokens(&r, 0));
-            worst =
-                compare_tensors(&r.gpt, stream_plain_grads(rig.stream),
-                                fixture_f32(r.f, "grads", gpt_total(&r.gpt)), max_distance, 1e-5);
-            if (kept == r.gpt.n_layer)
+            worst = compare_tensors(&r.config, stream_plain_grads(rig.stream),
+                                    fixture_f32(r.f, "grads", arch_total(&r.config)), max_distance,
+                                    1e-5);
+            if (kept == r.config.n_layer)
                 print_message("%s, %s: worst gradient off by %.1e\n", models[i / 2],
                               trainer_engine(rig.trainer), worst);
             rig_close(&rig);
@@ -196,7 +196,7 @@ static void test_logits(void **state)
     (void)state;
     for (size_t i = 0; i < 4; i++) {
         struct rows            r = rows_open(models[i / 2]);
-        size_t                 L = r.gpt.n_labels, stride = r.batch * L;
+        size_t                 L = r.config.n_labels, stride = r.batch * L;
         struct trainer_options o = options(&r, rig_engine(i), DT_F32, 0);
         const float           *want = fixture_f32(r.f, "logits", r.first_row[ACCUM] * L);
         float                 *logits = calloc(ACCUM * stride, sizeof *logits);
@@ -241,7 +241,7 @@ static void train(struct rows *r, int decay_all, enum dtype dtype, size_t kept, 
         check_close(result.loss, (double)losses[s], 1e-5, "loss");
         check_close(result.grad_norm, (double)norms[s], 1e-4, "norm");
     }
-    memcpy(params, stream_plain_params(rig.stream), gpt_total(&r->gpt) * sizeof *params);
+    memcpy(params, stream_plain_params(rig.stream), arch_total(&r->config) * sizeof *params);
     rig_close(&rig);
 }
 
@@ -251,17 +251,17 @@ static void test_steps(void **state)
     for (size_t i = 0; i < 4; i++) {
         struct rows r = rows_open(models[i / 2]);
         int         all = i % 2 == 0;
-        size_t      total = gpt_total(&r.gpt);
+        size_t      total = arch_total(&r.config);
         float      *params = malloc(total * sizeof *params), *again = malloc(total * sizeof *again);
 
-        train(&r, all, DT_F32, r.gpt.n_layer, params, 1);
+        train(&r, all, DT_F32, r.config.n_layer, params, 1);
         print_message("%s, decay of %s: parameters off by %.1e\n", models[i / 2],
                       all ? "all" : "matrices",
-                      compare_tensors(&r.gpt, params,
+                      compare_tensors(&r.config, params,
                                       fixture_f32(r.f, all ? "all_params" : "matrices_params",
                                                   total),
                                       max_distance, 1e-4));
-        for (size_t kept = 0; kept < r.gpt.n_layer; kept++) {
+        for (size_t kept = 0; kept < r.config.n_layer; kept++) {
             train(&r, all, DT_F32, kept, again, 0);
             assert_memory_equal(params, again, total * sizeof *params);
             train(&r, all, DT_F32, RIG_OFFLOAD + kept, again, 0);
@@ -269,7 +269,7 @@ static void test_steps(void **state)
             train(&r, all, DT_F32, RIG_MIXED + kept, again, 0);
             assert_memory_equal(params, again, total * sizeof *params);
         }
-        train(&r, all, DT_BF16, r.gpt.n_layer, params, 0);
+        train(&r, all, DT_BF16, r.config.n_layer, params, 0);
         train(&r, all, DT_BF16, 0, again, 0);
         assert_memory_equal(params, again, total * sizeof *params);
         free(params);
@@ -289,8 +289,8 @@ static void test_bf16(void **state)
         struct step_result     result = rig_step(&rig, &r, 0);
 
         check_close(result.loss, (double)fixture_f32(r.f, "loss", 1)[0], 3e-2, "loss");
-        compare_tensors(&r.gpt, stream_plain_grads(rig.stream),
-                        fixture_f32(r.f, "grads", gpt_total(&r.gpt)), max_distance, 6e-2);
+        compare_tensors(&r.config, stream_plain_grads(rig.stream),
+                        fixture_f32(r.f, "grads", arch_total(&r.config)), max_distance, 6e-2);
         rig_close(&rig);
         fixture_close(r.f);
     }
@@ -306,7 +306,7 @@ static struct finetune_results outcome_of(struct rows *r)
 {
     struct trainer_options o = options(r, MATMUL_AUTO, DT_F32, 1);
     struct rig             rig = rig_of(r, &o, 0);
-    size_t                 total = gpt_total(&r->gpt), n = ACCUM * r->batch * r->gpt.n_labels;
+    size_t total = arch_total(&r->config), n = ACCUM * r->batch * r->config.n_labels;
     struct finetune_results out = { 0, calloc(n, sizeof(float)), malloc(total * sizeof(float)) };
     struct eval_result     e = { 0 };
     struct err             err = { 0 };
@@ -332,14 +332,14 @@ static void check_same(const struct rows *r, const struct finetune_results *want
                        struct rows *changed)
 {
     struct finetune_results got = outcome_of(changed);
-    size_t         L = r->gpt.n_labels;
+    size_t         L = r->config.n_labels;
 
     check_close(got.loss, want->loss, 1e-6, "loss");
     for (size_t a = 0; a < ACCUM; a++) // the batch may have grown: row by row
         assert_true(max_distance(got.logits + a * changed->batch * L,
                                  want->logits + a * r->batch * L,
                                  (r->first_row[a + 1] - r->first_row[a]) * L, 0) < 1e-6);
-    compare_tensors(&r->gpt, got.grads, want->grads, max_distance, 3e-6);
+    compare_tensors(&r->config, got.grads, want->grads, max_distance, 3e-6);
     outcome_free(&got);
 }
 
@@ -398,7 +398,7 @@ static double spread_step(const struct trainer_options *o, struct spread *s, flo
     assert_int_equal(train_step(rig.trainer, 5, &data, &result, &err), 0);
     assert_int_equal(eval_step(rig.trainer, 5, &data, 0, SLOTS, NULL, &behind, &err), 0);
     assert_true(before.loss_sum == behind.loss_sum && before.tokens == behind.tokens);
-    memcpy(grads, stream_plain_grads(rig.stream), gpt_total(&s->r->gpt) * sizeof *grads);
+    memcpy(grads, stream_plain_grads(rig.stream), arch_total(&s->r->config) * sizeof *grads);
     *evaluated = before.loss_sum;
     rig_close(&rig);
     return result.loss;
@@ -410,7 +410,7 @@ static void check_spread(struct rows *r, enum dtype dtype)
 {
     struct spread          near = { r, { 0, 1, -1, -1 } }, far = { r, { -1, 0, -1, 1 } };
     struct trainer_options o = options(r, MATMUL_AUTO, dtype, 0);
-    size_t                 bytes = gpt_total(&r->gpt) * sizeof(float);
+    size_t                 bytes = arch_total(&r->config) * sizeof(float);
     float                 *want = malloc(bytes), *got = malloc(bytes);
     double                 loss, evaluated, again;
 
@@ -425,7 +425,7 @@ static void check_spread(struct rows *r, enum dtype dtype)
     loss = spread_step(&o, &near, want, &again);
     assert_true(again == evaluated);
     assert_true(spread_step(&o, &far, got, &again) != loss && again == evaluated);
-    rig_ways(&o, r->gpt.n_layer);
+    rig_ways(&o, r->config.n_layer);
     assert_true(spread_step(&o, &near, got, &again) == loss && again == evaluated);
     assert_memory_equal(got, want, bytes);
     free(want);

@@ -27,18 +27,20 @@ static struct setting setting_open(const char *path, size_t piece, enum dtype dt
     struct stream_plain_options so;
 
     s.seq = (size_t)c[6];
-    s.o = (struct decode_options){.gpt = {.n_layer = (size_t)c[0],
-                                          .n_head = (size_t)c[1],
-                                          .n_embd = (size_t)c[2],
-                                          .vocab = (size_t)c[3],
-                                          .n_positions = (size_t)c[4],
-                                          .norm_eps = 1e-5f},
+    s.o = (struct decode_options){.config = arch_config(&gpt2_arch,
+                                                        (struct model_config){
+                                                            .n_layer = (size_t)c[0],
+                                                            .n_head = (size_t)c[1],
+                                                            .n_embd = (size_t)c[2],
+                                                            .vocab = (size_t)c[3],
+                                                            .n_positions = (size_t)c[4],
+                                                            .norm_eps = 1e-5f}),
                                   .batch = (size_t)c[5],
                                   .positions = s.seq,
                                   .piece = piece,
                                   .dtype = dtype,
                                   .threads = 1};
-    so = (struct stream_plain_options){ .gpt = s.o.gpt,
+    so = (struct stream_plain_options){ .config = s.o.config,
                                         .wire = dtype,
                                         .params = fixture_f32(s.f, "params", 0) };
     s.stream = stream_plain_open(&so);
@@ -64,7 +66,7 @@ static void feed(struct decode *d, const int32_t *const *ids, const size_t *n, c
 static void compare(const struct setting *s, const float *logits, size_t b, size_t t,
                     double tolerance)
 {
-    size_t V = s->o.gpt.vocab, n = s->o.batch * s->seq * V;
+    size_t V = s->o.config.vocab, n = s->o.batch * s->seq * V;
     const float *all = fixture_f32(s->f, "logits", n);
     double largest = 0;
 
@@ -102,7 +104,8 @@ static void check_logits(const char *path, size_t prompt, size_t piece, enum dty
             going = 0;
             for (size_t b = 0; b < s.o.batch; b++) {
                 if (n[b])
-                    compare(&s, logits + b * s.o.gpt.vocab, b, decode_length(d, b) - 1, tolerance);
+                    compare(&s, logits + b * s.o.config.vocab, b, decode_length(d, b) - 1,
+                            tolerance);
                 going += n[b] = decode_length(d, b) < s.seq;
             }
         }
@@ -130,7 +133,7 @@ static void check_company(enum dtype dtype, int threads)
     enum { B = 6, STEPS = 4 };
     struct setting s = setting_open("tests/fixtures/gpt_b.fix", 27, dtype);
     const int32_t *x = fixture_i32(s.f, "x", s.o.batch * s.seq), *ids[B];
-    size_t         V = s.o.gpt.vocab, n[B], one;
+    size_t         V = s.o.config.vocab, n[B], one;
     float         *alone = malloc((STEPS + 1) * B * V * sizeof *alone);
     struct decode *d;
     const float   *logits;
@@ -182,7 +185,7 @@ static void test_refusals(void **state)
     struct err     err = { 0 };
 
     (void)state;
-    s.o.positions = s.o.gpt.n_positions + 1;
+    s.o.positions = s.o.config.n_positions + 1;
     assert_int_equal(decode_open(&d, &s.o, s.stream, &err), -EINVAL);
     assert_true(err.misuse && err.text[0]);
     s.o.positions = 2;
@@ -190,7 +193,7 @@ static void test_refusals(void **state)
     s.o.piece = 0;
     assert_int_equal(decode_open(&d, &s.o, s.stream, &err), -EINVAL);
     s.o.piece = 1;
-    s.o.gpt.n_labels = 2;
+    s.o.config.n_labels = 2;
     assert_int_equal(decode_open(&d, &s.o, s.stream, &err), -EINVAL);
     decode_close(NULL);
     setting_close(&s);

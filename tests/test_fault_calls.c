@@ -120,16 +120,17 @@ static void memory_fails(void **state)
     }
 }
 
-static const struct gpt_config tiny = {
-    .n_layer = 2, .n_head = 2, .n_embd = 16, .vocab = 64, .n_positions = 32, .norm_eps = 1e-5f
+static const struct model_config tiny = {
+    .arch = &gpt2_arch, .n_layer = 2, .n_head = 2, .n_embd = 16, .vocab = 64, .n_positions = 32,
+    .norm_eps = 1e-5f, .n_kv_head = 2, .head_dim = 8, .n_inner = 64
 };
 
 static void trainer_memory_fails(void **state)
 {
     (void)state;
-    struct stream_plain_options plain = { .gpt = tiny, .wire = DT_BF16, .optim = OPTIM_ADAMW };
+    struct stream_plain_options plain = { .config = tiny, .wire = DT_BF16, .optim = OPTIM_ADAMW };
     struct trainer_options      o = {
-        .model = { .gpt = tiny, .batch = 2, .seq = 16, .grad_accum = 2, .dtype = DT_BF16,
+        .model = { .config = tiny, .batch = 2, .seq = 16, .grad_accum = 2, .dtype = DT_BF16,
                    .threads = 1, .engine = MATMUL_OPENBLAS, .training = 1,
                    .ways = ways_recompute(2, 1) },
         .optim = OPTIM_ADAMW,
@@ -197,7 +198,7 @@ static void creation_begin(struct creation *c, int mode)
         ids[i] = (uint16_t)(i * 7 % 61);
     fwrite(ids, sizeof ids, 1, f);
     fclose(f);
-    c->n = (struct newrun){ .dir = c->run, .gpt = tiny, .o = &c->o, .data = c->data };
+    c->n = (struct newrun){ .dir = c->run, .config = tiny, .o = &c->o, .data = c->data };
 }
 
 /* A creation that cannot be completed leaves no folder behind, and the next one of the same name

@@ -15,39 +15,31 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct gpt_config odd = {
-    .n_layer = 2, .n_head = 3, .n_embd = 15, .vocab = 37, .n_positions = 11, .norm_eps = 1e-5f
-};
-
-static const struct gpt_config sorter = { .n_layer = 2,
-                                          .n_head = 3,
-                                          .n_embd = 15,
-                                          .vocab = 37,
-                                          .n_positions = 11,
-                                          .norm_eps = 1e-5f,
-                                          .n_labels = 3,
-                                          .drop_embd = 0.25f,
-                                          .drop_attn = 0.1f,
-                                          .drop_resid = 0.05f };
+#define ODD                                                                                \
+    .arch = &gpt2_arch, .n_layer = 2, .n_head = 3, .n_embd = 15, .vocab = 37,              \
+    .n_positions = 11, .norm_eps = 1e-5f, .n_kv_head = 3, .head_dim = 5, .n_inner = 60
+static const struct model_config odd = { ODD };
+static const struct model_config sorter = { ODD, .n_labels = 3, .drop_embd = 0.25f,
+                                            .drop_attn = 0.1f, .drop_resid = 0.05f };
 
 static int make_values(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {
     (void)err;
-    gpt_init_values(out, ctx, block, first, n, 7);
+    arch_init_values(out, ctx, block, first, n, 7);
     for (size_t i = 0; i < n; i++) // so that biases and norms differ from each other too
         out[i] += (float)((first + i) % 64) / 64.0f + (float)block;
     return 0;
 }
 
-static struct params_source values_of(const struct gpt_config *g)
+static struct params_source values_of(const struct model_config *g)
 {
     return (struct params_source){ make_values, (void *)(uintptr_t)g };
 }
 
-static void export_model(const char *dir, const struct gpt_config *g,
+static void export_model(const char *dir, const struct model_config *g,
                          const struct hf_labels *labels, enum st_dtype dtype)
 {
-    struct hf_export x = { .gpt = *g,
+    struct hf_export x = { .config = *g,
                            .dtype = dtype,
                            .source = values_of(g),
                            .endoftext = 36,
@@ -65,12 +57,12 @@ static void export_to(const char *dir, enum st_dtype dtype)
 }
 
 /* Every block of `got`, read in pieces of an odd size, against what was written. */
-static void check_values(const struct gpt_config *g, struct params_source got, float tolerance)
+static void check_values(const struct model_config *g, struct params_source got, float tolerance)
 {
     struct params_source want = values_of(g);
 
-    for (size_t b = 0; b < gpt_blocks(g); b++) {
-        size_t n = gpt_block_size(g, b);
+    for (size_t b = 0; b < arch_blocks(g); b++) {
+        size_t n = arch_block_size(g, b);
         float *x = malloc(n * sizeof *x), *y = malloc(n * sizeof *y);
 
         assert_int_equal(want.read(want.ctx, b, 0, n, x, NULL), 0);
@@ -110,7 +102,7 @@ static void test_round_trip(void **state)
         assert_true(hf_is_folder(dir));
         if (hf_open(&h, dir, NULL, &err))
             fail_msg("%s", err.text);
-        assert_memory_equal(hf_gpt(h), &odd, sizeof odd);
+        assert_memory_equal(hf_model(h), &odd, sizeof odd);
         check_values(&odd, hf_source(h), kinds[i].tolerance);
         hf_close(h);
     }
@@ -142,7 +134,7 @@ static void test_same_bytes(void **state)
  * files hold. */
 static void write_plain(const char *path, struct hf *h)
 {
-    const struct gpt_config   *g = hf_gpt(h);
+    const struct model_config   *g = hf_model(h);
     struct safetensors_writer w;
     struct params_source       source = hf_source(h);
     const uint64_t             mask[4] = { 1, 1, 11, 11 }, head[2] = { 37, 15 };
@@ -150,33 +142,33 @@ static void write_plain(const char *path, struct hf *h)
 
     assert_int_equal(safetensors_writer_open(&w, path, ST_F32, NULL), 0);
     for (int writing = 0; writing < 2; writing++)
-        for (size_t b = 0; b < gpt_blocks(g); b++) {
-            enum gpt_tensor t, end;
+        for (size_t b = 0; b < arch_blocks(g); b++) {
+            size_t t, end;
 
-            gpt_block_tensors(g, b, &t, &end);
+            arch_block_tensors(g, b, &t, &end);
             for (; t < end; t++) {
-                uint64_t dims[2] = { gpt_rows(g, t), gpt_cols(g, t) };
-                int      vector = gpt_params[t].rows == '1';
+                uint64_t dims[2] = { arch_rows(g, t), arch_cols(g, t) };
+                int      vector = arch_is_vector(g, t);
                 char     name[96];
 
-                if (!gpt_size(g, t))
+                if (!arch_size(g, t))
                     continue;
                 if (b && b <= g->n_layer)
-                    snprintf(name, sizeof name, "h.%zu.%s", b - 1, gpt_params[t].name);
+                    snprintf(name, sizeof name, "h.%zu.%s", b - 1, arch_param(g, t)->name);
                 else
-                    snprintf(name, sizeof name, "%s", gpt_params[t].name);
+                    snprintf(name, sizeof name, "%s", arch_param(g, t)->name);
                 if (!writing)
                     assert_int_equal(safetensors_writer_declare(&w, name, vector ? 1 : 2,
                                                                 vector ? dims + 1 : dims, NULL),
                                      0);
-                else if (!source.read(source.ctx, b, gpt_offset(g, t), gpt_size(g, t), x, NULL))
-                    assert_int_equal(safetensors_writer_add(&w, x, gpt_size(g, t), NULL), 0);
+                else if (!source.read(source.ctx, b, arch_offset(g, t), arch_size(g, t), x, NULL))
+                    assert_int_equal(safetensors_writer_add(&w, x, arch_size(g, t), NULL), 0);
             }
-            if (b + 1 == gpt_blocks(g) && !writing) {
+            if (b + 1 == arch_blocks(g) && !writing) {
                 assert_int_equal(safetensors_writer_declare(&w, "h.0.attn.bias", 4, mask, NULL), 0);
                 assert_int_equal(safetensors_writer_declare(&w, "lm_head.weight", 2, head, NULL),
                                  0);
-            } else if (b + 1 == gpt_blocks(g)) {
+            } else if (b + 1 == arch_blocks(g)) {
                 assert_int_equal(safetensors_writer_add(&w, x, 121, NULL), 0);
                 assert_int_equal(safetensors_writer_add(&w, x, 37 * 15, NULL), 0);
             }
@@ -242,7 +234,7 @@ static void refuses(const char *dir, const char *from, const char *to, const cha
 {
     size_t            n;
     char             *text = edit_config(dir, from, to, &n);
-    struct gpt_config g;
+    struct model_config g;
     struct hf_labels  labels;
     struct err        err = { 0 };
 
@@ -256,7 +248,7 @@ static void refuses(const char *dir, const char *from, const char *to, const cha
 static void test_variants_are_refused(void **state)
 {
     char             *tmp = tempdir_new(), dir[512];
-    struct gpt_config g;
+    struct model_config g;
     struct err        err = { 0 };
 
     (void)state;
@@ -291,7 +283,7 @@ static void check_sorter(const char *dir, const char *const *names)
 
     if (hf_open(&h, dir, NULL, &err) || hf_labels(&labels, dir, &err))
         fail_msg("%s", err.text);
-    assert_memory_equal(hf_gpt(h), &sorter, sizeof sorter);
+    assert_memory_equal(hf_model(h), &sorter, sizeof sorter);
     check_values(&sorter, hf_source(h), 0.0f);
     assert_int_equal(labels.n, 3);
     for (size_t i = 0; i < 3; i++)
@@ -392,7 +384,7 @@ static void test_failure_leaves_nothing(void **state)
 {
     char            *tmp = tempdir_new(), dir[512], path[512];
     struct hf_export x = {
-        .gpt = odd, .dtype = ST_F32, .source = { fail_late, NULL }, .endoftext = -1
+        .config = odd, .dtype = ST_F32, .source = { fail_late, NULL }, .endoftext = -1
     };
     struct err       err = { 0 };
 

@@ -22,7 +22,7 @@ static void check_gradients(const char *path, const char *prefix, enum dtype dty
 {
     struct fixture *f = fixture_open(path);
     size_t batch, seq, total;
-    struct gpt_config gpt = rig_config(f, &batch, &seq);
+    struct model_config config = rig_config(f, &batch, &seq);
     struct trainer_options o;
     struct rig_rows   rows;
     struct rig    rig;
@@ -37,9 +37,9 @@ static void check_gradients(const char *path, const char *prefix, enum dtype dty
     }
     rows = (struct rig_rows){fixture_i32(f, wide_batch ? "wide_x" : "x", batch * seq),
                          fixture_i32(f, wide_batch ? "wide_y" : "y", batch * seq), batch * seq, 1};
-    o = rig_options(gpt, batch, seq, dtype, engine);
-    rig_ways(&o, kept < gpt.n_layer ? kept : gpt.n_layer);
-    total = gpt_total(&gpt);
+    o = rig_options(config, batch, seq, dtype, engine);
+    rig_ways(&o, kept < config.n_layer ? kept : config.n_layer);
+    total = arch_total(&config);
     rig = rig_open(&o, fixture_f32(f, "params", total), 0, 0);
     assert_int_equal(train_step(rig.trainer, 0, &(struct batch_source){ rig_batch, &rows },
                                 &result, &err),
@@ -50,11 +50,11 @@ static void check_gradients(const char *path, const char *prefix, enum dtype dty
     assert_true(fabs(result.loss - expected) / expected < (dtype == DT_F32 ? 1e-5 : 5e-3));
     snprintf(name, sizeof name, "%sgrads", prefix);
     if (dtype == DT_F32)
-        worst = compare_tensors(&gpt, stream_plain_grads(rig.stream), fixture_f32(f, name, total),
-                                max_distance, 1e-5);
+        worst = compare_tensors(&config, stream_plain_grads(rig.stream),
+                                fixture_f32(f, name, total), max_distance, 1e-5);
     else
-        worst = compare_tensors(&gpt, stream_plain_grads(rig.stream), fixture_f32(f, name, total),
-                                norm_distance, 2e-2);
+        worst = compare_tensors(&config, stream_plain_grads(rig.stream),
+                                fixture_f32(f, name, total), norm_distance, 2e-2);
     print_message("%s %s%s, %s: loss off by %.1e, worst gradient by %.1e\n", path, prefix,
                   dtype == DT_F32 ? "fp32" : "bf16", trainer_engine(rig.trainer),
                   fabs(result.loss - expected) / expected, worst);
@@ -125,8 +125,8 @@ static void train(const struct trajectory *tr, size_t how, enum dtype dtype, flo
     struct fixture *model = fixture_open("tests/fixtures/gpt_a.fix"),
                    *steps = fixture_open("tests/fixtures/steps.fix");
     size_t batch, seq, tokens;
-    struct gpt_config gpt = rig_config(model, &batch, &seq);
-    struct trainer_options o = rig_options(gpt, batch, seq, dtype, MATMUL_AUTO);
+    struct model_config config = rig_config(model, &batch, &seq);
+    struct trainer_options o = rig_options(config, batch, seq, dtype, MATMUL_AUTO);
     struct rig_rows rows;
     struct rig  rig;
     struct step_result result;
@@ -158,7 +158,7 @@ static void train(const struct trajectory *tr, size_t how, enum dtype dtype, flo
     }
     assert_true(clipped > 0);
     assert_int_equal(rig.stream->applied, STEPS);
-    memcpy(params, stream_plain_params(rig.stream), gpt_total(&gpt) * sizeof *params);
+    memcpy(params, stream_plain_params(rig.stream), arch_total(&config) * sizeof *params);
     rig_close(&rig);
     fixture_close(model);
     fixture_close(steps);
@@ -169,11 +169,11 @@ static void test_steps(void **state)
     struct fixture *model = fixture_open("tests/fixtures/gpt_a.fix"),
                    *steps = fixture_open("tests/fixtures/steps.fix");
     size_t batch, seq, total;
-    struct gpt_config gpt = rig_config(model, &batch, &seq);
+    struct model_config config = rig_config(model, &batch, &seq);
     float *kept, *again;
 
     (void)state;
-    total = gpt_total(&gpt);
+    total = arch_total(&config);
     kept = malloc(total * sizeof *kept);
     again = malloc(total * sizeof *again);
     assert_true(kept && again);
@@ -184,21 +184,22 @@ static void test_steps(void **state)
         snprintf(key[0], sizeof key[0], "%s_losses", name);
         snprintf(key[1], sizeof key[1], "%s_norms", name);
         snprintf(key[2], sizeof key[2], "%s_params", name);
-        train(&trajectories[i], gpt.n_layer, DT_F32, kept, fixture_f32(steps, key[0], STEPS),
+        train(&trajectories[i], config.n_layer, DT_F32, kept, fixture_f32(steps, key[0], STEPS),
               fixture_f32(steps, key[1], STEPS));
         print_message("%s: parameters off by %.1e\n", name,
-                      compare_tensors(&gpt, kept, fixture_f32(steps, key[2], total), max_distance,
-                                      1e-4));
+                      compare_tensors(&config, kept, fixture_f32(steps, key[2], total),
+                                      max_distance, 1e-4));
         train(&trajectories[i], 1, DT_F32, again, NULL, NULL);
         assert_memory_equal(kept, again, total * sizeof *kept);
         train(&trajectories[i], 0, DT_F32, again, NULL, NULL);
         assert_memory_equal(kept, again, total * sizeof *kept);
-        train(&trajectories[i], RIG_OFFLOAD + i % gpt.n_layer, DT_F32, again, NULL, NULL);
+        train(&trajectories[i], RIG_OFFLOAD + i % config.n_layer, DT_F32, again, NULL, NULL);
         assert_memory_equal(kept, again, total * sizeof *kept);
     }
-    train(&trajectories[0], gpt.n_layer, DT_BF16, kept, NULL, NULL);
+    train(&trajectories[0], config.n_layer, DT_BF16, kept, NULL, NULL);
     for (size_t i = 0; i < 17; i++) {
-        const size_t how[] = { 0, RIG_OFFLOAD, RIG_OFFLOAD + gpt.n_layer, RIG_AUTO, RIG_AUTO + 1 };
+        const size_t how[] = { 0, RIG_OFFLOAD, RIG_OFFLOAD + config.n_layer, RIG_AUTO,
+                               RIG_AUTO + 1 };
 
         train(&trajectories[0], i < 5 ? how[i] : RIG_MIXED + i, DT_BF16, again, NULL, NULL);
         assert_memory_equal(kept, again, total * sizeof *kept);
@@ -215,8 +216,8 @@ static void test_eval(void **state)
 {
     struct fixture *f = fixture_open("tests/fixtures/gpt_b.fix");
     size_t batch, seq, N;
-    struct gpt_config gpt = rig_config(f, &batch, &seq);
-    struct trainer_options o = rig_options(gpt, batch, seq, DT_F32, MATMUL_AUTO);
+    struct model_config config = rig_config(f, &batch, &seq);
+    struct trainer_options o = rig_options(config, batch, seq, DT_F32, MATMUL_AUTO);
     struct rig_rows rows;
     struct err  err = { 0 };
     struct eval_result train_eval = { 0 }, plain_eval = { 0 };
@@ -257,8 +258,8 @@ static double wide_losses(const struct fixture *f, int training, enum dtype dtyp
                           enum matmul_engine engine, float *losses)
 {
     size_t                 batch, seq;
-    struct gpt_config      gpt = rig_config(f, &batch, &seq);
-    struct trainer_options o = rig_options(gpt, WIDE_BATCH, WIDE_SEQ, dtype, engine);
+    struct model_config      config = rig_config(f, &batch, &seq);
+    struct trainer_options o = rig_options(config, WIDE_BATCH, WIDE_SEQ, dtype, engine);
     struct rig_rows        rows = { fixture_i32(f, "wide_x", WIDE), fixture_i32(f, "wide_y", WIDE),
                                     WIDE, 1 };
     struct eval_result     eval = { 0 };
@@ -335,8 +336,8 @@ static void check_spread(const struct fixture *f, const struct spread *spread, e
                          enum matmul_engine engine)
 {
     size_t batch, seq, most = spread->varying ? WIDE_BATCH : spread->rows[0], all = 0;
-    struct gpt_config      gpt = rig_config(f, &batch, &seq);
-    struct trainer_options o = rig_options(gpt, most, WIDE_SEQ, dtype, engine);
+    struct model_config      config = rig_config(f, &batch, &seq);
+    struct trainer_options o = rig_options(config, most, WIDE_SEQ, dtype, engine);
     struct spread_rows     rows = { fixture_i32(f, "wide_x", WIDE), fixture_i32(f, "wide_y", WIDE),
                                     spread };
     struct step_result     result;
@@ -357,10 +358,10 @@ static void check_spread(const struct fixture *f, const struct spread *spread, e
     assert_int_equal(result.skipped, all == 0);
     assert_true(result.skip_block == SIZE_MAX);
     if (all)
-        compare_tensors(&gpt, grads, fixture_f32(f, "wide_grads", gpt_total(&gpt)),
+        compare_tensors(&config, grads, fixture_f32(f, "wide_grads", arch_total(&config)),
                         dtype == DT_F32 ? max_distance : norm_distance,
                         dtype == DT_F32 ? 1e-5 : 2e-2);
-    for (size_t k = 0; !all && k < gpt_total(&gpt); k++)
+    for (size_t k = 0; !all && k < arch_total(&config); k++)
         assert_true(grads[k] == 0.0f);
     rig_close(&rig);
 }

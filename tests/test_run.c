@@ -56,7 +56,7 @@ static void on_training(void *ctx, const struct training_begins *t)
 
     hear(h, 'T');
     h->first = t->first;
-    assert_int_equal(t->gpt->n_layer, 2);
+    assert_int_equal(t->config->n_layer, 2);
     assert_true(t->plan->total > 0 && *t->engine);
     assert_int_equal(t->o->steps, STEPS);
 }
@@ -161,8 +161,9 @@ static int make(const char *dir, int mode, const struct events *events, struct e
     struct train_opts o;
     struct newrun     n = { .dir = dir, .o = &o, .tokenizer = tok, .data = text,
                             .eval_data = text, .events = events,
-                            .gpt = { .n_layer = 2, .n_head = 2, .n_embd = 16, .vocab = 260,
-                                     .n_positions = SEQ, .norm_eps = 1e-5f } };
+                            .config = arch_config(&gpt2_arch, (struct model_config){
+                                .n_layer = 2, .n_head = 2, .n_embd = 16, .vocab = 260,
+                                .n_positions = SEQ, .norm_eps = 1e-5f }) };
 
     assert_int_equal(train_opts_default(&o, err), 0);
     o.mode = mode;
@@ -203,9 +204,9 @@ static float *parameters(const char *dir, size_t *n)
 
     if (model_folder_open(&m, dir, NULL, NULL, &err))
         fail_msg("%s", err.text);
-    *n = gpt_total(&m.gpt);
+    *n = arch_total(&m.config);
     all = at = malloc(*n * sizeof *all);
-    for (size_t b = 0; b < gpt_blocks(&m.gpt); at += m.run.block_params[b++])
+    for (size_t b = 0; b < arch_blocks(&m.config); at += m.run.block_params[b++])
         assert_int_equal(m.source.read(m.source.ctx, b, 0, m.run.block_params[b], at, &err), 0);
     model_folder_close(&m);
     return all;

@@ -24,7 +24,7 @@ static double dropped_loss(const struct trainer_options *o, const float *params,
                            float scale, uint64_t step, const struct batch_source *data,
                            float *grads)
 {
-    size_t     total = gpt_total(&o->model.gpt);
+    size_t     total = arch_total(&o->model.config);
     struct rig rig = rig_open(o, params, 0, 0);
     struct err err = { 0 };
     struct step_result result;
@@ -44,8 +44,8 @@ static void test_dropout(void **state)
 {
     struct fixture *f = fixture_open("tests/fixtures/gpt_a.fix");
     size_t batch, seq, total;
-    struct gpt_config gpt = rig_config(f, &batch, &seq);
-    struct trainer_options o = rig_options(gpt, batch, seq, DT_F32, MATMUL_OPENBLAS);
+    struct model_config config = rig_config(f, &batch, &seq);
+    struct trainer_options o = rig_options(config, batch, seq, DT_F32, MATMUL_OPENBLAS);
     struct rig_rows     rows = { fixture_i32(f, "x", batch * seq),
                                  fixture_i32(f, "y", batch * seq), batch * seq, 0 };
     struct batch_source data = { rig_batch, &rows };
@@ -55,7 +55,7 @@ static void test_dropout(void **state)
     const float h = 1e-3f;
 
     (void)state;
-    total = gpt_total(&gpt);
+    total = arch_total(&config);
     kept = malloc(total * sizeof *kept);
     again = malloc(total * sizeof *again);
     o.model.dropout =
@@ -97,7 +97,7 @@ static void test_dropout_sites(void **state)
         BLOCKS = 4,
         USES = SOME_STEPS * SOME_MICROS * BLOCKS * PLACES
     };
-    struct model m = { .o = { .gpt = { .n_layer = BLOCKS - 2 }, .grad_accum = SOME_MICROS },
+    struct model m = { .o = { .config = { .n_layer = BLOCKS - 2 }, .grad_accum = SOME_MICROS },
                        .dropping = 1 };
     uint64_t     sites[USES];
 
@@ -119,8 +119,8 @@ static void test_eval_between_steps(void **state)
     struct fixture *f = fixture_open("tests/fixtures/gpt_a.fix"),
                    *steps = fixture_open("tests/fixtures/steps.fix");
     size_t batch, seq, total;
-    struct gpt_config gpt = rig_config(f, &batch, &seq);
-    struct trainer_options o = rig_options(gpt, batch, seq, DT_BF16, MATMUL_AUTO);
+    struct model_config config = rig_config(f, &batch, &seq);
+    struct trainer_options o = rig_options(config, batch, seq, DT_BF16, MATMUL_AUTO);
     struct rig_rows rows = { fixture_i32(steps, "x", 0), fixture_i32(steps, "y", 0), batch * seq,
                          ACCUM };
     struct batch_source data = { rig_batch, &rows };
@@ -130,7 +130,7 @@ static void test_eval_between_steps(void **state)
     float     *without = NULL;
 
     (void)state;
-    total = gpt_total(&gpt);
+    total = arch_total(&config);
     o.model.grad_accum = ACCUM;
     for (int with = 0; with < 3; with++) {
         struct rig rig;
@@ -160,19 +160,19 @@ static void test_not_finite_is_skipped(void **state)
 {
     struct fixture *f = fixture_open("tests/fixtures/gpt_a.fix");
     size_t batch, seq, total;
-    struct gpt_config gpt = rig_config(f, &batch, &seq);
-    struct trainer_options o = rig_options(gpt, batch, seq, DT_F32, MATMUL_AUTO);
+    struct model_config config = rig_config(f, &batch, &seq);
+    struct trainer_options o = rig_options(config, batch, seq, DT_F32, MATMUL_AUTO);
     struct rig_rows rows = { fixture_i32(f, "x", 0), fixture_i32(f, "y", 0), batch * seq, 0 };
     struct rig  rig = rig_open(&o, fixture_f32(f, "params", 0), 0, 0);
     struct err  err = { 0 };
     struct step_result result;
     float                 *before, *params = stream_plain_params(rig.stream),
-                   good = params[gpt_block_size(&gpt, 0) + 5];
+                   good = params[arch_block_size(&config, 0) + 5];
 
     (void)state;
-    total = gpt_total(&gpt);
+    total = arch_total(&config);
     before = malloc(total * sizeof *before);
-    params[gpt_block_size(&gpt, 0) + 5] = INFINITY;
+    params[arch_block_size(&config, 0) + 5] = INFINITY;
     memcpy(before, params, total * sizeof *before);
     assert_int_equal(train_step(rig.trainer, 0, &(struct batch_source){ rig_batch, &rows },
                                 &result, &err),
@@ -180,7 +180,7 @@ static void test_not_finite_is_skipped(void **state)
     assert_true(result.skipped && !result.clipped && result.clip_factor == 1.0);
     assert_true(stream_plain_last(rig.stream)->skip && stream_plain_last(rig.stream)->row.skipped);
     assert_memory_equal(before, params, total * sizeof *before);
-    params[gpt_block_size(&gpt, 0) + 5] = good;
+    params[arch_block_size(&config, 0) + 5] = good;
     assert_int_equal(train_step(rig.trainer, 1, &(struct batch_source){ rig_batch, &rows },
                                 &result, &err),
                      0);
@@ -194,10 +194,10 @@ static void test_not_finite_is_skipped(void **state)
 
 static void test_bad_options(void **state)
 {
-    struct gpt_config gpt = {
-        .n_layer = 2, .n_head = 3, .n_embd = 36, .vocab = 101, .n_positions = 24, .norm_eps = 1e-5f
-    };
-    struct trainer_options o = rig_options(gpt, 1, 25, DT_F32, MATMUL_AUTO); // too long
+    struct model_config config = arch_config(&gpt2_arch, (struct model_config){
+        .n_layer = 2, .n_head = 3, .n_embd = 36, .vocab = 101, .n_positions = 24,
+        .norm_eps = 1e-5f });
+    struct trainer_options o = rig_options(config, 1, 25, DT_F32, MATMUL_AUTO); // too long
     struct trainer *t;
     struct err err = { 0 };
 
@@ -213,13 +213,13 @@ static void test_bad_options(void **state)
 /* The plan's figures. A longer step needs more of the residual stream, not more workspace. */
 static void test_sizes(void **state)
 {
-    struct gpt_config      gpt;
+    struct model_config      config;
     struct trainer_options o;
     struct acts_sizes      one, two;
 
     (void)state;
-    assert_int_equal(gpt_preset(&gpt, "gpt2"), 0);
-    o = rig_options(gpt, 4, 1024, DT_BF16, MATMUL_AUTO);
+    assert_int_equal(arch_preset(&config, "gpt2"), 0);
+    o = rig_options(config, 4, 1024, DT_BF16, MATMUL_AUTO);
     one = acts_sizes(&o.model);
     o.model.grad_accum = 2;
     two = acts_sizes(&o.model);

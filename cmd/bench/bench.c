@@ -175,8 +175,8 @@ static int options_check(struct bench *b, struct opt_line *line, struct err *err
     if (o->quick && !opt_given(line, "seq"))
         o->train.seq = 128;
     rc = rc ? rc : train_opts_check(&o->train, err);
-    rc = rc ? rc : model_choose(&b->gpt, &tokenizer, &o->model, &o->train, err);
-    if (!rc && b->gpt.n_labels)
+    rc = rc ? rc : model_choose(&b->config, &tokenizer, &o->model, &o->train, err);
+    if (!rc && arch_classifies(&b->config))
         rc = err_misuse(err, "--init %s is a classifier: a language model is expected",
                         o->model.init);
     rc = rc ? rc : train_check(o, err);
@@ -257,7 +257,7 @@ static void places_remove(struct places *p)
 
 static void machine(struct bench *b)
 {
-    const struct gpt_config *g = &b->gpt;
+    const struct model_config *g = &b->config;
     const struct train_opts *o = &b->o->train;
     char                     name[256];
     const char *dtype = dtype_name((size_t)o->dtype), *cpu = machine_cpu(name, sizeof name);
@@ -267,13 +267,13 @@ static void machine(struct bench *b)
         SITRAIN_VERSION, "machine", "cpu", cpu, "threads", (json_int_t)o->threads, "model",
         "n_layer", (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head, "n_embd",
         (json_int_t)g->n_embd, "vocab", (json_int_t)g->vocab, "parameters",
-        (json_int_t)gpt_total(g), "batch", (json_int_t)o->batch, "seq", (json_int_t)o->seq,
+        (json_int_t)arch_total(g), "batch", (json_int_t)o->batch, "seq", (json_int_t)o->seq,
         "grad_accum", (json_int_t)o->grad_accum, "dtype", dtype);
     if (!b->print)
         return;
     printf("%s, %llu threads; %zu layers, %zu wide, %zu words: %.4g million parameters; ", cpu,
            (unsigned long long)o->threads, g->n_layer, g->n_embd, g->vocab,
-           (double)gpt_total(g) / 1e6);
+           (double)arch_total(g) / 1e6);
     printf("%" PRIu64 " x ", o->grad_accum);
     for (size_t i = 0; b->o->alone == &bench_rok && i < b->o->batches.n; i++)
         printf("%s%" PRIu64, i ? "," : "", b->o->batches.item[i]);

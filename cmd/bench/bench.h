@@ -32,7 +32,7 @@ struct bench_opts {
 
 struct bench {
     struct bench_opts *o; // --batch, --seq, --threads and so on are filled in
-    struct gpt_config  gpt;
+    struct model_config  config;
     const char        *scratch; // a folder in --dir that is removed at the end
     const char *const *devices; // (n_devices) folders in --device's, or block devices; NULL: none
     size_t             n_devices;
@@ -167,7 +167,7 @@ struct bench_args { char *words; size_t bytes; int failed; }; // argz's, malloce
 /* One word, which may have blanks; and words with blanks between. */
 void bench_arg(struct bench_args *a, const char *name, const char *value);
 void bench_words(struct bench_args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void bench_args_model(struct bench_args *a, const struct gpt_config *g, size_t batch, size_t seq,
+void bench_args_model(struct bench_args *a, const struct model_config *g, size_t batch, size_t seq,
                       size_t threads);
 /* Run the first word, found in PATH (BENCH_SELF: this program), with setting (NAME=VALUE, or NULL)
  * added to its environment, take what it prints as JSON (out NULL: it is not looked at), and free

@@ -35,7 +35,7 @@ void bench_words(struct bench_args *a, const char *fmt, ...)
     free(text);
 }
 
-void bench_args_model(struct bench_args *a, const struct gpt_config *g, size_t batch, size_t seq,
+void bench_args_model(struct bench_args *a, const struct model_config *g, size_t batch, size_t seq,
                       size_t threads)
 {
     bench_words(a, "--n-layer=%zu --n-head=%zu --n-embd=%zu --vocab=%zu --batch=%zu --seq=%zu "

@@ -312,15 +312,16 @@ static double ratio_of(const struct bench *b)
 static struct sizes sizes_of(const struct bench *b, size_t block)
 {
     const struct train_opts *o = &b->o->train;
-    size_t C = b->gpt.n_embd, tokens = o->batch * o->seq, chunk = size_min(tokens, CHUNK_ROWS),
-           layer = gpt_block_size(&b->gpt, block);
+    size_t C = b->config.n_embd, tokens = o->batch * o->seq, chunk = size_min(tokens, CHUNK_ROWS),
+           layer = arch_block_size(&b->config, block);
 
-    return (struct sizes){.B = o->batch, .T = o->seq, .C = C, .H = b->gpt.n_head, .V = b->gpt.vocab,
-                          .N = chunk, .n = chunk * C, .bt = tokens, .btc = tokens * C,
-                          .logit_rows = size_min(tokens, LOGIT_ROWS), .layer = layer,
-                          .k = topk_count(layer, ratio_of(b)), .dt = (enum dtype)o->dtype,
+    return (struct sizes){.B = o->batch, .T = o->seq, .C = C, .H = b->config.n_head,
+                          .V = b->config.vocab, .N = chunk, .n = chunk * C, .bt = tokens,
+                          .btc = tokens * C, .logit_rows = size_min(tokens, LOGIT_ROWS),
+                          .layer = layer, .k = topk_count(layer, ratio_of(b)),
+                          .dt = (enum dtype)o->dtype,
                           .e = dtype_bytes((enum dtype)o->dtype), .threads = (int)o->threads,
-                          .head = C / b->gpt.n_head / 2 * 2};
+                          .head = C / b->config.n_head / 2 * 2};
 }
 
 static int kernels_run(struct bench *b, json_t *rows, struct err *err)

@@ -46,7 +46,7 @@ static const struct part {
 static double calls_of(const struct bench *b, const struct part *p, const json_t *row)
 {
     const struct train_opts *o = &b->o->train;
-    double micros = (double)o->grad_accum, L = (double)b->gpt.n_layer,
+    double micros = (double)o->grad_accum, L = (double)b->config.n_layer,
            tokens = micros * (double)(o->batch * o->seq), rows = json_num(row, "rows");
 
     switch (p->unit) {
@@ -54,7 +54,7 @@ static double calls_of(const struct bench *b, const struct part *p, const json_t
     case LAYER: return L * micros;
     case BATCH: return micros;
     case LOGIT_CHUNK: return tokens / rows;
-    case PARAMS: return (double)gpt_total(&b->gpt) / rows;
+    case PARAMS: return (double)arch_total(&b->config) / rows;
     }
     return 0;
 }
@@ -65,7 +65,7 @@ static double starts_of(const struct bench *b, const struct part *p, double call
 {
     if (p->unit != PARAMS)
         return calls;
-    return !strcmp(p->kernel, "sum of squares") ? (double)b->gpt.n_layer + 2 : 1;
+    return !strcmp(p->kernel, "sum of squares") ? (double)b->config.n_layer + 2 : 1;
 }
 
 static void part_add(json_t *rows, const char *name, double calls, double seconds, double least,
@@ -111,7 +111,7 @@ static double product_starts(const struct bench *b, const json_t *shape, double 
 
     if (two)
         return b->o->train.dtype == DT_BF16 ? 2 * calls : calls;
-    return packed ? calls + (double)b->gpt.n_layer : calls;
+    return packed ? calls + (double)b->config.n_layer : calls;
 }
 
 static void products_add_parts(const struct bench *b, json_t *rows)

@@ -89,7 +89,7 @@ static double times_a_step(const struct bench *b, const struct product_run *r)
 
     if (r->s->form == MATMUL_TN && first)
         chunks = r->s->accumulate ? chunks - 1 : 1;
-    return (double)(chunks * (r->which < PRODUCT_LOGITS ? b->gpt.n_layer : 1));
+    return (double)(chunks * (r->which < PRODUCT_LOGITS ? b->config.n_layer : 1));
 }
 
 static double flops_of(const struct matmul_shape *s)
@@ -120,12 +120,13 @@ static size_t engine_open(struct engine *e, const struct bench *b, const struct 
 {
     const struct train_opts *o = &b->o->train;
     struct model_options     p = {
-        .gpt = b->gpt, .dtype = kind->dtype, .engine = kind->engine, .threads = (int)o->threads,
-        .training = 1, .batch = o->batch, .seq = o->seq, .grad_accum = o->grad_accum,
+        .config = b->config, .dtype = kind->dtype, .engine = kind->engine,
+        .threads = (int)o->threads, .training = 1, .batch = o->batch, .seq = o->seq,
+        .grad_accum = o->grad_accum,
     };
 
     e->kind = kind;
-    p.gpt.n_labels = 0; // with the products of a head
+    p.config.n_labels = 0; // with the products of a head
     if ((o->blas != MATMUL_AUTO && o->blas != (int)kind->engine) ||
         (kind->dtype != DT_F32 && o->dtype != DT_BF16))
         return 0;
@@ -212,7 +213,7 @@ static int core_measure(void *ctx, double *rate, struct err *err)
     bench_words(&a, BENCH_SELF " bench --only products --blas openblas --dtype fp32 --json - "
                     "--rounds 1");
     bench_arg(&a, "--dir=", c->bench->scratch);
-    bench_args_model(&a, &c->bench->gpt, o->batch, o->seq, o->threads);
+    bench_args_model(&a, &c->bench->config, o->batch, o->seq, o->threads);
     snprintf(setting, sizeof setting, "OPENBLAS_CORETYPE=%s", c->name);
     int           rc = bench_child(&found, &a, setting, err);
     const json_t *row = openblas_row(json_object_get(found, "products"));

@@ -80,7 +80,7 @@ static int plan_within(struct budget *plan, const struct rok *r, const struct po
                        uint64_t host_mem, struct err *err)
 {
     const struct bench *b = &r->bench[p->batch];
-    struct session      s = { .dir = "bench", .gpt = b->gpt };
+    struct session      s = { .dir = "bench", .config = b->config };
 
     s.o = b->o->train;
     s.o.activations = (int)(p->way - train_activations);
@@ -95,7 +95,7 @@ static int plan_within(struct budget *plan, const struct rok *r, const struct po
  * plan buys later is a cache of parameters. */
 static int enough(const struct budget *plan, const struct rok *r, const struct point *p)
 {
-    size_t n = r->bench->gpt.n_layer;
+    size_t n = r->bench->config.n_layer;
 
     return plan->frames >= size_min(n, 3) && plan->grad_buffers >= size_min(n, 2) &&
            (p->way != &train_activations[TRAIN_KEEP] || plan->kept == n);

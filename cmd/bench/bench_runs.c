@@ -20,7 +20,7 @@ enum { TOKEN_ROWS = 64, MOST_WORDS = 65535 };
 /* Random tokens of which no row is asked for twice in a short run. */
 static int write_tokens(const struct bench *b, const char *path, struct err *err)
 {
-    size_t words = size_min(b->gpt.vocab, MOST_WORDS), n = TOKEN_ROWS * b->o->train.seq + 1;
+    size_t words = size_min(b->config.vocab, MOST_WORDS), n = TOKEN_ROWS * b->o->train.seq + 1;
     uint16_t *ids = malloc(sizeof *ids * n);
 
     for (size_t i = 0; i < n && ids; i++)
@@ -54,8 +54,8 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
         tokens = file_path(err, "%s.tokens", dir);
     int rc = tokens ? write_tokens(b, tokens, err) : -ENOMEM;
     if (!rc)
-        rc = newrun_create(&(struct newrun){.dir = dir, .gpt = b->gpt, .o = &o, .data = tokens},
-                           err);
+        rc = newrun_create(
+            &(struct newrun){ .dir = dir, .config = b->config, .o = &o, .data = tokens }, err);
     free(tokens);
     free(dir);
     return rc;
@@ -159,7 +159,7 @@ static void send_grad(struct drive *d, size_t block)
     if (d->rc || (d->rc = stream_grad(d->st, block, &grad, &fresh, d->err)))
         return;
     if (fresh)
-        floats_zero(grad, gpt_block_size(&d->s->gpt, block));
+        floats_zero(grad, arch_block_size(&d->s->config, block));
     d->rc = stream_send_grad(d->st, block, &d->norm, d->err);
 }
 
@@ -167,7 +167,7 @@ static void send_grad(struct drive *d, size_t block)
 static int has_records(const struct drive *d, size_t layer)
 {
     for (enum acts_part p = 0; p < ACTS_PARTS && layer > 0; p++)
-        if (ways_of(&d->a->ways, d->s->gpt.n_layer, layer, p) == ACTS_OFFLOADED)
+        if (ways_of(&d->a->ways, d->s->config.n_layer, layer, p) == ACTS_OFFLOADED)
             return 1;
     return 0;
 }
@@ -206,7 +206,7 @@ static void pop_records(struct drive *d, size_t layer)
 static int drive_step(struct session *s, struct stream *st, const struct drive_acts *acts,
                       uint64_t step, struct err *err)
 {
-    size_t             last = s->gpt.n_layer + 1;
+    size_t             last = s->config.n_layer + 1;
     struct stream_step up = {.row = {.step = step}, .began_ns = clock_ns()};
     struct drive       d = {.s = s, .st = st, .a = acts, .err = err,
                             .rc = stream_begin(st, STREAM_TRAIN, step, err)};
@@ -289,7 +289,7 @@ int bench_run(const struct bench *b, const char *folder, enum bench_way way, uin
     if (!rc)
         rc = way == BENCH_TRAIN ? training_run(&s, &end, err)
                                 : drive(&s, next, steps, way == BENCH_DRIVE_APART, err);
-    snprintf(sql, sizeof sql, parts_sql, s.gpt.n_layer, (unsigned long long)next + 1,
+    snprintf(sql, sizeof sql, parts_sql, s.config.n_layer, (unsigned long long)next + 1,
              (unsigned long long)(next + 1 + steps));
     rc = rc ? rc : runlog_query(s.log, sql, part_row, out, err);
     session_close(&s);

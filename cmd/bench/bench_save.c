@@ -122,9 +122,9 @@ struct layers {
 
 static void layers_lay(struct layers *l)
 {
-    const struct gpt_config *g = &l->m.o.gpt;
-    size_t e = dtype_bytes(l->m.o.dtype), n[3] = { gpt_block_size(g, 1), gpt_block_size(g, 0),
-                                                   gpt_block_size(g, LAYERS + 1) };
+    const struct model_config *g = &l->m.o.config;
+    size_t e = dtype_bytes(l->m.o.dtype), n[3] = { arch_block_size(g, 1), arch_block_size(g, 0),
+                                                   arch_block_size(g, LAYERS + 1) };
 
     l->wire = arena_take(&l->memory, e * n[0]);
     l->embed_wire = arena_take(&l->memory, e * n[1]);
@@ -149,7 +149,7 @@ static int layers_open(struct layers *l, const struct bench *b, const struct mod
     bench_fill(l->memory.base, l->memory.bytes, 1);
     for (size_t i = 0; i < o->batch * o->seq; i++)
         l->m.acts.work.x[i] = l->m.acts.work.y[i] =
-            (int32_t)((i * 2654435761u) % size_min(b->gpt.vocab, o->gpt.vocab));
+            (int32_t)((i * 2654435761u) % size_min(b->config.vocab, o->config.vocab));
     l->m.acts.work.shape[0] = (struct acts_shape){ o->batch, o->seq };
     embed_forward(&l->m, 0, l->embed_wire);
     return 0;
@@ -173,7 +173,7 @@ static double backward_seconds(struct layers *l, size_t layer, double *again)
     uint64_t          start_ns, before_ns = again_ns(&l->m);
     struct err        err;
 
-    bench_fill(w->dx, sizeof *w->dx * model_tokens(&l->m) * l->m.o.gpt.n_embd, 1);
+    bench_fill(w->dx, sizeof *w->dx * model_tokens(&l->m) * l->m.o.config.n_embd, 1);
     start_ns = clock_ns();
     model_grad_begin(&l->m, layer, l->grad, 1);
     products_begin(l->m.products);
@@ -202,8 +202,9 @@ static struct model_options layers_options(const struct bench *b, enum dtype dt,
                                            size_t heads, size_t tokens, size_t row)
 {
     return (struct model_options){
-        .gpt = { .n_layer = LAYERS, .n_head = heads, .n_embd = width, .vocab = HEAD_SIZE,
-                 .n_positions = row, .norm_eps = 1e-5f },
+        .config = arch_config(&gpt2_arch, (struct model_config){
+            .n_layer = LAYERS, .n_head = heads, .n_embd = width, .vocab = HEAD_SIZE,
+            .n_positions = row, .norm_eps = 1e-5f }),
         .batch = tokens / row, .seq = row, .grad_accum = 1, .dtype = dt,
         .engine = (enum matmul_engine)b->o->train.blas, .threads = (int)b->o->train.threads,
         .training = 1, .ways = ways_recompute(LAYERS, 0) };
@@ -286,7 +287,7 @@ static int head_point(struct machine_file *m, const struct bench *b, enum dtype 
         return 0;
     double most = (b->o->probe ? MOST_FLOPS_PROBE : MOST_FLOPS) / (6.0 * HEAD_ROWS * (double)width);
     words = size_max(size_min(words, (size_t)most), LOGIT_ROWS);
-    o.gpt.vocab = words;
+    o.config.vocab = words;
     int rc = layers_open(&l, b, &o, err);
     struct head h = { .wire = l.final_wire, .embed_wire = l.embed_wire, .trains = 1, .fresh = 1,
                       .grad = l.final_grad, .embed_grad = l.embed_grad, .scale = 1e-3f };
@@ -328,7 +329,7 @@ static struct grid grid_of(const struct bench *b)
     size_t      own = size_min(b->o->train.batch * b->o->train.seq, CHUNK_ROWS);
     struct grid g = { .most = b->o->probe ? MOST_FLOPS_PROBE : MOST_FLOPS };
 
-    size_add(g.width, &g.n_widths, size_min(b->gpt.n_embd, WIDEST));
+    size_add(g.width, &g.n_widths, size_min(b->config.n_embd, WIDEST));
     for (size_t i = 0; i < 3 && !b->o->probe; i++)
         size_add(g.width, &g.n_widths, widths[i]);
     for (size_t i = 0; i < 2 && !b->o->probe; i++)
@@ -369,8 +370,8 @@ static int attentions_measure(struct machine_file *m, const struct bench *b, enu
 {
     static const size_t sizes[] = { 32, 64, 128 }, rows[] = { 64, 256, 1024 };
     const struct train_opts *o = &b->o->train;
-    size_t           own = b->gpt.n_embd / b->gpt.n_head, heads = size_max(o->threads, 4);
-    struct attention a = { .T = o->seq, .C = b->gpt.n_embd, .H = b->gpt.n_head, .dt = dt };
+    size_t           own = b->config.n_embd / b->config.n_head, heads = size_max(o->threads, 4);
+    struct attention a = { .T = o->seq, .C = b->config.n_embd, .H = b->config.n_head, .dt = dt };
 
     while (a.T > SHORT_ROW && 7 * (double)a.C * (double)a.T * (double)a.T > MOST_FLOPS_PROBE)
         a.T /= 2; // the longest rows' rate is that of long ones
@@ -390,11 +391,11 @@ static int heads_measure(struct machine_file *m, const struct bench *b, enum dty
                          struct err *err)
 {
     static const size_t widths[] = { 128, 1280 };
-    int rc = head_point(m, b, dt, size_min(b->gpt.n_embd, WIDEST), b->gpt.vocab, err);
+    int rc = head_point(m, b, dt, size_min(b->config.n_embd, WIDEST), b->config.vocab, err);
 
     for (size_t i = 0; i < 2 && !rc && !b->o->probe; i++)
-        if (widths[i] != b->gpt.n_embd)
-            rc = head_point(m, b, dt, widths[i], b->gpt.vocab, err);
+        if (widths[i] != b->config.n_embd)
+            rc = head_point(m, b, dt, widths[i], b->config.vocab, err);
     return rc;
 }
 

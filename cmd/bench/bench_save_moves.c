@@ -130,8 +130,9 @@ int bench_save_drives(struct machine_file *m, const struct bench *b, struct err 
     o.quick = 1;
     o.rounds = TURNS;
     quick.o = &o;
-    quick.gpt = (struct gpt_config){ .n_layer = LAYERS, .n_head = 4, .n_embd = 256, .vocab = 8192,
-                                     .n_positions = o.train.seq, .norm_eps = 1e-5f };
+    quick.config = arch_config(&gpt2_arch, (struct model_config){
+        .n_layer = LAYERS, .n_head = 4, .n_embd = 256, .vocab = 8192,
+        .n_positions = o.train.seq, .norm_eps = 1e-5f });
     for (size_t i = 0; i < (b->n_devices ? b->n_devices : 1) && !rc; i++)
         rc = drive_measure(m, &quick, i, err);
     rc = rc ? rc : bench_update_arithmetic(&quick, &seconds, err);

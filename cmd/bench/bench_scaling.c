@@ -59,7 +59,7 @@ static void place_options(struct place *p, const struct bench *b, size_t n)
 
 static int place_plan(struct place *p, const struct bench *b, size_t n, struct err *err)
 {
-    struct session         s = { .dir = "bench", .gpt = b->gpt };
+    struct session         s = { .dir = "bench", .config = b->config };
     struct step_rates      none = { 0 };
     struct topology_config links;
     struct topology       *t = NULL;
@@ -83,7 +83,7 @@ static int place_plan(struct place *p, const struct bench *b, size_t n, struct e
 /* Bytes a second that the modelled drives move together in an update, which reads and writes. */
 static double drives_rate(const struct place *all, size_t n, const struct bench *b)
 {
-    double bytes = (double)gpt_total(&b->gpt) * (8 * (1 + optim_moments((enum optim_kind)
+    double bytes = (double)arch_total(&b->config) * (8 * (1 + optim_moments((enum optim_kind)
                                                           b->o->train.optimizer)) + 6);
 
     return all[n - 1].work.update.drive > 0 ? (double)n * bytes / all[n - 1].work.update.drive : 0;
@@ -156,7 +156,7 @@ static struct step_work work_of_one(const struct place *one, const json_t *steps
     struct step_share share = one->share;
     double           modelled = w.update.drive, forward;
 
-    w.last = json_num(lived, "forward") / (double)one->bench.gpt.n_layer;
+    w.last = json_num(lived, "forward") / (double)one->bench.config.n_layer;
     w.F = json_num(lived, "forward") + arithmetic;
     w.B = json_num(lived, "loss") + json_num(lived, "backward") + json_num(lived, "gradient");
     w.h = json_num(lived, "head");
@@ -320,7 +320,7 @@ static int predict_and_measure(struct bench *b, json_t *section, struct place *a
     rc = rc ? rc : measure(all, n, steps, err);
     if (rc)
         return rc;
-    arithmetic *= (double)gpt_total(&b->gpt) / (double)b->o->train.threads;
+    arithmetic *= (double)arch_total(&b->config) / (double)b->o->train.threads;
     struct step_work one = work_of_one(all, steps[0], arithmetic);
     if (one.F + one.B > one.update.drive)
         return err_set(err, -ENOTSUP, "computing takes %.3f s of a step on one device, more than "

@@ -64,7 +64,7 @@ static int make(struct bench *b, const struct run_kind *k, json_t *row, struct e
 
 double bench_step_flops(const struct bench *b)
 {
-    const struct gpt_config *g = &b->gpt;
+    const struct model_config *g = &b->config;
     double L = (double)g->n_layer, C = (double)g->n_embd, T = (double)b->o->train.seq;
     double tokens = (double)(b->o->train.batch * b->o->train.grad_accum) * T;
 
@@ -173,7 +173,7 @@ static struct bench_figures figures_of(const struct bench *b, const json_t *runs
         .h = json_num(c, "head"), .U = json_num(apart ? apart : mem, "update"),
         .u0 = json_num(apart, "u0"), .w0 = json_num(bench_row(runs, "run", "both"), "w0"),
         .W = json_num(apart, "moving"),
-        .A = arithmetic * (double)gpt_total(&b->gpt) / (double)b->o->train.threads,
+        .A = arithmetic * (double)arch_total(&b->config) / (double)b->o->train.threads,
     };
 }
 

@@ -127,7 +127,7 @@ static void rig_close(struct rig *r)
 /* Subgroups as large as the model's are on devices of --csd-mem. */
 static int largest_sub(const struct bench *b, size_t *n_pad, struct err *err)
 {
-    struct session s = {.dir = "bench", .gpt = b->gpt, .o = b->o->train};
+    struct session s = {.dir = "bench", .config = b->config, .o = b->o->train};
     struct store   store;
 
     s.o.mode = s.o.mode == RUN_MEM ? RUN_SUO : s.o.mode;

@@ -38,7 +38,7 @@ static void args_make(struct bench_args *a, const struct session *s, const char 
 
     bench_words(a, BENCH_SELF " bench --probe --json=-");
     bench_arg(a, "--dir=", dir);
-    bench_args_model(a, &s->gpt, o->batch, o->seq, o->threads);
+    bench_args_model(a, &s->config, o->batch, o->seq, o->threads);
     bench_words(a, "--csd-mem=%" PRIu64 " --mode=%s --disk=%s --dtype=%s --blas=%s --optimizer=%s",
                 o->csd_mem, train_mode_name((size_t)o->mode),
                 disk_name(real ? (size_t)o->disk : 0), dtype_name((size_t)o->dtype),

@@ -59,7 +59,7 @@ void best_clean(const struct session *s)
 /* RUN/best.next, then in the place of RUN/best. */
 static int write_best(struct session *s, const struct params_source *source, struct err *err)
 {
-    struct hf_export x = { .gpt = s->gpt, .dtype = ST_F32, .source = *source, .endoftext = -1,
+    struct hf_export x = { .config = s->config, .dtype = ST_F32, .source = *source, .endoftext = -1,
                            .shard_bytes = HF_SHARD_BYTES };
     struct hf_labels labels = { 0 };
     char             best[BEST_PATH], next[BEST_PATH], old[BEST_PATH], tokenizer[BEST_PATH];

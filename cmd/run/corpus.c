@@ -116,7 +116,7 @@ static int add_text(struct session *s, const char *what, const char *path, const
     rc = rc ? rc : tokenise_files(tok, &path, 1, out, &count, s->events, err);
     tokenizer_close(tok);
     if (rc || (rc = settings_set(s->log, err, "%s.text=%s", what, path)) ||
-        (rc = check_tokens(out, named, s->gpt.vocab, s->o.seq, s->events, err)))
+        (rc = check_tokens(out, named, s->config.vocab, s->o.seq, s->events, err)))
         return rc;
     return store(s, what, out, NULL, err);
 }
@@ -144,7 +144,7 @@ int corpus_resume(struct session *s, const char *what, const char *path, struct 
 
     if (path && !have) { // taken as by a new run
         snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
-        rc = corpus_check(path, tokenizer, s->gpt.vocab, s->o.seq, s->events, err);
+        rc = corpus_check(path, tokenizer, s->config.vocab, s->o.seq, s->events, err);
         rc = rc ? rc : corpus_add(s, what, path, err);
     } else if (path && (!full || (strcmp(full, have) && (!text || strcmp(full, text))))) {
         rc = full && !text && sums ? store(s, what, full, sums, err) : -ENOENT;

@@ -13,7 +13,7 @@ struct train_opts;
 /* A training is open and its first step begins. */
 struct training_begins {
     const struct train_opts *o;    // what the run is trained with
-    const struct gpt_config *gpt;
+    const struct model_config *config;
     const struct budget     *plan; // of the memory
     const char              *engine;
     uint64_t                 first; // steps first .. o->steps - 1 are trained

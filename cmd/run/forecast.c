@@ -17,7 +17,7 @@ static double over(double amount, double rate) { return rate > 0 ? amount / rate
 
 static struct machine_work work_of(const struct session *s)
 {
-    const struct gpt_config *g = &s->gpt;
+    const struct model_config *g = &s->config;
     const struct train_opts *o = &s->o;
 
     return (struct machine_work){
@@ -30,15 +30,15 @@ static struct machine_work work_of(const struct session *s)
 static void compute(struct forecast *f, struct step_work *w, const struct session *s,
                     const struct machine_file *m)
 {
-    const struct gpt_config  *g = &s->gpt;
+    const struct model_config  *g = &s->config;
     const struct train_opts  *o = &s->o;
     const struct machine_work of = work_of(s);
-    double micros = (double)o->grad_accum, L = (double)g->n_layer, n = (double)gpt_total(g);
+    double micros = (double)o->grad_accum, L = (double)g->n_layer, n = (double)arch_total(g);
     double rows = micros * of.tokens * of.width;
     double forward = micros * machine_layer(m, &of, MACHINE_FORWARD),
            backward = micros * machine_layer(m, &of, MACHINE_BACKWARD);
 
-    f->head = g->n_labels ? 0 : micros * machine_head(m, &of);
+    f->head = arch_classifies(g) ? 0 : micros * machine_head(m, &of);
     f->norm = over(n, m->norm);
     if (o->compress > 0)
         f->norm += over(n, m->topk) + (o->error_feedback ? over(FEEDBACK * n, m->memory) : 0);
@@ -75,7 +75,7 @@ static int compute_acts(struct forecast *f, struct step_work *w, struct session 
 static void compute_turns(struct step_turns *turns, const struct forecast *f,
                           const struct session *s, const struct budget *plan)
 {
-    double layers = f->F, L = (double)s->gpt.n_layer;
+    double layers = f->F, L = (double)s->config.n_layer;
     double again = plan->record_buffers ? 0 : (L - (double)f->kept) * layers / L;
 
     turns->F = f->F + f->head / 3;
@@ -111,7 +111,7 @@ static void pace(struct forecast *f, const struct step_work *w, const struct ste
 /* The same run in another mode. */
 static void mode_set(struct session *s, const struct session *from, int mode, double compress)
 {
-    *s = (struct session){ .gpt = from->gpt, .o = from->o, .spares = from->spares };
+    *s = (struct session){ .config = from->config, .o = from->o, .spares = from->spares };
     snprintf(s->dir, sizeof s->dir, "%s", from->dir);
     s->o.mode = mode;
     s->o.compress = compress;
@@ -132,7 +132,7 @@ static int forecast_mem(struct forecast *f, struct step_work *w, struct session 
 
     if (rc)
         return rc;
-    f->host_update = over((double)gpt_total(&s->gpt), m->update.host);
+    f->host_update = over((double)arch_total(&s->config), m->update.host);
     if (m->n_drives)
         f->image = (double)memory.device_bytes / 2 / (double)s->o.commit_every / m->drive->write;
     f->own = (struct step_time){ .forward = f->F, .backward = f->B,
@@ -168,7 +168,7 @@ static int forecast_devices(struct forecast *f, struct step_work *w, struct sess
     struct step_rates      rates = m->m->update;
     struct step_drive     *drives = drives_of(m, s->run.n_devices, s->run.n_act_devices);
     struct step_share      share;
-    double                 n = (double)gpt_total(&s->gpt);
+    double                 n = (double)arch_total(&s->config);
 
     rates.drive = drives;
     rates.cores = m->m->emulated > 0 ? (double)s->o.threads : 0;
@@ -247,7 +247,7 @@ int forecast_fits(const struct session *from, uint64_t disk)
     struct err        refusal = { 0 };
 
     mode_set(&s, from, from->o.mode, from->o.compress);
-    int rc = gpt_check(&s.gpt, &refusal);
+    int rc = arch_check(&s.config, &refusal);
     rc = rc ? rc : session_config(&s, &refusal);
     rc = rc ? rc : training_plan(&plan, &s, 0, &refusal);
     rc = rc ? rc : run_memory(&s.run, &memory, &refusal);

@@ -31,7 +31,7 @@ static int choose(struct acts_ways *out, const struct session *s, const struct b
     if (rc)
         return rc;
     struct choice_problem p = {
-        .n_layer = model->gpt.n_layer, .pool = (double)plan->pool, .spare = (double)plan->spare,
+        .n_layer = model->config.n_layer, .pool = (double)plan->pool, .spare = (double)plan->spare,
         .may_offload = 1, .stays = acts_stay(model, s->run.acts.buffers), .F = f->w->F,
         .B = f->w->B, .before = half.before, .forward = half.forward, .backward = half.backward,
         .write = half.write, .read = half.read };
@@ -61,7 +61,7 @@ int forecast_acts(struct forecast_acts *out, struct session *s, const struct bud
     const struct train_activations *asked = &train_activations[s->o.activations];
     const struct model_options      model = training_options(s).model;
     struct parts part = parts_of(so_far);
-    size_t       L = model.gpt.n_layer;
+    size_t       L = model.config.n_layer;
     double       micros = (double)model.grad_accum, chunk = CHUNK_ROWS / so_far->of->tokens;
     int          rc = 0;
     struct run_acts  *acts = &s->run.acts;

@@ -19,16 +19,16 @@ int generator_open(struct generator *g, const char *model, const char *tokenizer
     int rc = model_folder_open(&g->model, model, disk_name((size_t)read->disk), events, err);
     if (rc)
         return rc;
-    if (g->model.gpt.n_labels)
+    if (arch_classifies(&g->model.config))
         return err_misuse(err, "%s is a classifier, it does not continue texts: siTrain eval "
                           "measures it", model);
     if (read->dtype < 0)
         g->read.dtype = model_folder_dtype(&g->model);
-    g->context = read->seq ? read->seq : g->model.gpt.n_positions;
-    g->vocab = g->model.gpt.vocab;
-    if (g->context > g->model.gpt.n_positions)
+    g->context = read->seq ? read->seq : g->model.config.n_positions;
+    g->vocab = g->model.config.vocab;
+    if (g->context > g->model.config.n_positions)
         return err_misuse(err, "--seq %zu: the model has %zu positions", g->context,
-                          g->model.gpt.n_positions);
+                          g->model.config.n_positions);
     rc = model_folder_tokenizer(&g->tok, &g->model, tokenizer, err);
     if (!rc && tokenizer_vocab(g->tok) > g->vocab)
         rc = err_misuse(err, "the tokenizer has %zu ids, the model %zu: they do not belong "
@@ -41,7 +41,7 @@ static int open_stream(struct generator *g, const struct decode_options *d, stru
     struct memory_request want = { .host_mem = g->read.host_mem,
                                    .source_bytes = g->model.bytes,
                                    .decode = d,
-                                   .model = { .gpt = d->gpt, .dtype = d->dtype } };
+                                   .model = { .config = d->config, .dtype = d->dtype } };
     struct budget         plan;
     int                   rc = memory_plan(&plan, &want, err);
 
@@ -50,7 +50,7 @@ static int open_stream(struct generator *g, const struct decode_options *d, stru
     g->frames = plan.frames;
     if (g->model.masters)
         run_reader_rounded(g->model.masters, d->dtype);
-    return stream_read_open(&g->stream, &g->model.source, gpt_blocks(&d->gpt),
+    return stream_read_open(&g->stream, &g->model.source, arch_blocks(&d->config),
                             g->model.run.block_params, d->dtype, plan.frames, err);
 }
 
@@ -58,7 +58,7 @@ int generator_start(struct generator *g, size_t batch, size_t positions, size_t 
                     struct err *err)
 {
     const struct read_opts *o = &g->read;
-    struct decode_options   d = { .gpt = g->model.gpt, .batch = batch, .positions = positions,
+    struct decode_options   d = { .config = g->model.config, .batch = batch, .positions = positions,
                                   .piece = longest, .dtype = (enum dtype)g->read.dtype,
                                   .engine = (enum matmul_engine)o->blas,
                                   .threads = (int)session_threads(o->threads) };
@@ -92,13 +92,13 @@ void generator_close(struct generator *g)
 static void tell_speed(const struct generator *g, size_t passes)
 {
     const struct events     *e = g->model.events;
-    const struct gpt_config *gpt = &g->model.gpt;
+    const struct model_config *config = &g->model.config;
     double   wire = (double)dtype_bytes((enum dtype)g->read.dtype);
-    size_t   layers = gpt->n_layer;
+    size_t   layers = config->n_layer;
     size_t   alone = 2 * g->frames > layers ? 2 * g->frames - layers : 0; // in their frame
     size_t   streamed = g->frames >= layers ? 0 : layers - alone; // and so read in every pass
-    double   again = wire * (double)(streamed * gpt_block_size(gpt, 1));
-    double   all = wire * (double)gpt_total(gpt) + (double)(passes - 1) * again;
+    double   again = wire * (double)(streamed * arch_block_size(config, 1));
+    double   all = wire * (double)arch_total(config) + (double)(passes - 1) * again;
     double   seconds = (double)meter_total(g->stream->meter, 0, PHASE_PARAM_READ) / 1e9;
 
     if (streamed && seconds > 0 && e && e->streaming)

@@ -181,14 +181,14 @@ int labelled_load(struct labelled *l, struct session *s, struct err *err)
         l->task = *known;
     } else if (name && !strcmp(name, "custom")) { // its labels are what the run calls its classes
         rc = session_labels(&l->labels, s, err);
-        l->task = task_custom((const char *const *)l->labels.name, s->gpt.n_labels);
+        l->task = task_custom((const char *const *)l->labels.name, s->config.n_labels);
     } else {
         rc = err_set(err, -EBADMSG, "%s/run.db has the task %s, which is not known", s->dir,
                      name ? name : "of no name");
     }
-    if (!rc && l->task.n_labels != s->gpt.n_labels)
+    if (!rc && l->task.n_labels != s->config.n_labels)
         rc = err_set(err, -EBADMSG, "%s: the task %s has %zu labels, the model %zu", s->dir,
-                     l->task.name, l->task.n_labels, s->gpt.n_labels);
+                     l->task.name, l->task.n_labels, s->config.n_labels);
     free(name);
     return rc;
 }
@@ -201,7 +201,7 @@ void labelled_release(struct labelled *l)
 
 int labelled_open(struct examples **out, struct session *s, const char *name, struct err *err)
 {
-    const struct gpt_config *gpt = &s->gpt;
+    const struct model_config *config = &s->config;
     char                     path[SESSION_PATH + 32];
     uint32_t                 sum;
 
@@ -213,8 +213,8 @@ int labelled_open(struct examples **out, struct session *s, const char *name, st
     if (!rc && (*out)->h.crc != sum)
         rc = err_set(err, -EBADMSG, "%s is not what this run was made with (checksum differs)",
                      path);
-    if (!rc && ((size_t)(*out)->h.max_id >= gpt->vocab ||
-                (gpt->n_labels > 1 && (*out)->h.max_label >= (int32_t)gpt->n_labels)))
+    if (!rc && ((size_t)(*out)->h.max_id >= config->vocab ||
+                (config->n_labels > 1 && (*out)->h.max_label >= (int32_t)config->n_labels)))
         rc = err_set(err, -EBADMSG, "%s holds ids or labels that the model does not have", path);
     if (rc) {
         examples_close(*out);

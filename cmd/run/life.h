@@ -5,7 +5,7 @@
  *     tokenise_train(&text, 1, 512, "tok", &ids, ev, &err)         a tokenizer of its own
  *
  *     train_opts_default(&o, &err)                                 how to train;
- *     newrun_create(&(struct newrun){ .dir = "run", .gpt = gpt,    which model, on which text:
+ *     newrun_create(&(struct newrun){ .dir = "run", .config = config,   which model, on which text:
  *                   .o = &o, .tokenizer = "tok",                   the folder run is complete,
  *                   .data = text, .events = ev }, &err)            or is not made
  *     train_opts_release(&o)

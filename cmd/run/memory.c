@@ -54,7 +54,7 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
     cfg.frames = cfg.grad_buffers = 0; // what does not depend on the choice
     cfg.acts = (struct run_acts){ 0 };
     if (b->record_buffer) { // as many as there can be
-        struct acts_ways all = ways_offload(r->model.gpt.n_layer, 0);
+        struct acts_ways all = ways_offload(r->model.config.n_layer, 0);
 
         cfg.acts = (struct run_acts){ .n = acts_list(&r->model, &all, NULL),
                                       .bytes = b->record_buffer, .buffers = BUDGET_BUFFERS_MOST };
@@ -107,7 +107,7 @@ struct acts_ways memory_ways(const struct budget *plan, const struct model_optio
                              const struct train_activations *acts)
 {
     struct acts_sizes sizes = acts_sizes(model);
-    size_t            L = model->gpt.n_layer;
+    size_t            L = model->config.n_layer;
 
     if (!plan->record_buffers) // no room, or no need
         return ways_recompute(L, plan->kept);
@@ -120,7 +120,7 @@ struct acts_ways memory_ways(const struct budget *plan, const struct model_optio
 static int acts_set(struct run_acts *out, const struct budget *plan,
                     const struct memory_request *r, struct err *err)
 {
-    size_t           L = r->model.gpt.n_layer;
+    size_t           L = r->model.config.n_layer;
     struct acts_ways w = ways_offload(L, r->acts->adapts ? 0 : plan->kept);
     struct acts_moves moves;
     int               rc = acts_moves(&moves, &r->model, &w, plan->record_buffers, err);
@@ -139,7 +139,7 @@ static int acts_set(struct run_acts *out, const struct budget *plan,
 static void acts_request(struct budget_request *b, const struct memory_request *r)
 {
     struct acts_sizes acts = acts_sizes(&r->model);
-    uint64_t          L = r->model.gpt.n_layer, inputs = acts.kept_per_layer[ACTS_INPUT],
+    uint64_t          L = r->model.config.n_layer, inputs = acts.kept_per_layer[ACTS_INPUT],
              inside = acts.kept_per_layer[ACTS_ATTN] + acts.kept_per_layer[ACTS_MLP];
     int offloads = r->run && r->run->mode != RUN_MEM && r->acts->offloads;
 
@@ -155,9 +155,9 @@ static void acts_request(struct budget_request *b, const struct memory_request *
 static int plan_one(struct budget *out, const struct memory_request *r, struct err *err)
 {
     struct budget_request b = { .host_mem = r->host_mem,
-                                .n_layer = r->model.gpt.n_layer,
+                                .n_layer = r->model.config.n_layer,
                                 .kv_cache = r->decode ? decode_bytes(r->decode) : 0 };
-    const struct gpt_config *g = &r->model.gpt;
+    const struct model_config *g = &r->model.config;
     uint64_t              wire = dtype_bytes(r->model.dtype);
     int                   rc = 0;
 
@@ -168,12 +168,12 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
     if (r->run) {
         rc = training_bytes(&b, r, err);
     } else {
-        b.layer_frame = wire * gpt_block_size(g, 1);
-        b.fixed_streams = wire * (gpt_block_size(g, 0) + gpt_block_size(g, g->n_layer + 1)) +
+        b.layer_frame = wire * arch_block_size(g, 1);
+        b.fixed_streams = wire * (arch_block_size(g, 0) + arch_block_size(g, g->n_layer + 1)) +
                           r->source_bytes;
     }
     rc = rc ? rc : products_bytes(&b.products, r, err);
-    b.predictions = predictions_bytes(r->rows, r->model.gpt.n_labels);
+    b.predictions = predictions_bytes(r->rows, r->model.config.n_labels);
     rc = rc ? rc : budget_plan(out, &b, err);
     if (rc || !r->run)
         return rc;

@@ -1,4 +1,4 @@
-/* model_choice.c: from --init, --model or sizes to a gpt_config. A model of one's own has as many
+/* model_choice.c: from --init, --model or sizes to a arch_config. A model of one's own has as many
  * positions as its rows have tokens; one by name or from a folder has its own, and --seq may be
  * shorter. */
 #include "cmd/run/model_choice.h"
@@ -34,7 +34,7 @@ static int check_opts(const struct model_opts *o, struct err *err)
     return 0;
 }
 
-static int pick_vocab(struct gpt_config *gpt, const char *tokenizer, uint64_t vocab,
+static int pick_vocab(struct model_config *config, const char *tokenizer, uint64_t vocab,
                       struct err *err)
 {
     struct tokenizer *tok = NULL;
@@ -42,12 +42,12 @@ static int pick_vocab(struct gpt_config *gpt, const char *tokenizer, uint64_t vo
 
     if (tok)
         vocab = tokenizer_vocab(tok);
-    gpt->vocab = vocab ? vocab : gpt->vocab ? gpt->vocab : 50257;
+    config->vocab = vocab ? vocab : config->vocab ? config->vocab : 50257;
     tokenizer_close(tok);
     return rc;
 }
 
-int model_choose(struct gpt_config *gpt, const char **tokenizer, const struct model_opts *m,
+int model_choose(struct model_config *config, const char **tokenizer, const struct model_opts *m,
                struct train_opts *o, struct err *err)
 {
     int rc = check_opts(m, err);
@@ -60,16 +60,16 @@ int model_choose(struct gpt_config *gpt, const char **tokenizer, const struct mo
         rc = err_misuse(err, "--init %s is a run: siTrain export %s HFDIR makes a folder to begin "
                         "with", m->init, m->init);
     else if (m->init)
-        rc = hf_config(gpt, m->init, err);
+        rc = hf_config(config, m->init, err);
     else if (!m->model)
-        *gpt = (struct gpt_config){ .n_layer = m->n_layer, .n_head = m->n_head,
-                                    .n_embd = m->n_embd, .norm_eps = 1e-5f,
-                                    .n_positions = o->seq ? o->seq : OWN_POSITIONS };
-    else if (gpt_preset(gpt, m->model))
-        rc = opt_words_refuse("model", m->model, gpt_preset_name, err);
+        *config = arch_config(&gpt2_arch, (struct model_config){
+            .n_layer = m->n_layer, .n_head = m->n_head, .n_embd = m->n_embd, .norm_eps = 1e-5f,
+            .n_positions = o->seq ? o->seq : OWN_POSITIONS });
+    else if (arch_preset(config, m->model))
+        rc = opt_words_refuse("model", m->model, arch_preset_name, err);
     if (!rc && !m->init)
-        rc = pick_vocab(gpt, *tokenizer, m->vocab, err);
-    rc = rc ? rc : gpt_check(gpt, err);
+        rc = pick_vocab(config, *tokenizer, m->vocab, err);
+    rc = rc ? rc : arch_check(config, err);
     if (rc)
         return rc;
     if (m->init && !*tokenizer && tokenise_has_files(m->init)) {
@@ -78,10 +78,10 @@ int model_choose(struct gpt_config *gpt, const char **tokenizer, const struct mo
             return err_set(err, -ENOMEM, "out of memory");
     }
     if (!o->seq)
-        o->seq = gpt->n_positions;
-    if (o->seq > gpt->n_positions)
+        o->seq = config->n_positions;
+    if (o->seq > config->n_positions)
         return err_misuse(err, "--seq %llu: the model has %zu positions, so rows may have at most "
-                          "as many tokens", (unsigned long long)o->seq, gpt->n_positions);
+                          "as many tokens", (unsigned long long)o->seq, config->n_positions);
     o->threads = session_threads(o->threads);
     return 0;
 }

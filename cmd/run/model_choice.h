@@ -3,9 +3,9 @@
 #pragma once
 
 #include "cmd/run/train_opts.h"
-#include "model/gpt.h"
+#include "model/arch.h"
 
-/* Fill *gpt; in *o seq and threads; *tokenizer becomes a copy of --init where none was given and
+/* Fill *config; in *o seq and threads; *tokenizer becomes a copy of --init where none was given and
  * that folder has one. Refuses what does not go together, before anything is made. */
-int model_choose(struct gpt_config *gpt, const char **tokenizer, const struct model_opts *m,
+int model_choose(struct model_config *config, const char **tokenizer, const struct model_opts *m,
                struct train_opts *o, struct err *err);

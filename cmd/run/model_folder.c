@@ -17,7 +17,7 @@ static int open_hf(struct model_folder *r, const char *path, struct err *err)
         return rc;
     r->source = hf_source(r->hf);
     snprintf(r->tokenizer, sizeof r->tokenizer, "%s", path);
-    r->run.gpt = *hf_gpt(r->hf);
+    r->run.config = *hf_model(r->hf);
     return session_config(&r->run, err);
 }
 
@@ -68,8 +68,8 @@ int model_folder_open(struct model_folder *r, const char *path, const char *disk
     else
         rc = err_misuse(err, "%.200s: neither a run (with run.db) nor a Hugging Face folder (with "
                         "config.json)%s", path, hf_hub_hint(path, hint));
-    r->gpt = r->run.gpt;
-    r->finite = (struct finite){ r->source, &r->gpt, path };
+    r->config = r->run.config;
+    r->finite = (struct finite){ r->source, &r->config, path };
     r->source = finite_source(&r->finite);
     if (!tokenise_has_files(r->tokenizer))
         *r->tokenizer = '\0';
@@ -109,16 +109,16 @@ long model_folder_pad(const struct model_folder *r, const char *path, long endof
 int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
                            const struct read_opts *o, uint64_t rows, struct err *err)
 {
-    size_t                 seq = o->seq ? o->seq : r->gpt.n_positions;
+    size_t                 seq = o->seq ? o->seq : r->config.n_positions;
     enum dtype             dtype = (enum dtype)(o->dtype < 0 ? model_folder_dtype(r) : o->dtype);
-    struct trainer_options t = { .model = { .gpt = r->gpt,
+    struct trainer_options t = { .model = { .config = r->config,
                                             .batch = o->batch,
                                             .seq = seq,
                                             .grad_accum = 1,
                                             .dtype = dtype,
                                             .engine = (enum matmul_engine)o->blas,
                                             .threads = (int)session_threads(o->threads),
-                                            .varying = r->gpt.n_labels > 0 } };
+                                            .varying = arch_classifies(&r->config) } };
     struct memory_request  want = {
         .host_mem = o->host_mem, .model = t.model, .rows = rows, .source_bytes = r->bytes
     };
@@ -127,14 +127,14 @@ int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
     if (r->masters)
         run_reader_rounded(r->masters, dtype);
     *out = (struct evaluator){ .batch = o->batch, .seq = seq, .grad_accum = 1,
-                               .vocab = r->gpt.vocab, .events = r->events };
-    if (seq > r->gpt.n_positions)
+                               .vocab = r->config.vocab, .events = r->events };
+    if (seq > r->config.n_positions)
         return err_misuse(err, "--seq %zu: the model has %zu positions", seq,
-                          r->gpt.n_positions);
+                          r->config.n_positions);
     int rc = memory_plan(&plan, &want, err);
     rc = rc ? rc
-            : stream_read_open(&out->stream, &r->source, gpt_blocks(&r->gpt), r->run.block_params,
-                               dtype, plan.frames, err);
+            : stream_read_open(&out->stream, &r->source, arch_blocks(&r->config),
+                               r->run.block_params, dtype, plan.frames, err);
     return rc ? rc : trainer_open(&out->trainer, &t, out->stream, err);
 }
 
@@ -149,14 +149,14 @@ void evaluator_close(struct evaluator *e)
 
 static void own_order(struct classes *c)
 {
-    for (size_t i = 0; i < c->gpt->n_labels; i++)
+    for (size_t i = 0; i < c->config->n_labels; i++)
         c->place[i] = i;
 }
 
 int classes_open(struct classes *c, const struct model_folder *r, const char *path, struct err *err)
 {
-    *c = (struct classes){ .gpt = &r->gpt, .body = r->source };
-    c->place = calloc(r->gpt.n_labels + 1, sizeof *c->place);
+    *c = (struct classes){ .config = &r->config, .body = r->source };
+    c->place = calloc(r->config.n_labels + 1, sizeof *c->place);
     if (!c->place)
         return err_set(err, -ENOMEM, "out of memory");
     own_order(c);
@@ -187,7 +187,7 @@ int classes_match(struct classes *c, const char *const *names, size_t n)
 {
     size_t found = 0, k;
 
-    if (!names || n != c->gpt->n_labels || n != c->names.n)
+    if (!names || n != c->config->n_labels || n != c->names.n)
         return 0;
     for (size_t i = 0; i < n; i++) {
         for (k = 0; k < n && strcasecmp(names[i], c->names.name[k]); k++)
@@ -204,8 +204,8 @@ static int read_ordered(void *ctx, size_t block, size_t first, size_t n, float *
                         struct err *err)
 {
     const struct classes    *c = ctx;
-    const struct gpt_config *g = c->gpt;
-    size_t                   head = block == g->n_layer + 1 ? gpt_offset(g, GPT_SCORE_W) : SIZE_MAX;
+    const struct model_config *g = c->config;
+    size_t                   head = arch_score_offset(g, block);
     int                      rc = 0;
 
     while (n > 0 && !rc) {

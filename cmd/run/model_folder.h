@@ -9,13 +9,13 @@
 #include "model/hf.h"
 
 struct model_folder {
-    struct gpt_config    gpt;
+    struct model_config    config;
     struct params_source source;                       // refuses values that are not finite
     struct finite        finite;                       // behind it
     char                 tokenizer[SESSION_PATH + 16]; // a folder; "" if there is none
     uint64_t             bytes;                        // that the source itself holds
     const struct events *events;
-    struct session       run; // open, or of a folder: what follows from its gpt alone
+    struct session       run; // open, or of a folder: what follows from its config alone
     // the one or the other
     struct hf           *hf;
     struct run_reader   *masters;
@@ -51,7 +51,7 @@ void evaluator_close(struct evaluator *e); // accepts the zero state
 struct classes {
     struct hf_labels         names; // of the model's own classes, in its order
     size_t                  *place; // (n_labels): the row of the head that is class i
-    const struct gpt_config *gpt;   // the model's
+    const struct model_config *config;   // the model's
     struct params_source     body;
 };
 

@@ -162,7 +162,7 @@ static uint64_t dev_rows(const struct newrun *n)
 static int check(const struct newrun *n, struct err *err)
 {
     const char *const texts[] = { n->data, n->eval_data };
-    uint64_t          seq = n->o->seq ? n->o->seq : n->gpt.n_positions;
+    uint64_t          seq = n->o->seq ? n->o->seq : n->config.n_positions;
     int               rc = check_folder(n->dir, err);
 
     rc = rc ? rc : check_devices(n->dir, n->o, err);
@@ -173,7 +173,7 @@ static int check(const struct newrun *n, struct err *err)
                         n->examples ? "--eval-file FILE" : "--eval-data FILE");
     for (int i = 0; i < 2 && !rc; i++)
         if (texts[i])
-            rc = corpus_check(texts[i], n->tokenizer, n->gpt.vocab, seq, n->events, err);
+            rc = corpus_check(texts[i], n->tokenizer, n->config.vocab, seq, n->events, err);
     return rc;
 }
 
@@ -346,7 +346,7 @@ static int store_recipe(struct session *s, const struct newrun *n, struct err *e
 /* What else a classifier's folder says: its labels by name, and what it pads with. */
 static int store_classifier(struct session *s, const struct newrun *n, struct err *err)
 {
-    long pad = n->init && n->gpt.n_labels ? hf_pad(n->init) : -1;
+    long pad = n->init && arch_classifies(&n->config) ? hf_pad(n->init) : -1;
     int  rc = n->labels && n->labels->n ? session_store_labels(s, n->labels, err) : 0;
     char text[512];
 
@@ -397,13 +397,13 @@ struct beginning {
 static int begin_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {
     const struct beginning  *b = ctx;
-    const struct gpt_config *g = &b->s->gpt;
-    size_t head = block == g->n_layer + 1 ? gpt_offset(g, GPT_SCORE_W) : SIZE_MAX;
+    const struct model_config *g = &b->s->config;
+    size_t head = arch_score_offset(g, block);
     size_t old = !b->body.read || first >= head ? 0 : n < head - first ? n : head - first;
     int    rc = old ? b->body.read(b->body.ctx, block, first, old, out, err) : 0;
 
     if (!rc && old < n)
-        gpt_init_values(out + old, g, block, first + old, n - old, b->s->o.seed);
+        arch_init_values(out + old, g, block, first + old, n - old, b->s->o.seed);
     return rc;
 }
 
@@ -423,11 +423,11 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
         work_end(n->events);
         if (rc)
             return rc;
-        init = (struct finite){ hf_source(hf), hf_gpt(hf), n->init };
+        init = (struct finite){ hf_source(hf), hf_model(hf), n->init };
         new.body = finite_source(&init);
-        labels = hf_gpt(hf)->n_labels;
+        labels = hf_model(hf)->n_labels;
     }
-    if (new.body.read && labels == s->gpt.n_labels)
+    if (new.body.read && labels == s->config.n_labels)
         source = new.body;
     w = work_begin(n->events, "making the states of %s", n->dir);
     s->run.watch = &w;
@@ -480,7 +480,7 @@ static int check_training(struct session *s, const struct newrun *n, struct run_
 {
     struct budget plan;
 
-    s->o.seq = s->o.seq ? s->o.seq : n->gpt.n_positions;
+    s->o.seq = s->o.seq ? s->o.seq : n->config.n_positions;
     s->o.threads = session_threads(s->o.threads);
     s->o.schedule_steps = s->o.schedule_steps ? s->o.schedule_steps : s->o.steps;
     snprintf(s->dir, sizeof s->dir, "%s", n->dir);
@@ -504,7 +504,7 @@ static int check_room(struct session *s, const struct newrun *n, struct err *err
 int newrun_create(const struct newrun *n, struct err *err)
 {
     // options stay the caller's: has_opts is 0
-    struct session s = { .gpt = n->gpt, .o = *n->o, .events = n->events };
+    struct session s = { .config = n->config, .o = *n->o, .events = n->events };
     struct place    place = { 0 };
     struct run_acts acts = { 0 };
     int             rc = check(n, err);

@@ -6,15 +6,15 @@
 
 struct newrun {
     const char              *dir;
-    struct gpt_config        gpt;
+    struct model_config        config;
     const struct train_opts *o; // checked; seq 0: all positions, schedule_steps 0: steps
     const char              *tokenizer;        // a folder, or NULL
     const char              *data, *eval_data; // token files or texts; NULL: none
     const struct events     *events;           // told while it is made; NULL: nobody is
 
-    // parameters to begin with; where neither is given gpt_init_values of o->seed
+    // parameters to begin with; where neither is given arch_init_values of o->seed
     const char                 *init;   // a Hugging Face folder
-    const struct params_source *source; // of a model like gpt but for its head, which has
+    const struct params_source *source; // of a model like config but for its head, which has
     size_t                      source_labels; // so many classes; 0: a language model
 
     // fine-tuning

@@ -31,16 +31,16 @@ static const struct config_key {
     int         real;   // a float; else a size_t
     int         later;  // runs of the first version do not have it: 0
 } config_keys[] = {
-    { "config.n_layer", offsetof(struct gpt_config, n_layer), 0, 0 },
-    { "config.n_head", offsetof(struct gpt_config, n_head), 0, 0 },
-    { "config.n_embd", offsetof(struct gpt_config, n_embd), 0, 0 },
-    { "config.vocab", offsetof(struct gpt_config, vocab), 0, 0 },
-    { "config.n_positions", offsetof(struct gpt_config, n_positions), 0, 0 },
-    { "config.norm_eps", offsetof(struct gpt_config, norm_eps), 1, 0 },
-    { "config.n_labels", offsetof(struct gpt_config, n_labels), 0, 1 },
-    { "config.drop_embd", offsetof(struct gpt_config, drop_embd), 1, 1 },
-    { "config.drop_attn", offsetof(struct gpt_config, drop_attn), 1, 1 },
-    { "config.drop_resid", offsetof(struct gpt_config, drop_resid), 1, 1 },
+    { "config.n_layer", offsetof(struct model_config, n_layer), 0, 0 },
+    { "config.n_head", offsetof(struct model_config, n_head), 0, 0 },
+    { "config.n_embd", offsetof(struct model_config, n_embd), 0, 0 },
+    { "config.vocab", offsetof(struct model_config, vocab), 0, 0 },
+    { "config.n_positions", offsetof(struct model_config, n_positions), 0, 0 },
+    { "config.norm_eps", offsetof(struct model_config, norm_eps), 1, 0 },
+    { "config.n_labels", offsetof(struct model_config, n_labels), 0, 1 },
+    { "config.drop_embd", offsetof(struct model_config, drop_embd), 1, 1 },
+    { "config.drop_attn", offsetof(struct model_config, drop_attn), 1, 1 },
+    { "config.drop_resid", offsetof(struct model_config, drop_resid), 1, 1 },
 };
 enum { CONFIG_KEYS = sizeof config_keys / sizeof *config_keys };
 
@@ -49,7 +49,7 @@ int session_store_config(struct session *s, struct err *err)
     int rc = 0;
 
     for (const struct config_key *k = config_keys; k < config_keys + CONFIG_KEYS && !rc; k++) {
-        const void *value = (const char *)&s->gpt + k->offset;
+        const void *value = (const char *)&s->config + k->offset;
 
         rc = k->real ? settings_set(s->log, err, "%s=%.9g", k->key, (double)*(const float *)value)
                      : settings_set(s->log, err, "%s=%zu", k->key, *(const size_t *)value);
@@ -60,10 +60,11 @@ int session_store_config(struct session *s, struct err *err)
 static int load_config(struct session *s, struct err *err)
 {
     for (const struct config_key *k = config_keys; k < config_keys + CONFIG_KEYS; k++)
-        if (!settings_scan(s->log, k->real ? "%f" : "%zu", (char *)&s->gpt + k->offset, "%s",
+        if (!settings_scan(s->log, k->real ? "%f" : "%zu", (char *)&s->config + k->offset, "%s",
                            k->key) && !k->later)
             return err_set(err, -EBADMSG, "%s/run.db has no %s", s->dir, k->key);
-    return gpt_check(&s->gpt, err);
+    s->config = arch_config(&gpt2_arch, s->config);
+    return arch_check(&s->config, err);
 }
 
 int session_store_labels(struct session *s, const struct hf_labels *labels, struct err *err)
@@ -87,7 +88,7 @@ int session_labels(struct hf_labels *out, const struct session *s, struct err *e
 {
     char       *text = settings_get(s->log, "config.labels"), what[SESSION_PATH + 32];
     json_t     *list = NULL;
-    size_t      n = s->gpt.n_labels;
+    size_t      n = s->config.n_labels;
 
     *out = (struct hf_labels){ 0 };
     if (!text) // a language model's, or nobody named them
@@ -285,27 +286,28 @@ static float run_decay(void *ctx, size_t block, size_t i, size_t n, size_t *coun
     const struct session *s = ctx;
     int                   all = s->o.decay == TRAIN_DECAY_ALL;
 
-    return gpt_decays(&s->gpt, block, i, n, all, count) ? (float)s->o.weight_decay : 0.0f;
+    return arch_decays(&s->config, block, i, n, all, count) ? (float)s->o.weight_decay : 0.0f;
 }
 
 static void param_name(void *ctx, size_t block, size_t i, char *out, size_t size)
 {
     const struct session *s = ctx;
 
-    gpt_tensor_name(out, size, "", block, gpt_place(&s->gpt, block, i).t);
+    arch_tensor_name(&s->config, out, size, "", block,
+                     arch_place(&s->config, block, i).t);
 }
 
 int session_config(struct session *s, struct err *err)
 {
     const struct train_opts *o = &s->o;
-    size_t                   n = gpt_blocks(&s->gpt);
+    size_t                   n = arch_blocks(&s->config);
 
     free(s->block_params);
     s->block_params = malloc(n * sizeof *s->block_params);
     if (!s->block_params)
         return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
     for (size_t b = 0; b < n; b++)
-        s->block_params[b] = gpt_block_size(&s->gpt, b);
+        s->block_params[b] = arch_block_size(&s->config, b);
     s->run = (struct run_config){
         .dir = s->dir,
         .log = s->log,
@@ -339,7 +341,7 @@ int session_config(struct session *s, struct err *err)
         .io_timeout_ns = (uint64_t)(o->io_timeout * 1e9),
         .durable = o->durability == TRAIN_DURABLE_STEP,
         .commit_every = o->commit_every,
-        .frames = s->gpt.n_layer < 2 ? s->gpt.n_layer : 2,
+        .frames = s->config.n_layer < 2 ? s->config.n_layer : 2,
         .grad_buffers = 1,
     };
     return 0;

@@ -4,7 +4,7 @@
 
 #include "cmd/run/events.h"
 #include "cmd/run/train_opts.h"
-#include "model/gpt.h"
+#include "model/arch.h"
 #include "offload/run.h"
 #include "offload/store.h"
 
@@ -17,12 +17,12 @@ struct session {
     enum run_spares   spares;       // as in struct run_config
     int               read_only;    // opened by READ, PAST, or EITHER
     int               past;         // by PAST, and it is not the last commit
-    struct gpt_config gpt;
+    struct model_config config;
     struct train_opts o;            // as stored
     int               has_opts;
     struct runlog    *log;
     const struct events *events;    // borrowed; NULL: nobody is told
-    size_t           *block_params; // (gpt_blocks)
+    size_t           *block_params; // (arch_blocks)
     struct run_config run; // borrows from this; frames and grad_buffers are set by memory.c
 };
 
@@ -51,7 +51,7 @@ int  session_cannot_write(int rc);
 /* Model, options and what follows from them, by the database s->log alone. */
 int  session_load(struct session *s, struct err *err);
 
-/* Derive s->block_params and s->run from s->gpt, s->o, s->id, s->dir and s->log. Used by
+/* Derive s->block_params and s->run from s->config, s->o, s->id, s->dir and s->log. Used by
  * session_open, and by who makes a run. */
 int  session_config(struct session *s, struct err *err);
 

@@ -6,7 +6,7 @@
 #include "csd/csd.h"
 #include "kernels/matmul.h"
 #include "kernels/optim.h"
-#include "model/gpt.h"
+#include "model/arch.h"
 
 #define AT(field) offsetof(struct train_opts, field)
 
@@ -58,7 +58,7 @@ OPT_WORDS(durability_words, [TRAIN_DURABLE_STEP] = "step", [TRAIN_DURABLE_NONE] 
 const struct opt_row model_rows[] = {
     { "init", OPT_PATH, offsetof(struct model_opts, init), .arg = "HFDIR",
       .help = "begin with the model of a Hugging Face folder", .kept = OPT_SOURCE },
-    { "model", OPT_STRING, offsetof(struct model_opts, model), .words = gpt_preset_name,
+    { "model", OPT_STRING, offsetof(struct model_opts, model), .words = arch_preset_name,
       .help = "begin with random parameters of this size (gpt2: 124M)", .kept = OPT_SOURCE },
     { "n-layer", OPT_UINT, offsetof(struct model_opts, n_layer), .min = 1,
       .max = TRAIN_MOST_LAYERS, .help = "layers of a model of your own", .kept = OPT_SOURCE },

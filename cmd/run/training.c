@@ -67,12 +67,13 @@ void training_tell_schedule(const struct session *s)
 struct trainer_options training_options(const struct session *s)
 {
     const struct train_opts *o = &s->o;
-    const struct gpt_config *g = &s->gpt;
+    const struct model_config *g = &s->config;
     float                    p = (float)o->dropout;
+    int own = arch_classifies(g); // a classifier drops as its config.json says
     uint64_t                 horizon = o->schedule_steps ? o->schedule_steps : o->steps;
 
     return (struct trainer_options){
-        .model = { .gpt = *g,
+        .model = { .config = *g,
                    .batch = o->batch,
                    .seq = o->seq,
                    .grad_accum = o->grad_accum,
@@ -80,9 +81,9 @@ struct trainer_options training_options(const struct session *s)
                    .engine = (enum matmul_engine)o->blas,
                    .threads = (int)o->threads,
                    .training = 1,
-                   .varying = g->n_labels > 0,
-                   .dropout = { g->n_labels ? g->drop_embd : p, g->n_labels ? g->drop_attn : p,
-                                g->n_labels ? g->drop_resid : p, o->seed } },
+                   .varying = arch_classifies(g),
+                   .dropout = { own ? g->drop_embd : p, own ? g->drop_attn : p,
+                                own ? g->drop_resid : p, o->seed } },
         .schedule = { .kind = (enum schedule_kind)o->schedule,
                       .lr = o->lr,
                       .min_lr = o->min_lr,
@@ -191,7 +192,7 @@ static int record_memory(const struct training *t, struct err *err)
 static int record_plan(struct training *t, struct err *err)
 {
     const struct run_config *r = &t->s->run;
-    int varies = t->s->gpt.n_labels || train_activations[t->s->o.activations].adapts;
+    int varies = arch_classifies(&t->s->config) || train_activations[t->s->o.activations].adapts;
 
     int rc = record_memory(t, err);
 
@@ -426,7 +427,7 @@ static int count_skipped(struct training *t, uint64_t step, const struct step_re
     if (b != SIZE_MAX)
         snprintf(where, sizeof where, "a gradient is not finite, first that of block %zu (%s)", b,
                  b == 0                       ? "the embeddings"
-                 : b == t->s->gpt.n_layer + 1 ? "the final norm"
+                 : b == t->s->config.n_layer + 1 ? "the final norm"
                                               : "a layer");
     snprintf(text, sizeof text, "step %llu is skipped: %s", (unsigned long long)step + 1, where);
     int rc = t->s->run.mode != RUN_MEM || (most && t->skipped >= most)
@@ -551,7 +552,7 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
         tell_what_a_stop_does(&t, next);
         if (s->events && s->events->training)
             s->events->training(s->events->ctx,
-                                &(struct training_begins){ &s->o, &s->gpt, &t.plan,
+                                &(struct training_begins){ &s->o, &s->config, &t.plan,
                                                            trainer_engine(t.trainer), next });
         rc = train_steps(&t, missing, end, err);
     } else if (rc == -EINTR && err->stopped) {

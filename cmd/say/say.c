@@ -20,7 +20,7 @@ static void say_training(void *ctx, const struct training_begins *t)
     char total[32], limit[32], arenas[32], beside[64] = "", kept[64];
 
     (void)ctx;
-    layers = t->gpt->n_layer;
+    layers = t->config->n_layer;
     progress_begin(t->first, o->steps, o->log_every);
     if (progress_is_quiet())
         return;
@@ -33,7 +33,7 @@ static void say_training(void *ctx, const struct training_begins *t)
     fprintf(stderr,
             "siTrain: %.4g million parameters, %s%s, %llu tokens a step, %s, %s; memory %s of %s "
             "planned%s, %s\n",
-            (double)gpt_total(t->gpt) / 1e6, train_mode_name((size_t)o->mode),
+            (double)arch_total(t->config) / 1e6, train_mode_name((size_t)o->mode),
             o->compress > 0 ? " with compressed gradients" : "",
             (unsigned long long)(o->batch * o->seq * o->grad_accum),
             dtype_name((size_t)o->dtype), t->engine,

@@ -23,21 +23,21 @@ static int zeros(void *ctx, size_t block, size_t first, size_t n, float *out, st
 }
 
 /* Whether this model has few parameters, without computing with sizes that might overflow. */
-static int is_small(const struct gpt_config *g)
+static int is_small(const struct model_config *g)
 {
     return g->n_layer < 8 && g->n_embd < 64 && g->vocab < 256 && g->n_positions < 256 &&
-           g->n_labels < 64 && gpt_total(g) < SMALL;
+           g->n_labels < 64 && arch_total(g) < SMALL;
 }
 
-static void round_trip(const struct gpt_config *g, const struct hf_labels *labels)
+static void round_trip(const struct model_config *g, const struct hf_labels *labels)
 {
-    struct hf_export  x = { .gpt = *g,
+    struct hf_export  x = { .config = *g,
                             .dtype = ST_F32,
                             .source = { .read = zeros },
                             .endoftext = -1,
                             .pad = -1,
                             .labels = g->n_labels ? labels : NULL };
-    struct gpt_config again;
+    struct model_config again;
     struct hf        *h;
     struct err        err;
 
@@ -45,7 +45,7 @@ static void round_trip(const struct gpt_config *g, const struct hf_labels *label
     fuzz_remove("copy");
     if (hf_export(fuzz_path("copy"), &x, &err) || hf_open(&h, fuzz_path("copy"), NULL, &err))
         fuzz_fail(__FILE__, __LINE__, err.text);
-    FUZZ_CHECK(!memcmp(hf_gpt(h), g, sizeof *g));
+    FUZZ_CHECK(!memcmp(hf_model(h), g, sizeof *g));
     FUZZ_CHECK(!hf_config(&again, fuzz_path("copy"), &err) && !memcmp(&again, g, sizeof *g));
     hf_close(h);
 }
@@ -61,9 +61,9 @@ static void open_model(void)
         fuzz_refused(rc, &err);
         return;
     }
-    for (size_t b = 0; b < gpt_blocks(hf_gpt(h)); b++) {
+    for (size_t b = 0; b < arch_blocks(hf_model(h)); b++) {
         struct params_source s = hf_source(h);
-        size_t               size = gpt_block_size(hf_gpt(h), b);
+        size_t               size = arch_block_size(hf_model(h), b);
 
         FUZZ_CHECK(!s.read(s.ctx, b, 0, 1, &value, &err) &&
                    !s.read(s.ctx, b, size - 1, 1, &value, &err));
@@ -74,7 +74,7 @@ static void open_model(void)
 static int one(const uint8_t *bytes, size_t n)
 {
     struct fuzz_in    in = { bytes, n }, config = fuzz_part(&in);
-    struct gpt_config g;
+    struct model_config g;
     struct hf_labels  labels;
     struct err        err = { 0 };
     int               rc, named;
@@ -105,13 +105,14 @@ static int one(const uint8_t *bytes, size_t n)
 /* What the project exports of a model of this many labels. */
 static void seed_of(size_t n_labels)
 {
-    struct hf_export x = { .gpt = { .n_layer = 1,
-                                    .n_head = 2,
-                                    .n_embd = 4,
-                                    .vocab = 10,
-                                    .n_positions = 8,
-                                    .norm_eps = 1e-5f,
-                                    .n_labels = n_labels },
+    struct hf_export x = { .config = arch_config(&gpt2_arch,
+                                                 (struct model_config){ .n_layer = 1,
+                                                                        .n_head = 2,
+                                                                        .n_embd = 4,
+                                                                        .vocab = 10,
+                                                                        .n_positions = 8,
+                                                                        .norm_eps = 1e-5f,
+                                                                        .n_labels = n_labels }),
                            .dtype = ST_BF16,
                            .source = { .read = zeros },
                            .endoftext = 3,

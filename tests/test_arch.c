@@ -1,4 +1,4 @@
-/* test_gpt.c: the table of parameters: sizes of known models, offsets without gaps, initial values
+/* test_arch.c: the table of parameters: sizes of known models, offsets without gaps, initial values
  * that do not depend on where they are cut, ranges of weight decay that cover everything once. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/gpt.h"
+#include "model/gpt2.h"
 
-static struct gpt_config tiny(void)
+static struct model_config tiny(void)
 {
-    return (struct gpt_config){
-        .n_layer = 2, .n_head = 3, .n_embd = 36, .vocab = 101, .n_positions = 24, .norm_eps = 1e-5f
-    };
+    return arch_config(&gpt2_arch, (struct model_config){
+        .n_layer = 2, .n_head = 3, .n_embd = 36, .vocab = 101, .n_positions = 24,
+        .norm_eps = 1e-5f });
 }
 
 static void test_presets(void **state)
@@ -32,78 +32,86 @@ static void test_presets(void **state)
         {"gpt2-large", 774030080},
         {"gpt2-xl", 1557611200},
     };
-    struct gpt_config g;
+    struct model_config g;
 
     (void)state;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        assert_int_equal(gpt_preset(&g, known[i].name), 0);
-        assert_int_equal(gpt_check(&g, NULL), 0);
-        assert_int_equal(gpt_total(&g), known[i].total);
+        assert_int_equal(arch_preset(&g, known[i].name), 0);
+        assert_int_equal(arch_check(&g, NULL), 0);
+        assert_int_equal(arch_total(&g), known[i].total);
     }
-    assert_int_equal(gpt_preset(&g, "gpt2-2.7b"), 0);
-    assert_int_equal(gpt_check(&g, NULL), 0);
-    assert_true(gpt_total(&g) > 2600000000u && gpt_total(&g) < 2800000000u);
-    assert_int_equal(gpt_preset(&g, "gpt3"), -1);
+    assert_int_equal(arch_preset(&g, "gpt2-2.7b"), 0);
+    assert_int_equal(arch_check(&g, NULL), 0);
+    assert_true(arch_total(&g) > 2600000000u && arch_total(&g) < 2800000000u);
+    assert_int_equal(arch_preset(&g, "gpt3"), -1);
 }
 
 static void test_blocks_without_gaps(void **state)
 {
-    struct gpt_config g = tiny();
+    struct model_config g = tiny();
 
     (void)state;
-    for (size_t block = 0; block < gpt_blocks(&g); block++) {
-        enum gpt_tensor t, end;
+    for (size_t block = 0; block < arch_blocks(&g); block++) {
+        size_t t, end;
         size_t at = 0;
 
-        for (gpt_block_tensors(&g, block, &t, &end); t < end; t++) {
-            assert_int_equal(gpt_params[t].block, gpt_block_kind(&g, block));
-            assert_int_equal(gpt_offset(&g, t), at);
-            at += gpt_size(&g, t);
+        for (arch_block_tensors(&g, block, &t, &end); t < end; t++) {
+            assert_int_equal(arch_param(&g, t)->block, arch_block_kind(&g, block));
+            assert_int_equal(arch_offset(&g, t), at);
+            at += arch_size(&g, t);
         }
-        assert_int_equal(gpt_block_size(&g, block), at);
+        assert_int_equal(arch_block_size(&g, block), at);
     }
-    assert_int_equal(gpt_rows(&g, GPT_MLP_PROJ_W), 144);
-    assert_int_equal(gpt_cols(&g, GPT_QKV_W), 108);
+    assert_int_equal(arch_dim(&g, DIM_QKV), 108);
+    assert_int_equal(arch_rows(&g, GPT2_MLP_PROJ_W), 144);
+    assert_int_equal(arch_cols(&g, GPT2_QKV_W), 108);
+}
+
+static void test_families(void **state)
+{
+    (void)state;
+    assert_ptr_equal(arch_named("gpt2"), &gpt2_arch);
+    assert_null(arch_named("gpt3"));
 }
 
 static void test_check(void **state)
 {
-    struct gpt_config good = tiny(), g;
+    struct model_config good = tiny(), g;
     struct err        err;
 
     (void)state;
-    assert_int_equal(gpt_check(&good, NULL), 0);
+    assert_int_equal(arch_check(&good, NULL), 0);
     g = good, g.n_head = 5;
     memset(&err, 0, sizeof err);
-    assert_true(gpt_check(&g, &err) < 0 && err.misuse && err.text[0]);
+    assert_true(arch_check(&g, &err) < 0 && err.misuse && err.text[0]);
     g = good, g.n_head = 0;
-    assert_true(gpt_check(&g, &err) < 0);
+    assert_true(arch_check(&g, &err) < 0);
     g = good, g.n_layer = 0;
-    assert_true(gpt_check(&g, &err) < 0);
+    assert_true(arch_check(&g, &err) < 0);
     g = good, g.vocab = ((size_t)1 << 31) + 1;
-    assert_true(gpt_check(&g, &err) < 0);
+    assert_true(arch_check(&g, &err) < 0);
     g = good, g.n_positions = 0;
-    assert_true(gpt_check(&g, &err) < 0);
+    assert_true(arch_check(&g, &err) < 0);
     g = good, g.norm_eps = NAN;
-    assert_true(gpt_check(&g, &err) < 0);
+    assert_true(arch_check(&g, &err) < 0);
 }
 
 static void test_init_values(void **state)
 {
-    struct gpt_config g = tiny();
+    struct model_config g = tiny();
 
     (void)state;
-    for (size_t block = 0; block < gpt_blocks(&g); block++) {
-        size_t n = gpt_block_size(&g, block);
+    for (size_t block = 0; block < arch_blocks(&g); block++) {
+        size_t n = arch_block_size(&g, block);
         float *whole = malloc(n * sizeof *whole), *pieces = malloc(n * sizeof *pieces);
 
         assert_true(whole && pieces);
-        gpt_init_values(whole, &g, block, 0, n, 7);
+        arch_init_values(whole, &g, block, 0, n, 7);
         for (size_t at = 0, piece = 1; at < n; at += piece, piece = piece * 3 + 1) // 1, 4,
                                                                                    // 13, 40...
-            gpt_init_values(pieces + at, &g, block, at, piece < n - at ? piece : n - at, 7);
+            arch_init_values(pieces + at, &g, block, at, piece < n - at ? piece : n - at, 7);
         assert_memory_equal(whole, pieces, n * sizeof *whole);
-        gpt_init_values(pieces, &g, block, 0, n, 8);
+        arch_init_values(pieces, &g, block, 0, n, 8);
         if (block <= g.n_layer)
             assert_memory_not_equal(whole, pieces, n * sizeof *whole); // another seed
         free(whole);
@@ -125,25 +133,25 @@ static void check_std(const float *x, size_t n, double std)
 
 static void test_init_distribution(void **state)
 {
-    struct gpt_config g = tiny();
-    size_t n = gpt_block_size(&g, 1), square = g.n_embd * g.n_embd;
+    struct model_config g = tiny();
+    size_t n = arch_block_size(&g, 1), square = g.n_embd * g.n_embd;
     float *one = malloc(n * sizeof *one), *two = malloc(n * sizeof *two);
 
     (void)state;
     assert_true(one && two);
-    gpt_init_values(one, &g, 1, 0, n, 3);
-    gpt_init_values(two, &g, 2, 0, n, 3);
-    check_std(one + gpt_offset(&g, GPT_QKV_W), 3 * square, 0.02);
-    check_std(one + gpt_offset(&g, GPT_FC_W), 4 * square, 0.02);
-    check_std(one + gpt_offset(&g, GPT_ATTN_PROJ_W), square, 0.02 / 2); // sqrt(2 n_layer) = 2
-    check_std(one + gpt_offset(&g, GPT_MLP_PROJ_W), 4 * square, 0.02 / 2);
+    arch_init_values(one, &g, 1, 0, n, 3);
+    arch_init_values(two, &g, 2, 0, n, 3);
+    check_std(one + arch_offset(&g, GPT2_QKV_W), 3 * square, 0.02);
+    check_std(one + arch_offset(&g, GPT2_FC_W), 4 * square, 0.02);
+    check_std(one + arch_offset(&g, GPT2_ATTN_PROJ_W), square, 0.02 / 2); // sqrt(2 n_layer) = 2
+    check_std(one + arch_offset(&g, GPT2_MLP_PROJ_W), 4 * square, 0.02 / 2);
     for (size_t i = 0; i < g.n_embd; i++) {
-        assert_true(one[gpt_offset(&g, GPT_LN1_W) + i] == 1.0f &&
-                    one[gpt_offset(&g, GPT_LN2_W) + i] == 1.0f);
-        assert_true(one[gpt_offset(&g, GPT_LN1_B) + i] == 0.0f &&
-                    one[gpt_offset(&g, GPT_MLP_PROJ_B) + i] == 0.0f);
+        assert_true(one[arch_offset(&g, GPT2_LN1_W) + i] == 1.0f &&
+                    one[arch_offset(&g, GPT2_LN2_W) + i] == 1.0f);
+        assert_true(one[arch_offset(&g, GPT2_LN1_B) + i] == 0.0f &&
+                    one[arch_offset(&g, GPT2_MLP_PROJ_B) + i] == 0.0f);
     }
-    assert_memory_not_equal(one + gpt_offset(&g, GPT_QKV_W), two + gpt_offset(&g, GPT_QKV_W),
+    assert_memory_not_equal(one + arch_offset(&g, GPT2_QKV_W), two + arch_offset(&g, GPT2_QKV_W),
                             square * sizeof *one);
     free(one);
     free(two);
@@ -151,13 +159,13 @@ static void test_init_distribution(void **state)
 
 struct cover { size_t next, decayed, pieces; int last; };
 
-static struct cover count_ranges(const struct gpt_config *g, size_t block, size_t first, size_t n,
+static struct cover count_ranges(const struct model_config *g, size_t block, size_t first, size_t n,
                                  int decay_all)
 {
     struct cover c = { 0 };
 
     for (size_t count; c.next < n; c.next += count, c.pieces++) {
-        int decays = gpt_decays(g, block, first + c.next, n - c.next, decay_all, &count);
+        int decays = arch_decays(g, block, first + c.next, n - c.next, decay_all, &count);
 
         assert_true(count > 0 && count <= n - c.next);
         assert_true(c.pieces == 0 || decays != c.last); // pieces are as long as they can be
@@ -169,8 +177,8 @@ static struct cover count_ranges(const struct gpt_config *g, size_t block, size_
 
 static void test_decay_ranges(void **state)
 {
-    struct gpt_config g = tiny();
-    size_t n = gpt_block_size(&g, 1), C = g.n_embd, decayed = 0;
+    struct model_config g = tiny();
+    size_t n = arch_block_size(&g, 1), C = g.n_embd, decayed = 0;
     struct cover c = count_ranges(&g, 1, 0, n, 0);
 
     (void)state;
@@ -184,8 +192,8 @@ static void test_decay_ranges(void **state)
         decayed += c.decayed;
     }
     assert_int_equal(decayed, 12 * C * C);
-    c = count_ranges(&g, 0, 0, gpt_block_size(&g, 0), 0);
-    assert_int_equal(c.decayed, gpt_block_size(&g, 0));
+    c = count_ranges(&g, 0, 0, arch_block_size(&g, 0), 0);
+    assert_int_equal(c.decayed, arch_block_size(&g, 0));
     c = count_ranges(&g, 3, 0, 2 * C, 0);
     assert_int_equal(c.decayed, 0);
 }
@@ -195,6 +203,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_presets),
         cmocka_unit_test(test_blocks_without_gaps),
+        cmocka_unit_test(test_families),
         cmocka_unit_test(test_check),
         cmocka_unit_test(test_init_values),
         cmocka_unit_test(test_init_distribution),

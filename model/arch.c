@@ -1,0 +1,242 @@
+/* arch.c: the families, and everything that follows from a family's table of parameters alone:
+ * sizes, offsets, initial values, ranges of weight decay. A block is a flat range without gaps. */
+#include "model/arch.h"
+
+#include "data/base/round.h"
+#include "kernels/rng.h"
+
+#include <assert.h>
+#include <math.h>
+
+static const struct arch *const families[] = { &gpt2_arch };
+enum { FAMILIES = sizeof families / sizeof *families };
+
+const struct arch *arch_named(const char *name)
+{
+    for (size_t i = 0; i < FAMILIES; i++)
+        if (!strcmp(name, families[i]->name))
+            return families[i];
+    return NULL;
+}
+
+struct model_config arch_config(const struct arch *arch, struct model_config sizes)
+{
+    sizes.arch = arch;
+    arch->settle(&sizes);
+    return sizes;
+}
+
+enum arch_block_kind arch_block_kind(const struct model_config *g, size_t block)
+{
+    assert(block < arch_blocks(g));
+    return block == 0 ? ARCH_EMBEDDINGS : block <= g->n_layer ? ARCH_LAYER : ARCH_FINAL;
+}
+
+size_t arch_dim(const struct model_config *g, enum arch_dim dim)
+{
+    switch (dim) {
+    case DIM_ONE:       return 1;
+    case DIM_VOCAB:     return g->vocab;
+    case DIM_POSITIONS: return g->n_positions;
+    case DIM_WIDTH:     return g->n_embd;
+    case DIM_LABELS:    return g->n_labels;
+    case DIM_HEADS:     return g->n_head * g->head_dim;
+    case DIM_QKV:       return (g->n_head + 2 * g->n_kv_head) * g->head_dim;
+    case DIM_INNER:     return g->n_inner;
+    }
+    return 0;
+}
+
+const struct arch_param *arch_param(const struct model_config *g, size_t t)
+{
+    assert(t < g->arch->n_params);
+    return &g->arch->params[t];
+}
+
+size_t arch_rows(const struct model_config *g, size_t t)
+{
+    return arch_dim(g, arch_param(g, t)->rows);
+}
+
+size_t arch_cols(const struct model_config *g, size_t t)
+{
+    return arch_dim(g, arch_param(g, t)->cols);
+}
+
+size_t arch_size(const struct model_config *g, size_t t)
+{
+    return arch_rows(g, t) * arch_cols(g, t);
+}
+
+int arch_is_vector(const struct model_config *g, size_t t)
+{
+    return arch_param(g, t)->rows == DIM_ONE;
+}
+
+size_t arch_offset(const struct model_config *g, size_t t)
+{
+    size_t offset = 0;
+
+    for (size_t i = 0; i < t; i++)
+        if (arch_param(g, i)->block == arch_param(g, t)->block)
+            offset += arch_size(g, i);
+    return offset;
+}
+
+void arch_block_tensors(const struct model_config *g, size_t block, size_t *first, size_t *end)
+{
+    enum arch_block_kind kind = arch_block_kind(g, block);
+
+    for (*first = 0; arch_param(g, *first)->block != kind;)
+        ++*first;
+    for (*end = *first; *end < g->arch->n_params && arch_param(g, *end)->block == kind;)
+        ++*end;
+}
+
+size_t arch_score_offset(const struct model_config *g, size_t block)
+{
+    return arch_classifies(g) && block == g->n_layer + 1 ? arch_offset(g, g->arch->score)
+                                                         : SIZE_MAX;
+}
+
+struct arch_place arch_place(const struct model_config *g, size_t block, size_t i)
+{
+    size_t t, end;
+
+    arch_block_tensors(g, block, &t, &end);
+    for (; i >= arch_size(g, t); t++)
+        i -= arch_size(g, t);
+    assert(t < end);
+    return (struct arch_place){ t, i, arch_size(g, t) - i };
+}
+
+void arch_tensor_name(const struct model_config *g, char *out, size_t size, const char *prefix,
+                      size_t block, size_t t)
+{
+    const struct arch_param *p = arch_param(g, t);
+
+    if (p->outside)
+        prefix = "";
+    if (p->block == ARCH_LAYER)
+        snprintf(out, size, "%s%s.%zu.%s", prefix, g->arch->layers, block - 1, p->name);
+    else
+        snprintf(out, size, "%s%s", prefix, p->name);
+}
+
+size_t arch_block_size(const struct model_config *g, size_t block)
+{
+    size_t first, end;
+
+    arch_block_tensors(g, block, &first, &end);
+    return arch_offset(g, end - 1) + arch_size(g, end - 1);
+}
+
+size_t arch_total(const struct model_config *g)
+{
+    return arch_block_size(g, 0) + g->n_layer * arch_block_size(g, 1) +
+           arch_block_size(g, g->n_layer + 1);
+}
+
+static const struct arch_preset *preset_at(size_t i, const struct arch **of)
+{
+    for (size_t f = 0; f < FAMILIES; i -= families[f++]->n_presets)
+        if (i < families[f]->n_presets) {
+            *of = families[f];
+            return &families[f]->presets[i];
+        }
+    return NULL;
+}
+
+const char *arch_preset_name(size_t i)
+{
+    const struct arch        *of;
+    const struct arch_preset *preset = preset_at(i, &of);
+
+    return preset ? preset->name : NULL;
+}
+
+int arch_preset(struct model_config *g, const char *name)
+{
+    const struct arch        *of;
+    const struct arch_preset *preset;
+
+    for (size_t i = 0; (preset = preset_at(i, &of)); i++)
+        if (!strcmp(name, preset->name)) {
+            *g = arch_config(of, preset->sizes);
+            return 0;
+        }
+    return -1;
+}
+
+int arch_check(const struct model_config *g, struct err *err)
+{
+
+    /* Bounds that keep every product of two dimensions, in bytes, far from overflow. */
+    const size_t most_layers = 1u << 16, most_width = 1u << 20, most_positions = 1u << 24,
+                 most_labels = 1u << 16;
+
+    assert(g->arch); // arch_config gives it
+    if (g->n_layer == 0 || g->n_layer > most_layers)
+        return err_misuse(err, "a model has 1 to %zu layers, not %zu", most_layers, g->n_layer);
+    if (g->n_embd == 0 || g->n_embd > most_width)
+        return err_misuse(err, "the width (n_embd) must be 1 to %zu, not %zu", most_width,
+                          g->n_embd);
+    if (g->n_head == 0 || g->n_embd % g->n_head != 0)
+        return err_misuse(err, "the width %zu is not divisible by %zu heads", g->n_embd, g->n_head);
+    if (g->vocab == 0 || g->vocab > (size_t)1 << 31)
+        return err_misuse(err, "the vocabulary must have 1 to 2^31 tokens, not %zu", g->vocab);
+    if (g->n_positions == 0 || g->n_positions > most_positions)
+        return err_misuse(err, "the number of positions must be 1 to %zu, not %zu", most_positions,
+                          g->n_positions);
+    if (g->n_labels > most_labels)
+        return err_misuse(err, "a classifier has at most %zu labels, not %zu", most_labels,
+                          g->n_labels);
+    if (!(g->norm_eps > 0) || !isfinite(g->norm_eps))
+        return err_misuse(err, "layer_norm_epsilon must be a positive number, not %g",
+                          (double)g->norm_eps);
+    return 0;
+}
+
+double arch_flops_per_token(const struct model_config *g, size_t seq)
+{
+    double attention = (double)g->n_layer * (double)arch_dim(g, DIM_HEADS) * (double)seq;
+
+    return 6.0 * (double)arch_total(g) + 6.0 * attention;
+}
+
+void arch_init_values(float *out, const struct model_config *g, size_t block, size_t first,
+                      size_t n, uint64_t seed)
+{
+    assert(first + n <= arch_block_size(g, block));
+    for (size_t at = 0, count; at < n; at += count) {
+        struct arch_place place = arch_place(g, block, first + at);
+        enum arch_init    init = arch_param(g, place.t)->init;
+        double           fan = init == ARCH_INIT_RESIDUAL ? 2.0 * (double)g->n_layer : 1.0;
+
+        count = size_min(place.left, n - at);
+        if (init == ARCH_INIT_NORMAL || init == ARCH_INIT_RESIDUAL)
+            rng_normal(out + at, count, (float)(0.02 / sqrt(fan)), seed,
+                       (uint64_t)block * 64 + (uint64_t)place.t, place.in);
+        else
+            for (size_t i = 0; i < count; i++)
+                out[at + i] = init == ARCH_INIT_ONE ? 1.0f : 0.0f;
+    }
+}
+
+int arch_decays(const struct model_config *g, size_t block, size_t i, size_t n, int decay_all,
+                size_t *count)
+{
+    int decays = 0;
+
+    *count = 0;
+    while (*count < n) { // neighbours of equal decay are one piece
+        struct arch_place place = arch_place(g, block, i + *count);
+        int              next = decay_all || arch_param(g, place.t)->decay;
+
+        if (*count && next != decays)
+            break;
+        decays = next;
+        *count += size_min(place.left, n - *count);
+    }
+    return decays;
+}

@@ -1,0 +1,121 @@
+/* arch.h: what a model is: its sizes, and the family (architecture) that it belongs to. A family is
+ * one file (gpt2.c) that says what its models are made of, and a row in arch.c; everything that
+ * walks over parameters (initial values, weight decay, import, export, gradients) walks the
+ * family's ONE table of them.
+ *
+ * Blocks: 0 the embeddings, 1..n_layer the layers, n_layer + 1 what stands behind them. Matrices
+ * are stored as Hugging Face's files of the family have them, so that import and export never
+ * transpose. Inside a block the tensors stand one after the other without gaps, in the table's
+ * order; a block's parameters are one flat range. A tensor is called by its row in the table. */
+#pragma once
+
+#include "data/base/err.h"
+#include "data/base/dtype.h"
+
+struct model_config {
+    const struct arch *arch;
+    size_t n_layer, n_head, n_embd, vocab, n_positions; // n_positions: of the longest row
+    size_t n_labels; // 0: a language model; 1: a regressor; more: a classifier of so many classes
+    /* The family's settle says what these are where they are 0. */
+    size_t n_kv_head; // heads of keys and values
+    size_t head_dim;  // columns of a head
+    size_t n_inner;   // width of the MLP
+    float  norm_eps;
+    float  drop_embd, drop_attn, drop_resid; // dropout: embd_pdrop, attn_pdrop, resid_pdrop
+};
+
+enum arch_block_kind { ARCH_EMBEDDINGS, ARCH_LAYER, ARCH_FINAL };
+enum arch_init { ARCH_INIT_NORMAL, ARCH_INIT_RESIDUAL, ARCH_INIT_ZERO, ARCH_INIT_ONE };
+
+/* What a dimension of an array is, in the model's sizes. */
+enum arch_dim {
+    DIM_ONE, DIM_VOCAB, DIM_POSITIONS, DIM_WIDTH, DIM_LABELS,
+    DIM_HEADS, // n_head x head_dim: queries, and what attention gives
+    DIM_QKV,   // queries, keys and values side by side
+    DIM_INNER
+};
+
+struct arch_param {
+    const char *name; // Hugging Face's, without the family's prefix and, in layers, the layer's
+    enum arch_block_kind block;
+    enum arch_dim        rows, cols; // a vector has rows DIM_ONE
+    enum arch_init       init;
+    int                  decay;   // whether --decay matrices decays it
+    int                  outside; // of the prefix: a head that stands beside the transformer
+};
+
+/* A model by name: the sizes that are not the same in all of a family. */
+struct arch_preset { const char *name; struct model_config sizes; };
+
+struct arch {
+    const char *name;   // Hugging Face's model_type
+    const char *title;  // in sentences
+    const char *layers; // what layers are called in tensors' names: "h" of "h.0.ln_1.weight"
+    const struct arch_param  *params;
+    size_t                    n_params;
+    const struct arch_preset *presets;
+    size_t                    n_presets;
+    size_t embed; // the tensor (vocab, width) of tokens, which is the tied head's, too
+    size_t score; // the tensor (labels, width) of a classifier's head
+    void (*settle)(struct model_config *g); // the sizes that follow from others
+};
+
+extern const struct arch gpt2_arch;
+
+/* The family of that name, or NULL. */
+const struct arch *arch_named(const char *name);
+/* These sizes, in this family, with what follows from them. */
+struct model_config arch_config(const struct arch *arch, struct model_config sizes);
+
+/* A classifier or a regressor; else a language model. */
+static inline int arch_classifies(const struct model_config *g) { return g->n_labels > 0; }
+/* Columns of the head's output. */
+static inline size_t arch_logits(const struct model_config *g)
+{
+    return arch_classifies(g) ? g->n_labels : g->vocab;
+}
+
+size_t arch_dim(const struct model_config *g, enum arch_dim dim);
+/* Tensors that a model does not have (the score of a language model) have size 0. */
+static inline size_t arch_blocks(const struct model_config *g) { return g->n_layer + 2; }
+enum arch_block_kind arch_block_kind(const struct model_config *g, size_t block);
+const struct arch_param *arch_param(const struct model_config *g, size_t t);
+size_t arch_rows(const struct model_config *g, size_t t);
+size_t arch_cols(const struct model_config *g, size_t t);
+size_t arch_size(const struct model_config *g, size_t t);   // rows * cols
+int    arch_is_vector(const struct model_config *g, size_t t);
+size_t arch_offset(const struct model_config *g, size_t t); // of t in its block
+size_t arch_block_size(const struct model_config *g, size_t block);  // parameters
+size_t arch_total(const struct model_config *g);
+/* First and one-past-last tensor of a block. */
+void arch_block_tensors(const struct model_config *g, size_t block, size_t *first, size_t *end);
+/* Where a classifier's head begins in a block, of which it is the last tensor; SIZE_MAX: it has
+ * none. */
+size_t arch_score_offset(const struct model_config *g, size_t block);
+
+/* Where parameter i of a block stands: its tensor, where in that, and how many are left there. */
+struct arch_place { size_t t, in, left; };
+struct arch_place arch_place(const struct model_config *g, size_t block, size_t i);
+
+/* What a tensor is called: arch_param's name, in a layer after "h.N." (or what the family has for
+ * h), all after `prefix` but for those outside. */
+void arch_tensor_name(const struct model_config *g, char *out, size_t size, const char *prefix,
+                      size_t block, size_t t);
+
+/* Named sizes of all families: gpt2, gpt2-medium, ... -1 for another name. */
+int  arch_preset(struct model_config *g, const char *name);
+const char *arch_preset_name(size_t i); // NULL past the last
+/* What can be trained: positive sizes, heads that divide the width, vocab <= 2^31... */
+int  arch_check(const struct model_config *g, struct err *err);
+/* FLOPs a token of forward and backward: 6 x parameters + 6 x layers x columns of heads x seq. */
+double arch_flops_per_token(const struct model_config *g, size_t seq);
+
+/* Initial values of parameters [first, first + n) of a block: any part alone, in any order
+ * (docs/design.md, Exact meanings). */
+void arch_init_values(float *out, const struct model_config *g, size_t block, size_t first,
+                      size_t n, uint64_t seed);
+
+/* Does weight decay move parameter i of a block? *count: as many from there on, of n at most, are
+ * as it is. */
+int arch_decays(const struct model_config *g, size_t block, size_t i, size_t n, int decay_all,
+                size_t *count);
