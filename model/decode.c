@@ -384,7 +384,7 @@ static int head(struct decode *d, int wanted, struct err *err)
 static int pass(struct decode *d, int wanted, struct err *err)
 {
     uint64_t start_ns = clock_ns();
-    int      rc = stream_begin(d->stream, STREAM_EVAL, 0, err);
+    int      rc = stream_begin(d->stream, STREAM_GENERATE, 0, err);
 
     d->n_single = 0;
     for (size_t b = 0; b < d->o.batch; b++)

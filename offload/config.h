@@ -35,7 +35,7 @@ struct run_config {
     struct runlog *log;           // open; borrowed
     const char    *id; // 32 hex digits made at creation: devices of another run are refused by it
     enum run_mode  mode;
-    size_t         n_blocks;
+    struct order   order;         // of the model's blocks
     const size_t  *block_params;  // parameters of each block
     /* Weight decay of parameter i of a block; *count: of how many from there on, of n at most. */
     float (*decay)(void *ctx, size_t block, size_t i, size_t n, size_t *count);
@@ -73,14 +73,16 @@ struct run_config {
     uint64_t io_timeout_ns; // a device that gives no sign of life for so long is given up; 0: never
     int            durable;       // --durability step
     uint64_t       commit_every;  // mem: steps between images; 0 only at the end
-    size_t         frames;        // layer frames (2 or more, at most n_blocks - 2)
-    size_t         grad_buffers;  // layer gradient buffers (1 or more)
+    size_t         frames;        // layer frames: of lanes that do not say how many (order.h)
+    size_t         grad_buffers;  // layer gradient buffers, likewise
     size_t         read_ahead; // bytes of parameters asked for at once, where two blocks are less;
                                // 0: 64 MiB. Changes no bit
     struct run_acts acts;         // base, su, su+o. Change no bit
     const struct watch *watch; // of states being made (run_format), loaded or checked (mem); NULL:
                                // nobody
 };
+
+static inline size_t run_blocks(const struct run_config *cfg) { return order_blocks(&cfg->order); }
 
 /* Where values come from: [first, first + n) of a block, as fp32. */
 struct params_source {

@@ -5,39 +5,46 @@
 
 #include <assert.h>
 
-size_t frames_bytes(const struct store *st, size_t first, size_t end)
+size_t frames_bytes(const struct store *st, struct order_span of)
 {
     size_t most = 0;
 
-    for (size_t b = first; b < end; b++)
+    for (size_t b = of.first; b < of.end; b++)
         most = size_max(most, store_wire_bytes(st, store_pad(st->block_params[b])));
     return most;
 }
 
 void frames_tables(struct frames *f, const struct store *st, struct arena *a)
 {
-    size_t n = f->hub->cfg.frames + 2;
-
-    f->frames = arena_take(a, n * sizeof *f->frames);
-    f->shards = arena_take(a, n * st->n_devices * sizeof *f->shards);
+    f->n_frames = order_buffers(&f->hub->cfg.order, ORDER_FRAMES, f->hub->cfg.frames);
+    f->frames = arena_take(a, f->n_frames * sizeof *f->frames);
+    f->shards = arena_take(a, f->n_frames * st->n_devices * sizeof *f->shards);
     f->reads = arena_take(a, st->n_subs * sizeof *f->reads);
 }
 
 void frames_lay(struct frames *f, const struct store *st, struct arena *a)
 {
-    size_t n = f->hub->cfg.frames;
+    const struct run_config *cfg = &f->hub->cfg;
 
-    for (size_t i = 0; i < n + 2; i++) {
-        struct order_blocks of = order_blocks(i, st->n_blocks, n);
+    for (size_t i = 0; i < f->n_frames; i++) {
+        struct order_span of = order_buffer_blocks(&cfg->order, ORDER_FRAMES, cfg->frames, i);
 
         f->frames[i] = (struct frame){ .block = SIZE_MAX, .shards = f->shards + i * st->n_devices,
-                                       .wire = arena_take(a, frames_bytes(st, of.first, of.end)) };
+                                       .wire = arena_take(a, frames_bytes(st, of)) };
     }
 }
 
 static struct frame *frame_of(const struct frames *f, size_t block)
 {
-    return &f->frames[order_frame(block, f->hub->cfg.n_blocks, f->hub->cfg.frames)];
+    const struct run_config *cfg = &f->hub->cfg;
+
+    return &f->frames[order_buffer(&cfg->order, ORDER_FRAMES, cfg->frames, block)];
+}
+
+/* The i-th block that the pass reads. */
+static size_t block_at(const struct frames *f, size_t i)
+{
+    return order_block(&f->hub->cfg.order, f->pass, ORDER_READ, i);
 }
 
 /* ---- the model's side */
@@ -47,11 +54,11 @@ void frames_begin(struct frames *f, enum stream_pass pass, uint64_t version)
     assert(f->next_acquire == f->n_uses); // the pass before is through
     // a training pass reads every parameter anew, even after an evaluation or a skip: each step
     // moves what the table says
-    for (size_t i = 0; pass == STREAM_TRAIN && i < f->hub->cfg.frames + 2; i++)
+    for (size_t i = 0; pass == STREAM_TRAIN && i < f->n_frames; i++)
         f->frames[i].block = SIZE_MAX;
     f->pass = pass;
     f->version = version;
-    f->n_uses = order_uses(pass, f->hub->cfg.n_blocks);
+    f->n_uses = order_uses(&f->hub->cfg.order, pass, ORDER_READ);
     f->next_read = f->next_acquire = 0;
 }
 
@@ -68,7 +75,7 @@ static int reads_enough(const struct frames *f)
 /* What a block's parameters wait for: their update, then their read. */
 static enum runlog_phase waits_for(const struct frames *f, size_t block)
 {
-    if (f->pass == STREAM_EVAL)
+    if (f->pass != STREAM_TRAIN)
         return PHASE_WAIT_EVAL;
     return subs_all(f->subs, block, f->version, 0) ? PHASE_WAIT_PARAMS : PHASE_WAIT_UPDATE;
 }
@@ -79,8 +86,7 @@ int frames_acquire(struct frames *f, size_t block, const void **wire, struct err
     struct hub_wait wait = { .block = (int)block };
 
     hub_enter(f->hub);
-    assert(f->next_acquire < f->n_uses &&
-           order_block(f->next_acquire, f->hub->cfg.n_blocks) == block);
+    assert(f->next_acquire < f->n_uses && block_at(f, f->next_acquire) == block);
     while ((f->next_read <= f->next_acquire || at->unread > 0) &&
            hub_wait(f->hub, &wait, waits_for(f, block)))
         ;
@@ -114,7 +120,7 @@ static void read_submit(struct frames *f, const struct frame *at, size_t i)
 
     f->reads[i] = (struct task){
         .kind = &kind, .part = f, .sub = i, .step = f->hub->step,
-        .phase = f->pass == STREAM_EVAL ? PHASE_EVAL : PHASE_PARAM_READ,
+        .phase = f->pass == STREAM_TRAIN ? PHASE_PARAM_READ : PHASE_EVAL,
         .job = { .kind = CSD_READ, .cls = CLASS_WIRE,
                  .buf = (char *)at->wire + store_wire_bytes(st, u->first),
                  .off = store_slot_off(st, u->class_, wire->slot) +
@@ -165,7 +171,7 @@ int frames_advance(struct frames *f)
     int progress = 0;
 
     for (; f->next_read < f->n_uses && !reads_enough(f); f->next_read++) {
-        size_t        block = order_block(f->next_read, f->hub->cfg.n_blocks);
+        size_t        block = block_at(f, f->next_read);
         struct frame *at = frame_of(f, block);
 
         if (at->block == block && at->version == f->version) { // still there
@@ -177,7 +183,7 @@ int frames_advance(struct frames *f)
         }
         progress = 1;
     }
-    for (size_t i = 0; i < f->hub->cfg.frames + 2; i++)
+    for (size_t i = 0; i < f->n_frames; i++)
         progress |= frame_read(f, &f->frames[i]);
     return progress;
 }

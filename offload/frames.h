@@ -35,14 +35,15 @@ struct frames {
     uint64_t           version;      // of all parameters that the pass reads
     size_t             n_uses, next_read, next_acquire;
     size_t             unread_bytes; // of all frames
-    struct frame      *frames;       // (cfg.frames + 2): layers', embeddings', final norm's
+    struct frame      *frames;       // (n_frames), as order.h has them
+    size_t             n_frames;
     struct shard_read *shards;       // backing of all of theirs
     struct task       *reads;        // (n_subs)
 };
 
 void   frames_tables(struct frames *f, const struct store *st, struct arena *a);
 void   frames_lay(struct frames *f, const struct store *st, struct arena *a); // the buffers
-size_t frames_bytes(const struct store *st, size_t first, size_t end); // a frame of these blocks
+size_t frames_bytes(const struct store *st, struct order_span of); // a frame of these blocks
 
 /* The next pass, which reads everything at `version`. */
 void frames_begin(struct frames *f, enum stream_pass pass, uint64_t version);

@@ -9,11 +9,11 @@
 
 #include <assert.h>
 
-struct gradient_bytes gradients_bytes(const struct store *st, size_t first, size_t end)
+struct gradient_bytes gradients_bytes(const struct store *st, struct order_span of)
 {
     struct gradient_bytes b = { 0 };
 
-    for (size_t i = first; i < end; i++) {
+    for (size_t i = of.first; i < of.end; i++) {
         size_t n = st->block_params[i], subs = st->block_sub[i + 1] - st->block_sub[i];
 
         b.grad = size_max(b.grad, sizeof(float) * store_pad(n));
@@ -31,7 +31,8 @@ void gradients_tables(struct gradients *g, const struct store *st, struct arena 
     const struct run_config *cfg = &g->hub->cfg;
     struct grad_work         work = grad_work(st->n_blocks, st->block_params, st->compress);
 
-    g->bufs = arena_take(a, (cfg->grad_buffers + 2) * sizeof *g->bufs);
+    g->n_bufs = order_buffers(&cfg->order, ORDER_GRADS, cfg->grad_buffers);
+    g->bufs = arena_take(a, g->n_bufs * sizeof *g->bufs);
     g->residuals =
         cfg->residual_in_ram ? arena_take(a, st->n_blocks * sizeof *g->residuals) : NULL;
     g->parts = arena_take(a, st->n_subs * sizeof *g->parts);
@@ -43,11 +44,11 @@ void gradients_tables(struct gradients *g, const struct store *st, struct arena 
 
 void gradients_lay(struct gradients *g, const struct store *st, struct arena *a)
 {
-    size_t n = g->hub->cfg.grad_buffers;
+    const struct run_config *cfg = &g->hub->cfg;
 
-    for (size_t i = 0; i < n + 2; i++) {
-        struct order_blocks   of = order_blocks(i, st->n_blocks, n);
-        struct gradient_bytes b = gradients_bytes(st, of.first, of.end);
+    for (size_t i = 0; i < g->n_bufs; i++) {
+        struct gradient_bytes b = gradients_bytes(
+            st, order_buffer_blocks(&cfg->order, ORDER_GRADS, cfg->grad_buffers, i));
 
         g->bufs[i].grad = arena_take(a, b.grad);
         g->bufs[i].pack = arena_take(a, b.pack);
@@ -64,7 +65,7 @@ static struct gbuf *buffer_of(struct gradients *g, size_t block)
 {
     const struct run_config *cfg = &g->hub->cfg;
 
-    return &g->bufs[order_frame(block, cfg->n_blocks, cfg->grad_buffers)];
+    return &g->bufs[order_buffer(&cfg->order, ORDER_GRADS, cfg->grad_buffers, block)];
 }
 
 /* A gradient that begins: have what its block owes read beside it, unless RAM has it; whether it is
@@ -200,6 +201,7 @@ int gradients_send(struct gradients *g, size_t block, struct stream_norm *norm, 
                (int)block, -1, start, clock_ns(), sizeof(float) * n);
 
     hub_enter(g->hub);
+    assert(order_block(&g->hub->cfg.order, STREAM_TRAIN, ORDER_SEND, g->sent) == block);
     g->sent++;
     g->written += norm->nonfinite ? 1 : 0; // the step will be skipped, nothing of it be written
     b->state = norm->nonfinite ? GBUF_FREE : GBUF_QUEUED;
@@ -284,7 +286,7 @@ int gradients_advance(struct gradients *g)
     const struct store *st = &g->hub->dev.store;
     int                 progress = 0;
 
-    for (size_t i = 0; i < g->hub->cfg.grad_buffers + 2; i++) {
+    for (size_t i = 0; i < g->n_bufs; i++) {
         struct gbuf *b = &g->bufs[i];
         size_t       first = st->block_sub[b->block], end = st->block_sub[b->block + 1];
         int          asks = b->asked == RESIDUAL_ASKED;
@@ -309,7 +311,7 @@ int gradients_advance(struct gradients *g)
 void gradients_end(struct gradients *g, int skip)
 {
     g->ended = 1;
-    for (size_t b = 0; g->residuals && b < g->hub->cfg.n_blocks; b++)
+    for (size_t b = 0; g->residuals && b < run_blocks(&g->hub->cfg); b++)
         if (g->residuals[b].held == HELD_NEXT)
             g->residuals[b].held = skip ? HELD_NONE : HELD_COMMITTED;
 }

@@ -50,7 +50,8 @@ struct grad_part {
 struct gradients {
     struct hub       *hub;
     struct subs      *subs;
-    struct gbuf      *bufs;      // (cfg.grad_buffers + 2): layers', embeddings', final norm's
+    struct gbuf      *bufs;      // (n_bufs), as order.h has them
+    size_t            n_bufs;
     struct residual  *residuals; // (n blocks), if they stay in RAM
     struct grad_part *parts;     // (n_subs)
     struct task      *writes;    // (n_subs)
@@ -65,7 +66,7 @@ void   gradients_tables(struct gradients *g, const struct store *st, struct aren
 void   gradients_lay(struct gradients *g, const struct store *st, struct arena *a); // the buffers
 /* Of one buffer for these blocks: the dense form, its compressed form, a residual beside it. */
 struct gradient_bytes { size_t grad, pack, residual; };
-struct gradient_bytes gradients_bytes(const struct store *st, size_t first, size_t end);
+struct gradient_bytes gradients_bytes(const struct store *st, struct order_span of);
 
 /* The model's; both may wait, and take the lock. As stream_grad and stream_send_grad. */
 int  gradients_lend(struct gradients *g, size_t block, float **grad, int *fresh, struct err *err);

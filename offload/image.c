@@ -41,7 +41,7 @@ uint64_t image_block_offset(const struct run_config *cfg, size_t block)
 
 uint64_t image_bytes(const struct run_config *cfg)
 {
-    return image_block_offset(cfg, cfg->n_blocks);
+    return image_block_offset(cfg, run_blocks(cfg));
 }
 
 void image_path(const struct run_config *cfg, unsigned area, char *path, size_t size)
@@ -82,7 +82,7 @@ int image_commit(const struct run_config *cfg, const struct image_state *state, 
 {
     int rc = 0;
 
-    for (size_t b = 0; b < cfg->n_blocks && !rc; b++) {
+    for (size_t b = 0; b < run_blocks(cfg) && !rc; b++) {
         uint64_t row[6] = { state->area, b, state->step, state->applied, crc[b] };
 
         row[5] = row_sum(cfg, row);
@@ -106,12 +106,12 @@ static int row_take(void *ctx, const uint64_t *row, struct err *err)
     const struct run_config *cfg = all->cfg;
     struct area             *a = row[0] < IMAGE_AREAS ? &all->area[row[0]] : NULL;
 
-    if (!a || a->found >= cfg->n_blocks || row[1] != a->found || row[4] > UINT32_MAX ||
+    if (!a || a->found >= run_blocks(cfg) || row[1] != a->found || row[4] > UINT32_MAX ||
         (a->found && row[2] != a->state.step) || row[5] != row_sum(cfg, row))
         return err_set(err, -EBADMSG, "run.db in %s: row %zu of image%" PRIu64 " in the journal "
                        "is damaged or of another run", cfg->dir, a ? a->found : 0, row[0]);
     a->state = (struct image_state){ .area = (unsigned)row[0], .step = row[2], .applied = row[3] };
-    all->crc[row[0] * cfg->n_blocks + a->found++] = (uint32_t)row[4];
+    all->crc[row[0] * run_blocks(cfg) + a->found++] = (uint32_t)row[4];
     return 0;
 }
 
@@ -122,7 +122,7 @@ static int areas_read(const struct run_config *cfg, struct areas *all, struct er
     int64_t n = ledger_check(cfg->log, LEDGER_IMAGES, err);
 
     *all = (struct areas){ .cfg = cfg,
-                           .crc = calloc(IMAGE_AREAS * cfg->n_blocks, sizeof *all->crc) };
+                           .crc = calloc(IMAGE_AREAS * run_blocks(cfg), sizeof *all->crc) };
     if (!n && !all->crc)
         return err_set(err, -ENOMEM, "out of memory for the journal of images");
     if (!n)
@@ -132,10 +132,10 @@ static int areas_read(const struct run_config *cfg, struct areas *all, struct er
     for (unsigned a = 0; a < IMAGE_AREAS; a++) {
         const struct area *of = &all->area[a];
 
-        if (of->found && of->found != cfg->n_blocks)
+        if (of->found && of->found != run_blocks(cfg))
             return err_set(err, -EBADMSG,
                            "run.db in %s: the journal has %zu of %zu blocks of image%u", cfg->dir,
-                           of->found, cfg->n_blocks, a);
+                           of->found, run_blocks(cfg), a);
         if (of->found && (!all->area[all->newest].found ||
                           of->state.step > all->area[all->newest].state.step))
             all->newest = a;
@@ -164,7 +164,7 @@ static int check_size(const struct run_config *cfg, int fd, const char *path, st
 
     if (fstat(fd, &st) < 0)
         return err_set(err, -errno, "stat %s: %s", path, strerror(errno));
-    for (size_t b = 0; b < cfg->n_blocks; b++) {
+    for (size_t b = 0; b < run_blocks(cfg); b++) {
         uint64_t end = image_block_offset(cfg, b + 1);
 
         if ((uint64_t)st.st_size < end)
@@ -240,10 +240,10 @@ static int area_load(const struct areas *all, unsigned index, float *const *stat
         rc = err_set(err, -ENOMEM, "out of memory for checking %s", f.path);
     if (!rc && !count)
         rc = check_size(cfg, f.fd, f.path, err);
-    for (size_t b = 0; b < cfg->n_blocks && !rc; b++) {
+    for (size_t b = 0; b < run_blocks(cfg) && !rc; b++) {
         struct param_set beyond = { 0 };
 
-        rc = block_load(&f, b, all->crc[index * cfg->n_blocks + b], states ? states[b] : NULL,
+        rc = block_load(&f, b, all->crc[index * run_blocks(cfg) + b], states ? states[b] : NULL,
                         count ? &beyond : NULL, err);
         if (!count || rc == -EINTR)
             continue;
@@ -306,7 +306,7 @@ int image_check(const struct run_config *cfg, unsigned area, struct image_check 
         *err = why;
         return rc;
     }
-    out->damaged = cfg->n_blocks;
+    out->damaged = run_blocks(cfg);
     out->why = why;
     return 0;
 }
@@ -315,7 +315,7 @@ static int reader_read(void *ctx, size_t block, size_t first, size_t n, float *o
 {
     const struct image_reader *r = ctx;
 
-    assert(block < r->cfg->n_blocks && first + n <= r->cfg->block_params[block]);
+    assert(block < run_blocks(r->cfg) && first + n <= r->cfg->block_params[block]);
     return file_pread(r->fd, out, n * sizeof *out,
                       image_block_offset(r->cfg, block) + (uint64_t)first * sizeof *out, r->path,
                       err);
@@ -378,7 +378,7 @@ int image_write(const struct run_config *cfg, unsigned area, int fd, float *cons
     int                 rc = 0;
 
     image_path(cfg, area, f.path, sizeof f.path);
-    for (size_t b = 0; b < cfg->n_blocks && !rc; b++)
+    for (size_t b = 0; b < run_blocks(cfg) && !rc; b++)
         rc = block_write(&f, b, states[b], NULL, &crc[b], err);
     if (!rc && cfg->durable && fsync(fd) < 0)
         rc = err_set(err, -errno, "flush %s: %s", f.path, strerror(errno));
@@ -391,14 +391,14 @@ int image_format(const struct run_config *cfg, const struct params_source *init,
 {
     struct file_new     new_ = { 0 };
     struct image_reader f = { .cfg = cfg, .piece = malloc(PIECE * sizeof *f.piece) };
-    uint32_t           *crc = calloc(cfg->n_blocks, sizeof *crc);
+    uint32_t           *crc = calloc(run_blocks(cfg), sizeof *crc);
 
     image_path(cfg, 0, f.path, sizeof f.path);
     int rc = crc && f.piece ? file_new_open(&new_, f.path, err)
                             : err_set(err, -ENOMEM, "out of memory for making %s", f.path);
     int begun = !rc;
     f.fd = new_.fd;
-    for (size_t b = 0; b < cfg->n_blocks && !rc; b++)
+    for (size_t b = 0; b < run_blocks(cfg) && !rc; b++)
         rc = block_write(&f, b, NULL, init, &crc[b], err);
     rc = rc ? rc : file_new_commit(&new_, err);
     file_new_abort(&new_); // of what was not committed

@@ -12,18 +12,17 @@ struct bytes { double read, write; int internal, computed; };
 
 /* ---- shares ---- */
 
-/* Parameters with their padding: of each device's at most, and of all; of block 0 alone, or of all
- * blocks. */
+/* Parameters with their padding, of some blocks: of each device's at most, and of all. */
 struct padded { double most, sum; };
 
-static struct padded padded_of(const struct store *st, size_t n_blocks)
+static struct padded padded_of(const struct store *st, struct order_span of)
 {
     struct padded p = { 0 };
 
     for (size_t d = 0; d < st->n_devices; d++) {
         double has = 0;
 
-        for (size_t i = 0; i < st->block_sub[n_blocks]; i++)
+        for (size_t i = st->block_sub[of.first]; i < st->block_sub[of.end]; i++)
             has += st->subs[i].device == d ? (double)st->subs[i].n_pad : 0;
         p.most = fmax(p.most, has);
         p.sum += has;
@@ -31,13 +30,33 @@ static struct padded padded_of(const struct store *st, size_t n_blocks)
     return p;
 }
 
-static double parameters(const struct run_config *cfg)
+static struct order_span all_blocks(const struct run_config *cfg)
+{
+    return (struct order_span){ 0, run_blocks(cfg) };
+}
+
+static double params_of(const struct run_config *cfg, struct order_span of)
 {
     double sum = 0;
 
-    for (size_t b = 0; b < cfg->n_blocks; b++)
+    for (size_t b = of.first; b < of.end; b++)
         sum += (double)cfg->block_params[b];
     return sum;
+}
+
+static double parameters(const struct run_config *cfg) { return params_of(cfg, all_blocks(cfg)); }
+
+/* Of what forward waits for before its first layer, and of that. */
+static double params_first(const struct run_config *cfg)
+{
+    return params_of(cfg, order_first(&cfg->order));
+}
+
+static double params_second(const struct run_config *cfg)
+{
+    size_t b = order_first(&cfg->order).end;
+
+    return b < run_blocks(cfg) ? (double)cfg->block_params[b] : 0;
 }
 
 int step_work_share(struct step_share *out, const struct run_config *cfg, struct err *err)
@@ -48,8 +67,8 @@ int step_work_share(struct step_share *out, const struct run_config *cfg, struct
     if (rc)
         return rc;
     *out = (struct step_share){
-        .all = padded_of(&st, st.n_blocks).most / parameters(cfg),
-        .block_0 = padded_of(&st, 1).most / (double)cfg->block_params[0],
+        .all = padded_of(&st, all_blocks(cfg)).most / parameters(cfg),
+        .block_0 = padded_of(&st, order_first(&cfg->order)).most / params_first(cfg),
     };
     store_release(&st);
     return 0;
@@ -63,9 +82,17 @@ static int padding(double *out, const struct run_config *cfg, struct err *err)
 
     if (rc)
         return rc;
-    *out = padded_of(&st, st.n_blocks).sum / parameters(cfg);
+    *out = padded_of(&st, all_blocks(cfg)).sum / parameters(cfg);
     store_release(&st);
     return 0;
+}
+
+/* Of the last layer, which is updated behind nearly all others. */
+static double params_last(const struct run_config *cfg)
+{
+    struct order_span layers = order_shared(&cfg->order);
+
+    return layers.end > layers.first ? (double)cfg->block_params[layers.end - 1] : 0;
 }
 
 /* ---- seconds ---- */
@@ -178,7 +205,7 @@ static double update_beside(const struct run_config *cfg, double n, const struct
 {
     double rate = r->engine * r->cores;
 
-    n -= (double)(cfg->block_params[0] + cfg->block_params[1]);
+    n -= params_first(cfg) + params_second(cfg);
     if (r->beside > 0)
         rate = fmin(rate, r->beside);
     return rate > 0 ? n / rate : 0;
@@ -191,8 +218,7 @@ int step_work_moves(struct step_work *out, const struct run_config *cfg, const s
     struct machine    m;
     struct link_meter all;
     int               rc = machine_open(&m, cfg, t, rates, err);
-    double n = parameters(cfg), n_0 = (double)cfg->block_params[0];
-    double n_1 = (double)cfg->block_params[1];
+    double n = parameters(cfg), n_0 = params_first(cfg), n_1 = params_second(cfg);
 
     traffic_computed(&all, cfg);
     double states = (double)all.bytes[kind][CLASS_STATES][LINK_READ];
@@ -206,7 +232,7 @@ int step_work_moves(struct step_work *out, const struct run_config *cfg, const s
     const struct bytes pushed_aside = { 0, pushed, 0, 1 }, popped_aside = { popped, 0, 0, 1 };
     // the wire and the master are written first, but by su
     double first = cfg->mode == RUN_SU ? states : sizeof(float) * n;
-    double tail = (states - first) * (double)cfg->block_params[cfg->n_blocks - 2] / n;
+    double tail = (states - first) * params_last(cfg) / n;
     int    internal = kind == LINK_INTERNAL, aside = cfg->n_act_devices > 0;
     const struct { struct step_move *move; struct bytes bytes; } each[] = {
         { &out->update, { states + gradient, states + made, internal, 0 } },

@@ -34,7 +34,7 @@ static void shard_cut(struct store *s, size_t block, size_t device, size_t begin
         s->subs[s->n_subs++] = (struct store_sub){
             .block = block, .device = device, .first = first, .n = n, .n_pad = n_pad,
             .class_ = class_, .first_slot = (uint32_t)s->classes[class_].subs++ };
-        s->classes[class_].outside += block > 0;
+        s->classes[class_].ahead += block != s->last;
         s->max_pad = size_max(s->max_pad, n_pad);
     }
 }
@@ -65,7 +65,7 @@ static void places(struct store *s)
                             ? size_max(div_up(k->subs, 8), STORE_FEW_SPARES)
                             : size_max(div_up(k->subs, 2), STORE_MIN_SPARES);
 
-        k->slots = k->subs + spares + (s->spares == RUN_SPARES_ALL ? k->outside : 0);
+        k->slots = k->subs + spares + (s->spares == RUN_SPARES_ALL ? k->ahead : 0);
         k->slot_bytes = store_state_bytes(s, k->n_pad) + store_wire_bytes(s, k->n_pad);
         k->off = s->device_bytes[k->device];
         s->device_bytes[k->device] += k->slots * k->slot_bytes;
@@ -93,7 +93,8 @@ int store_init(struct store *s, const struct run_config *cfg, struct err *err)
                                  .wire_dt = cfg->wire_dt, .update_params = CSD_ALIGN_PARAMS };
     size_t max = csd_params_max(cfg->csd, &update, STORE_MAX_SUBGROUP); // of a subgroup
 
-    *s = (struct store){ .n_blocks = cfg->n_blocks, .block_params = cfg->block_params,
+    *s = (struct store){ .n_blocks = run_blocks(cfg), .last = order_last(&cfg->order),
+                         .block_params = cfg->block_params,
                          .n_devices = cfg->n_devices, .moments = update.moments,
                          .wire_dt = cfg->wire_dt, .compress = cfg->compress,
                          .error_feedback = cfg->error_feedback, .spares = cfg->spares };
@@ -122,7 +123,7 @@ int store_init(struct store *s, const struct run_config *cfg, struct err *err)
 
 nomem:
     store_release(s);
-    return err_set(err, -ENOMEM, "out of memory for the layout of %zu blocks", cfg->n_blocks);
+    return err_set(err, -ENOMEM, "out of memory for the layout of %zu blocks", run_blocks(cfg));
 }
 
 void store_release(struct store *s)

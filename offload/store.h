@@ -27,12 +27,13 @@ struct store_sub {
 struct store_class {
     size_t   device, n_pad;
     size_t   subs, slots; // slots - subs of them are spare
-    size_t   outside;     // of the subs, those outside block 0
+    size_t   ahead;       // of the subs, those that may be updated before the norm is known
     uint64_t off, slot_bytes;
 };
 
 struct store {
     size_t   n_blocks, n_devices, n_subs, n_classes;
+    size_t   last; // the block whose gradient is complete last (order.h)
     int      moments;
     enum dtype wire_dt;
     double   compress;

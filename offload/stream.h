@@ -2,10 +2,9 @@
  * updates asked for. What stands behind it, memory or devices in any mode, changes no bit of what
  * is computed.
  *
- * A pass (stream_begin) uses blocks in a fixed order that both sides know (offload/order.h): the
- * stream reads ahead. In a training pass: acquire 0 (embedding), 1..L, then L+1 and 0 again (the
- * head; both held at once), then L..1; gradients are sent L+1, L..1, 0. In an evaluating pass: 0,
- * 1..L, L+1 and 0. Block 0 is released after the embedding and after the head.
+ * A pass (stream_begin) uses blocks in an order that the model has said before (offload/order.h),
+ * and the stream reads ahead along it: acquire, grad and send_grad are called in it, and a block is
+ * released before another one needs its frame.
  * One thread calls all of this; waiting happens only where it says so. After an error only
  * stream_close is legal. */
 #pragma once
@@ -13,6 +12,7 @@
 #include "data/base/clock.h"
 #include "kernels/optim.h"
 #include "offload/meter.h"
+#include "offload/order.h"
 #include "offload/step_time.h"
 
 struct stream_ops;
@@ -21,8 +21,6 @@ struct stream { // first member of every backend: stream_mem.c, stream_csd.c, st
     struct meter *meter;   // where spans are recorded
     uint64_t      applied; // updates asked for so far: Adam's t of the next one is this plus 1
 };
-
-enum stream_pass { STREAM_TRAIN, STREAM_EVAL };
 
 /* Of a step's gradients, in the order in which they were sent. nonfinite: a value is NaN or
  * infinite, or became so with what steps before did not send (error feedback); block: the first
@@ -112,8 +110,8 @@ static inline void stream_expect(struct stream *s, const struct optim_step *opti
         s->ops->expect(s, optim);
 }
 
-/* Wait for `block`'s update and its read, and lend its wire parameters (flat, in arch.h's order,
- * 64-byte aligned, of the run's dtype) until stream_release. */
+/* Wait for `block`'s update and its read, and lend its wire parameters (flat, 64-byte aligned,
+ * of the run's dtype) until stream_release. */
 static inline int stream_acquire(struct stream *s, size_t block, const void **wire, struct err *err)
 {
     return s->ops->acquire(s, block, wire, err);

@@ -351,6 +351,7 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
     struct devices_more more = { .lay = buffers_lay, .ctx = s, .notice = notice,
                                  .notice_size = notice_size };
 
+    assert(!order_fault(&cfg->order));
     if (!s)
         return err_set(err, -ENOMEM, "out of memory for the stream");
     parts_join(s, cfg);
@@ -374,38 +375,60 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
     return rc;
 }
 
+/* All frames; and all gradient buffers, `shared` of them for layers. */
+static uint64_t frames_sum(const struct store *st, const struct run_config *cfg)
+{
+    const struct order *o = &cfg->order;
+    uint64_t            sum = 0;
+
+    for (size_t i = 0; i < order_buffers(o, ORDER_FRAMES, cfg->frames); i++)
+        sum += frames_bytes(st, order_buffer_blocks(o, ORDER_FRAMES, cfg->frames, i));
+    return sum;
+}
+
+static struct gradient_bytes gradients_sum(const struct store *st, const struct order *o,
+                                           size_t shared)
+{
+    struct gradient_bytes sum = { 0 };
+
+    for (size_t i = 0; i < order_buffers(o, ORDER_GRADS, shared); i++) {
+        struct gradient_bytes b =
+            gradients_bytes(st, order_buffer_blocks(o, ORDER_GRADS, shared, i));
+
+        sum.grad += b.grad;
+        sum.pack += b.pack;
+        sum.residual += b.residual;
+    }
+    return sum;
+}
+
 /* Tables as they are with a frame and a buffer for every layer, which is little more. */
 int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, struct err *err)
 {
     struct stream_csd     s = { 0 };
     struct store          st;
-    uint64_t              wire[3]; // of a layer, the embeddings, the final norm
-    struct gradient_bytes grad[3];
+    struct order_span     layers = order_shared(&cfg->order);
     int                   rc = store_init(&st, cfg, err);
 
     if (rc)
         return rc;
-    for (size_t i = 0; i < 3; i++) {
-        struct order_blocks of = order_blocks(i, st.n_blocks, 1);
-
-        wire[i] = frames_bytes(&st, of.first, of.end);
-        grad[i] = gradients_bytes(&st, of.first, of.end);
-    }
+    struct gradient_bytes layer = gradients_bytes(&st, layers),
+                          all = gradients_sum(&st, &cfg->order, cfg->grad_buffers),
+                          ends = gradients_sum(&st, &cfg->order, 0);
     parts_join(&s, cfg);
-    s.hub.cfg.frames = s.hub.cfg.grad_buffers = st.n_blocks - 2;
+    s.hub.cfg.frames = s.hub.cfg.grad_buffers = st.n_blocks;
     tables_lay(&s, &st, &s.tables);
     struct grad_work work = grad_work(st.n_blocks, st.block_params, st.compress); // among the
                                                                                   // tables
     *out = (struct run_memory){
         .masters = store_state_bytes(&st, st.max_pad),
-        .layer_frame = wire[0],
-        .layer_grad = grad[0].grad + grad[0].pack,
-        .frames = cfg->frames * wire[0] + wire[1] + wire[2],
-        .grads = cfg->grad_buffers * (grad[0].grad + grad[0].pack) + grad[1].grad + grad[1].pack +
-                 grad[2].grad + grad[2].pack,
+        .layer_frame = frames_bytes(&st, layers),
+        .layer_grad = layer.grad + layer.pack,
+        .frames = frames_sum(&st, cfg),
+        .grads = all.grad + all.pack,
         .compress = work.pairs + work.scratch,
-        .residual_ends = grad[1].residual + grad[2].residual,
-        .residual_layer = grad[0].residual,
+        .residual_ends = ends.residual,
+        .residual_layer = layer.residual,
         .record_buffer = act_stack_buffer(cfg),
         .spans = HUB_SPANS_BYTES,
         .tables = s.tables.used - work.pairs - work.scratch +

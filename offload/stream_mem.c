@@ -82,7 +82,7 @@ static struct mem_bytes bytes_of(const struct run_config *cfg, size_t block)
 /* Of the norm and of Top-K, whose pairs are kept of every block with error feedback. */
 static struct grad_work work_of(const struct run_config *cfg)
 {
-    struct grad_work w = grad_work(cfg->n_blocks, cfg->block_params, cfg->compress);
+    struct grad_work w = grad_work(run_blocks(cfg), cfg->block_params, cfg->compress);
 
     w.pairs = cfg->error_feedback ? w.all_pairs : w.pairs;
     return w;
@@ -93,7 +93,7 @@ static struct grad_work work_of(const struct run_config *cfg)
 static int mem_acquire(struct stream *s, size_t block, const void **wire, struct err *err)
 {
     (void)err;
-    assert(block < of(s)->cfg.n_blocks);
+    assert(block < run_blocks(&of(s)->cfg));
     *wire = of(s)->blocks[block].wire;
     return 0;
 }
@@ -103,7 +103,7 @@ static int mem_grad(struct stream *s, size_t block, float **grad, int *fresh, st
     struct mem_block *b = &of(s)->blocks[block];
 
     (void)err;
-    assert(block < of(s)->cfg.n_blocks);
+    assert(block < run_blocks(&of(s)->cfg));
     *fresh = !b->lent;
     b->lent = 1;
     *grad = b->grad;
@@ -179,7 +179,7 @@ static void update_all(struct stream_mem *m, const struct stream_step *step)
     uint64_t start = clock_ns();
 
     assert(step->optim.kind == m->cfg.optim);
-    for (size_t b = 0; m->cfg.error_feedback && b < m->cfg.n_blocks; b++)
+    for (size_t b = 0; m->cfg.error_feedback && b < run_blocks(&m->cfg); b++)
         settle_residual(&m->blocks[b], m->cfg.compress);
 #pragma omp parallel for schedule(dynamic, 4)
     for (size_t i = 0; i < m->n_pieces; i++)
@@ -246,7 +246,7 @@ static int mem_update(struct stream *s, const struct stream_step *step, struct e
     assert(step->row.step == m->next_step);
     if (!step->skip)
         update_all(m, step);
-    for (size_t b = 0; b < m->cfg.n_blocks; b++)
+    for (size_t b = 0; b < run_blocks(&m->cfg); b++)
         m->blocks[b].lent = 0;
     m->next_step++;
     if (m->cfg.commit_every && m->next_step - m->committed.step >= m->cfg.commit_every)
@@ -273,7 +273,7 @@ static int mem_read(void *ctx, size_t block, size_t first, size_t n, float *out,
     const struct stream_mem *m = ctx;
 
     (void)err;
-    assert(block < m->cfg.n_blocks && first + n <= m->blocks[block].params);
+    assert(block < run_blocks(&m->cfg) && first + n <= m->blocks[block].params);
     memcpy(out, m->blocks[block].states + first, n * sizeof *out);
     return 0;
 }
@@ -317,7 +317,7 @@ static size_t make_pieces(const struct run_config *cfg, struct piece *pieces)
 {
     size_t made = 0;
 
-    for (size_t b = 0; b < cfg->n_blocks; b++)
+    for (size_t b = 0; b < run_blocks(cfg); b++)
         for (size_t at = 0, n; at < cfg->block_params[b]; at += n, made++) {
             size_t most = size_min(PIECE_PARAMS - at % PIECE_PARAMS, cfg->block_params[b] - at);
             float  wd = cfg->decay(cfg->decay_ctx, b, at, most, &n);
@@ -330,7 +330,7 @@ static size_t make_pieces(const struct run_config *cfg, struct piece *pieces)
 
 void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
 {
-    size_t           n = cfg->n_blocks;
+    size_t           n = run_blocks(cfg);
     struct grad_work work = work_of(cfg);
 
     *out = (struct run_memory){
@@ -358,13 +358,13 @@ static void lay(struct stream_mem *m, struct arena *a)
     const struct run_config *cfg = &m->cfg;
     struct grad_work         work = work_of(cfg);
 
-    m->blocks = arena_take(a, cfg->n_blocks * sizeof *m->blocks);
-    m->states = arena_take(a, cfg->n_blocks * sizeof(float *));
-    m->crc = arena_take(a, cfg->n_blocks * sizeof *m->crc);
+    m->blocks = arena_take(a, run_blocks(cfg) * sizeof *m->blocks);
+    m->states = arena_take(a, run_blocks(cfg) * sizeof(float *));
+    m->crc = arena_take(a, run_blocks(cfg) * sizeof *m->crc);
     m->pieces = arena_take(a, m->n_pieces * sizeof *m->pieces);
     m->scratch = arena_take(a, work.scratch);
     struct topk_pair *pairs = arena_take(a, work.pairs);
-    for (size_t b = 0; b < cfg->n_blocks; b++) {
+    for (size_t b = 0; b < run_blocks(cfg); b++) {
         struct mem_bytes bytes = bytes_of(cfg, b);
         struct mem_block mb = { .params = cfg->block_params[b], .pairs = pairs };
 
@@ -395,7 +395,7 @@ static int load_states(struct stream_mem *m, struct err *err)
     m->cfg.watch = NULL; // lent for this
     m->next_step = m->committed.step;
     m->stream.applied = m->committed.applied;
-    for (size_t b = 0; b < m->cfg.n_blocks; b++) {
+    for (size_t b = 0; b < run_blocks(&m->cfg); b++) {
         struct mem_block *mb = &m->blocks[b];
 
         if (m->cfg.wire_dt != DT_F32)
@@ -413,6 +413,7 @@ int stream_mem_open(struct stream **out, const struct run_config *cfg, struct er
     if (!m)
         return err_set(err, -ENOMEM, "out of memory for a stream");
     assert(cfg->wire_dt == DT_F32 || cfg->wire_dt == DT_BF16);
+    assert(!order_fault(&cfg->order));
     m->stream.ops = &stream_mem_ops;
     m->image[0] = m->image[1] = -1;
     m->cfg = *cfg;

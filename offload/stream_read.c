@@ -1,13 +1,13 @@
 /* stream_read.c: the stream for evaluation and generation: masters of any source, read and
  * converted by one thread that works ahead of the pass.
  *
- * Frames are those of order.h. One is claimed by the reader for a use of the announced pass and
- * refilled for a later use only when that one was released; the embeddings and the final norm are
- * read once. What a frame holds is never stale, since no version changes: a claim that finds its
- * block there reads nothing, so with a frame for every layer nothing is read twice.
+ * Frames are those of order.h. The reader goes along the announced pass and claims a frame for each
+ * use; one with another block in it is refilled when all uses of that were released. What a frame
+ * holds is never stale, since no version changes: a claim that finds its block there reads nothing,
+ * so where lanes have a frame for every block nothing is read twice.
  *
  * Threads: `mutex` guards everything below it in the struct; contents of a frame belong to the
- * reader while it is `filling`, to the caller while it is claimed and ready. After an error the
+ * reader while it fills it, to the caller while it is claimed. After an error the
  * reader ends, and acquire gives its sentence. */
 #include "offload/streams.h"
 
@@ -30,18 +30,19 @@ enum {
 
 struct frame {
     unsigned char *bytes;
-    size_t         holds;   // the block whose parameters are complete in it, or NO_BLOCK
-    uint64_t       claimed; // the pass in which a use of it is not released yet, or 0
+    size_t         holds;  // the block whose parameters are complete in it, or NO_BLOCK
+    size_t         claims; // of uses in this pass that are not released yet
 };
 
 struct stream_read {
     struct stream        stream;
     struct params_source source;
-    size_t               n_blocks, n_frames; // layer frames
+    struct order         order;
+    size_t               n_frames, shared; // shared: those of a lane that does not say how many
     enum dtype           dt;
     struct arena         arena;
     size_t              *block_params;
-    struct frame        *frames; // (n_frames + 2): layers', embeddings', final norm's
+    struct frame        *frames; // (n_frames)
     float               *piece;
     pthread_t            thread;
     int                  started;
@@ -50,7 +51,9 @@ struct stream_read {
     pthread_cond_t  changed;
     uint64_t pass, step; // passes announced; the first one's step, under which all reading is
                          // recorded
-    size_t          next;       // block that the reader turns to, n_blocks when the pass is read
+    enum stream_pass kind;      // of the pass
+    size_t          uses, claimed, acquired; // of the pass: all; those that have their frame; that
+                                             // the caller has asked for
     int             stop;
     int             failed;     // -errno, with why
     struct err      why;
@@ -60,7 +63,7 @@ static struct stream_read *of(struct stream *s) { return (struct stream_read *)s
 
 static struct frame *frame_of(struct stream_read *r, size_t block)
 {
-    return &r->frames[order_frame(block, r->n_blocks, r->n_frames)];
+    return &r->frames[order_buffer(&r->order, ORDER_FRAMES, r->shared, block)];
 }
 
 /* The reader. */
@@ -87,16 +90,16 @@ static int fill_frame(struct stream_read *r, const struct frame *f, size_t block
     return 0;
 }
 
-/* Claim the frame of r->next for the pass and fill it; waits while an earlier use of it is not
- * released. */
+/* Claim a frame for the next use of the pass, and fill it; waits while it is claimed for another
+ * block. */
 static void read_next(struct stream_read *r)
 {
-    size_t        block = r->next;
+    size_t        block = order_block(&r->order, r->kind, ORDER_READ, r->claimed);
     uint64_t      pass = r->pass, step = r->step;
     struct frame *f = frame_of(r, block);
 
     if (f->holds != block) {
-        if (f->claimed == pass) {
+        if (f->claims > 0) {
             pthread_cond_wait(&r->changed, &r->mutex);
             return; // look again: the pass may be another one
         }
@@ -109,8 +112,8 @@ static void read_next(struct stream_read *r)
         f->holds = rc ? NO_BLOCK : block;
     }
     if (r->pass == pass && !r->failed) {
-        f->claimed = pass;
-        r->next = block + 1;
+        f->claims++;
+        r->claimed++;
     }
     pthread_cond_broadcast(&r->changed);
 }
@@ -122,7 +125,7 @@ static void *reader_main(void *arg)
     omp_set_num_threads(1); // a team of its own would fight with the one that computes
     pthread_mutex_lock(&r->mutex);
     while (!r->stop && !r->failed) {
-        if (r->pass == 0 || r->next == r->n_blocks)
+        if (r->claimed == r->uses)
             pthread_cond_wait(&r->changed, &r->mutex);
         else
             read_next(r);
@@ -138,12 +141,16 @@ static int read_begin(struct stream *s, enum stream_pass pass, uint64_t step, st
 {
     struct stream_read *r = of(s);
 
-    (void)pass, (void)err;
+    (void)err;
     pthread_mutex_lock(&r->mutex);
     if (r->pass == 0)
         r->step = step;
     r->pass++;
-    r->next = 0;
+    r->kind = pass;
+    r->uses = order_uses(&r->order, pass, ORDER_READ);
+    r->claimed = r->acquired = 0;
+    for (size_t i = 0; i < r->n_frames; i++)
+        r->frames[i].claims = 0;
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->mutex);
     return 0;
@@ -154,11 +161,12 @@ static int read_acquire(struct stream *s, size_t block, const void **wire, struc
     struct stream_read *r = of(s);
     struct frame       *f = frame_of(r, block);
 
-    assert(block < r->n_blocks);
     pthread_mutex_lock(&r->mutex);
-    assert(r->pass > 0);
-    while (!r->failed && (f->holds != block || f->claimed != r->pass))
+    assert(r->acquired < r->uses &&
+           order_block(&r->order, r->kind, ORDER_READ, r->acquired) == block);
+    while (!r->failed && r->claimed <= r->acquired)
         pthread_cond_wait(&r->changed, &r->mutex);
+    r->acquired++;
     int rc = r->failed;
     if (rc && err)
         *err = r->why;
@@ -167,18 +175,13 @@ static int read_acquire(struct stream *s, size_t block, const void **wire, struc
     return rc;
 }
 
-/* Layers give their claim back; the embeddings and the final norm keep theirs, being used again in
- * the pass, and needing none. */
 static void read_release(struct stream *s, size_t block)
 {
     struct stream_read *r = of(s);
 
-    assert(block < r->n_blocks);
-    if (block == 0 || block == r->n_blocks - 1)
-        return;
     pthread_mutex_lock(&r->mutex);
-    assert(frame_of(r, block)->holds == block);
-    frame_of(r, block)->claimed = 0;
+    assert(frame_of(r, block)->holds == block && frame_of(r, block)->claims > 0);
+    frame_of(r, block)->claims--;
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->mutex);
 }
@@ -212,12 +215,12 @@ static const struct stream_ops stream_read_ops = {
 
 static void lay(struct stream_read *r, const size_t *block_params, struct arena *a)
 {
-    r->block_params = arena_take(a, r->n_blocks * sizeof *r->block_params);
+    r->block_params = arena_take(a, order_blocks(&r->order) * sizeof *r->block_params);
     r->piece = arena_take(a, PIECE_PARAMS * sizeof *r->piece);
-    r->frames = arena_take(a, (r->n_frames + 2) * sizeof *r->frames);
-    for (size_t i = 0; i < r->n_frames + 2; i++) {
-        struct order_blocks of = order_blocks(i, r->n_blocks, r->n_frames);
-        size_t              params = 0;
+    r->frames = arena_take(a, r->n_frames * sizeof *r->frames);
+    for (size_t i = 0; i < r->n_frames; i++) {
+        struct order_span of = order_buffer_blocks(&r->order, ORDER_FRAMES, r->shared, i);
+        size_t            params = 0;
 
         for (size_t b = of.first; b < of.end; b++)
             params = size_max(params, block_params[b]);
@@ -227,19 +230,21 @@ static void lay(struct stream_read *r, const size_t *block_params, struct arena 
     }
 }
 
-int stream_read_open(struct stream **out, const struct params_source *source, size_t n_blocks,
-                     const size_t *block_params, enum dtype dt, size_t frames, struct err *err)
+int stream_read_open(struct stream **out, const struct params_source *source,
+                     const struct order *order, const size_t *block_params, enum dtype dt,
+                     size_t frames, struct err *err)
 {
     struct stream_read *r = calloc(1, sizeof *r);
 
     *out = NULL;
-    assert(n_blocks >= 2 && (frames > 0 || n_blocks == 2));
+    assert(!order_fault(order));
     if (!r)
         return err_set(err, -ENOMEM, "out of memory for a stream");
     r->stream.ops = &stream_read_ops;
     r->source = *source;
-    r->n_blocks = n_blocks;
-    r->n_frames = size_min(frames, n_blocks - 2);
+    r->order = *order;
+    r->shared = frames;
+    r->n_frames = order_buffers(order, ORDER_FRAMES, frames);
     r->dt = dt;
     pthread_mutex_init(&r->mutex, NULL);
     pthread_cond_init(&r->changed, NULL);
@@ -247,7 +252,7 @@ int stream_read_open(struct stream **out, const struct params_source *source, si
     int rc = arena_map(&r->arena, "frames of parameters", err);
     if (!rc) {
         lay(r, block_params, &r->arena);
-        memcpy(r->block_params, block_params, n_blocks * sizeof *block_params);
+        memcpy(r->block_params, block_params, order_blocks(order) * sizeof *block_params);
         r->stream.meter = meter_new(MAX_SPANS, 0);
         if (!r->stream.meter)
             rc = err_set(err, -ENOMEM, "out of memory for a stream");

@@ -16,7 +16,8 @@ int  stream_mem_open(struct stream **out, const struct run_config *cfg, struct e
 void stream_mem_memory(const struct run_config *cfg, struct run_memory *out);
 
 /* For evaluation and generation, over any source (a Hugging Face folder, a run): blocks are read
- * ahead and converted to dt by a thread; with frames == n_blocks - 2 everything stays in memory
+ * ahead and converted to dt by a thread; with a frame for every layer everything stays in memory
  * after the first pass. */
-int stream_read_open(struct stream **out, const struct params_source *source, size_t n_blocks,
-                     const size_t *block_params, enum dtype dt, size_t frames, struct err *err);
+int stream_read_open(struct stream **out, const struct params_source *source,
+                     const struct order *order, const size_t *block_params, enum dtype dt,
+                     size_t frames, struct err *err);

@@ -5,32 +5,26 @@
 
 #include "kernels/topk.h"
 
-#include <assert.h>
-
 void traffic_computed(struct link_meter *out, const struct run_config *c)
 {
     enum link_kind update = c->mode == RUN_BASE ? LINK_HOST : LINK_INTERNAL; // its data cross this
-    size_t         layers = c->n_blocks - 2;
-    uint64_t       params = 0, gradient = 0, wire = 0;
+    uint64_t       params = 0, gradient = 0;
 
-    assert(c->n_blocks >= 2);
     memset(out, 0, sizeof *out);
     if (c->mode == RUN_MEM)
         return;
-    for (size_t b = 0; b < c->n_blocks; b++) {
+    for (size_t b = 0; b < run_blocks(c); b++) {
         size_t n = c->block_params[b];
-        // embeddings and final norm have frames of their own and are read once; a layer is read in
-        // forward and in backward, but the last ones of forward are still there then
-        uint64_t reads = b >= 1 && b + c->frames <= layers ? 2 : 1;
 
         params += n;
-        wire += reads * n * dtype_bytes(c->wire_dt);
         gradient += c->compress > 0.0 ? sizeof(struct topk_pair) * topk_count(n, c->compress)
                                       : sizeof(float) * n; // as sent: pairs, or dense
     }
     uint64_t states = params * (uint64_t)(1 + optim_moments(c->optim)) * sizeof(float);
     out->bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE] = gradient;
-    out->bytes[LINK_HOST][CLASS_WIRE][LINK_READ] = wire;
+    out->bytes[LINK_HOST][CLASS_WIRE][LINK_READ] =
+        dtype_bytes(c->wire_dt) *
+        order_reads(&c->order, STREAM_TRAIN, c->frames, c->block_params, 0).params;
     if (c->error_feedback)
         out->bytes[LINK_HOST][CLASS_RESIDUAL][LINK_WRITE] = params * sizeof(float);
     if (c->error_feedback && !c->residual_in_ram)

@@ -167,20 +167,21 @@ static int queue_advance(struct updates *u, struct update_queue *q)
     return progress;
 }
 
-/* Speculation, the gradient that came last first, the embeddings left out: where the device falls
- * behind, what waits is then spread over the blocks from the last one down, and the next forward,
- * which uses the first ones first, has something to hide it behind all along. Few at a time: block
- * 0 is next when the norm is known. */
+/* Speculation, the gradient that came last first, but for the one with which the norm is known:
+ * where the device falls behind, what waits is then spread over the blocks from the last one down,
+ * and the next forward, which uses the first ones first, has something to hide it behind all along.
+ * Few at a time: block 0 is next when the norm is known. */
 static int ahead_advance(struct updates *u, struct update_queue *q)
 {
     enum { AHEAD = 2 };
-    int progress = 0;
+    const struct store *st = u->subs->store;
+    int                 progress = 0;
 
     for (size_t at = q->first; q->out < AHEAD && at < q->end; at++) {
         size_t            i = u->order[at];
         const struct sub *sub = &u->subs->sub[i];
 
-        if (u->subs->store->subs[i].block == 0 || !sub->written || sub->state != SUB_CLEAN)
+        if (st->subs[i].block == st->last || !sub->written || sub->state != SUB_CLEAN)
             continue;
         if (!subs_slot_free(u->subs, i))
             break;

@@ -15,6 +15,7 @@
 #include "offload/image.h"
 #include "offload/run.h"
 #include "offload/streams.h"
+#include "tests/toy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -175,7 +176,7 @@ static inline int setup(void **state)
     f->cfg = (struct run_config){ .dir = f->dir,
                                   .id = "0123",
                                   .mode = RUN_MEM,
-                                  .n_blocks = BLOCKS,
+                                  .order = toy_order(BLOCKS),
                                   .block_params = sizes,
                                   .decay = decay,
                                   .wire_dt = DT_BF16,

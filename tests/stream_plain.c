@@ -4,6 +4,7 @@
 
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
+#include "model/passes.h"
 
 #include <assert.h>
 #include <math.h>
@@ -15,10 +16,12 @@ enum { MAX_BLOCKS = 64, MAX_PIECES = 4096 };
 struct stream_plain {
     struct stream stream; // first
     struct stream_plain_options o;
+    struct order  order;
     size_t        blocks, first[MAX_BLOCKS + 1];
     float        *params, *m, *v, *grads;
     void         *lent[MAX_BLOCKS];
     int           asked[MAX_BLOCKS], sent[MAX_BLOCKS]; // gradient, in this step
+    size_t        n_sent;
     enum stream_pass pass;
     void         *piece, *stack[MAX_PIECES]; // lent to be filled; those that were pushed
     size_t        begin[MAX_PIECES]; // the first one of each one's record
@@ -44,23 +47,12 @@ static int plain_begin(struct stream *s, enum stream_pass pass, uint64_t step, s
     p->stream.meter = meter_new(256, 1);
     assert(p->stream.meter);
     p->pass = pass;
-    p->acquired = 0;
+    p->acquired = p->n_sent = 0;
     memset(p->asked, 0, sizeof p->asked);
     memset(p->sent, 0, sizeof p->sent);
     for (size_t b = 0; b < p->blocks; b++)
         assert(!p->lent[b]);
     return 0;
-}
-
-/* The i-th block that a pass uses: 0, 1..L, L+1, 0, and in training L..1. */
-static size_t expected(const struct stream_plain *p, size_t i)
-{
-    size_t L = p->o.config.n_layer;
-
-    if (i <= L + 1)
-        return i;
-    assert(i == L + 2 || p->pass == STREAM_TRAIN);
-    return i == L + 2 ? 0 : L - (i - (L + 3));
 }
 
 static int plain_acquire(struct stream *s, size_t block, const void **wire, struct err *err)
@@ -69,7 +61,7 @@ static int plain_acquire(struct stream *s, size_t block, const void **wire, stru
     size_t n = p->first[block + 1] - p->first[block], bytes = n * dtype_bytes(p->o.wire);
 
     (void)err;
-    assert(block == expected(p, p->acquired));
+    assert(block == order_block(&p->order, p->pass, ORDER_READ, p->acquired));
     assert(!p->lent[block]);
     p->acquired++;
     p->lent[block] = aligned_alloc(64, (bytes + 63) / 64 * 64);
@@ -112,8 +104,8 @@ static int plain_send_grad(struct stream *s, size_t block, struct stream_norm *n
 
     (void)err;
     assert(p->asked[block] && !p->sent[block]);
-    for (size_t b = block + 1; b < p->blocks; b++)
-        assert(p->sent[b]); // L+1, L..1, 0
+    assert(block == order_block(&p->order, p->pass, ORDER_SEND, p->n_sent));
+    p->n_sent++;
     p->sent[block] = 1;
     norm->sumsq += reduce_sumsq(p->grads + p->first[block], n, &nonfinite, scratch);
     if (nonfinite)
@@ -187,7 +179,7 @@ static int plain_update(struct stream *s, const struct stream_step *step, struct
     struct stream_plain *p = plain(s);
 
     (void)err;
-    assert(p->sent[0] && p->popped == p->pushed);
+    assert(p->n_sent == p->blocks && p->popped == p->pushed);
     p->last = *step;
     if (step->skip)
         return 0;
@@ -249,7 +241,8 @@ struct stream *stream_plain_open(const struct stream_plain_options *o)
     p->stream.meter = meter_new(1, 1);
     assert(p->stream.meter);
     p->o = *o;
-    p->blocks = arch_blocks(&o->config);
+    p->order = passes_order(o->config.n_layer);
+    p->blocks = order_blocks(&p->order);
     p->params = malloc(total * sizeof(float));
     p->m = calloc(total, sizeof(float));
     p->v = calloc(total, sizeof(float));

@@ -8,6 +8,7 @@
 
 #include "offload/step_work.h"
 #include "tests/tempdir.h"
+#include "tests/toy.h"
 
 #include <math.h>
 
@@ -137,8 +138,9 @@ static const size_t blocks[5] = { 20480, 8192, 8192, 8192, 2048 };
 
 static struct run_config run_of(enum run_mode mode, size_t n_devices)
 {
-    return (struct run_config){ .mode = mode, .n_blocks = 5, .block_params = blocks, .frames = 1,
-                                .wire_dt = DT_BF16, .optim = OPTIM_ADAMW, .n_devices = n_devices,
+    return (struct run_config){ .mode = mode, .order = toy_order(5), .block_params = blocks,
+                                .frames = 1, .wire_dt = DT_BF16, .optim = OPTIM_ADAMW,
+                                .n_devices = n_devices,
                                 .csd = csd_at(0), .csd_mem = 16 << 20 };
 }
 

@@ -8,6 +8,7 @@
 
 #include "offload/run.h"
 #include "offload/streams.h"
+#include "tests/toy.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -45,10 +46,11 @@ static int counted_read(void *ctx, size_t block, size_t first, size_t n, float *
 static struct stream *open_stream(struct counted *c, enum dtype dt, size_t frames)
 {
     struct params_source source = { .read = counted_read, .ctx = c };
+    const struct order   order = toy_order(BLOCKS);
     struct stream       *s;
     struct err           err;
 
-    assert_int_equal(stream_read_open(&s, &source, BLOCKS, sizes, dt, frames, &err), 0);
+    assert_int_equal(stream_read_open(&s, &source, &order, sizes, dt, frames, &err), 0);
     return s;
 }
 
@@ -121,6 +123,8 @@ static void test_ahead(void **state)
     assert_int_equal(stream_begin(s, STREAM_EVAL, 0, &err), 0);
     while (!c.reads[2])
         nanosleep(&blink, NULL);
+    take(s, 0, DT_BF16);
+    stream_release(s, 0);
     take(s, 1, DT_BF16);
     nanosleep(&blink, NULL);
     assert_int_equal(c.reads[3], 0); // layer 3 needs layer 1's frame

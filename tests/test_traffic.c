@@ -8,14 +8,15 @@
 
 #include "offload/act_rule.h"
 #include "offload/traffic.h"
+#include "tests/toy.h"
 
 static const size_t blocks[6] = { 1000, 300, 300, 300, 300, 20 }; // 2,220 parameters in all
 
 static struct run_config small(void)
 {
     return (struct run_config){
-        .mode = RUN_SUO, .n_blocks = 6, .block_params = blocks, .frames = 2, .wire_dt = DT_BF16,
-        .optim = OPTIM_ADAMW,
+        .mode = RUN_SUO, .order = toy_order(6), .block_params = blocks, .frames = 2,
+        .wire_dt = DT_BF16, .optim = OPTIM_ADAMW,
     };
 }
 

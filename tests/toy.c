@@ -30,13 +30,30 @@ float toy_decay(void *ctx, size_t block, size_t i, size_t n, size_t *count)
     return i / 700 % 3 ? 0.0f : 0.1f;
 }
 
+struct order toy_order(size_t n)
+{
+    const struct order_run first = { 0, ORDER_UP, ORDER_READ },
+                           layers = { 1, ORDER_UP, ORDER_READ },
+                           last = { 2, ORDER_UP, ORDER_READ };
+
+    return (struct order){
+        .lanes = { { 1, { 1, 1 } }, { n - 2, { 0, 0 } }, { 1, { 1, 1 } } },
+        .runs = { [STREAM_TRAIN] = { first, layers, last, { 0, ORDER_UP, ORDER_READ | ORDER_ADD },
+                                     { 2, ORDER_UP, ORDER_ADD | ORDER_SEND },
+                                     { 1, ORDER_DOWN, ORDER_READ | ORDER_ADD | ORDER_SEND },
+                                     { 0, ORDER_UP, ORDER_ADD | ORDER_SEND } },
+                  [STREAM_EVAL] = { first, layers, last, first },
+                  [STREAM_GENERATE] = { first, layers, last, first } },
+    };
+}
+
 struct run_config toy_config(const char *dir, enum run_mode mode, const size_t *sizes, size_t n)
 {
     return (struct run_config){
         .dir = dir,
         .id = "00112233445566778899aabbccddeeff",
         .mode = mode,
-        .n_blocks = n,
+        .order = toy_order(n),
         .block_params = sizes,
         .decay = toy_decay,
         .wire_dt = DT_BF16,
@@ -56,7 +73,7 @@ struct run_config toy_config(const char *dir, enum run_mode mode, const size_t *
 
 struct run_acts toy_acts(const struct run_config *cfg, size_t a_layer, size_t bytes, size_t buffers)
 {
-    size_t n = a_layer * (cfg->n_blocks - 2);
+    size_t n = a_layer * (run_blocks(cfg) - 2);
 
     assert(n <= TOY_PIECES);
     return (struct run_acts){ .n = n, .bytes = bytes, .buffers = buffers,
@@ -68,7 +85,7 @@ struct run_acts toy_acts(const struct run_config *cfg, size_t a_layer, size_t by
 static size_t pieces_of(const struct run_config *cfg, uint64_t step, size_t block,
                         struct act_piece *piece)
 {
-    size_t layers = cfg->n_blocks - 2, most = cfg->acts.n / layers;
+    size_t layers = run_blocks(cfg) - 2, most = cfg->acts.n / layers;
     size_t n = most, seed = (size_t)step * 131 + block * 17 + cfg->acts.bytes;
 
     if (block < 1 || block > layers)
@@ -88,7 +105,7 @@ size_t toy_pieces(const struct run_config *cfg, uint64_t step, struct act_piece 
 {
     size_t n = 0;
 
-    for (size_t b = 0; b < cfg->n_blocks; b++)
+    for (size_t b = 0; b < run_blocks(cfg); b++)
         n += pieces_of(cfg, step, b, piece + n);
     return n;
 }
@@ -157,13 +174,13 @@ int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, c
     int              rc = stream_begin(s, STREAM_TRAIN, step, err);
 
     *loss = 0;
-    for (size_t b = 0; b < cfg->n_blocks && !rc; b++) {
+    for (size_t b = 0; b < run_blocks(cfg) && !rc; b++) {
         rc = stream_acquire(s, b, &wire[b], err);
         for (size_t i = 0; !rc && i < cfg->block_params[b]; i++)
             *loss += dtype_get(wire[b], cfg->wire_dt, i) * (double)(i % 13);
         if (!rc)
             rc = pieces_leave(cfg, s, step, b, &left, err);
-        if (!rc && b < cfg->n_blocks - 1)
+        if (!rc && b < run_blocks(cfg) - 1)
             stream_release(s, b);
     }
     return rc ? rc : stream_acquire(s, 0, &wire[0], err);
@@ -188,7 +205,7 @@ static int gradient(struct stream *s, size_t b, float **grad, struct err *err)
 static int backward(const struct run_config *cfg, struct stream *s, uint64_t step, size_t b,
                     const void **wire, int poison, struct stream_norm *norm, struct err *err)
 {
-    size_t last = cfg->n_blocks - 1;
+    size_t last = run_blocks(cfg) - 1;
     float *grad;
     int    rc = b > 0 && b < last ? stream_acquire(s, b, &wire[b], err) : 0;
 
@@ -226,10 +243,10 @@ int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int 
     struct stream_step up = { .row = { .step = step, .skipped = poison } };
     int                rc = toy_forward(cfg, s, step, wire, loss, err);
 
-    assert(cfg->n_blocks <= TOY_BLOCKS);
+    assert(run_blocks(cfg) <= TOY_BLOCKS);
     update_numbers(cfg, s, 1.0, &up.optim);
     stream_expect(s, &up.optim);
-    for (size_t b = cfg->n_blocks; b-- > 0 && !rc;) {
+    for (size_t b = run_blocks(cfg); b-- > 0 && !rc;) {
         rc = backward(cfg, s, step, b, wire, poison, &norm, err);
         if (quit && b == quit)
             return rc;
@@ -253,7 +270,7 @@ int toy_params_sum(const struct run_config *cfg, uint32_t *sum, struct err *err)
     int                  rc = run_reader(&r, &src, cfg, err);
 
     *sum = 0;
-    for (size_t b = 0; b < cfg->n_blocks && !rc; b++) {
+    for (size_t b = 0; b < run_blocks(cfg) && !rc; b++) {
         float *p = malloc(sizeof *p * cfg->block_params[b]);
 
         assert(p);

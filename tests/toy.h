@@ -12,6 +12,10 @@ extern const struct params_source toy_init; // the parameters that a run begins 
 /* Weight decay (run_config's): every third run of 700 parameters decays. */
 float toy_decay(void *ctx, size_t block, size_t i, size_t n, size_t *count);
 
+/* The order of its n blocks: layers between block 0, whose parameters are read once
+ * more behind the last block, and that one. */
+struct order toy_order(size_t n);
+
 /* A run of the toy in `dir` as most tests want it: bf16, AdamW, one emulated device that is just
  * large enough to update 2,048 parameters. No log is open; what a test wants otherwise, it sets. */
 struct run_config toy_config(const char *dir, enum run_mode mode, const size_t *sizes, size_t n);

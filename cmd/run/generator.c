@@ -50,7 +50,7 @@ static int open_stream(struct generator *g, const struct decode_options *d, stru
     g->frames = plan.frames;
     if (g->model.masters)
         run_reader_rounded(g->model.masters, d->dtype);
-    return stream_read_open(&g->stream, &g->model.source, arch_blocks(&d->config),
+    return stream_read_open(&g->stream, &g->model.source, &g->model.run.run.order,
                             g->model.run.block_params, d->dtype, plan.frames, err);
 }
 
@@ -94,15 +94,15 @@ static void tell_speed(const struct generator *g, size_t passes)
     const struct events     *e = g->model.events;
     const struct model_config *config = &g->model.config;
     double   wire = (double)dtype_bytes((enum dtype)g->read.dtype);
-    size_t   layers = config->n_layer;
-    size_t   alone = 2 * g->frames > layers ? 2 * g->frames - layers : 0; // in their frame
-    size_t   streamed = g->frames >= layers ? 0 : layers - alone; // and so read in every pass
-    double   again = wire * (double)(streamed * arch_block_size(config, 1));
+    struct order_reads each = order_reads(&g->model.run.run.order, STREAM_GENERATE, g->frames,
+                                          g->model.run.block_params, 1);
+    double   again = wire * (double)each.params;
     double   all = wire * (double)arch_total(config) + (double)(passes - 1) * again;
     double   seconds = (double)meter_total(g->stream->meter, 0, PHASE_PARAM_READ) / 1e9;
 
-    if (streamed && seconds > 0 && e && e->streaming)
-        e->streaming(e->ctx, &(struct streaming){ layers, streamed, again, all / seconds });
+    if (each.blocks && seconds > 0 && e && e->streaming)
+        e->streaming(e->ctx, &(struct streaming){ config->n_layer, each.blocks, again,
+                                                  all / seconds });
 }
 
 int generator_feed(struct generator *g, const int32_t *const *ids, const size_t *n,

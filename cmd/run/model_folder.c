@@ -133,8 +133,8 @@ int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
                           r->config.n_positions);
     int rc = memory_plan(&plan, &want, err);
     rc = rc ? rc
-            : stream_read_open(&out->stream, &r->source, arch_blocks(&r->config),
-                               r->run.block_params, dtype, plan.frames, err);
+            : stream_read_open(&out->stream, &r->source, &r->run.run.order, r->run.block_params,
+                               dtype, plan.frames, err);
     return rc ? rc : trainer_open(&out->trainer, &t, out->stream, err);
 }
 

@@ -8,6 +8,7 @@
 #include "data/base/file.h"
 #include "data/base/json.h"
 #include "model/hf.h"
+#include "model/passes.h"
 #include "offload/devices.h"
 #include "offload/reshard.h"
 
@@ -313,7 +314,7 @@ int session_config(struct session *s, struct err *err)
         .log = s->log,
         .id = s->id,
         .mode = (enum run_mode)o->mode,
-        .n_blocks = n,
+        .order = passes_order(s->config.n_layer),
         .block_params = s->block_params,
         .decay = run_decay,
         .decay_ctx = s,

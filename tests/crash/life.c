@@ -74,7 +74,7 @@ static struct run_config config_of(const struct plan *p, struct runlog *log)
     cfg.xclbin = xclbin;
     cfg.durable = p->storage != NO_FLUSHES;
     cfg.commit_every = p->commit_every;
-    cfg.acts = toy_acts(&cfg, (size_t)p->pieces / (cfg.n_blocks - 2), 5000, 3);
+    cfg.acts = toy_acts(&cfg, (size_t)p->pieces / (run_blocks(&cfg) - 2), 5000, 3);
     return cfg;
 }
 

@@ -3,6 +3,7 @@
 
 #include "cmd/report/report.h"
 #include "data/db/runlog.h"
+#include "model/passes.h"
 #include "offload/image.h"
 #include "offload/journal.h"
 
@@ -20,7 +21,7 @@ static struct run_config config(struct runlog *log)
                                 .log = log,
                                 .id = "0123",
                                 .mode = RUN_MEM,
-                                .n_blocks = BLOCKS,
+                                .order = passes_order(BLOCKS - 2),
                                 .block_params = block_params,
                                 .optim = OPTIM_ADAMW };
 }

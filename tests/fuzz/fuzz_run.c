@@ -70,7 +70,7 @@ static int read_masters(struct session *s)
     float                value;
     int                  rc = run_reader(&r, &source, &s->run, &err);
 
-    for (size_t b = 0; !rc && b < s->run.n_blocks && b < 8; b++)
+    for (size_t b = 0; !rc && b < run_blocks(&s->run) && b < 8; b++)
         rc = source.read(source.ctx, b, 0, 1, &value, &err);
     run_reader_close(r);
     if (rc == -EBUSY) {

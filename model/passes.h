@@ -1,0 +1,10 @@
+/* passes.h: what a model says to its stream: in which order its passes use their blocks (step.c,
+ * decode.c), and which of them share frames (offload/order.h). */
+#pragma once
+
+#include "offload/order.h"
+
+/* Of a model with a language model's tied head: block 0 the embeddings, 1..n_layer the layers,
+ * n_layer + 1 the final norm. A classifier has the same, though its head needs no embeddings: they
+ * are in their frame still. */
+struct order passes_order(size_t n_layer);

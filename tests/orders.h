@@ -1,0 +1,10 @@
+/* orders.h: an order that no GPT-2 has, for tests of what streams make of it. */
+#pragma once
+
+#include "offload/order.h"
+
+/* Embeddings in pieces through two frames, layers, a final norm; the head is tied to the
+ * embeddings, or has `head` pieces of its own. The head reads its pieces once where nothing is
+ * trained. A tied piece's gradient is made when backward is through, all of it; those of a head of
+ * its own on the way back through it, and those of the embeddings without their parameters. */
+struct order order_pieces(size_t pieces, size_t layers, size_t head);

@@ -1,0 +1,173 @@
+/* test_order.c: what follows from the order of passes: a GPT-2's, by hand; embeddings in pieces;
+ * and orders that no stream could follow. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "model/passes.h"
+#include "tests/orders.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The blocks of all such uses of a pass, one after the other. */
+static void uses(const struct order *o, enum stream_pass pass, enum order_use use,
+                 const char *expected)
+{
+    char   text[256] = "";
+    size_t n = order_uses(o, pass, use);
+
+    for (size_t i = 0; i < n; i++) {
+        size_t at = strlen(text);
+
+        snprintf(text + at, sizeof text - at, "%s%zu", i ? " " : "",
+                 order_block(o, pass, use, i));
+    }
+    assert_string_equal(text, expected);
+}
+
+static void test_gpt2(void **state)
+{
+    const struct order o = passes_order(3);
+    const char        *reads = "0 1 2 3 4 0";
+
+    (void)state;
+    assert_null(order_fault(&o));
+    assert_int_equal(order_blocks(&o), 5);
+    uses(&o, STREAM_TRAIN, ORDER_READ, "0 1 2 3 4 0 3 2 1");
+    uses(&o, STREAM_TRAIN, ORDER_ADD, "0 4 3 2 1 0");
+    uses(&o, STREAM_TRAIN, ORDER_SEND, "4 3 2 1 0");
+    uses(&o, STREAM_EVAL, ORDER_READ, reads);
+    uses(&o, STREAM_GENERATE, ORDER_READ, reads);
+    uses(&o, STREAM_GENERATE, ORDER_SEND, "");
+    assert_int_equal(order_last(&o), 0);
+    assert_int_equal(order_first(&o).end, 1);
+    assert_true(order_shared(&o).first == 1 && order_shared(&o).end == 4);
+}
+
+static void test_buffers(void **state)
+{
+    const struct order o = passes_order(5);
+
+    (void)state;
+    assert_int_equal(order_buffers(&o, ORDER_FRAMES, 2), 4);
+    assert_int_equal(order_buffers(&o, ORDER_FRAMES, 9), 7); // one for each block
+    assert_int_equal(order_buffers(&o, ORDER_GRADS, 0), 2);  // the layers' are left out
+    assert_int_equal(order_buffer(&o, ORDER_FRAMES, 2, 0), 0);
+    assert_int_equal(order_buffer(&o, ORDER_FRAMES, 2, 1), 1);
+    assert_int_equal(order_buffer(&o, ORDER_FRAMES, 2, 2), 2);
+    assert_int_equal(order_buffer(&o, ORDER_FRAMES, 2, 5), 1);
+    assert_int_equal(order_buffer(&o, ORDER_FRAMES, 2, 6), 3);
+    for (size_t i = 0; i < 4; i++) {
+        struct order_span of = order_buffer_blocks(&o, ORDER_FRAMES, 2, i);
+
+        assert_int_equal(of.first, i == 0 ? 0 : i == 3 ? 6 : 1);
+        assert_int_equal(of.end, i == 0 ? 1 : i == 3 ? 7 : 6);
+    }
+}
+
+static void reads(const struct order *o, enum stream_pass pass, size_t frames, int again,
+                  size_t blocks, uint64_t params)
+{
+    static const size_t sizes[] = { 1000, 100, 101, 102, 103, 7 };
+    struct order_reads  r = order_reads(o, pass, frames, sizes, again);
+
+    assert_int_equal(r.blocks, blocks);
+    assert_int_equal(r.params, params);
+}
+
+/* Four layers. The last ones of forward are still there in backward, and in evaluations those that
+ * no other layer shares its frame with. */
+static void test_reads(void **state)
+{
+    const struct order o = passes_order(4);
+
+    (void)state;
+    reads(&o, STREAM_TRAIN, 1, 0, 6 + 3, 1413 + 303);
+    reads(&o, STREAM_TRAIN, 3, 0, 6 + 1, 1413 + 100);
+    reads(&o, STREAM_TRAIN, 4, 0, 6, 1413);
+    reads(&o, STREAM_EVAL, 1, 0, 6, 1413);
+    reads(&o, STREAM_EVAL, 1, 1, 4, 406);
+    reads(&o, STREAM_EVAL, 3, 1, 2, 203); // 1 and 4 share a frame
+    reads(&o, STREAM_GENERATE, 9, 1, 0, 0);
+}
+
+/* Three pieces of embeddings, through two frames, one behind the other; two layers; the final norm.
+ */
+static void test_pieces(void **state)
+{
+    const struct order o = order_pieces(3, 2, 0), untied = order_pieces(3, 2, 2);
+
+    (void)state;
+    assert_null(order_fault(&o));
+    uses(&o, STREAM_TRAIN, ORDER_READ, "0 1 2 3 4 5 2 1 0 4 3 0 1 2");
+    uses(&o, STREAM_TRAIN, ORDER_SEND, "5 4 3 0 1 2");
+    uses(&o, STREAM_EVAL, ORDER_READ, "0 1 2 3 4 5 2 1 0");
+    assert_int_equal(order_last(&o), 2); // the next forward needs piece 0 first
+    assert_int_equal(order_first(&o).end, 3);
+    assert_int_equal(order_buffers(&o, ORDER_FRAMES, 1), 2 + 1 + 1);
+    // forward 3; the head 1 (2 and 1 are there); the gradients 1 (0 and 1 are); layers 2 + 1; 1
+    assert_int_equal(order_reads(&o, STREAM_TRAIN, 1, (size_t[]){ 1, 1, 1, 1, 1, 1 }, 0).blocks,
+                     3 + 1 + 1 + 2 + 1 + 1);
+    assert_null(order_fault(&untied));
+    uses(&untied, STREAM_TRAIN, ORDER_READ, "0 1 2 3 4 5 6 7 7 6 4 3");
+    uses(&untied, STREAM_TRAIN, ORDER_SEND, "7 6 5 4 3 2 1 0");
+    uses(&untied, STREAM_TRAIN, ORDER_ADD, "7 6 5 4 3 2 1 0");
+    assert_int_equal(order_last(&untied), 0);
+}
+
+static void faulty(struct order o, const char *why)
+{
+    assert_non_null(order_fault(&o));
+    assert_non_null(strstr(order_fault(&o), why));
+}
+
+static void test_faults(void **state)
+{
+    struct order      o = passes_order(2);
+    struct order_run *train = o.runs[STREAM_TRAIN];
+
+    (void)state;
+    faulty((struct order){ .lanes = { { 0 } } }, "no blocks");
+    train[1].way = ORDER_DOWN; // forward begins with the last layer
+    faulty(o, "numbered");
+    o = passes_order(2);
+    train[1].lane = 2; // and does not read the layers
+    faulty(o, "numbered");
+    o = passes_order(2);
+    train[6].uses = 0; // block 0's is never sent
+    faulty(o, "sent once");
+    o = passes_order(2);
+    train[3].uses |= ORDER_SEND; // and here twice
+    faulty(o, "after it was sent");
+    o = passes_order(2);
+    train[3].uses = ORDER_READ;
+    train[4] = (struct order_run){ 0, ORDER_UP, ORDER_ADD | ORDER_SEND };
+    train[6].uses = 0;
+    faulty(o, "sent once"); // the final norm's is not
+    o = passes_order(2);
+    train[7] = (struct order_run){ 1, ORDER_UP, ORDER_READ };
+    faulty(o, "read after its gradient");
+    o = passes_order(2);
+    o.runs[STREAM_EVAL][1].uses |= ORDER_ADD;
+    faulty(o, "outside of training");
+    o = order_pieces(3, 2, 0); // the head adds to pieces that are complete later
+    train[3].uses |= ORDER_ADD;
+    faulty(o, "no buffers to wait in");
+    o.lanes[0].buffers[ORDER_GRADS] = 3;
+    assert_null(order_fault(&o));
+    o = passes_order(0);
+    assert_null(order_fault(&o));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gpt2),   cmocka_unit_test(test_buffers), cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_pieces), cmocka_unit_test(test_faults),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
