@@ -15,32 +15,38 @@
 
 static size_t tokens(const struct model_options *o) { return o->batch * o->seq; }
 
-/* Of N tokens. */
-static void lay_attn(struct arena *a, struct acts_attn *l, const struct model_options *o, size_t N)
+/* The arrays of a part; a layer's input is one. */
+static const struct arch_array *arrays_of(const struct model_options *o, enum acts_part part)
 {
-    size_t C = o->config.n_embd, e = dtype_bytes(o->dtype);
+    static const struct arch_array input[ARCH_ARRAYS] = { { DIM_WIDTH, 1 } };
 
-    l->ln1_mean = arena_take(a, N * sizeof(float));
-    l->ln1_rstd = arena_take(a, N * sizeof(float));
-    l->qkv      = arena_take(a, N * 3 * C * e);
-    l->attn     = arena_take(a, N * C * e);
-    l->lse      = arena_take(a, N * o->config.n_head * sizeof(float));
+    return part == ACTS_INPUT ? input : o->config.arch->arrays[part];
 }
 
-static void lay_mlp(struct arena *a, struct acts_mlp *l, const struct model_options *o, size_t N)
+static int is_array(const struct model_options *o, enum acts_part part, size_t array)
 {
-    size_t C = o->config.n_embd;
+    return array < ARCH_ARRAYS && arrays_of(o, part)[array].cols != DIM_NONE;
+}
 
-    l->x_mid    = arena_take(a, N * C * sizeof(float));
-    l->ln2_mean = arena_take(a, N * sizeof(float));
-    l->ln2_rstd = arena_take(a, N * sizeof(float));
-    l->fc       = arena_take(a, N * 4 * C * dtype_bytes(o->dtype));
+size_t acts_row_bytes(const struct model_options *o, enum acts_part part, size_t array)
+{
+    const struct arch_array *of = arrays_of(o, part) + array;
+
+    return arch_dim(&o->config, of->cols) * (of->fp32 ? sizeof(float) : dtype_bytes(o->dtype));
+}
+
+void acts_lay(struct arena *a, struct acts_set *s, const struct model_options *o,
+              enum acts_part part, size_t N)
+{
+    for (size_t i = 0; is_array(o, part, i); i++)
+        s->at[i] = arena_take(a, N * acts_row_bytes(o, part, i));
 }
 
 static void lay_work(struct arena *a, struct acts_work *w, const struct model_options *o)
 {
-    size_t N = tokens(o), C = o->config.n_embd, e = dtype_bytes(o->dtype),
-           R = size_min(N, CHUNK_ROWS);
+    const struct model_config *g = &o->config;
+    size_t N = tokens(o), C = g->n_embd, e = dtype_bytes(o->dtype), R = size_min(N, CHUNK_ROWS),
+           qkv = arch_dim(g, DIM_QKV), fc = arch_fc(g), inner = arch_dim(g, DIM_INNER);
 
     w->shape = arena_take(a, o->grad_accum * sizeof *w->shape);
     w->x     = arena_take(a, o->grad_accum * N * sizeof(int32_t));
@@ -53,26 +59,27 @@ static void lay_work(struct arena *a, struct acts_work *w, const struct model_op
     }
     w->ln   = arena_take(a, R * C * e);
     w->proj = arena_take(a, R * C * sizeof(float));
-    w->gelu = arena_take(a, R * 4 * C * e);
+    w->act  = arena_take(a, R * inner * e);
     w->attention = arena_take(a, attention_scratch(o->seq, C, o->config.n_head, o->threads));
     if (o->training) {
         w->dx    = arena_take(a, o->grad_accum * N * C * sizeof(float));
         w->dy    = arena_take(a, R * C * e);
-        w->dgelu = arena_take(a, R * 4 * C * sizeof(float));
-        w->dfc   = arena_take(a, R * 4 * C * e);
-        w->dattn = arena_take(a, N * C * e);
-        w->dqkv  = arena_take(a, N * 3 * C * e);
-        // a classifier's head has a row a sequence
-        w->sums  = arena_take(a, colsum_scratch(size_max(R, o->batch), 4 * C));
+        w->dact  = arena_take(a, R * inner * sizeof(float));
+        w->dfc   = arena_take(a, R * fc * e);
+        w->dattn = arena_take(a, N * arch_dim(g, DIM_HEADS) * e);
+        w->dqkv  = arena_take(a, N * qkv * e);
+        // a classifier's head has a row a sequence; a norm's backward sums three rows
+        w->sums  = arena_take(a, colsum_scratch(size_max(R, o->batch),
+                                                size_max(size_max(fc, qkv), 3 * C)));
     }
 }
 
 /* What all layers share that do not keep theirs. */
-static void lay_shared(struct arena *a, struct acts_attn *attn, struct acts_mlp *mlp,
+static void lay_shared(struct arena *a, struct acts_set shared[ACTS_PARTS],
                        const struct model_options *o)
 {
-    lay_attn(a, attn, o, tokens(o));
-    lay_mlp(a, mlp, o, size_min(tokens(o), CHUNK_ROWS));
+    acts_lay(a, &shared[ACTS_ATTN], o, ACTS_ATTN, tokens(o));
+    acts_lay(a, &shared[ACTS_MLP], o, ACTS_MLP, size_min(tokens(o), CHUNK_ROWS));
 }
 
 static void lay_head(struct arena *a, struct acts_head *h, const struct model_options *o)
@@ -112,27 +119,21 @@ static struct model_options settled(const struct model_options *asked)
 /* A part of a layer's micro-batch that is kept. */
 static uint64_t part_bytes(const struct model_options *o, enum acts_part part)
 {
-    struct arena     in = { 0 };
-    struct acts_attn attn;
-    struct acts_mlp  mlp;
+    struct arena    in = { 0 };
+    struct acts_set set;
 
-    if (part == ACTS_INPUT)
-        arena_take(&in, tokens(o) * o->config.n_embd * sizeof(float));
-    else if (part == ACTS_ATTN)
-        lay_attn(&in, &attn, o, tokens(o));
-    else
-        lay_mlp(&in, &mlp, o, tokens(o));
+    acts_lay(&in, &set, o, part, tokens(o));
     return round_up(in.used, ARENA_LINE);
 }
 
 /* The same offloaded: bytes of a token's row. */
 static uint64_t moved_bytes(const struct model_options *o, enum acts_part part)
 {
-    size_t C = o->config.n_embd, e = dtype_bytes(o->dtype);
+    uint64_t bytes = 0;
 
-    return part == ACTS_INPUT  ? C * sizeof(float)
-           : part == ACTS_ATTN ? 4 * C * e + (2 + o->config.n_head) * sizeof(float)
-                               : 4 * C * e;
+    for (size_t i = 0; is_array(o, part, i) && !(part == ACTS_MLP && i > MLP_FC); i++)
+        bytes += acts_row_bytes(o, part, i);
+    return bytes;
 }
 
 /* Chunks of a micro-batch at most: whole ones, and where lengths vary one of each smaller size. */
@@ -149,14 +150,13 @@ struct acts_sizes acts_sizes(const struct model_options *asked)
 {
     struct model_options settled_o = settled(asked), *o = &settled_o;
     struct arena      work = { 0 }, head = { 0 };
-    struct acts_attn  attn;
-    struct acts_mlp   mlp;
+    struct acts_set   shared[ACTS_PARTS];
     struct acts_work  w;
     struct acts_head  h;
     struct acts_sizes out = { 0 };
 
     lay_work(&work, &w, o);
-    lay_shared(&work, &attn, &mlp, o);
+    lay_shared(&work, shared, o);
     lay_head(&head, &h, o);
     out.flow = o->grad_accum * part_bytes(o, ACTS_INPUT);
     out.work = work.used;
@@ -247,7 +247,7 @@ static void lay(struct acts *a, uint64_t flow, uint64_t pool)
     a->flow = arena_take(&a->arena, flow);
     a->pool = arena_take(&a->arena, pool);
     lay_work(&a->arena, &a->work, o);
-    lay_shared(&a->arena, &a->attn, &a->mlp, o);
+    lay_shared(&a->arena, a->shared, o);
     lay_head(&a->arena, &a->head, o);
 }
 
@@ -316,74 +316,54 @@ float *acts_input(const struct acts *a, size_t block, size_t micro)
                          : a->flow + micro * part_bytes(&a->o, ACTS_INPUT));
 }
 
-struct acts_attn acts_attn(const struct acts *a, size_t layer, size_t micro)
+/* The same arrays from another token on. */
+static struct acts_set set_from(const struct model_options *o, enum acts_part part,
+                                struct acts_set set, size_t first)
 {
-    struct arena     in = { .bytes = SIZE_MAX };
-    struct acts_attn out;
-
-    if (!is_kept(a, layer, ACTS_ATTN))
-        return a->attn;
-    in.base = kept_at(a, layer, micro, ACTS_ATTN);
-    lay_attn(&in, &out, &a->o, tokens(&a->o));
-    return out;
+    for (size_t i = 0; is_array(o, part, i); i++)
+        set.at[i] = (char *)set.at[i] + first * acts_row_bytes(o, part, i);
+    return set;
 }
 
-struct acts_mlp acts_mlp(const struct acts *a, size_t layer, size_t micro, size_t first)
+struct acts_set acts_at(const struct acts *a, enum acts_part part, size_t layer, size_t micro,
+                        size_t first)
 {
     struct arena    in = { .bytes = SIZE_MAX };
-    size_t          C = a->o.config.n_embd;
-    struct acts_mlp all;
+    struct acts_set kept;
 
-    if (!is_kept(a, layer, ACTS_MLP))
-        return a->mlp;
-    in.base = kept_at(a, layer, micro, ACTS_MLP);
-    lay_mlp(&in, &all, &a->o, tokens(&a->o));
-    return (struct acts_mlp){ all.x_mid + first * C, all.ln2_mean + first, all.ln2_rstd + first,
-                              dtype_at(all.fc, a->o.dtype, first * 4 * C) };
+    if (!is_kept(a, layer, part))
+        return set_from(&a->o, part, a->shared[part], part == ACTS_MLP ? 0 : first);
+    in.base = kept_at(a, layer, micro, part);
+    acts_lay(&in, &kept, &a->o, part, tokens(&a->o));
+    return set_from(&a->o, part, kept, first);
 }
 
-static int is_held(const struct acts_held *h, size_t layer, size_t micro, size_t first)
+int acts_holds(const struct acts *a, enum acts_part part, size_t layer, size_t micro, size_t first)
 {
-    return h->layer == layer && h->micro == micro && h->first == first;
+    const struct acts_held *h = &a->held[part];
+
+    return is_kept(a, layer, part) ||
+           (h->layer == layer && h->micro == micro && h->first == first);
 }
 
-int acts_holds_attn(const struct acts *a, size_t layer, size_t micro)
+void acts_hold(struct acts *a, enum acts_part part, size_t layer, size_t micro, size_t first)
 {
-    return is_kept(a, layer, ACTS_ATTN) || is_held(&a->attn_of, layer, micro, 0);
-}
-
-int acts_holds_mlp(const struct acts *a, size_t layer, size_t micro, size_t first)
-{
-    return is_kept(a, layer, ACTS_MLP) || is_held(&a->mlp_of, layer, micro, first);
-}
-
-void acts_hold_attn(struct acts *a, size_t layer, size_t micro)
-{
-    if (!is_kept(a, layer, ACTS_ATTN))
-        a->attn_of = (struct acts_held){ layer, micro, 0 };
-}
-
-void acts_hold_mlp(struct acts *a, size_t layer, size_t micro, size_t first)
-{
-    if (layer == 0 || !is_kept(a, layer, ACTS_MLP))
-        a->mlp_of = (struct acts_held){ layer, micro, first };
+    if (layer == 0 || !is_kept(a, layer, part))
+        a->held[part] = (struct acts_held){ layer, micro, first };
 }
 
 size_t acts_rows(const struct acts *a, size_t layer, size_t micro, enum acts_part part,
-                 struct acts_rows out[ACTS_ARRAYS])
+                 struct acts_rows out[ARCH_ARRAYS])
 {
-    size_t           C = a->o.config.n_embd, e = dtype_bytes(a->o.dtype);
-    struct acts_attn attn = acts_attn(a, layer, micro);
+    struct acts_set set = { { 0 } };
+    size_t          n = 0;
 
     assert(part != ACTS_MLP); // its chunks come and go one by one
-    if (part == ACTS_INPUT) {
-        out[0] = (struct acts_rows){ (char *)acts_input(a, layer, micro), C * sizeof(float) };
-        return 1;
-    }
-    out[0] = (struct acts_rows){ (char *)attn.ln1_mean, sizeof(float) };
-    out[1] = (struct acts_rows){ (char *)attn.ln1_rstd, sizeof(float) };
-    out[2] = (struct acts_rows){ attn.qkv, 3 * C * e };
-    out[3] = (struct acts_rows){ attn.attn, C * e };
-    out[4] = (struct acts_rows){ (char *)attn.lse, a->o.config.n_head * sizeof(float) };
-    return 5;
+    if (part == ACTS_INPUT)
+        set.at[0] = acts_input(a, layer, micro);
+    else
+        set = acts_at(a, part, layer, micro, 0);
+    for (; is_array(&a->o, part, n); n++)
+        out[n] = (struct acts_rows){ set.at[n], acts_row_bytes(&a->o, part, n) };
+    return n;
 }

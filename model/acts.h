@@ -12,27 +12,18 @@
 #include "model/products.h"
 #include "offload/act_rule.h"
 
-/* ACTS_ATTN: of a micro-batch of N = batch x seq tokens. `dt` is the run's dtype. */
-struct acts_attn {
-    float *ln1_mean, *ln1_rstd; // (N)
-    void  *qkv;                 // (N, 3C) dt, bias included
-    void  *attn;                // (N, C) dt: attention's output, before its projection
-    float *lse;                 // (B, H, T)
-};
-
-/* ACTS_MLP: of n of its tokens. Offloaded it is fc alone: the rest takes one product of C x C. */
-struct acts_mlp {
-    float *x_mid;               // (n, C): the residual stream after attention
-    float *ln2_mean, *ln2_rstd; // (n)
-    void  *fc;                  // (n, 4C) dt: what goes into GELU
-};
+/* The arrays of a part, as the family lists them (arch.h): of ACTS_ATTN of a micro-batch of
+ * N = batch x seq tokens, of ACTS_MLP of n of its tokens, which offloaded is MLP_FC alone: the rest
+ * takes one small product. */
+struct acts_set { void *at[ARCH_ARRAYS]; };
 
 /* What stands in a micro-batch; rows 0: nothing, it is left out. The arrays of a micro-batch are as
  * large as the largest, of which the first rows x seq tokens are used. */
 struct acts_shape { size_t rows, seq; };
 
-/* Workspaces of one layer; R = min(N, CHUNK_ROWS). Those of backward are NULL in an evaluating
- * model. */
+/* Workspaces of one layer; R = min(N, CHUNK_ROWS), Q, A, F and I columns of qkv, of what attention
+ * gives, of what the activation takes and gives. Those of backward are NULL in an evaluating
+ * model. Generation has ln, proj, act, attention and matvec alone (decode.c). */
 struct acts_work {
     struct acts_shape *shape; // (accum)
     int32_t *x, *y;     // (accum, N): tokens and targets; a classifier has no y
@@ -40,15 +31,16 @@ struct acts_work {
     float   *value;     // (accum, B): a regressor's values
     void    *ln;        // (R, C) dt: normalised rows
     float   *proj;      // (R, C): a projection's output, or the gradient of normalised rows
-    void    *gelu;      // (R, 4C) dt
+    void    *act;       // (R, I) dt: the activation's output
     float   *dx;        // (accum, N, C): the gradient of the residual stream
     void    *dy;        // (R, C) dt: a chunk of dx as products take it
-    float   *dgelu;     // (R, 4C)
-    void    *dfc;       // (R, 4C) dt
-    void    *dattn;     // (N, C) dt
-    void    *dqkv;      // (N, 3C) dt
+    float   *dact;      // (R, I)
+    void    *dfc;       // (R, F) dt
+    void    *dattn;     // (N, A) dt
+    void    *dqkv;      // (N, Q) dt
     void    *attention; // attention_scratch
-    void    *sums;      // colsum_scratch of 4C columns
+    void    *sums;      // colsum_scratch of the widest of these
+    float   *matvec;    // generation's: model_matvec's
 };
 
 /* A chunk of the head; R = min(N, HEAD_ROWS), P = min(N, LOGIT_ROWS). A classifier's: R = P = B,
@@ -77,9 +69,8 @@ struct acts {
     char            *flow;             // (accum, N, C)
     char            *pool;
     size_t           at[ACTS_PARTS];   // where a part's kept layers begin in the pool
-    struct acts_attn attn;             // shared by all layers that do not keep theirs
-    struct acts_mlp  mlp;              // likewise, (R)
-    struct acts_held attn_of, mlp_of;
+    struct acts_set  shared[ACTS_PARTS]; // by all layers that do not keep theirs; the MLP's (R)
+    struct acts_held held[ACTS_PARTS];
 };
 
 /* Bytes of each part, for the memory plan: a pure function of the options (ways and pool do not
@@ -114,19 +105,23 @@ enum acts_way acts_way(const struct acts *a, size_t layer, enum acts_part part);
  * it is kept; else it stands in the flow, where the next layer writes over it. */
 float *acts_input(const struct acts *a, size_t block, size_t micro);
 
-/* Where the parts of (layer, micro) stand, the MLP's for tokens from `first` on: kept, or shared.
- * They are there for backward if acts_holds_*; if not, whoever puts them there says so with
- * acts_hold_*; layer 0: what is shared holds none's whole. */
-struct acts_attn acts_attn(const struct acts *a, size_t layer, size_t micro);
-struct acts_mlp  acts_mlp(const struct acts *a, size_t layer, size_t micro, size_t first);
-int  acts_holds_attn(const struct acts *a, size_t layer, size_t micro);
-int  acts_holds_mlp(const struct acts *a, size_t layer, size_t micro, size_t first);
-void acts_hold_attn(struct acts *a, size_t layer, size_t micro);
-void acts_hold_mlp(struct acts *a, size_t layer, size_t micro, size_t first);
+/* Where a part of (layer, micro) stands, from token `first` on: kept, or shared, where the MLP is
+ * only ever that of one chunk. It is there for backward if acts_holds; if not, whoever puts it
+ * there says so with acts_hold; layer 0: what is shared holds none's whole. ATTN_LSE has an order
+ * of its own: it is taken from token 0. */
+struct acts_set acts_at(const struct acts *a, enum acts_part part, size_t layer, size_t micro,
+                        size_t first);
+int  acts_holds(const struct acts *a, enum acts_part part, size_t layer, size_t micro,
+                size_t first);
+void acts_hold(struct acts *a, enum acts_part part, size_t layer, size_t micro, size_t first);
 
-/* A part as arrays of one row a token (of lse H values a token, in its own order). Returns how many
- * there are. */
+/* Bytes of an array's row: of one token. */
+size_t acts_row_bytes(const struct model_options *o, enum acts_part part, size_t array);
+/* A part of N tokens, taken array by array. */
+void   acts_lay(struct arena *a, struct acts_set *s, const struct model_options *o,
+                enum acts_part part, size_t N);
+
+/* A part as arrays of one row a token. Returns how many there are. */
 struct acts_rows { char *base; size_t bytes; };
-enum { ACTS_ARRAYS = 5 };
 size_t acts_rows(const struct acts *a, size_t layer, size_t micro, enum acts_part part,
-                 struct acts_rows out[ACTS_ARRAYS]);
+                 struct acts_rows out[ARCH_ARRAYS]);

@@ -35,16 +35,73 @@ enum arch_block_kind arch_block_kind(const struct model_config *g, size_t block)
 size_t arch_dim(const struct model_config *g, enum arch_dim dim)
 {
     switch (dim) {
-    case DIM_ONE:       return 1;
-    case DIM_VOCAB:     return g->vocab;
-    case DIM_POSITIONS: return g->n_positions;
-    case DIM_WIDTH:     return g->n_embd;
-    case DIM_LABELS:    return g->n_labels;
-    case DIM_HEADS:     return g->n_head * g->head_dim;
-    case DIM_QKV:       return (g->n_head + 2 * g->n_kv_head) * g->head_dim;
-    case DIM_INNER:     return g->n_inner;
+    case DIM_NONE:       return 0;
+    case DIM_ONE:        return 1;
+    case DIM_VOCAB:      return g->vocab;
+    case DIM_POSITIONS:  return g->n_positions;
+    case DIM_WIDTH:      return g->n_embd;
+    case DIM_LABELS:     return g->n_labels;
+    case DIM_HEAD_COUNT: return g->n_head;
+    case DIM_HEADS:      return g->n_head * g->head_dim;
+    case DIM_KEYS:       return g->n_kv_head * g->head_dim;
+    case DIM_QKV:        return (g->n_head + 2 * g->n_kv_head) * g->head_dim;
+    case DIM_INNER:      return g->n_inner;
     }
     return 0;
+}
+
+struct arch_matrix arch_matrix(const struct model_config *g, size_t matrix)
+{
+    assert(matrix < g->arch->n_matrices || matrix == ARCH_HEAD);
+    if (matrix < g->arch->n_matrices)
+        return g->arch->matrices[matrix];
+    return (struct arch_matrix){ { "logits", "d_lnf", "d_wte" }, g->arch->tokens, 1, ARCH_NONE,
+                                 0, 0 };
+}
+
+int arch_is_linear(const struct model_config *g, size_t matrix)
+{
+    return matrix == ARCH_HEAD || g->arch->linear;
+}
+
+int arch_has_bias(const struct model_config *g, size_t matrix)
+{
+    size_t bias = arch_matrix(g, matrix).bias;
+
+    return bias != ARCH_NONE && arch_size(g, bias) > 0;
+}
+
+size_t arch_matrix_out(const struct model_config *g, size_t matrix)
+{
+    struct arch_matrix of = arch_matrix(g, matrix);
+    size_t             out = 0;
+
+    if (!arch_is_linear(g, matrix))
+        return arch_cols(g, of.weight);
+    for (size_t t = of.weight; t < of.weight + of.n; t++)
+        out += arch_rows(g, t);
+    return out;
+}
+
+size_t arch_matrix_in(const struct model_config *g, size_t matrix)
+{
+    size_t t = arch_matrix(g, matrix).weight;
+
+    return arch_is_linear(g, matrix) ? arch_cols(g, t) : arch_rows(g, t);
+}
+
+size_t arch_fc(const struct model_config *g)
+{
+    return arch_dim(g, g->arch->arrays[ACTS_MLP][MLP_FC].cols);
+}
+
+size_t arch_widest(const struct model_config *g)
+{
+    size_t widest = 0;
+
+    for (size_t m = 0; m < g->arch->n_matrices; m++)
+        widest = size_max(widest, arch_matrix_out(g, m) + arch_matrix_in(g, m));
+    return widest;
 }
 
 const struct arch_param *arch_param(const struct model_config *g, size_t t)

@@ -11,6 +11,7 @@
 
 #include "data/base/err.h"
 #include "data/base/dtype.h"
+#include "model/ways.h"
 
 struct model_config {
     const struct arch *arch;
@@ -29,8 +30,10 @@ enum arch_init { ARCH_INIT_NORMAL, ARCH_INIT_RESIDUAL, ARCH_INIT_ZERO, ARCH_INIT
 
 /* What a dimension of an array is, in the model's sizes. */
 enum arch_dim {
-    DIM_ONE, DIM_VOCAB, DIM_POSITIONS, DIM_WIDTH, DIM_LABELS,
+    DIM_NONE, DIM_ONE, DIM_VOCAB, DIM_POSITIONS, DIM_WIDTH, DIM_LABELS,
+    DIM_HEAD_COUNT,
     DIM_HEADS, // n_head x head_dim: queries, and what attention gives
+    DIM_KEYS,  // n_kv_head x head_dim
     DIM_QKV,   // queries, keys and values side by side
     DIM_INNER
 };
@@ -44,6 +47,29 @@ struct arch_param {
     int                  outside; // of the prefix: a head that stands beside the transformer
 };
 
+/* A matrix of parameters that a layer's rows are multiplied with: out = in W + b. It is several
+ * tensors where these stand one after the other, (out, in) each, and make one product. */
+struct arch_matrix {
+    const char *names[3];    // of its products (products.h), for bench
+    size_t      weight, n;   // the first of its n tensors
+    size_t      bias;        // the first of its biases, which are as many; ARCH_NONE
+    int         out_rounded; // out is of the run's dtype, as what follows takes it; else fp32
+    int         in_rounded;  // the same of in's gradient
+};
+#define ARCH_NONE SIZE_MAX
+enum { ARCH_MATRICES = 6, ARCH_HEAD = ARCH_MATRICES }; // the most; and the number of the head's
+
+/* What a layer leaves for backward, in arrays of one row a token. Of ACTS_ATTN the first ones are
+ * what attention works on, of ACTS_MLP what leaves where the MLP is offloaded (the rest is made
+ * again from it), and what attention adds to; behind them stand the family's own. */
+struct arch_array { enum arch_dim cols; int fp32; }; // else of the run's dtype; DIM_NONE: the end
+enum { ATTN_QKV, ATTN_OUT, ATTN_LSE, ATTN_OWN };     // (N, DIM_QKV), (N, DIM_HEADS), lse
+enum { MLP_FC, MLP_MID, MLP_OWN };                   // what the activation takes, (N, C)
+enum { ARCH_ARRAYS = 8 };
+
+struct layer; // layer.h
+struct embed;
+
 /* A model by name: the sizes that are not the same in all of a family. */
 struct arch_preset { const char *name; struct model_config sizes; };
 
@@ -55,9 +81,31 @@ struct arch {
     size_t                    n_params;
     const struct arch_preset *presets;
     size_t                    n_presets;
-    size_t embed; // the tensor (vocab, width) of tokens, which is the tied head's, too
+    size_t tokens; // the tensor (vocab, width) of tokens, which is the tied head's, too
+    size_t norm;  // the final norm's weight, behind which its bias stands
     size_t score; // the tensor (labels, width) of a classifier's head
+    int    linear; // matrices are (out, in), as torch's Linear; else (in, out)
+    const struct arch_matrix *matrices;
+    size_t                    n_matrices;
+    struct arch_array arrays[ACTS_PARTS][ARCH_ARRAYS]; // of ACTS_ATTN and ACTS_MLP
     void (*settle)(struct model_config *g); // the sizes that follow from others
+
+    /* out (B, T, width): tokens' embeddings; and their gradient is added to. Dropout is the
+     * caller's. */
+    void (*embed_rows)(float *out, const struct embed *e);
+    void (*embed_backward)(float *grad, const float *dout, const struct embed *e);
+    /* A layer's forward is four parts: x to ATTN_QKV, which attention takes; x and what attention
+     * gave to MLP_MID and the rows that the MLP begins with; these to MLP_FC; that and MLP_MID to
+     * x_out. */
+    void (*qkv)(const struct layer *l);
+    void (*mid)(const struct layer *l);
+    void (*fc)(const struct layer *l);
+    void (*out)(const struct layer *l);
+    /* Backward three: dx through the MLP; dattn from it; and dqkv, which attention made of that,
+     * added to dx. */
+    void (*mlp_backward)(const struct layer *l);
+    void (*mid_backward)(const struct layer *l);
+    void (*qkv_backward)(const struct layer *l);
 };
 
 extern const struct arch gpt2_arch;
@@ -76,6 +124,15 @@ static inline size_t arch_logits(const struct model_config *g)
 }
 
 size_t arch_dim(const struct model_config *g, enum arch_dim dim);
+/* The family's matrix, or ARCH_HEAD: a language model's head, (vocab, width). */
+struct arch_matrix arch_matrix(const struct model_config *g, size_t matrix);
+size_t arch_matrix_out(const struct model_config *g, size_t matrix); // columns of out
+size_t arch_matrix_in(const struct model_config *g, size_t matrix);
+int    arch_has_bias(const struct model_config *g, size_t matrix);
+int    arch_is_linear(const struct model_config *g, size_t matrix);  // its tensors are (out, in)
+/* Columns of what the activation takes, and the widest matrix's out + in. */
+size_t arch_fc(const struct model_config *g);
+size_t arch_widest(const struct model_config *g);
 /* Tensors that a model does not have (the score of a language model) have size 0. */
 static inline size_t arch_blocks(const struct model_config *g) { return g->n_layer + 2; }
 enum arch_block_kind arch_block_kind(const struct model_config *g, size_t block);

@@ -8,32 +8,26 @@
 #include "data/base/clock.h"
 #include "data/base/round.h"
 #include "kernels/attention.h"
-#include "kernels/elementwise.h"
-#include "kernels/gelu.h"
 #include "kernels/matvec.h"
-#include "model/model.h"
+#include "model/layer.h"
 
 #include <assert.h>
 #include <omp.h>
 
 enum { UNIT = 16 }; // rows of a sequence's products are a multiple of this
 
-/* The cache and the workspaces. B sequences, P = piece, R = rows of a pass at work together. */
+/* The cache and the workspaces. B sequences, P = piece, R = rows of a pass at work together, K
+ * columns of keys. */
 struct buffers {
-    void    *keys, *values; // (n_layer, B, positions, C) dt
+    void    *keys, *values; // (n_layer, B, positions, K) dt
     int32_t *ids;           // (B, P): the pass's tokens
     float   *x;             // (B, P, C): their residual stream
-    void    *qkv;           // (R, 3C) dt
-    void    *attn;          // (R, C) dt
-    void    *ln;            // (R, C) dt
-    float   *mean, *rstd;   // (R)
-    float   *proj;          // (R, C)
-    void    *fc, *gelu;     // (R, 4C) dt
-    float   *lse;           // (n_head, P)
+    struct acts_set attn;   // of R rows
+    struct acts_set mlp;    // of a chunk of them
+    struct acts_work work;  // ln, proj, act, attention, matvec
+    float   *mean, *rstd;   // (B): the final norm's
     float   *last;          // (B, C): residual stream of single tokens, at the end every last one's
     float   *logits;        // (B, V)
-    float   *matvec;        // matvec_scratch
-    void    *attention;     // attention_scratch
     size_t  *length;        // (B): tokens in the cache
     size_t  *now;           // (B): tokens of this pass
     size_t  *single;        // (B): the n_single sequences with one token, in order
@@ -56,26 +50,28 @@ static size_t decode_rows(const struct decode_options *o) { return round_up(o->p
 static void lay_buffers(struct arena *a, struct buffers *u, const struct decode_options *o,
                         int threads)
 {
-    size_t B = o->batch, C = o->config.n_embd, P = o->piece, e = dtype_bytes(o->dtype),
-           R = size_max(decode_rows(o), B), cache = o->config.n_layer * B * o->positions * C * e;
+    const struct model_config *g = &o->config;
+    struct model_options       model = decode_model(o);
+    size_t B = o->batch, C = g->n_embd, P = o->piece, e = dtype_bytes(o->dtype),
+           R = size_max(decode_rows(o), B), chunk = size_min(R, CHUNK_ROWS),
+           cache = g->n_layer * B * o->positions * arch_dim(g, DIM_KEYS) * e;
 
     u->keys   = arena_take(a, cache);
     u->values = arena_take(a, cache);
     u->ids    = arena_take(a, B * P * sizeof(int32_t));
     u->x      = arena_take(a, B * P * C * sizeof(float));
-    u->qkv    = arena_take(a, R * 3 * C * e);
-    u->attn   = arena_take(a, R * C * e);
-    u->ln     = arena_take(a, R * C * e);
-    u->mean   = arena_take(a, R * sizeof(float));
-    u->rstd   = arena_take(a, R * sizeof(float));
-    u->proj   = arena_take(a, R * C * sizeof(float));
-    u->fc     = arena_take(a, R * 4 * C * e);
-    u->gelu   = arena_take(a, R * 4 * C * e);
-    u->lse    = arena_take(a, o->config.n_head * P * sizeof(float));
+    acts_lay(a, &u->attn, &model, ACTS_ATTN, R);
+    acts_lay(a, &u->mlp, &model, ACTS_MLP, chunk);
+    u->work.ln   = arena_take(a, chunk * C * e);
+    u->work.proj = arena_take(a, chunk * C * sizeof(float));
+    u->work.act  = arena_take(a, chunk * arch_dim(g, DIM_INNER) * e);
+    u->mean   = arena_take(a, B * sizeof(float));
+    u->rstd   = arena_take(a, B * sizeof(float));
     u->last   = arena_take(a, B * C * sizeof(float));
-    u->logits = arena_take(a, B * o->config.vocab * sizeof(float));
-    u->matvec = arena_take(a, sizeof(float) * matvec_scratch(B, 4 * C, C));
-    u->attention = arena_take(a, attention_scratch(o->positions, C, o->config.n_head, threads));
+    u->logits = arena_take(a, B * g->vocab * sizeof(float));
+    u->work.matvec    = arena_take(a, B * arch_widest(g) * sizeof(float));
+    u->work.attention = arena_take(a, attention_scratch(o->positions, arch_dim(g, DIM_HEADS),
+                                                        g->n_head, threads));
     u->length = arena_take(a, B * sizeof(size_t));
     u->now    = arena_take(a, B * sizeof(size_t));
     u->single = arena_take(a, B * sizeof(size_t));
@@ -157,78 +153,32 @@ void decode_close(struct decode *d)
 static void *cached(const struct decode *d, const void *cache, size_t layer, size_t b, size_t t)
 {
     return model_at(&d->model, cache, (((layer - 1) * d->o.batch + b) * d->o.positions + t) *
-                                          d->o.config.n_embd);
+                                          arch_dim(&d->o.config, DIM_KEYS));
+}
+
+/* Row `row` of queries, keys and values; and of what attention gives. */
+static void *qkv_at(const struct decode *d, size_t row)
+{
+    return model_at(&d->model, d->buf.attn.at[ATTN_QKV], row * arch_dim(&d->o.config, DIM_QKV));
+}
+
+static void *attn_at(const struct decode *d, size_t row)
+{
+    return model_at(&d->model, d->buf.attn.at[ATTN_OUT], row * arch_dim(&d->o.config, DIM_HEADS));
 }
 
 /* Put n positions of sequence b, from row `row` of qkv on, behind those that are in the cache. */
 static void cache_put(const struct decode *d, size_t layer, size_t row, size_t n, size_t b)
 {
-    size_t C = d->o.config.n_embd, bytes = C * dtype_bytes(d->o.dtype), t = d->buf.length[b];
+    size_t K = arch_dim(&d->o.config, DIM_KEYS), queries = arch_dim(&d->o.config, DIM_HEADS),
+           bytes = K * dtype_bytes(d->o.dtype), t = d->buf.length[b];
 
     for (size_t i = 0; i < n; i++) {
-        const void *key = model_at(&d->model, d->buf.qkv, (row + i) * 3 * C + C);
+        const void *key = model_at(&d->model, qkv_at(d, row + i), queries);
 
         memcpy(cached(d, d->buf.keys, layer, b, t + i), key, bytes);
-        memcpy(cached(d, d->buf.values, layer, b, t + i), model_at(&d->model, key, C), bytes);
+        memcpy(cached(d, d->buf.values, layer, b, t + i), model_at(&d->model, key, K), bytes);
     }
-}
-
-static void norm(struct decode *d, float *x, size_t n, const void *wire, size_t weight)
-{
-    struct layernorm norm = model_norm(&d->model, weight, wire, n, x, d->buf.mean, d->buf.rstd);
-
-    layernorm_forward(d->buf.ln, &norm);
-}
-
-/* Rows of a layer at work: a chunk of one sequence, or the single tokens of many. */
-struct part {
-    struct decode *d;
-    const void    *wire;
-    float         *x;      // (n, C)
-    size_t         n;      // rows
-    size_t         padded; // rows that the products run on; 0: single tokens
-};
-
-/* out = in W + b. */
-static void product(const struct part *p, enum product which, void *out, const void *in)
-{
-    const struct model       *m = &p->d->model;
-    const struct product_row *of = &products_table[which];
-
-    if (p->padded)
-        model_product(m, which, p->padded, out, in, p->wire);
-    else
-        matvec_forward(out, of->rounded ? m->o.dtype : DT_F32, &(struct matvec){
-            .m = p->n, .n = arch_cols(&m->o.config, of->weight),
-            .k = arch_rows(&m->o.config, of->weight), .dt = m->o.dtype, .a = in,
-            .b = model_wire(m, p->wire, of->weight),
-            .bias = model_wire(m, p->wire, of->weight + 1), .scratch = p->d->buf.matvec });
-}
-
-/* Rows [row, row + n) of qkv = ln_1(x) Wqkv + bqkv. */
-static void before_attention(const struct part *p, size_t row)
-{
-    struct decode *d = p->d;
-
-    norm(d, p->x, p->n, p->wire, GPT2_LN1_W);
-    product(p, PRODUCT_QKV, model_at(&d->model, d->buf.qkv, row * 3 * d->o.config.n_embd),
-            d->buf.ln);
-}
-
-/* Rows [row, row + n) of attn: the rest of the layer, into x in place. */
-static void after_attention(const struct part *p, size_t row)
-{
-    struct decode  *d = p->d;
-    struct buffers *u = &d->buf;
-    size_t          C = d->o.config.n_embd;
-
-    product(p, PRODUCT_ATTN_PROJ, u->proj, model_at(&d->model, u->attn, row * C));
-    residual_add(p->x, p->x, u->proj, p->n * C);
-    norm(d, p->x, p->n, p->wire, GPT2_LN2_W);
-    product(p, PRODUCT_FC, u->fc, u->ln);
-    gelu_forward(u->gelu, u->fc, d->o.dtype, p->n * 4 * C);
-    product(p, PRODUCT_MLP_PROJ, u->proj, u->gelu);
-    residual_add(p->x, p->x, u->proj, p->n * C);
 }
 
 /* Queries of n sequences from `row` on, which stand one after the other in the cache and are of one
@@ -236,64 +186,83 @@ static void after_attention(const struct part *p, size_t row)
 static void attend(struct decode *d, size_t layer, size_t b, size_t n, size_t row, size_t length)
 {
     struct buffers *u = &d->buf;
-    size_t          C = d->o.config.n_embd;
 
-    attention_decode(model_at(&d->model, u->attn, row * C), &(struct attention_cached){
-        .B = n, .T = length, .max_T = d->o.positions, .C = C, .H = d->o.config.n_head,
-        .dt = d->o.dtype, .qkv = model_at(&d->model, u->qkv, row * 3 * C),
+    attention_decode(attn_at(d, row), &(struct attention_cached){
+        .B = n, .T = length, .max_T = d->o.positions, .C = arch_dim(&d->o.config, DIM_HEADS),
+        .H = d->o.config.n_head, .dt = d->o.dtype, .qkv = qkv_at(d, row),
         .k = cached(d, u->keys, layer, b, 0), .v = cached(d, u->values, layer, b, 0),
-        .scratch = u->attention });
+        .scratch = u->work.attention });
+}
+
+/* n rows of a layer, x in place: row `row` of the pass and those behind it. */
+static struct layer rows_at(struct decode *d, const void *wire, float *x, size_t row, size_t n)
+{
+    struct layer l = { .m = &d->model, .wire = wire, .n = n, .first = row, .x = x, .x_out = x,
+                       .attn = d->buf.attn, .mlp = d->buf.mlp, .w = &d->buf.work };
+
+    for (size_t i = 0; i < ARCH_ARRAYS && l.attn.at[i]; i++)
+        l.attn.at[i] = (char *)l.attn.at[i] + row * acts_row_bytes(&d->model.o, ACTS_ATTN, i);
+    return l;
+}
+
+static void after_attention(const struct arch *arch, const struct layer *l)
+{
+    arch->mid(l);
+    arch->fc(l);
+    arch->out(l);
 }
 
 static void single_layer(struct decode *d, size_t layer, const void *wire)
 {
-    struct part p = { d, wire, d->buf.last, d->n_single, 0 };
+    const struct arch *arch = d->o.config.arch;
+    struct layer       l = rows_at(d, wire, d->buf.last, 0, d->n_single);
 
-    before_attention(&p, 0);
-    for (size_t i = 0; i < p.n; i++)
+    arch->qkv(&l);
+    for (size_t i = 0; i < l.n; i++)
         cache_put(d, layer, i, 1, d->buf.single[i]);
-    for (size_t i = 0, n; i < p.n; i += n) { // neighbours of one length go together
+    for (size_t i = 0, n; i < l.n; i += n) { // neighbours of one length go together
         size_t b = d->buf.single[i], length = d->buf.length[b];
 
-        for (n = 1; i + n < p.n && d->buf.single[i + n] == b + n && d->buf.length[b + n] == length;)
+        for (n = 1; i + n < l.n && d->buf.single[i + n] == b + n && d->buf.length[b + n] == length;)
             n++;
         attend(d, layer, b, n, i, length + 1);
     }
-    after_attention(&p, 0);
+    after_attention(arch, &l);
 }
 
 /* The chunk of a sequence's pass that begins at row i. */
-static struct part chunk(struct decode *d, size_t b, size_t i, const void *wire)
+static struct layer chunk(struct decode *d, size_t b, size_t i, const void *wire)
 {
     size_t left = d->buf.now[b] - i, padded = products_rows(round_up(left, UNIT), CHUNK_ROWS, UNIT);
+    float       *x = d->buf.x + (b * d->o.piece + i) * d->o.config.n_embd;
+    struct layer l = rows_at(d, wire, x, i, size_min(left, padded));
 
-    return (struct part){ d, wire, d->buf.x + (b * d->o.piece + i) * d->o.config.n_embd,
-                          left < padded ? left : padded, padded };
+    l.padded = padded;
+    return l;
 }
 
 static void sequence_layer(struct decode *d, size_t layer, size_t b, const void *wire)
 {
-    struct buffers *u = &d->buf;
-    size_t          n = d->buf.now[b];
+    const struct arch *arch = d->o.config.arch;
+    struct buffers    *u = &d->buf;
+    struct layer       l;
+    size_t             n = d->buf.now[b];
 
-    for (size_t i = 0; i < n;) {
-        struct part p = chunk(d, b, i, wire);
-
-        before_attention(&p, i);
-        i += p.n;
+    for (size_t i = 0; i < n; i += l.n) {
+        l = chunk(d, b, i, wire);
+        arch->qkv(&l);
     }
     cache_put(d, layer, 0, n, b);
     if (d->buf.length[b] == 0)
         attention_forward(&(struct attention){
-            .B = 1, .T = n, .C = d->o.config.n_embd, .H = d->o.config.n_head, .dt = d->o.dtype,
-            .qkv = u->qkv, .out = u->attn, .lse = u->lse, .scratch = u->attention });
+            .B = 1, .T = n, .C = arch_dim(&d->o.config, DIM_HEADS), .H = d->o.config.n_head,
+            .dt = d->o.dtype, .qkv = qkv_at(d, 0), .out = attn_at(d, 0),
+            .lse = u->attn.at[ATTN_LSE], .scratch = u->work.attention });
     for (size_t i = 0; d->buf.length[b] > 0 && i < n; i++)
         attend(d, layer, b, 1, i, d->buf.length[b] + i + 1);
-    for (size_t i = 0; i < n;) {
-        struct part p = chunk(d, b, i, wire);
-
-        after_attention(&p, i);
-        i += p.n;
+    for (size_t i = 0; i < n; i += l.n) {
+        l = chunk(d, b, i, wire);
+        after_attention(arch, &l);
     }
 }
 
@@ -309,10 +278,9 @@ static void embed(struct decode *d, const void *wire)
         float *x = d->buf.now[b] == 1 ? u->last + singles++ * C : u->x + b * d->o.piece * C;
 
         if (d->buf.now[b])
-            embedding_forward(x, model_wire(&d->model, wire, GPT2_WTE),
-                              model_at(&d->model, model_wire(&d->model, wire, GPT2_WPE),
-                                       d->buf.length[b] * C),
-                              d->o.dtype, u->ids + b * d->o.piece, 1, d->buf.now[b], C);
+            d->o.config.arch->embed_rows(x, &(struct embed){
+                .m = &d->model, .wire = wire, .tokens = u->ids + b * d->o.piece, .B = 1,
+                .T = d->buf.now[b], .at = d->buf.length[b] });
     }
 }
 
@@ -368,10 +336,14 @@ static int head(struct decode *d, int wanted, struct err *err)
     if (rc)
         return rc;
     if (wanted) {
-        norm(d, d->buf.last, n, wire, GPT2_LNF_W);
+        struct layernorm norm = model_norm(&d->model, d->o.config.arch->norm, wire, n, d->buf.last,
+                                           d->buf.mean, d->buf.rstd);
+
+        layernorm_forward(d->buf.work.ln, &norm);
         matvec_logits(d->buf.logits, &(struct matvec){
-            .m = n, .n = V, .k = d->o.config.n_embd, .dt = d->o.dtype, .a = d->buf.ln,
-            .b = model_wire(&d->model, embed_wire, GPT2_WTE), .scratch = d->buf.matvec });
+            .m = n, .n = V, .k = d->o.config.n_embd, .dt = d->o.dtype, .a = d->buf.work.ln,
+            .b = model_wire(&d->model, embed_wire, arch_matrix(&d->o.config, ARCH_HEAD).weight),
+            .scratch = d->buf.work.matvec });
     }
     for (size_t b = d->o.batch; wanted && b-- > 0;)
         if (d->buf.now[b] && --n != b)

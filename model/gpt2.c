@@ -1,7 +1,20 @@
-/* gpt2.c: GPT-2 (Radford et al. 2019): its table of parameters, in Hugging Face's order and under
- * its names, its matrices as Conv1D has them, (in, out), and its sizes. A language model's head is
- * tied to wte. */
+/* gpt2.c: GPT-2 (Radford et al. 2019). Its table of parameters is in Hugging Face's order and under
+ * its names, its matrices are as Conv1D has them, (in, out); a language model's head is tied to
+ * wte. A layer is pre-norm:
+ *
+ *     x_mid = x     + attention(ln_1(x) Wqkv + bqkv) Wproj + bproj
+ *     x_out = x_mid + gelu(ln_2(x_mid) Wfc + bfc) Wmlp + bmlp
+ *
+ * Normalised rows and GELU's output are not saved, backward makes them again from what is. Dropout
+ * stands behind the embeddings, on attention's probabilities, and on both projections before they
+ * are added. */
 #include "model/gpt2.h"
+
+#include "kernels/elementwise.h"
+#include "kernels/gelu.h"
+#include "model/layer.h"
+
+#include <assert.h>
 
 static const struct arch_param params[GPT2_TENSORS] = {
 #define VECTOR(text, kind, cols, init) { text, kind, DIM_ONE, cols, ARCH_INIT_##init, 0, 0 }
@@ -39,6 +52,20 @@ static const struct arch_preset presets[] = {
     { "gpt2-2.7b",   SIZES(32, 32, 2560) },
 };
 
+enum { QKV, ATTN_PROJ, FC, MLP_PROJ, MATRICES };
+static const struct arch_matrix matrices[MATRICES] = {
+    [QKV]       = { { "qkv", "d_ln1", "d_qkv_w" }, GPT2_QKV_W, 1, GPT2_QKV_B, .out_rounded = 1 },
+    [ATTN_PROJ] = { { "attn_proj", "d_attn", "d_attn_proj_w" },
+                    GPT2_ATTN_PROJ_W, 1, GPT2_ATTN_PROJ_B, .in_rounded = 1 },
+    [FC]        = { { "fc", "d_ln2", "d_fc_w" }, GPT2_FC_W, 1, GPT2_FC_B, .out_rounded = 1 },
+    [MLP_PROJ]  = { { "mlp_proj", "d_gelu", "d_mlp_proj_w" },
+                    GPT2_MLP_PROJ_W, 1, GPT2_MLP_PROJ_B, 0, 0 },
+};
+
+/* The family's own arrays: of each token's row the mean and the reciprocal deviation. */
+enum { LN1_MEAN = ATTN_OWN, LN1_RSTD };
+enum { LN2_MEAN = MLP_OWN, LN2_RSTD };
+
 static void settle(struct model_config *g)
 {
     g->n_kv_head = g->n_head;
@@ -46,9 +73,157 @@ static void settle(struct model_config *g)
     g->n_inner = 4 * g->n_embd;
 }
 
+/* ---- the embeddings ---- */
+
+static void embed(float *out, const struct embed *e)
+{
+    const struct model *m = e->m;
+    size_t              C = m->o.config.n_embd;
+
+    embedding_forward(out, model_wire(m, e->wire, GPT2_WTE),
+                      model_at(m, model_wire(m, e->wire, GPT2_WPE), e->at * C), m->o.dtype,
+                      e->tokens, e->B, e->T, C);
+}
+
+static void embed_backward(float *grad, const float *dout, const struct embed *e)
+{
+    assert(e->at == 0);
+    embedding_backward(model_grad(e->m, grad, GPT2_WTE), model_grad(e->m, grad, GPT2_WPE), dout,
+                       e->tokens, e->B, e->T, e->m->o.config.n_embd);
+}
+
+/* ---- a layer, forward ---- */
+
+static struct layernorm norm_1(const struct layer *l)
+{
+    return model_norm(l->m, GPT2_LN1_W, l->wire, l->n, l->x, l->attn.at[LN1_MEAN],
+                      l->attn.at[LN1_RSTD]);
+}
+
+static struct layernorm norm_2(const struct layer *l)
+{
+    return model_norm(l->m, GPT2_LN2_W, l->wire, l->n, l->mlp.at[MLP_MID], l->mlp.at[LN2_MEAN],
+                      l->mlp.at[LN2_RSTD]);
+}
+
+/* qkv = ln_1(x) Wqkv + bqkv. */
+static void qkv_forward(const struct layer *l)
+{
+    struct layernorm norm = norm_1(l);
+
+    layernorm_forward(l->w->ln, &norm);
+    layer_product(l, QKV, l->attn.at[ATTN_QKV], l->w->ln);
+}
+
+/* x_mid = x + attn Wproj + bproj; and ln_2(x_mid). */
+static void mid_forward(const struct layer *l)
+{
+    struct layernorm norm = norm_2(l);
+
+    layer_product(l, ATTN_PROJ, l->w->proj, l->attn.at[ATTN_OUT]);
+    layer_drop(l, l->w->proj, l->w->proj, &l->drop_attn_proj);
+    layernorm_residual(l->w->ln, l->x, l->w->proj, &norm);
+}
+
+/* fc = ln_2(x_mid) Wfc + bfc. */
+static void fc_forward(const struct layer *l)
+{
+    layer_product(l, FC, l->mlp.at[MLP_FC], l->w->ln);
+}
+
+/* x_out = x_mid + gelu(fc) Wmlp + bmlp. */
+static void out_forward(const struct layer *l)
+{
+    const struct model_config *g = &l->m->o.config;
+
+    gelu_forward(l->w->act, l->mlp.at[MLP_FC], l->m->o.dtype, l->n * g->n_inner);
+    layer_product(l, MLP_PROJ, l->w->proj, l->w->act);
+    layer_drop(l, l->w->proj, l->w->proj, &l->drop_mlp_proj);
+    residual_add(l->x_out, l->mlp.at[MLP_MID], l->w->proj, l->n * g->n_embd);
+}
+
+/* ---- a layer, backward ---- */
+
+/* A norm's dx, dw and db from the gradient of its rows, which is in w->proj; what else is done in
+ * that pass is in `more`. */
+static void norm_backward(const struct layer *l, size_t weight, const struct layernorm *norm,
+                          struct layernorm_backward more)
+{
+    more.l = norm;
+    more.dout = l->w->proj;
+    more.dx = l->dx;
+    more.dw = layer_grad(l, weight);
+    more.db = layer_grad(l, weight + 1);
+    more.scratch = l->w->sums;
+    layernorm_backward(&more);
+}
+
+/* dx: of x_out on entry; the gradient of x_mid through the MLP is added. */
+static void mlp_backward(const struct layer *l)
+{
+    const struct acts_work *w = l->w;
+    enum dtype              dt = l->m->o.dtype;
+    struct layernorm        norm = norm_2(l);
+    // dy may be w->proj, which is written again below.
+    const void *dy = layer_proj_back(l, GPT2_MLP_PROJ_B, &l->drop_mlp_proj);
+
+    layer_back(l, MLP_PROJ, w->dact, dy);
+    gelu_backward(&(struct gelu_backward){
+        .n = l->n, .C = l->m->o.config.n_inner, .dt = dt, .x = l->mlp.at[MLP_FC],
+        .dout = w->dact, .out = w->act, .dx = w->dfc, .db = layer_grad(l, GPT2_FC_B),
+        .scratch = w->sums });
+    layer_gradient(l, MLP_PROJ, w->act, dy);
+
+    layernorm_apply(w->ln, &norm);
+    layer_gradient(l, FC, w->ln, w->dfc);
+    layer_back(l, FC, w->proj, w->dfc);
+    if (l->drop_attn_proj.p > 0)
+        norm_backward(l, GPT2_LN2_W, &norm, (struct layernorm_backward){ 0 });
+    else // attention's projection takes dx as it is: its bias's sums and rounding in the same pass
+        norm_backward(l, GPT2_LN2_W, &norm, (struct layernorm_backward){
+            .dx_sums = layer_grad(l, GPT2_ATTN_PROJ_B), .narrowed = dt == DT_F32 ? NULL : w->dy });
+}
+
+/* dattn from dx, which is that of x_mid by now. */
+static void mid_backward(const struct layer *l)
+{
+    const void *dy = l->m->o.dtype == DT_F32 ? (const void *)l->dx : l->w->dy;
+
+    if (l->drop_attn_proj.p > 0)
+        dy = layer_proj_back(l, GPT2_ATTN_PROJ_B, &l->drop_attn_proj);
+    layer_gradient(l, ATTN_PROJ, l->attn.at[ATTN_OUT], dy);
+    layer_back(l, ATTN_PROJ, l->dattn, dy);
+}
+
+/* The gradient of x through attention is added to dx. */
+static void qkv_backward(const struct layer *l)
+{
+    const struct acts_work *w = l->w;
+    struct layernorm        norm = norm_1(l);
+
+    colsum_add(layer_grad(l, GPT2_QKV_B), NULL, l->dqkv, l->m->o.dtype, l->n,
+               arch_dim(&l->m->o.config, DIM_QKV), w->sums);
+    layernorm_apply(w->ln, &norm);
+    layer_gradient(l, QKV, w->ln, l->dqkv);
+    layer_back(l, QKV, w->proj, l->dqkv);
+    norm_backward(l, GPT2_LN1_W, &norm, (struct layernorm_backward){ 0 });
+}
+
 const struct arch gpt2_arch = {
     .name = "gpt2", .title = "GPT-2", .layers = "h",
     .params = params, .n_params = GPT2_TENSORS,
     .presets = presets, .n_presets = sizeof presets / sizeof *presets,
-    .embed = GPT2_WTE, .score = GPT2_SCORE_W, .settle = settle,
+    .tokens = GPT2_WTE, .norm = GPT2_LNF_W, .score = GPT2_SCORE_W,
+    .matrices = matrices, .n_matrices = MATRICES,
+    .arrays = {
+        [ACTS_ATTN] = { [ATTN_QKV] = { DIM_QKV, 0 }, [ATTN_OUT] = { DIM_HEADS, 0 },
+                        [ATTN_LSE] = { DIM_HEAD_COUNT, 1 },
+                        [LN1_MEAN] = { DIM_ONE, 1 }, [LN1_RSTD] = { DIM_ONE, 1 } },
+        [ACTS_MLP]  = { [MLP_FC] = { DIM_INNER, 0 }, [MLP_MID] = { DIM_WIDTH, 1 },
+                        [LN2_MEAN] = { DIM_ONE, 1 }, [LN2_RSTD] = { DIM_ONE, 1 } },
+    },
+    .settle = settle,
+    .embed_rows = embed, .embed_backward = embed_backward,
+    .qkv = qkv_forward, .mid = mid_forward, .fc = fc_forward, .out = out_forward,
+    .mlp_backward = mlp_backward, .mid_backward = mid_backward, .qkv_backward = qkv_backward,
 };

@@ -27,7 +27,7 @@ static struct rows rows_of(const struct model *m, const struct head *h, size_t n
     return (struct rows){
         .m = m, .h = h, .a = a, .n = n, .C = m->o.config.n_embd, .target = target, .x = x, .dx = dx,
         .V = arch_logits(&m->o.config),
-        .norm = model_norm(m, GPT2_LNF_W, h->wire, n, x, a->mean, a->rstd),
+        .norm = model_norm(m, m->o.config.arch->norm, h->wire, n, x, a->mean, a->rstd),
     };
 }
 
@@ -43,10 +43,12 @@ static double sum_losses(double sum, const struct rows *r, uint64_t *counted)
 /* dx, written, and the norm's own gradients, from dln. */
 static void norm_backward(const struct rows *r)
 {
+    size_t weight = r->m->o.config.arch->norm;
+
     layernorm_backward(&(struct layernorm_backward){
         .l = &r->norm, .dout = r->a->dln, .dx = r->dx, .fresh = 1,
-        .dw = model_grad(r->m, r->h->grad, GPT2_LNF_W),
-        .db = model_grad(r->m, r->h->grad, GPT2_LNF_B), .scratch = r->m->acts.work.sums });
+        .dw = model_grad(r->m, r->h->grad, weight), .db = model_grad(r->m, r->h->grad, weight + 1),
+        .scratch = r->m->acts.work.sums });
 }
 
 /* ---- a language model's ---- */
@@ -65,7 +67,7 @@ static void chunk_losses(const struct rows *r)
         float *logits = r->h->trains && in_place ? dlogits : a->logits;
 
         n = model_chunk(m, r->n - at, LOGIT_ROWS);
-        model_product(m, PRODUCT_LOGITS, n, logits, model_at(m, a->ln, at * r->C),
+        model_product(m, ARCH_HEAD, PRODUCT_FORWARD, n, logits, model_at(m, a->ln, at * r->C),
                       r->h->embed_wire);
         softmax_xent(&(struct softmax_xent){
             .n = n, .V = r->V, .logits = logits, .split = products_split(r->V, m->o.dtype),
@@ -92,9 +94,9 @@ static double chunks_run(struct model *m, size_t micro, const struct head *h, ui
             memcpy(h->each + i, r.a->losses, n * sizeof(float));
         if (!h->trains)
             continue;
-        model_gradient(m, PRODUCT_D_WTE, n, h->embed_grad, r.a->dlogits, r.a->ln,
+        model_gradient(m, ARCH_HEAD, n, h->embed_grad, r.a->ln, r.a->dlogits,
                        h->fresh && i == 0);
-        model_product(m, PRODUCT_D_LNF, n, r.a->dln, r.a->dlogits, h->embed_wire);
+        model_product(m, ARCH_HEAD, PRODUCT_BACK, n, r.a->dln, r.a->dlogits, h->embed_wire);
         norm_backward(&r);
     }
     return sum;
@@ -125,7 +127,7 @@ static double rows_run(struct model *m, size_t micro, const struct head *h, uint
     const float *x = acts_input(&m->acts, m->o.config.n_layer + 1, micro);
     float       *dx = h->trains ? w->dx + micro * model_tokens(m) * C : NULL;
     struct score score = { .n = r.n, .L = r.V, .C = C, .dt = m->o.dtype, .x = r.a->ln,
-                           .w = model_wire(m, h->wire, GPT2_SCORE_W) };
+                           .w = model_wire(m, h->wire, m->o.config.arch->score) };
 
     for (size_t i = 0; i < r.n; i++) {
         assert(w->last[at + i] >= 0 && (size_t)w->last[at + i] < shape.seq);
@@ -138,7 +140,7 @@ static double rows_run(struct model *m, size_t micro, const struct head *h, uint
     rows_losses(&r, w->value + at);
     if (!h->trains)
         return sum_losses(0, &r, counted);
-    score_backward(r.a->dln, model_grad(m, h->grad, GPT2_SCORE_W), r.a->logits, &score);
+    score_backward(r.a->dln, model_grad(m, h->grad, m->o.config.arch->score), r.a->logits, &score);
     norm_backward(&r);
     memset(dx, 0, r.n * shape.seq * bytes);
     for (size_t i = 0; i < r.n; i++)

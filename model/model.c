@@ -2,7 +2,9 @@
 #include "model/model.h"
 
 #include "kernels/elementwise.h"
+#include "kernels/matvec.h"
 
+#include <assert.h>
 #include <omp.h>
 
 int model_open(struct model *m, const struct model_options *o, struct err *err)
@@ -36,11 +38,15 @@ float *model_grad(const struct model *m, float *grad, size_t t)
     return grad + arch_offset(&m->o.config, t);
 }
 
-/* Whether model_gradient makes it. A classifier has no product with wte. */
+/* Whether model_gradient makes it. A classifier has no product with the tokens' tensor. */
 static int is_product(const struct model *m, size_t t)
 {
-    return t == GPT2_QKV_W || t == GPT2_ATTN_PROJ_W || t == GPT2_FC_W || t == GPT2_MLP_PROJ_W ||
-           (t == GPT2_WTE && !arch_classifies(&m->o.config));
+    const struct model_config *g = &m->o.config;
+
+    for (size_t i = 0; i < g->arch->n_matrices; i++)
+        if (t - g->arch->matrices[i].weight < g->arch->matrices[i].n)
+            return 1;
+    return !arch_classifies(g) && t == arch_matrix(g, ARCH_HEAD).weight;
 }
 
 void model_grad_begin(const struct model *m, size_t block, float *grad, int products)
@@ -52,20 +58,42 @@ void model_grad_begin(const struct model *m, size_t block, float *grad, int prod
             floats_zero(model_grad(m, grad, t), arch_size(&m->o.config, t));
 }
 
-void model_product(const struct model *m, enum product which, size_t rows, void *c, const void *a,
-                   const void *wire)
+/* The bias that a matrix's product adds; NULL: none. */
+static const void *bias_of(const struct model *m, size_t matrix, const void *wire)
 {
-    const struct product_row *of = &products_table[which];
-    const void *bias = of->bias ? model_wire(m, wire, of->weight + 1) : NULL;
-
-    products_run(m->products, which, rows, c, a, model_wire(m, wire, of->weight), bias,
-                 m->scratch.base);
+    return arch_has_bias(&m->o.config, matrix)
+               ? model_wire(m, wire, arch_matrix(&m->o.config, matrix).bias)
+               : NULL;
 }
 
-void model_gradient(const struct model *m, enum product which, size_t rows, float *grad,
-                    const void *a, const void *b, int fresh)
+void model_product(const struct model *m, size_t matrix, enum product_kind kind, size_t rows,
+                   void *out, const void *in, const void *wire)
 {
-    float *c = model_grad(m, grad, products_table[which].weight);
+    products_run(m->products, products_of(matrix, kind), rows, out, in,
+                 model_wire(m, wire, arch_matrix(&m->o.config, matrix).weight),
+                 kind == PRODUCT_FORWARD ? bias_of(m, matrix, wire) : NULL, m->scratch.base);
+}
+
+void model_matvec(const struct model *m, size_t matrix, size_t rows, void *out, const void *in,
+                  const void *wire, float *scratch)
+{
+    const struct model_config *g = &m->o.config;
+    struct arch_matrix         of = arch_matrix(g, matrix);
+
+    assert(!arch_is_linear(g, matrix));
+    matvec_forward(out, of.out_rounded ? m->o.dtype : DT_F32, &(struct matvec){
+        .m = rows, .n = arch_matrix_out(g, matrix), .k = arch_matrix_in(g, matrix),
+        .dt = m->o.dtype, .a = in, .b = model_wire(m, wire, of.weight),
+        .bias = bias_of(m, matrix, wire), .scratch = scratch });
+}
+
+void model_gradient(const struct model *m, size_t matrix, size_t rows, float *grad, const void *in,
+                    const void *dout, int fresh)
+{
+    size_t      which = products_of(matrix, PRODUCT_GRADIENT);
+    int         linear = arch_is_linear(&m->o.config, matrix);
+    float      *c = model_grad(m, grad, arch_matrix(&m->o.config, matrix).weight);
+    const void *a = linear ? dout : in, *b = linear ? in : dout;
 
     if (fresh)
         products_run(m->products, which, rows, c, a, b, NULL, m->scratch.base);

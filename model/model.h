@@ -38,12 +38,16 @@ float      *model_grad(const struct model *m, float *grad, size_t t);
  * each writes them. */
 void model_grad_begin(const struct model *m, size_t block, float *grad, int products);
 
-/* Product `which` on rows tokens, with its parameters in `wire`. */
-void model_product(const struct model *m, enum product which, size_t rows, void *c, const void *a,
-                   const void *wire);
-/* A matrix's gradient into its place in `grad`. fresh: written, else added to what stands there. */
-void model_gradient(const struct model *m, enum product which, size_t rows, float *grad,
-                    const void *a, const void *b, int fresh);
+/* A matrix's product forward (out = in W + b) or back (din = dout W') on rows tokens. */
+void model_product(const struct model *m, size_t matrix, enum product_kind kind, size_t rows,
+                   void *out, const void *in, const void *wire);
+/* Forward of single tokens: a row's bits do not depend on the others (matvec.h); scratch:
+ * rows x arch_widest floats. */
+void model_matvec(const struct model *m, size_t matrix, size_t rows, void *out, const void *in,
+                  const void *wire, float *scratch);
+/* Its gradient into its place in `grad`. fresh: written, else added to what stands there. */
+void model_gradient(const struct model *m, size_t matrix, size_t rows, float *grad, const void *in,
+                    const void *dout, int fresh);
 
 /* The norm with tensor `weight` and the bias behind it, of x (rows, C). */
 struct layernorm model_norm(const struct model *m, size_t weight, const void *wire,

@@ -12,28 +12,6 @@
 
 #include <assert.h>
 
-const struct product_row products_table[PRODUCTS] = {
-    // y = x W + b
-    [PRODUCT_QKV]           = { "qkv",           GPT2_QKV_W,       MATMUL_NN, 1, 1 },
-    [PRODUCT_ATTN_PROJ]     = { "attn_proj",     GPT2_ATTN_PROJ_W, MATMUL_NN, 0, 1 },
-    [PRODUCT_FC]            = { "fc",            GPT2_FC_W,        MATMUL_NN, 1, 1 },
-    [PRODUCT_MLP_PROJ]      = { "mlp_proj",      GPT2_MLP_PROJ_W,  MATMUL_NN, 0, 1 },
-    // dx = dy W'
-    [PRODUCT_D_GELU]        = { "d_gelu",        GPT2_MLP_PROJ_W,  MATMUL_NT, 0, 0 },
-    [PRODUCT_D_LN2]         = { "d_ln2",         GPT2_FC_W,        MATMUL_NT, 0, 0 },
-    [PRODUCT_D_ATTN]        = { "d_attn",        GPT2_ATTN_PROJ_W, MATMUL_NT, 1, 0 },
-    [PRODUCT_D_LN1]         = { "d_ln1",         GPT2_QKV_W,       MATMUL_NT, 0, 0 },
-    // dW = x' dy
-    [PRODUCT_D_MLP_PROJ_W]  = { "d_mlp_proj_w",  GPT2_MLP_PROJ_W,  MATMUL_TN, 0, 0 },
-    [PRODUCT_D_FC_W]        = { "d_fc_w",        GPT2_FC_W,        MATMUL_TN, 0, 0 },
-    [PRODUCT_D_ATTN_PROJ_W] = { "d_attn_proj_w", GPT2_ATTN_PROJ_W, MATMUL_TN, 0, 0 },
-    [PRODUCT_D_QKV_W]       = { "d_qkv_w",       GPT2_QKV_W,       MATMUL_TN, 0, 0 },
-    // y = x wte', dx = dy wte, dwte = dy' x
-    [PRODUCT_LOGITS]        = { "logits",        GPT2_WTE,         MATMUL_NT, 0, 0 },
-    [PRODUCT_D_LNF]         = { "d_lnf",         GPT2_WTE,         MATMUL_NN, 0, 0 },
-    [PRODUCT_D_WTE]         = { "d_wte",         GPT2_WTE,         MATMUL_TN, 0, 0 },
-};
-
 size_t products_unit(const struct model_options *o)
 {
     size_t unit = o->varying ? 16 : 0;
@@ -43,23 +21,46 @@ size_t products_unit(const struct model_options *o)
     return unit;
 }
 
-static int is_backward(enum product which) { return which >= PRODUCT_D_GELU; }
+static int is_backward(size_t which) { return products_kind(which) != PRODUCT_FORWARD; }
 
-static struct matmul_shape shape_of(const struct model_options *o, enum product which,
-                                    size_t tokens)
+static enum matmul_form form_of(const struct model_config *g, size_t which)
 {
-    const struct product_row *of = &products_table[which];
-    size_t rows = arch_rows(&o->config, of->weight), cols = arch_cols(&o->config, of->weight);
-    int    nt = of->form == MATMUL_NT, tn = of->form == MATMUL_TN;
+    int linear = arch_is_linear(g, products_matrix(which));
 
-    return (struct matmul_shape){
-        .form = of->form, .m = tn ? rows : tokens, .n = nt ? rows : cols,
-        .k = tn ? tokens : nt ? cols : rows, .ab_dt = o->dtype,
-        .c_dt = of->rounded ? o->dtype : DT_F32, .bias = of->bias,
-    };
+    if (products_kind(which) == PRODUCT_GRADIENT)
+        return MATMUL_TN;
+    return linear == (products_kind(which) == PRODUCT_FORWARD) ? MATMUL_NT : MATMUL_NN;
 }
 
-static void announce(struct products *p, enum product which, size_t rows, struct matmul_shape shape)
+static struct matmul_shape shape_of(const struct model_options *o, size_t which, size_t tokens)
+{
+    const struct model_config *g = &o->config;
+    size_t             matrix = products_matrix(which);
+    struct arch_matrix of = arch_matrix(g, matrix);
+    size_t             out = arch_matrix_out(g, matrix), in = arch_matrix_in(g, matrix);
+    int                linear = arch_is_linear(g, matrix);
+    struct matmul_shape s = { .form = form_of(g, which), .m = tokens, .n = out, .k = in,
+                              .ab_dt = o->dtype, .c_dt = DT_F32 };
+
+    switch (products_kind(which)) {
+    case PRODUCT_FORWARD:
+        s.c_dt = of.out_rounded ? o->dtype : DT_F32;
+        s.bias = arch_has_bias(g, matrix);
+        break;
+    case PRODUCT_BACK:
+        s.n = in;
+        s.k = out;
+        s.c_dt = of.in_rounded ? o->dtype : DT_F32;
+        break;
+    default:
+        s.m = linear ? out : in;
+        s.n = linear ? in : out;
+        s.k = tokens;
+    }
+    return s;
+}
+
+static void announce(struct products *p, size_t which, size_t rows, struct matmul_shape shape)
 {
     assert(p->n < MAX_SHAPES);
     p->key[p->n].which = which;
@@ -70,14 +71,14 @@ static void announce(struct products *p, enum product which, size_t rows, struct
 /* A step's first chunk writes a gradient, all others add to it. Of fixed micro-batches the first
  * chunk is one of the largest; where they vary, any can be. Parameters are packed for a layer's
  * largest chunk, where there are several. */
-static void add(struct products *p, const struct model_options *o, enum product which, size_t rows)
+static void add(struct products *p, const struct model_options *o, size_t which, size_t rows)
 {
     struct matmul_shape shape = shape_of(o, which, rows);
     size_t tokens = o->batch * o->seq, unit = products_unit(o),
            largest = products_rows(tokens, products_chunk(which), unit);
     int several = o->grad_accum * (tokens / largest) > 1, dw = shape.form == MATMUL_TN;
 
-    shape.pack_b = which < PRODUCT_D_MLP_PROJ_W && rows == largest && several;
+    shape.pack_b = products_matrix(which) != ARCH_HEAD && !dw && rows == largest && several;
     if (!dw || rows == largest || unit)
         announce(p, which, rows, shape);
     shape.accumulate = 1;
@@ -85,24 +86,32 @@ static void add(struct products *p, const struct model_options *o, enum product 
         announce(p, which, rows, shape);
 }
 
-/* Products [first, end) for tokens cut into chunks: a whole chunk if there is one, and what can
- * remain. */
-static void add_chunked(struct products *p, const struct model_options *o, enum product first,
-                        enum product end)
+/* A product for tokens cut into chunks: a whole chunk if there is one, and what can remain. */
+static void add_chunked(struct products *p, const struct model_options *o, size_t which)
 {
-    size_t tokens = o->batch * o->seq, unit = products_unit(o);
+    size_t tokens = o->batch * o->seq, unit = products_unit(o), chunk = products_chunk(which);
 
-    for (enum product which = first; which < end; which++) {
-        size_t chunk = products_chunk(which);
+    if (tokens >= chunk)
+        add(p, o, which, chunk);
+    for (size_t rows = chunk / 2; unit && rows >= unit; rows /= 2)
+        if (rows <= tokens)
+            add(p, o, which, rows);
+    if (!unit && tokens % chunk)
+        add(p, o, which, tokens % chunk);
+}
 
-        if (tokens >= chunk)
-            add(p, o, which, chunk);
-        for (size_t rows = chunk / 2; unit && rows >= unit; rows /= 2)
-            if (rows <= tokens)
-                add(p, o, which, rows);
-        if (!unit && tokens % chunk)
-            add(p, o, which, tokens % chunk);
-    }
+static void add_all(struct products *p, const struct model_options *o)
+{
+    size_t n = o->config.arch->n_matrices;
+
+    for (size_t matrix = 0; matrix < n; matrix++)
+        add_chunked(p, o, products_of(matrix, PRODUCT_FORWARD));
+    for (enum product_kind kind = PRODUCT_BACK; o->training && kind < PRODUCT_KINDS; kind++)
+        for (size_t matrix = n; matrix-- > 0;)
+            add_chunked(p, o, products_of(matrix, kind));
+    for (enum product_kind kind = 0; kind < PRODUCT_KINDS; kind++)
+        if (!arch_classifies(&o->config) && !o->generates && (o->training || !kind))
+            add_chunked(p, o, products_of(ARCH_HEAD, kind));
 }
 
 /* What matmul is opened with: every product, and behind them the second parts of those that have
@@ -113,7 +122,7 @@ static size_t list_ids(struct products *p, struct matmul_shape *out)
 
     for (size_t i = 0; i < p->n; i++) {
         out[i] = p->shape[i];
-        if (p->key[i].which == PRODUCT_LOGITS)
+        if (p->key[i].which == products_of(ARCH_HEAD, PRODUCT_FORWARD))
             out[i].n = products_split(out[i].n, out[i].ab_dt);
         if (out[i].n == p->shape[i].n)
             continue;
@@ -148,9 +157,7 @@ int products_open(struct products **out, const struct model_options *o, struct e
     *out = NULL;
     if (!p)
         return err_set(err, -ENOMEM, "out of memory for the list of matrix products");
-    add_chunked(p, o, PRODUCT_QKV, o->training ? PRODUCT_LOGITS : PRODUCT_D_GELU);
-    if (!arch_classifies(&o->config) && !o->generates)
-        add_chunked(p, o, PRODUCT_LOGITS, o->training ? PRODUCTS : PRODUCT_D_LNF);
+    add_all(p, o);
     int rc = matmul_open(&p->matmul, o->engine, ids, list_ids(p, ids), o->threads, err);
     if (rc) {
         products_close(p);
@@ -173,12 +180,12 @@ void products_begin(struct products *p) { memset(p->packed, 0, sizeof p->packed)
 /* B of product `id` in its packed form; what was packed for the other direction is overwritten. */
 static const void *packed(struct products *p, size_t id, const void *b, void *scratch)
 {
-    enum product which = p->key[id].which;
+    size_t which = p->key[id].which;
     char        *at = (char *)scratch + p->run_bytes + p->packed_at[which];
 
     if (p->packed[which])
         return at;
-    for (enum product other = 0; other < PRODUCTS; other++)
+    for (size_t other = 0; other < PRODUCTS; other++)
         if (is_backward(other) != is_backward(which))
             p->packed[other] = 0;
     matmul_pack(p->matmul, id, at, b);
@@ -186,7 +193,7 @@ static const void *packed(struct products *p, size_t id, const void *b, void *sc
     return at;
 }
 
-static size_t id_of(const struct products *p, enum product which, size_t rows, int accumulate)
+static size_t id_of(const struct products *p, size_t which, size_t rows, int accumulate)
 {
     size_t id = 0;
 
@@ -197,7 +204,7 @@ static size_t id_of(const struct products *p, enum product which, size_t rows, i
     return id;
 }
 
-void products_run(struct products *p, enum product which, size_t rows, void *c, const void *a,
+void products_run(struct products *p, size_t which, size_t rows, void *c, const void *a,
                   const void *b, const void *bias, void *scratch)
 {
     size_t                     id = id_of(p, which, rows, 0);
@@ -212,7 +219,7 @@ void products_run(struct products *p, enum product which, size_t rows, void *c, 
                    dtype_at(b, s->ab_dt, split * s->k), NULL, scratch);
 }
 
-void products_add(struct products *p, enum product which, size_t rows, float *c, const void *a,
+void products_add(struct products *p, size_t which, size_t rows, float *c, const void *a,
                   const void *b, void *scratch)
 {
     matmul_run(p->matmul, id_of(p, which, rows, 1), c, a, b, NULL, scratch);

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/matmul.h"
-#include "model/gpt2.h"
+#include "model/arch.h"
 #include "model/ways.h"
 
 #include <assert.h>
@@ -33,24 +33,33 @@ struct model_options {
 /* Fixed pieces that arithmetic is done in: never a function of mode, budget or devices. */
 enum { CHUNK_ROWS = 1024, HEAD_ROWS = 512, LOGIT_ROWS = 256 };
 
-enum product {
-    PRODUCT_QKV, PRODUCT_ATTN_PROJ, PRODUCT_FC, PRODUCT_MLP_PROJ,  // forward: y = x W + b
-    PRODUCT_D_GELU, PRODUCT_D_LN2, PRODUCT_D_ATTN, PRODUCT_D_LN1,  // dx = dy W'
-    PRODUCT_D_MLP_PROJ_W, PRODUCT_D_FC_W, PRODUCT_D_ATTN_PROJ_W, PRODUCT_D_QKV_W, // dW = x' dy
-    PRODUCT_LOGITS, PRODUCT_D_LNF, PRODUCT_D_WTE, // the tied head
-    PRODUCTS
-};
+/* A matrix of parameters (the family's, or ARCH_HEAD) has three products: out = in W + b,
+ * din = dout W', and dW from in and dout. */
+enum product_kind { PRODUCT_FORWARD, PRODUCT_BACK, PRODUCT_GRADIENT, PRODUCT_KINDS };
+enum { PRODUCTS = (ARCH_MATRICES + 1) * PRODUCT_KINDS };
+
+static inline size_t products_of(size_t matrix, enum product_kind kind)
+{
+    return matrix * PRODUCT_KINDS + kind;
+}
+static inline size_t products_matrix(size_t which) { return which / PRODUCT_KINDS; }
+static inline enum product_kind products_kind(size_t which)
+{
+    return (enum product_kind)(which % PRODUCT_KINDS);
+}
 
 /* Tokens of this product's whole chunk. */
-static inline size_t products_chunk(enum product which)
+static inline size_t products_chunk(size_t which)
 {
-    return which < PRODUCT_LOGITS ? CHUNK_ROWS : which < PRODUCT_D_LNF ? LOGIT_ROWS : HEAD_ROWS;
+    return products_matrix(which) != ARCH_HEAD          ? CHUNK_ROWS
+           : products_kind(which) == PRODUCT_FORWARD ? LOGIT_ROWS
+                                                     : HEAD_ROWS;
 }
 
 static_assert(HEAD_ROWS % LOGIT_ROWS == 0, "tokens % LOGIT_ROWS remain of the last chunk");
 
-/* PRODUCT_LOGITS gives columns [0, split) and behind them the others, as softmax.h takes them: in
- * bf16 rows of 50,257 columns take half as long again as rows of whole cache lines
+/* The logits' product gives columns [0, split) and behind them the others, as softmax.h takes them:
+ * in bf16 rows of 50,257 columns take half as long again as rows of whole cache lines
  * (docs/performance.md). */
 static inline size_t products_split(size_t vocab, enum dtype dt)
 {
@@ -72,23 +81,20 @@ static inline size_t products_rows(size_t left, size_t chunk, size_t unit)
  * not vary. */
 size_t products_unit(const struct model_options *o);
 
-/* A product's matrix of parameters, which is its operand B or, of a gradient, its result. */
-extern const struct product_row {
-    const char      *name;
-    size_t  weight;
-    enum matmul_form form;
-    int              rounded; // its result is of the run's dtype, as another product takes it
-    int              bias;    // the bias that stands behind the weight in its block is added
-} products_table[PRODUCTS];
+/* What bench calls it. */
+static inline const char *products_name(const struct model_config *g, size_t which)
+{
+    return arch_matrix(g, products_matrix(which)).names[products_kind(which)];
+}
 
 enum { ROW_CLASSES = 11, MAX_SHAPES = 2 * PRODUCTS * ROW_CLASSES }; // 1, 2, 4, ..., CHUNK_ROWS
 
 struct products {
     struct matmul *matmul;
-    /* All that were announced, in the order of enum product. Gradients that are written and those
-     * that are added (accumulate) are two. */
+    /* All that were announced: a layer's forward, from its end backward, its gradients, the head's.
+     * Gradients that are written and those that are added (accumulate) are two. */
     size_t n;
-    struct { enum product which; size_t rows, rest; } key[MAX_SHAPES]; // rest: id of a second part
+    struct { size_t which, rows, rest; } key[MAX_SHAPES]; // rest: id of a second part
     struct matmul_shape shape[MAX_SHAPES];
     size_t scratch_bytes;       // that products_run works in, 64-byte aligned: what a run needs,
     size_t run_bytes;           // and behind it a layer's packed parameters, while its
@@ -105,10 +111,10 @@ void products_close(struct products *p);
 void products_begin(struct products *p);
 
 /* Run product `which` on `rows` rows, one of the numbers that the options announced. */
-void products_run(struct products *p, enum product which, size_t rows, void *c, const void *a,
+void products_run(struct products *p, size_t which, size_t rows, void *c, const void *a,
                   const void *b, const void *bias, void *scratch);
 
 /* The same of a gradient of parameters (dW), added to what c has: every one in a step but the
  * first. */
-void products_add(struct products *p, enum product which, size_t rows, float *c, const void *a,
+void products_add(struct products *p, size_t which, size_t rows, float *c, const void *a,
                   const void *b, void *scratch);

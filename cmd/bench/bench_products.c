@@ -42,8 +42,7 @@ struct product_run {
     struct products           *products;
     const struct matmul_shape *s;
     const struct operands     *operands;
-    enum product               which;
-    size_t                     rows;
+    size_t                     which, rows;
 };
 
 static void product_call(void *ctx, size_t call)
@@ -89,7 +88,7 @@ static double times_a_step(const struct bench *b, const struct product_run *r)
 
     if (r->s->form == MATMUL_TN && first)
         chunks = r->s->accumulate ? chunks - 1 : 1;
-    return (double)(chunks * (r->which < PRODUCT_LOGITS ? b->config.n_layer : 1));
+    return (double)(chunks * (products_matrix(r->which) != ARCH_HEAD ? b->config.n_layer : 1));
 }
 
 static double flops_of(const struct matmul_shape *s)
@@ -106,7 +105,7 @@ static json_t *shape_row(const struct bench *b, const struct product_run *r)
 
     snprintf(size, sizeof size, "%zu x %zu x %zu", r->s->m, r->s->n, r->s->k);
     return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:f}", "product",
-                     products_table[r->which].name, "form",
+                     products_name(&b->config, r->which), "form",
                      r->s->accumulate ? "+ A' B" : forms[r->s->form], "size", size, "m",
                      (int)r->s->m, "n", (int)r->s->n, "k", (int)r->s->k, "times_a_step",
                      times_a_step(b, r));

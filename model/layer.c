@@ -1,0 +1,41 @@
+/* layer.c: what the families' layers have in common: products that training and generation run in
+ * different ways, and the two projections that are added to the residual stream. */
+#include "model/layer.h"
+
+#include "kernels/elementwise.h"
+
+void layer_product(const struct layer *l, size_t which, void *out, const void *in)
+{
+    if (l->padded)
+        model_product(l->m, which, PRODUCT_FORWARD, l->padded, out, in, l->wire);
+    else
+        model_matvec(l->m, which, l->n, out, in, l->wire, l->w->matvec);
+}
+
+void layer_back(const struct layer *l, size_t which, void *din, const void *dout)
+{
+    model_product(l->m, which, PRODUCT_BACK, l->n, din, dout, l->wire);
+}
+
+void layer_gradient(const struct layer *l, size_t which, const void *in, const void *dout)
+{
+    model_gradient(l->m, which, l->n, l->grad, in, dout, l->fresh && l->first == 0);
+}
+
+void layer_drop(const struct layer *l, float *out, const float *x, const struct dropout *drop)
+{
+    if (drop->p > 0)
+        dropout_rows(out, x, l->n, l->m->o.config.n_embd, l->first, drop);
+}
+
+const void *layer_proj_back(const struct layer *l, size_t bias, const struct dropout *drop)
+{
+    const float *dx = l->dx;
+    void        *narrowed = l->m->o.dtype == DT_F32 ? NULL : l->w->dy;
+
+    layer_drop(l, l->w->proj, dx, drop);
+    if (drop->p > 0)
+        dx = l->w->proj;
+    colsum_add(layer_grad(l, bias), narrowed, dx, DT_F32, l->n, l->m->o.config.n_embd, l->w->sums);
+    return narrowed ? narrowed : dx;
+}

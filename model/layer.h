@@ -1,0 +1,52 @@
+/* layer.h: rows (tokens) of a layer at work, as a family's functions get them (arch.h). Training
+ * makes them of a chunk of a micro-batch (block.c), generation of a chunk of a text or of single
+ * tokens of many (decode.c): the family has one forward for both. */
+#pragma once
+
+#include "kernels/layernorm.h"
+#include "model/model.h"
+
+struct layer {
+    struct model *m;
+    const void   *wire;    // the layer's parameters
+    float        *grad;    // backward only: their gradient,
+    int           fresh;   // whose matrices are written first
+    size_t        n;       // rows
+    size_t        padded;  // rows that the products run on, all of which have room; 0: single
+                           // tokens, whose bits do not depend on how many they are
+    size_t        first;   // which row of its micro-batch the first one is
+    float        *x, *x_out, *dx;  // (n, C): the residual stream in and out, and backward its
+                                   // gradient; x_out may be x
+    struct acts_set attn, mlp;     // what they leave for backward
+    void           *dattn, *dqkv;  // (n, ..) of the work's, backward only
+    const struct acts_work *w;     // the rest of the work's is for these rows alone
+    struct dropout drop_attn_proj, drop_mlp_proj;
+};
+
+/* Tokens that are embedded: B texts of T, the first of each at position `at`. */
+struct embed {
+    struct model  *m;
+    const void    *wire;
+    const int32_t *tokens; // (B, T)
+    size_t         B, T, at;
+};
+
+/* out (n, columns) = in W + b, of the family's matrix `which`. */
+void layer_product(const struct layer *l, size_t which, void *out, const void *in);
+/* din = dout W'. */
+void layer_back(const struct layer *l, size_t which, void *din, const void *dout);
+/* W's gradient from these rows. */
+void layer_gradient(const struct layer *l, size_t which, const void *in, const void *dout);
+
+/* A tensor's gradient. */
+static inline float *layer_grad(const struct layer *l, size_t t)
+{
+    return model_grad(l->m, l->grad, t);
+}
+
+/* A projection's rows before they are added to the residual stream; out may be x. */
+void layer_drop(const struct layer *l, float *out, const float *x, const struct dropout *drop);
+
+/* dx behind a projection's dropout, as the products take it; its sums go to the projection's
+ * bias. */
+const void *layer_proj_back(const struct layer *l, size_t bias, const struct dropout *drop);
