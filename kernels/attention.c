@@ -5,13 +5,15 @@
  *
  * Invariants:
  * - scores stand transposed, s[key][query]: a query's maximum, sum, lse and delta run side by side
- * in vectors;
+ * in vectors. So do the sums of a query's row, out and dq: folded scores are then the right operand
+ * as they are;
  * - the sums of a query go over key tiles in ascending order, those of a key over query tiles
  * likewise, and forward and backward get the same scores;
  * - a (b, h, query tile) in forward and a (b, h) in backward are computed by one thread from
  * beginning to end: bits depend neither on threads nor on the other rows of the batch, nor on how
  * many query tiles share loaded keys;
- * - padding is zero: rows beyond T, and columns up to a multiple of STRIP beyond the head size.
+ * - padding is zero: rows beyond T, and columns beyond the head size up to a multiple of the
+ * form's strip.
  * Only the diagonal tile has masked scores; there, products run strip by strip over what the mask
  * leaves;
  * - dropout's factors f are made tile by tile, in both passes. Maximum, sum and lse are those of p
@@ -26,14 +28,14 @@
 #include "data/base/arena.h"
 #include "data/base/round.h"
 #include "kernels/attention_form.h"
-#include "kernels/vexp.h"
+#include "kernels/transpose.h"
 
 enum { GROUP = 4 }; // query tiles that forward takes through the keys together
 
 // Where q, k, v of one head stand, and how its tiles are laid out.
 struct head {
     const struct attention_form *form;
-    size_t     T, hs, width; // width: hs padded to STRIP
+    size_t     T, hs, width; // width: hs padded to the form's strip
     size_t     C, stride;    // elements from one row of qkv to the next
     enum dtype dt;
     float      scale;
@@ -61,13 +63,17 @@ static const word *tile_fold(word *out, const struct head *hd, const word *rows)
     return out;
 }
 
-// out (ld, TILE) = x (TILE, ld) transposed.
-static void tile_transpose(word *restrict out, const word *restrict x, size_t ld)
+/* The left operand where x's columns are multiplied, summed over its rows: put into `out`, by way of
+ * `folded`, or x itself. */
+static struct operand tile_columns(word *out, word *folded, const struct head *hd,
+                                   const word *rows)
 {
-    for (size_t j = 0; j < ld; j += 8)
-        for (size_t i = 0; i < TILE; i++)
-            for (size_t l = 0; l < 8; l++)
-                out[(j + l) * TILE + i] = x[i * ld + j + l];
+    size_t words = TILE / hd->form->depth;
+
+    if (!hd->form->contiguous)
+        return (struct operand){ tile_fold(out, hd, rows), 1, hd->width };
+    words_transpose(out, tile_fold(folded, hd, rows), words, hd->width);
+    return (struct operand){ out, words, 1 };
 }
 
 // n elements of each row of x (rows, ld), rounded to dt.
@@ -84,69 +90,54 @@ SIMD_CLONES static void tile_store(void *out, enum dtype dt, size_t stride, cons
     }
 }
 
-// x (TILE, TILE) times the factors.
-SIMD_CLONES static void tile_drop(float *restrict x, const float *restrict factor)
-{
-    for (size_t i = 0; i < TILE * TILE; i++)
-        x[i] *= factor[i];
-}
+/* ---- the products of tiles; nq: queries, padded to the form's strip ---- */
 
-/* Scores as left operands: of their rows (keys) and of their columns (queries). */
-struct weights { const word *rows, *cols; };
-
-static struct weights tile_narrow(word *rows, word *cols, const struct head *hd, const float *s)
-{
-    if (!hd->form->narrow)
-        return (struct weights){ (const word *)s, (const word *)s };
-    hd->form->narrow(rows, cols, s);
-    return (struct weights){ rows, cols };
-}
-
-/* ---- the products of tiles; nq: queries, padded to STRIP ---- */
-
-// s (keys, queries) += rows of `keys` times rows of `queries`, which are given transposed.
-static void scores_add(float *s, const struct head *hd, const word *keys, const word *queries_t,
-                       size_t nq, int diagonal)
-{
-    size_t k = hd->width / hd->form->depth, step = diagonal ? STRIP : TILE,
-           end = diagonal ? nq : TILE;
-
-    for (size_t j = 0; j < end; j += step) { // keys j.. are seen by queries from `first` on
-        size_t         first = diagonal ? j : 0;
-        struct operand a = { keys + j * k, k, 1 };
-
-        hd->form->mm_add(s + j * TILE + first, TILE, a, queries_t + first, TILE, step, nq - first,
-                         k);
-    }
-}
-
-// out (queries, width) += columns of the weights times x, folded rows of the keys.
-static void queries_add(float *out, const struct head *hd, struct weights w, const word *x,
+/* s (keys, queries) = rows of `keys` times rows of `queries`, which are given transposed; 0 where
+ * the mask is. */
+static void scores_make(float *s, const struct head *hd, const word *keys, const word *queries_t,
                         size_t nq, int diagonal)
 {
-    size_t depth = hd->form->depth, step = diagonal ? STRIP : nq;
+    size_t k = hd->width / hd->form->depth, step = diagonal ? hd->form->strip : TILE,
+           end = diagonal ? nq : TILE;
 
-    for (size_t i = 0; i < nq; i += step) { // queries i.. see keys up to their own
-        struct operand across = { w.cols + i * (TILE / depth), TILE / depth, 1 };
-        struct operand down   = { w.cols + i, 1, TILE }, a = hd->form->transposed ? across : down;
+    if (diagonal || nq < TILE)
+        memset(s, 0, sizeof(float) * TILE * TILE);
+    for (size_t j = 0; j < end; j += step) { // keys j.. are seen by queries from `first` on
+        size_t first = diagonal ? j : 0;
 
-        hd->form->mm_add(out + i * hd->width, hd->width, a, x, hd->width, step, hd->width,
-                         (diagonal ? i + STRIP : TILE) / depth);
+        hd->form->multiply(&(struct tile_product){
+            .c = s + j * TILE + first, .ldc = TILE, .a = { keys + j * k, k, 1 },
+            .b = queries_t + first, .ldb = TILE, .m = step, .n = nq - first, .k = k, .fresh = 1 });
     }
+}
+
+// out (width, queries) += x, columns of the keys' rows, times the folded weights.
+static void queries_add(float *out, const struct head *hd, struct operand x, const word *weights,
+                        size_t nq, int diagonal)
+{
+    size_t step = diagonal ? hd->form->strip : nq;
+
+    for (size_t i = 0; i < nq; i += step) // queries i.. see keys up to their own
+        hd->form->multiply(&(struct tile_product){
+            .c = out + i, .ldc = TILE, .a = x, .b = weights + i, .ldb = TILE, .m = hd->width,
+            .n = step, .k = (diagonal ? i + step : TILE) / hd->form->depth });
 }
 
 // out (keys, width) += rows of the weights times x, folded rows of the queries.
-static void keys_add(float *out, const struct head *hd, struct weights w, const word *x, size_t nq,
-                     int diagonal)
+static void keys_add(float *out, const struct head *hd, const word *weights, const word *x,
+                     size_t nq, int diagonal)
 {
-    size_t depth = hd->form->depth, step = diagonal ? STRIP : TILE, end = diagonal ? nq : TILE;
+    size_t depth = hd->form->depth, step = diagonal ? hd->form->strip : TILE,
+           end = diagonal ? nq : TILE;
 
     for (size_t j = 0; j < end; j += step) {
-        size_t         first = (diagonal ? j : 0) / depth;
-        struct operand a = { w.rows + j * (TILE / depth) + first, TILE / depth, 1 };
+        size_t first = (diagonal ? j : 0) / depth;
 
-        hd->form->mm_add(out + j * hd->width, hd->width, a, x + first * hd->width, hd->width, step,
-                         hd->width, nq / depth - first);
+        hd->form->multiply(&(struct tile_product){
+            .c = out + j * hd->width, .ldc = hd->width,
+            .a = { weights + j * (TILE / depth) + first, TILE / depth, 1 },
+            .b = x + first * hd->width, .ldb = hd->width, .m = step, .n = hd->width,
+            .k = nq / depth - first });
     }
 }
 
@@ -157,14 +148,14 @@ static void *words(struct arena *all, size_t n) { return arena_take(all, n * siz
 
 struct query_tile {
     word  *qt;        // (width, TILE)
-    float *o;         // (TILE, width) sums of p v
+    float *o;         // (width, TILE) sums of p v, transposed
     float *max, *sum; // (TILE)
 };
 
 struct forward_tiles { // of one thread
     struct query_tile q[GROUP];
-    word  *k, *v, *v_fold; // (TILE, width) the key tile; also q's rows
-    word  *p_cols;         // (TILE, TILE) probabilities as operands
+    word  *k, *v, *v_fold, *v_cols; // (TILE, width) the key tile; k also q's rows
+    word  *p;              // (TILE, TILE) probabilities as operands
     float *s;              // (TILE, TILE) scores, then probabilities
     float *corr;           // (TILE)
     float *drop;           // (TILE, TILE) factors of s, where there is dropout
@@ -183,76 +174,61 @@ static size_t forward_layout(struct forward_tiles *t, void *base, size_t width)
     t->k      = words(&c, TILE * width);
     t->v      = words(&c, TILE * width);
     t->v_fold = words(&c, TILE * width);
-    t->p_cols = words(&c, TILE * TILE);
+    t->v_cols = words(&c, TILE * width);
+    t->p      = words(&c, TILE * TILE);
     t->s      = words(&c, TILE * TILE);
     t->corr   = words(&c, TILE);
     t->drop   = words(&c, TILE * TILE);
     return c.used;
 }
 
-/* Scores to probabilities against the running maximum; corr is what earlier sums shrink by. A
- * masked score is -inf; key 0 of the tile is never masked, so the maximum is finite. */
-SIMD_CLONES static void softmax_tile(float (*restrict s)[TILE], float *restrict max,
-                                     float *restrict sum, float *restrict corr, float scale,
-                                     int diagonal)
+/* Scores of keys j0.. and queries i0..; lse and delta are backward's. */
+static struct tile tile_of(const struct head *hd, float *drop, size_t i0, size_t j0)
 {
-    float old[TILE];
+    struct tile t = { .scale = hd->scale, .diagonal = i0 == j0, .drop = hd->drop ? drop : NULL };
 
-    for (int i = 0; i < TILE; i++)
-        old[i] = max[i];
-    for (int j = 0; j < TILE; j++)
-        for (int i = 0; i < TILE; i++) {
-            float x = s[j][i] * scale;
-
-            x       = (diagonal & (j > i)) ? -INFINITY : x;
-            s[j][i] = x;
-            max[i]  = x > max[i] ? x : max[i];
-        }
-    for (int i = 0; i < TILE; i++) {
-        corr[i] = vexpf(old[i] - max[i]);
-        sum[i] *= corr[i];
-    }
-    for (int j = 0; j < TILE; j++)
-        for (int i = 0; i < TILE; i++) {
-            float p = vexpf(s[j][i] - max[i]);
-
-            s[j][i] = p;
-            sum[i] += p;
-        }
+    if (hd->drop)
+        dropout_tile(drop, hd->row + i0, j0, hd->drop);
+    return t;
 }
 
-// Row i of x times by[i].
-SIMD_CLONES static void rows_scale(float *restrict x, size_t ld, const float *restrict by,
-                                   size_t rows)
+// Each row of x (rows, TILE) times by.
+SIMD_CLONES static void columns_scale(float *restrict x, const float *restrict by, size_t rows)
 {
     for (size_t i = 0; i < rows; i++)
-        for (size_t j = 0; j < ld; j++)
-            x[i * ld + j] *= by[i];
+        for (size_t j = 0; j < TILE; j++)
+            x[i * TILE + j] *= by[j];
+}
+
+/* Rows [i0, i0 + n) of a tensor of this head from x (width, TILE), which is transposed in
+ * `scratch`. */
+static void tile_store_columns(void *out, size_t stride, word *scratch, const float *x,
+                               const struct head *hd, size_t i0)
+{
+    words_transpose(scratch, (const word *)x, hd->width, TILE);
+    tile_store(dtype_at(out, hd->dt, i0 * stride), hd->dt, stride, (const float *)scratch,
+               hd->width, size_min(hd->T - i0, TILE), hd->hs);
 }
 
 /* A loaded tile of keys j0.. into the sums of queries i0... */
 static void forward_pair(const struct forward_tiles *t, const struct query_tile *q,
-                         const struct head *hd, const word *v, size_t i0, size_t j0)
+                         const struct head *hd, struct operand v, size_t i0, size_t j0)
 {
-    int    diagonal = i0 == j0;
-    size_t nq = round_up(size_min(hd->T - i0, TILE), STRIP);
+    struct tile    tile = tile_of(hd, t->drop, i0, j0);
+    struct running running = { q->max, q->sum, t->corr };
+    size_t         nq = round_up(size_min(hd->T - i0, TILE), hd->form->strip);
 
-    memset(t->s, 0, sizeof(float) * TILE * TILE);
-    scores_add(t->s, hd, t->k, q->qt, nq, diagonal);
-    softmax_tile((float (*)[TILE])t->s, q->max, q->sum, t->corr, hd->scale, diagonal);
-    if (hd->drop) {
-        dropout_tile(t->drop, hd->row + i0, j0, hd->drop);
-        tile_drop(t->s, t->drop);
-    }
-    rows_scale(q->o, hd->width, t->corr, nq);
-    queries_add(q->o, hd, tile_narrow(NULL, t->p_cols, hd, t->s), v, nq, diagonal);
+    scores_make(t->s, hd, t->k, q->qt, nq, tile.diagonal);
+    const word *p = hd->form->softmax(t->p, (float (*)[TILE])t->s, &running, &tile);
+    columns_scale(q->o, t->corr, hd->width);
+    queries_add(q->o, hd, v, p, nq, tile.diagonal);
 }
 
 static void query_begin(const struct forward_tiles *t, const struct query_tile *q,
                         const struct head *hd, const void *x, size_t i0)
 {
     tile_load(t->k, hd, x, hd->stride, i0);
-    tile_transpose(q->qt, t->k, hd->width / hd->form->depth);
+    words_transpose(q->qt, t->k, TILE, hd->width / hd->form->depth);
     memset(q->o, 0, sizeof(float) * TILE * hd->width);
     for (size_t i = 0; i < TILE; i++) {
         q->max[i] = -INFINITY;
@@ -260,17 +236,18 @@ static void query_begin(const struct forward_tiles *t, const struct query_tile *
     }
 }
 
-static void query_end(void *out, float *lse, const struct query_tile *q, float *by,
-                      const struct head *hd, size_t i0)
+static void query_end(void *out, float *lse, const struct forward_tiles *t,
+                      const struct query_tile *q, const struct head *hd, size_t i0)
 {
     size_t n = size_min(hd->T - i0, TILE);
+    float *by = t->corr;
 
-    for (size_t i = 0; i < n; i++) {
-        lse[i0 + i] = q->max[i] + logf(q->sum[i]);
-        by[i]       = 1.0f / q->sum[i];
-    }
-    rows_scale(q->o, hd->width, by, n);
-    tile_store(dtype_at(out, hd->dt, i0 * hd->C), hd->dt, hd->C, q->o, hd->width, n, hd->hs);
+    for (size_t i = 0; i < TILE; i++)
+        by[i] = i < n ? 1.0f / q->sum[i] : 0.0f;
+    for (size_t i = 0; i < n; i++)
+        lse[i0 + i] = q->max[i] * hd->form->unit + logf(q->sum[i]);
+    columns_scale(q->o, by, hd->width);
+    tile_store_columns(out, hd->C, t->k, q->o, hd, i0);
 }
 
 /* Queries [first, end), of GROUP tiles at most; out, lse, q of row 0 of this head. */
@@ -288,12 +265,12 @@ static void forward_group(void *out, float *lse, const void *q, const struct hea
     for (size_t j0 = 0; j0 < end; j0 += TILE) {
         tile_load(t.k, hd, k, hd->stride, j0);
         tile_load(t.v, hd, v, hd->stride, j0);
-        const word *folded = tile_fold(t.v_fold, hd, t.v);
+        struct operand columns = tile_columns(t.v_cols, t.v_fold, hd, t.v);
         for (size_t i0 = j0 > first ? j0 : first; i0 < end; i0 += TILE)
-            forward_pair(&t, &t.q[(i0 - first) / TILE], hd, folded, i0, j0);
+            forward_pair(&t, &t.q[(i0 - first) / TILE], hd, columns, i0, j0);
     }
     for (size_t i0 = first; i0 < end; i0 += TILE)
-        query_end(out, lse, &t.q[(i0 - first) / TILE], t.corr, hd, i0);
+        query_end(out, lse, &t, &t.q[(i0 - first) / TILE], hd, i0);
     if (hd->form->end)
         hd->form->end();
 }
@@ -311,13 +288,14 @@ const char *attention_describe(enum dtype dt) { return form_for(dt)->name; }
 
 static struct head head_make(const struct attention *a)
 {
+    const struct attention_form *form = a->form ? a->form : form_for(a->dt);
     size_t hs = a->C / a->H;
 
     assert(hs * a->H == a->C && hs >= 1 && hs <= 256);
     return (struct head){
-        .form = a->form ? a->form : form_for(a->dt),
-        .T = a->T, .hs = hs, .width = round_up(hs, STRIP), .C = a->C, .stride = 3 * a->C,
-        .dt = a->dt, .scale = 1.0f / sqrtf((float)hs),
+        .form = form,
+        .T = a->T, .hs = hs, .width = round_up(hs, form->strip), .C = a->C, .stride = 3 * a->C,
+        .dt = a->dt, .scale = 1.0f / sqrtf((float)hs) / form->unit,
         .drop = a->drop && a->drop->p > 0 ? a->drop : NULL,
     };
 }
@@ -356,25 +334,25 @@ void attention_forward(const struct attention *a)
 /* ---- backward ---- */
 
 struct backward_tiles { // of one thread
-    word  *k, *k_fold, *v; // (T padded to TILE, width): the head's key tiles, one after the other
+    word  *k, *k_cols, *v; // (T padded to TILE, width): the head's key tiles, one after the other
     float *dk, *dv;        // (T padded to TILE, width): sums over query tiles, in order
     word  *q, *qt, *q_fold, *dout, *doutt, *dout_fold; // (TILE, width) of the query tile
-    float *dq;             // (TILE, width): sums over key tiles, in order
+    float *dq;             // (width, TILE): sums over key tiles, in order, transposed
     float *delta, *lse;    // (TILE): each row's dout . out; lse, 0 beyond T
     float *p, *ds;         // (TILE, TILE) scores, then probabilities; their gradients
-    word  *p_rows, *ds_rows, *ds_cols; // (TILE, TILE) as operands
+    struct gradients_to to;
     float *drop;           // (TILE, TILE) factors of p, where there is dropout
 };
 
 static size_t backward_layout(struct backward_tiles *t, void *base, size_t T, size_t width)
 {
     word     **tiles[]   = { &t->q, &t->qt, &t->q_fold, &t->dout, &t->doutt, &t->dout_fold };
-    word     **squares[] = { &t->p_rows, &t->ds_rows, &t->ds_cols };
+    word     **squares[] = { &t->to.p, &t->to.ds, &t->to.ds_folded };
     size_t     all = round_up(T, TILE) * width;
     struct arena c = { .base = base, .bytes = SIZE_MAX };
 
     t->k      = words(&c, all);
-    t->k_fold = words(&c, all);
+    t->k_cols = words(&c, all);
     t->v      = words(&c, all);
     t->dk     = words(&c, all);
     t->dv     = words(&c, all);
@@ -417,48 +395,32 @@ SIMD_CLONES static void rows_dot(float *delta, const void *x, const void *y, enu
     }
 }
 
-// p: scores to probabilities; ds: gradients of probabilities to those of unscaled scores.
-SIMD_CLONES static void softmax_tile_backward(float (*restrict p)[TILE], float (*restrict ds)[TILE],
-                                              const float *restrict lse,
-                                              const float *restrict delta, float scale,
-                                              int diagonal)
+/* The head's keys j0.. as the left operand of queries_add. */
+static struct operand key_columns(const struct backward_tiles *t, const struct head *hd, size_t j0)
 {
-    for (int j = 0; j < TILE; j++)
-        for (int i = 0; i < TILE; i++) {
-            float e = vexpf(p[j][i] * scale - lse[i]);
+    const word *p = (hd->form->fold ? t->k_cols : t->k) + j0 * hd->width / hd->form->depth;
 
-            e        = (diagonal & (j > i)) ? 0.0f : e;
-            p[j][i]  = e;
-            ds[j][i] = e * (ds[j][i] - delta[i]) * scale;
-        }
+    return hd->form->contiguous ? (struct operand){ p, TILE / hd->form->depth, 1 }
+                                : (struct operand){ p, 1, hd->width };
 }
 
 /* The loaded tile of queries i0.. against the head's keys j0... */
 static void backward_pair(const struct backward_tiles *t, const struct head *hd, const word *q,
                           const word *dout, size_t i0, size_t j0)
 {
-    int            diagonal = i0 == j0;
-    size_t         nq = round_up(size_min(hd->T - i0, TILE), STRIP), at = j0 * hd->width,
+    struct tile tile = tile_of(hd, t->drop, i0, j0);
+    size_t      nq = round_up(size_min(hd->T - i0, TILE), hd->form->strip), at = j0 * hd->width,
            in = at / hd->form->depth;
-    const word    *k_fold = (hd->form->fold ? t->k_fold : t->k) + in;
 
-    memset(t->p, 0, sizeof(float) * TILE * TILE);
-    memset(t->ds, 0, sizeof(float) * TILE * TILE);
-    scores_add(t->p, hd, t->k + in, t->qt, nq, diagonal);
-    scores_add(t->ds, hd, t->v + in, t->doutt, nq, diagonal);
-    if (hd->drop) {
-        dropout_tile(t->drop, hd->row + i0, j0, hd->drop);
-        tile_drop(t->ds, t->drop);
-    }
-    softmax_tile_backward((float(*)[TILE])t->p, (float(*)[TILE])t->ds, t->lse, t->delta, hd->scale,
-                          diagonal);
-    if (hd->drop)
-        tile_drop(t->p, t->drop); // for dv
-    struct weights p = tile_narrow(t->p_rows, NULL, hd, t->p);
-    struct weights ds = tile_narrow(t->ds_rows, t->ds_cols, hd, t->ds);
-    queries_add(t->dq, hd, ds, k_fold, nq, diagonal);
-    keys_add(t->dv + at, hd, p, dout, nq, diagonal);
-    keys_add(t->dk + at, hd, ds, q, nq, diagonal);
+    tile.lse = t->lse;
+    tile.delta = t->delta;
+    scores_make(t->p, hd, t->k + in, t->qt, nq, tile.diagonal);
+    scores_make(t->ds, hd, t->v + in, t->doutt, nq, tile.diagonal);
+    struct gradients g = hd->form->softmax_backward(&t->to, (float (*)[TILE])t->p,
+                                                    (float (*)[TILE])t->ds, &tile);
+    queries_add(t->dq, hd, key_columns(t, hd, j0), g.ds_folded, nq, tile.diagonal);
+    keys_add(t->dv + at, hd, g.p, dout, nq, tile.diagonal);
+    keys_add(t->dk + at, hd, g.ds, q, nq, tile.diagonal);
 }
 
 /* The head's keys and values as tiles; their gradients 0. */
@@ -472,7 +434,7 @@ static void backward_begin(const struct backward_tiles *t, const struct head *hd
 
         tile_load(t->k + in, hd, k, hd->stride, j0);
         tile_load(t->v + in, hd, v, hd->stride, j0);
-        tile_fold(t->k_fold + in, hd, t->k + in);
+        tile_columns(t->k_cols + in, t->q_fold, hd, t->k + in);
     }
     memset(t->dk, 0, sizeof(float) * all);
     memset(t->dv, 0, sizeof(float) * all);
@@ -483,12 +445,12 @@ static void backward_query_tile(const struct backward_tiles *t, const struct hea
                                 const void *dout, const void *out, const float *lse, const void *q,
                                 size_t i0)
 {
-    size_t      n = size_min(hd->T - i0, TILE), ld = hd->width / hd->form->depth;
+    size_t n = size_min(hd->T - i0, TILE), ld = hd->width / hd->form->depth;
 
     tile_load(t->q, hd, q, hd->stride, i0);
     tile_load(t->dout, hd, dout, hd->C, i0);
-    tile_transpose(t->qt, t->q, ld);
-    tile_transpose(t->doutt, t->dout, ld);
+    words_transpose(t->qt, t->q, TILE, ld);
+    words_transpose(t->doutt, t->dout, TILE, ld);
     const word *q_fold = tile_fold(t->q_fold, hd, t->q);
     const word *dout_fold = tile_fold(t->dout_fold, hd, t->dout);
     memset(t->dq, 0, sizeof(float) * TILE * hd->width);
@@ -499,8 +461,7 @@ static void backward_query_tile(const struct backward_tiles *t, const struct hea
              hd->dt, hd->C, n, hd->hs);
     for (size_t j0 = 0; j0 <= i0; j0 += TILE)
         backward_pair(t, hd, q_fold, dout_fold, i0, j0);
-    tile_store(dtype_at(dq, hd->dt, i0 * hd->stride), hd->dt, hd->stride, t->dq, hd->width, n,
-               hd->hs);
+    tile_store_columns(dq, hd->stride, t->q, t->dq, hd, i0);
 }
 
 void attention_backward(void *dqkv, const void *dout, const struct attention *a)
@@ -536,7 +497,7 @@ size_t attention_scratch(size_t T, size_t C, size_t H, int threads)
 {
     struct forward_tiles  f;
     struct backward_tiles b;
-    size_t width = round_up(C / H, STRIP);
+    size_t width = round_up(C / H, WIDE_STRIP); // of any form
     size_t most  = size_max(forward_layout(&f, NULL, width), backward_layout(&b, NULL, T, width));
 
     return size_max(most, attention_decode_bytes(T, C / H)) * (size_t)threads;

@@ -52,7 +52,7 @@ SIMD_CLONES static void softmax(float *s, size_t n)
     for (size_t j = 1; j < n; j++)
         max = s[j] > max ? s[j] : max;
     for (size_t j = 0; j < n; j++)
-        s[j] = vexpf(s[j] - max);
+        s[j] = vexpf_low(s[j] - max);
     for (size_t j = 0; j < n; j++)
         sum += s[j];
     for (size_t j = 0; j < n; j++)

@@ -2,80 +2,83 @@
  * stay in registers while k runs. AVX2 has 16 registers: 6 rows x 16 columns, 4 rows where 6 do not
  * come out even. AVX-512 has 32: 4 rows x up to 64 columns. */
 #include "kernels/attention_form.h"
+#include "kernels/vexp.h"
 
-// c (ROWS, 16 nv) += a b
+#include <math.h>
+
 __attribute__((target("avx512f"), always_inline)) static inline void
-block_avx512(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t k,
+block_avx512(const struct tile_product *p, float *c, const word *left, const word *right,
              const int nv)
 {
-    __m512 sum[ROWS][4];
+    const float *a = (const float *)left, *b = (const float *)right;
+    const size_t row = p->a.row, col = p->a.col, ldb = p->ldb, ldc = p->ldc;
+    __m512       sum[ROWS][4];
 
-    for (int r = 0; r < ROWS; r++)
+    for (size_t r = 0; r < ROWS; r++)
         for (int v = 0; v < nv; v++)
-            sum[r][v] = _mm512_loadu_ps(c + (size_t)r * ldc + 16 * v);
-    for (size_t i = 0; i < k; i++, a.p += a.col, b += ldb)
-        for (int r = 0; r < ROWS; r++) {
-            __m512 x = _mm512_set1_ps(((const float *)a.p)[(size_t)r * a.row]);
+            sum[r][v] = p->fresh ? _mm512_setzero_ps() : _mm512_loadu_ps(c + r * ldc + 16 * v);
+    for (size_t i = p->k; i > 0; i--, a += col, b += ldb)
+        for (size_t r = 0; r < ROWS; r++) {
+            __m512 x = _mm512_set1_ps(a[r * row]);
 
             for (int v = 0; v < nv; v++)
                 sum[r][v] = _mm512_fmadd_ps(x, _mm512_loadu_ps(b + 16 * v), sum[r][v]);
         }
-    for (int r = 0; r < ROWS; r++)
+    for (size_t r = 0; r < ROWS; r++)
         for (int v = 0; v < nv; v++)
-            _mm512_storeu_ps(c + (size_t)r * ldc + 16 * v, sum[r][v]);
+            _mm512_storeu_ps(c + r * ldc + 16 * v, sum[r][v]);
 }
 
-__attribute__((target("avx512f"))) static void mm_avx512(float *c, size_t ldc, struct operand a,
-                                                         const word *b, size_t ldb, size_t m,
-                                                         size_t n, size_t k)
+__attribute__((target("avx512f"))) static void multiply_avx512(const struct tile_product *p)
 {
-    mm_blocks(block_avx512, c, ldc, a, b, ldb, (size_t[]){ m, n, k });
+    multiply_blocks(block_avx512, p);
 }
 
-// c (rows, 16) += a b
-SIMD_INLINE void block_avx2(float *c, size_t ldc, struct operand left, const word *right,
-                            size_t ldb, size_t k, const int rows)
+// (rows, 16) of p at c, left, right
+SIMD_INLINE void block_avx2(const struct tile_product *p, float *c, const word *left,
+                            const word *right, const size_t rows)
 {
-    const float *a = (const float *)left.p, *b = (const float *)right;
-    const float *a3 = a + 3 * left.row; // two pointers reach six rows
+    const size_t row = p->a.row, col = p->a.col, ldb = p->ldb, ldc = p->ldc;
+    const float *a = (const float *)left, *b = (const float *)right;
+    const float *a3 = a + 3 * row; // two pointers reach six rows
     __m256       sum[6][2];
 
-    for (int r = 0; r < rows; r++)
+    for (size_t r = 0; r < rows; r++)
         for (int v = 0; v < 2; v++)
-            sum[r][v] = _mm256_loadu_ps(c + (size_t)r * ldc + 8 * v);
-    for (size_t i = 0; i < k; i++, a += left.col, a3 += left.col, b += ldb) {
+            sum[r][v] = p->fresh ? _mm256_setzero_ps() : _mm256_loadu_ps(c + r * ldc + 8 * v);
+    for (size_t i = p->k; i > 0; i--, a += col, a3 += col, b += ldb) {
         __m256 b0 = _mm256_loadu_ps(b), b1 = _mm256_loadu_ps(b + 8);
 
-        for (int r = 0; r < rows; r++) {
-            __m256 x = _mm256_broadcast_ss(r < 3 ? a + (size_t)r * left.row
-                                                 : a3 + (size_t)(r - 3) * left.row);
+        for (size_t r = 0; r < rows; r++) {
+            __m256 x = _mm256_broadcast_ss(r < 3 ? a + r * row : a3 + (r - 3) * row);
 
             sum[r][0] = _mm256_fmadd_ps(x, b0, sum[r][0]);
             sum[r][1] = _mm256_fmadd_ps(x, b1, sum[r][1]);
         }
     }
-    for (int r = 0; r < rows; r++)
+    for (size_t r = 0; r < rows; r++)
         for (int v = 0; v < 2; v++)
-            _mm256_storeu_ps(c + (size_t)r * ldc + 8 * v, sum[r][v]);
+            _mm256_storeu_ps(c + r * ldc + 8 * v, sum[r][v]);
 }
 
-static void mm_avx2(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t m,
-                    size_t n, size_t k)
+static void multiply_avx2(const struct tile_product *p)
 {
-    for (size_t rows; m > 0; m -= rows, c += rows * ldc, a.p += rows * a.row) {
-        rows = m % 6 ? 4 : 6;
-        for (size_t j = 0; j < n; j += 16)
+    for (size_t i = 0, rows; i < p->m; i += rows) {
+        float      *c = p->c + i * p->ldc;
+        const word *a = p->a.p + i * p->a.row;
+
+        rows = (p->m - i) % 6 ? 4 : 6;
+        for (size_t j = 0; j < p->n; j += 16)
             if (rows == 6)
-                block_avx2(c + j, ldc, a, b + j, ldb, k, 6);
+                block_avx2(p, c + j, a, p->b + j, 6);
             else
-                block_avx2(c + j, ldc, a, b + j, ldb, k, 4);
+                block_avx2(p, c + j, a, p->b + j, 4);
     }
 }
 
-static void mm_add(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t m,
-                   size_t n, size_t k)
+static void multiply(const struct tile_product *p)
 {
-    (__builtin_cpu_supports("avx512f") ? mm_avx512 : mm_avx2)(c, ldc, a, b, ldb, m, n, k);
+    (__builtin_cpu_supports("avx512f") ? multiply_avx512 : multiply_avx2)(p);
 }
 
 /* Rows are short and pages apart, so the CPU does not see the next ones coming. */
@@ -94,7 +97,100 @@ SIMD_CLONES static void load(word *rows, const void *x, enum dtype dt, size_t st
     }
 }
 
+/* A masked score is -inf; key 0 of the tile is never masked, so the maximum is finite. */
+SIMD_INLINE float score(const float (*s)[TILE], int j, int i, float scale, const int diagonal)
+{
+    return diagonal && j > i ? -INFINITY : s[j][i] * scale;
+}
+
+SIMD_INLINE void softmax_as(float (*restrict s)[TILE], float *restrict max, float *restrict sum,
+                            float *restrict corr, float scale, const int diagonal)
+{
+    float old[TILE];
+
+    for (int i = 0; i < TILE; i++)
+        old[i] = max[i];
+    for (int j = 0; j < TILE; j++)
+        for (int i = 0; i < TILE; i++) {
+            float x = score(s, j, i, scale, diagonal);
+
+            max[i] = x > max[i] ? x : max[i];
+        }
+    for (int i = 0; i < TILE; i++) {
+        corr[i] = vexpf_low(old[i] - max[i]);
+        sum[i] *= corr[i];
+    }
+    for (int j = 0; j < TILE; j++)
+        for (int i = 0; i < TILE; i++) {
+            float p = vexpf_low(score(s, j, i, scale, diagonal) - max[i]);
+
+            s[j][i] = p;
+            sum[i] += p;
+        }
+}
+
+SIMD_CLONES static void softmax_tile(float (*s)[TILE], const struct running *r, float scale,
+                                     int diagonal)
+{
+    if (diagonal)
+        softmax_as(s, r->max, r->sum, r->corr, scale, 1);
+    else
+        softmax_as(s, r->max, r->sum, r->corr, scale, 0);
+}
+
+SIMD_CLONES static void tile_drop(float *restrict x, const float *restrict factor)
+{
+    for (size_t i = 0; i < TILE * TILE; i++)
+        x[i] *= factor[i];
+}
+
+static const word *softmax(word *out, float (*s)[TILE], const struct running *r,
+                           const struct tile *t)
+{
+    (void)out;
+    softmax_tile(s, r, t->scale, t->diagonal);
+    if (t->drop)
+        tile_drop(*s, t->drop);
+    return (const word *)s;
+}
+
+SIMD_INLINE void backward_as(float (*restrict p)[TILE], float (*restrict ds)[TILE],
+                             const struct tile *t, const int diagonal)
+{
+    const float *lse = t->lse, *delta = t->delta, scale = t->scale;
+
+    for (int j = 0; j < TILE; j++)
+        for (int i = 0; i < TILE; i++) {
+            float e = vexpf_low(p[j][i] * scale - lse[i]);
+
+            e        = diagonal && j > i ? 0.0f : e;
+            p[j][i]  = e;
+            ds[j][i] = e * (ds[j][i] - delta[i]) * scale;
+        }
+}
+
+SIMD_CLONES static void backward_tile(float (*p)[TILE], float (*ds)[TILE], const struct tile *t)
+{
+    if (t->diagonal)
+        backward_as(p, ds, t, 1);
+    else
+        backward_as(p, ds, t, 0);
+}
+
+static struct gradients softmax_backward(const struct gradients_to *to, float (*p)[TILE],
+                                         float (*ds)[TILE], const struct tile *t)
+{
+    (void)to;
+    if (t->drop)
+        tile_drop(*ds, t->drop);
+    backward_tile(p, ds, t);
+    if (t->drop)
+        tile_drop(*p, t->drop); // for dv
+    return (struct gradients){ (const word *)p, (const word *)ds, (const word *)ds };
+}
+
 static int runs(enum dtype dt) { return dt == DT_F32 || dt == DT_BF16; }
 
 const struct attention_form attention_f32 = {
-    .name = "fp32", .depth = 1, .runs = runs, .load = load, .mm_add = mm_add};
+    .name = "fp32", .depth = 1, .strip = STRIP, .runs = runs, .load = load, .multiply = multiply,
+    .softmax = softmax, .unit = 1.0f, .softmax_backward = softmax_backward};

@@ -23,7 +23,8 @@
 
 enum {
     TILE  = 64, // queries, keys
-    STRIP = 16, // columns are padded to this, the diagonal is cut at this
+    STRIP = 16, // floats of a vector; forms pad to this or to
+    WIDE_STRIP = 32,
     AHEAD = 8,  // rows that load asks for in advance
 };
 
@@ -34,9 +35,37 @@ struct operand { // the left one: row i at depth k is word p[i * row + k * col]
     size_t      row, col;
 };
 
+/* c (m, n) += a (m, k) b (k, n), k in words; fresh: c is written, not added to. m and n are
+ * multiples of the form's strip, k of strip / depth; rows of b and c are contiguous, those of a too
+ * where the form says so. */
+struct tile_product {
+    float         *c;
+    size_t         ldc;
+    struct operand a;
+    const word    *b;
+    size_t         ldb, m, n, k;
+    int            fresh;
+};
+
+/* A tile of scores at work, (keys, queries). */
+struct tile {
+    float        scale;    // of scores, in the form's unit
+    int          diagonal; // a key later than its query is masked
+    const float *drop;     // (TILE, TILE): dropout's factors of probabilities, or NULL
+    const float *lse, *delta; // (TILE): backward's, of each query
+};
+
+struct running { float *max, *sum, *corr; }; // (TILE): of each query
+
+/* What backward multiplies: probabilities with dropout, summed over queries; gradients, summed over
+ * queries and, folded, over keys. (TILE, TILE / depth) words each; and where they may stand. */
+struct gradients { const word *p, *ds, *ds_folded; };
+struct gradients_to { word *p, *ds, *ds_folded; };
+
 struct attention_form {
     const char *name;
     size_t      depth;
+    size_t      strip; // columns are padded to this, the diagonal is cut at this
 
     int (*runs)(enum dtype dt); // whether this CPU has what it takes for inputs of dt
 
@@ -49,20 +78,24 @@ struct attention_form {
      * they are. */
     void (*fold)(word *out, const word *rows, size_t width);
 
-    /* s (TILE, TILE) as left operands: rows (TILE, TILE / depth), of its rows; cols (TILE / depth,
-     * TILE), of its columns, or, where the form says transposed, (TILE, TILE / depth), a row for
-     * each; NULL: not wanted. narrow NULL: s serves as both. */
-    void (*narrow)(word *rows, word *cols, const float *s);
-    int transposed;
+    /* Scores s to probabilities against each query's running maximum, which may grow: *corr is what
+     * earlier sums shrink by. Returns them, dropped and folded: s itself, or `out`. */
+    const word *(*softmax)(word *out, float (*s)[TILE], const struct running *r,
+                           const struct tile *t);
+    float unit; // of the running maximum, in which scale is, too: 1, or ln 2
+
+    /* Scores p to probabilities by their queries' lse, gradients ds of probabilities to those of
+     * scores, as operands. */
+    struct gradients (*softmax_backward)(const struct gradients_to *to, float (*p)[TILE],
+                                         float (*ds)[TILE], const struct tile *t);
+
+    int contiguous; // left operands' rows have to be: their col is 1
 
     /* What a thread does before its first product and after its last, if anything. */
     void (*begin)(void);
     void (*end)(void);
 
-    /* c (m, n) += a (m, k) b (k, n), k in words; m and n multiples of STRIP, k of STRIP / depth;
-     * rows of b and c contiguous, those of a too where the form says transposed. */
-    void (*mm_add)(float *c, size_t ldc, struct operand a, const word *b, size_t ldb, size_t m,
-                   size_t n, size_t k);
+    void (*multiply)(const struct tile_product *p);
 };
 
 extern const struct attention_form attention_f32, attention_bf16, attention_amx;
@@ -71,7 +104,12 @@ extern const struct attention_form attention_f32, attention_bf16, attention_amx;
 void attention_bf16_load(word *rows, const void *x, enum dtype dt, size_t stride, size_t have,
                          size_t n, size_t width);
 void attention_bf16_fold(word *out, const word *rows, size_t width);
+const word *attention_bf16_softmax(word *out, float (*s)[TILE], const struct running *r,
+                                   const struct tile *t);
+struct gradients attention_bf16_softmax_backward(const struct gradients_to *to, float (*p)[TILE],
+                                                 float (*ds)[TILE], const struct tile *t);
 
+#define LN_2 0x1.62e43p-1f
 #define AVX512BF16 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
 
 /* 16 pairs: `even` in the lower halves of the words, `odd` in the upper ones. */
@@ -98,27 +136,30 @@ SIMD_INLINE void row_widen(float *out, const void *x, enum dtype dt, size_t firs
 
 /* AVX-512's products, where a block of sums is ROWS rows x up to 64 columns: as many blocks as n
  * columns take with at most 4 vectors of 16 each, of like size, none so small that its sums wait
- * for each other. block: c (ROWS, 16 nv) += a b. */
+ * for each other. block: the part of p at c, a, b, ROWS rows x 16 nv columns. */
 enum { ROWS = 4 };
-SIMD_INLINE void mm_blocks(void (*block)(float *c, size_t ldc, struct operand a, const word *b,
-                                         size_t ldb, size_t k, int nv),
-                           float *c, size_t ldc, struct operand a, const word *b, size_t ldb,
-                           const size_t *mnk)
+SIMD_INLINE void multiply_blocks(void (*block)(const struct tile_product *p, float *c,
+                                               const word *a, const word *b, int nv),
+                                 const struct tile_product *p)
 {
-    for (size_t i = 0; i < mnk[0]; i += ROWS, c += ROWS * ldc, a.p += ROWS * a.row)
-        for (size_t j = 0, nv; j < mnk[1]; j += 16 * nv) {
-            size_t left = (mnk[1] - j) / 16, blocks = (left + 3) / 4;
+    for (size_t i = 0; i < p->m; i += ROWS) {
+        float      *c = p->c + i * p->ldc;
+        const word *a = p->a.p + i * p->a.row;
+
+        for (size_t j = 0, nv; j < p->n; j += 16 * nv) {
+            size_t left = (p->n - j) / 16, blocks = (left + 3) / 4;
 
             nv = (left + blocks - 1) / blocks;
             if (nv == 4)
-                block(c + j, ldc, a, b + j, ldb, mnk[2], 4);
+                block(p, c + j, a, p->b + j, 4);
             else if (nv == 3)
-                block(c + j, ldc, a, b + j, ldb, mnk[2], 3);
+                block(p, c + j, a, p->b + j, 3);
             else if (nv == 2)
-                block(c + j, ldc, a, b + j, ldb, mnk[2], 2);
+                block(p, c + j, a, p->b + j, 2);
             else
-                block(c + j, ldc, a, b + j, ldb, mnk[2], 1);
+                block(p, c + j, a, p->b + j, 1);
         }
+    }
 }
 
 /* What attention_decode needs of scratch for each thread. */

@@ -36,9 +36,9 @@ SIMD_CLONES static float run_sum(const float *x, float top, size_t n)
 
     for (; i + SIMD_LANES <= n; i += SIMD_LANES)
         for (size_t l = 0; l < SIMD_LANES; l++)
-            lane[l] += vexpf(x[i + l] - top);
+            lane[l] += vexpf_low(x[i + l] - top);
     for (size_t l = 0; i + l < n; l++)
-        lane[l] += vexpf(x[i + l] - top);
+        lane[l] += vexpf_low(x[i + l] - top);
     return simd_sum(lane);
 }
 
@@ -47,7 +47,7 @@ SIMD_INLINE void gradient_as(void *out, enum dtype dt, const float *x, float top
 {
 #pragma omp simd // out may be x: each element is read before it is written
     for (size_t i = 0; i < V; i++)
-        dtype_put(out, dt, i, vexpf(x[i] - top) * factor);
+        dtype_put(out, dt, i, vexpf_low(x[i] - top) * factor);
 }
 
 SIMD_CLONES static void row_gradient(void *out, enum dtype dt, const float *x, float top,

@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* e^x; 0 below -87.33654 (where the result would be subnormal), infinity above 88.72283. */
-SIMD_INLINE float vexpf(float x)
+/* vexpf of x that is at most 88.72283, or NaN: as softmax asks for. */
+SIMD_INLINE float vexpf_low(float x)
 {
     const float round_magic = 12582912.0f; // 1.5 * 2^23 leaves the nearest integer in the low bits
     float       t = __builtin_fmaf(x, 0x1.715476p+0f, round_magic);
@@ -29,6 +29,8 @@ SIMD_INLINE float vexpf(float x)
     bits += shift << 23;
     memcpy(&p, &bits, sizeof p);
     p = x < -87.33654f ? 0.0f : p;
-    p = x > 88.72283f ? __builtin_inff() : p;
     return x != x ? x : p;
 }
+
+/* e^x; 0 below -87.33654 (where the result would be subnormal), infinity above 88.72283. */
+SIMD_INLINE float vexpf(float x) { return x > 88.72283f ? __builtin_inff() : vexpf_low(x); }
