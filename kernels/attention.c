@@ -63,8 +63,8 @@ static const word *tile_fold(word *out, const struct head *hd, const word *rows)
     return out;
 }
 
-/* The left operand where x's columns are multiplied, summed over its rows: put into `out`, by way of
- * `folded`, or x itself. */
+/* The left operand where x's columns are multiplied, summed over its rows: put into `out`, by way
+ * of `folded`, or x itself. */
 static struct operand tile_columns(word *out, word *folded, const struct head *hd,
                                    const word *rows)
 {

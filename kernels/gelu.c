@@ -20,7 +20,7 @@ static const float cubic = 0.044715f;
 
 SIMD_INLINE float minus_2u(float x) { return -two_k * x * __builtin_fmaf(cubic * x, x, 1.0f); }
 
-SIMD_INLINE float tanh_value(float x) { return x / (1.0f + vexpf(minus_2u(x))); }
+SIMD_INLINE float tanh_value(float x) { return x * (1.0f / (1.0f + vexpf(minus_2u(x)))); }
 
 /* The value into *value and the slope, which share their exponential. Far out the slope is 0 or 1
  * and its formula infinity times nothing. */
@@ -30,7 +30,7 @@ SIMD_INLINE float tanh_slope(float x, float *value)
     float du = two_k * __builtin_fmaf(3.0f * cubic * x, x, 1.0f);
     float slope = s * __builtin_fmaf(x * du, e * s, 1.0f); // 1 - s = e s
 
-    *value = x / (1.0f + e);
+    *value = x * s;
     slope = t > 80.0f ? 0.0f : slope;
     return t < -80.0f ? 1.0f : slope;
 }

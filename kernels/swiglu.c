@@ -19,7 +19,7 @@ SIMD_INLINE void forward_as(void *restrict out, const void *restrict gate, const
     for (size_t j = 0; j < n; j++) {
         float x = dtype_get(gate, dt, j);
 
-        dtype_put(out, dt, j, x / (1.0f + vexpf(-x)) * dtype_get(up, dt, j));
+        dtype_put(out, dt, j, x * (1.0f / (1.0f + vexpf(-x))) * dtype_get(up, dt, j));
     }
 }
 
@@ -36,7 +36,7 @@ SIMD_INLINE float silu_slope(float x, float *value)
     float e = vexpf(-x), s = 1.0f / (1.0f + e);
     float slope = s * __builtin_fmaf(x, e * s, 1.0f);
 
-    *value = x / (1.0f + e);
+    *value = x * s;
     slope = x < -80.0f ? 0.0f : slope;
     return x > 80.0f ? 1.0f : slope;
 }
