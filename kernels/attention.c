@@ -1,4 +1,4 @@
-/* attention.c: causal attention in tiles of TILE queries x TILE keys (Dao et al. 2022): forward
+/* attention.c: attention in tiles of TILE queries x TILE keys (Dao et al. 2022): forward
  * keeps a running maximum and sum for each query, backward recomputes the probabilities from lse.
  * Tiles are copied into scratch, where they stand as the operands of small products; what these are
  * made of is a form's (attention_form.h).
@@ -9,19 +9,21 @@
  * as they are;
  * - the sums of a query go over key tiles in ascending order, those of a key over query tiles
  * likewise, and forward and backward get the same scores;
- * - a (b, h, query tile) in forward and a (b, h) in backward are computed by one thread from
- * beginning to end: bits depend neither on threads nor on the other rows of the batch, nor on how
- * many query tiles share loaded keys;
+ * - a (b, h, query tile) in forward, and in backward a head of keys and values with its heads of
+ * queries, one after the other, are computed by one thread from beginning to end: bits depend
+ * neither on threads nor on the other rows of the batch, nor on how many query tiles share loaded
+ * keys;
  * - padding is zero: rows beyond T, and columns beyond the head size up to a multiple of the
  * form's strip.
- * Only the diagonal tile has masked scores; there, products run strip by strip over what the mask
- * leaves;
+ * - tiles that nobody sees are left out. In a causal diagonal tile products run strip by strip over
+ * what the mask leaves. Where a window or a row's text ends inside a tile, scores are made -inf;
  * - dropout's factors f are made tile by tile, in both passes. Maximum, sum and lse are those of p
  * undropped: out is (f p) v, hence dp = f (dout v'), dv = (f p)' dout, and the sum of p dp over a
  * row is dout . out as ever. */
 #include "kernels/attention.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <omp.h>
 
@@ -32,11 +34,14 @@
 
 enum { GROUP = 4 }; // query tiles that forward takes through the keys together
 
-// Where q, k, v of one head stand, and how its tiles are laid out.
+// Where q, k, v of one head stand, what its queries see, and how its tiles are laid out.
 struct head {
     const struct attention_form *form;
-    size_t     T, hs, width; // width: hs padded to the form's strip
-    size_t     C, stride;    // elements from one row of qkv to the next
+    const void *q, *k, *v;   // row 0 of each
+    size_t     T, hs, width; // T: rows that are text; width: hs padded to the form's strip
+    size_t     C, stride;    // elements from one row of out and of qkv to the next
+    int        causal;
+    size_t     window;       // keys that a query sees at most; 0: no limit
     enum dtype dt;
     float      scale;
     const struct dropout *drop; // NULL: none
@@ -88,6 +93,46 @@ SIMD_CLONES static void tile_store(void *out, enum dtype dt, size_t stride, cons
             for (size_t j = 0; j < n; j++)
                 ((float *)out)[i * stride + j] = x[j];
     }
+}
+
+/* Zeros into rows [from, to) of this head in a tensor whose row 0 is x. */
+static void rows_zero(void *x, const struct head *hd, size_t stride, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++)
+        memset(dtype_at(x, hd->dt, i * stride), 0, hd->hs * dtype_bytes(hd->dt));
+}
+
+/* ---- which tiles there are, and what is masked in those at an edge; a causal diagonal is the
+ * form's ---- */
+
+// The first key tile that queries from i0 on see.
+static size_t keys_first(const struct head *hd, size_t i0)
+{
+    return hd->window && i0 >= hd->window ? (i0 + 1 - hd->window) / TILE * TILE : 0;
+}
+
+// Behind the last key that queries before `end` see.
+static size_t keys_end(const struct head *hd, size_t end)
+{
+    return hd->causal ? end : hd->T;
+}
+
+// Scores of keys from `keys` on, and of those `window` or more behind their query, to -inf.
+SIMD_CLONES static void tile_mask(float (*s)[TILE], int window, int keys)
+{
+    for (int j = 0; j < TILE; j++)
+        for (int i = 0; i < TILE; i++)
+            s[j][i] = (i - j >= window) | (j >= keys) ? -INFINITY : s[j][i];
+}
+
+static void scores_mask(float *s, const struct head *hd, size_t i0, size_t j0)
+{
+    int passes = hd->window && i0 + TILE > j0 + hd->window, ends = !hd->causal && j0 + TILE > hd->T;
+
+    if (passes || ends) // the window's end may be before the tile
+        tile_mask((float (*)[TILE])s,
+                  passes ? (int)((ptrdiff_t)(hd->window + j0) - (ptrdiff_t)i0) : TILE,
+                  ends ? (int)(hd->T - j0) : TILE);
 }
 
 /* ---- the products of tiles; nq: queries, padded to the form's strip ---- */
@@ -185,7 +230,8 @@ static size_t forward_layout(struct forward_tiles *t, void *base, size_t width)
 /* Scores of keys j0.. and queries i0..; lse and delta are backward's. */
 static struct tile tile_of(const struct head *hd, float *drop, size_t i0, size_t j0)
 {
-    struct tile t = { .scale = hd->scale, .diagonal = i0 == j0, .drop = hd->drop ? drop : NULL };
+    struct tile t = { .scale = hd->scale, .diagonal = hd->causal && i0 == j0,
+                      .drop = hd->drop ? drop : NULL };
 
     if (hd->drop)
         dropout_tile(drop, hd->row + i0, j0, hd->drop);
@@ -219,19 +265,20 @@ static void forward_pair(const struct forward_tiles *t, const struct query_tile 
     size_t         nq = round_up(size_min(hd->T - i0, TILE), hd->form->strip);
 
     scores_make(t->s, hd, t->k, q->qt, nq, tile.diagonal);
+    scores_mask(t->s, hd, i0, j0);
     const word *p = hd->form->softmax(t->p, (float (*)[TILE])t->s, &running, &tile);
     columns_scale(q->o, t->corr, hd->width);
     queries_add(q->o, hd, v, p, nq, tile.diagonal);
 }
 
 static void query_begin(const struct forward_tiles *t, const struct query_tile *q,
-                        const struct head *hd, const void *x, size_t i0)
+                        const struct head *hd, size_t i0)
 {
-    tile_load(t->k, hd, x, hd->stride, i0);
+    tile_load(t->k, hd, hd->q, hd->stride, i0);
     words_transpose(q->qt, t->k, TILE, hd->width / hd->form->depth);
     memset(q->o, 0, sizeof(float) * TILE * hd->width);
     for (size_t i = 0; i < TILE; i++) {
-        q->max[i] = -INFINITY;
+        q->max[i] = -FLT_MAX; // finite, for a window's first tile may have no key for a query
         q->sum[i] = 0.0f;
     }
 }
@@ -250,23 +297,23 @@ static void query_end(void *out, float *lse, const struct forward_tiles *t,
     tile_store_columns(out, hd->C, t->k, q->o, hd, i0);
 }
 
-/* Queries [first, end), of GROUP tiles at most; out, lse, q of row 0 of this head. */
-static void forward_group(void *out, float *lse, const void *q, const struct head *hd, size_t first,
-                          size_t end, void *scratch)
+/* Queries [first, end), of GROUP tiles at most; out, lse of row 0 of this head. */
+static void forward_group(void *out, float *lse, const struct head *hd, size_t first, size_t end,
+                          void *scratch)
 {
-    const void          *k = dtype_at(q, hd->dt, hd->C), *v = dtype_at(k, hd->dt, hd->C);
     struct forward_tiles t;
 
     forward_layout(&t, scratch, hd->width);
     if (hd->form->begin)
         hd->form->begin();
     for (size_t i0 = first; i0 < end; i0 += TILE)
-        query_begin(&t, &t.q[(i0 - first) / TILE], hd, q, i0);
-    for (size_t j0 = 0; j0 < end; j0 += TILE) {
-        tile_load(t.k, hd, k, hd->stride, j0);
-        tile_load(t.v, hd, v, hd->stride, j0);
+        query_begin(&t, &t.q[(i0 - first) / TILE], hd, i0);
+    for (size_t j0 = keys_first(hd, first); j0 < keys_end(hd, end); j0 += TILE) {
+        tile_load(t.k, hd, hd->k, hd->stride, j0);
+        tile_load(t.v, hd, hd->v, hd->stride, j0);
         struct operand columns = tile_columns(t.v_cols, t.v_fold, hd, t.v);
-        for (size_t i0 = j0 > first ? j0 : first; i0 < end; i0 += TILE)
+        for (size_t i0 = hd->causal && j0 > first ? j0 : first;
+             i0 < end && keys_first(hd, i0) <= j0; i0 += TILE)
             forward_pair(&t, &t.q[(i0 - first) / TILE], hd, columns, i0, j0);
     }
     for (size_t i0 = first; i0 < end; i0 += TILE)
@@ -286,24 +333,54 @@ static const struct attention_form *form_for(enum dtype dt)
 
 const char *attention_describe(enum dtype dt) { return form_for(dt)->name; }
 
+static size_t heads_of_keys(const struct attention *a) { return a->KV ? a->KV : a->H; }
+
+// What all heads have in common.
 static struct head head_make(const struct attention *a)
 {
     const struct attention_form *form = a->form ? a->form : form_for(a->dt);
-    size_t hs = a->C / a->H;
+    size_t hs = a->C / a->H, KV = heads_of_keys(a);
 
-    assert(hs * a->H == a->C && hs >= 1 && hs <= 256);
+    assert(hs * a->H == a->C && hs >= 1 && hs <= 256 && a->H % KV == 0);
+    assert((a->kind == ATTENTION_WINDOW) == (a->window > 0));
+    assert(!a->lengths || a->kind == ATTENTION_BIDIRECTIONAL);
     return (struct head){
-        .form = form,
-        .T = a->T, .hs = hs, .width = round_up(hs, form->strip), .C = a->C, .stride = 3 * a->C,
-        .dt = a->dt, .scale = 1.0f / sqrtf((float)hs) / form->unit,
+        .form = form, .hs = hs, .width = round_up(hs, form->strip), .C = a->C,
+        .stride = a->C + 2 * KV * hs, .causal = a->kind != ATTENTION_BIDIRECTIONAL,
+        .window = a->window, .dt = a->dt, .scale = 1.0f / sqrtf((float)hs) / form->unit,
         .drop = a->drop && a->drop->p > 0 ? a->drop : NULL,
     };
 }
 
-/* Head h of sequence b: where its queries' first row begins in a tensor of (B, T, width). */
-static size_t head_at(const struct head *hd, size_t b, size_t h, size_t width)
+// Where head h of sequence b begins in a tensor like out, and in one like qkv.
+static size_t out_at(const struct head *hd, const struct attention *a, size_t b, size_t h)
 {
-    return b * hd->T * width + h * hd->hs;
+    return b * a->T * hd->C + h * hd->hs;
+}
+
+static size_t q_at(const struct head *hd, const struct attention *a, size_t b, size_t h)
+{
+    return b * a->T * hd->stride + h * hd->hs;
+}
+
+// The keys of head kv; its values are KV heads further on.
+static size_t k_at(const struct head *hd, const struct attention *a, size_t b, size_t kv)
+{
+    return b * a->T * hd->stride + hd->C + kv * hd->hs;
+}
+
+static struct head head_of(const struct head *all, const struct attention *a, size_t b, size_t h)
+{
+    size_t      KV = heads_of_keys(a), k = k_at(all, a, b, h / (a->H / KV));
+    struct head hd = *all;
+
+    assert(!a->lengths || (a->lengths[b] >= 0 && (size_t)a->lengths[b] <= a->T));
+    hd.T   = a->lengths ? (size_t)a->lengths[b] : a->T;
+    hd.row = (b * a->H + h) * a->T;
+    hd.q   = dtype_at(a->qkv, a->dt, q_at(all, a, b, h));
+    hd.k   = dtype_at(a->qkv, a->dt, k);
+    hd.v   = dtype_at(a->qkv, a->dt, k + KV * hd.hs);
+    return hd;
 }
 
 static void *thread_scratch(void *scratch, size_t stride)
@@ -314,20 +391,25 @@ static void *thread_scratch(void *scratch, size_t stride)
 void attention_forward(const struct attention *a)
 {
     struct forward_tiles t;
-    struct head all   = head_make(a);
-    size_t      B     = a->B, T = a->T, C = a->C, H = a->H, span = GROUP * TILE;
-    size_t      groups = div_up(T, span), bytes = forward_layout(&t, NULL, all.width);
+    struct head all = head_make(a);
+    size_t      B = a->B, T = a->T, H = a->H, span = GROUP * TILE, groups = div_up(T, span),
+           bytes = forward_layout(&t, NULL, all.width);
 
     // The longest groups of queries go first, so that the threads end together.
     #pragma omp parallel for schedule(dynamic)
     for (size_t u = 0; u < B * H * groups; u++) {
-        size_t      first = (groups - 1 - u / (B * H)) * span, b = u / H % B, h = u % H;
-        struct head hd = all;
+        size_t      first = (groups - 1 - u / (B * H)) * span, last = size_min(first + span, T);
+        size_t      b = u / H % B, h = u % H;
+        struct head hd = head_of(&all, a, b, h);
+        void       *out = dtype_at(a->out, a->dt, out_at(&hd, a, b, h));
+        float      *lse = a->lse + hd.row;
 
-        hd.row = (b * H + h) * T;
-        forward_group(dtype_at(a->out, a->dt, head_at(&hd, b, h, C)), a->lse + hd.row,
-                      dtype_at(a->qkv, a->dt, head_at(&hd, b, h, 3 * C)), &hd, first,
-                      size_min(first + span, T), thread_scratch(a->scratch, bytes));
+        if (first < hd.T)
+            forward_group(out, lse, &hd, first, size_min(last, hd.T),
+                          thread_scratch(a->scratch, bytes));
+        rows_zero(out, &hd, hd.C, size_max(first, hd.T), last);
+        for (size_t i = size_max(first, hd.T); i < last; i++)
+            lse[i] = 0.0f;
     }
 }
 
@@ -415,6 +497,7 @@ static void backward_pair(const struct backward_tiles *t, const struct head *hd,
     tile.lse = t->lse;
     tile.delta = t->delta;
     scores_make(t->p, hd, t->k + in, t->qt, nq, tile.diagonal);
+    scores_mask(t->p, hd, i0, j0);
     scores_make(t->ds, hd, t->v + in, t->doutt, nq, tile.diagonal);
     struct gradients g = hd->form->softmax_backward(&t->to, (float (*)[TILE])t->p,
                                                     (float (*)[TILE])t->ds, &tile);
@@ -424,30 +507,28 @@ static void backward_pair(const struct backward_tiles *t, const struct head *hd,
 }
 
 /* The head's keys and values as tiles; their gradients 0. */
-static void backward_begin(const struct backward_tiles *t, const struct head *hd, const void *k)
+static void backward_begin(const struct backward_tiles *t, const struct head *hd)
 {
-    const void *v = dtype_at(k, hd->dt, hd->C);
-    size_t      all = round_up(hd->T, TILE) * hd->width;
+    size_t all = round_up(hd->T, TILE) * hd->width;
 
     for (size_t j0 = 0; j0 < hd->T; j0 += TILE) {
         size_t in = j0 * hd->width / hd->form->depth;
 
-        tile_load(t->k + in, hd, k, hd->stride, j0);
-        tile_load(t->v + in, hd, v, hd->stride, j0);
+        tile_load(t->k + in, hd, hd->k, hd->stride, j0);
+        tile_load(t->v + in, hd, hd->v, hd->stride, j0);
         tile_columns(t->k_cols + in, t->q_fold, hd, t->k + in);
     }
     memset(t->dk, 0, sizeof(float) * all);
     memset(t->dv, 0, sizeof(float) * all);
 }
 
-/* Queries i0.. against all keys that they see; dq, dout, out, lse, q of row 0. */
+/* Queries i0.. against all keys that they see; dq, dout, out, lse of row 0. */
 static void backward_query_tile(const struct backward_tiles *t, const struct head *hd, void *dq,
-                                const void *dout, const void *out, const float *lse, const void *q,
-                                size_t i0)
+                                const void *dout, const void *out, const float *lse, size_t i0)
 {
     size_t n = size_min(hd->T - i0, TILE), ld = hd->width / hd->form->depth;
 
-    tile_load(t->q, hd, q, hd->stride, i0);
+    tile_load(t->q, hd, hd->q, hd->stride, i0);
     tile_load(t->dout, hd, dout, hd->C, i0);
     words_transpose(t->qt, t->q, TILE, ld);
     words_transpose(t->doutt, t->dout, TILE, ld);
@@ -459,38 +540,52 @@ static void backward_query_tile(const struct backward_tiles *t, const struct hea
     memcpy(t->lse, lse + i0, sizeof(float) * n);
     rows_dot(t->delta, dtype_at(dout, hd->dt, i0 * hd->C), dtype_at(out, hd->dt, i0 * hd->C),
              hd->dt, hd->C, n, hd->hs);
-    for (size_t j0 = 0; j0 <= i0; j0 += TILE)
+    for (size_t j0 = keys_first(hd, i0); j0 < keys_end(hd, i0 + n); j0 += TILE)
         backward_pair(t, hd, q_fold, dout_fold, i0, j0);
     tile_store_columns(dq, hd->stride, t->q, t->dq, hd, i0);
+}
+
+/* A head of keys and values, with its heads of queries one after the other. */
+static void backward_group(void *dqkv, const void *dout, const struct attention *a,
+                           const struct head *all, size_t b, size_t kv, void *scratch)
+{
+    size_t      group = a->H / heads_of_keys(a), dk = k_at(all, a, b, kv);
+    struct head hd = head_of(all, a, b, kv * group);
+    void       *to[2] = { dtype_at(dqkv, a->dt, dk),
+                          dtype_at(dqkv, a->dt, dk + heads_of_keys(a) * hd.hs) };
+    struct backward_tiles t;
+
+    backward_layout(&t, scratch, a->T, hd.width);
+    if (hd.form->begin)
+        hd.form->begin();
+    backward_begin(&t, &hd);
+    for (size_t h = kv * group; h < (kv + 1) * group; h++) {
+        size_t at = out_at(&hd, a, b, h);
+        void  *dq = dtype_at(dqkv, a->dt, q_at(&hd, a, b, h));
+
+        hd = head_of(all, a, b, h);
+        for (size_t i0 = 0; i0 < hd.T; i0 += TILE)
+            backward_query_tile(&t, &hd, dq, dtype_at(dout, a->dt, at),
+                                dtype_at(a->out, a->dt, at), a->lse + hd.row, i0);
+        rows_zero(dq, &hd, hd.stride, hd.T, a->T);
+    }
+    if (hd.form->end)
+        hd.form->end();
+    tile_store(to[0], a->dt, hd.stride, t.dk, hd.width, hd.T, hd.hs);
+    tile_store(to[1], a->dt, hd.stride, t.dv, hd.width, hd.T, hd.hs);
+    rows_zero(to[0], &hd, hd.stride, hd.T, a->T);
+    rows_zero(to[1], &hd, hd.stride, hd.T, a->T);
 }
 
 void attention_backward(void *dqkv, const void *dout, const struct attention *a)
 {
     struct backward_tiles t;
-    struct head all   = head_make(a);
-    size_t      T     = a->T, C = a->C, H = a->H;
-    size_t      bytes = backward_layout(&t, NULL, T, all.width);
+    struct head all = head_make(a);
+    size_t      KV = heads_of_keys(a), bytes = backward_layout(&t, NULL, a->T, all.width);
 
-    #pragma omp parallel for schedule(dynamic) private(t)
-    for (size_t u = 0; u < a->B * H; u++) {
-        struct head hd  = all;
-        size_t      at  = head_at(&hd, u / H, u % H, C), at3 = head_at(&hd, u / H, u % H, 3 * C);
-        void       *dq  = dtype_at(dqkv, a->dt, at3);
-        const void *q   = dtype_at(a->qkv, a->dt, at3);
-
-        hd.row = u * T;
-        backward_layout(&t, thread_scratch(a->scratch, bytes), T, hd.width);
-        if (hd.form->begin)
-            hd.form->begin();
-        backward_begin(&t, &hd, dtype_at(q, a->dt, C));
-        for (size_t i0 = 0; i0 < T; i0 += TILE)
-            backward_query_tile(&t, &hd, dq, dtype_at(dout, a->dt, at), dtype_at(a->out, a->dt, at),
-                                a->lse + hd.row, q, i0);
-        if (hd.form->end)
-            hd.form->end();
-        tile_store(dtype_at(dq, a->dt, C), a->dt, hd.stride, t.dk, hd.width, T, hd.hs);
-        tile_store(dtype_at(dq, a->dt, 2 * C), a->dt, hd.stride, t.dv, hd.width, T, hd.hs);
-    }
+    #pragma omp parallel for schedule(dynamic)
+    for (size_t u = 0; u < a->B * KV; u++)
+        backward_group(dqkv, dout, a, &all, u / KV, u % KV, thread_scratch(a->scratch, bytes));
 }
 
 size_t attention_scratch(size_t T, size_t C, size_t H, int threads)

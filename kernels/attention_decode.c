@@ -61,7 +61,9 @@ SIMD_CLONES static void softmax(float *s, size_t n)
 
 /* A head at work, and a thread's scratch for it. */
 struct head {
-    size_t     T, C, hs, width;  // width: hs padded to STRIP
+    size_t     first, T;        // the positions that are seen
+    size_t     max_T, stride;   // rows of the cache, and elements from one to the next
+    size_t     hs, width;       // width: hs padded to STRIP
     enum dtype dt;
     float     *s, *q, *o, *tile; // (T), (width), (width), (TILE, width)
 };
@@ -73,7 +75,14 @@ size_t attention_decode_bytes(size_t T, size_t head_size)
     return round_up(sizeof(float) * (round_up(T, TILE) + 2 * width + TILE * width), 64);
 }
 
-/* out, q, k, v: this head's, of position 0. */
+/* How many positions from j on are passed together: a tile of them at most, whose rows are
+ * neighbours. */
+static size_t together(const struct head *hd, size_t j)
+{
+    return size_min(size_min(hd->T - j, TILE), hd->max_T - j % hd->max_T);
+}
+
+/* out, q, and k, v of row 0: this head's. */
 static void head_decode(void *out, const void *q, const void *k, const void *v,
                         const struct head *hd)
 {
@@ -81,18 +90,18 @@ static void head_decode(void *out, const void *q, const void *k, const void *v,
 
     rows_widen(hd->q, hd->width, q, hd->dt, 0, 1, hd->hs);
     memset(hd->o, 0, sizeof(float) * hd->width);
-    for (size_t j = 0; j < hd->T; j += TILE) {
-        size_t n = size_min(hd->T - j, TILE);
-
-        rows_widen(hd->tile, hd->width, dtype_at(k, hd->dt, j * hd->C), hd->dt, hd->C, n, hd->hs);
-        tile_scores(hd->s + j, hd->q, hd->tile, n, hd->width, scale);
+    for (size_t j = hd->first, n; j < hd->T; j += n) {
+        n = together(hd, j);
+        rows_widen(hd->tile, hd->width, dtype_at(k, hd->dt, j % hd->max_T * hd->stride), hd->dt,
+                   hd->stride, n, hd->hs);
+        tile_scores(hd->s + j - hd->first, hd->q, hd->tile, n, hd->width, scale);
     }
-    softmax(hd->s, hd->T);
-    for (size_t j = 0; j < hd->T; j += TILE) {
-        size_t n = size_min(hd->T - j, TILE);
-
-        rows_widen(hd->tile, hd->width, dtype_at(v, hd->dt, j * hd->C), hd->dt, hd->C, n, hd->hs);
-        tile_values(hd->o, hd->s + j, hd->tile, n, hd->width);
+    softmax(hd->s, hd->T - hd->first);
+    for (size_t j = hd->first, n; j < hd->T; j += n) {
+        n = together(hd, j);
+        rows_widen(hd->tile, hd->width, dtype_at(v, hd->dt, j % hd->max_T * hd->stride), hd->dt,
+                   hd->stride, n, hd->hs);
+        tile_values(hd->o, hd->s + j - hd->first, hd->tile, n, hd->width);
     }
     for (size_t j = 0; j < hd->hs; j++)
         dtype_put(out, hd->dt, j, hd->o[j]);
@@ -100,18 +109,22 @@ static void head_decode(void *out, const void *q, const void *k, const void *v,
 
 void attention_decode(void *out, const struct attention_cached *a)
 {
-    size_t T = a->T, C = a->C, H = a->H, hs = C / H, width = round_up(hs, STRIP);
-    size_t floats = attention_decode_bytes(T, hs) / sizeof(float);
+    size_t C = a->C, H = a->H, hs = C / H, width = round_up(hs, STRIP), KV = a->KV ? a->KV : H;
+    size_t first = a->window && a->T > a->window ? a->T - a->window : 0, seen = a->T - first;
+    size_t floats = attention_decode_bytes(seen, hs) / sizeof(float);
 
-    assert(T >= 1 && T <= a->max_T && hs * H == C && hs <= 256);
+    assert(a->T >= 1 && seen <= a->max_T && hs * H == C && hs <= 256 && H % KV == 0);
     #pragma omp parallel for schedule(static)
     for (size_t u = 0; u < a->B * H; u++) {
-        size_t b = u / H, col = u % H * hs, cache = b * a->max_T * C + col;
+        size_t b = u / H, h = u % H, row = KV * hs, cache = b * a->max_T * row + h / (H / KV) * hs;
         float *s = dtype_at(a->scratch, DT_F32, (size_t)omp_get_thread_num() * floats);
-        float *q = s + round_up(T, TILE);
-        struct head hd = { T, C, hs, width, a->dt, s, q, q + width, q + 2 * width };
+        float *q = s + round_up(seen, TILE);
+        struct head hd = { .first = first, .T = a->T, .max_T = a->max_T, .stride = row, .hs = hs,
+                           .width = width, .dt = a->dt, .s = s, .q = q, .o = q + width,
+                           .tile = q + 2 * width };
 
-        head_decode(dtype_at(out, a->dt, b * C + col), dtype_at(a->qkv, a->dt, b * 3 * C + col),
+        head_decode(dtype_at(out, a->dt, b * C + h * hs),
+                    dtype_at(a->qkv, a->dt, b * (C + 2 * row) + h * hs),
                     dtype_at(a->k, a->dt, cache), dtype_at(a->v, a->dt, cache), &hd);
     }
 }

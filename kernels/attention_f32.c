@@ -97,7 +97,7 @@ SIMD_CLONES static void load(word *rows, const void *x, enum dtype dt, size_t st
     }
 }
 
-/* A masked score is -inf; key 0 of the tile is never masked, so the maximum is finite. */
+/* A masked score is -inf; the running maximum begins finite. */
 SIMD_INLINE float score(const float (*s)[TILE], int j, int i, float scale, const int diagonal)
 {
     return diagonal && j > i ? -INFINITY : s[j][i] * scale;

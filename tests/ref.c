@@ -188,78 +188,93 @@ double ref_xent(double *dlogits, const double *logits, size_t V, size_t target)
     return top + log(sum) - logits[target];
 }
 
-struct head { size_t C, hs, col; }; // its hs columns of C begin at col
-
-/* Row t of one head's softmax into p[0..t]. */
-static void attention_row(double *p, const double *qkv, size_t t, const struct head *hd)
+/* Where row t's query, key or value of a head begins in qkv: `part` 0, 1, 2. */
+static size_t attention_at(const struct ref_attention *a, size_t t, int part, size_t head)
 {
-    size_t C = hd->C, hs = hd->hs, col = hd->col;
-    double top = -INFINITY, sum = 0.0;
+    size_t H = a->H, KV = a->KV;
 
-    for (size_t s = 0; s <= t; s++) {
+    return (t * (H + 2 * KV) + (part == 0 ? 0 : part == 1 ? H : H + KV) + head) * a->D;
+}
+
+static int attention_sees(const struct ref_attention *a, size_t t, size_t s)
+{
+    if (s >= a->length || t >= a->length)
+        return 0;
+    return a->bidirectional || (s <= t && (a->window == 0 || t - s < a->window));
+}
+
+/* Row t of one head's softmax into p (T); 0 where the row sees nothing. */
+static void attention_row(double *p, const struct ref_attention *a, size_t t, size_t h)
+{
+    const double *q = a->qkv + attention_at(a, t, 0, h);
+    double        top = -INFINITY, sum = 0.0;
+
+    for (size_t s = 0; s < a->T; s++) {
+        const double *k = a->qkv + attention_at(a, s, 1, h * a->KV / a->H);
+
         p[s] = 0.0;
-        for (size_t i = 0; i < hs; i++)
-            p[s] += qkv[t * 3 * C + col + i] * qkv[s * 3 * C + C + col + i] / sqrt((double)hs);
+        for (size_t i = 0; i < a->D; i++)
+            p[s] += q[i] * k[i] / sqrt((double)a->D);
+        p[s] = attention_sees(a, t, s) ? p[s] : -INFINITY;
         top = fmax(top, p[s]);
     }
-    for (size_t s = 0; s <= t; s++)
-        sum += p[s] = exp(p[s] - top);
-    for (size_t s = 0; s <= t; s++)
+    for (size_t s = 0; s < a->T; s++)
+        sum += p[s] = attention_sees(a, t, s) ? exp(p[s] - top) : 0.0;
+    for (size_t s = 0; s < a->T && sum > 0.0; s++)
         p[s] /= sum;
 }
 
 /* Adds what row t of one head contributes to dqkv: dp = f (dout v'), ds = p (dp - sum p dp), dv =
- * (f p)' dout. */
-static void attention_row_backward(double *dqkv, const double *p, double *dp, const double *dout,
-                                   const double *qkv, const double *factor, size_t t,
-                                   const struct head *hd)
+ * (f p)' dout. f: (T), or NULL. */
+static void attention_row_backward(const struct ref_attention *a, const double *p, double *dp,
+                                   const double *f, size_t t, size_t h)
 {
-    size_t C = hd->C, hs = hd->hs, col = hd->col;
-    double dot = 0.0;
+    const double *dout = a->dout + (t * a->H + h) * a->D;
+    size_t        kv = h * a->KV / a->H, at_q = attention_at(a, t, 0, h);
+    double        dot = 0.0;
 
-    for (size_t s = 0; s <= t; s++) {
+    for (size_t s = 0; s < a->T; s++) {
         dp[s] = 0.0;
-        for (size_t i = 0; i < hs; i++)
-            dp[s] += dout[t * C + col + i] * qkv[s * 3 * C + 2 * C + col + i] *
-                     (factor ? factor[s] : 1.0);
+        for (size_t i = 0; i < a->D; i++)
+            dp[s] += dout[i] * a->qkv[attention_at(a, s, 2, kv) + i] * (f ? f[s] : 1.0);
         dot += p[s] * dp[s];
     }
-    for (size_t s = 0; s <= t; s++) {
-        double ds = p[s] * (dp[s] - dot) / sqrt((double)hs);
+    for (size_t s = 0; s < a->T; s++) {
+        size_t at_k = attention_at(a, s, 1, kv), at_v = attention_at(a, s, 2, kv);
+        double ds = p[s] * (dp[s] - dot) / sqrt((double)a->D);
 
-        for (size_t i = 0; i < hs; i++) {
-            dqkv[t * 3 * C + col + i] += ds * qkv[s * 3 * C + C + col + i];
-            dqkv[s * 3 * C + C + col + i] += ds * qkv[t * 3 * C + col + i];
-            dqkv[s * 3 * C + 2 * C + col + i] +=
-                p[s] * (factor ? factor[s] : 1.0) * dout[t * C + col + i];
+        for (size_t i = 0; i < a->D; i++) {
+            a->dqkv[at_q + i] += ds * a->qkv[at_k + i];
+            a->dqkv[at_k + i] += ds * a->qkv[at_q + i];
+            a->dqkv[at_v + i] += p[s] * (f ? f[s] : 1.0) * dout[i];
         }
     }
 }
 
-void ref_attention(double *out, double *dqkv, const double *dout, const double *qkv,
-                   const double *factor, size_t T, size_t C, size_t H)
+void ref_attention(const struct ref_attention *a)
 {
-    size_t  hs = C / H;
+    size_t  T = a->T, D = a->D;
     double *p = calloc(2 * T, sizeof *p);
 
-    assert(p && C % H == 0);
-    if (dout)
-        memset(dqkv, 0, T * 3 * C * sizeof *dqkv);
-    for (size_t h = 0; h < H; h++)
+    assert(p && a->H % a->KV == 0);
+    if (a->dout)
+        memset(a->dqkv, 0, T * (a->H + 2 * a->KV) * D * sizeof *a->dqkv);
+    for (size_t h = 0; h < a->H; h++)
         for (size_t t = 0; t < T; t++) {
-            const double *f = factor ? factor + (h * T + t) * T : NULL;
-            struct head   hd = { C, hs, h * hs };
+            const double *f = a->factor ? a->factor + (h * T + t) * T : NULL;
+            double       *out = a->out + (t * a->H + h) * D;
 
-            attention_row(p, qkv, t, &hd);
-            for (size_t i = 0; i < hs; i++) {
+            attention_row(p, a, t, h);
+            for (size_t i = 0; i < D; i++) {
                 double sum = 0.0;
 
-                for (size_t s = 0; s <= t; s++)
-                    sum += p[s] * (f ? f[s] : 1.0) * qkv[s * 3 * C + 2 * C + h * hs + i];
-                out[t * C + h * hs + i] = sum;
+                for (size_t s = 0; s < T; s++)
+                    sum += p[s] * (f ? f[s] : 1.0) *
+                           a->qkv[attention_at(a, s, 2, h * a->KV / a->H) + i];
+                out[i] = sum;
             }
-            if (dout)
-                attention_row_backward(dqkv, p, p + T, dout, qkv, f, t, &hd);
+            if (a->dout)
+                attention_row_backward(a, p, p + T, f, t, h);
         }
     free(p);
 }

@@ -38,10 +38,20 @@ double ref_silu_grad(double x);
 void   ref_rope(double *x, size_t D, double position, double theta, int back);
 /* One row: the loss, and p - onehot in dlogits (V), not scaled. */
 double ref_xent(double *dlogits, const double *logits, size_t V, size_t target);
-/* out (T, C) and, where dout is given, dqkv (T, 3C) of one sequence; qkv (T, 3C), H heads. factor
- * (H, T, T): dropout's, of the probabilities; NULL: none. */
-void ref_attention(double *out, double *dqkv, const double *dout, const double *qkv,
-                   const double *factor, size_t T, size_t C, size_t H);
+/* Attention of one sequence: H heads of queries of D elements each, KV of keys and of values, each
+ * for H / KV of the queries' in order. Row t sees keys up to its own, of them the last `window`
+ * where that is not 0; or all, where it is bidirectional; and none from `length` on, where rows see
+ * nothing either and are 0. */
+struct ref_attention {
+    size_t        T, H, KV, D, window, length;
+    int           bidirectional;
+    const double *qkv;    // (T, (H + 2 KV) D)
+    const double *dout;   // (T, H D), or NULL
+    const double *factor; // (H, T, T): dropout's, of the probabilities; NULL: none
+    double       *out;    // (T, H D)
+    double       *dqkv;   // (T, (H + 2 KV) D): where dout is
+};
+void ref_attention(const struct ref_attention *a);
 /* Philox 4x32-10 of a counter and a key, and the factor 0 or 1/(1-p) that kernels/dropout.c's
  * comment promises. */
 void   ref_philox(uint32_t out[4], const uint32_t counter[4], const uint32_t key[2]);

@@ -1,6 +1,6 @@
-/* Attention against the definition in double, in each form that this CPU runs: forward, gradients,
- * with dropout, one token at a time; the same bits for any number of threads and in any batch;
- * nothing outside its arrays is touched. */
+/* Attention against the definition in double, in each form that this CPU runs and in each kind:
+ * forward, gradients, grouped heads, windows, lengths, dropout, one token at a time; the same bits
+ * for any number of threads and in any batch; nothing outside its arrays is touched. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -14,9 +14,17 @@
 #include "kernels/attention_form.h"
 #include "tests/ref.h"
 
+struct shape {
+    size_t B, T, D, H, KV; // D: a head's elements
+    enum attention_kind kind;
+    size_t         window;  // of ATTENTION_WINDOW
+    const int32_t *lengths; // (B) of ATTENTION_BIDIRECTIONAL; NULL: T
+};
+
 struct run { // one call's arrays, of dt; and what the oracle saw and said
-    enum dtype dt;
-    size_t     B, T, C, H;
+    enum dtype   dt;
+    struct shape s;
+    size_t       B, T, C, H, W; // W: a row of qkv
     void   *qkv, *out, *dout, *dqkv, *scratch;
     float  *lse;
     double *qkv64, *dout64, *out64, *dqkv64;
@@ -55,22 +63,30 @@ static void *scratch_alloc(size_t T, size_t C, size_t H, int threads)
     return p;
 }
 
+static void run_shape(struct run *r, enum dtype dt, const struct shape *s, float range)
+{
+    uint64_t state = s->T * 1000 + s->D;
+    size_t   rows = s->B * s->T, C = s->D * s->H, W = C + 2 * s->D * s->KV;
+
+    *r = (struct run){ .dt = dt, .s = *s, .B = s->B, .T = s->T, .C = C, .H = s->H, .W = W };
+    r->qkv     = fill(rows * W, dt, range, &r->qkv64, &state);
+    r->dout    = fill(rows * C, dt, 1.0f, &r->dout64, &state);
+    r->out     = guard_alloc(rows * C * dtype_bytes(dt));
+    r->dqkv    = guard_alloc(rows * W * dtype_bytes(dt));
+    r->lse     = guard_alloc(rows * s->H * sizeof(float));
+    r->out64   = malloc(rows * C * sizeof(double));
+    r->dqkv64  = malloc(rows * W * sizeof(double));
+    r->scratch = scratch_alloc(s->T, C, s->H, MOST_THREADS);
+    assert_true(r->out64 && r->dqkv64);
+    memset(r->out, 0xff, rows * C * dtype_bytes(dt)); // all of it is written
+    memset(r->dqkv, 0xff, rows * W * dtype_bytes(dt));
+    memset(r->lse, 0xff, rows * s->H * sizeof(float));
+}
+
 static void run_init(struct run *r, enum dtype dt, size_t B, size_t T, size_t hs, size_t H,
                      float range)
 {
-    uint64_t state = T * 1000 + hs;
-    size_t   n = B * T * hs * H;
-
-    *r = (struct run){ .dt = dt, .B = B, .T = T, .C = hs * H, .H = H };
-    r->qkv     = fill(3 * n, dt, range, &r->qkv64, &state);
-    r->dout    = fill(n, dt, 1.0f, &r->dout64, &state);
-    r->out     = guard_alloc(n * dtype_bytes(dt));
-    r->dqkv    = guard_alloc(3 * n * dtype_bytes(dt));
-    r->lse     = guard_alloc(B * H * T * sizeof(float));
-    r->out64   = malloc(n * sizeof(double));
-    r->dqkv64  = malloc(3 * n * sizeof(double));
-    r->scratch = scratch_alloc(T, r->C, H, MOST_THREADS);
-    assert_true(r->out64 && r->dqkv64);
+    run_shape(r, dt, &(struct shape){ .B = B, .T = T, .D = hs, .H = H, .KV = H }, range);
 }
 
 static void run_release(struct run *r)
@@ -89,9 +105,10 @@ static void run_release(struct run *r)
 
 static void run_kernels(struct run *r)
 {
-    struct attention a = { .B = r->B, .T = r->T, .C = r->C, .H = r->H, .dt = r->dt, .qkv = r->qkv,
-                           .out = r->out, .lse = r->lse, .drop = r->drop, .scratch = r->scratch,
-                           .form = r->form };
+    struct attention a = { .B = r->B, .T = r->T, .C = r->C, .H = r->H, .KV = r->s.KV,
+                           .kind = r->s.kind, .window = r->s.window, .lengths = r->s.lengths,
+                           .dt = r->dt, .qkv = r->qkv, .out = r->out, .lse = r->lse,
+                           .drop = r->drop, .scratch = r->scratch, .form = r->form };
 
     attention_forward(&a);
     attention_backward(r->dqkv, r->dout, &a);
@@ -99,7 +116,7 @@ static void run_kernels(struct run *r)
 
 static void run_oracle(struct run *r)
 {
-    size_t  n = r->T * r->C, masks = r->H * r->T;
+    size_t  n = r->T * r->C, w = r->T * r->W, masks = r->H * r->T;
     double *factor = r->drop ? malloc(masks * r->T * sizeof *factor) : NULL;
 
     for (size_t b = 0; b < r->B; b++) {
@@ -107,8 +124,13 @@ static void run_oracle(struct run *r)
             for (size_t j = 0; j < r->T; j++)
                 factor[i * r->T + j] =
                     ref_dropout((double)r->drop->p, r->drop->seed, r->drop->site, b * masks + i, j);
-        ref_attention(r->out64 + b * n, r->dqkv64 + 3 * b * n, r->dout64 + b * n,
-                      r->qkv64 + 3 * b * n, factor, r->T, r->C, r->H);
+        ref_attention(&(struct ref_attention){
+            .T = r->T, .H = r->H, .KV = r->s.KV, .D = r->s.D,
+            .window = r->s.kind == ATTENTION_WINDOW ? r->s.window : 0,
+            .length = r->s.lengths ? (size_t)r->s.lengths[b] : r->T,
+            .bidirectional = r->s.kind == ATTENTION_BIDIRECTIONAL, .qkv = r->qkv64 + b * w,
+            .dout = r->dout64 + b * n, .factor = factor, .out = r->out64 + b * n,
+            .dqkv = r->dqkv64 + b * w });
     }
     free(factor);
 }
@@ -123,25 +145,28 @@ static void check_close(const char *what, const struct run *r, const void *got, 
         largest = fmax(largest, fabs(want[i]));
     for (size_t i = 0; i < n; i++)
         if (!(fabs((double)dtype_get(got, r->dt, i) - want[i]) <= tol * largest))
-            fail_msg("%s, B %zu T %zu C %zu H %zu: element %zu is %g, not %g", what, r->B, r->T,
-                     r->C, r->H, i, (double)dtype_get(got, r->dt, i), want[i]);
+            fail_msg("%s, B %zu T %zu D %zu H %zu KV %zu kind %d window %zu: element %zu is %g, "
+                     "not %g", what, r->B, r->T, r->s.D, r->H, r->s.KV, (int)r->s.kind,
+                     r->s.window, i, (double)dtype_get(got, r->dt, i), want[i]);
 }
 
-static void check_one(const struct attention_form *form, enum dtype dt, size_t B, size_t T,
-                      size_t hs, size_t H, double tol)
+static void check_shape(const struct attention_form *form, enum dtype dt, const struct shape *s,
+                        const struct dropout *drop)
 {
     struct run r;
+    double     tol = dt == DT_F32 ? 1e-5 : 2e-2;
 
-    run_init(&r, dt, B, T, hs, H, 2.0f);
+    run_shape(&r, dt, s, 2.0f);
     r.form = form;
+    r.drop = drop;
     run_kernels(&r);
     run_oracle(&r);
     check_close("out", &r, r.out, r.out64, r.B * r.T * r.C, tol);
-    check_close("dqkv", &r, r.dqkv, r.dqkv64, 3 * r.B * r.T * r.C, tol);
+    check_close("dqkv", &r, r.dqkv, r.dqkv64, r.B * r.T * r.W, tol);
     run_release(&r);
 }
 
-static void check_against_oracle(const struct attention_form *form, enum dtype dt, double tol)
+static void check_against_oracle(const struct attention_form *form, enum dtype dt)
 {
     static const size_t lengths[] = {1, 17, 64, 65, 112, 130}, heads[] = {1, 3},
                         sizes[] = {1, 5, 33, 64, 80, 129};
@@ -153,32 +178,115 @@ static void check_against_oracle(const struct attention_form *form, enum dtype d
     for (size_t t = 0; t < 6; t++)
         for (size_t h = 0; h < 2; h++)
             for (size_t s = 0; s < 6; s++)
-                check_one(form, dt, h ? 3 : 1, lengths[t], sizes[s], heads[h], tol);
-    check_one(form, dt, 1, 600, 96, 2, tol); // several groups of query tiles
+                check_shape(form, dt, &(struct shape){ .B = h ? 3 : 1, .T = lengths[t],
+                                                       .D = sizes[s], .H = heads[h],
+                                                       .KV = heads[h] }, NULL);
+    // several groups of query tiles
+    check_shape(form, dt, &(struct shape){ .B = 1, .T = 600, .D = 96, .H = 2, .KV = 2 }, NULL);
+}
+
+/* Heads of keys and values that 7 and 3 heads of queries share; windows of one key, inside a tile,
+ * of tiles, and longer than the row; rows of any length, none too. The last ones have several
+ * groups of query tiles. */
+static const int32_t some[] = { 130, 1, 0 }, others[] = { 64, 77, 130 }, far[] = { 333, 600 };
+static const struct shape shapes[] = {
+    { .B = 2, .T = 65, .D = 33, .H = 7, .KV = 1 },
+    { .B = 1, .T = 130, .D = 64, .H = 6, .KV = 2 },
+    { .B = 2, .T = 17, .D = 16, .H = 4, .KV = 4, .kind = ATTENTION_WINDOW, .window = 1 },
+    { .B = 1, .T = 150, .D = 20, .H = 1, .KV = 1, .kind = ATTENTION_WINDOW, .window = 1 },
+    { .B = 1, .T = 200, .D = 48, .H = 2, .KV = 1, .kind = ATTENTION_WINDOW, .window = 7 },
+    { .B = 2, .T = 200, .D = 8, .H = 3, .KV = 3, .kind = ATTENTION_WINDOW, .window = 64 },
+    { .B = 1, .T = 300, .D = 33, .H = 2, .KV = 1, .kind = ATTENTION_WINDOW, .window = 65 },
+    { .B = 1, .T = 300, .D = 64, .H = 2, .KV = 2, .kind = ATTENTION_WINDOW, .window = 127 },
+    { .B = 1, .T = 70, .D = 64, .H = 2, .KV = 2, .kind = ATTENTION_WINDOW, .window = 1000 },
+    { .B = 1, .T = 600, .D = 24, .H = 4, .KV = 2, .kind = ATTENTION_WINDOW, .window = 130 },
+    { .B = 1, .T = 1, .D = 5, .H = 1, .KV = 1, .kind = ATTENTION_BIDIRECTIONAL },
+    { .B = 2, .T = 65, .D = 33, .H = 3, .KV = 3, .kind = ATTENTION_BIDIRECTIONAL },
+    { .B = 3, .T = 130, .D = 64, .H = 2, .KV = 2, .kind = ATTENTION_BIDIRECTIONAL,
+      .lengths = some },
+    { .B = 3, .T = 130, .D = 16, .H = 6, .KV = 2, .kind = ATTENTION_BIDIRECTIONAL,
+      .lengths = others },
+    { .B = 2, .T = 600, .D = 40, .H = 1, .KV = 1, .kind = ATTENTION_BIDIRECTIONAL,
+      .lengths = far },
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+static void check_kinds(const struct attention_form *form, enum dtype dt)
+{
+    static const struct dropout drop = { .p = 0.3f, .seed = 5, .site = UINT64_C(7) << 40 };
+
+    for (size_t i = 0; i < SHAPES; i++) {
+        check_shape(form, dt, &shapes[i], NULL);
+        check_shape(form, dt, &shapes[i], &drop);
+    }
+}
+
+static void test_kinds(void **unused)
+{
+    (void)unused;
+    for (size_t f = 0; f < FORMS; f++)
+        for (enum dtype dt = DT_F32; dt <= DT_BF16; dt++)
+            if (forms[f]->runs(dt))
+                check_kinds(forms[f], dt);
+}
+
+/* A kind that masks nothing that another one shows gives its bits: a window as long as the row is
+ * causal, and one head of keys for each of queries is not grouped; lengths of T are no lengths. */
+static void check_same(const struct shape *a, const struct shape *b, enum dtype dt)
+{
+    struct run x, y;
+
+    run_shape(&x, dt, a, 2.0f);
+    run_shape(&y, dt, b, 2.0f);
+    run_kernels(&x);
+    run_kernels(&y);
+    assert_memory_equal(x.out, y.out, x.B * x.T * x.C * dtype_bytes(dt));
+    assert_memory_equal(x.lse, y.lse, x.B * x.T * x.H * sizeof(float));
+    assert_memory_equal(x.dqkv, y.dqkv, x.B * x.T * x.W * dtype_bytes(dt));
+    run_release(&x);
+    run_release(&y);
+}
+
+static void test_kinds_that_mask_the_same(void **unused)
+{
+    static const int32_t full[] = { 150, 150 };
+    const struct shape causal = { .B = 2, .T = 150, .D = 40, .H = 3, .KV = 3 };
+    struct shape       window = causal, all = causal, lengths;
+
+    (void)unused;
+    window.kind = ATTENTION_WINDOW;
+    window.window = 150;
+    all.kind = ATTENTION_BIDIRECTIONAL;
+    lengths = all;
+    lengths.lengths = full;
+    for (enum dtype dt = DT_F32; dt <= DT_BF16; dt++) {
+        check_same(&causal, &window, dt);
+        check_same(&all, &lengths, dt);
+    }
 }
 
 static void test_fp32(void **unused)
 {
     (void)unused;
-    check_against_oracle(&attention_f32, DT_F32, 1e-5);
+    check_against_oracle(&attention_f32, DT_F32);
 }
 
 static void test_bf16_in_fp32(void **unused)
 {
     (void)unused;
-    check_against_oracle(&attention_f32, DT_BF16, 2e-2);
+    check_against_oracle(&attention_f32, DT_BF16);
 }
 
 static void test_bf16_in_bf16(void **unused)
 {
     (void)unused;
-    check_against_oracle(&attention_bf16, DT_BF16, 2e-2);
+    check_against_oracle(&attention_bf16, DT_BF16);
 }
 
 static void test_bf16_in_amx(void **unused)
 {
     (void)unused;
-    check_against_oracle(&attention_amx, DT_BF16, 2e-2);
+    check_against_oracle(&attention_amx, DT_BF16);
 }
 
 // The softmax's own sums are those without dropout, to the bit.
@@ -231,15 +339,15 @@ static void test_dropout_of_nothing(void **unused)
     run_release(&none);
 }
 
-static void check_threads(const struct attention_form *form, enum dtype dt)
+static void check_threads(const struct attention_form *form, enum dtype dt, const struct shape *s)
 {
     static const struct dropout drop = { .p = 0.1f, .seed = 1, .site = 2 };
     int        before = omp_get_max_threads();
     struct run one, more;
-    size_t     bytes = 2 * 150 * 3 * 40 * dtype_bytes(dt);
+    size_t     rows = s->B * s->T, e = dtype_bytes(dt);
 
-    run_init(&one, dt, 2, 150, 40, 3, 2.0f);
-    run_init(&more, dt, 2, 150, 40, 3, 2.0f);
+    run_shape(&one, dt, s, 2.0f);
+    run_shape(&more, dt, s, 2.0f);
     one.form = more.form = form;
     one.drop = more.drop = &drop;
     omp_set_num_threads(1);
@@ -247,20 +355,22 @@ static void check_threads(const struct attention_form *form, enum dtype dt)
     omp_set_num_threads(MOST_THREADS);
     run_kernels(&more);
     omp_set_num_threads(before);
-    assert_memory_equal(one.out, more.out, bytes);
-    assert_memory_equal(one.dqkv, more.dqkv, 3 * bytes);
-    assert_memory_equal(one.lse, more.lse, 2 * 3 * 150 * 4);
+    assert_memory_equal(one.out, more.out, rows * one.C * e);
+    assert_memory_equal(one.dqkv, more.dqkv, rows * one.W * e);
+    assert_memory_equal(one.lse, more.lse, rows * one.H * 4);
     run_release(&one);
     run_release(&more);
 }
 
 static void test_threads_do_not_matter(void **unused)
 {
+    static const struct shape causal = { .B = 2, .T = 150, .D = 40, .H = 3, .KV = 3 };
+
     (void)unused;
     for (size_t f = 0; f < FORMS; f++)
         for (enum dtype dt = DT_F32; dt <= DT_BF16; dt++)
-            if (forms[f]->runs(dt))
-                check_threads(forms[f], dt);
+            for (size_t i = 0; i <= SHAPES && forms[f]->runs(dt); i++)
+                check_threads(forms[f], dt, i < SHAPES ? &shapes[i] : &causal);
 }
 
 // A row's result does not depend on the rows it stands beside: row 1 of 3, and the same row alone.
@@ -299,35 +409,36 @@ static void test_large_scores(void **unused)
     run_release(&r);
 }
 
-// Each position decoded from a cache gives the row that forward gives, whatever stands behind it in
-// the cache.
-static void check_decode(enum dtype dt, size_t hs, size_t H, double tol)
+// Each position decoded from a cache of max_T rows gives the row that forward gives, whatever
+// stands behind it in the cache; one of fewer rows than positions holds the last ones.
+static void check_decode(enum dtype dt, const struct shape *s, size_t max_T)
 {
-    enum { T = 131, MAX_T = 140, B = 2 };
-    size_t     C = hs * H, e = dtype_bytes(dt);
+    size_t     B = s->B, T = s->T, C = s->D * s->H, K = s->D * s->KV, e = dtype_bytes(dt);
     struct run r;
-    char *k = guard_alloc(B * MAX_T * C * e), *v = guard_alloc(B * MAX_T * C * e),
-         *out = guard_alloc(B * C * e), *qkv = guard_alloc(B * 3 * C * e);
-    struct attention_cached a = { .B = B, .max_T = MAX_T, .C = C, .H = H, .dt = dt, .qkv = qkv,
-                                  .k = k, .v = v };
+    char *k = guard_alloc(B * max_T * K * e), *v = guard_alloc(B * max_T * K * e),
+         *out = guard_alloc(B * C * e), *qkv = guard_alloc(B * (C + 2 * K) * e);
+    struct attention_cached a = { .B = B, .max_T = max_T, .C = C, .H = s->H, .KV = s->KV, .dt = dt,
+                                  .window = s->kind == ATTENTION_WINDOW ? s->window : 0,
+                                  .qkv = qkv, .k = k, .v = v };
 
-    run_init(&r, dt, B, T, hs, H, 2.0f);
+    run_shape(&r, dt, s, 2.0f);
     run_oracle(&r);
     a.scratch = r.scratch;
-    memset(k, 0xff, B * MAX_T * C * e);
-    memset(v, 0xff, B * MAX_T * C * e);
+    memset(k, 0xff, B * max_T * K * e);
+    memset(v, 0xff, B * max_T * K * e);
     for (size_t t = 0; t < T; t++) {
         for (size_t b = 0; b < B; b++) {
-            char *row = (char *)r.qkv + (b * T + t) * 3 * C * e;
+            char *row = (char *)r.qkv + (b * T + t) * r.W * e;
 
-            memcpy(qkv + b * 3 * C * e, row, 3 * C * e);
-            memcpy(k + (b * MAX_T + t) * C * e, row + C * e, C * e);
-            memcpy(v + (b * MAX_T + t) * C * e, row + 2 * C * e, C * e);
+            memcpy(qkv + b * r.W * e, row, r.W * e);
+            memcpy(k + (b * max_T + t % max_T) * K * e, row + C * e, K * e);
+            memcpy(v + (b * max_T + t % max_T) * K * e, row + (C + K) * e, K * e);
         }
         a.T = t + 1;
         attention_decode(out, &a);
         for (size_t b = 0; b < B; b++)
-            check_close("decode", &r, out + b * C * e, r.out64 + (b * T + t) * C, C, tol);
+            check_close("decode", &r, out + b * C * e, r.out64 + (b * T + t) * C, C,
+                        dt == DT_F32 ? 1e-5 : 2e-2);
     }
     guard_free(k);
     guard_free(v);
@@ -339,9 +450,17 @@ static void check_decode(enum dtype dt, size_t hs, size_t H, double tol)
 static void test_decode(void **unused)
 {
     (void)unused;
-    check_decode(DT_F32, 64, 1, 1e-5);
-    check_decode(DT_F32, 33, 3, 1e-5);
-    check_decode(DT_BF16, 64, 2, 2e-2);
+    check_decode(DT_F32, &(struct shape){ .B = 2, .T = 131, .D = 64, .H = 1, .KV = 1 }, 140);
+    check_decode(DT_F32, &(struct shape){ .B = 2, .T = 131, .D = 33, .H = 3, .KV = 3 }, 140);
+    check_decode(DT_BF16, &(struct shape){ .B = 2, .T = 131, .D = 64, .H = 2, .KV = 2 }, 140);
+    for (enum dtype dt = DT_F32; dt <= DT_BF16; dt++)
+        for (size_t window = 1; window < 300; window = 3 * window + 2) {
+            struct shape s = { .B = 2, .T = 200, .D = 33, .H = 6, .KV = 2,
+                               .kind = ATTENTION_WINDOW, .window = window };
+
+            check_decode(dt, &s, 200);
+            check_decode(dt, &s, window < 200 ? window + 3 : 207); // older keys are written over
+        }
 }
 
 /* What attention needs for itself (beside which nothing is written: the other tests have guard
@@ -369,6 +488,8 @@ int main(void)
         cmocka_unit_test(test_bf16_in_fp32),
         cmocka_unit_test(test_bf16_in_bf16),
         cmocka_unit_test(test_bf16_in_amx),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_kinds_that_mask_the_same),
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_dropout_of_nothing),
         cmocka_unit_test(test_threads_do_not_matter),
