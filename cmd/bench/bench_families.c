@@ -1,7 +1,8 @@
 /* bench_families.c: the kernels that GPT-2 does without: those of Llama, Qwen and Mistral, and of
  * BERT and RoBERTa, at the width and with the heads of the model that bench is given. */
 #include "cmd/bench/bench_families.h"
-
+#include "data/base/round.h"
+#include "kernels/attention.h"
 #include "kernels/elementwise.h"
 #include "kernels/gelu.h"
 #include "kernels/layernorm.h"
@@ -12,8 +13,66 @@
 enum {
     RMSNORM_FORWARD = FAMILIES, RMSNORM_RESIDUAL, RMSNORM_BACKWARD, HEADS_FORWARD, HEADS_BACKWARD,
     SWIGLU_FORWARD, SWIGLU_BACKWARD, ROPE_FORWARD, ROPE_BACKWARD, POST_NORM, GELU_ERF_FORWARD,
-    GELU_ERF_BACKWARD, WORDS_FORWARD, TYPES_FORWARD,
+    GELU_ERF_BACKWARD, WORDS_FORWARD, TYPES_FORWARD, GROUPED_FORWARD, GROUPED_BACKWARD,
+    WINDOW_FORWARD, WINDOW_BACKWARD, PADDED_FORWARD, PADDED_BACKWARD, DECODE, DECODE_GROUPED,
 };
+
+/* How many heads of queries share one of keys and values: some, of those that go into H. */
+static size_t group_of(const struct sizes *s)
+{
+    for (size_t group = 4; group > 1; group--)
+        if (s->H % group == 0)
+            return group;
+    return s->H;
+}
+
+static size_t window_of(const struct sizes *s) { return size_max(s->T / 4, 1); }
+
+static size_t length_of(const struct sizes *s) { return size_max(s->T * 3 / 4, 1); }
+
+static struct attention attention_of(int which, const struct sizes *s, void *const *p)
+{
+    struct attention a = {.B = s->B, .T = s->T, .C = s->C, .H = s->H, .dt = s->dt, .qkv = p[0],
+                          .out = p[1], .lse = p[2], .scratch = p[3]};
+
+    if (which == GROUPED_FORWARD || which == GROUPED_BACKWARD) {
+        a.KV = s->H / group_of(s);
+    } else if (which == WINDOW_FORWARD || which == WINDOW_BACKWARD) {
+        a.kind = ATTENTION_WINDOW;
+        a.window = window_of(s);
+    } else {
+        a.kind = ATTENTION_BIDIRECTIONAL;
+        a.lengths = s->lengths;
+    }
+    return a;
+}
+
+/* Attention in other kinds than GPT-2's. */
+static void run_attention(int which, const struct sizes *s, void *const *p)
+{
+    struct attention        a = attention_of(which, s, p);
+    struct attention_cached c = {.B = s->B, .T = s->T, .max_T = s->T, .C = s->C, .H = s->H,
+                                 .KV = which == DECODE ? s->H : s->H / group_of(s), .dt = s->dt,
+                                 .qkv = p[1], .k = p[2], .v = p[4], .scratch = p[3]};
+
+    switch (which) {
+    case GROUPED_FORWARD:
+    case WINDOW_FORWARD:
+    case PADDED_FORWARD:
+        attention_forward(&a);
+        break;
+    case GROUPED_BACKWARD:
+    case WINDOW_BACKWARD:
+    case PADDED_BACKWARD:
+        attention_backward(p[4], p[5], &a);
+        break;
+    case DECODE:
+    case DECODE_GROUPED:
+        attention_decode(p[0], &c);
+        break;
+    default:;
+    }
+}
 
 /* Llama's, Qwen's, Mistral's; p: the operands as they stand in families_of. */
 static void run_llama(int which, const struct sizes *s, void *const *p)
@@ -57,7 +116,8 @@ static void run_llama(int which, const struct sizes *s, void *const *p)
     case ROPE_BACKWARD:
         rope_backward(&o);
         break;
-    default:;
+    default:
+        run_attention(which, s, p);
     }
 }
 
@@ -149,9 +209,62 @@ static size_t bert_of(struct kernel *out, const struct sizes *s)
     return put(out, all, sizeof all);
 }
 
+/* Attention forward and backward, with KV heads of keys and values. pairs: of a query and a key
+ * that it sees, in a row of T; seen: tokens of it that are text. */
+static size_t pair_of(struct kernel *out, const struct sizes *s, int which, size_t KV,
+                      const char *const names[2])
+{
+    size_t T = s->T, W = which == WINDOW_FORWARD ? window_of(s) : T, btc = s->btc, e = s->e,
+           seen = which == PADDED_FORWARD ? length_of(s) : T, lse = 4 * s->B * s->H * T,
+           kv = btc / s->H * KV, scratch = attention_scratch(T, s->C, s->H, s->threads);
+    double pairs = which == PADDED_FORWARD
+                       ? (double)seen * (double)seen
+                       : (double)W * (double)(2 * T - W + 1) / 2;
+    double text = (double)seen / (double)T, each = pairs / (double)T;
+    size_t qkv = e * (size_t)(text * (double)(btc + 2 * kv)), in = e * (size_t)(text * (double)btc);
+    size_t row = e * (btc + 2 * kv), out_bytes = e * btc; // what is taken; padding is not read
+    const struct kernel all[] = {
+        {names[0], s->bt, s->C, 4 * each, which,
+         .p = {{CACHED, row}, {OUT, out_bytes}, {OUT, lse}, {CACHED, scratch}}, .products = 1,
+         .reads = (double)qkv},
+        {names[1], s->bt, s->C, 10 * each, which + 1,
+         .p = {{CACHED, row}, {CACHED, out_bytes}, {IN, lse}, {CACHED, scratch}, {OUT, row},
+               {CACHED, out_bytes}}, .products = 1, .reads = (double)(qkv + 2 * in)},
+    };
+
+    return put(out, all, sizeof all);
+}
+
+static size_t attention_rows(struct kernel *out, const struct sizes *s)
+{
+    static const char *const grouped[] = {"grouped attention forward",
+                                          "grouped attention backward"},
+                      *const window[] = {"windowed attention forward",
+                                         "windowed attention backward"},
+                      *const padded[] = {"padded attention forward",
+                                         "padded attention backward"};
+    size_t C = s->C, e = s->e, KV = s->H / group_of(s), K = KV * (C / s->H),
+           scratch = attention_scratch(s->T, C, s->H, s->threads), cache = e * s->B * s->T;
+    double T = (double)s->T;
+    const struct kernel decode[] = {
+        {"decoding attention", s->B, C, 4 * T, DECODE,
+         .p = {{OUT, e * s->B * C}, {IN, e * s->B * 3 * C}, {IN, cache * C}, {CACHED, scratch},
+               {IN, cache * C}}},
+        {"decoding attention, grouped", s->B, C, 4 * T, DECODE_GROUPED,
+         .p = {{OUT, e * s->B * C}, {IN, e * s->B * (C + 2 * K)}, {IN, cache * K},
+               {CACHED, scratch}, {IN, cache * K}}},
+    };
+    size_t n = pair_of(out, s, GROUPED_FORWARD, KV, grouped);
+
+    n += pair_of(out + n, s, WINDOW_FORWARD, s->H, window);
+    n += pair_of(out + n, s, PADDED_FORWARD, s->H, padded);
+    return n + put(out + n, decode, sizeof decode);
+}
+
 size_t families_of(struct kernel *out, const struct sizes *s)
 {
     size_t n = llama_of(out, s);
 
-    return n + bert_of(out + n, s);
+    n += bert_of(out + n, s);
+    return n + attention_rows(out + n, s);
 }

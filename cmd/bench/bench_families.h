@@ -15,6 +15,7 @@ struct sizes {
     int        threads;
     int32_t   *tokens, *targets; // (B, T); tokens below TABLE_ROWS
     int32_t   *types;            // (B, T): 0 or 1
+    int32_t   *lengths;          // (B): three quarters of T, as a batch with padding may have it
     size_t     head;             // elements that are turned in pairs: an odd one stays
     float     *angles;           // (T, head): rope_table's; others would make numbers vanish
 };

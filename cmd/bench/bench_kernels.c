@@ -338,18 +338,21 @@ static int kernels_run(struct bench *b, json_t *rows, struct err *err)
     for (size_t i = 0; i < n; i++)
         bytes = size_max(bytes, 2 * taken(&k[i]));
     arena_take(&memory, bytes);
-    arena_take(&words, 3 * sizeof *s.tokens * s.bt + sizeof *s.angles * s.T * s.head);
+    arena_take(&words, sizeof *s.tokens * (3 * s.bt + s.B) + sizeof *s.angles * s.T * s.head);
     int rc = arena_map(&memory, "the operands of kernels", err);
     rc = rc ? rc : arena_map(&words, "the tokens and angles of kernels", err);
     s.tokens = (int32_t *)(void *)words.base;
     s.targets = s.tokens ? s.tokens + s.bt : NULL;
     s.types = s.tokens ? s.targets + s.bt : NULL;
-    s.angles = s.tokens ? (float *)(void *)(s.types + s.bt) : NULL;
+    s.lengths = s.tokens ? s.types + s.bt : NULL;
+    s.angles = s.tokens ? (float *)(void *)(s.lengths + s.B) : NULL;
     for (size_t i = 0; i < s.bt && !rc; i++) {
         s.tokens[i] = (int32_t)((i * 2654435761u) % size_min(s.V, TABLE_ROWS));
         s.targets[i] = (int32_t)((i * 40503u) % s.V);
         s.types[i] = i % s.T >= s.T / 2;
     }
+    for (size_t i = 0; i < s.B && !rc; i++)
+        s.lengths[i] = (int32_t)size_max(s.T * 3 / 4, 1);
     omp_set_num_threads(s.threads);
     if (!rc)
         rope_table(s.angles, &(struct rope){.D = s.head, .theta = 1e4}, s.T);
