@@ -1,4 +1,5 @@
-/* fixture.h: reads what tests/fixtures/make_fixtures.py wrote: named arrays of float and int32. */
+/* fixture.h: reads what tests/fixtures/make_fixtures.py and make_families.py wrote: named arrays of
+ * float, int32 and text. */
 #pragma once
 
 #include <stddef.h>
@@ -14,3 +15,4 @@ void fixture_close(struct fixture *f);
  */
 const float   *fixture_f32(const struct fixture *f, const char *name, size_t n);
 const int32_t *fixture_i32(const struct fixture *f, const char *name, size_t n);
+const char    *fixture_text(const struct fixture *f, const char *name); // ends with a zero

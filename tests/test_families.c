@@ -1,0 +1,276 @@
+/* test_families.c: tiny models of each family against transformers (tests/fixtures/families): read
+ * from folders as its versions 4 and 5 write them; losses, logits, every gradient, 24 steps of
+ * AdamW. A family that this program does not know is refused by its name. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/decode.h"
+#include "model/hf.h"
+#include "tests/family.h"
+#include "tests/rig.h"
+#include "tests/tempdir.h"
+
+static const char *const names[] = {
+    "gpt2",       "gpt2_last",   "llama_grouped", "llama_linear",   "llama3",
+    "llama_yarn", "smollm",      "mistral",       "qwen2",          "qwen3",
+    "qwen2_last", "bert_masked", "bert_labels",   "roberta_masked", "roberta_labels",
+};
+
+/* A model as it was read, with its parameters. */
+struct read { struct model_config config; float *params; };
+
+static struct read folder_read(const struct family *m, int version)
+{
+    struct hf  *h;
+    struct err  err;
+    struct read out;
+    char        dir[512], name[64];
+
+    snprintf(name, sizeof name, "%s-%d", m->name, version);
+    snprintf(dir, sizeof dir, "%s", tempdir_at(name));
+    family_folder(m, version, dir);
+    if (hf_open(&h, dir, NULL, &err))
+        fail_msg("%s", err.text);
+    out.config = *hf_model(h);
+    out.params = malloc(arch_total(&out.config) * sizeof *out.params);
+    assert_non_null(out.params);
+    struct params_source source = hf_source(h);
+    for (size_t b = 0, at = 0; b < arch_blocks(&out.config); b++) {
+        size_t n = arch_block_size(&out.config, b);
+
+        assert_int_equal(source.read(source.ctx, b, 0, n, out.params + at, &err), 0);
+        at += n;
+    }
+    hf_close(h);
+    return out;
+}
+
+/* ---- one step ---- */
+
+/* Blocks one after the other, as parameters. */
+struct flat { const struct model_config *config; const float *values; };
+
+static int flat_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+{
+    const struct flat *f = ctx;
+
+    (void)err;
+    for (size_t b = 0; b < block; b++)
+        first += arch_block_size(f->config, b);
+    memcpy(out, f->values + first, n * sizeof *out);
+    return 0;
+}
+
+/* Written as a model is: by the names and in the layout of Hugging Face. The folder. */
+static const char *written(const struct model_config *config, const float *values, const char *name)
+{
+    struct flat      flat = { config, values };
+    struct hf_export x = { .config = *config, .dtype = ST_F32, .source = { flat_read, &flat },
+                           .endoftext = -1, .pad = -1 };
+    const char      *dir = tempdir_at(name);
+    struct err       err;
+
+    if (hf_export(dir, &x, &err))
+        fail_msg("%s", err.text);
+    return dir;
+}
+
+static void near(double a, double b, double tolerance, const char *what)
+{
+    if (!(fabs(a - b) <= tolerance * fabs(b)))
+        fail_msg("%s: %.9g, expected %.9g", what, a, b);
+}
+
+/* Loss and gradients of the first micro-batch. The loss. */
+static double gradients(struct family *m, const struct read *r, enum dtype dtype,
+                        enum matmul_engine engine)
+{
+    struct trainer_options o = rig_options(r->config, m->batch, m->seq, dtype, engine);
+    struct rig             rig = rig_open(&o, r->params, 0, 0);
+    struct batch_source    data = { family_batch, m };
+    struct step_result     result;
+    struct err             err;
+    int                    fp32 = dtype == DT_F32;
+    static int             count;
+    char                   name[64];
+
+    assert_int_equal(train_step(rig.trainer, 0, &data, &result, &err), 0);
+    near(result.loss, (double)fixture_f32(m->f, fp32 ? "loss" : "bf16_loss", 1)[0],
+         fp32 ? 1e-5 : 5e-3, "loss");
+    snprintf(name, sizeof name, "gradients-%d", count++);
+    double worst = family_compare(
+        m, fp32 ? "grads" : "bf16_grads",
+        written(&r->config, stream_plain_grads(rig.stream), name), !fp32, 1, fp32 ? 1e-5 : 2e-2);
+    print_message("%s, %s, %s: gradients off by %.1e\n", m->name, fp32 ? "fp32" : "bf16",
+                  trainer_engine(rig.trainer), worst);
+    rig_close(&rig);
+    return result.loss;
+}
+
+/* ---- losses, logits ---- */
+
+/* The largest difference, over the largest expected one. */
+static void same_values(const float *a, const float *b, size_t n, double tolerance,
+                        const char *what)
+{
+    double d = max_distance(a, b, n, 0);
+
+    if (!(d <= tolerance))
+        fail_msg("%s: off by %g", what, d);
+}
+
+static void losses(struct family *m, const struct read *r)
+{
+    struct trainer_options o = rig_options(r->config, m->batch, m->seq, DT_F32, MATMUL_AUTO);
+    struct rig             rig = rig_open(&o, r->params, 0, 0);
+    struct batch_source    data = { family_batch, m };
+    struct eval_result     sum = { 0 };
+    struct err             err;
+    int                    causal = !arch_classifies(&r->config);
+    size_t                 n = m->batch * (causal ? m->seq : r->config.n_labels);
+    float                 *each = malloc(n * sizeof *each);
+
+    assert_non_null(each);
+    assert_int_equal(eval_step(rig.trainer, 0, &data, 0, 1, each, &sum, &err), 0);
+    near(sum.loss_sum / (double)sum.tokens, (double)fixture_f32(m->f, "loss", 1)[0], 1e-5, "loss");
+    same_values(each, fixture_f32(m->f, causal ? "losses" : "last_logits", n), n, 1e-5,
+                causal ? "losses" : "logits");
+    free(each);
+    rig_close(&rig);
+}
+
+/* Of the last tokens, in generation: the whole row at once, and its last tokens one by one. */
+static void logits(struct family *m, const struct read *r, size_t single)
+{
+    struct stream_plain_options so = { .config = r->config, .wire = DT_F32, .params = r->params };
+    struct decode_options       o = { .config = r->config, .batch = m->batch, .positions = m->seq,
+                                      .piece = m->seq, .dtype = DT_F32, .threads = 2 };
+    struct stream              *s = stream_plain_open(&so);
+    const int32_t              *ids[8];
+    size_t                      n[8];
+    const float                *out;
+    struct decode              *d;
+    struct err                  err;
+
+    assert_true(m->batch <= 8);
+    if (decode_open(&d, &o, s, &err))
+        fail_msg("%s", err.text);
+    for (size_t i = 0; i < m->batch; i++) {
+        ids[i] = m->ids + i * (m->seq + 1);
+        n[i] = m->seq - single;
+    }
+    assert_int_equal(decode_feed(d, ids, n, &out, &err), 0);
+    for (size_t k = 0; k < single; k++) {
+        for (size_t i = 0; i < m->batch; i++) {
+            ids[i] += n[i];
+            n[i] = 1;
+        }
+        assert_int_equal(decode_feed(d, ids, n, &out, &err), 0);
+    }
+    n[0] = m->batch * m->vocab;
+    same_values(out, fixture_f32(m->f, "last_logits", n[0]), n[0], 1e-5, "logits");
+    decode_close(d);
+    stream_close(s);
+}
+
+/* ---- 24 steps ---- */
+
+static void steps(struct family *m, const struct read *r)
+{
+    struct trainer_options o = rig_options(r->config, m->batch, m->seq, DT_F32, MATMUL_AUTO);
+    struct batch_source    data = { family_batch, m };
+    const float           *loss = fixture_f32(m->f, "step_losses", m->steps);
+    const float           *norm = fixture_f32(m->f, "step_norms", m->steps);
+    struct step_result     result;
+    struct err             err;
+    int                    clipped = 0;
+
+    o.model.grad_accum = m->accum;
+    o.model.threads = 1;
+    o.schedule = (struct schedule){ SCHEDULE_COSINE, 2e-3, 2e-4, 5, 20 };
+    o.clip = 1.0;
+    struct rig rig = rig_open(&o, r->params, 0.1f, 0);
+    for (uint64_t s = 0; s < m->steps; s++) {
+        assert_int_equal(train_step(rig.trainer, s, &data, &result, &err), 0);
+        near(result.loss, (double)loss[s], 1e-5, "a step's loss");
+        near(result.grad_norm, (double)norm[s], 1e-4, "a step's norm");
+        clipped += result.clipped;
+    }
+    assert_true(clipped > 0);
+    print_message("%s: parameters after %zu steps off by %.1e\n", m->name, m->steps,
+                  family_compare(m, "step_params",
+                                 written(&r->config, stream_plain_params(rig.stream), "steps"), 0,
+                                 0, 1e-4));
+    rig_close(&rig);
+}
+
+/* ---- */
+
+static void refused(const struct family *m, const char *type)
+{
+    struct hf *h;
+    struct err err;
+    char       dir[512];
+
+    snprintf(dir, sizeof dir, "%s", tempdir_at(m->name));
+    family_folder(m, 5, dir);
+    assert_int_equal(hf_open(&h, dir, NULL, &err), -EINVAL);
+    assert_true(err.misuse);
+    if (!strstr(err.text, type))
+        fail_msg("%s", err.text);
+}
+
+static void compared(struct family *m)
+{
+    struct read r = folder_read(m, 5), other = folder_read(m, 4);
+    double      loss = gradients(m, &r, DT_F32, rig_engine(0));
+
+    assert_true(gradients(m, &other, DT_F32, rig_engine(0)) == loss);
+    gradients(m, &r, DT_F32, rig_engine(1));
+    for (size_t e = 0; e < 2; e++)
+        if (rig_runs_bf16(rig_engine(e)))
+            gradients(m, &r, DT_BF16, rig_engine(e));
+    losses(m, &r);
+    for (size_t single = 0; m->ids && single < 3; single++)
+        logits(m, &r, single);
+    steps(m, &r);
+    free(r.params);
+    free(other.params);
+}
+
+static void family_test(void **state)
+{
+    struct family m;
+    char         *type;
+
+    family_open(&m, *state);
+    type = family_type(&m);
+    tempdir_set_up(NULL);
+    if (arch_named(type) && (!strcmp(m.kind, "causal") || !strcmp(m.kind, "last")))
+        compared(&m);
+    else
+        refused(&m, type);
+    tempdir_tear_down(NULL);
+    free(type);
+    family_close(&m);
+}
+
+int main(void)
+{
+    enum { N = sizeof names / sizeof *names };
+    struct CMUnitTest tests[N];
+
+    for (size_t i = 0; i < N; i++)
+        tests[i] = (struct CMUnitTest){ names[i], family_test, NULL, NULL,
+                                        (void *)(uintptr_t)names[i] };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
