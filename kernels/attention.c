@@ -29,162 +29,12 @@
 
 #include "data/base/arena.h"
 #include "data/base/round.h"
-#include "kernels/attention_form.h"
+#include "kernels/attention_tile.h"
 #include "kernels/transpose.h"
 
 enum { GROUP = 4 }; // query tiles that forward takes through the keys together
 
-// Where q, k, v of one head stand, what its queries see, and how its tiles are laid out.
-struct head {
-    const struct attention_form *form;
-    const void *q, *k, *v;   // row 0 of each
-    size_t     T, hs, width; // T: rows that are text; width: hs padded to the form's strip
-    size_t     C, stride;    // elements from one row of out and of qkv to the next
-    int        causal;
-    size_t     window;       // keys that a query sees at most; 0: no limit
-    enum dtype dt;
-    float      scale;
-    const struct dropout *drop; // NULL: none
-    uint64_t   row;             // dropout's for query 0
-};
-
 static_assert(TILE == (int)DROPOUT_SPAN, "dropout_tile makes the factors of a tile");
-
-/* ---- between tensors and tiles ---- */
-
-// The tile of rows from i0 on of a tensor whose row 0 is x.
-static void tile_load(word *rows, const struct head *hd, const void *x, size_t stride, size_t i0)
-{
-    hd->form->load(rows, dtype_at(x, hd->dt, i0 * stride), hd->dt, stride,
-                   size_min(hd->T - i0, TILE), hd->hs, hd->width);
-}
-
-// The right operand where x's rows are summed over: `out`, or x itself.
-static const word *tile_fold(word *out, const struct head *hd, const word *rows)
-{
-    if (!hd->form->fold)
-        return rows;
-    hd->form->fold(out, rows, hd->width);
-    return out;
-}
-
-/* The left operand where x's columns are multiplied, summed over its rows: put into `out`, by way
- * of `folded`, or x itself. */
-static struct operand tile_columns(word *out, word *folded, const struct head *hd,
-                                   const word *rows)
-{
-    size_t words = TILE / hd->form->depth;
-
-    if (!hd->form->contiguous)
-        return (struct operand){ tile_fold(out, hd, rows), 1, hd->width };
-    words_transpose(out, tile_fold(folded, hd, rows), words, hd->width);
-    return (struct operand){ out, words, 1 };
-}
-
-// n elements of each row of x (rows, ld), rounded to dt.
-SIMD_CLONES static void tile_store(void *out, enum dtype dt, size_t stride, const float *x,
-                                   size_t ld, size_t rows, size_t n)
-{
-    for (size_t i = 0; i < rows; i++, x += ld) {
-        if (dt == DT_BF16)
-            for (size_t j = 0; j < n; j++)
-                ((bf16 *)out)[i * stride + j] = bf16_from_f32(x[j]);
-        else
-            for (size_t j = 0; j < n; j++)
-                ((float *)out)[i * stride + j] = x[j];
-    }
-}
-
-/* Zeros into rows [from, to) of this head in a tensor whose row 0 is x. */
-static void rows_zero(void *x, const struct head *hd, size_t stride, size_t from, size_t to)
-{
-    for (size_t i = from; i < to; i++)
-        memset(dtype_at(x, hd->dt, i * stride), 0, hd->hs * dtype_bytes(hd->dt));
-}
-
-/* ---- which tiles there are, and what is masked in those at an edge; a causal diagonal is the
- * form's ---- */
-
-// The first key tile that queries from i0 on see.
-static size_t keys_first(const struct head *hd, size_t i0)
-{
-    return hd->window && i0 >= hd->window ? (i0 + 1 - hd->window) / TILE * TILE : 0;
-}
-
-// Behind the last key that queries before `end` see.
-static size_t keys_end(const struct head *hd, size_t end)
-{
-    return hd->causal ? end : hd->T;
-}
-
-// Scores of keys from `keys` on, and of those `window` or more behind their query, to -inf.
-SIMD_CLONES static void tile_mask(float (*s)[TILE], int window, int keys)
-{
-    for (int j = 0; j < TILE; j++)
-        for (int i = 0; i < TILE; i++)
-            s[j][i] = (i - j >= window) | (j >= keys) ? -INFINITY : s[j][i];
-}
-
-static void scores_mask(float *s, const struct head *hd, size_t i0, size_t j0)
-{
-    int passes = hd->window && i0 + TILE > j0 + hd->window, ends = !hd->causal && j0 + TILE > hd->T;
-
-    if (passes || ends) // the window's end may be before the tile
-        tile_mask((float (*)[TILE])s,
-                  passes ? (int)((ptrdiff_t)(hd->window + j0) - (ptrdiff_t)i0) : TILE,
-                  ends ? (int)(hd->T - j0) : TILE);
-}
-
-/* ---- the products of tiles; nq: queries, padded to the form's strip ---- */
-
-/* s (keys, queries) = rows of `keys` times rows of `queries`, which are given transposed; 0 where
- * the mask is. */
-static void scores_make(float *s, const struct head *hd, const word *keys, const word *queries_t,
-                        size_t nq, int diagonal)
-{
-    size_t k = hd->width / hd->form->depth, step = diagonal ? hd->form->strip : TILE,
-           end = diagonal ? nq : TILE;
-
-    if (diagonal || nq < TILE)
-        memset(s, 0, sizeof(float) * TILE * TILE);
-    for (size_t j = 0; j < end; j += step) { // keys j.. are seen by queries from `first` on
-        size_t first = diagonal ? j : 0;
-
-        hd->form->multiply(&(struct tile_product){
-            .c = s + j * TILE + first, .ldc = TILE, .a = { keys + j * k, k, 1 },
-            .b = queries_t + first, .ldb = TILE, .m = step, .n = nq - first, .k = k, .fresh = 1 });
-    }
-}
-
-// out (width, queries) += x, columns of the keys' rows, times the folded weights.
-static void queries_add(float *out, const struct head *hd, struct operand x, const word *weights,
-                        size_t nq, int diagonal)
-{
-    size_t step = diagonal ? hd->form->strip : nq;
-
-    for (size_t i = 0; i < nq; i += step) // queries i.. see keys up to their own
-        hd->form->multiply(&(struct tile_product){
-            .c = out + i, .ldc = TILE, .a = x, .b = weights + i, .ldb = TILE, .m = hd->width,
-            .n = step, .k = (diagonal ? i + step : TILE) / hd->form->depth });
-}
-
-// out (keys, width) += rows of the weights times x, folded rows of the queries.
-static void keys_add(float *out, const struct head *hd, const word *weights, const word *x,
-                     size_t nq, int diagonal)
-{
-    size_t depth = hd->form->depth, step = diagonal ? hd->form->strip : TILE,
-           end = diagonal ? nq : TILE;
-
-    for (size_t j = 0; j < end; j += step) {
-        size_t first = (diagonal ? j : 0) / depth;
-
-        hd->form->multiply(&(struct tile_product){
-            .c = out + j * hd->width, .ldc = hd->width,
-            .a = { weights + j * (TILE / depth) + first, TILE / depth, 1 },
-            .b = x + first * hd->width, .ldb = hd->width, .m = step, .n = hd->width,
-            .k = nq / depth - first });
-    }
-}
 
 /* ---- forward ---- */
 
@@ -264,11 +114,11 @@ static void forward_pair(const struct forward_tiles *t, const struct query_tile 
     struct running running = { q->max, q->sum, t->corr };
     size_t         nq = round_up(size_min(hd->T - i0, TILE), hd->form->strip);
 
-    scores_make(t->s, hd, t->k, q->qt, nq, tile.diagonal);
-    scores_mask(t->s, hd, i0, j0);
+    tile_scores(t->s, hd, t->k, q->qt, nq, tile.diagonal);
+    tile_mask(t->s, hd, i0, j0);
     const word *p = hd->form->softmax(t->p, (float (*)[TILE])t->s, &running, &tile);
     columns_scale(q->o, t->corr, hd->width);
-    queries_add(q->o, hd, v, p, nq, tile.diagonal);
+    tile_queries_add(q->o, hd, v, p, nq, tile.diagonal);
 }
 
 static void query_begin(const struct forward_tiles *t, const struct query_tile *q,
@@ -308,12 +158,12 @@ static void forward_group(void *out, float *lse, const struct head *hd, size_t f
         hd->form->begin();
     for (size_t i0 = first; i0 < end; i0 += TILE)
         query_begin(&t, &t.q[(i0 - first) / TILE], hd, i0);
-    for (size_t j0 = keys_first(hd, first); j0 < keys_end(hd, end); j0 += TILE) {
+    for (size_t j0 = tile_keys_first(hd, first); j0 < tile_keys_end(hd, end); j0 += TILE) {
         tile_load(t.k, hd, hd->k, hd->stride, j0);
         tile_load(t.v, hd, hd->v, hd->stride, j0);
         struct operand columns = tile_columns(t.v_cols, t.v_fold, hd, t.v);
         for (size_t i0 = hd->causal && j0 > first ? j0 : first;
-             i0 < end && keys_first(hd, i0) <= j0; i0 += TILE)
+             i0 < end && tile_keys_first(hd, i0) <= j0; i0 += TILE)
             forward_pair(&t, &t.q[(i0 - first) / TILE], hd, columns, i0, j0);
     }
     for (size_t i0 = first; i0 < end; i0 += TILE)
@@ -322,23 +172,16 @@ static void forward_group(void *out, float *lse, const struct head *hd, size_t f
         hd->form->end();
 }
 
-/* ---- which form ---- */
+/* ---- heads ---- */
 
-static const struct attention_form *form_for(enum dtype dt)
-{
-    return attention_amx.runs(dt)                          ? &attention_amx
-           : attention_bf16.runs(dt) && simd_fast_bf16() ? &attention_bf16
-                                                         : &attention_f32;
-}
-
-const char *attention_describe(enum dtype dt) { return form_for(dt)->name; }
+const char *attention_describe(enum dtype dt) { return attention_form_of(dt)->name; }
 
 static size_t heads_of_keys(const struct attention *a) { return a->KV ? a->KV : a->H; }
 
 // What all heads have in common.
 static struct head head_make(const struct attention *a)
 {
-    const struct attention_form *form = a->form ? a->form : form_for(a->dt);
+    const struct attention_form *form = a->form ? a->form : attention_form_of(a->dt);
     size_t hs = a->C / a->H, KV = heads_of_keys(a);
 
     assert(hs * a->H == a->C && hs >= 1 && hs <= 256 && a->H % KV == 0);
@@ -347,7 +190,8 @@ static struct head head_make(const struct attention *a)
     return (struct head){
         .form = form, .hs = hs, .width = round_up(hs, form->strip), .C = a->C,
         .stride = a->C + 2 * KV * hs, .causal = a->kind != ATTENTION_BIDIRECTIONAL,
-        .window = a->window, .dt = a->dt, .scale = 1.0f / sqrtf((float)hs) / form->unit,
+        .window = a->window < a->T ? a->window : 0, .dt = a->dt,
+        .scale = 1.0f / sqrtf((float)hs) / form->unit,
         .drop = a->drop && a->drop->p > 0 ? a->drop : NULL,
     };
 }
@@ -407,7 +251,7 @@ void attention_forward(const struct attention *a)
         if (first < hd.T)
             forward_group(out, lse, &hd, first, size_min(last, hd.T),
                           thread_scratch(a->scratch, bytes));
-        rows_zero(out, &hd, hd.C, size_max(first, hd.T), last);
+        tile_zero(out, &hd, hd.C, size_max(first, hd.T), last);
         for (size_t i = size_max(first, hd.T); i < last; i++)
             lse[i] = 0.0f;
     }
@@ -477,7 +321,7 @@ SIMD_CLONES static void rows_dot(float *delta, const void *x, const void *y, enu
     }
 }
 
-/* The head's keys j0.. as the left operand of queries_add. */
+/* The head's keys j0.. as the left operand of tile_queries_add. */
 static struct operand key_columns(const struct backward_tiles *t, const struct head *hd, size_t j0)
 {
     const word *p = (hd->form->fold ? t->k_cols : t->k) + j0 * hd->width / hd->form->depth;
@@ -496,14 +340,14 @@ static void backward_pair(const struct backward_tiles *t, const struct head *hd,
 
     tile.lse = t->lse;
     tile.delta = t->delta;
-    scores_make(t->p, hd, t->k + in, t->qt, nq, tile.diagonal);
-    scores_mask(t->p, hd, i0, j0);
-    scores_make(t->ds, hd, t->v + in, t->doutt, nq, tile.diagonal);
+    tile_scores(t->p, hd, t->k + in, t->qt, nq, tile.diagonal);
+    tile_mask(t->p, hd, i0, j0);
+    tile_scores(t->ds, hd, t->v + in, t->doutt, nq, tile.diagonal);
     struct gradients g = hd->form->softmax_backward(&t->to, (float (*)[TILE])t->p,
                                                     (float (*)[TILE])t->ds, &tile);
-    queries_add(t->dq, hd, key_columns(t, hd, j0), g.ds_folded, nq, tile.diagonal);
-    keys_add(t->dv + at, hd, g.p, dout, nq, tile.diagonal);
-    keys_add(t->dk + at, hd, g.ds, q, nq, tile.diagonal);
+    tile_queries_add(t->dq, hd, key_columns(t, hd, j0), g.ds_folded, nq, tile.diagonal);
+    tile_keys_add(t->dv + at, hd, g.p, dout, nq, tile.diagonal);
+    tile_keys_add(t->dk + at, hd, g.ds, q, nq, tile.diagonal);
 }
 
 /* The head's keys and values as tiles; their gradients 0. */
@@ -540,7 +384,7 @@ static void backward_query_tile(const struct backward_tiles *t, const struct hea
     memcpy(t->lse, lse + i0, sizeof(float) * n);
     rows_dot(t->delta, dtype_at(dout, hd->dt, i0 * hd->C), dtype_at(out, hd->dt, i0 * hd->C),
              hd->dt, hd->C, n, hd->hs);
-    for (size_t j0 = keys_first(hd, i0); j0 < keys_end(hd, i0 + n); j0 += TILE)
+    for (size_t j0 = tile_keys_first(hd, i0); j0 < tile_keys_end(hd, i0 + n); j0 += TILE)
         backward_pair(t, hd, q_fold, dout_fold, i0, j0);
     tile_store_columns(dq, hd->stride, t->q, t->dq, hd, i0);
 }
@@ -567,14 +411,14 @@ static void backward_group(void *dqkv, const void *dout, const struct attention 
         for (size_t i0 = 0; i0 < hd.T; i0 += TILE)
             backward_query_tile(&t, &hd, dq, dtype_at(dout, a->dt, at),
                                 dtype_at(a->out, a->dt, at), a->lse + hd.row, i0);
-        rows_zero(dq, &hd, hd.stride, hd.T, a->T);
+        tile_zero(dq, &hd, hd.stride, hd.T, a->T);
     }
     if (hd.form->end)
         hd.form->end();
     tile_store(to[0], a->dt, hd.stride, t.dk, hd.width, hd.T, hd.hs);
     tile_store(to[1], a->dt, hd.stride, t.dv, hd.width, hd.T, hd.hs);
-    rows_zero(to[0], &hd, hd.stride, hd.T, a->T);
-    rows_zero(to[1], &hd, hd.stride, hd.T, a->T);
+    tile_zero(to[0], &hd, hd.stride, hd.T, a->T);
+    tile_zero(to[1], &hd, hd.stride, hd.T, a->T);
 }
 
 void attention_backward(void *dqkv, const void *dout, const struct attention *a)

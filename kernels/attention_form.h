@@ -16,7 +16,7 @@
  *                   at several times the rate; sums of pairs in another order. */
 #pragma once
 
-#include "kernels/attention.h"
+#include "data/base/dtype.h"
 #include "kernels/simd.h"
 
 #include <immintrin.h>
@@ -99,6 +99,9 @@ struct attention_form {
 };
 
 extern const struct attention_form attention_f32, attention_bf16, attention_amx;
+
+/* The fastest for inputs of dt that this CPU runs. */
+const struct attention_form *attention_form_of(enum dtype dt);
 
 /* Of both forms in bf16. */
 void attention_bf16_load(word *rows, const void *x, enum dtype dt, size_t stride, size_t have,

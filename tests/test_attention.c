@@ -11,6 +11,7 @@
 #include <omp.h>
 #include <stdlib.h>
 
+#include "kernels/attention.h"
 #include "kernels/attention_form.h"
 #include "tests/ref.h"
 

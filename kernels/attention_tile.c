@@ -1,0 +1,131 @@
+/* attention_tile.c: what attention.c does with tiles, whatever the form: between tensors and
+ * operands, which tiles a query sees and what of them is masked, and the products. A causal
+ * diagonal is the form's to mask; products run strip by strip over what it leaves. */
+#include "kernels/attention_tile.h"
+
+#include "data/base/round.h"
+#include "kernels/transpose.h"
+
+#include <math.h>
+
+/* ---- between tensors and tiles ---- */
+
+void tile_load(word *rows, const struct head *hd, const void *x, size_t stride, size_t i0)
+{
+    hd->form->load(rows, dtype_at(x, hd->dt, i0 * stride), hd->dt, stride,
+                   size_min(hd->T - i0, TILE), hd->hs, hd->width);
+}
+
+const word *tile_fold(word *out, const struct head *hd, const word *rows)
+{
+    if (!hd->form->fold)
+        return rows;
+    hd->form->fold(out, rows, hd->width);
+    return out;
+}
+
+struct operand tile_columns(word *out, word *folded, const struct head *hd, const word *rows)
+{
+    size_t words = TILE / hd->form->depth;
+
+    if (!hd->form->contiguous)
+        return (struct operand){ tile_fold(out, hd, rows), 1, hd->width };
+    words_transpose(out, tile_fold(folded, hd, rows), words, hd->width);
+    return (struct operand){ out, words, 1 };
+}
+
+SIMD_CLONES void tile_store(void *out, enum dtype dt, size_t stride, const float *x, size_t ld,
+                            size_t rows, size_t n)
+{
+    for (size_t i = 0; i < rows; i++, x += ld) {
+        if (dt == DT_BF16)
+            for (size_t j = 0; j < n; j++)
+                ((bf16 *)out)[i * stride + j] = bf16_from_f32(x[j]);
+        else
+            for (size_t j = 0; j < n; j++)
+                ((float *)out)[i * stride + j] = x[j];
+    }
+}
+
+void tile_zero(void *x, const struct head *hd, size_t stride, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++)
+        memset(dtype_at(x, hd->dt, i * stride), 0, hd->hs * dtype_bytes(hd->dt));
+}
+
+/* ---- what is seen ---- */
+
+size_t tile_keys_first(const struct head *hd, size_t i0)
+{
+    return hd->window && i0 >= hd->window ? (i0 + 1 - hd->window) / TILE * TILE : 0;
+}
+
+size_t tile_keys_end(const struct head *hd, size_t end)
+{
+    return hd->causal ? end : hd->T;
+}
+
+// Scores of keys from `keys` on, and of those `window` or more behind their query, to -inf.
+SIMD_CLONES static void mask(float (*s)[TILE], int window, int keys)
+{
+    for (int j = 0; j < TILE; j++)
+        for (int i = 0; i < TILE; i++)
+            s[j][i] = (i - j >= window) | (j >= keys) ? -INFINITY : s[j][i];
+}
+
+void tile_mask(float *s, const struct head *hd, size_t i0, size_t j0)
+{
+    int passes = hd->window && i0 + TILE > j0 + hd->window, ends = !hd->causal && j0 + TILE > hd->T;
+
+    if (passes || ends) // the window's end may be before the tile
+        mask((float (*)[TILE])s,
+                  passes ? (int)((ptrdiff_t)(hd->window + j0) - (ptrdiff_t)i0) : TILE,
+                  ends ? (int)(hd->T - j0) : TILE);
+}
+
+/* ---- products ---- */
+
+void tile_scores(float *s, const struct head *hd, const word *keys, const word *queries_t,
+                 size_t nq, int diagonal)
+{
+    size_t k = hd->width / hd->form->depth, step = diagonal ? hd->form->strip : TILE,
+           end = diagonal ? nq : TILE;
+
+    if (diagonal || nq < TILE)
+        memset(s, 0, sizeof(float) * TILE * TILE);
+    for (size_t j = 0; j < end; j += step) { // keys j.. are seen by queries from `first` on
+        size_t first = diagonal ? j : 0;
+
+        hd->form->multiply(&(struct tile_product){
+            .c = s + j * TILE + first, .ldc = TILE, .a = { keys + j * k, k, 1 },
+            .b = queries_t + first, .ldb = TILE, .m = step, .n = nq - first, .k = k, .fresh = 1 });
+    }
+}
+
+void tile_queries_add(float *out, const struct head *hd, struct operand x, const word *weights,
+                      size_t nq, int diagonal)
+{
+    size_t step = diagonal ? hd->form->strip : nq;
+
+    for (size_t i = 0; i < nq; i += step) // queries i.. see keys up to their own
+        hd->form->multiply(&(struct tile_product){
+            .c = out + i, .ldc = TILE, .a = x, .b = weights + i, .ldb = TILE, .m = hd->width,
+            .n = step, .k = (diagonal ? i + step : TILE) / hd->form->depth });
+}
+
+void tile_keys_add(float *out, const struct head *hd, const word *weights, const word *x, size_t nq,
+                   int diagonal)
+{
+    size_t depth = hd->form->depth, step = diagonal ? hd->form->strip : TILE,
+           end = diagonal ? nq : TILE;
+
+    for (size_t j = 0; j < end; j += step) {
+        size_t first = (diagonal ? j : 0) / depth;
+
+        hd->form->multiply(&(struct tile_product){
+            .c = out + j * hd->width, .ldc = hd->width,
+            .a = { weights + j * (TILE / depth) + first, TILE / depth, 1 },
+            .b = x + first * hd->width, .ldb = hd->width, .m = step, .n = hd->width,
+            .k = nq / depth - first });
+    }
+}
