@@ -11,6 +11,8 @@
 static const struct arch *const families[] = { &gpt2_arch };
 enum { FAMILIES = sizeof families / sizeof *families };
 
+const struct arch *arch_at(size_t i) { return i < FAMILIES ? families[i] : NULL; }
+
 const struct arch *arch_named(const char *name)
 {
     for (size_t i = 0; i < FAMILIES; i++)

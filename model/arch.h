@@ -9,8 +9,9 @@
  * order; a block's parameters are one flat range. A tensor is called by its row in the table. */
 #pragma once
 
-#include "data/base/err.h"
 #include "data/base/dtype.h"
+#include "data/base/err.h"
+#include "model/hf_keys.h"
 #include "model/ways.h"
 
 struct model_config {
@@ -74,9 +75,18 @@ struct embed;
 struct arch_preset { const char *name; struct model_config sizes; };
 
 struct arch {
-    const char *name;   // Hugging Face's model_type
-    const char *title;  // in sentences
-    const char *layers; // what layers are called in tensors' names: "h" of "h.0.ln_1.weight"
+    /* As Hugging Face has it. */
+    const char *name;       // model_type
+    const char *title;      // in sentences
+    const char *class;      // architectures: a language model's,
+    const char *classifier; // and a classifier's
+    const char *prefix;     // of tensors' names; files may lack it: "transformer."
+    const char *layers;     // what layers are called in them: "h" of "h.0.ln_1.weight"
+    const char *extras[4];  // patterns of what files hold beside parameters
+    /* What of config.json is this family's: read into sizes, rates and flags; and written, a new
+     * object of the keys between "architectures" and "use_cache". */
+    int     (*config_read)(struct model_config *g, const struct hf_keys *k, struct err *err);
+    json_t *(*config_write)(const struct model_config *g);
     const struct arch_param  *params;
     size_t                    n_params;
     const struct arch_preset *presets;
@@ -110,7 +120,8 @@ struct arch {
 
 extern const struct arch gpt2_arch;
 
-/* The family of that name, or NULL. */
+/* The i-th family; NULL past the last. And the one of that name, or NULL. */
+const struct arch *arch_at(size_t i);
 const struct arch *arch_named(const char *name);
 /* These sizes, in this family, with what follows from them. */
 struct model_config arch_config(const struct arch *arch, struct model_config sizes);

@@ -73,6 +73,57 @@ static void settle(struct model_config *g)
     g->n_inner = 4 * g->n_embd;
 }
 
+/* ---- config.json ---- */
+
+/* Keys that may be absent or null, else must have the value that is computed with here. */
+static int config_variants(const struct model_config *g, const struct hf_keys *k, struct err *err)
+{
+    static const struct { const char *key; int value; } flags[] = {
+        { "scale_attn_weights", 1 }, { "scale_attn_by_inverse_layer_idx", 0 },
+        { "add_cross_attention", 0 }, { "tie_word_embeddings", 1 },
+    };
+    const json_t *inner = json_object_get(k->config, "n_inner");
+    int rc = hf_key_word("gelu_new", "gelu_pytorch_tanh", k, "activation_function", err);
+
+    for (size_t i = 0; !rc && i < sizeof flags / sizeof *flags; i++)
+        rc = hf_key_must(flags[i].value, k, flags[i].key, "GPT-2", err);
+    if (!rc && hf_key_has(k, "n_inner") && json_integer_value(inner) != (json_int_t)(4 * g->n_embd))
+        rc = err_misuse(err, "%s: \"n_inner\" must be null or 4 x n_embd = %zu", k->path,
+                        4 * g->n_embd);
+    return rc;
+}
+
+/* Sizes, and dropout, which where the folder says none is transformers' own default. */
+static int config_read(struct model_config *g, const struct hf_keys *k, struct err *err)
+{
+    const char *positions = json_object_get(k->config, "n_positions") ? "n_positions" : "n_ctx";
+    const struct { const char *key; size_t *size; float *rate; } keys[] = {
+        { "n_layer", &g->n_layer, NULL }, { "n_head", &g->n_head, NULL },
+        { "n_embd", &g->n_embd, NULL }, { "vocab_size", &g->vocab, NULL },
+        { positions, &g->n_positions, NULL }, { "embd_pdrop", NULL, &g->drop_embd },
+        { "attn_pdrop", NULL, &g->drop_attn }, { "resid_pdrop", NULL, &g->drop_resid },
+    };
+    int rc = 0;
+
+    for (size_t i = 0; !rc && i < sizeof keys / sizeof *keys; i++)
+        rc = keys[i].size ? hf_key_size(keys[i].size, k, keys[i].key, err)
+                          : hf_key_rate(keys[i].rate, 0.1f, k, keys[i].key, err);
+    rc = rc ? rc : hf_key_epsilon(&g->norm_eps, 1e-5f, k, "layer_norm_epsilon", err);
+    return rc ? rc : config_variants(g, k, err);
+}
+
+static json_t *config_write(const struct model_config *g)
+{
+    return json_pack("{s:s, s:I, s:I, s:I, s:n, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:b, s:b}",
+                     "activation_function", "gelu_new", "n_layer", (json_int_t)g->n_layer,
+                     "n_head", (json_int_t)g->n_head, "n_embd", (json_int_t)g->n_embd, "n_inner",
+                     "vocab_size", (json_int_t)g->vocab, "n_positions", (json_int_t)g->n_positions,
+                     "layer_norm_epsilon", hf_decimal(g->norm_eps), "initializer_range", 0.02,
+                     "attn_pdrop", hf_decimal(g->drop_attn), "embd_pdrop",
+                     hf_decimal(g->drop_embd), "resid_pdrop", hf_decimal(g->drop_resid),
+                     "scale_attn_weights", 1, "tie_word_embeddings", 1);
+}
+
 /* ---- the embeddings ---- */
 
 static void embed(float *out, const struct embed *e)
@@ -210,7 +261,10 @@ static void qkv_backward(const struct layer *l)
 }
 
 const struct arch gpt2_arch = {
-    .name = "gpt2", .title = "GPT-2", .layers = "h",
+    .name = "gpt2", .title = "GPT-2", .class = "GPT2LMHeadModel",
+    .classifier = "GPT2ForSequenceClassification", .prefix = "transformer.", .layers = "h",
+    .extras = { "*.attn.bias", "*.attn.masked_bias", "lm_head.weight" }, // masks; the head again
+    .config_read = config_read, .config_write = config_write,
     .params = params, .n_params = GPT2_TENSORS,
     .presets = presets, .n_presets = sizeof presets / sizeof *presets,
     .tokens = GPT2_WTE, .norm = GPT2_LNF_W, .score = GPT2_SCORE_W,

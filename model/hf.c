@@ -1,6 +1,6 @@
-/* hf.c: GPT-2 as Hugging Face stores it. A tensor's place in our flat blocks follows from arch.c's
- * table alone; here stand only the names' prefixes, the keys of config.json, and the refusal of
- * what we would compute differently: a folder that opens gives transformers' logits. */
+/* hf.c: models as Hugging Face stores them. A tensor's place in our flat blocks follows from its
+ * family's table alone; the keys of config.json are the family's, which refuses what we would
+ * compute differently: a folder that opens gives transformers' logits. */
 #include "model/hf.h"
 
 #include "data/base/round.h"
@@ -11,8 +11,6 @@
 #include <unistd.h>
 
 enum { CONFIG_MAX = 1 << 20 };
-
-const char HF_CLASSIFIER[] = "GPT2ForSequenceClassification";
 
 struct hf {
     struct model_config        config;
@@ -64,7 +62,7 @@ const char *hf_hub_hint(const char *name, char out[HF_HINT])
         name[strspn(name, plain)] || (slash && (!slash[1] || strchr(slash + 1, '/'))))
         return out;
     return hint_write(out, "; if it is the name of a model of the Hugging Face Hub",
-                      "GPT2LMHeadModel", name, slash ? slash + 1 : name);
+                      "AutoModelForCausalLM", name, slash ? slash + 1 : name);
 }
 
 /* A folder with PyTorch's own format alone, which is no data but a program's objects. */
@@ -81,102 +79,61 @@ static int refuse_pickle(const char *dir, const struct model_config *g, struct e
         if (is_file(dir, names[i]))
             return err_misuse(err, "%.200s has %s, but no model.safetensors, which is read here%s",
                               dir, names[i],
-                              hint_write(hint, "",
-                                         arch_classifies(g) ? HF_CLASSIFIER : "GPT2LMHeadModel",
+                              hint_write(hint, "", hf_class(g),
                                          quoted ? "FOLDER" : dir, to));
     return 0;
 }
 
-static int size_key(size_t *out, const json_t *config, const char *path, const char *key,
-                    struct err *err)
+/* Families' names, for a sentence. */
+static const char *known_families(char out[HF_HINT])
 {
-    const json_t *v = json_object_get(config, key);
+    const struct arch *of;
 
-    if (!json_is_integer(v) || json_integer_value(v) <= 0 || json_integer_value(v) > INT32_MAX)
-        return err_misuse(err, "%s: \"%s\" must be a positive whole number", path, key);
-    *out = (size_t)json_integer_value(v);
-    return 0;
+    *out = '\0';
+    for (size_t i = 0, n = 0; (of = arch_at(i)) && n < HF_HINT; i++)
+        n += (size_t)snprintf(out + n, HF_HINT - n, "%s%s", i ? ", " : "", of->name);
+    return out;
 }
 
-/* Keys that may be absent or null, else must have the value that is computed with here. */
-static int config_variants(const json_t *config, const char *path, size_t n_embd, struct err *err)
+/* What the classes of a family begin with: what stands before LMHeadModel, or ForCausalLM. */
+static size_t class_stem(const char *class)
 {
-    static const struct { const char *key; int value; } flags[] = {
-        { "scale_attn_weights", 1 }, { "scale_attn_by_inverse_layer_idx", 0 },
-        { "add_cross_attention", 0 }, { "tie_word_embeddings", 1 },
-    };
-    const json_t *gelu = json_object_get(config, "activation_function"),
-                 *inner = json_object_get(config, "n_inner");
-    const char   *word = json_string_value(gelu);
+    const char *end = strstr(class, "LMHead");
 
-    if (gelu && !json_is_null(gelu) &&
-        (!word || (strcmp(word, "gelu_new") && strcmp(word, "gelu_pytorch_tanh"))))
-        return err_misuse(err, "%s: \"activation_function\" is \"%s\", but this version knows "
-                          "\"gelu_new\" only", path, word ? word : "?");
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-        const json_t *value = json_object_get(config, flags[i].key);
+    end = end ? end : strstr(class, "For");
+    return end ? (size_t)(end - class) : strlen(class);
+}
 
-        if (value && !json_is_null(value) &&
-            (!json_is_boolean(value) || json_is_true(value) != flags[i].value))
-            return err_misuse(err, "%s: this version trains GPT-2 with \"%s\": %s only", path,
-                              flags[i].key, flags[i].value ? "true" : "false");
-    }
-    if (inner && !json_is_null(inner) && json_integer_value(inner) != (json_int_t)(4 * n_embd))
-        return err_misuse(err, "%s: \"n_inner\" must be null or 4 x n_embd = %zu", path,
-                          4 * n_embd);
-    return 0;
+/* The family that config.json names; NULL: none of those that are known. The oldest files, of the
+ * first family, say nothing, or only the class. */
+static const struct arch *family_of(const char *type, const char *class)
+{
+    const struct arch *of;
+
+    if (type)
+        return arch_named(type);
+    for (size_t i = 0; (of = arch_at(i)); i++)
+        if (!class || !strncmp(class, of->class, class_stem(of->class)))
+            return of;
+    return NULL;
 }
 
 /* Another family has other keys, too: it is named before one of them is missed. */
-static int config_family(const json_t *config, const char *path, struct err *err)
+static int config_family(const struct arch **out, const json_t *config, const char *path,
+                         struct err *err)
 {
     const char *type = json_string_value(json_object_get(config, "model_type"));
     const char *class =
         json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
+    char known[HF_HINT];
 
-    if (type ? !strcmp(type, "gpt2") : !class || !strncmp(class, "GPT2", 4))
+    *out = family_of(type, class);
+    if (*out)
         return 0;
-    return err_misuse(err,
-                      "%s: a model of the family %.60s%s%.60s%s, but this version knows GPT-2 only "
-                      "(\"model_type\": \"gpt2\"): gpt2, gpt2-medium, gpt2-large, gpt2-xl, "
-                      "distilgpt2 and what was made of them",
-                      path, type ? type : class, type && class ? " (" : "",
-                      type && class ? class : "", type && class ? ")" : "");
-}
-
-/* Sizes, and dropout, which where the folder says none is transformers' own default. */
-static int config_numbers(struct model_config *g, const json_t *config, const char *path,
-                          struct err *err)
-{
-    const char *positions = json_object_get(config, "n_positions") ? "n_positions" : "n_ctx";
-    const struct { const char *key; size_t *size; float *rate; } keys[] = {
-        { "n_layer", &g->n_layer, NULL }, { "n_head", &g->n_head, NULL },
-        { "n_embd", &g->n_embd, NULL }, { "vocab_size", &g->vocab, NULL },
-        { positions, &g->n_positions, NULL }, { "embd_pdrop", NULL, &g->drop_embd },
-        { "attn_pdrop", NULL, &g->drop_attn }, { "resid_pdrop", NULL, &g->drop_resid },
-    };
-    const json_t *eps = json_object_get(config, "layer_norm_epsilon");
-    int           rc = 0;
-
-    for (size_t i = 0; !rc && i < sizeof keys / sizeof *keys; i++) {
-        const json_t *v = json_object_get(config, keys[i].key);
-        double        p = v ? json_number_value(v) : 0.1;
-
-        if (keys[i].size)
-            rc = size_key(keys[i].size, config, path, keys[i].key, err);
-        else if ((v && !json_is_number(v)) || !(p >= 0 && p < 1))
-            rc = err_misuse(err, "%s: \"%s\" must be a number from 0 to below 1", path,
-                            keys[i].key);
-        else
-            *keys[i].rate = (float)p;
-    }
-    if (rc)
-        return rc;
-    if (eps &&
-        (!json_is_number(eps) || !(json_number_value(eps) > 0) || json_number_value(eps) > 1))
-        return err_misuse(err, "%s: \"layer_norm_epsilon\" must be a number between 0 and 1", path);
-    g->norm_eps = eps ? (float)json_number_value(eps) : 1e-5f;
-    return 0;
+    return err_misuse(err, "%s: a model of the family %.60s%s%.60s%s, but this version knows these "
+                      "(\"model_type\"): %s", path, type ? type : class,
+                      type && class ? " (" : "", type && class ? class : "",
+                      type && class ? ")" : "", known_families(known));
 }
 
 /* A folder that names no architecture is a classifier if it holds the tensor of one. */
@@ -188,11 +145,16 @@ static int is_classifier(const struct arch *arch, const json_t *config, const ch
     struct err          unreadable; // hf_open will say so
 
     if (name)
-        return !strcmp(name, HF_CLASSIFIER);
+        return !strcmp(name, arch->classifier);
     int found = safetensors_open(&st, dir, &unreadable) == 0 &&
                 safetensors_find(st, arch->params[arch->score].name);
     safetensors_close(st);
     return found;
+}
+
+const char *hf_class(const struct model_config *g)
+{
+    return arch_classifies(g) ? g->arch->classifier : g->arch->class;
 }
 
 const char *hf_problem_type(const struct model_config *g)
@@ -215,7 +177,7 @@ static int config_labels(struct model_config *g, const json_t *config, const cha
     else if (names && !json_is_null(names))
         rc = err_misuse(err, "%s: \"id2label\" must be an object with a name for each label", path);
     else if (json_object_get(config, "num_labels"))
-        rc = size_key(&g->n_labels, config, path, "num_labels", err);
+        rc = hf_key_size(&g->n_labels, &(struct hf_keys){ config, path }, "num_labels", err);
     if (rc || !kind || json_is_null(kind))
         return rc;
     if (word && !strcmp(word, hf_problem_type(g)))
@@ -247,11 +209,11 @@ static int config_open(json_t **out, struct model_config *g, char path[HF_PATH_B
     rc = rc ? rc : json_read(out, path, CONFIG_MAX, err);
     if (!rc && !json_is_object(*out))
         rc = err_misuse(err, "%s: a JSON object is expected", path);
-    rc = rc ? rc : config_family(*out, path, err);
-    *g = (struct model_config){ .arch = &gpt2_arch };
-    rc = rc ? rc : config_numbers(g, *out, path, err);
-    rc = rc ? rc : config_variants(*out, path, g->n_embd, err);
-    *g = arch_config(g->arch, *g);
+    memset(g, 0, sizeof *g);
+    rc = rc ? rc : config_family(&g->arch, *out, path, err);
+    rc = rc ? rc : g->arch->config_read(g, &(struct hf_keys){ *out, path }, err);
+    if (!rc)
+        *g = arch_config(g->arch, *g);
     if (!rc && is_classifier(g->arch, *out, dir))
         rc = config_labels(g, *out, path, err);
     return rc ? rc : arch_check(g, err);
@@ -352,12 +314,13 @@ static int tensor_check(const struct model_config *g, size_t t, const struct st_
                       dir, st->name, shape);
 }
 
-/* What transformers' older files hold beside parameters: the causal mask, and the tied head once
- * more. */
-static int tensor_is_extra(const char *name)
+/* What files hold beside parameters. */
+static int tensor_is_extra(const struct arch *arch, const char *name)
 {
-    return !fnmatch("*.attn.bias", name, 0) || !fnmatch("*.attn.masked_bias", name, 0) ||
-           !strcmp(name, "lm_head.weight");
+    for (size_t i = 0; i < sizeof arch->extras / sizeof *arch->extras && arch->extras[i]; i++)
+        if (!fnmatch(arch->extras[i], name, 0))
+            return 1;
+    return 0;
 }
 
 static int refuse_unknown(const struct hf *h, const char *dir, struct err *err)
@@ -366,15 +329,15 @@ static int refuse_unknown(const struct hf *h, const char *dir, struct err *err)
 
     for (size_t i = 0; i < h->st->n; i++) {
         const struct st_tensor *st = &h->st->tensors[i];
-        int                     known = tensor_is_extra(st->name);
+        int                     known = tensor_is_extra(h->config.arch, st->name);
 
         for (size_t k = 0; k < n_known && !known; k++)
             known = h->tensor[k] == st;
         if (!known)
             return err_misuse(err,
-                              "%s: tensor %s does not belong to a GPT-2 of %zu layers with a %s "
+                              "%s: tensor %s does not belong to a %s of %zu layers with a %s "
                               "head",
-                              dir, st->name, h->config.n_layer,
+                              dir, st->name, h->config.arch->title, h->config.n_layer,
                               arch_classifies(&h->config) ? "classifier's" : "tied");
     }
     return 0;
@@ -382,8 +345,12 @@ static int refuse_unknown(const struct hf *h, const char *dir, struct err *err)
 
 static int find_tensors(struct hf *h, const char *dir, struct err *err)
 {
-    const char *prefix = safetensors_find(h->st, "transformer.wte.weight") ? "transformer." : "";
-    int         rc = 0;
+    char prefixed[HF_NAME_BYTES];
+    int  rc = 0;
+
+    arch_tensor_name(&h->config, prefixed, sizeof prefixed, h->config.arch->prefix, 0,
+                     h->config.arch->tokens);
+    const char *prefix = safetensors_find(h->st, prefixed) ? h->config.arch->prefix : "";
 
     for (size_t b = 0; b < arch_blocks(&h->config); b++) {
         size_t first, end;

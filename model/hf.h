@@ -67,10 +67,9 @@ int hf_export(const char *dir, const struct hf_export *x, struct err *err);
 
 enum { HF_NAME_BYTES = 128, HF_PATH_BYTES = 4096 };
 
-extern const char HF_CLASSIFIER[]; // a classifier's architecture
-
 int hf_path(char *out, const char *dir, const char *name, struct err *err); // of HF_PATH_BYTES
 
+const char *hf_class(const struct model_config *g); // its architecture
 const char *hf_problem_type(const struct model_config *g);
 
 /* Label i's name: a string (a number is taken as its text); LABEL_i where there are no names.

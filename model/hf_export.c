@@ -90,19 +90,6 @@ static const char *dtype_word(enum st_dtype d)
 
 static json_t *token_id(long id) { return id >= 0 ? json_integer(id) : json_null(); }
 
-/* The shortest decimal that is this float again: 1e-05, not 9.99999975e-06. */
-static double decimal(float f)
-{
-    char text[32];
-
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)f);
-        if (strtof(text, NULL) == f)
-            break;
-    }
-    return strtod(text, NULL);
-}
-
 /* What a classifier's config.json says beside. transformers writes no num_labels: it counts
  * id2label. */
 static int add_labels(json_t *config, const struct hf_export *x, struct err *err)
@@ -133,25 +120,18 @@ static int write_configs(const char *dir, const struct hf_export *x, struct err 
 {
     const struct model_config *g = &x->config;
     char                     path[HF_PATH_BYTES];
-    json_t *config = json_pack(
-        "{s:s, s:[s], s:s, s:I, s:I, s:I, s:n, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:b, "
-        "s:s, s:o, s:o}",
-        "model_type", "gpt2", "architectures",
-        arch_classifies(g) ? HF_CLASSIFIER : "GPT2LMHeadModel",
-        "activation_function", "gelu_new",
-        "n_layer", (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head,
-        "n_embd", (json_int_t)g->n_embd, "n_inner",
-        "vocab_size", (json_int_t)g->vocab, "n_positions", (json_int_t)g->n_positions,
-        "layer_norm_epsilon", decimal(g->norm_eps), "initializer_range", 0.02,
-        "attn_pdrop", decimal(g->drop_attn), "embd_pdrop", decimal(g->drop_embd),
-        "resid_pdrop", decimal(g->drop_resid),
-        "scale_attn_weights", 1, "tie_word_embeddings", 1, "use_cache", 1,
-        "torch_dtype", dtype_word(x->dtype), "bos_token_id", token_id(x->endoftext),
-        "eos_token_id", token_id(x->endoftext));
-    json_t *generation = json_pack("{s:b, s:o, s:o}", "_from_model_config", 1,
-                                   "bos_token_id", token_id(x->endoftext),
-                                   "eos_token_id", token_id(x->endoftext));
-    int rc = config && generation ? 0 : err_set(err, -ENOMEM, "%s: out of memory", dir);
+    json_t *config = json_pack("{s:s, s:[s]}", "model_type", g->arch->name, "architectures",
+                               hf_class(g)),
+           *own = g->arch->config_write(g),
+           *end = json_pack("{s:b, s:s, s:o, s:o}", "use_cache", 1, "torch_dtype",
+                            dtype_word(x->dtype), "bos_token_id", token_id(x->endoftext),
+                            "eos_token_id", token_id(x->endoftext)),
+           *generation = json_pack("{s:b, s:o, s:o}", "_from_model_config", 1, "bos_token_id",
+                                   token_id(x->endoftext), "eos_token_id",
+                                   token_id(x->endoftext));
+    int rc = generation && !json_object_update(config, own) && !json_object_update(config, end)
+                 ? 0
+                 : err_set(err, -ENOMEM, "%s: out of memory", dir);
 
     if (!rc && arch_classifies(g))
         rc = add_labels(config, x, err);
@@ -160,6 +140,8 @@ static int write_configs(const char *dir, const struct hf_export *x, struct err 
     if (!rc && !arch_classifies(g) && !(rc = hf_path(path, dir, "generation_config.json", err)))
         rc = json_write(generation, path, JSON_INDENT(2), err);
     json_decref(config);
+    json_decref(own);
+    json_decref(end);
     json_decref(generation);
     return rc;
 }
@@ -240,7 +222,7 @@ static void shard_name(char *out, const struct shards *s, size_t i)
 
 static void tensor_name(char *out, const struct hf_export *x, const struct placed *p)
 {
-    arch_tensor_name(&x->config, out, HF_NAME_BYTES, "transformer.", p->block, p->t);
+    arch_tensor_name(&x->config, out, HF_NAME_BYTES, x->config.arch->prefix, p->block, p->t);
 }
 
 static int declare_tensors(struct safetensors_writer *w, const struct hf_export *x,

@@ -141,17 +141,17 @@ config 's/"vocab_size": [0-9]*/"vocab_size": 1000/'
 refuses_hf "transformer.wte.weight does not have the shape"
 config 's/"n_layer": 1/"n_layer": "one"/'
 refuses_hf n_layer
-printf '{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2}' >"$tmp/bad/config.json"
-refuses_hf "of the family llama (LlamaForCausalLM), but this version knows GPT-2 only"
+printf '{"model_type": "opt", "architectures": ["OPTForCausalLM"], "num_hidden_layers": 2}' >"$tmp/bad/config.json"
+refuses_hf 'of the family opt (OPTForCausalLM), but this version knows these ("model_type"): gpt2'
 printf '{"architectures": ["OPTForCausalLM"]}' >"$tmp/bad/config.json"
-refuses_hf "of the family OPTForCausalLM, but this version knows GPT-2 only"
+refuses_hf "of the family OPTForCausalLM, but this version knows these"
 for file in pytorch_model.bin pytorch_model.bin.index.json; do
     mv "$tmp/bad/model.safetensors" "$tmp/bad/$file"
     refuses_hf "bad has $file, but no model.safetensors, which is read here: python3 -c"
 done
 mv "$tmp/bad/model.safetensors" "$tmp/bad/pytorch_model.bin"
 refuses_hf "[k.from_pretrained('$tmp/bad').save_pretrained('$tmp/bad-safetensors') for k in (M, AutoTokenizer)]"
-refuses_pretrain 2 "import AutoTokenizer, GPT2LMHeadModel as M; [k.from_pretrained('gpt2').save_pretrained('gpt2')" --init gpt2 --data "$tmp/text.bin"
+refuses_pretrain 2 "import AutoTokenizer, AutoModelForCausalLM as M; [k.from_pretrained('gpt2').save_pretrained('gpt2')" --init gpt2 --data "$tmp/text.bin"
 refuses 2 "makes the folder gpt2-small (pip install torch transformers)" finetune --run "$tmp/new" --init an-org/gpt2-small --train-file "$tmp/rows.csv"
 refuses 2 "neither a run" eval "./gpt2" --data "$tmp/text.bin"
 result "$(grep -q python3 "$tmp/err"; [ $? = 1 ]; echo $?)" "  a path is no model's name"
