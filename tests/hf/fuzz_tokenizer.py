@@ -113,13 +113,23 @@ def draw_any(r, text):
 
 # ---- ids ----
 
+def token_ids(path):
+    """The ids of an llm.c token file, of 16 bits each or, by its header, of 32."""
+    with open(path, "rb") as f:
+        head, body = numpy.frombuffer(f.read(1024), "<i4"), f.read()
+    kind = {(20240520, 1): "<u2", (20240801, 7): "<u4"}[int(head[0]), int(head[1])]
+    ids = numpy.frombuffer(body, kind).astype("<u4")
+    assert len(ids) == head[2], f"{path}: {len(ids)} ids, its header says {head[2]}"
+    return ids
+
+
 def prepared(folder, names, tmp):
     """The ids that prepare gives the files of these names in `tmp`, <|endoftext|> between two."""
     out = os.path.join(tmp, "ids.bin")
     done = subprocess.run([BIN, "prepare", *names, "--tokenizer", folder, "--out", out], cwd=tmp, capture_output=True, text=True)
     if done.returncode:
         raise AssertionError(f"prepare: {done.stderr.strip()}")
-    return numpy.fromfile(out, "<u2")[512:]
+    return token_ids(out)
 
 
 def write(path, text):
@@ -141,7 +151,7 @@ def differing(folder, tokenizer, strings, tmp):
         write(os.path.join(tmp, f"s{i}"), s)
     want = tokenizer.encode_batch(strings, add_special_tokens=False)
     end = tokenizer.token_to_id(END)
-    joined = numpy.array([i for w in want for i in (*w.ids, end)][:-1], "<u2")
+    joined = numpy.array([i for w in want for i in (*w.ids, end)][:-1], "<u4")
     got = prepared(folder, [f"s{i}" for i in range(len(strings))], tmp)
     if numpy.array_equal(got, joined):
         return []
