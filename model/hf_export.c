@@ -19,7 +19,7 @@ int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err 
 {
     static const char *const names[] = {
         "tokenizer.json", "vocab.json", "merges.txt", "encoder.json", "vocab.bpe",
-        "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+        "vocab.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
     };
     int rc = 0;
 
@@ -67,17 +67,42 @@ static int write_pad(const char *dir, const char *name, const char *token, int m
     return rc;
 }
 
+/* What the tokenizer in dir calls the end of a text, into name. */
+static int end_name(const char *dir, char *name, size_t size, struct err *err)
+{
+    static const char *const files[] = { "special_tokens_map.json", "tokenizer_config.json" };
+    int                      rc = 0;
+
+    snprintf(name, size, "<|endoftext|>");
+    for (size_t i = 0; i < 2 && !rc; i++) { // the second one counts where both say it
+        char    path[HF_PATH_BYTES];
+        json_t *file = NULL;
+
+        rc = hf_path(path, dir, files[i], err);
+        if (!rc && !access(path, F_OK))
+            rc = json_read(&file, path, TOKENIZER_FILE_MAX, err);
+        const json_t *eos = json_object_get(file, "eos_token");
+        const char   *said =
+            json_string_value(json_is_object(eos) ? json_object_get(eos, "content") : eos);
+        if (said && snprintf(name, size, "%s", said) >= (int)size)
+            rc = err_misuse(err, "%s: eos_token has more than %zu bytes", path, size - 1);
+        json_decref(file);
+    }
+    return rc;
+}
+
 /* transformers pads a batch with the tokenizer's pad_token, and a classifier looks for
  * config.json's pad_token_id: they are to be the same. A pad_token_id of another kind is the
  * source's, and so is its name. */
 static int copy_tokenizer(const char *dir, const struct hf_export *x, struct err *err)
 {
-    static const char endoftext[] = "<|endoftext|>";
-    int               copied, rc = hf_copy_tokenizer(x->tokenizer, dir, &copied, err);
+    char endoftext[256];
+    int  copied, rc = hf_copy_tokenizer(x->tokenizer, dir, &copied, err);
 
     if (rc || !arch_classifies(&x->config) || x->pad < 0 || x->pad != x->endoftext)
         return rc;
-    rc = write_pad(dir, "tokenizer_config.json", endoftext, 1, err);
+    rc = end_name(dir, endoftext, sizeof endoftext, err);
+    rc = rc ? rc : write_pad(dir, "tokenizer_config.json", endoftext, 1, err);
     return rc ? rc : write_pad(dir, "special_tokens_map.json", endoftext, 0, err);
 }
 

@@ -36,7 +36,7 @@ static int stop(void *arg, const char *text, size_t n, struct err *err)
 
 static void feed(struct nfc *c, const char *text, size_t n, size_t piece, struct gathered *g)
 {
-    struct nfc_to to = { gather, g };
+    struct text_to to = { gather, g };
 
     g->n = 0;
     for (size_t at = 0; at < n; at += piece)
@@ -76,13 +76,13 @@ static void test_examples(void **state)
     struct nfc            *c;
 
     (void)state;
-    assert_int_equal(nfc_open(&c, &e), 0);
+    assert_int_equal(nfc_open(&c, 1, &e), 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (size_t piece = 1; piece < 9; piece++) {
             feed(c, cases[i][0], strlen(cases[i][0]), piece, &g);
             assert_string_equal(g.text, cases[i][1]);
         }
-    assert_int_equal(nfc_feed(c, "abc", 3, 1, &(struct nfc_to){ stop, NULL }, &e), -EIO);
+    assert_int_equal(nfc_feed(c, "abc", 3, 1, &(struct text_to){ stop, NULL }, &e), -EIO);
     feed(c, "d", 1, 1, &g); // and nothing is left of it
     assert_string_equal(g.text, "d");
     nfc_close(c);
@@ -110,7 +110,7 @@ static void test_long(void **state)
         memcpy(want + m, i < MARKS / 2 ? "\u0323" : "\u0301", 2);
     memcpy(want + m, "\u00e9", 2);
     m += 2;
-    assert_int_equal(nfc_open(&c, &e), 0);
+    assert_int_equal(nfc_open(&c, 1, &e), 0);
     for (size_t piece = 1; piece < 200000; piece = piece * 7 + 1) {
         feed(c, text, n, piece, &g);
         assert_int_equal(g.n, m);

@@ -30,12 +30,20 @@ static int note(void *arg, const char *bytes, size_t n, int32_t special, struct 
     return 0;
 }
 
+static int special(struct pretoken *p, const char *content, int32_t id, int second)
+{
+    struct pretoken_special s = { .content = content, .n = strlen(content), .id = id,
+                                  .second = second };
+
+    return pretoken_special(p, &s, &e);
+}
+
 static struct pretoken *cutter(void)
 {
     struct pretoken *p;
 
     assert_int_equal(pretoken_open(&p, NULL, &e), 0);
-    assert_int_equal(pretoken_special(p, "<|endoftext|>", 13, 7, 0, &e), 0);
+    assert_int_equal(special(p, "<|endoftext|>", 7, 0), 0);
     return p;
 }
 
@@ -92,9 +100,9 @@ static void test_specials_overlap(void **state)
 
     (void)state;
     assert_int_equal(pretoken_open(&p, NULL, &e), 0);
-    assert_int_equal(pretoken_special(p, "<a>", 3, 1, 0, &e), 0);
-    assert_int_equal(pretoken_special(p, "<a>bc", 5, 2, 0, &e), 0);
-    assert_int_equal(pretoken_special(p, "xy", 2, 3, 0, &e), 0);
+    assert_int_equal(special(p, "<a>", 1, 0), 0);
+    assert_int_equal(special(p, "<a>bc", 2, 0), 0);
+    assert_int_equal(special(p, "xy", 3, 0), 0);
     assert_int_equal(pretoken_cut(p, "q<a>bd <a>bcxy<a>b", 18, 0,
                                   &(struct pretoken_to){ note, &c }, &used, &e), 0);
     assert_string_equal(c.text, "q|[<a>]bd| |[<a>bc][xy]");
@@ -115,8 +123,8 @@ static void test_specials_second_turn(void **state)
 
     (void)state;
     assert_int_equal(pretoken_open(&p, NULL, &e), 0);
-    assert_int_equal(pretoken_special(p, "<a>", 3, 1, 0, &e), 0);
-    assert_int_equal(pretoken_special(p, "x<a", 3, 2, 1, &e), 0);
+    assert_int_equal(special(p, "<a>", 1, 0), 0);
+    assert_int_equal(special(p, "x<a", 2, 1), 0);
     assert_int_equal(pretoken_cut(p, "x<ab x<a>", 9, 1,
                                   &(struct pretoken_to){ note, &c }, &used, &e), 0);
     assert_string_equal(c.text, "[x<a]b| x|[<a>]");

@@ -387,10 +387,13 @@ static void test_added_tokens(void **state)
     assert_int_equal(only_id("<x>"), N); // the two older files do not count beside it
     assert_int_equal(only_id("<sep>"), N + 1);
     assert_int_equal(only_id("[PAD]"), -1);
-    put("tokenizer_config.json", "{\"pad_token\": {\"content\": \"<m>\", \"lstrip\": true}}");
     put("special_tokens_map.json", "{}");
+    put("tokenizer_config.json", "{\"pad_token\": {\"content\": \"<m>\", \"lstrip\": true}}");
+    assert_int_equal(only_id(" \t<m>"), N + 2);
+    put("tokenizer_config.json", "{\"pad_token\": {\"content\": \"<m>\", \"rstrip\": true}, "
+                                 "\"sep_token\": \" <n>\"}"); // which of them has the space?
     assert_int_equal(tokenizer_open(&t, tempdir, &e), -EINVAL);
-    assert_non_null(strstr(e.text, "lstrip"));
+    assert_non_null(strstr(e.text, "rstrip"));
     put("tokenizer_config.json", "{\"add_prefix_space\": true}");
     assert_int_equal(tokenizer_open(&t, tempdir, &e), -EINVAL);
     unlink(tempdir_at("tokenizer_config.json"));

@@ -1,6 +1,7 @@
 /* test_tokenizer_kinds.c: tokenizers of today's kinds, against what Hugging Face's tokenizers gave
- * (tests/fixtures/tokenizers.json, made by make_tokenizers.py): ids, of whole texts and of pieces,
- * what stands around a text, what is saved again; and what is asked for and refused by its name. */
+ * (tests/fixtures/tokenizers.json, made by make_tokenizers.py; or the file named as an argument):
+ * ids, of whole texts and of pieces, rows of one text and of two with their types, texts of ids,
+ * what is saved again; and what is asked for and refused by its name. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -8,6 +9,7 @@
 #include <cmocka.h>
 
 #include "data/base/json.h"
+#include "data/base/utf8.h"
 #include "data/text/tokenizer.h"
 #include "tests/tempdir.h"
 
@@ -16,14 +18,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct err e;
+static struct err  e;
+static const char *fixture_path = "tests/fixtures/tokenizers.json";
 
 /* All kinds, read anew. */
 static json_t *fixture(void)
 {
     json_t *kinds;
 
-    assert_int_equal(json_read(&kinds, "tests/fixtures/tokenizers.json", 16 << 20, &e), 0);
+    if (json_read(&kinds, fixture_path, (size_t)1 << 30, &e))
+        fail_msg("%s", e.text);
     return kinds;
 }
 
@@ -48,7 +52,7 @@ static void check_cases(struct tokenizer *t, const json_t *cases)
 {
     struct token_buf ids = { 0 };
 
-    assert_true(json_array_size(cases) > 100);
+    assert_true(json_array_size(cases) > 50);
     for (size_t k = 0; k < json_array_size(cases); k++) {
         const json_t *c = json_array_get(cases, k), *want = json_object_get(c, "ids");
         const char   *text = json_str(c, "text");
@@ -69,22 +73,32 @@ static void check_cases(struct tokenizer *t, const json_t *cases)
     token_buf_free(&ids);
 }
 
+static void same_pieces(const struct token_buf *got, const struct token_buf *want, size_t piece)
+{
+    size_t i = 0;
+
+    while (i < got->n && i < want->n && got->ids[i] == want->ids[i])
+        i++;
+    if (i != got->n || i != want->n)
+        fail_msg("pieces of %zu: id %zu of %zu (expected %zu) differs", piece, i, got->n, want->n);
+}
+
 /* One long text of all cases, so that pieces are cut while more follows. */
 static void check_long(struct tokenizer *t, const json_t *cases)
 {
-    static char      text[1 << 18];
+    static char      text[1 << 17];
     struct token_buf whole = { 0 }, pieces = { 0 };
     size_t           n = 0;
 
-    for (int times = 0; times < 8; times++)
-        for (size_t k = 0; k < json_array_size(cases); k++) {
-            const json_t *c = json_object_get(json_array_get(cases, k), "text");
+    for (size_t k = 0; n < sizeof text / 4; k++) {
+        const json_t *c = json_array_get(cases, k % json_array_size(cases));
+        const json_t *s = json_object_get(c, "text");
+        size_t        len = json_string_length(s);
 
-            assert_true(n + json_string_length(c) < sizeof text);
-            memcpy(text + n, json_string_value(c), json_string_length(c));
-            n += json_string_length(c);
-        }
-    assert_true(n > 20000);
+        len = len < sizeof text - n ? len : sizeof text - n; // maybe within a character
+        memcpy(text + n, json_string_value(s), len);
+        n += len;
+    }
     assert_int_equal(tokenizer_encode(t, text, n, &whole, &e), 0);
     for (size_t piece = 1; piece < 20000; piece = piece * 3 + 1) {
         pieces.n = 0;
@@ -92,29 +106,59 @@ static void check_long(struct tokenizer *t, const json_t *cases)
             assert_int_equal(tokenizer_feed(t, text + at, n - at < piece ? n - at : piece, 0,
                                             &pieces, &e), 0);
         assert_int_equal(tokenizer_feed(t, NULL, 0, 1, &pieces, &e), 0);
-        assert_int_equal(pieces.n, whole.n);
-        assert_memory_equal(pieces.ids, whole.ids, whole.n * sizeof *whole.ids);
+        same_pieces(&pieces, &whole, piece);
     }
     token_buf_free(&whole);
     token_buf_free(&pieces);
 }
 
-static void check_around(struct tokenizer *t, const json_t *kind)
+static void check_rows(struct tokenizer *t, const json_t *rows)
 {
-    struct token_buf ids = { 0 };
+    struct token_buf ids = { 0 }, types = { 0 };
 
-    assert_int_equal(tokenizer_put(t, TOKENIZER_BEFORE, &ids, &e), 0);
-    assert_int_equal(tokenizer_encode(t, "a", 1, &ids, &e), 0);
-    assert_int_equal(tokenizer_put(t, TOKENIZER_BEHIND, &ids, &e), 0);
-    same_ids(&ids, json_object_get(kind, "single"), "a");
-    ids.n = 0;
-    assert_int_equal(tokenizer_put(t, TOKENIZER_BEFORE, &ids, &e), 0);
-    assert_int_equal(tokenizer_encode(t, "a", 1, &ids, &e), 0);
-    assert_int_equal(tokenizer_put(t, TOKENIZER_BETWEEN, &ids, &e), 0);
-    assert_int_equal(tokenizer_encode(t, "b", 1, &ids, &e), 0);
-    assert_int_equal(tokenizer_put(t, TOKENIZER_BEHIND, &ids, &e), 0);
-    same_ids(&ids, json_object_get(kind, "pair"), "a, b");
+    assert_true(json_array_size(rows) >= 20);
+    for (size_t k = 0; k < json_array_size(rows); k++) {
+        const json_t    *r = json_array_get(rows, k), *a = json_object_get(r, "a"),
+                     *b = json_object_get(r, "b");
+        struct token_row row = { json_string_value(a), json_string_value(b), json_string_length(a),
+                                 json_string_length(b), (size_t)json_num(r, "most") };
+
+        ids.n = types.n = 0;
+        assert_int_equal(tokenizer_encode_row(t, &row, &ids, &types, &e), 0);
+        same_ids(&ids, json_object_get(r, "ids"), row.a);
+        same_ids(&types, json_object_get(r, "types"), row.a);
+    }
     token_buf_free(&ids);
+    token_buf_free(&types);
+}
+
+/* The text of ids; what is final is always UTF-8, and is only added to. */
+static void check_decode(const struct tokenizer *t, const json_t *d, const char *name, int skip)
+{
+    const json_t     *ids = json_object_get(d, "ids"), *want = json_object_get(d, name);
+    struct token_text x = { 0 };
+
+    for (size_t i = 0; i < json_array_size(ids); i++) {
+        int32_t id = (int32_t)json_integer_value(json_array_get(ids, i));
+        int     why;
+
+        assert_int_equal(tokenizer_text_add(t, &x, id, skip, &e), 0);
+        assert_int_equal(utf8_valid(x.text, x.n, &why), x.n);
+    }
+    assert_int_equal(tokenizer_text_end(t, &x, &e), 0);
+    if (x.n != json_string_length(want) || memcmp(x.text, json_string_value(want), x.n))
+        fail_msg("%s: \"%.*s\" instead of \"%s\"", name, (int)x.n, x.text,
+                 json_string_value(want));
+    token_text_free(&x);
+}
+
+static void check_decodes(const struct tokenizer *t, const json_t *decodes)
+{
+    assert_true(json_array_size(decodes) >= 20);
+    for (size_t k = 0; k < json_array_size(decodes); k++) {
+        check_decode(t, json_array_get(decodes, k), "text", 0);
+        check_decode(t, json_array_get(decodes, k), "skipped", 1);
+    }
 }
 
 static void test_kinds(void **state)
@@ -129,15 +173,18 @@ static void test_kinds(void **state)
         struct tokenizer *t, *again;
 
         assert_int_equal(opened(&t, json_object_get(kind, "tokenizer")), 0);
+        print_message("# %s\n", name);
         check_cases(t, cases);
         check_long(t, cases);
-        check_around(t, kind);
+        check_rows(t, json_object_get(kind, "rows"));
+        check_decodes(t, json_object_get(kind, "decodes"));
         assert_int_equal(tokenizer_save(t, tempdir, &e), 0);
         assert_int_equal(tokenizer_open(&again, tempdir, &e), 0);
         assert_int_equal(tokenizer_vocab(again), tokenizer_vocab(t));
         assert_int_equal(tokenizer_endoftext(again), tokenizer_endoftext(t));
         check_cases(again, cases);
-        check_around(again, kind);
+        check_rows(again, json_object_get(kind, "rows"));
+        check_decodes(again, json_object_get(kind, "decodes"));
         tokenizer_close(again);
         tokenizer_close(t);
         assert_int_equal(remove(tempdir_at("tokenizer_config.json")), 0);
@@ -170,11 +217,20 @@ static void test_refusals(void **state)
 {
     static const struct { const char *path, *value, *says; } cases[] = {
         { "normalizer", "{\"type\": \"NFKC\"}", "NFKC" },
-        { "normalizer", "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Lowercase\"}]}",
-          "Lowercase" },
+        { "normalizer", "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Strip\"}]}",
+          "Strip" },
+        { "normalizer", "{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"a+\"}}", "\"a+\"" },
+        { "normalizer", "{\"type\": \"Replace\", \"pattern\": {\"String\": \"ab\"}}", "\"ab\"" },
+        { "normalizer", "{\"type\": \"BertNormalizer\", \"novelty\": 1}", "novelty" },
         { "normalizer", "{\"type\": \"Sequence\"}", "normalizers" },
-        { "pre_tokenizer", "null", "absent" },
+        { "pre_tokenizer", "null", "its decoder, ByteLevel, does not go with" },
+        { "pre_tokenizer", "{\"type\": \"Whitespace\"}", "Whitespace" },
+        { "pre_tokenizer", "{\"type\": \"BertPreTokenizer\"}", "does not go with its model" },
         { "pre_tokenizer", "{\"type\": \"Metaspace\"}", "Metaspace" },
+        { "pre_tokenizer", "{\"type\": \"Metaspace\", \"replacement\": \"_\", "
+                           "\"prepend_scheme\": \"often\"}", "often" },
+        { "pre_tokenizer", "{\"type\": \"Metaspace\", \"replacement\": \"_\", "
+                           "\"prepend_scheme\": \"first\", \"add_prefix_space\": false}", "first" },
         { "pre_tokenizer/pretokenizers/0", "{\"type\": \"Digits\"}", "Digits" },
         { "pre_tokenizer/pretokenizers/0/pattern", "{\"Regex\": \"\\\\w+\"}", "\"\\w+\"" },
         { "pre_tokenizer/pretokenizers/0/pattern", "{\"String\": \" \"}", "splits by" },
@@ -183,6 +239,10 @@ static void test_refusals(void **state)
         { "pre_tokenizer/pretokenizers/1/use_regex", "true", "a Split before it instead" },
         { "pre_tokenizer/pretokenizers/1/add_prefix_space", "true", "prefix space" },
         { "post_processor", "{\"type\": \"BertProcessing\"}", "BertProcessing" },
+        { "post_processor", "{\"type\": \"RobertaProcessing\", \"cls\": [\"a\", 1], \"sep\": "
+                            "[\"b\", 99999]}", "RobertaProcessing" },
+        { "post_processor/processors/1/pair/0/SpecialToken/type_id", "-1", "type_id" },
+        { "post_processor/processors/1/single/1/Sequence/type_id", "256", "type_id" },
         { "post_processor/processors/1/single", "[]", "around the text A" },
         { "post_processor/processors/1/single/1/Sequence/id", "\"B\"", "around the text A" },
         { "post_processor/processors/1/pair/3/Sequence", "{}", "texts A and B" },
@@ -191,6 +251,11 @@ static void test_refusals(void **state)
         { "post_processor/processors/1/special_tokens/<|begin_of_text|>/ids", "[100000]",
           "none of the tokenizer's" },
         { "decoder", "{\"type\": \"WordPiece\"}", "WordPiece" },
+        { "decoder", "{\"type\": \"CTC\"}", "CTC" },
+        { "decoder", "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Fuse\"}, "
+                     "{\"type\": \"ByteFallback\"}]}", "ByteFallback" },
+        { "decoder", "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Fuse\"}, "
+                     "{\"type\": \"Strip\", \"content\": \" \", \"stop\": 1}]}", "Strip" },
         { "model/type", "\"Unigram\"", "Unigram" },
         { "model/byte_fallback", "true", "byte_fallback" },
         { "model/novelty", "1", "novelty" },
@@ -210,9 +275,105 @@ static void test_refusals(void **state)
     }
 }
 
-int main(void)
+/* A file of the tokenizer's folder that says this. */
+static void put_file(const char *name, const char *text)
 {
-    const struct CMUnitTest tests[] = { IN_TEMPDIR(test_kinds), IN_TEMPDIR(test_refusals) };
+    FILE *f = fopen(tempdir_at(name), "w");
+
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+/* BERT's tokenizer as its older files have it: a token a line, and what is said beside. */
+static void test_vocab_txt(void **state)
+{
+    json_t       *kinds = fixture(), *kind = json_object_get(kinds, "bert"), *v,
+           *file = json_object_get(kind, "tokenizer"), *config = json_object(),
+           *decoder = json_object(),
+           *vocab = json_object_get(json_object_get(file, "model"), "vocab");
+    const char  **lines = calloc(json_object_size(vocab), sizeof *lines), *name;
+    FILE         *f = fopen(tempdir_at("vocab.txt"), "w");
+    struct tokenizer *t;
+    size_t            i;
+
+    (void)state;
+    assert_true(lines && f);
+    json_object_foreach(vocab, name, v)
+        lines[json_integer_value(v)] = name;
+    for (i = 0; i < json_object_size(vocab); i++)
+        fprintf(f, "%s\n", lines[i]);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(tokenizer_open(&t, tempdir, &e), -EINVAL);
+    assert_non_null(strstr(e.text, "no tokenizer_config.json"));
+    json_array_foreach(json_object_get(file, "added_tokens"), i, v) {
+        char id[24];
+
+        snprintf(id, sizeof id, "%lld", (long long)json_integer_value(json_object_get(v, "id")));
+        json_object_set(decoder, id, v);
+    }
+    json_object_set_new(config, "added_tokens_decoder", decoder);
+    json_object_set_new(config, "sep_token", json_string("[SEP]"));
+    assert_int_equal(json_write(config, tempdir_at("tokenizer_config.json"), 0, &e), 0);
+    assert_int_equal(tokenizer_open(&t, tempdir, &e), 0);
+    check_cases(t, json_object_get(kind, "cases"));
+    check_rows(t, json_object_get(kind, "rows"));
+    check_decodes(t, json_object_get(kind, "decodes"));
+    tokenizer_close(t);
+    json_decref(config);
+    json_decref(kinds);
+    free(lines);
+}
+
+/* What tokenizer_config.json says of the normalization, and the end of a text. */
+static void test_config(void **state)
+{
+    static const struct { const char *kind, *config, *says; } cases[] = {
+        { "bert", "{\"do_lower_case\": false}", "do_lower_case" },
+        { "bert", "{\"tokenize_chinese_chars\": false}", "tokenize_chinese_chars" },
+        { "bert", "{\"do_lower_case\": true, \"strip_accents\": null}", NULL },
+        { "llama2", "{\"add_prefix_space\": false}", "add_prefix_space" },
+        { "llama2", "{\"add_prefix_space\": true}", NULL },
+        { "roberta", "{\"add_prefix_space\": true}", "add_prefix_space" },
+        { "qwen2", "{\"eos_token\": {\"content\": \"<|im_end|>\"}}", NULL },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t           *kinds = fixture();
+        struct tokenizer *t;
+        size_t            n = 0;
+
+        put_file("tokenizer_config.json", cases[i].config);
+        int rc = opened(&t, json_object_get(json_object_get(kinds, cases[i].kind), "tokenizer"));
+        assert_int_equal(rc, cases[i].says ? -EINVAL : 0);
+        if (cases[i].says && !strstr(e.text, cases[i].says))
+            fail_msg("%s: %s", cases[i].config, e.text);
+        if (!strcmp(cases[i].kind, "qwen2")) {
+            assert_string_equal(tokenizer_bytes(t, tokenizer_endoftext(t), &n) ? "a token" : "",
+                                "a token");
+            assert_int_equal(n, strlen("<|im_end|>"));
+        }
+        tokenizer_close(t);
+        json_decref(kinds);
+    }
+    put_file("tokenizer_config.json", "{\"tokenizer_class\": \"T5Tokenizer\"}");
+    assert_int_equal(remove(tempdir_at("tokenizer.json")), 0);
+    put_file("vocab.txt", "[UNK]\n[CLS]\n[SEP]\n[PAD]\n");
+    struct tokenizer *t;
+    assert_int_equal(tokenizer_open(&t, tempdir, &e), -EINVAL);
+    assert_non_null(strstr(e.text, "T5Tokenizer"));
+    put_file("tokenizer_config.json", "{}");
+    assert_int_equal(tokenizer_open(&t, tempdir, &e), -EINVAL);
+    assert_non_null(strstr(e.text, "mask_token"));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        fixture_path = argv[1];
+
+    const struct CMUnitTest tests[] = { IN_TEMPDIR(test_kinds), IN_TEMPDIR(test_refusals),
+                                        IN_TEMPDIR(test_vocab_txt), IN_TEMPDIR(test_config) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include "cmd/run/labelled.h"
 
 #include "cmd/run/settings.h"
+#include "data/base/grow.h"
 #include "data/base/round.h"
 
 enum { USUAL_SEQ = 128 };
@@ -79,9 +80,25 @@ void labelled_notice(const struct labelled_file *e, int text, char *out, size_t 
                                 : "the text");
 }
 
-static int add_text(struct encoding *w, const char *text, struct err *err)
+/* The ids of a row's texts, by the tokenizer's template; where it has none, the end of a text
+ * stands * between two, and what is too long is cut at its end. */
+static int row_ids(struct encoding *w, const struct task_row *row, struct err *err)
 {
-    return tokenizer_encode(w->tok, text, strlen(text), &w->ids, err);
+    struct token_row text = { .a = row->text1, .n_a = strlen(row->text1), .b = row->text2,
+                              .n_b = row->text2 ? strlen(row->text2) : 0, .most = w->max_seq };
+    int32_t          end = tokenizer_endoftext(w->tok);
+
+    w->ids.n = 0;
+    if (tokenizer_has_template(w->tok))
+        return tokenizer_encode_row(w->tok, &text, &w->ids, NULL, err);
+    int rc = tokenizer_encode(w->tok, text.a, text.n_a, &w->ids, err);
+    if (!rc && text.b) {
+        rc = grow(&w->ids.ids, &w->ids.cap, w->ids.n + 1, sizeof end, "token ids", err);
+        if (!rc)
+            w->ids.ids[w->ids.n++] = end;
+        rc = rc ? rc : tokenizer_encode(w->tok, text.b, text.n_b, &w->ids, err);
+    }
+    return rc;
 }
 
 static int encode_row(void *ctx, const struct task_row *row, struct err *err)
@@ -91,17 +108,7 @@ static int encode_row(void *ctx, const struct task_row *row, struct err *err)
     size_t           n;
     int              rc = row_label(w->e, row, &x, err);
 
-    w->ids.n = 0;
-    rc = rc ? rc : tokenizer_put(w->tok, TOKENIZER_BEFORE, &w->ids, err);
-    rc = rc ? rc : add_text(w, row->text1, err);
-    if (row->text2) {
-        if (!rc && tokenizer_has_template(w->tok))
-            rc = tokenizer_put(w->tok, TOKENIZER_BETWEEN, &w->ids, err);
-        else if (!rc)
-            rc = add_text(w, "<|endoftext|>", err); // one id
-        rc = rc ? rc : add_text(w, row->text2, err);
-    }
-    rc = rc ? rc : tokenizer_put(w->tok, TOKENIZER_BEHIND, &w->ids, err);
+    rc = rc ? rc : row_ids(w, row, err);
     // the cut, without padding at its end; at least one id
     for (n = size_min(w->ids.n, w->max_seq); n > 1 && w->ids.ids[n - 1] == w->pad;)
         n--;

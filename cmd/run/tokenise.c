@@ -21,7 +21,8 @@ struct tokenise {
 
 int tokenise_has_files(const char *dir)
 {
-    static const char *const names[] = { "tokenizer.json", "vocab.json", "encoder.json" };
+    static const char *const names[] = { "tokenizer.json", "vocab.json", "encoder.json",
+                                         "vocab.txt" };
     char path[4096];
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -105,7 +106,8 @@ int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, co
     if (!t.piece)
         rc = err_set(err, -ENOMEM, "%s: out of memory", out);
     else if (n > 1 && between < 0 && !template)
-        rc = err_misuse(err, "the tokenizer has no <|endoftext|> to put between two files");
+        rc = err_misuse(err, "the tokenizer has neither an eos_token nor a template to put "
+                              "between two files");
     if (!rc && !(rc = check_texts(texts, n, events, err)))
         rc = tokens_writer_open(&t.writer, out, tokenizer_vocab(tok), err);
     for (size_t i = 0; i < n && !rc; i++) {

@@ -56,6 +56,15 @@ static inline size_t utf8_encode(char *to, uint32_t cp)
     return len;
 }
 
+/* Bytes at the end of text[0..n) that are the beginning of a code point which is cut off. */
+static inline size_t utf8_unfinished(const char *text, size_t n)
+{
+    for (size_t back = 1; back <= 3 && back <= n; back++)
+        if (utf8_length((const unsigned char *)text + n - back, back) == 0)
+            return back;
+    return 0;
+}
+
 /* How many bytes of text[0..n) are valid UTF-8 from the beginning on; *why is what utf8_length says
  * of what follows them, 1 where nothing does. */
 size_t utf8_valid(const char *text, size_t n, int *why);

@@ -137,8 +137,9 @@ int bpe_train_open(struct bpe_train **out, struct err *err)
         bpe_train_close(b);
         return err_set(err, -ENOMEM, "no memory to train a tokenizer");
     }
-    int rc = pretoken_open(&b->pre, NULL, err);
-    rc = rc ? rc : pretoken_special(b->pre, "<|endoftext|>", 13, 0, 0, err);
+    const struct pretoken_special end = { .content = "<|endoftext|>", .n = 13 };
+    int                           rc = pretoken_open(&b->pre, NULL, err);
+    rc = rc ? rc : pretoken_special(b->pre, &end, err);
     if (rc)
         bpe_train_close(b);
     else

@@ -1,14 +1,14 @@
-/* nfc.c: normalization form C of a text in pieces.
- *
- * Below U+0300 nothing changes and nothing combines with what stands before it, so such text is
- * passed on as it is. Else the text is cut before a code point that nothing before it can reach (a
- * starter that is no pair's second), and what is before the cut is decomposed, ordered and composed
- * as a whole. */
+/* nfc.c: normalization forms C and D of a text in pieces. * * Below U+0300 (in form D, below
+ * U+00C0) nothing changes and nothing combines with what stands * before it, so such text is passed
+ * on as it is. Else the text is cut before a code point that nothing before it can reach (a *
+ * starter that is no pair's second), and what is before the cut is decomposed, ordered and, in form
+ * * C, composed as a whole. */
 #include "data/text/nfc.h"
 
 #include "data/base/grow.h"
 #include "data/base/utf8.h"
 #include "data/text/nfc_tables.h"
+#include "data/text/unicode.h"
 
 #include <assert.h>
 
@@ -24,6 +24,7 @@ enum { L_COUNT = 19, V_COUNT = 21, T_COUNT = 28, S_COUNT = L_COUNT * V_COUNT * T
 struct point { uint32_t cp, class, at; }; // at: its place before the marks are put in order
 
 struct nfc {
+    int           compose;
     uint16_t      slots[SLOTS]; // row + 1 of nfc_pairs, by its two; 0: free
     char         *held;         // what may yet combine
     size_t        n_held, held_cap, next_try;
@@ -38,12 +39,13 @@ static size_t pair_slot(uint32_t a, uint32_t b)
     return (size_t)(((uint64_t)a << 32 | b) * 0x9e3779b97f4a7c15u >> 40) & (SLOTS - 1);
 }
 
-int nfc_open(struct nfc **out, struct err *err)
+int nfc_open(struct nfc **out, int compose, struct err *err)
 {
     struct nfc *c = *out = calloc(1, sizeof *c);
 
     if (!c)
         return err_set(err, -ENOMEM, "no memory for a normalizer");
+    c->compose = compose;
     for (size_t r = 0; r < ROWS(nfc_pairs); r++) {
         size_t i = pair_slot(nfc_pairs[r][1], nfc_pairs[r][2]);
 
@@ -68,27 +70,9 @@ void nfc_reset(struct nfc *c) { c->n_held = c->next_try = 0; }
 
 /* ---- one code point ---- */
 
-/* The row of n rows of `width` numbers whose first number is the highest up to cp; NULL: none. */
-static const uint32_t *row_find(const uint32_t *rows, size_t n, size_t width, uint32_t cp)
-{
-    size_t low = 0;
-
-    while (n > 0) { // rows before `low` begin up to cp, those from low + n on behind it
-        size_t half = n / 2;
-
-        if (rows[(low + half) * width] <= cp) {
-            low += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return low ? &rows[(low - 1) * width] : NULL;
-}
-
 static uint32_t class_of(uint32_t cp)
 {
-    const uint32_t *r = row_find(nfc_classes[0], ROWS(nfc_classes), 3, cp);
+    const uint32_t *r = unicode_row(nfc_classes[0], ROWS(nfc_classes), 3, cp);
 
     return r && cp <= r[1] ? r[2] : 0;
 }
@@ -103,16 +87,16 @@ static int decompose(uint32_t cp, uint32_t to[2])
         to[1] = t ? T_BASE + t : V_BASE + s % (V_COUNT * T_COUNT) / T_COUNT;
         return 2;
     }
-    const uint32_t *two = row_find(nfc_pairs[0], ROWS(nfc_pairs), 3, cp);
+    const uint32_t *two = unicode_row(nfc_pairs[0], ROWS(nfc_pairs), 3, cp);
 
     if (!two || *two != cp)
-        two = row_find(nfc_excluded[0], ROWS(nfc_excluded), 3, cp);
+        two = unicode_row(nfc_excluded[0], ROWS(nfc_excluded), 3, cp);
     if (two && *two == cp) {
         to[0] = two[1];
         to[1] = two[2];
         return 2;
     }
-    const uint32_t *one = row_find(nfc_singles[0], ROWS(nfc_singles), 2, cp);
+    const uint32_t *one = unicode_row(nfc_singles[0], ROWS(nfc_singles), 2, cp);
 
     if (!one || *one != cp)
         return 0;
@@ -215,14 +199,15 @@ static void points_compose(struct nfc *c)
     c->n = n;
 }
 
-static int points_write(struct nfc *c, const struct nfc_to *to, struct err *err)
+static int points_write(struct nfc *c, const struct text_to *to, struct err *err)
 {
     size_t n = 0;
 
     if (c->n == 0)
         return 0;
     points_order(c);
-    points_compose(c);
+    if (c->compose)
+        points_compose(c);
     int rc = grow(&c->out, &c->out_cap, 4 * c->n, 1, "bytes of text", err);
 
     for (size_t i = 0; !rc && i < c->n; i++)
@@ -233,13 +218,14 @@ static int points_write(struct nfc *c, const struct nfc_to *to, struct err *err)
 
 /* ---- text ---- */
 
-/* Where text below U+0300 (or that is no UTF-8) ends which begins at i; short of its last code
- * point where more follows, which that may combine with. */
-static size_t plain_end(const char *text, size_t i, size_t n)
+/* Where text that does not change (or that is no UTF-8) ends which begins at i; short of its last
+ * code point where more follows, which that may combine with. */
+static size_t plain_end(const struct nfc *c, const char *text, size_t i, size_t n)
 {
-    size_t end = i;
+    unsigned char first = c->compose ? 0xCC : 0xC3; // lead byte of what may change
+    size_t        end = i;
 
-    while (end < n && (unsigned char)text[end] < 0xCC)
+    while (end < n && (unsigned char)text[end] < first)
         end++;
     if (end == n)
         return n;
@@ -249,7 +235,7 @@ static size_t plain_end(const char *text, size_t i, size_t n)
 }
 
 /* Text that nothing before or behind it combines with. */
-static int text_write(struct nfc *c, const char *text, size_t n, const struct nfc_to *to,
+static int text_write(struct nfc *c, const char *text, size_t n, const struct text_to *to,
                       struct err *err)
 {
     int rc = 0;
@@ -257,7 +243,7 @@ static int text_write(struct nfc *c, const char *text, size_t n, const struct nf
     assert(n < UINT32_MAX / 4);
     c->n = 0;
     for (size_t i = 0; i < n && !rc;) {
-        size_t end = plain_end(text, i, n);
+        size_t end = plain_end(c, text, i, n);
 
         if (end > i) {
             rc = points_write(c, to, err);
@@ -290,7 +276,7 @@ static size_t held_end(const struct nfc *c)
     return 0;
 }
 
-static int held_write(struct nfc *c, size_t n, const struct nfc_to *to, struct err *err)
+static int held_write(struct nfc *c, size_t n, const struct text_to *to, struct err *err)
 {
     int rc = text_write(c, c->held, n, to, err);
 
@@ -301,7 +287,7 @@ static int held_write(struct nfc *c, size_t n, const struct nfc_to *to, struct e
     return rc;
 }
 
-int nfc_feed(struct nfc *c, const char *text, size_t n, int last, const struct nfc_to *to,
+int nfc_feed(struct nfc *c, const char *text, size_t n, int last, const struct text_to *to,
              struct err *err)
 {
     int rc = 0;

@@ -1,16 +1,12 @@
-/* tokenizer.c: byte-level BPE.
+/* tokenizer.c: what the kinds of tokenizers share: tokens, merges, the words of the vocabulary.
  *
- * A pre-token's ids come from a cache (text repeats itself: nearly all do), else from merging: of
- * all neighbouring pairs the one of lowest rank, the leftmost first, until none is left. A heap of
- * (rank, position) finds it, so that a pre-token of a megabyte takes no longer than its length
- * times a logarithm; an entry whose pair has changed since is dropped when it comes up. */
+ * A pre-token's ids come from a cache (text repeats itself: nearly all do), else from the model. */
 #include "data/base/grow.h"
 #include "data/text/tokenizer_parts.h"
 
 #include <assert.h>
 
 #define CACHE_BITS 16u
-#define END_OF_TEXT "<|endoftext|>"
 
 /* One cache line; direct-mapped, the newer word replaces the older. */
 struct word_cache {
@@ -21,9 +17,6 @@ struct word_cache {
     } words[(size_t)1 << CACHE_BITS];
 };
 _Static_assert(sizeof(struct word) == 64, "a word is one cache line");
-
-#define NO_RANK UINT32_MAX
-#define NOBODY  UINT32_MAX
 
 /* ---- the byte map ---- */
 
@@ -54,6 +47,8 @@ int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges,
         return err_set(err, -ENOMEM, "no memory for a tokenizer");
     while (slots < 2 * n_merges)
         slots *= 2;
+    t->model = s ? s->model : &model_bytes;
+    t->unk = t->end = -1;
     t->n = n;
     t->n_merges = n_merges;
     t->mask = slots - 1;
@@ -65,8 +60,8 @@ int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges,
         return err_set(err, -ENOMEM, "no memory for a tokenizer of %zu ids", n);
     for (size_t i = 0; i < slots; i++)
         t->table[i].pair = NO_PAIR;
-    int rc = pretoken_open(&t->pre, s ? s->pattern : NULL, err);
-    return rc || !s || !s->nfc ? rc : pretoken_normalize(t->pre, err);
+    int rc = pretoken_open(&t->pre, s ? &s->split : NULL, err);
+    return rc || !s || !s->n_steps ? rc : pretoken_normalize(t->pre, s->steps, s->n_steps, err);
 }
 
 int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, int raw,
@@ -101,11 +96,18 @@ int tokenizer_set_added(struct tokenizer *t, const struct added_token *a, const 
     e->added = 1;
     e->normalized = a->normalized != 0;
     e->special = a->special != 0;
-    return pretoken_special(t->pre, a->content, n, (int32_t)id, a->normalized, err);
+    e->lstrip = a->lstrip != 0;
+    e->rstrip = a->rstrip != 0;
+    e->single_word = a->single_word != 0;
+    rc = a->normalized ? pretoken_normal(t->pre, a->content, n, &e->shown, &e->n_shown, err) : 0;
+    return rc ? rc
+              : pretoken_special(t->pre,
+                            &(struct pretoken_special){ a->content, n, (int32_t)id, a->normalized,
+                                                        a->lstrip, a->rstrip, a->single_word },
+                            err);
 }
 
-/* The slot of a pair, or the free one where it belongs. */
-static struct merge_slot *slot_find(const struct tokenizer *t, uint64_t pair)
+struct merge_slot *merge_find(const struct tokenizer *t, uint64_t pair)
 {
     uint64_t h = pair * 0x9e3779b97f4a7c15u;
     size_t   i = (size_t)(h >> 32) & t->mask;
@@ -122,7 +124,7 @@ void tokenizer_set_merge(struct tokenizer *t, size_t rank, struct merge m)
     assert(rank < t->n_merges && m.left < t->n && m.right < t->n && m.id < t->n);
     t->merges[rank] = m;
     // a pair listed twice has its later rank
-    *slot_find(t, pair) = (struct merge_slot){ pair, (uint32_t)rank };
+    *merge_find(t, pair) = (struct merge_slot){ pair, (uint32_t)rank };
 }
 
 /* The place of a token's id among the words, or the free one where it belongs. */
@@ -139,8 +141,7 @@ static int32_t *word_find(const struct tokenizer *t, const char *bytes, size_t n
     return &t->words[i];
 }
 
-/* All tokens of the vocabulary: the first id of those with the same bytes. */
-static int words_make(struct tokenizer *t, struct err *err)
+int words_make(struct tokenizer *t, struct err *err)
 {
     size_t slots = 16;
 
@@ -153,7 +154,8 @@ static int words_make(struct tokenizer *t, struct err *err)
     memset(t->words, -1, slots * sizeof *t->words);
     for (size_t i = 0; i < t->n; i++) {
         const struct token_entry *e = &t->entries[i];
-        int32_t                  *id = e->bytes && !e->raw ? word_find(t, e->bytes, e->n) : NULL;
+        int                       is = e->bytes && (t->model->mapped ? !e->raw : e->listed);
+        int32_t                  *id = is ? word_find(t, e->bytes, e->n) : NULL;
 
         if (id && *id < 0)
             *id = (int32_t)i;
@@ -161,22 +163,35 @@ static int words_make(struct tokenizer *t, struct err *err)
     return 0;
 }
 
-int tokenizer_complete(struct tokenizer *t, struct err *err)
+int32_t words_find(const struct tokenizer *t, const char *bytes, size_t n)
 {
-    for (size_t b = 0; b < 256; b++)
-        t->byte_id[b] = -1;
-    for (size_t i = 0; i < t->n; i++) {
-        const struct token_entry *e = &t->entries[i];
+    return *word_find(t, bytes, n);
+}
 
-        if (e->bytes && e->n == 1 &&
-            (!e->raw || (e->added && e->bytes[0] > ' ' && e->bytes[0] < 0x7F)))
-            t->byte_id[(unsigned char)e->bytes[0]] = (int32_t)i;
-    }
-    for (size_t b = 0; b < 256; b++)
-        if (t->byte_id[b] < 0)
-            return err_misuse(err, "the tokenizer has no token for byte %zu, so it is no "
-                              "byte-level BPE of any text", b);
-    return t->ignore_merges ? words_make(t, err) : 0;
+/* The id of an added token, the last of those with this content; -1: there is none. */
+static int32_t added_find(const struct tokenizer *t, const char *content)
+{
+    size_t n = strlen(content);
+
+    for (size_t i = t->n; i-- > 0;) // it stands at the end, if anywhere
+        if (t->entries[i].added && t->entries[i].n == n &&
+            !memcmp(t->entries[i].bytes, content, n))
+            return (int32_t)i;
+    return -1;
+}
+
+int tokenizer_complete(struct tokenizer *t, const struct tokenizer_settings *s, const char *what,
+                       struct err *err)
+{
+    static const char *const names[] = { "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>" };
+    const json_t            *said = json_object_get(t->roles, "eos_token");
+    const char              *eos =
+        json_string_value(json_is_object(said) ? json_object_get(said, "content") : said);
+
+    t->end = eos ? added_find(t, eos) : -1;
+    for (size_t i = 0; i < sizeof names / sizeof *names && t->end < 0; i++)
+        t->end = added_find(t, names[i]);
+    return t->model->complete(t, s, what, err);
 }
 
 void tokenizer_close(struct tokenizer *t)
@@ -184,7 +199,7 @@ void tokenizer_close(struct tokenizer *t)
     if (!t)
         return;
     for (size_t i = 0; t->entries && i < t->n; i++)
-        free(t->entries[i].bytes);
+        free(t->entries[i].bytes), free(t->entries[i].shown);
     pretoken_close(t->pre);
     free(t->entries);
     free(t->merges);
@@ -193,83 +208,33 @@ void tokenizer_close(struct tokenizer *t)
     free(t->symbols);
     free(t->heap.key);
     free(t->words);
-    for (size_t i = 0; i < TOKENIZER_PLACES; i++)
-        token_buf_free(&t->around[i]);
-    json_decref(t->said);
-    free(t);
-}
-
-/* Tokens of the bytes, then of each merge. */
-int tokenizer_from_merges(struct tokenizer **out, const uint32_t (*merges)[2], size_t n_merges,
-                          struct err *err)
-{
-    struct added_token end = { END_OF_TEXT, (json_int_t)(256 + n_merges), 0, 1 };
-    struct byte_map    m;
-    struct tokenizer  *t = *out = NULL;
-
-    if (n_merges > TOKENIZER_MAX_VOCAB - 257)
-        return err_misuse(err, "%zu merges are more than the %zu that a tokenizer may have",
-                          n_merges, TOKENIZER_MAX_VOCAB - 257);
-    int rc = tokenizer_new(&t, 257 + n_merges, n_merges, NULL, err);
-
-    byte_map_make(&m);
-    for (size_t i = 0; !rc && i < 256; i++)
-        rc = tokenizer_set(t, i, (const char *)&m.order[i], 1, 0, "training", err);
-    for (size_t r = 0; !rc && r < n_merges; r++) {
-        char     bytes[2 * TOKENIZER_MAX_BYTES];
-        uint32_t id = (uint32_t)(256 + r), left = merges[r][0], right = merges[r][1];
-
-        if (left >= id || right >= id) {
-            rc = err_misuse(err, "merge %zu joins the ids %u and %u, but only %u exist before it",
-                            r, left, right, id);
-            break;
-        }
-        const struct token_entry *a = &t->entries[left], *b = &t->entries[right];
-
-        memcpy(bytes, a->bytes, a->n);
-        memcpy(bytes + a->n, b->bytes, b->n);
-        rc = tokenizer_set(t, id, bytes, (size_t)a->n + b->n, 0, "training", err);
-        tokenizer_set_merge(t, r, (struct merge){ left, right, id });
+    free(t->piece);
+    for (size_t i = 0; i < 2 * TOKENIZER_PLACES; i++) {
+        token_buf_free(&t->template[i / TOKENIZER_PLACES].ids[i % TOKENIZER_PLACES]);
+        token_buf_free(&t->template[i / TOKENIZER_PLACES].types[i % TOKENIZER_PLACES]);
     }
-    if (!rc && !(rc = tokenizer_set_added(t, &end, "training", err)))
-        rc = tokenizer_complete(t, err);
-    if (rc)
-        tokenizer_close(t);
-    else
-        *out = t;
-    return rc;
+    json_decref(t->said);
+    json_decref(t->roles);
+    free(t);
 }
 
 /* ---- what a tokenizer says of itself ---- */
 
 size_t tokenizer_vocab(const struct tokenizer *t) { return t->n; }
 
-int32_t tokenizer_endoftext(const struct tokenizer *t)
-{
-    static const char *const names[] = { END_OF_TEXT, "<|end_of_text|>" };
-
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-        size_t n = strlen(names[k]);
-
-        for (size_t i = t->n; i-- > 0;) // it stands at the end, if anywhere
-            if (t->entries[i].added && t->entries[i].n == n &&
-                !memcmp(t->entries[i].bytes, names[k], n))
-                return (int32_t)i;
-    }
-    return -1;
-}
+int32_t tokenizer_endoftext(const struct tokenizer *t) { return t->end; }
 
 int tokenizer_has_template(const struct tokenizer *t) { return t->has_template; }
 
 const struct token_buf *tokenizer_around(const struct tokenizer *t, enum tokenizer_place place)
 {
-    return &t->around[place];
+    return &t->template[0].ids[place];
 }
 
 int tokenizer_put(const struct tokenizer *t, enum tokenizer_place place, struct token_buf *out,
                   struct err *err)
 {
-    const struct token_buf *put = &t->around[place];
+    const struct token_buf *put = tokenizer_around(t, place);
     int rc = grow(&out->ids, &out->cap, out->n + put->n, sizeof *out->ids, "token ids", err);
 
     if (rc || put->n == 0)
@@ -285,62 +250,6 @@ const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *n)
         return NULL;
     *n = t->entries[id].n;
     return t->entries[id].bytes;
-}
-
-/* ---- merging ---- */
-
-/* Look up the pair that begins at symbol i, and queue it if it merges. */
-static void pair_queue(struct tokenizer *t, uint32_t i)
-{
-    struct symbol *s = &t->symbols[i];
-
-    s->rank = NO_RANK;
-    if (s->next == NOBODY)
-        return;
-    const struct merge_slot *m =
-        slot_find(t, (uint64_t)(uint32_t)s->id << 32 | (uint32_t)t->symbols[s->next].id);
-
-    if (m->pair == NO_PAIR)
-        return;
-    s->rank = m->rank;
-    heap_push(&t->heap, (uint64_t)m->rank << 32 | i);
-}
-
-/* Merge a word of n > 0 bytes until no pair merges; the symbols left are linked by next, from 0. */
-static int word_merge(struct tokenizer *t, const char *bytes, size_t n, struct err *err)
-{
-    if (n >= (size_t)1 << 30)
-        return err_misuse(err, "a word of %zu bytes without a break is too long to tokenise (less "
-                          "than 1 GiB)", n);
-    // n bytes have n - 1 pairs, and each of at most n - 1 merges makes two more
-    if (grow(&t->symbols, &t->cap, n, sizeof *t->symbols, "bytes of a word", err) ||
-        grow(&t->heap.key, &t->heap.cap, 3 * n, sizeof *t->heap.key, "pairs", err))
-        return -ENOMEM;
-    t->heap.n = 0;
-    for (uint32_t i = 0; i < n; i++)
-        t->symbols[i] = (struct symbol){ t->byte_id[(unsigned char)bytes[i]], NO_RANK,
-                                         i ? i - 1 : NOBODY, i + 1 < n ? i + 1 : NOBODY };
-    for (uint32_t i = 0; i < n; i++)
-        pair_queue(t, i);
-    while (t->heap.n > 0) {
-        uint64_t       top = (uint64_t)heap_pop(&t->heap);
-        uint32_t       i = (uint32_t)top, rank = (uint32_t)(top >> 32);
-        struct symbol *left = &t->symbols[i];
-
-        if (left->rank != rank)
-            continue; // it or its neighbour was merged since
-        struct symbol *right = &t->symbols[left->next];
-
-        right->rank = NO_RANK;
-        left->id = (int32_t)t->merges[rank].id;
-        left->next = right->next;
-        if (left->next != NOBODY)
-            t->symbols[left->next].prev = i;
-        if (left->prev != NOBODY)
-            pair_queue(t, left->prev);
-        pair_queue(t, i);
-    }
-    return 0;
 }
 
 /* ---- the cache, and encoding ---- */
@@ -391,14 +300,9 @@ static int encode_word(void *arg, const char *bytes, size_t n, int32_t special, 
             return 0;
         }
     }
-    int32_t whole = e->t->words ? *word_find(e->t, bytes, n) : -1;
-    rc = whole < 0 ? word_merge(e->t, bytes, n, err) : 0;
+    rc = e->t->model->encode(e->t, bytes, n, out, err);
     if (rc)
         return rc;
-    for (uint32_t i = 0; whole < 0 && i != NOBODY; i = e->t->symbols[i].next)
-        out->ids[out->n++] = e->t->symbols[i].id;
-    if (whole >= 0)
-        out->ids[out->n++] = whole;
     if (w && out->n - first <= sizeof w->ids / sizeof *w->ids) {
         w->n = (uint8_t)n;
         w->n_ids = (uint8_t)(out->n - first);

@@ -1,10 +1,10 @@
-/* tokenizer.h: byte-level BPE: GPT-2's (Radford et al. 2019) and that of its successors, which have
- * other expressions (Llama 3, Qwen2), whole words that ignore the merges, and a template of
- * special tokens around a text. Pre-tokens by a regular expression (PCRE2 for \p{L} and \p{N}),
- * bytes mapped to printable code points in the files, merges by rank. Reads tokenizer.json, or
- * vocab.json + merges.txt (or encoder.json + vocab.bpe), with the added tokens that these and the
- * files beside them name, and writes a folder that transformers loads. Gives Hugging Face's ids on
- * any text. */
+/* tokenizer.h: the tokenizers of Hugging Face's folders: byte-level BPE (Radford et al. 2019;
+ * GPT-2, * RoBERTa, Llama 3, Qwen2, each with its expression), BPE of characters with a mark for a
+ * space and * bytes for what is unknown (SentencePiece's: Llama 2, Mistral, Gemma), WordPiece
+ * (BERT), with * normalizers, added tokens, and templates of special tokens around a text or two.
+ * Reads * tokenizer.json, or vocab.json + merges.txt (or encoder.json + vocab.bpe), or BERT's
+ * vocab.txt * beside tokenizer_config.json, with the added tokens that these and the files beside
+ * them name. * Gives Hugging Face's ids on any text, and its text of any ids. */
 #pragma once
 
 #include "data/base/err.h"
@@ -14,9 +14,9 @@
 struct tokenizer;
 
 /* dir: a folder with the files above; tokenizer_config.json, special_tokens_map.json and
- * added_tokens.json count as they do for transformers. What is not computed here (another
- * normalizer than NFC, lstrip, ...) is refused by its name. Truncation and padding settings are
- * ignored. */
+ * added_tokens.json count as they do for transformers. What is not computed here (a model
+ * that is no BPE nor WordPiece, another normalizer, ...) is refused by its name. Truncation and
+ * padding settings are ignored. */
 int  tokenizer_open(struct tokenizer **out, const char *dir, struct err *err);
 /* From training: `n_merges` pairs of ids in order of rank; ids 0..255 are the bytes in GPT-2's
  * order, id 256 + r is merge r, the last id is <|endoftext|>. */
@@ -24,15 +24,20 @@ int tokenizer_from_merges(struct tokenizer **out, const uint32_t (*merges)[2], s
                           struct err *err);
 void tokenizer_close(struct tokenizer *t);
 
-/* Write tokenizer.json, vocab.json, merges.txt, tokenizer_config.json and special_tokens_map.json
- * into dir (made if missing), each under a temporary name and renamed. */
+/* Write tokenizer.json, tokenizer_config.json and special_tokens_map.json into dir (made if
+ * missing), * of a byte-level BPE vocab.json and merges.txt too, each under a temporary name and
+ * renamed. */
 int tokenizer_save(const struct tokenizer *t, const char *dir, struct err *err);
 
 size_t tokenizer_vocab(const struct tokenizer *t); // number of ids, added tokens included
-/* The id that ends a text: of <|endoftext|>, else of Llama 3's <|end_of_text|>, else -1. */
+/* The id that ends a text: the added token that tokenizer_config.json (or special_tokens_map.json)
+ * names as eos_token, else <|endoftext|>, <|end_of_text|>, </s> or <eos>, whichever there is; -1:
+ * none. */
 int32_t tokenizer_endoftext(const struct tokenizer *t);
 
-/* Ids of text[0..n) appended to a growing array. The literal <|endoftext|> is one id. */
+/* Ids of text[0..n) appended to a growing array. The literal of an added token (<|endoftext|>) is
+ * one * id. Bytes that are not UTF-8 are themselves to a byte-level BPE and where bytes have tokens
+ * * (<0x41>); else they are unknown, or cleaned away with what cannot be seen. */
 struct token_buf { int32_t *ids; size_t n, cap; };
 int  tokenizer_encode(struct tokenizer *t, const char *text, size_t n, struct token_buf *out,
                       struct err *err);
@@ -45,8 +50,8 @@ void token_buf_free(struct token_buf *b);
 int tokenizer_feed(struct tokenizer *t, const char *text, size_t n, int last,
                    struct token_buf *out, struct err *err);
 
-/* What the tokenizer's template (TemplateProcessing) puts around a text A, or a pair A and B; no
- * ids where there is no template. Neither encode nor feed do it. Owned by t. */
+/* What the tokenizer's template (its post_processor) puts around a text; no ids where there is no
+ * template. Neither encode nor feed do it. Owned by t. (BETWEEN is of two texts alone.) */
 enum tokenizer_place { TOKENIZER_BEFORE, TOKENIZER_BETWEEN, TOKENIZER_BEHIND, TOKENIZER_PLACES };
 int tokenizer_has_template(const struct tokenizer *t);
 const struct token_buf *tokenizer_around(const struct tokenizer *t, enum tokenizer_place place);
@@ -54,5 +59,37 @@ const struct token_buf *tokenizer_around(const struct tokenizer *t, enum tokeniz
 int tokenizer_put(const struct tokenizer *t, enum tokenizer_place place, struct token_buf *out,
                   struct err *err);
 
-/* Bytes of one id (not NUL-terminated, owned by t); NULL for an id out of range. */
+/* One text, or a pair (b not NULL), with the template around: ids, and where `types` is not NULL
+ * the * type of each (BERT's segments; 0 and 1 for a and b where there is no template), behind
+ * those that * are there. Where they would be more than `most` (0: any number), the texts are cut
+ * at their ends, * the longer one first, as transformers' truncation "longest_first" does; -EINVAL
+ * where the template * alone is more. */
+struct token_row { const char *a, *b; size_t n_a, n_b, most; };
+int tokenizer_encode_row(struct tokenizer *t, const struct token_row *row, struct token_buf *ids,
+                         struct token_buf *types, struct err *err);
+
+/* Text of ids that come one by one: all of it together is what Hugging Face's decode makes of all
+ * ids. The zero state begins a text; text[0..n) is final, and the caller may take it and set n to
+ * 0. What depends on ids to come is kept back: bytes of a character that is not whole yet. Always
+ * valid UTF-8: what is none is U+FFFD. */
+struct token_text {
+    char *text; // not terminated
+    size_t n, cap;
+    // of tokenizer_decode.c:
+    char  *held, *piece;
+    size_t n_held, held_cap, piece_cap, tokens, stripped;
+    int    begun;
+};
+/* skip: special tokens are left out. An id without a token has no text. */
+int  tokenizer_text_add(const struct tokenizer *t, struct token_text *x, int32_t id, int skip,
+                        struct err *err);
+/* No more comes: what was kept back becomes text. */
+int  tokenizer_text_end(const struct tokenizer *t, struct token_text *x, struct err *err);
+/* What comes now goes on behind these ids, whose own text is not wanted. */
+int  tokenizer_text_behind(const struct tokenizer *t, struct token_text *x, const int32_t *ids,
+                           size_t n, struct err *err);
+void token_text_free(struct token_text *x);
+
+/* Bytes of one id (not NUL-terminated, owned by t), as the vocabulary has them; NULL for an id out
+ * of range. */
 const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *n);

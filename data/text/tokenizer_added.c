@@ -12,6 +12,7 @@
 #include "data/base/file.h"
 #include "data/base/grow.h"
 #include "data/base/json.h"
+#include "data/text/unicode.h"
 
 #include <unistd.h>
 
@@ -65,8 +66,11 @@ static int token_add(struct adding *s, const struct added_token *said, struct er
                           "vocabulary it has %lld", s->path, said->content, (long long)said->id,
                           (long long)id);
     if (t) {
-        t->normalized = said->normalized;
-        t->special = said->special;
+        const char *content = t->content;
+
+        *t = *said;
+        t->content = content;
+        t->id = id;
         return 0;
     }
     if (a->n == MAX_ADDED)
@@ -77,7 +81,9 @@ static int token_add(struct adding *s, const struct added_token *said, struct er
         free((char *)(uintptr_t)copy);
         return err_set(err, -ENOMEM, "no memory for the added tokens of %s", s->path);
     }
-    a->list[a->n++] = (struct added_token){ copy, id, said->normalized, said->special };
+    a->list[a->n] = *said;
+    a->list[a->n].content = copy;
+    a->list[a->n++].id = id;
     return 0;
 }
 
@@ -86,17 +92,17 @@ static int token_add(struct adding *s, const struct added_token *said, struct er
 static int token_read(const struct adding *s, struct added_token *out, const json_t *v, int special,
                       struct err *err)
 {
-    static const char *const unknown[] = { "lstrip", "rstrip", "single_word" };
-    const json_t            *content = json_is_string(v) ? v : json_object_get(v, "content");
+    const json_t *content = json_is_string(v) ? v : json_object_get(v, "content");
 
     if (!json_is_string(content) || json_string_length(content) == 0)
         return err_misuse(err, "%s: an added token has no content", s->path);
-    *out = (struct added_token){ json_string_value(content), -1, 0,
-                            special || json_is_true(json_object_get(v, "special")) };
-    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
-        if (json_is_true(json_object_get(v, unknown[i])))
-            return err_misuse(err, "%s: added token %.100s sets %s, which is not computed here",
-                              s->path, out->content, unknown[i]);
+    *out = (struct added_token){
+        .content = json_string_value(content), .id = -1,
+        .special = special || json_is_true(json_object_get(v, "special")),
+        .lstrip = json_is_true(json_object_get(v, "lstrip")),
+        .rstrip = json_is_true(json_object_get(v, "rstrip")),
+        .single_word = json_is_true(json_object_get(v, "single_word"))
+    };
     const json_t *flag = json_object_get(v, "normalized");
     out->normalized = flag ? json_is_true(flag) : !out->special;
     return 0;
@@ -167,7 +173,8 @@ static int object_add(struct adding *s, const json_t *object, const json_t *name
         if (json_is_integer(v)) {
             int special = is_named(named, key);
 
-            *what = (struct added_token){ key, json_integer_value(v), !special, special };
+            *what = (struct added_token){ .content = key, .id = json_integer_value(v),
+                                          .normalized = !special, .special = special };
         } else {
             rc = token_read(s, what, v, 0, err);
             what->id = strtoll(key, &end, 10);
@@ -228,8 +235,6 @@ static int companions_add(struct adding *s, char *paths[3], json_t *const files[
     int           rc;
 
     s->path = paths[0];
-    if (json_is_true(json_object_get(files[0], "add_prefix_space")))
-        return err_misuse(err, "%s sets add_prefix_space, which is not computed here", paths[0]);
     named_take(named, files[0]);
     if (decoder) {
         rc = object_add(s, decoder, named, err);
@@ -240,6 +245,22 @@ static int companions_add(struct adding *s, char *paths[3], json_t *const files[
         s->path = paths[files[1] ? 1 : 0];
     }
     return rc ? rc : named_add(s, named, err);
+}
+
+/* White space that one token takes along behind it may not be the beginning of another. */
+static int spaces_check(const struct added_tokens *a, const char *path, struct err *err)
+{
+    const struct added_token *takes = NULL, *begins = NULL;
+
+    for (const struct added_token *t = a->list; t < a->list + a->n; t++) {
+        takes = t->rstrip ? t : takes;
+        begins = unicode_spaces(t->content, strlen(t->content)) ? t : begins;
+    }
+    return !takes || !begins
+               ? 0
+               : err_misuse(err, "%s: added token %.100s sets rstrip, which is not known beside "
+                            "one that begins with white space, as \"%.100s\" does", path,
+                            takes->content, begins->content);
 }
 
 int added_tokens_read(struct added_tokens *a, const char *dir, const char *path, const json_t *root,
@@ -264,11 +285,13 @@ int added_tokens_read(struct added_tokens *a, const char *dir, const char *path,
             rc = json_read(&files[i], paths[i], MAX_FILE_BYTES, err);
     }
     rc = rc ? rc : companions_add(&s, paths, files, named, err);
+    rc = rc ? rc : spaces_check(a, path, err);
+    a->config = json_incref(files[0]);
+    a->roles = named;
     for (size_t i = 0; i < 3; i++) {
         json_decref(files[i]);
         free(paths[i]);
     }
-    json_decref(named);
     return rc;
 }
 
@@ -277,5 +300,7 @@ void added_tokens_free(struct added_tokens *a)
     for (size_t i = 0; i < a->n; i++)
         free((char *)(uintptr_t)a->list[i].content);
     free(a->list);
+    json_decref(a->config);
+    json_decref(a->roles);
     *a = (struct added_tokens){ 0 };
 }

@@ -1,8 +1,8 @@
-/* tokenizer_file.c: a tokenizer from and to Hugging Face's files.
- *
- * tokenizer.json says what the tokenizer does besides BPE (tokenizer_settings.c); the older pair of
- * files says nothing of it: GPT-2's way is meant. In the files a token's bytes stand as printable
- * code points (the byte map); added tokens stand as they are. */
+/* tokenizer_file.c: a tokenizer from and to Hugging Face's files. * * tokenizer.json says what the
+ * tokenizer does besides its model (tokenizer_settings.c); the older pair * of files says nothing
+ * of it: GPT-2's way is meant; BERT's vocab.txt is made a tokenizer.json. In * the files of a
+ * byte-level BPE a token's bytes stand as printable code points (the byte map); other * tokens
+ * stand as they are. */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/file.h"
@@ -106,16 +106,17 @@ static int vocab_load(struct loading *l, struct err *err)
     json_t     *v;
 
     json_object_foreach(l->vocab, name, v) {
-        const struct token_entry *e = &l->t->entries[id_of(v)];
-        size_t                    len = strlen(name);
-        char                      bytes[TOKENIZER_MAX_BYTES];
+        struct token_entry *e = &l->t->entries[id_of(v)];
+        size_t              len = strlen(name);
+        char                bytes[TOKENIZER_MAX_BYTES];
 
+        e->listed = 1;
         if (e->added && e->n == len && !memcmp(e->bytes, name, len))
             continue;
         if (len > TOKENIZER_MAX_BYTES)
             return err_misuse(err, "%s: a token of %zu bytes, more than %u", l->path, len,
                               TOKENIZER_MAX_BYTES);
-        long n = name_decode(l, name, bytes);
+        long n = l->t->model->mapped ? name_decode(l, name, bytes) : -1;
         int  rc = tokenizer_set(l->t, (size_t)id_of(v), n < 0 ? name : bytes,
                                 n < 0 ? len : (size_t)n, n < 0, l->path, err);
 
@@ -215,9 +216,12 @@ static int tokens_load(struct loading *l, const json_t *root, size_t n_merges, s
     size_t n = vocab_size(l, err);
     int    rc = n ? added_tokens_read(&l->added, l->dir, l->path, root, l->vocab, err) : -EINVAL;
 
+    rc = rc ? rc : tokenizer_settings_agree(&l->settings, l->added.config, l->dir, err);
     for (size_t i = 0; !rc && i < l->added.n; i++)
         n = size_max(n, (size_t)l->added.list[i].id + 1);
     rc = rc ? rc : tokenizer_new(&l->t, n, n_merges, &l->settings, err);
+    if (!rc)
+        l->t->roles = json_incref(l->added.roles);
     for (size_t i = 0; !rc && i < l->added.n; i++)
         rc = tokenizer_set_added(l->t, &l->added.list[i], l->path, err);
     rc = rc ? rc : vocab_load(l, err);
@@ -229,34 +233,46 @@ static int tokens_load(struct loading *l, const json_t *root, size_t n_merges, s
 /* What a tokenizer stands in: one file, or a vocabulary and its merges. */
 static const char *const forms[][2] = { { "tokenizer.json", NULL },
                                         { "vocab.json", "merges.txt" },
-                                        { "encoder.json", "vocab.bpe" } };
-enum { FORMS = sizeof forms / sizeof *forms };
+                                        { "encoder.json", "vocab.bpe" },
+                                        { "vocab.txt", NULL } };
+enum { FORMS = sizeof forms / sizeof *forms, BERTS = FORMS - 1 };
 
-/* `second`: the merges of the vocabulary `first`; NULL: first is tokenizer.json. */
-static int open_form(struct loading *l, const char *first, const char *second, struct err *err)
+/* tokenizer.json, or (`bert`) what is made one. */
+static int open_json(struct loading *l, const char *path, int bert, struct err *err)
 {
-    json_t *root = NULL, *lines = NULL;
-    int     rc = json_read(&root, l->path = first, TOKENIZER_FILE_MAX, err);
+    json_t *root = NULL;
+    int     rc = bert ? vocab_txt_read(&root, l->dir, path, err)
+                      : json_read(&root, path, TOKENIZER_FILE_MAX, err);
+    const json_t *model = json_object_get(root, "model"), *merges;
 
-    const json_t *model = json_object_get(root, "model");
-    const json_t *merges = json_object_get(model, "merges");
-
-    if (!rc && second) {
-        l->vocab = root;
-        rc = merges_read(&lines, second, err);
-        merges = lines;
-    } else if (!rc) {
-        l->vocab = json_object_get(model, "vocab");
-        rc = tokenizer_settings_read(&l->settings, root, first, err);
-    }
-    if (!rc && json_array_size(merges) > TOKENIZER_MAX_VOCAB)
-        rc = err_misuse(err, "%s has more than %zu merges", second ? second : first,
-                        TOKENIZER_MAX_VOCAB);
-    rc = rc ? rc : tokens_load(l, second ? NULL : root, json_array_size(merges), err);
-    l->path = second ? second : first;
+    l->path = path;
+    l->vocab = json_object_get(model, "vocab");
+    rc = rc ? rc : tokenizer_settings_read(&l->settings, root, path, err);
+    merges = rc || !l->settings.model->merges ? NULL : json_object_get(model, "merges");
+    if (json_array_size(merges) > TOKENIZER_MAX_VOCAB)
+        rc = err_misuse(err, "%s has more than %zu merges", path, TOKENIZER_MAX_VOCAB);
+    rc = rc ? rc : tokens_load(l, root, json_array_size(merges), err);
     rc = rc ? rc : merges_load(l, merges, err);
-    json_decref(lines);
+    rc = rc ? rc : tokenizer_complete(l->t, &l->settings, path, err);
     json_decref(root);
+    return rc;
+}
+
+static int open_pair(struct loading *l, const char *first, const char *second, struct err *err)
+{
+    json_t *lines = NULL;
+    int     rc = json_read(&l->vocab, l->path = first, TOKENIZER_FILE_MAX, err);
+
+    l->settings.model = &model_bytes;
+    rc = rc ? rc : merges_read(&lines, second, err);
+    if (!rc && json_array_size(lines) > TOKENIZER_MAX_VOCAB)
+        rc = err_misuse(err, "%s has more than %zu merges", second, TOKENIZER_MAX_VOCAB);
+    rc = rc ? rc : tokens_load(l, NULL, json_array_size(lines), err);
+    l->path = second;
+    rc = rc ? rc : merges_load(l, lines, err);
+    rc = rc ? rc : tokenizer_complete(l->t, NULL, first, err);
+    json_decref(lines);
+    json_decref(l->vocab);
     return rc;
 }
 
@@ -273,14 +289,13 @@ int tokenizer_open(struct tokenizer **out, const char *dir, struct err *err)
         rc = first && !forms[i][1] == !second ? 0 : -ENOMEM;
         found = !rc && access(first, F_OK) == 0;
         if (found)
-            rc = open_form(&l, first, second, err);
+            rc = second ? open_pair(&l, first, second, err) : open_json(&l, first, i == BERTS, err);
         free(first);
         free(second);
     }
     if (!rc && !found)
         rc = err_misuse(err, "%s holds no tokenizer: tokenizer.json, or vocab.json and merges.txt "
-                        "(or encoder.json and vocab.bpe), was expected", dir);
-    rc = rc ? rc : tokenizer_complete(l.t, err);
+                        "(or encoder.json and vocab.bpe), or BERT's vocab.txt was expected", dir);
     if (rc)
         tokenizer_close(l.t);
     *out = rc ? NULL : l.t;
@@ -294,13 +309,16 @@ static json_t *added_make(const struct tokenizer *t, char **names)
 {
     json_t *added = json_array();
 
-    for (size_t i = 0; i < t->n; i++)
-        if (t->entries[i].added)
+    for (size_t i = 0; i < t->n; i++) {
+        const struct token_entry *e = &t->entries[i];
+
+        if (e->added)
             json_array_append_new(
                 added, json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)i,
-                                 "content", names[i], "single_word", 0, "lstrip", 0, "rstrip", 0,
-                                 "normalized", t->entries[i].normalized, "special",
-                                 t->entries[i].special));
+                                 "content", names[i], "single_word", e->single_word, "lstrip",
+                                 e->lstrip, "rstrip", e->rstrip, "normalized", e->normalized,
+                                 "special", e->special));
+    }
     return added;
 }
 
@@ -317,21 +335,32 @@ static json_t *said_make(void)
                      "trim_offsets", 1, "use_regex", 1);
 }
 
+/* The model as GPT-2's files have it. */
+static json_t *model_make(void)
+{
+    return json_pack("{s:s, s:n, s:n, s:s, s:s, s:b, s:b, s:b}", "type", "BPE", "dropout",
+                     "unk_token", "continuing_subword_prefix", "", "end_of_word_suffix", "",
+                     "fuse_unk", 0, "byte_fallback", 0, "ignore_merges", 0);
+}
+
 /* tokenizer.json; takes over `vocab` and `merges`. */
 static json_t *tokenizer_make(const struct tokenizer *t, char **names, json_t *vocab,
                               json_t *merges)
 {
     json_t *file = t->said ? json_deep_copy(t->said) : said_make();
-    json_t *model = json_pack("{s:s, s:n, s:n, s:s, s:s, s:b, s:b, s:b, s:o, s:o}", "type", "BPE",
-                              "dropout", "unk_token", "continuing_subword_prefix", "",
-                              "end_of_word_suffix", "", "fuse_unk", 0, "byte_fallback", 0,
-                              "ignore_merges", t->ignore_merges, "vocab", vocab, "merges", merges);
+    json_t *model = t->said ? json_incref(json_object_get(file, "model")) : model_make();
+    int     bad = json_object_set_new(model, "vocab", vocab);
 
-    if (json_object_set_new(file, "added_tokens", added_make(t, names)) ||
-        json_object_set_new(file, "model", model)) {
+    if (t->model->merges)
+        bad |= json_object_set_new(model, "merges", merges);
+    else
+        json_decref(merges);
+    if (bad || json_object_set_new(file, "added_tokens", added_make(t, names)) ||
+        json_object_set(file, "model", model)) {
         json_decref(file);
-        return NULL;
+        file = NULL;
     }
+    json_decref(model);
     return file;
 }
 
@@ -341,13 +370,16 @@ static json_t *roles_make(const struct tokenizer *t, int config)
 {
     static const char *const roles[] = { "bos_token", "eos_token", "unk_token" };
     const char *class = t->said ? "PreTrainedTokenizerFast" : "GPT2TokenizerFast";
-    json_t     *file = config ? json_pack("{s:s, s:b}", "tokenizer_class", class,
-                                      "add_prefix_space", 0)
-                          : json_object();
-
+    json_t     *file = config ? json_pack("{s:s}", "tokenizer_class", class) : json_object();
     size_t      n = 0;
     const char *end = tokenizer_bytes(t, tokenizer_endoftext(t), &n);
 
+    if (config && !t->said)
+        json_object_set_new(file, "add_prefix_space", json_false());
+    if (json_object_size(t->roles)) {
+        json_object_update(file, t->roles);
+        return file;
+    }
     for (size_t i = 0; i < 3 && end; i++)
         if (json_object_set_new(file, roles[i], json_stringn(end, n))) {
             json_decref(file);
@@ -400,16 +432,22 @@ int tokenizer_save(const struct tokenizer *t, const char *dir, struct err *err)
         if (t->entries[i].bytes) {
             names[i] = name_encode(&m, &t->entries[i]);
             bad = !names[i];
-            json_object_set_new(vocab, names[i], json_integer((json_int_t)i));
+            if (t->model->mapped || t->entries[i].listed)
+                json_object_set_new(vocab, names[i], json_integer((json_int_t)i));
         }
     for (const struct merge *p = t->merges; p < t->merges + t->n_merges && !bad; p++)
-        json_array_append_new(merges, json_sprintf("%s %s", names[p->left], names[p->right]));
+        json_array_append_new(merges,
+                              t->model->mapped
+                                  ? json_sprintf("%s %s", names[p->left], names[p->right])
+                                  : json_pack("[s, s]", names[p->left], names[p->right]));
     if (!bad)
         whole = tokenizer_make(t, names, json_incref(vocab), json_incref(merges));
     if (!rc && (!whole || json_array_size(merges) != t->n_merges))
         rc = err_set(err, -ENOMEM, "no memory to write the tokenizer into %s", dir);
-    rc = rc ? rc : save_json(json_incref(vocab), dir, "vocab.json", err);
-    rc = rc ? rc : save_merges(merges, dir, err);
+    if (t->model->mapped) {
+        rc = rc ? rc : save_json(json_incref(vocab), dir, "vocab.json", err);
+        rc = rc ? rc : save_merges(merges, dir, err);
+    }
     rc = rc ? rc : save_json(roles_make(t, 1), dir, "tokenizer_config.json", err);
     rc = rc ? rc : save_json(roles_make(t, 0), dir, "special_tokens_map.json", err);
     rc = rc ? rc : save_json(json_incref(whole), dir, "tokenizer.json", err);

@@ -1,6 +1,9 @@
-/* tokenizer_parts.h: what the files of the tokenizer (tokenizer.c encodes, tokenizer_file.c loads
- * and saves, tokenizer_settings.c knows what the file asks for, tokenizer_added.c the added tokens)
- * and bpe_train.c share; nobody else includes it. */
+/* tokenizer_parts.h: what the files of the tokenizer and bpe_train.c share; nobody else includes
+ * it. * * tokenizer.c has what all kinds of models have, and encodes; a kind of model (a struct
+ * model_ops) is * a file of its own: tokenizer_bpe.c, tokenizer_wordpiece.c. tokenizer_file.c loads
+ * and saves, * tokenizer_settings.c knows what a tokenizer.json asks for, tokenizer_added.c the
+ * added tokens, * tokenizer_template.c what stands around a text, tokenizer_decode.c the way back,
+ * * tokenizer_vocab_txt.c BERT's older files. */
 #pragma once
 
 #include "data/text/heap.h"
@@ -14,24 +17,73 @@
 
 struct token_entry {
     char    *bytes; // NULL: no token has this id
+    char    *shown; // added and normalized, where that changes it: what it decodes to; else NULL
+    uint32_t n_shown;
     uint32_t n;
     char     raw; // its bytes stand in the files as they are, not mapped to printable code points
+    char     listed;     // in the model's vocabulary
     char     added;      // matched literally, before anything else
     char     normalized; // added, and looked for in what the others leave
     char     special;    // added, and Hugging Face calls it special: skipped with those
+    char     lstrip, rstrip, single_word; // added: what stands beside it (pretoken.h)
 };
 
 struct merge { uint32_t left, right, id; };           // the ids of a pair, and of their union
 struct merge_slot { uint64_t pair; uint32_t rank; }; // pair: left << 32 | right
 #define NO_PAIR UINT64_MAX
 
-/* What tokenizer.json says besides: of its parsed `root`, which must live as long. */
-struct tokenizer_settings {
-    const json_t                  *root, *template; // template: NULL, or a TemplateProcessing
-    const struct pretoken_pattern *pattern;         // NULL: GPT-2's
-    int                            ignore_merges;
-    int                            nfc; // text is normalized
+/* How ids become text. Strings are of the JSON it was read from. */
+enum decoder_kind { DECODER_BYTES, DECODER_WORDPIECE, DECODER_MARKS, DECODER_STEPS, DECODERS };
+enum { MAX_REPLACES = 4 };
+struct decoder {
+    enum decoder_kind kind;
+    const char       *mark;    // WORDPIECE: before a token that goes on; MARKS: for a space
+    int               cleanup; // WORDPIECE: no space before punctuation
+    int               drop;    // MARKS: the first token's are dropped
+    // STEPS:
+    struct { const char *from, *to; } replaces[MAX_REPLACES];
+    size_t      n_replaces;
+    int         bytes;  // <0x41> is a byte
+    const char *strip;  // so many of these characters at the beginning go
+    size_t      strips;
 };
+
+/* What tokenizer.json says besides: of its parsed `root`, which must live as long. */
+enum { MAX_STEPS = 8, MAX_NORMALIZERS = 16 };
+struct tokenizer_settings {
+    const json_t           *root, *template; // template: NULL, or the step that puts one
+    const struct model_ops *model;
+    struct split_config     split;
+    struct normalizer_step  steps[MAX_NORMALIZERS];
+    size_t                  n_steps;
+    const json_t           *bert; // the BertNormalizer among them, or NULL
+    struct decoder          decoder;
+    // the model's:
+    const char *unk, *prefix; // unk: NULL: there is none; prefix: of a token that goes on
+    size_t      max_chars;    // of a word
+    int         ignore_merges, byte_fallback, fuse_unk;
+};
+
+/* A kind of model. */
+struct tokenizer;
+struct model_ops {
+    const char *type;     // what tokenizer.json calls it
+    const char *known;    // which pre_tokenizers go with it, in words
+    unsigned    splits;   // the same: a bit for each split_kind
+    unsigned    decoders; // which decoders: a bit for each decoder_kind
+    int         mapped;   // names of tokens are bytes, mapped to printable code points
+    int         merges;
+    /* The model's part of tokenizer.json: what is not known there is refused. */
+    int (*read)(struct tokenizer_settings *s, const json_t *model, const char *path,
+                struct err *err);
+    /* All tokens and merges are set: make what encode needs. s NULL: in GPT-2's way. */
+    int (*complete)(struct tokenizer *t, const struct tokenizer_settings *s, const char *what,
+                    struct err *err);
+    /* The ids of a pre-token of n > 0 bytes; there is room for n of them behind those of out. */
+    int (*encode)(struct tokenizer *t, const char *bytes, size_t n, struct token_buf *out,
+                  struct err *err);
+};
+extern const struct model_ops model_bytes, model_marks, model_wordpiece;
 
 struct word_cache; // pre-token -> ids
 struct symbol {    // of a word that is being merged
@@ -40,25 +92,39 @@ struct symbol {    // of a word that is being merged
     uint32_t prev, next;
 };
 
+/* What stands around one text, or around two, and the types of all (BERT's segments). */
+struct tokenizer_template {
+    struct token_buf ids[TOKENIZER_PLACES], types[TOKENIZER_PLACES];
+    int32_t          text_types[2];
+};
+
 struct tokenizer {
-    struct pretoken    *pre;
-    struct token_entry *entries;
-    size_t              n; // ids are below this
-    struct merge       *merges; // by rank
-    size_t              n_merges;
-    struct merge_slot  *table; // open addressing by pair
-    size_t              mask;
-    int32_t             byte_id[256];
-    struct word_cache  *cache;
-    struct symbol      *symbols;
-    size_t              cap;  // of them
-    struct heap         heap; // of the word's pairs: rank << 32 | position
-    int                 ignore_merges; // a pre-token that is a token is that
-    int32_t            *words;         // then: their ids, open addressing by their bytes; -1: free
-    size_t              words_mask;
-    int                 has_template;
-    struct token_buf    around[TOKENIZER_PLACES];
-    json_t             *said; // tokenizer.json without model and added tokens; NULL: GPT-2's way
+    const struct model_ops *model;
+    struct pretoken        *pre;
+    struct token_entry     *entries;
+    size_t                  n; // ids are below this
+    struct merge           *merges; // by rank
+    size_t                  n_merges;
+    struct merge_slot      *table; // open addressing by pair
+    size_t                  mask;
+    int32_t                 byte_id[256]; // -1: none
+    struct word_cache      *cache;
+    struct symbol          *symbols;
+    size_t                  cap;  // of them
+    struct heap             heap; // of the word's pairs: rank << 32 | position
+    int                     ignore_merges; // a pre-token that is a token is that
+    int32_t                *words; // ids by their bytes, open addressing; -1: free; NULL: no need
+    size_t                  words_mask;
+    int32_t                 unk, end; // -1: none
+    int                     fuse_unk;
+    char                   *piece; // WordPiece: the prefix, and room for the rest of a word
+    size_t                  n_prefix, max_chars, longest; // bytes of the longest token
+    int                     has_template;
+    struct tokenizer_template template[2]; // of one text, of two
+    struct decoder          decoder;
+    json_t                 *said;  // tokenizer.json without vocabulary and added tokens; NULL:
+                                   // GPT-2's way
+    json_t                 *roles; // bos_token and its kin, as the files have them; NULL: unsaid
 };
 
 /* GPT-2's bytes in the order of their ids; the code point that stands for each byte in the files,
@@ -76,23 +142,51 @@ int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges,
                   const struct tokenizer_settings *s, struct err *err);
 int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, int raw,
                   const char *what, struct err *err);
-struct added_token { const char *content; json_int_t id; int normalized, special; };
+struct added_token {
+    const char *content;
+    json_int_t  id;
+    int         normalized, special, lstrip, rstrip, single_word;
+};
 int  tokenizer_set_added(struct tokenizer *t, const struct added_token *a, const char *what,
                          struct err *err);
 void tokenizer_set_merge(struct tokenizer *t, size_t rank, struct merge m);
-int  tokenizer_complete(struct tokenizer *t, struct err *err);
+int  tokenizer_complete(struct tokenizer *t, const struct tokenizer_settings *s, const char *what,
+                        struct err *err);
+
+/* For kinds of models: the table of the vocabulary's tokens by their bytes, and the id of one (the
+ * first of those with the same bytes), or -1; the ranks of pairs. */
+int                words_make(struct tokenizer *t, struct err *err);
+int32_t            words_find(const struct tokenizer *t, const char *bytes, size_t n);
+struct merge_slot *merge_find(const struct tokenizer *t, uint64_t pair); // or the free one for it
+
+/* Of an object, only the members that are named may be set: the others must ask for nothing. */
+int members_check(const json_t *object, const char *const *known, const char *where,
+                  const char *path, struct err *err);
 
 /* Read them, or refuse by its name what is not computed here; then make a tokenizer that has all
- * its tokens follow them. */
+ * its tokens follow them. agree: tokenizer_config.json (NULL: there is none) must not ask for
+ * another normalization. */
 int tokenizer_settings_read(struct tokenizer_settings *s, const json_t *root, const char *path,
                             struct err *err);
 int tokenizer_settings_apply(struct tokenizer *t, const struct tokenizer_settings *s,
                              const char *path, struct err *err);
+int tokenizer_settings_agree(const struct tokenizer_settings *s, const json_t *config,
+                             const char *dir, struct err *err);
+int tokenizer_template_read(struct tokenizer *t, const json_t *step, const char *path,
+                            struct err *err);
 
 /* The added tokens of a folder, in the order of their naming: by tokenizer.json (`root`, parsed
  * from `path`; NULL: the folder has the older pair of files) and by the files beside it. `vocab` is
  * token -> id, all of them ids. Caller frees, also after an error. */
-struct added_tokens { struct added_token *list; size_t n, cap; };
+struct added_tokens {
+    struct added_token *list;
+    size_t              n, cap;
+    json_t             *config, *roles; // tokenizer_config.json, or NULL; bos_token and its kin
+};
 int added_tokens_read(struct added_tokens *a, const char *dir, const char *path, const json_t *root,
                       const json_t *vocab, struct err *err);
 void added_tokens_free(struct added_tokens *a);
+
+/* A tokenizer.json made of BERT's older files, dir/vocab.txt and dir/tokenizer_config.json. Caller
+ * decrefs. */
+int vocab_txt_read(json_t **root, const char *dir, const char *path, struct err *err);

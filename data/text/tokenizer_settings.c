@@ -6,10 +6,10 @@
  * that Hugging Face makes, not of the ids of a text. */
 #include "data/text/tokenizer_parts.h"
 
-#include "data/base/grow.h"
 #include "data/base/json.h"
+#include "data/base/utf8.h"
 
-enum { MAX_STEPS = 8, MAX_AROUND = 64 };
+#include <stdbool.h>
 
 /* The steps of one part. */
 struct part {
@@ -25,8 +25,7 @@ static int is_unset(const json_t *v)
            (json_is_string(v) && json_string_length(v) == 0);
 }
 
-/* Of an object, only the members that are named may be set. */
-static int members_check(const json_t *object, const char *const *known, const char *where,
+int members_check(const json_t *object, const char *const *known, const char *where,
                          const char *path, struct err *err)
 {
     const char *key;
@@ -81,16 +80,101 @@ static int step_refuse(const struct part *p, const json_t *step, const char *kno
                       step ? step_type(step) : "absent", known);
 }
 
-/* ---- the parts ---- */
+/* ---- the normalizer ---- */
+
+static int normalizer_add(struct tokenizer_settings *s, const struct part *p, bool wanted,
+                          struct normalizer_step step, struct err *err)
+{
+    if (!wanted)
+        return 0;
+    if (s->n_steps == MAX_NORMALIZERS)
+        return err_misuse(err, "%s: its normalizer has more than %d steps", p->path,
+                          MAX_NORMALIZERS);
+    s->steps[s->n_steps++] = step;
+    return 0;
+}
+
+/* Whether text is one character. */
+static int is_character(const char *text)
+{
+    size_t n = strlen(text);
+
+    return n > 0 && utf8_length((const unsigned char *)text, n) == (int)n;
+}
+
+static int replace_add(struct tokenizer_settings *s, const struct part *p, const json_t *step,
+                       struct err *err)
+{
+    const json_t *pattern = json_object_get(step, "pattern");
+    const char   *from = json_str(pattern, "String"), *to = json_str(step, "content");
+
+    if (!is_character(from))
+        return err_misuse(err, "%s: its %s has a Replace of \"%.100s\", but only one of a single "
+                          "character is known", p->path, p->name,
+                          *from ? from : json_str(pattern, "Regex"));
+    return normalizer_add(s, p, true, (struct normalizer_step){ NORMALIZER_REPLACE, from, to },
+                          err);
+}
+
+static int bert_add(struct tokenizer_settings *s, const struct part *p, const json_t *step,
+                    struct err *err)
+{
+    static const char *const known[] = { "type", "clean_text", "handle_chinese_chars",
+                                         "strip_accents", "lowercase", NULL };
+    const json_t *accents = json_object_get(step, "strip_accents");
+    int           lower = json_is_true(json_object_get(step, "lowercase")),
+        unmark = json_is_boolean(accents) ? json_is_true(accents) : lower;
+    int rc = members_check(step, known, "BertNormalizer", p->path, err);
+
+    if (!rc && s->bert)
+        rc = err_misuse(err, "%s: its normalizer has two BertNormalizers", p->path);
+    s->bert = step;
+    const struct { bool wanted; enum normalizer_kind kind; } steps[] = {
+        { json_is_true(json_object_get(step, "clean_text")), NORMALIZER_CLEAN },
+        { json_is_true(json_object_get(step, "handle_chinese_chars")), NORMALIZER_CHINESE },
+        { unmark, NORMALIZER_NFD },
+        { unmark, NORMALIZER_UNMARK },
+        { lower, NORMALIZER_LOWERCASE },
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps && !rc; i++)
+        rc = normalizer_add(s, p, steps[i].wanted, (struct normalizer_step){ steps[i].kind, 0, 0 },
+                            err);
+    return rc;
+}
 
 static int normalizer_read(struct tokenizer_settings *s, const struct part *p, struct err *err)
 {
-    for (size_t i = 0; i < p->n; i++)
-        if (!is_step(p->steps[i], "NFC"))
-            return step_refuse(p, p->steps[i], "NFC", err);
-    s->nfc = p->n > 0;
-    return 0;
+    static const struct { const char *type; enum normalizer_kind kind; } plain[] = {
+        { "NFC", NORMALIZER_NFC },
+        { "NFD", NORMALIZER_NFD },
+        { "Lowercase", NORMALIZER_LOWERCASE },
+        { "Prepend", NORMALIZER_PREPEND },
+    };
+    enum { PLAIN = sizeof plain / sizeof *plain };
+    int rc = 0;
+
+    for (size_t i = 0; i < p->n && !rc; i++) {
+        const json_t *step = p->steps[i];
+        size_t        k = 0;
+
+        while (k < PLAIN && !is_step(step, plain[k].type))
+            k++;
+        if (k < PLAIN)
+            rc = normalizer_add(s, p, true,
+                                (struct normalizer_step){ plain[k].kind, NULL,
+                                                          json_str(step, "prepend") }, err);
+        else if (is_step(step, "Replace"))
+            rc = replace_add(s, p, step, err);
+        else if (is_step(step, "BertNormalizer"))
+            rc = bert_add(s, p, step, err);
+        else
+            rc = step_refuse(p, step, "NFC, NFD, Lowercase, Prepend, Replace or BertNormalizer",
+                             err);
+    }
+    return rc;
 }
+
+/* ---- the pre-tokenizer ---- */
 
 /* A Split by one of the expressions that are known. */
 static int split_read(struct tokenizer_settings *s, const struct part *p, const json_t *split,
@@ -103,184 +187,305 @@ static int split_read(struct tokenizer_settings *s, const struct part *p, const 
         return err_misuse(err, "%s: its pre_tokenizer's Split is %.40s%s, but only Isolated is "
                           "known", p->path, json_str(split, "behavior"),
                           is_unset(json_object_get(split, "invert")) ? "" : ", inverted");
-    s->pattern = pretoken_pattern_find(said);
-    return s->pattern ? 0
-                      : err_misuse(err, "%s: its pre_tokenizer splits by \"%.300s\", but only the "
-                                   "expressions of GPT-2, Llama 3 and Qwen2 are known", p->path,
-                                   said);
+    s->split.pattern = split_pattern_find(said);
+    if (s->split.pattern)
+        return 0;
+    return err_misuse(err, "%s: its pre_tokenizer splits by \"%.300s\", but only the expressions "
+                      "of GPT-2, Llama 3 and Qwen2 are known", p->path, said);
 }
 
 /* ByteLevel, which has GPT-2's expression in it, or a Split and ByteLevel without one. */
-static int pre_tokenizer_read(struct tokenizer_settings *s, const struct part *p, struct err *err)
+static int byte_level_read(struct tokenizer_settings *s, const struct part *p, struct err *err)
 {
-    static const char known[] = "ByteLevel, alone or behind a Split,";
-    const json_t     *last = p->n ? p->steps[p->n - 1] : NULL;
-    int               split = p->n == 2;
+    const json_t *last = p->steps[p->n - 1], *use = json_object_get(last, "use_regex");
+    int           split = p->n == 2, prefix = !is_unset(json_object_get(last, "add_prefix_space"));
 
-    for (size_t i = 0; i < p->n; i++)
-        if (!is_step(p->steps[i], i == 0 && split ? "Split" : "ByteLevel") || p->n > 2)
-            return step_refuse(p, p->steps[i], known, err);
-    if (!last)
-        return step_refuse(p, NULL, known, err);
-    const json_t *use = json_object_get(last, "use_regex");
-    if (!is_unset(json_object_get(last, "add_prefix_space")) || split == !json_is_false(use))
+    if ((split && prefix) || split == !json_is_false(use))
         return err_misuse(err, "%s: only a ByteLevel pre_tokenizer with its expression, or a Split "
-                          "before it instead, and without a prefix space is known", p->path);
+                          "before it instead, and then without a prefix space is known", p->path);
+    s->split.kind = SPLIT_PATTERN;
+    s->split.prefix = prefix ? SPLIT_PREFIX_ALWAYS : SPLIT_PREFIX_NEVER;
     return split ? split_read(s, p, p->steps[0], err) : 0;
 }
+
+/* SentencePiece's mark of a space. */
+#define MARK "\xE2\x96\x81"
+
+static int metaspace_read(struct tokenizer_settings *s, const struct part *p, const json_t *step,
+                          struct err *err)
+{
+    static const char *const known[] = { "type",  "replacement", "prepend_scheme",
+                                         "split", "str_rep",     "add_prefix_space", NULL };
+    static const char *const schemes[] = { [SPLIT_PREFIX_NEVER] = "never",
+                                           [SPLIT_PREFIX_FIRST] = "first",
+                                           [SPLIT_PREFIX_ALWAYS] = "always" };
+    const char   *mark = json_str(step, "replacement"), *scheme = json_str(step, "prepend_scheme");
+    const json_t *before = json_object_get(step, "add_prefix_space");
+    size_t        k = 0;
+
+    if (!*scheme)
+        scheme = schemes[json_is_false(before) ? SPLIT_PREFIX_NEVER : SPLIT_PREFIX_ALWAYS];
+    while (k < 3 && strcmp(scheme, schemes[k]))
+        k++;
+    if (k == 3 || !is_character(mark) || (json_is_false(before) && k != SPLIT_PREFIX_NEVER))
+        return err_misuse(err, "%s: its pre_tokenizer is a Metaspace with the replacement "
+                          "\"%.40s\" and the prepend_scheme %.40s, which is not known", p->path,
+                          mark, scheme);
+    s->split = (struct split_config){
+        .kind = SPLIT_MARKS, .prefix = (enum split_prefix)k, .mark = mark, .replace = 1,
+        .at = json_is_false(json_object_get(step, "split")) ? SPLIT_AT_RUNS : SPLIT_AT_EACH
+    };
+    return members_check(step, known, "Metaspace", p->path, err);
+}
+
+/* What the normalizer makes of a space, or NULL: it stays one. */
+static const char *space_becomes(const struct tokenizer_settings *s)
+{
+    for (size_t i = 0; i < s->n_steps; i++)
+        if (s->steps[i].kind == NORMALIZER_REPLACE && !strcmp(s->steps[i].from, " ") &&
+            is_character(s->steps[i].to))
+            return s->steps[i].to;
+    return NULL;
+}
+
+/* Gemma's: a Split by spaces, where the normalizer leaves none. */
+static int is_idle(const struct tokenizer_settings *s, const struct part *p)
+{
+    return p->n == 1 && is_step(p->steps[0], "Split") && space_becomes(s) &&
+           !strcmp(json_str(json_object_get(p->steps[0], "pattern"), "String"), " ") &&
+           is_unset(json_object_get(p->steps[0], "invert"));
+}
+
+static int pre_tokenizer_read(struct tokenizer_settings *s, const struct part *p, struct err *err)
+{
+    static const char known[] =
+        "ByteLevel, alone or behind a Split, Metaspace or BertPreTokenizer";
+    const char *mark = space_becomes(s);
+
+    if (p->n == 0 || is_idle(s, p)) {
+        s->split = (struct split_config){ .kind = SPLIT_MARKS, .mark = mark ? mark : MARK,
+                                          .at = SPLIT_AT_RUNS };
+        return 0;
+    }
+    if (p->n == 1 && is_step(p->steps[0], "Metaspace"))
+        return metaspace_read(s, p, p->steps[0], err);
+    if (p->n == 1 && is_step(p->steps[0], "BertPreTokenizer")) {
+        s->split.kind = SPLIT_BERT;
+        return 0;
+    }
+    for (size_t i = 0; i < p->n; i++)
+        if (!is_step(p->steps[i], i == 0 && p->n == 2 ? "Split" : "ByteLevel") || p->n > 2)
+            return step_refuse(p, p->steps[i], known, err);
+    return byte_level_read(s, p, err);
+}
+
+/* ---- what stands around a text ---- */
 
 static int post_processor_read(struct tokenizer_settings *s, const struct part *p, struct err *err)
 {
     for (size_t i = 0; i < p->n; i++) {
-        int template = is_step(p->steps[i], "TemplateProcessing");
+        const json_t *step = p->steps[i];
+        int template = is_step(step, "TemplateProcessing") || is_step(step, "BertProcessing") ||
+                       is_step(step, "RobertaProcessing");
 
         // ByteLevel's sets offsets, which are not made here
-        if ((!template && !is_step(p->steps[i], "ByteLevel")) || (template && s->template))
-            return step_refuse(p, p->steps[i], "ByteLevel, or one TemplateProcessing,", err);
+        if ((!template && !is_step(step, "ByteLevel")) || (template && s->template))
+            return step_refuse(p, step, "ByteLevel, or one TemplateProcessing, BertProcessing or "
+                               "RobertaProcessing,", err);
         if (template)
-            s->template = p->steps[i];
+            s->template = step;
+    }
+    return 0;
+}
+
+/* ---- the decoder ---- */
+
+/* Replace, ByteFallback, Fuse, Strip: in this order, each where it is wanted. */
+static int decoder_steps(struct decoder *d, const struct part *p, struct err *err)
+{
+    static const char *const order[] = { "Replace", "ByteFallback", "Fuse", "Strip" };
+    size_t                   at = 0;
+
+    d->kind = DECODER_STEPS;
+    for (size_t i = 0; i < p->n; i++) {
+        const json_t *step = p->steps[i];
+        const char   *from = json_str(json_object_get(step, "pattern"), "String");
+        size_t        k = at;
+
+        while (k < 4 && !is_step(step, order[k]))
+            k++;
+        if (k == 4 || (k == 0 && d->n_replaces == MAX_REPLACES) || (k == 3 && at < 3 && i == 0))
+            return step_refuse(p, step, "Replace, ByteFallback, Fuse and Strip in this order", err);
+        at = k == 0 ? 0 : k + 1;
+        if (k == 0 && !*from)
+            return err_misuse(err, "%s: its decoder has a Replace of no String", p->path);
+        if (k == 0) {
+            d->replaces[d->n_replaces].from = from;
+            d->replaces[d->n_replaces++].to = json_str(step, "content");
+        }
+        d->bytes |= k == 1;
+        if (k < 3)
+            continue;
+        d->strip = json_str(step, "content");
+        if (!is_step(p->steps[i - 1], "Fuse") || !is_character(d->strip) ||
+            json_num(step, "stop") > 0 || json_num(step, "start") < 0)
+            return err_misuse(err, "%s: its decoder has a Strip, but only one of a character at "
+                              "the beginning, behind Fuse, is known", p->path);
+        d->strips = (size_t)json_integer_value(json_object_get(step, "start"));
     }
     return 0;
 }
 
 static int decoder_read(struct tokenizer_settings *s, const struct part *p, struct err *err)
 {
-    (void)s;
-    for (size_t i = 0; i < p->n; i++)
-        if (!is_step(p->steps[i], "ByteLevel") || p->n > 1)
-            return step_refuse(p, p->steps[i], "ByteLevel", err);
+    struct decoder *d = &s->decoder;
+    const json_t   *one = p->n == 1 ? p->steps[0] : NULL;
+
+    *d = (struct decoder){ .kind = p->n ? DECODER_STEPS : DECODERS };
+    if (!one || !(is_step(one, "ByteLevel") || is_step(one, "WordPiece") ||
+                  is_step(one, "Metaspace")))
+        return p->n ? decoder_steps(d, p, err) : 0;
+    d->kind = is_step(one, "ByteLevel")   ? DECODER_BYTES
+              : is_step(one, "WordPiece") ? DECODER_WORDPIECE
+                                          : DECODER_MARKS;
+    d->mark = json_str(one, d->kind == DECODER_MARKS ? "replacement" : "prefix");
+    d->cleanup = json_is_true(json_object_get(one, "cleanup"));
+    d->drop = strcmp(json_str(one, "prepend_scheme"), "never") &&
+              !json_is_false(json_object_get(one, "add_prefix_space"));
+    if (d->kind == DECODER_MARKS && !is_character(d->mark))
+        return err_misuse(err, "%s: its decoder is a Metaspace without a replacement", p->path);
     return 0;
 }
 
+/* ---- the model ---- */
+
+static const struct model_ops *const models[] = { &model_bytes, &model_marks, &model_wordpiece };
+enum { MODELS = sizeof models / sizeof *models };
+
+/* The kind of model: by its type, and by the pre_tokenizer that goes with it. */
 static int model_read(struct tokenizer_settings *s, const json_t *model, const char *path,
                       struct err *err)
 {
-    // of these, unk_token and fuse_unk are about bytes without a token, and all have one
-    static const char *const known[] = { "type", "vocab", "merges", "unk_token", "fuse_unk",
-                                         "ignore_merges", NULL };
-    const char              *type = json_string_value(json_object_get(model, "type"));
+    const json_t *said = json_object_get(model, "type");
+    const char   *type = json_is_string(said) ? json_string_value(said) : "BPE", *known = "";
 
-    if (type && strcmp(type, "BPE"))
-        return err_misuse(err, "%s: its model is %.60s, but only BPE is known", path, type);
-    s->ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
-    return members_check(model, known, "model", path, err);
+    for (size_t i = 0; i < MODELS && !s->model; i++)
+        if (!strcmp(models[i]->type, type)) {
+            known = models[i]->known;
+            s->model = models[i]->splits >> s->split.kind & 1 ? models[i] : NULL;
+        }
+    if (!*known)
+        return err_misuse(err, "%s: its model is %.60s, but only BPE and WordPiece are known", path,
+                          type);
+    if (!s->model)
+        return err_misuse(err, "%s: its pre_tokenizer does not go with its model, %.60s: only %s "
+                          "is known", path, type, known);
+    if (s->decoder.kind == DECODERS && s->model->mapped)
+        s->decoder.kind = DECODER_BYTES;
+    if (s->decoder.kind == DECODERS || !(s->model->decoders >> s->decoder.kind & 1))
+        return err_misuse(err, "%s: its decoder, %s, does not go with its model and pre_tokenizer",
+                          path, s->decoder.kind == DECODERS
+                                    ? "absent"
+                                    : step_type(json_object_get(s->root, "decoder")));
+    return s->model->read(s, model, path, err);
 }
+
+/* Whether the type is known at all: of all that may be refused, a person wants to hear this. */
+static int type_check(const json_t *model, const char *path, struct err *err)
+{
+    const char *type = json_string_value(json_object_get(model, "type"));
+
+    for (size_t i = 0; i < MODELS && type; i++)
+        if (!strcmp(models[i]->type, type))
+            type = NULL;
+    return type ? err_misuse(err, "%s: its model is %.60s, but only BPE and WordPiece are known",
+                             path, type)
+                : 0;
+}
+
+static const struct {
+    const char *name, *list;
+    int (*read)(struct tokenizer_settings *s, const struct part *p, struct err *err);
+} parts[] = {
+    { "normalizer", "normalizers", normalizer_read },
+    { "pre_tokenizer", "pretokenizers", pre_tokenizer_read },
+    { "post_processor", "processors", post_processor_read },
+    { "decoder", "decoders", decoder_read },
+};
 
 int tokenizer_settings_read(struct tokenizer_settings *s, const json_t *root, const char *path,
                             struct err *err)
 {
-    static const struct {
-        const char *name, *list;
-        int (*read)(struct tokenizer_settings *s, const struct part *p, struct err *err);
-    } parts[] = {
-        { "normalizer", "normalizers", normalizer_read },
-        { "pre_tokenizer", "pretokenizers", pre_tokenizer_read },
-        { "post_processor", "processors", post_processor_read },
-        { "decoder", "decoders", decoder_read },
-    };
     static const char *const known[] = { "version", "truncation", "padding", "added_tokens",
                                          "normalizer", "pre_tokenizer", "post_processor",
                                          "decoder", "model", NULL };
     int rc = members_check(root, known, "outermost object", path, err);
 
     *s = (struct tokenizer_settings){ .root = root };
-    rc = rc ? rc : model_read(s, json_object_get(root, "model"), path, err);
+    rc = rc ? rc : type_check(json_object_get(root, "model"), path, err);
     for (size_t i = 0; i < sizeof parts / sizeof *parts && !rc; i++) {
         struct part p;
 
         rc = part_read(&p, root, path, parts[i].name, parts[i].list, err);
         rc = rc ? rc : parts[i].read(s, &p, err);
     }
-    return rc;
+    return rc ? rc : model_read(s, json_object_get(root, "model"), path, err);
 }
 
-/* ---- the template ---- */
-
-/* One piece of a template, a special token: its ids behind `to`. */
-static int piece_add(const struct tokenizer *t, struct token_buf *to, const json_t *template,
-                     const json_t *special, const char *path, struct err *err)
-{
-    const char   *name = json_str(special, "id");
-    const json_t *ids = json_object_get(
-        json_object_get(json_object_get(template, "special_tokens"), name), "ids");
-    size_t n = json_array_size(ids);
-    int    rc = 0;
-
-    if (n == 0 || to->n + n > MAX_AROUND)
-        rc = err_misuse(err, "%s: its TemplateProcessing puts %.60s around a text, which has no "
-                        "ids there, or more than %d", path, name, MAX_AROUND);
-    rc = rc ? rc : grow(&to->ids, &to->cap, to->n + n, sizeof *to->ids, "token ids", err);
-    for (size_t i = 0; i < n && !rc; i++) {
-        const json_t *id = json_array_get(ids, i);
-        json_int_t    v = json_is_integer(id) ? json_integer_value(id) : -1;
-
-        if (v < 0 || v >= (json_int_t)t->n || !t->entries[v].bytes)
-            rc = err_misuse(err, "%s: its TemplateProcessing puts %.60s around a text, whose id is "
-                            "none of the tokenizer's", path, name);
-        else
-            to->ids[to->n++] = (int32_t)v;
-    }
-    return rc;
-}
-
-/* Of "single" or "pair": what stands before, between and behind its texts, of which there must be
- * `texts`: A, then B. */
-static int pieces_read(const struct tokenizer *t, struct token_buf *around, const json_t *template,
-                       const char *name, size_t texts, const char *path, struct err *err)
-{
-    const json_t *pieces = json_object_get(template, name);
-    size_t        seen = 0;
-    int           rc = 0;
-
-    for (size_t i = 0; i < json_array_size(pieces) && !rc; i++) {
-        const json_t *piece = json_array_get(pieces, i),
-                     *special = json_object_get(piece, "SpecialToken"),
-                     *text = json_object_get(piece, "Sequence");
-        size_t place = seen == 0       ? TOKENIZER_BEFORE
-                       : seen == texts ? TOKENIZER_BEHIND
-                                       : TOKENIZER_BETWEEN;
-
-        if (special)
-            rc = piece_add(t, &around[place], template, special, path, err);
-        else if (text && seen < texts && !strcmp(json_str(text, "id"), seen ? "B" : "A"))
-            seen++;
-        else
-            seen = texts + 1;
-    }
-    if (!rc && seen != texts)
-        rc = err_misuse(err, "%s: its TemplateProcessing's %s is not special tokens around %s",
-                        path, name, texts == 1 ? "the text A" : "the texts A and B");
-    return rc;
-}
-
-static int is_same(const struct token_buf *a, const struct token_buf *b)
-{
-    return a->n == b->n && (a->n == 0 || !memcmp(a->ids, b->ids, a->n * sizeof *a->ids));
-}
+/* ---- what a tokenizer keeps of it ---- */
 
 int tokenizer_settings_apply(struct tokenizer *t, const struct tokenizer_settings *s,
                              const char *path, struct err *err)
 {
-    struct token_buf pair[TOKENIZER_PLACES] = { 0 };
-    int              rc = 0;
+    struct tokenizer_settings kept = { 0 };
+    struct part               p;
+    json_t                   *model = json_copy(json_object_get(s->root, "model")),
+           *said = json_copy((json_t *)(uintptr_t)s->root);
 
-    t->ignore_merges = s->ignore_merges;
-    t->said = json_deep_copy(s->root);
-    if (!t->said)
+    json_object_del(model, "vocab"); // which t has in its own way, as it has the added tokens
+    json_object_del(model, "merges");
+    json_object_set_new(said, "model", model);
+    json_object_set_new(said, "added_tokens", json_null());
+    t->said = json_deep_copy(said);
+    json_decref(said);
+    if (!t->said || !json_object_get(t->said, "model"))
         return err_set(err, -ENOMEM, "no memory for the settings of %s", path);
-    json_object_del(t->said, "model"); // which t has in its own way, as it has the added tokens
-    json_object_set_new(t->said, "added_tokens", json_null());
-    if (!s->template)
+    // once more, for strings that live as long as t
+    int rc = part_read(&p, t->said, path, "decoder", "decoders", err);
+
+    rc = rc ? rc : decoder_read(&kept, &p, err);
+    t->decoder = kept.decoder;
+    t->decoder.kind = s->decoder.kind;
+    return rc || !s->template ? rc : tokenizer_template_read(t, s->template, path, err);
+}
+
+/* A setting of tokenizer_config.json that says otherwise than `is`. */
+static int disagree(const json_t *config, const char *name, int is, const char *dir,
+                    struct err *err)
+{
+    const json_t *said = json_object_get(config, name);
+
+    if (!json_is_boolean(said) || json_is_true(said) == is)
         return 0;
-    t->has_template = 1;
-    rc = pieces_read(t, t->around, s->template, "single", 1, path, err);
-    rc = rc ? rc : pieces_read(t, pair, s->template, "pair", 2, path, err);
-    if (!rc && (!is_same(&pair[TOKENIZER_BEFORE], &t->around[TOKENIZER_BEFORE]) ||
-                !is_same(&pair[TOKENIZER_BEHIND], &t->around[TOKENIZER_BEHIND])))
-        rc = err_misuse(err, "%s: its TemplateProcessing begins or ends a pair of texts in another "
-                        "way than one text, which is not known here", path);
-    t->around[TOKENIZER_BETWEEN] = pair[TOKENIZER_BETWEEN];
-    token_buf_free(&pair[TOKENIZER_BEFORE]);
-    token_buf_free(&pair[TOKENIZER_BEHIND]);
+    return err_misuse(err, "%s/tokenizer_config.json sets %s to %s, but the tokenizer beside it is "
+                      "made otherwise, which is not computed here", dir, name,
+                      is ? "false" : "true");
+}
+
+int tokenizer_settings_agree(const struct tokenizer_settings *s, const json_t *config,
+                             const char *dir, struct err *err)
+{
+    int prefix = s->split.prefix != SPLIT_PREFIX_NEVER, rc = 0;
+
+    for (size_t i = 0; i < s->n_steps; i++)
+        prefix |= s->steps[i].kind == NORMALIZER_PREPEND;
+    if (s->split.kind != SPLIT_BERT)
+        return disagree(config, "add_prefix_space", prefix, dir, err);
+    static const char *const names[][2] = { { "do_lower_case", "lowercase" },
+                                            { "tokenize_chinese_chars", "handle_chinese_chars" },
+                                            { "strip_accents", "strip_accents" } };
+    for (size_t i = 0; i < 3 && !rc && s->bert; i++)
+        rc = disagree(config, names[i][0], json_is_true(json_object_get(s->bert, names[i][1])), dir,
+                      err);
     return rc;
 }

@@ -1,12 +1,18 @@
-/* fuzz_encode.c: any bytes through a small tokenizer with added tokens of both turns, whole and in
- * pieces: the ids are the same, and their bytes are the text. */
+/* fuzz_encode.c: any bytes through small tokenizers with added tokens of both turns, whole and in *
+ * pieces: the ids are the same, their bytes are the text where the tokenizer is byte-level, and
+ * what * they decode to is UTF-8. */
 #include "tests/fuzz/fuzz.h"
 
+#include "data/base/utf8.h"
 #include "data/text/tokenizer.h"
 
-#include <string.h>
+#include "tests/fuzz/kinds.h"
 
-static struct tokenizer *plain, *added;
+#include <string.h>
+#include <sys/stat.h>
+
+enum { KINDS = 4 };
+static struct tokenizer *plain, *added, *kinds[KINDS];
 
 static const char added_json[] = "{\"added_tokens_decoder\": {\"268\": {\"content\": "
                                  "\"<|endoftext|>\", \"special\": true}, \"269\": {\"content\": "
@@ -28,6 +34,13 @@ static void start(void)
     fuzz_put("tok/tokenizer_config.json", added_json, sizeof added_json - 1);
     if (tokenizer_open(&added, fuzz_path("tok"), &err))
         fuzz_fail(__FILE__, __LINE__, err.text);
+    fuzz_remove("tok");
+    FUZZ_CHECK(!mkdir(fuzz_path("tok"), 0700));
+    for (size_t k = 0; k < KINDS; k++) {
+        fuzz_put("tok/tokenizer.json", fuzz_kinds[k], strlen(fuzz_kinds[k]));
+        if (tokenizer_open(&kinds[k], fuzz_path("tok"), &err))
+            fuzz_fail(__FILE__, __LINE__, err.text);
+    }
 }
 
 static void pieces(struct tokenizer *t, const char *text, size_t n, size_t step,
@@ -54,6 +67,18 @@ static void compare(struct tokenizer *t, const struct token_buf *ids, const char
     FUZZ_CHECK(at == n);
 }
 
+static void decode(const struct tokenizer *t, const struct token_buf *ids)
+{
+    struct token_text x = { 0 };
+    struct err        err;
+    int               why;
+
+    for (size_t i = 0; i < ids->n; i++)
+        FUZZ_CHECK(!tokenizer_text_add(t, &x, ids->ids[i], 0, &err));
+    FUZZ_CHECK(!tokenizer_text_end(t, &x, &err) && utf8_valid(x.text, x.n, &why) == x.n);
+    token_text_free(&x);
+}
+
 static int one(const uint8_t *in, size_t n)
 {
     size_t           step = n ? 1 + in[0] % 64u * (in[0] % 64u) : 1;
@@ -62,11 +87,13 @@ static int one(const uint8_t *in, size_t n)
     struct err       err;
 
     n -= n > 0;
-    for (int k = 0; k < 2; k++) {
-        struct tokenizer *t = k ? added : plain;
+    for (int k = 0; k < 2 + KINDS; k++) {
+        struct tokenizer *t = k == 0 ? plain : k == 1 ? added : kinds[k - 2];
 
         FUZZ_CHECK(!tokenizer_encode(t, text, n, &whole, &err));
-        compare(t, &whole, text, n);
+        if (k < 2)
+            compare(t, &whole, text, n);
+        decode(t, &whole);
         pieces(t, text, n, step, &cut);
         FUZZ_CHECK(cut.n == whole.n &&
                    (!cut.n || !memcmp(cut.ids, whole.ids, cut.n * sizeof *cut.ids)));
@@ -90,6 +117,7 @@ static void seeds(void)
 {
     seed_of(1, "the the other's 000000 of the<|endoftext|>they'll   go\n\n\n");
     seed_of(3, "<|endof<|endoftext|><|end|><|endof<|the the the\xC3\xA9\xC3\xA9 \xF0\x9F\x98\x80");
+    seed_of(5, "The the <s>  the t \xE2\x96\x81the\xE2\x96\x81\xE2\x96\x81 CAF\xC3\x89 the t<s>t.");
     seed_of(63, "caf\xC3\xA9 \xE2\x80\x83\xE2\x82\xAC\xC2\xA0 12\xC2\xB2 \xFF\xFE\x80 'S'RE "
                 "I'm\xE1\xA0\x8E");
 }

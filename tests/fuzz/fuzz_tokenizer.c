@@ -1,9 +1,11 @@
-/* fuzz_tokenizer.c: the files of a tokenizer's folder. What opens encodes any text without loss,
- * and is the same tokenizer once saved. */
+/* fuzz_tokenizer.c: the files of a tokenizer's folder. What opens encodes any text (a byte-level
+ * one * without loss), makes text of any ids, and is the same tokenizer once saved. */
 #include "tests/fuzz/fuzz.h"
 
 #include "data/base/json.h"
+#include "data/base/utf8.h"
 #include "data/text/tokenizer.h"
+#include "tests/fuzz/kinds.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +18,8 @@ static const char *const names[] = { "t/tokenizer.json",
                                      "t/vocab.bpe",
                                      "t/tokenizer_config.json",
                                      "t/special_tokens_map.json",
-                                     "t/added_tokens.json" };
+                                     "t/added_tokens.json",
+                                     "t/vocab.txt" };
 enum {
     NAMES = sizeof names / sizeof *names,
     JSON = 1,
@@ -24,7 +27,8 @@ enum {
     OLD_PAIR = 24,
     CONFIG = 32,
     MAP = 64,
-    ADDED = 128
+    ADDED = 128,
+    VOCAB = 256
 };
 
 static const char text[] = "The the theatre, caf\xC3\xA9 e\xCC\x81 0000 'll I'm <|endoftext|>"
@@ -65,6 +69,33 @@ static void compare(struct tokenizer *t, const struct token_buf *ids)
     FUZZ_CHECK(at == sizeof text - 1);
 }
 
+/* The text of the ids, and rows of one text and of two. */
+static void decode(struct tokenizer *t, const struct token_buf *ids)
+{
+    struct token_text x = { 0 };
+    struct token_buf  row = { 0 }, types = { 0 };
+    struct err        err;
+    int               why;
+
+    for (size_t i = 0; i < ids->n; i++)
+        FUZZ_CHECK(!tokenizer_text_add(t, &x, ids->ids[i], (int)(i & 1), &err) &&
+                   utf8_valid(x.text, x.n, &why) == x.n);
+    FUZZ_CHECK(!tokenizer_text_end(t, &x, &err) && utf8_valid(x.text, x.n, &why) == x.n);
+    for (size_t most = 0; most < 40; most += 13) {
+        struct token_row two = { text, most & 1 ? text + 9 : NULL, 20, 15, most };
+        int              rc = tokenizer_encode_row(t, &two, &row, &types, &err);
+
+        if (rc)
+            fuzz_refused(rc, &err);
+        else
+            FUZZ_CHECK(row.n == types.n && (!most || row.n <= most));
+        row.n = types.n = 0;
+    }
+    token_text_free(&x);
+    token_buf_free(&row);
+    token_buf_free(&types);
+}
+
 static void round_trip(struct tokenizer *t, const struct token_buf *ids)
 {
     struct tokenizer *back;
@@ -87,7 +118,7 @@ static int one(const uint8_t *bytes, size_t n)
     struct tokenizer *t;
     struct token_buf  ids = { 0 };
     struct err        err = { 0 };
-    unsigned          there = (unsigned)fuzz_number(&in, 1);
+    unsigned          there = (unsigned)fuzz_number(&in, 2);
     int               rc;
 
     for (size_t i = 0; i < NAMES; i++) {
@@ -102,7 +133,8 @@ static int one(const uint8_t *bytes, size_t n)
     if (rc)
         return fuzz_refused(rc, &err);
     encode(t, &ids);
-    if (!(there & (JSON | CONFIG | MAP | ADDED)))
+    decode(t, &ids);
+    if (!(there & (JSON | CONFIG | MAP | ADDED)) && there & (PAIR | OLD_PAIR))
         compare(t, &ids);
     round_trip(t, &ids);
     token_buf_free(&ids);
@@ -113,19 +145,20 @@ static int one(const uint8_t *bytes, size_t n)
 /* The files of a folder that the project wrote, and others of this text. */
 static void seed_of(unsigned there, const char *config, const char *map, const char *more)
 {
+    const char *vocab = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nt\n##he\n##at\r\n.\n";
     const char *const from[] = { "w/tokenizer.json", "w/vocab.json", "w/merges.txt", "w/vocab.json",
                                  "w/merges.txt" };
-    const char *const texts[] = { config, map, more };
+    const char *const texts[] = { config, map, more, vocab };
     struct fuzz_out   out = { 0 };
 
-    fuzz_add_number(&out, there, 1);
+    fuzz_add_number(&out, there, 2);
     for (size_t i = 0; i < NAMES; i++) {
         uint8_t *p;
         size_t   n;
 
         if (!(there >> i & 1))
             continue;
-        if (out.n > 1)
+        if (out.n > 2)
             fuzz_add_mark(&out);
         if (i < 5) {
             fuzz_take(from[i], &p, &n);
@@ -194,6 +227,15 @@ static void seeds(void)
     seed_of(PAIR | CONFIG, config, NULL, NULL);
     seed_of(JSON | CONFIG, config, NULL, NULL);
     seed_of(PAIR | MAP | ADDED, NULL, map, "{\"<|pad|>\": 262, \"<|c|>\": 263}");
+    seed_of(VOCAB | CONFIG, "{\"do_lower_case\": false, \"tokenizer_class\": \"BertTokenizer\"}",
+            NULL, NULL);
+    for (const char *const *k = fuzz_kinds; *k; k++) {
+        fuzz_put("w/tokenizer.json", *k, strlen(*k));
+        seed_of(JSON, NULL, NULL, NULL);
+    }
+    FUZZ_CHECK(!tokenizer_from_merges(&t, merges, sizeof merges / sizeof *merges, &err) &&
+               !tokenizer_save(t, fuzz_path("w"), &err));
+    tokenizer_close(t);
     today_seed();
 }
 

@@ -1,0 +1,324 @@
+/* tokenizer_bpe.c: byte-pair encoding: of bytes (GPT-2 and its successors), and of characters where
+ * a mark stands for a space (SentencePiece's: Llama 2, Mistral, Gemma).
+ *
+ * Of all neighbouring pairs of a word the one of lowest rank is merged, the leftmost first, until
+ * none is left. A heap of (rank, position) finds it, so that a word of a megabyte takes no longer
+ * than its length times a logarithm; an entry whose pair has changed since is dropped when it comes
+ * up.
+ *
+ * SentencePiece's models take a whole text for one word. It is cut before a mark that follows
+ * something else all the same, where no merge joins such a pair: what stands on both sides then
+ * never meets. */
+#include "data/text/tokenizer_parts.h"
+
+#include "data/base/grow.h"
+#include "data/base/utf8.h"
+
+#include <assert.h>
+
+#define NO_RANK UINT32_MAX
+#define NOBODY  UINT32_MAX
+
+/* ---- merging ---- */
+
+/* Look up the pair that begins at symbol i, and queue it if it merges. */
+static void pair_queue(struct tokenizer *t, uint32_t i)
+{
+    struct symbol *s = &t->symbols[i];
+
+    s->rank = NO_RANK;
+    if (s->next == NOBODY)
+        return;
+    const struct merge_slot *m =
+        merge_find(t, (uint64_t)(uint32_t)s->id << 32 | (uint32_t)t->symbols[s->next].id);
+
+    if (m->pair == NO_PAIR)
+        return;
+    s->rank = m->rank;
+    heap_push(&t->heap, (uint64_t)m->rank << 32 | i);
+}
+
+/* Room for the symbols of a word of n bytes, and for its pairs. */
+static int word_room(struct tokenizer *t, size_t n, struct err *err)
+{
+    if (n >= (size_t)1 << 30)
+        return err_misuse(err, "a word of %zu bytes without a break is too long to tokenise (less "
+                          "than 1 GiB)", n);
+    // n symbols have n - 1 pairs, and each of at most n - 1 merges makes two more
+    if (grow(&t->symbols, &t->cap, n, sizeof *t->symbols, "bytes of a word", err) ||
+        grow(&t->heap.key, &t->heap.cap, 3 * n, sizeof *t->heap.key, "pairs", err))
+        return -ENOMEM;
+    return 0;
+}
+
+/* Merge the ids of the first n symbols until no pair merges, and put what is left behind out. */
+static void word_merge(struct tokenizer *t, size_t n, struct token_buf *out)
+{
+    t->heap.n = 0;
+    for (uint32_t i = 0; i < n; i++)
+        t->symbols[i] = (struct symbol){ t->symbols[i].id, NO_RANK, i ? i - 1 : NOBODY,
+                                         i + 1 < n ? i + 1 : NOBODY };
+    for (uint32_t i = 0; i < n; i++)
+        pair_queue(t, i);
+    while (t->heap.n > 0) {
+        uint64_t       top = (uint64_t)heap_pop(&t->heap);
+        uint32_t       i = (uint32_t)top, rank = (uint32_t)(top >> 32);
+        struct symbol *left = &t->symbols[i];
+
+        if (left->rank != rank)
+            continue; // it or its neighbour was merged since
+        struct symbol *right = &t->symbols[left->next];
+
+        right->rank = NO_RANK;
+        left->id = (int32_t)t->merges[rank].id;
+        left->next = right->next;
+        if (left->next != NOBODY)
+            t->symbols[left->next].prev = i;
+        if (left->prev != NOBODY)
+            pair_queue(t, left->prev);
+        pair_queue(t, i);
+    }
+    for (uint32_t i = 0; n > 0 && i != NOBODY; i = t->symbols[i].next)
+        out->ids[out->n++] = t->symbols[i].id;
+}
+
+/* Whether the word is a token and no merges are asked for: then it is put behind out. */
+static int word_whole(const struct tokenizer *t, const char *bytes, size_t n,
+                      struct token_buf *out)
+{
+    int32_t id = t->ignore_merges ? words_find(t, bytes, n) : -1;
+
+    if (id >= 0)
+        out->ids[out->n++] = id;
+    return id >= 0;
+}
+
+/* ---- of bytes ---- */
+
+static int bytes_read(struct tokenizer_settings *s, const json_t *model, const char *path,
+                      struct err *err)
+{
+    // of these, unk_token and fuse_unk are about bytes without a token, and all have one
+    static const char *const known[] = { "type", "vocab", "merges", "unk_token", "fuse_unk",
+                                         "ignore_merges", NULL };
+
+    s->ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
+    return members_check(model, known, "model", path, err);
+}
+
+static int bytes_complete(struct tokenizer *t, const struct tokenizer_settings *s, const char *what,
+                          struct err *err)
+{
+    (void)what;
+    for (size_t b = 0; b < 256; b++)
+        t->byte_id[b] = -1;
+    for (size_t i = 0; i < t->n; i++) {
+        const struct token_entry *e = &t->entries[i];
+
+        if (e->bytes && e->n == 1 &&
+            (!e->raw || (e->added && e->bytes[0] > ' ' && e->bytes[0] < 0x7F)))
+            t->byte_id[(unsigned char)e->bytes[0]] = (int32_t)i;
+    }
+    for (size_t b = 0; b < 256; b++)
+        if (t->byte_id[b] < 0)
+            return err_misuse(err, "the tokenizer has no token for byte %zu, so it is no "
+                              "byte-level BPE of any text", b);
+    t->ignore_merges = s && s->ignore_merges;
+    return t->ignore_merges ? words_make(t, err) : 0;
+}
+
+static int bytes_encode(struct tokenizer *t, const char *bytes, size_t n, struct token_buf *out,
+                        struct err *err)
+{
+    if (word_whole(t, bytes, n, out))
+        return 0;
+    int rc = word_room(t, n, err);
+
+    for (size_t i = 0; i < n && !rc; i++)
+        t->symbols[i].id = t->byte_id[(unsigned char)bytes[i]];
+    if (!rc)
+        word_merge(t, n, out);
+    return rc;
+}
+
+const struct model_ops model_bytes = {
+    .type = "BPE",
+    .known = "ByteLevel, alone or behind a Split,",
+    .splits = 1u << SPLIT_PATTERN,
+    .decoders = 1u << DECODER_BYTES,
+    .mapped = 1,
+    .merges = 1,
+    .read = bytes_read,
+    .complete = bytes_complete,
+    .encode = bytes_encode,
+};
+
+/* Tokens of the bytes, then of each merge. */
+int tokenizer_from_merges(struct tokenizer **out, const uint32_t (*merges)[2], size_t n_merges,
+                          struct err *err)
+{
+    struct added_token end = { .content = "<|endoftext|>", .id = (json_int_t)(256 + n_merges),
+                               .special = 1 };
+    struct byte_map    m;
+    struct tokenizer  *t = *out = NULL;
+
+    if (n_merges > TOKENIZER_MAX_VOCAB - 257)
+        return err_misuse(err, "%zu merges are more than the %zu that a tokenizer may have",
+                          n_merges, TOKENIZER_MAX_VOCAB - 257);
+    int rc = tokenizer_new(&t, 257 + n_merges, n_merges, NULL, err);
+
+    byte_map_make(&m);
+    for (size_t i = 0; !rc && i < 256; i++)
+        rc = tokenizer_set(t, i, (const char *)&m.order[i], 1, 0, "training", err);
+    for (size_t r = 0; !rc && r < n_merges; r++) {
+        char     bytes[2 * TOKENIZER_MAX_BYTES];
+        uint32_t id = (uint32_t)(256 + r), left = merges[r][0], right = merges[r][1];
+
+        if (left >= id || right >= id) {
+            rc = err_misuse(err, "merge %zu joins the ids %u and %u, but only %u exist before it",
+                            r, left, right, id);
+            break;
+        }
+        const struct token_entry *a = &t->entries[left], *b = &t->entries[right];
+
+        memcpy(bytes, a->bytes, a->n);
+        memcpy(bytes + a->n, b->bytes, b->n);
+        rc = tokenizer_set(t, id, bytes, (size_t)a->n + b->n, 0, "training", err);
+        tokenizer_set_merge(t, r, (struct merge){ left, right, id });
+    }
+    if (!rc && !(rc = tokenizer_set_added(t, &end, "training", err)))
+        rc = tokenizer_complete(t, NULL, "training", err);
+    if (rc)
+        tokenizer_close(t);
+    else
+        *out = t;
+    return rc;
+}
+
+/* ---- of characters ---- */
+
+static int marks_read(struct tokenizer_settings *s, const json_t *model, const char *path,
+                      struct err *err)
+{
+    static const char *const known[] = { "type", "vocab", "merges", "unk_token", "fuse_unk",
+                                         "byte_fallback", "ignore_merges", NULL };
+
+    s->ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
+    s->byte_fallback = json_is_true(json_object_get(model, "byte_fallback"));
+    s->fuse_unk = json_is_true(json_object_get(model, "fuse_unk"));
+    s->unk = json_string_value(json_object_get(model, "unk_token"));
+    return members_check(model, known, "model", path, err);
+}
+
+static int begins_with(const struct token_entry *e, const char *mark)
+{
+    size_t n = strlen(mark);
+
+    return e->n >= n && !memcmp(e->bytes, mark, n);
+}
+
+static int ends_with(const struct token_entry *e, const char *mark)
+{
+    size_t n = strlen(mark);
+
+    return e->n >= n && !memcmp(e->bytes + e->n - n, mark, n);
+}
+
+/* Whether the ids of a text are those of its parts, cut before each mark behind something else. */
+static int parts_alone(const struct tokenizer *t, const char *mark)
+{
+    // a mark that is no token might be joined to what is unknown before it
+    if (t->ignore_merges || words_find(t, mark, strlen(mark)) < 0)
+        return 0;
+    for (const struct merge *m = t->merges; m < t->merges + t->n_merges; m++)
+        if (begins_with(&t->entries[m->right], mark) && !ends_with(&t->entries[m->left], mark))
+            return 0;
+    return 1;
+}
+
+static int marks_complete(struct tokenizer *t, const struct tokenizer_settings *s, const char *what,
+                          struct err *err)
+{
+    int rc = words_make(t, err);
+
+    if (rc)
+        return rc;
+    t->ignore_merges = s->ignore_merges;
+    t->fuse_unk = s->fuse_unk;
+    for (unsigned b = 0; b < 256; b++) {
+        char name[8];
+
+        snprintf(name, sizeof name, "<0x%02X>", b);
+        t->byte_id[b] = s->byte_fallback ? words_find(t, name, 6) : -1;
+    }
+    if (s->unk && *s->unk && (t->unk = words_find(t, s->unk, strlen(s->unk))) < 0)
+        return err_misuse(err, "%s: its unk_token %.60s is none of its tokens", what, s->unk);
+    if (s->split.at == SPLIT_AT_RUNS && !parts_alone(t, s->split.mark))
+        pretoken_whole(t->pre);
+    return 0;
+}
+
+/* The symbols of one character that is no token: its bytes, where all have one. Returns their
+ * number, or 0. */
+static size_t fall_back(struct tokenizer *t, size_t at, const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        int32_t id = t->byte_id[(unsigned char)bytes[i]];
+
+        if (id < 0)
+            return 0;
+        t->symbols[at + i].id = id;
+    }
+    return n;
+}
+
+static int marks_encode(struct tokenizer *t, const char *bytes, size_t n, struct token_buf *out,
+                        struct err *err)
+{
+    size_t k = 0, len;
+    int    unknown = 0; // unk waits for a character that is none, to be one with it (fuse_unk)
+
+    if (word_whole(t, bytes, n, out))
+        return 0;
+    int rc = word_room(t, n, err);
+
+    for (size_t i = 0; i < n && !rc; i += len) {
+        int chars = utf8_length((const unsigned char *)bytes + i, n - i);
+
+        len = chars > 0 ? (size_t)chars : 1;
+        int32_t id = words_find(t, bytes + i, len);
+
+        if (id >= 0) {
+            if (unknown)
+                t->symbols[k++].id = t->unk;
+            unknown = 0;
+            t->symbols[k++].id = id;
+            continue;
+        }
+        // what waits stays behind bytes that follow it, as Hugging Face has it
+        size_t fallen = fall_back(t, k, bytes + i, len);
+
+        k += fallen;
+        if (fallen || t->unk < 0)
+            continue;
+        if (unknown && !t->fuse_unk)
+            t->symbols[k++].id = t->unk;
+        unknown = 1;
+    }
+    if (unknown)
+        t->symbols[k++].id = t->unk;
+    if (!rc)
+        word_merge(t, k, out);
+    return rc;
+}
+
+const struct model_ops model_marks = {
+    .type = "BPE",
+    .known = "Metaspace or none",
+    .splits = 1u << SPLIT_MARKS,
+    .decoders = 1u << DECODER_MARKS | 1u << DECODER_STEPS,
+    .merges = 1,
+    .read = marks_read,
+    .complete = marks_complete,
+    .encode = marks_encode,
+};

@@ -1,0 +1,131 @@
+/* tokenizer_vocab_txt.c: BERT's older files: vocab.txt, a token a line in the order of the ids, and
+ * tokenizer_config.json, which says how text is normalized. They become a tokenizer.json, with what
+ * transformers takes for said where they say nothing. */
+#include "data/text/tokenizer_parts.h"
+
+#include "data/base/file.h"
+#include "data/base/json.h"
+
+#include <unistd.h>
+
+/* {token: id}; of a token that stands there twice the later line counts. */
+static int vocab_read(json_t **out, const char *path, struct err *err)
+{
+    char  *text = NULL;
+    size_t n = 0, len;
+    int    rc = file_read_whole(&text, &n, path, TOKENIZER_FILE_MAX, err);
+
+    *out = json_object();
+    if (!rc)
+        text[n] = '\n'; // there is room for a 0
+    json_int_t id = 0;
+    for (size_t at = 0; at < n && !rc; at += len + 1, id++) {
+        const char *line = text + at;
+
+        len = (size_t)((const char *)memchr(line, '\n', n + 1 - at) - line);
+        size_t kept = len && line[len - 1] == '\r' ? len - 1 : len;
+        if (id >= (json_int_t)TOKENIZER_MAX_VOCAB || memchr(line, 0, kept))
+            rc = err_misuse(err, "%s: line %lld has a NUL, or is one more than the %zu that there "
+                            "may be", path, (long long)id + 1, TOKENIZER_MAX_VOCAB);
+        else if (json_object_setn_new(*out, line, kept, json_integer(id)))
+            rc = err_misuse(err, "%s: line %lld is not UTF-8", path, (long long)id + 1);
+    }
+    free(text);
+    return rc;
+}
+
+/* A setting that is true or false, or what it is where nothing is said. */
+static int setting(const json_t *config, const char *name, int otherwise)
+{
+    const json_t *v = json_object_get(config, name);
+
+    return json_is_boolean(v) ? json_is_true(v) : otherwise;
+}
+
+static const char *role(const json_t *config, const char *name, const char *otherwise)
+{
+    const json_t *v = json_object_get(config, name);
+    const char   *c = json_string_value(json_is_object(v) ? json_object_get(v, "content") : v);
+
+    return c ? c : otherwise;
+}
+
+/* The five tokens that BERT knows by name, each with its id; cls and sep are what stands around a
+ * text. */
+struct five { const char *names[5]; json_int_t ids[5]; };
+
+static int five_read(struct five *f, const json_t *config, const json_t *vocab, const char *path,
+                     struct err *err)
+{
+    static const char *const roles[5][2] = { { "cls_token", "[CLS]" }, { "sep_token", "[SEP]" },
+                                             { "unk_token", "[UNK]" }, { "pad_token", "[PAD]" },
+                                             { "mask_token", "[MASK]" } };
+
+    for (size_t i = 0; i < 5; i++) {
+        f->names[i] = role(config, roles[i][0], roles[i][1]);
+        const json_t *id = json_object_get(vocab, f->names[i]);
+        f->ids[i] = id ? json_integer_value(id) : -1;
+        if (!id)
+            return err_misuse(err, "%s has no line %.60s, which is its %s", path, f->names[i],
+                              roles[i][0]);
+    }
+    return 0;
+}
+
+static json_t *added_make(const struct five *f)
+{
+    json_t *added = json_array();
+
+    for (size_t i = 0; i < 5; i++)
+        json_array_append_new(added, json_pack("{s:I, s:s, s:b, s:b}", "id", f->ids[i], "content",
+                                               f->names[i], "normalized", 0, "special", 1));
+    return added;
+}
+
+/* NULL: no memory. Takes over `vocab`. */
+static json_t *root_make(const json_t *config, const struct five *f, json_t *vocab)
+{
+    const json_t *accents = json_object_get(config, "strip_accents");
+    json_t       *root = json_pack(
+        "{s:o, s:{s:s, s:b, s:b, s:b}, s:{s:s}, s:{s:s, s:[s,I], s:[s,I]}, "
+              "s:{s:s, s:s, s:b}, s:{s:s, s:s, s:s, s:i, s:o}}",
+        "added_tokens", added_make(f), "normalizer", "type", "BertNormalizer", "clean_text", 1,
+        "handle_chinese_chars", setting(config, "tokenize_chinese_chars", 1), "lowercase",
+        setting(config, "do_lower_case", 1), "pre_tokenizer", "type", "BertPreTokenizer",
+        "post_processor", "type", "BertProcessing", "sep", f->names[1], f->ids[1], "cls",
+        f->names[0], f->ids[0], "decoder", "type", "WordPiece", "prefix", "##", "cleanup", 1,
+        "model", "type", "WordPiece", "unk_token", f->names[2], "continuing_subword_prefix", "##",
+        "max_input_chars_per_word", 100, "vocab", vocab);
+
+    if (json_is_boolean(accents))
+        json_object_set(json_object_get(root, "normalizer"), "strip_accents", (json_t *)accents);
+    return root;
+}
+
+int vocab_txt_read(json_t **root, const char *dir, const char *path, struct err *err)
+{
+    char       *config_path = file_path(err, "%s/tokenizer_config.json", dir);
+    json_t     *config = NULL, *vocab = NULL;
+    struct five f;
+    int         rc = config_path ? 0 : -ENOMEM;
+
+    *root = NULL;
+    if (!rc && access(config_path, F_OK))
+        rc = err_misuse(err, "%s has no tokenizer_config.json beside it, which would say whether "
+                        "it is of words in lower case", path);
+    rc = rc ? rc : json_read(&config, config_path, TOKENIZER_FILE_MAX, err);
+    const char *class = json_str(config, "tokenizer_class");
+    if (!rc && *class && !strstr(class, "BertTokenizer") && !strstr(class, "ElectraTokenizer"))
+        rc = err_misuse(err, "%s says that vocab.txt is of a %.60s, but only BERT's is known",
+                        config_path, class);
+    rc = rc ? rc : vocab_read(&vocab, path, err);
+    rc = rc ? rc : five_read(&f, config, vocab, path, err);
+    if (!rc) {
+        *root = root_make(config, &f, json_incref(vocab));
+        rc = *root ? 0 : err_set(err, -ENOMEM, "no memory for the tokens of %s", path);
+    }
+    json_decref(vocab);
+    json_decref(config);
+    free(config_path);
+    return rc;
+}
