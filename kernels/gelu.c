@@ -45,7 +45,7 @@ SIMD_INLINE float normal_tail(float a, float *e)
     float square = a * a, lost = __builtin_fmaf(a, a, -square);
     float t = 1.0f / __builtin_fmaf(a, 0.25f, 1.0f), p = 0x1.0fa19ep-6f;
 
-    *e = vexpf(-0.5f * square);
+    *e = vexpf_low(-0.5f * square);
     *e = __builtin_fmaf(-0.5f * lost, *e, *e);
     p = __builtin_fmaf(p, t, -0x1.012f12p-4f);
     p = __builtin_fmaf(p, t, 0x1.a713d4p-5f);
