@@ -46,18 +46,31 @@ size_t order_uses(const struct order *o, enum stream_pass pass, enum order_use u
     return n;
 }
 
-size_t order_block(const struct order *o, enum stream_pass pass, enum order_use use, size_t i)
+/* The i-th use that has any of `uses`. */
+static struct order_at use_at(const struct order *o, enum stream_pass pass, unsigned uses, size_t i)
 {
     for (const struct order_run *r = run_next(o, pass, NULL); r; r = run_next(o, pass, r)) {
         struct order_span at = lane_blocks(o, r->lane);
-        size_t            n = r->uses & use ? at.end - at.first : 0;
+        size_t            n = r->uses & uses ? at.end - at.first : 0;
 
         if (i < n)
-            return r->way == ORDER_UP ? at.first + i : at.end - 1 - i;
+            return (struct order_at){ r->way == ORDER_UP ? at.first + i : at.end - 1 - i, r->uses };
         i -= n;
     }
-    assert(0 && "behind the last use of a pass");
-    return 0;
+    return (struct order_at){ 0, 0 };
+}
+
+struct order_at order_at(const struct order *o, enum stream_pass pass, size_t i)
+{
+    return use_at(o, pass, ORDER_READ | ORDER_ADD | ORDER_SEND, i);
+}
+
+size_t order_block(const struct order *o, enum stream_pass pass, enum order_use use, size_t i)
+{
+    struct order_at at = use_at(o, pass, use, i);
+
+    assert(at.uses);
+    return at.block;
 }
 
 size_t order_last(const struct order *o)

@@ -48,6 +48,9 @@ size_t order_blocks(const struct order *o);
 /* How many blocks a pass uses so, counted as often as it does, and the i-th of these. */
 size_t order_uses(const struct order *o, enum stream_pass pass, enum order_use use);
 size_t order_block(const struct order *o, enum stream_pass pass, enum order_use use, size_t i);
+/* The i-th use of any kind: its block, and what for; uses 0: behind the last. */
+struct order_at { size_t block; unsigned uses; };
+struct order_at order_at(const struct order *o, enum stream_pass pass, size_t i);
 /* The block whose gradient is complete last: the norm is known with it. */
 size_t order_last(const struct order *o);
 

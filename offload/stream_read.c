@@ -213,6 +213,15 @@ static const struct stream_ops stream_read_ops = {
 
 /* Opening. */
 
+static size_t frame_bytes(const size_t *block_params, struct order_span of, enum dtype dt)
+{
+    size_t params = 0;
+
+    for (size_t b = of.first; b < of.end; b++)
+        params = size_max(params, block_params[b]);
+    return params * dtype_bytes(dt);
+}
+
 static void lay(struct stream_read *r, const size_t *block_params, struct arena *a)
 {
     r->block_params = arena_take(a, order_blocks(&r->order) * sizeof *r->block_params);
@@ -220,11 +229,8 @@ static void lay(struct stream_read *r, const size_t *block_params, struct arena 
     r->frames = arena_take(a, r->n_frames * sizeof *r->frames);
     for (size_t i = 0; i < r->n_frames; i++) {
         struct order_span of = order_buffer_blocks(&r->order, ORDER_FRAMES, r->shared, i);
-        size_t            params = 0;
+        void             *bytes = arena_take(a, frame_bytes(block_params, of, r->dt));
 
-        for (size_t b = of.first; b < of.end; b++)
-            params = size_max(params, block_params[b]);
-        void *bytes = arena_take(a, params * dtype_bytes(r->dt));
         if (r->frames)
             r->frames[i] = (struct frame){ .bytes = bytes, .holds = NO_BLOCK };
     }
@@ -265,4 +271,15 @@ int stream_read_open(struct stream **out, const struct params_source *source,
     else
         *out = &r->stream;
     return rc;
+}
+
+void stream_read_memory(struct run_memory *out, const struct order *order,
+                        const size_t *block_params, enum dtype dt)
+{
+    *out = (struct run_memory){
+        .layer_frame = frame_bytes(block_params, order_shared(order), dt),
+    };
+    for (size_t i = 0; i < order_buffers(order, ORDER_FRAMES, 0); i++)
+        out->frames +=
+            frame_bytes(block_params, order_buffer_blocks(order, ORDER_FRAMES, 0, i), dt);
 }

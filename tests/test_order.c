@@ -42,6 +42,10 @@ static void test_gpt2(void **state)
     uses(&o, STREAM_EVAL, ORDER_READ, reads);
     uses(&o, STREAM_GENERATE, ORDER_READ, reads);
     uses(&o, STREAM_GENERATE, ORDER_SEND, "");
+    assert_true(order_at(&o, STREAM_TRAIN, 5).block == 0);
+    assert_int_equal(order_at(&o, STREAM_TRAIN, 5).uses, ORDER_READ | ORDER_ADD);
+    assert_int_equal(order_at(&o, STREAM_TRAIN, 10).uses, ORDER_ADD | ORDER_SEND);
+    assert_int_equal(order_at(&o, STREAM_TRAIN, 11).uses, 0);
     assert_int_equal(order_last(&o), 0);
     assert_int_equal(order_first(&o).end, 1);
     assert_true(order_shared(&o).first == 1 && order_shared(&o).end == 4);

@@ -34,19 +34,19 @@ static struct run_config config(enum run_mode mode, size_t head, size_t devices,
 }
 
 /* One use of a block: what it reads counts for the loss, and for the gradient if there is one. */
-static void use(struct toy *t, struct stream *s, const struct order_run *r, size_t block,
-                uint64_t step, double *loss, struct stream_norm *norm)
+static void use(struct toy *t, struct stream *s, struct order_at at, uint64_t step, double *loss,
+                struct stream_norm *norm)
 {
     const void *wire = NULL;
-    size_t      n = t->cfg.block_params[block];
+    size_t      block = at.block, n = t->cfg.block_params[block];
     float      *grad;
     int         fresh;
 
-    if (r->uses & ORDER_READ)
+    if (at.uses & ORDER_READ)
         must(t, stream_acquire(s, block, &wire, &t->err));
     for (size_t i = 0; wire && i < n; i++)
         *loss += dtype_get(wire, t->cfg.wire_dt, i) * (double)(i % 13);
-    if (r->uses & ORDER_ADD) {
+    if (at.uses & ORDER_ADD) {
         must(t, stream_grad(s, block, &grad, &fresh, &t->err));
         assert_int_equal(fresh, 1);
         for (size_t i = 0; i < n; i++)
@@ -55,7 +55,7 @@ static void use(struct toy *t, struct stream *s, const struct order_run *r, size
     }
     if (wire)
         stream_release(s, block);
-    if (r->uses & ORDER_SEND)
+    if (at.uses & ORDER_SEND)
         must(t, stream_send_grad(s, block, norm, &t->err));
 }
 
@@ -66,14 +66,8 @@ static double pass(struct toy *t, struct stream *s, enum stream_pass pass, uint6
     double              loss = 0;
 
     must(t, stream_begin(s, pass, step, &t->err));
-    for (const struct order_run *r = o->runs[pass]; r->uses; r++) {
-        size_t first = 0, n = o->lanes[r->lane].n;
-
-        for (size_t lane = 0; lane < r->lane; lane++)
-            first += o->lanes[lane].n;
-        for (size_t i = 0; i < n; i++)
-            use(t, s, r, first + (r->way == ORDER_UP ? i : n - 1 - i), step, &loss, norm);
-    }
+    for (size_t i = 0; order_at(o, pass, i).uses; i++)
+        use(t, s, order_at(o, pass, i), step, &loss, norm);
     return loss;
 }
 

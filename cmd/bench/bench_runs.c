@@ -202,27 +202,26 @@ static void pop_records(struct drive *d, size_t layer)
     }
 }
 
-/* The order of stream.h, with nothing computed. */
+/* All that a step asks of its stream, with nothing computed. */
 static int drive_step(struct session *s, struct stream *st, const struct drive_acts *acts,
                       uint64_t step, struct err *err)
 {
-    size_t             last = s->config.n_layer + 1;
     struct stream_step up = {.row = {.step = step}, .began_ns = clock_ns()};
     struct drive       d = {.s = s, .st = st, .a = acts, .err = err,
                             .rc = stream_begin(st, STREAM_TRAIN, step, err)};
 
-    for (size_t b = 0; b <= last; b++) {
-        pass_block(&d, b);
-        push_records(&d, b);
+    for (size_t i = 0; order_at(&s->run.order, STREAM_TRAIN, i).uses; i++) {
+        struct order_at at = order_at(&s->run.order, STREAM_TRAIN, i);
+
+        if (at.uses & ORDER_READ)
+            pass_block(&d, at.block);
+        if (!(at.uses & ORDER_ADD))
+            push_records(&d, at.block);
+        if (at.uses & ORDER_SEND) {
+            pop_records(&d, at.block);
+            send_grad(&d, at.block);
+        }
     }
-    pass_block(&d, 0);
-    send_grad(&d, last);
-    for (size_t b = last - 1; b >= 1; b--) {
-        pass_block(&d, b);
-        pop_records(&d, b);
-        send_grad(&d, b);
-    }
-    send_grad(&d, 0);
     optim_scalars(&up.optim, (enum optim_kind)s->o.optimizer, 1e-4, s->o.beta1, s->o.beta2,
                   s->o.eps, 1, st->applied + 1);
     return d.rc ? d.rc : stream_update(st, &up, err);

@@ -39,6 +39,7 @@ int generator_open(struct generator *g, const char *model, const char *tokenizer
 static int open_stream(struct generator *g, const struct decode_options *d, struct err *err)
 {
     struct memory_request want = { .host_mem = g->read.host_mem,
+                                   .reads = &g->model.run.run,
                                    .source_bytes = g->model.bytes,
                                    .decode = d,
                                    .model = { .config = d->config, .dtype = d->dtype } };

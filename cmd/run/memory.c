@@ -7,6 +7,7 @@
 #include "data/base/round.h"
 #include "data/base/machine.h"
 #include "offload/act_rule.h"
+#include "offload/streams.h"
 
 #define MIB ((uint64_t)1 << 20)
 
@@ -157,8 +158,7 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
     struct budget_request b = { .host_mem = r->host_mem,
                                 .n_layer = r->model.config.n_layer,
                                 .kv_cache = r->decode ? decode_bytes(r->decode) : 0 };
-    const struct model_config *g = &r->model.config;
-    uint64_t              wire = dtype_bytes(r->model.dtype);
+    struct run_memory     m;
     int                   rc = 0;
 
     memset(out, 0, sizeof *out);
@@ -168,9 +168,9 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
     if (r->run) {
         rc = training_bytes(&b, r, err);
     } else {
-        b.layer_frame = wire * arch_block_size(g, 1);
-        b.fixed_streams = wire * (arch_block_size(g, 0) + arch_block_size(g, g->n_layer + 1)) +
-                          r->source_bytes;
+        stream_read_memory(&m, &r->reads->order, r->reads->block_params, r->model.dtype);
+        b.layer_frame = m.layer_frame;
+        b.fixed_streams = m.frames + r->source_bytes;
     }
     rc = rc ? rc : products_bytes(&b.products, r, err);
     b.predictions = predictions_bytes(r->rows, r->model.config.n_labels);

@@ -11,6 +11,7 @@ struct memory_request {
     uint64_t             host_mem;  // 0: no promise
     struct model_options model;     // ways are not looked at; generation: size and dtype only
     struct run_config   *run;       // training; NULL: reading
+    const struct run_config *reads; // reading: whose blocks
     const struct train_activations *acts; // training
     int                  exporting; // training: masters are read between steps
     uint64_t             rows;      // of labelled examples that are evaluated at once, at most

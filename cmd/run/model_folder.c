@@ -120,7 +120,8 @@ int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
                                             .threads = (int)session_threads(o->threads),
                                             .varying = arch_classifies(&r->config) } };
     struct memory_request  want = {
-        .host_mem = o->host_mem, .model = t.model, .rows = rows, .source_bytes = r->bytes
+        .host_mem = o->host_mem, .model = t.model, .reads = &r->run.run, .rows = rows,
+        .source_bytes = r->bytes
     };
     struct budget          plan;
 
