@@ -9,10 +9,10 @@
  * as they are;
  * - the sums of a query go over key tiles in ascending order, those of a key over query tiles
  * likewise, and forward and backward get the same scores;
- * - a (b, h, query tile) in forward, and in backward a head of keys and values with its heads of
- * queries, one after the other, are computed by one thread from beginning to end: bits depend
- * neither on threads nor on the other rows of the batch, nor on how many query tiles share loaded
- * keys;
+ * - a (b, h, query tile) in forward and a (b, h) in backward are computed by one thread from
+ * beginning to end, and the gradients of keys and values that heads share are the heads' own, added
+ * up in order: bits depend neither on threads nor on the other rows of the batch, nor on how many
+ * query tiles share loaded keys;
  * - padding is zero: rows beyond T, and columns beyond the head size up to a multiple of the
  * form's strip.
  * - tiles that nobody sees are left out. In a causal diagonal tile products run strip by strip over
@@ -30,6 +30,7 @@
 #include "data/base/arena.h"
 #include "data/base/round.h"
 #include "kernels/attention_tile.h"
+#include "kernels/elementwise.h"
 #include "kernels/transpose.h"
 
 enum { GROUP = 4 }; // query tiles that forward takes through the keys together
@@ -262,6 +263,7 @@ void attention_forward(const struct attention *a)
 struct backward_tiles { // of one thread
     word  *k, *k_cols, *v; // (T padded to TILE, width): the head's key tiles, one after the other
     float *dk, *dv;        // (T padded to TILE, width): sums over query tiles, in order
+    float *dk_next, *dv_next; // likewise, of a further head that shares the keys; or NULL
     word  *q, *qt, *q_fold, *dout, *doutt, *dout_fold; // (TILE, width) of the query tile
     float *dq;             // (width, TILE): sums over key tiles, in order, transposed
     float *delta, *lse;    // (TILE): each row's dout . out; lse, 0 beyond T
@@ -270,7 +272,8 @@ struct backward_tiles { // of one thread
     float *drop;           // (TILE, TILE) factors of p, where there is dropout
 };
 
-static size_t backward_layout(struct backward_tiles *t, void *base, size_t T, size_t width)
+static size_t backward_layout(struct backward_tiles *t, void *base, size_t T, size_t width,
+                              int shared)
 {
     word     **tiles[]   = { &t->q, &t->qt, &t->q_fold, &t->dout, &t->doutt, &t->dout_fold };
     word     **squares[] = { &t->to.p, &t->to.ds, &t->to.ds_folded };
@@ -282,6 +285,8 @@ static size_t backward_layout(struct backward_tiles *t, void *base, size_t T, si
     t->v      = words(&c, all);
     t->dk     = words(&c, all);
     t->dv     = words(&c, all);
+    t->dk_next = shared ? words(&c, all) : NULL;
+    t->dv_next = shared ? words(&c, all) : NULL;
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
         *tiles[i] = words(&c, TILE * width);
     t->dq    = words(&c, TILE * width);
@@ -350,11 +355,11 @@ static void backward_pair(const struct backward_tiles *t, const struct head *hd,
     tile_keys_add(t->dk + at, hd, g.ds, q, nq, tile.diagonal);
 }
 
-/* The head's keys and values as tiles; their gradients 0. */
+/* The head's keys and values as tiles. */
 static void backward_begin(const struct backward_tiles *t, const struct head *hd)
 {
-    size_t all = round_up(hd->T, TILE) * hd->width;
-
+    if (hd->form->begin)
+        hd->form->begin();
     for (size_t j0 = 0; j0 < hd->T; j0 += TILE) {
         size_t in = j0 * hd->width / hd->form->depth;
 
@@ -362,8 +367,6 @@ static void backward_begin(const struct backward_tiles *t, const struct head *hd
         tile_load(t->v + in, hd, hd->v, hd->stride, j0);
         tile_columns(t->k_cols + in, t->q_fold, hd, t->k + in);
     }
-    memset(t->dk, 0, sizeof(float) * all);
-    memset(t->dv, 0, sizeof(float) * all);
 }
 
 /* Queries i0.. against all keys that they see; dq, dout, out, lse of row 0. */
@@ -389,55 +392,156 @@ static void backward_query_tile(const struct backward_tiles *t, const struct hea
     tile_store_columns(dq, hd->stride, t->q, t->dq, hd, i0);
 }
 
-/* A head of keys and values, with its heads of queries one after the other. */
-static void backward_group(void *dqkv, const void *dout, const struct attention *a,
-                           const struct head *all, size_t b, size_t kv, void *scratch)
+/* A call of attention_backward. */
+struct backward {
+    const struct attention *a;
+    struct head all;
+    const void *dout;
+    void       *dqkv;
+    size_t      KV, group; // heads of keys and values; of queries for each
+    size_t      bytes;     // of scratch for a thread
+};
+
+static struct backward_tiles tiles_of(const struct backward *w, size_t slot)
 {
-    size_t      group = a->H / heads_of_keys(a), dk = k_at(all, a, b, kv);
-    struct head hd = head_of(all, a, b, kv * group);
-    void       *to[2] = { dtype_at(dqkv, a->dt, dk),
-                          dtype_at(dqkv, a->dt, dk + heads_of_keys(a) * hd.hs) };
     struct backward_tiles t;
 
-    backward_layout(&t, scratch, a->T, hd.width);
-    if (hd.form->begin)
-        hd.form->begin();
-    backward_begin(&t, &hd);
-    for (size_t h = kv * group; h < (kv + 1) * group; h++) {
-        size_t at = out_at(&hd, a, b, h);
-        void  *dq = dtype_at(dqkv, a->dt, q_at(&hd, a, b, h));
+    backward_layout(&t, (char *)w->a->scratch + slot * w->bytes, w->a->T, w->all.width,
+                    w->group > 1);
+    return t;
+}
 
-        hd = head_of(all, a, b, h);
-        for (size_t i0 = 0; i0 < hd.T; i0 += TILE)
-            backward_query_tile(&t, &hd, dq, dtype_at(dout, a->dt, at),
-                                dtype_at(a->out, a->dt, at), a->lse + hd.row, i0);
-        tile_zero(dq, &hd, hd.stride, hd.T, a->T);
+/* Head h of queries against the loaded keys: its dq, and dk and dv in t. */
+static void backward_head(const struct backward *w, const struct backward_tiles *t, size_t b,
+                          size_t h)
+{
+    struct head hd = head_of(&w->all, w->a, b, h);
+    size_t      at = out_at(&hd, w->a, b, h), all = round_up(hd.T, TILE) * hd.width;
+    void       *dq = dtype_at(w->dqkv, hd.dt, q_at(&hd, w->a, b, h));
+
+    memset(t->dk, 0, sizeof(float) * all);
+    memset(t->dv, 0, sizeof(float) * all);
+    for (size_t i0 = 0; i0 < hd.T; i0 += TILE)
+        backward_query_tile(t, &hd, dq, dtype_at(w->dout, hd.dt, at),
+                            dtype_at(w->a->out, hd.dt, at), w->a->lse + hd.row, i0);
+    tile_zero(dq, &hd, hd.stride, hd.T, w->a->T);
+}
+
+/* Rows [from, to) of dk and dv of head kv, from t; zeros where they are padding. */
+static void backward_store(const struct backward *w, const struct backward_tiles *t, size_t b,
+                           size_t kv, size_t from, size_t to)
+{
+    struct head  hd = head_of(&w->all, w->a, b, kv * w->group);
+    size_t       at = k_at(&hd, w->a, b, kv), text = size_max(from, size_min(to, hd.T));
+    const float *sums[] = { t->dk, t->dv };
+
+    for (int i = 0; i < 2; i++, at += w->KV * hd.hs) {
+        void *rows = dtype_at(w->dqkv, hd.dt, at);
+
+        tile_store(dtype_at(rows, hd.dt, from * hd.stride), hd.dt, hd.stride,
+                   sums[i] + from * hd.width, hd.width, text - from, hd.hs);
+        tile_zero(rows, &hd, hd.stride, text, to);
+    }
+}
+
+/* Head kv with its heads of queries one after the other, by one thread. */
+static void backward_alone(const struct backward *w, size_t b, size_t kv)
+{
+    struct backward_tiles t = tiles_of(w, (size_t)omp_get_thread_num()), next = t;
+    struct head hd = head_of(&w->all, w->a, b, kv * w->group);
+    size_t      all = round_up(hd.T, TILE) * hd.width;
+
+    next.dk = t.dk_next;
+    next.dv = t.dv_next;
+    backward_begin(&t, &hd);
+    for (size_t g = 0; g < w->group; g++) {
+        backward_head(w, g ? &next : &t, b, kv * w->group + g);
+        if (g) {
+            row_add(t.dk, t.dk, next.dk, all);
+            row_add(t.dv, t.dv, next.dv, all);
+        }
     }
     if (hd.form->end)
         hd.form->end();
-    tile_store(to[0], a->dt, hd.stride, t.dk, hd.width, hd.T, hd.hs);
-    tile_store(to[1], a->dt, hd.stride, t.dv, hd.width, hd.T, hd.hs);
-    tile_zero(to[0], &hd, hd.stride, hd.T, a->T);
-    tile_zero(to[1], &hd, hd.stride, hd.T, a->T);
+    backward_store(w, &t, b, kv, 0, w->a->T);
+}
+
+/* Head h of queries by itself. */
+static void backward_one(const struct backward *w, size_t slot, size_t b, size_t h)
+{
+    struct backward_tiles t = tiles_of(w, slot);
+    struct head           hd = head_of(&w->all, w->a, b, h);
+
+    backward_begin(&t, &hd);
+    backward_head(w, &t, b, h);
+    if (hd.form->end)
+        hd.form->end();
+}
+
+/* Rows from j0 on of head kv, whose heads of queries have the slots from `slot` on. */
+static void backward_sum(const struct backward *w, size_t slot, size_t b, size_t kv, size_t j0)
+{
+    struct backward_tiles t = tiles_of(w, slot);
+    size_t at = j0 * w->all.width, n = TILE * w->all.width;
+
+    for (size_t g = 1; g < w->group && j0 < head_of(&w->all, w->a, b, 0).T; g++) {
+        struct backward_tiles next = tiles_of(w, slot + g);
+
+        row_add(t.dk + at, t.dk + at, next.dk + at, n);
+        row_add(t.dv + at, t.dv + at, next.dv + at, n);
+    }
+    backward_store(w, &t, b, kv, j0, size_min(j0 + TILE, w->a->T));
+}
+
+/* `n` heads of keys and values at a time, a thread for each of their heads of queries. */
+static void backward_together(const struct backward *w, size_t n)
+{
+    size_t KV = w->KV, group = w->group, end = w->a->B * KV, tiles = div_up(w->a->T, TILE);
+
+    #pragma omp parallel
+    for (size_t first = 0; first < end; first += n) {
+        size_t now = size_min(n, end - first);
+
+        #pragma omp for schedule(dynamic)
+        for (size_t s = 0; s < now * group; s++) {
+            size_t u = first + s / group;
+
+            backward_one(w, s, u / KV, u % KV * group + s % group);
+        }
+        #pragma omp for schedule(static)
+        for (size_t s = 0; s < now * tiles; s++) {
+            size_t u = first + s / tiles;
+
+            backward_sum(w, s / tiles * group, u / KV, u % KV, s % tiles * TILE);
+        }
+    }
 }
 
 void attention_backward(void *dqkv, const void *dout, const struct attention *a)
 {
     struct backward_tiles t;
-    struct head all = head_make(a);
-    size_t      KV = heads_of_keys(a), bytes = backward_layout(&t, NULL, a->T, all.width);
+    size_t KV = heads_of_keys(a), group = a->H / KV, units = a->B * KV,
+           threads = (size_t)omp_get_max_threads(), at_once = threads / group;
+    struct backward w = { a, head_make(a), dout, dqkv, KV, group, 0 };
 
+    w.bytes = backward_layout(&t, NULL, a->T, w.all.width, group > 1);
+    // Few heads that many share: together, where that takes fewer turns. The bits are the same.
+    if (at_once > 0 && div_up(units, at_once) < div_up(units, threads) * group) {
+        backward_together(&w, at_once);
+        return;
+    }
     #pragma omp parallel for schedule(dynamic)
-    for (size_t u = 0; u < a->B * KV; u++)
-        backward_group(dqkv, dout, a, &all, u / KV, u % KV, thread_scratch(a->scratch, bytes));
+    for (size_t u = 0; u < units; u++)
+        backward_alone(&w, u / KV, u % KV);
 }
 
-size_t attention_scratch(size_t T, size_t C, size_t H, int threads)
+size_t attention_scratch(size_t T, size_t C, size_t H, size_t KV, int threads)
 {
     struct forward_tiles  f;
     struct backward_tiles b;
     size_t width = round_up(C / H, WIDE_STRIP); // of any form
-    size_t most  = size_max(forward_layout(&f, NULL, width), backward_layout(&b, NULL, T, width));
+    size_t most  = size_max(forward_layout(&f, NULL, width),
+                            backward_layout(&b, NULL, T, width, KV > 0 && KV < H));
 
     return size_max(most, attention_decode_bytes(T, C / H)) * (size_t)threads;
 }

@@ -61,5 +61,5 @@ void attention_decode(void *out, const struct attention_cached *a);
  * "amx". */
 const char *attention_describe(enum dtype dt);
 
-/* Bytes that any of the three needs, for up to `threads` threads. */
-size_t attention_scratch(size_t T, size_t C, size_t H, int threads);
+/* Bytes that any of the three needs, for up to `threads` threads; KV as above. */
+size_t attention_scratch(size_t T, size_t C, size_t H, size_t KV, int threads);

@@ -60,7 +60,8 @@ static void lay_work(struct arena *a, struct acts_work *w, const struct model_op
     w->ln   = arena_take(a, R * C * e);
     w->proj = arena_take(a, R * C * sizeof(float));
     w->act  = arena_take(a, R * inner * e);
-    w->attention = arena_take(a, attention_scratch(o->seq, C, o->config.n_head, o->threads));
+    w->attention = arena_take(a, attention_scratch(o->seq, C, o->config.n_head,
+                                                   o->config.n_kv_head, o->threads));
     if (o->training) {
         w->dx    = arena_take(a, o->grad_accum * N * C * sizeof(float));
         w->dy    = arena_take(a, R * C * e);

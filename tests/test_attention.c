@@ -55,9 +55,9 @@ static void *fill(size_t n, enum dtype dt, float range, double **as_double, uint
 
 enum { MOST_THREADS = 3 }; // that the scratch is for
 
-static void *scratch_alloc(size_t T, size_t C, size_t H, int threads)
+static void *scratch_alloc(size_t T, size_t C, size_t H, size_t KV)
 {
-    size_t bytes = attention_scratch(T, C, H, threads);
+    size_t bytes = attention_scratch(T, C, H, KV, MOST_THREADS);
     void  *p = guard_alloc((bytes + 63) / 64 * 64);
 
     memset(p, 0xff, bytes); // NaNs: nothing may be read before it is written
@@ -77,7 +77,7 @@ static void run_shape(struct run *r, enum dtype dt, const struct shape *s, float
     r->lse     = guard_alloc(rows * s->H * sizeof(float));
     r->out64   = malloc(rows * C * sizeof(double));
     r->dqkv64  = malloc(rows * W * sizeof(double));
-    r->scratch = scratch_alloc(s->T, C, s->H, MOST_THREADS);
+    r->scratch = scratch_alloc(s->T, C, s->H, s->KV);
     assert_true(r->out64 && r->dqkv64);
     memset(r->out, 0xff, rows * C * dtype_bytes(dt)); // all of it is written
     memset(r->dqkv, 0xff, rows * W * dtype_bytes(dt));
@@ -473,13 +473,13 @@ static void test_memory_is_of_rows(void **state)
     const size_t C = 768, H = 12;
 
     for (size_t T = 1024; T <= 131072; T *= 2) {
-        size_t at = attention_scratch(T, C, H, 1), twice = attention_scratch(2 * T, C, H, 1);
+        size_t at = attention_scratch(T, C, H, 0, 1), twice = attention_scratch(2 * T, C, H, 0, 1);
 
         assert_true(twice > 0 && twice <= 2 * at);
         assert_true(twice - at <= T * 8 * (C / H) * sizeof(float)); // of one head, some floats each
     }
     print_message("32,768 tokens: %.1f MiB a thread\n",
-                  (double)attention_scratch(32768, C, H, 1) / (1 << 20));
+                  (double)attention_scratch(32768, C, H, H, 1) / (1 << 20));
 }
 
 int main(void)

@@ -216,7 +216,7 @@ static size_t pair_of(struct kernel *out, const struct sizes *s, int which, size
 {
     size_t T = s->T, W = which == WINDOW_FORWARD ? window_of(s) : T, btc = s->btc, e = s->e,
            seen = which == PADDED_FORWARD ? length_of(s) : T, lse = 4 * s->B * s->H * T,
-           kv = btc / s->H * KV, scratch = attention_scratch(T, s->C, s->H, s->threads);
+           kv = btc / s->H * KV, scratch = attention_scratch(T, s->C, s->H, KV, s->threads);
     double pairs = which == PADDED_FORWARD
                        ? (double)seen * (double)seen
                        : (double)W * (double)(2 * T - W + 1) / 2;
@@ -244,7 +244,7 @@ static size_t attention_rows(struct kernel *out, const struct sizes *s)
                       *const padded[] = {"padded attention forward",
                                          "padded attention backward"};
     size_t C = s->C, e = s->e, KV = s->H / group_of(s), K = KV * (C / s->H),
-           scratch = attention_scratch(s->T, C, s->H, s->threads), cache = e * s->B * s->T;
+           scratch = attention_scratch(s->T, C, s->H, KV, s->threads), cache = e * s->B * s->T;
     double T = (double)s->T;
     const struct kernel decode[] = {
         {"decoding attention", s->B, C, 4 * T, DECODE,

@@ -175,7 +175,7 @@ static size_t kernels_of(struct kernel out[MOST_KERNELS], const struct sizes *s)
     size_t n = s->n, N = s->N, C = s->C, e = s->e, btc = s->btc, V = s->V, rows = s->logit_rows,
            lse = 4 * s->B * s->H * s->T, words = TABLE_ROWS * C, n4 = 4 * n, u = UPDATE_PARAMS,
            t = STEP_PARAMS, wire = s->dt == DT_F32 ? 0 : 2 * t,
-           attention = attention_scratch(s->T, C, s->H, s->threads);
+           attention = attention_scratch(s->T, C, s->H, s->H, s->threads);
     double T = (double)s->T, elements = (double)btc;
     const struct kernel all[] = {
         {"layernorm forward", N, C, 8, LAYERNORM_FORWARD,

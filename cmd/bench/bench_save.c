@@ -78,7 +78,7 @@ static int attention_place_open(struct attention_place *p, const struct bench *b
         p->a.qkv = arena_take(&p->memory, 3 * n * e);
         p->a.out = arena_take(&p->memory, n * e);
         p->a.lse = arena_take(&p->memory, 4 * of->B * of->H * of->T);
-        p->a.scratch = arena_take(&p->memory, attention_scratch(of->T, of->C, of->H,
+        p->a.scratch = arena_take(&p->memory, attention_scratch(of->T, of->C, of->H, of->H,
                                                                 (int)b->o->train.threads));
         p->dout = arena_take(&p->memory, n * e);
         p->dqkv = arena_take(&p->memory, 3 * n * e);
