@@ -254,12 +254,10 @@ static void family_test(void **state)
 
     family_open(&m, *state);
     type = family_type(&m);
-    tempdir_set_up(NULL);
     if (arch_named(type) && (!strcmp(m.kind, "causal") || !strcmp(m.kind, "last")))
         compared(&m);
     else
         refused(&m, type);
-    tempdir_tear_down(NULL);
     free(type);
     family_close(&m);
 }
@@ -270,7 +268,7 @@ int main(void)
     struct CMUnitTest tests[N];
 
     for (size_t i = 0; i < N; i++)
-        tests[i] = (struct CMUnitTest){ names[i], family_test, NULL, NULL,
+        tests[i] = (struct CMUnitTest){ names[i], family_test, tempdir_set_up, tempdir_tear_down,
                                         (void *)(uintptr_t)names[i] };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
