@@ -75,6 +75,13 @@ char *bench_file(const struct bench *b, size_t device, const char *name);
 #define BENCH_PEAK "peak_flops_per_second"
 #define BENCH_BEST "step_flops_per_second"
 double bench_engines(const json_t *report, const char *key, int dtype);
+/* A plain loop over one step's products by the best engine of them, to be run in turns with steps:
+ * FLOP/s. Opened behind the section of products; *out is to be closed also after an error; NULL is
+ * fine. */
+struct bench_loop;
+int    bench_loop_open(struct bench_loop **out, const struct bench *b, struct err *err);
+double bench_loop_rate(struct bench_loop *l);
+void   bench_loop_close(struct bench_loop *l);
 /* Bytes/s of memory, by that section's rows, on one thread or all: of a loop that only reads, or
  * that writes too. */
 double bench_bandwidth(const json_t *rows, int all, int writes);

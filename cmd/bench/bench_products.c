@@ -7,10 +7,12 @@
  */
 #include "cmd/bench/bench.h"
 
+#include "data/base/clock.h"
 #include "data/base/round.h"
 #include "kernels/simd.h"
 #include "model/products.h"
 
+#include <errno.h>
 #include <math.h>
 
 /* Each product has a whole chunk and a rest; gradients are written, or added to. */
@@ -290,6 +292,67 @@ static int products_measure(struct bench *b, json_t *section, struct err *err)
         rc = cores_run(b, section, cores, err);
     json_object_set_new(section, "openblas_cores", cores);
     return rc;
+}
+
+/* ---- the same in turns with steps ---- */
+
+struct bench_loop {
+    const struct bench *bench;
+    struct engine       engine;
+    struct product_run  runs[MOST_PRODUCTS];
+    struct operands     operands;
+    struct arena        memory;
+};
+
+int bench_loop_open(struct bench_loop **out, const struct bench *b, struct err *err)
+{
+    const json_t      *engines = json_object_get(json_object_get(b->report, "products"), "engines");
+    double             best = bench_engines(b->report, BENCH_BEST, b->o->train.dtype);
+    struct bench_loop *l = *out = calloc(1, sizeof *l);
+
+    if (!l)
+        return err_set(err, -ENOMEM, "out of memory for a loop over products");
+    l->bench = b;
+    l->memory.align = ARENA_IO;
+    for (size_t k = 0; k < ENGINES && !l->engine.products; k++)
+        if (json_num(bench_row(engines, "name", kinds[k].title), BENCH_BEST) >= best)
+            engine_open(&l->engine, b, &kinds[k], l->runs);
+    if (!l->engine.products)
+        return err_set(err, -EIO, "no engine of products is left: %s", l->engine.why.text);
+    lay_operands(&l->memory, &l->operands, l->runs, l->engine.n);
+    int rc = arena_map(&l->memory, "the operands of products", err);
+    if (rc)
+        return rc;
+    lay_operands(&l->memory, &l->operands, l->runs, l->engine.n);
+    bench_fill(l->memory.base, l->memory.bytes, 1);
+    for (size_t i = 0; i < l->engine.n; i++)
+        l->runs[i].operands = &l->operands;
+    bench_loop_rate(l); // the first one is slower
+    return 0;
+}
+
+double bench_loop_rate(struct bench_loop *l)
+{
+    uint64_t start_ns = clock_ns();
+    double   flops = 0;
+
+    for (size_t i = 0; i < l->engine.n; i++) {
+        double times = times_a_step(l->bench, &l->runs[i]);
+
+        flops += times * flops_of(l->runs[i].s);
+        for (size_t call = 0; (double)call < times; call++)
+            product_call(&l->runs[i], call);
+    }
+    return flops * 1e9 / (double)(clock_ns() - start_ns);
+}
+
+void bench_loop_close(struct bench_loop *l)
+{
+    if (!l)
+        return;
+    products_close(l->engine.products);
+    arena_free(&l->memory);
+    free(l);
 }
 
 double bench_engines(const json_t *report, const char *key, int dtype)

@@ -71,13 +71,26 @@ double bench_step_flops(const struct bench *b)
     return tokens * (6 * (12 * L * C * C + (double)g->vocab * C) + 12 * L * C * T / 2);
 }
 
+/* The median of each step's rate over that of the loop in its turn. */
+static double share_of_products(const json_t *row, double flops)
+{
+    const json_t *step;
+    double        share[BENCH_MOST_STEPS];
+    size_t        i, n = 0;
+
+    json_array_foreach(json_object_get(row, "steps"), i, step)
+        if (n < BENCH_MOST_STEPS)
+            share[n++] = flops / json_num(step, "seconds") / json_num(step, "products");
+    return bench_median(share, n);
+}
+
 /* Medians of the steps, and what follows from the time of one. */
 static void finish(struct bench *b, const struct run_kind *k, json_t *row)
 {
     const struct train_opts *o = &b->o->train;
     json_t *medians = bench_run_medians(json_object_get(row, "steps"));
     double  seconds = json_num(medians, "seconds"), flops = bench_step_flops(b),
-           best = bench_engines(b->report, BENCH_BEST, o->dtype);
+           best = json_num(medians, "products");
 
     if (k->way == BENCH_DRIVE_APART) // it waits where no step does
         json_object_del(medians, "seconds");
@@ -88,7 +101,7 @@ static void finish(struct bench *b, const struct run_kind *k, json_t *row)
     bench_put(row, "tokens_per_second", (double)(o->batch * o->seq * o->grad_accum) / seconds);
     bench_put(row, "flops_per_second", flops / seconds);
     if (best > 0)
-        bench_put(row, "share_of_products", flops / seconds / best);
+        bench_put(row, "share_of_products", share_of_products(row, flops));
 }
 
 /* What the first device's drive moves with the update's mix, in turns with the runs; a block device
@@ -117,10 +130,24 @@ static int measure_drive(struct bench *b, size_t visit, struct bench_item *drive
     return rc;
 }
 
+/* A run's turn: its steps, and a loop over their products for each, which tells how fast the
+ * machine is now. */
+static int take_turn(struct bench *b, const struct run_kind *k, json_t *steps,
+                     struct bench_loop *loop, struct err *err)
+{
+    size_t i = json_array_size(steps);
+    int    rc = bench_run(b, k->folder, k->way, VISIT, steps, err);
+
+    for (; !rc && k->way == BENCH_TRAIN && i < json_array_size(steps); i++)
+        bench_put(json_array_get(steps, i), "products", bench_loop_rate(loop));
+    return rc;
+}
+
 static int measure(struct bench *b, json_t *runs, struct bench_item *drive, struct err *err)
 {
-    json_t *row[KINDS] = {NULL}; // NULL: it is not wanted
-    int     rc = 0;
+    json_t            *row[KINDS] = {NULL}; // NULL: it is not wanted
+    struct bench_loop *loop;
+    int                rc = bench_loop_open(&loop, b, err);
 
     for (size_t i = 0; i < KINDS && !rc; i++)
         if (wanted(b, &kinds[i])) {
@@ -132,10 +159,10 @@ static int measure(struct bench *b, json_t *runs, struct bench_item *drive, stru
     for (size_t v = 0; v < div_up(b->o->train.steps, VISIT); v++) {
         for (size_t i = 0; i < KINDS && !rc; i++)
             if (row[i] && !json_object_get(row[i], "note"))
-                rc = bench_run(b, kinds[i].folder, kinds[i].way, VISIT,
-                               json_object_get(row[i], "steps"), err);
+                rc = take_turn(b, &kinds[i], json_object_get(row[i], "steps"), loop, err);
         rc = rc ? rc : measure_drive(b, v, drive, err);
     }
+    bench_loop_close(loop);
     drive->median = bench_median(drive->figure, drive->done);
     for (size_t i = 0; i < KINDS && !rc; i++)
         if (row[i])
@@ -177,16 +204,22 @@ static struct bench_figures figures_of(const struct bench *b, const json_t *runs
     };
 }
 
+/* What a run's steps would take at the products' rate of their turns. */
+static double at_rate(const json_t *run)
+{
+    return json_num(run, "seconds") * json_num(run, "share_of_products");
+}
+
 /* The runs that are there against the least time that each could take. */
-static void bounds_add(json_t *bounds, const json_t *runs, const struct bench_figures *f,
-                       double products)
+static void bounds_add(json_t *bounds, const json_t *runs, const struct bench_figures *f)
 {
     struct bench_figures none = *f; // of the emulation's arithmetic
 
     none.A = 0;
     const struct { const char *run, *formula; double least; } all[] = {
-        {"mem", "model's FLOPs at the products' rate", products},
-        {"computing", "model's FLOPs at the products' rate", products},
+        {"mem", "model's FLOPs at the products' rate", at_rate(bench_row(runs, "run", "mem"))},
+        {"computing", "model's FLOPs at the products' rate",
+         at_rate(bench_row(runs, "run", "computing"))},
         {"both", "u0 + max(F, U - u0) + max(B + w0, W)", bench_bound(&none, 0)},
         {"both", "u0 + max(F + A, U - u0) + max(B + w0, W)", bench_bound(f, 0)},
         {"both, --speculate", "max(F + B + w0 + u0, U + W + h)", bench_bound(&none, 1)},
@@ -245,7 +278,7 @@ static int steps_run(struct bench *b, json_t *section, struct err *err)
         "F", f.F, "B", f.B, "h", f.h, "U", f.U, "u0", f.u0, "w0", f.w0, "W", f.W, "A", f.A);
     json_object_update(section, more);
     json_decref(more);
-    bounds_add(bounds, runs, &f, best > 0 ? flops / best : 0);
+    bounds_add(bounds, runs, &f);
     json_object_set_new(section, "drives", drives_of(runs, drive.median));
     return 0;
 }
@@ -298,8 +331,8 @@ static void steps_print(const json_t *section)
         bench_table(json_object_get(section, "drives"), drives, NULL);
     }
     if (share > 0)
-        printf("=> mode mem makes %.0f %% of the best rate of a plain loop over the same "
-               "products\n", 100 * share);
+        printf("=> mode mem makes %.0f %% of the rate of a plain loop over the same products, in "
+               "turns with it\n", 100 * share);
     if (both)
         printf("=> mode %s takes %.2f times what its computing and its bytes take at least\n",
                json_str(section, "mode"), json_num(both, "ratio"));
