@@ -131,7 +131,7 @@ SIMD_CLONES void row_add(float *out, const float *a, const float *b, size_t n)
 
 void residual_add(float *out, const float *a, const float *b, size_t n)
 {
-#pragma omp parallel for schedule(static) if (n > RESIDUAL)
+#pragma omp parallel for schedule(dynamic) if (n > RESIDUAL)
     for (size_t i = 0; i < n; i += RESIDUAL)
         row_add(out + i, a + i, b + i, size_min(n - i, RESIDUAL));
 }
@@ -193,7 +193,7 @@ void colsum_add(float *db, bf16 *narrowed, const void *dy, enum dtype dt, size_t
 
 #pragma omp parallel
     {
-#pragma omp for schedule(static)
+#pragma omp for schedule(dynamic)
         for (size_t i = 0; i < n; i += COLSUM_ROWS)
             colsum_group(part + i / COLSUM_ROWS * C, narrowed ? narrowed + i * C : NULL,
                          dtype_at(dy, dt, i * C), dt, size_min(n - i, COLSUM_ROWS), C);

@@ -138,7 +138,7 @@ SIMD_CLONES static void gelu_row(const struct gelu_backward *g, enum gelu_form f
 
 static void forward_run(void *out, const void *x, enum gelu_form form, enum dtype dt, size_t n)
 {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(dynamic)
     for (size_t i = 0; i < n; i += GELU_CHUNK)
         gelu_chunk(dtype_at(out, dt, i), dtype_at(x, dt, i), form, dt, size_min(n - i, GELU_CHUNK));
 }
@@ -150,7 +150,7 @@ static void backward_run(const struct gelu_backward *g, enum gelu_form form)
 
 #pragma omp parallel
     {
-#pragma omp for schedule(static)
+#pragma omp for schedule(dynamic)
         for (size_t u = 0; u < groups * across; u++) {
             size_t first = u / across * COLSUM_ROWS, end = size_min(first + COLSUM_ROWS, n);
             size_t j = u % across * GELU_COLUMNS, len = size_min(C - j, GELU_COLUMNS);

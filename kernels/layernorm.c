@@ -80,7 +80,7 @@ void layernorm_residual(void *out, const float *x, const float *y, const struct 
 {
     size_t C = l->C;
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(dynamic, 8)
     for (size_t i = 0; i < l->n; i++) {
         float *row = l->x + i * C;
 
@@ -99,7 +99,7 @@ void layernorm_forward(void *out, const struct layernorm *l)
 
 void layernorm_apply(void *out, const struct layernorm *l)
 {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(dynamic, 8)
     for (size_t i = 0; i < l->n; i++)
         row_apply(out, l, i);
 }
@@ -168,7 +168,7 @@ void layernorm_backward(const struct layernorm_backward *b)
 
 #pragma omp parallel
     {
-#pragma omp for schedule(static)
+#pragma omp for schedule(dynamic)
         for (size_t first = 0; first < n; first += COLSUM_ROWS) {
             size_t at = first / COLSUM_ROWS * C, end = size_min(first + COLSUM_ROWS, n);
 

@@ -34,7 +34,7 @@ double reduce_sumsq(const float *x, size_t n, int *nonfinite, void *scratch)
     size_t  n_blocks = div_up(n, REDUCE_BLOCK);
     double *part = scratch, sum = 0.0;
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(dynamic)
     for (size_t b = 0; b < n_blocks; b++) {
         size_t len = n - b * REDUCE_BLOCK < REDUCE_BLOCK ? n - b * REDUCE_BLOCK : REDUCE_BLOCK;
 

@@ -55,7 +55,7 @@ void rmsnorm_residual(void *out, const float *x, const float *y, const struct rm
 {
     size_t C = r->C;
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(dynamic, 8)
     for (size_t i = 0; i < r->n; i++) {
         float *row = r->x + i * C;
 
@@ -72,7 +72,7 @@ void rmsnorm_apply(void *out, const struct rmsnorm *r)
 {
     size_t C = r->C;
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(dynamic, 8)
     for (size_t i = 0; i < r->n; i++)
         row_apply(dtype_at(out, r->dt, i * C), r->x + i * C, r->w, r->rstd[i], C, r->dt);
 }
@@ -126,7 +126,7 @@ void rmsnorm_backward(const struct rmsnorm_backward *b)
 
 #pragma omp parallel
     {
-#pragma omp for schedule(static)
+#pragma omp for schedule(dynamic)
         for (size_t first = 0; first < n; first += COLSUM_ROWS) {
             float *dw = part + first / COLSUM_ROWS * C;
 
@@ -239,7 +239,7 @@ void rmsnorm_heads_backward(const struct rmsnorm_heads_backward *b)
 
 #pragma omp parallel
     {
-#pragma omp for schedule(static)
+#pragma omp for schedule(dynamic)
         for (size_t first = 0; first < r->n; first += COLSUM_ROWS) {
             float *dw = part + first / COLSUM_ROWS * r->D;
 

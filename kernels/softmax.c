@@ -103,7 +103,7 @@ void softmax_xent(const struct softmax_xent *s)
 
     assert(split <= V &&
            (s->dlogits != (const void *)s->logits || (split == V && s->dt == DT_F32)));
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(dynamic)
     for (size_t i = 0; i < s->n; i++) {
         char      *row = s->dlogits ? (char *)s->dlogits + i * row_bytes : NULL;
         int32_t    target = s->targets[i];

@@ -74,7 +74,7 @@ void swiglu_forward(void *out, const struct swiglu *s)
 {
     size_t across = div_up(s->F, COLUMNS);
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(dynamic, 8)
     for (size_t k = 0; k < s->n * across; k++) {
         size_t i = k / across, j = k % across * COLUMNS, at = i * s->stride + j;
 
@@ -88,7 +88,7 @@ void swiglu_backward(const struct swiglu_backward *b)
     const struct swiglu *s = b->s;
     size_t               across = div_up(s->F, COLUMNS);
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(dynamic, 8)
     for (size_t k = 0; k < s->n * across; k++) {
         size_t i = k / across, j = k % across * COLUMNS, at = i * s->stride + j,
                dense = i * s->F + j;
