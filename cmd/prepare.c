@@ -22,7 +22,7 @@ static const struct opt_row rows[] = {
     { "out", OPT_STRING, AT(out), .arg = "PATH",
       .help = "the token file, or with --train-tokenizer the folder, to write" },
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR",
-      .help = "a folder with tokenizer.json, or vocab.json and merges.txt" },
+      .help = "a folder with tokenizer.json, vocab.json and merges.txt, or BERT's vocab.txt" },
     { "train-tokenizer", OPT_FLAG, AT(train),
       .help = "train a byte-level BPE on the texts instead" },
     { "vocab", OPT_UINT, AT(vocab), "8192", .min = 257, .max = 1048576,

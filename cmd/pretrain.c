@@ -29,8 +29,8 @@ static const struct opt_row rows[] = {
     { "eval-data", OPT_PATH, AT(eval_data), .arg = "FILE", .help = "the same, to evaluate on",
       .kept = OPT_SOURCE },
     { "tokenizer", OPT_PATH, AT(tokenizer), .arg = "DIR",
-      .help = "a folder with tokenizer.json, or vocab.json and merges.txt; else the one in "
-              "--init's folder", .kept = OPT_SOURCE },
+      .help = "a folder with tokenizer.json, vocab.json and merges.txt, or BERT's vocab.txt; else "
+              "the one in --init's folder", .kept = OPT_SOURCE },
     { 0 }
 };
 static const struct opt_part parts[] = {

@@ -152,12 +152,54 @@ static void check_decode(const struct tokenizer *t, const json_t *d, const char 
     token_text_free(&x);
 }
 
+/* Text of ids, of which the first `from` came before and are left out; special tokens are, too. */
+static void text_of(const struct tokenizer *t, const json_t *ids, size_t from, size_t to,
+                    struct token_text *x)
+{
+    int32_t before[200];
+
+    *x = (struct token_text){ 0 };
+    for (size_t i = 0; i < to; i++) {
+        int32_t id = (int32_t)json_integer_value(json_array_get(ids, i));
+
+        if (i < from)
+            before[i] = id;
+        if (i + 1 == from)
+            assert_int_equal(tokenizer_text_behind(t, x, before, from, &e), 0);
+        if (i >= from)
+            assert_int_equal(tokenizer_text_add(t, x, id, 1, &e), 0);
+    }
+}
+
+/* Wherever nothing waits between two ids, what stands behind goes on as if all had come at once. */
+static void check_behind(const struct tokenizer *t, const json_t *d)
+{
+    const json_t     *ids = json_object_get(d, "ids"), *want = json_object_get(d, "skipped");
+    struct token_text x, y;
+
+    assert_true(json_array_size(ids) <= 200);
+    for (size_t k = 0; k <= json_array_size(ids); k++) {
+        text_of(t, ids, 0, k, &x);
+        text_of(t, ids, k, json_array_size(ids), &y);
+        assert_int_equal(tokenizer_text_end(t, &y, &e), 0);
+        if (x.n_held == 0 &&
+            (x.n + y.n != json_string_length(want) ||
+             (x.n && memcmp(x.text, json_string_value(want), x.n)) ||
+             (y.n && memcmp(y.text, json_string_value(want) + x.n, y.n))))
+            fail_msg("behind %zu: \"%.*s\" and \"%.*s\" instead of \"%s\"", k, (int)x.n, x.text,
+                     (int)y.n, y.text, json_string_value(want));
+        token_text_free(&x);
+        token_text_free(&y);
+    }
+}
+
 static void check_decodes(const struct tokenizer *t, const json_t *decodes)
 {
     assert_true(json_array_size(decodes) >= 20);
     for (size_t k = 0; k < json_array_size(decodes); k++) {
         check_decode(t, json_array_get(decodes, k), "text", 0);
         check_decode(t, json_array_get(decodes, k), "skipped", 1);
+        check_behind(t, json_array_get(decodes, k));
     }
 }
 

@@ -1,0 +1,60 @@
+#!/bin/sh
+# Tokenizers of other kinds than byte-level, as a person uses them: text to ids, a model trained on them, texts that it continues, with
+# spaces where words begin; what is refused. test_tokenizer_kinds has the ids themselves. Prints TAP.
+. tests/tap.sh
+
+make_text 400 >"$tmp/text.txt"
+# Llama 2's kind and Metaspace's of the words of the text, each a token that is merged letter by letter; BERT's of the fixture
+python3 - "$tmp" <<'END'
+import json, os, sys
+tmp, mark = sys.argv[1], "\u2581"
+words = sorted({mark + w for w in open(tmp + "/text.txt").read().replace(".", " ").split()})
+merges = list(dict.fromkeys((w[:k], w[k]) for w in words for k in range(1, len(w))))
+names = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)] + sorted({c for w in words for c in w} | {"."}) + [a + b for a, b in merges]
+model = {"type": "BPE", "unk_token": "<unk>", "vocab": {n: i for i, n in enumerate(names)}, "merges": merges}
+added = [{"id": i, "content": names[i], "special": True, "normalized": False} for i in range(3)]
+replace = {"type": "Replace", "pattern": {"String": " "}, "content": mark}
+back = {"type": "Replace", "pattern": {"String": mark}, "content": " "}
+steps = [back, {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]
+meta = {"type": "Metaspace", "replacement": mark, "prepend_scheme": "always", "split": True}
+kinds = {"llama": {"normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": mark}, replace]},
+                   "decoder": {"type": "Sequence", "decoders": steps}, "model": {**model, "byte_fallback": True, "fuse_unk": True}},
+         "words": {"pre_tokenizer": meta, "decoder": meta, "model": model}}
+for name, said in kinds.items():
+    os.mkdir(f"{tmp}/{name}")
+    json.dump({"added_tokens": added, **said}, open(f"{tmp}/{name}/tokenizer.json", "w"))
+os.mkdir(tmp + "/bert")
+json.dump(json.load(open("tests/fixtures/tokenizers.json"))["bert"]["tokenizer"], open(tmp + "/bert/tokenizer.json", "w"))
+END
+printf 'Caf\303\251 \360\237\231\202 zz\n' >"$tmp/odd.txt"
+
+for kind in llama words bert; do
+    works "$kind: texts to ids" prepare "$tmp/text.txt" "$tmp/odd.txt" --tokenizer "$tmp/$kind" --out "$tmp/$kind.bin"
+done
+
+# words of a model that knows its text by heart follow a prompt with the space that stands there
+for kind in llama words; do
+    works "$kind: a run" pretrain --run "$tmp/run-$kind" --n-layer 2 --n-head 2 --n-embd 32 --seq 64 --batch 4 --steps 60 --lr 1e-2 --mode mem \
+        --durability none --data "$tmp/text.txt" --tokenizer "$tmp/$kind"
+    for prompt in "captain follows that" "the sea"; do
+        "$bin" generate "$tmp/run-$kind" --prompt "$prompt" --tokens 3 --temperature 0 >"$tmp/out" 2>"$tmp/err" </dev/null
+        rest=$(cat "$tmp/out")
+        rest=${rest#"$prompt"}
+        result "$(case $rest in " "[a-z]*) echo 0 ;; *) echo 1 ;; esac)" "$kind: '$prompt' goes on with a space"
+    done
+    word=${rest%%.*}
+    same "$("$bin" generate "$tmp/run-$kind" --prompt "the sea" --tokens 3 --temperature 0 --stop "$word" 2>"$tmp/err" </dev/null)" \
+        "the sea" "$kind: a stop text may begin with the space"
+done
+same "$(printf 'the sea\n\n' | "$bin" generate "$tmp/run-llama" --chat --tokens 3 --temperature 0 2>"$tmp/err" | cut -c 1)" " " "a conversation, too"
+
+# what is not known
+sed 's/"type": "WordPiece", "unk/"type": "Unigram", "unk/' "$tmp/bert/tokenizer.json" >"$tmp/words/tokenizer.json"
+refuses 2 "its model is Unigram, but only BPE and WordPiece are known" prepare "$tmp/text.txt" --tokenizer "$tmp/words" --out "$tmp/x.bin"
+mkdir "$tmp/vocab"
+printf '[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n' >"$tmp/vocab/vocab.txt"
+refuses 2 "has no tokenizer_config.json beside it" prepare "$tmp/text.txt" --tokenizer "$tmp/vocab" --out "$tmp/x.bin"
+echo '{"do_lower_case": true}' >"$tmp/vocab/tokenizer_config.json"
+works "a vocab.txt with its configuration is BERT's" prepare "$tmp/text.txt" --tokenizer "$tmp/vocab" --out "$tmp/x.bin"
+
+done_testing
