@@ -70,7 +70,7 @@ SIMD_CLONES static void mask(float (*s)[TILE], int window, int keys)
 {
     for (int j = 0; j < TILE; j++)
         for (int i = 0; i < TILE; i++)
-            s[j][i] = (i - j >= window) | (j >= keys) ? -INFINITY : s[j][i];
+            s[j][i] = ((i - j >= window) | (j >= keys)) ? -INFINITY : s[j][i];
 }
 
 void tile_mask(float *s, const struct head *hd, size_t i0, size_t j0)
