@@ -88,7 +88,11 @@ static inline __mmask16 seen(int j, int v, int diagonal)
 {
     int first = j - v * LANES; // the first query that does
 
-    return !diagonal || first <= 0 ? 0xffff : first >= LANES ? 0 : (__mmask16)(0xffff << first);
+    if (!diagonal || first <= 0)
+        return 0xffff;
+    if (first >= LANES)
+        return 0;
+    return (__mmask16)(0xffffu << first & 0xffffu);
 }
 
 /* Words of pairs: lane by lane, `even` in the lower halves and `odd` in the upper ones. */
