@@ -42,8 +42,9 @@ void attention_forward(const struct attention *a);
 void attention_backward(void *dqkv, const void *dout, const struct attention *a);
 
 /* One new token a sequence, over the cached keys and values of positions 0..T-1, its own included;
- * or, with a window, over the last `window` of them. Position t stands in row t % max_T: where the
- * window is no longer than max_T, T may be larger, and old rows are written over. */
+ * or, with a window, over the last `window` of them. Position t stands in row t % max_T, where
+ * those that are seen must all be: a cache of max_T rows, at least the window, serves any T, if
+ * what comes in together writes over no row that its first token sees. */
 struct attention_cached {
     size_t      B, T, max_T, C, H;
     size_t      KV;      // heads of keys and values, of which H is a multiple; 0: H
