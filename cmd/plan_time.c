@@ -178,7 +178,7 @@ static const char *largest_preset(const struct trial *t)
         struct trial      other = *t;
         struct model_config g;
 
-        if (arch_preset(&g, name) || t->s.o.seq > g.n_positions)
+        if (arch_preset(&g, name) || g.arch != t->s.config.arch || t->s.o.seq > g.n_positions)
             continue;
         g.vocab = t->s.config.vocab;
         g.n_positions = t->s.config.n_positions;

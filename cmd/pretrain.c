@@ -58,6 +58,9 @@ static int make_run(struct opt_line *line, struct err *err)
     rc = model_choose(&n.config, &o->tokenizer, &o->model, &o->train, err);
     if (rc)
         return rc;
+    if (arch_classifies(&n.config) && n.config.untied)
+        return err_misuse(err, "%s is a classifier: it has no language model's head to go on from, "
+                          "and no embeddings that are tied to one", o->model.init);
     if (arch_classifies(&n.config)) {
         fprintf(stderr, "siTrain: %s is a classifier: its head is left out, its body is trained as "
                 "a language model\n", o->model.init);

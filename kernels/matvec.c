@@ -141,6 +141,26 @@ SIMD_INLINE void logits(float *c, const float *a, const struct matvec *p, enum d
     }
 }
 
+void matvec_linear(void *c, enum dtype c_dt, const struct matvec *p)
+{
+    size_t m = p->m, n = p->n;
+    float *sum = p->scratch + m * p->k;
+
+    widen(p->scratch, p->a, p->dt, m * p->k);
+#pragma omp parallel
+    {
+        size_t threads = (size_t)omp_get_num_threads(), t = (size_t)omp_get_thread_num();
+        struct columns of = { n * t / threads, n * (t + 1) / threads };
+
+        p->dt == DT_BF16 ? logits(sum, p->scratch, p, DT_BF16, of)
+                         : logits(sum, p->scratch, p, DT_F32, of);
+        for (size_t r = 0; r < m; r++)
+            for (size_t j = of.from; j < of.to; j++)
+                dtype_put(c, c_dt, r * n + j,
+                          sum[r * n + j] + (p->bias ? dtype_get(p->bias, p->dt, j) : 0.0f));
+    }
+}
+
 void matvec_logits(float *c, const struct matvec *p)
 {
     size_t n = p->n;

@@ -10,13 +10,16 @@ struct matvec {
     size_t      m, n, k;
     enum dtype  dt;      // of a, b and bias: DT_F32 or DT_BF16; sums are fp32
     const void *a;       // (m, k)
-    const void *b;       // (k, n); of logits (n, k)
-    const void *bias;    // (n); of logits there is none
+    const void *b;       // (k, n); of linear and logits (n, k)
+    const void *bias;    // (n); of linear it may be NULL, of logits there is none
     float      *scratch; // matvec_scratch() floats
 };
 
 /* c (m, n) of c_dt = a b + bias. */
 void matvec_forward(void *c, enum dtype c_dt, const struct matvec *p);
+
+/* c (m, n) of c_dt = a b' + bias. */
+void matvec_linear(void *c, enum dtype c_dt, const struct matvec *p);
 
 /* c (m, n) = a b': the logits. */
 void matvec_logits(float *c, const struct matvec *p);

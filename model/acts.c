@@ -60,8 +60,10 @@ static void lay_work(struct arena *a, struct acts_work *w, const struct model_op
     w->ln   = arena_take(a, R * C * e);
     w->proj = arena_take(a, R * C * sizeof(float));
     w->act  = arena_take(a, R * inner * e);
-    w->attention = arena_take(a, attention_scratch(o->seq, C, o->config.n_head,
-                                                   o->config.n_kv_head, o->threads));
+    w->attention = arena_take(a, attention_scratch(o->seq, arch_dim(g, DIM_HEADS), g->n_head,
+                                                   g->n_kv_head, o->threads));
+    if (g->rope.D)
+        w->rope = arena_take(a, o->seq * g->rope.D * sizeof(float));
     if (o->training) {
         w->dx    = arena_take(a, o->grad_accum * N * C * sizeof(float));
         w->dy    = arena_take(a, R * C * e);
@@ -268,6 +270,8 @@ int acts_open(struct acts *a, const struct model_options *o, struct err *err)
         return rc;
     lay(a, sizes.flow, pool);
     acts_set_ways(a, &a->o.ways);
+    if (o->config.rope.D)
+        rope_table(a->work.rope, &o->config.rope, o->seq);
     for (size_t i = 0; i < o->grad_accum; i++)
         a->work.shape[i] = (struct acts_shape){ o->batch, o->seq };
     return 0;

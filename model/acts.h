@@ -23,7 +23,7 @@ struct acts_shape { size_t rows, seq; };
 
 /* Workspaces of one layer; R = min(N, CHUNK_ROWS), Q, A, F and I columns of qkv, of what attention
  * gives, of what the activation takes and gives. Those of backward are NULL in an evaluating
- * model. Generation has ln, proj, act, attention and matvec alone (decode.c). */
+ * model. Generation has ln, proj, act, attention, rope and matvec alone (decode.c). */
 struct acts_work {
     struct acts_shape *shape; // (accum)
     int32_t *x, *y;     // (accum, N): tokens and targets; a classifier has no y
@@ -40,6 +40,7 @@ struct acts_work {
     void    *dqkv;      // (N, Q) dt
     void    *attention; // attention_scratch
     void    *sums;      // colsum_scratch of the widest of these
+    float   *rope;      // (seq, head_dim): rope_table, where heads are turned
     float   *matvec;    // generation's: model_matvec's
 };
 

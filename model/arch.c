@@ -8,7 +8,8 @@
 #include <assert.h>
 #include <math.h>
 
-static const struct arch *const families[] = { &gpt2_arch };
+static const struct arch *const families[] = { &gpt2_arch, &llama_arch, &mistral_arch,
+                                              &qwen2_arch, &qwen3_arch };
 enum { FAMILIES = sizeof families / sizeof *families };
 
 const struct arch *arch_at(size_t i) { return i < FAMILIES ? families[i] : NULL; }
@@ -48,8 +49,23 @@ size_t arch_dim(const struct model_config *g, enum arch_dim dim)
     case DIM_KEYS:       return g->n_kv_head * g->head_dim;
     case DIM_QKV:        return (g->n_head + 2 * g->n_kv_head) * g->head_dim;
     case DIM_INNER:      return g->n_inner;
+    case DIM_HEAD:       return g->head_dim;
+    case DIM_GATED:      return 2 * g->n_inner;
+    case DIM_NORMED_QKV: return g->qk_norm ? arch_dim(g, DIM_QKV) : 0;
+    case DIM_NORMED_HEADS: return g->qk_norm ? g->n_head : 0;
+    case DIM_NORMED_KEYS:  return g->qk_norm ? g->n_kv_head : 0;
     }
     return 0;
+}
+
+size_t arch_head(const struct model_config *g)
+{
+    return g->untied ? g->arch->head : g->arch->tokens;
+}
+
+size_t arch_head_block(const struct model_config *g)
+{
+    return arch_param(g, arch_head(g))->block == ARCH_EMBEDDINGS ? 0 : g->n_layer + 1;
 }
 
 struct arch_matrix arch_matrix(const struct model_config *g, size_t matrix)
@@ -57,7 +73,7 @@ struct arch_matrix arch_matrix(const struct model_config *g, size_t matrix)
     assert(matrix < g->arch->n_matrices || matrix == ARCH_HEAD);
     if (matrix < g->arch->n_matrices)
         return g->arch->matrices[matrix];
-    return (struct arch_matrix){ { "logits", "d_lnf", "d_wte" }, g->arch->tokens, 1, ARCH_NONE,
+    return (struct arch_matrix){ { "logits", "d_lnf", "d_wte" }, arch_head(g), 1, ARCH_NONE,
                                  0, 0 };
 }
 
@@ -92,6 +108,15 @@ size_t arch_matrix_in(const struct model_config *g, size_t matrix)
     return arch_is_linear(g, matrix) ? arch_cols(g, t) : arch_rows(g, t);
 }
 
+size_t arch_products(const struct model_config *g)
+{
+    size_t n = 0;
+
+    for (size_t m = 0; m < g->arch->n_matrices; m++)
+        n += arch_matrix_out(g, m) * arch_matrix_in(g, m);
+    return n;
+}
+
 size_t arch_fc(const struct model_config *g)
 {
     return arch_dim(g, g->arch->arrays[ACTS_MLP][MLP_FC].cols);
@@ -124,7 +149,7 @@ size_t arch_cols(const struct model_config *g, size_t t)
 
 size_t arch_size(const struct model_config *g, size_t t)
 {
-    return arch_rows(g, t) * arch_cols(g, t);
+    return g->arch->has && !g->arch->has(g, t) ? 0 : arch_rows(g, t) * arch_cols(g, t);
 }
 
 int arch_is_vector(const struct model_config *g, size_t t)
@@ -240,8 +265,6 @@ int arch_check(const struct model_config *g, struct err *err)
     if (g->n_embd == 0 || g->n_embd > most_width)
         return err_misuse(err, "the width (n_embd) must be 1 to %zu, not %zu", most_width,
                           g->n_embd);
-    if (g->n_head == 0 || g->n_embd % g->n_head != 0)
-        return err_misuse(err, "the width %zu is not divisible by %zu heads", g->n_embd, g->n_head);
     if (g->vocab == 0 || g->vocab > (size_t)1 << 31)
         return err_misuse(err, "the vocabulary must have 1 to 2^31 tokens, not %zu", g->vocab);
     if (g->n_positions == 0 || g->n_positions > most_positions)
@@ -253,7 +276,7 @@ int arch_check(const struct model_config *g, struct err *err)
     if (!(g->norm_eps > 0) || !isfinite(g->norm_eps))
         return err_misuse(err, "layer_norm_epsilon must be a positive number, not %g",
                           (double)g->norm_eps);
-    return 0;
+    return g->arch->check(g, err);
 }
 
 double arch_flops_per_token(const struct model_config *g, size_t seq)

@@ -11,6 +11,7 @@
 
 #include "data/base/dtype.h"
 #include "data/base/err.h"
+#include "kernels/rope.h"
 #include "model/hf_keys.h"
 #include "model/ways.h"
 
@@ -22,6 +23,12 @@ struct model_config {
     size_t n_kv_head; // heads of keys and values
     size_t head_dim;  // columns of a head
     size_t n_inner;   // width of the MLP
+    /* Of families that may have it or not; else 0. */
+    size_t window;    // how far back a token sees; 0: to the beginning
+    size_t untied;    // a language model's head has a tensor of its own
+    size_t qkv_bias;  // queries, keys and values have biases
+    size_t qk_norm;   // heads of queries and keys are normalised
+    struct rope rope; // how heads are turned; D 0: they are not
     float  norm_eps;
     float  drop_embd, drop_attn, drop_resid; // dropout: embd_pdrop, attn_pdrop, resid_pdrop
 };
@@ -36,7 +43,10 @@ enum arch_dim {
     DIM_HEADS, // n_head x head_dim: queries, and what attention gives
     DIM_KEYS,  // n_kv_head x head_dim
     DIM_QKV,   // queries, keys and values side by side
-    DIM_INNER
+    DIM_INNER,
+    DIM_HEAD,  // head_dim
+    DIM_GATED, // 2 x n_inner
+    DIM_NORMED_QKV, DIM_NORMED_HEADS, DIM_NORMED_KEYS // of models with qk_norm: columns, heads
 };
 
 struct arch_param {
@@ -91,14 +101,20 @@ struct arch {
     size_t                    n_params;
     const struct arch_preset *presets;
     size_t                    n_presets;
+    int (*has)(const struct model_config *g, size_t t); // not all have all tensors; NULL: they do
     size_t tokens; // the tensor (vocab, width) of tokens, which is the tied head's, too
-    size_t norm;  // the final norm's weight, behind which its bias stands
+    size_t head;  // the tensor (vocab, width) of an untied head
+    size_t norm;  // the final norm's weight, behind which a layernorm's bias stands
     size_t score; // the tensor (labels, width) of a classifier's head
+    int    rms;    // norms are RMSNorm, else layernorm
+    int    drops;  // dropout is behind the embeddings and on projections, too, not on attention's
+                   // probabilities alone
     int    linear; // matrices are (out, in), as torch's Linear; else (in, out)
     const struct arch_matrix *matrices;
     size_t                    n_matrices;
     struct arch_array arrays[ACTS_PARTS][ARCH_ARRAYS]; // of ACTS_ATTN and ACTS_MLP
     void (*settle)(struct model_config *g); // the sizes that follow from others
+    int  (*check)(const struct model_config *g, struct err *err); // what arch_check does not
 
     /* out (B, T, width): tokens' embeddings; and their gradient is added to. Dropout is the
      * caller's. */
@@ -118,7 +134,7 @@ struct arch {
     void (*qkv_backward)(const struct layer *l);
 };
 
-extern const struct arch gpt2_arch;
+extern const struct arch gpt2_arch, llama_arch, mistral_arch, qwen2_arch, qwen3_arch;
 
 /* The i-th family; NULL past the last. And the one of that name, or NULL. */
 const struct arch *arch_at(size_t i);
@@ -135,12 +151,16 @@ static inline size_t arch_logits(const struct model_config *g)
 }
 
 size_t arch_dim(const struct model_config *g, enum arch_dim dim);
+/* The tensor of a language model's head, and the block that it stands in. */
+size_t arch_head(const struct model_config *g);
+size_t arch_head_block(const struct model_config *g);
 /* The family's matrix, or ARCH_HEAD: a language model's head, (vocab, width). */
 struct arch_matrix arch_matrix(const struct model_config *g, size_t matrix);
 size_t arch_matrix_out(const struct model_config *g, size_t matrix); // columns of out
 size_t arch_matrix_in(const struct model_config *g, size_t matrix);
 int    arch_has_bias(const struct model_config *g, size_t matrix);
 int    arch_is_linear(const struct model_config *g, size_t matrix);  // its tensors are (out, in)
+size_t arch_products(const struct model_config *g); // parameters of a layer's matrices
 /* Columns of what the activation takes, and the widest matrix's out + in. */
 size_t arch_fc(const struct model_config *g);
 size_t arch_widest(const struct model_config *g);

@@ -71,7 +71,7 @@ static struct turn turn_of(struct model *m, size_t layer, size_t micro, const vo
                  .x = acts_input(&m->acts, layer, micro),
                  .x_out = acts_input(&m->acts, layer + 1, micro),
                  .attn = acts_at(&m->acts, ACTS_ATTN, layer, micro, 0),
-                 .dattn = w->dattn, .dqkv = w->dqkv,
+                 .dattn = w->dattn, .dqkv = w->dqkv, .T = shape.seq,
                  .drop_attn_proj = model_dropout(m, micro, layer, PLACE_ATTN_PROJ),
                  .drop_mlp_proj = model_dropout(m, micro, layer, PLACE_MLP_PROJ) } };
 
@@ -111,8 +111,10 @@ static struct attention attention_of(const struct turn *t)
 
     return (struct attention){
         .B = t->rows, .T = t->seq, .C = arch_dim(g, DIM_HEADS), .H = g->n_head,
-        .dt = t->m->o.dtype, .qkv = t->all.attn.at[ATTN_QKV], .out = t->all.attn.at[ATTN_OUT],
-        .lse = t->all.attn.at[ATTN_LSE], .drop = &t->drop_attn, .scratch = t->all.w->attention,
+        .KV = g->n_kv_head, .kind = g->window ? ATTENTION_WINDOW : ATTENTION_CAUSAL,
+        .window = g->window, .dt = t->m->o.dtype, .qkv = t->all.attn.at[ATTN_QKV],
+        .out = t->all.attn.at[ATTN_OUT], .lse = t->all.attn.at[ATTN_LSE],
+        .drop = &t->drop_attn, .scratch = t->all.w->attention,
     };
 }
 

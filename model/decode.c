@@ -10,6 +10,7 @@
 #include "kernels/attention.h"
 #include "kernels/matvec.h"
 #include "model/layer.h"
+#include "model/norm.h"
 
 #include <assert.h>
 #include <omp.h>
@@ -31,6 +32,7 @@ struct buffers {
     size_t  *length;        // (B): tokens in the cache
     size_t  *now;           // (B): tokens of this pass
     size_t  *single;        // (B): the n_single sequences with one token, in order
+    size_t  *at;            // (B): where these tokens stand
 };
 
 struct decode {
@@ -75,6 +77,9 @@ static void lay_buffers(struct arena *a, struct buffers *u, const struct decode_
     u->length = arena_take(a, B * sizeof(size_t));
     u->now    = arena_take(a, B * sizeof(size_t));
     u->single = arena_take(a, B * sizeof(size_t));
+    u->at     = arena_take(a, B * sizeof(size_t));
+    if (g->rope.D)
+        u->work.rope = arena_take(a, o->positions * g->rope.D * sizeof(float));
 }
 
 uint64_t decode_bytes(const struct decode_options *o)
@@ -134,6 +139,8 @@ int decode_open(struct decode **out, const struct decode_options *o, struct stre
         return rc;
     }
     lay_buffers(&d->arena, &d->buf, o, d->model.o.threads);
+    if (o->config.rope.D)
+        rope_table(d->buf.work.rope, &o->config.rope, o->positions);
     *out = d;
     return 0;
 }
@@ -189,7 +196,8 @@ static void attend(struct decode *d, size_t layer, size_t b, size_t n, size_t ro
 
     attention_decode(attn_at(d, row), &(struct attention_cached){
         .B = n, .T = length, .max_T = d->o.positions, .C = arch_dim(&d->o.config, DIM_HEADS),
-        .H = d->o.config.n_head, .dt = d->o.dtype, .qkv = qkv_at(d, row),
+        .H = d->o.config.n_head, .KV = d->o.config.n_kv_head, .window = d->o.config.window,
+        .dt = d->o.dtype, .qkv = qkv_at(d, row),
         .k = cached(d, u->keys, layer, b, 0), .v = cached(d, u->values, layer, b, 0),
         .scratch = u->work.attention });
 }
@@ -217,6 +225,7 @@ static void single_layer(struct decode *d, size_t layer, const void *wire)
     const struct arch *arch = d->o.config.arch;
     struct layer       l = rows_at(d, wire, d->buf.last, 0, d->n_single);
 
+    l.at = d->buf.at;
     arch->qkv(&l);
     for (size_t i = 0; i < l.n; i++)
         cache_put(d, layer, i, 1, d->buf.single[i]);
@@ -238,6 +247,8 @@ static struct layer chunk(struct decode *d, size_t b, size_t i, const void *wire
     struct layer l = rows_at(d, wire, x, i, size_min(left, padded));
 
     l.padded = padded;
+    l.from = d->buf.length[b];
+    l.T = d->o.positions - l.from;
     return l;
 }
 
@@ -256,6 +267,8 @@ static void sequence_layer(struct decode *d, size_t layer, size_t b, const void 
     if (d->buf.length[b] == 0)
         attention_forward(&(struct attention){
             .B = 1, .T = n, .C = arch_dim(&d->o.config, DIM_HEADS), .H = d->o.config.n_head,
+            .KV = d->o.config.n_kv_head, .window = d->o.config.window,
+            .kind = d->o.config.window ? ATTENTION_WINDOW : ATTENTION_CAUSAL,
             .dt = d->o.dtype, .qkv = qkv_at(d, 0), .out = attn_at(d, 0),
             .lse = u->attn.at[ATTN_LSE], .scratch = u->work.attention });
     for (size_t i = 0; d->buf.length[b] > 0 && i < n; i++)
@@ -330,19 +343,19 @@ static int head(struct decode *d, int wanted, struct err *err)
 {
     const void *wire, *embed_wire;
     size_t      final = d->o.config.n_layer + 1, V = d->o.config.vocab, n = gather(d);
+    int         tied = arch_head_block(&d->o.config) == 0;
     int         rc = stream_acquire(d->stream, final, &wire, err);
 
     rc = rc ? rc : stream_acquire(d->stream, 0, &embed_wire, err);
     if (rc)
         return rc;
     if (wanted) {
-        struct layernorm norm = model_norm(&d->model, d->o.config.arch->norm, wire, n, d->buf.last,
-                                           d->buf.mean, d->buf.rstd);
-
-        layernorm_forward(d->buf.work.ln, &norm);
+        norm_forward(d->buf.work.ln, &(struct norm){
+            .m = &d->model, .wire = wire, .n = n, .x = d->buf.last, .mean = d->buf.mean,
+            .rstd = d->buf.rstd });
         matvec_logits(d->buf.logits, &(struct matvec){
             .m = n, .n = V, .k = d->o.config.n_embd, .dt = d->o.dtype, .a = d->buf.work.ln,
-            .b = model_wire(&d->model, embed_wire, arch_matrix(&d->o.config, ARCH_HEAD).weight),
+            .b = model_wire(&d->model, tied ? embed_wire : wire, arch_head(&d->o.config)),
             .scratch = d->buf.work.matvec });
     }
     for (size_t b = d->o.batch; wanted && b-- > 0;)
@@ -360,8 +373,10 @@ static int pass(struct decode *d, int wanted, struct err *err)
 
     d->n_single = 0;
     for (size_t b = 0; b < d->o.batch; b++)
-        if (d->buf.now[b] == 1)
+        if (d->buf.now[b] == 1) {
+            d->buf.at[d->n_single] = d->buf.length[b];
             d->buf.single[d->n_single++] = b;
+        }
     rc = rc ? rc : layers(d, err);
     rc = rc ? rc : head(d, wanted, err);
     if (rc)

@@ -71,6 +71,15 @@ static void settle(struct model_config *g)
     g->n_kv_head = g->n_head;
     g->head_dim = g->n_head ? g->n_embd / g->n_head : 0;
     g->n_inner = 4 * g->n_embd;
+    g->window = g->untied = g->qkv_bias = g->qk_norm = 0;
+    g->rope = (struct rope){ 0 };
+}
+
+static int check(const struct model_config *g, struct err *err)
+{
+    if (g->n_head == 0 || g->n_embd % g->n_head != 0)
+        return err_misuse(err, "the width %zu is not divisible by %zu heads", g->n_embd, g->n_head);
+    return 0;
 }
 
 /* ---- config.json ---- */
@@ -276,7 +285,7 @@ const struct arch gpt2_arch = {
         [ACTS_MLP]  = { [MLP_FC] = { DIM_INNER, 0 }, [MLP_MID] = { DIM_WIDTH, 1 },
                         [LN2_MEAN] = { DIM_ONE, 1 }, [LN2_RSTD] = { DIM_ONE, 1 } },
     },
-    .settle = settle,
+    .settle = settle, .check = check, .drops = 1,
     .embed_rows = embed, .embed_backward = embed_backward,
     .qkv = qkv_forward, .mid = mid_forward, .fc = fc_forward, .out = out_forward,
     .mlp_backward = mlp_backward, .mid_backward = mid_backward, .qkv_backward = qkv_backward,

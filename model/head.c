@@ -5,6 +5,7 @@
 #include "model/head.h"
 
 #include "kernels/softmax.h"
+#include "model/norm.h"
 
 #include <assert.h>
 
@@ -16,7 +17,7 @@ struct rows {
     size_t           n, C, V; // V: columns of logits
     const int32_t   *target;  // (n)
     float           *x, *dx;  // (n, C); dx: backward only
-    struct layernorm norm;    // of x
+    struct norm norm; // of x
 };
 
 static struct rows rows_of(const struct model *m, const struct head *h, size_t n, float *x,
@@ -27,7 +28,7 @@ static struct rows rows_of(const struct model *m, const struct head *h, size_t n
     return (struct rows){
         .m = m, .h = h, .a = a, .n = n, .C = m->o.config.n_embd, .target = target, .x = x, .dx = dx,
         .V = arch_logits(&m->o.config),
-        .norm = model_norm(m, m->o.config.arch->norm, h->wire, n, x, a->mean, a->rstd),
+        .norm = { m, h->wire, n, x, a->mean, a->rstd },
     };
 }
 
@@ -40,17 +41,6 @@ static double sum_losses(double sum, const struct rows *r, uint64_t *counted)
     return sum;
 }
 
-/* dx, written, and the norm's own gradients, from dln. */
-static void norm_backward(const struct rows *r)
-{
-    size_t weight = r->m->o.config.arch->norm;
-
-    layernorm_backward(&(struct layernorm_backward){
-        .l = &r->norm, .dout = r->a->dln, .dx = r->dx, .fresh = 1,
-        .dw = model_grad(r->m, r->h->grad, weight), .db = model_grad(r->m, r->h->grad, weight + 1),
-        .scratch = r->m->acts.work.sums });
-}
-
 /* ---- a language model's ---- */
 
 /* logits = ln_f(x) wte', piece by piece; losses and, in training, the gradient of logits, which is
@@ -61,14 +51,14 @@ static void chunk_losses(const struct rows *r)
     const struct acts_head *a = r->a;
     int                     in_place = (void *)a->logits == a->dlogits;
 
-    layernorm_forward(a->ln, &r->norm);
+    norm_forward(a->ln, &r->norm);
     for (size_t at = 0, n; at < r->n; at += n) {
         void  *dlogits = r->h->trains ? model_at(m, a->dlogits, at * r->V) : NULL;
         float *logits = r->h->trains && in_place ? dlogits : a->logits;
 
         n = model_chunk(m, r->n - at, LOGIT_ROWS);
         model_product(m, ARCH_HEAD, PRODUCT_FORWARD, n, logits, model_at(m, a->ln, at * r->C),
-                      r->h->embed_wire);
+                      r->h->head_wire);
         softmax_xent(&(struct softmax_xent){
             .n = n, .V = r->V, .logits = logits, .split = products_split(r->V, m->o.dtype),
             .targets = r->target + at, .losses = a->losses + at, .dlogits = dlogits,
@@ -94,10 +84,10 @@ static double chunks_run(struct model *m, size_t micro, const struct head *h, ui
             memcpy(h->each + i, r.a->losses, n * sizeof(float));
         if (!h->trains)
             continue;
-        model_gradient(m, ARCH_HEAD, n, h->embed_grad, r.a->ln, r.a->dlogits,
+        model_gradient(m, ARCH_HEAD, n, h->head_grad, r.a->ln, r.a->dlogits,
                        h->fresh && i == 0);
-        model_product(m, ARCH_HEAD, PRODUCT_BACK, n, r.a->dln, r.a->dlogits, h->embed_wire);
-        norm_backward(&r);
+        model_product(m, ARCH_HEAD, PRODUCT_BACK, n, r.a->dln, r.a->dlogits, h->head_wire);
+        norm_backward(&r.norm, h->grad, r.dx, r.a->dln);
     }
     return sum;
 }
@@ -133,7 +123,7 @@ static double rows_run(struct model *m, size_t micro, const struct head *h, uint
         assert(w->last[at + i] >= 0 && (size_t)w->last[at + i] < shape.seq);
         memcpy(r.x + i * C, x + (i * shape.seq + (size_t)w->last[at + i]) * C, bytes);
     }
-    layernorm_forward(r.a->ln, &r.norm);
+    norm_forward(r.a->ln, &r.norm);
     score_forward(r.a->logits, &score);
     if (h->each)
         memcpy(h->each, r.a->logits, r.n * r.V * sizeof(float));
@@ -141,7 +131,7 @@ static double rows_run(struct model *m, size_t micro, const struct head *h, uint
     if (!h->trains)
         return sum_losses(0, &r, counted);
     score_backward(r.a->dln, model_grad(m, h->grad, m->o.config.arch->score), r.a->logits, &score);
-    norm_backward(&r);
+    norm_backward(&r.norm, h->grad, r.dx, r.a->dln);
     memset(dx, 0, r.n * shape.seq * bytes);
     for (size_t i = 0; i < r.n; i++)
         memcpy(dx + (i * shape.seq + (size_t)w->last[at + i]) * C, r.dx + i * C, bytes);

@@ -18,6 +18,13 @@ int hf_key_size(size_t *out, const struct hf_keys *k, const char *key, struct er
     return 0;
 }
 
+int hf_key_size_or(size_t *out, size_t otherwise, const struct hf_keys *k, const char *key,
+                   struct err *err)
+{
+    *out = otherwise;
+    return hf_key_has(k, key) ? hf_key_size(out, k, key, err) : 0;
+}
+
 int hf_key_rate(float *out, float otherwise, const struct hf_keys *k, const char *key,
                 struct err *err)
 {
@@ -38,6 +45,16 @@ int hf_key_epsilon(float *out, float otherwise, const struct hf_keys *k, const c
     if (v && (!json_is_number(v) || !(json_number_value(v) > 0) || json_number_value(v) > 1))
         return err_misuse(err, "%s: \"%s\" must be a number between 0 and 1", k->path, key);
     *out = v ? (float)json_number_value(v) : otherwise;
+    return 0;
+}
+
+int hf_key_flag(int *out, int otherwise, const struct hf_keys *k, const char *key, struct err *err)
+{
+    const json_t *v = json_object_get(k->config, key);
+
+    if (hf_key_has(k, key) && !json_is_boolean(v))
+        return err_misuse(err, "%s: \"%s\" must be true or false", k->path, key);
+    *out = hf_key_has(k, key) ? json_is_true(v) : otherwise;
     return 0;
 }
 

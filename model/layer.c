@@ -22,6 +22,27 @@ void layer_gradient(const struct layer *l, size_t which, const void *in, const v
     model_gradient(l->m, which, l->n, l->grad, in, dout, l->fresh && l->first == 0);
 }
 
+void layer_turn(const struct layer *l, void *x, void (*turn)(const struct rope_rows *))
+{
+    const struct model_config *g = &l->m->o.config;
+    struct rope_rows           rows = {
+        .n = l->n, .H = g->n_head + g->n_kv_head, .D = g->head_dim,
+        .stride = arch_dim(g, DIM_QKV), .dt = l->m->o.dtype, .x = x,
+        .table = l->w->rope + l->from * g->head_dim, .T = l->T, .first = l->first };
+
+    if (!l->at) {
+        turn(&rows);
+        return;
+    }
+    rows.n = rows.T = 1;
+    rows.first = 0;
+    for (size_t i = 0; i < l->n; i++) {
+        rows.x = model_at(l->m, x, i * rows.stride);
+        rows.table = l->w->rope + l->at[i] * g->head_dim;
+        turn(&rows);
+    }
+}
+
 void layer_drop(const struct layer *l, float *out, const float *x, const struct dropout *drop)
 {
     if (drop->p > 0)

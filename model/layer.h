@@ -14,7 +14,10 @@ struct layer {
     size_t        n;       // rows
     size_t        padded;  // rows that the products run on, all of which have room; 0: single
                            // tokens, whose bits do not depend on how many they are
-    size_t        first;   // which row of its micro-batch the first one is
+    size_t        first;   // which row of its micro-batch, or of a pass, the first one is
+    /* Row i stands at position from + (first + i) % T; or, where that is not NULL, at at[i]. */
+    size_t        T, from;
+    const size_t *at;
     float        *x, *x_out, *dx;  // (n, C): the residual stream in and out, and backward its
                                    // gradient; x_out may be x
     struct acts_set attn, mlp;     // what they leave for backward
@@ -37,6 +40,10 @@ void layer_product(const struct layer *l, size_t which, void *out, const void *i
 void layer_back(const struct layer *l, size_t which, void *din, const void *dout);
 /* W's gradient from these rows. */
 void layer_gradient(const struct layer *l, size_t which, const void *in, const void *dout);
+
+/* Heads of queries and keys in rows of both and values are turned by their positions: x (n,
+ * DIM_QKV), or with rope_backward its gradient. */
+void layer_turn(const struct layer *l, void *x, void (*turn)(const struct rope_rows *));
 
 /* A tensor's gradient. */
 static inline float *layer_grad(const struct layer *l, size_t t)

@@ -4,7 +4,6 @@
 #include "kernels/elementwise.h"
 #include "kernels/matvec.h"
 
-#include <assert.h>
 #include <omp.h>
 
 int model_open(struct model *m, const struct model_options *o, struct err *err)
@@ -80,11 +79,15 @@ void model_matvec(const struct model *m, size_t matrix, size_t rows, void *out, 
     const struct model_config *g = &m->o.config;
     struct arch_matrix         of = arch_matrix(g, matrix);
 
-    assert(!arch_is_linear(g, matrix));
-    matvec_forward(out, of.out_rounded ? m->o.dtype : DT_F32, &(struct matvec){
+    struct matvec p = {
         .m = rows, .n = arch_matrix_out(g, matrix), .k = arch_matrix_in(g, matrix),
         .dt = m->o.dtype, .a = in, .b = model_wire(m, wire, of.weight),
-        .bias = bias_of(m, matrix, wire), .scratch = scratch });
+        .bias = bias_of(m, matrix, wire), .scratch = scratch };
+
+    if (arch_is_linear(g, matrix))
+        matvec_linear(out, of.out_rounded ? m->o.dtype : DT_F32, &p);
+    else
+        matvec_forward(out, of.out_rounded ? m->o.dtype : DT_F32, &p);
 }
 
 void model_gradient(const struct model *m, size_t matrix, size_t rows, float *grad, const void *in,

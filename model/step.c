@@ -170,24 +170,29 @@ static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
     return 0;
 }
 
-/* The head's parameters: the final norm's and, tied, wte's. Both are held at once. A classifier has
- * no use for wte, which stands in its frame since the embedding: the order of blocks is one for
- * both. */
+/* The head's parameters: the final norm's and its matrix's, which may be that of the embeddings.
+ * Both blocks are held at once. An untied head and a classifier's have no use for the embeddings,
+ * which stand in their frame since forward: the order of blocks is one for all. */
 static int head_pass(struct trainer *t, struct pass *p, float *each, struct err *err)
 {
     const struct model_options *o = &t->o.model;
     size_t      final = o->config.n_layer + 1;
     struct head h = { .trains = !p->evaluates, .scale = (float)(1.0 / (double)p->counted) };
-    int         fresh, rc = stream_acquire(t->stream, final, &h.wire, err);
+    int         tied = arch_head_block(&o->config) == 0;
+    int         rc = stream_acquire(t->stream, final, &h.wire, err);
 
     adapt_head(&t->adapt);
-    rc = rc ? rc : stream_acquire(t->stream, 0, &h.embed_wire, err);
-    if (!rc && h.trains) // fresh or not: it has no matrix that products make
-        rc = grad_begin(t, final, &h.grad, &fresh, err);
-    if (!rc && h.trains && !arch_classifies(&o->config))
-        rc = grad_begin(t, 0, &h.embed_grad, &h.fresh, err);
+    rc = rc ? rc : stream_acquire(t->stream, 0, &h.head_wire, err);
+    if (!rc && h.trains) // fresh: of an untied head; a tied one's is block 0's
+        rc = grad_begin(t, final, &h.grad, &h.fresh, err);
+    if (!rc && h.trains && tied && !arch_classifies(&o->config))
+        rc = grad_begin(t, 0, &h.head_grad, &h.fresh, err);
     if (rc)
         return rc;
+    if (!tied) {
+        h.head_wire = h.wire;
+        h.head_grad = h.grad;
+    }
     p->start_ns = clock_ns();
     for (size_t a = 0; a < p->micros; a++) {
         if (is_empty(t, a))

@@ -116,6 +116,38 @@ static double gradients(struct family *m, const struct read *r, enum dtype dtype
     return result.loss;
 }
 
+/* Exact distances of bf16's gradients from those that fp32 computes with the same rounded
+ * parameters, which `gradients` compared: sketches of so noisy values are themselves noisy. */
+static void rounding(struct family *m, const struct read *r, enum matmul_engine engine)
+{
+    size_t       total = arch_total(&r->config);
+    float       *params = malloc(total * sizeof *params), *exact = malloc(total * sizeof *exact);
+    struct batch_source data = { family_batch, m };
+    struct step_result  result;
+    struct err          err;
+
+    assert_true(params && exact);
+    for (size_t i = 0; i < total; i++)
+        params[i] = bf16_to_f32(bf16_from_f32(r->params[i]));
+    for (int rounded = 0; rounded < 2; rounded++) {
+        struct trainer_options o = rig_options(r->config, m->batch, m->seq,
+                                               rounded ? DT_BF16 : DT_F32, engine);
+        struct rig             rig = rig_open(&o, params, 0, 0);
+
+        assert_int_equal(train_step(rig.trainer, 0, &data, &result, &err), 0);
+        const float *grads = stream_plain_grads(rig.stream);
+        if (rounded)
+            print_message("%s, bf16, %s: gradients off by %.1e of fp32's\n", m->name,
+                          trainer_engine(rig.trainer),
+                          compare_tensors(&r->config, grads, exact, norm_distance, 2.5e-2));
+        else
+            memcpy(exact, grads, total * sizeof *exact);
+        rig_close(&rig);
+    }
+    free(params);
+    free(exact);
+}
+
 /* ---- losses, logits ---- */
 
 /* The largest difference, over the largest expected one. */
@@ -193,6 +225,9 @@ static void steps(struct family *m, const struct read *r)
     struct step_result     result;
     struct err             err;
     int                    clipped = 0;
+    // slow pairs hardly turn in so few positions: the loss hardly sees biases of their keys, but
+    // AdamW makes whole steps of the noise in it
+    double                 tolerance = r->config.qkv_bias ? 1e-3 : 1e-4;
 
     o.model.grad_accum = m->accum;
     o.model.threads = 1;
@@ -209,7 +244,7 @@ static void steps(struct family *m, const struct read *r)
     print_message("%s: parameters after %zu steps off by %.1e\n", m->name, m->steps,
                   family_compare(m, "step_params",
                                  written(&r->config, stream_plain_params(rig.stream), "steps"), 0,
-                                 0, 1e-4));
+                                 0, tolerance));
     rig_close(&rig);
 }
 
@@ -238,7 +273,7 @@ static void compared(struct family *m)
     gradients(m, &r, DT_F32, rig_engine(1));
     for (size_t e = 0; e < 2; e++)
         if (rig_runs_bf16(rig_engine(e)))
-            gradients(m, &r, DT_BF16, rig_engine(e));
+            rounding(m, &r, rig_engine(e));
     losses(m, &r);
     for (size_t single = 0; m->ids && single < 3; single++)
         logits(m, &r, single);

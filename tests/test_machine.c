@@ -92,7 +92,7 @@ static void test_written(void **state)
 static void test_sizes(void **state)
 {
     static struct machine_file m;
-    struct machine_work        w = { DT_BF16, 200, 2, 1000, 300, 300, 0 };
+    struct machine_work        w = { DT_BF16, 200, 2, 1000, 300, 300, 0, 0, 0 };
     const double widths[] = { 100, 400 }, tokens[] = { 64, 256 };
 
     (void)state;

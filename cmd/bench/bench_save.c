@@ -289,8 +289,8 @@ static int head_point(struct machine_file *m, const struct bench *b, enum dtype 
     words = size_max(size_min(words, (size_t)most), LOGIT_ROWS);
     o.config.vocab = words;
     int rc = layers_open(&l, b, &o, err);
-    struct head h = { .wire = l.final_wire, .embed_wire = l.embed_wire, .trains = 1, .fresh = 1,
-                      .grad = l.final_grad, .embed_grad = l.embed_grad, .scale = 1e-3f };
+    struct head h = { .wire = l.final_wire, .head_wire = l.embed_wire, .trains = 1, .fresh = 1,
+                      .grad = l.final_grad, .head_grad = l.embed_grad, .scale = 1e-3f };
     t.n = 0;
     uint64_t begun_ns = clock_ns();
     while (!rc && another(&t, begun_ns + WARM_NS)) {

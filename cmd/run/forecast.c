@@ -23,7 +23,8 @@ static struct machine_work work_of(const struct session *s)
     return (struct machine_work){
         .dt = (enum dtype)o->dtype, .width = (double)g->n_embd, .heads = (double)g->n_head,
         .words = (double)g->vocab, .seq = (double)o->seq, .tokens = (double)(o->batch * o->seq),
-        .threads = (double)o->threads };
+        .threads = (double)o->threads, .columns = (double)arch_dim(g, DIM_HEADS),
+        .dense = (double)arch_products(g) / (12.0 * (double)g->n_embd * (double)g->n_embd) };
 }
 
 /* With nothing computed again. */

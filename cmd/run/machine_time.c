@@ -10,6 +10,13 @@
 static const double layer_flop[] = { 24, 48, 16 }, attention_flop[] = { 2, 5, 2 };
 #define HEAD_FLOP 6.0
 
+static double columns_of(const struct machine_work *w)
+{
+    return w->columns > 0 ? w->columns : w->width;
+}
+
+static double dense_of(const struct machine_work *w) { return w->dense > 0 ? w->dense : 1; }
+
 /* Of what lies at x among points that have been offered: the nearest below, and above. */
 struct around { double x, below, below_y, above, above_y; int has_below, has_above; };
 
@@ -107,14 +114,14 @@ static double layer_seconds(const struct machine_file *m, const struct machine_w
         sum += whole * CHUNK_ROWS * layer_by_flop(m, w, CHUNK_ROWS, pass);
     if (rest > 0)
         sum += rest * layer_by_flop(m, w, rest, pass);
-    return layer_flop[pass] * w->width * w->width * sum;
+    return dense_of(w) * layer_flop[pass] * w->width * w->width * sum;
 }
 
 /* Of the head width that is nearest by its ratio, since each was measured in all lengths. */
 static double attention_by_flop(const struct machine_file *m, const struct machine_work *w,
                                 enum machine_pass pass)
 {
-    double        size = w->width / w->heads, nearest = 0;
+    double        size = columns_of(w) / w->heads, nearest = 0;
     struct around a = { .x = w->seq };
 
     for (const struct machine_attention *p = m->attention; p < m->attention + m->n_attentions; p++)
@@ -137,17 +144,18 @@ double machine_threads(const struct machine_file *m, double threads)
 double machine_layer(const struct machine_file *m, const struct machine_work *w,
                      enum machine_pass pass)
 {
-    double attention = attention_flop[pass] * w->width * w->seq * w->tokens;
+    double attention = attention_flop[pass] * columns_of(w) * w->seq * w->tokens;
+    double dense = dense_of(w) * layer_flop[pass] * w->width * w->width * w->tokens;
 
     if (m->flops > 0)
-        return (layer_flop[pass] * w->width * w->width * w->tokens + attention) / m->flops;
+        return (dense + attention) / m->flops;
     return (layer_seconds(m, w, pass) + attention * attention_by_flop(m, w, pass)) *
            machine_threads(m, w->threads);
 }
 
 double machine_again_mlp(const struct machine_file *m, const struct machine_work *w)
 {
-    double flop = layer_flop[MACHINE_AGAIN] * w->width * w->width * w->tokens;
+    double flop = dense_of(w) * layer_flop[MACHINE_AGAIN] * w->width * w->width * w->tokens;
     double all = m->flops > 0 ? flop / m->flops
                               : layer_seconds(m, w, MACHINE_AGAIN) * machine_threads(m, w->threads);
 

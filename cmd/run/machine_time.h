@@ -10,8 +10,13 @@
 
 #include "cmd/run/machine_file.h"
 
-/* What is computed: of a micro-batch `tokens` in rows of `seq`; threads 0: as it was measured. */
-struct machine_work { enum dtype dt; double width, heads, words, seq, tokens, threads; };
+/* What is computed: of a micro-batch `tokens` in rows of `seq`; threads 0: as it was measured.
+ * columns: of all heads; 0: width. dense: parameters of a layer's matrices over GPT-2's 12 C^2, of
+ * which C^2 stands for here; 0: 1. */
+struct machine_work {
+    enum dtype dt;
+    double     width, heads, words, seq, tokens, threads, columns, dense;
+};
 
 enum machine_pass { MACHINE_FORWARD, MACHINE_BACKWARD, MACHINE_AGAIN };
 

@@ -26,45 +26,86 @@ int session_notice(struct session *s, const char *text, struct err *err)
 
 /* ---- the model ---- */
 
+/* A row that is not there says what follows from the others (arch_config), which is 0 for most:
+ * runs of the first version have none of the later ones, and GPT-2's need no more. */
+enum config_kind { SIZE, REAL, DOUBLE, NUMBER };
 static const struct config_key {
-    const char *key;
-    size_t      offset;
-    int         real;   // a float; else a size_t
-    int         later;  // runs of the first version do not have it: 0
+    const char      *key;
+    size_t           offset;
+    enum config_kind kind;  // a size_t, a float, a double, an int
+    int              later; // it may be absent, and is where it follows
 } config_keys[] = {
-    { "config.n_layer", offsetof(struct model_config, n_layer), 0, 0 },
-    { "config.n_head", offsetof(struct model_config, n_head), 0, 0 },
-    { "config.n_embd", offsetof(struct model_config, n_embd), 0, 0 },
-    { "config.vocab", offsetof(struct model_config, vocab), 0, 0 },
-    { "config.n_positions", offsetof(struct model_config, n_positions), 0, 0 },
-    { "config.norm_eps", offsetof(struct model_config, norm_eps), 1, 0 },
-    { "config.n_labels", offsetof(struct model_config, n_labels), 0, 1 },
-    { "config.drop_embd", offsetof(struct model_config, drop_embd), 1, 1 },
-    { "config.drop_attn", offsetof(struct model_config, drop_attn), 1, 1 },
-    { "config.drop_resid", offsetof(struct model_config, drop_resid), 1, 1 },
+#define KEY(name, kind, later) { "config." #name, offsetof(struct model_config, name), kind, later }
+    KEY(n_layer, SIZE, 0), KEY(n_head, SIZE, 0), KEY(n_embd, SIZE, 0), KEY(vocab, SIZE, 0),
+    KEY(n_positions, SIZE, 0), KEY(norm_eps, REAL, 0), KEY(n_labels, SIZE, 1),
+    KEY(drop_embd, REAL, 1), KEY(drop_attn, REAL, 1), KEY(drop_resid, REAL, 1),
+    KEY(n_kv_head, SIZE, 1), KEY(head_dim, SIZE, 1), KEY(n_inner, SIZE, 1), KEY(window, SIZE, 1),
+    KEY(untied, SIZE, 1), KEY(qkv_bias, SIZE, 1), KEY(qk_norm, SIZE, 1),
+    KEY(rope.type, NUMBER, 1), KEY(rope.theta, DOUBLE, 1), KEY(rope.factor, DOUBLE, 1),
+    KEY(rope.original, DOUBLE, 1), KEY(rope.low_freq_factor, DOUBLE, 1),
+    KEY(rope.high_freq_factor, DOUBLE, 1), KEY(rope.beta_fast, DOUBLE, 1),
+    KEY(rope.beta_slow, DOUBLE, 1), KEY(rope.attention_factor, DOUBLE, 1),
+    KEY(rope.mscale, DOUBLE, 1), KEY(rope.mscale_all_dim, DOUBLE, 1),
+    KEY(rope.untruncated, NUMBER, 1),
+#undef KEY
 };
 enum { CONFIG_KEYS = sizeof config_keys / sizeof *config_keys };
+static_assert(sizeof(enum rope_type) == sizeof(int), "rope.type is read and written as an int");
+
+/* The first family, which runs that do not say so are of. */
+#define CONFIG_ARCH "config.arch"
+
+static int store_key(const struct session *s, const struct config_key *k, struct err *err)
+{
+    const void *value = (const char *)&s->config + k->offset;
+
+    switch (k->kind) {
+    case SIZE:
+        return settings_set(s->log, err, "%s=%zu", k->key, *(const size_t *)value);
+    case REAL:
+        return settings_set(s->log, err, "%s=%.9g", k->key, (double)*(const float *)value);
+    case DOUBLE:
+        return settings_set(s->log, err, "%s=%.17g", k->key, *(const double *)value);
+    default:
+        return settings_set(s->log, err, "%s=%d", k->key, *(const int *)value);
+    }
+}
 
 int session_store_config(struct session *s, struct err *err)
 {
-    int rc = 0;
+    static const size_t bytes[] = { sizeof(size_t), sizeof(float), sizeof(double), sizeof(int) };
+    const struct model_config *g = &s->config;
+    struct model_config        follows = arch_config(g->arch, (struct model_config){
+        .n_layer = g->n_layer, .n_head = g->n_head, .n_embd = g->n_embd });
+    int rc = g->arch == arch_at(0) ? 0
+                                   : settings_set(s->log, err, CONFIG_ARCH "=%s", g->arch->name);
 
-    for (const struct config_key *k = config_keys; k < config_keys + CONFIG_KEYS && !rc; k++) {
-        const void *value = (const char *)&s->config + k->offset;
-
-        rc = k->real ? settings_set(s->log, err, "%s=%.9g", k->key, (double)*(const float *)value)
-                     : settings_set(s->log, err, "%s=%zu", k->key, *(const size_t *)value);
-    }
+    for (const struct config_key *k = config_keys; k < config_keys + CONFIG_KEYS && !rc; k++)
+        if (k->offset < offsetof(struct model_config, n_kv_head) || k->kind == REAL ||
+            memcmp((const char *)g + k->offset, (const char *)&follows + k->offset,
+                   bytes[k->kind]))
+            rc = store_key(s, k, err);
     return rc;
 }
 
 static int load_config(struct session *s, struct err *err)
 {
-    for (const struct config_key *k = config_keys; k < config_keys + CONFIG_KEYS; k++)
-        if (!settings_scan(s->log, k->real ? "%f" : "%zu", (char *)&s->config + k->offset, "%s",
+    static const char *const formats[] = { "%zu", "%f", "%lf", "%d" };
+    char                    *name = settings_get(s->log, CONFIG_ARCH);
+    const struct arch       *arch = name ? arch_named(name) : arch_at(0);
+    int                      rc = 0;
+
+    if (!arch)
+        rc = err_set(err, -ENOTSUP, "%s/run.db: a model of the family %.60s, which this version "
+                     "does not know", s->dir, name);
+    free(name);
+    for (const struct config_key *k = config_keys; k < config_keys + CONFIG_KEYS && !rc; k++)
+        if (!settings_scan(s->log, formats[k->kind], (char *)&s->config + k->offset, "%s",
                            k->key) && !k->later)
-            return err_set(err, -EBADMSG, "%s/run.db has no %s", s->dir, k->key);
-    s->config = arch_config(&gpt2_arch, s->config);
+            rc = err_set(err, -EBADMSG, "%s/run.db has no %s", s->dir, k->key);
+    if (rc)
+        return rc;
+    s->config = arch_config(arch, s->config);
     return arch_check(&s->config, err);
 }
 

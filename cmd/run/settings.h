@@ -2,7 +2,9 @@
  *
  *     id                32 hex digits made at creation
  *     config.KEY        n_layer n_head n_embd vocab n_positions norm_eps; since fine-tuning
- *                       n_labels drop_embd drop_attn drop_resid
+ *                       n_labels drop_embd drop_attn drop_resid; of other families than GPT-2
+ *                       arch, and what does not follow from these: n_kv_head head_dim n_inner
+ *                       window untied qkv_bias qk_norm rope.*
  *     config.labels     a classifier's labels by name: a JSON array of strings
  *     config.pad        the id that its folder pads with (pad_token_id), where it has one
  *     option.NAME       every row of train_opts, as text that opt_set takes

@@ -69,6 +69,7 @@ struct trainer_options training_options(const struct session *s)
     const struct train_opts *o = &s->o;
     const struct model_config *g = &s->config;
     float                    p = (float)o->dropout;
+    float                    everywhere = g->arch->drops ? p : 0; // of attention's alone
     int own = arch_classifies(g); // a classifier drops as its config.json says
     uint64_t                 horizon = o->schedule_steps ? o->schedule_steps : o->steps;
 
@@ -82,8 +83,8 @@ struct trainer_options training_options(const struct session *s)
                    .threads = (int)o->threads,
                    .training = 1,
                    .varying = arch_classifies(g),
-                   .dropout = { own ? g->drop_embd : p, own ? g->drop_attn : p,
-                                own ? g->drop_resid : p, o->seed } },
+                   .dropout = { own ? g->drop_embd : everywhere, own ? g->drop_attn : p,
+                                own ? g->drop_resid : everywhere, o->seed } },
         .schedule = { .kind = (enum schedule_kind)o->schedule,
                       .lr = o->lr,
                       .min_lr = o->min_lr,

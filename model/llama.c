@@ -1,0 +1,287 @@
+/* llama.c: Llama 2 and 3 (Touvron et al. 2023, Dubey et al. 2024), and the families that differ
+ * from it in little: Mistral (a window), Qwen2 (biases of queries, keys and values), Qwen3 (norms
+ * of queries and keys). Names are Hugging Face's, matrices are as Linear has them, (out, in);
+ * queries, keys and values stand one after the other and are one product, so do gate and up. A
+ * layer is pre-norm:
+ *
+ *     x_mid = x     + attention(turned(rms_1(x) Wqkv')) Wo'
+ *     x_out = x_mid + (silu(gate) up) Wdown', of gate and up the halves of rms_2(x_mid) Wgu'
+ *
+ * Heads of queries and keys are turned by their position (RoPE) before they are saved: attention
+ * needs no others, and gradients are turned back. */
+#include "model/llama.h"
+
+#include "data/base/round.h"
+#include "kernels/elementwise.h"
+#include "kernels/rmsnorm.h"
+#include "kernels/swiglu.h"
+#include "model/layer.h"
+#include "model/llama_config.h"
+
+#include <assert.h>
+
+static const struct arch_param params[LLAMA_TENSORS] = {
+#define VECTOR(text, kind, cols, init) { text, kind, DIM_ONE, cols, ARCH_INIT_##init, 0, 0 }
+#define MATRIX(text, kind, rows, cols) { text, kind, rows, cols, ARCH_INIT_NORMAL, 1, 0 }
+    [LLAMA_EMBED]  = MATRIX("embed_tokens.weight", ARCH_EMBEDDINGS, DIM_VOCAB, DIM_WIDTH),
+    [LLAMA_NORM_1] = VECTOR("input_layernorm.weight", ARCH_LAYER, DIM_WIDTH, ONE),
+    [LLAMA_Q_W]    = MATRIX("self_attn.q_proj.weight", ARCH_LAYER, DIM_HEADS, DIM_WIDTH),
+    [LLAMA_K_W]    = MATRIX("self_attn.k_proj.weight", ARCH_LAYER, DIM_KEYS, DIM_WIDTH),
+    [LLAMA_V_W]    = MATRIX("self_attn.v_proj.weight", ARCH_LAYER, DIM_KEYS, DIM_WIDTH),
+    [LLAMA_Q_B]    = VECTOR("self_attn.q_proj.bias", ARCH_LAYER, DIM_HEADS, ZERO),
+    [LLAMA_K_B]    = VECTOR("self_attn.k_proj.bias", ARCH_LAYER, DIM_KEYS, ZERO),
+    [LLAMA_V_B]    = VECTOR("self_attn.v_proj.bias", ARCH_LAYER, DIM_KEYS, ZERO),
+    [LLAMA_Q_NORM] = VECTOR("self_attn.q_norm.weight", ARCH_LAYER, DIM_HEAD, ONE),
+    [LLAMA_K_NORM] = VECTOR("self_attn.k_norm.weight", ARCH_LAYER, DIM_HEAD, ONE),
+    [LLAMA_O_W]    = MATRIX("self_attn.o_proj.weight", ARCH_LAYER, DIM_WIDTH, DIM_HEADS),
+    [LLAMA_NORM_2] = VECTOR("post_attention_layernorm.weight", ARCH_LAYER, DIM_WIDTH, ONE),
+    [LLAMA_GATE_W] = MATRIX("mlp.gate_proj.weight", ARCH_LAYER, DIM_INNER, DIM_WIDTH),
+    [LLAMA_UP_W]   = MATRIX("mlp.up_proj.weight", ARCH_LAYER, DIM_INNER, DIM_WIDTH),
+    [LLAMA_DOWN_W] = MATRIX("mlp.down_proj.weight", ARCH_LAYER, DIM_WIDTH, DIM_INNER),
+    [LLAMA_NORM]   = VECTOR("norm.weight", ARCH_FINAL, DIM_WIDTH, ONE),
+    [LLAMA_HEAD]   = { "lm_head.weight", ARCH_FINAL, DIM_VOCAB, DIM_WIDTH, ARCH_INIT_NORMAL,
+                       .decay = 1, .outside = 1 },
+    [LLAMA_SCORE]  = { "score.weight", ARCH_FINAL, DIM_LABELS, DIM_WIDTH, ARCH_INIT_NORMAL,
+                       .decay = 1, .outside = 1 },
+#undef VECTOR
+#undef MATRIX
+};
+
+enum { QKV, O_PROJ, GATE_UP, DOWN, MATRICES };
+static const struct arch_matrix matrices[MATRICES] = {
+    [QKV]     = { { "qkv", "d_rms1", "d_qkv_w" }, LLAMA_Q_W, 3, LLAMA_Q_B, .out_rounded = 1 },
+    [O_PROJ]  = { { "o_proj", "d_attn", "d_o_proj_w" }, LLAMA_O_W, 1, ARCH_NONE, .in_rounded = 1 },
+    [GATE_UP] = { { "gate_up", "d_rms2", "d_gate_up_w" }, LLAMA_GATE_W, 2, ARCH_NONE,
+                  .out_rounded = 1 },
+    [DOWN]    = { { "down", "d_swiglu", "d_down_w" }, LLAMA_DOWN_W, 1, ARCH_NONE, 0, 0 },
+};
+
+/* The family's own arrays: the reciprocal roots of a token's row, and with norms of queries and
+ * keys what they are normalised from and the reciprocal roots of their heads. */
+enum { RSTD_1 = ATTN_OWN, RAW, Q_RSTD, K_RSTD };
+enum { RSTD_2 = MLP_OWN };
+
+static int has(const struct model_config *g, size_t t)
+{
+    switch (t) {
+    case LLAMA_Q_B: case LLAMA_K_B: case LLAMA_V_B: return g->qkv_bias != 0;
+    case LLAMA_Q_NORM: case LLAMA_K_NORM:           return g->qk_norm != 0;
+    case LLAMA_HEAD:                                return g->untied && !arch_classifies(g);
+    default:                                        return 1;
+    }
+}
+
+/* ---- the embeddings ---- */
+
+static void embed(float *out, const struct embed *e)
+{
+    embedding_forward(out, model_wire(e->m, e->wire, LLAMA_EMBED), NULL, e->m->o.dtype, e->tokens,
+                      e->B, e->T, e->m->o.config.n_embd);
+}
+
+static void embed_backward(float *grad, const float *dout, const struct embed *e)
+{
+    embedding_backward(model_grad(e->m, grad, LLAMA_EMBED), NULL, dout, e->tokens, e->B, e->T,
+                       e->m->o.config.n_embd);
+}
+
+/* ---- a layer, forward ---- */
+
+static struct rmsnorm norm_of(const struct layer *l, size_t weight, float *x, float *rstd)
+{
+    return (struct rmsnorm){ .n = l->n, .C = l->m->o.config.n_embd, .dt = l->m->o.dtype, .x = x,
+                             .w = model_wire(l->m, l->wire, weight), .rstd = rstd,
+                             .eps = l->m->o.config.norm_eps };
+}
+
+static struct rmsnorm norm_1(const struct layer *l)
+{
+    return norm_of(l, LLAMA_NORM_1, l->x, l->attn.at[RSTD_1]);
+}
+
+static struct rmsnorm norm_2(const struct layer *l)
+{
+    return norm_of(l, LLAMA_NORM_2, l->mlp.at[MLP_MID], l->mlp.at[RSTD_2]);
+}
+
+/* Heads of queries, or of keys, as they come from the product. */
+static struct rmsnorm_heads heads_of(const struct layer *l, int keys)
+{
+    const struct model_config *g = &l->m->o.config;
+
+    return (struct rmsnorm_heads){
+        .n = l->n, .H = keys ? g->n_kv_head : g->n_head, .D = g->head_dim,
+        .stride = arch_dim(g, DIM_QKV), .dt = l->m->o.dtype, .eps = g->norm_eps,
+        .x = model_at(l->m, l->attn.at[RAW], keys ? arch_dim(g, DIM_HEADS) : 0),
+        .w = model_wire(l->m, l->wire, keys ? LLAMA_K_NORM : LLAMA_Q_NORM),
+        .rstd = l->attn.at[keys ? K_RSTD : Q_RSTD] };
+}
+
+/* From RAW to what is turned: heads of queries and keys normalised, values as they are. */
+static void heads_forward(const struct layer *l)
+{
+    const struct model_config *g = &l->m->o.config;
+    size_t stride = arch_dim(g, DIM_QKV), heads = arch_dim(g, DIM_HEADS),
+           keys = arch_dim(g, DIM_KEYS), bytes = keys * dtype_bytes(l->m->o.dtype);
+    struct rmsnorm_heads q = heads_of(l, 0), k = heads_of(l, 1);
+
+    rmsnorm_heads_forward(l->attn.at[ATTN_QKV], &q);
+    rmsnorm_heads_forward(model_at(l->m, l->attn.at[ATTN_QKV], heads), &k);
+    for (size_t i = 0; i < l->n; i++) {
+        size_t at = i * stride + heads + keys;
+
+        memcpy(model_at(l->m, l->attn.at[ATTN_QKV], at), model_at(l->m, l->attn.at[RAW], at),
+               bytes);
+    }
+}
+
+static void qkv_forward(const struct layer *l)
+{
+    struct rmsnorm norm = norm_1(l);
+    int            normed = l->m->o.config.qk_norm != 0;
+
+    rmsnorm_forward(l->w->ln, &norm);
+    layer_product(l, QKV, l->attn.at[normed ? RAW : ATTN_QKV], l->w->ln);
+    if (normed)
+        heads_forward(l);
+    layer_turn(l, l->attn.at[ATTN_QKV], rope_forward);
+}
+
+/* x_mid = x + attn Wo'; and rms_2(x_mid). */
+static void mid_forward(const struct layer *l)
+{
+    struct rmsnorm norm = norm_2(l);
+
+    layer_product(l, O_PROJ, l->w->proj, l->attn.at[ATTN_OUT]);
+    rmsnorm_residual(l->w->ln, l->x, l->w->proj, &norm);
+}
+
+static void fc_forward(const struct layer *l)
+{
+    layer_product(l, GATE_UP, l->mlp.at[MLP_FC], l->w->ln);
+}
+
+static struct swiglu swiglu_of(const struct layer *l)
+{
+    size_t I = l->m->o.config.n_inner;
+
+    return (struct swiglu){ .n = l->n, .F = I, .stride = 2 * I, .dt = l->m->o.dtype,
+                            .gate = l->mlp.at[MLP_FC],
+                            .up = model_at(l->m, l->mlp.at[MLP_FC], I) };
+}
+
+/* x_out = x_mid + (silu(gate) up) Wdown'. */
+static void out_forward(const struct layer *l)
+{
+    struct swiglu swiglu = swiglu_of(l);
+
+    swiglu_forward(l->w->act, &swiglu);
+    layer_product(l, DOWN, l->w->proj, l->w->act);
+    residual_add(l->x_out, l->mlp.at[MLP_MID], l->w->proj, l->n * l->m->o.config.n_embd);
+}
+
+/* ---- a layer, backward ---- */
+
+/* A norm's dx and dw from the gradient of its rows, which is in w->proj; narrowed: dx as products
+ * take it, too. */
+static void norm_backward(const struct layer *l, size_t weight, const struct rmsnorm *norm,
+                          void *narrowed)
+{
+    rmsnorm_backward(&(struct rmsnorm_backward){
+        .r = norm, .dout = l->w->proj, .dx = l->dx, .dw = layer_grad(l, weight),
+        .narrowed = narrowed, .scratch = l->w->sums });
+}
+
+/* dx: of x_out on entry; the gradient of x_mid through the MLP is added. */
+static void mlp_backward(const struct layer *l)
+{
+    const struct acts_work *w = l->w;
+    enum dtype              dt = l->m->o.dtype;
+    struct rmsnorm          norm = norm_2(l);
+    struct swiglu           swiglu = swiglu_of(l);
+    const void             *dy = dt == DT_F32 ? (const void *)l->dx : w->dy;
+
+    if (dt != DT_F32)
+        convert(w->dy, dt, l->dx, DT_F32, l->n * l->m->o.config.n_embd);
+    layer_back(l, DOWN, w->dact, dy);
+    swiglu_backward(&(struct swiglu_backward){
+        .s = &swiglu, .dout = w->dact, .out = w->act, .dgate = w->dfc,
+        .dup = model_at(l->m, w->dfc, swiglu.F) });
+    layer_gradient(l, DOWN, w->act, dy);
+
+    rmsnorm_apply(w->ln, &norm);
+    layer_gradient(l, GATE_UP, w->ln, w->dfc);
+    layer_back(l, GATE_UP, w->proj, w->dfc);
+    norm_backward(l, LLAMA_NORM_2, &norm, dt == DT_F32 ? NULL : w->dy);
+}
+
+/* dattn from dx, which is that of x_mid by now. */
+static void mid_backward(const struct layer *l)
+{
+    const void *dy = l->m->o.dtype == DT_F32 ? (const void *)l->dx : l->w->dy;
+
+    layer_gradient(l, O_PROJ, l->attn.at[ATTN_OUT], dy);
+    layer_back(l, O_PROJ, l->dattn, dy);
+}
+
+/* Gradients of normalised heads become those of RAW. */
+static void heads_backward(const struct layer *l)
+{
+    for (int keys = 0; keys < 2; keys++) {
+        struct rmsnorm_heads heads = heads_of(l, keys);
+        size_t at = keys ? arch_dim(&l->m->o.config, DIM_HEADS) : 0;
+
+        rmsnorm_heads_backward(&(struct rmsnorm_heads_backward){
+            .r = &heads, .d = model_at(l->m, l->dqkv, at),
+            .dw = layer_grad(l, keys ? LLAMA_K_NORM : LLAMA_Q_NORM), .scratch = l->w->sums });
+    }
+}
+
+/* The gradient of x through attention is added to dx. */
+static void qkv_backward(const struct layer *l)
+{
+    const struct model_config *g = &l->m->o.config;
+    struct rmsnorm             norm = norm_1(l);
+
+    layer_turn(l, l->dqkv, rope_backward);
+    if (g->qk_norm)
+        heads_backward(l);
+    if (g->qkv_bias) // the three stand one after the other
+        colsum_add(layer_grad(l, LLAMA_Q_B), NULL, l->dqkv, l->m->o.dtype, l->n,
+                   arch_dim(g, DIM_QKV), l->w->sums);
+    rmsnorm_apply(l->w->ln, &norm);
+    layer_gradient(l, QKV, l->w->ln, l->dqkv);
+    layer_back(l, QKV, l->w->proj, l->dqkv);
+    norm_backward(l, LLAMA_NORM_1, &norm, NULL);
+}
+
+/* ---- the families ---- */
+
+#define FAMILY(type, text, stem)                                                                 \
+    .name = type, .title = text, .class = stem "ForCausalLM",                                    \
+    .classifier = stem "ForSequenceClassification", .prefix = "model.", .layers = "layers",      \
+    .extras = { "*.rotary_emb.inv_freq", "lm_head.weight" },                                     \
+    .config_write = llama_config_write, .params = params, .n_params = LLAMA_TENSORS, .has = has, \
+    .tokens = LLAMA_EMBED, .head = LLAMA_HEAD, .norm = LLAMA_NORM, .score = LLAMA_SCORE,         \
+    .linear = 1, .rms = 1, .matrices = matrices, .n_matrices = MATRICES,                         \
+    .arrays = {                                                                                  \
+        [ACTS_ATTN] = { [ATTN_QKV] = { DIM_QKV, 0 }, [ATTN_OUT] = { DIM_HEADS, 0 },              \
+                        [ATTN_LSE] = { DIM_HEAD_COUNT, 1 }, [RSTD_1] = { DIM_ONE, 1 },           \
+                        [RAW] = { DIM_NORMED_QKV, 0 }, [Q_RSTD] = { DIM_NORMED_HEADS, 1 },       \
+                        [K_RSTD] = { DIM_NORMED_KEYS, 1 } },                                     \
+        [ACTS_MLP]  = { [MLP_FC] = { DIM_GATED, 0 }, [MLP_MID] = { DIM_WIDTH, 1 },               \
+                        [RSTD_2] = { DIM_ONE, 1 } },                                             \
+    },                                                                                           \
+    .settle = llama_settle, .check = llama_check,                                                \
+    .embed_rows = embed, .embed_backward = embed_backward,                                       \
+    .qkv = qkv_forward, .mid = mid_forward, .fc = fc_forward, .out = out_forward,                \
+    .mlp_backward = mlp_backward, .mid_backward = mid_backward, .qkv_backward = qkv_backward
+
+const struct arch llama_arch = { FAMILY("llama", "Llama", "Llama"),
+                                 .config_read = llama_config_read };
+const struct arch mistral_arch = { FAMILY("mistral", "Mistral", "Mistral"),
+                                   .config_read = llama_config_mistral };
+const struct arch qwen2_arch = { FAMILY("qwen2", "Qwen2", "Qwen2"),
+                                 .config_read = llama_config_qwen2 };
+const struct arch qwen3_arch = { FAMILY("qwen3", "Qwen3", "Qwen3"),
+                                 .config_read = llama_config_qwen3 };

@@ -1,0 +1,285 @@
+/* llama_config.c: what transformers would compute differently is refused by the name of its key. */
+#include "model/llama_config.h"
+
+#include <math.h>
+
+void llama_settle(struct model_config *g)
+{
+    g->n_kv_head = g->n_kv_head ? g->n_kv_head : g->n_head;
+    g->head_dim = g->head_dim ? g->head_dim : g->n_head ? g->n_embd / g->n_head : 0;
+    g->rope.D = g->head_dim;
+}
+
+int llama_check(const struct model_config *g, struct err *err)
+{
+    const size_t most = 1u << 20;
+
+    if (g->n_head == 0 || g->n_kv_head == 0 || g->n_head % g->n_kv_head != 0)
+        return err_misuse(err, "%zu heads of queries cannot share %zu heads of keys and values",
+                          g->n_head, g->n_kv_head);
+    if (g->head_dim == 0 || g->head_dim % 2 != 0 || g->head_dim > most || g->n_head > most)
+        return err_misuse(err, "a head must have an even number of elements, not %zu", g->head_dim);
+    if (g->n_inner == 0 || g->n_inner > most * 4)
+        return err_misuse(err, "the width of the MLP (intermediate_size) must be 1 to %zu, not %zu",
+                          most * 4, g->n_inner);
+    if (g->rope.type > ROPE_YARN || !(g->rope.theta > 1) || !isfinite(g->rope.theta) ||
+        (g->rope.type != ROPE_DEFAULT && !(g->rope.factor > 0)) ||
+        (g->rope.type > ROPE_LINEAR && !(g->rope.original > 0)) ||
+        (g->rope.type == ROPE_LLAMA3 && !(g->rope.high_freq_factor > g->rope.low_freq_factor)))
+        return err_misuse(err, "the numbers of rotary embeddings are none that heads can be turned "
+                          "by");
+    return 0;
+}
+
+/* ---- rotary embeddings ---- */
+
+/* A number above 0 of the object that says how they are scaled; 0 where it is not there and need
+ * not be. */
+static int rope_number(double *out, const json_t *rope, const char *key, int needed,
+                       const struct hf_keys *k, struct err *err)
+{
+    const json_t *v = json_object_get(rope, key);
+
+    *out = json_number_value(v);
+    if ((!v || json_is_null(v)) && !needed)
+        return 0;
+    return json_is_number(v) && *out > 0 && isfinite(*out)
+               ? 0
+               : err_misuse(err, "%s: rotary embeddings: \"%s\" must be a number above 0", k->path,
+                            key);
+}
+
+static int rope_type(enum rope_type *out, const json_t *rope, const struct hf_keys *k,
+                     struct err *err)
+{
+    const char *word = json_string_value(json_object_get(rope, "rope_type")), *name;
+
+    word = word ? word : json_string_value(json_object_get(rope, "type"));
+    word = word ? word : "default";
+    for (size_t i = 0; (name = rope_type_name(i)); i++)
+        if (!strcmp(word, name)) {
+            *out = (enum rope_type)i;
+            return 0;
+        }
+    return err_misuse(err, "%s: rotary embeddings of the type \"%s\" are not known here: default, "
+                      "linear, llama3 and yarn are", k->path, word);
+}
+
+/* A member that none of the types has would be computed with elsewhere. */
+static int rope_members(const json_t *rope, const struct hf_keys *k, struct err *err)
+{
+    static const char *const known[] = {
+        "rope_type", "type", "rope_theta", "factor", "original_max_position_embeddings",
+        "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow", "attention_factor",
+        "mscale", "mscale_all_dim", "truncate", "partial_rotary_factor",
+    };
+    const char *key;
+    json_t     *value;
+
+    json_object_foreach((json_t *)(uintptr_t)rope, key, value) {
+        size_t i = 0;
+
+        while (i < sizeof known / sizeof *known && strcmp(key, known[i]))
+            i++;
+        if (i == sizeof known / sizeof *known ||
+            (!strcmp(key, "partial_rotary_factor") && json_number_value(value) != 1))
+            return err_misuse(err, "%s: rotary embeddings with \"%s\" are not known here", k->path,
+                              key);
+    }
+    return 0;
+}
+
+static int rope_yarn(struct rope *r, const json_t *rope, const struct model_config *g,
+                     const struct hf_keys *k, struct err *err)
+{
+    const struct { const char *key; double *to; } numbers[] = {
+        { "beta_fast", &r->beta_fast }, { "beta_slow", &r->beta_slow },
+        { "attention_factor", &r->attention_factor }, { "mscale", &r->mscale },
+        { "mscale_all_dim", &r->mscale_all_dim },
+    };
+    const json_t *truncate = json_object_get(rope, "truncate");
+    int           rc = 0;
+
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && !rc; i++)
+        rc = rope_number(numbers[i].to, rope, numbers[i].key, 0, k, err);
+    r->untruncated = json_is_false(truncate);
+    // some versions of transformers take this ratio for the factor
+    if (!rc && fabs((double)g->n_positions / r->original / r->factor - 1) > 1e-6)
+        rc = err_misuse(err, "%s: yarn: max_position_embeddings is not \"factor\" times "
+                        "\"original_max_position_embeddings\": versions of transformers compute "
+                        "differently then", k->path);
+    return rc;
+}
+
+/* rope_parameters of transformers 5; rope_theta and rope_scaling of 4. */
+static int config_rope(struct model_config *g, const struct hf_keys *k, struct err *err)
+{
+    const json_t *rope = json_object_get(k->config, "rope_parameters"), *theta;
+    struct rope  *r = &g->rope;
+    int           rc, scaled;
+
+    if (!json_is_object(rope))
+        rope = json_object_get(k->config, "rope_scaling");
+    if (rope && !json_is_null(rope) && !json_is_object(rope))
+        return err_misuse(err, "%s: \"rope_parameters\" or \"rope_scaling\" must be an object",
+                          k->path);
+    theta = json_object_get(rope, "rope_theta");
+    theta = theta ? theta : json_object_get(k->config, "rope_theta");
+    r->theta = theta ? json_number_value(theta) : 10000.0;
+    if ((theta && !json_is_number(theta)) || !(r->theta > 1) || !isfinite(r->theta))
+        return err_misuse(err, "%s: \"rope_theta\" must be a number above 1", k->path);
+    rc = rope_members(rope, k, err);
+    rc = rc ? rc : rope_type(&r->type, rope, k, err);
+    scaled = r->type == ROPE_LLAMA3 || r->type == ROPE_YARN;
+    if (!rc && r->type != ROPE_DEFAULT)
+        rc = rope_number(&r->factor, rope, "factor", 1, k, err);
+    if (!rc && scaled)
+        rc = rope_number(&r->original, rope, "original_max_position_embeddings", 1, k, err);
+    if (!rc && r->type == ROPE_LLAMA3)
+        rc = rope_number(&r->low_freq_factor, rope, "low_freq_factor", 1, k, err);
+    if (!rc && r->type == ROPE_LLAMA3)
+        rc = rope_number(&r->high_freq_factor, rope, "high_freq_factor", 1, k, err);
+    if (!rc && r->type == ROPE_LLAMA3 && !(r->high_freq_factor > r->low_freq_factor))
+        rc = err_misuse(err, "%s: \"high_freq_factor\" must be above \"low_freq_factor\"",
+                        k->path);
+    return rc || r->type != ROPE_YARN ? rc : rope_yarn(r, rope, g, k, err);
+}
+
+/* ---- config.json ---- */
+
+/* needs_heads: transformers has a number of its own for heads of keys where none is given. */
+static int config_sizes(struct model_config *g, const struct hf_keys *k, int needs_heads,
+                        struct err *err)
+{
+    const struct { const char *key; size_t *to; } sizes[] = {
+        { "num_hidden_layers", &g->n_layer }, { "num_attention_heads", &g->n_head },
+        { "hidden_size", &g->n_embd }, { "vocab_size", &g->vocab },
+        { "max_position_embeddings", &g->n_positions }, { "intermediate_size", &g->n_inner },
+    };
+    int rc = 0, tied = 0;
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !rc; i++)
+        rc = hf_key_size(sizes[i].to, k, sizes[i].key, err);
+    if (!rc && needs_heads)
+        rc = hf_key_size(&g->n_kv_head, k, "num_key_value_heads", err);
+    rc = rc ? rc : hf_key_size_or(&g->n_kv_head, g->n_head, k, "num_key_value_heads", err);
+    rc = rc ? rc : hf_key_size_or(&g->head_dim, 0, k, "head_dim", err);
+    if (!rc && !g->head_dim && g->n_embd % g->n_head)
+        rc = err_misuse(err, "%s: the width %zu is not divisible by %zu heads", k->path, g->n_embd,
+                        g->n_head);
+    rc = rc ? rc : hf_key_epsilon(&g->norm_eps, 1e-6f, k, "rms_norm_eps", err);
+    rc = rc ? rc : hf_key_rate(&g->drop_attn, 0, k, "attention_dropout", err);
+    rc = rc ? rc : hf_key_flag(&tied, 0, k, "tie_word_embeddings", err);
+    g->untied = !tied;
+    return rc ? rc : config_rope(g, k, err);
+}
+
+/* All layers see all that is before. */
+static int config_full(const struct hf_keys *k, struct err *err)
+{
+    const json_t *types = json_object_get(k->config, "layer_types");
+
+    for (size_t i = 0; i < json_array_size(types); i++) {
+        const char *word = json_string_value(json_array_get(types, i));
+
+        if (!word || strcmp(word, "full_attention"))
+            return err_misuse(err, "%s: \"layer_types\" has \"%s\", but this version knows "
+                              "\"full_attention\" only", k->path, word ? word : "?");
+    }
+    return 0;
+}
+
+static int config_read(struct model_config *g, const struct hf_keys *k, int needs_heads,
+                       struct err *err)
+{
+    static const char *const never[] = { "attention_bias", "mlp_bias", "use_sliding_window" };
+    size_t one;
+    int    rc = config_sizes(g, k, needs_heads, err);
+
+    for (size_t i = 0; i < sizeof never / sizeof *never && !rc; i++)
+        rc = hf_key_must(0, k, never[i], g->arch->title, err);
+    rc = rc ? rc : hf_key_word("silu", "swish", k, "hidden_act", err);
+    rc = rc ? rc : hf_key_size_or(&one, 1, k, "pretraining_tp", err);
+    if (!rc && one != 1)
+        rc = err_misuse(err, "%s: this version knows \"pretraining_tp\": 1 only", k->path);
+    if (!rc && json_number_value(json_object_get(k->config, "partial_rotary_factor")) != 1 &&
+        hf_key_has(k, "partial_rotary_factor"))
+        rc = err_misuse(err, "%s: this version turns whole heads (\"partial_rotary_factor\": 1)",
+                        k->path);
+    return rc ? rc : config_full(k, err);
+}
+
+int llama_config_read(struct model_config *g, const struct hf_keys *k, struct err *err)
+{
+    return config_read(g, k, 0, err);
+}
+
+/* A window that is null is none; one that is absent is transformers' own. */
+int llama_config_mistral(struct model_config *g, const struct hf_keys *k, struct err *err)
+{
+    int rc = config_read(g, k, 1, err);
+
+    if (rc || json_is_null(json_object_get(k->config, "sliding_window")))
+        return rc;
+    return hf_key_size_or(&g->window, 4096, k, "sliding_window", err);
+}
+
+int llama_config_qwen2(struct model_config *g, const struct hf_keys *k, struct err *err)
+{
+    g->qkv_bias = 1;
+    return config_read(g, k, 1, err);
+}
+
+int llama_config_qwen3(struct model_config *g, const struct hf_keys *k, struct err *err)
+{
+    int rc = config_read(g, k, 1, err);
+
+    g->qk_norm = 1;
+    return rc ? rc : hf_key_size(&g->head_dim, k, "head_dim", err);
+}
+
+/* What transformers 4 calls rope_scaling, and 5 reads as well; null: the default. */
+static json_t *rope_write(const struct rope *r)
+{
+    const struct { const char *key; double value; } numbers[] = {
+        { "factor", r->factor }, { "low_freq_factor", r->low_freq_factor },
+        { "high_freq_factor", r->high_freq_factor }, { "beta_fast", r->beta_fast },
+        { "beta_slow", r->beta_slow }, { "attention_factor", r->attention_factor },
+        { "mscale", r->mscale }, { "mscale_all_dim", r->mscale_all_dim },
+    };
+    json_t *out = json_pack("{s:s}", "rope_type", rope_type_name(r->type));
+
+    if (r->type == ROPE_DEFAULT) {
+        json_decref(out);
+        return json_null();
+    }
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i].value > 0)
+            json_object_set_new(out, numbers[i].key, json_real(numbers[i].value));
+    if (r->original > 0)
+        json_object_set_new(out, "original_max_position_embeddings",
+                            json_integer((json_int_t)r->original));
+    if (r->untruncated)
+        json_object_set_new(out, "truncate", json_false());
+    return out;
+}
+
+json_t *llama_config_write(const struct model_config *g)
+{
+    json_t *out = json_pack(
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:o, s:b}",
+        "hidden_act", "silu", "num_hidden_layers", (json_int_t)g->n_layer, "num_attention_heads",
+        (json_int_t)g->n_head, "num_key_value_heads", (json_int_t)g->n_kv_head, "head_dim",
+        (json_int_t)g->head_dim, "hidden_size", (json_int_t)g->n_embd, "intermediate_size",
+        (json_int_t)g->n_inner, "vocab_size", (json_int_t)g->vocab, "max_position_embeddings",
+        (json_int_t)g->n_positions, "rms_norm_eps", hf_decimal(g->norm_eps), "initializer_range",
+        0.02, "attention_dropout", hf_decimal(g->drop_attn), "rope_theta", g->rope.theta,
+        "rope_scaling", rope_write(&g->rope), "tie_word_embeddings", (int)!g->untied);
+
+    if (!strcmp(g->arch->name, "mistral"))
+        json_object_set_new(out, "sliding_window",
+                            g->window ? json_integer((json_int_t)g->window) : json_null());
+    else if (strcmp(g->arch->name, "llama"))
+        json_object_set_new(out, "use_sliding_window", json_false());
+    return out;
+}

@@ -1,0 +1,16 @@
+/* llama_config.h: the sizes of Llama and its kin: what follows from what, what can be trained, and
+ * config.json, as transformers 4 and 5 write it. For llama.c alone. */
+#pragma once
+
+#include "model/arch.h"
+
+void llama_settle(struct model_config *g);
+int  llama_check(const struct model_config *g, struct err *err);
+
+/* Each family's config_read (arch.h). */
+int llama_config_read(struct model_config *g, const struct hf_keys *k, struct err *err);
+int llama_config_mistral(struct model_config *g, const struct hf_keys *k, struct err *err);
+int llama_config_qwen2(struct model_config *g, const struct hf_keys *k, struct err *err);
+int llama_config_qwen3(struct model_config *g, const struct hf_keys *k, struct err *err);
+
+json_t *llama_config_write(const struct model_config *g);

@@ -1,0 +1,111 @@
+#!/bin/sh
+# Llama, Mistral, Qwen2 and Qwen3 through the program: every mode gives the same parameters, whatever becomes of activations; a run goes on;
+# what it exports is read again, evaluated and continued like the run. Prints TAP.
+. tests/tap.sh
+
+make_text 3000 >"$tmp/text.txt"
+works "a tokenizer is trained" prepare "$tmp/text.txt" --train-tokenizer --vocab 300 --out "$tmp/tok"
+
+# folder NAME: a tiny model of this family, of random numbers, with the tokenizer.
+folder() {
+    cp -r "$tmp/tok" "$tmp/$1"
+    python3 - "$1" "$tmp/$1" <<'PYTHON'
+import json, random, struct, sys
+family, to = sys.argv[1:]
+L, C, H, KV, D, I, V = 3, 24, 4, 2, 10 if family == "mistral" else 6, 28, 300
+config = {"model_type": family, "architectures": [{"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}[family] + "ForCausalLM"],
+          "num_hidden_layers": L, "hidden_size": C, "num_attention_heads": H, "num_key_value_heads": KV, "head_dim": D, "intermediate_size": I,
+          "vocab_size": V, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "hidden_act": "silu", "tie_word_embeddings": family[:4] == "qwen"}
+if family == "llama":
+    config |= {"rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                                                        "original_max_position_embeddings": 16}}
+else:
+    config["rope_parameters"] = {"rope_type": "default", "rope_theta": 10000.0}
+if family == "mistral":
+    config["sliding_window"] = 9
+shapes = {"model.embed_tokens.weight": [V, C], "model.norm.weight": [C]}
+for l in range(L):
+    at = f"model.layers.{l}."
+    shapes |= {at + "input_layernorm.weight": [C], at + "post_attention_layernorm.weight": [C], at + "self_attn.o_proj.weight": [C, H * D],
+               at + "mlp.gate_proj.weight": [I, C], at + "mlp.up_proj.weight": [I, C], at + "mlp.down_proj.weight": [C, I]}
+    for name, heads in ("q", H), ("k", KV), ("v", KV):
+        shapes[f"{at}self_attn.{name}_proj.weight"] = [heads * D, C]
+        if family == "qwen2":
+            shapes[f"{at}self_attn.{name}_proj.bias"] = [heads * D]
+        if family == "qwen3" and name != "v":
+            shapes[f"{at}self_attn.{name}_norm.weight"] = [D]
+if not config["tie_word_embeddings"]:
+    shapes["lm_head.weight"] = [V, C]
+rng, header, data = random.Random(family), {}, b""
+for name, shape in shapes.items():
+    n = shape[0] * (shape[1] if len(shape) > 1 else 1)
+    base = 1 if "norm" in name else 0
+    values = struct.pack(f"<{n}f", *(base + rng.gauss(0, 0.05) for _ in range(n)))
+    header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+    data += values
+head = json.dumps(header).encode()
+with open(to + "/model.safetensors", "wb") as f:
+    f.write(struct.pack("<Q", len(head)) + head + data)
+with open(to + "/config.json", "w") as f:
+    json.dump(config, f)
+PYTHON
+}
+
+set -- --seq 24 --batch 2 --grad-accum 2 --lr 1e-3 --csd-mem 192K --durability none
+for family in llama mistral qwen2 qwen3; do
+    folder $family
+    begin="--init $tmp/$family --data $tmp/text.txt"
+    works "$family: mem trains" pretrain --run "$tmp/mem" $begin --mode mem "$@" --steps 4
+    hash=$(exported "$tmp/mem")
+    for how in "base --activations recompute" "su" "su+o --activations offload" "su+o --speculate --devices 3"; do
+        run pretrain --run "$tmp/other" $begin --mode $how "$@" --steps 4
+        same "$hash" "$(exported "$tmp/other")" "$family: $how gives its parameters"
+        rm -rf "$tmp/other"
+    done
+    run pretrain --run "$tmp/other" $begin --mode su+o "$@" --steps 2 --schedule-steps 4
+    run pretrain --resume "$tmp/other" --steps 4
+    same "$hash" "$(exported "$tmp/other")" "$family: a run goes on"
+    rm -rf "$tmp/other"
+    works "$family: bf16 trains" pretrain --run "$tmp/other" $begin --mode su+o+c "$@" --steps 2 --dtype bf16
+    works "$family: report" report "$tmp/other"
+    grep -q '3 layers of width 24' "$tmp/out"
+    result $? "$family: which says what it is"
+
+    works "$family: export" export "$tmp/mem" "$tmp/hf"
+    for from in mem hf; do
+        run eval "$tmp/$from" --data "$tmp/text.txt" --seq 24 --dtype fp32
+        cp "$tmp/out" "$tmp/eval.$from"
+        run generate "$tmp/$from" --prompt "a" --prompt "the sea" --tokens 30 --temperature 0 --dtype fp32
+        cp "$tmp/out" "$tmp/text.$from"
+    done
+    same "$(cat "$tmp/eval.mem")" "$(cat "$tmp/eval.hf")" "$family: the export has the run's loss"
+    same "$(cat "$tmp/text.mem")" "$(cat "$tmp/text.hf")" "$family: and its words"
+    same "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["model_type"])' "$tmp/hf/config.json")" $family "$family: by its name"
+    works "$family: the export is imported" import "$tmp/hf" "$tmp/again"
+    same "$hash" "$(exported "$tmp/again")" "$family: to the same parameters"
+    rm -rf "$tmp/mem" "$tmp/other" "$tmp/hf" "$tmp/again"
+done
+
+# What is not known is refused by its name.
+refuses_config() { # SED TEXT
+    cp -r "$tmp/$family" "$tmp/bad"
+    sed -i "$1" "$tmp/bad/config.json"
+    refuses 2 "$2" import "$tmp/bad" "$tmp/new"
+    rm -rf "$tmp/bad"
+}
+family=llama
+refuses_config 's/"silu"/"gelu"/' hidden_act
+refuses_config 's/"llama3"/"longrope"/' longrope
+refuses_config 's/"factor": 4.0, //' factor
+refuses_config 's/"factor": 4.0/"factor": 4.0, "short_factor": 1/' short_factor
+refuses_config 's/"vocab_size"/"attention_bias": true, "vocab_size"/' attention_bias
+refuses_config 's/"vocab_size"/"mlp_bias": true, "vocab_size"/' mlp_bias
+refuses_config 's/"num_key_value_heads": 2/"num_key_value_heads": 3/' "heads of keys and values"
+refuses_config 's/"head_dim": 6/"head_dim": 5/' "even number"
+refuses_config 's/500000.0/1/' rope_theta
+family=qwen3
+refuses_config 's/"vocab_size"/"use_sliding_window": true, "vocab_size"/' use_sliding_window
+refuses_config 's/"vocab_size"/"layer_types": ["sliding_attention"], "vocab_size"/' sliding_attention
+refuses_config 's/"head_dim": 6, //' head_dim
+
+done_testing
