@@ -103,6 +103,15 @@ static int token_read(const struct adding *s, struct added_token *out, const jso
         .rstrip = json_is_true(json_object_get(v, "rstrip")),
         .single_word = json_is_true(json_object_get(v, "single_word"))
     };
+    static const char *const flags[] = { "special", "lstrip", "rstrip", "single_word",
+                                         "normalized" };
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        const json_t *said = json_object_get(v, flags[i]);
+
+        if (said && !json_is_null(said) && !json_is_boolean(said))
+            return err_misuse(err, "%s: added token %.100s sets %s to what is no true or false",
+                              s->path, out->content, flags[i]);
+    }
     const json_t *flag = json_object_get(v, "normalized");
     out->normalized = flag ? json_is_true(flag) : !out->special;
     return 0;

@@ -99,8 +99,8 @@ static int bytes_read(struct tokenizer_settings *s, const json_t *model, const c
                       struct err *err)
 {
     // of these, unk_token and fuse_unk are about bytes without a token, and all have one
-    static const char *const known[] = { "type", "vocab", "merges", "unk_token", "fuse_unk",
-                                         "ignore_merges", NULL };
+    static const char *const known[] = { "s type", "* vocab", "* merges", "s unk_token",
+                                         "b fuse_unk", "b ignore_merges", NULL };
 
     s->ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
     return members_check(model, known, "model", path, err);
@@ -200,8 +200,8 @@ int tokenizer_from_merges(struct tokenizer **out, const uint32_t (*merges)[2], s
 static int marks_read(struct tokenizer_settings *s, const json_t *model, const char *path,
                       struct err *err)
 {
-    static const char *const known[] = { "type", "vocab", "merges", "unk_token", "fuse_unk",
-                                         "byte_fallback", "ignore_merges", NULL };
+    static const char *const known[] = { "s type", "* vocab", "* merges", "s unk_token",
+                                         "b fuse_unk", "b byte_fallback", "b ignore_merges", NULL };
 
     s->ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
     s->byte_fallback = json_is_true(json_object_get(model, "byte_fallback"));

@@ -159,7 +159,8 @@ int                words_make(struct tokenizer *t, struct err *err);
 int32_t            words_find(const struct tokenizer *t, const char *bytes, size_t n);
 struct merge_slot *merge_find(const struct tokenizer *t, uint64_t pair); // or the free one for it
 
-/* Of an object, only the members that are named may be set: the others must ask for nothing. */
+/* Of an object, only the members that are named may be set: the others must ask for nothing. A name
+ * stands behind its kind and a space: b true or false, s a string, i a whole number, * anything. */
 int members_check(const json_t *object, const char *const *known, const char *where,
                   const char *path, struct err *err);
 

@@ -25,8 +25,15 @@ static int is_unset(const json_t *v)
            (json_is_string(v) && json_string_length(v) == 0);
 }
 
+/* Whether a value is of a kind: b true or false, s a string, i a whole number, * anything. */
+static int is_kind(const json_t *v, char kind)
+{
+    return !v || json_is_null(v) || kind == '*' || (kind == 'b' && json_is_boolean(v)) ||
+           (kind == 's' && json_is_string(v)) || (kind == 'i' && json_is_integer(v));
+}
+
 int members_check(const json_t *object, const char *const *known, const char *where,
-                         const char *path, struct err *err)
+                  const char *path, struct err *err)
 {
     const char *key;
     json_t     *v;
@@ -34,16 +41,58 @@ int members_check(const json_t *object, const char *const *known, const char *wh
     json_object_foreach((json_t *)object, key, v) {
         size_t i = 0;
 
-        while (known[i] && strcmp(known[i], key))
+        while (known[i] && strcmp(known[i] + 2, key))
             i++;
         if (!known[i] && !is_unset(v))
             return err_misuse(err, "%s: its %s sets %.60s, which is not computed here", path, where,
                               key);
+        if (known[i] && !is_kind(v, *known[i]))
+            return err_misuse(err, "%s: its %s sets %.60s to what is no %s", path, where, key,
+                              *known[i] == 'b'   ? "true or false"
+                              : *known[i] == 's' ? "text"
+                                                 : "whole number");
     }
     return 0;
 }
 
 /* ---- steps ---- */
+
+/* What the types of steps may set, in any part. */
+enum { MOST_MEMBERS = 8 };
+static const char *const step_members[][MOST_MEMBERS] = {
+    { "s NFC", "s type" },
+    { "s NFD", "s type" },
+    { "s Lowercase", "s type" },
+    { "s Prepend", "s type", "s prepend" },
+    { "s Replace", "s type", "* pattern", "s content" },
+    { "s BertNormalizer", "s type", "b clean_text", "b handle_chinese_chars", "b strip_accents",
+      "b lowercase" },
+    { "s ByteLevel", "s type", "b add_prefix_space", "b trim_offsets", "b use_regex" },
+    { "s Split", "s type", "* pattern", "s behavior", "b invert" },
+    { "s Metaspace", "s type", "s replacement", "s prepend_scheme", "b split", "s str_rep",
+      "b add_prefix_space" },
+    { "s BertPreTokenizer", "s type" },
+    { "s TemplateProcessing", "s type", "* single", "* pair", "* special_tokens" },
+    { "s BertProcessing", "s type", "* sep", "* cls" },
+    { "s RobertaProcessing", "s type", "* sep", "* cls", "b trim_offsets", "b add_prefix_space" },
+    { "s WordPiece", "s type", "s prefix", "b cleanup" },
+    { "s ByteFallback", "s type" },
+    { "s Fuse", "s type" },
+    { "s Strip", "s type", "s content", "i start", "i stop" },
+};
+
+/* A type that is none of these is refused by whoever reads the part. */
+static int steps_check(const struct part *p, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < p->n && !rc; i++)
+        for (size_t k = 0; k < sizeof step_members / sizeof *step_members && !rc; k++)
+            if (!strcmp(step_members[k][0] + 2, json_str(p->steps[i], "type")))
+                rc = members_check(p->steps[i], step_members[k] + 1, step_members[k][0] + 2,
+                                   p->path, err);
+    return rc;
+}
 
 static int part_read(struct part *p, const json_t *root, const char *path, const char *name,
                      const char *list, struct err *err)
@@ -55,14 +104,14 @@ static int part_read(struct part *p, const json_t *root, const char *path, const
         return 0;
     if (strcmp(json_str(v, "type"), "Sequence")) {
         p->steps[p->n++] = v;
-        return 0;
+        return steps_check(p, err);
     }
     if (!json_is_array(of) || json_array_size(of) > MAX_STEPS)
         return err_misuse(err, "%s: its %s is a Sequence without %s, or of more than %d", path,
                           name, list, MAX_STEPS);
     for (size_t i = 0; i < json_array_size(of); i++)
         p->steps[p->n++] = json_array_get(of, i);
-    return 0;
+    return steps_check(p, err);
 }
 
 static const char *step_type(const json_t *step)
@@ -119,14 +168,12 @@ static int replace_add(struct tokenizer_settings *s, const struct part *p, const
 static int bert_add(struct tokenizer_settings *s, const struct part *p, const json_t *step,
                     struct err *err)
 {
-    static const char *const known[] = { "type", "clean_text", "handle_chinese_chars",
-                                         "strip_accents", "lowercase", NULL };
     const json_t *accents = json_object_get(step, "strip_accents");
     int           lower = json_is_true(json_object_get(step, "lowercase")),
         unmark = json_is_boolean(accents) ? json_is_true(accents) : lower;
-    int rc = members_check(step, known, "BertNormalizer", p->path, err);
+    int rc = 0;
 
-    if (!rc && s->bert)
+    if (s->bert)
         rc = err_misuse(err, "%s: its normalizer has two BertNormalizers", p->path);
     s->bert = step;
     const struct { bool wanted; enum normalizer_kind kind; } steps[] = {
@@ -214,8 +261,6 @@ static int byte_level_read(struct tokenizer_settings *s, const struct part *p, s
 static int metaspace_read(struct tokenizer_settings *s, const struct part *p, const json_t *step,
                           struct err *err)
 {
-    static const char *const known[] = { "type",  "replacement", "prepend_scheme",
-                                         "split", "str_rep",     "add_prefix_space", NULL };
     static const char *const schemes[] = { [SPLIT_PREFIX_NEVER] = "never",
                                            [SPLIT_PREFIX_FIRST] = "first",
                                            [SPLIT_PREFIX_ALWAYS] = "always" };
@@ -235,7 +280,7 @@ static int metaspace_read(struct tokenizer_settings *s, const struct part *p, co
         .kind = SPLIT_MARKS, .prefix = (enum split_prefix)k, .mark = mark, .replace = 1,
         .at = json_is_false(json_object_get(step, "split")) ? SPLIT_AT_RUNS : SPLIT_AT_EACH
     };
-    return members_check(step, known, "Metaspace", p->path, err);
+    return 0;
 }
 
 /* What the normalizer makes of a space, or NULL: it stays one. */
@@ -380,6 +425,7 @@ static int model_read(struct tokenizer_settings *s, const json_t *model, const c
     if (!s->model)
         return err_misuse(err, "%s: its pre_tokenizer does not go with its model, %.60s: only %s "
                           "is known", path, type, known);
+    // without a decoder Hugging Face shows mapped bytes, which nobody wants to read
     if (s->decoder.kind == DECODERS && s->model->mapped)
         s->decoder.kind = DECODER_BYTES;
     if (s->decoder.kind == DECODERS || !(s->model->decoders >> s->decoder.kind & 1))
@@ -416,9 +462,9 @@ static const struct {
 int tokenizer_settings_read(struct tokenizer_settings *s, const json_t *root, const char *path,
                             struct err *err)
 {
-    static const char *const known[] = { "version", "truncation", "padding", "added_tokens",
-                                         "normalizer", "pre_tokenizer", "post_processor",
-                                         "decoder", "model", NULL };
+    static const char *const known[] = { "* version", "* truncation", "* padding",
+                                         "* added_tokens", "* normalizer", "* pre_tokenizer",
+                                         "* post_processor", "* decoder", "* model", NULL };
     int rc = members_check(root, known, "outermost object", path, err);
 
     *s = (struct tokenizer_settings){ .root = root };

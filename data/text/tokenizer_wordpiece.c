@@ -10,8 +10,9 @@
 static int wordpiece_read(struct tokenizer_settings *s, const json_t *model, const char *path,
                           struct err *err)
 {
-    static const char *const known[] = { "type", "vocab", "unk_token", "continuing_subword_prefix",
-                                         "max_input_chars_per_word", NULL };
+    static const char *const known[] = { "s type", "* vocab", "s unk_token",
+                                         "s continuing_subword_prefix",
+                                         "i max_input_chars_per_word", NULL };
     const json_t *unk = json_object_get(model, "unk_token"),
                  *prefix = json_object_get(model, "continuing_subword_prefix"),
                  *most = json_object_get(model, "max_input_chars_per_word");
