@@ -77,10 +77,10 @@ void tile_mask(float *s, const struct head *hd, size_t i0, size_t j0)
 {
     int passes = hd->window && i0 + TILE > j0 + hd->window, ends = !hd->causal && j0 + TILE > hd->T;
 
-    if (passes || ends) // the window's end may be before the tile
+    if (passes || ends) // the first may be below 0: the tile's first query sees its last keys only
         mask((float (*)[TILE])s,
-                  passes ? (int)((ptrdiff_t)(hd->window + j0) - (ptrdiff_t)i0) : TILE,
-                  ends ? (int)(hd->T - j0) : TILE);
+             passes ? (int)((ptrdiff_t)(hd->window + j0) - (ptrdiff_t)i0) : TILE,
+             ends ? (int)(hd->T - j0) : TILE);
 }
 
 /* ---- products ---- */
