@@ -95,15 +95,15 @@ static int continuation_end(struct continuation *a, const struct tokenizer *tok,
     return rc;
 }
 
-/* A token more; the one that ends texts ends it. */
-static int continuation_token(struct continuation *a, const struct tokenizer *tok, int32_t id,
+/* A token more; one that ends texts ends it. */
+static int continuation_token(struct continuation *a, const struct generator *g, int32_t id,
                               struct err *err)
 {
     size_t old = a->t.n;
 
-    if (id == tokenizer_endoftext(tok))
-        return continuation_end(a, tok, err);
-    int rc = tokenizer_text_add(tok, &a->t, id, 0, err);
+    if (generator_ends(g, id))
+        return continuation_end(a, g->tok, err);
+    int rc = tokenizer_text_add(g->tok, &a->t, id, 0, err);
     continuation_cut(a, old);
     return rc;
 }
@@ -312,7 +312,7 @@ static int generate_all(struct batch_of_texts *t, struct err *err)
 
             if (!s->text.ended) {
                 s->next = generator_choose(g, logits + b * g->vocab, s->number, s->n++);
-                rc = continuation_token(&s->text, g->tok, s->next, err);
+                rc = continuation_token(&s->text, g, s->next, err);
                 if (!rc && !s->text.ended && s->n == s->most)
                     rc = continuation_end(&s->text, g->tok, err);
             }
@@ -440,8 +440,8 @@ static int answer_token(struct chat *c, struct continuation *a, struct err *err)
     if (rc)
         return rc;
     int32_t id = generator_choose(g, logits, 0, c->chosen++);
-    rc = continuation_token(a, g->tok, id, err);
-    if (rc || id == tokenizer_endoftext(g->tok))
+    rc = continuation_token(a, g, id, err);
+    if (rc || generator_ends(g, id))
         return rc;
     rc = grow(&c->ids.ids, &c->ids.cap, c->ids.n + 1, sizeof id, "tokens", err);
     rc = rc ? rc : grow(&c->ends, &c->ends_cap, c->n_ends + 1, sizeof *c->ends, "tokens", err);
@@ -549,10 +549,10 @@ const struct opt_command generate_command = {
     .name = "generate",
     .usage = "RUN|HFDIR --prompt TEXT [--tokens N] [--temperature X]",
     .summary = "continue a text",
-    .text = "Prints the prompt and its continuation as it comes; ends early at <|endoftext|> or "
-            "before a --stop text. Several prompts go through the model together, each as if it "
-            "were alone; --batch N given: N continuations of each. Between two texts stands a line "
-            "---. A model that does not fit into --host-mem is read from its drive for every "
-            "token.",
+    .text = "Prints the prompt and its continuation as it comes; ends early at a token that ends "
+            "texts (<|endoftext|>, or what a folder's generation_config.json names) or before a "
+            "--stop text. Several prompts go through the model together, each as if it were alone; "
+            "--batch N given: N continuations of each. Between two texts stands a line ---. A "
+            "model that does not fit into --host-mem is read from its drive for every token.",
     .parts = parts, .size = sizeof(struct generate_opts), .killed = 1, .run = run,
 };

@@ -7,6 +7,8 @@
 #include "model/sampling.h"
 #include "model/decode.h"
 
+enum { GENERATOR_STOPS = 32 };
+
 struct generator {
     struct model_folder model;
     struct read_opts    read;
@@ -16,6 +18,8 @@ struct generator {
     struct decode    *decode;
     size_t            context; // positions of prompt and continuation together, at most
     size_t vocab; // of the logits; the tokenizer's ids, which may be fewer, are chosen from
+    int32_t           stops[GENERATOR_STOPS]; // tokens that end a text
+    size_t            n_stops;
     size_t            batch, piece, frames;
     int               timed;   // whether the speed of streaming was said
     float            *scratch;
@@ -39,6 +43,10 @@ void generator_close(struct generator *g);
  * will take. */
 int generator_feed(struct generator *g, const int32_t *const *ids, const size_t *n,
                    const float **logits, struct err *err);
+
+/* Whether the token ends a text: it is the tokenizer's end of one, or a folder's
+ * generation_config.json has it as (one of) eos_token_id. */
+int generator_ends(const struct generator *g, int32_t id);
 
 /* The token at `position` of the continuation `sequence`. */
 int32_t generator_choose(const struct generator *g, const float *logits, uint64_t sequence,

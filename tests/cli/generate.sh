@@ -54,6 +54,22 @@ least=$(sed -n 's/.*needs at least \([0-9]*M\).*/\1/p' "$tmp/err")
 result "$([ -n "$least" ]; echo $?)" "too little memory: it says how much would do"
 same "$(run_one "the sea sees" --tokens 30 --host-mem "$least")" "$(run_one "the sea sees" --tokens 30)" "and with that the text is the same"
 
+# what ends a text besides, by the folder
+cp -r "$tmp/hf" "$tmp/ends"
+ended() { "$bin" generate "$tmp/ends" --prompt "the sea sees" --tokens 9 --temperature 0 2>"$tmp/err" </dev/null; }
+echo '{"eos_token_id": null}' >"$tmp/ends/generation_config.json"
+same "$(ended)" "$(run_one "the sea sees" --tokens 9 --temperature 0)" "a generation_config.json that names no end of a text"
+echo "{\"eos_token_id\": [$(seq -s , 0 30)]}" >"$tmp/ends/generation_config.json"
+works "one that names many" generate "$tmp/ends" --prompt "the sea sees" --tokens 9 --temperature 0
+echo '{"eos_token_id": [1, "2"]}' >"$tmp/ends/generation_config.json"
+refuses 2 "eos_token_id is no id" generate "$tmp/ends" --prompt "the sea sees"
+python3 - "$tmp/hf/vocab.json" >"$tmp/ends/generation_config.json" <<'END'
+import json, sys
+print(json.dumps({"eos_token_id": [1, json.load(open(sys.argv[1]))["."]]}))
+END
+whole=$(run_one "the sea sees" --tokens 9 --temperature 0)
+same "$(ended)" "${whole%%.*}" "a text ends before any of them"
+
 # a conversation
 chat() { printf "$1" | "$bin" generate "$tmp/hf" --chat --temperature 0 --dtype fp32 --tokens "$2" 2>"$tmp/err"; }
 first=$(run_one "the sea sees" --temperature 0 --dtype fp32 --tokens 8)
