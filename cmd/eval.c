@@ -74,7 +74,7 @@ static int open_text(struct tokens **out, const struct model_folder *r, const st
     struct file_new   scratch = { 0 };
     char              path[64];
     struct tokenizer *tok = NULL;
-    uint64_t          count, seq = o->read.seq ? o->read.seq : r->config.n_positions;
+    uint64_t          count, seq = o->read.seq ? o->read.seq : arch_usual_seq(&r->config);
     int               rc;
 
     if (!(rc = model_folder_tokenizer(&tok, r, o->tokenizer, err)) &&

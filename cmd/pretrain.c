@@ -80,7 +80,7 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
         return err_misuse(err, "%s has no data yet: give --data FILE", s->dir);
     int rc = training_overlay(s, line, &o->train, first, err);
     if (!rc && first) {
-        s->o.seq = s->o.seq ? s->o.seq : s->config.n_positions;
+        s->o.seq = s->o.seq ? s->o.seq : arch_usual_seq(&s->config);
         s->o.threads = session_threads(s->o.threads);
         if (!s->o.schedule_steps)
             s->o.schedule_steps = s->o.steps;

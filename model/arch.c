@@ -221,6 +221,11 @@ size_t arch_total(const struct model_config *g)
            arch_block_size(g, g->n_layer + 1);
 }
 
+size_t arch_usual_seq(const struct model_config *g)
+{
+    return g->rope.D ? size_min(g->n_positions, 1024) : g->n_positions;
+}
+
 static const struct arch_preset *preset_at(size_t i, const struct arch **of)
 {
     for (size_t f = 0; f < FAMILIES; i -= families[f++]->n_presets)

@@ -190,6 +190,10 @@ struct arch_place arch_place(const struct model_config *g, size_t block, size_t 
 void arch_tensor_name(const struct model_config *g, char *out, size_t size, const char *prefix,
                       size_t block, size_t t);
 
+/* Tokens of a row where nobody says how many: all positions, but of models whose heads are turned,
+ * which have more than fit anywhere, 1,024. */
+size_t arch_usual_seq(const struct model_config *g);
+
 /* Named sizes of all families: gpt2, gpt2-medium, ... -1 for another name. */
 int  arch_preset(struct model_config *g, const char *name);
 const char *arch_preset_name(size_t i); // NULL past the last

@@ -278,10 +278,12 @@ static void qkv_backward(const struct layer *l)
     .mlp_backward = mlp_backward, .mid_backward = mid_backward, .qkv_backward = qkv_backward
 
 const struct arch llama_arch = { FAMILY("llama", "Llama", "Llama"),
+                                 .presets = llama_presets, .n_presets = LLAMA_PRESETS,
                                  .config_read = llama_config_read };
 const struct arch mistral_arch = { FAMILY("mistral", "Mistral", "Mistral"),
                                    .config_read = llama_config_mistral };
 const struct arch qwen2_arch = { FAMILY("qwen2", "Qwen2", "Qwen2"),
+                                 .presets = qwen2_presets, .n_presets = QWEN2_PRESETS,
                                  .config_read = llama_config_qwen2 };
 const struct arch qwen3_arch = { FAMILY("qwen3", "Qwen3", "Qwen3"),
                                  .config_read = llama_config_qwen3 };

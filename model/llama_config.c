@@ -3,6 +3,35 @@
 
 #include <math.h>
 
+/* As the config.json of these models say. */
+#define SIZES(layers, heads, kv, width, inner, words, positions, theta_, eps, ...)               \
+    { .n_layer = layers, .n_head = heads, .n_kv_head = kv, .n_embd = width, .n_inner = inner,    \
+      .vocab = words, .n_positions = positions, .rope.theta = theta_, .norm_eps = eps,           \
+      __VA_ARGS__ }
+#define LLAMA_3(layers, heads, width, inner, times, ...)                                         \
+    SIZES(layers, heads, 8, width, inner, 128256, 131072, 500000, 1e-5f,                         \
+          .rope.type = ROPE_LLAMA3, .rope.factor = times, .rope.original = 8192,                 \
+          .rope.low_freq_factor = 1, .rope.high_freq_factor = 4, __VA_ARGS__)
+
+const struct arch_preset llama_presets[LLAMA_PRESETS] = {
+    { "smollm2-135m", SIZES(30,  9,  3,  576, 1536, 49152, 8192, 100000, 1e-5f, .untied = 0) },
+    { "smollm2-360m", SIZES(32, 15,  5,  960, 2560, 49152, 8192, 100000, 1e-5f, .untied = 0) },
+    { "smollm2-1.7b", SIZES(24, 32, 32, 2048, 8192, 49152, 8192, 130000, 1e-5f, .untied = 0) },
+    { "llama-3.2-1b", LLAMA_3(16, 32, 2048,  8192, 32, .untied = 0) },
+    { "llama-3.2-3b", LLAMA_3(28, 24, 3072,  8192, 32, .untied = 0) },
+    { "llama-3.1-8b", LLAMA_3(32, 32, 4096, 14336,  8, .untied = 1) },
+};
+
+#define QWEN(layers, heads, kv, width, inner, words, positions, own_head)                        \
+    SIZES(layers, heads, kv, width, inner, words, positions, 1000000, 1e-6f,                     \
+          .untied = own_head, .qkv_bias = 1)
+const struct arch_preset qwen2_presets[QWEN2_PRESETS] = {
+    { "qwen2.5-0.5b", QWEN(24, 14, 2,  896,  4864, 151936,  32768, 0) },
+    { "qwen2.5-1.5b", QWEN(28, 12, 2, 1536,  8960, 151936, 131072, 0) },
+    { "qwen2.5-3b",   QWEN(36, 16, 2, 2048, 11008, 151936,  32768, 0) },
+    { "qwen2.5-7b",   QWEN(28, 28, 4, 3584, 18944, 152064, 131072, 1) },
+};
+
 void llama_settle(struct model_config *g)
 {
     g->n_kv_head = g->n_kv_head ? g->n_kv_head : g->n_head;

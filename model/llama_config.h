@@ -4,6 +4,10 @@
 
 #include "model/arch.h"
 
+/* Sizes by name: of Llama and SmolLM2, and of Qwen2.5. */
+enum { LLAMA_PRESETS = 6, QWEN2_PRESETS = 4 };
+extern const struct arch_preset llama_presets[LLAMA_PRESETS], qwen2_presets[QWEN2_PRESETS];
+
 void llama_settle(struct model_config *g);
 int  llama_check(const struct model_config *g, struct err *err);
 

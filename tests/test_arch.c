@@ -31,6 +31,17 @@ static void test_presets(void **state)
         {"gpt2-medium", 354823168},
         {"gpt2-large", 774030080},
         {"gpt2-xl", 1557611200},
+        // as their pages on the Hub count them
+        {"smollm2-135m", 134515008},
+        {"smollm2-360m", 361821120},
+        {"smollm2-1.7b", 1711376384},
+        {"llama-3.2-1b", 1235814400},
+        {"llama-3.2-3b", 3212749824},
+        {"llama-3.1-8b", 8030261248},
+        {"qwen2.5-0.5b", 494032768},
+        {"qwen2.5-1.5b", 1543714304},
+        {"qwen2.5-3b", 3085938688},
+        {"qwen2.5-7b", 7615616512},
     };
     struct model_config g;
 

@@ -78,7 +78,7 @@ int model_choose(struct model_config *config, const char **tokenizer, const stru
             return err_set(err, -ENOMEM, "out of memory");
     }
     if (!o->seq)
-        o->seq = config->n_positions;
+        o->seq = arch_usual_seq(config);
     if (o->seq > config->n_positions)
         return err_misuse(err, "--seq %llu: the model has %zu positions, so rows may have at most "
                           "as many tokens", (unsigned long long)o->seq, config->n_positions);

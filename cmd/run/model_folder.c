@@ -109,7 +109,7 @@ long model_folder_pad(const struct model_folder *r, const char *path, long endof
 int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
                            const struct read_opts *o, uint64_t rows, struct err *err)
 {
-    size_t                 seq = o->seq ? o->seq : r->config.n_positions;
+    size_t                 seq = o->seq ? o->seq : arch_usual_seq(&r->config);
     enum dtype             dtype = (enum dtype)(o->dtype < 0 ? model_folder_dtype(r) : o->dtype);
     struct trainer_options t = { .model = { .config = r->config,
                                             .batch = o->batch,

@@ -162,7 +162,7 @@ static uint64_t dev_rows(const struct newrun *n)
 static int check(const struct newrun *n, struct err *err)
 {
     const char *const texts[] = { n->data, n->eval_data };
-    uint64_t          seq = n->o->seq ? n->o->seq : n->config.n_positions;
+    uint64_t          seq = n->o->seq ? n->o->seq : arch_usual_seq(&n->config);
     int               rc = check_folder(n->dir, err);
 
     rc = rc ? rc : check_devices(n->dir, n->o, err);
@@ -480,7 +480,7 @@ static int check_training(struct session *s, const struct newrun *n, struct run_
 {
     struct budget plan;
 
-    s->o.seq = s->o.seq ? s->o.seq : n->config.n_positions;
+    s->o.seq = s->o.seq ? s->o.seq : arch_usual_seq(&n->config);
     s->o.threads = session_threads(s->o.threads);
     s->o.schedule_steps = s->o.schedule_steps ? s->o.schedule_steps : s->o.steps;
     snprintf(s->dir, sizeof s->dir, "%s", n->dir);

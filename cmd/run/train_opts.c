@@ -59,7 +59,10 @@ const struct opt_row model_rows[] = {
     { "init", OPT_PATH, offsetof(struct model_opts, init), .arg = "HFDIR",
       .help = "begin with the model of a Hugging Face folder", .kept = OPT_SOURCE },
     { "model", OPT_STRING, offsetof(struct model_opts, model), .words = arch_preset_name,
-      .help = "begin with random parameters of this size (gpt2: 124M)", .kept = OPT_SOURCE },
+      .arg = "NAME", .kept = OPT_SOURCE,
+      .help = "begin with random parameters of this size: gpt2 (124M), gpt2-medium, gpt2-large, "
+              "gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, "
+              "llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b" },
     { "n-layer", OPT_UINT, offsetof(struct model_opts, n_layer), .min = 1,
       .max = TRAIN_MOST_LAYERS, .help = "layers of a model of your own", .kept = OPT_SOURCE },
     { "n-head", OPT_UINT, offsetof(struct model_opts, n_head), .min = 1,
@@ -80,7 +83,8 @@ const struct opt_row train_rows[] = {
     { "batch", OPT_UINT, AT(batch), "4", .min = 1, .max = TRAIN_MOST_BATCH,
       .help = "rows of a micro-batch", .kept = OPT_FIXED },
     { "seq", OPT_UINT, AT(seq), .max = 1048576,
-      .help = "tokens of a row, if not all positions of the model; finetune: the same as --max-seq",
+      .help = "tokens of a row, if not all positions of the model (1024 of Llama's and its kin's); "
+              "finetune: the same as --max-seq",
       .kept = OPT_FIXED },
     { "grad-accum", OPT_UINT, AT(grad_accum), "1", .min = 1, .max = 1048576,
       .help = "micro-batches of a step", .kept = OPT_FIXED },
@@ -212,7 +216,8 @@ const struct opt_row train_rows[] = {
 
 const struct opt_row read_rows[] = {
     { "seq", OPT_UINT, offsetof(struct read_opts, seq), .max = 1048576,
-      .help = "tokens of a row, if not all positions of the model" },
+      .help = "tokens of a row, if not all positions of the model (1024 of Llama's and its "
+              "kin's)" },
     { "batch", OPT_UINT, offsetof(struct read_opts, batch), "4", .min = 1, .max = 1048576,
       .help = "rows that go through together" },
     { "dtype", OPT_WORD, offsetof(struct read_opts, dtype), "bf16", dtype_word,
