@@ -277,12 +277,13 @@ static void test_refusals(void **state)
                            "\"prepend_scheme\": \"often\"}", "often" },
         { "pre_tokenizer", "{\"type\": \"Metaspace\", \"replacement\": \"_\", "
                            "\"prepend_scheme\": \"first\", \"add_prefix_space\": false}", "first" },
-        { "pre_tokenizer/pretokenizers/0", "{\"type\": \"Digits\"}", "Digits" },
+        { "pre_tokenizer/pretokenizers/0", "{\"type\": \"Punctuation\"}", "Punctuation" },
+        { "pre_tokenizer/pretokenizers/0", "{\"type\": \"Digits\"}", "with its expression" },
         { "pre_tokenizer/pretokenizers/0/pattern", "{\"Regex\": \"\\\\w+\"}", "\"\\w+\"" },
         { "pre_tokenizer/pretokenizers/0/pattern", "{\"String\": \" \"}", "splits by" },
         { "pre_tokenizer/pretokenizers/0/behavior", "\"Removed\"", "Removed" },
         { "pre_tokenizer/pretokenizers/0/invert", "true", "inverted" },
-        { "pre_tokenizer/pretokenizers/1/use_regex", "true", "a Split before it instead" },
+        { "pre_tokenizer/pretokenizers/1/use_regex", "true", "without it behind a Split" },
         { "pre_tokenizer/pretokenizers/1/add_prefix_space", "true", "prefix space" },
         { "post_processor", "{\"type\": \"BertProcessing\"}", "BertProcessing" },
         { "post_processor", "{\"type\": \"RobertaProcessing\", \"cls\": [\"a\", 1], \"sep\": "

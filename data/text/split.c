@@ -206,6 +206,52 @@ static int pattern_cut(struct split *s, const char *text, size_t n, int open,
     return 0;
 }
 
+/* Whether a number begins at p[0..n); *len: its bytes. -1: more text tells. */
+static int number_at(const char *p, size_t n, int open, size_t *len)
+{
+    int k = utf8_length((const unsigned char *)p, n);
+
+    *len = k > 0 ? (size_t)k : 1;
+    if (k <= 0)
+        return k == 0 && open ? -1 : 0;
+    return (unicode_flags(utf8_decode((const unsigned char *)p, k)) & UNICODE_NUMBER) != 0;
+}
+
+/* Where the numbers end that text[0..n) begins with, or what is none of them; *closed: nothing that
+ * follows can change that. */
+static size_t numbers_end(const struct split *s, const char *text, size_t n, int open, int *closed)
+{
+    size_t len, i;
+    int    first = number_at(text, n, open, &len);
+
+    *closed = 1;
+    if (first > 0 && s->config.digits == SPLIT_DIGITS_EACH)
+        return len;
+    for (i = 0; i < n; i += len) {
+        int is = number_at(text + i, n - i, open, &len);
+
+        if (is != first && is >= 0)
+            return i;
+    }
+    *closed = !open;
+    return n;
+}
+
+/* Each piece as if it stood alone. */
+static int digits_cut(struct split *s, const char *text, size_t n, int open,
+                      const struct pretoken_to *to, size_t *used, struct err *err)
+{
+    int rc = 0, closed = 1;
+
+    for (*used = 0; *used < n && !rc && closed;) {
+        size_t part, end = numbers_end(s, text + *used, n - *used, open, &closed);
+
+        rc = pattern_cut(s, text + *used, end, !closed, to, &part, err);
+        *used += part;
+    }
+    return rc;
+}
+
 /* ---- BERT's words ---- */
 
 static int word_out(const struct pretoken_to *to, const char *text, size_t from, size_t end,
@@ -325,6 +371,8 @@ static int any_cut(struct split *s, const char *text, size_t n, int open,
         return bert_cut(text, n, open, to, used, err);
     if (s->config.kind == SPLIT_MARKS)
         return marks_cut(s, text, n, open, to, used, err);
+    if (s->config.digits != SPLIT_DIGITS_ANYHOW)
+        return digits_cut(s, text, n, open, to, used, err);
     return pattern_cut(s, text, n, open, to, used, err);
 }
 

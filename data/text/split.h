@@ -21,11 +21,13 @@ enum split_kind {
     SPLIT_MARKS,   // before the mark that stands for a space
 };
 enum split_prefix { SPLIT_PREFIX_NEVER, SPLIT_PREFIX_FIRST, SPLIT_PREFIX_ALWAYS };
+enum split_digits { SPLIT_DIGITS_ANYHOW, SPLIT_DIGITS_EACH, SPLIT_DIGITS_RUNS };
 enum split_at { SPLIT_AT_NONE, SPLIT_AT_RUNS, SPLIT_AT_EACH };
 
 struct split_config {
     enum split_kind             kind;
     const struct split_pattern *pattern; // of SPLIT_PATTERN; NULL: GPT-2's
+    enum split_digits           digits;  // of SPLIT_PATTERN: what stands alone before it cuts
     enum split_prefix prefix; // `mark` before the text's first segment, before each; not where one
                               // (or with replace a space) stands
     const char   *mark;       // one character; NULL: " "

@@ -16,7 +16,7 @@
 
 #include <unistd.h>
 
-#define MAX_ADDED      4096u
+#define MAX_ADDED      8192u
 #define MAX_FILE_BYTES ((size_t)16 << 20)
 
 /* Names of one token each, then of lists of tokens. */

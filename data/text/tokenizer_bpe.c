@@ -143,7 +143,7 @@ static int bytes_encode(struct tokenizer *t, const char *bytes, size_t n, struct
 
 const struct model_ops model_bytes = {
     .type = "BPE",
-    .known = "ByteLevel, alone or behind a Split,",
+    .known = "ByteLevel, alone or behind a Split or Digits,",
     .splits = 1u << SPLIT_PATTERN,
     .decoders = 1u << DECODER_BYTES,
     .mapped = 1,

@@ -68,6 +68,7 @@ static const char *const step_members[][MOST_MEMBERS] = {
     { "s BertNormalizer", "s type", "b clean_text", "b handle_chinese_chars", "b strip_accents",
       "b lowercase" },
     { "s ByteLevel", "s type", "b add_prefix_space", "b trim_offsets", "b use_regex" },
+    { "s Digits", "s type", "b individual_digits" },
     { "s Split", "s type", "* pattern", "s behavior", "b invert" },
     { "s Metaspace", "s type", "s replacement", "s prepend_scheme", "b split", "s str_rep",
       "b add_prefix_space" },
@@ -241,16 +242,22 @@ static int split_read(struct tokenizer_settings *s, const struct part *p, const 
                       "of GPT-2, Llama 3 and Qwen2 are known", p->path, said);
 }
 
-/* ByteLevel, which has GPT-2's expression in it, or a Split and ByteLevel without one. */
+/* ByteLevel, which has GPT-2's expression in it, maybe behind Digits, which cut before, or a Split
+ * and ByteLevel without one. */
 static int byte_level_read(struct tokenizer_settings *s, const struct part *p, struct err *err)
 {
     const json_t *last = p->steps[p->n - 1], *use = json_object_get(last, "use_regex");
-    int           split = p->n == 2, prefix = !is_unset(json_object_get(last, "add_prefix_space"));
+    const json_t *each = json_object_get(p->steps[0], "individual_digits");
+    int           two = p->n == 2, split = two && is_step(p->steps[0], "Split"),
+        prefix = !is_unset(json_object_get(last, "add_prefix_space"));
 
-    if ((split && prefix) || split == !json_is_false(use))
-        return err_misuse(err, "%s: only a ByteLevel pre_tokenizer with its expression, or a Split "
-                          "before it instead, and then without a prefix space is known", p->path);
+    if ((two && prefix) || split == !json_is_false(use))
+        return err_misuse(err, "%s: only a ByteLevel pre_tokenizer with its expression, alone or "
+                          "behind Digits, or without it behind a Split is known, and a prefix "
+                          "space only where it is alone", p->path);
     s->split.kind = SPLIT_PATTERN;
+    if (two && !split)
+        s->split.digits = json_is_true(each) ? SPLIT_DIGITS_EACH : SPLIT_DIGITS_RUNS;
     s->split.prefix = prefix ? SPLIT_PREFIX_ALWAYS : SPLIT_PREFIX_NEVER;
     return split ? split_read(s, p, p->steps[0], err) : 0;
 }
@@ -304,7 +311,7 @@ static int is_idle(const struct tokenizer_settings *s, const struct part *p)
 static int pre_tokenizer_read(struct tokenizer_settings *s, const struct part *p, struct err *err)
 {
     static const char known[] =
-        "ByteLevel, alone or behind a Split, Metaspace or BertPreTokenizer";
+        "ByteLevel, alone or behind a Split or Digits, Metaspace or BertPreTokenizer";
     const char *mark = space_becomes(s);
 
     if (p->n == 0 || is_idle(s, p)) {
@@ -318,9 +325,14 @@ static int pre_tokenizer_read(struct tokenizer_settings *s, const struct part *p
         s->split.kind = SPLIT_BERT;
         return 0;
     }
-    for (size_t i = 0; i < p->n; i++)
-        if (!is_step(p->steps[i], i == 0 && p->n == 2 ? "Split" : "ByteLevel") || p->n > 2)
-            return step_refuse(p, p->steps[i], known, err);
+    for (size_t i = 0; i < p->n; i++) {
+        const json_t *step = p->steps[i];
+        int           before = i == 0 && p->n == 2;
+
+        if (p->n > 2 || !(before ? is_step(step, "Split") || is_step(step, "Digits")
+                                 : is_step(step, "ByteLevel")))
+            return step_refuse(p, step, known, err);
+    }
     return byte_level_read(s, p, err);
 }
 

@@ -11,6 +11,7 @@ enum unicode_flag {
     UNICODE_MARK = 4,        // a mark that takes no space (Mn)
     UNICODE_PUNCTUATION = 8, // as BERT has it: ASCII's symbols too
     UNICODE_OTHER = 16,      // what BERT's cleaning removes: control, format, private, U+FFFD
+    UNICODE_NUMBER = 32,     // a number of any kind (N)
 };
 
 /* The flags that hold of a code point. */

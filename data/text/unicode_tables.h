@@ -5,5 +5,5 @@
 #include <stdint.h>
 
 extern const uint8_t unicode_ascii[128]; // flags (unicode.h)
-extern const uint32_t unicode_ranges[1337][3]; // first, last, flags
+extern const uint32_t unicode_ranges[1450][3]; // first, last, flags
 extern const uint32_t unicode_cases[184][4]; // first, last, step, what is added for the lower case
