@@ -164,6 +164,9 @@ static int config_rope(struct model_config *g, const struct hf_keys *k, struct e
         rc = rope_number(&r->factor, rope, "factor", 1, k, err);
     if (!rc && scaled)
         rc = rope_number(&r->original, rope, "original_max_position_embeddings", 1, k, err);
+    if (!rc && !(r->original <= INT32_MAX && floor(r->original) >= r->original))
+        rc = err_misuse(err, "%s: \"original_max_position_embeddings\" must be a whole number",
+                        k->path);
     if (!rc && r->type == ROPE_LLAMA3)
         rc = rope_number(&r->low_freq_factor, rope, "low_freq_factor", 1, k, err);
     if (!rc && r->type == ROPE_LLAMA3)

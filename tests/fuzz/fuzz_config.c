@@ -102,17 +102,10 @@ static int one(const uint8_t *bytes, size_t n)
     return 1;
 }
 
-/* What the project exports of a model of this many labels. */
-static void seed_of(size_t n_labels)
+/* What the project exports of such a model. */
+static void seed_of(struct model_config config)
 {
-    struct hf_export x = { .config = arch_config(&gpt2_arch,
-                                                 (struct model_config){ .n_layer = 1,
-                                                                        .n_head = 2,
-                                                                        .n_embd = 4,
-                                                                        .vocab = 10,
-                                                                        .n_positions = 8,
-                                                                        .norm_eps = 1e-5f,
-                                                                        .n_labels = n_labels }),
+    struct hf_export x = { .config = config,
                            .dtype = ST_BF16,
                            .source = { .read = zeros },
                            .endoftext = 3,
@@ -138,6 +131,7 @@ static void seed_of(size_t n_labels)
 
 static void seeds(void)
 {
+    const struct arch *of;
     static const char gpt2[] = "{\"activation_function\": \"gelu_new\", \"architectures\": "
                                "[\"GPT2LMHeadModel\"], \"attn_pdrop\": 0.1,\"bos_token_id\": "
                                "50256, \"embd_pdrop\": 0.1, \"layer_norm_epsilon\": 1e-05, "
@@ -153,7 +147,18 @@ static void seeds(void)
     fuzz_seed(gpt2, sizeof gpt2 - 1);
     fuzz_seed(labelled, sizeof labelled - 1);
     for (size_t n = 0; n < 4; n++)
-        seed_of(n);
+        seed_of(arch_config(&gpt2_arch, (struct model_config){
+            .n_layer = 1, .n_head = 2, .n_embd = 4, .vocab = 10, .n_positions = 8,
+            .norm_eps = 1e-5f, .n_labels = n }));
+    for (size_t i = 1; (of = arch_at(i)); i++)
+        for (enum rope_type type = ROPE_DEFAULT; type <= ROPE_YARN; type++)
+            seed_of(arch_config(of, (struct model_config){
+                .n_layer = 1, .n_head = 2, .n_kv_head = 1, .head_dim = 2, .n_embd = 4,
+                .n_inner = 6, .vocab = 10, .n_positions = 8, .norm_eps = 1e-6f,
+                .untied = (size_t)type % 2, .window = of == &mistral_arch ? 3 : 0,
+                .qkv_bias = of == &qwen2_arch, .qk_norm = of == &qwen3_arch,
+                .rope = { .type = type, .theta = 1e4, .factor = 2, .original = 4,
+                          .low_freq_factor = 1, .high_freq_factor = 4 } }));
 }
 
 /* 2^16 labels and as many layers are the most a config can ask for. */
