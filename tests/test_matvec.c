@@ -28,40 +28,45 @@ static void *random_array(size_t n, enum dtype dt, uint64_t seed)
     return out;
 }
 
-static void multiply(int logits, float *c, const struct matvec *p)
+enum kind { FORWARD, LINEAR, UNBIASED, LOGITS, KINDS };
+
+static void multiply(enum kind kind, float *c, const struct matvec *p)
 {
-    if (logits)
+    if (kind == LOGITS)
         matvec_logits(c, p);
-    else
+    else if (kind == FORWARD)
         matvec_forward(c, DT_F32, p);
+    else
+        matvec_linear(c, DT_F32, p);
 }
 
-/* logits: c = a b', else c = a b + bias. */
-static void check(int logits, enum dtype dt, size_t n, size_t k)
+/* FORWARD: c = a b + bias, else c = a b', with LINEAR + bias. */
+static void check(enum kind kind, enum dtype dt, size_t n, size_t k)
 {
     void *a = random_array(M * k, dt, 1), *b = random_array(n * k, dt, 2),
          *bias = random_array(n, dt, 3);
     float *c = malloc(M * n * sizeof *c), *one = malloc(n * sizeof *one),
           *scratch = malloc(matvec_scratch(M, n, k) * sizeof *c);
-    struct matvec p = { .m = M, .n = n, .k = k, .dt = dt, .a = a, .b = b, .bias = bias,
-                        .scratch = scratch };
+    int           biased = kind < UNBIASED;
+    struct matvec p = { .m = M, .n = n, .k = k, .dt = dt, .a = a, .b = b,
+                        .bias = biased ? bias : NULL, .scratch = scratch };
 
     omp_set_num_threads(3);
-    multiply(logits, c, &p);
+    multiply(kind, c, &p);
     for (size_t r = 0; r < M; r++)
         for (size_t j = 0; j < n; j++) {
-            double sum = logits ? 0 : (double)dtype_get(bias, dt, j);
+            double sum = biased ? (double)dtype_get(bias, dt, j) : 0;
 
             for (size_t i = 0; i < k; i++)
                 sum += (double)dtype_get(a, dt, r * k + i) *
-                       (double)dtype_get(b, dt, logits ? j * k + i : i * n + j);
+                       (double)dtype_get(b, dt, kind == FORWARD ? i * n + j : j * k + i);
             assert_true(fabs(sum - (double)c[r * n + j]) < 1e-5 * sqrt((double)k) * 4);
         }
     omp_set_num_threads(1);
     p.m = 1;
     for (size_t r = 0; r < M; r++) {
         p.a = dtype_at(a, dt, r * k);
-        multiply(logits, one, &p);
+        multiply(kind, one, &p);
         assert_memory_equal(one, c + r * n, n * sizeof *one);
     }
     free(a);
@@ -75,13 +80,13 @@ static void check(int logits, enum dtype dt, size_t n, size_t k)
 static void test_sizes(void **state)
 {
     (void)state;
-    for (int logits = 0; logits < 2; logits++)
+    for (enum kind kind = FORWARD; kind < KINDS; kind++)
         for (int dt = DT_F32; dt <= DT_BF16; dt++) {
-            check(logits, (enum dtype)dt, 1, 1);
-            check(logits, (enum dtype)dt, 3, 17);
-            check(logits, (enum dtype)dt, 48, 16);
-            check(logits, (enum dtype)dt, 61, 101);
-            check(logits, (enum dtype)dt, 193, 64);
+            check(kind, (enum dtype)dt, 1, 1);
+            check(kind, (enum dtype)dt, 3, 17);
+            check(kind, (enum dtype)dt, 48, 16);
+            check(kind, (enum dtype)dt, 61, 101);
+            check(kind, (enum dtype)dt, 193, 64);
         }
 }
 
@@ -98,6 +103,10 @@ static void test_rounding(void **state)
     (void)state;
     matvec_forward(c, DT_F32, &p);
     matvec_forward(h, DT_BF16, &p);
+    for (size_t j = 0; j < 33; j++)
+        assert_int_equal(h[j], bf16_from_f32(c[j]));
+    matvec_linear(c, DT_F32, &p);
+    matvec_linear(h, DT_BF16, &p);
     for (size_t j = 0; j < 33; j++)
         assert_int_equal(h[j], bf16_from_f32(c[j]));
     free(a);
