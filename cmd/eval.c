@@ -258,7 +258,7 @@ static int run_parts(const struct evaluation *v, struct err *err)
         char               path[64];
 
         rc = scratch_open(&scratch, path, sizeof path, err);
-        rc = rc ? rc : labelled_encode(&x, &p->rows, v->tok, v->seq, pad, path, err);
+        rc = rc ? rc : labelled_encode(&x, &p->rows, v->tok, &v->r->config, v->seq, pad, path, err);
         file_new_abort(&scratch);
         if (!rc)
             rc = (p->rows.labels ? eval_part : predict_part)(v, p, x, err);

@@ -380,8 +380,8 @@ const struct opt_command finetune_command = {
     .usage = "--run RUN (--task TASK --data DIR | --train-file FILE [--eval-file FILE]) --init "
              "HFDIR|RUN [--epochs N] | --resume RUN",
     .summary = "train a classifier or regressor: a GLUE task, or your own rows",
-    .text = "The head reads a row's last token; pairs are A, <|endoftext|>, B, or as the "
-            "tokenizer's template has them. Batches are "
+    .text = "The head reads a row's last token, a BERT's or RoBERTa's its first; pairs are A, "
+            "<|endoftext|>, B, or as the tokenizer's template has them. Batches are "
             "padded to their longest row. The development set is evaluated after each epoch, if "
             "--eval-every does not say otherwise. RUN gets the files that Hugging Face's "
             "run_glue.py writes, and its options are taken.",

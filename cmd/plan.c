@@ -345,6 +345,7 @@ static int run(struct opt_line *line, struct err *err)
     rc = rc ? rc : model_choose(&s.config, &o->tokenizer, &o->model, &o->train, err);
     s.config.n_labels = 0;
     rc = rc ? rc : plan_task(&s, &evaluated, line, err);
+    rc = rc ? rc : arch_check_head(&s.config, err);
     s.o = o->train;
     snprintf(s.dir, sizeof s.dir, "%s", o->run ? o->run : "RUN");
     if (rc || (rc = session_config(&s, err)))

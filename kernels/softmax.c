@@ -150,6 +150,13 @@ void score_forward(float *logits, const struct score *s)
                 dot(dtype_at(s->x, s->dt, i * C), dtype_at(s->w, s->dt, l * C), s->dt, C);
 }
 
+void score_bias(float *logits, const void *bias, enum dtype dt, size_t n, size_t L)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t l = 0; l < L; l++)
+            logits[i * L + l] += dtype_get(bias, dt, l);
+}
+
 void score_backward(float *dx, float *dw, const float *dlogits, const struct score *s)
 {
     size_t n = s->n, L = s->L, C = s->C;

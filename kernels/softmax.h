@@ -29,6 +29,9 @@ struct score {
 /* logits (n, L) = x w'; sums in fp32, of a fixed order. */
 void score_forward(float *logits, const struct score *s);
 
+/* logits (n, L) += bias (L) of `dt`, where the head has one. */
+void score_bias(float *logits, const void *bias, enum dtype dt, size_t n, size_t L);
+
 /* dx (n, C) = dlogits w, written; dw (L, C) += dlogits' x, rows in order. dlogits (n, L). */
 void score_backward(float *dx, float *dw, const float *dlogits, const struct score *s);
 

@@ -46,7 +46,8 @@ static void lay_work(struct arena *a, struct acts_work *w, const struct model_op
 {
     const struct model_config *g = &o->config;
     size_t N = tokens(o), C = g->n_embd, e = dtype_bytes(o->dtype), R = size_min(N, CHUNK_ROWS),
-           qkv = arch_dim(g, DIM_QKV), fc = arch_fc(g), inner = arch_dim(g, DIM_INNER);
+           qkv = arch_dim(g, DIM_QKV), fc = arch_fc(g), inner = arch_dim(g, DIM_INNER),
+           encoder_labels = g->arch->encoder ? g->n_labels : 0;
 
     w->shape = arena_take(a, o->grad_accum * sizeof *w->shape);
     w->x     = arena_take(a, o->grad_accum * N * sizeof(int32_t));
@@ -64,6 +65,13 @@ static void lay_work(struct arena *a, struct acts_work *w, const struct model_op
                                                    g->n_kv_head, o->threads));
     if (g->rope.D)
         w->rope = arena_take(a, o->seq * g->rope.D * sizeof(float));
+    if (g->n_types)
+        w->types = arena_take(a, o->grad_accum * N * sizeof(int32_t));
+    if (g->arch->encoder) {
+        w->length = arena_take(a, o->grad_accum * o->batch * sizeof(int32_t));
+        w->mean   = arena_take(a, R * sizeof(float));
+        w->rstd   = arena_take(a, R * sizeof(float));
+    }
     if (o->training) {
         w->dx    = arena_take(a, o->grad_accum * N * C * sizeof(float));
         w->dy    = arena_take(a, R * C * e);
@@ -71,9 +79,11 @@ static void lay_work(struct arena *a, struct acts_work *w, const struct model_op
         w->dfc   = arena_take(a, R * fc * e);
         w->dattn = arena_take(a, N * arch_dim(g, DIM_HEADS) * e);
         w->dqkv  = arena_take(a, N * qkv * e);
-        // a classifier's head has a row a sequence; a norm's backward sums three rows
+        // a classifier's head has a row a sequence, an encoder's a bias; a norm's backward sums
+        // three rows
         w->sums  = arena_take(a, colsum_scratch(size_max(R, o->batch),
-                                                size_max(size_max(fc, qkv), 3 * C)));
+                                                size_max(size_max(fc, qkv),
+                                                         size_max(3 * C, encoder_labels))));
     }
 }
 
@@ -96,6 +106,10 @@ static void lay_head(struct arena *a, struct acts_head *h, const struct model_op
         h->x = arena_take(a, R * C * sizeof(float));
     if (L && o->training)
         h->dx = arena_take(a, R * C * sizeof(float));
+    if (o->config.arch->encoder) {
+        h->narrow = arena_take(a, R * C * dtype_bytes(o->dtype));
+        h->pooled = arena_take(a, R * C * sizeof(float));
+    }
     h->ln     = arena_take(a, R * C * dtype_bytes(o->dtype));
     h->mean   = arena_take(a, R * sizeof(float));
     h->rstd   = arena_take(a, R * sizeof(float));

@@ -40,6 +40,9 @@ struct acts_work {
     void    *dqkv;      // (N, Q) dt
     void    *attention; // attention_scratch
     void    *sums;      // colsum_scratch of the widest of these
+    int32_t *types;     // (accum, N): of tokens, where the model has them
+    int32_t *length;    // (accum, B): an encoder's rows
+    float   *mean, *rstd; // (R): of the norm behind an encoder's embeddings
     float   *rope;      // (seq, head_dim): rope_table, where heads are turned
     float   *matvec;    // generation's: model_matvec's
 };
@@ -48,6 +51,8 @@ struct acts_work {
  * and n_labels for V. */
 struct acts_head {
     float *x, *dx;      // (R, C): a classifier's rows gathered, and their gradient
+    void  *narrow;      // (R, C) dt: an encoder's rows as its pooler takes them,
+    float *pooled;      // (R, C): and what that gives
     void  *ln;          // (R, C) dt
     float *mean, *rstd; // (R)
     float *logits;      // (P, V), in softmax.h's two parts; where dlogits is fp32 (R, V), the same

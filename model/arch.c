@@ -9,7 +9,8 @@
 #include <math.h>
 
 static const struct arch *const families[] = { &gpt2_arch, &llama_arch, &mistral_arch,
-                                              &qwen2_arch, &qwen3_arch };
+                                              &qwen2_arch, &qwen3_arch, &bert_arch,
+                                              &roberta_arch };
 enum { FAMILIES = sizeof families / sizeof *families };
 
 const struct arch *arch_at(size_t i) { return i < FAMILIES ? families[i] : NULL; }
@@ -41,7 +42,7 @@ size_t arch_dim(const struct model_config *g, enum arch_dim dim)
     case DIM_NONE:       return 0;
     case DIM_ONE:        return 1;
     case DIM_VOCAB:      return g->vocab;
-    case DIM_POSITIONS:  return g->n_positions;
+    case DIM_POSITIONS:  return g->n_positions + arch_first_position(g);
     case DIM_WIDTH:      return g->n_embd;
     case DIM_LABELS:     return g->n_labels;
     case DIM_HEAD_COUNT: return g->n_head;
@@ -51,6 +52,7 @@ size_t arch_dim(const struct model_config *g, enum arch_dim dim)
     case DIM_INNER:      return g->n_inner;
     case DIM_HEAD:       return g->head_dim;
     case DIM_GATED:      return 2 * g->n_inner;
+    case DIM_TYPES:      return g->n_types;
     case DIM_NORMED_QKV: return g->qk_norm ? arch_dim(g, DIM_QKV) : 0;
     case DIM_NORMED_HEADS: return g->qk_norm ? g->n_head : 0;
     case DIM_NORMED_KEYS:  return g->qk_norm ? g->n_kv_head : 0;
@@ -282,6 +284,14 @@ int arch_check(const struct model_config *g, struct err *err)
         return err_misuse(err, "layer_norm_epsilon must be a positive number, not %g",
                           (double)g->norm_eps);
     return g->arch->check(g, err);
+}
+
+int arch_check_head(const struct model_config *g, struct err *err)
+{
+    if (!g->arch->encoder || arch_classifies(g))
+        return 0;
+    return err_misuse(err, "a %s is fine-tuned here as a classifier (siTrain finetune): its "
+                      "masked-language-model head is not computed in this version", g->arch->title);
 }
 
 double arch_flops_per_token(const struct model_config *g, size_t seq)

@@ -29,6 +29,8 @@ struct model_config {
     size_t qkv_bias;  // queries, keys and values have biases
     size_t qk_norm;   // heads of queries and keys are normalised
     struct rope rope; // how heads are turned; D 0: they are not
+    size_t n_types;   // of tokens (BERT's segments); 0: there are none
+    size_t pad;       // an encoder's id of padding
     float  norm_eps;
     float  drop_embd, drop_attn, drop_resid; // dropout: embd_pdrop, attn_pdrop, resid_pdrop
 };
@@ -46,6 +48,7 @@ enum arch_dim {
     DIM_INNER,
     DIM_HEAD,  // head_dim
     DIM_GATED, // 2 x n_inner
+    DIM_TYPES,
     DIM_NORMED_QKV, DIM_NORMED_HEADS, DIM_NORMED_KEYS // of models with qk_norm: columns, heads
 };
 
@@ -105,7 +108,14 @@ struct arch {
     size_t tokens; // the tensor (vocab, width) of tokens, which is the tied head's, too
     size_t head;  // the tensor (vocab, width) of an untied head
     size_t norm;  // the final norm's weight, behind which a layernorm's bias stands
-    size_t score; // the tensor (labels, width) of a classifier's head
+    size_t score; // the tensor (labels, width) of a classifier's head; an encoder's bias behind it
+    /* An encoder (BERT): a token sees its whole row up to the row's length, embeddings are
+     * normalised, norms stand behind what they are to be added to, and a row is classified at its
+     * first token, through a pooler: tanh(x W' + b), dropped behind it and, where pool_drops, in
+     * front of it. There is no final norm. */
+    int    encoder, pool_drops;
+    size_t pool;  // its W (width, width), behind which b stands
+    int    padded_positions; // the first token stands at position pad + 1 (RoBERTa), not at 0
     int    rms;    // norms are RMSNorm, else layernorm
     int    drops;  // dropout is behind the embeddings and on projections, too, not on attention's
                    // probabilities alone
@@ -122,7 +132,7 @@ struct arch {
     void (*embed_backward)(float *grad, const float *dout, const struct embed *e);
     /* A layer's forward is four parts: x to ATTN_QKV, which attention takes; x and what attention
      * gave to MLP_MID and the rows that the MLP begins with; these to MLP_FC; that and MLP_MID to
-     * x_out. */
+     * x_out, which for an encoder may be NULL: only what stays in the MLP's arrays is wanted. */
     void (*qkv)(const struct layer *l);
     void (*mid)(const struct layer *l);
     void (*fc)(const struct layer *l);
@@ -134,7 +144,8 @@ struct arch {
     void (*qkv_backward)(const struct layer *l);
 };
 
-extern const struct arch gpt2_arch, llama_arch, mistral_arch, qwen2_arch, qwen3_arch;
+extern const struct arch gpt2_arch, llama_arch, mistral_arch, qwen2_arch, qwen3_arch, bert_arch,
+    roberta_arch;
 
 /* The i-th family; NULL past the last. And the one of that name, or NULL. */
 const struct arch *arch_at(size_t i);
@@ -177,7 +188,7 @@ size_t arch_block_size(const struct model_config *g, size_t block);  // paramete
 size_t arch_total(const struct model_config *g);
 /* First and one-past-last tensor of a block. */
 void arch_block_tensors(const struct model_config *g, size_t block, size_t *first, size_t *end);
-/* Where a classifier's head begins in a block, of which it is the last tensor; SIZE_MAX: it has
+/* Where a classifier's head begins in a block, at the end of which it stands; SIZE_MAX: it has
  * none. */
 size_t arch_score_offset(const struct model_config *g, size_t block);
 
@@ -199,6 +210,14 @@ int  arch_preset(struct model_config *g, const char *name);
 const char *arch_preset_name(size_t i); // NULL past the last
 /* What can be trained: positive sizes, heads that divide the width, vocab <= 2^31... */
 int  arch_check(const struct model_config *g, struct err *err);
+/* Whether its kind of head can be trained and evaluated: an encoder without labels has a
+ * masked-language-model head, which is not computed here. */
+int  arch_check_head(const struct model_config *g, struct err *err);
+/* The row of the table of positions at which a text begins. */
+static inline size_t arch_first_position(const struct model_config *g)
+{
+    return g->arch->padded_positions ? g->pad + 1 : 0;
+}
 /* FLOPs a token of forward and backward: 6 x parameters + 6 x layers x columns of heads x seq. */
 double arch_flops_per_token(const struct model_config *g, size_t seq);
 

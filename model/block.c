@@ -16,7 +16,10 @@ static struct embed embed_of(struct model *m, size_t micro, const void *wire)
     struct acts_shape shape = model_shape(m, micro);
 
     return (struct embed){ .m = m, .wire = wire, .B = shape.rows, .T = shape.seq,
-                           .tokens = m->acts.work.x + micro * model_tokens(m) };
+                           .tokens = m->acts.work.x + micro * model_tokens(m),
+                           .types = m->acts.work.types
+                                        ? m->acts.work.types + micro * model_tokens(m)
+                                        : NULL };
 }
 
 /* Dropout behind the embeddings, or of their gradient. */
@@ -38,11 +41,12 @@ void embed_forward(struct model *m, size_t micro, const void *wire)
     embed_drop(m, micro, out);
 }
 
-void embed_backward(struct model *m, size_t micro, float *grad)
+void embed_backward(struct model *m, size_t micro, const void *wire, float *grad)
 {
-    struct embed e = embed_of(m, micro, NULL);
+    struct embed e = embed_of(m, micro, wire);
     float       *dx = m->acts.work.dx + micro * model_tokens(m) * m->o.config.n_embd;
 
+    e.sums = acts_input(&m->acts, 1, micro); // the first layer's input, which nobody needs any more
     embed_drop(m, micro, dx);
     m->o.config.arch->embed_backward(grad, dx, &e);
 }
@@ -108,13 +112,17 @@ static struct layer chunk_at(const struct turn *t, size_t i)
 static struct attention attention_of(const struct turn *t)
 {
     const struct model_config *g = &t->m->o.config;
+    const int32_t             *length = t->all.w->length;
 
     return (struct attention){
         .B = t->rows, .T = t->seq, .C = arch_dim(g, DIM_HEADS), .H = g->n_head,
-        .KV = g->n_kv_head, .kind = g->window ? ATTENTION_WINDOW : ATTENTION_CAUSAL,
-        .window = g->window, .dt = t->m->o.dtype, .qkv = t->all.attn.at[ATTN_QKV],
-        .out = t->all.attn.at[ATTN_OUT], .lse = t->all.attn.at[ATTN_LSE],
-        .drop = &t->drop_attn, .scratch = t->all.w->attention,
+        .KV = g->n_kv_head,
+        .kind = g->arch->encoder ? ATTENTION_BIDIRECTIONAL
+                : g->window      ? ATTENTION_WINDOW
+                                 : ATTENTION_CAUSAL,
+        .lengths = length ? length + t->micro * t->m->o.batch : NULL, .window = g->window,
+        .dt = t->m->o.dtype, .qkv = t->all.attn.at[ATTN_QKV], .out = t->all.attn.at[ATTN_OUT],
+        .lse = t->all.attn.at[ATTN_LSE], .drop = &t->drop_attn, .scratch = t->all.w->attention,
     };
 }
 
@@ -237,6 +245,16 @@ static int attn_back(const struct turn *t, struct err *err)
     return 0;
 }
 
+/* What an encoder's last norm took, which its backward needs. */
+static void end_again(const struct turn *t, const struct layer *l)
+{
+    struct layer end = *l;
+
+    end.x_out = NULL;
+    if (t->arch->encoder)
+        t->arch->out(&end);
+}
+
 /* A chunk: dx through the MLP and the projection of attention. */
 static int chunk_backward(const struct turn *t, struct layer *l, struct err *err)
 {
@@ -248,10 +266,12 @@ static int chunk_backward(const struct turn *t, struct layer *l, struct err *err
         return rc;
     if (came) {
         t->arch->mid(l);
+        end_again(t, l);
         acts_hold(&m->acts, ACTS_MLP, 0, 0, 0);
     } else if (!acts_holds(&m->acts, ACTS_MLP, t->layer, t->micro, l->first)) {
         t->arch->mid(l);
         t->arch->fc(l);
+        end_again(t, l);
         acts_hold(&m->acts, ACTS_MLP, t->layer, t->micro, l->first);
         count_again(t, ACTS_MLP, start_ns, l->n);
     }

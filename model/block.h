@@ -9,7 +9,7 @@
 /* acts_input(1) = wte[x] + wpe, of the tokens in acts_work()->x. */
 void embed_forward(struct model *m, size_t micro, const void *wire);
 /* Adds dx to the gradients of wte and wpe. */
-void embed_backward(struct model *m, size_t micro, float *grad);
+void embed_backward(struct model *m, size_t micro, const void *wire, float *grad);
 
 /* Layer `layer`, 1..n_layer. products_begin comes before its first micro-batch, forward or
  * backward. What goes to m->records or comes back may wait, and fail. */

@@ -99,6 +99,9 @@ static int check(const struct decode_options *o, struct err *err)
         return rc;
     if (arch_classifies(&o->config))
         return err_misuse(err, "a classifier gives labels, it does not continue a text");
+    if (o->config.arch->encoder)
+        return err_misuse(err, "a %s sees whole texts, it does not continue one",
+                          o->config.arch->title);
     if (o->batch == 0 || o->batch > CHUNK_ROWS)
         return err_misuse(err, "1 to %d sequences can be generated at once, not %zu", CHUNK_ROWS,
                           o->batch);

@@ -4,8 +4,10 @@
  * matrix of as many rows as the micro-batch has. */
 #include "model/head.h"
 
+#include "kernels/elementwise.h"
 #include "kernels/softmax.h"
 #include "model/norm.h"
+#include "model/pool.h"
 
 #include <assert.h>
 
@@ -17,7 +19,8 @@ struct rows {
     size_t           n, C, V; // V: columns of logits
     const int32_t   *target;  // (n)
     float           *x, *dx;  // (n, C); dx: backward only
-    struct norm norm; // of x
+    struct norm norm; // of x; or, of an encoder,
+    struct pool pool;
 };
 
 static struct rows rows_of(const struct model *m, const struct head *h, size_t n, float *x,
@@ -29,6 +32,7 @@ static struct rows rows_of(const struct model *m, const struct head *h, size_t n
         .m = m, .h = h, .a = a, .n = n, .C = m->o.config.n_embd, .target = target, .x = x, .dx = dx,
         .V = arch_logits(&m->o.config),
         .norm = { m, h->wire, n, x, a->mean, a->rstd },
+        .pool = { m, h->wire, 0, n, x, a->narrow, a->pooled, a->dx },
     };
 }
 
@@ -94,6 +98,45 @@ static double chunks_run(struct model *m, size_t micro, const struct head *h, ui
 
 /* ---- a classifier's ---- */
 
+/* What the head takes of each row: its last token, or an encoder's first one. */
+static size_t row_token(const struct model *m, size_t micro, size_t i, size_t seq)
+{
+    int32_t last = m->acts.work.last[micro * m->o.batch + i];
+
+    assert(last >= 0 && (size_t)last < seq);
+    return i * seq + (m->o.config.arch->encoder ? 0 : (size_t)last);
+}
+
+static void logits_forward(const struct rows *r, const struct score *score)
+{
+    const struct arch *arch = r->m->o.config.arch;
+
+    if (arch->encoder)
+        pool_forward(r->a->ln, &r->pool);
+    else
+        norm_forward(r->a->ln, &r->norm);
+    score_forward(r->a->logits, score);
+    if (arch->encoder)
+        score_bias(r->a->logits, model_wire(r->m, r->h->wire, arch->score + 1), r->m->o.dtype,
+                   r->n, r->V);
+}
+
+/* From the gradient of the logits: dx, and those of the block's tensors. */
+static void logits_backward(const struct rows *r, const struct score *score)
+{
+    const struct arch *arch = r->m->o.config.arch;
+    float             *grad = r->h->grad;
+
+    score_backward(r->a->dln, model_grad(r->m, grad, arch->score), r->a->logits, score);
+    if (!arch->encoder) {
+        norm_backward(&r->norm, grad, r->dx, r->a->dln);
+        return;
+    }
+    colsum_add(model_grad(r->m, grad, arch->score + 1), NULL, r->a->logits, DT_F32, r->n, r->V,
+               r->m->acts.work.sums);
+    pool_backward(&r->pool, grad, r->dx, r->a->dln);
+}
+
 /* Losses and, in training, their gradients in place of the logits. */
 static void rows_losses(const struct rows *r, const float *value)
 {
@@ -119,22 +162,19 @@ static double rows_run(struct model *m, size_t micro, const struct head *h, uint
     struct score score = { .n = r.n, .L = r.V, .C = C, .dt = m->o.dtype, .x = r.a->ln,
                            .w = model_wire(m, h->wire, m->o.config.arch->score) };
 
-    for (size_t i = 0; i < r.n; i++) {
-        assert(w->last[at + i] >= 0 && (size_t)w->last[at + i] < shape.seq);
-        memcpy(r.x + i * C, x + (i * shape.seq + (size_t)w->last[at + i]) * C, bytes);
-    }
-    norm_forward(r.a->ln, &r.norm);
-    score_forward(r.a->logits, &score);
+    r.pool.micro = micro;
+    for (size_t i = 0; i < r.n; i++)
+        memcpy(r.x + i * C, x + row_token(m, micro, i, shape.seq) * C, bytes);
+    logits_forward(&r, &score);
     if (h->each)
         memcpy(h->each, r.a->logits, r.n * r.V * sizeof(float));
     rows_losses(&r, w->value + at);
     if (!h->trains)
         return sum_losses(0, &r, counted);
-    score_backward(r.a->dln, model_grad(m, h->grad, m->o.config.arch->score), r.a->logits, &score);
-    norm_backward(&r.norm, h->grad, r.dx, r.a->dln);
+    logits_backward(&r, &score);
     memset(dx, 0, r.n * shape.seq * bytes);
     for (size_t i = 0; i < r.n; i++)
-        memcpy(dx + (i * shape.seq + (size_t)w->last[at + i]) * C, r.dx + i * C, bytes);
+        memcpy(dx + row_token(m, micro, i, shape.seq) * C, r.dx + i * C, bytes);
     return sum_losses(0, &r, counted);
 }
 

@@ -3,7 +3,8 @@
  * cross-entropy and both gradients over chunks of HEAD_ROWS tokens, logits of LOGIT_ROWS at a time,
  * so that they never exist whole. A classifier's or regressor's is as transformers'
  * ...ForSequenceClassification have it: the last position of each row that is not padding,
- * normalised, times score.weight; losses are cross-entropy or, with one label, squared error. */
+ * normalised, times score.weight; or an encoder's first position, pooled, with a bias. Losses are
+ * cross-entropy or, with one label, squared error. */
 #pragma once
 
 #include "model/model.h"

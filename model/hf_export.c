@@ -99,7 +99,8 @@ static int copy_tokenizer(const char *dir, const struct hf_export *x, struct err
     char endoftext[256];
     int  copied, rc = hf_copy_tokenizer(x->tokenizer, dir, &copied, err);
 
-    if (rc || !arch_classifies(&x->config) || x->pad < 0 || x->pad != x->endoftext)
+    if (rc || !arch_classifies(&x->config) || x->config.arch->encoder || x->pad < 0 ||
+        x->pad != x->endoftext)
         return rc;
     rc = end_name(dir, endoftext, sizeof endoftext, err);
     rc = rc ? rc : write_pad(dir, "tokenizer_config.json", endoftext, 1, err);
@@ -135,7 +136,8 @@ static int add_labels(json_t *config, const struct hf_export *x, struct err *err
     failed |= json_object_set_new(config, "id2label", to_label);
     failed |= json_object_set_new(config, "label2id", to_id);
     failed |= json_object_set_new(config, "problem_type", json_string(hf_problem_type(&x->config)));
-    failed |= json_object_set_new(config, "pad_token_id", token_id(x->pad));
+    if (!x->config.arch->encoder) // whose own it is
+        failed |= json_object_set_new(config, "pad_token_id", token_id(x->pad));
     return failed ? err_set(err, -EINVAL,
                             "config.json: the labels' names cannot be written: they must be UTF-8")
                   : 0;

@@ -32,6 +32,8 @@ struct embed {
     const void    *wire;
     const int32_t *tokens; // (B, T)
     size_t         B, T, at;
+    const int32_t *types;  // (B, T), where the model has them
+    float         *sums;   // (B, T, width), backward: free to be written to
 };
 
 /* out (n, columns) = in W + b, of the family's matrix `which`. */

@@ -25,3 +25,15 @@ struct order passes_order(size_t n_layer)
         },
     };
 }
+
+struct order passes_of(const struct model_config *g)
+{
+    struct order      out = passes_order(g->n_layer);
+    struct order_run *r = out.runs[STREAM_TRAIN];
+
+    while (r[1].uses)
+        r++;
+    if (g->arch->encoder)
+        r->uses |= ORDER_READ;
+    return out;
+}

@@ -97,6 +97,7 @@ static int read_batch(struct trainer *t, struct pass *p, size_t micro, struct er
     } else {
         b.y = w->y + micro * N;
     }
+    b.types = w->types ? w->types + micro * N : NULL;
     int rc = p->data->batch(p->data->ctx, p->number, micro, &b, err);
     if (rc)
         return rc;
@@ -104,6 +105,8 @@ static int read_batch(struct trainer *t, struct pass *p, size_t micro, struct er
                             (b.seq % 16 == 0 || b.seq == o->seq)
                       : b.rows == o->batch && b.seq == o->seq);
     w->shape[micro] = (struct acts_shape){ b.rows, b.seq };
+    for (size_t i = 0; w->length && i < b.rows; i++)
+        w->length[row + i] = b.last[i] + 1;
     count_batch(t, p, &b);
     return 0;
 }
@@ -238,19 +241,25 @@ static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
     return 0;
 }
 
-/* Needs no parameters. */
+/* Only an encoder, whose embeddings are normalised, needs parameters. */
 static int embed_pass(struct trainer *t, struct pass *p, struct err *err)
 {
-    float *grad;
-    int    fresh, rc = grad_begin(t, 0, &grad, &fresh, err); // a tied head had it before
+    int         reads = t->o.model.config.arch->encoder, fresh, rc = 0;
+    const void *wire = NULL;
+    float      *grad;
 
+    if (reads)
+        rc = stream_acquire(t->stream, 0, &wire, err);
+    rc = rc ? rc : grad_begin(t, 0, &grad, &fresh, err); // a tied head had it before
     if (rc)
         return rc;
     p->start_ns = clock_ns();
     for (size_t a = 0; a < p->micros; a++)
         if (!is_empty(t, a))
-            embed_backward(&t->model, a, grad);
+            embed_backward(&t->model, a, wire, grad);
     span_end(t, p, PHASE_BACKWARD, 0);
+    if (reads)
+        stream_release(t->stream, 0);
     return stream_send_grad(t->stream, 0, &p->norm, err);
 }
 
@@ -364,6 +373,7 @@ static int check(const struct trainer_options *t, struct err *err)
     const struct model_dropout *d = &o->dropout;
     int                         rc = arch_check(&o->config, err);
 
+    rc = rc ? rc : arch_check_head(&o->config, err);
     if (rc)
         return rc;
     if (o->batch == 0 || o->seq == 0 || o->grad_accum == 0)

@@ -157,6 +157,9 @@ static void last_batch(const struct family *m, uint64_t step, struct batch *b)
     memcpy(b->label, fixture_i32(m->f, "y", rows) + at, m->batch * sizeof *b->label);
     for (size_t i = 0; i < m->batch; i++)
         b->last[i] = length[i] - 1;
+    if (b->types)
+        memcpy(b->types, fixture_i32(m->f, "types", rows * m->seq) + at * m->seq,
+               m->batch * m->seq * sizeof *x);
 }
 
 int family_batch(void *family, uint64_t step, size_t micro, struct batch *b, struct err *err)

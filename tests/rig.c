@@ -1,6 +1,7 @@
 /* rig.c: a trainer over the simplest stream, and distances between tensors. */
 #include "tests/rig.h"
 
+#include "model/bert.h"
 #include "model/gpt2.h"
 
 #include <setjmp.h>
@@ -156,6 +157,8 @@ double compare_tensors(const struct model_config *g, const float *a, const float
 
         for (arch_block_tensors(g, block, &t, &end); t < end; at += arch_size(g, t), t++) {
             size_t keys = g->arch == &gpt2_arch && t == GPT2_QKV_B ? g->n_embd : 0;
+            if (g->arch->encoder && t == BERT_K_B) // likewise: all of it is rounding
+                continue;
             double d = distance(a + at, b + at, arch_size(g, t), keys);
 
             if (!(d <= tolerance))

@@ -241,7 +241,7 @@ struct stream *stream_plain_open(const struct stream_plain_options *o)
     p->stream.meter = meter_new(1, 1);
     assert(p->stream.meter);
     p->o = *o;
-    p->order = passes_order(o->config.n_layer);
+    p->order = passes_of(&o->config);
     p->blocks = order_blocks(&p->order);
     p->params = malloc(total * sizeof(float));
     p->m = calloc(total, sizeof(float));

@@ -81,6 +81,7 @@ static void test_round_trip(void **state)
         assert_int_equal(y.label, x.label);
         assert_true(y.value == x.value);
     }
+    assert_int_equal(r->h.version, 1);
     n = row_make(5, ids, &x);
     assert_int_equal(examples_read(r, 5, got, n - 1, &n, &y, &e), -EOVERFLOW);
     assert_says("row 5 has 656 ids, but there is room for 655");
@@ -113,6 +114,36 @@ static void test_sum(void **state)
     assert_int_not_equal(sums[0], sums[1]);
     assert_int_not_equal(sums[0], sums[2]);
     assert_int_not_equal(sums[1], sums[2]);
+}
+
+/* Ids of two types: the file is of another version, and gives them back; its largest id is that of
+ * any type. Such an id in a file of the first version is damage, whatever its checksums say. */
+static void test_types(void **state)
+{
+    const int32_t        ids[] = { 2, 9, 3, ~4, ~0, ~12 };
+    struct examples_new  w;
+    struct examples     *r;
+    struct example       x = { .label = 1 };
+    int32_t              got[6];
+    size_t               n;
+
+    (void)state;
+    assert_int_equal(examples_new_open(&w, tempdir_at("t"), &e), 0);
+    assert_int_equal(examples_new_add(&w, ids, 6, &x, &e), 0);
+    assert_int_equal(examples_new_add(&w, ids, 3, &x, &e), 0);
+    assert_int_equal(examples_new_commit(&w, &e), 0);
+    assert_int_equal(examples_open(&r, tempdir_at("t"), &e), 0);
+    assert_int_equal(r->h.version, 2);
+    assert_int_equal(r->h.max_id, 12);
+    assert_int_equal(examples_read(r, 0, got, 6, &n, &x, &e), 0);
+    assert_memory_equal(got, ids, sizeof ids);
+    assert_true(examples_type(got[4]) && examples_id(got[4]) == 0);
+    assert_true(!examples_type(got[1]) && examples_id(got[1]) == 9);
+    r->h.version = 1;
+    assert_int_equal(examples_read(r, 0, got, 6, &n, &x, &e), -EIO);
+    assert_says("an id that the header does not allow");
+    assert_int_equal(examples_read(r, 1, got, 6, &n, &x, &e), 0);
+    examples_close(r);
 }
 
 /* No rows, no ids, a folder that is missing: refused, and nothing stays behind. */
@@ -224,7 +255,7 @@ static void test_forged(void **state)
 {
     static const struct { size_t off; uint64_t value; size_t n; const char *says; } cases[] = {
         { 0, 'X', 1, "does not begin with" },
-        { 8, 2, 4, "version 2" },
+        { 8, 3, 4, "version 3" },
         { 12, 0, 4, "impossible" },
         { 12, UINT32_MAX, 4, "impossible" },
         { 16, 0, 8, "does not fit" },
@@ -263,7 +294,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_TEMPDIR(test_round_trip),
-        IN_TEMPDIR(test_sum),
+        IN_TEMPDIR(test_sum), IN_TEMPDIR(test_types),
         IN_TEMPDIR(test_refused),
         IN_TEMPDIR(test_damage),
         IN_TEMPDIR(test_forged),

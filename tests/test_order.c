@@ -51,6 +51,25 @@ static void test_gpt2(void **state)
     assert_true(order_shared(&o).first == 1 && order_shared(&o).end == 4);
 }
 
+/* Its embeddings are read once more before their gradient is complete, from the frame in which they
+ * stand: nothing more is read. */
+static void test_encoder(void **state)
+{
+    const struct order o = passes_of(&(struct model_config){ .arch = &bert_arch, .n_layer = 3 }),
+                       gpt2 = passes_of(&(struct model_config){ .arch = &gpt2_arch, .n_layer = 3 });
+    const size_t params[] = { 11, 7, 7, 7, 5 };
+
+    (void)state;
+    assert_null(order_fault(&o));
+    uses(&gpt2, STREAM_TRAIN, ORDER_READ, "0 1 2 3 4 0 3 2 1");
+    uses(&o, STREAM_TRAIN, ORDER_READ, "0 1 2 3 4 0 3 2 1 0");
+    uses(&o, STREAM_TRAIN, ORDER_SEND, "4 3 2 1 0");
+    uses(&o, STREAM_EVAL, ORDER_READ, "0 1 2 3 4 0");
+    for (size_t frames = 1; frames <= 3; frames++)
+        assert_int_equal(order_reads(&o, STREAM_TRAIN, frames, params, 0).params,
+                         order_reads(&gpt2, STREAM_TRAIN, frames, params, 0).params);
+}
+
 static void test_buffers(void **state)
 {
     const struct order o = passes_order(5);
@@ -169,7 +188,8 @@ static void test_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt2),   cmocka_unit_test(test_buffers), cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_gpt2), cmocka_unit_test(test_encoder), cmocka_unit_test(test_buffers),
+        cmocka_unit_test(test_reads),
         cmocka_unit_test(test_pieces), cmocka_unit_test(test_faults),
     };
 

@@ -179,6 +179,7 @@ static int options_check(struct bench *b, struct opt_line *line, struct err *err
     if (!rc && arch_classifies(&b->config))
         rc = err_misuse(err, "--init %s is a classifier: a language model is expected",
                         o->model.init);
+    rc = rc ? rc : arch_check_head(&b->config, err);
     rc = rc ? rc : train_check(o, err);
     if (!rc && o->json && strcmp(o->json, "-"))
         rc = session_output_check(o->json, NULL, 0, err);

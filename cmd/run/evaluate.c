@@ -88,8 +88,13 @@ int evaluate_fill(struct batch *b, const struct examples *x, size_t n,
     for (size_t i = 0; i < n; i++) {
         size_t len = (size_t)b->last[i] + 1;
 
-        memmove(b->x + i * b->seq, b->x + i * most, len * sizeof *b->x);
-        memset(b->x + i * b->seq + len, 0, (b->seq - len) * sizeof *b->x);
+        for (size_t k = 0; k < b->seq; k++) {
+            int32_t id = k < len ? b->x[i * most + k] : 0; // a row moves to the left of its place
+
+            if (b->types)
+                b->types[i * b->seq + k] = examples_type(id);
+            b->x[i * b->seq + k] = examples_id(id);
+        }
     }
     return 0;
 }

@@ -5,6 +5,8 @@
 #include "data/base/grow.h"
 #include "data/base/round.h"
 
+#include <limits.h>
+
 enum { USUAL_SEQ = 128 };
 
 /* ---- rows to ids ---- */
@@ -12,7 +14,8 @@ enum { USUAL_SEQ = 128 };
 struct encoding {
     const struct labelled_file *e;
     struct tokenizer           *tok;
-    struct token_buf            ids;
+    const struct model_config  *config;
+    struct token_buf            ids, types;
     struct examples_new         out;
     size_t                      max_seq;
     long                        pad;
@@ -80,6 +83,41 @@ void labelled_notice(const struct labelled_file *e, int text, char *out, size_t 
                                 : "the text");
 }
 
+/* What a model that has types of tokens is told of them, in the ids as they are stored. */
+static int add_types(struct encoding *w, struct err *err)
+{
+    const struct model_config *g = w->config;
+
+    for (size_t i = 0; i < w->ids.n; i++) {
+        int32_t type = w->types.ids[i];
+
+        if (type > 1 || (size_t)type >= g->n_types)
+            return err_misuse(err, "the tokenizer's template has tokens of type %d, but the model "
+                              "has %zu types, of which the first two are known here", (int)type,
+                              g->n_types);
+        if (g->arch->padded_positions && (size_t)w->ids.ids[i] == g->pad)
+            return err_misuse(err, "%s: row %llu holds the padding token, behind which positions "
+                              "of a %s would be others", w->e->path,
+                              (unsigned long long)w->rows + 1, g->arch->title);
+        if (type)
+            w->ids.ids[i] = ~w->ids.ids[i];
+    }
+    return 0;
+}
+
+/* The same where the model is an encoder: its rows begin with a token that stands for them. */
+static int encoder_ids(struct encoding *w, const struct token_row *text, struct err *err)
+{
+    int rc;
+
+    w->types.n = 0;
+    if (!tokenizer_has_template(w->tok))
+        return err_misuse(err, "the tokenizer has no template (post_processor) that says which "
+                          "tokens stand around a text: a %s needs them", w->config->arch->title);
+    rc = tokenizer_encode_row(w->tok, text, &w->ids, &w->types, err);
+    return rc ? rc : add_types(w, err);
+}
+
 /* The ids of a row's texts, by the tokenizer's template; where it has none, the end of a text
  * stands * between two, and what is too long is cut at its end. */
 static int row_ids(struct encoding *w, const struct task_row *row, struct err *err)
@@ -89,6 +127,8 @@ static int row_ids(struct encoding *w, const struct task_row *row, struct err *e
     int32_t          end = tokenizer_endoftext(w->tok);
 
     w->ids.n = 0;
+    if (w->config->arch->encoder)
+        return encoder_ids(w, &text, err);
     if (tokenizer_has_template(w->tok))
         return tokenizer_encode_row(w->tok, &text, &w->ids, NULL, err);
     int rc = tokenizer_encode(w->tok, text.a, text.n_a, &w->ids, err);
@@ -117,9 +157,11 @@ static int encode_row(void *ctx, const struct task_row *row, struct err *err)
 }
 
 int labelled_encode(struct examples **out, const struct labelled_file *e, struct tokenizer *tok,
-                    size_t max_seq, long pad, const char *path, struct err *err)
+                    const struct model_config *config, size_t max_seq, long pad, const char *path,
+                    struct err *err)
 {
-    struct encoding w = { .e = e, .tok = tok, .max_seq = max_seq, .pad = pad };
+    struct encoding w = { .e = e, .tok = tok, .config = config, .max_seq = max_seq,
+                          .pad = config->arch->encoder ? LONG_MIN : pad };
     int             rc = examples_new_open(&w.out, path, err);
 
     *out = NULL;
@@ -129,6 +171,7 @@ int labelled_encode(struct examples **out, const struct labelled_file *e, struct
     rc = each_row(e, encode_row, &w, err);
     work_end(e->events);
     token_buf_free(&w.ids);
+    token_buf_free(&w.types);
     if (!rc)
         rc = examples_new_commit(&w.out, err);
     else
@@ -145,7 +188,8 @@ static int add_file(struct session *s, const struct labelled_file *e, struct tok
     char             path[SESSION_PATH + 32];
 
     snprintf(path, sizeof path, "%s/%s.ex", s->dir, e->name);
-    int rc = labelled_encode(&made, e, tok, s->o.seq, tokenizer_endoftext(tok), path, err);
+    int rc = labelled_encode(&made, e, tok, &s->config, s->o.seq, tokenizer_endoftext(tok), path,
+                             err);
     rc = rc ? rc
             : settings_set(s->log, err, "%s.sum=%08" PRIx32 "\n%s.rows=%" PRIu64, e->name,
                            made->h.crc, e->name, e->rows);

@@ -40,9 +40,11 @@ void labelled_notice(const struct labelled_file *e, int text, char *out, size_t 
 
 /* Make the file `path` and open it. pad: the id that the model's folder pads with, or -1:
  * transformers takes a row to end before it, so none ends with it, also where the cut would leave
- * it there. */
+ * it there; but for an encoder's rows, whose length is told. config: of the model, whose ids have
+ * types or not. */
 int labelled_encode(struct examples **out, const struct labelled_file *e, struct tokenizer *tok,
-                    size_t max_seq, long pad, const char *path, struct err *err);
+                    const struct model_config *config, size_t max_seq, long pad, const char *path,
+                    struct err *err);
 
 struct labelled {
     struct task task; // labels and metrics; of one's own, files and columns are not known any more

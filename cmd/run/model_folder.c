@@ -206,13 +206,16 @@ static int read_ordered(void *ctx, size_t block, size_t first, size_t n, float *
 {
     const struct classes    *c = ctx;
     const struct model_config *g = c->config;
-    size_t                   head = arch_score_offset(g, block);
-    int                      rc = 0;
+    size_t head = arch_score_offset(g, block), rows = g->n_labels * g->n_embd;
+    int    rc = 0;
 
     while (n > 0 && !rc) {
         size_t from = first, part = first < head && n > head - first ? head - first : n;
 
-        if (first >= head) {
+        if (first >= head && first - head >= rows) { // the bias, of which each row has one
+            from = head + rows + c->place[first - head - rows];
+            part = 1;
+        } else if (first >= head) {
             size_t row = (first - head) / g->n_embd, col = (first - head) % g->n_embd;
 
             from = head + c->place[row] * g->n_embd + col;

@@ -165,6 +165,7 @@ static int check(const struct newrun *n, struct err *err)
     uint64_t          seq = n->o->seq ? n->o->seq : arch_usual_seq(&n->config);
     int               rc = check_folder(n->dir, err);
 
+    rc = rc ? rc : arch_check_head(&n->config, err);
     rc = rc ? rc : check_devices(n->dir, n->o, err);
     if (!rc && n->tokenizer)
         rc = tokenise_expect(n->tokenizer, err);
@@ -392,13 +393,14 @@ static int store_all(struct session *s, const struct newrun *n, struct err *err)
 struct beginning {
     const struct session *s;
     struct params_source  body;
+    int                   bare; // an encoder's without a pooler, which is new, too
 };
 
 static int begin_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {
     const struct beginning  *b = ctx;
     const struct model_config *g = &b->s->config;
-    size_t head = arch_score_offset(g, block);
+    size_t head = b->bare && block == g->n_layer + 1 ? 0 : arch_score_offset(g, block);
     size_t old = !b->body.read || first >= head ? 0 : n < head - first ? n : head - first;
     int    rc = old ? b->body.read(b->body.ctx, block, first, old, out, err) : 0;
 
@@ -409,7 +411,7 @@ static int begin_read(void *ctx, size_t block, size_t first, size_t n, float *ou
 
 static int format_run(struct session *s, const struct newrun *n, struct err *err)
 {
-    struct beginning     new = { s, n->source ? *n->source : (struct params_source){ 0 } };
+    struct beginning     new = { .s = s };
     struct params_source source = { begin_read, &new };
     struct hf           *hf = NULL;
     struct finite        init; // read from until the states are made
@@ -417,6 +419,8 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
     size_t               labels = n->source_labels;
     int                  rc;
 
+    if (n->source)
+        new.body = *n->source;
     if (n->init) {
         w = work_begin(n->events, "checking %s", n->init);
         rc = hf_open(&hf, n->init, &w, err);
@@ -427,6 +431,7 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
         new.body = finite_source(&init);
         labels = hf_model(hf)->n_labels;
     }
+    new.bare = s->config.arch->encoder && labels == 0;
     if (new.body.read && labels == s->config.n_labels)
         source = new.body;
     w = work_begin(n->events, "making the states of %s", n->dir);

@@ -15,7 +15,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#define EXAMPLES_VERSION 1u
+enum { PLAIN = 1, TYPED = 2 }; // versions
 
 static const char examples_magic[8] = "siTrainE";
 
@@ -57,9 +57,9 @@ static int header_check(const struct examples_header *h, uint64_t size, const ch
     if (memcmp(h->magic, examples_magic, sizeof h->magic) != 0)
         return err_set(err, -EINVAL, "%s is no file of examples: it does not begin with siTrainE",
                        path);
-    if (h->version != EXAMPLES_VERSION)
+    if (h->version != PLAIN && h->version != TYPED)
         return err_set(err, -EINVAL, "%s is a file of examples of version %" PRIu32 ", but only "
-                       "version %u is known", path, h->version, EXAMPLES_VERSION);
+                       "versions %d and %d are known", path, h->version, PLAIN, TYPED);
     if (h->crc != header_crc(h))
         return err_set(err, -EIO, "%s: its header is damaged (its checksum is %08" PRIx32
                        ", recorded is %08" PRIx32 ")", path, header_crc(h), h->crc);
@@ -147,7 +147,8 @@ int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t mos
     if (r.crc != record_crc(&r, i, ids))
         return examples_damaged(e, i, "its checksum does not fit", err);
     for (uint32_t k = 0; k < r.n; k++)
-        if (ids[k] < 0 || ids[k] > e->h.max_id)
+        if (examples_id(ids[k]) > e->h.max_id ||
+            (examples_type(ids[k]) && e->h.version != TYPED))
             return examples_damaged(e, i, "it holds an id that the header does not allow", err);
     *n = r.n;
     *out = (struct example){ .label = r.label, .value = r.value };
@@ -158,7 +159,7 @@ int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t mos
 
 int examples_new_open(struct examples_new *w, const char *path, struct err *err)
 {
-    *w = (struct examples_new){ .h = { .version = EXAMPLES_VERSION, .max_label = -1 } };
+    *w = (struct examples_new){ .h = { .version = PLAIN, .max_label = -1 } };
     memcpy(w->h.magic, examples_magic, sizeof w->h.magic);
     int rc = append_open(&w->ids, path, sizeof w->h, err);
 
@@ -180,8 +181,11 @@ int examples_new_add(struct examples_new *w, const int32_t *ids, size_t n, const
         return err_set(err, -EINVAL, "row %" PRIu64 " for %s has %zu ids: from 1 to %" PRIu32
                        " are possible", w->h.rows, w->ids.f.path, n, UINT32_MAX);
     for (size_t k = 0; k < n; k++) {
-        assert(ids[k] >= 0);
-        w->h.max_id = ids[k] > w->h.max_id ? ids[k] : w->h.max_id;
+        int32_t id = examples_id(ids[k]);
+
+        w->h.max_id = id > w->h.max_id ? id : w->h.max_id;
+        if (examples_type(ids[k]))
+            w->h.version = TYPED;
     }
     r.crc = record_crc(&r, w->h.rows, ids);
     w->h.sum = crc32c(w->h.sum, &r, sizeof r);

@@ -5,7 +5,8 @@
  * The file, little-endian: a header (magic, version, counts, bounds, CRC), the ids of all rows
  * (int32), a record of each row (offset, length, label, value, CRC32C of row number, record
  * and ids). Every record and its ids are checked when they are read; a damaged one is an error
- * that names file and row. */
+ * that names file and row. An id of the second type (of a second text, where the model has types)
+ * stands as its complement, ~id, below 0; a file with one is of version 2, else of version 1. */
 #pragma once
 
 #include "data/base/append.h"
@@ -32,7 +33,12 @@ struct examples { int fd; char *path; struct examples_header h; };
 int  examples_open(struct examples **out, const char *path, struct err *err);
 void examples_close(struct examples *e); // NULL is fine
 
-/* Row i < count: its ids into ids[0..*n), n from 1 to `most`; of a longer row -EOVERFLOW. */
+/* An id as it stands in a file: of which type, and which. */
+static inline int     examples_type(int32_t id) { return id < 0; }
+static inline int32_t examples_id(int32_t id) { return id < 0 ? ~id : id; }
+
+/* Row i < count: its ids, as they stand there, into ids[0..*n), n from 1 to `most`; of a longer row
+ * -EOVERFLOW. */
 int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t most, size_t *n,
                   struct example *out, struct err *err);
 

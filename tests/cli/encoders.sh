@@ -1,0 +1,165 @@
+#!/bin/sh
+# BERT and RoBERTa through the program: a pair task with types of tokens and padding, every mode to the same parameters, whatever becomes of
+# activations; a run goes on; its export is evaluated as the run is. Prints TAP.
+. tests/tap.sh
+
+# folder FAMILY NAME CLASS: a tiny encoder of random numbers and a WordPiece tokenizer.
+folder() {
+    mkdir "$tmp/$2"
+    python3 - "$1" "$tmp/$2" "$3" <<'PYTHON'
+import json, random, struct, sys
+family, to, kind = sys.argv[1:]
+pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + [mark + c for c in "abcdefghijklmnopqrstuvwxyz" for mark in ("", "##")]
+L, C, H, I, V, P, types = 3, 24, 3, 40, len(pieces) if family == "bert" else 270, 48, 2 if family == "bert" else 1
+title = {"bert": "Bert", "roberta": "Roberta"}[family]
+config = {"model_type": family, "architectures": [title + kind], "num_hidden_layers": L, "hidden_size": C, "num_attention_heads": H,
+          "intermediate_size": I, "vocab_size": V, "max_position_embeddings": P, "type_vocab_size": types, "layer_norm_eps": 1e-5,
+          "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1, "pad_token_id": 0}
+shapes = {"embeddings.word_embeddings.weight": [V, C], "embeddings.position_embeddings.weight": [P, C],
+          "embeddings.token_type_embeddings.weight": [types, C], "embeddings.LayerNorm": [C]}
+for l in range(L):
+    at = f"encoder.layer.{l}."
+    shapes |= {at + "attention.output.LayerNorm": [C], at + "output.LayerNorm": [C]}
+    for name, out, inner in (("attention.self.query", C, C), ("attention.self.key", C, C), ("attention.self.value", C, C),
+                             ("attention.output.dense", C, C), ("intermediate.dense", I, C), ("output.dense", C, I)):
+        shapes |= {f"{at}{name}.weight": [out, inner], f"{at}{name}.bias": [out]}
+shapes = {f"{family}.{name}": shape for name, shape in shapes.items()}
+if kind == "ForMaskedLM":
+    head = "cls.predictions." if family == "bert" else "lm_head."
+    shapes |= {head + "bias": [V]}
+rng, header, data = random.Random(family), {}, b""
+for name, shape in shapes.items():
+    both = [(name + ".weight", 1), (name + ".bias", 0)] if name.endswith("LayerNorm") else [(name, 0)]
+    for key, base in both:
+        n = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        values = struct.pack(f"<{n}f", *(base + rng.gauss(0, 0.2) for _ in range(n)))
+        header[key] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+head = json.dumps(header).encode()
+with open(to + "/model.safetensors", "wb") as f:
+    f.write(struct.pack("<Q", len(head)) + head + data)
+with open(to + "/config.json", "w") as f:
+    json.dump(config, f)
+with open(to + "/vocab.txt", "w") as f:
+    f.write("".join(p + "\n" for p in pieces))
+with open(to + "/tokenizer_config.json", "w") as f:
+    json.dump({"tokenizer_class": "BertTokenizer", "do_lower_case": True}, f)
+PYTHON
+}
+
+# A task that types of tokens decide: is a letter of the second text in the first one?
+python3 - "$tmp" <<'PYTHON'
+import random, sys
+rng = random.Random(1)
+for name, rows in (("train", 96), ("dev", 40)):
+    with open(f"{sys.argv[1]}/{name}.tsv", "w") as f:
+        f.write("one\ttwo\tlabel\n")
+        for _ in range(rows):
+            one = " ".join(rng.choices("abcdefgh", k=rng.randint(1, 7)))
+            two = " ".join(rng.choices("abcdefgh", k=rng.randint(1, 5)))
+            f.write(f"{one}\t{two}\t{'yes' if set(one) & set(two) - {' '} else 'no'}\n")
+PYTHON
+
+columns="--text-column one --pair-column two --label-column label"
+set -- --train-file "$tmp/train.tsv" --eval-file "$tmp/dev.tsv" $columns
+how="--batch 8 --max-seq 24 --lr 1e-3 --csd-mem 192K --durability none --quiet"
+works "a tokenizer is trained" prepare "$tmp/train.tsv" --train-tokenizer --vocab 270 --out "$tmp/tok"
+folder bert bert ForMaskedLM
+folder roberta roberta ForMaskedLM
+cp -r "$tmp/tok" "$tmp/bare"
+python3 - "$tmp/roberta" "$tmp/tok" <<'PYTHON'
+import json, os, sys
+for name in "vocab.txt", "tokenizer_config.json":
+    os.remove(f"{sys.argv[1]}/{name}")
+with open(sys.argv[2] + "/tokenizer.json") as f:
+    tokenizer = json.load(f)
+end = {"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}}
+a, b = ({"Sequence": {"id": text, "type_id": 0}} for text in "AB")
+ids = [t["id"] for t in tokenizer["added_tokens"] if t["content"] == "<|endoftext|>"]
+tokenizer["post_processor"] = {"type": "TemplateProcessing", "single": [end, a, end], "pair": [end, a, end, end, b, end],
+                               "special_tokens": {"<|endoftext|>": {"id": "<|endoftext|>", "ids": ids, "tokens": ["<|endoftext|>"]}}}
+with open(sys.argv[1] + "/tokenizer.json", "w") as f:
+    json.dump(tokenizer, f)
+PYTHON
+
+for family in bert roberta; do
+    begin="--init $tmp/$family"
+    works "$family: mem trains" finetune --run "$tmp/mem" $begin "$@" $how --mode mem --steps 12
+    hash=$(exported "$tmp/mem")
+    for mode in "base --activations recompute" "su" "su+o --activations offload" "su+o --speculate --devices 3"; do
+        run finetune --run "$tmp/other" $begin "$@" $how --mode $mode --steps 12
+        same "$hash" "$(exported "$tmp/other")" "$family: $mode gives its parameters"
+        rm -rf "$tmp/other"
+    done
+    run finetune --run "$tmp/other" $begin "$@" $how --mode su+o --steps 5 --schedule-steps 12
+    run finetune --resume "$tmp/other" --steps 12 --quiet
+    same "$hash" "$(exported "$tmp/other")" "$family: a run goes on"
+    rm -rf "$tmp/other"
+    works "$family: bf16 trains, compressed" finetune --run "$tmp/other" $begin "$@" $how --mode su+o+c --steps 4 --dtype bf16
+    works "$family: check" check "$tmp/other"
+    rm -rf "$tmp/other" "$tmp/hf" "$tmp/again"
+
+    works "$family: export" export "$tmp/mem" "$tmp/hf"
+    for from in mem hf; do
+        run eval "$tmp/$from" --eval-file "$tmp/dev.tsv" $columns --max-seq 24 --dtype fp32
+        cp "$tmp/out" "$tmp/eval.$from"
+    done
+    grep -q accuracy "$tmp/eval.mem"
+    result $? "$family: eval tells the accuracy"
+    same "$(cat "$tmp/eval.mem")" "$(cat "$tmp/eval.hf")" "$family: the export has the run's loss and accuracy"
+    works "$family: the export is imported" import "$tmp/hf" "$tmp/again"
+    same "$hash" "$(exported "$tmp/again")" "$family: to the same parameters"
+    rm -rf "$tmp/mem" "$tmp/again"
+    mv "$tmp/hf" "$tmp/$family.hf"
+done
+
+# The classes by other numbers: the rows of the head and its bias go with their names.
+cp -r "$tmp/bert.hf" "$tmp/turned"
+python3 - "$tmp/turned" <<'PYTHON'
+import json, struct, sys
+with open(sys.argv[1] + "/config.json") as f:
+    config = json.load(f)
+config["id2label"] = {"0": config["id2label"]["1"], "1": config["id2label"]["0"]}
+config["label2id"] = {name: int(i) for i, name in config["id2label"].items()}
+with open(sys.argv[1] + "/config.json", "w") as f:
+    json.dump(config, f)
+with open(sys.argv[1] + "/model.safetensors", "rb") as f:
+    n, = struct.unpack("<Q", f.read(8))
+    head, data = json.loads(f.read(n)), bytearray(f.read())
+head.pop("__metadata__", None)
+for name in "classifier.weight", "classifier.bias":
+    first, end = head[name]["data_offsets"]
+    half = (first + end) // 2
+    data[first:end] = data[half:end] + data[first:half]
+text = json.dumps(head).encode()
+with open(sys.argv[1] + "/model.safetensors", "wb") as f:
+    f.write(struct.pack("<Q", len(text)) + text + data)
+PYTHON
+for from in bert.hf turned; do
+    run finetune --run "$tmp/other" --init "$tmp/$from" "$@" $how --mode mem --steps 3
+    exported "$tmp/other" >"$tmp/hash.$from"
+    rm -rf "$tmp/other"
+done
+same "$(cat "$tmp/hash.bert.hf")" "$(cat "$tmp/hash.turned")" "classes by other numbers are the same classes"
+
+# What is not known is refused by its name.
+refuses 2 "template" finetune --run "$tmp/no" --init "$tmp/roberta" --tokenizer "$tmp/bare" "$@" $how --steps 2
+refuses 2 "does not continue texts" generate "$tmp/bert.hf" --prompt a
+refuses 2 "does not continue one" generate "$tmp/bert" --prompt a
+refuses 2 "masked-language-model head" import "$tmp/bert" "$tmp/no"
+refuses 2 "masked-language-model head" pretrain --run "$tmp/no" --init "$tmp/bert" --data "$tmp/train.tsv" --seq 16
+refuses 2 "masked-language-model head" plan --init "$tmp/bert"
+works "plan of a fine-tuning" plan --init "$tmp/bert" --task mrpc --batch 4 --steps 10
+refuses_config() { # SED TEXT
+    cp -r "$tmp/bert.hf" "$tmp/bad"
+    sed -i "$1" "$tmp/bad/config.json"
+    refuses 2 "$2" import "$tmp/bad" "$tmp/new"
+    rm -rf "$tmp/bad"
+}
+refuses_config 's/"gelu"/"relu"/' hidden_act
+refuses_config 's/"absolute"/"relative_key"/' position_embedding_type
+refuses_config 's/"is_decoder": false/"is_decoder": true/' is_decoder
+refuses_config 's/"classifier_dropout": null/"classifier_dropout": 0.3/' classifier_dropout
+refuses_config 's/"pad_token_id": 0/"pad_token_id": -1/' pad_token_id
+
+done_testing
