@@ -76,6 +76,7 @@ static int run(struct opt_line *line, struct err *err)
     struct model_folder r;
 
     int rc = model_folder_open(&r, o->run, NULL, &say_events, err);
+    rc = rc ? rc : arch_check_head(&r.config, err); // it would be lost
     rc = rc ? rc : write_folder(&r, o, err);
     if (!rc)
         printf("%s: %.4g million parameters\n", o->dir, (double)arch_total(&r.config) / 1e6);

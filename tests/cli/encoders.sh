@@ -149,6 +149,9 @@ refuses 2 "does not continue one" generate "$tmp/bert" --prompt a
 refuses 2 "masked-language-model head" import "$tmp/bert" "$tmp/no"
 refuses 2 "masked-language-model head" pretrain --run "$tmp/no" --init "$tmp/bert" --data "$tmp/train.tsv" --seq 16
 refuses 2 "masked-language-model head" plan --init "$tmp/bert"
+refuses 2 "masked-language-model head" export "$tmp/bert" "$tmp/no"
+refuses 2 "masked-language-model head" eval "$tmp/bert" --data "$tmp/train.tsv" --seq 16
+refuses 2 "masked-language-model head" bench --init "$tmp/bert" --quick --seq 16
 works "plan of a fine-tuning" plan --init "$tmp/bert" --task mrpc --batch 4 --steps 10
 refuses_config() { # SED TEXT
     cp -r "$tmp/bert.hf" "$tmp/bad"
