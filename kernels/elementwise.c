@@ -320,26 +320,65 @@ SIMD_CLONES static void row_backward(float *restrict te, float *restrict pe,
     }
 }
 
+void embedding_piece_forward(float *out, const void *wte, enum dtype dt,
+                             struct embedding_piece piece, const int32_t *tokens, size_t n,
+                             size_t C)
+{
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < n; i++) {
+        size_t row = (size_t)tokens[i] - piece.first; // large for a token before them
+
+        if (row < piece.rows)
+            convert(out + i * C, DT_F32, dtype_at(wte, dt, row * C), dt, C);
+    }
+}
+
+/* The columns of the thread that asks: no two write one cache line. */
+struct columns { size_t from, to; };
+
+static struct columns own_columns(size_t C)
+{
+    enum { LINE = 16 }; // floats of a cache line
+    size_t lines = div_up(C, LINE);
+    size_t threads = (size_t)omp_get_num_threads(), me = (size_t)omp_get_thread_num();
+
+    return (struct columns){ size_min(lines * me / threads * LINE, C),
+                             size_min(lines * (me + 1) / threads * LINE, C) };
+}
+
+void embedding_piece_backward(float *dwte, const float *dout, struct embedding_piece piece,
+                              const int32_t *tokens, size_t n, size_t C)
+{
+#pragma omp parallel
+    {
+        struct columns c = own_columns(C);
+
+        for (size_t i = 0; i < n && c.from < c.to; i++) {
+            size_t row = (size_t)tokens[i] - piece.first;
+
+            if (row >= piece.rows)
+                continue;
+            float *te = dwte + row * C + c.from;
+            row_add(te, te, dout + i * C + c.from, c.to - c.from);
+        }
+    }
+}
+
 void embedding_backward(float *dwte, float *dwpe, const float *dout, const int32_t *tokens,
                         size_t B, size_t T, size_t C)
 {
-    enum { LINE = 16 }; // floats of a cache line: no two threads write one
-
 #pragma omp parallel
     {
-        size_t lines = div_up(C, LINE);
-        size_t threads = (size_t)omp_get_num_threads(), me = (size_t)omp_get_thread_num();
-        size_t from = lines * me / threads * LINE, to = lines * (me + 1) / threads * LINE;
+        struct columns c = own_columns(C);
 
-        to = size_min(to, C);
-        for (size_t i = 0; i < B * T && from < to; i++) {
-            float       *te = dwte + (size_t)tokens[i] * C + from;
-            const float *d = dout + i * C + from;
+        for (size_t i = 0; i < B * T && c.from < c.to; i++) {
+            float       *te = dwte + (size_t)tokens[i] * C + c.from;
+            const float *d = dout + i * C + c.from;
 
             if (dwpe)
-                row_backward(te, dwpe + i % T * C + from, d, to - from);
+                row_backward(te, dwpe + i % T * C + c.from, d, c.to - c.from);
             else
-                row_add(te, te, d, to - from);
+                row_add(te, te, d, c.to - c.from);
         }
     }
 }

@@ -41,6 +41,15 @@ void tanh_backward(void *dx, const float *dy, const void *y, enum dtype dt, size
 void embedding_forward(float *out, const void *wte, const void *wpe, enum dtype dt,
                        const int32_t *tokens, size_t B, size_t T, size_t C);
 
+/* Of a table of which only the rows [first, first + rows) are here, at wte and dwte: the n tokens
+ * as far as they are among them; rows of out of others stay as they are. */
+struct embedding_piece { size_t first, rows; };
+void embedding_piece_forward(float *out, const void *wte, enum dtype dt,
+                             struct embedding_piece piece, const int32_t *tokens, size_t n,
+                             size_t C);
+void embedding_piece_backward(float *dwte, const float *dout, struct embedding_piece piece,
+                              const int32_t *tokens, size_t n, size_t C);
+
 /* out[i] += table[ids[i]], i < n: a further embedding, of token types. table (rows, C) of `dt`. */
 void embedding_add(float *out, const void *table, enum dtype dt, const int32_t *ids, size_t n,
                    size_t C);

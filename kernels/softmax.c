@@ -77,6 +77,24 @@ static double row_sum(const struct row *r, float top)
     return sum;
 }
 
+/* A row's two parts: its first `split` columns, and the rest, which stands behind those of all
+ * n. */
+static struct row row_of(const float *logits, size_t n, size_t V, size_t split, size_t i)
+{
+    const float *rest = logits + n * split;
+
+    return (struct row){{{ logits + i * split, split }, { rest + i * (V - split), V - split }}};
+}
+
+/* out = exp(logit - top) * factor */
+static void row_weights(void *out, enum dtype dt, const struct row *r, float top, float factor)
+{
+    size_t split = r->part[0].n;
+
+    row_gradient(out, dt, r->part[0].x, top, factor, split);
+    row_gradient(dtype_at(out, dt, split), dt, r->part[1].x, top, factor, r->part[1].n);
+}
+
 /* One row; returns the loss. */
 static float row_xent(void *dlogits, enum dtype dt, const struct row *r, size_t target, float scale)
 {
@@ -89,8 +107,7 @@ static float row_xent(void *dlogits, enum dtype dt, const struct row *r, size_t 
         double p = exp((double)at) / sum;
         float  factor = (float)((double)scale / sum);
 
-        row_gradient(dlogits, dt, r->part[0].x, top, factor, split);
-        row_gradient(dtype_at(dlogits, dt, split), dt, r->part[1].x, top, factor, r->part[1].n);
+        row_weights(dlogits, dt, r, top, factor);
         dtype_put(dlogits, dt, target, (float)((p - 1.0) * (double)scale));
     }
     return (float)(log(sum) - (double)at);
@@ -99,7 +116,6 @@ static float row_xent(void *dlogits, enum dtype dt, const struct row *r, size_t 
 void softmax_xent(const struct softmax_xent *s)
 {
     size_t       V = s->V, split = s->split, row_bytes = V * dtype_bytes(s->dt);
-    const float *rest = s->logits + s->n * split;
 
     assert(split <= V &&
            (s->dlogits != (const void *)s->logits || (split == V && s->dt == DT_F32)));
@@ -107,12 +123,119 @@ void softmax_xent(const struct softmax_xent *s)
     for (size_t i = 0; i < s->n; i++) {
         char      *row = s->dlogits ? (char *)s->dlogits + i * row_bytes : NULL;
         int32_t    target = s->targets[i];
-        struct row r = {{{ s->logits + i * split, split }, { rest + i * (V - split), V - split }}};
+        struct row r = row_of(s->logits, s->n, V, split, i);
 
         assert(target < 0 || (size_t)target < V);
         s->losses[i] = target < 0 ? 0.0f : row_xent(row, s->dt, &r, (size_t)target, s->scale);
         if (target < 0 && row)
             memset(row, 0, row_bytes);
+    }
+}
+
+/* ---- a vocabulary in pieces ---- */
+
+void softmax_begin(struct softmax_so_far *so_far, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        so_far[i] = (struct softmax_so_far){ 0, -INFINITY, 0 };
+}
+
+/* The target's column in this piece, or V. */
+static size_t target_column(const struct softmax_piece *p, size_t i)
+{
+    size_t target = (size_t)p->targets[i];
+
+    return target >= p->first && target - p->first < p->V ? target - p->first : p->V;
+}
+
+/* The factor. */
+static float add_row(const struct softmax_piece *p, size_t i, void *out)
+{
+    struct softmax_so_far *known = &p->so_far[i];
+    struct row             r = row_of(p->logits, p->n, p->V, p->split, i);
+    size_t                 column = target_column(p, i), split = p->split;
+    float                  here = row_top(&r), top = here > known->top ? here : known->top;
+    float                  factor = known->sum > 0 ? expf(known->top - top) : 0;
+
+    if (column < p->V)
+        known->of_target = column < split ? r.part[0].x[column] : r.part[1].x[column - split];
+    known->sum = known->sum * (double)factor + row_sum(&r, top);
+    known->top = top;
+    if (out)
+        row_weights(out, p->dt, &r, top, 1.0f);
+    return factor;
+}
+
+static void *row_out(const struct softmax_piece *p, size_t i)
+{
+    assert(p->split <= p->V &&
+           (p->out != (const void *)p->logits || (p->split == p->V && p->dt == DT_F32)));
+    return p->out ? dtype_at(p->out, p->dt, i * p->V) : NULL;
+}
+
+void softmax_add(const struct softmax_piece *p, float *factors)
+{
+    size_t bytes = p->V * dtype_bytes(p->dt);
+
+#pragma omp parallel for schedule(dynamic)
+    for (size_t i = 0; i < p->n; i++) {
+        void *out = row_out(p, i);
+
+        factors[i] = p->targets[i] < 0 ? 0 : add_row(p, i, out);
+        if (p->targets[i] < 0 && out)
+            memset(out, 0, bytes);
+    }
+}
+
+void softmax_gradient(const struct softmax_piece *p, float scale)
+{
+    size_t bytes = p->V * dtype_bytes(p->dt);
+
+#pragma omp parallel for schedule(dynamic)
+    for (size_t i = 0; i < p->n; i++) {
+        const struct softmax_so_far *known = &p->so_far[i];
+        struct row r = row_of(p->logits, p->n, p->V, p->split, i);
+        void      *out = row_out(p, i);
+
+        if (p->targets[i] < 0) {
+            memset(out, 0, bytes);
+            continue;
+        }
+        row_weights(out, p->dt, &r, known->top, (float)((double)scale / known->sum));
+        if (target_column(p, i) < p->V) {
+            double q = exp((double)(known->of_target - known->top)) / known->sum;
+
+            dtype_put(out, p->dt, target_column(p, i), (float)((q - 1.0) * (double)scale));
+        }
+    }
+}
+
+float softmax_loss(const struct softmax_so_far *so_far, int32_t target)
+{
+    return target < 0 ? 0.0f
+                      : (float)(log(so_far->sum) - (double)(so_far->of_target - so_far->top));
+}
+
+void softmax_rows_add(float *sums, const float *factors, const float *more, size_t n, size_t C)
+{
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < C; c++)
+            sums[i * C + c] = sums[i * C + c] * factors[i] + more[i * C + c];
+}
+
+void softmax_rows_end(float *out, const struct softmax_rows *r)
+{
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < r->n; i++) {
+        const float *sums = r->sums + i * r->C;
+        const void  *word = dtype_at(r->words, r->dt, i * r->C);
+        float       *row = out + i * r->C, by = (float)((double)r->scale / r->so_far[i].sum);
+
+        if (r->targets[i] < 0)
+            memset(row, 0, r->C * sizeof *row);
+        for (size_t c = 0; r->targets[i] >= 0 && c < r->C; c++)
+            row[c] = sums[c] * by - r->scale * dtype_get(word, r->dt, c);
     }
 }
 

@@ -98,8 +98,10 @@ static void lay_shared(struct arena *a, struct acts_set shared[ACTS_PARTS],
 static void lay_head(struct arena *a, struct acts_head *h, const struct model_options *o)
 {
     size_t L = o->config.n_labels, R = L ? o->batch : size_min(tokens(o), HEAD_ROWS),
-           V = L ? L : o->config.vocab;
-    size_t C = o->config.n_embd, P = L ? R : size_min(R, LOGIT_ROWS);
+           V = L ? L : arch_words(&o->config, 0).n;
+    size_t C = o->config.n_embd, P = L ? R : size_min(R, LOGIT_ROWS), e = dtype_bytes(o->dtype);
+    int    pieces = !L && arch_pieces(&o->config) > 1;
+    size_t all = pieces ? o->grad_accum * tokens(o) : R; // rows that are there at once
     int    in_place = o->training && (L || o->dtype == DT_F32); // logits turn into their gradients
 
     if (L)
@@ -107,17 +109,22 @@ static void lay_head(struct arena *a, struct acts_head *h, const struct model_op
     if (L && o->training)
         h->dx = arena_take(a, R * C * sizeof(float));
     if (o->config.arch->encoder) {
-        h->narrow = arena_take(a, R * C * dtype_bytes(o->dtype));
+        h->narrow = arena_take(a, R * C * e);
         h->pooled = arena_take(a, R * C * sizeof(float));
     }
-    h->ln     = arena_take(a, R * C * dtype_bytes(o->dtype));
-    h->mean   = arena_take(a, R * sizeof(float));
-    h->rstd   = arena_take(a, R * sizeof(float));
+    h->ln     = arena_take(a, all * C * e);
+    h->mean   = arena_take(a, all * sizeof(float));
+    h->rstd   = arena_take(a, all * sizeof(float));
     h->logits = arena_take(a, (in_place ? R : P) * V * sizeof(float));
     h->losses = arena_take(a, R * sizeof(float));
     if (o->training) {
-        h->dlogits = in_place ? h->logits : arena_take(a, R * V * dtype_bytes(o->dtype));
+        h->dlogits = in_place ? h->logits : arena_take(a, R * V * e);
         h->dln     = arena_take(a, R * C * sizeof(float));
+    }
+    if (pieces) {
+        h->so_far  = arena_take(a, all * sizeof *h->so_far);
+        h->factors = arena_take(a, R * sizeof(float));
+        h->words   = o->training ? arena_take(a, all * C * e) : NULL;
     }
 }
 

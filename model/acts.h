@@ -9,6 +9,7 @@
 #pragma once
 
 #include "data/base/arena.h"
+#include "kernels/softmax.h"
 #include "model/products.h"
 #include "offload/act_rule.h"
 
@@ -60,6 +61,11 @@ struct acts_head {
     void  *dlogits;     // (R, V) dt (a classifier's: fp32)
     float *dln;         // (R, C)
     float *losses;      // (R)
+    /* Where the words are in pieces, of which the largest has V, all micro-batches wait for the
+     * last one: ln is (accum, N, C), mean and rstd are (accum, N), and there are */
+    struct softmax_so_far *so_far; // (accum, N)
+    float *factors;     // (R)
+    void  *words;       // (accum, N, C) dt: the words that are the targets
 };
 
 /* Whose activations a shared set holds; layer 0: none's. first: the chunk's first token. */

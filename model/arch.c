@@ -32,9 +32,65 @@ struct model_config arch_config(const struct arch *arch, struct model_config siz
 
 enum arch_block_kind arch_block_kind(const struct model_config *g, size_t block)
 {
-    assert(block < arch_blocks(g));
-    return block == 0 ? ARCH_EMBEDDINGS : block <= g->n_layer ? ARCH_LAYER : ARCH_FINAL;
+    size_t layer = arch_layer(g, block);
+
+    return layer == 0 ? ARCH_EMBEDDINGS : layer <= g->n_layer ? ARCH_LAYER : ARCH_FINAL;
 }
+
+/* ---- the embeddings' pieces ---- */
+
+/* They are words alone, which are the head, too; a classifier made of such a model has its blocks,
+ * so that it can begin with it. */
+static int is_words(const struct model_config *g)
+{
+    size_t n = 0;
+
+    for (size_t t = 0; t < g->arch->n_params; t++)
+        n += g->arch->params[t].block == ARCH_EMBEDDINGS;
+    return n == 1 && !g->untied;
+}
+
+size_t arch_pieces(const struct model_config *g)
+{
+    size_t n = g->vocab * g->n_embd;
+
+    if (g->pieces)
+        return g->pieces;
+    return n > ARCH_WHOLE && is_words(g) ? div_up(n, ARCH_PIECE) : 1;
+}
+
+/* Rows of all pieces but the last: whole lines of logits where there are enough for that. */
+static size_t piece_rows(const struct model_config *g)
+{
+    const size_t line = 64;
+    size_t       n = arch_pieces(g), rows = div_up(g->vocab, n), lines = round_up(rows, line);
+
+    return lines * (n - 1) < g->vocab ? lines : rows;
+}
+
+struct arch_words arch_words(const struct model_config *g, size_t block)
+{
+    size_t rows = piece_rows(g), first = block * rows;
+
+    assert(block < arch_pieces(g));
+    return (struct arch_words){ first, size_min(rows, g->vocab - first) };
+}
+
+/* One of several blocks that have some rows of one tensor each. */
+static int is_piece(const struct model_config *g, size_t block)
+{
+    return block < arch_pieces(g) && arch_pieces(g) > 1;
+}
+
+size_t arch_layer(const struct model_config *g, size_t block)
+{
+    size_t pieces = arch_pieces(g);
+
+    assert(block < arch_blocks(g));
+    return block < pieces ? 0 : block - pieces + 1;
+}
+
+/* ---- sizes ---- */
 
 size_t arch_dim(const struct model_config *g, enum arch_dim dim)
 {
@@ -65,23 +121,26 @@ size_t arch_head(const struct model_config *g)
     return g->untied ? g->arch->head : g->arch->tokens;
 }
 
-size_t arch_head_block(const struct model_config *g)
+int arch_is_tied(const struct model_config *g)
 {
-    return arch_param(g, arch_head(g))->block == ARCH_EMBEDDINGS ? 0 : g->n_layer + 1;
+    return arch_param(g, arch_head(g))->block == ARCH_EMBEDDINGS;
 }
 
 struct arch_matrix arch_matrix(const struct model_config *g, size_t matrix)
 {
-    assert(matrix < g->arch->n_matrices || matrix == ARCH_HEAD);
+    assert(matrix < g->arch->n_matrices || matrix >= ARCH_HEAD);
     if (matrix < g->arch->n_matrices)
         return g->arch->matrices[matrix];
+    if (matrix == ARCH_HEAD_LAST)
+        return (struct arch_matrix){ { "last logits", "last d_lnf", "last d_wte" }, arch_head(g),
+                                     1, ARCH_NONE, 0, 0 };
     return (struct arch_matrix){ { "logits", "d_lnf", "d_wte" }, arch_head(g), 1, ARCH_NONE,
                                  0, 0 };
 }
 
 int arch_is_linear(const struct model_config *g, size_t matrix)
 {
-    return matrix == ARCH_HEAD || g->arch->linear;
+    return matrix >= ARCH_HEAD || g->arch->linear;
 }
 
 int arch_has_bias(const struct model_config *g, size_t matrix)
@@ -96,6 +155,8 @@ size_t arch_matrix_out(const struct model_config *g, size_t matrix)
     struct arch_matrix of = arch_matrix(g, matrix);
     size_t             out = 0;
 
+    if (matrix >= ARCH_HEAD)
+        return arch_words(g, matrix == ARCH_HEAD ? 0 : arch_pieces(g) - 1).n;
     if (!arch_is_linear(g, matrix))
         return arch_cols(g, of.weight);
     for (size_t t = of.weight; t < of.weight + of.n; t++)
@@ -181,8 +242,18 @@ void arch_block_tensors(const struct model_config *g, size_t block, size_t *firs
 
 size_t arch_score_offset(const struct model_config *g, size_t block)
 {
-    return arch_classifies(g) && block == g->n_layer + 1 ? arch_offset(g, g->arch->score)
-                                                         : SIZE_MAX;
+    return arch_classifies(g) && block == arch_final_block(g) ? arch_offset(g, g->arch->score)
+                                                              : SIZE_MAX;
+}
+
+struct arch_spot arch_spot(const struct model_config *g, size_t block, size_t t, size_t in)
+{
+    size_t i = arch_offset(g, t) + in, size = arch_size(g, t), piece = arch_block_size(g, 0);
+
+    if (!is_piece(g, block))
+        return (struct arch_spot){ block, i, size - in };
+    return (struct arch_spot){ in / piece, in % piece,
+                               arch_block_size(g, in / piece) - in % piece };
 }
 
 struct arch_place arch_place(const struct model_config *g, size_t block, size_t i)
@@ -190,6 +261,11 @@ struct arch_place arch_place(const struct model_config *g, size_t block, size_t 
     size_t t, end;
 
     arch_block_tensors(g, block, &t, &end);
+    if (is_piece(g, block)) {
+        size_t before = arch_words(g, block).first * arch_cols(g, t);
+
+        return (struct arch_place){ t, before + i, arch_block_size(g, block) - i };
+    }
     for (; i >= arch_size(g, t); t++)
         i -= arch_size(g, t);
     assert(t < end);
@@ -204,7 +280,8 @@ void arch_tensor_name(const struct model_config *g, char *out, size_t size, cons
     if (p->outside)
         prefix = "";
     if (p->block == ARCH_LAYER)
-        snprintf(out, size, "%s%s.%zu.%s", prefix, g->arch->layers, block - 1, p->name);
+        snprintf(out, size, "%s%s.%zu.%s", prefix, g->arch->layers,
+                 arch_layer(g, block) - 1, p->name);
     else
         snprintf(out, size, "%s%s", prefix, p->name);
 }
@@ -214,13 +291,18 @@ size_t arch_block_size(const struct model_config *g, size_t block)
     size_t first, end;
 
     arch_block_tensors(g, block, &first, &end);
+    if (is_piece(g, block))
+        return arch_words(g, block).n * arch_cols(g, first);
     return arch_offset(g, end - 1) + arch_size(g, end - 1);
 }
 
 size_t arch_total(const struct model_config *g)
 {
-    return arch_block_size(g, 0) + g->n_layer * arch_block_size(g, 1) +
-           arch_block_size(g, g->n_layer + 1);
+    size_t sum = 0;
+
+    for (size_t t = 0; t < g->arch->n_params; t++)
+        sum += arch_size(g, t) * (arch_param(g, t)->block == ARCH_LAYER ? g->n_layer : 1);
+    return sum;
 }
 
 size_t arch_usual_seq(const struct model_config *g)
@@ -274,6 +356,9 @@ int arch_check(const struct model_config *g, struct err *err)
                           g->n_embd);
     if (g->vocab == 0 || g->vocab > (size_t)1 << 31)
         return err_misuse(err, "the vocabulary must have 1 to 2^31 tokens, not %zu", g->vocab);
+    if (g->pieces > 1 && (!is_words(g) || g->pieces > g->vocab ||
+                          piece_rows(g) * (g->pieces - 1) >= g->vocab))
+        return err_misuse(err, "the embeddings cannot be in %zu pieces", g->pieces);
     if (g->n_positions == 0 || g->n_positions > most_positions)
         return err_misuse(err, "the number of positions must be 1 to %zu, not %zu", most_positions,
                           g->n_positions);
@@ -313,7 +398,7 @@ void arch_init_values(float *out, const struct model_config *g, size_t block, si
         count = size_min(place.left, n - at);
         if (init == ARCH_INIT_NORMAL || init == ARCH_INIT_RESIDUAL)
             rng_normal(out + at, count, (float)(0.02 / sqrt(fan)), seed,
-                       (uint64_t)block * 64 + (uint64_t)place.t, place.in);
+                       (uint64_t)arch_layer(g, block) * 64 + (uint64_t)place.t, place.in);
         else
             for (size_t i = 0; i < count; i++)
                 out[at + i] = init == ARCH_INIT_ONE ? 1.0f : 0.0f;

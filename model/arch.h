@@ -3,10 +3,12 @@
  * walks over parameters (initial values, weight decay, import, export, gradients) walks the
  * family's ONE table of them.
  *
- * Blocks: 0 the embeddings, 1..n_layer the layers, n_layer + 1 what stands behind them. Matrices
- * are stored as Hugging Face's files of the family have them, so that import and export never
- * transpose. Inside a block the tensors stand one after the other without gaps, in the table's
- * order; a block's parameters are one flat range. A tensor is called by its row in the table. */
+ * Blocks: the embeddings, n_layer layers, and what stands behind them. The embeddings are one
+ * block, or several that each have some rows of the words' tensor (arch_pieces): then no frame
+ * needs to hold them whole. Matrices are stored as Hugging Face's files of the family have them, so
+ * that import and export never transpose. Inside a block the tensors stand one after the other
+ * without gaps, in the table's order; a block's parameters are one flat range. A tensor is called
+ * by its row in the table. */
 #pragma once
 
 #include "data/base/dtype.h"
@@ -18,6 +20,7 @@
 struct model_config {
     const struct arch *arch;
     size_t n_layer, n_head, n_embd, vocab, n_positions; // n_positions: of the longest row
+    size_t pieces;   // how many blocks the embeddings are; 0: as many as arch_pieces says
     size_t n_labels; // 0: a language model; 1: a regressor; more: a classifier of so many classes
     /* The family's settle says what these are where they are 0. */
     size_t n_kv_head; // heads of keys and values
@@ -71,7 +74,8 @@ struct arch_matrix {
     int         in_rounded;  // the same of in's gradient
 };
 #define ARCH_NONE SIZE_MAX
-enum { ARCH_MATRICES = 6, ARCH_HEAD = ARCH_MATRICES }; // the most; and the number of the head's
+/* The most; the number of the head's; and of the last piece's, which has fewer words. */
+enum { ARCH_MATRICES = 6, ARCH_HEAD = ARCH_MATRICES, ARCH_HEAD_LAST };
 
 /* What a layer leaves for backward, in arrays of one row a token. Of ACTS_ATTN the first ones are
  * what attention works on, of ACTS_MLP what leaves where the MLP is offloaded (the rest is made
@@ -162,10 +166,11 @@ static inline size_t arch_logits(const struct model_config *g)
 }
 
 size_t arch_dim(const struct model_config *g, enum arch_dim dim);
-/* The tensor of a language model's head, and the block that it stands in. */
+/* The tensor of a language model's head, and whether it is that of the embeddings. */
 size_t arch_head(const struct model_config *g);
-size_t arch_head_block(const struct model_config *g);
-/* The family's matrix, or ARCH_HEAD: a language model's head, (vocab, width). */
+int    arch_is_tied(const struct model_config *g);
+/* The family's matrix; or ARCH_HEAD, ARCH_HEAD_LAST: a language model's head, (vocab, width), or
+ * where the embeddings are in pieces the rows of a piece, and of the last one. */
 struct arch_matrix arch_matrix(const struct model_config *g, size_t matrix);
 size_t arch_matrix_out(const struct model_config *g, size_t matrix); // columns of out
 size_t arch_matrix_in(const struct model_config *g, size_t matrix);
@@ -175,9 +180,34 @@ size_t arch_products(const struct model_config *g); // parameters of a layer's m
 /* Columns of what the activation takes, and the widest matrix's out + in. */
 size_t arch_fc(const struct model_config *g);
 size_t arch_widest(const struct model_config *g);
-/* Tensors that a model does not have (the score of a language model) have size 0. */
-static inline size_t arch_blocks(const struct model_config *g) { return g->n_layer + 2; }
+
+/* How many blocks the embeddings are. It follows from the model alone, since the bits of its loss
+ * depend on it: one, but where they are a tied head's words alone and more than ARCH_WHOLE
+ * parameters; then pieces of ARCH_PIECE at most (about a layer of such models), all of one size but
+ * for the last. GPT-2 XL's 80 million stay one block. */
+enum { ARCH_WHOLE = 96 << 20, ARCH_PIECE = 32 << 20 };
+size_t arch_pieces(const struct model_config *g);
+/* The words that a block of the embeddings has. */
+struct arch_words { size_t first, n; };
+struct arch_words arch_words(const struct model_config *g, size_t block);
+
+static inline size_t arch_blocks(const struct model_config *g)
+{
+    return arch_pieces(g) + g->n_layer + 1;
+}
+/* The block of a layer, 1..n_layer, and the last block: what stands behind them. */
+static inline size_t arch_layer_block(const struct model_config *g, size_t layer)
+{
+    return arch_pieces(g) + layer - 1;
+}
+static inline size_t arch_final_block(const struct model_config *g)
+{
+    return arch_pieces(g) + g->n_layer;
+}
+/* The layer of a block; 0: the embeddings; n_layer + 1: behind the layers. */
+size_t arch_layer(const struct model_config *g, size_t block);
 enum arch_block_kind arch_block_kind(const struct model_config *g, size_t block);
+/* Tensors that a model does not have (the score of a language model) have size 0. */
 const struct arch_param *arch_param(const struct model_config *g, size_t t);
 size_t arch_rows(const struct model_config *g, size_t t);
 size_t arch_cols(const struct model_config *g, size_t t);
@@ -195,6 +225,10 @@ size_t arch_score_offset(const struct model_config *g, size_t block);
 /* Where parameter i of a block stands: its tensor, where in that, and how many are left there. */
 struct arch_place { size_t t, in, left; };
 struct arch_place arch_place(const struct model_config *g, size_t block, size_t i);
+/* Where element `in` of a tensor stands, which `block` has or has a piece of: in which block, where
+ * there, and how many are left in that. */
+struct arch_spot { size_t block, i, left; };
+struct arch_spot arch_spot(const struct model_config *g, size_t block, size_t t, size_t in);
 
 /* What a tensor is called: arch_param's name, in a layer after "h.N." (or what the family has for
  * h), all after `prefix` but for those outside. */

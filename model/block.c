@@ -11,11 +11,11 @@
 
 #include <assert.h>
 
-static struct embed embed_of(struct model *m, size_t micro, const void *wire)
+static struct embed embed_of(struct model *m, size_t micro, size_t block, const void *wire)
 {
     struct acts_shape shape = model_shape(m, micro);
 
-    return (struct embed){ .m = m, .wire = wire, .B = shape.rows, .T = shape.seq,
+    return (struct embed){ .m = m, .block = block, .wire = wire, .B = shape.rows, .T = shape.seq,
                            .tokens = m->acts.work.x + micro * model_tokens(m),
                            .types = m->acts.work.types
                                         ? m->acts.work.types + micro * model_tokens(m)
@@ -32,23 +32,25 @@ static void embed_drop(struct model *m, size_t micro, float *x)
         dropout_rows(x, x, shape.rows * shape.seq, m->o.config.n_embd, 0, &drop);
 }
 
-void embed_forward(struct model *m, size_t micro, const void *wire)
+void embed_forward(struct model *m, size_t micro, size_t block, const void *wire)
 {
-    struct embed e = embed_of(m, micro, wire);
+    struct embed e = embed_of(m, micro, block, wire);
     float       *out = acts_input(&m->acts, 1, micro);
 
-    m->o.config.arch->embed_rows(out, &e);
-    embed_drop(m, micro, out);
+    layer_embed(out, &e);
+    if (block + 1 == arch_pieces(&m->o.config))
+        embed_drop(m, micro, out);
 }
 
-void embed_backward(struct model *m, size_t micro, const void *wire, float *grad)
+void embed_backward(struct model *m, size_t micro, size_t block, const void *wire, float *grad)
 {
-    struct embed e = embed_of(m, micro, wire);
+    struct embed e = embed_of(m, micro, block, wire);
     float       *dx = m->acts.work.dx + micro * model_tokens(m) * m->o.config.n_embd;
 
     e.sums = acts_input(&m->acts, 1, micro); // the first layer's input, which nobody needs any more
-    embed_drop(m, micro, dx);
-    m->o.config.arch->embed_backward(grad, dx, &e);
+    if (block == 0)
+        embed_drop(m, micro, dx);
+    layer_embed_backward(grad, dx, &e);
 }
 
 /* One micro-batch of a layer. */

@@ -6,10 +6,13 @@
 
 #include "model/model.h"
 
-/* acts_input(1) = wte[x] + wpe, of the tokens in acts_work()->x. */
-void embed_forward(struct model *m, size_t micro, const void *wire);
-/* Adds dx to the gradients of wte and wpe. */
-void embed_backward(struct model *m, size_t micro, const void *wire, float *grad);
+/* acts_input(1): the embeddings of the tokens in acts_work()->x. Where they are in pieces, of those
+ * that this block has; the last one's comes last. */
+void embed_forward(struct model *m, size_t micro, size_t block, const void *wire);
+/* Adds dx to the gradients of the embeddings, or of the words that this block has; the first one's
+ * comes first. wire: what the family's order has read (passes.h). */
+void embed_backward(struct model *m, size_t micro, size_t block, const void *wire,
+                    float *grad);
 
 /* Layer `layer`, 1..n_layer. products_begin comes before its first micro-batch, forward or
  * backward. What goes to m->records or comes back may wait, and fail. */

@@ -29,6 +29,7 @@ struct buffers {
     float   *mean, *rstd;   // (B): the final norm's
     float   *last;          // (B, C): residual stream of single tokens, at the end every last one's
     float   *logits;        // (B, V)
+    float   *piece;         // (B, words of a piece), where the head's are in pieces
     size_t  *length;        // (B): tokens in the cache
     size_t  *now;           // (B): tokens of this pass
     size_t  *single;        // (B): the n_single sequences with one token, in order
@@ -71,6 +72,7 @@ static void lay_buffers(struct arena *a, struct buffers *u, const struct decode_
     u->rstd   = arena_take(a, B * sizeof(float));
     u->last   = arena_take(a, B * C * sizeof(float));
     u->logits = arena_take(a, B * g->vocab * sizeof(float));
+    u->piece  = arch_pieces(g) > 1 ? arena_take(a, B * arch_words(g, 0).n * sizeof(float)) : NULL;
     u->work.matvec    = arena_take(a, B * arch_widest(g) * sizeof(float));
     u->work.attention = arena_take(a, attention_scratch(o->positions, arch_dim(g, DIM_HEADS),
                                                         g->n_head, g->n_kv_head, threads));
@@ -284,8 +286,8 @@ static void sequence_layer(struct decode *d, size_t layer, size_t b, const void 
 
 /* ---- a pass ---- */
 
-/* Block 0: single tokens into `last`, the others into x. */
-static void embed(struct decode *d, const void *wire)
+/* The embeddings, or a piece of them: single tokens into `last`, the others into x. */
+static void embed(struct decode *d, size_t block, const void *wire)
 {
     struct buffers *u = &d->buf;
     size_t          C = d->o.config.n_embd, singles = 0;
@@ -294,27 +296,29 @@ static void embed(struct decode *d, const void *wire)
         float *x = d->buf.now[b] == 1 ? u->last + singles++ * C : u->x + b * d->o.piece * C;
 
         if (d->buf.now[b])
-            d->o.config.arch->embed_rows(x, &(struct embed){
-                .m = &d->model, .wire = wire, .tokens = u->ids + b * d->o.piece, .B = 1,
-                .T = d->buf.now[b], .at = d->buf.length[b] });
+            layer_embed(x, &(struct embed){
+                .m = &d->model, .block = block, .wire = wire,
+                .tokens = u->ids + b * d->o.piece, .B = 1, .T = d->buf.now[b],
+                .at = d->buf.length[b] });
     }
 }
 
 static int layers(struct decode *d, struct err *err)
 {
-    for (size_t block = 0; block <= d->o.config.n_layer; block++) {
+    for (size_t block = 0; block < arch_final_block(&d->o.config); block++) {
+        size_t      layer = arch_layer(&d->o.config, block);
         const void *wire;
         int         rc = stream_acquire(d->stream, block, &wire, err);
 
         if (rc)
             return rc;
-        if (block == 0)
-            embed(d, wire);
-        if (block > 0 && d->n_single)
-            single_layer(d, block, wire);
-        for (size_t b = 0; block > 0 && b < d->o.batch; b++)
+        if (layer == 0)
+            embed(d, block, wire);
+        if (layer > 0 && d->n_single)
+            single_layer(d, layer, wire);
+        for (size_t b = 0; layer > 0 && b < d->o.batch; b++)
             if (d->buf.now[b] > 1)
-                sequence_layer(d, block, b, wire);
+                sequence_layer(d, layer, b, wire);
         stream_release(d->stream, block);
     }
     return 0;
@@ -341,31 +345,75 @@ static size_t gather(struct decode *d)
     return n;
 }
 
-/* Blocks L + 1 and 0: logits of the last tokens, each in its sequence's row. */
-static int head(struct decode *d, int wanted, struct err *err)
+/* Logits (n, V) of n normalised rows, and of the words of `words`. */
+static void logits_of(const struct decode *d, float *out, size_t n, const void *words, size_t V)
 {
-    const void *wire, *embed_wire;
-    size_t      final = d->o.config.n_layer + 1, V = d->o.config.vocab, n = gather(d);
-    int         tied = arch_head_block(&d->o.config) == 0;
-    int         rc = stream_acquire(d->stream, final, &wire, err);
+    matvec_logits(out, &(struct matvec){ .m = n, .n = V, .k = d->o.config.n_embd, .dt = d->o.dtype,
+                                         .a = d->buf.work.ln, .b = words,
+                                         .scratch = d->buf.work.matvec });
+}
 
-    rc = rc ? rc : stream_acquire(d->stream, 0, &embed_wire, err);
+/* The head's words piece by piece, in the order of blocks. */
+static int head_pieces(struct decode *d, size_t n, int wanted, struct err *err)
+{
+    const struct model_config *g = &d->o.config;
+
+    for (size_t b = arch_pieces(g); b-- > 0;) {
+        struct arch_words w = arch_words(g, b);
+        const void       *wire;
+        int               rc = stream_acquire(d->stream, b, &wire, err);
+
+        if (rc)
+            return rc;
+        if (wanted)
+            logits_of(d, d->buf.piece, n, wire, w.n);
+        for (size_t i = 0; wanted && i < n; i++)
+            memcpy(d->buf.logits + i * g->vocab + w.first, d->buf.piece + i * w.n,
+                   w.n * sizeof(float));
+        stream_release(d->stream, b);
+    }
+    return 0;
+}
+
+/* The last block, which an untied head stands in, and the embeddings. */
+static int head_whole(struct decode *d, size_t n, int wanted, const void *wire, struct err *err)
+{
+    const struct model_config *g = &d->o.config;
+    const void                *embed_wire;
+    int                        rc = stream_acquire(d->stream, 0, &embed_wire, err);
+
     if (rc)
         return rc;
-    if (wanted) {
+    if (wanted)
+        logits_of(d, d->buf.logits, n,
+                  model_wire(&d->model, arch_is_tied(g) ? embed_wire : wire, arch_head(g)),
+                  g->vocab);
+    stream_release(d->stream, 0);
+    return 0;
+}
+
+/* Logits of the last tokens, each in its sequence's row. */
+static int head(struct decode *d, int wanted, struct err *err)
+{
+    const struct model_config *g = &d->o.config;
+    const void *wire;
+    size_t      final = arch_final_block(g), V = g->vocab, n = gather(d);
+    int         rc = stream_acquire(d->stream, final, &wire, err);
+
+    if (rc)
+        return rc;
+    if (wanted)
         norm_forward(d->buf.work.ln, &(struct norm){
             .m = &d->model, .wire = wire, .n = n, .x = d->buf.last, .mean = d->buf.mean,
             .rstd = d->buf.rstd });
-        matvec_logits(d->buf.logits, &(struct matvec){
-            .m = n, .n = V, .k = d->o.config.n_embd, .dt = d->o.dtype, .a = d->buf.work.ln,
-            .b = model_wire(&d->model, tied ? embed_wire : wire, arch_head(&d->o.config)),
-            .scratch = d->buf.work.matvec });
-    }
+    rc = arch_pieces(g) > 1 ? head_pieces(d, n, wanted, err)
+                            : head_whole(d, n, wanted, wire, err);
+    if (rc)
+        return rc;
     for (size_t b = d->o.batch; wanted && b-- > 0;)
         if (d->buf.now[b] && --n != b)
             memcpy(d->buf.logits + b * V, d->buf.logits + n * V, V * sizeof(float));
     stream_release(d->stream, final);
-    stream_release(d->stream, 0);
     return 0;
 }
 

@@ -9,14 +9,16 @@ enum { PIECE = 1 << 14 };
 static int refuse(const struct finite *f, size_t block, size_t i, struct err *err)
 {
     struct arch_place place = arch_place(f->config, block, i);
-    size_t           first = i - place.in, size = place.in + place.left, n = 0;
+    size_t           size = arch_size(f->config, place.t), n = 0;
     char             name[RUN_NAME];
     float           *piece = malloc(PIECE * sizeof *piece);
     int              rc = piece ? 0 : err_set(err, -ENOMEM, "%s: out of memory", f->what);
 
     for (size_t at = 0, k; at < size && !rc; at += k) {
-        k = size_min(size - at, PIECE);
-        rc = f->inner.read(f->inner.ctx, block, first + at, k, piece, err);
+        struct arch_spot spot = arch_spot(f->config, block, place.t, at);
+
+        k = size_min(spot.left, PIECE);
+        rc = f->inner.read(f->inner.ctx, spot.block, spot.i, k, piece, err);
         if (!rc)
             n += reach_beyond(piece, k).n;
     }

@@ -180,7 +180,7 @@ static int write_configs(const char *dir, const struct hf_export *x, struct err 
 enum { SHARD_NAME = 64 };
 #define SHARD_OPEN SIZE_MAX // the number of the file that is being filled, until it is full
 
-struct placed { size_t block, t, first, n, shard; }; // t: a tensor; first: in its block
+struct placed { size_t block, t, n, shard; }; // t: a tensor of n elements; block: its first
 struct shards {
     struct placed *tensors; // (n), as they are written
     size_t         n, files;
@@ -214,16 +214,16 @@ static int shards_cut(struct shards *out, const struct hf_export *x, struct err 
         return err_set(err, -ENOMEM, "out of memory for the names of tensors");
     for (size_t b = 0; b < arch_blocks(g); b++) {
         size_t t, end;
-        size_t          at = 0;
 
         arch_block_tensors(g, b, &t, &end);
+        if (b > 0 && arch_layer(g, b) == 0) // a further piece of the embeddings
+            continue;
         for (; t < end; t++) {
-            struct placed p = { .block = b, .first = at, .n = arch_size(g, t), .t = t };
+            struct placed p = { .block = b, .n = arch_size(g, t), .t = t };
             size_t        bytes = tensor_bytes(x, &p);
 
             if (!p.n)
                 continue;
-            at += p.n;
             p.shard = bytes > most ? out->files++ : SHARD_OPEN;
             if (bytes <= most && filled > most - bytes) {
                 shard_close(out);
@@ -288,8 +288,10 @@ static int write_shard(const char *dir, const struct hf_export *x, const struct 
         const struct placed *p = &s->tensors[i];
 
         for (size_t at = 0, n; p->shard == shard && at < p->n && !rc; at += n) {
-            n = size_min(p->n - at, PIECE);
-            rc = x->source.read(x->source.ctx, p->block, p->first + at, n, piece, err);
+            struct arch_spot spot = arch_spot(&x->config, p->block, p->t, at);
+
+            n = size_min(spot.left, PIECE);
+            rc = x->source.read(x->source.ctx, spot.block, spot.i, n, piece, err);
             rc = rc ? rc : safetensors_writer_add(&w, piece, n, err);
             rc = rc ? rc : watch_look(x->watch, *done += n, arch_total(&x->config), err);
         }

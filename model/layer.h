@@ -29,12 +29,18 @@ struct layer {
 /* Tokens that are embedded: B texts of T, the first of each at position `at`. */
 struct embed {
     struct model  *m;
+    size_t         block;  // whose parameters are here: all, or a piece's
     const void    *wire;
     const int32_t *tokens; // (B, T)
     size_t         B, T, at;
     const int32_t *types;  // (B, T), where the model has them
     float         *sums;   // (B, T, width), backward: free to be written to
 };
+
+/* out (B, T, C): the rows of those tokens that the block has, others stay; and their gradient is
+ * added to grad's. */
+void layer_embed(float *out, const struct embed *e);
+void layer_embed_backward(float *grad, const float *dout, const struct embed *e);
 
 /* out (n, columns) = in W + b, of the family's matrix `which`. */
 void layer_product(const struct layer *l, size_t which, void *out, const void *in);

@@ -1,6 +1,7 @@
 /* model.c: opens the products and the activations of a model once, before the first pass. */
 #include "model/model.h"
 
+#include "data/base/round.h"
 #include "kernels/elementwise.h"
 #include "kernels/matvec.h"
 
@@ -54,7 +55,8 @@ void model_grad_begin(const struct model *m, size_t block, float *grad, int prod
 
     for (arch_block_tensors(&m->o.config, block, &t, &end); t < end; t++)
         if (!products || !is_product(m, t))
-            floats_zero(model_grad(m, grad, t), arch_size(&m->o.config, t));
+            floats_zero(model_grad(m, grad, t),
+                        size_min(arch_size(&m->o.config, t), arch_block_size(&m->o.config, block)));
 }
 
 /* The bias that a matrix's product adds; NULL: none. */
@@ -118,12 +120,12 @@ size_t model_chunk(const struct model *m, size_t left, size_t chunk)
     return products_rows(left, chunk, products_unit(&m->o));
 }
 
-struct dropout model_dropout(const struct model *m, size_t micro, size_t block,
+struct dropout model_dropout(const struct model *m, size_t micro, size_t layer,
                              enum model_place place)
 {
     const struct model_dropout *d = &m->o.dropout;
     float    p = place == PLACE_EMBED ? d->embd : place == PLACE_ATTN ? d->attn : d->resid;
-    uint64_t use = (m->step * m->o.grad_accum + micro) * arch_blocks(&m->o.config) + block;
+    uint64_t use = (m->step * m->o.grad_accum + micro) * (m->o.config.n_layer + 2) + layer;
 
     return (struct dropout){ m->dropping ? p : 0, d->seed, .site = use * PLACES + place };
 }

@@ -65,10 +65,10 @@ static inline struct acts_shape model_shape(const struct model *m, size_t micro)
 /* Rows of the next chunk, of `chunk` at most (products_chunk), where `left` tokens are left. */
 size_t model_chunk(const struct model *m, size_t left, size_t chunk);
 
-/* The mask of one use of dropout; p is 0 in passes that drop nothing. Recomputing asks for the same
- * one. */
+/* The mask of one use of dropout, in a layer or, 0, the embeddings; p is 0 in passes that drop
+ * nothing. Recomputing asks for the same one. */
 enum model_place { PLACE_EMBED, PLACE_ATTN, PLACE_ATTN_PROJ, PLACE_MLP_PROJ, PLACES };
-struct dropout model_dropout(const struct model *m, size_t micro, size_t block,
+struct dropout model_dropout(const struct model *m, size_t micro, size_t layer,
                              enum model_place place);
 
 /* Element `i` of an array of the model's dtype. */

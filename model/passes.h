@@ -10,5 +10,6 @@
  * are in their frame still. */
 struct order passes_order(size_t n_layer);
 /* The same of any model: an encoder reads its embeddings once more when it goes back through
- * them, from the frame in which they still stand. */
+ * them, from the frame in which they still stand. Where embeddings are in pieces, a language
+ * model's head reads them on the way down, and again with their gradients on the way up. */
 struct order passes_of(const struct model_config *g);

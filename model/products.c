@@ -78,7 +78,7 @@ static void add(struct products *p, const struct model_options *o, size_t which,
            largest = products_rows(tokens, products_chunk(which), unit);
     int several = o->grad_accum * (tokens / largest) > 1, dw = shape.form == MATMUL_TN;
 
-    shape.pack_b = products_matrix(which) != ARCH_HEAD && !dw && rows == largest && several;
+    shape.pack_b = products_matrix(which) < ARCH_HEAD && !dw && rows == largest && several;
     if (!dw || rows == largest || unit)
         announce(p, which, rows, shape);
     shape.accumulate = 1;
@@ -100,6 +100,13 @@ static void add_chunked(struct products *p, const struct model_options *o, size_
         add(p, o, which, tokens % chunk);
 }
 
+/* The last piece's head is one of its own where there are several. */
+static int has_head(const struct model_options *o, size_t head)
+{
+    return !arch_classifies(&o->config) && !o->generates &&
+           (head == ARCH_HEAD || arch_pieces(&o->config) > 1);
+}
+
 static void add_all(struct products *p, const struct model_options *o)
 {
     size_t n = o->config.arch->n_matrices;
@@ -109,9 +116,10 @@ static void add_all(struct products *p, const struct model_options *o)
     for (enum product_kind kind = PRODUCT_BACK; o->training && kind < PRODUCT_KINDS; kind++)
         for (size_t matrix = n; matrix-- > 0;)
             add_chunked(p, o, products_of(matrix, kind));
-    for (enum product_kind kind = 0; kind < PRODUCT_KINDS; kind++)
-        if (!arch_classifies(&o->config) && !o->generates && (o->training || !kind))
-            add_chunked(p, o, products_of(ARCH_HEAD, kind));
+    for (size_t head = ARCH_HEAD; head <= ARCH_HEAD_LAST; head++)
+        for (enum product_kind kind = 0; kind < PRODUCT_KINDS; kind++)
+            if (has_head(o, head) && (o->training || !kind))
+                add_chunked(p, o, products_of(head, kind));
 }
 
 /* What matmul is opened with: every product, and behind them the second parts of those that have
@@ -122,7 +130,7 @@ static size_t list_ids(struct products *p, struct matmul_shape *out)
 
     for (size_t i = 0; i < p->n; i++) {
         out[i] = p->shape[i];
-        if (p->key[i].which == products_of(ARCH_HEAD, PRODUCT_FORWARD))
+        if (products_matrix(p->key[i].which) >= ARCH_HEAD && !is_backward(p->key[i].which))
             out[i].n = products_split(out[i].n, out[i].ab_dt);
         if (out[i].n == p->shape[i].n)
             continue;
@@ -152,7 +160,7 @@ static void place_packed(struct products *p)
 int products_open(struct products **out, const struct model_options *o, struct err *err)
 {
     struct products    *p = calloc(1, sizeof *p);
-    struct matmul_shape ids[MAX_SHAPES + ROW_CLASSES];
+    struct matmul_shape ids[MAX_SHAPES + 2 * ROW_CLASSES];
 
     *out = NULL;
     if (!p)

@@ -33,10 +33,10 @@ struct model_options {
 /* Fixed pieces that arithmetic is done in: never a function of mode, budget or devices. */
 enum { CHUNK_ROWS = 1024, HEAD_ROWS = 512, LOGIT_ROWS = 256 };
 
-/* A matrix of parameters (the family's, or ARCH_HEAD) has three products: out = in W + b,
+/* A matrix of parameters (the family's, or a head's) has three products: out = in W + b,
  * din = dout W', and dW from in and dout. */
 enum product_kind { PRODUCT_FORWARD, PRODUCT_BACK, PRODUCT_GRADIENT, PRODUCT_KINDS };
-enum { PRODUCTS = (ARCH_MATRICES + 1) * PRODUCT_KINDS };
+enum { PRODUCTS = (ARCH_HEAD_LAST + 1) * PRODUCT_KINDS };
 
 static inline size_t products_of(size_t matrix, enum product_kind kind)
 {
@@ -51,7 +51,7 @@ static inline enum product_kind products_kind(size_t which)
 /* Tokens of this product's whole chunk. */
 static inline size_t products_chunk(size_t which)
 {
-    return products_matrix(which) != ARCH_HEAD          ? CHUNK_ROWS
+    return products_matrix(which) < ARCH_HEAD           ? CHUNK_ROWS
            : products_kind(which) == PRODUCT_FORWARD ? LOGIT_ROWS
                                                      : HEAD_ROWS;
 }

@@ -126,10 +126,12 @@ static int read_batches(struct trainer *t, struct pass *p, struct err *err)
 static int layer_pass(struct trainer *t, size_t b, size_t micro, const void *wire, float *grad,
                       int fresh, struct err *err)
 {
+    size_t layer = arch_layer(&t->o.model.config, b);
+
     t->model.records.phase = grad ? PHASE_BACKWARD : PHASE_FORWARD;
     t->model.records.block = (int)b;
-    return grad ? block_backward(&t->model, b, micro, wire, grad, fresh, err)
-                : block_forward(&t->model, b, micro, wire, err);
+    return grad ? block_backward(&t->model, layer, micro, wire, grad, fresh, err)
+                : block_forward(&t->model, layer, micro, wire, err);
 }
 
 /* What a training pass offloads goes to the stream. */
@@ -147,7 +149,7 @@ static void records_begin(struct trainer *t, struct pass *p)
 static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
 {
     records_begin(t, p);
-    for (size_t b = 0; b <= t->o.model.config.n_layer; b++) {
+    for (size_t b = 0; b < arch_final_block(&t->o.model.config); b++) {
         const void *wire;
         uint64_t    asked_ns = clock_ns();
         int         rc = stream_acquire(t->stream, b, &wire, err); // waits for b's update and read
@@ -160,8 +162,8 @@ static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
         for (size_t a = 0; !rc && a < p->micros; a++) { // layer-major: parameters are read once
             if (is_empty(t, a))
                 continue;
-            if (b == 0)
-                embed_forward(&t->model, a, wire);
+            if (arch_layer(&t->o.model.config, b) == 0)
+                embed_forward(&t->model, a, b, wire);
             else
                 rc = layer_pass(t, b, a, wire, NULL, 0, err);
         }
@@ -173,48 +175,112 @@ static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
     return 0;
 }
 
-/* The head's parameters: the final norm's and its matrix's, which may be that of the embeddings.
- * Both blocks are held at once. An untied head and a classifier's have no use for the embeddings,
- * which stand in their frame since forward: the order of blocks is one for all. */
-static int head_pass(struct trainer *t, struct pass *p, float *each, struct err *err)
+/* Where a micro-batch's losses, or logits, go. */
+static float *each_of(const struct trainer *t, float *each, size_t micro)
 {
     const struct model_options *o = &t->o.model;
-    size_t      final = o->config.n_layer + 1;
+    size_t rows = arch_classifies(&o->config) ? o->batch * arch_logits(&o->config)
+                                              : model_tokens(&t->model);
+
+    return each ? each + micro * rows : NULL;
+}
+
+/* A head whose words are in pieces: they pass one by one, from the last one on, which is still in
+ * its frame; then losses and the gradient of the residual stream are known. */
+static int pieces_pass(struct trainer *t, struct pass *p, struct head *h, float *each,
+                       struct err *err)
+{
+    size_t final = arch_final_block(&t->o.model.config);
+    int    fresh, rc = 0;
+
+    p->start_ns = clock_ns();
+    for (size_t a = 0; a < p->micros; a++)
+        if (!is_empty(t, a))
+            head_begin(&t->model, a, h);
+    span_end(t, p, PHASE_LOSS, final);
+    for (h->piece = arch_pieces(&t->o.model.config); h->piece-- > 0;) {
+        rc = stream_acquire(t->stream, h->piece, &h->head_wire, err);
+        if (rc)
+            return rc;
+        p->start_ns = clock_ns();
+        for (size_t a = 0; a < p->micros; a++)
+            if (!is_empty(t, a))
+                head_piece(&t->model, a, h);
+        span_end(t, p, PHASE_LOSS, h->piece);
+        stream_release(t->stream, h->piece);
+    }
+    h->piece = 0;
+    rc = h->trains ? grad_begin(t, final, &h->grad, &fresh, err) : 0;
+    p->start_ns = clock_ns();
+    for (size_t a = 0; a < p->micros && !rc; a++) {
+        h->each = each_of(t, each, a);
+        if (!is_empty(t, a))
+            p->loss += head_end(&t->model, a, h, &p->scored);
+    }
+    span_end(t, p, PHASE_LOSS, final);
+    return rc;
+}
+
+/* Gradients, and losses, of a head that is one matrix. */
+static int whole_pass(struct trainer *t, struct pass *p, struct head *h, float *each,
+                      struct err *err)
+{
+    const struct model_config *g = &t->o.model.config;
+    size_t final = arch_final_block(g);
+    int    tied = arch_is_tied(g), rc = 0;
+
+    if (h->trains) // fresh: of an untied head; a tied one's is block 0's
+        rc = grad_begin(t, final, &h->grad, &h->fresh, err);
+    if (!rc && h->trains && tied && !arch_classifies(g))
+        rc = grad_begin(t, 0, &h->head_grad, &h->fresh, err);
+    if (!tied) {
+        h->head_wire = h->wire;
+        h->head_grad = h->grad;
+    }
+    p->start_ns = clock_ns();
+    for (size_t a = 0; a < p->micros && !rc; a++) {
+        if (is_empty(t, a))
+            continue;
+        h->each = each_of(t, each, a);
+        p->loss += head_run(&t->model, a, h, &p->scored);
+        h->fresh = 0;
+    }
+    span_end(t, p, PHASE_LOSS, final);
+    return rc;
+}
+
+/* The head's parameters: the final norm's and its matrix's, which may be that of the embeddings.
+ * Both blocks are held at once. An untied head and a classifier's have no use for the embeddings:
+ * those that are one block stand in their frame since forward, and the order of blocks is one for
+ * all; pieces pass once more only where they are the head. */
+static int head_pass(struct trainer *t, struct pass *p, float *each, struct err *err)
+{
+    const struct model_config *g = &t->o.model.config;
+    size_t      final = arch_final_block(g);
     struct head h = { .trains = !p->evaluates, .scale = (float)(1.0 / (double)p->counted) };
-    int         tied = arch_head_block(&o->config) == 0;
+    int         whole = arch_pieces(g) == 1;
     int         rc = stream_acquire(t->stream, final, &h.wire, err);
 
     adapt_head(&t->adapt);
-    rc = rc ? rc : stream_acquire(t->stream, 0, &h.head_wire, err);
-    if (!rc && h.trains) // fresh: of an untied head; a tied one's is block 0's
-        rc = grad_begin(t, final, &h.grad, &h.fresh, err);
-    if (!rc && h.trains && tied && !arch_classifies(&o->config))
-        rc = grad_begin(t, 0, &h.head_grad, &h.fresh, err);
+    if (!rc && whole)
+        rc = stream_acquire(t->stream, 0, &h.head_wire, err);
     if (rc)
         return rc;
-    if (!tied) {
-        h.head_wire = h.wire;
-        h.head_grad = h.grad;
-    }
-    p->start_ns = clock_ns();
-    for (size_t a = 0; a < p->micros; a++) {
-        if (is_empty(t, a))
-            continue;
-        if (each)
-            h.each = each + a * (arch_classifies(&o->config) ? o->batch * arch_logits(&o->config)
-                                                 : model_tokens(&t->model));
-        p->loss += head_run(&t->model, a, &h, &p->scored);
-        h.fresh = 0;
-    }
-    span_end(t, p, PHASE_LOSS, final);
+    rc = whole || arch_classifies(g) ? whole_pass(t, p, &h, each, err)
+                                     : pieces_pass(t, p, &h, each, err);
+    if (rc)
+        return rc;
     stream_release(t->stream, final);
-    stream_release(t->stream, 0);
+    if (whole)
+        stream_release(t->stream, 0);
     return h.trains ? stream_send_grad(t->stream, final, &p->norm, err) : 0;
 }
 
 static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
 {
-    for (size_t b = t->o.model.config.n_layer; b >= 1; b--) {
+    const struct model_config *g = &t->o.model.config;
+
+    for (size_t b = arch_layer_block(g, g->n_layer); b >= arch_layer_block(g, 1); b--) {
         const void *wire;
         float      *grad;
         int fresh, rc = stream_acquire(t->stream, b, &wire, err); // waits for b, asks for b - 1
@@ -241,26 +307,51 @@ static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
     return 0;
 }
 
-/* Only an encoder, whose embeddings are normalised, needs parameters. */
-static int embed_pass(struct trainer *t, struct pass *p, struct err *err)
+/* The words of a piece, which are the head's: the gradient that they have as such. */
+static void piece_backward(struct trainer *t, const struct pass *p, struct head h)
 {
-    int         reads = t->o.model.config.arch->encoder, fresh, rc = 0;
+    for (size_t a = 0; a < p->micros; a++) {
+        if (is_empty(t, a))
+            continue;
+        head_gradient(&t->model, a, &h);
+        h.fresh = 0;
+    }
+}
+
+/* One block of the embeddings. Only an encoder's, which are normalised, and the pieces of a head
+ * need parameters. */
+static int embed_block(struct trainer *t, struct pass *p, size_t b, struct err *err)
+{
+    const struct model_config *g = &t->o.model.config;
+    int         head = arch_pieces(g) > 1 && !arch_classifies(g), reads = head || g->arch->encoder;
     const void *wire = NULL;
     float      *grad;
+    int         fresh, rc = reads ? stream_acquire(t->stream, b, &wire, err) : 0;
 
-    if (reads)
-        rc = stream_acquire(t->stream, 0, &wire, err);
-    rc = rc ? rc : grad_begin(t, 0, &grad, &fresh, err); // a tied head had it before
+    rc = rc ? rc : grad_begin(t, b, &grad, &fresh, err); // a tied head that is whole had it before
     if (rc)
         return rc;
     p->start_ns = clock_ns();
+    if (head)
+        piece_backward(t, p, (struct head){ .trains = 1, .piece = b, .head_wire = wire,
+                                            .head_grad = grad, .fresh = fresh,
+                                            .scale = (float)(1.0 / (double)p->counted) });
     for (size_t a = 0; a < p->micros; a++)
         if (!is_empty(t, a))
-            embed_backward(&t->model, a, wire, grad);
-    span_end(t, p, PHASE_BACKWARD, 0);
+            embed_backward(&t->model, a, b, wire, grad);
+    span_end(t, p, PHASE_BACKWARD, b);
     if (reads)
-        stream_release(t->stream, 0);
-    return stream_send_grad(t->stream, 0, &p->norm, err);
+        stream_release(t->stream, b);
+    return stream_send_grad(t->stream, b, &p->norm, err);
+}
+
+static int embed_pass(struct trainer *t, struct pass *p, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t b = 0; b < arch_pieces(&t->o.model.config) && !rc; b++)
+        rc = embed_block(t, p, b, err);
+    return rc;
 }
 
 /* With a clip factor of 1 all of it is known before the step. */
@@ -335,7 +426,7 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
     if (!rc)
         rc = backward_pass(t, &p, err);                  // blocks L..1
     if (!rc)
-        rc = embed_pass(t, &p, err);                     // block 0's gradient is complete last
+        rc = embed_pass(t, &p, err);                     // the embeddings' is complete last
     if (rc)
         return rc;
 

@@ -330,8 +330,9 @@ static size_t make_pieces(const struct run_config *cfg, struct piece *pieces)
 
 void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
 {
-    size_t           n = run_blocks(cfg);
-    struct grad_work work = work_of(cfg);
+    size_t            n = run_blocks(cfg);
+    struct order_span layers = order_shared(&cfg->order);
+    struct grad_work  work = work_of(cfg);
 
     *out = (struct run_memory){
         .compress = work.scratch + work.pairs,
@@ -341,15 +342,15 @@ void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
     };
     for (size_t b = 0; b < n; b++) {
         struct mem_bytes of = bytes_of(cfg, b);
-        int              layer = b > 0 && b < n - 1;
+        int              layer = b >= layers.first && b < layers.end;
 
         out->states += of.states - of.residual + (layer ? 0 : of.wire + of.grad);
         out->residual_ram += of.residual;
         out->layer_frame = layer ? of.wire : out->layer_frame;
         out->layer_grad = layer ? of.grad : out->layer_grad;
     }
-    out->frames = out->layer_frame * (n - 2);
-    out->grads = out->layer_grad * (n - 2);
+    out->frames = out->layer_frame * (layers.end - layers.first);
+    out->grads = out->layer_grad * (layers.end - layers.first);
 }
 
 /* What the arena holds; twice, as it wants it. */

@@ -116,11 +116,131 @@ static void test_nan(void **state)
     }
 }
 
+/* A vocabulary in pieces; and the same losses, and gradients of logits, with all of it. */
+struct cut {
+    enum dtype dt;
+    size_t     n, V, piece;
+    float      rough, *x, *losses, *word; // word: the rows of logits are products with this column
+    void      *gradient, *target_words;
+    int32_t   *targets;
+    struct softmax_so_far *so_far;
+    float     *columns, *sums, *factors, *more; // of a piece
+    void      *out;
+};
+
+static const float cut_scale = 0.125f;
+
+static struct cut cut_make(enum dtype dt, size_t n, size_t V, size_t piece, float reach,
+                           uint64_t *seed)
+{
+    size_t     e = dtype_bytes(dt);
+    struct cut c = { .dt = dt, .n = n, .V = V, .piece = piece,
+                     .rough = dt == DT_F32 ? 1e-6f : 1.0f / 128,
+                     .x = guard_alloc(n * V * 4), .losses = guard_alloc(n * 4),
+                     .word = guard_alloc(V * 4), .gradient = guard_alloc(n * V * e),
+                     .target_words = guard_alloc(n * e), .targets = guard_alloc(n * 4),
+                     .so_far = guard_alloc(n * sizeof *c.so_far),
+                     .columns = guard_alloc(n * piece * 4), .sums = guard_alloc(n * 4),
+                     .factors = guard_alloc(n * 4), .more = guard_alloc(n * 4),
+                     .out = guard_alloc(n * piece * e) };
+
+    ref_fill(c.x, n * V, -reach, reach, seed);
+    ref_fill(c.word, V, -1, 1, seed);
+    for (size_t v = 0; v < V; v++)
+        c.word[v] = bf16_to_f32(bf16_from_f32(c.word[v]));
+    for (size_t i = 0; i < n; i++)
+        c.targets[i] = i == 4 ? -1 : (int32_t)(ref_random(seed) % V);
+    softmax_xent(&(struct softmax_xent){ .n = n, .V = V, .logits = c.x, .split = V, .dt = dt,
+                                         .targets = c.targets, .losses = c.losses,
+                                         .dlogits = c.gradient, .scale = cut_scale });
+    softmax_begin(c.so_far, n);
+    memset(c.sums, 0, n * 4);
+    return c;
+}
+
+static void cut_free(struct cut *c)
+{
+    void *all[] = { c->x, c->losses, c->word, c->gradient, c->target_words, c->targets, c->so_far,
+                    c->columns, c->sums, c->factors, c->more, c->out };
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        guard_free(all[i]);
+}
+
+/* Its `here` columns from `first` on; again: when all were seen. */
+static void cut_piece(struct cut *c, size_t first, size_t here, int again)
+{
+    size_t split = here - here % 8;
+    struct softmax_piece p = { .n = c->n, .V = here, .logits = c->columns, .split = split,
+                               .targets = c->targets, .first = first, .so_far = c->so_far,
+                               .out = c->out, .dt = c->dt };
+
+    for (size_t i = 0; i < c->n; i++)
+        memcpy(c->columns + i * here, c->x + i * c->V + first, here * 4);
+    part(c->columns, c->n, here, split);
+    if (again)
+        softmax_gradient(&p, cut_scale);
+    else
+        softmax_add(&p, c->factors);
+    memset(c->more, 0, c->n * 4);
+    for (size_t i = 0; i < c->n; i++)
+        for (size_t j = 0; j < here; j++) {
+            float got = dtype_get(c->out, c->dt, i * here + j),
+                  want = dtype_get(c->gradient, c->dt, i * c->V + first + j);
+
+            if (again)
+                assert_true(fabsf(got - want) <= c->rough * fmaxf(fabsf(want), 1e-3f));
+            c->more[i] += got * c->word[first + j];
+            if (c->targets[i] == (int32_t)(first + j))
+                dtype_put(c->target_words, c->dt, i, c->word[first + j]);
+        }
+    if (!again)
+        softmax_rows_add(c->sums, c->factors, c->more, c->n, 1);
+}
+
+/* From the last piece on, and again. */
+static void pieces(enum dtype dt, size_t n, size_t V, size_t piece, float reach, uint64_t *seed)
+{
+    struct cut c = cut_make(dt, n, V, piece, reach, seed);
+
+    for (int again = 0; again < 2; again++)
+        for (size_t k = (V + piece - 1) / piece; k-- > 0;)
+            cut_piece(&c, k * piece, (k + 1) * piece <= V ? piece : V - k * piece, again);
+    softmax_rows_end(c.more, &(struct softmax_rows){
+        .n = n, .C = 1, .sums = c.sums, .so_far = c.so_far, .targets = c.targets,
+        .words = c.target_words, .dt = dt, .scale = cut_scale });
+    for (size_t i = 0; i < n; i++) {
+        double want = 0;
+
+        for (size_t v = 0; v < V; v++)
+            want += (double)dtype_get(c.gradient, dt, i * V + v) * (double)c.word[v];
+        assert_true(fabsf(softmax_loss(&c.so_far[i], c.targets[i]) - c.losses[i]) <=
+                    1e-6f * fmaxf(c.losses[i], 1));
+        assert_true(fabs((double)c.more[i] - want) <= (double)c.rough);
+    }
+    cut_free(&c);
+}
+
+static void test_pieces(void **state)
+{
+    static const size_t sizes[] = { 2, 9, 77, 300 };
+    uint64_t            seed = 5;
+
+    (void)state;
+    for (int dt = 0; dt < 2; dt++)
+        for (size_t i = 0; i < 4; i++)
+            for (size_t n = 1; n < 4; n++) {
+                pieces(dt ? DT_BF16 : DT_F32, 6, sizes[i], (sizes[i] + n - 1) / n, 5, &seed);
+                pieces(dt ? DT_BF16 : DT_F32, 6, sizes[i], (sizes[i] + n - 1) / n, 200, &seed);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_double),
         cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_pieces),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,7 +65,7 @@ static double starts_of(const struct bench *b, const struct part *p, double call
 {
     if (p->unit != PARAMS)
         return calls;
-    return !strcmp(p->kernel, "sum of squares") ? (double)b->config.n_layer + 2 : 1;
+    return !strcmp(p->kernel, "sum of squares") ? (double)arch_blocks(&b->config) : 1;
 }
 
 static void part_add(json_t *rows, const char *name, double calls, double seconds, double least,

@@ -79,6 +79,18 @@ static void lay_operands(struct arena *memory, struct operands *x, const struct 
 
 /* ---- what a step has ---- */
 
+/* How often a micro-batch runs products of this one's kind: once a layer, or a piece of the head's
+ * words, whose logits are made twice where they are several. */
+static size_t times_a_micro(const struct bench *b, size_t which)
+{
+    size_t pieces = arch_pieces(&b->config), matrix = products_matrix(which);
+    size_t heads = matrix == ARCH_HEAD && pieces > 1 ? pieces - 1 : 1;
+
+    if (matrix < ARCH_HEAD)
+        return b->config.n_layer;
+    return pieces > 1 && products_kind(which) == PRODUCT_FORWARD ? 2 * heads : heads;
+}
+
 /* How often a step runs this product: layers and micro-batches, and the chunks that tokens are cut
  * into. Of a gradient the first chunk writes, all others add. */
 static double times_a_step(const struct bench *b, const struct product_run *r)
@@ -90,7 +102,7 @@ static double times_a_step(const struct bench *b, const struct product_run *r)
 
     if (r->s->form == MATMUL_TN && first)
         chunks = r->s->accumulate ? chunks - 1 : 1;
-    return (double)(chunks * (products_matrix(r->which) != ARCH_HEAD ? b->config.n_layer : 1));
+    return (double)(chunks * times_a_micro(b, r->which));
 }
 
 static double flops_of(const struct matmul_shape *s)

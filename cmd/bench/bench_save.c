@@ -151,7 +151,7 @@ static int layers_open(struct layers *l, const struct bench *b, const struct mod
         l->m.acts.work.x[i] = l->m.acts.work.y[i] =
             (int32_t)((i * 2654435761u) % size_min(b->config.vocab, o->config.vocab));
     l->m.acts.work.shape[0] = (struct acts_shape){ o->batch, o->seq };
-    embed_forward(&l->m, 0, l->embed_wire);
+    embed_forward(&l->m, 0, 0, l->embed_wire);
     return 0;
 }
 

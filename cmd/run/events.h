@@ -41,7 +41,7 @@ struct training_evaluation {
 
 /* Parameters that generating has to read again for every token. */
 struct streaming {
-    size_t layers, streamed;         // of so many layers, so many do not stay in memory
+    size_t blocks, streamed;         // of the model; read for each token, since not all stay
     double token_bytes, byte_second; // read for each token; the rate that was measured
 };
 

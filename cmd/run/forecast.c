@@ -40,6 +40,8 @@ static void compute(struct forecast *f, struct step_work *w, const struct sessio
            backward = micros * machine_layer(m, &of, MACHINE_BACKWARD);
 
     f->head = arch_classifies(g) ? 0 : micros * machine_head(m, &of);
+    if (arch_pieces(g) > 1) // logits are made twice: four products, not three
+        f->head *= 4.0 / 3;
     f->norm = over(n, m->norm);
     if (o->compress > 0)
         f->norm += over(n, m->topk) + (o->error_feedback ? over(FEEDBACK * n, m->memory) : 0);

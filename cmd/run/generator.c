@@ -148,7 +148,7 @@ static void tell_speed(const struct generator *g, size_t passes)
     double   seconds = (double)meter_total(g->stream->meter, 0, PHASE_PARAM_READ) / 1e9;
 
     if (each.blocks && seconds > 0 && e && e->streaming)
-        e->streaming(e->ctx, &(struct streaming){ config->n_layer, each.blocks, again,
+        e->streaming(e->ctx, &(struct streaming){ arch_blocks(config), each.blocks, again,
                                                   all / seconds });
 }
 

@@ -400,7 +400,7 @@ static int begin_read(void *ctx, size_t block, size_t first, size_t n, float *ou
 {
     const struct beginning  *b = ctx;
     const struct model_config *g = &b->s->config;
-    size_t head = b->bare && block == g->n_layer + 1 ? 0 : arch_score_offset(g, block);
+    size_t head = b->bare && block == arch_final_block(g) ? 0 : arch_score_offset(g, block);
     size_t old = !b->body.read || first >= head ? 0 : n < head - first ? n : head - first;
     int    rc = old ? b->body.read(b->body.ctx, block, first, old, out, err) : 0;
 

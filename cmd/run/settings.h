@@ -5,6 +5,7 @@
  *                       n_labels drop_embd drop_attn drop_resid; of other families than GPT-2
  *                       arch, and what does not follow from these: n_kv_head head_dim n_inner
  *                       window untied qkv_bias qk_norm n_types pad rope.*
+ *     config.pieces     how many blocks the embeddings are, where they are more than one
  *     config.labels     a classifier's labels by name: a JSON array of strings
  *     config.pad        the id that its folder pads with (pad_token_id), where it has one
  *     option.NAME       every row of train_opts, as text that opt_set takes

@@ -427,9 +427,9 @@ static int count_skipped(struct training *t, uint64_t step, const struct step_re
         return 0;
     if (b != SIZE_MAX)
         snprintf(where, sizeof where, "a gradient is not finite, first that of block %zu (%s)", b,
-                 b == 0                       ? "the embeddings"
-                 : b == t->s->config.n_layer + 1 ? "the final norm"
-                                              : "a layer");
+                 arch_block_kind(&t->s->config, b) == ARCH_EMBEDDINGS ? "the embeddings"
+                 : arch_block_kind(&t->s->config, b) == ARCH_LAYER    ? "a layer"
+                                                                      : "the final norm");
     snprintf(text, sizeof text, "step %llu is skipped: %s", (unsigned long long)step + 1, where);
     int rc = t->s->run.mode != RUN_MEM || (most && t->skipped >= most)
                  ? stream_drain(t->stream, err)

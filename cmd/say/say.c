@@ -80,9 +80,9 @@ static void say_streaming(void *ctx, const struct streaming *s)
 
     (void)ctx;
     fprintf(stderr,
-            "siTrain generate: %zu of %zu layers do not stay in memory: every token reads %s of "
+            "siTrain generate: of %zu blocks not all stay in memory: every token reads %zu, %s of "
             "parameters, at the %s/s just measured %.3g s a token\n",
-            s->streamed, s->layers, opt_size_text(bytes, sizeof bytes, s->token_bytes),
+            s->blocks, s->streamed, opt_size_text(bytes, sizeof bytes, s->token_bytes),
             opt_size_text(rate, sizeof rate, s->byte_second), s->token_bytes / s->byte_second);
 }
 
