@@ -329,10 +329,9 @@ SIMD_CLONES static void rows_dot(float *delta, const void *x, const void *y, enu
 /* The head's keys j0.. as the left operand of tile_queries_add. */
 static struct operand key_columns(const struct backward_tiles *t, const struct head *hd, size_t j0)
 {
-    const word *p = (hd->form->fold ? t->k_cols : t->k) + j0 * hd->width / hd->form->depth;
+    const word *columns = hd->form->fold ? t->k_cols : t->k;
 
-    return hd->form->contiguous ? (struct operand){ p, TILE / hd->form->depth, 1 }
-                                : (struct operand){ p, 1, hd->width };
+    return tile_columns_at(hd, columns + j0 * hd->width / hd->form->depth);
 }
 
 /* The loaded tile of queries i0.. against the head's keys j0... */

@@ -24,14 +24,18 @@ const word *tile_fold(word *out, const struct head *hd, const word *rows)
     return out;
 }
 
+struct operand tile_columns_at(const struct head *hd, const word *columns)
+{
+    return hd->form->contiguous ? (struct operand){ columns, TILE / hd->form->depth, 1 }
+                                : (struct operand){ columns, 1, hd->width };
+}
+
 struct operand tile_columns(word *out, word *folded, const struct head *hd, const word *rows)
 {
-    size_t words = TILE / hd->form->depth;
-
     if (!hd->form->contiguous)
-        return (struct operand){ tile_fold(out, hd, rows), 1, hd->width };
-    words_transpose(out, tile_fold(folded, hd, rows), words, hd->width);
-    return (struct operand){ out, words, 1 };
+        return tile_columns_at(hd, tile_fold(out, hd, rows));
+    words_transpose(out, tile_fold(folded, hd, rows), TILE / hd->form->depth, hd->width);
+    return tile_columns_at(hd, out);
 }
 
 SIMD_CLONES void tile_store(void *out, enum dtype dt, size_t stride, const float *x, size_t ld,

@@ -28,6 +28,8 @@ const word *tile_fold(word *out, const struct head *hd, const word *rows);
 /* The left operand where x's columns are multiplied, summed over its rows: put into `out`, by way
  * of `folded`, or x itself. */
 struct operand tile_columns(word *out, word *folded, const struct head *hd, const word *rows);
+/* The same again, of where it was put. */
+struct operand tile_columns_at(const struct head *hd, const word *columns);
 
 /* n elements of each of `rows` rows of x, `ld` apart, rounded to dt. */
 void tile_store(void *out, enum dtype dt, size_t stride, const float *x, size_t ld, size_t rows,

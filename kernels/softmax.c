@@ -95,22 +95,41 @@ static void row_weights(void *out, enum dtype dt, const struct row *r, float top
     row_gradient(dtype_at(out, dt, split), dt, r->part[1].x, top, factor, r->part[1].n);
 }
 
-/* One row; returns the loss. */
-static float row_xent(void *dlogits, enum dtype dt, const struct row *r, size_t target, float scale)
+static float row_at(const struct row *r, size_t column)
 {
     size_t split = r->part[0].n;
-    float  of_target = target < split ? r->part[0].x[target] : r->part[1].x[target - split];
-    float  top = row_top(r), at = of_target - top;
-    double sum = row_sum(r, top);
 
-    if (dlogits) {
-        double p = exp((double)at) / sum;
-        float  factor = (float)((double)scale / sum);
+    return column < split ? r->part[0].x[column] : r->part[1].x[column - split];
+}
 
-        row_weights(dlogits, dt, r, top, factor);
-        dtype_put(dlogits, dt, target, (float)((p - 1.0) * (double)scale));
+/* A row's gradient, of all columns or a piece of them; target: its column, if it is here. */
+static void row_backward(void *out, enum dtype dt, const struct row *r,
+                         const struct softmax_so_far *known, size_t target, float scale)
+{
+    row_weights(out, dt, r, known->top, (float)((double)scale / known->sum));
+    if (target < r->part[0].n + r->part[1].n) {
+        double p = exp((double)(known->of_target - known->top)) / known->sum;
+
+        dtype_put(out, dt, target, (float)((p - 1.0) * (double)scale));
     }
-    return (float)(log(sum) - (double)at);
+}
+
+float softmax_loss(const struct softmax_so_far *so_far, int32_t target)
+{
+    return target < 0 ? 0.0f
+                      : (float)(log(so_far->sum) - (double)(so_far->of_target - so_far->top));
+}
+
+/* One row; returns the loss. */
+static float row_xent(void *dlogits, enum dtype dt, const struct row *r, int32_t target,
+                      float scale)
+{
+    struct softmax_so_far all = { .top = row_top(r), .of_target = row_at(r, (size_t)target) };
+
+    all.sum = row_sum(r, all.top);
+    if (dlogits)
+        row_backward(dlogits, dt, r, &all, (size_t)target, scale);
+    return softmax_loss(&all, target);
 }
 
 void softmax_xent(const struct softmax_xent *s)
@@ -126,7 +145,7 @@ void softmax_xent(const struct softmax_xent *s)
         struct row r = row_of(s->logits, s->n, V, split, i);
 
         assert(target < 0 || (size_t)target < V);
-        s->losses[i] = target < 0 ? 0.0f : row_xent(row, s->dt, &r, (size_t)target, s->scale);
+        s->losses[i] = target < 0 ? 0.0f : row_xent(row, s->dt, &r, target, s->scale);
         if (target < 0 && row)
             memset(row, 0, row_bytes);
     }
@@ -153,12 +172,12 @@ static float add_row(const struct softmax_piece *p, size_t i, void *out)
 {
     struct softmax_so_far *known = &p->so_far[i];
     struct row             r = row_of(p->logits, p->n, p->V, p->split, i);
-    size_t                 column = target_column(p, i), split = p->split;
+    size_t                 column = target_column(p, i);
     float                  here = row_top(&r), top = here > known->top ? here : known->top;
     float                  factor = known->sum > 0 ? expf(known->top - top) : 0;
 
     if (column < p->V)
-        known->of_target = column < split ? r.part[0].x[column] : r.part[1].x[column - split];
+        known->of_target = row_at(&r, column);
     known->sum = known->sum * (double)factor + row_sum(&r, top);
     known->top = top;
     if (out)
@@ -193,27 +212,14 @@ void softmax_gradient(const struct softmax_piece *p, float scale)
 
 #pragma omp parallel for schedule(dynamic)
     for (size_t i = 0; i < p->n; i++) {
-        const struct softmax_so_far *known = &p->so_far[i];
         struct row r = row_of(p->logits, p->n, p->V, p->split, i);
         void      *out = row_out(p, i);
 
-        if (p->targets[i] < 0) {
+        if (p->targets[i] < 0)
             memset(out, 0, bytes);
-            continue;
-        }
-        row_weights(out, p->dt, &r, known->top, (float)((double)scale / known->sum));
-        if (target_column(p, i) < p->V) {
-            double q = exp((double)(known->of_target - known->top)) / known->sum;
-
-            dtype_put(out, p->dt, target_column(p, i), (float)((q - 1.0) * (double)scale));
-        }
+        else
+            row_backward(out, p->dt, &r, &p->so_far[i], target_column(p, i), scale);
     }
-}
-
-float softmax_loss(const struct softmax_so_far *so_far, int32_t target)
-{
-    return target < 0 ? 0.0f
-                      : (float)(log(so_far->sum) - (double)(so_far->of_target - so_far->top));
 }
 
 void softmax_rows_add(float *sums, const float *factors, const float *more, size_t n, size_t C)
