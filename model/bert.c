@@ -173,8 +173,7 @@ static void mid_forward(const struct layer *l)
 {
     struct layernorm norm = norm_1(l);
 
-    layer_product(l, ATTN_PROJ, l->w->proj, l->attn.at[ATTN_OUT]);
-    layer_drop(l, l->w->proj, l->w->proj, &l->drop_attn_proj);
+    layer_proj(l, ATTN_PROJ, l->attn.at[ATTN_OUT], &l->drop_attn_proj);
     layernorm_residual(l->w->ln, l->x, l->w->proj, &norm);
 }
 
@@ -193,8 +192,7 @@ static void out_forward(const struct layer *l)
     mid.wide = sum;
     layernorm_apply(NULL, &mid);
     gelu_erf_forward(l->w->act, l->mlp.at[MLP_FC], l->m->o.dtype, l->n * g->n_inner);
-    layer_product(l, DOWN, l->w->proj, l->w->act);
-    layer_drop(l, l->w->proj, l->w->proj, &l->drop_mlp_proj);
+    layer_proj(l, DOWN, l->w->act, &l->drop_mlp_proj);
     residual_add(sum, sum, l->w->proj, l->n * g->n_embd);
     norm.wide = l->x_out;
     layernorm_forward(l->x_out ? NULL : l->w->ln, &norm);

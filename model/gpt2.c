@@ -180,8 +180,7 @@ static void mid_forward(const struct layer *l)
 {
     struct layernorm norm = norm_2(l);
 
-    layer_product(l, ATTN_PROJ, l->w->proj, l->attn.at[ATTN_OUT]);
-    layer_drop(l, l->w->proj, l->w->proj, &l->drop_attn_proj);
+    layer_proj(l, ATTN_PROJ, l->attn.at[ATTN_OUT], &l->drop_attn_proj);
     layernorm_residual(l->w->ln, l->x, l->w->proj, &norm);
 }
 
@@ -197,8 +196,7 @@ static void out_forward(const struct layer *l)
     const struct model_config *g = &l->m->o.config;
 
     gelu_forward(l->w->act, l->mlp.at[MLP_FC], l->m->o.dtype, l->n * g->n_inner);
-    layer_product(l, MLP_PROJ, l->w->proj, l->w->act);
-    layer_drop(l, l->w->proj, l->w->proj, &l->drop_mlp_proj);
+    layer_proj(l, MLP_PROJ, l->w->act, &l->drop_mlp_proj);
     residual_add(l->x_out, l->mlp.at[MLP_MID], l->w->proj, l->n * g->n_embd);
 }
 

@@ -72,10 +72,18 @@ void layer_turn(const struct layer *l, void *x, void (*turn)(const struct rope_r
     }
 }
 
-void layer_drop(const struct layer *l, float *out, const float *x, const struct dropout *drop)
+/* Rows of a projection, or of its gradient; out may be x. */
+static void drop_rows(const struct layer *l, float *out, const float *x,
+                      const struct dropout *drop)
 {
     if (drop->p > 0)
         dropout_rows(out, x, l->n, l->m->o.config.n_embd, l->first, drop);
+}
+
+void layer_proj(const struct layer *l, size_t which, const void *in, const struct dropout *drop)
+{
+    layer_product(l, which, l->w->proj, in);
+    drop_rows(l, l->w->proj, l->w->proj, drop);
 }
 
 const void *layer_proj_back(const struct layer *l, size_t bias, const struct dropout *drop)
@@ -83,7 +91,7 @@ const void *layer_proj_back(const struct layer *l, size_t bias, const struct dro
     const float *dx = l->dx;
     void        *narrowed = l->m->o.dtype == DT_F32 ? NULL : l->w->dy;
 
-    layer_drop(l, l->w->proj, dx, drop);
+    drop_rows(l, l->w->proj, dx, drop);
     if (drop->p > 0)
         dx = l->w->proj;
     colsum_add(layer_grad(l, bias), narrowed, dx, DT_F32, l->n, l->m->o.config.n_embd, l->w->sums);

@@ -59,8 +59,8 @@ static inline float *layer_grad(const struct layer *l, size_t t)
     return model_grad(l->m, l->grad, t);
 }
 
-/* A projection's rows before they are added to the residual stream; out may be x. */
-void layer_drop(const struct layer *l, float *out, const float *x, const struct dropout *drop);
+/* w->proj = a projection of `in` and its dropout, which is to be added to the residual stream. */
+void layer_proj(const struct layer *l, size_t which, const void *in, const struct dropout *drop);
 
 /* dx behind a projection's dropout, as the products take it; its sums go to the projection's
  * bias. */

@@ -87,21 +87,14 @@ static void embed_backward(float *grad, const float *dout, const struct embed *e
 
 /* ---- a layer, forward ---- */
 
-static struct rmsnorm norm_of(const struct layer *l, size_t weight, float *x, float *rstd)
-{
-    return (struct rmsnorm){ .n = l->n, .C = l->m->o.config.n_embd, .dt = l->m->o.dtype, .x = x,
-                             .w = model_wire(l->m, l->wire, weight), .rstd = rstd,
-                             .eps = l->m->o.config.norm_eps };
-}
-
 static struct rmsnorm norm_1(const struct layer *l)
 {
-    return norm_of(l, LLAMA_NORM_1, l->x, l->attn.at[RSTD_1]);
+    return model_rms(l->m, LLAMA_NORM_1, l->wire, l->n, l->x, l->attn.at[RSTD_1]);
 }
 
 static struct rmsnorm norm_2(const struct layer *l)
 {
-    return norm_of(l, LLAMA_NORM_2, l->mlp.at[MLP_MID], l->mlp.at[RSTD_2]);
+    return model_rms(l->m, LLAMA_NORM_2, l->wire, l->n, l->mlp.at[MLP_MID], l->mlp.at[RSTD_2]);
 }
 
 /* Heads of queries, or of keys, as they come from the product. */

@@ -115,6 +115,14 @@ struct layernorm model_norm(const struct model *m, size_t weight, const void *wi
                                .eps = m->o.config.norm_eps };
 }
 
+struct rmsnorm model_rms(const struct model *m, size_t weight, const void *wire, size_t rows,
+                         float *x, float *rstd)
+{
+    return (struct rmsnorm){ .n = rows, .C = m->o.config.n_embd, .dt = m->o.dtype, .x = x,
+                             .w = model_wire(m, wire, weight), .rstd = rstd,
+                             .eps = m->o.config.norm_eps };
+}
+
 size_t model_chunk(const struct model *m, size_t left, size_t chunk)
 {
     return products_rows(left, chunk, products_unit(&m->o));

@@ -6,6 +6,7 @@
 #include "data/base/arena.h"
 #include "kernels/dropout.h"
 #include "kernels/layernorm.h"
+#include "kernels/rmsnorm.h"
 #include "model/acts.h"
 #include "model/arch.h"
 #include "model/products.h"
@@ -52,6 +53,9 @@ void model_gradient(const struct model *m, size_t matrix, size_t rows, float *gr
 /* The norm with tensor `weight` and the bias behind it, of x (rows, C). */
 struct layernorm model_norm(const struct model *m, size_t weight, const void *wire,
                             size_t rows, float *x, float *mean, float *rstd);
+/* The same of a family whose norms are RMSNorm: no bias, no mean. */
+struct rmsnorm model_rms(const struct model *m, size_t weight, const void *wire, size_t rows,
+                         float *x, float *rstd);
 
 // of a micro-batch, at most
 static inline size_t model_tokens(const struct model *m) { return m->o.batch * m->o.seq; }

@@ -6,11 +6,7 @@
 
 static struct rmsnorm rms_of(const struct norm *n)
 {
-    const struct model *m = n->m;
-
-    return (struct rmsnorm){ .n = n->n, .C = m->o.config.n_embd, .dt = m->o.dtype, .x = n->x,
-                             .w = model_wire(m, n->wire, m->o.config.arch->norm), .rstd = n->rstd,
-                             .eps = m->o.config.norm_eps };
+    return model_rms(n->m, n->m->o.config.arch->norm, n->wire, n->n, n->x, n->rstd);
 }
 
 static struct layernorm layer_of(const struct norm *n)
