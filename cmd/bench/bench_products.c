@@ -77,6 +77,21 @@ static void lay_operands(struct arena *memory, struct operands *x, const struct 
                            arena_take(memory, bias), arena_take(memory, scratch)};
 }
 
+/* Made and filled, for these runs. */
+static int operands_map(struct arena *memory, struct operands *x, struct product_run *runs,
+                        size_t n, struct err *err)
+{
+    lay_operands(memory, x, runs, n);
+    int rc = arena_map(memory, "the operands of products", err);
+    if (rc)
+        return rc;
+    lay_operands(memory, x, runs, n);
+    bench_fill(memory->base, memory->bytes, 1);
+    for (size_t i = 0; i < n; i++)
+        runs[i].operands = x;
+    return 0;
+}
+
 /* ---- what a step has ---- */
 
 /* How often a micro-batch runs products of this one's kind: once a layer, or a piece of the head's
@@ -282,16 +297,9 @@ static int products_measure(struct bench *b, json_t *section, struct err *err)
     json_object_set_new(section, "engines", rows);
     for (size_t e = 0; e < ENGINES; e++)
         n += engine_open(&engines[e], b, &kinds[e], &runs[n]);
-    lay_operands(&memory, &x, runs, n);
-    int rc = arena_map(&memory, "the operands of products", err);
-    if (!rc) {
-        lay_operands(&memory, &x, runs, n);
-        bench_fill(memory.base, memory.bytes, 1);
-    }
-    for (size_t i = 0; i < n; i++) {
-        runs[i].operands = &x;
+    int rc = operands_map(&memory, &x, runs, n, err);
+    for (size_t i = 0; i < n; i++)
         items[i] = (struct bench_item){.run = product_call, .ctx = &runs[i]};
-    }
     rc = rc ? rc : bench_rounds(items, n, b->o->rounds, b->seconds, err);
     n = 0;
     for (size_t e = 0; e < ENGINES; n += engines[e++].n) {
@@ -331,16 +339,10 @@ int bench_loop_open(struct bench_loop **out, const struct bench *b, struct err *
             engine_open(&l->engine, b, &kinds[k], l->runs);
     if (!l->engine.products)
         return err_set(err, -EIO, "no engine of products is left: %s", l->engine.why.text);
-    lay_operands(&l->memory, &l->operands, l->runs, l->engine.n);
-    int rc = arena_map(&l->memory, "the operands of products", err);
-    if (rc)
-        return rc;
-    lay_operands(&l->memory, &l->operands, l->runs, l->engine.n);
-    bench_fill(l->memory.base, l->memory.bytes, 1);
-    for (size_t i = 0; i < l->engine.n; i++)
-        l->runs[i].operands = &l->operands;
-    bench_loop_rate(l); // the first one is slower
-    return 0;
+    int rc = operands_map(&l->memory, &l->operands, l->runs, l->engine.n, err);
+    if (!rc)
+        bench_loop_rate(l); // the first one is slower
+    return rc;
 }
 
 double bench_loop_rate(struct bench_loop *l)
