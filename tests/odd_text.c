@@ -1,6 +1,7 @@
 /* odd_text.c: see odd_text.h. */
 #include "tests/odd_text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static uint64_t state = 1;
@@ -34,4 +35,17 @@ size_t odd_text(char *out, size_t n)
         memcpy(out + k, part, strlen(part));
         k += strlen(part);
     }
+}
+
+size_t word_text(char *out, size_t words)
+{
+    static const char *const all[] = { "river", "stone", "the", "of", "sea", "night", "under" };
+    uint32_t r = 1;
+    size_t   n = 0;
+
+    for (size_t i = 0; i < words; i++) {
+        r = r * 1664525 + 1013904223;
+        n += (size_t)sprintf(out + n, "%s%c", all[(r >> 16) % 7], i % 12 == 11 ? '\n' : ' ');
+    }
+    return n;
 }

@@ -14,6 +14,7 @@
 #include "kernels/rng.h"
 #include "model/decode.h"
 #include "model/hf.h"
+#include "tests/odd_text.h"
 #include "tests/rig.h"
 #include "tests/tempdir.h"
 
@@ -285,19 +286,13 @@ static char text[4096], tok[4096];
 
 static void make_text(void)
 {
-    static const char *const words[] = { "river", "stone", "the", "of", "sea", "night", "under" };
-    static char              bytes[20000];
-    const char              *path = text;
-    size_t                   n = 0, ids;
-    uint32_t                 r = 1;
-    struct err               err = { 0 };
+    static char bytes[20000];
+    const char *path = text;
+    size_t      ids;
+    struct err  err = { 0 };
 
     assert_int_equal(chdir(tempdir), 0);
-    for (int i = 0; i < 2500; i++) {
-        r = r * 1664525 + 1013904223;
-        n += (size_t)sprintf(bytes + n, "%s%c", words[(r >> 16) % 7], i % 12 == 11 ? '\n' : ' ');
-    }
-    tempdir_put("text", bytes, n);
+    tempdir_put("text", bytes, word_text(bytes, sizeof bytes / 8));
     snprintf(text, sizeof text, "%s", tempdir_at("text"));
     snprintf(tok, sizeof tok, "%s", tempdir_at("tok"));
     assert_int_equal(tokenise_train(&path, 1, 260, tok, &ids, NULL, &err), 0);

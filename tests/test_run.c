@@ -9,6 +9,7 @@
 
 #include "cmd/run/corpus.h"
 #include "cmd/run/life.h"
+#include "tests/odd_text.h"
 #include "tests/tempdir.h"
 
 #include <errno.h>
@@ -137,19 +138,13 @@ static char text[4096], tok[4096];
 
 static void make_text(void)
 {
-    static const char *const words[] = { "river", "stone", "the", "of", "sea", "night", "under" };
-    static char              bytes[WORDS * 8];
-    size_t                   n = 0, ids;
-    const char              *path = text;
-    uint32_t                 r = 1;
-    struct err               err = { 0 };
+    static char bytes[WORDS * 8];
+    const char *path = text;
+    size_t      ids;
+    struct err  err = { 0 };
 
     assert_int_equal(chdir(tempdir), 0);
-    for (int i = 0; i < WORDS; i++) {
-        r = r * 1664525 + 1013904223;
-        n += (size_t)sprintf(bytes + n, "%s%c", words[(r >> 16) % 7], i % 12 == 11 ? '\n' : ' ');
-    }
-    tempdir_put("text", bytes, n);
+    tempdir_put("text", bytes, word_text(bytes, WORDS));
     snprintf(text, sizeof text, "%s", tempdir_at("text"));
     snprintf(tok, sizeof tok, "%s", tempdir_at("tok"));
     assert_int_equal(tokenise_train(&path, 1, 260, tok, &ids, NULL, &err), 0);

@@ -6,8 +6,9 @@
 # folder FAMILY NAME CLASS: a tiny encoder of random numbers and a WordPiece tokenizer.
 folder() {
     mkdir "$tmp/$2"
-    python3 - "$1" "$tmp/$2" "$3" <<'PYTHON'
-import json, random, struct, sys
+    PYTHONPATH=tests/cli python3 - "$1" "$tmp/$2" "$3" <<'PYTHON'
+import json, sys
+from tiny_folder import write
 family, to, kind = sys.argv[1:]
 pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + [mark + c for c in "abcdefghijklmnopqrstuvwxyz" for mark in ("", "##")]
 L, C, H, I, V, P, types = 3, 24, 3, 40, len(pieces) if family == "bert" else 270, 48, 2 if family == "bert" else 1
@@ -27,19 +28,11 @@ shapes = {f"{family}.{name}": shape for name, shape in shapes.items()}
 if kind == "ForMaskedLM":
     head = "cls.predictions." if family == "bert" else "lm_head."
     shapes |= {head + "bias": [V]}
-rng, header, data = random.Random(family), {}, b""
+tensors = []
 for name, shape in shapes.items():
-    both = [(name + ".weight", 1), (name + ".bias", 0)] if name.endswith("LayerNorm") else [(name, 0)]
-    for key, base in both:
-        n = shape[0] * (shape[1] if len(shape) > 1 else 1)
-        values = struct.pack(f"<{n}f", *(base + rng.gauss(0, 0.2) for _ in range(n)))
-        header[key] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
-        data += values
-head = json.dumps(header).encode()
-with open(to + "/model.safetensors", "wb") as f:
-    f.write(struct.pack("<Q", len(head)) + head + data)
-with open(to + "/config.json", "w") as f:
-    json.dump(config, f)
+    norm = name.endswith("LayerNorm")
+    tensors += [(name + ".weight", shape, 1), (name + ".bias", shape, 0)] if norm else [(name, shape, 0)]
+write(to, config, tensors, 0.2)
 with open(to + "/vocab.txt", "w") as f:
     f.write("".join(p + "\n" for p in pieces))
 with open(to + "/tokenizer_config.json", "w") as f:

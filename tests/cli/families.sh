@@ -9,8 +9,9 @@ works "a tokenizer is trained" prepare "$tmp/text.txt" --train-tokenizer --vocab
 # folder NAME: a tiny model of this family, of random numbers, with the tokenizer.
 folder() {
     cp -r "$tmp/tok" "$tmp/$1"
-    python3 - "$1" "$tmp/$1" <<'PYTHON'
-import json, random, struct, sys
+    PYTHONPATH=tests/cli python3 - "$1" "$tmp/$1" <<'PYTHON'
+import sys
+from tiny_folder import write
 family, to = sys.argv[1:]
 L, C, H, KV, D, I, V = 3, 24, 4, 2, 10 if family == "mistral" else 6, 28, 300
 config = {"model_type": family, "architectures": [{"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}[family] + "ForCausalLM"],
@@ -36,18 +37,7 @@ for l in range(L):
             shapes[f"{at}self_attn.{name}_norm.weight"] = [D]
 if not config["tie_word_embeddings"]:
     shapes["lm_head.weight"] = [V, C]
-rng, header, data = random.Random(family), {}, b""
-for name, shape in shapes.items():
-    n = shape[0] * (shape[1] if len(shape) > 1 else 1)
-    base = 1 if "norm" in name else 0
-    values = struct.pack(f"<{n}f", *(base + rng.gauss(0, 0.05) for _ in range(n)))
-    header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
-    data += values
-head = json.dumps(header).encode()
-with open(to + "/model.safetensors", "wb") as f:
-    f.write(struct.pack("<Q", len(head)) + head + data)
-with open(to + "/config.json", "w") as f:
-    json.dump(config, f)
+write(to, config, [(name, shape, int("norm" in name)) for name, shape in shapes.items()], 0.05)
 PYTHON
 }
 

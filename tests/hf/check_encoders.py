@@ -6,7 +6,6 @@ loads as ...ForSequenceClassification with the tokenizer, whose rows (token type
 predictions that siTrain tells; and a classifier that transformers made gives siTrain its own loss. Needs torch, transformers 5 and tokenizers."""
 import os
 import random
-import subprocess
 import sys
 import tempfile
 
@@ -16,26 +15,11 @@ from transformers import (AutoModelForSequenceClassification, AutoTokenizer, Ber
                           BertTokenizerFast, PreTrainedTokenizerFast, RobertaConfig, RobertaForMaskedLM, RobertaForSequenceClassification)
 from transformers.utils import logging
 
-BIN = os.path.abspath(os.environ.get("SITRAIN", "./siTrain"))
+from checks import done, result, sitrain
+
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 MOST = 24  # tokens of a row; some pairs have more
 SIZES = dict(hidden_size=48, num_hidden_layers=3, num_attention_heads=4, intermediate_size=100)
-failed = count = 0
-
-
-def result(ok, name, why=""):
-    global failed, count
-    count += 1
-    print(f"{'ok' if ok else 'not ok'} {count} - {name}", flush=True)
-    if not ok:
-        failed += 1
-        print("\n".join("# " + line for line in str(why).splitlines()[-15:]), flush=True)
-
-
-def sitrain(*arguments):
-    done = subprocess.run([BIN, *map(str, arguments)], capture_output=True, stdin=subprocess.DEVNULL)
-    assert done.returncode == 0, f"siTrain {' '.join(map(str, arguments))}: exit {done.returncode}\n{done.stderr.decode()}"
-    return done.stdout.decode()
 
 
 def pairs(seed, n):
@@ -82,7 +66,7 @@ def theirs(folder, rows):
 
 
 def compare(name, folder, ours, rows):
-    said = ours.split()
+    said = ours.decode().split()
     try:
         loss, accuracy = theirs(folder, rows)
         result(abs(float(said[1]) - loss) <= 1e-5 * loss + 1e-6 and abs(float(said[3]) - accuracy) < 1e-6, name,
@@ -124,8 +108,7 @@ def main():
                 check(make, tmp, mode)
             except Exception as e:  # whatever it was, it is this test's failure
                 result(False, make.__name__, e)
-    print(f"1..{count}")
-    return 1 if failed else 0
+    return done()
 
 
 if __name__ == "__main__":

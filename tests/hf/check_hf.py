@@ -17,7 +17,6 @@ import os
 import random
 import shutil
 import struct
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,38 +29,14 @@ from transformers import (AutoModelForSequenceClassification, AutoTokenizer, GPT
                           GPT2LMHeadModel, pipeline)
 from transformers.utils import logging
 
+from checks import done, result, sitrain, skip
 from fuzz_tokenizer import token_ids
 
-BIN = os.path.abspath(os.environ.get("SITRAIN") or "./siTrain")
 DATA = os.environ.get("SITRAIN_DATA")
 TORCH = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 LOSS_TOLERANCE = 2e-6    # relative; the program prints 6 decimals
 LOGIT_TOLERANCE = 1e-6   # relative to the largest logit
 TIE = 1e-4               # two logits closer than this may be ranked either way by two correct programs
-failed = 0
-count = 0
-
-
-def result(ok, name, why=""):
-    global failed, count
-    count += 1
-    print(f"{'ok' if ok else 'not ok'} {count} - {name}", flush=True)
-    if not ok:
-        failed += 1
-        print("\n".join("# " + line for line in str(why).splitlines()[-15:]), flush=True)
-
-
-def skip(name, why):
-    global count
-    count += 1
-    print(f"ok {count} - {name} # SKIP {why}", flush=True)
-
-
-def sitrain(*arguments):
-    """The program's stdout as bytes; its words and an AssertionError if it fails."""
-    done = subprocess.run([BIN, *map(str, arguments)], capture_output=True, stdin=subprocess.DEVNULL)
-    assert done.returncode == 0, f"siTrain {' '.join(map(str, arguments))}: exit {done.returncode}\n{done.stderr.decode()}"
-    return done.stdout
 
 
 def part(name, function, *arguments):
@@ -629,8 +604,7 @@ def main():
             check_gpt2_30m(tmp)
         else:
             skip("gpt2-30m", "make check-hf DATA=FOLDER says where it is")
-    print(f"1..{count}")
-    return 1 if failed else 0
+    return done()
 
 
 if __name__ == "__main__":
