@@ -32,22 +32,23 @@ struct model_config arch_config(const struct arch *arch, struct model_config siz
 
 enum arch_block_kind arch_block_kind(const struct model_config *g, size_t block)
 {
-    size_t layer = arch_layer(g, block);
-
-    return layer == 0 ? ARCH_EMBEDDINGS : layer <= g->n_layer ? ARCH_LAYER : ARCH_FINAL;
+    if (arch_layer(g, block) == 0)
+        return ARCH_EMBEDDINGS;
+    return block < arch_final_block(g)    ? ARCH_LAYER
+           : block == arch_final_block(g) ? ARCH_FINAL
+                                          : ARCH_OWN_HEAD;
 }
 
-/* ---- the embeddings' pieces ---- */
+/* ---- pieces of words ---- */
 
-/* They are words alone, which are the head, too; a classifier made of such a model has its blocks,
- * so that it can begin with it. */
+/* The embeddings are words alone. */
 static int is_words(const struct model_config *g)
 {
     size_t n = 0;
 
     for (size_t t = 0; t < g->arch->n_params; t++)
         n += g->arch->params[t].block == ARCH_EMBEDDINGS;
-    return n == 1 && !g->untied;
+    return n == 1;
 }
 
 size_t arch_pieces(const struct model_config *g)
@@ -68,18 +69,39 @@ static size_t piece_rows(const struct model_config *g)
     return lines * (n - 1) < g->vocab ? lines : rows;
 }
 
-struct arch_words arch_words(const struct model_config *g, size_t block)
+struct arch_words arch_words(const struct model_config *g, size_t piece)
 {
-    size_t rows = piece_rows(g), first = block * rows;
+    size_t rows = piece_rows(g), first = piece * rows;
 
-    assert(block < arch_pieces(g));
+    assert(piece < arch_pieces(g));
     return (struct arch_words){ first, size_min(rows, g->vocab - first) };
+}
+
+size_t arch_head_blocks(const struct model_config *g)
+{
+    return arch_classifies(g) || arch_is_tied(g) ? 0 : arch_pieces(g);
+}
+
+size_t arch_head_block(const struct model_config *g)
+{
+    return arch_is_tied(g) ? 0 : arch_final_block(g) + 1;
+}
+
+/* The first block that has some rows of the words' tensor that `block` has some of. */
+static size_t first_piece(const struct model_config *g, size_t block)
+{
+    return block < arch_pieces(g) ? 0 : arch_final_block(g) + 1;
 }
 
 /* One of several blocks that have some rows of one tensor each. */
 static int is_piece(const struct model_config *g, size_t block)
 {
-    return block < arch_pieces(g) && arch_pieces(g) > 1;
+    return arch_pieces(g) > 1 && (block < arch_pieces(g) || block > arch_final_block(g));
+}
+
+int arch_is_later(const struct model_config *g, size_t block)
+{
+    return is_piece(g, block) && block > first_piece(g, block);
 }
 
 size_t arch_layer(const struct model_config *g, size_t block)
@@ -87,7 +109,7 @@ size_t arch_layer(const struct model_config *g, size_t block)
     size_t pieces = arch_pieces(g);
 
     assert(block < arch_blocks(g));
-    return block < pieces ? 0 : block - pieces + 1;
+    return block < pieces ? 0 : size_min(block - pieces, g->n_layer) + 1;
 }
 
 /* ---- sizes ---- */
@@ -252,8 +274,8 @@ struct arch_spot arch_spot(const struct model_config *g, size_t block, size_t t,
 
     if (!is_piece(g, block))
         return (struct arch_spot){ block, i, size - in };
-    return (struct arch_spot){ in / piece, in % piece,
-                               arch_block_size(g, in / piece) - in % piece };
+    block = first_piece(g, block) + in / piece;
+    return (struct arch_spot){ block, in % piece, arch_block_size(g, block) - in % piece };
 }
 
 struct arch_place arch_place(const struct model_config *g, size_t block, size_t i)
@@ -262,7 +284,7 @@ struct arch_place arch_place(const struct model_config *g, size_t block, size_t 
 
     arch_block_tensors(g, block, &t, &end);
     if (is_piece(g, block)) {
-        size_t before = arch_words(g, block).first * arch_cols(g, t);
+        size_t before = arch_words(g, block - first_piece(g, block)).first * arch_cols(g, t);
 
         return (struct arch_place){ t, before + i, arch_block_size(g, block) - i };
     }
@@ -292,7 +314,7 @@ size_t arch_block_size(const struct model_config *g, size_t block)
 
     arch_block_tensors(g, block, &first, &end);
     if (is_piece(g, block))
-        return arch_words(g, block).n * arch_cols(g, first);
+        return arch_words(g, block - first_piece(g, block)).n * arch_cols(g, first);
     return arch_offset(g, end - 1) + arch_size(g, end - 1);
 }
 

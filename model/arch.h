@@ -3,9 +3,10 @@
  * walks over parameters (initial values, weight decay, import, export, gradients) walks the
  * family's ONE table of them.
  *
- * Blocks: the embeddings, n_layer layers, and what stands behind them. The embeddings are one
- * block, or several that each have some rows of the words' tensor (arch_pieces): then no frame
- * needs to hold them whole. Matrices are stored as Hugging Face's files of the family have them, so
+ * Blocks: the embeddings, n_layer layers, the final norm with a classifier's head, and a language
+ * model's head where it has a tensor of its own. The embeddings, and such a head, are one block, or
+ * several that each have some rows of the words' tensor (arch_pieces): then no frame needs to hold
+ * them whole. Matrices are stored as Hugging Face's files of the family have them, so
  * that import and export never transpose. Inside a block the tensors stand one after the other
  * without gaps, in the table's order; a block's parameters are one flat range. A tensor is called
  * by its row in the table. */
@@ -20,7 +21,8 @@
 struct model_config {
     const struct arch *arch;
     size_t n_layer, n_head, n_embd, vocab, n_positions; // n_positions: of the longest row
-    size_t pieces;   // how many blocks the embeddings are; 0: as many as arch_pieces says
+    size_t pieces;   // how many blocks the embeddings are, and a head of its own; 0: as many as
+                     // arch_pieces says
     size_t n_labels; // 0: a language model; 1: a regressor; more: a classifier of so many classes
     /* The family's settle says what these are where they are 0. */
     size_t n_kv_head; // heads of keys and values
@@ -38,7 +40,7 @@ struct model_config {
     float  drop_embd, drop_attn, drop_resid; // dropout: embd_pdrop, attn_pdrop, resid_pdrop
 };
 
-enum arch_block_kind { ARCH_EMBEDDINGS, ARCH_LAYER, ARCH_FINAL };
+enum arch_block_kind { ARCH_EMBEDDINGS, ARCH_LAYER, ARCH_FINAL, ARCH_OWN_HEAD };
 enum arch_init { ARCH_INIT_NORMAL, ARCH_INIT_RESIDUAL, ARCH_INIT_ZERO, ARCH_INIT_ONE };
 
 /* What a dimension of an array is, in the model's sizes. */
@@ -170,7 +172,7 @@ size_t arch_dim(const struct model_config *g, enum arch_dim dim);
 size_t arch_head(const struct model_config *g);
 int    arch_is_tied(const struct model_config *g);
 /* The family's matrix; or ARCH_HEAD, ARCH_HEAD_LAST: a language model's head, (vocab, width), or
- * where the embeddings are in pieces the rows of a piece, and of the last one. */
+ * where it is in pieces the rows of a piece, and of the last one. */
 struct arch_matrix arch_matrix(const struct model_config *g, size_t matrix);
 size_t arch_matrix_out(const struct model_config *g, size_t matrix); // columns of out
 size_t arch_matrix_in(const struct model_config *g, size_t matrix);
@@ -181,21 +183,17 @@ size_t arch_products(const struct model_config *g); // parameters of a layer's m
 size_t arch_fc(const struct model_config *g);
 size_t arch_widest(const struct model_config *g);
 
-/* How many blocks the embeddings are. It follows from the model alone, since the bits of its loss
- * depend on it: one, but where they are a tied head's words alone and more than ARCH_WHOLE
- * parameters; then pieces of ARCH_PIECE at most (about a layer of such models), all of one size but
- * for the last. GPT-2 XL's 80 million stay one block. */
+/* How many blocks the embeddings are, and as many a head of its own. It follows from the model
+ * alone, since the bits of its loss depend on it: one, but where embeddings are words alone and
+ * more than ARCH_WHOLE parameters; then pieces of ARCH_PIECE at most (about a layer of the smallest
+ * of such models), all of one size but for the last. GPT-2 XL's 80 million stay one block. */
 enum { ARCH_WHOLE = 96 << 20, ARCH_PIECE = 32 << 20 };
 size_t arch_pieces(const struct model_config *g);
-/* The words that a block of the embeddings has. */
+/* The words that a piece has. */
 struct arch_words { size_t first, n; };
-struct arch_words arch_words(const struct model_config *g, size_t block);
+struct arch_words arch_words(const struct model_config *g, size_t piece);
 
-static inline size_t arch_blocks(const struct model_config *g)
-{
-    return arch_pieces(g) + g->n_layer + 1;
-}
-/* The block of a layer, 1..n_layer, and the last block: what stands behind them. */
+/* The block of a layer, 1..n_layer, and that behind them: the final norm's. */
 static inline size_t arch_layer_block(const struct model_config *g, size_t layer)
 {
     return arch_pieces(g) + layer - 1;
@@ -203,6 +201,14 @@ static inline size_t arch_layer_block(const struct model_config *g, size_t layer
 static inline size_t arch_final_block(const struct model_config *g)
 {
     return arch_pieces(g) + g->n_layer;
+}
+/* How many blocks a head of its own has, and the first block of a language model's head, be it
+ * that of the embeddings. */
+size_t arch_head_blocks(const struct model_config *g);
+size_t arch_head_block(const struct model_config *g);
+static inline size_t arch_blocks(const struct model_config *g)
+{
+    return arch_final_block(g) + 1 + arch_head_blocks(g);
 }
 /* The layer of a block; 0: the embeddings; n_layer + 1: behind the layers. */
 size_t arch_layer(const struct model_config *g, size_t block);
@@ -216,8 +222,10 @@ int    arch_is_vector(const struct model_config *g, size_t t);
 size_t arch_offset(const struct model_config *g, size_t t); // of t in its block
 size_t arch_block_size(const struct model_config *g, size_t block);  // parameters
 size_t arch_total(const struct model_config *g);
-/* First and one-past-last tensor of a block. */
+/* First and one-past-last tensor of a block; and whether a block has a later piece of its tensor,
+ * not the first. */
 void arch_block_tensors(const struct model_config *g, size_t block, size_t *first, size_t *end);
+int  arch_is_later(const struct model_config *g, size_t block);
 /* Where a classifier's head begins in a block, at the end of which it stands; SIZE_MAX: it has
  * none. */
 size_t arch_score_offset(const struct model_config *g, size_t block);

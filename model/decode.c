@@ -357,9 +357,12 @@ static void logits_of(const struct decode *d, float *out, size_t n, const void *
 static int head_pieces(struct decode *d, size_t n, int wanted, struct err *err)
 {
     const struct model_config *g = &d->o.config;
+    size_t                     pieces = arch_pieces(g);
 
-    for (size_t b = arch_pieces(g); b-- > 0;) {
-        struct arch_words w = arch_words(g, b);
+    for (size_t k = 0; k < pieces; k++) {
+        size_t            piece = arch_is_tied(g) ? pieces - 1 - k : k;
+        size_t            b = arch_head_block(g) + piece;
+        struct arch_words w = arch_words(g, piece);
         const void       *wire;
         int               rc = stream_acquire(d->stream, b, &wire, err);
 
@@ -375,20 +378,18 @@ static int head_pieces(struct decode *d, size_t n, int wanted, struct err *err)
     return 0;
 }
 
-/* The last block, which an untied head stands in, and the embeddings. */
-static int head_whole(struct decode *d, size_t n, int wanted, const void *wire, struct err *err)
+static int head_whole(struct decode *d, size_t n, int wanted, struct err *err)
 {
     const struct model_config *g = &d->o.config;
-    const void                *embed_wire;
-    int                        rc = stream_acquire(d->stream, 0, &embed_wire, err);
+    size_t                     b = arch_head_block(g);
+    const void                *wire;
+    int                        rc = stream_acquire(d->stream, b, &wire, err);
 
     if (rc)
         return rc;
     if (wanted)
-        logits_of(d, d->buf.logits, n,
-                  model_wire(&d->model, arch_is_tied(g) ? embed_wire : wire, arch_head(g)),
-                  g->vocab);
-    stream_release(d->stream, 0);
+        logits_of(d, d->buf.logits, n, model_wire(&d->model, wire, arch_head(g)), g->vocab);
+    stream_release(d->stream, b);
     return 0;
 }
 
@@ -406,8 +407,7 @@ static int head(struct decode *d, int wanted, struct err *err)
         norm_forward(d->buf.work.ln, &(struct norm){
             .m = &d->model, .wire = wire, .n = n, .x = d->buf.last, .mean = d->buf.mean,
             .rstd = d->buf.rstd });
-    rc = arch_pieces(g) > 1 ? head_pieces(d, n, wanted, err)
-                            : head_whole(d, n, wanted, wire, err);
+    rc = arch_pieces(g) > 1 ? head_pieces(d, n, wanted, err) : head_whole(d, n, wanted, err);
     if (rc)
         return rc;
     for (size_t b = d->o.batch; wanted && b-- > 0;)

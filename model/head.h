@@ -6,18 +6,18 @@
  * normalised, times score.weight; or an encoder's first position, pooled, with a bias. Losses are
  * cross-entropy or, with one label, squared error.
  *
- * A tied head whose words are in pieces (arch_pieces) sees them one after the other, each for all
+ * A head whose words are in pieces (arch_pieces) sees them one after the other, each for all
  * micro-batches (head_pieces.c): the softmax is made on the way, with the gradient of the rows
  * (head_piece); then losses follow (head_end). The gradient of the words takes their logits once
- * more (head_gradient), when the embeddings' own is added to the same block. */
+ * more (head_gradient): a tied head's when the embeddings' own is added to the same block. */
 #pragma once
 
 #include "model/model.h"
 
 struct head {
-    const void *wire;      // of block n_layer + 1
-    const void *head_wire; // of the block in which the head's matrix stands: block 0 where it is
-                           // tied; a classifier has none
+    const void *wire;      // of the final norm's block
+    const void *head_wire; // of the block in which the head's matrix stands (arch_head_block); a
+                           // classifier has none
     size_t      piece;     // and which that is, where they are several
     /* Evaluating: each token's loss (N), a classifier's logits (rows, n_labels), or NULL. */
     float *each;

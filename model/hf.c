@@ -338,7 +338,9 @@ static int refuse_unknown(const struct hf *h, const char *dir, struct err *err)
                               "%s: tensor %s does not belong to a %s of %zu layers with a %s "
                               "head",
                               dir, st->name, h->config.arch->title, h->config.n_layer,
-                              arch_classifies(&h->config) ? "classifier's" : "tied");
+                              arch_classifies(&h->config) ? "classifier's"
+                              : arch_is_tied(&h->config)  ? "tied"
+                                                          : "untied");
     }
     return 0;
 }

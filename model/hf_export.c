@@ -216,7 +216,7 @@ static int shards_cut(struct shards *out, const struct hf_export *x, struct err 
         size_t t, end;
 
         arch_block_tensors(g, b, &t, &end);
-        if (b > 0 && arch_layer(g, b) == 0) // a further piece of the embeddings
+        if (arch_is_later(g, b)) // its tensor has been named
             continue;
         for (; t < end; t++) {
             struct placed p = { .block = b, .n = arch_size(g, t), .t = t };

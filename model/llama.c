@@ -39,9 +39,9 @@ static const struct arch_param params[LLAMA_TENSORS] = {
     [LLAMA_UP_W]   = MATRIX("mlp.up_proj.weight", ARCH_LAYER, DIM_INNER, DIM_WIDTH),
     [LLAMA_DOWN_W] = MATRIX("mlp.down_proj.weight", ARCH_LAYER, DIM_WIDTH, DIM_INNER),
     [LLAMA_NORM]   = VECTOR("norm.weight", ARCH_FINAL, DIM_WIDTH, ONE),
-    [LLAMA_HEAD]   = { "lm_head.weight", ARCH_FINAL, DIM_VOCAB, DIM_WIDTH, ARCH_INIT_NORMAL,
-                       .decay = 1, .outside = 1 },
     [LLAMA_SCORE]  = { "score.weight", ARCH_FINAL, DIM_LABELS, DIM_WIDTH, ARCH_INIT_NORMAL,
+                       .decay = 1, .outside = 1 },
+    [LLAMA_HEAD]   = { "lm_head.weight", ARCH_OWN_HEAD, DIM_VOCAB, DIM_WIDTH, ARCH_INIT_NORMAL,
                        .decay = 1, .outside = 1 },
 #undef VECTOR
 #undef MATRIX

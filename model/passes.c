@@ -1,62 +1,52 @@
-/* passes.c: the order of blocks, with the embeddings whole and in pieces. */
+/* passes.c: the order of blocks of any model. */
 #include "model/passes.h"
 
-enum { EMBEDDINGS, LAYERS, FINAL }; // lanes
+enum { EMBEDDINGS, LAYERS, FINAL, HEAD }; // lanes
 
-struct order passes_order(size_t n_layer)
+/* One run more, behind those that a pass has. */
+static void run_add(struct order *o, enum stream_pass pass, size_t lane, enum order_way way,
+                    unsigned uses)
 {
-    const struct order_run embed = { EMBEDDINGS, ORDER_UP, ORDER_READ };
-    const struct order_run layers = { LAYERS, ORDER_UP, ORDER_READ };
-    const struct order_run final = { FINAL, ORDER_UP, ORDER_READ };
+    struct order_run *r = o->runs[pass];
 
-    return (struct order){
-        .lanes = { [EMBEDDINGS] = { 1, { 1, 1 } }, [LAYERS] = { n_layer, { 0, 0 } },
-                   [FINAL] = { 1, { 1, 1 } } },
-        .runs = {
-            [STREAM_TRAIN] = {
-                embed, layers, final,
-                { EMBEDDINGS, ORDER_UP, ORDER_READ | ORDER_ADD }, // the head
-                { FINAL, ORDER_UP, ORDER_ADD | ORDER_SEND },
-                { LAYERS, ORDER_DOWN, ORDER_READ | ORDER_ADD | ORDER_SEND },
-                { EMBEDDINGS, ORDER_UP, ORDER_ADD | ORDER_SEND },
-            },
-            [STREAM_EVAL] = { embed, layers, final, embed },
-            [STREAM_GENERATE] = { embed, layers, final, embed },
-        },
-    };
+    while (r->uses)
+        r++;
+    *r = (struct order_run){ lane, way, uses };
 }
 
-/* Embeddings in pieces. The head reads its pieces on the way down, so that the last of forward are
- * there still; their gradients are made on the way up, with those of the embeddings. */
-static struct order pieces_order(size_t n_layer, size_t pieces, int classifies)
+/* What all passes read. A tied head in pieces reads them on the way down, so that the last of
+ * forward are there still. One that is whole has its gradient added to at once. */
+static void forward_add(struct order *o, enum stream_pass pass, const struct model_config *g)
 {
-    const struct order_run head = { EMBEDDINGS, ORDER_DOWN, classifies ? 0 : ORDER_READ };
-    const unsigned         both = ORDER_ADD | ORDER_SEND;
-    struct order           o = passes_order(n_layer);
+    unsigned added = pass == STREAM_TRAIN && arch_pieces(g) == 1 ? ORDER_ADD : 0;
 
-    o.lanes[EMBEDDINGS] = (struct order_lane){ pieces, { 2, 2 } };
-    for (enum stream_pass p = 0; p < STREAM_PASSES; p++)
-        o.runs[p][3] = head;
-    size_t at = classifies ? 3 : 4;
-    o.runs[STREAM_TRAIN][at] = (struct order_run){ FINAL, ORDER_UP, both };
-    o.runs[STREAM_TRAIN][at + 1] = (struct order_run){ LAYERS, ORDER_DOWN, both | ORDER_READ };
-    o.runs[STREAM_TRAIN][at + 2] = (struct order_run){ EMBEDDINGS, ORDER_UP,
-                                                       classifies ? both : both | ORDER_READ };
-    if (classifies)
-        o.runs[STREAM_TRAIN][at + 3] = (struct order_run){ 0 };
-    return o;
+    run_add(o, pass, EMBEDDINGS, ORDER_UP, ORDER_READ);
+    run_add(o, pass, LAYERS, ORDER_UP, ORDER_READ);
+    run_add(o, pass, FINAL, ORDER_UP, ORDER_READ);
+    if (arch_classifies(g))
+        return;
+    if (arch_is_tied(g))
+        run_add(o, pass, EMBEDDINGS, ORDER_DOWN, ORDER_READ | added);
+    else
+        run_add(o, pass, HEAD, ORDER_UP, ORDER_READ | added);
 }
 
 struct order passes_of(const struct model_config *g)
 {
-    struct order      out = passes_order(g->n_layer);
-    struct order_run *r = out.runs[STREAM_TRAIN];
+    const unsigned send = ORDER_ADD | ORDER_SEND;
+    int      head = !arch_classifies(g), tied = arch_is_tied(g),
+             again = head && arch_pieces(g) > 1; // its pieces are read for their gradients
+    struct order o = { .lanes = { [EMBEDDINGS] = { arch_pieces(g), { 2, 2 } },
+                                  [LAYERS] = { g->n_layer, { 0, 0 } }, [FINAL] = { 1, { 1, 1 } },
+                                  [HEAD] = { arch_head_blocks(g), { 2, 2 } } } };
 
-    if (arch_pieces(g) > 1)
-        return pieces_order(g->n_layer, arch_pieces(g), arch_classifies(g));
-    while (r[1].uses)
-        r++;
-    if (g->arch->encoder)
-        r->uses |= ORDER_READ;
-    return out;
+    for (enum stream_pass p = 0; p < STREAM_PASSES; p++)
+        forward_add(&o, p, g);
+    run_add(&o, STREAM_TRAIN, FINAL, ORDER_UP, send);
+    if (head && !tied)
+        run_add(&o, STREAM_TRAIN, HEAD, ORDER_DOWN, send | (again ? ORDER_READ : 0));
+    run_add(&o, STREAM_TRAIN, LAYERS, ORDER_DOWN, send | ORDER_READ);
+    run_add(&o, STREAM_TRAIN, EMBEDDINGS, ORDER_UP,
+            send | (g->arch->encoder || (again && tied) ? ORDER_READ : 0));
+    return o;
 }

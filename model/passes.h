@@ -5,11 +5,9 @@
 #include "model/arch.h"
 #include "offload/order.h"
 
-/* Of a model with a language model's tied head: block 0 the embeddings, 1..n_layer the layers,
- * n_layer + 1 the final norm. A classifier has the same, though its head needs no embeddings: they
- * are in their frame still. */
-struct order passes_order(size_t n_layer);
-/* The same of any model: an encoder reads its embeddings once more when it goes back through
- * them, from the frame in which they still stand. Where embeddings are in pieces, a language
- * model's head reads them on the way down, and again with their gradients on the way up. */
+/* The embeddings, the layers, the final norm; then a language model's head, which is the embeddings
+ * once more or blocks of its own, and all of them back. What is whole stands in its frame still
+ * when it comes again: an encoder reads its embeddings so when it goes back through them. A head
+ * in pieces reads them twice, the second time with their gradients: a tied one down, and up with
+ * the gradients of the embeddings; one of its own up, and down before the layers. */
 struct order passes_of(const struct model_config *g);

@@ -185,12 +185,13 @@ static float *each_of(const struct trainer *t, float *each, size_t micro)
     return each ? each + micro * rows : NULL;
 }
 
-/* A head whose words are in pieces: they pass one by one, from the last one on, which is still in
- * its frame; then losses and the gradient of the residual stream are known. */
+/* A head whose words are in pieces: they pass one by one, a tied head's from the last one on, which
+ * is still in its frame; then losses and the gradient of the residual stream are known. */
 static int pieces_pass(struct trainer *t, struct pass *p, struct head *h, float *each,
                        struct err *err)
 {
-    size_t final = arch_final_block(&t->o.model.config);
+    const struct model_config *g = &t->o.model.config;
+    size_t final = arch_final_block(g), n = arch_pieces(g);
     int    fresh, rc = 0;
 
     p->start_ns = clock_ns();
@@ -198,16 +199,19 @@ static int pieces_pass(struct trainer *t, struct pass *p, struct head *h, float 
         if (!is_empty(t, a))
             head_begin(&t->model, a, h);
     span_end(t, p, PHASE_LOSS, final);
-    for (h->piece = arch_pieces(&t->o.model.config); h->piece-- > 0;) {
-        rc = stream_acquire(t->stream, h->piece, &h->head_wire, err);
+    for (size_t i = 0; i < n; i++) {
+        h->piece = arch_is_tied(g) ? n - 1 - i : i;
+        size_t b = arch_head_block(g) + h->piece;
+
+        rc = stream_acquire(t->stream, b, &h->head_wire, err);
         if (rc)
             return rc;
         p->start_ns = clock_ns();
         for (size_t a = 0; a < p->micros; a++)
             if (!is_empty(t, a))
                 head_piece(&t->model, a, h);
-        span_end(t, p, PHASE_LOSS, h->piece);
-        stream_release(t->stream, h->piece);
+        span_end(t, p, PHASE_LOSS, b);
+        stream_release(t->stream, b);
     }
     h->piece = 0;
     rc = h->trains ? grad_begin(t, final, &h->grad, &fresh, err) : 0;
@@ -221,22 +225,17 @@ static int pieces_pass(struct trainer *t, struct pass *p, struct head *h, float 
     return rc;
 }
 
-/* Gradients, and losses, of a head that is one matrix. */
+/* Gradients, and losses, of a head that is one matrix: a language model's is in a block apart from
+ * the final norm. */
 static int whole_pass(struct trainer *t, struct pass *p, struct head *h, float *each,
                       struct err *err)
 {
     const struct model_config *g = &t->o.model.config;
     size_t final = arch_final_block(g);
-    int    tied = arch_is_tied(g), rc = 0;
+    int    rc = h->trains ? grad_begin(t, final, &h->grad, &h->fresh, err) : 0;
 
-    if (h->trains) // fresh: of an untied head; a tied one's is block 0's
-        rc = grad_begin(t, final, &h->grad, &h->fresh, err);
-    if (!rc && h->trains && tied && !arch_classifies(g))
-        rc = grad_begin(t, 0, &h->head_grad, &h->fresh, err);
-    if (!tied) {
-        h->head_wire = h->wire;
-        h->head_grad = h->grad;
-    }
+    if (!rc && h->trains && !arch_classifies(g))
+        rc = grad_begin(t, arch_head_block(g), &h->head_grad, &h->fresh, err);
     p->start_ns = clock_ns();
     for (size_t a = 0; a < p->micros && !rc; a++) {
         if (is_empty(t, a))
@@ -249,30 +248,27 @@ static int whole_pass(struct trainer *t, struct pass *p, struct head *h, float *
     return rc;
 }
 
-/* The head's parameters: the final norm's and its matrix's, which may be that of the embeddings.
- * Both blocks are held at once. An untied head and a classifier's have no use for the embeddings:
- * those that are one block stand in their frame since forward, and the order of blocks is one for
- * all; pieces pass once more only where they are the head. */
+/* The head's parameters: the final norm's and, of a language model, its matrix's, which may be that
+ * of the embeddings; of two blocks that are held at once, or pieces one by one. */
 static int head_pass(struct trainer *t, struct pass *p, float *each, struct err *err)
 {
     const struct model_config *g = &t->o.model.config;
     size_t      final = arch_final_block(g);
     struct head h = { .trains = !p->evaluates, .scale = (float)(1.0 / (double)p->counted) };
-    int         whole = arch_pieces(g) == 1;
+    int         words = !arch_classifies(g), pieces = words && arch_pieces(g) > 1;
     int         rc = stream_acquire(t->stream, final, &h.wire, err);
 
     adapt_head(&t->adapt);
-    if (!rc && whole)
-        rc = stream_acquire(t->stream, 0, &h.head_wire, err);
+    if (!rc && words && !pieces)
+        rc = stream_acquire(t->stream, arch_head_block(g), &h.head_wire, err);
     if (rc)
         return rc;
-    rc = whole || arch_classifies(g) ? whole_pass(t, p, &h, each, err)
-                                     : pieces_pass(t, p, &h, each, err);
+    rc = pieces ? pieces_pass(t, p, &h, each, err) : whole_pass(t, p, &h, each, err);
     if (rc)
         return rc;
     stream_release(t->stream, final);
-    if (whole)
-        stream_release(t->stream, 0);
+    if (words && !pieces)
+        stream_release(t->stream, arch_head_block(g));
     return h.trains ? stream_send_grad(t->stream, final, &p->norm, err) : 0;
 }
 
@@ -318,25 +314,29 @@ static void piece_backward(struct trainer *t, const struct pass *p, struct head 
     }
 }
 
-/* One block of the embeddings. Only an encoder's, which are normalised, and the pieces of a head
- * need parameters. */
-static int embed_block(struct trainer *t, struct pass *p, size_t b, struct err *err)
+/* One block of the embeddings, or of a head of its own, whose gradient is complete with it. Only an
+ * encoder's embeddings, which are normalised, and the pieces of a head need parameters. A head that
+ * is whole had its gradient before. */
+static int words_block(struct trainer *t, struct pass *p, size_t b, struct err *err)
 {
     const struct model_config *g = &t->o.model.config;
-    int         head = arch_pieces(g) > 1 && !arch_classifies(g), reads = head || g->arch->encoder;
+    size_t      n = arch_pieces(g), piece = b - arch_head_block(g);
+    int         embeds = arch_block_kind(g, b) == ARCH_EMBEDDINGS,
+                head = !arch_classifies(g) && n > 1 && piece < n,
+                reads = head || (embeds && g->arch->encoder);
     const void *wire = NULL;
     float      *grad;
     int         fresh, rc = reads ? stream_acquire(t->stream, b, &wire, err) : 0;
 
-    rc = rc ? rc : grad_begin(t, b, &grad, &fresh, err); // a tied head that is whole had it before
+    rc = rc ? rc : grad_begin(t, b, &grad, &fresh, err);
     if (rc)
         return rc;
     p->start_ns = clock_ns();
     if (head)
-        piece_backward(t, p, (struct head){ .trains = 1, .piece = b, .head_wire = wire,
+        piece_backward(t, p, (struct head){ .trains = 1, .piece = piece, .head_wire = wire,
                                             .head_grad = grad, .fresh = fresh,
                                             .scale = (float)(1.0 / (double)p->counted) });
-    for (size_t a = 0; a < p->micros; a++)
+    for (size_t a = 0; a < p->micros && embeds; a++)
         if (!is_empty(t, a))
             embed_backward(&t->model, a, b, wire, grad);
     span_end(t, p, PHASE_BACKWARD, b);
@@ -345,12 +345,22 @@ static int embed_block(struct trainer *t, struct pass *p, size_t b, struct err *
     return stream_send_grad(t->stream, b, &p->norm, err);
 }
 
+static int head_backward(struct trainer *t, struct pass *p, struct err *err)
+{
+    const struct model_config *g = &t->o.model.config;
+    int                        rc = 0;
+
+    for (size_t b = arch_blocks(g); --b > arch_final_block(g) && !rc;)
+        rc = words_block(t, p, b, err);
+    return rc;
+}
+
 static int embed_pass(struct trainer *t, struct pass *p, struct err *err)
 {
     int rc = 0;
 
     for (size_t b = 0; b < arch_pieces(&t->o.model.config) && !rc; b++)
-        rc = embed_block(t, p, b, err);
+        rc = words_block(t, p, b, err);
     return rc;
 }
 
@@ -423,6 +433,8 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
         rc = forward_pass(t, &p, err);                   // blocks 0, 1..L
     if (!rc)
         rc = head_pass(t, &p, NULL, err);                // final norm, logits by chunks, loss, dx
+    if (!rc)
+        rc = head_backward(t, &p, err);                  // of a head of its own
     if (!rc)
         rc = backward_pass(t, &p, err);                  // blocks L..1
     if (!rc)

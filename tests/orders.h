@@ -1,7 +1,12 @@
-/* orders.h: an order that no GPT-2 has, for tests of what streams make of it. */
+/* orders.h: orders for tests of what streams make of them: a GPT-2's, and one that none has. */
 #pragma once
 
-#include "offload/order.h"
+#include "model/passes.h"
+
+static inline struct order order_gpt2(size_t layers)
+{
+    return passes_of(&(struct model_config){ .arch = &gpt2_arch, .n_layer = layers });
+}
 
 /* Embeddings in pieces through two frames, layers, a final norm; the head is tied to the
  * embeddings, or has `head` pieces of its own. The head reads its pieces once where nothing is

@@ -6,7 +6,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "model/passes.h"
 #include "tests/orders.h"
 
 #include <stdio.h>
@@ -30,7 +29,7 @@ static void uses(const struct order *o, enum stream_pass pass, enum order_use us
 
 static void test_gpt2(void **state)
 {
-    const struct order o = passes_order(3);
+    const struct order o = order_gpt2(3);
     const char        *reads = "0 1 2 3 4 0";
 
     (void)state;
@@ -70,9 +69,40 @@ static void test_encoder(void **state)
                          order_reads(&gpt2, STREAM_TRAIN, frames, params, 0).params);
 }
 
+/* A head of its own, whole and in pieces as the embeddings are; a classifier made of such a model.
+ */
+static void test_untied(void **state)
+{
+    struct model_config g = { .arch = &llama_arch, .n_layer = 2, .vocab = 9, .untied = 1 };
+    struct order        o = passes_of(&g);
+
+    (void)state;
+    assert_null(order_fault(&o));
+    uses(&o, STREAM_TRAIN, ORDER_READ, "0 1 2 3 4 2 1");
+    uses(&o, STREAM_TRAIN, ORDER_ADD, "4 3 4 2 1 0");
+    uses(&o, STREAM_TRAIN, ORDER_SEND, "3 4 2 1 0");
+    uses(&o, STREAM_EVAL, ORDER_READ, "0 1 2 3 4");
+    assert_int_equal(order_last(&o), 0);
+    g.pieces = 3;
+    o = passes_of(&g);
+    assert_null(order_fault(&o));
+    uses(&o, STREAM_TRAIN, ORDER_READ, "0 1 2 3 4 5 6 7 8 8 7 6 4 3");
+    uses(&o, STREAM_TRAIN, ORDER_ADD, "5 8 7 6 4 3 0 1 2");
+    uses(&o, STREAM_TRAIN, ORDER_SEND, "5 8 7 6 4 3 0 1 2");
+    uses(&o, STREAM_GENERATE, ORDER_READ, "0 1 2 3 4 5 6 7 8");
+    // frames for two pieces of each; of the head's on the way back two are there still
+    assert_int_equal(order_buffers(&o, ORDER_FRAMES, 1), 2 + 1 + 1 + 2);
+    assert_int_equal(order_reads(&o, STREAM_TRAIN, 2, (size_t[9]){ 0 }, 0).blocks, 9 + 1);
+    g.n_labels = 2;
+    o = passes_of(&g);
+    assert_null(order_fault(&o));
+    uses(&o, STREAM_TRAIN, ORDER_READ, "0 1 2 3 4 5 4 3");
+    uses(&o, STREAM_TRAIN, ORDER_SEND, "5 4 3 0 1 2");
+}
+
 static void test_buffers(void **state)
 {
-    const struct order o = passes_order(5);
+    const struct order o = order_gpt2(5);
 
     (void)state;
     assert_int_equal(order_buffers(&o, ORDER_FRAMES, 2), 4);
@@ -105,7 +135,7 @@ static void reads(const struct order *o, enum stream_pass pass, size_t frames, i
  * no other layer shares its frame with. */
 static void test_reads(void **state)
 {
-    const struct order o = passes_order(4);
+    const struct order o = order_gpt2(4);
 
     (void)state;
     reads(&o, STREAM_TRAIN, 1, 0, 6 + 3, 1413 + 303);
@@ -149,31 +179,31 @@ static void faulty(struct order o, const char *why)
 
 static void test_faults(void **state)
 {
-    struct order      o = passes_order(2);
+    struct order      o = order_gpt2(2);
     struct order_run *train = o.runs[STREAM_TRAIN];
 
     (void)state;
     faulty((struct order){ .lanes = { { 0 } } }, "no blocks");
     train[1].way = ORDER_DOWN; // forward begins with the last layer
     faulty(o, "numbered");
-    o = passes_order(2);
+    o = order_gpt2(2);
     train[1].lane = 2; // and does not read the layers
     faulty(o, "numbered");
-    o = passes_order(2);
+    o = order_gpt2(2);
     train[6].uses = 0; // block 0's is never sent
     faulty(o, "sent once");
-    o = passes_order(2);
+    o = order_gpt2(2);
     train[3].uses |= ORDER_SEND; // and here twice
     faulty(o, "after it was sent");
-    o = passes_order(2);
+    o = order_gpt2(2);
     train[3].uses = ORDER_READ;
     train[4] = (struct order_run){ 0, ORDER_UP, ORDER_ADD | ORDER_SEND };
     train[6].uses = 0;
     faulty(o, "sent once"); // the final norm's is not
-    o = passes_order(2);
+    o = order_gpt2(2);
     train[7] = (struct order_run){ 1, ORDER_UP, ORDER_READ };
     faulty(o, "read after its gradient");
-    o = passes_order(2);
+    o = order_gpt2(2);
     o.runs[STREAM_EVAL][1].uses |= ORDER_ADD;
     faulty(o, "outside of training");
     o = order_pieces(3, 2, 0); // the head adds to pieces that are complete later
@@ -181,16 +211,16 @@ static void test_faults(void **state)
     faulty(o, "no buffers to wait in");
     o.lanes[0].buffers[ORDER_GRADS] = 3;
     assert_null(order_fault(&o));
-    o = passes_order(0);
+    o = order_gpt2(0);
     assert_null(order_fault(&o));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt2), cmocka_unit_test(test_encoder), cmocka_unit_test(test_buffers),
-        cmocka_unit_test(test_reads),
-        cmocka_unit_test(test_pieces), cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_gpt2), cmocka_unit_test(test_encoder), cmocka_unit_test(test_untied),
+        cmocka_unit_test(test_buffers), cmocka_unit_test(test_reads), cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_faults),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

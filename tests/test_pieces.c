@@ -1,6 +1,7 @@
-/* test_pieces.c: a model whose embeddings are in pieces beside the same one with whole ones: which
- * models are cut, and where; losses, gradients, logits; what it begins with and what is exported of
- * it; the same bits in all modes, and when a run is stopped and goes on. */
+/* test_pieces.c: a model whose embeddings, and head of its own, are in pieces beside the same one
+ * with whole ones: which models are cut, and where; losses, gradients, logits; what it begins with
+ * and what is exported of it; the same bits in all modes, in the least memory, and when a run is
+ * stopped and goes on. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,12 +29,12 @@
 enum { VOCAB = 300, BATCH = 3, SEQ = 16, ACCUM = 2, TOKENS = BATCH * SEQ };
 
 /* pieces 0: as the rule says, which is one for so small a model. */
-static struct model_config config_of(size_t pieces, size_t labels)
+static struct model_config config_of(size_t pieces, size_t labels, size_t untied)
 {
     struct model_config g = arch_config(&llama_arch, (struct model_config){
         .n_layer = 3, .n_head = 4, .n_kv_head = 2, .n_embd = 24, .vocab = VOCAB, .n_inner = 40,
         .n_positions = 32, .norm_eps = 1e-5f, .n_labels = labels, .pieces = pieces,
-        .rope = { .theta = 10000 } });
+        .untied = untied, .rope = { .theta = 10000 } });
     struct err err;
 
     if (arch_check(&g, &err))
@@ -70,8 +71,20 @@ static void the_model_alone_says_how_many(void **state)
     g.n_labels = 3; // it begins with a language model's blocks
     assert_int_equal(arch_pieces(&g), 8);
 
-    g = sized(&llama_arch, 128256, 2048, 1);
+    g = sized(&llama_arch, 128256, 2048, 1); // a head of its own is cut as they are
+    assert_int_equal(arch_pieces(&g), 8);
+    assert_int_equal(arch_blocks(&g), 8 + 2 + 1 + 8);
+    for (size_t b = 0; b < 8; b++) {
+        assert_int_equal(arch_block_kind(&g, 11 + b), ARCH_OWN_HEAD);
+        assert_int_equal(arch_block_size(&g, 11 + b), arch_block_size(&g, b));
+    }
+    g.n_labels = 3; // begins with its embeddings, and without that head
+    assert_int_equal(arch_blocks(&g), 8 + 2 + 1);
+    g = sized(&llama_arch, 32000, 4096, 1); // Llama 2 7B
+    assert_int_equal(arch_pieces(&g), 4);
+    g = sized(&llama_arch, 32000, 2048, 1); // a block of its own all the same
     assert_int_equal(arch_pieces(&g), 1);
+    assert_int_equal(arch_blocks(&g), 1 + 2 + 1 + 1);
     g = sized(&llama_arch, 49152, 2048, 0); // SmolLM2 1.7B
     assert_int_equal(arch_pieces(&g), 1);
     assert_int_equal(arch_preset(&g, "gpt2-xl"), 0);
@@ -80,42 +93,60 @@ static void the_model_alone_says_how_many(void **state)
     assert_int_equal(arch_pieces(&g), 1);
 }
 
-static void cut_and_whole_are_one_tensor(void **state)
+/* The blocks [from, from + 7) of `cut` and block `at` of `whole`. */
+static void same_tensor(const struct model_config *cut, size_t from,
+                        const struct model_config *whole, size_t block)
 {
-    struct model_config whole = config_of(0, 0), cut = config_of(7, 0);
-    size_t n = arch_block_size(&whole, 0), at = 0;
+    size_t n = arch_block_size(whole, block), at = 0;
     float *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b);
-    char   name[64];
+    char   name[2][64];
 
-    (void)state;
     assert_true(a && b);
-    assert_int_equal(arch_total(&whole), arch_total(&cut));
-    arch_init_values(a, &whole, 0, 0, n, 5);
-    for (size_t block = 0; block < 7; block++) {
-        size_t            size = arch_block_size(&cut, block);
-        struct arch_place last = arch_place(&cut, block, size - 1);
-        struct arch_spot  spot = arch_spot(&cut, 0, last.t, last.in);
+    arch_init_values(a, whole, block, 0, n, 5);
+    arch_tensor_name(whole, name[0], sizeof name[0], "", block, arch_place(whole, block, 0).t);
+    for (size_t k = from; k < from + 7; k++) {
+        size_t            size = arch_block_size(cut, k);
+        struct arch_place last = arch_place(cut, k, size - 1);
+        struct arch_spot  spot = arch_spot(cut, from, last.t, last.in);
 
         assert_int_equal(last.in, at + size - 1);
         assert_int_equal(last.left, 1);
-        assert_true(spot.block == block && spot.i == size - 1 && spot.left == 1);
-        arch_init_values(b + at, &cut, block, 0, size, 5);
+        assert_true(spot.block == k && spot.i == size - 1 && spot.left == 1);
+        assert_int_equal(arch_is_later(cut, k), k > from);
+        arch_tensor_name(cut, name[1], sizeof name[1], "", k, last.t);
+        assert_string_equal(name[0], name[1]);
+        arch_init_values(b + at, cut, k, 0, size, 5);
         at += size;
     }
     assert_int_equal(at, n);
     assert_memory_equal(a, b, n * sizeof *a);
-    arch_init_values(a, &whole, 2, 0, arch_block_size(&whole, 2), 5);
-    arch_init_values(b, &cut, arch_layer_block(&cut, 2), 0, arch_block_size(&whole, 2), 5);
-    assert_memory_equal(a, b, size_min(n, arch_block_size(&whole, 2)) * sizeof *a);
-    arch_tensor_name(&cut, name, sizeof name, "", arch_layer_block(&cut, 2), 1);
-    assert_non_null(strstr(name, "layers.1."));
     free(a);
     free(b);
 }
 
+static void cut_and_whole_are_one_tensor(void **state)
+{
+    struct model_config whole = config_of(0, 0, 1), cut = config_of(7, 0, 1);
+    static float        a[10000], b[10000];
+    size_t              n = arch_block_size(&whole, 2);
+    char                name[64];
+
+    (void)state;
+    assert_true(n <= 10000);
+    assert_int_equal(arch_total(&whole), arch_total(&cut));
+    same_tensor(&cut, 0, &whole, 0);
+    same_tensor(&cut, arch_head_block(&cut), &whole, arch_head_block(&whole));
+    arch_init_values(a, &whole, 2, 0, n, 5);
+    arch_init_values(b, &cut, arch_layer_block(&cut, 2), 0, n, 5);
+    assert_memory_equal(a, b, n * sizeof *a);
+    arch_tensor_name(&cut, name, sizeof name, "", arch_layer_block(&cut, 2), 1);
+    assert_non_null(strstr(name, "layers.1."));
+    assert_false(arch_is_later(&cut, arch_final_block(&cut)) || arch_is_later(&whole, 5));
+}
+
 static void bad_numbers_of_pieces_are_refused(void **state)
 {
-    struct model_config g = config_of(0, 0);
+    struct model_config g = config_of(0, 0, 0);
     struct err          err;
 
     (void)state;
@@ -195,14 +226,13 @@ static void made_free(struct made *m)
     free(m->params);
 }
 
-static void compared(size_t labels, enum dtype dt, double loss, double gradient)
+static void compared(struct model_config whole, enum dtype dt, double loss, double gradient)
 {
-    struct model_config whole = config_of(0, labels);
-    struct made         want = made_by(whole, dt, 1);
+    struct made want = made_by(whole, dt, 1);
 
     for (size_t pieces = 2; pieces <= 5; pieces++) {
-        struct made got = made_by(config_of(pieces, labels), dt, 1),
-                    other = made_by(config_of(pieces, labels), dt, 0);
+        struct model_config cut = config_of(pieces, whole.n_labels, whole.untied);
+        struct made         got = made_by(cut, dt, 1), other = made_by(cut, dt, 0);
 
         print_message("%zu pieces: gradients off by %.1e\n", pieces,
                       compare_tensors(&whole, got.grads, want.grads, norm_distance, gradient));
@@ -226,15 +256,18 @@ static void compared(size_t labels, enum dtype dt, double loss, double gradient)
 static void a_step_is_that_of_whole_embeddings(void **state)
 {
     (void)state;
-    compared(0, DT_F32, 1e-6, 1e-5);
-    if (rig_runs_bf16(MATMUL_AUTO))
-        compared(0, DT_BF16, 1e-4, 2e-2);
+    for (size_t untied = 0; untied < 2; untied++) {
+        compared(config_of(0, 0, untied), DT_F32, 1e-6, 1e-5);
+        if (rig_runs_bf16(MATMUL_AUTO))
+            compared(config_of(0, 0, untied), DT_BF16, 1e-4, 2e-2);
+    }
 }
 
 static void so_is_a_classifier_s(void **state)
 {
     (void)state;
-    compared(3, DT_F32, 1e-7, 1e-6);
+    compared(config_of(0, 3, 0), DT_F32, 1e-7, 1e-6);
+    compared(config_of(0, 3, 1), DT_F32, 1e-7, 1e-6);
 }
 
 /* ---- generation ---- */
@@ -271,9 +304,9 @@ static void generation_has_the_same_bits(void **state)
     static float whole[8 * VOCAB], cut[8 * VOCAB];
 
     (void)state;
-    for (size_t pieces = 2; pieces <= 7; pieces += 5) {
-        logits_of(config_of(0, 0), DT_F32, whole);
-        logits_of(config_of(pieces, 0), DT_F32, cut);
+    for (size_t i = 0; i < 4; i++) {
+        logits_of(config_of(0, 0, i % 2), DT_F32, whole);
+        logits_of(config_of(i < 2 ? 2 : 7, 0, i % 2), DT_F32, cut);
         assert_true(whole[5] != 0);
         assert_memory_equal(whole, cut, sizeof whole);
     }
@@ -298,21 +331,20 @@ static void make_text(void)
     assert_int_equal(tokenise_train(&path, 1, 260, tok, &ids, NULL, &err), 0);
 }
 
-struct kind { int mode; size_t devices; int speculate; double compress; };
+struct kind { int mode; size_t devices; int speculate; double compress; int activations; };
 
-static void make(const char *dir, const struct kind *k, size_t pieces)
+static void make(const char *dir, const struct kind *k, struct model_config config)
 {
     struct train_opts o;
     struct err        err = { 0 };
-    struct newrun     n = { .dir = dir, .o = &o, .tokenizer = tok, .data = text,
-                            .config = config_of(pieces, 0) };
+    struct newrun     n = { .dir = dir, .o = &o, .tokenizer = tok, .data = text, .config = config };
 
-    n.config.n_positions = SEQ;
     assert_int_equal(train_opts_default(&o, &err), 0);
     o.mode = k->mode;
     o.devices = k->devices;
     o.speculate = k->speculate;
     o.compress = k->compress;
+    o.activations = k->activations;
     o.steps = STEPS;
     o.batch = 2;
     o.lr = 1e-2;
@@ -323,8 +355,14 @@ static void make(const char *dir, const struct kind *k, size_t pieces)
     train_opts_release(&o);
 }
 
-/* Steps [0, until) of what there is to train; the losses. */
-struct told { double loss[STEPS]; uint64_t until; int stop; };
+/* Steps [0, until) of what there is to train, within host_mem; the losses, how many frames layers
+ * had, how many buffers the pieces of offloaded activations. */
+struct told {
+    double   loss[STEPS];
+    uint64_t until, host_mem;
+    int      stop;
+    size_t   frames, buffers;
+};
 
 static void on_step(void *ctx, const struct training_step *s)
 {
@@ -336,17 +374,27 @@ static void on_step(void *ctx, const struct training_step *s)
 
 static int on_asked(void *ctx) { return ((struct told *)ctx)->stop; }
 
-static void train(const char *dir, struct told *t)
+static int try(const char *dir, struct told *t, struct err *err)
 {
     struct events       events = { .ctx = t, .step = on_step, .asked_to_stop = on_asked };
     struct session      s;
     struct training_end end = { 0 };
-    struct err          err = { 0 };
-    int                 rc = session_open(&s, dir, SESSION_WRITE, &events, &err);
+    int                 rc = session_open(&s, dir, SESSION_WRITE, &events, err);
 
-    rc = rc ? rc : training_run(&s, &end, &err);
+    t->stop = 0;
+    s.o.host_mem = t->host_mem;
+    rc = rc ? rc : training_run(&s, &end, err);
+    t->frames = s.run.frames;
+    t->buffers = s.run.acts.buffers;
     session_close(&s);
-    if (rc)
+    return rc;
+}
+
+static void train(const char *dir, struct told *t)
+{
+    struct err err = { 0 };
+
+    if (try(dir, t, &err))
         fail_msg("%s", err.text);
 }
 
@@ -383,32 +431,31 @@ static float *parameters(const char *dir, size_t pieces)
     return all;
 }
 
-static void all_modes_have_the_same_bits(void **state)
+static void modes_agree(size_t untied)
 {
     static const struct kind kinds[] = {
         { .mode = RUN_MEM, .devices = 1 }, { .mode = RUN_BASE, .devices = 2 },
-        { .mode = RUN_SU, .devices = 1 }, { .mode = RUN_SUO, .devices = 3 },
-        { .mode = RUN_SUO, .devices = 2, .speculate = 1 },
+        { .mode = RUN_SU, .devices = 1, .activations = TRAIN_RECOMPUTE },
+        { .mode = RUN_SUO, .devices = 3 }, { .mode = RUN_SUO, .devices = 2, .speculate = 1 },
+        { .mode = RUN_SUO, .devices = 2, .activations = TRAIN_OFFLOAD },
         { .mode = RUN_MEM, .devices = 1, .compress = 0.1 },
         { .mode = RUN_SUO, .devices = 2, .compress = 0.1 },
     };
-    struct told want = { .until = STEPS };
-    struct model_config g = config_of(3, 0);
+    struct told want = { 0 };
+    struct model_config g = config_of(3, 0, untied);
     size_t              bytes = arch_total(&g) * sizeof(float);
     float              *first = NULL;
 
-    (void)state;
-    make_text();
+    g.n_positions = SEQ;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         struct told got = { .until = i % 2 ? 2 : STEPS };
         char        dir[16];
 
-        snprintf(dir, sizeof dir, "run%zu", i);
-        make(dir, &kinds[i], 3);
+        snprintf(dir, sizeof dir, "run%zu-%zu", i, untied);
+        make(dir, &kinds[i], g);
         train(dir, &got);
         if (got.until < STEPS) {
             got.until = STEPS;
-            got.stop = 0;
             train(dir, &got);
         }
         float *params = parameters(dir, 3);
@@ -426,6 +473,69 @@ static void all_modes_have_the_same_bits(void **state)
     free(first);
 }
 
+static void all_modes_have_the_same_bits(void **state)
+{
+    (void)state;
+    make_text();
+    modes_agree(0);
+    modes_agree(1);
+}
+
+/* Within the least --host-mem that the run accepts: what a refusal names or, since what the program
+ * itself takes differs a little from time to time, some MiB more. */
+static void train_tight(const char *dir, struct told *t)
+{
+    static const char *const words = "needs at least ";
+    struct err               err = { 0 };
+    const char              *at;
+    uint64_t                 least;
+
+    t->host_mem = 1 << 20;
+    assert_int_equal(try(dir, t, &err), -EINVAL);
+    at = strstr(err.text, words);
+    assert_non_null(at);
+    least = strtoull(at + strlen(words), NULL, 10);
+    t->host_mem = least << 20;
+    while (try(dir, t, &err)) {
+        t->host_mem += 1 << 20;
+        if (!strstr(err.text, words) || t->host_mem > (least + 3) << 20)
+            fail_msg("%s", err.text);
+    }
+    print_message("within %zu MiB: %zu frames of layers, %zu buffers of activations\n",
+                  (size_t)(t->host_mem >> 20), t->frames, t->buffers);
+}
+
+/* Layers of 4 MB, so that within the least memory no more than two of them have frames;
+ * activations go to the devices. */
+static void so_has_the_least_memory(void **state)
+{
+    (void)state;
+    make_text();
+    for (size_t untied = 0; untied < 2; untied++) {
+        struct model_config g = arch_config(&llama_arch, (struct model_config){
+            .n_layer = 8, .n_head = 4, .n_kv_head = 2, .n_embd = 256, .vocab = 3000,
+            .n_inner = 2048, .n_positions = 64, .norm_eps = 1e-5f, .pieces = 4, .untied = untied,
+            .rope = { .theta = 10000 } });
+        struct told plenty = { .until = STEPS }, tight = plenty;
+        char        dirs[2][16];
+
+        for (size_t i = 0; i < 2; i++) {
+            snprintf(dirs[i], sizeof *dirs, "%s%zu", i ? "tight" : "plenty", untied);
+            make(dirs[i], &(struct kind){ .mode = RUN_SUO, .devices = 2,
+                                          .activations = i ? TRAIN_OFFLOAD : TRAIN_KEEP }, g);
+        }
+        train(dirs[0], &plenty);
+        train_tight(dirs[1], &tight);
+        assert_true(plenty.frames == 8 && plenty.buffers == 0);
+        assert_true(tight.frames == 2 && tight.buffers >= 3);
+        assert_memory_equal(tight.loss, plenty.loss, sizeof tight.loss);
+        float *a = parameters(dirs[0], 4), *b = parameters(dirs[1], 4);
+        assert_memory_equal(a, b, arch_total(&g) * sizeof *a);
+        free(a);
+        free(b);
+    }
+}
+
 int main(void)
 {
 #define WITH_DIR(f) cmocka_unit_test_setup_teardown(f, tempdir_set_up, tempdir_tear_down)
@@ -437,6 +547,7 @@ int main(void)
         cmocka_unit_test(so_is_a_classifier_s),
         cmocka_unit_test(generation_has_the_same_bits),
         WITH_DIR(all_modes_have_the_same_bits),
+        WITH_DIR(so_has_the_least_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

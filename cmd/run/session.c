@@ -53,7 +53,8 @@ static const struct config_key {
 enum { CONFIG_KEYS = sizeof config_keys / sizeof *config_keys };
 static_assert(sizeof(enum rope_type) == sizeof(int), "rope.type is read and written as an int");
 
-/* How many blocks the embeddings are; runs that do not say so have one. */
+/* How many blocks the embeddings are; runs that do not say so have one, and no head of its own,
+ * which the first runs that had one kept beside the final norm. */
 #define CONFIG_PIECES "config.pieces"
 /* The first family, which runs that do not say so are of. */
 #define CONFIG_ARCH "config.arch"
@@ -88,7 +89,7 @@ int session_store_config(struct session *s, struct err *err)
             memcmp((const char *)g + k->offset, (const char *)&follows + k->offset,
                    bytes[k->kind]))
             rc = store_key(s, k, err);
-    if (!rc && arch_pieces(g) > 1)
+    if (!rc && (arch_pieces(g) > 1 || arch_head_blocks(g)))
         rc = settings_set(s->log, err, CONFIG_PIECES "=%zu", arch_pieces(g));
     return rc;
 }
@@ -110,9 +111,14 @@ static int load_config(struct session *s, struct err *err)
             rc = err_set(err, -EBADMSG, "%s/run.db has no %s", s->dir, k->key);
     if (rc)
         return rc;
-    if (!settings_scan(s->log, "%zu", &s->config.pieces, CONFIG_PIECES))
+    int said = settings_scan(s->log, "%zu", &s->config.pieces, CONFIG_PIECES);
+    if (!said)
         s->config.pieces = 1;
     s->config = arch_config(arch, s->config);
+    if (!said && arch_head_blocks(&s->config))
+        return err_set(err, -ENOTSUP, "%s/run.db: this run's head, which is not tied to its "
+                       "embeddings, stands beside the final norm: only the older siTrain that made "
+                       "it reads that", s->dir);
     return arch_check(&s->config, err);
 }
 

@@ -419,6 +419,8 @@ static int count_skipped(struct training *t, uint64_t step, const struct step_re
                          struct err *err)
 {
     uint64_t most = t->s->o.max_skipped;
+    static const char *const kinds[] = { "the embeddings", "a layer", "the final norm",
+                                         "the head" };
     char     where[96] = "the loss is not finite", text[256];
     size_t   b = r->skip_block;
 
@@ -427,9 +429,7 @@ static int count_skipped(struct training *t, uint64_t step, const struct step_re
         return 0;
     if (b != SIZE_MAX)
         snprintf(where, sizeof where, "a gradient is not finite, first that of block %zu (%s)", b,
-                 arch_block_kind(&t->s->config, b) == ARCH_EMBEDDINGS ? "the embeddings"
-                 : arch_block_kind(&t->s->config, b) == ARCH_LAYER    ? "a layer"
-                                                                      : "the final norm");
+                 kinds[arch_block_kind(&t->s->config, b)]);
     snprintf(text, sizeof text, "step %llu is skipped: %s", (unsigned long long)step + 1, where);
     int rc = t->s->run.mode != RUN_MEM || (most && t->skipped >= most)
                  ? stream_drain(t->stream, err)

@@ -3,9 +3,9 @@
 
 #include "cmd/report/report.h"
 #include "data/db/runlog.h"
-#include "model/passes.h"
 #include "offload/image.h"
 #include "offload/journal.h"
+#include "tests/orders.h"
 
 #include <sqlite3.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static struct run_config config(struct runlog *log)
                                 .log = log,
                                 .id = "0123",
                                 .mode = RUN_MEM,
-                                .order = passes_order(BLOCKS - 2),
+                                .order = order_gpt2(BLOCKS - 2),
                                 .block_params = block_params,
                                 .optim = OPTIM_ADAMW };
 }
