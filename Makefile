@@ -46,13 +46,28 @@ HAS_OPENCL  := $(filter-out 0,$(OPENCL))
 OPENCL_SRC  := csd/engine_opencl.c csd/opencl.c
 OPENCL_NOTE := $(if $(HAS_OPENCL),,siTrain is built without OpenCL and refuses --csd opencl: opencl-headers is not here or OPENCL=0 was given)
 
+# MPI, for jobs of several processes: Open MPI or MPICH, as its own mpicc says. make MPI=0: without it.
+ifndef MPI
+MPI := $(shell command -v mpicc >/dev/null && mpicc -include mpi.h -fsyntax-only -x c /dev/null 2>/dev/null && echo 1 || echo 0)
+endif
+HAS_MPI  := $(filter-out 0,$(MPI))
+MPI_SRC  := comm/comm_mpi.c
+MPI_NOTE := $(if $(HAS_MPI),,siTrain is built without MPI and runs as one process: libopenmpi-dev is not here or MPI=0 was given)
+# Open MPI's words for it, and MPICH's; of both only where headers and libraries are.
+MPI_WORDS = $(filter -I% -L% -l% -Wl$(comma)-rpath%,$(shell mpicc -showme:$(1) 2>/dev/null || mpicc -show 2>/dev/null))
+comma    := ,
+
 # The hot loops are written plainly and vectorised by the compiler, once for AVX2 and once for AVX-512 (target_clones).
 # No kernel reads errno or the exception flags; without these two, sqrtf and selections stay scalar.
 $(BUILD)/kernels/%.o: OPT += -O3 -fno-math-errno -fno-trapping-math -mprefer-vector-width=512
 
 $(XRT_SRC:%.c=$(BUILD)/%.o): CFLAGS += -isystem /usr/include/xrt
+ifneq ($(HAS_MPI),)
+LDLIBS += $(call MPI_WORDS,link)
+$(MPI_SRC:%.c=$(BUILD)/%.o): CFLAGS += $(patsubst -I%,-isystem %,$(call MPI_WORDS,compile))
+endif
 
-LIB_SRC := $(filter-out $(if $(HAS_ONEDNN),,kernels/matmul_onednn.c) $(if $(HAS_XRT),,$(XRT_SRC)) $(if $(HAS_OPENCL),,$(OPENCL_SRC)),$(wildcard data/*/*.c kernels/*.c csd/*.c offload/*.c model/*.c \
+LIB_SRC := $(filter-out $(if $(HAS_ONEDNN),,kernels/matmul_onednn.c) $(if $(HAS_XRT),,$(XRT_SRC)) $(if $(HAS_OPENCL),,$(OPENCL_SRC)) $(if $(HAS_MPI),,$(MPI_SRC)),$(wildcard data/*/*.c comm/*.c kernels/*.c csd/*.c offload/*.c model/*.c \
                                                                                    cmd/opt/*.c cmd/run/*.c))
 CMD_SRC := $(filter-out $(LIB_SRC),$(wildcard cmd/*.c cmd/*/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
@@ -61,7 +76,7 @@ TEST_SUPPORT := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/test_*
 TEST_BIN := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 
 # Packages: what the build needs, what the demo needs, what the tests need; optional ones where the system has them.
-DEPS_BUILD := gcc make libc6-dev libopenblas-openmp-dev optional:libdnnl-dev optional:libxrt-dev optional:opencl-headers liburing-dev libargtable2-dev libsqlite3-dev libpcre2-dev \
+DEPS_BUILD := gcc make libc6-dev libopenblas-openmp-dev optional:libdnnl-dev optional:libxrt-dev optional:opencl-headers optional:libopenmpi-dev optional:openmpi-bin liburing-dev libargtable2-dev libsqlite3-dev libpcre2-dev \
               libjansson-dev libisal-dev libblkid-dev
 DEPS_DEMO  := bible-kjv
 DEPS_TEST  := libcmocka-dev sqlite3 python3 g++ zsh fish optional:libxrt-dev uuid-dev
@@ -305,6 +320,7 @@ $(TARGET): $(LIB_OBJ) $(CMD_OBJ)
 	@$(if $(ONEDNN_NOTE),echo "$(ONEDNN_NOTE)")
 	@$(if $(XRT_NOTE),echo "$(XRT_NOTE)")
 	@$(if $(OPENCL_NOTE),echo "$(OPENCL_NOTE)")
+	@$(if $(MPI_NOTE),echo "$(MPI_NOTE)")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 $(BUILD)/%.o: %.c | $(BUILD)/found

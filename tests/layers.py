@@ -18,15 +18,16 @@ from tap import ROOT, ROOMS, done, report, sources
 
 # room: what it may use beside itself
 LAW = {
-    "cmd": "cmd/bench cmd/report cmd/watch cmd/say cmd/run cmd/opt model offload csd kernels data",
-    "cmd/bench": "cmd/report cmd/say cmd/run cmd/opt model offload csd kernels data",
+    "cmd": "cmd/bench cmd/report cmd/watch cmd/say cmd/run cmd/opt model offload csd comm kernels data",
+    "cmd/bench": "cmd/report cmd/say cmd/run cmd/opt model offload csd comm kernels data",
     "cmd/report": "cmd/say cmd/run cmd/opt model offload csd kernels data",
     "cmd/watch": "cmd/opt data",
-    "cmd/say": "cmd/run cmd/opt model offload csd kernels data",
+    "cmd/say": "cmd/run cmd/opt model offload csd comm kernels data",
     "cmd/run": "cmd/opt model offload csd kernels data",
     "cmd/opt": "data/base",
     "model": "offload csd kernels data",
     "offload": "csd kernels data",
+    "comm": "data/base",
     "csd": "csd/hls kernels data/base",
     "csd/hls": "",
     "kernels": "data/base",

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ["cmd", "model", "offload", "csd", "kernels", "data"]
+ROOMS = ["cmd", "model", "offload", "csd", "comm", "kernels", "data"]
 failed = False
 
 

@@ -10,6 +10,7 @@
 #include "cmd/run/memory.h"
 #include "cmd/run/model_choice.h"
 #include "cmd/say/command.h"
+#include "comm/comm.h"
 #include "csd/disk_file.h"
 #include "data/base/file.h"
 #include "data/base/machine.h"
@@ -25,10 +26,10 @@
 static const struct bench_section *const sections[] = {
     &bench_products, &bench_memory, &bench_kernels, &bench_disk,
     &bench_update, &bench_topk, &bench_steps, &bench_parts, &bench_save, &bench_scaling,
-    &bench_rok};
+    &bench_rok, &bench_network};
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
-/* The machine's file, scaling and rok are no part of all: they are asked for by other names. */
+/* The machine's file, scaling, rok and network are no part of all: other names ask for them. */
 static const char *section_word(size_t i)
 {
     return 1u << i < BENCH_SAVE ? sections[i]->name : NULL;
@@ -43,7 +44,8 @@ static const struct opt_row rows[] = {
       .help = "machine: this machine, and the program against it; scaling: steps on 1 to --devices "
               "modelled devices, predicted from one and measured (docs/scaling-model.md); rok: how "
               "fast a step is against the memory that activations take, kept, recomputed and "
-              "offloaded, by batch (docs/activations.md)" },
+              "offloaded, by batch (docs/activations.md); network: what the processes that mpirun "
+              "has started move between them" },
     { "dir", OPT_STRING, AT(dir), ".", .arg = "DIR",
       .help = "where files are made, on the disk that is measured; all are removed" },
     { "only", OPT_SET, AT(only), .words = section_word,
@@ -114,14 +116,17 @@ static int alone_defaults(struct bench_opts *o, struct opt_line *line, struct er
 
 static int what_check(struct bench_opts *o, struct opt_line *line, struct err *err)
 {
-    static const struct bench_section *const alone[] = {&bench_scaling, &bench_rok};
+    static const struct bench_section *const alone[] = {&bench_scaling, &bench_rok, &bench_network};
 
     for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
         if (!strcmp(o->what, alone[i]->name))
             o->alone = alone[i];
     if (!o->alone && strcmp(o->what, "machine"))
-        return err_misuse(err, "%s: expected machine, scaling or rok", o->what);
-    if (o->plot && !o->alone)
+        return err_misuse(err, "%s: expected machine, scaling, rok or network", o->what);
+    if (comm_started() > 1 && !(o->alone && o->alone->by_ranks))
+        return err_misuse(err, "%zu processes were started together: bench network alone is "
+                               "measured by several", comm_started());
+    if (o->plot && !(o->alone && o->alone->plot))
         return err_misuse(err, "--plot is for bench scaling and bench rok: there is no curve to "
                                "draw");
     if ((opt_given(line, "batches") || o->ways) && o->alone != &bench_rok)
@@ -165,8 +170,10 @@ static int options_check(struct bench *b, struct opt_line *line, struct err *err
     if (o->probe || o->save)
         o->only |= BENCH_SAVE;
     if (!o->only)
-        o->only = o->alone == &bench_scaling ? BENCH_SCALING : o->alone ? BENCH_ROK
-                                                             : BENCH_PARTS - 1;
+        o->only = BENCH_PARTS - 1;
+    for (size_t i = 0; i < SECTIONS; i++)
+        if (sections[i] == o->alone)
+            o->only = 1u << i;
     b->seconds = o->quick ? 0.004 : 0.02;
     if (o->quick && !opt_given(line, "rounds"))
         o->rounds = 2;
@@ -270,7 +277,7 @@ static void machine(struct bench *b)
         (json_int_t)g->n_embd, "vocab", (json_int_t)g->vocab, "parameters",
         (json_int_t)arch_total(g), "batch", (json_int_t)o->batch, "seq", (json_int_t)o->seq,
         "grad_accum", (json_int_t)o->grad_accum, "dtype", dtype);
-    if (!b->print)
+    if (!b->print || b->comm) // no model moves between ranks
         return;
     printf("%s, %llu threads; %zu layers, %zu wide, %zu words: %.4g million parameters; ", cpu,
            (unsigned long long)o->threads, g->n_layer, g->n_embd, g->vocab,
@@ -308,26 +315,44 @@ static int run_sections(struct bench *b, struct err *err)
     return rc;
 }
 
-/* What the child does, to its exit code. */
-static int measure(struct bench *b, struct err *err)
+/* What was measured, where --plot and --json want it. */
+static int report_write(const struct bench *b, struct err *err)
 {
-    const char *to = b->o->json;
+    const struct bench_opts *o = b->o;
+    int rc = o->plot ? report_file(o->plot, o->alone->plot,
+                                   json_object_get(b->report, o->alone->name), err)
+                     : 0;
 
-    b->print = !to || strcmp(to, "-");
-    memory_baseline();
-    machine(b);
-    int rc = run_sections(b, err);
-    if (!rc && b->o->plot)
-        rc = report_file(b->o->plot, b->o->alone->plot,
-                         json_object_get(b->report, b->o->alone->name), err);
-    if (!rc && to && b->print)
-        rc = json_write(b->report, to, JSON_INDENT(2), err);
+    if (!rc && o->json && b->print)
+        rc = json_write(b->report, o->json, JSON_INDENT(2), err);
     if (!rc && !b->print) {
         json_dumpf(b->report, stdout, JSON_INDENT(2));
         putchar('\n');
     }
+    return rc;
+}
+
+/* What the child does, to its exit code. A rank that fails ends all: the others would wait for it
+ * for ever. */
+static int measure(struct bench *b, struct err *err)
+{
+    int rc = b->o->alone && b->o->alone->by_ranks ? comm_open(&b->comm, err) : 0;
+    int speaks = !b->comm || b->comm->rank == 0;
+
+    b->print = speaks && (!b->o->json || strcmp(b->o->json, "-"));
+    memory_baseline();
+    if (!rc) {
+        machine(b);
+        rc = run_sections(b, err);
+    }
+    if (!rc && speaks)
+        rc = report_write(b, err);
     json_decref(b->report);
-    return command_finish(rc ? command_failed("bench", err) : 0);
+    int code = command_finish(rc ? command_failed("bench", err) : 0);
+    if (code && b->comm)
+        comm_abort(b->comm, code);
+    comm_close(b->comm);
+    return code;
 }
 
 /* ---- the two processes ---- */
@@ -402,7 +427,7 @@ static int run(struct opt_line *line, struct err *err)
 
 const struct opt_command bench_command = {
     .name = "bench",
-    .usage = "[machine|scaling|rok] [--quick] [--only LIST] [--dir DIR] [--json FILE] "
+    .usage = "[machine|scaling|rok|network] [--quick] [--only LIST] [--dir DIR] [--json FILE] "
              "[plan's options for model and training]",
     .summary = "measure this machine, then the program against it",
     .text = "Products, memory, kernels, disk, update path, Top-K and whole steps at the model's "
@@ -411,6 +436,6 @@ const struct opt_command bench_command = {
             "block devices that are measured in turn; block devices are written over.",
     .parts = parts,
     .size = sizeof(struct bench_opts),
-    .killed = 1, .run = run,
+    .killed = 1, .by_ranks = 1, .run = run,
     .defaults = defaults,
 };

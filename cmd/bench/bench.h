@@ -36,6 +36,7 @@ struct bench {
     const char        *scratch; // a folder in --dir that is removed at the end
     const char *const *devices; // (n_devices) folders in --device's, or block devices; NULL: none
     size_t             n_devices;
+    struct comm       *comm; // the ranks of a job, where a section is measured by them; or NULL
     int                print; // tables on stdout
     double             seconds; // as long as a turn takes at least
     json_t            *report;
@@ -44,12 +45,13 @@ struct bench {
 enum { // sections as bits, in their order; all before PARTS are what bench does unasked
     BENCH_PRODUCTS = 1, BENCH_MEMORY = 2, BENCH_KERNELS = 4, BENCH_DISK = 8, BENCH_UPDATE = 16,
     BENCH_TOPK = 32, BENCH_STEPS = 64, BENCH_PARTS = 128, BENCH_SAVE = 256, BENCH_SCALING = 512,
-    BENCH_ROK = 1024
+    BENCH_ROK = 1024, BENCH_NETWORK = 2048
 };
 
 struct bench_section {
     const char *name; // in --only and in the report
     int         is_rows; // in the report it is an array; else an object
+    int         by_ranks; // all ranks of a job measure it together, the first one reports
     unsigned    needs; // bits of those whose figures it goes by
     /* 0 or -errno and a sentence. What cannot be measured here but leaves the rest standing is a
      * "note" in the section. */
@@ -62,7 +64,8 @@ struct bench_section {
     int  (*plot)(FILE *out, void *section, struct err *err);
 };
 extern const struct bench_section bench_products, bench_memory, bench_kernels, bench_disk,
-    bench_update, bench_topk, bench_steps, bench_parts, bench_save, bench_scaling, bench_rok;
+    bench_update, bench_topk, bench_steps, bench_parts, bench_save, bench_scaling, bench_rok,
+    bench_network;
 
 int bench_is_block(const struct bench *b, size_t device); // was a block device given?
 /* Where a device is measured: a file called `name` in its folder, or the block device; malloced. */

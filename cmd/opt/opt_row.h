@@ -109,6 +109,7 @@ struct opt_command {
     const struct opt_part *parts;              // ends with { 0 }
     size_t                 size;               // of the options struct
     int                    killed;             // by Ctrl-C, at once; 0: it is caught (stop.h)
+    int                    by_ranks;           // knows what several processes of one job are
     /* The exit code, or -errno with a sentence. The options are in line->options. */
     int (*run)(struct opt_line *line, struct err *err);
     /* Both end with { 0 }; NULL: none. --help says that aliases are taken, the man page which. */

@@ -4,6 +4,7 @@
 
 #include "cmd/say/progress.h"
 #include "cmd/say/stop.h"
+#include "comm/comm.h"
 
 #include <poll.h>
 #include <unistd.h>
@@ -14,6 +15,17 @@ int command_failed(const char *name, const struct err *err)
     return err->stopped ? 130 : err->misuse ? 2 : 1;
 }
 
+/* Several processes that mpirun has started would each do the same to the same files. */
+static int ranks_check(const struct opt_command *cmd, struct err *err)
+{
+    size_t n = comm_started();
+
+    return n == 1 || cmd->by_ranks
+               ? 0
+               : err_misuse(err, "%zu processes were started together (by mpirun or srun), and "
+                                 "this command is one process: start it without them", n);
+}
+
 int command_run(const struct opt_command *cmd, int argc, char **argv)
 {
     struct opt_line line = { .cmd = cmd, .argc = argc, .argv = argv,
@@ -21,6 +33,8 @@ int command_run(const struct opt_command *cmd, int argc, char **argv)
     struct err      err = { 0 };
     int             code = line.options ? opt_parse(&line, &err) : opt_no_memory(&err);
 
+    if (!code && (code = ranks_check(cmd, &err)))
+        opt_release(&line);
     if (!code) {
         if (!cmd->killed)
             stop_catch();

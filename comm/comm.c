@@ -1,0 +1,143 @@
+/* comm.c: which kind of ranks a job has, the kind that is alone, and what all kinds have in
+ * common: gathers are exchanges, waiting is looking now and then. */
+#include "comm/comm.h"
+
+#include "data/base/clock.h"
+
+#include <assert.h>
+
+/* ---- one rank ---- */
+
+static int self_share(struct comm *c, const void *mine, size_t bytes, void *all, struct err *err)
+{
+    (void)c, (void)err;
+    if (bytes > 0)
+        memmove(all, mine, bytes);
+    return 0;
+}
+
+static int self_exchange(struct comm *c, const struct comm_peer *peers, struct comm_request *r,
+                         struct err *err)
+{
+    (void)c, (void)peers, (void)r, (void)err;
+    return 0;
+}
+
+static int self_test(struct comm *c, struct comm_request *r, size_t *waits_for, struct err *err)
+{
+    (void)c, (void)r, (void)waits_for, (void)err;
+    return 1;
+}
+
+static void self_who(const struct comm *c, size_t rank, char *out, size_t n)
+{
+    (void)c, (void)rank;
+    snprintf(out, n, "this process");
+}
+
+static void self_abort(struct comm *c, int code) { (void)c, (void)code; }
+static void self_close(struct comm *c) { (void)c; }
+
+static const struct comm_ops self_ops = {
+    .name = "self", .share = self_share, .exchange = self_exchange, .test = self_test,
+    .who = self_who, .abort = self_abort, .close = self_close,
+};
+
+/* ---- which kind ---- */
+
+/* What the starters leave in the environment: Open MPI's mpirun, MPICH's and Intel's, and srun with
+ * PMI or PMIx. */
+size_t comm_started(void)
+{
+    static const char *const sizes[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE" };
+    const char *said = getenv("PMIX_RANK") ? getenv("SLURM_STEP_NUM_TASKS") : NULL;
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !said; i++)
+        said = getenv(sizes[i]);
+    unsigned long n = said ? strtoul(said, NULL, 10) : 1;
+    return n > 0 ? n : 1;
+}
+
+int comm_open(struct comm **out, struct err *err)
+{
+    static struct comm self = { .ops = &self_ops, .size = 1 };
+    size_t             n = comm_started();
+
+    *out = &self;
+    if (n == 1)
+        return 0;
+    if (comm_mpi_open)
+        return comm_mpi_open(out, err);
+    return err_misuse(err, "%zu processes were started together, but this siTrain is built without "
+                           "MPI: install libopenmpi-dev and make it again", n);
+}
+
+void comm_close(struct comm *c)
+{
+    if (c)
+        c->ops->close(c);
+}
+
+void comm_abort(struct comm *c, int code) { c->ops->abort(c, code); }
+
+/* ---- between ranks ---- */
+
+int comm_share(struct comm *c, const void *mine, size_t bytes, void *all, struct err *err)
+{
+    return c->ops->share(c, mine, bytes, all, err);
+}
+
+int comm_exchange(struct comm *c, const struct comm_peer *peers, struct comm_request *r,
+                  struct err *err)
+{
+    const struct comm_peer *own = &peers[c->rank];
+
+    assert(!r->own && own->send_bytes == own->recv_bytes);
+    if (own->send_bytes > 0 && own->recv != own->send)
+        memcpy(own->recv, own->send, own->send_bytes);
+    return c->ops->exchange(c, peers, r, err);
+}
+
+int comm_gather(struct comm *c, void *buf, const size_t *at, struct comm_request *r,
+                struct err *err)
+{
+    struct comm_peer *peers = calloc(c->size, sizeof *peers);
+    char             *bytes = buf;
+
+    if (!peers)
+        return err_set(err, -ENOMEM, "out of memory");
+    for (size_t p = 0; p < c->size; p++)
+        peers[p] = (struct comm_peer){ bytes + at[c->rank], at[c->rank + 1] - at[c->rank],
+                                       bytes + at[p], at[p + 1] - at[p] };
+    int rc = comm_exchange(c, peers, r, err);
+    free(peers);
+    return rc;
+}
+
+int comm_test(struct comm *c, struct comm_request *r, struct err *err)
+{
+    size_t waits_for;
+
+    return c->ops->test(c, r, &waits_for, err);
+}
+
+int comm_wait(struct comm *c, struct comm_request *r, double seconds, struct err *err)
+{
+    enum { HOT_NS = 100000, NAP_NS = 50000 };
+    uint64_t start_ns = clock_ns(), now;
+    size_t   waits_for = 0;
+    char     who[128];
+    int      rc;
+
+    while ((rc = c->ops->test(c, r, &waits_for, err)) == 0) {
+        now = clock_ns() - start_ns;
+        if ((double)now * 1e-9 > seconds) {
+            c->ops->who(c, waits_for, who, sizeof who);
+            return err_set(err, -ETIMEDOUT, "rank %zu (%s) has not answered for %.4g s", waits_for,
+                           who, seconds);
+        }
+        if (now > HOT_NS)
+            nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+    }
+    return rc < 0 ? rc : 0;
+}

@@ -1,0 +1,81 @@
+/* comm.h: the ranks of a job: processes, on one host or on several, that work on one model
+ * together. Rank 0 is the one that speaks.
+ *
+ * All ranks make the same calls in the same order, each from one thread at a time; what one sends
+ * the others expect, to the byte. Small things are shared, which waits; large ones are exchanged:
+ * begun, and asked for now and then, while the caller does other things. Bytes go straight from the
+ * rank that has them to the one that wants them, so that traffic follows from the calls alone.
+ * What a rank does with what it gets it does in the order of ranks: no result depends on who was
+ * first.
+ *
+ * One process alone is a job of one rank ("self"), for which nothing is initialised. More are
+ * started by mpirun or srun, and are MPI's ("mpi", comm_mpi.c): nothing else knows MPI. */
+#pragma once
+
+#include "data/base/err.h"
+
+struct comm_ops;
+struct comm { // first member of every kind
+    const struct comm_ops *ops;
+    size_t rank, size;
+};
+
+/* What is under way between this rank and one other: both pointers may be NULL where no bytes go.
+ * The memory is not touched until it is done. */
+struct comm_peer {
+    const void *send;
+    size_t      send_bytes;
+    void       *recv;
+    size_t      recv_bytes;
+};
+
+struct comm_request { void *own; }; // begins as { 0 }; is so again when it is done
+
+struct comm_ops {
+    const char *name;
+    int  (*share)(struct comm *c, const void *mine, size_t bytes, void *all, struct err *err);
+    int  (*exchange)(struct comm *c, const struct comm_peer *peers, struct comm_request *r,
+                     struct err *err);
+    int  (*test)(struct comm *c, struct comm_request *r, size_t *waits_for, struct err *err);
+    void (*who)(const struct comm *c, size_t rank, char *out, size_t n);
+    void (*abort)(struct comm *c, int code);
+    void (*close)(struct comm *c);
+};
+
+/* How many ranks mpirun or srun says it has started; 1 where neither did, or where it does not
+ * say. */
+size_t comm_started(void);
+
+/* All ranks of the job: returns when all of them have called it. Where several were started and
+ * this program was built without MPI: misuse. */
+int comm_open(struct comm **out, struct err *err);
+
+/* MPI's (comm_mpi.c), for comm_open alone; once in a process. NULL where siTrain is built without
+ * MPI. */
+int comm_mpi_open(struct comm **out, struct err *err) __attribute__((weak));
+
+/* Waits for all ranks, which all call it; NULL is fine. */
+void comm_close(struct comm *c);
+
+/* This rank cannot go on: all of them end, with this exit code. It returns for a job of one. */
+void comm_abort(struct comm *c, int code);
+
+/* all: (size, bytes), what each rank gave, in their order. bytes may be 0: then all have come here.
+ * Waits. */
+int comm_share(struct comm *c, const void *mine, size_t bytes, void *all, struct err *err);
+
+/* peers: (size); what stands under this rank is copied at once. */
+int comm_exchange(struct comm *c, const struct comm_peer *peers, struct comm_request *r,
+                  struct err *err);
+
+/* buf: all have the same, in parts: at: (size + 1) says where each rank's begins and ends. This
+ * rank's is in its place, the others come into theirs. */
+int comm_gather(struct comm *c, void *buf, const size_t *at, struct comm_request *r,
+                struct err *err);
+
+/* 1: it is done; 0: not yet; or a failure. */
+int comm_test(struct comm *c, struct comm_request *r, struct err *err);
+
+/* Until it is done, or -ETIMEDOUT and a sentence that names who has not answered for `seconds`. It
+ * sleeps between looks: cores are for computing. */
+int comm_wait(struct comm *c, struct comm_request *r, double seconds, struct err *err);

@@ -1,0 +1,195 @@
+/* comm_mpi.c: ranks through MPI (3.1: Open MPI, MPICH). What is exchanged are messages between two
+ * ranks, in pieces of at most 1 GiB, since MPI counts in ints; between two ranks messages arrive in
+ * the order in which they were sent, which is the order of calls.
+ *
+ * Failures are returned, not fatal inside MPI; who makes the job end is the caller. Its
+ * communicator is its own, so that libraries that use MPI do not meet it. */
+#include "comm/comm.h"
+
+#include <mpi.h>
+#include <unistd.h>
+
+enum { TAG = 1 };
+#define PIECE ((size_t)1 << 30)
+
+struct place { char host[64]; long pid; }; // of a rank
+
+struct mpi_comm {
+    struct comm   comm;
+    MPI_Comm      world;
+    struct place *place; // (size)
+};
+
+/* What a request consists of. */
+struct message { MPI_Request request; size_t peer; };
+struct messages { size_t n, done; struct message m[]; };
+
+static int failed(int code, const char *what, struct err *err)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int  n = 0;
+
+    MPI_Error_string(code, text, &n);
+    return err_set(err, -EIO, "MPI: %s: %.*s", what, n, text);
+}
+
+static int mpi_share(struct comm *c, const void *mine, size_t bytes, void *all, struct err *err)
+{
+    struct mpi_comm *m = (struct mpi_comm *)c;
+    int rc = bytes == 0 ? MPI_Barrier(m->world)
+                        : MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE,
+                                        m->world);
+
+    return rc ? failed(rc, "sharing with all ranks", err) : 0;
+}
+
+/* ---- exchanges ---- */
+
+static size_t pieces(size_t bytes) { return (bytes + PIECE - 1) / PIECE; }
+
+static size_t piece_bytes(size_t bytes, size_t i)
+{
+    size_t left = bytes - i * PIECE;
+
+    return left < PIECE ? left : PIECE;
+}
+
+/* All pieces to or from one peer. Receives are begun before sends, so that what arrives has its
+ * place. */
+static int begin(struct mpi_comm *m, struct messages *out, const struct comm_peer *peer, size_t p,
+                 int sends)
+{
+    size_t bytes = sends ? peer->send_bytes : peer->recv_bytes;
+    int    rc = MPI_SUCCESS;
+
+    for (size_t i = 0; i < pieces(bytes) && rc == MPI_SUCCESS; i++) {
+        struct message *one = &out->m[out->n++];
+        int             count = (int)piece_bytes(bytes, i);
+
+        *one = (struct message){ MPI_REQUEST_NULL, p };
+        rc = sends ? MPI_Isend((const char *)peer->send + i * PIECE, count, MPI_BYTE, (int)p, TAG,
+                               m->world, &one->request)
+                   : MPI_Irecv((char *)peer->recv + i * PIECE, count, MPI_BYTE, (int)p, TAG,
+                               m->world, &one->request);
+    }
+    return rc;
+}
+
+static int mpi_exchange(struct comm *c, const struct comm_peer *peers, struct comm_request *r,
+                        struct err *err)
+{
+    struct mpi_comm *m = (struct mpi_comm *)c;
+    size_t           n = 0;
+    int              rc = MPI_SUCCESS;
+
+    for (size_t p = 0; p < c->size; p++)
+        n += p == c->rank ? 0 : pieces(peers[p].send_bytes) + pieces(peers[p].recv_bytes);
+    struct messages *out = malloc(sizeof *out + n * sizeof *out->m);
+    if (!out)
+        return err_set(err, -ENOMEM, "out of memory");
+    *out = (struct messages){ 0 };
+    for (int sends = 0; sends <= 1; sends++)
+        for (size_t k = 1; k < c->size && rc == MPI_SUCCESS; k++) {
+            // each rank begins with the next one: not all send to rank 0 first
+            size_t p = (sends ? c->rank + k : c->rank + c->size - k) % c->size;
+
+            rc = begin(m, out, &peers[p], p, sends);
+        }
+    r->own = out;
+    return rc ? failed(rc, "an exchange with other ranks", err) : 0;
+}
+
+static int mpi_test(struct comm *c, struct comm_request *r, size_t *waits_for, struct err *err)
+{
+    struct messages *all = r->own;
+    int              rc, done;
+
+    (void)c;
+    for (size_t i = 0; all && i < all->n; i++) {
+        if (all->m[i].request == MPI_REQUEST_NULL)
+            continue;
+        rc = MPI_Test(&all->m[i].request, &done, MPI_STATUS_IGNORE);
+        if (rc)
+            return failed(rc, "an exchange with other ranks", err);
+        all->done += done != 0;
+        if (!done)
+            *waits_for = all->m[i].peer;
+    }
+    if (all && all->done < all->n)
+        return 0;
+    free(all);
+    r->own = NULL;
+    return 1;
+}
+
+/* ---- the job ---- */
+
+static void mpi_who(const struct comm *c, size_t rank, char *out, size_t n)
+{
+    const struct place *p = &((const struct mpi_comm *)c)->place[rank];
+
+    snprintf(out, n, "process %ld on %s", p->pid, p->host);
+}
+
+static void mpi_abort(struct comm *c, int code)
+{
+    MPI_Abort(((struct mpi_comm *)c)->world, code);
+}
+
+static void mpi_close(struct comm *c)
+{
+    struct mpi_comm *m = (struct mpi_comm *)c;
+
+    MPI_Comm_free(&m->world);
+    MPI_Finalize();
+    free(m->place);
+    free(m);
+}
+
+static const struct comm_ops mpi_ops = {
+    .name = "mpi", .share = mpi_share, .exchange = mpi_exchange, .test = mpi_test,
+    .who = mpi_who, .abort = mpi_abort, .close = mpi_close,
+};
+
+static int places_share(struct mpi_comm *m, struct err *err)
+{
+    struct place mine = { .pid = (long)getpid() };
+
+    m->place = calloc(m->comm.size, sizeof *m->place);
+    if (!m->place)
+        return err_set(err, -ENOMEM, "out of memory");
+    if (gethostname(mine.host, sizeof mine.host - 1))
+        strcpy(mine.host, "?");
+    return mpi_share(&m->comm, &mine, sizeof mine, m->place, err);
+}
+
+int comm_mpi_open(struct comm **out, struct err *err)
+{
+    struct mpi_comm *m = calloc(1, sizeof *m);
+    int              has = 0, rank, size;
+
+    *out = NULL;
+    if (!m)
+        return err_set(err, -ENOMEM, "out of memory");
+    m->comm.ops = &mpi_ops;
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &has); // whose failures end the process
+    int rc = MPI_Comm_dup(MPI_COMM_WORLD, &m->world);
+    rc = rc ? rc : MPI_Comm_set_errhandler(m->world, MPI_ERRORS_RETURN);
+    rc = rc ? rc : MPI_Comm_rank(m->world, &rank);
+    rc = rc ? rc : MPI_Comm_size(m->world, &size);
+    if (rc || has < MPI_THREAD_SERIALIZED) {
+        free(m);
+        return rc ? failed(rc, "the ranks cannot be counted", err)
+                  : err_set(err, -ENOTSUP, "this MPI serves one thread alone "
+                            "(MPI_THREAD_SERIALIZED is expected)");
+    }
+    m->comm.rank = (size_t)rank;
+    m->comm.size = (size_t)size;
+    *out = &m->comm;
+    rc = places_share(m, err);
+    if (rc) {
+        mpi_close(&m->comm);
+        *out = NULL;
+    }
+    return rc;
+}
