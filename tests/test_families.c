@@ -116,6 +116,23 @@ static double gradients(struct family *m, const struct read *r, enum dtype dtype
     return result.loss;
 }
 
+/* bf16's gradients are to be within 2e-2 of exact ones; or, where PyTorch's own (its autocast, of
+ * the same parameters; make_families.py --bf16) are further off in these tiny models, within a
+ * tenth more than those: what rounding leaves is chance, in order of sums and form of attention. */
+static double bf16_bound(const char *name)
+{
+    static const struct { const char *name; double torch; } off[] = {
+        { "smollm", 2.07e-2 },     // k_proj of the last layer, as ours
+        { "qwen2", 2.59e-2 },      // v_proj's bias of the first
+        { "qwen2_last", 2.32e-2 }, // k_proj's bias of the first
+    };
+
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
+        if (!strcmp(name, off[i].name))
+            return 1.1 * off[i].torch;
+    return 2e-2;
+}
+
 /* Exact distances of bf16's gradients from those that fp32 computes with the same rounded
  * parameters, which `gradients` compared: sketches of so noisy values are themselves noisy. */
 static void rounding(struct family *m, const struct read *r, enum matmul_engine engine)
@@ -139,7 +156,8 @@ static void rounding(struct family *m, const struct read *r, enum matmul_engine 
         if (rounded)
             print_message("%s, bf16, %s: gradients off by %.1e of fp32's\n", m->name,
                           trainer_engine(rig.trainer),
-                          compare_tensors(&r->config, grads, exact, norm_distance, 2.5e-2));
+                          compare_tensors(&r->config, grads, exact, norm_distance,
+                                          bf16_bound(m->name)));
         else
             memcpy(exact, grads, total * sizeof *exact);
         rig_close(&rig);
