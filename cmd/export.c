@@ -47,6 +47,7 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     };
     struct hf_labels           labels = { 0 };
     struct tokenizer          *tok = NULL;
+    json_t                    *generation = NULL;
     struct watch               w = work_begin(&say_events, "writing %s", o->dir);
     struct hf_export           x = { .config = r->config, .dtype = dtypes[o->dtype],
                                      .source = r->source, .shard_bytes = o->shard,
@@ -56,6 +57,9 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
                                           : session_labels(&labels, &r->run, err);
 
     x.labels = labels.n ? &labels : NULL;
+    if (!rc && !arch_classifies(&r->config))
+        rc = model_folder_generation(&generation, r, o->run, err);
+    x.generation = generation;
     if (!rc && x.tokenizer && !(rc = tokenizer_open(&tok, x.tokenizer, err)))
         x.endoftext = tokenizer_endoftext(tok);
     tokenizer_close(tok);
@@ -67,6 +71,7 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     if (!rc && !x.tokenizer)
         fprintf(stderr, "siTrain: %s has no tokenizer: %s holds the model alone\n", o->run, o->dir);
     hf_labels_free(&labels);
+    json_decref(generation);
     return rc;
 }
 

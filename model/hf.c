@@ -292,6 +292,55 @@ long hf_pad(const char *dir)
     return pad;
 }
 
+/* ---- generation_config.json ---- */
+
+int hf_generation(json_t **out, const char *dir, struct err *err)
+{
+    static const char *const keys[] = { "bos_token_id", "eos_token_id", "pad_token_id" };
+    char                     path[HF_PATH_BYTES];
+    json_t                  *config = NULL, *file = NULL;
+    int32_t                  stops[HF_STOPS];
+    size_t                   n;
+    int                      rc = hf_path(path, dir, "config.json", err);
+
+    *out = json_object();
+    rc = rc ? rc : json_read(&config, path, CONFIG_MAX, err);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (hf_key_has(&(struct hf_keys){ config, path }, keys[i]))
+            json_object_set(*out, keys[i], json_object_get(config, keys[i]));
+    if (!rc && is_file(dir, "generation_config.json") &&
+        !(rc = hf_path(path, dir, "generation_config.json", err)) &&
+        !(rc = json_read(&file, path, CONFIG_MAX, err)) && json_object_update(*out, file))
+        rc = err_misuse(err, "%s: a JSON object is expected", path);
+    rc = rc ? rc : hf_stops(stops, &n, *out, path, err);
+    json_decref(config);
+    json_decref(file);
+    if (rc) {
+        json_decref(*out);
+        *out = NULL;
+    }
+    return rc;
+}
+
+int hf_stops(int32_t out[HF_STOPS], size_t *n, const json_t *generation, const char *where,
+             struct err *err)
+{
+    const json_t *ids = json_object_get(generation, "eos_token_id");
+    int           list = json_is_array(ids);
+    size_t        said = list ? json_array_size(ids) : ids && !json_is_null(ids);
+
+    for (*n = 0; *n < said; ++*n) {
+        const json_t *id = list ? json_array_get(ids, *n) : ids;
+        json_int_t    v = json_is_integer(id) ? json_integer_value(id) : -1;
+
+        if (v < 0 || v > INT32_MAX || *n == HF_STOPS)
+            return err_misuse(err, "%s: eos_token_id is no id and no list of at most %d", where,
+                              HF_STOPS);
+        out[*n] = (int32_t)v;
+    }
+    return 0;
+}
+
 /* ---- tensors by name ---- */
 
 static int tensor_check(const struct model_config *g, size_t t, const struct st_tensor *st,

@@ -29,6 +29,15 @@ int  hf_labels(struct hf_labels *out, const char *dir, struct err *err);
 void hf_labels_free(struct hf_labels *l);
 long hf_pad(const char *dir); // config.json's pad_token_id; -1 where it has none
 
+/* What a folder says of texts that are generated, an object of the caller's: the ids of config.json
+ * that begin, end and pad a text, and all of generation_config.json, which counts where both say
+ * it. hf_stops takes its eos_token_id. */
+int hf_generation(json_t **out, const char *dir, struct err *err);
+/* The ids that end a text: eos_token_id, none, one or a list, into out. where: for the sentence. */
+enum { HF_STOPS = 31 };
+int hf_stops(int32_t out[HF_STOPS], size_t *n, const json_t *generation, const char *where,
+             struct err *err);
+
 /* Open a folder: the config, and every tensor that it asks for, with or without "transformer."
  * before its name, of the right shape, in F32, F16 or BF16; tensors of unknown names are refused.
  * Checksums of our own exports are verified, which reads all of them under the eyes of watch (or
@@ -54,6 +63,8 @@ struct hf_export {
     struct params_source source;
     const char          *tokenizer;  // folder to copy tokenizer files from, or NULL
     long                 endoftext;  // id of <|endoftext|>, or -1
+    const json_t        *generation; // of a language model: as hf_generation has it; NULL:
+                                     // endoftext begins and ends a text
     const struct hf_labels *labels;  // of a classifier; NULL: LABEL_0, ...
     long                 pad;        // a classifier's pad_token_id, or -1
     const struct watch  *watch;      // of parameters written, or NULL

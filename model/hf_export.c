@@ -116,6 +116,14 @@ static const char *dtype_word(enum st_dtype d)
 
 static json_t *token_id(long id) { return id >= 0 ? json_integer(id) : json_null(); }
 
+/* What begins, or ends, a text: as it came, or <|endoftext|>. */
+static json_t *text_id(const struct hf_export *x, const char *key)
+{
+    json_t *said = json_object_get(x->generation, key);
+
+    return said ? json_incref(said) : token_id(x->endoftext);
+}
+
 /* What a classifier's config.json says beside. transformers writes no num_labels: it counts
  * id2label. */
 static int add_labels(json_t *config, const struct hf_export *x, struct err *err)
@@ -151,12 +159,13 @@ static int write_configs(const char *dir, const struct hf_export *x, struct err 
                                hf_class(g)),
            *own = g->arch->config_write(g),
            *end = json_pack("{s:b, s:s, s:o, s:o}", "use_cache", 1, "torch_dtype",
-                            dtype_word(x->dtype), "bos_token_id", token_id(x->endoftext),
-                            "eos_token_id", token_id(x->endoftext)),
-           *generation = json_pack("{s:b, s:o, s:o}", "_from_model_config", 1, "bos_token_id",
-                                   token_id(x->endoftext), "eos_token_id",
-                                   token_id(x->endoftext));
-    int rc = generation && !json_object_update(config, own) && !json_object_update(config, end)
+                            dtype_word(x->dtype), "bos_token_id", text_id(x, "bos_token_id"),
+                            "eos_token_id", text_id(x, "eos_token_id")),
+           *generation = x->generation ? json_copy((json_t *)(uintptr_t)x->generation)
+                                       : json_pack("{s:b}", "_from_model_config", 1);
+    int rc = generation && !json_object_update(config, own) && !json_object_update(config, end) &&
+                     !json_object_set_new(generation, "bos_token_id", text_id(x, "bos_token_id")) &&
+                     !json_object_set_new(generation, "eos_token_id", text_id(x, "eos_token_id"))
                  ? 0
                  : err_set(err, -ENOMEM, "%s: out of memory", dir);
 

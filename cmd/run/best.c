@@ -65,8 +65,10 @@ static int write_best(struct session *s, const struct params_source *source, str
     char             best[BEST_PATH], next[BEST_PATH], old[BEST_PATH], tokenizer[BEST_PATH];
     struct watch     w;
     struct stat      st; // of whatever has that name: a link that leads nowhere, too
+    json_t          *generation = NULL;
     int              rc = session_labels(&labels, s, err);
 
+    rc = rc ? rc : session_generation(&generation, s, err);
     // stored when the run is made: a tokenizer is larger than what the memory plan has room for
     settings_scan(s->log, "%ld", &x.endoftext, "endoftext");
     x.pad = x.endoftext;
@@ -75,12 +77,14 @@ static int write_best(struct session *s, const struct params_source *source, str
     snprintf(old, sizeof old, "%s/" NEXT ".old", s->dir);
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
     x.labels = labels.n ? &labels : NULL;
+    x.generation = generation;
     x.tokenizer = tokenise_has_files(tokenizer) ? tokenizer : NULL;
     x.watch = &w;
     w = work_begin(s->events, "writing the best model");
     rc = rc ? rc : hf_export(next, &x, err);
     work_end(s->events);
     hf_labels_free(&labels);
+    json_decref(generation);
     if (rc)
         return rc;
     int failed = lstat(best, &st) ? rename(next, best)

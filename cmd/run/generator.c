@@ -2,16 +2,14 @@
  * smaller until the memory plan fits. */
 #include "cmd/run/generator.h"
 
-#include "data/base/json.h"
 #include "data/base/round.h"
 #include "model/sampling.h"
 #include "offload/meter.h"
 #include "offload/streams.h"
 
 #include <math.h>
-#include <unistd.h>
 
-enum { LEAST_PIECE = 64, GENERATION_BYTES = 1 << 20 };
+enum { LEAST_PIECE = 64 };
 
 int generator_ends(const struct generator *g, int32_t id)
 {
@@ -22,38 +20,19 @@ int generator_ends(const struct generator *g, int32_t id)
     return i < g->n_stops;
 }
 
-/* One of a folder's eos_token_id. */
-static int add_stop(struct generator *g, const json_t *id, const char *path, struct err *err)
-{
-    json_int_t v = json_is_integer(id) ? json_integer_value(id) : -1;
-
-    if (v < 0 || v > INT32_MAX || g->n_stops == GENERATOR_STOPS)
-        return err_misuse(err, "%s: eos_token_id is no id and no list of at most %d", path,
-                          GENERATOR_STOPS - 1);
-    g->stops[g->n_stops++] = (int32_t)v;
-    return 0;
-}
-
-/* What ends a text, by the tokenizer and by the folder `model`, where it is one. */
+/* What ends a text, by the tokenizer and by the folder that the model is or came from. */
 static int find_stops(struct generator *g, const char *model, struct err *err)
 {
     int32_t end = tokenizer_endoftext(g->tok);
-    char    path[HF_PATH_BYTES];
-    json_t *file = NULL;
-    int     rc = 0;
+    json_t *generation;
+    size_t  n = 0;
+    int     rc = model_folder_generation(&generation, &g->model, model, err);
 
+    rc = rc ? rc : hf_stops(g->stops, &n, generation, model, err);
+    json_decref(generation);
     if (end >= 0)
-        g->stops[g->n_stops++] = end;
-    if (!g->model.hf || (rc = hf_path(path, model, "generation_config.json", err)) ||
-        access(path, F_OK))
-        return rc;
-    rc = json_read(&file, path, GENERATION_BYTES, err);
-    const json_t *ids = json_object_get(file, "eos_token_id");
-    if (!rc && ids && !json_is_null(ids) && !json_is_array(ids))
-        rc = add_stop(g, ids, path, err);
-    for (size_t i = 0; i < json_array_size(ids) && !rc; i++)
-        rc = add_stop(g, json_array_get(ids, i), path, err);
-    json_decref(file);
+        g->stops[n++] = end;
+    g->n_stops = n;
     return rc;
 }
 

@@ -7,7 +7,7 @@
 #include "model/sampling.h"
 #include "model/decode.h"
 
-enum { GENERATOR_STOPS = 32 };
+enum { GENERATOR_STOPS = HF_STOPS + 1 };
 
 struct generator {
     struct model_folder model;
@@ -44,8 +44,8 @@ void generator_close(struct generator *g);
 int generator_feed(struct generator *g, const int32_t *const *ids, const size_t *n,
                    const float **logits, struct err *err);
 
-/* Whether the token ends a text: it is the tokenizer's end of one, or a folder's
- * generation_config.json has it as (one of) eos_token_id. */
+/* Whether the token ends a text: it is the tokenizer's end of one, or the folder that the model
+ * came from has it as (one of) eos_token_id. */
 int generator_ends(const struct generator *g, int32_t id);
 
 /* The token at `position` of the continuation `sequence`. */

@@ -106,6 +106,12 @@ long model_folder_pad(const struct model_folder *r, const char *path, long endof
     return pad < 0 ? endoftext : pad;
 }
 
+int model_folder_generation(json_t **out, const struct model_folder *r, const char *path,
+                            struct err *err)
+{
+    return r->hf ? hf_generation(out, path, err) : session_generation(out, &r->run, err);
+}
+
 int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
                            const struct read_opts *o, uint64_t rows, struct err *err)
 {

@@ -38,6 +38,11 @@ int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r,
  * something else. Where nothing is said, <|endoftext|>. path: what r was opened with. */
 long model_folder_pad(const struct model_folder *r, const char *path, long endoftext);
 
+/* What the folder that the model is, or came from, says of texts that are generated (hf.h), the
+ * caller's; NULL: there was none. */
+int model_folder_generation(json_t **out, const struct model_folder *r, const char *path,
+                            struct err *err);
+
 /* Open the model to be evaluated, as o says (its disk is not looked at; seq 0: all positions; dtype
  * -1: the model's own), with the memory planned. rows: of labelled examples that will
  * be predicted at once, at most. Closed by evaluator_close also after a failure; r and its source

@@ -360,6 +360,26 @@ static int store_classifier(struct session *s, const struct newrun *n, struct er
     return rc || pad < 0 ? rc : settings_set(s->log, err, "config.pad=%ld", pad);
 }
 
+/* What a language model's folder says of texts that are generated, which `generate` and an export
+ * ask for. */
+static int store_generation(struct session *s, const struct newrun *n, struct err *err)
+{
+    json_t *generation;
+    char   *text;
+    int     rc;
+
+    if (!n->init || arch_classifies(&n->config))
+        return 0;
+    if ((rc = hf_generation(&generation, n->init, err)))
+        return rc;
+    text = json_dumps(generation, JSON_COMPACT);
+    rc = text ? settings_set(s->log, err, "config.generation=%s", text)
+              : err_set(err, -ENOMEM, "out of memory");
+    free(text);
+    json_decref(generation);
+    return rc;
+}
+
 static int store_spares(struct session *s, struct err *err)
 {
     if (s->spares == RUN_SPARES_HALF)
@@ -382,7 +402,7 @@ static int store_all(struct session *s, const struct newrun *n, struct err *err)
 
     if ((rc = store_origin(s, n, err)) || (rc = session_store_config(s, err)) ||
         (rc = session_store_options(s, 0, err)) || (rc = store_recipe(s, n, err)) ||
-        (rc = store_spares(s, err)))
+        (rc = store_spares(s, err)) || (rc = store_generation(s, n, err)))
         return rc;
     return store_classifier(s, n, err);
 }

@@ -167,6 +167,19 @@ int session_labels(struct hf_labels *out, const struct session *s, struct err *e
     return rc;
 }
 
+int session_generation(json_t **out, const struct session *s, struct err *err)
+{
+    char *text = settings_get(s->log, "config.generation"), what[SESSION_PATH + 32];
+    int   rc = 0;
+
+    *out = NULL;
+    snprintf(what, sizeof what, "%s/run.db: config.generation", s->dir);
+    if (text)
+        rc = json_parse(out, text, strlen(text), what, err);
+    free(text);
+    return rc;
+}
+
 /* ---- options ---- */
 
 /* As it is stored, malloced. Paths, a line each, are kept absolute: a resume may start

@@ -61,6 +61,10 @@ struct hf_labels;
 int session_store_labels(struct session *s, const struct hf_labels *labels, struct err *err);
 int session_labels(struct hf_labels *out, const struct session *s, struct err *err);
 
+/* What the folder that the run was made from says of texts that are generated (config.generation,
+ * hf.h), the caller's; NULL: there was none. */
+int session_generation(json_t **out, const struct session *s, struct err *err);
+
 /* Told, and kept in the database. */
 int session_notice(struct session *s, const char *text, struct err *err);
 

@@ -69,6 +69,15 @@ print(json.dumps({"eos_token_id": [1, json.load(open(sys.argv[1]))["."]]}))
 END
 whole=$(run_one "the sea sees" --tokens 9 --temperature 0)
 same "$(ended)" "${whole%%.*}" "a text ends before any of them"
+run import "$tmp/ends" "$tmp/ends-run" --durability none
+for at in ends-run ends-hf; do
+    same "$("$bin" generate "$tmp/$at" --prompt "the sea sees" --tokens 9 --temperature 0 2>"$tmp/err" </dev/null)" "${whole%%.*}" \
+        "so it does in a run that came from the folder, and in what that exports: $at"
+    run export "$tmp/ends-run" "$tmp/ends-hf"
+done
+run pretrain --resume "$tmp/ends-run" --data "$tmp/text.txt" --eval-data "$tmp/text.txt" --eval-every 1 --keep-best --steps 1 --seq 16 --batch 1
+run export "$tmp/ends-run/best" "$tmp/ends-best"
+same "$(cat "$tmp/ends-best/generation_config.json")" "$(cat "$tmp/ends-hf/generation_config.json")" "and so does its best model"
 
 # a conversation
 chat() { printf "$1" | "$bin" generate "$tmp/hf" --chat --temperature 0 --dtype fp32 --tokens "$2" 2>"$tmp/err"; }

@@ -1,5 +1,5 @@
-/* fuzz_config.c: a Hugging Face folder's config.json, with and without a model beside it. What a
- * small one says is said again by the folder that is exported from it. */
+/* fuzz_config.c: a Hugging Face folder's config.json, with and without generation_config.json and a
+ * model beside it. What a small one says is said again by the folder that is exported from it. */
 #include "tests/fuzz/fuzz.h"
 
 #include "model/hf.h"
@@ -29,13 +29,30 @@ static int is_small(const struct model_config *g)
            g->n_labels < 64 && arch_total(g) < SMALL;
 }
 
-static void round_trip(const struct model_config *g, const struct hf_labels *labels)
+/* The copy says of texts that are generated what `said` does. */
+static void same_generation(json_t *said)
+{
+    static const char *const keys[] = { "bos_token_id", "eos_token_id" };
+    json_t                  *again;
+    struct err               err;
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!json_object_get(said, keys[i]))
+            json_object_set_new(said, keys[i], json_null());
+    FUZZ_CHECK(!hf_generation(&again, fuzz_path("copy"), &err) && json_equal(again, said));
+    json_decref(again);
+}
+
+/* generation: of a language model, else NULL. */
+static void round_trip(const struct model_config *g, const struct hf_labels *labels,
+                       json_t *generation)
 {
     struct hf_export  x = { .config = *g,
                             .dtype = ST_F32,
                             .source = { .read = zeros },
                             .endoftext = -1,
                             .pad = -1,
+                            .generation = generation,
                             .labels = g->n_labels ? labels : NULL };
     struct model_config again;
     struct hf        *h;
@@ -48,6 +65,8 @@ static void round_trip(const struct model_config *g, const struct hf_labels *lab
     FUZZ_CHECK(!memcmp(hf_model(h), g, sizeof *g));
     FUZZ_CHECK(!hf_config(&again, fuzz_path("copy"), &err) && !memcmp(&again, g, sizeof *g));
     hf_close(h);
+    if (generation)
+        same_generation(generation);
 }
 
 static void open_model(void)
@@ -74,15 +93,19 @@ static void open_model(void)
 
 static int one(const uint8_t *bytes, size_t n)
 {
-    struct fuzz_in    in = { bytes, n }, config = fuzz_part(&in);
+    struct fuzz_in    in = { bytes, n }, config = fuzz_part(&in), generation = fuzz_part(&in);
     struct model_config g;
+    json_t           *said = NULL;
     struct hf_labels  labels;
     struct err        err = { 0 };
     int               rc, named;
 
     memset(&g, 0, sizeof g);
     fuzz_put("f/config.json", config.p, config.n);
+    fuzz_remove("f/generation_config.json");
     fuzz_remove("f/model.safetensors");
+    if (generation.n)
+        fuzz_put("f/generation_config.json", generation.p, generation.n);
     if (in.n)
         fuzz_put("f/model.safetensors", in.p, in.n);
     rc = hf_config(&g, fuzz_path("f"), &err);
@@ -96,8 +119,12 @@ static int one(const uint8_t *bytes, size_t n)
         FUZZ_CHECK(labels.n == g.n_labels);
     if (in.n)
         open_model();
-    if (!named && is_small(&g))
-        round_trip(&g, &labels);
+    rc = arch_classifies(&g) ? 0 : hf_generation(&said, fuzz_path("f"), &err);
+    if (rc)
+        fuzz_refused(rc, &err);
+    if (!rc && !named && is_small(&g))
+        round_trip(&g, &labels, said);
+    json_decref(said);
     if (!named)
         hf_labels_free(&labels);
     return 1;
@@ -113,11 +140,14 @@ static void seed_of(struct model_config config)
                            .pad = 3 };
     struct fuzz_out  out = { 0 };
     struct err       err;
-    const char      *files[] = { "w/config.json", "w/model.safetensors" };
+    const char      *files[] = { "w/config.json", "w/generation_config.json",
+                                 "w/model.safetensors" };
 
     fuzz_remove("w");
     FUZZ_CHECK(!hf_export(fuzz_path("w"), &x, &err));
-    for (int i = 0; i < 2; i++) {
+    if (config.n_labels) // which has no such file: one to be passed over
+        fuzz_put("w/generation_config.json", "{\"eos_token_id\": [3, 4]}", 24);
+    for (int i = 0; i < 3; i++) {
         uint8_t *p;
         size_t   n;
 
