@@ -551,8 +551,9 @@ const struct opt_command generate_command = {
     .summary = "continue a text",
     .text = "Prints the prompt and its continuation as it comes; ends early at a token that ends "
             "texts (<|endoftext|>, or what the folder that the model is or came from names in "
-            "generation_config.json or config.json) or before a --stop text. Several prompts go through the model together, each as if it were alone; "
-            "--batch N given: N continuations of each. Between two texts stands a line ---. A "
-            "model that does not fit into --host-mem is read from its drive for every token.",
+            "generation_config.json or config.json) or before a --stop text. Several prompts go "
+            "through the model together, each as if it were alone; --batch N given: N "
+            "continuations of each. Between two texts stands a line ---. A model that does not "
+            "fit into --host-mem is read from its drive for every token.",
     .parts = parts, .size = sizeof(struct generate_opts), .killed = 1, .run = run,
 };
