@@ -33,12 +33,13 @@ interrupt() {
 shown() { result "$(grep -qE "$1  [0-9]+%  left [0-9]+:[0-9]+" "$tmp/out"; echo $?)" "$2"; }
 
 # ---- preparing ----
-# So many different words that no machine is done with them before it says how far it is.
+# So many words, and so many different ones, that no machine is done with them before it says how far it is.
 python3 - "$tmp/words.txt" <<'END'
 import random, sys
 text = random.Random(3).randbytes(12000000).translate(b"abcdefghijklmnop" * 14 + b" " * 30 + b"\n" * 2)
 with open(sys.argv[1], "wb") as f:
-    f.write(text * 8)
+    for _ in range(24):
+        f.write(text)
 END
 interrupt "training a tokenizer" '(reading .*|training a tokenizer)  [0-9]' "$tmp/tok2" prepare "$tmp/words.txt" --train-tokenizer --vocab 40000 --out "$tmp/tok2"
 interrupt "tokenising" 'tokenising .*  left' "$tmp/words.bin" prepare "$tmp/words.txt" --tokenizer "$tmp/tok" --out "$tmp/words.bin"
