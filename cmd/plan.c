@@ -377,8 +377,8 @@ out:
 
 const struct opt_command plan_command = {
     .name = "plan",
-    .usage = "(--init HFDIR | --model NAME | --n-layer N --n-head N --n-embd N) [pretrain's or "
-             "finetune's options]",
+    .usage = "(--init HFDIR | --model NAME [sizes] | --n-layer N --n-head N --n-embd N) "
+             "[pretrain's or finetune's options]",
     .summary = "the memory, the traffic, the disk space and the time of a run, before it is made",
     .text = "With --task or --train-file it is a fine-tuning that is planned, in finetune's "
             "batches and rows. So that finetune's line can be planned as it is, what it says of "

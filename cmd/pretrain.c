@@ -123,8 +123,7 @@ static int run(struct opt_line *line, struct err *err)
     memory_baseline();
     if (!o->run == !o->resume)
         return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
-    if (o->resume && (o->tokenizer || m->init || m->model || m->n_layer || m->n_head || m->n_embd ||
-                      m->vocab))
+    if (o->resume && (o->tokenizer || m->init || m->model || m->vocab || model_has_sizes(m)))
         return err_misuse(err, "--resume keeps the run's model and tokenizer: leave --tokenizer, "
                                "--init, --model and sizes out");
     int rc = o->resume ? 0 : make_run(line, err);
@@ -136,8 +135,8 @@ static int run(struct opt_line *line, struct err *err)
 
 const struct opt_command pretrain_command = {
     .name = "pretrain",
-    .usage = "--run RUN --data FILE (--init HFDIR | --model NAME | --n-layer N --n-head N "
-             "--n-embd N) | --resume RUN [--steps N]",
+    .usage = "--run RUN --data FILE (--init HFDIR | --model NAME [sizes] | --n-layer N "
+             "--n-head N --n-embd N) | --resume RUN [--steps N]",
     .summary = "train a model",
     .text = "Ctrl-C finishes the step and commits (an evaluation is left, and done again); "
             "--resume goes on from there, bit for bit as if the run had never stopped. On "

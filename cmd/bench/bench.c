@@ -85,7 +85,7 @@ static int default_model(struct bench_opts *o, struct err *err)
 {
     struct model_opts *m = &o->model;
 
-    if (m->init || m->model || m->n_layer || m->n_head || m->n_embd)
+    if (m->init || m->model || model_has_sizes(m))
         return 0;
     if (o->quick) {
         m->n_layer = m->n_head = 4;
@@ -102,7 +102,7 @@ static int alone_defaults(struct bench_opts *o, struct opt_line *line, struct er
 {
     int links = opt_given(line, "topology") || opt_given(line, "link-bw") ||
                 opt_given(line, "csd-read-bw") || opt_given(line, "csd-write-bw"),
-        model = o->model.init || o->model.model || o->model.n_layer || o->model.n_embd, rc = 0;
+        model = o->model.init || o->model.model || model_has_sizes(&o->model), rc = 0;
 
     for (const struct opt_default *d = o->alone->defaults; d->row && !rc; d++) {
         int of_links = strstr(d->row, "-bw") != NULL, of_model = !strncmp(d->row, "n-", 2) ||

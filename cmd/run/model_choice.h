@@ -5,6 +5,8 @@
 #include "cmd/run/train_opts.h"
 #include "model/arch.h"
 
+/* Whether any size is given but --vocab, which goes with all of them. */
+int model_has_sizes(const struct model_opts *o);
 /* Fill *config; in *o seq and threads; *tokenizer becomes a copy of --init where none was given and
  * that folder has one. Refuses what does not go together, before anything is made. */
 int model_choose(struct model_config *config, const char **tokenizer, const struct model_opts *m,

@@ -60,16 +60,26 @@ const struct opt_row model_rows[] = {
       .help = "begin with the model of a Hugging Face folder", .kept = OPT_SOURCE },
     { "model", OPT_STRING, offsetof(struct model_opts, model), .words = arch_preset_name,
       .arg = "NAME", .kept = OPT_SOURCE,
-      .help = "begin with random parameters of this size: gpt2 (124M), gpt2-medium, gpt2-large, "
+      .help = "begin with random parameters of this size, or of its family with the sizes that "
+              "follow: gpt2 (124M), gpt2-medium, gpt2-large, "
               "gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, "
               "llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b" },
     { "n-layer", OPT_UINT, offsetof(struct model_opts, n_layer), .min = 1,
-      .max = TRAIN_MOST_LAYERS, .help = "layers of a model of your own", .kept = OPT_SOURCE },
+      .max = TRAIN_MOST_LAYERS, .help = "layers of a model of your own: a GPT-2 where there is "
+      "no --model", .kept = OPT_SOURCE },
     { "n-head", OPT_UINT, offsetof(struct model_opts, n_head), .min = 1,
       .max = TRAIN_MOST_HEADS, .help = "attention heads; they divide the width",
       .kept = OPT_SOURCE },
+    { "n-kv-head", OPT_UINT, offsetof(struct model_opts, n_kv_head), .min = 1,
+      .max = TRAIN_MOST_HEADS, .help = "heads of keys and values, which divide these; of --model's "
+      "family, if it has that", .kept = OPT_SOURCE },
+    { "head-dim", OPT_UINT, offsetof(struct model_opts, head_dim), .min = 1,
+      .max = TRAIN_MOST_WIDTH, .help = "columns of a head, if not width / heads; the same",
+      .kept = OPT_SOURCE },
     { "n-embd", OPT_UINT, offsetof(struct model_opts, n_embd), .min = 1,
       .max = TRAIN_MOST_WIDTH, .help = "width", .kept = OPT_SOURCE },
+    { "n-inner", OPT_UINT, offsetof(struct model_opts, n_inner), .min = 1,
+      .max = 4 * TRAIN_MOST_WIDTH, .help = "width of the MLP; the same", .kept = OPT_SOURCE },
     { "vocab", OPT_UINT, offsetof(struct model_opts, vocab), .min = 1, .max = 2147483647,
       .help = "words of the vocabulary; else the tokenizer's, or 50257", .kept = OPT_SOURCE },
     { 0 },

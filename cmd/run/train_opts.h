@@ -31,11 +31,12 @@ extern const struct train_activations train_activations[];
 enum { TRAIN_MOST_LAYERS = 10000, TRAIN_MOST_HEADS = 65536, TRAIN_MOST_WIDTH = 1 << 20,
        TRAIN_MOST_BATCH = 1 << 20 };
 
-/* Which model, for pretrain and plan: one of init, model, or the sizes. */
+/* Which model, for pretrain and plan: init; or model, some of its sizes others; or sizes. */
 struct model_opts {
     const char *init;  // a Hugging Face folder; NULL: none
     const char *model; // gpt2, gpt2-medium, ...; NULL: none
     uint64_t n_layer, n_head, n_embd, vocab; // 0: not given (vocab: from the data or the tokenizer)
+    uint64_t n_kv_head, head_dim, n_inner;   // 0: not given
 };
 
 struct train_opts {

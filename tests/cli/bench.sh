@@ -117,7 +117,7 @@ nothing_left "after them"
 # shellcheck disable=SC2086
 {
     refuses 2 "--only speed: products, memory, kernels, disk, update, topk, steps and parts" bench $small --only products,speed
-    refuses 2 "which model" bench $small --model gpt2
+    refuses 2 "both say which model" bench $small --init "$tmp"
     refuses 2 "a folder or a block device is expected" bench $small --device "$tmp/none"
     refuses 1 "one that can be written is expected" bench $model --dir "$tmp/none"
     refuses 2 "there is no disk to measure" bench $small --disk null

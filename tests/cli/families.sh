@@ -76,6 +76,44 @@ for family in llama mistral qwen2 qwen3; do
     rm -rf "$tmp/mem" "$tmp/other" "$tmp/hf" "$tmp/again"
 done
 
+# A model of one's own of these families: sizes that are given go over those of a name.
+own="--data $tmp/text.txt --tokenizer $tmp/tok --seq 24 --batch 2 --steps 2 --csd-mem 192K --durability none"
+llama="--model llama-3.2-1b --n-layer 3 --n-embd 24 --n-head 4 --n-kv-head 2 --n-inner 40"
+works "a small Llama" pretrain --run "$tmp/mem" $llama $own --mode mem
+hash=$(exported "$tmp/mem")
+works "  in su+o" pretrain --run "$tmp/other" $llama $own --mode su+o
+same "$hash" "$(exported "$tmp/other")" "  has the same parameters"
+works "  is exported" export "$tmp/mem" "$tmp/hf"
+said() { python3 -c 'import json, sys; c = json.load(open(sys.argv[1])); print(*[c[k] for k in sys.argv[2:]])' "$tmp/hf/config.json" "$@"; }
+same "$(said model_type num_hidden_layers hidden_size num_attention_heads num_key_value_heads head_dim intermediate_size vocab_size)" \
+    "llama 3 24 4 2 6 40 300" "  with the sizes that were given"
+same "$(said rope_theta tie_word_embeddings max_position_embeddings)" "500000.0 True 131072" "  and those that were not"
+rm -rf "$tmp/other"
+run report "$tmp/mem" --config
+cp "$tmp/out" "$tmp/again.conf"
+works "  and made again" pretrain --config "$tmp/again.conf" --run "$tmp/other"
+same "$hash" "$(exported "$tmp/other")" "  from the file of its options"
+rm -rf "$tmp/mem" "$tmp/other" "$tmp/hf"
+works "  with heads wider than its width divided" pretrain --run "$tmp/mem" --model qwen2.5-7b --n-layer 2 --n-embd 24 --n-head 4 --n-kv-head 1 --head-dim 10 --n-inner 28 $own --mode su
+works "  and a head of its own" export "$tmp/mem" "$tmp/hf"
+same "$(said model_type num_attention_heads num_key_value_heads head_dim tie_word_embeddings)" "qwen2 4 1 10 False" "  is exported as such"
+rm -rf "$tmp/mem" "$tmp/hf"
+works "  a GPT-2 by name, of two layers" plan --probe off --model gpt2 --n-layer 2 --vocab 300
+grep -q '2 layers, 12 heads, 768 wide, 300 words' "$tmp/out"
+result $? "  and 12 heads"
+refuses_own() { # TEXT ARGUMENTS...
+    said=$1
+    shift
+    refuses 2 "$said" pretrain --run "$tmp/none" "$@" $own
+}
+refuses_own "--n-kv-head 2: in a GPT-2 that follows from the other sizes, and is 12 here" --model gpt2 --n-kv-head 2
+refuses_own "--n-inner 100: in a GPT-2 that follows" --n-layer 1 --n-head 2 --n-embd 16 --n-inner 100
+refuses_own "--head-dim 4: in a GPT-2 that follows" --n-layer 1 --n-head 2 --n-embd 16 --head-dim 4
+refuses_own "3 heads of queries cannot share 8 heads of keys" --model llama-3.2-1b --n-head 3 --n-embd 24
+refuses_own "the width 24 is not divisible by 5 heads" --model llama-3.2-1b --n-head 5 --n-embd 24 --n-kv-head 5
+refuses_own "--init and sizes such as --n-layer both say" --init "$tmp/llama" --n-kv-head 2
+refuses_own "--n-embd is missing" --n-layer 1 --n-head 2 --head-dim 8
+
 # What is not known is refused by its name.
 refuses_config() { # SED TEXT
     cp -r "$tmp/$family" "$tmp/bad"
