@@ -75,7 +75,7 @@ static size_t stop_at(const struct continuation *a, size_t old)
 }
 
 /* The text was longer by what is behind `old` bytes. Where it now has a stop string in it, it is
- * cut * before the first and has ended. */
+ * cut before the first and has ended. */
 static void continuation_cut(struct continuation *a, size_t old)
 {
     size_t n = stop_at(a, old);
@@ -412,7 +412,7 @@ static int add_pending(struct chat *c, const char *text, size_t n, struct err *e
 }
 
 /* The answer was cut: the tokens behind the cut are forgotten, and what one across it says before
- * the * cut is put before the next line. */
+ * the cut is put before the next line. */
 static int forget(struct chat *c, const struct continuation *a, struct err *err)
 {
     size_t kept = 0;

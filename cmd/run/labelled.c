@@ -119,7 +119,7 @@ static int encoder_ids(struct encoding *w, const struct token_row *text, struct 
 }
 
 /* The ids of a row's texts, by the tokenizer's template; where it has none, the end of a text
- * stands * between two, and what is too long is cut at its end. */
+ * stands between two, and what is too long is cut at its end. */
 static int row_ids(struct encoding *w, const struct task_row *row, struct err *err)
 {
     struct token_row text = { .a = row->text1, .n_a = strlen(row->text1), .b = row->text2,

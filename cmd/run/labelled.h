@@ -1,8 +1,8 @@
-/* labelled.h: files of labelled texts, checked and made into files of examples *
+/* labelled.h: files of labelled texts, checked and made into files of examples
  * (data/task/examples.h) once, when a run is made; and what a fine-tuning keeps of its task in its
- * * run: the task's name, the examples' files and their checksums. A pair is A, the * end of a
- * text, B, or as the tokenizer's template has it; what is longer than max_seq is cut at its * end,
- * with a template as transformers does it. */
+ * run: the task's name, the examples' files and their checksums. A pair is A, the end of a text, B,
+ * or as the tokenizer's template has it; what is longer than max_seq is cut at its end, with a
+ * template as transformers does it. */
 #pragma once
 
 #include "cmd/run/session.h"

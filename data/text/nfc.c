@@ -1,8 +1,9 @@
-/* nfc.c: normalization forms C and D of a text in pieces. * * Below U+0300 (in form D, below
- * U+00C0) nothing changes and nothing combines with what stands * before it, so such text is passed
- * on as it is. Else the text is cut before a code point that nothing before it can reach (a *
- * starter that is no pair's second), and what is before the cut is decomposed, ordered and, in form
- * * C, composed as a whole. */
+/* nfc.c: normalization forms C and D of a text in pieces.
+ *
+ * Below U+0300 (in form D, below U+00C0) nothing changes and nothing combines with what stands
+ * before it, so such text is passed on as it is. Else the text is cut before a code point that
+ * nothing before it can reach (a starter that is no pair's second), and what is before the cut is
+ * decomposed, ordered and, in form C, composed as a whole. */
 #include "data/text/nfc.h"
 
 #include "data/base/grow.h"

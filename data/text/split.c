@@ -1,15 +1,19 @@
-/* split.c: the ways to cut a segment. * * By a regular expression of GPT-2 and its successors: no
- * expression has look-behind, so cutting * can go on from any end of a pre-token. When more text is
- * to follow, a pre-token is final if * looking for it never touched the end of what is there. It
- * did not if at least two bytes follow * it: greedy runs and the lookahead of \s+(?!\S) stop at a
- * code point that is there (a run of * spaces that reaches the end is taken whole, so nothing
- * follows it), and a contraction ('re) that * lacks a byte leaves "'" with one byte behind it.
- * Newer expressions take white space as far as its * last line ends (\s*[\r\n]+), so there all
- * white space must have ended before the text does. * * Hugging Face's \s is White_Space, while
- * PCRE2's also has U+180E; its letters and numbers are * those of Unicode 16, while Debian's PCRE2
- * knows 14. Both are written out below, so that the ids * do not depend on the library's version. *
- * * BERT's words end at white space, and each punctuation mark is one. Marks of words
- * (SentencePiece's * U+2581 for a space) are where a word begins. */
+/* split.c: the ways to cut a segment.
+ *
+ * By a regular expression of GPT-2 and its successors: no expression has look-behind, so cutting
+ * can go on from any end of a pre-token. When more text is to follow, a pre-token is final if
+ * looking for it never touched the end of what is there. It did not if at least two bytes follow
+ * it: greedy runs and the lookahead of \s+(?!\S) stop at a code point that is there (a run of
+ * spaces that reaches the end is taken whole, so nothing follows it), and a contraction ('re) that
+ * lacks a byte leaves "'" with one byte behind it. Newer expressions take white space as far as its
+ * last line ends (\s*[\r\n]+), so there all white space must have ended before the text does.
+ *
+ * Hugging Face's \s is White_Space, while PCRE2's also has U+180E; its letters and numbers are
+ * those of Unicode 16, while Debian's PCRE2 knows 14. Both are written out below, so that the ids
+ * do not depend on the library's version.
+ *
+ * BERT's words end at white space, and each punctuation mark is one. Marks of words
+ * (SentencePiece's U+2581 for a space) are where a word begins. */
 #include "data/text/split.h"
 
 #include "data/base/grow.h"

@@ -1,10 +1,10 @@
 /* tokenizer.h: the tokenizers of Hugging Face's folders: byte-level BPE (Radford et al. 2019;
- * GPT-2, * RoBERTa, Llama 3, Qwen2, each with its expression), BPE of characters with a mark for a
- * space and * bytes for what is unknown (SentencePiece's: Llama 2, Mistral, Gemma), WordPiece
- * (BERT), with * normalizers, added tokens, and templates of special tokens around a text or two.
- * Reads * tokenizer.json, or vocab.json + merges.txt (or encoder.json + vocab.bpe), or BERT's
- * vocab.txt * beside tokenizer_config.json, with the added tokens that these and the files beside
- * them name. * Gives Hugging Face's ids on any text, and its text of any ids. */
+ * GPT-2, RoBERTa, Llama 3, Qwen2, each with its expression), BPE of characters with a mark for a
+ * space and bytes for what is unknown (SentencePiece's: Llama 2, Mistral, Gemma), WordPiece (BERT),
+ * with normalizers, added tokens, and templates of special tokens around a text or two. Reads
+ * tokenizer.json, or vocab.json + merges.txt (or encoder.json + vocab.bpe), or BERT's vocab.txt
+ * beside tokenizer_config.json, with the added tokens that these and the files beside them name.
+ * Gives Hugging Face's ids on any text, and its text of any ids. */
 #pragma once
 
 #include "data/base/err.h"
@@ -25,7 +25,7 @@ int tokenizer_from_merges(struct tokenizer **out, const uint32_t (*merges)[2], s
 void tokenizer_close(struct tokenizer *t);
 
 /* Write tokenizer.json, tokenizer_config.json and special_tokens_map.json into dir (made if
- * missing), * of a byte-level BPE vocab.json and merges.txt too, each under a temporary name and
+ * missing), of a byte-level BPE vocab.json and merges.txt too, each under a temporary name and
  * renamed. */
 int tokenizer_save(const struct tokenizer *t, const char *dir, struct err *err);
 
@@ -36,8 +36,8 @@ size_t tokenizer_vocab(const struct tokenizer *t); // number of ids, added token
 int32_t tokenizer_endoftext(const struct tokenizer *t);
 
 /* Ids of text[0..n) appended to a growing array. The literal of an added token (<|endoftext|>) is
- * one * id. Bytes that are not UTF-8 are themselves to a byte-level BPE and where bytes have tokens
- * * (<0x41>); else they are unknown, or cleaned away with what cannot be seen. */
+ * one id. Bytes that are not UTF-8 are themselves to a byte-level BPE and where bytes have tokens
+ * (<0x41>); else they are unknown, or cleaned away with what cannot be seen. */
 struct token_buf { int32_t *ids; size_t n, cap; };
 int  tokenizer_encode(struct tokenizer *t, const char *text, size_t n, struct token_buf *out,
                       struct err *err);
@@ -60,10 +60,10 @@ int tokenizer_put(const struct tokenizer *t, enum tokenizer_place place, struct 
                   struct err *err);
 
 /* One text, or a pair (b not NULL), with the template around: ids, and where `types` is not NULL
- * the * type of each (BERT's segments; 0 and 1 for a and b where there is no template), behind
- * those that * are there. Where they would be more than `most` (0: any number), the texts are cut
- * at their ends, * the longer one first, as transformers' truncation "longest_first" does; -EINVAL
- * where the template * alone is more. */
+ * the type of each (BERT's segments; 0 and 1 for a and b where there is no template), behind those
+ * that are there. Where they would be more than `most` (0: any number), the texts are cut at their
+ * ends, the longer one first, as transformers' truncation "longest_first" does; -EINVAL where the
+ * template alone is more. */
 struct token_row { const char *a, *b; size_t n_a, n_b, most; };
 int tokenizer_encode_row(struct tokenizer *t, const struct token_row *row, struct token_buf *ids,
                          struct token_buf *types, struct err *err);

@@ -1,8 +1,9 @@
-/* tokenizer_file.c: a tokenizer from and to Hugging Face's files. * * tokenizer.json says what the
- * tokenizer does besides its model (tokenizer_settings.c); the older pair * of files says nothing
- * of it: GPT-2's way is meant; BERT's vocab.txt is made a tokenizer.json. In * the files of a
- * byte-level BPE a token's bytes stand as printable code points (the byte map); other * tokens
- * stand as they are. */
+/* tokenizer_file.c: a tokenizer from and to Hugging Face's files.
+ *
+ * tokenizer.json says what the tokenizer does besides its model (tokenizer_settings.c); the older
+ * pair of files says nothing of it: GPT-2's way is meant; BERT's vocab.txt is made a
+ * tokenizer.json. In the files of a byte-level BPE a token's bytes stand as printable code points
+ * (the byte map); other tokens stand as they are. */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/file.h"

@@ -1,9 +1,11 @@
 /* tokenizer_parts.h: what the files of the tokenizer and bpe_train.c share; nobody else includes
- * it. * * tokenizer.c has what all kinds of models have, and encodes; a kind of model (a struct
- * model_ops) is * a file of its own: tokenizer_bpe.c, tokenizer_wordpiece.c. tokenizer_file.c loads
- * and saves, * tokenizer_settings.c knows what a tokenizer.json asks for, tokenizer_added.c the
- * added tokens, * tokenizer_template.c what stands around a text, tokenizer_decode.c the way back,
- * * tokenizer_vocab_txt.c BERT's older files. */
+ * it.
+ *
+ * tokenizer.c has what all kinds of models have, and encodes; a kind of model (a struct model_ops)
+ * is a file of its own: tokenizer_bpe.c, tokenizer_wordpiece.c. tokenizer_file.c loads and saves,
+ * tokenizer_settings.c knows what a tokenizer.json asks for, tokenizer_added.c the added tokens,
+ * tokenizer_template.c what stands around a text, tokenizer_decode.c the way back,
+ * tokenizer_vocab_txt.c BERT's older files. */
 #pragma once
 
 #include "data/text/heap.h"

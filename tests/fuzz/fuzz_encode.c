@@ -1,6 +1,6 @@
-/* fuzz_encode.c: any bytes through small tokenizers with added tokens of both turns, whole and in *
+/* fuzz_encode.c: any bytes through small tokenizers with added tokens of both turns, whole and in
  * pieces: the ids are the same, their bytes are the text where the tokenizer is byte-level, and
- * what * they decode to is UTF-8. */
+ * what they decode to is UTF-8. */
 #include "tests/fuzz/fuzz.h"
 
 #include "data/base/utf8.h"

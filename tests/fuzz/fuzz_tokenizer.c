@@ -1,5 +1,5 @@
 /* fuzz_tokenizer.c: the files of a tokenizer's folder. What opens encodes any text (a byte-level
- * one * without loss), makes text of any ids, and is the same tokenizer once saved. */
+ * one without loss), makes text of any ids, and is the same tokenizer once saved. */
 #include "tests/fuzz/fuzz.h"
 
 #include "data/base/json.h"
