@@ -185,7 +185,7 @@ static struct head head_make(const struct attention *a)
     const struct attention_form *form = a->form ? a->form : attention_form_of(a->dt);
     size_t hs = a->C / a->H, KV = heads_of_keys(a);
 
-    assert(hs * a->H == a->C && hs >= 1 && hs <= 256 && a->H % KV == 0);
+    assert(hs * a->H == a->C && hs >= 1 && hs <= ATTENTION_HEAD && a->H % KV == 0);
     assert((a->kind == ATTENTION_WINDOW) == (a->window > 0));
     assert(!a->lengths || a->kind == ATTENTION_BIDIRECTIONAL);
     return (struct head){

@@ -10,6 +10,8 @@
 
 struct attention_form; // attention_form.h
 
+enum { ATTENTION_HEAD = 256 }; // elements of a head, at most
+
 enum attention_kind {
     ATTENTION_CAUSAL,        // a query sees the keys up to its own
     ATTENTION_WINDOW,        // of these the last `window`, its own included (Mistral)

@@ -113,7 +113,7 @@ void attention_decode(void *out, const struct attention_cached *a)
     size_t first = a->window && a->T > a->window ? a->T - a->window : 0, seen = a->T - first;
     size_t floats = attention_decode_bytes(seen, hs) / sizeof(float);
 
-    assert(a->T >= 1 && seen <= a->max_T && hs * H == C && hs <= 256 && H % KV == 0);
+    assert(a->T >= 1 && seen <= a->max_T && hs * H == C && hs <= ATTENTION_HEAD && H % KV == 0);
     #pragma omp parallel for schedule(static)
     for (size_t u = 0; u < a->B * H; u++) {
         size_t b = u / H, h = u % H, row = KV * hs, cache = b * a->max_T * row + h / (H / KV) * hs;

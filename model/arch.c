@@ -3,6 +3,7 @@
 #include "model/arch.h"
 
 #include "data/base/round.h"
+#include "kernels/attention.h"
 #include "kernels/rng.h"
 
 #include <assert.h>
@@ -365,10 +366,11 @@ int arch_preset(struct model_config *g, const char *name)
 
 int arch_check(const struct model_config *g, struct err *err)
 {
-
-    /* Bounds that keep every product of two dimensions, in bytes, far from overflow. */
+    /* Bounds that keep every product of two dimensions, and all parameters with their states, in
+     * bytes, from overflow. */
     const size_t most_layers = 1u << 16, most_width = 1u << 20, most_positions = 1u << 24,
-                 most_labels = 1u << 16;
+                 most_labels = 1u << 16, most_columns = 1u << 22,
+                 most_params = (size_t)1 << 58;
 
     assert(g->arch); // arch_config gives it
     if (g->n_layer == 0 || g->n_layer > most_layers)
@@ -388,9 +390,18 @@ int arch_check(const struct model_config *g, struct err *err)
         return err_misuse(err, "a classifier has at most %zu labels, not %zu", most_labels,
                           g->n_labels);
     if (!(g->norm_eps > 0) || !isfinite(g->norm_eps))
-        return err_misuse(err, "layer_norm_epsilon must be a positive number, not %g",
+        return err_misuse(err, "the epsilon of norms must be a positive number, not %g",
                           (double)g->norm_eps);
-    return g->arch->check(g, err);
+    if (g->head_dim > ATTENTION_HEAD)
+        return err_misuse(err, "a head of attention has at most %d elements, not %zu",
+                          ATTENTION_HEAD, g->head_dim);
+    if (g->n_head > most_columns || g->n_head * g->head_dim > most_columns)
+        return err_misuse(err, "%zu heads of %zu elements are more than %zu columns", g->n_head,
+                          g->head_dim, most_columns);
+    int rc = g->arch->check(g, err);
+    return rc || arch_total(g) <= most_params
+               ? rc
+               : err_misuse(err, "a model has at most 2^58 parameters, not %zu", arch_total(g));
 }
 
 int arch_check_head(const struct model_config *g, struct err *err)

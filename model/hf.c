@@ -122,7 +122,8 @@ static const struct arch *family_of(const char *type, const char *class)
 static int config_family(const struct arch **out, const json_t *config, const char *path,
                          struct err *err)
 {
-    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const json_t *said = json_object_get(config, "model_type");
+    const char   *type = said && !json_is_string(said) ? "?" : json_string_value(said);
     const char *class =
         json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
     char known[HF_HINT];
@@ -189,6 +190,15 @@ static int config_labels(struct model_config *g, const json_t *config, const cha
                       hf_problem_type(g));
 }
 
+/* What no family may have. */
+static int config_refuse(const struct model_config *g, const struct hf_keys *k, struct err *err)
+{
+    if (hf_key_has(k, "quantization_config"))
+        return err_misuse(err, "%s: \"quantization_config\": a quantized model cannot be trained",
+                          k->path);
+    return g->arch->encoder ? 0 : hf_key_must(1, k, "is_causal", g->arch->title, err);
+}
+
 /* dir/config.json into *out, which the caller json_decref()s, and what it says into *g. */
 static int config_open(json_t **out, struct model_config *g, char path[HF_PATH_BYTES],
                        const char *dir, struct err *err)
@@ -211,6 +221,7 @@ static int config_open(json_t **out, struct model_config *g, char path[HF_PATH_B
         rc = err_misuse(err, "%s: a JSON object is expected", path);
     memset(g, 0, sizeof *g);
     rc = rc ? rc : config_family(&g->arch, *out, path, err);
+    rc = rc ? rc : config_refuse(g, &(struct hf_keys){ *out, path }, err);
     rc = rc ? rc : g->arch->config_read(g, &(struct hf_keys){ *out, path }, err);
     if (!rc)
         *g = arch_config(g->arch, *g);

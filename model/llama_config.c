@@ -46,7 +46,7 @@ int llama_check(const struct model_config *g, struct err *err)
     if (g->n_head == 0 || g->n_kv_head == 0 || g->n_head % g->n_kv_head != 0)
         return err_misuse(err, "%zu heads of queries cannot share %zu heads of keys and values",
                           g->n_head, g->n_kv_head);
-    if (g->head_dim == 0 || g->head_dim % 2 != 0 || g->head_dim > most || g->n_head > most)
+    if (g->head_dim == 0 || g->head_dim % 2 != 0)
         return err_misuse(err, "a head must have an even number of elements, not %zu", g->head_dim);
     if (g->n_inner == 0 || g->n_inner > most * 4)
         return err_misuse(err, "the width of the MLP (intermediate_size) must be 1 to %zu, not %zu",
@@ -81,17 +81,18 @@ static int rope_number(double *out, const json_t *rope, const char *key, int nee
 static int rope_type(enum rope_type *out, const json_t *rope, const struct hf_keys *k,
                      struct err *err)
 {
-    const char *word = json_string_value(json_object_get(rope, "rope_type")), *name;
+    const struct hf_keys of = { rope, k->path };
+    const char *key = hf_key_has(&of, "rope_type") ? "rope_type" : "type", *name,
+               *word = hf_key_has(&of, key) ? json_string_value(json_object_get(rope, key))
+                                            : "default";
 
-    word = word ? word : json_string_value(json_object_get(rope, "type"));
-    word = word ? word : "default";
-    for (size_t i = 0; (name = rope_type_name(i)); i++)
+    for (size_t i = 0; word && (name = rope_type_name(i)); i++)
         if (!strcmp(word, name)) {
             *out = (enum rope_type)i;
             return 0;
         }
     return err_misuse(err, "%s: rotary embeddings of the type \"%s\" are not known here: default, "
-                      "linear, llama3 and yarn are", k->path, word);
+                      "linear, llama3 and yarn are", k->path, word ? word : "?");
 }
 
 /* A member that none of the types has would be computed with elsewhere. */
@@ -126,12 +127,12 @@ static int rope_yarn(struct rope *r, const json_t *rope, const struct model_conf
         { "attention_factor", &r->attention_factor }, { "mscale", &r->mscale },
         { "mscale_all_dim", &r->mscale_all_dim },
     };
-    const json_t *truncate = json_object_get(rope, "truncate");
-    int           rc = 0;
+    int truncate = 1,
+        rc = hf_key_flag(&truncate, 1, &(struct hf_keys){ rope, k->path }, "truncate", err);
 
+    r->untruncated = !truncate;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && !rc; i++)
         rc = rope_number(numbers[i].to, rope, numbers[i].key, 0, k, err);
-    r->untruncated = json_is_false(truncate);
     // some versions of transformers take this ratio for the factor
     if (!rc && fabs((double)g->n_positions / r->original / r->factor - 1) > 1e-6)
         rc = err_misuse(err, "%s: yarn: max_position_embeddings is not \"factor\" times "
@@ -140,18 +141,33 @@ static int rope_yarn(struct rope *r, const json_t *rope, const struct model_conf
     return rc;
 }
 
-/* rope_parameters of transformers 5; rope_theta and rope_scaling of 4. */
-static int config_rope(struct model_config *g, const struct hf_keys *k, struct err *err)
+/* The object that says how heads are turned, or NULL: rope_parameters of transformers 5, or
+ * rope_scaling of 4, which the two versions would choose between differently. */
+static int rope_object(const json_t **out, const struct hf_keys *k, struct err *err)
 {
-    const json_t *rope = json_object_get(k->config, "rope_parameters"), *theta;
-    struct rope  *r = &g->rope;
-    int           rc, scaled;
+    const json_t *now = json_object_get(k->config, "rope_parameters"),
+                 *before = json_object_get(k->config, "rope_scaling");
+    int both = hf_key_has(k, "rope_parameters") && hf_key_has(k, "rope_scaling");
 
-    if (!json_is_object(rope))
-        rope = json_object_get(k->config, "rope_scaling");
-    if (rope && !json_is_null(rope) && !json_is_object(rope))
+    *out = hf_key_has(k, "rope_parameters") ? now : before;
+    if (both && !json_equal(now, before))
+        return err_misuse(err, "%s: \"rope_parameters\" and \"rope_scaling\" say different things",
+                          k->path);
+    if (*out && !json_is_null(*out) && !json_is_object(*out))
         return err_misuse(err, "%s: \"rope_parameters\" or \"rope_scaling\" must be an object",
                           k->path);
+    return 0;
+}
+
+/* With rope_theta, which transformers 4 has beside rope_scaling. */
+static int config_rope(struct model_config *g, const struct hf_keys *k, struct err *err)
+{
+    const json_t *rope, *theta;
+    struct rope  *r = &g->rope;
+    int           rc = rope_object(&rope, k, err), scaled;
+
+    if (rc)
+        return rc;
     theta = json_object_get(rope, "rope_theta");
     theta = theta ? theta : json_object_get(k->config, "rope_theta");
     r->theta = theta ? json_number_value(theta) : 10000.0;
@@ -211,6 +227,8 @@ static int config_full(const struct hf_keys *k, struct err *err)
 {
     const json_t *types = json_object_get(k->config, "layer_types");
 
+    if (hf_key_has(k, "layer_types") && !json_is_array(types))
+        return err_misuse(err, "%s: \"layer_types\" must be a list", k->path);
     for (size_t i = 0; i < json_array_size(types); i++) {
         const char *word = json_string_value(json_array_get(types, i));
 

@@ -107,6 +107,33 @@ static void test_check(void **state)
     assert_true(arch_check(&g, &err) < 0);
 }
 
+static void test_check_heads(void **state)
+{
+    struct model_config of = { .n_layer = 1, .n_head = 4, .n_embd = 64, .n_inner = 64, .vocab = 9,
+                               .n_positions = 8, .norm_eps = 1e-5f, .head_dim = 256,
+                               .rope.theta = 1e4 },
+                        g = arch_config(&llama_arch, of);
+    struct err          err;
+
+    (void)state;
+    assert_int_equal(arch_check(&g, NULL), 0);
+    of.head_dim = 258; // more than attention has room for
+    g = arch_config(&llama_arch, of);
+    assert_true(arch_check(&g, &err) < 0 && strstr(err.text, "256"));
+    of = (struct model_config){ .n_layer = 1, .n_head = 2, .n_embd = 514, .vocab = 9,
+                                .n_positions = 8, .norm_eps = 1e-5f };
+    g = arch_config(&gpt2_arch, of);
+    assert_true(arch_check(&g, &err) < 0 && strstr(err.text, "256"));
+    // its parameters' bytes would be more than a size_t has
+    of = (struct model_config){ .n_layer = 1 << 16, .n_head = 1 << 14, .n_embd = 1 << 20,
+                                .n_inner = 1 << 22, .vocab = 9, .n_positions = 8,
+                                .norm_eps = 1e-5f, .head_dim = 256, .rope.theta = 1e4 };
+    g = arch_config(&llama_arch, of);
+    assert_true(arch_check(&g, &err) < 0 && strstr(err.text, "2^58"));
+    g.n_head = g.n_kv_head = (size_t)1 << 56;
+    assert_true(arch_check(&g, &err) < 0 && strstr(err.text, "columns"));
+}
+
 static void test_init_values(void **state)
 {
     struct model_config g = tiny();
@@ -216,6 +243,7 @@ int main(void)
         cmocka_unit_test(test_blocks_without_gaps),
         cmocka_unit_test(test_families),
         cmocka_unit_test(test_check),
+        cmocka_unit_test(test_check_heads),
         cmocka_unit_test(test_init_values),
         cmocka_unit_test(test_init_distribution),
         cmocka_unit_test(test_decay_ranges),

@@ -131,6 +131,14 @@ refuses_config 's/"vocab_size"/"mlp_bias": true, "vocab_size"/' mlp_bias
 refuses_config 's/"num_key_value_heads": 2/"num_key_value_heads": 3/' "heads of keys and values"
 refuses_config 's/"head_dim": 6/"head_dim": 5/' "even number"
 refuses_config 's/500000.0/1/' rope_theta
+refuses_config 's/"head_dim": 6/"head_dim": 258/' "at most 256 elements"
+refuses_config 's/"llama3"/3/' "not known here"
+refuses_config 's/"rope_scaling"/"rope_parameters": [], "rope_scaling"/' "say different things"
+refuses_config 's/"rope_scaling": {/"rope_scaling": 1, "x": {/' "must be an object"
+refuses_config 's/"vocab_size"/"layer_types": "sliding_attention", "vocab_size"/' layer_types
+refuses_config 's/"vocab_size"/"is_causal": false, "vocab_size"/' is_causal
+refuses_config 's/"vocab_size"/"quantization_config": {"quant_method": "fp8"}, "vocab_size"/' quantization_config
+refuses_config 's/"model_type": "llama"/"model_type": 7/' model_type
 family=qwen3
 refuses_config 's/"vocab_size"/"use_sliding_window": true, "vocab_size"/' use_sliding_window
 refuses_config 's/"vocab_size"/"layer_types": ["sliding_attention"], "vocab_size"/' sliding_attention

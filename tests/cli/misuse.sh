@@ -36,7 +36,8 @@ refuses 2 "writes to the devices, and --mode mem has none" pretrain --run "$tmp/
 
 refuses_pretrain 2 "--lr 1e39" $small --data "$tmp/text.bin" --lr 1e39
 refuses_pretrain 2 "--beta1 0.9999999999" $small --data "$tmp/text.bin" --beta1 0.9999999999
-refuses_pretrain 2 "--n-embd" --n-layer 2 --n-head 2 --n-embd 100000 --seq 16 --csd-mem 128K --data "$tmp/text.bin"
+refuses_pretrain 2 "at most 256 elements" --n-layer 2 --n-head 2 --n-embd 600 --seq 16 --data "$tmp/text.bin"
+refuses_pretrain 2 "--n-embd" --n-layer 2 --n-head 1000 --n-embd 100000 --seq 16 --csd-mem 128K --data "$tmp/text.bin"
 
 # sizes
 refuses_pretrain 2 "15" --n-layer 1 --n-head 2 --n-embd 15 --data "$tmp/text.bin" --tokenizer "$tmp/tok"
