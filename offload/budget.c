@@ -134,7 +134,7 @@ static void fill_items(struct budget *b, const struct budget_request *r)
 
     b->n_items = b->total = 0;
     add(b, "the program and its libraries", r->process, "with the database");
-    add(b, "the embeddings and the final norm", r->fixed_streams, "%s", ends);
+    add(b, "embeddings, final norm and head", r->fixed_streams, "%s", ends);
     add(b, "layer frames", b->frames * r->layer_frame, "%zu of %zu layers; %s", b->frames, n,
         frames);
     add(b, "layer gradients", b->grad_buffers * r->layer_grad, "%zu of %zu layers",

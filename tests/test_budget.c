@@ -100,7 +100,7 @@ static void test_refusal(void **state)
     assert_int_equal(budget_plan(&b, &r, &err), -EINVAL);
     assert_true(err.misuse);
     assert_string_equal(err.text, "--host-mem 300M is too small: this run needs at least 412M, of "
-                                  "which the embeddings and the final norm take 154M");
+                                  "which embeddings, final norm and head take 154M");
     r = small(400); // where 400M was meant
     assert_int_equal(budget_plan(&b, &r, &err), -EINVAL);
     assert_non_null(strstr(err.text, "--host-mem 400 bytes is too small: "));
@@ -212,7 +212,7 @@ static void test_print(void **state)
     plan(&b, 454);
     b.arenas = 3 * MIB;
     budget_print(&b, text, sizeof text);
-    assert_non_null(strstr(text, "the embeddings and the final norm       154.0 MiB  parameters "
+    assert_non_null(strstr(text, "embeddings, final norm and head         154.0 MiB  parameters "
                                  "and gradients\n"));
     assert_non_null(strstr(text, "3 of 12 layers"));
     assert_non_null(strstr(text, "total                                   454.0 MiB\n"));
