@@ -296,10 +296,7 @@ void embedding_forward(float *out, const void *wte, const void *wpe, enum dtype 
     for (size_t i = 0; i < B * T; i++) {
         const void *te = dtype_at(wte, dt, (size_t)tokens[i] * C);
 
-        if (wpe)
-            row_forward(out + i * C, te, dtype_at(wpe, dt, i % T * C), dt, C);
-        else
-            convert(out + i * C, DT_F32, te, dt, C);
+        row_forward(out + i * C, te, dtype_at(wpe, dt, i % T * C), dt, C);
     }
 }
 
@@ -375,10 +372,7 @@ void embedding_backward(float *dwte, float *dwpe, const float *dout, const int32
             float       *te = dwte + (size_t)tokens[i] * C + c.from;
             const float *d = dout + i * C + c.from;
 
-            if (dwpe)
-                row_backward(te, dwpe + i % T * C + c.from, d, c.to - c.from);
-            else
-                row_add(te, te, d, c.to - c.from);
+            row_backward(te, dwpe + i % T * C + c.from, d, c.to - c.from);
         }
     }
 }

@@ -35,14 +35,19 @@ void tanh_forward(void *y, const void *x, enum dtype dt, size_t n);
 /* dx[i] = dy[i] (1 - y[i]^2), dx of `dt` as y is; dx may be y. */
 void tanh_backward(void *dx, const float *dy, const void *y, enum dtype dt, size_t n);
 
-/* out (B, T, C) = wte[tokens[b][t]] + wpe[t]; wte (V, C), wpe (T, C) of `dt`; tokens (B, T). wpe
- * NULL: without positions (Llama, whose heads are turned). Positions that begin at p (RoBERTa's at
- * 2; a sequence that goes on): wpe is that table's row p. */
+/* out (B, T, C) = wte[tokens[b][t]] + wpe[t]; wte (V, C), wpe (T, C) of `dt`; tokens (B, T). Where
+ * positions begin at p (RoBERTa's at 2; a sequence that goes on), wpe is that table's row p. */
 void embedding_forward(float *out, const void *wte, const void *wpe, enum dtype dt,
                        const int32_t *tokens, size_t B, size_t T, size_t C);
 
-/* Of a table of which only the rows [first, first + rows) are here, at wte and dwte: the n tokens
- * as far as they are among them; rows of out of others stay as they are. */
+/* dwte[tokens[b][t]] += dout[b][t], dwpe[t] += dout[b][t]; the order of sums is by (b, t), whatever
+ * the threads (they share out the columns). */
+void embedding_backward(float *dwte, float *dwpe, const float *dout, const int32_t *tokens,
+                        size_t B, size_t T, size_t C);
+
+/* Without positions (Llama, whose heads are turned), of a table of which only the rows [first,
+ * first + rows) are here, at wte and dwte: the n tokens as far as they are among them; rows of out
+ * of others stay as they are. */
 struct embedding_piece { size_t first, rows; };
 void embedding_piece_forward(float *out, const void *wte, enum dtype dt,
                              struct embedding_piece piece, const int32_t *tokens, size_t n,
@@ -50,12 +55,7 @@ void embedding_piece_forward(float *out, const void *wte, enum dtype dt,
 void embedding_piece_backward(float *dwte, const float *dout, struct embedding_piece piece,
                               const int32_t *tokens, size_t n, size_t C);
 
-/* out[i] += table[ids[i]], i < n: a further embedding, of token types. table (rows, C) of `dt`. */
+/* out[i] += table[ids[i]], i < n: a further embedding, of token types. table (rows, C) of `dt`. Its
+ * gradient is embedding_piece_backward's. */
 void embedding_add(float *out, const void *table, enum dtype dt, const int32_t *ids, size_t n,
                    size_t C);
-
-/* dwte[tokens[b][t]] += dout[b][t], dwpe[t] += dout[b][t], which may be NULL; the order of sums is
- * by (b, t), whatever the threads (they share out the columns). What embedding_add added: its table
- * and its ids for dwte and tokens, and no dwpe. */
-void embedding_backward(float *dwte, float *dwpe, const float *dout, const int32_t *tokens,
-                        size_t B, size_t T, size_t C);

@@ -132,8 +132,8 @@ struct arch {
     void (*settle)(struct model_config *g); // the sizes that follow from others
     int  (*check)(const struct model_config *g, struct err *err); // what arch_check does not
 
-    /* out (B, T, width): tokens' embeddings; and their gradient is added to. Dropout is the
-     * caller's. */
+    /* out (B, T, width): embeddings of the tokens whose words the block has, rows of others stay;
+     * and their gradient is added to. Dropout is the caller's. */
     void (*embed_rows)(float *out, const struct embed *e);
     void (*embed_backward)(float *grad, const float *dout, const struct embed *e);
     /* A layer's forward is four parts: x to ATTN_QKV, which attention takes; x and what attention

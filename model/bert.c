@@ -135,7 +135,8 @@ static void embed_backward(float *grad, const float *dout, const struct embed *e
     embedding_backward(model_grad(m, grad, BERT_WORDS),
                        model_grad(m, grad, BERT_POSITIONS) + first * C, e->sums, e->tokens, e->B,
                        e->T, C);
-    embedding_backward(model_grad(m, grad, BERT_TYPES), NULL, e->sums, e->types, e->B, e->T, C);
+    embedding_piece_backward(model_grad(m, grad, BERT_TYPES), e->sums,
+                             (struct embedding_piece){ 0, m->o.config.n_types }, e->types, N, C);
 }
 
 /* ---- a layer, forward ---- */

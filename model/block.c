@@ -37,7 +37,7 @@ void embed_forward(struct model *m, size_t micro, size_t block, const void *wire
     struct embed e = embed_of(m, micro, block, wire);
     float       *out = acts_input(&m->acts, 1, micro);
 
-    layer_embed(out, &e);
+    m->o.config.arch->embed_rows(out, &e);
     if (block + 1 == arch_pieces(&m->o.config))
         embed_drop(m, micro, out);
 }
@@ -50,7 +50,7 @@ void embed_backward(struct model *m, size_t micro, size_t block, const void *wir
     e.sums = acts_input(&m->acts, 1, micro); // the first layer's input, which nobody needs any more
     if (block == 0)
         embed_drop(m, micro, dx);
-    layer_embed_backward(grad, dx, &e);
+    m->o.config.arch->embed_backward(grad, dx, &e);
 }
 
 /* One micro-batch of a layer. */

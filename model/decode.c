@@ -296,7 +296,7 @@ static void embed(struct decode *d, size_t block, const void *wire)
         float *x = d->buf.now[b] == 1 ? u->last + singles++ * C : u->x + b * d->o.piece * C;
 
         if (d->buf.now[b])
-            layer_embed(x, &(struct embed){
+            d->o.config.arch->embed_rows(x, &(struct embed){
                 .m = &d->model, .block = block, .wire = wire,
                 .tokens = u->ids + b * d->o.piece, .B = 1, .T = d->buf.now[b],
                 .at = d->buf.length[b] });

@@ -4,35 +4,6 @@
 
 #include "kernels/elementwise.h"
 
-/* Of embeddings in pieces. */
-static struct embedding_piece piece_of(const struct embed *e)
-{
-    struct arch_words words = arch_words(&e->m->o.config, e->block);
-
-    return (struct embedding_piece){ words.first, words.n };
-}
-
-void layer_embed(float *out, const struct embed *e)
-{
-    const struct model_config *g = &e->m->o.config;
-
-    if (arch_pieces(g) > 1)
-        embedding_piece_forward(out, e->wire, e->m->o.dtype, piece_of(e), e->tokens, e->B * e->T,
-                                g->n_embd);
-    else
-        g->arch->embed_rows(out, e);
-}
-
-void layer_embed_backward(float *grad, const float *dout, const struct embed *e)
-{
-    const struct model_config *g = &e->m->o.config;
-
-    if (arch_pieces(g) > 1)
-        embedding_piece_backward(grad, dout, piece_of(e), e->tokens, e->B * e->T, g->n_embd);
-    else
-        g->arch->embed_backward(grad, dout, e);
-}
-
 void layer_product(const struct layer *l, size_t which, void *out, const void *in)
 {
     if (l->padded)

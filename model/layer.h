@@ -37,11 +37,6 @@ struct embed {
     float         *sums;   // (B, T, width), backward: free to be written to
 };
 
-/* out (B, T, C): the rows of those tokens that the block has, others stay; and their gradient is
- * added to grad's. */
-void layer_embed(float *out, const struct embed *e);
-void layer_embed_backward(float *grad, const float *dout, const struct embed *e);
-
 /* out (n, columns) = in W + b, of the family's matrix `which`. */
 void layer_product(const struct layer *l, size_t which, void *out, const void *in);
 /* din = dout W'. */

@@ -73,16 +73,24 @@ static int has(const struct model_config *g, size_t t)
 
 /* ---- the embeddings ---- */
 
+/* The words that the block has: all, or a piece's. */
+static struct embedding_piece piece_of(const struct embed *e)
+{
+    struct arch_words words = arch_words(&e->m->o.config, e->block);
+
+    return (struct embedding_piece){ words.first, words.n };
+}
+
 static void embed(float *out, const struct embed *e)
 {
-    embedding_forward(out, model_wire(e->m, e->wire, LLAMA_EMBED), NULL, e->m->o.dtype, e->tokens,
-                      e->B, e->T, e->m->o.config.n_embd);
+    embedding_piece_forward(out, e->wire, e->m->o.dtype, piece_of(e), e->tokens, e->B * e->T,
+                            e->m->o.config.n_embd);
 }
 
 static void embed_backward(float *grad, const float *dout, const struct embed *e)
 {
-    embedding_backward(model_grad(e->m, grad, LLAMA_EMBED), NULL, dout, e->tokens, e->B, e->T,
-                       e->m->o.config.n_embd);
+    embedding_piece_backward(grad, dout, piece_of(e), e->tokens, e->B * e->T,
+                             e->m->o.config.n_embd);
 }
 
 /* ---- a layer, forward ---- */

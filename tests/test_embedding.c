@@ -20,7 +20,7 @@ struct tables {
     size_t         B, T, C;
 };
 
-/* Without positions; then a further table added to it. */
+/* Without positions, in two pieces and whole; then a further table added to it. */
 static void check_others(const struct tables *t, float *out, uint64_t *seed)
 {
     size_t   n = t->B * t->T, C = t->C;
@@ -29,10 +29,19 @@ static void check_others(const struct tables *t, float *out, uint64_t *seed)
     for (size_t i = 0; i < n; i++)
         ids[i] = (int32_t)(ref_random(seed) % P);
     omp_set_num_threads(2);
-    embedding_forward(out, t->wte, NULL, t->dt, t->tokens, t->B, t->T, C);
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < C; j++)
-            assert_true(out[i * C + j] == dtype_get(t->wte, t->dt, (size_t)t->tokens[i] * C + j));
+    for (size_t cut = 0; cut < V; cut += 4) {
+        ref_fill(out, n * C, 2.0f, 3.0f, seed); // values that no table has
+        embedding_piece_forward(out, dtype_at(t->wte, t->dt, cut * C), t->dt,
+                                (struct embedding_piece){ cut, V - cut }, t->tokens, n, C);
+        for (size_t i = 0; i < n; i++)
+            assert_true(((size_t)t->tokens[i] < cut) == (out[i * C] >= 2.0f));
+        embedding_piece_forward(out, t->wte, t->dt, (struct embedding_piece){ 0, cut }, t->tokens,
+                                n, C);
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < C; j++)
+                assert_true(out[i * C + j] ==
+                            dtype_get(t->wte, t->dt, (size_t)t->tokens[i] * C + j));
+    }
     embedding_add(out, t->types, t->dt, ids, n, C);
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < C; j++)
@@ -93,7 +102,9 @@ static void check_backward(size_t B, size_t T, size_t C, uint64_t *seed)
         assert_memory_equal(dwte, sums, V * C * 4);
         assert_memory_equal(dwpe, sums + V * C, P * C * 4);
         memcpy(dwte, want, V * C * 4);
-        embedding_backward(dwte, NULL, dout, tokens, B, T, C);
+        embedding_piece_backward(dwte, dout, (struct embedding_piece){ 0, 4 }, tokens, B * T, C);
+        embedding_piece_backward(dwte + 4 * C, dout, (struct embedding_piece){ 4, V - 4 }, tokens,
+                                 B * T, C);
         assert_memory_equal(dwte, sums, V * C * 4);
         guard_free(dwte);
         guard_free(dwpe);

@@ -139,7 +139,8 @@ void families_run(int which, const struct sizes *s, void *const *p)
                                                   .db = p[4], .scratch = p[5]});
         break;
     case WORDS_FORWARD:
-        embedding_forward(p[1], p[0], NULL, s->dt, s->tokens, s->B, s->T, s->C);
+        embedding_piece_forward(p[1], p[0], s->dt, (struct embedding_piece){ 0, TABLE_ROWS },
+                                s->tokens, s->bt, s->C);
         break;
     case TYPES_FORWARD:
         embedding_add(p[1], p[0], s->dt, s->types, s->bt, s->C);
