@@ -147,9 +147,9 @@ void rmsnorm_backward(const struct rmsnorm_backward *b)
 
 /* ---- heads ---- */
 
-/* Head by head of one row; with rstd as it stands where `again`. out may be x. */
+/* Head by head of one row. out may be x. */
 SIMD_INLINE void heads_as(void *out, const void *x, const struct rmsnorm_heads *r, float *rstd,
-                          int again, enum dtype dt)
+                          enum dtype dt)
 {
     const void *w = r->w;
     size_t      D = r->D;
@@ -157,10 +157,9 @@ SIMD_INLINE void heads_as(void *out, const void *x, const struct rmsnorm_heads *
     for (size_t h = 0; h < r->H; h++) {
         const void *from = dtype_at(x, dt, h * D);
         void       *to = dtype_at(out, dt, h * D);
+        float       by = 1.0f / sqrtf(mean_square_as(from, D, dt) + r->eps);
 
-        if (!again)
-            rstd[h] = 1.0f / sqrtf(mean_square_as(from, D, dt) + r->eps);
-        float by = rstd[h];
+        rstd[h] = by;
 #pragma omp simd
         for (size_t j = 0; j < D; j++)
             dtype_put(to, dt, j, dtype_get(from, dt, j) * by * dtype_get(w, dt, j));
@@ -168,23 +167,18 @@ SIMD_INLINE void heads_as(void *out, const void *x, const struct rmsnorm_heads *
 }
 
 SIMD_CLONES static void row_heads(void *out, const void *x, const struct rmsnorm_heads *r,
-                                  float *rstd, int again)
+                                  float *rstd)
 {
-    r->dt == DT_F32 ? heads_as(out, x, r, rstd, again, DT_F32)
-                    : heads_as(out, x, r, rstd, again, DT_BF16);
+    r->dt == DT_F32 ? heads_as(out, x, r, rstd, DT_F32) : heads_as(out, x, r, rstd, DT_BF16);
 }
 
-static void heads_run(void *out, const struct rmsnorm_heads *r, int again)
+void rmsnorm_heads_forward(void *out, const struct rmsnorm_heads *r)
 {
 #pragma omp parallel for schedule(static) if (r->n * r->H * r->D > PARALLEL)
     for (size_t i = 0; i < r->n; i++)
         row_heads(dtype_at(out, r->dt, i * r->stride), dtype_at(r->x, r->dt, i * r->stride), r,
-                  r->rstd + i * r->H, again);
+                  r->rstd + i * r->H);
 }
-
-void rmsnorm_heads_forward(void *out, const struct rmsnorm_heads *r) { heads_run(out, r, 0); }
-
-void rmsnorm_heads_apply(void *out, const struct rmsnorm_heads *r) { heads_run(out, r, 1); }
 
 /* The mean over a head of w d h, d the gradient of the normalised head. */
 SIMD_INLINE float head_mean_as(const void *d, const void *x, const void *w, float rstd, size_t D,

@@ -53,9 +53,6 @@ struct rmsnorm_heads {
 /* out: rows as x has them; it may be x, or overlaps it nowhere. What is between the rows stays. */
 void rmsnorm_heads_forward(void *out, const struct rmsnorm_heads *r);
 
-/* The normalised heads once more, from the saved rstd: the same bits as forward gave. */
-void rmsnorm_heads_apply(void *out, const struct rmsnorm_heads *r);
-
 struct rmsnorm_heads_backward {
     const struct rmsnorm_heads *r;
     void  *d;       // rows as x has them, dt: on entry of what forward wrote, on return of x
