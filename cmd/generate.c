@@ -388,7 +388,7 @@ static int feed(struct chat *c, const float **logits, struct err *err)
     size_t            keep = latest(g);
 
     if (c->ids.n > g->context) {
-        fprintf(stderr, "\nsiTrain generate: all %zu positions of the model are used; it goes on "
+        fprintf(stderr, "\nsiTrain generate: all %zu positions are used; it goes on "
                 "with the latest %zu tokens of the text\n", g->context, keep);
         memmove(c->ids.ids, c->ids.ids + c->ids.n - keep, keep * sizeof *c->ids.ids);
         c->ids.n = keep;
@@ -506,12 +506,16 @@ static int talk(struct chat *c, struct err *err)
     return rc;
 }
 
+/* Where nobody says how many, there is room for as many tokens as a row usually has. */
 static int chat_run(struct generator *g, const struct generate_opts *o, struct err *err)
 {
     struct chat c = { .g = g, .o = o,
                       .terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) };
-    int         rc = generator_start(g, 1, g->context, latest(g), err);
+    int         rc;
 
+    if (!o->read.seq)
+        g->context = arch_usual_seq(&g->model.config);
+    rc = generator_start(g, 1, g->context, latest(g), err);
     if (!rc && c.terminal)
         fputs("An empty line ends it; Ctrl-C stops an answer.\n", stderr);
     if (!rc && o->prompt.n)

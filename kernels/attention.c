@@ -534,13 +534,21 @@ void attention_backward(void *dqkv, const void *dout, const struct attention *a)
         backward_alone(&w, u / KV, u % KV);
 }
 
+// of any form
+static size_t widest(size_t C, size_t H) { return round_up(C / H, WIDE_STRIP); }
+
+size_t attention_scratch_forward(size_t T, size_t C, size_t H, int threads)
+{
+    struct forward_tiles t;
+
+    return size_max(forward_layout(&t, NULL, widest(C, H)), attention_decode_bytes(T, C / H)) *
+           (size_t)threads;
+}
+
 size_t attention_scratch(size_t T, size_t C, size_t H, size_t KV, int threads)
 {
-    struct forward_tiles  f;
-    struct backward_tiles b;
-    size_t width = round_up(C / H, WIDE_STRIP); // of any form
-    size_t most  = size_max(forward_layout(&f, NULL, width),
-                            backward_layout(&b, NULL, T, width, KV > 0 && KV < H));
+    struct backward_tiles t;
+    size_t backward = backward_layout(&t, NULL, T, widest(C, H), KV > 0 && KV < H);
 
-    return size_max(most, attention_decode_bytes(T, C / H)) * (size_t)threads;
+    return size_max(attention_scratch_forward(T, C, H, threads), backward * (size_t)threads);
 }

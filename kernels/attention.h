@@ -54,7 +54,7 @@ struct attention_cached {
     enum dtype  dt;
     const void *qkv;     // (B, C + 2 KV hs) dt, hs = C / H: of the new tokens; only q is read
     const void *k, *v;   // (B, max_T, KV hs) dt
-    void       *scratch; // attention_scratch() bytes
+    void       *scratch; // attention_scratch_forward() bytes
 };
 
 /* out (B, C) of dt. */
@@ -64,5 +64,7 @@ void attention_decode(void *out, const struct attention_cached *a);
  * "amx". */
 const char *attention_describe(enum dtype dt);
 
-/* Bytes that any of the three needs, for up to `threads` threads; KV as above. */
+/* Bytes that any of the three needs, for up to `threads` threads, KV as above; and those that
+ * forward and decode need, which are few for any T. */
 size_t attention_scratch(size_t T, size_t C, size_t H, size_t KV, int threads);
+size_t attention_scratch_forward(size_t T, size_t C, size_t H, int threads);

@@ -46,7 +46,8 @@ static void lay_work(struct arena *a, struct acts_work *w, const struct model_op
 {
     const struct model_config *g = &o->config;
     size_t N = tokens(o), C = g->n_embd, e = dtype_bytes(o->dtype), R = size_min(N, CHUNK_ROWS),
-           qkv = arch_dim(g, DIM_QKV), fc = arch_fc(g), inner = arch_dim(g, DIM_INNER),
+           qkv = arch_dim(g, DIM_QKV), heads = arch_dim(g, DIM_HEADS), fc = arch_fc(g),
+           inner = arch_dim(g, DIM_INNER),
            encoder_labels = g->arch->encoder ? g->n_labels : 0;
 
     w->shape = arena_take(a, o->grad_accum * sizeof *w->shape);
@@ -61,8 +62,11 @@ static void lay_work(struct arena *a, struct acts_work *w, const struct model_op
     w->ln   = arena_take(a, R * C * e);
     w->proj = arena_take(a, R * C * sizeof(float));
     w->act  = arena_take(a, R * inner * e);
-    w->attention = arena_take(a, attention_scratch(o->seq, arch_dim(g, DIM_HEADS), g->n_head,
-                                                   g->n_kv_head, o->threads));
+    w->attention =
+        arena_take(a, o->training ? attention_scratch(o->seq, heads, g->n_head, g->n_kv_head,
+                                                      o->threads)
+                                  : attention_scratch_forward(o->seq, heads, g->n_head,
+                                                              o->threads));
     if (g->rope.D)
         w->rope = arena_take(a, o->seq * g->rope.D * sizeof(float));
     if (g->n_types)
@@ -77,7 +81,7 @@ static void lay_work(struct arena *a, struct acts_work *w, const struct model_op
         w->dy    = arena_take(a, R * C * e);
         w->dact  = arena_take(a, R * inner * sizeof(float));
         w->dfc   = arena_take(a, R * fc * e);
-        w->dattn = arena_take(a, N * arch_dim(g, DIM_HEADS) * e);
+        w->dattn = arena_take(a, N * heads * e);
         w->dqkv  = arena_take(a, N * qkv * e);
         // a classifier's head has a row a sequence, an encoder's a bias; a norm's backward sums
         // three rows

@@ -74,8 +74,9 @@ static void lay_buffers(struct arena *a, struct buffers *u, const struct decode_
     u->logits = arena_take(a, B * g->vocab * sizeof(float));
     u->piece  = arch_pieces(g) > 1 ? arena_take(a, B * arch_words(g, 0).n * sizeof(float)) : NULL;
     u->work.matvec    = arena_take(a, B * arch_widest(g) * sizeof(float));
-    u->work.attention = arena_take(a, attention_scratch(o->positions, arch_dim(g, DIM_HEADS),
-                                                        g->n_head, g->n_kv_head, threads));
+    u->work.attention = arena_take(a, attention_scratch_forward(o->positions,
+                                                                arch_dim(g, DIM_HEADS),
+                                                                g->n_head, threads));
     u->length = arena_take(a, B * sizeof(size_t));
     u->now    = arena_take(a, B * sizeof(size_t));
     u->single = arena_take(a, B * sizeof(size_t));

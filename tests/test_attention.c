@@ -26,7 +26,7 @@ struct run { // one call's arrays, of dt; and what the oracle saw and said
     enum dtype   dt;
     struct shape s;
     size_t       B, T, C, H, W; // W: a row of qkv
-    void   *qkv, *out, *dout, *dqkv, *scratch;
+    void   *qkv, *out, *dout, *dqkv, *scratch, *forward; // forward: its scratch
     float  *lse;
     double *qkv64, *dout64, *out64, *dqkv64;
     const struct dropout *drop; // NULL: none
@@ -55,9 +55,8 @@ static void *fill(size_t n, enum dtype dt, float range, double **as_double, uint
 
 enum { MOST_THREADS = 3 }; // that the scratch is for
 
-static void *scratch_alloc(size_t T, size_t C, size_t H, size_t KV)
+static void *scratch_alloc(size_t bytes)
 {
-    size_t bytes = attention_scratch(T, C, H, KV, MOST_THREADS);
     void  *p = guard_alloc((bytes + 63) / 64 * 64);
 
     memset(p, 0xff, bytes); // NaNs: nothing may be read before it is written
@@ -77,7 +76,8 @@ static void run_shape(struct run *r, enum dtype dt, const struct shape *s, float
     r->lse     = guard_alloc(rows * s->H * sizeof(float));
     r->out64   = malloc(rows * C * sizeof(double));
     r->dqkv64  = malloc(rows * W * sizeof(double));
-    r->scratch = scratch_alloc(s->T, C, s->H, s->KV);
+    r->scratch = scratch_alloc(attention_scratch(s->T, C, s->H, s->KV, MOST_THREADS));
+    r->forward = scratch_alloc(attention_scratch_forward(s->T, C, s->H, MOST_THREADS));
     assert_true(r->out64 && r->dqkv64);
     memset(r->out, 0xff, rows * C * dtype_bytes(dt)); // all of it is written
     memset(r->dqkv, 0xff, rows * W * dtype_bytes(dt));
@@ -98,6 +98,7 @@ static void run_release(struct run *r)
     guard_free(r->dqkv);
     guard_free(r->lse);
     guard_free(r->scratch);
+    guard_free(r->forward);
     free(r->qkv64);
     free(r->dout64);
     free(r->out64);
@@ -109,9 +110,10 @@ static void run_kernels(struct run *r)
     struct attention a = { .B = r->B, .T = r->T, .C = r->C, .H = r->H, .KV = r->s.KV,
                            .kind = r->s.kind, .window = r->s.window, .lengths = r->s.lengths,
                            .dt = r->dt, .qkv = r->qkv, .out = r->out, .lse = r->lse,
-                           .drop = r->drop, .scratch = r->scratch, .form = r->form };
+                           .drop = r->drop, .scratch = r->forward, .form = r->form };
 
     attention_forward(&a);
+    a.scratch = r->scratch;
     attention_backward(r->dqkv, r->dout, &a);
 }
 
@@ -424,7 +426,7 @@ static void check_decode(enum dtype dt, const struct shape *s, size_t max_T)
 
     run_shape(&r, dt, s, 2.0f);
     run_oracle(&r);
-    a.scratch = r.scratch;
+    a.scratch = r.forward;
     memset(k, 0xff, B * max_T * K * e);
     memset(v, 0xff, B * max_T * K * e);
     for (size_t t = 0; t < T; t++) {

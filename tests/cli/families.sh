@@ -114,6 +114,12 @@ refuses_own "the width 24 is not divisible by 5 heads" --model llama-3.2-1b --n-
 refuses_own "--init and sizes such as --n-layer both say" --init "$tmp/llama" --n-kv-head 2
 refuses_own "--n-embd is missing" --n-layer 1 --n-head 2 --head-dim 8
 
+# More positions than fit anywhere: a conversation has room for as many tokens as a row usually has.
+cp -r "$tmp/llama" "$tmp/long"
+sed -i 's/"max_position_embeddings": 64/"max_position_embeddings": 4194304/' "$tmp/long/config.json"
+printf 'the sea\n\n' >"$tmp/said"
+works "a conversation of a model of four million positions" generate "$tmp/long" --chat --tokens 2 --host-mem 100M <"$tmp/said"
+
 # What is not known is refused by its name.
 refuses_config() { # SED TEXT
     cp -r "$tmp/$family" "$tmp/bad"
