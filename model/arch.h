@@ -127,7 +127,7 @@ struct arch {
                    // probabilities alone
     int    linear; // matrices are (out, in), as torch's Linear; else (in, out)
     const struct arch_matrix *matrices;
-    size_t                    n_matrices;
+    size_t                    n_matrices, fc; // fc: the one that makes what the activation takes
     struct arch_array arrays[ACTS_PARTS][ARCH_ARRAYS]; // of ACTS_ATTN and ACTS_MLP
     void (*settle)(struct model_config *g); // the sizes that follow from others
     int  (*check)(const struct model_config *g, struct err *err); // what arch_check does not
@@ -136,12 +136,12 @@ struct arch {
      * and their gradient is added to. Dropout is the caller's. */
     void (*embed_rows)(float *out, const struct embed *e);
     void (*embed_backward)(float *grad, const float *dout, const struct embed *e);
-    /* A layer's forward is four parts: x to ATTN_QKV, which attention takes; x and what attention
-     * gave to MLP_MID and the rows that the MLP begins with; these to MLP_FC; that and MLP_MID to
-     * x_out, which for an encoder may be NULL: only what stays in the MLP's arrays is wanted. */
+    /* A layer's forward is three parts: x to ATTN_QKV, which attention takes; x and what attention
+     * gave to MLP_MID and the rows that the MLP begins with, of which layer_fc makes MLP_FC; that
+     * and MLP_MID to x_out, which for an encoder may be NULL: only what stays in the MLP's arrays
+     * is wanted. */
     void (*qkv)(const struct layer *l);
     void (*mid)(const struct layer *l);
-    void (*fc)(const struct layer *l);
     void (*out)(const struct layer *l);
     /* Backward three: dx through the MLP; dattn from it; and dqkv, which attention made of that,
      * added to dx. */

@@ -178,11 +178,6 @@ static void mid_forward(const struct layer *l)
     layernorm_residual(l->w->ln, l->x, l->w->proj, &norm);
 }
 
-static void fc_forward(const struct layer *l)
-{
-    layer_product(l, FC, l->mlp.at[MLP_FC], l->w->ln);
-}
-
 /* The second sum, and its normalised rows where they are wanted. */
 static void out_forward(const struct layer *l)
 {
@@ -271,7 +266,7 @@ static void qkv_backward(const struct layer *l)
     .config_write = bert_config_write, .params = table, .n_params = BERT_TENSORS, .has = has,    \
     .tokens = BERT_WORDS, .head = BERT_WORDS, .norm = BERT_NORM_0_W, .score = BERT_SCORE_W,      \
     .encoder = 1, .pool = BERT_POOL_W, .drops = 1, .linear = 1,                                  \
-    .matrices = matrices, .n_matrices = MATRICES,                                                \
+    .matrices = matrices, .n_matrices = MATRICES, .fc = FC,                                      \
     .arrays = {                                                                                  \
         [ACTS_ATTN] = { [ATTN_QKV] = { DIM_QKV, 0 }, [ATTN_OUT] = { DIM_HEADS, 0 },              \
                         [ATTN_LSE] = { DIM_HEAD_COUNT, 1 } },                                    \
@@ -282,7 +277,7 @@ static void qkv_backward(const struct layer *l)
     },                                                                                           \
     .settle = bert_settle, .check = bert_check,                                                  \
     .embed_rows = embed, .embed_backward = embed_backward,                                       \
-    .qkv = qkv_forward, .mid = mid_forward, .fc = fc_forward, .out = out_forward,                \
+    .qkv = qkv_forward, .mid = mid_forward, .out = out_forward,                                  \
     .mlp_backward = mlp_backward, .mid_backward = mid_backward, .qkv_backward = qkv_backward
 
 /* The masked-language-model head and a pooler that is no classifier's are left out. */

@@ -186,7 +186,7 @@ static int chunk_forward(const struct turn *t, struct layer *l, struct err *err)
     if (rc)
         return rc;
     t->arch->mid(l);
-    t->arch->fc(l);
+    layer_fc(l);
     t->arch->out(l);
     if (leaves)
         records_push_done(&m->records, l->n * acts_row_bytes(&m->o, ACTS_MLP, MLP_FC));
@@ -272,7 +272,7 @@ static int chunk_backward(const struct turn *t, struct layer *l, struct err *err
         acts_hold(&m->acts, ACTS_MLP, 0, 0, 0);
     } else if (!acts_holds(&m->acts, ACTS_MLP, t->layer, t->micro, l->first)) {
         t->arch->mid(l);
-        t->arch->fc(l);
+        layer_fc(l);
         end_again(t, l);
         acts_hold(&m->acts, ACTS_MLP, t->layer, t->micro, l->first);
         count_again(t, ACTS_MLP, start_ns, l->n);

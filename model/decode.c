@@ -222,7 +222,7 @@ static struct layer rows_at(struct decode *d, const void *wire, float *x, size_t
 static void after_attention(const struct arch *arch, const struct layer *l)
 {
     arch->mid(l);
-    arch->fc(l);
+    layer_fc(l);
     arch->out(l);
 }
 

@@ -184,12 +184,6 @@ static void mid_forward(const struct layer *l)
     layernorm_residual(l->w->ln, l->x, l->w->proj, &norm);
 }
 
-/* fc = ln_2(x_mid) Wfc + bfc. */
-static void fc_forward(const struct layer *l)
-{
-    layer_product(l, FC, l->mlp.at[MLP_FC], l->w->ln);
-}
-
 /* x_out = x_mid + gelu(fc) Wmlp + bmlp. */
 static void out_forward(const struct layer *l)
 {
@@ -275,7 +269,7 @@ const struct arch gpt2_arch = {
     .params = params, .n_params = GPT2_TENSORS,
     .presets = presets, .n_presets = sizeof presets / sizeof *presets,
     .tokens = GPT2_WTE, .norm = GPT2_LNF_W, .score = GPT2_SCORE_W,
-    .matrices = matrices, .n_matrices = MATRICES,
+    .matrices = matrices, .n_matrices = MATRICES, .fc = FC,
     .arrays = {
         [ACTS_ATTN] = { [ATTN_QKV] = { DIM_QKV, 0 }, [ATTN_OUT] = { DIM_HEADS, 0 },
                         [ATTN_LSE] = { DIM_HEAD_COUNT, 1 },
@@ -285,6 +279,6 @@ const struct arch gpt2_arch = {
     },
     .settle = settle, .check = check, .drops = 1,
     .embed_rows = embed, .embed_backward = embed_backward,
-    .qkv = qkv_forward, .mid = mid_forward, .fc = fc_forward, .out = out_forward,
+    .qkv = qkv_forward, .mid = mid_forward, .out = out_forward,
     .mlp_backward = mlp_backward, .mid_backward = mid_backward, .qkv_backward = qkv_backward,
 };

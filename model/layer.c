@@ -12,6 +12,11 @@ void layer_product(const struct layer *l, size_t which, void *out, const void *i
         model_matvec(l->m, which, l->n, out, in, l->wire, l->w->matvec);
 }
 
+void layer_fc(const struct layer *l)
+{
+    layer_product(l, l->m->o.config.arch->fc, l->mlp.at[MLP_FC], l->w->ln);
+}
+
 void layer_back(const struct layer *l, size_t which, void *din, const void *dout)
 {
     model_product(l->m, which, PRODUCT_BACK, l->n, din, dout, l->wire);

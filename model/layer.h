@@ -39,6 +39,8 @@ struct embed {
 
 /* out (n, columns) = in W + b, of the family's matrix `which`. */
 void layer_product(const struct layer *l, size_t which, void *out, const void *in);
+/* MLP_FC, from the rows that `mid` left. */
+void layer_fc(const struct layer *l);
 /* din = dout W'. */
 void layer_back(const struct layer *l, size_t which, void *din, const void *dout);
 /* W's gradient from these rows. */

@@ -157,11 +157,6 @@ static void mid_forward(const struct layer *l)
     rmsnorm_residual(l->w->ln, l->x, l->w->proj, &norm);
 }
 
-static void fc_forward(const struct layer *l)
-{
-    layer_product(l, GATE_UP, l->mlp.at[MLP_FC], l->w->ln);
-}
-
 static struct swiglu swiglu_of(const struct layer *l)
 {
     size_t I = l->m->o.config.n_inner;
@@ -264,7 +259,7 @@ static void qkv_backward(const struct layer *l)
     .extras = { "*.rotary_emb.inv_freq", "lm_head.weight" },                                     \
     .config_write = llama_config_write, .params = params, .n_params = LLAMA_TENSORS, .has = has, \
     .tokens = LLAMA_EMBED, .head = LLAMA_HEAD, .norm = LLAMA_NORM, .score = LLAMA_SCORE,         \
-    .linear = 1, .rms = 1, .matrices = matrices, .n_matrices = MATRICES,                         \
+    .linear = 1, .rms = 1, .matrices = matrices, .n_matrices = MATRICES, .fc = GATE_UP,          \
     .arrays = {                                                                                  \
         [ACTS_ATTN] = { [ATTN_QKV] = { DIM_QKV, 0 }, [ATTN_OUT] = { DIM_HEADS, 0 },              \
                         [ATTN_LSE] = { DIM_HEAD_COUNT, 1 }, [RSTD_1] = { DIM_ONE, 1 },           \
@@ -275,7 +270,7 @@ static void qkv_backward(const struct layer *l)
     },                                                                                           \
     .settle = llama_settle, .check = llama_check,                                                \
     .embed_rows = embed, .embed_backward = embed_backward,                                       \
-    .qkv = qkv_forward, .mid = mid_forward, .fc = fc_forward, .out = out_forward,                \
+    .qkv = qkv_forward, .mid = mid_forward, .out = out_forward,                                  \
     .mlp_backward = mlp_backward, .mid_backward = mid_backward, .qkv_backward = qkv_backward
 
 const struct arch llama_arch = { FAMILY("llama", "Llama", "Llama"),
