@@ -220,7 +220,7 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
     *g = m->init.config;
     g->n_labels = m->task->n_labels;
     if (opt_given(line, "dropout"))
-        g->drop_embd = g->drop_attn = g->drop_resid = (float)o->train.dropout;
+        arch_drop(g, (float)o->train.dropout);
     m->n.tokenizer = o->tokenizer ? o->tokenizer : m->init.tokenizer;
     if ((rc = labelled_seq(&o->train.seq, o->train.seq ? o->train.seq : o->tune.max_seq,
                            g->n_positions, err)) ||

@@ -288,7 +288,7 @@ static int plan_task(struct session *s, uint64_t *evaluated, const struct opt_li
     }
     task_own_free(own);
     if (opt_given(line, "dropout"))
-        s->config.drop_embd = s->config.drop_attn = s->config.drop_resid = (float)train->dropout;
+        arch_drop(&s->config, (float)train->dropout);
     return rc ? rc : labelled_seq(&train->seq, opt_given(line, "seq") ? train->seq : t->max_seq,
                                   s->config.n_positions, err);
 }

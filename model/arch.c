@@ -364,6 +364,12 @@ int arch_preset(struct model_config *g, const char *name)
     return -1;
 }
 
+void arch_drop(struct model_config *g, float p)
+{
+    g->drop_attn = p;
+    g->drop_embd = g->drop_resid = g->arch->drops ? p : 0;
+}
+
 int arch_check(const struct model_config *g, struct err *err)
 {
     /* Bounds that keep every product of two dimensions, and all parameters with their states, in

@@ -250,6 +250,8 @@ size_t arch_usual_seq(const struct model_config *g);
 /* Named sizes of all families: gpt2, gpt2-medium, ... -1 for another name. */
 int  arch_preset(struct model_config *g, const char *name);
 const char *arch_preset_name(size_t i); // NULL past the last
+/* Dropout of p wherever the family has it. */
+void arch_drop(struct model_config *g, float p);
 /* What can be trained: positive sizes, heads that divide the width, vocab <= 2^31... */
 int  arch_check(const struct model_config *g, struct err *err);
 /* Whether its kind of head can be trained and evaluated: an encoder without labels has a

@@ -67,14 +67,13 @@ void training_tell_schedule(const struct session *s)
 struct trainer_options training_options(const struct session *s)
 {
     const struct train_opts *o = &s->o;
-    const struct model_config *g = &s->config;
-    float                    p = (float)o->dropout;
-    float                    everywhere = g->arch->drops ? p : 0; // of attention's alone
-    int own = arch_classifies(g); // a classifier drops as its config.json says
+    struct model_config      g = s->config;
     uint64_t                 horizon = o->schedule_steps ? o->schedule_steps : o->steps;
 
+    if (!arch_classifies(&g)) // which drops as its config.json says
+        arch_drop(&g, (float)o->dropout);
     return (struct trainer_options){
-        .model = { .config = *g,
+        .model = { .config = g,
                    .batch = o->batch,
                    .seq = o->seq,
                    .grad_accum = o->grad_accum,
@@ -82,9 +81,8 @@ struct trainer_options training_options(const struct session *s)
                    .engine = (enum matmul_engine)o->blas,
                    .threads = (int)o->threads,
                    .training = 1,
-                   .varying = arch_classifies(g),
-                   .dropout = { own ? g->drop_embd : everywhere, own ? g->drop_attn : p,
-                                own ? g->drop_resid : everywhere, o->seed } },
+                   .varying = arch_classifies(&g),
+                   .dropout = { g.drop_embd, g.drop_attn, g.drop_resid, o->seed } },
         .schedule = { .kind = (enum schedule_kind)o->schedule,
                       .lr = o->lr,
                       .min_lr = o->min_lr,

@@ -114,6 +114,19 @@ refuses_own "the width 24 is not divisible by 5 heads" --model llama-3.2-1b --n-
 refuses_own "--init and sizes such as --n-layer both say" --init "$tmp/llama" --n-kv-head 2
 refuses_own "--n-embd is missing" --n-layer 1 --n-head 2 --head-dim 8
 
+# A classifier of a family that has dropout on attention's probabilities alone: asked for, it is no other than config.json's.
+{ printf 'sentence\tlabel\n'; for word in sea ship storm land sail wave; do printf 'the %s\t1\nthe old %s\t0\n' $word $word; done; } >"$tmp/rows.tsv"
+drops() { # FOLDER ARGUMENTS...: the parameters after two steps
+    run finetune --run "$tmp/drops" --init "$@" --train-file "$tmp/rows.tsv" --max-seq 16 --batch 4 --steps 2 --lr 1e-2 --mode mem --quiet
+    exported "$tmp/drops"
+    rm -rf "$tmp/drops"
+}
+cp -r "$tmp/llama" "$tmp/dropping"
+sed -i 's/"vocab_size"/"attention_dropout": 0.5, "vocab_size"/' "$tmp/dropping/config.json"
+hash=$(drops "$tmp/dropping")
+same "$hash" "$(drops "$tmp/llama" --dropout 0.5)" "a Llama's --dropout is attention's"
+result "$([ "$hash" != "$(drops "$tmp/llama")" ]; echo $?)" "  and more than none"
+
 # More positions than fit anywhere: a conversation has room for as many tokens as a row usually has.
 cp -r "$tmp/llama" "$tmp/long"
 sed -i 's/"max_position_embeddings": 64/"max_position_embeddings": 4194304/' "$tmp/long/config.json"
