@@ -43,7 +43,7 @@ static void same_generation(json_t *said)
     json_decref(again);
 }
 
-/* generation: of a language model, else NULL. */
+/* generation: of a model that continues texts, else NULL. */
 static void round_trip(const struct model_config *g, const struct hf_labels *labels,
                        json_t *generation)
 {
@@ -119,7 +119,7 @@ static int one(const uint8_t *bytes, size_t n)
         FUZZ_CHECK(labels.n == g.n_labels);
     if (in.n)
         open_model();
-    rc = arch_classifies(&g) ? 0 : hf_generation(&said, fuzz_path("f"), &err);
+    rc = arch_classifies(&g) || g.arch->encoder ? 0 : hf_generation(&said, fuzz_path("f"), &err);
     if (rc)
         fuzz_refused(rc, &err);
     if (!rc && !named && is_small(&g))
