@@ -113,6 +113,19 @@ void floats_zero(float *x, size_t n)
         memset(x + i, 0, size_min(n - i, CHUNK) * sizeof *x);
 }
 
+SIMD_CLONES static void scale(float *x, float by, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] *= by;
+}
+
+void floats_scale(float *x, float by, size_t n)
+{
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < n; i += CHUNK)
+        scale(x + i, by, size_min(n - i, CHUNK));
+}
+
 void copy_wide(void *out, const void *x, size_t n)
 {
     enum { COPY = 1 << 18 };

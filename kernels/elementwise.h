@@ -8,6 +8,7 @@
 void convert(void *out, enum dtype out_dt, const void *x, enum dtype x_dt, size_t n);
 
 void floats_zero(float *x, size_t n);
+void floats_scale(float *x, float by, size_t n);
 void copy_wide(void *out, const void *x, size_t n); // bytes, by all threads
 
 /* out[i] = a[i] + b[i]; out may be a or b. row_add is one thread's, for a kernel's own. */

@@ -1,39 +1,17 @@
-/* gelu.c: both forms, through one pass over chunks forward and one backward.
- *
- * The tanh form goes through the identity (1 + tanh u) / 2 = 1 / (1 + e^-2u) = s, which loses
- * nothing where tanh comes near -1: gelu = x s, gelu' = s + x s (1 - s) 2u', u = k (x + 0.044715
- * x^3). The exact form is x F(x), gelu' = F(x) + x f(x), f the density. F(-a), a = |x|, is
+/* gelu.c: both forms, through one pass over chunks forward and one backward. The tanh form is
+ * gelu_tanh.h's. The exact form is x F(x), gelu' = F(x) + x f(x), f the density. F(-a), a = |x|, is
  * e^(-a^2 / 2) times a smooth function, which is a polynomial's: the tail loses nothing either. */
 #include "kernels/gelu.h"
 
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
+#include "kernels/gelu_tanh.h"
 #include "kernels/simd.h"
 #include "kernels/vexp.h"
 
 enum { GELU_CHUNK = 16384, GELU_COLUMNS = 1024 }; // of a thread's turn forward, and backward
 
 enum gelu_form { GELU_TANH, GELU_ERF };
-
-static const float two_k = 1.59576912160573071f; // 2 sqrt(2 / pi)
-static const float cubic = 0.044715f;
-
-SIMD_INLINE float minus_2u(float x) { return -two_k * x * __builtin_fmaf(cubic * x, x, 1.0f); }
-
-SIMD_INLINE float tanh_value(float x) { return x * (1.0f / (1.0f + vexpf(minus_2u(x)))); }
-
-/* The value into *value and the slope, which share their exponential. Far out the slope is 0 or 1
- * and its formula infinity times nothing. */
-SIMD_INLINE float tanh_slope(float x, float *value)
-{
-    float t = minus_2u(x), e = vexpf(t), s = 1.0f / (1.0f + e);
-    float du = two_k * __builtin_fmaf(3.0f * cubic * x, x, 1.0f);
-    float slope = s * __builtin_fmaf(x * du, e * s, 1.0f); // 1 - s = e s
-
-    *value = x * s;
-    slope = t > 80.0f ? 0.0f : slope;
-    return t < -80.0f ? 1.0f : slope;
-}
 
 static const float far = 14.0f; // the tail from here on is 0 in fp32
 

@@ -31,24 +31,49 @@ SIMD_INLINE float mean_square_as(const void *x, size_t C, enum dtype dt)
     return simd_sum(lane) / (float)C;
 }
 
+/* What a column is multiplied by. */
+SIMD_INLINE float gain(const void *w, float plus, enum dtype dt, size_t j)
+{
+    return plus + dtype_get(w, dt, j);
+}
+
 SIMD_CLONES static float row_mean_square(const float *x, size_t C)
 {
     return mean_square_as(x, C, DT_F32);
 }
 
 /* Written once for both formats; the caller's constant leaves one loop of each. */
-SIMD_INLINE void apply_as(void *restrict out, const float *restrict x, const void *restrict w,
-                          float rstd, size_t C, enum dtype dt)
+SIMD_INLINE void apply_as(void *restrict out, const float *restrict x, const struct rmsnorm *r,
+                          float rstd, enum dtype dt)
 {
+    const void *restrict w = r->w;
+    float plus = r->plus;
+
 #pragma omp simd
-    for (size_t j = 0; j < C; j++)
-        dtype_put(out, dt, j, x[j] * rstd * dtype_get(w, dt, j));
+    for (size_t j = 0; j < r->C; j++)
+        dtype_put(out, dt, j, x[j] * rstd * gain(w, plus, dt, j));
 }
 
-SIMD_CLONES static void row_apply(void *out, const float *x, const void *w, float rstd, size_t C,
-                                  enum dtype dt)
+SIMD_CLONES static void row_apply(void *out, const float *x, const struct rmsnorm *r, float rstd)
 {
-    dt == DT_F32 ? apply_as(out, x, w, rstd, C, DT_F32) : apply_as(out, x, w, rstd, C, DT_BF16);
+    r->dt == DT_F32 ? apply_as(out, x, r, rstd, DT_F32) : apply_as(out, x, r, rstd, DT_BF16);
+}
+
+SIMD_INLINE void add_as(float *restrict out, const float *x, const float *restrict y,
+                        const struct rmsnorm *r, float rstd, enum dtype dt)
+{
+    const void *restrict w = r->w;
+    float plus = r->plus;
+
+#pragma omp simd
+    for (size_t j = 0; j < r->C; j++)
+        out[j] = x[j] + y[j] * rstd * gain(w, plus, dt, j);
+}
+
+SIMD_CLONES static void row_add_normed(float *out, const float *x, const float *y,
+                                       const struct rmsnorm *r, float rstd)
+{
+    r->dt == DT_F32 ? add_as(out, x, y, r, rstd, DT_F32) : add_as(out, x, y, r, rstd, DT_BF16);
 }
 
 void rmsnorm_residual(void *out, const float *x, const float *y, const struct rmsnorm *r)
@@ -62,7 +87,7 @@ void rmsnorm_residual(void *out, const float *x, const float *y, const struct rm
         if (y)
             row_add(row, x + i * C, y + i * C, C);
         r->rstd[i] = 1.0f / sqrtf(row_mean_square(row, C) + r->eps);
-        row_apply(dtype_at(out, r->dt, i * C), row, r->w, r->rstd[i], C, r->dt);
+        row_apply(dtype_at(out, r->dt, i * C), row, r, r->rstd[i]);
     }
 }
 
@@ -74,22 +99,35 @@ void rmsnorm_apply(void *out, const struct rmsnorm *r)
 
 #pragma omp parallel for schedule(dynamic, 8)
     for (size_t i = 0; i < r->n; i++)
-        row_apply(dtype_at(out, r->dt, i * C), r->x + i * C, r->w, r->rstd[i], C, r->dt);
+        row_apply(dtype_at(out, r->dt, i * C), r->x + i * C, r, r->rstd[i]);
+}
+
+void rmsnorm_add(float *out, const float *x, const struct rmsnorm *r)
+{
+    size_t C = r->C;
+
+#pragma omp parallel for schedule(dynamic, 8)
+    for (size_t i = 0; i < r->n; i++) {
+        r->rstd[i] = 1.0f / sqrtf(row_mean_square(r->x + i * C, C) + r->eps);
+        row_add_normed(out + i * C, x + i * C, r->x + i * C, r, r->rstd[i]);
+    }
 }
 
 /* The mean over a row that its dx needs, of w dout h, h the normalised x. */
-SIMD_INLINE float mean_as(const float *dout, const float *x, const void *w, float rstd, size_t C,
+SIMD_INLINE float mean_as(const float *dout, const float *x, const struct rmsnorm *r, float rstd,
                           enum dtype dt)
 {
-    float  lane[SIMD_LANES] = {0};
-    size_t j = 0;
+    const void *w = r->w;
+    size_t      C = r->C;
+    float       plus = r->plus, lane[SIMD_LANES] = {0};
+    size_t      j = 0;
 
     for (; j + SIMD_LANES <= C; j += SIMD_LANES)
         for (size_t l = 0; l < SIMD_LANES; l++)
-            lane[l] = __builtin_fmaf(dout[j + l] * dtype_get(w, dt, j + l), x[j + l] * rstd,
+            lane[l] = __builtin_fmaf(dout[j + l] * gain(w, plus, dt, j + l), x[j + l] * rstd,
                                      lane[l]);
     for (size_t l = 0; j + l < C; l++)
-        lane[l] = __builtin_fmaf(dout[j + l] * dtype_get(w, dt, j + l), x[j + l] * rstd, lane[l]);
+        lane[l] = __builtin_fmaf(dout[j + l] * gain(w, plus, dt, j + l), x[j + l] * rstd, lane[l]);
     return simd_sum(lane) / (float)C;
 }
 
@@ -100,13 +138,13 @@ SIMD_INLINE void backward_as(float *restrict dx, float *restrict dw, const float
     const float *x = r->x + i * r->C, rstd = r->rstd[i];
     const void  *w = r->w;
     size_t       C = r->C;
-    float        mean = mean_as(dout, x, w, rstd, C, dt);
+    float        plus = r->plus, mean = mean_as(dout, x, r, rstd, dt);
 
 #pragma omp simd
     for (size_t j = 0; j < C; j++) {
         float h = x[j] * rstd;
 
-        dx[j] = __builtin_fmaf(rstd, __builtin_fmaf(-h, mean, dout[j] * dtype_get(w, dt, j)),
+        dx[j] = __builtin_fmaf(rstd, __builtin_fmaf(-h, mean, dout[j] * gain(w, plus, dt, j)),
                                dx[j]);
         dw[j] = __builtin_fmaf(dout[j], h, dw[j]);
     }
@@ -153,6 +191,7 @@ SIMD_INLINE void heads_as(void *out, const void *x, const struct rmsnorm_heads *
 {
     const void *w = r->w;
     size_t      D = r->D;
+    float       plus = r->plus;
 
     for (size_t h = 0; h < r->H; h++) {
         const void *from = dtype_at(x, dt, h * D);
@@ -162,7 +201,7 @@ SIMD_INLINE void heads_as(void *out, const void *x, const struct rmsnorm_heads *
         rstd[h] = by;
 #pragma omp simd
         for (size_t j = 0; j < D; j++)
-            dtype_put(to, dt, j, dtype_get(from, dt, j) * by * dtype_get(w, dt, j));
+            dtype_put(to, dt, j, dtype_get(from, dt, j) * by * gain(w, plus, dt, j));
     }
 }
 
@@ -181,18 +220,20 @@ void rmsnorm_heads_forward(void *out, const struct rmsnorm_heads *r)
 }
 
 /* The mean over a head of w d h, d the gradient of the normalised head. */
-SIMD_INLINE float head_mean_as(const void *d, const void *x, const void *w, float rstd, size_t D,
-                               enum dtype dt)
+SIMD_INLINE float head_mean_as(const void *d, const void *x, const struct rmsnorm_heads *r,
+                               float rstd, enum dtype dt)
 {
-    float  lane[SIMD_LANES] = {0};
-    size_t j = 0;
+    const void *w = r->w;
+    size_t      D = r->D;
+    float       plus = r->plus, lane[SIMD_LANES] = {0};
+    size_t      j = 0;
 
     for (; j + SIMD_LANES <= D; j += SIMD_LANES)
         for (size_t l = 0; l < SIMD_LANES; l++)
-            lane[l] = __builtin_fmaf(dtype_get(d, dt, j + l) * dtype_get(w, dt, j + l),
+            lane[l] = __builtin_fmaf(dtype_get(d, dt, j + l) * gain(w, plus, dt, j + l),
                                      dtype_get(x, dt, j + l) * rstd, lane[l]);
     for (size_t l = 0; j + l < D; l++)
-        lane[l] = __builtin_fmaf(dtype_get(d, dt, j + l) * dtype_get(w, dt, j + l),
+        lane[l] = __builtin_fmaf(dtype_get(d, dt, j + l) * gain(w, plus, dt, j + l),
                                  dtype_get(x, dt, j + l) * rstd, lane[l]);
     return simd_sum(lane) / (float)D;
 }
@@ -203,18 +244,19 @@ SIMD_INLINE void heads_backward_as(void *restrict d, float *restrict dw,
 {
     const void *restrict w = r->w;
     size_t               D = r->D;
+    float                plus = r->plus;
 
     for (size_t h = 0; h < r->H; h++) {
         const void *restrict x = dtype_at(r->x, dt, i * r->stride + h * D);
         void *restrict at = dtype_at(d, dt, h * D);
-        float rstd = r->rstd[i * r->H + h], mean = head_mean_as(at, x, w, rstd, D, dt);
+        float rstd = r->rstd[i * r->H + h], mean = head_mean_as(at, x, r, rstd, dt);
 
 #pragma omp simd
         for (size_t j = 0; j < D; j++) {
             float y = dtype_get(x, dt, j) * rstd, dy = dtype_get(at, dt, j);
 
             dw[j] = __builtin_fmaf(dy, y, dw[j]);
-            dtype_put(at, dt, j, rstd * __builtin_fmaf(-y, mean, dy * dtype_get(w, dt, j)));
+            dtype_put(at, dt, j, rstd * __builtin_fmaf(-y, mean, dy * gain(w, plus, dt, j)));
         }
     }
 }

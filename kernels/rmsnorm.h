@@ -1,7 +1,8 @@
 /* rmsnorm.h: normalisation by the root mean square over the last dimension, y = x * rstd * w with
- * rstd = 1 / sqrt(mean(x^2) + eps) (Zhang and Sennrich 2019; as Llama, Qwen and Mistral have it).
- * There is no mean to take off and no bias. All of it is fp32 until y is stored. Rows run in
- * parallel. */
+ * rstd = 1 / sqrt(mean(x^2) + eps) (Zhang and Sennrich 2019; as Llama, Qwen and Mistral have it),
+ * or y = x * rstd * (w + plus) with plus 1, where a weight decays towards what changes nothing
+ * (Gemma). There is no mean to take off and no bias. All of it is fp32 until y is stored. Rows run
+ * in parallel. */
 #pragma once
 
 #include "data/base/dtype.h"
@@ -12,7 +13,7 @@ struct rmsnorm {
     float      *x;    // (n, C)
     const void *w;    // (C)
     float      *rstd; // (n): written by forward, read by the others
-    float       eps;
+    float       eps, plus;
 };
 
 /* out (n, C): the normalised rows. */
@@ -24,6 +25,10 @@ void rmsnorm_residual(void *out, const float *x, const float *y, const struct rm
 
 /* The normalised rows once more, from the saved rstd: the same bits as forward gave. */
 void rmsnorm_apply(void *out, const struct rmsnorm *r);
+
+/* out (n, C) = x + the normalised rows, which are not rounded between: a norm behind what is added
+ * to the residual stream. It writes rstd; out may be x. */
+void rmsnorm_add(float *out, const float *x, const struct rmsnorm *r);
 
 struct rmsnorm_backward {
     const struct rmsnorm *r;
@@ -47,7 +52,7 @@ struct rmsnorm_heads {
     const void *x;       // n rows
     const void *w;       // (D)
     float      *rstd;    // (n, H): written by forward, read by the others
-    float       eps;
+    float       eps, plus;
 };
 
 /* out: rows as x has them; it may be x, or overlaps it nowhere. What is between the rows stays. */

@@ -7,26 +7,33 @@
 #include "kernels/swiglu.h"
 
 #include "data/base/round.h"
+#include "kernels/gelu_tanh.h"
 #include "kernels/simd.h"
 #include "kernels/vexp.h"
 
 enum { COLUMNS = 4096 };
 
 SIMD_INLINE void forward_as(void *restrict out, const void *restrict gate, const void *restrict up,
-                            enum dtype dt, size_t n)
+                            enum glu_form form, enum dtype dt, size_t n)
 {
 #pragma omp simd
     for (size_t j = 0; j < n; j++) {
         float x = dtype_get(gate, dt, j);
+        float value = form == GLU_GELU ? tanh_value(x) : x * (1.0f / (1.0f + vexpf(-x)));
 
-        dtype_put(out, dt, j, x * (1.0f / (1.0f + vexpf(-x))) * dtype_get(up, dt, j));
+        dtype_put(out, dt, j, value * dtype_get(up, dt, j));
     }
 }
 
-SIMD_CLONES static void forward_piece(void *out, const void *gate, const void *up, enum dtype dt,
-                                      size_t n)
+SIMD_CLONES static void forward_piece(void *out, const void *gate, const void *up,
+                                      enum glu_form form, enum dtype dt, size_t n)
 {
-    dt == DT_F32 ? forward_as(out, gate, up, DT_F32, n) : forward_as(out, gate, up, DT_BF16, n);
+    if (form == GLU_SILU)
+        dt == DT_F32 ? forward_as(out, gate, up, GLU_SILU, DT_F32, n)
+                     : forward_as(out, gate, up, GLU_SILU, DT_BF16, n);
+    else
+        dt == DT_F32 ? forward_as(out, gate, up, GLU_GELU, DT_F32, n)
+                     : forward_as(out, gate, up, GLU_GELU, DT_BF16, n);
 }
 
 /* silu into *value, and its slope. Far out the slope is 0 or 1 and its formula infinity times
@@ -48,7 +55,7 @@ struct piece {
     void        *out, *dgate, *dup;
 };
 
-SIMD_INLINE void backward_as(const struct piece *p, enum dtype dt, size_t n)
+SIMD_INLINE void backward_as(const struct piece *p, enum glu_form form, enum dtype dt, size_t n)
 {
     const void *restrict gate = p->gate, *restrict up = p->up;
     const float *restrict dout = p->dout;
@@ -56,7 +63,8 @@ SIMD_INLINE void backward_as(const struct piece *p, enum dtype dt, size_t n)
 
 #pragma omp simd
     for (size_t j = 0; j < n; j++) {
-        float value, slope = silu_slope(dtype_get(gate, dt, j), &value);
+        float value, x = dtype_get(gate, dt, j);
+        float slope = form == GLU_GELU ? tanh_slope(x, &value) : silu_slope(x, &value);
         float u = dtype_get(up, dt, j), d = dout[j];
 
         dtype_put(out, dt, j, value * u);
@@ -65,9 +73,13 @@ SIMD_INLINE void backward_as(const struct piece *p, enum dtype dt, size_t n)
     }
 }
 
-SIMD_CLONES static void backward_piece(const struct piece *p, enum dtype dt, size_t n)
+SIMD_CLONES static void backward_piece(const struct piece *p, enum glu_form form, enum dtype dt,
+                                       size_t n)
 {
-    dt == DT_F32 ? backward_as(p, DT_F32, n) : backward_as(p, DT_BF16, n);
+    if (form == GLU_SILU)
+        dt == DT_F32 ? backward_as(p, GLU_SILU, DT_F32, n) : backward_as(p, GLU_SILU, DT_BF16, n);
+    else
+        dt == DT_F32 ? backward_as(p, GLU_GELU, DT_F32, n) : backward_as(p, GLU_GELU, DT_BF16, n);
 }
 
 void swiglu_forward(void *out, const struct swiglu *s)
@@ -79,7 +91,7 @@ void swiglu_forward(void *out, const struct swiglu *s)
         size_t i = k / across, j = k % across * COLUMNS, at = i * s->stride + j;
 
         forward_piece(dtype_at(out, s->dt, i * s->F + j), dtype_at(s->gate, s->dt, at),
-                      dtype_at(s->up, s->dt, at), s->dt, size_min(s->F - j, COLUMNS));
+                      dtype_at(s->up, s->dt, at), s->form, s->dt, size_min(s->F - j, COLUMNS));
     }
 }
 
@@ -97,6 +109,6 @@ void swiglu_backward(const struct swiglu_backward *b)
                           .dgate = dtype_at(b->dgate, s->dt, at),
                           .dup = dtype_at(b->dup, s->dt, at)};
 
-        backward_piece(&p, s->dt, size_min(s->F - j, COLUMNS));
+        backward_piece(&p, s->form, s->dt, size_min(s->F - j, COLUMNS));
     }
 }

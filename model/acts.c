@@ -42,6 +42,24 @@ void acts_lay(struct arena *a, struct acts_set *s, const struct model_options *o
         s->at[i] = arena_take(a, N * acts_row_bytes(o, part, i));
 }
 
+void acts_lay_rope(struct arena *a, struct acts_work *w, const struct model_config *g, size_t T)
+{
+    size_t bytes = T * g->rope.D * sizeof(float);
+
+    w->rope = bytes ? arena_take(a, bytes) : NULL;
+    w->rope_local = bytes && g->global_every ? arena_take(a, bytes) : NULL;
+}
+
+void acts_fill_rope(struct acts_work *w, const struct model_config *g, size_t T)
+{
+    struct rope local = { .D = g->rope.D, .theta = g->theta_local };
+
+    if (w->rope)
+        rope_table(w->rope, &g->rope, T);
+    if (w->rope_local)
+        rope_table(w->rope_local, &local, T);
+}
+
 static void lay_work(struct arena *a, struct acts_work *w, const struct model_options *o)
 {
     const struct model_config *g = &o->config;
@@ -67,8 +85,7 @@ static void lay_work(struct arena *a, struct acts_work *w, const struct model_op
                                                       o->threads)
                                   : attention_scratch_forward(o->seq, heads, g->n_head,
                                                               o->threads));
-    if (g->rope.D)
-        w->rope = arena_take(a, o->seq * g->rope.D * sizeof(float));
+    acts_lay_rope(a, w, g, o->seq);
     if (g->n_types)
         w->types = arena_take(a, o->grad_accum * N * sizeof(int32_t));
     if (g->arch->encoder) {
@@ -295,8 +312,7 @@ int acts_open(struct acts *a, const struct model_options *o, struct err *err)
         return rc;
     lay(a, sizes.flow, pool);
     acts_set_ways(a, &a->o.ways);
-    if (o->config.rope.D)
-        rope_table(a->work.rope, &o->config.rope, o->seq);
+    acts_fill_rope(&a->work, &o->config, o->seq);
     for (size_t i = 0; i < o->grad_accum; i++)
         a->work.shape[i] = (struct acts_shape){ o->batch, o->seq };
     return 0;

@@ -44,9 +44,14 @@ struct acts_work {
     int32_t *types;     // (accum, N): of tokens, where the model has them
     int32_t *length;    // (accum, B): an encoder's rows
     float   *mean, *rstd; // (R): of the norm behind an encoder's embeddings
-    float   *rope;      // (seq, head_dim): rope_table, where heads are turned
+    float   *rope;      // (seq, head_dim): rope_table, where heads are turned,
+    float   *rope_local; // and of layers with a window, where there are two kinds
     float   *matvec;    // generation's: model_matvec's
 };
+
+/* The tables by which heads are turned at positions 0..T-1: their places, and what stands there. */
+void acts_lay_rope(struct arena *a, struct acts_work *w, const struct model_config *g, size_t T);
+void acts_fill_rope(struct acts_work *w, const struct model_config *g, size_t T);
 
 /* A chunk of the head; R = min(N, HEAD_ROWS), P = min(N, LOGIT_ROWS). A classifier's: R = P = B,
  * and n_labels for V. */

@@ -10,7 +10,7 @@
 #include <math.h>
 
 static const struct arch *const families[] = { &gpt2_arch, &llama_arch, &mistral_arch,
-                                              &qwen2_arch, &qwen3_arch, &bert_arch,
+                                              &qwen2_arch, &qwen3_arch, &gemma3_arch, &bert_arch,
                                               &roberta_arch };
 enum { FAMILIES = sizeof families / sizeof *families };
 
@@ -135,6 +135,8 @@ size_t arch_dim(const struct model_config *g, enum arch_dim dim)
     case DIM_NORMED_QKV: return g->qk_norm ? arch_dim(g, DIM_QKV) : 0;
     case DIM_NORMED_HEADS: return g->qk_norm ? g->n_head : 0;
     case DIM_NORMED_KEYS:  return g->qk_norm ? g->n_kv_head : 0;
+    case DIM_POST:         return g->arch->post_norms ? g->n_embd : 0;
+    case DIM_POST_ONE:     return g->arch->post_norms ? 1 : 0;
     }
     return 0;
 }

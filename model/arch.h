@@ -30,10 +30,13 @@ struct model_config {
     size_t n_inner;   // width of the MLP
     /* Of families that may have it or not; else 0. */
     size_t window;    // how far back a token sees; 0: to the beginning
+    size_t global_every; // of so many layers the last one sees all, and only the others have the
+                         // window, and heads turned by theta_local; 0: all layers are alike
     size_t untied;    // a language model's head has a tensor of its own
     size_t qkv_bias;  // queries, keys and values have biases
     size_t qk_norm;   // heads of queries and keys are normalised
     struct rope rope; // how heads are turned; D 0: they are not
+    double theta_local;
     size_t n_types;   // of tokens (BERT's segments); 0: there are none
     size_t pad;       // an encoder's id of padding
     float  norm_eps;
@@ -54,7 +57,8 @@ enum arch_dim {
     DIM_HEAD,  // head_dim
     DIM_GATED, // 2 x n_inner
     DIM_TYPES,
-    DIM_NORMED_QKV, DIM_NORMED_HEADS, DIM_NORMED_KEYS // of models with qk_norm: columns, heads
+    DIM_NORMED_QKV, DIM_NORMED_HEADS, DIM_NORMED_KEYS, // of models with qk_norm: columns, heads
+    DIM_POST, DIM_POST_ONE // of families with post_norms: the width, 1
 };
 
 struct arch_param {
@@ -123,6 +127,10 @@ struct arch {
     size_t pool;  // its W (width, width), behind which b stands
     int    padded_positions; // the first token stands at position pad + 1 (RoBERTa), not at 0
     int    rms;    // norms are RMSNorm, else layernorm
+    float  norm_plus;    // added to the weights of norms
+    int    post_norms;   // what attention and the MLP give is normalised before it is added
+    int    scales_embed; // embeddings are multiplied by the root of the width
+    int    gates_gelu;   // the gate of the MLP is GELU, else SiLU
     int    drops;  // dropout is behind the embeddings and on projections, too, not on attention's
                    // probabilities alone
     int    linear; // matrices are (out, in), as torch's Linear; else (in, out)
@@ -138,8 +146,8 @@ struct arch {
     void (*embed_backward)(float *grad, const float *dout, const struct embed *e);
     /* A layer's forward is three parts: x to ATTN_QKV, which attention takes; x and what attention
      * gave to MLP_MID and the rows that the MLP begins with, of which layer_fc makes MLP_FC; that
-     * and MLP_MID to x_out, which for an encoder may be NULL: only what stays in the MLP's arrays
-     * is wanted. */
+     * and MLP_MID to x_out, which where norms stand behind (encoder, post_norms) may be NULL: only
+     * what stays in the MLP's arrays is wanted. */
     void (*qkv)(const struct layer *l);
     void (*mid)(const struct layer *l);
     void (*out)(const struct layer *l);
@@ -150,8 +158,8 @@ struct arch {
     void (*qkv_backward)(const struct layer *l);
 };
 
-extern const struct arch gpt2_arch, llama_arch, mistral_arch, qwen2_arch, qwen3_arch, bert_arch,
-    roberta_arch;
+extern const struct arch gpt2_arch, llama_arch, mistral_arch, qwen2_arch, qwen3_arch, gemma3_arch,
+    bert_arch, roberta_arch;
 
 /* The i-th family; NULL past the last. And the one of that name, or NULL. */
 const struct arch *arch_at(size_t i);
@@ -161,6 +169,16 @@ struct model_config arch_config(const struct arch *arch, struct model_config siz
 
 /* A classifier or a regressor; else a language model. */
 static inline int arch_classifies(const struct model_config *g) { return g->n_labels > 0; }
+/* Of layers of two kinds (global_every): one of those with the window. And a layer's window; 0: it
+ * sees all. */
+static inline int arch_is_local(const struct model_config *g, size_t layer)
+{
+    return g->global_every && layer % g->global_every;
+}
+static inline size_t arch_window(const struct model_config *g, size_t layer)
+{
+    return g->global_every && !arch_is_local(g, layer) ? 0 : g->window;
+}
 /* Columns of the head's output. */
 static inline size_t arch_logits(const struct model_config *g)
 {

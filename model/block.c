@@ -38,8 +38,10 @@ void embed_forward(struct model *m, size_t micro, size_t block, const void *wire
     float       *out = acts_input(&m->acts, 1, micro);
 
     m->o.config.arch->embed_rows(out, &e);
-    if (block + 1 == arch_pieces(&m->o.config))
-        embed_drop(m, micro, out);
+    if (block + 1 < arch_pieces(&m->o.config))
+        return;
+    layer_embed_scale(&m->o.config, out, e.B * e.T);
+    embed_drop(m, micro, out);
 }
 
 void embed_backward(struct model *m, size_t micro, size_t block, const void *wire, float *grad)
@@ -48,8 +50,10 @@ void embed_backward(struct model *m, size_t micro, size_t block, const void *wir
     float       *dx = m->acts.work.dx + micro * model_tokens(m) * m->o.config.n_embd;
 
     e.sums = acts_input(&m->acts, 1, micro); // the first layer's input, which nobody needs any more
-    if (block == 0)
+    if (block == 0) {
         embed_drop(m, micro, dx);
+        layer_embed_scale(&m->o.config, dx, e.B * e.T);
+    }
     m->o.config.arch->embed_backward(grad, dx, &e);
 }
 
@@ -74,6 +78,7 @@ static struct turn turn_of(struct model *m, size_t layer, size_t micro, const vo
         .seq = shape.seq, .N = shape.rows * shape.seq,
         .drop_attn = model_dropout(m, micro, layer, PLACE_ATTN),
         .all = { .m = m, .wire = wire, .grad = grad, .fresh = fresh, .w = w,
+                 .local = arch_is_local(&m->o.config, layer),
                  .x = acts_input(&m->acts, layer, micro),
                  .x_out = acts_input(&m->acts, layer + 1, micro),
                  .attn = acts_at(&m->acts, ACTS_ATTN, layer, micro, 0),
@@ -115,14 +120,15 @@ static struct attention attention_of(const struct turn *t)
 {
     const struct model_config *g = &t->m->o.config;
     const int32_t             *length = t->all.w->length;
+    size_t                     window = arch_window(g, t->layer);
 
     return (struct attention){
         .B = t->rows, .T = t->seq, .C = arch_dim(g, DIM_HEADS), .H = g->n_head,
         .KV = g->n_kv_head,
         .kind = g->arch->encoder ? ATTENTION_BIDIRECTIONAL
-                : g->window      ? ATTENTION_WINDOW
+                : window         ? ATTENTION_WINDOW
                                  : ATTENTION_CAUSAL,
-        .lengths = length ? length + t->micro * t->m->o.batch : NULL, .window = g->window,
+        .lengths = length ? length + t->micro * t->m->o.batch : NULL, .window = window,
         .dt = t->m->o.dtype, .qkv = t->all.attn.at[ATTN_QKV], .out = t->all.attn.at[ATTN_OUT],
         .lse = t->all.attn.at[ATTN_LSE], .drop = &t->drop_attn, .scratch = t->all.w->attention,
     };
@@ -247,13 +253,13 @@ static int attn_back(const struct turn *t, struct err *err)
     return 0;
 }
 
-/* What an encoder's last norm took, which its backward needs. */
+/* What the norm at the layer's end took, which its backward needs. */
 static void end_again(const struct turn *t, const struct layer *l)
 {
     struct layer end = *l;
 
     end.x_out = NULL;
-    if (t->arch->encoder)
+    if (t->arch->encoder || t->arch->post_norms)
         t->arch->out(&end);
 }
 

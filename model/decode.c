@@ -81,8 +81,7 @@ static void lay_buffers(struct arena *a, struct buffers *u, const struct decode_
     u->now    = arena_take(a, B * sizeof(size_t));
     u->single = arena_take(a, B * sizeof(size_t));
     u->at     = arena_take(a, B * sizeof(size_t));
-    if (g->rope.D)
-        u->work.rope = arena_take(a, o->positions * g->rope.D * sizeof(float));
+    acts_lay_rope(a, &u->work, g, o->positions);
 }
 
 uint64_t decode_bytes(const struct decode_options *o)
@@ -145,8 +144,7 @@ int decode_open(struct decode **out, const struct decode_options *o, struct stre
         return rc;
     }
     lay_buffers(&d->arena, &d->buf, o, d->model.o.threads);
-    if (o->config.rope.D)
-        rope_table(d->buf.work.rope, &o->config.rope, o->positions);
+    acts_fill_rope(&d->buf.work, &o->config, o->positions);
     *out = d;
     return 0;
 }
@@ -202,16 +200,18 @@ static void attend(struct decode *d, size_t layer, size_t b, size_t n, size_t ro
 
     attention_decode(attn_at(d, row), &(struct attention_cached){
         .B = n, .T = length, .max_T = d->o.positions, .C = arch_dim(&d->o.config, DIM_HEADS),
-        .H = d->o.config.n_head, .KV = d->o.config.n_kv_head, .window = d->o.config.window,
-        .dt = d->o.dtype, .qkv = qkv_at(d, row),
+        .H = d->o.config.n_head, .KV = d->o.config.n_kv_head,
+        .window = arch_window(&d->o.config, layer), .dt = d->o.dtype, .qkv = qkv_at(d, row),
         .k = cached(d, u->keys, layer, b, 0), .v = cached(d, u->values, layer, b, 0),
         .scratch = u->work.attention });
 }
 
 /* n rows of a layer, x in place: row `row` of the pass and those behind it. */
-static struct layer rows_at(struct decode *d, const void *wire, float *x, size_t row, size_t n)
+static struct layer rows_at(struct decode *d, size_t layer, const void *wire, float *x, size_t row,
+                            size_t n)
 {
     struct layer l = { .m = &d->model, .wire = wire, .n = n, .first = row, .x = x, .x_out = x,
+                       .local = arch_is_local(&d->o.config, layer),
                        .attn = d->buf.attn, .mlp = d->buf.mlp, .w = &d->buf.work };
 
     for (size_t i = 0; i < ARCH_ARRAYS && l.attn.at[i]; i++)
@@ -229,7 +229,7 @@ static void after_attention(const struct arch *arch, const struct layer *l)
 static void single_layer(struct decode *d, size_t layer, const void *wire)
 {
     const struct arch *arch = d->o.config.arch;
-    struct layer       l = rows_at(d, wire, d->buf.last, 0, d->n_single);
+    struct layer       l = rows_at(d, layer, wire, d->buf.last, 0, d->n_single);
 
     l.at = d->buf.at;
     arch->qkv(&l);
@@ -246,11 +246,11 @@ static void single_layer(struct decode *d, size_t layer, const void *wire)
 }
 
 /* The chunk of a sequence's pass that begins at row i. */
-static struct layer chunk(struct decode *d, size_t b, size_t i, const void *wire)
+static struct layer chunk(struct decode *d, size_t layer, size_t b, size_t i, const void *wire)
 {
     size_t left = d->buf.now[b] - i, padded = products_rows(round_up(left, UNIT), CHUNK_ROWS, UNIT);
     float       *x = d->buf.x + (b * d->o.piece + i) * d->o.config.n_embd;
-    struct layer l = rows_at(d, wire, x, i, size_min(left, padded));
+    struct layer l = rows_at(d, layer, wire, x, i, size_min(left, padded));
 
     l.padded = padded;
     l.from = d->buf.length[b];
@@ -263,24 +263,24 @@ static void sequence_layer(struct decode *d, size_t layer, size_t b, const void 
     const struct arch *arch = d->o.config.arch;
     struct buffers    *u = &d->buf;
     struct layer       l;
-    size_t             n = d->buf.now[b];
+    size_t             n = d->buf.now[b], window = arch_window(&d->o.config, layer);
 
     for (size_t i = 0; i < n; i += l.n) {
-        l = chunk(d, b, i, wire);
+        l = chunk(d, layer, b, i, wire);
         arch->qkv(&l);
     }
     cache_put(d, layer, 0, n, b);
     if (d->buf.length[b] == 0)
         attention_forward(&(struct attention){
             .B = 1, .T = n, .C = arch_dim(&d->o.config, DIM_HEADS), .H = d->o.config.n_head,
-            .KV = d->o.config.n_kv_head, .window = d->o.config.window,
-            .kind = d->o.config.window ? ATTENTION_WINDOW : ATTENTION_CAUSAL,
+            .KV = d->o.config.n_kv_head, .window = window,
+            .kind = window ? ATTENTION_WINDOW : ATTENTION_CAUSAL,
             .dt = d->o.dtype, .qkv = qkv_at(d, 0), .out = attn_at(d, 0),
             .lse = u->attn.at[ATTN_LSE], .scratch = u->work.attention });
     for (size_t i = 0; d->buf.length[b] > 0 && i < n; i++)
         attend(d, layer, b, 1, i, d->buf.length[b] + i + 1);
     for (size_t i = 0; i < n; i += l.n) {
-        l = chunk(d, b, i, wire);
+        l = chunk(d, layer, b, i, wire);
         after_attention(arch, &l);
     }
 }
@@ -296,11 +296,13 @@ static void embed(struct decode *d, size_t block, const void *wire)
     for (size_t b = 0; b < d->o.batch; b++) {
         float *x = d->buf.now[b] == 1 ? u->last + singles++ * C : u->x + b * d->o.piece * C;
 
-        if (d->buf.now[b])
-            d->o.config.arch->embed_rows(x, &(struct embed){
-                .m = &d->model, .block = block, .wire = wire,
-                .tokens = u->ids + b * d->o.piece, .B = 1, .T = d->buf.now[b],
-                .at = d->buf.length[b] });
+        if (!d->buf.now[b])
+            continue;
+        d->o.config.arch->embed_rows(x, &(struct embed){
+            .m = &d->model, .block = block, .wire = wire, .tokens = u->ids + b * d->o.piece,
+            .B = 1, .T = d->buf.now[b], .at = d->buf.length[b] });
+        if (block + 1 == arch_pieces(&d->o.config))
+            layer_embed_scale(&d->o.config, x, d->buf.now[b]);
     }
 }
 

@@ -71,7 +71,7 @@ static void settle(struct model_config *g)
     g->n_kv_head = g->n_head;
     g->head_dim = g->n_head ? g->n_embd / g->n_head : 0;
     g->n_inner = 4 * g->n_embd;
-    g->window = g->untied = g->qkv_bias = g->qk_norm = 0;
+    g->window = g->global_every = g->untied = g->qkv_bias = g->qk_norm = 0;
     g->rope = (struct rope){ 0 };
 }
 

@@ -4,6 +4,14 @@
 
 #include "kernels/elementwise.h"
 
+#include <math.h>
+
+void layer_embed_scale(const struct model_config *g, float *x, size_t n)
+{
+    if (g->arch->scales_embed)
+        floats_scale(x, sqrtf((float)g->n_embd), n * g->n_embd);
+}
+
 void layer_product(const struct layer *l, size_t which, void *out, const void *in)
 {
     if (l->padded)
@@ -30,10 +38,11 @@ void layer_gradient(const struct layer *l, size_t which, const void *in, const v
 void layer_turn(const struct layer *l, void *x, void (*turn)(const struct rope_rows *))
 {
     const struct model_config *g = &l->m->o.config;
+    const float               *table = l->local ? l->w->rope_local : l->w->rope;
     struct rope_rows           rows = {
         .n = l->n, .H = g->n_head + g->n_kv_head, .D = g->head_dim,
         .stride = arch_dim(g, DIM_QKV), .dt = l->m->o.dtype, .x = x,
-        .table = l->w->rope + l->from * g->head_dim, .T = l->T, .first = l->first };
+        .table = table + l->from * g->head_dim, .T = l->T, .first = l->first };
 
     if (!l->at) {
         turn(&rows);
@@ -43,7 +52,7 @@ void layer_turn(const struct layer *l, void *x, void (*turn)(const struct rope_r
     rows.first = 0;
     for (size_t i = 0; i < l->n; i++) {
         rows.x = model_at(l->m, x, i * rows.stride);
-        rows.table = l->w->rope + l->at[i] * g->head_dim;
+        rows.table = table + l->at[i] * g->head_dim;
         turn(&rows);
     }
 }

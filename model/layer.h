@@ -12,6 +12,7 @@ struct layer {
     float        *grad;    // backward only: their gradient,
     int           fresh;   // whose matrices are written first
     size_t        n;       // rows
+    int           local;   // it is one of those with a window, where there are two kinds
     size_t        padded;  // rows that the products run on, all of which have room; 0: single
                            // tokens, whose bits do not depend on how many they are
     size_t        first;   // which row of its micro-batch, or of a pass, the first one is
@@ -36,6 +37,9 @@ struct embed {
     const int32_t *types;  // (B, T), where the model has them
     float         *sums;   // (B, T, width), backward: free to be written to
 };
+
+/* x (n, C), embeddings that are whole, or gradients of them: times what the family has for them. */
+void layer_embed_scale(const struct model_config *g, float *x, size_t n);
 
 /* out (n, columns) = in W + b, of the family's matrix `which`. */
 void layer_product(const struct layer *l, size_t which, void *out, const void *in);

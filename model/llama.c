@@ -1,11 +1,14 @@
 /* llama.c: Llama 2 and 3 (Touvron et al. 2023, Dubey et al. 2024), and the families that differ
  * from it in little: Mistral (a window), Qwen2 (biases of queries, keys and values), Qwen3 (norms
- * of queries and keys). Names are Hugging Face's, matrices are as Linear has them, (out, in);
- * queries, keys and values stand one after the other and are one product, so do gate and up. A
- * layer is pre-norm:
+ * of queries and keys), Gemma 3. Names are Hugging Face's, matrices are as Linear has them, (out,
+ * in); queries, keys and values stand one after the other and are one product, so do gate and up.
+ * A layer is pre-norm:
  *
  *     x_mid = x     + attention(turned(rms_1(x) Wqkv')) Wo'
  *     x_out = x_mid + (silu(gate) up) Wdown', of gate and up the halves of rms_2(x_mid) Wgu'
+ *
+ * Gemma 3 has GELU for silu, norms of queries and keys, and of both that is added (post_1, post_2);
+ * norms multiply by 1 + weight; most layers have a window, and heads turned by another base.
  *
  * Heads of queries and keys are turned by their position (RoPE) before they are saved: attention
  * needs no others, and gradients are turned back. */
@@ -20,31 +23,38 @@
 
 #include <assert.h>
 
-static const struct arch_param params[LLAMA_TENSORS] = {
 #define VECTOR(text, kind, cols, init) { text, kind, DIM_ONE, cols, ARCH_INIT_##init, 0, 0 }
 #define MATRIX(text, kind, rows, cols) { text, kind, rows, cols, ARCH_INIT_NORMAL, 1, 0 }
-    [LLAMA_EMBED]  = MATRIX("embed_tokens.weight", ARCH_EMBEDDINGS, DIM_VOCAB, DIM_WIDTH),
-    [LLAMA_NORM_1] = VECTOR("input_layernorm.weight", ARCH_LAYER, DIM_WIDTH, ONE),
-    [LLAMA_Q_W]    = MATRIX("self_attn.q_proj.weight", ARCH_LAYER, DIM_HEADS, DIM_WIDTH),
-    [LLAMA_K_W]    = MATRIX("self_attn.k_proj.weight", ARCH_LAYER, DIM_KEYS, DIM_WIDTH),
-    [LLAMA_V_W]    = MATRIX("self_attn.v_proj.weight", ARCH_LAYER, DIM_KEYS, DIM_WIDTH),
-    [LLAMA_Q_B]    = VECTOR("self_attn.q_proj.bias", ARCH_LAYER, DIM_HEADS, ZERO),
-    [LLAMA_K_B]    = VECTOR("self_attn.k_proj.bias", ARCH_LAYER, DIM_KEYS, ZERO),
-    [LLAMA_V_B]    = VECTOR("self_attn.v_proj.bias", ARCH_LAYER, DIM_KEYS, ZERO),
-    [LLAMA_Q_NORM] = VECTOR("self_attn.q_norm.weight", ARCH_LAYER, DIM_HEAD, ONE),
-    [LLAMA_K_NORM] = VECTOR("self_attn.k_norm.weight", ARCH_LAYER, DIM_HEAD, ONE),
-    [LLAMA_O_W]    = MATRIX("self_attn.o_proj.weight", ARCH_LAYER, DIM_WIDTH, DIM_HEADS),
-    [LLAMA_NORM_2] = VECTOR("post_attention_layernorm.weight", ARCH_LAYER, DIM_WIDTH, ONE),
-    [LLAMA_GATE_W] = MATRIX("mlp.gate_proj.weight", ARCH_LAYER, DIM_INNER, DIM_WIDTH),
-    [LLAMA_UP_W]   = MATRIX("mlp.up_proj.weight", ARCH_LAYER, DIM_INNER, DIM_WIDTH),
-    [LLAMA_DOWN_W] = MATRIX("mlp.down_proj.weight", ARCH_LAYER, DIM_WIDTH, DIM_INNER),
-    [LLAMA_NORM]   = VECTOR("norm.weight", ARCH_FINAL, DIM_WIDTH, ONE),
-    [LLAMA_SCORE]  = { "score.weight", ARCH_FINAL, DIM_LABELS, DIM_WIDTH, ARCH_INIT_NORMAL,
-                       .decay = 1, .outside = 1 },
-    [LLAMA_HEAD]   = { "lm_head.weight", ARCH_OWN_HEAD, DIM_VOCAB, DIM_WIDTH, ARCH_INIT_NORMAL,
-                       .decay = 1, .outside = 1 },
-#undef VECTOR
-#undef MATRIX
+/* one: what norms begin with; norm_2: what the norm in front of the MLP is called; post_1: the one
+ * behind attention, where there is one. */
+#define TABLE(one, norm_2, post_1)                                                               \
+    [LLAMA_EMBED]  = MATRIX("embed_tokens.weight", ARCH_EMBEDDINGS, DIM_VOCAB, DIM_WIDTH),       \
+    [LLAMA_NORM_1] = VECTOR("input_layernorm.weight", ARCH_LAYER, DIM_WIDTH, one),               \
+    [LLAMA_Q_W]    = MATRIX("self_attn.q_proj.weight", ARCH_LAYER, DIM_HEADS, DIM_WIDTH),        \
+    [LLAMA_K_W]    = MATRIX("self_attn.k_proj.weight", ARCH_LAYER, DIM_KEYS, DIM_WIDTH),         \
+    [LLAMA_V_W]    = MATRIX("self_attn.v_proj.weight", ARCH_LAYER, DIM_KEYS, DIM_WIDTH),         \
+    [LLAMA_Q_B]    = VECTOR("self_attn.q_proj.bias", ARCH_LAYER, DIM_HEADS, ZERO),               \
+    [LLAMA_K_B]    = VECTOR("self_attn.k_proj.bias", ARCH_LAYER, DIM_KEYS, ZERO),                \
+    [LLAMA_V_B]    = VECTOR("self_attn.v_proj.bias", ARCH_LAYER, DIM_KEYS, ZERO),                \
+    [LLAMA_Q_NORM] = VECTOR("self_attn.q_norm.weight", ARCH_LAYER, DIM_HEAD, one),               \
+    [LLAMA_K_NORM] = VECTOR("self_attn.k_norm.weight", ARCH_LAYER, DIM_HEAD, one),               \
+    [LLAMA_O_W]    = MATRIX("self_attn.o_proj.weight", ARCH_LAYER, DIM_WIDTH, DIM_HEADS),        \
+    [LLAMA_NORM_2] = VECTOR(norm_2, ARCH_LAYER, DIM_WIDTH, one),                                 \
+    [LLAMA_GATE_W] = MATRIX("mlp.gate_proj.weight", ARCH_LAYER, DIM_INNER, DIM_WIDTH),           \
+    [LLAMA_UP_W]   = MATRIX("mlp.up_proj.weight", ARCH_LAYER, DIM_INNER, DIM_WIDTH),             \
+    [LLAMA_DOWN_W] = MATRIX("mlp.down_proj.weight", ARCH_LAYER, DIM_WIDTH, DIM_INNER),           \
+    [LLAMA_POST_1] = VECTOR(post_1, ARCH_LAYER, DIM_WIDTH, one),                                 \
+    [LLAMA_POST_2] = VECTOR("post_feedforward_layernorm.weight", ARCH_LAYER, DIM_WIDTH, one),    \
+    [LLAMA_NORM]   = VECTOR("norm.weight", ARCH_FINAL, DIM_WIDTH, one),                          \
+    [LLAMA_SCORE]  = { "score.weight", ARCH_FINAL, DIM_LABELS, DIM_WIDTH, ARCH_INIT_NORMAL,      \
+                       .decay = 1, .outside = 1 },                                               \
+    [LLAMA_HEAD]   = { "lm_head.weight", ARCH_OWN_HEAD, DIM_VOCAB, DIM_WIDTH, ARCH_INIT_NORMAL,  \
+                       .decay = 1, .outside = 1 }
+static const struct arch_param params[LLAMA_TENSORS] = {
+    TABLE(ONE, "post_attention_layernorm.weight", "post_self_attn_layernorm.weight")
+};
+static const struct arch_param gemma_params[LLAMA_TENSORS] = {
+    TABLE(ZERO, "pre_feedforward_layernorm.weight", "post_attention_layernorm.weight")
 };
 
 enum { QKV, O_PROJ, GATE_UP, DOWN, MATRICES };
@@ -57,15 +67,17 @@ static const struct arch_matrix matrices[MATRICES] = {
 };
 
 /* The family's own arrays: the reciprocal roots of a token's row, and with norms of queries and
- * keys what they are normalised from and the reciprocal roots of their heads. */
+ * keys what they are normalised from and the reciprocal roots of their heads; with norms behind
+ * attention and the MLP what these gave, and theirs. */
 enum { RSTD_1 = ATTN_OWN, RAW, Q_RSTD, K_RSTD };
-enum { RSTD_2 = MLP_OWN };
+enum { RSTD_2 = MLP_OWN, GAVE_1, POST_RSTD_1, GAVE_2, POST_RSTD_2 };
 
 static int has(const struct model_config *g, size_t t)
 {
     switch (t) {
     case LLAMA_Q_B: case LLAMA_K_B: case LLAMA_V_B: return g->qkv_bias != 0;
     case LLAMA_Q_NORM: case LLAMA_K_NORM:           return g->qk_norm != 0;
+    case LLAMA_POST_1: case LLAMA_POST_2:           return g->arch->post_norms;
     case LLAMA_HEAD:                                return g->untied && !arch_classifies(g);
     default:                                        return 1;
     }
@@ -105,6 +117,16 @@ static struct rmsnorm norm_2(const struct layer *l)
     return model_rms(l->m, LLAMA_NORM_2, l->wire, l->n, l->mlp.at[MLP_MID], l->mlp.at[RSTD_2]);
 }
 
+static struct rmsnorm post_1(const struct layer *l)
+{
+    return model_rms(l->m, LLAMA_POST_1, l->wire, l->n, l->mlp.at[GAVE_1], l->mlp.at[POST_RSTD_1]);
+}
+
+static struct rmsnorm post_2(const struct layer *l)
+{
+    return model_rms(l->m, LLAMA_POST_2, l->wire, l->n, l->mlp.at[GAVE_2], l->mlp.at[POST_RSTD_2]);
+}
+
 /* Heads of queries, or of keys, as they come from the product. */
 static struct rmsnorm_heads heads_of(const struct layer *l, int keys)
 {
@@ -113,6 +135,7 @@ static struct rmsnorm_heads heads_of(const struct layer *l, int keys)
     return (struct rmsnorm_heads){
         .n = l->n, .H = keys ? g->n_kv_head : g->n_head, .D = g->head_dim,
         .stride = arch_dim(g, DIM_QKV), .dt = l->m->o.dtype, .eps = g->norm_eps,
+        .plus = g->arch->norm_plus,
         .x = model_at(l->m, l->attn.at[RAW], keys ? arch_dim(g, DIM_HEADS) : 0),
         .w = model_wire(l->m, l->wire, keys ? LLAMA_K_NORM : LLAMA_Q_NORM),
         .rstd = l->attn.at[keys ? K_RSTD : Q_RSTD] };
@@ -151,8 +174,14 @@ static void qkv_forward(const struct layer *l)
 /* x_mid = x + attn Wo'; and rms_2(x_mid). */
 static void mid_forward(const struct layer *l)
 {
-    struct rmsnorm norm = norm_2(l);
+    struct rmsnorm norm = norm_2(l), post = post_1(l);
 
+    if (l->m->o.config.arch->post_norms) {
+        layer_product(l, O_PROJ, post.x, l->attn.at[ATTN_OUT]);
+        rmsnorm_add(norm.x, l->x, &post);
+        rmsnorm_forward(l->w->ln, &norm);
+        return;
+    }
     layer_product(l, O_PROJ, l->w->proj, l->attn.at[ATTN_OUT]);
     rmsnorm_residual(l->w->ln, l->x, l->w->proj, &norm);
 }
@@ -162,6 +191,7 @@ static struct swiglu swiglu_of(const struct layer *l)
     size_t I = l->m->o.config.n_inner;
 
     return (struct swiglu){ .n = l->n, .F = I, .stride = 2 * I, .dt = l->m->o.dtype,
+                            .form = l->m->o.config.arch->gates_gelu ? GLU_GELU : GLU_SILU,
                             .gate = l->mlp.at[MLP_FC],
                             .up = model_at(l->m, l->mlp.at[MLP_FC], I) };
 }
@@ -169,9 +199,15 @@ static struct swiglu swiglu_of(const struct layer *l)
 /* x_out = x_mid + (silu(gate) up) Wdown'. */
 static void out_forward(const struct layer *l)
 {
-    struct swiglu swiglu = swiglu_of(l);
+    struct swiglu  swiglu = swiglu_of(l);
+    struct rmsnorm post = post_2(l);
 
     swiglu_forward(l->w->act, &swiglu);
+    if (l->m->o.config.arch->post_norms) {
+        layer_product(l, DOWN, post.x, l->w->act);
+        rmsnorm_add(l->x_out ? l->x_out : l->w->proj, l->mlp.at[MLP_MID], &post);
+        return;
+    }
     layer_product(l, DOWN, l->w->proj, l->w->act);
     residual_add(l->x_out, l->mlp.at[MLP_MID], l->w->proj, l->n * l->m->o.config.n_embd);
 }
@@ -188,16 +224,30 @@ static void norm_backward(const struct layer *l, size_t weight, const struct rms
         .narrowed = narrowed, .scratch = l->w->sums });
 }
 
+/* The gradient of what attention or the MLP gave, as products take it, where dx is that of what it
+ * is added to. */
+static const void *gave_backward(const struct layer *l, size_t weight, const struct rmsnorm *post)
+{
+    void *narrowed = l->m->o.dtype == DT_F32 ? NULL : l->w->dy;
+
+    rmsnorm_backward(&(struct rmsnorm_backward){
+        .r = post, .dout = l->dx, .dx = l->w->proj, .fresh = 1, .dw = layer_grad(l, weight),
+        .narrowed = narrowed, .scratch = l->w->sums });
+    return narrowed ? narrowed : l->w->proj;
+}
+
 /* dx: of x_out on entry; the gradient of x_mid through the MLP is added. */
 static void mlp_backward(const struct layer *l)
 {
     const struct acts_work *w = l->w;
     enum dtype              dt = l->m->o.dtype;
-    struct rmsnorm          norm = norm_2(l);
+    struct rmsnorm          norm = norm_2(l), post = post_2(l);
     struct swiglu           swiglu = swiglu_of(l);
     const void             *dy = dt == DT_F32 ? (const void *)l->dx : w->dy;
 
-    if (dt != DT_F32)
+    if (l->m->o.config.arch->post_norms)
+        dy = gave_backward(l, LLAMA_POST_2, &post);
+    else if (dt != DT_F32)
         convert(w->dy, dt, l->dx, DT_F32, l->n * l->m->o.config.n_embd);
     layer_back(l, DOWN, w->dact, dy);
     swiglu_backward(&(struct swiglu_backward){
@@ -214,8 +264,11 @@ static void mlp_backward(const struct layer *l)
 /* dattn from dx, which is that of x_mid by now. */
 static void mid_backward(const struct layer *l)
 {
-    const void *dy = l->m->o.dtype == DT_F32 ? (const void *)l->dx : l->w->dy;
+    struct rmsnorm post = post_1(l);
+    const void    *dy = l->m->o.dtype == DT_F32 ? (const void *)l->dx : l->w->dy;
 
+    if (l->m->o.config.arch->post_norms)
+        dy = gave_backward(l, LLAMA_POST_1, &post);
     layer_gradient(l, O_PROJ, l->attn.at[ATTN_OUT], dy);
     layer_back(l, O_PROJ, l->dattn, dy);
 }
@@ -253,11 +306,11 @@ static void qkv_backward(const struct layer *l)
 
 /* ---- the families ---- */
 
-#define FAMILY(type, text, stem)                                                                 \
+#define FAMILY(type, text, stem, own, table)                                                     \
     .name = type, .title = text, .class = stem "ForCausalLM",                                    \
-    .classifier = stem "ForSequenceClassification", .prefix = "model.", .layers = "layers",      \
+    .classifier = own "ForSequenceClassification", .prefix = "model.", .layers = "layers",       \
     .extras = { "*.rotary_emb.inv_freq", "lm_head.weight" },                                     \
-    .config_write = llama_config_write, .params = params, .n_params = LLAMA_TENSORS, .has = has, \
+    .config_write = llama_config_write, .params = table, .n_params = LLAMA_TENSORS, .has = has,  \
     .tokens = LLAMA_EMBED, .head = LLAMA_HEAD, .norm = LLAMA_NORM, .score = LLAMA_SCORE,         \
     .linear = 1, .rms = 1, .matrices = matrices, .n_matrices = MATRICES, .fc = GATE_UP,          \
     .arrays = {                                                                                  \
@@ -266,20 +319,27 @@ static void qkv_backward(const struct layer *l)
                         [RAW] = { DIM_NORMED_QKV, 0 }, [Q_RSTD] = { DIM_NORMED_HEADS, 1 },       \
                         [K_RSTD] = { DIM_NORMED_KEYS, 1 } },                                     \
         [ACTS_MLP]  = { [MLP_FC] = { DIM_GATED, 0 }, [MLP_MID] = { DIM_WIDTH, 1 },               \
-                        [RSTD_2] = { DIM_ONE, 1 } },                                             \
+                        [RSTD_2] = { DIM_ONE, 1 }, [GAVE_1] = { DIM_POST, 1 },                   \
+                        [POST_RSTD_1] = { DIM_POST_ONE, 1 }, [GAVE_2] = { DIM_POST, 1 },         \
+                        [POST_RSTD_2] = { DIM_POST_ONE, 1 } },                                   \
     },                                                                                           \
     .settle = llama_settle, .check = llama_check,                                                \
     .embed_rows = embed, .embed_backward = embed_backward,                                       \
     .qkv = qkv_forward, .mid = mid_forward, .out = out_forward,                                  \
     .mlp_backward = mlp_backward, .mid_backward = mid_backward, .qkv_backward = qkv_backward
 
-const struct arch llama_arch = { FAMILY("llama", "Llama", "Llama"),
+const struct arch llama_arch = { FAMILY("llama", "Llama", "Llama", "Llama", params),
                                  .presets = llama_presets, .n_presets = LLAMA_PRESETS,
                                  .config_read = llama_config_read };
-const struct arch mistral_arch = { FAMILY("mistral", "Mistral", "Mistral"),
+const struct arch mistral_arch = { FAMILY("mistral", "Mistral", "Mistral", "Mistral", params),
                                    .config_read = llama_config_mistral };
-const struct arch qwen2_arch = { FAMILY("qwen2", "Qwen2", "Qwen2"),
+const struct arch qwen2_arch = { FAMILY("qwen2", "Qwen2", "Qwen2", "Qwen2", params),
                                  .presets = qwen2_presets, .n_presets = QWEN2_PRESETS,
                                  .config_read = llama_config_qwen2 };
-const struct arch qwen3_arch = { FAMILY("qwen3", "Qwen3", "Qwen3"),
+const struct arch qwen3_arch = { FAMILY("qwen3", "Qwen3", "Qwen3", "Qwen3", params),
                                  .config_read = llama_config_qwen3 };
+const struct arch gemma3_arch = {
+    FAMILY("gemma3_text", "Gemma 3", "Gemma3", "Gemma3Text", gemma_params),
+    .norm_plus = 1, .post_norms = 1, .scales_embed = 1, .gates_gelu = 1,
+    .presets = gemma3_presets, .n_presets = GEMMA3_PRESETS, .config_read = llama_config_gemma3
+};

@@ -1,6 +1,8 @@
 /* llama_config.c: what transformers would compute differently is refused by the name of its key. */
 #include "model/llama_config.h"
 
+#include "data/base/round.h"
+
 #include <math.h>
 
 /* As the config.json of these models say. */
@@ -32,11 +34,20 @@ const struct arch_preset qwen2_presets[QWEN2_PRESETS] = {
     { "qwen2.5-7b",   QWEN(28, 28, 4, 3584, 18944, 152064, 131072, 1) },
 };
 
+#define GEMMA(layers, width, inner)                                                              \
+    SIZES(layers, 4, 1, width, inner, 262144, 32768, 1000000, 1e-6f, .head_dim = 256,            \
+          .window = 512, .global_every = 6, .theta_local = 10000, .qk_norm = 1)
+const struct arch_preset gemma3_presets[GEMMA3_PRESETS] = {
+    { "gemma-3-270m", GEMMA(18,  640, 2048) },
+    { "gemma-3-1b",   GEMMA(26, 1152, 6912) },
+};
+
 void llama_settle(struct model_config *g)
 {
     g->n_kv_head = g->n_kv_head ? g->n_kv_head : g->n_head;
     g->head_dim = g->head_dim ? g->head_dim : g->n_head ? g->n_embd / g->n_head : 0;
     g->rope.D = g->head_dim;
+    g->global_every = size_min(g->global_every, g->n_layer + 1);
 }
 
 int llama_check(const struct model_config *g, struct err *err)
@@ -51,6 +62,9 @@ int llama_check(const struct model_config *g, struct err *err)
     if (g->n_inner == 0 || g->n_inner > most * 4)
         return err_misuse(err, "the width of the MLP (intermediate_size) must be 1 to %zu, not %zu",
                           most * 4, g->n_inner);
+    if (g->global_every && (!g->window || !(g->theta_local > 1) || !isfinite(g->theta_local)))
+        return err_misuse(err, "layers of two kinds need a window, and a rotary base above 1, of "
+                          "their own");
     if (g->rope.type > ROPE_YARN || !(g->rope.theta > 1) || !isfinite(g->rope.theta) ||
         (g->rope.type != ROPE_DEFAULT && !(g->rope.factor > 0)) ||
         (g->rope.type > ROPE_LINEAR && !(g->rope.original > 0)) ||
@@ -141,14 +155,18 @@ static int rope_yarn(struct rope *r, const json_t *rope, const struct model_conf
     return rc;
 }
 
-/* The object that says how heads are turned, or NULL: rope_parameters of transformers 5, or
- * rope_scaling of 4, which the two versions would choose between differently. */
-static int rope_object(const json_t **out, const struct hf_keys *k, struct err *err)
+/* The object that says how heads are turned, or NULL: rope_parameters of transformers 5 (of this
+ * kind of layers, where there are two), or rope_scaling of 4, which the two versions would choose
+ * between differently. */
+static int rope_object(const json_t **out, const struct hf_keys *k, const char *kind,
+                       struct err *err)
 {
     const json_t *now = json_object_get(k->config, "rope_parameters"),
                  *before = json_object_get(k->config, "rope_scaling");
     int both = hf_key_has(k, "rope_parameters") && hf_key_has(k, "rope_scaling");
 
+    if (kind && hf_key_has(k, "rope_parameters"))
+        now = json_object_get(now, kind);
     *out = hf_key_has(k, "rope_parameters") ? now : before;
     if (both && !json_equal(now, before))
         return err_misuse(err, "%s: \"rope_parameters\" and \"rope_scaling\" say different things",
@@ -159,20 +177,30 @@ static int rope_object(const json_t **out, const struct hf_keys *k, struct err *
     return 0;
 }
 
-/* With rope_theta, which transformers 4 has beside rope_scaling. */
-static int config_rope(struct model_config *g, const struct hf_keys *k, struct err *err)
+/* The base of an object that says how heads are turned, else of the key beside it, else `usual`. */
+static int rope_theta(double *out, const json_t *rope, const char *key, double usual,
+                      const struct hf_keys *k, struct err *err)
 {
-    const json_t *rope, *theta;
-    struct rope  *r = &g->rope;
-    int           rc = rope_object(&rope, k, err), scaled;
+    const json_t *theta = json_object_get(rope, "rope_theta");
 
+    theta = theta ? theta : json_object_get(k->config, key);
+    *out = theta ? json_number_value(theta) : usual;
+    return (!theta || json_is_number(theta)) && *out > 1 && isfinite(*out)
+               ? 0
+               : err_misuse(err, "%s: \"%s\" must be a number above 1", k->path, key);
+}
+
+/* kind: of the layers, where there are two; else NULL. */
+static int config_rope(struct model_config *g, const struct hf_keys *k, const char *kind,
+                       struct err *err)
+{
+    const json_t *rope;
+    struct rope  *r = &g->rope;
+    int           rc = rope_object(&rope, k, kind, err), scaled;
+
+    rc = rc ? rc : rope_theta(&r->theta, rope, "rope_theta", kind ? 1000000 : 10000, k, err);
     if (rc)
         return rc;
-    theta = json_object_get(rope, "rope_theta");
-    theta = theta ? theta : json_object_get(k->config, "rope_theta");
-    r->theta = theta ? json_number_value(theta) : 10000.0;
-    if ((theta && !json_is_number(theta)) || !(r->theta > 1) || !isfinite(r->theta))
-        return err_misuse(err, "%s: \"rope_theta\" must be a number above 1", k->path);
     rc = rope_members(rope, k, err);
     rc = rc ? rc : rope_type(&r->type, rope, k, err);
     scaled = r->type == ROPE_LLAMA3 || r->type == ROPE_YARN;
@@ -204,7 +232,7 @@ static int config_sizes(struct model_config *g, const struct hf_keys *k, int nee
         { "hidden_size", &g->n_embd }, { "vocab_size", &g->vocab },
         { "max_position_embeddings", &g->n_positions }, { "intermediate_size", &g->n_inner },
     };
-    int rc = 0, tied = 0;
+    int gemma = g->arch == &gemma3_arch, rc = 0, tied = 0;
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !rc; i++)
         rc = hf_key_size(sizes[i].to, k, sizes[i].key, err);
@@ -217,9 +245,17 @@ static int config_sizes(struct model_config *g, const struct hf_keys *k, int nee
                         g->n_head);
     rc = rc ? rc : hf_key_epsilon(&g->norm_eps, 1e-6f, k, "rms_norm_eps", err);
     rc = rc ? rc : hf_key_rate(&g->drop_attn, 0, k, "attention_dropout", err);
-    rc = rc ? rc : hf_key_flag(&tied, 0, k, "tie_word_embeddings", err);
+    rc = rc ? rc : hf_key_flag(&tied, gemma, k, "tie_word_embeddings", err);
     g->untied = !tied;
-    return rc ? rc : config_rope(g, k, err);
+    return rc ? rc : config_rope(g, k, gemma ? "full_attention" : NULL, err);
+}
+
+/* What kind layer i, from 0, is. */
+static const char *type_at(const json_t *types, size_t i)
+{
+    const char *word = json_string_value(json_array_get(types, i));
+
+    return word ? word : "?";
 }
 
 /* All layers see all that is before. */
@@ -229,13 +265,10 @@ static int config_full(const struct hf_keys *k, struct err *err)
 
     if (hf_key_has(k, "layer_types") && !json_is_array(types))
         return err_misuse(err, "%s: \"layer_types\" must be a list", k->path);
-    for (size_t i = 0; i < json_array_size(types); i++) {
-        const char *word = json_string_value(json_array_get(types, i));
-
-        if (!word || strcmp(word, "full_attention"))
+    for (size_t i = 0; i < json_array_size(types); i++)
+        if (strcmp(type_at(types, i), "full_attention"))
             return err_misuse(err, "%s: \"layer_types\" has \"%s\", but this version knows "
-                              "\"full_attention\" only", k->path, word ? word : "?");
-    }
+                              "\"full_attention\" only", k->path, type_at(types, i));
     return 0;
 }
 
@@ -248,7 +281,10 @@ static int config_read(struct model_config *g, const struct hf_keys *k, int need
 
     for (size_t i = 0; i < sizeof never / sizeof *never && !rc; i++)
         rc = hf_key_must(0, k, never[i], g->arch->title, err);
-    rc = rc ? rc : hf_key_word("silu", "swish", k, "hidden_act", err);
+    if (!rc && g->arch->gates_gelu)
+        rc = hf_key_word("gelu_pytorch_tanh", "gelu_pytorch_tanh", k, "hidden_activation", err);
+    else if (!rc)
+        rc = hf_key_word("silu", "swish", k, "hidden_act", err);
     rc = rc ? rc : hf_key_size_or(&one, 1, k, "pretraining_tp", err);
     if (!rc && one != 1)
         rc = err_misuse(err, "%s: this version knows \"pretraining_tp\": 1 only", k->path);
@@ -256,7 +292,7 @@ static int config_read(struct model_config *g, const struct hf_keys *k, int need
         hf_key_has(k, "partial_rotary_factor"))
         rc = err_misuse(err, "%s: this version turns whole heads (\"partial_rotary_factor\": 1)",
                         k->path);
-    return rc ? rc : config_full(k, err);
+    return rc || g->arch == &gemma3_arch ? rc : config_full(k, err);
 }
 
 int llama_config_read(struct model_config *g, const struct hf_keys *k, struct err *err)
@@ -288,6 +324,63 @@ int llama_config_qwen3(struct model_config *g, const struct hf_keys *k, struct e
     return rc ? rc : hf_key_size(&g->head_dim, k, "head_dim", err);
 }
 
+/* Every how many layers one sees all. */
+static int config_kinds(struct model_config *g, const struct hf_keys *k, struct err *err)
+{
+    const json_t *types = json_object_get(k->config, "layer_types");
+    int rc = hf_key_size_or(&g->global_every, 6, k, "sliding_window_pattern", err);
+
+    if (rc || !types || json_is_null(types))
+        return rc;
+    g->global_every = g->n_layer + 1;
+    for (size_t i = g->n_layer; i > 0; i--)
+        if (!strcmp(type_at(types, i - 1), "full_attention"))
+            g->global_every = i;
+    for (size_t i = 0; i < g->n_layer; i++)
+        if (json_array_size(types) != g->n_layer ||
+            strcmp(type_at(types, i),
+                   arch_is_local(g, i + 1) ? "sliding_attention" : "full_attention"))
+            return err_misuse(err, "%s: this version knows \"layer_types\" of which each n-th is "
+                              "\"full_attention\" and all others are \"sliding_attention\"",
+                              k->path);
+    return 0;
+}
+
+/* Soft-capping is Gemma 2's. Scores are divided by the root of a head's columns here. */
+int llama_config_gemma3(struct model_config *g, const struct hf_keys *k, struct err *err)
+{
+    static const char *const caps[] = { "final_logit_softcapping", "attn_logit_softcapping" };
+    const json_t *both = json_object_get(k->config, "rope_parameters"),
+                 *local = json_object_get(both, "sliding_attention");
+    struct rope   plain = { 0 };
+    size_t        scale;
+    int           rc = config_read(g, k, 1, err);
+
+    if (!rc && hf_key_has(k, "rope_parameters") &&
+        !(json_is_object(local) && json_is_object(json_object_get(both, "full_attention"))))
+        rc = err_misuse(err, "%s: \"rope_parameters\" must have an object \"full_attention\" and "
+                        "one \"sliding_attention\"", k->path);
+
+    g->qk_norm = 1;
+    rc = rc ? rc : hf_key_size(&g->head_dim, k, "head_dim", err);
+    rc = rc ? rc : hf_key_size_or(&scale, 256, k, "query_pre_attn_scalar", err);
+    if (!rc && scale != g->head_dim)
+        rc = err_misuse(err, "%s: this version knows a \"query_pre_attn_scalar\" that is "
+                        "\"head_dim\" only", k->path);
+    for (size_t i = 0; i < sizeof caps / sizeof *caps && !rc; i++)
+        if (hf_key_has(k, caps[i]))
+            rc = err_misuse(err, "%s: \"%s\" is not computed here", k->path, caps[i]);
+    rc = rc ? rc : hf_key_must(0, k, "use_bidirectional_attention", g->arch->title, err);
+    rc = rc ? rc : hf_key_size_or(&g->window, 4096, k, "sliding_window", err);
+    rc = rc ? rc : rope_theta(&g->theta_local, local, "rope_local_base_freq", 10000, k, err);
+    rc = rc ? rc : rope_members(local, k, err);
+    rc = rc ? rc : rope_type(&plain.type, local, k, err);
+    if (!rc && plain.type != ROPE_DEFAULT)
+        rc = err_misuse(err, "%s: heads of layers with a window are turned without scaling here",
+                        k->path);
+    return rc ? rc : config_kinds(g, k, err);
+}
+
 /* What transformers 4 calls rope_scaling, and 5 reads as well; null: the default. */
 static json_t *rope_write(const struct rope *r)
 {
@@ -314,13 +407,28 @@ static json_t *rope_write(const struct rope *r)
     return out;
 }
 
+static void kinds_write(json_t *out, const struct model_config *g)
+{
+    json_t *types = json_array();
+
+    for (size_t l = 1; l <= g->n_layer; l++)
+        json_array_append_new(types, json_string(arch_is_local(g, l) ? "sliding_attention"
+                                                                     : "full_attention"));
+    json_object_set_new(out, "layer_types", types);
+    json_object_set_new(out, "sliding_window", json_integer((json_int_t)g->window));
+    json_object_set_new(out, "rope_local_base_freq", json_real(g->theta_local));
+    json_object_set_new(out, "query_pre_attn_scalar", json_integer((json_int_t)g->head_dim));
+}
+
 json_t *llama_config_write(const struct model_config *g)
 {
     json_t *out = json_pack(
         "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:o, s:b}",
-        "hidden_act", "silu", "num_hidden_layers", (json_int_t)g->n_layer, "num_attention_heads",
-        (json_int_t)g->n_head, "num_key_value_heads", (json_int_t)g->n_kv_head, "head_dim",
-        (json_int_t)g->head_dim, "hidden_size", (json_int_t)g->n_embd, "intermediate_size",
+        g->arch->gates_gelu ? "hidden_activation" : "hidden_act",
+        g->arch->gates_gelu ? "gelu_pytorch_tanh" : "silu", "num_hidden_layers",
+        (json_int_t)g->n_layer, "num_attention_heads", (json_int_t)g->n_head,
+        "num_key_value_heads", (json_int_t)g->n_kv_head, "head_dim", (json_int_t)g->head_dim,
+        "hidden_size", (json_int_t)g->n_embd, "intermediate_size",
         (json_int_t)g->n_inner, "vocab_size", (json_int_t)g->vocab, "max_position_embeddings",
         (json_int_t)g->n_positions, "rms_norm_eps", hf_decimal(g->norm_eps), "initializer_range",
         0.02, "attention_dropout", hf_decimal(g->drop_attn), "rope_theta", g->rope.theta,
@@ -329,6 +437,8 @@ json_t *llama_config_write(const struct model_config *g)
     if (!strcmp(g->arch->name, "mistral"))
         json_object_set_new(out, "sliding_window",
                             g->window ? json_integer((json_int_t)g->window) : json_null());
+    else if (g->arch == &gemma3_arch)
+        kinds_write(out, g);
     else if (strcmp(g->arch->name, "llama"))
         json_object_set_new(out, "use_sliding_window", json_false());
     return out;

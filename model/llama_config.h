@@ -4,9 +4,10 @@
 
 #include "model/arch.h"
 
-/* Sizes by name: of Llama and SmolLM2, and of Qwen2.5. */
-enum { LLAMA_PRESETS = 6, QWEN2_PRESETS = 4 };
-extern const struct arch_preset llama_presets[LLAMA_PRESETS], qwen2_presets[QWEN2_PRESETS];
+/* Sizes by name: of Llama and SmolLM2, of Qwen2.5, of Gemma 3. */
+enum { LLAMA_PRESETS = 6, QWEN2_PRESETS = 4, GEMMA3_PRESETS = 2 };
+extern const struct arch_preset llama_presets[LLAMA_PRESETS], qwen2_presets[QWEN2_PRESETS],
+    gemma3_presets[GEMMA3_PRESETS];
 
 void llama_settle(struct model_config *g);
 int  llama_check(const struct model_config *g, struct err *err);
@@ -16,5 +17,6 @@ int llama_config_read(struct model_config *g, const struct hf_keys *k, struct er
 int llama_config_mistral(struct model_config *g, const struct hf_keys *k, struct err *err);
 int llama_config_qwen2(struct model_config *g, const struct hf_keys *k, struct err *err);
 int llama_config_qwen3(struct model_config *g, const struct hf_keys *k, struct err *err);
+int llama_config_gemma3(struct model_config *g, const struct hf_keys *k, struct err *err);
 
 json_t *llama_config_write(const struct model_config *g);

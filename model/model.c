@@ -120,7 +120,7 @@ struct rmsnorm model_rms(const struct model *m, size_t weight, const void *wire,
 {
     return (struct rmsnorm){ .n = rows, .C = m->o.config.n_embd, .dt = m->o.dtype, .x = x,
                              .w = model_wire(m, wire, weight), .rstd = rstd,
-                             .eps = m->o.config.norm_eps };
+                             .eps = m->o.config.norm_eps, .plus = m->o.config.arch->norm_plus };
 }
 
 size_t model_chunk(const struct model *m, size_t left, size_t chunk)

@@ -42,6 +42,8 @@ static void test_presets(void **state)
         {"qwen2.5-1.5b", 1543714304},
         {"qwen2.5-3b", 3085938688},
         {"qwen2.5-7b", 7615616512},
+        {"gemma-3-270m", 268098176},
+        {"gemma-3-1b", 999885952},
     };
     struct model_config g;
 

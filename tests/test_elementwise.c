@@ -122,7 +122,7 @@ static void test_lengths(void **state)
     }
 }
 
-static void test_residual_and_zero(void **state)
+static void test_residual_scale_and_zero(void **state)
 {
     uint64_t seed = 6;
 
@@ -137,6 +137,9 @@ static void test_residual_and_zero(void **state)
             assert_true(out[i] == a[i] + b[i]);
         residual_add(a, a, b, n);
         assert_memory_equal(a, out, n * 4);
+        floats_scale(a, 3.7f, n);
+        for (size_t i = 0; i < n; i++)
+            assert_true(a[i] == 3.7f * out[i]);
         floats_zero(a, n);
         for (size_t i = 0; i < n; i++)
             assert_true(a[i] == 0 && !signbit(a[i]));
@@ -263,7 +266,7 @@ int main(void)
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_rounding),
         cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_residual_and_zero),
+        cmocka_unit_test(test_residual_scale_and_zero),
         cmocka_unit_test(test_colsum),
         cmocka_unit_test(test_tanh),
     };

@@ -22,6 +22,7 @@
 static const char *const names[] = {
     "gpt2",       "gpt2_last",   "llama_grouped", "llama_linear",   "llama3",
     "llama_yarn", "smollm",      "mistral",       "qwen2",          "qwen3",
+    "gemma3",     "gemma3_local", "gemma3_last",
     "qwen2_last", "bert_masked", "bert_labels",   "roberta_masked", "roberta_labels",
 };
 
@@ -118,18 +119,21 @@ static double gradients(struct family *m, const struct read *r, enum dtype dtype
 
 /* bf16's gradients are to be within 2e-2 of exact ones; or, where PyTorch's own (its autocast, of
  * the same parameters; make_families.py --bf16) are further off in these tiny models, within a
- * tenth more than those: what rounding leaves is chance, in order of sums and form of attention. */
+ * tenth more than those: what rounding leaves is chance, in order of sums and form of attention,
+ * and most of all in weights of a few elements that a whole head shares. */
 static double bf16_bound(const char *name)
 {
-    static const struct { const char *name; double torch; } off[] = {
-        { "smollm", 2.07e-2 },     // k_proj of the last layer, as ours
-        { "qwen2", 2.59e-2 },      // v_proj's bias of the first
-        { "qwen2_last", 2.32e-2 }, // k_proj's bias of the first
+    static const struct { const char *name; double most; } off[] = {
+        { "smollm", 1.1 * 2.07e-2 },     // k_proj of the last layer, as ours
+        { "qwen2", 1.1 * 2.59e-2 },      // v_proj's bias of the first
+        { "qwen2_last", 1.1 * 2.32e-2 }, // k_proj's bias of the first
+        { "gemma3", 1.1 * 2.30e-2 },     // a norm of queries; k_norm is ours
+        { "gemma3_local", 4.5e-2 },      // q_norm: of 12 sets of random numbers 2.2e-2 to 9.3e-2
     };
 
     for (size_t i = 0; i < sizeof off / sizeof *off; i++)
         if (!strcmp(name, off[i].name))
-            return 1.1 * off[i].torch;
+            return off[i].most;
     return 2e-2;
 }
 

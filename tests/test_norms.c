@@ -24,6 +24,7 @@ struct norm_case {
     enum dtype dt;
     float     *x, *dout; // (n, C)
     void      *w, *b;    // (C) dt
+    float      plus;     // of RMSNorm; it is in wd
     double    *xd, *doutd, *wd, *bd;
 };
 
@@ -45,6 +46,7 @@ struct norm {
     void (*backward)(const struct norm_case *c, float *stats, const struct grads *g);
     void (*oracle)(double *out, double *stats, const struct norm_case *c);
     void (*oracle_backward)(double *dx, double *dparams, const struct norm_case *c);
+    float plus;
 };
 
 /* ---- layernorm ---- */
@@ -102,7 +104,7 @@ static void layer_oracle_backward(double *dx, double *dparams, const struct norm
 static struct rmsnorm rms_of(const struct norm_case *c, float *x, float *stats)
 {
     return (struct rmsnorm){ .n = c->n, .C = c->C, .dt = c->dt, .x = x, .w = c->w, .rstd = stats,
-                             .eps = (float)eps };
+                             .eps = (float)eps, .plus = c->plus };
 }
 
 static void rms_forward(void *out, const struct norm_case *c, float *stats)
@@ -152,9 +154,11 @@ static void rms_oracle_backward(double *dx, double *dparams, const struct norm_c
 
 static const struct norm norms[] = {
     { "layernorm", 2, 2, 1e-5, 3e-5, 1e-3, layer_forward, layer_residual, layer_apply,
-      layer_backward, layer_oracle, layer_oracle_backward },
+      layer_backward, layer_oracle, layer_oracle_backward, 0 },
     { "RMSNorm", 1, 1, 1e-6, 1e-5, 1e-4, rms_forward, rms_residual, rms_apply, rms_backward,
-      rms_oracle, rms_oracle_backward },
+      rms_oracle, rms_oracle_backward, 0 },
+    { "RMSNorm of weights less 1", 1, 1, 1e-6, 1e-5, 1e-4, rms_forward, rms_residual, rms_apply,
+      rms_backward, rms_oracle, rms_oracle_backward, 1 },
 };
 
 /* ---- both ---- */
@@ -339,6 +343,9 @@ static void test_against_double(void **state)
                     struct norm_case c;
 
                     case_init(&c, ns[i], Cs[j], (enum dtype)dt, &seed);
+                    c.plus = norms[k].plus;
+                    for (size_t col = 0; col < c.C; col++)
+                        c.wd[col] += (double)c.plus;
                     check_forward(&norms[k], &c);
                     check_residual(&norms[k], &c);
                     check_backward(&norms[k], &c, &seed);
@@ -448,6 +455,39 @@ static void test_rmsnorm_small(void **state)
     }
 }
 
+/* Behind a projection: the unrounded rows are added to others. */
+static void test_rmsnorm_add(void **state)
+{
+    static const size_t Cs[] = { 1, 7, 64, 77, 300 };
+    uint64_t            seed = 6;
+
+    (void)state;
+    for (size_t k = 0; k < 2 * sizeof Cs / sizeof *Cs; k++) {
+        struct norm_case c;
+        size_t           n = 35, C = Cs[k / 2];
+
+        case_init(&c, n, C, k % 2 ? DT_BF16 : DT_F32, &seed);
+        float         *out = guard_alloc(n * C * 4), *rstd = guard_alloc(n * 4);
+        double        *want = malloc((n * C + n) * sizeof *want);
+        struct rmsnorm r = rms_of(&c, c.x, rstd);
+
+        rms_oracle(want, want + n * C, &c);
+        for (size_t i = 0; i < n * C; i++)
+            want[i] += c.doutd[i];
+        omp_set_num_threads(1);
+        rmsnorm_add(out, c.dout, &r);
+        assert_true(ref_excess(out, want, n * C, 1e-5, 1e-6) <= 1.0);
+        assert_true(ref_excess(rstd, want + n * C, n, 0.0, 1e-6) <= 1.0);
+        omp_set_num_threads(3);
+        rmsnorm_add(c.dout, c.dout, &r);
+        assert_memory_equal(c.dout, out, n * C * 4);
+        guard_free(out);
+        guard_free(rstd);
+        free(want);
+        case_release(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -455,6 +495,7 @@ int main(void)
         cmocka_unit_test(test_layernorm_wide),
         cmocka_unit_test(test_layernorm_offset),
         cmocka_unit_test(test_rmsnorm_small),
+        cmocka_unit_test(test_rmsnorm_add),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

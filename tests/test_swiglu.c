@@ -1,5 +1,6 @@
-/* SwiGLU and its gradients against double, on odd sizes, gate and up apart and side by side; at the
- * far ends; the same bits for any number of threads, and from backward as from forward. */
+/* SwiGLU, GeGLU and their gradients against double, on odd sizes, gate and up apart and side by
+ * side; at the far ends; the same bits for any number of threads, and from backward as from
+ * forward. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -67,6 +68,7 @@ static void backward(const struct glu_case *c, int k, size_t up)
 static void compare(const struct glu_case *c, size_t up)
 {
     size_t  n = c->n * c->F, e = dtype_bytes(c->dt);
+    int     gelu = c->s.form == GLU_GELU;
     float  *got = malloc(3 * n * 4);
     double *want = malloc(3 * n * sizeof *want);
     unsigned char *seen = calloc(c->rows / e, 1);
@@ -79,9 +81,9 @@ static void compare(const struct glu_case *c, size_t up)
         got[i] = dtype_get(c->out[0], c->dt, i);
         got[n + i] = dtype_get(c->d[0], c->dt, at);
         got[2 * n + i] = dtype_get(c->d[0], c->dt, up + at);
-        want[i] = ref_silu(g) * u;
-        want[n + i] = d * u * ref_silu_grad(g);
-        want[2 * n + i] = d * ref_silu(g);
+        want[i] = (gelu ? ref_gelu(g) : ref_silu(g)) * u;
+        want[n + i] = d * u * (gelu ? ref_gelu_grad(g) : ref_silu_grad(g));
+        want[2 * n + i] = d * (gelu ? ref_gelu(g) : ref_silu(g));
         seen[at] = seen[up + at] = 1;
     }
     assert_true(ref_excess(got, want, 3 * n, 1e-6, c->dt == DT_F32 ? 1e-6 : 1.0 / 256) <= 1.0);
@@ -92,13 +94,14 @@ static void compare(const struct glu_case *c, size_t up)
     free(seen);
 }
 
-static void check(enum dtype dt, size_t n, size_t F, size_t gap, int halves, float reach,
-                  uint64_t *seed)
+static void check_form(enum glu_form form, enum dtype dt, size_t n, size_t F, size_t gap,
+                       int halves, float reach, uint64_t *seed)
 {
     struct glu_case c = { .n = n, .F = F, .stride = (halves ? 2 * F : F) + gap, .dt = dt };
     size_t          up = halves ? F : n * c.stride;
 
     case_init(&c, halves, reach, seed);
+    c.s.form = form;
     for (int k = 0; k < 2; k++) {
         void *forward = guard_alloc(c.bytes);
 
@@ -112,6 +115,13 @@ static void check(enum dtype dt, size_t n, size_t F, size_t gap, int halves, flo
     assert_memory_equal(c.d[0], c.d[1], c.rows);
     compare(&c, up);
     case_release(&c);
+}
+
+static void check(enum dtype dt, size_t n, size_t F, size_t gap, int halves, float reach,
+                  uint64_t *seed)
+{
+    check_form(GLU_SILU, dt, n, F, gap, halves, reach, seed);
+    check_form(GLU_GELU, dt, n, F, gap, halves, reach, seed);
 }
 
 static void test_against_double(void **state)
@@ -137,12 +147,14 @@ static void test_far(void **state)
     struct swiglu      s = { .n = 1, .F = 7, .stride = 7, .dt = DT_F32, .gate = gate, .up = up };
 
     (void)state;
-    swiglu_backward(&(struct swiglu_backward){ .s = &s, .dout = dout, .out = out, .dgate = dgate,
-                                               .dup = dup });
-    for (int i = 0; i < 7; i++) {
-        assert_true(out[i] == (i < 4 ? 0.0f : 3.0f * gate[i]));
-        assert_true(dup[i] == (i < 4 ? 0.0f : 2.0f * gate[i]));
-        assert_true(dgate[i] == (i < 3 ? 0.0f : i == 3 ? 3.0f : 6.0f));
+    for (s.form = GLU_SILU; s.form <= GLU_GELU; s.form++) {
+        swiglu_backward(&(struct swiglu_backward){ .s = &s, .dout = dout, .out = out,
+                                                   .dgate = dgate, .dup = dup });
+        for (int i = 0; i < 7; i++) {
+            assert_true(out[i] == (i < 4 ? 0.0f : 3.0f * gate[i]));
+            assert_true(dup[i] == (i < 4 ? 0.0f : 2.0f * gate[i]));
+            assert_true(dgate[i] == (i < 3 ? 0.0f : i == 3 ? 3.0f : 6.0f));
+        }
     }
 }
 

@@ -77,10 +77,10 @@ static void run_attention(int which, const struct sizes *s, void *const *p)
 /* Llama's, Qwen's, Mistral's; p: the operands as they stand in families_of. */
 static void run_llama(int which, const struct sizes *s, void *const *p)
 {
-    struct rmsnorm       r = {s->N, s->C, s->dt, p[0], p[1], p[2], 1e-5f};
+    struct rmsnorm       r = {s->N, s->C, s->dt, p[0], p[1], p[2], 1e-5f, 0};
     struct rmsnorm_heads q = {.n = s->N, .H = s->H, .D = s->C / s->H, .stride = 3 * s->C,
                               .dt = s->dt, .x = p[0], .w = p[1], .rstd = p[2], .eps = 1e-5f};
-    struct swiglu        g = {s->N, 4 * s->C, 4 * s->C, s->dt, p[0], p[1]};
+    struct swiglu        g = {s->N, 4 * s->C, 4 * s->C, s->dt, p[0], p[1], GLU_SILU};
     struct rope_rows     o = {s->N, 2 * s->H, s->head, 3 * s->C, s->dt, p[0], s->angles, s->T, 0};
 
     switch (which) {

@@ -40,6 +40,7 @@ static const struct config_key {
     KEY(n_positions, SIZE, 0), KEY(norm_eps, REAL, 0), KEY(n_labels, SIZE, 1),
     KEY(drop_embd, REAL, 1), KEY(drop_attn, REAL, 1), KEY(drop_resid, REAL, 1),
     KEY(n_kv_head, SIZE, 1), KEY(head_dim, SIZE, 1), KEY(n_inner, SIZE, 1), KEY(window, SIZE, 1),
+    KEY(global_every, SIZE, 1), KEY(theta_local, DOUBLE, 1),
     KEY(untied, SIZE, 1), KEY(qkv_bias, SIZE, 1), KEY(qk_norm, SIZE, 1), KEY(n_types, SIZE, 1),
     KEY(pad, SIZE, 1),
     KEY(rope.type, NUMBER, 1), KEY(rope.theta, DOUBLE, 1), KEY(rope.factor, DOUBLE, 1),

@@ -4,7 +4,7 @@
  *     config.KEY        n_layer n_head n_embd vocab n_positions norm_eps; since fine-tuning
  *                       n_labels drop_embd drop_attn drop_resid; of other families than GPT-2
  *                       arch, and what does not follow from these: n_kv_head head_dim n_inner
- *                       window untied qkv_bias qk_norm n_types pad rope.*
+ *                       window global_every theta_local untied qkv_bias qk_norm n_types pad rope.*
  *     config.pieces     how many blocks the embeddings are, where they are more than one
  *     config.labels     a classifier's labels by name: a JSON array of strings
  *     config.pad        the id that its folder pads with (pad_token_id), where it has one

@@ -63,7 +63,8 @@ const struct opt_row model_rows[] = {
       .help = "begin with random parameters of this size, or of its family with the sizes that "
               "follow: gpt2 (124M), gpt2-medium, gpt2-large, "
               "gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, "
-              "llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b" },
+              "llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, "
+              "gemma-3-270m, gemma-3-1b" },
     { "n-layer", OPT_UINT, offsetof(struct model_opts, n_layer), .min = 1,
       .max = TRAIN_MOST_LAYERS, .help = "layers of a model of your own: a GPT-2 where there is "
       "no --model", .kept = OPT_SOURCE },

@@ -186,8 +186,11 @@ static void seeds(void)
             seed_of(arch_config(of, (struct model_config){
                 .n_layer = 1, .n_head = 2, .n_kv_head = 1, .head_dim = 2, .n_embd = 4,
                 .n_inner = 6, .vocab = 10, .n_positions = 8, .norm_eps = 1e-6f,
-                .untied = (size_t)type % 2, .window = of == &mistral_arch ? 3 : 0,
-                .qkv_bias = of == &qwen2_arch, .qk_norm = of == &qwen3_arch,
+                .untied = (size_t)type % 2,
+                .window = of == &mistral_arch || of == &gemma3_arch ? 3 : 0,
+                .global_every = of == &gemma3_arch ? 1 + (size_t)type % 2 : 0,
+                .theta_local = of == &gemma3_arch ? 100 : 0,
+                .qkv_bias = of == &qwen2_arch, .qk_norm = of == &qwen3_arch || of == &gemma3_arch,
                 .n_types = of->encoder ? 2 : 0, .pad = of->encoder ? 1 : 0,
                 .n_labels = of->encoder ? (size_t)type : 0,
                 .rope = { .type = type, .theta = 1e4, .factor = 2, .original = 4,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Llama, Mistral, Qwen and SmolLM against transformers. Prints TAP.
+"""Llama, SmolLM, Mistral, Qwen and Gemma against transformers. Prints TAP.
 
 Of each family a tiny model of odd sizes is made by transformers (every parameter random), with a tokenizer of its kind and a generation_config.json
 that names several tokens as ends of a text, and saved as people save it. It goes through siTrain: imported, exported in each dtype, trained for two
@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 import torch
-from transformers import (AutoModelForCausalLM, AutoTokenizer, LlamaConfig, MistralConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen3Config)
+from transformers import (AutoModelForCausalLM, AutoTokenizer, Gemma3TextConfig, LlamaConfig, MistralConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen3Config)
 from transformers.utils import logging
 
 from check_hf import TIE, TORCH, check_logits, check_loss, check_round_trip, compare_parameters, load, part, random_unicode, read_tokens, weight_map
@@ -26,6 +26,7 @@ SIZES = dict(num_hidden_layers=3, hidden_size=36, num_attention_heads=6, num_key
              rms_norm_eps=1e-5)
 LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)
 YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)
+LOCAL, FULL = "sliding_attention", "full_attention"
 SP, END = ("<s>", "</s>"), "<|endoftext|>"
 FAMILIES = {
     # config, tokenizer, its first and last token of a text, tied, theta, more of rope_parameters, other sizes, saved as, sharded, how to import
@@ -41,6 +42,10 @@ FAMILIES = {
     "Qwen2": (Qwen2Config, "qwen2", (END, END), True, 1e6, {}, dict(hidden_size=40, num_attention_heads=10, rms_norm_eps=1e-6), "fp32", True, ["--mode", "su+o"]),
     "Qwen2, untied, yarn": (Qwen2Config, "qwen2", (END, END), False, 1e6, YARN, {}, "fp16", False, ["--mode", "su+o", "--devices", "3"]),
     "Qwen3": (Qwen3Config, "qwen2", (END, END), True, 1e6, {}, dict(head_dim=14, rms_norm_eps=1e-6), "bf16", False, ["--mode", "su"]),
+    "Gemma 3": (Gemma3TextConfig, "gemma", SP, True, 1e6, {},
+                dict(head_dim=10, query_pre_attn_scalar=10, sliding_window=9, layer_types=[LOCAL, FULL, LOCAL]), "bf16", True, ["--mode", "su+o"]),
+    "Gemma 3, scaled": (Gemma3TextConfig, "gemma", SP, True, 1e6, dict(rope_type="linear", factor=8.0),
+                        dict(head_dim=8, query_pre_attn_scalar=8, sliding_window=7, layer_types=[LOCAL, LOCAL, FULL]), "fp32", False, ["--mode", "mem"]),
     "Qwen3, untied": (Qwen3Config, "qwen2", (END, END), False, 1e6, {}, dict(head_dim=8), "fp32", True, ["--mode", "mem"]),
 }
 PROMPTS = ("the sea", "it's 1851", "naïve ships the")
@@ -60,8 +65,9 @@ def make(name, folder):
     t = PreTrainedTokenizerFast(tokenizer_object=KINDS[kind](), bos_token=first, eos_token=last)
     torch.manual_seed(sum(map(ord, name)))
     ids = dict(bos_token_id=t.convert_tokens_to_ids(first), eos_token_id=t.convert_tokens_to_ids(last))
+    turned, plain = dict(rope_type="default", rope_theta=theta) | rope, dict(rope_type="default", rope_theta=1e4)
     config = config(**SIZES | sizes | ids, vocab_size=len(t), tie_word_embeddings=tied,
-                    rope_parameters=dict(rope_type="default", rope_theta=theta) | rope)
+                    rope_parameters={FULL: turned, LOCAL: plain} if config is Gemma3TextConfig else turned)
     model = AutoModelForCausalLM.from_config(config).eval()
     for key, p in model.named_parameters():
         p.normal_(1.0 if key.endswith("norm.weight") else 0.0, 0.25)
