@@ -185,7 +185,7 @@ static int machine_find(struct machine_file *m, const struct session *s, const s
     if (o->machine)
         return machine_file_read(m, o->machine, err);
     copy = strdup(o->run ? o->run : "RUN");
-    int rc = copy ? probe_machine(m, s, dirname(copy), &why) : -ENOMEM;
+    int rc = copy ? probe_machine(m, s, &o->model, dirname(copy), &why) : -ENOMEM;
     free(copy);
     if (rc)
         printf("\nTime: not measured: %s\n", why.text);

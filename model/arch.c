@@ -196,13 +196,45 @@ size_t arch_matrix_in(const struct model_config *g, size_t matrix)
     return arch_is_linear(g, matrix) ? arch_cols(g, t) : arch_rows(g, t);
 }
 
+static size_t matrix_size(const struct model_config *g, size_t m)
+{
+    return arch_matrix_out(g, m) * arch_matrix_in(g, m);
+}
+
 size_t arch_products(const struct model_config *g)
 {
     size_t n = 0;
 
     for (size_t m = 0; m < g->arch->n_matrices; m++)
-        n += arch_matrix_out(g, m) * arch_matrix_in(g, m);
+        n += matrix_size(g, m);
     return n;
+}
+
+/* A norm behind the MLP needs what the last product gives. */
+static size_t end_again(const struct model_config *g)
+{
+    return g->arch->encoder || g->arch->post_norms ? matrix_size(g, g->arch->n_matrices - 1) : 0;
+}
+
+size_t arch_again(const struct model_config *g, enum acts_part part)
+{
+    size_t n = part == ACTS_MLP ? end_again(g) : 0;
+
+    if (part == ACTS_ATTN)
+        return matrix_size(g, 0);
+    for (size_t m = 1; part == ACTS_MLP && m + 1 < g->arch->n_matrices; m++)
+        n += matrix_size(g, m);
+    return n;
+}
+
+size_t arch_fetched(const struct model_config *g) { return matrix_size(g, 1) + end_again(g); }
+
+double arch_seen(const struct model_config *g, size_t layer, size_t seq)
+{
+    size_t window = arch_window(g, layer);
+    double T = (double)seq, w = window && window < seq ? (double)window : T;
+
+    return g->arch->encoder ? T : w * (1 - w / (2 * T));
 }
 
 size_t arch_fc(const struct model_config *g)
@@ -422,9 +454,11 @@ int arch_check_head(const struct model_config *g, struct err *err)
 
 double arch_flops_per_token(const struct model_config *g, size_t seq)
 {
-    double attention = (double)g->n_layer * (double)arch_dim(g, DIM_HEADS) * (double)seq;
+    double seen = 0;
 
-    return 6.0 * (double)arch_total(g) + 6.0 * attention;
+    for (size_t layer = 1; layer <= g->n_layer; layer++)
+        seen += arch_seen(g, layer, seq);
+    return 6.0 * (double)arch_total(g) + 12.0 * (double)arch_dim(g, DIM_HEADS) * seen;
 }
 
 void arch_init_values(float *out, const struct model_config *g, size_t block, size_t first,

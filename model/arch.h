@@ -134,8 +134,10 @@ struct arch {
     int    drops;  // dropout is behind the embeddings and on projections, too, not on attention's
                    // probabilities alone
     int    linear; // matrices are (out, in), as torch's Linear; else (in, out)
+    /* The first makes what attention takes, the second takes what it gives, `fc` makes what the
+     * activation takes, the last leads back to the residual stream. */
     const struct arch_matrix *matrices;
-    size_t                    n_matrices, fc; // fc: the one that makes what the activation takes
+    size_t                    n_matrices, fc;
     struct arch_array arrays[ACTS_PARTS][ARCH_ARRAYS]; // of ACTS_ATTN and ACTS_MLP
     void (*settle)(struct model_config *g); // the sizes that follow from others
     int  (*check)(const struct model_config *g, struct err *err); // what arch_check does not
@@ -197,6 +199,13 @@ size_t arch_matrix_in(const struct model_config *g, size_t matrix);
 int    arch_has_bias(const struct model_config *g, size_t matrix);
 int    arch_is_linear(const struct model_config *g, size_t matrix);  // its tensors are (out, in)
 size_t arch_products(const struct model_config *g); // parameters of a layer's matrices
+/* Of these, those whose products are run again where a part is computed again; and with an MLP that
+ * is offloaded, since what stands before it is not. */
+size_t arch_again(const struct model_config *g, enum acts_part part);
+size_t arch_fetched(const struct model_config *g);
+/* Keys that a token of rows like these sees in a layer, the mean: attention has 4 FLOPs forward for each and
+ * column of heads. */
+double arch_seen(const struct model_config *g, size_t layer, size_t seq);
 /* Columns of what the activation takes, and the widest matrix's out + in. */
 size_t arch_fc(const struct model_config *g);
 size_t arch_widest(const struct model_config *g);
@@ -280,7 +289,8 @@ static inline size_t arch_first_position(const struct model_config *g)
 {
     return g->arch->padded_positions ? g->pad + 1 : 0;
 }
-/* FLOPs a token of forward and backward: 6 x parameters + 6 x layers x columns of heads x seq. */
+/* FLOPs a token of forward and backward: 6 x parameters + 12 x layers x columns of heads x keys
+ * that it sees. */
 double arch_flops_per_token(const struct model_config *g, size_t seq);
 
 /* Initial values of parameters [first, first + n) of a block: any part alone, in any order

@@ -118,20 +118,16 @@ static struct layer chunk_at(const struct turn *t, size_t i)
 
 static struct attention attention_of(const struct turn *t)
 {
-    const struct model_config *g = &t->m->o.config;
-    const int32_t             *length = t->all.w->length;
-    size_t                     window = arch_window(g, t->layer);
+    const int32_t   *length = t->all.w->length;
+    struct attention a = model_attention(&t->m->o, t->layer, t->rows, t->seq);
 
-    return (struct attention){
-        .B = t->rows, .T = t->seq, .C = arch_dim(g, DIM_HEADS), .H = g->n_head,
-        .KV = g->n_kv_head,
-        .kind = g->arch->encoder ? ATTENTION_BIDIRECTIONAL
-                : window         ? ATTENTION_WINDOW
-                                 : ATTENTION_CAUSAL,
-        .lengths = length ? length + t->micro * t->m->o.batch : NULL, .window = window,
-        .dt = t->m->o.dtype, .qkv = t->all.attn.at[ATTN_QKV], .out = t->all.attn.at[ATTN_OUT],
-        .lse = t->all.attn.at[ATTN_LSE], .drop = &t->drop_attn, .scratch = t->all.w->attention,
-    };
+    a.lengths = length ? length + t->micro * t->m->o.batch : NULL;
+    a.qkv = t->all.attn.at[ATTN_QKV];
+    a.out = t->all.attn.at[ATTN_OUT];
+    a.lse = t->all.attn.at[ATTN_LSE];
+    a.drop = &t->drop_attn;
+    a.scratch = t->all.w->attention;
+    return a;
 }
 
 /* ACTS_ATTN of all tokens. */

@@ -128,6 +128,20 @@ size_t model_chunk(const struct model *m, size_t left, size_t chunk)
     return products_rows(left, chunk, products_unit(&m->o));
 }
 
+struct attention model_attention(const struct model_options *o, size_t layer, size_t rows,
+                                 size_t seq)
+{
+    const struct model_config *g = &o->config;
+    size_t                     window = arch_window(g, layer);
+
+    return (struct attention){
+        .B = rows, .T = seq, .C = arch_dim(g, DIM_HEADS), .H = g->n_head, .KV = g->n_kv_head,
+        .kind = g->arch->encoder ? ATTENTION_BIDIRECTIONAL
+                : window         ? ATTENTION_WINDOW
+                                 : ATTENTION_CAUSAL,
+        .window = window, .dt = o->dtype };
+}
+
 struct dropout model_dropout(const struct model *m, size_t micro, size_t layer,
                              enum model_place place)
 {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "data/base/arena.h"
+#include "kernels/attention.h"
 #include "kernels/dropout.h"
 #include "kernels/layernorm.h"
 #include "kernels/rmsnorm.h"
@@ -59,6 +60,10 @@ struct rmsnorm model_rms(const struct model *m, size_t weight, const void *wire,
 
 // of a micro-batch, at most
 static inline size_t model_tokens(const struct model *m) { return m->o.batch * m->o.seq; }
+
+/* A layer's attention over a micro-batch of rows like these, without its arrays. */
+struct attention model_attention(const struct model_options *o, size_t layer, size_t rows,
+                                 size_t seq);
 
 /* What stands in a micro-batch now. */
 static inline struct acts_shape model_shape(const struct model *m, size_t micro)

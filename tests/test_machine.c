@@ -59,6 +59,9 @@ static void test_lines(void **state)
     refused("flops = 1e13\ndrive = 1e9 1e9\n", "drive: 3 values are expected");
     refused("flops = 1e13\ndrive = 1e9 1e9 1e9 1e9\n", "drive: 3 values are expected");
     refused("layer = fp16 8 8 1e9 1e9 1e9\n", "layer fp16: fp32 or bf16 is expected first");
+    refused("layer = fp32 t5 8 8 1e9 1e9 1e9\n", "layer t5: a number from 1");
+    refused("layer = fp32 bert bert 8 8 1e9 1e9 1e9\n", "layer bert: a number from 1");
+    refused("head = fp32 bert 8 1e9\n", "head bert: a number from 1");
     refused("layer = fp32 8 8 1e9 1e9 1e9\n", "layer, attention and head go together");
     refused("name = \"a\tb\"\nflops = 1e13\n", "without control characters");
 }
@@ -67,7 +70,8 @@ static void test_lines(void **state)
 static void test_written(void **state)
 {
     static const char text[] = "name = \"A # machine\"\nthreads = 2\nserial = 0.125\n"
-                               "layer = bf16 64 32 1e9 2e9 3e9\nlayer = fp32 64 32 4e9 5e9 6e9\n"
+                               "layer = bf16 64 32 1e9 2e9 3e9\n"
+                               "layer = fp32 llama 64 32 4e9 5e9 6e9\n"
                                "attention = bf16 16 32 1e8 2e8\nhead = bf16 64 7e8\n"
                                "memory = 1e10\nnorm = 3e8\ntop-k = 2e8\nhost-update = 4e8\n"
                                "device-update = 1e8\nupdates-beside = 3e7\nemulated = 1\n"
@@ -82,9 +86,22 @@ static void test_written(void **state)
     assert_int_equal(machine_file_read(&again, tempdir_at("written"), &err), 0);
     assert_memory_equal(&m, &again, sizeof m);
     near(again.layer[1].again, 6e9);
+    assert_true(again.layer[0].kind == MACHINE_GPT2 && again.layer[1].kind == MACHINE_LLAMA);
     near(again.drive[1].mixed, 7e8);
     assert_true(machine_has(&m, DT_BF16));
     assert_false(machine_has(&m, DT_F32)); // a layer alone
+}
+
+/* Of rows of 300 tokens, and as many of them. */
+static struct machine_work gpt2_work(size_t width, size_t heads)
+{
+    const struct model_config g = arch_config(&gpt2_arch, (struct model_config){
+        .n_layer = 1, .n_head = heads, .n_embd = width, .vocab = 1000, .n_positions = 300 });
+    struct machine_work       w = machine_work_of(&g, DT_BF16, 300);
+
+    w.words = 1000;
+    w.tokens = 300;
+    return w;
 }
 
 /* A layer that takes (C^2 + 100 C)(16 + N) microseconds, an attention that takes (T^2 + 50 T) C
@@ -92,7 +109,7 @@ static void test_written(void **state)
 static void test_sizes(void **state)
 {
     static struct machine_file m;
-    struct machine_work        w = { DT_BF16, 200, 2, 1000, 300, 300, 0, 0, 0 };
+    struct machine_work        w = gpt2_work(200, 2);
     const double widths[] = { 100, 400 }, tokens[] = { 64, 256 };
 
     (void)state;
@@ -101,13 +118,14 @@ static void test_sizes(void **state)
         double C = widths[i / 2], N = tokens[i % 2], s = (C * C + 100 * C) * (16 + N) * 1e-6;
 
         m.layer[m.n_layers++] = (struct machine_layer){
-            DT_BF16, C, N, 24 * C * C * N / s, 48 * C * C * N / (3 * s), 16 * C * C * N / s };
+            DT_BF16, MACHINE_GPT2, C, N, 24 * C * C * N / s, 48 * C * C * N / (3 * s),
+            16 * C * C * N / s };
     }
     for (int i = 0; i < 2; i++) {
         double T = i ? 600 : 150, s = (T * T + 50 * T) * 1e-9;
 
         m.attention[m.n_attentions++] =
-            (struct machine_attention){ DT_BF16, 100, T, 2 * T * T / s, 5 * T * T / (2 * s) };
+            (struct machine_attention){ DT_BF16, MACHINE_GPT2, 100, T, 2 * T * T / s, 5 * T * T / (2 * s) };
         m.head[m.n_heads++] = (struct machine_head){
             DT_BF16, widths[i], 6 * widths[i] / ((6 * widths[i] + 12) * 1e-9) };
     }
@@ -141,10 +159,51 @@ static void test_sizes(void **state)
     near(machine_layer(&m, &w, MACHINE_FORWARD), (24 * 4e4 + 2 * 200.0 * 300) * 300 / 1e9);
 }
 
+/* What a family's layer has of products and of attention, on paper: a Llama of 64 x 3 columns, one
+ * head of keys and values, an MLP of 500; a BERT of 192, whose tokens see their whole row; each by
+ * its own kind's lines alone. */
+static void test_kinds(void **state)
+{
+    static struct machine_file m;
+    const struct model_config  sizes = { .n_layer = 1, .n_head = 3, .n_embd = 192, .n_kv_head = 1,
+                                         .n_inner = 500, .vocab = 1000, .n_positions = 300,
+                                         .rope.theta = 1e4, .window = 100 },
+                               llama = arch_config(&llama_arch, sizes),
+                               bert = arch_config(&bert_arch, sizes);
+    struct machine_work l = machine_work_of(&llama, DT_F32, 300),
+                        b = machine_work_of(&bert, DT_F32, 300);
+
+    (void)state;
+    memset(&m, 0, sizeof m);
+    l.tokens = b.tokens = 300;
+    assert_true(l.kind == MACHINE_LLAMA && b.kind == MACHINE_BERT);
+    near(machine_dense_flop(&l, MACHINE_FORWARD),
+         2.0 * 300 * (192 * (192 + 2 * 64) + 192 * 192 + 3 * 192 * 500));
+    near(machine_dense_flop(&l, MACHINE_AGAIN), // all but the last one
+         2.0 * 300 * (192 * (192 + 2 * 64) + 192 * 192 + 2 * 192 * 500));
+    near(machine_dense_flop(&b, MACHINE_AGAIN), 2.0 * 300 * (4 * 192 * 192 + 2 * 192 * 500));
+    near(machine_attention_flop(&b, MACHINE_BACKWARD), 10.0 * 192 * 300 * 300);
+    // keys of a window of 100: 1, 2, .. 100, and then 100 each
+    near(machine_attention_flop(&l, MACHINE_FORWARD),
+         4.0 * 192 * 300 * (100.0 * 100 / 2 + 200 * 100) / 300);
+    m.layer[m.n_layers++] = (struct machine_layer){ DT_F32, MACHINE_GPT2, 192, 300, 1e9, 1e9, 1e9 };
+    m.layer[m.n_layers++] = (struct machine_layer){ DT_F32, MACHINE_BERT, 192, 300, 2e9, 4e9, 1e9 };
+    m.attention[m.n_attentions++] =
+        (struct machine_attention){ DT_F32, MACHINE_BERT, 64, 300, 5e9, 2e9 };
+    m.head[m.n_heads++] = (struct machine_head){ DT_F32, 192, 1e9 };
+    assert_true(machine_has(&m, DT_F32) && machine_has_kind(&m, DT_F32, MACHINE_BERT));
+    assert_false(machine_has_kind(&m, DT_F32, MACHINE_GPT2)); // no attention
+    assert_false(machine_has_kind(&m, DT_F32, MACHINE_LLAMA));
+    near(machine_layer(&m, &b, MACHINE_BACKWARD),
+         4.0 * 300 * (4 * 192 * 192 + 2 * 192 * 500) / 4e9 + 10.0 * 192 * 300 * 300 / 2e9);
+    near(machine_again_mlp(&m, &b), 2.0 * 300 * (192 * 192 + 2 * 192 * 500) / 1e9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_TEMPDIR(test_lines), IN_TEMPDIR(test_written), cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_kinds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

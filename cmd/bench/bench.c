@@ -183,10 +183,12 @@ static int options_check(struct bench *b, struct opt_line *line, struct err *err
         o->train.seq = 128;
     rc = rc ? rc : train_opts_check(&o->train, err);
     rc = rc ? rc : model_choose(&b->config, &tokenizer, &o->model, &o->train, err);
-    if (!rc && arch_classifies(&b->config))
+    if (o->probe) // layers are the same whatever the head
+        b->config.n_labels = 0;
+    else if (!rc && arch_classifies(&b->config))
         rc = err_misuse(err, "--init %s is a classifier: a language model is expected",
                         o->model.init);
-    rc = rc ? rc : arch_check_head(&b->config, err);
+    rc = rc || o->probe ? rc : arch_check_head(&b->config, err);
     rc = rc ? rc : train_check(o, err);
     if (!rc && o->json && strcmp(o->json, "-"))
         rc = session_output_check(o->json, NULL, 0, err);

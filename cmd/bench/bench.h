@@ -118,11 +118,12 @@ int bench_save_drives(struct machine_file *m, const struct bench *b, struct err 
 
 /* ---- probe.c: this machine, for plan ---- */
 
-/* What a prediction of this run goes by, measured here: s is a session with its plan made, dir the
- * folder that RUN will stand in. Takes seconds; files are made beside RUN and in --device's folders
- * and removed. A failure with a sentence where it cannot be measured. */
-int probe_machine(struct machine_file *out, const struct session *s, const char *dir,
-                  struct err *err);
+/* What a prediction of this run goes by, measured here: s is a session with its plan made, of the
+ * model that was chosen so, dir the folder that RUN will stand in. Takes seconds; files are made
+ * beside RUN and in --device's folders and removed. A failure with a sentence where it cannot be
+ * measured. */
+int probe_machine(struct machine_file *out, const struct session *s,
+                  const struct model_opts *model, const char *dir, struct err *err);
 
 /* ---- bench_rounds.c: medians of interleaved repetitions ---- */
 
@@ -177,8 +178,9 @@ struct bench_args { char *words; size_t bytes; int failed; }; // argz's, malloce
 /* One word, which may have blanks; and words with blanks between. */
 void bench_arg(struct bench_args *a, const char *name, const char *value);
 void bench_words(struct bench_args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void bench_args_model(struct bench_args *a, const struct model_config *g, size_t batch, size_t seq,
-                      size_t threads);
+/* The same model, as it was chosen, with so many words. */
+void bench_args_model(struct bench_args *a, const struct model_opts *model, size_t vocab,
+                      const struct train_opts *o);
 /* Run the first word, found in PATH (BENCH_SELF: this program), with setting (NAME=VALUE, or NULL)
  * added to its environment, take what it prints as JSON (out NULL: it is not looked at), and free
  * the words. -ENOENT if there is no such program. */

@@ -35,11 +35,18 @@ void bench_words(struct bench_args *a, const char *fmt, ...)
     free(text);
 }
 
-void bench_args_model(struct bench_args *a, const struct model_config *g, size_t batch, size_t seq,
-                      size_t threads)
+void bench_args_model(struct bench_args *a, const struct model_opts *model, size_t vocab,
+                      const struct train_opts *o)
 {
-    bench_words(a, "--n-layer=%zu --n-head=%zu --n-embd=%zu --vocab=%zu --batch=%zu --seq=%zu "
-                "--threads=%zu", g->n_layer, g->n_head, g->n_embd, g->vocab, batch, seq, threads);
+    if (model->init)
+        bench_arg(a, "--init=", model->init);
+    else if (model->model)
+        bench_words(a, "--model=%s --vocab=%zu", model->model, vocab);
+    else
+        bench_words(a, "--n-layer=%" PRIu64 " --n-head=%" PRIu64 " --n-embd=%" PRIu64
+                    " --vocab=%zu", model->n_layer, model->n_head, model->n_embd, vocab);
+    bench_words(a, "--batch=%" PRIu64 " --seq=%" PRIu64 " --threads=%" PRIu64, o->batch, o->seq,
+                o->threads);
 }
 
 /* In the child: its stdout and stderr are these files; does not return. */

@@ -241,7 +241,7 @@ static int core_measure(void *ctx, double *rate, struct err *err)
     bench_words(&a, BENCH_SELF " bench --only products --blas openblas --dtype fp32 --json - "
                     "--rounds 1");
     bench_arg(&a, "--dir=", c->bench->scratch);
-    bench_args_model(&a, &c->bench->config, o->batch, o->seq, o->threads);
+    bench_args_model(&a, &c->bench->o->model, c->bench->config.vocab, o);
     snprintf(setting, sizeof setting, "OPENBLAS_CORETYPE=%s", c->name);
     int           rc = bench_child(&found, &a, setting, err);
     const json_t *row = openblas_row(json_object_get(found, "products"));

@@ -4,6 +4,7 @@
 #include "cmd/bench/bench.h"
 
 #include "cmd/run/machine_file.h"
+#include "cmd/run/training.h"
 #include "kernels/matmul.h"
 #include "offload/devices.h"
 
@@ -30,7 +31,8 @@ static int arg_device(struct bench_args *a, const char *path, struct err *err)
 }
 
 /* Links that are modelled stay out of it: they are reckoned with, not waited for. */
-static void args_make(struct bench_args *a, const struct session *s, const char *dir)
+static void args_make(struct bench_args *a, const struct session *s, const struct model_opts *model,
+                      const char *dir)
 {
     const struct train_opts *o = &s->o;
 
@@ -38,12 +40,13 @@ static void args_make(struct bench_args *a, const struct session *s, const char 
 
     bench_words(a, BENCH_SELF " bench --probe --json=-");
     bench_arg(a, "--dir=", dir);
-    bench_args_model(a, &s->config, o->batch, o->seq, o->threads);
+    bench_args_model(a, model, s->config.vocab, o);
     bench_words(a, "--csd-mem=%" PRIu64 " --mode=%s --disk=%s --dtype=%s --blas=%s --optimizer=%s",
                 o->csd_mem, train_mode_name((size_t)o->mode),
                 disk_name(real ? (size_t)o->disk : 0), dtype_name((size_t)o->dtype),
                 matmul_engine_name((enum matmul_engine)o->blas),
                 optim_name((enum optim_kind)o->optimizer));
+    bench_words(a, "--dropout=%g", (double)training_options(s).model.dropout.attn);
     // the child's devices are real, but nothing of theirs is used
     if (o->device_in_ram || devices_fake(&s->run))
         bench_words(a, "--device-in-ram");
@@ -79,15 +82,15 @@ static int lines_take(struct machine_file *m, const json_t *lines, struct err *e
     return rc ? rc : machine_file_check(m, "the probe", err);
 }
 
-int probe_machine(struct machine_file *out, const struct session *s, const char *dir,
-                  struct err *err)
+int probe_machine(struct machine_file *out, const struct session *s,
+                  const struct model_opts *model, const char *dir, struct err *err)
 {
     struct bench_args a = {0};
     sigset_t          ends, before;
     json_t           *report = NULL;
     int               rc = places_check(s, dir, err);
 
-    args_make(&a, s, dir);
+    args_make(&a, s, model, dir);
     for (size_t i = 0; i < s->o.device.n && s->o.mode != RUN_MEM && !rc; i++)
         rc = arg_device(&a, s->o.device.item[i], err);
     // Ctrl-C ends the child, which removes its files; this process ends when it has

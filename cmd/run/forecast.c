@@ -17,14 +17,13 @@ static double over(double amount, double rate) { return rate > 0 ? amount / rate
 
 static struct machine_work work_of(const struct session *s)
 {
-    const struct model_config *g = &s->config;
     const struct train_opts *o = &s->o;
+    struct machine_work      w = machine_work_of(&s->config, (enum dtype)o->dtype, o->seq);
 
-    return (struct machine_work){
-        .dt = (enum dtype)o->dtype, .width = (double)g->n_embd, .heads = (double)g->n_head,
-        .words = (double)g->vocab, .seq = (double)o->seq, .tokens = (double)(o->batch * o->seq),
-        .threads = (double)o->threads, .columns = (double)arch_dim(g, DIM_HEADS),
-        .dense = (double)arch_products(g) / (12.0 * (double)g->n_embd * (double)g->n_embd) };
+    w.words = (double)s->config.vocab;
+    w.tokens = (double)(o->batch * o->seq);
+    w.threads = (double)o->threads;
+    return w;
 }
 
 /* With nothing computed again. */
@@ -214,6 +213,10 @@ static int forecast_once(struct forecast *out, const struct session *from, int m
     if (!machine_has(m->m, (enum dtype)from->o.dtype))
         return err_misuse(err, "--machine: there are no figures of %s in it; siTrain bench --save "
                                "measures them", dtype_name((size_t)from->o.dtype));
+    if (!machine_has_kind(m->m, (enum dtype)from->o.dtype, machine_kind_of(from->config.arch)))
+        return err_misuse(err, "--machine: there are no figures of layers like %s's in %s in it; "
+                               "siTrain bench --save measures them", from->config.arch->title,
+                          dtype_name((size_t)from->o.dtype));
     mode_set(&s, from, mode, compress);
     int rc = session_config(&s, err);
     rc = rc ? rc : training_plan(&plan, &s, 0, err);

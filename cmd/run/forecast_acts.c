@@ -7,14 +7,14 @@
 #include <math.h>
 
 /* Of a layer's micro-batch: seconds to compute a part again; and of offloaded MLPs the residual
- * stream, one product of C x C where the part has two and C x 4 C (FLOP: 2 of 10). */
+ * stream (GPT-2's: one product of C x C where the part has two and C x 4 C). */
 struct parts { double attn, mlp, fetch; };
 
-static struct parts parts_of(const struct forecast_step_so_far *f)
+static struct parts parts_of(const struct forecast_step_so_far *f, const struct model_config *g)
 {
     double all = machine_layer(f->m, f->of, MACHINE_AGAIN), mlp = machine_again_mlp(f->m, f->of);
 
-    return (struct parts){ all - mlp, mlp, mlp / 5 };
+    return (struct parts){ all - mlp, mlp, mlp * (double)arch_fetched(g) / f->of->mlp_again };
 }
 
 /* What is known to auto when it has measured. */
@@ -23,7 +23,7 @@ static int choose(struct acts_ways *out, const struct session *s, const struct b
                   struct err *err)
 {
     const struct acts_sizes sizes = acts_sizes(model);
-    const struct parts      part = parts_of(f);
+    const struct parts      part = parts_of(f, &s->config);
     double                  micros = (double)model->grad_accum;
     struct step_halves      half;
     int rc = step_work_halves(&half, &s->run, f->t, f->rates, err);
@@ -60,7 +60,7 @@ int forecast_acts(struct forecast_acts *out, struct session *s, const struct bud
 {
     const struct train_activations *asked = &train_activations[s->o.activations];
     const struct model_options      model = training_options(s).model;
-    struct parts part = parts_of(so_far);
+    struct parts part = parts_of(so_far, &s->config);
     size_t       L = model.config.n_layer;
     double       micros = (double)model.grad_accum, chunk = CHUNK_ROWS / so_far->of->tokens;
     int          rc = 0;

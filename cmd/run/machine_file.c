@@ -6,6 +6,8 @@
 #include "data/base/file.h"
 #include "data/base/utf8.h"
 
+#include <assert.h>
+
 /* So that no time that is made of them is endless. */
 #define LEAST 1.0
 #define MOST  1e30
@@ -19,56 +21,73 @@ enum bound { RATE, PART };
 #define POINTS(field, n) AT(field), sizeof *((struct machine_file *)0)->field, n, AT(n_##field##s)
 
 /* A line. Those with `most` may be there several times, as the elements of an array whose count is
- * at `count`; dt: an element begins with a dtype. */
+ * at `count`; dt: an element begins with a dtype, kind: and then a kind of layers. */
 static const struct line {
     const char *name, *words;
     size_t      numbers;
     enum bound  bound;
     size_t      at, each, most, count;
-    int         dt;
+    int         dt, kind;
     const char *comment;
 } lines[] = {
-    { "flops", "FLOP/s", 1, RATE, AT(flops), 0, 0, 0, 0,
+    { "flops", "FLOP/s", 1, RATE, AT(flops), 0, 0, 0, 0, 0,
       "FLOP/s that forward and backward reach, whatever the size" },
-    { "threads", "a number", 1, RATE, AT(threads), 0, 0, 0, 0,
+    { "threads", "a number", 1, RATE, AT(threads), 0, 0, 0, 0, 0,
       "threads with which all of this was measured" },
-    { "serial", "a part", 1, PART, AT(serial), 0, 0, 0, 0,
+    { "serial", "a part", 1, PART, AT(serial), 0, 0, 0, 0, 0,
       "the part of computing's time that more threads do not shorten" },
-    { "layer", "dtype width tokens FLOP/s FLOP/s FLOP/s", 5, RATE, POINTS(layer, MACHINE_POINTS),
-      1,
-      "a layer without its attention: dtype, width, tokens of a chunk; FLOP/s of forward (24 C^2\n"
-      "# a token), backward (48 C^2) and of what is computed again (16 C^2)" },
-    { "attention", "dtype width tokens FLOP/s FLOP/s", 4, RATE, POINTS(attention, MACHINE_POINTS),
-      1,
-      "attention: dtype, width of a head, tokens of a row; FLOP/s of forward (2 C T a token) and "
-      "backward (5 C T)" },
-    { "head", "dtype width FLOP/s", 2, RATE, POINTS(head, MACHINE_POINTS), 1,
+    { "layer", "dtype [kind] width tokens FLOP/s FLOP/s FLOP/s", 5, RATE,
+      POINTS(layer, MACHINE_POINTS), 1, 1,
+      "a layer without its attention: dtype, whose (gpt2, llama, bert, gemma), width, tokens of a chunk;\n"
+      "# FLOP/s of forward (2 a parameter of its matrices and token; gpt2: 24 C^2), backward (4)\n"
+      "# and of what is computed again (2 of those that are)" },
+    { "attention", "dtype [kind] width tokens FLOP/s FLOP/s", 4, RATE,
+      POINTS(attention, MACHINE_POINTS), 1, 1,
+      "attention: dtype, whose, width of a head, tokens of a row; FLOP/s of forward (4 C a token\n"
+      "# and key that it sees: 2 C T where it looks back only) and backward (10 C)" },
+    { "head", "dtype width FLOP/s", 2, RATE, POINTS(head, MACHINE_POINTS), 1, 0,
       "the head with its loss: dtype, width; FLOP/s of its three products (6 C V a token)" },
-    { "memory", "bytes/s", 1, RATE, AT(memory), 0, 0, 0, 0,
+    { "memory", "bytes/s", 1, RATE, AT(memory), 0, 0, 0, 0, 0,
       "bytes/s of passes over arrays that read two and write one" },
-    { "norm", "parameters/s", 1, RATE, AT(norm), 0, 0, 0, 0,
+    { "norm", "parameters/s", 1, RATE, AT(norm), 0, 0, 0, 0, 0,
       "parameters/s of the pass over gradients: norm and checksum" },
-    { "top-k", "parameters/s", 1, RATE, AT(topk), 0, 0, 0, 0,
+    { "top-k", "parameters/s", 1, RATE, AT(topk), 0, 0, 0, 0, 0,
       "parameters/s of Top-K (--compress), beside it" },
-    { "host-update", "parameters/s", 1, RATE, AT(update.host), 0, 0, 0, 0,
+    { "host-update", "parameters/s", 1, RATE, AT(update.host), 0, 0, 0, 0, 0,
       "parameters/s that the host's processor updates (mem)" },
-    { "device-update", "parameters/s", 1, RATE, AT(update.engine), 0, 0, 0, 0,
+    { "device-update", "parameters/s", 1, RATE, AT(update.engine), 0, 0, 0, 0, 0,
       "parameters/s that one device updates (base, su, su+o)" },
-    { "updates-beside", "parameters/s", 1, RATE, AT(update.beside), 0, 0, 0, 0,
+    { "updates-beside", "parameters/s", 1, RATE, AT(update.beside), 0, 0, 0, 0, 0,
       "parameters that devices update in a second that they take from computing beside them" },
-    { "emulated", "0 or 1", 1, PART, AT(emulated), 0, 0, 0, 0,
+    { "emulated", "0 or 1", 1, PART, AT(emulated), 0, 0, 0, 0, 0,
       "1: devices compute on the host's processor, so device-update is what one core does" },
-    { "drive", "bytes/s bytes/s bytes/s", 3, RATE, POINTS(drive, MACHINE_DRIVES), 0,
+    { "drive", "bytes/s bytes/s bytes/s", 3, RATE, POINTS(drive, MACHINE_DRIVES), 0, 0,
       "a drive: bytes/s reading, writing, and of an update's mix (16 bytes read for 14 written)" },
 };
 enum { LINES = sizeof lines / sizeof *lines };
 
+static const char *const kind_names[MACHINE_KINDS] = { "gpt2", "llama", "bert", "gemma" };
+
+/* How elements begin that have a dtype: the numbers stand behind both. */
+struct element { enum dtype dt; enum machine_kind kind; double first; };
+static_assert(offsetof(struct element, first) == offsetof(struct machine_layer, width) &&
+                  offsetof(struct element, first) == offsetof(struct machine_attention, head) &&
+                  offsetof(struct element, first) == offsetof(struct machine_head, width) &&
+                  offsetof(struct element, kind) == offsetof(struct machine_layer, kind) &&
+                  offsetof(struct element, kind) == offsetof(struct machine_attention, kind),
+              "elements begin alike");
+
+static struct element *element_of(const struct machine_file *m, const struct line *l, size_t i)
+{
+    return (struct element *)(void *)((char *)(uintptr_t)m + l->at + i * l->each);
+}
+
 /* Where the numbers of line l's element i stand, behind its dtype. */
 static double *numbers_of(const struct machine_file *m, const struct line *l, size_t i)
 {
-    char *at = (char *)(uintptr_t)m + l->at + i * l->each;
+    struct element *e = element_of(m, l, i);
 
-    return (double *)(void *)(at + (l->dt ? offsetof(struct machine_layer, width) : 0));
+    return l->dt ? &e->first : (double *)(void *)e;
 }
 
 static size_t *count_of(const struct machine_file *m, const struct line *l)
@@ -115,14 +134,25 @@ static int dtype_take(enum dtype *out, const struct line *l, const char *word, s
     return 0;
 }
 
-/* As many words as the line has, no more. */
+/* 0: the word is no kind. */
+static int kind_take(enum machine_kind *out, const char *word)
+{
+    for (size_t i = 0; i < MACHINE_KINDS; i++)
+        if (!strcmp(word, kind_names[i])) {
+            *out = (enum machine_kind)i;
+            return 1;
+        }
+    return 0;
+}
+
+/* As many words as the line has, no more; the kind need not be there. */
 static int line_take(struct machine_file *m, const struct line *l, const char *value,
                      struct err *err)
 {
     size_t  i = l->most ? *count_of(m, l) : 0, words = 0, want = l->numbers + (l->dt ? 1 : 0);
     double *to = numbers_of(m, l, i);
     char    copy[MOST_VALUE], *rest = copy, *word;
-    int     rc = 0;
+    int     rc = 0, named = 0;
 
     if (l->most ? i == l->most : *to > 0)
         return err_misuse(err, l->most ? "%s is there more than %zu times" : "%s is there twice",
@@ -134,7 +164,10 @@ static int line_take(struct machine_file *m, const struct line *l, const char *v
         if (words == want)
             words++;
         else if (l->dt && words == 0)
-            rc = dtype_take((enum dtype *)(void *)((char *)m + l->at + i * l->each), l, word, err);
+            rc = dtype_take(&element_of(m, l, i)->dt, l, word, err);
+        else if (l->kind && words == 1 && !named &&
+                 (named = kind_take(&element_of(m, l, i)->kind, word)))
+            continue;
         else
             rc = number(&to[words - (l->dt ? 1 : 0)], l, word, err);
         words += words < want;
@@ -197,8 +230,10 @@ static int value_of(char value[MOST_VALUE], const struct machine_file *m, const 
         return 0;
     if (l->dt)
         used = (size_t)snprintf(value, MOST_VALUE, "%s ",
-                                dtype_name((size_t)*(enum dtype *)(void *)((char *)(uintptr_t)m +
-                                                                          l->at + i * l->each)));
+                                dtype_name((size_t)element_of(m, l, i)->dt));
+    if (l->kind && element_of(m, l, i)->kind)
+        used += (size_t)snprintf(value + used, MOST_VALUE - used, "%s ",
+                                 kind_names[element_of(m, l, i)->kind]);
     for (size_t k = 0; k < l->numbers; k++)
         used += (size_t)snprintf(value + used, MOST_VALUE - used, "%s%.5g", k ? " " : "", x[k]);
     return 1;

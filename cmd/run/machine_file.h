@@ -5,10 +5,10 @@
  *     name = "..."           for people
  *     flops = X              FLOP/s that forward and backward reach at any size, or sizes one by
  * one:
- *     layer = DT C N F B R   a layer without its attention: dtype, width, tokens of a chunk, and
- * the
- *                            FLOP/s of forward, of backward, and of what is computed again
- *     attention = DT H T F B attention: dtype, width of a head, tokens of a row, FLOP/s both ways
+ *     layer = DT K C N F B R a layer without its attention: dtype, kind, width, tokens of a chunk,
+ *                            and the FLOP/s of forward, of backward, and of what is computed again
+ *     attention = DT K H T F B  attention: dtype, kind, width of a head, tokens of a row, FLOP/s
+ *                            both ways. K: whose layers it is of, gpt2 where it is left out
  *     head = DT C X          the tied head with its loss: dtype, width, FLOP/s of its three
  * products
  *     threads = X            with which that was measured
@@ -33,8 +33,20 @@
 
 enum { MACHINE_POINTS = 128, MACHINE_DRIVES = 64 };
 
-struct machine_layer { enum dtype dt; double width, tokens, forward, backward, again; };
-struct machine_attention { enum dtype dt; double head, seq, forward, backward; };
+/* Layers of one kind are made of the same passes, whatever the family: llama is Mistral's, Qwen2's
+ * and Qwen3's, too, bert RoBERTa's. */
+enum machine_kind { MACHINE_GPT2, MACHINE_LLAMA, MACHINE_BERT, MACHINE_GEMMA, MACHINE_KINDS };
+
+struct machine_layer {
+    enum dtype        dt;
+    enum machine_kind kind;
+    double            width, tokens, forward, backward, again;
+};
+struct machine_attention {
+    enum dtype        dt;
+    enum machine_kind kind;
+    double            head, seq, forward, backward;
+};
 struct machine_head { enum dtype dt; double width, rate; };
 
 struct machine_file {

@@ -5,17 +5,43 @@
 
 #include <math.h>
 
-/* FLOP of a token: of a layer's products by C^2, of attention by C T (causal: half of T), of the
- * head by C V. */
-static const double layer_flop[] = { 24, 48, 16 }, attention_flop[] = { 2, 5, 2 };
+/* FLOP of a token: of attention by column and key that it sees, of the head by C V. */
+static const double attention_flop[] = { 4, 10, 4 };
 #define HEAD_FLOP 6.0
 
-static double columns_of(const struct machine_work *w)
+enum machine_kind machine_kind_of(const struct arch *arch)
 {
-    return w->columns > 0 ? w->columns : w->width;
+    return arch->encoder      ? MACHINE_BERT
+           : arch->post_norms ? MACHINE_GEMMA
+           : arch->rms        ? MACHINE_LLAMA
+                              : MACHINE_GPT2;
 }
 
-static double dense_of(const struct machine_work *w) { return w->dense > 0 ? w->dense : 1; }
+struct machine_work machine_work_of(const struct model_config *g, enum dtype dt, size_t seq)
+{
+    double seen = 0;
+
+    for (size_t layer = 1; layer <= g->n_layer; layer++)
+        seen += arch_seen(g, layer, seq);
+    return (struct machine_work){
+        .dt = dt, .kind = machine_kind_of(g->arch), .width = (double)g->n_embd,
+        .seq = (double)seq, .head = (double)arch_dim(g, DIM_HEADS) / (double)g->n_head,
+        .columns = (double)arch_dim(g, DIM_HEADS), .seen = seen / (double)g->n_layer,
+        .matrices = (double)arch_products(g), .attn_again = (double)arch_again(g, ACTS_ATTN),
+        .mlp_again = (double)arch_again(g, ACTS_MLP) };
+}
+
+double machine_dense_flop(const struct machine_work *w, enum machine_pass pass)
+{
+    double parameters = pass == MACHINE_AGAIN ? w->attn_again + w->mlp_again : w->matrices;
+
+    return (pass == MACHINE_BACKWARD ? 4 : 2) * parameters * w->tokens;
+}
+
+double machine_attention_flop(const struct machine_work *w, enum machine_pass pass)
+{
+    return attention_flop[pass] * w->columns * w->seen * w->tokens;
+}
 
 /* Of what lies at x among points that have been offered: the nearest below, and above. */
 struct around { double x, below, below_y, above, above_y; int has_below, has_above; };
@@ -50,20 +76,21 @@ static double rate_of(const struct machine_layer *p, enum machine_pass pass)
     return pass == MACHINE_FORWARD ? p->forward : pass == MACHINE_BACKWARD ? p->backward : p->again;
 }
 
-/* Seconds of p's tokens in its width. */
+/* Of p's tokens in its width, by the FLOP of a token. */
 static double seconds_of(const struct machine_layer *p, enum machine_pass pass)
 {
-    return layer_flop[pass] * p->width * p->width * p->tokens / rate_of(p, pass);
+    return p->tokens / rate_of(p, pass);
 }
 
 static int same_line(const struct machine_layer *p, const struct machine_layer *q)
 {
-    return p->dt == q->dt && !(p->width < q->width) && !(p->width > q->width);
+    return p->dt == q->dt && p->kind == q->kind && !(p->width < q->width) &&
+           !(p->width > q->width);
 }
 
-/* Seconds of a chunk of n tokens in the width of point p: on the line through the two lengths
- * beside n that were measured, or the two last ones before it; of one length alone by proportion.
- * */
+/* Seconds of a chunk of n tokens in the width of point p, by the FLOP of a token: on the line
+ * through the two lengths beside n that were measured, or the two last ones before it; of one
+ * length alone by proportion. */
 static double chunk_seconds(const struct machine_file *m, const struct machine_layer *p, double n,
                             enum machine_pass pass)
 {
@@ -98,9 +125,8 @@ static double layer_by_flop(const struct machine_file *m, const struct machine_w
     struct around a = { .x = w->width };
 
     for (const struct machine_layer *p = m->layer; p < m->layer + m->n_layers; p++)
-        if (p->dt == w->dt)
-            offer(&a, p->width, chunk_seconds(m, p, n, pass) / (layer_flop[pass] * p->width *
-                                                                p->width * n));
+        if (p->dt == w->dt && p->kind == w->kind)
+            offer(&a, p->width, chunk_seconds(m, p, n, pass) / n);
     return between(&a);
 }
 
@@ -109,27 +135,28 @@ static double layer_seconds(const struct machine_file *m, const struct machine_w
                             enum machine_pass pass)
 {
     double whole = floor(w->tokens / CHUNK_ROWS), rest = w->tokens - whole * CHUNK_ROWS, sum = 0;
+    double one = machine_dense_flop(w, pass) / w->tokens;
 
     if (whole > 0)
         sum += whole * CHUNK_ROWS * layer_by_flop(m, w, CHUNK_ROWS, pass);
     if (rest > 0)
         sum += rest * layer_by_flop(m, w, rest, pass);
-    return dense_of(w) * layer_flop[pass] * w->width * w->width * sum;
+    return one * sum;
 }
 
 /* Of the head width that is nearest by its ratio, since each was measured in all lengths. */
 static double attention_by_flop(const struct machine_file *m, const struct machine_work *w,
                                 enum machine_pass pass)
 {
-    double        size = columns_of(w) / w->heads, nearest = 0;
+    double        nearest = 0;
     struct around a = { .x = w->seq };
 
     for (const struct machine_attention *p = m->attention; p < m->attention + m->n_attentions; p++)
-        if (p->dt == w->dt &&
-            (!(nearest > 0) || fabs(log(p->head / size)) < fabs(log(nearest / size))))
+        if (p->dt == w->dt && p->kind == w->kind &&
+            (!(nearest > 0) || fabs(log(p->head / w->head)) < fabs(log(nearest / w->head))))
             nearest = p->head;
     for (const struct machine_attention *p = m->attention; p < m->attention + m->n_attentions; p++)
-        if (p->dt == w->dt && !(p->head < nearest) && !(p->head > nearest))
+        if (p->dt == w->dt && p->kind == w->kind && !(p->head < nearest) && !(p->head > nearest))
             offer(&a, p->seq, 1 / (pass == MACHINE_BACKWARD ? p->backward : p->forward));
     return between(&a);
 }
@@ -144,8 +171,7 @@ double machine_threads(const struct machine_file *m, double threads)
 double machine_layer(const struct machine_file *m, const struct machine_work *w,
                      enum machine_pass pass)
 {
-    double attention = attention_flop[pass] * columns_of(w) * w->seq * w->tokens;
-    double dense = dense_of(w) * layer_flop[pass] * w->width * w->width * w->tokens;
+    double attention = machine_attention_flop(w, pass), dense = machine_dense_flop(w, pass);
 
     if (m->flops > 0)
         return (dense + attention) / m->flops;
@@ -155,11 +181,11 @@ double machine_layer(const struct machine_file *m, const struct machine_work *w,
 
 double machine_again_mlp(const struct machine_file *m, const struct machine_work *w)
 {
-    double flop = dense_of(w) * layer_flop[MACHINE_AGAIN] * w->width * w->width * w->tokens;
+    double flop = machine_dense_flop(w, MACHINE_AGAIN);
     double all = m->flops > 0 ? flop / m->flops
                               : layer_seconds(m, w, MACHINE_AGAIN) * machine_threads(m, w->threads);
 
-    return all * 10 / layer_flop[MACHINE_AGAIN];
+    return all * w->mlp_again / (w->attn_again + w->mlp_again);
 }
 
 double machine_head(const struct machine_file *m, const struct machine_work *w)
@@ -177,13 +203,22 @@ double machine_head(const struct machine_file *m, const struct machine_work *w)
 
 int machine_has(const struct machine_file *m, enum dtype dt)
 {
-    int layer = 0, attention = 0, head = 0;
+    int head = 0, any = 0;
 
-    for (size_t i = 0; i < m->n_layers; i++)
-        layer |= m->layer[i].dt == dt;
-    for (size_t i = 0; i < m->n_attentions; i++)
-        attention |= m->attention[i].dt == dt;
     for (size_t i = 0; i < m->n_heads; i++)
         head |= m->head[i].dt == dt;
-    return m->flops > 0 || (layer && attention && head);
+    for (enum machine_kind kind = 0; kind < MACHINE_KINDS; kind++)
+        any |= machine_has_kind(m, dt, kind);
+    return m->flops > 0 || (head && any);
+}
+
+int machine_has_kind(const struct machine_file *m, enum dtype dt, enum machine_kind kind)
+{
+    int layer = 0, attention = 0;
+
+    for (size_t i = 0; i < m->n_layers; i++)
+        layer |= m->layer[i].dt == dt && m->layer[i].kind == kind;
+    for (size_t i = 0; i < m->n_attentions; i++)
+        attention |= m->attention[i].dt == dt && m->attention[i].kind == kind;
+    return m->flops > 0 || (layer && attention);
 }

@@ -1,4 +1,4 @@
-"""peer.py: one of peers.py's engines, in a process of its own: PyTorch or DeepSpeed on a GPT-2, on the CPU.
+"""peer.py: one of peers.py's engines, in a process of its own: PyTorch or DeepSpeed on a GPT-2 or a Llama, on the CPU.
 
     peer.py ENGINE --batch B --seq T --accum A --threads N --data TOKENS ...
 
@@ -22,9 +22,9 @@ from torch import nn
 LR, DECAY, CLIP = 3e-4, 0.01, 1.0
 
 
-# ---- GPT-2: no dropout, tied head ----
+# ---- GPT-2 and Llama: no dropout, tied head ----
 
-class Layer(nn.Module):
+class GPTLayer(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
         self.heads = heads
@@ -39,13 +39,47 @@ class Layer(nn.Module):
         return x + self.out(F.gelu(self.fc(self.ln_2(x)), approximate="tanh"))
 
 
-class GPT(nn.Module):
-    def __init__(self, layers, heads, width, vocab, seq):
+class LlamaLayer(nn.Module):
+    """Queries, keys and values are one product, gate and up another; tables: cosines and sines of (positions, a head)."""
+
+    def __init__(self, width, heads, kv, inner):
         super().__init__()
-        self.wte, self.wpe = nn.Embedding(vocab, width), nn.Embedding(seq, width)
-        self.h = nn.ModuleList(Layer(width, heads) for _ in range(layers))
-        self.ln_f = nn.LayerNorm(width)
-        self.head = nn.Linear(width, vocab, bias=False)
+        self.size = width // heads
+        self.columns = [heads * self.size, kv * self.size, kv * self.size]
+        self.norm_1, self.norm_2 = nn.RMSNorm(width, eps=1e-5), nn.RMSNorm(width, eps=1e-5)
+        self.attn, self.proj = nn.Linear(width, sum(self.columns), bias=False), nn.Linear(width, width, bias=False)
+        self.gate_up, self.out = nn.Linear(width, 2 * inner, bias=False), nn.Linear(inner, width, bias=False)
+
+    def turn(self, x, tables):
+        cos, sin = (t[:x.shape[2]].to(x.dtype) for t in tables)
+        one, two = x.chunk(2, dim=3)
+        return x * cos + torch.cat((-two, one), dim=3) * sin
+
+    def forward(self, x, tables):
+        q, k, v = (y.unflatten(2, (-1, self.size)).transpose(1, 2) for y in self.attn(self.norm_1(x)).split(self.columns, dim=2))
+        y = F.scaled_dot_product_attention(self.turn(q, tables), self.turn(k, tables), v, is_causal=True, enable_gqa=True)
+        x = x + self.proj(y.transpose(1, 2).flatten(2))
+        gate, up = self.gate_up(self.norm_2(x)).chunk(2, dim=2)
+        return x + self.out(F.silu(gate) * up)
+
+
+class Model(nn.Module):
+    """Of Llama where there are heads of keys and values (kv), else a GPT-2."""
+
+    def __init__(self, a):
+        super().__init__()
+        self.wte = nn.Embedding(a.vocab, a.width)
+        if a.kv:
+            layer = lambda: LlamaLayer(a.width, a.heads, a.kv, a.inner)
+            size = a.width // a.heads
+            angles = torch.outer(torch.arange(a.positions).float(), 100000.0 ** (-torch.arange(0, size, 2) / size)).repeat(1, 2)
+            self.tables, self.ln_f = (angles.cos(), angles.sin()), nn.RMSNorm(a.width, eps=1e-5)
+        else:
+            layer = lambda: GPTLayer(a.width, a.heads)
+            self.wpe, self.ln_f = nn.Embedding(a.positions, a.width), nn.LayerNorm(a.width)
+        self.h = nn.ModuleList(layer() for _ in range(a.layers))
+        self.llama = a.kv > 0
+        self.head = nn.Linear(a.width, a.vocab, bias=False)
         self.head.weight = self.wte.weight
 
     def init(self, gather=lambda p: contextlib.nullcontext()):
@@ -56,16 +90,16 @@ class GPT(nn.Module):
         return self
 
     def forward(self, x, y):
-        z = self.wte(x) + self.wpe.weight[:x.shape[1]]
+        z = self.wte(x) if self.llama else self.wte(x) + self.wpe.weight[:x.shape[1]]
         for layer in self.h:
-            z = layer(z)
+            z = layer(z, self.tables) if self.llama else layer(z)
         return F.cross_entropy(self.head(self.ln_f(z)).flatten(0, 1), y.flatten())
 
 
 # ---- engines: each gives a function that does one step on micro-batches and returns the loss ----
 
 def torch_engine(a, kind, compiled):
-    model = GPT(a.layers, a.heads, a.width, a.vocab, a.positions).init()
+    model = Model(a).init()
     if kind == "bf16":
         model.to(torch.bfloat16)
     run = torch.compile(model, dynamic=False) if compiled else model
@@ -86,7 +120,8 @@ def torch_engine(a, kind, compiled):
 
 
 def deepspeed_config(a, kind):
-    largest, layer = a.vocab * a.width, 12 * a.width * a.width
+    largest, square = a.vocab * a.width, a.width * a.width
+    layer = 2 * square + 2 * square * a.kv // a.heads + 3 * a.width * a.inner if a.kv else 12 * square
     live = largest + 2 * layer  # 16 buffers, a matrix each, must hold what is live and what is prefetched
     nvme = {"device": "nvme", "nvme_path": a.folder, "pin_memory": False, "buffer_count": 16}
     return {
@@ -110,7 +145,7 @@ def deepspeed_engine(a, kind, _):
     deepspeed.init_distributed("gloo", dist_init_required=True)
     config = deepspeed_config(a, kind)
     with deepspeed.zero.Init(config_dict_or_path=config):  # here it takes the precision asked for; initialize() alone may take bf16
-        model = GPT(a.layers, a.heads, a.width, a.vocab, a.positions)
+        model = Model(a)
     model.init(lambda p: deepspeed.zero.GatheredParameters(p, modifier_rank=0))
     engine, _, _, _ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)
 
@@ -149,7 +184,7 @@ def set_cores(cores):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("engine")
-    for name in ("batch", "seq", "accum", "threads", "layers", "heads", "width", "vocab", "positions", "warm"):
+    for name in ("batch", "seq", "accum", "threads", "layers", "heads", "kv", "width", "inner", "vocab", "positions", "warm"):
         p.add_argument("--" + name, type=int, required=True)
     p.add_argument("--data", required=True)
     p.add_argument("--folder", required=True, help="for swap files")

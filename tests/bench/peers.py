@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """peers.py: siTrain's training speed and memory beside PyTorch's and DeepSpeed's, on the CPU. `make bench-peers` runs it.
 
-The same work for each: a GPT-2 from random parameters (10M, 124M, 355M: --models), AdamW, clipping at 1.0, no dropout, the same tokens, the same number
-of threads. --tokens are micro-batch x length, then x micro-batches a step: 4x256, 8x1024, 4x256x8.
+The same work for each: a GPT-2 (10M, 124M, 355M: --models) or a Llama (SmolLM2-135M) from random parameters, AdamW, clipping at 1.0, no dropout, the same
+tokens, the same number of threads. --tokens are micro-batch x length, then x micro-batches a step: 4x256, 8x1024, 4x256x8.
   in memory     siTrain mem fp32, bf16 (fp32 masters) against PyTorch fp32, autocast (fp32 masters), bf16 (parameters and moments too), each plain
-                and compiled (torch.compile): GPT-2 on scaled_dot_product_attention, fused AdamW (peer.py)
+                and compiled (torch.compile): on scaled_dot_product_attention, fused AdamW (peer.py)
   from drives   siTrain su+o bf16, fp32: 2 emulated devices, --csd-mem 48M, --host-mem 15% above the least that it can do with, against DeepSpeed
                 ZeRO-3 with parameters and optimizer on NVMe (its CPU accelerator, libaio), bf16 and fp32
 Every run is a process of its own; rounds are interleaved (common.py). Left out, saying why, is what is not installed or fails; PyTorch in bf16 on a CPU
@@ -13,6 +13,7 @@ round to round, warm, where memory allows: starts and compilation are then paid 
 
 Needs torch (2.11 or later); DeepSpeed compiles its parts once, some minutes; and 10 GB (355M: 25 GB) of disk in --dir. Environment: SITRAIN the program."""
 import argparse
+import collections
 import contextlib
 import importlib.util
 import json
@@ -28,11 +29,13 @@ import time
 
 import common
 
-#          layers, heads, width, vocabulary, siTrain's options
+# kv: heads of keys and values; 0: a GPT-2. positions: 0: as many as a row has tokens. options: siTrain's.
+Sizes = collections.namedtuple("Sizes", "layers heads width vocab positions options kv inner", defaults=(0, 0))
 MODELS = {
-    "10M": (6, 5, 320, 8192, ["--n-layer", 6, "--n-head", 5, "--n-embd", 320, "--vocab", 8192]),
-    "124M": (12, 12, 768, 50257, ["--model", "gpt2"]),
-    "355M": (24, 16, 1024, 50257, ["--model", "gpt2-medium"]),
+    "10M": Sizes(6, 5, 320, 8192, 0, ["--n-layer", 6, "--n-head", 5, "--n-embd", 320, "--vocab", 8192]),
+    "124M": Sizes(12, 12, 768, 50257, 1024, ["--model", "gpt2"]),
+    "355M": Sizes(24, 16, 1024, 50257, 1024, ["--model", "gpt2-medium"]),
+    "SmolLM2-135M": Sizes(30, 9, 576, 49152, 8192, ["--model", "smollm2-135m"], kv=3, inner=1536),
 }
 TORCH = ["PyTorch autocast", "PyTorch autocast compiled", "PyTorch bf16", "PyTorch bf16 compiled", "PyTorch fp32", "PyTorch fp32 compiled"]
 VARIANTS = ["siTrain mem bf16", "siTrain mem fp32", *TORCH, "siTrain su+o bf16", "siTrain su+o fp32", "DeepSpeed bf16", "DeepSpeed fp32"]
@@ -52,18 +55,24 @@ class Case:
 
     def __init__(self, model, shape):
         sizes = [int(n) for n in shape.split("x")]
-        self.name, self.model = f"{model} {shape}", model
+        self.name, self.sizes = f"{model} {shape}", MODELS[model]
+        self.title = f"{'' if self.sizes.kv else 'GPT-2 '}{model}, {shape}"
         self.batch, self.seq, self.accum = (sizes + [1])[:3]
-        self.layers, self.heads, self.width, self.vocab, self.options = MODELS[model]
+        self.options = self.sizes.options
         self.tokens = self.batch * self.seq * self.accum
+
+    def parameters(self):
+        s = self.sizes
+        if s.kv:
+            return s.layers * s.width * (s.width * 2 + s.width * 2 * s.kv // s.heads + 3 * s.inner + 2) + (s.vocab + 1) * s.width
+        return s.layers * (12 * s.width + 13) * s.width + (s.vocab + self.positions() + 2) * s.width
 
     def flops(self):
         """Of a step, forward and backward, causal attention counted as half."""
-        parameters = self.layers * (12 * self.width + 13) * self.width + (self.vocab + self.positions() + 2) * self.width
-        return self.tokens * (6 * parameters + 6 * self.layers * self.width * self.seq)
+        return self.tokens * (6 * self.parameters() + 6 * self.sizes.layers * self.sizes.width * self.seq)
 
     def positions(self):
-        return self.seq if self.model == "10M" else 1024
+        return self.sizes.positions or self.seq
 
 
 class Peer:
@@ -73,8 +82,9 @@ class Peer:
         self.folder, self.a = tempfile.TemporaryDirectory(prefix="sitrain-peer-", dir=a.dir), a
         self.log = os.path.join(self.folder.name, "log")
         argv = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "peer.py"), engine, "--data", a.data, "--folder", self.folder.name]
-        for key, value in {"batch": case.batch, "seq": case.seq, "accum": case.accum, "threads": a.threads, "layers": case.layers, "heads": case.heads,
-                           "width": case.width, "vocab": case.vocab, "positions": case.positions(), "warm": a.skip}.items():
+        of_model = {key: getattr(case.sizes, key) for key in ("layers", "heads", "kv", "width", "inner", "vocab")}
+        for key, value in {"batch": case.batch, "seq": case.seq, "accum": case.accum, "threads": a.threads, **of_model, "positions": case.positions(),
+                           "warm": a.skip}.items():
             argv += ["--" + key, str(value)]
         with open(self.log, "wb") as f:
             self.child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=f, start_new_session=True,
@@ -187,7 +197,7 @@ def best_ratios(results, case, ours, theirs):
 
 
 def table(results, case):
-    out = [f"### GPT-2 {case.name.replace(' ', ', ')}: {case.tokens} tokens a step", "",
+    out = [f"### {case.title}: {case.tokens} tokens a step", "",
            "| | tokens/s: median (lowest - highest) | GFLOP/s of the model's work | peak RSS |", "|---|---|---|---|"]
     for variant in VARIANTS:
         rates = list(results.get(f"{case.name} {variant}", "rate").values())
@@ -217,7 +227,7 @@ def markdown(results, cases, a):
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     common.options(p)
-    p.add_argument("--models", default="124M", help="10M,124M,355M")
+    p.add_argument("--models", default="124M", help="with commas: " + ", ".join(MODELS))
     p.add_argument("--tokens", default="4x256", help="micro-batch x length (x micro-batches), with commas")
     p.add_argument("--variants", default="", help="parts of names, with commas: 'mem,PyTorch', 'su+o bf16,DeepSpeed bf16'; all")
     p.add_argument("--host-mem", help="of siTrain su+o")
@@ -244,7 +254,7 @@ def main():
     peers = Peers(a)
     with tempfile.TemporaryDirectory(prefix="sitrain-peers-", dir=a.dir) as folder:
         a.data = os.path.join(folder, "tokens.bin")
-        common.make_tokens(a.data, 16 * 8192, min(c.vocab for c in cases))
+        common.make_tokens(a.data, 16 * 8192, min(c.sizes.vocab for c in cases))
         try:
             run(cases, variants, results, peers, a)
         except common.OutOfTime:
