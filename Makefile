@@ -251,6 +251,10 @@ bench-activations: $(TARGET) ## --activations auto against the best pure way, on
 glue-table: $(TARGET) ## fine-tune with dense and with compressed gradients, some hours: docs/glue (GLUE=, INIT=)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/glue/table.py --data "$(GLUE)" --init "$(INIT)" --out docs/glue
 
+glue-encoder: $(TARGET) ## a small BERT on SST-2 beside PyTorch: the same loss curve, accuracies within their seeds (GLUE=, VENV=, ENCODER="--seeds 5"), half an hour
+	@sh tests/hf/venv.sh $(VENV) torch transformers tokenizers numpy
+	@SITRAIN="$(abspath $(TARGET))" "$(abspath $(VENV))/bin/python3" tests/glue/encoder.py --data "$(GLUE)" $(ENCODER)
+
 curves: $(TARGET) ## train in fp32 and in bf16 and compare the losses: docs/curves
 	@sh tests/apt.sh $(DEPS_DEMO) python3
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/curves/curves.py docs/curves

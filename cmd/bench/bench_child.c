@@ -38,13 +38,19 @@ void bench_words(struct bench_args *a, const char *fmt, ...)
 void bench_args_model(struct bench_args *a, const struct model_opts *model, size_t vocab,
                       const struct train_opts *o)
 {
+    const struct { const char *name; uint64_t size; } sizes[] = {
+        { "vocab", model->init ? 0 : vocab }, { "n-layer", model->n_layer },
+        { "n-head", model->n_head }, { "n-embd", model->n_embd },
+        { "n-kv-head", model->n_kv_head }, { "head-dim", model->head_dim },
+        { "n-inner", model->n_inner } };
+
     if (model->init)
         bench_arg(a, "--init=", model->init);
-    else if (model->model)
-        bench_words(a, "--model=%s --vocab=%zu", model->model, vocab);
-    else
-        bench_words(a, "--n-layer=%" PRIu64 " --n-head=%" PRIu64 " --n-embd=%" PRIu64
-                    " --vocab=%zu", model->n_layer, model->n_head, model->n_embd, vocab);
+    if (model->model)
+        bench_arg(a, "--model=", model->model);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].size)
+            bench_words(a, "--%s=%" PRIu64, sizes[i].name, sizes[i].size);
     bench_words(a, "--batch=%" PRIu64 " --seq=%" PRIu64 " --threads=%" PRIu64, o->batch, o->seq,
                 o->threads);
 }

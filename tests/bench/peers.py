@@ -234,13 +234,14 @@ def arguments():
     p.add_argument("--drives", default="", help="more options of siTrain su+o: \"--activations offload\", say")
     p.add_argument("--keep", action="store_true", help="keep PyTorch's processes from round to round")
     p.add_argument("--cache", help="folder for what torch.compile and DeepSpeed build, so that it is built once")
+    p.add_argument("--plain", action="store_true", help="leave compiled variants out, which take a minute each")
     p.add_argument("--list", action="store_true", help="names of the variants")
     return common.parse(p)
 
 
 def main():
     a = arguments()
-    variants = [v for v in VARIANTS if any(part in v for part in a.variants.split(","))]
+    variants = [v for v in VARIANTS if any(part in v for part in a.variants.split(",")) and not (a.plain and v.endswith("compiled"))]
     if a.list:
         return print("\n".join(variants))
     cases = [Case(m, t) for m in a.models.split(",") for t in a.tokens.split(",")]

@@ -8,6 +8,7 @@ one file a round that has no case's sizes among its own (bench --save as it is b
 import argparse
 import json
 import os
+import random
 import sqlite3
 import statistics
 import subprocess
@@ -16,6 +17,9 @@ import tempfile
 
 import common
 from common import BIN
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
+import tiny_folder
 
 VOCAB = 4096
 PHASES = {"forward": "forward", "loss": "head", "backward": "backward", "grad_norm": "gradients", "grad_compress": "gradients"}
@@ -29,6 +33,17 @@ def slow(read, write, link, devices=2):
     return ["--devices", devices, "--csd-read-bw", read, "--csd-write-bw", write, "--link-bw", link]
 
 
+def family(name, layers, batch, seq):
+    """A Llama or Qwen2 by name, of fewer layers and words."""
+    return ["--model", name, "--n-layer", layers, "--vocab", VOCAB, "--batch", batch, "--seq", seq]
+
+
+def encoder(layers, width, heads, batch, seq):
+    """A BERT, fine-tuned on rows that are all as long as they may be; its folder and rows are made by encoder_make."""
+    return [ENCODER, (layers, width, heads), "--batch", batch, "--max-seq", seq]
+
+
+ENCODER = "--init"
 SMALL, WIDE, DEEP, LARGE = model(4, 128, 2, 4), model(3, 384, 6, 4), model(10, 192, 3, 2), model(4, 512, 8, 4, 256)
 RECOMPUTE = ["--activations", "recompute"]
 # name, what the run is, its options
@@ -50,7 +65,43 @@ CASES = [
     ("base, disk, 2 x 4 x 256", model(4, 384, 6, 4, 256, 2) + ["--mode", "base", "--devices", 2]),
     ("su+o, disk, 8 layers", model(8, 512, 8, 4, 256) + ["--mode", "su+o", "--devices", 2]),
     ("su+o, disk, few tokens", model(6, 384, 6, 1) + ["--mode", "su+o", "--devices", 2]),
+    ("SmolLM2, mem, 8 layers", family("smollm2-135m", 8, 2, 256) + ["--mode", "mem"]),
+    ("SmolLM2, su+o, slow drives", family("smollm2-135m", 4, 2, 256) + ["--mode", "su+o"] + slow("60M", "40M", "400M")),
+    ("SmolLM2, su+o, disk", family("smollm2-135m", 8, 4, 256) + ["--mode", "su+o", "--devices", 2]),
+    ("Qwen2.5, mem, fp32, 3 layers", family("qwen2.5-0.5b", 3, 2, 256) + ["--mode", "mem", "--dtype", "fp32"]),
+    ("Qwen2.5, su+o, tight", family("qwen2.5-0.5b", 4, 4, 256) + ["--mode", "su+o", "--devices", 2, "--host-mem", "TIGHT"]),
+    ("BERT, mem", encoder(4, 384, 6, 16, 128) + ["--mode", "mem"]),
+    ("BERT, su+o, disk", encoder(6, 384, 6, 16, 128) + ["--mode", "su+o", "--devices", 2]),
+    ("SmolLM2-135M whole, mem", ["--model", "smollm2-135m", "--batch", 2, "--seq", 256, "--mode", "mem"]),
+    ("SmolLM2-135M whole, su+o", ["--model", "smollm2-135m", "--batch", 2, "--seq", 256, "--mode", "su+o", "--devices", 2, "--csd-mem", "48M"]),
 ]
+
+
+def encoder_make(folder, layers, width, heads):
+    """A folder of random numbers with a tokenizer of letters, and rows of 126 of them: the options that name both."""
+    at, pieces = os.path.join(folder, f"bert-{layers}-{width}"), ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
+    rows = os.path.join(at, "rows.tsv")
+    named = {"embeddings.word_embeddings": [len(pieces), width], "embeddings.position_embeddings": [128, width],
+             "embeddings.token_type_embeddings": [2, width]}
+    shapes, norms = {name + ".weight": shape for name, shape in named.items()}, ["embeddings"]
+    for layer in (f"encoder.layer.{i}." for i in range(layers)):
+        for name, out, inner in (("attention.self.query", 1, 1), ("attention.self.key", 1, 1), ("attention.self.value", 1, 1),
+                                 ("attention.output.dense", 1, 1), ("intermediate.dense", 4, 1), ("output.dense", 1, 4)):
+            shapes |= {f"{layer}{name}.weight": [out * width, inner * width], f"{layer}{name}.bias": [out * width]}
+        norms += [layer + "attention.output", layer + "output"]
+    tensors = [("bert." + name, shape, 0) for name, shape in shapes.items()]
+    tensors += [(f"bert.{n}.LayerNorm.{part}", [width], base) for n in norms for part, base in (("weight", 1), ("bias", 0))]
+    os.mkdir(at)
+    tiny_folder.write(at, {"model_type": "bert", "architectures": ["BertForMaskedLM"], "num_hidden_layers": layers, "hidden_size": width,
+                           "num_attention_heads": heads, "intermediate_size": 4 * width, "vocab_size": len(pieces),
+                           "max_position_embeddings": 128}, tensors, 0.02)
+    with open(os.path.join(at, "vocab.txt"), "w", encoding="utf-8") as f:
+        f.write("".join(p + "\n" for p in pieces))
+    with open(os.path.join(at, "tokenizer_config.json"), "w", encoding="utf-8") as f:
+        json.dump({"tokenizer_class": "BertTokenizer", "do_lower_case": True}, f)
+    with open(rows, "w", encoding="utf-8") as f:
+        f.write("text\tlabel\n" + "".join(f"{' '.join(random.Random(i).choices('abcdefgh', k=126))}\t{i % 2}\n" for i in range(512)))
+    return ["--init", at, "--train-file", rows]
 
 
 def options():
@@ -92,10 +143,12 @@ def of_file(case, machine, a, folder):
 def probe(case, a, folder):
     """A machine file with this model's sizes, measured now. What the model is not is left to plan."""
     keep, file = [], os.path.join(folder, "machine.conf")
-    names = {"--n-layer", "--n-head", "--n-embd", "--vocab", "--batch", "--seq", "--dtype"}
+    names = {"--init", "--model", "--n-layer", "--n-head", "--n-embd", "--vocab", "--batch", "--seq", "--max-seq", "--dtype"}
     for name, value in zip(case, case[1:]):
         if name in names:
-            keep += [name, value]
+            keep += ["--seq" if name == "--max-seq" else name, value]
+    if "--init" in case:
+        keep += ["--dropout", 0.1]  # as its config.json says, which is BERT's own
     said([BIN, "bench", "--save", file, "--probe", "--dir", folder, "--threads", a.threads, "--json", os.path.join(folder, "bench.json"), *keep], a)
     return file
 
@@ -104,7 +157,9 @@ def measure(name, case, tokens, whole, a):
     with tempfile.TemporaryDirectory(prefix="sitrain-plan-", dir=a.dir) as folder:
         machine = whole or probe(case, a, folder)
         step = of_file(case, machine, a, folder)
-        run = common.sitrain(["pretrain", "--data", tokens, "--csd-mem", "16M", *case], a, lambda db: {"phases": phases(db)})
+        run = ["finetune", "--eval-file", case[case.index("--train-file") + 1], "--eval-every", 1000000, "--max-eval-samples", 8] \
+            if "--train-file" in case else ["pretrain", "--data", tokens]
+        run = common.sitrain([*run, *([] if "--csd-mem" in case else ["--csd-mem", "16M"]), *case], a, lambda db: {"phases": phases(db)})
     return {"predicted": step, "seconds": run["seconds"][a.skip:], "phases": run["phases"][a.skip:a.steps]}
 
 
@@ -150,11 +205,12 @@ def main():
         common.make_tokens(tokens, 200000, VOCAB)
         given = {}
         for name, case in cases:
-            case = ["--csd-mem", "16M", *case]
+            if case[0] == ENCODER:
+                case = [*encoder_make(folder, *case[1]), *case[2:]]
             if "TIGHT" in case:
                 at = case.index("TIGHT")
-                case[at] = common.host_mem(case[:at - 1] + case[at + 1:], 1.02)
-            given[name] = case[2:]
+                case[at] = common.host_mem(["--csd-mem", "16M", *case[:at - 1], *case[at + 1:]], 1.02)
+            given[name] = case
         for r in range(a.rounds):
             if a.whole:
                 whole = os.path.join(folder, "whole.conf")

@@ -145,7 +145,9 @@ refuses 2 "masked-language-model head" plan --init "$tmp/bert"
 refuses 2 "masked-language-model head" export "$tmp/bert" "$tmp/no"
 refuses 2 "masked-language-model head" eval "$tmp/bert" --data "$tmp/train.tsv" --seq 16
 refuses 2 "masked-language-model head" bench --init "$tmp/bert" --quick --seq 16
-works "plan of a fine-tuning" plan --init "$tmp/bert" --task mrpc --batch 4 --steps 10
+works "plan of a fine-tuning" plan --init "$tmp/bert" --task mrpc --batch 4 --steps 10 --run "$tmp/no"
+grep -q "Time, predicted from" "$tmp/out"
+result $? "with its time, from layers like its own"
 refuses_config() { # SED TEXT
     cp -r "$tmp/bert.hf" "$tmp/bad"
     sed -i "$1" "$tmp/bad/config.json"
