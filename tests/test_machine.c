@@ -125,7 +125,8 @@ static void test_sizes(void **state)
         double T = i ? 600 : 150, s = (T * T + 50 * T) * 1e-9;
 
         m.attention[m.n_attentions++] =
-            (struct machine_attention){ DT_BF16, MACHINE_GPT2, 100, T, 2 * T * T / s, 5 * T * T / (2 * s) };
+            (struct machine_attention){ DT_BF16, MACHINE_GPT2, 100, T, 2 * T * T / s,
+                                        5 * T * T / (2 * s) };
         m.head[m.n_heads++] = (struct machine_head){
             DT_BF16, widths[i], 6 * widths[i] / ((6 * widths[i] + 12) * 1e-9) };
     }
