@@ -203,8 +203,8 @@ size_t arch_products(const struct model_config *g); // parameters of a layer's m
  * is offloaded, since what stands before it is not. */
 size_t arch_again(const struct model_config *g, enum acts_part part);
 size_t arch_fetched(const struct model_config *g);
-/* Keys that a token of rows like these sees in a layer, the mean: attention has 4 FLOPs forward for each and
- * column of heads. */
+/* Keys that a token of rows like these sees in a layer, the mean: attention has 4 FLOPs forward for
+ * each and column of heads. */
 double arch_seen(const struct model_config *g, size_t layer, size_t seq);
 /* Columns of what the activation takes, and the widest matrix's out + in. */
 size_t arch_fc(const struct model_config *g);

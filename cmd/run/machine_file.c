@@ -38,9 +38,9 @@ static const struct line {
       "the part of computing's time that more threads do not shorten" },
     { "layer", "dtype [kind] width tokens FLOP/s FLOP/s FLOP/s", 5, RATE,
       POINTS(layer, MACHINE_POINTS), 1, 1,
-      "a layer without its attention: dtype, whose (gpt2, llama, bert, gemma), width, tokens of a chunk;\n"
-      "# FLOP/s of forward (2 a parameter of its matrices and token; gpt2: 24 C^2), backward (4)\n"
-      "# and of what is computed again (2 of those that are)" },
+      "a layer without its attention: dtype, whose (gpt2, llama, bert, gemma), width, tokens of a\n"
+      "# chunk; FLOP/s of forward (2 a parameter of its matrices and token; gpt2: 24 C^2), of\n"
+      "# backward (4) and of what is computed again (2 of those that are)" },
     { "attention", "dtype [kind] width tokens FLOP/s FLOP/s", 4, RATE,
       POINTS(attention, MACHINE_POINTS), 1, 1,
       "attention: dtype, whose, width of a head, tokens of a row; FLOP/s of forward (4 C a token\n"

@@ -46,7 +46,7 @@ result $? "the plot is well-formed"
     refuses 2 "the drives have no modelled speed" bench scaling $model --devices 2 --link-bw 1M --dir "$tmp/d"
     refuses 2 "mode mem has no devices" bench scaling $model --mode mem --dir "$tmp/d"
     refuses 2 "is measured alone" bench scaling $model --quick --dir "$tmp/d"
-    refuses 2 "expected machine, scaling or rok" bench speed
+    refuses 2 "expected machine, scaling, rok or network" bench speed
     refuses 2 "there is no curve to draw" bench --plot "$tmp/x.svg"
     refuses 2 "was not expected" bench scaling more
 }
