@@ -77,6 +77,8 @@ static void lay_work(struct arena *a, struct acts_work *w, const struct model_op
     } else {
         w->y = arena_take(a, o->grad_accum * N * sizeof(int32_t));
     }
+    if (arch_is_masked(g))
+        w->last = arena_take(a, o->grad_accum * o->batch * sizeof(int32_t));
     w->ln   = arena_take(a, R * C * e);
     w->proj = arena_take(a, R * C * sizeof(float));
     w->act  = arena_take(a, R * inner * e);
@@ -101,10 +103,13 @@ static void lay_work(struct arena *a, struct acts_work *w, const struct model_op
         w->dattn = arena_take(a, N * heads * e);
         w->dqkv  = arena_take(a, N * qkv * e);
         // a classifier's head has a row a sequence, an encoder's a bias; a norm's backward sums
-        // three rows
-        w->sums  = arena_take(a, colsum_scratch(size_max(R, o->batch),
-                                                size_max(size_max(fc, qkv),
-                                                         size_max(3 * C, encoder_labels))));
+        // three rows, a masked head's bias has all words
+        size_t rows = colsum_scratch(size_max(R, o->batch),
+                                     size_max(size_max(fc, qkv), size_max(3 * C, encoder_labels))),
+               head = colsum_scratch(size_min(products_head_rows(o), HEAD_ROWS),
+                                     size_max(g->vocab, 3 * C));
+
+        w->sums = arena_take(a, arch_is_masked(g) ? size_max(rows, head) : rows);
     }
 }
 
@@ -118,17 +123,24 @@ static void lay_shared(struct arena *a, struct acts_set shared[ACTS_PARTS],
 
 static void lay_head(struct arena *a, struct acts_head *h, const struct model_options *o)
 {
-    size_t L = o->config.n_labels, R = L ? o->batch : size_min(tokens(o), HEAD_ROWS),
+    size_t L = o->config.n_labels,
+           R = L ? o->batch : size_min(products_head_rows(o), HEAD_ROWS),
            V = L ? L : arch_words(&o->config, 0).n;
     size_t C = o->config.n_embd, P = L ? R : size_min(R, LOGIT_ROWS), e = dtype_bytes(o->dtype);
     int    pieces = !L && arch_pieces(&o->config) > 1;
     size_t all = pieces ? o->grad_accum * tokens(o) : R; // rows that are there at once
     int    in_place = o->training && (L || o->dtype == DT_F32); // logits turn into their gradients
+    int    masked = arch_is_masked(&o->config);
 
-    if (L)
+    if (L || masked)
         h->x = arena_take(a, R * C * sizeof(float));
-    if (L && o->training)
+    if ((L || masked) && o->training)
         h->dx = arena_take(a, R * C * sizeof(float));
+    if (masked) {
+        h->masked = arena_take(a, tokens(o) * sizeof(int32_t));
+        h->target = arena_take(a, R * sizeof(int32_t));
+        h->act    = arena_take(a, R * C * sizeof(float));
+    }
     if (o->config.arch->encoder) {
         h->narrow = arena_take(a, R * C * e);
         h->pooled = arena_take(a, R * C * sizeof(float));

@@ -28,7 +28,8 @@ struct acts_shape { size_t rows, seq; };
 struct acts_work {
     struct acts_shape *shape; // (accum)
     int32_t *x, *y;     // (accum, N): tokens and targets; a classifier has no y
-    int32_t *last, *label; // (accum, B): a classifier's last positions and classes
+    int32_t *last, *label; // (accum, B): a classifier's last positions and classes; an encoder has
+                           // last in any case
     float   *value;     // (accum, B): a regressor's values
     void    *ln;        // (R, C) dt: normalised rows
     float   *proj;      // (R, C): a projection's output, or the gradient of normalised rows
@@ -53,12 +54,15 @@ struct acts_work {
 void acts_lay_rope(struct arena *a, struct acts_work *w, const struct model_config *g, size_t T);
 void acts_fill_rope(struct acts_work *w, const struct model_config *g, size_t T);
 
-/* A chunk of the head; R = min(N, HEAD_ROWS), P = min(N, LOGIT_ROWS). A classifier's: R = P = B,
- * and n_labels for V. */
+/* A chunk of the head, of products_head_rows; R = HEAD_ROWS and P = LOGIT_ROWS of them at most. A
+ * classifier's: R = P = B, and n_labels for V. */
 struct acts_head {
-    float *x, *dx;      // (R, C): a classifier's rows gathered, and their gradient
-    void  *narrow;      // (R, C) dt: an encoder's rows as its pooler takes them,
-    float *pooled;      // (R, C): and what that gives
+    float *x, *dx;      // (R, C): a classifier's rows gathered, and their gradient; and a masked
+                        // language model's, which are the tokens
+    int32_t *masked, *target; // (N), and what those of a chunk were (R)
+    void  *narrow;      // (R, C) dt: an encoder's rows as its pooler, or W, takes them,
+    float *pooled;      // (R, C): and what that gives;
+    float *act;         // (R, C): and the activation
     void  *ln;          // (R, C) dt
     float *mean, *rstd; // (R)
     float *logits;      // (P, V), in softmax.h's two parts; where dlogits is fp32 (R, V), the same

@@ -156,11 +156,14 @@ struct arch_matrix arch_matrix(const struct model_config *g, size_t matrix)
     assert(matrix < g->arch->n_matrices || matrix >= ARCH_HEAD);
     if (matrix < g->arch->n_matrices)
         return g->arch->matrices[matrix];
+    if (matrix == ARCH_TRANSFORM)
+        return (struct arch_matrix){ { "transform", "d_transform", "d_transform_w" },
+                                     g->arch->masked, 1, g->arch->masked + 1, 0, 0 };
     if (matrix == ARCH_HEAD_LAST)
         return (struct arch_matrix){ { "last logits", "last d_lnf", "last d_wte" }, arch_head(g),
                                      1, ARCH_NONE, 0, 0 };
-    return (struct arch_matrix){ { "logits", "d_lnf", "d_wte" }, arch_head(g), 1, ARCH_NONE,
-                                 0, 0 };
+    return (struct arch_matrix){ { "logits", "d_lnf", "d_wte" }, arch_head(g), 1,
+                                 arch_is_masked(g) ? g->arch->masked + 4 : ARCH_NONE, 0, 0 };
 }
 
 int arch_is_linear(const struct model_config *g, size_t matrix)
@@ -180,7 +183,7 @@ size_t arch_matrix_out(const struct model_config *g, size_t matrix)
     struct arch_matrix of = arch_matrix(g, matrix);
     size_t             out = 0;
 
-    if (matrix >= ARCH_HEAD)
+    if (matrix == ARCH_HEAD || matrix == ARCH_HEAD_LAST)
         return arch_words(g, matrix == ARCH_HEAD ? 0 : arch_pieces(g) - 1).n;
     if (!arch_is_linear(g, matrix))
         return arch_cols(g, of.weight);
@@ -446,10 +449,10 @@ int arch_check(const struct model_config *g, struct err *err)
 
 int arch_check_head(const struct model_config *g, struct err *err)
 {
-    if (!g->arch->encoder || arch_classifies(g))
+    if (!g->headless)
         return 0;
-    return err_misuse(err, "a %s is fine-tuned here as a classifier (siTrain finetune): its "
-                      "masked-language-model head is not computed in this version", g->arch->title);
+    return err_misuse(err, "this %s has no head: siTrain finetune gives it a classifier's, siTrain "
+                      "pretrain --init a masked language model's", g->arch->title);
 }
 
 double arch_flops_per_token(const struct model_config *g, size_t seq)

@@ -39,6 +39,7 @@ struct model_config {
     double theta_local;
     size_t n_types;   // of tokens (BERT's segments); 0: there are none
     size_t pad;       // an encoder's id of padding
+    size_t headless;  // an encoder's folder has neither labels nor a masked head
     float  norm_eps;
     float  drop_embd, drop_attn, drop_resid; // dropout: embd_pdrop, attn_pdrop, resid_pdrop
 };
@@ -80,8 +81,9 @@ struct arch_matrix {
     int         in_rounded;  // the same of in's gradient
 };
 #define ARCH_NONE SIZE_MAX
-/* The most; the number of the head's; and of the last piece's, which has fewer words. */
-enum { ARCH_MATRICES = 6, ARCH_HEAD = ARCH_MATRICES, ARCH_HEAD_LAST };
+/* The most; the number of the head's; of the last piece's, which has fewer words; and of what stands
+ * in front of a masked head. */
+enum { ARCH_MATRICES = 6, ARCH_HEAD = ARCH_MATRICES, ARCH_HEAD_LAST, ARCH_TRANSFORM };
 
 /* What a layer leaves for backward, in arrays of one row a token. Of ACTS_ATTN the first ones are
  * what attention works on, of ACTS_MLP what leaves where the MLP is offloaded (the rest is made
@@ -117,14 +119,17 @@ struct arch {
     int (*has)(const struct model_config *g, size_t t); // not all have all tensors; NULL: they do
     size_t tokens; // the tensor (vocab, width) of tokens, which is the tied head's, too
     size_t head;  // the tensor (vocab, width) of an untied head
-    size_t norm;  // the final norm's weight, behind which a layernorm's bias stands
+    size_t norm;  // the final norm's weight, behind which a layernorm's bias stands; an encoder's is
+                  // in its masked head
     size_t score; // the tensor (labels, width) of a classifier's head; an encoder's bias behind it
     /* An encoder (BERT): a token sees its whole row up to the row's length, embeddings are
      * normalised, norms stand behind what they are to be added to, and a row is classified at its
      * first token, through a pooler: tanh(x W' + b), dropped behind it and, where pool_drops, in
-     * front of it. There is no final norm. */
+     * front of it. Without labels it has a masked language model's head, which says what tokens
+     * were: norm(gelu(x W' + b)) times the embeddings, and a bias. */
     int    encoder, pool_drops;
-    size_t pool;  // its W (width, width), behind which b stands
+    size_t pool;  // the pooler's W (width, width), behind which b stands
+    size_t masked; // the masked head's W, and behind it b, the norm's two and the words' bias
     int    padded_positions; // the first token stands at position pad + 1 (RoBERTa), not at 0
     int    rms;    // norms are RMSNorm, else layernorm
     float  norm_plus;    // added to the weights of norms
@@ -181,6 +186,11 @@ static inline size_t arch_window(const struct model_config *g, size_t layer)
 {
     return g->global_every && !arch_is_local(g, layer) ? 0 : g->window;
 }
+/* An encoder with the head that says what masked tokens were. */
+static inline int arch_is_masked(const struct model_config *g)
+{
+    return g->arch->encoder && !arch_classifies(g);
+}
 /* Columns of the head's output. */
 static inline size_t arch_logits(const struct model_config *g)
 {
@@ -192,7 +202,8 @@ size_t arch_dim(const struct model_config *g, enum arch_dim dim);
 size_t arch_head(const struct model_config *g);
 int    arch_is_tied(const struct model_config *g);
 /* The family's matrix; or ARCH_HEAD, ARCH_HEAD_LAST: a language model's head, (vocab, width), or
- * where it is in pieces the rows of a piece, and of the last one. */
+ * where it is in pieces the rows of a piece, and of the last one (a masked head's bias
+ * stands in another block than its weight); or ARCH_TRANSFORM, a masked head's W. */
 struct arch_matrix arch_matrix(const struct model_config *g, size_t matrix);
 size_t arch_matrix_out(const struct model_config *g, size_t matrix); // columns of out
 size_t arch_matrix_in(const struct model_config *g, size_t matrix);
@@ -281,8 +292,7 @@ const char *arch_preset_name(size_t i); // NULL past the last
 void arch_drop(struct model_config *g, float p);
 /* What can be trained: positive sizes, heads that divide the width, vocab <= 2^31... */
 int  arch_check(const struct model_config *g, struct err *err);
-/* Whether its kind of head can be trained and evaluated: an encoder without labels has a
- * masked-language-model head, which is not computed here. */
+/* Whether it has a head: an encoder's folder may have none, to which a new one can be given. */
 int  arch_check_head(const struct model_config *g, struct err *err);
 /* The row of the table of positions at which a text begins. */
 static inline size_t arch_first_position(const struct model_config *g)

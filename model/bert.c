@@ -18,6 +18,7 @@
 #include <string.h>
 
 #define VECTOR(text, kind, cols, init) { text, kind, DIM_ONE, cols, ARCH_INIT_##init, 0, 0 }
+#define OUTSIDE(text, cols, init) { text, ARCH_FINAL, DIM_ONE, cols, ARCH_INIT_##init, 0, 1 }
 #define MATRIX(text, kind, rows, cols) { text, kind, rows, cols, ARCH_INIT_NORMAL, 1, 0 }
 #define NORM(weight, text, kind)                                                                 \
     [weight] = VECTOR(text ".weight", kind, DIM_WIDTH, ONE),                                     \
@@ -47,14 +48,22 @@
 #define HEAD(weight, text, rows, prefixed)                                                       \
     [weight] = { text ".weight", ARCH_FINAL, rows, DIM_WIDTH, ARCH_INIT_NORMAL, 1, !(prefixed) },\
     [weight + 1] = { text ".bias", ARCH_FINAL, DIM_ONE, rows, ARCH_INIT_ZERO, 0, !(prefixed) }
+#define MASKED_HEAD(dense, norm, words)                                                          \
+    HEAD(BERT_MASKED_W, dense, DIM_WIDTH, 0),                                                    \
+    [BERT_MASKED_NORM_W] = OUTSIDE(norm ".weight", DIM_WIDTH, ONE),                              \
+    [BERT_MASKED_NORM_B] = OUTSIDE(norm ".bias", DIM_WIDTH, ZERO),                               \
+    [BERT_MASKED_BIAS] = OUTSIDE(words, DIM_VOCAB, ZERO)
 
 static const struct arch_param bert_params[BERT_TENSORS] = {
     BODY, HEAD(BERT_POOL_W, "pooler.dense", DIM_WIDTH, 1),
     HEAD(BERT_SCORE_W, "classifier", DIM_LABELS, 0),
+    MASKED_HEAD("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
+                "cls.predictions.bias"),
 };
 static const struct arch_param roberta_params[BERT_TENSORS] = {
     BODY, HEAD(BERT_POOL_W, "classifier.dense", DIM_WIDTH, 0),
     HEAD(BERT_SCORE_W, "classifier.out_proj", DIM_LABELS, 0),
+    MASKED_HEAD("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"),
 };
 
 enum { QKV, ATTN_PROJ, FC, DOWN, MATRICES };
@@ -70,10 +79,12 @@ static const struct arch_matrix matrices[MATRICES] = {
  * which is MLP_MID; the second sum, and its. */
 enum { MEAN_1 = MLP_OWN, RSTD_1, SUM, MEAN_2, RSTD_2 };
 
-/* Without labels there is no head. */
+/* The head is a classifier's, a masked language model's, or there is none. */
 static int has(const struct model_config *g, size_t t)
 {
-    return t < BERT_POOL_W || arch_classifies(g);
+    if (t < BERT_POOL_W)
+        return 1;
+    return t < BERT_MASKED_W ? arch_classifies(g) : arch_is_masked(g) && !g->headless;
 }
 
 /* ---- the embeddings ---- */
@@ -264,8 +275,9 @@ static void qkv_backward(const struct layer *l)
     .classifier = stem "ForSequenceClassification", .prefix = type ".",                          \
     .layers = "encoder.layer", .config_read = bert_config_read,                                  \
     .config_write = bert_config_write, .params = table, .n_params = BERT_TENSORS, .has = has,    \
-    .tokens = BERT_WORDS, .head = BERT_WORDS, .norm = BERT_NORM_0_W, .score = BERT_SCORE_W,      \
-    .encoder = 1, .pool = BERT_POOL_W, .drops = 1, .linear = 1,                                  \
+    .tokens = BERT_WORDS, .head = BERT_WORDS, .norm = BERT_MASKED_NORM_W,                         \
+    .score = BERT_SCORE_W, .encoder = 1, .pool = BERT_POOL_W, .masked = BERT_MASKED_W,           \
+    .drops = 1, .linear = 1,                                                                     \
     .matrices = matrices, .n_matrices = MATRICES, .fc = FC,                                      \
     .arrays = {                                                                                  \
         [ACTS_ATTN] = { [ATTN_QKV] = { DIM_QKV, 0 }, [ATTN_OUT] = { DIM_HEADS, 0 },              \
@@ -280,13 +292,29 @@ static void qkv_backward(const struct layer *l)
     .qkv = qkv_forward, .mid = mid_forward, .out = out_forward,                                  \
     .mlp_backward = mlp_backward, .mid_backward = mid_backward, .qkv_backward = qkv_backward
 
-/* The masked-language-model head and a pooler that is no classifier's are left out. */
+#define SIZES(layers, heads, width, words, types, eps)                                           \
+    { .n_layer = layers, .n_head = heads, .n_embd = width, .vocab = words, .n_positions = 512,   \
+      .n_types = types, .pad = types == 1, .norm_eps = eps, .drop_embd = 0.1f,                   \
+      .drop_attn = 0.1f, .drop_resid = 0.1f }
+static const struct arch_preset bert_presets[] = {
+    { "bert-base",     SIZES(12, 12,  768, 30522, 2, 1e-12f) },
+    { "bert-large",    SIZES(24, 16, 1024, 30522, 2, 1e-12f) },
+};
+static const struct arch_preset roberta_presets[] = {
+    { "roberta-base",  SIZES(12, 12,  768, 50265, 1, 1e-5f) },
+    { "roberta-large", SIZES(24, 16, 1024, 50265, 1, 1e-5f) },
+};
+
+/* A masked head is a classifier's extra, and so is what is tied, a second task's head, and a pooler
+ * that is no classifier's. */
 const struct arch bert_arch = {
     FAMILY("bert", "BERT", "Bert", bert_params),
+    .presets = bert_presets, .n_presets = sizeof bert_presets / sizeof *bert_presets,
     .extras = { "*embeddings.position_ids", "cls.*", "*pooler.dense.*" },
 };
 const struct arch roberta_arch = {
     FAMILY("roberta", "RoBERTa", "Roberta", roberta_params),
+    .presets = roberta_presets, .n_presets = sizeof roberta_presets / sizeof *roberta_presets,
     .pool_drops = 1, .padded_positions = 1,
     .extras = { "*embeddings.position_ids", "lm_head.*", "*pooler.dense.*" },
 };

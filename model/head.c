@@ -1,10 +1,13 @@
 /* head.c: the loss. A language model's is made chunk by chunk: logits, LOGIT_ROWS at a time, are
  * turned into losses and their gradient; that is multiplied back both ways, and gone. Of a
  * classifier's rows only one position counts, so those are gathered, and everything works on a
- * matrix of as many rows as the micro-batch has. */
+ * matrix of as many rows as the micro-batch has. Of a masked language model's tokens those count
+ * that were masked, 15 of 100: they are gathered, chunk by chunk, in front of all products. */
 #include "model/head.h"
 
+#include "data/base/round.h"
 #include "kernels/elementwise.h"
+#include "kernels/gelu.h"
 #include "kernels/softmax.h"
 #include "model/norm.h"
 #include "model/pool.h"
@@ -47,22 +50,21 @@ static double sum_losses(double sum, const struct rows *r, uint64_t *counted)
 
 /* ---- a language model's ---- */
 
-/* logits = ln_f(x) wte', piece by piece; losses and, in training, the gradient of logits, which is
- * made in their place where the plan has it so. */
+/* logits = ln wte', piece by piece; losses and, in training, the gradient of logits, which is made in
+ * their place where the plan has it so. */
 static void chunk_losses(const struct rows *r)
 {
     const struct model     *m = r->m;
     const struct acts_head *a = r->a;
     int                     in_place = (void *)a->logits == a->dlogits;
 
-    norm_forward(a->ln, &r->norm);
     for (size_t at = 0, n; at < r->n; at += n) {
         void  *dlogits = r->h->trains ? model_at(m, a->dlogits, at * r->V) : NULL;
         float *logits = r->h->trains && in_place ? dlogits : a->logits;
 
-        n = model_chunk(m, r->n - at, LOGIT_ROWS);
-        model_product(m, ARCH_HEAD, PRODUCT_FORWARD, n, logits, model_at(m, a->ln, at * r->C),
-                      r->h->head_wire);
+        n = model_head_chunk(m, r->n - at, LOGIT_ROWS);
+        model_logits(m, ARCH_HEAD, n, logits, model_at(m, a->ln, at * r->C), r->h->head_wire,
+                     r->h->wire);
         softmax_xent(&(struct softmax_xent){
             .n = n, .V = r->V, .logits = logits, .split = products_split(r->V, m->o.dtype),
             .targets = r->target + at, .losses = a->losses + at, .dlogits = dlogits,
@@ -79,9 +81,10 @@ static double chunks_run(struct model *m, size_t micro, const struct head *h, ui
 
     for (size_t i = 0, n; i < N; i += n) {
         float      *dx = h->trains ? m->acts.work.dx + (first + i) * C : NULL;
-        struct rows r = rows_of(m, h, n = model_chunk(m, N - i, HEAD_ROWS), x + i * C, dx,
+        struct rows r = rows_of(m, h, n = model_head_chunk(m, N - i, HEAD_ROWS), x + i * C, dx,
                                 m->acts.work.y + first + i);
 
+        norm_forward(r.a->ln, &r.norm);
         chunk_losses(&r);
         sum = sum_losses(sum, &r, counted);
         if (h->each)
@@ -92,6 +95,101 @@ static double chunks_run(struct model *m, size_t micro, const struct head *h, ui
                        h->fresh && i == 0);
         model_product(m, ARCH_HEAD, PRODUCT_BACK, n, r.a->dln, r.a->dlogits, h->head_wire);
         norm_backward(&r.norm, h->grad, r.dx, r.a->dln);
+    }
+    return sum;
+}
+
+/* ---- a masked language model's ---- */
+
+/* Rows [0, n) are those of the tokens at[i]; behind them stands what does not count. */
+static void gather(const struct rows *r, const int32_t *at, size_t n, const float *x,
+                   const int32_t *y)
+{
+    for (size_t i = 0; i < n; i++) {
+        memcpy(r->x + i * r->C, x + (size_t)at[i] * r->C, r->C * sizeof *x);
+        r->a->target[i] = y[at[i]];
+    }
+    floats_zero(r->x + n * r->C, (r->n - n) * r->C);
+    memset(r->a->target + n, 0xff, (r->n - n) * sizeof *y); // -1
+}
+
+/* ln = norm(gelu(x W' + b)). */
+static void masked_forward(const struct rows *r)
+{
+    const struct model     *m = r->m;
+    const struct acts_head *a = r->a;
+
+    convert(a->narrow, m->o.dtype, r->x, DT_F32, r->n * r->C);
+    model_product(m, ARCH_TRANSFORM, PRODUCT_FORWARD, r->n, a->pooled, a->narrow, r->h->wire);
+    gelu_erf_forward(a->act, a->pooled, DT_F32, r->n * r->C);
+    norm_forward(a->ln, &r->norm);
+}
+
+/* From the gradient of the logits: dx, and those of the head's tensors. */
+static void masked_backward(const struct rows *r, int fresh)
+{
+    const struct model     *m = r->m;
+    const struct acts_head *a = r->a;
+    size_t                  head = m->o.config.arch->masked;
+    void                   *sums = m->acts.work.sums, *dy = a->ln; // of which nobody asks any more
+
+    model_gradient(m, ARCH_HEAD, r->n, r->h->head_grad, a->ln, a->dlogits, fresh);
+    colsum_add(model_grad(m, r->h->grad, head + 4), NULL, a->dlogits, m->o.dtype, r->n, r->V, sums);
+    model_product(m, ARCH_HEAD, PRODUCT_BACK, r->n, a->dln, a->dlogits, r->h->head_wire);
+    norm_backward(&r->norm, r->h->grad, r->dx, a->dln);
+    gelu_erf_backward(&(struct gelu_backward){
+        .n = r->n, .C = r->C, .dt = DT_F32, .x = a->pooled, .dout = r->dx, .out = a->act,
+        .dx = a->dln, .db = model_grad(m, r->h->grad, head + 1), .scratch = sums });
+    convert(dy, m->o.dtype, a->dln, DT_F32, r->n * r->C);
+    model_gradient(m, ARCH_TRANSFORM, r->n, r->h->grad, a->narrow, dy, fresh);
+    model_product(m, ARCH_TRANSFORM, PRODUCT_BACK, r->n, r->dx, dy, r->h->wire);
+}
+
+/* The tokens of a micro-batch that count, in order. How many. */
+static size_t masked_tokens(int32_t *at, const int32_t *y, size_t N)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < N; i++)
+        if (y[i] >= 0)
+            at[n++] = (int32_t)i;
+    return n;
+}
+
+static double masked_run(struct model *m, size_t micro, const struct head *h, uint64_t *counted)
+{
+    const struct acts_head *a = &m->acts.head;
+    struct acts_shape       shape = model_shape(m, micro);
+    size_t         N = shape.rows * shape.seq, C = m->o.config.n_embd, row = micro * model_tokens(m);
+    const float   *x = acts_input(&m->acts, m->o.config.n_layer + 1, micro);
+    const int32_t *y = m->acts.work.y + row;
+    float         *dx = h->trains ? m->acts.work.dx + row * C : NULL;
+    size_t all = masked_tokens(a->masked, y, N), rows = round_up(size_max(all, 1),
+                                                                 products_head_unit(&m->o));
+    double sum = 0;
+
+    if (h->each)
+        floats_zero(h->each, N);
+    if (dx)
+        floats_zero(dx, N * C);
+    for (size_t i = 0, n; i < rows; i += n) {
+        const int32_t *at = a->masked + i;
+        struct rows    r = rows_of(m, h, n = model_head_chunk(m, rows - i, HEAD_ROWS), a->x, a->dx,
+                                   a->target);
+        size_t         here = i < all ? size_min(n, all - i) : 0;
+
+        r.norm.x = a->act;
+        gather(&r, at, here, x, y);
+        masked_forward(&r);
+        chunk_losses(&r);
+        sum = sum_losses(sum, &r, counted);
+        for (size_t k = 0; k < here && h->each; k++)
+            h->each[at[k]] = a->losses[k];
+        if (!dx)
+            continue;
+        masked_backward(&r, h->fresh && i == 0);
+        for (size_t k = 0; k < here; k++)
+            memcpy(dx + (size_t)at[k] * C, r.dx + k * C, C * sizeof *dx);
     }
     return sum;
 }
@@ -181,6 +279,7 @@ static double rows_run(struct model *m, size_t micro, const struct head *h, uint
 double head_run(struct model *m, size_t micro, const struct head *h, uint64_t *counted)
 {
     assert(!h->trains || m->o.training);
-    return arch_classifies(&m->o.config) ? rows_run(m, micro, h, counted)
-                                         : chunks_run(m, micro, h, counted);
+    return arch_classifies(&m->o.config)  ? rows_run(m, micro, h, counted)
+           : arch_is_masked(&m->o.config) ? masked_run(m, micro, h, counted)
+                                          : chunks_run(m, micro, h, counted);
 }

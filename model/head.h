@@ -4,7 +4,8 @@
  * so that they never exist whole. A classifier's or regressor's is as transformers'
  * ...ForSequenceClassification have it: the last position of each row that is not padding,
  * normalised, times score.weight; or an encoder's first position, pooled, with a bias. Losses are
- * cross-entropy or, with one label, squared error.
+ * cross-entropy or, with one label, squared error. A masked language model's head is as
+ * ...ForMaskedLM have it, and sees only tokens with a target.
  *
  * A head whose words are in pieces (arch_pieces) sees them one after the other, each for all
  * micro-batches (head_pieces.c): the softmax is made on the way, with the gradient of the rows

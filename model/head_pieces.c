@@ -78,8 +78,8 @@ static void chunk_softmax(const struct chunk *c, int known)
         float *logits = c->h->trains && in_place ? out : a->logits;
 
         n = model_chunk(c->m, c->n - at, LOGIT_ROWS);
-        model_product(c->m, c->matrix, PRODUCT_FORWARD, n, logits,
-                      model_at(c->m, c->ln, at * c->C), c->h->head_wire);
+        model_logits(c->m, c->matrix, n, logits, model_at(c->m, c->ln, at * c->C),
+                     c->h->head_wire, c->h->wire);
         struct softmax_piece piece = {
             .n = n, .V = c->V, .logits = logits, .split = products_split(c->V, dt),
             .targets = c->target + at, .first = c->first, .so_far = c->so_far + at, .out = out,

@@ -46,7 +46,8 @@ static int is_product(const struct model *m, size_t t)
     for (size_t i = 0; i < g->arch->n_matrices; i++)
         if (t - g->arch->matrices[i].weight < g->arch->matrices[i].n)
             return 1;
-    return !arch_classifies(g) && t == arch_matrix(g, ARCH_HEAD).weight;
+    return (arch_is_masked(g) && t == g->arch->masked) ||
+           (!arch_classifies(g) && t == arch_matrix(g, ARCH_HEAD).weight);
 }
 
 void model_grad_begin(const struct model *m, size_t block, float *grad, int products)
@@ -73,6 +74,14 @@ void model_product(const struct model *m, size_t matrix, enum product_kind kind,
     products_run(m->products, products_of(matrix, kind), rows, out, in,
                  model_wire(m, wire, arch_matrix(&m->o.config, matrix).weight),
                  kind == PRODUCT_FORWARD ? bias_of(m, matrix, wire) : NULL, m->scratch.base);
+}
+
+void model_logits(const struct model *m, size_t matrix, size_t rows, float *out, const void *in,
+                  const void *head_wire, const void *wire)
+{
+    products_run(m->products, products_of(matrix, PRODUCT_FORWARD), rows, out, in,
+                 model_wire(m, head_wire, arch_matrix(&m->o.config, matrix).weight),
+                 bias_of(m, matrix, wire), m->scratch.base);
 }
 
 void model_matvec(const struct model *m, size_t matrix, size_t rows, void *out, const void *in,
@@ -140,6 +149,11 @@ struct attention model_attention(const struct model_options *o, size_t layer, si
                 : window         ? ATTENTION_WINDOW
                                  : ATTENTION_CAUSAL,
         .window = window, .dt = o->dtype };
+}
+
+size_t model_head_chunk(const struct model *m, size_t left, size_t chunk)
+{
+    return products_rows(left, chunk, products_head_unit(&m->o));
 }
 
 struct dropout model_dropout(const struct model *m, size_t micro, size_t layer,

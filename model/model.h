@@ -43,6 +43,10 @@ void model_grad_begin(const struct model *m, size_t block, float *grad, int prod
 /* A matrix's product forward (out = in W + b) or back (din = dout W') on rows tokens. */
 void model_product(const struct model *m, size_t matrix, enum product_kind kind, size_t rows,
                    void *out, const void *in, const void *wire);
+/* A language model's logits by its head, or the piece `matrix` of one: head_wire has the words, wire
+ * is that of the last block, which has a masked head's bias. */
+void model_logits(const struct model *m, size_t matrix, size_t rows, float *out, const void *in,
+                  const void *head_wire, const void *wire);
 /* Forward of single tokens: a row's bits do not depend on the others (matvec.h); scratch:
  * rows x arch_widest floats. */
 void model_matvec(const struct model *m, size_t matrix, size_t rows, void *out, const void *in,
@@ -71,8 +75,10 @@ static inline struct acts_shape model_shape(const struct model *m, size_t micro)
     return m->acts.work.shape[micro];
 }
 
-/* Rows of the next chunk, of `chunk` at most (products_chunk), where `left` tokens are left. */
+/* Rows of the next chunk, of `chunk` at most (products_chunk), where `left` tokens are left; and of
+ * the head's. */
 size_t model_chunk(const struct model *m, size_t left, size_t chunk);
+size_t model_head_chunk(const struct model *m, size_t left, size_t chunk);
 
 /* The mask of one use of dropout, in a layer or, 0, the embeddings; p is 0 in passes that drop
  * nothing. Recomputing asks for the same one. */

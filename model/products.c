@@ -21,6 +21,30 @@ size_t products_unit(const struct model_options *o)
     return unit;
 }
 
+enum { MASKED_UNIT = 16 };
+
+size_t products_head_unit(const struct model_options *o)
+{
+    return arch_is_masked(&o->config) ? MASKED_UNIT : products_unit(o);
+}
+
+size_t products_head_rows(const struct model_options *o)
+{
+    size_t tokens = o->batch * o->seq;
+
+    return arch_is_masked(&o->config) ? round_up(tokens, MASKED_UNIT) : tokens;
+}
+
+/* Rows of a micro-batch that go through a product, in which unit. */
+struct through { size_t rows, unit; };
+
+static struct through through(const struct model_options *o, size_t which)
+{
+    if (products_matrix(which) >= ARCH_HEAD)
+        return (struct through){ products_head_rows(o), products_head_unit(o) };
+    return (struct through){ o->batch * o->seq, products_unit(o) };
+}
+
 static int is_backward(size_t which) { return products_kind(which) != PRODUCT_FORWARD; }
 
 static enum matmul_form form_of(const struct model_config *g, size_t which)
@@ -74,12 +98,12 @@ static void announce(struct products *p, size_t which, size_t rows, struct matmu
 static void add(struct products *p, const struct model_options *o, size_t which, size_t rows)
 {
     struct matmul_shape shape = shape_of(o, which, rows);
-    size_t tokens = o->batch * o->seq, unit = products_unit(o),
-           largest = products_rows(tokens, products_chunk(which), unit);
-    int several = o->grad_accum * (tokens / largest) > 1, dw = shape.form == MATMUL_TN;
+    struct through      of = through(o, which);
+    size_t largest = products_rows(of.rows, products_chunk(which), of.unit);
+    int several = o->grad_accum * (of.rows / largest) > 1, dw = shape.form == MATMUL_TN;
 
     shape.pack_b = products_matrix(which) < ARCH_HEAD && !dw && rows == largest && several;
-    if (!dw || rows == largest || unit)
+    if (!dw || rows == largest || of.unit)
         announce(p, which, rows, shape);
     shape.accumulate = 1;
     if (dw && (rows != largest || several))
@@ -89,22 +113,25 @@ static void add(struct products *p, const struct model_options *o, size_t which,
 /* A product for tokens cut into chunks: a whole chunk if there is one, and what can remain. */
 static void add_chunked(struct products *p, const struct model_options *o, size_t which)
 {
-    size_t tokens = o->batch * o->seq, unit = products_unit(o), chunk = products_chunk(which);
+    struct through of = through(o, which);
+    size_t         chunk = products_chunk(which);
 
-    if (tokens >= chunk)
+    if (of.rows >= chunk)
         add(p, o, which, chunk);
-    for (size_t rows = chunk / 2; unit && rows >= unit; rows /= 2)
-        if (rows <= tokens)
+    for (size_t rows = chunk / 2; of.unit && rows >= of.unit; rows /= 2)
+        if (rows <= of.rows)
             add(p, o, which, rows);
-    if (!unit && tokens % chunk)
-        add(p, o, which, tokens % chunk);
+    if (!of.unit && of.rows % chunk)
+        add(p, o, which, of.rows % chunk);
 }
 
 /* The last piece's head is one of its own where there are several. */
 static int has_head(const struct model_options *o, size_t head)
 {
-    return !arch_classifies(&o->config) && !o->generates &&
-           (head == ARCH_HEAD || arch_pieces(&o->config) > 1);
+    if (arch_classifies(&o->config) || o->generates)
+        return 0;
+    return head == ARCH_HEAD ||
+           (head == ARCH_TRANSFORM ? arch_is_masked(&o->config) : arch_pieces(&o->config) > 1);
 }
 
 static void add_all(struct products *p, const struct model_options *o)
@@ -116,7 +143,7 @@ static void add_all(struct products *p, const struct model_options *o)
     for (enum product_kind kind = PRODUCT_BACK; o->training && kind < PRODUCT_KINDS; kind++)
         for (size_t matrix = n; matrix-- > 0;)
             add_chunked(p, o, products_of(matrix, kind));
-    for (size_t head = ARCH_HEAD; head <= ARCH_HEAD_LAST; head++)
+    for (size_t head = ARCH_HEAD; head <= ARCH_TRANSFORM; head++)
         for (enum product_kind kind = 0; kind < PRODUCT_KINDS; kind++)
             if (has_head(o, head) && (o->training || !kind))
                 add_chunked(p, o, products_of(head, kind));
@@ -130,7 +157,7 @@ static size_t list_ids(struct products *p, struct matmul_shape *out)
 
     for (size_t i = 0; i < p->n; i++) {
         out[i] = p->shape[i];
-        if (products_matrix(p->key[i].which) >= ARCH_HEAD && !is_backward(p->key[i].which))
+        if (products_is_logits(p->key[i].which))
             out[i].n = products_split(out[i].n, out[i].ab_dt);
         if (out[i].n == p->shape[i].n)
             continue;
@@ -224,7 +251,8 @@ void products_run(struct products *p, size_t which, size_t rows, void *c, const 
     matmul_run(p->matmul, id, c, a, b, bias, scratch);
     if (p->key[id].rest) // the other columns of logits, from the other rows of wte
         matmul_run(p->matmul, p->key[id].rest, (float *)c + s->m * split, a,
-                   dtype_at(b, s->ab_dt, split * s->k), NULL, scratch);
+                   dtype_at(b, s->ab_dt, split * s->k),
+                   bias ? dtype_at(bias, s->ab_dt, split) : NULL, scratch);
 }
 
 void products_add(struct products *p, size_t which, size_t rows, float *c, const void *a,

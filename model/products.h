@@ -36,7 +36,7 @@ enum { CHUNK_ROWS = 1024, HEAD_ROWS = 512, LOGIT_ROWS = 256 };
 /* A matrix of parameters (the family's, or a head's) has three products: out = in W + b,
  * din = dout W', and dW from in and dout. */
 enum product_kind { PRODUCT_FORWARD, PRODUCT_BACK, PRODUCT_GRADIENT, PRODUCT_KINDS };
-enum { PRODUCTS = (ARCH_HEAD_LAST + 1) * PRODUCT_KINDS };
+enum { PRODUCTS = (ARCH_TRANSFORM + 1) * PRODUCT_KINDS };
 
 static inline size_t products_of(size_t matrix, enum product_kind kind)
 {
@@ -48,12 +48,21 @@ static inline enum product_kind products_kind(size_t which)
     return (enum product_kind)(which % PRODUCT_KINDS);
 }
 
+/* Of a language model's head: its forward gives logits. */
+static inline int products_is_logits(size_t which)
+{
+    size_t matrix = products_matrix(which);
+
+    return (matrix == ARCH_HEAD || matrix == ARCH_HEAD_LAST) &&
+           products_kind(which) == PRODUCT_FORWARD;
+}
+
 /* Tokens of this product's whole chunk. */
 static inline size_t products_chunk(size_t which)
 {
-    return products_matrix(which) < ARCH_HEAD           ? CHUNK_ROWS
-           : products_kind(which) == PRODUCT_FORWARD ? LOGIT_ROWS
-                                                     : HEAD_ROWS;
+    return products_matrix(which) < ARCH_HEAD ? CHUNK_ROWS
+           : products_is_logits(which)        ? LOGIT_ROWS
+                                              : HEAD_ROWS;
 }
 
 static_assert(HEAD_ROWS % LOGIT_ROWS == 0, "tokens % LOGIT_ROWS remain of the last chunk");
@@ -80,6 +89,11 @@ static inline size_t products_rows(size_t left, size_t chunk, size_t unit)
  * 16 at most, that divides every length a row can have (16, 32, ..., and the longest); 0: they do
  * not vary. */
 size_t products_unit(const struct model_options *o);
+
+/* The same of the head, and the most rows that it has of a micro-batch. A masked head's are those of
+ * the masked tokens alone, filled up to a multiple of 16. */
+size_t products_head_unit(const struct model_options *o);
+size_t products_head_rows(const struct model_options *o);
 
 /* What bench calls it. */
 static inline const char *products_name(const struct model_config *g, size_t which)

@@ -70,11 +70,21 @@ static int grad_begin(struct trainer *t, size_t block, float **grad, int *fresh,
     return rc;
 }
 
+/* What is predicted of a masked language model's rows. */
+static uint64_t count_targets(const struct batch *b)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < b->rows * b->seq; i++)
+        n += b->y[i] >= 0;
+    return n;
+}
+
 static void count_batch(const struct trainer *t, struct pass *p, const struct batch *b)
 {
     if (!arch_classifies(&t->o.model.config)) {
         p->tokens += b->rows * b->seq;
-        p->counted += b->rows * b->seq;
+        p->counted += arch_is_masked(&t->o.model.config) ? count_targets(b) : b->rows * b->seq;
         return;
     }
     for (size_t i = 0; i < b->rows; i++) {
@@ -91,12 +101,12 @@ static int read_batch(struct trainer *t, struct pass *p, size_t micro, struct er
     struct batch b = { .rows = o->batch, .seq = o->seq, .x = w->x + micro * N };
 
     if (arch_classifies(&o->config)) {
-        b.last = w->last + row;
         b.label = w->label + row;
         b.value = w->value + row;
     } else {
         b.y = w->y + micro * N;
     }
+    b.last = w->last ? w->last + row : NULL;
     b.types = w->types ? w->types + micro * N : NULL;
     int rc = p->data->batch(p->data->ctx, p->number, micro, &b, err);
     if (rc)
@@ -119,6 +129,8 @@ static int read_batches(struct trainer *t, struct pass *p, struct err *err)
     for (size_t a = 0; !rc && a < p->micros; a++)
         rc = read_batch(t, p, a, err);
     span_end(t, p, PHASE_DATA, 0);
+    if (arch_is_masked(&t->o.model.config) && !p->counted)
+        p->counted = 1; // nothing was masked: the loss is 0
     return rc;
 }
 

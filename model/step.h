@@ -36,7 +36,7 @@ struct batch {
                     // vocabulary
     int32_t *y;     // (rows, seq): a language model's targets; below 0 it does not count
     int32_t *types; // (rows, seq): of tokens, NULL where the model has none
-    int32_t *last;  // (rows): a classifier's last position that is not padding
+    int32_t *last;  // (rows): a classifier's or an encoder's last position that is not padding
     int32_t *label; // (rows): its class; below 0 the row does not count
     float   *value; // (rows): a regressor's value; it counts where label is 0 or more
 };

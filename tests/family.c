@@ -147,14 +147,19 @@ static void causal_batch(const struct family *m, uint64_t step, size_t micro, st
     }
 }
 
-static void last_batch(const struct family *m, uint64_t step, struct batch *b)
+/* Labelled rows, or tokens of which some are masked. */
+static void padded_batch(const struct family *m, uint64_t step, struct batch *b)
 {
     size_t         rows = m->steps * m->batch, at = step * m->batch;
     const int32_t *x = fixture_i32(m->f, "x", rows * m->seq) + at * m->seq;
     const int32_t *length = fixture_i32(m->f, "lengths", rows) + at;
 
     memcpy(b->x, x, m->batch * m->seq * sizeof *x);
-    memcpy(b->label, fixture_i32(m->f, "y", rows) + at, m->batch * sizeof *b->label);
+    if (b->y)
+        memcpy(b->y, fixture_i32(m->f, "y", rows * m->seq) + at * m->seq,
+               m->batch * m->seq * sizeof *x);
+    else
+        memcpy(b->label, fixture_i32(m->f, "y", rows) + at, m->batch * sizeof *b->label);
     for (size_t i = 0; i < m->batch; i++)
         b->last[i] = length[i] - 1;
     if (b->types)
@@ -171,7 +176,7 @@ int family_batch(void *family, uint64_t step, size_t micro, struct batch *b, str
     if (m->ids)
         causal_batch(m, step, micro, b);
     else
-        last_batch(m, step, b);
+        padded_batch(m, step, b);
     return 0;
 }
 

@@ -35,7 +35,7 @@ char *family_type(const struct family *m);
  * model.safetensors. */
 void family_folder(const struct family *m, int version, const char *dir);
 
-/* Batches of its steps: a language model's rows of tokens (causal), or labelled rows (last,
+/* Batches of its steps: a language model's rows of tokens (causal, masked), or labelled rows (last,
  * labels). Micro 0 of step 0 is the one of which losses and gradients are known. For batch_source,
  * with the family as ctx; it has `accum` micro-batches a step. */
 int family_batch(void *family, uint64_t step, size_t micro, struct batch *b, struct err *err);

@@ -1,6 +1,6 @@
 /* test_families.c: tiny models of each family against transformers (tests/fixtures/families): read
  * from folders as its versions 4 and 5 write them; losses, logits, every gradient, 24 steps of
- * AdamW. A family that this program does not know is refused by its name, and so is a head. */
+ * AdamW. A family that this program does not know is refused by its name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -272,22 +272,6 @@ static void steps(struct family *m, const struct read *r)
 
 /* ---- */
 
-/* A folder of a masked language model is read, to be fine-tuned; its own head is refused. */
-static void headless(const struct family *m)
-{
-    struct read            r = folder_read(m, 5);
-    struct trainer_options o = rig_options(r.config, m->batch, m->seq, DT_F32, MATMUL_AUTO);
-    struct trainer        *t;
-    struct err             err;
-
-    assert_int_equal(r.config.n_labels, 0);
-    assert_int_equal(trainer_open(&t, &o, NULL, &err), -EINVAL);
-    assert_true(err.misuse);
-    if (!strstr(err.text, "masked-language-model head"))
-        fail_msg("%s", err.text);
-    free(r.params);
-}
-
 static void refused(const struct family *m, const char *type)
 {
     struct hf *h;
@@ -327,10 +311,8 @@ static void family_test(void **state)
 
     family_open(&m, *state);
     type = family_type(&m);
-    if (arch_named(type) && strcmp(m.kind, "masked"))
+    if (arch_named(type))
         compared(&m);
-    else if (arch_named(type))
-        headless(&m);
     else
         refused(&m, type);
     free(type);
