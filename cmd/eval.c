@@ -23,6 +23,7 @@ struct eval_opts {
     struct task_names columns; // of one's own rows; those not asked for are the run's own
     uint64_t          max_seq; // 0: 128, or what the model has
     uint64_t          max_eval, max_predict; // rows; 0: all
+    struct mask_opts  mask;                  // prob 0: the run's, or 15%
     struct read_opts  read;
 };
 
@@ -44,6 +45,11 @@ static const struct opt_row rows[] = {
     { "max-seq", OPT_UINT, AT(max_seq), .min = 1, .max = 1048576,
       .help = "tokens of a classifier's row, the rest is cut off; if not given 128, or what the "
               "model has" },
+    { "mask-prob", OPT_RATIO, AT(mask.prob), .max = 0.999,
+      .help = "of a masked language model: how many of a row's tokens it is asked for; if not given "
+              "as the run was trained, or 15%" },
+    { "mask-id", OPT_UINT, AT(mask.id), .max = 2147483647,
+      .help = "the id that masks them, where no tokenizer says it" },
     { "max-eval-samples", OPT_UINT, AT(max_eval), .help = "only the first rows; 0: all" },
     { "max-predict-samples", OPT_UINT, AT(max_predict), .help = "the same of the rows to predict" },
     { 0 }
@@ -95,10 +101,23 @@ static int check_finite(double loss, const char *model, struct err *err)
                                         "computes is too large", model, loss);
 }
 
+static int open_masking(struct masking *out, const struct model_folder *r,
+                        const struct eval_opts *o, struct err *err)
+{
+    const struct mask_opts *run = r->run.has_opts ? &r->run.o.mask : NULL;
+    struct mask_opts        m = o->mask;
+    const char             *tokenizer = o->tokenizer ? o->tokenizer : r->tokenizer;
+
+    m.prob = m.prob > 0 ? m.prob : run ? run->prob : 0.15;
+    m.id = m.id ? m.id : run ? run->id : 0;
+    return masking_find(out, &r->config, &m, *tokenizer ? tokenizer : NULL, err);
+}
+
 static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, struct err *err)
 {
     struct tokens   *data = NULL;
     struct evaluator e = { 0 };
+    struct masking   masking;
     enum tokens_kind kind;
     double           loss = 0;
     uint64_t         tokens;
@@ -106,11 +125,14 @@ static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, 
 
     if (!rc && !o->data)
         rc = err_misuse(err, "--data FILE is missing: a token file or a text");
+    if (!rc && arch_is_masked(&r->config))
+        rc = open_masking(&masking, r, o, err);
     if (rc || (rc = tokenise_detect(o->data, &kind, &say_events, err)))
         return rc;
     rc = kind == TOKENS_TEXT ? open_text(&data, r, o, err) : tokens_open(&data, o->data, err);
-    if (!rc && !(rc = model_folder_evaluator(&e, r, &o->read, 0, err)) &&
-        !(rc = evaluate_tokens(&e, data, 0, &loss, &tokens, err)) &&
+    rc = rc ? rc : model_folder_evaluator(&e, r, &o->read, 0, err);
+    e.masking = arch_is_masked(&r->config) ? &masking : NULL;
+    if (!rc && !(rc = evaluate_tokens(&e, data, 0, &loss, &tokens, err)) &&
         !(rc = check_finite(loss, o->model, err)))
         printf("loss %.6f\nperplexity %.6f\n", loss, exp(loss));
     evaluator_close(&e);
@@ -353,7 +375,8 @@ const struct opt_command eval_command = {
     .usage = "RUN|HFDIR (--data FILE | --task TASK --data DIR | --eval-file FILE)",
     .summary = "the loss of a model on a file, or a classifier's metrics",
     .text = "A language model: rows of --seq tokens are taken one after the other; every token "
-            "is predicted from those before it in its row. A classifier or regressor: the "
+            "is predicted from those before it in its row; or, of BERT and RoBERTa, those that are "
+            "masked from all others: the same ones each time. A classifier or regressor: the "
             "development set of a GLUE task, or rows of one's own.",
     .parts = parts, .size = sizeof(struct eval_opts), .run = run,
 };

@@ -219,6 +219,7 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
         return rc;
     *g = m->init.config;
     g->n_labels = m->task->n_labels;
+    g->headless = 0;
     if (opt_given(line, "dropout"))
         arch_drop(g, (float)o->train.dropout);
     m->n.tokenizer = o->tokenizer ? o->tokenizer : m->init.tokenizer;

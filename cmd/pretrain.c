@@ -75,6 +75,7 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
 {
     struct pretrain_opts *o = line->options;
     int                   first = !settings_has(s->log, "data.path");
+    struct masking        masking;
 
     if (first && !o->data)
         return err_misuse(err, "%s has no data yet: give --data FILE", s->dir);
@@ -89,6 +90,8 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
     if (!rc && s->o.seq > s->config.n_positions)
         rc = err_misuse(err, "--seq %" PRIu64 ": the model has %zu positions", s->o.seq,
                         s->config.n_positions);
+    if (!rc && arch_is_masked(&s->config))
+        rc = corpus_masking(&masking, s, err);
     // options before the data: a run without data takes options anew
     if (rc || (rc = session_config(s, err)) || (first && (rc = session_store_options(s, 0, err))) ||
         (rc = corpus_resume(s, "data", o->data, err)) ||

@@ -153,6 +153,22 @@ static int is_classifier(const struct arch *arch, const json_t *config, const ch
     return found;
 }
 
+/* An encoder's folder without labels whose file has no masked head either. */
+static int is_headless(const struct arch *arch, const json_t *config, const char *dir)
+{
+    const json_t       *list = json_object_get(config, "architectures");
+    const char         *name = json_string_value(json_array_get(list, 0));
+    struct safetensors *st = NULL;
+    struct err          unreadable; // hf_open will say so
+
+    if (!arch->encoder || (name && !strcmp(name, arch->class)))
+        return 0;
+    int none = safetensors_open(&st, dir, &unreadable) == 0 &&
+               !safetensors_find(st, arch->params[arch->masked].name);
+    safetensors_close(st);
+    return none;
+}
+
 const char *hf_class(const struct model_config *g)
 {
     return arch_classifies(g) ? g->arch->classifier : g->arch->class;
@@ -227,6 +243,8 @@ static int config_open(json_t **out, struct model_config *g, char path[HF_PATH_B
         *g = arch_config(g->arch, *g);
     if (!rc && is_classifier(g->arch, *out, dir))
         rc = config_labels(g, *out, path, err);
+    else if (!rc)
+        g->headless = (size_t)is_headless(g->arch, *out, dir);
     return rc ? rc : arch_check(g, err);
 }
 
@@ -405,6 +423,27 @@ static int refuse_unknown(const struct hf *h, const char *dir, struct err *err)
     return 0;
 }
 
+/* The oldest files of BERT, which came from TensorFlow, call a norm's weight and bias gamma and
+ * beta. */
+static const struct st_tensor *find_tensor(struct safetensors *st, const char *name)
+{
+    static const char *const now[] = { "LayerNorm.weight", "LayerNorm.bias" },
+                      *const then[] = { "LayerNorm.gamma", "LayerNorm.beta" };
+    const struct st_tensor  *found = safetensors_find(st, name);
+    size_t                   len = strlen(name);
+    char                     old[HF_NAME_BYTES];
+
+    for (size_t i = 0; i < 2 && !found; i++) {
+        size_t stem = len - size_min(len, strlen(now[i]));
+
+        if (strcmp(name + stem, now[i]))
+            continue;
+        snprintf(old, sizeof old, "%.*s%s", (int)stem, name, then[i]);
+        found = safetensors_find(st, old);
+    }
+    return found;
+}
+
 static int find_tensors(struct hf *h, const char *dir, struct err *err)
 {
     char prefixed[HF_NAME_BYTES];
@@ -425,7 +464,7 @@ static int find_tensors(struct hf *h, const char *dir, struct err *err)
             if (!arch_size(&h->config, t))
                 continue;
             arch_tensor_name(&h->config, name, sizeof name, prefix, b, t);
-            *slot = safetensors_find(h->st, name);
+            *slot = find_tensor(h->st, name);
             if (!*slot)
                 return err_misuse(err, "%s: tensor %s is missing", dir, name);
             rc = tensor_check(&h->config, t, *slot, dir, err);

@@ -173,7 +173,8 @@ static int write_configs(const char *dir, const struct hf_export *x, struct err 
         rc = add_labels(config, x, err);
     if (!rc && !(rc = hf_path(path, dir, "config.json", err)))
         rc = json_write(config, path, JSON_INDENT(2), err);
-    if (!rc && !arch_classifies(g) && !(rc = hf_path(path, dir, "generation_config.json", err)))
+    if (!rc && !arch_classifies(g) && !g->arch->encoder &&
+        !(rc = hf_path(path, dir, "generation_config.json", err)))
         rc = json_write(generation, path, JSON_INDENT(2), err);
     json_decref(config);
     json_decref(own);

@@ -161,6 +161,15 @@ int corpus_resume(struct session *s, const char *what, const char *path, struct 
     return rc;
 }
 
+int corpus_masking(struct masking *out, const struct session *s, struct err *err)
+{
+    char tokenizer[SESSION_PATH + 16];
+
+    snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
+    return masking_find(out, &s->config, &s->o.mask,
+                        tokenise_has_files(tokenizer) ? tokenizer : NULL, err);
+}
+
 static int expect_sums(struct session *s, const char *what, struct tokens *t, struct err *err)
 {
     char     *text = settings_get(s->log, "%s.sums", what);

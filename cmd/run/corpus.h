@@ -3,6 +3,7 @@
  * where they are and their checksums, and expects those each time it opens them. */
 #pragma once
 
+#include "cmd/run/masking.h"
 #include "cmd/run/session.h"
 #include "data/text/tokens.h"
 
@@ -17,6 +18,9 @@ int corpus_add(struct session *s, const char *what, const char *path, struct err
 /* What a resume's command line says of it: NULL, the same file as before, one with the same tokens,
  * which may lie elsewhere now, or the first one of a run that has none yet (import made it). */
 int corpus_resume(struct session *s, const char *what, const char *path, struct err *err);
+
+/* How rows of a masked language model are masked, by the run's own tokenizer. */
+int corpus_masking(struct masking *out, const struct session *s, struct err *err);
 
 /* Open it. *out NULL where the run has none. */
 int corpus_open(struct tokens **out, struct session *s, const char *what, struct err *err);

@@ -32,12 +32,33 @@ static int rows_batch(void *ctx, uint64_t pass, size_t micro, struct batch *b, s
     return 0;
 }
 
+/* The same of a masked language model. */
+static int masked_batch(void *ctx, uint64_t pass, size_t micro, struct batch *b, struct err *err)
+{
+    const struct rows *f = ctx;
+    uint64_t           first = (pass * f->e->grad_accum + micro) * f->e->batch;
+    int                rc = 0;
+
+    memset(b->x, 0, b->rows * b->seq * sizeof *b->x);
+    for (size_t i = 0; i < b->rows && !rc; i++) {
+        struct masking_draw draw = { .number = first + i, .evaluates = 1 };
+
+        if (first + i >= f->rows)
+            masking_none(b, i);
+        else
+            rc = masking_read(f->e->masking, f->data, first + i, &draw, b, i, err);
+    }
+    return rc;
+}
+
 int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t step, double *loss,
                     uint64_t *tokens, struct err *err)
 {
     struct rows f = { e, data, malloc((e->batch * e->seq + 1) * sizeof *f.ids),
-                      data->count ? (data->count - 1) / e->seq : 0 };
-    struct batch_source source = { rows_batch, &f };
+                      e->masking    ? masking_rows(e->masking, data->count, e->seq)
+                      : data->count ? (data->count - 1) / e->seq
+                                    : 0 };
+    struct batch_source source = { e->masking ? masked_batch : rows_batch, &f };
     struct eval_result  sum = { 0 };
     int                 rc = 0;
 

@@ -3,6 +3,7 @@
  * classifier's or regressor's loss and metrics over labelled examples. */
 #pragma once
 
+#include "cmd/run/masking.h"
 #include "cmd/run/events.h"
 #include "data/task/examples.h"
 #include "data/task/results.h"
@@ -16,12 +17,14 @@ struct evaluator {
     size_t               batch, seq, grad_accum, vocab;
     const struct events *events;
     struct stream       *stream; // of a model that is only read
+    const struct masking *masking; // of a masked language model; else NULL
 };
 
 /* In all of these, step: under which spans are recorded. -EINTR where the end was asked for. */
 
 /* Mean loss of all rows of a token file; a last pass that is not full is padded with targets that
- * do not count. *tokens: those that did. */
+ * do not count. *tokens: those that did. Of a masked language model: of the tokens that are masked,
+ * which are the same in every evaluation. */
 int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t step, double *loss,
                     uint64_t *tokens, struct err *err);
 

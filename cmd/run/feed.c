@@ -7,6 +7,7 @@
 #include "cmd/run/corpus.h"
 #include "cmd/run/evaluate.h"
 #include "cmd/run/labelled.h"
+#include "cmd/run/masking.h"
 #include "cmd/run/settings.h"
 #include "data/base/clock.h"
 #include "data/base/round.h"
@@ -21,6 +22,7 @@ struct feed {
     struct tokens_order order;
     // a language model's
     struct tokens      *data, *eval; // eval NULL: none
+    struct masking      masking;     // of a masked one
     // a classifier's
     struct labelled     labelled;
     struct examples    *train, *dev[TASK_SPLITS]; // train NULL: a language model
@@ -40,12 +42,33 @@ static uint64_t epoch_row(const void *ctx, size_t i)
                : p->first + i;
 }
 
+/* A masked language model's rows are numbered from the first step on. */
+static int masked_batch(const struct feed *f, uint64_t step, size_t micro, struct batch *b,
+                        struct err *err)
+{
+    const struct tokens_order *o = &f->order;
+    struct masking_draw        draw = { .seed = o->seed };
+    uint64_t rows = masking_rows(&f->masking, f->data->count, b->seq);
+    int      rc = 0;
+
+    if (!rows)
+        return err_misuse(err, "%s holds %" PRIu64 " tokens, too few for a row of %zu",
+                          f->data->path, f->data->count, b->seq);
+    for (size_t i = 0; i < b->rows && !rc; i++) {
+        draw.number = (step * o->grad_accum + micro) * o->batch + i;
+        rc = masking_read(&f->masking, f->data, tokens_row(o, rows, draw.number), &draw, b, i, err);
+    }
+    return rc;
+}
+
 int feed_batch(void *feed, uint64_t step, size_t micro, struct batch *b, struct err *err)
 {
     const struct feed *f = feed;
     size_t             batch = f->order.batch;
     struct place       p = { .f = f };
 
+    if (f->evaluator.masking)
+        return masked_batch(f, step, micro, b, err);
     if (!f->train)
         return tokens_batch(f->data, &f->order, step, micro, f->evaluator.vocab, b->x, b->y, err);
     p.epoch = step / f->epoch_steps;
@@ -141,7 +164,11 @@ int feed_open(struct feed **out, struct session *s, struct err *err)
     if (settings_has(s->log, "task"))
         return open_labelled(f, s, err);
     int rc = corpus_open(&f->data, s, "data", err);
-    return rc ? rc : corpus_open(&f->eval, s, "eval", err);
+    rc = rc ? rc : corpus_open(&f->eval, s, "eval", err);
+    if (rc || !arch_is_masked(&s->config))
+        return rc;
+    f->evaluator.masking = &f->masking;
+    return corpus_masking(&f->masking, s, err);
 }
 
 void feed_close(struct feed *f)

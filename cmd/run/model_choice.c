@@ -101,6 +101,7 @@ int model_choose(struct model_config *config, const char **tokenizer, const stru
         rc = take_sizes(config, m, err);
     if (!rc && !m->init)
         rc = pick_vocab(config, *tokenizer, m->vocab, err);
+    config->headless = 0; // it gets a new one
     rc = rc ? rc : arch_check(config, err);
     if (rc)
         return rc;

@@ -163,6 +163,7 @@ static int check(const struct newrun *n, struct err *err)
 {
     const char *const texts[] = { n->data, n->eval_data };
     uint64_t          seq = n->o->seq ? n->o->seq : arch_usual_seq(&n->config);
+    struct masking    masking;
     int               rc = check_folder(n->dir, err);
 
     rc = rc ? rc : arch_check_head(&n->config, err);
@@ -172,6 +173,8 @@ static int check(const struct newrun *n, struct err *err)
     if (!rc && n->o->keep_best && !n->eval_data && !dev_rows(n))
         rc = err_misuse(err, "--keep-best needs something to evaluate on: give %s",
                         n->examples ? "--eval-file FILE" : "--eval-data FILE");
+    if (!rc && n->data && arch_is_masked(&n->config))
+        rc = masking_find(&masking, &n->config, &n->o->mask, n->tokenizer, err);
     for (int i = 0; i < 2 && !rc; i++)
         if (texts[i])
             rc = corpus_check(texts[i], n->tokenizer, n->config.vocab, seq, n->events, err);
@@ -413,7 +416,7 @@ static int store_all(struct session *s, const struct newrun *n, struct err *err)
 struct beginning {
     const struct session *s;
     struct params_source  body;
-    int                   bare; // an encoder's without a pooler, which is new, too
+    int                   bare; // an encoder's with another kind of head: all of that is new
 };
 
 static int begin_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
@@ -437,7 +440,7 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
     struct finite        init; // read from until the states are made
     struct watch         w;
     size_t               labels = n->source_labels;
-    int                  rc;
+    int                  headless = 0, rc;
 
     if (n->source)
         new.body = *n->source;
@@ -450,9 +453,10 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
         init = (struct finite){ hf_source(hf), hf_model(hf), n->init };
         new.body = finite_source(&init);
         labels = hf_model(hf)->n_labels;
+        headless = hf_model(hf)->headless != 0;
     }
-    new.bare = s->config.arch->encoder && labels == 0;
-    if (new.body.read && labels == s->config.n_labels)
+    new.bare = s->config.arch->encoder && (headless || !labels != !s->config.n_labels);
+    if (new.body.read && labels == s->config.n_labels && !headless)
         source = new.body;
     w = work_begin(n->events, "making the states of %s", n->dir);
     s->run.watch = &w;

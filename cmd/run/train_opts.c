@@ -64,7 +64,8 @@ const struct opt_row model_rows[] = {
               "follow: gpt2 (124M), gpt2-medium, gpt2-large, "
               "gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, "
               "llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, "
-              "gemma-3-270m, gemma-3-1b" },
+              "gemma-3-270m, gemma-3-1b, bert-base, bert-large, roberta-base, "
+              "roberta-large" },
     { "n-layer", OPT_UINT, offsetof(struct model_opts, n_layer), .min = 1,
       .max = TRAIN_MOST_LAYERS, .help = "layers of a model of your own: a GPT-2 where there is "
       "no --model", .kept = OPT_SOURCE },
@@ -125,6 +126,11 @@ const struct opt_row train_rows[] = {
       .kept = OPT_FIXED },
     { "order", OPT_WORD, AT(order), "shuffled", order_words, .help = "of the rows of the data",
       .kept = OPT_FIXED },
+    { "mask-prob", OPT_RATIO, AT(mask.prob), "15%", .min = 0.001, .max = 0.999,
+      .help = "of a masked language model (BERT): how many of a row's tokens it is asked for",
+      .kept = OPT_FIXED },
+    { "mask-id", OPT_UINT, AT(mask.id), .max = 2147483647,
+      .help = "the id that masks them, where no tokenizer says it", .kept = OPT_FIXED },
     { "dropout", OPT_RATIO, AT(dropout), .max = 0.99,
       .help = "part of the embeddings, attention and branches that a step drops; finetune: if not "
               "given, as config.json says", .kept = OPT_FIXED },

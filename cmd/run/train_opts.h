@@ -39,6 +39,12 @@ struct model_opts {
     uint64_t n_kv_head, head_dim, n_inner;   // 0: not given
 };
 
+/* What a masked language model is asked. */
+struct mask_opts {
+    double   prob; // of a row's tokens
+    uint64_t id;   // that masks them; 0: the tokenizer says it
+};
+
 struct train_opts {
     // how long, how much
     uint64_t steps, schedule_steps;         // schedule_steps 0: steps
@@ -55,6 +61,7 @@ struct train_opts {
     double   clip;                          // 0: none
     uint64_t seed;
     int      order;                         // enum train_order
+    struct mask_opts mask;
     int      dtype;                         // enum dtype: DT_F32 or DT_BF16
     double            dropout; // 0: none; a classifier's, where not asked for: config.json's
     // where

@@ -48,7 +48,7 @@ int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges,
     while (slots < 2 * n_merges)
         slots *= 2;
     t->model = s ? s->model : &model_bytes;
-    t->unk = t->end = -1;
+    t->unk = t->end = t->masks = -1;
     t->n = n;
     t->n_merges = n_merges;
     t->mask = slots - 1;
@@ -180,17 +180,28 @@ static int32_t added_find(const struct tokenizer *t, const char *content)
     return -1;
 }
 
+/* The id of the added token that the files name as `role`, else of the first of `usual` that there
+ * is; -1: there is none. */
+static int32_t role_find(const struct tokenizer *t, const char *role, const char *const *usual)
+{
+    const json_t *said = json_object_get(t->roles, role);
+    const char   *name =
+        json_string_value(json_is_object(said) ? json_object_get(said, "content") : said);
+    int32_t       id = name ? added_find(t, name) : -1;
+
+    while (id < 0 && *usual)
+        id = added_find(t, *usual++);
+    return id;
+}
+
 int tokenizer_complete(struct tokenizer *t, const struct tokenizer_settings *s, const char *what,
                        struct err *err)
 {
-    static const char *const names[] = { "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>" };
-    const json_t            *said = json_object_get(t->roles, "eos_token");
-    const char              *eos =
-        json_string_value(json_is_object(said) ? json_object_get(said, "content") : said);
+    static const char *const ends[] = { "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", NULL },
+                     *const masks[] = { "[MASK]", "<mask>", NULL };
 
-    t->end = eos ? added_find(t, eos) : -1;
-    for (size_t i = 0; i < sizeof names / sizeof *names && t->end < 0; i++)
-        t->end = added_find(t, names[i]);
+    t->end = role_find(t, "eos_token", ends);
+    t->masks = role_find(t, "mask_token", masks);
     return t->model->complete(t, s, what, err);
 }
 
@@ -223,6 +234,8 @@ void tokenizer_close(struct tokenizer *t)
 size_t tokenizer_vocab(const struct tokenizer *t) { return t->n; }
 
 int32_t tokenizer_endoftext(const struct tokenizer *t) { return t->end; }
+
+int32_t tokenizer_mask(const struct tokenizer *t) { return t->masks; }
 
 int tokenizer_has_template(const struct tokenizer *t) { return t->has_template; }
 

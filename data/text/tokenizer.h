@@ -34,6 +34,9 @@ size_t tokenizer_vocab(const struct tokenizer *t); // number of ids, added token
  * names as eos_token, else <|endoftext|>, <|end_of_text|>, </s> or <eos>, whichever there is; -1:
  * none. */
 int32_t tokenizer_endoftext(const struct tokenizer *t);
+/* The one that stands for a token to be found (BERT's [MASK]): what is named mask_token there, else
+ * [MASK] or <mask>; -1: none. */
+int32_t tokenizer_mask(const struct tokenizer *t);
 
 /* Ids of text[0..n) appended to a growing array. The literal of an added token (<|endoftext|>) is
  * one id. Bytes that are not UTF-8 are themselves to a byte-level BPE and where bytes have tokens

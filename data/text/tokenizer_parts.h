@@ -117,7 +117,7 @@ struct tokenizer {
     int                     ignore_merges; // a pre-token that is a token is that
     int32_t                *words; // ids by their bytes, open addressing; -1: free; NULL: no need
     size_t                  words_mask;
-    int32_t                 unk, end; // -1: none
+    int32_t                 unk, end, masks; // -1: none
     int                     fuse_unk;
     char                   *piece; // WordPiece: the prefix, and room for the rest of a word
     size_t                  n_prefix, max_chars, longest; // bytes of the longest token

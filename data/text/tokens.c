@@ -348,6 +348,12 @@ static uint64_t tokens_permute(uint64_t i, uint64_t n, uint64_t seed, uint64_t e
     return i;
 }
 
+uint64_t tokens_row(const struct tokens_order *o, uint64_t rows, uint64_t number)
+{
+    return o->shuffled ? tokens_permute(number % rows, rows, o->seed, number / rows)
+                       : number % rows;
+}
+
 int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, size_t accum,
                  size_t vocab, int32_t *x, int32_t *y, struct err *err)
 {
@@ -359,11 +365,8 @@ int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, 
         return err_misuse(err, "%s holds %" PRIu64 " tokens, but one row and its targets take %zu",
                           t->path, t->count, o->seq + 1);
     for (size_t r = 0; r < o->batch; r++, x += o->seq, y += o->seq) {
-        uint64_t row = (first + r) % rows;
-
-        if (o->shuffled)
-            row = tokens_permute(row, rows, o->seed, (first + r) / rows);
-        int rc = tokens_read(t, row * o->seq, o->seq, vocab, x, err);
+        uint64_t row = tokens_row(o, rows, first + r);
+        int      rc = tokens_read(t, row * o->seq, o->seq, vocab, x, err);
         rc = rc ? rc : tokens_read(t, row * o->seq + o->seq, 1, vocab, &y[o->seq - 1], err);
         if (rc)
             return rc;

@@ -69,5 +69,7 @@ int tokens_writer_commit(struct tokens_writer *w, struct err *err);
  * when the next row does not fit. Shuffled: rows of `seq` tokens at multiples of seq; each epoch a
  * permutation by (seed, epoch) of all floor((count-1)/seq) rows. */
 struct tokens_order { int shuffled; uint64_t seed; size_t batch, seq, grad_accum; };
+/* Which of `rows` rows is the number-th of a training. */
+uint64_t tokens_row(const struct tokens_order *o, uint64_t rows, uint64_t number);
 int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, size_t accum,
                  size_t vocab, int32_t *x, int32_t *y, struct err *err);

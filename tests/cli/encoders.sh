@@ -1,6 +1,6 @@
 #!/bin/sh
-# BERT and RoBERTa through the program: a pair task with types of tokens and padding, every mode to the same parameters, whatever becomes of
-# activations; a run goes on; its export is evaluated as the run is. Prints TAP.
+# BERT and RoBERTa through the program: a pair task with types of tokens and padding, and masked tokens to be found; every mode to the same
+# parameters, whatever becomes of activations; a run goes on; its export is evaluated as the run is. Prints TAP.
 . tests/tap.sh
 
 # folder FAMILY NAME CLASS: a tiny encoder of random numbers and a WordPiece tokenizer.
@@ -26,11 +26,11 @@ for l in range(L):
         shapes |= {f"{at}{name}.weight": [out, inner], f"{at}{name}.bias": [out]}
 shapes = {f"{family}.{name}": shape for name, shape in shapes.items()}
 if kind == "ForMaskedLM":
-    head = "cls.predictions." if family == "bert" else "lm_head."
-    shapes |= {head + "bias": [V]}
+    head, dense, norm = ("cls.predictions.", "transform.dense", "transform.LayerNorm") if family == "bert" else ("lm_head.", "dense", "layer_norm")
+    shapes |= {head + "bias": [V], head + dense + ".weight": [C, C], head + dense + ".bias": [C], head + norm: [C]}
 tensors = []
 for name, shape in shapes.items():
-    norm = name.endswith("LayerNorm")
+    norm = name.endswith(("LayerNorm", "layer_norm"))
     tensors += [(name + ".weight", shape, 1), (name + ".bias", shape, 0)] if norm else [(name, shape, 0)]
 write(to, config, tensors, 0.2)
 with open(to + "/vocab.txt", "w") as f:
@@ -59,6 +59,7 @@ how="--batch 8 --max-seq 24 --lr 1e-3 --csd-mem 192K --durability none --quiet"
 works "a tokenizer is trained" prepare "$tmp/train.tsv" --train-tokenizer --vocab 270 --out "$tmp/tok"
 folder bert bert ForMaskedLM
 folder roberta roberta ForMaskedLM
+folder bert headless Model
 cp -r "$tmp/tok" "$tmp/bare"
 python3 - "$tmp/roberta" "$tmp/tok" <<'PYTHON'
 import json, os, sys
@@ -106,6 +107,75 @@ for family in bert roberta; do
     mv "$tmp/hf" "$tmp/$family.hf"
 done
 
+# Masked tokens are found: the same bits in all modes, on any number of devices, and where a run goes on.
+make_text 80 >"$tmp/text"
+for family in bert roberta; do
+    mask=
+    [ $family = bert ] || mask="--mask-id 7"
+    text="--data $tmp/text --seq 24 $mask"
+    masked="--init $tmp/$family $text --eval-data $tmp/text --batch 3 --grad-accum 2 --dropout 10% --lr 2e-3 --csd-mem 192K --durability none --quiet"
+    works "$family: masked, mem trains" pretrain --run "$tmp/mem" $masked --mode mem --steps 8
+    hash=$(exported "$tmp/mem")
+    for mode in "base --activations recompute" "su" "su+o --activations offload" "su+o --speculate --devices 3 --host-mem 64M"; do
+        run pretrain --run "$tmp/other" $masked --mode $mode --steps 8
+        same "$hash" "$(exported "$tmp/other")" "$family: masked, $mode gives its parameters"
+        rm -rf "$tmp/other"
+    done
+    run pretrain --run "$tmp/other" $masked --mode su+o --steps 3 --schedule-steps 8
+    run pretrain --resume "$tmp/other" --steps 8 --quiet
+    same "$hash" "$(exported "$tmp/other")" "$family: masked, a run goes on"
+    rm -rf "$tmp/other"
+    run pretrain --run "$tmp/other" $masked --mode mem --steps 8 --mask-prob 30%
+    [ "$got" = 0 ] && [ "$hash" != "$(exported "$tmp/other")" ]
+    result $? "$family: --mask-prob masks others"
+    rm -rf "$tmp/other"
+    works "$family: masked, bf16 trains, compressed" pretrain --run "$tmp/other" $masked --mode su+o+c --steps 4 --dtype bf16
+    works "$family: masked, check" check "$tmp/other"
+    rm -rf "$tmp/other"
+
+    works "$family: masked, export" export "$tmp/mem" "$tmp/hf"
+    works "$family: masked, the export is imported" import "$tmp/hf" "$tmp/again"
+    same "$hash" "$(exported "$tmp/again")" "$family: masked, to the same parameters"
+    for from in mem hf again; do
+        run eval "$tmp/$from" $text --dtype fp32
+        cp "$tmp/out" "$tmp/eval.$from"
+    done
+    grep -q perplexity "$tmp/eval.mem"
+    result $? "$family: masked, eval tells the perplexity"
+    same "$(cat "$tmp/eval.mem")" "$(cat "$tmp/eval.hf")" "$family: masked, the export has the run's loss"
+    same "$(cat "$tmp/eval.mem")" "$(cat "$tmp/eval.again")" "$family: masked, and so has what was imported"
+    works "$family: what was trained so becomes a classifier" finetune --run "$tmp/other" --init "$tmp/hf" "$@" $how --mode mem --steps 3
+    works "$family: and a classifier a masked language model" pretrain --run "$tmp/third" --init "$tmp/$family.hf" $text --batch 2 --mode mem --steps 2
+    rm -rf "$tmp/mem" "$tmp/again" "$tmp/hf" "$tmp/other" "$tmp/third"
+    for split in "6 --grad-accum 1" "2 --grad-accum 3"; do
+        run pretrain --run "$tmp/other" --init "$tmp/$family" $text --batch $split --mode mem --steps 1
+        losses "$tmp/out" | awk '{ printf "%.4f\n", $2 }' >"$tmp/losses.${split%% *}"
+        rm -rf "$tmp/other"
+    done
+    same "$(cat "$tmp/losses.6")" "$(cat "$tmp/losses.2")" "$family: the same tokens are masked however a step is split"
+done
+works "an encoder without a head gets one" pretrain --run "$tmp/other" --init "$tmp/headless" --data "$tmp/text" --seq 24 --mode mem --steps 1
+works "and a classifier's" finetune --run "$tmp/third" --init "$tmp/headless" "$@" $how --mode mem --steps 1
+rm -rf "$tmp/other" "$tmp/third"
+works "a BERT of one's own" pretrain --run "$tmp/other" --model bert-base --n-layer 2 --n-head 2 --n-embd 16 --n-inner 32 --tokenizer "$tmp/bert" --data "$tmp/text" --seq 16 --steps 2 --mode mem
+rm -rf "$tmp/other"
+
+# BERT's oldest files have other names for the norms.
+cp -r "$tmp/bert" "$tmp/old"
+python3 - "$tmp/old/model.safetensors" <<'PYTHON'
+import json, struct, sys
+with open(sys.argv[1], "rb") as f:
+    n, = struct.unpack("<Q", f.read(8))
+    head, data = json.loads(f.read(n)), f.read()
+text = json.dumps({k.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): v for k, v in head.items()}).encode()
+with open(sys.argv[1], "wb") as f:
+    f.write(struct.pack("<Q", len(text)) + text + data)
+PYTHON
+run import "$tmp/bert" "$tmp/other"
+run import "$tmp/old" "$tmp/third"
+same "$(exported "$tmp/other")" "$(exported "$tmp/third")" "gamma and beta are a norm's weight and bias"
+rm -rf "$tmp/other" "$tmp/third"
+
 # The classes by other numbers: the rows of the head and its bias go with their names.
 cp -r "$tmp/bert.hf" "$tmp/turned"
 python3 - "$tmp/turned" <<'PYTHON'
@@ -139,15 +209,21 @@ same "$(cat "$tmp/hash.bert.hf")" "$(cat "$tmp/hash.turned")" "classes by other 
 refuses 2 "template" finetune --run "$tmp/no" --init "$tmp/roberta" --tokenizer "$tmp/bare" "$@" $how --steps 2
 refuses 2 "does not continue texts" generate "$tmp/bert.hf" --prompt a
 refuses 2 "does not continue one" generate "$tmp/bert" --prompt a
-refuses 2 "masked-language-model head" import "$tmp/bert" "$tmp/no"
-refuses 2 "masked-language-model head" pretrain --run "$tmp/no" --init "$tmp/bert" --data "$tmp/train.tsv" --seq 16
-refuses 2 "masked-language-model head" plan --init "$tmp/bert"
-refuses 2 "masked-language-model head" export "$tmp/bert" "$tmp/no"
-refuses 2 "masked-language-model head" eval "$tmp/bert" --data "$tmp/train.tsv" --seq 16
-refuses 2 "masked-language-model head" bench --init "$tmp/bert" --quick --seq 16
+refuses 2 "has no head" import "$tmp/headless" "$tmp/no"
+refuses 2 "has no head" export "$tmp/headless" "$tmp/no"
+refuses 2 "has no head" eval "$tmp/headless" --data "$tmp/text" --seq 16
+refuses 2 "is an encoder" bench --init "$tmp/bert" --quick --seq 16
+refuses 2 "which id masks a token" pretrain --run "$tmp/no" --init "$tmp/roberta" --data "$tmp/text" --seq 16
+refuses 2 "which id masks a token" eval "$tmp/roberta" --data "$tmp/text" --seq 16
+refuses 2 "not below the model's vocabulary" pretrain --run "$tmp/no" --init "$tmp/roberta" --data "$tmp/text" --seq 16 --mask-id 270
+refuses 2 "the tokenizer's mask has the id 4" pretrain --run "$tmp/no" --init "$tmp/bert" --data "$tmp/text" --seq 16 --mask-id 5
+refuses 2 "--mask-prob" pretrain --run "$tmp/no" --init "$tmp/bert" --data "$tmp/text" --seq 16 --mask-prob 100%
+{ echo 'no!'; cat "$tmp/text"; } >"$tmp/pad"
+refuses 2 "is the padding" eval "$tmp/roberta" --data "$tmp/pad" --seq 16 --mask-id 7
 works "plan of a fine-tuning" plan --init "$tmp/bert" --task mrpc --batch 4 --steps 10 --run "$tmp/no"
 grep -q "Time, predicted from" "$tmp/out"
 result $? "with its time, from layers like its own"
+works "plan of a masked language model" plan --model bert-base --steps 10 --probe off
 refuses_config() { # SED TEXT
     cp -r "$tmp/bert.hf" "$tmp/bad"
     sed -i "$1" "$tmp/bad/config.json"
