@@ -46,8 +46,8 @@ static const struct opt_row rows[] = {
       .help = "tokens of a classifier's row, the rest is cut off; if not given 128, or what the "
               "model has" },
     { "mask-prob", OPT_RATIO, AT(mask.prob), .max = 0.999,
-      .help = "of a masked language model: how many of a row's tokens it is asked for; if not given "
-              "as the run was trained, or 15%" },
+      .help = "of a masked language model: how many of a row's tokens it is asked for; if not "
+              "given as the run was trained, or 15%" },
     { "mask-id", OPT_UINT, AT(mask.id), .max = 2147483647,
       .help = "the id that masks them, where no tokenizer says it" },
     { "max-eval-samples", OPT_UINT, AT(max_eval), .help = "only the first rows; 0: all" },

@@ -81,8 +81,8 @@ struct arch_matrix {
     int         in_rounded;  // the same of in's gradient
 };
 #define ARCH_NONE SIZE_MAX
-/* The most; the number of the head's; of the last piece's, which has fewer words; and of what stands
- * in front of a masked head. */
+/* The most; the number of the head's; of the last piece's, which has fewer words; and of what
+ * stands in front of a masked head. */
 enum { ARCH_MATRICES = 6, ARCH_HEAD = ARCH_MATRICES, ARCH_HEAD_LAST, ARCH_TRANSFORM };
 
 /* What a layer leaves for backward, in arrays of one row a token. Of ACTS_ATTN the first ones are
@@ -119,8 +119,8 @@ struct arch {
     int (*has)(const struct model_config *g, size_t t); // not all have all tensors; NULL: they do
     size_t tokens; // the tensor (vocab, width) of tokens, which is the tied head's, too
     size_t head;  // the tensor (vocab, width) of an untied head
-    size_t norm;  // the final norm's weight, behind which a layernorm's bias stands; an encoder's is
-                  // in its masked head
+    size_t norm;  // the final norm's weight, behind which a layernorm's bias stands; an encoder's
+                  // is in its masked head
     size_t score; // the tensor (labels, width) of a classifier's head; an encoder's bias behind it
     /* An encoder (BERT): a token sees its whole row up to the row's length, embeddings are
      * normalised, norms stand behind what they are to be added to, and a row is classified at its

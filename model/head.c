@@ -50,8 +50,8 @@ static double sum_losses(double sum, const struct rows *r, uint64_t *counted)
 
 /* ---- a language model's ---- */
 
-/* logits = ln wte', piece by piece; losses and, in training, the gradient of logits, which is made in
- * their place where the plan has it so. */
+/* logits = ln wte', piece by piece; losses and, in training, the gradient of logits, which is made
+ * in their place where the plan has it so. */
 static void chunk_losses(const struct rows *r)
 {
     const struct model     *m = r->m;
@@ -160,7 +160,8 @@ static double masked_run(struct model *m, size_t micro, const struct head *h, ui
 {
     const struct acts_head *a = &m->acts.head;
     struct acts_shape       shape = model_shape(m, micro);
-    size_t         N = shape.rows * shape.seq, C = m->o.config.n_embd, row = micro * model_tokens(m);
+    size_t         N = shape.rows * shape.seq, C = m->o.config.n_embd;
+    size_t         row = micro * model_tokens(m);
     const float   *x = acts_input(&m->acts, m->o.config.n_layer + 1, micro);
     const int32_t *y = m->acts.work.y + row;
     float         *dx = h->trains ? m->acts.work.dx + row * C : NULL;

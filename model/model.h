@@ -43,8 +43,8 @@ void model_grad_begin(const struct model *m, size_t block, float *grad, int prod
 /* A matrix's product forward (out = in W + b) or back (din = dout W') on rows tokens. */
 void model_product(const struct model *m, size_t matrix, enum product_kind kind, size_t rows,
                    void *out, const void *in, const void *wire);
-/* A language model's logits by its head, or the piece `matrix` of one: head_wire has the words, wire
- * is that of the last block, which has a masked head's bias. */
+/* A language model's logits by its head, or the piece `matrix` of one: head_wire has the words,
+ * wire is that of the last block, which has a masked head's bias. */
 void model_logits(const struct model *m, size_t matrix, size_t rows, float *out, const void *in,
                   const void *head_wire, const void *wire);
 /* Forward of single tokens: a row's bits do not depend on the others (matvec.h); scratch:

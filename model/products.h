@@ -90,8 +90,8 @@ static inline size_t products_rows(size_t left, size_t chunk, size_t unit)
  * not vary. */
 size_t products_unit(const struct model_options *o);
 
-/* The same of the head, and the most rows that it has of a micro-batch. A masked head's are those of
- * the masked tokens alone, filled up to a multiple of 16. */
+/* The same of the head, and the most rows that it has of a micro-batch. A masked head's are those
+ * of the masked tokens alone, filled up to a multiple of 16. */
 size_t products_head_unit(const struct model_options *o);
 size_t products_head_rows(const struct model_options *o);
 

@@ -44,6 +44,11 @@ static void test_presets(void **state)
         {"qwen2.5-7b", 7615616512},
         {"gemma-3-270m", 268098176},
         {"gemma-3-1b", 999885952},
+        // as transformers counts BertForMaskedLM and RobertaForMaskedLM
+        {"bert-base", 109514298},
+        {"bert-large", 335174458},
+        {"roberta-base", 124697433},
+        {"roberta-large", 355412057},
     };
     struct model_config g;
 

@@ -33,12 +33,15 @@ static void compute(struct forecast *f, struct step_work *w, const struct sessio
     const struct model_config  *g = &s->config;
     const struct train_opts  *o = &s->o;
     const struct machine_work of = work_of(s);
+    struct machine_work       asked = of;
     double micros = (double)o->grad_accum, L = (double)g->n_layer, n = (double)arch_total(g);
     double rows = micros * of.tokens * of.width;
     double forward = micros * machine_layer(m, &of, MACHINE_FORWARD),
            backward = micros * machine_layer(m, &of, MACHINE_BACKWARD);
 
-    f->head = arch_classifies(g) ? 0 : micros * machine_head(m, &of);
+    if (arch_is_masked(g)) // its head sees masked tokens alone
+        asked.tokens *= o->mask.prob;
+    f->head = arch_classifies(g) ? 0 : micros * machine_head(m, &asked);
     if (arch_pieces(g) > 1) // logits are made twice: four products, not three
         f->head *= 4.0 / 3;
     f->norm = over(n, m->norm);

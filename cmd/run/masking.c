@@ -129,8 +129,8 @@ int masking_read(const struct masking *m, struct tokens *t, uint64_t row,
 
     for (size_t k = 0; k < n && !rc && m->refuse_pad; k++)
         if (text[k] == m->pad)
-            rc = err_misuse(err, "%s: the token at position %" PRIu64 " is the padding, behind which "
-                            "positions of this model would be others", t->path, row * n + k);
+            rc = err_misuse(err, "%s: the token at position %" PRIu64 " is the padding, behind "
+                            "which positions of this model would be others", t->path, row * n + k);
     if (rc)
         return rc;
     masking_none(b, i);

@@ -7,7 +7,12 @@
 #include "model/step.h"
 
 /* prob: of all tokens but the tokenizer's own. The ids; -1: none. */
-struct masking { double prob; size_t vocab; int32_t mask, before, behind, end, pad; int refuse_pad; };
+struct masking {
+    double  prob;
+    size_t  vocab;
+    int32_t mask, before, behind, end, pad;
+    int     refuse_pad; // positions depend on it
+};
 
 /* For a model, with the tokenizer of a folder, or NULL: then o->id says which id masks. Refused
  * where nothing says it, or the model does not have it. */

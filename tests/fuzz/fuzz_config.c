@@ -84,7 +84,7 @@ static void open_model(void)
         struct params_source s = hf_source(h);
         size_t               size = arch_block_size(hf_model(h), b);
 
-        if (size) // without labels an encoder has nothing behind its layers
+        if (size) // an encoder without a head has nothing behind its layers
             FUZZ_CHECK(!s.read(s.ctx, b, 0, 1, &value, &err) &&
                        !s.read(s.ctx, b, size - 1, 1, &value, &err));
     }
