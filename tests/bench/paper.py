@@ -38,6 +38,7 @@ def main():
     common.options(p, rounds=1, steps=4, skip=1)
     p.add_argument("--quick", action="store_true", help="two devices, few runs: a trial of the machinery")
     p.add_argument("--out", default="docs/paper.md")
+    p.add_argument("--family", choices=("gpt2", "bert"), help="only the runs of this one; what needs others is left out of the page")
     p.add_argument("--glue-results", default="docs/glue", help="the folder that make glue-table fills")
     p.add_argument("--page", action="store_true", help="measure nothing: the page from what --json has")
     p.add_argument("--more", help="with --page: results of another machine, for sections of which --json has no run")
@@ -56,7 +57,7 @@ def main():
             setup = results.data["setup"] = runs.quick_set_up() if a.quick else runs.set_up(a, data, max(facts.DEVICES))
             results.save()
         print(f"disk {setup['disk'] / 1e6:.0f} MB/s; link {setup['link'] / 1e6:.1f} MB/s; {setup['batch']} x {runs.LENGTH} tokens in {setup['computing']:.3f} s", flush=True)
-        by_name = {runs.name(r): r for r in runs.all_runs(a.quick)}
+        by_name = {runs.name(r): r for r in runs.all_runs(a.quick) if a.family in (None, r.family)}
         for r in range(a.rounds):
             if not results.round(r, list(by_name), lambda name: runs.measure(by_name[name], setup, a, data), a, lambda x: f"{x['step_seconds']:.3f} s a step"):
                 sys.exit("the time ended first: call again to go on")

@@ -60,7 +60,7 @@ class Page:
         if not seconds:
             return None
         link = self.setup["link"] / run.slower
-        m = 2 * runs.parameters(*runs.SIZES[run.size], runs.LENGTH)
+        m = 2 * runs.parameters(*runs.SIZES[run.size], runs.LENGTH, family=run.family)
         own = m * (1 / p["read"] + 1 / p["write"]) / link / run.devices
         if run.mode == "base":
             return seconds - max(own, m / link)
@@ -216,13 +216,13 @@ def devices(page):
 
 
 def models(page):
-    page.say("## Models (Fig. 9, 10)", "", "The paper's models by parameters; ours are 1, 2.1 and 4.2 times the smallest, with as many tokens. 24 and 33 billion would be too large here for half an hour; "
+    page.say("## Models (Fig. 9, 10)", "", "The paper's models by parameters; ours are 1, 2.1 and 4.2 times the smallest, with as many tokens; its BERTs are compared with BERTs, which are trained to find masked tokens. 24 and 33 billion would be too large here for half an hour; "
              "what is predicted for 33 stands below.")
     rows = []
     for model, size in (("GPT-2 4.0B", "1"), ("BERT 4.0B", "1"), ("GPT-2 8.4B", "2.1"), ("BERT 8.3B", "2.1"), ("GPT-2 16.6B", "4.2")):
         for n, modes in facts.BREAKDOWN[model].items():
-            for m in (m for m in MODES[1:] if m in modes and page.speed(Run(m, n, size=size))):
-                rows.append([model, size, str(n), UPPER[m], *page.speeds(Run(m, n, size=size), modes["base"][1] / modes[m][1])])
+            mine = {m: Run(m, n, size=size, family=model.split()[0].lower().replace("-", "")) for m in MODES[1:] if m in modes}
+            rows += [[model, size, str(n), UPPER[m], *page.speeds(run, modes["base"][1] / modes[m][1])] for m, run in mine.items() if page.speed(run)]
     page.table(["paper's model", "ours", "SSDs", "", "paper", "ours, lived", "", "as there", ""], rows)
     by_size = [[page.speed(Run(m, n, size=z)) for z in runs.SIZES] for m in MODES[1:] for n in (6, 10)]
     spreads = [max(v) / min(v) - 1 for v in (list(filter(None, speeds)) for speeds in by_size) if len(v) > 1]
@@ -420,7 +420,7 @@ def predicted(page):
 
 def left_out(page):
     page.say("## What is not repeated", "",
-             "Fig. 13 (BLOOM, ViT): siTrain has GPT-2 alone. Fig. 14 and Table III (the FPGA's throughput and resources): they want an FPGA; the drives' speeds of Fig. 14 are in the links "
+             "Fig. 13 (BLOOM, ViT): siTrain has neither. Fig. 14 and Table III (the FPGA's throughput and resources): they want an FPGA; the drives' speeds of Fig. 14 are in the links "
              "above, and [fpga.md](fpga.md) has estimates for our kernels. Table II is the paper's machine. Figures 1, 2, 4 to 8 are drawings. SSDTrain's ROK curve stands in [activations.md](activations.md).")
 
 

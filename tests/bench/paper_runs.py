@@ -16,10 +16,12 @@ MODES = ("base", "su", "su+o", "su+o+c")
 VOCAB, LENGTH, HEADS = 1024, 64, 4
 # Layers and width of our models, by how many times the smallest's parameters they have; the paper's have 4.0, 8.4 and 16.6 billion.
 SIZES = {"1": (6, 256), "2.1": (13, 256), "4.2": (12, 384)}
+BERT_POSITIONS = 512  # of bert-base, whose other sizes are replaced by these; it finds 15% of its tokens, which are masked
+MASK = VOCAB - 1
 MOST_LINK = 80e6  # bytes a second: faster ones leave steps of less than a second, which an operating system disturbs
 LEAST_LINK = 16e6
 
-Run = collections.namedtuple("Run", "mode devices size optimizer compress slower accelerators", defaults=("1", "adamw", 2, 1, 0))
+Run = collections.namedtuple("Run", "mode devices size optimizer compress slower accelerators family", defaults=("1", "adamw", 2, 1, 0, "gpt2"))
 
 
 def name(run):
@@ -27,8 +29,11 @@ def name(run):
     return " ".join([run.mode, str(run.devices), *other])
 
 
-def parameters(layers, width, length, vocab=VOCAB):
-    return layers * (12 * width + 13) * width + (vocab + length + 2) * width
+def parameters(layers, width, length, vocab=VOCAB, family="gpt2"):
+    inside = layers * (12 * width + 13) * width
+    if family == "bert":  # two types of tokens, the norm of the embeddings; a matrix, a norm and a bias a word in front of the embeddings once more
+        return inside + (vocab + BERT_POSITIONS + 2 + 2) * width + (width + 3) * width + vocab
+    return inside + (vocab + length + 2) * width
 
 
 def all_runs(quick):
@@ -41,6 +46,7 @@ def all_runs(quick):
     out += [Run(m, n, optimizer=o) for o in facts.OPTIMIZERS for n in both for m in three]
     out += [Run(m, n, slower=1.5) for n in few for m in three]
     out += [Run(m, both[-1], accelerators=k) for k in facts.CONGESTED for m in three]
+    out += [Run(m, n, size=z, family="bert") for z in ("1", "2.1")[:1 if quick else 2] for n in both for m in MODES]
     return list(dict.fromkeys(out))
 
 
@@ -67,8 +73,9 @@ def fastest_link(disk, devices):
     return min(MOST_LINK, disk / 2 / inside(1, devices))
 
 
-def shape(layers, width, length, batch, vocab=VOCAB):
-    return ["--n-layer", layers, "--n-head", HEADS, "--n-embd", width, "--vocab", vocab, "--seq", length, "--batch", batch, "--dtype", "bf16"]
+def shape(layers, width, length, batch, vocab=VOCAB, family="gpt2"):
+    bert = ["--model", "bert-base", "--n-inner", 4 * width, "--mask-id", MASK] if family == "bert" else []
+    return [*bert, "--n-layer", layers, "--n-head", HEADS, "--n-embd", width, "--vocab", vocab, "--seq", length, "--batch", batch, "--dtype", "bf16"]
 
 
 def computing_seconds(batch, a, data):
@@ -134,7 +141,7 @@ def look(db):
 
 def measure(run, setup, a, data):
     batch = setup["batch"] * (2 if run.accelerators else 1)  # the paper's 1.16B model on an A4000: computing is twice as much beside its bytes
-    argv = ["pretrain", "--data", data, "--order", "sequential", *shape(*SIZES[run.size], LENGTH, batch), "--mode", run.mode, "--devices", run.devices, "--csd-mem", "16M",
+    argv = ["pretrain", "--data", data, "--order", "sequential", *shape(*SIZES[run.size], LENGTH, batch, family=run.family), "--mode", run.mode, "--devices", run.devices, "--csd-mem", "16M",
             "--host-mem", "4G", "--durability", "none", "--optimizer", run.optimizer, "--topology", topology(run, setup["link"] / run.slower, os.path.dirname(data))]
     if run.mode == "su+o+c":
         argv += ["--compress", f"{run.compress}%"]
