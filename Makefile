@@ -251,7 +251,7 @@ bench-activations: $(TARGET) ## --activations auto against the best pure way, on
 glue-table: $(TARGET) ## fine-tune with dense and with compressed gradients, some hours: docs/glue (GLUE=, INIT=)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/glue/table.py --data "$(GLUE)" --init "$(INIT)" --out docs/glue
 
-glue-encoder: $(TARGET) ## a small BERT on SST-2 beside PyTorch: the same loss curve, accuracies within their seeds (GLUE=, VENV=, ENCODER="--seeds 5"), half an hour
+glue-encoder: $(TARGET) ## a small BERT on SST-2 beside PyTorch: the same loss curve, accuracies within their seeds (GLUE=, VENV=, ENCODER="--seeds 5"), some minutes
 	@sh tests/hf/venv.sh $(VENV) torch transformers tokenizers numpy
 	@SITRAIN="$(abspath $(TARGET))" "$(abspath $(VENV))/bin/python3" tests/glue/encoder.py --data "$(GLUE)" $(ENCODER)
 

@@ -99,9 +99,9 @@ def scatter(a, rows, dev):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--data", required=True, help="GLUE's folder, with SST-2 in it")
-    p.add_argument("--rows", type=int, default=8000, help="of the training data, the first so many")
+    p.add_argument("--rows", type=int, default=4000, help="of the training data, the first so many")
     p.add_argument("--epochs", type=int, default=2)
-    p.add_argument("--seeds", type=int, default=4, help="at least 2")
+    p.add_argument("--seeds", type=int, default=3, help="at least 2")
     p.add_argument("--curve", type=int, default=100, help="steps")
     p.add_argument("--threads", type=int, default=os.cpu_count())
     p.add_argument("--dir", default=None, help="for the runs; removed as they end")
