@@ -473,6 +473,32 @@ static int find_tensors(struct hf *h, const char *dir, struct err *err)
     return rc ? rc : refuse_unknown(h, dir, err);
 }
 
+/* A head that config.json ties to the embeddings, and the files have as well, is the same. */
+static int check_tied(struct hf *h, const char *dir, struct err *err)
+{
+    enum { PIECE = 4096 };
+    const size_t            tokens = h->config.arch->tokens;
+    const struct st_tensor *head = safetensors_find(h->st, "lm_head.weight"),
+                           *embedded = h->tensor[tokens];
+    float a[PIECE], b[PIECE];
+    int   rc;
+
+    if (!head || arch_classifies(&h->config) || !arch_is_tied(&h->config))
+        return 0;
+    rc = tensor_check(&h->config, tokens, head, dir, err);
+    for (uint64_t at = 0; at < head->count && !rc; at += PIECE) {
+        size_t n = size_min(head->count - at, PIECE);
+
+        rc = safetensors_read(h->st, head, at, n, a, err);
+        rc = rc ? rc : safetensors_read(h->st, embedded, at, n, b, err);
+        if (!rc && memcmp(a, b, n * sizeof *a))
+            rc = err_misuse(err, "%s: config.json ties the head to the embeddings, but the files "
+                            "have an lm_head.weight that is none of them: versions of transformers "
+                            "compute differently then (\"tie_word_embeddings\")", dir);
+    }
+    return rc;
+}
+
 int hf_open(struct hf **out, const char *dir, const struct watch *watch, struct err *err)
 {
     struct hf *h = calloc(1, sizeof *h);
@@ -489,6 +515,7 @@ int hf_open(struct hf **out, const char *dir, const struct watch *watch, struct 
                        : err_set(err, -ENOMEM, "%s: out of memory", dir);
     }
     rc = rc ? rc : safetensors_verify(h->st, watch, err);
+    rc = rc ? rc : check_tied(h, dir, err);
     if (rc) {
         hf_close(h);
         return rc;

@@ -119,6 +119,25 @@ refuses_own "the width 24 is not divisible by 5 heads" --model llama-3.2-1b --n-
 refuses_own "--init and sizes such as --n-layer both say" --init "$tmp/llama" --n-kv-head 2
 refuses_own "--n-embd is missing" --n-layer 1 --n-head 2 --head-dim 8
 
+# A head of its own beside a config.json that ties it: transformers 4 ties it, 5 does not.
+cp -r "$tmp/llama" "$tmp/mixed"
+sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' "$tmp/mixed/config.json"
+refuses 2 "ties the head to the embeddings, but the files have an lm_head.weight" import "$tmp/mixed" "$tmp/none"
+refuses 2 "ties the head to the embeddings, but the files have an lm_head.weight" generate "$tmp/mixed" --prompt a
+python3 - "$tmp/mixed/model.safetensors" <<'PYTHON'
+import json, struct, sys
+with open(sys.argv[1], "r+b") as f:
+    n, = struct.unpack("<Q", f.read(8))
+    head = json.loads(f.read(n))
+    first, end = head["model.embed_tokens.weight"]["data_offsets"]
+    f.seek(8 + n + first)
+    words = f.read(end - first)
+    f.seek(8 + n + head["lm_head.weight"]["data_offsets"][0])
+    f.write(words)
+PYTHON
+works "the embeddings twice are a head that is tied" import "$tmp/mixed" "$tmp/none"
+rm -rf "$tmp/none"
+
 # A classifier of a family that has dropout on attention's probabilities alone: asked for, it is no other than config.json's.
 { printf 'sentence\tlabel\n'; for word in sea ship storm land sail wave; do printf 'the %s\t1\nthe old %s\t0\n' $word $word; done; } >"$tmp/rows.tsv"
 drops() { # FOLDER ARGUMENTS...: the parameters after two steps
