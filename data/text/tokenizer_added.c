@@ -131,6 +131,8 @@ static int array_add(struct adding *s, const json_t *added, struct err *err)
 {
     int rc = 0;
 
+    if (added && !json_is_null(added) && !json_is_array(added))
+        return err_misuse(err, "%s: \"added_tokens\" must be a list", s->path);
     for (size_t i = 0; i < json_array_size(added) && !rc; i++) {
         const json_t      *v = json_array_get(added, i), *id = json_object_get(v, "id");
         struct added_token what;

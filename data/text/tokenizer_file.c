@@ -250,7 +250,9 @@ static int open_json(struct loading *l, const char *path, int bert, struct err *
     l->vocab = json_object_get(model, "vocab");
     rc = rc ? rc : tokenizer_settings_read(&l->settings, root, path, err);
     merges = rc || !l->settings.model->merges ? NULL : json_object_get(model, "merges");
-    if (json_array_size(merges) > TOKENIZER_MAX_VOCAB)
+    if (!rc && l->settings.model->merges && !json_is_array(merges))
+        rc = err_misuse(err, "%s: the model's \"merges\" must be a list", path);
+    if (!rc && json_array_size(merges) > TOKENIZER_MAX_VOCAB)
         rc = err_misuse(err, "%s has more than %zu merges", path, TOKENIZER_MAX_VOCAB);
     rc = rc ? rc : tokens_load(l, root, json_array_size(merges), err);
     rc = rc ? rc : merges_load(l, merges, err);

@@ -42,6 +42,23 @@ static int setting(const json_t *config, const char *name, int otherwise)
     return json_is_boolean(v) ? json_is_true(v) : otherwise;
 }
 
+/* What is said of these is true, false or nothing. */
+static int settings_check(const json_t *config, const char *path, struct err *err)
+{
+    static const char *const names[] = { "do_lower_case", "tokenize_chinese_chars",
+                                         "strip_accents" };
+
+    if (!json_is_object(config))
+        return err_misuse(err, "%s: a JSON object is expected", path);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const json_t *v = json_object_get(config, names[i]);
+
+        if (v && !json_is_null(v) && !json_is_boolean(v))
+            return err_misuse(err, "%s: \"%s\" must be true or false", path, names[i]);
+    }
+    return 0;
+}
+
 static const char *role(const json_t *config, const char *name, const char *otherwise)
 {
     const json_t *v = json_object_get(config, name);
@@ -114,6 +131,7 @@ int vocab_txt_read(json_t **root, const char *dir, const char *path, struct err 
         rc = err_misuse(err, "%s has no tokenizer_config.json beside it, which would say whether "
                         "it is of words in lower case", path);
     rc = rc ? rc : json_read(&config, config_path, TOKENIZER_FILE_MAX, err);
+    rc = rc ? rc : settings_check(config, config_path, err);
     const char *class = json_str(config, "tokenizer_class");
     if (!rc && *class && !strstr(class, "BertTokenizer") && !strstr(class, "ElectraTokenizer"))
         rc = err_misuse(err, "%s says that vocab.txt is of a %.60s, but only BERT's is known",

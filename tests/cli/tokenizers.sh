@@ -56,5 +56,20 @@ printf '[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n' >"$tmp/vocab/vocab.txt"
 refuses 2 "has no tokenizer_config.json beside it" prepare "$tmp/text.txt" --tokenizer "$tmp/vocab" --out "$tmp/x.bin"
 echo '{"do_lower_case": true}' >"$tmp/vocab/tokenizer_config.json"
 works "a vocab.txt with its configuration is BERT's" prepare "$tmp/text.txt" --tokenizer "$tmp/vocab" --out "$tmp/x.bin"
+for wrong in '{"do_lower_case": 3}' '{"strip_accents": "no"}' '[]'; do
+    echo "$wrong" >"$tmp/vocab/tokenizer_config.json"
+    refuses 2 "vocab/tokenizer_config.json: " prepare "$tmp/text.txt" --tokenizer "$tmp/vocab" --out "$tmp/x.bin"
+done
+for name in merges added_tokens; do # lists: of another kind they would be none, and the ids others
+    python3 - "$tmp/llama/tokenizer.json" "$tmp/words/tokenizer.json" $name <<'PYTHON'
+import json, sys
+with open(sys.argv[1]) as f:
+    tokenizer = json.load(f)
+(tokenizer["model"] if sys.argv[3] == "merges" else tokenizer)[sys.argv[3]] = {"0": "a b"}
+with open(sys.argv[2], "w") as f:
+    json.dump(tokenizer, f)
+PYTHON
+    refuses 2 "\"$name\" must be a list" prepare "$tmp/text.txt" --tokenizer "$tmp/words" --out "$tmp/x.bin"
+done
 
 done_testing
