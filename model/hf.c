@@ -474,12 +474,22 @@ static int find_tensors(struct hf *h, const char *dir, struct err *err)
 }
 
 /* A head that config.json ties to the embeddings, and the files have as well, is the same. */
+static const struct st_tensor *find_head(const struct hf *h)
+{
+    static const char *const names[] = { "lm_head.weight", "lm_head.decoder.weight",
+                                         "cls.predictions.decoder.weight" };
+    const struct st_tensor  *head = NULL;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names && !head; i++)
+        head = safetensors_find(h->st, names[i]);
+    return head;
+}
+
 static int check_tied(struct hf *h, const char *dir, struct err *err)
 {
     enum { PIECE = 4096 };
     const size_t            tokens = h->config.arch->tokens;
-    const struct st_tensor *head = safetensors_find(h->st, "lm_head.weight"),
-                           *embedded = h->tensor[tokens];
+    const struct st_tensor *head = find_head(h), *embedded = h->tensor[tokens];
     float a[PIECE], b[PIECE];
     int   rc;
 
@@ -493,8 +503,8 @@ static int check_tied(struct hf *h, const char *dir, struct err *err)
         rc = rc ? rc : safetensors_read(h->st, embedded, at, n, b, err);
         if (!rc && memcmp(a, b, n * sizeof *a))
             rc = err_misuse(err, "%s: config.json ties the head to the embeddings, but the files "
-                            "have an lm_head.weight that is none of them: versions of transformers "
-                            "compute differently then (\"tie_word_embeddings\")", dir);
+                            "have %s, which is none of them: versions of transformers compute "
+                            "differently then (\"tie_word_embeddings\")", dir, head->name);
     }
     return rc;
 }

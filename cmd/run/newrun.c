@@ -175,6 +175,9 @@ static int check(const struct newrun *n, struct err *err)
                         n->examples ? "--eval-file FILE" : "--eval-data FILE");
     if (!rc && n->data && arch_is_masked(&n->config))
         rc = masking_find(&masking, &n->config, &n->o->mask, n->tokenizer, err);
+    else if (!rc && n->o->mask.id)
+        rc = err_misuse(err, "--mask-id masks tokens of a masked language model, which this %s is "
+                        "not", n->config.arch->title);
     for (int i = 0; i < 2 && !rc; i++)
         if (texts[i])
             rc = corpus_check(texts[i], n->tokenizer, n->config.vocab, seq, n->events, err);

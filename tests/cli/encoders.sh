@@ -213,7 +213,26 @@ refuses 2 "has no head" import "$tmp/headless" "$tmp/no"
 refuses 2 "has no head" export "$tmp/headless" "$tmp/no"
 refuses 2 "has no head" eval "$tmp/headless" --data "$tmp/text" --seq 16
 refuses 2 "is an encoder" bench --init "$tmp/bert" --quick --seq 16
+for family in bert roberta; do # a head of its own, which transformers 4 ties and 5 does not
+    cp -r "$tmp/$family" "$tmp/mixed"
+    python3 - "$tmp/mixed/model.safetensors" $family <<'PYTHON'
+import json, struct, sys
+with open(sys.argv[1], "rb") as f:
+    n, = struct.unpack("<Q", f.read(8))
+    head, data = json.loads(f.read(n)), f.read()
+words = head[sys.argv[2] + ".embeddings.word_embeddings.weight"]
+bytes = words["data_offsets"][1] - words["data_offsets"][0]
+name = "cls.predictions.decoder.weight" if sys.argv[2] == "bert" else "lm_head.decoder.weight"
+head[name] = {**words, "data_offsets": [len(data), len(data) + bytes]}
+text = json.dumps(head).encode()
+with open(sys.argv[1], "wb") as f:
+    f.write(struct.pack("<Q", len(text)) + text + data + b"\0" * bytes)
+PYTHON
+    refuses 2 "decoder.weight, which is none of them" eval "$tmp/mixed" --data "$tmp/text" --seq 16 --mask-id 4
+    rm -rf "$tmp/mixed"
+done
 refuses 2 "which id masks a token" pretrain --run "$tmp/no" --init "$tmp/roberta" --data "$tmp/text" --seq 16
+refuses 2 "which this GPT-2 is not" pretrain --run "$tmp/no" --n-layer 1 --n-head 2 --n-embd 16 --seq 16 --data "$tmp/text" --tokenizer "$tmp/tok" --mask-id 5
 refuses 2 "which id masks a token" eval "$tmp/roberta" --data "$tmp/text" --seq 16
 refuses 2 "not below the model's vocabulary" pretrain --run "$tmp/no" --init "$tmp/roberta" --data "$tmp/text" --seq 16 --mask-id 270
 refuses 2 "the tokenizer's mask has the id 4" pretrain --run "$tmp/no" --init "$tmp/bert" --data "$tmp/text" --seq 16 --mask-id 5

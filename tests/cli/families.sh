@@ -122,8 +122,8 @@ refuses_own "--n-embd is missing" --n-layer 1 --n-head 2 --head-dim 8
 # A head of its own beside a config.json that ties it: transformers 4 ties it, 5 does not.
 cp -r "$tmp/llama" "$tmp/mixed"
 sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' "$tmp/mixed/config.json"
-refuses 2 "ties the head to the embeddings, but the files have an lm_head.weight" import "$tmp/mixed" "$tmp/none"
-refuses 2 "ties the head to the embeddings, but the files have an lm_head.weight" generate "$tmp/mixed" --prompt a
+refuses 2 "ties the head to the embeddings, but the files have lm_head.weight" import "$tmp/mixed" "$tmp/none"
+refuses 2 "ties the head to the embeddings, but the files have lm_head.weight" generate "$tmp/mixed" --prompt a
 python3 - "$tmp/mixed/model.safetensors" <<'PYTHON'
 import json, struct, sys
 with open(sys.argv[1], "r+b") as f:
