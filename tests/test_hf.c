@@ -170,6 +170,7 @@ static void write_plain(const char *path, struct hf *h)
                                  0);
             } else if (b + 1 == arch_blocks(g)) {
                 assert_int_equal(safetensors_writer_add(&w, x, 121, NULL), 0);
+                source.read(source.ctx, 0, arch_offset(g, g->arch->tokens), 37 * 15, x, NULL);
                 assert_int_equal(safetensors_writer_add(&w, x, 37 * 15, NULL), 0);
             }
         }

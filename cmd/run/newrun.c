@@ -175,7 +175,10 @@ static int check(const struct newrun *n, struct err *err)
                         n->examples ? "--eval-file FILE" : "--eval-data FILE");
     if (!rc && n->data && arch_is_masked(&n->config))
         rc = masking_find(&masking, &n->config, &n->o->mask, n->tokenizer, err);
-    else if (!rc && n->o->mask.id)
+    if (!rc && n->data && arch_is_masked(&n->config) && !masking_rows(&masking, UINT64_MAX, seq))
+        rc = err_misuse(err, "--seq %" PRIu64 ": what the tokenizer puts around a row leaves no "
+                        "room in it", seq);
+    if (!rc && n->o->mask.id && !arch_is_masked(&n->config))
         rc = err_misuse(err, "--mask-id masks tokens of a masked language model, which this %s is "
                         "not", n->config.arch->title);
     for (int i = 0; i < 2 && !rc; i++)

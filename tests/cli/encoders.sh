@@ -232,6 +232,7 @@ PYTHON
     rm -rf "$tmp/mixed"
 done
 refuses 2 "which id masks a token" pretrain --run "$tmp/no" --init "$tmp/roberta" --data "$tmp/text" --seq 16
+refuses 2 "leaves no room in it" pretrain --run "$tmp/no" --init "$tmp/bert" --data "$tmp/text" --seq 2
 refuses 2 "which this GPT-2 is not" pretrain --run "$tmp/no" --n-layer 1 --n-head 2 --n-embd 16 --seq 16 --data "$tmp/text" --tokenizer "$tmp/tok" --mask-id 5
 refuses 2 "which id masks a token" eval "$tmp/roberta" --data "$tmp/text" --seq 16
 refuses 2 "not below the model's vocabulary" pretrain --run "$tmp/no" --init "$tmp/roberta" --data "$tmp/text" --seq 16 --mask-id 270
