@@ -145,7 +145,7 @@ static void seed_of(struct model_config config)
 
     fuzz_remove("w");
     FUZZ_CHECK(!hf_export(fuzz_path("w"), &x, &err));
-    if (config.n_labels) // which has no such file: one to be passed over
+    if (config.n_labels || config.arch->encoder) // no such file: one to be passed over
         fuzz_put("w/generation_config.json", "{\"eos_token_id\": [3, 4]}", 24);
     for (int i = 0; i < 3; i++) {
         uint8_t *p;
