@@ -26,7 +26,7 @@ struct network {
 
 static int share(struct network *n, struct err *err)
 {
-    return comm_share(n->comm, &n->all[n->comm->rank], 0, NULL, err);
+    return comm_share(n->comm, NULL, 0, NULL, err);
 }
 
 static int gather(struct network *n, struct err *err)

@@ -158,12 +158,26 @@ static uint64_t dev_rows(const struct newrun *n)
     return most;
 }
 
+static int check_masking(const struct newrun *n, uint64_t seq, struct err *err)
+{
+    struct masking m;
+
+    if (!arch_is_masked(&n->config))
+        return n->o->mask.id ? err_misuse(err, "--mask-id masks tokens of a masked language model, "
+                                          "which this %s is not", n->config.arch->title)
+                             : 0;
+    int rc = n->data ? masking_find(&m, &n->config, &n->o->mask, n->tokenizer, err) : 0;
+    return rc || !n->data || masking_rows(&m, UINT64_MAX, seq)
+               ? rc
+               : err_misuse(err, "--seq %" PRIu64 ": what the tokenizer puts around a row leaves "
+                            "no room in it", seq);
+}
+
 /* Refusals that need no folder. Nothing on disk is changed. */
 static int check(const struct newrun *n, struct err *err)
 {
     const char *const texts[] = { n->data, n->eval_data };
     uint64_t          seq = n->o->seq ? n->o->seq : arch_usual_seq(&n->config);
-    struct masking    masking;
     int               rc = check_folder(n->dir, err);
 
     rc = rc ? rc : arch_check_head(&n->config, err);
@@ -173,14 +187,7 @@ static int check(const struct newrun *n, struct err *err)
     if (!rc && n->o->keep_best && !n->eval_data && !dev_rows(n))
         rc = err_misuse(err, "--keep-best needs something to evaluate on: give %s",
                         n->examples ? "--eval-file FILE" : "--eval-data FILE");
-    if (!rc && n->data && arch_is_masked(&n->config))
-        rc = masking_find(&masking, &n->config, &n->o->mask, n->tokenizer, err);
-    if (!rc && n->data && arch_is_masked(&n->config) && !masking_rows(&masking, UINT64_MAX, seq))
-        rc = err_misuse(err, "--seq %" PRIu64 ": what the tokenizer puts around a row leaves no "
-                        "room in it", seq);
-    if (!rc && n->o->mask.id && !arch_is_masked(&n->config))
-        rc = err_misuse(err, "--mask-id masks tokens of a masked language model, which this %s is "
-                        "not", n->config.arch->title);
+    rc = rc ? rc : check_masking(n, seq, err);
     for (int i = 0; i < 2 && !rc; i++)
         if (texts[i])
             rc = corpus_check(texts[i], n->tokenizer, n->config.vocab, seq, n->events, err);
