@@ -108,6 +108,8 @@ struct arch {
     const char *prefix;     // of tensors' names; files may lack it: "transformer."
     const char *layers;     // what layers are called in them: "h" of "h.0.ln_1.weight"
     const char *extras[4];  // patterns of what files hold beside parameters
+    /* What files may hold once more where the head is tied: under which name, and which tensor. */
+    struct arch_copy { const char *name; size_t of; } copies[2];
     /* What of config.json is this family's: read into sizes, rates and flags; and written, a new
      * object of the keys between "architectures" and "use_cache". */
     int     (*config_read)(struct model_config *g, const struct hf_keys *k, struct err *err);

@@ -310,10 +310,14 @@ const struct arch bert_arch = {
     FAMILY("bert", "BERT", "Bert", bert_params),
     .presets = bert_presets, .n_presets = sizeof bert_presets / sizeof *bert_presets,
     .extras = { "*embeddings.position_ids", "cls.*", "*pooler.dense.*" },
+    .copies = { { "cls.predictions.decoder.weight", BERT_WORDS },
+                { "cls.predictions.decoder.bias", BERT_MASKED_BIAS } },
 };
 const struct arch roberta_arch = {
     FAMILY("roberta", "RoBERTa", "Roberta", roberta_params),
     .presets = roberta_presets, .n_presets = sizeof roberta_presets / sizeof *roberta_presets,
     .pool_drops = 1, .padded_positions = 1,
     .extras = { "*embeddings.position_ids", "lm_head.*", "*pooler.dense.*" },
+    .copies = { { "lm_head.decoder.weight", BERT_WORDS },
+                { "lm_head.decoder.bias", BERT_MASKED_BIAS } },
 };

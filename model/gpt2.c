@@ -265,6 +265,7 @@ const struct arch gpt2_arch = {
     .name = "gpt2", .title = "GPT-2", .class = "GPT2LMHeadModel",
     .classifier = "GPT2ForSequenceClassification", .prefix = "transformer.", .layers = "h",
     .extras = { "*.attn.bias", "*.attn.masked_bias", "lm_head.weight" }, // masks; the head again
+    .copies = { { "lm_head.weight", GPT2_WTE } },
     .config_read = config_read, .config_write = config_write,
     .params = params, .n_params = GPT2_TENSORS,
     .presets = presets, .n_presets = sizeof presets / sizeof *presets,

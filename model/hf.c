@@ -473,39 +473,42 @@ static int find_tensors(struct hf *h, const char *dir, struct err *err)
     return rc ? rc : refuse_unknown(h, dir, err);
 }
 
-/* A head that config.json ties to the embeddings, and the files have as well, is the same. */
-static const struct st_tensor *find_head(const struct hf *h)
-{
-    static const char *const names[] = { "lm_head.weight", "lm_head.decoder.weight",
-                                         "cls.predictions.decoder.weight" };
-    const struct st_tensor  *head = NULL;
-
-    for (size_t i = 0; i < sizeof names / sizeof *names && !head; i++)
-        head = safetensors_find(h->st, names[i]);
-    return head;
-}
-
-static int check_tied(struct hf *h, const char *dir, struct err *err)
+/* A tensor that the files have once more under another name is the same there. */
+static int check_copy(struct hf *h, const struct arch_copy *copy, const char *dir, struct err *err)
 {
     enum { PIECE = 4096 };
-    const size_t            tokens = h->config.arch->tokens;
-    const struct st_tensor *head = find_head(h), *embedded = h->tensor[tokens];
+    const struct model_config *g = &h->config;
+    size_t block = arch_param(g, copy->of)->block == ARCH_EMBEDDINGS ? 0 : arch_final_block(g);
+    const struct st_tensor *again = safetensors_find(h->st, copy->name),
+                           *once = h->tensor[block * g->arch->n_params + copy->of];
     float a[PIECE], b[PIECE];
-    int   rc;
 
-    if (!head || arch_classifies(&h->config) || !arch_is_tied(&h->config))
+    if (!again || !once)
         return 0;
-    rc = tensor_check(&h->config, tokens, head, dir, err);
-    for (uint64_t at = 0; at < head->count && !rc; at += PIECE) {
-        size_t n = size_min(head->count - at, PIECE);
+    int rc = tensor_check(g, copy->of, again, dir, err);
+    for (uint64_t at = 0; at < again->count && !rc; at += PIECE) {
+        size_t n = size_min(again->count - at, PIECE);
 
-        rc = safetensors_read(h->st, head, at, n, a, err);
-        rc = rc ? rc : safetensors_read(h->st, embedded, at, n, b, err);
+        rc = safetensors_read(h->st, again, at, n, a, err);
+        rc = rc ? rc : safetensors_read(h->st, once, at, n, b, err);
         if (!rc && memcmp(a, b, n * sizeof *a))
             rc = err_misuse(err, "%s: config.json ties the head to the embeddings, but the files "
-                            "have %s, which is none of them: versions of transformers compute "
-                            "differently then (\"tie_word_embeddings\")", dir, head->name);
+                            "have %s, which is not %s: versions of transformers compute "
+                            "differently then (\"tie_word_embeddings\")", dir, again->name,
+                            once->name);
     }
+    return rc;
+}
+
+static int check_copies(struct hf *h, const char *dir, struct err *err)
+{
+    const struct arch *arch = h->config.arch;
+    int                rc = 0;
+
+    if (arch_classifies(&h->config) || !arch_is_tied(&h->config))
+        return 0;
+    for (size_t i = 0; i < sizeof arch->copies / sizeof *arch->copies && !rc; i++)
+        rc = arch->copies[i].name ? check_copy(h, &arch->copies[i], dir, err) : 0;
     return rc;
 }
 
@@ -525,7 +528,7 @@ int hf_open(struct hf **out, const char *dir, const struct watch *watch, struct 
                        : err_set(err, -ENOMEM, "%s: out of memory", dir);
     }
     rc = rc ? rc : safetensors_verify(h->st, watch, err);
-    rc = rc ? rc : check_tied(h, dir, err);
+    rc = rc ? rc : check_copies(h, dir, err);
     if (rc) {
         hf_close(h);
         return rc;

@@ -310,6 +310,7 @@ static void qkv_backward(const struct layer *l)
     .name = type, .title = text, .class = stem "ForCausalLM",                                    \
     .classifier = own "ForSequenceClassification", .prefix = "model.", .layers = "layers",       \
     .extras = { "*.rotary_emb.inv_freq", "lm_head.weight" },                                     \
+    .copies = { { "lm_head.weight", LLAMA_EMBED } },                                             \
     .config_write = llama_config_write, .params = table, .n_params = LLAMA_TENSORS, .has = has,  \
     .tokens = LLAMA_EMBED, .head = LLAMA_HEAD, .norm = LLAMA_NORM, .score = LLAMA_SCORE,         \
     .linear = 1, .rms = 1, .matrices = matrices, .n_matrices = MATRICES, .fc = GATE_UP,          \

@@ -213,23 +213,33 @@ refuses 2 "has no head" import "$tmp/headless" "$tmp/no"
 refuses 2 "has no head" export "$tmp/headless" "$tmp/no"
 refuses 2 "has no head" eval "$tmp/headless" --data "$tmp/text" --seq 16
 refuses 2 "is an encoder" bench --init "$tmp/bert" --quick --seq 16
-for family in bert roberta; do # a head of its own, which transformers 4 ties and 5 does not
-    cp -r "$tmp/$family" "$tmp/mixed"
-    python3 - "$tmp/mixed/model.safetensors" $family <<'PYTHON'
+# again FAMILY weight|bias same|other: the folder, with the head's tensor once more, as transformers 4 ties it and 5 does not.
+again() {
+    cp -r "$tmp/$1" "$tmp/mixed"
+    python3 - "$tmp/mixed/model.safetensors" "$@" <<'PYTHON'
 import json, struct, sys
-with open(sys.argv[1], "rb") as f:
+path, family, what, how = sys.argv[1:]
+with open(path, "rb") as f:
     n, = struct.unpack("<Q", f.read(8))
     head, data = json.loads(f.read(n)), f.read()
-words = head[sys.argv[2] + ".embeddings.word_embeddings.weight"]
-bytes = words["data_offsets"][1] - words["data_offsets"][0]
-name = "cls.predictions.decoder.weight" if sys.argv[2] == "bert" else "lm_head.decoder.weight"
-head[name] = {**words, "data_offsets": [len(data), len(data) + bytes]}
+stem = "cls.predictions." if family == "bert" else "lm_head."
+once = head[family + ".embeddings.word_embeddings.weight" if what == "weight" else stem + "bias"]
+begin, end = once["data_offsets"]
+head[stem + "decoder." + what] = {**once, "data_offsets": [len(data), len(data) + end - begin]}
 text = json.dumps(head).encode()
-with open(sys.argv[1], "wb") as f:
-    f.write(struct.pack("<Q", len(text)) + text + data + b"\0" * bytes)
+with open(path, "wb") as f:
+    f.write(struct.pack("<Q", len(text)) + text + data + (data[begin:end] if how == "same" else b"\0\0\x80\x3f" * ((end - begin) // 4)))
 PYTHON
-    refuses 2 "decoder.weight, which is none of them" eval "$tmp/mixed" --data "$tmp/text" --seq 16 --mask-id 4
-    rm -rf "$tmp/mixed"
+}
+for family in bert roberta; do
+    for what in weight bias; do
+        again $family $what other
+        refuses 2 "decoder.$what, which is not" eval "$tmp/mixed" --data "$tmp/text" --seq 16 --mask-id 4
+        rm -rf "$tmp/mixed"
+        again $family $what same
+        works "a $family with decoder.$what once more" eval "$tmp/mixed" --data "$tmp/text" --seq 16 --mask-id 4
+        rm -rf "$tmp/mixed"
+    done
 done
 refuses 2 "which id masks a token" pretrain --run "$tmp/no" --init "$tmp/roberta" --data "$tmp/text" --seq 16
 refuses 2 "leaves no room in it" pretrain --run "$tmp/no" --init "$tmp/bert" --data "$tmp/text" --seq 2
