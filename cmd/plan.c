@@ -70,7 +70,7 @@ static void print_model(const struct session *s)
            g->n_positions, (double)arch_total(g) / 1e6, 2.0 * (double)arch_total(g) / (1 << 20));
     printf("Step: %" PRIu64 " x %" PRIu64 " x %" PRIu64 " tokens%s, %.1f GFLOP\n", o->grad_accum,
            o->batch, o->seq, arch_classifies(g) ? " at most" : "",
-           tokens * arch_flops_per_token(g, o->seq) / 1e9);
+           tokens * arch_flops_per_token(g, o->seq, train_opts_asked(o, g)) / 1e9);
 }
 
 /* predicted: what a run will choose to offload is known. */

@@ -365,6 +365,16 @@ size_t arch_total(const struct model_config *g)
     return sum;
 }
 
+size_t arch_embeddings(const struct model_config *g)
+{
+    size_t sum = 0;
+
+    for (size_t t = 0; t < g->arch->n_params; t++)
+        if (arch_param(g, t)->block == ARCH_EMBEDDINGS && !arch_is_vector(g, t))
+            sum += arch_size(g, t);
+    return sum;
+}
+
 size_t arch_usual_seq(const struct model_config *g)
 {
     return g->rope.D ? size_min(g->n_positions, 1024) : g->n_positions;
@@ -455,13 +465,16 @@ int arch_check_head(const struct model_config *g, struct err *err)
                       "pretrain --init a masked language model's", g->arch->title);
 }
 
-double arch_flops_per_token(const struct model_config *g, size_t seq)
+double arch_flops_per_token(const struct model_config *g, size_t seq, double head)
 {
-    double seen = 0;
+    double seen = 0, layers = (double)g->n_layer * (double)arch_products(g),
+           words = arch_classifies(g) ? 0 : (double)g->vocab * (double)g->n_embd;
 
     for (size_t layer = 1; layer <= g->n_layer; layer++)
         seen += arch_seen(g, layer, seq);
-    return 6.0 * (double)arch_total(g) + 12.0 * (double)arch_dim(g, DIM_HEADS) * seen;
+    if (arch_is_masked(g))
+        words += (double)matrix_size(g, ARCH_TRANSFORM);
+    return 6 * (layers + head * words) + 12 * (double)arch_dim(g, DIM_HEADS) * seen;
 }
 
 void arch_init_values(float *out, const struct model_config *g, size_t block, size_t first,

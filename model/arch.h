@@ -262,6 +262,7 @@ int    arch_is_vector(const struct model_config *g, size_t t);
 size_t arch_offset(const struct model_config *g, size_t t); // of t in its block
 size_t arch_block_size(const struct model_config *g, size_t block);  // parameters
 size_t arch_total(const struct model_config *g);
+size_t arch_embeddings(const struct model_config *g); // of tables that rows are looked up in
 /* First and one-past-last tensor of a block; and whether a block has a later piece of its tensor,
  * not the first. */
 void arch_block_tensors(const struct model_config *g, size_t block, size_t *first, size_t *end);
@@ -301,9 +302,10 @@ static inline size_t arch_first_position(const struct model_config *g)
 {
     return g->arch->padded_positions ? g->pad + 1 : 0;
 }
-/* FLOPs a token of forward and backward: 6 x parameters + 12 x layers x columns of heads x keys
- * that it sees. */
-double arch_flops_per_token(const struct model_config *g, size_t seq);
+/* FLOPs a token of forward and backward: 6 x parameters of matrices that it is multiplied with + 12
+ * x layers x columns of heads x keys that it sees. head: of all tokens, those that the head of a
+ * language model is asked for; 1, but where they are masked. */
+double arch_flops_per_token(const struct model_config *g, size_t seq, double head);
 
 /* Initial values of parameters [first, first + n) of a block: any part alone, in any order
  * (docs/design.md, Exact meanings). */

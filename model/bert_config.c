@@ -10,6 +10,8 @@ void bert_settle(struct model_config *g)
     g->head_dim = g->n_head ? g->n_embd / g->n_head : 0;
     g->n_inner = g->n_inner ? g->n_inner : 4 * g->n_embd;
     g->n_types = g->n_types ? g->n_types : 1;
+    g->window = g->global_every = g->untied = g->qkv_bias = g->qk_norm = 0;
+    g->rope = (struct rope){ 0 };
 }
 
 int bert_check(const struct model_config *g, struct err *err)

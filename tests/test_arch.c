@@ -85,6 +85,66 @@ static void test_blocks_without_gaps(void **state)
     assert_int_equal(arch_cols(&g, GPT2_QKV_W), 108);
 }
 
+/* A step's FLOPs by the sizes alone: no table that rows are looked up in, no norm. */
+static void check_flops(const struct model_config *g, size_t seq, double head, double matrices,
+                        double attention)
+{
+    double flops = arch_flops_per_token(g, seq, head);
+
+    assert_true(fabs(flops - 6 * matrices - attention) < 1);
+}
+
+static void test_flops(void **state)
+{
+    struct model_config g;
+    const double small = 12 * 12 * 768.0 * 768, words = 128256.0 * 4096,
+                 layers = 32 * 4096.0 * (2 * 4096 + 2 * 1024 + 3 * 14336);
+
+    (void)state;
+    assert_int_equal(arch_preset(&g, "gpt2"), 0);
+    check_flops(&g, 1024, 1, small + 50257 * 768.0, 12 * 12 * 768.0 * 512);
+    g.n_labels = 2; // words are only looked up
+    check_flops(&g, 1024, 1, small, 12 * 12 * 768.0 * 512);
+
+    // embeddings beside a head of its own are looked up, too; heads of keys are fewer
+    assert_int_equal(arch_preset(&g, "llama-3.1-8b"), 0);
+    check_flops(&g, 2048, 1, layers + words, 12 * 32 * 4096.0 * 1024);
+    g.untied = 0; // and a tied head is multiplied with
+    check_flops(&g, 2048, 1, layers + words, 12 * 32 * 4096.0 * 1024);
+    assert_int_equal(arch_embeddings(&g), 128256 * 4096);
+
+    // an encoder's tokens see the whole row, its head is asked for some of them
+    assert_int_equal(arch_preset(&g, "bert-base"), 0);
+    check_flops(&g, 512, 0.15, small + 0.15 * (30522 * 768.0 + 768 * 768.0),
+                12 * 12 * 768.0 * 512);
+    assert_int_equal(arch_embeddings(&g), (30522 + 512 + 2) * 768);
+
+    // windows in all layers but every sixth
+    assert_int_equal(arch_preset(&g, "gemma-3-270m"), 0);
+    double more = arch_flops_per_token(&g, 2048, 1) - arch_flops_per_token(&g, 512, 1);
+    assert_true(fabs(more - 12 * 1024.0 * (3 * (1024 - 256) + 15 * (512 * 0.875 - 256))) < 1);
+}
+
+/* What other families have is none of an encoder's, whatever stood there. */
+static void test_settle(void **state)
+{
+    const struct arch *encoders[] = { &bert_arch, &roberta_arch, &gpt2_arch };
+    struct model_config plain = { .n_layer = 2, .n_head = 3, .n_embd = 36, .vocab = 101,
+                                  .n_positions = 24, .norm_eps = 1e-5f }, odd = plain;
+
+    (void)state;
+    odd.window = odd.global_every = odd.untied = odd.qkv_bias = odd.qk_norm = 1;
+    odd.rope = (struct rope){ .D = 12, .theta = 1e4 };
+    for (size_t i = 0; i < 3; i++) {
+        struct model_config g = arch_config(encoders[i], odd), h = arch_config(encoders[i], plain);
+
+        assert_int_equal(arch_total(&g), arch_total(&h));
+        assert_int_equal(g.rope.D, 0);
+        for (size_t layer = 1; layer <= g.n_layer; layer++)
+            assert_int_equal(arch_window(&g, layer), 0);
+    }
+}
+
 static void test_families(void **state)
 {
     (void)state;
@@ -248,6 +308,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_presets),
         cmocka_unit_test(test_blocks_without_gaps),
+        cmocka_unit_test(test_flops),
+        cmocka_unit_test(test_settle),
         cmocka_unit_test(test_families),
         cmocka_unit_test(test_check),
         cmocka_unit_test(test_check_heads),

@@ -64,11 +64,10 @@ static int make(struct bench *b, const struct run_kind *k, json_t *row, struct e
 
 double bench_step_flops(const struct bench *b)
 {
-    const struct model_config *g = &b->config;
-    double L = (double)g->n_layer, C = (double)g->n_embd, T = (double)b->o->train.seq;
-    double tokens = (double)(b->o->train.batch * b->o->train.grad_accum) * T;
+    const struct train_opts *o = &b->o->train;
 
-    return tokens * (6 * (12 * L * C * C + (double)g->vocab * C) + 12 * L * C * T / 2);
+    return (double)(o->batch * o->grad_accum * o->seq) *
+           arch_flops_per_token(&b->config, o->seq, train_opts_asked(o, &b->config));
 }
 
 /* The median of each step's rate over that of the loop in its turn. */
@@ -273,9 +272,10 @@ static int steps_run(struct bench *b, json_t *section, struct err *err)
     struct bench_figures f = figures_of(b, runs, arithmetic);
     json_t *more = json_pack(
         "{s:f, s:s, s:f, s:s, s:{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}}", "flops", flops,
-        "flops_are", "6 x (12 layers x C^2 + vocab x C) x tokens + 12 x layers x C x seq x tokens "
-        "/ 2", "products_flops_per_second", best, "mode", train_mode_name((size_t)mode), "figures",
-        "F", f.F, "B", f.B, "h", f.h, "U", f.U, "u0", f.u0, "w0", f.w0, "W", f.W, "A", f.A);
+        "flops_are", "(6 x parameters in matrices + 12 x layers x heads' columns x keys seen) x "
+        "tokens", "products_flops_per_second", best, "mode", train_mode_name((size_t)mode),
+        "figures", "F", f.F, "B", f.B, "h", f.h, "U", f.U, "u0", f.u0, "w0", f.w0, "W", f.W, "A",
+        f.A);
     json_object_update(section, more);
     json_decref(more);
     bounds_add(bounds, runs, &f);

@@ -90,7 +90,7 @@ static int write_results(struct finetune_results *out, struct session *s, uint64
         .logging_steps = s->o.log_every,
         .eval_steps = s->o.eval_every ? s->o.eval_every : steps,
         .save_steps = s->run.mode == RUN_MEM ? s->o.commit_every : 1,
-        .flops_per_token = 6.0 * (double)(arch_total(g) - arch_block_size(g, 0)),
+        .flops_per_token = 6.0 * (double)(arch_total(g) - arch_embeddings(g)),
         .best_checkpoint = best->any ? out->model : NULL,
         .best_step = best->step,
         .best_metric = best->value,

@@ -39,8 +39,7 @@ static void compute(struct forecast *f, struct step_work *w, const struct sessio
     double forward = micros * machine_layer(m, &of, MACHINE_FORWARD),
            backward = micros * machine_layer(m, &of, MACHINE_BACKWARD);
 
-    if (arch_is_masked(g)) // its head sees masked tokens alone
-        asked.tokens *= o->mask.prob;
+    asked.tokens *= train_opts_asked(o, g);
     f->head = arch_classifies(g) ? 0 : micros * machine_head(m, &asked);
     if (arch_pieces(g) > 1) // logits are made twice: four products, not three
         f->head *= 4.0 / 3;

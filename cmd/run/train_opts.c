@@ -329,6 +329,11 @@ size_t train_opts_acts(const struct train_opts *o)
     return d->n == 1 && !strcmp(d->item[0], NO_ACT_DEVICE) ? 0 : d->n;
 }
 
+double train_opts_asked(const struct train_opts *o, const struct model_config *g)
+{
+    return arch_is_masked(g) ? o->mask.prob : 1;
+}
+
 struct topology_config train_opts_links(const struct train_opts *o)
 {
     return (struct topology_config){

@@ -120,6 +120,9 @@ struct read_opts {
 // of struct model_opts, train_opts, tune_opts, read_opts; column_rows: of struct task_names
 extern const struct opt_row model_rows[], train_rows[], tune_rows[], read_rows[], column_rows[];
 
+/* Of the tokens that are trained on, those that the head is asked for. */
+double train_opts_asked(const struct train_opts *o, const struct model_config *g);
+
 /* The links that they model; what it points to is theirs. */
 struct topology_config train_opts_links(const struct train_opts *o);
 
