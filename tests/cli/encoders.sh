@@ -5,39 +5,7 @@
 
 # folder FAMILY NAME CLASS: a tiny encoder of random numbers and a WordPiece tokenizer.
 folder() {
-    mkdir "$tmp/$2"
-    PYTHONPATH=tests/cli python3 - "$1" "$tmp/$2" "$3" <<'PYTHON'
-import json, sys
-from tiny_folder import write
-family, to, kind = sys.argv[1:]
-pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + [mark + c for c in "abcdefghijklmnopqrstuvwxyz" for mark in ("", "##")]
-L, C, H, I, V, P, types = 3, 24, 3, 40, len(pieces) if family == "bert" else 270, 48, 2 if family == "bert" else 1
-title = {"bert": "Bert", "roberta": "Roberta"}[family]
-config = {"model_type": family, "architectures": [title + kind], "num_hidden_layers": L, "hidden_size": C, "num_attention_heads": H,
-          "intermediate_size": I, "vocab_size": V, "max_position_embeddings": P, "type_vocab_size": types, "layer_norm_eps": 1e-5,
-          "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1, "pad_token_id": 0}
-shapes = {"embeddings.word_embeddings.weight": [V, C], "embeddings.position_embeddings.weight": [P, C],
-          "embeddings.token_type_embeddings.weight": [types, C], "embeddings.LayerNorm": [C]}
-for l in range(L):
-    at = f"encoder.layer.{l}."
-    shapes |= {at + "attention.output.LayerNorm": [C], at + "output.LayerNorm": [C]}
-    for name, out, inner in (("attention.self.query", C, C), ("attention.self.key", C, C), ("attention.self.value", C, C),
-                             ("attention.output.dense", C, C), ("intermediate.dense", I, C), ("output.dense", C, I)):
-        shapes |= {f"{at}{name}.weight": [out, inner], f"{at}{name}.bias": [out]}
-shapes = {f"{family}.{name}": shape for name, shape in shapes.items()}
-if kind == "ForMaskedLM":
-    head, dense, norm = ("cls.predictions.", "transform.dense", "transform.LayerNorm") if family == "bert" else ("lm_head.", "dense", "layer_norm")
-    shapes |= {head + "bias": [V], head + dense + ".weight": [C, C], head + dense + ".bias": [C], head + norm: [C]}
-tensors = []
-for name, shape in shapes.items():
-    norm = name.endswith(("LayerNorm", "layer_norm"))
-    tensors += [(name + ".weight", shape, 1), (name + ".bias", shape, 0)] if norm else [(name, shape, 0)]
-write(to, config, tensors, 0.2)
-with open(to + "/vocab.txt", "w") as f:
-    f.write("".join(p + "\n" for p in pieces))
-with open(to + "/tokenizer_config.json", "w") as f:
-    json.dump({"tokenizer_class": "BertTokenizer", "do_lower_case": True}, f)
-PYTHON
+    python3 tests/cli/tiny_folder.py "$1" "$tmp/$2" "$3"
 }
 
 # A task that types of tokens decide: is a letter of the second text in the first one?

@@ -9,41 +9,7 @@ works "a tokenizer is trained" prepare "$tmp/text.txt" --train-tokenizer --vocab
 # folder NAME: a tiny model of this family, of random numbers, with the tokenizer.
 folder() {
     cp -r "$tmp/tok" "$tmp/$1"
-    PYTHONPATH=tests/cli python3 - "$1" "$tmp/$1" <<'PYTHON'
-import sys
-from tiny_folder import write
-family, to = sys.argv[1:]
-L, C, H, KV, D, I, V = 3, 24, 4, 2, 10 if family == "mistral" else 6, 28, 300
-config = {"model_type": family, "architectures": [{"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3", "gemma3_text": "Gemma3"}[family] + "ForCausalLM"],
-          "num_hidden_layers": L, "hidden_size": C, "num_attention_heads": H, "num_key_value_heads": KV, "head_dim": D, "intermediate_size": I,
-          "vocab_size": V, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "hidden_act": "silu", "tie_word_embeddings": family[0] in "qg"}
-if family == "llama":
-    config |= {"rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-                                                        "original_max_position_embeddings": 16}}
-else:
-    config["rope_parameters"] = {"rope_type": "default", "rope_theta": 10000.0}
-if family in ("mistral", "gemma3_text"):
-    config["sliding_window"] = 9
-if family == "gemma3_text":
-    del config["rope_parameters"], config["hidden_act"]
-    config |= {"rope_local_base_freq": 500.0, "sliding_window_pattern": 3, "query_pre_attn_scalar": D, "hidden_activation": "gelu_pytorch_tanh"}
-shapes = {"model.embed_tokens.weight": [V, C], "model.norm.weight": [C]}
-for l in range(L):
-    at = f"model.layers.{l}."
-    shapes |= {at + "input_layernorm.weight": [C], at + "post_attention_layernorm.weight": [C], at + "self_attn.o_proj.weight": [C, H * D],
-               at + "mlp.gate_proj.weight": [I, C], at + "mlp.up_proj.weight": [I, C], at + "mlp.down_proj.weight": [C, I]}
-    if family == "gemma3_text":
-        shapes |= {at + "pre_feedforward_layernorm.weight": [C], at + "post_feedforward_layernorm.weight": [C]}
-    for name, heads in ("q", H), ("k", KV), ("v", KV):
-        shapes[f"{at}self_attn.{name}_proj.weight"] = [heads * D, C]
-        if family == "qwen2":
-            shapes[f"{at}self_attn.{name}_proj.bias"] = [heads * D]
-        if family in ("qwen3", "gemma3_text") and name != "v":
-            shapes[f"{at}self_attn.{name}_norm.weight"] = [D]
-if not config["tie_word_embeddings"]:
-    shapes["lm_head.weight"] = [V, C]
-write(to, config, [(name, shape, int("norm" in name and family[0] != "g")) for name, shape in shapes.items()], 0.05)
-PYTHON
+    python3 tests/cli/tiny_folder.py "$1" "$tmp/$1"
 }
 
 set -- --seq 24 --batch 2 --grad-accum 2 --lr 1e-3 --csd-mem 192K --durability none

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""kills.py [--short] [--seed N] [--rounds N] [NAME...]: kill -9 at random moments, in every mode and every command.
+"""kills.py [--short] [--seed N] [--rounds N] [NAME...]: kill -9 at random moments, in every mode, of every family, in every command.
 
 A run is made, killed, resumed, killed again, until it is done; then it is compared with one that nothing happened to: the exported
 parameters, every row of steps and evals, what the last rows of measurement may be, RUN/best, the results' files and the names of all
@@ -21,6 +21,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "cli"))
+import tiny_folder  # noqa: E402
 
 BIN = os.path.abspath(os.environ.get("SITRAIN") or "./siTrain")
 ENV = dict(os.environ, OMP_WAIT_POLICY="passive")
@@ -113,6 +116,16 @@ def make_material(tmp):
     make_sst2(f"{tmp}/sst2/test.tsv", 20, 5, "index\tsentence", True)
 
 
+def make_families(tmp):
+    """tmp/FAMILY: a model of random numbers, its tokenizer with it; tmp/FAMILY-shards: what it exports, in files of 20 KB."""
+    for family in "llama", "qwen2", "gemma3_text", "bert", "roberta":
+        if family in tiny_folder.DECODERS:
+            shutil.copytree(f"{tmp}/tok", f"{tmp}/{family}")
+        tiny_folder.tiny(family, f"{tmp}/{family}")
+    for family in "llama", "bert":
+        must("export", f"{tmp}/{family}", f"{tmp}/{family}-shards", "--max-shard-size", "20K")
+
+
 # ---- training ----
 
 SHAPE = "--n-layer 2 --n-head 2 --n-embd 32 --seq 24 --batch 2 --grad-accum 2 --lr 1e-3 --warmup 2 --clip 0.5 --seed 5 --threads 1".split()
@@ -135,6 +148,7 @@ def scenarios(tmp, steps):
     heavy[heavy.index("--n-embd") + 1] = "64"
     heavy[heavy.index("--batch") + 1] = "48"
     return {
+        **family_scenarios(tmp, steps),
         "mem": lm + "--mode mem --commit-every 3".split(),
         "base": lm + "--mode base --devices 2".split(),
         "su": lm + "--mode su --devices 2".split(),
@@ -151,6 +165,31 @@ def scenarios(tmp, steps):
         "su+o, offload": heavy + ["--host-mem", least(heavy)],
         "finetune mem": sst2 + "--mode mem --commit-every 3 --predict".split(),
         "finetune su+o, best": sst2 + "--mode su+o --devices 2 --keep-best --predict --dropout 0.1".split(),
+    }
+
+
+def family_scenarios(tmp, steps):
+    """One for each family that differs in what a step does or stores: their modes are others, too."""
+    how = "--seq 24 --batch 2 --grad-accum 2 --lr 1e-3 --warmup 2 --clip 0.5 --seed 5 --threads 1 --eval-every 4 --csd-mem 192K".split()
+    heads = "--n-layer 1 --n-head 4 --n-kv-head 2 --n-embd 256 --n-inner 64 --vocab 400000".split()  # 4 pieces, and 4 of the head
+
+    def own(family, *mode, text="text.bin", held="held.bin"):
+        return ["pretrain", "--init", f"{tmp}/{family}", "--data", f"{tmp}/{text}", "--eval-data", f"{tmp}/{held}", "--steps", str(steps), *how, *mode]
+
+    def rows_of(family, *mode):
+        return ["finetune", "--task", "sst2", "--data", f"{tmp}/sst2", "--init", f"{tmp}/{family}", "--batch", "4", "--lr", "1e-3", "--max-seq", "32",
+                "--seed", "3", "--epochs", "1", "--eval-every", "6", "--csd-mem", "192K", "--threads", "1", *mode]
+
+    return {
+        "llama": own("llama-shards", *"--mode su+o --devices 2 --activations offload --keep-best".split()),
+        "llama, pieces": ["pretrain", "--model", "llama-3.1-8b", *heads, "--data", f"{tmp}/text.bin", "--tokenizer", f"{tmp}/tok", *"--seq 16 --batch 2 "
+                          "--optimizer sgd --beta1 0 --lr 1e-2 --clip 0.5 --seed 5 --threads 1 --steps 4 --mode su+o --devices 2 --durability none".split()],
+        "gemma": own("gemma3_text", *"--mode base --speculate --dtype bf16 --devices 2".split()),
+        "qwen2": own("qwen2", *"--mode mem --commit-every 3 --dtype fp32".split()),
+        "bert, masked": own("bert-shards", *"--mode su+o --devices 2 --dropout 0.1 --keep-best".split(), text="text.txt", held="held.txt"),
+        "roberta, masked": own("roberta", *"--mode su --devices 3 --dropout 0.1".split(), text="text.txt", held="held.txt"),
+        "finetune llama": rows_of("llama", *"--mode su+o --speculate --devices 2 --keep-best --predict --durability none".split()),
+        "finetune bert": rows_of("bert", *"--mode su+o --devices 2 --keep-best --predict".split()),
     }
 
 
@@ -331,8 +370,8 @@ def is_part_of_run(target):
         not os.path.exists(f"{target}/tokenizer.json")
 
 
-def kill_import(tmp, rounds, r):
-    d, args = f"{tmp}/imported", ["import", f"{tmp}/hf", f"{tmp}/imported", "--mode", "su+o", "--devices", "2", "--csd-mem", "192K"]
+def kill_import(tmp, name, source, rounds, r):
+    d, args = f"{tmp}/imported", ["import", source, f"{tmp}/imported", "--mode", "su+o", "--devices", "2", "--csd-mem", "192K"]
     begun = time.monotonic()
     must(*args)
     lasted = time.monotonic() - begun
@@ -354,8 +393,8 @@ def kill_import(tmp, rounds, r):
             bad += "another model\n"
         if sorted(os.listdir(d)) != names:
             bad += f"{sorted(os.listdir(d))} instead of {names}\n"
-    result(not bad, f"import: a run or none ({n} kills, {early} of them before there was one)", bad)
-    kills["import"] = (n, early)
+    result(not bad, f"{name}: a run or none ({n} kills, {early} of them before there was one)", bad)
+    kills[name] = (n, early)
     shutil.rmtree(d)
 
 
@@ -451,15 +490,16 @@ def main():
     signal.signal(signal.SIGINT, signal.default_int_handler)  # where it was ignored, it would be in what is started here
     tmp = tempfile.mkdtemp(prefix="sitrain-kill.", dir="/var/tmp")
     rounds, steps = (2, 10) if o.short else (o.rounds, 24)
-    short = ["su+o", "mem, best", "finetune su+o, best"]
+    short = ["su+o", "mem, best", "finetune su+o, best", "bert, masked", "finetune llama"]
 
     def wanted(name):
-        return name in o.names if o.names else not o.short or name in [*short, "export", "prepare", "import", "reshard"]
+        return name in o.names if o.names else not o.short or name in [*short, "export", "prepare", "import", "import llama", "reshard"]
 
     def dice(name):
         return random.Random(f"{o.seed} {name}")
     try:
         make_material(tmp)
+        make_families(tmp)
         runs = scenarios(tmp, steps)
         for name, args in runs.items():
             if wanted(name):
@@ -471,11 +511,14 @@ def main():
         for name, args, target in [
                 ("prepare", ["prepare", f"{tmp}/long.txt", "--tokenizer", f"{tmp}/tok", "--out", f"{place}/x.bin"], f"{place}/x.bin"),
                 ("prepare, tokenizer", ["prepare", f"{tmp}/long.txt", "--train-tokenizer", "--vocab", "300", "--out", f"{place}/tok"], f"{place}/tok"),
-                ("export", ["export", f"{tmp}/lm", f"{place}/hf"], f"{place}/hf")]:
+                ("export", ["export", f"{tmp}/lm", f"{place}/hf"], f"{place}/hf"),
+                ("export llama", ["export", f"{tmp}/llama", f"{place}/hf", "--max-shard-size", "20K"], f"{place}/hf"),
+                ("export bert", ["export", f"{tmp}/bert", f"{place}/hf", "--max-shard-size", "20K"], f"{place}/hf")]:
             if wanted(name):
                 kill_writer(tmp, name, args, target, rounds, dice(name))
-        if wanted("import"):
-            kill_import(tmp, rounds, dice("import"))
+        for name, source in ("import", "hf"), ("import llama", "llama-shards"), ("import bert", "bert"):
+            if wanted(name):
+                kill_import(tmp, name, f"{tmp}/{source}", rounds, dice(name))
         others = [("eval", ["eval", "--data", f"{tmp}/held.bin", "--threads", "1"]), ("generate", ["generate", "--prompt", "the sea", "--tokens", "4"]),
                   ("check", ["check", "--quiet"]), ("report", ["report"]), ("reshard", None)]
         if any(wanted(name) for name, _ in others):
