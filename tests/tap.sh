@@ -90,6 +90,26 @@ language_model() {
     works "a language model to begin with" export "$tmp/lm" "$tmp/hf"
 }
 
+# in_shards RUN HASH NAME: it exports in several files, which are the same model again; not with one of them cut, changed or missing.
+in_shards() {
+    rm -rf "$tmp/shards" "$tmp/shard"
+    works "$3: export in files of 20 KB" export "$1" "$tmp/shards" --max-shard-size 20K
+    run import "$tmp/shards" "$tmp/shard"
+    same "$2" "$(exported "$tmp/shard")" "$3: which are the same model"
+    rm -rf "$tmp/shard"
+    tap_shard=$tmp/shards/$(cd "$tmp/shards" && ls model-00002-of-*)
+    cp "$tap_shard" "$tmp/shard"
+    truncate -s -4 "$tap_shard"
+    refuses 2 "model-00002-of-" import "$tmp/shards" "$tmp/none"
+    cp "$tmp/shard" "$tap_shard"
+    turn "$tap_shard" $(($(stat -c %s "$tap_shard") - 4))
+    refuses 1 "model-00002-of-" import "$tmp/shards" "$tmp/none"
+    rm "$tap_shard"
+    refuses 2 "model-00002-of-" import "$tmp/shards" "$tmp/none"
+    result "$([ ! -e "$tmp/none" ]; echo $?)" "$3: and nothing is left of it"
+    rm -rf "$tmp/shards" "$tmp/shard"
+}
+
 # turn FILE OFFSET: its lowest bit
 turn() {
     turn_byte=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')

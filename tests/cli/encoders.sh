@@ -101,6 +101,7 @@ for family in bert roberta; do
     works "$family: masked, check" check "$tmp/other"
     rm -rf "$tmp/other"
 
+    in_shards "$tmp/mem" "$hash" "$family, masked"
     works "$family: masked, export" export "$tmp/mem" "$tmp/hf"
     works "$family: masked, the export is imported" import "$tmp/hf" "$tmp/again"
     same "$hash" "$(exported "$tmp/again")" "$family: masked, to the same parameters"

@@ -32,6 +32,7 @@ for family in llama mistral qwen2 qwen3 gemma3_text; do
     grep -q '3 layers of width 24' "$tmp/out"
     result $? "$family: which says what it is"
 
+    in_shards "$tmp/mem" "$hash" "$family"
     works "$family: export" export "$tmp/mem" "$tmp/hf"
     for from in mem hf; do
         run eval "$tmp/$from" --data "$tmp/text.txt" --seq 24 --dtype fp32

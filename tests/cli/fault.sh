@@ -24,7 +24,7 @@ one_sentence() { # NAME TEXT...: exit 1, one line on stderr that is not a notice
     result $tap_ok "$tap_name"
 }
 
-goes_on() { # NAME RUN ARGUMENTS...
+goes_on() { # NAME RUN ARGUMENTS...: to the parameters $whole
     tap_what=$1 tap_run=$2
     shift 2
     run pretrain --resume "$tap_run" --steps 40 "$@"
@@ -39,25 +39,53 @@ steps_done() { # LOG N: wait until so many steps are logged, 30 s at most
     return 1
 }
 
-# a disk that fills up while a run is at work
+# a disk that fills up while a run is at work: one of the model that is described here, and of other families
+fill() { # KEEP: all of it but so much
+    dd if=/dev/zero of="$tmp/small/filler" bs=4096 2>/dev/null
+    truncate -s "-$1" "$tmp/small/filler"
+}
+fills_up() { # NAME ARGUMENTS...
+    what=$1 at=$tmp/small/run
+    shift
+    run pretrain --run "$at" "$@" $sane --steps 5 --commit-every 3 --disk sync --device-in-ram
+    fill 160K
+    run pretrain --resume "$at" --steps 40
+    one_sentence "$what: a disk that fills up is named" "$at"
+    result "$(grep -qE 'full|No space' "$tmp/err"; echo $?)" "$what: and that it is full"
+    run pretrain --resume "$at" --steps 40
+    one_sentence "$what: a resume while it is full says so" "$at"
+    rm "$tmp/small/filler"
+    goes_on "$what: a full disk" "$at"
+    rm -rf "$at"
+}
+family_fills_up() { # FAMILY MODE
+    family=$1 own=$whole
+    [ "$family" = bert ] || cp -r "$tmp/tok" "$tmp/$family"
+    python3 tests/cli/tiny_folder.py "$family" "$tmp/$family"
+    set -- --init "$tmp/$family" --data "$tmp/text.txt" --seq 24 --batch 2 --csd-mem 192K --threads 1 --mode "$2"
+    run pretrain --run "$tmp/$family/run" "$@" $sane --steps 40 --durability none
+    whole=$(exported "$tmp/$family/run")
+    fills_up "$family" "$@"
+    fill 100K
+    run import "$tmp/$family" "$tmp/small/imported" --disk sync --device-in-ram
+    one_sentence "$family: an import that does not fit" "$tmp/small/imported"
+    fill 40K
+    run export "$tmp/$family" "$tmp/small/exported" --max-shard-size 20K
+    one_sentence "$family: an export that does not fit" "$tmp/small/exported"
+    result "$(ls "$tmp/small" | grep -qvx filler; echo $((1 - $?)))" "$family: and nothing of them is left"
+    rm "$tmp/small/filler"
+    whole=$own
+}
 mkdir "$tmp/small"
 if mount -t tmpfs -o size=16m sitrain-test "$tmp/small" 2>/dev/null; then
     trap 'umount "$tmp/small" 2>/dev/null; rm -rf "$tmp"' EXIT
     for mode in su+o mem; do
-        run pretrain --run "$tmp/small/$mode" "$@" $sane --steps 5 --mode $mode --commit-every 3 --disk sync --device-in-ram
-        dd if=/dev/zero of="$tmp/small/filler" bs=4096 2>/dev/null
-        truncate -s -160K "$tmp/small/filler"
-        run pretrain --resume "$tmp/small/$mode" --steps 40
-        one_sentence "$mode: a disk that fills up is named" "$tmp/small/$mode"
-        result "$(grep -qE 'full|No space' "$tmp/err"; echo $?)" "$mode: and that it is full"
-        run pretrain --resume "$tmp/small/$mode" --steps 40
-        one_sentence "$mode: a resume while it is full says so" "$tmp/small/$mode"
-        rm "$tmp/small/filler"
-        goes_on "$mode: a full disk" "$tmp/small/$mode"
-        rm -rf "$tmp/small/$mode"
+        fills_up "$mode" "$@" --mode $mode
     done
-    dd if=/dev/zero of="$tmp/small/filler" bs=4096 2>/dev/null
-    truncate -s -300K "$tmp/small/filler"
+    family_fills_up llama su+o
+    family_fills_up gemma3_text mem
+    family_fills_up bert su+o
+    fill 300K
     run pretrain --run "$tmp/small/new" "$@" $sane --mode su+o --disk sync --device-in-ram
     one_sentence "a run that does not fit is not made" "$tmp/small/new"
     result "$([ ! -e "$tmp/small/new" ]; echo $?)" "and nothing of it is left"
