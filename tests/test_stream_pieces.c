@@ -7,7 +7,6 @@
 #include "data/base/round.h"
 #include "offload/streams.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -33,58 +32,12 @@ static struct run_config config(enum run_mode mode, size_t head, size_t devices,
     return cfg;
 }
 
-/* One use of a block: what it reads counts for the loss, and for the gradient if there is one. */
-static void use(struct toy *t, struct stream *s, struct order_at at, uint64_t step, double *loss,
-                struct stream_norm *norm)
+static double pass(struct toy *t, struct stream *s, enum stream_pass pass, uint64_t step)
 {
-    const void *wire = NULL;
-    size_t      block = at.block, n = t->cfg.block_params[block];
-    float      *grad;
-    int         fresh;
+    double loss;
 
-    if (at.uses & ORDER_READ)
-        must(t, stream_acquire(s, block, &wire, &t->err));
-    for (size_t i = 0; wire && i < n; i++)
-        *loss += dtype_get(wire, t->cfg.wire_dt, i) * (double)(i % 13);
-    if (at.uses & ORDER_ADD) {
-        must(t, stream_grad(s, block, &grad, &fresh, &t->err));
-        assert_int_equal(fresh, 1);
-        for (size_t i = 0; i < n; i++)
-            grad[i] = (wire ? 0.1f * dtype_get(wire, t->cfg.wire_dt, i) : 0.01f * (float)(i % 7)) +
-                      0.3f * sinf((float)(i * (block + 1) + step));
-    }
-    if (wire)
-        stream_release(s, block);
-    if (at.uses & ORDER_SEND)
-        must(t, stream_send_grad(s, block, norm, &t->err));
-}
-
-static double pass(struct toy *t, struct stream *s, enum stream_pass pass, uint64_t step,
-                   struct stream_norm *norm)
-{
-    const struct order *o = &t->cfg.order;
-    double              loss = 0;
-
-    must(t, stream_begin(s, pass, step, &t->err));
-    for (size_t i = 0; order_at(o, pass, i).uses; i++)
-        use(t, s, order_at(o, pass, i), step, &loss, norm);
+    must(t, toy_pass(&t->cfg, s, pass, step, 0, &loss, NULL, &t->err));
     return loss;
-}
-
-/* Every other step is clipped. */
-static double step_whole(struct toy *t, struct stream *s, uint64_t step)
-{
-    struct stream_norm norm = { 0 };
-    struct stream_step up = { .row = { .step = step } };
-
-    optim_scalars(&up.optim, OPTIM_ADAMW, 1e-2, 0.9, 0.95, 1e-8, 1.0, s->applied + 1);
-    stream_expect(s, &up.optim);
-    up.row.loss = pass(t, s, STREAM_TRAIN, step, &norm);
-    if (step % 2)
-        optim_scalars(&up.optim, OPTIM_ADAMW, 1e-2, 0.9, 0.95, 1e-8,
-                      1.0 / (1.0 + sqrt(norm.sumsq)), s->applied + 1);
-    must(t, stream_update(s, &up, &t->err));
-    return up.row.loss;
 }
 
 static struct trained trained_by(const struct run_config *cfg, enum interruption how)
@@ -99,9 +52,9 @@ static struct trained trained_by(const struct run_config *cfg, enum interruption
         must(&t, run_position(&t.cfg, &step, &applied, &t.err));
         for (uint64_t end = how == STOPPED && stops++ < 2 ? size_min(step + 2, STEPS) : STEPS;
              step < end; step++) {
-            out.loss[step] = step_whole(&t, s, step);
+            must(&t, toy_order_step(&t.cfg, s, step, 0, &out.loss[step], &t.err));
             if (how == EVALUATED)
-                pass(&t, s, STREAM_EVAL, step + 1, NULL);
+                pass(&t, s, STREAM_EVAL, step + 1);
         }
         if (step == STEPS)
             must(&t, stream_drain(s, &t.err));
@@ -197,7 +150,7 @@ static void reading(void **state)
                     order_reads(&t.cfg.order, STREAM_GENERATE, frames, sizes_of, again);
 
                 before = c;
-                assert_true(pass(&t, s, STREAM_GENERATE, 0, NULL) == pass_sum(&t.cfg));
+                assert_true(pass(&t, s, STREAM_GENERATE, 0) == pass_sum(&t.cfg));
                 assert_int_equal(c.blocks - before.blocks, want.blocks);
                 assert_int_equal(c.params - before.params, want.params);
             }

@@ -235,6 +235,18 @@ static void update_numbers(const struct run_config *cfg, struct stream *s, doubl
     optim_scalars(out, cfg->optim, 1e-2, 0.9, 0.95, 1e-8, clip_factor, s->applied + 1);
 }
 
+/* What a step ends with when all gradients are sent: every third is clipped. */
+static int update(const struct run_config *cfg, struct stream *s, struct stream_step *up,
+                  const struct stream_norm *norm, double loss, struct err *err)
+{
+    assert(norm->nonfinite == up->row.skipped);
+    up->skip = norm->nonfinite;
+    if (up->row.step % 3 == 1 && !up->skip)
+        update_numbers(cfg, s, 1.0 / (1.0 + sqrt(norm->sumsq)), &up->optim);
+    up->row.loss = loss;
+    return stream_update(s, up, err);
+}
+
 int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int poison, size_t quit,
              double *loss, struct err *err)
 {
@@ -253,14 +265,61 @@ int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int 
         if (!rc && b == 1 && toy_before_norm)
             toy_before_norm(s, step);
     }
-    if (rc)
-        return rc;
-    assert(norm.nonfinite == poison);
-    up.skip = norm.nonfinite;
-    if (step % 3 == 1 && !up.skip)
-        update_numbers(cfg, s, 1.0 / (1.0 + sqrt(norm.sumsq)), &up.optim);
-    up.row.loss = *loss;
-    return stream_update(s, &up, err);
+    return rc ? rc : update(cfg, s, &up, &norm, *loss, err);
+}
+
+/* One use of a block: what it reads counts for the loss, and for the gradient if there is one. */
+static int use(const struct run_config *cfg, struct stream *s, struct order_at at, uint64_t step,
+               int poison, double *loss, struct stream_norm *norm, struct err *err)
+{
+    const void *wire = NULL;
+    size_t      n = cfg->block_params[at.block];
+    float      *grad;
+    int         fresh, rc = 0;
+
+    if (at.uses & ORDER_READ)
+        rc = stream_acquire(s, at.block, &wire, err);
+    for (size_t i = 0; !rc && wire && i < n; i++)
+        *loss += dtype_get(wire, cfg->wire_dt, i) * (double)(i % 13);
+    if (!rc && at.uses & ORDER_ADD) {
+        rc = stream_grad(s, at.block, &grad, &fresh, err);
+        assert(rc || fresh == 1);
+        for (size_t i = 0; !rc && i < n; i++)
+            grad[i] = (wire ? 0.1f * dtype_get(wire, cfg->wire_dt, i) : 0.01f * (float)(i % 7)) +
+                      0.3f * sinf((float)(i * (at.block + 1) + step));
+        if (!rc && poison)
+            grad[5] = NAN;
+    }
+    if (wire)
+        stream_release(s, at.block);
+    return !rc && at.uses & ORDER_SEND ? stream_send_grad(s, at.block, norm, err) : rc;
+}
+
+int toy_pass(const struct run_config *cfg, struct stream *s, enum stream_pass pass, uint64_t step,
+             int poison, double *loss, struct stream_norm *norm, struct err *err)
+{
+    int rc = stream_begin(s, pass, step, err);
+
+    *loss = 0;
+    for (size_t i = 0; !rc && order_at(&cfg->order, pass, i).uses; i++) {
+        struct order_at at = order_at(&cfg->order, pass, i);
+
+        rc = use(cfg, s, at, step, poison && at.block == 2, loss, norm, err);
+    }
+    return rc;
+}
+
+int toy_order_step(const struct run_config *cfg, struct stream *s, uint64_t step, int poison,
+                   double *loss, struct err *err)
+{
+    struct stream_norm norm = { 0 };
+    struct stream_step up = { .row = { .step = step, .skipped = poison } };
+    int                rc;
+
+    update_numbers(cfg, s, 1.0, &up.optim);
+    stream_expect(s, &up.optim);
+    rc = toy_pass(cfg, s, STREAM_TRAIN, step, poison, loss, &norm, err);
+    return rc ? rc : update(cfg, s, &up, &norm, *loss, err);
 }
 
 int toy_params_sum(const struct run_config *cfg, uint32_t *sum, struct err *err)

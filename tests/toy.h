@@ -30,6 +30,13 @@ int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, c
 int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int poison, size_t quit,
              double *loss, struct err *err);
 
+/* A pass, and a whole step as toy_step's, of whatever order the run has: each block is used as that
+ * says, and nothing stays acquired. poison: in block 2's gradient, which is asked for once. */
+int toy_pass(const struct run_config *cfg, struct stream *s, enum stream_pass pass, uint64_t step,
+             int poison, double *loss, struct stream_norm *norm, struct err *err);
+int toy_order_step(const struct run_config *cfg, struct stream *s, uint64_t step, int poison,
+                   double *loss, struct err *err);
+
 /* The pieces of activations that the toy pushes in a step, in that order: in each layer at most its
  * share of cfg->acts.n, of one byte to cfg->acts.bytes, in records of one to several. How many; at
  * most TOY_PIECES. */

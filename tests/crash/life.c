@@ -11,6 +11,7 @@
 #include "tests/crash/disk_sim.h"
 #include "tests/crash/storage.h"
 #include "tests/crash/threads.h"
+#include "tests/orders.h"
 #include "tests/toy.h"
 
 #include <assert.h>
@@ -22,9 +23,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BLOCKS = 4 };
+enum { BLOCKS = 4, WORDS = 2 };
 
 static const size_t sizes[BLOCKS] = { 8000, 7000, 7000, 77 };
+static const size_t words[WORDS + 2 + WORDS] = { 5000, 3000, 7000, 77, 5000, 3000 };
 
 /* ---- a run ---- */
 
@@ -59,6 +61,12 @@ static struct run_config config_of(const struct plan *p, struct runlog *log)
     static const char *const cards[] = { "0000:31:00.1", "0000:32:00.1", "0000:33:00.1" };
     struct run_config        cfg = toy_config(DIR, p->mode, sizes, BLOCKS);
 
+    if (p->words) {
+        size_t head = p->words == 2 ? 2 : 0;
+
+        cfg = toy_config(DIR, p->mode, words, WORDS + 1 + 1 + head);
+        cfg.order = order_pieces(WORDS, 1, head);
+    }
     cfg.log = log;
     cfg.compress = p->compress;
     cfg.error_feedback = p->feedback;
@@ -74,7 +82,8 @@ static struct run_config config_of(const struct plan *p, struct runlog *log)
     cfg.xclbin = xclbin;
     cfg.durable = p->storage != NO_FLUSHES;
     cfg.commit_every = p->commit_every;
-    cfg.acts = toy_acts(&cfg, (size_t)p->pieces / (run_blocks(&cfg) - 2), 5000, 3);
+    if (p->pieces)
+        cfg.acts = toy_acts(&cfg, (size_t)p->pieces / (run_blocks(&cfg) - 2), 5000, 3);
     return cfg;
 }
 
@@ -158,7 +167,8 @@ static int train(const struct plan *p, const struct run_config *cfg, uint64_t en
     for (; !rc && step < end; step++) {
         double loss;
 
-        rc = toy_step(cfg, s, step, (int)step == p->skip, 0, &loss, err);
+        rc = p->words ? toy_order_step(cfg, s, step, (int)step == p->skip, &loss, err)
+                      : toy_step(cfg, s, step, (int)step == p->skip, 0, &loss, err);
         if (rc)
             break;
         w->differs |= (w->seen >> step & 1) && memcmp(&loss, &w->loss[step], sizeof loss);

@@ -20,6 +20,7 @@ struct plan {
     int           sync; // csd/disk_sync.c on simulated files, instead of a simulated disk
     int           cards;            // --csd xrt: on a simulated disk and a software SmartSSD
     int           pieces;           // that a step leaves on the devices
+    int           words; // the embeddings are two blocks: 1: the head is tied to them, 2: two more
     int           create;           // begin with nothing: the making of the run is cut too
     int           reshard;          // halfway, move it from two devices to three
     uint64_t      commit_every;
