@@ -188,9 +188,7 @@ static int options_check(struct bench *b, struct opt_line *line, struct err *err
     else if (!rc && arch_classifies(&b->config))
         rc = err_misuse(err, "--init %s is a classifier: a language model is expected",
                         o->model.init);
-    if (!rc && !o->probe && b->config.arch->encoder)
-        rc = err_misuse(err, "a %s is an encoder: bench measures models that continue a text",
-                        b->config.arch->title);
+    b->config.headless = 0; // its parameters are random ones anyhow
     rc = rc ? rc : train_check(o, err);
     if (!rc && o->json && strcmp(o->json, "-"))
         rc = session_output_check(o->json, NULL, 0, err);

@@ -7,7 +7,9 @@
 enum { FLOPS_EXP = 20, TABLE_ROWS = 8192 };
 
 struct sizes {
-    size_t     B, T, C, H, V, N;     // N: tokens of a chunk
+    size_t     B, T, C, H, V, N;     // V: words, of a piece of the head; N: tokens of a chunk
+    size_t     D, KV, F, W;          // of a head, heads of keys, of the MLP, a layer's window
+    size_t     Q, qkv;               // columns of queries, and of all that attention takes
     size_t     n, bt, btc;           // N * C, B * T, B * T * C
     size_t     logit_rows, layer, k; // layer: parameters of one; k: of them, by Top-K
     size_t     e;                    // bytes of a dt
@@ -18,6 +20,7 @@ struct sizes {
     int32_t   *lengths;          // (B): three quarters of T, as a batch with padding may have it
     size_t     head;             // elements that are turned in pairs: an odd one stays
     float     *angles;           // (T, head): rope_table's; others would make numbers vanish
+    float      plus;             // what is added to the weights of norms of heads
 };
 
 /* What is done with an operand; CACHED: it comes from a cache, and does not count. */

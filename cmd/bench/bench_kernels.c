@@ -30,7 +30,7 @@
 
 enum {
     UPDATE_PARAMS = 1 << 16, STEP_PARAMS = 1 << 22, STEP_PIECE = 16384, // as mem's update
-    MOST_KERNELS = 64,
+    MOST_KERNELS = 80,
 };
 
 enum which {
@@ -71,10 +71,10 @@ static void run_rows(int which, const struct sizes *s, void *const *p)
             .narrowed = which == LAYERNORM_BACKWARD || s->dt == DT_F32 ? NULL : p[11]});
         break;
     case GELU_FORWARD:
-        gelu_forward(p[1], p[0], s->dt, 4 * s->n);
+        gelu_forward(p[1], p[0], s->dt, s->N * s->F);
         break;
     case GELU_BACKWARD: // the value once more, its gradient and the sums for the bias
-        gelu_backward(&(struct gelu_backward){.n = s->N, .C = 4 * s->C, .dt = s->dt, .x = p[0],
+        gelu_backward(&(struct gelu_backward){.n = s->N, .C = s->F, .dt = s->dt, .x = p[0],
                                               .dout = p[1], .out = p[2], .dx = p[3], .db = p[4],
                                               .scratch = p[5]});
         break;
@@ -85,7 +85,7 @@ static void run_rows(int which, const struct sizes *s, void *const *p)
         convert(p[1], DT_BF16, p[0], DT_F32, s->n);
         break;
     case COLSUM:
-        colsum_add(p[2], NULL, p[0], s->dt, s->N, 3 * s->C, p[1]);
+        colsum_add(p[2], NULL, p[0], s->dt, s->N, s->qkv, p[1]);
         break;
     case COLSUM_NARROW:
         colsum_add(p[1], p[2], p[0], DT_F32, s->N, s->C, p[3]);
@@ -115,7 +115,7 @@ static void run_update_step(void *const *p, const struct optim_step *step, int n
 /* The others. */
 static void run_kernel(int which, const struct sizes *s, void *const *p)
 {
-    struct attention  a = {.B = s->B, .T = s->T, .C = s->C, .H = s->H, .dt = s->dt, .qkv = p[0],
+    struct attention  a = {.B = s->B, .T = s->T, .C = s->Q, .H = s->H, .dt = s->dt, .qkv = p[0],
                            .out = p[1], .lse = p[2], .scratch = p[3]};
     struct optim_step step;
     int               nonfinite = 0;
@@ -174,8 +174,9 @@ static size_t kernels_of(struct kernel out[MOST_KERNELS], const struct sizes *s)
 {
     size_t n = s->n, N = s->N, C = s->C, e = s->e, btc = s->btc, V = s->V, rows = s->logit_rows,
            lse = 4 * s->B * s->H * s->T, words = TABLE_ROWS * C, n4 = 4 * n, u = UPDATE_PARAMS,
-           t = STEP_PARAMS, wire = s->dt == DT_F32 ? 0 : 2 * t,
-           attention = attention_scratch(s->T, C, s->H, s->H, s->threads);
+           t = STEP_PARAMS, wire = s->dt == DT_F32 ? 0 : 2 * t, F = s->F, Q = s->Q, qkv = s->qkv,
+           nF = N * F, btq = s->bt * Q, attention = attention_scratch(s->T, Q, s->H, s->H,
+                                                                      s->threads);
     double T = (double)s->T, elements = (double)btc;
     const struct kernel all[] = {
         {"layernorm forward", N, C, 8, LAYERNORM_FORWARD,
@@ -192,22 +193,22 @@ static size_t kernels_of(struct kernel out[MOST_KERNELS], const struct sizes *s)
          .p = {{IN, n4}, {IN, e * C}, {CACHED, e * C}, {IN, 4 * N}, {IN, 4 * N}, {BOTH, n4},
                {BOTH, 4 * C}, {BOTH, 4 * C}, {IN, n4}, {CACHED, colsum_scratch(N, 3 * C)},
                {BOTH, 4 * C}, {OUT, s->dt == DT_F32 ? 0 : 2 * n}}},
-        {"gelu forward", N, 4 * C, FLOPS_EXP + 10, GELU_FORWARD,
-         .p = {{IN, e * n4}, {OUT, e * n4}}},
-        {"gelu backward and sums", N, 4 * C, FLOPS_EXP + 20, GELU_BACKWARD,
-         .p = {{IN, e * n4}, {IN, 4 * n4}, {OUT, e * n4}, {OUT, e * n4}, {BOTH, 16 * C},
-               {CACHED, colsum_scratch(N, 4 * C)}}},
-        {"attention forward", s->bt, C, 2 * T, ATTENTION_FORWARD,
-         .p = {{IN, 3 * e * btc}, {OUT, e * btc}, {OUT, lse}, {CACHED, attention}}, .products = 1},
-        {"attention backward", s->bt, C, 5 * T, ATTENTION_BACKWARD,
-         .p = {{IN, 3 * e * btc}, {IN, e * btc}, {IN, lse}, {CACHED, attention}, {OUT, 3 * e * btc},
-               {IN, e * btc}}, .products = 1},
+        {"gelu forward", N, F, FLOPS_EXP + 10, GELU_FORWARD,
+         .p = {{IN, e * nF}, {OUT, e * nF}}},
+        {"gelu backward and sums", N, F, FLOPS_EXP + 20, GELU_BACKWARD,
+         .p = {{IN, e * nF}, {IN, 4 * nF}, {OUT, e * nF}, {OUT, e * nF}, {BOTH, 4 * F},
+               {CACHED, colsum_scratch(N, F)}}},
+        {"attention forward", s->bt, Q, 2 * T, ATTENTION_FORWARD,
+         .p = {{IN, 3 * e * btq}, {OUT, e * btq}, {OUT, lse}, {CACHED, attention}}, .products = 1},
+        {"attention backward", s->bt, Q, 5 * T, ATTENTION_BACKWARD,
+         .p = {{IN, 3 * e * btq}, {IN, e * btq}, {IN, lse}, {CACHED, attention}, {OUT, 3 * e * btq},
+               {IN, e * btq}}, .products = 1},
         {"softmax, loss and gradient", rows, V, FLOPS_EXP + 5, SOFTMAX,
          .p = {{IN, 4 * rows * V}, {OUT, 4 * rows}, {OUT, e * rows * V}}},
         {"residual", N, C, 1, RESIDUAL, .p = {{IN, n4}, {IN, n4}, {OUT, n4}}},
         {"convert to bf16", N, C, 0, CONVERT, .p = {{IN, n4}, {OUT, 2 * n}}},
-        {"sum of columns", N, 3 * C, 1, COLSUM,
-         .p = {{IN, 3 * e * n}, {CACHED, colsum_scratch(N, 3 * C)}, {BOTH, 12 * C}}},
+        {"sum of columns", N, qkv, 1, COLSUM,
+         .p = {{IN, e * N * qkv}, {CACHED, colsum_scratch(N, qkv)}, {BOTH, 4 * qkv}}},
         {"sum of columns, rounding", N, C, 1, COLSUM_NARROW,
          .p = {{IN, n4}, {BOTH, 4 * C}, {OUT, 2 * n}, {CACHED, colsum_scratch(N, C)}}},
         {"dropout", N, C, 0, DROPOUT, .p = {{IN, n4}, {OUT, n4}}},
@@ -312,21 +313,25 @@ static double ratio_of(const struct bench *b)
 static struct sizes sizes_of(const struct bench *b, size_t block)
 {
     const struct train_opts *o = &b->o->train;
-    size_t C = b->config.n_embd, tokens = o->batch * o->seq, chunk = size_min(tokens, CHUNK_ROWS),
-           layer = arch_block_size(&b->config, block);
+    const struct model_config *g = &b->config;
+    size_t C = g->n_embd, tokens = o->batch * o->seq, chunk = size_min(tokens, CHUNK_ROWS),
+           layer = arch_block_size(g, block);
 
-    return (struct sizes){.B = o->batch, .T = o->seq, .C = C, .H = b->config.n_head,
-                          .V = b->config.vocab, .N = chunk, .n = chunk * C, .bt = tokens,
+    return (struct sizes){.B = o->batch, .T = o->seq, .C = C, .H = g->n_head,
+                          .D = g->head_dim, .KV = g->n_kv_head, .F = g->n_inner, .W = g->window,
+                          .Q = arch_dim(g, DIM_HEADS), .qkv = arch_dim(g, DIM_QKV),
+                          .V = arch_words(g, 0).n, .plus = g->arch->norm_plus,
+                          .N = chunk, .n = chunk * C, .bt = tokens,
                           .btc = tokens * C, .logit_rows = size_min(tokens, LOGIT_ROWS),
                           .layer = layer, .k = topk_count(layer, ratio_of(b)),
                           .dt = (enum dtype)o->dtype,
                           .e = dtype_bytes((enum dtype)o->dtype), .threads = (int)o->threads,
-                          .head = C / b->config.n_head / 2 * 2};
+                          .head = g->head_dim / 2 * 2};
 }
 
 static int kernels_run(struct bench *b, json_t *rows, struct err *err)
 {
-    struct sizes  s = sizes_of(b, 1);
+    struct sizes  s = sizes_of(b, arch_layer_block(&b->config, 1));
     struct kernel k[MOST_KERNELS];
     struct arena  memory = {0}, words = {0};
     long          cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -369,7 +374,7 @@ static int topk_measure(struct bench *b, json_t *rows, struct err *err)
 {
     static const char *const names[] = {"embeddings", "a layer"};
     double                   reads = bench_bandwidth(json_object_get(b->report, "memory"), 1, 0);
-    struct sizes             s[2] = {sizes_of(b, 0), sizes_of(b, 1)};
+    struct sizes             s[2] = {sizes_of(b, 0), sizes_of(b, arch_layer_block(&b->config, 1))};
     struct kernel            k[2] = {topk_of(&s[0]), topk_of(&s[1])};
     size_t                   first = taken(&k[0]);
     struct arena             memory = {0};

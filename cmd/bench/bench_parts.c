@@ -7,64 +7,50 @@
  * And how often a step starts all threads, with what a start costs: between two loops the threads
  * spin for a moment, then sleep (main.c), and who finds them asleep has to wake them. */
 #include "cmd/bench/bench.h"
+#include "cmd/bench/bench_passes.h"
 
 #include "data/base/clock.h"
-#include "data/base/round.h"
 #include "model/products.h"
 
+#include <assert.h>
 #include <omp.h>
 
-/* What `calls` counts: of each chunk of tokens of every layer, and of chunks again behind the last
- * one; of each micro-batch of every layer, or of all; in the head's pieces; of all parameters. */
-enum unit { CHUNK, LAYER, BATCH, LOGIT_CHUNK, PARAMS };
+/* Layers that have a window, or have none. */
+static size_t layers_of(const struct model_config *g, int window)
+{
+    size_t n = 0;
 
-static const struct part {
-    const char *kernel;
-    enum unit   unit;
-    int         each, behind; // CHUNK: times in a layer, and in the head
-} parts[] = {
-    {"attention forward", LAYER, 1, 0},
-    {"attention backward", LAYER, 1, 0},
-    {"layernorm forward", CHUNK, 1, 1},
-    {"residual and layernorm", CHUNK, 1, 0},
-    {"gelu forward", CHUNK, 1, 0},
-    {"residual", CHUNK, 1, 0},
-    {"sum of columns, rounding", CHUNK, 1, 0},
-    {"gelu backward and sums", CHUNK, 1, 0},
-    {"layernorm apply", CHUNK, 2, 0},
-    {"layernorm backward, sums", CHUNK, 1, 0},
-    {"sum of columns", CHUNK, 1, 0},
-    {"layernorm backward", CHUNK, 1, 1},
-    {"softmax, loss and gradient", LOGIT_CHUNK, 1, 0},
-    {"embedding forward", BATCH, 1, 0},
-    {"embedding backward", BATCH, 1, 0},
-    {"sum of squares", PARAMS, 1, 0},
-    {"AdamW and rounding", PARAMS, 1, 0},
-};
+    for (size_t layer = 1; layer <= g->n_layer; layer++)
+        n += !arch_window(g, layer) == !window;
+    return n;
+}
 
 /* Of the kernel's row, which has its size. */
-static double calls_of(const struct bench *b, const struct part *p, const json_t *row)
+static double calls_of(const struct bench *b, const struct pass *p, const json_t *row)
 {
-    const struct train_opts *o = &b->o->train;
-    double micros = (double)o->grad_accum, L = (double)b->config.n_layer,
+    const struct train_opts   *o = &b->o->train;
+    const struct model_config *g = &b->config;
+    double micros = (double)o->grad_accum, L = (double)g->n_layer, n = p->each,
            tokens = micros * (double)(o->batch * o->seq), rows = json_num(row, "rows");
 
     switch (p->unit) {
-    case CHUNK: return (p->each * L + p->behind) * tokens / rows;
-    case LAYER: return L * micros;
-    case BATCH: return micros;
-    case LOGIT_CHUNK: return tokens / rows;
-    case PARAMS: return (double)arch_total(&b->config) / rows;
+    case PASS_CHUNK: return (n * L + p->behind) * tokens / rows;
+    case PASS_LAYER: return n * (double)layers_of(g, 0) * micros;
+    case PASS_WINDOW: return n * (double)layers_of(g, 1) * micros;
+    case PASS_BATCH: return n * micros;
+    case PASS_LOGITS: return n * tokens * train_opts_asked(o, g) / rows * (double)arch_pieces(g);
+    case PASS_PARAMS: return n * (double)arch_total(g) / rows;
     }
     return 0;
 }
 
-/* How often its calls start all threads: once each; the norm and the update go over all of a
- * block's, or of the model's. */
-static double starts_of(const struct bench *b, const struct part *p, double calls)
+/* How often its calls start all threads: once each, if they do; the norm and the update go over all
+ * of a block's, or of the model's. */
+static double starts_of(const struct bench *b, const struct pass *p, const json_t *row,
+                        double calls)
 {
-    if (p->unit != PARAMS)
-        return calls;
+    if (p->unit != PASS_PARAMS)
+        return json_num(row, "threads") > 1 ? calls : 0;
     return !strcmp(p->kernel, "sum of squares") ? (double)arch_blocks(&b->config) : 1;
 }
 
@@ -99,19 +85,18 @@ static const json_t *engine_of(const struct bench *b)
     return best;
 }
 
-/* oneDNN starts threads once for a product, once for what it packs before (matmul_onednn.c), and
- * the logits are two products (products.h). */
+/* oneDNN starts threads once for a product, once for what it packs before (matmul_onednn.c), which
+ * of a layer's parameters is once for all its chunks, and the logits are two products
+ * (products.h). */
 static double product_starts(const struct bench *b, const json_t *shape, double calls)
 {
-    const char *name = json_str(shape, "product");
-    size_t      tokens = b->o->train.batch * b->o->train.seq,
-           chunks = b->o->train.grad_accum * (tokens / CHUNK_ROWS);
-    int two = strstr(json_str(shape, "form"), "A' B") || !strcmp(name, "logits"),
-        packed = !two && strcmp(name, "d_lnf") && chunks > 1; // once for all chunks of a layer
+    int two = strstr(json_str(shape, "form"), "A' B") || strstr(json_str(shape, "product"),
+                                                                "logits");
 
     if (two)
         return b->o->train.dtype == DT_BF16 ? 2 * calls : calls;
-    return packed ? calls + (double)b->config.n_layer : calls;
+    return json_is_true(json_object_get(shape, "packed")) ? calls + (double)b->config.n_layer
+                                                          : calls;
 }
 
 static void products_add_parts(const struct bench *b, json_t *rows)
@@ -174,17 +159,20 @@ static int parts_run(struct bench *b, json_t *section, struct err *err)
     json_t       *rows = json_array(), *row;
     double        step = json_num(bench_row(json_object_get(json_object_get(b->report, "steps"),
                                                             "runs"), "run", "mem"), "seconds");
+    struct pass   p;
     size_t        i;
 
     (void)err;
     json_object_set_new(section, "rows", rows);
     products_add_parts(b, rows);
-    for (const struct part *p = parts; p < parts + sizeof parts / sizeof *parts; p++) {
-        const json_t *k = bench_row(kernels, "kernel", p->kernel);
-        double        calls = calls_of(b, p, k);
+    for (i = 0; (p = passes_at(&b->config, (enum dtype)b->o->train.dtype, i)).kernel; i++) {
+        const json_t *k = bench_row(kernels, "kernel", p.kernel);
+        double        calls = calls_of(b, &p, k);
 
-        part_add(rows, p->kernel, calls, calls * json_num(k, "seconds"),
-                 calls * json_num(k, "bound_seconds"), starts_of(b, p, calls));
+        assert(k);
+        if (calls > 0)
+            part_add(rows, p.kernel, calls, calls * json_num(k, "seconds"),
+                     calls * json_num(k, "bound_seconds"), starts_of(b, &p, k, calls));
     }
     omp_set_num_threads((int)b->o->train.threads);
     bench_put(section, "awake_seconds", start_seconds(0));

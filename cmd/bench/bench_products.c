@@ -7,11 +7,13 @@
  */
 #include "cmd/bench/bench.h"
 
+#include "cmd/run/masking.h"
 #include "data/base/clock.h"
 #include "data/base/round.h"
 #include "kernels/simd.h"
 #include "model/products.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 
@@ -106,17 +108,32 @@ static size_t times_a_micro(const struct bench *b, size_t which)
     return pieces > 1 && products_kind(which) == PRODUCT_FORWARD ? 2 * heads : heads;
 }
 
+/* Rows of a micro-batch that go through a product, and the unit that they are cut by (products.h):
+ * a masked head's are those of the tokens that are masked. */
+static size_t rows_through(const struct bench *b, size_t which, size_t *unit)
+{
+    const struct train_opts *o = &b->o->train;
+    struct model_options     p = { .config = b->config, .batch = o->batch, .seq = o->seq };
+    int head = products_matrix(which) >= ARCH_HEAD, masked = head && arch_is_masked(&b->config);
+
+    *unit = head ? products_head_unit(&p) : 0;
+    return masked ? round_up(o->batch * masking_chosen(o->mask.prob, o->seq), *unit)
+                  : o->batch * o->seq;
+}
+
 /* How often a step runs this product: layers and micro-batches, and the chunks that tokens are cut
  * into. Of a gradient the first chunk writes, all others add. */
 static double times_a_step(const struct bench *b, const struct product_run *r)
 {
-    size_t tokens = b->o->train.batch * b->o->train.seq,
-           chunk = products_chunk(r->which),
-           chunks = b->o->train.grad_accum * (r->rows == chunk ? tokens / chunk : 1);
-    int    first = r->rows == products_rows(tokens, chunk, 0); // the first chunk has this size
+    size_t chunk = products_chunk(r->which), unit, chunks = 0,
+           rows = rows_through(b, r->which, &unit),
+           first = r->rows == products_rows(rows, chunk, unit); // the first chunk has this size
 
-    if (r->s->form == MATMUL_TN && first)
-        chunks = r->s->accumulate ? chunks - 1 : 1;
+    for (size_t n; rows > 0; rows -= n)
+        chunks += (n = products_rows(rows, chunk, unit)) == r->rows;
+    chunks *= b->o->train.grad_accum;
+    if (r->s->form == MATMUL_TN)
+        chunks = r->s->accumulate ? chunks - first : first;
     return (double)(chunks * times_a_micro(b, r->which));
 }
 
@@ -133,11 +150,11 @@ static json_t *shape_row(const struct bench *b, const struct product_run *r)
     char size[64];
 
     snprintf(size, sizeof size, "%zu x %zu x %zu", r->s->m, r->s->n, r->s->k);
-    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:f}", "product",
+    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:f, s:b}", "product",
                      products_name(&b->config, r->which), "form",
                      r->s->accumulate ? "+ A' B" : forms[r->s->form], "size", size, "m",
                      (int)r->s->m, "n", (int)r->s->n, "k", (int)r->s->k, "times_a_step",
-                     times_a_step(b, r));
+                     times_a_step(b, r), "packed", r->s->pack_b);
 }
 
 /* ---- engines ---- */
@@ -160,13 +177,15 @@ static size_t engine_open(struct engine *e, const struct bench *b, const struct 
         return 0;
     if (products_open(&e->products, &p, &e->why))
         return 0;
-    for (; e->n < e->products->n; e->n++) {
+    for (size_t i = 0; i < e->products->n; i++) {
         struct product_run *r = &runs[e->n];
 
+        assert(e->n < MOST_PRODUCTS);
         r->products = e->products;
-        r->s = &e->products->shape[e->n];
-        r->which = e->products->key[e->n].which;
-        r->rows = e->products->key[e->n].rows;
+        r->s = &e->products->shape[i];
+        r->which = e->products->key[i].which;
+        r->rows = e->products->key[i].rows;
+        e->n += times_a_step(b, r) > 0;
     }
     return e->n;
 }

@@ -17,14 +17,25 @@ enum { TOKEN_ROWS = 64, MOST_WORDS = 65535 };
 
 /* ---- making ---- */
 
-/* Random tokens of which no row is asked for twice in a short run. */
-static int write_tokens(const struct bench *b, const char *path, struct err *err)
+/* An encoder's tokens are neither padding nor masks, which would not be asked for. */
+static size_t token_at(const struct bench *b, size_t i, uint64_t mask)
 {
-    size_t words = size_min(b->config.vocab, MOST_WORDS), n = TOKEN_ROWS * b->o->train.seq + 1;
+    const struct model_config *g = &b->config;
+    size_t words = size_min(g->vocab, MOST_WORDS), id = (size_t)(rng_bits(1, 0, i) % words);
+
+    for (int k = 0; k < 2 && g->arch->encoder; k++)
+        id = (id + (id == g->pad || id == mask)) % words;
+    return id;
+}
+
+/* Random tokens of which no row is asked for twice in a short run. */
+static int write_tokens(const struct bench *b, const char *path, uint64_t mask, struct err *err)
+{
+    size_t    n = TOKEN_ROWS * b->o->train.seq + 1;
     uint16_t *ids = malloc(sizeof *ids * n);
 
     for (size_t i = 0; i < n && ids; i++)
-        ids[i] = (uint16_t)(rng_bits(1, 0, i) % words);
+        ids[i] = (uint16_t)token_at(b, i, mask);
     int rc = ids ? file_write_whole(path, ids, sizeof *ids * n, err)
                  : err_set(err, -ENOMEM, "out of memory for %zu tokens", n);
     free(ids);
@@ -52,7 +63,9 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
         o.host_mem = 0;
     if (dir)
         tokens = file_path(err, "%s.tokens", dir);
-    int rc = tokens ? write_tokens(b, tokens, err) : -ENOMEM;
+    if (arch_is_masked(&b->config) && !o.mask.id)
+        o.mask.id = b->config.pad == 1 ? 2 : 1;
+    int rc = tokens ? write_tokens(b, tokens, o.mask.id, err) : -ENOMEM;
     if (!rc)
         rc = newrun_create(
             &(struct newrun){ .dir = dir, .config = b->config, .o = &o, .data = tokens }, err);
@@ -288,8 +301,8 @@ int bench_run(const struct bench *b, const char *folder, enum bench_way way, uin
     if (!rc)
         rc = way == BENCH_TRAIN ? training_run(&s, &end, err)
                                 : drive(&s, next, steps, way == BENCH_DRIVE_APART, err);
-    snprintf(sql, sizeof sql, parts_sql, s.config.n_layer, (unsigned long long)next + 1,
-             (unsigned long long)(next + 1 + steps));
+    snprintf(sql, sizeof sql, parts_sql, arch_final_block(&s.config) - 1,
+             (unsigned long long)next + 1, (unsigned long long)(next + 1 + steps));
     rc = rc ? rc : runlog_query(s.log, sql, part_row, out, err);
     session_close(&s);
     free(dir);

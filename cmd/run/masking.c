@@ -101,6 +101,13 @@ static int32_t instead(const struct masking *m, int32_t id, uint64_t bits)
     return how < 8 ? m->mask : how == 8 ? other + (other >= m->pad) : id;
 }
 
+uint64_t masking_chosen(double prob, uint64_t n)
+{
+    uint64_t chosen = (uint64_t)llround(prob * (double)n);
+
+    return chosen ? chosen : n > 0;
+}
+
 static void mask_row(const struct masking *m, const struct masking_draw *draw, int32_t *x,
                      int32_t *y, size_t seq)
 {
@@ -109,11 +116,11 @@ static void mask_row(const struct masking *m, const struct masking_draw *draw, i
 
     for (size_t i = 0; i < seq; i++)
         n += !is_own(m, x[i]);
-    uint64_t chosen = (uint64_t)llround(m->prob * (double)n);
+    uint64_t chosen = masking_chosen(m->prob, n);
 
     for (size_t i = 0; i < seq; i++) {
         y[i] = -1;
-        if (is_own(m, x[i]) || rng_permute(seed, stream, k++, n) >= (chosen ? chosen : 1))
+        if (is_own(m, x[i]) || rng_permute(seed, stream, k++, n) >= chosen)
             continue;
         y[i] = x[i];
         x[i] = instead(m, x[i], rng_bits(seed, stream, i));

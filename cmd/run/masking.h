@@ -19,6 +19,9 @@ struct masking {
 int masking_find(struct masking *out, const struct model_config *g, const struct mask_opts *o,
                  const char *tokenizer, struct err *err);
 
+/* How many of n tokens of a row are asked for. */
+uint64_t masking_chosen(double prob, uint64_t n);
+
 /* Rows of seq tokens in a file of `count`; 0: it is too short. */
 uint64_t masking_rows(const struct masking *m, uint64_t count, size_t seq);
 

@@ -102,6 +102,42 @@ PY
 result $? "its parts and what is left of it make up the step"
 nothing_left "after parts"
 
+# The passes of the family at hand, and no other's; products that are the step's FLOPs but for attention's, with a masked head's rows a
+# multiple of 16. (A core that is named is not compared with others, which takes long.)
+cat >"$tmp/family.py" <<'PY'
+import json, sys
+r, matrices, head, attention = json.load(open(sys.argv[1])), *map(int, sys.argv[2:5])
+has, not_has = sys.argv[5].split(","), sys.argv[6].split(",")
+tokens, rows = 2 * 16, {p["part"]: p for p in r["parts"]["rows"]}
+asked = tokens if r["model"]["vocab"] == 96 else 4
+flops = sum(2 * s["m"] * s["n"] * s["k"] * s["times_a_step"] for s in r["products"]["shapes"])
+assert flops == 6 * (tokens * matrices + (tokens if asked == tokens else 16) * head), (flops, r["products"]["shapes"])
+share = 1 if asked == tokens else 0.15
+assert abs(r["steps"]["flops"] / tokens - 6 * (matrices + share * head) - attention) < 1, (r["steps"]["flops"], attention)
+assert [x for x in has if x not in rows] == [] and [x for x in not_has if x in rows] == [], sorted(rows)
+assert all(p["seconds"] > 0 and 0 < p["bound_share"] for n, p in rows.items() if n != "not accounted for"), rows
+calls = {n: p["calls"] for n, p in rows.items()}
+print(*(f"{n}={calls[n]:g}" for n in has))
+PY
+of_family() { # NAME MATRICES HEAD ATTENTION HAS HAS-NOT OPTION..: its matrices, and attention's FLOPs a token
+    name=$1 matrices=$2 head=$3 attention=$4 has=$5 has_not=$6
+    shift 6
+    OPENBLAS_CORETYPE=Haswell works "parts of a $name's step" bench --quick --n-layer 2 --n-head 2 --n-embd 32 --n-inner 48 --batch 2 --seq 16 \
+        --rounds 1 --dir "$tmp/d" --mode mem --only parts --json "$tmp/family.json" "$@"
+    python3 "$tmp/family.py" "$tmp/family.json" "$matrices" "$head" "$attention" "$has" "$has_not" >"$tmp/out" 2>"$tmp/err"
+    result $? "they are a $name's"
+}
+of_family BERT $((2 * (4 * 32 * 32 + 2 * 32 * 48))) $((97 * 32 + 32 * 32)) $((12 * 2 * 32 * 16)) \
+    "bidirectional attention forward,gelu (erf) backward,layernorm apply,embedding of types,transform" \
+    "attention forward,gelu forward,rmsnorm forward" --model bert-base --vocab 97
+of_family Llama $((2 * (3 * 32 * 32 + 3 * 32 * 48))) $((96 * 32)) $((12 * 2 * 32 * 8)) \
+    "grouped attention backward,swiglu forward,rope backward,rmsnorm backward,convert to bf16" \
+    "attention forward,layernorm forward,geglu forward,rmsnorm of heads" --model smollm2-135m --n-kv-head 1 --vocab 96
+of_family "Gemma 3" $((2 * (2 * 32 * 48 + 2 * 32 * 24 + 3 * 32 * 48))) $((96 * 32)) $((12 * 2 * 48 * 8)) \
+    "windowed attention forward,geglu backward,rmsnorm (1 + w) and sum,rmsnorm of heads,scaling of embeddings" \
+    "swiglu forward,residual,rmsnorm forward,softmax of a piece" --model gemma-3-270m --n-kv-head 1 --head-dim 24 --vocab 96
+nothing_left "after families"
+
 # OpenBLAS's cores are compared, once, where the program chose the one in use; not where the user did.
 # shellcheck disable=SC2086
 OPENBLAS_CORETYPE=Haswell SITRAIN_CORE_IS_OURS=1 timeout 60 "$bin" bench $small --only products >"$tmp/out" 2>"$tmp/err" &&

@@ -181,7 +181,6 @@ refuses 2 "does not continue one" generate "$tmp/bert" --prompt a
 refuses 2 "has no head" import "$tmp/headless" "$tmp/no"
 refuses 2 "has no head" export "$tmp/headless" "$tmp/no"
 refuses 2 "has no head" eval "$tmp/headless" --data "$tmp/text" --seq 16
-refuses 2 "is an encoder" bench --init "$tmp/bert" --quick --seq 16
 # again FAMILY weight|bias same|other: the folder, with the head's tensor once more, as transformers 4 ties it and 5 does not.
 again() {
     cp -r "$tmp/$1" "$tmp/mixed"
