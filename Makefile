@@ -373,6 +373,9 @@ $(BUILD)/csd/hls/%.o: csd/hls/%.cpp
 $(BUILD)/tests/test_hls: $(HLS_OBJ)
 $(BUILD)/tests/test_hls: LDLIBS += -lstdc++
 
+# What commands alone have.
+$(BUILD)/tests/test_bench: $(filter-out %/main.o,$(CMD_OBJ))
+
 # Computational storage without a card: tests/smartssd, a driver library under libxrt (XILINX_XRT is $(BUILD)/tests/smartssd), and xclbins without a
 # bitstream, good and wrong. libxrt's own classes come out of libxrt-dev's archives, whose version this knows.
 SMARTSSD       := $(BUILD)/tests/smartssd

@@ -277,10 +277,10 @@ static void *beside_run(void *ctx)
     uint64_t             start_ns = clock_ns();
     double               unmeasured, n = 0;
 
-    while (!s->rc && !atomic_load(&s->stop)) {
+    do { // at least one, also where this thread came late
         s->rc = rig_measure(s->rig, &unmeasured, &s->err);
         n += (double)(s->rig->n_jobs * s->rig->n_pad);
-    }
+    } while (!s->rc && !atomic_load(&s->stop));
     s->rate = n / ((double)(clock_ns() - start_ns) * 1e-9);
     return NULL;
 }
