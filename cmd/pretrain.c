@@ -1,10 +1,13 @@
 /* pretrain.c: a new run, or one that goes on. Both end in training_run on a run that stands
  * complete on disk: a new one is first made, then opened like any other. */
 #include "cmd/cmd.h"
+#include "data/base/machine.h"
 #include "cmd/run/corpus.h"
 #include "cmd/run/newrun.h"
+#include "cmd/run/ranked.h"
 #include "cmd/run/settings.h"
 #include "cmd/run/model_choice.h"
+#include "cmd/say/job.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
 #include "cmd/run/memory.h"
@@ -40,11 +43,12 @@ static const struct opt_part parts[] = {
     { 0 }
 };
 
-static int make_run(struct opt_line *line, struct err *err)
+static int make_run(const char *dir, struct opt_line *line, struct comm *comm, struct err *err)
 {
     struct pretrain_opts *o = line->options;
-    struct newrun n = { .dir = o->run, .o = &o->train, .init = o->model.init, .data = o->data,
-                        .eval_data = o->eval_data, .line = line, .events = &say_events };
+    struct newrun n = { .dir = dir, .o = &o->train, .init = o->model.init, .data = o->data,
+                        .eval_data = o->eval_data, .line = line, .comm = comm,
+                        .events = say_events_of_job() };
     int           rc = train_opts_check(&o->train, err);
 
     if (rc)
@@ -82,7 +86,7 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
     int rc = training_overlay(s, line, &o->train, first, err);
     if (!rc && first) {
         s->o.seq = s->o.seq ? s->o.seq : arch_usual_seq(&s->config);
-        s->o.threads = session_threads(s->o.threads);
+        s->o.threads = threads_here(s->o.threads);
         if (!s->o.schedule_steps)
             s->o.schedule_steps = s->o.steps;
     }
@@ -101,12 +105,13 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
     return 0;
 }
 
-static int open_run(struct session *s, struct opt_line *line, struct err *err)
+static int open_run(struct session *s, const char *dir, struct opt_line *line, struct comm *comm,
+                    struct err *err)
 {
     struct pretrain_opts *o = line->options;
-    const char           *dir = o->resume ? o->resume : o->run;
-    int                   rc = session_open(s, dir, SESSION_WRITE, &say_events, err);
+    int rc = session_open(s, dir, SESSION_WRITE, say_events_of_job(), err);
 
+    rc = rc ? rc : ranked_join(s, comm, err);
     if (!rc && settings_has(s->log, "task"))
         rc = err_misuse(err, "%s is a fine-tuning: siTrain finetune --resume %s goes on with it",
                         dir, dir);
@@ -121,16 +126,23 @@ static int run(struct opt_line *line, struct err *err)
     struct pretrain_opts    *o = line->options;
     const struct model_opts *m = &o->model;
     struct session           s = { 0 };
+    struct comm             *comm;
+    char                     dir[SESSION_PATH];
 
-    progress_quiet(o->train.quiet);
-    memory_baseline();
     if (!o->run == !o->resume)
         return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
+    int rc = job_open(&comm, err);
+    if (rc)
+        return rc;
+    ranked_dir(dir, o->run ? o->run : o->resume, comm ? comm->rank : 0);
+    o->train.quiet |= !job_speaks();
+    progress_quiet(o->train.quiet);
+    memory_baseline();
     if (o->resume && (o->tokenizer || m->init || m->model || m->vocab || model_has_sizes(m)))
         return err_misuse(err, "--resume keeps the run's model and tokenizer: leave --tokenizer, "
                                "--init, --model and sizes out");
-    int rc = o->resume ? 0 : make_run(line, err);
-    rc = rc ? rc : open_run(&s, line, err);
+    rc = o->resume ? 0 : make_run(dir, line, comm, err);
+    rc = rc ? rc : open_run(&s, dir, line, comm, err);
     rc = rc ? rc : say_training_run(&s, err);
     session_close(&s);
     return rc;
@@ -144,5 +156,5 @@ const struct opt_command pretrain_command = {
     .text = "Ctrl-C finishes the step and commits (an evaluation is left, and done again); "
             "--resume goes on from there, bit for bit as if the run had never stopped. On "
             "resume, options that change the arithmetic are refused.",
-    .parts = parts, .size = sizeof(struct pretrain_opts), .run = run,
+    .parts = parts, .size = sizeof(struct pretrain_opts), .by_ranks = 1, .run = run,
 };

@@ -5,21 +5,14 @@
 #include "data/base/clock.h"
 
 #include <assert.h>
+#include <math.h>
 
 /* ---- one rank ---- */
 
-static int self_share(struct comm *c, const void *mine, size_t bytes, void *all, struct err *err)
+static int self_exchange(struct comm *c, enum comm_channel channel, const struct comm_peer *peers,
+                         struct comm_request *r, struct err *err)
 {
-    (void)c, (void)err;
-    if (bytes > 0)
-        memmove(all, mine, bytes);
-    return 0;
-}
-
-static int self_exchange(struct comm *c, const struct comm_peer *peers, struct comm_request *r,
-                         struct err *err)
-{
-    (void)c, (void)peers, (void)r, (void)err;
+    (void)c, (void)channel, (void)peers, (void)r, (void)err;
     return 0;
 }
 
@@ -39,7 +32,7 @@ static void self_abort(struct comm *c, int code) { (void)c, (void)code; }
 static void self_close(struct comm *c) { (void)c; }
 
 static const struct comm_ops self_ops = {
-    .name = "self", .share = self_share, .exchange = self_exchange, .test = self_test,
+    .name = "self", .exchange = self_exchange, .test = self_test,
     .who = self_who, .abort = self_abort, .close = self_close,
 };
 
@@ -82,24 +75,39 @@ void comm_abort(struct comm *c, int code) { c->ops->abort(c, code); }
 
 /* ---- between ranks ---- */
 
+/* Where nothing is shared a byte is, so that all are waited for. */
 int comm_share(struct comm *c, const void *mine, size_t bytes, void *all, struct err *err)
 {
-    return c->ops->share(c, mine, bytes, all, err);
+    struct comm_peer   *peers = calloc(c->size, sizeof *peers);
+    char               *none = calloc(c->size + 1, 1), *to = bytes ? all : none;
+    size_t              n = bytes ? bytes : 1;
+    struct comm_request r = { 0 };
+    int                 rc = 0;
+
+    if (!peers || !none)
+        rc = err_set(err, -ENOMEM, "out of memory");
+    for (size_t p = 0; p < c->size && !rc; p++)
+        peers[p] = (struct comm_peer){ bytes ? mine : none + c->size, n, to + p * n, n };
+    rc = rc ? rc : comm_exchange(c, COMM_SHARES, peers, &r, err);
+    rc = rc ? rc : comm_wait(c, &r, INFINITY, err);
+    free(peers);
+    free(none);
+    return rc;
 }
 
-int comm_exchange(struct comm *c, const struct comm_peer *peers, struct comm_request *r,
-                  struct err *err)
+int comm_exchange(struct comm *c, enum comm_channel channel, const struct comm_peer *peers,
+                  struct comm_request *r, struct err *err)
 {
     const struct comm_peer *own = &peers[c->rank];
 
     assert(!r->own && own->send_bytes == own->recv_bytes);
     if (own->send_bytes > 0 && own->recv != own->send)
-        memcpy(own->recv, own->send, own->send_bytes);
-    return c->ops->exchange(c, peers, r, err);
+        memmove(own->recv, own->send, own->send_bytes);
+    return c->ops->exchange(c, channel, peers, r, err);
 }
 
-int comm_gather(struct comm *c, void *buf, const size_t *at, struct comm_request *r,
-                struct err *err)
+int comm_gather(struct comm *c, enum comm_channel channel, void *buf, const size_t *at,
+                struct comm_request *r, struct err *err)
 {
     struct comm_peer *peers = calloc(c->size, sizeof *peers);
     char             *bytes = buf;
@@ -109,7 +117,7 @@ int comm_gather(struct comm *c, void *buf, const size_t *at, struct comm_request
     for (size_t p = 0; p < c->size; p++)
         peers[p] = (struct comm_peer){ bytes + at[c->rank], at[c->rank + 1] - at[c->rank],
                                        bytes + at[p], at[p + 1] - at[p] };
-    int rc = comm_exchange(c, peers, r, err);
+    int rc = comm_exchange(c, channel, peers, r, err);
     free(peers);
     return rc;
 }

@@ -1,12 +1,12 @@
 /* comm.h: the ranks of a job: processes, on one host or on several, that work on one model
  * together. Rank 0 is the one that speaks.
  *
- * All ranks make the same calls in the same order, each from one thread at a time; what one sends
- * the others expect, to the byte. Small things are shared, which waits; large ones are exchanged:
- * begun, and asked for now and then, while the caller does other things. Bytes go straight from the
- * rank that has them to the one that wants them, so that traffic follows from the calls alone.
- * What a rank does with what it gets it does in the order of ranks: no result depends on who was
- * first.
+ * On each channel all ranks make the same calls in the same order; what one sends the others
+ * expect, to the byte. Two channels know nothing of each other: several threads may call, each on
+ * channels of its own. Small things are shared, which waits; large ones are exchanged: begun, and
+ * asked for now and then, while the caller does other things. Bytes go straight from the rank that
+ * has them to the one that wants them, so that traffic follows from the calls alone. What a rank
+ * does with what it gets it does in the order of ranks: no result depends on who was first.
  *
  * One process alone is a job of one rank ("self"), for which nothing is initialised. More are
  * started by mpirun or srun, and are MPI's ("mpi", comm_mpi.c): nothing else knows MPI. */
@@ -31,11 +31,13 @@ struct comm_peer {
 
 struct comm_request { void *own; }; // begins as { 0 }; is so again when it is done
 
+/* What a message is about; comm_share has the first one. */
+enum comm_channel { COMM_SHARES, COMM_PARAMS, COMM_GRADIENTS, COMM_COMMITS, COMM_CHANNELS };
+
 struct comm_ops {
     const char *name;
-    int  (*share)(struct comm *c, const void *mine, size_t bytes, void *all, struct err *err);
-    int  (*exchange)(struct comm *c, const struct comm_peer *peers, struct comm_request *r,
-                     struct err *err);
+    int  (*exchange)(struct comm *c, enum comm_channel channel, const struct comm_peer *peers,
+                     struct comm_request *r, struct err *err);
     int  (*test)(struct comm *c, struct comm_request *r, size_t *waits_for, struct err *err);
     void (*who)(const struct comm *c, size_t rank, char *out, size_t n);
     void (*abort)(struct comm *c, int code);
@@ -61,17 +63,17 @@ void comm_close(struct comm *c);
 void comm_abort(struct comm *c, int code);
 
 /* all: (size, bytes), what each rank gave, in their order. bytes may be 0: then all have come here.
- * Waits. */
+ * Waits, as long as it takes. */
 int comm_share(struct comm *c, const void *mine, size_t bytes, void *all, struct err *err);
 
 /* peers: (size); what stands under this rank is copied at once. */
-int comm_exchange(struct comm *c, const struct comm_peer *peers, struct comm_request *r,
-                  struct err *err);
+int comm_exchange(struct comm *c, enum comm_channel channel, const struct comm_peer *peers,
+                  struct comm_request *r, struct err *err);
 
 /* buf: all have the same, in parts: at: (size + 1) says where each rank's begins and ends. This
  * rank's is in its place, the others come into theirs. */
-int comm_gather(struct comm *c, void *buf, const size_t *at, struct comm_request *r,
-                struct err *err);
+int comm_gather(struct comm *c, enum comm_channel channel, void *buf, const size_t *at,
+                struct comm_request *r, struct err *err);
 
 /* 1: it is done; 0: not yet; or a failure. */
 int comm_test(struct comm *c, struct comm_request *r, struct err *err);

@@ -2,14 +2,16 @@
  * ranks, in pieces of at most 1 GiB, since MPI counts in ints; between two ranks messages arrive in
  * the order in which they were sent, which is the order of calls.
  *
+ * Several threads may call: one at a time is let into MPI, and none waits there.
+ *
  * Failures are returned, not fatal inside MPI; who makes the job end is the caller. Its
  * communicator is its own, so that libraries that use MPI do not meet it. */
 #include "comm/comm.h"
 
 #include <mpi.h>
+#include <pthread.h>
 #include <unistd.h>
 
-enum { TAG = 1 };
 #define PIECE ((size_t)1 << 30)
 
 struct place { char host[64]; long pid; }; // of a rank
@@ -18,6 +20,7 @@ struct mpi_comm {
     struct comm   comm;
     MPI_Comm      world;
     struct place *place; // (size)
+    pthread_mutex_t mutex; // of all calls of MPI from here on
 };
 
 /* What a request consists of. */
@@ -33,16 +36,6 @@ static int failed(int code, const char *what, struct err *err)
     return err_set(err, -EIO, "MPI: %s: %.*s", what, n, text);
 }
 
-static int mpi_share(struct comm *c, const void *mine, size_t bytes, void *all, struct err *err)
-{
-    struct mpi_comm *m = (struct mpi_comm *)c;
-    int rc = bytes == 0 ? MPI_Barrier(m->world)
-                        : MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE,
-                                        m->world);
-
-    return rc ? failed(rc, "sharing with all ranks", err) : 0;
-}
-
 /* ---- exchanges ---- */
 
 static size_t pieces(size_t bytes) { return (bytes + PIECE - 1) / PIECE; }
@@ -56,8 +49,8 @@ static size_t piece_bytes(size_t bytes, size_t i)
 
 /* All pieces to or from one peer. Receives are begun before sends, so that what arrives has its
  * place. */
-static int begin(struct mpi_comm *m, struct messages *out, const struct comm_peer *peer, size_t p,
-                 int sends)
+static int begin(struct mpi_comm *m, struct messages *out, enum comm_channel tag,
+                 const struct comm_peer *peer, size_t p, int sends)
 {
     size_t bytes = sends ? peer->send_bytes : peer->recv_bytes;
     int    rc = MPI_SUCCESS;
@@ -67,16 +60,16 @@ static int begin(struct mpi_comm *m, struct messages *out, const struct comm_pee
         int             count = (int)piece_bytes(bytes, i);
 
         *one = (struct message){ MPI_REQUEST_NULL, p };
-        rc = sends ? MPI_Isend((const char *)peer->send + i * PIECE, count, MPI_BYTE, (int)p, TAG,
-                               m->world, &one->request)
-                   : MPI_Irecv((char *)peer->recv + i * PIECE, count, MPI_BYTE, (int)p, TAG,
+        rc = sends ? MPI_Isend((const char *)peer->send + i * PIECE, count, MPI_BYTE, (int)p,
+                               (int)tag, m->world, &one->request)
+                   : MPI_Irecv((char *)peer->recv + i * PIECE, count, MPI_BYTE, (int)p, (int)tag,
                                m->world, &one->request);
     }
     return rc;
 }
 
-static int mpi_exchange(struct comm *c, const struct comm_peer *peers, struct comm_request *r,
-                        struct err *err)
+static int mpi_exchange(struct comm *c, enum comm_channel channel, const struct comm_peer *peers,
+                        struct comm_request *r, struct err *err)
 {
     struct mpi_comm *m = (struct mpi_comm *)c;
     size_t           n = 0;
@@ -88,13 +81,15 @@ static int mpi_exchange(struct comm *c, const struct comm_peer *peers, struct co
     if (!out)
         return err_set(err, -ENOMEM, "out of memory");
     *out = (struct messages){ 0 };
+    pthread_mutex_lock(&m->mutex);
     for (int sends = 0; sends <= 1; sends++)
         for (size_t k = 1; k < c->size && rc == MPI_SUCCESS; k++) {
             // each rank begins with the next one: not all send to rank 0 first
             size_t p = (sends ? c->rank + k : c->rank + c->size - k) % c->size;
 
-            rc = begin(m, out, &peers[p], p, sends);
+            rc = begin(m, out, channel, &peers[p], p, sends);
         }
+    pthread_mutex_unlock(&m->mutex);
     r->own = out;
     return rc ? failed(rc, "an exchange with other ranks", err) : 0;
 }
@@ -102,19 +97,21 @@ static int mpi_exchange(struct comm *c, const struct comm_peer *peers, struct co
 static int mpi_test(struct comm *c, struct comm_request *r, size_t *waits_for, struct err *err)
 {
     struct messages *all = r->own;
-    int              rc, done;
+    struct mpi_comm *m = (struct mpi_comm *)c;
+    int              rc = MPI_SUCCESS, done;
 
-    (void)c;
-    for (size_t i = 0; all && i < all->n; i++) {
+    pthread_mutex_lock(&m->mutex);
+    for (size_t i = 0; all && i < all->n && rc == MPI_SUCCESS; i++) {
         if (all->m[i].request == MPI_REQUEST_NULL)
             continue;
         rc = MPI_Test(&all->m[i].request, &done, MPI_STATUS_IGNORE);
-        if (rc)
-            return failed(rc, "an exchange with other ranks", err);
-        all->done += done != 0;
+        all->done += rc == MPI_SUCCESS && done;
         if (!done)
             *waits_for = all->m[i].peer;
     }
+    pthread_mutex_unlock(&m->mutex);
+    if (rc)
+        return failed(rc, "an exchange with other ranks", err);
     if (all && all->done < all->n)
         return 0;
     free(all);
@@ -142,12 +139,13 @@ static void mpi_close(struct comm *c)
 
     MPI_Comm_free(&m->world);
     MPI_Finalize();
+    pthread_mutex_destroy(&m->mutex);
     free(m->place);
     free(m);
 }
 
 static const struct comm_ops mpi_ops = {
-    .name = "mpi", .share = mpi_share, .exchange = mpi_exchange, .test = mpi_test,
+    .name = "mpi", .exchange = mpi_exchange, .test = mpi_test,
     .who = mpi_who, .abort = mpi_abort, .close = mpi_close,
 };
 
@@ -160,7 +158,7 @@ static int places_share(struct mpi_comm *m, struct err *err)
         return err_set(err, -ENOMEM, "out of memory");
     if (gethostname(mine.host, sizeof mine.host - 1))
         strcpy(mine.host, "?");
-    return mpi_share(&m->comm, &mine, sizeof mine, m->place, err);
+    return comm_share(&m->comm, &mine, sizeof mine, m->place, err);
 }
 
 int comm_mpi_open(struct comm **out, struct err *err)
@@ -172,6 +170,7 @@ int comm_mpi_open(struct comm **out, struct err *err)
     if (!m)
         return err_set(err, -ENOMEM, "out of memory");
     m->comm.ops = &mpi_ops;
+    pthread_mutex_init(&m->mutex, NULL);
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &has); // whose failures end the process
     int rc = MPI_Comm_dup(MPI_COMM_WORLD, &m->world);
     rc = rc ? rc : MPI_Comm_set_errhandler(m->world, MPI_ERRORS_RETURN);

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-const char *const link_kind_names[LINK_KINDS] = {"host", "internal"};
+const char *const link_kind_names[LINK_KINDS] = {"host", "internal", "network"};
 const char *const link_dir_names[LINK_DIRS] = {"read", "write"};
 const char *const link_class_names[LINK_CLASSES] = {"states", "gradient", "wire", "activation",
                                                     "residual"};

@@ -5,13 +5,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum link_kind  { LINK_HOST, LINK_INTERNAL, LINK_KINDS };
-// seen from the memory: read = storage to memory
+// the network's: what a rank gets from others, and sends to them (offload/ranks.h)
+enum link_kind  { LINK_HOST, LINK_INTERNAL, LINK_NETWORK, LINK_KINDS };
+// seen from the memory: read = storage, or another rank, to memory
 enum link_dir   { LINK_READ, LINK_WRITE, LINK_DIRS };
 enum link_class { CLASS_STATES, CLASS_GRADIENT, CLASS_WIRE, CLASS_ACTIVATION, CLASS_RESIDUAL,
                   LINK_CLASSES };
 
-extern const char *const link_kind_names[LINK_KINDS];   // "host", "internal"
+extern const char *const link_kind_names[LINK_KINDS];   // "host", "internal", "network"
 extern const char *const link_dir_names[LINK_DIRS];     // "read", "write"
 // "states", "gradient", "wire", "activation", "residual"
 extern const char *const link_class_names[LINK_CLASSES];

@@ -29,18 +29,19 @@ SIMD_CLONES static double block_sumsq(const float *x, size_t n)
 
 size_t reduce_scratch(size_t n) { return div_up(n, REDUCE_BLOCK) * sizeof(double); }
 
+void reduce_sums(double *sums, const float *x, size_t n)
+{
+#pragma omp parallel for schedule(dynamic)
+    for (size_t b = 0; b < div_up(n, REDUCE_BLOCK); b++)
+        sums[b] = block_sumsq(x + b * REDUCE_BLOCK, size_min(n - b * REDUCE_BLOCK, REDUCE_BLOCK));
+}
+
 double reduce_sumsq(const float *x, size_t n, int *nonfinite, void *scratch)
 {
-    size_t  n_blocks = div_up(n, REDUCE_BLOCK);
     double *part = scratch, sum = 0.0;
 
-#pragma omp parallel for schedule(dynamic)
-    for (size_t b = 0; b < n_blocks; b++) {
-        size_t len = n - b * REDUCE_BLOCK < REDUCE_BLOCK ? n - b * REDUCE_BLOCK : REDUCE_BLOCK;
-
-        part[b] = block_sumsq(x + b * REDUCE_BLOCK, len);
-    }
-    for (size_t b = 0; b < n_blocks; b++)
+    reduce_sums(part, x, n);
+    for (size_t b = 0; b < div_up(n, REDUCE_BLOCK); b++)
         sum += part[b];
     // The largest square is 1.2e77: no sum of finite floats leaves a double's range.
     if (!isfinite(sum))

@@ -10,6 +10,8 @@ enum { REDUCE_BLOCK = 16384 };
  * left). scratch: reduce_scratch(n) bytes. */
 double reduce_sumsq(const float *x, size_t n, int *nonfinite, void *scratch);
 size_t reduce_scratch(size_t n);
+/* The partial sums alone, one for each REDUCE_BLOCK elements. */
+void   reduce_sums(double *sums, const float *x, size_t n);
 
 /* The index of the largest of x[0..n), n > 0; ties to the lower one. */
 size_t reduce_argmax(const float *x, size_t n);

@@ -10,6 +10,7 @@
 int model_open(struct model *m, const struct model_options *o, struct err *err)
 {
     m->o = *o;
+    m->o.micros = size_max(o->micros, o->grad_accum);
     if (!o->threads)
         m->o.threads = omp_get_max_threads();
     omp_set_num_threads(m->o.threads);
@@ -161,7 +162,8 @@ struct dropout model_dropout(const struct model *m, size_t micro, size_t layer,
 {
     const struct model_dropout *d = &m->o.dropout;
     float    p = place == PLACE_EMBED ? d->embd : place == PLACE_ATTN ? d->attn : d->resid;
-    uint64_t use = (m->step * m->o.grad_accum + micro) * (m->o.config.n_layer + 2) + layer;
+    uint64_t of = m->step * m->o.micros + m->o.first_micro + micro;
+    uint64_t use = of * (m->o.config.n_layer + 2) + layer;
 
     return (struct dropout){ m->dropping ? p : 0, d->seed, .site = use * PLACES + place };
 }

@@ -100,7 +100,8 @@ static void add(struct products *p, const struct model_options *o, size_t which,
     struct matmul_shape shape = shape_of(o, which, rows);
     struct through      of = through(o, which);
     size_t largest = products_rows(of.rows, products_chunk(which), of.unit);
-    int several = o->grad_accum * (of.rows / largest) > 1, dw = shape.form == MATMUL_TN;
+    size_t micros = o->micros ? o->micros : o->grad_accum; // no bit may depend on ranks
+    int several = micros * (of.rows / largest) > 1, dw = shape.form == MATMUL_TN;
 
     shape.pack_b = products_matrix(which) < ARCH_HEAD && !dw && rows == largest && several;
     if (!dw || rows == largest || of.unit)

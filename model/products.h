@@ -14,6 +14,8 @@
 struct model_options {
     struct model_config  config;
     size_t             batch, seq, grad_accum;
+    size_t             micros, first_micro; // of a step: grad_accum of them are this rank's, from
+                                            // the first one on. micros 0: there are no others
     enum dtype         dtype;    // DT_F32 or DT_BF16: wire parameters and inputs of products
     enum matmul_engine engine;
     int                threads;  // of OpenMP; 0: as many as it has

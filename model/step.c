@@ -8,8 +8,10 @@
 #include "model/step.h"
 
 #include "data/base/clock.h"
+#include "data/base/round.h"
 #include "model/block.h"
 #include "model/head.h"
+#include "model/together.h"
 
 #include <assert.h>
 #include <math.h>
@@ -19,6 +21,7 @@ struct trainer {
     struct model   model;
     struct stream *stream;
     struct adapt adapt; // which activations are kept, recomputed, offloaded
+    double *losses;     // (micros of all ranks) of a pass
 };
 
 /* A pass over the micro-batches that `data` gives for `number`: a step's, or an evaluation's. */
@@ -26,10 +29,10 @@ struct pass {
     uint64_t step;            // under which its spans are recorded
     int      evaluates;       // all of them as PHASE_EVAL
     uint64_t number;
-    size_t   micros;
+    size_t   micros, all_micros; // this rank's; all ranks'
     const struct batch_source *data;
     uint64_t tokens, counted; // read: tokens that are not padding; what the loss is the mean of
-    uint64_t scored;          // tokens or rows that have a loss
+    uint64_t scored, scored_before; // tokens or rows that have a loss; before this pass
     uint64_t start_ns;        // of the span that is open
     uint64_t before_ns;       // how long block 0 was waited for
     double   loss;
@@ -43,31 +46,27 @@ static void span_end(struct trainer *t, const struct pass *p, enum runlog_phase 
                p->start_ns, clock_ns(), 0);
 }
 
-/* Nothing stands in this micro-batch. */
 static int is_empty(const struct trainer *t, size_t micro)
 {
     return model_shape(&t->model, micro).rows == 0;
 }
 
-/* Micro-batches in which something stands. */
-static size_t filled(const struct trainer *t, size_t micros)
+/* The gradient of a block that a micro-batch's is added to, that of its group. *fresh: becomes 1
+ * where the group is begun: the matrices that products make are written then by the first of its
+ * micro-batches that is not empty, all else is zero. */
+static int grad_of(struct trainer *t, size_t block, size_t micro, float **grad, int *fresh,
+                   struct err *err)
 {
-    size_t n = 0;
+    size_t each = t->o.model.grad_accum / t->o.groups, group = micro / each, filled = 0;
+    int    begins, rc = stream_grad(t->stream, block, group, grad, &begins, err);
 
-    for (size_t a = 0; a < micros; a++)
-        n += !is_empty(t, a);
-    return n;
-}
-
-/* A block's gradient, ready to be added to. *fresh: all but the matrices that products make, which
- * the first micro-batch that is not empty is to write. */
-static int grad_begin(struct trainer *t, size_t block, float **grad, int *fresh, struct err *err)
-{
-    int rc = stream_grad(t->stream, block, grad, fresh, err);
-
-    if (!rc && *fresh)
-        model_grad_begin(&t->model, block, *grad, filled(t, t->o.model.grad_accum) > 0);
-    return rc;
+    if (rc || !begins)
+        return rc;
+    for (size_t a = group * each; a < (group + 1) * each; a++)
+        filled += !is_empty(t, a);
+    model_grad_begin(&t->model, block, *grad, filled > 0);
+    *fresh = 1;
+    return 0;
 }
 
 /* What is predicted of a masked language model's rows. */
@@ -108,7 +107,7 @@ static int read_batch(struct trainer *t, struct pass *p, size_t micro, struct er
     }
     b.last = w->last ? w->last + row : NULL;
     b.types = w->types ? w->types + micro * N : NULL;
-    int rc = p->data->batch(p->data->ctx, p->number, micro, &b, err);
+    int rc = p->data->batch(p->data->ctx, p->number, t->o.model.first_micro + micro, &b, err);
     if (rc)
         return rc;
     assert(o->varying ? b.rows <= o->batch && b.seq > 0 && b.seq <= o->seq &&
@@ -129,6 +128,7 @@ static int read_batches(struct trainer *t, struct pass *p, struct err *err)
     for (size_t a = 0; !rc && a < p->micros; a++)
         rc = read_batch(t, p, a, err);
     span_end(t, p, PHASE_DATA, 0);
+    rc = rc ? rc : together_add(t->o.comm, &p->tokens, &p->counted, err);
     if (arch_is_masked(&t->o.model.config) && !p->counted)
         p->counted = 1; // nothing was masked: the loss is 0
     return rc;
@@ -187,14 +187,19 @@ static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
     return 0;
 }
 
-/* Where a micro-batch's losses, or logits, go. */
-static float *each_of(const struct trainer *t, float *each, size_t micro)
+/* Of a micro-batch: losses, or logits. */
+static size_t each_n(const struct trainer *t)
 {
     const struct model_options *o = &t->o.model;
-    size_t rows = arch_classifies(&o->config) ? o->batch * arch_logits(&o->config)
-                                              : model_tokens(&t->model);
 
-    return each ? each + micro * rows : NULL;
+    return arch_classifies(&o->config) ? o->batch * arch_logits(&o->config)
+                                       : model_tokens(&t->model);
+}
+
+/* Where they go. */
+static float *each_of(const struct trainer *t, float *each, size_t micro)
+{
+    return each ? each + (t->o.model.first_micro + micro) * each_n(t) : NULL;
 }
 
 /* A head whose words are in pieces: they pass one by one, a tied head's from the last one on, which
@@ -204,7 +209,7 @@ static int pieces_pass(struct trainer *t, struct pass *p, struct head *h, float 
 {
     const struct model_config *g = &t->o.model.config;
     size_t final = arch_final_block(g), n = arch_pieces(g);
-    int    fresh, rc = 0;
+    int    rc = 0;
 
     p->start_ns = clock_ns();
     for (size_t a = 0; a < p->micros; a++)
@@ -226,12 +231,12 @@ static int pieces_pass(struct trainer *t, struct pass *p, struct head *h, float 
         stream_release(t->stream, b);
     }
     h->piece = 0;
-    rc = h->trains ? grad_begin(t, final, &h->grad, &fresh, err) : 0;
     p->start_ns = clock_ns();
     for (size_t a = 0; a < p->micros && !rc; a++) {
         h->each = each_of(t, each, a);
-        if (!is_empty(t, a))
-            p->loss += head_end(&t->model, a, h, &p->scored);
+        rc = h->trains ? grad_of(t, final, a, &h->grad, &h->fresh, err) : 0;
+        if (!rc && !is_empty(t, a))
+            t->losses[t->o.model.first_micro + a] = head_end(&t->model, a, h, &p->scored);
     }
     span_end(t, p, PHASE_LOSS, final);
     return rc;
@@ -244,19 +249,35 @@ static int whole_pass(struct trainer *t, struct pass *p, struct head *h, float *
 {
     const struct model_config *g = &t->o.model.config;
     size_t final = arch_final_block(g);
-    int    rc = h->trains ? grad_begin(t, final, &h->grad, &h->fresh, err) : 0;
+    int    rc = 0;
 
-    if (!rc && h->trains && !arch_classifies(g))
-        rc = grad_begin(t, arch_head_block(g), &h->head_grad, &h->fresh, err);
     p->start_ns = clock_ns();
     for (size_t a = 0; a < p->micros && !rc; a++) {
-        if (is_empty(t, a))
+        rc = h->trains ? grad_of(t, final, a, &h->grad, &h->fresh, err) : 0;
+        if (!rc && h->trains && !arch_classifies(g))
+            rc = grad_of(t, arch_head_block(g), a, &h->head_grad, &h->fresh, err);
+        if (rc || is_empty(t, a))
             continue;
         h->each = each_of(t, each, a);
-        p->loss += head_run(&t->model, a, h, &p->scored);
+        t->losses[t->o.model.first_micro + a] = head_run(&t->model, a, h, &p->scored);
         h->fresh = 0;
     }
     span_end(t, p, PHASE_LOSS, final);
+    return rc;
+}
+
+/* All ranks' losses, in the order of micro-batches, and what each row has of its own. */
+static int losses_add(struct trainer *t, struct pass *p, float *each, struct err *err)
+{
+    size_t   n = t->o.model.grad_accum, row = each_n(t) * sizeof *each;
+    uint64_t none = 0, scored = p->scored - p->scored_before;
+    int rc = together_gather(t->o.comm, t->losses, n, sizeof *t->losses, p->all_micros, err);
+
+    rc = rc ? rc : together_add(t->o.comm, &scored, &none, err);
+    rc = rc || !each ? rc : together_gather(t->o.comm, each, n, row, p->all_micros, err);
+    for (size_t a = 0; a < p->all_micros; a++)
+        p->loss += t->losses[a];
+    p->scored = p->scored_before + scored;
     return rc;
 }
 
@@ -270,12 +291,15 @@ static int head_pass(struct trainer *t, struct pass *p, float *each, struct err 
     int         words = !arch_classifies(g), pieces = words && arch_pieces(g) > 1;
     int         rc = stream_acquire(t->stream, final, &h.wire, err);
 
+    for (size_t a = 0; a < p->micros; a++)
+        t->losses[t->o.model.first_micro + a] = 0; // of one that is empty
     adapt_head(&t->adapt);
     if (!rc && words && !pieces)
         rc = stream_acquire(t->stream, arch_head_block(g), &h.head_wire, err);
     if (rc)
         return rc;
     rc = pieces ? pieces_pass(t, p, &h, each, err) : whole_pass(t, p, &h, each, err);
+    rc = rc ? rc : losses_add(t, p, each, err);
     if (rc)
         return rc;
     stream_release(t->stream, final);
@@ -291,15 +315,15 @@ static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
     for (size_t b = arch_layer_block(g, g->n_layer); b >= arch_layer_block(g, 1); b--) {
         const void *wire;
         float      *grad;
-        int fresh, rc = stream_acquire(t->stream, b, &wire, err); // waits for b, asks for b - 1
+        int fresh = 0, rc = stream_acquire(t->stream, b, &wire, err); // waits for b, asks for b - 1
 
-        rc = rc ? rc : grad_begin(t, b, &grad, &fresh, err);
         if (rc)
             return rc;
         p->start_ns = clock_ns();
         products_begin(t->model.products);
         for (size_t a = p->micros; !rc && a-- > 0;) { // what the last one left is still at hand
-            if (is_empty(t, a))
+            rc = grad_of(t, b, a, &grad, &fresh, err);
+            if (rc || is_empty(t, a))
                 continue;
             rc = layer_pass(t, b, a, wire, grad, fresh, err);
             fresh = 0;
@@ -316,14 +340,19 @@ static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
 }
 
 /* The words of a piece, which are the head's: the gradient that they have as such. */
-static void piece_backward(struct trainer *t, const struct pass *p, struct head h)
+static int piece_backward(struct trainer *t, const struct pass *p, size_t b, struct head h,
+                          struct err *err)
 {
-    for (size_t a = 0; a < p->micros; a++) {
-        if (is_empty(t, a))
+    int rc = 0;
+
+    for (size_t a = 0; a < p->micros && !rc; a++) {
+        rc = grad_of(t, b, a, &h.head_grad, &h.fresh, err);
+        if (rc || is_empty(t, a))
             continue;
         head_gradient(&t->model, a, &h);
         h.fresh = 0;
     }
+    return rc;
 }
 
 /* One block of the embeddings, or of a head of its own, whose gradient is complete with it. Only an
@@ -340,17 +369,18 @@ static int words_block(struct trainer *t, struct pass *p, size_t b, struct err *
     float      *grad;
     int         fresh, rc = reads ? stream_acquire(t->stream, b, &wire, err) : 0;
 
-    rc = rc ? rc : grad_begin(t, b, &grad, &fresh, err);
+    p->start_ns = clock_ns();
+    if (head && !rc)
+        rc = piece_backward(t, p, b, (struct head){ .trains = 1, .piece = piece, .head_wire = wire,
+                                                    .scale = (float)(1.0 / (double)p->counted) },
+                            err);
+    for (size_t a = 0; a < p->micros && embeds && !rc; a++) {
+        rc = grad_of(t, b, a, &grad, &fresh, err);
+        if (!rc && !is_empty(t, a))
+            embed_backward(&t->model, a, b, wire, grad);
+    }
     if (rc)
         return rc;
-    p->start_ns = clock_ns();
-    if (head)
-        piece_backward(t, p, (struct head){ .trains = 1, .piece = piece, .head_wire = wire,
-                                            .head_grad = grad, .fresh = fresh,
-                                            .scale = (float)(1.0 / (double)p->counted) });
-    for (size_t a = 0; a < p->micros && embeds; a++)
-        if (!is_empty(t, a))
-            embed_backward(&t->model, a, b, wire, grad);
     span_end(t, p, PHASE_BACKWARD, b);
     if (reads)
         stream_release(t->stream, b);
@@ -427,7 +457,8 @@ static void adapt_to(struct trainer *t, const struct pass *p, uint64_t start_ns)
 int train_step(struct trainer *t, uint64_t step, const struct batch_source *data,
                struct step_result *out, struct err *err)
 {
-    struct pass p = { .step = step, .number = step, .micros = t->o.model.grad_accum, .data = data };
+    struct pass p = { .step = step, .number = step, .micros = t->o.model.grad_accum,
+                      .all_micros = t->o.model.micros, .data = data };
     struct stream_step update;
     uint64_t           start_ns = clock_ns();
 
@@ -451,6 +482,8 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
         rc = backward_pass(t, &p, err);                  // blocks L..1
     if (!rc)
         rc = embed_pass(t, &p, err);                     // the embeddings' is complete last
+    if (!rc)
+        rc = stream_norm_end(t->stream, &p.norm, err);   // of all ranks
     if (rc)
         return rc;
 
@@ -466,10 +499,13 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
 int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass,
               size_t micros, float *each, struct eval_result *out, struct err *err)
 {
-    struct pass p = { .step = step, .evaluates = 1, .number = pass, .micros = micros, .data = data,
-                      .loss = out->loss_sum, .scored = out->tokens };
+    size_t left = micros - size_min(micros, t->o.model.first_micro);
+    struct pass p = { .step = step, .evaluates = 1, .number = pass,
+                      .micros = size_min(left, t->o.model.grad_accum), .all_micros = micros,
+                      .data = data, .loss = out->loss_sum, .scored = out->tokens,
+                      .scored_before = out->tokens };
 
-    assert(micros >= 1 && micros <= t->o.model.grad_accum);
+    assert(micros >= 1 && micros <= t->o.model.micros);
     t->model.dropping = 0;
     adapt_disturb(&t->adapt);
     int rc = stream_begin(t->stream, STREAM_EVAL, step, err);
@@ -536,8 +572,12 @@ int trainer_open(struct trainer **out, const struct trainer_options *o, struct s
     if (!t)
         return err_set(err, -ENOMEM, "out of memory for the trainer");
     t->o = *o;
+    t->o.groups = size_max(o->groups, 1);
     t->stream = stream;
-    rc = model_open(&t->model, &o->model, err);
+    t->losses = calloc(size_max(o->model.micros, o->model.grad_accum), sizeof *t->losses);
+    rc = t->losses ? 0 : err_set(err, -ENOMEM, "out of memory for the trainer");
+    rc = rc ? rc : model_open(&t->model, &o->model, err);
+    t->o.model = t->model.o;
     adapt_open(&t->adapt, o->adapts, &t->model, stream);
     if (rc)
         trainer_close(t);
@@ -548,8 +588,10 @@ int trainer_open(struct trainer **out, const struct trainer_options *o, struct s
 
 void trainer_close(struct trainer *t)
 {
-    if (t)
+    if (t) {
         model_close(&t->model);
+        free(t->losses);
+    }
     free(t);
 }
 

@@ -24,6 +24,11 @@ struct trainer_options {
     enum optim_kind      optim;
     double               beta1, beta2, eps;
     enum adapt_policy    adapts;   // whether model.ways are only the first
+    /* Where several ranks make a step together: model.grad_accum is what this one computes of its
+     * micro-batches, which rank 0's are the first of. comm NULL: one process alone. groups: of this
+     * rank's micro-batches, whose gradients are added apart (offload/ranks.h); at least 1. */
+    struct comm         *comm;
+    size_t               groups;
 };
 
 /* A micro-batch. The source gets rows and seq as the largest that the trainer was opened for and
@@ -41,7 +46,7 @@ struct batch {
     float   *value; // (rows): a regressor's value; it counts where label is 0 or more
 };
 
-/* Where batches come from: micro-batch `micro` of step `step`. */
+/* Where batches come from: micro-batch `micro` of step `step`, of all ranks'. */
 struct batch_source {
     int (*batch)(void *ctx, uint64_t step, size_t micro, struct batch *b, struct err *err);
     void *ctx;
@@ -72,10 +77,10 @@ void trainer_close(struct trainer *t); // NULL is fine
 int train_step(struct trainer *t, uint64_t step, const struct batch_source *data,
                struct step_result *out, struct err *err);
 
-/* Losses of micro-batches 0..micros-1 (micros <= grad_accum) that data gives for `pass`, in one
- * pass over the parameters; added to *out. step: under which spans are recorded. each, or NULL: a
- * language model's losses (micros, batch, seq), a classifier's logits (micros, batch, n_labels), by
- * the largest shape. */
+/* Losses of micro-batches 0..micros-1 (micros <= grad_accum, of all ranks) that data gives for
+ * `pass`, in one pass over the parameters; added to *out. step: under which spans are recorded.
+ * each, or NULL: a language model's losses (micros, batch, seq), a classifier's logits (micros,
+ * batch, n_labels), by the largest shape. */
 int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass,
               size_t micros, float *each, struct eval_result *out, struct err *err);
 

@@ -89,6 +89,8 @@ static int job_take(struct commits *c)
 
 void commits_tables(struct commits *c, const struct store *st, struct arena *a)
 {
+    c->agreed = arena_take(a, c->hub->cfg.ranks.size * sizeof *c->agreed);
+    c->agreed_at = arena_take(a, (c->hub->cfg.ranks.size + 1) * sizeof *c->agreed_at);
     c->flushes = arena_take(a, st->n_devices * sizeof *c->flushes);
     c->job.subs = arena_take(a, st->n_subs * sizeof *c->job.subs);
 }
@@ -132,7 +134,7 @@ static int due_a(const struct commits *c)
 {
     const struct updates *u = c->updates;
 
-    return u->ask == ASK_WAITING && u->to_commit == 0 && c->subs->dropping == 0 &&
+    return u->ask == ASK_WAITING && !c->agreeing && u->to_commit == 0 && c->subs->dropping == 0 &&
            c->gradients->written == c->gradients->sent;
 }
 
@@ -140,8 +142,8 @@ static int due_b(const struct commits *c)
 {
     size_t uncommitted = 0;
 
-    if (c->updates->ask != ASK_RUNNING)
-        return 0; // not before A
+    if (c->updates->ask != ASK_RUNNING || c->agreeing)
+        return 0; // not before A, everybody's
     for (size_t k = 0; k < c->subs->store->n_classes; k++) {
         const struct store_class *of = &c->subs->store->classes[k];
 
@@ -216,6 +218,34 @@ static void span(struct commits *c)
     meter_span(c->hub->meter, c->job.row.step, PHASE_COMMIT, -1, -1, c->since, clock_ns(), 0);
 }
 
+/* This rank's A is durable: the others hear of it. */
+static int agree_begin(struct commits *c, struct err *err)
+{
+    const struct run_ranks *r = &c->hub->cfg.ranks;
+
+    if (r->size < 2)
+        return 0;
+    for (size_t p = 0; p <= r->size; p++)
+        c->agreed_at[p] = p * sizeof *c->agreed;
+    c->agreed[r->rank] = c->job.j.state.next_step;
+    c->agreeing = 1;
+    return comm_gather(r->comm, COMM_COMMITS, c->agreed, c->agreed_at, &c->telling, err);
+}
+
+static int agree_advance(struct commits *c, struct err *err)
+{
+    const struct run_ranks *r = &c->hub->cfg.ranks;
+    int                     rc = c->agreeing ? comm_test(r->comm, &c->telling, err) : 0;
+
+    for (size_t p = 0; p < r->size && rc > 0; p++)
+        if (c->agreed[p] != c->agreed[r->rank])
+            rc = err_set(err, -EPROTO, "rank %zu has committed step %llu, this one step %llu", p,
+                         (unsigned long long)c->agreed[p],
+                         (unsigned long long)c->agreed[r->rank]);
+    c->agreeing = rc > 0 ? 0 : c->agreeing;
+    return rc;
+}
+
 static void settle(struct commits *c)
 {
     if (!c->job.last)
@@ -229,8 +259,10 @@ static void settle(struct commits *c)
 
 int commits_advance(struct commits *c, struct err *err)
 {
-    int a;
+    int a, told = agree_advance(c, err);
 
+    if (told)
+        return told;
     switch (c->state) {
     case COMMIT_NONE:
         a = due_a(c);
@@ -256,6 +288,7 @@ int commits_advance(struct commits *c, struct err *err)
         }
         c->state = COMMIT_NONE;
         settle(c);
-        return 1;
+        a = c->job.a ? agree_begin(c, err) : 0;
+        return a ? a : 1;
     }
 }

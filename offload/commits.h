@@ -7,6 +7,11 @@
  *     WRITING     run.db's transaction is the committer's
  *     NONE        it is durable: slots of before are free, gradients may be written again
  *
+ * Where there are other ranks (ranks.h), each has its own journal. A step stands when the A of all
+ * is durable: when a rank's own is, it tells the others, and no B, which would give up what the
+ * step before has left, is due until all have told. What a crash leaves is either: some rank has no
+ * A, then no other has a B, and those that have the A go back (agree.h); or all have it, and go on.
+ *
  * A is due when all gradients of the step are on the devices (or it is skipped) and the step before
  * is committed; B when the update is complete, or some class has used half of its spares. An update
  * that ends after the flush was submitted is left to the next commit.
@@ -18,8 +23,7 @@
  *     the job     is
  *     IDLE        the scheduler's, which fills it
  *     GIVEN       the committer's: one transaction, whole or not at all
- *     OVER        the scheduler's again, with rc and why; the devices' bell rings
- */
+ *     OVER        the scheduler's again, with rc and why; the devices' bell rings */
 #pragma once
 
 #include "offload/gradients.h"
@@ -47,6 +51,10 @@ struct commits {
     struct updates   *updates;
     enum { COMMIT_NONE, COMMIT_FLUSHING, COMMIT_WRITING } state;
     struct commit_job job;
+    int               agreeing; // A is durable here, and not known to be everywhere
+    uint64_t         *agreed;  // (ranks) the next step of each, and where it is
+    size_t           *agreed_at;
+    struct comm_request telling;
     struct task      *flushes; // (n devices)
     size_t            unflushed, covered;
     uint64_t          since;   // clock_ns

@@ -7,6 +7,7 @@
 #include "data/base/watch.h"
 #include "data/db/runlog.h"
 #include "kernels/reach.h"
+#include "offload/ranks.h"
 #include "offload/stream.h"
 
 enum run_mode { RUN_MEM, RUN_BASE, RUN_SU, RUN_SUO };
@@ -36,7 +37,9 @@ struct run_config {
     const char    *id; // 32 hex digits made at creation: devices of another run are refused by it
     enum run_mode  mode;
     struct order   order;         // of the model's blocks
-    const size_t  *block_params;  // parameters of each block
+    struct run_ranks ranks;       // who trains it together; { 0 }: one process alone
+    const size_t  *block_params;  // parameters of each block that this rank's devices hold: its
+                                  // portions, or alone all
     /* Weight decay of parameter i of a block; *count: of how many from there on, of n at most. */
     float (*decay)(void *ctx, size_t block, size_t i, size_t n, size_t *count);
     void          *decay_ctx;
@@ -83,6 +86,27 @@ struct run_config {
 };
 
 static inline size_t run_blocks(const struct run_config *cfg) { return order_blocks(&cfg->order); }
+
+/* All parameters of a block, and of them the first that this rank's devices hold. */
+static inline size_t run_whole(const struct run_config *cfg, size_t block)
+{
+    return cfg->ranks.whole_params ? cfg->ranks.whole_params[block] : cfg->block_params[block];
+}
+
+/* Groups of a step's micro-batches that this rank computes (ranks.h). */
+static inline size_t run_groups(const struct run_config *cfg)
+{
+    size_t ranks = cfg->ranks.size > 1 ? cfg->ranks.size : 1;
+
+    return cfg->ranks.groups > 1 ? cfg->ranks.groups / ranks : 1;
+}
+
+static inline size_t run_first(const struct run_config *cfg, size_t block)
+{
+    return cfg->ranks.size > 1 ? ranks_first(run_whole(cfg, block), cfg->ranks.rank,
+                                             cfg->ranks.size)
+                               : 0;
+}
 
 /* Where values come from: [first, first + n) of a block, as fp32. */
 struct params_source {

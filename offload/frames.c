@@ -1,16 +1,17 @@
 /* frames.c: parameters, read ahead of the model. */
 #include "offload/frames.h"
 
+#include "data/base/clock.h"
 #include "data/base/round.h"
 
 #include <assert.h>
 
-size_t frames_bytes(const struct store *st, struct order_span of)
+size_t frames_bytes(const struct run_config *cfg, struct order_span of)
 {
     size_t most = 0;
 
     for (size_t b = of.first; b < of.end; b++)
-        most = size_max(most, store_wire_bytes(st, store_pad(st->block_params[b])));
+        most = size_max(most, dtype_bytes(cfg->wire_dt) * store_pad(run_whole(cfg, b)));
     return most;
 }
 
@@ -20,6 +21,8 @@ void frames_tables(struct frames *f, const struct store *st, struct arena *a)
     f->frames = arena_take(a, f->n_frames * sizeof *f->frames);
     f->shards = arena_take(a, f->n_frames * st->n_devices * sizeof *f->shards);
     f->reads = arena_take(a, st->n_subs * sizeof *f->reads);
+    f->partial = arena_take(a, f->n_frames * sizeof *f->partial);
+    f->at = arena_take(a, (f->hub->cfg.ranks.size + 1) * sizeof *f->at);
 }
 
 void frames_lay(struct frames *f, const struct store *st, struct arena *a)
@@ -30,7 +33,7 @@ void frames_lay(struct frames *f, const struct store *st, struct arena *a)
         struct order_span of = order_buffer_blocks(&cfg->order, ORDER_FRAMES, cfg->frames, i);
 
         f->frames[i] = (struct frame){ .block = SIZE_MAX, .shards = f->shards + i * st->n_devices,
-                                       .wire = arena_take(a, frames_bytes(st, of)) };
+                                       .wire = arena_take(a, frames_bytes(cfg, of)) };
     }
 }
 
@@ -87,7 +90,7 @@ int frames_acquire(struct frames *f, size_t block, const void **wire, struct err
 
     hub_enter(f->hub);
     assert(f->next_acquire < f->n_uses && block_at(f, f->next_acquire) == block);
-    while ((f->next_read <= f->next_acquire || at->unread > 0) &&
+    while ((f->next_read <= f->next_acquire || at->unread > 0 || at->partial) &&
            hub_wait(f->hub, &wait, waits_for(f, block)))
         ;
     int held_back = reads_enough(f);
@@ -122,7 +125,8 @@ static void read_submit(struct frames *f, const struct frame *at, size_t i)
         .kind = &kind, .part = f, .sub = i, .step = f->hub->step,
         .phase = f->pass == STREAM_TRAIN ? PHASE_PARAM_READ : PHASE_EVAL,
         .job = { .kind = CSD_READ, .cls = CLASS_WIRE,
-                 .buf = (char *)at->wire + store_wire_bytes(st, u->first),
+                 .buf = (char *)at->wire +
+                        store_wire_bytes(st, run_first(&f->hub->cfg, at->block) + u->first),
                  .off = store_slot_off(st, u->class_, wire->slot) +
                         store_state_bytes(st, u->n_pad),
                  .bytes = store_wire_bytes(st, u->n_pad), .payload = store_wire_bytes(st, u->n),
@@ -156,19 +160,79 @@ static void frame_begin(struct frames *f, struct frame *at, size_t block)
     at->version = f->version;
     at->unread = at->unasked = end - first;
     at->users = 1;
+    at->partial = f->hub->cfg.ranks.size > 1;
+    if (at->partial)
+        f->partial[f->n_partial++] = at;
     for (size_t d = 0; d < st->n_devices; d++) { // each device's lie together
         at->shards[d].next = first;
         while (first < end && st->subs[first].device == d)
             first++;
         at->shards[d].end = first;
     }
-    f->unread_bytes += store_wire_bytes(st, st->block_params[block]);
+    f->unread_bytes += store_wire_bytes(st, run_whole(&f->hub->cfg, block));
+}
+
+/* What this rank has of a frame goes to the others, and theirs comes. */
+static int gather_begin(struct frames *f, struct frame *at, struct err *err)
+{
+    const struct run_ranks *r = &f->hub->cfg.ranks;
+    size_t                  n = run_whole(&f->hub->cfg, at->block);
+
+    for (size_t p = 0; p <= r->size; p++)
+        f->at[p] = store_wire_bytes(&f->hub->dev.store, ranks_first(n, p, r->size));
+    at->since = clock_ns();
+    return comm_gather(r->comm, COMM_PARAMS, at->wire, f->at, &at->gather, err);
+}
+
+/* What came in a gather, or left: bytes of all other ranks, bytes of this one to each of them. */
+static void gather_end(struct frames *f, struct frame *at)
+{
+    const struct run_config *cfg = &f->hub->cfg;
+    const struct store      *st = &f->hub->dev.store;
+    uint64_t others = store_wire_bytes(st, run_whole(cfg, at->block) - st->block_params[at->block]);
+
+    at->partial = 0;
+    f->unread_bytes -= others;
+    hub_moved(f->hub, f->pass == STREAM_TRAIN ? PHASE_GATHER : PHASE_EVAL, at->block, CLASS_WIRE,
+              store_wire_bytes(st, st->block_params[at->block]) * (cfg->ranks.size - 1), others,
+              at->since);
+}
+
+/* In the order of the pass, which is that of all ranks. 1: something began or ended. */
+static int gathers_advance(struct frames *f, struct err *err)
+{
+    size_t over = 0, left = 0;
+    int    rc = 0, moved = 0;
+
+    for (; f->gathering < f->n_partial && f->partial[f->gathering]->unread == 0; f->gathering++) {
+        if ((rc = gather_begin(f, f->partial[f->gathering], err)))
+            return rc;
+        moved = 1;
+    }
+    for (size_t i = 0; i < f->gathering; i++) {
+        struct frame *at = f->partial[i];
+
+        if ((rc = comm_test(f->hub->cfg.ranks.comm, &at->gather, err)) < 0)
+            return rc;
+        if (rc)
+            gather_end(f, at);
+        else
+            f->partial[left++] = at;
+        over += (size_t)rc;
+    }
+    if (over == 0)
+        return moved;
+    for (size_t i = f->gathering; i < f->n_partial; i++)
+        f->partial[left++] = f->partial[i];
+    f->gathering -= over;
+    f->n_partial = left;
+    return 1;
 }
 
 /* Give frames to the pass's next uses, in order, as far as they are free. */
-int frames_advance(struct frames *f)
+int frames_advance(struct frames *f, struct err *err)
 {
-    int progress = 0;
+    int progress = 0, rc;
 
     for (; f->next_read < f->n_uses && !reads_enough(f); f->next_read++) {
         size_t        block = block_at(f, f->next_read);
@@ -177,7 +241,7 @@ int frames_advance(struct frames *f)
         if (at->block == block && at->version == f->version) { // still there
             at->users++;
         } else {
-            if (at->users > 0 || at->unread > 0)
+            if (at->users > 0 || at->unread > 0 || at->partial)
                 break;
             frame_begin(f, at, block);
         }
@@ -185,5 +249,6 @@ int frames_advance(struct frames *f)
     }
     for (size_t i = 0; i < f->n_frames; i++)
         progress |= frame_read(f, &f->frames[i]);
-    return progress;
+    rc = gathers_advance(f, err);
+    return rc < 0 ? rc : progress | rc;
 }

@@ -8,21 +8,29 @@
 #include "kernels/elementwise.h"
 
 #include <assert.h>
+#include <math.h>
 
-struct gradient_bytes gradients_bytes(const struct store *st, struct order_span of)
+/* Of one group's gradient of a block; devices get its end padded. */
+static size_t group_bytes(const struct run_config *cfg, size_t block)
+{
+    return sizeof(float) * store_pad(run_whole(cfg, block));
+}
+
+struct gradient_bytes gradients_bytes(const struct run_config *cfg, const struct store *st,
+                                      struct order_span of)
 {
     struct gradient_bytes b = { 0 };
 
     for (size_t i = of.first; i < of.end; i++) {
         size_t n = st->block_params[i], subs = st->block_sub[i + 1] - st->block_sub[i];
 
-        b.grad = size_max(b.grad, sizeof(float) * store_pad(n));
+        b.grad = size_max(b.grad, group_bytes(cfg, i) * run_groups(cfg));
         if (st->compress > 0)
             b.pack = size_max(b.pack, topk_count(n, st->compress) * sizeof(struct topk_pair) +
                                           subs * (GRAD_WIRE_HEADER + GRAD_WIRE_ALIGN));
     }
     b.pack = round_up(b.pack, GRAD_WIRE_ALIGN);
-    b.residual = st->error_feedback ? b.grad : 0;
+    b.residual = st->error_feedback ? b.grad / run_groups(cfg) : 0;
     return b;
 }
 
@@ -35,6 +43,11 @@ void gradients_tables(struct gradients *g, const struct store *st, struct arena 
     g->bufs = arena_take(a, g->n_bufs * sizeof *g->bufs);
     g->residuals =
         cfg->residual_in_ram ? arena_take(a, st->n_blocks * sizeof *g->residuals) : NULL;
+    g->n_groups = run_groups(cfg);
+    g->nodes = arena_take(a, g->n_groups * sizeof *g->nodes);
+    g->group = arena_take(a, g->n_groups * sizeof *g->group);
+    g->began = arena_take(a, g->n_bufs * g->n_groups);
+    exchange_tables(&g->exchange, cfg, a);
     g->parts = arena_take(a, st->n_subs * sizeof *g->parts);
     g->writes = arena_take(a, st->n_subs * sizeof *g->writes);
     g->feedback = st->error_feedback ? arena_take(a, st->n_subs * sizeof *g->feedback) : NULL;
@@ -48,9 +61,11 @@ void gradients_lay(struct gradients *g, const struct store *st, struct arena *a)
 
     for (size_t i = 0; i < g->n_bufs; i++) {
         struct gradient_bytes b = gradients_bytes(
-            st, order_buffer_blocks(&cfg->order, ORDER_GRADS, cfg->grad_buffers, i));
+            cfg, st, order_buffer_blocks(&cfg->order, ORDER_GRADS, cfg->grad_buffers, i));
 
         g->bufs[i].grad = arena_take(a, b.grad);
+        g->bufs[i].stride = b.grad / sizeof(float) / g->n_groups;
+        g->bufs[i].began = g->began + i * g->n_groups;
         g->bufs[i].pack = arena_take(a, b.pack);
         g->bufs[i].residual = g->residuals ? NULL : arena_take(a, b.residual);
     }
@@ -84,14 +99,14 @@ static int residual_ask(struct gradients *g, struct gbuf *b)
     return 1;
 }
 
-int gradients_lend(struct gradients *g, size_t block, float **grad, int *fresh, struct err *err)
+int gradients_lend(struct gradients *g, size_t block, size_t group, float **grad, int *fresh,
+                   struct err *err)
 {
     struct gbuf *b = buffer_of(g, block);
-    size_t       n = g->hub->dev.store.block_params[block];
+    size_t       n = run_whole(&g->hub->cfg, block);
     int          asked = 0;
     struct hub_wait wait = { .block = (int)block };
 
-    *fresh = 0;
     hub_enter(g->hub);
     if (b->state != GBUF_LENT || b->block != block) {
         while ((b->state != GBUF_FREE || g->ended) &&
@@ -102,13 +117,15 @@ int gradients_lend(struct gradients *g, size_t block, float **grad, int *fresh, 
             b->block = block;
             b->step = g->hub->step;
             asked = residual_ask(g, b);
-            *fresh = 1;
+            memset(b->began, 0, g->n_groups);
         }
     }
     hub_waited(g->hub, &wait);
+    *fresh = !b->began[group];
+    b->began[group] = 1;
+    *grad = b->grad + group * b->stride;
     if (*fresh) // what devices get behind its end; the rest is written by whoever asked
-        floats_zero(b->grad + n, store_pad(n) - n);
-    *grad = b->grad;
+        floats_zero(*grad + n, store_pad(n) - n);
     return hub_leave(g->hub, asked, err);
 }
 
@@ -122,7 +139,7 @@ static void form_dense(struct gradients *g, struct gbuf *b)
         const struct store_sub *u = &st->subs[i];
         struct grad_part       *p = &g->parts[i];
 
-        *p = (struct grad_part){ .bytes = b->grad + u->first, .n_bytes = 4 * u->n_pad,
+        *p = (struct grad_part){ .bytes = b->own + u->first, .n_bytes = 4 * u->n_pad,
                                  .payload = 4 * u->n };
         p->sum.crc = crc32c(0, p->bytes, p->n_bytes);
     }
@@ -172,6 +189,47 @@ static int form_pairs(struct gradients *g, struct gbuf *b)
     return 0;
 }
 
+/* The gradients of this rank's groups, added as far as the tree goes: from the buffer's beginning
+ * on. */
+static void groups_add(struct gradients *g, struct gbuf *b)
+{
+    const struct run_ranks *r = &g->hub->cfg.ranks;
+    size_t                  n = run_whole(&g->hub->cfg, b->block), left;
+
+    for (size_t i = 0; i < g->n_groups; i++) {
+        assert(b->began[i]);
+        g->nodes[i] = (struct sum_node){ 0, r->rank * g->n_groups + i };
+        g->group[i] = b->grad + i * b->stride;
+    }
+    left = sum_merge(g->nodes, g->group, g->n_groups, r->groups, n);
+    for (size_t i = 1; i < left; i++)
+        if (g->group[i] != b->grad + i * b->stride)
+            memcpy(b->grad + i * b->stride, g->group[i], n * sizeof *b->grad);
+    b->own = b->grad + run_first(&g->hub->cfg, b->block);
+}
+
+/* It is complete, but for what other ranks have: they get theirs. */
+static int send_to_ranks(struct gradients *g, struct gbuf *b, struct err *err)
+{
+    hub_enter(g->hub);
+    g->sent++;
+    b->state = GBUF_SENT;
+    return hub_leave(g->hub, 1, err);
+}
+
+/* The merger's: a portion that all ranks' parts have been added to. */
+static void portion_form(void *gradients, size_t block)
+{
+    struct gradients *g = gradients;
+    struct gbuf      *b = buffer_of(g, block);
+    double            sum = 0;
+
+    for (size_t k = 0; k < exchange_sums(&g->exchange, block); k++)
+        sum += exchange_sum(&g->exchange, block)[k];
+    b->most = sqrt(sum);
+    form_dense(g, b);
+}
+
 int gradients_send(struct gradients *g, size_t block, struct stream_norm *norm, struct err *err)
 {
     struct gbuf *b = buffer_of(g, block);
@@ -181,6 +239,10 @@ int gradients_send(struct gradients *g, size_t block, struct stream_norm *norm, 
     struct hub_wait wait = { .block = (int)block };
 
     assert(b->state == GBUF_LENT && b->block == block);
+    assert(order_block(&g->hub->cfg.order, STREAM_TRAIN, ORDER_SEND, g->sent) == block);
+    groups_add(g, b);
+    if (g->hub->cfg.ranks.size > 1)
+        return send_to_ranks(g, b, err);
     b->most = grad_norm(norm, block, b->grad, n, g->scratch);
     meter_span(g->hub->meter, b->step, PHASE_GRAD_NORM, (int)block, -1, start, clock_ns(),
                sizeof(float) * n);
@@ -201,7 +263,6 @@ int gradients_send(struct gradients *g, size_t block, struct stream_norm *norm, 
                (int)block, -1, start, clock_ns(), sizeof(float) * n);
 
     hub_enter(g->hub);
-    assert(order_block(&g->hub->cfg.order, STREAM_TRAIN, ORDER_SEND, g->sent) == block);
     g->sent++;
     g->written += norm->nonfinite ? 1 : 0; // the step will be skipped, nothing of it be written
     b->state = norm->nonfinite ? GBUF_FREE : GBUF_QUEUED;
@@ -209,6 +270,30 @@ int gradients_send(struct gradients *g, size_t block, struct stream_norm *norm, 
         g->residuals[block].held = overflow ? HELD_NONE : HELD_NEXT;
     return hub_leave(g->hub, 1, err);
 }
+
+int gradients_norm(struct gradients *g, struct stream_norm *norm, struct err *err)
+{
+    struct hub_wait wait = { .block = -1 };
+
+    if (g->hub->cfg.ranks.size < 2)
+        return 0;
+    hub_enter(g->hub);
+    while (g->merged < g->sent && hub_wait(g->hub, &wait, PHASE_WAIT_GRADIENT))
+        ;
+    hub_waited(g->hub, &wait);
+    int rc = hub_leave(g->hub, 0, err);
+    return rc ? rc : exchange_norm(&g->exchange, norm, err);
+}
+
+int gradients_open(struct gradients *g, struct err *err)
+{
+    g->exchange.hub = g->hub;
+    g->exchange.ready = portion_form;
+    g->exchange.ctx = g;
+    return exchange_open(&g->exchange, err);
+}
+
+void gradients_close(struct gradients *g) { exchange_close(&g->exchange); }
 
 /* ---- the scheduler's side */
 
@@ -281,10 +366,39 @@ static void grad_submit(struct gradients *g, struct gbuf *b, size_t i)
     residual_submit(g, b, i, CSD_WRITE);
 }
 
-int gradients_advance(struct gradients *g)
+/* What is merged is to be written, and the next one in the order of sending is exchanged. */
+static int exchanges_advance(struct gradients *g, struct err *err)
+{
+    struct exchange *x = &g->exchange;
+    int              rc = 0;
+
+    if (g->hub->cfg.ranks.size < 2)
+        return 0;
+    rc = exchange_advance(x, err);
+
+    if (rc < 0)
+        return rc;
+    if (exchange_state(x) == EXCHANGE_MERGED) {
+        buffer_of(g, x->block)->state = GBUF_QUEUED;
+        exchange_end(x);
+        g->merged++;
+        rc = 1;
+    }
+    if (exchange_state(x) != EXCHANGE_IDLE || g->merged == g->sent)
+        return rc;
+    size_t       block = order_block(&g->hub->cfg.order, STREAM_TRAIN, ORDER_SEND, g->merged);
+    struct gbuf *b = buffer_of(g, block);
+    int          failed = exchange_begin(x, block, b->grad, b->stride, err);
+    return failed ? failed : 1;
+}
+
+int gradients_advance(struct gradients *g, struct err *err)
 {
     const struct store *st = &g->hub->dev.store;
-    int                 progress = 0;
+    int                 progress = exchanges_advance(g, err);
+
+    if (progress < 0)
+        return progress;
 
     for (size_t i = 0; i < g->n_bufs; i++) {
         struct gbuf *b = &g->bufs[i];
@@ -303,6 +417,10 @@ int gradients_advance(struct gradients *g)
             residual_submit(g, b, k, CSD_READ);
         for (size_t k = first; writes && k < end; k++)
             grad_submit(g, b, k);
+        if (writes && first == end) { // this rank has nothing of it
+            b->state = GBUF_FREE;
+            g->written++;
+        }
         progress |= asks || writes;
     }
     return progress;
@@ -319,7 +437,7 @@ void gradients_end(struct gradients *g, int skip)
 void gradients_begin(struct gradients *g, int skip)
 {
     g->ended = 0;
-    g->sent = g->written = 0;
+    g->sent = g->written = g->merged = 0;
     for (size_t i = 0; i < g->hub->dev.store.n_subs; i++) {
         struct sub *u = &g->subs->sub[i];
 

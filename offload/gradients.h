@@ -4,6 +4,9 @@
  *     a buffer   is                                             next
  *     FREE       nobody's                                       gradients_lend
  *     LENT       the model's                                    gradients_send
+ *     SENT       complete, of this rank: until it is exchanged  gradients_advance
+ *                with the others (exchange.h), in the order in
+ *                which gradients are sent
  *     QUEUED     complete, until its block's last update is     gradients_advance
  *                committed: its redo would need the old ones
  *     WRITING    the devices', until all writes are back        FREE
@@ -17,6 +20,7 @@
  */
 #pragma once
 
+#include "offload/exchange.h"
 #include "offload/grad_form.h"
 #include "offload/hub.h"
 #include "offload/order.h"
@@ -27,9 +31,13 @@
 struct residual { float *values; enum { HELD_NONE, HELD_COMMITTED, HELD_NEXT } held; };
 
 struct gbuf {
-    enum { GBUF_FREE, GBUF_LENT, GBUF_QUEUED, GBUF_WRITING } state;
+    enum { GBUF_FREE, GBUF_LENT, GBUF_SENT, GBUF_QUEUED, GBUF_WRITING } state;
     enum { RESIDUAL_READY, RESIDUAL_ASKED, RESIDUAL_READING } asked;
-    float   *grad;      // padded with zeros to a multiple of CSD_ALIGN_PARAMS, as a residual is
+    float   *grad;      // padded with zeros to a multiple of CSD_ALIGN_PARAMS, as a residual is:
+                        // the first group's, the others' behind it, each `stride` floats on
+    size_t   stride;
+    char    *began;     // (this rank's groups) asked for in this step
+    float   *own;       // this rank's portion of it
     void    *pack;      // compressed form
     float   *residual;  // of its block: in a buffer of its own, or all of the time in RAM
     size_t   block;
@@ -58,7 +66,13 @@ struct gradients {
     struct task      *feedback;  // (n_subs) residuals' reads and writes, with error feedback
     struct topk_pair *pairs;     // of the largest block
     void             *scratch;
+    struct exchange   exchange;
+    size_t            n_groups;      // this rank's
+    struct sum_node  *nodes;         // (n_groups) and
+    float           **group;         // (n_groups) for adding them
+    char             *began;         // of all buffers
     size_t            sent, written; // blocks of the step
+    size_t            merged;        // of those sent; all ranks'
     int               ended;
 };
 
@@ -66,12 +80,19 @@ void   gradients_tables(struct gradients *g, const struct store *st, struct aren
 void   gradients_lay(struct gradients *g, const struct store *st, struct arena *a); // the buffers
 /* Of one buffer for these blocks: the dense form, its compressed form, a residual beside it. */
 struct gradient_bytes { size_t grad, pack, residual; };
-struct gradient_bytes gradients_bytes(const struct store *st, struct order_span of);
+struct gradient_bytes gradients_bytes(const struct run_config *cfg, const struct store *st,
+                                      struct order_span of);
+int  gradients_open(struct gradients *g, struct err *err);
+void gradients_close(struct gradients *g); // accepts the zero state
 
-/* The model's; both may wait, and take the lock. As stream_grad and stream_send_grad. */
-int  gradients_lend(struct gradients *g, size_t block, float **grad, int *fresh, struct err *err);
+/* The model's; all may wait, and take the lock. As stream_grad, stream_send_grad, stream_norm_end.
+ */
+int  gradients_lend(struct gradients *g, size_t block, size_t group, float **grad, int *fresh,
+                    struct err *err);
 int  gradients_send(struct gradients *g, size_t block, struct stream_norm *norm, struct err *err);
-/* Whatever can be read or written is asked for; whether there was anything. */
-int  gradients_advance(struct gradients *g);
+int  gradients_norm(struct gradients *g, struct stream_norm *norm, struct err *err);
+/* Whatever can be read, exchanged or written is asked for; whether there was anything, or a
+ * failure. */
+int  gradients_advance(struct gradients *g, struct err *err);
 void gradients_end(struct gradients *g, int skip);
 void gradients_begin(struct gradients *g, int skip);

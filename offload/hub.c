@@ -49,6 +49,18 @@ int hub_wait(struct hub *h, struct hub_wait *w, enum runlog_phase phase)
     return 1;
 }
 
+void hub_moved(struct hub *h, enum runlog_phase phase, size_t block, enum link_class cls,
+               uint64_t sent, uint64_t came, uint64_t since_ns)
+{
+    int               network = (int)(h->cfg.n_devices + h->cfg.n_act_devices);
+    struct link_meter m = { 0 };
+
+    link_meter_count(&m, LINK_NETWORK, cls, LINK_WRITE, sent, sent);
+    link_meter_count(&m, LINK_NETWORK, cls, LINK_READ, came, came);
+    meter_traffic(h->meter, h->step, phase, network, &m);
+    meter_span(h->meter, h->step, phase, (int)block, network, since_ns, clock_ns(), sent + came);
+}
+
 void hub_submit(struct hub *h, size_t device, struct task *t)
 {
     h->dev.device[device].csd->ops->submit(h->dev.device[device].csd, &t->job);

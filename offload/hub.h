@@ -62,6 +62,11 @@ int  hub_wait(struct hub *h, struct hub_wait *w, enum runlog_phase phase);
 void hub_waited(struct hub *h, struct hub_wait *w);
 void hub_waited_in(struct hub *h, struct hub_wait *w, uint64_t step);
 
+/* A block was sent to other ranks, and came from them, since then. Their network is metered as one
+ * device more, behind all others. */
+void hub_moved(struct hub *h, enum runlog_phase phase, size_t block, enum link_class cls,
+               uint64_t sent, uint64_t came, uint64_t since_ns);
+
 void hub_submit(struct hub *h, size_t device, struct task *t);
 /* What every device has done. 1 if anything, 0, or -errno and the sentence of what failed. The
  * lock must not be held: it is taken for done() alone. */

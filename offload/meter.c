@@ -105,7 +105,8 @@ static struct meter_step *step_find(struct meter *m, uint64_t step, int take)
 static int phase_is_busy(enum runlog_phase phase)
 {
     return phase == PHASE_PARAM_READ || phase == PHASE_GRAD_WRITE || phase == PHASE_UPDATE ||
-           phase == PHASE_ACT_READ || phase == PHASE_ACT_WRITE || phase == PHASE_REDO;
+           phase == PHASE_ACT_READ || phase == PHASE_ACT_WRITE || phase == PHASE_REDO ||
+           phase == PHASE_GATHER || phase == PHASE_EXCHANGE;
 }
 
 static int phase_is_wait(enum runlog_phase phase)

@@ -12,20 +12,24 @@
  * gradients, and no more than keeps drives busy. */
 enum { FORMAT_BYTES = 128 << 20 };
 
+/* What blocks begin with, of which this rank has its portions. */
+struct portions { const struct run_config *cfg; const struct params_source *init; };
+
 /* Masters from the caller's source; moments are zero, and no residual is owed yet. */
 static int sub_init(void *ctx, const struct store_sub *u, float *states, float *residual,
                     struct err *err)
 {
-    const struct params_source *init = ctx;
+    const struct portions *p = ctx;
 
     (void)residual;
-    return init->read(init->ctx, u->block, u->first, u->n, states, err);
+    return p->init->read(p->init->ctx, u->block, run_first(p->cfg, u->block) + u->first, u->n,
+                         states, err);
 }
 
 static int csd_format(const struct run_config *cfg, const struct params_source *init,
                       struct err *err)
 {
-    struct params_source source = *init;
+    struct portions      source = { cfg, init };
     struct devices       d;
     struct journal       made;
     struct run_memory    m;
@@ -107,6 +111,10 @@ int run_train(struct stream **out, const struct run_config *cfg, char *notice, s
     uint64_t next_step, applied;
     int      rc = run_position(cfg, &next_step, &applied, err);
 
+    if (!rc && cfg->ranks.size > 1 && !cfg->ranks.comm)
+        rc = err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks: mpirun -n %zu "
+                        "starts all of them", cfg->dir, cfg->ranks.rank, cfg->ranks.size,
+                        cfg->ranks.size);
     rc = rc ? rc : runlog_check_steps(cfg->log, next_step, err);
     if (rc)
         return rc;
@@ -127,6 +135,12 @@ int run_reader(struct run_reader **out, struct params_source *source, const stru
 {
     struct run_reader *r = calloc(1, sizeof *r);
 
+    if (cfg->ranks.size > 1) {
+        free(r);
+        return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks: this version "
+                          "reads a model from one folder alone", cfg->dir, cfg->ranks.rank,
+                          cfg->ranks.size);
+    }
     if (!r)
         return err_set(err, -ENOMEM, "out of memory for reading %s", cfg->dir);
     int rc = cfg->mode == RUN_MEM ? image_reader_open(&r->image, source, cfg, err)

@@ -64,15 +64,17 @@ struct stream_work {
 
 /* The calls below, as a backend has them. One that only reads has none from grad to masters_end.
  * expect and release may be NULL where no use is made of them, masters_end where nothing is to be
- * done, push to work where there are no activations on devices. */
+ * done, push to work where there are no activations on devices, norm where send_grad knows all. */
 struct params_source;
 struct stream_ops {
     int  (*begin)(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err);
     void (*expect)(struct stream *s, const struct optim_step *optim);
     int  (*acquire)(struct stream *s, size_t block, const void **wire, struct err *err);
     void (*release)(struct stream *s, size_t block);
-    int  (*grad)(struct stream *s, size_t block, float **grad, int *fresh, struct err *err);
+    int  (*grad)(struct stream *s, size_t block, size_t group, float **grad, int *fresh,
+                 struct err *err);
     int  (*send_grad)(struct stream *s, size_t block, struct stream_norm *norm, struct err *err);
+    int  (*norm)(struct stream *s, struct stream_norm *norm, struct err *err);
     int  (*push)(struct stream *s, int first, void **piece, struct err *err);
     void (*pushed)(struct stream *s, size_t bytes, size_t left);
     int  (*pop)(struct stream *s, void **piece, struct err *err);
@@ -123,21 +125,29 @@ static inline void stream_release(struct stream *s, size_t block)
         s->ops->release(s, block);
 }
 
-/* Lend the fp32 gradient of `block`, flat; the same buffer until it is sent. *fresh: 1 when first
- * asked for in a step; its values are undefined then, and whoever asked writes all of them. May
- * wait for a buffer to become free. */
-static inline int stream_grad(struct stream *s, size_t block, float **grad, int *fresh,
-                              struct err *err)
+/* Lend the fp32 gradient of `block`, flat, that a group of the step's micro-batches has (of this
+ * rank's groups, from 0; ranks.h); the same buffer until it is sent. *fresh: 1 when first asked for
+ * in a step; its values are undefined then, and whoever asked writes all of them. Every group is
+ * asked for before the gradient is sent. May wait for a buffer to become free. */
+static inline int stream_grad(struct stream *s, size_t block, size_t group, float **grad,
+                              int *fresh, struct err *err)
 {
-    return s->ops->grad ? s->ops->grad(s, block, grad, fresh, err) : stream_only_reads(err);
+    return s->ops->grad ? s->ops->grad(s, block, group, grad, fresh, err) : stream_only_reads(err);
 }
 
-/* The gradient is complete: add its sum of squares and NaN/Inf flag to *norm, compress it, start
- * writing it to its devices. */
+/* The gradient is complete: add its groups, and its sum of squares and NaN/Inf flag to *norm,
+ * compress it, start writing it to its devices; where there are other ranks, to them. */
 static inline int stream_send_grad(struct stream *s, size_t block, struct stream_norm *norm,
                                    struct err *err)
 {
     return s->ops->send_grad ? s->ops->send_grad(s, block, norm, err) : stream_only_reads(err);
+}
+
+/* All gradients were sent: *norm is of all of them then. Where there are other ranks it waits for
+ * theirs. */
+static inline int stream_norm_end(struct stream *s, struct stream_norm *norm, struct err *err)
+{
+    return s->ops->norm ? s->ops->norm(s, norm, err) : 0;
 }
 
 /* A stack on the devices, for the activations that a training pass's forward leaves to its

@@ -9,6 +9,7 @@
 #include "offload/streams.h"
 
 #include "data/base/clock.h"
+#include "data/base/round.h"
 #include "offload/act_stack.h"
 #include "offload/commits.h"
 #include "offload/frames.h"
@@ -44,13 +45,26 @@ static int advance(struct stream_csd *s, struct err *err)
 {
     int progress = updates_advance(&s->updates);
 
-    progress |= frames_advance(&s->frames);
-    progress |= gradients_advance(&s->gradients);
+    int rc = frames_advance(&s->frames, err);
+    progress |= rc;
+    rc = rc < 0 ? rc : gradients_advance(&s->gradients, err);
+    progress |= rc;
+    if (rc < 0)
+        return rc;
     progress |= act_stack_advance(&s->acts);
-    int rc = commits_advance(&s->commits, err);
+    rc = commits_advance(&s->commits, err);
     if (progress || rc > 0)
         pthread_cond_broadcast(&s->hub.changed);
     return rc < 0 ? rc : progress | rc;
+}
+
+/* Devices ring when they have done something; what comes from other ranks rings nowhere. */
+enum { LOOK_NS = 50000, SLEEP_NS = 1000000000 };
+
+static int waits_for_ranks(struct stream_csd *s)
+{
+    return s->frames.gathering > 0 || s->commits.agreeing ||
+           exchange_state(&s->gradients.exchange) == EXCHANGE_UNDER_WAY;
 }
 
 /* The first error stops everything: it is kept, and every call returns it. */
@@ -73,7 +87,7 @@ static void *scheduler_main(void *stream)
         if (stop)
             return NULL;
         if (!reaped && !moved)
-            seen = csd_bell_wait(&s->hub.dev.bell, seen, 1000000000u);
+            seen = csd_bell_wait(&s->hub.dev.bell, seen, waits_for_ranks(s) ? LOOK_NS : SLEEP_NS);
     }
 }
 
@@ -132,9 +146,10 @@ static void csd_release(struct stream *stream, size_t block)
     hub_leave(&s->hub, 1, NULL);
 }
 
-static int csd_grad(struct stream *s, size_t block, float **grad, int *fresh, struct err *err)
+static int csd_grad(struct stream *s, size_t block, size_t group, float **grad, int *fresh,
+                    struct err *err)
 {
-    return gradients_lend(&of(s)->gradients, block, grad, fresh, err);
+    return gradients_lend(&of(s)->gradients, block, group, grad, fresh, err);
 }
 
 static int csd_send_grad(struct stream *stream, size_t block, struct stream_norm *norm,
@@ -148,6 +163,11 @@ static int csd_send_grad(struct stream *stream, size_t block, struct stream_norm
     hub_enter(&s->hub);
     s->updates.expecting = 0; // the step will be skipped
     return hub_leave(&s->hub, 0, err);
+}
+
+static int csd_norm(struct stream *s, struct stream_norm *norm, struct err *err)
+{
+    return gradients_norm(&of(s)->gradients, norm, err);
 }
 
 static int csd_push(struct stream *s, int first, void **piece, struct err *err)
@@ -182,7 +202,8 @@ static int committed_wait(struct stream_csd *s, int drains)
     struct hub_wait wait = { .block = -1 };
     struct err      why;
 
-    while (s->updates.ask != ASK_NONE && hub_wait(&s->hub, &wait, waits_for(s, drains)))
+    while ((s->updates.ask != ASK_NONE || s->commits.agreeing) &&
+           hub_wait(&s->hub, &wait, waits_for(s, drains)))
         ;
     hub_waited_in(&s->hub, &wait, drains ? s->subs.state.next_step : s->hub.step);
     if (!s->hub.failed && s->subs.kept.n)
@@ -250,6 +271,7 @@ static void csd_close(struct stream *stream)
 
     slots_reader_close(&s->masters);
     scheduler_stop(s);
+    gradients_close(&s->gradients);
     commits_close(&s->commits);
     devices_close(&s->hub.dev); // waits for tasks that are out: they are in the parts' tables
     act_stack_close(&s->acts);
@@ -285,6 +307,7 @@ static const struct stream_ops csd_ops_ = {
     .release = csd_release,
     .grad = csd_grad,
     .send_grad = csd_send_grad,
+    .norm = csd_norm,
     .push = csd_push,
     .pushed = csd_pushed,
     .pop = csd_pop,
@@ -304,6 +327,8 @@ static const struct stream_ops csd_ops_ = {
 static void parts_join(struct stream_csd *s, const struct run_config *cfg)
 {
     s->hub.cfg = *cfg;
+    s->hub.cfg.ranks.size = size_max(cfg->ranks.size, 1);
+    s->hub.cfg.ranks.groups = size_max(cfg->ranks.groups, 1);
     s->hub.cfg.residual_in_ram = cfg->error_feedback && cfg->residual_in_ram;
     s->frames.hub = s->gradients.hub = s->updates.hub = s->acts.hub = s->commits.hub = &s->hub;
     s->frames.subs = s->gradients.subs = s->updates.subs = s->commits.subs = &s->subs;
@@ -357,12 +382,13 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
     parts_join(s, cfg);
     pthread_mutex_init(&s->hub.mutex, NULL);
     pthread_cond_init(&s->hub.changed, NULL);
-    s->hub.meter = meter_new(HUB_SPANS, cfg->n_devices + cfg->n_act_devices);
+    s->hub.meter = meter_new(HUB_SPANS, cfg->n_devices + cfg->n_act_devices + 1);
     int rc = s->hub.meter ? tables_open(s, err)
                           : err_set(err, -ENOMEM, "out of memory for measurements");
     rc = rc ? rc : act_stack_open(&s->acts, err);
     rc = rc ? rc : devices_open(&s->hub.dev, &s->hub.cfg, DEVICES_TRAIN, &more, err);
     rc = rc ? rc : commits_open(&s->commits, err);
+    rc = rc ? rc : gradients_open(&s->gradients, err);
     if (!rc) {
         updates_open(&s->updates);
         rc = scheduler_start(s, err);
@@ -376,24 +402,25 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
 }
 
 /* All frames; and all gradient buffers, `shared` of them for layers. */
-static uint64_t frames_sum(const struct store *st, const struct run_config *cfg)
+static uint64_t frames_sum(const struct run_config *cfg)
 {
     const struct order *o = &cfg->order;
     uint64_t            sum = 0;
 
     for (size_t i = 0; i < order_buffers(o, ORDER_FRAMES, cfg->frames); i++)
-        sum += frames_bytes(st, order_buffer_blocks(o, ORDER_FRAMES, cfg->frames, i));
+        sum += frames_bytes(cfg, order_buffer_blocks(o, ORDER_FRAMES, cfg->frames, i));
     return sum;
 }
 
-static struct gradient_bytes gradients_sum(const struct store *st, const struct order *o,
+static struct gradient_bytes gradients_sum(const struct run_config *cfg, const struct store *st,
                                            size_t shared)
 {
+    const struct order   *o = &cfg->order;
     struct gradient_bytes sum = { 0 };
 
     for (size_t i = 0; i < order_buffers(o, ORDER_GRADS, shared); i++) {
         struct gradient_bytes b =
-            gradients_bytes(st, order_buffer_blocks(o, ORDER_GRADS, shared, i));
+            gradients_bytes(cfg, st, order_buffer_blocks(o, ORDER_GRADS, shared, i));
 
         sum.grad += b.grad;
         sum.pack += b.pack;
@@ -412,9 +439,9 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
 
     if (rc)
         return rc;
-    struct gradient_bytes layer = gradients_bytes(&st, layers),
-                          all = gradients_sum(&st, &cfg->order, cfg->grad_buffers),
-                          ends = gradients_sum(&st, &cfg->order, 0);
+    struct gradient_bytes layer = gradients_bytes(cfg, &st, layers),
+                          all = gradients_sum(cfg, &st, cfg->grad_buffers),
+                          ends = gradients_sum(cfg, &st, 0);
     parts_join(&s, cfg);
     s.hub.cfg.frames = s.hub.cfg.grad_buffers = st.n_blocks;
     tables_lay(&s, &st, &s.tables);
@@ -422,9 +449,9 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
                                                                                   // tables
     *out = (struct run_memory){
         .masters = store_state_bytes(&st, st.max_pad),
-        .layer_frame = frames_bytes(&st, layers),
+        .layer_frame = frames_bytes(cfg, layers),
         .layer_grad = layer.grad + layer.pack,
-        .frames = frames_sum(&st, cfg),
+        .frames = frames_sum(cfg),
         .grads = all.grad + all.pack,
         .compress = work.pairs + work.scratch,
         .residual_ends = ends.residual,

@@ -98,12 +98,13 @@ static int mem_acquire(struct stream *s, size_t block, const void **wire, struct
     return 0;
 }
 
-static int mem_grad(struct stream *s, size_t block, float **grad, int *fresh, struct err *err)
+static int mem_grad(struct stream *s, size_t block, size_t group, float **grad, int *fresh,
+                    struct err *err)
 {
     struct mem_block *b = &of(s)->blocks[block];
 
-    (void)err;
-    assert(block < run_blocks(&of(s)->cfg));
+    (void)err, (void)group;
+    assert(block < run_blocks(&of(s)->cfg) && group == 0); // it has one
     *fresh = !b->lent;
     b->lent = 1;
     *grad = b->grad;

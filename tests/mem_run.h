@@ -216,14 +216,14 @@ static inline void step_grads(struct fixture *f, uint64_t step, struct stream_no
     int        fresh;
 
     assert_int_equal(stream_begin(f->s, STREAM_TRAIN, step, &err), 0);
-    assert_int_equal(stream_grad(f->s, 0, &g, &fresh, &err), 0);
+    assert_int_equal(stream_grad(f->s, 0, 0, &g, &fresh, &err), 0);
     assert_true(fresh);
     g[0] = 1.0f;
-    assert_int_equal(stream_grad(f->s, 0, &again, &fresh, &err), 0);
+    assert_int_equal(stream_grad(f->s, 0, 0, &again, &fresh, &err), 0);
     assert_ptr_equal(g, again);
     assert_true(!fresh && again[0] == 1.0f);
     for (size_t b = BLOCKS; b-- > 0;) {
-        assert_int_equal(stream_grad(f->s, b, &g, &fresh, &err), 0);
+        assert_int_equal(stream_grad(f->s, b, 0, &g, &fresh, &err), 0);
         assert_int_equal(fresh, b > 0);
         for (size_t i = 0; i < sizes[b]; i++)
             g[i] = grad_value(step, b, i);

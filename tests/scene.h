@@ -187,7 +187,7 @@ static inline void stop_half_way(struct scene *s)
     csd_hold_set(1u << CSD_UPDATE);
     must(s, run_train(&st, &s->cfg, notice, sizeof notice, &s->err));
     must(s, toy_step(&s->cfg, st, STOP, 0, 0, &loss, &s->err));
-    must(s, stream_grad(st, BLOCKS - 1, &grad, &fresh, &s->err)); // waits for A
+    must(s, stream_grad(st, BLOCKS - 1, 0, &grad, &fresh, &s->err)); // waits for A
     stream_close(st);
     csd_hold_set(0);
     s->cfg.csd = &csd_emu;

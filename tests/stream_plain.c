@@ -80,12 +80,13 @@ static void plain_release(struct stream *s, size_t block)
 }
 
 /* Fresh: NaN, so that what the model does not write is seen. */
-static int plain_grad(struct stream *s, size_t block, float **grad, int *fresh, struct err *err)
+static int plain_grad(struct stream *s, size_t block, size_t group, float **grad, int *fresh,
+                      struct err *err)
 {
     struct stream_plain *p = plain(s);
 
-    (void)err;
-    assert(!p->sent[block]);
+    (void)err, (void)group;
+    assert(!p->sent[block] && group == 0);
     *grad = p->grads + p->first[block];
     *fresh = !p->asked[block];
     for (size_t i = p->first[block]; *fresh && i < p->first[block + 1]; i++)

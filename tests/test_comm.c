@@ -67,7 +67,7 @@ static void test_gather(void **state)
             for (size_t i = at[comm->rank]; i < at[comm->rank + 1]; i++)
                 buf[k][i] = byte(comm->rank, k, turn, i);
             buf[k][at[comm->size]] = 0xAB;
-            assert_int_equal(comm_gather(comm, buf[k], at, &r[k], &err), 0);
+            assert_int_equal(comm_gather(comm, COMM_PARAMS, buf[k], at, &r[k], &err), 0);
         }
         finish(&r[1]);
         finish(&r[0]);
@@ -102,7 +102,7 @@ static void test_exchange(void **state)
             for (size_t i = 0; i < peers[p].send_bytes; i++)
                 send[i] = byte(comm->rank, p, turn, i);
         }
-        assert_int_equal(comm_exchange(comm, peers, &r, &err), 0);
+        assert_int_equal(comm_exchange(comm, COMM_GRADIENTS, peers, &r, &err), 0);
         test_share(state);
         while ((rc = comm_test(comm, &r, &err)) == 0)
             looks++;
@@ -135,7 +135,7 @@ static void test_large(void **state)
     buf = calloc(bytes, 1);
     for (size_t i = 0; comm->rank == 0 && i < bytes; i += 4093)
         buf[i] = byte(0, 0, 0, i);
-    assert_int_equal(comm_gather(comm, buf, at, &r, &err), 0);
+    assert_int_equal(comm_gather(comm, COMM_PARAMS, buf, at, &r, &err), 0);
     finish(&r);
     for (size_t i = 0; i < bytes; i += 4093)
         assert_int_equal(buf[i], byte(0, 0, 0, i));
@@ -158,7 +158,7 @@ static void test_late(void **state)
     snprintf(rank, sizeof rank, "rank %zu (process ", last);
     if (comm->rank == last)
         sleep(1);
-    assert_int_equal(comm_gather(comm, buf, at, &r, &err), 0);
+    assert_int_equal(comm_gather(comm, COMM_PARAMS, buf, at, &r, &err), 0);
     if (comm->rank != last) {
         assert_int_equal(comm_wait(comm, &r, 0.2, &err), -ETIMEDOUT);
         assert_non_null(strstr(err.text, rank));

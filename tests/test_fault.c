@@ -243,7 +243,7 @@ static int large_step(struct trial *t, struct stream *s, uint64_t step, struct s
     for (size_t b = BLOCKS; b-- > 0 && !rc;) {
         rc = b > 0 && b < BLOCKS - 1 ? stream_acquire(s, b, &wire[b], &t->err) : 0;
         if (!rc)
-            rc = stream_grad(s, b, &grad, &fresh, &t->err);
+            rc = stream_grad(s, b, 0, &grad, &fresh, &t->err);
         for (size_t i = 0; !rc && i < t->cfg.block_params[b]; i++)
             grad[i] = b == 1 && i % 5 == 0 && step < 2 ? 2e38f : 0.001f * (float)((i + step) % 17);
         if (b > 0)

@@ -97,7 +97,7 @@ static void test_dropout_sites(void **state)
         BLOCKS = 4,
         USES = SOME_STEPS * SOME_MICROS * BLOCKS * PLACES
     };
-    struct model m = { .o = { .config = { .n_layer = BLOCKS - 2 }, .grad_accum = SOME_MICROS },
+    struct model m = { .o = { .config = { .n_layer = BLOCKS - 2 }, .micros = SOME_MICROS },
                        .dropping = 1 };
     uint64_t     sites[USES];
 

@@ -108,7 +108,7 @@ static void damaged_residual_is_named(void **state)
     s = toy_open(&t);
     must(&t, toy_forward(&t.cfg, s, 1, wire, &loss, &t.err));
     // it is being read by now, and may be known
-    rc = stream_grad(s, BLOCKS - 1, &grad, &fresh, &t.err);
+    rc = stream_grad(s, BLOCKS - 1, 0, &grad, &fresh, &t.err);
     assert_int_equal(rc ? rc : stream_send_grad(s, BLOCKS - 1, &norm, &t.err), -EBADMSG);
     assert_non_null(strstr(t.err.text, "the residual of block 5 at offset"));
     stream_close(s);

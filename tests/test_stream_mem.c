@@ -59,7 +59,7 @@ static void test_skip(void **state)
     oracle_step(&o, &f->cfg, 0);
     assert_int_equal(stream_begin(f->s, STREAM_TRAIN, 1, &err), 0);
     for (size_t b = BLOCKS; b-- > 0;) {
-        assert_int_equal(stream_grad(f->s, b, &g, &fresh, &err), 0);
+        assert_int_equal(stream_grad(f->s, b, 0, &g, &fresh, &err), 0);
         for (size_t i = 0; i < sizes[b]; i++)
             g[i] = 0.0f;
         if (b == 2)

@@ -167,7 +167,7 @@ static void test_errors(void **state)
 
     (void)state;
     assert_int_equal(stream_begin(s, STREAM_TRAIN, 0, &err), -ENOTSUP);
-    assert_int_equal(stream_grad(s, 0, &grad, &fresh, &err), -ENOTSUP);
+    assert_int_equal(stream_grad(s, 0, 0, &grad, &fresh, &err), -ENOTSUP);
     assert_int_equal(stream_send_grad(s, 0, &norm, &err), -ENOTSUP);
     assert_int_equal(stream_update(s, &step, &err), -ENOTSUP);
     assert_int_equal(stream_drain(s, &err), 0);

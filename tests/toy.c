@@ -191,12 +191,12 @@ int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, c
 static int gradient(struct stream *s, size_t b, float **grad, struct err *err)
 {
     float *again;
-    int    fresh, rc = stream_grad(s, b, grad, &fresh, err);
+    int    fresh, rc = stream_grad(s, b, 0, grad, &fresh, err);
 
     assert(rc || fresh == 1);
     if (rc || b > 0)
         return rc;
-    rc = stream_grad(s, b, &again, &fresh, err);
+    rc = stream_grad(s, b, 0, &again, &fresh, err);
     assert(rc || (fresh == 0 && again == *grad));
     return rc;
 }
@@ -282,7 +282,7 @@ static int use(const struct run_config *cfg, struct stream *s, struct order_at a
     for (size_t i = 0; !rc && wire && i < n; i++)
         *loss += dtype_get(wire, cfg->wire_dt, i) * (double)(i % 13);
     if (!rc && at.uses & ORDER_ADD) {
-        rc = stream_grad(s, at.block, &grad, &fresh, err);
+        rc = stream_grad(s, at.block, 0, &grad, &fresh, err);
         assert(rc || fresh == 1);
         for (size_t i = 0; !rc && i < n; i++)
             grad[i] = (wire ? 0.1f * dtype_get(wire, cfg->wire_dt, i) : 0.01f * (float)(i % 7)) +

@@ -32,7 +32,7 @@ static int share(struct network *n, struct err *err)
 static int gather(struct network *n, struct err *err)
 {
     struct comm_request r = { 0 };
-    int                 rc = comm_gather(n->comm, n->in, n->at, &r, err);
+    int                 rc = comm_gather(n->comm, COMM_PARAMS, n->in, n->at, &r, err);
 
     return rc ? rc : comm_wait(n->comm, &r, PATIENCE, err);
 }
@@ -40,7 +40,7 @@ static int gather(struct network *n, struct err *err)
 static int exchange(struct network *n, struct err *err)
 {
     struct comm_request r = { 0 };
-    int                 rc = comm_exchange(n->comm, n->peers, &r, err);
+    int                 rc = comm_exchange(n->comm, COMM_GRADIENTS, n->peers, &r, err);
 
     return rc ? rc : comm_wait(n->comm, &r, PATIENCE, err);
 }

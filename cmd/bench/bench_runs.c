@@ -169,7 +169,7 @@ static void send_grad(struct drive *d, size_t block)
     float *grad;
     int    fresh;
 
-    if (d->rc || (d->rc = stream_grad(d->st, block, &grad, &fresh, d->err)))
+    if (d->rc || (d->rc = stream_grad(d->st, block, 0, &grad, &fresh, d->err)))
         return;
     if (fresh)
         floats_zero(grad, arch_block_size(&d->s->config, block));

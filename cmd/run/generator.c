@@ -2,6 +2,7 @@
  * smaller until the memory plan fits. */
 #include "cmd/run/generator.h"
 
+#include "data/base/machine.h"
 #include "data/base/round.h"
 #include "model/sampling.h"
 #include "offload/meter.h"
@@ -87,7 +88,7 @@ int generator_start(struct generator *g, size_t batch, size_t positions, size_t 
     struct decode_options   d = { .config = g->model.config, .batch = batch, .positions = positions,
                                   .piece = longest, .dtype = (enum dtype)g->read.dtype,
                                   .engine = (enum matmul_engine)o->blas,
-                                  .threads = (int)session_threads(o->threads) };
+                                  .threads = (int)threads_here(o->threads) };
     int                     rc;
 
     g->batch = batch;

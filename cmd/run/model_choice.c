@@ -3,6 +3,7 @@
  * be shorter. */
 #include "cmd/run/model_choice.h"
 
+#include "data/base/machine.h"
 #include "cmd/run/session.h"
 #include "cmd/run/tokenise.h"
 #include "data/text/tokenizer.h"
@@ -115,6 +116,6 @@ int model_choose(struct model_config *config, const char **tokenizer, const stru
     if (o->seq > config->n_positions)
         return err_misuse(err, "--seq %llu: the model has %zu positions, so rows may have at most "
                           "as many tokens", (unsigned long long)o->seq, config->n_positions);
-    o->threads = session_threads(o->threads);
+    o->threads = threads_here(o->threads);
     return 0;
 }

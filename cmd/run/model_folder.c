@@ -1,6 +1,7 @@
 /* model_folder.c: two kinds of folders behind one params_source. */
 #include "cmd/run/model_folder.h"
 
+#include "data/base/machine.h"
 #include "cmd/run/tokenise.h"
 #include "cmd/run/settings.h"
 #include "offload/streams.h"
@@ -123,7 +124,7 @@ int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
                                             .grad_accum = 1,
                                             .dtype = dtype,
                                             .engine = (enum matmul_engine)o->blas,
-                                            .threads = (int)session_threads(o->threads),
+                                            .threads = (int)threads_here(o->threads),
                                             .varying = arch_classifies(&r->config) } };
     struct memory_request  want = {
         .host_mem = o->host_mem, .model = t.model, .reads = &r->run.run, .rows = rows,

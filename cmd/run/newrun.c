@@ -5,6 +5,7 @@
 #include "cmd/run/newrun.h"
 
 #include "cmd/run/corpus.h"
+#include "cmd/run/ranked.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/settings.h"
 #include "cmd/run/spares.h"
@@ -416,6 +417,9 @@ static int store_all(struct session *s, const struct newrun *n, struct err *err)
 {
     int rc;
 
+    if (s->ranks.size > 1 && (rc = settings_set(s->log, err, "ranks=%zu\nrank=%zu", s->ranks.size,
+                                                s->ranks.rank)))
+        return rc;
     if ((rc = store_origin(s, n, err)) || (rc = session_store_config(s, err)) ||
         (rc = session_store_options(s, 0, err)) || (rc = store_recipe(s, n, err)) ||
         (rc = store_spares(s, err)) || (rc = store_generation(s, n, err)))
@@ -510,7 +514,8 @@ static int fill_folder(struct session *s, const struct newrun *n, struct err *er
         (n->tokenizer && (rc = add_tokenizer(s, n, err))) ||
         (n->data && (rc = corpus_add(s, "data", n->data, err))) ||
         (n->eval_data && (rc = corpus_add(s, "eval", n->eval_data, err))) ||
-        (rc = format_run(s, n, err)))
+        (rc = format_run(s, n, err)) ||
+        (n->comm && (rc = comm_share(n->comm, NULL, 0, NULL, err)))) // all are as far
         return rc;
     return place_keep(s, err);
 }
@@ -523,10 +528,11 @@ static int check_training(struct session *s, const struct newrun *n, struct run_
     struct budget plan;
 
     s->o.seq = s->o.seq ? s->o.seq : arch_usual_seq(&n->config);
-    s->o.threads = session_threads(s->o.threads);
+    s->o.threads = threads_here(s->o.threads);
     s->o.schedule_steps = s->o.schedule_steps ? s->o.schedule_steps : s->o.steps;
     snprintf(s->dir, sizeof s->dir, "%s", n->dir);
-    int rc = session_config(s, err);
+    int rc = ranked_groups(s, err);
+    rc = rc ? rc : session_config(s, err);
     rc = rc ? rc : training_plan_here(&plan, s, dev_rows(n), err);
     if (!rc && (rc = spares_choose(s, 1, err)) > 0)
         rc = training_plan_here(&plan, s, dev_rows(n), err);
@@ -546,7 +552,9 @@ static int check_room(struct session *s, const struct newrun *n, struct err *err
 int newrun_create(const struct newrun *n, struct err *err)
 {
     // options stay the caller's: has_opts is 0
-    struct session s = { .config = n->config, .o = *n->o, .events = n->events };
+    struct session s = { .config = n->config, .o = *n->o, .events = n->events,
+                         .ranks = { .comm = n->comm, .size = n->comm ? n->comm->size : 1,
+                                    .rank = n->comm ? n->comm->rank : 0 } };
     struct place    place = { 0 };
     struct run_acts acts = { 0 };
     int             rc = check(n, err);
@@ -557,7 +565,7 @@ int newrun_create(const struct newrun *n, struct err *err)
         rc = check_room(&s, n, err);
     events_kill_costs(n->events, "leaves %s half made, which a new run of that name clears",
                       n->dir);
-    if (!rc && !(rc = machine_hex(s.id, sizeof s.id - 1, err)) &&
+    if (!rc && !(rc = ranked_id(&s, err)) &&
         !(rc = place_claim(&place, &s, n->dir, err)) &&
         !(rc = session_config(&s, err))) {
         s.run.acts = acts;

@@ -11,6 +11,8 @@ struct newrun {
     const char              *tokenizer;        // a folder, or NULL
     const char              *data, *eval_data; // token files or texts; NULL: none
     const struct events     *events;           // told while it is made; NULL: nobody is
+    struct comm             *comm;             // all ranks make it together, each its own folder;
+                                               // NULL: alone
 
     // parameters to begin with; where neither is given arch_init_values of o->seed
     const char                 *init;   // a Hugging Face folder

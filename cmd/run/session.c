@@ -7,6 +7,7 @@
 #include "cmd/run/settings.h"
 #include "data/base/file.h"
 #include "data/base/json.h"
+#include "data/base/round.h"
 #include "model/hf.h"
 #include "model/passes.h"
 #include "offload/devices.h"
@@ -14,7 +15,6 @@
 
 #include <assert.h>
 #include <libgen.h>
-#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -355,6 +355,7 @@ static float run_decay(void *ctx, size_t block, size_t i, size_t n, size_t *coun
     const struct session *s = ctx;
     int                   all = s->o.decay == TRAIN_DECAY_ALL;
 
+    i += run_first(&s->run, block);
     return arch_decays(&s->config, block, i, n, all, count) ? (float)s->o.weight_decay : 0.0f;
 }
 
@@ -363,27 +364,34 @@ static void param_name(void *ctx, size_t block, size_t i, char *out, size_t size
     const struct session *s = ctx;
 
     arch_tensor_name(&s->config, out, size, "", block,
-                     arch_place(&s->config, block, i).t);
+                     arch_place(&s->config, block, run_first(&s->run, block) + i).t);
 }
 
 int session_config(struct session *s, struct err *err)
 {
     const struct train_opts *o = &s->o;
     size_t                   n = arch_blocks(&s->config);
+    int                      together = s->ranks.size > 1;
 
     free(s->block_params);
-    s->block_params = malloc(n * sizeof *s->block_params);
+    s->block_params = malloc(2 * n * sizeof *s->block_params);
     if (!s->block_params)
         return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
     for (size_t b = 0; b < n; b++)
         s->block_params[b] = arch_block_size(&s->config, b);
+    if (!ranks_portions(s->block_params + n, &s->ranks, s->block_params, n))
+        return err_misuse(err, "the model is too small for %zu ranks: rank %zu would have nothing "
+                          "of it", s->ranks.size, s->ranks.rank);
+    s->ranks.groups = o->groups;
+    s->ranks.whole_params = together ? s->block_params : NULL;
     s->run = (struct run_config){
         .dir = s->dir,
         .log = s->log,
         .id = s->id,
         .mode = (enum run_mode)o->mode,
         .order = passes_of(&s->config),
-        .block_params = s->block_params,
+        .ranks = s->ranks,
+        .block_params = s->block_params + (together ? n : 0),
         .decay = run_decay,
         .decay_ctx = s,
         .name = param_name,
@@ -421,6 +429,8 @@ int session_load(struct session *s, struct err *err)
     int rc = load_config(s, err);
 
     rc = rc ? rc : load_options(s, err);
+    settings_scan(s->log, "%zu", &s->ranks.size, "ranks");
+    settings_scan(s->log, "%zu", &s->ranks.rank, "rank");
     return rc ? rc : session_config(s, err);
 }
 
@@ -581,13 +591,4 @@ int session_recover(struct session *s, struct err *err)
     if (!rc && *notice)
         rc = session_notice(s, notice, err);
     return rc;
-}
-
-uint64_t session_threads(uint64_t asked)
-{
-    cpu_set_t set;
-
-    if (asked)
-        return asked;
-    return sched_getaffinity(0, sizeof set, &set) ? 1 : (uint64_t)CPU_COUNT(&set);
 }

@@ -22,7 +22,9 @@ struct session {
     int               has_opts;
     struct runlog    *log;
     const struct events *events;    // borrowed; NULL: nobody is told
-    size_t           *block_params; // (arch_blocks)
+    struct run_ranks  ranks;        // which of how many this folder is; comm: while it trains
+    size_t           *block_params; // (arch_blocks) of the model; as many behind them, of this
+                                    // rank's portions, where there are others
     struct run_config run; // borrows from this; frames and grad_buffers are set by memory.c
 };
 
@@ -81,9 +83,6 @@ int session_store_config(struct session *s, struct err *err);
 /* Finish the step of the last commit, so that the parameters can be read. Refused where
  * the run may not be written. */
 int session_recover(struct session *s, struct err *err);
-
-/* The threads to compute with: `asked`, or as many as this process may run on. */
-uint64_t session_threads(uint64_t asked);
 
 /* RUN/run.db there? */
 int session_is_run(const char *dir);

@@ -16,6 +16,8 @@
  *     data.sums         its CRC32C per MiB in hex
  *     data.text         what it was made from
  *     eval.path ...     the same of --eval-data
+ *     ranks rank        how many train it together, and which of them this folder is; absent: one
+ *                       process alone
  *     endoftext         the id of <|endoftext|>, or -1
  *     layout            the set of devices that the run was moved to (offload/reshard.h); absent:
  *                       those it was made with

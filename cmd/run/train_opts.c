@@ -99,7 +99,11 @@ const struct opt_row train_rows[] = {
               "finetune: the same as --max-seq",
       .kept = OPT_FIXED },
     { "grad-accum", OPT_UINT, AT(grad_accum), "1", .min = 1, .max = 1048576,
-      .help = "micro-batches of a step", .kept = OPT_FIXED },
+      .help = "micro-batches of a step, of all processes that share it", .kept = OPT_FIXED },
+    { "groups", OPT_UINT, AT(groups), "0", .max = 1048576,
+      .help = "groups of a step's micro-batches whose gradients are added up apart, in an order "
+              "that does not know how many processes share them; 0: as many as there are processes",
+      .kept = OPT_FIXED },
     { "lr", OPT_DOUBLE, AT(lr), "3e-4", .max = 1e30, .help = "peak learning rate",
       .kept = OPT_FIXED },
     { "min-lr", OPT_DOUBLE, AT(min_lr), "0", .max = 1e30,

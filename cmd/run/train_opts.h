@@ -51,6 +51,7 @@ struct train_opts {
     uint64_t batch;                         // rows of a micro-batch
     uint64_t seq;                           // tokens of a row; 0: the model's positions
     uint64_t grad_accum;                    // micro-batches of a step
+    uint64_t groups;                        // of these (offload/ranks.h); 0: as many as ranks
     // the rule
     double   lr, min_lr;
     struct opt_warmup warmup;               // opt_warmup_steps(warmup, horizon)

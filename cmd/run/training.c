@@ -6,6 +6,7 @@
 #include "cmd/run/best.h"
 #include "cmd/run/drives.h"
 #include "cmd/run/feed.h"
+#include "cmd/run/ranked.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/tensorboard.h"
 #include "cmd/run/wear.h"
@@ -14,6 +15,7 @@
 #include "data/base/machine.h"
 #include "data/base/round.h"
 #include "kernels/attention.h"
+#include "offload/agree.h"
 #include "offload/devices.h"
 
 #include <math.h>
@@ -69,6 +71,7 @@ struct trainer_options training_options(const struct session *s)
     const struct train_opts *o = &s->o;
     struct model_config      g = s->config;
     uint64_t                 horizon = o->schedule_steps ? o->schedule_steps : o->steps;
+    size_t                   ranks = size_max(s->ranks.size, 1);
 
     if (!arch_classifies(&g)) // which drops as its config.json says
         arch_drop(&g, (float)o->dropout);
@@ -76,7 +79,9 @@ struct trainer_options training_options(const struct session *s)
         .model = { .config = g,
                    .batch = o->batch,
                    .seq = o->seq,
-                   .grad_accum = o->grad_accum,
+                   .grad_accum = o->grad_accum / ranks,
+                   .micros = o->grad_accum,
+                   .first_micro = o->grad_accum / ranks * s->ranks.rank,
                    .dtype = (enum dtype)o->dtype,
                    .engine = (enum matmul_engine)o->blas,
                    .threads = (int)o->threads,
@@ -93,6 +98,8 @@ struct trainer_options training_options(const struct session *s)
         .beta1 = o->beta1,
         .beta2 = o->beta2,
         .eps = o->eps,
+        .comm = s->ranks.comm,
+        .groups = run_groups(&s->run),
     };
 }
 
@@ -279,7 +286,7 @@ static int training_open(struct training *t, struct err *err)
                           s->dir);
     best_clean(s);
     if ((rc = best_load(&t->best, s, err)) ||
-        (rc = training_plan_here(&t->plan, s, rows, err)))
+        (rc = training_plan_here(&t->plan, s, rows, err)) || (rc = ranked_frames(s, err)))
         return rc;
     struct trainer_options o = training_options(s);
     const struct train_activations *acts = &train_activations[s->o.activations];
@@ -510,8 +517,11 @@ static int train_steps(struct training *t, int missing, struct training_end *end
     rc = rc ? rc : wear_before(t, step, err);
     if (missing && !rc)
         rc = run_eval(t, step - 1, err);
-    for (; step < o->steps && !events_asked_to_stop(t->s->events) && !rc; step++)
-        rc = one_step(t, step, err);
+    for (; step < o->steps && !rc; step++)
+        if ((rc = ranked_stop(t->s, err)) || (rc = one_step(t, step, err)))
+            break;
+    int asked = rc > 0;
+    rc = asked ? 0 : rc;
     int stopped = rc == -EINTR && err->stopped; // within an evaluation: every step is whole
     events_stop_waits(t->s->events, 0, step, "committed");
     events_kill_costs(t->s->events, "--resume goes on from the last commit");
@@ -528,7 +538,9 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
 {
     struct training t = { .s = s, .blas = s->o.blas };
     uint64_t        next, applied;
-    int             missing, rc = run_position(&s->run, &next, &applied, err);
+    int             missing, rc = run_agree(&s->run, err);
+
+    rc = rc ? rc : run_position(&s->run, &next, &applied, err);
 
     if (rc)
         return rc;

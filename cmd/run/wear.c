@@ -33,7 +33,7 @@ int wear_computed(struct wear *w, const struct run_config *run, struct err *err)
         w->act_device = (double)*acts / (double)run->n_act_devices;
         *acts = 0;
     }
-    for (int l = 0; l < LINK_KINDS; l++)
+    for (int l = 0; l < LINK_NETWORK; l++)
         for (int k = 0; k < LINK_CLASSES; k++)
             w->device[k] += (double)m.bytes[l][k][LINK_WRITE] / (double)run->n_devices;
     for (int k = 0; k < LINK_CLASSES; k++)

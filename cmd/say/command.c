@@ -2,6 +2,7 @@
  * arrived, and if not, whether there is anybody who missed it. */
 #include "cmd/say/command.h"
 
+#include "cmd/say/job.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/stop.h"
 #include "comm/comm.h"
@@ -11,7 +12,7 @@
 
 int command_failed(const char *name, const struct err *err)
 {
-    fprintf(stderr, "siTrain %s: %s\n", name, err->text);
+    fprintf(stderr, "siTrain %s: %s%s\n", name, job_name(), err->text);
     return err->stopped ? 130 : err->misuse ? 2 : 1;
 }
 
@@ -47,7 +48,10 @@ int command_run(const struct opt_command *cmd, int argc, char **argv)
         code = 0;
     }
     free(line.options);
-    return code < 0 ? command_failed(cmd->name, &err) : code;
+    int failed = code < 0;
+    code = failed ? command_failed(cmd->name, &err) : code;
+    job_close(failed && code == 130 ? 1 : code); // one that stopped alone
+    return code;
 }
 
 /* SIGPIPE is ignored (main.c), and an earlier write may have seen EPIPE: the pipe is asked. */

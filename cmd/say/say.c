@@ -1,6 +1,7 @@
 /* say.c: the sentences and lines that all commands have for what happens to a run. */
 #include "cmd/say/say.h"
 
+#include "cmd/say/job.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/stop.h"
 #include "cmd/run/train_opts.h"
@@ -98,6 +99,13 @@ const struct events say_events = { .notice = say_notice,
                                    .stop_waits = stop_waits,
                                    .kill_costs = stop_then };
 
+static const struct events silent_events = { .asked_to_stop = stop_asked };
+
+const struct events *say_events_of_job(void)
+{
+    return job_speaks() ? &say_events : &silent_events;
+}
+
 int say_training_run(struct session *s, struct err *err)
 {
     struct training_end end;
@@ -108,6 +116,8 @@ int say_training_run(struct session *s, struct err *err)
     if (rc)
         return rc;
     progress_make_way();
+    if (!job_speaks())
+        return end.how == TRAINING_STOPPED ? 130 : 0;
     if (end.how == TRAINING_NOTHING_LEFT)
         printf("%s is finished: its %" PRIu64 " step%s done; --steps N goes further\n", s->dir,
                end.step, end.step == 1 ? " is" : "s are");

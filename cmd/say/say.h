@@ -8,5 +8,8 @@
  * asked for by Ctrl-C (stop.h). */
 extern const struct events say_events;
 
+/* The same where this process speaks (job.h); else nothing but whether the end is asked for. */
+const struct events *say_events_of_job(void);
+
 /* training_run, and what is said of its end. -errno with a sentence, or the command's exit code. */
 int say_training_run(struct session *s, struct err *err);

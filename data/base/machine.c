@@ -126,3 +126,12 @@ int machine_hex(char *out, size_t digits, struct err *err)
         snprintf(out + 2 * i, 3, "%02x", raw[i]);
     return 0;
 }
+
+uint64_t threads_here(uint64_t asked)
+{
+    cpu_set_t set;
+
+    if (asked)
+        return asked;
+    return sched_getaffinity(0, sizeof set, &set) ? 1 : (uint64_t)CPU_COUNT(&set);
+}

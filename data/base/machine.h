@@ -26,3 +26,6 @@ char *machine_command(void);
 
 /* `digits` (even, at most 32) random digits 0 to 9 and a to f, with a 0 behind them. */
 int machine_hex(char *out, size_t digits, struct err *err);
+
+/* The threads to compute with: `asked`, or as many as this process may run on. */
+uint64_t threads_here(uint64_t asked);

@@ -1,0 +1,106 @@
+/* ranked.c: what ranks settle with each other before and between steps. */
+#include "cmd/run/ranked.h"
+
+#include "data/base/machine.h"
+#include "data/base/round.h"
+#include "model/together.h"
+
+void ranked_dir(char out[SESSION_PATH], const char *run, size_t rank)
+{
+    snprintf(out, SESSION_PATH, rank ? "%s.rank%zu" : "%s", run, rank);
+}
+
+int ranked_id(struct session *s, struct err *err)
+{
+    struct comm *comm = s->ranks.comm;
+    int          rc = machine_hex(s->id, sizeof s->id - 1, err);
+
+    if (rc || !comm)
+        return rc;
+    char (*all)[sizeof s->id] = calloc(comm->size, sizeof *all), rank[8];
+    if (!all)
+        return err_set(err, -ENOMEM, "out of memory");
+    rc = comm_share(comm, s->id, sizeof s->id, all, err);
+    snprintf(s->id, sizeof s->id, "%s", all[0]);
+    snprintf(rank, sizeof rank, "%04zx", comm->rank & 0xffff);
+    memcpy(s->id + 4, rank, 4);
+    free(all);
+    return rc;
+}
+
+int ranked_join(struct session *s, struct comm *comm, struct err *err)
+{
+    size_t ranks = size_max(s->ranks.size, 1), here = comm ? comm->size : 1;
+    char   job[sizeof s->id];
+
+    if (ranks != here)
+        return err_misuse(err, "%s was made by %zu rank%s and is to be trained by %zu: start it "
+                          "with as many (mpirun -n %zu)", s->dir, ranks, ranks > 1 ? "s" : "", here,
+                          ranks);
+    if (!comm)
+        return 0;
+    if (s->ranks.rank != comm->rank)
+        return err_misuse(err, "%s is the part of rank %zu, not of rank %zu", s->dir,
+                          s->ranks.rank, comm->rank);
+    char (*all)[sizeof job] = calloc(comm->size, sizeof *all);
+    if (!all)
+        return err_set(err, -ENOMEM, "out of memory");
+    memcpy(job, s->id, sizeof job);
+    memcpy(job + 4, "0000", 4); // ranked_id
+    int rc = comm_share(comm, job, sizeof job, all, err);
+    if (!rc && memcmp(all[0], job, sizeof job))
+        rc = err_misuse(err, "%s is part of another run than rank 0's", s->dir);
+    free(all);
+    s->ranks.comm = comm;
+    return rc ? rc : session_config(s, err);
+}
+
+int ranked_groups(struct session *s, struct err *err)
+{
+    struct train_opts *o = &s->o;
+    size_t             ranks = size_max(s->ranks.size, 1);
+
+    o->groups = o->groups ? o->groups : ranks;
+    if (o->groups % ranks)
+        return err_misuse(err, "--groups %" PRIu64 " cannot be divided over %zu ranks: expected a "
+                          "multiple of %zu, such as %zu", o->groups, ranks, ranks,
+                          round_up(o->groups, ranks));
+    if (o->grad_accum % o->groups)
+        return err_misuse(err, "--grad-accum %" PRIu64 ": a step's micro-batches, of all ranks "
+                          "together, cannot be divided into %" PRIu64 " groups: expected a multiple"
+                          " of %" PRIu64 ", such as %zu", o->grad_accum, o->groups, o->groups,
+                          round_up(o->grad_accum, o->groups));
+    if (o->groups == 1)
+        return 0;
+    if (o->mode == RUN_MEM)
+        return err_misuse(err, "--mode mem adds up a step in one group, on one host: choose base, "
+                          "su or su+o");
+    if (o->compress > 0)
+        return err_misuse(err, "--compress with several groups (--groups, or ranks) is not known "
+                          "to this version: gradients of groups are added whole");
+    return 0;
+}
+
+int ranked_frames(struct session *s, struct err *err)
+{
+    struct comm *comm = s->ranks.comm;
+
+    if (!comm)
+        return 0;
+    size_t *all = calloc(comm->size, sizeof *all);
+    if (!all)
+        return err_set(err, -ENOMEM, "out of memory");
+    int rc = comm_share(comm, &s->run.frames, sizeof *all, all, err);
+    for (size_t p = 0; p < comm->size && !rc; p++)
+        s->run.frames = size_min(s->run.frames, all[p]);
+    free(all);
+    return rc;
+}
+
+int ranked_stop(struct session *s, struct err *err)
+{
+    uint64_t asked = events_asked_to_stop(s->events) != 0, none = 0;
+    int      rc = together_add(s->ranks.comm, &asked, &none, err);
+
+    return rc ? rc : asked > 0;
+}

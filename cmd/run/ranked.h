@@ -1,0 +1,27 @@
+/* ranked.h: a run that several processes make and train together (offload/ranks.h), each in a
+ * folder of its own: what they settle with each other. One process alone is at one with itself. */
+#pragma once
+
+#include "cmd/run/session.h"
+#include "comm/comm.h"
+
+/* The folder of a rank of the run RUN: RUN itself is rank 0's, RUN.rank1 that of the next. */
+void ranked_dir(char out[SESSION_PATH], const char *run, size_t rank);
+
+/* s->id, a name for ever: 32 hex digits. Ranks have the same but for the digits 4 to 7, their
+ * number: so what they make at the same place has different names. */
+int  ranked_id(struct session *s, struct err *err);
+
+/* The ranks that train it: as many as it was made by, each with its own part of one run. NULL:
+ * alone. */
+int  ranked_join(struct session *s, struct comm *comm, struct err *err);
+
+/* --groups, settled, and whether a step's micro-batches can be divided so: misuse. */
+int  ranked_groups(struct session *s, struct err *err);
+
+/* Which blocks stay in their frames must be the same everywhere: what one rank does not read again
+ * it does not send. s->run.frames: the fewest that one of them has room for. */
+int  ranked_frames(struct session *s, struct err *err);
+
+/* Is the end asked for, of any rank? 1; 0; or a failure. All ask between the same steps. */
+int  ranked_stop(struct session *s, struct err *err);

@@ -1,0 +1,306 @@
+/* exchange.c: one block's gradient at a time between ranks. */
+#include "offload/exchange.h"
+
+#include "data/base/clock.h"
+#include "data/base/round.h"
+#include "kernels/reduce.h"
+
+#include <assert.h>
+#include <math.h>
+#include <omp.h>
+
+/* ---- what is sent, and where it comes to ---- */
+
+size_t exchange_nodes(const struct run_ranks *r, size_t rank, struct sum_node *out)
+{
+    size_t each = r->groups / r->size;
+
+    return sum_nodes(out, rank * each, each, r->groups);
+}
+
+static size_t portion_of(const struct run_config *cfg, size_t block, size_t rank)
+{
+    size_t n = run_whole(cfg, block);
+
+    return ranks_first(n, rank + 1, cfg->ranks.size) - ranks_first(n, rank, cfg->ranks.size);
+}
+
+static size_t sums_of(const struct run_config *cfg, size_t block, size_t rank)
+{
+    return div_up(portion_of(cfg, block, rank), REDUCE_BLOCK);
+}
+
+/* Where this rank's portion of a block is, and how long. */
+static size_t own_first(const struct exchange *x, size_t block)
+{
+    return run_first(&x->hub->cfg, block);
+}
+
+static size_t own_n(const struct exchange *x, size_t block)
+{
+    return x->hub->cfg.block_params[block];
+}
+
+void exchange_tables(struct exchange *x, const struct run_config *cfg, struct arena *a)
+{
+    const struct run_ranks *r = &cfg->ranks;
+    struct sum_node         some[SUM_NODES_MOST];
+    size_t                  n_blocks = run_blocks(cfg), all = 0, own = 0, sums = 0;
+
+    if (r->size < 2)
+        return;
+    x->rounds = x->portion = 0;
+    for (size_t p = 0; p < r->size; p++) {
+        size_t n = exchange_nodes(r, p, some);
+
+        own = p == r->rank ? n : own;
+        x->rounds = size_max(x->rounds, n);
+        all += n;
+    }
+    for (size_t b = 0; b < n_blocks; b++) {
+        x->portion = size_max(x->portion, portion_of(cfg, b, r->rank));
+        for (size_t p = 0; p < r->size; p++)
+            sums += sums_of(cfg, b, p);
+    }
+    x->first = arena_take(a, (r->size + 1) * sizeof *x->first);
+    x->nodes = arena_take(a, all * sizeof *x->nodes);
+    x->work = arena_take(a, all * sizeof *x->work);
+    x->x = arena_take(a, all * sizeof *x->x);
+    x->piece = arena_take(a, all * sizeof *x->piece);
+    x->peers = arena_take(a, r->size * sizeof *x->peers);
+    x->requests = arena_take(a, x->rounds * sizeof *x->requests);
+    x->sums_at = arena_take(a, (r->size * n_blocks + 1) * sizeof *x->sums_at);
+    x->sums = arena_take(a, sums * sizeof *x->sums);
+    x->inbox = arena_take(a, (all - own) * x->portion * sizeof *x->inbox);
+}
+
+static void tables_fill(struct exchange *x)
+{
+    const struct run_config *cfg = &x->hub->cfg;
+    const struct run_ranks  *r = &cfg->ranks;
+    size_t                   n_blocks = run_blocks(cfg), at = 0;
+
+    x->first[0] = 0;
+    for (size_t p = 0; p < r->size; p++)
+        x->first[p + 1] = x->first[p] + exchange_nodes(r, p, x->nodes + x->first[p]);
+    for (size_t p = 0; p < r->size; p++)
+        for (size_t b = 0; b < n_blocks; b++) {
+            x->sums_at[p * n_blocks + b] = at;
+            at += sums_of(cfg, b, p);
+        }
+    x->sums_at[r->size * n_blocks] = at;
+}
+
+/* ---- the merger ---- */
+
+/* All nodes' values of this rank's portion into its place in the first of its own, in pieces that
+ * stay in the cache. */
+static void merge(struct exchange *x)
+{
+    enum { PIECE = 4096 };
+    const struct run_ranks *r = &x->hub->cfg.ranks;
+    size_t                  n = own_n(x, x->block), all = x->first[r->size];
+    float                  *to = x->x[x->first[r->rank]];
+
+    for (size_t i = 0; i < n; i += PIECE) {
+        size_t len = size_min(n - i, PIECE);
+
+        memcpy(x->work, x->nodes, all * sizeof *x->work);
+        for (size_t k = 0; k < all; k++)
+            x->piece[k] = x->x[k] + i;
+        size_t left = sum_merge(x->work, x->piece, all, r->groups, len);
+        assert(left == 1);
+        (void)left;
+        if (x->piece[0] != to + i)
+            memcpy(to + i, x->piece[0], len * sizeof *to);
+    }
+    reduce_sums((double *)exchange_sum(x, x->block), to, n);
+}
+
+static void *merger_main(void *exchange)
+{
+    struct exchange *x = exchange;
+
+    omp_set_num_threads(1); // the model's threads are at work
+    pthread_mutex_lock(&x->mutex);
+    while (!x->stop) {
+        if (x->state != EXCHANGE_MERGING) {
+            pthread_cond_wait(&x->changed, &x->mutex);
+            continue;
+        }
+        pthread_mutex_unlock(&x->mutex);
+        merge(x);
+        x->ready(x->ctx, x->block);
+        pthread_mutex_lock(&x->mutex);
+        x->state = EXCHANGE_MERGED;
+        csd_bell_ring(&x->hub->dev.bell);
+    }
+    pthread_mutex_unlock(&x->mutex);
+    return NULL;
+}
+
+int exchange_open(struct exchange *x, struct err *err)
+{
+    if (x->hub->cfg.ranks.size < 2)
+        return 0;
+    tables_fill(x);
+    pthread_mutex_init(&x->mutex, NULL);
+    pthread_cond_init(&x->changed, NULL);
+    int rc = -pthread_create(&x->thread, NULL, merger_main, x);
+    if (rc)
+        return err_set(err, rc, "start the merger's thread: %s", strerror(-rc));
+    pthread_setname_np(x->thread, "merger");
+    x->started = 1;
+    return 0;
+}
+
+int exchange_state(struct exchange *x)
+{
+    if (!x->started)
+        return EXCHANGE_IDLE;
+    pthread_mutex_lock(&x->mutex);
+    int state = x->state;
+    pthread_mutex_unlock(&x->mutex);
+    return state;
+}
+
+static void state_set(struct exchange *x, int state)
+{
+    pthread_mutex_lock(&x->mutex);
+    x->state = state;
+    pthread_cond_broadcast(&x->changed);
+    pthread_mutex_unlock(&x->mutex);
+}
+
+void exchange_close(struct exchange *x)
+{
+    if (!x->started)
+        return;
+    pthread_mutex_lock(&x->mutex);
+    x->stop = 1;
+    pthread_cond_broadcast(&x->changed);
+    pthread_mutex_unlock(&x->mutex);
+    pthread_join(x->thread, NULL);
+    pthread_cond_destroy(&x->changed);
+    pthread_mutex_destroy(&x->mutex);
+    x->started = 0;
+}
+
+/* ---- the scheduler's side ---- */
+
+/* The k-th node of every rank, where it has so many: its portion to each other one. */
+static int round_begin(struct exchange *x, size_t k, float *grads, size_t stride, float **inbox,
+                       struct err *err)
+{
+    const struct run_config *cfg = &x->hub->cfg;
+    const struct run_ranks  *r = &cfg->ranks;
+    size_t                   n = run_whole(cfg, x->block), own = own_n(x, x->block);
+
+    for (size_t p = 0; p < r->size; p++) {
+        struct comm_peer *peer = &x->peers[p];
+
+        *peer = (struct comm_peer){ 0 };
+        if (p == r->rank)
+            continue;
+        if (k < x->first[r->rank + 1] - x->first[r->rank]) {
+            peer->send = grads + k * stride + ranks_first(n, p, r->size);
+            peer->send_bytes = portion_of(cfg, x->block, p) * sizeof(float);
+        }
+        if (k < x->first[p + 1] - x->first[p]) {
+            x->x[x->first[p] + k] = *inbox;
+            peer->recv = *inbox;
+            peer->recv_bytes = own * sizeof(float);
+            *inbox += own;
+        }
+    }
+    return comm_exchange(r->comm, COMM_GRADIENTS, x->peers, &x->requests[k], err);
+}
+
+int exchange_begin(struct exchange *x, size_t block, float *grads, size_t stride, struct err *err)
+{
+    const struct run_ranks *r = &x->hub->cfg.ranks;
+    float                  *inbox = x->inbox;
+    int                     rc = 0;
+
+    assert(exchange_state(x) == EXCHANGE_IDLE);
+    x->block = block;
+    x->since = clock_ns();
+    for (size_t k = 0; k < x->first[r->rank + 1] - x->first[r->rank]; k++)
+        x->x[x->first[r->rank] + k] = grads + k * stride + own_first(x, block);
+    for (size_t k = 0; k < x->rounds && !rc; k++)
+        rc = round_begin(x, k, grads, stride, &inbox, err);
+    state_set(x, EXCHANGE_UNDER_WAY);
+    return rc;
+}
+
+/* Bytes that went to the others, and that came from them. */
+static void moved(struct exchange *x)
+{
+    const struct run_config *cfg = &x->hub->cfg;
+    const struct run_ranks  *r = &cfg->ranks;
+    size_t   own = own_n(x, x->block), nodes = x->first[r->rank + 1] - x->first[r->rank];
+    uint64_t sent = nodes * (run_whole(cfg, x->block) - own) * sizeof(float);
+    uint64_t came = (x->first[r->size] - nodes) * own * sizeof(float);
+
+    hub_moved(x->hub, PHASE_EXCHANGE, x->block, CLASS_GRADIENT, sent, came, x->since);
+}
+
+int exchange_advance(struct exchange *x, struct err *err)
+{
+    int rc = 1;
+
+    if (exchange_state(x) != EXCHANGE_UNDER_WAY)
+        return 0;
+    for (size_t k = 0; k < x->rounds && rc > 0; k++)
+        if (x->requests[k].own)
+            rc = comm_test(x->hub->cfg.ranks.comm, &x->requests[k], err);
+    if (rc <= 0)
+        return rc;
+    moved(x);
+    state_set(x, EXCHANGE_MERGING);
+    return 1;
+}
+
+void exchange_end(struct exchange *x) { state_set(x, EXCHANGE_IDLE); }
+
+/* ---- the norm ---- */
+
+size_t exchange_sums(const struct exchange *x, size_t block)
+{
+    return sums_of(&x->hub->cfg, block, x->hub->cfg.ranks.rank);
+}
+
+const double *exchange_sum(const struct exchange *x, size_t block)
+{
+    const struct run_config *cfg = &x->hub->cfg;
+
+    return x->sums + x->sums_at[cfg->ranks.rank * run_blocks(cfg) + block];
+}
+
+int exchange_norm(struct exchange *x, struct stream_norm *norm, struct err *err)
+{
+    const struct run_config *cfg = &x->hub->cfg;
+    size_t                   n_blocks = run_blocks(cfg), size = cfg->ranks.size;
+    size_t                  *at = calloc(size + 1, sizeof *at);
+    struct comm_request      r = { 0 };
+
+    if (!at)
+        return err_set(err, -ENOMEM, "out of memory");
+    for (size_t p = 0; p <= size; p++)
+        at[p] = x->sums_at[p * n_blocks] * sizeof *x->sums;
+    int rc = comm_gather(cfg->ranks.comm, COMM_SHARES, x->sums, at, &r, err);
+    rc = rc ? rc : comm_wait(cfg->ranks.comm, &r, INFINITY, err);
+    free(at);
+    for (size_t i = 0; i < order_uses(&cfg->order, STREAM_TRAIN, ORDER_SEND) && !rc; i++) {
+        size_t block = order_block(&cfg->order, STREAM_TRAIN, ORDER_SEND, i);
+        double sum = 0;
+
+        for (size_t p = 0; p < size; p++)
+            for (size_t k = 0; k < sums_of(cfg, block, p); k++)
+                sum += x->sums[x->sums_at[p * n_blocks + block] + k];
+        if (!isfinite(sum))
+            stream_norm_flag(norm, block);
+        norm->sumsq += sum;
+    }
+    return rc;
+}

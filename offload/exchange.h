@@ -1,0 +1,70 @@
+/* exchange.h: gradients between ranks. Each rank has computed some groups' gradients of whole
+ * blocks and added them as far as the tree goes (sum_tree.h); each gets from all others what they
+ * have for its own portion, and adds it in the tree's order, whoever came first.
+ *
+ *     the exchange  is
+ *     IDLE          nothing is under way                                 exchange_begin
+ *     UNDER_WAY     portions of one block's gradient go and come         exchange_advance
+ *     MERGING       they are the merger's, a thread of its own: it adds
+ *                   them, sums their squares, and has them made ready
+ *                   to be written
+ *     MERGED        the portion is what all ranks computed               exchange_end: IDLE
+ *
+ * Sums of squares of this rank's portions are kept until the last block of the step is merged;
+ * exchange_norm then shares them, and adds all in the order in which one process has them
+ * (kernels/reduce.h). */
+#pragma once
+
+#include "comm/comm.h"
+#include "offload/hub.h"
+#include "offload/store.h"
+#include "offload/sum_tree.h"
+
+struct exchange {
+    struct hub      *hub;
+    struct sum_node *nodes;    // what ranks send of a gradient, in order;
+    size_t          *first;    // (ranks + 1) whose is which
+    size_t           rounds;   // the most that any sends
+    float           *inbox;    // (what others send, portion)
+    size_t           portion;  // floats of the largest
+    struct comm_peer    *peers;    // (ranks)
+    struct comm_request *requests; // (rounds)
+    float          **x;        // (nodes) what the merger adds;
+    float          **piece;    // (nodes) a piece of each, and which nodes these are
+    struct sum_node *work;
+    double          *sums;     // of squares, of all ranks' portions: rank by rank, block by block
+    size_t          *sums_at;  // (ranks x blocks + 1) where a rank's of a block begin
+    void           (*ready)(void *ctx, size_t block); // a merged portion is to be written; the
+    void            *ctx;                             // merger calls it
+    enum { EXCHANGE_IDLE, EXCHANGE_UNDER_WAY, EXCHANGE_MERGING, EXCHANGE_MERGED } state;
+    size_t           block;
+    uint64_t         since;    // clock_ns
+    pthread_t        thread;   // the merger's
+    int              started, stop;
+    pthread_mutex_t  mutex;    // guards the state where the merger has a part in it
+    pthread_cond_t   changed;
+};
+
+/* Nodes that this rank sends of each gradient; of one process alone, and of ranks that compute a
+ * group each, 1. */
+size_t exchange_nodes(const struct run_ranks *r, size_t rank, struct sum_node *out);
+
+void exchange_tables(struct exchange *x, const struct run_config *cfg, struct arena *a);
+int  exchange_open(struct exchange *x, struct err *err);
+void exchange_close(struct exchange *x); // accepts the zero state
+
+/* x->state is IDLE: begin with a block's nodes, whole gradients one behind the other, `stride`
+ * floats apart. This rank's portion of all is in its place in the first one, then. */
+int  exchange_begin(struct exchange *x, size_t block, float *grads, size_t stride,
+                    struct err *err);
+/* 1: something moved on; 0; or a failure. */
+int  exchange_advance(struct exchange *x, struct err *err);
+int  exchange_state(struct exchange *x);
+void exchange_end(struct exchange *x);
+
+/* Sums of squares of this rank's portion of a merged block: how many, and which. */
+size_t        exchange_sums(const struct exchange *x, size_t block);
+const double *exchange_sum(const struct exchange *x, size_t block);
+
+/* The model's thread, when all blocks of the step are merged: of all ranks. */
+int  exchange_norm(struct exchange *x, struct stream_norm *norm, struct err *err);

@@ -1,0 +1,129 @@
+#!/bin/sh
+# One run, trained by several processes on this machine (mpirun): the bits of one process, whatever the number of ranks, devices and the
+# mode; what goes over the network, to the byte; a rank that is killed at any time, and one that cannot go on. Prints TAP.
+. tests/tap.sh
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # as root, where tests run in a container
+if ! command -v mpirun >/dev/null || ! ldd "$bin" | grep -q libmpi; then
+    skip "several processes" "no mpirun here, or siTrain is built without MPI"
+    done_testing
+fi
+case $(mpirun --version) in *"Open MPI"*) more="--oversubscribe --bind-to none" ;; *) more= ;; esac
+python3 - "$tmp/text" <<'END'
+import random, sys
+draw = random.Random(1)
+words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
+open(sys.argv[1], "w").write(" ".join(draw.choice(words) for _ in range(20000)))
+END
+"$bin" prepare "$tmp/text" --train-tokenizer --vocab 270 --out "$tmp/tok" >/dev/null
+model="--n-layer 3 --n-head 4 --n-embd 64 --seq 32 --batch 2 --grad-accum 12 --groups 12 --threads 1 --csd-mem 1M --seed 3"
+data="--data $tmp/text --eval-data $tmp/text --eval-every 3 --tokenizer $tmp/tok"
+steps="SELECT step, printf('%.17g %.17g', loss, grad_norm) FROM steps"
+trained() { # RUN: its steps and evaluations, to the bit
+    sqlite3 "$1/run.db" "$steps; SELECT step, name, printf('%.17g', value) FROM evals"
+}
+train() { # RANKS ARGUMENTS...: out, err, got
+    n=$1
+    shift
+    # shellcheck disable=SC2086
+    if [ "$n" = 1 ]; then
+        timeout 120 "$bin" pretrain "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    else
+        timeout 120 mpirun $more -n "$n" "$bin" pretrain "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    fi
+    got=$?
+}
+
+# shellcheck disable=SC2086
+train 1 $model $data --devices 2 --steps 6 --run "$tmp/one"
+result "$got" "one process, twelve groups"
+trained "$tmp/one" >"$tmp/bits"
+while read -r n devices mode rest; do
+    # shellcheck disable=SC2086
+    train "$n" $model $data --devices "$devices" --mode "$mode" $rest --steps 6 --run "$tmp/run"
+    same=$got
+    for r in "$tmp"/run "$tmp"/run.rank*; do
+        trained "$r" | cmp -s - "$tmp/bits" || same=1
+    done
+    result "$same" "$n ranks, $devices devices each, $mode $rest: the same bits on every rank"
+    rm -rf "$tmp"/run "$tmp"/run.rank*
+done <<'END'
+2 1 su+o
+2 3 su --activations offload
+3 2 base --speculate
+4 1 su+o --host-mem 64M
+END
+
+line="$bin pretrain $model $data --steps 6 --run $tmp/mixed"
+# shellcheck disable=SC2086
+timeout 120 mpirun $more -n 1 $line --devices 1 : -n 1 $line --devices 2 : -n 1 $line --devices 3 >"$tmp/out" 2>"$tmp/err"
+result "$(trained "$tmp/mixed" | cmp -s - "$tmp/bits"; echo $?)" "ranks with 1, 2 and 3 devices"
+"$bin" report "$tmp/mixed" --json >"$tmp/report"
+python3 - "$tmp/report" <<'END'
+import json, sys
+rows = [r for r in json.load(open(sys.argv[1]))["traffic"] if r["link"] == "network"]
+assert len(rows) == 4 and all(r["least"] == r["most"] == r["computed"] > 0 for r in rows), rows
+END
+result $? "what goes over the network is what was computed, to the byte"
+refuses 2 "rank 0 of a run of 3 ranks" export "$tmp/mixed" "$tmp/hf"
+refuses 2 "rank 1 of a run of 3 ranks" generate "$tmp/mixed.rank1" --prompt alpha
+refuses 2 "made by 3 ranks and is to be trained by 1" pretrain --resume "$tmp/mixed"
+train 2 --resume "$tmp/mixed"
+result "$([ "$got" = 2 ] && grep -q 'made by 3 ranks and is to be trained by 2' "$tmp/err"; echo $?)" "another number of ranks is refused"
+# shellcheck disable=SC2086
+train 5 $model $data --steps 2 --run "$tmp/none"
+result "$([ "$got" = 2 ] && grep -q 'multiple of 5, such as 15' "$tmp/err" && [ ! -e "$tmp/none" ]; echo $?)" "groups that cannot be divided are refused"
+
+# A rank is killed at any time; all end within seconds, and a resume goes on to the same bits.
+cat >"$tmp/kills.py" <<'END'
+import os, random, re, signal, subprocess, sys, time
+bin, tmp, more = sys.argv[1:4]
+seed, kills = 5, int(os.environ.get("KILLS", "12"))
+draw = random.Random(seed)
+def job(*line):
+    return subprocess.Popen(["mpirun", *more.split(), "-n", "3", bin, "pretrain", *line],
+                            stdout=subprocess.DEVNULL, stderr=open(f"{tmp}/err", "a"), stdin=subprocess.DEVNULL)
+def ranks(p):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if int(open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1]) == p.pid and \
+               os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith("siTrain"):
+                found.append(int(pid))
+        except OSError:
+            pass
+    return found
+line = sys.argv[4:]
+done = 0
+for turn in range(kills):
+    p = job(*(["--resume", f"{tmp}/killed"] if os.path.exists(f"{tmp}/killed/run.db") else line))
+    wait = draw.uniform(0.2, 1.6)
+    start = time.monotonic()
+    while time.monotonic() - start < wait and p.poll() is None:
+        time.sleep(0.01)
+    victims = ranks(p)
+    if p.poll() is None and victims:
+        os.kill(draw.choice(victims), signal.SIGKILL)
+        done += 1
+    start = time.monotonic()
+    p.wait(60)
+    assert time.monotonic() - start < 20, "the others did not end"
+    if p.returncode == 0:
+        break
+print(done, "kills")
+for turn in range(3):
+    p = job(*(["--resume", f"{tmp}/killed"] if os.path.exists(f"{tmp}/killed/run.db") else line))
+    if p.wait(120) == 0:
+        break
+sys.exit(p.returncode)
+END
+# shellcheck disable=SC2086
+train 1 $model $data --devices 1 --steps 60 --run "$tmp/long"
+trained "$tmp/long" >"$tmp/bits"
+# shellcheck disable=SC2086
+python3 "$tmp/kills.py" "$bin" "$tmp" "$more" $model $data --devices 2 --steps 60 --run "$tmp/killed" >"$tmp/out"
+got=$?
+for r in "$tmp"/killed "$tmp"/killed.rank1 "$tmp"/killed.rank2; do
+    trained "$r" | cmp -s - "$tmp/bits" || got=1
+done
+result $got "$(cat "$tmp/out"), and the same bits in the end"
+done_testing
