@@ -54,14 +54,16 @@ static int is_empty(const struct trainer *t, size_t micro)
 /* The gradient of a block that a micro-batch's is added to, that of its group. *fresh: becomes 1
  * where the group is begun: the matrices that products make are written then by the first of its
  * micro-batches that is not empty, all else is zero. */
-static int grad_of(struct trainer *t, size_t block, size_t micro, float **grad, int *fresh,
-                   struct err *err)
+static int grad_of(struct trainer *t, struct pass *p, size_t block, size_t micro, float **grad,
+                   int *fresh, struct err *err)
 {
-    size_t each = t->o.model.grad_accum / t->o.groups, group = micro / each, filled = 0;
-    int    begins, rc = stream_grad(t->stream, block, group, grad, &begins, err);
+    size_t   each = t->o.model.grad_accum / t->o.groups, group = micro / each, filled = 0;
+    uint64_t asked_ns = clock_ns();
+    int      begins, rc = stream_grad(t->stream, block, group, grad, &begins, err);
 
     if (rc || !begins)
         return rc;
+    p->start_ns += clock_ns() - asked_ns; // what it waited is not of the span
     for (size_t a = group * each; a < (group + 1) * each; a++)
         filled += !is_empty(t, a);
     model_grad_begin(&t->model, block, *grad, filled > 0);
@@ -234,7 +236,7 @@ static int pieces_pass(struct trainer *t, struct pass *p, struct head *h, float 
     p->start_ns = clock_ns();
     for (size_t a = 0; a < p->micros && !rc; a++) {
         h->each = each_of(t, each, a);
-        rc = h->trains ? grad_of(t, final, a, &h->grad, &h->fresh, err) : 0;
+        rc = h->trains ? grad_of(t, p, final, a, &h->grad, &h->fresh, err) : 0;
         if (!rc && !is_empty(t, a))
             t->losses[t->o.model.first_micro + a] = head_end(&t->model, a, h, &p->scored);
     }
@@ -253,9 +255,9 @@ static int whole_pass(struct trainer *t, struct pass *p, struct head *h, float *
 
     p->start_ns = clock_ns();
     for (size_t a = 0; a < p->micros && !rc; a++) {
-        rc = h->trains ? grad_of(t, final, a, &h->grad, &h->fresh, err) : 0;
+        rc = h->trains ? grad_of(t, p, final, a, &h->grad, &h->fresh, err) : 0;
         if (!rc && h->trains && !arch_classifies(g))
-            rc = grad_of(t, arch_head_block(g), a, &h->head_grad, &h->fresh, err);
+            rc = grad_of(t, p, arch_head_block(g), a, &h->head_grad, &h->fresh, err);
         if (rc || is_empty(t, a))
             continue;
         h->each = each_of(t, each, a);
@@ -322,7 +324,7 @@ static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
         p->start_ns = clock_ns();
         products_begin(t->model.products);
         for (size_t a = p->micros; !rc && a-- > 0;) { // what the last one left is still at hand
-            rc = grad_of(t, b, a, &grad, &fresh, err);
+            rc = grad_of(t, p, b, a, &grad, &fresh, err);
             if (rc || is_empty(t, a))
                 continue;
             rc = layer_pass(t, b, a, wire, grad, fresh, err);
@@ -340,13 +342,13 @@ static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
 }
 
 /* The words of a piece, which are the head's: the gradient that they have as such. */
-static int piece_backward(struct trainer *t, const struct pass *p, size_t b, struct head h,
+static int piece_backward(struct trainer *t, struct pass *p, size_t b, struct head h,
                           struct err *err)
 {
     int rc = 0;
 
     for (size_t a = 0; a < p->micros && !rc; a++) {
-        rc = grad_of(t, b, a, &h.head_grad, &h.fresh, err);
+        rc = grad_of(t, p, b, a, &h.head_grad, &h.fresh, err);
         if (rc || is_empty(t, a))
             continue;
         head_gradient(&t->model, a, &h);
@@ -375,7 +377,7 @@ static int words_block(struct trainer *t, struct pass *p, size_t b, struct err *
                                                     .scale = (float)(1.0 / (double)p->counted) },
                             err);
     for (size_t a = 0; a < p->micros && embeds && !rc; a++) {
-        rc = grad_of(t, b, a, &grad, &fresh, err);
+        rc = grad_of(t, p, b, a, &grad, &fresh, err);
         if (!rc && !is_empty(t, a))
             embed_backward(&t->model, a, b, wire, grad);
     }

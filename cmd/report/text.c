@@ -98,6 +98,9 @@ static void text_run(const struct text *t, const json_t *report)
     fprintf(t->out, "mode %s", json_str(report, "mode"));
     if (devices)
         fprintf(t->out, " on %zu device%s", devices, devices > 1 ? "s" : "");
+    if (report_setting(report, "ranks") > 1)
+        fprintf(t->out, ", rank %.0f of %.0f", report_setting(report, "rank"),
+                report_setting(report, "ranks"));
     fprintf(t->out, "%s%s\n%.0f steps (%.0f skipped, %.0f clipped), %.0f tokens\n", sent, rows,
             json_num(s, "steps"), json_num(s, "skipped"), json_num(s, "clipped"),
             json_num(s, "tokens"));

@@ -80,7 +80,9 @@ SELECT process, step, phase, block,
                                   WHEN 'wait_gradient' THEN 'grad_write'
                                   WHEN 'wait_residual' THEN 'grad_write'
                                   ELSE substr(w.phase, 6) END,
-                     iif(w.phase = 'wait_update', 'update_params', ''))
+                     CASE w.phase WHEN 'wait_update' THEN 'update_params'
+                                  WHEN 'wait_params' THEN 'gather'
+                                  WHEN 'wait_gradient' THEN 'exchange' END)
    ORDER BY d.end_ns DESC LIMIT 1) AS device,
   (end_ns - start_ns) / 1e9 AS seconds, start_ns, end_ns
 FROM whole_spans AS w WHERE device = -1 AND phase LIKE 'wait~_%' ESCAPE '~';
@@ -112,15 +114,16 @@ WITH
      JOIN (SELECT step, min(start_ns) AS loss_ns FROM whole_spans WHERE phase = 'loss'
            GROUP BY step) USING (step)
      WHERE device >= 0
-       AND phase IN ('param_read', 'grad_write', 'act_write', 'act_read', 'update')),
+       AND phase IN ('param_read', 'gather', 'grad_write', 'exchange', 'act_write', 'act_read',
+         'update')),
   ends(process, t, "by", phase, in_forward) AS
     (SELECT process, start_ns, 1, phase, in_forward FROM work
      UNION ALL SELECT process, end_ns, -1, phase, in_forward FROM work),
   slices AS
     (SELECT process, lead(t) OVER o - t AS ns, 1.0 * sum("by") OVER o AS n,
-       sum("by" * (phase = 'param_read' AND in_forward)) OVER o AS forward_reads,
-       sum("by" * (phase = 'param_read' AND NOT in_forward)) OVER o AS backward_reads,
-       sum("by" * (phase = 'grad_write')) OVER o AS grad_writes,
+       sum("by" * (phase IN ('param_read', 'gather') AND in_forward)) OVER o AS forward_reads,
+       sum("by" * (phase IN ('param_read', 'gather') AND NOT in_forward)) OVER o AS backward_reads,
+       sum("by" * (phase IN ('grad_write', 'exchange'))) OVER o AS grad_writes,
        sum("by" * (phase = 'act_write')) OVER o AS act_writes,
        sum("by" * (phase = 'act_read')) OVER o AS act_reads,
        sum("by" * (phase = 'update')) OVER o AS updates
@@ -166,7 +169,8 @@ FROM phase_wall WHERE device >= 0 GROUP BY step, device HAVING max(phase = 'upda
 CREATE VIEW overlapping AS
 SELECT process, device, start_ns, end_ns FROM whole_spans AS s
 WHERE ((device >= 0
-        AND phase IN ('param_read', 'grad_write', 'update', 'act_read', 'act_write', 'redo'))
+        AND phase IN ('param_read', 'grad_write', 'update', 'act_read', 'act_write', 'redo',
+          'gather', 'exchange'))
     OR (device = -1 AND phase LIKE 'wait~_%' ESCAPE '~' AND phase <> 'wait_eval'))
   AND (step < 100 OR step % 1000 <> 0
        OR EXISTS (SELECT 1 FROM whole AS w WHERE w.step IN (s.step - 1, s.step + 1)));

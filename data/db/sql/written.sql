@@ -6,5 +6,5 @@ WITH kept AS (SELECT DISTINCT step FROM traffic
 SELECT t.device, d.path,
     1.0 * sum(t.bytes + t.padding_bytes) / (SELECT count(*) FROM kept) AS bytes_per_step
 FROM kept JOIN traffic t USING (step) LEFT JOIN devices d USING (device)
-WHERE t.device >= 0 AND t.direction = 'write' AND t.phase NOT IN ('redo', 'setup', 'eval')
+WHERE t.device >= 0 AND t.link <> 'network' AND t.direction = 'write' AND t.phase NOT IN ('redo', 'setup', 'eval')
 GROUP BY t.device
