@@ -156,7 +156,9 @@ int feed_open(struct feed **out, struct session *s, struct err *err)
 
     if (!f)
         return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
-    f->evaluator = (struct evaluator){ .batch = o->batch, .seq = o->seq, .events = s->events,
+    // ranks end between steps alone, where they all ask each other: none may leave an evaluation
+    f->evaluator = (struct evaluator){ .batch = o->batch, .seq = o->seq,
+                                       .events = s->ranks.comm ? NULL : s->events,
                                        .grad_accum = o->grad_accum, .vocab = s->config.vocab };
     f->order = (struct tokens_order){ .shuffled = o->order == TRAIN_SHUFFLED, .seed = o->seed,
                                       .batch = o->batch, .seq = o->seq,
