@@ -131,12 +131,12 @@ check-data: ## the tests that want data (DATA=): GLUE's files, a real GPT-2
 
 # The same sources under sanitizers, each in a build folder of its own. `make check` runs the part of them that is quick.
 ASAN_TESTS := $(TEST_BIN:$(BUILD)/%=build-asan/%)
-TSAN_NAMES := csd csd_ahead stream_csd stream_compress stream_order stream_commit stream_fault stream_read stream_pieces disk meter
+TSAN_NAMES := csd csd_ahead stream_csd stream_compress stream_order stream_commit stream_fault stream_read stream_pieces pieces comm disk meter
 TSAN_TESTS := $(TSAN_NAMES:%=build-tsan/tests/test_%)
 ASAN_QUICK := $(patsubst %,build-asan/tests/test_%,tokens pretoken tokenizer safetensors task examples csd grad_wire runlog run smartssd)
 # The program itself: the scripts that do not look at its memory or its speed.
 ASAN_CLI   := $(patsubst %,tests/cli/%.sh,check classifier config embed examples finetune finite generate misuse places report rows tensorboard trace watch)
-TSAN_QUICK := $(patsubst %,build-tsan/tests/test_%,csd csd_ahead meter stream_read)
+TSAN_QUICK := $(patsubst %,build-tsan/tests/test_%,csd csd_ahead meter stream_read comm)
 SANITIZED  := asan-quick tsan-quick
 SANITIZED_TESTS := $(ASAN_QUICK) $(TSAN_QUICK) build-asan/tests/fuzz/replay build-asan/tests/crash/crash
 
@@ -156,9 +156,10 @@ asan: ## the whole suite under AddressSanitizer and UBSan, and the program as a 
 	+@$(ASAN_MAKE) TARGET=$(TARGET) all test-bins
 	@$(RUN_TESTS) $(ASAN_CLI) $(ASAN_TESTS)
 
-tsan: ## the threaded parts under ThreadSanitizer
-	+@$(TSAN_MAKE) $(TSAN_TESTS)
-	@OMP_NUM_THREADS=1 $(RUN_TESTS) $(TSAN_TESTS)
+tsan: TARGET := build-tsan/siTrain
+tsan: ## the threaded parts under ThreadSanitizer, and small runs of several families
+	+@$(TSAN_MAKE) TARGET=$(TARGET) all $(TSAN_TESTS)
+	@OMP_NUM_THREADS=1 $(RUN_TESTS) tests/tsan.sh $(TSAN_TESTS)
 
 # Hostile input: tests/fuzz has a target for each parser. `make check` runs each on its seeds and some mutations of them (replay, gcc);
 # `make fuzz` goes on with libFuzzer for FUZZ_SECONDS each, in folders of $(FUZZ_DIR) that the next one goes on from.

@@ -289,7 +289,7 @@ static void logits_of(struct model_config g, enum dtype dt, float *out)
 {
     struct stream_plain_options so = { .config = g, .wire = dt };
     struct decode_options       o = { .config = g, .batch = 2, .positions = 20, .piece = 8,
-                                      .dtype = dt, .threads = 2 };
+                                      .dtype = dt, .threads = 1 };
     struct stream *s = stream_plain_open(&so);
     struct decode *d;
     int32_t        text[2][12];
