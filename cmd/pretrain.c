@@ -33,7 +33,7 @@ static const struct opt_row rows[] = {
       .kept = OPT_SOURCE },
     { "tokenizer", OPT_PATH, AT(tokenizer), .arg = "DIR",
       .help = "a folder with tokenizer.json, vocab.json and merges.txt, or BERT's vocab.txt; else "
-              "the one in --init's folder", .kept = OPT_SOURCE },
+              "the one in --init's folder, whose words it must have", .kept = OPT_SOURCE },
     { 0 }
 };
 static const struct opt_part parts[] = {

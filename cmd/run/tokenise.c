@@ -148,3 +148,36 @@ int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char 
     bpe_train_close(b);
     return rc;
 }
+
+/* The first id that is not the same word in both; -1: there is none. */
+static int32_t first_other(const struct tokenizer *a, const struct tokenizer *b)
+{
+    size_t most = size_max(tokenizer_vocab(a), tokenizer_vocab(b)), n, m;
+
+    for (size_t id = 0; id < most; id++) {
+        const char *one = tokenizer_bytes(a, (int32_t)id, &n),
+                   *other = tokenizer_bytes(b, (int32_t)id, &m);
+
+        if (!one != !other || (one && (n != m || memcmp(one, other, n))))
+            return (int32_t)id;
+    }
+    return -1;
+}
+
+int tokenise_same(const char *given, const char *own, struct err *err)
+{
+    struct tokenizer *a = NULL, *b = NULL;
+    struct err        unreadable;
+    int               rc = 0;
+    int32_t           id;
+
+    if (strcmp(given, own) && !tokenizer_open(&b, own, &unreadable)) {
+        rc = tokenizer_open(&a, given, err);
+        if (!rc && (id = first_other(a, b)) >= 0)
+            rc = err_misuse(err, "--tokenizer %s is not the tokenizer of %s, whose id %d is "
+                            "another word: leave --tokenizer out", given, own, (int)id);
+    }
+    tokenizer_close(a);
+    tokenizer_close(b);
+    return rc;
+}

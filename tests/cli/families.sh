@@ -105,6 +105,18 @@ PYTHON
 works "the embeddings twice are a head that is tied" import "$tmp/mixed" "$tmp/none"
 rm -rf "$tmp/none"
 
+# The tokenizer of the folder is the model's: another one would give its ids other words.
+sed 's/ship/boat/g; s/sea/lake/g' "$tmp/text.txt" >"$tmp/lakes.txt"
+run prepare "$tmp/lakes.txt" --train-tokenizer --vocab 300 --out "$tmp/lakes"
+cp -r "$tmp/tok" "$tmp/same"
+for command in "pretrain --data $tmp/text.txt" "pretrain --data $tmp/text.bin"; do
+    run prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/text.bin"
+    # shellcheck disable=SC2086
+    refuses 2 "is not the tokenizer of $tmp/llama" $command --run "$tmp/none" --init "$tmp/llama" --tokenizer "$tmp/lakes" "$@" --steps 1
+done
+works "a copy of it is taken" pretrain --run "$tmp/none" --init "$tmp/llama" --tokenizer "$tmp/same" --data "$tmp/text.txt" "$@" --steps 1
+rm -rf "$tmp/none"
+
 # A classifier of a family that has dropout on attention's probabilities alone: asked for, it is no other than config.json's.
 { printf 'sentence\tlabel\n'; for word in sea ship storm land sail wave; do printf 'the %s\t1\nthe old %s\t0\n' $word $word; done; } >"$tmp/rows.tsv"
 drops() { # FOLDER ARGUMENTS...: the parameters after two steps
