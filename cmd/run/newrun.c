@@ -207,14 +207,17 @@ static int place_keep(struct session *s, struct err *err)
     snprintf(from, sizeof from, "%s/run.db.new", s->dir);
     snprintf(to, sizeof to, "%s/run.db", s->dir);
     snprintf(wal, sizeof wal, "%s-wal", from);
+    int rc = runlog_whole(s->log, err);
     runlog_close(s->log);
     s->log = NULL;
+    if (rc)
+        return rc;
     if (access(wal, F_OK) == 0)
         return err_set(err, -EIO, "%s could not be written completely (its log %s is still there)",
                        from, wal);
     if (rename(from, to))
         return err_set(err, -errno, "rename %s to %s: %s", from, to, strerror(errno));
-    int rc = file_sync_dir(s->dir, err);
+    rc = file_sync_dir(s->dir, err);
     rc = rc ? rc : file_sync_parent(s->dir, err); // RUN itself
     if (rc)
         unlink(to); // what it names will be removed

@@ -334,6 +334,13 @@ static int log_keep(struct runlog *log, int alone, struct err *err)
     return rc;
 }
 
+int runlog_whole(struct runlog *log, struct err *err)
+{
+    return sqlite3_wal_checkpoint_v2(log->db.sql, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL)
+               ? db_fail(&log->db, "taking in its log", err)
+               : 0;
+}
+
 int runlog_cut(const char *path, struct err *err)
 {
     struct runlog *log = log_new(path, err);
@@ -344,8 +351,7 @@ int runlog_cut(const char *path, struct err *err)
         goto out;
     rc = log_keep(log, alone, err);
     rc = rc ? rc : db_open(&log->db, 0, err);
-    if (!rc && sqlite3_wal_checkpoint_v2(log->db.sql, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL))
-        rc = db_fail(&log->db, "cutting its log", err);
+    rc = rc ? rc : runlog_whole(log, err);
     if (!rc) // only now: until here run.lock says that commits are lost
         rc = log_count(log, err);
 out:

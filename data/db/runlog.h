@@ -42,6 +42,8 @@ int  runlog_open_past(struct runlog **out, const char *path, int *past, struct e
  * kept in run.db-wal.damaged. Nobody may have it open. A kill leaves it damaged or cut. */
 int  runlog_cut(const char *path, struct err *err);
 void runlog_close(struct runlog *log); // checkpoints the WAL; NULL is fine
+/* Everything into the one file, before it is closed and gets another name. */
+int runlog_whole(struct runlog *log, struct err *err);
 /* Whether a process has the run's database open for writing. who: "process PID on HOST", as it
  * wrote; where none has, the one that did not take it back, since it was killed; else "". */
 int runlog_writer(const char *path, char *who, size_t size);

@@ -89,6 +89,16 @@ if mount -t tmpfs -o size=16m sitrain-test "$tmp/small" 2>/dev/null; then
     run pretrain --run "$tmp/small/new" "$@" $sane --mode su+o --disk sync --device-in-ram
     one_sentence "a run that does not fit is not made" "$tmp/small/new"
     result "$([ ! -e "$tmp/small/new" ]; echo $?)" "and nothing of it is left"
+    rm -rf "$tmp/small/filler" "$tmp/small/new"
+    mkdir "$tmp/elsewhere"
+    ok=0
+    for kib in $(seq 60 20 300); do # wherever in its making the room ends, its log taken in at the end among it
+        fill "${kib}K"
+        run pretrain --run "$tmp/small/new" "$@" $sane --mode su+o --device "$tmp/elsewhere" --durability none --steps 1
+        { [ "$got" = 0 ] || tail -n 1 "$tmp/err" | grep -qE 'full|No space'; } || ok=1
+        rm -rf "$tmp/small/new" "$tmp/small/filler"
+    done
+    result $ok "wherever the room ends while a run is made, that is said"
     umount "$tmp/small"
 else
     skip "a disk that fills up" "no tmpfs may be mounted here"
