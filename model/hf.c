@@ -323,7 +323,7 @@ long hf_pad(const char *dir)
 
 /* ---- generation_config.json ---- */
 
-int hf_generation(json_t **out, const char *dir, struct err *err)
+int hf_generation(json_t **out, const char *dir, size_t vocab, struct err *err)
 {
     static const char *const keys[] = { "bos_token_id", "eos_token_id", "pad_token_id" };
     char                     path[HF_PATH_BYTES];
@@ -342,6 +342,10 @@ int hf_generation(json_t **out, const char *dir, struct err *err)
         !(rc = json_read(&file, path, CONFIG_MAX, err)) && json_object_update(*out, file))
         rc = err_misuse(err, "%s: a JSON object is expected", path);
     rc = rc ? rc : hf_stops(stops, &n, *out, path, err);
+    for (size_t i = 0; !rc && i < n; i++)
+        if ((size_t)stops[i] >= vocab)
+            rc = err_misuse(err, "%s: eos_token_id %d is not below the vocabulary of %zu", path,
+                            (int)stops[i], vocab);
     json_decref(config);
     json_decref(file);
     if (rc) {

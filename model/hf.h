@@ -31,8 +31,8 @@ long hf_pad(const char *dir); // config.json's pad_token_id; -1 where it has non
 
 /* What a folder says of texts that are generated, an object of the caller's: the ids of config.json
  * that begin, end and pad a text, and all of generation_config.json, which counts where both say
- * it. hf_stops takes its eos_token_id. */
-int hf_generation(json_t **out, const char *dir, struct err *err);
+ * it. hf_stops takes its eos_token_id; one that is not below vocab is refused. */
+int hf_generation(json_t **out, const char *dir, size_t vocab, struct err *err);
 /* The ids that end a text: eos_token_id, none, one or a list, into out. where: for the sentence. */
 enum { HF_STOPS = 31 };
 int hf_stops(int32_t out[HF_STOPS], size_t *n, const json_t *generation, const char *where,

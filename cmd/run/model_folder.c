@@ -110,7 +110,8 @@ long model_folder_pad(const struct model_folder *r, const char *path, long endof
 int model_folder_generation(json_t **out, const struct model_folder *r, const char *path,
                             struct err *err)
 {
-    return r->hf ? hf_generation(out, path, err) : session_generation(out, &r->run, err);
+    return r->hf ? hf_generation(out, path, r->config.vocab, err)
+                 : session_generation(out, &r->run, err);
 }
 
 int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,

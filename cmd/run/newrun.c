@@ -392,7 +392,7 @@ static int store_generation(struct session *s, const struct newrun *n, struct er
 
     if (!n->init || arch_classifies(&n->config))
         return 0;
-    if ((rc = hf_generation(&generation, n->init, err)))
+    if ((rc = hf_generation(&generation, n->init, n->config.vocab, err)))
         return rc;
     text = json_dumps(generation, JSON_COMPACT);
     rc = text ? settings_set(s->log, err, "config.generation=%s", text)

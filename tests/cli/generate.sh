@@ -63,6 +63,9 @@ echo "{\"eos_token_id\": [$(seq -s , 0 30)]}" >"$tmp/ends/generation_config.json
 works "one that names many" generate "$tmp/ends" --prompt "the sea sees" --tokens 9 --temperature 0
 echo '{"eos_token_id": [1, "2"]}' >"$tmp/ends/generation_config.json"
 refuses 2 "eos_token_id is no id" generate "$tmp/ends" --prompt "the sea sees"
+echo '{"eos_token_id": [1, 99999]}' >"$tmp/ends/generation_config.json"
+refuses 2 "eos_token_id 99999 is not below the vocabulary" generate "$tmp/ends" --prompt "the sea sees"
+refuses 2 "eos_token_id 99999 is not below the vocabulary" import "$tmp/ends" "$tmp/no"
 python3 - "$tmp/hf/vocab.json" >"$tmp/ends/generation_config.json" <<'END'
 import json, sys
 print(json.dumps({"eos_token_id": [1, json.load(open(sys.argv[1]))["."]]}))

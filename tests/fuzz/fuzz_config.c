@@ -30,7 +30,7 @@ static int is_small(const struct model_config *g)
 }
 
 /* The copy says of texts that are generated what `said` does. */
-static void same_generation(json_t *said)
+static void same_generation(json_t *said, size_t vocab)
 {
     static const char *const keys[] = { "bos_token_id", "eos_token_id" };
     json_t                  *again;
@@ -39,7 +39,7 @@ static void same_generation(json_t *said)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!json_object_get(said, keys[i]))
             json_object_set_new(said, keys[i], json_null());
-    FUZZ_CHECK(!hf_generation(&again, fuzz_path("copy"), &err) && json_equal(again, said));
+    FUZZ_CHECK(!hf_generation(&again, fuzz_path("copy"), vocab, &err) && json_equal(again, said));
     json_decref(again);
 }
 
@@ -66,7 +66,7 @@ static void round_trip(const struct model_config *g, const struct hf_labels *lab
     FUZZ_CHECK(!hf_config(&again, fuzz_path("copy"), &err) && !memcmp(&again, g, sizeof *g));
     hf_close(h);
     if (generation)
-        same_generation(generation);
+        same_generation(generation, g->vocab);
 }
 
 static void open_model(void)
@@ -119,7 +119,9 @@ static int one(const uint8_t *bytes, size_t n)
         FUZZ_CHECK(labels.n == g.n_labels);
     if (in.n)
         open_model();
-    rc = arch_classifies(&g) || g.arch->encoder ? 0 : hf_generation(&said, fuzz_path("f"), &err);
+    rc = arch_classifies(&g) || g.arch->encoder
+             ? 0
+             : hf_generation(&said, fuzz_path("f"), g.vocab, &err);
     if (rc)
         fuzz_refused(rc, &err);
     if (!rc && !named && is_small(&g))
