@@ -45,7 +45,7 @@ static const struct opt_row rows[] = {
     { "max-seq", OPT_UINT, AT(max_seq), .min = 1, .max = 1048576,
       .help = "tokens of a classifier's row, the rest is cut off; if not given 128, or what the "
               "model has" },
-    { "mask-prob", OPT_RATIO, AT(mask.prob), .max = 0.999,
+    { "mask-prob", OPT_RATIO, AT(mask.prob), .min = 0.001, .max = 0.999,
       .help = "of a masked language model: how many of a row's tokens it is asked for; if not "
               "given as the run was trained, or 15%" },
     { "mask-id", OPT_UINT, AT(mask.id), .max = 2147483647,
@@ -359,6 +359,7 @@ static int run(struct opt_line *line, struct err *err)
     int rc = model_folder_open(&r, o->model, disk_name((size_t)o->read.disk), &say_events, err);
     if (!opt_given(line, "dtype"))
         o->read.dtype = -1;
+    rc = rc ? rc : masking_opts_check(line, &o->mask, &r.config, err);
     if (!rc && (o->task || o->eval_file || o->test_file || o->predict))
         rc = eval_task(&r, o, err);
     else if (!rc && arch_classifies(&r.config))

@@ -4,6 +4,7 @@
 #include "cmd/run/train_opts.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/forecast.h"
+#include "cmd/run/masking.h"
 #include "cmd/run/model_choice.h"
 #include "cmd/bench/bench.h"
 #include "cmd/run/spares.h"
@@ -346,6 +347,7 @@ static int run(struct opt_line *line, struct err *err)
     s.config.n_labels = 0;
     rc = rc ? rc : plan_task(&s, &evaluated, line, err);
     rc = rc ? rc : arch_check_head(&s.config, err);
+    rc = rc ? rc : masking_opts_check(line, &o->train.mask, &s.config, err);
     s.o = o->train;
     snprintf(s.dir, sizeof s.dir, "%s", o->run ? o->run : "RUN");
     if (rc || (rc = session_config(&s, err)))

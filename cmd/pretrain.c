@@ -84,6 +84,7 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
     if (first && !o->data)
         return err_misuse(err, "%s has no data yet: give --data FILE", s->dir);
     int rc = training_overlay(s, line, &o->train, first, err);
+    rc = rc ? rc : masking_opts_check(line, &o->train.mask, &s->config, err);
     if (!rc && first) {
         s->o.seq = s->o.seq ? s->o.seq : arch_usual_seq(&s->config);
         s->o.threads = threads_here(s->o.threads);
@@ -94,7 +95,7 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
     if (!rc && s->o.seq > s->config.n_positions)
         rc = err_misuse(err, "--seq %" PRIu64 ": the model has %zu positions", s->o.seq,
                         s->config.n_positions);
-    if (!rc && arch_is_masked(&s->config))
+    if (!rc && first && arch_is_masked(&s->config)) // refused before the data is taken
         rc = corpus_masking(&masking, s, err);
     // options before the data: a run without data takes options anew
     if (rc || (rc = session_config(s, err)) || (first && (rc = session_store_options(s, 0, err))) ||

@@ -7,6 +7,7 @@
 #include "cmd/run/settings.h"
 #include "cmd/run/train_opts.h"
 #include "kernels/matmul.h"
+#include "model/arch.h"
 
 struct printing {
     FILE          *out;
@@ -85,8 +86,23 @@ static int schedule_ends_with_run(struct printing *p)
            settings_scan(p->log, "%" SCNu64, &horizon, "option.schedule-steps") && steps == horizon;
 }
 
+/* Masks are a masked language model's, whose tokenizer has the id where none was said. */
+static int mask_is_none(struct printing *p, const char *name)
+{
+    char              *family = settings_get(p->log, "config.arch");
+    const struct arch *arch = family ? arch_named(family) : NULL;
+    int                masked = arch && arch->encoder && !p->classifies;
+    uint64_t           id = 0;
+
+    free(family);
+    settings_scan(p->log, "%" SCNu64, &id, "option.mask-id");
+    return !masked || (!strcmp(name, "mask-id") && !id);
+}
+
 static int is_left_out(struct printing *p, const char *name)
 {
+    if (!strcmp(name, "mask-prob") || !strcmp(name, "mask-id"))
+        return mask_is_none(p, name);
     if (!strcmp(name, "devices"))
         return settings_has(p->log, "option.device");
     if (!strcmp(name, "eval-every") || !strcmp(name, "keep-best"))

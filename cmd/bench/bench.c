@@ -7,6 +7,7 @@
 #include "cmd/bench/bench.h"
 
 #include "cmd/report/report.h"
+#include "cmd/run/masking.h"
 #include "cmd/run/memory.h"
 #include "cmd/run/model_choice.h"
 #include "cmd/say/command.h"
@@ -188,7 +189,7 @@ static int options_check(struct bench *b, struct opt_line *line, struct err *err
     else if (!rc && arch_classifies(&b->config))
         rc = err_misuse(err, "--init %s is a classifier: a language model is expected",
                         o->model.init);
-    b->config.headless = 0; // its parameters are random ones anyhow
+    rc = rc ? rc : masking_opts_check(line, &o->train.mask, &b->config, err);
     rc = rc ? rc : train_check(o, err);
     if (!rc && o->json && strcmp(o->json, "-"))
         rc = session_output_check(o->json, NULL, 0, err);

@@ -41,6 +41,21 @@ static int ask_tokenizer(struct masking *m, const char *dir, struct err *err)
     return rc;
 }
 
+int masking_opts_check(const struct opt_line *line, const struct mask_opts *o,
+                       const struct model_config *g, struct err *err)
+{
+    static const char *const names[] = { "mask-prob", "mask-id" };
+
+    for (size_t i = 0; i < 2 && !arch_is_masked(g); i++)
+        if (opt_given(line, names[i]))
+            return err_misuse(err, "--%s is for a masked language model, which this %s%s is not",
+                              names[i], g->arch->title, arch_classifies(g) ? " classifier" : "");
+    return opt_given(line, "mask-id") && !o->id
+               ? err_misuse(err, "--mask-id 0: the id of a mask is above 0; without the option the "
+                                 "tokenizer says it")
+               : 0;
+}
+
 int masking_find(struct masking *out, const struct model_config *g, const struct mask_opts *o,
                  const char *tokenizer, struct err *err)
 {

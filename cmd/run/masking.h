@@ -14,6 +14,10 @@ struct masking {
     int     refuse_pad; // positions depend on it
 };
 
+/* What a command line says of masks, for a model that has none, or that cannot be, is refused. */
+int masking_opts_check(const struct opt_line *line, const struct mask_opts *o,
+                       const struct model_config *g, struct err *err);
+
 /* For a model, with the tokenizer of a folder, or NULL: then o->id says which id masks. Refused
  * where nothing says it, or the model does not have it. */
 int masking_find(struct masking *out, const struct model_config *g, const struct mask_opts *o,

@@ -162,13 +162,12 @@ static uint64_t dev_rows(const struct newrun *n)
 static int check_masking(const struct newrun *n, uint64_t seq, struct err *err)
 {
     struct masking m;
+    int rc = n->line ? masking_opts_check(n->line, &n->o->mask, &n->config, err) : 0;
 
-    if (!arch_is_masked(&n->config))
-        return n->o->mask.id ? err_misuse(err, "--mask-id masks tokens of a masked language model, "
-                                          "which this %s is not", n->config.arch->title)
-                             : 0;
-    int rc = n->data ? masking_find(&m, &n->config, &n->o->mask, n->tokenizer, err) : 0;
-    return rc || !n->data || masking_rows(&m, UINT64_MAX, seq)
+    if (rc || !arch_is_masked(&n->config) || !n->data)
+        return rc;
+    rc = masking_find(&m, &n->config, &n->o->mask, n->tokenizer, err);
+    return rc || masking_rows(&m, UINT64_MAX, seq)
                ? rc
                : err_misuse(err, "--seq %" PRIu64 ": what the tokenizer puts around a row leaves "
                             "no room in it", seq);

@@ -96,6 +96,12 @@ for family in bert roberta; do
     run pretrain --run "$tmp/other" $masked --mode mem --steps 8 --mask-prob 30%
     [ "$got" = 0 ] && [ "$hash" != "$(exported "$tmp/other")" ]
     result $? "$family: --mask-prob masks others"
+    hash_30=$(exported "$tmp/other")
+    run report "$tmp/other" --config
+    cp "$tmp/out" "$tmp/again.conf"
+    rm -rf "$tmp/other"
+    run pretrain --config "$tmp/again.conf" --run "$tmp/other"
+    same "$hash_30" "$(exported "$tmp/other")" "$family: and so does a run that is made again from its options"
     rm -rf "$tmp/other"
     works "$family: masked, bf16 trains, compressed" pretrain --run "$tmp/other" $masked --mode su+o+c --steps 4 --dtype bf16
     works "$family: masked, check" check "$tmp/other"
@@ -211,6 +217,16 @@ for family in bert roberta; do
 done
 refuses 2 "which id masks a token" pretrain --run "$tmp/no" --init "$tmp/roberta" --data "$tmp/text" --seq 16
 refuses 2 "leaves no room in it" pretrain --run "$tmp/no" --init "$tmp/bert" --data "$tmp/text" --seq 2
+for mask in "--mask-prob 20%" "--mask-id 5"; do
+    # shellcheck disable=SC2086
+    refuses 2 "which this GPT-2 is not" plan --n-layer 1 --n-head 2 --n-embd 16 --seq 16 --vocab 96 --probe off $mask
+    # shellcheck disable=SC2086
+    refuses 2 "which this BERT classifier is not" finetune --run "$tmp/no" --init "$tmp/bert" "$@" $how --steps 2 $mask
+done
+refuses 2 "--mask-id 0" eval "$tmp/roberta" --data "$tmp/text" --seq 16 --mask-id 0
+refuses 2 "--mask-id 0" pretrain --run "$tmp/no" --init "$tmp/roberta" --data "$tmp/text" --seq 16 --mask-id 0
+printf '[PAD]%.0s' $(seq 20) >"$tmp/own"
+refuses 2 "no token of what is evaluated can be masked" eval "$tmp/bert" --data "$tmp/own" --seq 16
 refuses 2 "which this GPT-2 is not" pretrain --run "$tmp/no" --n-layer 1 --n-head 2 --n-embd 16 --seq 16 --data "$tmp/text" --tokenizer "$tmp/tok" --mask-id 5
 refuses 2 "which id masks a token" eval "$tmp/roberta" --data "$tmp/text" --seq 16
 refuses 2 "not below the model's vocabulary" pretrain --run "$tmp/no" --init "$tmp/roberta" --data "$tmp/text" --seq 16 --mask-id 270
