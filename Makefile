@@ -131,7 +131,7 @@ check-data: ## the tests that want data (DATA=): GLUE's files, a real GPT-2
 
 # The same sources under sanitizers, each in a build folder of its own. `make check` runs the part of them that is quick.
 ASAN_TESTS := $(TEST_BIN:$(BUILD)/%=build-asan/%)
-TSAN_NAMES := csd csd_ahead stream_csd stream_compress stream_order stream_commit stream_fault stream_read stream_pieces pieces comm disk meter
+TSAN_NAMES := csd csd_ahead stream_csd stream_compress stream_order stream_commit stream_fault stream_read stream_pieces pieces comm disk meter ranks
 TSAN_TESTS := $(TSAN_NAMES:%=build-tsan/tests/test_%)
 ASAN_QUICK := $(patsubst %,build-asan/tests/test_%,tokens pretoken tokenizer safetensors task examples csd grad_wire runlog run smartssd)
 # The program itself: the scripts that do not look at its memory or its speed.

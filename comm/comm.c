@@ -22,6 +22,12 @@ static int self_test(struct comm *c, struct comm_request *r, size_t *waits_for, 
     return 1;
 }
 
+static int self_give_up(struct comm *c, struct comm_request *r)
+{
+    (void)c, (void)r;
+    return 1;
+}
+
 static void self_who(const struct comm *c, size_t rank, char *out, size_t n)
 {
     (void)c, (void)rank;
@@ -33,7 +39,7 @@ static void self_close(struct comm *c) { (void)c; }
 
 static const struct comm_ops self_ops = {
     .name = "self", .exchange = self_exchange, .test = self_test,
-    .who = self_who, .abort = self_abort, .close = self_close,
+    .give_up = self_give_up, .who = self_who, .abort = self_abort, .close = self_close,
 };
 
 /* ---- which kind ---- */
@@ -90,6 +96,8 @@ int comm_share(struct comm *c, const void *mine, size_t bytes, void *all, struct
         peers[p] = (struct comm_peer){ bytes ? mine : none + c->size, n, to + p * n, n };
     rc = rc ? rc : comm_exchange(c, COMM_SHARES, peers, &r, err);
     rc = rc ? rc : comm_wait(c, &r, INFINITY, err);
+    if (rc)
+        comm_give_up(c, &r);
     free(peers);
     free(none);
     return rc;
@@ -122,30 +130,44 @@ int comm_gather(struct comm *c, enum comm_channel channel, void *buf, const size
     return rc;
 }
 
+/* A look, and the time since the one before, of which so much counts. */
+static int look(struct comm *c, struct comm_request *r, double seconds, struct err *err)
+{
+    enum { COUNTS_NS = 1000000000 };
+    size_t   waits_for = c->rank;
+    char     who[128];
+    int      rc = c->ops->test(c, r, &waits_for, err);
+    uint64_t now = clock_ns(), gap = r->looked_ns ? now - r->looked_ns : 0;
+
+    r->looked_ns = rc > 0 ? 0 : now;
+    r->waited_ns = rc > 0 ? 0 : r->waited_ns + (gap < COUNTS_NS ? gap : COUNTS_NS);
+    if (rc || (double)r->waited_ns * 1e-9 <= seconds)
+        return rc;
+    c->ops->who(c, waits_for, who, sizeof who);
+    return err_set(err, -ETIMEDOUT, "rank %zu (%s) has not answered for %.4g s", waits_for, who,
+                   seconds);
+}
+
+static double patience(const struct comm *c) { return c->patience > 0 ? c->patience : INFINITY; }
+
 int comm_test(struct comm *c, struct comm_request *r, struct err *err)
 {
-    size_t waits_for;
-
-    return c->ops->test(c, r, &waits_for, err);
+    return look(c, r, patience(c), err);
 }
 
 int comm_wait(struct comm *c, struct comm_request *r, double seconds, struct err *err)
 {
     enum { HOT_NS = 100000, NAP_NS = 50000 };
-    uint64_t start_ns = clock_ns(), now;
-    size_t   waits_for = 0;
-    char     who[128];
-    int      rc;
+    double most = isinf(seconds) ? patience(c) : seconds;
+    int    rc;
 
-    while ((rc = c->ops->test(c, r, &waits_for, err)) == 0) {
-        now = clock_ns() - start_ns;
-        if ((double)now * 1e-9 > seconds) {
-            c->ops->who(c, waits_for, who, sizeof who);
-            return err_set(err, -ETIMEDOUT, "rank %zu (%s) has not answered for %.4g s", waits_for,
-                           who, seconds);
-        }
-        if (now > HOT_NS)
+    while ((rc = look(c, r, most, err)) == 0)
+        if (r->waited_ns > HOT_NS)
             nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
-    }
     return rc < 0 ? rc : 0;
+}
+
+int comm_give_up(struct comm *c, struct comm_request *r)
+{
+    return !r->own || c->ops->give_up(c, r);
 }

@@ -14,10 +14,13 @@
 
 #include "data/base/err.h"
 
+#include <stdint.h>
+
 struct comm_ops;
 struct comm { // first member of every kind
     const struct comm_ops *ops;
     size_t rank, size;
+    double patience; // seconds that another rank may take to answer (comm_test); 0: for ever
 };
 
 /* What is under way between this rank and one other: both pointers may be NULL where no bytes go.
@@ -29,7 +32,9 @@ struct comm_peer {
     size_t      recv_bytes;
 };
 
-struct comm_request { void *own; }; // begins as { 0 }; is so again when it is done
+/* Begins as { 0 }; is so again when it is done. Time between looks that is not like the caller's (a
+ * process that was stopped, a machine that slept) is not waited. */
+struct comm_request { void *own; uint64_t looked_ns, waited_ns; };
 
 /* What a message is about; comm_share has the first one. */
 enum comm_channel { COMM_SHARES, COMM_PARAMS, COMM_GRADIENTS, COMM_COMMITS, COMM_CHANNELS };
@@ -39,6 +44,7 @@ struct comm_ops {
     int  (*exchange)(struct comm *c, enum comm_channel channel, const struct comm_peer *peers,
                      struct comm_request *r, struct err *err);
     int  (*test)(struct comm *c, struct comm_request *r, size_t *waits_for, struct err *err);
+    int  (*give_up)(struct comm *c, struct comm_request *r);
     void (*who)(const struct comm *c, size_t rank, char *out, size_t n);
     void (*abort)(struct comm *c, int code);
     void (*close)(struct comm *c);
@@ -75,9 +81,14 @@ int comm_exchange(struct comm *c, enum comm_channel channel, const struct comm_p
 int comm_gather(struct comm *c, enum comm_channel channel, void *buf, const size_t *at,
                 struct comm_request *r, struct err *err);
 
-/* 1: it is done; 0: not yet; or a failure. */
+/* 1: it is done; 0: not yet; or a failure: -ETIMEDOUT and a sentence that names who has not answered
+ * for so long as the job is patient. */
 int comm_test(struct comm *c, struct comm_request *r, struct err *err);
 
-/* Until it is done, or -ETIMEDOUT and a sentence that names who has not answered for `seconds`. It
- * sleeps between looks: cores are for computing. */
+/* Until it is done, or -ETIMEDOUT after `seconds`; INFINITY: as patient as comm_test. It sleeps
+ * between looks: cores are for computing. */
 int comm_wait(struct comm *c, struct comm_request *r, double seconds, struct err *err);
+
+/* This rank ends in a failure with it under way. 1: its memory is not touched any more; 0: it may be
+ * until the process has ended, and is to stay. Zero requests are fine. */
+int comm_give_up(struct comm *c, struct comm_request *r);

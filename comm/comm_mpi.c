@@ -14,17 +14,19 @@
 
 #define PIECE ((size_t)1 << 30)
 
-struct place { char host[64]; long pid; }; // of a rank
+/* Of a rank; heard: the latest message of its, counted over those of all. */
+struct place { char host[64]; long pid; uint64_t heard; };
 
 struct mpi_comm {
     struct comm   comm;
     MPI_Comm      world;
     struct place *place; // (size)
+    uint64_t      messages; // that came
     pthread_mutex_t mutex; // of all calls of MPI from here on
 };
 
 /* What a request consists of. */
-struct message { MPI_Request request; size_t peer; };
+struct message { MPI_Request request; size_t peer; int sends; };
 struct messages { size_t n, done; struct message m[]; };
 
 static int failed(int code, const char *what, struct err *err)
@@ -59,7 +61,7 @@ static int begin(struct mpi_comm *m, struct messages *out, enum comm_channel tag
         struct message *one = &out->m[out->n++];
         int             count = (int)piece_bytes(bytes, i);
 
-        *one = (struct message){ MPI_REQUEST_NULL, p };
+        *one = (struct message){ MPI_REQUEST_NULL, p, sends };
         rc = sends ? MPI_Isend((const char *)peer->send + i * PIECE, count, MPI_BYTE, (int)p,
                                (int)tag, m->world, &one->request)
                    : MPI_Irecv((char *)peer->recv + i * PIECE, count, MPI_BYTE, (int)p, (int)tag,
@@ -94,21 +96,35 @@ static int mpi_exchange(struct comm *c, enum comm_channel channel, const struct 
     return rc ? failed(rc, "an exchange with other ranks", err) : 0;
 }
 
+/* A message of them, if it is not over; of those whose messages are not, *waits_for is the rank that
+ * was not heard of for the longest time: others may wait for it, too. */
+static int message_test(struct mpi_comm *m, struct messages *all, size_t i, size_t *waits_for)
+{
+    struct message *one = &all->m[i];
+    int             done = 0, rc;
+
+    if (one->request == MPI_REQUEST_NULL)
+        return MPI_SUCCESS;
+    rc = MPI_Test(&one->request, &done, MPI_STATUS_IGNORE);
+    all->done += (size_t)done;
+    if (done && !one->sends && m->place)
+        m->place[one->peer].heard = ++m->messages;
+    if (!done && (*waits_for == m->comm.rank ||
+                  (m->place && m->place[one->peer].heard < m->place[*waits_for].heard)))
+        *waits_for = one->peer;
+    return rc;
+}
+
 static int mpi_test(struct comm *c, struct comm_request *r, size_t *waits_for, struct err *err)
 {
     struct messages *all = r->own;
     struct mpi_comm *m = (struct mpi_comm *)c;
-    int              rc = MPI_SUCCESS, done;
+    int              rc = MPI_SUCCESS;
 
+    *waits_for = c->rank;
     pthread_mutex_lock(&m->mutex);
-    for (size_t i = 0; all && i < all->n && rc == MPI_SUCCESS; i++) {
-        if (all->m[i].request == MPI_REQUEST_NULL)
-            continue;
-        rc = MPI_Test(&all->m[i].request, &done, MPI_STATUS_IGNORE);
-        all->done += rc == MPI_SUCCESS && done;
-        if (!done)
-            *waits_for = all->m[i].peer;
-    }
+    for (size_t i = 0; all && i < all->n && rc == MPI_SUCCESS; i++)
+        rc = message_test(m, all, i, waits_for);
     pthread_mutex_unlock(&m->mutex);
     if (rc)
         return failed(rc, "an exchange with other ranks", err);
@@ -116,6 +132,32 @@ static int mpi_test(struct comm *c, struct comm_request *r, size_t *waits_for, s
         return 0;
     free(all);
     r->own = NULL;
+    return 1;
+}
+
+/* What comes can be called off while it has not begun to come. What goes cannot. */
+static int mpi_give_up(struct comm *c, struct comm_request *r)
+{
+    struct messages *all = r->own;
+    struct mpi_comm *m = (struct mpi_comm *)c;
+    size_t           left = 0;
+
+    pthread_mutex_lock(&m->mutex);
+    for (size_t i = 0; i < all->n; i++) {
+        struct message *one = &all->m[i];
+        int             done = one->request == MPI_REQUEST_NULL;
+
+        if (!done && !one->sends)
+            MPI_Cancel(&one->request);
+        if (!done)
+            MPI_Test(&one->request, &done, MPI_STATUS_IGNORE);
+        left += !done;
+    }
+    pthread_mutex_unlock(&m->mutex);
+    if (left)
+        return 0;
+    free(all);
+    *r = (struct comm_request){ 0 };
     return 1;
 }
 
@@ -146,7 +188,7 @@ static void mpi_close(struct comm *c)
 
 static const struct comm_ops mpi_ops = {
     .name = "mpi", .exchange = mpi_exchange, .test = mpi_test,
-    .who = mpi_who, .abort = mpi_abort, .close = mpi_close,
+    .give_up = mpi_give_up, .who = mpi_who, .abort = mpi_abort, .close = mpi_close,
 };
 
 static int places_share(struct mpi_comm *m, struct err *err)

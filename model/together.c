@@ -38,6 +38,8 @@ int together_gather(struct comm *comm, void *values, size_t n, size_t row_bytes,
         at[p] = size_min(p * n, rows) * row_bytes;
     int rc = comm_gather(comm, COMM_SHARES, values, at, &r, err);
     rc = rc ? rc : comm_wait(comm, &r, INFINITY, err);
+    if (rc)
+        comm_give_up(comm, &r);
     free(at);
     return rc;
 }

@@ -115,6 +115,11 @@ int commits_open(struct commits *c, struct err *err)
     return 0;
 }
 
+int commits_give_up(struct commits *c)
+{
+    return !c->agreeing || comm_give_up(c->hub->cfg.ranks.comm, &c->telling);
+}
+
 void commits_close(struct commits *c)
 {
     if (c->started) {
@@ -167,7 +172,7 @@ static void begin(struct commits *c, int a)
     c->since = clock_ns();
     c->state = COMMIT_FLUSHING;
     c->job.a = a;
-    c->covered = subs_cover(c->subs);
+    c->covered = a && c->hub->cfg.ranks.size > 1 ? 0 : subs_cover(c->subs);
     for (size_t d = 0; c->hub->cfg.durable && d < c->hub->dev.n; d++) {
         c->flushes[d] = (struct task){ .kind = &kind, .part = c, .job = { .kind = CSD_FLUSH } };
         c->unflushed++;

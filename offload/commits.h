@@ -11,6 +11,7 @@
  * is durable: when a rank's own is, it tells the others, and no B, which would give up what the
  * step before has left, is due until all have told. What a crash leaves is either: some rank has no
  * A, then no other has a B, and those that have the A go back (agree.h); or all have it, and go on.
+ * So that they can, such an A covers nothing that was updated by then.
  *
  * A is due when all gradients of the step are on the devices (or it is skipped) and the step before
  * is committed; B when the update is complete, or some class has used half of its spares. An update
@@ -69,6 +70,7 @@ void commits_tables(struct commits *c, const struct store *st, struct arena *a);
 /* Reads the journal and fills subs from it: they are open then, updates and gradients need not be.
  */
 int  commits_open(struct commits *c, struct err *err);
+int  commits_give_up(struct commits *c); // what it tells other ranks; 0 as comm_give_up
 void commits_close(struct commits *c); // a transaction that was begun is ended first
 
 /* Start the next due commit, or end the one on its way. 1 if anything moved, 0, or -errno. */

@@ -23,7 +23,7 @@ struct devices {
     struct arena     *buffers; // (n_buffers) what jobs point into; the first is registered
     size_t            n_buffers;
     void             *page;    // 4 KiB for superblocks
-    int               silent;  // a device gave requests up, and may answer them still
+    int               silent;  // a device gave requests up, and may answer them still; or a rank
 };
 
 /* Only TRAIN makes updates; MEND writes what is there already. */

@@ -172,6 +172,15 @@ static void state_set(struct exchange *x, int state)
     pthread_mutex_unlock(&x->mutex);
 }
 
+int exchange_give_up(struct exchange *x)
+{
+    int all = 1;
+
+    for (size_t k = 0; x->started && k < x->rounds; k++)
+        all &= comm_give_up(x->hub->cfg.ranks.comm, &x->requests[k]);
+    return all && (!x->started || comm_give_up(x->hub->cfg.ranks.comm, &x->norm));
+}
+
 void exchange_close(struct exchange *x)
 {
     if (!x->started)
@@ -282,14 +291,13 @@ int exchange_norm(struct exchange *x, struct stream_norm *norm, struct err *err)
     const struct run_config *cfg = &x->hub->cfg;
     size_t                   n_blocks = run_blocks(cfg), size = cfg->ranks.size;
     size_t                  *at = calloc(size + 1, sizeof *at);
-    struct comm_request      r = { 0 };
 
     if (!at)
         return err_set(err, -ENOMEM, "out of memory");
     for (size_t p = 0; p <= size; p++)
         at[p] = x->sums_at[p * n_blocks] * sizeof *x->sums;
-    int rc = comm_gather(cfg->ranks.comm, COMM_SHARES, x->sums, at, &r, err);
-    rc = rc ? rc : comm_wait(cfg->ranks.comm, &r, INFINITY, err);
+    int rc = comm_gather(cfg->ranks.comm, COMM_SHARES, x->sums, at, &x->norm, err);
+    rc = rc ? rc : comm_wait(cfg->ranks.comm, &x->norm, INFINITY, err);
     free(at);
     for (size_t i = 0; i < order_uses(&cfg->order, STREAM_TRAIN, ORDER_SEND) && !rc; i++) {
         size_t block = order_block(&cfg->order, STREAM_TRAIN, ORDER_SEND, i);

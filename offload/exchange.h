@@ -28,7 +28,7 @@ struct exchange {
     float           *inbox;    // (what others send, portion)
     size_t           portion;  // floats of the largest
     struct comm_peer    *peers;    // (ranks)
-    struct comm_request *requests; // (rounds)
+    struct comm_request *requests, norm; // (rounds); of the sums
     float          **x;        // (nodes) what the merger adds;
     float          **piece;    // (nodes) a piece of each, and which nodes these are
     struct sum_node *work;
@@ -51,7 +51,9 @@ size_t exchange_nodes(const struct run_ranks *r, size_t rank, struct sum_node *o
 
 void exchange_tables(struct exchange *x, const struct run_config *cfg, struct arena *a);
 int  exchange_open(struct exchange *x, struct err *err);
-void exchange_close(struct exchange *x); // accepts the zero state
+/* Both accept the zero state. What is under way is given up first: 0 as comm_give_up. */
+int  exchange_give_up(struct exchange *x);
+void exchange_close(struct exchange *x);
 
 /* x->state is IDLE: begin with a block's nodes, whole gradients one behind the other, `stride`
  * floats apart. This rank's portion of all is in its place in the first one, then. */

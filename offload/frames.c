@@ -229,6 +229,15 @@ static int gathers_advance(struct frames *f, struct err *err)
     return 1;
 }
 
+int frames_give_up(struct frames *f)
+{
+    int all = 1;
+
+    for (size_t i = 0; i < f->n_partial; i++)
+        all &= comm_give_up(f->hub->cfg.ranks.comm, &f->partial[i]->gather);
+    return all;
+}
+
 /* Give frames to the pass's next uses, in order, as far as they are free. */
 int frames_advance(struct frames *f, struct err *err)
 {

@@ -59,5 +59,7 @@ void frames_begin(struct frames *f, enum stream_pass pass, uint64_t version);
 /* The model's; waits, and takes the lock. */
 int  frames_acquire(struct frames *f, size_t block, const void **wire, struct err *err);
 void frames_release(struct frames *f, size_t block);
+/* Gathers that are under way are given up; 0 as comm_give_up. */
+int  frames_give_up(struct frames *f);
 /* Whatever can be read or gathered is asked for; whether there was anything, or a failure. */
 int  frames_advance(struct frames *f, struct err *err);

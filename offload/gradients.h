@@ -83,6 +83,7 @@ struct gradient_bytes { size_t grad, pack, residual; };
 struct gradient_bytes gradients_bytes(const struct run_config *cfg, const struct store *st,
                                       struct order_span of);
 int  gradients_open(struct gradients *g, struct err *err);
+int  gradients_give_up(struct gradients *g); // exchanges under way; 0 as comm_give_up
 void gradients_close(struct gradients *g); // accepts the zero state
 
 /* The model's; all may wait, and take the lock. As stream_grad, stream_send_grad, stream_norm_end.

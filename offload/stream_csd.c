@@ -271,11 +271,16 @@ static void csd_close(struct stream *stream)
 
     slots_reader_close(&s->masters);
     scheduler_stop(s);
+    int over = frames_give_up(&s->frames) & gradients_give_up(&s->gradients) &
+               commits_give_up(&s->commits);
+    if (!over) // other ranks may read or write there until this process has ended
+        s->hub.dev.silent = 1;
     gradients_close(&s->gradients);
     commits_close(&s->commits);
     devices_close(&s->hub.dev); // waits for tasks that are out: they are in the parts' tables
     act_stack_close(&s->acts);
-    arena_free(&s->tables);
+    if (over)
+        arena_free(&s->tables);
     meter_free(s->hub.meter);
     pthread_mutex_destroy(&s->hub.mutex);
     pthread_cond_destroy(&s->hub.changed);

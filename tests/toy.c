@@ -2,6 +2,7 @@
 #include "tests/toy.h"
 
 #include "data/base/crc32c.h"
+#include "data/base/round.h"
 #include "offload/act_rule.h"
 #include "offload/devices.h"
 
@@ -23,9 +24,9 @@ const struct params_source toy_init = { .read = init_read };
 
 float toy_decay(void *ctx, size_t block, size_t i, size_t n, size_t *count)
 {
+    i += ctx ? run_first(ctx, block) : 0;
     size_t left = 700 - i % 700;
 
-    (void)ctx, (void)block;
     *count = left < n ? left : n;
     return i / 700 % 3 ? 0.0f : 0.1f;
 }
@@ -176,7 +177,7 @@ int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, c
     *loss = 0;
     for (size_t b = 0; b < run_blocks(cfg) && !rc; b++) {
         rc = stream_acquire(s, b, &wire[b], err);
-        for (size_t i = 0; !rc && i < cfg->block_params[b]; i++)
+        for (size_t i = 0; !rc && i < run_whole(cfg, b); i++)
             *loss += dtype_get(wire[b], cfg->wire_dt, i) * (double)(i % 13);
         if (!rc)
             rc = pieces_leave(cfg, s, step, b, &left, err);
@@ -186,18 +187,30 @@ int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, c
     return rc ? rc : stream_acquire(s, 0, &wire[0], err);
 }
 
-/* A block's gradient, which must come fresh; block 0's is asked for twice, as a tied head has it.
- */
-static int gradient(struct stream *s, size_t b, float **grad, struct err *err)
+/* A block's gradient of one group of this rank's, which must come fresh; block 0's is asked for
+ * twice, as a tied head has it. wire NULL: its parameters are not at hand. poison: a NaN, in the
+ * last group of all. */
+static int gradient(const struct run_config *cfg, struct stream *s, uint64_t step, size_t b,
+                    size_t group, const void *wire, int poison, struct err *err)
 {
-    float *again;
-    int    fresh, rc = stream_grad(s, b, 0, grad, &fresh, err);
+    size_t of_all = cfg->ranks.rank * run_groups(cfg) + group;
+    float *grad, *again;
+    int    fresh, rc = stream_grad(s, b, group, &grad, &fresh, err);
 
     assert(rc || fresh == 1);
-    if (rc || b > 0)
+    if (rc)
         return rc;
-    rc = stream_grad(s, b, 0, &again, &fresh, err);
-    assert(rc || (fresh == 0 && again == *grad));
+    for (size_t i = 0; i < run_whole(cfg, b); i++) {
+        float w = wire ? 0.1f * dtype_get(wire, cfg->wire_dt, i) : 0.001f * (float)(i % 7);
+
+        grad[i] = w + sinf((float)(i * (b + 1) + step + 3 * of_all)) * 0.3f;
+    }
+    if (poison && of_all + 1 == size_max(cfg->ranks.groups, 1))
+        grad[5] = NAN;
+    if (b > 0)
+        return 0;
+    rc = stream_grad(s, b, group, &again, &fresh, err);
+    assert(rc || (fresh == 0 && again == grad));
     return rc;
 }
 
@@ -206,22 +219,14 @@ static int backward(const struct run_config *cfg, struct stream *s, uint64_t ste
                     const void **wire, int poison, struct stream_norm *norm, struct err *err)
 {
     size_t last = run_blocks(cfg) - 1;
-    float *grad;
     int    rc = b > 0 && b < last ? stream_acquire(s, b, &wire[b], err) : 0;
 
-    if (!rc)
-        rc = gradient(s, b, &grad, err);
+    for (size_t g = 0; g < run_groups(cfg) && !rc; g++)
+        rc = gradient(cfg, s, step, b, g, b ? wire[b] : NULL, poison && b == 2, err);
     if (!rc)
         rc = pieces_find(cfg, s, step, b, err);
     if (rc)
         return rc;
-    for (size_t i = 0; i < cfg->block_params[b]; i++) {
-        float w = b ? dtype_get(wire[b], cfg->wire_dt, i) : 0.01f * (float)(i % 7);
-
-        grad[i] = 0.1f * w + sinf((float)(i * (b + 1) + step)) * 0.3f;
-    }
-    if (poison && b == 2)
-        grad[5] = NAN;
     if (b > 0)
         stream_release(s, b);
     if (b == last)
@@ -265,6 +270,7 @@ int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int 
         if (!rc && b == 1 && toy_before_norm)
             toy_before_norm(s, step);
     }
+    rc = rc ? rc : stream_norm_end(s, &norm, err);
     return rc ? rc : update(cfg, s, &up, &norm, *loss, err);
 }
 
@@ -273,23 +279,15 @@ static int use(const struct run_config *cfg, struct stream *s, struct order_at a
                int poison, double *loss, struct stream_norm *norm, struct err *err)
 {
     const void *wire = NULL;
-    size_t      n = cfg->block_params[at.block];
-    float      *grad;
-    int         fresh, rc = 0;
+    size_t      n = run_whole(cfg, at.block);
+    int         rc = 0;
 
     if (at.uses & ORDER_READ)
         rc = stream_acquire(s, at.block, &wire, err);
     for (size_t i = 0; !rc && wire && i < n; i++)
         *loss += dtype_get(wire, cfg->wire_dt, i) * (double)(i % 13);
-    if (!rc && at.uses & ORDER_ADD) {
-        rc = stream_grad(s, at.block, 0, &grad, &fresh, err);
-        assert(rc || fresh == 1);
-        for (size_t i = 0; !rc && i < n; i++)
-            grad[i] = (wire ? 0.1f * dtype_get(wire, cfg->wire_dt, i) : 0.01f * (float)(i % 7)) +
-                      0.3f * sinf((float)(i * (at.block + 1) + step));
-        if (!rc && poison)
-            grad[5] = NAN;
-    }
+    for (size_t g = 0; g < run_groups(cfg) && !rc && at.uses & ORDER_ADD; g++)
+        rc = gradient(cfg, s, step, at.block, g, wire, poison, err);
     if (wire)
         stream_release(s, at.block);
     return !rc && at.uses & ORDER_SEND ? stream_send_grad(s, at.block, norm, err) : rc;
@@ -319,6 +317,7 @@ int toy_order_step(const struct run_config *cfg, struct stream *s, uint64_t step
     update_numbers(cfg, s, 1.0, &up.optim);
     stream_expect(s, &up.optim);
     rc = toy_pass(cfg, s, STREAM_TRAIN, step, poison, loss, &norm, err);
+    rc = rc ? rc : stream_norm_end(s, &norm, err);
     return rc ? rc : update(cfg, s, &up, &norm, *loss, err);
 }
 

@@ -9,7 +9,8 @@ enum { TOY_BLOCKS = 16 };
 
 extern const struct params_source toy_init; // the parameters that a run begins with
 
-/* Weight decay (run_config's): every third run of 700 parameters decays. */
+/* Weight decay (run_config's): every third run of 700 parameters decays. ctx: the run's
+ * configuration, where it has a portion of each block (offload/ranks.h), or NULL. */
 float toy_decay(void *ctx, size_t block, size_t i, size_t n, size_t *count);
 
 /* The order of its n blocks: layers between block 0, whose parameters are read once
