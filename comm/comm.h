@@ -81,14 +81,14 @@ int comm_exchange(struct comm *c, enum comm_channel channel, const struct comm_p
 int comm_gather(struct comm *c, enum comm_channel channel, void *buf, const size_t *at,
                 struct comm_request *r, struct err *err);
 
-/* 1: it is done; 0: not yet; or a failure: -ETIMEDOUT and a sentence that names who has not answered
- * for so long as the job is patient. */
+/* 1: it is done; 0: not yet; or a failure: -ETIMEDOUT and a sentence that names who has not
+ * answered for so long as the job is patient. */
 int comm_test(struct comm *c, struct comm_request *r, struct err *err);
 
 /* Until it is done, or -ETIMEDOUT after `seconds`; INFINITY: as patient as comm_test. It sleeps
  * between looks: cores are for computing. */
 int comm_wait(struct comm *c, struct comm_request *r, double seconds, struct err *err);
 
-/* This rank ends in a failure with it under way. 1: its memory is not touched any more; 0: it may be
- * until the process has ended, and is to stay. Zero requests are fine. */
+/* This rank ends in a failure with it under way. 1: its memory is not touched any more; 0: it may
+ * be until the process has ended, and is to stay. Zero requests are fine. */
 int comm_give_up(struct comm *c, struct comm_request *r);

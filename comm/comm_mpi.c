@@ -96,8 +96,8 @@ static int mpi_exchange(struct comm *c, enum comm_channel channel, const struct 
     return rc ? failed(rc, "an exchange with other ranks", err) : 0;
 }
 
-/* A message of them, if it is not over; of those whose messages are not, *waits_for is the rank that
- * was not heard of for the longest time: others may wait for it, too. */
+/* A message of them, if it is not over; of those whose messages are not, *waits_for is the rank
+ * that was not heard of for the longest time: others may wait for it, too. */
 static int message_test(struct mpi_comm *m, struct messages *all, size_t i, size_t *waits_for)
 {
     struct message *one = &all->m[i];
