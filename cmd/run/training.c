@@ -517,9 +517,8 @@ static int train_steps(struct training *t, int missing, struct training_end *end
     rc = rc ? rc : wear_before(t, step, err);
     if (missing && !rc)
         rc = run_eval(t, step - 1, err);
-    for (; step < o->steps && !rc; step++)
-        if ((rc = ranked_stop(t->s, err)) || (rc = one_step(t, step, err)))
-            break;
+    for (; step < o->steps && !rc && !(rc = ranked_stop(t->s, err)); step++)
+        rc = one_step(t, step, err);
     int asked = rc > 0;
     rc = asked ? 0 : rc;
     int stopped = rc == -EINTR && err->stopped; // within an evaluation: every step is whole
