@@ -4,6 +4,7 @@
 #include "cmd/cmd.h"
 #include "cmd/run/corpus.h"
 #include "cmd/run/labelled.h"
+#include "cmd/run/ranked.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
 #include "cmd/run/session.h"
@@ -52,6 +53,8 @@ struct check {
     struct session           s;
     int                      mend;
     uint64_t                 damaged, mended, bytes; // bytes read
+    uint64_t                 next_step;
+    int                      others_damaged; // folders of other ranks
     int                      states_lost; // masters, moments or gradients are damaged
 };
 
@@ -151,6 +154,7 @@ static int check_states(struct check *c, const struct runlog_check *db, struct e
     }
     if (rc)
         return rc;
+    c->next_step = v.next_step;
     if (v.half_done)
         line(c, "", 0, "step %" PRIu64 " is half done: --resume finishes it from its gradients",
              v.next_step);
@@ -387,6 +391,53 @@ static int check_folder(struct check *c, struct err *err)
     return part_over(c, rc, err);
 }
 
+/* Is what was found there of the same run, and of the same time? */
+static void compare_rank(struct check *c, const struct check *first, size_t rank)
+{
+    uint64_t   apart = c->next_step > first->next_step ? c->next_step - first->next_step
+                                                       : first->next_step - c->next_step;
+    struct err text;
+
+    if (!c->s.log || !first->s.log) // given up, or cut just now
+        return;
+    if (!ranked_together(&c->s, &first->s) || c->s.ranks.rank != rank) {
+        err_set(&text, 0, "%s is not the part of rank %zu of the run %s", c->o->what, rank,
+                first->o->what);
+        damage(c, text.text);
+    } else if (apart > 1) {
+        err_set(&text, 0, "%s is at step %" PRIu64 ", but %s at %" PRIu64 ": they are not of one "
+                "time", c->o->what, c->next_step, first->o->what, first->next_step);
+        damage(c, text.text);
+    } else if (apart) {
+        line(c, "", 0, "the ranks stopped between two steps: --resume brings them to the same one");
+    }
+}
+
+/* Another rank's folder: a run for itself. */
+static int check_rank(struct check *first, size_t rank, struct err *err)
+{
+    char              dir[SESSION_PATH];
+    struct check_opts o = *first->o;
+    struct check      c = { .o = &o, .disk = first->disk };
+
+    ranked_dir(dir, first->o->what, rank);
+    o.what = dir;
+    if (!session_is_run(dir)) {
+        remark("%s is not there: %s is of %zu ranks, and what is here is not all of it", dir,
+               first->o->what, first->s.ranks.size);
+        first->others_damaged = 1;
+        return 0;
+    }
+    int rc = check_run(&c, err);
+    if (!rc) {
+        compare_rank(&c, first, rank);
+        say_verdict(&c);
+        first->others_damaged |= c.damaged > c.mended;
+    }
+    session_close(&c.s);
+    return rc;
+}
+
 static int run(struct opt_line *line, struct err *err)
 {
     struct check_opts *o = line->options;
@@ -404,8 +455,10 @@ static int run(struct opt_line *line, struct err *err)
                         "config.json)", o->what);
     if (!rc)
         say_verdict(&c);
+    for (size_t i = 1; i < c.s.ranks.size && !c.s.ranks.rank && !rc; i++)
+        rc = check_rank(&c, i, err);
     session_close(&c.s);
-    return rc ? rc : c.damaged > c.mended;
+    return rc ? rc : c.damaged > c.mended || c.others_damaged;
 }
 
 const struct opt_command check_command = {
@@ -413,6 +466,7 @@ const struct opt_command check_command = {
     .usage = "RUN|HFDIR [--repair]",
     .summary = "read everything of a run, or of an export, and say whether it is whole",
     .text = "Exit: 0 whole, or made so; 1 damaged, each damage with a sentence on stderr. "
-            "Nothing is written without --repair.",
+            "Nothing is written without --repair. Of a run of several ranks RUN is rank 0's "
+            "folder, and the others beside it are read too.",
     .parts = parts, .size = sizeof(struct check_opts), .run = run,
 };

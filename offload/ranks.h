@@ -13,11 +13,13 @@
 #include <stddef.h>
 
 struct comm;
+struct run_config;
 struct run_ranks {
     size_t        rank, size;   // size 0 or 1: one process alone
     size_t        groups;       // of a step; a multiple of size; 0: 1
     const size_t *whole_params; // (n blocks) parameters of each; NULL: run_config.block_params
     struct comm  *comm;         // NULL: alone, or of a run that is only looked at
+    const struct run_config *const *parts; // (size) where one process reads all of them; or NULL
 };
 
 /* Where the portion of `rank` of a block of n parameters begins; of rank `size`: n. Portions begin

@@ -2,8 +2,9 @@
  * whichever its mode. */
 #include "offload/run.h"
 
+#include "data/base/round.h"
 #include "offload/image.h"
-#include "offload/slots.h"
+#include "offload/parts.h"
 #include "offload/streams.h"
 
 /* ---- creation on devices */
@@ -55,34 +56,6 @@ static int csd_format(const struct run_config *cfg, const struct params_source *
     return rc;
 }
 
-/* ---- reading masters from devices */
-
-struct run_reader {
-    struct devices       dev;
-    struct journal       journal;
-    struct slots_reader  masters;
-    struct image_reader  image; // instead of these, in mem
-};
-
-static int csd_reader(struct run_reader *r, struct params_source *source,
-                      const struct run_config *cfg, struct err *err)
-{
-    struct journal *j = &r->journal;
-
-    if (devices_fake(cfg))
-        return err_misuse(err, "%s: nothing is stored behind --csd null or --disk null, "
-                          "so there are no parameters to read", cfg->dir);
-    int rc = devices_open(&r->dev, cfg, DEVICES_READ, NULL, err);
-    rc = rc ? rc : journal_open(j, cfg->log, r->dev.store.n_subs, 0, err);
-    for (size_t i = 0; !rc && i < r->dev.store.n_subs; i++)
-        if (j->subs[i].version != j->state.applied)
-            rc = err_set(err, -EBUSY, "%s stopped in the middle of step %llu; "
-                         "`siTrain pretrain --resume` finishes it",
-                         cfg->dir, (unsigned long long)j->state.next_step);
-    *source = (struct params_source){ .read = slots_reader_read, .ctx = &r->masters };
-    return rc ? rc : slots_reader_open(&r->masters, &r->dev, j, err);
-}
-
 /* ---- by mode */
 
 int run_format(const struct run_config *cfg, const struct params_source *init, struct err *err)
@@ -130,21 +103,23 @@ int run_memory(const struct run_config *cfg, struct run_memory *out, struct err 
     return 0;
 }
 
+/* ---- reading masters */
+
+struct run_reader {
+    struct parts        parts; // of the one or the other
+    struct image_reader image;
+};
+
 int run_reader(struct run_reader **out, struct params_source *source, const struct run_config *cfg,
                struct err *err)
 {
     struct run_reader *r = calloc(1, sizeof *r);
 
-    if (cfg->ranks.size > 1) {
-        free(r);
-        return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks: this version "
-                          "reads a model from one folder alone", cfg->dir, cfg->ranks.rank,
-                          cfg->ranks.size);
-    }
     if (!r)
         return err_set(err, -ENOMEM, "out of memory for reading %s", cfg->dir);
+    *source = (struct params_source){ .read = parts_read, .ctx = &r->parts };
     int rc = cfg->mode == RUN_MEM ? image_reader_open(&r->image, source, cfg, err)
-                                  : csd_reader(r, source, cfg, err);
+                                  : parts_open(&r->parts, cfg, err);
     if (rc)
         run_reader_close(r);
     else
@@ -154,10 +129,13 @@ int run_reader(struct run_reader **out, struct params_source *source, const stru
 
 void run_reader_rounded(struct run_reader *r, enum dtype dt)
 {
-    enum dtype wire = r->dev.store.wire_dt;
+    for (size_t i = 0; i < r->parts.n; i++) {
+        struct slots_reader *masters = &r->parts.part[i].states;
+        enum dtype           wire = r->parts.part[i].dev.store.wire_dt;
 
-    r->masters.held = SIZE_MAX;
-    r->masters.wire = r->masters.dev && (dt == wire || wire == DT_F32);
+        masters->held = SIZE_MAX;
+        masters->wire = dt == wire || wire == DT_F32;
+    }
 }
 
 void run_reader_close(struct run_reader *r)
@@ -165,8 +143,21 @@ void run_reader_close(struct run_reader *r)
     if (!r)
         return;
     image_reader_close(&r->image);
-    slots_reader_close(&r->masters);
-    journal_close(&r->journal);
-    devices_close(&r->dev);
+    parts_close(&r->parts);
     free(r);
+}
+
+int run_reader_memory(const struct run_config *cfg, uint64_t *bytes, struct err *err)
+{
+    struct run_memory m;
+    int               rc = 0;
+
+    *bytes = 0;
+    for (size_t i = 0; cfg->mode != RUN_MEM && i < size_max(cfg->ranks.size, 1) && !rc; i++) {
+        const struct run_config *part = cfg->ranks.parts ? cfg->ranks.parts[i] : cfg;
+
+        rc = run_memory(part, &m, err);
+        *bytes += rc ? 0 : m.arenas / part->n_devices; // a slot at a time goes through a buffer
+    }
+    return rc;
 }

@@ -22,8 +22,9 @@ int run_train(struct stream **out, const struct run_config *cfg, char *notice, s
 /* What run_train will allocate for cfg. */
 int run_memory(const struct run_config *cfg, struct run_memory *out, struct err *err);
 
-/* Open for reading masters; the caller has made sure that no step is half done (run_train,
- * stream_drain, stream_close). fp32 masters through *source; run_reader_close when done. */
+/* Open for reading masters, of all ranks where there are several (ranks.parts); the caller has made
+ * sure that no step is half done (run_train, stream_drain, stream_close). fp32 masters through
+ * *source; run_reader_close when done. */
 struct run_reader;
 int  run_reader(struct run_reader **out, struct params_source *source, const struct run_config *cfg,
                 struct err *err);
@@ -31,3 +32,5 @@ int  run_reader(struct run_reader **out, struct params_source *source, const str
  * has, the wire is read in place of the states. The same bits, from a sixth of the bytes. */
 void run_reader_rounded(struct run_reader *r, enum dtype dt);
 void run_reader_close(struct run_reader *r);
+/* Bytes of memory that a reader takes. */
+int  run_reader_memory(const struct run_config *cfg, uint64_t *bytes, struct err *err);

@@ -168,7 +168,10 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
     if (r->run) {
         rc = training_bytes(&b, r, err);
     } else {
-        stream_read_memory(&m, &r->reads->order, r->reads->block_params, r->model.dtype);
+        const size_t *whole = r->reads->ranks.whole_params; // which is read, whoever has it
+
+        stream_read_memory(&m, &r->reads->order, whole ? whole : r->reads->block_params,
+                           r->model.dtype);
         b.layer_frame = m.layer_frame;
         b.fixed_streams = m.frames + r->source_bytes;
     }

@@ -1,6 +1,7 @@
 /* model_folder.c: two kinds of folders behind one params_source. */
 #include "cmd/run/model_folder.h"
 
+#include "cmd/run/ranked.h"
 #include "data/base/machine.h"
 #include "cmd/run/tokenise.h"
 #include "cmd/run/settings.h"
@@ -35,20 +36,16 @@ static int open_masters(struct model_folder *r, struct err *err)
 
 static int open_run(struct model_folder *r, const char *path, const char *disk, struct err *err)
 {
-    struct run_memory m;
-    int               rc = session_open(&r->run, path, SESSION_EITHER, r->events, err);
+    int rc = session_open(&r->run, path, SESSION_EITHER, r->events, err);
 
+    rc = rc ? rc : ranked_see(&r->run, path, SESSION_EITHER, err);
     if (rc)
         return rc;
     snprintf(r->tokenizer, sizeof r->tokenizer, "%s/tokenizer", r->run.dir);
     if (disk)
         r->run.run.disk = disk;
-    rc = run_memory(&r->run.run, &m, err);
-    if (rc)
-        return rc;
-    if (r->run.run.mode != RUN_MEM)
-        r->bytes = m.arenas / r->run.run.n_devices; // a slot at a time goes through a buffer
-    rc = open_masters(r, err);
+    rc = run_reader_memory(&r->run.run, &r->bytes, err);
+    rc = rc ? rc : open_masters(r, err);
     if (rc == -EBUSY && !(rc = session_recover(&r->run, err))) // a step was half done
         rc = open_masters(r, err);
     return session_explain(&r->run, rc, err);

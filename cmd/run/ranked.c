@@ -7,7 +7,11 @@
 
 void ranked_dir(char out[SESSION_PATH], const char *run, size_t rank)
 {
-    snprintf(out, SESSION_PATH, rank ? "%s.rank%zu" : "%s", run, rank);
+    size_t n = strlen(run);
+
+    while (n > 1 && run[n - 1] == '/')
+        n--;
+    snprintf(out, SESSION_PATH, rank ? "%.*s.rank%zu" : "%.*s", (int)n, run, rank);
 }
 
 int ranked_id(struct session *s, struct err *err)
@@ -52,6 +56,53 @@ int ranked_join(struct session *s, struct comm *comm, struct err *err)
         rc = err_misuse(err, "%s is part of another run than rank 0's", s->dir);
     free(all);
     s->ranks.comm = comm;
+    return rc ? rc : session_config(s, err);
+}
+
+/* The same id but for the digits that are the rank (ranked_id). */
+int ranked_together(const struct session *a, const struct session *b)
+{
+    return !memcmp(a->id, b->id, 4) && !strcmp(a->id + 8, b->id + 8) &&
+           a->ranks.size == b->ranks.size;
+}
+
+static int see_one(struct session *s, const struct session *first, const char *path, size_t rank,
+                   enum session_how how, struct err *err)
+{
+    char dir[SESSION_PATH];
+
+    ranked_dir(dir, path, rank);
+    if (!session_is_run(dir))
+        return err_misuse(err, "%s is of %zu ranks, and there is no %s: one process reads such a "
+                          "run where it sees the folders of all of them, beside each other",
+                          path, first->ranks.size, dir);
+    int rc = session_open(s, dir, how, first->events, err);
+    if (!rc && (!ranked_together(first, s) || s->ranks.rank != rank))
+        rc = err_misuse(err, "%s is not the part of rank %zu of the run %s", dir, rank, path);
+    return rc;
+}
+
+int ranked_see(struct session *s, const char *path, enum session_how how, struct err *err)
+{
+    size_t n = s->ranks.size;
+
+    if (n < 2)
+        return 0;
+    if (s->ranks.rank)
+        return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks: give the folder "
+                          "of rank 0, beside which it finds the others", path, s->ranks.rank, n);
+    const struct run_config **parts = calloc(n, sizeof *parts);
+    int                       rc = 0;
+
+    s->others = calloc(n - 1, sizeof *s->others);
+    s->ranks.parts = parts;
+    if (!parts || !s->others)
+        return err_set(err, -ENOMEM, "out of memory");
+    parts[0] = &s->run;
+    for (size_t i = 1; i < n && !rc; i++) {
+        rc = see_one(&s->others[i - 1], s, path, i, how, err);
+        parts[i] = &s->others[i - 1].run;
+    }
     return rc ? rc : session_config(s, err);
 }
 

@@ -12,6 +12,13 @@ void ranked_dir(char out[SESSION_PATH], const char *run, size_t rank);
  * number: so what they make at the same place has different names. */
 int  ranked_id(struct session *s, struct err *err);
 
+/* Are they parts of one run? */
+int  ranked_together(const struct session *a, const struct session *b);
+
+/* One process alone is to read all of it: open the other ranks' folders beside s, which is rank 0's
+ * and was opened as `path`. Nothing is done for a run of one rank. They are closed with s. */
+int  ranked_see(struct session *s, const char *path, enum session_how how, struct err *err);
+
 /* The ranks that train it: as many as it was made by, each with its own part of one run. NULL:
  * alone. */
 int  ranked_join(struct session *s, struct comm *comm, struct err *err);

@@ -1,6 +1,5 @@
-/* session.c: a run's stored settings and what follows from them. The database's keys stand in
- * session.h; run_config is derived anew at each open, so that the stored options are the one truth.
- */
+/* session.c: a run's stored settings and what follows from them; run_config is derived anew at each
+ * open, so that the stored options are the one truth. */
 #include "cmd/run/session.h"
 
 #include "cmd/run/exports.h"
@@ -375,10 +374,10 @@ int session_config(struct session *s, struct err *err)
 
     free(s->block_params);
     s->block_params = malloc(2 * n * sizeof *s->block_params);
+    for (size_t b = 0; b < n && s->block_params; b++)
+        s->block_params[b] = arch_block_size(&s->config, b);
     if (!s->block_params)
         return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
-    for (size_t b = 0; b < n; b++)
-        s->block_params[b] = arch_block_size(&s->config, b);
     if (!ranks_portions(s->block_params + n, &s->ranks, s->block_params, n))
         return err_misuse(err, "the model is too small for %zu ranks: rank %zu would have nothing "
                           "of it", s->ranks.size, s->ranks.rank);
@@ -566,7 +565,10 @@ int session_cannot_write(int rc)
 void session_close(struct session *s)
 {
     struct opt_line line = train_opts_line(&s->o);
-
+    for (size_t i = 1; s->others && i < s->ranks.size; i++)
+        session_close(&s->others[i - 1]);
+    free(s->others);
+    free((void *)(uintptr_t)s->ranks.parts);
     runlog_close(s->log);
     free(s->block_params);
     if (s->has_opts)
@@ -581,6 +583,10 @@ int session_recover(struct session *s, struct err *err)
 
     if (s->run.mode == RUN_MEM) // a committed image is whole
         return 0;
+    if (s->ranks.size > 1 && !s->ranks.comm)
+        return err_misuse(err, "%s stopped within a step: mpirun -n %zu siTrain %s --resume %s "
+                          "finishes it, with all its ranks", s->dir, s->ranks.size,
+                          settings_has(s->log, "task") ? "finetune" : "pretrain", s->dir);
     if (s->read_only)
         return err_set(err, -EROFS, "%s stopped in the middle of a step, and it may not be written "
                        "here: `siTrain pretrain --resume` (or finetune) finishes the step where it "

@@ -23,6 +23,8 @@ struct session {
     struct runlog    *log;
     const struct events *events;    // borrowed; NULL: nobody is told
     struct run_ranks  ranks;        // which of how many this folder is; comm: while it trains
+    struct session   *others;       // (ranks.size - 1) the other ranks' folders, where they are
+                                    // read together (ranked_see); closed with this one
     size_t           *block_params; // (arch_blocks) of the model; as many behind them, of this
                                     // rank's portions, where there are others
     struct run_config run; // borrows from this; frames and grad_buffers are set by memory.c

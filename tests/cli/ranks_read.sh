@@ -1,0 +1,76 @@
+#!/bin/sh
+# A run of several ranks, read by one process that sees the folders of all: exported, evaluated, continued, checked. Prints TAP.
+. tests/tap.sh
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # as root, where tests run in a container
+if ! command -v mpirun >/dev/null || ! ldd "$bin" | grep -q libmpi; then
+    skip "several processes" "no mpirun here, or siTrain is built without MPI"
+    done_testing
+fi
+case $(mpirun --version) in *"Open MPI"*) more="--oversubscribe --bind-to none" ;; *) more= ;; esac
+python3 - "$tmp/text" <<'PY'
+import random, sys
+draw = random.Random(1)
+words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
+open(sys.argv[1], "w").write(" ".join(draw.choice(words) for _ in range(5000)))
+PY
+"$bin" prepare "$tmp/text" --train-tokenizer --vocab 270 --out "$tmp/tok" >/dev/null
+model="--n-layer 3 --n-head 4 --n-embd 64 --seq 32 --batch 2 --grad-accum 6 --groups 6 --threads 1 --csd-mem 1M --seed 3"
+data="--data $tmp/text --tokenizer $tmp/tok"
+ranks() { # RANKS COMMAND ARGUMENTS...: out, err, got
+    n=$1
+    shift
+    # shellcheck disable=SC2086
+    if [ "$n" = 1 ]; then
+        timeout 120 "$bin" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    else
+        timeout 120 mpirun $more -n "$n" "$bin" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    fi
+    got=$?
+}
+steps="SELECT step, printf('%.17g %.17g', loss, grad_norm) FROM steps"
+
+# shellcheck disable=SC2086
+ranks 1 pretrain $model $data --steps 3 --run "$tmp/one" && ranks 3 pretrain $model $data --devices 2 --steps 3 --run "$tmp/run"
+"$bin" export "$tmp/one" "$tmp/hf1" >/dev/null
+"$bin" export "$tmp/run/" "$tmp/hf3" >/dev/null 2>"$tmp/err"
+result "$(diff -r "$tmp/hf1" "$tmp/hf3" >/dev/null; echo $?)" "three ranks' export is that of one process, byte for byte"
+for command in "eval RUN --data $tmp/text --batch 2" "eval RUN --data $tmp/text --batch 2 --dtype fp32" \
+               "generate RUN --prompt alpha --tokens 8 --seed 1"; do
+    # shellcheck disable=SC2086
+    "$bin" $(echo "$command" | sed "s|RUN|$tmp/one|") >"$tmp/a" 2>/dev/null && "$bin" $(echo "$command" | sed "s|RUN|$tmp/run|") >"$tmp/b" 2>"$tmp/err" &&
+        sed -i "s|$tmp/one|$tmp/run|" "$tmp/a"
+    result "$(sed 's/ in .* s.*//' "$tmp/a" >"$tmp/c" && sed 's/ in .* s.*//' "$tmp/b" | cmp -s - "$tmp/c" && [ -s "$tmp/c" ]; echo $?)" \
+        "$(echo "$command" | cut -d' ' -f1,2,7-) says what it says of one process"
+done
+"$bin" check "$tmp/run" >"$tmp/out" 2>"$tmp/err"
+result "$([ $? = 0 ] && [ "$(grep -c 'is whole: ' "$tmp/out")" = 3 ]; echo $?)" "check reads all ranks' folders"
+
+# What is not there, not of this run, not of this time, or damaged is named.
+mv "$tmp/run.rank1" "$tmp/kept"
+refuses 2 "of 3 ranks, and there is no $tmp/run.rank1" export "$tmp/run" "$tmp/none"
+"$bin" check "$tmp/run" >"$tmp/out" 2>"$tmp/err"
+result "$([ $? = 1 ] && grep -q 'rank1 is not there' "$tmp/err"; echo $?)" "check says which folder is missing"
+cp -r "$tmp/run.rank2" "$tmp/run.rank1"
+refuses 2 "run.rank1 is not the part of rank 1" export "$tmp/run" "$tmp/none"
+rm -rf "$tmp/run.rank1"
+cp -r "$tmp/kept" "$tmp/run.rank1"
+ranks 3 pretrain --resume "$tmp/run" --steps 5
+refuses 2 "run.rank1 is the part of rank 1 of a run of 3 ranks: give the folder of rank 0" export "$tmp/run.rank1" "$tmp/none"
+cp -r "$tmp/run.rank1" "$tmp/late"
+rm -rf "$tmp/run.rank1"
+mv "$tmp/kept" "$tmp/run.rank1"
+refuses 1 "run.rank1 at 3: they are not of one time" export "$tmp/run" "$tmp/none"
+"$bin" check "$tmp/run" >"$tmp/out" 2>"$tmp/err"
+result "$([ $? = 1 ] && grep -q 'run.rank1 is at step 3, but .*run at 5' "$tmp/err"; echo $?)" "check says which folder is of another time"
+rm -rf "$tmp/run.rank1"
+mv "$tmp/late" "$tmp/run.rank1"
+python3 - "$tmp"/run.rank2/dev0/states* <<'PY'
+import os, sys
+with open(sys.argv[1], "r+b") as f:
+    n = os.fstat(f.fileno()).st_size - 4096
+    f.seek(4096)
+    f.write(bytes(b ^ 0xff for b in os.pread(f.fileno(), n, 4096)))
+PY
+"$bin" check "$tmp/run" >"$tmp/out" 2>"$tmp/err"
+result "$([ $? = 1 ] && grep -q 'run.rank2 is damaged' "$tmp/out"; echo $?)" "check says whose folder is damaged"
+done_testing
