@@ -313,18 +313,23 @@ static const struct stream_ops stream_mem_ops = {
 
 /* Opening. */
 
-/* Pieces of equal decay, of PIECE_PARAMS at most, of all blocks; with pieces NULL only counted. */
+/* Pieces of equal decay, of all blocks: cut where that changes, and at multiples of PIECE_PARAMS.
+ * With pieces NULL only counted, in no time whatever a block's size. */
 static size_t make_pieces(const struct run_config *cfg, struct piece *pieces)
 {
     size_t made = 0;
 
     for (size_t b = 0; b < run_blocks(cfg); b++)
-        for (size_t at = 0, n; at < cfg->block_params[b]; at += n, made++) {
-            size_t most = size_min(PIECE_PARAMS - at % PIECE_PARAMS, cfg->block_params[b] - at);
-            float  wd = cfg->decay(cfg->decay_ctx, b, at, most, &n);
+        for (size_t at = 0, end, same; at < cfg->block_params[b]; at = end) {
+            float wd = cfg->decay(cfg->decay_ctx, b, at, cfg->block_params[b] - at, &same);
 
-            if (pieces)
-                pieces[made] = (struct piece){ b, at, n, wd, REACH_UNKNOWN, { 0 } };
+            end = at + same;
+            if (!pieces)
+                made += (end - 1) / PIECE_PARAMS - at / PIECE_PARAMS + 1;
+            for (size_t n; pieces && at < end; at += n) {
+                n = size_min(PIECE_PARAMS - at % PIECE_PARAMS, end - at);
+                pieces[made++] = (struct piece){ b, at, n, wd, REACH_UNKNOWN, { 0 } };
+            }
         }
     return made;
 }

@@ -137,4 +137,9 @@ for i in 1 2 3 4 5 6 7 8 9; do printf 'text %s,%s\n' $i $((i % 2)) >>"$tmp/rows.
 works "a fine-tuning" plan --n-layer 1 --n-head 2 --n-embd 16 --vocab 96 --max-seq 8 --seq 8 --batch 2 --mode mem --train-file "$tmp/rows.csv" --epochs 4 --run "$tmp/d/run"
 grep -q "^  a step .*; 20 of them" "$tmp/out"
 result $? "takes as many steps as its epochs have"
+# a model of 8 million million parameters is refused as soon as any other: nothing is counted one by one
+timeout 30 "$bin" plan --mode mem --n-layer 10000 --n-head 64 --n-embd 8192 --seq 65536 --batch 1024 --grad-accum 1000 --probe off >"$tmp/out" 2>"$tmp/err"
+[ $? -eq 2 ] && grep -q "needs at least" "$tmp/err"
+result $? "in mem what is absurdly large is refused at once"
+
 done_testing
