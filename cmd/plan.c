@@ -6,6 +6,7 @@
 #include "cmd/run/forecast.h"
 #include "cmd/run/masking.h"
 #include "cmd/run/model_choice.h"
+#include "cmd/run/ranked.h"
 #include "cmd/bench/bench.h"
 #include "cmd/run/spares.h"
 #include "cmd/run/training.h"
@@ -19,6 +20,8 @@
 struct plan_opts {
     const char       *config, *run, *data, *eval_data, *tokenizer, *machine, *json;
     int               probe, compare;
+    uint64_t          ranks, network_bw;
+    double            network_latency;
     struct tune_opts  tune;
     struct task_names columns;
     struct model_opts model;
@@ -42,6 +45,14 @@ static const struct opt_row rows[] = {
               "measured or a person described, with --topology or --link-bw and --csd-...; nothing "
               "is measured (docs/scaling-model.md)" },
     { "compare", OPT_FLAG, AT(compare), .help = "with --machine: in every mode that has devices" },
+    { "ranks", OPT_UINT, AT(ranks), "1", .min = 1, .max = 65535,
+      .help = "as many hosts like this one, each with such devices, train it together (mpirun -n); "
+              "memory, traffic and storage are those of the first" },
+    { "network-bw", OPT_SIZE, AT(network_bw),
+      .help = "bytes a second that come to each of --ranks and as many that leave it, as siTrain "
+              "bench network measures; 0: it takes no time" },
+    { "network-latency", OPT_DOUBLE, AT(network_latency), "0", .arg = "US",
+      .help = "microseconds until what a rank sends begins to arrive" },
     { "json", OPT_STRING, AT(json), .arg = "FILE",
       .help = "write the prediction as JSON; -: to stdout, instead of the plan" },
     { "data", OPT_STRING, AT(data), .arg = "FILE|DIR",
@@ -72,6 +83,9 @@ static void print_model(const struct session *s)
     printf("Step: %" PRIu64 " x %" PRIu64 " x %" PRIu64 " tokens%s, %.1f GFLOP\n", o->grad_accum,
            o->batch, o->seq, arch_classifies(g) ? " at most" : "",
            tokens * arch_flops_per_token(g, o->seq, train_opts_asked(o, g)) / 1e9);
+    if (s->ranks.size > 1)
+        printf("Ranks: %zu, of which each computes %" PRIu64 " of these micro-batches and has its "
+               "portion of every block\n", s->ranks.size, o->grad_accum / s->ranks.size);
 }
 
 /* predicted: what a run will choose to offload is known. */
@@ -84,7 +98,8 @@ static void print_traffic(const struct session *s, int predicted)
                        : arch_classifies(&s->config) ? ", at most" : ""; // rows of varying length
 
     traffic_computed(&m, &s->run);
-    printf("\nTraffic of a step, all devices together (computed)\n");
+    printf("\nTraffic of a step, all devices together%s (computed)\n",
+           s->ranks.size > 1 ? ", of the first rank" : "");
     for (int l = 0; l < LINK_KINDS; l++)
         for (int k = 0; k < LINK_CLASSES; k++)
             for (int d = 0; d < LINK_DIRS; d++, all |= n)
@@ -211,7 +226,8 @@ static int time_find(json_t **out, const struct session *s, const struct plan_op
                      struct err *err)
 {
     struct machine_file    *file = calloc(1, sizeof *file);
-    struct forecast_machine m = { .m = file };
+    struct forecast_machine m = { .m = file, .network = (double)o->network_bw,
+                                  .latency = o->network_latency * 1e-6 };
     uint64_t                disk;
     int rc = file ? machine_find(file, s, o, err) : err_set(err, -ENOMEM, "out of memory");
 
@@ -301,6 +317,9 @@ static int machine_check(const struct plan_opts *o, struct err *err)
     if (!o->machine && o->probe == PROBE_OFF && o->json)
         return err_misuse(err, "--json has what a step takes, and --probe off says that nobody "
                                "wants to know; leave one of them out, or give --machine FILE");
+    if (o->ranks < 2 && (o->network_bw || o->network_latency > 0))
+        return err_misuse(err, "--network-bw and --network-latency are between ranks: give --ranks "
+                               "N, 2 or more");
     return !o->json || !strcmp(o->json, "-") ? 0 : session_output_check(o->json, NULL, 0, err);
 }
 
@@ -349,8 +368,9 @@ static int run(struct opt_line *line, struct err *err)
     rc = rc ? rc : arch_check_head(&s.config, err);
     rc = rc ? rc : masking_opts_check(line, &o->train.mask, &s.config, err);
     s.o = o->train;
+    s.ranks = (struct run_ranks){ .size = o->ranks };
     snprintf(s.dir, sizeof s.dir, "%s", o->run ? o->run : "RUN");
-    if (rc || (rc = session_config(&s, err)))
+    if (rc || (rc = ranked_groups(&s, err)) || (rc = session_config(&s, err)))
         goto out;
     int only_json = o->json && !strcmp(o->json, "-");
     int refused = training_plan(&b, &s, evaluated, err);

@@ -65,12 +65,13 @@ int plan_machine(json_t **out, const struct session *s, const struct forecast_ma
     if (!rc && compare)
         speedups_add(rows);
     *out = rc ? NULL
-              : json_pack("{s:s, s:f, s:{s:I, s:I, s:I, s:I}, s:I, s:I, s:O}", "machine",
+              : json_pack("{s:s, s:f, s:{s:I, s:I, s:I, s:I}, s:I, s:I, s:I, s:O}", "machine",
                           m->m->name, "flops", m->m->flops, "model", "parameters",
                           (json_int_t)arch_total(g), "n_layer", (json_int_t)g->n_layer, "n_embd",
                           (json_int_t)g->n_embd, "vocab", (json_int_t)g->vocab, "tokens",
                           (json_int_t)(s->o.batch * s->o.seq * s->o.grad_accum), "devices",
                           (json_int_t)(s->o.mode == RUN_MEM ? 0 : s->run.n_devices),
+                          "ranks", (json_int_t)(s->ranks.size > 1 ? s->ranks.size : 1),
                           "predictions", rows);
     json_decref(rows);
     return rc;

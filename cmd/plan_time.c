@@ -22,7 +22,8 @@ static int forecast_own(struct forecast *f, const struct session *s,
 
 static const char *const pace_names[] = {
     [FORECAST_COMPUTING] = "computing", [FORECAST_DRIVES] = "drives", [FORECAST_UP] = "link up",
-    [FORECAST_DOWN] = "link down", [FORECAST_UPDATES] = "updates' arithmetic" };
+    [FORECAST_DOWN] = "link down", [FORECAST_NETWORK] = "network",
+    [FORECAST_UPDATES] = "updates' arithmetic" };
 
 /* Computing as it is alone, and what is left of both halves: waits, and what emulated devices take
  * of the cores. */
@@ -31,13 +32,14 @@ static json_t *step_of(const struct session *s, const struct forecast *f)
     double tokens = (double)(s->o.batch * s->o.seq * s->o.grad_accum);
     double waits = s->o.mode == RUN_MEM ? 0 : fmax(f->own.step - f->F - f->B, 0);
 
-    return json_pack("{s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:f, s:I}",
+    return json_pack("{s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:f,"
+                     " s:I}",
                      "seconds", f->own.step, "tokens_per_second", tokens / f->own.step, "steps",
                      (json_int_t)s->o.steps, "run_seconds", f->own.step * (double)s->o.steps,
                      "forward", f->F, "head", f->head, "backward", f->B - f->head - f->norm,
                      "gradients", f->norm, "update",
                      s->o.mode == RUN_MEM ? f->host_update : f->update, "images", f->image,
-                     "waits", waits, "waits_forward",
+                     "network", f->network, "waits", waits, "waits_forward",
                      s->o.mode == RUN_MEM ? 0 : fmax(f->own.forward - f->F, 0), "pace",
                      pace_names[f->by], "pace_seconds", f->by_seconds, "kept_layers",
                      (json_int_t)f->kept);
@@ -192,7 +194,8 @@ static const char *largest_preset(const struct trial *t)
 
 static json_t *largest_of(const struct session *from, uint64_t disk)
 {
-    struct trial t = { .s = { .config = from->config, .o = from->o, .spares = from->spares },
+    struct trial t = { .s = { .config = from->config, .o = from->o, .spares = from->spares,
+                              .ranks = from->ranks },
                        .disk = disk ? disk : UINT64_MAX,
                        .head = from->config.n_embd / from->config.n_head,
                        .batch = (size_t)from->o.batch };
@@ -240,7 +243,8 @@ static json_t *drives_of(const struct session *s, size_t sharers, double step, s
 int plan_time(json_t *found, const struct session *s, const struct forecast_machine *m,
               uint64_t disk, struct err *err)
 {
-    struct session  planned = { .config = s->config, .o = s->o, .spares = s->spares };
+    struct session  planned = { .config = s->config, .o = s->o, .spares = s->spares,
+                                .ranks = s->ranks };
     struct budget   plan;
     struct forecast f;
     int             rc = forecast_own(&f, s, m, err);
@@ -305,6 +309,9 @@ static void print_step(const json_t *found)
     else
         printf("update %.3g s, images %.3g s\n", json_num(step, "update"),
                json_num(step, "images"));
+    if (json_num(step, "network") > 0)
+        printf("           over the network %.3g s, beside the rest but for block 0\n",
+               json_num(step, "network"));
     printf("  pace     %s%s: %.0f %% of the step\n",
            strcmp(pace, "computing") ? "it waits for the " : "", pace,
            100 * json_num(step, "pace_seconds") / seconds);

@@ -155,8 +155,7 @@ static struct choice_problem scaled(const struct adapt *a, struct choice_problem
     struct step_move *of[] = { &p.write, &p.read };
 
     for (size_t i = 0; i < 2; i++)
-        *of[i] = (struct step_move){ of[i]->drive * a->scale, of[i]->up * a->scale,
-                                     of[i]->down * a->scale, of[i]->host * a->scale };
+        *of[i] = step_move_times(of[i], a->scale);
     return p;
 }
 

@@ -26,9 +26,7 @@ struct choice_sums choice_sums(const struct choice_problem *p, const struct acts
 /* `m` and beside it so many bytes of which each takes `byte`. */
 static double with_bytes(const struct step_move *m, const struct step_move *byte, double bytes)
 {
-    struct step_move more = { byte->drive * bytes, byte->up * bytes, byte->down * bytes,
-                              byte->host * bytes },
-                     all = step_move_sum(m, &more);
+    struct step_move more = step_move_times(byte, bytes), all = step_move_sum(m, &more);
 
     return step_move(&all, 1);
 }

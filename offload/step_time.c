@@ -5,7 +5,7 @@
 
 double step_move(const struct step_move *m, double share)
 {
-    return fmax(fmax(m->drive * share, m->host), fmax(m->up, m->down));
+    return fmax(fmax(fmax(m->drive * share, m->host), fmax(m->up, m->down)), fmax(m->in, m->out));
 }
 
 static enum step_resource step_move_by(const struct step_move *m, double share)
@@ -15,19 +15,26 @@ static enum step_resource step_move_by(const struct step_move *m, double share)
     return m->drive * share >= most ? STEP_DRIVES
            : m->up >= most          ? STEP_UP
            : m->down >= most        ? STEP_DOWN
-                                    : STEP_HOST;
+           : m->host >= most        ? STEP_HOST
+                                    : STEP_NETWORK;
 }
 
 struct step_move step_move_sum(const struct step_move *a, const struct step_move *b)
 {
     return (struct step_move){ a->drive + b->drive, a->up + b->up, a->down + b->down,
-                               a->host + b->host };
+                               a->host + b->host, a->in + b->in, a->out + b->out };
+}
+
+struct step_move step_move_times(const struct step_move *m, double by)
+{
+    return (struct step_move){ m->drive * by, m->up * by,  m->down * by,
+                               m->host * by,  m->in * by, m->out * by };
 }
 
 static struct step_move less(const struct step_move *a, const struct step_move *b)
 {
     return (struct step_move){ a->drive - b->drive, a->up - b->up, a->down - b->down,
-                               a->host - b->host };
+                               a->host - b->host, a->in - b->in, a->out - b->out };
 }
 
 /* By how much the first devices are ahead of the last, as far as their last writes hide it. */
@@ -40,7 +47,7 @@ static double early(const struct step_work *w, struct step_share share)
 
 double step_time_first(const struct step_work *w, struct step_share share)
 {
-    return step_move(&w->first, share.block_0) + step_move(&w->second, share.all);
+    return step_move(&w->first, share.block_0) + step_move(&w->second, share.all) + w->gather_0;
 }
 
 struct step_time step_time(const struct step_work *w, struct step_share share)
@@ -49,7 +56,7 @@ struct step_time step_time(const struct step_work *w, struct step_share share)
                      ahead = less(&all, &w->load),
                      behind = step_move_sum(&w->wire_backward, &w->gradient);
     double computed[2] = { step_time_first(w, share) + w->F + w->A,
-                           w->B + step_move(&w->write_0, share.block_0) };
+                           w->B + w->exchange_0 + step_move(&w->write_0, share.block_0) };
     double moved[2] = { step_move(&w->load, share.block_0) + step_move(&ahead, share.all) -
                             early(w, share) + w->last,
                         w->h + step_move(&behind, share.all) };
@@ -69,8 +76,8 @@ struct step_time step_time_speculating(const struct step_work *w, struct step_sh
     struct step_move read = step_move_sum(&w->wire_forward, &w->wire_backward),
                      host = step_move_sum(&read, &w->gradient),
                      all = step_move_sum(&w->update, &host);
-    double computed = w->F + w->A + w->B + step_move(&w->write_0, share.block_0) +
-                      step_move(&w->first, share.block_0),
+    double computed = w->F + w->A + w->B + w->exchange_0 + w->gather_0 +
+                      step_move(&w->write_0, share.block_0) + step_move(&w->first, share.block_0),
            moved = w->h + step_move(&all, share.all);
     struct step_time t = { .backward = w->B, .step = fmax(computed, moved) };
 

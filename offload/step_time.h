@@ -29,12 +29,18 @@
  * get their parts one after the other, and the first begin to update while the others wait. The
  * last are waited for, but not for what they write after the parameters:
  *
- *     early = min(T(tail), T(write_0) - share x (write_0 on one device)) */
+ *     early = min(T(tail), T(write_0) - share x (write_0 on one device))
+ *
+ * Of several ranks each does that with its portions, and the network is one more resource: blocks
+ * are gathered as they are read, gradients exchanged before they are written. Nothing is beside
+ * the gather of what forward reads first, and nothing beside block 0's exchange, which is the last
+ * one: gather_0 is added to forward, exchange_0 to backward. Ranks are taken to be alike. */
 #pragma once
 
 /* Seconds: of all drives' work if one drive did it; of the busiest link on the way up, and down; of
- * the host's processor where that updates (base). */
-struct step_move { double drive, up, down, host; };
+ * the host's processor where that updates (base); of the network between ranks, to this one and
+ * away from it. */
+struct step_move { double drive, up, down, host, in, out; };
 
 struct step_work {
     double F, last;                 // computing forward; of it the last layer
@@ -46,13 +52,16 @@ struct step_work {
     struct step_move tail;          // what the last layer's writes after its parameters: moments
     struct step_move wire_forward, wire_backward; // parameters read
     struct step_move gradient, write_0;           // gradients written; of them block 0's
+    double gather_0, exchange_0;                  // over the network, of block 0; 0: one rank
 };
 
 /* Of the work of one drive, the part of the busiest of n: of everything, and of block 0. */
 struct step_share { double all, block_0; };
 
 /* What is waited for. */
-enum step_resource { STEP_COMPUTING, STEP_DRIVES, STEP_UP, STEP_DOWN, STEP_HOST, STEP_RESOURCES };
+enum step_resource {
+    STEP_COMPUTING, STEP_DRIVES, STEP_UP, STEP_DOWN, STEP_HOST, STEP_NETWORK, STEP_RESOURCES
+};
 
 /* forward_by, backward_by: what sets the pace of each. */
 struct step_time { double forward, backward, step; enum step_resource forward_by, backward_by; };
@@ -61,6 +70,7 @@ double           step_move(const struct step_move *m, double share);
 /* Until forward may compute layers. */
 double           step_time_first(const struct step_work *w, struct step_share share);
 struct step_move step_move_sum(const struct step_move *a, const struct step_move *b);
+struct step_move step_move_times(const struct step_move *m, double by);
 struct step_time step_time(const struct step_work *w, struct step_share share);
 /* The same where nothing overlaps but what is said, as in ZeRO-Infinity, Smart-Infinity's baseline,
  * which reads, updates and writes one subgroup after the other (pipeline_read and pipeline_write

@@ -211,6 +211,43 @@ static double update_beside(const struct run_config *cfg, double n, const struct
     return rate > 0 ? n / rate : 0;
 }
 
+/* ---- between ranks ---- */
+
+/* Bytes to this rank and away from it, in so many transfers, one after the other. */
+static void network_add(struct step_move *to, const struct step_rates *r, double in, double out,
+                        double transfers)
+{
+    if (!(r->network > 0))
+        return;
+    to->in += in / r->network + transfers * r->latency;
+    to->out += out / r->network + transfers * r->latency;
+}
+
+/* Gathers go by what is read, exchanges by blocks. Block 0 stands for what forward waits for, and
+ * for what backward has last. */
+static void network_moves(struct step_work *out, const struct run_config *cfg,
+                          const struct link_meter *all, const struct step_rates *r,
+                          double part_forward)
+{
+    const uint64_t(*net)[LINK_DIRS] = all->bytes[LINK_NETWORK];
+    double blocks = (double)run_blocks(cfg), n = parameters(cfg), n_0 = params_first(cfg);
+    double came = (double)net[CLASS_WIRE][LINK_READ], went = (double)net[CLASS_WIRE][LINK_WRITE];
+    double taken = (double)net[CLASS_GRADIENT][LINK_READ],
+           given = (double)net[CLASS_GRADIENT][LINK_WRITE];
+    struct step_move gather = { 0 }, exchange = { 0 };
+
+    if (cfg->ranks.size < 2)
+        return;
+    network_add(&out->wire_forward, r, came * part_forward, went * part_forward, blocks);
+    network_add(&out->wire_backward, r, came * (1 - part_forward), went * (1 - part_forward),
+                blocks);
+    network_add(&out->gradient, r, taken, given, blocks);
+    network_add(&gather, r, came * part_forward * n_0 / n, went * part_forward * n_0 / n, 1);
+    network_add(&exchange, r, taken * n_0 / n, given * n_0 / n, 1);
+    out->gather_0 = step_move(&gather, 1);
+    out->exchange_0 = step_move(&exchange, 1);
+}
+
 int step_work_moves(struct step_work *out, const struct run_config *cfg, const struct topology *t,
                     const struct step_rates *rates, struct err *err)
 {
@@ -253,6 +290,7 @@ int step_work_moves(struct step_work *out, const struct run_config *cfg, const s
         acts_add(&out->wire_forward, &m, cfg, &pushed_aside);
         acts_add(&out->wire_backward, &m, cfg, &popped_aside);
     }
+    network_moves(out, cfg, &all, rates, wire > 0 ? made / wire : 1);
     update_compute(&out->update, cfg, n, rates);
     update_compute(&out->first, cfg, n_0, rates);
     update_compute(&out->second, cfg, n_1, rates);

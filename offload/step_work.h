@@ -20,9 +20,11 @@ double step_drive_seconds(const struct step_drive *d, double read, double write)
  * arithmetic takes no time. cores: devices are emulated on as many of the host's, each of which
  * updates `engine` (base too); 0: they are not. beside: how many emulated devices update in a
  * second that they take from computing; 0: as many as all cores do. drive: (n_devices) what was
- * measured under each device, beside what links model; NULL: nothing was. */
+ * measured under each device, beside what links model; NULL: nothing was. network: bytes a second
+ * to each rank, and as many away from it; 0: it takes no time. latency: seconds until what a rank
+ * sends begins to arrive. */
 struct step_rates {
-    double engine, host, beside, cores;
+    double engine, host, beside, cores, network, latency;
     const struct step_drive *drive;
 };
 

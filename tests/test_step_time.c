@@ -21,7 +21,8 @@ static void near(double got, double want)
 /* ---- the formula */
 
 static const struct step_work work = {
-    .F = 0.3, .last = 0.1, .B = 0.6, .h = 0.2, .update = { 12, 4, 3.5, 0 }, .first = { .drive = 2 },
+    .F = 0.3, .last = 0.1, .B = 0.6, .h = 0.2, .update = { .drive = 12, .up = 4, .down = 3.5 },
+    .first = { .drive = 2 },
     .second = { .drive = 1.5 },
     .load = { .drive = 1.2, .up = 0.5 },
     .wire_forward = { .drive = 1, .up = 0.3 }, .wire_backward = { .drive = 0.5, .up = 0.15 },
@@ -195,6 +196,44 @@ static void test_moves(void **state)
     topology_close(t);
 }
 
+/* Of two ranks: each has half of every block, reads it, and gets the other half. */
+static void test_network(void **state)
+{
+    struct topology  *t = links_of(1);
+    struct run_config cfg = run_of(RUN_SUO, 1);
+    struct step_rates slow = { .network = 1000, .latency = 0.5 }, none = { 0 };
+    struct step_share one = { 1, 1 };
+    struct step_work  w = { .F = 1, .B = 2, .h = 0.5 };
+    struct step_time  at_once, t_slow;
+    struct err        err;
+    size_t            whole[8];
+    double            n = PARAMS, gathers = (double)run_blocks(&cfg);
+
+    (void)state;
+    for (size_t b = 0; b < run_blocks(&cfg); b++)
+        whole[b] = 2 * cfg.block_params[b];
+    cfg.ranks = (struct run_ranks){ .size = 2, .groups = 2, .whole_params = whole };
+    assert_int_equal(step_work_moves(&w, &cfg, t, &none, &err), 0);
+    assert_true(w.wire_forward.in == 0 && w.gradient.out == 0 && w.gather_0 == 0);
+    at_once = step_time(&w, one);
+    assert_int_equal(step_work_moves(&w, &cfg, t, &slow, &err), 0);
+    near(w.wire_forward.in, 2 * n / 1000 + gathers * 0.5);
+    near(w.wire_forward.out, 2 * n / 1000 + gathers * 0.5);
+    near(w.wire_backward.in, 2.0 * 2 * 8192 / 1000 + gathers * 0.5);
+    near(w.gradient.in, 4 * n / 1000 + gathers * 0.5);
+    near(w.gradient.out, 4 * n / 1000 + gathers * 0.5);
+    near(w.gather_0, 2.0 * 20480 / 1000 + 0.5);
+    near(w.exchange_0, 4.0 * 20480 / 1000 + 0.5);
+    // a network that is slower than the drives sets backward's pace
+    assert_true(at_once.backward_by == STEP_DRIVES);
+    slow.network = 10;
+    assert_int_equal(step_work_moves(&w, &cfg, t, &slow, &err), 0);
+    t_slow = step_time(&w, one);
+    assert_true(t_slow.backward_by == STEP_NETWORK);
+    near(t_slow.backward, 0.5 + (4 * n + 2.0 * 2 * 8192) / 10 + 2 * gathers * 0.5);
+    topology_close(t);
+}
+
 /* Arithmetic: naive updates compute after they have read, others meanwhile. */
 static void test_engine(void **state)
 {
@@ -309,6 +348,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_step), cmocka_unit_test(test_turns), cmocka_unit_test(test_moves),
+        cmocka_unit_test(test_network),
         cmocka_unit_test(test_engine), IN_TEMPDIR(test_tree),
         cmocka_unit_test(test_drive), cmocka_unit_test(test_emulated),
         cmocka_unit_test(test_acts_aside),

@@ -26,6 +26,12 @@ static struct machine_work work_of(const struct session *s)
     return w;
 }
 
+/* Of what all ranks do together, this one's part. */
+static double part_of(const struct session *s, double all)
+{
+    return s->ranks.size > 1 ? all / (double)s->ranks.size : all;
+}
+
 /* With nothing computed again. */
 static void compute(struct forecast *f, struct step_work *w, const struct session *s,
                     const struct machine_file *m)
@@ -34,7 +40,8 @@ static void compute(struct forecast *f, struct step_work *w, const struct sessio
     const struct train_opts  *o = &s->o;
     const struct machine_work of = work_of(s);
     struct machine_work       asked = of;
-    double micros = (double)o->grad_accum, L = (double)g->n_layer, n = (double)arch_total(g);
+    double micros = part_of(s, (double)o->grad_accum), L = (double)g->n_layer,
+           n = part_of(s, (double)arch_total(g));
     double rows = micros * of.tokens * of.width;
     double forward = micros * machine_layer(m, &of, MACHINE_FORWARD),
            backward = micros * machine_layer(m, &of, MACHINE_BACKWARD);
@@ -93,7 +100,8 @@ static void pace(struct forecast *f, const struct step_work *w, const struct ste
 {
     static const enum forecast_by of[STEP_RESOURCES] = {
         [STEP_COMPUTING] = FORECAST_COMPUTING, [STEP_DRIVES] = FORECAST_DRIVES,
-        [STEP_UP] = FORECAST_UP, [STEP_DOWN] = FORECAST_DOWN, [STEP_HOST] = FORECAST_UPDATES };
+        [STEP_UP] = FORECAST_UP, [STEP_DOWN] = FORECAST_DOWN, [STEP_HOST] = FORECAST_UPDATES,
+        [STEP_NETWORK] = FORECAST_NETWORK };
     double           seconds[FORECAST_UPDATES + 1] = { 0 };
     enum forecast_by forward = of[f->own.forward_by];
 
@@ -115,7 +123,8 @@ static void pace(struct forecast *f, const struct step_work *w, const struct ste
 /* The same run in another mode. */
 static void mode_set(struct session *s, const struct session *from, int mode, double compress)
 {
-    *s = (struct session){ .config = from->config, .o = from->o, .spares = from->spares };
+    *s = (struct session){ .config = from->config, .o = from->o, .spares = from->spares,
+                            .ranks = from->ranks };
     snprintf(s->dir, sizeof s->dir, "%s", from->dir);
     s->o.mode = mode;
     s->o.compress = compress;
@@ -172,12 +181,14 @@ static int forecast_devices(struct forecast *f, struct step_work *w, struct sess
     struct step_rates      rates = m->m->update;
     struct step_drive     *drives = drives_of(m, s->run.n_devices, s->run.n_act_devices);
     struct step_share      share;
-    double                 n = (double)arch_total(&s->config);
+    double                 n = part_of(s, (double)arch_total(&s->config));
 
     rates.drive = drives;
     rates.cores = m->m->emulated > 0 ? (double)s->o.threads : 0;
     if (s->run.csd->flags & CSD_FAKE) // devices that answer at once
         rates = (struct step_rates){ 0 };
+    rates.network = m->network;
+    rates.latency = m->latency;
     int rc = m->m->n_drives && !drives ? err_set(err, -ENOMEM, "out of memory") : 0;
     rc = rc ? rc : topology_open(&t, &links, s->run.n_devices, err);
     const struct machine_work         of = work_of(s);
@@ -198,6 +209,7 @@ static int forecast_devices(struct forecast *f, struct step_work *w, struct sess
         f->update = step_move(&w->update, share.all);
         f->gradient = step_move(&w->gradient, share.all);
         f->wire = step_move(&wire, share.all);
+        f->network = fmax(wire.in + w->gradient.in, wire.out + w->gradient.out);
         pace(f, w, &rates, n);
     }
     topology_close(t);

@@ -12,9 +12,11 @@ struct forecast {
     double F, B;                  // computing forward; backward with the head and gradients
     double head, norm;            // of B: the head; norm, checksums and Top-K of gradients
     double update, gradient, wire; // what moves, each by itself: T_opt, T_grad, T_swap
+    double network;               // of it between ranks: gathers and exchanges
     double host_update, image;    // mem: the update, and a step's part of the images
     enum forecast_by {            // what sets the pace, and in how much of the step
-        FORECAST_COMPUTING, FORECAST_DRIVES, FORECAST_UP, FORECAST_DOWN, FORECAST_UPDATES
+        FORECAST_COMPUTING, FORECAST_DRIVES, FORECAST_UP, FORECAST_DOWN,
+        FORECAST_NETWORK, FORECAST_UPDATES
     } by;
     double by_seconds;
     size_t kept;                  // layers whose activations are kept
@@ -24,8 +26,14 @@ struct forecast {
     int    first;                 // forecast.c's own: of the ways that training begins with
 };
 
-/* The machine, and how many of the devices share one of its drives. */
-struct forecast_machine { const struct machine_file *m; size_t sharers; };
+/* The machine, how many of the devices share one of its drives, and the network between it and
+ * others like it, one for each rank of the session: bytes a second (0: it takes no time), and
+ * seconds. */
+struct forecast_machine {
+    const struct machine_file *m;
+    size_t                     sharers;
+    double                     network, latency;
+};
 
 /* s: a session that only exists in memory, as plan has it. mode, and compress with it (0: none),
  * instead of its own. misuse: the machine has no figures of this dtype, or no drive has a speed. */

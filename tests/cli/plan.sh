@@ -131,6 +131,25 @@ else
     skip "a place in RAM" "/dev/shm is no tmpfs that can be written here"
 fi
 
+# several ranks: half of every block each, and the network between them
+two="plan --n-layer 3 --n-head 2 --n-embd 128 --vocab 512 --seq 16 --batch 2 --grad-accum 4 --csd-mem 1M --csd-read-bw 1G --csd-write-bw 1G --machine $tmp/slow.conf --run $tmp/d/run"
+seconds() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["step"][sys.argv[2]])' "$1" "$2"; }
+# shellcheck disable=SC2086
+run $two --ranks 2 --network-bw 1M --network-latency 10
+[ "$got" = 0 ] && grep -q "^Ranks: 2, of which each computes 2 of these" "$tmp/out" && grep -q "^  network  *gradient  *read" "$tmp/out" &&
+    grep -q "pace *it waits for the network" "$tmp/out"
+result $? "two ranks on a slow network: their traffic, and that it sets the pace"
+for bw in 1M 2M; do
+    # shellcheck disable=SC2086
+    run $two --ranks 2 --network-bw $bw --json "$tmp/ranks$bw.json"
+done
+python3 -c "assert 1.99 < $(seconds "$tmp/ranks1M.json" network) / $(seconds "$tmp/ranks2M.json" network) < 2.01"
+result $? "twice the network, half the time on it"
+# shellcheck disable=SC2086
+refuses 2 "cannot be divided" $two --ranks 3
+# shellcheck disable=SC2086
+refuses 2 "give --ranks" $two --network-bw 1G
+
 # a fine-tuning's steps come from its rows and epochs
 printf 'sentence,label\n' >"$tmp/rows.csv"
 for i in 1 2 3 4 5 6 7 8 9; do printf 'text %s,%s\n' $i $((i % 2)) >>"$tmp/rows.csv"; done
