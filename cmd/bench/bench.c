@@ -63,6 +63,10 @@ static const struct opt_row rows[] = {
       .help = "write the figures as JSON, too; - writes them to stdout instead of tables" },
     { "plot", OPT_STRING, AT(plot), .arg = "FILE",
       .help = "scaling, rok: write what was measured as a picture (SVG)" },
+    { "layer-us", OPT_UINT, AT(layer_us), "0", .max = 60000000,
+      .help = "network: --steps of the model are driven, too, on devices that answer at once, with "
+              "nothing computed: a layer's forward waits for so many microseconds, backward for "
+              "twice as many, of each of --grad-accum micro-batches a rank" },
     { "batches", OPT_SIZES, AT(batches), "1,2,4,8", .min = 1, .max = 1048576, .arg = "N,..",
       .help = "rok: a point of each curve for each of these --batch" },
     { "ways", OPT_SET, AT(ways), .words = way_word,
@@ -132,6 +136,8 @@ static int what_check(struct bench_opts *o, struct opt_line *line, struct err *e
                                "draw");
     if ((opt_given(line, "batches") || o->ways) && o->alone != &bench_rok)
         return err_misuse(err, "--batches and --ways are for bench rok");
+    if (o->layer_us && o->alone != &bench_network)
+        return err_misuse(err, "--layer-us is for bench network");
     if (!o->alone)
         return 0;
     if (o->only || o->probe || o->save || o->quick || o->train.device.n)

@@ -21,6 +21,7 @@ struct bench_opts {
     int               quick, probe;
     const struct bench_section *alone; // what WHAT names; NULL: machine
     uint64_t          rounds;
+    uint64_t          layer_us; // of network: what a layer's forward is given
     struct opt_sizes  batches; // of rok
     uint64_t          ways;    // of rok, as bits of train_activations; 0: all
     struct model_opts model;

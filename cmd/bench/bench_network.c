@@ -1,6 +1,8 @@
 /* bench_network.c: `mpirun ... siTrain bench network`: what the ranks of a job move between them:
  * how long something small takes to be known to all, and how fast a block's parts are gathered from
- * all ranks, or exchanged as parts of its gradient are, by size.
+ * all ranks, or exchanged as parts of its gradient are, by size. With --layer-us steps, too: what a
+ * step asks of the stream, with computing that takes a given time. So ranks that share a few cores
+ * show what the network alone makes of a step.
  *
  * All ranks measure together, and the slowest one's time counts, since each waits for all. How
  * often a thing is repeated goes by its first time, which they share: so all repeat it as often. */
@@ -124,6 +126,44 @@ static int measure(struct network *n, json_t *section, struct err *err)
     return rc;
 }
 
+/* ---- whole steps ---- */
+
+/* --grad-accum is each rank's: the work of one does not depend on how many there are. */
+static int measure_steps(struct bench *b, json_t *section, struct err *err)
+{
+    struct train_opts *o = &b->o->train;
+    uint64_t           micros = o->grad_accum, layer_us = b->o->layer_us;
+    size_t             ranks = b->comm->size;
+    json_t            *steps = json_array(), *medians = NULL;
+    double            *all = calloc(ranks, sizeof *all), most = 0;
+
+    o->grad_accum = micros * ranks;
+    o->groups = ranks;
+    b->o->layer_us = layer_us * micros; // a layer computes its micro-batches one after the other
+    int rc = all ? bench_run_make(b, "ranks", RUN_SUO, 1, 0, err)
+                 : err_set(err, -ENOMEM, "out of memory");
+    rc = rc ? rc : bench_run(b, "ranks", BENCH_DRIVE, o->steps, steps, err);
+    if (!rc) {
+        medians = bench_run_medians(steps);
+        double mine = json_num(medians, "seconds");
+        rc = comm_share(b->comm, &mine, sizeof mine, all, err);
+    }
+    for (size_t p = 0; p < ranks && !rc; p++)
+        most = all[p] > most ? all[p] : most;
+    double computing = 3e-6 * (double)(layer_us * micros) * (double)b->config.n_layer;
+    if (!rc)
+        json_object_set_new(section, "steps", json_pack("{s:f, s:f, s:I, s:I}", "seconds", most,
+                                                        "computing", computing, "parameters",
+                                                        (json_int_t)arch_total(&b->config),
+                                                        "steps", (json_int_t)o->steps));
+    o->grad_accum = micros;
+    b->o->layer_us = layer_us;
+    json_decref(medians);
+    json_decref(steps);
+    free(all);
+    return rc;
+}
+
 static int run(struct bench *b, json_t *section, struct err *err)
 {
     struct comm   *c = b->comm;
@@ -132,9 +172,12 @@ static int run(struct bench *b, json_t *section, struct err *err)
                          .out = calloc(most, 1), .at = calloc(ranks + 1, sizeof *n.at),
                          .peers = calloc(ranks, sizeof *n.peers),
                          .all = calloc(ranks, sizeof *n.all) };
-    int rc = n.in && n.out && n.at && n.peers && n.all ? measure(&n, section, err)
-                                                       : err_set(err, -ENOMEM, "out of memory");
+    int rc = n.in && n.out && n.at && n.peers && n.all ? 0 : err_set(err, -ENOMEM, "out of memory");
 
+    if (!rc && ranks > 1)
+        rc = measure(&n, section, err);
+    if (!rc && b->o->layer_us)
+        rc = measure_steps(b, section, err);
     free(n.in);
     free(n.out);
     free(n.at);
@@ -149,22 +192,34 @@ static void print(const json_t *section)
         { "bytes", "KiB", "%.0f", 1.0 / 1024 }, { "gather_seconds", "gather, ms", "%.3f", 1e3 },
         { "gather", "GB/s", "%.3f", 1e-9 }, { "exchange_seconds", "exchange, ms", "%.3f", 1e3 },
         { "exchange", "GB/s", "%.3f", 1e-9 }, { 0 } };
+    const json_t *rows = json_object_get(section, "sizes"),
+                 *steps = json_object_get(section, "steps");
 
-    printf("Network: %.0f ranks (seconds of the slowest; GB/s that come into each rank)\n",
-           json_num(section, "ranks"));
-    bench_table(json_object_get(section, "sizes"), columns, NULL);
-    printf("  all ranks come together within %.3g ms\n", json_num(section, "share_seconds") * 1e3);
+    if (rows) {
+        printf("Network: %.0f ranks (seconds of the slowest; GB/s that come into each rank)\n",
+               json_num(section, "ranks"));
+        bench_table(rows, columns, NULL);
+        printf("  all ranks come together within %.3g ms\n",
+               json_num(section, "share_seconds") * 1e3);
+    }
+    if (steps)
+        printf("  a step of %.4g million parameters takes %.4g s, of which %.4g s are given to "
+               "computing\n", json_num(steps, "parameters") / 1e6, json_num(steps, "seconds"),
+               json_num(steps, "computing"));
 }
 
 static int check(const struct bench *b, struct err *err)
 {
-    (void)b;
-    return comm_started() > 1 ? 0
+    return comm_started() > 1 || b->o->layer_us ? 0
                               : err_misuse(err, "bench network is between ranks, and this is one "
                                                 "process: mpirun -n 2 siTrain bench network");
 }
 
-static const struct opt_default defaults[] = { { 0 } };
+/* Of the steps: a small model, so that many ranks find room on one machine. */
+static const struct opt_default defaults[] = {
+    { "n-layer", "8" }, { "n-head", "4" }, { "n-embd", "256" }, { "vocab", "1024" },
+    { "seq", "128" }, { "batch", "1" }, { 0 }
+};
 
 const struct bench_section bench_network = {
     .name = "network", .by_ranks = 1, .run = run, .print = print, .check = check,

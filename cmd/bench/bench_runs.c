@@ -4,6 +4,7 @@
 
 #include "cmd/run/drives.h"
 #include "cmd/run/newrun.h"
+#include "cmd/run/ranked.h"
 #include "cmd/run/training.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
@@ -68,7 +69,8 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
     int rc = tokens ? write_tokens(b, tokens, o.mask.id, err) : -ENOMEM;
     if (!rc)
         rc = newrun_create(
-            &(struct newrun){ .dir = dir, .config = b->config, .o = &o, .data = tokens }, err);
+            &(struct newrun){ .dir = dir, .config = b->config, .o = &o, .data = tokens,
+                              .comm = b->comm }, err);
     free(tokens);
     free(dir);
     return rc;
@@ -151,16 +153,31 @@ struct drive {
     struct stream_norm norm;
     const struct drive_acts *a;
     size_t             at; // of its pieces: pushed and not popped
+    uint64_t           layer_ns; // that a layer's forward is given, instead of computing it
     int                rc;
     struct err        *err;
 };
 
-static void pass_block(struct drive *d, size_t block)
+static void sleep_ns(uint64_t ns)
 {
-    const void *wire;
+    struct timespec left = { .tv_sec = (time_t)(ns / 1000000000),
+                             .tv_nsec = (long)(ns % 1000000000) };
 
-    if (!d->rc && !(d->rc = stream_acquire(d->st, block, &wire, d->err)))
-        stream_release(d->st, block);
+    while (nanosleep(&left, &left) && errno == EINTR)
+        ;
+}
+
+/* A layer is held as long as its computing would take: backward twice as long as forward. */
+static void pass_block(struct drive *d, size_t block, int backward)
+{
+    struct order_span layers = order_shared(&d->s->run.order);
+    const void       *wire;
+
+    if (d->rc || (d->rc = stream_acquire(d->st, block, &wire, d->err)))
+        return;
+    if (d->layer_ns > 0 && block >= layers.first && block < layers.end)
+        sleep_ns(d->layer_ns * (backward ? 2 : 1));
+    stream_release(d->st, block);
 }
 
 /* Zeros. */
@@ -217,17 +234,18 @@ static void pop_records(struct drive *d, size_t layer)
 
 /* All that a step asks of its stream, with nothing computed. */
 static int drive_step(struct session *s, struct stream *st, const struct drive_acts *acts,
-                      uint64_t step, struct err *err)
+                      uint64_t layer_ns, uint64_t step, struct err *err)
 {
     struct stream_step up = {.row = {.step = step}, .began_ns = clock_ns()};
     struct drive       d = {.s = s, .st = st, .a = acts, .err = err,
+                            .layer_ns = layer_ns,
                             .rc = stream_begin(st, STREAM_TRAIN, step, err)};
 
     for (size_t i = 0; order_at(&s->run.order, STREAM_TRAIN, i).uses; i++) {
         struct order_at at = order_at(&s->run.order, STREAM_TRAIN, i);
 
         if (at.uses & ORDER_READ)
-            pass_block(&d, at.block);
+            pass_block(&d, at.block, at.uses & ORDER_ADD);
         if (!(at.uses & ORDER_ADD))
             push_records(&d, at.block);
         if (at.uses & ORDER_SEND) {
@@ -235,6 +253,7 @@ static int drive_step(struct session *s, struct stream *st, const struct drive_a
             send_grad(&d, at.block);
         }
     }
+    d.rc = d.rc ? d.rc : stream_norm_end(st, &d.norm, err);
     optim_scalars(&up.optim, (enum optim_kind)s->o.optimizer, 1e-4, s->o.beta1, s->o.beta2,
                   s->o.eps, 1, st->applied + 1);
     return d.rc ? d.rc : stream_update(st, &up, err);
@@ -255,7 +274,8 @@ static int drive_acts(struct drive_acts *a, const struct session *s, const struc
     return 0;
 }
 
-static int drive(struct session *s, uint64_t next, uint64_t steps, int apart, struct err *err)
+static int drive(const struct bench *b, struct session *s, uint64_t next, uint64_t steps,
+                 int apart, struct err *err)
 {
     struct drive_acts acts = {.n = 0};
     struct stream    *st = NULL;
@@ -263,13 +283,14 @@ static int drive(struct session *s, uint64_t next, uint64_t steps, int apart, st
     char              notice[512];
     int               rc = training_plan(&plan, s, 0, err);
 
+    rc = rc ? rc : ranked_frames(s, err);
     rc = rc ? rc : drive_acts(&acts, s, &plan, err);
     rc = rc ? rc : run_train(&st, &s->run, notice, sizeof notice, err);
     rc = rc ? rc : stream_drain(st, err);
     rc = rc ? rc : drives_record(s, err);
     rc = rc ? rc : runlog_process(s->log, next, err);
     for (uint64_t i = 0; i < 1 + steps && !rc; i++) {
-        rc = drive_step(s, st, &acts, next + i, err);
+        rc = drive_step(s, st, &acts, b->o->layer_us * 1000, next + i, err);
         if (!rc && (apart || i == steps))
             rc = stream_drain(st, err);
     }
@@ -296,11 +317,12 @@ int bench_run(const struct bench *b, const char *folder, enum bench_way way, uin
         s.events = &silent;
     s.o.quiet = 1;
     progress_quiet(1);
+    rc = rc ? rc : ranked_join(&s, b->comm && b->comm->size > 1 ? b->comm : NULL, err);
     rc = rc ? rc : run_position(&s.run, &next, &applied, err);
     s.o.steps = next + 1 + steps;
     if (!rc)
         rc = way == BENCH_TRAIN ? training_run(&s, &end, err)
-                                : drive(&s, next, steps, way == BENCH_DRIVE_APART, err);
+                                : drive(b, &s, next, steps, way == BENCH_DRIVE_APART, err);
     snprintf(sql, sizeof sql, parts_sql, arch_final_block(&s.config) - 1,
              (unsigned long long)next + 1, (unsigned long long)(next + 1 + steps));
     rc = rc ? rc : runlog_query(s.log, sql, part_row, out, err);
