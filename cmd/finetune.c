@@ -7,8 +7,10 @@
 #include "cmd/run/train_opts.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/newrun.h"
+#include "cmd/run/ranked.h"
 #include "cmd/run/settings.h"
 #include "cmd/run/finetune_results.h"
+#include "cmd/say/job.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
 #include "cmd/run/tokenise.h"
@@ -81,7 +83,7 @@ static int add_file(struct material *m, const char *name, const char *file, int 
         .asked = first ? o->columns : m->file[0].read,
         .labels = labels,
         .most = first ? t->max_train : labels ? t->max_eval : t->max_predict,
-        .events = &say_events
+        .events = say_events_of_job()
     };
     return labelled_check(e, m->own ? NULL : o->data, file, err);
 }
@@ -213,8 +215,11 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
     struct model_config    *g = &m->n.config;
     int                   rc = check_source(line, err);
 
+    if (!rc && m->n.comm && session_is_run(o->init))
+        rc = err_misuse(err, "--init %s is a run, which one process reads: siTrain export it, and "
+                        "give that folder to all ranks", o->init);
     if (rc || (rc = find_task(m, err)) ||
-        (rc = model_folder_open(&m->init, o->init, NULL, &say_events, err)) ||
+        (rc = model_folder_open(&m->init, o->init, NULL, m->n.events, err)) ||
         (rc = take_head(m, err)))
         return rc;
     *g = m->init.config;
@@ -261,12 +266,12 @@ static void say_own(const struct material *m)
                 i + 1 < n && i + 1 < MOST ? "," : n > MOST ? ", ...\n" : "\n");
 }
 
-static int make_run(struct opt_line *line, struct err *err)
+static int make_run(const char *dir, struct opt_line *line, struct comm *comm, struct err *err)
 {
     struct finetune_opts *o = line->options;
     struct material m = { .o = o,
-                          .n = { .dir = o->run, .o = &o->train, .line = line,
-                                 .events = &say_events } };
+                          .n = { .dir = dir, .o = &o->train, .line = line, .comm = comm,
+                                 .events = say_events_of_job() } };
     int             rc = gather(&m, line, err);
 
     rc = rc ? rc : newrun_create(&m.n, err);
@@ -317,11 +322,13 @@ static int resume_options(struct session *s, struct opt_line *line, struct err *
     return rc;
 }
 
-static int open_run(struct session *s, struct opt_line *line, struct err *err)
+static int open_run(struct session *s, const char *dir, struct opt_line *line, struct comm *comm,
+                    struct err *err)
 {
     const struct finetune_opts *o = line->options;
-    int rc = session_open(s, o->resume ? o->resume : o->run, SESSION_WRITE, &say_events, err);
+    int rc = session_open(s, dir, SESSION_WRITE, say_events_of_job(), err);
 
+    rc = rc ? rc : ranked_join(s, comm, err);
     if (!rc && !settings_has(s->log, "task"))
         rc = err_misuse(err, "%s is no fine-tuning: siTrain pretrain --resume goes on with it, "
                         "siTrain finetune --run NEW --init %s begins with its model", o->resume,
@@ -355,21 +362,30 @@ static int run(struct opt_line *line, struct err *err)
     struct finetune_opts   *o = line->options;
     struct session          s = { 0 };
     struct finetune_results after = { 0 };
+    struct comm            *comm;
     uint64_t                before, applied;
+    char                    dir[SESSION_PATH];
+    int                     rc = job_open(&comm, err);
 
+    if (rc)
+        return rc;
+    o->train.quiet |= !job_speaks();
     progress_quiet(o->train.quiet);
     memory_baseline();
     if (!o->run == !o->resume)
         return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
-    int rc = o->resume ? check_resume(o, err) : make_run(line, err);
-    rc = rc ? rc : open_run(&s, line, err);
+    ranked_dir(dir, o->run ? o->run : o->resume, comm ? comm->rank : 0);
+    rc = o->resume ? check_resume(o, err) : make_run(dir, line, comm, err);
+    rc = rc ? rc : open_run(&s, dir, line, comm, err);
     rc = rc ? rc : run_position(&s.run, &before, &applied, err);
     rc = rc ? rc : say_training_run(&s, err);
-    if (!rc)
+    if (!rc && job_speaks())
         rc = finetune_results_write(&after, &s, before, err);
     if (after.results.n_evals)
         print_table(&after);
     session_close(&s);
+    if (!rc && comm) // all have closed theirs
+        rc = comm_share(comm, NULL, 0, NULL, err);
     if (!rc) // with the run closed: it is read like any other model
         rc = finetune_results_predict(&after, err);
     finetune_results_release(&after);
@@ -385,7 +401,8 @@ const struct opt_command finetune_command = {
             "<|endoftext|>, B, or as the tokenizer's template has them. Batches are "
             "padded to their longest row. The development set is evaluated after each epoch, if "
             "--eval-every does not say otherwise. RUN gets the files that Hugging Face's "
-            "run_glue.py writes, and its options are taken.",
-    .parts = parts, .size = sizeof(struct finetune_opts), .run = run,
+            "run_glue.py writes, and its options are taken. Of several ranks (mpirun) the first "
+            "writes them, and predicts, where it sees the folders of all.",
+    .parts = parts, .size = sizeof(struct finetune_opts), .by_ranks = 1, .run = run,
     .aliases = run_glue_aliases, .defaults = defaults,
 };

@@ -148,7 +148,6 @@ uint64_t predictions_bytes(uint64_t n, size_t n_labels)
 struct predicting {
     const struct evaluator *e;
     const struct examples  *x;
-    struct predictions     *out;
     size_t                  first; // the row that a micro-batch begins with
 };
 
@@ -163,12 +162,28 @@ static int predicting_batch(void *ctx, uint64_t pass, size_t micro, struct batch
     struct predicting *p = ctx;
 
     p->first = (pass * p->e->grad_accum + micro) * p->e->batch;
-    size_t n = size_min(p->out->n - p->first, p->e->batch);
-    int    rc = evaluate_fill(b, p->x, n, next_row, p, err);
-    if (!rc && p->out->labels)
-        memcpy(p->out->labels + p->first, b->label, n * sizeof *b->label);
-    else if (!rc)
-        memcpy(p->out->truth + p->first, b->value, n * sizeof *b->value);
+    size_t n = size_min(p->x->h.rows - p->first, p->e->batch);
+
+    return evaluate_fill(b, p->x, n, next_row, p, err);
+}
+
+/* What is true of all rows: of ranks, each computes some alone. */
+static int read_truth(struct predictions *out, const struct examples *x, struct err *err)
+{
+    int32_t *ids = malloc(x->h.longest * sizeof *ids);
+    int      rc = ids ? 0 : err_set(err, -ENOMEM, "out of memory for a row");
+
+    for (size_t i = 0; i < out->n && !rc; i++) {
+        struct example e;
+        size_t         n;
+
+        rc = examples_read(x, i, ids, x->h.longest, &n, &e, err);
+        if (!rc && out->labels)
+            out->labels[i] = e.label;
+        else if (!rc)
+            out->truth[i] = e.value;
+    }
+    free(ids);
     return rc;
 }
 
@@ -176,7 +191,7 @@ static int predicting_batch(void *ctx, uint64_t pass, size_t micro, struct batch
 static int predict(const struct evaluator *e, const struct examples *x, size_t n_labels,
                    uint64_t step, struct predictions *out, double *loss_sum, struct err *err)
 {
-    struct predicting   p = { .e = e, .x = x, .out = out };
+    struct predicting   p = { .e = e, .x = x };
     struct batch_source source = { predicting_batch, &p };
     struct eval_result  sum = { 0 };
     size_t              n = x->h.rows, per_pass = e->batch * e->grad_accum;
@@ -190,6 +205,7 @@ static int predict(const struct evaluator *e, const struct examples *x, size_t n
         out->truth = out->values + n;
     if (!logits || (!out->classes && !out->values))
         rc = err_set(err, -ENOMEM, "out of memory for %zu predictions", n);
+    rc = rc ? rc : read_truth(out, x, err);
     struct watch w = work_begin(e->events, "evaluating");
     for (size_t first = 0, pass = 0; !rc && first < n; first += per_pass, pass++) {
         size_t rows = size_min(n - first, per_pass);

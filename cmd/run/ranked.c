@@ -106,11 +106,23 @@ int ranked_see(struct session *s, const char *path, enum session_how how, struct
     return rc ? rc : session_config(s, err);
 }
 
+int ranked_keeps(const struct session *s, struct err *err)
+{
+    return s->o.keep_best && s->ranks.size > 1
+               ? err_misuse(err, "--keep-best is not known with several ranks, of which none has "
+                                 "all of the model to export: leave it out; siTrain export %s "
+                                 "writes the last parameters", s->dir)
+               : 0;
+}
+
 int ranked_groups(struct session *s, struct err *err)
 {
     struct train_opts *o = &s->o;
     size_t             ranks = size_max(s->ranks.size, 1);
+    int                rc = ranked_keeps(s, err);
 
+    if (rc)
+        return rc;
     o->groups = o->groups ? o->groups : ranks;
     if (o->groups % ranks)
         return err_misuse(err, "--groups %" PRIu64 " cannot be divided over %zu ranks: expected a "

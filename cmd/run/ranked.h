@@ -23,6 +23,9 @@ int  ranked_see(struct session *s, const char *path, enum session_how how, struc
  * alone. */
 int  ranked_join(struct session *s, struct comm *comm, struct err *err);
 
+/* --keep-best of several ranks is not known: misuse. */
+int  ranked_keeps(const struct session *s, struct err *err);
+
 /* --groups, settled, and whether a step's micro-batches can be divided so: misuse. */
 int  ranked_groups(struct session *s, struct err *err);
 

@@ -280,6 +280,8 @@ static int training_open(struct training *t, struct err *err)
 
     if (rc)
         return rc;
+    if ((rc = ranked_keeps(s, err)))
+        return rc;
     t->evaluates = feed_has_eval(s);
     if (s->o.keep_best && !t->evaluates)
         return err_misuse(err, "--keep-best needs something to evaluate on, and %s has nothing",

@@ -1,5 +1,6 @@
 #!/bin/sh
-# A run of several ranks, read by one process that sees the folders of all: exported, evaluated, continued, checked. Prints TAP.
+# A run of several ranks, read by one process that sees the folders of all: exported, evaluated, continued, checked; and fine-tuned by
+# several. Prints TAP.
 . tests/tap.sh
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # as root, where tests run in a container
 if ! command -v mpirun >/dev/null || ! ldd "$bin" | grep -q libmpi; then
@@ -73,4 +74,46 @@ with open(sys.argv[1], "r+b") as f:
 PY
 "$bin" check "$tmp/run" >"$tmp/out" 2>"$tmp/err"
 result "$([ $? = 1 ] && grep -q 'run.rank2 is damaged' "$tmp/out"; echo $?)" "check says whose folder is damaged"
+
+# Fine-tuning: rows, dev and test of which micro-batches are some rank's alone; metrics, files and parameters are one process's.
+mkdir "$tmp/sst2"
+python3 - "$tmp/sst2" <<'PY'
+import random, sys
+draw = random.Random(2)
+words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
+def rows(name, n, head, labelled):
+    with open(f"{sys.argv[1]}/{name}.tsv", "w") as f:
+        f.write(head)
+        for i in range(n):
+            text, good = " ".join(draw.choices(words, k=draw.randint(1, 9))), draw.randint(0, 1)
+            text += " beta" if good else " eta"
+            f.write(f"{text}\t{good}\n" if labelled else f"{i}\t{text}\n")
+rows("train", 45, "sentence\tlabel\n", True)
+rows("dev", 23, "sentence\tlabel\n", True)
+rows("test", 11, "index\tsentence\n", False)
+PY
+tune="--task sst2 --data $tmp/sst2 --batch 2 --grad-accum 4 --groups 4 --epochs 1 --lr 1e-3 --max-seq 32 --seed 3 --threads 1 --csd-mem 1M --predict"
+# shellcheck disable=SC2086
+ranks 1 finetune --run "$tmp/tuned1" --init "$tmp/hf1" $tune && cp "$tmp/out" "$tmp/said1"
+# shellcheck disable=SC2086
+ranks 2 finetune --run "$tmp/tuned" --init "$tmp/hf1" $tune
+same=$got
+for r in "$tmp/tuned" "$tmp/tuned.rank1"; do
+    sqlite3 "$r/run.db" "$steps; SELECT step, name, printf('%.17g', value) FROM evals" >"$tmp/b"
+    sqlite3 "$tmp/tuned1/run.db" "$steps; SELECT step, name, printf('%.17g', value) FROM evals" | cmp -s - "$tmp/b" && grep -q accuracy "$tmp/b" || same=1
+done
+result "$same" "two ranks fine-tune to the losses and metrics of one process, on every rank"
+"$bin" export "$tmp/tuned1" "$tmp/tuned1-hf" >/dev/null && "$bin" export "$tmp/tuned" "$tmp/tuned-hf" >/dev/null 2>"$tmp/err"
+result "$(diff -r "$tmp/tuned1-hf" "$tmp/tuned-hf" >/dev/null; echo $?)" "and to its parameters"
+same=0
+for f in predict_results_sst2.txt eval_results.json; do
+    [ -s "$tmp/tuned/$f" ] && [ ! -e "$tmp/tuned.rank1/$f" ] || same=1
+done
+cmp -s "$tmp/tuned1/predict_results_sst2.txt" "$tmp/tuned/predict_results_sst2.txt" || same=1
+result "$same" "predictions and results are one process's, and are rank 0's alone to write"
+# shellcheck disable=SC2086
+ranks 2 finetune --run "$tmp/best" --init "$tmp/hf1" $tune --keep-best
+result "$([ "$got" = 2 ] && grep -q 'keep-best is not known with several ranks' "$tmp/err" && [ ! -e "$tmp/best" ]; echo $?)" "--keep-best with several ranks is refused"
+ranks 2 eval "$tmp/tuned" --task sst2 --data "$tmp/sst2"
+result "$([ "$got" = 2 ] && grep -q 'this command is one process: start it without them' "$tmp/err"; echo $?)" "eval through mpirun is refused"
 done_testing
