@@ -144,7 +144,7 @@ ASAN_MAKE = $(MAKE) --no-print-directory BUILD=build-asan OPT="-O1 -g -fsanitize
 # libgomp is not visible to TSan: the threaded parts are tested with kernels on one thread each.
 TSAN_MAKE = $(MAKE) --no-print-directory BUILD=build-tsan OPT="-O1 -g -fsanitize=thread" LDFLAGS="-fsanitize=thread"
 
-.PHONY: asan-quick tsan-quick prove-memory prove-faults prove-kills prove-network prove-growth prove-report valgrind curves bench-peers bench-finetune bench-scaling paper bench-plan bench-steps bench-activations
+.PHONY: asan-quick tsan-quick prove-memory prove-faults prove-kills prove-network prove-growth prove-report valgrind curves cluster-arithmetic bench-peers bench-finetune bench-scaling paper bench-plan bench-steps bench-activations
 asan-quick:
 	+@$(ASAN_MAKE) $(ASAN_QUICK) build-asan/tests/fuzz/replay build-asan/tests/crash/crash
 tsan-quick:
@@ -267,6 +267,9 @@ prove-memory: $(TARGET) ## large models within small budgets, as getrusage sees 
 KILLS ?=
 prove-kills: $(TARGET) ## kill -9 at random moments in every mode and every command, by seed (minutes; KILLS=)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/prove/kills.py $(KILLS)
+
+cluster-arithmetic: $(TARGET) ## from 2 hosts to 1,000, predicted: docs/cluster-arithmetic.md
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/cluster.py --out docs/cluster-arithmetic.md
 
 # NETWORK="--rate 300mbit --ranks 2,8"
 prove-network: $(TARGET) ## ranks in network namespaces: what comes through, the bits of one process, weak scaling (root; minutes; NETWORK=)
