@@ -341,13 +341,13 @@ static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
     return 0;
 }
 
-/* The words of a piece, which are the head's: the gradient that they have as such. */
-static int piece_backward(struct trainer *t, struct pass *p, size_t b, struct head h,
-                          struct err *err)
+/* The words of a piece, which are the head's: the gradient that they have as such, of a group. */
+static int piece_backward(struct trainer *t, struct pass *p, size_t b, struct order_span of,
+                          struct head h, struct err *err)
 {
     int rc = 0;
 
-    for (size_t a = 0; a < p->micros && !rc; a++) {
+    for (size_t a = of.first; a < of.end && !rc; a++) {
         rc = grad_of(t, p, b, a, &h.head_grad, &h.fresh, err);
         if (rc || is_empty(t, a))
             continue;
@@ -358,8 +358,7 @@ static int piece_backward(struct trainer *t, struct pass *p, size_t b, struct he
 }
 
 /* One block of the embeddings, or of a head of its own, whose gradient is complete with it. Only an
- * encoder's embeddings, which are normalised, and the pieces of a head need parameters. A head that
- * is whole had its gradient before. */
+ * encoder's embeddings and the pieces of a head need parameters. A whole head had its gradient. */
 static int words_block(struct trainer *t, struct pass *p, size_t b, struct err *err)
 {
     const struct model_config *g = &t->o.model.config;
@@ -367,19 +366,19 @@ static int words_block(struct trainer *t, struct pass *p, size_t b, struct err *
     int         embeds = arch_block_kind(g, b) == ARCH_EMBEDDINGS,
                 head = !arch_classifies(g) && n > 1 && piece < n,
                 reads = head || (embeds && g->arch->encoder);
-    const void *wire = NULL;
+    struct head h = { .trains = 1, .piece = piece, .scale = (float)(1.0 / (double)p->counted) };
     float      *grad;
-    int         fresh, rc = reads ? stream_acquire(t->stream, b, &wire, err) : 0;
+    int         fresh, rc = reads ? stream_acquire(t->stream, b, &h.head_wire, err) : 0;
 
     p->start_ns = clock_ns();
-    if (head && !rc)
-        rc = piece_backward(t, p, b, (struct head){ .trains = 1, .piece = piece, .head_wire = wire,
-                                                    .scale = (float)(1.0 / (double)p->counted) },
-                            err);
-    for (size_t a = 0; a < p->micros && embeds && !rc; a++) {
-        rc = grad_of(t, p, b, a, &grad, &fresh, err);
-        if (!rc && !is_empty(t, a))
-            embed_backward(&t->model, a, b, wire, grad);
+    for (size_t from = 0, to; from < p->micros && !rc; from = to) { // a group is complete at once
+        to = from + p->micros / t->o.groups;
+        rc = head ? piece_backward(t, p, b, (struct order_span){ from, to }, h, err) : 0;
+        for (size_t a = from; a < to && embeds && !rc; a++) {
+            rc = grad_of(t, p, b, a, &grad, &fresh, err);
+            if (!rc && !is_empty(t, a))
+                embed_backward(&t->model, a, b, h.head_wire, grad);
+        }
     }
     if (rc)
         return rc;

@@ -87,10 +87,15 @@ struct run_config {
 
 static inline size_t run_blocks(const struct run_config *cfg) { return order_blocks(&cfg->order); }
 
-/* All parameters of a block, and of them the first that this rank's devices hold. */
+/* All parameters of blocks, and of one the first that this rank's devices hold. */
+static inline const size_t *run_wholes(const struct run_config *cfg)
+{
+    return cfg->ranks.whole_params ? cfg->ranks.whole_params : cfg->block_params;
+}
+
 static inline size_t run_whole(const struct run_config *cfg, size_t block)
 {
-    return cfg->ranks.whole_params ? cfg->ranks.whole_params[block] : cfg->block_params[block];
+    return run_wholes(cfg)[block];
 }
 
 /* Groups of a step's micro-batches that this rank computes (ranks.h). */
@@ -99,6 +104,12 @@ static inline size_t run_groups(const struct run_config *cfg)
     size_t ranks = cfg->ranks.size > 1 ? cfg->ranks.size : 1;
 
     return cfg->ranks.groups > 1 ? cfg->ranks.groups / ranks : 1;
+}
+
+/* Whether what is sent of a gradient are pairs of several groups, added up (pair_sum.h). */
+static inline int run_pair_sums(const struct run_config *cfg)
+{
+    return cfg->compress > 0 && cfg->ranks.groups > 1;
 }
 
 static inline size_t run_first(const struct run_config *cfg, size_t block)

@@ -41,27 +41,55 @@ static size_t own_n(const struct exchange *x, size_t block)
     return x->hub->cfg.block_params[block];
 }
 
+/* What a node that comes takes, of this rank's portion of a block, at most. */
+static size_t comes_bytes(const struct run_config *cfg, size_t block, struct sum_node node)
+{
+    size_t n = cfg->block_params[block],
+           groups = sum_end(node, cfg->ranks.groups) - sum_first(node);
+
+    if (!run_pair_sums(cfg))
+        return n * sizeof(float);
+    return size_min(groups * topk_count(run_whole(cfg, block), cfg->compress), n) *
+           sizeof(struct topk_pair);
+}
+
+/* Of what the other ranks send; *merged: of the sum, with compression. */
+static size_t inbox_bytes(const struct run_config *cfg, size_t *merged)
+{
+    struct sum_node some[SUM_NODES_MOST], root = { 8 * sizeof(size_t) - 1, 0 };
+    size_t          most = 0;
+
+    *merged = 0;
+    for (size_t b = 0; b < run_blocks(cfg); b++) {
+        size_t bytes = 0;
+
+        for (size_t p = 0; p < cfg->ranks.size; p++)
+            for (size_t k = exchange_nodes(&cfg->ranks, p, some); p != cfg->ranks.rank && k-- > 0;)
+                bytes += comes_bytes(cfg, b, some[k]);
+        most = size_max(most, bytes);
+        *merged = size_max(*merged, run_pair_sums(cfg) ? comes_bytes(cfg, b, root) : 0);
+    }
+    return most;
+}
+
 void exchange_tables(struct exchange *x, const struct run_config *cfg, struct arena *a)
 {
     const struct run_ranks *r = &cfg->ranks;
     struct sum_node         some[SUM_NODES_MOST];
-    size_t                  n_blocks = run_blocks(cfg), all = 0, own = 0, sums = 0;
+    size_t                  n_blocks = run_blocks(cfg), all = 0, sums = 0, merged;
 
     if (r->size < 2)
         return;
-    x->rounds = x->portion = 0;
+    x->rounds = 0;
     for (size_t p = 0; p < r->size; p++) {
         size_t n = exchange_nodes(r, p, some);
 
-        own = p == r->rank ? n : own;
         x->rounds = size_max(x->rounds, n);
         all += n;
     }
-    for (size_t b = 0; b < n_blocks; b++) {
-        x->portion = size_max(x->portion, portion_of(cfg, b, r->rank));
+    for (size_t b = 0; b < n_blocks; b++)
         for (size_t p = 0; p < r->size; p++)
             sums += sums_of(cfg, b, p);
-    }
     x->first = arena_take(a, (r->size + 1) * sizeof *x->first);
     x->nodes = arena_take(a, all * sizeof *x->nodes);
     x->work = arena_take(a, all * sizeof *x->work);
@@ -71,7 +99,12 @@ void exchange_tables(struct exchange *x, const struct run_config *cfg, struct ar
     x->requests = arena_take(a, x->rounds * sizeof *x->requests);
     x->sums_at = arena_take(a, (r->size * n_blocks + 1) * sizeof *x->sums_at);
     x->sums = arena_take(a, sums * sizeof *x->sums);
-    x->inbox = arena_take(a, (all - own) * x->portion * sizeof *x->inbox);
+    x->inbox = arena_take(a, inbox_bytes(cfg, &merged));
+    x->lists = arena_take(a, all * sizeof *x->lists);
+    x->come = arena_take(a, all * sizeof *x->come);
+    x->go = arena_take(a, r->size * x->rounds * sizeof *x->go);
+    x->merged.pairs = arena_take(a, merged);
+    x->scratch = arena_take(a, run_pair_sums(cfg) ? pair_sum_scratch(all) : 0);
 }
 
 static void tables_fill(struct exchange *x)
@@ -92,6 +125,17 @@ static void tables_fill(struct exchange *x)
 }
 
 /* ---- the merger ---- */
+
+static void merge_pairs(struct exchange *x)
+{
+    const struct run_ranks *r = &x->hub->cfg.ranks;
+    struct pair_sum         s = { .lists = x->lists, .nodes = x->nodes,
+                                  .n_lists = x->first[r->size], .groups = r->groups,
+                                  .first = own_first(x, x->block), .n = own_n(x, x->block),
+                                  .scratch = x->scratch };
+
+    x->merged.n = pair_sum(&s, x->merged.pairs, (double *)exchange_sum(x, x->block));
+}
 
 /* All nodes' values of this rank's portion into its place in the first of its own, in pieces that
  * stay in the cache. */
@@ -129,7 +173,10 @@ static void *merger_main(void *exchange)
             continue;
         }
         pthread_mutex_unlock(&x->mutex);
-        merge(x);
+        if (x->pairs)
+            merge_pairs(x);
+        else
+            merge(x);
         x->ready(x->ctx, x->block);
         pthread_mutex_lock(&x->mutex);
         x->state = EXCHANGE_MERGED;
@@ -197,61 +244,138 @@ void exchange_close(struct exchange *x)
 
 /* ---- the scheduler's side ---- */
 
-/* The k-th node of every rank, where it has so many: its portion to each other one. */
-static int round_begin(struct exchange *x, size_t k, float *grads, size_t stride, float **inbox,
-                       struct err *err)
+static size_t nodes_of(const struct exchange *x, size_t rank)
+{
+    return x->first[rank + 1] - x->first[rank];
+}
+
+/* Of this rank's k-th node what is rank p's. */
+static void part_goes(const struct exchange *x, size_t p, size_t k, struct comm_peer *peer)
 {
     const struct run_config *cfg = &x->hub->cfg;
-    const struct run_ranks  *r = &cfg->ranks;
-    size_t                   n = run_whole(cfg, x->block), own = own_n(x, x->block);
+    size_t first = ranks_first(run_whole(cfg, x->block), p, cfg->ranks.size),
+           n = portion_of(cfg, x->block, p);
+
+    *peer = (struct comm_peer){ .send = x->dense ? x->dense[k] + first : NULL,
+                                .send_bytes = n * sizeof(float) };
+    if (!x->pairs)
+        return;
+    struct pair_list part = pair_list_part(x->pairs[k], first, n);
+    peer->send = part.pairs;
+    peer->send_bytes = part.n * sizeof *part.pairs;
+}
+
+/* And of the i-th of all nodes what is this rank's. */
+static void part_comes(struct exchange *x, size_t i, struct comm_peer *peer, char **inbox)
+{
+    x->x[i] = (float *)*inbox;
+    x->lists[i] = (struct pair_list){ (struct topk_pair *)*inbox, x->come[i] };
+    peer->recv = *inbox;
+    peer->recv_bytes = x->pairs ? x->come[i] * sizeof(struct topk_pair)
+                                : own_n(x, x->block) * sizeof(float);
+    *inbox += peer->recv_bytes;
+}
+
+/* Begun as the peers say. */
+static int round_begin(struct exchange *x, size_t k, struct err *err)
+{
+    const struct run_ranks *r = &x->hub->cfg.ranks;
 
     for (size_t p = 0; p < r->size; p++) {
-        struct comm_peer *peer = &x->peers[p];
-
-        *peer = (struct comm_peer){ 0 };
-        if (p == r->rank)
-            continue;
-        if (k < x->first[r->rank + 1] - x->first[r->rank]) {
-            peer->send = grads + k * stride + ranks_first(n, p, r->size);
-            peer->send_bytes = portion_of(cfg, x->block, p) * sizeof(float);
-        }
-        if (k < x->first[p + 1] - x->first[p]) {
-            x->x[x->first[p] + k] = *inbox;
-            peer->recv = *inbox;
-            peer->recv_bytes = own * sizeof(float);
-            *inbox += own;
-        }
+        x->sent += x->peers[p].send_bytes;
+        x->came += x->peers[p].recv_bytes;
     }
     return comm_exchange(r->comm, COMM_GRADIENTS, x->peers, &x->requests[k], err);
 }
 
-int exchange_begin(struct exchange *x, size_t block, float *grads, size_t stride, struct err *err)
+/* The k-th node of every rank, where it has so many: its portion to each other one. */
+static int nodes_begin(struct exchange *x, struct err *err)
 {
     const struct run_ranks *r = &x->hub->cfg.ranks;
-    float                  *inbox = x->inbox;
+    char                   *inbox = x->inbox;
     int                     rc = 0;
 
+    for (size_t k = 0; k < x->rounds && !rc; k++) {
+        for (size_t p = 0; p < r->size; p++) {
+            x->peers[p] = (struct comm_peer){ 0 };
+            if (p != r->rank && k < nodes_of(x, r->rank))
+                part_goes(x, p, k, &x->peers[p]);
+            if (p != r->rank && k < nodes_of(x, p))
+                part_comes(x, x->first[p] + k, &x->peers[p], &inbox);
+        }
+        rc = round_begin(x, k, err);
+    }
+    return rc;
+}
+
+static void begin(struct exchange *x, size_t block)
+{
     assert(exchange_state(x) == EXCHANGE_IDLE);
     x->block = block;
     x->since = clock_ns();
-    for (size_t k = 0; k < x->first[r->rank + 1] - x->first[r->rank]; k++)
-        x->x[x->first[r->rank] + k] = grads + k * stride + own_first(x, block);
-    for (size_t k = 0; k < x->rounds && !rc; k++)
-        rc = round_begin(x, k, grads, stride, &inbox, err);
+    x->sent = x->came = 0;
+    x->dense = NULL;
+    x->pairs = NULL;
+    x->tells = 0;
+}
+
+int exchange_begin(struct exchange *x, size_t block, float *const *nodes, struct err *err)
+{
+    size_t rank = x->hub->cfg.ranks.rank;
+
+    begin(x, block);
+    x->dense = nodes;
+    for (size_t k = 0; k < nodes_of(x, rank); k++)
+        x->x[x->first[rank] + k] = nodes[k] + own_first(x, block);
+    int rc = nodes_begin(x, err);
     state_set(x, EXCHANGE_UNDER_WAY);
     return rc;
 }
 
-/* Bytes that went to the others, and that came from them. */
-static void moved(struct exchange *x)
+int exchange_begin_pairs(struct exchange *x, size_t block, const struct pair_list *nodes,
+                         struct err *err)
+{
+    const struct run_ranks *r = &x->hub->cfg.ranks;
+    size_t                  own = nodes_of(x, r->rank);
+
+    begin(x, block);
+    x->pairs = nodes;
+    x->tells = 1;
+    for (size_t k = 0; k < own; k++)
+        x->lists[x->first[r->rank] + k] =
+            pair_list_part(nodes[k], own_first(x, block), own_n(x, block));
+    for (size_t p = 0; p < r->size; p++) {
+        struct comm_peer part;
+
+        x->peers[p] = (struct comm_peer){ 0 };
+        if (p == r->rank)
+            continue;
+        for (size_t k = 0; k < own; k++) {
+            part_goes(x, p, k, &part);
+            x->go[p * x->rounds + k] = part.send_bytes / sizeof(struct topk_pair);
+        }
+        x->peers[p] = (struct comm_peer){ x->go + p * x->rounds, own * sizeof *x->go,
+                                          x->come + x->first[p], nodes_of(x, p) * sizeof *x->come };
+    }
+    int rc = round_begin(x, 0, err);
+    state_set(x, EXCHANGE_UNDER_WAY);
+    return rc;
+}
+
+/* How many pairs come is known; they have room in the inbox, or another rank is not what this one
+ * takes it for. */
+static int pairs_begin(struct exchange *x, struct err *err)
 {
     const struct run_config *cfg = &x->hub->cfg;
-    const struct run_ranks  *r = &cfg->ranks;
-    size_t   own = own_n(x, x->block), nodes = x->first[r->rank + 1] - x->first[r->rank];
-    uint64_t sent = nodes * (run_whole(cfg, x->block) - own) * sizeof(float);
-    uint64_t came = (x->first[r->size] - nodes) * own * sizeof(float);
 
-    hub_moved(x->hub, PHASE_EXCHANGE, x->block, CLASS_GRADIENT, sent, came, x->since);
+    x->tells = 0;
+    for (size_t p = 0; p < cfg->ranks.size; p++)
+        for (size_t i = x->first[p]; p != cfg->ranks.rank && i < x->first[p + 1]; i++)
+            if (x->come[i] > comes_bytes(cfg, x->block, x->nodes[i]) / sizeof(struct topk_pair))
+                return err_set(err, -EBADMSG, "rank %zu has %" PRIu64 " pairs of the gradient of "
+                               "block %zu for this one, more than there can be", p, x->come[i],
+                               x->block);
+    return nodes_begin(x, err);
 }
 
 int exchange_advance(struct exchange *x, struct err *err)
@@ -265,7 +389,11 @@ int exchange_advance(struct exchange *x, struct err *err)
             rc = comm_test(x->hub->cfg.ranks.comm, &x->requests[k], err);
     if (rc <= 0)
         return rc;
-    moved(x);
+    if (x->tells) {
+        rc = pairs_begin(x, err);
+        return rc ? rc : 1;
+    }
+    hub_moved(x->hub, PHASE_EXCHANGE, x->block, CLASS_GRADIENT, x->sent, x->came, x->since);
     state_set(x, EXCHANGE_MERGING);
     return 1;
 }

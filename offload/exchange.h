@@ -10,6 +10,8 @@
  *                   to be written
  *     MERGED        the portion is what all ranks computed               exchange_end: IDLE
  *
+ * With compression pairs go and come (pair_sum.h): first how many, then they themselves.
+ *
  * Sums of squares of this rank's portions are kept until the last block of the step is merged;
  * exchange_norm then shares them, and adds all in the order in which one process has them
  * (kernels/reduce.h). */
@@ -17,21 +19,29 @@
 
 #include "comm/comm.h"
 #include "offload/hub.h"
+#include "offload/pair_sum.h"
 #include "offload/store.h"
-#include "offload/sum_tree.h"
 
 struct exchange {
     struct hub      *hub;
     struct sum_node *nodes;    // what ranks send of a gradient, in order;
     size_t          *first;    // (ranks + 1) whose is which
     size_t           rounds;   // the most that any sends
-    float           *inbox;    // (what others send, portion)
-    size_t           portion;  // floats of the largest
+    void            *inbox;    // what others send of the largest portion
     struct comm_peer    *peers;    // (ranks)
     struct comm_request *requests, norm; // (rounds); of the sums
     float          **x;        // (nodes) what the merger adds;
     float          **piece;    // (nodes) a piece of each, and which nodes these are
     struct sum_node *work;
+    struct pair_list *lists;   // (nodes) with compression: what the merger adds, and makes of it
+    struct pair_list merged;
+    void            *scratch;  // pair_sum's
+    uint64_t        *come;     // (nodes) pairs that they have of this rank's portion, told by all
+    uint64_t        *go;       // (ranks, this rank's nodes) what is told to them
+    int              tells;    // they are on their way, the pairs not yet
+    float *const           *dense; // what this rank sends of the block under way,
+    const struct pair_list *pairs; // in either form
+    uint64_t         sent, came;   // bytes of it
     double          *sums;     // of squares, of all ranks' portions: rank by rank, block by block
     size_t          *sums_at;  // (ranks x blocks + 1) where a rank's of a block begin
     void           (*ready)(void *ctx, size_t block); // a merged portion is to be written; the
@@ -55,10 +65,12 @@ int  exchange_open(struct exchange *x, struct err *err);
 int  exchange_give_up(struct exchange *x);
 void exchange_close(struct exchange *x);
 
-/* x->state is IDLE: begin with a block's nodes, whole gradients one behind the other, `stride`
- * floats apart. This rank's portion of all is in its place in the first one, then. */
-int  exchange_begin(struct exchange *x, size_t block, float *grads, size_t stride,
-                    struct err *err);
+/* x->state is IDLE: begin with a block's nodes, whole gradients, which stay where they are until it
+ * has ended. This rank's portion of all is in its place in the first one, then. */
+int  exchange_begin(struct exchange *x, size_t block, float *const *nodes, struct err *err);
+/* With compression; this rank's portion of all is x->merged, until ready() returns. */
+int  exchange_begin_pairs(struct exchange *x, size_t block, const struct pair_list *nodes,
+                          struct err *err);
 /* 1: something moved on; 0; or a failure. */
 int  exchange_advance(struct exchange *x, struct err *err);
 int  exchange_state(struct exchange *x);

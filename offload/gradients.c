@@ -6,6 +6,7 @@
 #include "data/base/crc32c.h"
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
+#include "kernels/reduce.h"
 
 #include <assert.h>
 #include <math.h>
@@ -16,37 +17,76 @@ static size_t group_bytes(const struct run_config *cfg, size_t block)
     return sizeof(float) * store_pad(run_whole(cfg, block));
 }
 
+/* Of this rank's groups of a block all pairs, or as many places for their nodes. */
+static size_t lists_bytes(const struct run_config *cfg, size_t block)
+{
+    return run_groups(cfg) * topk_count(run_whole(cfg, block), cfg->compress) *
+           sizeof(struct topk_pair);
+}
+
 struct gradient_bytes gradients_bytes(const struct run_config *cfg, const struct store *st,
                                       struct order_span of)
 {
     struct gradient_bytes b = { 0 };
+    size_t                one = 0;
 
     for (size_t i = of.first; i < of.end; i++) {
-        size_t n = st->block_params[i], subs = st->block_sub[i + 1] - st->block_sub[i];
+        size_t subs = st->block_sub[i + 1] - st->block_sub[i];
 
-        b.grad = size_max(b.grad, group_bytes(cfg, i) * run_groups(cfg));
+        one = size_max(one, group_bytes(cfg, i));
+        b.grad = one * grouped_slots(cfg, i, run_pair_sums(cfg)); // a lane's blocks have as many
         if (st->compress > 0)
-            b.pack = size_max(b.pack, topk_count(n, st->compress) * sizeof(struct topk_pair) +
+            b.pack = size_max(b.pack, store_pairs(st, i) * sizeof(struct topk_pair) +
                                           subs * (GRAD_WIRE_HEADER + GRAD_WIRE_ALIGN));
+        if (run_pair_sums(cfg))
+            b.lists = size_max(b.lists, 2 * lists_bytes(cfg, i));
     }
     b.pack = round_up(b.pack, GRAD_WIRE_ALIGN);
-    b.residual = st->error_feedback ? b.grad / run_groups(cfg) : 0;
+    b.lists = round_up(b.lists, GRAD_WIRE_ALIGN);
+    b.residual = st->error_feedback ? one : 0;
     return b;
+}
+
+/* What adding pairs of groups takes. */
+static void pair_sums_tables(struct gradients *g, struct arena *a)
+{
+    const struct run_config *cfg = &g->hub->cfg;
+    size_t                   most = 0, lists = 2 * g->n_groups;
+
+    for (size_t b = 0; b < run_blocks(cfg); b++)
+        most = size_max(most, run_whole(cfg, b));
+    g->pair_scratch = arena_take(a, pair_sum_scratch(g->n_groups));
+    g->pair_sums = arena_take(a, reduce_scratch(most));
+    for (size_t i = 0; i < g->n_bufs; i++) {
+        struct pair_list *of = arena_take(a, lists * sizeof *of);
+
+        if (!g->bufs || !of)
+            continue;
+        g->bufs[i].lists = of;
+        g->bufs[i].nodes = of + g->n_groups;
+    }
 }
 
 void gradients_tables(struct gradients *g, const struct store *st, struct arena *a)
 {
     const struct run_config *cfg = &g->hub->cfg;
-    struct grad_work         work = grad_work(st->n_blocks, st->block_params, st->compress);
+    struct grad_work         work = grad_work(st->n_blocks, run_wholes(cfg), st->compress);
 
     g->n_bufs = order_buffers(&cfg->order, ORDER_GRADS, cfg->grad_buffers);
     g->bufs = arena_take(a, g->n_bufs * sizeof *g->bufs);
     g->residuals =
         cfg->residual_in_ram ? arena_take(a, st->n_blocks * sizeof *g->residuals) : NULL;
     g->n_groups = run_groups(cfg);
-    g->nodes = arena_take(a, g->n_groups * sizeof *g->nodes);
-    g->group = arena_take(a, g->n_groups * sizeof *g->group);
-    g->began = arena_take(a, g->n_bufs * g->n_groups);
+    g->nodes = arena_take(a, SUM_NODES_MOST * sizeof *g->nodes);
+    g->leaves = arena_take(a, g->n_groups * sizeof *g->leaves);
+    for (size_t i = 0; i < g->n_bufs; i++) {
+        char *began = arena_take(a, g->n_groups);
+
+        if (g->bufs && began)
+            g->bufs[i].sum.began = began;
+    }
+    if (run_pair_sums(cfg))
+        pair_sums_tables(g, a);
     exchange_tables(&g->exchange, cfg, a);
     g->parts = arena_take(a, st->n_subs * sizeof *g->parts);
     g->writes = arena_take(a, st->n_subs * sizeof *g->writes);
@@ -60,13 +100,15 @@ void gradients_lay(struct gradients *g, const struct store *st, struct arena *a)
     const struct run_config *cfg = &g->hub->cfg;
 
     for (size_t i = 0; i < g->n_bufs; i++) {
-        struct gradient_bytes b = gradients_bytes(
-            cfg, st, order_buffer_blocks(&cfg->order, ORDER_GRADS, cfg->grad_buffers, i));
+        struct order_span of = order_buffer_blocks(&cfg->order, ORDER_GRADS, cfg->grad_buffers, i);
+        struct gradient_bytes b = gradients_bytes(cfg, st, of);
+        struct grouped       *sum = &g->bufs[i].sum;
 
-        g->bufs[i].grad = arena_take(a, b.grad);
-        g->bufs[i].stride = b.grad / sizeof(float) / g->n_groups;
-        g->bufs[i].began = g->began + i * g->n_groups;
+        sum->grad = arena_take(a, b.grad);
+        sum->slots = grouped_slots(cfg, of.first, run_pair_sums(cfg));
+        sum->stride = b.grad / sizeof(float) / sum->slots;
         g->bufs[i].pack = arena_take(a, b.pack);
+        g->bufs[i].room = b.lists ? arena_take(a, b.lists) : NULL;
         g->bufs[i].residual = g->residuals ? NULL : arena_take(a, b.residual);
     }
     for (size_t b = 0; g->residuals && b < st->n_blocks; b++)
@@ -99,13 +141,32 @@ static int residual_ask(struct gradients *g, struct gbuf *b)
     return 1;
 }
 
-int gradients_lend(struct gradients *g, size_t block, size_t group, float **grad, int *fresh,
-                   struct err *err)
+/* A group's gradient is complete: it is added to the others', or its pairs are taken. */
+static void group_end(struct gradients *g, struct gbuf *b, size_t group)
 {
-    struct gbuf *b = buffer_of(g, block);
-    size_t       n = run_whole(&g->hub->cfg, block);
-    int          asked = 0;
+    const struct run_config *cfg = &g->hub->cfg;
+    size_t                   n = run_whole(cfg, b->block);
+    uint64_t                 start = clock_ns();
+    int                      compress = run_pair_sums(cfg);
+
+    if (compress) {
+        size_t k = topk_count(n, cfg->compress);
+
+        b->lists[group] = (struct pair_list){ b->room + group * k, k };
+        topk_select(b->lists[group].pairs, grouped_at(&b->sum, group), n, k, g->scratch);
+    } else {
+        grouped_add(&b->sum, group, n);
+    }
+    if (g->n_groups > 1 || compress)
+        meter_span(g->hub->meter, b->step, compress ? PHASE_GRAD_COMPRESS : PHASE_GRAD_NORM,
+                   (int)b->block, -1, start, clock_ns(), sizeof(float) * n);
+}
+
+/* The block's buffer is the model's from now on, if it was not before. */
+static int buffer_take(struct gradients *g, struct gbuf *b, size_t block, struct err *err)
+{
     struct hub_wait wait = { .block = (int)block };
+    int             asked = 0;
 
     hub_enter(g->hub);
     if (b->state != GBUF_LENT || b->block != block) {
@@ -117,16 +178,29 @@ int gradients_lend(struct gradients *g, size_t block, size_t group, float **grad
             b->block = block;
             b->step = g->hub->step;
             asked = residual_ask(g, b);
-            memset(b->began, 0, g->n_groups);
+            grouped_begin(&b->sum, &g->hub->cfg, block);
         }
     }
     hub_waited(g->hub, &wait);
-    *fresh = !b->began[group];
-    b->began[group] = 1;
-    *grad = b->grad + group * b->stride;
+    return hub_leave(g->hub, asked, err);
+}
+
+int gradients_lend(struct gradients *g, size_t block, size_t group, float **grad, int *fresh,
+                   struct err *err)
+{
+    struct gbuf *b = buffer_of(g, block);
+    size_t       n = run_whole(&g->hub->cfg, block);
+    int          rc = buffer_take(g, b, block, err);
+
+    if (rc)
+        return rc;
+    size_t before = grouped_before(&b->sum, group);
+    if (before != GROUPED_NONE)
+        group_end(g, b, before);
+    *grad = grouped_lend(&b->sum, group, fresh);
     if (*fresh) // what devices get behind its end; the rest is written by whoever asked
         floats_zero(*grad + n, store_pad(n) - n);
-    return hub_leave(g->hub, asked, err);
+    return 0;
 }
 
 /* A block's parts as they stand in its gradient. */
@@ -158,54 +232,81 @@ static void residual_settle(struct gradients *g, struct gbuf *b, size_t k)
                                           store_residual_bytes(st->subs[i].n_pad));
 }
 
-/* Top-K of the whole block, packed for each subgroup. With error feedback the residual, added
- * before, then is what this step does not send. 1 if the two together are not finite: then nothing
- * is packed, and the residual is of no use. */
-static int form_pairs(struct gradients *g, struct gbuf *b)
+/* Pairs of a block, packed for each subgroup. */
+static void pairs_pack(struct gradients *g, struct gbuf *b, struct pair_list all)
 {
     const struct store *st = &g->hub->dev.store;
-    size_t n = st->block_params[b->block], k = topk_count(n, st->compress), at = 0;
-    float *residual = g->feedback ? b->residual : NULL;
-    char  *to = b->pack;
+    size_t              portion = run_first(&g->hub->cfg, b->block), at = 0;
+    char               *to = b->pack;
 
-    if (grad_select(g->pairs, k, b->grad, residual, residual, n, g->scratch, &b->most))
-        return 1;
     for (size_t i = st->block_sub[b->block]; i < st->block_sub[b->block + 1]; i++) {
         const struct store_sub *u = &st->subs[i];
         struct grad_part       *p = &g->parts[i];
-        size_t                  from = at;
+        size_t                  first = portion + u->first, from = at;
 
-        while (at < k && g->pairs[at].index < u->first + u->n)
+        while (at < all.n && all.pairs[at].index < first + u->n)
             at++;
         *p = (struct grad_part){ .sum.pairs = at - from, .bytes = to,
                                  .n_bytes = grad_wire_bytes(at - from),
-                                 .payload = (at - from) * sizeof *g->pairs };
-        grad_wire_pack(to, g->pairs + from, at - from, u->first, u->n);
+                                 .payload = (at - from) * sizeof *all.pairs };
+        grad_wire_pack(to, all.pairs + from, at - from, first, u->n);
         p->sum.crc = crc32c(0, to, p->n_bytes);
         to += p->n_bytes;
     }
+}
+
+/* Top-K of the whole block. With error feedback the residual, added before, then is what this step
+ * does not send. 1 if the two together are not finite: then nothing is packed, and the residual is
+ * of no use. */
+static int form_pairs(struct gradients *g, struct gbuf *b)
+{
+    const struct store *st = &g->hub->dev.store;
+    size_t n = st->block_params[b->block], k = topk_count(n, st->compress);
+    float *residual = g->feedback ? b->residual : NULL;
+
+    if (grad_select(g->pairs, k, b->own, residual, residual, n, g->scratch, &b->most))
+        return 1;
+    pairs_pack(g, b, (struct pair_list){ g->pairs, k });
     if (residual)
         residual_settle(g, b, k);
     return 0;
 }
 
-/* The gradients of this rank's groups, added as far as the tree goes: from the buffer's beginning
- * on. */
-static void groups_add(struct gradients *g, struct gbuf *b)
+/* The pairs of this rank's groups, added as far as the tree goes. One process alone has one sum,
+ * and knows its squares. */
+static void lists_add(struct gradients *g, struct gbuf *b)
 {
     const struct run_ranks *r = &g->hub->cfg.ranks;
-    size_t                  n = run_whole(&g->hub->cfg, b->block), left;
+    size_t                  n = run_whole(&g->hub->cfg, b->block), first = r->rank * g->n_groups;
+    struct topk_pair *to = b->room + g->n_groups * topk_count(n, g->hub->cfg.compress);
 
-    for (size_t i = 0; i < g->n_groups; i++) {
-        assert(b->began[i]);
-        g->nodes[i] = (struct sum_node){ 0, r->rank * g->n_groups + i };
-        g->group[i] = b->grad + i * b->stride;
+    for (size_t i = 0; i < g->n_groups; i++)
+        g->leaves[i] = (struct sum_node){ 0, first + i };
+    for (size_t k = 0; k < g->n_nodes; k++) {
+        size_t          from = sum_first(g->nodes[k]) - first;
+        struct pair_sum s = { .lists = b->lists + from, .nodes = g->leaves + from,
+                              .n_lists = sum_end(g->nodes[k], r->groups) - first - from,
+                              .groups = r->groups, .n = n, .scratch = g->pair_scratch };
+
+        b->nodes[k].pairs = to;
+        b->nodes[k].n = pair_sum(&s, to, r->size > 1 ? NULL : g->pair_sums);
+        to += b->nodes[k].n;
     }
-    left = sum_merge(g->nodes, g->group, g->n_groups, r->groups, n);
-    for (size_t i = 1; i < left; i++)
-        if (g->group[i] != b->grad + i * b->stride)
-            memcpy(b->grad + i * b->stride, g->group[i], n * sizeof *b->grad);
-    b->own = b->grad + run_first(&g->hub->cfg, b->block);
+}
+
+/* What is complete only now, and what all this rank's groups make together. */
+static void groups_end(struct gradients *g, struct gbuf *b)
+{
+    struct order_span last = grouped_last(&b->sum);
+
+    for (size_t i = last.first; i < last.end; i++)
+        group_end(g, b, i);
+    if (run_pair_sums(&g->hub->cfg)) {
+        lists_add(g, b);
+        return;
+    }
+    assert(b->sum.held == g->n_nodes);
+    b->own = b->sum.x[0] + run_first(&g->hub->cfg, b->block);
 }
 
 /* It is complete, but for what other ranks have: they get theirs. */
@@ -227,7 +328,35 @@ static void portion_form(void *gradients, size_t block)
     for (size_t k = 0; k < exchange_sums(&g->exchange, block); k++)
         sum += exchange_sum(&g->exchange, block)[k];
     b->most = sqrt(sum);
-    form_dense(g, b);
+    if (run_pair_sums(&g->hub->cfg))
+        pairs_pack(g, b, g->exchange.merged);
+    else
+        form_dense(g, b);
+}
+
+/* One process's: the norm of what is sent, of several groups' pairs. */
+static double pairs_norm(struct gradients *g, struct gbuf *b, struct stream_norm *norm)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < div_up(run_whole(&g->hub->cfg, b->block), REDUCE_BLOCK); i++)
+        sum += g->pair_sums[i];
+    if (!isfinite(sum))
+        stream_norm_flag(norm, b->block);
+    norm->sumsq += sum;
+    return sqrt(norm->sumsq);
+}
+
+/* What is sent of it is made; 1: it is not finite now. */
+static int form(struct gradients *g, struct gbuf *b)
+{
+    if (run_pair_sums(&g->hub->cfg))
+        pairs_pack(g, b, b->nodes[0]);
+    else if (g->hub->cfg.compress > 0)
+        return form_pairs(g, b);
+    else
+        form_dense(g, b);
+    return 0;
 }
 
 int gradients_send(struct gradients *g, size_t block, struct stream_norm *norm, struct err *err)
@@ -240,10 +369,11 @@ int gradients_send(struct gradients *g, size_t block, struct stream_norm *norm, 
 
     assert(b->state == GBUF_LENT && b->block == block);
     assert(order_block(&g->hub->cfg.order, STREAM_TRAIN, ORDER_SEND, g->sent) == block);
-    groups_add(g, b);
+    groups_end(g, b);
     if (g->hub->cfg.ranks.size > 1)
         return send_to_ranks(g, b, err);
-    b->most = grad_norm(norm, block, b->grad, n, g->scratch);
+    b->most = run_pair_sums(&g->hub->cfg) ? pairs_norm(g, b, norm)
+                                          : grad_norm(norm, block, b->own, n, g->scratch);
     meter_span(g->hub->meter, b->step, PHASE_GRAD_NORM, (int)block, -1, start, clock_ns(),
                sizeof(float) * n);
     hub_enter(g->hub);
@@ -253,10 +383,8 @@ int gradients_send(struct gradients *g, size_t block, struct stream_norm *norm, 
     if ((rc = hub_leave(g->hub, 0, err)))
         return rc;
     start = clock_ns();
-    if (!norm->nonfinite && compress)
-        overflow = form_pairs(g, b);
-    else if (!norm->nonfinite)
-        form_dense(g, b);
+    if (!norm->nonfinite)
+        overflow = form(g, b);
     if (overflow)
         stream_norm_flag(norm, block);
     meter_span(g->hub->meter, b->step, compress ? PHASE_GRAD_COMPRESS : PHASE_GRAD_NORM,
@@ -290,6 +418,7 @@ int gradients_open(struct gradients *g, struct err *err)
     g->exchange.hub = g->hub;
     g->exchange.ready = portion_form;
     g->exchange.ctx = g;
+    g->n_nodes = exchange_nodes(&g->hub->cfg.ranks, g->hub->cfg.ranks.rank, g->nodes);
     return exchange_open(&g->exchange, err);
 }
 
@@ -390,7 +519,9 @@ static int exchanges_advance(struct gradients *g, struct err *err)
         return rc;
     size_t       block = order_block(&g->hub->cfg.order, STREAM_TRAIN, ORDER_SEND, g->merged);
     struct gbuf *b = buffer_of(g, block);
-    int          failed = exchange_begin(x, block, b->grad, b->stride, err);
+    int          failed = run_pair_sums(&g->hub->cfg)
+                              ? exchange_begin_pairs(x, block, b->nodes, err)
+                              : exchange_begin(x, block, b->sum.x, err);
     return failed ? failed : 1;
 }
 

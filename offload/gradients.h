@@ -22,6 +22,7 @@
 
 #include "offload/exchange.h"
 #include "offload/grad_form.h"
+#include "offload/grouped.h"
 #include "offload/hub.h"
 #include "offload/order.h"
 #include "offload/subs.h"
@@ -33,10 +34,11 @@ struct residual { float *values; enum { HELD_NONE, HELD_COMMITTED, HELD_NEXT } h
 struct gbuf {
     enum { GBUF_FREE, GBUF_LENT, GBUF_SENT, GBUF_QUEUED, GBUF_WRITING } state;
     enum { RESIDUAL_READY, RESIDUAL_ASKED, RESIDUAL_READING } asked;
-    float   *grad;      // padded with zeros to a multiple of CSD_ALIGN_PARAMS, as a residual is:
-                        // the first group's, the others' behind it, each `stride` floats on
-    size_t   stride;
-    char    *began;     // (this rank's groups) asked for in this step
+    struct grouped sum; // gradients, padded with zeros to a multiple of CSD_ALIGN_PARAMS, as a
+                        // residual is
+    struct topk_pair *room;  // with compression of several groups, of each its pairs,
+    struct pair_list *lists; // (this rank's groups)
+    struct pair_list *nodes; // and what they add up to (sum_tree.h)
     float   *own;       // this rank's portion of it
     void    *pack;      // compressed form
     float   *residual;  // of its block: in a buffer of its own, or all of the time in RAM
@@ -66,11 +68,13 @@ struct gradients {
     struct task      *feedback;  // (n_subs) residuals' reads and writes, with error feedback
     struct topk_pair *pairs;     // of the largest block
     void             *scratch;
+    void             *pair_scratch; // pair_sum's, and its sums of squares,
+    double           *pair_sums;    // of several groups
     struct exchange   exchange;
     size_t            n_groups;      // this rank's
-    struct sum_node  *nodes;         // (n_groups) and
-    float           **group;         // (n_groups) for adding them
-    char             *began;         // of all buffers
+    struct sum_node  *nodes;         // what they add up to:
+    size_t            n_nodes;
+    struct sum_node  *leaves;        // (n_groups) themselves
     size_t            sent, written; // blocks of the step
     size_t            merged;        // of those sent; all ranks'
     int               ended;
@@ -78,8 +82,9 @@ struct gradients {
 
 void   gradients_tables(struct gradients *g, const struct store *st, struct arena *a);
 void   gradients_lay(struct gradients *g, const struct store *st, struct arena *a); // the buffers
-/* Of one buffer for these blocks: the dense form, its compressed form, a residual beside it. */
-struct gradient_bytes { size_t grad, pack, residual; };
+/* Of one buffer for these blocks: the dense form, its compressed form (of several groups also the
+ * pairs of each, and of nodes), a residual beside it. */
+struct gradient_bytes { size_t grad, pack, lists, residual; };
 struct gradient_bytes gradients_bytes(const struct run_config *cfg, const struct store *st,
                                       struct order_span of);
 int  gradients_open(struct gradients *g, struct err *err);

@@ -78,6 +78,21 @@ size_t order_last(const struct order *o)
     return order_block(o, STREAM_TRAIN, ORDER_SEND, order_uses(o, STREAM_TRAIN, ORDER_SEND) - 1);
 }
 
+int order_once(const struct order *o, size_t block)
+{
+    size_t lane = lane_of(o, block), added = 0;
+    int    sends = 0;
+
+    for (const struct order_run *r = run_next(o, STREAM_TRAIN, NULL); r;
+         r = run_next(o, STREAM_TRAIN, r)) {
+        if (r->lane != lane || !(r->uses & ORDER_ADD))
+            continue;
+        added++;
+        sends = (r->uses & ORDER_SEND) != 0;
+    }
+    return added == 1 && sends;
+}
+
 /* ---- buffers */
 
 static size_t lane_buffers(const struct order *o, size_t lane, enum order_kind kind, size_t shared)

@@ -53,6 +53,9 @@ struct order_at { size_t block; unsigned uses; };
 struct order_at order_at(const struct order *o, enum stream_pass pass, size_t i);
 /* The block whose gradient is complete last: the norm is known with it. */
 size_t order_last(const struct order *o);
+/* Whether all that is added to a block's gradient is added in the run that sends it: else it waits,
+ * begun, while other blocks come and go. */
+int    order_once(const struct order *o, size_t block);
 
 /* Buffers of a kind, `shared` of them where a lane has as many as the run says; that of a block;
  * and the blocks that pass through buffer i. */

@@ -74,17 +74,20 @@ static void places(struct store *s)
         struct store_sub *u = &s->subs[i];
 
         u->grad_bytes = 4 * u->n_pad;
-        if (s->compress > 0) {
-            size_t k = topk_count(s->block_params[u->block], s->compress);
-
-            u->grad_bytes = grad_wire_bytes(size_min(k, u->n));
-        }
+        if (s->compress > 0)
+            u->grad_bytes = grad_wire_bytes(size_min(store_pairs(s, u->block), u->n));
         u->grad_off = s->device_bytes[u->device];
         s->device_bytes[u->device] += u->grad_bytes;
         u->residual_off = s->device_bytes[u->device];
         if (s->error_feedback)
             s->device_bytes[u->device] += 2 * store_residual_bytes(u->n_pad);
     }
+}
+
+size_t store_pairs(const struct store *s, size_t block)
+{
+    return size_min(s->groups * topk_count(s->whole_params[block], s->compress),
+                    s->block_params[block]);
 }
 
 int store_init(struct store *s, const struct run_config *cfg, struct err *err)
@@ -95,6 +98,8 @@ int store_init(struct store *s, const struct run_config *cfg, struct err *err)
 
     *s = (struct store){ .n_blocks = run_blocks(cfg), .last = order_last(&cfg->order),
                          .block_params = cfg->block_params,
+                         .whole_params = run_wholes(cfg),
+                         .groups = size_max(cfg->ranks.groups, 1),
                          .n_devices = cfg->n_devices, .moments = update.moments,
                          .wire_dt = cfg->wire_dt, .compress = cfg->compress,
                          .error_feedback = cfg->error_feedback, .spares = cfg->spares };

@@ -37,9 +37,11 @@ struct store {
     int      moments;
     enum dtype wire_dt;
     double   compress;
+    size_t   groups;       // whose pairs are added up (pair_sum.h); 1: one gradient's
     int      error_feedback;
     enum run_spares spares;
-    const size_t *block_params; // (n_blocks) the configuration's
+    const size_t *block_params; // (n_blocks) the configuration's,
+    const size_t *whole_params; // and of what they are portions
     size_t  *block_sub;    // (n_blocks + 1): subgroups of block b are [block_sub[b],
                            // block_sub[b+1]), rising by first
     struct store_sub   *subs;
@@ -51,6 +53,9 @@ struct store {
 /* By the run's sizes alone, without opening anything. misuse: csd_mem too small. */
 int  store_init(struct store *s, const struct run_config *cfg, struct err *err);
 void store_release(struct store *s);
+
+/* The most pairs that a block's gradient has here, with compression. */
+size_t store_pairs(const struct store *s, size_t block);
 
 static inline uint64_t store_slot_off(const struct store *s, size_t class_, size_t slot)
 {

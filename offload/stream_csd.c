@@ -428,7 +428,7 @@ static struct gradient_bytes gradients_sum(const struct run_config *cfg, const s
             gradients_bytes(cfg, st, order_buffer_blocks(o, ORDER_GRADS, shared, i));
 
         sum.grad += b.grad;
-        sum.pack += b.pack;
+        sum.pack += b.pack + b.lists;
         sum.residual += b.residual;
     }
     return sum;
@@ -450,12 +450,11 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
     parts_join(&s, cfg);
     s.hub.cfg.frames = s.hub.cfg.grad_buffers = st.n_blocks;
     tables_lay(&s, &st, &s.tables);
-    struct grad_work work = grad_work(st.n_blocks, st.block_params, st.compress); // among the
-                                                                                  // tables
+    struct grad_work work = grad_work(st.n_blocks, run_wholes(cfg), st.compress); // in the tables
     *out = (struct run_memory){
         .masters = store_state_bytes(&st, st.max_pad),
         .layer_frame = frames_bytes(cfg, layers),
-        .layer_grad = layer.grad + layer.pack,
+        .layer_grad = layer.grad + layer.pack + layer.lists,
         .frames = frames_sum(cfg),
         .grads = all.grad + all.pack,
         .compress = work.pairs + work.scratch,

@@ -8,7 +8,8 @@
  * cut changes no bit; nothing is allocated after open. A step's row is committed with every step
  * but not flushed; images are, and the rows that name them. A residual changes with the update, so
  * a skipped step leaves it alone: until then the gradient's buffer holds gradient and residual
- * together, its pairs beside it. */
+ * together, its pairs beside it. A gradient of several groups (grouped.h) has places for them, of
+ * which the first is where it is complete. */
 #include "offload/streams.h"
 
 #include "data/base/arena.h"
@@ -17,6 +18,7 @@
 #include "data/base/machine.h"
 #include "kernels/elementwise.h"
 #include "offload/grad_form.h"
+#include "offload/grouped.h"
 #include "offload/image.h"
 
 #include <assert.h>
@@ -40,6 +42,7 @@ struct mem_block {
     size_t params;
     float *states; // [master, moments.., residual], as in an image
     float *grad;
+    struct grouped sum; // what it is made of
     float *residual; // error feedback: what steps before did not send; NULL without
     struct topk_pair *pairs; // and what this one sends
     void  *wire;   // the master itself in fp32
@@ -73,7 +76,7 @@ static struct mem_bytes bytes_of(const struct run_config *cfg, size_t block)
 
     return (struct mem_bytes){
         .states = round_up(image_block_floats(cfg, block) * sizeof(float), ARENA_LINE),
-        .grad = round_up(n * sizeof(float), ARENA_LINE),
+        .grad = round_up(n * sizeof(float), ARENA_LINE) * grouped_slots(cfg, block, 0),
         .wire = cfg->wire_dt == DT_F32 ? 0 : round_up(n * dtype_bytes(cfg->wire_dt), ARENA_LINE),
         .residual = cfg->error_feedback ? n * sizeof(float) : 0,
     };
@@ -98,25 +101,43 @@ static int mem_acquire(struct stream *s, size_t block, const void **wire, struct
     return 0;
 }
 
+/* Only the largest stay, at their places: what a device has after it scattered its pairs. */
+static void keep_pairs(float *grad, size_t n, const struct topk_pair *pairs, size_t k)
+{
+    floats_zero(grad, n);
+    for (size_t i = 0; i < k; i++)
+        grad[pairs[i].index] = pairs[i].value;
+}
+
+/* A group's gradient is complete: compressed, with several groups, it is added to the others'. */
+static void group_end(struct stream_mem *m, struct mem_block *b, size_t group)
+{
+    size_t k = run_pair_sums(&m->cfg) ? topk_count(b->params, m->cfg.compress) : 0;
+    float *grad = grouped_at(&b->sum, group);
+
+    if (k) {
+        topk_select(b->pairs, grad, b->params, k, m->scratch);
+        keep_pairs(grad, b->params, b->pairs, k);
+    }
+    grouped_add(&b->sum, group, b->params);
+}
+
 static int mem_grad(struct stream *s, size_t block, size_t group, float **grad, int *fresh,
                     struct err *err)
 {
-    struct mem_block *b = &of(s)->blocks[block];
+    struct stream_mem *m = of(s);
+    struct mem_block  *b = &m->blocks[block];
 
-    (void)err, (void)group;
-    assert(block < run_blocks(&of(s)->cfg) && group == 0); // it has one
-    *fresh = !b->lent;
+    (void)err;
+    assert(block < run_blocks(&m->cfg));
+    if (!b->lent)
+        grouped_begin(&b->sum, &m->cfg, block);
     b->lent = 1;
-    *grad = b->grad;
+    size_t before = grouped_before(&b->sum, group);
+    if (before != GROUPED_NONE)
+        group_end(m, b, before);
+    *grad = grouped_lend(&b->sum, group, fresh);
     return 0;
-}
-
-/* Only the largest stay, at their places: what a device has after it scattered its pairs. */
-static void keep_pairs(struct mem_block *b, size_t k)
-{
-    floats_zero(b->grad, b->params);
-    for (size_t i = 0; i < k; i++)
-        b->grad[b->pairs[i].index] = b->pairs[i].value;
 }
 
 /* A gradient that is not finite stays as it is: it will be skipped. */
@@ -125,22 +146,30 @@ static int mem_send_grad(struct stream *s, size_t block, struct stream_norm *nor
     struct stream_mem *m = of(s);
     struct mem_block  *b = &m->blocks[block];
     uint64_t           start = clock_ns();
-    size_t             k = m->cfg.compress > 0.0 ? topk_count(b->params, m->cfg.compress) : 0;
+    int                compresses = m->cfg.compress > 0 && !run_pair_sums(&m->cfg);
 
     (void)err;
     assert(b->lent && "a gradient is sent that was never asked for");
+    struct order_span last = grouped_last(&b->sum);
+    for (size_t i = last.first; i < last.end; i++)
+        group_end(m, b, i);
+    assert(b->sum.held == 1);
+    if (b->sum.x[0] != b->grad)
+        copy_wide(b->grad, b->sum.x[0], b->params * sizeof *b->grad);
     b->most = grad_norm(norm, block, b->grad, b->params, m->scratch);
     meter_span(s->meter, m->next_step, PHASE_GRAD_NORM, (int)block, -1, start, clock_ns(),
                b->params * sizeof(float));
     start = clock_ns();
-    if (k && !norm->nonfinite) {
+    if (compresses && !norm->nonfinite) {
+        size_t k = topk_count(b->params, m->cfg.compress);
+
         if (grad_select(b->pairs, k, b->grad, b->residual, b->grad, b->params, m->scratch,
                         &b->most))
             stream_norm_flag(norm, block);
         if (!b->residual)
-            keep_pairs(b, k);
+            keep_pairs(b->grad, b->params, b->pairs, k);
     }
-    if (k)
+    if (compresses)
         meter_span(s->meter, m->next_step, PHASE_GRAD_COMPRESS, (int)block, -1, start, clock_ns(),
                    b->params * sizeof(float));
     return 0;
@@ -154,7 +183,7 @@ static void settle_residual(struct mem_block *b, double compress)
     convert(b->residual, DT_F32, b->grad, DT_F32, b->params);
     for (size_t i = 0; i < k; i++)
         b->residual[b->pairs[i].index] = 0.0f;
-    keep_pairs(b, k);
+    keep_pairs(b->grad, b->params, b->pairs, k);
 }
 
 static void update_piece(const struct stream_mem *m, struct piece *p, const struct optim_step *step)
@@ -343,7 +372,8 @@ void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
     *out = (struct run_memory){
         .compress = work.scratch + work.pairs,
         .spans = (uint64_t)3 * MAX_SPANS * SPAN_BYTES,
-        .tables = make_pieces(cfg, NULL) * sizeof(struct piece),
+        .tables = make_pieces(cfg, NULL) * sizeof(struct piece) +
+                  n * round_up(run_groups(cfg), ARENA_LINE),
         .device_bytes = IMAGE_AREAS * image_bytes(cfg),
     };
     for (size_t b = 0; b < n; b++) {
@@ -376,7 +406,10 @@ static void lay(struct stream_mem *m, struct arena *a)
         struct mem_block mb = { .params = cfg->block_params[b], .pairs = pairs };
 
         mb.states = arena_take(a, bytes.states);
-        mb.grad = arena_take(a, bytes.grad);
+        mb.sum.slots = grouped_slots(cfg, b, 0);
+        mb.sum.stride = round_up(mb.params * sizeof(float), ARENA_LINE) / sizeof(float);
+        mb.grad = mb.sum.grad = arena_take(a, mb.sum.slots * mb.sum.stride * sizeof(float));
+        mb.sum.began = arena_take(a, run_groups(cfg));
         mb.wire = bytes.wire ? arena_take(a, bytes.wire) : mb.states;
         if (!m->blocks)
             continue;
@@ -407,7 +440,7 @@ static int load_states(struct stream_mem *m, struct err *err)
 
         if (m->cfg.wire_dt != DT_F32)
             convert(mb->wire, m->cfg.wire_dt, mb->states, DT_F32, mb->params);
-        floats_zero(mb->grad, mb->params);
+        floats_zero(mb->grad, mb->sum.slots * mb->sum.stride);
     }
     return 0;
 }

@@ -3,6 +3,7 @@
 #include "offload/sum_tree.h"
 
 #include <assert.h>
+#include <string.h>
 
 /* A node without a right neighbour is its parent. */
 static struct sum_node grown(struct sum_node a, size_t groups)
@@ -17,9 +18,10 @@ static int siblings(struct sum_node a, struct sum_node b)
     return a.level == b.level && a.index % 2 == 0 && b.index == a.index + 1;
 }
 
+/* Where it is short, starting threads would take longer. */
 static void add(float *to, const float *from, size_t n)
 {
-#pragma omp parallel for simd schedule(static)
+#pragma omp parallel for simd schedule(static) if (n > 1 << 16)
     for (size_t i = 0; i < n; i++)
         to[i] += from[i];
 }
@@ -53,4 +55,21 @@ size_t sum_nodes(struct sum_node *out, size_t first, size_t n, size_t groups)
         top = sum_merge(out, NULL, top, groups, 0);
     }
     return top;
+}
+
+size_t sum_slots(size_t first, size_t n, size_t groups)
+{
+    struct sum_node up[SUM_NODES_MOST], down[SUM_NODES_MOST];
+    size_t          ups = 0, downs = 0, most = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        most = ups > most ? ups : most;
+        most = downs > most ? downs : most;
+        up[ups] = (struct sum_node){ 0, first + i };
+        ups = sum_merge(up, NULL, ups + 1, groups, 0);
+        memmove(down + 1, down, downs * sizeof *down);
+        down[0] = (struct sum_node){ 0, first + n - 1 - i };
+        downs = sum_merge(down, NULL, downs + 1, groups, 0);
+    }
+    return most + 1;
 }

@@ -3,36 +3,54 @@
  * an estimate. */
 #include "offload/traffic.h"
 
+#include "data/base/round.h"
 #include "kernels/topk.h"
 #include "offload/exchange.h"
 
 /* What of blocks is gathered comes from the ranks that have it, and what they read goes to each
  * other one; of gradients each node of the sum goes, and comes, in the same way. */
-static void ranks_computed(struct link_meter *out, const struct run_config *c)
+static uint64_t pairs_most(const struct run_config *c, size_t block, size_t groups, size_t n)
+{
+    uint64_t most = (uint64_t)groups * topk_count(run_whole(c, block), c->compress);
+
+    return sizeof(struct topk_pair) * (most < n ? most : n);
+}
+
+/* What rank `to` gets of the nodes of rank `from`. */
+static uint64_t exchanged(const struct run_config *c, size_t from, size_t to)
 {
     const struct run_ranks *r = &c->ranks;
     struct sum_node         nodes[SUM_NODES_MOST];
-    uint64_t own = 0, whole = 0, own_nodes = 0, nodes_all = 0;
+    size_t                  n_nodes = exchange_nodes(r, from, nodes);
+    uint64_t                all = 0;
+
+    for (size_t b = 0; b < run_blocks(c); b++)
+        for (size_t k = 0; k < n_nodes; k++) {
+            size_t whole = run_whole(c, b), groups = sum_end(nodes[k], r->groups) -
+                                                     sum_first(nodes[k]);
+            size_t n = ranks_first(whole, to + 1, r->size) - ranks_first(whole, to, r->size);
+
+            all += run_pair_sums(c) ? sizeof(uint64_t) + pairs_most(c, b, groups, n)
+                                    : sizeof(float) * n;
+        }
+    return all;
+}
+
+static void ranks_computed(struct link_meter *out, const struct run_config *c)
+{
+    const struct run_ranks *r = &c->ranks;
 
     if (r->size < 2)
         return;
-    for (size_t b = 0; b < run_blocks(c); b++) {
-        own += c->block_params[b] * sizeof(float);
-        whole += run_whole(c, b) * sizeof(float);
-    }
-    for (size_t p = 0; p < r->size; p++) {
-        size_t n = exchange_nodes(r, p, nodes);
-
-        own_nodes = p == r->rank ? n : own_nodes;
-        nodes_all += n;
-    }
     uint64_t reads = order_reads(&c->order, STREAM_TRAIN, c->frames, c->block_params, 0).params,
              all = order_reads(&c->order, STREAM_TRAIN, c->frames, r->whole_params, 0).params;
     uint64_t(*net)[LINK_DIRS] = out->bytes[LINK_NETWORK];
     net[CLASS_WIRE][LINK_READ] = (all - reads) * dtype_bytes(c->wire_dt);
     net[CLASS_WIRE][LINK_WRITE] = reads * dtype_bytes(c->wire_dt) * (r->size - 1);
-    net[CLASS_GRADIENT][LINK_READ] = (nodes_all - own_nodes) * own;
-    net[CLASS_GRADIENT][LINK_WRITE] = own_nodes * (whole - own);
+    for (size_t p = 0; p < r->size; p++) {
+        net[CLASS_GRADIENT][LINK_READ] += p == r->rank ? 0 : exchanged(c, p, r->rank);
+        net[CLASS_GRADIENT][LINK_WRITE] += p == r->rank ? 0 : exchanged(c, r->rank, p);
+    }
 }
 
 void traffic_computed(struct link_meter *out, const struct run_config *c)
@@ -47,7 +65,7 @@ void traffic_computed(struct link_meter *out, const struct run_config *c)
         size_t n = c->block_params[b];
 
         params += n;
-        gradient += c->compress > 0.0 ? sizeof(struct topk_pair) * topk_count(n, c->compress)
+        gradient += c->compress > 0.0 ? pairs_most(c, b, size_max(c->ranks.groups, 1), n)
                                       : sizeof(float) * n; // as sent: pairs, or dense
     }
     uint64_t states = params * (uint64_t)(1 + optim_moments(c->optim)) * sizeof(float);

@@ -116,16 +116,18 @@ static void acts_moved(struct runlog *log, struct run_acts *a)
     a->written = a->read = a->n > a->buffers ? (uint64_t)(a->n - a->buffers) * a->bytes : 0;
 }
 
-/* The traffic of the run's settings. 0 if they are not all there, or no run's. *frames_known:
- * whether the reads of parameters are known, too. */
-static int computed_traffic(struct runlog *log, struct link_meter *out, int *frames_known)
+/* The traffic of the run's settings. 0 if they are not all there, or no run's. Whether the reads of
+ * parameters are known, too, and more of gradients than their most. */
+struct known { int reads, gradients; };
+static int computed_traffic(struct runlog *log, struct link_meter *out, struct known *also)
 {
     struct session s = { .log = log };
     struct err     unsaid = { 0 };
     int            known = !session_load(&s, &unsaid);
 
     // the plan's choices
-    *frames_known = settings_scan(log, "%zu", &s.run.frames, "frames") || s.run.mode == RUN_MEM;
+    also->reads = settings_scan(log, "%zu", &s.run.frames, "frames") || s.run.mode == RUN_MEM;
+    also->gradients = !run_pair_sums(&s.run);
     settings_scan(log, "%d", &s.run.residual_in_ram, "residual_in_ram");
     acts_moved(log, &s.run.acts);
     if (known)
@@ -155,9 +157,9 @@ static json_t *traffic_row(json_t *all, const char *link, const char *cls, const
 static void add_computed(json_t *all, struct runlog *log)
 {
     struct link_meter m;
-    int               frames_known = 0;
+    struct known      also;
 
-    if (!json_array_size(all) || !computed_traffic(log, &m, &frames_known))
+    if (!json_array_size(all) || !computed_traffic(log, &m, &also))
         return;
     for (int k = 0; k < LINK_KINDS; k++)
         for (int c = 0; c < LINK_CLASSES; c++)
@@ -165,7 +167,8 @@ static void add_computed(json_t *all, struct runlog *log)
                 int by_frames = k == LINK_HOST && d == LINK_READ &&
                                 (c == CLASS_WIRE || c == CLASS_RESIDUAL);
 
-                if (!m.bytes[k][c][d] || (by_frames && !frames_known))
+                if (!m.bytes[k][c][d] || (by_frames && !also.reads) ||
+                    (c == CLASS_GRADIENT && !also.gradients))
                     continue;
                 json_t *row =
                     traffic_row(all, link_kind_names[k], link_class_names[c], link_dir_names[d]);

@@ -135,12 +135,13 @@ int ranked_groups(struct session *s, struct err *err)
                           round_up(o->grad_accum, o->groups));
     if (o->groups == 1)
         return 0;
-    if (o->mode == RUN_MEM)
-        return err_misuse(err, "--mode mem adds up a step in one group, on one host: choose base, "
-                          "su or su+o");
-    if (o->compress > 0)
-        return err_misuse(err, "--compress with several groups (--groups, or ranks) is not known "
-                          "to this version: gradients of groups are added whole");
+    if (o->mode == RUN_MEM && ranks > 1)
+        return err_misuse(err, "--mode mem keeps all parameters in the memory of one process: with "
+                          "several ranks choose base, su or su+o");
+    if (o->error_feedback)
+        return err_misuse(err, "--error-feedback with several groups (--groups, or ranks) is not "
+                          "known to this version: each group's pairs are chosen apart, and would "
+                          "owe apart");
     return 0;
 }
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # One run, trained by several processes on this machine (mpirun): the bits of one process, whatever the number of ranks, devices and the
-# mode; what goes over the network, to the byte; a rank that is killed at any time, and one that cannot go on. Prints TAP.
+# mode, compressed or not; what goes over the network, to the byte; a rank that is killed at any time, and one that cannot go on. Prints TAP.
 . tests/tap.sh
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # as root, where tests run in a container
 if ! command -v mpirun >/dev/null || ! ldd "$bin" | grep -q libmpi; then
@@ -53,6 +53,40 @@ done <<'END'
 4 1 su+o --host-mem 64M
 END
 
+
+# mem and one process say the same; with --compress pairs of each group are chosen, exchanged and added.
+bits="$tmp/bits"
+while read -r n devices mode rest; do
+    # shellcheck disable=SC2086
+    train "$n" $model $data --devices "$devices" --mode "$mode" $rest --steps 6 --run "$tmp/run"
+    same=$got
+    [ "$bits" ] || { bits="$tmp/pairs" && trained "$tmp/run" >"$bits"; }
+    for r in "$tmp"/run "$tmp"/run.rank*; do
+        [ ! -d "$r" ] || trained "$r" | cmp -s - "$bits" || same=1
+    done
+    result "$same" "$n ranks, $devices devices each, $mode $rest: the same bits"
+    [ "$mode" != mem ] || [ "$rest" ] || bits=
+    [ "$n" != 3 ] || "$bin" report "$tmp/run" --json >"$tmp/report"
+    rm -rf "$tmp"/run "$tmp"/run.rank*
+done <<'END'
+1 1 mem
+1 1 mem --compress 5%
+1 2 su+o --compress 5%
+2 3 su --compress 5%
+3 2 base --speculate --compress 5%
+4 1 su+o --compress 5%
+END
+result "$(cmp -s "$tmp/bits" "$tmp/pairs" && echo 1 || echo 0)" "what is compressed is not what is not"
+python3 - "$tmp/report" <<'END'
+import json, sys
+rows = {r["direction"]: r for r in json.load(open(sys.argv[1]))["traffic"] if r["link"] == "network" and r["class"] == "gradient"}
+dense = {"read": 393216, "write": 481024} # of 3 ranks' first one, four groups each
+for way, row in rows.items():
+    assert "computed" not in row and 0 < row["most"] < dense[way] / 3, row
+assert len(rows) == 2
+END
+result $? "pairs are fewer on the network, and not computed to the byte"
+refuses 2 "each group's pairs are chosen apart" pretrain $model $data --compress 5% --error-feedback --steps 2 --run "$tmp/none"
 line="$bin pretrain $model $data --steps 6 --run $tmp/mixed"
 # shellcheck disable=SC2086
 timeout 120 mpirun $more -n 1 $line --devices 1 : -n 1 $line --devices 2 : -n 1 $line --devices 3 >"$tmp/out" 2>"$tmp/err"
