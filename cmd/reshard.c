@@ -3,14 +3,15 @@
 #include "cmd/cmd.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
-#include "cmd/run/session.h"
+#include "cmd/run/newranks.h"
+#include "cmd/run/ranked.h"
 #include "data/base/clock.h"
 #include "data/base/machine.h"
 #include "offload/reshard.h"
 
 struct reshard_opts {
-    const char        *run;
-    uint64_t           devices, csd_mem;
+    const char        *run, *new_run;
+    uint64_t           devices, csd_mem, ranks;
     struct opt_strings device, fpga;
     int                force_device, device_in_ram, quiet;
 };
@@ -26,6 +27,10 @@ static const struct opt_row rows[] = {
     { "fpga", OPT_STRINGS, AT(fpga), .arg = "ADDRESS", .max = 1024,
       .help = "with --csd xrt: the card of one new device; given once a device, or not at all: the "
               "card beside each drive is found" },
+    { "ranks", OPT_UINT, AT(ranks), .min = 1, .max = 1024,
+      .help = "for so many ranks, as a new run; --devices is then of each, if not as before" },
+    { "new-run", OPT_STRING, AT(new_run), .arg = "NEW",
+      .help = "with --ranks: the new run's folder, beside which those of its ranks are made" },
     { "csd-mem", OPT_SIZE, AT(csd_mem), .min = 131072,
       .help = "accelerator memory of a device, if not as before" },
     { "force-device", OPT_FLAG, AT(force_device),
@@ -74,6 +79,29 @@ static int move_run(struct session *s, const struct reshard_opts *o, struct err 
     return rc;
 }
 
+/* The old run stays as it is. */
+static int new_ranks(const struct reshard_opts *o, struct err *err)
+{
+    struct newranks n = { .dir = o->new_run, .ranks = o->ranks, .devices = o->devices };
+    struct session  s = { 0 };
+
+    if (!o->ranks || !o->new_run)
+        return err_misuse(err, "--ranks N and --new-run NEW go together: the ranks, and where "
+                          "their folders are made");
+    if (o->device.n || o->fpga.n || o->csd_mem)
+        return err_misuse(err, "--ranks makes devices in the new folders: leave --device, --fpga "
+                          "and --csd-mem out, and reshard each rank's folder then");
+    int rc = session_open(&s, o->run, SESSION_WRITE, &say_events, err);
+    rc = rc ? rc : ranked_see(&s, o->run, SESSION_WRITE, err);
+    rc = rc ? rc : newranks_create(&s, &n, err);
+    rc = session_explain(&s, rc, err);
+    session_close(&s);
+    if (!rc && !o->quiet)
+        printf("%s is %s for %" PRIu64 " rank%s: %s is whole still, and may be removed\n",
+               o->new_run, o->run, o->ranks, o->ranks > 1 ? "s" : "", o->run);
+    return rc;
+}
+
 static int run(struct opt_line *line, struct err *err)
 {
     struct reshard_opts *o = line->options;
@@ -81,6 +109,8 @@ static int run(struct opt_line *line, struct err *err)
 
     events_kill_costs(&say_events, "the run is whole even so");
     progress_quiet(o->quiet);
+    if (o->ranks || o->new_run)
+        return new_ranks(o, err);
     if (!o->device.n == !o->devices)
         return err_misuse(err, "where to? give --device PATH for each device, or --devices N for "
                           "folders in RUN");
@@ -92,13 +122,15 @@ static int run(struct opt_line *line, struct err *err)
 
 const struct opt_command reshard_command = {
     .name = "reshard",
-    .usage = "RUN (--device PATH... | --devices N) [--fpga ADDRESS...] [--csd-mem SIZE]",
-    .summary = "move a run onto other drives, or another number of them",
+    .usage = "RUN (--device PATH... | --devices N) [--fpga ADDRESS...] [--csd-mem SIZE] | RUN "
+             "--ranks N --new-run NEW",
+    .summary = "move a run onto other drives, or another number of them, or of ranks",
     .text = "The run's bits stay: what is trained from here on, and what is exported, is as if "
             "it had never moved. The new devices are filled beside the old ones, then one "
             "transaction switches over, then the old ones' files are removed; a kill anywhere "
             "leaves the run whole, on the one set or the other. A run whose devices were only "
             "moved to other paths needs no reshard: --resume RUN --device NEWPATH... finds them "
-            "there.",
+            "there. With --ranks a new run is made beside the old one, which stays: its folders "
+            "NEW, NEW.rank1 and so on are complete, or rank 0's is no run yet.",
     .parts = parts, .size = sizeof(struct reshard_opts), .run = run,
 };

@@ -72,9 +72,7 @@ void parts_close(struct parts *p)
     *p = (struct parts){ 0 };
 }
 
-/* Who holds parameter *at of a block. *at is then its number there; *n is cut to those that are
- * behind it there. */
-static struct part *parts_at(const struct parts *p, size_t block, size_t *at, size_t *n)
+struct part *parts_at(const struct parts *p, size_t block, size_t *at, size_t *n)
 {
     size_t all = run_whole(&p->cfg, block), i = 0;
 

@@ -16,5 +16,8 @@ struct parts {
 int  parts_open(struct parts *p, const struct run_config *cfg, struct err *err);
 void parts_close(struct parts *p); // accepts the zero state
 
+/* Who holds parameter *at of a block. *at is then its number there; *n is cut to those that are
+ * behind it there. */
+struct part *parts_at(const struct parts *p, size_t block, size_t *at, size_t *n);
 /* As struct params_source's read: fp32 masters; ctx is the struct parts. */
 int  parts_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err);

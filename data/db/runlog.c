@@ -341,6 +341,11 @@ int runlog_whole(struct runlog *log, struct err *err)
                : 0;
 }
 
+int runlog_copy(struct runlog *log, const char *path, struct err *err)
+{
+    return db_run(&log->db, "VACUUM INTO ?", "copying it", err, "t", path);
+}
+
 int runlog_cut(const char *path, struct err *err)
 {
     struct runlog *log = log_new(path, err);

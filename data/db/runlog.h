@@ -41,6 +41,8 @@ int  runlog_open_past(struct runlog **out, const char *path, int *past, struct e
 /* Cut the log, so that the run is what runlog_open_past shows, for good; all that the log was is
  * kept in run.db-wal.damaged. Nobody may have it open. A kill leaves it damaged or cut. */
 int  runlog_cut(const char *path, struct err *err);
+/* All that it is now as a new database, which runlog_open opens. */
+int  runlog_copy(struct runlog *log, const char *path, struct err *err);
 void runlog_close(struct runlog *log); // checkpoints the WAL; NULL is fine
 /* Everything into the one file, before it is closed and gets another name. */
 int runlog_whole(struct runlog *log, struct err *err);

@@ -46,6 +46,32 @@ done
 "$bin" check "$tmp/run" >"$tmp/out" 2>"$tmp/err"
 result "$([ $? = 0 ] && [ "$(grep -c 'is whole: ' "$tmp/out")" = 3 ]; echo $?)" "check reads all ranks' folders"
 
+# Another number of ranks goes on to the same bits; the old run stays.
+cp -r "$tmp/one" "$tmp/on"
+ranks 1 pretrain --resume "$tmp/on" --steps 5
+sqlite3 "$tmp/on/run.db" "$steps" >"$tmp/bits"
+"$bin" export "$tmp/on" "$tmp/on-hf" >/dev/null
+while read -r from to name; do
+    "$bin" reshard "$tmp/$from" --ranks "$to" --new-run "$tmp/$name" >"$tmp/out" 2>"$tmp/err" && "$bin" check "$tmp/$name" >>"$tmp/out" 2>>"$tmp/err"
+    same=$?
+    ranks "$to" pretrain --resume "$tmp/$name" --steps 5
+    sqlite3 "$tmp/$name/run.db" "$steps" | cmp -s - "$tmp/bits" || same=1
+    "$bin" export "$tmp/$name" "$tmp/$name-hf" >/dev/null 2>&1
+    diff -r "$tmp/on-hf" "$tmp/$name-hf" >/dev/null || same=1
+    result "$same" "$from is made again for $to, and goes on to the bits of one process"
+done <<'LIST'
+run 2 two
+run 1 alone
+one 3 three
+LIST
+"$bin" export "$tmp/run" "$tmp/still" >/dev/null 2>"$tmp/err"
+result "$(diff -r "$tmp/hf1" "$tmp/still" >/dev/null; echo $?)" "the run that was moved is as it was"
+refuses 2 "cannot be divided over 4 ranks" reshard "$tmp/run" --ranks 4 --new-run "$tmp/four"
+refuses 2 "is of 3 ranks already" reshard "$tmp/run" --ranks 3 --new-run "$tmp/four"
+mkdir "$tmp/four.rank1"
+refuses 2 "four.rank1: File exists" reshard "$tmp/run" --ranks 2 --new-run "$tmp/four"
+result "$([ ! -e "$tmp/four" ]; echo $?)" "and nothing of it is left"
+
 # What is not there, not of this run, not of this time, or damaged is named.
 mv "$tmp/run.rank1" "$tmp/kept"
 refuses 2 "of 3 ranks, and there is no $tmp/run.rank1" export "$tmp/run" "$tmp/none"
