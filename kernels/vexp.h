@@ -32,5 +32,25 @@ SIMD_INLINE float vexpf_low(float x)
     return x != x ? x : p;
 }
 
+/* 2^t for t of -126 to 127, beyond them any number; 1.1e-7 relative before rounding. n is the
+ * integer next to t, 2^(t - n) a polynomial (minimax). */
+SIMD_INLINE float vexp2f_within(float t)
+{
+    const float round_magic = 12582912.0f; // as above
+    float       r = t + round_magic, f = t - (r - round_magic), p = 0x1.5bba14p-10f;
+    uint32_t    bits, shift;
+
+    p = __builtin_fmaf(p, f, 0x1.3cea88p-7f);
+    p = __builtin_fmaf(p, f, 0x1.c6b752p-5f);
+    p = __builtin_fmaf(p, f, 0x1.ebf9bcp-3f);
+    p = __builtin_fmaf(p, f, 0x1.62e42ap-1f);
+    p = __builtin_fmaf(p, f, 1.0f);
+    memcpy(&bits, &p, sizeof bits);
+    memcpy(&shift, &r, sizeof shift);
+    bits += shift << 23;
+    memcpy(&p, &bits, sizeof p);
+    return p;
+}
+
 /* e^x; 0 below -87.33654 (where the result would be subnormal), infinity above 88.72283. */
 SIMD_INLINE float vexpf(float x) { return x > 88.72283f ? __builtin_inff() : vexpf_low(x); }

@@ -126,6 +126,34 @@ static void test_tail(void **state)
     assert_true(isinf(y[0]) && y[0] > 0.0f && y[1] == 0.0f && isnan(y[2]));
 }
 
+/* A NaN stays one, in the value and in the slope. */
+static void test_nan(void **state)
+{
+    const float x[] = { NAN, -NAN }, one[] = { 1, 1 };
+
+    (void)state;
+    for (const struct form *f = forms; f < forms + FORMS; f++) {
+        float y[2], dx[2], db[2] = { 0 }, scratch[2];
+
+        f->forward(y, x, DT_F32, 2);
+        assert_true(isnan(y[0]) && isnan(y[1]));
+        f->backward(&(struct gelu_backward){ .n = 1, .C = 2, .dt = DT_F32, .x = x, .dout = one,
+                                             .out = y, .dx = dx, .db = db, .scratch = scratch });
+        assert_true(isnan(y[0]) && isnan(y[1]) && isnan(dx[0]) && isnan(dx[1]));
+    }
+}
+
+/* vexp2f_within by its promised error and one rounding, from end to end. */
+static void test_vexp2(void **state)
+{
+    (void)state;
+    for (float t = -126.0f; t <= 127.0f; t += 0.00097f) {
+        double want = exp2((double)t);
+
+        assert_true(fabs((double)vexp2f_within(t) - want) <= 2e-7 * want);
+    }
+}
+
 /* vexpf by its promised error, over floats of every exponent. */
 static void test_vexp(void **state)
 {
@@ -154,6 +182,8 @@ int main(void)
         cmocka_unit_test(test_against_double),
         cmocka_unit_test(test_far),
         cmocka_unit_test(test_tail),
+        cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_vexp2),
         cmocka_unit_test(test_vexp),
     };
 

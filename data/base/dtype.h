@@ -33,12 +33,11 @@ static inline float bf16_to_f32(bf16 h)
  * gives these bits. */
 static inline bf16 bf16_from_f32(float f)
 {
-    uint32_t u;
+    uint32_t u, nearest;
 
     memcpy(&u, &f, sizeof u);
-    if ((u & 0x7fffffffu) > 0x7f800000u)
-        return (bf16)((u >> 16) | 0x0040u);
-    return (bf16)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+    nearest = u + 0x7fffu + ((u >> 16) & 1u);
+    return (bf16)((f != f ? u | 0x00400000u : nearest) >> 16);
 }
 
 /* IEEE 754 half precision, which some model files are stored in; rounded as bf16 is. */
