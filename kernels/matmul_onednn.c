@@ -7,11 +7,14 @@
  * and NT the primitive's own packing is as good.
  * Where the caller keeps B for many runs (pack_b), matmul_pack does that instead, once, if the
  * primitive asks for another layout than the plain one.
+ * The layout of bf16 with AVX-512 is pairs.h's, where no block is filled up: oneDNN's own reorder
+ * takes several times as long as the copy.
  * The library's global cache of primitives is turned off: it would keep closed ones alive.
  * Written to oneDNN 2 and to oneDNN 3; "the two interfaces" below has all that differs. */
 #include "kernels/matmul_engine.h"
 
 #include "data/base/round.h"
+#include "kernels/pairs.h"
 
 #include <oneapi/dnnl/dnnl.h>
 
@@ -24,6 +27,7 @@ enum { A, B, C, BIAS, PLAIN, OPERANDS, SCRATCHPAD = OPERANDS, MEMORIES };
 struct product {
     dnnl_primitive_t primitive, pack; // pack: B from PLAIN; NULL: they are the same
     dnnl_memory_t    memory[MEMORIES];
+    struct pairs     pairs;           // what pack does, where wide > 0
     int              packed_by_caller; // matmul_pack has done it before a run
     size_t           scratchpad_bytes, pack_bytes;
 };
@@ -38,7 +42,7 @@ struct onednn { // matmul.own
  * A layout (dnnl_memory_desc_t) is a struct that its owner holds in version 2 and a handle that its
  * owner destroys in version 3; `desc` is what functions take of it in both. Version 2 describes an
  * operation before its primitive, version 3 does both in one call; its sums have a zero point and a
- * type more. */
+ * type more. Blocks are looked at in version 2 alone: version 3's are left to its own reorder. */
 
 #if DNNL_VERSION_MAJOR == 2
 
@@ -48,6 +52,24 @@ typedef const dnnl_memory_desc_t *desc;
 #define desc_tagged        dnnl_memory_desc_init_by_tag
 #define desc_release(desc) ((void)(desc))
 #define append_sum(ops)    dnnl_post_ops_append_sum(ops, 1.0f)
+
+// B's, if it is of pairs.
+static struct pairs pairs_of(desc b, const struct matmul_shape *s)
+{
+    const dnnl_blocking_desc_t *in = &b->format_desc.blocking;
+    const dnnl_dim_t           *size = in->inner_blks, *of = in->inner_idxs;
+    struct pairs p = { .k = s->k, .n = s->n, .transposed = s->form == MATMUL_NT };
+
+    if (b->format_kind == dnnl_blocked && b->data_type == dnnl_bf16 && in->inner_nblks == 3 &&
+        2 * size[0] == PAIRS_ROWS && size[1] % 16 == 0 && size[2] == 2 && of[0] == 0 &&
+        of[1] == 1 && of[2] == 0 && s->k % PAIRS_ROWS == 0 && s->n % (size_t)size[1] == 0 &&
+        dnnl_memory_desc_get_size(b) == s->k * s->n * sizeof(bf16)) {
+        p.wide = (size_t)size[1];
+        p.down = (size_t)in->strides[0];
+        p.on   = (size_t)in->strides[1];
+    }
+    return p;
+}
 
 // `bias` NULL: without.
 static dnnl_status_t matmul_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, desc a, desc b,
@@ -68,6 +90,7 @@ typedef const_dnnl_memory_desc_t desc;
 #define desc_release    dnnl_memory_desc_destroy
 #define append_sum(ops) dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef)
 #define matmul_pd       dnnl_matmul_primitive_desc_create
+#define pairs_of(b, s)  ((struct pairs){ 0 })
 
 #else
 #error "this file knows oneDNN 2 and 3; `make ONEDNN=0` builds without it"
@@ -162,8 +185,10 @@ static dnnl_status_t product_make(struct product *p, dnnl_engine_t engine,
                                     i == B ? b : i == SCRATCHPAD ? scratchpad : DESC(d[i]), engine,
                                     DNNL_MEMORY_NONE);
         p->scratchpad_bytes = dnnl_memory_desc_get_size(scratchpad);
-        if (!rc && !dnnl_memory_desc_equal(DESC(d[PLAIN]), b))
+        if (!rc && !dnnl_memory_desc_equal(DESC(d[PLAIN]), b)) {
+            p->pairs = pairs_of(b, s);
             rc = pack_make(p, engine, DESC(d[PLAIN]), b);
+        }
     }
     p->packed_by_caller = s->pack_b && p->pack;
     dnnl_primitive_desc_destroy(pd);
@@ -251,6 +276,10 @@ static dnnl_memory_t memory_at(const struct product *p, int operand, const void 
 
 static void pack_run(const struct product *p, dnnl_stream_t stream, const void *b, void *packed)
 {
+    if (p->pairs.wide) {
+        pairs_pack(packed, b, &p->pairs);
+        return;
+    }
     dnnl_exec_arg_t args[] = {
         { DNNL_ARG_FROM, memory_at(p, PLAIN, b) }, { DNNL_ARG_TO, memory_at(p, B, packed) },
     };

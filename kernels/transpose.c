@@ -38,13 +38,14 @@ __attribute__((target("avx512f"), always_inline)) static inline void transpose(_
 
 // 16 rows, n columns of them: 16 or 8
 __attribute__((target("avx512f"), always_inline)) static inline void
-block(uint32_t *restrict out, size_t rows, const uint32_t *restrict x, size_t cols, const size_t n)
+block(uint32_t *restrict out, size_t rows, const uint32_t *restrict x, size_t stride,
+      const size_t n)
 {
     const __mmask16 mask = n == SIDE ? 0xffff : 0xff;
     __m512i         at[SIDE];
 
     for (size_t i = 0; i < SIDE; i++)
-        at[i] = _mm512_maskz_loadu_epi32(mask, x + i * cols);
+        at[i] = _mm512_maskz_loadu_epi32(mask, x + i * stride);
     transpose(at);
     for (size_t j = 0; j < n; j++)
         _mm512_storeu_si512(out + j * rows, at[j]);
@@ -52,26 +53,28 @@ block(uint32_t *restrict out, size_t rows, const uint32_t *restrict x, size_t co
 
 __attribute__((target("avx512f"))) static void by_registers(uint32_t *restrict out,
                                                             const uint32_t *restrict x,
-                                                            size_t rows, size_t cols)
+                                                            size_t rows, size_t cols,
+                                                            size_t stride)
 {
     for (size_t i = 0; i < rows; i += SIDE) {
         size_t j = 0;
 
         for (; j + SIDE <= cols; j += SIDE)
-            block(out + j * rows + i, rows, x + i * cols + j, cols, SIDE);
+            block(out + j * rows + i, rows, x + i * stride + j, stride, SIDE);
         if (j < cols)
-            block(out + j * rows + i, rows, x + i * cols + j, cols, STRIP);
+            block(out + j * rows + i, rows, x + i * stride + j, stride, STRIP);
     }
 }
 
-void words_transpose(uint32_t *restrict out, const uint32_t *restrict x, size_t rows, size_t cols)
+void words_transpose(uint32_t *restrict out, const uint32_t *restrict x, size_t rows, size_t cols,
+                     size_t stride)
 {
     if (simd_avx512()) {
-        by_registers(out, x, rows, cols);
+        by_registers(out, x, rows, cols, stride);
         return;
     }
     for (size_t j = 0; j < cols; j += STRIP)
         for (size_t i = 0; i < rows; i++)
             for (size_t l = 0; l < STRIP; l++)
-                out[(j + l) * rows + i] = x[i * cols + j + l];
+                out[(j + l) * rows + i] = x[i * stride + j + l];
 }

@@ -106,6 +106,7 @@ static size_t all_shapes(struct matmul_shape *out, int with_bf16)
     static const size_t sizes[][3] = {
         { 1, 1, 1 },    { 1, 65, 33 },    { 17, 5, 130 },   { 65, 66, 67 },
         { 130, 33, 1 }, { 96, 2100, 64 }, { 2085, 40, 32 }, { 33, 17, 2101 },
+        { 40, 192, 96 },
     };
     size_t n = 0;
 
@@ -128,7 +129,7 @@ static size_t all_shapes(struct matmul_shape *out, int with_bf16)
     return n;
 }
 
-enum { MOST_SHAPES = 8 * 3 * 13 + 1 };
+enum { MOST_SHAPES = 9 * 3 * 13 + 1 };
 
 static void check_all(struct matmul *mm, const struct matmul_shape *shapes, size_t n)
 {
