@@ -54,8 +54,9 @@ static json_t *ways_of_part(const struct forecast *f, enum acts_part part)
 
 static json_t *activations_of(const struct session *s, const struct forecast *f)
 {
-    return json_pack("{s:s, s:b, s:I, s:I, s:I, s:o, s:o, s:o}", "asked",
+    return json_pack("{s:s, s:b, s:b, s:I, s:I, s:I, s:o, s:o, s:o}", "asked",
                      train_activations[s->o.activations].name, "may_offload", f->offloads,
+                     "whole", f->whole,
                      "bytes_written", (json_int_t)f->acts_written, "bytes_read",
                      (json_int_t)f->acts_read, "layers", (json_int_t)s->config.n_layer,
                      "inputs", ways_of_part(f, ACTS_INPUT), "attentions",
@@ -333,7 +334,7 @@ static void print_activations(const json_t *found)
         printf("%s%s %.0f + %.0f", i ? ", " : "\n           ", parts[i], json_num(part, "kept"),
                json_num(part, "offloaded"));
     }
-    printf("\n");
+    printf("%s\n", json_is_true(json_object_get(a, "whole")) ? ", offloaded whole" : "");
 }
 
 static void print_more(const json_t *found)

@@ -183,14 +183,70 @@ static uint64_t part_bytes(const struct model_options *o, enum acts_part part)
     return round_up(in.used, ARENA_LINE);
 }
 
-/* The same offloaded: bytes of a token's row. */
+/* The piece that an array is in. */
+static enum piece_kind piece_of(enum acts_part part, size_t array)
+{
+    if (part == ACTS_MLP)
+        return array == MLP_FC ? PIECE_FC : PIECE_MLP;
+    return part == ACTS_ATTN && array == ATTN_QKV ? PIECE_QKV : PIECE_MID;
+}
+
+/* Bytes of a token's row of a part in such a piece. */
+static size_t part_row_bytes(const struct model_options *o, enum acts_part part,
+                             enum piece_kind piece)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; is_array(o, part, i); i++)
+        bytes += piece_of(part, i) == piece ? acts_row_bytes(o, part, i) : 0;
+    return bytes;
+}
+
+int acts_can_whole(const struct model_options *o)
+{
+    return !o->config.arch->encoder && !o->config.arch->post_norms;
+}
+
+size_t acts_rest_bytes(const struct model_options *o)
+{
+    return part_row_bytes(o, ACTS_MLP, PIECE_MLP);
+}
+
+/* A part offloaded: bytes of a token's row. */
 static uint64_t moved_bytes(const struct model_options *o, enum acts_part part)
 {
     uint64_t bytes = 0;
 
-    for (size_t i = 0; is_array(o, part, i) && !(part == ACTS_MLP && i > MLP_FC); i++)
-        bytes += acts_row_bytes(o, part, i);
+    for (enum piece_kind i = 0; i < PIECES; i++)
+        bytes += i == PIECE_MLP && !o->whole ? 0 : part_row_bytes(o, part, i);
     return bytes;
+}
+
+/* Of a layer's piece, with what is offloaded of it. */
+static size_t piece_row_bytes(const struct model_options *o, const struct acts_ways *w,
+                              size_t layer, enum piece_kind piece)
+{
+    size_t bytes = 0;
+
+    for (enum acts_part p = 0; p < ACTS_PARTS && (piece != PIECE_MLP || o->whole); p++)
+        if (ways_of(w, o->config.n_layer, layer, p) == ACTS_OFFLOADED)
+            bytes += part_row_bytes(o, p, piece);
+    return bytes;
+}
+
+/* The most bytes of a piece, whatever is offloaded. */
+static uint64_t piece_bytes(const struct model_options *o)
+{
+    uint64_t most = 0;
+
+    for (enum piece_kind i = 0; i < PIECES; i++) {
+        uint64_t row = 0;
+
+        for (enum acts_part p = 0; p < ACTS_PARTS; p++)
+            row += part_row_bytes(o, p, i);
+        most = row > most && (i != PIECE_MLP || acts_can_whole(o)) ? row : most;
+    }
+    return most * size_min(tokens(o), CHUNK_ROWS);
 }
 
 /* Chunks of a micro-batch at most: whole ones, and where lengths vary one of each smaller size. */
@@ -219,28 +275,49 @@ struct acts_sizes acts_sizes(const struct model_options *asked)
     out.work = work.used;
     out.head = head.used;
     for (enum acts_part p = 0; p < ACTS_PARTS && o->training; p++) {
-        uint64_t piece = moved_bytes(o, p) * size_min(tokens(o), CHUNK_ROWS);
-
         out.kept_per_layer[p] = o->grad_accum * part_bytes(o, p);
         out.moved_per_layer[p] = o->grad_accum * tokens(o) * moved_bytes(o, p);
-        out.piece = piece > out.piece ? piece : out.piece;
     }
+    out.piece = o->training ? piece_bytes(o) : 0;
     return out;
 }
 
-/* One part of a layer's micro-batch. */
-static size_t list_part(const struct model_options *o, enum acts_part part, int first,
-                        struct act_piece *out)
+int acts_inputs_first(const struct acts_ways *w, size_t n_layer, size_t layer)
 {
-    size_t at = 0, n = 0;
+    return ways_of(w, n_layer, layer, ACTS_INPUT) == ACTS_OFFLOADED &&
+           ways_of(w, n_layer, layer, ACTS_ATTN) == ACTS_RECOMPUTED;
+}
 
+size_t acts_records(const struct model_options *o, const struct acts_ways *w, size_t layer)
+{
+    int attn = piece_row_bytes(o, w, layer, PIECE_QKV) > 0,
+        rest = piece_row_bytes(o, w, layer, PIECE_MID) + piece_row_bytes(o, w, layer, PIECE_FC) > 0;
+
+    return (size_t)attn + (size_t)rest;
+}
+
+/* Pieces of a layer's micro-batch: those of all chunks that are pushed before anything else, or
+ * chunk by chunk the others. first: they begin a record. */
+static size_t list_layer(const struct model_options *o, const struct acts_ways *w, size_t layer,
+                         int before, int first, struct act_piece *out)
+{
+    enum piece_kind alone = acts_inputs_first(w, o->config.n_layer, layer) ? PIECE_MID : PIECE_QKV;
+    size_t          row[PIECES], kinds = 0, n = 0, rows;
+
+    for (enum piece_kind i = 0; i < PIECES; i++) {
+        row[i] = (i == alone) == before ? piece_row_bytes(o, w, layer, i) : 0;
+        kinds += row[i] > 0;
+    }
     if (!out)
-        return chunks(o);
-    for (; at < tokens(o); n++, first = 0) {
-        size_t rows = products_rows(tokens(o) - at, CHUNK_ROWS, products_unit(o));
-
-        out[n] = (struct act_piece){ rows * moved_bytes(o, part), first };
-        at += rows;
+        return chunks(o) * kinds;
+    for (size_t at = 0; at < tokens(o); at += rows) {
+        rows = products_rows(tokens(o) - at, CHUNK_ROWS, products_unit(o));
+        for (enum piece_kind i = 0; i < PIECES; i++) {
+            if (!row[i])
+                continue;
+            out[n++] = (struct act_piece){ rows * row[i], first };
+            first = 0;
+        }
     }
     return n;
 }
@@ -250,11 +327,11 @@ size_t acts_list(const struct model_options *o, const struct acts_ways *w, struc
     size_t n = 0;
 
     for (size_t i = 0; i < o->config.n_layer * o->grad_accum; i++) {
-        size_t record = n;
+        size_t layer = i / o->grad_accum + 1;
 
-        for (enum acts_part p = 0; p < ACTS_PARTS; p++)
-            if (ways_of(w, o->config.n_layer, i / o->grad_accum + 1, p) == ACTS_OFFLOADED)
-                n += list_part(o, p, n == record, out ? out + n : NULL);
+        n += list_layer(o, w, layer, 1, 1, out ? out + n : NULL);
+        n += list_layer(o, w, layer, 0, !acts_inputs_first(w, o->config.n_layer, layer),
+                        out ? out + n : NULL);
     }
     return n;
 }
@@ -280,7 +357,7 @@ int acts_moves(struct acts_moves *out, const struct model_options *o, const stru
 
 double acts_stay(const struct model_options *o, size_t buffers)
 {
-    double pieces = (double)(o->grad_accum * list_part(o, ACTS_INPUT, 0, NULL));
+    double pieces = (double)(o->grad_accum * chunks(o));
     double stay = (double)act_rule_stay(buffers);
 
     return stay * (double)acts_sizes(o).moved_per_layer[ACTS_INPUT] / pieces;
@@ -410,18 +487,31 @@ void acts_hold(struct acts *a, enum acts_part part, size_t layer, size_t micro, 
         a->held[part] = (struct acts_held){ layer, micro, first };
 }
 
-size_t acts_rows(const struct acts *a, size_t layer, size_t micro, enum acts_part part,
-                 struct acts_rows out[ARCH_ARRAYS])
+size_t acts_pieces(const struct acts *a, size_t layer)
 {
-    struct acts_set set = { { 0 } };
-    size_t          n = 0;
+    size_t n = 0;
 
-    assert(part != ACTS_MLP); // its chunks come and go one by one
-    if (part == ACTS_INPUT)
-        set.at[0] = acts_input(a, layer, micro);
-    else
-        set = acts_at(a, part, layer, micro, 0);
-    for (; is_array(&a->o, part, n); n++)
-        out[n] = (struct acts_rows){ set.at[n], acts_row_bytes(&a->o, part, n) };
+    for (enum piece_kind i = 0; i < PIECES; i++)
+        n += piece_row_bytes(&a->o, &a->ways, layer, i) > 0;
+    return n;
+}
+
+size_t acts_rows(const struct acts *a, size_t layer, size_t micro, enum piece_kind piece,
+                 size_t first, struct acts_rows out[ACTS_ROWS])
+{
+    size_t n = 0;
+
+    for (enum acts_part p = 0; p < ACTS_PARTS && (piece != PIECE_MLP || a->o.whole); p++) {
+        struct acts_set set = { { (char *)acts_input(a, layer, micro) +
+                                  first * acts_row_bytes(&a->o, ACTS_INPUT, 0) } };
+
+        if (acts_way(a, layer, p) != ACTS_OFFLOADED)
+            continue;
+        if (p != ACTS_INPUT)
+            set = acts_at(a, p, layer, micro, first);
+        for (size_t i = 0; is_array(&a->o, p, i); i++)
+            if (piece_of(p, i) == piece)
+                out[n++] = (struct acts_rows){ set.at[i], acts_row_bytes(&a->o, p, i) };
+    }
     return n;
 }

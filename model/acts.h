@@ -14,9 +14,13 @@
 #include "offload/act_rule.h"
 
 /* The arrays of a part, as the family lists them (arch.h): of ACTS_ATTN of a micro-batch of
- * N = batch x seq tokens, of ACTS_MLP of n of its tokens, which offloaded is MLP_FC alone: the rest
- * takes one small product. */
+ * N = batch x seq tokens, of ACTS_MLP of n of its tokens. */
 struct acts_set { void *at[ARCH_ARRAYS]; };
+
+/* What a piece holds of a chunk of a layer's tokens, of what is offloaded: what attention works on;
+ * the layer's input and the rest of what attention leaves; what of the MLP one product makes again,
+ * which leaves where o.whole says so; and what its activation takes. */
+enum piece_kind { PIECE_QKV, PIECE_MID, PIECE_MLP, PIECE_FC, PIECES };
 
 /* What stands in a micro-batch; rows 0: nothing, it is left out. The arrays of a micro-batch are as
  * large as the largest, of which the first rows x seq tokens are used. */
@@ -138,11 +142,28 @@ void acts_hold(struct acts *a, enum acts_part part, size_t layer, size_t micro, 
 
 /* Bytes of an array's row: of one token. */
 size_t acts_row_bytes(const struct model_options *o, enum acts_part part, size_t array);
+/* Whether an offloaded MLP may leave whole: where no norm needs what its last product gives. And
+ * bytes of a token's row of PIECE_MLP, if it does. */
+int    acts_can_whole(const struct model_options *o);
+size_t acts_rest_bytes(const struct model_options *o);
 /* A part of N tokens, taken array by array. */
 void   acts_lay(struct arena *a, struct acts_set *s, const struct model_options *o,
                 enum acts_part part, size_t N);
 
-/* A part as arrays of one row a token. Returns how many there are. */
+/* ---- what is offloaded ---- */
+
+/* Whether the inputs of a layer are popped before all else, since its attention is computed again.
+ * Then its micro-batch is one record: these, and behind them the MLP's pieces chunk by chunk. Else
+ * it is up to two: attention's PIECE_QKV of all chunks; and chunk by chunk the others, which
+ * backward takes first. */
+int    acts_inputs_first(const struct acts_ways *w, size_t n_layer, size_t layer);
+/* How many records a layer's micro-batch is. */
+size_t acts_records(const struct model_options *o, const struct acts_ways *w, size_t layer);
+/* How many pieces a chunk of it is. */
+size_t acts_pieces(const struct acts *a, size_t layer);
+/* A piece's arrays of one row a token, from token `first` on. Returns how many there are, of
+ * ACTS_ROWS at most; 0: it is not offloaded. */
+enum { ACTS_ROWS = ARCH_ARRAYS + 1 };
 struct acts_rows { char *base; size_t bytes; };
-size_t acts_rows(const struct acts *a, size_t layer, size_t micro, enum acts_part part,
-                 struct acts_rows out[ARCH_ARRAYS]);
+size_t acts_rows(const struct acts *a, size_t layer, size_t micro, enum piece_kind piece,
+                 size_t first, struct acts_rows out[ACTS_ROWS]);

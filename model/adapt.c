@@ -144,7 +144,8 @@ static int problem_of(struct choice_problem *p, struct adapt *a, struct err *err
             .again = a->again[i] * tokens };
     a->buffers = work.buffers;
     p->stays = acts_stay(o, a->buffers);
-    p->part[ACTS_MLP].fetch = p->part[ACTS_MLP].again / 5; // attention's projection of 1 + 4
+    if (!o->whole) // attention's projection of 1 + 4
+        p->part[ACTS_MLP].fetch = p->part[ACTS_MLP].again / 5;
     without_activations(p, &a->model->acts.ways);
     return 0;
 }

@@ -86,8 +86,8 @@ struct arch_matrix {
 enum { ARCH_MATRICES = 6, ARCH_HEAD = ARCH_MATRICES, ARCH_HEAD_LAST, ARCH_TRANSFORM };
 
 /* What a layer leaves for backward, in arrays of one row a token. Of ACTS_ATTN the first ones are
- * what attention works on, of ACTS_MLP what leaves where the MLP is offloaded (the rest is made
- * again from it), and what attention adds to; behind them stand the family's own. */
+ * what attention works on, of ACTS_MLP what leaves wherever the MLP is offloaded (the rest can be
+ * made again), and what attention adds to; behind them stand the family's own. */
 struct arch_array { enum arch_dim cols; int fp32; }; // else of the run's dtype; DIM_NONE: the end
 enum { ATTN_QKV, ATTN_OUT, ATTN_LSE, ATTN_OWN };     // (N, DIM_QKV), (N, DIM_HEADS), lse
 enum { MLP_FC, MLP_MID, MLP_OWN };                   // what the activation takes, (N, C)

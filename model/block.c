@@ -63,6 +63,7 @@ struct turn {
     const struct arch *arch;
     size_t             layer, micro;
     enum acts_way      way[ACTS_PARTS]; // of what goes this way in this pass
+    int                inputs_first;    // acts.h
     size_t             rows, seq, N;    // N = rows x seq
     struct layer       all;             // of its N tokens, but for the MLP's
     struct dropout     drop_attn;
@@ -91,6 +92,8 @@ static struct turn turn_of(struct model *m, size_t layer, size_t micro, const vo
         if (t.way[p] == ACTS_OFFLOADED && !m->records.stream) // an evaluation leaves nothing
             t.way[p] = ACTS_RECOMPUTED;
     }
+    t.inputs_first = m->records.stream && acts_inputs_first(&m->acts.ways, m->o.config.n_layer,
+                                                            layer);
     if (m->o.training)
         t.all.dx = w->dx + micro * model_tokens(m) * m->o.config.n_embd;
     return t;
@@ -130,64 +133,84 @@ static struct attention attention_of(const struct turn *t)
     return a;
 }
 
-/* ACTS_ATTN of all tokens. */
-static void attn_forward(const struct turn *t)
-{
-    struct attention attention = attention_of(t);
-    struct layer     l;
-
-    for (size_t i = 0; i < t->N; i += l.n) {
-        l = chunk_at(t, i);
-        t->arch->qkv(&l);
-    }
-    attention_forward(&attention);
-    acts_hold(&t->m->acts, ACTS_ATTN, t->layer, t->micro, 0);
-}
-
 /* ---- what is offloaded ---- */
 
 size_t block_pieces(const struct model *m, size_t layer, size_t micro)
 {
     struct acts_shape shape = model_shape(m, micro);
-    size_t            pieces = 0, N = shape.rows * shape.seq, parts = 0;
+    size_t            n = 0, N = shape.rows * shape.seq;
 
-    for (enum acts_part p = 0; p < ACTS_PARTS; p++)
-        parts += acts_way(&m->acts, layer, p) == ACTS_OFFLOADED;
     for (size_t i = 0; i < N; i += model_chunk(m, N - i, CHUNK_ROWS))
-        pieces += parts;
-    return pieces;
+        n++;
+    return n * acts_pieces(&m->acts, layer);
 }
 
-typedef int records_copy(struct records *r, const struct acts_rows *rows, size_t arrays, size_t i,
-                         size_t n, struct err *err);
+typedef int records_copy(struct records *r, const struct acts_rows *rows, size_t arrays, size_t n,
+                         struct err *err);
 
-/* A part that stands in arrays of all tokens leaves, or comes back. */
-static int part_copy(const struct turn *t, enum acts_part part, records_copy *copy,
-                     struct err *err)
+/* A chunk's piece leaves, or comes back, if it is offloaded. */
+static int piece_copy(const struct turn *t, enum piece_kind piece, const struct layer *l,
+                      records_copy *copy, struct err *err)
 {
-    struct acts_rows rows[ARCH_ARRAYS];
-    size_t arrays = acts_rows(&t->m->acts, t->layer, t->micro, part, rows), n;
-    int    rc = 0;
+    const struct acts *acts = &t->m->acts;
+    struct acts_rows   rows[ACTS_ROWS];
+    size_t             arrays = 0;
 
-    for (size_t i = 0; i < t->N && !rc; i += n) {
-        n = model_chunk(t->m, t->N - i, CHUNK_ROWS);
-        rc = copy(&t->m->records, rows, arrays, i, n, err);
+    if (t->m->records.stream)
+        arrays = acts_rows(acts, t->layer, t->micro, piece, l->first, rows);
+    return arrays ? copy(&t->m->records, rows, arrays, l->n, err) : 0;
+}
+
+/* The same of all chunks. */
+static int pieces_copy(const struct turn *t, enum piece_kind piece, records_copy *copy,
+                       struct err *err)
+{
+    struct layer l;
+    int          rc = 0;
+
+    for (size_t i = 0; i < t->N && !rc; i += l.n) {
+        l = chunk_at(t, i);
+        rc = piece_copy(t, piece, &l, copy, err);
     }
     return rc;
 }
 
 /* ---- forward ---- */
 
-/* A chunk of the MLP; what its activation takes may leave. */
+/* ACTS_ATTN of all tokens; queries, keys and values may leave. */
+static int attn_forward(const struct turn *t, struct err *err)
+{
+    struct attention attention = attention_of(t);
+    struct layer     l;
+    int              rc = 0;
+
+    for (size_t i = 0; i < t->N && !rc; i += l.n) {
+        l = chunk_at(t, i);
+        t->arch->qkv(&l);
+        rc = piece_copy(t, PIECE_QKV, &l, records_push_rows, err);
+    }
+    if (rc)
+        return rc;
+    attention_forward(&attention);
+    acts_hold(&t->m->acts, ACTS_ATTN, t->layer, t->micro, 0);
+    return 0;
+}
+
+/* A chunk of the MLP; what it begins with and what its activation takes may leave. */
 static int chunk_forward(const struct turn *t, struct layer *l, struct err *err)
 {
     struct model *m = t->m;
-    int           leaves = t->way[ACTS_MLP] == ACTS_OFFLOADED,
-        rc = leaves ? records_push(&m->records, &l->mlp.at[MLP_FC], err) : 0;
+    int leaves = t->way[ACTS_MLP] == ACTS_OFFLOADED,
+        rc = t->inputs_first ? 0 : piece_copy(t, PIECE_MID, l, records_push_rows, err);
 
     if (rc)
         return rc;
     t->arch->mid(l);
+    rc = piece_copy(t, PIECE_MLP, l, records_push_rows, err);
+    if (!rc && leaves)
+        rc = records_push(&m->records, &l->mlp.at[MLP_FC], err);
+    if (rc)
+        return rc;
     layer_fc(l);
     t->arch->out(l);
     if (leaves)
@@ -203,13 +226,11 @@ int block_forward(struct model *m, size_t layer, size_t micro, const void *wire,
     int          rc = 0;
 
     m->records.first = 1;
-    if (t.way[ACTS_INPUT] == ACTS_OFFLOADED)
-        rc = part_copy(&t, ACTS_INPUT, records_push_rows, err);
-    if (rc)
-        return rc;
-    attn_forward(&t);
-    if (t.way[ACTS_ATTN] == ACTS_OFFLOADED)
-        rc = part_copy(&t, ACTS_ATTN, records_push_rows, err);
+    if (t.inputs_first)
+        rc = pieces_copy(&t, PIECE_MID, records_push_rows, err);
+    rc = rc ? rc : attn_forward(&t, err);
+    if (!t.inputs_first)
+        m->records.first = 1;
     for (size_t i = 0; i < t.N && !rc; i += l.n) {
         l = chunk_at(&t, i);
         rc = chunk_forward(&t, &l, err);
@@ -226,27 +247,24 @@ static void count_again(const struct turn *t, enum acts_part part, uint64_t star
     t->m->again[part].tokens += n;
 }
 
-/* The layer's input and what attention left are there afterwards. */
-static int attn_back(const struct turn *t, struct err *err)
+/* What of attention is computed again is there afterwards. */
+static int attn_again(const struct turn *t, struct err *err)
 {
     struct acts *acts = &t->m->acts;
     uint64_t     start_ns;
     int          rc = 0;
 
-    if (t->way[ACTS_INPUT] == ACTS_OFFLOADED)
-        rc = part_copy(t, ACTS_INPUT, records_pop_rows, err);
-    if (rc || t->way[ACTS_ATTN] == ACTS_KEPT)
-        return rc;
-    if (t->way[ACTS_ATTN] == ACTS_OFFLOADED) {
+    if (t->inputs_first)
+        rc = pieces_copy(t, PIECE_MID, records_pop_rows, err);
+    if (t->way[ACTS_ATTN] == ACTS_OFFLOADED) // from here on
         acts_hold(acts, ACTS_ATTN, t->layer, t->micro, 0);
-        return part_copy(t, ACTS_ATTN, records_pop_rows, err);
-    }
-    if (acts_holds(acts, ACTS_ATTN, t->layer, t->micro, 0))
-        return 0;
+    if (rc || t->way[ACTS_ATTN] == ACTS_KEPT ||
+        acts_holds(acts, ACTS_ATTN, t->layer, t->micro, 0))
+        return rc;
     start_ns = clock_ns();
-    attn_forward(t);
+    rc = attn_forward(t, err);
     count_again(t, ACTS_ATTN, start_ns, t->N);
-    return 0;
+    return rc;
 }
 
 /* What the norm at the layer's end took, which its backward needs. */
@@ -259,29 +277,43 @@ static void end_again(const struct turn *t, const struct layer *l)
         t->arch->out(&end);
 }
 
+/* What the chunk's backward needs but queries, keys and values is there afterwards; what came of
+ * the MLP is lent. */
+static int chunk_back(const struct turn *t, struct layer *l, struct err *err)
+{
+    struct model *m = t->m;
+    uint64_t      start_ns;
+    int           came = t->way[ACTS_MLP] == ACTS_OFFLOADED,
+        rc = t->inputs_first ? 0 : piece_copy(t, PIECE_MID, l, records_pop_rows, err);
+
+    rc = rc ? rc : piece_copy(t, PIECE_MLP, l, records_pop_rows, err);
+    if (!rc && came)
+        rc = records_pop(&m->records, &l->mlp.at[MLP_FC], err);
+    if (rc || (!came && acts_holds(&m->acts, ACTS_MLP, t->layer, t->micro, l->first)))
+        return rc;
+    start_ns = clock_ns();
+    if (!came || !m->o.whole)
+        t->arch->mid(l);
+    if (!came)
+        layer_fc(l);
+    if (!came || !m->o.whole)
+        end_again(t, l);
+    acts_hold(&m->acts, ACTS_MLP, came ? 0 : t->layer, t->micro, l->first);
+    if (!came)
+        count_again(t, ACTS_MLP, start_ns, l->n);
+    return 0;
+}
+
 /* A chunk: dx through the MLP and the projection of attention. */
 static int chunk_backward(const struct turn *t, struct layer *l, struct err *err)
 {
-    struct model *m = t->m;
-    uint64_t      start_ns = clock_ns();
-    int           came = t->way[ACTS_MLP] == ACTS_OFFLOADED, rc = 0;
+    int rc = chunk_back(t, l, err);
 
-    if (came && (rc = records_pop(&m->records, &l->mlp.at[MLP_FC], err)))
+    if (rc)
         return rc;
-    if (came) {
-        t->arch->mid(l);
-        end_again(t, l);
-        acts_hold(&m->acts, ACTS_MLP, 0, 0, 0);
-    } else if (!acts_holds(&m->acts, ACTS_MLP, t->layer, t->micro, l->first)) {
-        t->arch->mid(l);
-        layer_fc(l);
-        end_again(t, l);
-        acts_hold(&m->acts, ACTS_MLP, t->layer, t->micro, l->first);
-        count_again(t, ACTS_MLP, start_ns, l->n);
-    }
     t->arch->mlp_backward(l);
-    if (came)
-        records_pop_done(&m->records);
+    if (t->way[ACTS_MLP] == ACTS_OFFLOADED)
+        records_pop_done(&t->m->records);
     t->arch->mid_backward(l);
     return 0;
 }
@@ -295,11 +327,12 @@ int block_backward(struct model *m, size_t layer, size_t micro, const void *wire
     int              rc;
 
     assert(m->o.training);
-    rc = attn_back(&t, err);
+    rc = attn_again(&t, err);
     for (size_t i = 0; i < t.N && !rc; i += l.n) {
         l = chunk_at(&t, i);
         rc = chunk_backward(&t, &l, err);
     }
+    rc = rc ? rc : pieces_copy(&t, PIECE_QKV, records_pop_rows, err);
     if (rc)
         return rc;
     attention_backward(t.all.dqkv, t.all.dattn, &attention);

@@ -23,6 +23,8 @@ struct model_options {
     uint64_t           pool;     // bytes for those that are kept, where ways may change; else 0:
                                  // what these ways need
     uint64_t           spare;    // more for them as long as nothing is offloaded
+    int                whole;    // an offloaded MLP leaves with all that it keeps; else what one
+                                 // product makes again does not
     int                training; // 0: no backward; one input a micro-batch, nothing kept
     int                varying;  // micro-batches up to batch x seq (struct batch); else just that
     int                generates; // decode.h's: neither activations nor a head among the products

@@ -44,8 +44,8 @@ int records_pop(struct records *r, void **place, struct err *err)
 
 void records_pop_done(struct records *r) { stream_popped(r->stream); }
 
-int records_push_rows(struct records *r, const struct acts_rows *rows, size_t arrays, size_t i,
-                      size_t n, struct err *err)
+int records_push_rows(struct records *r, const struct acts_rows *rows, size_t arrays, size_t n,
+                      struct err *err)
 {
     void *place;
     int   rc = records_push(r, &place, err);
@@ -54,13 +54,13 @@ int records_push_rows(struct records *r, const struct acts_rows *rows, size_t ar
         return rc;
     char *at = place;
     for (size_t k = 0; k < arrays; at += n * rows[k++].bytes)
-        copy_wide(at, rows[k].base + i * rows[k].bytes, n * rows[k].bytes);
+        copy_wide(at, rows[k].base, n * rows[k].bytes);
     records_push_done(r, (size_t)(at - (char *)place));
     return 0;
 }
 
-int records_pop_rows(struct records *r, const struct acts_rows *rows, size_t arrays, size_t i,
-                     size_t n, struct err *err)
+int records_pop_rows(struct records *r, const struct acts_rows *rows, size_t arrays, size_t n,
+                     struct err *err)
 {
     void *place;
     int   rc = records_pop(r, &place, err);
@@ -69,7 +69,7 @@ int records_pop_rows(struct records *r, const struct acts_rows *rows, size_t arr
         return rc;
     const char *at = place;
     for (size_t k = 0; k < arrays; at += n * rows[k++].bytes)
-        copy_wide(rows[k].base + i * rows[k].bytes, at, n * rows[k].bytes);
+        copy_wide(rows[k].base, at, n * rows[k].bytes);
     records_pop_done(r);
     return 0;
 }

@@ -1,8 +1,8 @@
 /* records.h: what a training pass offloads of a layer's activations, in pieces on the stream's
- * stack (offload/stream.h). A layer's micro-batch is a record: its offloaded parts in the order
- * input, attention, MLP, each chunk by chunk of tokens; backward takes it back in that order. What
- * stands in arrays of whole micro-batches is copied; the MLP's pieces are lent, since products
- * write and read them in place.
+ * stack (offload/stream.h). Pieces leave as they are made, and come back where backward needs them,
+ * so that drives have their work all along: acts.h says which there are, and which are a record.
+ * All are copied but what the MLP's activation takes, the largest, which is lent: products write
+ * and read it in place.
  *
  * A push or pop may wait for a device. What waits is not computing: the span under way ends before
  * it, and another begins after. */
@@ -28,8 +28,8 @@ void records_push_done(struct records *r, size_t bytes);
 int  records_pop(struct records *r, void **place, struct err *err);
 void records_pop_done(struct records *r);
 
-/* Tokens [i, i + n) of a part's arrays, copied. */
-int records_push_rows(struct records *r, const struct acts_rows *rows, size_t arrays, size_t i,
-                      size_t n, struct err *err);
-int records_pop_rows(struct records *r, const struct acts_rows *rows, size_t arrays, size_t i,
-                     size_t n, struct err *err);
+/* A piece of n tokens' rows, copied. */
+int records_push_rows(struct records *r, const struct acts_rows *rows, size_t arrays, size_t n,
+                      struct err *err);
+int records_pop_rows(struct records *r, const struct acts_rows *rows, size_t arrays, size_t n,
+                     struct err *err);

@@ -90,6 +90,7 @@ void rig_ways(struct trainer_options *o, size_t how)
     size_t            L = o->model.config.n_layer, n = how % RIG_OFFLOAD;
 
     o->adapts = how >= RIG_AUTO ? ADAPT_BEST : ADAPT_NOT;
+    o->model.whole = how % 2 && acts_can_whole(&o->model);
     how -= how >= RIG_AUTO ? RIG_AUTO : 0;
     *w = how >= RIG_OFFLOAD ? ways_offload(L, n % (L + 1)) : ways_recompute(L, n % (L + 1));
     for (enum acts_part p = 0; how >= RIG_MIXED && p < ACTS_PARTS; p++, n /= 2) {

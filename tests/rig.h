@@ -21,8 +21,9 @@ struct trainer_options rig_options(struct model_config config, size_t batch, siz
                                    enum dtype dtype, enum matmul_engine engine);
 
 /* The ways of its activations: the last n layers' are kept, n less than any of these; the others'
- * are computed again, or with RIG_OFFLOAD added offloaded. RIG_MIXED + n: each part its own way.
- * RIG_AUTO + n: as n, and from the fifth step on as is expected to be shortest. */
+ * are computed again, or with RIG_OFFLOAD added offloaded, MLPs whole where n is odd.
+ * RIG_MIXED + n: each part its own way. RIG_AUTO + n: as n, and from the fifth step on as is
+ * expected to be shortest. */
 enum { RIG_OFFLOAD = 100, RIG_MIXED = 200, RIG_AUTO = 300 };
 void rig_ways(struct trainer_options *o, size_t how);
 

@@ -1,5 +1,6 @@
-/* test_step.c: a step beside its arithmetic: dropout, evaluations between steps, values that are
- * not finite, options that are refused, and how much memory is planned, kept and offloaded. */
+/* test_step.c: a step beside its arithmetic: dropout, activations in pieces, evaluations between
+ * steps, values that are not finite, options that are refused, and how much memory is planned, kept
+ * and offloaded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,6 +87,47 @@ static void test_dropout(void **state)
     free(kept);
     free(again);
     fixture_close(f);
+}
+
+/* Micro-batches of three chunks, the last one shorter: what leaves piece by piece comes back as it
+ * was, whichever parts of a layer they are of. */
+static void chunks_as_kept(const struct arch *arch)
+{
+    enum { ROWS = 16, SEQ = 132, LAYERS = 3 };
+    struct model_config config = arch_config(arch, (struct model_config){
+        .n_layer = LAYERS, .n_head = 2, .n_embd = 16, .n_inner = 64, .vocab = 64,
+        .n_positions = SEQ, .norm_eps = 1e-5f, .qk_norm = 1, .rope = { .theta = 10000 } });
+    struct trainer_options o = rig_options(config, ROWS, SEQ, DT_BF16, MATMUL_OPENBLAS);
+    size_t   total = arch_total(&config), tokens = ACCUM * ROWS * SEQ;
+    float   *params = malloc(total * sizeof *params), *kept = malloc(total * sizeof *kept),
+            *other = malloc(total * sizeof *other);
+    int32_t *ids = malloc((tokens + 1) * sizeof *ids);
+    struct rig_rows     rows = { ids, ids + 1, ROWS * SEQ, ACCUM };
+    struct batch_source data = { rig_batch, &rows };
+
+    for (size_t i = 0; i < total; i++)
+        params[i] = 0.3f * sinf((float)(7 * i + 1));
+    for (size_t i = 0; i <= tokens; i++)
+        ids[i] = (int32_t)(i * i % 61);
+    o.model.grad_accum = ACCUM;
+    double loss = dropped_loss(&o, params, NULL, 0, 0, &data, kept);
+    for (size_t how = 0; how < 2 * LAYERS + 12; how++) {
+        rig_ways(&o, how < 2 * LAYERS ? RIG_OFFLOAD + how : RIG_MIXED + how);
+        assert_true(dropped_loss(&o, params, NULL, 0, 0, &data, other) == loss);
+        assert_memory_equal(kept, other, total * sizeof *kept);
+    }
+    free(params);
+    free(kept);
+    free(other);
+    free(ids);
+}
+
+static void test_chunks(void **state)
+{
+    (void)state;
+    chunks_as_kept(&gpt2_arch);
+    chunks_as_kept(&qwen3_arch);
+    chunks_as_kept(&gemma3_arch);
 }
 
 /* No two uses of dropout share a mask. */
@@ -230,7 +272,10 @@ static void test_sizes(void **state)
     assert_int_equal(one.kept_per_layer[ACTS_MLP], 4096u * (4 * 768 * 2 + 768 * 4 + 2 * 4));
     assert_int_equal(one.moved_per_layer[ACTS_MLP], 4096u * 4 * 768 * 2);
     assert_int_equal(one.moved_per_layer[ACTS_ATTN], one.kept_per_layer[ACTS_ATTN]);
-    assert_int_equal(one.piece, 1024u * (4 * 768 * 2 + 12 * 4 + 2 * 4));
+    assert_int_equal(one.piece, 1024u * 4 * 768 * 2);
+    o.model.whole = 1;
+    assert_int_equal(acts_sizes(&o.model).moved_per_layer[ACTS_MLP], two.kept_per_layer[ACTS_MLP]);
+    assert_int_equal(acts_sizes(&o.model).piece, one.piece);
     assert_int_equal(two.kept_per_layer[ACTS_MLP], 2 * one.kept_per_layer[ACTS_MLP]);
     assert_int_equal(two.head, one.head);
     assert_int_equal(two.work - one.work, 4096u * (768 * 4 + 8)); // dx, x, y
@@ -260,6 +305,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_chunks),
         cmocka_unit_test(test_dropout_sites),
         cmocka_unit_test(test_eval_between_steps),
         cmocka_unit_test(test_not_finite_is_skipped),

@@ -193,18 +193,17 @@ static void send_grad(struct drive *d, size_t block)
     d->rc = stream_send_grad(d->st, block, &d->norm, d->err);
 }
 
-/* Whether a layer has records: one of each micro-batch. */
-static int has_records(const struct drive *d, size_t layer)
+/* Of all micro-batches of a layer. */
+static size_t records_of(const struct drive *d, size_t layer)
 {
-    for (enum acts_part p = 0; p < ACTS_PARTS && layer > 0; p++)
-        if (ways_of(&d->a->ways, d->s->config.n_layer, layer, p) == ACTS_OFFLOADED)
-            return 1;
-    return 0;
+    struct model_options m = training_options(d->s).model;
+
+    return layer > 0 ? m.grad_accum * acts_records(&m, &d->a->ways, layer) : 0;
 }
 
 static void push_records(struct drive *d, size_t layer)
 {
-    size_t records = has_records(d, layer) ? d->s->o.grad_accum : 0;
+    size_t records = records_of(d, layer);
     void  *place;
 
     for (; records > 0 && !d->rc; records--) {
@@ -219,7 +218,7 @@ static void push_records(struct drive *d, size_t layer)
 
 static void pop_records(struct drive *d, size_t layer)
 {
-    size_t records = has_records(d, layer) ? d->s->o.grad_accum : 0;
+    size_t records = records_of(d, layer);
     void  *place;
 
     for (; records > 0 && !d->rc; records--) {
@@ -266,6 +265,7 @@ static int drive_acts(struct drive_acts *a, const struct session *s, const struc
     struct model_options m = training_options(s).model;
 
     a->ways = memory_ways(plan, &m, &train_activations[s->o.activations]);
+    m.whole = memory_whole(plan, &s->run, &m);
     a->n = acts_list(&m, &a->ways, NULL);
     a->piece = calloc(a->n + 1, sizeof *a->piece);
     if (!a->piece)

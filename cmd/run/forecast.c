@@ -75,6 +75,7 @@ static int compute_acts(struct forecast *f, struct step_work *w, struct session 
     f->B = w->B;
     f->ways = acts.ways;
     f->offloads = plan->record_buffers > 0;
+    f->whole = acts.whole;
     f->acts_written = s->run.acts.written;
     f->acts_read = s->run.acts.read;
     f->kept = acts.ways.of[ACTS_MLP].kept;

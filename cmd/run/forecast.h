@@ -22,6 +22,7 @@ struct forecast {
     size_t kept;                  // layers whose activations are kept
     struct acts_ways ways;        // of each part; what is neither kept nor offloaded is recomputed
     int    offloads;              // some may be offloaded
+    int    whole;                 // MLPs then with all that backward needs
     uint64_t acts_written, acts_read; // bytes of those that are
     int    first;                 // forecast.c's own: of the ways that training begins with
 };

@@ -6,15 +6,18 @@
 
 #include <math.h>
 
-/* Of a layer's micro-batch: seconds to compute a part again; and of offloaded MLPs the residual
- * stream (GPT-2's: one product of C x C where the part has two and C x 4 C). */
+/* Of a layer's micro-batch: seconds to compute a part again; and of offloaded MLPs what
+ * did not leave, the residual stream (GPT-2's: one product of C x C where the part has two and
+ * C x 4 C). */
 struct parts { double attn, mlp, fetch; };
 
-static struct parts parts_of(const struct forecast_step_so_far *f, const struct model_config *g)
+static struct parts parts_of(const struct forecast_step_so_far *f, const struct model_options *o)
 {
     double all = machine_layer(f->m, f->of, MACHINE_AGAIN), mlp = machine_again_mlp(f->m, f->of);
 
-    return (struct parts){ all - mlp, mlp, mlp * (double)arch_fetched(g) / f->of->mlp_again };
+    double fetched = o->whole ? 0 : (double)arch_fetched(&o->config);
+
+    return (struct parts){ all - mlp, mlp, mlp * fetched / f->of->mlp_again };
 }
 
 /* What is known to auto when it has measured. */
@@ -23,7 +26,7 @@ static int choose(struct acts_ways *out, const struct session *s, const struct b
                   struct err *err)
 {
     const struct acts_sizes sizes = acts_sizes(model);
-    const struct parts      part = parts_of(f, &s->config);
+    const struct parts      part = parts_of(f, model);
     double                  micros = (double)model->grad_accum;
     struct step_halves      half;
     int rc = step_work_halves(&half, &s->run, f->t, f->rates, err);
@@ -59,15 +62,18 @@ int forecast_acts(struct forecast_acts *out, struct session *s, const struct bud
                   const struct forecast_step_so_far *so_far, struct err *err)
 {
     const struct train_activations *asked = &train_activations[s->o.activations];
-    const struct model_options      model = training_options(s).model;
-    struct parts part = parts_of(so_far, &s->config);
+    struct model_options            model = training_options(s).model;
+    struct parts part;
     size_t       L = model.config.n_layer;
     double       micros = (double)model.grad_accum, chunk = CHUNK_ROWS / so_far->of->tokens;
     int          rc = 0;
     struct run_acts  *acts = &s->run.acts;
     struct acts_moves moves = { 0 };
 
-    *out = (struct forecast_acts){ .ways = memory_ways(plan, &model, asked) };
+    model.whole = memory_whole(plan, &s->run, &model);
+    part = parts_of(so_far, &model);
+    *out = (struct forecast_acts){ .ways = memory_ways(plan, &model, asked),
+                                   .whole = plan->record_buffers && model.whole };
     if (plan->record_buffers && asked->adapts && !so_far->first)
         rc = choose(&out->ways, s, plan, &model, so_far, err);
     if (!rc && plan->record_buffers)

@@ -19,6 +19,7 @@ struct forecast_step_so_far {
 
 struct forecast_acts {
     struct acts_ways ways;
+    int              whole; // offloaded MLPs leave whole (struct model_options)
     double           again; // seconds of a step in which backward computes what forward did
     double           last;  // of them before the last layer's gradient
 };

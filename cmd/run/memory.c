@@ -7,13 +7,19 @@
 #include "data/base/round.h"
 #include "data/base/machine.h"
 #include "offload/act_rule.h"
+#include "offload/step_work.h"
 #include "offload/streams.h"
+
+#include <omp.h>
 
 #define MIB ((uint64_t)1 << 20)
 
 /* What comes after the measurement and has no size of its own in the plan: stacks of threads,
  * SQLite's cache and log, rings, the heap. */
 enum { PROCESS_GROWTH_MIB = 24, PRODUCTS_LEAST_MIB = 8 };
+
+/* What a thread multiplies in a second, about, before anything is measured: AVX-512 in fp32. */
+static const double THREAD_FLOPS = 100e9;
 
 /* What is measured is rounded up to these, so that `plan` and the run come to the same. */
 enum { PROCESS_STEP_MIB = 8, PRODUCTS_STEP_MIB = 4 };
@@ -55,9 +61,11 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
     cfg.frames = cfg.grad_buffers = 0; // what does not depend on the choice
     cfg.acts = (struct run_acts){ 0 };
     if (b->record_buffer) { // as many as there can be
-        struct acts_ways all = ways_offload(r->model.config.n_layer, 0);
+        struct acts_ways     all = ways_offload(r->model.config.n_layer, 0);
+        struct model_options model = r->model;
 
-        cfg.acts = (struct run_acts){ .n = acts_list(&r->model, &all, NULL),
+        model.whole = acts_can_whole(&model);
+        cfg.acts = (struct run_acts){ .n = acts_list(&model, &all, NULL),
                                       .bytes = b->record_buffer, .buffers = BUDGET_BUFFERS_MOST };
     }
     int rc = run_memory(&cfg, &m, err);
@@ -116,6 +124,31 @@ struct acts_ways memory_ways(const struct budget *plan, const struct model_optio
                         : ways_offload(L, plan->kept);
 }
 
+/* Seconds that modelled links take for a byte, written and read. */
+static double link_seconds(const struct run_config *run)
+{
+    struct step_rates  unknown = { 0 };
+    struct step_halves half = { 0 };
+    struct topology   *links;
+    struct err         why;
+
+    if (topology_open(&links, &run->links, run->n_devices, &why))
+        return 0; // whoever opens it next says why
+    int rc = step_work_halves(&half, run, links, &unknown, &why);
+    topology_close(links);
+    return rc ? 0 : step_move(&half.write, 1) + step_move(&half.read, 1);
+}
+
+int memory_whole(const struct budget *plan, const struct run_config *run,
+                 const struct model_options *model)
+{
+    double threads = model->threads ? model->threads : omp_get_max_threads();
+    double product = 2 * (double)arch_fetched(&model->config) / (threads * THREAD_FLOPS);
+
+    return acts_can_whole(model) && 2 * plan->record_buffers >= BUDGET_BUFFERS_MOST &&
+           (double)acts_rest_bytes(model) * link_seconds(run) <= product;
+}
+
 /* What of activations goes to the devices: all, where that is chosen later. Lengths that vary leave
  * fewer bytes than full micro-batches do, but may leave more pieces. */
 static int acts_set(struct run_acts *out, const struct budget *plan,
@@ -123,11 +156,14 @@ static int acts_set(struct run_acts *out, const struct budget *plan,
 {
     size_t           L = r->model.config.n_layer;
     struct acts_ways w = ways_offload(L, r->acts->adapts ? 0 : plan->kept);
+    struct model_options model = r->model;
     struct acts_moves moves;
-    int               rc = acts_moves(&moves, &r->model, &w, plan->record_buffers, err);
+    int               rc;
 
-    *out = (struct run_acts){ .n = acts_list(&r->model, &w, NULL), .area = moves.all,
-                              .bytes = acts_sizes(&r->model).piece,
+    model.whole = memory_whole(plan, r->run, &model);
+    rc = acts_moves(&moves, &model, &w, plan->record_buffers, err);
+    *out = (struct run_acts){ .n = acts_list(&model, &w, NULL), .area = moves.all,
+                              .bytes = acts_sizes(&model).piece,
                               .buffers = plan->record_buffers };
     if (!r->acts->adapts) { // nothing is computed of what is chosen later
         out->written = moves.written;

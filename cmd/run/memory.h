@@ -30,6 +30,12 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
  * it opens anything large. */
 uint64_t memory_baseline(void);
 
+/* Whether offloaded MLPs leave whole (struct model_options), by what is known before any step:
+ * there are buffers enough, and no modelled link takes longer for these bytes, both ways, than the
+ * product takes that they save. What is not modelled is taken for fast. */
+int memory_whole(const struct budget *plan, const struct run_config *run,
+                 const struct model_options *model);
+
 /* The ways of the plan: all, or where they are chosen while it trains the first. */
 struct acts_ways memory_ways(const struct budget *plan, const struct model_options *model,
                              const struct train_activations *acts);

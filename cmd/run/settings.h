@@ -26,8 +26,9 @@
  *                       few: as --spare-slots few; absent: half
  *     command created version host system cpu    of where it was made
  *     engine            what computes its products
- *     frames residual_in_ram records record_bytes record_buffers acts_written acts_read
- *                       what the memory plan chose, and what of activations crosses the link in a
+ *     frames residual_in_ram records record_bytes record_buffers record_whole acts_written
+ *     acts_read         what the memory plan chose (record_whole: 1 where offloaded MLPs leave with
+ *                       all that backward needs), and what of activations crosses the link in a
  *                       step; the last two absent: all records but as many as there are buffers
  *     drive.N           MAJOR:MINOR of the real drive that device N was on when it was last opened
  *     memory.NN         a part of that plan: its bytes and its name; the total, the limit

@@ -30,6 +30,7 @@ struct training {
     struct tensorboard *board; // NULL: none is asked for
     int             blas; // --blas of the run; in s->o.blas stands the engine that goes on with it
     int             evaluates;
+    int             whole;    // offloaded MLPs leave whole
     uint64_t        skipped; // steps in a row, up to now
     struct best     best;
     struct wear     wear;
@@ -204,9 +205,11 @@ static int record_plan(struct training *t, struct err *err)
 
     return rc ? rc : settings_set(t->s->log, err,
                         "frames=%zu\nresidual_in_ram=%d\nrecords=%zu\nrecord_bytes=%zu\n"
-                        "record_buffers=%zu\nacts_written=%" PRIu64 "\nacts_read=%" PRIu64,
+                        "record_buffers=%zu\nrecord_whole=%d\nacts_written=%" PRIu64
+                        "\nacts_read=%" PRIu64,
                         r->frames, r->residual_in_ram != 0, varies ? 0 : r->acts.n, r->acts.bytes,
-                        r->acts.buffers, varies ? 0 : r->acts.written, varies ? 0 : r->acts.read);
+                        r->acts.buffers, r->acts.buffers && t->whole,
+                        varies ? 0 : r->acts.written, varies ? 0 : r->acts.read);
 }
 
 /* Where activations are, if they have drives of their own, which this process may have changed. */
@@ -293,6 +296,7 @@ static int training_open(struct training *t, struct err *err)
     struct trainer_options o = training_options(s);
     const struct train_activations *acts = &train_activations[s->o.activations];
     o.model.ways = memory_ways(&t->plan, &o.model, acts);
+    o.model.whole = t->whole = memory_whole(&t->plan, &s->run, &o.model);
     o.model.pool = t->plan.pool;
     o.model.spare = t->plan.spare;
     o.adapts = t->plan.record_buffers ? acts->adapts : ADAPT_NOT; // else nothing is left to choose

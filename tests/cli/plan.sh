@@ -94,6 +94,11 @@ auto="--n-layer 8 --n-head 2 --n-embd 128 --vocab 512 --seq 256 --batch 4 --grad
 run plan $auto --machine "$tmp/slow.conf" --csd-read-bw 10G --csd-write-bw 10G --link-bw 10G
 [ "$moved" -gt 0 ] && grep -q "^  host  *activation  *write  *$moved bytes .*, as predicted" "$tmp/out" && grep -q "^  activation  *$((moved / 2)) bytes" "$tmp/out"
 result $? "which stands in the traffic and in what is written to each of two devices"
+# what is offloaded leaves whole, but over a link that takes longer for it than a product that makes it again, or through few buffers
+whole() { run plan --n-layer 8 --n-head 2 --n-embd 128 --vocab 512 --seq 256 --batch 4 --csd-mem 4M --devices 2 --activations offload --machine "$tmp/slow.conf" --run "$tmp/d/run" --json - --host-mem "$1M" --csd-read-bw "$2" --csd-write-bw "$2" --link-bw "$2" && python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(d["activations"]["whole"])' "$tmp/out"; }
+run plan --n-layer 8 --n-head 2 --n-embd 128 --vocab 512 --seq 256 --batch 4 --csd-mem 4M --devices 2 --activations offload --probe off --host-mem 1M
+least=$(sed -n 's/.*needs at least \([0-9]*\)M.*/\1/p' "$tmp/err")
+same "True False False" "$(echo $(whole $((least + 16)) 1000G) $(whole $((least + 16)) 100M) $(whole "$least" 1000G))" "offloaded MLPs leave whole over a fast link, through buffers enough"
 # shellcheck disable=SC2086
 run plan $auto --probe off
 grep -q "^  Activations that it will choose to offload are not in it" "$tmp/out" && ! grep -q "^  host  *activation" "$tmp/out"
