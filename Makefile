@@ -462,7 +462,7 @@ $(BUILD)/tests/fuzz/fuzz: $(BUILD)/tests/fuzz/libfuzzer.o $(FUZZ_OBJ) $(LIB_OBJ)
 CRASH_WRAP := open close pread pwrite fsync fdatasync sync_file_range ftruncate posix_fallocate flock fstat fstatvfs stat statvfs access realpath \
               mkdir rmdir unlink rename pthread_create pthread_join pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait \
               pthread_cond_timedwait pthread_cond_clockwait pthread_cond_signal pthread_cond_broadcast clock_gettime getrusage usleep nanosleep madvise
-CRASH_OBJ  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/crash/*.c)) $(BUILD)/tests/toy.o $(BUILD)/tests/orders.o
+CRASH_OBJ  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/crash/*.c)) $(BUILD)/tests/toy.o $(BUILD)/tests/orders.o $(BUILD)/tests/comm_threads.o
 CRASH_LIB  := $(filter-out $(BUILD)/model/% $(BUILD)/cmd/%,$(LIB_OBJ))
 
 $(BUILD)/tests/crash/crash: $(CRASH_OBJ) $(CRASH_LIB)

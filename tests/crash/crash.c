@@ -64,6 +64,15 @@ static const struct plan plans[] = {
       .spares = 1,
       .words = 2,
       .skip = 1 },
+    { .name = "2 ranks", .mode = RUN_SUO, .ranks = 2, .sync = 1, .skip = NEVER },
+    { .name = "2 ranks skip", .mode = RUN_SU, .ranks = 2, .checkpoint = 16, .skip = 2 },
+    { .name = "3 ranks", .mode = RUN_SUO, .ranks = 3, .skip = 1 },
+    { .name = "3 ranks speculate",
+      .mode = RUN_BASE,
+      .ranks = 3,
+      .speculate = 1,
+      .spares = 1,
+      .skip = NEVER },
     { .name = "su+o few", .mode = RUN_SUO, .spares = RUN_SPARES_FEW, .skip = 2 },
     { .name = "su+o+c speculate feedback",
       .mode = RUN_SUO,
@@ -185,7 +194,8 @@ static void reference_open(struct reference *r, const struct plan *p)
     storage_load(NULL);
     boot(1);
     storage_create("/sim", 1);
-    storage_create(DIR, 1);
+    for (size_t rank = 0; rank < life_ranks(p); rank++)
+        storage_create(life_dir(rank), 1);
     storage_sync_folder("");
     storage_sync_folder("/sim");
     if (!p->create)
@@ -241,8 +251,8 @@ static enum outcome recover(const struct reference *r, struct tally *t, const st
         boot(at->schedule + 1000);
         storage_arm(second_cut(r, at));
         rc = life(at->plan, &w, err);
-        t->second += (uint64_t)storage_is_cut();
-        if (rc && !storage_is_cut())
+        t->second += (uint64_t)storage_was_cut();
+        if (rc && !storage_was_cut())
             return judge(r, at->plan, &w, rc, err);
         storage_power_on(rng_bits(at->seed, 3, at->at));
     }

@@ -4,10 +4,13 @@
 
 #include "csd/csd.h"
 #include "data/base/crc32c.h"
+#include "data/base/round.h"
+#include "offload/agree.h"
 #include "offload/devices.h"
 #include "offload/image.h"
 #include "offload/journal.h"
 #include "offload/reshard.h"
+#include "tests/comm_threads.h"
 #include "tests/crash/disk_sim.h"
 #include "tests/crash/storage.h"
 #include "tests/crash/threads.h"
@@ -17,16 +20,37 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BLOCKS = 4, WORDS = 2 };
+enum { BLOCKS = 4, WORDS = 2, SHARED = 3 };
 
 static const size_t sizes[BLOCKS] = { 8000, 7000, 7000, 77 };
 static const size_t words[WORDS + 2 + WORDS] = { 5000, 3000, 7000, 77, 5000, 3000 };
+/* Of ranks: blocks of several portions, one of which some ranks have none of. */
+static const size_t shared[SHARED] = { 20000, 33000, 77 };
+static size_t       portions[THREADS_HOSTS][SHARED];
+
+size_t life_ranks(const struct plan *p) { return size_max(p->ranks, 1); }
+
+const char *life_dir(size_t rank)
+{
+    static const char *const dirs[THREADS_HOSTS] = { DIR, DIR ".rank1", DIR ".rank2",
+                                                     DIR ".rank3" };
+
+    return dirs[rank];
+}
+
+/* A name in a rank's folder. */
+static const char *in_dir(char out[96], size_t rank, const char *name)
+{
+    snprintf(out, 96, "%s/%s", life_dir(rank), name);
+    return out;
+}
 
 /* ---- a run ---- */
 
@@ -56,7 +80,18 @@ void life_init(void)
 
 int life_has(const struct plan *p) { return !p->cards || *xclbin; }
 
-static struct run_config config_of(const struct plan *p, struct runlog *log)
+/* Each has a group of its own. */
+static void config_rank(struct run_config *cfg, const struct plan *p, size_t rank)
+{
+    cfg->dir = life_dir(rank);
+    cfg->order = toy_order(SHARED);
+    cfg->ranks = (struct run_ranks){ .rank = rank, .size = p->ranks, .groups = p->ranks,
+                                     .whole_params = shared };
+    ranks_portions(portions[rank], &cfg->ranks, shared, SHARED);
+    cfg->block_params = portions[rank];
+}
+
+static struct run_config config_of(const struct plan *p, struct runlog *log, size_t rank)
 {
     static const char *const cards[] = { "0000:31:00.1", "0000:32:00.1", "0000:33:00.1" };
     struct run_config        cfg = toy_config(DIR, p->mode, sizes, BLOCKS);
@@ -67,6 +102,8 @@ static struct run_config config_of(const struct plan *p, struct runlog *log)
         cfg = toy_config(DIR, p->mode, words, WORDS + 1 + 1 + head);
         cfg.order = order_pieces(WORDS, 1, head);
     }
+    if (p->ranks)
+        config_rank(&cfg, p, rank);
     cfg.log = log;
     cfg.compress = p->compress;
     cfg.error_feedback = p->feedback;
@@ -90,11 +127,12 @@ static struct run_config config_of(const struct plan *p, struct runlog *log)
 /* Of the devices that the run is on: those it was made with, or those it was moved to. layout: kept
  * there. */
 static int config_now(struct run_config *out, const struct plan *p, struct runlog *log,
-                      char layout[32], struct err *err)
+                      size_t rank, char layout[32], struct err *err)
 {
     int rc = p->reshard ? runlog_get(log, "layout", layout, 32, err) : -ENOENT;
 
-    *out = config_of(p, log);
+    *out = config_of(p, log, rank);
+    out->decay_ctx = p->ranks ? out : NULL;
     if (rc)
         return rc == -ENOENT ? 0 : rc;
     out->layout = layout;
@@ -110,7 +148,7 @@ static int is_there(const char *path)
 }
 
 /* What a creation that was cut left behind goes away, as cmd/run/newrun.c does it. */
-static void clear(void)
+static void clear(size_t rank)
 {
     static const char *const left[] = { "run.db.new",  "run.db.new-wal", "run.db.new-shm",
                                         "dev0/states", "dev1/states",    "image0" };
@@ -118,37 +156,46 @@ static void clear(void)
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
         char path[96];
 
-        snprintf(path, sizeof path, DIR "/%s", left[i]);
-        if (is_there(path))
+        if (is_there(in_dir(path, rank, left[i])))
             unlink(path);
     }
 }
 
-/* A run that is not there is made; the name of run.db comes last. */
-int life_make(const struct plan *p, struct err *err)
+/* Of one rank; the name of run.db comes last. */
+static int make(const struct plan *p, size_t rank, struct err *err)
 {
     struct runlog    *log;
     struct run_config cfg;
+    char              new[96], path[96];
     int               fd, rc;
 
-    clear();
-    rc = runlog_create(&log, DIR "/run.db.new", p->storage != NO_FLUSHES, err);
+    clear(rank);
+    rc = runlog_create(&log, in_dir(new, rank, "run.db.new"), p->storage != NO_FLUSHES, err);
     if (rc)
         return rc;
-    cfg = config_of(p, log);
+    cfg = config_of(p, log, rank);
     rc = run_format(&cfg, &toy_init, err);
     runlog_close(log);
     if (rc)
         return rc;
-    if (is_there(DIR "/run.db.new-wal"))
+    if (is_there(in_dir(path, rank, "run.db.new-wal")))
         return err_set(err, -EIO, "run.db.new could not be written completely");
-    if (rename(DIR "/run.db.new", DIR "/run.db"))
+    if (rename(new, in_dir(path, rank, "run.db")))
         return err_set(err, -errno, "rename run.db.new");
-    fd = open(DIR, O_RDONLY | O_DIRECTORY);
+    fd = open(life_dir(rank), O_RDONLY | O_DIRECTORY);
     if (fd < 0 || fsync(fd))
         rc = err_set(err, -EIO, "sync the folder of the run");
     if (fd >= 0)
         close(fd);
+    return rc;
+}
+
+int life_make(const struct plan *p, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t r = 0; r < life_ranks(p) && !rc; r++)
+        rc = make(p, r, err);
     return rc;
 }
 
@@ -159,8 +206,9 @@ static int train(const struct plan *p, const struct run_config *cfg, uint64_t en
     struct stream *s = NULL;
     char           notice[512];
     uint64_t       step = 0, applied;
-    int            rc = run_train(&s, cfg, notice, sizeof notice, err);
+    int            rc = run_agree(cfg, err);
 
+    rc = rc ? rc : run_train(&s, cfg, notice, sizeof notice, err);
     if (!rc)
         rc = run_position(cfg, &step, &applied, err);
     w->went_back += !rc && step < w->committed;
@@ -213,12 +261,14 @@ static int move(struct run_config *cfg, char layout[32], struct err *err)
 }
 
 /* What an opened run goes through. */
-static int work(const struct plan *p, struct runlog *log, struct witness *w, struct err *err)
+static int work(const struct plan *p, struct runlog *log, struct witness *w, size_t rank,
+                struct comm *comm, struct err *err)
 {
     struct run_config cfg;
     char              layout[32], notice[512] = "";
-    int               rc = config_now(&cfg, p, log, layout, err);
+    int               rc = config_now(&cfg, p, log, rank, layout, err);
 
+    cfg.ranks.comm = comm;
     if (!rc && p->reshard)
         rc = reshard_clean(&cfg, notice, sizeof notice, err);
     if (!rc && p->reshard && !cfg.layout) {
@@ -230,23 +280,74 @@ static int work(const struct plan *p, struct runlog *log, struct witness *w, str
 }
 
 /* A process from its start to its end; 0 or -errno with a sentence. */
-int life(const struct plan *p, struct witness *w, struct err *err)
+static int process(const struct plan *p, struct witness *w, size_t rank, struct comm *comm,
+                   struct err *err)
 {
     struct runlog *log = NULL;
+    char           path[96];
     int            rc = 0;
 
     *err = (struct err){ 0 };
+    if (p->create && !is_there(in_dir(path, rank, "run.db")))
+        rc = make(p, rank, err);
+    if (!rc)
+        rc = runlog_open(&log, in_dir(path, rank, "run.db"), 0, p->storage != NO_FLUSHES, err);
+    if (!rc)
+        rc = work(p, log, w, rank, comm, err);
+    runlog_close(log);
+    return rc;
+}
+
+/* A rank's, on a machine of its own. One that fails ends all, as mpirun does it. */
+struct rank {
+    const struct plan *plan;
+    struct witness    *witness; // of all: they have to see the same
+    struct comm       *comm;
+    pthread_t          thread;
+    struct err         err;
+    int                rc;
+};
+
+static void *rank_main(void *rank)
+{
+    struct rank *r = rank;
+
+    threads_host_set((int)r->comm->rank);
+    r->rc = process(r->plan, r->witness, r->comm->rank, r->comm, &r->err);
+    if (r->rc)
+        comm_abort(r->comm, 1);
+    return NULL;
+}
+
+static int job(const struct plan *p, struct witness *w, struct err *err)
+{
+    struct comm_threads *t = comm_threads_new(p->ranks);
+    struct rank          ranks[THREADS_HOSTS] = { 0 };
+    int                  rc = 0;
+
+    for (size_t i = 0; i < p->ranks; i++) {
+        ranks[i] = (struct rank){ .plan = p, .witness = w, .comm = comm_threads_rank(t, i) };
+        if (pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]))
+            abort();
+    }
+    *err = (struct err){ 0 };
+    for (size_t i = 0; i < p->ranks; i++) {
+        pthread_join(ranks[i].thread, NULL);
+        if (ranks[i].rc && (!rc || rc == -ECONNABORTED)) { // what was first
+            rc = ranks[i].rc;
+            *err = ranks[i].err;
+        }
+    }
+    comm_threads_free(t);
+    return rc;
+}
+
+int life(const struct plan *p, struct witness *w, struct err *err)
+{
     runlog_log_pages = p->checkpoint ? (unsigned)p->checkpoint : 1000;
     if (p->storage == LYING)
         storage_lie(1);
-    if (p->create && !is_there(DIR "/run.db"))
-        rc = life_make(p, err);
-    if (!rc)
-        rc = runlog_open(&log, DIR "/run.db", 0, p->storage != NO_FLUSHES, err);
-    if (!rc)
-        rc = work(p, log, w, err);
-    runlog_close(log);
-    return rc;
+    return p->ranks ? job(p, w, err) : process(p, w, 0, NULL, err);
 }
 
 /* ---- what it has become ---- */
@@ -295,8 +396,8 @@ static int devices_state(const struct run_config *cfg, int honest, struct state 
         uint64_t                slot = store_slot_off(&st, u->class_, j.subs[i].slot);
         char                    path[96];
 
-        snprintf(path, sizeof path, DIR "/dev%zu/states%s%s", u->device, cfg->layout ? "-" : "",
-                 cfg->layout ? cfg->layout : "");
+        snprintf(path, sizeof path, "%s/dev%zu/states%s%s", cfg->dir, u->device,
+                 cfg->layout ? "-" : "", cfg->layout ? cfg->layout : "");
         out->sub[i].version = j.subs[i].version;
         out->sub[i].states = stored_sum(path, slot, store_state_bytes(&st, u->n_pad));
         out->sub[i].wire = stored_sum(path, slot + store_state_bytes(&st, u->n_pad),
@@ -329,17 +430,17 @@ static int image_state_read(const struct run_config *cfg, struct state *out, str
     return rc;
 }
 
-int life_state(const struct plan *p, struct state *out, struct err *err)
+static int state_of(const struct plan *p, size_t rank, struct state *out, struct err *err)
 {
     struct runlog    *log;
     struct run_config cfg;
-    char              layout[32];
-    int               rc = runlog_open(&log, DIR "/run.db", 0, 1, err);
+    char              layout[32], path[96];
+    int               rc = runlog_open(&log, in_dir(path, rank, "run.db"), 0, 1, err);
 
     memset(out, 0, sizeof *out);
     if (rc)
         return rc;
-    rc = config_now(&cfg, p, log, layout, err);
+    rc = config_now(&cfg, p, log, rank, layout, err);
     if (!rc)
         rc = run_position(&cfg, &out->next_step, &out->applied, err);
     runlog_query(log, "SELECT step, printf('%!.17g', loss), skipped FROM steps ORDER BY step",
@@ -348,6 +449,25 @@ int life_state(const struct plan *p, struct state *out, struct err *err)
         rc = p->mode == RUN_MEM ? image_state_read(&cfg, out, err)
                                 : devices_state(&cfg, p->storage == HONEST, out, err);
     runlog_close(log);
+    return rc;
+}
+
+/* What ranks have of it stands one behind the other; all else they have in common. */
+int life_state(const struct plan *p, struct state *out, struct err *err)
+{
+    struct state next;
+    int          rc = state_of(p, 0, out, err);
+
+    for (size_t r = 1; r < life_ranks(p) && !rc; r++) {
+        rc = state_of(p, r, &next, err);
+        if (!rc && (memcmp(next.loss, out->loss, sizeof next.loss) || next.rows != out->rows ||
+                    next.skipped != out->skipped || next.next_step != out->next_step ||
+                    next.applied != out->applied))
+            rc = err_set(err, -EPROTO, "rank %zu stands elsewhere than rank 0", r);
+        assert(rc || out->n + next.n <= MAX_SUBS);
+        for (size_t i = 0; i < next.n && !rc; i++)
+            out->sub[out->n++] = next.sub[i];
+    }
     return rc;
 }
 

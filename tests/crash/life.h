@@ -7,7 +7,7 @@
 
 enum { STEPS = 4, MAX_SUBS = 64, NEVER = -1 };
 
-#define DIR "/sim/run" // the folder is there before the run is
+#define DIR "/sim/run" // the folder is there before the run is; of ranks, that of the first
 
 /* What is cut. */
 struct plan {
@@ -21,6 +21,7 @@ struct plan {
     int           cards;            // --csd xrt: on a simulated disk and a software SmartSSD
     int           pieces;           // that a step leaves on the devices
     int           words; // the embeddings are two blocks: 1: the head is tied to them, 2: two more
+    size_t        ranks;            // that train it, each on a machine of its own; 0: one
     int           create;           // begin with nothing: the making of the run is cut too
     int           reshard;          // halfway, move it from two devices to three
     uint64_t      commit_every;
@@ -56,6 +57,10 @@ struct witness {
  * SmartSSD in SITRAIN_SMARTSSD: whether what a plan needs is here. */
 void life_init(void);
 int  life_has(const struct plan *p);
+
+/* How many ranks a plan has, and the folder of each. */
+size_t      life_ranks(const struct plan *p);
+const char *life_dir(size_t rank);
 
 /* Make the run of p; the name of run.db comes last. */
 int life_make(const struct plan *p, struct err *err);

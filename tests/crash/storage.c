@@ -4,6 +4,7 @@
 
 #include "kernels/rng.h"
 #include "tests/crash/bytes.h"
+#include "tests/crash/threads.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -56,7 +57,8 @@ struct storage {
 
 static struct storage machine;
 static uint64_t       ops, cut_at = UINT64_MAX, ids, ticks;
-static int            cut, lying;
+static int            cut[THREADS_HOSTS], cuts, lying; // cuts: of how many machines
+static uint64_t       still[THREADS_HOSTS];             // operations until a machine's own
 static unsigned       loose, boots;
 
 /* ---- the machine ---- */
@@ -137,7 +139,7 @@ void storage_load(const struct storage *saved)
     boots++;
     storage_release(&machine);
     storage_copy(&machine, saved ? saved : &(struct storage){ 0 });
-    cut = lying = 0;
+    lying = 0;
     storage_arm(UINT64_MAX);
 }
 
@@ -147,6 +149,8 @@ void storage_arm(uint64_t at)
 {
     cut_at = at;
     ops = 0;
+    cuts = 0;
+    memset(cut, 0, sizeof cut);
 }
 
 uint64_t storage_ops(void)
@@ -156,8 +160,10 @@ uint64_t storage_ops(void)
 
 int storage_is_cut(void)
 {
-    return cut;
+    return cut[threads_host()];
 }
+
+int storage_was_cut(void) { return cuts > 0; }
 
 void storage_lie(int lies)
 {
@@ -169,12 +175,30 @@ unsigned storage_loose(void)
     return loose;
 }
 
+/* How much longer the other machines have power: not at all, a little, for long, for ever. */
+static void left_draw(void)
+{
+    static const uint64_t within[] = { 1, 20, 200 };
+
+    for (uint64_t h = 0; h < THREADS_HOSTS; h++) {
+        uint64_t how = rng_bits(cut_at, 80, h) % 4;
+
+        still[h] = how < 3 ? rng_bits(cut_at, 81, h) % within[how] : UINT64_MAX;
+    }
+}
+
 /* The point before an operation. */
 static int point(void)
 {
-    if (!cut && ops == cut_at)
-        cut = 1;
-    if (cut)
+    int h = threads_host(), first = cuts == 0 && ops == cut_at;
+
+    if (first)
+        left_draw();
+    if (!cut[h] && (first || (cuts > 0 && still[h]-- == 0))) {
+        cut[h] = 1;
+        cuts++;
+    }
+    if (cut[h])
         return -EIO;
     ops++;
     return 0;
@@ -353,7 +377,6 @@ void storage_power_on(uint64_t seed)
         loose += (unsigned)machine.files[i]->n_changes;
         file_land(machine.files[i], &d);
     }
-    cut = 0;
     storage_arm(UINT64_MAX);
 }
 
@@ -375,7 +398,7 @@ int storage_find(const char *path)
 {
     int i = name_index(&machine.now, path);
 
-    return cut ? -EIO : i < 0 ? -ENOENT : machine.now.at[i].file;
+    return storage_is_cut() ? -EIO : i < 0 ? -ENOENT : machine.now.at[i].file;
 }
 
 const char *storage_path(int file)
@@ -434,7 +457,7 @@ int storage_remove_folder(const char *path)
     for (size_t i = 0; i < machine.now.n; i++) {
         parent_of(parent, machine.now.at[i].path);
         if (strcmp(parent, path) == 0)
-            return cut ? -EIO : -ENOTEMPTY;
+            return storage_is_cut() ? -EIO : -ENOTEMPTY;
     }
     return storage_unlink(path);
 }

@@ -27,7 +27,7 @@ struct thread {
     void       *arg;
     const void *what; // WAITING
     uint64_t    until;
-    int         woken;
+    int         woken, host;
 };
 
 static struct thread threads[THREADS] = { { .state = READY } };
@@ -69,6 +69,10 @@ uint64_t threads_roll(uint64_t sides)
 {
     return rng_bits(seed_, 78, rolls++) % sides;
 }
+
+int threads_host(void) { return threads[current].host; }
+
+void threads_host_set(int host) { threads[current].host = host; }
 
 uint64_t threads_now(void)
 {
@@ -170,7 +174,8 @@ int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)
     while (i < THREADS && threads[i].state != UNUSED)
         i++;
     assert(i < THREADS);
-    threads[i] = (struct thread){ .state = READY, .run = run, .arg = arg };
+    threads[i] = (struct thread){ .state = READY, .run = run, .arg = arg,
+                                  .host = threads[current].host };
     sem_init(&threads[i].baton, 0, 0);
     rc = __real_pthread_create(t, attr, thread_main, &threads[i]);
     threads[i].real = *t;

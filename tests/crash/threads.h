@@ -13,6 +13,11 @@ void threads_seed(uint64_t seed);
 /* A number of the seed's, for what else is to be drawn: [0, sides). */
 uint64_t threads_roll(uint64_t sides);
 
+/* On which machine this thread runs, and those that it starts: 0 where nobody says otherwise. */
+enum { THREADS_HOSTS = 4 };
+int  threads_host(void);
+void threads_host_set(int host);
+
 /* Perhaps let another thread go on first. */
 void threads_yield(void);
 
