@@ -12,6 +12,7 @@
 #include "kernels/rng.h"
 #include "tests/crash/life.h"
 #include "tests/crash/posix.h"
+#include "tests/crash/power.h"
 #include "tests/crash/storage.h"
 #include "tests/crash/threads.h"
 #include "tests/crash/vfs_sim.h"
@@ -178,7 +179,7 @@ static void reference_run(struct reference *r, const struct plan *p, uint64_t sc
     boot(schedule);
     r->witness = (struct witness){ 0 };
     rc = life(p, &r->witness, &err);
-    r->ops = storage_ops();
+    r->ops = power_ops();
     must(rc, &err);
     if (p->storage == HONEST)
         storage_power_on(0);
@@ -249,10 +250,10 @@ static enum outcome recover(const struct reference *r, struct tally *t, const st
     t->most_loose = storage_loose() > t->most_loose ? storage_loose() : t->most_loose;
     if (at->seed % 2 || at->seed >= PAIRS) {
         boot(at->schedule + 1000);
-        storage_arm(second_cut(r, at));
+        power_arm(second_cut(r, at));
         rc = life(at->plan, &w, err);
-        t->second += (uint64_t)storage_was_cut();
-        if (rc && !storage_was_cut())
+        t->second += (uint64_t)power_was_cut();
+        if (rc && !power_was_cut())
             return judge(r, at->plan, &w, rc, err);
         storage_power_on(rng_bits(at->seed, 3, at->at));
     }
@@ -286,7 +287,7 @@ static int try_point(const struct reference *r, const struct plan *p, struct tal
     current = (struct point){ p, schedule, at, first };
     storage_load(r->begin);
     boot(schedule);
-    storage_arm(at);
+    power_arm(at);
     rc = life(p, &w, &err);
     t->points++;
     if (posix_open_files() > 0 || (rc && !err.text[0])) {

@@ -3,6 +3,7 @@
 
 #include "csd/disk.h"
 #include "data/base/list.h"
+#include "tests/crash/power.h"
 #include "tests/crash/storage.h"
 #include "tests/crash/threads.h"
 
@@ -74,7 +75,7 @@ static int sim_submit(struct disk *base, struct disk_req *r)
 {
     struct sim   *d = (struct sim *)base;
     struct flight f = { .r = r };
-    int           rc = storage_is_cut() ? -EIO : 0;
+    int           rc = power_is_cut() ? -EIO : 0;
 
     if (d->n + d->n_done >= d->depth)
         return -EAGAIN;
@@ -96,7 +97,7 @@ static void land(struct sim *d)
 {
     size_t        i = threads_roll(d->n);
     struct flight f = d->flights[i];
-    int           rc = storage_is_cut() ? -EIO : 0;
+    int           rc = power_is_cut() ? -EIO : 0;
 
     d->flights[i] = d->flights[--d->n];
     f.r->cut = f.id;

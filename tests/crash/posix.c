@@ -4,6 +4,7 @@
  * twice. A lock is held by the descriptor that took it. */
 #include "tests/crash/posix.h"
 
+#include "tests/crash/power.h"
 #include "tests/crash/storage.h"
 #include "tests/crash/threads.h"
 
@@ -151,7 +152,7 @@ ssize_t __wrap_pread(int fd, void *buf, size_t n, off_t off)
     if (file < 0)
         return __real_pread(fd, buf, n, off);
     threads_yield();
-    return storage_is_cut() ? give(-EIO) : (ssize_t)storage_read(file, buf, n, (uint64_t)off);
+    return power_is_cut() ? give(-EIO) : (ssize_t)storage_read(file, buf, n, (uint64_t)off);
 }
 
 ssize_t __wrap_pwrite(int fd, const void *buf, size_t n, off_t off)
@@ -188,7 +189,7 @@ int __wrap_fdatasync(int fd)
 int __wrap_sync_file_range(int fd, off_t off, off_t n, unsigned flags)
 {
     return file_of(fd) < 0 ? __real_sync_file_range(fd, off, n, flags)
-                           : give(storage_is_cut() ? -EIO : 0);
+                           : give(power_is_cut() ? -EIO : 0);
 }
 
 int __wrap_ftruncate(int fd, off_t size)
@@ -234,7 +235,7 @@ static int fill_stat(int file, struct stat *st)
 int __wrap_fstat(int fd, struct stat *st)
 {
     return file_of(fd) < 0 ? __real_fstat(fd, st)
-                           : fill_stat(storage_is_cut() ? -EIO : file_of(fd), st);
+                           : fill_stat(power_is_cut() ? -EIO : file_of(fd), st);
 }
 
 int __wrap_stat(const char *path, struct stat *st)

@@ -4,7 +4,7 @@
 
 #include "kernels/rng.h"
 #include "tests/crash/bytes.h"
-#include "tests/crash/threads.h"
+#include "tests/crash/power.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -56,9 +56,8 @@ struct storage {
 };
 
 static struct storage machine;
-static uint64_t       ops, cut_at = UINT64_MAX, ids, ticks;
-static int            cut[THREADS_HOSTS], cuts, lying; // cuts: of how many machines
-static uint64_t       still[THREADS_HOSTS];             // operations until a machine's own
+static uint64_t       ids, ticks;
+static int            lying;
 static unsigned       loose, boots;
 
 /* ---- the machine ---- */
@@ -140,30 +139,10 @@ void storage_load(const struct storage *saved)
     storage_release(&machine);
     storage_copy(&machine, saved ? saved : &(struct storage){ 0 });
     lying = 0;
-    storage_arm(UINT64_MAX);
+    power_arm(UINT64_MAX);
 }
 
 /* ---- power ---- */
-
-void storage_arm(uint64_t at)
-{
-    cut_at = at;
-    ops = 0;
-    cuts = 0;
-    memset(cut, 0, sizeof cut);
-}
-
-uint64_t storage_ops(void)
-{
-    return ops;
-}
-
-int storage_is_cut(void)
-{
-    return cut[threads_host()];
-}
-
-int storage_was_cut(void) { return cuts > 0; }
 
 void storage_lie(int lies)
 {
@@ -173,35 +152,6 @@ void storage_lie(int lies)
 unsigned storage_loose(void)
 {
     return loose;
-}
-
-/* How much longer the other machines have power: not at all, a little, for long, for ever. */
-static void left_draw(void)
-{
-    static const uint64_t within[] = { 1, 20, 200 };
-
-    for (uint64_t h = 0; h < THREADS_HOSTS; h++) {
-        uint64_t how = rng_bits(cut_at, 80, h) % 4;
-
-        still[h] = how < 3 ? rng_bits(cut_at, 81, h) % within[how] : UINT64_MAX;
-    }
-}
-
-/* The point before an operation. */
-static int point(void)
-{
-    int h = threads_host(), first = cuts == 0 && ops == cut_at;
-
-    if (first)
-        left_draw();
-    if (!cut[h] && (first || (cuts > 0 && still[h]-- == 0))) {
-        cut[h] = 1;
-        cuts++;
-    }
-    if (cut[h])
-        return -EIO;
-    ops++;
-    return 0;
 }
 
 /* Numbers of one power cut. */
@@ -377,7 +327,7 @@ void storage_power_on(uint64_t seed)
         loose += (unsigned)machine.files[i]->n_changes;
         file_land(machine.files[i], &d);
     }
-    storage_arm(UINT64_MAX);
+    power_arm(UINT64_MAX);
 }
 
 /* ---- names ---- */
@@ -398,7 +348,7 @@ int storage_find(const char *path)
 {
     int i = name_index(&machine.now, path);
 
-    return storage_is_cut() ? -EIO : i < 0 ? -ENOENT : machine.now.at[i].file;
+    return power_is_cut() ? -EIO : i < 0 ? -ENOENT : machine.now.at[i].file;
 }
 
 const char *storage_path(int file)
@@ -416,7 +366,7 @@ int storage_create(const char *path, int dir)
 
     if (rc != -ENOENT)
         return rc < 0 ? rc : -EEXIST;
-    if (point())
+    if (power_point())
         return -EIO;
     assert(machine.n_files < FILES);
     f = must_alloc(NULL, sizeof *f);
@@ -432,7 +382,7 @@ int storage_rename(const char *from, const char *to)
 
     if (rc < 0)
         return rc;
-    if (point())
+    if (power_point())
         return -EIO;
     name_change(from, to, rc);
     return 0;
@@ -444,7 +394,7 @@ int storage_unlink(const char *path)
 
     if (rc < 0)
         return rc;
-    if (point())
+    if (power_point())
         return -EIO;
     name_change(path, "", -1);
     return 0;
@@ -457,7 +407,7 @@ int storage_remove_folder(const char *path)
     for (size_t i = 0; i < machine.now.n; i++) {
         parent_of(parent, machine.now.at[i].path);
         if (strcmp(parent, path) == 0)
-            return storage_is_cut() ? -EIO : -ENOTEMPTY;
+            return power_is_cut() ? -EIO : -ENOTEMPTY;
     }
     return storage_unlink(path);
 }
@@ -467,7 +417,7 @@ int storage_sync_folder(const char *dir)
     char   parent[PATH_BYTES];
     size_t left = 0;
 
-    if (point())
+    if (power_point())
         return -EIO;
     for (size_t i = 0; i < machine.n_changes; i++) {
         parent_of(parent, change_path(&machine.changes[i]));
@@ -512,7 +462,7 @@ int storage_resize(int file, uint64_t size)
 {
     struct file   *f = file_at(file);
 
-    if (point())
+    if (power_point())
         return -EIO;
     struct change *c = change_add(f);
     c->is_size = 1;
@@ -548,7 +498,7 @@ int storage_write_start(int file, const void *buf, size_t n, uint64_t off, uint6
 {
     struct file   *f = file_at(file);
 
-    if (point())
+    if (power_point())
         return -EIO;
     check_overlap(f, off, n);
     struct change *c = change_add(f);
@@ -587,7 +537,7 @@ int storage_flush_end(int file, uint64_t started)
     struct file *f = file_at(file);
     size_t       left = 0;
 
-    if (point())
+    if (power_point())
         return -EIO;
     for (size_t i = 0; i < f->n_changes; i++) {
         struct change *c = &f->changes[i];

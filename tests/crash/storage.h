@@ -3,10 +3,8 @@
  * keeps, loses or tears each of those by seed. Names are the same: what was made, renamed or
  * removed is durable when its folder was synced; a cut keeps any first part of the rest.
  *
- * Every call that changes something is a point at which power may be cut: from the cut on
- * everything fails with -EIO and nothing changes, on the machine whose thread (threads.h, which
- * runs one at a time) has made it. The others lose theirs some operations of their own later, or
- * not at all, as the number of that point draws it. */
+ * Every call that changes something is a point at which power may be cut (power.h). Threads:
+ * threads.h runs one at a time. */
 #pragma once
 
 #include <stddef.h>
@@ -18,12 +16,6 @@ struct storage *storage_save(void);
 void storage_load(const struct storage *saved); // NULL: an empty machine; nothing cut, nothing
                                                 // armed
 void storage_free(struct storage *saved);
-
-/* Cut the power instead of operation `at`, counted from here; UINT64_MAX: never. */
-void     storage_arm(uint64_t at);
-uint64_t storage_ops(void); // since
-int      storage_is_cut(void);  // this thread's machine
-int      storage_was_cut(void); // any
 
 /* From here on flushes and syncs say that they are done, and are not. */
 void storage_lie(int lies);

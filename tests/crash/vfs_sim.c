@@ -5,6 +5,7 @@
 #include "tests/crash/vfs_sim.h"
 
 #include "kernels/rng.h"
+#include "tests/crash/power.h"
 #include "tests/crash/storage.h"
 
 #include <assert.h>
@@ -47,7 +48,7 @@ static int sim_read(sqlite3_file *f, void *buf, int n, sqlite3_int64 off)
 {
     size_t got;
 
-    if (storage_is_cut())
+    if (power_is_cut())
         return SQLITE_IOERR_READ;
     got = storage_read(of(f)->file, buf, (size_t)n, (uint64_t)off);
     memset((char *)buf + got, 0, (size_t)n - got);
@@ -82,7 +83,7 @@ static int sim_sync(sqlite3_file *f, int flags)
 static int sim_size(sqlite3_file *f, sqlite3_int64 *size)
 {
     *size = (sqlite3_int64)storage_size(of(f)->file);
-    return storage_is_cut() ? SQLITE_IOERR_FSTAT : SQLITE_OK;
+    return power_is_cut() ? SQLITE_IOERR_FSTAT : SQLITE_OK;
 }
 
 static int sim_lock(sqlite3_file *f, int level)
