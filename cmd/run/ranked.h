@@ -33,5 +33,12 @@ int  ranked_groups(struct session *s, struct err *err);
  * it does not send. s->run.frames: the fewest that one of them has room for. */
 int  ranked_frames(struct session *s, struct err *err);
 
+/* Before the first step. *missing: an evaluation is, in any rank's folder: then all evaluate. Where
+ * one was started to train to another step than rank 0, or evaluates at others: misuse. */
+int  ranked_begin(struct session *s, uint64_t next, int *missing, struct err *err);
+
+/* All have opened what they train, however long that took; from here on --rank-timeout counts. */
+int  ranked_patience(struct session *s, struct err *err);
+
 /* Is the end asked for, of any rank? 1; 0; or a failure. All ask between the same steps. */
 int  ranked_stop(struct session *s, struct err *err);

@@ -209,6 +209,11 @@ const struct opt_row train_rows[] = {
     { "io-timeout", OPT_DOUBLE, AT(io_timeout), "60", .max = 1e6,
       .help = "seconds after which a device that gives no sign of life ends the run; 0: never",
       .kept = OPT_CHANGES },
+    { "rank-timeout", OPT_DOUBLE, AT(rank_timeout), "300", .max = 1e6,
+      .help = "several processes (mpirun): seconds after which one that does not answer the others "
+              "ends the run, while they train; more than the slowest takes for two layers; 0: "
+              "never",
+      .kept = OPT_CHANGES },
     { "endurance", OPT_SIZE, AT(endurance),
       .help = "bytes that a drive may be written in its life (TBW): training warns where it would "
               "last less than a year", .kept = OPT_CHANGES },

@@ -89,6 +89,7 @@ struct train_opts {
     int      disk;                          // as in disk_at
     // what is kept and said
     double   io_timeout; // seconds without a sign of life of a device; 0: for ever
+    double   rank_timeout; // seconds without an answer of another rank; 0: for ever
     uint64_t endurance;                     // bytes written in a drive's life; 0: not known
     int      durability;                    // enum train_durability
     uint64_t commit_every;                  // steps, mode mem

@@ -551,10 +551,10 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
         return rc;
     keep_engine(s);
     rc = eval_missing(s, next, &missing, err);
-    if (rc)
-        return rc;
     if (s->o.steps < next) // what is done stays done, and is what the run's options say
         s->o.steps = next;
+    if (rc || (rc = ranked_begin(s, next, &missing, err)))
+        return rc;
     if (next == s->o.steps && !missing) {
         rc = session_recover(s, err);
         rc = rc ? rc : record_options(&t, NULL, err);
@@ -564,6 +564,7 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     events_kill_costs(s->events, "--resume goes on from the last commit");
     t.first = next;
     rc = training_open(&t, err);
+    rc = rc ? rc : ranked_patience(s, err);
     if (!rc) {
         tell_what_a_stop_does(&t, next);
         if (s->events && s->events->training)

@@ -1,0 +1,123 @@
+#!/bin/sh
+# Several processes train one run, and something fails: a rank that falls silent, a full disk on one, mpirun killed, all or one asked to stop.
+# The others end within seconds with a sentence that names it, and a resume goes on to the same bits. Prints TAP.
+. tests/tap.sh
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # as root, where tests run in a container
+if ! command -v mpirun >/dev/null || ! ldd "$bin" | grep -q libmpi; then
+    skip "several processes" "no mpirun here, or siTrain is built without MPI"
+    done_testing
+fi
+case $(mpirun --version) in
+*"Open MPI"*) export more="--oversubscribe --bind-to none" ;;
+*)
+    skip "several processes that fail" "what mpirun does then is said for Open MPI's alone"
+    done_testing
+    ;;
+esac
+export bin tmp
+cat >"$tmp/fail.py" <<'END'
+"""A job of three ranks whose steps take a while, what is done to it, and how it ends."""
+import os, re, signal, subprocess, sys, time
+
+bin, tmp, more = os.environ["bin"], os.environ["tmp"], os.environ["more"].split()
+what = sys.argv[1]
+
+
+def start(*line):
+    """Of a new run, or one that goes on. full: rank 1 can write no further than 64 KB into a file."""
+    line = ["--resume", f"{tmp}/run"] if os.path.exists(f"{tmp}/run/run.db") else [*line, "--run", f"{tmp}/run"]
+    full = "case $OMPI_COMM_WORLD_RANK in 1) ulimit -f 128 ;; esac; exec \"$0\" \"$@\""
+    return subprocess.Popen(["mpirun", *more, "-n", "3", *(["sh", "-c", full] if what == "full" else []), bin, "pretrain", *line,
+                             "--rank-timeout", "2"], stdin=subprocess.DEVNULL, stdout=open(f"{tmp}/out", "w"), stderr=open(f"{tmp}/err", "w"))
+
+
+def ranks(p):
+    """Process ids by rank."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if int(open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1]) == p.pid:
+                env = open(f"/proc/{pid}/environ", "rb").read().split(b"\0")
+                rank = [e.split(b"=")[1] for e in env if e.startswith(b"OMPI_COMM_WORLD_RANK=")]
+                found[int(rank[0])] = int(pid)
+        except (OSError, IndexError):
+            pass
+    return found
+
+
+def trains(p):
+    """Wait until steps are printed."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end and p.poll() is None and "loss" not in open(f"{tmp}/out").read():
+        time.sleep(0.05)
+    assert p.poll() is None, "it ended before a step was made"
+    return ranks(p)
+
+
+def alive(pid):
+    try:
+        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def gone(pids, seconds):
+    end = time.monotonic() + seconds
+    while any(map(alive, pids)) and time.monotonic() < end:
+        time.sleep(0.05)
+    left = [p for p in pids if alive(p)]
+    for p in left:
+        os.kill(p, signal.SIGKILL)
+    assert not left, f"{len(left)} ranks went on"
+
+
+p = start(*sys.argv[2:])
+pids = {} if what == "full" else trains(p)
+assert what == "full" or len(pids) == 3, pids
+begun = time.monotonic()
+if what == "silent":
+    os.kill(pids[1], signal.SIGSTOP)
+    code = p.wait(60)
+    said = open(f"{tmp}/err").read()
+    assert code == 1, code
+    assert re.search(r"rank [02]: rank 1 \(process %d on .*\) has not answered for 2 s" % pids[1], said), said
+elif what == "full":
+    code = p.wait(60)
+    said = open(f"{tmp}/err").read()
+    assert code == 1 and re.search(r"rank 1: .*run\.rank1/", said), (code, said)
+elif what == "mpirun":
+    p.kill()
+    p.wait()
+elif what == "one":
+    os.kill(pids[2], signal.SIGTERM)
+    assert p.wait(60) == 130, p.returncode
+else:
+    p.send_signal(signal.SIGINT)
+    p.wait(60)
+gone(pids.values(), 20)
+print("%.1f s" % (time.monotonic() - begun))
+END
+python3 - "$tmp/text" <<'END'
+import random, sys
+draw = random.Random(1)
+words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
+open(sys.argv[1], "w").write(" ".join(draw.choice(words) for _ in range(20000)))
+END
+"$bin" prepare "$tmp/text" --train-tokenizer --vocab 270 --out "$tmp/tok" >/dev/null
+model="--n-layer 3 --n-head 4 --n-embd 64 --seq 32 --batch 2 --grad-accum 6 --groups 6 --threads 1 --csd-mem 1M --seed 3 "
+data="--data $tmp/text --tokenizer $tmp/tok"
+steps="SELECT step, printf('%.17g %.17g', loss, grad_norm) FROM steps"
+for what in one full silent mpirun interrupt; do
+    # shellcheck disable=SC2086
+    python3 "$tmp/fail.py" $what $model $data --link-bw 3M --steps 1000 >"$tmp/said" 2>&1
+    result $? "$what: $(tail -n 1 "$tmp/said")"
+done
+n=$(sqlite3 "$tmp/run/run.db" "SELECT max(step) + 1 FROM steps")
+# shellcheck disable=SC2086
+timeout 60 "$bin" pretrain $model $data --steps "$n" --schedule-steps 1000 --run "$tmp/one" >"$tmp/out" 2>"$tmp/err"
+sqlite3 "$tmp/one/run.db" "$steps" >"$tmp/bits"
+for r in "$tmp"/run "$tmp"/run.rank1 "$tmp"/run.rank2; do
+    sqlite3 "$r/run.db" "$steps" | cmp - "$tmp/bits"
+    result $? "the bits of one process after all that"
+done
+done_testing
