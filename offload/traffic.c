@@ -7,8 +7,7 @@
 #include "kernels/topk.h"
 #include "offload/exchange.h"
 
-/* What of blocks is gathered comes from the ranks that have it, and what they read goes to each
- * other one; of gradients each node of the sum goes, and comes, in the same way. */
+/* Pairs that groups together may have of n parameters of a block. */
 static uint64_t pairs_most(const struct run_config *c, size_t block, size_t groups, size_t n)
 {
     uint64_t most = (uint64_t)groups * topk_count(run_whole(c, block), c->compress);
@@ -36,6 +35,8 @@ static uint64_t exchanged(const struct run_config *c, size_t from, size_t to)
     return all;
 }
 
+/* What of blocks is gathered comes from the ranks that have it, and what they read goes to each
+ * other one; of gradients each node of the sum goes, and comes, in the same way. */
 static void ranks_computed(struct link_meter *out, const struct run_config *c)
 {
     const struct run_ranks *r = &c->ranks;

@@ -206,31 +206,33 @@ static void test_network(void **state)
     struct step_work  w = { .F = 1, .B = 2, .h = 0.5 };
     struct step_time  at_once, t_slow;
     struct err        err;
-    size_t            whole[8];
-    double            n = PARAMS, gathers = (double)run_blocks(&cfg);
+    size_t            whole[8], half[8]; // two ranks have as much of each block (ranks.h)
+    double            n = 8 * PARAMS, gathers = (double)run_blocks(&cfg);
 
     (void)state;
     for (size_t b = 0; b < run_blocks(&cfg); b++)
-        whole[b] = 2 * cfg.block_params[b];
+        whole[b] = 16 * cfg.block_params[b];
     cfg.ranks = (struct run_ranks){ .size = 2, .groups = 2, .whole_params = whole };
+    ranks_portions(half, &cfg.ranks, whole, run_blocks(&cfg));
+    cfg.block_params = half;
     assert_int_equal(step_work_moves(&w, &cfg, t, &none, &err), 0);
     assert_true(w.wire_forward.in == 0 && w.gradient.out == 0 && w.gather_0 == 0);
     at_once = step_time(&w, one);
     assert_int_equal(step_work_moves(&w, &cfg, t, &slow, &err), 0);
     near(w.wire_forward.in, 2 * n / 1000 + gathers * 0.5);
     near(w.wire_forward.out, 2 * n / 1000 + gathers * 0.5);
-    near(w.wire_backward.in, 2.0 * 2 * 8192 / 1000 + gathers * 0.5);
+    near(w.wire_backward.in, 2.0 * 2 * 8 * 8192 / 1000 + gathers * 0.5);
     near(w.gradient.in, 4 * n / 1000 + gathers * 0.5);
     near(w.gradient.out, 4 * n / 1000 + gathers * 0.5);
-    near(w.gather_0, 2.0 * 20480 / 1000 + 0.5);
-    near(w.exchange_0, 4.0 * 20480 / 1000 + 0.5);
+    near(w.gather_0, 2.0 * 8 * 20480 / 1000 + 0.5);
+    near(w.exchange_0, 4.0 * 8 * 20480 / 1000 + 0.5);
     // a network that is slower than the drives sets backward's pace
     assert_true(at_once.backward_by == STEP_DRIVES);
     slow.network = 10;
     assert_int_equal(step_work_moves(&w, &cfg, t, &slow, &err), 0);
     t_slow = step_time(&w, one);
     assert_true(t_slow.backward_by == STEP_NETWORK);
-    near(t_slow.backward, 0.5 + (4 * n + 2.0 * 2 * 8192) / 10 + 2 * gathers * 0.5);
+    near(t_slow.backward, 0.5 + (4 * n + 2.0 * 2 * 8 * 8192) / 10 + 2 * gathers * 0.5);
     topology_close(t);
 }
 

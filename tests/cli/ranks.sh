@@ -113,7 +113,7 @@ result "$([ "$got" = 2 ] && grep -q 'multiple of 5, such as 15' "$tmp/err" && [ 
 cat >"$tmp/kills.py" <<'END'
 import os, random, re, signal, subprocess, sys, time
 bin, tmp, more = sys.argv[1:4]
-seed, kills = 5, int(os.environ.get("KILLS", "12"))
+seed, kills = 5, int(os.environ.get("KILLS", "8"))
 draw = random.Random(seed)
 def job(*line):
     return subprocess.Popen(["mpirun", *more.split(), "-n", "3", bin, "pretrain", *line],
