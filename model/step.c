@@ -275,7 +275,8 @@ static int losses_add(struct trainer *t, struct pass *p, float *each, struct err
     uint64_t none = 0, scored = p->scored - p->scored_before;
     int rc = together_gather(t->o.comm, t->losses, n, sizeof *t->losses, p->all_micros, err);
 
-    rc = rc ? rc : together_add(t->o.comm, &scored, &none, err);
+    if (!rc && p->evaluates) // a step does not ask
+        rc = together_add(t->o.comm, &scored, &none, err);
     rc = rc || !each ? rc : together_gather(t->o.comm, each, n, row, p->all_micros, err);
     for (size_t a = 0; a < p->all_micros; a++)
         p->loss += t->losses[a];
@@ -368,7 +369,7 @@ static int words_block(struct trainer *t, struct pass *p, size_t b, struct err *
                 reads = head || (embeds && g->arch->encoder);
     struct head h = { .trains = 1, .piece = piece, .scale = (float)(1.0 / (double)p->counted) };
     float      *grad;
-    int         fresh, rc = reads ? stream_acquire(t->stream, b, &h.head_wire, err) : 0;
+    int         fresh = 0, rc = reads ? stream_acquire(t->stream, b, &h.head_wire, err) : 0;
 
     p->start_ns = clock_ns();
     for (size_t from = 0, to; from < p->micros && !rc; from = to) { // a group is complete at once

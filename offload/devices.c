@@ -216,6 +216,16 @@ static int page_move(struct devices *d, size_t i, enum csd_kind kind, struct err
                                                 .bytes = STORE_SUPERBLOCK }, err);
 }
 
+int devices_record(const struct devices *d, struct runlog *log, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < d->n && !rc; i++)
+        rc = runlog_device(log, (int)i, d->device[i].path, d->cfg.csd->name, d->cfg.disk,
+                           d->store.device_bytes[i], err);
+    return rc;
+}
+
 int devices_super_write(struct devices *d, size_t i, struct err *err)
 {
     struct store_super super = super_of(d, i);

@@ -99,6 +99,9 @@ int devices_folder(char **out, const char *place, struct err *err);
  * that was removed is lost when the process ends, and nothing else would tell. */
 int devices_present(const struct devices *d, struct err *err);
 
+/* Inside the caller's transaction: what run.db says of the devices that hold states. */
+int devices_record(const struct devices *d, struct runlog *log, struct err *err);
+
 /* Write device i's superblock anew. */
 int devices_super_write(struct devices *d, size_t i, struct err *err);
 

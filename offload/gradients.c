@@ -501,11 +501,7 @@ static void grad_submit(struct gradients *g, struct gbuf *b, size_t i)
 static int exchanges_advance(struct gradients *g, struct err *err)
 {
     struct exchange *x = &g->exchange;
-    int              rc = 0;
-
-    if (g->hub->cfg.ranks.size < 2)
-        return 0;
-    rc = exchange_advance(x, err);
+    int              rc = exchange_advance(x, err); // alone it is idle for ever
 
     if (rc < 0)
         return rc;
@@ -515,7 +511,7 @@ static int exchanges_advance(struct gradients *g, struct err *err)
         g->merged++;
         rc = 1;
     }
-    if (exchange_state(x) != EXCHANGE_IDLE || g->merged == g->sent)
+    if (g->hub->cfg.ranks.size < 2 || exchange_state(x) != EXCHANGE_IDLE || g->merged == g->sent)
         return rc;
     size_t       block = order_block(&g->hub->cfg.order, STREAM_TRAIN, ORDER_SEND, g->merged);
     struct gbuf *b = buffer_of(g, block);

@@ -39,9 +39,7 @@ static int rows_put(const struct devices *d, const struct journal *made,
 
     rc = rc ? rc : journal_format(to->log, made, d->store.n_subs, 1, err);
     rc = rc ? rc : runlog_devices_forget(to->log, 0, err);
-    for (size_t i = 0; i < d->n && !rc; i++)
-        rc = runlog_device(to->log, (int)i, d->device[i].path, to->csd->name, to->disk,
-                           d->store.device_bytes[i], err);
+    rc = rc ? rc : devices_record(d, to->log, err);
     return runlog_end(to->log, rc, err);
 }
 

@@ -293,9 +293,7 @@ static int switch_over(struct move *m, struct err *err)
 
     rc = rc ? rc : journal_format(to->log, &m->made, m->new_.store.n_subs, 1, err);
     rc = rc ? rc : runlog_devices_forget(to->log, 0, err);
-    for (size_t i = 0; i < m->new_.n && !rc; i++)
-        rc = runlog_device(to->log, (int)i, m->new_.device[i].path, to->csd->name, to->disk,
-                           m->new_.store.device_bytes[i], err);
+    rc = rc ? rc : devices_record(&m->new_, to->log, err);
     rc = rc ? rc : list_put(&m->r->from, 0, err);
     rc = rc ? rc : m->r->settings(m->r->ctx, err);
     return runlog_end(to->log, rc, err);

@@ -44,9 +44,7 @@ static int csd_format(const struct run_config *cfg, const struct params_source *
                                                 .watch = cfg->watch }, &made, err);
     if (!rc && !(rc = runlog_begin(cfg->log, err))) {
         rc = journal_format(cfg->log, &made, d.store.n_subs, 0, err);
-        for (size_t i = 0; !rc && i < d.n; i++)
-            rc = runlog_device(cfg->log, (int)i, d.device[i].path, cfg->csd->name, cfg->disk,
-                               d.store.device_bytes[i], err);
+        rc = rc ? rc : devices_record(&d, cfg->log, err);
         rc = runlog_end(cfg->log, rc, err);
     }
     journal_close(&made);

@@ -110,6 +110,26 @@ in_shards() {
     rm -rf "$tmp/shards" "$tmp/shard"
 }
 
+# by_ranks: what starts several processes of a job here is `mpirun $more`; where there is none, all is skipped.
+by_ranks() {
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # as root, where tests run in a container
+    if ! command -v mpirun >/dev/null || ! ldd "$bin" | grep -q libmpi; then
+        skip "several processes" "no mpirun here, or siTrain is built without MPI"
+        done_testing
+    fi
+    case $(mpirun --version) in *"Open MPI"*) more="--oversubscribe --bind-to none" ;; *) more= ;; esac
+}
+
+# few_words N: a text of so many, the same every time, in $tmp/text, with its tokenizer in $tmp/tok
+few_words() {
+    python3 -c '
+import random, sys
+draw = random.Random(1)
+words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
+print(" ".join(draw.choice(words) for _ in range(int(sys.argv[1]))), end="")' "$1" >"$tmp/text"
+    "$bin" prepare "$tmp/text" --train-tokenizer --vocab 270 --out "$tmp/tok" >/dev/null
+}
+
 # turn FILE OFFSET: its lowest bit
 turn() {
     turn_byte=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')

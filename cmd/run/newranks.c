@@ -88,7 +88,7 @@ static int fill(const struct parts *parts, const struct session *from, const str
     ranked_dir(dir, n->dir, rank);
     if (!realpath(dir, to.dir))
         return err_set(err, -errno, "%s: %s", dir, strerror(errno));
-    snprintf(to.id, sizeof to.id, "%.4s%04zx%s", id, rank & 0xffff, id + 8);
+    ranked_id_of(to.id, id, rank);
     snprintf(path, sizeof path, "%s/run.db.new", to.dir);
     int rc = copy_files(from, to.dir, err);
     rc = rc ? rc : runlog_copy(from->log, path, err);

@@ -14,6 +14,19 @@ void ranked_dir(char out[SESSION_PATH], const char *run, size_t rank)
     snprintf(out, SESSION_PATH, rank ? "%.*s.rank%zu" : "%.*s", (int)n, run, rank);
 }
 
+void ranked_id_of(char id[33], const char *job, size_t rank)
+{
+    char text[33];
+
+    snprintf(text, sizeof text, "%.4s%04zx%s", job, rank & 0xffff, job + 8);
+    memcpy(id, text, sizeof text);
+}
+
+static int same_job(const char *a, const char *b)
+{
+    return !memcmp(a, b, 4) && !strcmp(a + 8, b + 8);
+}
+
 int ranked_id(struct session *s, struct err *err)
 {
     struct comm *comm = s->ranks.comm;
@@ -21,13 +34,12 @@ int ranked_id(struct session *s, struct err *err)
 
     if (rc || !comm)
         return rc;
-    char (*all)[sizeof s->id] = calloc(comm->size, sizeof *all), rank[8];
+    char (*all)[sizeof s->id] = calloc(comm->size, sizeof *all);
     if (!all)
         return err_set(err, -ENOMEM, "out of memory");
     rc = comm_share(comm, s->id, sizeof s->id, all, err);
-    snprintf(s->id, sizeof s->id, "%s", all[0]);
-    snprintf(rank, sizeof rank, "%04zx", comm->rank & 0xffff);
-    memcpy(s->id + 4, rank, 4);
+    if (!rc)
+        ranked_id_of(s->id, all[0], comm->rank);
     free(all);
     return rc;
 }
@@ -35,7 +47,6 @@ int ranked_id(struct session *s, struct err *err)
 int ranked_join(struct session *s, struct comm *comm, struct err *err)
 {
     size_t ranks = size_max(s->ranks.size, 1), here = comm ? comm->size : 1;
-    char   job[sizeof s->id];
 
     if (ranks != here)
         return err_misuse(err, "%s was made by %zu rank%s and is to be trained by %zu: start it "
@@ -46,24 +57,20 @@ int ranked_join(struct session *s, struct comm *comm, struct err *err)
     if (s->ranks.rank != comm->rank)
         return err_misuse(err, "%s is the part of rank %zu, not of rank %zu", s->dir,
                           s->ranks.rank, comm->rank);
-    char (*all)[sizeof job] = calloc(comm->size, sizeof *all);
+    char (*all)[sizeof s->id] = calloc(comm->size, sizeof *all);
     if (!all)
         return err_set(err, -ENOMEM, "out of memory");
-    memcpy(job, s->id, sizeof job);
-    memcpy(job + 4, "0000", 4); // ranked_id
-    int rc = comm_share(comm, job, sizeof job, all, err);
-    if (!rc && memcmp(all[0], job, sizeof job))
+    int rc = comm_share(comm, s->id, sizeof s->id, all, err);
+    if (!rc && !same_job(all[0], s->id))
         rc = err_misuse(err, "%s is part of another run than rank 0's", s->dir);
     free(all);
     s->ranks.comm = comm;
     return rc ? rc : session_config(s, err);
 }
 
-/* The same id but for the digits that are the rank (ranked_id). */
 int ranked_together(const struct session *a, const struct session *b)
 {
-    return !memcmp(a->id, b->id, 4) && !strcmp(a->id + 8, b->id + 8) &&
-           a->ranks.size == b->ranks.size;
+    return same_job(a->id, b->id) && a->ranks.size == b->ranks.size;
 }
 
 static int see_one(struct session *s, const struct session *first, const char *path, size_t rank,

@@ -12,6 +12,9 @@ void ranked_dir(char out[SESSION_PATH], const char *run, size_t rank);
  * number: so what they make at the same place has different names. */
 int  ranked_id(struct session *s, struct err *err);
 
+/* The same from what a job has in common: digits 4 to 7 of `job` do not count. */
+void ranked_id_of(char id[33], const char *job, size_t rank);
+
 /* Are they parts of one run? */
 int  ranked_together(const struct session *a, const struct session *b);
 

@@ -329,9 +329,7 @@ static int devices_found(struct session *s, size_t had, struct err *err)
         !(rc = devices_open(&d, &s->run, DEVICES_READ, NULL, err)) &&
         !(rc = runlog_begin(s->log, err))) {
         rc = session_store_options(s, 1, err);
-        for (size_t i = 0; i < d.n && !rc; i++)
-            rc = runlog_device(s->log, (int)i, d.device[i].path, s->run.csd->name, s->run.disk,
-                               d.store.device_bytes[i], err);
+        rc = rc ? rc : devices_record(&d, s->log, err);
         rc = runlog_end(s->log, rc, err);
     }
     devices_close(&d);

@@ -2,13 +2,8 @@
 # Several processes of one job, started by mpirun on this machine: what they give each other arrives (tests/test_comm.c), bench network
 # measures it, a rank that fails ends all, and commands that know one process refuse several. Prints TAP.
 . tests/tap.sh
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # as root, where tests run in a container
 tests=$(dirname "${SITRAIN_OPENBLAS:-build/tests/siTrain-openblas}")
-if ! command -v mpirun >/dev/null || ! ldd "$bin" | grep -q libmpi; then
-    skip "several processes" "no mpirun here, or siTrain is built without MPI"
-    done_testing
-fi
-case $(mpirun --version) in *"Open MPI"*) more="--oversubscribe --bind-to none" ;; *) more= ;; esac
+by_ranks
 ranks() { # N ARGUMENTS...: as run
     n=$1
     shift

@@ -2,19 +2,8 @@
 # One run, trained by several processes on this machine (mpirun): the bits of one process, whatever the number of ranks, devices and the
 # mode, compressed or not; what goes over the network, to the byte; a rank that is killed at any time, and one that cannot go on. Prints TAP.
 . tests/tap.sh
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # as root, where tests run in a container
-if ! command -v mpirun >/dev/null || ! ldd "$bin" | grep -q libmpi; then
-    skip "several processes" "no mpirun here, or siTrain is built without MPI"
-    done_testing
-fi
-case $(mpirun --version) in *"Open MPI"*) more="--oversubscribe --bind-to none" ;; *) more= ;; esac
-python3 - "$tmp/text" <<'END'
-import random, sys
-draw = random.Random(1)
-words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
-open(sys.argv[1], "w").write(" ".join(draw.choice(words) for _ in range(20000)))
-END
-"$bin" prepare "$tmp/text" --train-tokenizer --vocab 270 --out "$tmp/tok" >/dev/null
+by_ranks
+few_words 20000
 model="--n-layer 3 --n-head 4 --n-embd 64 --seq 32 --batch 2 --grad-accum 12 --groups 12 --threads 1 --csd-mem 1M --seed 3"
 data="--data $tmp/text --eval-data $tmp/text --eval-every 3 --tokenizer $tmp/tok"
 steps="SELECT step, printf('%.17g %.17g', loss, grad_norm) FROM steps"

@@ -2,19 +2,12 @@
 # Several processes train one run, and something fails: a rank that falls silent, a full disk on one, mpirun killed, all or one asked to stop.
 # The others end within seconds with a sentence that names it, and a resume goes on to the same bits. Prints TAP.
 . tests/tap.sh
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # as root, where tests run in a container
-if ! command -v mpirun >/dev/null || ! ldd "$bin" | grep -q libmpi; then
-    skip "several processes" "no mpirun here, or siTrain is built without MPI"
-    done_testing
-fi
-case $(mpirun --version) in
-*"Open MPI"*) export more="--oversubscribe --bind-to none" ;;
-*)
+by_ranks
+if [ -z "$more" ]; then
     skip "several processes that fail" "what mpirun does then is said for Open MPI's alone"
     done_testing
-    ;;
-esac
-export bin tmp
+fi
+export bin tmp more
 cat >"$tmp/fail.py" <<'END'
 """A job of three ranks whose steps take a while, what is done to it, and how it ends."""
 import os, re, signal, subprocess, sys, time
@@ -97,13 +90,7 @@ else:
 gone(pids.values(), 20)
 print("%.1f s" % (time.monotonic() - begun))
 END
-python3 - "$tmp/text" <<'END'
-import random, sys
-draw = random.Random(1)
-words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
-open(sys.argv[1], "w").write(" ".join(draw.choice(words) for _ in range(20000)))
-END
-"$bin" prepare "$tmp/text" --train-tokenizer --vocab 270 --out "$tmp/tok" >/dev/null
+few_words 20000
 model="--n-layer 3 --n-head 4 --n-embd 64 --seq 32 --batch 2 --grad-accum 6 --groups 6 --threads 1 --csd-mem 1M --seed 3 "
 data="--data $tmp/text --tokenizer $tmp/tok"
 steps="SELECT step, printf('%.17g %.17g', loss, grad_norm) FROM steps"

@@ -2,19 +2,8 @@
 # A run of several ranks, read by one process that sees the folders of all: exported, evaluated, continued, checked; and fine-tuned by
 # several. Prints TAP.
 . tests/tap.sh
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # as root, where tests run in a container
-if ! command -v mpirun >/dev/null || ! ldd "$bin" | grep -q libmpi; then
-    skip "several processes" "no mpirun here, or siTrain is built without MPI"
-    done_testing
-fi
-case $(mpirun --version) in *"Open MPI"*) more="--oversubscribe --bind-to none" ;; *) more= ;; esac
-python3 - "$tmp/text" <<'PY'
-import random, sys
-draw = random.Random(1)
-words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
-open(sys.argv[1], "w").write(" ".join(draw.choice(words) for _ in range(5000)))
-PY
-"$bin" prepare "$tmp/text" --train-tokenizer --vocab 270 --out "$tmp/tok" >/dev/null
+by_ranks
+few_words 5000
 model="--n-layer 3 --n-head 4 --n-embd 64 --seq 32 --batch 2 --grad-accum 6 --groups 6 --threads 1 --csd-mem 1M --seed 3"
 data="--data $tmp/text --tokenizer $tmp/tok"
 ranks() { # RANKS COMMAND ARGUMENTS...: out, err, got
