@@ -176,8 +176,11 @@ void layernorm_backward(const struct layernorm_backward *b)
             memset(db_part + at, 0, C * sizeof *db_part);
             if (b->fresh)
                 memset(b->dx + first * C, 0, (end - first) * C * sizeof *b->dx);
-            for (size_t i = first; i < end; i++)
+            for (size_t i = first; i < end; i++) {
+                if (b->out)
+                    row_apply(b->out, l, i);
                 row_backward(b->dx, dw_part + at, db_part + at, b->dout, l, i);
+            }
             if (b->dx_sums)
                 colsum_group(dx_part + at, b->narrowed ? b->narrowed + first * C : NULL,
                              b->dx + first * C, DT_F32, end - first, C);

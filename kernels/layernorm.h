@@ -35,6 +35,7 @@ struct layernorm_backward {
     float       *dw, *db;  // (C) += their sums over rows as colsum_add takes them (elementwise.h)
     float       *dx_sums;  // (C) += what colsum_add of dx would add, while dx is in cache; or NULL
     bf16        *narrowed; // (n, C): dx rounded in that pass; or NULL
+    void        *out;      // (n, C): what forward wrote, once more in that pass; or NULL
     void        *scratch;  // colsum_scratch(n, 3 * C) bytes
 };
 void layernorm_backward(const struct layernorm_backward *b);

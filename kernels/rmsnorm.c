@@ -93,15 +93,6 @@ void rmsnorm_residual(void *out, const float *x, const float *y, const struct rm
 
 void rmsnorm_forward(void *out, const struct rmsnorm *r) { rmsnorm_residual(out, NULL, NULL, r); }
 
-void rmsnorm_apply(void *out, const struct rmsnorm *r)
-{
-    size_t C = r->C;
-
-#pragma omp parallel for schedule(dynamic, 8)
-    for (size_t i = 0; i < r->n; i++)
-        row_apply(dtype_at(out, r->dt, i * C), r->x + i * C, r, r->rstd[i]);
-}
-
 void rmsnorm_add(float *out, const float *x, const struct rmsnorm *r)
 {
     size_t C = r->C;
@@ -174,6 +165,9 @@ void rmsnorm_backward(const struct rmsnorm_backward *b)
 
                 if (b->fresh)
                     memset(dx, 0, C * sizeof *dx);
+                if (b->out)
+                    row_apply(dtype_at(b->out, b->r->dt, i * C), b->r->x + i * C, b->r,
+                              b->r->rstd[i]);
                 row_backward(dx, dw, b->dout + i * C, b->r, i);
                 if (b->narrowed)
                     convert(b->narrowed + i * C, DT_BF16, dx, DT_F32, C);

@@ -23,9 +23,6 @@ void rmsnorm_forward(void *out, const struct rmsnorm *r);
  * cache. r->x overlaps neither. */
 void rmsnorm_residual(void *out, const float *x, const float *y, const struct rmsnorm *r);
 
-/* The normalised rows once more, from the saved rstd: the same bits as forward gave. */
-void rmsnorm_apply(void *out, const struct rmsnorm *r);
-
 /* out (n, C) = x + the normalised rows, which are not rounded between: a norm behind what is added
  * to the residual stream. It writes rstd; out may be x. */
 void rmsnorm_add(float *out, const float *x, const struct rmsnorm *r);
@@ -37,6 +34,7 @@ struct rmsnorm_backward {
     int          fresh;    // dx is written
     float       *dw;       // (C) += its sums over rows as colsum_add takes them (elementwise.h)
     bf16        *narrowed; // (n, C): dx rounded in that pass; or NULL
+    void        *out;      // (n, C): what forward wrote, once more in that pass; or NULL
     void        *scratch;  // colsum_scratch(n, C) bytes
 };
 void rmsnorm_backward(const struct rmsnorm_backward *b);

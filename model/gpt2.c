@@ -196,8 +196,8 @@ static void out_forward(const struct layer *l)
 
 /* ---- a layer, backward ---- */
 
-/* A norm's dx, dw and db from the gradient of its rows, which is in w->proj; what else is done in
- * that pass is in `more`. */
+/* A norm's dx, dw and db from the gradient of its rows, which is in w->proj; its rows themselves
+ * come into w->ln in that pass, and what else is in `more`. */
 static void norm_backward(const struct layer *l, size_t weight, const struct layernorm *norm,
                           struct layernorm_backward more)
 {
@@ -206,6 +206,7 @@ static void norm_backward(const struct layer *l, size_t weight, const struct lay
     more.dx = l->dx;
     more.dw = layer_grad(l, weight);
     more.db = layer_grad(l, weight + 1);
+    more.out = l->w->ln;
     more.scratch = l->w->sums;
     layernorm_backward(&more);
 }
@@ -226,14 +227,13 @@ static void mlp_backward(const struct layer *l)
         .scratch = w->sums });
     layer_gradient(l, MLP_PROJ, w->act, dy);
 
-    layernorm_apply(w->ln, &norm);
-    layer_gradient(l, FC, w->ln, w->dfc);
     layer_back(l, FC, w->proj, w->dfc);
     if (l->drop_attn_proj.p > 0)
         norm_backward(l, GPT2_LN2_W, &norm, (struct layernorm_backward){ 0 });
     else // attention's projection takes dx as it is: its bias's sums and rounding in the same pass
         norm_backward(l, GPT2_LN2_W, &norm, (struct layernorm_backward){
             .dx_sums = layer_grad(l, GPT2_ATTN_PROJ_B), .narrowed = dt == DT_F32 ? NULL : w->dy });
+    layer_gradient(l, FC, w->ln, w->dfc);
 }
 
 /* dattn from dx, which is that of x_mid by now. */
@@ -255,10 +255,9 @@ static void qkv_backward(const struct layer *l)
 
     colsum_add(layer_grad(l, GPT2_QKV_B), NULL, l->dqkv, l->m->o.dtype, l->n,
                arch_dim(&l->m->o.config, DIM_QKV), w->sums);
-    layernorm_apply(w->ln, &norm);
-    layer_gradient(l, QKV, w->ln, l->dqkv);
     layer_back(l, QKV, w->proj, l->dqkv);
     norm_backward(l, GPT2_LN1_W, &norm, (struct layernorm_backward){ 0 });
+    layer_gradient(l, QKV, w->ln, l->dqkv);
 }
 
 const struct arch gpt2_arch = {

@@ -214,14 +214,14 @@ static void out_forward(const struct layer *l)
 
 /* ---- a layer, backward ---- */
 
-/* A norm's dx and dw from the gradient of its rows, which is in w->proj; narrowed: dx as products
- * take it, too. */
+/* A norm's dx and dw from the gradient of its rows, which is in w->proj; its rows themselves come
+ * into w->ln in that pass. narrowed: dx as products take it, too. */
 static void norm_backward(const struct layer *l, size_t weight, const struct rmsnorm *norm,
                           void *narrowed)
 {
     rmsnorm_backward(&(struct rmsnorm_backward){
         .r = norm, .dout = l->w->proj, .dx = l->dx, .dw = layer_grad(l, weight),
-        .narrowed = narrowed, .scratch = l->w->sums });
+        .narrowed = narrowed, .out = l->w->ln, .scratch = l->w->sums });
 }
 
 /* The gradient of what attention or the MLP gave, as products take it, where dx is that of what it
@@ -255,10 +255,9 @@ static void mlp_backward(const struct layer *l)
         .dup = model_at(l->m, w->dfc, swiglu.F) });
     layer_gradient(l, DOWN, w->act, dy);
 
-    rmsnorm_apply(w->ln, &norm);
-    layer_gradient(l, GATE_UP, w->ln, w->dfc);
     layer_back(l, GATE_UP, w->proj, w->dfc);
     norm_backward(l, LLAMA_NORM_2, &norm, dt == DT_F32 ? NULL : w->dy);
+    layer_gradient(l, GATE_UP, w->ln, w->dfc);
 }
 
 /* dattn from dx, which is that of x_mid by now. */
@@ -298,10 +297,9 @@ static void qkv_backward(const struct layer *l)
     if (g->qkv_bias) // the three stand one after the other
         colsum_add(layer_grad(l, LLAMA_Q_B), NULL, l->dqkv, l->m->o.dtype, l->n,
                    arch_dim(g, DIM_QKV), l->w->sums);
-    rmsnorm_apply(l->w->ln, &norm);
-    layer_gradient(l, QKV, l->w->ln, l->dqkv);
     layer_back(l, QKV, l->w->proj, l->dqkv);
     norm_backward(l, LLAMA_NORM_1, &norm, NULL);
+    layer_gradient(l, QKV, l->w->ln, l->dqkv);
 }
 
 /* ---- the families ---- */

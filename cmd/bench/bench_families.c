@@ -14,8 +14,8 @@
 #include "model/products.h"
 
 enum {
-    RMSNORM_FORWARD = FAMILIES, RMSNORM_RESIDUAL, RMSNORM_APPLY, RMSNORM_BACKWARD,
-    RMSNORM_BACKWARD_ROUNDED, PLUS_FORWARD, PLUS_ADD, PLUS_APPLY, PLUS_BACKWARD,
+    RMSNORM_FORWARD = FAMILIES, RMSNORM_RESIDUAL, RMSNORM_BACKWARD, RMSNORM_BACKWARD_ROWS,
+    RMSNORM_BACKWARD_ALL, PLUS_FORWARD, PLUS_ADD, PLUS_BACKWARD, PLUS_BACKWARD_ROWS,
     PLUS_BACKWARD_WRITTEN, HEADS_FORWARD, HEADS_BACKWARD, SWIGLU_FORWARD, SWIGLU_BACKWARD,
     GEGLU_FORWARD, GEGLU_BACKWARD, ROPE_FORWARD, ROPE_BACKWARD, SCALE, WIDE_FORWARD, WIDE_APPLY,
     WIDE_BACKWARD, GELU_ERF_FORWARD, GELU_ERF_BACKWARD, COPY, WORDS_FORWARD, WORDS_BACKWARD,
@@ -98,7 +98,10 @@ static void run_attention(int which, const struct sizes *s, void *const *p)
 static void run_rms(int which, const struct sizes *s, void *const *p)
 {
     struct rmsnorm r = {s->N, s->C, s->dt, p[0], p[1], p[2], 1e-5f, which >= PLUS_FORWARD ? 1 : 0};
-    int            rounds = s->dt != DT_F32 && which != RMSNORM_BACKWARD && which != PLUS_BACKWARD;
+    int            rows = which == RMSNORM_BACKWARD_ROWS || which == RMSNORM_BACKWARD_ALL ||
+                          which == PLUS_BACKWARD_ROWS;
+    int            rounds = s->dt != DT_F32 && (which == RMSNORM_BACKWARD_ALL ||
+                                                which == PLUS_BACKWARD_WRITTEN);
 
     switch (which) {
     case RMSNORM_FORWARD:
@@ -112,14 +115,10 @@ static void run_rms(int which, const struct sizes *s, void *const *p)
     case PLUS_ADD:
         rmsnorm_add(p[4], p[3], &r);
         break;
-    case RMSNORM_APPLY:
-    case PLUS_APPLY:
-        rmsnorm_apply(p[3], &r);
-        break;
     default:
         rmsnorm_backward(&(struct rmsnorm_backward){
             .r = &r, .dout = p[3], .dx = p[4], .fresh = which == PLUS_BACKWARD_WRITTEN, .dw = p[5],
-            .scratch = p[6], .narrowed = rounds ? p[7] : NULL});
+            .scratch = p[6], .narrowed = rounds ? p[7] : NULL, .out = rows ? p[8] : NULL});
     }
 }
 
@@ -264,23 +263,25 @@ static size_t rms_of(struct kernel *out, const struct sizes *s)
          .p = {{IN, n4}, {IN, e * C}, {OUT, 4 * N}, {OUT, e * s->n}}},
         {"residual and rmsnorm", N, C, 5, RMSNORM_RESIDUAL,
          .p = {{IN, n4}, {IN, e * C}, {OUT, 4 * N}, {IN, n4}, {OUT, n4}, {OUT, e * s->n}}},
-        {"rmsnorm apply", N, C, 2, RMSNORM_APPLY,
-         .p = {{IN, n4}, {IN, e * C}, {IN, 4 * N}, {OUT, e * s->n}}},
         {"rmsnorm backward", N, C, 11, RMSNORM_BACKWARD,
          .p = {{IN, n4}, {IN, e * C}, {IN, 4 * N}, {IN, n4}, {BOTH, n4}, {BOTH, 4 * C},
                {CACHED, sums}}},
-        {"rmsnorm backward, rounding", N, C, 11, RMSNORM_BACKWARD_ROUNDED,
+        {"rmsnorm backward, rows", N, C, 12, RMSNORM_BACKWARD_ROWS,
          .p = {{IN, n4}, {IN, e * C}, {IN, 4 * N}, {IN, n4}, {BOTH, n4}, {BOTH, 4 * C},
-               {CACHED, sums}, {OUT, rounded}}},
+               {CACHED, sums}, {CACHED, 0}, {OUT, e * s->n}}},
+        {"rmsnorm backward, rows, rounding", N, C, 12, RMSNORM_BACKWARD_ALL,
+         .p = {{IN, n4}, {IN, e * C}, {IN, 4 * N}, {IN, n4}, {BOTH, n4}, {BOTH, 4 * C},
+               {CACHED, sums}, {OUT, rounded}, {OUT, e * s->n}}},
         {"rmsnorm (1 + w) forward", N, C, 4, PLUS_FORWARD,
          .p = {{IN, n4}, {IN, e * C}, {OUT, 4 * N}, {OUT, e * s->n}}},
         {"rmsnorm (1 + w) and sum", N, C, 5, PLUS_ADD,
          .p = {{IN, n4}, {IN, e * C}, {OUT, 4 * N}, {IN, n4}, {OUT, n4}}},
-        {"rmsnorm (1 + w) apply", N, C, 2, PLUS_APPLY,
-         .p = {{IN, n4}, {IN, e * C}, {IN, 4 * N}, {OUT, e * s->n}}},
         {"rmsnorm (1 + w) backward", N, C, 11, PLUS_BACKWARD,
          .p = {{IN, n4}, {IN, e * C}, {IN, 4 * N}, {IN, n4}, {BOTH, n4}, {BOTH, 4 * C},
                {CACHED, sums}}},
+        {"rmsnorm (1 + w) backward, rows", N, C, 12, PLUS_BACKWARD_ROWS,
+         .p = {{IN, n4}, {IN, e * C}, {IN, 4 * N}, {IN, n4}, {BOTH, n4}, {BOTH, 4 * C},
+               {CACHED, sums}, {CACHED, 0}, {OUT, e * s->n}}},
         {"rmsnorm (1 + w) backward, written", N, C, 10, PLUS_BACKWARD_WRITTEN, // and rounded
          .p = {{IN, n4}, {IN, e * C}, {IN, 4 * N}, {IN, n4}, {OUT, n4}, {BOTH, 4 * C},
                {CACHED, sums}, {OUT, rounded}}},

@@ -26,7 +26,7 @@ struct sizes {
 /* What is done with an operand; CACHED: it comes from a cache, and does not count. */
 enum use { IN = 1, OUT = 2, BOTH = 3, CACHED = 4 };
 
-enum { OPERANDS = 12 };
+enum { OPERANDS = 13 };
 
 /* Values of `which` from here on are bench_families.c's. */
 enum { FAMILIES = 64 };

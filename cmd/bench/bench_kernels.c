@@ -35,9 +35,9 @@ enum {
 
 enum which {
     LAYERNORM_FORWARD, LAYERNORM_RESIDUAL, LAYERNORM_APPLY, LAYERNORM_BACKWARD,
-    LAYERNORM_BACKWARD_SUMS, GELU_FORWARD, GELU_BACKWARD, ATTENTION_FORWARD, ATTENTION_BACKWARD,
-    SOFTMAX, RESIDUAL, CONVERT, COLSUM, COLSUM_NARROW, DROPOUT, EMBEDDING_FORWARD,
-    EMBEDDING_BACKWARD, UPDATE, UPDATE_STEP, SUMSQ, TOPK, CRC,
+    LAYERNORM_BACKWARD_ROWS, LAYERNORM_BACKWARD_ALL, GELU_FORWARD, GELU_BACKWARD,
+    ATTENTION_FORWARD, ATTENTION_BACKWARD, SOFTMAX, RESIDUAL, CONVERT, COLSUM, COLSUM_NARROW,
+    DROPOUT, EMBEDDING_FORWARD, EMBEDDING_BACKWARD, UPDATE, UPDATE_STEP, SUMSQ, TOPK, CRC,
 };
 
 static_assert(CRC < (int)FAMILIES, "each kernel has a number of its own");
@@ -64,11 +64,13 @@ static void run_rows(int which, const struct sizes *s, void *const *p)
         layernorm_apply(p[5], &l);
         break;
     case LAYERNORM_BACKWARD:
-    case LAYERNORM_BACKWARD_SUMS:
+    case LAYERNORM_BACKWARD_ROWS:
+    case LAYERNORM_BACKWARD_ALL:
         layernorm_backward(&(struct layernorm_backward){
             .l = &l, .dout = p[8], .dx = p[5], .dw = p[6], .db = p[7], .scratch = p[9],
-            .dx_sums = which == LAYERNORM_BACKWARD ? NULL : p[10],
-            .narrowed = which == LAYERNORM_BACKWARD || s->dt == DT_F32 ? NULL : p[11]});
+            .out = which == LAYERNORM_BACKWARD ? NULL : p[10],
+            .dx_sums = which == LAYERNORM_BACKWARD_ALL ? p[11] : NULL,
+            .narrowed = which == LAYERNORM_BACKWARD_ALL && s->dt != DT_F32 ? p[12] : NULL});
         break;
     case GELU_FORWARD:
         gelu_forward(p[1], p[0], s->dt, s->N * s->F);
@@ -189,10 +191,14 @@ static size_t kernels_of(struct kernel out[MOST_KERNELS], const struct sizes *s)
         {"layernorm backward", N, C, 15, LAYERNORM_BACKWARD, // the bias is not needed
          .p = {{IN, n4}, {IN, e * C}, {CACHED, e * C}, {IN, 4 * N}, {IN, 4 * N}, {BOTH, n4},
                {BOTH, 4 * C}, {BOTH, 4 * C}, {IN, n4}, {CACHED, colsum_scratch(N, 3 * C)}}},
-        {"layernorm backward, sums", N, C, 16, LAYERNORM_BACKWARD_SUMS, // and rounding
-         .p = {{IN, n4}, {IN, e * C}, {CACHED, e * C}, {IN, 4 * N}, {IN, 4 * N}, {BOTH, n4},
+        {"layernorm backward, rows", N, C, 17, LAYERNORM_BACKWARD_ROWS,
+         .p = {{IN, n4}, {IN, e * C}, {IN, e * C}, {IN, 4 * N}, {IN, 4 * N}, {BOTH, n4},
                {BOTH, 4 * C}, {BOTH, 4 * C}, {IN, n4}, {CACHED, colsum_scratch(N, 3 * C)},
-               {BOTH, 4 * C}, {OUT, s->dt == DT_F32 ? 0 : 2 * n}}},
+               {OUT, e * n}}},
+        {"layernorm backward, rows, sums", N, C, 18, LAYERNORM_BACKWARD_ALL, // and rounding
+         .p = {{IN, n4}, {IN, e * C}, {IN, e * C}, {IN, 4 * N}, {IN, 4 * N}, {BOTH, n4},
+               {BOTH, 4 * C}, {BOTH, 4 * C}, {IN, n4}, {CACHED, colsum_scratch(N, 3 * C)},
+               {OUT, e * n}, {BOTH, 4 * C}, {OUT, s->dt == DT_F32 ? 0 : 2 * n}}},
         {"gelu forward", N, F, FLOPS_EXP + 10, GELU_FORWARD,
          .p = {{IN, e * nF}, {OUT, e * nF}}},
         {"gelu backward and sums", N, F, FLOPS_EXP + 20, GELU_BACKWARD,

@@ -49,10 +49,10 @@ static const struct pass gpt2[] = {
     {"residual", PASS_CHUNK, 1, 0, NULL},
     {"sum of columns, rounding", PASS_CHUNK, 1, 0, NULL},
     {"gelu backward and sums", PASS_CHUNK, 1, 0, NULL},
-    {"layernorm apply", PASS_CHUNK, 2, 0, NULL},
-    {"layernorm backward, sums", PASS_CHUNK, 1, 0, NULL},
+    {"layernorm backward, rows, sums", PASS_CHUNK, 1, 0, NULL},
     {"sum of columns", PASS_CHUNK, 1, 0, NULL},
-    {"layernorm backward", PASS_CHUNK, 1, 1, NULL},
+    {"layernorm backward, rows", PASS_CHUNK, 1, 0, NULL},
+    {"layernorm backward", PASS_CHUNK, 0, 1, NULL},
     {"softmax, loss and gradient", PASS_LOGITS, 1, 0, NULL},
     {"embedding forward", PASS_BATCH, 1, 0, NULL},
     {"embedding backward", PASS_BATCH, 1, 0, NULL},
@@ -92,9 +92,9 @@ static const struct pass llama[] = {
     {"residual", PASS_CHUNK, 1, 0, NULL},
     {"convert to bf16", PASS_CHUNK, 1, 0, narrow},
     {"swiglu backward", PASS_CHUNK, 1, 0, NULL},
-    {"rmsnorm apply", PASS_CHUNK, 2, 0, NULL},
-    {"rmsnorm backward, rounding", PASS_CHUNK, 1, 0, NULL},
-    {"rmsnorm backward", PASS_CHUNK, 1, 1, NULL},
+    {"rmsnorm backward, rows, rounding", PASS_CHUNK, 1, 0, NULL},
+    {"rmsnorm backward, rows", PASS_CHUNK, 1, 0, NULL},
+    {"rmsnorm backward", PASS_CHUNK, 0, 1, NULL},
     WORDS
 };
 
@@ -104,9 +104,9 @@ static const struct pass gemma[] = {
     {"rmsnorm (1 + w) and sum", PASS_CHUNK, 2, 0, NULL},
     {"geglu forward", PASS_CHUNK, 1, 0, NULL},
     {"geglu backward", PASS_CHUNK, 1, 0, NULL},
-    {"rmsnorm (1 + w) apply", PASS_CHUNK, 2, 0, NULL},
     {"rmsnorm (1 + w) backward, written", PASS_CHUNK, 2, 0, NULL},
-    {"rmsnorm (1 + w) backward", PASS_CHUNK, 2, 1, NULL},
+    {"rmsnorm (1 + w) backward, rows", PASS_CHUNK, 2, 0, NULL},
+    {"rmsnorm (1 + w) backward", PASS_CHUNK, 0, 1, NULL},
     {"scaling of embeddings", PASS_BATCH, 2, 0, NULL},
     WORDS
 };
