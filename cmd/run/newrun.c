@@ -536,6 +536,7 @@ static int check_training(struct session *s, const struct newrun *n, struct run_
     s->o.schedule_steps = s->o.schedule_steps ? s->o.schedule_steps : s->o.steps;
     snprintf(s->dir, sizeof s->dir, "%s", n->dir);
     int rc = ranked_groups(s, err);
+    rc = rc ? rc : ranked_alike(s, err);
     rc = rc ? rc : session_config(s, err);
     rc = rc ? rc : training_plan_here(&plan, s, dev_rows(n), err);
     if (!rc && (rc = spares_choose(s, 1, err)) > 0)

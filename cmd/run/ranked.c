@@ -171,24 +171,20 @@ int ranked_frames(struct session *s, struct err *err)
 int ranked_begin(struct session *s, uint64_t next, int *missing, struct err *err)
 {
     struct comm *comm = s->ranks.comm;
-    struct { uint64_t next, steps, eval_every, max_skipped, missing; } *all,
-        own = { next, s->o.steps, s->o.eval_every, s->o.max_skipped, *missing != 0 };
+    struct { uint64_t next, missing; } *all, own = { next, *missing != 0 };
+    int rc = ranked_alike(s, err);
 
-    if (!comm)
-        return 0;
+    if (rc || !comm)
+        return rc;
     all = calloc(comm->size, sizeof *all);
     if (!all)
         return err_set(err, -ENOMEM, "out of memory");
-    int rc = comm_share(comm, &own, sizeof own, all, err);
+    rc = comm_share(comm, &own, sizeof own, all, err);
     for (size_t p = 0; p < comm->size && !rc; p++)
         *missing |= all[p].missing != 0;
-    own.missing = all[0].missing;
-    if (!rc && memcmp(&own, &all[0], sizeof own))
-        rc = err_misuse(err, "it was started with other --steps, --eval-every or --max-skipped "
-                        "than rank 0, or stands before another step: %" PRIu64 ", %" PRIu64 ", %"
-                        PRIu64 " and %" PRIu64 ", not %" PRIu64 ", %" PRIu64 ", %" PRIu64 " and %"
-                        PRIu64, own.steps, own.eval_every, own.max_skipped, next + 1, all[0].steps,
-                        all[0].eval_every, all[0].max_skipped, all[0].next + 1);
+    if (!rc && next != all[0].next)
+        rc = err_misuse(err, "%s stands before step %" PRIu64 ", rank 0's folder before step %"
+                        PRIu64 ": they are not of one moment", s->dir, next + 1, all[0].next + 1);
     free(all);
     return rc;
 }

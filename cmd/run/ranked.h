@@ -36,8 +36,12 @@ int  ranked_groups(struct session *s, struct err *err);
  * it does not send. s->run.frames: the fewest that one of them has room for. */
 int  ranked_frames(struct session *s, struct err *err);
 
-/* Before the first step. *missing: an evaluation is, in any rank's folder: then all evaluate. Where
- * one was started to train to another step than rank 0, or evaluates at others: misuse. */
+/* What decides what is computed is the same on all ranks: options, the model and, where s->log is
+ * open, the data. Else misuse, which names what differs from rank 0's. */
+int  ranked_alike(struct session *s, struct err *err);
+
+/* Before the first step, which is the same everywhere, as all that ranked_alike looks at. *missing:
+ * an evaluation is, in any rank's folder: then all evaluate. */
 int  ranked_begin(struct session *s, uint64_t next, int *missing, struct err *err);
 
 /* All have opened what they train, however long that took; from here on --rank-timeout counts. */

@@ -80,7 +80,10 @@ int session_overlay(struct session *s, const struct opt_line *line, int first, s
 /* All of s->o; or with `places`, in the caller's transaction, what says where the devices are:
  * s->o.device (absolute paths; none: folders in RUN), s->o.devices, s->o.csd_mem, s->layout. */
 int session_store_options(struct session *s, int places, struct err *err);
+/* The model: s->config from the database and into it, and a checksum of what is stored. */
+int session_load_config(struct session *s, struct err *err);
 int session_store_config(struct session *s, struct err *err);
+uint32_t session_config_sum(const struct session *s);
 
 /* Finish the step of the last commit, so that the parameters can be read. Refused where
  * the run may not be written. */

@@ -94,6 +94,21 @@ few_words 20000
 model="--n-layer 3 --n-head 4 --n-embd 64 --seq 32 --batch 2 --grad-accum 6 --groups 6 --threads 1 --csd-mem 1M --seed 3 "
 data="--data $tmp/text --tokenizer $tmp/tok"
 steps="SELECT step, printf('%.17g %.17g', loss, grad_norm) FROM steps"
+# mpirun starts what it is told: ranks look themselves whether they were started alike.
+unlike() { # WHAT SENTENCE OPTIONS-OF-RANK-1
+    # shellcheck disable=SC2086
+    timeout 60 mpirun $more -n 1 "$bin" pretrain $model $data --steps 2 --run "$tmp/unlike" : -n 1 "$bin" pretrain $3 --steps 2 \
+        --run "$tmp/unlike" >"$tmp/out" 2>"$tmp/err" </dev/null
+    [ $? != 0 ] && grep -q "rank 1: .*$2" "$tmp/err"
+    result $? "$1: $(grep -m 1 "rank 1:" "$tmp/err")"
+}
+unlike "another learning rate" "--lr is 0.001 here and 0.0003 on rank 0" "$model $data --lr 1e-3"
+unlike "another model" "the sum of its model is" "--n-head 2 ${model#--n-layer 3 --n-head 4} --n-layer 3 $data"
+[ ! -e "$tmp/unlike" ] && [ ! -e "$tmp/unlike.rank1" ]
+result $? "  and nothing is made"
+tr a e <"$tmp/text" >"$tmp/text2"
+unlike "other data" "the sum of --data is" "$model --data $tmp/text2 --tokenizer $tmp/tok"
+rm -rf "$tmp"/unlike "$tmp"/unlike.rank1
 for what in one full silent mpirun interrupt; do
     # shellcheck disable=SC2086
     python3 "$tmp/fail.py" $what $model $data --link-bw 3M --steps 1000 >"$tmp/said" 2>&1
