@@ -5,7 +5,8 @@
  * was never cut, bit for bit, and no step that was reported as committed may have been lost.
  *
  *     crash                                          the short form: a part of the points, as TAP
- *     crash --all [--config NAME] [--schedules N]    every point, in N schedules (1), as a table
+ *     crash --all [--config PATTERN] [--schedules N] [--points N]
+ *                         every point, or N of each schedule, in N schedules (1), as a table
  *     crash --config NAME --schedule S --point K --seed T    one point again, and what became of it
  *
  * A schedule is a seed of threads.h, an order in which threads and requests happened to run. */
@@ -17,6 +18,7 @@
 #include "tests/crash/threads.h"
 #include "tests/crash/vfs_sim.h"
 
+#include <fnmatch.h>
 #include <omp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -375,7 +377,7 @@ static int try_all(const struct effort *e, int table, const char *only)
         struct tally t = { 0 };
         int          wrong;
 
-        if (only && strcmp(only, plans[i].name))
+        if (only && fnmatch(only, plans[i].name, 0))
             continue;
         if (!life_has(&plans[i])) {
             printf("%s %d - %s # SKIP no software SmartSSD here\n", table ? "#" : "ok", i + 1,
@@ -424,20 +426,22 @@ int main(int argc, char **argv)
     static const struct effort brief = { .schedules = 1, .points = 5, .seeds = 2 };
     struct effort              full = { .seeds = 4, .pairs = 80, .recovery = 100 };
     const char                *name = NULL;
-    uint64_t                   number[4] = { 0 };
+    uint64_t                   number[5] = { 0 };
     int                        all = 0, rc;
 
     for (int i = 1; i < argc; i++) {
-        static const char *const options[] = { "--schedule", "--point", "--seed", "--schedules" };
+        static const char *const options[] = { "--schedule", "--point", "--seed", "--schedules",
+                                               "--points" };
 
         all |= !strcmp(argv[i], "--all");
         if (i + 1 < argc && !strcmp(argv[i], "--config"))
             name = argv[i + 1];
-        for (int k = 0; k < 4; k++)
+        for (int k = 0; k < 5; k++)
             if (i + 1 < argc && !strcmp(argv[i], options[k]))
                 number[k] = strtoull(argv[i + 1], NULL, 10);
     }
     full.schedules = number[3] ? number[3] : 1;
+    full.points = number[4];
     omp_set_num_threads(1);
     signal(SIGABRT, aborted);
     life_init();
