@@ -89,10 +89,10 @@ def encoder_make(folder, layers, width, heads):
                                  ("attention.output.dense", 1, 1), ("intermediate.dense", 4, 1), ("output.dense", 1, 4)):
             shapes |= {f"{layer}{name}.weight": [out * width, inner * width], f"{layer}{name}.bias": [out * width]}
         norms += [layer + "attention.output", layer + "output"]
-    tensors = [("bert." + name, shape, 0) for name, shape in shapes.items()]
-    tensors += [(f"bert.{n}.LayerNorm.{part}", [width], base) for n in norms for part, base in (("weight", 1), ("bias", 0))]
+    tensors = [(name, shape, 0) for name, shape in shapes.items()]
+    tensors += [(f"{n}.LayerNorm.{part}", [width], base) for n in norms for part, base in (("weight", 1), ("bias", 0))]
     os.mkdir(at)
-    tiny_folder.write(at, {"model_type": "bert", "architectures": ["BertForMaskedLM"], "num_hidden_layers": layers, "hidden_size": width,
+    tiny_folder.write(at, {"model_type": "bert", "architectures": ["BertModel"], "num_hidden_layers": layers, "hidden_size": width,
                            "num_attention_heads": heads, "intermediate_size": 4 * width, "vocab_size": len(pieces),
                            "max_position_embeddings": 128}, tensors, 0.02)
     with open(os.path.join(at, "vocab.txt"), "w", encoding="utf-8") as f:
