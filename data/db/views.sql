@@ -15,11 +15,12 @@ SELECT step FROM
 WHERE NOT EXISTS (SELECT 1 FROM spans WHERE spans.step = kept.step AND start_ns = 0);
 
 -- Their spans, with the process that made them. Of a step that was cut off there is nothing but what
--- the next process did again before its own first step.
+-- the next process did again before its own first step. (CASE, since AND would look for the step's own
+-- span for each span: 29 s for a step of 15,000.)
 CREATE VIEW whole_spans AS
-SELECT (SELECT max(process) FROM processes WHERE first_step <= step + (phase = 'redo'
-    AND NOT EXISTS (SELECT 1 FROM spans AS s WHERE s.step = spans.step AND phase = 'step')))
-  AS process, spans.*
+SELECT (SELECT max(process) FROM processes WHERE first_step <= step + CASE WHEN phase <> 'redo'
+    THEN 0 ELSE NOT EXISTS (SELECT 1 FROM spans AS s WHERE s.step = spans.step AND s.phase = 'step')
+    END) AS process, spans.*
 FROM whole_steps CROSS JOIN spans USING (step);
 
 -- Time spent, summed, of all steps: by the host (place 'host') or by all devices together.
