@@ -117,8 +117,14 @@ by_ranks() {
         skip "several processes" "no mpirun here, or siTrain is built without MPI"
         done_testing
     fi
-    case $(mpirun --version) in *"Open MPI"*) more="--oversubscribe --bind-to none" ;; *) more= ;; esac
+    case $(mpirun --version) in
+    *"Open MPI"*) more="--oversubscribe --bind-to none" least=64M ;;
+    *) more='' least=256M ;; # MPICH's libraries take 112 MiB a process
+    esac
 }
+
+# refused_by_ranks: $got is what a job of several that is refused ends with; MPICH's mpirun says how it ended the others instead.
+refused_by_ranks() { [ "$got" = 2 ] || { [ -z "$more" ] && [ "$got" != 0 ]; }; }
 
 # few_words N: a text of so many, the same every time, in $tmp/text, with its tokenizer in $tmp/tok
 few_words() {
