@@ -66,8 +66,8 @@ static int make_run(const char *dir, struct opt_line *line, struct comm *comm, s
         return err_misuse(err, "%s is a classifier: it has no language model's head to go on from, "
                           "and no embeddings that are tied to one", o->model.init);
     if (arch_classifies(&n.config)) {
-        fprintf(stderr, "siTrain: %s is a classifier: its head is left out, its body is trained as "
-                "a language model\n", o->model.init);
+        events_notice(n.events, "%s is a classifier: its head is left out, its body is trained as "
+                      "a language model", o->model.init);
         n.config.n_labels = 0;
     }
     n.tokenizer = o->tokenizer;
@@ -92,6 +92,8 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
             s->o.schedule_steps = s->o.steps;
     }
     rc = rc ? rc : train_opts_check(&s->o, err);
+    if (!rc && first)
+        rc = ranked_groups(s, err);
     if (!rc && s->o.seq > s->config.n_positions)
         rc = err_misuse(err, "--seq %" PRIu64 ": the model has %zu positions", s->o.seq,
                         s->config.n_positions);
@@ -110,8 +112,9 @@ static int open_run(struct session *s, const char *dir, struct opt_line *line, s
                     struct err *err)
 {
     struct pretrain_opts *o = line->options;
-    int rc = session_open(s, dir, SESSION_WRITE, say_events_of_job(), err);
+    int rc = o->resume ? ranked_finish(dir, comm, err) : 0;
 
+    rc = rc ? rc : session_open(s, dir, SESSION_WRITE, say_events_of_job(), err);
     rc = rc ? rc : ranked_join(s, comm, err);
     if (!rc && settings_has(s->log, "task"))
         rc = err_misuse(err, "%s is a fine-tuning: siTrain finetune --resume %s goes on with it",

@@ -131,6 +131,6 @@ const struct opt_command reshard_command = {
             "leaves the run whole, on the one set or the other. A run whose devices were only "
             "moved to other paths needs no reshard: --resume RUN --device NEWPATH... finds them "
             "there. With --ranks a new run is made beside the old one, which stays: its folders "
-            "NEW, NEW.rank1 and so on are complete, or rank 0's is no run yet.",
+            "are NEW, NEW.rank1 and so on, and what a kill leaves of them the next try clears.",
     .parts = parts, .size = sizeof(struct reshard_opts), .run = run,
 };

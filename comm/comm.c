@@ -3,6 +3,7 @@
 #include "comm/comm.h"
 
 #include "data/base/clock.h"
+#include "data/base/round.h"
 
 #include <assert.h>
 #include <math.h>
@@ -44,17 +45,22 @@ static const struct comm_ops self_ops = {
 
 /* ---- which kind ---- */
 
-/* What the starters leave in the environment: Open MPI's mpirun, MPICH's and Intel's, and srun with
- * PMI or PMIx. */
+static size_t said(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text ? strtoul(text, NULL, 10) : 0;
+}
+
+/* What the starters leave in the environment: Open MPI's mpirun, MPICH's and Intel's or srun with
+ * PMI, and srun with PMIx. One may have been started within another, as mpirun in a shell that srun
+ * gave: such a shell is of one, so the most counts. */
 size_t comm_started(void)
 {
-    static const char *const sizes[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE" };
-    const char *said = getenv("PMIX_RANK") ? getenv("SLURM_STEP_NUM_TASKS") : NULL;
+    size_t of_mpirun = size_max(said("OMPI_COMM_WORLD_SIZE"), said("PMI_SIZE")),
+           of_srun = getenv("PMIX_RANK") ? said("SLURM_STEP_NUM_TASKS") : 0;
 
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !said; i++)
-        said = getenv(sizes[i]);
-    unsigned long n = said ? strtoul(said, NULL, 10) : 1;
-    return n > 0 ? n : 1;
+    return size_max(size_max(of_mpirun, of_srun), 1);
 }
 
 int comm_open(struct comm **out, struct err *err)
@@ -65,10 +71,17 @@ int comm_open(struct comm **out, struct err *err)
     *out = &self;
     if (n == 1)
         return 0;
-    if (comm_mpi_open)
-        return comm_mpi_open(out, err);
-    return err_misuse(err, "%zu processes were started together, but this siTrain is built without "
-                           "MPI: install libopenmpi-dev and make it again", n);
+    if (!comm_mpi_open)
+        return err_misuse(err, "%zu processes were started together, but this siTrain is built "
+                               "without MPI: install libopenmpi-dev and make it again", n);
+    int rc = comm_mpi_open(out, err);
+    if (rc || (*out)->size > 1)
+        return rc;
+    comm_close(*out);
+    *out = NULL;
+    return err_misuse(err, "%zu processes were started together, but the MPI that this siTrain is "
+                           "built with sees one: start them with its own mpirun, or with an srun "
+                           "that knows it (srun --mpi=list)", n);
 }
 
 void comm_close(struct comm *c)
@@ -81,25 +94,27 @@ void comm_abort(struct comm *c, int code) { c->ops->abort(c, code); }
 
 /* ---- between ranks ---- */
 
-/* Where nothing is shared a byte is, so that all are waited for. */
+/* What goes and comes has memory of its own, which stays where others may still write to it after a
+ * failure. Where nothing is shared a byte is, so that all are waited for. */
 int comm_share(struct comm *c, const void *mine, size_t bytes, void *all, struct err *err)
 {
-    struct comm_peer   *peers = calloc(c->size, sizeof *peers);
-    char               *none = calloc(c->size + 1, 1), *to = bytes ? all : none;
     size_t              n = bytes ? bytes : 1;
+    struct comm_peer   *peers = calloc(c->size, sizeof *peers);
+    char               *room = calloc(c->size + 1, n);
     struct comm_request r = { 0 };
-    int                 rc = 0;
+    int                 rc = peers && room ? 0 : err_set(err, -ENOMEM, "out of memory");
 
-    if (!peers || !none)
-        rc = err_set(err, -ENOMEM, "out of memory");
+    if (!rc && bytes)
+        memcpy(room + c->size * n, mine, bytes);
     for (size_t p = 0; p < c->size && !rc; p++)
-        peers[p] = (struct comm_peer){ bytes ? mine : none + c->size, n, to + p * n, n };
+        peers[p] = (struct comm_peer){ room + c->size * n, n, room + p * n, n };
     rc = rc ? rc : comm_exchange(c, COMM_SHARES, peers, &r, err);
     rc = rc ? rc : comm_wait(c, &r, INFINITY, err);
-    if (rc)
-        comm_give_up(c, &r);
+    if (!rc && bytes)
+        memcpy(all, room, c->size * bytes);
     free(peers);
-    free(none);
+    if (comm_give_up(c, &r))
+        free(room);
     return rc;
 }
 

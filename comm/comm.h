@@ -68,8 +68,8 @@ void comm_close(struct comm *c);
 /* This rank cannot go on: all of them end, with this exit code. It returns for a job of one. */
 void comm_abort(struct comm *c, int code);
 
-/* all: (size, bytes), what each rank gave, in their order. bytes may be 0: then all have come here.
- * Waits, as long as it takes. */
+/* all: (size, bytes), what each rank gave, in their order; mine may stand in it. bytes may be 0:
+ * then all have come here. Waits, as long as it takes. */
 int comm_share(struct comm *c, const void *mine, size_t bytes, void *all, struct err *err);
 
 /* peers: (size); what stands under this rank is copied at once. */

@@ -271,13 +271,13 @@ static int whole_pass(struct trainer *t, struct pass *p, struct head *h, float *
 /* All ranks' losses, in the order of micro-batches, and what each row has of its own. */
 static int losses_add(struct trainer *t, struct pass *p, float *each, struct err *err)
 {
-    size_t   n = t->o.model.grad_accum, row = each_n(t) * sizeof *each;
+    size_t   n = t->o.model.grad_accum;
     uint64_t none = 0, scored = p->scored - p->scored_before;
-    int rc = together_gather(t->o.comm, t->losses, n, sizeof *t->losses, p->all_micros, err);
+    int      rc = together_gather(t->o.comm, t->losses, n * sizeof *t->losses, err);
 
     if (!rc && p->evaluates) // a step does not ask
         rc = together_add(t->o.comm, &scored, &none, err);
-    rc = rc || !each ? rc : together_gather(t->o.comm, each, n, row, p->all_micros, err);
+    rc = rc || !each ? rc : together_gather(t->o.comm, each, n * each_n(t) * sizeof *each, err);
     for (size_t a = 0; a < p->all_micros; a++)
         p->loss += t->losses[a];
     p->scored = p->scored_before + scored;

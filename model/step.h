@@ -80,7 +80,7 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
 /* Losses of micro-batches 0..micros-1 (micros <= grad_accum, of all ranks) that data gives for
  * `pass`, in one pass over the parameters; added to *out. step: under which spans are recorded.
  * each, or NULL: a language model's losses (micros, batch, seq), a classifier's logits (micros,
- * batch, n_labels), by the largest shape. */
+ * batch, n_labels), by the largest shape; of several ranks with room for a step's. */
 int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass,
               size_t micros, float *each, struct eval_result *out, struct err *err);
 

@@ -11,7 +11,5 @@
 /* *a and *b become what they are of all ranks together. */
 int together_add(struct comm *comm, uint64_t *a, uint64_t *b, struct err *err);
 
-/* values: (ranks, n, row): this rank's n rows stand in their place; then all do, of which the first
- * `rows` are wanted. */
-int together_gather(struct comm *comm, void *values, size_t n, size_t row_bytes, size_t rows,
-                    struct err *err);
+/* values: (ranks, bytes): what this rank has of them stands in its place; then all do. */
+int together_gather(struct comm *comm, void *values, size_t bytes, struct err *err);

@@ -1,7 +1,8 @@
-/* newranks.c: folder after folder is filled; then all get the name run.db that makes a run of them,
- * rank 0's the last. */
+/* newranks.c: folder after folder is filled; then all get the name run.db that makes a run of them
+ * (place.h). */
 #include "cmd/run/newranks.h"
 
+#include "cmd/run/place.h"
 #include "cmd/run/ranked.h"
 #include "cmd/run/settings.h"
 #include "cmd/run/tokenise.h"
@@ -17,10 +18,20 @@
 
 enum { NEW_PATH = SESSION_PATH + 32 };
 
+struct making {
+    struct session        *from;
+    const struct newranks *n;
+    struct parts           parts; // of the old run
+    char                   id[33];
+    struct place          *places; // (n->ranks)
+};
+
 static int check(const struct session *from, const struct newranks *n, struct err *err)
 {
     struct session to = *from; // of which the options are asked, and may be settled
     size_t         ranks = size_max(from->ranks.size, 1);
+    char           dir[SESSION_PATH];
+    int            rc = 0;
 
     if (n->ranks == ranks)
         return err_misuse(err, "%s is of %zu rank%s already", from->dir, ranks,
@@ -33,7 +44,12 @@ static int check(const struct session *from, const struct newranks *n, struct er
                           "so of one rank", from->dir);
     to.o.groups = to.o.groups ? to.o.groups : ranks;
     to.ranks.size = n->ranks;
-    return ranked_groups(&to, err);
+    rc = ranked_groups(&to, err);
+    for (size_t i = 0; i < n->ranks && !rc; i++) {
+        ranked_dir(dir, n->dir, i);
+        rc = place_check(dir, err);
+    }
+    return rc;
 }
 
 /* Its tokenizer, and tokens and rows that stand in its folder. */
@@ -78,78 +94,109 @@ static int settle(struct session *to, const struct session *from, const struct n
     return rc ? rc : runlog_unset(to->log, "rank", err);
 }
 
-static int fill(const struct parts *parts, const struct session *from, const struct newranks *n,
-                const char *id, size_t rank, struct err *err)
+/* The old run's database in place of the empty run.db.new. It gets this name when it says whose it
+ * is: before, who clears what a kill left would clear the old run's devices. */
+static int copy_log(const struct making *m, struct session *to, size_t rank, struct err *err)
 {
-    struct session to = { .events = from->events, .spares = from->spares };
-    char           dir[SESSION_PATH], path[NEW_PATH];
-    struct watch   w;
+    char copy[NEW_PATH], new[NEW_PATH];
 
-    ranked_dir(dir, n->dir, rank);
-    if (!realpath(dir, to.dir))
-        return err_set(err, -errno, "%s: %s", dir, strerror(errno));
-    ranked_id_of(to.id, id, rank);
-    snprintf(path, sizeof path, "%s/run.db.new", to.dir);
-    int rc = copy_files(from, to.dir, err);
-    rc = rc ? rc : runlog_copy(from->log, path, err);
-    rc = rc ? rc : runlog_open(&to.log, path, 0, 1, err);
-    rc = rc ? rc : settle(&to, from, n, rank, err);
-    rc = rc ? rc : session_load(&to, err);
+    snprintf(copy, sizeof copy, "%s/run.db.new.copy", to->dir);
+    snprintf(new, sizeof new, "%s/run.db.new", to->dir);
+    int rc = runlog_copy(m->from->log, copy, err);
+    runlog_close(to->log);
+    to->log = NULL;
+    rc = rc ? rc : runlog_open(&to->log, copy, 0, 1, err);
+    rc = rc ? rc : settle(to, m->from, m->n, rank, err);
+    rc = rc ? rc : runlog_whole(to->log, err);
+    runlog_close(to->log);
+    to->log = NULL;
+    if (!rc && rename(copy, new))
+        rc = err_set(err, -errno, "rename %s to %s: %s", copy, new, strerror(errno));
+    return rc ? rc : runlog_open(&to->log, new, 0, 1, err);
+}
+
+/* to: closed by the caller, also after a failure. */
+static int fill(struct making *m, struct session *to, size_t rank, struct err *err)
+{
+    char         dir[SESSION_PATH];
+    struct watch w;
+
+    *to = (struct session){ .events = m->from->events, .spares = m->from->spares };
+    ranked_id_of(to->id, m->id, rank);
+    ranked_dir(dir, m->n->dir, rank);
+    int rc = place_claim(&m->places[rank], to, dir, err);
+    rc = rc ? rc : copy_log(m, to, rank, err);
+    rc = rc ? rc : copy_files(m->from, to->dir, err);
+    rc = rc ? rc : session_load(to, err);
     if (!rc) {
-        w = work_begin(from->events, "making the states of %s", dir);
-        rc = rerank_states(parts, &to.run, &w, err);
-        work_end(from->events);
+        w = work_begin(m->from->events, "making the states of %s", dir);
+        rc = rerank_states(&m->parts, &to->run, &w, err);
+        work_end(m->from->events);
     }
-    session_close(&to);
     return rc;
 }
 
-/* They are complete: from the last rank to the first. */
-static int name_all(const struct newranks *n, struct err *err)
+/* The first one stays locked while the others are filled: nobody else may take the place. */
+static int fill_all(struct making *m, struct err *err)
 {
-    char dir[SESSION_PATH], from[NEW_PATH], to[NEW_PATH];
+    struct session first;
+    int            rc = fill(m, &first, 0, err);
+
+    for (size_t i = 1; i < m->n->ranks && !rc; i++) {
+        struct session other;
+
+        rc = fill(m, &other, i, err);
+        rc = rc ? rc : place_close(&other, err);
+        session_close(&other);
+    }
+    rc = rc ? rc : place_close(&first, err);
+    session_close(&first);
+    return rc;
+}
+
+/* The first one's name makes a run of all: then none is given up. */
+static int name_all(struct making *m, struct err *err)
+{
+    char dir[SESSION_PATH];
     int  rc = 0;
 
-    for (size_t i = n->ranks; i-- > 0 && !rc;) {
-        ranked_dir(dir, n->dir, i);
-        snprintf(from, sizeof from, "%s/run.db.new", dir);
-        snprintf(to, sizeof to, "%s/run.db", dir);
-        rc = file_sync_dir(dir, err);
-        if (!rc && rename(from, to))
-            rc = err_set(err, -errno, "rename %s to %s: %s", from, to, strerror(errno));
-        rc = rc ? rc : file_sync_dir(dir, err);
-        rc = rc ? rc : file_sync_parent(dir, err);
+    for (size_t i = 0; i < m->n->ranks && !rc; i++) {
+        ranked_dir(dir, m->n->dir, i);
+        rc = place_name(dir, err);
+        if (!rc)
+            memset(m->places, 0, m->n->ranks * sizeof *m->places);
+    }
+    return rc;
+}
+
+static int parts_of(struct parts *parts, struct session *from, struct err *err)
+{
+    int rc = parts_open(parts, &from->run, err);
+
+    if (rc == -EBUSY && !(rc = session_recover(from, err))) { // a step was half done
+        parts_close(parts);
+        rc = parts_open(parts, &from->run, err);
     }
     return rc;
 }
 
 int newranks_create(struct session *from, const struct newranks *n, struct err *err)
 {
-    struct parts parts = { 0 };
-    char         dir[SESSION_PATH], id[33] = "";
-    size_t       made = 0;
-    int          rc = check(from, n, err);
+    struct making m = { .from = from, .n = n, .places = calloc(n->ranks, sizeof *m.places) };
+    int           rc = m.places ? check(from, n, err) : err_set(err, -ENOMEM, "out of memory");
+    char          dir[SESSION_PATH];
 
-    rc = rc ? rc : parts_open(&parts, &from->run, err);
-    if (rc == -EBUSY && !(rc = session_recover(from, err))) { // a step was half done
-        parts_close(&parts);
-        rc = parts_open(&parts, &from->run, err);
-    }
-    rc = rc ? rc : machine_hex(id, sizeof id - 1, err);
-    while (made < n->ranks && !rc) {
-        ranked_dir(dir, n->dir, made);
-        if (mkdir(dir, 0777))
-            rc = err_misuse(err, "%s: %s: a folder that does not exist is expected", dir,
-                            strerror(errno));
-        made += !rc;
-    }
-    for (size_t i = 0; i < n->ranks && !rc; i++)
-        rc = fill(&parts, from, n, id, i, err);
-    rc = rc ? rc : name_all(n, err);
-    parts_close(&parts);
-    for (size_t i = 0; i < made && rc; i++) {
+    rc = rc ? rc : parts_of(&m.parts, from, err);
+    rc = rc ? rc : machine_hex(m.id, sizeof m.id - 1, err);
+    rc = rc ? rc : fill_all(&m, err);
+    rc = rc ? rc : name_all(&m, err);
+    parts_close(&m.parts);
+    for (size_t i = 0; i < n->ranks && m.places && rc; i++) {
+        struct session none = { 0 };
+
         ranked_dir(dir, n->dir, i);
-        file_remove_tree(dir);
+        place_give_up(&m.places[i], &none, dir);
     }
+    free(m.places);
     return rc;
 }

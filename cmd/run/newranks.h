@@ -10,5 +10,6 @@ struct newranks {
 };
 
 /* `from` was opened to be written, and sees its other ranks (ranked_see). All folders are made, or
- * none; a kill leaves folders of which at least rank 0's is no run. */
+ * none. A kill leaves folders of which none is a run, and the next try clears; or rank 0's is one,
+ * and whoever opens it finishes the others (ranked_finish, ranked_see). */
 int newranks_create(struct session *from, const struct newranks *n, struct err *err);

@@ -1,87 +1,27 @@
-/* newrun.c: the creation of a run, in the order that makes a kill harmless: folder, run.db.new with
- * the lock, settings, tokenizer, tokens, devices, and last the name run.db. So what a killed
- * creation left is known by its names: a folder without run.db that holds nothing else may be
- * cleared and used. At a device, what is certainly the run's own is removed. */
+/* newrun.c: the creation of a run: what is refused before anything is made, and what goes into the
+ * folder (place.h), in this order: settings, tokenizer, tokens, devices. */
 #include "cmd/run/newrun.h"
 
 #include "cmd/run/corpus.h"
-#include "cmd/run/ranked.h"
 #include "cmd/run/labelled.h"
+#include "cmd/run/place.h"
+#include "cmd/run/ranked.h"
 #include "cmd/run/settings.h"
 #include "cmd/run/spares.h"
 #include "cmd/run/tokenise.h"
 #include "cmd/run/training.h"
-#include "data/base/file.h"
+#include "data/base/crc32c.h"
 #include "data/base/machine.h"
+#include "data/base/round.h"
 #include "data/base/version.h"
 #include "model/finite.h"
 #include "model/hf.h"
 #include "offload/devices.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <fnmatch.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 /* ---- may it be made? ---- */
-
-/* A name that creation gives. */
-static int is_ours(const char *name)
-{
-    static const char *const ours[] = { ".",          "..",         "run.lock",    "tokenizer",
-                                        "run.db.new*", "data.bin*", "eval.bin*",   "train.ex*",
-                                        "dev.ex*",    "dev_mm.ex*", "test.ex*",    "test_mm.ex*",
-                                        "dev[0-9]*",  "image[0-9]*" };
-    size_t i = 0, n = sizeof ours / sizeof *ours;
-
-    while (i < n && fnmatch(ours[i], name, 0))
-        i++;
-    return i < n;
-}
-
-/* Remove what creation made in dir, the lock file (which is held) left out. */
-static void clear_folder(const char *dir, int with_database)
-{
-    DIR           *d = opendir(dir);
-    struct dirent *e;
-    char           path[SESSION_PATH + 264];
-
-    while (d && (e = readdir(d))) {
-        if (*e->d_name == '.' || !strcmp(e->d_name, "run.lock") || !is_ours(e->d_name) ||
-            (!with_database && !strncmp(e->d_name, "run.db", 6)))
-            continue;
-        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        file_remove_tree(path);
-    }
-    if (d)
-        closedir(d);
-}
-
-/* May dir be made, or used? 0 also for one that a killed creation left. */
-static int check_folder(const char *dir, struct err *err)
-{
-    struct dirent *e;
-    int            rc = 0;
-
-    if (session_is_run(dir))
-        return err_misuse(err,
-                          "%s is a run already: go on with --resume %s, or choose another name",
-                          dir, dir);
-    DIR *d = opendir(dir);
-    if (!d && errno == ENOENT)
-        return 0;
-    if (!d)
-        return err_misuse(err, "%s: %s: a folder that does not exist is expected", dir,
-                          strerror(errno));
-    while (!rc && (e = readdir(d)))
-        if (!is_ours(e->d_name))
-            rc = err_misuse(err, "%s exists and holds %s: choose a folder that does not exist", dir,
-                            e->d_name);
-    closedir(d);
-    return rc;
-}
 
 /* A device is there, or can be made as a file in a folder that is there. */
 static int check_device(const char *path, struct err *err)
@@ -178,7 +118,7 @@ static int check(const struct newrun *n, struct err *err)
 {
     const char *const texts[] = { n->data, n->eval_data };
     uint64_t          seq = n->o->seq ? n->o->seq : arch_usual_seq(&n->config);
-    int               rc = check_folder(n->dir, err);
+    int               rc = place_check(n->dir, err);
 
     rc = rc ? rc : arch_check_head(&n->config, err);
     rc = rc ? rc : check_devices(n->dir, n->o, err);
@@ -194,124 +134,6 @@ static int check(const struct newrun *n, struct err *err)
         if (texts[i])
             rc = corpus_check(texts[i], n->tokenizer, n->config.vocab, seq, n->events, err);
     return rc;
-}
-
-/* ---- taken, given up, kept ---- */
-
-/* All of it is complete: run.db.new, closed, becomes run.db. */
-static int place_keep(struct session *s, struct err *err)
-{
-    char from[SESSION_PATH + 32], to[SESSION_PATH + 32], wal[SESSION_PATH + 40];
-
-    snprintf(from, sizeof from, "%s/run.db.new", s->dir);
-    snprintf(to, sizeof to, "%s/run.db", s->dir);
-    snprintf(wal, sizeof wal, "%s-wal", from);
-    int rc = runlog_whole(s->log, err);
-    runlog_close(s->log);
-    s->log = NULL;
-    if (rc)
-        return rc;
-    if (access(wal, F_OK) == 0)
-        return err_set(err, -EIO, "%s could not be written completely (its log %s is still there)",
-                       from, wal);
-    if (rename(from, to))
-        return err_set(err, -errno, "rename %s to %s: %s", from, to, strerror(errno));
-    rc = file_sync_dir(s->dir, err);
-    rc = rc ? rc : file_sync_parent(s->dir, err); // RUN itself
-    if (rc)
-        unlink(to); // what it names will be removed
-    return rc;
-}
-
-/* What a creation that came to nothing left at a --device: in a folder the file with its id in the
- * name, a file or a block device with its superblock. What is not certainly its own stays. */
-static void clear_device(const char *device, const char *id, size_t i)
-{
-    static const char zeros[STORE_SUPERBLOCK];
-    char              path[2 * SESSION_PATH], page[STORE_SUPERBLOCK];
-    struct store_super super;
-    struct stat        st;
-
-    snprintf(path, sizeof path, "%s/sitrain-%.8s-dev%zu", device, id, i);
-    unlink(path);
-    if (stat(device, &st))
-        return;
-    int fd = file_open_device(device, S_ISBLK(st.st_mode) ? O_RDWR | O_EXCL : O_RDONLY);
-    if (fd < 0)
-        return;
-    if (!file_pread(fd, page, sizeof page, 0, device, NULL) && !store_super_read(page, &super) &&
-        !strcmp(super.id, id)) {
-        if (S_ISREG(st.st_mode))
-            unlink(device);
-        else
-            file_pwrite(fd, zeros, sizeof zeros, 0, device, NULL);
-    }
-    close(fd);
-}
-
-/* run.db.new is there: if its maker is alive, the folder is taken; else it is cleared, and the
- * devices that the maker had. */
-static int clear_dead(const char *dir, const char *path, struct err *err)
-{
-    struct runlog *log = NULL;
-    struct err     dead;
-    int            rc = runlog_open(&log, path, 0, 0, &dead);
-    char          *id = rc ? NULL : settings_get(log, "id"),
-                  *devices = rc ? NULL : settings_get(log, "option.device"), *rest = devices;
-
-    for (size_t i = 0; id && rest && *rest; i++)
-        clear_device(strsep(&rest, "\n"), id, i);
-    free(id);
-    free(devices);
-    runlog_close(log);
-    if (rc == -EBUSY)
-        return err_set(err, rc, "%s", dead.text);
-    clear_folder(dir, 1);
-    return 0;
-}
-
-/* Where the run is put. made: the folder was not there; claimed: its lock is ours. */
-struct place { int made, claimed; };
-
-/* Make the folder, or take over what a killed creation left in it, and create run.db.new with its
- * lock: s->dir, s->log. After a failure, too, place_give_up. */
-static int place_claim(struct place *p, struct session *s, const char *dir, struct err *err)
-{
-    char path[SESSION_PATH + 16];
-    int  rc = 0;
-
-    p->made = mkdir(dir, 0777) == 0;
-    if (!p->made && errno != EEXIST)
-        return err_set(err, -errno, "mkdir %s: %s", dir, strerror(errno));
-    if (!realpath(dir, s->dir))
-        return err_set(err, -errno, "%s: %s", dir, strerror(errno));
-    snprintf(path, sizeof path, "%s/run.db.new", s->dir);
-    if (access(path, F_OK) == 0)
-        rc = clear_dead(s->dir, path, err);
-    rc = rc ? rc : runlog_create(&s->log, path, s->o.durability == TRAIN_DURABLE_STEP, err);
-    p->claimed = !rc;
-    if (!rc)
-        clear_folder(s->dir, 0);
-    return rc;
-}
-
-/* It comes to nothing: remove what was made. */
-static void place_give_up(const struct place *p, struct session *s, const char *dir)
-{
-    char lock[SESSION_PATH + 16];
-
-    if (p->claimed) {
-        for (size_t i = 0; i < s->run.n_devices && s->run.device_paths; i++)
-            clear_device(s->run.device_paths[i], s->id, i);
-        runlog_close(s->log);
-        s->log = NULL;
-        clear_folder(dir, 1);
-    }
-    if (p->made) {
-        snprintf(lock, sizeof lock, "%s/run.lock", dir);
-        unlink(lock);
-        rmdir(dir);
-    }
 }
 
 /* ---- how it was made ---- */
@@ -453,6 +275,23 @@ static int begin_read(void *ctx, size_t block, size_t first, size_t n, float *ou
     return rc;
 }
 
+/* Ranks read for themselves what they begin with: a sum of some values of each block is kept. */
+static int store_sample(struct session *s, const struct params_source *source, struct err *err)
+{
+    enum { VALUES = 64 };
+    float    values[VALUES];
+    uint32_t sum = 0;
+    int      rc = 0;
+
+    for (size_t b = 0; b < arch_blocks(&s->config) && !rc; b++) {
+        size_t all = arch_block_size(&s->config, b), n = size_min(all - all / 2, VALUES);
+
+        rc = source->read(source->ctx, b, all / 2, n, values, err); // not the norms, which are 1
+        sum = rc ? sum : crc32c(sum, values, n * sizeof *values);
+    }
+    return rc ? rc : settings_set(s->log, err, "init.sum=%08" PRIx32, sum);
+}
+
 static int format_run(struct session *s, const struct newrun *n, struct err *err)
 {
     struct beginning     new = { .s = s };
@@ -481,7 +320,8 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
         source = new.body;
     w = work_begin(n->events, "making the states of %s", n->dir);
     s->run.watch = &w;
-    rc = run_format(&s->run, &source, err);
+    rc = s->ranks.size > 1 ? store_sample(s, &source, err) : 0;
+    rc = rc ? rc : run_format(&s->run, &source, err);
     s->run.watch = NULL;
     work_end(n->events);
     hf_close(hf);
@@ -508,8 +348,7 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
     return rc;
 }
 
-/* Everything into the folder; run.db.new is closed again at its end, so that one file holds it
- * all. */
+/* Everything into the folder; and whether ranks have read the same. */
 static int fill_folder(struct session *s, const struct newrun *n, struct err *err)
 {
     int rc = runlog_begin(s->log, err);
@@ -518,10 +357,27 @@ static int fill_folder(struct session *s, const struct newrun *n, struct err *er
         (n->tokenizer && (rc = add_tokenizer(s, n, err))) ||
         (n->data && (rc = corpus_add(s, "data", n->data, err))) ||
         (n->eval_data && (rc = corpus_add(s, "eval", n->eval_data, err))) ||
-        (rc = format_run(s, n, err)) ||
-        (n->comm && (rc = comm_share(n->comm, NULL, 0, NULL, err)))) // all are as far
+        (rc = format_run(s, n, err)))
         return rc;
-    return place_keep(s, err);
+    return ranked_alike(s, err);
+}
+
+/* It becomes a run. Of several ranks rank 0's does first, when all are complete; those of the
+ * others are then not given up any more, since a kill leaves them to be finished (ranked_finish).
+ */
+static int keep(struct place *place, struct session *s, struct comm *comm, struct err *err)
+{
+    int first = s->ranks.rank == 0, rc = place_close(s, err);
+
+    if (!rc && !first)
+        *place = (struct place){ 0 };
+    if (!rc && comm)
+        rc = comm_share(comm, NULL, 0, NULL, err); // all are complete
+    if (!rc && first && !(rc = place_name(s->dir, err)))
+        *place = (struct place){ 0 };
+    if (!rc && comm)
+        rc = comm_share(comm, NULL, 0, NULL, err); // rank 0's is a run
+    return rc || first ? rc : place_name(s->dir, err);
 }
 
 /* It is to be trained as it is: what is refused then is refused before anything is made. *acts: for
@@ -575,6 +431,7 @@ int newrun_create(const struct newrun *n, struct err *err)
         !(rc = session_config(&s, err))) {
         s.run.acts = acts;
         rc = fill_folder(&s, n, err);
+        rc = rc ? rc : keep(&place, &s, n->comm, err);
     }
     if (rc)
         place_give_up(&place, &s, n->dir);

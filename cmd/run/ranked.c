@@ -1,6 +1,7 @@
 /* ranked.c: what ranks settle with each other before and between steps. */
 #include "cmd/run/ranked.h"
 
+#include "cmd/run/place.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
 #include "model/together.h"
@@ -44,6 +45,40 @@ int ranked_id(struct session *s, struct err *err)
     return rc;
 }
 
+/* "" where there is no run that can be read: who opens it says why. */
+static void id_read(char id[33], const char *dir)
+{
+    char           path[SESSION_PATH + 16];
+    struct runlog *log = NULL;
+    struct err     why;
+
+    *id = '\0';
+    snprintf(path, sizeof path, "%s/run.db", dir);
+    if (runlog_open(&log, path, 1, 1, &why) || runlog_get(log, "id", id, 33, &why))
+        *id = '\0';
+    runlog_close(log);
+}
+
+int ranked_finish(const char *dir, struct comm *comm, struct err *err)
+{
+    char id[33] = "";
+
+    if (!comm)
+        return 0;
+    char (*all)[sizeof id] = calloc(comm->size, sizeof *all);
+    if (!all)
+        return err_set(err, -ENOMEM, "out of memory");
+    if (comm->rank == 0)
+        id_read(id, dir);
+    int rc = comm_share(comm, id, sizeof id, all, err);
+    if (!rc && comm->rank > 0 && *all[0]) {
+        ranked_id_of(id, all[0], comm->rank);
+        rc = place_finish(dir, id, err);
+    }
+    free(all);
+    return rc;
+}
+
 int ranked_join(struct session *s, struct comm *comm, struct err *err)
 {
     size_t ranks = size_max(s->ranks.size, 1), here = comm ? comm->size : 1;
@@ -76,14 +111,20 @@ int ranked_together(const struct session *a, const struct session *b)
 static int see_one(struct session *s, const struct session *first, const char *path, size_t rank,
                    enum session_how how, struct err *err)
 {
-    char dir[SESSION_PATH];
+    char dir[SESSION_PATH], id[33];
+    int  rc = 0;
 
     ranked_dir(dir, path, rank);
+    ranked_id_of(id, first->id, rank);
+    if (how != SESSION_READ)
+        rc = place_finish(dir, id, err);
+    if (rc)
+        return rc;
     if (!session_is_run(dir))
         return err_misuse(err, "%s is of %zu ranks, and there is no %s: one process reads such a "
                           "run where it sees the folders of all of them, beside each other",
                           path, first->ranks.size, dir);
-    int rc = session_open(s, dir, how, first->events, err);
+    rc = session_open(s, dir, how, first->events, err);
     if (!rc && (!ranked_together(first, s) || s->ranks.rank != rank))
         rc = err_misuse(err, "%s is not the part of rank %zu of the run %s", dir, rank, path);
     return rc;
@@ -185,6 +226,31 @@ int ranked_begin(struct session *s, uint64_t next, int *missing, struct err *err
     if (!rc && next != all[0].next)
         rc = err_misuse(err, "%s stands before step %" PRIu64 ", rank 0's folder before step %"
                         PRIu64 ": they are not of one moment", s->dir, next + 1, all[0].next + 1);
+    free(all);
+    return rc;
+}
+
+int ranked_engines(struct session *s, const char *engine, struct err *err)
+{
+    enum { CUT = 192 };
+    struct comm *comm = s->ranks.comm;
+    char         own[CUT] = "", text[2 * CUT + 160];
+
+    if (!comm)
+        return 0;
+    char (*all)[CUT] = calloc(comm->size, sizeof *all);
+    if (!all)
+        return err_set(err, -ENOMEM, "out of memory");
+    snprintf(own, sizeof own, "%.160s, %" PRIu64 " threads", engine, s->o.threads);
+    int    rc = comm_share(comm, own, sizeof own, all, err);
+    size_t p = 1;
+    while (p < comm->size && !strcmp(all[p], all[0]))
+        p++;
+    if (!rc && p < comm->size) {
+        snprintf(text, sizeof text, "products run on %s on rank 0, on %s on rank %zu: the last "
+                 "bits may depend on which rank computes what", all[0], all[p], p);
+        rc = session_notice(s, text, err);
+    }
     free(all);
     return rc;
 }

@@ -18,6 +18,10 @@ void ranked_id_of(char id[33], const char *job, size_t rank);
 /* Are they parts of one run? */
 int  ranked_together(const struct session *a, const struct session *b);
 
+/* All ranks, before they open a run that is there, each its own folder of it: those that a kill
+ * left without the name run.db when rank 0's had got it (place.h) get it. */
+int  ranked_finish(const char *dir, struct comm *comm, struct err *err);
+
 /* One process alone is to read all of it: open the other ranks' folders beside s, which is rank 0's
  * and was opened as `path`. Nothing is done for a run of one rank. They are closed with s. */
 int  ranked_see(struct session *s, const char *path, enum session_how how, struct err *err);
@@ -43,6 +47,10 @@ int  ranked_alike(struct session *s, struct err *err);
 /* Before the first step, which is the same everywhere, as all that ranked_alike looks at. *missing:
  * an evaluation is, in any rank's folder: then all evaluate. */
 int  ranked_begin(struct session *s, uint64_t next, int *missing, struct err *err);
+
+/* Is it the same engine everywhere, with as many threads? Else a notice: the last bits may depend
+ * on which rank computes what. */
+int  ranked_engines(struct session *s, const char *engine, struct err *err);
 
 /* All have opened what they train, however long that took; from here on --rank-timeout counts. */
 int  ranked_patience(struct session *s, struct err *err);

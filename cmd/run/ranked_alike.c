@@ -57,6 +57,8 @@ static void add_data(struct terms *t, struct runlog *log)
     static const char *const sums[][2] = {
         { "data.sums", "the sum of --data" },   { "eval.sums", "the sum of --eval-data" },
         { "train.sum", "the sum of its rows" }, { "dev.sum", "the sum of its dev rows" },
+        { "dev_mm.sum", "the sum of its dev_mm rows" },
+        { "init.sum", "a sum of its beginning" },
     };
 
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {

@@ -485,9 +485,9 @@ int session_recover(struct session *s, struct err *err)
     if (s->run.mode == RUN_MEM) // a committed image is whole
         return 0;
     if (s->ranks.size > 1 && !s->ranks.comm)
-        return err_misuse(err, "%s stopped within a step: mpirun -n %zu siTrain %s --resume %s "
-                          "finishes it, with all its ranks", s->dir, s->ranks.size,
-                          settings_has(s->log, "task") ? "finetune" : "pretrain", s->dir);
+        return err_misuse(err, "%s stopped within a step: mpirun -n %zu siTrain %s --resume RUN "
+                          "finishes it, with all its ranks; RUN is the folder of rank 0", s->dir,
+                          s->ranks.size, settings_has(s->log, "task") ? "finetune" : "pretrain");
     if (s->read_only)
         return err_set(err, -EROFS, "%s stopped in the middle of a step, and it may not be written "
                        "here: `siTrain pretrain --resume` (or finetune) finishes the step where it "

@@ -168,7 +168,7 @@ static int record_engine(struct training *t, struct err *err)
         rc = session_notice(t->s, text, err);
     }
     free(before);
-    return rc;
+    return rc ? rc : ranked_engines(t->s, now, err);
 }
 
 /* The memory plan, a setting a part: memory.00 and so on, "BYTES NAME", the total, the limit and
@@ -283,8 +283,6 @@ static int training_open(struct training *t, struct err *err)
 
     if (rc)
         return rc;
-    if ((rc = ranked_keeps(s, err)))
-        return rc;
     t->evaluates = feed_has_eval(s);
     if (s->o.keep_best && !t->evaluates)
         return err_misuse(err, "--keep-best needs something to evaluate on, and %s has nothing",
@@ -310,7 +308,8 @@ static int training_open(struct training *t, struct err *err)
                             "without it, on a small disk, or with --spare-slots half or few",
                             err);
     if (rc || (rc = record_plan(t, err)) || (rc = trainer_open(&t->trainer, &o, t->stream, err)) ||
-        (rc = tensorboard_open(&t->board, s->o.tensorboard, s->dir, t->first, s->events, err)) ||
+        (rc = tensorboard_open(&t->board, s->ranks.rank ? NULL : s->o.tensorboard, s->dir, t->first,
+                               s->events, err)) || // of several ranks the first writes it
         (rc = record_options(t, &t->first, err)))
         return rc;
     return record_engine(t, err);
@@ -543,10 +542,10 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
 {
     struct training t = { .s = s, .blas = s->o.blas };
     uint64_t        next, applied;
-    int             missing, rc = run_agree(&s->run, err);
+    int             missing, rc = ranked_keeps(s, err); // before the options are stored
 
+    rc = rc ? rc : run_agree(&s->run, err);
     rc = rc ? rc : run_position(&s->run, &next, &applied, err);
-
     if (rc)
         return rc;
     keep_engine(s);

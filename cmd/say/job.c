@@ -16,8 +16,10 @@ int job_open(struct comm **out, struct err *err)
 
 void job_close(int code)
 {
-    if (job && code && code != 130) // 130: all were asked to stop, and did
+    if (job && code && code != 130) { // 130: all were asked to stop, and did
+        fflush(stdout);
         comm_abort(job, code);
+    }
     comm_close(job);
     job = NULL;
 }

@@ -34,6 +34,10 @@ result "$(grep -q '^Network: 2 ranks' "$tmp/out" && [ "$(grep -c KiB "$tmp/out")
 
 ranks 2 "$bin" report "$tmp/none"
 result "$(refused_by_ranks && grep -q '2 processes were started together.* start it without them' "$tmp/err"; echo $?)" "a command that is one process refuses two"
+SLURM_STEP_NUM_TASKS=1 PMIX_RANK=0 OMPI_COMM_WORLD_SIZE=2 "$bin" report "$tmp/none" >"$tmp/out" 2>"$tmp/err"
+result "$([ $? = 2 ] && grep -q '2 processes were started together' "$tmp/err"; echo $?)" "also where mpirun was started in a shell of srun's"
+OMPI_COMM_WORLD_SIZE=2 "$bin" pretrain --resume "$tmp/none" >"$tmp/out" 2>"$tmp/err"
+result "$([ $? = 2 ] && grep -q 'built with sees one' "$tmp/err"; echo $?)" "ranks that another MPI has started are refused"
 ranks 2 "$bin" bench scaling
 result "$(refused_by_ranks && grep -q 'bench network alone is measured by several' "$tmp/err"; echo $?)" "so do other measurements"
 refuses 2 "mpirun -n 2 siTrain bench network" bench network

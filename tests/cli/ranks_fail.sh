@@ -108,6 +108,19 @@ unlike "another model" "the sum of its model is" "--n-head 2 ${model#--n-layer 3
 result $? "  and nothing is made"
 tr a e <"$tmp/text" >"$tmp/text2"
 unlike "other data" "the sum of --data is" "$model --data $tmp/text2 --tokenizer $tmp/tok"
+[ ! -e "$tmp/unlike/run.db" ] && [ ! -e "$tmp/unlike.rank1" ]
+result $? "  and no run is made"
+rm -rf "$tmp"/unlike "$tmp"/unlike.rank1
+# shellcheck disable=SC2086
+timeout 60 mpirun $more -n 1 "$bin" pretrain $model $data --steps 2 --run "$tmp/unlike" --blas openblas : -n 1 "$bin" pretrain $model $data \
+    --steps 2 --run "$tmp/unlike" --blas onednn >"$tmp/out" 2>"$tmp/err" </dev/null
+got=$?
+if grep -q "built without onednn" "$tmp/err"; then
+    skip "another engine of products" "siTrain is built without oneDNN"
+else
+    result "$([ $got = 0 ] && grep -q 'products run on openblas.* on rank 0, on onednn.* on rank 1: the last bits' "$tmp/err"; echo $?)" \
+        "another engine of products is said"
+fi
 rm -rf "$tmp"/unlike "$tmp"/unlike.rank1
 for what in one full silent mpirun interrupt; do
     # shellcheck disable=SC2086

@@ -4,7 +4,7 @@
 . tests/tap.sh
 by_ranks
 few_words 5000
-model="--n-layer 3 --n-head 4 --n-embd 64 --seq 32 --batch 2 --grad-accum 6 --groups 6 --threads 1 --csd-mem 1M --seed 3"
+model="--n-layer 3 --n-head 4 --n-embd 64 --seq 32 --batch 2 --grad-accum 6 --groups 6 --threads 1 --csd-mem 1M --seed 3 --min-lr 1e-4"
 data="--data $tmp/text --tokenizer $tmp/tok"
 ranks() { # RANKS COMMAND ARGUMENTS...: out, err, got
     n=$1
@@ -20,7 +20,8 @@ ranks() { # RANKS COMMAND ARGUMENTS...: out, err, got
 steps="SELECT step, printf('%.17g %.17g', loss, grad_norm) FROM steps"
 
 # shellcheck disable=SC2086
-ranks 1 pretrain $model $data --steps 3 --run "$tmp/one" && ranks 3 pretrain $model $data --devices 2 --steps 3 --run "$tmp/run"
+ranks 1 pretrain $model $data --steps 3 --run "$tmp/one" && ranks 3 pretrain $model $data --devices 2 --tensorboard "$tmp/board" --steps 3 --run "$tmp/run"
+result "$(ls "$tmp/board" | grep -c . | grep -qx 1; echo $?)" "three ranks write one file for TensorBoard"
 "$bin" export "$tmp/one" "$tmp/hf1" >/dev/null
 "$bin" export "$tmp/run/" "$tmp/hf3" >/dev/null 2>"$tmp/err"
 result "$(diff -r "$tmp/hf1" "$tmp/hf3" >/dev/null; echo $?)" "three ranks' export is that of one process, byte for byte"
@@ -53,13 +54,37 @@ run 2 two
 run 1 alone
 one 3 three
 LIST
+unlike="pretrain $data --seq 32 --batch 2 --grad-accum 2 --threads 1 --csd-mem 1M --steps 1 --run $tmp/unlike"
+# shellcheck disable=SC2086
+timeout 60 mpirun $more -n 1 "$bin" $unlike --init "$tmp/hf1" : -n 1 "$bin" $unlike --init "$tmp/on-hf" >"$tmp/out" 2>"$tmp/err" </dev/null
+result "$([ $? != 0 ] && grep -q 'rank 1: a sum of its beginning is' "$tmp/err" && [ ! -e "$tmp/unlike/run.db" ]; echo $?)" "ranks that begin with other parameters are refused"
 "$bin" export "$tmp/run" "$tmp/still" >/dev/null 2>"$tmp/err"
 result "$(diff -r "$tmp/hf1" "$tmp/still" >/dev/null; echo $?)" "the run that was moved is as it was"
 refuses 2 "cannot be divided over 4 ranks" reshard "$tmp/run" --ranks 4 --new-run "$tmp/four"
 refuses 2 "is of 3 ranks already" reshard "$tmp/run" --ranks 3 --new-run "$tmp/four"
 mkdir "$tmp/four.rank1"
-refuses 2 "four.rank1: File exists" reshard "$tmp/run" --ranks 2 --new-run "$tmp/four"
-result "$([ ! -e "$tmp/four" ]; echo $?)" "and nothing of it is left"
+touch "$tmp/four.rank1/mine"
+refuses 2 "four.rank1 exists and holds mine" reshard "$tmp/run" --ranks 2 --new-run "$tmp/four"
+result "$([ ! -e "$tmp/four" ] && rm "$tmp/four.rank1/mine"; echo $?)" "and nothing of it is left"
+(ulimit -f 1000 && "$bin" reshard "$tmp/run" --ranks 2 --new-run "$tmp/full") >"$tmp/out" 2>"$tmp/err"
+result "$([ $? = 1 ] && [ ! -e "$tmp/full" ] && [ ! -e "$tmp/full.rank1" ]; echo $?)" "nor where a disk is full: $(cat "$tmp/err")"
+# What kills leave: folders of which none is a run yet, then rank 0's that is one.
+"$bin" reshard "$tmp/run" --ranks 2 --new-run "$tmp/four" >"$tmp/out" 2>"$tmp/err"
+for r in "$tmp/four" "$tmp/four.rank1"; do
+    mv "$r/run.db" "$r/run.db.new"
+done
+rm "$tmp"/four.rank1/dev0/*
+works "what a killed reshard left is cleared by the next" reshard "$tmp/run" --ranks 2 --new-run "$tmp/four"
+mv "$tmp/four.rank1/run.db" "$tmp/four.rank1/run.db.new"
+ranks 2 pretrain --resume "$tmp/four" --steps 5
+result "$([ "$got" = 0 ] && sqlite3 "$tmp/four.rank1/run.db" "$steps" | cmp -s - "$tmp/bits"; echo $?)" "ranks finish a folder that was complete and no run yet"
+mv "$tmp/four.rank1/run.db" "$tmp/four.rank1/run.db.new"
+"$bin" export "$tmp/four" "$tmp/four-hf" >"$tmp/out" 2>"$tmp/err"
+result "$(diff -r "$tmp/on-hf" "$tmp/four-hf" >/dev/null; echo $?)" "and so does one process that reads all"
+ranks 2 pretrain --resume "$tmp/four" --keep-best
+result "$([ "$got" = 2 ] && sqlite3 "$tmp/four/run.db" "SELECT value FROM runs WHERE key = 'option.keep-best'" | grep -qx 0; echo $?)" "--keep-best is not stored where it is refused"
+"$bin" import "$tmp/hf1" "$tmp/taken" >/dev/null
+refuses 2 "cannot be divided into 5 groups" pretrain --resume "$tmp/taken" --data "$tmp/text" --grad-accum 12 --groups 5 --steps 1
 
 # What is not there, not of this run, not of this time, or damaged is named.
 mv "$tmp/run.rank1" "$tmp/kept"
