@@ -144,7 +144,7 @@ ASAN_MAKE = $(MAKE) --no-print-directory BUILD=build-asan OPT="-O1 -g -fsanitize
 # libgomp is not visible to TSan: the threaded parts are tested with kernels on one thread each.
 TSAN_MAKE = $(MAKE) --no-print-directory BUILD=build-tsan OPT="-O1 -g -fsanitize=thread" LDFLAGS="-fsanitize=thread"
 
-.PHONY: asan-quick tsan-quick prove-memory prove-faults prove-kills prove-network prove-growth prove-report valgrind curves cluster-arithmetic bench-peers bench-finetune bench-scaling paper bench-plan bench-steps bench-activations
+.PHONY: asan-quick tsan-quick prove-memory prove-faults prove-kills prove-rank-kills prove-network prove-growth prove-report valgrind curves cluster-arithmetic bench-peers bench-finetune bench-scaling paper bench-plan bench-steps bench-activations
 asan-quick:
 	+@$(ASAN_MAKE) $(ASAN_QUICK) build-asan/tests/fuzz/replay build-asan/tests/crash/crash
 tsan-quick:
@@ -267,6 +267,11 @@ prove-memory: $(TARGET) ## large models within small budgets, as getrusage sees 
 KILLS ?=
 prove-kills: $(TARGET) ## kill -9 at random moments in every mode and every command, by seed (minutes; KILLS=)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/prove/kills.py $(KILLS)
+
+# RANK_KILLS="--seed 7 --kills 100 compressed": these kills again, more of them, one of the ways
+RANK_KILLS ?=
+prove-rank-kills: $(TARGET) ## kill -9 of any of three ranks at random moments, dense and compressed, by seed (20 minutes; RANK_KILLS=)
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/prove/rank_kills.py $(RANK_KILLS)
 
 cluster-arithmetic: $(TARGET) ## from 2 hosts to 1,000, predicted: docs/cluster-arithmetic.md
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/cluster.py --out docs/cluster-arithmetic.md

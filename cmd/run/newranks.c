@@ -43,6 +43,10 @@ static int check(const struct session *from, const struct newranks *n, struct er
         return err_misuse(err, "%s has residuals of --error-feedback, which is of one group, and "
                           "so of one rank", from->dir);
     to.o.groups = to.o.groups ? to.o.groups : ranks;
+    if (to.o.groups % n->ranks) // which a run keeps
+        return err_misuse(err, "--groups %" PRIu64 " of %s cannot be divided over %zu ranks: "
+                          "expected a divisor of %" PRIu64, to.o.groups, from->dir, n->ranks,
+                          to.o.groups);
     to.ranks.size = n->ranks;
     rc = ranked_groups(&to, err);
     for (size_t i = 0; i < n->ranks && !rc; i++) {

@@ -99,57 +99,6 @@ train 5 $model $data --steps 2 --run "$tmp/none"
 result "$(refused_by_ranks && grep -q 'multiple of 5, such as 15' "$tmp/err" && [ ! -e "$tmp/none" ]; echo $?)" "groups that cannot be divided are refused"
 
 # A rank is killed at any time; all end within seconds, and a resume goes on to the same bits.
-cat >"$tmp/kills.py" <<'END'
-import os, random, re, signal, subprocess, sys, time
-bin, tmp, more = sys.argv[1:4]
-seed, kills = 5, int(os.environ.get("KILLS", "8"))
-draw = random.Random(seed)
-def job(*line):
-    return subprocess.Popen(["mpirun", *more.split(), "-n", "3", bin, "pretrain", *line],
-                            stdout=subprocess.DEVNULL, stderr=open(f"{tmp}/err", "a"), stdin=subprocess.DEVNULL)
-def ranks():
-    """Process ids of this test's ranks, whose starter may be another process than mpirun."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith("siTrain") and tmp.encode() in open(f"/proc/{pid}/cmdline", "rb").read():
-                found.append(int(pid))
-        except OSError:
-            pass
-    return found
-line = sys.argv[4:]
-done = 0
-for turn in range(kills):
-    p = job(*(["--resume", f"{tmp}/killed"] if os.path.exists(f"{tmp}/killed/run.db") else line))
-    wait = draw.uniform(0.2, 1.6)
-    start = time.monotonic()
-    while time.monotonic() - start < wait and p.poll() is None:
-        time.sleep(0.01)
-    victims = ranks() if p.poll() is None else []
-    if victims:
-        os.kill(draw.choice(victims), signal.SIGKILL)
-        done += 1
-    start = time.monotonic()
-    p.wait(60)
-    assert not victims or time.monotonic() - start < 20, "the others did not end"
-    if p.returncode == 0:
-        break
-print(done, "kills")
-assert done > 0, "nothing was killed"
-for turn in range(3):
-    p = job(*(["--resume", f"{tmp}/killed"] if os.path.exists(f"{tmp}/killed/run.db") else line))
-    if p.wait(120) == 0:
-        break
-sys.exit(p.returncode)
-END
-# shellcheck disable=SC2086
-train 1 $model $data --devices 1 --steps 60 --run "$tmp/long"
-trained "$tmp/long" >"$tmp/bits"
-# shellcheck disable=SC2086
-python3 "$tmp/kills.py" "$bin" "$tmp" "$more" $model $data --devices 2 --steps 60 --run "$tmp/killed" >"$tmp/out"
-got=$?
-for r in "$tmp"/killed "$tmp"/killed.rank1 "$tmp"/killed.rank2; do
-    trained "$r" | cmp -s - "$tmp/bits" || got=1
-done
-result $got "$(cat "$tmp/out"), and the same bits in the end"
+SITRAIN=$bin MPIRUN_OPTIONS=$more python3 tests/prove/rank_kills.py --short --seed 5 >"$tmp/out" 2>"$tmp/err"
+result $? "$(grep '^# dense' "$tmp/out"), and the same bits in the end"
 done_testing
