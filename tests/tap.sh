@@ -113,6 +113,7 @@ in_shards() {
 # by_ranks: what starts several processes of a job here is `mpirun $more`; where there is none, all is skipped.
 by_ranks() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # as root, where tests run in a container
+    export OMPI_MCA_btl_vader_backing_directory="$tmp" # what a killed rank shared with others would stay in /dev/shm
     if ! command -v mpirun >/dev/null || ! ldd "$bin" | grep -q libmpi; then
         skip "several processes" "no mpirun here, or siTrain is built without MPI"
         done_testing

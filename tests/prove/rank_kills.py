@@ -198,6 +198,7 @@ def main():
     o.lasts = None
     print(f"# seed {o.seed}", flush=True)
     tmp = tempfile.mkdtemp(prefix="sitrain-rank-kill.", dir="/var/tmp")
+    ENV["OMPI_MCA_btl_vader_backing_directory"] = tmp  # what a killed rank shared with others would stay in /dev/shm
     if o.short:
         o.kills, o.names, o.steps, o.lasts = 8, ["dense"], 60, 1.6
     try:
