@@ -73,6 +73,8 @@ struct hf_export {
 /* Write a complete folder under a name of its own beside dir, then rename it; dir must not exist,
  * or be empty. The same parameters give the same model.safetensors. On failure nothing is left. */
 int hf_export(const char *dir, const struct hf_export *x, struct err *err);
+/* The same files into a folder that is there. */
+int hf_export_into(const char *dir, const struct hf_export *x, struct err *err);
 
 /* ---- what reading (hf.c) and writing (hf_export.c) have in common; nobody else uses it ---- */
 

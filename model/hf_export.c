@@ -387,6 +387,15 @@ static int check_target(const char *dir, struct err *err)
                         : 0;
 }
 
+int hf_export_into(const char *dir, const struct hf_export *x, struct err *err)
+{
+    int rc = write_tensors(dir, x, err);
+
+    if (!rc && x->tokenizer)
+        rc = copy_tokenizer(dir, x, err);
+    return rc ? rc : write_configs(dir, x, err);
+}
+
 int hf_export(const char *dir, const struct hf_export *x, struct err *err)
 {
     struct file_new f = { 0 };
@@ -394,10 +403,7 @@ int hf_export(const char *dir, const struct hf_export *x, struct err *err)
 
     if (!rc)
         rc = check_target(f.path, err); // without slashes at its end, which would follow a link
-    rc = rc ? rc : write_tensors(f.temp, x, err);
-    if (!rc && x->tokenizer)
-        rc = copy_tokenizer(f.temp, x, err);
-    rc = rc ? rc : write_configs(f.temp, x, err);
+    rc = rc ? rc : hf_export_into(f.temp, x, err);
     rc = rc ? rc : file_new_commit(&f, err);
     file_new_abort(&f); // of what was not committed
     return rc;

@@ -33,6 +33,7 @@ struct run_acts {
 
 struct run_config {
     const char    *dir;           // RUN
+    const char    *home;          // what it will be called when it is complete; NULL: dir
     struct runlog *log;           // open; borrowed
     const char    *id; // 32 hex digits made at creation: devices of another run are refused by it
     enum run_mode  mode;

@@ -74,6 +74,19 @@ static struct store_super super_of(const struct devices *d, size_t i)
     return s;
 }
 
+/* The name of device i's file in a folder that was given. Older versions cut the id to 8 digits,
+ * which two runs may share. */
+enum { DEVICES_ID = 32, DEVICES_OLD_ID = 8 };
+
+static char *name_in_given(const char *given, const struct run_config *cfg, size_t i, int digits,
+                           struct err *err)
+{
+    const char *layout = devices_layout(cfg);
+
+    return file_path(err, "%s/sitrain-%.*s%s%s-dev%zu", given, digits, cfg->id, *layout ? "-" : "",
+                     layout, i);
+}
+
 /* RUN/devN/states, whose folder is made where it is to be. */
 static int path_in_run(char **out, const struct run_config *cfg, size_t i, int create,
                        struct err *err)
@@ -95,7 +108,6 @@ static int path_in_run(char **out, const struct run_config *cfg, size_t i, int c
 int devices_path(char **out, const struct run_config *cfg, size_t i, int create, struct err *err)
 {
     const char *given = cfg->device_paths ? cfg->device_paths[i] : NULL;
-    const char *layout = devices_layout(cfg);
     struct stat st;
 
     *out = NULL;
@@ -108,12 +120,21 @@ int devices_path(char **out, const struct run_config *cfg, size_t i, int create,
     if (there && create && !S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode))
         return err_misuse(err, "--device %s exists; expected a folder, a block device "
                           "or the name of a new file", given);
-    if (there && S_ISDIR(st.st_mode))
-        *out = file_path(err, "%s/sitrain-%.8s%s%s-dev%zu", given, cfg->id, *layout ? "-" : "",
-                         layout, i);
-    else
+    if (!there || !S_ISDIR(st.st_mode)) {
         *out = file_path(err, "%s", given);
-    return *out ? 0 : -ENOMEM;
+        return *out ? 0 : -ENOMEM;
+    }
+    *out = name_in_given(given, cfg, i, DEVICES_ID, err);
+    if (!*out || create || access(*out, F_OK) == 0)
+        return *out ? 0 : -ENOMEM;
+    char *old = name_in_given(given, cfg, i, DEVICES_OLD_ID, err);
+    if (old && access(old, F_OK) == 0) {
+        free(*out);
+        *out = old;
+    } else {
+        free(old);
+    }
+    return old ? 0 : -ENOMEM;
 }
 
 int devices_fake(const struct run_config *cfg)
@@ -220,9 +241,16 @@ int devices_record(const struct devices *d, struct runlog *log, struct err *err)
 {
     int rc = 0;
 
-    for (size_t i = 0; i < d->n && !rc; i++)
-        rc = runlog_device(log, (int)i, d->device[i].path, d->cfg.csd->name, d->cfg.disk,
+    for (size_t i = 0; i < d->n && !rc; i++) {
+        const char *path = d->device[i].path, *home = d->cfg.home;
+        size_t      n = strlen(d->cfg.dir);
+        char *moved = home && !strncmp(path, d->cfg.dir, n) && path[n] == '/'
+                          ? file_path(err, "%s%s", home, path + n) : NULL;
+
+        rc = runlog_device(log, (int)i, moved ? moved : path, d->cfg.csd->name, d->cfg.disk,
                            d->store.device_bytes[i], err);
+        free(moved);
+    }
     return rc;
 }
 
@@ -442,6 +470,21 @@ int devices_act_check(const struct run_config *cfg, const char *place, struct er
     return devices_place_check(place, "--act-device", cfg->device_in_ram, err);
 }
 
+/* A name that nobody else has for device i's file in a folder, and will have for as long as it is
+ * made. */
+static char *act_name(const char *given, const struct run_config *cfg, size_t i, struct err *err)
+{
+    char           *base = file_path(err, "%s/sitrain-%s-acts%zu", given, cfg->id, i), *name = NULL;
+    struct file_new f;
+
+    if (base && !file_new_open(&f, base, err)) {
+        name = strdup(f.temp);
+        file_new_abort(&f);
+    }
+    free(base);
+    return name;
+}
+
 /* Its file has no name for longer than it takes to open it: nothing in it outlives the process,
  * and nothing is left of one that was killed. What one left that was killed just then goes. */
 static int act_open(struct devices *d, size_t i, const struct devices_more *more, struct err *err)
@@ -458,12 +501,9 @@ static int act_open(struct devices *d, size_t i, const struct devices_more *more
 
     if (rc)
         return rc;
-    at->path = in_folder ? file_path(err, "%s/sitrain-%.8s-acts%zu", given, cfg->id, i)
-                         : file_path(err, "%s", given);
+    at->path = in_folder && !fake ? act_name(given, cfg, i, err) : file_path(err, "%s", given);
     if (!at->path)
         return -ENOMEM;
-    if (in_folder && !fake)
-        unlink(at->path);
     c.id = (int)(d->n + i);
     c.path = at->path;
     c.bytes = devices_act_area(cfg);
@@ -533,25 +573,22 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
         rc = act_open(d, d->n_acts++, more, err);
     if (!rc)
         return 0;
-    // one that failed removes what it made itself, unless it was open
-    for (size_t i = 0; how == DEVICES_CREATE && i < opened; i++) {
-        if (d->device[i].csd && !file_is_block(d->device[i].path) && !devices_fake(cfg))
-            unlink(d->device[i].path);
-        folder_remove(cfg, i);
-    }
+    if (how == DEVICES_CREATE) // one that failed removes what it made itself, unless it was open
+        devices_discard(d);
     devices_close(d);
     return rc;
 }
 
-void devices_remove(const struct run_config *cfg)
+void devices_discard(struct devices *d)
 {
-    for (size_t i = 0; i < cfg->n_devices; i++) {
-        char *path = NULL;
+    for (size_t i = 0; d->device && i < d->n; i++) {
+        const struct device *at = &d->device[i];
+        struct stat          st;
 
-        if (devices_path(&path, cfg, i, 0, NULL) == 0 && !file_is_block(path))
-            unlink(path);
-        free(path);
-        folder_remove(cfg, i);
+        if (at->csd && !devices_fake(&d->cfg) && !stat(at->path, &st) && S_ISREG(st.st_mode) &&
+            st.st_dev == at->dev && st.st_ino == at->ino)
+            unlink(at->path);
+        folder_remove(&d->cfg, i);
     }
 }
 

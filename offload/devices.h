@@ -114,6 +114,6 @@ int devices_run(struct devices *d, size_t i, struct csd_job *job, struct err *er
 
 int devices_flush(struct devices *d, struct err *err); // those that are open
 
-/* Remove the files that DEVICES_CREATE made (after devices_close of a failed creation: paths must
- * be kept by the caller). */
-void devices_remove(const struct run_config *cfg);
+/* Before devices_close: remove the files that DEVICES_CREATE made and that still have their names.
+ */
+void devices_discard(struct devices *d);

@@ -51,11 +51,17 @@ void image_path(const struct run_config *cfg, unsigned area, char *path, size_t 
 
 static int lock_area(const char *path, int shared, int *fd, struct err *err)
 {
-    if (!file_lock(*fd, shared))
+    int rc = file_lock(*fd, shared);
+
+    if (!rc)
         return 0;
     close(*fd);
     *fd = -1;
-    return err_set(err, -EBUSY, "%s is in use by another process, which trains this run", path);
+    return err_set(err, rc, rc == -EBUSY
+                                ? "%s is in use by another process, which trains this run"
+                                : "%s cannot be locked: its file system has no locks, so a second "
+                                  "process could not be kept from it; put the run on a local one",
+                   path);
 }
 
 int image_open(const struct run_config *cfg, unsigned area, int *fd, struct err *err)

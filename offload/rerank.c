@@ -61,8 +61,8 @@ int rerank_states(const struct parts *from, const struct run_config *to, const s
                         .version = from->part[0].journal.state.applied }, &made, err);
     rc = rc ? rc : rows_put(&d, &made, to, err);
     journal_close(&made);
-    devices_close(&d);
     if (rc)
-        devices_remove(to);
+        devices_discard(&d);
+    devices_close(&d);
     return rc;
 }

@@ -58,7 +58,7 @@ static int name_is(const char *listed, const struct run_config *cfg, const char 
     char        in_run[2 * STORE_LAYOUT + 64], in_given[2 * STORE_LAYOUT + 64];
 
     snprintf(in_run, sizeof in_run, "dev%zu/states%s%s", i, dash, layout);
-    snprintf(in_given, sizeof in_given, "sitrain-%.8s%s%s-dev%zu", cfg->id, dash, layout, i);
+    snprintf(in_given, sizeof in_given, "sitrain-%s%s%s-dev%zu", cfg->id, dash, layout, i);
     return !strchr(layout, '/') &&
            (!strcmp(listed, in_run) || !strcmp(slash ? slash + 1 : listed, in_given));
 }
@@ -119,8 +119,10 @@ static int remove_one(const struct run_config *cfg, const char *layout, const ch
         not = page_is_not(page, cfg, layout, name_is(listed, cfg, layout, i));
     int busy = fd >= 0 && !not ? file_lock(fd, 0) : 0;
 
-    if (busy)
+    if (busy == -EBUSY)
         not = "another process uses it";
+    else if (busy)
+        not = "it cannot be locked";
     else if (fd >= 0 && !not && take_away(fd, &st, path, in_run, &why))
         not = why.text;
     if (not && size && !*notice)
@@ -129,7 +131,7 @@ static int remove_one(const struct run_config *cfg, const char *layout, const ch
     if (fd >= 0)
         close(fd);
     free(path);
-    return busy;
+    return busy == -EBUSY;
 }
 
 int reshard_clean(const struct run_config *cfg, char *notice, size_t notice_size, struct err *err)

@@ -48,9 +48,9 @@ static int csd_format(const struct run_config *cfg, const struct params_source *
         rc = runlog_end(cfg->log, rc, err);
     }
     journal_close(&made);
-    devices_close(&d);
     if (rc)
-        devices_remove(cfg);
+        devices_discard(&d);
+    devices_close(&d);
     return rc;
 }
 

@@ -392,6 +392,7 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
                           : err_set(err, -ENOMEM, "out of memory for measurements");
     rc = rc ? rc : act_stack_open(&s->acts, err);
     rc = rc ? rc : devices_open(&s->hub.dev, &s->hub.cfg, DEVICES_TRAIN, &more, err);
+    rc = rc ? rc : runlog_unchanged(cfg->log, err); // before anything is written to devices
     rc = rc ? rc : commits_open(&s->commits, err);
     rc = rc ? rc : gradients_open(&s->gradients, err);
     if (!rc) {

@@ -430,6 +430,7 @@ static int load_states(struct stream_mem *m, struct err *err)
 
     for (unsigned a = 0; a < IMAGE_AREAS && !rc; a++)
         rc = image_open(&m->cfg, a, &m->image[a], err);
+    rc = rc ? rc : runlog_unchanged(m->cfg.log, err); // what was loaded is the last image still
     if (rc)
         return rc;
     m->cfg.watch = NULL; // lent for this

@@ -1,4 +1,8 @@
-/* best.c: makes RUN/best, beside the one that is there, and exchanges the two. */
+/* best.c: makes RUN/best under another name (struct file_new), and exchanges it with the one that
+ * is there. Whatever else somebody has put into RUN/best stays in it.
+ *
+ * A file system that cannot exchange two folders has none of that name for a moment: the old one is
+ * then RUN/best.old.new-HEX, and gets its name back where a kill came between. */
 #include "cmd/run/best.h"
 
 #include "cmd/run/settings.h"
@@ -6,13 +10,42 @@
 #include "data/base/file.h"
 #include "model/hf.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#define NEXT "best.next" // an export under way
+static const char base_name[] = "best", old_name[] = "best.old";
 
 enum { BEST_PATH = SESSION_PATH + 16 };
+
+static void clean(const struct session *s);
+
+/* Is what has the name RUN/best this run's? Its folder is named in run.db before it gets the name;
+ * in a run that was copied, or made by an older siTrain, that it is named as the best must do. */
+static int ours_check(const struct best *b, struct session *s, struct err *err)
+{
+    char        path[BEST_PATH], here[FILE_IDENTITY];
+    struct stat st;
+
+    snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
+    if (lstat(path, &st))
+        return 0;
+    file_identity(path, here);
+    char *made = settings_get(s->log, "best.folder");
+    int   ours = S_ISDIR(st.st_mode) && (b->any || (made && !strcmp(made, here)));
+    free(made);
+    return ours ? 0 : err_misuse(err, "%s is not this run's best model: move it elsewhere, or "
+                                 "leave --keep-best out", path);
+}
+
+int best_open(struct best *out, struct session *s, struct err *err)
+{
+    clean(s);
+    int rc = best_load(out, s, err);
+    return rc || !s->o.keep_best ? rc : ours_check(out, s, err);
+}
 
 int best_load(struct best *out, struct session *s, struct err *err)
 {
@@ -46,25 +79,126 @@ int best_beats(const struct best *b, const struct feed_values *v)
 
 /* ---- the folder ---- */
 
-void best_clean(const struct session *s)
+/* RUN/best again, where a kill came between two renames. */
+static void restore(const struct session *s)
 {
-    char path[BEST_PATH];
+    char           best[BEST_PATH], old[BEST_PATH + NAME_MAX];
+    struct stat    st;
+    DIR           *d = opendir(s->dir);
+    struct dirent *e;
 
-    snprintf(path, sizeof path, "%s/" NEXT, s->dir); // what is half made is file_new's
-    file_remove_tree(path);
-    strcat(path, ".old");
-    file_remove_tree(path);
+    snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
+    while (d && lstat(best, &st) && (e = readdir(d))) {
+        snprintf(old, sizeof old, "%s/%s", s->dir, e->d_name);
+        if (file_new_is(e->d_name, old_name, 1) && rmdir(old)) // an empty one is none
+            file_rename_new(old, best, NULL);
+    }
+    if (d)
+        closedir(d);
 }
 
-/* RUN/best.next, then in the place of RUN/best. */
+static void clean(const struct session *s)
+{
+    char            path[BEST_PATH];
+    struct file_new f;
+
+    restore(s);
+    for (int i = 0; i < 2; i++) { // to make one removes what a killed process left of the same name
+        snprintf(path, sizeof path, "%s/%s", s->dir, i ? old_name : base_name);
+        if (!file_new_folder(&f, path, NULL))
+            file_new_abort(&f);
+    }
+}
+
+/* Everything in `from` that `to` has not, with a second name; or where it cannot have one a copy.
+ */
+static int carry(const char *from, const char *to, struct err *err)
+{
+    DIR           *d = opendir(from);
+    struct dirent *e;
+    int            rc = d ? 0 : err_set(err, -errno, "open %s: %s", from, strerror(errno));
+
+    while (!rc && (e = readdir(d))) {
+        char       *a = file_path(err, "%s/%s", from, e->d_name);
+        char       *b = file_path(err, "%s/%s", to, e->d_name);
+        struct stat there, st;
+
+        if (!a || !b) {
+            rc = -ENOMEM;
+        } else if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || lstat(a, &st)) {
+            rc = 0;
+        } else if (S_ISDIR(st.st_mode)) {
+            rc = mkdir(b, st.st_mode & 07777) && errno != EEXIST
+                     ? err_set(err, -errno, "mkdir %s: %s", b, strerror(errno))
+                     : carry(a, b, err);
+        } else if (lstat(b, &there) && linkat(AT_FDCWD, a, AT_FDCWD, b, 0)) {
+            rc = S_ISREG(st.st_mode) ? file_copy(a, b, UINT64_MAX, err)
+                                     : err_set(err, -errno, "link %s to %s: %s", a, b,
+                                               strerror(errno));
+        }
+        free(a);
+        free(b);
+    }
+    if (d)
+        closedir(d);
+    return rc;
+}
+
+/* The old one away, the new one in its place. */
+static int exchange_by_two(const char *run, const char *next, const char *best, struct err *err)
+{
+    char            path[BEST_PATH];
+    struct file_new old;
+
+    snprintf(path, sizeof path, "%s/%s", run, old_name);
+    int rc = file_new_folder(&old, path, err);
+
+    if (rc)
+        return rc;
+    if (rename(best, old.temp)) // of an empty folder it takes the place
+        rc = err_set(err, -errno, "rename %s to %s: %s", best, old.temp, strerror(errno));
+    else if (rename(next, best)) {
+        rc = err_set(err, -errno, "rename %s to %s: %s", next, best, strerror(errno));
+        file_rename_new(old.temp, best, NULL);
+    } else if (rename(old.temp, next)) // where an exchange would have left it
+        rc = err_set(err, -errno, "rename %s to %s: %s", old.temp, next, strerror(errno));
+    if (rc)
+        file_new_keep(&old); // the next training restores it
+    else
+        file_new_abort(&old);
+    return rc;
+}
+
+/* What f has made becomes RUN/best. */
+static int take_place(struct file_new *f, const char *run, struct err *err)
+{
+    struct stat st; // of whatever has that name: a link that leads nowhere, too
+    int         rc = 0;
+
+    if (lstat(f->path, &st))
+        return file_new_commit(f, err);
+    if (fsync(f->fd))
+        return err_set(err, -errno, "fsync %s: %s", f->temp, strerror(errno));
+    if (S_ISDIR(st.st_mode))
+        rc = carry(f->path, f->temp, err);
+    if (!rc && renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
+        rc = errno == EINVAL ? exchange_by_two(run, f->temp, f->path, err)
+                             : err_set(err, -errno, "rename %s to %s: %s", f->temp, f->path,
+                                       strerror(errno));
+    rc = rc ? rc : file_sync_dir(run, err);
+    if (!rc && S_ISDIR(st.st_mode))
+        rc = carry(f->temp, f->path, err); // what came meanwhile
+    return rc; // the old one is f->temp now
+}
+
 static int write_best(struct session *s, const struct params_source *source, struct err *err)
 {
     struct hf_export x = { .config = s->config, .dtype = ST_F32, .source = *source, .endoftext = -1,
                            .shard_bytes = HF_SHARD_BYTES };
     struct hf_labels labels = { 0 };
-    char             best[BEST_PATH], next[BEST_PATH], old[BEST_PATH], tokenizer[BEST_PATH];
+    char             best[BEST_PATH], tokenizer[BEST_PATH], here[FILE_IDENTITY];
+    struct file_new  f;
     struct watch     w;
-    struct stat      st; // of whatever has that name: a link that leads nowhere, too
     json_t          *generation = NULL;
     int              rc = session_labels(&labels, s, err);
 
@@ -72,35 +206,32 @@ static int write_best(struct session *s, const struct params_source *source, str
     // stored when the run is made: a tokenizer is larger than what the memory plan has room for
     settings_scan(s->log, "%ld", &x.endoftext, "endoftext");
     x.pad = x.endoftext;
-    snprintf(best, sizeof best, "%s/best", s->dir);
-    snprintf(next, sizeof next, "%s/" NEXT, s->dir);
-    snprintf(old, sizeof old, "%s/" NEXT ".old", s->dir);
+    snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
     x.labels = labels.n ? &labels : NULL;
     x.generation = generation;
     x.tokenizer = tokenise_has_files(tokenizer) ? tokenizer : NULL;
     x.watch = &w;
     w = work_begin(s->events, "writing the best model");
-    rc = rc ? rc : hf_export(next, &x, err);
+    rc = rc ? rc : file_new_folder(&f, best, err);
+    if (!rc) {
+        rc = hf_export_into(f.temp, &x, err);
+        file_identity(f.temp, here);
+        rc = rc ? rc : settings_set(s->log, err, "best.folder=%s", here);
+        rc = rc ? rc : take_place(&f, s->dir, err);
+        file_new_abort(&f);
+    }
     work_end(s->events);
     hf_labels_free(&labels);
     json_decref(generation);
-    if (rc)
-        return rc;
-    int failed = lstat(best, &st) ? rename(next, best)
-                                  : renameat2(AT_FDCWD, next, AT_FDCWD, best, RENAME_EXCHANGE);
-    if (failed && errno == EINVAL) // a file system that cannot exchange: for a moment there is none
-        failed = rename(best, old) || rename(next, best);
-    if (failed)
-        return err_set(err, -errno, "rename %s to %s: %s", next, best, strerror(errno));
-    return file_sync_dir(s->dir, err);
+    return rc;
 }
 
 int best_export(struct session *s, struct stream *stream, uint64_t step, struct err *err)
 {
     struct params_source source;
 
-    best_clean(s);
+    clean(s);
     int rc = stream_masters(stream, step, &source, err);
     if (rc)
         return rc;
@@ -113,6 +244,6 @@ int best_export(struct session *s, struct stream *stream, uint64_t step, struct 
             *err = why;
         rc = ended ? ended : rc;
     }
-    best_clean(s);
+    clean(s);
     return rc;
 }

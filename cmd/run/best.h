@@ -1,6 +1,6 @@
 /* best.h: --keep-best: RUN/best is the model after the best evaluation so far, a complete Hugging
  * Face folder. It is whole or absent whatever is killed when: a new one is made under another name
- * (best.next...) and takes its place in one step; only then is it named in run.db (best.step,
+ * (RUN/best.new-HEX) and takes its place in one step; only then is it named in run.db (best.step,
  * best.name, best.value), in the transaction of the evaluation's rows. A kill between leaves an
  * evaluation that is missing: the next resume makes it, and the folder, again, to the same bits. */
 #pragma once
@@ -11,9 +11,9 @@ struct best { int any; uint64_t step; double value, seconds[TASK_SPLITS]; };
 
 /* What run.db says; any 0 where no evaluation was kept. */
 int best_load(struct best *out, struct session *s, struct err *err);
-
-/* Remove what a killed export left. */
-void best_clean(const struct session *s);
+/* The same before a training: what a killed export left is removed, or gets its name back. Where
+ * the run is to keep its best, a RUN/best that is somebody else's is refused. */
+int best_open(struct best *out, struct session *s, struct err *err);
 
 /* Is this evaluation better? One that is no number is not. */
 int best_beats(const struct best *b, const struct feed_values *v);

@@ -1,5 +1,4 @@
-/* newranks.c: folder after folder is filled; then all get the name run.db that makes a run of them
- * (place.h). */
+/* newranks.c: folder after folder is filled; then all become a run (place.h), rank 0's first. */
 #include "cmd/run/newranks.h"
 
 #include "cmd/run/place.h"
@@ -99,10 +98,11 @@ static int settle(struct session *to, const struct session *from, const struct n
 }
 
 /* The old run's database in place of the empty run.db.new. It gets this name when it says whose it
- * is: before, who clears what a kill left would clear the old run's devices. */
+ * is and where: before, who clears what a kill left would clear the old run's devices. */
 static int copy_log(const struct making *m, struct session *to, size_t rank, struct err *err)
 {
-    char copy[NEW_PATH], new[NEW_PATH];
+    char  copy[NEW_PATH], new[NEW_PATH];
+    char *place = settings_get(to->log, "place");
 
     snprintf(copy, sizeof copy, "%s/run.db.new.copy", to->dir);
     snprintf(new, sizeof new, "%s/run.db.new", to->dir);
@@ -110,6 +110,8 @@ static int copy_log(const struct making *m, struct session *to, size_t rank, str
     runlog_close(to->log);
     to->log = NULL;
     rc = rc ? rc : runlog_open(&to->log, copy, 0, 1, err);
+    rc = rc ? rc : settings_set(to->log, err, "place=%s", place ? place : "");
+    free(place);
     rc = rc ? rc : settle(to, m->from, m->n, rank, err);
     rc = rc ? rc : runlog_whole(to->log, err);
     runlog_close(to->log);
@@ -132,6 +134,7 @@ static int fill(struct making *m, struct session *to, size_t rank, struct err *e
     rc = rc ? rc : copy_log(m, to, rank, err);
     rc = rc ? rc : copy_files(m->from, to->dir, err);
     rc = rc ? rc : session_load(to, err);
+    to->run.home = m->places[rank].dir;
     if (!rc) {
         w = work_begin(m->from->events, "making the states of %s", dir);
         rc = rerank_states(&m->parts, &to->run, &w, err);
@@ -150,10 +153,10 @@ static int fill_all(struct making *m, struct err *err)
         struct session other;
 
         rc = fill(m, &other, i, err);
-        rc = rc ? rc : place_close(&other, err);
+        rc = rc ? rc : place_close(&m->places[i], &other, err);
         session_close(&other);
     }
-    rc = rc ? rc : place_close(&first, err);
+    rc = rc ? rc : place_close(&m->places[0], &first, err);
     session_close(&first);
     return rc;
 }
@@ -161,14 +164,12 @@ static int fill_all(struct making *m, struct err *err)
 /* The first one's name makes a run of all: then none is given up. */
 static int name_all(struct making *m, struct err *err)
 {
-    char dir[SESSION_PATH];
-    int  rc = 0;
+    int rc = 0;
 
     for (size_t i = 0; i < m->n->ranks && !rc; i++) {
-        ranked_dir(dir, m->n->dir, i);
-        rc = place_name(dir, err);
-        if (!rc)
-            memset(m->places, 0, m->n->ranks * sizeof *m->places);
+        rc = place_name(&m->places[i], err);
+        for (size_t k = 0; k < m->n->ranks && !rc; k++)
+            m->places[k].kept = 1;
     }
     return rc;
 }
@@ -188,8 +189,9 @@ int newranks_create(struct session *from, const struct newranks *n, struct err *
 {
     struct making m = { .from = from, .n = n, .places = calloc(n->ranks, sizeof *m.places) };
     int           rc = m.places ? check(from, n, err) : err_set(err, -ENOMEM, "out of memory");
-    char          dir[SESSION_PATH];
 
+    for (size_t i = 0; i < n->ranks && m.places; i++)
+        m.places[i] = (struct place)PLACE_NONE;
     rc = rc ? rc : parts_of(&m.parts, from, err);
     rc = rc ? rc : machine_hex(m.id, sizeof m.id - 1, err);
     rc = rc ? rc : fill_all(&m, err);
@@ -198,8 +200,7 @@ int newranks_create(struct session *from, const struct newranks *n, struct err *
     for (size_t i = 0; i < n->ranks && m.places && rc; i++) {
         struct session none = { 0 };
 
-        ranked_dir(dir, n->dir, i);
-        place_give_up(&m.places[i], &none, dir);
+        place_give_up(&m.places[i], &none);
     }
     free(m.places);
     return rc;

@@ -367,17 +367,16 @@ static int fill_folder(struct session *s, const struct newrun *n, struct err *er
  */
 static int keep(struct place *place, struct session *s, struct comm *comm, struct err *err)
 {
-    int first = s->ranks.rank == 0, rc = place_close(s, err);
+    int first = s->ranks.rank == 0, rc = place_close(place, s, err);
 
-    if (!rc && !first)
-        *place = (struct place){ 0 };
+    place->kept = !rc && !first;
     if (!rc && comm)
         rc = comm_share(comm, NULL, 0, NULL, err); // all are complete
-    if (!rc && first && !(rc = place_name(s->dir, err)))
-        *place = (struct place){ 0 };
+    if (!rc && first)
+        rc = place_name(place, err);
     if (!rc && comm)
         rc = comm_share(comm, NULL, 0, NULL, err); // rank 0's is a run
-    return rc || first ? rc : place_name(s->dir, err);
+    return rc || first ? rc : place_name(place, err);
 }
 
 /* It is to be trained as it is: what is refused then is refused before anything is made. *acts: for
@@ -416,7 +415,7 @@ int newrun_create(const struct newrun *n, struct err *err)
     struct session s = { .config = n->config, .o = *n->o, .events = n->events,
                          .ranks = { .comm = n->comm, .size = n->comm ? n->comm->size : 1,
                                     .rank = n->comm ? n->comm->rank : 0 } };
-    struct place    place = { 0 };
+    struct place    place = PLACE_NONE;
     struct run_acts acts = { 0 };
     int             rc = check(n, err);
 
@@ -430,11 +429,12 @@ int newrun_create(const struct newrun *n, struct err *err)
         !(rc = place_claim(&place, &s, n->dir, err)) &&
         !(rc = session_config(&s, err))) {
         s.run.acts = acts;
+        s.run.home = place.dir;
         rc = fill_folder(&s, n, err);
         rc = rc ? rc : keep(&place, &s, n->comm, err);
     }
     if (rc)
-        place_give_up(&place, &s, n->dir);
+        place_give_up(&place, &s);
     session_close(&s);
     events_kill_costs(n->events, NULL);
     return rc;

@@ -1,218 +1,395 @@
-/* place.c: the folder of a run while it is made, in the order that makes a kill harmless: folder,
- * run.db.new with the lock, all else, and last the name run.db. So what a killed creation left is
- * known by its names: a folder without run.db that holds nothing else may be cleared and used. At a
- * device, what is certainly the run's own is removed. */
+/* place.c: whether a folder may become a run, what a killed maker left in it, and the move that
+ * makes it one. Nothing is removed but RUN/run.new-HEX, which only its maker can have filled, and
+ * devices that certainly were that maker's. */
 #include "cmd/run/place.h"
 
 #include "cmd/run/settings.h"
-#include "data/base/file.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <fnmatch.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- may it be made? ---- */
+enum { PART_PATH = SESSION_PATH + NAME_MAX + 2, TRIES = 20 };
 
-/* A name that creation gives. */
-static int is_ours(const char *name)
-{
-    static const char *const ours[] = { ".",          "..",         "run.lock",    "tokenizer",
-                                        "run.db.new*", "data.bin*", "eval.bin*",   "train.ex*",
-                                        "dev.ex*",    "dev_mm.ex*", "test.ex*",    "test_mm.ex*",
-                                        "dev[0-9]*",  "image[0-9]*" };
-    size_t i = 0, n = sizeof ours / sizeof *ours;
+static const char part_base[] = "run", new_db[] = "run.db.new", db_name[] = "run.db",
+                  lock_name[] = "run.lock";
 
-    while (i < n && fnmatch(ours[i], name, 0))
-        i++;
-    return i < n;
-}
+/* ---- what is in the folder ---- */
 
-/* Remove what creation made in dir, the lock file (which is held) left out. */
-static void clear_folder(const char *dir, int with_database)
+struct found {
+    char part[NAME_MAX + 1]; // a maker's folder; "": none
+    char other[NAME_MAX + 1]; // anything else but run.lock; "": nothing
+};
+
+/* -errno where the folder cannot be read; 0 also where there is none. */
+static int look(const char *dir, struct found *f)
 {
     DIR           *d = opendir(dir);
     struct dirent *e;
-    char           path[SESSION_PATH + 264];
 
-    while (d && (e = readdir(d))) {
-        if (*e->d_name == '.' || !strcmp(e->d_name, "run.lock") || !is_ours(e->d_name) ||
-            (!with_database && !strncmp(e->d_name, "run.db", 6)))
+    *f = (struct found){ 0 };
+    if (!d)
+        return errno == ENOENT ? 0 : -errno;
+    while ((e = readdir(d))) {
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, lock_name))
             continue;
-        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        file_remove_tree(path);
+        char *to = file_new_is(e->d_name, part_base, 1) ? f->part : f->other;
+        if (!*to || !strcmp(e->d_name, db_name)) // that one says most
+            snprintf(to, NAME_MAX + 1, "%s", e->d_name);
     }
-    if (d)
-        closedir(d);
+    closedir(d);
+    return 0;
+}
+
+static int refuse(const char *dir, const struct found *f, struct err *err)
+{
+    if (!strcmp(f->other, db_name))
+        return err_misuse(err, "%s is a run already: go on with --resume %s, or choose another "
+                          "name", dir, dir);
+    if (!strcmp(f->other, new_db))
+        return err_misuse(err, "%s holds run.db.new, of a run that an older siTrain was making or "
+                          "that was copied: remove the folder, or choose another name", dir);
+    return err_misuse(err, "%s exists and holds %s: choose a folder that does not exist, or an "
+                      "empty one", dir, f->other);
 }
 
 int place_check(const char *dir, struct err *err)
 {
-    struct dirent *e;
-    int            rc = 0;
+    struct found f;
+    int          rc = look(dir, &f);
 
-    if (session_is_run(dir))
-        return err_misuse(err,
-                          "%s is a run already: go on with --resume %s, or choose another name",
-                          dir, dir);
-    DIR *d = opendir(dir);
-    if (!d && errno == ENOENT)
-        return 0;
-    if (!d)
+    if (rc)
         return err_misuse(err, "%s: %s: a folder that does not exist is expected", dir,
-                          strerror(errno));
-    while (!rc && (e = readdir(d)))
-        if (!is_ours(e->d_name))
-            rc = err_misuse(err, "%s exists and holds %s: choose a folder that does not exist", dir,
-                            e->d_name);
-    closedir(d);
+                          strerror(-rc));
+    // what stands beside a maker's folder may have been moved out of it: place_claim looks
+    return *f.other && (!*f.part || !strcmp(f.other, db_name)) ? refuse(dir, &f, err) : 0;
+}
+
+/* ---- the move ---- */
+
+/* Everything in `from` but its database and lock to `to`, where no such name may be. moved: the
+ * names of what was, a line each. */
+static int move_things(const char *from, const char *to, FILE *moved, struct err *err)
+{
+    DIR           *d = opendir(from);
+    struct dirent *e;
+    char           a[PART_PATH + NAME_MAX], b[PART_PATH + NAME_MAX];
+    int            rc = d ? 0 : err_set(err, -errno, "open %s: %s", from, strerror(errno));
+
+    while (!rc && (e = readdir(d))) {
+        if (*e->d_name == '.' || !strcmp(e->d_name, db_name) || !strcmp(e->d_name, lock_name))
+            continue;
+        snprintf(a, sizeof a, "%s/%s", from, e->d_name);
+        snprintf(b, sizeof b, "%s/%s", to, e->d_name);
+        rc = file_rename_new(a, b, err);
+        if (!rc)
+            fprintf(moved, "%s\n", e->d_name);
+    }
+    if (d)
+        closedir(d);
     return rc;
 }
 
-/* ---- taken, given up ---- */
+static void move_back(const char *from, const char *to, char *moved)
+{
+    char a[PART_PATH + NAME_MAX], b[PART_PATH + NAME_MAX], *name;
 
-/* What a creation that came to nothing left at a --device: in a folder the file with its id in the
- * name, a file or a block device with its superblock. What is not certainly its own stays. */
+    while ((name = strsep(&moved, "\n")) && *name) {
+        snprintf(a, sizeof a, "%s/%s", from, name);
+        snprintf(b, sizeof b, "%s/%s", to, name);
+        file_rename_new(b, a, NULL);
+    }
+}
+
+/* What is in `part` becomes the run `dir`. What already stands there of it was moved by a process
+ * that was killed. After a failure all is where it was. */
+static int move_out(const char *part, const char *dir, struct err *err)
+{
+    char   db[PART_PATH + 16], lock[PART_PATH + 16], to[PART_PATH], *text = NULL;
+    size_t size;
+    FILE  *moved = open_memstream(&text, &size);
+    int    rc = moved ? move_things(part, dir, moved, err)
+                      : err_set(err, -ENOMEM, "out of memory for names");
+
+    if (moved)
+        fclose(moved);
+    snprintf(db, sizeof db, "%s/%s", part, db_name);
+    snprintf(lock, sizeof lock, "%s/%s", part, lock_name);
+    snprintf(to, sizeof to, "%s/%s", dir, db_name);
+    rc = rc ? rc : file_sync_dir(dir, err);
+    rc = rc ? rc : file_rename_new(db, to, err);
+    if (!rc && (rc = file_sync_dir(dir, err)))
+        rename(to, db); // it is none
+    if (rc && text)
+        move_back(part, dir, text);
+    free(text);
+    if (rc)
+        return rc;
+    unlink(lock);
+    rmdir(part);
+    return 0;
+}
+
+/* ---- what a killed maker left ---- */
+
+/* Of a maker that came to nothing, device i at the --device `device`: in a folder the file with its
+ * id in the name, else a file or a block device with its superblock. It is removed where it is
+ * certainly this maker's and nobody has it open. */
 static void clear_device(const char *device, const char *id, size_t i)
 {
-    static const char zeros[STORE_SUPERBLOCK];
-    char              path[2 * SESSION_PATH], page[STORE_SUPERBLOCK];
-    struct store_super super;
+    static const char  zeros[STORE_SUPERBLOCK];
+    char               path[2 * SESSION_PATH], page[STORE_SUPERBLOCK];
+    struct store_super super = { 0 };
     struct stat        st;
 
-    snprintf(path, sizeof path, "%s/sitrain-%.8s-dev%zu", device, id, i);
-    unlink(path);
     if (stat(device, &st))
         return;
-    int fd = file_open_device(device, S_ISBLK(st.st_mode) ? O_RDWR | O_EXCL : O_RDONLY);
+    int in_folder = S_ISDIR(st.st_mode);
+    snprintf(path, sizeof path, in_folder ? "%s/sitrain-%s-dev%zu" : "%s", device, id, i);
+    if (in_folder && lstat(path, &st))
+        return;
+    int fd = file_open_device(path, S_ISBLK(st.st_mode) ? O_RDWR | O_EXCL : O_RDONLY);
     if (fd < 0)
         return;
-    if (!file_pread(fd, page, sizeof page, 0, device, NULL) && !store_super_read(page, &super) &&
-        !strcmp(super.id, id)) {
-        if (S_ISREG(st.st_mode))
-            unlink(device);
-        else
-            file_pwrite(fd, zeros, sizeof zeros, 0, device, NULL);
+    int begun = !file_pread(fd, page, sizeof page, 0, path, NULL);
+    // a kill may have come before the superblock was written; then the name tells
+    int ours = begun && ((!store_super_read(page, &super) && !strcmp(super.id, id)) ||
+                         (in_folder && !memcmp(page, zeros, sizeof page)));
+    if ((ours || (in_folder && !begun)) && !fstat(fd, &st) && !file_lock(fd, 0)) {
+        if (S_ISBLK(st.st_mode))
+            file_pwrite(fd, zeros, sizeof zeros, 0, path, NULL);
+        else if (st.st_nlink == 1)
+            unlink(path);
     }
     close(fd);
 }
 
-/* run.db.new is there: if its maker is alive, the folder is taken; else it is cleared, and the
- * devices that the maker had. */
-static int clear_dead(const char *dir, const char *path, struct err *err)
-{
-    struct runlog *log = NULL;
-    struct err     dead;
-    int            rc = runlog_open(&log, path, 0, 0, &dead);
-    char          *id = rc ? NULL : settings_get(log, "id"),
-                  *devices = rc ? NULL : settings_get(log, "option.device"), *rest = devices;
+/* What a maker's folder says of itself. */
+struct left {
+    char  path[SESSION_PATH + NAME_MAX + 2]; // the folder
+    int   fd;              // it, locked
+    int   whole;           // it was closed: run.db
+    char *id, *place, *devices, *rank; // settings; NULL: none
+};
 
-    for (size_t i = 0; id && rest && *rest; i++)
-        clear_device(strsep(&rest, "\n"), id, i);
-    free(id);
-    free(devices);
+static void left_free(struct left *l)
+{
+    if (l->fd >= 0)
+        close(l->fd);
+    free(l->id);
+    free(l->place);
+    free(l->devices);
+    free(l->rank);
+}
+
+/* Is it the folder that its maker made, and is that one dead? */
+static int left_open(struct left *l, const char *dir, const char *name, struct err *err)
+{
+    char           db[PART_PATH + 16], here[FILE_IDENTITY];
+    struct runlog *log = NULL;
+
+    *l = (struct left){ .fd = -1 };
+    snprintf(l->path, sizeof l->path, "%s/%s", dir, name);
+    l->fd = open(l->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (l->fd < 0)
+        return err_set(err, -errno, "open %s: %s", l->path, strerror(errno));
+    if (flock(l->fd, LOCK_EX | LOCK_NB))
+        return errno == EWOULDBLOCK
+                   ? err_set(err, -EBUSY, "%s is being made by another process", dir)
+                   : err_misuse(err, "%s: whether a process still fills it cannot be told (%s): if "
+                                "none does, remove it", l->path, strerror(errno));
+    snprintf(db, sizeof db, "%s/%s", l->path, db_name);
+    l->whole = access(db, F_OK) == 0;
+    if (!l->whole)
+        snprintf(db, sizeof db, "%s/%s", l->path, new_db);
+    if (access(db, F_OK))
+        return 0; // it was not begun
+    if (runlog_open(&log, db, 1, 0, NULL))
+        return 0; // a kill may leave it empty
+    l->id = settings_get(log, "id");
+    l->place = settings_get(log, "place");
+    l->devices = settings_get(log, "option.device");
+    l->rank = settings_get(log, "rank");
     runlog_close(log);
-    if (rc == -EBUSY)
-        return err_set(err, rc, "%s", dead.text);
-    clear_folder(dir, 1);
-    return 0;
+    file_identity(l->path, here);
+    return l->place && strcmp(l->place, here)
+               ? err_misuse(err, "%s was copied or moved here from a run that was being made: "
+                            "remove it, or choose another name than %s", l->path, dir)
+               : 0;
+}
+
+/* In a folder whose lock is held. A kill within the move is what leaves anything beside the maker's
+ * folder: the move is finished. */
+static int clear_dead(const char *dir, const struct found *f, struct err *err)
+{
+    struct left l;
+    int         rc = left_open(&l, dir, f->part, err);
+    char       *rest = l.devices;
+
+    if (!rc && *f->other)
+        rc = l.whole && (!l.rank || !strcmp(l.rank, "0")) ? move_out(l.path, dir, err)
+                                                          : refuse(dir, f, err);
+    else if (!rc) {
+        for (size_t i = 0; l.id && l.place && rest && *rest; i++)
+            clear_device(strsep(&rest, "\n"), l.id, i);
+        file_remove_tree(l.path);
+    }
+    left_free(&l);
+    return rc;
+}
+
+/* The folder's lock is held: is it empty by now? */
+static int settle(const char *dir, struct err *err)
+{
+    struct found f;
+    int          rc = look(dir, &f);
+
+    for (int i = 0; !rc && *f.part && strcmp(f.other, db_name) && i < TRIES; i++) {
+        if ((rc = clear_dead(dir, &f, err)))
+            return rc;
+        rc = look(dir, &f);
+    }
+    if (rc)
+        return err_set(err, rc, "read %s: %s", dir, strerror(-rc));
+    if (*f.other)
+        return refuse(dir, &f, err);
+    return *f.part ? err_set(err, -ENOTEMPTY, "%s/%s cannot be removed", dir, f.part) : 0;
+}
+
+/* ---- taken, given up ---- */
+
+static void unlock(struct place *p)
+{
+    run_lock_release(&p->lock);
+    free(p->lock.path);
+    free(p->lock.db_path);
+    p->lock = (struct run_lock){ .fd = -1 };
+}
+
+/* The folder, there and locked. 1: it was removed meanwhile. */
+static int lock_folder(struct place *p, const char *dir, struct err *err)
+{
+    char who[128] = "";
+
+    if (!mkdir(dir, 0777))
+        p->made = 1;
+    else if (errno != EEXIST)
+        return err_set(err, -errno, "mkdir %s: %s", dir, strerror(errno));
+    if (!realpath(dir, p->dir))
+        return errno == ENOENT ? 1 : err_set(err, -errno, "%s: %s", dir, strerror(errno));
+    p->lock.path = file_path(err, "%s/%s", p->dir, lock_name);
+    p->lock.db_path = file_path(err, "%s/%s", p->dir, db_name);
+    if (!p->lock.path || !p->lock.db_path)
+        return -ENOMEM;
+    int rc = run_lock_take(&p->lock, err);
+    if (rc == -ENOENT)
+        return 1;
+    if (rc == -EBUSY && session_is_run(p->dir))
+        rc = refuse(dir, &(struct found){ .other = "run.db" }, err);
+    else if (rc == -EBUSY && run_lock_holder(&p->lock, who, sizeof who))
+        rc = err_set(err, rc, "%s is being made by %s: wait for it to end or stop it", dir,
+                     *who ? who : "another process");
+    return rc;
 }
 
 int place_claim(struct place *p, struct session *s, const char *dir, struct err *err)
 {
-    char path[SESSION_PATH + 16];
-    int  rc = 0;
+    char base[PART_PATH], path[PART_PATH + 16], here[FILE_IDENTITY];
+    int  rc = 1;
 
-    p->made = mkdir(dir, 0777) == 0;
-    if (!p->made && errno != EEXIST)
-        return err_set(err, -errno, "mkdir %s: %s", dir, strerror(errno));
-    if (!realpath(dir, s->dir))
-        return err_set(err, -errno, "%s: %s", dir, strerror(errno));
-    snprintf(path, sizeof path, "%s/run.db.new", s->dir);
-    if (access(path, F_OK) == 0)
-        rc = clear_dead(s->dir, path, err);
-    rc = rc ? rc : runlog_create(&s->log, path, s->o.durability == TRAIN_DURABLE_STEP, err);
-    p->claimed = !rc;
-    if (!rc)
-        clear_folder(s->dir, 0);
-    return rc;
+    *p = (struct place)PLACE_NONE;
+    for (int i = 0; rc > 0 && i < TRIES; i++) {
+        unlock(p);
+        rc = lock_folder(p, dir, err);
+    }
+    if (rc > 0)
+        rc = err_set(err, -ENOENT, "%s is removed again and again", dir);
+    rc = rc ? rc : settle(p->dir, err);
+    snprintf(base, sizeof base, "%s/%s", p->dir, part_base);
+    rc = rc ? rc : file_new_folder(&p->part, base, err);
+    if (rc)
+        return rc;
+    snprintf(s->dir, sizeof s->dir, "%s", p->part.temp);
+    snprintf(path, sizeof path, "%s/%s", s->dir, new_db);
+    file_identity(s->dir, here);
+    rc = runlog_create(&s->log, path, s->o.durability == TRAIN_DURABLE_STEP, err);
+    return rc ? rc : settings_set(s->log, err, "place=%s", here);
 }
 
-void place_give_up(const struct place *p, struct session *s, const char *dir)
+/* Its lock is let go, and nothing is removed. */
+static void release(struct place *p)
 {
-    char lock[SESSION_PATH + 16];
+    file_new_keep(&p->part);
+    unlock(p);
+}
 
-    if (p->claimed) {
-        for (size_t i = 0; i < s->run.n_devices && s->run.device_paths; i++)
-            clear_device(s->run.device_paths[i], s->id, i);
-        runlog_close(s->log);
-        s->log = NULL;
-        clear_folder(dir, 1);
+void place_give_up(struct place *p, struct session *s)
+{
+    struct found f;
+
+    for (size_t i = 0; !p->kept && p->part.path && i < s->run.n_devices && s->run.device_paths; i++)
+        clear_device(s->run.device_paths[i], s->id, i);
+    runlog_close(s->log);
+    s->log = NULL;
+    if (!p->kept)
+        file_new_abort(&p->part);
+    // under the lock: whoever waits for it sees that the file has lost its name (run_lock_take)
+    if (p->lock.fd >= 0 && !look(p->dir, &f) && !*f.part && !*f.other) {
+        unlink(p->lock.path);
+        if (p->made)
+            rmdir(p->dir);
     }
-    if (p->made) {
-        snprintf(lock, sizeof lock, "%s/run.lock", dir);
-        unlink(lock);
-        rmdir(dir);
-    }
+    release(p);
 }
 
 /* ---- kept ---- */
 
-/* Not the run's database yet. */
-static void new_path(char out[SESSION_PATH + 16], const char *dir)
+int place_close(struct place *p, struct session *s, struct err *err)
 {
-    snprintf(out, SESSION_PATH + 16, "%s/run.db.new", dir);
-}
-
-int place_close(struct session *s, struct err *err)
-{
-    char path[SESSION_PATH + 16], wal[SESSION_PATH + 32];
+    char from[PART_PATH + 16], to[PART_PATH + 16], wal[PART_PATH + 32];
     int  rc = runlog_whole(s->log, err);
 
-    new_path(path, s->dir);
-    snprintf(wal, sizeof wal, "%s-wal", path);
+    snprintf(from, sizeof from, "%s/%s", s->dir, new_db);
+    snprintf(to, sizeof to, "%s/%s", s->dir, db_name);
+    snprintf(wal, sizeof wal, "%s-wal", from);
     runlog_close(s->log);
     s->log = NULL;
     if (!rc && access(wal, F_OK) == 0)
         rc = err_set(err, -EIO, "%s could not be written completely (its log %s is still there)",
-                     path, wal);
+                     from, wal);
+    rc = rc ? rc : file_rename_new(from, to, err);
     rc = rc ? rc : file_sync_dir(s->dir, err);
-    return rc ? rc : file_sync_parent(s->dir, err); // RUN itself
+    rc = rc ? rc : file_sync_dir(p->dir, err);
+    return rc ? rc : file_sync_parent(p->dir, err); // RUN itself
 }
 
-int place_name(const char *dir, struct err *err)
+int place_name(struct place *p, struct err *err)
 {
-    char from[SESSION_PATH + 16], to[SESSION_PATH + 16];
+    int rc = move_out(p->part.temp, p->dir, err);
 
-    new_path(from, dir);
-    snprintf(to, sizeof to, "%s/run.db", dir);
-    if (rename(from, to))
-        return err_set(err, -errno, "rename %s to %s: %s", from, to, strerror(errno));
-    int rc = file_sync_dir(dir, err);
-    if (rc)
-        rename(to, from); // it is none
+    if (!rc)
+        release(p);
     return rc;
 }
 
 int place_finish(const char *dir, const char *id, struct err *err)
 {
-    char           path[SESSION_PATH + 16];
-    struct session s = { 0 };
+    struct place p = PLACE_NONE;
+    struct found f;
+    struct left  l;
+    int          rc = look(dir, &f);
 
-    new_path(path, dir);
-    if (session_is_run(dir) || access(path, F_OK))
-        return 0;
-    snprintf(s.dir, sizeof s.dir, "%s", dir);
-    int rc = runlog_open(&s.log, path, 0, 1, err);
-    if (rc)
-        return rc;
-    char *has = settings_get(s.log, "id");
-    if (has && !strcmp(has, id)) {
-        rc = place_close(&s, err);
-        rc = rc ? rc : place_name(dir, err);
+    if (rc || !*f.part || session_is_run(dir))
+        return 0; // who opens it says what is wrong with it
+    rc = lock_folder(&p, dir, err);
+    if (!rc) {
+        rc = left_open(&l, p.dir, f.part, err);
+        if (!rc && l.whole && l.id && !strcmp(l.id, id))
+            rc = move_out(l.path, p.dir, err);
+        left_free(&l);
     }
-    runlog_close(s.log);
-    free(has);
-    return rc;
+    release(&p);
+    return rc > 0 ? 0 : rc;
 }

@@ -1,27 +1,44 @@
-/* place.h: the folder of a run while it is made. It is a run from the moment on in which run.db.new
- * gets the name run.db; what a kill leaves before that is cleared by who takes the place again.
+/* place.h: the folder of a run while it is made.
  *
- * Of several ranks' folders that of rank 0 gets the name first, when all are closed: from then on
- * it is one run, and those that a kill has left without the name are finished when it is opened. */
+ * RUN is a folder that was not there, or an empty one. Its maker holds RUN/run.lock and fills a
+ * folder of its own in it, RUN/run.new-HEX (struct file_new). When all is complete each thing moves
+ * to its place, run.db last: from then on RUN is a run. What a killed maker left is known by that
+ * folder's name, by the lock that nobody holds, and by the place that run.db.new in it names; it is
+ * removed by the next maker of RUN. A folder that holds anything else is refused (docs/files.md).
+ *
+ * Of several ranks' folders that of rank 0 becomes a run first, when all are complete: from then on
+ * it is one run, and what a kill leaves of the others is finished when the run is opened. */
 #pragma once
 
 #include "cmd/run/session.h"
+#include "data/base/file.h"
+#include "data/db/run_lock.h"
 
-/* made: the folder was not there; claimed: its lock was taken. Begins as { 0 }. */
-struct place { int made, claimed; };
+/* Begins as PLACE_NONE. */
+struct place {
+    char            dir[SESSION_PATH]; // RUN, without links
+    int             made;              // RUN was not there
+    struct run_lock lock;              // RUN/run.lock
+    struct file_new part;              // RUN/run.new-HEX, which is filled
+    int             kept;              // nothing of it is removed any more, whatever happens
+};
 
-/* May dir be made, or used? 0 also for one that a killed creation left. */
+#define PLACE_NONE { .lock = { .fd = -1 }, .part = { .fd = -1 } }
+
+/* May dir be made, or used? Nothing is changed. 0 also where a killed maker left something that
+ * place_claim removes. */
 int  place_check(const char *dir, struct err *err);
 
-/* Make the folder, or take over what a killed creation left in it, and create run.db.new with its
- * lock: s->dir, s->log. After a failure, too, place_give_up: what was made is removed. */
+/* Make the folder, take its lock, remove what a killed maker left, and create run.db.new in the
+ * folder that is filled: s->dir, s->log. After a failure, too, place_give_up: what was made is
+ * removed, RUN's lock is let go. */
 int  place_claim(struct place *p, struct session *s, const char *dir, struct err *err);
-void place_give_up(const struct place *p, struct session *s, const char *dir);
+void place_give_up(struct place *p, struct session *s);
 
-/* All is in the folder: s->log is closed, so that one file holds all of it, and a power cut does
+/* All is there: s->log is closed, so that one file, run.db, holds all of it, and a power cut does
  * not take it back. */
-int  place_close(struct session *s, struct err *err);
-/* A folder that was closed becomes a run. */
-int  place_name(const char *dir, struct err *err);
-/* The same after a kill, where it is no run and has the id of this one. 0 also where it has not. */
+int  place_close(struct place *p, struct session *s, struct err *err);
+/* What was closed becomes a run. After a failure it is none. */
+int  place_name(struct place *p, struct err *err);
+/* place_name after a kill, of what was closed with this id. 0 also where there is nothing. */
 int  place_finish(const char *dir, const char *id, struct err *err);

@@ -287,8 +287,7 @@ static int training_open(struct training *t, struct err *err)
     if (s->o.keep_best && !t->evaluates)
         return err_misuse(err, "--keep-best needs something to evaluate on, and %s has nothing",
                           s->dir);
-    best_clean(s);
-    if ((rc = best_load(&t->best, s, err)) ||
+    if ((rc = best_open(&t->best, s, err)) ||
         (rc = training_plan_here(&t->plan, s, rows, err)) || (rc = ranked_frames(s, err)))
         return rc;
     struct trainer_options o = training_options(s);

@@ -146,15 +146,20 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return 0;
 }
 
-void file_remove_tree(const char *path) { nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
+void file_remove_tree(const char *path)
+{
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
 
 int file_lock(int fd, int shared)
 {
     const struct timespec pause = { .tv_nsec = 20000000 };
 
     for (int i = 0; i < LOCK_TRIES; i++) {
-        if (flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        if (flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0)
             return 0;
+        if (errno != EWOULDBLOCK)
+            return errno == ENOSYS || errno == EOPNOTSUPP ? -ENOLCK : -errno;
         nanosleep(&pause, NULL);
     }
     return -EBUSY;
@@ -249,6 +254,20 @@ int file_is_block(const char *path)
     struct stat st;
 
     return stat(path, &st) == 0 && S_ISBLK(st.st_mode);
+}
+
+void file_identity(const char *path, char out[FILE_IDENTITY])
+{
+    struct statx x;
+    int          born;
+
+    *out = '\0';
+    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS | STATX_BTIME, &x))
+        return;
+    born = (x.stx_mask & STATX_BTIME) != 0;
+    snprintf(out, FILE_IDENTITY, "%u:%u %" PRIu64 " %" PRId64 ".%09u", x.stx_dev_major,
+             x.stx_dev_minor, (uint64_t)x.stx_ino, born ? (int64_t)x.stx_btime.tv_sec : 0,
+             born ? x.stx_btime.tv_nsec : 0);
 }
 
 int file_drive(const char *path, dev_t *drive)

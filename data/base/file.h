@@ -46,6 +46,11 @@ int file_check_own(const char *path, int written, struct err *err);
  * -ENODEV for anything else. */
 int file_open_device(const char *path, int flags);
 int file_is_block(const char *path); // whether it is a block device
+/* Which file or folder this name is, in a text that tells it from a copy of it: drive, inode, time
+ * of birth. "" where there is none. A link is itself. */
+enum { FILE_IDENTITY = 96 };
+void file_identity(const char *path, char out[FILE_IDENTITY]);
+
 /* The number of the drive: of a block device itself, else of what the file lies on, or where none
  * is, its folder. 0, or -errno without a sentence. */
 int file_drive(const char *path, dev_t *drive);
@@ -65,8 +70,15 @@ int  file_new_open(struct file_new *f, const char *path, struct err *err);
 int  file_new_folder(struct file_new *f, const char *path, struct err *err);
 int  file_new_commit(struct file_new *f, struct err *err);
 void file_new_abort(struct file_new *f); // accepts the zero state and one that is committed
+void file_new_keep(struct file_new *f);  // frees it; what was made stays under the name it has
+/* Is `name` (without a folder) one of those under which file_new_open, or file_new_folder, makes
+ * what becomes `base`? */
+int  file_new_is(const char *name, const char *base, int folder);
 /* A folder in which one process works, which nobody else may look into and is never committed. */
 int  file_new_scratch(struct file_new *f, const char *path, struct err *err);
+
+/* rename, but of something in the place of nothing alone. */
+int file_rename_new(const char *from, const char *to, struct err *err);
 
 /* A new file of these bytes: file_new_open, one write, commit. */
 int file_write_whole(const char *path, const void *bytes, size_t n, struct err *err);
@@ -74,17 +86,17 @@ int file_write_whole(const char *path, const void *bytes, size_t n, struct err *
 /* A copy under a name that is new, or a regular file's; `from` may have `most` bytes. */
 int file_copy(const char *from, const char *to, uint64_t most, struct err *err);
 
-/* Removes what killed processes left in `dir` under such names, whatever it was to become, and
- * where there are no locks; the caller knows that nobody else is making files there. */
+/* Removes the files that killed processes left in `dir` under such names, whatever they were to
+ * become. */
 void file_new_clean(const char *dir);
 
 /* Removes a file, or a folder with all that is in it, as far as it can; links are removed, not
- * followed. */
+ * followed, and what is mounted in it is left alone. For what only this program can have filled. */
 void file_remove_tree(const char *path);
 
 /* A lock on an open file, shared or not, until it is closed: 0, or -EBUSY where another process
  * keeps it for two seconds (one that was killed holds what it had open until the kernel has ended
- * its requests). 0 also where the file system has no locks. */
+ * its requests), -ENOLCK where the file system has no locks, or another -errno; no sentence. */
 int file_lock(int fd, int shared);
 
 /* Whether what is made in this folder lies in RAM: on a tmpfs, a devtmpfs or a ramfs. */

@@ -48,6 +48,11 @@ static int is_ours(const char *name, const char *base, size_t len, int folder)
            sscanf(name, "%8" SCNx32 "%8" SCNx32, &drawn, &sum) == 2 && sum == sum_of(drawn);
 }
 
+int file_new_is(const char *name, const char *base, int folder)
+{
+    return is_ours(name, base, strlen(base), folder);
+}
+
 /* Remove dir/name if it is this user's and no living process holds it. */
 static void remove_dead(const char *dir, const char *name, int folder)
 {
@@ -186,6 +191,27 @@ void file_new_abort(struct file_new *f)
     file_new_clear(f);
 }
 
+void file_new_keep(struct file_new *f)
+{
+    if (!f->path)
+        return;
+    close(f->fd);
+    file_new_clear(f);
+}
+
+int file_rename_new(const char *from, const char *to, struct err *err)
+{
+    struct stat st;
+    int         failed = renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
+
+    if (failed && errno == EINVAL) { // a file system that does not know it
+        failed = lstat(to, &st) == 0;
+        errno = EEXIST;
+        failed = failed || rename(from, to);
+    }
+    return failed ? err_set(err, -errno, "rename %s to %s: %s", from, to, strerror(errno)) : 0;
+}
+
 int file_write_whole(const char *path, const void *bytes, size_t n, struct err *err)
 {
     struct file_new f;
@@ -223,13 +249,12 @@ int file_copy(const char *from, const char *to, uint64_t most, struct err *err)
     return rc;
 }
 
-/* PATH.0123456789abcdef.tmp? Also without a sum: older versions made such names. */
+/* Is it a file's name under way, whatever it was to become? */
 static int is_new_name(const char *name)
 {
     size_t n = strlen(name), tail = strlen(before[0]) + HEX + strlen(after[0]);
 
-    return n > tail && name[n - tail] == '.' && is_hex(name + n - tail + 1) &&
-           !strcmp(name + n - strlen(after[0]), after[0]);
+    return n > tail && is_ours(name + n - tail, "", 0, 0);
 }
 
 void file_new_clean(const char *dir)
@@ -239,7 +264,7 @@ void file_new_clean(const char *dir)
 
     while (d && (e = readdir(d)))
         if (is_new_name(e->d_name))
-            unlinkat(dirfd(d), e->d_name, 0);
+            remove_dead(dir, e->d_name, 0);
     if (d)
         closedir(d);
 }

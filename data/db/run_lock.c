@@ -1,5 +1,8 @@
-/* run_lock.c: the file's lines: who holds it ("" for nobody), which start of the machine this was,
- * the numbers of run_lock.h. */
+/* run_lock.c: the lines of run.lock: who holds it ("" for nobody), which start of the machine this
+ * was, the numbers of run_lock.h.
+ *
+ * A lock is on a file, not on its name. So whoever has the lock looks whether the name still leads
+ * to that file: when it was taken, and again before each transaction. */
 #include "data/db/run_lock.h"
 
 #include "data/base/file.h"
@@ -7,9 +10,15 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { LOOKS = 20, LOOK_US = 5000 };
+enum {
+    TEXT = 512, // bytes of such a file at most
+    LOOK_US = 5000, TAKE_LOOKS = 200, // a second
+    STILL_LOOKS = 3000, // 15 seconds: a rival gives up after it has waited 2 s for each device
+    TRIES = 20
+};
 
 static void text_read(int fd, char *text, size_t size)
 {
@@ -20,7 +29,7 @@ static void text_read(int fd, char *text, size_t size)
 
 static void numbers_read(struct run_lock *l, int fd)
 {
-    char        text[512], boot[RUN_LOCK_BOOT] = "";
+    char        text[TEXT], boot[RUN_LOCK_BOOT] = "";
     int         now = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 
     text_read(now, l->boot, RUN_LOCK_BOOT);
@@ -38,7 +47,7 @@ static void numbers_read(struct run_lock *l, int fd)
 
 int run_lock_note(struct run_lock *l)
 {
-    char host[64] = "", text[512] = "\n";
+    char host[64] = "", text[TEXT] = "\n";
 
     gethostname(host, sizeof host - 1);
     if (l->writes)
@@ -87,36 +96,97 @@ static int refuse(const struct run_lock *l, int fd, struct err *err)
     }
 }
 
-/* Who only looks whether it is taken holds it for a moment: that is waited for. */
-static int take_soon(int fd)
+/* Does the name still lead to the file that fd is? */
+static int is_named(const struct run_lock *l, int fd)
 {
-    for (int i = 0; i < LOOKS; i++) {
-        if (!flock(fd, LOCK_EX | LOCK_NB))
-            return 0;
-        if (errno != EWOULDBLOCK)
+    struct stat path, open;
+
+    return !stat(l->path, &path) && !fstat(fd, &open) && path.st_dev == open.st_dev &&
+           path.st_ino == open.st_ino;
+}
+
+/* Is it empty, or as run_lock_note writes it? Nobody else's file is written over. */
+static int ours_check(const struct run_lock *l, int fd, struct err *err)
+{
+    char        text[TEXT], host[64];
+    struct stat st;
+    long        pid;
+
+    text_read(fd, text, sizeof text);
+    if (!fstat(fd, &st) && st.st_size < TEXT &&
+        (!st.st_size || *text == '\n' || sscanf(text, "process %ld on %63s", &pid, host) == 2))
+        return 0;
+    return err_misuse(err, "%s is no lock file of siTrain: move it elsewhere", l->path);
+}
+
+/* 0: locked, and the name leads to it. 1: it was removed or replaced meanwhile: try again. Who only
+ * looks whether it is taken holds it for a moment: that is waited for, `looks` times. */
+static int take_once(const struct run_lock *l, int looks, int *fd, struct err *err)
+{
+    int rc = file_open_own(l->path, O_CREAT, fd, err);
+
+    if (rc)
+        return rc;
+    while (flock(*fd, LOCK_EX | LOCK_NB)) {
+        if (errno != EWOULDBLOCK || --looks <= 0) {
+            rc = refuse(l, *fd, err);
             break;
-        if (i + 1 < LOOKS)
-            usleep(LOOK_US);
+        }
+        if (!is_named(l, *fd)) {
+            rc = 1;
+            break;
+        }
+        usleep(LOOK_US);
     }
-    return -1;
+    rc = rc ? rc : !is_named(l, *fd) ? 1 : ours_check(l, *fd, err);
+    if (rc) {
+        close(*fd);
+        *fd = -1;
+    }
+    return rc;
+}
+
+static int take(const struct run_lock *l, int looks, int *fd, struct err *err)
+{
+    int rc = 1;
+
+    for (int i = 0; i < TRIES && rc > 0; i++)
+        rc = take_once(l, looks, fd, err);
+    return rc <= 0 ? rc
+                   : err_set(err, -EBUSY, "%s is removed or replaced again and again", l->path);
+}
+
+static int note(struct run_lock *l, struct err *err)
+{
+    int rc = run_lock_note(l);
+
+    return rc ? err_set(err, rc, "write %s: %s", l->path, strerror(-rc)) : 0;
 }
 
 int run_lock_take(struct run_lock *l, struct err *err)
 {
-    int rc = file_open_own(l->path, O_CREAT, &l->fd, err);
+    int rc = take(l, TAKE_LOOKS, &l->fd, err);
 
-    if (!rc && take_soon(l->fd)) {
-        rc = refuse(l, l->fd, err);
-        close(l->fd);
-        l->fd = -1;
-    } else if (!rc) {
-        l->writes = 1;
-        numbers_read(l, l->fd);
-        rc = run_lock_note(l);
-        if (rc)
-            err_set(err, rc, "write %s: %s", l->path, strerror(-rc));
-    }
-    return rc;
+    if (rc)
+        return rc;
+    l->writes = 1;
+    numbers_read(l, l->fd);
+    return note(l, err);
+}
+
+int run_lock_still(struct run_lock *l, struct err *err)
+{
+    int fd;
+
+    if (is_named(l, l->fd))
+        return 0;
+    int rc = take(l, STILL_LOOKS, &fd, err);
+    if (rc)
+        return err ? err_set(err, rc, "%.700s; run.lock was removed or replaced while this process "
+                             "had it, which ends without committing more", err->text) : rc;
+    close(l->fd);
+    l->fd = fd;
+    return note(l, err);
 }
 
 /* -1 where it cannot be read. *taken: somebody writes. */

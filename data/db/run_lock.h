@@ -2,8 +2,8 @@
  *
  * The lock is flock on a file of its own: SQLite locks run.db itself with fcntl, and a second
  * descriptor on run.db closed by us would drop those. flock goes with the process, so a killed run
- * leaves nothing to clean up; the file stays, for removing it would let two processes hold two
- * different files of that name. */
+ * leaves nothing to clean up. siTrain does not remove the file of a run: two processes would hold
+ * two different files of that name. Where somebody else does, run_lock_still sees it. */
 #pragma once
 
 #include "data/base/err.h"
@@ -27,6 +27,10 @@ struct run_lock {
  * can be read. -EBUSY with the holder's pid and host where another process is at work. */
 int run_lock_take(struct run_lock *l, struct err *err);
 int run_lock_read(struct run_lock *l, struct err *err);
+/* Of who has taken it: 0 if the name still leads to the file that is locked. If the file was
+ * removed or replaced, the one that is there now is taken instead, after a wait for a process that
+ * opened it and cannot go on because the devices are locked. -EBUSY where that one keeps it. */
+int run_lock_still(struct run_lock *l, struct err *err);
 /* Whether somebody writes; else what he last knew is in *l. */
 int run_lock_is_taken(struct run_lock *l);
 

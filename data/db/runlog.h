@@ -54,11 +54,17 @@ int runlog_writer(const char *path, char *who, size_t size);
 int  runlog_lock_reading(struct runlog *log, struct err *err);
 const char *runlog_path(const struct runlog *log);
 
-/* What is written outside of a transaction is one of its own. */
+/* What is written outside of a transaction is one of its own. A transaction begins only while the
+ * lock file still has its name (run_lock_still) and runlog_unchanged says 0. */
 int  runlog_begin(struct runlog *log, struct err *err);
 int  runlog_commit(struct runlog *log, struct err *err);
 void runlog_rollback(struct runlog *log);
 int  runlog_end(struct runlog *log, int rc, struct err *err); // rc is 0: commit, else roll back
+
+/* -ESTALE if another process has committed since this one opened run.db. Of who has it open for
+ * writing; asked once more when the devices are locked, since their states must be those of the
+ * commit that was read. */
+int runlog_unchanged(struct runlog *log, struct err *err);
 
 /* How commits reach the drive: not by us; with a later one, or a checkpoint; each before it
  * returns. */

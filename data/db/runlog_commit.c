@@ -6,6 +6,22 @@
 
 unsigned runlog_log_pages = 1000;
 
+/* -ESTALE if run.db has other commits than those that this process knows: somebody else wrote. */
+int runlog_unchanged(struct runlog *log, struct err *err)
+{
+    int64_t n;
+
+    if (!log->counts)
+        return 0;
+    if (db_number(&log->db, "SELECT n FROM commits", &n))
+        return db_fail(&log->db, "counting its commits", err);
+    if ((uint64_t)n == log->lock.commits)
+        return 0;
+    return err_set(err, -ESTALE, "%s was written by another process while this one had it open: "
+                   "nothing more is written; see what that process did, then go on with --resume",
+                   log->db.path);
+}
+
 int runlog_begin(struct runlog *log, struct err *err)
 {
     int moved = 0;
@@ -14,7 +30,11 @@ int runlog_begin(struct runlog *log, struct err *err)
         moved)
         return err_set(err, -ENOENT, "%s was removed or renamed while the run used it; bring it "
                        "back and go on with --resume", log->db.path);
-    return db_run(&log->db, "BEGIN IMMEDIATE", "beginning a transaction", err, "");
+    int rc = log->counts ? run_lock_still(&log->lock, err) : 0;
+    rc = rc ? rc : db_run(&log->db, "BEGIN IMMEDIATE", "beginning a transaction", err, "");
+    if (!rc && (rc = runlog_unchanged(log, err)))
+        runlog_rollback(log);
+    return rc;
 }
 
 int runlog_commit(struct runlog *log, struct err *err)

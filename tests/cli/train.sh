@@ -179,16 +179,7 @@ result "$([ "$got" = 130 ]; echo $?)" "Ctrl-C ends a run with 130"
 works "and it goes on" pretrain --resume "$tmp/stopped"
 same "$whole" "$(exported "$tmp/stopped")" "to the same parameters"
 
-# a creation that was killed leaves no run, and starts over
-mkdir "$tmp/half" "$tmp/half/tokenizer"
-: >"$tmp/half/run.db.new"
-: >"$tmp/half/run.lock"
-mkdir "$tmp/half/dev0"
-: >"$tmp/half/dev0/junk"
-with half "$@" --mode su+o
-same "$dense" "$hash" "what a killed creation left is started over"
-
-# the same with files as devices: those with its superblock are its own, any other file stays
+# a creation that was killed leaves no run, and starts over; files as devices: those with its superblock are its own, any other file stays
 "$bin" pretrain --run "$tmp/files" --data "$tmp/text.bin" --tokenizer "$tmp/tok" "$@" --mode su+o --device "$tmp/file0" --device "$tmp/file1" \
     --csd-write-bw 200K >"$tmp/out" 2>"$tmp/err" </dev/null &
 pid=$!
@@ -199,16 +190,17 @@ done
 sleep 0.1
 kill -9 $pid
 wait $pid
-result "$([ -e "$tmp/files/run.db.new" ] && [ ! -e "$tmp/files/run.db" ]; echo $?)" "a creation on files is killed"
+result "$([ -e "$(echo "$tmp"/files/run.new-*/run.db.new)" ] && [ ! -e "$tmp/files/run.db" ]; echo $?)" "a creation on files is killed"
 with files "$@" --mode su+o --device "$tmp/file0" --device "$tmp/file1"
 same "$dense" "$hash" "and started over on the same files"
 refuses 2 "exists" pretrain --run "$tmp/other" --data "$tmp/text.bin" --tokenizer "$tmp/tok" "$@" --mode su+o --device "$tmp/file0" --device "$tmp/new"
 
 # what was being written when a run was killed has no name yet: the next one removes it
-: >"$tmp/files/predict_results_sst2.txt.0123456789abcdef.tmp"
+: >"$tmp/files/predict_results_sst2.txt.12345678b2131df3.tmp"
+: >"$tmp/files/picture.0123456789abcdef.tmp"
 : >"$tmp/files/notes.tmp"
 works "a run in which a kill left a file under way" pretrain --resume "$tmp/files"
-result "$(ls "$tmp/files" | grep -c 'tmp$' | grep -qx 1 && [ -e "$tmp/files/notes.tmp" ]; echo $?)" "that file is gone, others are not"
+result "$(ls "$tmp/files" | grep -c 'tmp$' | grep -qx 2 && [ -e "$tmp/files/notes.tmp" ]; echo $?)" "that file is gone, others are not"
 
 # an evaluation that a kill prevented: its row is missing, the next resume makes it
 if command -v sqlite3 >/dev/null; then

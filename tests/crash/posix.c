@@ -228,6 +228,7 @@ static int fill_stat(int file, struct stat *st)
     memset(st, 0, sizeof *st);
     st->st_mode = (storage_is_dir(file) ? S_IFDIR : S_IFREG) | 0700;
     st->st_nlink = 1;
+    st->st_ino = (ino_t)file + 1;
     st->st_size = (off_t)storage_size(file);
     return 0;
 }
