@@ -493,7 +493,13 @@ $(BUILD)/tests/test_fault_calls: $(BUILD)/tests/fault/calls.o $(filter-out %/mai
 prove-faults: $(FAULT_BIN) ## every request, system call and allocation of short runs fails once
 	@for t in $(FAULT_BIN); do $$t all || exit 1; done
 
-test-bins: $(TEST_BIN) $(BUILD)/tests/siTrain-openblas $(BUILD)/examples/train ## build the test programs only
+# What stands between the program and its calls of files, for tests: it delays, kills, holds, lets locks fail.
+$(BUILD)/tests/delay.so: tests/shim/delay.c
+	@mkdir -p $(@D)
+	$(call say,ld)
+	$(Q)$(CC) -std=c17 -D_GNU_SOURCE -O2 -g $(WARN) -shared -fPIC $< -o $@ -ldl
+
+test-bins: $(TEST_BIN) $(BUILD)/tests/siTrain-openblas $(BUILD)/examples/train $(BUILD)/tests/delay.so ## build the test programs only
 
 clean: ## remove what was built
 	rm -rf build build-asan build-tsan build-clang $(FUZZ_DIR) $(BUILD) siTrain
