@@ -48,11 +48,14 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     struct hf_labels           labels = { 0 };
     struct tokenizer          *tok = NULL;
     json_t                    *generation = NULL;
+    char                       notice[512] = "";
     struct watch               w = work_begin(&say_events, "writing %s", o->dir);
     struct hf_export           x = { .config = r->config, .dtype = dtypes[o->dtype],
                                      .source = r->source, .shard_bytes = o->shard,
                                      .endoftext = -1, .watch = &w,
-                                     .tokenizer = *r->tokenizer ? r->tokenizer : NULL };
+                                     .tokenizer = *r->tokenizer ? r->tokenizer : NULL,
+                                     .strange = r->hf != NULL, .notice = notice,
+                                     .notice_size = sizeof notice };
     int                        rc = r->hf ? hf_labels(&labels, o->run, err)
                                           : session_labels(&labels, &r->run, err);
 
@@ -68,6 +71,8 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     work_end(&say_events);
     if (!r->hf)
         rc = rc ? session_explain(&r->run, rc, err) : record(r, o->dir, err);
+    if (!rc && *notice)
+        fprintf(stderr, "siTrain: %s\n", notice);
     if (!rc && !x.tokenizer)
         fprintf(stderr, "siTrain: %s has no tokenizer: %s holds the model alone\n", o->run, o->dir);
     hf_labels_free(&labels);

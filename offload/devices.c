@@ -262,8 +262,39 @@ int devices_super_write(struct devices *d, size_t i, struct err *err)
     return page_move(d, i, CSD_WRITE, err);
 }
 
-/* A superblock tells whose device this is; on a block device about to be taken, that it is
- * nobody's. */
+/* Refuse a page that is the superblock of a device. */
+static int page_free(const void *page, const char *path, const char *option, struct err *err)
+{
+    struct store_super s;
+    char               what[128] = "what was the states of a siTrain run";
+
+    if (!store_super_present(page))
+        return 0;
+    if (!store_super_read(page, &s))
+        snprintf(what, sizeof what, "the states of a siTrain run (%s, device %" PRIu32 " of %"
+                 PRIu32 ")", s.id, s.device, s.n_devices);
+    return err_misuse(err, "%s%s%s holds %s: name another drive; --force-device writes over them",
+                      option ? option : "", option ? " " : "", path, what);
+}
+
+int devices_free_check(const char *path, const char *option, int force, struct err *err)
+{
+    char page[STORE_SUPERBLOCK];
+    int  rc = file_is_block(path) ? disk_check_idle(path, err) : 0, fd;
+
+    if (rc || force || !file_is_block(path))
+        return rc;
+    fd = file_open_device(path, O_RDONLY);
+    if (fd < 0)
+        return err_set(err, fd, "open %s: %s", path, strerror(-fd));
+    if (!file_pread(fd, page, sizeof page, 0, path, NULL)) // a shorter one is too small, is said
+        rc = page_free(page, path, option, err);
+    close(fd);
+    return rc ? rc : disk_check_signature(path, err);
+}
+
+/* A superblock tells whose device this is; on a block device about to be taken, which nobody else
+ * has open from here on, that it is nobody's still. */
 static int superblock(struct devices *d, size_t i, int create, struct err *err)
 {
     struct store_super want = super_of(d, i);
@@ -275,9 +306,9 @@ static int superblock(struct devices *d, size_t i, int create, struct err *err)
 
         if (rc || !create)
             return rc ? rc : store_super_check(d->page, &want, d->device[i].path, err);
-        if (store_super_present(d->page) && !d->cfg.force_device)
-            return err_misuse(err, "%s already holds the states of a siTrain run; "
-                              "--force-device takes it for this one", d->device[i].path);
+        rc = d->cfg.force_device ? 0 : page_free(d->page, d->device[i].path, "--device", err);
+        if (rc)
+            return rc;
     }
     return devices_super_write(d, i, err);
 }
@@ -376,9 +407,8 @@ static int place_find(struct devices *d, size_t i, int create, struct err *err)
         rc = devices_place_check(given ? given : cfg->dir, given ? "--device" : NULL,
                                  cfg->device_in_ram, err);
     rc = rc ? rc : devices_path(&d->device[i].path, cfg, i, create, err);
-    if (!rc && real && !cfg->force_device)
-        rc = disk_probe(d->device[i].path, err);
-    return rc;
+    return rc || !real ? rc
+                       : devices_free_check(d->device[i].path, "--device", cfg->force_device, err);
 }
 
 static int device_open(struct devices *d, size_t i, enum devices_how how,
@@ -433,22 +463,6 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
 
 /* ---- drives for activations */
 
-/* Of no one's: unlike a file of states there is nothing in one to come back to. */
-static int act_block_check(const char *path, struct err *err)
-{
-    char page[STORE_SUPERBLOCK];
-    int  rc = disk_probe(path, err), fd = rc ? -1 : file_open_device(path, O_RDONLY);
-
-    if (!rc && fd < 0)
-        return err_set(err, fd, "open %s: %s", path, strerror(-fd));
-    if (!rc && !file_pread(fd, page, sizeof page, 0, path, NULL) && store_super_present(page))
-        rc = err_misuse(err, "--act-device %s holds the states of a siTrain run; --force-device "
-                        "takes it for activations", path);
-    if (fd >= 0)
-        close(fd);
-    return rc;
-}
-
 int devices_act_check(const struct run_config *cfg, const char *place, struct err *err)
 {
     struct stat st;
@@ -456,7 +470,7 @@ int devices_act_check(const struct run_config *cfg, const char *place, struct er
     char       *dir = NULL;
 
     if (there && S_ISBLK(st.st_mode))
-        return cfg->force_device ? 0 : act_block_check(place, err);
+        return devices_free_check(place, "--act-device", cfg->force_device, err);
     if (there && !S_ISDIR(st.st_mode))
         return err_misuse(err, "--act-device %s exists; expected a folder, a block device or the "
                           "name of a new file", place);

@@ -87,6 +87,12 @@ int  devices_path(char **out, const struct run_config *cfg, size_t i, int create
  * need not be there yet. */
 int devices_place_check(const char *place, const char *option, int in_ram, struct err *err);
 
+/* Refuse a block device that may not be written over: one that is mounted or in use and, unless
+ * `force`, one that carries a signature or states of a run, which the sentence names. option: what
+ * the sentence calls it by, or NULL. Whatever writes to a device that is not known to be its run's
+ * asks here first. 0 for what is no block device. */
+int devices_free_check(const char *path, const char *option, int force, struct err *err);
+
 /* Refuse a place for --act-device: what devices_place_check refuses, a file that is there, and,
  * unless cfg->force_device, a block device that carries anything, states of a run too. */
 int devices_act_check(const struct run_config *cfg, const char *place, struct err *err);

@@ -16,7 +16,9 @@
 #include "data/base/file.h"
 #include "data/base/machine.h"
 #include "data/base/version.h"
+#include "offload/devices.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -209,8 +211,8 @@ static int options_check(struct bench *b, struct opt_line *line, struct err *err
 
         if (stat(device, &st) || (!S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode)))
             rc = err_misuse(err, "--device %s: a folder or a block device is expected", device);
-        else if (S_ISBLK(st.st_mode) && !o->train.force_device && disk_probe(device, err))
-            rc = -EBUSY;
+        else
+            rc = devices_free_check(device, "--device", o->train.force_device, err);
     }
     free((char *)(uintptr_t)tokenizer);
     return rc || !o->alone ? rc : o->alone->check(b, err);
@@ -231,8 +233,41 @@ char *bench_file(const struct bench *b, size_t device, const char *name)
 }
 
 /* Where files are made: in --dir, then for each --device a folder in it, or the block device
- * itself, for which nothing is made. */
-struct places { size_t n; const char **path; struct file_new *made; };
+ * itself, for which nothing is made. was: how a block device began. */
+struct places {
+    size_t           n;
+    const char     **path;
+    struct file_new *made;
+    char           (*was)[STORE_SUPERBLOCK];
+};
+
+static void drive_look(const char *path, char page[STORE_SUPERBLOCK])
+{
+    int fd = file_open_device(path, O_RDONLY);
+
+    if (fd < 0 || file_pread(fd, page, STORE_SUPERBLOCK, 0, path, NULL))
+        memset(page, 0, STORE_SUPERBLOCK);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* The states of a run that bench made are nobody's: whoever takes the drive next is not asked for
+ * --force-device because of them. */
+static void drive_clear(const char *path, const char was[STORE_SUPERBLOCK])
+{
+    char page[STORE_SUPERBLOCK];
+
+    drive_look(path, page);
+    if (!store_super_present(page) || !memcmp(page, was, sizeof page) ||
+        disk_check_idle(path, NULL))
+        return;
+    int fd = file_open_device(path, O_RDWR);
+    if (fd < 0)
+        return;
+    memset(page, 0, sizeof page);
+    file_pwrite(fd, page, sizeof page, 0, path, NULL);
+    close(fd);
+}
 
 static int places_make(struct places *p, struct bench *b, struct err *err)
 {
@@ -240,8 +275,8 @@ static int places_make(struct places *p, struct bench *b, struct err *err)
     int                       rc = 0;
 
     *p = (struct places){1 + d->n, calloc(1 + d->n, sizeof *p->path),
-                         calloc(1 + d->n, sizeof *p->made)};
-    if (!p->path || !p->made)
+                         calloc(1 + d->n, sizeof *p->made), calloc(1 + d->n, sizeof *p->was)};
+    if (!p->path || !p->made || !p->was)
         return err_set(err, -ENOMEM, "out of memory");
     b->devices = d->n ? d->item : NULL;
     b->n_devices = d->n;
@@ -256,6 +291,8 @@ static int places_make(struct places *p, struct bench *b, struct err *err)
         rc = path || block ? rc : -ENOMEM;
         free(path);
         p->path[i] = block ? dir : p->made[i].temp;
+        if (block)
+            drive_look(dir, p->was[i]);
     }
     b->scratch = p->path[0];
     b->devices = d->n ? p->path + 1 : NULL;
@@ -264,8 +301,12 @@ static int places_make(struct places *p, struct bench *b, struct err *err)
 
 static void places_remove(struct places *p)
 {
-    for (size_t i = 0; p->made && i < p->n; i++)
+    for (size_t i = 0; p->made && i < p->n; i++) {
+        if (i && p->path[i] && !p->made[i].temp)
+            drive_clear(p->path[i], p->was[i]);
         file_new_abort(&p->made[i]);
+    }
+    free(p->was);
     free(p->made);
     free(p->path);
 }

@@ -6,13 +6,56 @@
 #include "data/base/round.h"
 #include "model/together.h"
 
-void ranked_dir(char out[SESSION_PATH], const char *run, size_t rank)
+#include <sys/stat.h>
+
+/* Without the slashes and dots that a name may end with; it is not the name of another folder. */
+static size_t plain_length(const char *run)
 {
     size_t n = strlen(run);
 
-    while (n > 1 && run[n - 1] == '/')
+    while (n > 1 && (run[n - 1] == '/' || (run[n - 1] == '.' && run[n - 2] == '/')))
         n--;
-    snprintf(out, SESSION_PATH, rank ? "%.*s.rank%zu" : "%.*s", (int)n, run, rank);
+    return n;
+}
+
+/* The folder that is meant, over links; one that does not exist yet by the folder around it. 0 if
+ * there is none. */
+static int real_folder(char out[SESSION_PATH], const char *run)
+{
+    char   around[SESSION_PATH];
+    size_t n = plain_length(run), name = n;
+
+    if (realpath(run, out))
+        return 1;
+    while (name > 0 && run[name - 1] != '/')
+        name--;
+    snprintf(around, sizeof around, "%.*s", name ? (int)name : 1, name ? run : ".");
+    if (!realpath(around, out))
+        return 0;
+    size_t len = strlen(out);
+    return snprintf(out + len, SESSION_PATH - len, "%s%.*s", len > 1 ? "/" : "", (int)(n - name),
+                    run + name) < (int)(SESSION_PATH - len);
+}
+
+static int is_there(const char *dir)
+{
+    struct stat st;
+
+    return stat(dir, &st) == 0;
+}
+
+void ranked_dir(char out[SESSION_PATH], const char *run, size_t rank)
+{
+    int  n = (int)plain_length(run);
+    char real[SESSION_PATH], beside[SESSION_PATH];
+
+    snprintf(out, SESSION_PATH, rank ? "%.*s.rank%zu" : "%.*s", n, run, rank);
+    if (!rank || !real_folder(real, run))
+        return;
+    // beside a link, where it was made by an older version
+    if (snprintf(beside, sizeof beside, "%s.rank%zu", real, rank) < (int)sizeof beside &&
+        (is_there(beside) || !is_there(out)))
+        memcpy(out, beside, sizeof beside);
 }
 
 void ranked_id_of(char id[33], const char *job, size_t rank)

@@ -86,6 +86,25 @@ result "$([ "$got" = 2 ] && sqlite3 "$tmp/four/run.db" "SELECT value FROM runs W
 "$bin" import "$tmp/hf1" "$tmp/taken" >/dev/null
 refuses 2 "cannot be divided into 5 groups" pretrain --resume "$tmp/taken" --data "$tmp/text" --grad-accum 12 --groups 5 --steps 1
 
+# However the folder is named, the others' stand beside it, not within it nor beside a link to it.
+mkdir -p "$tmp/in/dot" "$tmp/in/real" "$tmp/in/down"
+ln -s real "$tmp/in/link"
+for run in dot:. real:link up:down/../up new:new/. plain:../in/plain//; do
+    name=${run%%:*} given=${run#*:} from=$tmp/in
+    [ "$name" != dot ] || from=$tmp/in/dot
+    # shellcheck disable=SC2086
+    (cd "$from" && timeout 60 mpirun $more -n 2 "$bin" pretrain $model $data --steps 1 --quiet --run "$given" >"$tmp/out" 2>"$tmp/err" </dev/null &&
+        "$bin" export "$given" "$tmp/in-$name" >"$tmp/out" 2>"$tmp/err")
+    result "$([ $? = 0 ] && [ -e "$tmp/in/$name.rank1/run.db" ] && "$bin" check "$tmp/in/$name" 2>&1 | grep -c 'is whole: ' | grep -qx 2; echo $?)" \
+        "a run named $given has its second rank in $name.rank1"
+done
+same "dot dot.rank1 down link new new.rank1 plain plain.rank1 real real.rank1 up up.rank1" "$(cd "$tmp/in" && echo *)" "and nothing else is made"
+[ -z "$(find "$tmp/in/dot" "$tmp/in/real/" -name '*rank1')" ] && cmp "$tmp/in-dot/model.safetensors" "$tmp/in-real/model.safetensors"
+result $? "all are the same run"
+mv "$tmp/in/real.rank1" "$tmp/in/link.rank1"
+ranks 2 pretrain --resume "$tmp/in/link" --steps 2 --quiet
+result "$([ "$got" = 0 ] && "$bin" check "$tmp/in/link" 2>&1 | grep -c 'is whole: ' | grep -qx 2; echo $?)" "what an older version made beside a link is found there"
+
 # What is not there, not of this run, not of this time, or damaged is named.
 mv "$tmp/run.rank1" "$tmp/kept"
 refuses 2 "of 3 ranks, and there is no $tmp/run.rank1" export "$tmp/run" "$tmp/none"
