@@ -209,7 +209,8 @@ static int superblock(struct devices *d, size_t i, int create, struct err *err)
 
         if (rc || !create)
             return rc ? rc : store_super_check(d->page, &want, d->device[i].path, err);
-        rc = d->cfg.force_device ? 0 : devices_page_free(d->page, d->device[i].path, "--device", err);
+        if (!d->cfg.force_device)
+            rc = devices_page_free(d->page, d->device[i].path, "--device", err);
         if (rc)
             return rc;
     }

@@ -388,7 +388,7 @@ static int load_text(struct session *s, const char *key, char *out, size_t size,
 static int open_as(struct session *s, const char *dir, enum session_how how,
                    const struct events *events, struct err *err)
 {
-    char spares[8] = "", notice[512] = "";
+    char spares[8] = "", notice[512] = "", made[SESSION_PATH + 8];
 
     *s = (struct session){ .events = events, .read_only = how != SESSION_WRITE };
     if (!realpath(dir, s->dir) || !session_is_run(s->dir))
@@ -406,7 +406,10 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
                                                         : RUN_SPARES_HALF;
     if (s->read_only)
         return 0;
-    file_new_clean(s->dir); // what a killed process left: files without a name yet; other devices
+    // what killed processes left: files without a name yet, its maker's folder, other devices
+    file_new_clean(s->dir);
+    snprintf(made, sizeof made, "%s/run", s->dir);
+    file_new_clear_left(made, 1);
     rc = reshard_clean(&s->run, notice, sizeof notice, err);
     return rc || !*notice ? rc : session_notice(s, notice, err);
 }

@@ -70,7 +70,7 @@ static void remove_dead(const char *dir, const char *name, int folder)
     free(path);
 }
 
-static void remove_left(const char *path, int folder)
+void file_new_clear_left(const char *path, int folder)
 {
     const char    *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     char          *dir = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
@@ -130,7 +130,7 @@ static int file_new_make(struct file_new *f, const char *path, int folder, mode_
     *f = (struct file_new){ .fd = -1, .folder = folder, .path = strndup(path, len) };
     if (!f->path)
         return err_set(err, -ENOMEM, "no memory to create %s", path);
-    remove_left(f->path, folder);
+    file_new_clear_left(f->path, folder);
     for (int i = 0; i < TRIES && rc == -EEXIST; i++)
         rc = file_new_try(f, mode);
     if (rc) {
