@@ -32,6 +32,7 @@ static int path_in_run(char **out, const struct run_config *cfg, size_t i, int c
                        struct err *err)
 {
     const char *layout = devices_layout(cfg);
+    struct stat st;
     int         rc = 0;
 
     *out = file_path(err, "%s/dev%zu/states%s%s", cfg->dir, i, *layout ? "-" : "", layout);
@@ -39,7 +40,7 @@ static int path_in_run(char **out, const struct run_config *cfg, size_t i, int c
         return -ENOMEM;
     char *slash = strrchr(*out, '/');
     *slash = '\0';
-    if (create && mkdir(*out, 0777) && errno != EEXIST)
+    if (create && mkdir(*out, 0777) && (errno != EEXIST || lstat(*out, &st) || !S_ISDIR(st.st_mode)))
         rc = err_set(err, -errno, "make the device folder %s: %s", *out, strerror(errno));
     *slash = '/';
     return rc;
