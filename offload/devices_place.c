@@ -40,7 +40,8 @@ static int path_in_run(char **out, const struct run_config *cfg, size_t i, int c
         return -ENOMEM;
     char *slash = strrchr(*out, '/');
     *slash = '\0';
-    if (create && mkdir(*out, 0777) && (errno != EEXIST || lstat(*out, &st) || !S_ISDIR(st.st_mode)))
+    if (create && mkdir(*out, 0777) &&
+        (errno != EEXIST || lstat(*out, &st) || !S_ISDIR(st.st_mode)))
         rc = err_set(err, -errno, "make the device folder %s: %s", *out, strerror(errno));
     *slash = '/';
     return rc;

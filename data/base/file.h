@@ -86,7 +86,8 @@ int file_write_whole(const char *path, const void *bytes, size_t n, struct err *
 /* A copy under a name that is new, or a regular file's; `from` may have `most` bytes. */
 int file_copy(const char *from, const char *to, uint64_t most, struct err *err);
 
-/* Removes what killed processes left of `path`, files or folders. To make a new one does it, too. */
+/* Removes what killed processes left of `path`, files or folders, as file_new_open and
+ * file_new_folder do. */
 void file_new_clear_left(const char *path, int folder);
 
 /* Removes the files that killed processes left in `dir` under such names, whatever they were to
