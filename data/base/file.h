@@ -46,6 +46,8 @@ int file_check_own(const char *path, int written, struct err *err);
  * -ENODEV for anything else. */
 int file_open_device(const char *path, int flags);
 int file_is_block(const char *path); // whether it is a block device
+/* Whether -errno says that this user may not. */
+static inline int file_is_denied(int rc) { return rc == -EACCES || rc == -EPERM; }
 /* The number of the drive: of a block device itself, else of what the file lies on, or where none
  * is, its folder. 0, or -errno without a sentence. */
 int file_drive(const char *path, dev_t *drive);
