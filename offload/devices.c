@@ -417,7 +417,8 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
     rc = rc ? rc : topology_open(&d->links, &d->cfg.links, d->n, err);
     for (; !rc && opened < d->n; opened++) {
         rc = device_open(d, opened, how, more, err);
-        if (rc && rc != -EBUSY && more->each) { // who uses a device has not damaged it
+        // who uses a device has not damaged it, nor who may not read it
+        if (rc && rc != -EBUSY && !file_is_denied(rc) && more->each) {
             more->each[opened] = *err;
             device_forget(d, opened);
             rc = 0;

@@ -39,7 +39,8 @@ struct devices_more {
     size_t      notice_size;
     /* (n_devices) for `siTrain check`: a device that cannot be opened, or is not this run's, stays
      * closed (csd NULL), and one whose superblock is damaged stays open; each[i] gets the
-     * sentence, or none. One that is in use ends it all the same: -EBUSY. */
+     * sentence, or none. One that is in use or may not be read ends it all the same: -EBUSY,
+     * -EACCES. */
     struct err *each;
 };
 

@@ -132,6 +132,8 @@ int ranked_join(struct session *s, struct comm *comm, struct err *err)
                           ranks);
     if (!comm)
         return 0;
+    if (s->ranks.rank != comm->rank && comm->rank == 0)
+        return ranked_part(s, s->dir, err);
     if (s->ranks.rank != comm->rank)
         return err_misuse(err, "%s is the part of rank %zu, not of rank %zu", s->dir,
                           s->ranks.rank, comm->rank);
@@ -173,6 +175,35 @@ static int see_one(struct session *s, const struct session *first, const char *p
     return rc;
 }
 
+/* The end of such a folder's name, with its length. */
+static int own_tail(char tail[32], const struct session *s)
+{
+    return snprintf(tail, 32, ".rank%zu", s->ranks.rank);
+}
+
+int ranked_is_placed(const struct session *s)
+{
+    char tail[32];
+    int  n = own_tail(tail, s), len = (int)strlen(s->dir);
+
+    return !s->ranks.rank || (len > n && !strcmp(s->dir + len - n, tail));
+}
+
+int ranked_part(const struct session *s, const char *path, struct err *err)
+{
+    char tail[32];
+    int  n = own_tail(tail, s);
+
+    return ranked_is_placed(s)
+               ? err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks: give the folder "
+                            "of rank 0, beside which it finds the others: %.*s", path,
+                            s->ranks.rank, s->ranks.size, (int)strlen(s->dir) - n, s->dir)
+               : err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks, and stands where "
+                            "that of rank 0 is looked for, which is missing: call it %s%s, and give "
+                            "the folder of rank 0 its name", path, s->ranks.rank, s->ranks.size,
+                            s->dir, tail);
+}
+
 int ranked_see(struct session *s, const char *path, enum session_how how, struct err *err)
 {
     size_t n = s->ranks.size;
@@ -180,8 +211,7 @@ int ranked_see(struct session *s, const char *path, enum session_how how, struct
     if (n < 2)
         return 0;
     if (s->ranks.rank)
-        return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks: give the folder "
-                          "of rank 0, beside which it finds the others", path, s->ranks.rank, n);
+        return ranked_part(s, path, err);
     const struct run_config **parts = calloc(n, sizeof *parts);
     int                       rc = 0;
 

@@ -28,6 +28,12 @@ int  ranked_finish(const char *dir, struct comm *comm, struct err *err);
  * and was opened as `path`. Nothing is done for a run of one rank. They are closed with s. */
 int  ranked_see(struct session *s, const char *path, enum session_how how, struct err *err);
 
+/* Misuse: whose part it is, of a run of several ranks of which it is not rank 0's, and what is
+ * missing. It was opened as `path`. */
+int  ranked_part(const struct session *s, const char *path, struct err *err);
+/* Whether it stands where its rank's part is looked for. */
+int  ranked_is_placed(const struct session *s);
+
 /* The ranks that train it: as many as it was made by, each with its own part of one run. NULL:
  * alone. */
 int  ranked_join(struct session *s, struct comm *comm, struct err *err);

@@ -50,6 +50,8 @@ int file_is_block(const char *path); // whether it is a block device
  * of birth. "" where there is none. A link is itself. */
 enum { FILE_IDENTITY = 96 };
 void file_identity(const char *path, char out[FILE_IDENTITY]);
+/* Whether -errno says that this user may not. */
+static inline int file_is_denied(int rc) { return rc == -EACCES || rc == -EPERM; }
 
 /* The number of the drive: of a block device itself, else of what the file lies on, or where none
  * is, its folder. 0, or -errno without a sentence. */

@@ -121,9 +121,33 @@ rm -rf "$tmp/run.rank1"
 mv "$tmp/kept" "$tmp/run.rank1"
 refuses 1 "run.rank1 at 3: they are not of one time" export "$tmp/run" "$tmp/none"
 "$bin" check "$tmp/run" >"$tmp/out" 2>"$tmp/err"
-result "$([ $? = 1 ] && grep -q 'run.rank1 is at step 3, but .*run at 5' "$tmp/err"; echo $?)" "check says which folder is of another time"
+result "$([ $? = 1 ] && grep -q 'run is at step 5, but rank 1 at 3: its folder is of another time' "$tmp/err" && grep -q 'resume refuses' "$tmp/err"; echo $?)" "check says which folder is of another time"
 rm -rf "$tmp/run.rank1"
 mv "$tmp/late" "$tmp/run.rank1"
+cp -r "$tmp/run.rank1" "$tmp/five"
+ranks 3 pretrain --resume "$tmp/run" --steps 6
+mv "$tmp/run.rank1" "$tmp/six" && mv "$tmp/five" "$tmp/run.rank1"
+said='run is at step 6, whose update has begun, but rank 1 at 5: its folder is of another time'
+"$bin" check "$tmp/run" >"$tmp/out" 2>"$tmp/err"
+result "$([ $? = 1 ] && grep -q "$said" "$tmp/err" && grep -q 'resume refuses' "$tmp/err" && ! grep -q 'back to step' "$tmp/out"; echo $?)" "of one step before, too"
+ranks 3 pretrain --resume "$tmp/run" --steps 7
+result "$([ "$got" != 0 ] && grep -q "$said" "$tmp/err"; echo $?)" "  and a resume refuses it with that sentence"
+rm -rf "$tmp/run.rank1" && mv "$tmp/six" "$tmp/run.rank1"
+works "of one time again" check "$tmp/run"
+# Rank 1's folder in the place of rank 0's is not the run.
+mv "$tmp/run" "$tmp/rank0" && mv "$tmp/run.rank1" "$tmp/run"
+said="run is the part of rank 1 of a run of 3 ranks, and stands where that of rank 0 is looked for, which is missing"
+"$bin" check "$tmp/run" >"$tmp/out" 2>"$tmp/err"
+result "$([ $? = 1 ] && grep -q "$said" "$tmp/err"; echo $?)" "check says whose folder stands in rank 0's place"
+for command in "export $tmp/run $tmp/none" "eval $tmp/run --data $tmp/text" "generate $tmp/run --prompt a"; do
+    # shellcheck disable=SC2086
+    refuses 2 "$said" $command
+done
+ranks 3 pretrain --resume "$tmp/run" --steps 7
+result "$([ "$got" != 0 ] && grep -q "$said" "$tmp/err"; echo $?)" "  and so do the ranks"
+mv "$tmp/run" "$tmp/run.rank1" && mv "$tmp/rank0" "$tmp/run"
+"$bin" check "$tmp/run.rank1" >"$tmp/out" 2>"$tmp/err"
+result "$([ $? = 0 ] && grep -q "rank 1 of a run of 3 ranks: give the folder of rank 0, beside which it finds the others: $tmp/run\$" "$tmp/err"; echo $?)" "of a rank's folder in its own place it says whose it is"
 python3 - "$tmp"/run.rank2/dev0/states* <<'PY'
 import os, sys
 with open(sys.argv[1], "r+b") as f:
