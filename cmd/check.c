@@ -5,6 +5,7 @@
 #include "cmd/run/corpus.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/ranked.h"
+#include "cmd/say/line.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
 #include "cmd/run/session.h"
@@ -66,14 +67,14 @@ struct check {
 
 static void __attribute__((format(printf, 1, 2))) remark(const char *fmt, ...)
 {
+    char    text[SESSION_PATH + 1024];
     va_list ap;
 
     progress_make_way();
-    fputs("siTrain check: ", stderr);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    fputc('\n', stderr);
+    say_line(stderr, "siTrain check: %s", text);
 }
 
 static void say_state(void *ctx, int is_damage, const char *sentence)
@@ -105,8 +106,8 @@ line(struct check *c, const char *kind, uint64_t bytes, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     progress_make_way();
-    printf("%-16s %9s  %s\n", kind, bytes ? opt_size_text(size, sizeof size, (double)bytes) : "",
-           text);
+    say_line(stdout, "%-16s %9s  %s", kind,
+             bytes ? opt_size_text(size, sizeof size, (double)bytes) : "", text);
 }
 
 /* ---- the parts of a run ---- */
@@ -319,15 +320,16 @@ static void say_verdict(struct check *c)
     if (c->o->quiet)
         return;
     if (c->damaged > c->mended)
-        printf("%s is damaged: %" PRIu64 " sentence%s above\n", what, c->damaged,
-               c->damaged > 1 ? "s" : "");
+        say_line(stdout, "%s is damaged: %" PRIu64 " sentence%s above", what, c->damaged,
+                 c->damaged > 1 ? "s" : "");
     else if (c->denied)
-        printf("%s is not known to be whole: %" PRIu64 " of its parts cannot be read by this user\n",
-               what, c->denied);
+        say_line(stdout, "%s is not known to be whole: %" PRIu64 " of its parts cannot be read by "
+                 "this user", what, c->denied);
     else if (c->damaged)
-        printf("%s was damaged and is whole again\n", what);
+        say_line(stdout, "%s was damaged and is whole again", what);
     else
-        printf("%s is whole: %s read\n", what, opt_size_text(size, sizeof size, (double)c->bytes));
+        say_line(stdout, "%s is whole: %s read", what,
+                 opt_size_text(size, sizeof size, (double)c->bytes));
 }
 
 /* Everything fits to what is whole of a damaged log: the run can go on from there, to the same

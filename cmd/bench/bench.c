@@ -164,10 +164,34 @@ static int train_check(const struct bench_opts *o, struct err *err)
     return 0;
 }
 
+/* What is read, and what else is written, is no place for any of the outputs. */
+static struct output output_of(const struct bench_opts *o, enum output_kind kind,
+                               const char *inputs[4])
+{
+    const char *json = o->json && strcmp(o->json, "-") ? o->json : NULL;
+    const char *const paths[] = { [OUTPUT_FIGURES] = json, [OUTPUT_PLOT] = o->plot,
+                                  [OUTPUT_MACHINE] = o->save };
+
+    inputs[0] = o->model.init;
+    inputs[1] = o->train.topology;
+    inputs[2] = paths[kind == OUTPUT_FIGURES ? OUTPUT_PLOT : OUTPUT_FIGURES];
+    inputs[3] = paths[kind == OUTPUT_MACHINE ? OUTPUT_PLOT : OUTPUT_MACHINE];
+    return (struct output){ paths[kind], kind, inputs, 4 };
+}
+
+int bench_output_check(const struct bench_opts *o, enum output_kind kind, struct err *err)
+{
+    const char   *inputs[4];
+    struct output file = output_of(o, kind, inputs);
+
+    return file.path ? output_check(&file, err) : 0;
+}
+
 static int options_check(struct bench *b, struct opt_line *line, struct err *err)
 {
     struct bench_opts *o = b->o;
     const char        *tokenizer = NULL;
+    static const enum output_kind outputs[] = { OUTPUT_FIGURES, OUTPUT_PLOT, OUTPUT_MACHINE };
     int                rc = what_check(o, line, err);
 
     rc = rc ? rc : default_model(o, err);
@@ -199,12 +223,8 @@ static int options_check(struct bench *b, struct opt_line *line, struct err *err
                         o->model.init);
     rc = rc ? rc : masking_opts_check(line, &o->train.mask, &b->config, err);
     rc = rc ? rc : train_check(o, err);
-    if (!rc && o->json && strcmp(o->json, "-"))
-        rc = session_output_check(o->json, NULL, 0, err);
-    if (!rc && o->plot)
-        rc = session_output_check(o->plot, NULL, 0, err);
-    if (!rc && o->save)
-        rc = session_output_check(o->save, NULL, 0, err);
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs && !rc; i++)
+        rc = bench_output_check(o, outputs[i], err);
     for (size_t i = 0; i < o->train.device.n && !rc; i++) {
         const char *device = o->train.device.item[i];
         struct stat st;
@@ -321,7 +341,8 @@ static void machine(struct bench *b)
     const char *dtype = dtype_name((size_t)o->dtype), *cpu = machine_cpu(name, sizeof name);
 
     b->report = json_pack(
-        "{s:s, s:{s:s, s:I}, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}}", "version",
+        "{s:s, s:s, s:{s:s, s:I}, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}}", "siTrain",
+        "bench", "version", // the first is the mark of output.c
         SITRAIN_VERSION, "machine", "cpu", cpu, "threads", (json_int_t)o->threads, "model",
         "n_layer", (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head, "n_embd",
         (json_int_t)g->n_embd, "vocab", (json_int_t)g->vocab, "parameters",
@@ -369,11 +390,13 @@ static int run_sections(struct bench *b, struct err *err)
 static int report_write(const struct bench *b, struct err *err)
 {
     const struct bench_opts *o = b->o;
-    int rc = o->plot ? report_file(o->plot, o->alone->plot,
+    const char   *inputs[4];
+    struct output plot = output_of(o, OUTPUT_PLOT, inputs);
+    int rc = o->plot ? report_file(&plot, o->alone->plot,
                                    json_object_get(b->report, o->alone->name), err)
                      : 0;
 
-    if (!rc && o->json && b->print)
+    if (!rc && o->json && b->print && !(rc = bench_output_check(o, OUTPUT_FIGURES, err)))
         rc = json_write(b->report, o->json, JSON_INDENT(2), err);
     if (!rc && !b->print) {
         json_dumpf(b->report, stdout, JSON_INDENT(2));

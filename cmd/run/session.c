@@ -13,8 +13,6 @@
 #include "offload/reshard.h"
 
 #include <assert.h>
-#include <libgen.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 int session_notice(struct session *s, const char *text, struct err *err)
@@ -342,22 +340,6 @@ int session_is_run(const char *dir)
 
     return snprintf(path, sizeof path, "%s/run.db", dir) < (int)sizeof path &&
            access(path, F_OK) == 0;
-}
-
-int session_output_check(const char *path, const char *const *inputs, size_t n, struct err *err)
-{
-    struct stat st;
-    char       *there = file_path(err, "%s", path), *dir = there ? dirname(there) : NULL;
-    int         rc = there ? file_may_replace(path, inputs, n, err) : -ENOMEM;
-
-    if (!rc && (stat(dir, &st) || !S_ISDIR(st.st_mode)))
-        rc = err_misuse(err, "%s: there is no folder %s", path, dir);
-    // a run's own files stand in its folder, and in folders there
-    for (int up = 0; up < 2 && !rc && !access(path, F_OK); up++, dir = dirname(dir))
-        if (session_is_run(dir))
-            rc = err_misuse(err, "%s is there, in the run %s: choose another name", path, dir);
-    free(there);
-    return rc;
 }
 
 /* --durability is stored in the database that it concerns. */
