@@ -7,6 +7,7 @@
 
 static const struct run_file files[] = {
     { "run.db*", "its journal" },    // with run.db-wal, -shm, -journal, and run.db.new
+    { "run.new-*", "what makes it" },
     { "run.lock*", "its lock" },
     { "tokenizer", "its tokenizer" },
     { "data.bin", "its tokens" },
