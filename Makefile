@@ -480,7 +480,7 @@ crash: $(BUILD)/tests/crash/crash ## power cuts at every operation of short runs
 	@OMP_NUM_THREADS=1 $(BUILD)/tests/crash/crash --all $(CRASH)
 
 # Faults: calls of our objects that tests/fault lets fail, one at a time.
-FAULT_WRAP := open pread pwrite fsync fdatasync ftruncate posix_fallocate mkdir rename malloc calloc realloc aligned_alloc mmap strdup strndup \
+FAULT_WRAP := open pread pwrite fsync fdatasync ftruncate posix_fallocate mkdir rename renameat2 malloc calloc realloc aligned_alloc mmap strdup strndup \
               realpath asprintf pthread_create io_uring_queue_init io_uring_submit io_uring_submit_and_wait io_uring_submit_and_wait_timeout
 
 FAULT_BIN  := $(BUILD)/tests/test_fault $(BUILD)/tests/test_fault_calls

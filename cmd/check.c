@@ -5,6 +5,7 @@
 #include "cmd/run/corpus.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/ranked.h"
+#include "cmd/say/line.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
 #include "cmd/run/session.h"
@@ -12,10 +13,12 @@
 #include "cmd/run/tokenise.h"
 #include "cmd/run/exports.h"
 #include "csd/disk.h"
+#include "data/base/file.h"
 #include "data/tensors/safetensors.h"
 #include "data/text/tokenizer.h"
 #include "model/finite.h"
 #include "model/hf.h"
+#include "offload/agree.h"
 #include "offload/verify.h"
 
 #include <stdarg.h>
@@ -53,8 +56,10 @@ struct check {
     struct session           s;
     int                      mend;
     uint64_t                 damaged, mended, bytes; // bytes read
-    uint64_t                 next_step;
-    int                      others_damaged; // folders of other ranks
+    uint64_t                 denied; // parts that this user may not read
+    int                      others_damaged; // folders of other ranks, or what they are together
+    struct agree_place       place; // of a run of several ranks, where it is known
+    int                      placed;
     int                      states_lost; // masters, moments or gradients are damaged
 };
 
@@ -62,14 +67,14 @@ struct check {
 
 static void __attribute__((format(printf, 1, 2))) remark(const char *fmt, ...)
 {
+    char    text[SESSION_PATH + 1024];
     va_list ap;
 
     progress_make_way();
-    fputs("siTrain check: ", stderr);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    fputc('\n', stderr);
+    say_line(stderr, "siTrain check: %s", text);
 }
 
 static void say_state(void *ctx, int is_damage, const char *sentence)
@@ -79,6 +84,13 @@ static void say_state(void *ctx, int is_damage, const char *sentence)
 }
 
 static void damage(void *ctx, const char *sentence) { say_state(ctx, 1, sentence); }
+
+/* Nobody has damaged what this user may not read. */
+static void denied(struct check *c, const char *sentence)
+{
+    c->denied++;
+    remark("it cannot be read: %s", sentence);
+}
 
 /* A line of the table: a kind, what there is of it, its bytes. */
 static void __attribute__((format(printf, 4, 5)))
@@ -94,8 +106,8 @@ line(struct check *c, const char *kind, uint64_t bytes, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     progress_make_way();
-    printf("%-16s %9s  %s\n", kind, bytes ? opt_size_text(size, sizeof size, (double)bytes) : "",
-           text);
+    say_line(stdout, "%-16s %9s  %s", kind,
+             bytes ? opt_size_text(size, sizeof size, (double)bytes) : "", text);
 }
 
 /* ---- the parts of a run ---- */
@@ -154,7 +166,6 @@ static int check_states(struct check *c, const struct runlog_check *db, struct e
     }
     if (rc)
         return rc;
-    c->next_step = v.next_step;
     if (v.half_done)
         line(c, "", 0, "step %" PRIu64 " is half done: --resume finishes it from its gradients",
              v.next_step);
@@ -254,6 +265,8 @@ static int check_exports(struct check *c, struct err *err)
             return err_stopped(err, "%s", w.why.text);
         if (w.state == EXPORTS_DAMAGED)
             damage(c, w.why.text);
+        if (w.state == EXPORTS_DENIED)
+            denied(c, w.why.text);
         line(c, i == EXPORTS_BEST ? "best" : "export", w.bytes, "%s, after step %" PRIu64 "%s",
              w.path, w.step, exports_state_text(w.state));
     }
@@ -266,7 +279,10 @@ static int part_over(struct check *c, int rc, struct err *err)
 {
     if (!rc || rc == -ENOMEM || rc == -EBUSY || err->stopped)
         return rc;
-    damage(c, err->text);
+    if (file_is_denied(rc))
+        denied(c, err->text);
+    else
+        damage(c, err->text);
     *err = (struct err){0};
     return 0;
 }
@@ -304,12 +320,16 @@ static void say_verdict(struct check *c)
     if (c->o->quiet)
         return;
     if (c->damaged > c->mended)
-        printf("%s is damaged: %" PRIu64 " sentence%s above\n", what, c->damaged,
-               c->damaged > 1 ? "s" : "");
+        say_line(stdout, "%s is damaged: %" PRIu64 " sentence%s above", what, c->damaged,
+                 c->damaged > 1 ? "s" : "");
+    else if (c->denied)
+        say_line(stdout, "%s is not known to be whole: %" PRIu64 " of its parts cannot be read by "
+                 "this user", what, c->denied);
     else if (c->damaged)
-        printf("%s was damaged and is whole again\n", what);
+        say_line(stdout, "%s was damaged and is whole again", what);
     else
-        printf("%s is whole: %s read\n", what, opt_size_text(size, sizeof size, (double)c->bytes));
+        say_line(stdout, "%s is whole: %s read", what,
+                 opt_size_text(size, sizeof size, (double)c->bytes));
 }
 
 /* Everything fits to what is whole of a damaged log: the run can go on from there, to the same
@@ -364,7 +384,10 @@ static int check_run(struct check *c, struct err *err)
         return check_past(c, err);
     }
     c->mend = c->o->repair;
-    return rc ? rc : check_parts(c, err);
+    rc = rc ? rc : check_parts(c, err);
+    if (!rc && c->s.ranks.size > 1) // what is wrong with its journal has been said
+        c->placed = !agree_read(&c->place, &c->s.run, NULL);
+    return rc;
 }
 
 static int check_folder(struct check *c, struct err *err)
@@ -391,11 +414,9 @@ static int check_folder(struct check *c, struct err *err)
     return part_over(c, rc, err);
 }
 
-/* Is what was found there of the same run, and of the same time? */
+/* Is what was found there of the same run? */
 static void compare_rank(struct check *c, const struct check *first, size_t rank)
 {
-    uint64_t   apart = c->next_step > first->next_step ? c->next_step - first->next_step
-                                                       : first->next_step - c->next_step;
     struct err text;
 
     if (!c->s.log || !first->s.log) // given up, or cut just now
@@ -404,17 +425,36 @@ static void compare_rank(struct check *c, const struct check *first, size_t rank
         err_set(&text, 0, "%s is not the part of rank %zu of the run %s", c->o->what, rank,
                 first->o->what);
         damage(c, text.text);
-    } else if (apart > 1) {
-        err_set(&text, 0, "%s is at step %" PRIu64 ", but %s at %" PRIu64 ": they are not of one "
-                "time", c->o->what, c->next_step, first->o->what, first->next_step);
-        damage(c, text.text);
-    } else if (apart) {
-        line(c, "", 0, "the ranks stopped between two steps: --resume brings them to the same one");
     }
 }
 
+/* Are all of one time, or what does a resume do with them? */
+static void compare_times(struct check *c, const struct agree_place *all)
+{
+    size_t n = c->s.ranks.size, back = 0, refused = 0, first = agree_first(all, n);
+
+    for (size_t i = 0; i < n; i++) {
+        char       dir[SESSION_PATH];
+        struct err text;
+
+        ranked_dir(dir, c->o->what, i);
+        int rc = agree_judge(all, n, i, dir, &text);
+        back += rc > 0;
+        refused += rc < 0;
+        if (rc < 0)
+            remark("%s", text.text);
+    }
+    if (refused)
+        remark("--resume refuses %s: put folders of one time into the place of all %zu", c->o->what,
+               n);
+    else if (back)
+        line(c, "", 0, "the ranks stopped between two steps: --resume takes %zu of them back to "
+             "step %" PRIu64 ", where rank %zu is", back, all[first].next_step, first);
+    c->others_damaged |= refused > 0;
+}
+
 /* Another rank's folder: a run for itself. */
-static int check_rank(struct check *first, size_t rank, struct err *err)
+static int check_rank(struct check *first, size_t rank, struct agree_place *place, struct err *err)
 {
     char              dir[SESSION_PATH];
     struct check_opts o = *first->o;
@@ -422,6 +462,11 @@ static int check_rank(struct check *first, size_t rank, struct err *err)
 
     ranked_dir(dir, first->o->what, rank);
     o.what = dir;
+    if (!session_is_run(dir) && file_is_denied(-errno)) {
+        remark("it cannot be read: %s: %s", dir, strerror(errno));
+        first->others_damaged = 1;
+        return 0;
+    }
     if (!session_is_run(dir)) {
         remark("%s is not there: %s is of %zu ranks, and what is here is not all of it", dir,
                first->o->what, first->s.ranks.size);
@@ -432,9 +477,37 @@ static int check_rank(struct check *first, size_t rank, struct err *err)
     if (!rc) {
         compare_rank(&c, first, rank);
         say_verdict(&c);
-        first->others_damaged |= c.damaged > c.mended;
+        first->others_damaged |= c.damaged > c.mended || c.denied;
     }
+    first->placed &= c.placed && c.damaged == c.mended;
+    *place = c.place;
     session_close(&c.s);
+    return rc;
+}
+
+/* The folders of the other ranks of a run, and of one that is no rank 0's who has them. */
+static int check_ranks(struct check *c, struct err *err)
+{
+    size_t     n = c->s.ranks.size;
+    struct err part;
+    int        rc = 0;
+
+    if (c->s.ranks.rank) {
+        c->others_damaged = !ranked_is_placed(&c->s);
+        ranked_part(&c->s, c->o->what, &part);
+        if (c->others_damaged || !c->o->quiet)
+            remark("%s", part.text);
+        return 0;
+    }
+    struct agree_place *all = calloc(n, sizeof *all);
+    if (!all)
+        return err_set(err, -ENOMEM, "out of memory for %zu ranks", n);
+    all[0] = c->place;
+    for (size_t i = 1; i < n && !rc; i++)
+        rc = check_rank(c, i, &all[i], err);
+    if (!rc && c->placed)
+        compare_times(c, all);
+    free(all);
     return rc;
 }
 
@@ -448,6 +521,8 @@ static int run(struct opt_line *line, struct err *err)
     progress_quiet(o->quiet);
     if (session_is_run(o->what))
         rc = check_run(&c, err);
+    else if (file_is_denied(-errno))
+        rc = err_set(err, -errno, "%s cannot be read: %s", o->what, strerror(errno));
     else if (hf_is_folder(o->what))
         rc = check_folder(&c, err);
     else
@@ -455,17 +530,18 @@ static int run(struct opt_line *line, struct err *err)
                         "config.json)", o->what);
     if (!rc)
         say_verdict(&c);
-    for (size_t i = 1; i < c.s.ranks.size && !c.s.ranks.rank && !rc; i++)
-        rc = check_rank(&c, i, err);
+    if (!rc && c.s.ranks.size > 1)
+        rc = check_ranks(&c, err);
     session_close(&c.s);
-    return rc ? rc : c.damaged > c.mended || c.others_damaged;
+    return rc ? rc : c.damaged > c.mended || c.denied || c.others_damaged;
 }
 
 const struct opt_command check_command = {
     .name = "check",
     .usage = "RUN|HFDIR [--repair]",
     .summary = "read everything of a run, or of an export, and say whether it is whole",
-    .text = "Exit: 0 whole, or made so; 1 damaged, each damage with a sentence on stderr. "
+    .text = "Exit: 0 whole, or made so; 1 damaged, each damage with a sentence on stderr, or not "
+            "to be read by this user. "
             "Nothing is written without --repair. Of a run of several ranks RUN is rank 0's "
             "folder, and the others beside it are read too.",
     .parts = parts, .size = sizeof(struct check_opts), .run = run,

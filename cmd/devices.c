@@ -3,6 +3,7 @@
  * small file, an engine a small product), so that "available" is a fact. Cards and drives are read
  * about in /sys and /proc alone: nothing is opened or written on them. */
 #include "cmd/cmd.h"
+#include "cmd/say/line.h"
 #include "cmd/say/say.h"
 #include "csd/csd.h"
 #include "csd/disk.h"
@@ -87,7 +88,7 @@ static void print_disk(const struct disk_ops *ops, const char *path)
     int                rc = disk_open(&d, ops, &cfg, notice, sizeof notice, &err);
 
     if (rc || *notice)
-        printf("  %-9s not available: %s\n", ops->name, rc ? err.text : notice);
+        say_line(stdout, "  %-9s not available: %s", ops->name, rc ? err.text : notice);
     else
         printf("  %-9s available, transfers aligned to %zu bytes\n", ops->name, d->align);
     if (!rc)
@@ -107,17 +108,16 @@ static void print_drive(const char *name)
         snprintf(path, sizeof path, "/sys/block/%s/%s", name, file[i]);
         machine_field(text[i], sizeof text[i], path, "");
     }
-    printf("  /dev/%-10s %9s  %s", name,
-           opt_size_text(size, sizeof size, strtod(text[SIZE], NULL) * 512),
-           *text[MODEL] ? text[MODEL] : "unknown model");
-    if (*text[SPEED])
-        printf(", %s x%s", text[SPEED], text[WIDTH]);
     snprintf(path, sizeof path, "/dev/%s ", name);
     const char *at = machine_field(mount, sizeof mount, "/proc/mounts", path);
     path[strlen(path) - 1] = 'p';
     if (!*at && *machine_field(mount, sizeof mount, "/proc/mounts", path))
         at += strcspn(at, " ") + 1;
-    printf(*at ? ", in use at %.*s\n" : "\n", (int)strcspn(at, " "), at);
+    say_line(stdout, "  /dev/%-10s %9s  %s%s%s%s%s%s%.*s", name,
+             opt_size_text(size, sizeof size, strtod(text[SIZE], NULL) * 512),
+             *text[MODEL] ? text[MODEL] : "unknown model", *text[SPEED] ? ", " : "", text[SPEED],
+             *text[SPEED] ? " x" : "", *text[SPEED] ? text[WIDTH] : "", *at ? ", in use at " : "",
+             (int)strcspn(at, " "), at);
 }
 
 static int is_nvme(const struct dirent *d) { return !strncmp(d->d_name, "nvme", 4); }
@@ -151,15 +151,18 @@ static void print_cards(void)
                "docs/hardware.md says what one needs\n");
     for (size_t i = 0; i < p.n_cards; i++) {
         const struct card *c = &p.cards[i];
-        int                paired = 0;
+        char               drives[512] = "";
+        size_t             at = 0;
 
         card_p2p_words(c, words, sizeof words);
-        printf("  %s  %s, ", c->address, *c->model ? c->model : "unknown platform");
         for (size_t k = 0; k < p.n_drives; k++)
-            if (p.drives[k].card == (int)i)
-                printf("%s/dev/%s", paired++ ? ", " : "with ", p.drives[k].name);
-        printf("%s; %s; %s%s\n", paired ? "" : "with no drive behind its switch", words,
-               *c->xclbin ? "loaded with xclbin " : "no xclbin loaded, that is known", c->xclbin);
+            if (p.drives[k].card == (int)i && at < sizeof drives)
+                at += (size_t)snprintf(drives + at, sizeof drives - at, "%s/dev/%s",
+                                       at ? ", " : "with ", p.drives[k].name);
+        say_line(stdout, "  %s  %s, %s; %s; %s%s", c->address,
+                 *c->model ? c->model : "unknown platform",
+                 at ? drives : "with no drive behind its switch", words,
+                 *c->xclbin ? "loaded with xclbin " : "no xclbin loaded, that is known", c->xclbin);
     }
     pairing_release(&p);
 }

@@ -6,11 +6,14 @@
 #include "cmd/run/evaluate.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/model_folder.h"
+#include "cmd/run/output.h"
 #include "cmd/run/tokenise.h"
 #include "cmd/run/train_opts.h"
+#include "cmd/say/line.h"
 #include "cmd/say/say.h"
 #include "data/base/file.h"
 
+#include <limits.h>
 #include <math.h>
 
 struct eval_opts {
@@ -41,7 +44,7 @@ static const struct opt_row rows[] = {
     { "test-file", OPT_STRING, AT(test_file), .arg = "FILE",
       .help = "rows of one's own to predict" },
     { "predict", OPT_STRING, AT(predict), .arg = "FILE",
-      .help = "write predictions of the test rows" },
+      .help = "write predictions of the test rows; a file of such is replaced, no other" },
     { "max-seq", OPT_UINT, AT(max_seq), .min = 1, .max = 1048576,
       .help = "tokens of a classifier's row, the rest is cut off; if not given 128, or what the "
               "model has" },
@@ -69,6 +72,47 @@ static int scratch_open(struct file_new *f, char *path, size_t size, struct err 
 
     if (!rc)
         snprintf(path, size, "%s/rows", f->temp);
+    return rc;
+}
+
+/* ---- predictions ---- */
+
+/* Where a test split's go: MNLI's mismatched ones with -mm behind the name. */
+struct predict_file {
+    struct output out;
+    char          path[PATH_MAX], read[2 * TASK_SPLITS][PATH_MAX]; // of a task's folder
+    const char   *inputs[5 + 2 * TASK_SPLITS];
+};
+
+static int predict_check(struct predict_file *f, const struct eval_opts *e, size_t split,
+                         struct err *err)
+{
+    const struct task *t = e->task && e->data ? task_find(e->task) : NULL;
+    const char        *files[] = { e->model, e->data, e->tokenizer, e->eval_file, e->test_file };
+
+    *f = (struct predict_file){ .out = { f->path, OUTPUT_PREDICTIONS, f->inputs,
+                                         sizeof f->inputs / sizeof *f->inputs } };
+    memcpy(f->inputs, files, sizeof files);
+    for (size_t i = 0; t && i < 2 * TASK_SPLITS; i++) {
+        const char *name = i < TASK_SPLITS ? t->dev[i] : t->tests[i - TASK_SPLITS];
+
+        if (name && snprintf(f->read[i], PATH_MAX, "%s/%s", e->data, name) < PATH_MAX)
+            f->inputs[5 + i] = f->read[i];
+    }
+    if (snprintf(f->path, PATH_MAX, "%s%s", e->predict, split ? "-mm" : "") >= PATH_MAX)
+        return err_misuse(err, "%s: the path is too long", e->predict);
+    return output_check(&f->out, err);
+}
+
+/* Before anything is read. */
+static int predict_check_all(const struct eval_opts *e, struct err *err)
+{
+    const struct task  *t = e->task ? task_find(e->task) : NULL;
+    struct predict_file f;
+    int                 rc = 0;
+
+    for (size_t i = 0; e->predict && !rc && (!i || (t && i < TASK_SPLITS && t->tests[i])); i++)
+        rc = predict_check(&f, e, i, err);
     return rc;
 }
 
@@ -196,8 +240,8 @@ static int find_task(struct evaluation *v, struct err *err)
     else
         own_task(v, named);
     if (!classes_match(&v->classes, t->labels, t->n_labels) && t->n_labels > 1 && named)
-        fprintf(stderr, "siTrain: %s calls its classes otherwise than the task: they are taken in "
-                "its order, %s is %s\n", v->e->model, t->labels[0], v->classes.names.name[0]);
+        say_line(stderr, "siTrain: %s calls its classes otherwise than the task: they are taken in "
+                 "its order, %s is %s", v->e->model, t->labels[0], v->classes.names.name[0]);
     return 0;
 }
 
@@ -217,7 +261,7 @@ static int add_part(struct evaluation *v, size_t split, const char *file, int la
     for (int i = 0; i < 2 && !rc; i++) {
         labelled_notice(&p->rows, i, notice, sizeof notice);
         if (*notice)
-            fprintf(stderr, "siTrain: %s\n", notice);
+            say_line(stderr, "siTrain: %s", notice);
     }
     return rc;
 }
@@ -261,11 +305,13 @@ static int eval_part(const struct evaluation *v, const struct part *part, struct
 static int predict_part(const struct evaluation *v, const struct part *part, struct examples *x,
                         struct err *err)
 {
-    char to[4096];
+    struct predict_file f;
+    int                 rc = predict_check(&f, v->e, part->split, err);
 
-    if (snprintf(to, sizeof to, "%s%s", v->e->predict, part->split ? "-mm" : "") >= (int)sizeof to)
-        return err_misuse(err, "%s: the path is too long", v->e->predict);
-    return evaluate_predict(&v->by, x, &v->task, to, err);
+    rc = rc ? rc : evaluate_predict(&v->by, x, &v->task, f.path, err);
+    if (!rc)
+        output_mark(&f.out);
+    return rc;
 }
 
 static int run_parts(const struct evaluation *v, struct err *err)
@@ -307,9 +353,6 @@ static int check(const struct eval_opts *e, struct err *err)
     if (!e->task && !e->predict != !e->test_file)
         return err_misuse(err, "--predict FILE and --test-file FILE go together: where predictions "
                                "go, and which rows");
-    if (e->predict)
-        return session_output_check(e->predict,
-                                    (const char *const[]){ e->eval_file, e->test_file }, 2, err);
     return 0;
 }
 
@@ -356,7 +399,10 @@ static int run(struct opt_line *line, struct err *err)
     struct eval_opts   *o = line->options;
     struct model_folder r;
 
-    int rc = model_folder_open(&r, o->model, disk_name((size_t)o->read.disk), &say_events, err);
+    int rc = predict_check_all(o, err);
+    if (rc)
+        return rc;
+    rc = model_folder_open(&r, o->model, disk_name((size_t)o->read.disk), &say_events, err);
     if (!opt_given(line, "dtype"))
         o->read.dtype = -1;
     rc = rc ? rc : masking_opts_check(line, &o->mask, &r.config, err);

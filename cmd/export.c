@@ -1,8 +1,10 @@
 /* export.c: a run's parameters as a Hugging Face folder. */
 #include "cmd/cmd.h"
+#include "cmd/say/line.h"
 #include "cmd/say/say.h"
 #include "cmd/run/model_folder.h"
 #include "cmd/run/exports.h"
+#include "cmd/run/output.h"
 
 struct export_opts {
     const char *run, *dir;
@@ -34,9 +36,9 @@ static int record(struct model_folder *r, const char *dir, struct err *err)
     rc = rc ? rc : exports_record(r->run.log, dir, next, err);
     if (!session_cannot_write(rc))
         return rc;
-    fprintf(stderr, "siTrain: nothing can be written in %s now (read-only, another user's, or a "
-            "full disk), so it keeps no record of %s: siTrain check will not name it\n",
-            r->run.dir, dir);
+    say_line(stderr, "siTrain: nothing can be written in %s now (read-only, another user's, or a "
+             "full disk), so it keeps no record of %s: siTrain check will not name it",
+             r->run.dir, dir);
     return 0;
 }
 
@@ -48,11 +50,14 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     struct hf_labels           labels = { 0 };
     struct tokenizer          *tok = NULL;
     json_t                    *generation = NULL;
+    char                       notice[512] = "";
     struct watch               w = work_begin(&say_events, "writing %s", o->dir);
     struct hf_export           x = { .config = r->config, .dtype = dtypes[o->dtype],
                                      .source = r->source, .shard_bytes = o->shard,
                                      .endoftext = -1, .watch = &w,
-                                     .tokenizer = *r->tokenizer ? r->tokenizer : NULL };
+                                     .tokenizer = *r->tokenizer ? r->tokenizer : NULL,
+                                     .strange = r->hf != NULL, .notice = notice,
+                                     .notice_size = sizeof notice };
     int                        rc = r->hf ? hf_labels(&labels, o->run, err)
                                           : session_labels(&labels, &r->run, err);
 
@@ -68,8 +73,10 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     work_end(&say_events);
     if (!r->hf)
         rc = rc ? session_explain(&r->run, rc, err) : record(r, o->dir, err);
+    if (!rc && *notice)
+        fprintf(stderr, "siTrain: %s\n", notice);
     if (!rc && !x.tokenizer)
-        fprintf(stderr, "siTrain: %s has no tokenizer: %s holds the model alone\n", o->run, o->dir);
+        say_line(stderr, "siTrain: %s has no tokenizer: %s holds the model alone", o->run, o->dir);
     hf_labels_free(&labels);
     json_decref(generation);
     return rc;
@@ -80,11 +87,17 @@ static int run(struct opt_line *line, struct err *err)
     struct export_opts *o = line->options;
     struct model_folder r;
 
-    int rc = model_folder_open(&r, o->run, NULL, &say_events, err);
+    const struct output out = { o->dir, OUTPUT_MODEL, &o->run, 1 };
+    int                 rc = output_check(&out, err);
+
+    if (rc)
+        return rc;
+    rc = model_folder_open(&r, o->run, NULL, &say_events, err);
     rc = rc ? rc : arch_check_head(&r.config, err); // it would be lost
     rc = rc ? rc : write_folder(&r, o, err);
     if (!rc)
-        printf("%s: %.4g million parameters\n", o->dir, (double)arch_total(&r.config) / 1e6);
+        say_line(stdout, "%s: %.4g million parameters", o->dir,
+                 (double)arch_total(&r.config) / 1e6);
     model_folder_close(&r);
     return rc;
 }

@@ -11,11 +11,13 @@
 #include "cmd/run/settings.h"
 #include "cmd/run/finetune_results.h"
 #include "cmd/say/job.h"
+#include "cmd/say/line.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
 #include "cmd/run/tokenise.h"
 #include "cmd/run/memory.h"
 #include "cmd/run/training.h"
+#include "data/base/visible.h"
 
 struct finetune_opts {
     const char       *config, *run, *resume, *data, *init, *tokenizer;
@@ -244,26 +246,32 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
     return train_opts_check(&o->train, err);
 }
 
-/* What one's own file was taken for: a column too many makes pairs, a misspelt label a class. */
+/* What one's own file was taken for: a column too many makes pairs, a misspelt label a class. A
+ * name's first characters tell. */
 static void say_own(const struct material *m)
 {
-    enum { MOST = 10 };
+    enum { MOST = 10, NAME = 41 };
     const struct labelled_file *f = &m->file[0];
-    size_t               n = m->labels.n;
+    size_t                      n = m->labels.n, at = 0;
+    char                        name[NAME], texts[4 * NAME] = "", classes[MOST * (NAME + 8)] = "";
 
-    fprintf(stderr, "siTrain: %s: %llu row%s of ", f->path, (unsigned long long)f->rows,
-            f->rows == 1 ? "" : "s");
-    if (f->read.pair)
-        fprintf(stderr, "two texts ('%.40s', '%.40s'), ", f->read.text, f->read.pair);
+    visible_text(name, NAME, f->read.text, strlen(f->read.text), "");
+    snprintf(texts, sizeof texts, f->read.pair ? "two texts ('%s', " : "one text ('%s')", name);
+    if (f->read.pair) {
+        visible_text(name, NAME, f->read.pair, strlen(f->read.pair), "");
+        snprintf(texts + strlen(texts), sizeof texts - strlen(texts), "'%s')", name);
+    }
+    for (size_t i = 0; i < n && i < MOST; i++) {
+        visible_text(name, NAME, m->labels.name[i], strlen(m->labels.name[i]), "");
+        at += (size_t)snprintf(classes + at, sizeof classes - at, "%s '%s'", i ? "," : "", name);
+    }
+    if (n)
+        say_line(stderr, "siTrain: %s: %llu row%s of %s, %zu classes:%s%s", f->path,
+                 (unsigned long long)f->rows, f->rows == 1 ? "" : "s", texts, n, classes,
+                 n > MOST ? ", ..." : "");
     else
-        fprintf(stderr, "one text ('%.40s'), ", f->read.text);
-    if (!n)
-        fprintf(stderr, "whose labels are values\n");
-    else
-        fprintf(stderr, "%zu classes:", n);
-    for (size_t i = 0; i < n && i < MOST; i++)
-        fprintf(stderr, " '%.40s'%s", m->labels.name[i],
-                i + 1 < n && i + 1 < MOST ? "," : n > MOST ? ", ...\n" : "\n");
+        say_line(stderr, "siTrain: %s: %llu row%s of %s, whose labels are values", f->path,
+                 (unsigned long long)f->rows, f->rows == 1 ? "" : "s", texts);
 }
 
 static int make_run(const char *dir, struct opt_line *line, struct comm *comm, struct err *err)
@@ -345,8 +353,9 @@ static void print_table(const struct finetune_results *o)
     const struct results    *r = &o->results;
     const struct task       *t = r->task;
 
-    printf("%s after step %" PRIu64 " of %" PRIu64 "\n%-8s %8s", o->file ? o->file : t->title,
-           o->step + 1, r->max_steps, "", "rows");
+    say_line(stdout, "%s after step %" PRIu64 " of %" PRIu64, o->file ? o->file : t->title,
+             o->step + 1, r->max_steps);
+    printf("%-8s %8s", "", "rows");
     for (size_t k = 0; k < t->n_metrics; k++)
         printf("  %20s", metric_names[t->metric[k]]);
     printf("  %10s\n", "loss");

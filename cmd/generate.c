@@ -5,6 +5,7 @@
 #include "cmd/say/say.h"
 #include "data/base/file.h"
 #include "data/base/grow.h"
+#include "data/base/visible.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -123,10 +124,16 @@ static size_t held_by_stops(const struct continuation *a)
     return most;
 }
 
-/* -EPIPE without a sentence: nobody reads any more, which is no failure. */
+/* -EPIPE without a sentence: nobody reads any more, which is no failure. A terminal shows control
+ * characters as what they are; a file or a pipe gets every byte. */
 static int write_out(const char *bytes, size_t n, struct err *err)
 {
-    if (fwrite(bytes, 1, n, stdout) == n && fflush(stdout) == 0)
+    clearerr(stdout);
+    if (isatty(STDOUT_FILENO))
+        visible_write(stdout, bytes, n, "\n\t");
+    else
+        fwrite(bytes, 1, n, stdout);
+    if (!ferror(stdout) && fflush(stdout) == 0)
         return 0;
     if (errno == EPIPE)
         return -EPIPE;

@@ -2,6 +2,7 @@
  * FILE --steps N` trains it. */
 #include "cmd/cmd.h"
 #include "cmd/run/newrun.h"
+#include "cmd/say/line.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
 #include "cmd/run/tokenise.h"
@@ -24,6 +25,25 @@ static const struct opt_part parts[] = {
     { "Options", rows, 0 }, { "Training", train_rows, AT(train) }, { 0 }
 };
 
+static void say_made(const char *run, double millions, const struct hf_labels *labels)
+{
+    char  *text = NULL;
+    size_t n;
+    FILE  *line = labels->n ? open_memstream(&text, &n) : NULL;
+
+    for (size_t i = 0; line && i < labels->n; i++)
+        fprintf(line, "%s %s", i ? "," : "", labels->name[i]);
+    if (line && fclose(line)) // out of memory
+        text = NULL;
+    if (labels->n)
+        say_line(stdout, "%s: %.4g million parameters, %s:%s", run, millions,
+                 labels->n == 1 ? "a regressor" : "a classifier", text ? text : "");
+    else
+        say_line(stdout, "%s: %.4g million parameters; train with: siTrain pretrain --resume %s "
+                 "--data FILE --steps N", run, millions, run);
+    free(text);
+}
+
 static int run(struct opt_line *line, struct err *err)
 {
     struct import_opts *o = line->options;
@@ -37,13 +57,7 @@ static int run(struct opt_line *line, struct err *err)
     if ((rc = train_opts_check(&o->train, err)) || (rc = hf_config(&n.config, o->dir, err)) ||
         (rc = hf_labels(&labels, o->dir, err)) || (rc = newrun_create(&n, err)))
         goto out;
-    printf("%s: %.4g million parameters", o->run, (double)arch_total(&n.config) / 1e6);
-    if (labels.n)
-        printf(", %s", labels.n == 1 ? "a regressor:" : "a classifier:");
-    else
-        printf("; train with: siTrain pretrain --resume %s --data FILE --steps N\n", o->run);
-    for (size_t i = 0; i < labels.n; i++)
-        printf(" %s%s", labels.name[i], i + 1 < labels.n ? "," : "\n");
+    say_made(o->run, (double)arch_total(&n.config) / 1e6, &labels);
 out:
     hf_labels_free(&labels);
     return rc;

@@ -3,6 +3,7 @@
 #include "cmd/cmd.h"
 #include "cmd/bench/bench.h"
 #include "cmd/say/command.h"
+#include "cmd/say/line.h"
 #include "cmd/say/stop.h"
 #include "data/db/db_wait.h"
 #include "data/base/version.h"
@@ -107,9 +108,9 @@ static int run_command(int argc, char **argv)
     }
     const char *near = opt_nearest(argv[0], names);
     if (near)
-        fprintf(stderr, "siTrain: there is no command %s; did you mean %s?\n", argv[0], near);
+        say_line(stderr, "siTrain: there is no command %s; did you mean %s?", argv[0], near);
     else
-        fprintf(stderr, "siTrain: %s is not in this version; siTrain --help lists them\n", argv[0]);
+        say_line(stderr, "siTrain: %s is not in this version; siTrain --help lists them", argv[0]);
     return 2;
 }
 
@@ -153,8 +154,10 @@ static void take_closed_streams(void)
  * is not asked, since it may be a worker's thread that waits. */
 static int say_waiting(void *ctx, const char *sentence)
 {
-    if (sentence)
-        fprintf(stderr, "%ssiTrain: %s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", sentence);
+    if (sentence) {
+        fputs(isatty(STDERR_FILENO) ? "\r\033[K" : "", stderr);
+        say_line(stderr, "siTrain: %s", sentence);
+    }
     return stop_asked(ctx);
 }
 

@@ -240,6 +240,18 @@ static int time_find(json_t **out, const struct session *s, const struct plan_op
     return rc > 0 ? 0 : rc;
 }
 
+/* Where --json is to be written. */
+static int json_check(const struct plan_opts *o, struct err *err)
+{
+    const char *const inputs[] = { o->config, o->run, o->data, o->eval_data, o->tokenizer,
+                                   o->machine, o->model.init, o->tune.train_file,
+                                   o->tune.eval_file, o->tune.test_file, o->train.topology,
+                                   o->train.xclbin };
+    const struct output file = { o->json, OUTPUT_PLAN, inputs, sizeof inputs / sizeof *inputs };
+
+    return o->json && strcmp(o->json, "-") ? output_check(&file, err) : 0;
+}
+
 /* The same for people, or as JSON. */
 static int time_say(const json_t *found, const struct session *s, const struct plan_opts *o,
                     struct err *err)
@@ -255,7 +267,9 @@ static int time_say(const json_t *found, const struct session *s, const struct p
                "that\n  was, or as a topology says where that is slower\n");
     if (!o->machine)
         load_note(s);
-    return o->json ? json_write(found, o->json, JSON_INDENT(2) | JSON_FIGURES, err) : 0;
+    int rc = json_check(o, err);
+    return rc || !o->json ? rc
+                          : json_write(found, o->json, JSON_INDENT(2) | JSON_FIGURES, err);
 }
 
 /* Rows of a file, as finetune counts them: of the folder's, or where dir is NULL of one's own. */
@@ -320,7 +334,7 @@ static int machine_check(const struct plan_opts *o, struct err *err)
     if (o->ranks < 2 && (o->network_bw || o->network_latency > 0))
         return err_misuse(err, "--network-bw and --network-latency are between ranks: give --ranks "
                                "N, 2 or more");
-    return !o->json || !strcmp(o->json, "-") ? 0 : session_output_check(o->json, NULL, 0, err);
+    return json_check(o, err);
 }
 
 /* What of activations the prediction has, which --activations auto leaves to it: 1; 0: nothing. */

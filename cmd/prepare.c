@@ -1,12 +1,9 @@
 /* prepare.c: text to a token file, or text to a tokenizer. */
 #include "cmd/cmd.h"
+#include "cmd/say/line.h"
 #include "cmd/say/say.h"
+#include "cmd/run/output.h"
 #include "cmd/run/tokenise.h"
-#include "data/base/file.h"
-
-#include <limits.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 struct prepare_opts {
     struct opt_strings files;
@@ -20,7 +17,8 @@ struct prepare_opts {
 static const struct opt_row rows[] = {
     { "FILE", OPT_ARGS, AT(files), .help = "texts: valid UTF-8 without NUL bytes" },
     { "out", OPT_STRING, AT(out), .arg = "PATH",
-      .help = "the token file, or with --train-tokenizer the folder, to write" },
+      .help = "the token file, or with --train-tokenizer the folder, to write; what is there is "
+              "replaced only if siTrain prepare wrote it" },
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR",
       .help = "a folder with tokenizer.json, vocab.json and merges.txt, or BERT's vocab.txt" },
     { "train-tokenizer", OPT_FLAG, AT(train),
@@ -31,31 +29,36 @@ static const struct opt_row rows[] = {
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
-/* A tokenizer may replace another one, but not that of a model. */
-static int check_folder(const char *dir, struct err *err)
+static int train(const struct prepare_opts *o, struct err *err)
 {
-    static const char *const models[] = { "config.json", "run.db" };
-    struct stat              st;
-    char                     path[PATH_MAX];
+    size_t ids;
+    int    rc = tokenise_train(o->files.item, o->files.n, o->vocab, o->out, &ids, &say_events, err);
 
-    if (stat(dir, &st) == 0 && !S_ISDIR(st.st_mode))
-        return err_misuse(err, "%s is there and is not a folder: choose another name", dir);
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        if (snprintf(path, sizeof path, "%s/%s", dir, models[i]) < (int)sizeof path &&
-            access(path, F_OK) == 0)
-            return err_misuse(err, "%s holds a model (%s), whose tokenizer would be lost: choose "
-                              "another folder", dir, models[i]);
-    return 0;
+    if (!rc)
+        say_line(stdout, "%s: a tokenizer of %zu ids", o->out, ids);
+    return rc;
+}
+
+/* The texts, and what is read besides: `inputs`, one more than the texts. */
+static int tokenise(const struct prepare_opts *o, const char **inputs, struct err *err)
+{
+    struct output     out = { o->out, OUTPUT_TOKENS, inputs, o->files.n + 1 };
+    struct tokenizer *tok = NULL;
+    uint64_t          count;
+    int               rc;
+
+    memcpy(inputs, o->files.item, o->files.n * sizeof *inputs);
+    inputs[o->files.n] = o->tokenizer;
+    if (!(rc = output_check(&out, err)) && !(rc = tokenizer_open(&tok, o->tokenizer, err)) &&
+        !(rc = tokenise_output(tok, o->files.item, o->files.n, &out, &count, &say_events, err)))
+        say_line(stdout, "%s: %" PRIu64 " tokens", o->out, count);
+    tokenizer_close(tok);
+    return rc;
 }
 
 static int run(struct opt_line *line, struct err *err)
 {
     struct prepare_opts *o = line->options;
-    const char *const   *texts = o->files.item;
-    struct tokenizer    *tok = NULL;
-    uint64_t             count;
-    size_t               ids;
-    int                  rc;
 
     if (!o->out)
         return err_misuse(err, "--out is missing: the token file, or with --train-tokenizer the "
@@ -64,17 +67,12 @@ static int run(struct opt_line *line, struct err *err)
         return err_misuse(err, "--tokenizer and --train-tokenizer exclude each other");
     if (!o->train && !o->tokenizer)
         return err_misuse(err, "--tokenizer DIR or --train-tokenizer is needed");
-    if (o->train) {
-        if (!(rc = check_folder(o->out, err)) &&
-            !(rc = tokenise_train(texts, o->files.n, o->vocab, o->out, &ids, &say_events, err)))
-            printf("%s: a tokenizer of %zu ids\n", o->out, ids);
-        return rc;
-    }
-    if (!(rc = session_output_check(o->out, texts, o->files.n, err)) &&
-        !(rc = tokenizer_open(&tok, o->tokenizer, err)) &&
-        !(rc = tokenise_files(tok, texts, o->files.n, o->out, &count, &say_events, err)))
-        printf("%s: %" PRIu64 " tokens\n", o->out, count);
-    tokenizer_close(tok);
+    if (o->train)
+        return train(o, err);
+    const char **inputs = calloc(o->files.n + 1, sizeof *inputs);
+    int rc = inputs ? tokenise(o, inputs, err) : err_set(err, -ENOMEM, "out of memory");
+
+    free(inputs);
     return rc;
 }
 

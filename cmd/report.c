@@ -116,10 +116,18 @@ static int print_page(FILE *out, void *reports, struct err *err)
     return 0;
 }
 
+/* What --html or --trace writes. Of a run only those files count as read that a run has. */
+static struct output output_of(const struct report_opts *o)
+{
+    return (struct output){ .path = o->html ? o->html : o->trace,
+                            .kind = o->html ? OUTPUT_PAGE : OUTPUT_TIMELINE };
+}
+
 static int print_reports(struct report_opts *o, struct err *err)
 {
-    json_t *reports = json_array();
-    int     rc = gather(reports, o, err);
+    struct output page = output_of(o);
+    json_t       *reports = json_array();
+    int           rc = gather(reports, o, err);
 
     if (!rc && o->json) {
         json_dumpf(o->runs.n > 1 ? reports : json_array_get(reports, 0), stdout, FOR_TERMINALS);
@@ -130,7 +138,7 @@ static int print_reports(struct report_opts *o, struct err *err)
     if (!rc && o->csv)
         report_csv(stdout, reports);
     else if (!rc && o->html)
-        rc = report_file(o->html, print_page, reports, err);
+        rc = report_file(&page, print_page, reports, err);
     else if (!rc)
         report_text(stdout, reports, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"));
 out:
@@ -144,6 +152,7 @@ out:
 static int print_of_one(struct report_opts *o, const char *what, struct err *err)
 {
     const char    *dir = o->runs.item[0];
+    struct output  file = output_of(o);
     struct runlog *log = NULL;
 
     if (o->runs.n > 1)
@@ -156,7 +165,7 @@ static int print_of_one(struct report_opts *o, const char *what, struct err *err
     if (!rc)
         rc = o->config        ? report_config_print(log, dir, err)
              : o->openmetrics ? report_metrics(stdout, log, dir, err)
-             : o->trace       ? report_trace(o->trace, log, o->trace_steps, err)
+             : o->trace       ? report_trace(&file, log, o->trace_steps, err)
                               : answer(log, o, err);
     runlog_close(log);
     return rc;
@@ -178,7 +187,10 @@ static int run(struct opt_line *line, struct err *err)
     if (o->trace_steps && !o->trace)
         return err_misuse(err, "--trace-steps %s is for --trace FILE, which is missing",
                           o->trace_steps);
-    return one ? print_of_one(o, one, err) : print_reports(o, err);
+    struct output file = output_of(o);
+    int           rc = file.path ? output_check(&file, err) : 0;
+
+    return rc ? rc : one ? print_of_one(o, one, err) : print_reports(o, err);
 }
 
 const struct opt_command report_command = {

@@ -6,8 +6,11 @@
 #include "cmd/opt/opt_file.h"
 #include "cmd/run/settings.h"
 #include "cmd/run/train_opts.h"
+#include "cmd/say/line.h"
 #include "kernels/matmul.h"
 #include "model/arch.h"
+
+#include <unistd.h>
 
 struct printing {
     FILE          *out;
@@ -188,7 +191,9 @@ int report_config_print(struct runlog *log, const char *dir, struct err *err)
     rc = rc ? rc : print_training(&p, err);
     if (fclose(p.out) && !rc)
         rc = err_set(err, -ENOMEM, "out of memory for the options of %s", dir);
-    if (!rc)
+    if (!rc && isatty(STDOUT_FILENO))
+        say_text(stdout, text);
+    else if (!rc)
         fwrite(text, 1, bytes, stdout);
     free(text);
     return rc;

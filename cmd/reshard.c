@@ -1,6 +1,7 @@
 /* reshard.c: a run onto other drives, or another number of them. What moves, and why a kill loses
  * nothing, is in offload/reshard.h; here it is said where to, and stored. */
 #include "cmd/cmd.h"
+#include "cmd/say/line.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
 #include "cmd/run/newranks.h"
@@ -73,9 +74,9 @@ static int move_run(struct session *s, const struct reshard_opts *o, struct err 
     if (!rc && *notice)
         rc = session_notice(s, notice, err);
     if (!rc && !o->quiet)
-        printf("%s is on %zu device%s now: %s written in %.1f s\n", o->run, r.to.n_devices,
-               r.to.n_devices > 1 ? "s" : "", opt_size_text(size, sizeof size, (double)r.bytes),
-               (double)(clock_ns() - start) * 1e-9);
+        say_line(stdout, "%s is on %zu device%s now: %s written in %.1f s", o->run, r.to.n_devices,
+                 r.to.n_devices > 1 ? "s" : "", opt_size_text(size, sizeof size, (double)r.bytes),
+                 (double)(clock_ns() - start) * 1e-9);
     return rc;
 }
 
@@ -97,8 +98,8 @@ static int new_ranks(const struct reshard_opts *o, struct err *err)
     rc = session_explain(&s, rc, err);
     session_close(&s);
     if (!rc && !o->quiet)
-        printf("%s is %s for %" PRIu64 " rank%s: %s is whole still, and may be removed\n",
-               o->new_run, o->run, o->ranks, o->ranks > 1 ? "s" : "", o->run);
+        say_line(stdout, "%s is %s for %" PRIu64 " rank%s: %s is whole still, and may be removed",
+                 o->new_run, o->run, o->ranks, o->ranks > 1 ? "s" : "", o->run);
     return rc;
 }
 

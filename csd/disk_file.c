@@ -27,6 +27,17 @@ static int file_create(const struct disk_config *cfg, struct err *err)
     return rc;
 }
 
+/* What is written to a file that has other names is seen by them: a copy by `cp -al` is the same
+ * file. */
+static int names_check(const struct stat *st, const struct disk_config *cfg, struct err *err)
+{
+    return cfg->read_only || !S_ISREG(st->st_mode) || st->st_nlink < 2
+               ? 0
+               : err_misuse(err, "%s has other names too (hard links), where what is written to it "
+                            "would be seen, as a copy by cp -al has: a file of its own is "
+                            "expected; copy it (cp), and give the copy this name", cfg->path);
+}
+
 /* Behind cfg->keep: as long as cfg->bytes, no holes. Then what is there must be enough. */
 static int file_check(int fd, const struct disk_config *cfg, struct err *err)
 {
@@ -34,12 +45,14 @@ static int file_check(int fd, const struct disk_config *cfg, struct err *err)
 
     if (fstat(fd, &st))
         return err_set(err, -errno, "stat %s: %s", cfg->path, strerror(errno));
+    int rc = names_check(&st, cfg, err);
+    if (rc)
+        return rc;
     uint64_t bytes = (uint64_t)st.st_size;
     if (S_ISREG(st.st_mode) && cfg->keep && bytes >= cfg->keep) {
         int own = file_open_device(cfg->path, O_RDWR); // allocating may be emulated
-        int rc = own < 0 ? err_set(err, own, "open %s: %s", cfg->path, strerror(-own))
-                         : file_set_length(own, cfg->path, cfg->keep, cfg->bytes, err);
-
+        rc = own < 0 ? err_set(err, own, "open %s: %s", cfg->path, strerror(-own))
+                     : file_set_length(own, cfg->path, cfg->keep, cfg->bytes, err);
         if (own >= 0)
             close(own);
         return rc;
@@ -107,7 +120,7 @@ void disk_file_undo(const struct disk_config *cfg)
 
 /* ---- what already lives on a block device ---- */
 
-static int probe_signature(const char *path, struct err *err)
+int disk_check_signature(const char *path, struct err *err)
 {
     blkid_probe pr = blkid_new_probe_from_filename(path);
     const char *type = "unknown";
@@ -132,15 +145,13 @@ static int probe_signature(const char *path, struct err *err)
     return rc;
 }
 
-int disk_probe(const char *path, struct err *err)
+int disk_check_idle(const char *path, struct err *err)
 {
-    if (!file_is_block(path))
-        return 0;
     int fd = open_patiently(path, O_RDONLY | O_EXCL);
     if (fd == -EBUSY)
         return err_set(err, -EBUSY, "%s is mounted or in use", path);
     if (fd < 0)
         return err_set(err, fd, "open %s: %s", path, strerror(-fd));
     close(fd);
-    return probe_signature(path, err);
+    return 0;
 }

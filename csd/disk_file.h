@@ -11,6 +11,7 @@ int disk_file_open(const struct disk_config *cfg, int flags, struct err *err);
 /* Remove what disk_file_open created, where a later step failed; never a device node. */
 void disk_file_undo(const struct disk_config *cfg);
 
-/* Refuse a block device that is mounted, or carries a signature known to libblkid; 0 for files and
- * folders. */
-int disk_probe(const char *path, struct err *err);
+/* Of a block device: refuse one that is mounted or in use (-EBUSY); one that carries a signature
+ * known to libblkid, which is named. */
+int disk_check_idle(const char *path, struct err *err);
+int disk_check_signature(const char *path, struct err *err);

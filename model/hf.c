@@ -323,6 +323,27 @@ long hf_pad(const char *dir)
 
 /* ---- generation_config.json ---- */
 
+/* All of it goes into a run, and out again with the model: somebody's other file, which a link may
+ * lead to, does not. */
+static int generation_check(const json_t *file, const char *path, struct err *err)
+{
+    static const char *const own[] = {
+        "bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id",
+        "transformers_version", "_from_model_config", "max_length", "max_new_tokens", "min_length",
+        "do_sample", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty",
+        "no_repeat_ngram_size", "num_beams", "use_cache", "generation_mode" };
+
+    if (!json_is_object(file))
+        return err_misuse(err, "%s: a JSON object is expected", path);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (json_object_get(file, own[i]))
+            return 0;
+    return json_object_size(file)
+               ? err_misuse(err, "%s says nothing that is said of generating texts: remove it, or "
+                            "the link that it is", path)
+               : 0;
+}
+
 int hf_generation(json_t **out, const char *dir, size_t vocab, struct err *err)
 {
     static const char *const keys[] = { "bos_token_id", "eos_token_id", "pad_token_id" };
@@ -339,8 +360,9 @@ int hf_generation(json_t **out, const char *dir, size_t vocab, struct err *err)
             json_object_set(*out, keys[i], json_object_get(config, keys[i]));
     if (!rc && is_file(dir, "generation_config.json") &&
         !(rc = hf_path(path, dir, "generation_config.json", err)) &&
-        !(rc = json_read(&file, path, CONFIG_MAX, err)) && json_object_update(*out, file))
-        rc = err_misuse(err, "%s: a JSON object is expected", path);
+        !(rc = json_read(&file, path, CONFIG_MAX, err)) &&
+        !(rc = generation_check(file, path, err)) && json_object_update(*out, file))
+        rc = err_set(err, -ENOMEM, "%s: out of memory", path);
     rc = rc ? rc : hf_stops(stops, &n, *out, path, err);
     for (size_t i = 0; !rc && i < n; i++)
         if ((size_t)stops[i] >= vocab)

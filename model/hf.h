@@ -50,7 +50,8 @@ const struct model_config *hf_model(const struct hf *h);
 struct params_source hf_source(struct hf *h);
 
 /* Copy the tokenizer's files in `from` (those that are there) into the folder `to`. *copied says
- * how many. */
+ * how many. `from` is a run's, filled by tokenizer_take: its files are not looked into, and links
+ * are refused. */
 int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err *err);
 
 #define HF_SHARD_BYTES (UINT64_C(5) << 30) // where nothing else is asked for
@@ -62,6 +63,9 @@ struct hf_export {
                                       // alone; 0: all in model.safetensors
     struct params_source source;
     const char          *tokenizer;  // folder to copy tokenizer files from, or NULL
+    int                  strange;    // it is no run's: tokenizer_take looks into its files
+    char                *notice;     // then gets what that leaves out; or NULL
+    size_t               notice_size;
     long                 endoftext;  // id of <|endoftext|>, or -1
     const json_t        *generation; // of a language model: as hf_generation has it; NULL:
                                      // endoftext begins and ends a text

@@ -17,21 +17,19 @@ enum { PIECE = 1 << 16 };
 
 int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err *err)
 {
-    static const char *const names[] = {
-        "tokenizer.json", "vocab.json", "merges.txt", "encoder.json", "vocab.bpe",
-        "vocab.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-    };
-    int rc = 0;
+    const char *name;
+    int         rc = 0;
 
     *copied = 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !rc; i++) {
+    for (size_t i = 0; (name = tokenizer_file(i)) && !rc; i++) {
         char src[HF_PATH_BYTES], dst[HF_PATH_BYTES];
 
-        if ((rc = hf_path(src, from, names[i], err)) || (rc = hf_path(dst, to, names[i], err)))
+        if ((rc = hf_path(src, from, name, err)) || (rc = hf_path(dst, to, name, err)))
             return rc;
         if (access(src, F_OK))
             continue;
-        rc = file_copy(src, dst, TOKENIZER_FILE_MAX, err);
+        rc = file_check_own(src, 0, err);
+        rc = rc ? rc : file_copy(src, dst, TOKENIZER_FILE_MAX, err);
         *copied += 1;
     }
     return rc;
@@ -97,7 +95,8 @@ static int end_name(const char *dir, char *name, size_t size, struct err *err)
 static int copy_tokenizer(const char *dir, const struct hf_export *x, struct err *err)
 {
     char endoftext[256];
-    int  copied, rc = hf_copy_tokenizer(x->tokenizer, dir, &copied, err);
+    int  copied, rc = x->strange ? tokenizer_take(x->tokenizer, dir, x->notice, x->notice_size, err)
+                                 : hf_copy_tokenizer(x->tokenizer, dir, &copied, err);
 
     if (rc || !arch_classifies(&x->config) || x->config.arch->encoder || x->pad < 0 ||
         x->pad != x->endoftext)

@@ -1,7 +1,6 @@
 /* devices.c: finds, opens and checks the devices of a run. */
 #include "offload/devices.h"
 
-#include "csd/disk_file.h"
 #include "data/base/file.h"
 #include "data/base/round.h"
 
@@ -61,8 +60,6 @@ void devices_memory(const struct run_config *cfg, const struct store *st, struct
     out->device_bytes += cfg->n_act_devices * devices_act_area(cfg);
 }
 
-const char *devices_layout(const struct run_config *cfg) { return cfg->layout ? cfg->layout : ""; }
-
 /* What device i's superblock has to say. */
 static struct store_super super_of(const struct devices *d, size_t i)
 {
@@ -72,69 +69,6 @@ static struct store_super super_of(const struct devices *d, size_t i)
     snprintf(s.id, sizeof s.id, "%s", d->cfg.id);
     snprintf(s.layout, sizeof s.layout, "%s", devices_layout(&d->cfg));
     return s;
-}
-
-/* The name of device i's file in a folder that was given. Older versions cut the id to 8 digits,
- * which two runs may share. */
-enum { DEVICES_ID = 32, DEVICES_OLD_ID = 8 };
-
-static char *name_in_given(const char *given, const struct run_config *cfg, size_t i, int digits,
-                           struct err *err)
-{
-    const char *layout = devices_layout(cfg);
-
-    return file_path(err, "%s/sitrain-%.*s%s%s-dev%zu", given, digits, cfg->id, *layout ? "-" : "",
-                     layout, i);
-}
-
-/* RUN/devN/states, whose folder is made where it is to be. */
-static int path_in_run(char **out, const struct run_config *cfg, size_t i, int create,
-                       struct err *err)
-{
-    const char *layout = devices_layout(cfg);
-    int         rc = 0;
-
-    *out = file_path(err, "%s/dev%zu/states%s%s", cfg->dir, i, *layout ? "-" : "", layout);
-    if (!*out)
-        return -ENOMEM;
-    char *slash = strrchr(*out, '/');
-    *slash = '\0';
-    if (create && mkdir(*out, 0777) && errno != EEXIST)
-        rc = err_set(err, -errno, "make the device folder %s: %s", *out, strerror(errno));
-    *slash = '/';
-    return rc;
-}
-
-int devices_path(char **out, const struct run_config *cfg, size_t i, int create, struct err *err)
-{
-    const char *given = cfg->device_paths ? cfg->device_paths[i] : NULL;
-    struct stat st;
-
-    *out = NULL;
-    if (!given)
-        return path_in_run(out, cfg, i, create, err);
-    int there = stat(given, &st) == 0;
-    if (!there && (errno != ENOENT || !create))
-        return err_misuse(err, "--device %s: %s; expected a folder, a file or a block device",
-                          given, strerror(errno));
-    if (there && create && !S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode))
-        return err_misuse(err, "--device %s exists; expected a folder, a block device "
-                          "or the name of a new file", given);
-    if (!there || !S_ISDIR(st.st_mode)) {
-        *out = file_path(err, "%s", given);
-        return *out ? 0 : -ENOMEM;
-    }
-    *out = name_in_given(given, cfg, i, DEVICES_ID, err);
-    if (!*out || create || access(*out, F_OK) == 0)
-        return *out ? 0 : -ENOMEM;
-    char *old = name_in_given(given, cfg, i, DEVICES_OLD_ID, err);
-    if (old && access(old, F_OK) == 0) {
-        free(*out);
-        *out = old;
-    } else {
-        free(old);
-    }
-    return old ? 0 : -ENOMEM;
 }
 
 int devices_fake(const struct run_config *cfg)
@@ -262,8 +196,8 @@ int devices_super_write(struct devices *d, size_t i, struct err *err)
     return page_move(d, i, CSD_WRITE, err);
 }
 
-/* A superblock tells whose device this is; on a block device about to be taken, that it is
- * nobody's. */
+/* A superblock tells whose device this is; on a block device about to be taken, which nobody else
+ * has open from here on, that it is nobody's still. */
 static int superblock(struct devices *d, size_t i, int create, struct err *err)
 {
     struct store_super want = super_of(d, i);
@@ -275,9 +209,10 @@ static int superblock(struct devices *d, size_t i, int create, struct err *err)
 
         if (rc || !create)
             return rc ? rc : store_super_check(d->page, &want, d->device[i].path, err);
-        if (store_super_present(d->page) && !d->cfg.force_device)
-            return err_misuse(err, "%s already holds the states of a siTrain run; "
-                              "--force-device takes it for this one", d->device[i].path);
+        if (!d->cfg.force_device)
+            rc = devices_page_free(d->page, d->device[i].path, "--device", err);
+        if (rc)
+            return rc;
     }
     return devices_super_write(d, i, err);
 }
@@ -322,49 +257,6 @@ int devices_present(const struct devices *d, struct err *err)
     return 0;
 }
 
-/* In /dev, but for /dev/shm, which is a tmpfs like others? dir: without links. */
-static int is_dev(const char *dir)
-{
-    return !strcmp(dir, "/dev") || (!strncmp(dir, "/dev/", 5) && strcmp(dir, "/dev/shm") &&
-                                    strncmp(dir, "/dev/shm/", 9));
-}
-
-int devices_folder(char **out, const char *place, struct err *err)
-{
-    struct stat st;
-    char       *copy = strdup(place);
-    int         there = stat(place, &st) == 0;
-
-    *out = NULL;
-    errno = copy ? 0 : ENOMEM;
-    if (copy && !(there && S_ISBLK(st.st_mode)))
-        *out = realpath(there && S_ISDIR(st.st_mode) ? place : dirname(copy), NULL);
-    free(copy);
-    return *out || errno != ENOMEM ? 0 : err_set(err, -ENOMEM, "out of memory for a path");
-}
-
-int devices_place_check(const char *place, const char *option, int in_ram, struct err *err)
-{
-    char *dir;
-    int   rc = devices_folder(&dir, place, err); // whatever is wrong with none is said elsewhere
-
-    if (dir && is_dev(dir) && access(place, F_OK) == 0)
-        rc = err_misuse(err, "%s: files there are in RAM; a folder on a drive, or a drive itself, "
-                        "is expected", place);
-    else if (dir && is_dev(dir))
-        rc = err_misuse(err, "%s %s: there is no such drive (lsblk lists those that there are), "
-                        "and a new file in its place would be in RAM", option ? option : "--device",
-                        place);
-    else if (dir && !in_ram && file_in_ram(dir))
-        rc = err_misuse(err, "%s%s%s: %s is in RAM (tmpfs), so what is stored there would count "
-                        "beside --host-mem and be gone with the power: %s, or allow it with "
-                        "--device-in-ram", option ? option : "", option ? " " : "", place, dir,
-                        option ? "name a place on a drive"
-                               : "make the run on a drive, or its devices with --device");
-    free(dir);
-    return rc;
-}
-
 /* Where device i is to be, and whether it may be there. */
 static int place_find(struct devices *d, size_t i, int create, struct err *err)
 {
@@ -376,9 +268,8 @@ static int place_find(struct devices *d, size_t i, int create, struct err *err)
         rc = devices_place_check(given ? given : cfg->dir, given ? "--device" : NULL,
                                  cfg->device_in_ram, err);
     rc = rc ? rc : devices_path(&d->device[i].path, cfg, i, create, err);
-    if (!rc && real && !cfg->force_device)
-        rc = disk_probe(d->device[i].path, err);
-    return rc;
+    return rc || !real ? rc
+                       : devices_free_check(d->device[i].path, "--device", cfg->force_device, err);
 }
 
 static int device_open(struct devices *d, size_t i, enum devices_how how,
@@ -432,43 +323,6 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
 }
 
 /* ---- drives for activations */
-
-/* Of no one's: unlike a file of states there is nothing in one to come back to. */
-static int act_block_check(const char *path, struct err *err)
-{
-    char page[STORE_SUPERBLOCK];
-    int  rc = disk_probe(path, err), fd = rc ? -1 : file_open_device(path, O_RDONLY);
-
-    if (!rc && fd < 0)
-        return err_set(err, fd, "open %s: %s", path, strerror(-fd));
-    if (!rc && !file_pread(fd, page, sizeof page, 0, path, NULL) && store_super_present(page))
-        rc = err_misuse(err, "--act-device %s holds the states of a siTrain run; --force-device "
-                        "takes it for activations", path);
-    if (fd >= 0)
-        close(fd);
-    return rc;
-}
-
-int devices_act_check(const struct run_config *cfg, const char *place, struct err *err)
-{
-    struct stat st;
-    int         there = stat(place, &st) == 0, rc = 0;
-    char       *dir = NULL;
-
-    if (there && S_ISBLK(st.st_mode))
-        return cfg->force_device ? 0 : act_block_check(place, err);
-    if (there && !S_ISDIR(st.st_mode))
-        return err_misuse(err, "--act-device %s exists; expected a folder, a block device or the "
-                          "name of a new file", place);
-    if (!there && (rc = devices_folder(&dir, place, err)))
-        return rc;
-    if (!there && !dir)
-        return err_misuse(err, "--act-device %s: %s; expected a folder, a block device or the name "
-                          "of a new file (--resume with --act-device none goes on without)", place,
-                          strerror(errno));
-    free(dir);
-    return devices_place_check(place, "--act-device", cfg->device_in_ram, err);
-}
 
 /* A name that nobody else has for device i's file in a folder, and will have for as long as it is
  * made. */
@@ -563,7 +417,8 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
     rc = rc ? rc : topology_open(&d->links, &d->cfg.links, d->n, err);
     for (; !rc && opened < d->n; opened++) {
         rc = device_open(d, opened, how, more, err);
-        if (rc && rc != -EBUSY && more->each) { // who uses a device has not damaged it
+        // who uses a device has not damaged it, nor who may not read it
+        if (rc && rc != -EBUSY && !file_is_denied(rc) && more->each) {
             more->each[opened] = *err;
             device_forget(d, opened);
             rc = 0;

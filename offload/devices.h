@@ -3,7 +3,7 @@
 #pragma once
 
 #include "data/base/arena.h"
-#include "offload/config.h"
+#include "offload/devices_place.h"
 #include "offload/store.h"
 
 struct device {
@@ -39,7 +39,8 @@ struct devices_more {
     size_t      notice_size;
     /* (n_devices) for `siTrain check`: a device that cannot be opened, or is not this run's, stays
      * closed (csd NULL), and one whose superblock is damaged stays open; each[i] gets the
-     * sentence, or none. One that is in use ends it all the same: -EBUSY. */
+     * sentence, or none. One that is in use or may not be read ends it all the same: -EBUSY,
+     * -EACCES. */
     struct err *each;
 };
 
@@ -73,27 +74,6 @@ void devices_close(struct devices *d);
  * NULL: out of memory. */
 void *devices_buffer(struct devices *d, size_t bytes);
 void  devices_buffer_end(struct devices *d, void *buffer); // NULL is fine
-
-/* The name of a set of devices in the names of their files. */
-const char *devices_layout(const struct run_config *cfg);
-
-/* The file or block device behind device i, malloced: a folder that was given has a file named
- * after the run. create: it need not be there, and its folder in RUN is made. */
-int  devices_path(char **out, const struct run_config *cfg, size_t i, int create, struct err *err);
-
-/* Refuse a place for states that would be in RAM, which is beside all promises about memory, and
- * gone with the power: a folder or new file on a tmpfs, unless in_ram allows it, or in /dev, where
- * it is a drive that is not there. place: what `option` ("--device") says, or with NULL RUN, which
- * need not be there yet. */
-int devices_place_check(const char *place, const char *option, int in_ram, struct err *err);
-
-/* Refuse a place for --act-device: what devices_place_check refuses, a file that is there, and,
- * unless cfg->force_device, a block device that carries anything, states of a run too. */
-int devices_act_check(const struct run_config *cfg, const char *place, struct err *err);
-
-/* The folder that a place is, or that its file is or would be in, without links, malloced; NULL
- * where there is none (errno) or the place is a block device (errno 0). -ENOMEM and a sentence. */
-int devices_folder(char **out, const char *place, struct err *err);
 
 /* Whether every path still names what was opened, as large as it must be: what is written to a file
  * that was removed is lost when the process ends, and nothing else would tell. */

@@ -308,7 +308,8 @@ int image_check(const struct run_config *cfg, unsigned area, struct image_check 
     free(all.crc);
     if (!out->named || !rc)
         return rc;
-    if (rc == -EBUSY || rc == -EINTR || rc == -ENOMEM) { // who writes it is no damage
+    // who writes it is no damage, nor who may not read it
+    if (rc == -EBUSY || rc == -EINTR || rc == -ENOMEM || file_is_denied(rc)) {
         *err = why;
         return rc;
     }

@@ -178,7 +178,17 @@ static void test_open(void **state)
     assert_int_equal(rig_open(&r, (struct disk_config){.bytes = UNIT, .create = 1}, &err), -EEXIST);
     assert_int_equal(rig_open(&r, (struct disk_config){.bytes = 2 * UNIT}, &err), -EINVAL);
     assert_non_null(strstr(err.text, "is 4096 bytes, this run needs 8192"));
-    assert_int_equal(disk_probe(r.path, &err), 0);
+    // what has another name too is read, not written
+    char other[sizeof r.path + 8];
+    snprintf(other, sizeof other, "%s.twin", r.path);
+    assert_int_equal(link(r.path, other), 0);
+    assert_int_equal(rig_open(&r, (struct disk_config){.bytes = UNIT}, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "has other names too"));
+    assert_int_equal(rig_open(&r, (struct disk_config){.bytes = UNIT, .read_only = 1}, &err), 0);
+    disk_close(r.d);
+    r.d = NULL;
+    unlink(other);
+    assert_int_equal(rig_open(&r, (struct disk_config){.bytes = UNIT}, &err), 0);
     rig_release(&r);
 }
 

@@ -323,9 +323,35 @@ static void one_ends_all_end(void **state)
     free(result);
 }
 
+/* What a resume does is known from where the journals are: one step apart, its update not begun, is
+ * a crash; all else is folders of several times. */
+static void judged(void **state)
+{
+    static const struct { struct agree_place all[3]; int does[3]; const char *says; } rows[] = {
+        { { { 5, 5, 5, 5 }, { 5, 5, 4, 5 }, { 5, 5, 5, 5 } }, { 0, 0, 0 }, "" },
+        { { { 6, 6, 5, 5 }, { 5, 5, 5, 5 }, { 6, 6, 5, 5 } }, { 1, 0, 1 }, "" },
+        { { { 6, 5, 5, 5 }, { 5, 5, 5, 5 }, { 6, 5, 5, 5 } }, { 1, 0, 1 }, "" }, // was skipped
+        { { { 6, 6, 6, 6 }, { 5, 5, 5, 5 }, { 5, 5, 5, 5 } }, { -EBADMSG, 0, 0 }, "has begun" },
+        { { { 6, 6, 5, 6 }, { 5, 5, 5, 5 }, { 5, 5, 5, 5 } }, { -EBADMSG, 0, 0 }, "has begun" },
+        { { { 6, 6, 5, 5 }, { 5, 5, 5, 5 }, { 7, 7, 6, 6 } }, { 1, 0, -EBADMSG }, "another time" },
+        { { { 5, 5, 5, 5 }, { 5, 4, 4, 4 }, { 5, 5, 5, 5 } }, { 0, -EBADMSG, 0 }, "4 updates" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t r = 0; r < 3; r++) {
+            struct err err = { 0 };
+
+            assert_int_equal(agree_judge(rows[i].all, 3, r, "it", &err), rows[i].does[r]);
+            if (rows[i].does[r] < 0)
+                assert_non_null(strstr(err.text, rows[i].says));
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(judged),
         cmocka_unit_test(same_bits), cmocka_unit_test(stops_between_steps),
         cmocka_unit_test(skipped_everywhere), cmocka_unit_test(one_ends_all_end),
     };

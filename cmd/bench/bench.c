@@ -16,7 +16,9 @@
 #include "data/base/file.h"
 #include "data/base/machine.h"
 #include "data/base/version.h"
+#include "offload/devices.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -162,10 +164,34 @@ static int train_check(const struct bench_opts *o, struct err *err)
     return 0;
 }
 
+/* What is read, and what else is written, is no place for any of the outputs. */
+static struct output output_of(const struct bench_opts *o, enum output_kind kind,
+                               const char *inputs[4])
+{
+    const char *json = o->json && strcmp(o->json, "-") ? o->json : NULL;
+    const char *const paths[] = { [OUTPUT_FIGURES] = json, [OUTPUT_PLOT] = o->plot,
+                                  [OUTPUT_MACHINE] = o->save };
+
+    inputs[0] = o->model.init;
+    inputs[1] = o->train.topology;
+    inputs[2] = paths[kind == OUTPUT_FIGURES ? OUTPUT_PLOT : OUTPUT_FIGURES];
+    inputs[3] = paths[kind == OUTPUT_MACHINE ? OUTPUT_PLOT : OUTPUT_MACHINE];
+    return (struct output){ paths[kind], kind, inputs, 4 };
+}
+
+int bench_output_check(const struct bench_opts *o, enum output_kind kind, struct err *err)
+{
+    const char   *inputs[4];
+    struct output file = output_of(o, kind, inputs);
+
+    return file.path ? output_check(&file, err) : 0;
+}
+
 static int options_check(struct bench *b, struct opt_line *line, struct err *err)
 {
     struct bench_opts *o = b->o;
     const char        *tokenizer = NULL;
+    static const enum output_kind outputs[] = { OUTPUT_FIGURES, OUTPUT_PLOT, OUTPUT_MACHINE };
     int                rc = what_check(o, line, err);
 
     rc = rc ? rc : default_model(o, err);
@@ -197,20 +223,16 @@ static int options_check(struct bench *b, struct opt_line *line, struct err *err
                         o->model.init);
     rc = rc ? rc : masking_opts_check(line, &o->train.mask, &b->config, err);
     rc = rc ? rc : train_check(o, err);
-    if (!rc && o->json && strcmp(o->json, "-"))
-        rc = session_output_check(o->json, NULL, 0, err);
-    if (!rc && o->plot)
-        rc = session_output_check(o->plot, NULL, 0, err);
-    if (!rc && o->save)
-        rc = session_output_check(o->save, NULL, 0, err);
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs && !rc; i++)
+        rc = bench_output_check(o, outputs[i], err);
     for (size_t i = 0; i < o->train.device.n && !rc; i++) {
         const char *device = o->train.device.item[i];
         struct stat st;
 
         if (stat(device, &st) || (!S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode)))
             rc = err_misuse(err, "--device %s: a folder or a block device is expected", device);
-        else if (S_ISBLK(st.st_mode) && !o->train.force_device && disk_probe(device, err))
-            rc = -EBUSY;
+        else
+            rc = devices_free_check(device, "--device", o->train.force_device, err);
     }
     free((char *)(uintptr_t)tokenizer);
     return rc || !o->alone ? rc : o->alone->check(b, err);
@@ -231,8 +253,41 @@ char *bench_file(const struct bench *b, size_t device, const char *name)
 }
 
 /* Where files are made: in --dir, then for each --device a folder in it, or the block device
- * itself, for which nothing is made. */
-struct places { size_t n; const char **path; struct file_new *made; };
+ * itself, for which nothing is made. was: how a block device began. */
+struct places {
+    size_t           n;
+    const char     **path;
+    struct file_new *made;
+    char           (*was)[STORE_SUPERBLOCK];
+};
+
+static void drive_look(const char *path, char page[STORE_SUPERBLOCK])
+{
+    int fd = file_open_device(path, O_RDONLY);
+
+    if (fd < 0 || file_pread(fd, page, STORE_SUPERBLOCK, 0, path, NULL))
+        memset(page, 0, STORE_SUPERBLOCK);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* The states of a run that bench made are nobody's: whoever takes the drive next is not asked for
+ * --force-device because of them. */
+static void drive_clear(const char *path, const char was[STORE_SUPERBLOCK])
+{
+    char page[STORE_SUPERBLOCK];
+
+    drive_look(path, page);
+    if (!store_super_present(page) || !memcmp(page, was, sizeof page) ||
+        disk_check_idle(path, NULL))
+        return;
+    int fd = file_open_device(path, O_RDWR);
+    if (fd < 0)
+        return;
+    memset(page, 0, sizeof page);
+    file_pwrite(fd, page, sizeof page, 0, path, NULL);
+    close(fd);
+}
 
 static int places_make(struct places *p, struct bench *b, struct err *err)
 {
@@ -240,8 +295,8 @@ static int places_make(struct places *p, struct bench *b, struct err *err)
     int                       rc = 0;
 
     *p = (struct places){1 + d->n, calloc(1 + d->n, sizeof *p->path),
-                         calloc(1 + d->n, sizeof *p->made)};
-    if (!p->path || !p->made)
+                         calloc(1 + d->n, sizeof *p->made), calloc(1 + d->n, sizeof *p->was)};
+    if (!p->path || !p->made || !p->was)
         return err_set(err, -ENOMEM, "out of memory");
     b->devices = d->n ? d->item : NULL;
     b->n_devices = d->n;
@@ -256,6 +311,8 @@ static int places_make(struct places *p, struct bench *b, struct err *err)
         rc = path || block ? rc : -ENOMEM;
         free(path);
         p->path[i] = block ? dir : p->made[i].temp;
+        if (block)
+            drive_look(dir, p->was[i]);
     }
     b->scratch = p->path[0];
     b->devices = d->n ? p->path + 1 : NULL;
@@ -264,8 +321,12 @@ static int places_make(struct places *p, struct bench *b, struct err *err)
 
 static void places_remove(struct places *p)
 {
-    for (size_t i = 0; p->made && i < p->n; i++)
+    for (size_t i = 0; p->made && i < p->n; i++) {
+        if (i && p->path[i] && !p->made[i].temp)
+            drive_clear(p->path[i], p->was[i]);
         file_new_abort(&p->made[i]);
+    }
+    free(p->was);
     free(p->made);
     free(p->path);
 }
@@ -280,7 +341,8 @@ static void machine(struct bench *b)
     const char *dtype = dtype_name((size_t)o->dtype), *cpu = machine_cpu(name, sizeof name);
 
     b->report = json_pack(
-        "{s:s, s:{s:s, s:I}, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}}", "version",
+        "{s:s, s:s, s:{s:s, s:I}, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}}", "siTrain",
+        "bench", "version", // the first is the mark of output.c
         SITRAIN_VERSION, "machine", "cpu", cpu, "threads", (json_int_t)o->threads, "model",
         "n_layer", (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head, "n_embd",
         (json_int_t)g->n_embd, "vocab", (json_int_t)g->vocab, "parameters",
@@ -328,11 +390,13 @@ static int run_sections(struct bench *b, struct err *err)
 static int report_write(const struct bench *b, struct err *err)
 {
     const struct bench_opts *o = b->o;
-    int rc = o->plot ? report_file(o->plot, o->alone->plot,
+    const char   *inputs[4];
+    struct output plot = output_of(o, OUTPUT_PLOT, inputs);
+    int rc = o->plot ? report_file(&plot, o->alone->plot,
                                    json_object_get(b->report, o->alone->name), err)
                      : 0;
 
-    if (!rc && o->json && b->print)
+    if (!rc && o->json && b->print && !(rc = bench_output_check(o, OUTPUT_FIGURES, err)))
         rc = json_write(b->report, o->json, JSON_INDENT(2), err);
     if (!rc && !b->print) {
         json_dumpf(b->report, stdout, JSON_INDENT(2));

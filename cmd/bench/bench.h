@@ -10,6 +10,7 @@
 #pragma once
 
 #include "cmd/opt/opt.h"
+#include "cmd/run/output.h"
 #include "cmd/run/session.h"
 #include "data/base/arena.h"
 #include "data/base/json.h"
@@ -71,6 +72,9 @@ extern const struct bench_section bench_products, bench_memory, bench_kernels, b
 int bench_is_block(const struct bench *b, size_t device); // was a block device given?
 /* Where a device is measured: a file called `name` in its folder, or the block device; malloced. */
 char *bench_file(const struct bench *b, size_t device, const char *name);
+
+/* output_check of the file of this kind, if the options name one. */
+int bench_output_check(const struct bench_opts *o, enum output_kind kind, struct err *err);
 
 /* ---- what sections go by ---- */
 

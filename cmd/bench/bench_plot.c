@@ -21,7 +21,7 @@ static const char style[] =
 static void begin(const struct svg *s, const char *name)
 {
     fprintf(s->out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" role=\"img\" "
-            "aria-label=\"%s\">\n%s", WIDTH, HEIGHT, name, style);
+            "aria-label=\"%s\">\n<!-- Made by siTrain bench -->\n%s", WIDTH, HEIGHT, name, style);
 }
 
 /* ---- scaling: predictions a line, measurements dots with their range ---- */

@@ -353,7 +353,7 @@ static int save_run(struct bench *b, json_t *lines, struct err *err)
     rc = rc ? rc : bench_save_drives(m, b, err);
     rc = rc ? rc : beside_measure(m, b, err);
     rc = rc ? rc : machine_file_each(m, line_add, lines);
-    if (!rc && b->o->save)
+    if (!rc && b->o->save && !(rc = bench_output_check(b->o, OUTPUT_MACHINE, err)))
         rc = machine_file_write(m, b->o->save, err);
     free(m);
     return rc;

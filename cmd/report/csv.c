@@ -1,13 +1,18 @@
 /* csv.c: a run as lines of section,row,field,value, and rows of any question as a table. */
 #include "cmd/report/report.h"
 
+#include "data/base/visible.h"
+
+/* What a spreadsheet would compute gets an apostrophe. */
 static void csv_text(FILE *out, const char *s)
 {
+    const char *before = visible_formula(s) ? "'" : "";
+
     if (!strpbrk(s, ",\"\n\r")) {
-        fputs(s, out);
+        fprintf(out, "%s%s", before, s);
         return;
     }
-    fputc('"', out);
+    fprintf(out, "\"%s", before);
     for (; *s; s++)
         fprintf(out, *s == '"' ? "\"\"" : "%c", *s);
     fputc('"', out);

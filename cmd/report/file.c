@@ -5,11 +5,12 @@
 
 #include <unistd.h>
 
-int report_file(const char *path, int (*print)(FILE *out, void *ctx, struct err *err), void *ctx,
-                struct err *err)
+int report_file(const struct output *o, int (*print)(FILE *out, void *ctx, struct err *err),
+                void *ctx, struct err *err)
 {
+    const char     *path = o->path;
     struct file_new f = { 0 };
-    int             rc = file_may_replace(path, NULL, 0, err);
+    int             rc = output_check(o, err);
 
     rc = rc ? rc : file_new_open(&f, path, err);
     if (rc)
@@ -30,6 +31,7 @@ int report_file(const char *path, int (*print)(FILE *out, void *ctx, struct err 
             rc = err_set(err, errno ? -errno : -EIO, "write %s: %s", path,
                          strerror(errno ? errno : EIO));
     }
+    rc = rc ? rc : output_check(o, err); // somebody else may have been faster
     if (rc)
         file_new_abort(&f);
     return rc ? rc : file_new_commit(&f, err);

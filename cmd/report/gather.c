@@ -6,6 +6,7 @@
 #include "cmd/run/session.h"
 #include "cmd/run/settings.h"
 #include "cmd/run/wear.h"
+#include "data/base/visible.h"
 #include "data/db/questions.h"
 #include "offload/traffic.h"
 
@@ -68,19 +69,14 @@ int report_rows(json_t **rows, struct runlog *log, const char *sql, struct err *
     return *rows ? runlog_query(log, sql, row_json, *rows, err) : no_memory(err);
 }
 
-/* C0, DEL and, as UTF-8 has them, C1. */
-void report_tame_text(char *text)
+char *report_tamed(const char *text)
 {
-    char *to = text;
+    size_t n = strlen(text), most = 4 * n + 1; // each byte as \xNN
+    char  *out = malloc(most);
 
-    for (const char *p = text; *p; p++) {
-        int wide = (unsigned char)p[0] == 0xC2 && (unsigned char)p[1] >= 0x80 &&
-                   (unsigned char)p[1] < 0xA0;
-
-        *to++ = wide || (unsigned char)*p < ' ' || *p == 0x7F ? '?' : *p;
-        p += wide;
-    }
-    *to = '\0';
+    if (out)
+        visible_text(out, most, text, n, "");
+    return out;
 }
 
 void report_tame(json_t *v)
@@ -94,9 +90,8 @@ void report_tame(json_t *v)
         report_tame(part);
     json_array_foreach(v, i, part)
         report_tame(part);
-    if (!json_is_string(v) || !(text = strdup(json_string_value(v))))
+    if (!json_is_string(v) || !(text = report_tamed(json_string_value(v))))
         return;
-    report_tame_text(text);
     json_string_set(v, text);
     free(text);
 }
@@ -209,12 +204,10 @@ static int settings_object(json_t **rows, struct err *err)
     if (!all)
         return no_memory(err);
     json_array_foreach(*rows, i, row) {
-        char *key = strdup(json_str(row, "key"));
+        char *key = report_tamed(json_str(row, "key"));
 
-        if (key) {
-            report_tame_text(key);
+        if (key)
             json_object_set(all, key, json_object_get(row, "text"));
-        }
         free(key);
     }
     json_decref(*rows);

@@ -5,8 +5,6 @@
  * so there is no type that it lacks. */
 #include "cmd/report/report.h"
 
-#include "data/base/utf8.h"
-
 #include <math.h>
 
 enum type { GAUGE, COUNTER };
@@ -73,27 +71,14 @@ static const struct family {
 
 struct sampling { FILE *out; const struct family *family; const char *run; };
 
-/* In quotes; what is no text, and what would speak to a terminal, becomes question marks. */
+/* In quotes, without control characters. */
 static void print_label(FILE *out, const char *name, const char *value)
 {
-    char *text = strdup(value);
-    int   why;
+    char *text = report_tamed(value);
 
-    if (text)
-        report_tame_text(text);
-    size_t n = text ? strlen(text) : 0;
     fprintf(out, "%s=\"", name);
-    for (size_t at = 0; at < n; at++) {
-        size_t valid = at + utf8_valid(text + at, n - at, &why);
-
-        for (; at < valid; at++) {
-            if (text[at] == '\\' || text[at] == '"')
-                fputc('\\', out);
-            fputc(text[at], out);
-        }
-        if (at < n)
-            fputc('?', out);
-    }
+    for (const char *p = text ? text : ""; *p; p++)
+        fprintf(out, "%s%c", *p == '\\' || *p == '"' ? "\\" : "", *p);
     fputc('"', out);
     free(text);
 }

@@ -6,6 +6,7 @@
  * goes through report_file. */
 #pragma once
 
+#include "cmd/run/output.h"
 #include "data/base/json.h"
 #include "data/db/runlog.h"
 
@@ -18,10 +19,11 @@ int report_rows(json_t **rows, struct runlog *log, const char *sql, struct err *
  * caller json_decref()s. A figure that is not in the database is not in it. -errno with a
  * sentence. */
 int report_gather(json_t **report, struct runlog *log, const char *dir, struct err *err);
-/* Control characters of all texts, or of one, become question marks, in place: what a stranger put
- * into the database does not speak to a terminal, and is no valid HTML. */
-void report_tame(json_t *value);
-void report_tame_text(char *text);
+/* Control characters of all texts are shown as what they are (visible.h): what a stranger put into
+ * the database does not speak to a terminal, and is no valid HTML. Of one text: malloced, NULL
+ * where there is no memory. */
+void  report_tame(json_t *value);
+char *report_tamed(const char *text);
 
 /* compare.c: gives each report of the array a section `comparison` with the first one: how many
  * times as fast it is, and in which words it is unlike it ("another model", ...). */
@@ -40,13 +42,14 @@ void report_html(FILE *out, const json_t *reports);
 void report_table(FILE *out, const json_t *rows);
 void report_table_csv(FILE *out, const json_t *rows);
 
-/* file.c: a file that appears under its name once print has written all of it and the drive has it.
- * print returns 0, or -errno with a sentence; what could not be written is found here. */
-int report_file(const char *path, int (*print)(FILE *out, void *ctx, struct err *err), void *ctx,
-                struct err *err);
+/* file.c: a file that appears under its name once print has written all of it and the drive has it,
+ * if output_check lets it. print returns 0, or -errno with a sentence; what could not be written is
+ * found here. */
+int report_file(const struct output *o, int (*print)(FILE *out, void *ctx, struct err *err),
+                void *ctx, struct err *err);
 
 /* trace.c: some steps (trace.h says how they are named) as Chrome's trace events in a new file. */
-int report_trace(const char *path, struct runlog *log, const char *steps, struct err *err);
+int report_trace(const struct output *o, struct runlog *log, const char *steps, struct err *err);
 
 /* metrics.c: figures of the run, whose folder is `run`, as OpenMetrics text. */
 int report_metrics(FILE *out, struct runlog *log, const char *run, struct err *err);

@@ -294,7 +294,7 @@ static int print(FILE *file, void *ctx, struct err *err)
     return rc;
 }
 
-int report_trace(const char *path, struct runlog *log, const char *steps, struct err *err)
+int report_trace(const struct output *o, struct runlog *log, const char *steps, struct err *err)
 {
     struct trace   t = { 0 };
     struct lanes   all = { 0 };
@@ -303,7 +303,7 @@ int report_trace(const char *path, struct runlog *log, const char *steps, struct
 
     for (size_t i = 0; i < t.spans && !rc; i++)
         rc = lane_put(&all, &t, &t.span[i], err);
-    rc = rc ? rc : report_file(path, print, &c, err);
+    rc = rc ? rc : report_file(o, print, &c, err);
     free(all.lane);
     trace_release(&t);
     return rc;

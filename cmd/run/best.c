@@ -99,14 +99,12 @@ static void restore(const struct session *s)
 
 static void clean(const struct session *s)
 {
-    char            path[BEST_PATH];
-    struct file_new f;
+    char path[BEST_PATH];
 
     restore(s);
-    for (int i = 0; i < 2; i++) { // to make one removes what a killed process left of the same name
+    for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof path, "%s/%s", s->dir, i ? old_name : base_name);
-        if (!file_new_folder(&f, path, NULL))
-            file_new_abort(&f);
+        file_new_clear_left(path, 1);
     }
 }
 

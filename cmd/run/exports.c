@@ -2,6 +2,7 @@
 #include "cmd/run/exports.h"
 
 #include "cmd/run/settings.h"
+#include "data/base/file.h"
 #include "data/tensors/safetensors.h"
 
 #include <unistd.h>
@@ -64,7 +65,7 @@ int exports_look(struct exported *e, struct runlog *log, const char *dir, int wh
     }
     work_end(events);
     if (rc)
-        e->state = EXPORTS_DAMAGED;
+        e->state = file_is_denied(rc) ? EXPORTS_DENIED : EXPORTS_DAMAGED;
     else if (which == EXPORTS_BEST || // nobody's but ours
              (settings_scan(log, "%" SCNx32, &sum, "export.sum") && sum == st->sum))
         e->state = EXPORTS_INTACT;
@@ -77,7 +78,7 @@ int exports_look(struct exported *e, struct runlog *log, const char *dir, int wh
 const char *exports_state_text(enum export_state state)
 {
     static const char *const texts[] = { "", ": not there any more", ": now another model's",
-                                         ": damaged" };
+                                         ": damaged", ": cannot be read" };
 
     return texts[state];
 }

@@ -7,13 +7,13 @@
 #include "data/db/runlog.h"
 
 enum { EXPORTS_EXPORT, EXPORTS_BEST, EXPORTS_KINDS };
-enum export_state { EXPORTS_INTACT, EXPORTS_GONE, EXPORTS_OTHER, EXPORTS_DAMAGED };
+enum export_state { EXPORTS_INTACT, EXPORTS_GONE, EXPORTS_OTHER, EXPORTS_DAMAGED, EXPORTS_DENIED };
 
 struct exported {
     char              path[4096 + 16];
     uint64_t          step, bytes;
     enum export_state state;
-    struct err        why; // of the damage
+    struct err        why; // of the damage, or of what may not be read
 };
 
 /* Record that `to` holds the parameters after `step` steps. */

@@ -4,7 +4,7 @@
 
 #include "cmd/opt/opt_file.h"
 #include "data/base/file.h"
-#include "data/base/utf8.h"
+#include "data/base/visible.h"
 
 #include <assert.h>
 
@@ -113,12 +113,10 @@ static int number(double *out, const struct line *l, const char *text, struct er
 /* It is printed, and stands in JSON. */
 static int name_take(struct machine_file *m, const char *text, struct err *err)
 {
-    size_t n = strlen(text), printed = n;
-    int    why;
+    size_t n = strlen(text);
+    char   shown[4 * sizeof m->name];
 
-    for (size_t i = 0; i < n; i++)
-        printed -= (unsigned char)text[i] < ' ' || text[i] == 0x7F;
-    if (n >= sizeof m->name || printed < n || utf8_valid(text, n, &why) < n)
+    if (n >= sizeof m->name || visible_text(shown, sizeof shown, text, n, "") != n)
         return err_misuse(err, "name: a text of at most %zu bytes in UTF-8 is expected, without "
                           "control characters", sizeof m->name - 1);
     memcpy(m->name, text, n + 1);

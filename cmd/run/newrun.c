@@ -331,14 +331,15 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
 /* The tokenizer into RUN, and what is made with it. */
 static int add_tokenizer(struct session *s, const struct newrun *n, struct err *err)
 {
-    char              path[SESSION_PATH + 16];
+    char              path[SESSION_PATH + 16], notice[512];
     struct tokenizer *tok = NULL;
-    int               copied, rc;
+    int               rc;
 
     snprintf(path, sizeof path, "%s/tokenizer", s->dir);
     if (mkdir(path, 0777))
         return err_set(err, -errno, "mkdir %s: %s", path, strerror(errno));
-    if ((rc = hf_copy_tokenizer(n->tokenizer, path, &copied, err)) ||
+    if ((rc = tokenizer_take(n->tokenizer, path, notice, sizeof notice, err)) ||
+        (*notice && (rc = session_notice(s, notice, err))) ||
         (rc = tokenizer_open(&tok, path, err)))
         return rc;
     rc = settings_set(s->log, err, "endoftext=%ld", (long)tokenizer_endoftext(tok));

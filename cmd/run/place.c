@@ -268,15 +268,11 @@ static void unlock(struct place *p)
     p->lock = (struct run_lock){ .fd = -1 };
 }
 
-/* The folder, there and locked. 1: it was removed meanwhile. */
-static int lock_folder(struct place *p, const char *dir, struct err *err)
+/* Its lock is taken. 1: the folder was removed meanwhile. */
+static int lock_taken(struct place *p, const char *dir, struct err *err)
 {
     char who[128] = "";
 
-    if (!mkdir(dir, 0777))
-        p->made = 1;
-    else if (errno != EEXIST)
-        return err_set(err, -errno, "mkdir %s: %s", dir, strerror(errno));
     if (!realpath(dir, p->dir))
         return errno == ENOENT ? 1 : err_set(err, -errno, "%s: %s", dir, strerror(errno));
     p->lock.path = file_path(err, "%s/%s", p->dir, lock_name);
@@ -291,6 +287,18 @@ static int lock_folder(struct place *p, const char *dir, struct err *err)
     else if (rc == -EBUSY && run_lock_holder(&p->lock, who, sizeof who))
         rc = err_set(err, rc, "%s is being made by %s: wait for it to end or stop it", dir,
                      *who ? who : "another process");
+    return rc;
+}
+
+/* The folder, there and locked. 1: it was removed meanwhile. */
+static int lock_folder(struct place *p, const char *dir, struct err *err)
+{
+    p->made = !mkdir(dir, 0777);
+    if (!p->made && errno != EEXIST)
+        return err_set(err, -errno, "mkdir %s: %s", dir, strerror(errno));
+    int rc = lock_taken(p, dir, err);
+    if (p->made && p->lock.fd < 0)
+        rmdir(dir);
     return rc;
 }
 

@@ -6,13 +6,56 @@
 #include "data/base/round.h"
 #include "model/together.h"
 
-void ranked_dir(char out[SESSION_PATH], const char *run, size_t rank)
+#include <sys/stat.h>
+
+/* Without the slashes and dots that a name may end with; it is not the name of another folder. */
+static size_t plain_length(const char *run)
 {
     size_t n = strlen(run);
 
-    while (n > 1 && run[n - 1] == '/')
+    while (n > 1 && (run[n - 1] == '/' || (run[n - 1] == '.' && run[n - 2] == '/')))
         n--;
-    snprintf(out, SESSION_PATH, rank ? "%.*s.rank%zu" : "%.*s", (int)n, run, rank);
+    return n;
+}
+
+/* The folder that is meant, over links; one that does not exist yet by the folder around it. 0 if
+ * there is none. */
+static int real_folder(char out[SESSION_PATH], const char *run)
+{
+    char   around[SESSION_PATH];
+    size_t n = plain_length(run), name = n;
+
+    if (realpath(run, out))
+        return 1;
+    while (name > 0 && run[name - 1] != '/')
+        name--;
+    snprintf(around, sizeof around, "%.*s", name ? (int)name : 1, name ? run : ".");
+    if (!realpath(around, out))
+        return 0;
+    size_t len = strlen(out);
+    return snprintf(out + len, SESSION_PATH - len, "%s%.*s", len > 1 ? "/" : "", (int)(n - name),
+                    run + name) < (int)(SESSION_PATH - len);
+}
+
+static int is_there(const char *dir)
+{
+    struct stat st;
+
+    return stat(dir, &st) == 0;
+}
+
+void ranked_dir(char out[SESSION_PATH], const char *run, size_t rank)
+{
+    int  n = (int)plain_length(run);
+    char real[SESSION_PATH], beside[SESSION_PATH];
+
+    snprintf(out, SESSION_PATH, rank ? "%.*s.rank%zu" : "%.*s", n, run, rank);
+    if (!rank || !real_folder(real, run))
+        return;
+    // beside a link, where it was made by an older version
+    if (snprintf(beside, sizeof beside, "%s.rank%zu", real, rank) < (int)sizeof beside &&
+        (is_there(beside) || !is_there(out)))
+        memcpy(out, beside, sizeof beside);
 }
 
 void ranked_id_of(char id[33], const char *job, size_t rank)
@@ -89,6 +132,8 @@ int ranked_join(struct session *s, struct comm *comm, struct err *err)
                           ranks);
     if (!comm)
         return 0;
+    if (s->ranks.rank != comm->rank && comm->rank == 0)
+        return ranked_part(s, s->dir, err);
     if (s->ranks.rank != comm->rank)
         return err_misuse(err, "%s is the part of rank %zu, not of rank %zu", s->dir,
                           s->ranks.rank, comm->rank);
@@ -130,6 +175,34 @@ static int see_one(struct session *s, const struct session *first, const char *p
     return rc;
 }
 
+/* The end of such a folder's name, with its length. */
+static int own_tail(char tail[32], const struct session *s)
+{
+    return snprintf(tail, 32, ".rank%zu", s->ranks.rank);
+}
+
+int ranked_is_placed(const struct session *s)
+{
+    char tail[32];
+    int  n = own_tail(tail, s), len = (int)strlen(s->dir);
+
+    return !s->ranks.rank || (len > n && !strcmp(s->dir + len - n, tail));
+}
+
+int ranked_part(const struct session *s, const char *path, struct err *err)
+{
+    char tail[32];
+    int  n = own_tail(tail, s);
+
+    if (ranked_is_placed(s))
+        return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks: give the folder "
+                          "of rank 0, beside which it finds the others: %.*s", path, s->ranks.rank,
+                          s->ranks.size, (int)strlen(s->dir) - n, s->dir);
+    return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks, and stands where "
+                      "that of rank 0 is looked for, which is missing: call it %s%s, and give the "
+                      "folder of rank 0 its name", path, s->ranks.rank, s->ranks.size, s->dir, tail);
+}
+
 int ranked_see(struct session *s, const char *path, enum session_how how, struct err *err)
 {
     size_t n = s->ranks.size;
@@ -137,8 +210,7 @@ int ranked_see(struct session *s, const char *path, enum session_how how, struct
     if (n < 2)
         return 0;
     if (s->ranks.rank)
-        return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks: give the folder "
-                          "of rank 0, beside which it finds the others", path, s->ranks.rank, n);
+        return ranked_part(s, path, err);
     const struct run_config **parts = calloc(n, sizeof *parts);
     int                       rc = 0;
 

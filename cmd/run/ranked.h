@@ -5,7 +5,9 @@
 #include "cmd/run/session.h"
 #include "comm/comm.h"
 
-/* The folder of a rank of the run RUN: RUN itself is rank 0's, RUN.rank1 that of the next. */
+/* The folder of a rank of the run RUN: RUN itself is rank 0's, RUN.rank1 that of the next. It
+ * stands next to the folder that RUN is, whatever names or links it was given by; or next to the
+ * name, where one is there that an older version made. */
 void ranked_dir(char out[SESSION_PATH], const char *run, size_t rank);
 
 /* s->id, a name for ever: 32 hex digits. Ranks have the same but for the digits 4 to 7, their
@@ -25,6 +27,12 @@ int  ranked_finish(const char *dir, struct comm *comm, struct err *err);
 /* One process alone is to read all of it: open the other ranks' folders beside s, which is rank 0's
  * and was opened as `path`. Nothing is done for a run of one rank. They are closed with s. */
 int  ranked_see(struct session *s, const char *path, enum session_how how, struct err *err);
+
+/* Misuse: whose part it is, of a run of several ranks of which it is not rank 0's, and what is
+ * missing. It was opened as `path`. */
+int  ranked_part(const struct session *s, const char *path, struct err *err);
+/* Whether it stands where its rank's part is looked for. */
+int  ranked_is_placed(const struct session *s);
 
 /* The ranks that train it: as many as it was made by, each with its own part of one run. NULL:
  * alone. */

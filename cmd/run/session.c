@@ -13,8 +13,6 @@
 #include "offload/reshard.h"
 
 #include <assert.h>
-#include <libgen.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 int session_notice(struct session *s, const char *text, struct err *err)
@@ -344,22 +342,6 @@ int session_is_run(const char *dir)
            access(path, F_OK) == 0;
 }
 
-int session_output_check(const char *path, const char *const *inputs, size_t n, struct err *err)
-{
-    struct stat st;
-    char       *there = file_path(err, "%s", path), *dir = there ? dirname(there) : NULL;
-    int         rc = there ? file_may_replace(path, inputs, n, err) : -ENOMEM;
-
-    if (!rc && (stat(dir, &st) || !S_ISDIR(st.st_mode)))
-        rc = err_misuse(err, "%s: there is no folder %s", path, dir);
-    // a run's own files stand in its folder, and in folders there
-    for (int up = 0; up < 2 && !rc && !access(path, F_OK); up++, dir = dirname(dir))
-        if (session_is_run(dir))
-            rc = err_misuse(err, "%s is there, in the run %s: choose another name", path, dir);
-    free(there);
-    return rc;
-}
-
 /* --durability is stored in the database that it concerns. */
 static int open_log(struct session *s, enum session_how how, struct err *err)
 {
@@ -388,7 +370,7 @@ static int load_text(struct session *s, const char *key, char *out, size_t size,
 static int open_as(struct session *s, const char *dir, enum session_how how,
                    const struct events *events, struct err *err)
 {
-    char spares[8] = "", notice[512] = "";
+    char spares[8] = "", notice[512] = "", made[SESSION_PATH + 8];
 
     *s = (struct session){ .events = events, .read_only = how != SESSION_WRITE };
     if (!realpath(dir, s->dir) || !session_is_run(s->dir))
@@ -406,7 +388,10 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
                                                         : RUN_SPARES_HALF;
     if (s->read_only)
         return 0;
-    file_new_clean(s->dir); // what a killed process left: files without a name yet; other devices
+    // what killed processes left: files without a name yet, its maker's folder, other devices
+    file_new_clean(s->dir);
+    snprintf(made, sizeof made, "%s/run", s->dir);
+    file_new_clear_left(made, 1);
     rc = reshard_clean(&s->run, notice, sizeof notice, err);
     return rc || !*notice ? rc : session_notice(s, notice, err);
 }

@@ -92,6 +92,3 @@ int session_recover(struct session *s, struct err *err);
 /* RUN/run.db there? */
 int session_is_run(const char *dir);
 
-/* file_may_replace for a file that is written where a person said: nor may it be one that a run
- * has, and its folder must be there. */
-int session_output_check(const char *path, const char *const *inputs, size_t n, struct err *err);

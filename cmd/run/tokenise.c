@@ -2,6 +2,7 @@
  * and tokens.c, which prepare, pretrain and eval share. */
 #include "cmd/run/tokenise.h"
 
+#include "cmd/run/output.h"
 #include "data/base/file.h"
 #include "data/base/round.h"
 #include "data/text/bpe_train.h"
@@ -95,8 +96,10 @@ static int check_texts(const char *const *texts, size_t n, const struct events *
     return 0;
 }
 
-int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, const char *out,
-                   uint64_t *count, const struct events *events, struct err *err)
+/* checked: NULL where `out` is nobody's choice. */
+static int write_tokens(struct tokenizer *tok, const char *const *texts, size_t n, const char *out,
+                        const struct output *checked, uint64_t *count, const struct events *events,
+                        struct err *err)
 {
     struct tokenise t = { .events = events, .tok = tok, .piece = malloc(PIECE_BYTES) };
     int32_t         between = tokenizer_endoftext(tok);
@@ -117,6 +120,7 @@ int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, co
         rc = rc ? rc : add_file(&t, texts[i], err);
         rc = rc ? rc : add_around(&t, TOKENIZER_BEHIND, err);
     }
+    rc = rc || !checked ? rc : output_check(checked, err);
     rc = rc ? rc : tokens_writer_commit(&t.writer, err);
     if (!rc && count)
         *count = t.writer.count;
@@ -126,13 +130,30 @@ int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, co
     return rc;
 }
 
+int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, const char *out,
+                   uint64_t *count, const struct events *events, struct err *err)
+{
+    return write_tokens(tok, texts, n, out, NULL, count, events, err);
+}
+
+int tokenise_output(struct tokenizer *tok, const char *const *texts, size_t n,
+                    const struct output *out, uint64_t *count, const struct events *events,
+                    struct err *err)
+{
+    int rc = output_check(out, err);
+
+    return rc ? rc : write_tokens(tok, texts, n, out->path, out, count, events, err);
+}
+
 int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char *dir, size_t *ids,
                    const struct events *events, struct err *err)
 {
     struct bpe_train *b = NULL;
     struct tokenizer *tok = NULL;
-    int               rc = check_texts(texts, n, events, err);
+    struct output     out = { dir, OUTPUT_TOKENIZER, texts, n };
+    int               rc = output_check(&out, err);
 
+    rc = rc ? rc : check_texts(texts, n, events, err);
     rc = rc ? rc : bpe_train_open(&b, err);
     for (size_t i = 0; i <= n && !rc; i++) {
         struct watch w = i < n ? work_begin(events, "reading %s", texts[i])
@@ -141,7 +162,7 @@ int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char 
                    : bpe_train_finish(b, vocab, &tok, &w, err);
         work_end(events);
     }
-    rc = rc ? rc : tokenizer_save(tok, dir, err);
+    rc = rc ? rc : output_tokenizer(&out, tok, err);
     if (!rc)
         *ids = tokenizer_vocab(tok);
     tokenizer_close(tok);

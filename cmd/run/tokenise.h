@@ -11,12 +11,18 @@
 int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, const char *out,
                    uint64_t *count, const struct events *events, struct err *err);
 
+/* The same, if output_check lets it; asked again when all is written. */
+struct output;
+int tokenise_output(struct tokenizer *tok, const char *const *texts, size_t n,
+                    const struct output *out, uint64_t *count, const struct events *events,
+                    struct err *err);
+
 /* tokens_detect, with its progress. */
 int tokenise_detect(const char *path, enum tokens_kind *kind, const struct events *events,
                     struct err *err);
 
-/* Train a tokenizer of `vocab` ids on texts[0..n) and write its files into dir. *ids: what it
- * has. */
+/* Train a tokenizer of `vocab` ids on texts[0..n), and write it as the folder dir, if output_check
+ * lets it: as a whole or not at all. *ids: what it has. */
 int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char *dir, size_t *ids,
                    const struct events *events, struct err *err);
 

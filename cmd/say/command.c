@@ -3,6 +3,7 @@
 #include "cmd/say/command.h"
 
 #include "cmd/say/job.h"
+#include "cmd/say/line.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/stop.h"
 #include "comm/comm.h"
@@ -12,7 +13,7 @@
 
 int command_failed(const char *name, const struct err *err)
 {
-    fprintf(stderr, "siTrain %s: %s%s\n", name, job_name(), err->text);
+    say_line(stderr, "siTrain %s: %s%s", name, job_name(), err->text);
     return err->stopped ? 130 : err->misuse ? 2 : 1;
 }
 
@@ -39,7 +40,7 @@ int command_run(const struct opt_command *cmd, int argc, char **argv)
     if (!code) {
         if (!cmd->killed)
             stop_catch();
-        fputs(line.notices ? line.notices : "", stderr);
+        say_text(stderr, line.notices ? line.notices : "");
         code = cmd->run(&line, &err);
         progress_make_way();
         opt_release(&line);

@@ -5,6 +5,7 @@
 #include "cmd/opt/opt.h"
 #include "cmd/say/stop.h"
 #include "data/base/clock.h"
+#include "data/base/visible.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -230,9 +231,7 @@ void progress_work_begins(void *ctx, const char *what)
     char until[sizeof work.what + 64];
 
     (void)ctx;
-    snprintf(work.what, sizeof work.what, "%s", what);
-    for (char *p = work.what; *p; p++) // a file's name may speak to the terminal
-        *p = (unsigned char)*p < ' ' || *p == 0x7F ? '?' : *p;
+    visible_text(work.what, sizeof work.what, what, strlen(what), ""); // it names files
     work.start_ns = work.looked_ns = clock_ns();
     work.drawn_ns = 0;
     snprintf(until, sizeof until, "in the middle of %s, after the piece under way", work.what);

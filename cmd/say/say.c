@@ -2,6 +2,7 @@
 #include "cmd/say/say.h"
 
 #include "cmd/say/job.h"
+#include "cmd/say/line.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/stop.h"
 #include "cmd/run/train_opts.h"
@@ -10,7 +11,7 @@ static void say_notice(void *ctx, const char *sentence)
 {
     (void)ctx;
     progress_make_way();
-    fprintf(stderr, "siTrain: %s\n", sentence);
+    say_line(stderr, "siTrain: %s", sentence);
 }
 
 static size_t layers; // of the run that is trained
@@ -119,12 +120,12 @@ int say_training_run(struct session *s, struct err *err)
     if (!job_speaks())
         return end.how == TRAINING_STOPPED ? 130 : 0;
     if (end.how == TRAINING_NOTHING_LEFT)
-        printf("%s is finished: its %" PRIu64 " step%s done; --steps N goes further\n", s->dir,
-               end.step, end.step == 1 ? " is" : "s are");
+        say_line(stdout, "%s is finished: its %" PRIu64 " step%s done; --steps N goes further",
+                 s->dir, end.step, end.step == 1 ? " is" : "s are");
     if (end.how != TRAINING_STOPPED)
         return 0;
-    fprintf(stderr, "siTrain: stopped after step %" PRIu64 " of %" PRIu64 "%s; go on with --resume "
-            "%s\n", end.step, end.steps, end.within_evaluation ? ", within its evaluation" : "",
-            s->dir);
+    say_line(stderr, "siTrain: stopped after step %" PRIu64 " of %" PRIu64 "%s; go on with "
+             "--resume %s", end.step, end.steps,
+             end.within_evaluation ? ", within its evaluation" : "", s->dir);
     return 130;
 }

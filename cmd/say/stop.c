@@ -4,6 +4,7 @@
 #include "cmd/say/stop.h"
 
 #include "data/base/clock.h"
+#include "data/base/visible.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -115,7 +116,8 @@ static void set(struct said *said, const char *text)
 {
     int next = !said->shown;
 
-    snprintf(said->text[next], TEXT_BYTES, "%s", text ? text : "");
+    text = text ? text : "";
+    visible_text(said->text[next], TEXT_BYTES, text, strlen(text), ""); // it may name files
     said->shown = next;
 }
 

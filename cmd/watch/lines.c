@@ -2,6 +2,7 @@
 #include "cmd/watch/lines.h"
 
 #include "data/base/grow.h"
+#include "data/base/visible.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -33,22 +34,28 @@ void lines_put(struct lines *p, const char *text)
     if (p->lines >= p->rows)
         return;
     while (*text) {
-        wchar_t c;
-        size_t  n = mbrtowc(&c, text, strlen(text), &state);
-        int     whole = n != (size_t)-1 && n != (size_t)-2 && n > 0;
-        int     width = whole ? wcwidth(c) : -1;
+        wchar_t     c;
+        size_t      n = mbrtowc(&c, text, strlen(text), &state);
+        int         whole = n != (size_t)-1 && n != (size_t)-2 && n > 0;
+        int         width = whole ? wcwidth(c) : -1;
+        char        shown[16];
+        const char *put = text;
 
         if (!whole) {
             memset(&state, 0, sizeof state);
             n = 1;
         }
-        if (p->column + (width < 0 ? 1 : (size_t)width) > p->columns)
+        size_t bytes = n;
+        if (width < 0) { // what has no shape has an escape, or is not known here
+            bytes = visible_text(shown, sizeof shown, text, n, "");
+            put = *shown == '\\' ? shown : "?";
+            bytes = *shown == '\\' ? bytes : 1;
+            width = (int)bytes;
+        }
+        if (p->column + (size_t)width > p->columns)
             return;
-        if (width < 0)
-            raw(p, "?", 1);
-        else
-            raw(p, text, n);
-        p->column += width < 0 ? 1 : (size_t)width;
+        raw(p, put, bytes);
+        p->column += (size_t)width;
         text += n;
     }
 }

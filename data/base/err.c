@@ -1,6 +1,9 @@
 /* err.c: writes the sentence of a failure. It may quote what a file holds: control characters,
- * which would break the line or speak to the terminal, become question marks. */
+ * which would break the line or speak to the terminal, are shown as what they are. */
 #include "data/base/err.h"
+
+#include "data/base/utf8.h"
+#include "data/base/visible.h"
 
 #include <stdarg.h>
 
@@ -10,13 +13,11 @@ static void err_write(struct err *err, int misuse, int stopped, const char *fmt,
 
     if (!err)
         return;
-    vsnprintf(text, sizeof text, fmt, ap);
-    for (char *p = text; *p; p++)
-        if ((unsigned char)*p < ' ' || *p == 0x7F)
-            *p = '?';
+    int    whole = vsnprintf(text, sizeof text, fmt, ap) < (int)sizeof text;
+    size_t n = strlen(text);
     err->misuse = misuse;
     err->stopped = stopped;
-    snprintf(err->text, sizeof err->text, "%s", text);
+    visible_text(err->text, sizeof err->text, text, whole ? n : n - utf8_unfinished(text, n), "");
 }
 
 int err_set(struct err *err, int rc, const char *fmt, ...)

@@ -112,21 +112,6 @@ int file_set_length(int fd, const char *path, uint64_t keep, uint64_t bytes, str
               : 0;
 }
 
-int file_may_replace(const char *path, const char *const *inputs, size_t n, struct err *err)
-{
-    struct stat to, from;
-
-    if (lstat(path, &to))
-        return 0;
-    if (!S_ISREG(to.st_mode))
-        return err_misuse(err, "%s is there and is not a regular file: choose another name", path);
-    for (size_t i = 0; i < n; i++)
-        if (inputs[i] && !stat(inputs[i], &from) && from.st_dev == to.st_dev &&
-            from.st_ino == to.st_ino)
-            return err_misuse(err, "%s is what is read: choose another name to write to", path);
-    return 0;
-}
-
 int file_sync_parent(const char *path, struct err *err)
 {
     const char *slash = strrchr(path, '/');

@@ -10,6 +10,8 @@
 
 #include <sys/types.h>
 
+struct stat;
+
 /* A path as printf writes it ("%s/%s", dir, name), malloced; NULL and a sentence: no memory. */
 char *file_path(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The path from the root, malloced; it need not exist, and no link is resolved. NULL and a
@@ -46,25 +48,24 @@ int file_check_own(const char *path, int written, struct err *err);
  * -ENODEV for anything else. */
 int file_open_device(const char *path, int flags);
 int file_is_block(const char *path); // whether it is a block device
+
 /* Which file or folder this name is, in a text that tells it from a copy of it: drive, inode, time
  * of birth. "" where there is none. A link is itself. */
 enum { FILE_IDENTITY = 96 };
 void file_identity(const char *path, char out[FILE_IDENTITY]);
+/* Whether -errno says that this user may not. */
+static inline int file_is_denied(int rc) { return rc == -EACCES || rc == -EPERM; }
 
 /* The number of the drive: of a block device itself, else of what the file lies on, or where none
  * is, its folder. 0, or -errno without a sentence. */
 int file_drive(const char *path, dev_t *drive);
 
-/* Whether a new file may take this name: none has it, or a regular one that none of the `inputs` is
- * (NULLs among them are passed over). A rename would take the place of /dev/null or of a link, too,
- * and of the text that was read. 0 or misuse. */
-int file_may_replace(const char *path, const char *const *inputs, size_t n, struct err *err);
-
 /* A new file, or a new folder to be filled, beside `path` under an unpredictable name (mode by
  * umask), which its descriptor keeps locked; what processes that were killed left of the same path
  * is removed first: the name tells that it is ours, the lock that its maker is dead. commit: fsync,
- * rename, fsync of the folder around; abort: removes it with all that is in it. Both free. A folder
- * takes the place of none or of an empty one. */
+ * rename, fsync of the folder around; abort: removes it with all that is in it. Both free. A file
+ * takes the place of none or of a regular one, whose mode and owner it has (a rename would take
+ * that of /dev/null or of a link, too); a folder that of none or of an empty one. */
 struct file_new { int fd, folder; char *path, *temp; };
 int  file_new_open(struct file_new *f, const char *path, struct err *err);
 int  file_new_folder(struct file_new *f, const char *path, struct err *err);
@@ -74,6 +75,8 @@ void file_new_keep(struct file_new *f);  // frees it; what was made stays under 
 /* Is `name` (without a folder) one of those under which file_new_open, or file_new_folder, makes
  * what becomes `base`? */
 int  file_new_is(const char *name, const char *base, int folder);
+/* The mode of `old`, which fd is to replace, and its owner, as far as that is allowed. */
+void file_new_like(int fd, const struct stat *old);
 /* A folder in which one process works, which nobody else may look into and is never committed. */
 int  file_new_scratch(struct file_new *f, const char *path, struct err *err);
 
@@ -85,6 +88,10 @@ int file_write_whole(const char *path, const void *bytes, size_t n, struct err *
 
 /* A copy under a name that is new, or a regular file's; `from` may have `most` bytes. */
 int file_copy(const char *from, const char *to, uint64_t most, struct err *err);
+
+/* Removes what killed processes left of `path`, files or folders, as file_new_open and
+ * file_new_folder do. */
+void file_new_clear_left(const char *path, int folder);
 
 /* Removes the files that killed processes left in `dir` under such names, whatever they were to
  * become. */

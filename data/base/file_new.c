@@ -70,7 +70,7 @@ static void remove_dead(const char *dir, const char *name, int folder)
     free(path);
 }
 
-static void remove_left(const char *path, int folder)
+void file_new_clear_left(const char *path, int folder)
 {
     const char    *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     char          *dir = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
@@ -130,7 +130,7 @@ static int file_new_make(struct file_new *f, const char *path, int folder, mode_
     *f = (struct file_new){ .fd = -1, .folder = folder, .path = strndup(path, len) };
     if (!f->path)
         return err_set(err, -ENOMEM, "no memory to create %s", path);
-    remove_left(f->path, folder);
+    file_new_clear_left(f->path, folder);
     for (int i = 0; i < TRIES && rc == -EEXIST; i++)
         rc = file_new_try(f, mode);
     if (rc) {
@@ -141,12 +141,31 @@ static int file_new_make(struct file_new *f, const char *path, int folder, mode_
     return rc;
 }
 
+/* Where the group cannot stay, the new one gets no more than everybody has. */
+void file_new_like(int fd, const struct stat *old)
+{
+    struct stat st;
+    mode_t      mode = old->st_mode & 0777;
+    int         stays = !fchown(fd, old->st_uid, old->st_gid) || !fchown(fd, -1u, old->st_gid);
+
+    if (!stays && (fstat(fd, &st) || st.st_gid != old->st_gid))
+        mode = (mode & 0707) | (mode & 07) << 3;
+    if (fchmod(fd, mode)) // on a file system without modes
+        return;
+}
+
 int file_new_open(struct file_new *f, const char *path, struct err *err)
 {
-    int rc = file_may_replace(path, NULL, 0, err);
+    struct stat old;
+    int         there = !lstat(path, &old);
 
     *f = (struct file_new){ .fd = -1 };
-    return rc ? rc : file_new_make(f, path, 0, 0666, err);
+    if (there && !S_ISREG(old.st_mode))
+        return err_misuse(err, "%s is there and is not a regular file: choose another name", path);
+    int rc = file_new_make(f, path, 0, 0666, err);
+    if (!rc && there)
+        file_new_like(f->fd, &old);
+    return rc;
 }
 
 int file_new_folder(struct file_new *f, const char *path, struct err *err)

@@ -4,6 +4,7 @@
 
 #include "data/base/file.h"
 #include "data/base/json.h"
+#include "data/base/visible.h"
 
 #include <assert.h>
 #include <math.h>
@@ -252,6 +253,20 @@ void results_predictions_name(char *out, size_t size, const struct task *task, s
              split ? "mnli-mm" : strcmp(task->name, "custom") ? task->name : "None");
 }
 
+/* A label as a field of a table: nothing in it ends the field or the row, or is computed. */
+static int put_label(FILE *f, size_t row, const char *label)
+{
+    static const char letters[] = "\t\n\r\\", names[] = "tnr\\";
+
+    fprintf(f, "%zu\t%s", row, visible_formula(label) ? "'" : "");
+    for (const char *p = label, *at; *p; p++)
+        if ((at = strchr(letters, *p)))
+            fprintf(f, "\\%c", names[at - letters]);
+        else
+            fputc(*p, f);
+    return fputc('\n', f);
+}
+
 int results_predictions(const char *path, const struct task *task, const int32_t *classes,
                         const float *values, size_t n, struct err *err)
 {
@@ -262,7 +277,7 @@ int results_predictions(const char *path, const struct task *task, const int32_t
 
     for (size_t i = 0; i < n && !bad; i++)
         if (task->n_labels > 1)
-            bad = fprintf(f, "%zu\t%s\n", i, task->labels[classes[i]]) < 0;
+            bad = put_label(f, i, task->labels[classes[i]]) < 0;
         else if (isnan(values[i]))
             bad = fprintf(f, "%zu\tnan\n", i) < 0;
         else

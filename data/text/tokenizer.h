@@ -29,6 +29,13 @@ void tokenizer_close(struct tokenizer *t);
  * renamed. */
 int tokenizer_save(const struct tokenizer *t, const char *dir, struct err *err);
 
+/* The name of the i-th file that a tokenizer's folder may have; NULL past the last. */
+const char *tokenizer_file(size_t i);
+/* Copy those of the folder `from` into the folder `to`, links followed: each only if it is
+ * certainly what its name says, as the tokenizer there has it. Else it is refused or, where the
+ * tokenizer is not read from it, left out, which notice[0..size) says. */
+int tokenizer_take(const char *from, const char *to, char *notice, size_t size, struct err *err);
+
 size_t tokenizer_vocab(const struct tokenizer *t); // number of ids, added tokens included
 /* The id that ends a text: the added token that tokenizer_config.json (or special_tokens_map.json)
  * names as eos_token, else <|endoftext|>, <|end_of_text|>, </s> or <eos>, whichever there is; -1:

@@ -52,8 +52,7 @@ static long name_decode(const struct loading *l, const char *name, char *out)
     return n;
 }
 
-/* The name of a token; caller frees. NULL: no memory. */
-static char *name_encode(const struct byte_map *m, const struct token_entry *e)
+char *name_encode(const struct byte_map *m, const struct token_entry *e)
 {
     char *name = malloc(2 * (size_t)e->n + 1), *p = name;
 
@@ -238,6 +237,19 @@ static const char *const forms[][2] = { { "tokenizer.json", NULL },
                                         { "vocab.txt", NULL } };
 enum { FORMS = sizeof forms / sizeof *forms, BERTS = FORMS - 1 };
 
+const char *const *tokenizer_form(const char *dir)
+{
+    for (size_t i = 0; i < FORMS; i++) {
+        char *first = file_path(NULL, "%s/%s", dir, forms[i][0]);
+        int   there = first && access(first, F_OK) == 0;
+
+        free(first);
+        if (there)
+            return forms[i];
+    }
+    return NULL;
+}
+
 /* tokenizer.json, or (`bert`) what is made one. */
 static int open_json(struct loading *l, const char *path, int bert, struct err *err)
 {
@@ -281,28 +293,25 @@ static int open_pair(struct loading *l, const char *first, const char *second, s
 
 int tokenizer_open(struct tokenizer **out, const char *dir, struct err *err)
 {
-    struct loading l = { .dir = dir };
-    int            rc = 0, found = 0;
+    struct loading     l = { .dir = dir };
+    const char *const *form = tokenizer_form(dir);
+    char              *first = form ? file_path(err, "%s/%s", dir, form[0]) : NULL,
+                      *second = form && form[1] ? file_path(err, "%s/%s", dir, form[1]) : NULL;
+    int                rc = form && (!first || !form[1] != !second) ? -ENOMEM : 0;
 
     byte_map_make(&l.map);
-    for (size_t i = 0; i < FORMS && !rc && !found; i++) {
-        char *first = file_path(err, "%s/%s", dir, forms[i][0]),
-             *second = forms[i][1] ? file_path(err, "%s/%s", dir, forms[i][1]) : NULL;
-
-        rc = first && !forms[i][1] == !second ? 0 : -ENOMEM;
-        found = !rc && access(first, F_OK) == 0;
-        if (found)
-            rc = second ? open_pair(&l, first, second, err) : open_json(&l, first, i == BERTS, err);
-        free(first);
-        free(second);
-    }
-    if (!rc && !found)
+    if (form && !rc)
+        rc = second ? open_pair(&l, first, second, err)
+                    : open_json(&l, first, form == forms[BERTS], err);
+    else if (!rc)
         rc = err_misuse(err, "%s holds no tokenizer: tokenizer.json, or vocab.json and merges.txt "
                         "(or encoder.json and vocab.bpe), or BERT's vocab.txt was expected", dir);
     if (rc)
         tokenizer_close(l.t);
     *out = rc ? NULL : l.t;
     added_tokens_free(&l.added);
+    free(first);
+    free(second);
     return rc;
 }
 

@@ -134,6 +134,11 @@ struct tokenizer {
 #define CODE_POINTS 324u // 256, and for the 68 bytes that are not printable one each behind them
 struct byte_map { unsigned char order[256]; uint16_t code_point[256]; int16_t byte[CODE_POINTS]; };
 void byte_map_make(struct byte_map *m);
+/* The name of a token as it stands in the files; caller frees. NULL: no memory. */
+char *name_encode(const struct byte_map *m, const struct token_entry *e);
+/* The one or two files (then NULL) that tokenizer_open reads the tokenizer in dir from; NULL: none.
+ */
+const char *const *tokenizer_form(const char *dir);
 
 uint64_t word_hash(const char *bytes, size_t n);
 

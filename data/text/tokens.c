@@ -22,8 +22,10 @@ struct mib { uint32_t sum, parts[MIB / PART]; int checked; };
 
 /* ---- what a file is ---- */
 
-/* The numbers that begin a file of llm.c, little-endian as the processor is. */
+/* The numbers that begin a file of llm.c, little-endian as the processor is. llm.c does not look at
+ * what is behind them: there our files say whose they are. */
 struct llmc_header { int32_t magic, version, count; };
+static const char mark[8] = "siTrain";
 
 /* The formats that llm.c writes: for its GPT-2 the first, for its Llama 3 the second.
  * From the narrowest on. */
@@ -75,6 +77,16 @@ static int header_read(int fd, uint64_t size, const char *path, struct llmc_head
 {
     *h = (struct llmc_header){ 0 };
     return file_pread(fd, h, size_min(size, sizeof *h), 0, path, err);
+}
+
+int tokens_ours(const void *head, size_t n)
+{
+    struct llmc_header h;
+
+    if (n < sizeof h + sizeof mark)
+        return 0;
+    memcpy(&h, head, sizeof h);
+    return format_of(&h) && !memcmp((const char *)head + sizeof h, mark, sizeof mark);
 }
 
 int tokens_detect(const char *path, enum tokens_kind *kind, const struct watch *watch,
@@ -419,6 +431,7 @@ int tokens_writer_commit(struct tokens_writer *w, struct err *err)
                                               (int32_t)w->count };
     int     rc = append_flush(&w->ids, err);
 
+    memcpy((char *)header + sizeof(struct llmc_header), mark, sizeof mark);
     rc = rc ? rc : file_pwrite(w->ids.f.fd, header, sizeof header, 0, w->ids.f.path, err);
     return rc ? rc : file_new_commit(&w->ids.f, err);
 }

@@ -29,6 +29,10 @@ struct tokens {
     size_t         held_bytes;
 };
 
+/* Whether a file that begins with these bytes was written by tokens_writer_commit: llm.c's own have
+ * nothing behind the count. */
+int tokens_ours(const void *head, size_t n);
+
 /* Opens a llm.c or nanoGPT file; a size that disagrees with the header is refused with both
  * numbers. */
 int  tokens_open(struct tokens **out, const char *path, struct err *err);

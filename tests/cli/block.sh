@@ -42,13 +42,24 @@ refused() { # WHAT TEXT DEVICE, with the options of the run
     result $? "refused: $what"
 }
 
+# bench WHAT CODE TEXT DEVICE OPTIONS...: is refused, too, and writes nothing
+bench() {
+    what=$1 code=$2 text=$3 device=$4
+    shift 4
+    before=$(sha256sum <"$device")
+    run bench --quick --only disk,update,steps --csd-mem 192K --dir "$tmp" --device "$device" "$@"
+    [ "$got" = "$code" ] && grep -qF "$device" "$tmp/err" && grep -qF -- "$text" "$tmp/err" && [ "$(sha256sum <"$device")" = "$before" ]
+    result $? "bench: refused: $what"
+}
+
 if command -v mkfs.ext4 >/dev/null; then
     mkfs.ext4 -q "$a" >"$tmp/out" 2>"$tmp/err"
     refused "a file system" "signature is ext4" "$a" "$@"
     mkdir "$tmp/mnt"
     if mount -o ro "$a" "$tmp/mnt" 2>/dev/null; then
         refused "one that is mounted" "mounted or in use" "$a" "$@"
-        refused "one that is mounted, with --force-device" "busy" "$a" "$@" --force-device
+        refused "one that is mounted, with --force-device" "mounted or in use" "$a" "$@" --force-device
+        bench "one that is mounted" 1 "mounted or in use" "$a" --force-device
         umount "$tmp/mnt"
     else
         skip "one that is mounted" "nothing may be mounted here"
@@ -75,27 +86,60 @@ printf '\200\1\1\0\203\376\377\377\0\10\0\0\0\40\0\0' | dd of="$a" bs=1 seek=446
 printf '\125\252' | dd of="$a" bs=1 seek=510 conv=notrunc 2>/dev/null
 refused "a partition table" "signature is dos" "$a" "$@"
 works "--force-device takes it" pretrain --run "$tmp/forced" "$@" --device "$a" --force-device
-refused "another run's" "already holds the states of a siTrain run" "$a" "$@"
+# Another run's, before every command that writes to a device.
+id=$(sqlite3 "$tmp/forced/run.db" "SELECT value FROM runs WHERE key = 'id'")
+held="$a holds the states of a siTrain run ($id, device 0 of 1)"
+states=$(exported "$tmp/forced")
+refused "another run's" "device $held" "$a" "$@"
+bench "another run's" 2 "--device $held" "$a"
+works "a run in a folder" pretrain --run "$tmp/plain" "$@"
+works "a model" export "$tmp/plain" "$tmp/hf"
+deep="--n-layer 6 --n-head 2 --n-embd 64 --seq 24 --batch 48 --csd-mem 256K --durability none --activations offload --schedule-steps 9"
+run plan $deep --vocab 300 --host-mem 1M
+least=$(sed -n 's/.*needs at least \([0-9]*M\).*/\1/p' "$tmp/err")
+works "a run that offloads" pretrain --run "$tmp/deep" --data "$tmp/text.bin" --tokenizer "$tmp/tok" $deep --host-mem "$least" --steps 1
+for line in "pretrain --run $tmp/refused $* --act-device $a --activations offload" "pretrain --resume $tmp/deep --steps 2 --act-device $a" \
+    "reshard $tmp/plain --device $a" "import $tmp/hf $tmp/refused --device $a --csd-mem 192K"; do
+    before=$(sha256sum <"$a")
+    # shellcheck disable=SC2086
+    run $line
+    [ "$got" = 2 ] && grep -qF "device $held" "$tmp/err" && [ ! -e "$tmp/refused" ] && [ "$(sha256sum <"$a")" = "$before" ]
+    result $? "refused: another run's: ${line%% *} $(echo "$line" | grep -o -- '--[a-z]*-*device')"
+done
+works "the run in the folder is whole" check "$tmp/plain"
+same "$states" "$(exported "$tmp/forced")" "and so is the run on the device, to the byte"
+printf x | dd of="$a" bs=1 seek=600 conv=notrunc 2>/dev/null
+bench "another run's with a damaged superblock" 2 "$a holds what was the states of a siTrain run" "$a"
+dd if=/dev/zero of="$a" bs=1 seek=600 count=1 conv=notrunc 2>/dev/null
 loop 16K
 refused "one that is too small" "$new" "$new" "$@"
 
 works "the same run in memory" pretrain --run "$tmp/mem" "$@" --mode mem
 whole=$(exported "$tmp/mem")
 dd if=/dev/zero of="$a" bs=1M count=1 2>/dev/null
-"$bin" pretrain --run "$tmp/two" "$@" --mode su+o --device "$a" --device "$b" --csd-write-bw 3M >"$tmp/out" 2>"$tmp/err" </dev/null &
+"$bin" pretrain --run "$tmp/two" "$@" --mode su+o --device "$a" --device "$b" --csd-write-bw 1M >"$tmp/out" 2>"$tmp/err" </dev/null &
 pid=$!
 for _ in $(seq 600); do
     [ "$(grep -c '^step' "$tmp/out")" -ge 5 ] && break
     sleep 0.05
 done
-run pretrain --run "$tmp/refused" "$@" --device "$b"
+run pretrain --run "$tmp/refused" "$@" --device "$b" --force-device
 [ "$got" = 1 ] && grep -qF "$b is mounted or in use" "$tmp/err"
 result $? "refused: one that a run is at work on"
+run bench --quick --only disk --dir "$tmp" --device "$b" --force-device
+[ "$got" = 1 ] && grep -qF "$b is mounted or in use" "$tmp/err"
+result $? "  by bench, too"
 kill -9 $pid
 wait $pid
 result "$([ $? = 137 ]; echo $?)" "a run on two block devices is killed"
 works "and resumed" pretrain --resume "$tmp/two" --csd-write-bw 0
 same "$whole" "$(exported "$tmp/two")" "to the same parameters"
 works "and whole" check "$tmp/two"
+
+# bench leaves nothing of its own on a drive that it may write over: it runs there again.
+loop 600M
+for i in 1 2; do
+    works "bench on a free drive, $i" bench --quick --rounds 1 --only steps --n-layer 1 --n-head 1 --n-embd 32 --vocab 300 --csd-mem 192K --dir "$tmp" --device "$new"
+done
 
 done_testing

@@ -131,6 +131,45 @@ mended "$tmp/fine" "$tmp/fine/train.ex" 100
 damaged "the examples' header" "$tmp/fine" "$tmp/fine/dev.ex" 20 "dev.ex"
 mended "$tmp/fine" "$tmp/fine/dev.ex" 20
 
+# Who may not read something has not damaged it: it is said apart, and nothing is written. Not as root, who may read all.
+as=
+[ "$(id -u)" != 0 ] || as="setpriv --reuid 65534 --regid 65534 --clear-groups"
+cp "$bin" "$tmp/siTrain" && chmod 755 "$tmp"
+run export "$tmp/fine" "$tmp/fine.hf"
+mkdir "$tmp/theirs" && cp -r "$tmp/whole" "$tmp/fine" "$tmp/theirs" && chmod -R a+rX "$tmp/fine.hf"
+[ -z "$as" ] || chown -R 65534:65534 "$tmp/theirs"
+if $as "$tmp/siTrain" check "$tmp/theirs/whole" >"$tmp/out" 2>"$tmp/err" </dev/null; then
+    # denied RUN FILE KIND
+    denied() {
+        chmod 000 "$tmp/theirs/$1/$2"
+        denied_before=$(sums "$tmp/theirs/$1")
+        $as "$tmp/siTrain" check "$tmp/theirs/$1" >"$tmp/out" 2>"$tmp/err" </dev/null
+        got=$?
+        chmod 644 "$tmp/theirs/$1/$2"
+        [ "$got" = 1 ] && [ "$(grep -c "cannot be read.*$2.*Permission denied" "$tmp/err")" = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ] &&
+            ! grep -q damaged "$tmp/out" "$tmp/err" && grep -q "is not known to be whole: 1 of its parts cannot be read" "$tmp/out"
+        result $? "no permission is no damage: $2"
+    }
+    denied whole dev1/states
+    denied whole data.bin
+    denied whole tokenizer/tokenizer.json
+    denied fine image1
+    denied fine train.ex
+    chmod 000 "$tmp/theirs/whole/run.db"
+    $as "$tmp/siTrain" check "$tmp/theirs/whole" >"$tmp/out" 2>"$tmp/err" </dev/null
+    [ $? = 1 ] && grep -q 'run.db cannot be opened.*Permission denied' "$tmp/err" && ! grep -q damaged "$tmp/out" "$tmp/err"
+    result $? "no permission is no damage: run.db"
+    chmod 644 "$tmp/theirs/whole/run.db" && chmod 000 "$tmp/theirs/whole"
+    $as "$tmp/siTrain" check "$tmp/theirs/whole" >"$tmp/out" 2>"$tmp/err" </dev/null
+    [ $? = 1 ] && grep -q 'whole cannot be read: Permission denied' "$tmp/err"
+    result $? "no permission is no damage: the folder"
+    chmod 755 "$tmp/theirs/whole"
+    $as "$tmp/siTrain" check "$tmp/theirs/whole" >"$tmp/out" 2>"$tmp/err" </dev/null
+    result $? "it is whole all the same"
+else
+    skip "no permission is no damage" "no other user's process can be started here: $(head -n 1 "$tmp/err")"
+fi
+
 # run.db
 if command -v sqlite3 >/dev/null; then
     sql() { # NAME TEXT STATEMENT...

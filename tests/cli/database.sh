@@ -18,8 +18,8 @@ made() { # NAME STEPS ARGUMENTS...
 
 made own 1
 for file in run.db dev0/states; do
-    refuses 2 "own/$file is there, in the run" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/own/$file"
-    refuses 2 "own/$file is there, in the run" bench --quick --only memory --json "$tmp/own/$file"
+    refuses 2 "is the name of a part of the run" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/own/$file"
+    refuses 2 "is the name of a part of the run" bench --quick --only memory --json "$tmp/own/$file"
 done
 works "which is whole" check "$tmp/own"
 

@@ -180,7 +180,7 @@ refuses 2 "is not text" prepare "$tmp/text.bin" --tokenizer "$tmp/tok" --out "$t
 { printf '%%PDF-1.7\n\n'; head -c 4096 /dev/zero | tr '\0' '\377'; } >"$tmp/a.pdf"
 refuses 2 "(it is neither text nor has it llm.c's header: read as uint16 ids)" pretrain --run "$tmp/none" --data "$tmp/a.pdf" --tokenizer "$tmp/tok" --n-layer 1 --n-head 1 --n-embd 8 --seq 16 --steps 1
 refuses 2 "text.bin is not text" prepare "$tmp/text.txt" "$tmp/text.bin" --train-tokenizer --vocab 280 --out "$tmp/none"
-refuses 2 "holds a model (config.json)" prepare "$tmp/text.txt" --train-tokenizer --vocab 280 --out "$tmp/hf"
+refuses 2 "which siTrain prepare did not write" prepare "$tmp/text.txt" --train-tokenizer --vocab 280 --out "$tmp/hf"
 refuses 2 "not a folder" prepare "$tmp/text.txt" --train-tokenizer --vocab 280 --out "$tmp/text.bin"
 refuses 2 "text.txt is what is read" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/text.txt"
 mkfifo "$tmp/fifo" && refuses 2 "not a regular file" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/fifo"

@@ -86,6 +86,25 @@ result "$([ "$got" = 2 ] && sqlite3 "$tmp/four/run.db" "SELECT value FROM runs W
 "$bin" import "$tmp/hf1" "$tmp/taken" >/dev/null
 refuses 2 "cannot be divided into 5 groups" pretrain --resume "$tmp/taken" --data "$tmp/text" --grad-accum 12 --groups 5 --steps 1
 
+# However the folder is named, the others' stand beside it, not within it nor beside a link to it.
+mkdir -p "$tmp/in/dot" "$tmp/in/real" "$tmp/in/down"
+ln -s real "$tmp/in/link"
+for run in dot:. real:link up:down/../up new:new/. plain:../in/plain//; do
+    name=${run%%:*} given=${run#*:} from=$tmp/in
+    [ "$name" != dot ] || from=$tmp/in/dot
+    # shellcheck disable=SC2086
+    (cd "$from" && timeout 60 mpirun $more -n 2 "$bin" pretrain $model $data --steps 1 --quiet --run "$given" >"$tmp/out" 2>"$tmp/err" </dev/null &&
+        "$bin" export "$given" "$tmp/in-$name" >"$tmp/out" 2>"$tmp/err")
+    result "$([ $? = 0 ] && [ -e "$tmp/in/$name.rank1/run.db" ] && "$bin" check "$tmp/in/$name" 2>&1 | grep -c 'is whole: ' | grep -qx 2; echo $?)" \
+        "a run named $given has its second rank in $name.rank1"
+done
+same "dot dot.rank1 down link new new.rank1 plain plain.rank1 real real.rank1 up up.rank1" "$(cd "$tmp/in" && echo *)" "and nothing else is made"
+[ -z "$(find "$tmp/in/dot" "$tmp/in/real/" -name '*rank1')" ] && cmp "$tmp/in-dot/model.safetensors" "$tmp/in-real/model.safetensors"
+result $? "all are the same run"
+mv "$tmp/in/real.rank1" "$tmp/in/link.rank1"
+ranks 2 pretrain --resume "$tmp/in/link" --steps 2 --quiet
+result "$([ "$got" = 0 ] && "$bin" check "$tmp/in/link" 2>&1 | grep -c 'is whole: ' | grep -qx 2; echo $?)" "what an older version made beside a link is found there"
+
 # What is not there, not of this run, not of this time, or damaged is named.
 mv "$tmp/run.rank1" "$tmp/kept"
 refuses 2 "of 3 ranks, and there is no $tmp/run.rank1" export "$tmp/run" "$tmp/none"
@@ -102,9 +121,33 @@ rm -rf "$tmp/run.rank1"
 mv "$tmp/kept" "$tmp/run.rank1"
 refuses 1 "run.rank1 at 3: they are not of one time" export "$tmp/run" "$tmp/none"
 "$bin" check "$tmp/run" >"$tmp/out" 2>"$tmp/err"
-result "$([ $? = 1 ] && grep -q 'run.rank1 is at step 3, but .*run at 5' "$tmp/err"; echo $?)" "check says which folder is of another time"
+result "$([ $? = 1 ] && grep -q 'run is at step 5, but rank 1 at 3: its folder is of another time' "$tmp/err" && grep -q 'resume refuses' "$tmp/err"; echo $?)" "check says which folder is of another time"
 rm -rf "$tmp/run.rank1"
 mv "$tmp/late" "$tmp/run.rank1"
+cp -r "$tmp/run.rank1" "$tmp/five"
+ranks 3 pretrain --resume "$tmp/run" --steps 6
+mv "$tmp/run.rank1" "$tmp/six" && mv "$tmp/five" "$tmp/run.rank1"
+said='run is at step 6, whose update has begun, but rank 1 at 5: its folder is of another time'
+"$bin" check "$tmp/run" >"$tmp/out" 2>"$tmp/err"
+result "$([ $? = 1 ] && grep -q "$said" "$tmp/err" && grep -q 'resume refuses' "$tmp/err" && ! grep -q 'back to step' "$tmp/out"; echo $?)" "of one step before, too"
+ranks 3 pretrain --resume "$tmp/run" --steps 7
+result "$([ "$got" != 0 ] && grep -q "$said" "$tmp/err"; echo $?)" "  and a resume refuses it with that sentence"
+rm -rf "$tmp/run.rank1" && mv "$tmp/six" "$tmp/run.rank1"
+works "of one time again" check "$tmp/run"
+# Rank 1's folder in the place of rank 0's is not the run.
+mv "$tmp/run" "$tmp/rank0" && mv "$tmp/run.rank1" "$tmp/run"
+said="run is the part of rank 1 of a run of 3 ranks, and stands where that of rank 0 is looked for, which is missing"
+"$bin" check "$tmp/run" >"$tmp/out" 2>"$tmp/err"
+result "$([ $? = 1 ] && grep -q "$said" "$tmp/err"; echo $?)" "check says whose folder stands in rank 0's place"
+for command in "export $tmp/run $tmp/none" "eval $tmp/run --data $tmp/text" "generate $tmp/run --prompt a"; do
+    # shellcheck disable=SC2086
+    refuses 2 "$said" $command
+done
+ranks 3 pretrain --resume "$tmp/run" --steps 7
+result "$([ "$got" != 0 ] && grep -q "$said" "$tmp/err"; echo $?)" "  and so do the ranks"
+mv "$tmp/run" "$tmp/run.rank1" && mv "$tmp/rank0" "$tmp/run"
+"$bin" check "$tmp/run.rank1" >"$tmp/out" 2>"$tmp/err"
+result "$([ $? = 0 ] && grep -q "rank 1 of a run of 3 ranks: give the folder of rank 0, beside which it finds the others: $tmp/run\$" "$tmp/err"; echo $?)" "of a rank's folder in its own place it says whose it is"
 python3 - "$tmp"/run.rank2/dev0/states* <<'PY'
 import os, sys
 with open(sys.argv[1], "r+b") as f:

@@ -81,9 +81,30 @@ strangers dev data.bin resume zero pipe folder link
 strangers dev eval.bin resume zero pipe folder link
 strangers dev tokenizer none link pipe nowhere
 strangers dev tokenizer/tokenizer.json 'generate export' zero pipe folder
-strangers dev tokenizer/merges.txt export zero pipe folder
+strangers dev tokenizer/merges.txt export link zero pipe folder
 strangers dev dev0 'resume reshard export eval generate check' link pipe nowhere
 strangers dev dev0/states 'resume reshard export eval generate check' link zero pipe folder nowhere
+# A copy by cp -al has the same device files: a writer refuses them, and neither run changes.
+for command in resume repair; do
+    rm -rf "$tmp/run" "$tmp/twin"
+    cp -r "$tmp/dev" "$tmp/twin" && cp -r "$tmp/dev" "$tmp/run" && ln -f "$tmp/twin/dev0/states" "$tmp/run/dev0/states"
+    was=$(sums "$tmp/twin")
+    if [ "$command" = repair ]; then run check "$tmp/run" --repair; else attempt "$command"; fi
+    [ "$got" != 0 ] && [ "$got" -le 2 ] && grep -q 'run/dev0/states has other names too (hard links).*copy it (cp)' "$tmp/err" &&
+        [ "$(sums "$tmp/twin")" = "$was" ]
+    result $? "hard-linked states are not written: $command"
+done
+run check "$tmp/run"
+result "$got" "  and are read all the same"
+attempt reshard
+result "$([ "$got" = 0 ] && [ "$(sums "$tmp/twin")" = "$was" ]; echo $?)" "  a reshard takes its own name of them away alone"
+rm -rf "$tmp/run" && cp -r "$tmp/dev" "$tmp/run" && ln -f "$tmp/twin/dev0/states" "$tmp/run/dev0/states"
+mv "$tmp/run/dev0/states" "$tmp/twin.states" && cp "$tmp/twin.states" "$tmp/run/dev0/states" && rm "$tmp/twin.states"
+attempt resume
+result "$got" "  a copy of them is written"
+rm -rf "$tmp/run" && cp -r "$tmp/dev" "$tmp/run" && mv "$tmp/run/dev0/states" "$tmp/elsewhere" && ln -s "$tmp/elsewhere" "$tmp/run/dev0/states"
+attempt resume
+result "$got" "  and so is what a symbolic link leads to"
 strangers dev best none link pipe nowhere
 strangers dev best.next none link pipe nowhere folder
 
@@ -116,6 +137,69 @@ for stranger in /dev/zero "$tmp/pipe" "$tmp/blobs" "$tmp/large"; do
     done
 done
 result "$([ -z "$wrong" ]; echo $?)" "what never ends, blocks, is a folder or too large, in a model's folder $wrong"
+# A secret of the user's that such a folder links to under a tokenizer's name goes nowhere, whatever it looks like.
+mkdir "$tmp/secrets"
+printf 'root:x:0:0:Marker17:/root:/bin/sh\ndaemon:x:1:1::/:/bin/false\n' >"$tmp/secrets/passwd"
+printf -- '-----BEGIN OPENSSH PRIVATE KEY-----\nMarker17\n-----END OPENSSH PRIVATE KEY-----\n' >"$tmp/secrets/key"
+printf 'user Marker17\nadmin Marker17\n' >"$tmp/secrets/netrc"
+printf '#version: Marker17\n' >"$tmp/secrets/version"
+printf '{"access_token": "Marker17", "other_token": "Marker17"}\n' >"$tmp/secrets/oauth.json"
+printf '{"Marker17": 3, "pin": 1234}\n' >"$tmp/secrets/pins.json"
+printf '["Marker17"]\n' >"$tmp/secrets/list.json"
+printf 'label,sentence\n0,the sea\n1,a ship\n' >"$tmp/rows.csv"
+rm -rf "$tmp/pair" && cp -r "$tmp/hf" "$tmp/pair" && rm "$tmp/pair/tokenizer.json"
+wrong='' taken=0 refused=0 left=0
+for folder in hf pair; do
+    for secret in "$tmp"/secrets/*; do
+        for name in tokenizer.json vocab.json merges.txt encoder.json vocab.bpe vocab.txt tokenizer_config.json special_tokens_map.json \
+            added_tokens.json generation_config.json; do
+            rm -rf "$tmp/model" "$tmp/new" "$tmp/new.hf"
+            cp -r "$tmp/$folder" "$tmp/model"
+            rm -f "$tmp/model/$name"
+            ln -s "$secret" "$tmp/model/$name"
+            [ "$folder$name" = hfmerges.txt ] && second="pretrain --run $tmp/new --data $tmp/text.txt --tokenizer $tmp/model $shape" ||
+                second="export $tmp/model $tmp/new"
+            for command in "import $tmp/model $tmp/new --csd-mem 128K" "$second"; do
+                rm -rf "$tmp/new" "$tmp/new.hf"
+                # shellcheck disable=SC2086
+                run $command
+                case $got in
+                0) taken=$((taken + 1)) ;;
+                1 | 2) refused=$((refused + 1)) && [ ! -e "$tmp/new" ] || wrong="$wrong$name as ${secret##*/}: ${command%% *} left something; " ;;
+                *) wrong="$wrong$name as ${secret##*/}: ${command%% *}: $got; " ;;
+                esac
+                [ "$got" = 0 ] && grep -q "/$name.*: this file is left out" "$tmp/err" && left=$((left + 1))
+                [ "$got" = 0 ] && [ -e "$tmp/new/run.db" ] && "$bin" export "$tmp/new" "$tmp/new.hf" >"$tmp/out" 2>"$tmp/err"
+                grep -rqs Marker17 "$tmp/new" "$tmp/new.hf" && wrong="$wrong$folder, $name as ${secret##*/}: ${command%% *} copied it; "
+            done
+        done
+    done
+done
+result "$([ -z "$wrong" ] && [ "$taken" = "$left" ] && [ "$left" -gt 50 ] && [ "$refused" -gt 50 ]; echo $?)" \
+    "a secret under a tokenizer's name: $refused refused, $left left out with a word $wrong"
+# What nothing else vouches for must look like a vocabulary, whatever roles its lines are given.
+mkdir "$tmp/words"
+ln -s "$tmp/secrets/key" "$tmp/words/vocab.txt"
+python3 - "$tmp/words" <<'END'
+import json, sys
+known = "-----BEGIN OPENSSH PRIVATE KEY-----"
+json.dump({"tokenizer_class": "BertTokenizer"} | {f"{role}_token": known for role in ("cls", "sep", "unk", "pad", "mask")},
+          open(sys.argv[1] + "/tokenizer_config.json", "w"))
+END
+# shellcheck disable=SC2086
+refuses 2 "words/vocab.txt: line 1 is no word of a vocabulary" pretrain --run "$tmp/new" --data "$tmp/text.txt" --tokenizer "$tmp/words" $shape
+result "$([ ! -e "$tmp/new" ]; echo $?)" "  and nothing is left"
+# What is what its name says is copied, byte for byte, through links of a cache, too.
+works "a run of links to blobs" import "$tmp/cache" "$tmp/linked" --csd-mem 128K
+result "$([ ! -s "$tmp/err" ]; echo $?)" "  with nothing to say"
+for f in tokenizer.json vocab.json merges.txt tokenizer_config.json special_tokens_map.json; do
+    cmp "$tmp/hf/$f" "$tmp/linked/tokenizer/$f" || break
+done
+result $? "  all files of the tokenizer"
+rm -rf "$tmp/new"
+works "of the pair alone, too" import "$tmp/pair" "$tmp/new" --csd-mem 128K
+result "$([ ! -s "$tmp/err" ] && cmp "$tmp/pair/merges.txt" "$tmp/new/tokenizer/merges.txt"; echo $?)" "  with its merges"
+rm -rf "$tmp/new"
 ln -s "$tmp/gone" "$tmp/link"
 refuses 2 "export needs a folder that does not exist or is empty" export "$tmp/dev" "$tmp/link"
 

@@ -90,6 +90,8 @@ int     __real_mkdir(const char *path, mode_t mode);
 int     __wrap_mkdir(const char *path, mode_t mode);
 int     __real_rename(const char *from, const char *to);
 int     __wrap_rename(const char *from, const char *to);
+int     __real_renameat2(int a, const char *from, int b, const char *to, unsigned flags);
+int     __wrap_renameat2(int a, const char *from, int b, const char *to, unsigned flags);
 
 int __wrap_open(const char *path, int flags, mode_t mode)
 {
@@ -138,6 +140,11 @@ int __wrap_mkdir(const char *path, mode_t mode)
 int __wrap_rename(const char *from, const char *to)
 {
     return fails(CALLS_FILES) ? -1 : __real_rename(from, to);
+}
+
+int __wrap_renameat2(int a, const char *from, int b, const char *to, unsigned flags)
+{
+    return fails(CALLS_FILES) ? -1 : __real_renameat2(a, from, b, to, flags);
 }
 
 /* ---- SQLite's: its calls that move bytes by its table of them, syncs by the methods of its files

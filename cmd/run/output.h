@@ -1,0 +1,41 @@
+/* output.h: files and folders that a command writes where a person said: what may be replaced
+ * there. Every output of every command goes through output_check, before any work is done.
+ *
+ * A file is refused where it is or would become an input of the command, a part of a run
+ * (run_files.h), or a part of a model's folder. A file that is there is replaced only by its own
+ * kind: by its beginning it must be what siTrain writes. An empty file may be replaced. */
+#pragma once
+
+#include "data/base/err.h"
+
+enum output_kind {
+    OUTPUT_PAGE,        // report --html
+    OUTPUT_TIMELINE,    // report --trace
+    OUTPUT_TOKENS,      // prepare
+    OUTPUT_PREDICTIONS, // eval --predict
+    OUTPUT_PLAN,        // plan --json
+    OUTPUT_FIGURES,     // bench --json
+    OUTPUT_MACHINE,     // bench --save
+    OUTPUT_PLOT,        // bench --plot
+    OUTPUT_TOKENIZER,   // prepare --train-tokenizer; a folder
+    OUTPUT_MODEL,       // export; a folder
+};
+
+struct output {
+    const char              *path;
+    enum output_kind         kind;
+    const char *const       *inputs; // (n_inputs) files and folders that the command reads, and its
+    size_t                   n_inputs; // other outputs; NULLs among them are passed over
+};
+
+/* 0 or misuse. Again where the file is about to get its name, if that is long after. */
+int output_check(const struct output *o, struct err *err);
+
+/* Says of predictions, whose beginning is run_glue.py's too, that they are ours: an attribute of
+ * the file (user.sitrain). Where the file system has none, they are not replaced later. */
+void output_mark(const struct output *o);
+
+/* Write a tokenizer's files into a new folder and put it into the place of o->path in one step: of
+ * none, of an empty folder, or of one that output_check takes. Modes stay. */
+struct tokenizer;
+int output_tokenizer(const struct output *o, const struct tokenizer *tok, struct err *err);

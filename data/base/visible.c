@@ -1,0 +1,72 @@
+/* visible.c: one character after the other. */
+#include "data/base/visible.h"
+
+#include "data/base/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONGEST = 8 }; // "\xc2\x9b", the escape of a C1
+
+/* The character at text[0..n), n > 0, into to[0..LONGEST]; *used: its bytes. */
+static size_t visible_one(char to[LONGEST + 1], const char *text, size_t n, const char *keep,
+                          size_t *used)
+{
+    static const char letters[] = "\n\r\t", names[] = "nrt";
+    const unsigned char *p = (const unsigned char *)text;
+    int                  len = utf8_length(p, n);
+    size_t               at = 0;
+    const char          *letter = *p ? strchr(letters, *p) : NULL;
+
+    *used = len > 0 ? (size_t)len : 1;
+    if ((len > 1 && !(p[0] == 0xC2 && p[1] < 0xA0)) || (len == 1 && *p >= ' ' && *p != 0x7F) ||
+        (len == 1 && *p && strchr(keep, *p))) {
+        memcpy(to, text, *used);
+        return *used;
+    }
+    if (letter) {
+        to[0] = '\\';
+        to[1] = names[letter - letters];
+        return 2;
+    }
+    for (size_t i = 0; i < *used; i++)
+        at += (size_t)snprintf(to + at, LONGEST + 1 - at, "\\x%02x", p[i]);
+    return at;
+}
+
+size_t visible_text(char *to, size_t size, const char *text, size_t n, const char *keep)
+{
+    char   one[LONGEST + 1];
+    size_t at = 0, used;
+
+    for (; n; text += used, n -= used) {
+        size_t bytes = visible_one(one, text, n, keep, &used);
+
+        if (at + bytes + 1 > size)
+            break;
+        memcpy(to + at, one, bytes);
+        at += bytes;
+    }
+    if (size)
+        to[at] = '\0';
+    return at;
+}
+
+void visible_write(FILE *out, const char *text, size_t n, const char *keep)
+{
+    char   one[LONGEST + 1];
+    size_t used;
+
+    for (; n; text += used, n -= used)
+        fwrite(one, 1, visible_one(one, text, n, keep, &used), out);
+}
+
+int visible_formula(const char *text)
+{
+    char *end;
+
+    if (!*text || !strchr("=+-@", *text))
+        return 0;
+    strtod(text, &end);
+    return end == text || *end;
+}

@@ -1,0 +1,284 @@
+/* tokenizer_take.c: a tokenizer's files out of somebody's folder.
+ *
+ * A folder's files may be links, as in Hugging Face's cache. A stranger's link may lead to any file
+ * of the user's: a key named merges.txt would go into the run, and be published with the model. So
+ * a file is copied only if it is certainly what its name says: it agrees with the tokenizer that
+ * the folder holds, id by id, merge by merge. The bytes that are copied are those that were looked
+ * at: a file is read once. */
+#include "data/text/tokenizer_parts.h"
+
+#include "data/base/file.h"
+#include "data/base/json.h"
+
+#include <assert.h>
+#include <unistd.h>
+
+struct taking {
+    struct tokenizer *t;
+    struct byte_map   map;
+    json_t           *ids, *merges; // name -> id, "left right" -> true; NULL: not asked for yet
+    int               needed; // the tokenizer is read from the file that is looked at
+};
+
+/* ---- what the tokenizer has ---- */
+
+static int ids_make(struct taking *k)
+{
+    if (k->ids)
+        return 0;
+    k->ids = json_object();
+    for (size_t i = 0; i < k->t->n; i++) {
+        char *name = k->t->entries[i].bytes ? name_encode(&k->map, &k->t->entries[i]) : NULL;
+
+        if (name)
+            json_object_set_new(k->ids, name, json_integer((json_int_t)i));
+        free(name);
+    }
+    return k->ids == NULL;
+}
+
+static int merges_make(struct taking *k)
+{
+    const struct tokenizer *t = k->t;
+
+    if (k->merges)
+        return 0;
+    k->merges = json_object();
+    for (size_t r = 0; r < t->n_merges; r++) {
+        char *left = name_encode(&k->map, &t->entries[t->merges[r].left]),
+             *right = name_encode(&k->map, &t->entries[t->merges[r].right]), *line = NULL;
+
+        if (left && right && asprintf(&line, "%s %s", left, right) >= 0)
+            json_object_set_new(k->merges, line, json_true());
+        free(line);
+        free(left);
+        free(right);
+    }
+    return k->merges == NULL;
+}
+
+/* Whether the token of this id has this name. A name that stands twice in vocab.txt has one id. */
+static int is_token(struct taking *k, const char *name, json_int_t id)
+{
+    const struct token_entry *e = id >= 0 && (size_t)id < k->t->n ? &k->t->entries[id] : NULL;
+    char                     *own = e && e->bytes ? name_encode(&k->map, e) : NULL;
+    int                       is = own && !strcmp(own, name);
+
+    if (e && !e->bytes && !ids_make(k))
+        is = json_object_get(k->ids, name) != NULL;
+    free(own);
+    return is;
+}
+
+/* ---- is it what its name says? ---- */
+
+/* Read as a whole by tokenizer_open, which takes nothing else. */
+static int is_tokenizer(struct taking *k, char *text, size_t n, const char *path, struct err *err)
+{
+    (void)k, (void)text, (void)n, (void)path, (void)err;
+    return 0;
+}
+
+static int object_read(json_t **out, const char *text, size_t n, const char *path, struct err *err)
+{
+    int rc = json_parse(out, text, n, path, err);
+
+    return rc || json_is_object(*out) ? rc : err_misuse(err, "%s: a JSON object is expected", path);
+}
+
+/* {token: id} */
+static int is_vocab(struct taking *k, char *text, size_t n, const char *path, struct err *err)
+{
+    json_t     *file, *v;
+    const char *name;
+    int         rc = object_read(&file, text, n, path, err);
+
+    json_object_foreach(rc ? NULL : file, name, v)
+        if (!rc && (!json_is_integer(v) || !is_token(k, name, json_integer_value(v))))
+            rc = err_misuse(err, "%s: an entry of it is no token of the tokenizer there", path);
+    json_decref(file);
+    return rc;
+}
+
+/* "#version: 0.2", or none; what else stands on such a line is taken by transformers, too. */
+static int is_version(const char *line)
+{
+    static const char before[] = "#version: ",
+                      *const behind[] = { "", " - Trained by `huggingface/tokenizers`" };
+    size_t            n = sizeof before - 1;
+
+    if (strncmp(line, before, n))
+        return 0;
+    n += strspn(line + n, "0123456789.");
+    return !strcmp(line + n, behind[0]) || !strcmp(line + n, behind[1]);
+}
+
+/* One line of a text as a string, cut at its end; the rest of the text, or NULL. */
+static char *line_cut(char *line)
+{
+    char *end = strchr(line, '\n');
+
+    if (end)
+        *end = '\0';
+    size_t len = strlen(line);
+    if (len && line[len - 1] == '\r')
+        line[len - 1] = '\0';
+    return end ? end + 1 : NULL;
+}
+
+static int is_merges(struct taking *k, char *text, size_t n, const char *path, struct err *err)
+{
+    size_t at = 0;
+
+    if (merges_make(k))
+        return err_set(err, -ENOMEM, "no memory for the merges of %s", path);
+    if (memchr(text, 0, n))
+        return err_misuse(err, "%s has a NUL, which no list of merges has", path);
+    for (char *line = text, *next; line; line = next) {
+        next = line_cut(line);
+        at++;
+        if (*line && !(at == 1 && is_version(line)) && !json_object_get(k->merges, line))
+            return err_misuse(err, "%s: line %zu is no merge of the tokenizer there", path, at);
+    }
+    return 0;
+}
+
+/* What a vocabulary that nothing else vouches for must look like: words, of which some go on. */
+static int is_words(struct taking *k, char *text, size_t n, const char *path, struct err *err)
+{
+    size_t at = 0, go_on = 0;
+
+    if (memchr(text, 0, n))
+        return err_misuse(err, "%s has a NUL, which no list of words has", path);
+    for (char *line = text, *next; line; line = next) {
+        next = line_cut(line);
+        go_on += !strncmp(line, "##", 2) && line[2];
+        if ((*line || next) && !is_token(k, line, (json_int_t)at++))
+            return err_misuse(err, "%s: line %zu is no word of the tokenizer there", path, at);
+        if (k->needed && line[strcspn(line, " \t\v\f\r")])
+            return err_misuse(err, "%s: line %zu is no word of a vocabulary: it has white space",
+                              path, at);
+    }
+    return go_on || !k->needed
+               ? 0
+               : err_misuse(err, "%s is no vocabulary of WordPiece: no line begins with ##", path);
+}
+
+/* What such a file says has no end; but something that it alone says is there. */
+static int is_config(struct taking *k, char *text, size_t n, const char *path, struct err *err)
+{
+    static const char *const own[] = {
+        "tokenizer_class", "model_max_length", "added_tokens_decoder", "bos_token", "eos_token",
+        "unk_token", "pad_token", "cls_token", "sep_token", "mask_token", "do_lower_case",
+        "add_prefix_space", "add_bos_token", "add_eos_token", "clean_up_tokenization_spaces",
+        "chat_template", "special_tokens_map_file", "additional_special_tokens",
+        "extra_special_tokens", "truncation_side", "padding_side", "strip_accents",
+        "tokenize_chinese_chars", "max_len", "auto_map", "split_special_tokens" };
+    json_t *file;
+    int     rc = object_read(&file, text, n, path, err), found = 0;
+
+    (void)k;
+    for (size_t i = 0; i < sizeof own / sizeof *own && !rc; i++)
+        found |= json_object_get(file, own[i]) != NULL;
+    if (!rc && json_object_size(file) && !found)
+        rc = err_misuse(err, "%s says nothing that is said of a tokenizer", path);
+    json_decref(file);
+    return rc;
+}
+
+/* A token, an object whose content is one, or a list of such. */
+static int names_tokens(struct taking *k, const json_t *v)
+{
+    const json_t *content = json_is_object(v) ? json_object_get(v, "content") : v;
+    int           all = 1;
+
+    for (size_t i = 0; i < json_array_size(v); i++)
+        all &= !json_is_array(json_array_get(v, i)) && names_tokens(k, json_array_get(v, i));
+    if (json_is_array(v) || json_is_null(v))
+        return all;
+    return json_is_string(content) && !ids_make(k) &&
+           json_object_get(k->ids, json_string_value(content));
+}
+
+/* {"eos_token": "</s>", ...} */
+static int is_roles(struct taking *k, char *text, size_t n, const char *path, struct err *err)
+{
+    json_t     *file, *v;
+    const char *key;
+    int         rc = object_read(&file, text, n, path, err);
+
+    json_object_foreach(rc ? NULL : file, key, v)
+        if (!rc && (!strstr(key, "_token") || !names_tokens(k, v)))
+            rc = err_misuse(err, "%s: an entry of it names no token of the tokenizer there", path);
+    json_decref(file);
+    return rc;
+}
+
+/* ---- the folder ---- */
+
+static const struct kind {
+    const char *name;
+    int (*is)(struct taking *k, char *text, size_t n, const char *path, struct err *err);
+} kinds[] = {
+    { "tokenizer.json", is_tokenizer }, { "vocab.json", is_vocab }, { "merges.txt", is_merges },
+    { "encoder.json", is_vocab }, { "vocab.bpe", is_merges }, { "vocab.txt", is_words },
+    { "tokenizer_config.json", is_config }, { "special_tokens_map.json", is_roles },
+    { "added_tokens.json", is_vocab },
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+const char *tokenizer_file(size_t i) { return i < KINDS ? kinds[i].name : NULL; }
+
+/* One file, if it is there. Of another kind, and not needed, it is left out: *not says so. */
+static int take_one(struct taking *k, const struct kind *kind, const char *src, const char *dst,
+                    struct err *not, struct err *err)
+{
+    char  *text = NULL, *copy = NULL;
+    size_t n;
+    int    rc = access(src, F_OK) ? 0 : file_read_whole(&text, &n, src, TOKENIZER_FILE_MAX, err);
+
+    if (!rc && text && !(copy = malloc(n + 1)))
+        rc = err_set(err, -ENOMEM, "no memory to read %s", src);
+    if (rc || !text)
+        goto out;
+    memcpy(copy, text, n + 1); // what looks at it cuts it
+    rc = kind->is(k, copy, n, src, not);
+    if (!rc)
+        rc = file_write_whole(dst, text, n, err);
+    else if (k->needed || !not->misuse)
+        *err = *not;
+    else
+        rc = 0;
+out:
+    free(copy);
+    free(text);
+    return rc;
+}
+
+int tokenizer_take(const char *from, const char *to, char *notice, size_t size, struct err *err)
+{
+    const char   *const *form = tokenizer_form(from);
+    struct taking k = { 0 };
+    int           rc = tokenizer_open(&k.t, from, err);
+
+    byte_map_make(&k.map);
+    if (size)
+        *notice = '\0';
+    for (size_t i = 0; i < KINDS && !rc; i++) {
+        char      *src = file_path(err, "%s/%s", from, kinds[i].name),
+                  *dst = src ? file_path(err, "%s/%s", to, kinds[i].name) : NULL;
+        struct err not = { 0 };
+
+        k.needed = form && (!strcmp(form[0], kinds[i].name) ||
+                            (form[1] && !strcmp(form[1], kinds[i].name)));
+        rc = dst ? take_one(&k, &kinds[i], src, dst, &not, err) : -ENOMEM;
+        if (!rc && size && !*notice && *not.text)
+            snprintf(notice, size, "%s: this file is left out", not.text);
+        free(src);
+        free(dst);
+    }
+    json_decref(k.ids);
+    json_decref(k.merges);
+    tokenizer_close(k.t);
+    return rc;
+}
