@@ -351,7 +351,7 @@ def main():
     a.add_argument("--keep", action="store_true", help="stop at what fails first, and keep its folders")
     a.add_argument("names", nargs="*", help="only these: create create_calm resume live mix reshard export moved jobs")
     o = a.parse_args()
-    kinds = {"create_calm": 2, "create": 3, "resume": 2, "live": 4, "mix": 2, "reshard": 2, "export": 1, "moved": 1} if o.short else \
+    kinds = {"create_calm": 2, "create": 2, "resume": 1, "live": 3, "mix": 1, "reshard": 1, "export": 1, "moved": 1} if o.short else \
         {k: o.rounds for k in ("create_calm", "create", "resume", "live", "mix", "reshard", "export", "moved", "jobs")}
     if not shutil.which("mpirun"):
         kinds.pop("jobs", None)
