@@ -277,7 +277,8 @@ static int lock_taken(struct place *p, const char *dir, struct err *err)
     if (!realpath(dir, p->dir)) {
         int rc = -errno;
 
-        return rc == -ENOENT && lstat(dir, &st) ? 1 : err_set(err, rc, "%s: %s", dir, strerror(-rc));
+        return rc == -ENOENT && lstat(dir, &st) ? 1
+                                                : err_set(err, rc, "%s: %s", dir, strerror(-rc));
     }
     p->lock.path = file_path(err, "%s/%s", p->dir, lock_name);
     p->lock.db_path = file_path(err, "%s/%s", p->dir, db_name);
