@@ -5,9 +5,9 @@
 #include "cmd/run/session.h"
 #include "comm/comm.h"
 
-/* The folder of a rank of the run RUN: RUN itself is rank 0's, RUN.rank1 that of the next. It stands
- * beside the folder that RUN is, whatever names or links it was given by; or beside the name, where
- * one is there that an older version made. */
+/* The folder of a rank of the run RUN: RUN itself is rank 0's, RUN.rank1 that of the next. It
+ * stands beside the folder that RUN is, whatever names or links it was given by; or beside the
+ * name, where one is there that an older version made. */
 void ranked_dir(char out[SESSION_PATH], const char *run, size_t rank);
 
 /* s->id, a name for ever: 32 hex digits. Ranks have the same but for the digits 4 to 7, their
