@@ -2,6 +2,7 @@
 #include "cmd/cmd.h"
 #include "cmd/say/say.h"
 #include "cmd/run/tokenise.h"
+#include "cmd/run/train_opts.h"
 #include "data/base/file.h"
 
 #include <limits.h>
@@ -11,7 +12,7 @@
 struct prepare_opts {
     struct opt_strings files;
     const char        *tokenizer, *out;
-    int                train;
+    int                train, format;
     uint64_t           vocab;
 };
 
@@ -25,6 +26,7 @@ static const struct opt_row rows[] = {
       .help = "a folder with tokenizer.json, vocab.json and merges.txt, or BERT's vocab.txt" },
     { "train-tokenizer", OPT_FLAG, AT(train),
       .help = "train a byte-level BPE on the texts instead" },
+    OPT_DATA_FORMAT_ROW(AT(format)),
     { "vocab", OPT_UINT, AT(vocab), "8192", .min = 257, .max = 1048576,
       .help = "ids of the tokenizer to train" },
     { 0 }
@@ -64,6 +66,12 @@ static int run(struct opt_line *line, struct err *err)
         return err_misuse(err, "--tokenizer and --train-tokenizer exclude each other");
     if (!o->train && !o->tokenizer)
         return err_misuse(err, "--tokenizer DIR or --train-tokenizer is needed");
+    if (o->format > TOKENS_TEXT)
+        return err_misuse(err, "--data-format %s: ids are made of texts here: auto and text are "
+                          "known", tokens_format_name((size_t)o->format));
+    rc = tokenise_check(texts, o->files.n, o->format == TOKENS_TEXT, &say_events, err);
+    if (rc)
+        return rc;
     if (o->train) {
         if (!(rc = check_folder(o->out, err)) &&
             !(rc = tokenise_train(texts, o->files.n, o->vocab, o->out, &ids, &say_events, err)))

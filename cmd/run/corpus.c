@@ -4,20 +4,19 @@
 #include "cmd/run/settings.h"
 #include "cmd/run/tokenise.h"
 
-#include <sys/stat.h>
-
 enum { CHECK_IDS = 1 << 15 };
 
 /* ---- before they are taken ---- */
 
 /* Every id of a token file against the vocabulary, and its length against a row. of: the user's
- * file, which the tokens are those of. */
-static int check_tokens(const char *path, const char *of, size_t vocab, uint64_t seq,
-                        const struct events *events, struct err *err)
+ * file, which the tokens are those of. width: of an id, where no header says it. */
+static int check_tokens(const char *path, const char *of, unsigned width, size_t vocab,
+                        uint64_t seq, const struct events *events, struct err *err)
 {
     struct tokens *t = NULL;
     int32_t       *ids = malloc(CHECK_IDS * sizeof *ids);
-    int rc = ids ? tokens_open(&t, path, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
+    int rc = ids ? tokens_open(&t, path, width, err)
+                 : err_set(err, -ENOMEM, "%s: out of memory", path);
     uint64_t       count = rc ? 0 : t->count;
     struct watch   w = work_begin(events, "reading %s", path);
 
@@ -30,30 +29,25 @@ static int check_tokens(const char *path, const char *of, size_t vocab, uint64_t
         rc = rc ? rc : watch_look(&w, at + n, count, err);
     }
     work_end(events);
-    if (rc && err)
-        err->misuse = 1;
     tokens_close(t);
     free(ids);
     return rc;
 }
 
-int corpus_check(const char *path, const char *tokenizer, size_t vocab, uint64_t seq,
+int corpus_check(struct corpus_file file, const char *tokenizer, size_t vocab, uint64_t seq,
                  const struct events *events, struct err *err)
 {
-    enum tokens_kind  kind;
     struct tokenizer *tok = NULL;
-    struct stat       st;
+    unsigned          width;
+    int rc = tokenise_detect(file.path, file.as, vocab, &width, events, err);
 
-    if (stat(path, &st))
-        return err_misuse(err, "%s: %s: a token file or a text is expected", path, strerror(errno));
-    int rc = tokenise_detect(path, &kind, events, err);
     if (rc)
         return rc;
-    if (kind != TOKENS_TEXT)
-        return check_tokens(path, path, vocab, seq, events, err);
+    if (width)
+        return check_tokens(file.path, file.path, width, vocab, seq, events, err);
     if (!tokenizer || !tokenise_has_files(tokenizer))
         return err_misuse(err, "%s is text: --tokenizer DIR is needed (siTrain prepare "
-                          "--train-tokenizer makes one)", path);
+                          "--train-tokenizer makes one)", file.path);
     rc = tokenizer_open(&tok, tokenizer, err);
     if (!rc && tokenizer_vocab(tok) > vocab)
         rc = err_misuse(err, "the tokenizer in %s has %zu ids, more than the model's vocabulary of "
@@ -65,11 +59,12 @@ int corpus_check(const char *path, const char *tokenizer, size_t vocab, uint64_t
 /* ---- what a run keeps of them ---- */
 
 /* The checksums of a token file, as they are stored; malloced, also after a failure. */
-static int sums_text(char **out, const char *path, const struct events *events, struct err *err)
+static int sums_text(char **out, const char *path, unsigned width, const struct events *events,
+                     struct err *err)
 {
     struct watch   w = work_begin(events, "reading %s", path);
     struct tokens *t = NULL;
-    int            rc = tokens_open(&t, path, err);
+    int            rc = tokens_open(&t, path, width, err);
     size_t         n = rc ? 0 : tokens_sums(t);
     uint32_t      *sums = calloc(n + 1, sizeof *sums);
 
@@ -85,21 +80,37 @@ static int sums_text(char **out, const char *path, const struct events *events, 
     return rc;
 }
 
-/* Where a token file is, and its checksums: `known` where they must be these, else -ENOENT. */
-static int store(struct session *s, const char *what, const char *path, const char *known,
-                 struct err *err)
+/* How wide the ids of a run's file are where no header says it. Runs of versions that knew uint16
+ * alone say nothing. */
+static unsigned width_of(struct session *s, const char *what)
+{
+    char    *format = settings_get(s->log, "%s.format", what);
+    unsigned width = format && !strcmp(format, tokens_format_name(TOKENS_U32)) ? 4 : 2;
+
+    free(format);
+    return width;
+}
+
+/* Where a token file is. */
+static int store_path(struct session *s, const char *what, const char *path, struct err *err)
 {
     size_t n = strlen(s->dir);
     int    inside = !strncmp(path, s->dir, n) && path[n] == '/';
-    char  *sums;
-    int    rc = sums_text(&sums, path, s->events, err);
 
-    if (known && (rc || strcmp(sums, known)))
-        rc = -ENOENT;
+    return settings_set(s->log, err, "%s.path=%s", what, inside ? path + n + 1 : path);
+}
+
+static int store(struct session *s, const char *what, const char *path, unsigned width,
+                 struct err *err)
+{
+    char *sums;
+    int   rc = sums_text(&sums, path, width, s->events, err);
+
     rc = rc ? rc : settings_set(s->log, err, "%s.sums=%s", what, sums);
     free(sums);
-    return rc ? rc
-              : settings_set(s->log, err, "%s.path=%s", what, inside ? path + n + 1 : path);
+    if (!rc && width != 2)
+        rc = settings_set(s->log, err, "%s.format=%s", what, tokens_format_name(TOKENS_U32));
+    return rc ? rc : store_path(s, what, path, err);
 }
 
 /* A text's tokens go into RUN. */
@@ -116,48 +127,83 @@ static int add_text(struct session *s, const char *what, const char *path, const
     rc = rc ? rc : tokenise_files(tok, &path, 1, out, &count, s->events, err);
     tokenizer_close(tok);
     if (rc || (rc = settings_set(s->log, err, "%s.text=%s", what, path)) ||
-        (rc = check_tokens(out, named, s->config.vocab, s->o.seq, s->events, err)))
+        (rc = check_tokens(out, named, 2, s->config.vocab, s->o.seq, s->events, err)))
         return rc;
-    return store(s, what, out, NULL, err);
+    return store(s, what, out, 2, err);
 }
 
-int corpus_add(struct session *s, const char *what, const char *path, struct err *err)
+int corpus_add(struct session *s, const char *what, struct corpus_file file, struct err *err)
 {
-    enum tokens_kind kind;
-    char            *full = realpath(path, NULL);
-    int              rc = full ? tokenise_detect(path, &kind, s->events, err)
-                               : err_set(err, -errno, "%s: %s", path, strerror(errno));
+    unsigned width;
+    char    *full = realpath(file.path, NULL);
+    int      rc = full ? tokenise_detect(file.path, file.as, s->config.vocab, &width, s->events,
+                                         err)
+                       : err_set(err, -errno, "%s: %s", file.path, strerror(errno));
 
     if (!rc)
-        rc = kind == TOKENS_TEXT ? add_text(s, what, full, path, err)
-                                 : store(s, what, full, NULL, err);
+        rc = width ? store(s, what, full, width, err) : add_text(s, what, full, file.path, err);
     free(full);
     return rc;
 }
 
-int corpus_resume(struct session *s, const char *what, const char *path, struct err *err)
+static int refuse_other(const char *what, const char *path, const char *have, struct err *err)
 {
-    char *have = settings_get(s->log, "%s.path", what), *full = path ? realpath(path, NULL) : NULL,
-         *text = settings_get(s->log, "%s.text", what), tokenizer[SESSION_PATH + 16],
-         *sums = settings_get(s->log, "%s.sums", what);
+    return err_misuse(err, "--%s %s: this run has %s and a resume keeps it: leave the option out, "
+                      "or name a file with the same tokens",
+                      !strcmp(what, "data") ? "data" : "eval-data", path, have);
+}
+
+/* Another name for the run's own file, or another file: only one of the same bytes goes. */
+static int resume_other(struct session *s, const char *what, const char *path, const char *text,
+                        const char *have, struct err *err)
+{
+    char *sums = settings_get(s->log, "%s.sums", what), *there = NULL,
+         *full = realpath(path, NULL);
+    int   rc = 0, same = full && (!strcmp(full, have) || (text && !strcmp(full, text)));
+
+    if (!full && errno != ENOENT)
+        rc = err_set(err, -errno, "%s: %s", path, strerror(errno));
+    else if (!full || (!same && (text || !sums)))
+        rc = refuse_other(what, path, text ? text : have, err);
+    else if (!same && !(rc = sums_text(&there, full, width_of(s, what), s->events, err)))
+        rc = strcmp(there, sums) ? refuse_other(what, path, have, err)
+                                 : store_path(s, what, full, err);
+    free(sums);
+    free(there);
+    free(full);
+    return rc;
+}
+
+/* How a run takes its file stays as it is. */
+static int check_format(struct session *s, const char *what, struct corpus_file file,
+                        const char *text, struct err *err)
+{
+    enum tokens_format has = text                    ? TOKENS_TEXT
+                             : width_of(s, what) > 2 ? TOKENS_U32
+                                                     : TOKENS_U16;
+
+    if (file.as == TOKENS_AUTO || file.as == has)
+        return 0;
+    return err_misuse(err, "--data-format %s: this run took %s as %s and keeps it: leave the option "
+                      "out", tokens_format_name(file.as), file.path, tokens_format_name(has));
+}
+
+int corpus_resume(struct session *s, const char *what, struct corpus_file file, struct err *err)
+{
+    char *have = file.path ? settings_get(s->log, "%s.path", what) : NULL,
+         *text = settings_get(s->log, "%s.text", what), tokenizer[SESSION_PATH + 16];
     int   rc = 0;
 
-    if (path && !have) { // taken as by a new run
+    if (file.path && !have) { // taken as by a new run
         snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
-        rc = corpus_check(path, tokenizer, s->config.vocab, s->o.seq, s->events, err);
-        rc = rc ? rc : corpus_add(s, what, path, err);
-    } else if (path && (!full || (strcmp(full, have) && (!text || strcmp(full, text))))) {
-        rc = full && !text && sums ? store(s, what, full, sums, err) : -ENOENT;
-        if (rc == -ENOENT)
-            rc = err_misuse(err,
-                            "--%s %s: this run has %s and a resume keeps it: leave the option out, "
-                            "or name a file with the same tokens",
-                            !strcmp(what, "data") ? "data" : "eval-data", path, text ? text : have);
+        rc = corpus_check(file, tokenizer, s->config.vocab, s->o.seq, s->events, err);
+        rc = rc ? rc : corpus_add(s, what, file, err);
+    } else if (file.path) {
+        rc = check_format(s, what, file, text, err);
+        rc = rc ? rc : resume_other(s, what, file.path, text, have, err);
     }
     free(have);
     free(text);
-    free(sums);
-    free(full);
     return rc;
 }
 
@@ -195,7 +241,7 @@ int corpus_open(struct tokens **out, struct session *s, const char *what, struct
     snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : s->dir, *name == '/' ? "" : "/",
              name);
     free(name);
-    int rc = tokens_open(out, path, err);
+    int rc = tokens_open(out, path, width_of(s, what), err);
     if (!rc && (rc = expect_sums(s, what, *out, err))) {
         tokens_close(*out);
         *out = NULL;

@@ -132,7 +132,7 @@ static int check(const struct newrun *n, struct err *err)
     rc = rc ? rc : check_masking(n, seq, err);
     for (int i = 0; i < 2 && !rc; i++)
         if (texts[i])
-            rc = corpus_check(texts[i], n->tokenizer, n->config.vocab, seq, n->events, err);
+            rc = corpus_check((struct corpus_file){ texts[i], n->data_format }, n->tokenizer, n->config.vocab, seq, n->events, err);
     return rc;
 }
 
@@ -355,8 +355,8 @@ static int fill_folder(struct session *s, const struct newrun *n, struct err *er
 
     if (rc || (rc = runlog_end(s->log, store_all(s, n, err), err)) ||
         (n->tokenizer && (rc = add_tokenizer(s, n, err))) ||
-        (n->data && (rc = corpus_add(s, "data", n->data, err))) ||
-        (n->eval_data && (rc = corpus_add(s, "eval", n->eval_data, err))) ||
+        (n->data && (rc = corpus_add(s, "data", (struct corpus_file){ n->data, n->data_format }, err))) ||
+        (n->eval_data && (rc = corpus_add(s, "eval", (struct corpus_file){ n->eval_data, n->data_format }, err))) ||
         (rc = format_run(s, n, err)))
         return rc;
     return ranked_alike(s, err);

@@ -15,6 +15,8 @@
  *     data.path         the token file (absolute, or data.bin in RUN)
  *     data.sums         its CRC32C per MiB in hex
  *     data.text         what it was made from
+ *     data.format       u32: its ids are uint32 without a header; absent: uint16, or as llm.c's
+ *                       header says
  *     eval.path ...     the same of --eval-data
  *     ranks rank        how many train it together, and which of them this folder is; absent: one
  *                       process alone

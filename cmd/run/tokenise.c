@@ -3,6 +3,7 @@
 #include "cmd/run/tokenise.h"
 
 #include "data/base/file.h"
+#include "data/base/file_kind.h"
 #include "data/base/round.h"
 #include "data/text/bpe_train.h"
 #include "data/text/tokens.h"
@@ -34,8 +35,10 @@ int tokenise_has_files(const char *dir)
 
 int tokenise_expect(const char *dir, struct err *err)
 {
-    return tokenise_has_files(dir)
-               ? 0
+    int rc = file_kind_expect_folder(dir, FILE_FOR_TOKENIZER, err);
+
+    return rc || tokenise_has_files(dir)
+               ? rc
                : err_misuse(err, "%s: no tokenizer there: tokenizer.json, or vocab.json and "
                             "merges.txt, is expected", dir);
 }
@@ -69,28 +72,30 @@ static int add_file(struct tokenise *t, const char *path, struct err *err)
     return rc;
 }
 
-int tokenise_detect(const char *path, enum tokens_kind *kind, const struct events *events,
-                    struct err *err)
+int tokenise_detect(const char *path, enum tokens_format as, size_t vocab, unsigned *width,
+                    const struct events *events, struct err *err)
 {
     struct watch w = work_begin(events, "looking at %s", path);
-    int          rc = tokens_detect(path, kind, &w, err);
+    int          rc = tokens_detect(path, as, vocab, width, &w, err);
     work_end(events);
     return rc;
 }
 
-/* The first of them that is not text is refused. */
-static int check_texts(const char *const *texts, size_t n, const struct events *events,
-                       struct err *err)
+int tokenise_check(const char *const *texts, size_t n, int markup, const struct events *events,
+                   struct err *err)
 {
-    for (size_t i = 0; i < n; i++) {
-        enum tokens_kind kind;
-        int              rc = tokenise_detect(texts[i], &kind, events, err);
+    struct file_look look;
 
+    for (size_t i = 0; i < n; i++) {
+        struct watch w = work_begin(events, "looking at %s", texts[i]);
+        int          rc = file_kind_look(&look, texts[i], &w, err);
+
+        work_end(events);
         if (rc)
             return rc;
-        if (kind != TOKENS_TEXT)
-            return err_misuse(err, "%s is not text: valid UTF-8 without NUL bytes is expected",
-                              texts[i]);
+        if (look.kind != FILE_TEXT && !(markup && (look.kind == FILE_JSON ||
+                                                   look.kind == FILE_TABLE)))
+            return file_kind_refuse(&look, texts[i], FILE_FOR_TEXT, err);
     }
     return 0;
 }
@@ -108,7 +113,7 @@ int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, co
     else if (n > 1 && between < 0 && !template)
         rc = err_misuse(err, "the tokenizer has neither an eos_token nor a template to put "
                               "between two files");
-    if (!rc && !(rc = check_texts(texts, n, events, err)))
+    if (!rc && !(rc = tokenise_check(texts, n, 1, events, err)))
         rc = tokens_writer_open(&t.writer, out, tokenizer_vocab(tok), err);
     for (size_t i = 0; i < n && !rc; i++) {
         if (i > 0 && !template)
@@ -131,7 +136,7 @@ int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char 
 {
     struct bpe_train *b = NULL;
     struct tokenizer *tok = NULL;
-    int               rc = check_texts(texts, n, events, err);
+    int               rc = tokenise_check(texts, n, 1, events, err);
 
     rc = rc ? rc : bpe_train_open(&b, err);
     for (size_t i = 0; i <= n && !rc; i++) {

@@ -7,6 +7,7 @@
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/file.h"
+#include "data/base/file_kind.h"
 #include "data/base/json.h"
 #include "data/base/round.h"
 #include "data/base/utf8.h"
@@ -296,6 +297,8 @@ int tokenizer_open(struct tokenizer **out, const char *dir, struct err *err)
         free(first);
         free(second);
     }
+    if (!rc && !found)
+        rc = file_kind_expect_folder(dir, FILE_FOR_TOKENIZER, err);
     if (!rc && !found)
         rc = err_misuse(err, "%s holds no tokenizer: tokenizer.json, or vocab.json and merges.txt "
                         "(or encoder.json and vocab.bpe), or BERT's vocab.txt was expected", dir);
