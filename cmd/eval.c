@@ -211,13 +211,13 @@ static int add_part(struct evaluation *v, size_t split, const char *file, int la
 {
     const struct eval_opts *e = v->e;
     struct part            *p = &v->part[v->parts++];
-    char                    notice[512];
+    char                    notice[768];
 
     *p = (struct part){ { .task = &v->task, .own = !e->task, .asked = v->columns, .labels = labels,
                           .most = labels ? e->max_eval : e->max_predict, .events = &say_events },
                         split };
     int rc = labelled_check(&p->rows, e->task ? e->data : NULL, file, err);
-    for (int i = 0; i < 2 && !rc; i++) {
+    for (int i = 0; i < LABELLED_NOTICES && !rc; i++) {
         labelled_notice(&p->rows, i, notice, sizeof notice);
         if (*notice)
             fprintf(stderr, "siTrain: %s\n", notice);

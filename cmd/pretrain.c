@@ -50,7 +50,8 @@ static int make_run(const char *dir, struct opt_line *line, struct comm *comm, s
     struct pretrain_opts *o = line->options;
     struct newrun n = { .dir = dir, .o = &o->train, .init = o->model.init, .data = o->data,
                         .eval_data = o->eval_data,
-                        .data_format = (enum tokens_format)o->data_format, .line = line, .comm = comm,
+                        .data_format = (enum tokens_format)o->data_format,
+                        .line = line, .comm = comm,
                         .events = say_events_of_job() };
     int           rc = train_opts_check(&o->train, err);
 
@@ -86,8 +87,8 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
     struct masking        masking;
 
     if (as != TOKENS_AUTO && !o->data && !o->eval_data)
-        return err_misuse(err, "--data-format says what --data is, and this run keeps its own: leave "
-                          "it out");
+        return err_misuse(err, "--data-format says what --data is, and this run keeps its own: "
+                          "leave it out");
     if (first && !o->data)
         return err_misuse(err, "%s has no data yet: give --data FILE", s->dir);
     int rc = training_overlay(s, line, &o->train, first, err);

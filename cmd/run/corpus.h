@@ -18,8 +18,9 @@ int corpus_check(struct corpus_file file, const char *tokenizer, size_t vocab, u
 /* Make it the run's. */
 int corpus_add(struct session *s, const char *what, struct corpus_file file, struct err *err);
 
-/* What a resume's command line says of it: nothing, the same file as before, one with the same tokens,
- * which may lie elsewhere now, or the first one of a run that has none yet (import made it). */
+/* What a resume's command line says of it: nothing, the same file as before, one with the same
+ * tokens, which may lie elsewhere now, or the first one of a run that has none yet (import made
+ * it). */
 int corpus_resume(struct session *s, const char *what, struct corpus_file file, struct err *err);
 
 /* How rows of a masked language model are masked, by the run's own tokenizer. */

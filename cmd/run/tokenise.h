@@ -9,8 +9,8 @@
 int tokenise_detect(const char *path, enum tokens_format as, size_t vocab, unsigned *width,
                     const struct events *events, struct err *err);
 
-/* The first of these that is no text is refused; so is, unless `markup` is to be taken as it is, one
- * that looks like JSON or a table. Both functions that follow refuse what is no text. */
+/* The first of these that is no text is refused; so is, unless `markup` is to be taken as it is,
+ * one that looks like JSON or a table. Both functions that follow refuse what is no text. */
 int tokenise_check(const char *const *texts, size_t n, int markup, const struct events *events,
                    struct err *err);
 

@@ -122,10 +122,11 @@ struct read_opts {
 
 /* Of commands that have files of data: an int, as enum tokens_format. */
 #define OPT_DATA_FORMAT_ROW(at)                                                                    \
-    { "data-format", OPT_WORD, at, "auto", tokens_format_name,                                       \
+    { "data-format", OPT_WORD, at, "auto", tokens_format_name,                                     \
       .help = "what such a file is; auto: as it looks, and ids without llm.c's header only where " \
               "its name ends in .bin: uint16, or uint32 where the vocabulary has more than "       \
-              "65,536; text: also what looks like JSON or a table; u16, u32: ids without a header", \
+              "65,536; text: also what looks like JSON or a table; u16, u32: ids without a "       \
+              "header",                                                                            \
       .kept = OPT_SOURCE }
 
 // of struct model_opts, train_opts, tune_opts, read_opts; column_rows: of struct task_names

@@ -57,7 +57,8 @@ static const struct file_format formats[] = {
     { MAGIC("GGUF"), "a GGUF model", NOT_READ },
     { MAGIC("\x89HDF\r\n\x1A\n"), "an HDF5 file", NOT_READ },
     { MAGIC("SQLite format 3\0"), "an SQLite database", NOT_READ },
-    { MAGIC("MMIDIDX\0"), "an index of Megatron's, whose ids are in the .bin of its name", NOT_READ },
+    { MAGIC("MMIDIDX\0"), "an index of Megatron's, whose ids are in the .bin of its name",
+      NOT_READ },
     { MAGIC("\x7F""ELF"), "a program", NOT_READ },
     { MAGIC("\x93NUMPY"), "a NumPy array",
       .text = "python3 -c \"import sys, numpy; numpy.load(sys.argv[1]).astype('<u4')"

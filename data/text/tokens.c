@@ -206,8 +206,8 @@ int tokens_open(struct tokens **out, const char *path, unsigned width, struct er
     if (!rc && f)
         rc = tokens_open_llmc(t, &h, f, err);
     else if (!rc && t->size % width)
-        rc = err_misuse(err, "%s has no llm.c header, and its %" PRIu64 " bytes are no whole number "
-                        "of uint%u ids", path, t->size, 8 * width);
+        rc = err_misuse(err, "%s has no llm.c header, and its %" PRIu64 " bytes are no whole "
+                        "number of uint%u ids", path, t->size, 8 * width);
     else
         t->count = t->size / width;
     if (rc)

@@ -14,9 +14,9 @@
 enum tokens_format { TOKENS_AUTO, TOKENS_TEXT, TOKENS_U16, TOKENS_U32 };
 const char *tokens_format_name(size_t format); // auto, text, u16, u32; NULL past the last
 
-/* What such a file is: *width gets the bytes of an id, 0 for a text (the whole file is looked at, in
- * pieces). Anything else is refused by its name (file_kind.h), and so are ids that are wider than
- * they would be read. */
+/* What such a file is: *width gets the bytes of an id, 0 for a text (the whole file is looked at,
+ * in pieces). Anything else is refused by its name (file_kind.h), and so are ids that are wider
+ * than they would be read. */
 int tokens_detect(const char *path, enum tokens_format as, size_t vocab, unsigned *width,
                   const struct watch *watch, struct err *err);
 
