@@ -149,8 +149,8 @@ static int file_add(struct topology *t, const char *path, struct err *err)
     struct err why = { 0 };
     int        rc = file_read_whole(&text, &n, path, MOST_BYTES, &why);
 
-    if (rc == -ENOMEM)
-        err_set(err, rc, "%s", why.text);
+    if (rc && !why.misuse)
+        err_set(err, rc, "--topology: %s", why.text);
     else if (rc)
         rc = err_misuse(err, "--topology: %s; a resume with --topology none goes on without it",
                         why.text);

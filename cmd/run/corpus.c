@@ -80,15 +80,30 @@ static int sums_text(char **out, const char *path, unsigned width, const struct 
     return rc;
 }
 
-/* How wide the ids of a run's file are where no header says it. Runs of versions that knew uint16
- * alone say nothing. */
-static unsigned width_of(struct session *s, const char *what)
-{
-    char    *format = settings_get(s->log, "%s.format", what);
-    unsigned width = format && !strcmp(format, tokens_format_name(TOKENS_U32)) ? 4 : 2;
+/* What a run keeps of a file; all NULL: it has none. */
+struct kept { char *path, *text, *sums; unsigned width; };
 
+static void kept_release(struct kept *k)
+{
+    free(k->path);
+    free(k->text);
+    free(k->sums);
+}
+
+/* *k is the caller's to release, also after a failure. Runs of versions that knew uint16 alone do
+ * not say how wide ids without a header are. */
+static int kept_find(struct kept *k, struct session *s, const char *what, struct err *err)
+{
+    char *format = NULL;
+
+    *k = (struct kept){ 0 };
+    int rc = settings_find(&k->path, s->log, err, "%s.path", what);
+    rc = rc ? rc : settings_find(&k->text, s->log, err, "%s.text", what);
+    rc = rc ? rc : settings_find(&k->sums, s->log, err, "%s.sums", what);
+    rc = rc ? rc : settings_find(&format, s->log, err, "%s.format", what);
+    k->width = format && !strcmp(format, tokens_format_name(TOKENS_U32)) ? 4 : 2;
     free(format);
-    return width;
+    return rc;
 }
 
 /* Where a token file is. */
@@ -154,56 +169,55 @@ static int refuse_other(const char *what, const char *path, const char *have, st
 }
 
 /* Another name for the run's own file, or another file: only one of the same bytes goes. */
-static int resume_other(struct session *s, const char *what, const char *path, const char *text,
-                        const char *have, struct err *err)
+static int resume_other(struct session *s, const char *what, const char *path,
+                        const struct kept *k, struct err *err)
 {
-    char *sums = settings_get(s->log, "%s.sums", what), *there = NULL,
-         *full = realpath(path, NULL);
-    int   rc = 0, same = full && (!strcmp(full, have) || (text && !strcmp(full, text)));
+    const char *have = k->text ? k->text : k->path;
+    char       *there = NULL, *full = realpath(path, NULL);
+    int         rc = 0, why = full ? 0 : errno;
+    int         same = full && (!strcmp(full, k->path) || !strcmp(full, have));
 
-    if (!full && errno != ENOENT)
-        rc = err_set(err, -errno, "%s: %s", path, strerror(errno));
-    else if (!full || (!same && (text || !sums)))
-        rc = refuse_other(what, path, text ? text : have, err);
-    else if (!same && !(rc = sums_text(&there, full, width_of(s, what), s->events, err)))
-        rc = strcmp(there, sums) ? refuse_other(what, path, have, err)
-                                 : store_path(s, what, full, err);
-    free(sums);
+    if (why && why != ENOENT)
+        rc = err_name(err, why, "%s: %s", path, strerror(why));
+    else if (!full || (!same && (k->text || !k->sums)))
+        rc = refuse_other(what, path, have, err);
+    else if (!same && !(rc = sums_text(&there, full, k->width, s->events, err)))
+        rc = strcmp(there, k->sums) ? refuse_other(what, path, have, err)
+                                    : store_path(s, what, full, err);
     free(there);
     free(full);
     return rc;
 }
 
 /* How a run takes its file stays as it is. */
-static int check_format(struct session *s, const char *what, struct corpus_file file,
-                        const char *text, struct err *err)
+static int check_format(const struct kept *k, struct corpus_file file, struct err *err)
 {
-    enum tokens_format has = text                    ? TOKENS_TEXT
-                             : width_of(s, what) > 2 ? TOKENS_U32
-                                                     : TOKENS_U16;
+    enum tokens_format has = k->text        ? TOKENS_TEXT
+                             : k->width > 2 ? TOKENS_U32
+                                            : TOKENS_U16;
 
     if (file.as == TOKENS_AUTO || file.as == has)
         return 0;
-    return err_misuse(err, "--data-format %s: this run took %s as %s and keeps it: leave the option "
-                      "out", tokens_format_name(file.as), file.path, tokens_format_name(has));
+    return err_misuse(err, "--data-format %s: this run took %s as %s and keeps it: leave the "
+                      "option out", tokens_format_name(file.as), file.path,
+                      tokens_format_name(has));
 }
 
 int corpus_resume(struct session *s, const char *what, struct corpus_file file, struct err *err)
 {
-    char *have = file.path ? settings_get(s->log, "%s.path", what) : NULL,
-         *text = settings_get(s->log, "%s.text", what), tokenizer[SESSION_PATH + 16];
-    int   rc = 0;
+    char        tokenizer[SESSION_PATH + 16];
+    struct kept k = { 0 };
+    int         rc = file.path ? kept_find(&k, s, what, err) : 0;
 
-    if (file.path && !have) { // taken as by a new run
+    if (!rc && file.path && !k.path) { // taken as by a new run
         snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
         rc = corpus_check(file, tokenizer, s->config.vocab, s->o.seq, s->events, err);
         rc = rc ? rc : corpus_add(s, what, file, err);
-    } else if (file.path) {
-        rc = check_format(s, what, file, text, err);
-        rc = rc ? rc : resume_other(s, what, file.path, text, have, err);
+    } else if (!rc && file.path) {
+        rc = check_format(&k, file, err);
+        rc = rc ? rc : resume_other(s, what, file.path, &k, err);
     }
-    free(have);
-    free(text);
+    kept_release(&k);
     return rc;
 }
 
@@ -216,35 +230,37 @@ int corpus_masking(struct masking *out, const struct session *s, struct err *err
                         tokenise_has_files(tokenizer) ? tokenizer : NULL, err);
 }
 
-static int expect_sums(struct session *s, const char *what, struct tokens *t, struct err *err)
+static int expect_sums(const struct session *s, const char *what, const char *text,
+                       struct tokens *t, struct err *err)
 {
-    char     *text = settings_get(s->log, "%s.sums", what);
     size_t    n = text ? strlen(text) / 8 : 0;
     uint32_t *sums = calloc(n + 1, sizeof *sums);
 
     for (size_t i = 0; sums && i < n; i++)
         sscanf(text + 8 * i, "%8" SCNx32, &sums[i]);
-    int rc = text && sums ? tokens_expect(t, sums, n, err)
-                          : err_set(err, -EBADMSG, "%s/run.db has no %s.sums", s->dir, what);
-    free(text);
+    int rc = !sums   ? err_set(err, -ENOMEM, "%s: out of memory", s->dir)
+             : !text ? err_set(err, -EBADMSG, "%s/run.db has no %s.sums", s->dir, what)
+                     : tokens_expect(t, sums, n, err);
     free(sums);
     return rc;
 }
 
 int corpus_open(struct tokens **out, struct session *s, const char *what, struct err *err)
 {
-    char path[2 * SESSION_PATH], *name = settings_get(s->log, "%s.path", what);
+    char        path[2 * SESSION_PATH];
+    struct kept k;
+    int         rc = kept_find(&k, s, what, err);
 
     *out = NULL;
-    if (!name)
-        return 0;
-    snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : s->dir, *name == '/' ? "" : "/",
-             name);
-    free(name);
-    int rc = tokens_open(out, path, width_of(s, what), err);
-    if (!rc && (rc = expect_sums(s, what, *out, err))) {
-        tokens_close(*out);
-        *out = NULL;
+    if (!rc && k.path) {
+        snprintf(path, sizeof path, "%s%s%s", *k.path == '/' ? "" : s->dir,
+                 *k.path == '/' ? "" : "/", k.path);
+        rc = tokens_open(out, path, k.width, err);
+        if (!rc && (rc = expect_sums(s, what, k.sums, *out, err))) {
+            tokens_close(*out);
+            *out = NULL;
+        }
     }
+    kept_release(&k);
     return rc;
 }

@@ -57,6 +57,10 @@
 
 #include "data/db/runlog.h"
 
+/* A value, malloced, NULL if there is none, as whoever must tell that from one that cannot be read
+ * asks: 0 or -errno. key: a format. */
+int settings_find(char **out, struct runlog *log, struct err *err, const char *key, ...)
+    __attribute__((format(printf, 4, 5)));
 /* A value, malloced; NULL if there is none. key: a format. */
 char *settings_get(struct runlog *log, const char *key, ...) __attribute__((format(printf, 2, 3)));
 /* Is there one, and not the empty text? */

@@ -172,11 +172,15 @@ static int32_t first_other(const struct tokenizer *a, const struct tokenizer *b)
 int tokenise_same(const char *given, const char *own, struct err *err)
 {
     struct tokenizer *a = NULL, *b = NULL;
-    struct err        unreadable;
-    int               rc = 0;
+    struct err        why = { 0 };
+    int               rc = strcmp(given, own) ? tokenizer_open(&b, own, &why) : 0;
     int32_t           id;
 
-    if (strcmp(given, own) && !tokenizer_open(&b, own, &unreadable)) {
+    if (rc && !why.misuse)
+        rc = err_set(err, rc, "%s", why.text);
+    else if (rc)
+        rc = 0; // of a kind that is not known here
+    else if (b) {
         rc = tokenizer_open(&a, given, err);
         if (!rc && (id = first_other(a, b)) >= 0)
             rc = err_misuse(err, "--tokenizer %s is not the tokenizer of %s, whose id %d is "
