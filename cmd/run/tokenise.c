@@ -8,6 +8,7 @@
 #include "data/text/bpe_train.h"
 #include "data/text/tokens.h"
 
+#include <strings.h>
 #include <unistd.h>
 
 enum { PIECE_BYTES = 1 << 20 };
@@ -51,6 +52,16 @@ static int add_around(struct tokenise *t, enum tokenizer_place place, struct err
     return tokens_writer_add(&t->writer, ids->ids, ids->n, err);
 }
 
+/* Nothing but its name tells a table from a text. */
+static void say_table(const struct tokenise *t, const char *path)
+{
+    const char *dot = strrchr(path, '.');
+
+    if (dot && (!strcasecmp(dot, ".csv") || !strcasecmp(dot, ".tsv")))
+        events_notice(t->events, "%s is read as one text, with the separators and all columns of a "
+                      "table (finetune takes rows)", path);
+}
+
 static int add_file(struct tokenise *t, const char *path, struct err *err)
 {
     uint64_t size, n;
@@ -58,6 +69,7 @@ static int add_file(struct tokenise *t, const char *path, struct err *err)
 
     if (rc)
         return rc;
+    say_table(t, path);
     struct watch w = work_begin(t->events, "tokenising %s", path);
     for (uint64_t done = 0; done < size && !rc; done += n) {
         n = size_min(size - done, PIECE_BYTES);
@@ -81,7 +93,7 @@ int tokenise_detect(const char *path, enum tokens_format as, size_t vocab, unsig
     return rc;
 }
 
-int tokenise_check(const char *const *texts, size_t n, int markup, const struct events *events,
+int tokenise_check(const char *const *texts, size_t n, int json, const struct events *events,
                    struct err *err)
 {
     struct file_look look;
@@ -93,8 +105,7 @@ int tokenise_check(const char *const *texts, size_t n, int markup, const struct 
         work_end(events);
         if (rc)
             return rc;
-        if (look.kind != FILE_TEXT && !(markup && (look.kind == FILE_JSON ||
-                                                   look.kind == FILE_TABLE)))
+        if (look.kind != FILE_TEXT && !(json && look.kind == FILE_JSON))
             return file_kind_refuse(&look, texts[i], FILE_FOR_TEXT, err);
     }
     return 0;

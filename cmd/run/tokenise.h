@@ -9,9 +9,9 @@
 int tokenise_detect(const char *path, enum tokens_format as, size_t vocab, unsigned *width,
                     const struct events *events, struct err *err);
 
-/* The first of these that is no text is refused; so is, unless `markup` is to be taken as it is,
- * one that looks like JSON or a table. Both functions that follow refuse what is no text. */
-int tokenise_check(const char *const *texts, size_t n, int markup, const struct events *events,
+/* The first of these that is no text is refused; so is one that looks like JSON, unless `json` is
+ * to be taken as it is. Both functions that follow refuse what is no text. */
+int tokenise_check(const char *const *texts, size_t n, int json, const struct events *events,
                    struct err *err);
 
 /* Write the ids of texts[0..n) to a llm.c file: exactly the tokenizer's ids, what its template puts

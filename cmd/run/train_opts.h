@@ -125,8 +125,7 @@ struct read_opts {
     { "data-format", OPT_WORD, at, "auto", tokens_format_name,                                     \
       .help = "what such a file is; auto: as it looks, and ids without llm.c's header only where " \
               "its name ends in .bin: uint16, or uint32 where the vocabulary has more than "       \
-              "65,536; text: also what looks like JSON or a table; u16, u32: ids without a "       \
-              "header",                                                                            \
+              "65,536; text: also what looks like JSON; u16, u32: ids without a header",           \
       .kept = OPT_SOURCE }
 
 // of struct model_opts, train_opts, tune_opts, read_opts; column_rows: of struct task_names

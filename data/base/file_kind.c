@@ -8,7 +8,6 @@
 #include "data/base/utf8.h"
 
 #include <ctype.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -86,10 +85,7 @@ static const struct file_format
     utf16_be = { .name = "UTF-16 without a mark", ICONV("UTF-16BE") },
     latin1 = { .name = "Latin-1", ICONV("LATIN1") },
     json_objects = { .name = "JSON", .text = "jq -r .text \1 >\2" },
-    json_list = { .name = "a JSON list", .text = "jq -r '.[].text' \1 >\2" },
-    csv = { .name = "a table (.csv)", .text = COLUMN("read_csv(sys.argv[1])") },
-    tsv = { .name = "a table (.tsv)",
-            .text = COLUMN("read_csv(sys.argv[1], sep='\\t', quoting=3)") };
+    json_list = { .name = "a JSON list", .text = "jq -r '.[].text' \1 >\2" };
 
 /* ---- by the first bytes ---- */
 
@@ -233,25 +229,6 @@ static int head_look(struct file_look *out, const unsigned char *p, size_t n, ui
 
 /* ---- as a text ---- */
 
-static const struct file_format *table_format(const char *path)
-{
-    const char *dot = strrchr(path, '.');
-
-    return !dot                       ? NULL
-           : !strcasecmp(dot, ".csv") ? &csv
-           : !strcasecmp(dot, ".tsv") ? &tsv
-                                      : NULL;
-}
-
-static void text_look(struct file_look *out, const char *path, const char *head, size_t n)
-{
-    out->kind = FILE_JSON;
-    if (!(out->format = json_format(head, n))) {
-        out->format = table_format(path);
-        out->kind = out->format ? FILE_TABLE : FILE_TEXT;
-    }
-}
-
 static int count_lines(struct file_look *out, int fd, const char *path, char *buf, struct err *err)
 {
     int rc = 0;
@@ -319,7 +296,8 @@ int file_kind_look(struct file_look *out, const char *path, const struct watch *
         return rc;
     rc = head_read(out, head, &n, fd, size, path, &known, err);
     if (!rc && !known) {
-        text_look(out, path, (char *)head, n);
+        out->format = json_format((char *)head, n);
+        out->kind = out->format ? FILE_JSON : FILE_TEXT;
         buf = malloc(MIB);
         rc = buf ? whole_look(out, fd, size, path, buf, watch, err)
                  : err_set(err, -ENOMEM, "no memory to look at %s", path);
@@ -390,17 +368,6 @@ static void write_command(char *out, size_t size, const char *path, const struct
                         : (size_t)snprintf(out + n, size - n, "%c", *from);
 }
 
-/* A text that is no plain one: what it would be trained on. */
-static int refuse_markup(const struct file_look *look, const char *path, const char *command,
-                         struct err *err)
-{
-    return err_misuse(err, "%s is %s, whose %s would be read as text: %s makes a text of its "
-                      "column text, finetune takes rows, --data-format text takes it as it is",
-                      path, look->format->name,
-                      look->kind == FILE_JSON ? "braces and quotes" : "separators and labels",
-                      command);
-}
-
 /* Where the first byte stands that no text has. */
 static int refuse_bytes(const struct file_look *look, const char *path, enum file_want want,
                         struct err *err)
@@ -435,8 +402,10 @@ int file_kind_refuse(const struct file_look *look, const char *path, enum file_w
                                                       : "a text",
                           wants[want].not);
     write_command(command, sizeof command, path, f, want);
-    if (look->kind != FILE_FORMAT && want <= FILE_FOR_TEXT)
-        return refuse_markup(look, path, command, err);
+    if (look->kind == FILE_JSON && want <= FILE_FOR_TEXT)
+        return err_misuse(err, "%s is %s, whose braces and quotes would be read as text: %s makes a "
+                          "text of its \"text\", finetune takes rows, --data-format text takes it "
+                          "as it is", path, f->name, command);
     if (!*command)
         return err_misuse(err, "%s is %s, %s", path, f->name, wants[want].not);
     return err_misuse(err, "%s is %s, %s: %s %s", path, f->name, wants[want].not, command,

@@ -1,6 +1,5 @@
 /* file_kind.h: what a file is, said by its first bytes, so that nobody takes a picture for text, or
- * a text for token ids. Only tables (.csv, .tsv) are known by their names, since any text may be
- * one. Formats that are not read here are refused by their names, with the command that makes of
+ * a text for token ids. Formats that are not read here are refused by their names, with the command that makes of
  * such a file what is wanted. */
 #pragma once
 
@@ -12,7 +11,6 @@ enum { LLMC_MAGIC_U16 = 20240520, LLMC_MAGIC_U32 = 20240801 };
 enum file_kind {
     FILE_TEXT,   // valid UTF-8 without NUL bytes
     FILE_JSON,   // a text that begins as a list or an object of JSON
-    FILE_TABLE,  // a text whose name ends in .csv or .tsv
     FILE_TOKENS, // llm.c's, by its header
     FILE_EMPTY,
     FILE_FORMAT, // one of the formats by name: compressed, a picture, a model, UTF-16, ...
@@ -25,7 +23,7 @@ enum file_want { FILE_FOR_DATA, FILE_FOR_TEXT, FILE_FOR_PROMPTS, FILE_FOR_ROWS, 
 
 struct file_look {
     enum file_kind            kind;
-    const struct file_format *format;  // of FILE_JSON, FILE_TABLE and FILE_FORMAT; else NULL
+    const struct file_format *format;  // of FILE_JSON and FILE_FORMAT; else NULL
     int                       guessed; // UTF-16 without a mark: uint16 ids below 256 look so, too
     // of FILE_BYTES: the first byte that no text has, its place from 0, its line from 1
     unsigned char byte;

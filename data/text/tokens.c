@@ -143,7 +143,7 @@ int tokens_detect(const char *path, enum tokens_format as, size_t vocab, unsigne
 {
     struct file_look look;
     int              rc = file_kind_look(&look, path, watch, err);
-    int text = look.kind == FILE_TEXT || look.kind == FILE_JSON || look.kind == FILE_TABLE;
+    int text = look.kind == FILE_TEXT || look.kind == FILE_JSON;
     int ids = as == TOKENS_U16 || as == TOKENS_U32 || (as == TOKENS_AUTO && ends_in_bin(path));
 
     *width = 0;

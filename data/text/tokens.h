@@ -10,7 +10,7 @@
 
 /* How a file of data is to be taken (--data-format). As it looks: llm.c's tokens by their header;
  * a text; ids without a header only where the name ends in .bin, which are uint16, or uint32 where
- * the vocabulary has more than 65,536. TOKENS_TEXT: also a text that looks like JSON or a table. */
+ * the vocabulary has more than 65,536. TOKENS_TEXT: also a text that looks like JSON. */
 enum tokens_format { TOKENS_AUTO, TOKENS_TEXT, TOKENS_U16, TOKENS_U32 };
 const char *tokens_format_name(size_t format); // auto, text, u16, u32; NULL past the last
 
