@@ -1,6 +1,6 @@
 /* file_kind.h: what a file is, said by its first bytes, so that nobody takes a picture for text, or
- * a text for token ids. Formats that are not read here are refused by their names, with the command that makes of
- * such a file what is wanted. */
+ * a text for token ids. Formats that are not read here are refused by their names, with the command
+ * that makes of such a file what is wanted. */
 #pragma once
 
 #include "data/base/watch.h"
