@@ -404,8 +404,8 @@ int file_kind_refuse(const struct file_look *look, const char *path, enum file_w
     write_command(command, sizeof command, path, f, want);
     if (look->kind == FILE_JSON && want <= FILE_FOR_TEXT)
         return err_misuse(err, "%s is %s, whose braces and quotes would be read as text: %s makes "
-                          "a text of its \"text\", finetune takes rows, --data-format text takes it "
-                          "as it is", path, f->name, command);
+                          "a text of its \"text\", finetune takes rows, --data-format text takes "
+                          "it as it is", path, f->name, command);
     if (!*command)
         return err_misuse(err, "%s is %s, %s", path, f->name, wants[want].not);
     return err_misuse(err, "%s is %s, %s: %s %s", path, f->name, wants[want].not, command,
