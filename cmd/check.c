@@ -454,7 +454,8 @@ static void compare_times(struct check *c, const struct agree_place *all)
 }
 
 /* Another rank's folder: a run for itself. */
-static int check_rank(struct check *first, size_t rank, struct agree_place *place, struct err *err)
+static int check_rank(struct check *first, size_t rank, struct agree_place *place,
+                      struct err *err)
 {
     char              dir[SESSION_PATH];
     struct check_opts o = *first->o;

@@ -18,6 +18,7 @@
 
 struct eval_opts {
     const char *model, *data; // data: a text or tokens; with task its folder
+    int         data_format;
     const char *tokenizer;    // NULL: the model's
     const char *task;         // of GLUE; or
     const char *eval_file, *test_file; // one's own rows, labelled as the model calls its classes
@@ -36,6 +37,7 @@ static const struct opt_row rows[] = {
     { "RUN|HFDIR", OPT_ARG, AT(model), .help = "a run, or a Hugging Face folder" },
     { "data", OPT_STRING, AT(data), .arg = "FILE|DIR",
       .help = "a token file or a text; with --task its folder" },
+    OPT_DATA_FORMAT_ROW(AT(data_format)),
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR",
       .help = "for texts; else the model's own" },
     { "task", OPT_STRING, AT(task), .words = task_word, .help = "of a classifier: the task" },
@@ -130,7 +132,7 @@ static int open_text(struct tokens **out, const struct model_folder *r, const st
     if (!(rc = model_folder_tokenizer(&tok, r, o->tokenizer, err)) &&
         !(rc = scratch_open(&scratch, path, sizeof path, err)) &&
         !(rc = tokenise_files(tok, &o->data, 1, path, &count, &say_events, err)))
-        rc = count > seq ? tokens_open(out, path, err)
+        rc = count > seq ? tokens_open(out, path, 2, err)
                          : err_misuse(err, "%s has %" PRIu64 " tokens; a row of --seq %" PRIu64
                                       " needs %" PRIu64, o->data, count, seq, seq + 1);
     file_new_abort(&scratch);
@@ -162,7 +164,7 @@ static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, 
     struct tokens   *data = NULL;
     struct evaluator e = { 0 };
     struct masking   masking;
-    enum tokens_kind kind;
+    unsigned         width;
     double           loss = 0;
     uint64_t         tokens;
     int              rc = columns_check(&o->columns, 0, err);
@@ -171,9 +173,10 @@ static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, 
         rc = err_misuse(err, "--data FILE is missing: a token file or a text");
     if (!rc && arch_is_masked(&r->config))
         rc = open_masking(&masking, r, o, err);
-    if (rc || (rc = tokenise_detect(o->data, &kind, &say_events, err)))
+    if (rc || (rc = tokenise_detect(o->data, (enum tokens_format)o->data_format, r->config.vocab,
+                                    &width, &say_events, err)))
         return rc;
-    rc = kind == TOKENS_TEXT ? open_text(&data, r, o, err) : tokens_open(&data, o->data, err);
+    rc = width ? tokens_open(&data, o->data, width, err) : open_text(&data, r, o, err);
     rc = rc ? rc : model_folder_evaluator(&e, r, &o->read, 0, err);
     e.masking = arch_is_masked(&r->config) ? &masking : NULL;
     if (!rc && !(rc = evaluate_tokens(&e, data, 0, &loss, &tokens, err)) &&
@@ -252,13 +255,13 @@ static int add_part(struct evaluation *v, size_t split, const char *file, int la
 {
     const struct eval_opts *e = v->e;
     struct part            *p = &v->part[v->parts++];
-    char                    notice[512];
+    char                    notice[768];
 
     *p = (struct part){ { .task = &v->task, .own = !e->task, .asked = v->columns, .labels = labels,
                           .most = labels ? e->max_eval : e->max_predict, .events = &say_events },
                         split };
     int rc = labelled_check(&p->rows, e->task ? e->data : NULL, file, err);
-    for (int i = 0; i < 2 && !rc; i++) {
+    for (int i = 0; i < LABELLED_NOTICES && !rc; i++) {
         labelled_notice(&p->rows, i, notice, sizeof notice);
         if (*notice)
             say_line(stderr, "siTrain: %s", notice);

@@ -4,6 +4,7 @@
 #include "cmd/run/generator.h"
 #include "cmd/say/say.h"
 #include "data/base/file.h"
+#include "data/base/file_kind.h"
 #include "data/base/grow.h"
 #include "data/base/visible.h"
 
@@ -208,20 +209,41 @@ static int add_no_prompt(struct batch_of_texts *t, struct err *err)
     return rc;
 }
 
+/* --prompt-file, without a byte order mark; its lines end with \n, \r\n or all with \r. */
+static int read_prompts(char **out, size_t *n, const char *path, struct err *err)
+{
+    struct file_look look;
+    int              rc = file_kind_look(&look, path, NULL, err);
+
+    *n = 0;
+    if (!rc && look.kind >= FILE_TOKENS && look.kind != FILE_EMPTY)
+        return file_kind_refuse(&look, path, FILE_FOR_PROMPTS, err);
+    rc = rc ? rc : file_read_whole(out, n, path, UINT64_MAX, err);
+    if (rc)
+        return rc;
+    if (*n >= 3 && !memcmp(*out, "\xEF\xBB\xBF", 3))
+        memmove(*out, *out + 3, *n -= 3);
+    if (!*n)
+        return err_misuse(err, "%s is empty: expected a prompt a line", path);
+    char *end = memchr(*out, '\r', *n);
+    if (end && end[1] != '\n' && !memchr(*out, '\n', (size_t)(end - *out)))
+        for (; end; end = memchr(end, '\r', (size_t)(*out + *n - end)))
+            *end = '\n';
+    return 0;
+}
+
 /* The texts that it begins with: --prompt, the lines of --prompt-file, or none. */
 static int open_prompts(struct batch_of_texts *t, struct err *err)
 {
     const struct generate_opts *o = t->o;
     size_t                      size = 0, most = o->prompt.n + 1;
-    int rc = o->prompt_file ? file_read_whole(&t->file, &size, o->prompt_file, UINT64_MAX, err) : 0;
+    int rc = o->prompt_file ? read_prompts(&t->file, &size, o->prompt_file, err) : 0;
 
     for (size_t i = 0; i < size; i++)
         most += t->file[i] == '\n';
     t->prompt = calloc(most, sizeof *t->prompt);
     if (!rc && !t->prompt)
         rc = err_set(err, -ENOMEM, "out of memory for %zu prompts", most);
-    if (!rc && o->prompt_file && !size)
-        rc = err_misuse(err, "%s is empty: expected a prompt a line", o->prompt_file);
     for (size_t i = 0; !rc && i < o->prompt.n; i++)
         rc = add_prompt(t, o->prompt.item[i], strlen(o->prompt.item[i]), 0, err);
     for (size_t i = 0, n, line = 1; !rc && i < size; i += n + 1, line++) {

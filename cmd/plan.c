@@ -9,6 +9,7 @@
 #include "cmd/run/ranked.h"
 #include "cmd/bench/bench.h"
 #include "cmd/run/spares.h"
+#include "cmd/run/tokenise.h"
 #include "cmd/run/training.h"
 #include "cmd/run/wear.h"
 #include "cmd/say/say.h"
@@ -16,9 +17,11 @@
 #include "offload/traffic.h"
 
 #include <libgen.h>
+#include <unistd.h>
 
 struct plan_opts {
     const char       *config, *run, *data, *eval_data, *tokenizer, *machine, *json;
+    int               data_format;
     int               probe, compare;
     uint64_t          ranks, network_bw;
     double            network_latency;
@@ -56,8 +59,10 @@ static const struct opt_row rows[] = {
     { "json", OPT_STRING, AT(json), .arg = "FILE",
       .help = "write the prediction as JSON; -: to stdout, instead of the plan" },
     { "data", OPT_STRING, AT(data), .arg = "FILE|DIR",
-      .help = "accepted, so that pretrain's line can be planned as it is; with --task its folder" },
+      .help = "accepted, so that pretrain's line can be planned as it is: nothing depends on it, "
+              "but where it is there, what pretrain refuses is refused; with --task its folder" },
     { "eval-data", OPT_STRING, AT(eval_data), .arg = "FILE", .help = "the same" },
+    OPT_DATA_FORMAT_ROW(AT(data_format)),
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR",
       .help = "says how large the vocabulary is" },
     { 0 }
@@ -324,6 +329,20 @@ static int plan_task(struct session *s, uint64_t *evaluated, const struct opt_li
                                   s->config.n_positions, err);
 }
 
+/* What pretrain would not take is refused here, where it is there. */
+static int data_check(const struct plan_opts *o, size_t vocab, struct err *err)
+{
+    const char *const files[] = { o->data, o->eval_data };
+    unsigned          width;
+    int               rc = 0;
+
+    for (int i = 0; i < 2 && !rc && !o->tune.task; i++)
+        if (files[i] && !access(files[i], F_OK))
+            rc = tokenise_detect(files[i], (enum tokens_format)o->data_format, vocab, &width,
+                                 &say_events, err);
+    return rc;
+}
+
 static int machine_check(const struct plan_opts *o, struct err *err)
 {
     if (!o->machine && o->compare)
@@ -378,6 +397,7 @@ static int run(struct opt_line *line, struct err *err)
     rc = rc ? rc : train_opts_check(&o->train, err);
     rc = rc ? rc : model_choose(&s.config, &o->tokenizer, &o->model, &o->train, err);
     s.config.n_labels = 0;
+    rc = rc ? rc : data_check(o, s.config.vocab, err);
     rc = rc ? rc : plan_task(&s, &evaluated, line, err);
     rc = rc ? rc : arch_check_head(&s.config, err);
     rc = rc ? rc : masking_opts_check(line, &o->train.mask, &s.config, err);

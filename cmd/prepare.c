@@ -4,11 +4,12 @@
 #include "cmd/say/say.h"
 #include "cmd/run/output.h"
 #include "cmd/run/tokenise.h"
+#include "cmd/run/train_opts.h"
 
 struct prepare_opts {
     struct opt_strings files;
     const char        *tokenizer, *out;
-    int                train;
+    int                train, format;
     uint64_t           vocab;
 };
 
@@ -23,6 +24,7 @@ static const struct opt_row rows[] = {
       .help = "a folder with tokenizer.json, vocab.json and merges.txt, or BERT's vocab.txt" },
     { "train-tokenizer", OPT_FLAG, AT(train),
       .help = "train a byte-level BPE on the texts instead" },
+    OPT_DATA_FORMAT_ROW(AT(format)),
     { "vocab", OPT_UINT, AT(vocab), "8192", .min = 257, .max = 1048576,
       .help = "ids of the tokenizer to train" },
     { 0 }
@@ -67,11 +69,15 @@ static int run(struct opt_line *line, struct err *err)
         return err_misuse(err, "--tokenizer and --train-tokenizer exclude each other");
     if (!o->train && !o->tokenizer)
         return err_misuse(err, "--tokenizer DIR or --train-tokenizer is needed");
-    if (o->train)
-        return train(o, err);
+    if (o->format > TOKENS_TEXT)
+        return err_misuse(err, "--data-format %s: ids are made of texts here: auto and text are "
+                          "known", tokens_format_name((size_t)o->format));
+    int rc = tokenise_check(o->files.item, o->files.n, o->format == TOKENS_TEXT, &say_events, err);
+    if (rc || o->train)
+        return rc ? rc : train(o, err);
     const char **inputs = calloc(o->files.n + 1, sizeof *inputs);
-    int rc = inputs ? tokenise(o, inputs, err) : err_set(err, -ENOMEM, "out of memory");
 
+    rc = inputs ? tokenise(o, inputs, err) : err_set(err, -ENOMEM, "out of memory");
     free(inputs);
     return rc;
 }

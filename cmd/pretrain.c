@@ -15,6 +15,7 @@
 
 struct pretrain_opts {
     const char       *config, *run, *resume, *data, *eval_data, *tokenizer;
+    int               data_format;
     struct model_opts model;
     struct train_opts train;
 };
@@ -31,6 +32,7 @@ static const struct opt_row rows[] = {
       .kept = OPT_SOURCE },
     { "eval-data", OPT_PATH, AT(eval_data), .arg = "FILE", .help = "the same, to evaluate on",
       .kept = OPT_SOURCE },
+    OPT_DATA_FORMAT_ROW(AT(data_format)),
     { "tokenizer", OPT_PATH, AT(tokenizer), .arg = "DIR",
       .help = "a folder with tokenizer.json, vocab.json and merges.txt, or BERT's vocab.txt; else "
               "the one in --init's folder, whose words it must have", .kept = OPT_SOURCE },
@@ -47,7 +49,9 @@ static int make_run(const char *dir, struct opt_line *line, struct comm *comm, s
 {
     struct pretrain_opts *o = line->options;
     struct newrun n = { .dir = dir, .o = &o->train, .init = o->model.init, .data = o->data,
-                        .eval_data = o->eval_data, .line = line, .comm = comm,
+                        .eval_data = o->eval_data,
+                        .data_format = (enum tokens_format)o->data_format,
+                        .line = line, .comm = comm,
                         .events = say_events_of_job() };
     int           rc = train_opts_check(&o->train, err);
 
@@ -79,8 +83,12 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
 {
     struct pretrain_opts *o = line->options;
     int                   first = !settings_has(s->log, "data.path");
+    enum tokens_format    as = (enum tokens_format)o->data_format;
     struct masking        masking;
 
+    if (as != TOKENS_AUTO && !o->data && !o->eval_data)
+        return err_misuse(err, "--data-format says what --data is, and this run keeps its own: "
+                          "leave it out");
     if (first && !o->data)
         return err_misuse(err, "%s has no data yet: give --data FILE", s->dir);
     int rc = training_overlay(s, line, &o->train, first, err);
@@ -101,8 +109,8 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
         rc = corpus_masking(&masking, s, err);
     // options before the data: a run without data takes options anew
     if (rc || (rc = session_config(s, err)) || (first && (rc = session_store_options(s, 0, err))) ||
-        (rc = corpus_resume(s, "data", o->data, err)) ||
-        (rc = corpus_resume(s, "eval", o->eval_data, err)))
+        (rc = corpus_resume(s, "data", (struct corpus_file){ o->data, as }, err)) ||
+        (rc = corpus_resume(s, "eval", (struct corpus_file){ o->eval_data, as }, err)))
         return rc;
     training_tell_schedule(s);
     return 0;

@@ -3,6 +3,7 @@
 #include "csd/topology.h"
 
 #include "data/base/file.h"
+#include "data/base/file_kind.h"
 #include "data/base/grow.h"
 
 #include <ctype.h>
@@ -148,11 +149,13 @@ static int file_add(struct topology *t, const char *path, struct err *err)
     struct err why = { 0 };
     int        rc = file_read_whole(&text, &n, path, MOST_BYTES, &why);
 
-    if (rc == -ENOMEM)
-        err_set(err, rc, "%s", why.text);
+    if (rc && !why.misuse)
+        err_set(err, rc, "--topology: %s", why.text);
     else if (rc)
         rc = err_misuse(err, "--topology: %s; a resume with --topology none goes on without it",
                         why.text);
+    else if ((rc = file_kind_check_bytes(text, n, path, FILE_FOR_OPTIONS, err)))
+        ;
     else if (strlen(text) != n)
         rc = err_misuse(err, "--topology: there is a zero byte in %s: a text is expected", path);
     for (rest = text; !rc && (line = strsep(&rest, "\n"));) {

@@ -225,12 +225,11 @@ static int config_open(json_t **out, struct model_config *g, char path[HF_PATH_B
 
     *out = NULL;
     if (!rc && stat(path, &st)) {
-        const char *why = strerror(errno);
+        int why = errno;
 
-        rc = err_misuse(err,
-                        "%.300s: %s: a Hugging Face folder with config.json and "
-                        "model.safetensors is needed%s",
-                        path, why, hf_hub_hint(dir, hint));
+        rc = err_name(err, why, "%.300s: %s: a Hugging Face folder with config.json and "
+                      "model.safetensors is needed%s", path, strerror(why),
+                      hf_hub_hint(dir, hint));
     }
     rc = rc ? rc : json_read(out, path, CONFIG_MAX, err);
     if (!rc && !json_is_object(*out))

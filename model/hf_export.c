@@ -369,11 +369,11 @@ static int check_target(const char *dir, struct err *err)
         return 0;
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     if (!d) {
-        err_misuse(err, "%s: %s: export needs a folder that does not exist or is empty", dir,
-                   strerror(errno));
+        int rc = err_name(err, errno, "%s: %s: export needs a folder that does not exist or is "
+                          "empty", dir, strerror(errno));
         if (fd >= 0)
             close(fd);
-        return -EINVAL;
+        return rc;
     }
     while ((e = readdir(d)))
         empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");

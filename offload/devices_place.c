@@ -57,8 +57,8 @@ int devices_path(char **out, const struct run_config *cfg, size_t i, int create,
         return path_in_run(out, cfg, i, create, err);
     int there = stat(given, &st) == 0;
     if (!there && (errno != ENOENT || !create))
-        return err_misuse(err, "--device %s: %s; expected a folder, a file or a block device",
-                          given, strerror(errno));
+        return err_name(err, errno, "--device %s: %s; expected a folder, a file or a block device",
+                        given, strerror(errno));
     if (there && create && !S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode))
         return err_misuse(err, "--device %s exists; expected a folder, a block device "
                           "or the name of a new file", given);
@@ -172,9 +172,9 @@ int devices_act_check(const struct run_config *cfg, const char *place, struct er
     if (!there && (rc = devices_folder(&dir, place, err)))
         return rc;
     if (!there && !dir)
-        return err_misuse(err, "--act-device %s: %s; expected a folder, a block device or the name "
-                          "of a new file (--resume with --act-device none goes on without)", place,
-                          strerror(errno));
+        return err_name(err, errno, "--act-device %s: %s; expected a folder, a block device or the "
+                        "name of a new file (--resume with --act-device none goes on without)",
+                        place, strerror(errno));
     free(dir);
     return devices_place_check(place, "--act-device", cfg->device_in_ram, err);
 }

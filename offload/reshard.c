@@ -183,7 +183,8 @@ static int place_add(struct place *places, size_t *n, const struct run_config *t
     if (rc || (!dir && errno == 0)) // a drive
         return rc;
     if (!dir || stat(dir, &at) || statvfs(dir, &fs)) {
-        rc = err_misuse(err, "%s: %s; expected a folder for a device", given, strerror(errno));
+        rc = err_name(err, errno, "%s: %s; expected a folder for a device", given,
+                      strerror(errno));
     } else {
         while (p < *n && places[p].dev != at.st_dev)
             p++;

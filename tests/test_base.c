@@ -112,11 +112,30 @@ static void test_sizes(void **state)
     assert_true(rss_peak() >= 4096);
 }
 
+/* A wrong name is misuse; what may be right and cannot be read keeps its cause. */
+static void test_name(void **state)
+{
+    static const int wrong[] = { ENOENT, ENOTDIR, ELOOP }, other[] = { EIO, ENOMEM, EACCES, EINTR };
+    struct err       e;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(err_name(&e, wrong[i], "%s", "a"), -EINVAL);
+        assert_true(e.misuse && !e.stopped);
+    }
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        assert_int_equal(err_name(&e, other[i], "%s", "b"), -other[i]);
+        assert_false(e.misuse);
+        assert_string_equal(e.text, "b");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_list), cmocka_unit_test(test_arena),
         cmocka_unit_test(test_arena_refused), cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

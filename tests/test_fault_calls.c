@@ -3,6 +3,7 @@
  * commands do it. Each time what test_fault.c wants, too. `test_fault_calls all` (make
  * prove-faults) takes every place; without it, some. */
 #include "tests/fault/trial.h"
+#include "cmd/run/corpus.h"
 #include "cmd/run/newrun.h"
 #include "model/step.h"
 #include "tests/disk_fault.h"
@@ -213,6 +214,7 @@ static void creations_fail(void **state)
         const char     *name;
     } ways[] = {
         { CALLS_FILES, ENOSPC, 3, "no space for our files" },
+        { CALLS_FILES, EIO, 5, "EIO of our files" },
         { CALLS_SQLITE, ENOSPC, 5, "no space for SQLite's" },
         { CALLS_SQLITE, EIO, 7, "EIO of SQLite's" },
         { CALLS_MEMORY, ENOMEM, 5, "no memory" },
@@ -232,7 +234,7 @@ static void creations_fail(void **state)
                 calls_arm(ways[w].kind, k, ways[w].how);
                 rc = newrun_create(&c.n, &c.err);
                 calls_disarm();
-                if (rc && (strlen(c.err.text) < 12 || access(c.run, F_OK) == 0))
+                if (rc && (strlen(c.err.text) < 12 || access(c.run, F_OK) == 0 || c.err.misuse))
                     fail_msg("%s at %llu: %s; the folder has %zu files", ways[w].name,
                              (unsigned long long)k, c.err.text, files_count(c.run));
                 if (rc && newrun_create(&c.n, &c.err))
@@ -249,6 +251,62 @@ static void creations_fail(void **state)
         }
 }
 
+/* ---- a file that a resume names ---- */
+
+static int stop_now(void *ctx)
+{
+    (void)ctx;
+    return 1;
+}
+
+/* A run that names the same ids under another name: what goes wrong as they are compared is said
+ * as what it is, not as misuse or as another file; and the run goes on with what it had. */
+static void resumes_fail(void **state)
+{
+    (void)state;
+    static const struct { enum calls_kind kind; int how; const char *name; } ways[] = {
+        { CALLS_FILES, EIO, "EIO of our files" },
+        { CALLS_SQLITE, EIO, "EIO of SQLite's" },
+        { CALLS_MEMORY, ENOMEM, "no memory" },
+    };
+    const struct events stops = { .asked_to_stop = stop_now };
+    struct creation     c;
+    char                other[4200], command[8600];
+    const char         *name[] = { c.data, other }; // [at]: what the run does not have now
+    int                 at = 1;
+
+    creation_begin(&c, RUN_MEM);
+    assert_int_equal(newrun_create(&c.n, &c.err), 0);
+    snprintf(other, sizeof other, "%s/other", c.dir);
+    snprintf(command, sizeof command, "cp %s %s", c.data, other);
+    assert_int_equal(system(command), 0);
+    for (size_t w = 0; w <= sizeof ways / sizeof *ways; w++) {
+        int stopped = w == sizeof ways / sizeof *ways, met = 1;
+
+        for (uint64_t k = 1; met; k++) {
+            struct session s = { 0 };
+            struct err     err = { 0 };
+
+            assert_int_equal(session_open(&s, c.run, SESSION_WRITE, stopped ? &stops : NULL, &err),
+                             0);
+            if (!stopped)
+                calls_arm(ways[w].kind, k, ways[w].how);
+            int rc = corpus_resume(&s, "data", (struct corpus_file){ name[at], TOKENS_AUTO }, &err);
+            if (!stopped)
+                calls_disarm();
+            met = !stopped && calls_met();
+            session_close(&s);
+            if (stopped ? rc != -EINTR || !err.stopped
+                        : rc ? !met || err.misuse || strstr(err.text, "keeps it") : 0)
+                fail_msg("%s at %llu: %d: %s", stopped ? "a stop" : ways[w].name,
+                         (unsigned long long)k, rc, err.text);
+            at ^= !rc;
+            assert_true(met || stopped || k > 3);
+        }
+    }
+    tempdir_remove(c.dir);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +316,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(memory_fails),
         cmocka_unit_test(trainer_memory_fails),
         cmocka_unit_test(creations_fail),
+        cmocka_unit_test(resumes_fail),
     };
 
     trial_set_up(argc, argv);

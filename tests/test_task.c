@@ -452,8 +452,8 @@ static void test_json(void **state)
     bad("a.jsonl", NULL, "{\"sentence\": \"\"}\n", "a.jsonl:1: the text is empty");
     bad("a.jsonl", NULL, "{\"sentence\": \"A\", \"label\": true}\n",
         "a.jsonl:1: the label is neither a string nor a number");
-    bad("a.json", NULL, "[{\"sentence\": \"A\"}]\n",
-        "a.json:1: no JSON object, of which one a line is expected");
+    bad("a.json", NULL, "{\"sentence\": \"A\"}\n[5]\n",
+        "a.json:2: no JSON object, of which one a line is expected");
     bad("a.json", NULL, "{\n\"sentence\": \"A\"}\n", "a.json:1 is not valid JSON");
     bad("a.jsonl", NULL, "{\"sentence\": \"A\\u0000\"}\n", "a.jsonl:1 is not valid JSON");
     bad("a.jsonl", NULL, "{\"sentence\": \"A\", \"sentence\": \"B\"}\n",
@@ -501,7 +501,6 @@ static void test_own(void **state)
                                                                                       "accuracy");
     assert_string_equal(settle("t.csv", "sentence,label\nA,10\nB,9\nC,x\n", 0), "10,9,x,|accuracy");
     assert_string_equal(settle("t.csv", "sentence,label\nA,5.0\nB,4\nC,2.25\n", 0), "|mse");
-    assert_string_equal(settle("t.csv", "sentence,label\nA,5.0\nB,n/a\n", 0), "5.0,n/a,|accuracy");
     assert_string_equal(settle("t.csv", "sentence,label\nA,5\nB,5\n", 1), "|mse");
     assert_string_equal(settle("t.jsonl",
                                "{\"sentence\":\"A\",\"label\":0.5}\n{\"sentence\":\"B\",\"label\":"
@@ -523,6 +522,9 @@ static void test_own(void **state)
         n += (size_t)sprintf(text + n, "A,%d.%d\n", i, i % 2);
     assert_string_equal(settle("t.csv", text, 0), "|mse"); // values are no classes, however many
     sprintf(text + n, "A,none\n");
+    assert_string_equal(settle("t.csv", text, 0), "t.csv:5002: the label 'none' is no number, as "
+                                                  "the others are: leave out rows without a label");
+    sprintf(text + n, "A,x\n");
     assert_string_equal(settle("t.csv", text, 0), "t.csv has more than 4096 different labels: is "
                                                   "its column label what it says?");
     task_own_free(NULL);

@@ -45,7 +45,7 @@ static void write_ids(const char *name, size_t n) { write_ids_of(name, n, 65536)
 static void test_round_trip(void **state)
 {
     struct tokens   *t;
-    enum tokens_kind kind;
+    unsigned         width;
     struct stat      st;
     int32_t         *ids = malloc(100001 * sizeof *ids);
 
@@ -53,9 +53,9 @@ static void test_round_trip(void **state)
     write_ids("a.bin", 100001);
     assert_int_equal(stat(tempdir_at("a.bin"), &st), 0);
     assert_int_equal(st.st_size, 1024 + 2 * 100001);
-    assert_int_equal(tokens_detect(tempdir_at("a.bin"), &kind, NULL, &e), 0);
-    assert_int_equal(kind, TOKENS_LLMC);
-    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), &e), 0);
+    assert_int_equal(tokens_detect(tempdir_at("a.bin"), TOKENS_AUTO, 65536, &width, NULL, &e), 0);
+    assert_int_equal(width, 2);
+    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), 4, &e), 0); // the header knows better
     assert_int_equal(t->count, 100001);
     assert_int_equal(tokens_read(t, 0, 100001, 65536, ids, &e), 0);
     for (int i = 0; i < 100001; i++)
@@ -76,7 +76,7 @@ static void test_wide(void **state)
     enum { N = 70001, AT = 65536 };
     struct tokens_order o = { .batch = 1, .seq = AT, .grad_accum = 1 };
     struct tokens      *t;
-    enum tokens_kind    kind;
+    unsigned            width;
     int32_t             header[3], *ids = malloc(2 * N * sizeof *ids);
     uint32_t            sums[1], beyond = 0x80000005u;
     FILE               *f;
@@ -88,9 +88,11 @@ static void test_wide(void **state)
     assert_int_equal(header[0], 20240801);
     assert_int_equal(header[1], 7);
     assert_int_equal(header[2], N);
-    assert_int_equal(tokens_detect(tempdir_at("a.bin"), &kind, NULL, &e), 0);
-    assert_int_equal(kind, TOKENS_LLMC);
-    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), &e), 0);
+    assert_int_equal(tokens_detect(tempdir_at("a.bin"), TOKENS_U32, 500, &width, NULL, &e), 0);
+    assert_int_equal(width, 4);
+    assert_int_equal(tokens_detect(tempdir_at("a.bin"), TOKENS_U16, N, &width, NULL, &e), -EINVAL);
+    assert_non_null(strstr(e.text, "has llm.c's header, which says uint32 ids"));
+    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), 2, &e), 0);
     assert_int_equal(t->count, N);
     assert_int_equal(t->size, 1024 + 4 * N);
     assert_int_equal(tokens_hash(t, sums, NULL, &e), 0);
@@ -108,7 +110,7 @@ static void test_wide(void **state)
     fseek(f, 1024 + 4, SEEK_SET); // no id of a model: as int32 it would be negative
     assert_int_equal(fwrite(&beyond, sizeof beyond, 1, f), 1);
     fclose(f);
-    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), &e), 0);
+    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), 2, &e), 0);
     assert_int_equal(tokens_read(t, 0, 2, INT32_MAX, ids, &e), -EINVAL);
     assert_true(e.misuse && strstr(e.text, "id 2147483653 at position 1"));
     tokens_close(t);
@@ -158,70 +160,188 @@ static void test_refusals(void **state)
 
     (void)state;
     tempdir_put("short.bin", header, 100);
-    assert_int_equal(tokens_open(&t, tempdir_at("short.bin"), &e), -EINVAL);
+    assert_int_equal(tokens_open(&t, tempdir_at("short.bin"), 2, &e), -EINVAL);
     tempdir_put("size.bin", header, 1024);
-    assert_int_equal(tokens_open(&t, tempdir_at("size.bin"), &e), -EINVAL);
+    assert_int_equal(tokens_open(&t, tempdir_at("size.bin"), 2, &e), -EINVAL);
     assert_non_null(strstr(e.text, "1044"));
     assert_non_null(strstr(e.text, "1024"));
     header[2] = -512;
     tempdir_put("neg.bin", header, 1024);
-    assert_int_equal(tokens_open(&t, tempdir_at("neg.bin"), &e), -EINVAL);
+    assert_int_equal(tokens_open(&t, tempdir_at("neg.bin"), 2, &e), -EINVAL);
     header[1] = 7;
     tempdir_put("version.bin", header, 1024);
-    assert_int_equal(tokens_open(&t, tempdir_at("version.bin"), &e), -EINVAL);
+    assert_int_equal(tokens_open(&t, tempdir_at("version.bin"), 2, &e), -EINVAL);
     assert_non_null(strstr(e.text, "of version 7, but"));
     header[0] = 20240801;
     header[1] = 1;
     tempdir_put("version.bin", header, 1024);
-    assert_int_equal(tokens_open(&t, tempdir_at("version.bin"), &e), -EINVAL);
+    assert_int_equal(tokens_open(&t, tempdir_at("version.bin"), 2, &e), -EINVAL);
     assert_non_null(strstr(e.text, "only version 7 (uint32 ids) is known"));
     header[1] = 7;
     header[2] = 10;
     tempdir_put("size.bin", header, 1024);
-    assert_int_equal(tokens_open(&t, tempdir_at("size.bin"), &e), -EINVAL);
+    assert_int_equal(tokens_open(&t, tempdir_at("size.bin"), 2, &e), -EINVAL);
     assert_non_null(strstr(e.text, "10 tokens of uint32, which take 1064"));
     tempdir_put("short.bin", header, 12);
-    assert_int_equal(tokens_open(&t, tempdir_at("short.bin"), &e), -EINVAL);
+    assert_int_equal(tokens_open(&t, tempdir_at("short.bin"), 2, &e), -EINVAL);
     assert_non_null(strstr(e.text, "less than the header's 1024"));
     tempdir_put("odd.bin", "abc", 3);
-    assert_int_equal(tokens_open(&t, tempdir_at("odd.bin"), &e), -EINVAL);
-    assert_int_equal(tokens_open(&t, tempdir_at("absent.bin"), &e), -ENOENT);
-    assert_int_equal(tokens_open(&t, tempdir, &e), -EINVAL);
+    assert_int_equal(tokens_open(&t, tempdir_at("odd.bin"), 2, &e), -EINVAL);
+    assert_int_equal(tokens_open(&t, tempdir_at("absent.bin"), 2, &e), -ENOENT);
+    assert_int_equal(tokens_open(&t, tempdir, 2, &e), -EINVAL);
     assert_null(t);
     assert_int_equal(mkfifo(tempdir_at("fifo"), 0600), 0);
-    assert_int_equal(tokens_open(&t, tempdir_at("fifo"), &e), -EINVAL); // and does not hang
+    assert_int_equal(tokens_open(&t, tempdir_at("fifo"), 2, &e), -EINVAL); // and does not hang
+}
+
+/* What tokens_detect says of them: 0 for a text, the bytes of an id, or -1 and a sentence. */
+static int detect(const char *name, const void *bytes, size_t n, enum tokens_format as,
+                  size_t vocab)
+{
+    unsigned width = 9;
+
+    tempdir_put(name, bytes, n);
+    int rc = tokens_detect(tempdir_at(name), as, vocab, &width, NULL, &e);
+    if (rc) {
+        assert_int_equal(rc, -EINVAL);
+        assert_true(e.misuse);
+    }
+    return rc ? -1 : (int)width;
+}
+
+static void refused(const char *text)
+{
+    if (!strstr(e.text, text))
+        fail_msg("\"%s\" is not in: %s", text, e.text);
 }
 
 static void test_detect(void **state)
 {
-    enum tokens_kind kind;
-    size_t           n = ((size_t)1 << 20) + 4;
-    char            *big = malloc(n);
+    size_t n = ((size_t)1 << 20) + 4;
+    char  *big = malloc(n);
 
     (void)state;
-    tempdir_put("t", "na\xc3\xafve\n", 7);
-    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, NULL, &e), 0);
-    assert_int_equal(kind, TOKENS_TEXT);
-    tempdir_put("t", "a\0b\0", 4);
-    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, NULL, &e), 0);
-    assert_int_equal(kind, TOKENS_NANOGPT);
-    tempdir_put("t", "abc\xe2\x82", 5); // cut off at the end: not text, and odd
-    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, NULL, &e), -EINVAL);
-    tempdir_put("t", "\xed\xa0\x80\x20", 4); // a surrogate
-    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, NULL, &e), 0);
-    assert_int_equal(kind, TOKENS_NANOGPT);
-    tempdir_put("t", "", 0);
-    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, NULL, &e), -EINVAL);
+    assert_int_equal(detect("t", "na\xc3\xafve\n", 7, TOKENS_AUTO, 300), 0);
+    assert_int_equal(detect("t.bin", "na\xc3\xafve\n", 7, TOKENS_AUTO, 300), 0);
+    assert_int_equal(detect("t", "a\nb\nabc\xe2\x82", 9, TOKENS_AUTO, 300), -1); // cut off
+    refused("t is not UTF-8: byte 7, in line 3, is 0xE2; if it is Latin-1: iconv -f LATIN1 -t ");
+    assert_int_equal(detect("t", "\xed\xa0\x80\x20", 4, TOKENS_AUTO, 300), -1); // a surrogate
+    assert_int_equal(detect("t", "", 0, TOKENS_AUTO, 300), -1);
+    refused("t is empty");
     memset(big, 'x', n);
     memcpy(big + (1 << 20) - 1, "\xe2\x82\xac", 3); // across the piece
-    tempdir_put("t", big, n);
-    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, NULL, &e), 0);
-    assert_int_equal(kind, TOKENS_TEXT);
-    big[n - 1] = 0;
-    tempdir_put("t", big, n);
-    assert_int_equal(tokens_detect(tempdir_at("t"), &kind, NULL, &e), 0);
-    assert_int_equal(kind, TOKENS_NANOGPT);
+    assert_int_equal(detect("t", big, n, TOKENS_AUTO, 300), 0);
+    big[70] = '\n';
+    big[n - 2] = 0;
+    assert_int_equal(detect("t", big, n, TOKENS_AUTO, 300), -1);
+    refused("t is not a text: byte 1048578, in line 2, is 0x00 (NUL)");
+    memcpy(big + (1 << 20) - 1, "\xe2\x28\xac", 3); // across the piece, and wrong there
+    assert_int_equal(detect("t", big, n, TOKENS_AUTO, 300), -1);
+    refused("byte 1048575, in line 2, is 0xE2");
     free(big);
+}
+
+/* Ids without a header: only of a file that is called so, and as wide as they are. */
+static void test_headerless(void **state)
+{
+    uint16_t ids[64];
+    uint32_t wide[64];
+    uint64_t widest[64];
+    char     letters[] = "a\0b\0c\0d\0";
+
+    (void)state;
+    for (size_t i = 0; i < 64; i++)
+        widest[i] = wide[i] = ids[i] = (uint16_t)(i * 391 + 3);
+    assert_int_equal(detect("t", ids, sizeof ids, TOKENS_AUTO, 50257), -1);
+    refused("token ids without a header are read where the name ends in .bin, or with "
+            "--data-format");
+    assert_int_equal(detect("t.bin", ids, sizeof ids, TOKENS_AUTO, 50257), 2);
+    assert_int_equal(detect("t", ids, sizeof ids, TOKENS_U16, 50257), 2);
+    assert_int_equal(detect("t.bin", ids, sizeof ids, TOKENS_AUTO, 128256), 4);
+    assert_int_equal(detect("t.bin", ids, sizeof ids, TOKENS_U16, 128256), 2);
+    assert_int_equal(detect("t.bin", ids, sizeof ids, TOKENS_TEXT, 50257), -1);
+    assert_int_equal(detect("t.bin", wide, sizeof wide, TOKENS_AUTO, 50257), -1);
+    refused("t.bin holds uint32 ids, as its zeros show, and would be read as uint16: give "
+            "--data-format u32");
+    assert_int_equal(detect("t.bin", wide, sizeof wide, TOKENS_U16, 50257), -1);
+    assert_int_equal(detect("t.bin", wide, sizeof wide, TOKENS_U32, 50257), 4);
+    assert_int_equal(detect("t.bin", wide, sizeof wide, TOKENS_AUTO, 65536), -1);
+    assert_int_equal(detect("t.bin", wide, sizeof wide, TOKENS_AUTO, 65537), 4);
+    wide[5] += 65536; // of Llama 3's vocabulary: the upper halves are 0 and 1
+    assert_int_equal(detect("t.bin", wide, sizeof wide, TOKENS_U16, 128256), -1);
+    refused("holds uint32 ids");
+    assert_int_equal(detect("t.bin", widest, sizeof widest, TOKENS_U32, 50257), -1);
+    refused("holds uint64 ids");
+    assert_int_equal(detect("t.bin", widest, sizeof widest, TOKENS_AUTO, 50257), -1);
+    refused("holds uint64 ids");
+    assert_int_equal(detect("t.bin", "text", 4, TOKENS_U16, 50257), -1);
+    refused("--data-format u16: ");
+    assert_int_equal(detect("t", letters, 8, TOKENS_AUTO, 50257), -1);
+    refused("t is UTF-16 without a mark, not a text: iconv -f UTF-16LE -t UTF-8 ");
+    assert_int_equal(detect("t.bin", letters, 8, TOKENS_AUTO, 50257), -1);
+    assert_int_equal(detect("t.bin", letters, 8, TOKENS_AUTO, 257), 2); // bytes are ids there
+    assert_int_equal(detect("t", letters, 8, TOKENS_U16, 50257), 2);
+}
+
+/* Each format by the bytes that begin it, and what is said of it. */
+static void test_formats(void **state)
+{
+#define B(text) text, sizeof text - 1
+    static const struct { const char *name, *bytes; size_t n; const char *says; } files[] = {
+        { "a.txt.gz", B("\x1F\x8B\x08\0\0\0\0\0"), "a.txt.gz is a gzip file, not a text: zcat " },
+        { "a.bin", B("\x1F\x8B\x08\0\0\0\0\0"), "a gzip file" }, // whatever it is called
+        { "a.zst", B("\x28\xB5\x2F\xFD\4"), "a zstd file, not a text: zstdcat " },
+        { "a.bz2", B("BZh91AY&SY\0"), "a bzip2 file, not a text: bzcat " },
+        { "a.xz", B("\xFD""7zXZ\0\0"), "an xz file, not a text: xzcat " },
+        { "a.zip", B("PK\3\4\0\0"), "a zip archive, not a text: unzip -p " },
+        { "a.pt", B("PK\3\4\0\0archive/data.pkl"), "a PyTorch file, not a text" },
+        { "b.pt", B("\x80\2\x8A\x0A\x6C\xFC"), "a PyTorch file, not a text" },
+        { "a.pkl", B("\x80\4\x95\0\0"), "a Python pickle, not a text" },
+        { "a.png", B("\x89PNG\r\n\x1A\n"), "a PNG picture, not a text" },
+        { "a.jpg", B("\xFF\xD8\xFF\xE0"), "a JPEG picture, not a text" },
+        { "a.pdf", B("%PDF-1.7\n"), "a PDF file, not a text: pdftotext " },
+        { "a.parquet", B("PAR1\x15\0\x15"), "a Parquet file, not a text: python3 -c " },
+        { "a.arrow", B("ARROW1\0\0"), "an Arrow (Feather) file, not a text: python3 -c " },
+        { "b.arrow", B("\xFF\xFF\xFF\xFF\x10\0\0\0 0123456789abcdef"), "an Arrow stream" },
+        { "a.gguf", B("GGUF\3\0\0\0"), "a GGUF model, not a text" },
+        { "a.safetensors", B("\x09\0\0\0\0\0\0\0{\"a\":{} }"), "a safetensors file" },
+        { "a.h5", B("\x89HDF\r\n\x1A\n"), "an HDF5 file" },
+        { "a.db", B("SQLite format 3\0"), "an SQLite database" },
+        { "a.npy", B("\x93NUMPY\1\0"), "a NumPy array, not a text: python3 -c " },
+        { "a.txt", B("\xFF\xFEh\0i\0"), "a.txt is UTF-16, not a text: iconv -f UTF-16 -t UTF-8 " },
+        { "a.txt", B("\xFE\xFF\0h\0i"), "UTF-16" },
+        { "a.txt", B("\0h\0i\0 \0!"), "UTF-16 without a mark" },
+        { "a.txt", B("\xFF\xFE\0\0h\0\0\0"), "UTF-32" },
+        { "a.txt", B("caf\xE9 au lait\n"), "byte 3, in line 1, is 0xE9; if it is Latin-1: iconv -f "
+                                           "LATIN1 -t UTF-8 " },
+        { "a.jsonl", B("{\"text\": \"a\"}\n"),
+          "JSON, whose braces and quotes would be read as text: jq -r .text " },
+        { "a.txt", B("\xEF\xBB\xBF [\n {\"a\": 1}]"), "a JSON list, whose braces and quotes" },
+        { "a.json", B("[\"a\", \"b\"]"), "a JSON list" },
+    };
+    // texts that begin like something else
+    static const struct { const char *bytes; size_t n; } texts[] = {
+        { B("GGUF is a format of one file\n") }, { B("PAR1 and PAR2\n") },
+        { B("BZh is not packed\n") },
+        { B("{ curly } braces\n") }, { B("[1] a note\n") }, { B("[\"quoted\"] words\n") },
+        { B("{\"quoted\"} words\n") }, { B("PK is a zip\n") },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        assert_int_equal(detect(files[i].name, files[i].bytes, files[i].n, TOKENS_AUTO, 50257), -1);
+        refused(files[i].says);
+        assert_null(strchr(e.text, '\1'));
+        assert_null(strchr(e.text, '\2'));
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (detect("a.txt", texts[i].bytes, texts[i].n, TOKENS_AUTO, 50257))
+            fail_msg("%s", e.text);
+    assert_int_equal(detect("a.jsonl", B("{\"text\": \"a\"}\n"), TOKENS_TEXT, 300), 0);
+    assert_int_equal(detect("a.csv", B("text,label\na,1\n"), TOKENS_AUTO, 300), 0);
+    assert_int_equal(detect("a.txt.gz", B("\x1F\x8B\x08\0"), TOKENS_TEXT, 300), -1);
+    assert_int_equal(detect("a.txt.gz", B("\x1F\x8B\x08\0"), TOKENS_U16, 300), -1);
+    refused("a gzip file");
 }
 
 static void test_sums(void **state)
@@ -233,14 +353,14 @@ static void test_sums(void **state)
 
     (void)state;
     write_ids("a.bin", 1300000);
-    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), &e), 0);
+    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), 2, &e), 0);
     assert_int_equal(tokens_sums(t), 3);
     assert_int_equal(tokens_hash(t, sums, NULL, &e), 0);
     tokens_close(t);
     fd = open(tempdir_at("a.bin"), O_WRONLY);
     assert_int_equal(pwrite(fd, "\xff", 1, (1 << 20) + 77), 1);
     close(fd);
-    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), &e), 0);
+    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), 2, &e), 0);
     assert_int_equal(tokens_expect(t, sums, 2, &e), -EIO);
     assert_int_equal(tokens_expect(t, sums, 3, &e), 0);
     assert_int_equal(tokens_read(t, 0, 1, 65536, &id, &e), 0);
@@ -266,7 +386,7 @@ static void test_sequential(void **state)
 
     (void)state;
     write_ids("a.bin", 36); // floor(35 / 7) = 5 rows: the last target is id 35
-    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), &e), 0);
+    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), 2, &e), 0);
     for (uint64_t s = 0; s < 9; s++)
         for (size_t a = 0; a < 3; a++) {
             assert_int_equal(tokens_batch(t, &o, s, a, 36, x, y, &e), 0);
@@ -294,7 +414,7 @@ static void test_shuffled(void **state)
 
     (void)state;
     write_ids("a.bin", 97 * 3 + 2);
-    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), &e), 0);
+    assert_int_equal(tokens_open(&t, tempdir_at("a.bin"), 2, &e), 0);
     for (int k = 0; k < 3; k++) { // epochs 0 and 1, then epoch 0 of another seed
         char seen[97] = { 0 };
 
@@ -349,7 +469,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_round_trip), T(test_wide),       T(test_writer_leaves_nothing),
         T(test_new_file),   T(test_refusals),
-        T(test_detect),     T(test_sums),
+        T(test_detect),     T(test_headerless), T(test_formats), T(test_sums),
         T(test_sequential), T(test_shuffled),
         T(test_json),
     };

@@ -229,7 +229,10 @@ static int options_check(struct bench *b, struct opt_line *line, struct err *err
         const char *device = o->train.device.item[i];
         struct stat st;
 
-        if (stat(device, &st) || (!S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode)))
+        if (stat(device, &st))
+            rc = err_name(err, errno, "--device %s: %s; a folder or a block device is expected",
+                          device, strerror(errno));
+        else if (!S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode))
             rc = err_misuse(err, "--device %s: a folder or a block device is expected", device);
         else
             rc = devices_free_check(device, "--device", o->train.force_device, err);

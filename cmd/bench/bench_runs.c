@@ -70,7 +70,7 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
     if (!rc)
         rc = newrun_create(
             &(struct newrun){ .dir = dir, .config = b->config, .o = &o, .data = tokens,
-                              .comm = b->comm }, err);
+                              .data_format = TOKENS_U16, .comm = b->comm }, err);
     free(tokens);
     free(dir);
     return rc;

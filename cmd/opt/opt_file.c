@@ -3,6 +3,7 @@
 #include "cmd/opt/opt_file.h"
 
 #include "data/base/file.h"
+#include "data/base/file_kind.h"
 
 enum { MOST_BYTES = 1 << 20 };
 
@@ -83,9 +84,11 @@ int opt_file_each(const char *path, opt_file_option *each, void *ctx, struct err
     int        rc = file_read_whole(&text, &n, path, MOST_BYTES, err);
 
     if (rc)
-        err->misuse |= rc != -ENOMEM;
+        ;
     else if (!n)
         rc = err_misuse(err, "%s is empty: options are expected, a line each: name = value", path);
+    else
+        rc = file_kind_check_bytes(text, n, path, FILE_FOR_OPTIONS, err);
     // some editors put a byte order mark, which nobody sees, before the first line
     for (size_t at = n >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3) ? 3 : 0; at < n && !rc;
          at += len + 1, number++) {

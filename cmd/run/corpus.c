@@ -4,20 +4,19 @@
 #include "cmd/run/settings.h"
 #include "cmd/run/tokenise.h"
 
-#include <sys/stat.h>
-
 enum { CHECK_IDS = 1 << 15 };
 
 /* ---- before they are taken ---- */
 
 /* Every id of a token file against the vocabulary, and its length against a row. of: the user's
- * file, which the tokens are those of. */
-static int check_tokens(const char *path, const char *of, size_t vocab, uint64_t seq,
-                        const struct events *events, struct err *err)
+ * file, which the tokens are those of. width: of an id, where no header says it. */
+static int check_tokens(const char *path, const char *of, unsigned width, size_t vocab,
+                        uint64_t seq, const struct events *events, struct err *err)
 {
     struct tokens *t = NULL;
     int32_t       *ids = malloc(CHECK_IDS * sizeof *ids);
-    int rc = ids ? tokens_open(&t, path, err) : err_set(err, -ENOMEM, "%s: out of memory", path);
+    int rc = ids ? tokens_open(&t, path, width, err)
+                 : err_set(err, -ENOMEM, "%s: out of memory", path);
     uint64_t       count = rc ? 0 : t->count;
     struct watch   w = work_begin(events, "reading %s", path);
 
@@ -30,30 +29,25 @@ static int check_tokens(const char *path, const char *of, size_t vocab, uint64_t
         rc = rc ? rc : watch_look(&w, at + n, count, err);
     }
     work_end(events);
-    if (rc && err)
-        err->misuse = 1;
     tokens_close(t);
     free(ids);
     return rc;
 }
 
-int corpus_check(const char *path, const char *tokenizer, size_t vocab, uint64_t seq,
+int corpus_check(struct corpus_file file, const char *tokenizer, size_t vocab, uint64_t seq,
                  const struct events *events, struct err *err)
 {
-    enum tokens_kind  kind;
     struct tokenizer *tok = NULL;
-    struct stat       st;
+    unsigned          width;
+    int rc = tokenise_detect(file.path, file.as, vocab, &width, events, err);
 
-    if (stat(path, &st))
-        return err_misuse(err, "%s: %s: a token file or a text is expected", path, strerror(errno));
-    int rc = tokenise_detect(path, &kind, events, err);
     if (rc)
         return rc;
-    if (kind != TOKENS_TEXT)
-        return check_tokens(path, path, vocab, seq, events, err);
+    if (width)
+        return check_tokens(file.path, file.path, width, vocab, seq, events, err);
     if (!tokenizer || !tokenise_has_files(tokenizer))
         return err_misuse(err, "%s is text: --tokenizer DIR is needed (siTrain prepare "
-                          "--train-tokenizer makes one)", path);
+                          "--train-tokenizer makes one)", file.path);
     rc = tokenizer_open(&tok, tokenizer, err);
     if (!rc && tokenizer_vocab(tok) > vocab)
         rc = err_misuse(err, "the tokenizer in %s has %zu ids, more than the model's vocabulary of "
@@ -65,11 +59,12 @@ int corpus_check(const char *path, const char *tokenizer, size_t vocab, uint64_t
 /* ---- what a run keeps of them ---- */
 
 /* The checksums of a token file, as they are stored; malloced, also after a failure. */
-static int sums_text(char **out, const char *path, const struct events *events, struct err *err)
+static int sums_text(char **out, const char *path, unsigned width, const struct events *events,
+                     struct err *err)
 {
     struct watch   w = work_begin(events, "reading %s", path);
     struct tokens *t = NULL;
-    int            rc = tokens_open(&t, path, err);
+    int            rc = tokens_open(&t, path, width, err);
     size_t         n = rc ? 0 : tokens_sums(t);
     uint32_t      *sums = calloc(n + 1, sizeof *sums);
 
@@ -85,21 +80,52 @@ static int sums_text(char **out, const char *path, const struct events *events, 
     return rc;
 }
 
-/* Where a token file is, and its checksums: `known` where they must be these, else -ENOENT. */
-static int store(struct session *s, const char *what, const char *path, const char *known,
-                 struct err *err)
+/* What a run keeps of a file; all NULL: it has none. */
+struct kept { char *path, *text, *sums; unsigned width; };
+
+static void kept_release(struct kept *k)
+{
+    free(k->path);
+    free(k->text);
+    free(k->sums);
+}
+
+/* *k is the caller's to release, also after a failure. Runs of versions that knew uint16 alone do
+ * not say how wide ids without a header are. */
+static int kept_find(struct kept *k, struct session *s, const char *what, struct err *err)
+{
+    char *format = NULL;
+
+    *k = (struct kept){ 0 };
+    int rc = settings_find(&k->path, s->log, err, "%s.path", what);
+    rc = rc ? rc : settings_find(&k->text, s->log, err, "%s.text", what);
+    rc = rc ? rc : settings_find(&k->sums, s->log, err, "%s.sums", what);
+    rc = rc ? rc : settings_find(&format, s->log, err, "%s.format", what);
+    k->width = format && !strcmp(format, tokens_format_name(TOKENS_U32)) ? 4 : 2;
+    free(format);
+    return rc;
+}
+
+/* Where a token file is. */
+static int store_path(struct session *s, const char *what, const char *path, struct err *err)
 {
     size_t n = strlen(s->dir);
     int    inside = !strncmp(path, s->dir, n) && path[n] == '/';
-    char  *sums;
-    int    rc = sums_text(&sums, path, s->events, err);
 
-    if (known && (rc || strcmp(sums, known)))
-        rc = -ENOENT;
+    return settings_set(s->log, err, "%s.path=%s", what, inside ? path + n + 1 : path);
+}
+
+static int store(struct session *s, const char *what, const char *path, unsigned width,
+                 struct err *err)
+{
+    char *sums;
+    int   rc = sums_text(&sums, path, width, s->events, err);
+
     rc = rc ? rc : settings_set(s->log, err, "%s.sums=%s", what, sums);
     free(sums);
-    return rc ? rc
-              : settings_set(s->log, err, "%s.path=%s", what, inside ? path + n + 1 : path);
+    if (!rc && width != 2)
+        rc = settings_set(s->log, err, "%s.format=%s", what, tokens_format_name(TOKENS_U32));
+    return rc ? rc : store_path(s, what, path, err);
 }
 
 /* A text's tokens go into RUN. */
@@ -116,48 +142,82 @@ static int add_text(struct session *s, const char *what, const char *path, const
     rc = rc ? rc : tokenise_files(tok, &path, 1, out, &count, s->events, err);
     tokenizer_close(tok);
     if (rc || (rc = settings_set(s->log, err, "%s.text=%s", what, path)) ||
-        (rc = check_tokens(out, named, s->config.vocab, s->o.seq, s->events, err)))
+        (rc = check_tokens(out, named, 2, s->config.vocab, s->o.seq, s->events, err)))
         return rc;
-    return store(s, what, out, NULL, err);
+    return store(s, what, out, 2, err);
 }
 
-int corpus_add(struct session *s, const char *what, const char *path, struct err *err)
+int corpus_add(struct session *s, const char *what, struct corpus_file file, struct err *err)
 {
-    enum tokens_kind kind;
-    char            *full = realpath(path, NULL);
-    int              rc = full ? tokenise_detect(path, &kind, s->events, err)
-                               : err_set(err, -errno, "%s: %s", path, strerror(errno));
+    unsigned width;
+    char    *full = realpath(file.path, NULL);
+    int      rc = full ? tokenise_detect(file.path, file.as, s->config.vocab, &width, s->events,
+                                         err)
+                       : err_set(err, -errno, "%s: %s", file.path, strerror(errno));
 
     if (!rc)
-        rc = kind == TOKENS_TEXT ? add_text(s, what, full, path, err)
-                                 : store(s, what, full, NULL, err);
+        rc = width ? store(s, what, full, width, err) : add_text(s, what, full, file.path, err);
     free(full);
     return rc;
 }
 
-int corpus_resume(struct session *s, const char *what, const char *path, struct err *err)
+static int refuse_other(const char *what, const char *path, const char *have, struct err *err)
 {
-    char *have = settings_get(s->log, "%s.path", what), *full = path ? realpath(path, NULL) : NULL,
-         *text = settings_get(s->log, "%s.text", what), tokenizer[SESSION_PATH + 16],
-         *sums = settings_get(s->log, "%s.sums", what);
-    int   rc = 0;
+    return err_misuse(err, "--%s %s: this run has %s and a resume keeps it: leave the option out, "
+                      "or name a file with the same tokens",
+                      !strcmp(what, "data") ? "data" : "eval-data", path, have);
+}
 
-    if (path && !have) { // taken as by a new run
-        snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
-        rc = corpus_check(path, tokenizer, s->config.vocab, s->o.seq, s->events, err);
-        rc = rc ? rc : corpus_add(s, what, path, err);
-    } else if (path && (!full || (strcmp(full, have) && (!text || strcmp(full, text))))) {
-        rc = full && !text && sums ? store(s, what, full, sums, err) : -ENOENT;
-        if (rc == -ENOENT)
-            rc = err_misuse(err,
-                            "--%s %s: this run has %s and a resume keeps it: leave the option out, "
-                            "or name a file with the same tokens",
-                            !strcmp(what, "data") ? "data" : "eval-data", path, text ? text : have);
-    }
-    free(have);
-    free(text);
-    free(sums);
+/* Another name for the run's own file, or another file: only one of the same bytes goes. */
+static int resume_other(struct session *s, const char *what, const char *path,
+                        const struct kept *k, struct err *err)
+{
+    const char *have = k->text ? k->text : k->path;
+    char       *there = NULL, *full = realpath(path, NULL);
+    int         rc = 0, why = full ? 0 : errno;
+    int         same = full && (!strcmp(full, k->path) || !strcmp(full, have));
+
+    if (why && why != ENOENT)
+        rc = err_name(err, why, "%s: %s", path, strerror(why));
+    else if (!full || (!same && (k->text || !k->sums)))
+        rc = refuse_other(what, path, have, err);
+    else if (!same && !(rc = sums_text(&there, full, k->width, s->events, err)))
+        rc = strcmp(there, k->sums) ? refuse_other(what, path, have, err)
+                                    : store_path(s, what, full, err);
+    free(there);
     free(full);
+    return rc;
+}
+
+/* How a run takes its file stays as it is. */
+static int check_format(const struct kept *k, struct corpus_file file, struct err *err)
+{
+    enum tokens_format has = k->text        ? TOKENS_TEXT
+                             : k->width > 2 ? TOKENS_U32
+                                            : TOKENS_U16;
+
+    if (file.as == TOKENS_AUTO || file.as == has)
+        return 0;
+    return err_misuse(err, "--data-format %s: this run took %s as %s and keeps it: leave the "
+                      "option out", tokens_format_name(file.as), file.path,
+                      tokens_format_name(has));
+}
+
+int corpus_resume(struct session *s, const char *what, struct corpus_file file, struct err *err)
+{
+    char        tokenizer[SESSION_PATH + 16];
+    struct kept k = { 0 };
+    int         rc = file.path ? kept_find(&k, s, what, err) : 0;
+
+    if (!rc && file.path && !k.path) { // taken as by a new run
+        snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
+        rc = corpus_check(file, tokenizer, s->config.vocab, s->o.seq, s->events, err);
+        rc = rc ? rc : corpus_add(s, what, file, err);
+    } else if (!rc && file.path) {
+        rc = check_format(&k, file, err);
+        rc = rc ? rc : resume_other(s, what, file.path, &k, err);
+    }
+    kept_release(&k);
     return rc;
 }
 
@@ -170,35 +230,37 @@ int corpus_masking(struct masking *out, const struct session *s, struct err *err
                         tokenise_has_files(tokenizer) ? tokenizer : NULL, err);
 }
 
-static int expect_sums(struct session *s, const char *what, struct tokens *t, struct err *err)
+static int expect_sums(const struct session *s, const char *what, const char *text,
+                       struct tokens *t, struct err *err)
 {
-    char     *text = settings_get(s->log, "%s.sums", what);
     size_t    n = text ? strlen(text) / 8 : 0;
     uint32_t *sums = calloc(n + 1, sizeof *sums);
 
     for (size_t i = 0; sums && i < n; i++)
         sscanf(text + 8 * i, "%8" SCNx32, &sums[i]);
-    int rc = text && sums ? tokens_expect(t, sums, n, err)
-                          : err_set(err, -EBADMSG, "%s/run.db has no %s.sums", s->dir, what);
-    free(text);
+    int rc = !sums   ? err_set(err, -ENOMEM, "%s: out of memory", s->dir)
+             : !text ? err_set(err, -EBADMSG, "%s/run.db has no %s.sums", s->dir, what)
+                     : tokens_expect(t, sums, n, err);
     free(sums);
     return rc;
 }
 
 int corpus_open(struct tokens **out, struct session *s, const char *what, struct err *err)
 {
-    char path[2 * SESSION_PATH], *name = settings_get(s->log, "%s.path", what);
+    char        path[2 * SESSION_PATH];
+    struct kept k;
+    int         rc = kept_find(&k, s, what, err);
 
     *out = NULL;
-    if (!name)
-        return 0;
-    snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : s->dir, *name == '/' ? "" : "/",
-             name);
-    free(name);
-    int rc = tokens_open(out, path, err);
-    if (!rc && (rc = expect_sums(s, what, *out, err))) {
-        tokens_close(*out);
-        *out = NULL;
+    if (!rc && k.path) {
+        snprintf(path, sizeof path, "%s%s%s", *k.path == '/' ? "" : s->dir,
+                 *k.path == '/' ? "" : "/", k.path);
+        rc = tokens_open(out, path, k.width, err);
+        if (!rc && (rc = expect_sums(s, what, k.sums, *out, err))) {
+            tokens_close(*out);
+            *out = NULL;
+        }
     }
+    kept_release(&k);
     return rc;
 }

@@ -7,17 +7,21 @@
 #include "cmd/run/session.h"
 #include "data/text/tokens.h"
 
+/* A file, and how it is to be taken; path NULL: none. */
+struct corpus_file { const char *path; enum tokens_format as; };
+
 /* Can this file be used? Refused are what is neither tokens nor text, text without a tokenizer
  * (a folder, or NULL), ids that the vocabulary does not have, a file too short for a row of seq. */
-int corpus_check(const char *path, const char *tokenizer, size_t vocab, uint64_t seq,
+int corpus_check(struct corpus_file file, const char *tokenizer, size_t vocab, uint64_t seq,
                  const struct events *events, struct err *err);
 
 /* Make it the run's. */
-int corpus_add(struct session *s, const char *what, const char *path, struct err *err);
+int corpus_add(struct session *s, const char *what, struct corpus_file file, struct err *err);
 
-/* What a resume's command line says of it: NULL, the same file as before, one with the same tokens,
- * which may lie elsewhere now, or the first one of a run that has none yet (import made it). */
-int corpus_resume(struct session *s, const char *what, const char *path, struct err *err);
+/* What a resume's command line says of it: nothing, the same file as before, one with the same
+ * tokens, which may lie elsewhere now, or the first one of a run that has none yet (import made
+ * it). */
+int corpus_resume(struct session *s, const char *what, struct corpus_file file, struct err *err);
 
 /* How rows of a masked language model are masked, by the run's own tokenizer. */
 int corpus_masking(struct masking *out, const struct session *s, struct err *err);

@@ -52,6 +52,8 @@ static int check_row(void *ctx, const struct task_row *row, struct err *err)
     e->pairs |= row->text2 != NULL;
     e->words[0] |= !task_number(row->text1, NULL);
     e->words[1] |= row->text2 && !task_number(row->text2, NULL);
+    if (row->unread)
+        snprintf(e->unread, sizeof e->unread, "%s", row->unread);
     rc = rc ? rc : row_label(e, row, &x, err);
     return rc ? rc : watch_look(&e->watch, e->rows, 0, err);
 }
@@ -68,17 +70,21 @@ int labelled_check(struct labelled_file *e, const char *dir, const char *file, s
     return !rc && e->rows == 0 ? err_misuse(err, "%s has no rows", e->path) : rc;
 }
 
-void labelled_notice(const struct labelled_file *e, int text, char *out, size_t size)
+void labelled_notice(const struct labelled_file *e, int which, char *out, size_t size)
 {
-    const char *name = text ? e->read.pair : e->read.text;
+    const char *name = which == 1 ? e->read.pair : e->read.text;
 
     *out = '\0';
-    if (name && !e->words[text])
+    if (which == 2 && *e->unread)
+        snprintf(out, size,
+                 "%.300s: columns that hold text too are not read: %s; --text-column and "
+                 "--pair-column say which are", e->path, e->unread);
+    else if (which < 2 && name && !e->words[which])
         snprintf(out, size,
                  "%.300s: all values of the column '%.40s' are numbers, and it is read as %s: "
                  "--text-column and --pair-column say otherwise which are the texts",
                  e->path, name,
-                 text           ? "the second text"
+                 which          ? "the second text"
                  : e->read.pair ? "the first text"
                                 : "the text");
 }

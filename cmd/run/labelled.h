@@ -26,6 +26,7 @@ struct labelled_file {
     int                pairs;   // there is one at least
     struct task_names  read;    // the columns of one's own file
     int                words[2]; // a text, a second text that is no number
+    char               unread[256]; // columns of text that are not read, as a list
     struct watch       watch;
 };
 
@@ -35,8 +36,10 @@ struct labelled_file {
 int labelled_check(struct labelled_file *e, const char *dir, const char *file, struct err *err);
 
 /* What a person should know who took another column for the text: *out (size bytes) is empty, or
- * says that all that is read as text number `text` (0, 1) are numbers. */
-void labelled_notice(const struct labelled_file *e, int text, char *out, size_t size);
+ * says that all that is read as the first or second text (which 0, 1) are numbers, or that columns
+ * hold texts and are not read (2). */
+enum { LABELLED_NOTICES = 3 };
+void labelled_notice(const struct labelled_file *e, int which, char *out, size_t size);
 
 /* Make the file `path` and open it. pad: the id that the model's folder pads with, or -1:
  * transformers takes a row to end before it, so none ends with it, also where the cut would leave

@@ -18,7 +18,7 @@
  *
  *     model_folder_open(&m, "run", NULL, ev, &err)                 the model in it, or in a Hugging
  *     model_folder_evaluator(&e, &m, &read, 0, &err)               Face folder, to be read:
- *     tokens_open(&tokens, "held-out.bin", &err)
+ *     tokens_open(&tokens, "held-out.bin", 2, &err)
  *     evaluate_tokens(&e, tokens, 0, &loss, &n, &err)              its loss on a file of tokens
  *     tokens_close(tokens)
  *     evaluator_close(&e)

@@ -116,8 +116,9 @@ static int check_masking(const struct newrun *n, uint64_t seq, struct err *err)
 /* Refusals that need no folder. Nothing on disk is changed. */
 static int check(const struct newrun *n, struct err *err)
 {
-    const char *const texts[] = { n->data, n->eval_data };
-    uint64_t          seq = n->o->seq ? n->o->seq : arch_usual_seq(&n->config);
+    const struct corpus_file files[] = { { n->data, n->data_format },
+                                         { n->eval_data, n->data_format } };
+    uint64_t                 seq = n->o->seq ? n->o->seq : arch_usual_seq(&n->config);
     int               rc = place_check(n->dir, err);
 
     rc = rc ? rc : arch_check_head(&n->config, err);
@@ -131,8 +132,8 @@ static int check(const struct newrun *n, struct err *err)
                         n->examples ? "--eval-file FILE" : "--eval-data FILE");
     rc = rc ? rc : check_masking(n, seq, err);
     for (int i = 0; i < 2 && !rc; i++)
-        if (texts[i])
-            rc = corpus_check(texts[i], n->tokenizer, n->config.vocab, seq, n->events, err);
+        if (files[i].path)
+            rc = corpus_check(files[i], n->tokenizer, n->config.vocab, seq, n->events, err);
     return rc;
 }
 
@@ -192,11 +193,11 @@ static int store_classifier(struct session *s, const struct newrun *n, struct er
 {
     long pad = n->init && arch_classifies(&n->config) ? hf_pad(n->init) : -1;
     int  rc = n->labels && n->labels->n ? session_store_labels(s, n->labels, err) : 0;
-    char text[512];
+    char text[768];
 
     if (!rc && n->notice && *n->notice)
         rc = session_notice(s, n->notice, err);
-    for (int i = 0; i < 2 && n->examples && !rc; i++) {
+    for (int i = 0; i < LABELLED_NOTICES && n->examples && !rc; i++) {
         labelled_notice(n->examples, i, text, sizeof text);
         rc = *text ? session_notice(s, text, err) : 0;
     }
@@ -352,12 +353,14 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
 /* Everything into the folder; and whether ranks have read the same. */
 static int fill_folder(struct session *s, const struct newrun *n, struct err *err)
 {
-    int rc = runlog_begin(s->log, err);
+    const struct corpus_file data = { n->data, n->data_format },
+                             eval = { n->eval_data, n->data_format };
+    int                      rc = runlog_begin(s->log, err);
 
     if (rc || (rc = runlog_end(s->log, store_all(s, n, err), err)) ||
         (n->tokenizer && (rc = add_tokenizer(s, n, err))) ||
-        (n->data && (rc = corpus_add(s, "data", n->data, err))) ||
-        (n->eval_data && (rc = corpus_add(s, "eval", n->eval_data, err))) ||
+        (n->data && (rc = corpus_add(s, "data", data, err))) ||
+        (n->eval_data && (rc = corpus_add(s, "eval", eval, err))) ||
         (rc = format_run(s, n, err)))
         return rc;
     return ranked_alike(s, err);

@@ -10,6 +10,7 @@ struct newrun {
     const struct train_opts *o; // checked; seq 0: all positions, schedule_steps 0: steps
     const char              *tokenizer;        // a folder, or NULL
     const char              *data, *eval_data; // token files or texts; NULL: none
+    enum tokens_format       data_format;      // of both
     const struct events     *events;           // told while it is made; NULL: nobody is
     struct comm             *comm;             // all ranks make it together, each its own folder;
                                                // NULL: alone

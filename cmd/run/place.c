@@ -271,10 +271,15 @@ static void unlock(struct place *p)
 /* Its lock is taken. 1: the folder was removed meanwhile. */
 static int lock_taken(struct place *p, const char *dir, struct err *err)
 {
-    char who[128] = "";
+    char        who[128] = "";
+    struct stat st;
 
-    if (!realpath(dir, p->dir))
-        return errno == ENOENT ? 1 : err_set(err, -errno, "%s: %s", dir, strerror(errno));
+    if (!realpath(dir, p->dir)) {
+        int rc = -errno;
+
+        return rc == -ENOENT && lstat(dir, &st) ? 1
+                                                : err_set(err, rc, "%s: %s", dir, strerror(-rc));
+    }
     p->lock.path = file_path(err, "%s/%s", p->dir, lock_name);
     p->lock.db_path = file_path(err, "%s/%s", p->dir, db_name);
     if (!p->lock.path || !p->lock.db_path)

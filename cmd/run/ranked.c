@@ -200,7 +200,8 @@ int ranked_part(const struct session *s, const char *path, struct err *err)
                           s->ranks.size, (int)strlen(s->dir) - n, s->dir);
     return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks, and stands where "
                       "that of rank 0 is looked for, which is missing: call it %s%s, and give the "
-                      "folder of rank 0 its name", path, s->ranks.rank, s->ranks.size, s->dir, tail);
+                      "folder of rank 0 its name", path, s->ranks.rank, s->ranks.size, s->dir,
+                      tail);
 }
 
 int ranked_see(struct session *s, const char *path, enum session_how how, struct err *err)

@@ -373,11 +373,14 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
     char spares[8] = "", notice[512] = "", made[SESSION_PATH + 8];
 
     *s = (struct session){ .events = events, .read_only = how != SESSION_WRITE };
-    if (!realpath(dir, s->dir) || !session_is_run(s->dir))
+    int there = realpath(dir, s->dir) != NULL;
+    if (!there && errno != ENOENT && errno != ENOTDIR)
+        return err_name(err, errno, "%s: %s", dir, strerror(errno));
+    if (!there || !session_is_run(s->dir))
         return err_misuse(err, "%s is not a run: a folder with run.db is expected, as pretrain "
                           "--run or import makes it", dir);
     int rc = open_log(s, how, err);
-    if (!rc && runlog_get(s->log, "id", s->id, sizeof s->id, err))
+    if (!rc && (rc = runlog_get(s->log, "id", s->id, sizeof s->id, err)) == -ENOENT)
         rc = err_set(err, -EBADMSG, "%s/run.db has no id", s->dir);
     if (rc || (rc = session_load(s, err)) ||
         (rc = load_text(s, "layout", s->layout, sizeof s->layout, err)) ||

@@ -11,6 +11,21 @@ static char *get(struct runlog *log, const char *format, va_list ap)
     return runlog_text(log, key, &text, NULL) ? NULL : text;
 }
 
+int settings_find(char **out, struct runlog *log, struct err *err, const char *key, ...)
+{
+    char    name[128];
+    va_list ap;
+
+    va_start(ap, key);
+    vsnprintf(name, sizeof name, key, ap);
+    va_end(ap);
+    *out = NULL;
+    int rc = runlog_text(log, name, out, err);
+    if (rc)
+        *out = NULL;
+    return rc == -ENOENT ? 0 : rc;
+}
+
 char *settings_get(struct runlog *log, const char *key, ...)
 {
     va_list ap;

@@ -15,6 +15,8 @@
  *     data.path         the token file (absolute, or data.bin in RUN)
  *     data.sums         its CRC32C per MiB in hex
  *     data.text         what it was made from
+ *     data.format       u32: its ids are uint32 without a header; absent: uint16, or as llm.c's
+ *                       header says
  *     eval.path ...     the same of --eval-data
  *     ranks rank        how many train it together, and which of them this folder is; absent: one
  *                       process alone
@@ -58,6 +60,10 @@
 
 #include "data/db/runlog.h"
 
+/* A value, malloced, NULL if there is none, as whoever must tell that from one that cannot be read
+ * asks: 0 or -errno. key: a format. */
+int settings_find(char **out, struct runlog *log, struct err *err, const char *key, ...)
+    __attribute__((format(printf, 4, 5)));
 /* A value, malloced; NULL if there is none. key: a format. */
 char *settings_get(struct runlog *log, const char *key, ...) __attribute__((format(printf, 2, 3)));
 /* Is there one, and not the empty text? */

@@ -156,9 +156,10 @@ static int make_folders(char *path, struct err *err)
             break;
         *at = c;
     }
-    if (stat(path, &st) || !S_ISDIR(st.st_mode))
-        return err_misuse(err, "--tensorboard %s: expected a folder, or a name that is free", path);
-    return 0;
+    int why = stat(path, &st) ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+    return why ? err_name(err, why, "--tensorboard %s: %s; expected a folder, or a name that is "
+                          "free", path, strerror(why))
+               : 0;
 }
 
 /* The number in a new file's name: the time, but above those that are there, also where the clock

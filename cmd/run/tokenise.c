@@ -4,10 +4,12 @@
 
 #include "cmd/run/output.h"
 #include "data/base/file.h"
+#include "data/base/file_kind.h"
 #include "data/base/round.h"
 #include "data/text/bpe_train.h"
 #include "data/text/tokens.h"
 
+#include <strings.h>
 #include <unistd.h>
 
 enum { PIECE_BYTES = 1 << 20 };
@@ -35,8 +37,10 @@ int tokenise_has_files(const char *dir)
 
 int tokenise_expect(const char *dir, struct err *err)
 {
-    return tokenise_has_files(dir)
-               ? 0
+    int rc = file_kind_expect_folder(dir, FILE_FOR_TOKENIZER, err);
+
+    return rc || tokenise_has_files(dir)
+               ? rc
                : err_misuse(err, "%s: no tokenizer there: tokenizer.json, or vocab.json and "
                             "merges.txt, is expected", dir);
 }
@@ -49,6 +53,16 @@ static int add_around(struct tokenise *t, enum tokenizer_place place, struct err
     return tokens_writer_add(&t->writer, ids->ids, ids->n, err);
 }
 
+/* Nothing but its name tells a table from a text. */
+static void say_table(const struct tokenise *t, const char *path)
+{
+    const char *dot = strrchr(path, '.');
+
+    if (dot && (!strcasecmp(dot, ".csv") || !strcasecmp(dot, ".tsv")))
+        events_notice(t->events, "%s is read as one text, with the separators and all columns of a "
+                      "table (finetune takes rows)", path);
+}
+
 static int add_file(struct tokenise *t, const char *path, struct err *err)
 {
     uint64_t size, n;
@@ -56,6 +70,7 @@ static int add_file(struct tokenise *t, const char *path, struct err *err)
 
     if (rc)
         return rc;
+    say_table(t, path);
     struct watch w = work_begin(t->events, "tokenising %s", path);
     for (uint64_t done = 0; done < size && !rc; done += n) {
         n = size_min(size - done, PIECE_BYTES);
@@ -70,28 +85,29 @@ static int add_file(struct tokenise *t, const char *path, struct err *err)
     return rc;
 }
 
-int tokenise_detect(const char *path, enum tokens_kind *kind, const struct events *events,
-                    struct err *err)
+int tokenise_detect(const char *path, enum tokens_format as, size_t vocab, unsigned *width,
+                    const struct events *events, struct err *err)
 {
     struct watch w = work_begin(events, "looking at %s", path);
-    int          rc = tokens_detect(path, kind, &w, err);
+    int          rc = tokens_detect(path, as, vocab, width, &w, err);
     work_end(events);
     return rc;
 }
 
-/* The first of them that is not text is refused. */
-static int check_texts(const char *const *texts, size_t n, const struct events *events,
-                       struct err *err)
+int tokenise_check(const char *const *texts, size_t n, int json, const struct events *events,
+                   struct err *err)
 {
-    for (size_t i = 0; i < n; i++) {
-        enum tokens_kind kind;
-        int              rc = tokenise_detect(texts[i], &kind, events, err);
+    struct file_look look;
 
+    for (size_t i = 0; i < n; i++) {
+        struct watch w = work_begin(events, "looking at %s", texts[i]);
+        int          rc = file_kind_look(&look, texts[i], &w, err);
+
+        work_end(events);
         if (rc)
             return rc;
-        if (kind != TOKENS_TEXT)
-            return err_misuse(err, "%s is not text: valid UTF-8 without NUL bytes is expected",
-                              texts[i]);
+        if (look.kind != FILE_TEXT && !(json && look.kind == FILE_JSON))
+            return file_kind_refuse(&look, texts[i], FILE_FOR_TEXT, err);
     }
     return 0;
 }
@@ -111,7 +127,7 @@ static int write_tokens(struct tokenizer *tok, const char *const *texts, size_t 
     else if (n > 1 && between < 0 && !template)
         rc = err_misuse(err, "the tokenizer has neither an eos_token nor a template to put "
                               "between two files");
-    if (!rc && !(rc = check_texts(texts, n, events, err)))
+    if (!rc && !(rc = tokenise_check(texts, n, 1, events, err)))
         rc = tokens_writer_open(&t.writer, out, tokenizer_vocab(tok), err);
     for (size_t i = 0; i < n && !rc; i++) {
         if (i > 0 && !template)
@@ -153,7 +169,7 @@ int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char 
     struct output     out = { dir, OUTPUT_TOKENIZER, texts, n };
     int               rc = output_check(&out, err);
 
-    rc = rc ? rc : check_texts(texts, n, events, err);
+    rc = rc ? rc : tokenise_check(texts, n, 1, events, err);
     rc = rc ? rc : bpe_train_open(&b, err);
     for (size_t i = 0; i <= n && !rc; i++) {
         struct watch w = i < n ? work_begin(events, "reading %s", texts[i])
@@ -188,11 +204,15 @@ static int32_t first_other(const struct tokenizer *a, const struct tokenizer *b)
 int tokenise_same(const char *given, const char *own, struct err *err)
 {
     struct tokenizer *a = NULL, *b = NULL;
-    struct err        unreadable;
-    int               rc = 0;
+    struct err        why = { 0 };
+    int               rc = strcmp(given, own) ? tokenizer_open(&b, own, &why) : 0;
     int32_t           id;
 
-    if (strcmp(given, own) && !tokenizer_open(&b, own, &unreadable)) {
+    if (rc && !why.misuse)
+        rc = err_set(err, rc, "%s", why.text);
+    else if (rc)
+        rc = 0; // of a kind that is not known here
+    else if (b) {
         rc = tokenizer_open(&a, given, err);
         if (!rc && (id = first_other(a, b)) >= 0)
             rc = err_misuse(err, "--tokenizer %s is not the tokenizer of %s, whose id %d is "

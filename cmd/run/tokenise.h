@@ -5,6 +5,15 @@
 #include "data/text/tokenizer.h"
 #include "data/text/tokens.h"
 
+/* tokens_detect, with its progress. */
+int tokenise_detect(const char *path, enum tokens_format as, size_t vocab, unsigned *width,
+                    const struct events *events, struct err *err);
+
+/* The first of these that is no text is refused; so is one that looks like JSON, unless `json` is
+ * to be taken as it is. Both functions that follow refuse what is no text. */
+int tokenise_check(const char *const *texts, size_t n, int json, const struct events *events,
+                   struct err *err);
+
 /* Write the ids of texts[0..n) to a llm.c file: exactly the tokenizer's ids, what its template puts
  * before and behind each text, and without a template one <|endoftext|> between two. In pieces:
  * memory does not grow with the files. *count gets the number of tokens. */
@@ -15,10 +24,6 @@ int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, co
 struct output;
 int tokenise_output(struct tokenizer *tok, const char *const *texts, size_t n,
                     const struct output *out, uint64_t *count, const struct events *events,
-                    struct err *err);
-
-/* tokens_detect, with its progress. */
-int tokenise_detect(const char *path, enum tokens_kind *kind, const struct events *events,
                     struct err *err);
 
 /* Train a tokenizer of `vocab` ids on texts[0..n), and write it as the folder dir, if output_check

@@ -258,9 +258,10 @@ const struct opt_row read_rows[] = {
 
 const struct opt_row column_rows[] = {
     { "text-column", OPT_STRING, offsetof(struct task_names, text), .arg = "NAME",
-      .help = "the column (of an object: the name) of the text; if not given sentence1 and "
-              "sentence2, sentence, text, or the first two that are neither label nor id; of a "
-              "run: as it was trained", .kept = OPT_SOURCE },
+      .help = "the column (of an object: the name) of the text; if not given a pair as GLUE's "
+              "tasks have them (sentence1 and sentence2, premise and hypothesis, question and "
+              "sentence, question1 and question2), sentence, text, or the first two that are "
+              "neither label nor id; of a run: as it was trained", .kept = OPT_SOURCE },
     { "pair-column", OPT_STRING, offsetof(struct task_names, pair), .arg = "NAME",
       .help = "of the second text, where rows are pairs", .kept = OPT_SOURCE },
     { "label-column", OPT_STRING, offsetof(struct task_names, label), .arg = "NAME",
@@ -274,8 +275,9 @@ const struct opt_row tune_rows[] = {
     { "task", OPT_STRING, TUNE(task), .words = task_word, .help = "a GLUE task",
       .kept = OPT_SOURCE },
     { "train-file", OPT_PATH, TUNE(train_file), .arg = "FILE",
-      .help = "rows of one's own, .csv, .tsv, .json or .jsonl: sentence, or sentence1 and "
-              "sentence2, and label; or as --text-column and the others say", .kept = OPT_SOURCE },
+      .help = "rows of one's own, .csv, .tsv, .json or .jsonl (an object a line, or one list): "
+              "sentence, or sentence1 and sentence2, and label; or as --text-column and the others "
+              "say", .kept = OPT_SOURCE },
     { "eval-file", OPT_PATH, TUNE(eval_file), .arg = "FILE", .help = "the same, to evaluate on",
       .kept = OPT_SOURCE },
     { "test-file", OPT_PATH, TUNE(test_file), .arg = "FILE",

@@ -5,6 +5,7 @@
 #include "cmd/opt/opt.h"
 #include "data/base/dtype.h"
 #include "data/task/task.h"
+#include "data/text/tokens.h"
 #include "model/adapt.h"
 #include "model/schedule.h"
 #include "offload/config.h"
@@ -118,6 +119,14 @@ struct read_opts {
     uint64_t threads;     // 0: all cores
     int      disk;        // as in disk_at
 };
+
+/* Of commands that have files of data: an int, as enum tokens_format. */
+#define OPT_DATA_FORMAT_ROW(at)                                                                    \
+    { "data-format", OPT_WORD, at, "auto", tokens_format_name,                                     \
+      .help = "what such a file is; auto: as it looks, and ids without llm.c's header only where " \
+              "its name ends in .bin: uint16, or uint32 where the vocabulary has more than "       \
+              "65,536; text: also what looks like JSON; u16, u32: ids without a header",           \
+      .kept = OPT_SOURCE }
 
 // of struct model_opts, train_opts, tune_opts, read_opts; column_rows: of struct task_names
 extern const struct opt_row model_rows[], train_rows[], tune_rows[], read_rows[], column_rows[];

@@ -40,6 +40,18 @@ int err_misuse(struct err *err, const char *fmt, ...)
     return -EINVAL;
 }
 
+int err_name(struct err *err, int why, const char *fmt, ...)
+{
+    int     wrong = why == ENOENT || why == ENOTDIR || why == ELOOP || why == ENAMETOOLONG ||
+                    why == EEXIST;
+    va_list ap;
+
+    va_start(ap, fmt);
+    err_write(err, wrong, 0, fmt, ap);
+    va_end(ap);
+    return wrong ? -EINVAL : -why;
+}
+
 int err_stopped(struct err *err, const char *fmt, ...)
 {
     va_list ap;

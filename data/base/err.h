@@ -26,5 +26,9 @@ int err_set(struct err *err, int rc, const char *fmt, ...) __attribute__((format
 /* The same for misuse (exit 2); returns -EINVAL. */
 int err_misuse(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same for what was looked for by a name, of which errno said `why`: misuse (-EINVAL) where the
+ * name is wrong; else an error (-why), since the name may be right: EIO, ENOMEM, EACCES. */
+int err_name(struct err *err, int why, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
 /* The same for work that was asked to end and did (exit 130); returns -EINTR. */
 int err_stopped(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

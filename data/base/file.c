@@ -282,7 +282,7 @@ int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err)
         if (err)
             err->misuse = rc == -ENOENT; // a name that is wrong
     } else if (!S_ISREG(st.st_mode)) {
-        rc = err_misuse(err, "%s is not a regular file", path);
+        rc = err_misuse(err, "%s is %s, not a regular file", path, kind_of(&st));
     }
     if (rc && f >= 0)
         close(f);

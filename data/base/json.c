@@ -4,6 +4,7 @@
 #include "data/base/json.h"
 
 #include "data/base/file.h"
+#include "data/base/file_kind.h"
 
 #include <math.h>
 
@@ -65,6 +66,7 @@ int json_read(json_t **out, const char *path, size_t max_bytes, struct err *err)
     int    rc = file_read_whole(&text, &n, path, max_bytes, err);
 
     *out = NULL;
+    rc = rc ? rc : file_kind_check_bytes(text, n, path, FILE_FOR_JSON, err);
     rc = rc ? rc : json_parse(out, text, n, path, err);
     free(text);
     return rc;

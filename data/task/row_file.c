@@ -4,23 +4,40 @@
 #include "data/task/row_file.h"
 
 #include "data/base/file.h"
+#include "data/base/file_kind.h"
 #include "data/base/grow.h"
 #include "data/base/utf8.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <unistd.h>
 
-/* A byte order mark is not text. */
-static int skip_mark(struct row_file *r, struct err *err)
+/* What the beginning says: a byte order mark is not text; the first line's end is that of all; a
+ * list of JSON holds all rows. */
+static int begin(struct row_file *r, struct err *err)
 {
     char mark[3];
+    int  c, quoted = 0;
+    long from = fread(mark, 1, sizeof mark, r->f) == sizeof mark &&
+                        memcmp(mark, "\xEF\xBB\xBF", sizeof mark) == 0
+                    ? (long)sizeof mark
+                    : 0;
 
-    if (fread(mark, 1, sizeof mark, r->f) == sizeof mark &&
-        memcmp(mark, "\xEF\xBB\xBF", sizeof mark) == 0)
-        return 0;
-    return fseek(r->f, 0, SEEK_SET)
-               ? err_set(err, -errno, "read %s: %s", r->path, strerror(errno))
-               : 0;
+    rewind(r->f);
+    fseek(r->f, from, SEEK_SET);
+    while ((c = getc_unlocked(r->f)) != EOF && ((c != '\n' && c != '\r') || quoted))
+        quoted ^= c == '"' && r->kind == ROWS_CSV;
+    r->returns = c == '\r' && getc_unlocked(r->f) != '\n';
+    fseek(r->f, from, SEEK_SET);
+    do
+        c = r->kind == ROWS_JSON ? getc_unlocked(r->f) : EOF;
+    while (c != EOF && isspace(c));
+    r->list = c == '[' ? LIST_BEGINS : LIST_NONE;
+    int broken = ferror(r->f);
+    if (broken || fseek(r->f, from, SEEK_SET))
+        return err_set(err, broken ? -EIO : -errno, "read %s: %s", r->path,
+                       strerror(broken ? EIO : errno));
+    return 0;
 }
 
 int row_file_open(struct row_file *r, const char *path, enum row_kind kind, struct err *err)
@@ -29,11 +46,14 @@ int row_file_open(struct row_file *r, const char *path, enum row_kind kind, stru
     int      fd, rc = file_open_read(path, &fd, &size, err);
 
     *r = (struct row_file){ .path = path, .kind = kind, .at = 1 };
-    if (!rc && !(r->f = fdopen(fd, "rb"))) {
+    if (rc)
+        return rc;
+    rc = file_kind_check(fd, size, path, FILE_FOR_ROWS, err);
+    if (!rc && !(r->f = fdopen(fd, "rb")))
         rc = err_set(err, -errno, "open %s: %s", path, strerror(errno));
+    if (rc)
         close(fd);
-    }
-    return rc ? rc : skip_mark(r, err);
+    return rc ? rc : begin(r, err);
 }
 
 void row_file_close(struct row_file *r)
@@ -78,7 +98,8 @@ static int field_end(struct row_file *r, struct err *err)
     size_t valid = n ? utf8_valid(r->text + from, n, &why) : 0;
 
     if (valid < n)
-        return err_misuse(err, "%s:%zu: column %zu is not valid UTF-8 (byte %zu of it, 0x%02x)",
+        return err_misuse(err, "%s:%zu: column %zu is not valid UTF-8 (byte %zu of it, 0x%02x): if "
+                          "the file is Latin-1, iconv -f LATIN1 -t UTF-8 makes it UTF-8",
                           r->path, r->line, r->n_fields, valid + 1,
                           (unsigned char)r->text[from + valid]);
     return put(r, 0, err);
@@ -109,9 +130,12 @@ static int row_read(struct row_file *r, struct err *err)
     enum { BEGIN, BARE, QUOTED, CLOSED } s = BEGIN;
 
     for (;;) {
-        int c = getc_unlocked(r->f), end = c == '\n' || c == EOF, rc = 0;
+        int c = getc_unlocked(r->f), rc = 0;
 
-        r->at += (size_t)end;
+        if (c == '\r' && r->returns && s != QUOTED)
+            c = '\n';
+        int end = c == '\n' || c == EOF;
+        r->at += (size_t)(end || (c == '\r' && r->returns));
         if (s == QUOTED && c == EOF)
             return err_misuse(err, "%s:%zu: in the row that begins here a double quote is opened "
                               "and never closed", r->path, r->line);
@@ -142,8 +166,83 @@ static int row_read(struct row_file *r, struct err *err)
     return field_end(r, err);
 }
 
+/* ---- a list of JSON ---- */
+
+/* The next character that is no blank. */
+static int past_blanks(struct row_file *r)
+{
+    int c;
+
+    while ((c = getc_unlocked(r->f)) == ' ' || c == '\t' || c == '\n' || c == '\r')
+        r->at += c == '\n' || (c == '\r' && r->returns);
+    return c;
+}
+
+/* An object that has begun, to its closing brace. What is wrong inside is the parser's to say. */
+static int object_read(struct row_file *r, struct err *err)
+{
+    size_t depth = 0;
+    int    c = '{', quoted = 0, escaped = 0, rc = 0;
+
+    do {
+        if (c == EOF)
+            return ferror(r->f) ? err_set(err, -EIO, "read %s near line %zu: %s", r->path, r->at,
+                                          strerror(EIO))
+                                : err_misuse(err, "%s:%zu: the object that begins here does not "
+                                             "end: the file was cut off", r->path, r->line);
+        if (c == 0)
+            return err_misuse(err, "%s:%zu: a NUL byte, which no text has", r->path, r->at);
+        rc = put(r, c, err);
+        r->at += c == '\n' || (c == '\r' && r->returns);
+        quoted ^= c == '"' && !escaped;
+        escaped = quoted && c == '\\' && !escaped;
+        depth += !quoted && (c == '{' || c == '[');
+        depth -= !quoted && (c == '}' || c == ']');
+    } while (!rc && depth && (c = getc_unlocked(r->f), 1));
+    return rc ? rc : field_end(r, err);
+}
+
+/* The next object of the list as a row of one field: 1; 0 behind the last. */
+static int list_next(struct row_file *r, struct err *err)
+{
+    int first = r->list == LIST_BEGINS, c, rc;
+
+    if (r->list == LIST_ENDED)
+        return 0;
+    c = past_blanks(r);
+    if (first) // it is [
+        c = past_blanks(r);
+    else if (c == ',')
+        c = past_blanks(r);
+    else if (c != ']' && c != EOF)
+        return err_misuse(err, "%s:%zu: a comma or the list's end is expected between two objects",
+                          r->path, r->at);
+    r->list = LIST_GOES_ON;
+    r->line = r->at;
+    r->n = r->n_fields = 0;
+    if (c == '{') {
+        rc = field_begin(r, err);
+        rc = rc ? rc : object_read(r, err);
+        return rc ? rc : 1;
+    }
+    if (ferror(r->f))
+        return err_set(err, -EIO, "read %s near line %zu: %s", r->path, r->at, strerror(EIO));
+    if (c == EOF)
+        return err_misuse(err, "%s:%zu: the list does not end: the file was cut off", r->path,
+                          r->at);
+    if (c != ']')
+        return err_misuse(err, "%s:%zu: no JSON object, of which a list is expected", r->path,
+                          r->at);
+    r->list = LIST_ENDED;
+    return past_blanks(r) == EOF ? 0
+                                 : err_misuse(err, "%s:%zu: something stands behind the list's end",
+                                              r->path, r->at);
+}
+
 int row_file_next(struct row_file *r, struct err *err)
 {
+    if (r->list != LIST_NONE)
+        return list_next(r, err);
     do {
         int c = getc_unlocked(r->f);
 

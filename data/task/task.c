@@ -137,9 +137,25 @@ struct own_task {
     json_t      *labels;         // an object of which they are the keys
     const char **text;           // the keys, sorted
     int          asked;          // for regression
-    int          numbers, whole; // every label so far is one
+    int          numbers, whole; // every label so far is one, but for those that are none
     int          many;           // more than OWN_MAX_LABELS
+    int          datasets;       // the file has a column idx, as datasets writes GLUE's
+    struct { char text[24]; size_t line; } none, minus; // the first label that may be none: a word
+                                                        // for that; -1
 };
+
+/* How programs write that there is no value. */
+static int is_none(const char *label)
+{
+    static const char *const words[] = { "nan", "none", "null", "na", "n/a", "<na>", "#n/a", "inf",
+                                         "infinity" };
+    const char *word = label + (*label == '-' || *label == '+');
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcasecmp(word, words[i]))
+            return 1;
+    return 0;
+}
 
 static int own_row(void *ctx, const struct task_row *row, struct err *err)
 {
@@ -154,8 +170,15 @@ static int own_row(void *ctx, const struct task_row *row, struct err *err)
     if (s->asked && !number)
         return err_misuse(err, "%s:%zu: the label '%.40s' is no number, which regression needs",
                           row->path, row->line, row->label);
-    s->numbers &= number;
-    s->whole &= number && label_whole(row->label);
+    if (is_none(row->label) && !s->none.line) {
+        snprintf(s->none.text, sizeof s->none.text, "%s", row->label);
+        s->none.line = row->line;
+    }
+    if (!strcmp(row->label, "-1") && !s->minus.line)
+        s->minus.line = row->line;
+    s->datasets |= strstr(row->known, "'idx'") != NULL;
+    s->numbers &= number || is_none(row->label);
+    s->whole &= is_none(row->label) || (number && label_whole(row->label));
     if (json_object_size(s->labels) == OWN_MAX_LABELS)
         s->many = 1; // fine for regression, which is known at the end
     if (s->asked || s->many || !json_object_set_new(s->labels, row->label, json_null()))
@@ -176,13 +199,46 @@ static int own_by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* Among numbers a word for no value is no class, nor is -1 among those of classes. */
+static int own_check_none(const struct own_task *o, const char *path, struct err *err)
+{
+    size_t      n = json_object_size(o->labels), classes = 0;
+    const char *label;
+    json_t     *v;
+
+    if (o->asked || !o->numbers)
+        return 0;
+    json_object_foreach(o->labels, label, v)
+        classes += !is_none(label);
+    if (o->none.line && classes)
+        return err_misuse(err, "%s:%zu: the label '%s' is no number, as the others are: leave out "
+                          "rows without a label", path, o->none.line, o->none.text);
+    if (!o->minus.line || !o->whole || o->many)
+        return 0;
+    for (classes = 0; classes + 1 < n; classes++) {
+        char number[24];
+
+        snprintf(number, sizeof number, "%zu", classes);
+        if (!json_object_get(o->labels, number))
+            return 0;
+    }
+    if (n == 3 && !o->datasets)
+        return 0;
+    return err_misuse(err, "%s:%zu: the label -1 stands for no label%s: leave such rows out", path,
+                      o->minus.line, n == 1 ? ", and there is no other"
+                                            : ", where the others count from 0");
+}
+
 /* What the labels make of the task. */
 static int own_settle(struct own_task *o, const char *path, struct err *err)
 {
     const char *label;
     json_t     *v;
     size_t      n = 0;
+    int         rc = own_check_none(o, path, err);
 
+    if (rc)
+        return rc;
     if (o->asked || (o->numbers && !o->whole)) {
         o->task = task_custom(NULL, 1);
         return 0;

@@ -4,13 +4,17 @@
  *
  * GLUE's TSVs have no quoting: a double quote is a character. One's own files, by their names'
  * ends: .csv (RFC 4180 quoting), .tsv (as GLUE's, with a header), .json or .jsonl (an object a
- * line). Their texts are the columns asked for by name, else sentence1 (and sentence2), else
- * sentence, else text (and text_pair), else, as run_glue.py chooses, the first two (or the only
- * one) that are not called label; but id, idx, index and a column without a name are taken for
- * texts only where there is no other. Other columns are left out. Labels of one's own are the
- * distinct strings of the training file, sorted: by number if all are whole numbers. It is
- * regression where every label is a number and one at least is not written as a whole one
- * (run_glue: a float column), or where it is asked for. */
+ * line, or one list of them). Their texts are the columns asked for by name, else the pairs of
+ * GLUE's tasks as run_glue.py has them (sentence1 and sentence2, premise and hypothesis, question
+ * and sentence, question1 and question2), else sentence1, sentence, or text (and text_pair), else,
+ * as run_glue.py chooses, the first two (or the only one) that are not called label; but id, idx,
+ * index and a column without a name are taken for texts only where there is no other. Other columns
+ * are left out. Labels of one's own are the distinct strings of the training file, sorted: by
+ * number if all are whole numbers. It is regression where every label is a number and one at least
+ * is not written as a whole one (run_glue: a float column), or where it is asked for. Labels that
+ * stand for no label are refused: nan, none and the like among numbers; -1 where the others are the
+ * numbers from 0 on, unless they are 0 and 1 alone (-1, 0, 1 are a scale) in a file that is none of
+ * datasets', whose rows have an idx. */
 #pragma once
 
 #include "data/base/err.h"
@@ -60,7 +64,9 @@ struct task_row {
     size_t                   line;
     const char              *text1, *text2, *label;
     const struct task_names *names;
-    const char *known; // in one's own files: all names there are, as a sentence lists them
+    // in one's own files, as a sentence lists them: all names there are; those of texts that are
+    // not read and that nobody chose among, as far as was read
+    const char *known, *unread;
 };
 typedef int (*task_row_fn)(void *ctx, const struct task_row *row, struct err *err);
 

@@ -1,6 +1,6 @@
 /* task_read.c: the rows of a task's files. A GLUE file's columns are known by number, those of
  * one's own by name; once the names are looked up, tables of both kinds are read by the same loop.
- * JSON lines have no header: the first object's names decide. */
+ * JSON has no header: the first object's names decide. */
 #include "data/task/task.h"
 
 #include "data/base/json.h"
@@ -18,6 +18,9 @@ struct reading {
     void             *ctx;
     struct task_names asked, read; // one's own files: of columns; read is freed at the end
     char              known[512];  // the names that the file has
+    char              unread[256]; // those of columns that hold text and are not read, as a list
+    char             *header;      // of a table: its names, each ended by a zero
+    unsigned char     noted[ROW_MAX_FIELDS]; // columns that are read, or are in `unread`
 };
 
 /* Hand a row on. A text must not be empty, except where `torn` files have such. */
@@ -28,6 +31,27 @@ static int reading_row(struct reading *d, const struct task_row *row, int torn, 
                           !row->text2 ? "text" : *row->text1 ? "second text" : "first text");
     d->n++;
     return d->row(d->ctx, row, err);
+}
+
+/* Words: a text, no number, date or code. Many scripts have neither blanks nor small letters. */
+static int is_text(const char *value)
+{
+    enum { LONG = 24 };
+    const char *blank = strchr(value, ' ');
+    int         letters = value[strcspn(value, "abcdefghijklmnopqrstuvwxyz")] != 0, wide = 0;
+
+    for (size_t i = 0; value[i] && !wide; i++)
+        wide = (unsigned char)value[i] >= 0x80;
+    return (blank && blank[1] && (letters || wide)) || (wide && strlen(value) >= LONG);
+}
+
+/* A column that nobody reads holds text. */
+static void note_unread(struct reading *d, const char *name)
+{
+    size_t n = strlen(d->unread);
+
+    if (n + 64 < sizeof d->unread)
+        snprintf(d->unread + n, sizeof d->unread - n, "%s'%.40s'", n ? ", " : "", name);
 }
 
 /* The next row: 1; 0 where all were read; negative: an error, as a file without rows is. */
@@ -84,6 +108,18 @@ static int table_row(const struct row_file *f, const struct task_columns *c, siz
     return 0;
 }
 
+/* Which columns of one's own hold text and are not read. */
+static void table_note(struct reading *d)
+{
+    const char *name = d->header;
+
+    for (size_t i = 0; name && i < d->file.n_fields; i++, name += strlen(name) + 1)
+        if (!d->noted[i] && is_text(row_file_field(&d->file, i))) {
+            d->noted[i] = 1;
+            note_unread(d, name);
+        }
+}
+
 static int table_read(struct reading *d, const struct task_columns *c, size_t width,
                       struct err *err)
 {
@@ -91,9 +127,12 @@ static int table_read(struct reading *d, const struct task_columns *c, size_t wi
 
     while ((rc = reading_next(d, err)) > 0) {
         struct task_row row = { .path = d->file.path, .line = d->file.line,
-                                .names = d->read.text ? &d->read : NULL, .known = d->known };
+                                .names = d->read.text ? &d->read : NULL, .known = d->known,
+                                .unread = d->unread };
 
         rc = table_row(&d->file, c, width, &row, err);
+        if (!rc)
+            table_note(d);
         if (!rc && row.text1)
             rc = reading_row(d, &row, c->torn, err);
         if (rc)
@@ -198,18 +237,21 @@ static int is_number_of_row(const char *name)
  * label, those that number the rows only where there is no other. */
 static void header_guess(struct task_columns *c, const struct header *h)
 {
-    static const char *const known[][2] = { { "sentence1", "sentence2" },
-                                            { "sentence", NULL },
-                                            { "text", "text_pair" } };
-    int                      label = header_find(h, "label");
+    // the first four as run_glue.py knows GLUE's tasks (task_to_keys), where both are there
+    static const char *const known[][2] = {
+        { "sentence1", "sentence2" }, { "premise", "hypothesis" }, { "question", "sentence" },
+        { "question1", "question2" }, { "sentence1", NULL },       { "sentence", NULL },
+        { "text", "text_pair" },      { "text", NULL },
+    };
+    int label = header_find(h, "label");
 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         c->text1 = header_find(h, known[i][0]);
-        if (c->text1 < 0)
-            continue;
         c->text2 = known[i][1] ? header_find(h, known[i][1]) : -1;
-        return;
+        if (c->text1 >= 0 && (!known[i][1] || c->text2 >= 0))
+            return;
     }
+    c->text1 = c->text2 = -1;
     for (int numbers = 0; numbers < 2 && c->text1 < 0; numbers++)
         for (int i = 0; i < (int)h->n && c->text2 < 0; i++) {
             if (i == label || i == c->label || is_number_of_row(h->name[i]) != numbers)
@@ -317,6 +359,22 @@ static int delimiter_check(const char *path, enum row_kind kind, const char *nam
 
 /* ---- tables of one's own ---- */
 
+/* The names are needed while rows are read, where a person did not say which texts are. */
+static int keep_header(struct reading *d, const struct task_columns *c, struct err *err)
+{
+    if (d->asked.text)
+        return 0;
+    d->header = malloc(d->file.n);
+    if (!d->header)
+        return err_set(err, -ENOMEM, "no memory for the names of columns");
+    memcpy(d->header, d->file.text, d->file.n);
+    const int read[] = { c->text1, c->text2, c->label };
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+        if (read[i] >= 0)
+            d->noted[read[i]] = 1;
+    return 0;
+}
+
 static int own_header(struct reading *d, struct task_columns *c, struct err *err)
 {
     const char   *name[ROW_MAX_FIELDS];
@@ -337,7 +395,8 @@ static int own_header(struct reading *d, struct task_columns *c, struct err *err
     const char *missing = header_choose(c, &h, &d->asked);
     if (missing || c->label < 0)
         rc = delimiter_check(h.path, d->kind, missing ? missing : "label", err);
-    return rc < 0 ? rc : header_names(d, &h, c, missing, err);
+    rc = rc < 0 ? rc : header_names(d, &h, c, missing, err);
+    return rc ? rc : keep_header(d, c, err);
 }
 
 /* ---- JSON lines ---- */
@@ -391,11 +450,34 @@ static int json_label(const char **out, char **made, const json_t *object, const
     return *made ? 0 : err_set(err, -ENOMEM, "no memory for a label of %s", row->path);
 }
 
+/* Which names of an object hold text and are not read; the first ones of it are looked at. */
+static void json_note(struct reading *d, const json_t *object)
+{
+    const struct task_names *read = &d->read;
+    const char              *name;
+    json_t                  *value;
+    size_t                   i = 0;
+    char                     quoted[64];
+
+    if (d->asked.text)
+        return;
+    json_object_foreach((json_t *)(uintptr_t)object, name, value) {
+        if (i++ == ROW_MAX_FIELDS)
+            break;
+        snprintf(quoted, sizeof quoted, "'%.40s'", name);
+        if (json_is_string(value) && strcmp(name, read->text) &&
+            (!read->pair || strcmp(name, read->pair)) &&
+            (!read->label || strcmp(name, read->label)) &&
+            is_text(json_string_value(value)) && !strstr(d->unread, quoted))
+            note_unread(d, name);
+    }
+}
+
 static int json_row(struct reading *d, struct err *err)
 {
     const struct task_names *read = &d->read;
     struct task_row row = { .path = d->file.path, .line = d->file.line,
-                            .names = read, .known = d->known };
+                            .names = read, .known = d->known, .unread = d->unread };
     const char     *text = row_file_field(&d->file, 0);
     const char     *label = d->asked.label ? d->asked.label : "label";
     char            what[512], *made = NULL;
@@ -414,6 +496,8 @@ static int json_row(struct reading *d, struct err *err)
     if (!rc && read->pair)
         rc = json_text(&row.text2, object, read->pair, &row, err);
     rc = rc ? rc : json_label(&row.label, &made, object, label, &row, err);
+    if (!rc)
+        json_note(d, object);
     rc = rc ? rc : reading_row(d, &row, 0, err);
     free(made);
     json_decref(object);
@@ -429,8 +513,8 @@ static int own_kind(const char *path)
     } ends[] = {
         { ".csv", ROWS_CSV },
         { ".tsv", ROWS_TSV },
-        { ".json", ROWS_LINES },
-        { ".jsonl", ROWS_LINES },
+        { ".json", ROWS_JSON },
+        { ".jsonl", ROWS_JSON },
     };
     const char *dot = strrchr(path, '.');
 
@@ -447,18 +531,19 @@ int task_read_own(const char *path, const struct task_names *names, uint64_t mos
     struct task_columns c;
     int                 kind = own_kind(path);
 
-    if (kind < 0)
-        return err_misuse(err, "%s: a name that ends in .csv, .tsv, .json or .jsonl is expected, "
-                          "which says how to read it", path);
-    d.kind = (enum row_kind)kind;
+    d.kind = kind < 0 ? ROWS_LINES : (enum row_kind)kind;
     if (names)
         d.asked = *names;
     int rc = row_file_open(&d.file, path, d.kind, err);
-    if (!rc && d.kind != ROWS_LINES && !(rc = own_header(&d, &c, err)))
+    if (!rc && kind < 0)
+        rc = err_misuse(err, "%s: a name that ends in .csv, .tsv, .json or .jsonl is expected, "
+                        "which says how to read it", path);
+    if (!rc && (d.kind == ROWS_CSV || d.kind == ROWS_TSV) && !(rc = own_header(&d, &c, err)))
         rc = table_read(&d, &c, d.file.n_fields, err);
-    while (!rc && d.kind == ROWS_LINES && (rc = reading_next(&d, err)) > 0)
+    while (!rc && d.kind == ROWS_JSON && (rc = reading_next(&d, err)) > 0)
         rc = json_row(&d, err);
     task_names_free(&d.read);
+    free(d.header);
     row_file_close(&d.file);
     return rc;
 }

@@ -7,6 +7,7 @@
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/file.h"
+#include "data/base/file_kind.h"
 #include "data/base/json.h"
 #include "data/base/round.h"
 #include "data/base/utf8.h"
@@ -303,7 +304,7 @@ int tokenizer_open(struct tokenizer **out, const char *dir, struct err *err)
     if (form && !rc)
         rc = second ? open_pair(&l, first, second, err)
                     : open_json(&l, first, form == forms[BERTS], err);
-    else if (!rc)
+    else if (!rc && !(rc = file_kind_expect_folder(dir, FILE_FOR_TOKENIZER, err)))
         rc = err_misuse(err, "%s holds no tokenizer: tokenizer.json, or vocab.json and merges.txt "
                         "(or encoder.json and vocab.bpe), or BERT's vocab.txt was expected", dir);
     if (rc)

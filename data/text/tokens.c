@@ -5,10 +5,11 @@
 #include "data/text/tokens.h"
 
 #include "data/base/crc32c.h"
+#include "data/base/file_kind.h"
 #include "data/base/round.h"
-#include "data/base/utf8.h"
 
 #include <assert.h>
+#include <strings.h>
 #include <unistd.h>
 
 #define LLMC_HEADER_BYTES 1024u
@@ -16,6 +17,10 @@
 #define PIECE_IDS         4096u
 
 #define PART ((size_t)1 << 16)
+
+/* A vocabulary of bytes is not larger: its ids may be as UTF-16 is. In a larger one words do not
+ * all have one byte. */
+#define MOST_BYTE_IDS 512u
 
 /* sum: expected; parts: of its parts, once it was as expected. */
 struct mib { uint32_t sum, parts[MIB / PART]; int checked; };
@@ -32,7 +37,7 @@ static const char mark[8] = "siTrain";
 static const struct llmc_format {
     int32_t  magic, version;
     unsigned width; // bytes of an id
-} formats[] = { { 20240520, 1, 2 }, { 20240801, 7, 4 } };
+} formats[] = { { LLMC_MAGIC_U16, 1, 2 }, { LLMC_MAGIC_U32, 7, 4 } };
 enum { FORMATS = sizeof formats / sizeof *formats };
 
 /* The format that a header begins, whatever version it says; NULL: none. */
@@ -42,33 +47,6 @@ static const struct llmc_format *format_of(const struct llmc_header *h)
         if (h->magic == formats[i].magic)
             return &formats[i];
     return NULL;
-}
-
-/* Look at the whole file, in pieces; *text tells. */
-static int tokens_is_text(int fd, uint64_t size, const char *path, char *buf, int *text,
-                          const struct watch *watch, struct err *err)
-{
-    size_t carry = 0, used; // used: all but a last code point that is cut off
-    int    why;
-
-    *text = 0;
-    for (uint64_t off = 0; off < size;) {
-        size_t n = size_min(size - off, MIB - carry);
-        int    rc = file_pread(fd, buf + carry, n, off, path, err);
-
-        if (rc)
-            return rc;
-        used = utf8_valid(buf, carry + n, &why);
-        if (why < 0 || memchr(buf, 0, used))
-            return 0;
-        carry = carry + n - used;
-        memmove(buf, buf + used, carry);
-        off += n;
-        if ((rc = watch_look(watch, off, size, err)))
-            return rc;
-    }
-    *text = carry == 0;
-    return 0;
 }
 
 /* What stands where a header of llm.c would; zeros where the file is too short. */
@@ -89,34 +67,113 @@ int tokens_ours(const void *head, size_t n)
     return format_of(&h) && !memcmp((const char *)head + sizeof h, mark, sizeof mark);
 }
 
-int tokens_detect(const char *path, enum tokens_kind *kind, const struct watch *watch,
-                  struct err *err)
+const char *tokens_format_name(size_t format)
+{
+    static const char *const names[] = { [TOKENS_AUTO] = "auto", [TOKENS_TEXT] = "text",
+                                         [TOKENS_U16] = "u16", [TOKENS_U32] = "u32" };
+
+    return format < sizeof names / sizeof *names ? names[format] : NULL;
+}
+
+/* Ids that begin a file, as integers of `width` bytes: are they halves of ids twice as wide, whose
+ * upper halves stand at every other place and are small? */
+static int halves_of_wider(const unsigned char *p, size_t n, unsigned width, size_t vocab)
+{
+    uint64_t most = width == 2 ? (vocab - 1) >> 16 : 0, any = 0, half;
+
+    if (n < 16 * width)
+        return 0;
+    for (size_t i = 0; i + 2 * width <= n; i += 2 * width) {
+        half = 0;
+        memcpy(&half, p + i + width, width);
+        if (half > most)
+            return 0;
+        for (unsigned k = 0; k < width; k++)
+            any |= p[i + k];
+    }
+    return any != 0;
+}
+
+/* Ids without a header: are they as wide as they are to be read? */
+static int check_width(const char *path, unsigned width, size_t vocab, struct err *err)
+{
+    unsigned char *head = malloc(MIB);
+    uint64_t       size;
+    int            fd = -1, rc = head ? file_open_read(path, &fd, &size, err)
+                                      : err_set(err, -ENOMEM, "no memory to look at %s", path);
+    size_t         n = rc ? 0 : size_min(size, MIB);
+
+    rc = rc ? rc : file_pread(fd, head, n, 0, path, err);
+    if (!rc && halves_of_wider(head, n, width, vocab)) {
+        if (width == 2 && !halves_of_wider(head, n, 4, vocab))
+            rc = err_misuse(err, "%s holds uint32 ids, as its zeros show, and would be read as "
+                            "uint16: give --data-format u32", path);
+        else
+            rc = err_misuse(err, "%s holds uint64 ids, as its zeros show, and would be read as "
+                            "uint%u: python3 -c \"import numpy; numpy.fromfile('%.300s', '<u8')"
+                            ".astype('<u4').tofile('%.300s.u32.bin')\" makes ids that "
+                            "--data-format u32 reads", path, 8 * width, path, path);
+    }
+    if (fd >= 0)
+        close(fd);
+    free(head);
+    return rc;
+}
+
+/* A file with llm.c's header says itself how wide its ids are. */
+static int header_width(const char *path, enum tokens_format as, unsigned *width, struct err *err)
 {
     struct llmc_header h;
-    char              *buf = NULL;
     uint64_t           size;
-    int                fd, text = 0, rc = file_open_read(path, &fd, &size, err);
+    int                fd, rc = file_open_read(path, &fd, &size, err);
 
     if (rc)
         return rc;
     rc = header_read(fd, size, path, &h, err);
-    if (rc || format_of(&h))
-        goto out;
-    buf = malloc(MIB);
-    rc = buf ? tokens_is_text(fd, size, path, buf, &text, watch, err)
-             : err_set(err, -ENOMEM, "no memory to look at %s", path);
-    if (!rc && size == 0)
-        rc = err_misuse(err, "%s is empty: expected text or token ids", path);
-    else if (!rc && !text && size % 2)
-        rc = err_misuse(err, "%s is neither an llm.c token file (no header), nor text (not UTF-8, "
-                        "or with NUL bytes), nor uint16 token ids (its size, %" PRIu64 ", is odd)",
-                        path, size);
-out:
-    if (!rc)
-        *kind = format_of(&h) ? TOKENS_LLMC : text ? TOKENS_TEXT : TOKENS_NANOGPT;
-    free(buf);
     close(fd);
+    const struct llmc_format *f = rc ? NULL : format_of(&h);
+    unsigned asked = as == TOKENS_U16 ? 2 : as == TOKENS_U32 ? 4 : 0;
+
+    if (!rc && !f)
+        return err_set(err, -EIO, "%s was changed while it was looked at", path);
+    if (!rc && as != TOKENS_AUTO && asked != f->width)
+        rc = err_misuse(err, "--data-format %s: %s has llm.c's header, which says uint%u ids: "
+                        "leave the option out", tokens_format_name(as), path, 8 * f->width);
+    *width = rc ? 0 : f->width;
     return rc;
+}
+
+static int ends_in_bin(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+
+    return dot && !strcasecmp(dot, ".bin");
+}
+
+int tokens_detect(const char *path, enum tokens_format as, size_t vocab, unsigned *width,
+                  const struct watch *watch, struct err *err)
+{
+    struct file_look look;
+    int              rc = file_kind_look(&look, path, watch, err);
+    int text = look.kind == FILE_TEXT || look.kind == FILE_JSON;
+    int ids = as == TOKENS_U16 || as == TOKENS_U32 || (as == TOKENS_AUTO && ends_in_bin(path));
+
+    *width = 0;
+    if (rc)
+        return rc;
+    if (look.kind == FILE_TOKENS)
+        return header_width(path, as, width, err);
+    if (text && (as == TOKENS_U16 || as == TOKENS_U32))
+        return err_misuse(err, "--data-format %s: %s is a text, without a byte that no text has: "
+                          "leave the option out", tokens_format_name(as), path);
+    if (look.kind == FILE_TEXT || (text && as == TOKENS_TEXT))
+        return 0;
+    if (look.guessed && ids && (as != TOKENS_AUTO || vocab <= MOST_BYTE_IDS))
+        look.kind = FILE_BYTES;
+    if (!ids || look.kind != FILE_BYTES)
+        return file_kind_refuse(&look, path, FILE_FOR_DATA, err);
+    *width = as == TOKENS_U32 || (as == TOKENS_AUTO && vocab > 65536) ? 4 : 2;
+    return check_width(path, *width, vocab, err);
 }
 
 /* ---- opening ---- */
@@ -141,7 +198,7 @@ static int tokens_open_llmc(struct tokens *t, const struct llmc_header *h,
     return 0;
 }
 
-int tokens_open(struct tokens **out, const char *path, struct err *err)
+int tokens_open(struct tokens **out, const char *path, unsigned width, struct err *err)
 {
     struct tokens     *t = calloc(1, sizeof *t);
     struct llmc_header h = { 0 };
@@ -150,7 +207,7 @@ int tokens_open(struct tokens **out, const char *path, struct err *err)
     if (!t)
         return err_set(err, -ENOMEM, "no memory to open %s", path);
     t->fd = -1;
-    t->width = 2; // where no header says otherwise
+    t->width = width;
     t->path = strdup(path);
     t->mib = malloc(MIB);
     int rc = t->path && t->mib ? file_open_read(path, &t->fd, &t->size, err)
@@ -160,11 +217,11 @@ int tokens_open(struct tokens **out, const char *path, struct err *err)
     const struct llmc_format *f = format_of(&h);
     if (!rc && f)
         rc = tokens_open_llmc(t, &h, f, err);
-    else if (!rc && t->size % 2)
-        rc = err_misuse(err, "%s has no llm.c header and an odd size, %" PRIu64 " bytes: uint16 "
-                        "token ids were expected", path, t->size);
+    else if (!rc && t->size % width)
+        rc = err_misuse(err, "%s has no llm.c header, and its %" PRIu64 " bytes are no whole "
+                        "number of uint%u ids", path, t->size, 8 * width);
     else
-        t->count = t->size / 2;
+        t->count = t->size / width;
     if (rc)
         tokens_close(t);
     else
@@ -316,8 +373,9 @@ int tokens_read(struct tokens *t, uint64_t first, size_t n, size_t vocab, int32_
             if (id >= vocab)
                 rc = err_misuse(err, "%s: id %" PRIu32 " at position %" PRIu64 " is not below the "
                                 "vocabulary's %zu%s", t->path, id, first + done + i, vocab,
-                                t->data_off ? "" : " (it is neither text nor has it llm.c's "
-                                                   "header: read as uint16 ids)");
+                                t->data_off         ? ""
+                                : raw == (void *)wide ? " (without a header it is read as uint32)"
+                                                      : " (without a header it is read as uint16)");
         }
     }
     return rc;

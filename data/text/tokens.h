@@ -1,19 +1,24 @@
 /* tokens.h: files of token ids, read in place with pread: llm.c's for GPT-2 (header of 256 int32:
- * 20240520, 1, n; then uint16) and for Llama 3 (20240801, 7, n; then uint32), and nanoGPT's (plain
- * uint16). Writes llm.c's two: the narrower one where all ids fit. Each MiB of file has a CRC32C:
- * taken at first use, checked at every later read if the caller hands the sums in (they are kept in
- * run.db). */
+ * 20240520, 1, n; then uint16) and for Llama 3 (20240801, 7, n; then uint32), and files without a
+ * header, as nanoGPT's (plain uint16, or uint32). Writes llm.c's two: the narrower one where all
+ * ids fit. Each MiB of file has a CRC32C: taken at first use, checked at every later read if the
+ * caller hands the sums in (they are kept in run.db). */
 #pragma once
 
 #include "data/base/append.h"
 #include "data/base/watch.h"
 
-enum tokens_kind { TOKENS_LLMC, TOKENS_TEXT, TOKENS_NANOGPT };
+/* How a file of data is to be taken (--data-format). As it looks: llm.c's tokens by their header;
+ * a text; ids without a header only where the name ends in .bin, which are uint16, or uint32 where
+ * the vocabulary has more than 65,536. TOKENS_TEXT: also a text that looks like JSON. */
+enum tokens_format { TOKENS_AUTO, TOKENS_TEXT, TOKENS_U16, TOKENS_U32 };
+const char *tokens_format_name(size_t format); // auto, text, u16, u32; NULL past the last
 
-/* What a --data file is: llm.c by its header; text if it is valid UTF-8 without NUL bytes (the
- * whole file is looked at, in pieces); else nanoGPT's, if its size is even; else a sentence. */
-int tokens_detect(const char *path, enum tokens_kind *kind, const struct watch *watch,
-                  struct err *err);
+/* What such a file is: *width gets the bytes of an id, 0 for a text (the whole file is looked at,
+ * in pieces). Anything else is refused by its name (file_kind.h), and so are ids that are wider
+ * than they would be read. */
+int tokens_detect(const char *path, enum tokens_format as, size_t vocab, unsigned *width,
+                  const struct watch *watch, struct err *err);
 
 /* An open token file. Others may read path and count; the rest is tokens.c's. */
 struct tokens {
@@ -33,9 +38,9 @@ struct tokens {
  * nothing behind the count. */
 int tokens_ours(const void *head, size_t n);
 
-/* Opens a llm.c or nanoGPT file; a size that disagrees with the header is refused with both
- * numbers. */
-int  tokens_open(struct tokens **out, const char *path, struct err *err);
+/* Opens a file of ids; width: of one, in bytes, where no header says it (2 or 4). A size that
+ * disagrees with the header is refused with both numbers. */
+int  tokens_open(struct tokens **out, const char *path, unsigned width, struct err *err);
 void tokens_close(struct tokens *t);
 
 /* Checksums of the file per MiB: tokens_hash fills sums[0..tokens_sums(t)) by reading everything

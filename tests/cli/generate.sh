@@ -33,6 +33,10 @@ for kind in "--temperature 0" "--temperature 0 --dtype fp32" "--seed 3 --top-p 9
     same "$(three --tokens 30 $kind)" "$(alone --tokens 30 $kind)" "three prompts at once are what each is alone: $kind"
 done
 same "$(generates --prompt-file "$tmp/prompts" --tokens 9)" "$(three --tokens 9)" "prompts from a file"
+tr -d '\r' <"$tmp/prompts" | tr '\n' '\r' >"$tmp/returns"
+same "$(generates --prompt-file "$tmp/returns" --tokens 9)" "$(three --tokens 9)" "  whose lines end with a carriage return alone"
+{ printf '\357\273\277'; tr -d '\r' <"$tmp/prompts" | sed 's/$/\r/'; } >"$tmp/returns"
+same "$(generates --prompt-file "$tmp/returns" --tokens 9)" "$(three --tokens 9)" "  or with both, behind a byte order mark"
 same "$(run_one a --tokens 20 --seed 1)" "$(run_one a --tokens 20 --seed 1)" "a seed gives one text"
 result "$([ "$(run_one a --tokens 20 --seed 1)" != "$(run_one a --tokens 20 --seed 2)" ]; echo $?)" "another seed another one"
 same "$(run_one a --tokens 20 --seed 2 --top-p 1e-9)" "$(run_one a --tokens 20 --temperature 0)" "a nucleus of nothing is the likeliest token"

@@ -176,10 +176,10 @@ refuses 2 "too small" eval "$tmp/hf" --data "$tmp/text.bin" --host-mem 1M
 refuses 2 "more than the 16 positions" generate "$tmp/hf" --prompt a --tokens 16
 refuses 2 "--out is missing" prepare "$tmp/text.txt" --tokenizer "$tmp/tok"
 refuses 2 "is needed" prepare "$tmp/text.txt" --out "$tmp/none"
-refuses 2 "is not text" prepare "$tmp/text.bin" --tokenizer "$tmp/tok" --out "$tmp/none"
+refuses 2 "is a file of token ids (llm.c's), not a text" prepare "$tmp/text.bin" --tokenizer "$tmp/tok" --out "$tmp/none"
 { printf '%%PDF-1.7\n\n'; head -c 4096 /dev/zero | tr '\0' '\377'; } >"$tmp/a.pdf"
-refuses 2 "(it is neither text nor has it llm.c's header: read as uint16 ids)" pretrain --run "$tmp/none" --data "$tmp/a.pdf" --tokenizer "$tmp/tok" --n-layer 1 --n-head 1 --n-embd 8 --seq 16 --steps 1
-refuses 2 "text.bin is not text" prepare "$tmp/text.txt" "$tmp/text.bin" --train-tokenizer --vocab 280 --out "$tmp/none"
+refuses 2 "a.pdf is a PDF file, not a text: pdftotext " pretrain --run "$tmp/none" --data "$tmp/a.pdf" --tokenizer "$tmp/tok" --n-layer 1 --n-head 1 --n-embd 8 --seq 16 --steps 1
+refuses 2 "text.bin is a file of token ids (llm.c's), not a text" prepare "$tmp/text.txt" "$tmp/text.bin" --train-tokenizer --vocab 280 --out "$tmp/none"
 refuses 2 "which siTrain prepare did not write" prepare "$tmp/text.txt" --train-tokenizer --vocab 280 --out "$tmp/hf"
 refuses 2 "not a folder" prepare "$tmp/text.txt" --train-tokenizer --vocab 280 --out "$tmp/text.bin"
 refuses 2 "text.txt is what is read" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/text.txt"

@@ -67,6 +67,20 @@ says "rows of two texts ('note', 'body')" "pairs by their names"
 same "column.label=class column.pair=body column.text=note" "$(columns pairs)" "  and the run knows them"
 works "a plan takes them, too" plan --init "$tmp/hf" --train-file "$tmp/own.csv" --text-column body --label-column class --max-seq 32
 
+# a task's rows as datasets writes them
+printf 'question,sentence,label,idx\nwho is it,it is a ship,0,0\nwhat sea,a storm,1,1\n' >"$tmp/qnli.csv"
+tune qnli qnli.csv
+says "qnli.csv: 2 rows of two texts ('question', 'sentence'), 2 classes: '0', '1'" "QNLI is pairs"
+result "$(grep -q 'not read' "$tmp/err"; [ $? = 1 ]; echo $?)" "  and nothing is left unread"
+tune unread qnli.csv --label-column label --text-column sentence
+result "$(grep -q 'not read' "$tmp/err"; [ $? = 1 ]; echo $?)" "who chooses columns is told nothing"
+printf 'title,sentence,label\nof a ship,a ship,0\nof a sea,a sea,1\n' >"$tmp/title.csv"
+tune title title.csv
+says "title.csv: columns that hold text too are not read: 'title'; --text-column and --pair-column say which are" "a text that is not read is named"
+same 1 "$(sqlite3 "$tmp/title/run.db" "SELECT count(*) FROM notices WHERE text LIKE '%not read: ''title''%'")" "  and kept with the run"
+printf 'sentence,label\na ship,1.5\na storm,nan\n' >"$tmp/nan.csv"
+refuses_rows "nan.csv:3: the label 'nan' is no number, as the others are: leave out rows without a label" nan.csv
+
 refuses_rows "own.csv has no column 'boody', but 'key', 'body', 'note', 'class'" own.csv --text-column boody --label-column class
 refuses_rows "own.csv:2: no label: a column or a field of that name is expected, or the one that --label-column names; the file has 'key', 'body', 'note', 'class'" own.csv
 refuses_rows "plain.csv has no column 'text', but 'sentence', 'label'" id.csv --eval-file "$tmp/plain.csv"

@@ -140,7 +140,7 @@ never 2 "open $tmp/nothing: No such file" "$@" --csd xrt --xclbin "$tmp/nothing"
 never 1 "text.txt is no xclbin" "$@" --csd xrt --xclbin "$tmp/text.txt" $cards
 never 1 "cut.xclbin was cut off" "$@" --csd xrt --xclbin "$at/cut.xclbin" $cards
 mkfifo "$tmp/pipe"
-never 2 "pipe is not a regular file" "$@" --csd xrt --xclbin "$tmp/pipe" $cards
+never 2 "pipe is a pipe, not a regular file" "$@" --csd xrt --xclbin "$tmp/pipe" $cards
 cp "$at/sitrain.xclbin" "$tmp/large.xclbin" && truncate -s 2G "$tmp/large.xclbin"
 never 1 "no xclbin is so large" "$@" --csd xrt --xclbin "$tmp/large.xclbin" $cards
 cp "$at/sitrain.xclbin" "$tmp/beyond.xclbin" && printf '\200' | dd of="$tmp/beyond.xclbin" bs=1 seek=487 conv=notrunc 2>/dev/null

@@ -23,7 +23,7 @@ static void round_trip(const int32_t *ids, size_t n)
                !tokens_writer_add(&w, ids, n, &err));
     FUZZ_CHECK(!tokens_writer_commit(&w, &err) && w.count == n);
     append_close(&w.ids);
-    FUZZ_CHECK(!tokens_open(&t, fuzz_path("copy"), &err) && t->count == n);
+    FUZZ_CHECK(!tokens_open(&t, fuzz_path("copy"), 2, &err) && t->count == n);
     FUZZ_CHECK(!tokens_read(t, 0, n, vocab, back, &err) && !memcmp(ids, back, n * sizeof *ids));
     tokens_close(t);
 }
@@ -74,24 +74,30 @@ static void read_all(struct tokens *t)
 
 static int one(const uint8_t *in, size_t n)
 {
-    struct err       err = { 0 };
-    enum tokens_kind kind = TOKENS_TEXT;
-    struct tokens   *t;
-    int              rc;
+    static const char *const names[] = { "data", "data.bin" };
+    struct err               err = { 0 };
+    unsigned                 width;
+    struct tokens           *t;
+    int                      ok = 1;
 
-    fuzz_put("data", in, n);
-    rc = tokens_detect(fuzz_path("data"), &kind, NULL, &err);
-    if (rc)
-        return fuzz_refused(rc, &err);
-    if (kind == TOKENS_TEXT)
-        return 1;
-    rc = tokens_open(&t, fuzz_path("data"), &err);
-    FUZZ_CHECK(!rc || kind == TOKENS_LLMC);
-    if (rc)
-        return fuzz_refused(rc, &err);
-    read_all(t);
-    tokens_close(t);
-    return 1;
+    for (enum tokens_format as = TOKENS_AUTO; as <= TOKENS_U32; as++) {
+        const char *name = names[(n ^ as) & 1];
+
+        fuzz_put(name, in, n);
+        int rc = tokens_detect(fuzz_path(name), as, n & 2 ? 50257 : 128256, &width, NULL, &err);
+        if (rc || !width) {
+            ok = rc ? fuzz_refused(rc, &err) : ok;
+            continue;
+        }
+        rc = tokens_open(&t, fuzz_path(name), width, &err);
+        if (rc) {
+            ok = fuzz_refused(rc, &err);
+            continue;
+        }
+        read_all(t);
+        tokens_close(t);
+    }
+    return ok;
 }
 
 static void seeds(void)
