@@ -145,14 +145,16 @@ static int encode_row(void *ctx, const struct task_row *row, struct err *err)
 {
     struct encoding *w = ctx;
     struct example   x;
-    size_t           n;
+    size_t           n, from;
     int              rc = row_label(w->e, row, &x, err);
 
     rc = rc ? rc : row_ids(w, row, err);
     // the cut, without padding at its end; at least one id
-    for (n = size_min(w->ids.n, w->max_seq); n > 1 && w->ids.ids[n - 1] == w->pad;)
+    n = size_min(w->ids.n, w->max_seq);
+    from = tokenizer_cuts_left(w->tok) ? w->ids.n - n : 0;
+    while (n > 1 && w->ids.ids[from + n - 1] == w->pad)
         n--;
-    rc = rc ? rc : examples_new_add(&w->out, w->ids.ids, n, &x, err);
+    rc = rc ? rc : examples_new_add(&w->out, w->ids.ids + from, n, &x, err);
     return rc ? rc : watch_look(&w->watch, ++w->rows, w->e->rows, err);
 }
 
