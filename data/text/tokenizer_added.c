@@ -208,15 +208,19 @@ static int object_add(struct adding *s, const json_t *object, const json_t *name
     return rc;
 }
 
-/* A token that is named to be special, where it is none yet. */
+/* A token that is named to be special; what is said of it elsewhere stays. */
 static int special_add(struct adding *s, const json_t *v, struct err *err)
 {
-    struct added_token what;
+    struct added_token what, *known;
 
     if (!v || json_is_null(v))
         return 0;
     int rc = token_read(s, &what, v, 1, err);
-    return rc || added_tokens_find(s->to, what.content) ? rc : token_add(s, &what, err);
+
+    known = rc ? NULL : added_tokens_find(s->to, what.content);
+    if (known)
+        known->special = 1;
+    return rc || known ? rc : token_add(s, &what, err);
 }
 
 /* One value alone, or all of an object's: Gemma 3's lists are {"image_token": "<image>"}. */
