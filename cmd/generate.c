@@ -2,6 +2,7 @@
  * comes and the others follow; or a conversation, where a person adds lines. */
 #include "cmd/cmd.h"
 #include "cmd/run/generator.h"
+#include "cmd/run/tokenise.h"
 #include "cmd/say/say.h"
 #include "data/base/file.h"
 #include "data/base/grow.h"
@@ -240,6 +241,10 @@ static int limit_tokens(struct batch_of_texts *t, struct sequence *s, struct err
         snprintf(name, sizeof name, "%s:%zu", t->o->prompt_file, p->line);
     else if (t->prompts > 1)
         snprintf(name, sizeof name, "prompt %td", p - t->prompt + 1);
+    int rc = tokenise_check(t->g->tok, &(struct tokenise_ids){ p->ids.ids, n, t->g->vocab, name, 0 },
+                            err);
+    if (rc)
+        return rc;
     if (n >= context)
         return err_misuse(err, "%s has %zu tokens, and with a continuation more than the %zu "
                           "positions there are: shorten it", name, n, context);
@@ -464,6 +469,10 @@ static int turn(struct chat *c, const char *line, size_t n, struct err *err)
     if (!rc && c->ids.n == 0)
         rc = tokenizer_put(c->g->tok, TOKENIZER_BEFORE, &c->ids, err);
     rc = rc ? rc : tokenizer_encode(c->g->tok, c->pending.t.text, c->pending.t.n, &c->ids, err);
+    if (!rc)
+        rc = tokenise_check(c->g->tok, &(struct tokenise_ids){ c->ids.ids + before,
+                                                               c->ids.n - before, c->g->vocab,
+                                                               "the line", 0 }, err);
     rc = rc ? rc
             : tokenizer_text_behind(c->g->tok, &a.t, c->ids.ids + before, c->ids.n - before, err);
     c->pending.t.n = c->n_ends = 0;

@@ -53,7 +53,6 @@ static int run(struct opt_line *line, struct err *err)
     struct prepare_opts *o = line->options;
     const char *const   *texts = o->files.item;
     struct tokenizer    *tok = NULL;
-    uint64_t             count;
     size_t               ids;
     int                  rc;
 
@@ -70,10 +69,11 @@ static int run(struct opt_line *line, struct err *err)
             printf("%s: a tokenizer of %zu ids\n", o->out, ids);
         return rc;
     }
-    if (!(rc = session_output_check(o->out, texts, o->files.n, err)) &&
-        !(rc = tokenizer_open(&tok, o->tokenizer, err)) &&
-        !(rc = tokenise_files(tok, texts, o->files.n, o->out, &count, &say_events, err)))
-        printf("%s: %" PRIu64 " tokens\n", o->out, count);
+    rc = session_output_check(o->out, texts, o->files.n, err);
+    rc = rc ? rc : tokenizer_open(&tok, o->tokenizer, err);
+    struct tokenise_files f = { .tok = tok, .texts = texts, .n = o->files.n };
+    if (!rc && !(rc = tokenise_files(&f, o->out, &say_events, err)))
+        printf("%s: %" PRIu64 " tokens\n", o->out, f.count);
     tokenizer_close(tok);
     return rc;
 }

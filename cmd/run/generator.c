@@ -56,9 +56,6 @@ int generator_open(struct generator *g, const char *model, const char *tokenizer
         return err_misuse(err, "--seq %zu: the model has %zu positions", g->context,
                           g->model.config.n_positions);
     rc = model_folder_tokenizer(&g->tok, &g->model, tokenizer, err);
-    if (!rc && tokenizer_vocab(g->tok) > g->vocab)
-        rc = err_misuse(err, "the tokenizer has %zu ids, the model %zu: they do not belong "
-                        "together", tokenizer_vocab(g->tok), g->vocab);
     return rc ? rc : find_stops(g, model, err);
 }
 
@@ -154,6 +151,6 @@ int generator_feed(struct generator *g, const int32_t *const *ids, const size_t 
 int32_t generator_choose(const struct generator *g, const float *logits, uint64_t sequence,
                        uint64_t position)
 {
-    return sampling_pick(&g->sampling, logits, tokenizer_vocab(g->tok), sequence, position,
-                         g->scratch);
+    return sampling_pick(&g->sampling, logits, size_min(tokenizer_vocab(g->tok), g->vocab),
+                         sequence, position, g->scratch);
 }

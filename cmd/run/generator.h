@@ -17,7 +17,7 @@ struct generator {
     struct stream    *stream;
     struct decode    *decode;
     size_t            context; // positions of prompt and continuation together, at most
-    size_t vocab; // of the logits; the tokenizer's ids, which may be fewer, are chosen from
+    size_t vocab; // of the logits; those that the tokenizer has, too, are chosen from
     int32_t           stops[GENERATOR_STOPS]; // tokens that end a text
     size_t            n_stops;
     size_t            batch, piece, frames;

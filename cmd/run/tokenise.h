@@ -7,9 +7,22 @@
 
 /* Write the ids of texts[0..n) to a llm.c file: exactly the tokenizer's ids, what its template puts
  * before and behind each text, and without a template one <|endoftext|> between two. In pieces:
- * memory does not grow with the files. *count gets the number of tokens. */
-int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, const char *out,
-                   uint64_t *count, const struct events *events, struct err *err);
+ * memory does not grow with the files. */
+struct tokenise_files {
+    struct tokenizer  *tok;
+    const char *const *texts;
+    size_t             n;
+    size_t             vocab; // of the model: tokens beyond it are refused; 0: there is none
+    uint64_t           count; // what was written, tokens
+};
+int tokenise_files(struct tokenise_files *f, const char *out, const struct events *events,
+                   struct err *err);
+
+/* A tokenizer may have more tokens than the model has embeddings: the first of ids[0..n) that the
+ * model does not have is refused by its name, and by its place in `where`, of which the ids are
+ * those from `first` on. */
+struct tokenise_ids { const int32_t *ids; size_t n, vocab; const char *where; uint64_t first; };
+int tokenise_check(const struct tokenizer *tok, const struct tokenise_ids *c, struct err *err);
 
 /* tokens_detect, with its progress. */
 int tokenise_detect(const char *path, enum tokens_kind *kind, const struct events *events,

@@ -82,6 +82,31 @@ run pretrain --resume "$tmp/ends-run" --data "$tmp/text.txt" --eval-data "$tmp/t
 run export "$tmp/ends-run/best" "$tmp/ends-best"
 same "$(cat "$tmp/ends-best/generation_config.json")" "$(cat "$tmp/ends-hf/generation_config.json")" "and so does its best model"
 
+# a tokenizer with a token more than the model has embeddings: refused where a text or a prompt holds it, by its name and place
+cp -r "$tmp/hf" "$tmp/more"
+python3 - "$tmp/more" <<'END'
+import json, sys
+path = sys.argv[1] + "/tokenizer_config.json"
+json.dump({**json.load(open(path)), "pad_token": "[PAD]", "extra_special_tokens": {"image_token": "<image>"}}, open(path, "w"))
+END
+same "$("$bin" generate "$tmp/more" --prompt "the sea sees" --tokens 30 --seed 3 2>"$tmp/err" </dev/null)" "$(run_one "the sea sees" --tokens 30 --seed 3)" \
+    "ids beyond the embeddings change nothing of a text without them"
+{ make_text 30; printf 'the[PAD] sea\n'; } >"$tmp/pad.txt"
+refuses 2 'the prompt: token 2 is "[PAD]" (id 300), but the model has the ids below 300 alone' generate "$tmp/more" --prompt "a[PAD]"
+refuses 2 'is "<image>" (id 301)' generate "$tmp/more" --prompt "a<image>"
+refuses 2 'pad.txt: token ' eval "$tmp/more" --data "$tmp/pad.txt" --seq 16
+refuses 2 'is "[PAD]" (id 300)' pretrain --run "$tmp/no" --init "$tmp/more" --data "$tmp/pad.txt" --seq 16 --steps 1
+run eval "$tmp/hf" --data "$tmp/text.txt" --seq 16
+cp "$tmp/out" "$tmp/eval.hf"
+works "a text without them is measured" eval "$tmp/more" --data "$tmp/text.txt" --seq 16
+same "$(cat "$tmp/out")" "$(cat "$tmp/eval.hf")" "and its loss is that of the tokenizer without them"
+works "and trained on" pretrain --run "$tmp/run-more" --init "$tmp/more" --data "$tmp/text.txt" --seq 16 --batch 1 --steps 1 --mode mem --durability none
+works "prepare has no model to ask" prepare "$tmp/pad.txt" --tokenizer "$tmp/more" --out "$tmp/pad.bin"
+refuses 2 "pad.bin" pretrain --run "$tmp/no" --init "$tmp/more" --data "$tmp/pad.bin" --seq 16 --steps 1
+printf 'sentence,label\nthe sea,0\nthe[PAD] sea,1\n' >"$tmp/pad.csv"
+refuses 2 'pad.csv, row 2: token 2 is "[PAD]"' finetune --run "$tmp/no" --init "$tmp/more" --train-file "$tmp/pad.csv" --steps 1
+result "$([ ! -e "$tmp/no" ]; echo $?)" "nothing was made of what was refused"
+
 # a conversation
 chat() { printf "$1" | "$bin" generate "$tmp/hf" --chat --temperature 0 --dtype fp32 --tokens "$2" 2>"$tmp/err"; }
 first=$(run_one "the sea sees" --temperature 0 --dtype fp32 --tokens 8)
