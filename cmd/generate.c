@@ -241,8 +241,8 @@ static int limit_tokens(struct batch_of_texts *t, struct sequence *s, struct err
         snprintf(name, sizeof name, "%s:%zu", t->o->prompt_file, p->line);
     else if (t->prompts > 1)
         snprintf(name, sizeof name, "prompt %td", p - t->prompt + 1);
-    int rc = tokenise_check(t->g->tok, &(struct tokenise_ids){ p->ids.ids, n, t->g->vocab, name, 0 },
-                            err);
+    const struct tokenise_ids ids = { p->ids.ids, n, t->g->vocab, name, 0 };
+    int                       rc = tokenise_check(t->g->tok, &ids, err);
     if (rc)
         return rc;
     if (n >= context)

@@ -39,7 +39,8 @@ int hf_stops(int32_t out[HF_STOPS], size_t *n, const json_t *generation, const c
              struct err *err);
 
 /* Open a folder: the config, and every tensor that it asks for, with or without "transformer."
- * before its name, of the right shape, in F32, F16 or BF16; tensors of unknown names are refused.
+ * before its name, or what a model was wrapped in ("_orig_mod.", "module."), of the right shape, in
+ * F32, F16 or BF16; tensors of unknown names are refused.
  * Checksums of our own exports are verified, which reads all of them under the eyes of watch (or
  * NULL). */
 int  hf_open(struct hf **out, const char *dir, const struct watch *watch, struct err *err);

@@ -22,7 +22,7 @@
 static const char *const names[] = {
     "gpt2",       "gpt2_last",   "llama_grouped", "llama_linear",   "llama3",
     "llama_yarn", "smollm",      "mistral",       "qwen2",          "qwen3",
-    "gemma3",     "gemma3_local", "gemma3_last",
+    "gemma3",     "gemma3_local", "gemma3_last",    "qwen2_yarn",
     "qwen2_last", "bert_masked", "bert_labels",   "roberta_masked", "roberta_labels",
 };
 

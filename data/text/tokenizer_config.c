@@ -180,8 +180,8 @@ static int side_read(struct tokenizer_settings *s, const json_t *root, const jso
     s->cut_left = !strcmp(side, "left") || !strcmp(side, "Left");
     return !said || s->cut_left || !strcmp(side, "right")
                ? 0
-               : err_misuse(err, "%s/tokenizer_config.json: \"truncation_side\" must be \"right\" or "
-                            "\"left\"", dir);
+               : err_misuse(err, "%s/tokenizer_config.json: \"truncation_side\" must be \"right\" "
+                            "or \"left\"", dir);
 }
 
 int tokenizer_config_apply(struct tokenizer_settings *s, json_t *root,

@@ -2,8 +2,8 @@
  *
  * tokenizer.json says what the tokenizer does besides its model (tokenizer_settings.c); older files
  * are made one (tokenizer_pair.c, tokenizer_vocab_txt.c), and tokenizer_config.json may change what
- * it says (tokenizer_config.c). In the files of a byte-level BPE a token's bytes stand as printable code points
- * (the byte map); other tokens stand as they are. */
+ * it says (tokenizer_config.c). In the files of a byte-level BPE a token's bytes stand as printable
+ * code points (the byte map); other tokens stand as they are. */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/file.h"
@@ -289,27 +289,6 @@ static json_t *added_make(const struct tokenizer *t, char **names)
                                  "special", e->special));
     }
     return added;
-}
-
-/* What tokenizer.json says besides, where GPT-2's way is meant. */
-json_t *tokenizer_said_make(void)
-{
-    return json_pack("{s:s, s:n, s:n, s:n, s:n, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:b, s:b, s:b}, "
-                     "s:{s:s, s:b, s:b, s:b}}",
-                     "version", "1.0", "truncation", "padding", "added_tokens", "normalizer",
-                     "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
-                     "use_regex", 1,
-                     "post_processor", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets",
-                     0, "use_regex", 1, "decoder", "type", "ByteLevel", "add_prefix_space", 1,
-                     "trim_offsets", 1, "use_regex", 1);
-}
-
-/* The model as GPT-2's files have it. */
-json_t *tokenizer_model_make(void)
-{
-    return json_pack("{s:s, s:n, s:n, s:s, s:s, s:b, s:b, s:b}", "type", "BPE", "dropout",
-                     "unk_token", "continuing_subword_prefix", "", "end_of_word_suffix", "",
-                     "fuse_unk", 0, "byte_fallback", 0, "ignore_merges", 0);
 }
 
 /* tokenizer.json; takes over `vocab` and `merges`. */

@@ -2,7 +2,8 @@
  * a text is cut, normalized and framed: the class of the tokenizer does. It stands in
  * tokenizer_config.json or config.json; where neither names one, the family of the model
  * (config.json's model_type) has one; where there is no config.json either, <|endoftext|> in the
- * vocabulary is GPT-2's. The pair becomes a tokenizer.json; a class that is not known is refused. */
+ * vocabulary is GPT-2's. The pair becomes a tokenizer.json; a class that is not known is
+ * refused. */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/file.h"
@@ -141,6 +142,27 @@ static int merges_read(json_t **out, const char *path, struct err *err)
     }
     free(text);
     return rc;
+}
+
+/* What tokenizer.json says besides, where GPT-2's way is meant. */
+json_t *tokenizer_said_make(void)
+{
+    return json_pack("{s:s, s:n, s:n, s:n, s:n, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:b, s:b, s:b}, "
+                     "s:{s:s, s:b, s:b, s:b}}",
+                     "version", "1.0", "truncation", "padding", "added_tokens", "normalizer",
+                     "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
+                     "use_regex", 1,
+                     "post_processor", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets",
+                     0, "use_regex", 1, "decoder", "type", "ByteLevel", "add_prefix_space", 1,
+                     "trim_offsets", 1, "use_regex", 1);
+}
+
+/* The model as GPT-2's files have it. */
+json_t *tokenizer_model_make(void)
+{
+    return json_pack("{s:s, s:n, s:n, s:s, s:s, s:b, s:b, s:b}", "type", "BPE", "dropout",
+                     "unk_token", "continuing_subword_prefix", "", "end_of_word_suffix", "",
+                     "fuse_unk", 0, "byte_fallback", 0, "ignore_merges", 0);
 }
 
 /* The steps of the kind, into a tokenizer.json of GPT-2's. */

@@ -181,8 +181,8 @@ int tokenizer_template_read(struct tokenizer *t, const json_t *step, const char 
                             struct err *err);
 
 /* The added tokens of a folder, in the order of their naming: by tokenizer.json (`root`, parsed
- * from `path`) and by the files beside it; `roles` (or NULL) has bos_token and its kin where no file
- * names them. `vocab` is token -> id, all of them ids. Caller frees, also after an error. */
+ * from `path`) and by the files beside it; `roles` (or NULL) has bos_token and its kin where no
+ * file names them. `vocab` is token -> id, all of them ids. Caller frees, also after an error. */
 struct added_tokens {
     struct added_token *list;
     size_t              n, cap;

@@ -41,6 +41,8 @@ FAMILIES = {
     "Mistral, no window": (MistralConfig, "words", SP, False, 1e4, {}, dict(sliding_window=None), "fp32", False, ["--mode", "mem"]),
     "Qwen2": (Qwen2Config, "qwen2", (END, END), True, 1e6, {}, dict(hidden_size=40, num_attention_heads=10, rms_norm_eps=1e-6), "fp32", True, ["--mode", "su+o"]),
     "Qwen2, untied, yarn": (Qwen2Config, "qwen2", (END, END), False, 1e6, YARN, {}, "fp16", False, ["--mode", "su+o", "--devices", "3"]),
+    "Qwen2, yarn, positions as they were": (Qwen2Config, "qwen2", (END, END), True, 1e6, YARN | dict(original_max_position_embeddings=64), {}, "fp32", False,
+                                            ["--mode", "mem"]),
     "Qwen3": (Qwen3Config, "qwen2", (END, END), True, 1e6, {}, dict(head_dim=14, rms_norm_eps=1e-6), "bf16", False, ["--mode", "su"]),
     "Gemma 3": (Gemma3TextConfig, "gemma", SP, True, 1e6, {},
                 dict(head_dim=10, query_pre_attn_scalar=10, sliding_window=9, layer_types=[LOCAL, FULL, LOCAL]), "bf16", True, ["--mode", "su+o"]),
