@@ -335,8 +335,7 @@ int hf_generation(json_t **out, const char *dir, size_t vocab, struct err *err)
     *out = json_object();
     rc = rc ? rc : json_read(&config, path, CONFIG_MAX, err);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (hf_key_has(&(struct hf_keys){ config, path }, keys[i]))
-            json_object_set(*out, keys[i], json_object_get(config, keys[i]));
+        json_object_set(*out, keys[i], json_object_get(config, keys[i])); // NULL sets nothing
     if (!rc && is_file(dir, "generation_config.json") &&
         !(rc = hf_path(path, dir, "generation_config.json", err)) &&
         !(rc = json_read(&file, path, CONFIG_MAX, err)) && json_object_update(*out, file))

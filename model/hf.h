@@ -30,8 +30,9 @@ void hf_labels_free(struct hf_labels *l);
 long hf_pad(const char *dir); // config.json's pad_token_id; -1 where it has none
 
 /* What a folder says of texts that are generated, an object of the caller's: the ids of config.json
- * that begin, end and pad a text, and all of generation_config.json, which counts where both say
- * it. hf_stops takes its eos_token_id; one that is not below vocab is refused. */
+ * that begin, end and pad a text (null where it says that there is none), and all of
+ * generation_config.json, which counts where both say it. hf_stops takes its eos_token_id; one that
+ * is not below vocab is refused. */
 int hf_generation(json_t **out, const char *dir, size_t vocab, struct err *err);
 /* The ids that end a text: eos_token_id, none, one or a list, into out. where: for the sentence. */
 enum { HF_STOPS = 31 };
@@ -64,8 +65,9 @@ struct hf_export {
     struct params_source source;
     const char          *tokenizer;  // folder to copy tokenizer files from, or NULL
     long                 endoftext;  // id of <|endoftext|>, or -1
+    long                 begin;      // id of the token that begins a text, or -1
     const json_t        *generation; // of a language model: as hf_generation has it; NULL:
-                                     // endoftext begins and ends a text
+                                     // begin and endoftext
     const struct hf_labels *labels;  // of a classifier; NULL: LABEL_0, ...
     long                 pad;        // a classifier's pad_token_id, or -1
     const struct watch  *watch;      // of parameters written, or NULL

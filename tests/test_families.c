@@ -76,7 +76,7 @@ static const char *written(const struct model_config *config, const float *value
 {
     struct flat      flat = { config, values };
     struct hf_export x = { .config = *config, .dtype = ST_F32, .source = { flat_read, &flat },
-                           .endoftext = -1, .pad = -1 };
+                           .endoftext = -1, .begin = -1, .pad = -1 };
     const char      *dir = tempdir_at(name);
     struct err       err;
 

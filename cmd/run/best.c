@@ -60,7 +60,7 @@ void best_clean(const struct session *s)
 static int write_best(struct session *s, const struct params_source *source, struct err *err)
 {
     struct hf_export x = { .config = s->config, .dtype = ST_F32, .source = *source, .endoftext = -1,
-                           .shard_bytes = HF_SHARD_BYTES };
+                           .begin = -1, .shard_bytes = HF_SHARD_BYTES };
     struct hf_labels labels = { 0 };
     char             best[BEST_PATH], next[BEST_PATH], old[BEST_PATH], tokenizer[BEST_PATH];
     struct watch     w;
@@ -71,7 +71,8 @@ static int write_best(struct session *s, const struct params_source *source, str
     rc = rc ? rc : session_generation(&generation, s, err);
     // stored when the run is made: a tokenizer is larger than what the memory plan has room for
     settings_scan(s->log, "%ld", &x.endoftext, "endoftext");
-    x.pad = x.endoftext;
+    x.begin = x.pad = x.endoftext; // as older runs have it, which say no beginning
+    settings_scan(s->log, "%ld", &x.begin, "begintext");
     snprintf(best, sizeof best, "%s/best", s->dir);
     snprintf(next, sizeof next, "%s/" NEXT, s->dir);
     snprintf(old, sizeof old, "%s/" NEXT ".old", s->dir);

@@ -343,7 +343,8 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
         (rc = tokenizer_keep_class(n->tokenizer, path, err)) ||
         (rc = tokenizer_open(&tok, path, err)))
         return rc;
-    rc = settings_set(s->log, err, "endoftext=%ld", (long)tokenizer_endoftext(tok));
+    rc = settings_set(s->log, err, "endoftext=%ld\nbegintext=%ld", (long)tokenizer_endoftext(tok),
+                      (long)tokenizer_begin(tok));
     if (!rc && n->n_examples)
         rc = labelled_add(s, n->examples, n->n_examples, n->epochs, tok, err);
     tokenizer_close(tok);

@@ -236,6 +236,11 @@ size_t tokenizer_vocab(const struct tokenizer *t) { return t->n; }
 
 int32_t tokenizer_endoftext(const struct tokenizer *t) { return t->end; }
 
+int32_t tokenizer_begin(const struct tokenizer *t)
+{
+    return role_find(t, "bos_token", &(const char *const){ NULL });
+}
+
 int32_t tokenizer_mask(const struct tokenizer *t) { return t->masks; }
 
 int tokenizer_cuts_left(const struct tokenizer *t) { return t->cut_left; }

@@ -38,6 +38,8 @@ size_t tokenizer_vocab(const struct tokenizer *t); // number of ids, added token
  * names as eos_token, else <|endoftext|>, <|end_of_text|>, </s> or <eos>, whichever there is; -1:
  * none. */
 int32_t tokenizer_endoftext(const struct tokenizer *t);
+/* The one that begins a text: what is named bos_token there; -1: nothing is. */
+int32_t tokenizer_begin(const struct tokenizer *t);
 /* The one that stands for a token to be found (BERT's [MASK]): what is named mask_token there, else
  * [MASK] or <mask>; -1: none. */
 int32_t tokenizer_mask(const struct tokenizer *t);

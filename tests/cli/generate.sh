@@ -107,6 +107,61 @@ printf 'sentence,label\nthe sea,0\nthe[PAD] sea,1\n' >"$tmp/pad.csv"
 refuses 2 'pad.csv, row 2: token 2 is "[PAD]"' finetune --run "$tmp/no" --init "$tmp/more" --train-file "$tmp/pad.csv" --steps 1
 result "$([ ! -e "$tmp/no" ]; echo $?)" "nothing was made of what was refused"
 
+# generation_config.json's defaults, where an option is not given
+cp -r "$tmp/hf" "$tmp/says"
+says() { # JSON ARGUMENTS...: what is generated where the file says this
+    printf %s "$1" >"$tmp/says/generation_config.json"
+    shift
+    "$bin" generate "$tmp/says" --prompt "the sea sees" --tokens 30 --seed 5 "$@" 2>"$tmp/err" </dev/null
+}
+all='{"do_sample": true, "temperature": 0.7, "top_k": 5, "top_p": 0.8, "repetition_penalty": 1.3}'
+same "$(says "$all")" "$(run_one "the sea sees" --tokens 30 --seed 5 --temperature 0.7 --top-k 5 --top-p 0.8 --repetition-penalty 1.3)" \
+    "temperature, top_k, top_p and repetition_penalty are the file's"
+same "$(cat "$tmp/err")" "siTrain generate: the model's generation_config.json says --temperature 0.7 --top-k 5 --top-p 0.8 --repetition-penalty 1.3" \
+    "which is said in one line"
+same "$(says "$all" --temperature 1 --top-k 0 --repetition-penalty 1)" "$(run_one "the sea sees" --tokens 30 --seed 5 --top-p 0.8)" \
+    "an option that is given counts instead, one of its default, too"
+same "$(cat "$tmp/err")" "siTrain generate: the model's generation_config.json says --top-p 0.8" "and only the others are named"
+same "$(says '{"do_sample": false, "top_k": 3}')" "$(run_one "the sea sees" --tokens 30 --temperature 0)" "do_sample false is the likeliest token"
+same "$(cat "$tmp/err")" "siTrain generate: the model's generation_config.json says --temperature 0" "as a temperature"
+same "$(says '{"temperature": null}')" "$(run_one "the sea sees" --tokens 30 --seed 5)" "null says nothing"
+result "$([ ! -s "$tmp/err" ]; echo $?)" "and is not spoken of"
+result "$([ "$(run_one "the sea sees" --tokens 30 --temperature 0 --repetition-penalty 1.5)" != "$(run_one "the sea sees" --tokens 30 --temperature 0)" ]; echo $?)" \
+    "a penalty changes the likeliest text"
+echo '{"temperature": "hot"}' >"$tmp/says/generation_config.json"
+refuses 2 '"temperature" must be a number from 0 to 1e+06: give --temperature' generate "$tmp/says" --prompt a
+works "which counts instead" generate "$tmp/says" --prompt a --temperature 0 --tokens 2
+printf %s "$all" >"$tmp/says/generation_config.json"
+run import "$tmp/says" "$tmp/says-run" --durability none
+same "$("$bin" generate "$tmp/says-run" --prompt "the sea sees" --tokens 30 --seed 5 2>"$tmp/err" </dev/null)" "$(says "$all")" "a run keeps them"
+
+# what stands beside a tokenizer comes along, byte for byte; no token begins texts that the source has none for
+printf '{%%- for m in messages %%}\r\n{{ m.content }}' >"$tmp/says/chat_template.jinja"
+head -c 3000 /dev/urandom >"$tmp/says/tokenizer.model"
+python3 - "$tmp/says" <<'END'
+import json, sys
+for name, change in (("config.json", {"bos_token_id": None}), ("tokenizer_config.json", {"bos_token": None}),
+                     ("special_tokens_map.json", {"bos_token": None}), ("generation_config.json", {})):
+    path = f"{sys.argv[1]}/{name}"
+    said = {**json.load(open(path)), **change}
+    if not change:
+        said.pop("bos_token_id", None)
+    json.dump(said, open(path, "w"))
+END
+run import "$tmp/says" "$tmp/beside-run" --durability none
+run pretrain --resume "$tmp/beside-run" --data "$tmp/text.txt" --eval-data "$tmp/text.txt" --eval-every 1 --keep-best --steps 1 --seq 16 --batch 1
+run export "$tmp/beside-run" "$tmp/beside-hf"
+run export "$tmp/says" "$tmp/beside-direct"
+run pretrain --run "$tmp/beside-own" --n-layer 1 --n-head 2 --n-embd 16 --seq 16 --batch 1 --steps 1 --mode mem --durability none --data "$tmp/text.txt" \
+    --tokenizer "$tmp/says" --eval-data "$tmp/text.txt" --eval-every 1 --keep-best
+run export "$tmp/beside-own" "$tmp/beside-of-own"
+for at in beside-run/best beside-hf beside-direct beside-own/best beside-of-own; do
+    same "$(cat "$tmp/$at/chat_template.jinja" "$tmp/$at/tokenizer.model" | sha256sum)" "$(cat "$tmp/says/chat_template.jinja" "$tmp/says/tokenizer.model" | sha256sum)" \
+        "$at has the chat template and SentencePiece's model"
+    same "$(python3 -c 'import json, sys; a, b = (json.load(open(sys.argv[1] + "/" + n)) for n in ("config.json", "generation_config.json")); print(a["bos_token_id"], b.get("bos_token_id"), a["eos_token_id"])' "$tmp/$at")" \
+        "None None 299" "and no beginning of a text"
+done
+
 # a conversation
 chat() { printf "$1" | "$bin" generate "$tmp/hf" --chat --temperature 0 --dtype fp32 --tokens "$2" 2>"$tmp/err"; }
 first=$(run_one "the sea sees" --temperature 0 --dtype fp32 --tokens 8)

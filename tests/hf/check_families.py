@@ -54,9 +54,9 @@ PROMPTS = ("the sea", "it's 1851", "naïve ships the")
 SEQ, TOKENS = 24, 40
 
 
-def greedy(model, ids, n):
+def greedy(model, ids, n, **more):
     """What transformers goes on with, by the folder's generation_config.json, and where two tokens were nearly as likely (None: nowhere)."""
-    out = model.generate(torch.tensor([ids]), max_new_tokens=n, do_sample=False, return_dict_in_generate=True, output_scores=True)
+    out = model.generate(torch.tensor([ids]), max_new_tokens=n, do_sample=False, **more, return_dict_in_generate=True, output_scores=True)
     top = [step[0].topk(2).values for step in out.scores]
     return out.sequences[0].tolist()[len(ids):], next((i for i, t in enumerate(top) if t[0] - t[1] < TIE), None)
 
@@ -121,16 +121,16 @@ def check_ends(folder, exported):
 def check_generation(model, t, where, ended):
     """ended: of how many texts the end is to be one that only generation_config.json names."""
     ends = 0
-    for prompt in PROMPTS:
+    for prompt, penalty in [(p, 1.0) for p in PROMPTS] + [(PROMPTS[0], 1.3)]:
         start = t(prompt)["input_ids"]
-        ids, tie = greedy(model, start, TOKENS)
+        ids, tie = greedy(model, start, TOKENS, repetition_penalty=penalty)
         stops = model.generation_config.eos_token_id
         if ids[-1] in stops and tie is None:
             ends += ids[-1] != t.eos_token_id
             ids = ids[:-1]
         ids = ids if tie is None else ids[:tie]
         text = prompt + t.decode(start + ids).removeprefix(t.decode(start))
-        got = sitrain("generate", where, "--prompt", prompt, "--tokens", TOKENS, "--temperature", 0, "--dtype", "fp32").decode()
+        got = sitrain("generate", where, "--prompt", prompt, "--tokens", TOKENS, "--temperature", 0, "--dtype", "fp32", "--repetition-penalty", penalty).decode()
         if got != text + "\n" and (tie is None or not got.startswith(text.removesuffix("\ufffd"))):
             return f"{got!r}\n{text!r}"
     return None if ends >= ended else f"{ends} texts ended at one of the folder's own tokens"
