@@ -158,7 +158,8 @@ struct evaluation {
     struct part                part[2 * TASK_SPLITS];
 };
 
-/* The task of one's own rows: the model's classes by their names; LABEL_1 is called 1 in a file. */
+/* The task of one's own rows: the model's classes by their names or numbers; LABEL_1 is called 1 in
+ * a file. */
 static void own_task(struct evaluation *v, int named)
 {
     struct hf_labels *l = &v->classes.names;
@@ -167,6 +168,7 @@ static void own_task(struct evaluation *v, int named)
         memmove(l->name[i], l->name[i] + strlen("LABEL_"),
                 strlen(l->name[i] + strlen("LABEL_")) + 1);
     v->task = task_custom((const char *const *)l->name, v->r->config.n_labels);
+    v->task.loose = 1;
     v->task.dev[0] = v->e->eval_file;
     v->task.tests[0] = v->e->test_file;
 }

@@ -75,12 +75,11 @@ done
 # vocab.json and merges.txt: whose they are
 python3 - "$tmp" <<'END'
 import json, os, sys
-for name in ("qwen2's pair, by config.json",):
-    folder = f"{sys.argv[1]}/{name[:5]}"
-    os.mkdir(folder)
-    for file, content in json.load(open("tests/fixtures/tokenizers.json"))[name]["files"].items():
-        with open(f"{folder}/{file}", "w", encoding="utf-8") as f:
-            f.write(content if isinstance(content, str) else json.dumps(content))
+folder = sys.argv[1] + "/qwen2"
+os.mkdir(folder)
+for file, content in json.load(open("tests/fixtures/tokenizers.json"))["qwen2's pair, by config.json"]["files"].items():
+    with open(f"{folder}/{file}", "w", encoding="utf-8") as f:
+        f.write(content if isinstance(content, str) else json.dumps(content))
 END
 printf 'e\314\201 is one letter, and 123 three.\n' >"$tmp/e.txt"
 works "a pair of Qwen2's, by config.json" prepare "$tmp/e.txt" --tokenizer "$tmp/qwen2" --out "$tmp/e.bin"
