@@ -152,7 +152,7 @@ static int roberta_set(const struct tokenizer_settings *s, json_t *root,
     static const char *const roles[2][2] = { { "sep", "sep_token" }, { "cls", "cls_token" } };
     json_t *step = json_object_get(root, "post_processor");
 
-    if (step != s->template || strcmp(json_str(step, "type"), "RobertaProcessing"))
+    if (!s->of_pair || step != s->template || strcmp(json_str(step, "type"), "RobertaProcessing"))
         return 0;
     for (int i = 0; i < 2; i++) {
         const char               *name = role_name(added->roles, roles[i][1]);
