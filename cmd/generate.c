@@ -1,7 +1,9 @@
 /* generate.c: texts are continued: prompts all in one batch, of which the first is printed as it
  * comes and the others follow; or a conversation, where a person adds lines. */
 #include "cmd/cmd.h"
+#include "cmd/run/generation.h"
 #include "cmd/run/generator.h"
+#include "cmd/run/tokenise.h"
 #include "cmd/say/say.h"
 #include "data/base/file.h"
 #include "data/base/file_kind.h"
@@ -35,10 +37,13 @@ static const struct opt_row rows[] = {
       .help = "how many to write, at most; not given: also no more than there are positions" },
     { "stop", OPT_STRINGS, AT(stop), .arg = "TEXT", .help = "end before this text" },
     { "temperature", OPT_DOUBLE, AT(sampling.temperature), "1",
-      .help = "0: always the likeliest token" },
+      .help = "0: always the likeliest token. Not given, this and the next three are what the "
+              "model's generation_config.json says, if anything" },
     { "top-k", OPT_UINT, AT(sampling.top_k), .help = "choose among the k likeliest only; 0: all" },
     { "top-p", OPT_RATIO, AT(sampling.top_p), "1", .max = 1,
       .help = "choose among the likeliest that have this probability together; 0 or 1: all" },
+    { "repetition-penalty", OPT_DOUBLE, AT(sampling.penalty), "1", .min = 0.01, .max = 100,
+      .help = "Factor by which tokens of the text so far become less likely; 1: none" },
     { "seed", OPT_UINT, AT(sampling.seed), "1", .help = "of the choices" },
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .help = "else the model's own" },
     { 0 }
@@ -164,6 +169,7 @@ struct prompt {
 struct sequence {
     const struct prompt *prompt;
     uint64_t             number;   // which continuation of it: the random numbers' stream
+    struct token_buf    ids;      // of the prompt, and all that were chosen
     size_t               most, n;  // tokens, at most and so far
     int32_t              next;     // the last one chosen
     struct continuation  text;
@@ -269,6 +275,10 @@ static int limit_tokens(struct batch_of_texts *t, struct sequence *s, struct err
         snprintf(name, sizeof name, "%s:%zu", t->o->prompt_file, p->line);
     else if (t->prompts > 1)
         snprintf(name, sizeof name, "prompt %td", p - t->prompt + 1);
+    const struct tokenise_ids ids = { p->ids.ids, n, t->g->vocab, name, 0 };
+    int                       rc = tokenise_known(t->g->tok, &ids, err);
+    if (rc)
+        return rc;
     if (n >= context)
         return err_misuse(err, "%s has %zu tokens, and with a continuation more than the %zu "
                           "positions there are: shorten it", name, n, context);
@@ -278,6 +288,19 @@ static int limit_tokens(struct batch_of_texts *t, struct sequence *s, struct err
     s->most = n + tokens < context ? tokens : context - n;
     t->positions = n + s->most > t->positions ? n + s->most : t->positions;
     t->longest = n > t->longest ? n : t->longest;
+    return 0;
+}
+
+/* Room for all of its tokens, of which the prompt's are there. */
+static int sequence_room(struct sequence *s, struct err *err)
+{
+    const struct token_buf *p = &s->prompt->ids;
+    int rc = grow(&s->ids.ids, &s->ids.cap, p->n + s->most, sizeof *p->ids, "tokens", err);
+
+    if (rc)
+        return rc;
+    memcpy(s->ids.ids, p->ids, p->n * sizeof *p->ids);
+    s->ids.n = p->n;
     return 0;
 }
 
@@ -301,6 +324,7 @@ static int make_sequences(struct batch_of_texts *t, struct err *err)
         t->fed[i] = p->ids.n;
         rc = tokenizer_text_behind(t->g->tok, &t->seq[i].text.t, p->ids.ids, p->ids.n, err);
         rc = rc ? rc : limit_tokens(t, &t->seq[i], err);
+        rc = rc ? rc : sequence_room(&t->seq[i], err);
     }
     return rc;
 }
@@ -340,7 +364,8 @@ static int generate_all(struct batch_of_texts *t, struct err *err)
             struct sequence *s = &t->seq[b];
 
             if (!s->text.ended) {
-                s->next = generator_choose(g, logits + b * g->vocab, s->number, s->n++);
+                s->next = generator_choose(g, logits + b * g->vocab, s->number, s->n++, &s->ids);
+                s->ids.ids[s->ids.n++] = s->next;
                 rc = continuation_token(&s->text, g, s->next, err);
                 if (!rc && !s->text.ended && s->n == s->most)
                     rc = continuation_end(&s->text, g->tok, err);
@@ -362,7 +387,7 @@ static int generate_prompts(struct generator *g, const struct generate_opts *o, 
         !(rc = generator_start(g, t.n, t.positions, t.longest, err)))
         rc = generate_all(&t, err);
     for (size_t i = 0; t.seq && i < t.n; i++)
-        token_text_free(&t.seq[i].text.t);
+        token_text_free(&t.seq[i].text.t), token_buf_free(&t.seq[i].ids);
     for (size_t i = 0; i < t.prompts; i++)
         token_buf_free(&t.prompt[i].ids);
     free(t.seq);
@@ -468,7 +493,7 @@ static int answer_token(struct chat *c, struct continuation *a, struct err *err)
 
     if (rc)
         return rc;
-    int32_t id = generator_choose(g, logits, 0, c->chosen++);
+    int32_t id = generator_choose(g, logits, 0, c->chosen++, &c->ids);
     rc = continuation_token(a, g, id, err);
     if (rc || generator_ends(g, id))
         return rc;
@@ -493,6 +518,10 @@ static int turn(struct chat *c, const char *line, size_t n, struct err *err)
     if (!rc && c->ids.n == 0)
         rc = tokenizer_put(c->g->tok, TOKENIZER_BEFORE, &c->ids, err);
     rc = rc ? rc : tokenizer_encode(c->g->tok, c->pending.t.text, c->pending.t.n, &c->ids, err);
+    if (!rc)
+        rc = tokenise_known(c->g->tok, &(struct tokenise_ids){ c->ids.ids + before,
+                                                               c->ids.n - before, c->g->vocab,
+                                                               "the line", 0 }, err);
     rc = rc ? rc
             : tokenizer_text_behind(c->g->tok, &a.t, c->ids.ids + before, c->ids.n - before, err);
     c->pending.t.n = c->n_ends = 0;
@@ -560,6 +589,7 @@ static int run(struct opt_line *line, struct err *err)
 {
     struct generate_opts *o = line->options;
     struct generator      g = { 0 };
+    char                  taken[GENERATION_TAKEN] = "";
 
     o->tokens_given = opt_given(line, "tokens");
     o->batch_given = opt_given(line, "batch");
@@ -572,6 +602,10 @@ static int run(struct opt_line *line, struct err *err)
         return err_misuse(err, "--chat is one conversation: it takes one --prompt to begin with, "
                                "no --prompt-file and no --batch");
     int rc = generator_open(&g, o->model, o->tokenizer, &o->read, &o->sampling, &say_events, err);
+    if (!rc)
+        rc = generation_defaults(&g.sampling, line, g.generation, taken, err);
+    if (!rc && *taken)
+        fprintf(stderr, "siTrain generate: the model's generation_config.json says%s\n", taken);
     if (!rc)
         rc = o->chat ? chat_run(&g, o, err) : generate_prompts(&g, o, err);
     generator_close(&g);
