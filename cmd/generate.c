@@ -1,6 +1,7 @@
 /* generate.c: texts are continued: prompts all in one batch, of which the first is printed as it
  * comes and the others follow; or a conversation, where a person adds lines. */
 #include "cmd/cmd.h"
+#include "cmd/continuation.h"
 #include "cmd/run/generation.h"
 #include "cmd/run/generator.h"
 #include "cmd/run/tokenise.h"
@@ -8,7 +9,6 @@
 #include "data/base/file.h"
 #include "data/base/file_kind.h"
 #include "data/base/grow.h"
-#include "data/base/visible.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -51,111 +51,6 @@ static const struct opt_row rows[] = {
 static const struct opt_part parts[] = { { "Options", rows, 0 },
                                          { "Machine", read_rows, AT(read) },
                                          { 0 } };
-
-/* ---- a continuation ---- */
-
-/* The text of one, as it grows token by token, and onto stdout: it ends before the first stop
- * string, and what may still become one is held back; it may span tokens. */
-struct continuation {
-    const struct opt_strings *stops; // NULL: it has none
-    struct token_text         t;
-    size_t                    printed;
-    int                       ended; // nothing is added any more
-};
-
-/* Where the first stop string begins that ends behind `old` bytes; the text's end if there is none.
- */
-static size_t stop_at(const struct continuation *a, size_t old)
-{
-    const char *text = a->t.text;
-    size_t      first = a->t.n;
-
-    for (size_t s = 0; a->stops && s < a->stops->n; s++) {
-        const char *stop = a->stops->item[s];
-        size_t      len = strlen(stop), from = old < len ? 0 : old - len + 1;
-        const char *at = a->t.n > from ? memmem(text + from, a->t.n - from, stop, len) : NULL;
-
-        if (at && (size_t)(at - text) < first)
-            first = (size_t)(at - text);
-    }
-    return first;
-}
-
-/* The text was longer by what is behind `old` bytes. Where it now has a stop string in it, it is
- * cut before the first and has ended. */
-static void continuation_cut(struct continuation *a, size_t old)
-{
-    size_t n = stop_at(a, old);
-
-    a->ended |= n < a->t.n;
-    a->t.n = n;
-}
-
-/* No token comes any more: what waited for one is text. */
-static int continuation_end(struct continuation *a, const struct tokenizer *tok, struct err *err)
-{
-    size_t old = a->t.n;
-    int    rc = tokenizer_text_end(tok, &a->t, err);
-
-    continuation_cut(a, old);
-    a->ended = 1;
-    return rc;
-}
-
-/* A token more; one that ends texts ends it. */
-static int continuation_token(struct continuation *a, const struct generator *g, int32_t id,
-                              struct err *err)
-{
-    size_t old = a->t.n;
-
-    if (generator_ends(g, id))
-        return continuation_end(a, g->tok, err);
-    int rc = tokenizer_text_add(g->tok, &a->t, id, 0, err);
-    continuation_cut(a, old);
-    return rc;
-}
-
-/* Bytes at the end that are the beginning of a stop string. */
-static size_t held_by_stops(const struct continuation *a)
-{
-    size_t most = 0;
-
-    for (size_t s = 0; a->stops && s < a->stops->n; s++) {
-        size_t len = strlen(a->stops->item[s]) - 1;
-
-        for (len = len < a->t.n ? len : a->t.n; len > most; len--)
-            if (!memcmp(a->t.text + a->t.n - len, a->stops->item[s], len))
-                most = len;
-    }
-    return most;
-}
-
-/* -EPIPE without a sentence: nobody reads any more, which is no failure. A terminal shows control
- * characters as what they are; a file or a pipe gets every byte. */
-static int write_out(const char *bytes, size_t n, struct err *err)
-{
-    clearerr(stdout);
-    if (isatty(STDOUT_FILENO))
-        visible_write(stdout, bytes, n, "\n\t");
-    else
-        fwrite(bytes, 1, n, stdout);
-    if (!ferror(stdout) && fflush(stdout) == 0)
-        return 0;
-    if (errno == EPIPE)
-        return -EPIPE;
-    return err_set(err, errno ? -errno : -EIO, "writing to stdout: %s", strerror(errno));
-}
-
-/* Print what is final and was not printed yet: all once it has ended. */
-static int continuation_print(struct continuation *a, struct err *err)
-{
-    size_t ready = a->ended ? a->t.n : a->t.n - held_by_stops(a), from = a->printed;
-
-    if (ready <= from)
-        return 0;
-    a->printed = ready;
-    return write_out(a->t.text + from, ready - from, err);
-}
 
 /* ---- prompts, in one batch ---- */
 
@@ -338,14 +233,14 @@ static int show(struct batch_of_texts *t, int begun, struct err *err)
         struct sequence *s = &t->seq[t->shown];
 
         if (!begun && t->shown)
-            rc = write_out("\n---\n", 5, err);
+            rc = continuation_write("\n---\n", 5, err);
         if (!begun && !rc)
-            rc = write_out(s->prompt->text, s->prompt->n, err);
+            rc = continuation_write(s->prompt->text, s->prompt->n, err);
         rc = rc ? rc : continuation_print(&s->text, err);
         if (!s->text.ended)
             return rc;
     }
-    return rc ? rc : write_out("\n", 1, err);
+    return rc ? rc : continuation_write("\n", 1, err);
 }
 
 static int generate_all(struct batch_of_texts *t, struct err *err)
@@ -529,7 +424,7 @@ static int turn(struct chat *c, const char *line, size_t n, struct err *err)
         rc = answer_token(c, &a, err);
     rc = rc || a.ended ? rc : continuation_end(&a, c->g->tok, err); // what was held back, too
     rc = rc ? rc : continuation_print(&a, err);
-    rc = rc ? rc : write_out("\n", 1, err);
+    rc = rc ? rc : continuation_write("\n", 1, err);
     if (!rc && !(a.t.n && a.t.text[a.t.n - 1] == '\n'))
         rc = add_pending(c, "\n", 1, err);
     token_text_free(&a.t);
@@ -545,7 +440,7 @@ static int talk(struct chat *c, struct err *err)
 
     while (!rc) {
         interrupted = 0;
-        rc = c->terminal ? write_out("> ", 2, err) : 0;
+        rc = c->terminal ? continuation_write("> ", 2, err) : 0;
         if (rc)
             break;
         catch_interrupt(0);
@@ -553,7 +448,7 @@ static int talk(struct chat *c, struct err *err)
         while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
             n--;
         if (n <= 0 || interrupted) {
-            rc = c->terminal ? write_out("\n", 1, err) : 0;
+            rc = c->terminal ? continuation_write("\n", 1, err) : 0;
             rc = !rc && interrupted ? 130 : rc;
             break;
         }
