@@ -46,7 +46,7 @@ static const struct opt_row rows[] = {
     { "test-file", OPT_STRING, AT(test_file), .arg = "FILE",
       .help = "rows of one's own to predict" },
     { "predict", OPT_STRING, AT(predict), .arg = "FILE",
-      .help = "write predictions of the test rows; a file of such is replaced, no other" },
+      .help = "write predictions of the test rows; only what eval --predict wrote is replaced" },
     { "max-seq", OPT_UINT, AT(max_seq), .min = 1, .max = 1048576,
       .help = "tokens of a classifier's row, the rest is cut off; if not given 128, or what the "
               "model has" },
