@@ -46,7 +46,7 @@ static const struct opt_row rows[] = {
     { "test-file", OPT_STRING, AT(test_file), .arg = "FILE",
       .help = "rows of one's own to predict" },
     { "predict", OPT_STRING, AT(predict), .arg = "FILE",
-      .help = "write predictions of the test rows; a file of such is replaced, no other" },
+      .help = "write predictions of the test rows; only what eval --predict wrote is replaced" },
     { "max-seq", OPT_UINT, AT(max_seq), .min = 1, .max = 1048576,
       .help = "tokens of a classifier's row, the rest is cut off; if not given 128, or what the "
               "model has" },
@@ -126,15 +126,15 @@ static int open_text(struct tokens **out, const struct model_folder *r, const st
     struct file_new   scratch = { 0 };
     char              path[64];
     struct tokenizer *tok = NULL;
-    uint64_t          count, seq = o->read.seq ? o->read.seq : arch_usual_seq(&r->config);
-    int               rc;
+    uint64_t          seq = o->read.seq ? o->read.seq : arch_usual_seq(&r->config);
+    int               rc = model_folder_tokenizer(&tok, r, o->tokenizer, err);
 
-    if (!(rc = model_folder_tokenizer(&tok, r, o->tokenizer, err)) &&
-        !(rc = scratch_open(&scratch, path, sizeof path, err)) &&
-        !(rc = tokenise_files(tok, &o->data, 1, path, &count, &say_events, err)))
-        rc = count > seq ? tokens_open(out, path, 2, err)
-                         : err_misuse(err, "%s has %" PRIu64 " tokens; a row of --seq %" PRIu64
-                                      " needs %" PRIu64, o->data, count, seq, seq + 1);
+    struct tokenise_files f = { .tok = tok, .texts = &o->data, .n = 1, .vocab = r->config.vocab };
+    if (!rc && !(rc = scratch_open(&scratch, path, sizeof path, err)) &&
+        !(rc = tokenise_files(&f, path, &say_events, err)))
+        rc = f.count > seq ? tokens_open(out, path, 2, err)
+                           : err_misuse(err, "%s has %" PRIu64 " tokens; a row of --seq %" PRIu64
+                                        " needs %" PRIu64, o->data, f.count, seq, seq + 1);
     file_new_abort(&scratch);
     tokenizer_close(tok);
     return rc;
@@ -205,7 +205,8 @@ struct evaluation {
     struct part                part[2 * TASK_SPLITS];
 };
 
-/* The task of one's own rows: the model's classes by their names; LABEL_1 is called 1 in a file. */
+/* The task of one's own rows: the model's classes by their names or numbers; LABEL_1 is called 1 in
+ * a file. */
 static void own_task(struct evaluation *v, int named)
 {
     struct hf_labels *l = &v->classes.names;
@@ -214,6 +215,7 @@ static void own_task(struct evaluation *v, int named)
         memmove(l->name[i], l->name[i] + strlen("LABEL_"),
                 strlen(l->name[i] + strlen("LABEL_")) + 1);
     v->task = task_custom((const char *const *)l->name, v->r->config.n_labels);
+    v->task.loose = 1;
     v->task.dev[0] = v->e->eval_file;
     v->task.tests[0] = v->e->test_file;
 }
@@ -382,10 +384,7 @@ static int eval_task(const struct model_folder *r, const struct eval_opts *e, st
     if ((rc = check(e, err)) || (rc = find_task(&v, err)) || (rc = add_parts(&v, err)) ||
         (rc = model_folder_tokenizer(&v.tok, r, e->tokenizer, err)))
         goto out;
-    if (tokenizer_vocab(v.tok) > r->config.vocab)
-        rc = err_misuse(err, "the tokenizer has %zu ids, more than the model's vocabulary of %zu",
-                        tokenizer_vocab(v.tok), r->config.vocab);
-    else if (!(rc = open_model(&v, err)))
+    if (!(rc = open_model(&v, err)))
         rc = run_parts(&v, err);
 out:
     evaluator_close(&v.by);

@@ -54,7 +54,7 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     struct watch               w = work_begin(&say_events, "writing %s", o->dir);
     struct hf_export           x = { .config = r->config, .dtype = dtypes[o->dtype],
                                      .source = r->source, .shard_bytes = o->shard,
-                                     .endoftext = -1, .watch = &w,
+                                     .endoftext = -1, .begin = -1, .watch = &w,
                                      .tokenizer = *r->tokenizer ? r->tokenizer : NULL,
                                      .strange = r->hf != NULL, .notice = notice,
                                      .notice_size = sizeof notice };
@@ -66,7 +66,7 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
         rc = model_folder_generation(&generation, r, o->run, err);
     x.generation = generation;
     if (!rc && x.tokenizer && !(rc = tokenizer_open(&tok, x.tokenizer, err)))
-        x.endoftext = tokenizer_endoftext(tok);
+        x.endoftext = tokenizer_endoftext(tok), x.begin = tokenizer_begin(tok);
     tokenizer_close(tok);
     x.pad = model_folder_pad(r, o->run, x.endoftext);
     rc = rc ? rc : hf_export(o->dir, &x, err);

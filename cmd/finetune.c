@@ -160,9 +160,6 @@ static int check_tokenizer(struct material *m, struct err *err)
     if (!*dir || !tokenise_has_files(dir))
         return err_misuse(err, "there is no tokenizer with this model: give --tokenizer DIR");
     int rc = tokenizer_open(&tok, dir, err);
-    if (!rc && tokenizer_vocab(tok) > m->n.config.vocab)
-        rc = err_misuse(err, "the tokenizer in %s has %zu ids, more than the model's vocabulary of "
-                        "%zu", dir, tokenizer_vocab(tok), m->n.config.vocab);
     if (!rc && m->file[0].pairs && tokenizer_endoftext(tok) < 0 && !tokenizer_has_template(tok))
         rc = err_misuse(err, "the tokenizer in %s has neither an eos_token nor a template "
                         "to put between the two texts of a pair", dir);

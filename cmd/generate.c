@@ -1,12 +1,14 @@
 /* generate.c: texts are continued: prompts all in one batch, of which the first is printed as it
  * comes and the others follow; or a conversation, where a person adds lines. */
 #include "cmd/cmd.h"
+#include "cmd/continuation.h"
+#include "cmd/run/generation.h"
 #include "cmd/run/generator.h"
+#include "cmd/run/tokenise.h"
 #include "cmd/say/say.h"
 #include "data/base/file.h"
 #include "data/base/file_kind.h"
 #include "data/base/grow.h"
-#include "data/base/visible.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -35,10 +37,13 @@ static const struct opt_row rows[] = {
       .help = "how many to write, at most; not given: also no more than there are positions" },
     { "stop", OPT_STRINGS, AT(stop), .arg = "TEXT", .help = "end before this text" },
     { "temperature", OPT_DOUBLE, AT(sampling.temperature), "1",
-      .help = "0: always the likeliest token" },
+      .help = "0: always the likeliest token. Not given, this and the next three are what the "
+              "model's generation_config.json says, if anything" },
     { "top-k", OPT_UINT, AT(sampling.top_k), .help = "choose among the k likeliest only; 0: all" },
     { "top-p", OPT_RATIO, AT(sampling.top_p), "1", .max = 1,
       .help = "choose among the likeliest that have this probability together; 0 or 1: all" },
+    { "repetition-penalty", OPT_DOUBLE, AT(sampling.penalty), "1", .min = 0.01, .max = 100,
+      .help = "Factor by which tokens of the text so far become less likely; 1: none" },
     { "seed", OPT_UINT, AT(sampling.seed), "1", .help = "of the choices" },
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .help = "else the model's own" },
     { 0 }
@@ -46,111 +51,6 @@ static const struct opt_row rows[] = {
 static const struct opt_part parts[] = { { "Options", rows, 0 },
                                          { "Machine", read_rows, AT(read) },
                                          { 0 } };
-
-/* ---- a continuation ---- */
-
-/* The text of one, as it grows token by token, and onto stdout: it ends before the first stop
- * string, and what may still become one is held back; it may span tokens. */
-struct continuation {
-    const struct opt_strings *stops; // NULL: it has none
-    struct token_text         t;
-    size_t                    printed;
-    int                       ended; // nothing is added any more
-};
-
-/* Where the first stop string begins that ends behind `old` bytes; the text's end if there is none.
- */
-static size_t stop_at(const struct continuation *a, size_t old)
-{
-    const char *text = a->t.text;
-    size_t      first = a->t.n;
-
-    for (size_t s = 0; a->stops && s < a->stops->n; s++) {
-        const char *stop = a->stops->item[s];
-        size_t      len = strlen(stop), from = old < len ? 0 : old - len + 1;
-        const char *at = a->t.n > from ? memmem(text + from, a->t.n - from, stop, len) : NULL;
-
-        if (at && (size_t)(at - text) < first)
-            first = (size_t)(at - text);
-    }
-    return first;
-}
-
-/* The text was longer by what is behind `old` bytes. Where it now has a stop string in it, it is
- * cut before the first and has ended. */
-static void continuation_cut(struct continuation *a, size_t old)
-{
-    size_t n = stop_at(a, old);
-
-    a->ended |= n < a->t.n;
-    a->t.n = n;
-}
-
-/* No token comes any more: what waited for one is text. */
-static int continuation_end(struct continuation *a, const struct tokenizer *tok, struct err *err)
-{
-    size_t old = a->t.n;
-    int    rc = tokenizer_text_end(tok, &a->t, err);
-
-    continuation_cut(a, old);
-    a->ended = 1;
-    return rc;
-}
-
-/* A token more; one that ends texts ends it. */
-static int continuation_token(struct continuation *a, const struct generator *g, int32_t id,
-                              struct err *err)
-{
-    size_t old = a->t.n;
-
-    if (generator_ends(g, id))
-        return continuation_end(a, g->tok, err);
-    int rc = tokenizer_text_add(g->tok, &a->t, id, 0, err);
-    continuation_cut(a, old);
-    return rc;
-}
-
-/* Bytes at the end that are the beginning of a stop string. */
-static size_t held_by_stops(const struct continuation *a)
-{
-    size_t most = 0;
-
-    for (size_t s = 0; a->stops && s < a->stops->n; s++) {
-        size_t len = strlen(a->stops->item[s]) - 1;
-
-        for (len = len < a->t.n ? len : a->t.n; len > most; len--)
-            if (!memcmp(a->t.text + a->t.n - len, a->stops->item[s], len))
-                most = len;
-    }
-    return most;
-}
-
-/* -EPIPE without a sentence: nobody reads any more, which is no failure. A terminal shows control
- * characters as what they are; a file or a pipe gets every byte. */
-static int write_out(const char *bytes, size_t n, struct err *err)
-{
-    clearerr(stdout);
-    if (isatty(STDOUT_FILENO))
-        visible_write(stdout, bytes, n, "\n\t");
-    else
-        fwrite(bytes, 1, n, stdout);
-    if (!ferror(stdout) && fflush(stdout) == 0)
-        return 0;
-    if (errno == EPIPE)
-        return -EPIPE;
-    return err_set(err, errno ? -errno : -EIO, "writing to stdout: %s", strerror(errno));
-}
-
-/* Print what is final and was not printed yet: all once it has ended. */
-static int continuation_print(struct continuation *a, struct err *err)
-{
-    size_t ready = a->ended ? a->t.n : a->t.n - held_by_stops(a), from = a->printed;
-
-    if (ready <= from)
-        return 0;
-    a->printed = ready;
-    return write_out(a->t.text + from, ready - from, err);
-}
 
 /* ---- prompts, in one batch ---- */
 
@@ -164,6 +64,7 @@ struct prompt {
 struct sequence {
     const struct prompt *prompt;
     uint64_t             number;   // which continuation of it: the random numbers' stream
+    struct token_buf    ids;      // of the prompt, and all that were chosen
     size_t               most, n;  // tokens, at most and so far
     int32_t              next;     // the last one chosen
     struct continuation  text;
@@ -269,6 +170,10 @@ static int limit_tokens(struct batch_of_texts *t, struct sequence *s, struct err
         snprintf(name, sizeof name, "%s:%zu", t->o->prompt_file, p->line);
     else if (t->prompts > 1)
         snprintf(name, sizeof name, "prompt %td", p - t->prompt + 1);
+    const struct tokenise_ids ids = { p->ids.ids, n, t->g->vocab, name, 0 };
+    int                       rc = tokenise_known(t->g->tok, &ids, err);
+    if (rc)
+        return rc;
     if (n >= context)
         return err_misuse(err, "%s has %zu tokens, and with a continuation more than the %zu "
                           "positions there are: shorten it", name, n, context);
@@ -278,6 +183,19 @@ static int limit_tokens(struct batch_of_texts *t, struct sequence *s, struct err
     s->most = n + tokens < context ? tokens : context - n;
     t->positions = n + s->most > t->positions ? n + s->most : t->positions;
     t->longest = n > t->longest ? n : t->longest;
+    return 0;
+}
+
+/* Room for all of its tokens, of which the prompt's are there. */
+static int sequence_room(struct sequence *s, struct err *err)
+{
+    const struct token_buf *p = &s->prompt->ids;
+    int rc = grow(&s->ids.ids, &s->ids.cap, p->n + s->most, sizeof *p->ids, "tokens", err);
+
+    if (rc)
+        return rc;
+    memcpy(s->ids.ids, p->ids, p->n * sizeof *p->ids);
+    s->ids.n = p->n;
     return 0;
 }
 
@@ -301,6 +219,7 @@ static int make_sequences(struct batch_of_texts *t, struct err *err)
         t->fed[i] = p->ids.n;
         rc = tokenizer_text_behind(t->g->tok, &t->seq[i].text.t, p->ids.ids, p->ids.n, err);
         rc = rc ? rc : limit_tokens(t, &t->seq[i], err);
+        rc = rc ? rc : sequence_room(&t->seq[i], err);
     }
     return rc;
 }
@@ -314,14 +233,14 @@ static int show(struct batch_of_texts *t, int begun, struct err *err)
         struct sequence *s = &t->seq[t->shown];
 
         if (!begun && t->shown)
-            rc = write_out("\n---\n", 5, err);
+            rc = continuation_write("\n---\n", 5, err);
         if (!begun && !rc)
-            rc = write_out(s->prompt->text, s->prompt->n, err);
+            rc = continuation_write(s->prompt->text, s->prompt->n, err);
         rc = rc ? rc : continuation_print(&s->text, err);
         if (!s->text.ended)
             return rc;
     }
-    return rc ? rc : write_out("\n", 1, err);
+    return rc ? rc : continuation_write("\n", 1, err);
 }
 
 static int generate_all(struct batch_of_texts *t, struct err *err)
@@ -340,7 +259,8 @@ static int generate_all(struct batch_of_texts *t, struct err *err)
             struct sequence *s = &t->seq[b];
 
             if (!s->text.ended) {
-                s->next = generator_choose(g, logits + b * g->vocab, s->number, s->n++);
+                s->next = generator_choose(g, logits + b * g->vocab, s->number, s->n++, &s->ids);
+                s->ids.ids[s->ids.n++] = s->next;
                 rc = continuation_token(&s->text, g, s->next, err);
                 if (!rc && !s->text.ended && s->n == s->most)
                     rc = continuation_end(&s->text, g->tok, err);
@@ -362,7 +282,7 @@ static int generate_prompts(struct generator *g, const struct generate_opts *o, 
         !(rc = generator_start(g, t.n, t.positions, t.longest, err)))
         rc = generate_all(&t, err);
     for (size_t i = 0; t.seq && i < t.n; i++)
-        token_text_free(&t.seq[i].text.t);
+        token_text_free(&t.seq[i].text.t), token_buf_free(&t.seq[i].ids);
     for (size_t i = 0; i < t.prompts; i++)
         token_buf_free(&t.prompt[i].ids);
     free(t.seq);
@@ -468,7 +388,7 @@ static int answer_token(struct chat *c, struct continuation *a, struct err *err)
 
     if (rc)
         return rc;
-    int32_t id = generator_choose(g, logits, 0, c->chosen++);
+    int32_t id = generator_choose(g, logits, 0, c->chosen++, &c->ids);
     rc = continuation_token(a, g, id, err);
     if (rc || generator_ends(g, id))
         return rc;
@@ -493,6 +413,10 @@ static int turn(struct chat *c, const char *line, size_t n, struct err *err)
     if (!rc && c->ids.n == 0)
         rc = tokenizer_put(c->g->tok, TOKENIZER_BEFORE, &c->ids, err);
     rc = rc ? rc : tokenizer_encode(c->g->tok, c->pending.t.text, c->pending.t.n, &c->ids, err);
+    if (!rc)
+        rc = tokenise_known(c->g->tok, &(struct tokenise_ids){ c->ids.ids + before,
+                                                               c->ids.n - before, c->g->vocab,
+                                                               "the line", 0 }, err);
     rc = rc ? rc
             : tokenizer_text_behind(c->g->tok, &a.t, c->ids.ids + before, c->ids.n - before, err);
     c->pending.t.n = c->n_ends = 0;
@@ -500,7 +424,7 @@ static int turn(struct chat *c, const char *line, size_t n, struct err *err)
         rc = answer_token(c, &a, err);
     rc = rc || a.ended ? rc : continuation_end(&a, c->g->tok, err); // what was held back, too
     rc = rc ? rc : continuation_print(&a, err);
-    rc = rc ? rc : write_out("\n", 1, err);
+    rc = rc ? rc : continuation_write("\n", 1, err);
     if (!rc && !(a.t.n && a.t.text[a.t.n - 1] == '\n'))
         rc = add_pending(c, "\n", 1, err);
     token_text_free(&a.t);
@@ -516,7 +440,7 @@ static int talk(struct chat *c, struct err *err)
 
     while (!rc) {
         interrupted = 0;
-        rc = c->terminal ? write_out("> ", 2, err) : 0;
+        rc = c->terminal ? continuation_write("> ", 2, err) : 0;
         if (rc)
             break;
         catch_interrupt(0);
@@ -524,7 +448,7 @@ static int talk(struct chat *c, struct err *err)
         while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
             n--;
         if (n <= 0 || interrupted) {
-            rc = c->terminal ? write_out("\n", 1, err) : 0;
+            rc = c->terminal ? continuation_write("\n", 1, err) : 0;
             rc = !rc && interrupted ? 130 : rc;
             break;
         }
@@ -560,6 +484,7 @@ static int run(struct opt_line *line, struct err *err)
 {
     struct generate_opts *o = line->options;
     struct generator      g = { 0 };
+    char                  taken[GENERATION_TAKEN] = "";
 
     o->tokens_given = opt_given(line, "tokens");
     o->batch_given = opt_given(line, "batch");
@@ -572,6 +497,10 @@ static int run(struct opt_line *line, struct err *err)
         return err_misuse(err, "--chat is one conversation: it takes one --prompt to begin with, "
                                "no --prompt-file and no --batch");
     int rc = generator_open(&g, o->model, o->tokenizer, &o->read, &o->sampling, &say_events, err);
+    if (!rc)
+        rc = generation_defaults(&g.sampling, line, g.generation, taken, err);
+    if (!rc && *taken)
+        fprintf(stderr, "siTrain generate: the model's generation_config.json says%s\n", taken);
     if (!rc)
         rc = o->chat ? chat_run(&g, o, err) : generate_prompts(&g, o, err);
     generator_close(&g);

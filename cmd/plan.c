@@ -57,7 +57,8 @@ static const struct opt_row rows[] = {
     { "network-latency", OPT_DOUBLE, AT(network_latency), "0", .arg = "US",
       .help = "microseconds until what a rank sends begins to arrive" },
     { "json", OPT_STRING, AT(json), .arg = "FILE",
-      .help = "write the prediction as JSON; -: to stdout, instead of the plan" },
+      .help = "write the prediction as JSON (only such a file is replaced); -: to stdout, instead "
+              "of the plan" },
     { "data", OPT_STRING, AT(data), .arg = "FILE|DIR",
       .help = "accepted, so that pretrain's line can be planned as it is: nothing depends on it, "
               "but where it is there, what pretrain refuses is refused; with --task its folder" },

@@ -66,7 +66,7 @@ int plan_machine(json_t **out, const struct session *s, const struct forecast_ma
         speedups_add(rows);
     *out = rc ? NULL
               : json_pack("{s:s, s:s, s:f, s:{s:I, s:I, s:I, s:I}, s:I, s:I, s:I, s:O}",
-                          "siTrain", "plan", // the mark of output.c
+                          "about", "siTrain plan", // the mark of output.c
                           "machine", m->m->name, "flops", m->m->flops, "model", "parameters",
                           (json_int_t)arch_total(g), "n_layer", (json_int_t)g->n_layer, "n_embd",
                           (json_int_t)g->n_embd, "vocab", (json_int_t)g->vocab, "tokens",

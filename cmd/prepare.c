@@ -46,14 +46,16 @@ static int tokenise(const struct prepare_opts *o, const char **inputs, struct er
 {
     struct output     out = { o->out, OUTPUT_TOKENS, inputs, o->files.n + 1 };
     struct tokenizer *tok = NULL;
-    uint64_t          count;
     int               rc;
 
     memcpy(inputs, o->files.item, o->files.n * sizeof *inputs);
     inputs[o->files.n] = o->tokenizer;
-    if (!(rc = output_check(&out, err)) && !(rc = tokenizer_open(&tok, o->tokenizer, err)) &&
-        !(rc = tokenise_output(tok, o->files.item, o->files.n, &out, &count, &say_events, err)))
-        say_line(stdout, "%s: %" PRIu64 " tokens", o->out, count);
+    rc = output_check(&out, err);
+    rc = rc ? rc : tokenizer_open(&tok, o->tokenizer, err);
+    struct tokenise_files f = { .tok = tok, .texts = o->files.item, .n = o->files.n,
+                                .checked = &out };
+    if (!rc && !(rc = tokenise_files(&f, o->out, &say_events, err)))
+        say_line(stdout, "%s: %" PRIu64 " tokens", o->out, f.count);
     tokenizer_close(tok);
     return rc;
 }

@@ -107,6 +107,8 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
                         s->config.n_positions);
     if (!rc && first && arch_is_masked(&s->config)) // refused before the data is taken
         rc = corpus_masking(&masking, s, err);
+    if (!rc && first && arch_is_masked(&s->config))
+        rc = masking_framed(&masking, &s->config, err);
     // options before the data: a run without data takes options anew
     if (rc || (rc = session_config(s, err)) || (first && (rc = session_store_options(s, 0, err))) ||
         (rc = corpus_resume(s, "data", (struct corpus_file){ o->data, as }, err)) ||

@@ -30,7 +30,8 @@ static const struct opt_row rows[] = {
     { "csv", OPT_FLAG, AT(csv),
       .help = "print lines of section,row,field,value; of several runs with the run before" },
     { "html", OPT_PATH, AT(html), .arg = "FILE",
-      .help = "write a page with all figures and plots, whole in one file" },
+      .help = "write a page with all figures and plots, whole in one file; of what is there only "
+              "such a page is replaced" },
     { "sql", OPT_STRING, AT(sql), .arg = "NAME", .words = question_word,
       .help = "print the answer to one question as a table, or as --csv or --json; list: say "
               "which there are" },
@@ -39,7 +40,8 @@ static const struct opt_row rows[] = {
     { "openmetrics", OPT_FLAG, AT(openmetrics),
       .help = "print the run's figures as OpenMetrics text, for Prometheus" },
     { "trace", OPT_PATH, AT(trace), .arg = "FILE",
-      .help = "write a timeline of some steps that Perfetto and chrome://tracing open" },
+      .help = "write a timeline of some steps that Perfetto and chrome://tracing open; only such "
+              "a timeline is replaced" },
     { "trace-steps", OPT_STRING, AT(trace_steps), .arg = "A-B",
       .help = "which: steps A to B, as far as they are kept whole, or one; if not given the last "
               "10" },

@@ -4,9 +4,9 @@
 #include "model/hf.h"
 
 #include "data/base/round.h"
+#include "model/hf_tensors.h"
 
 #include <assert.h>
-#include <fnmatch.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -355,8 +355,7 @@ int hf_generation(json_t **out, const char *dir, size_t vocab, struct err *err)
     *out = json_object();
     rc = rc ? rc : json_read(&config, path, CONFIG_MAX, err);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (hf_key_has(&(struct hf_keys){ config, path }, keys[i]))
-            json_object_set(*out, keys[i], json_object_get(config, keys[i]));
+        json_object_set(*out, keys[i], json_object_get(config, keys[i])); // NULL sets nothing
     if (!rc && is_file(dir, "generation_config.json") &&
         !(rc = hf_path(path, dir, "generation_config.json", err)) &&
         !(rc = json_read(&file, path, CONFIG_MAX, err)) &&
@@ -395,151 +394,12 @@ int hf_stops(int32_t out[HF_STOPS], size_t *n, const json_t *generation, const c
     return 0;
 }
 
-/* ---- tensors by name ---- */
-
-static int tensor_check(const struct model_config *g, size_t t, const struct st_tensor *st,
-                        const char *dir, struct err *err)
-{
-    size_t rows = arch_rows(g, t), cols = arch_cols(g, t);
-    int    vector = arch_is_vector(g, t);
-    char   shape[64];
-
-    if (st->dtype == ST_OTHER)
-        return err_misuse(err, "%s: tensor %s is neither F32 nor F16 nor BF16", dir, st->name);
-    if (vector ? st->n_dims == 1 && st->dims[0] == cols
-               : st->n_dims == 2 && st->dims[0] == rows && st->dims[1] == cols)
-        return 0;
-    if (vector)
-        snprintf(shape, sizeof shape, "[%zu]", cols);
-    else
-        snprintf(shape, sizeof shape, "[%zu, %zu]", rows, cols);
-    return err_misuse(err, "%s: tensor %s does not have the shape %s that config.json asks for",
-                      dir, st->name, shape);
-}
-
-/* What files hold beside parameters. */
-static int tensor_is_extra(const struct arch *arch, const char *name)
-{
-    for (size_t i = 0; i < sizeof arch->extras / sizeof *arch->extras && arch->extras[i]; i++)
-        if (!fnmatch(arch->extras[i], name, 0))
-            return 1;
-    return 0;
-}
-
-static int refuse_unknown(const struct hf *h, const char *dir, struct err *err)
-{
-    size_t n_known = arch_blocks(&h->config) * h->config.arch->n_params;
-
-    for (size_t i = 0; i < h->st->n; i++) {
-        const struct st_tensor *st = &h->st->tensors[i];
-        int                     known = tensor_is_extra(h->config.arch, st->name);
-
-        for (size_t k = 0; k < n_known && !known; k++)
-            known = h->tensor[k] == st;
-        if (!known)
-            return err_misuse(err,
-                              "%s: tensor %s does not belong to a %s of %zu layers with a %s "
-                              "head",
-                              dir, st->name, h->config.arch->title, h->config.n_layer,
-                              arch_classifies(&h->config) ? "classifier's"
-                              : arch_is_tied(&h->config)  ? "tied"
-                                                          : "untied");
-    }
-    return 0;
-}
-
-/* The oldest files of BERT, which came from TensorFlow, call a norm's weight and bias gamma and
- * beta. */
-static const struct st_tensor *find_tensor(struct safetensors *st, const char *name)
-{
-    static const char *const now[] = { "LayerNorm.weight", "LayerNorm.bias" },
-                      *const then[] = { "LayerNorm.gamma", "LayerNorm.beta" };
-    const struct st_tensor  *found = safetensors_find(st, name);
-    size_t                   len = strlen(name);
-    char                     old[HF_NAME_BYTES];
-
-    for (size_t i = 0; i < 2 && !found; i++) {
-        size_t stem = len - size_min(len, strlen(now[i]));
-
-        if (strcmp(name + stem, now[i]))
-            continue;
-        snprintf(old, sizeof old, "%.*s%s", (int)stem, name, then[i]);
-        found = safetensors_find(st, old);
-    }
-    return found;
-}
-
-static int find_tensors(struct hf *h, const char *dir, struct err *err)
-{
-    char prefixed[HF_NAME_BYTES];
-    int  rc = 0;
-
-    arch_tensor_name(&h->config, prefixed, sizeof prefixed, h->config.arch->prefix, 0,
-                     h->config.arch->tokens);
-    const char *prefix = safetensors_find(h->st, prefixed) ? h->config.arch->prefix : "";
-
-    for (size_t b = 0; b < arch_blocks(&h->config); b++) {
-        size_t first, end;
-
-        arch_block_tensors(&h->config, b, &first, &end);
-        for (size_t t = first; t < end && !rc; t++) {
-            const struct st_tensor **slot = &h->tensor[b * h->config.arch->n_params + t];
-            char                     name[HF_NAME_BYTES];
-
-            if (!arch_size(&h->config, t))
-                continue;
-            arch_tensor_name(&h->config, name, sizeof name, prefix, b, t);
-            *slot = find_tensor(h->st, name);
-            if (!*slot)
-                return err_misuse(err, "%s: tensor %s is missing", dir, name);
-            rc = tensor_check(&h->config, t, *slot, dir, err);
-        }
-    }
-    return rc ? rc : refuse_unknown(h, dir, err);
-}
-
-/* A tensor that the files have once more under another name is the same there. */
-static int check_copy(struct hf *h, const struct arch_copy *copy, const char *dir, struct err *err)
-{
-    enum { PIECE = 4096 };
-    const struct model_config *g = &h->config;
-    size_t block = arch_param(g, copy->of)->block == ARCH_EMBEDDINGS ? 0 : arch_final_block(g);
-    const struct st_tensor *again = safetensors_find(h->st, copy->name),
-                           *once = h->tensor[block * g->arch->n_params + copy->of];
-    float a[PIECE], b[PIECE];
-
-    if (!again || !once)
-        return 0;
-    int rc = tensor_check(g, copy->of, again, dir, err);
-    for (uint64_t at = 0; at < again->count && !rc; at += PIECE) {
-        size_t n = size_min(again->count - at, PIECE);
-
-        rc = safetensors_read(h->st, again, at, n, a, err);
-        rc = rc ? rc : safetensors_read(h->st, once, at, n, b, err);
-        if (!rc && memcmp(a, b, n * sizeof *a))
-            rc = err_misuse(err, "%s: config.json ties the head to the embeddings, but the files "
-                            "have %s, which is not %s: versions of transformers compute "
-                            "differently then (\"tie_word_embeddings\")", dir, again->name,
-                            once->name);
-    }
-    return rc;
-}
-
-static int check_copies(struct hf *h, const char *dir, struct err *err)
-{
-    const struct arch *arch = h->config.arch;
-    int                rc = 0;
-
-    if (arch_classifies(&h->config) || !arch_is_tied(&h->config))
-        return 0;
-    for (size_t i = 0; i < sizeof arch->copies / sizeof *arch->copies && !rc; i++)
-        rc = arch->copies[i].name ? check_copy(h, &arch->copies[i], dir, err) : 0;
-    return rc;
-}
+/* ---- the folder ---- */
 
 int hf_open(struct hf **out, const char *dir, const struct watch *watch, struct err *err)
 {
-    struct hf *h = calloc(1, sizeof *h);
+    struct hf        *h = calloc(1, sizeof *h);
+    struct hf_tensors t;
 
     *out = NULL;
     if (!h)
@@ -549,11 +409,12 @@ int hf_open(struct hf **out, const char *dir, const struct watch *watch, struct 
     rc = rc ? rc : safetensors_open(&h->st, dir, err);
     if (!rc) {
         h->tensor = calloc(arch_blocks(&h->config) * h->config.arch->n_params, sizeof *h->tensor);
-        rc = h->tensor ? find_tensors(h, dir, err)
+        t = (struct hf_tensors){ .config = &h->config, .st = h->st, .slot = h->tensor, .dir = dir };
+        rc = h->tensor ? hf_tensors_find(&t, err)
                        : err_set(err, -ENOMEM, "%s: out of memory", dir);
     }
     rc = rc ? rc : safetensors_verify(h->st, watch, err);
-    rc = rc ? rc : check_copies(h, dir, err);
+    rc = rc ? rc : hf_tensors_same(&t, err);
     if (rc) {
         hf_close(h);
         return rc;

@@ -30,8 +30,9 @@ void hf_labels_free(struct hf_labels *l);
 long hf_pad(const char *dir); // config.json's pad_token_id; -1 where it has none
 
 /* What a folder says of texts that are generated, an object of the caller's: the ids of config.json
- * that begin, end and pad a text, and all of generation_config.json, which counts where both say
- * it. hf_stops takes its eos_token_id; one that is not below vocab is refused. */
+ * that begin, end and pad a text (null where it says that there is none), and all of
+ * generation_config.json, which counts where both say it. hf_stops takes its eos_token_id; one that
+ * is not below vocab is refused. */
 int hf_generation(json_t **out, const char *dir, size_t vocab, struct err *err);
 /* The ids that end a text: eos_token_id, none, one or a list, into out. where: for the sentence. */
 enum { HF_STOPS = 31 };
@@ -39,7 +40,8 @@ int hf_stops(int32_t out[HF_STOPS], size_t *n, const json_t *generation, const c
              struct err *err);
 
 /* Open a folder: the config, and every tensor that it asks for, with or without "transformer."
- * before its name, of the right shape, in F32, F16 or BF16; tensors of unknown names are refused.
+ * before its name, or what a model was wrapped in ("_orig_mod.", "module."), of the right shape, in
+ * F32, F16 or BF16; tensors of unknown names are refused.
  * Checksums of our own exports are verified, which reads all of them under the eyes of watch (or
  * NULL). */
 int  hf_open(struct hf **out, const char *dir, const struct watch *watch, struct err *err);
@@ -67,8 +69,9 @@ struct hf_export {
     char                *notice;     // then gets what that leaves out; or NULL
     size_t               notice_size;
     long                 endoftext;  // id of <|endoftext|>, or -1
+    long                 begin;      // id of the token that begins a text, or -1
     const json_t        *generation; // of a language model: as hf_generation has it; NULL:
-                                     // endoftext begins and ends a text
+                                     // begin and endoftext
     const struct hf_labels *labels;  // of a classifier; NULL: LABEL_0, ...
     long                 pad;        // a classifier's pad_token_id, or -1
     const struct watch  *watch;      // of parameters written, or NULL

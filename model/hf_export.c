@@ -115,12 +115,19 @@ static const char *dtype_word(enum st_dtype d)
 
 static json_t *token_id(long id) { return id >= 0 ? json_integer(id) : json_null(); }
 
-/* What begins, or ends, a text: as it came, or <|endoftext|>. */
-static json_t *text_id(const struct hf_export *x, const char *key)
+/* What begins and what ends a text, into an object: as it came. Where nothing came, what the
+ * tokenizer says; a source that had no beginning gets none. */
+static int text_ids(json_t *to, const struct hf_export *x)
 {
-    json_t *said = json_object_get(x->generation, key);
+    json_t *begin = json_object_get(x->generation, "bos_token_id"),
+           *end = json_object_get(x->generation, "eos_token_id");
+    int     bad = 0;
 
-    return said ? json_incref(said) : token_id(x->endoftext);
+    if (begin || !x->generation)
+        bad = json_object_set_new(to, "bos_token_id",
+                                  begin ? json_incref(begin) : token_id(x->begin));
+    return bad | json_object_set_new(to, "eos_token_id",
+                                     end ? json_incref(end) : token_id(x->endoftext));
 }
 
 /* What a classifier's config.json says beside. transformers writes no num_labels: it counts
@@ -157,14 +164,11 @@ static int write_configs(const char *dir, const struct hf_export *x, struct err 
     json_t *config = json_pack("{s:s, s:[s]}", "model_type", g->arch->name, "architectures",
                                hf_class(g)),
            *own = g->arch->config_write(g),
-           *end = json_pack("{s:b, s:s, s:o, s:o}", "use_cache", 1, "torch_dtype",
-                            dtype_word(x->dtype), "bos_token_id", text_id(x, "bos_token_id"),
-                            "eos_token_id", text_id(x, "eos_token_id")),
+           *end = json_pack("{s:b, s:s}", "use_cache", 1, "torch_dtype", dtype_word(x->dtype)),
            *generation = x->generation ? json_copy((json_t *)(uintptr_t)x->generation)
                                        : json_pack("{s:b}", "_from_model_config", 1);
     int rc = generation && !json_object_update(config, own) && !json_object_update(config, end) &&
-                     !json_object_set_new(generation, "bos_token_id", text_id(x, "bos_token_id")) &&
-                     !json_object_set_new(generation, "eos_token_id", text_id(x, "eos_token_id"))
+                     !text_ids(config, x) && !text_ids(generation, x)
                  ? 0
                  : err_set(err, -ENOMEM, "%s: out of memory", dir);
 

@@ -133,8 +133,9 @@ static int rope_members(const json_t *rope, const struct hf_keys *k, struct err 
     return 0;
 }
 
-static int rope_yarn(struct rope *r, const json_t *rope, const struct model_config *g,
-                     const struct hf_keys *k, struct err *err)
+/* The factor is what is said of it, as transformers 5 has it: how many positions the model has does
+ * not matter (Qwen's advice for long texts leaves them as they were). */
+static int rope_yarn(struct rope *r, const json_t *rope, const struct hf_keys *k, struct err *err)
 {
     const struct { const char *key; double *to; } numbers[] = {
         { "beta_fast", &r->beta_fast }, { "beta_slow", &r->beta_slow },
@@ -147,11 +148,6 @@ static int rope_yarn(struct rope *r, const json_t *rope, const struct model_conf
     r->untruncated = !truncate;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && !rc; i++)
         rc = rope_number(numbers[i].to, rope, numbers[i].key, 0, k, err);
-    // some versions of transformers take this ratio for the factor
-    if (!rc && fabs((double)g->n_positions / r->original / r->factor - 1) > 1e-6)
-        rc = err_misuse(err, "%s: yarn: max_position_embeddings is not \"factor\" times "
-                        "\"original_max_position_embeddings\": versions of transformers compute "
-                        "differently then", k->path);
     return rc;
 }
 
@@ -218,7 +214,7 @@ static int config_rope(struct model_config *g, const struct hf_keys *k, const ch
     if (!rc && r->type == ROPE_LLAMA3 && !(r->high_freq_factor > r->low_freq_factor))
         rc = err_misuse(err, "%s: \"high_freq_factor\" must be above \"low_freq_factor\"",
                         k->path);
-    return rc || r->type != ROPE_YARN ? rc : rope_yarn(r, rope, g, k, err);
+    return rc || r->type != ROPE_YARN ? rc : rope_yarn(r, rope, k, err);
 }
 
 /* ---- config.json ---- */

@@ -65,6 +65,25 @@ static double nucleus(float *weight, size_t n, double wanted, float *heap)
     return sum;
 }
 
+void sampling_penalise(const struct sampling *s, const float *logits, size_t V, const int32_t *ids,
+                       size_t n, float *out, unsigned char *marks)
+{
+    float penalty = (float)s->penalty;
+
+    memcpy(out, logits, V * sizeof *out);
+    for (size_t i = 0; i < n; i++) {
+        size_t id = (size_t)ids[i];
+
+        if (id >= V || marks[id])
+            continue;
+        marks[id] = 1;
+        out[id] = out[id] < 0 ? out[id] * penalty : out[id] / penalty;
+    }
+    for (size_t i = 0; i < n; i++)
+        if ((size_t)ids[i] < V)
+            marks[ids[i]] = 0;
+}
+
 int32_t sampling_pick(const struct sampling *s, const float *logits, size_t V, uint64_t sequence,
                       uint64_t position, float *scratch)
 {

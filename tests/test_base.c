@@ -1,8 +1,10 @@
-/* test_base.c: lists, arenas and rounding. */
+/* test_base.c: lists, arenas, rounding, and what a terminal gets of a stranger's text. */
 #include "data/base/arena.h"
+#include "data/base/err.h"
 #include "data/base/list.h"
 #include "data/base/round.h"
 #include "data/base/machine.h"
+#include "data/base/visible.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -130,12 +132,55 @@ static void test_name(void **state)
     }
 }
 
+/* What a string that is printed becomes. */
+static void test_visible(void **state)
+{
+    static const struct { const char *text, *shown; } texts[] = {
+        { "a\033[31mb", "a\\x1b[31mb" },
+        { "\x7f\x01", "\\x7f\\x01" },
+        { "a\nb\tc\rd", "a\\nb\\tc\\rd" },
+        { "\xc2\x9b" "31m", "\\xc2\\x9b31m" },      // CSI as one character
+        { "\x9b" "31m", "\\x9b31m" },              // and as one byte
+        { "\xe2\x82", "\\xe2\\x82" },             // cut off
+        { "\xed\xa0\x80", "\\xed\\xa0\\x80" },   // a surrogate
+        { "caf\xc3\xa9 \xe2\x82\xac", "caf\xc3\xa9 \xe2\x82\xac" },
+        { "\xf0\x9f\x9a\xa2", "\xf0\x9f\x9a\xa2" },
+        { "\\x1b", "\\x1b" },
+    };
+    char       to[64], *file = NULL;
+    size_t     n;
+    struct err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        n = visible_text(to, sizeof to, texts[i].text, strlen(texts[i].text), "");
+        assert_string_equal(to, texts[i].shown);
+        assert_int_equal(n, strlen(to));
+        err_misuse(&err, "%s", texts[i].text);
+        assert_string_equal(err.text, texts[i].shown);
+    }
+    assert_int_equal(visible_text(to, sizeof to, "a\0b", 3, ""), 6);
+    assert_string_equal(to, "a\\x00b");
+    visible_text(to, 6, "ab\033c", 4, ""); // no half of an escape
+    assert_string_equal(to, "ab");
+    visible_text(to, 4, "ab\xe2\x82\xac", 5, ""); // nor of a character
+    assert_string_equal(to, "ab");
+    FILE *f = open_memstream(&file, &n);
+    visible_write(f, "a\n\tb\r\033", 6, "\n\t");
+    fclose(f);
+    assert_string_equal(file, "a\n\tb\\r\\x1b");
+    free(file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_list), cmocka_unit_test(test_arena),
         cmocka_unit_test(test_arena_refused), cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_name),
+}
+
+        cmocka_unit_test(test_visible),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -244,6 +244,33 @@ static void test_sampling(void **state)
         assert_true(logits[sampling_pick(&s, logits, 6, 4, i, scratch)] == 4.0f);
 }
 
+/* transformers' numbers, to their last bit or the one before: it may multiply by the inverse. */
+static void test_penalty(void **state)
+{
+    enum { V = 97, N = 45, PENALTIES = 4 };
+    struct fixture *f = fixture_open("tests/fixtures/penalty.fix");
+    const float    *x = fixture_f32(f, "x", V), *p = fixture_f32(f, "p", PENALTIES),
+                *y = fixture_f32(f, "y", (size_t)PENALTIES * V);
+    const int32_t *ids = fixture_i32(f, "i", N);
+    int32_t        more[N + 1] = { V + 5 }; // an id that the model does not have
+    unsigned char  marks[V] = { 0 }, none[V] = { 0 };
+    float          out[V];
+
+    (void)state;
+    memcpy(more + 1, ids, N * sizeof *ids);
+    for (size_t k = 0; k < PENALTIES; k++) {
+        struct sampling s = { .penalty = (double)p[k] };
+
+        sampling_penalise(&s, x, V, more, N + 1, out, marks);
+        for (size_t i = 0; i < V; i++)
+            if (!(fabsf(out[i] - y[k * V + i]) <= 1.2e-7f * fabsf(y[k * V + i])))
+                fail_msg("penalty %g, id %zu: %.9g, expected %.9g", s.penalty, i, (double)out[i],
+                         (double)y[k * V + i]);
+        assert_memory_equal(marks, none, V);
+    }
+    fixture_close(f);
+}
+
 /* Which of the six may come, as bits. */
 static unsigned kept(const float *logits, struct sampling s)
 {
@@ -292,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_greedy),
         cmocka_unit_test(test_sampling),
+        cmocka_unit_test(test_penalty),
         cmocka_unit_test(test_top_p),
     };
 

@@ -22,7 +22,7 @@
 static const char *const names[] = {
     "gpt2",       "gpt2_last",   "llama_grouped", "llama_linear",   "llama3",
     "llama_yarn", "smollm",      "mistral",       "qwen2",          "qwen3",
-    "gemma3",     "gemma3_local", "gemma3_last",
+    "gemma3",     "gemma3_local", "gemma3_last",    "qwen2_yarn",
     "qwen2_last", "bert_masked", "bert_labels",   "roberta_masked", "roberta_labels",
 };
 
@@ -76,7 +76,7 @@ static const char *written(const struct model_config *config, const float *value
 {
     struct flat      flat = { config, values };
     struct hf_export x = { .config = *config, .dtype = ST_F32, .source = { flat_read, &flat },
-                           .endoftext = -1, .pad = -1 };
+                           .endoftext = -1, .begin = -1, .pad = -1 };
     const char      *dir = tempdir_at(name);
     struct err       err;
 

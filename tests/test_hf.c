@@ -43,6 +43,7 @@ static void export_model(const char *dir, const struct model_config *g,
                            .dtype = dtype,
                            .source = values_of(g),
                            .endoftext = 36,
+                           .begin = 36,
                            .labels = labels,
                            .pad = 5 };
     struct err       err = { 0 };
@@ -385,7 +386,8 @@ static void test_failure_leaves_nothing(void **state)
 {
     char            *tmp = tempdir_new(), dir[512], path[512];
     struct hf_export x = {
-        .config = odd, .dtype = ST_F32, .source = { fail_late, NULL }, .endoftext = -1
+        .config = odd, .dtype = ST_F32, .source = { fail_late, NULL }, .endoftext = -1,
+        .begin = -1
     };
     struct err       err = { 0 };
 

@@ -428,7 +428,7 @@ static float *parameters(const char *dir, size_t pieces)
         assert_int_equal(m.source.read(m.source.ctx, b, 0, m.run.block_params[b], at, &err), 0);
 
     struct hf_export x = { .config = m.config, .dtype = ST_F32, .source = m.source,
-                           .endoftext = -1, .pad = -1 };
+                           .endoftext = -1, .begin = -1, .pad = -1 };
     snprintf(out, sizeof out, "%s-hf", dir);
     if (hf_export(out, &x, &err) || hf_open(&h, out, NULL, &err))
         fail_msg("%s", err.text);

@@ -200,6 +200,19 @@ static void predictions(void **state)
     check_text("predict_results_mnli-mm.txt", "index\tprediction\n");
 }
 
+/* A label is one field, and no spreadsheet computes it. */
+static void labels_of_any_kind(void **state)
+{
+    static const char *const names[] = { "a\tb\nc\rd\\", "=1+1", "-2", "+", "@x", "-1e3", "- no" };
+    const int32_t            classes[] = { 0, 1, 2, 3, 4, 5, 6 };
+    const struct task        own = { .name = "custom", .n_labels = 7, .labels = names };
+
+    (void)state;
+    assert_int_equal(results_predictions(named(&own, 0), &own, classes, NULL, 7, &err), 0);
+    check_text("predict_results_None.txt", "index\tprediction\n0\ta\\tb\\nc\\rd\\\\\n1\t'=1+1\n"
+               "2\t-2\n3\t'+\n4\t'@x\n5\t-1e3\n6\t'- no\n");
+}
+
 static void nowhere(void **state)
 {
     const struct task task = { .name = "stsb", .n_labels = 1 };
@@ -220,6 +233,7 @@ int main(void)
         IN_TEMPDIR(a_training),
         IN_TEMPDIR(two_parts_and_nothing_trained),
         IN_TEMPDIR(predictions),
+        IN_TEMPDIR(labels_of_any_kind),
         IN_TEMPDIR(nowhere),
     };
 

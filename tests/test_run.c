@@ -358,7 +358,7 @@ static void a_trained_run_is_evaluated_and_continued(void **state)
         const char    *piece;
 
         assert_int_equal(generator_feed(&g, &ids, &count, &logits, &err), 0);
-        prompt.ids[0] = generator_choose(&g, logits, 0, at);
+        prompt.ids[0] = generator_choose(&g, logits, 0, at, &prompt);
         piece = tokenizer_bytes(g.tok, prompt.ids[0], &bytes);
         snprintf(said + strlen(said), sizeof said - strlen(said), "%.*s", (int)bytes, piece);
     }

@@ -203,6 +203,44 @@ static void check_decodes(const struct tokenizer *t, const json_t *decodes)
     }
 }
 
+/* All that a folder may hold is gone. */
+static void clear(void)
+{
+    static const char *const names[] = { "tokenizer.json", "tokenizer_config.json", "config.json",
+                                         "special_tokens_map.json", "vocab.json", "merges.txt" };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        remove(tempdir_at(names[i]));
+}
+
+/* A file of the tokenizer's folder that says this. */
+static void put_file(const char *name, const char *text)
+{
+    FILE *f = fopen(tempdir_at(name), "w");
+
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+/* The tokenizer of a kind: of one file, or of a folder's. */
+static int opened_kind(struct tokenizer **t, const json_t *kind)
+{
+    const json_t *files = json_object_get(kind, "files");
+    const char   *name;
+    json_t       *v;
+
+    clear();
+    if (!files)
+        return opened(t, json_object_get(kind, "tokenizer"));
+    json_object_foreach((json_t *)(uintptr_t)files, name, v) {
+        if (json_is_string(v))
+            put_file(name, json_string_value(v));
+        else
+            assert_int_equal(json_write(v, tempdir_at(name), 0, &e), 0);
+    }
+    return tokenizer_open(t, tempdir, &e);
+}
+
 static void test_kinds(void **state)
 {
     json_t     *kinds = fixture(), *kind;
@@ -214,8 +252,8 @@ static void test_kinds(void **state)
         const json_t     *cases = json_object_get(kind, "cases");
         struct tokenizer *t, *again;
 
-        assert_int_equal(opened(&t, json_object_get(kind, "tokenizer")), 0);
         print_message("# %s\n", name);
+        assert_int_equal(opened_kind(&t, kind), 0);
         check_cases(t, cases);
         check_long(t, cases);
         check_rows(t, json_object_get(kind, "rows"));
@@ -229,9 +267,8 @@ static void test_kinds(void **state)
         check_decodes(again, json_object_get(kind, "decodes"));
         tokenizer_close(again);
         tokenizer_close(t);
-        assert_int_equal(remove(tempdir_at("tokenizer_config.json")), 0);
-        assert_int_equal(remove(tempdir_at("special_tokens_map.json")), 0);
     }
+    clear();
     json_decref(kinds);
 }
 
@@ -278,6 +315,12 @@ static void test_refusals(void **state)
         { "pre_tokenizer", "{\"type\": \"Metaspace\", \"replacement\": \"_\", "
                            "\"prepend_scheme\": \"first\", \"add_prefix_space\": false}", "first" },
         { "pre_tokenizer/pretokenizers/0", "{\"type\": \"Punctuation\"}", "Punctuation" },
+        { "pre_tokenizer/pretokenizers", "[{\"type\": \"Sequence\", \"pretokenizers\": "
+          "[{\"type\": \"CharDelimiterSplit\"}]}, {\"type\": \"ByteLevel\"}]",
+          "CharDelimiterSplit" },
+        { "pre_tokenizer/pretokenizers", "[{\"type\": \"Sequence\"}, {\"type\": "
+          "\"ByteLevel\"}]", "without pretokenizers" },
+        { "model/dropout", "0.1", "dropout" },
         { "pre_tokenizer/pretokenizers/0", "{\"type\": \"Digits\"}", "with its expression" },
         { "pre_tokenizer/pretokenizers/0/pattern", "{\"Regex\": \"\\\\w+\"}", "\"\\w+\"" },
         { "pre_tokenizer/pretokenizers/0/pattern", "{\"String\": \" \"}", "splits by" },
@@ -320,15 +363,6 @@ static void test_refusals(void **state)
             fail_msg("%s = %s: %s", cases[i].path, cases[i].value, e.text);
         json_decref(kinds);
     }
-}
-
-/* A file of the tokenizer's folder that says this. */
-static void put_file(const char *name, const char *text)
-{
-    FILE *f = fopen(tempdir_at(name), "w");
-
-    assert_non_null(f);
-    assert_true(fputs(text, f) >= 0 && fclose(f) == 0);
 }
 
 /* BERT's tokenizer as its older files have it: a token a line, and what is said beside. */

@@ -55,16 +55,19 @@ static const struct opt_row rows[] = {
       .help = "these sections, with commas between; what they go by is measured too. parts, where "
               "the time of a step goes, is measured only where it is named" },
     { "save", OPT_STRING, AT(save), .arg = "FILE",
-      .help = "write what plan --machine FILE goes by; without --only, nothing else is measured" },
+      .help = "write what plan --machine FILE goes by (only such a file is replaced); without "
+              "--only, nothing else is measured" },
     { "probe", OPT_FLAG, AT(probe),
       .help = "measure only what a prediction of this one model goes by, as plan does by itself" },
     { "rounds", OPT_UINT, AT(rounds), "5", .min = 1, .max = 64,
       .help = "of which medians are taken" },
     { "quick", OPT_FLAG, AT(quick), .help = "a small model and few rounds: under 20 seconds" },
     { "json", OPT_STRING, AT(json), .arg = "FILE",
-      .help = "write the figures as JSON, too; - writes them to stdout instead of tables" },
+      .help = "write the figures as JSON, too (only such a file is replaced); - writes them to "
+              "stdout instead of tables" },
     { "plot", OPT_STRING, AT(plot), .arg = "FILE",
-      .help = "scaling, rok: write what was measured as a picture (SVG)" },
+      .help = "scaling, rok: write what was measured as a picture (SVG); only such a picture is "
+              "replaced" },
     { "layer-us", OPT_UINT, AT(layer_us), "0", .max = 60000000,
       .help = "network: --steps of the model are driven, too, on devices that answer at once, with "
               "nothing computed: a layer's forward waits for so many microseconds, backward for "
@@ -344,8 +347,8 @@ static void machine(struct bench *b)
     const char *dtype = dtype_name((size_t)o->dtype), *cpu = machine_cpu(name, sizeof name);
 
     b->report = json_pack(
-        "{s:s, s:s, s:{s:s, s:I}, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}}", "siTrain",
-        "bench", "version", // the first is the mark of output.c
+        "{s:s, s:s, s:{s:s, s:I}, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}}", "about",
+        "siTrain bench", "version", // the first is the mark of output.c
         SITRAIN_VERSION, "machine", "cpu", cpu, "threads", (json_int_t)o->threads, "model",
         "n_layer", (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head, "n_embd",
         (json_int_t)g->n_embd, "vocab", (json_int_t)g->vocab, "parameters",

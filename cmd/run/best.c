@@ -192,7 +192,7 @@ static int take_place(struct file_new *f, const char *run, struct err *err)
 static int write_best(struct session *s, const struct params_source *source, struct err *err)
 {
     struct hf_export x = { .config = s->config, .dtype = ST_F32, .source = *source, .endoftext = -1,
-                           .shard_bytes = HF_SHARD_BYTES };
+                           .begin = -1, .shard_bytes = HF_SHARD_BYTES };
     struct hf_labels labels = { 0 };
     char             best[BEST_PATH], tokenizer[BEST_PATH], here[FILE_IDENTITY];
     struct file_new  f;
@@ -203,7 +203,8 @@ static int write_best(struct session *s, const struct params_source *source, str
     rc = rc ? rc : session_generation(&generation, s, err);
     // stored when the run is made: a tokenizer is larger than what the memory plan has room for
     settings_scan(s->log, "%ld", &x.endoftext, "endoftext");
-    x.pad = x.endoftext;
+    x.begin = x.pad = x.endoftext; // as older runs have it, which say no beginning
+    settings_scan(s->log, "%ld", &x.begin, "begintext");
     snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
     x.labels = labels.n ? &labels : NULL;

@@ -49,9 +49,6 @@ int corpus_check(struct corpus_file file, const char *tokenizer, size_t vocab, u
         return err_misuse(err, "%s is text: --tokenizer DIR is needed (siTrain prepare "
                           "--train-tokenizer makes one)", file.path);
     rc = tokenizer_open(&tok, tokenizer, err);
-    if (!rc && tokenizer_vocab(tok) > vocab)
-        rc = err_misuse(err, "the tokenizer in %s has %zu ids, more than the model's vocabulary of "
-                        "%zu", tokenizer, tokenizer_vocab(tok), vocab);
     tokenizer_close(tok);
     return rc;
 }
@@ -134,12 +131,12 @@ static int add_text(struct session *s, const char *what, const char *path, const
 {
     char              out[SESSION_PATH + 16], dir[SESSION_PATH + 16];
     struct tokenizer *tok = NULL;
-    uint64_t          count;
 
     snprintf(dir, sizeof dir, "%s/tokenizer", s->dir);
     snprintf(out, sizeof out, "%s/%s.bin", s->dir, what);
     int rc = tokenizer_open(&tok, dir, err);
-    rc = rc ? rc : tokenise_files(tok, &path, 1, out, &count, s->events, err);
+    struct tokenise_files f = { .tok = tok, .texts = &path, .n = 1, .vocab = s->config.vocab };
+    rc = rc ? rc : tokenise_files(&f, out, s->events, err);
     tokenizer_close(tok);
     if (rc || (rc = settings_set(s->log, err, "%s.text=%s", what, path)) ||
         (rc = check_tokens(out, named, 2, s->config.vocab, s->o.seq, s->events, err)))

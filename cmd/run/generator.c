@@ -25,12 +25,10 @@ int generator_ends(const struct generator *g, int32_t id)
 static int find_stops(struct generator *g, const char *model, struct err *err)
 {
     int32_t end = tokenizer_endoftext(g->tok);
-    json_t *generation;
     size_t  n = 0;
-    int     rc = model_folder_generation(&generation, &g->model, model, err);
+    int     rc = model_folder_generation(&g->generation, &g->model, model, err);
 
-    rc = rc ? rc : hf_stops(g->stops, &n, generation, model, err);
-    json_decref(generation);
+    rc = rc ? rc : hf_stops(g->stops, &n, g->generation, model, err);
     if (end >= 0)
         g->stops[n++] = end;
     g->n_stops = n;
@@ -56,9 +54,6 @@ int generator_open(struct generator *g, const char *model, const char *tokenizer
         return err_misuse(err, "--seq %zu: the model has %zu positions", g->context,
                           g->model.config.n_positions);
     rc = model_folder_tokenizer(&g->tok, &g->model, tokenizer, err);
-    if (!rc && tokenizer_vocab(g->tok) > g->vocab)
-        rc = err_misuse(err, "the tokenizer has %zu ids, the model %zu: they do not belong "
-                        "together", tokenizer_vocab(g->tok), g->vocab);
     return rc ? rc : find_stops(g, model, err);
 }
 
@@ -92,8 +87,9 @@ int generator_start(struct generator *g, size_t batch, size_t positions, size_t 
     int                     rc;
 
     g->batch = batch;
-    g->scratch = malloc(2 * g->vocab * sizeof *g->scratch);
-    if (!g->scratch)
+    g->scratch = malloc(3 * g->vocab * sizeof *g->scratch);
+    g->marks = calloc(g->vocab, 1);
+    if (!g->scratch || !g->marks)
         return err_set(err, -ENOMEM, "out of memory for %zu logits", g->vocab);
     while ((rc = open_stream(g, &d, err)) && err->misuse && d.piece > LEAST_PIECE)
         d.piece = size_max(d.piece / 2, LEAST_PIECE);
@@ -110,7 +106,9 @@ void generator_close(struct generator *g)
     stream_close(g->stream);
     tokenizer_close(g->tok);
     model_folder_close(&g->model);
+    json_decref(g->generation);
     free(g->scratch);
+    free(g->marks);
     memset(g, 0, sizeof *g);
 }
 
@@ -152,8 +150,14 @@ int generator_feed(struct generator *g, const int32_t *const *ids, const size_t 
 }
 
 int32_t generator_choose(const struct generator *g, const float *logits, uint64_t sequence,
-                       uint64_t position)
+                         uint64_t position, const struct token_buf *ids)
 {
-    return sampling_pick(&g->sampling, logits, tokenizer_vocab(g->tok), sequence, position,
-                         g->scratch);
+    size_t                 n = size_min(tokenizer_vocab(g->tok), g->vocab);
+    const struct sampling *s = &g->sampling;
+
+    if (s->penalty > 0 && (s->penalty < 1 || s->penalty > 1)) {
+        sampling_penalise(s, logits, n, ids->ids, ids->n, g->scratch + 2 * n, g->marks);
+        logits = g->scratch + 2 * n;
+    }
+    return sampling_pick(s, logits, n, sequence, position, g->scratch);
 }

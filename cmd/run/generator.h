@@ -17,12 +17,14 @@ struct generator {
     struct stream    *stream;
     struct decode    *decode;
     size_t            context; // positions of prompt and continuation together, at most
-    size_t vocab; // of the logits; the tokenizer's ids, which may be fewer, are chosen from
+    size_t vocab; // of the logits; those that the tokenizer has, too, are chosen from
     int32_t           stops[GENERATOR_STOPS]; // tokens that end a text
     size_t            n_stops;
     size_t            batch, piece, frames;
     int               timed;   // whether the speed of streaming was said
-    float            *scratch;
+    float            *scratch; // 3 x vocab
+    unsigned char    *marks;   // (vocab)
+    json_t           *generation; // what the model's folder says of generated texts; NULL: nothing
 };
 
 /* The model of a run or a Hugging Face folder, and its tokenizer or that in the folder `tokenizer`
@@ -48,6 +50,6 @@ int generator_feed(struct generator *g, const int32_t *const *ids, const size_t 
  * came from has it as (one of) eos_token_id. */
 int generator_ends(const struct generator *g, int32_t id);
 
-/* The token at `position` of the continuation `sequence`. */
+/* The token at `position` of the continuation `sequence`, whose text so far are `ids`. */
 int32_t generator_choose(const struct generator *g, const float *logits, uint64_t sequence,
-                       uint64_t position);
+                         uint64_t position, const struct token_buf *ids);

@@ -2,6 +2,7 @@
 #include "cmd/run/labelled.h"
 
 #include "cmd/run/settings.h"
+#include "cmd/run/tokenise.h"
 #include "data/base/grow.h"
 #include "data/base/round.h"
 
@@ -111,6 +112,16 @@ static int add_types(struct encoding *w, struct err *err)
     return 0;
 }
 
+/* Tokens that the model has no embeddings of are refused: of n ids of the row. */
+static int check_ids(const struct encoding *w, const int32_t *ids, size_t n, struct err *err)
+{
+    char where[PATH_MAX + 32];
+
+    snprintf(where, sizeof where, "%s, row %" PRIu64, w->e->path, w->rows + 1);
+    return tokenise_known(w->tok, &(struct tokenise_ids){ ids, n, w->config->vocab, where, 0 },
+                          err);
+}
+
 /* The same where the model is an encoder: its rows begin with a token that stands for them. */
 static int encoder_ids(struct encoding *w, const struct token_row *text, struct err *err)
 {
@@ -121,6 +132,7 @@ static int encoder_ids(struct encoding *w, const struct token_row *text, struct 
         return err_misuse(err, "the tokenizer has no template (post_processor) that says which "
                           "tokens stand around a text: a %s needs them", w->config->arch->title);
     rc = tokenizer_encode_row(w->tok, text, &w->ids, &w->types, err);
+    rc = rc ? rc : check_ids(w, w->ids.ids, w->ids.n, err);
     return rc ? rc : add_types(w, err);
 }
 
@@ -151,14 +163,18 @@ static int encode_row(void *ctx, const struct task_row *row, struct err *err)
 {
     struct encoding *w = ctx;
     struct example   x;
-    size_t           n;
+    size_t           n, from;
     int              rc = row_label(w->e, row, &x, err);
 
     rc = rc ? rc : row_ids(w, row, err);
     // the cut, without padding at its end; at least one id
-    for (n = size_min(w->ids.n, w->max_seq); n > 1 && w->ids.ids[n - 1] == w->pad;)
+    n = size_min(w->ids.n, w->max_seq);
+    from = tokenizer_cuts_left(w->tok) ? w->ids.n - n : 0;
+    while (n > 1 && w->ids.ids[from + n - 1] == w->pad)
         n--;
-    rc = rc ? rc : examples_new_add(&w->out, w->ids.ids, n, &x, err);
+    if (!rc && !w->config->arch->encoder)
+        rc = check_ids(w, w->ids.ids + from, n, err);
+    rc = rc ? rc : examples_new_add(&w->out, w->ids.ids + from, n, &x, err);
     return rc ? rc : watch_look(&w->watch, ++w->rows, w->e->rows, err);
 }
 

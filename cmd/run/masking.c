@@ -38,7 +38,16 @@ static int ask_tokenizer(struct masking *m, const char *dir, struct err *err)
     rc = one_id(&m->before, t, TOKENIZER_BEFORE, err);
     rc = rc ? rc : one_id(&m->behind, t, TOKENIZER_BEHIND, err);
     tokenizer_close(t);
+    m->bare = m->before < 0 && m->behind < 0;
     return rc;
+}
+
+int masking_framed(const struct masking *m, const struct model_config *g, struct err *err)
+{
+    return m->bare ? err_misuse(err, "the tokenizer has no template (post_processor) that says "
+                                "which tokens stand around a text ([CLS] and [SEP], or <s> and "
+                                "</s>): a %s learns to expect them", g->arch->title)
+                   : 0;
 }
 
 int masking_opts_check(const struct opt_line *line, const struct mask_opts *o,

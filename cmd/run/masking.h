@@ -12,6 +12,7 @@ struct masking {
     size_t  vocab;
     int32_t mask, before, behind, end, pad;
     int     refuse_pad; // positions depend on it
+    int     bare;       // the tokenizer puts nothing around a text
 };
 
 /* What a command line says of masks, for a model that has none, or that cannot be, is refused. */
@@ -22,6 +23,9 @@ int masking_opts_check(const struct opt_line *line, const struct mask_opts *o,
  * where nothing says it, or the model does not have it. */
 int masking_find(struct masking *out, const struct model_config *g, const struct mask_opts *o,
                  const char *tokenizer, struct err *err);
+
+/* Whether a training can begin: rows of a tokenizer without a template are refused. */
+int masking_framed(const struct masking *m, const struct model_config *g, struct err *err);
 
 /* How many of n tokens of a row are asked for. */
 uint64_t masking_chosen(double prob, uint64_t n);

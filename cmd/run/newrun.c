@@ -107,6 +107,7 @@ static int check_masking(const struct newrun *n, uint64_t seq, struct err *err)
     if (rc || !arch_is_masked(&n->config) || !n->data)
         return rc;
     rc = masking_find(&m, &n->config, &n->o->mask, n->tokenizer, err);
+    rc = rc ? rc : masking_framed(&m, &n->config, err);
     return rc || masking_rows(&m, UINT64_MAX, seq)
                ? rc
                : err_misuse(err, "--seq %" PRIu64 ": what the tokenizer puts around a row leaves "
@@ -341,9 +342,11 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
         return err_set(err, -errno, "mkdir %s: %s", path, strerror(errno));
     if ((rc = tokenizer_take(n->tokenizer, path, notice, sizeof notice, err)) ||
         (*notice && (rc = session_notice(s, notice, err))) ||
+        (rc = tokenizer_keep_class(n->tokenizer, path, err)) ||
         (rc = tokenizer_open(&tok, path, err)))
         return rc;
-    rc = settings_set(s->log, err, "endoftext=%ld", (long)tokenizer_endoftext(tok));
+    rc = settings_set(s->log, err, "endoftext=%ld\nbegintext=%ld", (long)tokenizer_endoftext(tok),
+                      (long)tokenizer_begin(tok));
     if (!rc && n->n_examples)
         rc = labelled_add(s, n->examples, n->n_examples, n->epochs, tok, err);
     tokenizer_close(tok);

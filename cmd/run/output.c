@@ -24,19 +24,18 @@ static const char attribute[] = "user.sitrain", predictions[] = "predictions";
 
 /* In the order of enum output_kind. */
 static const char *const kind_names[] = {
-    "a page of siTrain report --html",
-    "a timeline of siTrain report --trace",
-    "a token file of siTrain prepare",
-    "a file of predictions that siTrain eval --predict marked as its own",
-    "a prediction of siTrain plan --json",
+    "pages of siTrain report --html",
+    "timelines of siTrain report --trace",
+    "token files of siTrain prepare",
+    "predictions of siTrain eval --predict",
+    "predictions of siTrain plan --json",
     "figures of siTrain bench --json",
-    "a machine of siTrain bench --save",
-    "a plot of siTrain bench --plot",
-    "a tokenizer of siTrain prepare --train-tokenizer alone",
+    "machines of siTrain bench --save",
+    "plots of siTrain bench --plot",
 };
 
-/* How what siTrain writes begins, and what else is in its first 4 KiB. Where there are two rows,
- * the second is of versions before 2026-12. */
+/* How what siTrain writes begins, and what else is in its first 4 KiB. Of two rows or more
+ * for a kind the first is what this version writes; the others are of older ones. */
 static const struct mark { enum output_kind kind; const char *begins, *has[2]; } marks[] = {
     { OUTPUT_PAGE, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"generator\" content=\"siTrain ", { NULL } },
@@ -45,9 +44,10 @@ static const struct mark { enum output_kind kind; const char *begins, *has[2]; }
     { OUTPUT_TIMELINE, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"program\":\"siTrain ",
       { NULL } },
     { OUTPUT_PREDICTIONS, PREDICTIONS, { NULL } }, // and the attribute
-    { OUTPUT_PLAN, "{\n  \"siTrain\": \"plan\",\n", { NULL } },
-    { OUTPUT_PLAN, "{\n  \"machine\": ", { "\n  \"flops\": ", "\n  \"predictions\": [" } },
-    { OUTPUT_FIGURES, "{\n  \"siTrain\": \"bench\",\n", { NULL } },
+    { OUTPUT_PLAN, "{\n  \"about\": \"siTrain plan\",\n", { NULL } },
+    { OUTPUT_PLAN, "{\n  \"activations\": {\n    \"asked\": ", { "\n  \"predictions\": [" } },
+    { OUTPUT_PLAN, "{\n  \"devices\": ", { "\n  \"flops\": ", "\n  \"predictions\": [" } },
+    { OUTPUT_FIGURES, "{\n  \"about\": \"siTrain bench\",\n", { NULL } },
     { OUTPUT_FIGURES, "{\n  \"version\": \"", { "\",\n  \"machine\": {\n    \"cpu\": ",
                                                 "\n    \"grad_accum\": " } },
     { OUTPUT_MACHINE, "# A machine as siTrain bench --save measured it;", { NULL } },
@@ -204,7 +204,7 @@ static int check_runs(const struct output *o, const struct place *p, struct err 
         const struct run_file *f = run_file_find(name);
         char                  *slash = strrchr(dir, '/');
 
-        if (f && is_run(dir))
+        if (f && is_run(dir) && (o->kind != OUTPUT_EVENTS || strcmp(name, "tensorboard")))
             return err_misuse(err, "%s: %s is the name of a part of the run %s (%s): choose "
                               "another name", o->path, name, dir, f->what);
         if (!slash || !slash[1])
@@ -249,27 +249,37 @@ static int is_marked(int fd)
            !memcmp(text, predictions, sizeof predictions - 1);
 }
 
-static int is_kind(enum output_kind kind, int fd, const char *head, size_t n)
+static int is_kind(enum output_kind kind, const char *head, size_t n)
 {
-    if (kind == OUTPUT_TOKENS)
-        return tokens_ours(head, n);
+    int ours = kind == OUTPUT_TOKENS && tokens_ours(head, n);
+
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        if (marks[i].kind == kind && fits(&marks[i], head, n))
-            return kind != OUTPUT_PREDICTIONS || is_marked(fd);
-    return 0;
+        ours |= marks[i].kind == kind && fits(&marks[i], head, n);
+    return ours;
 }
 
-static int refuse(const struct output *o, const struct place *p, struct err *err)
+/* A folder among the inputs that the file is in; NULL: it is in none. */
+static const char *read_folder(const struct output *o, const struct place *p)
 {
     struct stat st;
 
     for (size_t i = 0; i < o->n_inputs; i++)
         if (o->inputs[i] && !stat(o->inputs[i], &st) && S_ISDIR(st.st_mode) &&
             is_within(p->dir, &st))
-            return err_misuse(err, "%s is there, in %s, which is read, and is not %s: choose "
-                              "another name", o->path, o->inputs[i], kind_names[o->kind]);
-    return err_misuse(err, "%s is there and is not %s: choose another name, or remove it", o->path,
-                      kind_names[o->kind]);
+            return o->inputs[i];
+    return NULL;
+}
+
+static int refuse(const struct output *o, const struct place *p, int unmarked, struct err *err)
+{
+    const char *in = read_folder(o, p);
+
+    if (unmarked)
+        return err_misuse(err, "%s is there and is not marked as %s (by the attribute %s): choose "
+                          "another name, or remove it", o->path, kind_names[o->kind], attribute);
+    return err_misuse(err, "%s is there%s%s%s and does not begin as %s do: choose another name%s",
+                      o->path, in ? ", in " : "", in ? in : "", in ? ", which is read," : "",
+                      kind_names[o->kind], in ? "" : ", or remove it");
 }
 
 static int check_file(const struct output *o, const struct place *p, struct err *err)
@@ -284,8 +294,10 @@ static int check_file(const struct output *o, const struct place *p, struct err 
     rc = file_pread(fd, head, n, 0, o->path, err);
     if (!rc && n == HEAD_BYTES && store_super_present(head))
         rc = err_misuse(err, "%s holds a device's states: choose another name", o->path);
-    else if (!rc && n && !is_kind(o->kind, fd, head, n))
-        rc = refuse(o, p, err);
+    else if (!rc && n && !is_kind(o->kind, head, n))
+        rc = refuse(o, p, 0, err);
+    else if (!rc && n && o->kind == OUTPUT_PREDICTIONS && !is_marked(fd))
+        rc = refuse(o, p, 1, err);
     close(fd);
     return rc;
 }
@@ -335,8 +347,8 @@ static int check_tokenizer(const struct output *o, const char *path, struct err 
                              "{\n  \"tokenizer_class\": \"GPT2TokenizerFast\",\n"
                              "  \"add_prefix_space\": false,\n  \"bos_token\": ") ||
                      !begins(dirfd(d), "vocab.json", "{\n  \"!\": 0,\n")))
-        rc = err_misuse(err, "%s is there and is not %s: choose another folder, or remove it",
-                        o->path, kind_names[OUTPUT_TOKENIZER]);
+        rc = err_misuse(err, "%s is there and does not begin as tokenizers of siTrain prepare "
+                        "do: choose another folder, or remove it", o->path);
     closedir(d);
     return rc;
 }
@@ -417,6 +429,23 @@ int output_check(const struct output *o, struct err *err)
     return o->kind == OUTPUT_TOKENIZER ? check_tokenizer(o, o->path, err)
            : o->kind == OUTPUT_MODEL   ? 0
                                        : check_file(o, &p, err);
+}
+
+/* The first folder on the way that is not there would be made. */
+int output_check_events(const char *dir, struct err *err)
+{
+    const struct output o = { .path = dir, .kind = OUTPUT_EVENTS };
+    struct place        p;
+    char                at[PATH_MAX], *slash;
+
+    if (snprintf(at, sizeof at, "%s/x", dir) >= (int)sizeof at)
+        return err_misuse(err, "%s: the name is too long", dir);
+    while (place_find(&p, at, NULL)) {
+        if (!(slash = strrchr(at, '/')) || slash == at)
+            return 0; // making the folders fails, and says why
+        *slash = '\0';
+    }
+    return check_runs(&o, &p, err);
 }
 
 void output_mark(const struct output *o)

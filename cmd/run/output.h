@@ -19,6 +19,7 @@ enum output_kind {
     OUTPUT_PLOT,        // bench --plot
     OUTPUT_TOKENIZER,   // prepare --train-tokenizer; a folder
     OUTPUT_MODEL,       // export; a folder
+    OUTPUT_EVENTS,      // --tensorboard: new files, of which none is replaced
 };
 
 struct output {
@@ -30,6 +31,10 @@ struct output {
 
 /* 0 or misuse. Again where the file is about to get its name, if that is long after. */
 int output_check(const struct output *o, struct err *err);
+
+/* May new files be made in the folder `dir`, which need not be there yet (--tensorboard)? Not in a
+ * part of a run, but for its tensorboard/. */
+int output_check_events(const char *dir, struct err *err);
 
 /* Says of predictions, whose beginning is run_glue.py's too, that they are ours: an attribute of
  * the file (user.sitrain). Where the file system has none, they are not replaced later. */

@@ -21,6 +21,7 @@
  *     ranks rank        how many train it together, and which of them this folder is; absent: one
  *                       process alone
  *     endoftext         the id of <|endoftext|>, or -1
+ *     begintext         the id of the token that begins texts, or -1
  *     layout            the set of devices that the run was moved to (offload/reshard.h); absent:
  *                       those it was made with
  *     reshard.remove    device files that are not the run's (offload/reshard.h)

@@ -16,7 +16,7 @@ enum { PIECE_BYTES = 1 << 20 };
 
 struct tokenise {
     const struct events  *events;
-    struct tokenizer     *tok;
+    struct tokenise_files *of;
     struct tokens_writer writer;
     struct token_buf      ids;
     char                 *piece;
@@ -45,12 +45,37 @@ int tokenise_expect(const char *dir, struct err *err)
                             "merges.txt, is expected", dir);
 }
 
-/* What the tokenizer's template puts there. */
-static int add_around(struct tokenise *t, enum tokenizer_place place, struct err *err)
+int tokenise_known(const struct tokenizer *tok, const struct tokenise_ids *c, struct err *err)
 {
-    const struct token_buf *ids = tokenizer_around(t->tok, place);
+    for (size_t i = 0; i < c->n; i++) {
+        size_t      n = 0;
+        const char *name = tokenizer_bytes(tok, c->ids[i], &n);
 
-    return tokens_writer_add(&t->writer, ids->ids, ids->n, err);
+        if ((size_t)c->ids[i] >= c->vocab)
+            return err_misuse(err, "%.300s: token %" PRIu64 " is \"%.*s\" (id %d), but the model "
+                              "has the ids below %zu alone", c->where, c->first + i + 1,
+                              (int)size_min(n, 60), name ? name : "", (int)c->ids[i], c->vocab);
+    }
+    return 0;
+}
+
+/* Ids behind those that are written, of the file `path`. */
+static int add_ids(struct tokenise *t, const int32_t *ids, size_t n, const char *path,
+                   struct err *err)
+{
+    struct tokenise_ids c = { ids, n, t->of->vocab, path, t->writer.count };
+    int                 rc = c.vocab ? tokenise_known(t->of->tok, &c, err) : 0;
+
+    return rc ? rc : tokens_writer_add(&t->writer, ids, n, err);
+}
+
+/* What the tokenizer's template puts there. */
+static int add_around(struct tokenise *t, enum tokenizer_place place, const char *path,
+                      struct err *err)
+{
+    const struct token_buf *ids = tokenizer_around(t->of->tok, place);
+
+    return add_ids(t, ids->ids, ids->n, path, err);
 }
 
 /* Nothing but its name tells a table from a text. */
@@ -76,8 +101,8 @@ static int add_file(struct tokenise *t, const char *path, struct err *err)
         n = size_min(size - done, PIECE_BYTES);
         t->ids.n = 0;
         if (!(rc = file_pread(fd, t->piece, n, done, path, err)) &&
-            !(rc = tokenizer_feed(t->tok, t->piece, n, done + n == size, &t->ids, err)) &&
-            !(rc = tokens_writer_add(&t->writer, t->ids.ids, t->ids.n, err)))
+            !(rc = tokenizer_feed(t->of->tok, t->piece, n, done + n == size, &t->ids, err)) &&
+            !(rc = add_ids(t, t->ids.ids, t->ids.n, path, err)))
             rc = watch_look(&w, done + n, size, err);
     }
     work_end(t->events);
@@ -112,53 +137,37 @@ int tokenise_check(const char *const *texts, size_t n, int json, const struct ev
     return 0;
 }
 
-/* checked: NULL where `out` is nobody's choice. */
-static int write_tokens(struct tokenizer *tok, const char *const *texts, size_t n, const char *out,
-                        const struct output *checked, uint64_t *count, const struct events *events,
-                        struct err *err)
+int tokenise_files(struct tokenise_files *f, const char *out, const struct events *events,
+                   struct err *err)
 {
-    struct tokenise t = { .events = events, .tok = tok, .piece = malloc(PIECE_BYTES) };
-    int32_t         between = tokenizer_endoftext(tok);
-    int             template = tokenizer_has_template(tok);
+    struct tokenise t = { .events = events, .of = f, .piece = malloc(PIECE_BYTES) };
+    int32_t         between = tokenizer_endoftext(f->tok);
+    int             template = tokenizer_has_template(f->tok);
     int             rc = 0;
 
     if (!t.piece)
         rc = err_set(err, -ENOMEM, "%s: out of memory", out);
-    else if (n > 1 && between < 0 && !template)
+    else if (f->n > 1 && between < 0 && !template)
         rc = err_misuse(err, "the tokenizer has neither an eos_token nor a template to put "
                               "between two files");
-    if (!rc && !(rc = tokenise_check(texts, n, 1, events, err)))
-        rc = tokens_writer_open(&t.writer, out, tokenizer_vocab(tok), err);
-    for (size_t i = 0; i < n && !rc; i++) {
+    if (!rc && !(rc = tokenise_check(f->texts, f->n, 1, events, err)))
+        rc = tokens_writer_open(&t.writer, out, tokenizer_vocab(f->tok), err);
+    for (size_t i = 0; i < f->n && !rc; i++) {
+        const char *path = f->texts[i];
+
         if (i > 0 && !template)
-            rc = tokens_writer_add(&t.writer, &between, 1, err);
-        rc = rc ? rc : add_around(&t, TOKENIZER_BEFORE, err);
-        rc = rc ? rc : add_file(&t, texts[i], err);
-        rc = rc ? rc : add_around(&t, TOKENIZER_BEHIND, err);
+            rc = add_ids(&t, &between, 1, path, err);
+        rc = rc ? rc : add_around(&t, TOKENIZER_BEFORE, path, err);
+        rc = rc ? rc : add_file(&t, path, err);
+        rc = rc ? rc : add_around(&t, TOKENIZER_BEHIND, path, err);
     }
-    rc = rc || !checked ? rc : output_check(checked, err);
+    rc = rc || !f->checked ? rc : output_check(f->checked, err);
     rc = rc ? rc : tokens_writer_commit(&t.writer, err);
-    if (!rc && count)
-        *count = t.writer.count;
+    f->count = t.writer.count;
     append_close(&t.writer.ids);
     token_buf_free(&t.ids);
     free(t.piece);
     return rc;
-}
-
-int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, const char *out,
-                   uint64_t *count, const struct events *events, struct err *err)
-{
-    return write_tokens(tok, texts, n, out, NULL, count, events, err);
-}
-
-int tokenise_output(struct tokenizer *tok, const char *const *texts, size_t n,
-                    const struct output *out, uint64_t *count, const struct events *events,
-                    struct err *err)
-{
-    int rc = output_check(out, err);
-
-    return rc ? rc : write_tokens(tok, texts, n, out->path, out, count, events, err);
 }
 
 int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char *dir, size_t *ids,

@@ -16,15 +16,24 @@ int tokenise_check(const char *const *texts, size_t n, int json, const struct ev
 
 /* Write the ids of texts[0..n) to a llm.c file: exactly the tokenizer's ids, what its template puts
  * before and behind each text, and without a template one <|endoftext|> between two. In pieces:
- * memory does not grow with the files. *count gets the number of tokens. */
-int tokenise_files(struct tokenizer *tok, const char *const *texts, size_t n, const char *out,
-                   uint64_t *count, const struct events *events, struct err *err);
-
-/* The same, if output_check lets it; asked again when all is written. */
+ * memory does not grow with the files. */
 struct output;
-int tokenise_output(struct tokenizer *tok, const char *const *texts, size_t n,
-                    const struct output *out, uint64_t *count, const struct events *events,
-                    struct err *err);
+struct tokenise_files {
+    struct tokenizer  *tok;
+    const char *const *texts;
+    size_t             n;
+    size_t             vocab; // of the model: tokens beyond it are refused; 0: there is none
+    const struct output *checked; // (output.h) looked at once more when all is written; or NULL
+    uint64_t           count; // what was written, tokens
+};
+int tokenise_files(struct tokenise_files *f, const char *out, const struct events *events,
+                   struct err *err);
+
+/* A tokenizer may have more tokens than the model has embeddings: the first of ids[0..n) that the
+ * model does not have is refused by its name, and by its place in `where`, of which the ids are
+ * those from `first` on. */
+struct tokenise_ids { const int32_t *ids; size_t n, vocab; const char *where; uint64_t first; };
+int tokenise_known(const struct tokenizer *tok, const struct tokenise_ids *c, struct err *err);
 
 /* Train a tokenizer of `vocab` ids on texts[0..n), and write it as the folder dir, if output_check
  * lets it: as a whole or not at all. *ids: what it has. */

@@ -2,6 +2,7 @@
  * that concern two at once. */
 #include "cmd/run/train_opts.h"
 
+#include "cmd/run/output.h"
 #include "cmd/run/tensorboard.h"
 #include "csd/csd.h"
 #include "kernels/matmul.h"
@@ -431,7 +432,12 @@ int train_opts_check(struct train_opts *o, struct err *err)
     if (o->mode == RUN_MEM && o->device.n)
         return err_misuse(err, "--mode mem keeps everything in RAM and its images in RUN: leave "
                           "--device out");
-    return acts_check(o, err) || links_check(o, err) ? -EINVAL : 0;
+    if (acts_check(o, err) || links_check(o, err))
+        return -EINVAL;
+    return o->tensorboard && *o->tensorboard && strcmp(o->tensorboard, TENSORBOARD_NONE) &&
+                   strcmp(o->tensorboard, TENSORBOARD_AUTO)
+               ? output_check_events(o->tensorboard, err)
+               : 0;
 }
 
 static int same(const char *a, const char *b) { return a && b && !strcmp(a, b); }

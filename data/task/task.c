@@ -104,6 +104,33 @@ static int label_missing(const struct task_row *row, struct err *err)
                       row->known ? row->known : "");
 }
 
+/* The class that a label may mean whose very name is none; n_labels: none, or more than one. */
+static size_t label_loosely(const struct task *t, const char *label)
+{
+    size_t found = t->n_labels;
+    char   number[24];
+
+    for (size_t i = 0; i < t->n_labels; i++) {
+        if (strcasecmp(label, t->labels[i]))
+            continue;
+        if (found < t->n_labels)
+            return t->n_labels;
+        found = i;
+    }
+    if (found < t->n_labels)
+        return found;
+    size_t prefix = !strncmp(label, "LABEL_", 6) ? 6 : 0;
+    for (size_t i = 0; i < t->n_labels && !prefix; i++)
+        if (task_number(t->labels[i], NULL)) // names that are numbers are no others' numbers
+            return t->n_labels;
+    for (size_t i = 0; i < t->n_labels; i++) {
+        snprintf(number, sizeof number, "%zu", i);
+        if (!strcmp(label + prefix, number))
+            return i;
+    }
+    return t->n_labels;
+}
+
 int task_label(const struct task *t, const struct task_row *row, int32_t *label, float *value,
                struct err *err)
 {
@@ -126,6 +153,11 @@ int task_label(const struct task *t, const struct task_row *row, int32_t *label,
             return 0;
         }
     }
+    size_t i = t->loose ? label_loosely(t, row->label) : t->n_labels;
+
+    *label = i < t->n_labels ? (int32_t)i : 0;
+    if (i < t->n_labels)
+        return 0;
     return err_misuse(err, "%s:%zu: the label '%.40s' is unknown: known are %s", row->path,
                       row->line, row->label, label_list(t, known, sizeof known));
 }

@@ -41,6 +41,8 @@ struct task {
     size_t      n_labels;           // 1: regression
     const char *const *labels;      // (n_labels): config.json's id2label; NULL for regression
     int         coded;              // 1: its files hold the number of the class, not its name
+    int         loose;              // 1: they may hold its number, LABEL_ and its number, or the
+                                    // name in other case, where no class is called so
     enum metric metric[TASK_METRICS]; size_t n_metrics; // the first one is what --keep-best follows
 };
 

@@ -250,6 +250,10 @@ static struct found found_next(struct specials *t, const char *text, size_t used
                 f.from = used + white_from(text + used, at - used);
             return f;
         }
+        if (f.s->text) {
+            t->scan = f.to;
+            continue;
+        }
         size_t next = f.to + (f.s->rstrip ? unicode_spaces(text + f.to, n - f.to) : 0);
         int    cut = !final && (f.s->rstrip || f.s->single_word) &&
                   (next == n || utf8_length((const unsigned char *)text + next, n - next) == 0);

@@ -21,12 +21,13 @@ int pretoken_normalize(struct pretoken *p, const struct normalizer_step *steps, 
 /* From now on the literal content[0..n), n > 0, is one special token (the longest of those that
  * begin at a place). Those of the second turn are looked for in what those of the first leave:
  * Hugging Face's normalized tokens. lstrip, rstrip: it takes the white space before or behind it
- * along. single_word: only where no letter, number or _ stands beside it. */
+ * along. single_word: only where no letter, number or _ stands beside it. text: it takes its place
+ * before others, but stays text. */
 struct pretoken_special {
     const char *content;
     size_t      n;
     int32_t     id;
-    int         second, lstrip, rstrip, single_word;
+    int         second, lstrip, rstrip, single_word, text;
 };
 int pretoken_special(struct pretoken *p, const struct pretoken_special *s, struct err *err);
 

@@ -8,9 +8,16 @@
  * lacks a byte leaves "'" with one byte behind it. Newer expressions take white space as far as its
  * last line ends (\s*[\r\n]+), so there all white space must have ended before the text does.
  *
- * Hugging Face's \s is White_Space, while PCRE2's also has U+180E; its letters and numbers are
- * those of Unicode 16, while Debian's PCRE2 knows 14. Both are written out below, so that the ids
- * do not depend on the library's version.
+ * Tekken's expression cuts before a capital letter, but tries a word that ends in small letters
+ * first: where a run of letters and marks ends decides on all of it, so the run must have ended.
+ *
+ * An expression may leave gaps, which are pre-tokens too (DeepSeek-V3's does); the gap is final
+ * once something behind it matches. Before an expression, runs of characters of a set may be taken
+ * out, each a piece that is cut as if it stood alone.
+ *
+ * Hugging Face's \s is White_Space, while PCRE2's also has U+180E; its letters, marks, numbers and
+ * signs are those of Unicode 16, while Debian's PCRE2 knows 14. They are written out below, so that
+ * the ids do not depend on the library's version.
  *
  * BERT's words end at white space, and each punctuation mark is one. Marks of words
  * (SentencePiece's U+2581 for a space) are where a word begins. */
@@ -28,22 +35,42 @@
 #define SPACES \
     "\\t-\\r\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}" \
     "\\x{3000}"
-#define LETTERS \
-    "\\p{L}\\x{1c89}-\\x{1c8a}\\x{a7cb}-\\x{a7cd}\\x{a7da}-\\x{a7dc}\\x{105c0}-\\x{105f3}" \
-    "\\x{10d4a}-\\x{10d65}\\x{10d6f}-\\x{10d85}\\x{10ec2}-\\x{10ec4}\\x{1123f}-\\x{11240}" \
+#define CAPITALS "\\x{1c89}\\x{a7cb}-\\x{a7cc}\\x{a7da}\\x{a7dc}\\x{10d50}-\\x{10d65}"
+#define SMALL    "\\x{1c8a}\\x{a7cd}\\x{a7db}\\x{10d70}-\\x{10d85}\\x{1df25}-\\x{1df2a}"
+#define UNCASED \
+    "\\x{105c0}-\\x{105f3}\\x{10d4a}-\\x{10d4f}\\x{10d6f}\\x{10ec2}-\\x{10ec4}" \
+    "\\x{1123f}-\\x{11240}" \
     "\\x{11380}-\\x{11389}\\x{1138b}\\x{1138e}\\x{11390}-\\x{113b5}\\x{113b7}\\x{113d1}\\x{113d3}" \
     "\\x{11bc0}-\\x{11be0}\\x{11f02}\\x{11f04}-\\x{11f10}\\x{11f12}-\\x{11f33}\\x{1342f}" \
     "\\x{13441}-\\x{13446}\\x{13460}-\\x{143fa}\\x{16100}-\\x{1611d}\\x{16d40}-\\x{16d6c}" \
-    "\\x{18cff}\\x{1b132}\\x{1b155}\\x{1df25}-\\x{1df2a}\\x{1e030}-\\x{1e06d}" \
+    "\\x{18cff}\\x{1b132}\\x{1b155}\\x{1e030}-\\x{1e06d}" \
     "\\x{1e4d0}-\\x{1e4eb}\\x{1e5d0}-\\x{1e5ed}\\x{1e5f0}\\x{2b739}\\x{2ebf0}-\\x{2ee5d}" \
     "\\x{31350}-\\x{323af}"
+#define LETTERS "\\p{L}" CAPITALS SMALL UNCASED
+#define MARKS \
+    "\\p{M}\\x{897}\\x{cf3}\\x{ece}\\x{10d69}-\\x{10d6d}\\x{10efc}-\\x{10eff}\\x{11241}" \
+    "\\x{113b8}-\\x{113c0}\\x{113c2}\\x{113c5}\\x{113c7}-\\x{113ca}\\x{113cc}-\\x{113d0}" \
+    "\\x{113d2}\\x{113e1}-\\x{113e2}\\x{11f00}-\\x{11f01}\\x{11f03}\\x{11f34}-\\x{11f3a}" \
+    "\\x{11f3e}-\\x{11f42}\\x{11f5a}\\x{13440}\\x{13447}-\\x{13455}\\x{1611e}-\\x{1612f}" \
+    "\\x{1e08f}\\x{1e4ec}-\\x{1e4ef}\\x{1e5ee}-\\x{1e5ef}"
 #define NUMBERS \
     "\\p{N}\\x{10d40}-\\x{10d49}\\x{116d0}-\\x{116e3}\\x{11bf0}-\\x{11bf9}\\x{11f50}-\\x{11f59}" \
     "\\x{16130}-\\x{16139}\\x{16d70}-\\x{16d79}\\x{1ccf0}-\\x{1ccf9}\\x{1d2c0}-\\x{1d2d3}" \
     "\\x{1e4f0}-\\x{1e4f9}\\x{1e5f1}-\\x{1e5fa}"
+#define SIGNS \
+    "\\p{P}\\p{S}\\x{1b4e}-\\x{1b4f}\\x{1b7f}\\x{2427}-\\x{2429}\\x{2ffc}-\\x{2fff}" \
+    "\\x{31e4}-\\x{31e5}\\x{31ef}\\x{10d6e}\\x{10d8e}-\\x{10d8f}\\x{113d4}-\\x{113d5}" \
+    "\\x{113d7}-\\x{113d8}\\x{11b00}-\\x{11b09}\\x{11be1}\\x{11f43}-\\x{11f4f}" \
+    "\\x{16d6d}-\\x{16d6f}\\x{1cc00}-\\x{1ccef}\\x{1cd00}-\\x{1ceb3}\\x{1e5ff}\\x{1f6dc}" \
+    "\\x{1f774}-\\x{1f776}\\x{1f77b}-\\x{1f77f}\\x{1f7d9}\\x{1f8b2}-\\x{1f8bb}" \
+    "\\x{1f8c0}-\\x{1f8c1}\\x{1fa75}-\\x{1fa77}\\x{1fa87}-\\x{1fa89}\\x{1fa8f}" \
+    "\\x{1faad}-\\x{1faaf}\\x{1fabb}-\\x{1fabf}\\x{1fac6}\\x{1face}-\\x{1facf}" \
+    "\\x{1fada}-\\x{1fadc}\\x{1fadf}\\x{1fae8}-\\x{1fae9}\\x{1faf7}-\\x{1faf8}" \
+    "\\x{1fbcb}-\\x{1fbef}"
 
-/* Letters, numbers and white space stand in a class each, of which these are the insides. Alike in
- * all: a space and ASCII letters behind it are one pre-token, which ascii_word uses. */
+/* These are the insides of classes. Alike in all: ASCII letters, with a space before them, are one
+ * pre-token, or with CASED those up to a capital letter behind a small one, which ascii_word
+ * uses. */
 #define WORDS_END "|[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+"
 #define TODAYS(numbers) \
     "'(?:[sS\\x{17f}tTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])" \
@@ -53,18 +80,52 @@
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" numbers \
     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
+#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}" CAPITALS UNCASED MARKS "]"
+#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}" SMALL UNCASED MARKS "]"
+#define UPPER_SAID "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER_SAID "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define ASCII_SIGN "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~]"
+
+enum traits {
+    LINES = 1, // what begins as white space depends on all white space that follows
+    CASED = 2, // a word depends on all letters and marks that follow
+    GAPS = 4,  // there may be text that it does not match
+};
+
 /* A row is one expression: what Hugging Face's files say, and how PCRE2 is asked the same. */
 static const struct split_pattern {
     const char *name, *said, *pattern;
-    int         lines; // what begins as white space depends on all white space that follows
+    unsigned    traits;
 } patterns[] = {
     { "GPT-2", "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
       "'s|'t|'re|'ve|'m|'ll|'d"
       "| ?[" LETTERS "]+| ?[" NUMBERS "]+| ?[^" SPACES LETTERS NUMBERS "]+" WORDS_END, 0 },
-    { "Llama 3", TODAYS_SAID("{1,3}"), TODAYS("{1,3}"), 1 },
-    { "Qwen2", TODAYS_SAID(""), TODAYS(""), 1 },
+    { "Llama 3", TODAYS_SAID("{1,3}"), TODAYS("{1,3}"), LINES },
+    { "Qwen2", TODAYS_SAID(""), TODAYS(""), LINES },
+    { "Tekken",
+      "[^\\r\\n\\p{L}\\p{N}]?" UPPER_SAID "*" LOWER_SAID "+|[^\\r\\n\\p{L}\\p{N}]?" UPPER_SAID
+      "+" LOWER_SAID "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+      "[^\\r\\n" LETTERS NUMBERS "]?" UPPER "*" LOWER "+|[^\\r\\n" LETTERS NUMBERS "]?" UPPER "+"
+      LOWER "*|[" NUMBERS "]| ?[^" SPACES LETTERS NUMBERS "]+[\\r\\n/]*|[" SPACES "]*[\\r\\n]+"
+      WORDS_END, LINES | CASED },
+    { "DeepSeek-V3",
+      ASCII_SIGN "[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*"
+      "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+      ASCII_SIGN "[A-Za-z]+|[^\\r\\n" LETTERS SIGNS "]?[" LETTERS MARKS "]+| ?[" SIGNS "]+[\\r\\n]*"
+      "|[" SPACES "]*[\\r\\n]+" WORDS_END, LINES | GAPS },
 };
 enum { PATTERNS = sizeof patterns / sizeof *patterns };
+
+/* Sets whose runs are taken out, as Hugging Face's files say it. */
+static const struct { const char *said; struct split_run run; } runs[] = {
+    { "\\p{N}", { SPLIT_NUMBERS, 1 } },
+    { "\\p{N}{1,3}", { SPLIT_NUMBERS, 3 } },
+    { "\\p{N}+", { SPLIT_NUMBERS, 0 } },
+    // from U+4E00 to U+9FA5, hiragana, katakana
+    { "[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+",
+      { SPLIT_CHINESE_JAPANESE, 0 } },
+};
+enum { RUNS = sizeof runs / sizeof *runs };
 
 const struct split_pattern *split_pattern_find(const char *said)
 {
@@ -72,6 +133,31 @@ const struct split_pattern *split_pattern_find(const char *said)
         if (!strcmp(said, patterns[i].said))
             return &patterns[i];
     return NULL;
+}
+
+const struct split_run *split_run_find(const char *said)
+{
+    for (size_t i = 0; i < RUNS; i++)
+        if (!strcmp(said, runs[i].said))
+            return &runs[i].run;
+    return NULL;
+}
+
+const struct split_pattern *split_pattern_named(const char *name)
+{
+    for (size_t i = 0; i < PATTERNS; i++)
+        if (!strcmp(name, patterns[i].name))
+            return &patterns[i];
+    return NULL;
+}
+
+const char *split_pattern_said(const char *name) { return split_pattern_named(name)->said; }
+
+const char *split_pattern_names(void)
+{
+    static const char names[] = "GPT-2, Llama 3, Qwen2, Tekken (Mistral) and DeepSeek-V3";
+
+    return names;
 }
 
 struct split {
@@ -145,48 +231,90 @@ void split_reset(struct split *s)
 
 /* ---- by an expression ---- */
 
+/* Where letters of ASCII end, of which the first is `a`. */
+static size_t letters_end(const char *text, size_t i, size_t n, char a, char fold)
+{
+    while (i < n && (unsigned char)((text[i] | fold) - a) < 26)
+        i++;
+    return i;
+}
+
 /* Length of a pre-token of ASCII letters at text[i..n), with the space before it; 0 where the
  * expression must be asked. Most of English is such words, and the expression takes several times
  * as long to find them. */
-static size_t ascii_word(const char *text, size_t i, size_t n)
+static size_t ascii_word(const struct split *s, const char *text, size_t i, size_t n)
 {
     size_t first = i + (text[i] == ' '), end = first;
 
-    while (end < n && (unsigned char)((text[end] | 0x20) - 'a') < 26)
-        end++;
+    if (s->config.pattern->traits & CASED)
+        end = letters_end(text, letters_end(text, first, n, 'A', 0), n, 'a', 0);
+    else
+        end = letters_end(text, first, n, 'a', 0x20);
     return end > first && end < n && (unsigned char)text[end] < 0x80 ? end - i : 0;
+}
+
+/* Where the letters and marks end that text[i..n), valid UTF-8, begins with. */
+static size_t run_of_letters(const char *text, size_t i, size_t n)
+{
+    while (i < n) {
+        int      len = utf8_length((const unsigned char *)text + i, n - i);
+        unsigned flags = unicode_flags(utf8_decode((const unsigned char *)text + i, len));
+
+        if (!(flags & (UNICODE_WORD | UNICODE_MARK)) || flags & UNICODE_NUMBER)
+            break;
+        i += (size_t)len;
+    }
+    return i;
 }
 
 /* Whether more text behind text[0..n) can change the pre-token text[i..i+len). */
 static int is_open(const struct split *s, const char *text, size_t i, size_t len, size_t n)
 {
-    size_t white;
+    size_t   white;
+    unsigned traits = s->config.pattern->traits;
 
-    if (i + len + 2 > n)
+    if (i + len + 2 > n || (traits & CASED && run_of_letters(text, i + len, n) + 2 > n))
         return 1;
-    white = s->config.pattern->lines ? unicode_spaces(text + i, n - i) : 0;
+    white = traits & LINES ? unicode_spaces(text + i, n - i) : 0;
     return white > 0 && i + white + 2 > n;
+}
+
+/* The length of the pre-token at text[i..n), which the expression is asked for, or of
+ * the gap before what it matches next. 0: more text tells. */
+static int next_length(struct split *s, const char *text, size_t i, size_t n, int open, size_t *len,
+                       struct err *err)
+{
+    const PCRE2_SIZE *range = pcre2_get_ovector_pointer(s->match);
+    int gaps = (s->config.pattern->traits & GAPS) != 0;
+    int rc = pcre2_match(s->code, (PCRE2_SPTR)text, n, i, PCRE2_NO_UTF_CHECK, s->match, NULL);
+
+    *len = 0;
+    if (rc == PCRE2_ERROR_NOMATCH && gaps) {
+        *len = open ? 0 : n - i;
+        return 0;
+    }
+    if (rc < 0)
+        return err_set(err, -EIO, "PCRE2 error %d at byte %zu of a text of %zu", rc, i, n);
+    assert((gaps || range[0] == i) && range[1] > range[0]);
+    *len = (range[0] > i ? range[0] : range[1]) - i;
+    if (range[0] == i && open && is_open(s, text, i, *len, n))
+        *len = 0;
+    return 0;
 }
 
 /* Valid UTF-8. `open`: more may follow; then *used is short of n. */
 static int run_cut(struct split *s, const char *text, size_t n, int open,
                    const struct pretoken_to *to, size_t *used, struct err *err)
 {
-    const PCRE2_SIZE *range = pcre2_get_ovector_pointer(s->match);
-    int               rc = 0;
+    int rc = 0;
 
     *used = 0;
     for (size_t i = 0, len; i < n && !rc; *used = i += len) {
-        len = ascii_word(text, i, n);
-        if (len == 0) {
-            rc = pcre2_match(s->code, (PCRE2_SPTR)text, n, i, PCRE2_NO_UTF_CHECK, s->match, NULL);
-            if (rc < 0)
-                return err_set(err, -EIO, "PCRE2 error %d at byte %zu of a text of %zu", rc, i, n);
-            assert(range[0] == i && range[1] > i);
-            len = range[1] - i;
-        }
-        if (open && is_open(s, text, i, len, n))
+        len = ascii_word(s, text, i, n);
+        if (len && open && is_open(s, text, i, len, n))
             return 0;
+        if (len == 0 && ((rc = next_length(s, text, i, n, open, &len, err)) || len == 0))
+            return rc;
         rc = to->fn(to->arg, text + i, len, -1, err);
     }
     return rc;
@@ -210,47 +338,57 @@ static int pattern_cut(struct split *s, const char *text, size_t n, int open,
     return 0;
 }
 
-/* Whether a number begins at p[0..n); *len: its bytes. -1: more text tells. */
-static int number_at(const char *p, size_t n, int open, size_t *len)
+/* ---- runs, which are taken out before ---- */
+
+static int is_in(enum split_set set, uint32_t cp)
+{
+    if (set == SPLIT_NUMBERS)
+        return (unicode_flags(cp) & UNICODE_NUMBER) != 0;
+    return (cp >= 0x4E00 && cp <= 0x9FA5) || (cp >= 0x3040 && cp <= 0x30FF);
+}
+
+/* Whether a character of the set begins at p[0..n); *len: its bytes. -1: more text tells. */
+static int set_at(enum split_set set, const char *p, size_t n, int open, size_t *len)
 {
     int k = utf8_length((const unsigned char *)p, n);
 
     *len = k > 0 ? (size_t)k : 1;
     if (k <= 0)
         return k == 0 && open ? -1 : 0;
-    return (unicode_flags(utf8_decode((const unsigned char *)p, k)) & UNICODE_NUMBER) != 0;
+    return is_in(set, utf8_decode((const unsigned char *)p, k));
 }
 
-/* Where the numbers end that text[0..n) begins with, or what is none of them; *closed: nothing that
- * follows can change that. */
-static size_t numbers_end(const struct split *s, const char *text, size_t n, int open, int *closed)
+/* Where the run ends that text[0..n) begins with, or what is none; *closed: nothing that follows
+ * can change that. */
+static size_t run_end(const struct split_run *run, const char *text, size_t n, int open,
+                      int *closed)
 {
-    size_t len, i;
-    int    first = number_at(text, n, open, &len);
+    size_t len, i, count = 0;
+    int    first = set_at(run->set, text, n, open, &len);
 
     *closed = 1;
-    if (first > 0 && s->config.digits == SPLIT_DIGITS_EACH)
-        return len;
-    for (i = 0; i < n; i += len) {
-        int is = number_at(text + i, n - i, open, &len);
+    for (i = 0; i < n; i += len, count++) {
+        int is = set_at(run->set, text + i, n - i, open, &len);
 
-        if (is != first && is >= 0)
+        if ((is != first && is >= 0) || (first > 0 && run->most && count == run->most))
             return i;
     }
-    *closed = !open;
+    *closed = !open || (first > 0 && run->most && count == run->most);
     return n;
 }
 
 /* Each piece as if it stood alone. */
-static int digits_cut(struct split *s, const char *text, size_t n, int open,
-                      const struct pretoken_to *to, size_t *used, struct err *err)
+static int runs_cut(struct split *s, size_t k, const char *text, size_t n, int open,
+                    const struct pretoken_to *to, size_t *used, struct err *err)
 {
     int rc = 0, closed = 1;
 
+    if (k == s->config.n_runs)
+        return pattern_cut(s, text, n, open, to, used, err);
     for (*used = 0; *used < n && !rc && closed;) {
-        size_t part, end = numbers_end(s, text + *used, n - *used, open, &closed);
+        size_t part, end = run_end(&s->config.runs[k], text + *used, n - *used, open, &closed);
 
-        rc = pattern_cut(s, text + *used, end, !closed, to, &part, err);
+        rc = runs_cut(s, k + 1, text + *used, end, !closed, to, &part, err);
         *used += part;
     }
     return rc;
@@ -375,9 +513,7 @@ static int any_cut(struct split *s, const char *text, size_t n, int open,
         return bert_cut(text, n, open, to, used, err);
     if (s->config.kind == SPLIT_MARKS)
         return marks_cut(s, text, n, open, to, used, err);
-    if (s->config.digits != SPLIT_DIGITS_ANYHOW)
-        return digits_cut(s, text, n, open, to, used, err);
-    return pattern_cut(s, text, n, open, to, used, err);
+    return runs_cut(s, 0, text, n, open, to, used, err);
 }
 
 /* The beginning of a segment, with the mark before it. */

@@ -10,10 +10,19 @@ struct pretoken_to {
     void *arg;
 };
 
-/* One of the regular expressions that are known, by the words of Hugging Face's files: GPT-2's,
- * Llama 3's, Qwen2's. NULL: it is another one. */
+/* One of the regular expressions that are known, by the words of Hugging Face's files; NULL: it is
+ * another one. Whose they are, for a sentence. */
 struct split_pattern;
 const struct split_pattern *split_pattern_find(const char *said);
+const struct split_pattern *split_pattern_named(const char *name);
+const char                 *split_pattern_said(const char *name); // as files say it
+const char                 *split_pattern_names(void);
+
+/* Runs of characters of a set, which are pieces of their own before an expression cuts: of at most
+ * so many characters (0: any number). By the words of Hugging Face's files; NULL: none is known. */
+enum split_set { SPLIT_NUMBERS, SPLIT_CHINESE_JAPANESE };
+struct split_run { enum split_set set; size_t most; };
+const struct split_run *split_run_find(const char *said);
 
 enum split_kind {
     SPLIT_PATTERN, // by an expression; bytes that are not UTF-8 are a pre-token each
@@ -21,13 +30,14 @@ enum split_kind {
     SPLIT_MARKS,   // before the mark that stands for a space
 };
 enum split_prefix { SPLIT_PREFIX_NEVER, SPLIT_PREFIX_FIRST, SPLIT_PREFIX_ALWAYS };
-enum split_digits { SPLIT_DIGITS_ANYHOW, SPLIT_DIGITS_EACH, SPLIT_DIGITS_RUNS };
+enum { SPLIT_RUNS = 4 };
 enum split_at { SPLIT_AT_NONE, SPLIT_AT_RUNS, SPLIT_AT_EACH };
 
 struct split_config {
     enum split_kind             kind;
     const struct split_pattern *pattern; // of SPLIT_PATTERN; NULL: GPT-2's
-    enum split_digits           digits;  // of SPLIT_PATTERN: what stands alone before it cuts
+    struct split_run            runs[SPLIT_RUNS]; // of SPLIT_PATTERN: taken out before, in turn
+    size_t                      n_runs;
     enum split_prefix prefix; // `mark` before the text's first segment, before each; not where one
                               // (or with replace a space) stands
     const char   *mark;       // one character; NULL: " "

@@ -51,6 +51,8 @@ int tokenizer_new(struct tokenizer **out, size_t n, size_t n_merges,
     t->unk = t->end = t->masks = -1;
     t->n = n;
     t->n_merges = n_merges;
+    t->cut_left = s && s->cut_left;
+    t->split_specials = s && s->split_specials;
     t->mask = slots - 1;
     t->entries = calloc(n + 1, sizeof *t->entries);
     t->merges = calloc(n_merges + 1, sizeof *t->merges);
@@ -103,7 +105,8 @@ int tokenizer_set_added(struct tokenizer *t, const struct added_token *a, const 
     return rc ? rc
               : pretoken_special(t->pre,
                             &(struct pretoken_special){ a->content, n, (int32_t)id, a->normalized,
-                                                        a->lstrip, a->rstrip, a->single_word },
+                                                        a->lstrip, a->rstrip, a->single_word,
+                                                        a->special && t->split_specials },
                             err);
 }
 
@@ -184,10 +187,8 @@ static int32_t added_find(const struct tokenizer *t, const char *content)
  * is; -1: there is none. */
 static int32_t role_find(const struct tokenizer *t, const char *role, const char *const *usual)
 {
-    const json_t *said = json_object_get(t->roles, role);
-    const char   *name =
-        json_string_value(json_is_object(said) ? json_object_get(said, "content") : said);
-    int32_t       id = name ? added_find(t, name) : -1;
+    const char *name = role_name(t->roles, role);
+    int32_t     id = name ? added_find(t, name) : -1;
 
     while (id < 0 && *usual)
         id = added_find(t, *usual++);
@@ -235,7 +236,14 @@ size_t tokenizer_vocab(const struct tokenizer *t) { return t->n; }
 
 int32_t tokenizer_endoftext(const struct tokenizer *t) { return t->end; }
 
+int32_t tokenizer_begin(const struct tokenizer *t)
+{
+    return role_find(t, "bos_token", &(const char *const){ NULL });
+}
+
 int32_t tokenizer_mask(const struct tokenizer *t) { return t->masks; }
+
+int tokenizer_cuts_left(const struct tokenizer *t) { return t->cut_left; }
 
 int tokenizer_has_template(const struct tokenizer *t) { return t->has_template; }
 

@@ -2,8 +2,9 @@
  * GPT-2, RoBERTa, Llama 3, Qwen2, each with its expression), BPE of characters with a mark for a
  * space and bytes for what is unknown (SentencePiece's: Llama 2, Mistral, Gemma), WordPiece (BERT),
  * with normalizers, added tokens, and templates of special tokens around a text or two. Reads
- * tokenizer.json, or vocab.json + merges.txt (or encoder.json + vocab.bpe), or BERT's vocab.txt
- * beside tokenizer_config.json, with the added tokens that these and the files beside them name.
+ * tokenizer.json, or vocab.json + merges.txt (or encoder.json + vocab.bpe) by the class of the
+ * tokenizer, or BERT's vocab.txt beside tokenizer_config.json, with the added tokens that these and
+ * the files beside them name.
  * Gives Hugging Face's ids on any text, and its text of any ids. */
 #pragma once
 
@@ -15,9 +16,12 @@ struct tokenizer;
 
 /* dir: a folder with the files above; tokenizer_config.json, special_tokens_map.json and
  * added_tokens.json count as they do for transformers. What is not computed here (a model
- * that is no BPE nor WordPiece, another normalizer, ...) is refused by its name. Truncation and
- * padding settings are ignored. */
+ * that is no BPE nor WordPiece, another normalizer, ...) is refused by its name. How long rows
+ * may be and how they are padded is ignored. */
 int  tokenizer_open(struct tokenizer **out, const char *dir, struct err *err);
+/* What config.json in `from` says of the tokenizer's class, into tokenizer_config.json in `to`,
+ * which has copies of the tokenizer's files alone: where these do not say it themselves. */
+int tokenizer_keep_class(const char *from, const char *to, struct err *err);
 /* From training: `n_merges` pairs of ids in order of rank; ids 0..255 are the bytes in GPT-2's
  * order, id 256 + r is merge r, the last id is <|endoftext|>. */
 int tokenizer_from_merges(struct tokenizer **out, const uint32_t (*merges)[2], size_t n_merges,
@@ -41,6 +45,8 @@ size_t tokenizer_vocab(const struct tokenizer *t); // number of ids, added token
  * names as eos_token, else <|endoftext|>, <|end_of_text|>, </s> or <eos>, whichever there is; -1:
  * none. */
 int32_t tokenizer_endoftext(const struct tokenizer *t);
+/* The one that begins a text: what is named bos_token there; -1: nothing is. */
+int32_t tokenizer_begin(const struct tokenizer *t);
 /* The one that stands for a token to be found (BERT's [MASK]): what is named mask_token there, else
  * [MASK] or <mask>; -1: none. */
 int32_t tokenizer_mask(const struct tokenizer *t);
@@ -69,10 +75,14 @@ const struct token_buf *tokenizer_around(const struct tokenizer *t, enum tokeniz
 int tokenizer_put(const struct tokenizer *t, enum tokenizer_place place, struct token_buf *out,
                   struct err *err);
 
+/* Whether what is too long is cut at its beginning (truncation_side "left"). */
+int tokenizer_cuts_left(const struct tokenizer *t);
+
 /* One text, or a pair (b not NULL), with the template around: ids, and where `types` is not NULL
  * the type of each (BERT's segments; 0 and 1 for a and b where there is no template), behind those
  * that are there. Where they would be more than `most` (0: any number), the texts are cut at their
- * ends, the longer one first, as transformers' truncation "longest_first" does; -EINVAL where the
+ * ends (or, with truncation_side "left", at their beginnings), the longer one first, as
+ * transformers' truncation "longest_first" does; -EINVAL where the
  * template alone is more. */
 struct token_row { const char *a, *b; size_t n_a, n_b, most; };
 int tokenizer_encode_row(struct tokenizer *t, const struct token_row *row, struct token_buf *ids,

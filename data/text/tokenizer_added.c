@@ -33,12 +33,19 @@ struct adding {
 
 /* ---- one token ---- */
 
-static struct added_token *added_find(const struct added_tokens *a, const char *content)
+struct added_token *added_tokens_find(const struct added_tokens *a, const char *content)
 {
     for (size_t i = 0; i < a->n; i++)
         if (!strcmp(a->list[i].content, content))
             return &a->list[i];
     return NULL;
+}
+
+const char *role_name(const json_t *roles, const char *role)
+{
+    const json_t *said = json_object_get(roles, role);
+
+    return json_string_value(json_is_object(said) ? json_object_get(said, "content") : said);
 }
 
 static json_int_t next_id(const struct adding *s, const char *content)
@@ -58,7 +65,7 @@ static json_int_t next_id(const struct adding *s, const char *content)
 static int token_add(struct adding *s, const struct added_token *said, struct err *err)
 {
     struct added_tokens *a = s->to;
-    struct added_token  *t = added_find(a, said->content);
+    struct added_token  *t = added_tokens_find(a, said->content);
     json_int_t           id = t ? t->id : next_id(s, said->content);
 
     if (said->id >= 0 && said->id != id)
@@ -201,30 +208,44 @@ static int object_add(struct adding *s, const json_t *object, const json_t *name
     return rc;
 }
 
-/* A token that is named to be special, where it is none yet. */
+/* A token that is named to be special; what is said of it elsewhere stays. */
 static int special_add(struct adding *s, const json_t *v, struct err *err)
 {
-    struct added_token what;
+    struct added_token what, *known;
 
     if (!v || json_is_null(v))
         return 0;
     int rc = token_read(s, &what, v, 1, err);
-    return rc || added_find(s->to, what.content) ? rc : token_add(s, &what, err);
+
+    known = rc ? NULL : added_tokens_find(s->to, what.content);
+    if (known)
+        known->special = 1;
+    return rc || known ? rc : token_add(s, &what, err);
+}
+
+/* One value alone, or all of an object's: Gemma 3's lists are {"image_token": "<image>"}. */
+static int singles_add(struct adding *s, const json_t *v, int list, struct err *err)
+{
+    const char *role;
+    json_t     *named;
+    int         rc = list ? 0 : special_add(s, v, err);
+
+    json_object_foreach((json_t *)(uintptr_t)(list ? v : NULL), role, named)
+        rc = rc ? rc : special_add(s, named, err);
+    return rc;
 }
 
 static int named_add(struct adding *s, const json_t *named, struct err *err)
 {
     int rc = 0;
 
-    for (size_t k = 0; k < NAMES; k++) {
+    for (size_t k = 0; k < NAMES && !rc; k++)
+        rc = singles_add(s, json_object_get(named, names[k]), k >= NAMES - LISTS, err);
+    for (size_t k = NAMES - LISTS; k < NAMES; k++) {
         const json_t *v = json_object_get(named, names[k]);
-        int           list = k >= NAMES - LISTS;
 
-        if (list && json_object_size(v))
-            return err_misuse(err, "%s: %s is an object: only a list of tokens is known", s->path,
-                              names[k]);
-        for (size_t i = 0; i < (list ? json_array_size(v) : 1) && !rc; i++)
-            rc = special_add(s, list ? json_array_get(v, i) : v, err);
+        for (size_t i = 0; i < json_array_size(v) && !rc; i++)
+            rc = special_add(s, json_array_get(v, i), err);
     }
     return rc;
 }
@@ -274,29 +295,26 @@ static int spaces_check(const struct added_tokens *a, const char *path, struct e
                             takes->content, begins->content);
 }
 
-int added_tokens_read(struct added_tokens *a, const char *dir, const char *path, const json_t *root,
-                      const json_t *vocab, struct err *err)
+int added_tokens_read(struct added_tokens *a, const struct added_from *from, struct err *err)
 {
     static const char *const files_names[3] = { "tokenizer_config.json", "special_tokens_map.json",
                                                 "added_tokens.json" };
-    struct adding s = { a, vocab, path };
+    struct adding s = { a, from->vocab, from->path };
     json_t       *files[3] = { NULL }, *named = json_object();
     char         *paths[3] = { NULL };
-    int           rc = named ? 0 : err_set(err, -ENOMEM, "no memory to read %s", path);
+    int           rc = named ? 0 : err_set(err, -ENOMEM, "no memory to read %s", from->path);
 
-    rc = rc ? rc : array_add(&s, json_object_get(root, "added_tokens"), err);
-    // the older pair of files: these three are <|endoftext|> unless another is named
-    for (size_t i = 0; !root && i < 3; i++)
-        json_object_set_new(named, names[i], json_string("<|endoftext|>"));
+    rc = rc ? rc : array_add(&s, json_object_get(from->root, "added_tokens"), err);
+    named_take(named, from->roles);
     for (size_t i = 0; i < 3 && !rc; i++) {
-        paths[i] = file_path(err, "%s/%s", dir, files_names[i]);
+        paths[i] = file_path(err, "%s/%s", from->dir, files_names[i]);
         if (!paths[i])
             rc = -ENOMEM;
         else if (access(paths[i], F_OK) == 0)
             rc = json_read(&files[i], paths[i], MAX_FILE_BYTES, err);
     }
     rc = rc ? rc : companions_add(&s, paths, files, named, err);
-    rc = rc ? rc : spaces_check(a, path, err);
+    rc = rc ? rc : spaces_check(a, from->path, err);
     a->config = json_incref(files[0]);
     a->roles = named;
     for (size_t i = 0; i < 3; i++) {

@@ -100,7 +100,7 @@ static int bytes_read(struct tokenizer_settings *s, const json_t *model, const c
 {
     // of these, unk_token and fuse_unk are about bytes without a token, and all have one
     static const char *const known[] = { "s type", "* vocab", "* merges", "s unk_token",
-                                         "b fuse_unk", "b ignore_merges", NULL };
+                                         "b fuse_unk", "b ignore_merges", "0 dropout", NULL };
 
     s->ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
     return members_check(model, known, "model", path, err);
@@ -143,7 +143,7 @@ static int bytes_encode(struct tokenizer *t, const char *bytes, size_t n, struct
 
 const struct model_ops model_bytes = {
     .type = "BPE",
-    .known = "ByteLevel, alone or behind a Split or Digits,",
+    .known = "ByteLevel, alone or behind Splits or Digits,",
     .splits = 1u << SPLIT_PATTERN,
     .decoders = 1u << DECODER_BYTES,
     .mapped = 1,
@@ -201,7 +201,8 @@ static int marks_read(struct tokenizer_settings *s, const json_t *model, const c
                       struct err *err)
 {
     static const char *const known[] = { "s type", "* vocab", "* merges", "s unk_token",
-                                         "b fuse_unk", "b byte_fallback", "b ignore_merges", NULL };
+                                         "b fuse_unk", "b byte_fallback", "b ignore_merges",
+                                         "0 dropout", NULL };
 
     s->ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
     s->byte_fallback = json_is_true(json_object_get(model, "byte_fallback"));

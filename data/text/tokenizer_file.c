@@ -1,9 +1,9 @@
 /* tokenizer_file.c: a tokenizer from and to Hugging Face's files.
  *
- * tokenizer.json says what the tokenizer does besides its model (tokenizer_settings.c); the older
- * pair of files says nothing of it: GPT-2's way is meant; BERT's vocab.txt is made a
- * tokenizer.json. In the files of a byte-level BPE a token's bytes stand as printable code points
- * (the byte map); other tokens stand as they are. */
+ * tokenizer.json says what the tokenizer does besides its model (tokenizer_settings.c); older files
+ * are made one (tokenizer_pair.c, tokenizer_vocab_txt.c), and tokenizer_config.json may change what
+ * it says (tokenizer_config.c). In the files of a byte-level BPE a token's bytes stand as printable
+ * code points (the byte map); other tokens stand as they are. */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/file.h"
@@ -184,40 +184,17 @@ static int merges_load(struct loading *l, const json_t *merges, struct err *err)
     return rc;
 }
 
-/* The lines of merges.txt that are merges, as JSON has them; caller decrefs. */
-static int merges_read(json_t **out, const char *path, struct err *err)
-{
-    char  *text;
-    size_t n, len;
-    int    rc = file_read_whole(&text, &n, path, TOKENIZER_FILE_MAX, err);
-
-    *out = json_array();
-    if (!rc)
-        text[n] = '\n'; // there is room for a 0
-    for (size_t at = 0; at < n && !rc && json_array_size(*out) <= TOKENIZER_MAX_VOCAB;
-         at += len + 1) {
-        const char *line = text + at;
-
-        len = (size_t)((const char *)memchr(line, '\n', n + 1 - at) - line);
-        size_t kept = len && line[len - 1] == '\r' ? len - 1 : len;
-        if (kept && (kept < 8 || memcmp(line, "#version", 8)) &&
-            json_array_append_new(*out, json_stringn_nocheck(line, kept)))
-            rc = err_set(err, -ENOMEM, "no memory for the merges of %s", path);
-    }
-    free(text);
-    return rc;
-}
-
 /* ---- loading: all of it ---- */
 
-/* A tokenizer with the vocabulary and the added tokens; its merges are still to be set. root:
- * tokenizer.json, or NULL. */
-static int tokens_load(struct loading *l, const json_t *root, size_t n_merges, struct err *err)
+/* A tokenizer with the vocabulary and the added tokens; its merges are still to be set. */
+static int tokens_load(struct loading *l, json_t *root, const json_t *roles, size_t n_merges,
+                       struct err *err)
 {
-    size_t n = vocab_size(l, err);
-    int    rc = n ? added_tokens_read(&l->added, l->dir, l->path, root, l->vocab, err) : -EINVAL;
+    struct added_from from = { l->dir, l->path, root, l->vocab, roles };
+    size_t            n = vocab_size(l, err);
+    int               rc = n ? added_tokens_read(&l->added, &from, err) : -EINVAL;
 
-    rc = rc ? rc : tokenizer_settings_agree(&l->settings, l->added.config, l->dir, err);
+    rc = rc ? rc : tokenizer_config_apply(&l->settings, root, &l->added, l->dir, err);
     for (size_t i = 0; !rc && i < l->added.n; i++)
         n = size_max(n, (size_t)l->added.list[i].id + 1);
     rc = rc ? rc : tokenizer_new(&l->t, n, n_merges, &l->settings, err);
@@ -226,7 +203,7 @@ static int tokens_load(struct loading *l, const json_t *root, size_t n_merges, s
     for (size_t i = 0; !rc && i < l->added.n; i++)
         rc = tokenizer_set_added(l->t, &l->added.list[i], l->path, err);
     rc = rc ? rc : vocab_load(l, err);
-    return rc || !root ? rc : tokenizer_settings_apply(l->t, &l->settings, l->path, err);
+    return rc ? rc : tokenizer_settings_apply(l->t, &l->settings, l->path, err);
 }
 
 /* ---- the folder ---- */
@@ -251,44 +228,33 @@ const char *const *tokenizer_form(const char *dir)
     return NULL;
 }
 
-/* tokenizer.json, or (`bert`) what is made one. */
-static int open_json(struct loading *l, const char *path, int bert, struct err *err)
+/* tokenizer.json, or what is made one of the files of another form. */
+static int open_form(struct loading *l, const char *const *form, const char *path,
+                     const char *second, struct err *err)
 {
-    json_t *root = NULL;
-    int     rc = bert ? vocab_txt_read(&root, l->dir, path, err)
-                      : json_read(&root, path, TOKENIZER_FILE_MAX, err);
+    json_t *root = NULL, *roles = NULL;
+    int     rc = second          ? pair_read(&root, &roles, l->dir, path, second, err)
+                 : form == forms[BERTS] ? vocab_txt_read(&root, l->dir, path, err)
+                                 : json_read(&root, path, TOKENIZER_FILE_MAX, err);
     const json_t *model = json_object_get(root, "model"), *merges;
 
     l->path = path;
     l->vocab = json_object_get(model, "vocab");
     rc = rc ? rc : tokenizer_settings_read(&l->settings, root, path, err);
+    l->settings.of_pair = second != NULL;
+    l->path = second ? second : path;
     merges = rc || !l->settings.model->merges ? NULL : json_object_get(model, "merges");
     if (!rc && l->settings.model->merges && !json_is_array(merges))
-        rc = err_misuse(err, "%s: the model's \"merges\" must be a list", path);
+        rc = err_misuse(err, "%s: the model's \"merges\" must be a list", l->path);
     if (!rc && json_array_size(merges) > TOKENIZER_MAX_VOCAB)
-        rc = err_misuse(err, "%s has more than %zu merges", path, TOKENIZER_MAX_VOCAB);
-    rc = rc ? rc : tokens_load(l, root, json_array_size(merges), err);
+        rc = err_misuse(err, "%s has more than %zu merges", l->path, TOKENIZER_MAX_VOCAB);
+    l->path = path;
+    rc = rc ? rc : tokens_load(l, root, roles, json_array_size(merges), err);
+    l->path = second ? second : path;
     rc = rc ? rc : merges_load(l, merges, err);
     rc = rc ? rc : tokenizer_complete(l->t, &l->settings, path, err);
+    json_decref(roles);
     json_decref(root);
-    return rc;
-}
-
-static int open_pair(struct loading *l, const char *first, const char *second, struct err *err)
-{
-    json_t *lines = NULL;
-    int     rc = json_read(&l->vocab, l->path = first, TOKENIZER_FILE_MAX, err);
-
-    l->settings.model = &model_bytes;
-    rc = rc ? rc : merges_read(&lines, second, err);
-    if (!rc && json_array_size(lines) > TOKENIZER_MAX_VOCAB)
-        rc = err_misuse(err, "%s has more than %zu merges", second, TOKENIZER_MAX_VOCAB);
-    rc = rc ? rc : tokens_load(l, NULL, json_array_size(lines), err);
-    l->path = second;
-    rc = rc ? rc : merges_load(l, lines, err);
-    rc = rc ? rc : tokenizer_complete(l->t, NULL, first, err);
-    json_decref(lines);
-    json_decref(l->vocab);
     return rc;
 }
 
@@ -302,8 +268,7 @@ int tokenizer_open(struct tokenizer **out, const char *dir, struct err *err)
 
     byte_map_make(&l.map);
     if (form && !rc)
-        rc = second ? open_pair(&l, first, second, err)
-                    : open_json(&l, first, form == forms[BERTS], err);
+        rc = open_form(&l, form, first, second, err);
     else if (!rc && !(rc = file_kind_expect_folder(dir, FILE_FOR_TOKENIZER, err)))
         rc = err_misuse(err, "%s holds no tokenizer: tokenizer.json, or vocab.json and merges.txt "
                         "(or encoder.json and vocab.bpe), or BERT's vocab.txt was expected", dir);
@@ -335,33 +300,12 @@ static json_t *added_make(const struct tokenizer *t, char **names)
     return added;
 }
 
-/* What tokenizer.json says besides, where GPT-2's way is meant. */
-static json_t *said_make(void)
-{
-    return json_pack("{s:s, s:n, s:n, s:n, s:n, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:b, s:b, s:b}, "
-                     "s:{s:s, s:b, s:b, s:b}}",
-                     "version", "1.0", "truncation", "padding", "added_tokens", "normalizer",
-                     "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
-                     "use_regex", 1,
-                     "post_processor", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets",
-                     0, "use_regex", 1, "decoder", "type", "ByteLevel", "add_prefix_space", 1,
-                     "trim_offsets", 1, "use_regex", 1);
-}
-
-/* The model as GPT-2's files have it. */
-static json_t *model_make(void)
-{
-    return json_pack("{s:s, s:n, s:n, s:s, s:s, s:b, s:b, s:b}", "type", "BPE", "dropout",
-                     "unk_token", "continuing_subword_prefix", "", "end_of_word_suffix", "",
-                     "fuse_unk", 0, "byte_fallback", 0, "ignore_merges", 0);
-}
-
 /* tokenizer.json; takes over `vocab` and `merges`. */
 static json_t *tokenizer_make(const struct tokenizer *t, char **names, json_t *vocab,
                               json_t *merges)
 {
-    json_t *file = t->said ? json_deep_copy(t->said) : said_make();
-    json_t *model = t->said ? json_incref(json_object_get(file, "model")) : model_make();
+    json_t *file = t->said ? json_deep_copy(t->said) : tokenizer_said_make();
+    json_t *model = t->said ? json_incref(json_object_get(file, "model")) : tokenizer_model_make();
     int     bad = json_object_set_new(model, "vocab", vocab);
 
     if (t->model->merges)
@@ -389,6 +333,10 @@ static json_t *roles_make(const struct tokenizer *t, int config)
 
     if (config && !t->said)
         json_object_set_new(file, "add_prefix_space", json_false());
+    if (config && t->cut_left)
+        json_object_set_new(file, "truncation_side", json_string("left"));
+    if (config && t->split_specials)
+        json_object_set_new(file, "split_special_tokens", json_true());
     if (json_object_size(t->roles)) {
         json_object_update(file, t->roles);
         return file;

@@ -3,9 +3,10 @@
  *
  * tokenizer.c has what all kinds of models have, and encodes; a kind of model (a struct model_ops)
  * is a file of its own: tokenizer_bpe.c, tokenizer_wordpiece.c. tokenizer_file.c loads and saves,
- * tokenizer_settings.c knows what a tokenizer.json asks for, tokenizer_added.c the added tokens,
- * tokenizer_template.c what stands around a text, tokenizer_decode.c the way back,
- * tokenizer_vocab_txt.c BERT's older files. */
+ * tokenizer_settings.c knows what a tokenizer.json asks for, tokenizer_config.c what
+ * tokenizer_config.json changes, tokenizer_added.c the added tokens, tokenizer_template.c what
+ * stands around a text, tokenizer_decode.c the way back, tokenizer_pair.c and tokenizer_vocab_txt.c
+ * older files. */
 #pragma once
 
 #include "data/text/heap.h"
@@ -64,6 +65,10 @@ struct tokenizer_settings {
     const char *unk, *prefix; // unk: NULL: there is none; prefix: of a token that goes on
     size_t      max_chars;    // of a word
     int         ignore_merges, byte_fallback, fuse_unk;
+    int         of_pair; // they are those of vocab.json and merges.txt
+    // of tokenizer_config.json:
+    int cut_left, split_specials; // what is too long is cut at its beginning; no special token is
+                                  // found in a text
 };
 
 /* A kind of model. */
@@ -121,7 +126,7 @@ struct tokenizer {
     int                     fuse_unk;
     char                   *piece; // WordPiece: the prefix, and room for the rest of a word
     size_t                  n_prefix, max_chars, longest; // bytes of the longest token
-    int                     has_template;
+    int                     has_template, cut_left, split_specials;
     struct tokenizer_template template[2]; // of one text, of two
     struct decoder          decoder;
     json_t                 *said;  // tokenizer.json without vocabulary and added tokens; NULL:
@@ -172,28 +177,43 @@ int members_check(const json_t *object, const char *const *known, const char *wh
                   const char *path, struct err *err);
 
 /* Read them, or refuse by its name what is not computed here; then make a tokenizer that has all
- * its tokens follow them. agree: tokenizer_config.json (NULL: there is none) must not ask for
- * another normalization. */
+ * its tokens follow them. */
 int tokenizer_settings_read(struct tokenizer_settings *s, const json_t *root, const char *path,
                             struct err *err);
 int tokenizer_settings_apply(struct tokenizer *t, const struct tokenizer_settings *s,
                              const char *path, struct err *err);
-int tokenizer_settings_agree(const struct tokenizer_settings *s, const json_t *config,
-                             const char *dir, struct err *err);
 int tokenizer_template_read(struct tokenizer *t, const json_t *step, const char *path,
                             struct err *err);
 
 /* The added tokens of a folder, in the order of their naming: by tokenizer.json (`root`, parsed
- * from `path`; NULL: the folder has the older pair of files) and by the files beside it. `vocab` is
- * token -> id, all of them ids. Caller frees, also after an error. */
+ * from `path`) and by the files beside it; `roles` (or NULL) has bos_token and its kin where no
+ * file names them. `vocab` is token -> id, all of them ids. Caller frees, also after an error. */
 struct added_tokens {
     struct added_token *list;
     size_t              n, cap;
     json_t             *config, *roles; // tokenizer_config.json, or NULL; bos_token and its kin
 };
-int added_tokens_read(struct added_tokens *a, const char *dir, const char *path, const json_t *root,
-                      const json_t *vocab, struct err *err);
+struct added_from { const char *dir, *path; const json_t *root, *vocab, *roles; };
+int  added_tokens_read(struct added_tokens *a, const struct added_from *from, struct err *err);
 void added_tokens_free(struct added_tokens *a);
+/* The one with this content, or NULL. */
+struct added_token *added_tokens_find(const struct added_tokens *a, const char *content);
+/* What the files call bos_token or its kin; NULL: they name none. */
+const char *role_name(const json_t *roles, const char *role);
+
+/* What tokenizer_config.json changes of the settings, and of `root`, which they were read from; or
+ * refuse by its name what is not computed here. */
+int tokenizer_config_apply(struct tokenizer_settings *s, json_t *root,
+                           const struct added_tokens *added, const char *dir, struct err *err);
+
+/* A tokenizer.json made of vocab.json (first) and merges.txt (second), and the special tokens that
+ * count where no file names one, by the class of the tokenizer. Caller decrefs both. */
+int pair_read(json_t **root, json_t **roles, const char *dir, const char *first,
+              const char *second, struct err *err);
+
+/* GPT-2's: what tokenizer.json says besides its model, and its model without tokens. */
+json_t *tokenizer_said_make(void);
+json_t *tokenizer_model_make(void);
 
 /* A tokenizer.json made of BERT's older files, dir/vocab.txt and dir/tokenizer_config.json. Caller
  * decrefs. */

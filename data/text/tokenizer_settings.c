@@ -9,6 +9,7 @@
 #include "data/base/json.h"
 #include "data/base/utf8.h"
 
+#include <math.h>
 #include <stdbool.h>
 
 /* The steps of one part. */
@@ -25,9 +26,12 @@ static int is_unset(const json_t *v)
            (json_is_string(v) && json_string_length(v) == 0);
 }
 
-/* Whether a value is of a kind: b true or false, s a string, i a whole number, * anything. */
+/* Whether a value is of a kind: b true or false, s a string, i a whole number, * anything, 0
+ * nothing. */
 static int is_kind(const json_t *v, char kind)
 {
+    if (kind == '0')
+        return is_unset(v) || (json_is_number(v) && fpclassify(json_number_value(v)) == FP_ZERO);
     return !v || json_is_null(v) || kind == '*' || (kind == 'b' && json_is_boolean(v)) ||
            (kind == 's' && json_is_string(v)) || (kind == 'i' && json_is_integer(v));
 }
@@ -43,7 +47,7 @@ int members_check(const json_t *object, const char *const *known, const char *wh
 
         while (known[i] && strcmp(known[i] + 2, key))
             i++;
-        if (!known[i] && !is_unset(v))
+        if (known[i] ? *known[i] == '0' && !is_kind(v, '0') : !is_unset(v))
             return err_misuse(err, "%s: its %s sets %.60s, which is not computed here", path, where,
                               key);
         if (known[i] && !is_kind(v, *known[i]))
@@ -95,24 +99,34 @@ static int steps_check(const struct part *p, struct err *err)
     return rc;
 }
 
+/* A step, or those of a Sequence, which may hold others. */
+static int step_add(struct part *p, const json_t *v, const char *list, struct err *err)
+{
+    const json_t *of = json_object_get(v, list);
+    int           rc = 0;
+
+    if (strcmp(json_str(v, "type"), "Sequence")) {
+        if (p->n == MAX_STEPS)
+            return err_misuse(err, "%s: its %s is a Sequence of more than %d steps", p->path,
+                              p->name, MAX_STEPS);
+        p->steps[p->n++] = v;
+        return 0;
+    }
+    if (!json_is_array(of))
+        return err_misuse(err, "%s: its %s is a Sequence without %s", p->path, p->name, list);
+    for (size_t i = 0; i < json_array_size(of) && !rc; i++)
+        rc = step_add(p, json_array_get(of, i), list, err);
+    return rc;
+}
+
 static int part_read(struct part *p, const json_t *root, const char *path, const char *name,
                      const char *list, struct err *err)
 {
-    const json_t *v = json_object_get(root, name), *of = json_object_get(v, list);
+    const json_t *v = json_object_get(root, name);
 
     *p = (struct part){ .path = path, .name = name };
-    if (is_unset(v))
-        return 0;
-    if (strcmp(json_str(v, "type"), "Sequence")) {
-        p->steps[p->n++] = v;
-        return steps_check(p, err);
-    }
-    if (!json_is_array(of) || json_array_size(of) > MAX_STEPS)
-        return err_misuse(err, "%s: its %s is a Sequence without %s, or of more than %d", path,
-                          name, list, MAX_STEPS);
-    for (size_t i = 0; i < json_array_size(of); i++)
-        p->steps[p->n++] = json_array_get(of, i);
-    return steps_check(p, err);
+    int rc = is_unset(v) ? 0 : step_add(p, v, list, err);
+    return rc ? rc : steps_check(p, err);
 }
 
 static const char *step_type(const json_t *step)
@@ -224,42 +238,54 @@ static int normalizer_read(struct tokenizer_settings *s, const struct part *p, s
 
 /* ---- the pre-tokenizer ---- */
 
-/* A Split by one of the expressions that are known. */
-static int split_read(struct tokenizer_settings *s, const struct part *p, const json_t *split,
-                      struct err *err)
+/* A Split or Digits before ByteLevel: a run that is taken out, or, as the last of them, an
+ * expression. */
+static int split_read(struct tokenizer_settings *s, const struct part *p, const json_t *step,
+                      int last, struct err *err)
 {
-    const char *said = json_str(json_object_get(split, "pattern"), "Regex");
+    const char             *said = json_str(json_object_get(step, "pattern"), "Regex");
+    struct split_run        digits = { SPLIT_NUMBERS,
+                                       json_is_true(json_object_get(step, "individual_digits")) };
+    const struct split_run *run = is_step(step, "Digits") ? &digits : split_run_find(said);
+    int inverted = !is_unset(json_object_get(step, "invert"));
 
-    if (strcmp(json_str(split, "behavior"), "Isolated") ||
-        !is_unset(json_object_get(split, "invert")))
+    if (is_step(step, "Split") && (strcmp(json_str(step, "behavior"), "Isolated") || inverted))
         return err_misuse(err, "%s: its pre_tokenizer's Split is %.40s%s, but only Isolated is "
-                          "known", p->path, json_str(split, "behavior"),
-                          is_unset(json_object_get(split, "invert")) ? "" : ", inverted");
-    s->split.pattern = split_pattern_find(said);
-    if (s->split.pattern)
+                          "known", p->path, json_str(step, "behavior"),
+                          inverted ? ", inverted" : "");
+    if (run && s->split.n_runs == SPLIT_RUNS)
+        return err_misuse(err, "%s: its pre_tokenizer has more than %d steps before its expression",
+                          p->path, SPLIT_RUNS);
+    if (run) {
+        s->split.runs[s->split.n_runs++] = *run;
         return 0;
-    return err_misuse(err, "%s: its pre_tokenizer splits by \"%.300s\", but only the expressions "
-                      "of GPT-2, Llama 3 and Qwen2 are known", p->path, said);
+    }
+    s->split.pattern = split_pattern_find(said);
+    if (!s->split.pattern)
+        return err_misuse(err, "%s: its pre_tokenizer splits by \"%.300s\", but only the "
+                          "expressions of %s are known", p->path, said, split_pattern_names());
+    return last ? 0
+                : err_misuse(err, "%s: its pre_tokenizer splits by \"%.300s\", but only as the "
+                             "last step before ByteLevel is it known", p->path, said);
 }
 
-/* ByteLevel, which has GPT-2's expression in it, maybe behind Digits, which cut before, or a Split
- * and ByteLevel without one. */
+/* ByteLevel, which has GPT-2's expression in it, or behind a Split that has another one, without
+ * it; before them what is taken out. */
 static int byte_level_read(struct tokenizer_settings *s, const struct part *p, struct err *err)
 {
-    const json_t *last = p->steps[p->n - 1], *use = json_object_get(last, "use_regex");
-    const json_t *each = json_object_get(p->steps[0], "individual_digits");
-    int           two = p->n == 2, split = two && is_step(p->steps[0], "Split"),
-        prefix = !is_unset(json_object_get(last, "add_prefix_space"));
+    const json_t *last = p->steps[p->n - 1];
+    int           own = !json_is_false(json_object_get(last, "use_regex")),
+        prefix = !is_unset(json_object_get(last, "add_prefix_space")), rc = 0;
 
-    if ((two && prefix) || split == !json_is_false(use))
-        return err_misuse(err, "%s: only a ByteLevel pre_tokenizer with its expression, alone or "
-                          "behind Digits, or without it behind a Split is known, and a prefix "
-                          "space only where it is alone", p->path);
     s->split.kind = SPLIT_PATTERN;
-    if (two && !split)
-        s->split.digits = json_is_true(each) ? SPLIT_DIGITS_EACH : SPLIT_DIGITS_RUNS;
+    for (size_t i = 0; i + 1 < p->n && !rc; i++)
+        rc = split_read(s, p, p->steps[i], i + 2 == p->n, err);
+    if (!rc && ((p->n > 1 && prefix) || own == (s->split.pattern != NULL)))
+        rc = err_misuse(err, "%s: only a ByteLevel pre_tokenizer with its expression, alone or "
+                        "behind Digits, or without it behind a Split is known, and a prefix "
+                        "space only where it is alone", p->path);
     s->split.prefix = prefix ? SPLIT_PREFIX_ALWAYS : SPLIT_PREFIX_NEVER;
-    return split ? split_read(s, p, p->steps[0], err) : 0;
+    return rc;
 }
 
 /* SentencePiece's mark of a space. */
@@ -311,7 +337,7 @@ static int is_idle(const struct tokenizer_settings *s, const struct part *p)
 static int pre_tokenizer_read(struct tokenizer_settings *s, const struct part *p, struct err *err)
 {
     static const char known[] =
-        "ByteLevel, alone or behind a Split or Digits, Metaspace or BertPreTokenizer";
+        "ByteLevel, alone or behind Splits or Digits, Metaspace or BertPreTokenizer";
     const char *mark = space_becomes(s);
 
     if (p->n == 0 || is_idle(s, p)) {
@@ -327,10 +353,9 @@ static int pre_tokenizer_read(struct tokenizer_settings *s, const struct part *p
     }
     for (size_t i = 0; i < p->n; i++) {
         const json_t *step = p->steps[i];
-        int           before = i == 0 && p->n == 2;
 
-        if (p->n > 2 || !(before ? is_step(step, "Split") || is_step(step, "Digits")
-                                 : is_step(step, "ByteLevel")))
+        if (!(i + 1 < p->n ? is_step(step, "Split") || is_step(step, "Digits")
+                           : is_step(step, "ByteLevel")))
             return step_refuse(p, step, known, err);
     }
     return byte_level_read(s, p, err);
@@ -515,35 +540,4 @@ int tokenizer_settings_apply(struct tokenizer *t, const struct tokenizer_setting
     t->decoder = kept.decoder;
     t->decoder.kind = s->decoder.kind;
     return rc || !s->template ? rc : tokenizer_template_read(t, s->template, path, err);
-}
-
-/* A setting of tokenizer_config.json that says otherwise than `is`. */
-static int disagree(const json_t *config, const char *name, int is, const char *dir,
-                    struct err *err)
-{
-    const json_t *said = json_object_get(config, name);
-
-    if (!json_is_boolean(said) || json_is_true(said) == is)
-        return 0;
-    return err_misuse(err, "%s/tokenizer_config.json sets %s to %s, but the tokenizer beside it is "
-                      "made otherwise, which is not computed here", dir, name,
-                      is ? "false" : "true");
-}
-
-int tokenizer_settings_agree(const struct tokenizer_settings *s, const json_t *config,
-                             const char *dir, struct err *err)
-{
-    int prefix = s->split.prefix != SPLIT_PREFIX_NEVER, rc = 0;
-
-    for (size_t i = 0; i < s->n_steps; i++)
-        prefix |= s->steps[i].kind == NORMALIZER_PREPEND;
-    if (s->split.kind != SPLIT_BERT)
-        return disagree(config, "add_prefix_space", prefix, dir, err);
-    static const char *const names[][2] = { { "do_lower_case", "lowercase" },
-                                            { "tokenize_chinese_chars", "handle_chinese_chars" },
-                                            { "strip_accents", "strip_accents" } };
-    for (size_t i = 0; i < 3 && !rc && s->bert; i++)
-        rc = disagree(config, names[i][0], json_is_true(json_object_get(s->bert, names[i][1])), dir,
-                      err);
-    return rc;
 }

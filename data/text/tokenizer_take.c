@@ -9,6 +9,7 @@
 
 #include "data/base/file.h"
 #include "data/base/json.h"
+#include "data/base/utf8.h"
 
 #include <assert.h>
 #include <unistd.h>
@@ -214,6 +215,62 @@ static int is_roles(struct taking *k, char *text, size_t n, const char *path, st
     return rc;
 }
 
+/* A number of a protocol buffer at p, before end; what is behind it, or NULL. */
+static const unsigned char *number_read(const unsigned char *p, const unsigned char *end,
+                                        uint64_t *out)
+{
+    *out = 0;
+    for (int shift = 0; p < end && shift < 63; shift += 7) {
+        *out |= (uint64_t)(*p & 0x7F) << shift;
+        if (!(*p++ & 0x80))
+            return p;
+    }
+    return NULL;
+}
+
+/* SentencePiece's model: a protocol buffer, to its last byte, that begins with pieces (field 1),
+ * each of which begins with its text (its field 1). */
+static int is_pieces(struct taking *k, char *text, size_t n, const char *path, struct err *err)
+{
+    enum { TEXT_FIELD = 1 << 3 | 2, LAST_FIELD = 5 };
+    const unsigned char *p = (const unsigned char *)text, *end = p + n;
+    size_t               pieces = 0;
+    uint64_t             tag, bytes, letters;
+    int                  why, ok = n > 0;
+
+    (void)k;
+    while (ok && p < end) {
+        ok = (p = number_read(p, end, &tag)) && (tag & 7) == 2 && tag >> 3 >= 1 &&
+             tag >> 3 <= LAST_FIELD && (p = number_read(p, end, &bytes)) &&
+             bytes <= (uint64_t)(end - p);
+        if (ok && tag == TEXT_FIELD) {
+            const unsigned char *inner = p, *to = p + bytes;
+
+            ok = (inner = number_read(inner, to, &tag)) && tag == TEXT_FIELD &&
+                 (inner = number_read(inner, to, &letters)) && letters <= (uint64_t)(to - inner) &&
+                 utf8_valid((const char *)inner, (size_t)letters, &why) == letters;
+            pieces++;
+        }
+        ok = ok && (pieces > 0);
+        p = ok ? p + bytes : p;
+    }
+    return ok ? 0 : err_misuse(err, "%s is no model of SentencePiece", path);
+}
+
+/* Jinja, which has its signs. */
+static int is_template(struct taking *k, char *text, size_t n, const char *path, struct err *err)
+{
+    int why;
+
+    (void)k;
+    return !memchr(text, 0, n) && utf8_valid(text, n, &why) == n &&
+                   ((strstr(text, "{{") && strstr(text, "}}")) ||
+                    (strstr(text, "{%") && strstr(text, "%}")))
+               ? 0
+               : err_misuse(err, "%s is no template of chats: it has neither {{ }} nor {%% %%}",
+                            path);
+}
+
 /* ---- the folder ---- */
 
 static const struct kind {
@@ -223,7 +280,8 @@ static const struct kind {
     { "tokenizer.json", is_tokenizer }, { "vocab.json", is_vocab }, { "merges.txt", is_merges },
     { "encoder.json", is_vocab }, { "vocab.bpe", is_merges }, { "vocab.txt", is_words },
     { "tokenizer_config.json", is_config }, { "special_tokens_map.json", is_roles },
-    { "added_tokens.json", is_vocab },
+    { "added_tokens.json", is_vocab }, { "tokenizer.model", is_pieces },
+    { "chat_template.jinja", is_template },
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 

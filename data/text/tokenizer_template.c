@@ -204,7 +204,8 @@ int tokenizer_encode_row(struct tokenizer *t, const struct token_row *row, struc
         rc = k ? around_add(e, TOKENIZER_BETWEEN, ids, types, err) : 0;
         rc = rc ? rc : grow(&ids->ids, &ids->cap, ids->n + n[k], sizeof *ids->ids, "ids", err);
         if (!rc && n[k])
-            memcpy(ids->ids + ids->n, text[k].ids, n[k] * sizeof *ids->ids);
+            memcpy(ids->ids + ids->n, text[k].ids + (t->cut_left ? text[k].n - n[k] : 0),
+                   n[k] * sizeof *ids->ids);
         ids->n += rc ? 0 : n[k];
         rc = rc ? rc : types_add(types, e->text_types[k], n[k], err);
     }

@@ -59,14 +59,6 @@ static int settings_check(const json_t *config, const char *path, struct err *er
     return 0;
 }
 
-static const char *role(const json_t *config, const char *name, const char *otherwise)
-{
-    const json_t *v = json_object_get(config, name);
-    const char   *c = json_string_value(json_is_object(v) ? json_object_get(v, "content") : v);
-
-    return c ? c : otherwise;
-}
-
 /* The five tokens that BERT knows by name, each with its id; cls and sep are what stands around a
  * text. */
 struct five { const char *names[5]; json_int_t ids[5]; };
@@ -79,7 +71,8 @@ static int five_read(struct five *f, const json_t *config, const json_t *vocab, 
                                              { "mask_token", "[MASK]" } };
 
     for (size_t i = 0; i < 5; i++) {
-        f->names[i] = role(config, roles[i][0], roles[i][1]);
+        f->names[i] = role_name(config, roles[i][0]);
+        f->names[i] = f->names[i] ? f->names[i] : roles[i][1];
         const json_t *id = json_object_get(vocab, f->names[i]);
         f->ids[i] = id ? json_integer_value(id) : -1;
         if (!id)

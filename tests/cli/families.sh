@@ -48,6 +48,50 @@ for family in llama mistral qwen2 qwen3 gemma3_text; do
     rm -rf "$tmp/mem" "$tmp/other" "$tmp/hf" "$tmp/again"
 done
 
+# Tensors under the names of what a model was wrapped in, or, where they are tied, of the head alone.
+renamed() { # FOLDER BEFORE [HEAD]: in $tmp/named, with BEFORE before all names; HEAD: the embeddings are lm_head.weight's
+    rm -rf "$tmp/named"
+    cp -r "$1" "$tmp/named"
+    python3 - "$tmp/named/model.safetensors" "$2" "$3" <<'END'
+import json, struct, sys
+path, before, head = sys.argv[1:]
+data = open(path, "rb").read()
+n, = struct.unpack("<Q", data[:8])
+header = json.loads(data[8:8 + n])
+header.pop("__metadata__", None)
+names = {name: "lm_head.weight" if head and name.endswith(("embed_tokens.weight", "wte.weight")) else name for name in header}
+text = json.dumps({before + names[name]: header[name] for name in header}).encode()
+open(path, "wb").write(struct.pack("<Q", len(text)) + text + data[8 + n:])
+END
+}
+works "a GPT-2" pretrain --run "$tmp/mem" --n-layer 2 --n-head 2 --n-embd 16 --data "$tmp/text.txt" --tokenizer "$tmp/tok" --seq 16 --batch 1 --steps 1 --mode mem --durability none
+run export "$tmp/mem" "$tmp/gpt2"
+for family in llama qwen2 gpt2; do
+    run export "$tmp/$family" "$tmp/plain"
+    hash=$(sha256sum <"$tmp/plain/model.safetensors")
+    for before in _orig_mod. module. module._orig_mod. model.; do
+        renamed "$tmp/$family" $before
+        works "$family: names with $before before them" export "$tmp/named" "$tmp/out-named"
+        same "$hash" "$(sha256sum <"$tmp/out-named/model.safetensors")" "$family: the same parameters"
+        rm -rf "$tmp/out-named"
+    done
+    renamed "$tmp/$family" module. head
+    if [ $family = llama ]; then # a head of its own: the embeddings are not in lm_head.weight
+        refuses 2 "tensor module.model.embed_tokens.weight is missing" export "$tmp/named" "$tmp/out-named"
+    else
+        for before in "" module.; do
+            renamed "$tmp/$family" "$before" head
+            works "$family: the head alone, '$before'" export "$tmp/named" "$tmp/out-named"
+            same "$hash" "$(sha256sum <"$tmp/out-named/model.safetensors")" "$family: the same parameters"
+            rm -rf "$tmp/out-named"
+        done
+    fi
+    renamed "$tmp/$family" what.
+    refuses 2 "is missing; the first that is there is what." export "$tmp/named" "$tmp/out-named"
+    rm -rf "$tmp/plain"
+done
+rm -rf "$tmp/mem"
+
 # A model of one's own of these families: sizes that are given go over those of a name.
 own="--data $tmp/text.txt --tokenizer $tmp/tok --seq 24 --batch 2 --steps 2 --csd-mem 192K --durability none"
 llama="--model llama-3.2-1b --n-layer 3 --n-embd 24 --n-head 4 --n-kv-head 2 --n-inner 40"

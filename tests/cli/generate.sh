@@ -86,6 +86,90 @@ run pretrain --resume "$tmp/ends-run" --data "$tmp/text.txt" --eval-data "$tmp/t
 run export "$tmp/ends-run/best" "$tmp/ends-best"
 same "$(cat "$tmp/ends-best/generation_config.json")" "$(cat "$tmp/ends-hf/generation_config.json")" "and so does its best model"
 
+# a tokenizer with a token more than the model has embeddings: refused where a text or a prompt holds it, by its name and place
+cp -r "$tmp/hf" "$tmp/more"
+python3 - "$tmp/more" <<'END'
+import json, sys
+path = sys.argv[1] + "/tokenizer_config.json"
+json.dump({**json.load(open(path)), "pad_token": "[PAD]", "extra_special_tokens": {"image_token": "<image>"}}, open(path, "w"))
+END
+same "$("$bin" generate "$tmp/more" --prompt "the sea sees" --tokens 30 --seed 3 2>"$tmp/err" </dev/null)" "$(run_one "the sea sees" --tokens 30 --seed 3)" \
+    "ids beyond the embeddings change nothing of a text without them"
+{ make_text 30; printf 'the[PAD] sea\n'; } >"$tmp/pad.txt"
+refuses 2 'the prompt: token 2 is "[PAD]" (id 300), but the model has the ids below 300 alone' generate "$tmp/more" --prompt "a[PAD]"
+refuses 2 'is "<image>" (id 301)' generate "$tmp/more" --prompt "a<image>"
+refuses 2 'pad.txt: token ' eval "$tmp/more" --data "$tmp/pad.txt" --seq 16
+refuses 2 'is "[PAD]" (id 300)' pretrain --run "$tmp/no" --init "$tmp/more" --data "$tmp/pad.txt" --seq 16 --steps 1
+run eval "$tmp/hf" --data "$tmp/text.txt" --seq 16
+cp "$tmp/out" "$tmp/eval.hf"
+works "a text without them is measured" eval "$tmp/more" --data "$tmp/text.txt" --seq 16
+same "$(cat "$tmp/out")" "$(cat "$tmp/eval.hf")" "and its loss is that of the tokenizer without them"
+works "and trained on" pretrain --run "$tmp/run-more" --init "$tmp/more" --data "$tmp/text.txt" --seq 16 --batch 1 --steps 1 --mode mem --durability none
+works "prepare has no model to ask" prepare "$tmp/pad.txt" --tokenizer "$tmp/more" --out "$tmp/pad.bin"
+refuses 2 "pad.bin" pretrain --run "$tmp/no" --init "$tmp/more" --data "$tmp/pad.bin" --seq 16 --steps 1
+printf 'sentence,label\nthe sea,0\nthe[PAD] sea,1\n' >"$tmp/pad.csv"
+refuses 2 'pad.csv, row 2: token 2 is "[PAD]"' finetune --run "$tmp/no" --init "$tmp/more" --train-file "$tmp/pad.csv" --steps 1
+result "$([ ! -e "$tmp/no" ]; echo $?)" "nothing was made of what was refused"
+
+# generation_config.json's defaults, where an option is not given
+cp -r "$tmp/hf" "$tmp/says"
+says() { # JSON ARGUMENTS...: what is generated where the file says this
+    printf %s "$1" >"$tmp/says/generation_config.json"
+    shift
+    "$bin" generate "$tmp/says" --prompt "the sea sees" --tokens 30 --seed 5 "$@" 2>"$tmp/err" </dev/null
+}
+all='{"do_sample": true, "temperature": 0.7, "top_k": 5, "top_p": 0.8, "repetition_penalty": 1.3}'
+same "$(says "$all")" "$(run_one "the sea sees" --tokens 30 --seed 5 --temperature 0.7 --top-k 5 --top-p 0.8 --repetition-penalty 1.3)" \
+    "temperature, top_k, top_p and repetition_penalty are the file's"
+same "$(cat "$tmp/err")" "siTrain generate: the model's generation_config.json says --temperature 0.7 --top-k 5 --top-p 0.8 --repetition-penalty 1.3" \
+    "which is said in one line"
+same "$(says "$all" --temperature 1 --top-k 0 --repetition-penalty 1)" "$(run_one "the sea sees" --tokens 30 --seed 5 --top-p 0.8)" \
+    "an option that is given counts instead, one of its default, too"
+same "$(cat "$tmp/err")" "siTrain generate: the model's generation_config.json says --top-p 0.8" "and only the others are named"
+same "$(says '{"do_sample": false, "top_k": 3}')" "$(run_one "the sea sees" --tokens 30 --temperature 0)" "do_sample false is the likeliest token"
+same "$(cat "$tmp/err")" "siTrain generate: the model's generation_config.json says --temperature 0" "as a temperature"
+same "$(says '{"temperature": null}')" "$(run_one "the sea sees" --tokens 30 --seed 5)" "null says nothing"
+result "$([ ! -s "$tmp/err" ]; echo $?)" "and is not spoken of"
+result "$([ "$(run_one "the sea sees" --tokens 30 --temperature 0 --repetition-penalty 1.5)" != "$(run_one "the sea sees" --tokens 30 --temperature 0)" ]; echo $?)" \
+    "a penalty changes the likeliest text"
+echo '{"temperature": "hot"}' >"$tmp/says/generation_config.json"
+refuses 2 '"temperature" must be a number from 0 to 1e+06: give --temperature' generate "$tmp/says" --prompt a
+works "which counts instead" generate "$tmp/says" --prompt a --temperature 0 --tokens 2
+printf %s "$all" >"$tmp/says/generation_config.json"
+run import "$tmp/says" "$tmp/says-run" --durability none
+same "$("$bin" generate "$tmp/says-run" --prompt "the sea sees" --tokens 30 --seed 5 2>"$tmp/err" </dev/null)" "$(says "$all")" "a run keeps them"
+
+# what stands beside a tokenizer comes along, byte for byte; no token begins texts that the source has none for
+printf '{%%- for m in messages %%}\r\n{{ m.content }}' >"$tmp/says/chat_template.jinja"
+python3 -c 'import sys
+for piece in ("<unk>", "\u2581the", "sea"):
+    text = piece.encode()
+    inner = b"\n" + bytes([len(text)]) + text + b"\x15\0\0\0\0"
+    sys.stdout.buffer.write(b"\n" + bytes([len(inner)]) + inner)' >"$tmp/says/tokenizer.model"
+python3 - "$tmp/says" <<'END'
+import json, sys
+for name, change in (("config.json", {"bos_token_id": None}), ("tokenizer_config.json", {"bos_token": None}),
+                     ("special_tokens_map.json", {"bos_token": None}), ("generation_config.json", {})):
+    path = f"{sys.argv[1]}/{name}"
+    said = {**json.load(open(path)), **change}
+    if not change:
+        said.pop("bos_token_id", None)
+    json.dump(said, open(path, "w"))
+END
+run import "$tmp/says" "$tmp/beside-run" --durability none
+run pretrain --resume "$tmp/beside-run" --data "$tmp/text.txt" --eval-data "$tmp/text.txt" --eval-every 1 --keep-best --steps 1 --seq 16 --batch 1
+run export "$tmp/beside-run" "$tmp/beside-hf"
+run export "$tmp/says" "$tmp/beside-direct"
+run pretrain --run "$tmp/beside-own" --n-layer 1 --n-head 2 --n-embd 16 --seq 16 --batch 1 --steps 1 --mode mem --durability none --data "$tmp/text.txt" \
+    --tokenizer "$tmp/says" --eval-data "$tmp/text.txt" --eval-every 1 --keep-best
+run export "$tmp/beside-own" "$tmp/beside-of-own"
+for at in beside-run/best beside-hf beside-direct beside-own/best beside-of-own; do
+    same "$(cat "$tmp/$at/chat_template.jinja" "$tmp/$at/tokenizer.model" | sha256sum)" "$(cat "$tmp/says/chat_template.jinja" "$tmp/says/tokenizer.model" | sha256sum)" \
+        "$at has the chat template and SentencePiece's model"
+    same "$(python3 -c 'import json, sys; a, b = (json.load(open(sys.argv[1] + "/" + n)) for n in ("config.json", "generation_config.json")); print(a["bos_token_id"], b.get("bos_token_id"), a["eos_token_id"])' "$tmp/$at")" \
+        "None None 299" "and no beginning of a text"
+done
+
 # a conversation
 chat() { printf "$1" | "$bin" generate "$tmp/hf" --chat --temperature 0 --dtype fp32 --tokens "$2" 2>"$tmp/err"; }
 first=$(run_one "the sea sees" --temperature 0 --dtype fp32 --tokens 8)

@@ -42,7 +42,7 @@ refuses_pretrain 2 "--n-embd" --n-layer 2 --n-head 1000 --n-embd 100000 --seq 16
 # sizes
 refuses_pretrain 2 "15" --n-layer 1 --n-head 2 --n-embd 15 --data "$tmp/text.bin" --tokenizer "$tmp/tok"
 refuses_pretrain 2 "1024 positions" --model gpt2 --seq 2048 --data "$tmp/text.bin"
-refuses_pretrain 2 "more than the model's vocabulary" $small --vocab 100 --data "$tmp/text.txt" --tokenizer "$tmp/tok"
+refuses_pretrain 2 "but the model has the ids below 100 alone" $small --vocab 100 --data "$tmp/text.txt" --tokenizer "$tmp/tok"
 refuses_pretrain 2 "too small" $small --data "$tmp/text.bin" --host-mem 1M
 refuses_pretrain 2 "this machine has" $sizes --data "$tmp/text.bin" --seq 16 --batch 1000000 --grad-accum 1000 --mode su+o --host-mem 1000000G
 refuses_pretrain 2 "csd-mem" --n-layer 1 --n-head 2 --n-embd 16 --seq 16 --data "$tmp/text.bin" --csd-mem 4K

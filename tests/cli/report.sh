@@ -116,13 +116,14 @@ if has_terminals; then
 fi
 
 # pages where they may not be, and where there is no room
-refuses 1 "none/page.html" report "$tmp/three" --html "$tmp/none/page.html"
+refuses 2 "none/page.html: there is no folder" report "$tmp/three" --html "$tmp/none/page.html"
 ln -s /dev/full "$tmp/full"
 refuses 2 "$tmp/full" report "$tmp/three" --html "$tmp/full"
 mkdir "$tmp/page"
-echo before >"$tmp/page/page.html"
+run report "$tmp/three" --html "$tmp/page/page.html"
+cp "$tmp/page/page.html" "$tmp/page.before"
 (ulimit -f 8 && run report "$tmp/three" --html "$tmp/page/page.html"; [ "$got" = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ]) &&
-    [ "$(ls "$tmp/page")$(cat "$tmp/page/page.html")" = "page.htmlbefore" ]
+    [ "$(ls "$tmp/page")" = page.html ] && cmp -s "$tmp/page/page.html" "$tmp/page.before"
 result $? "no room: one sentence, and the page of before"
 
 # what strangers write

@@ -50,6 +50,14 @@ same "$own" "$(cat "$tmp/out")" "  which takes other ones where it is told"
 run export "$tmp/own" "$tmp/own-hf"
 run eval "$tmp/own-hf" --eval-file "$tmp/own.csv" --max-seq 32 --text-column body --label-column class
 same "$own" "$(cat "$tmp/out")" "  as does that of an export"
+for names in 1,0 LABEL_1,LABEL_0 Yes,NO; do # of the classes 'no', 'yes'
+    sed "s/,yes\$/,${names%,*}/; s/,no\$/,${names#*,}/" "$tmp/own.csv" >"$tmp/other.csv"
+    run eval "$tmp/own-hf" --eval-file "$tmp/other.csv" --max-seq 32 --text-column body --label-column class
+    same "$own" "$(cat "$tmp/out")" "  where the classes are called $names, too"
+done
+sed 's/,yes$/,2/' "$tmp/own.csv" >"$tmp/other.csv"
+refuses 2 "other.csv:2: the label '2' is unknown: known are no, yes" eval "$tmp/own-hf" --eval-file "$tmp/other.csv" --max-seq 32 --text-column body \
+    --label-column class
 cut -d, -f1,2,3 "$tmp/own.csv" >"$tmp/test.csv"
 run eval "$tmp/own" --test-file "$tmp/test.csv" --max-seq 32 --predict "$tmp/predicted"
 result "$([ "$got" = 0 ] && cmp "$tmp/predicted" "$tmp/own/predict_results_None.txt" >/dev/null; echo $?)" "  rows to predict need no label"

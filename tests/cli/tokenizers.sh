@@ -72,4 +72,40 @@ PYTHON
     refuses 2 "\"$name\" must be a list" prepare "$tmp/text.txt" --tokenizer "$tmp/words" --out "$tmp/x.bin"
 done
 
+# vocab.json and merges.txt: whose they are
+python3 - "$tmp" <<'END'
+import json, os, sys
+folder = sys.argv[1] + "/qwen2"
+os.mkdir(folder)
+for file, content in json.load(open("tests/fixtures/tokenizers.json"))["qwen2's pair, by config.json"]["files"].items():
+    with open(f"{folder}/{file}", "w", encoding="utf-8") as f:
+        f.write(content if isinstance(content, str) else json.dumps(content))
+END
+printf 'e\314\201 is one letter, and 123 three.\n' >"$tmp/e.txt"
+works "a pair of Qwen2's, by config.json" prepare "$tmp/e.txt" --tokenizer "$tmp/qwen2" --out "$tmp/e.bin"
+run prepare "$tmp/text.txt" --train-tokenizer --vocab 300 --out "$tmp/tok"
+works "a run keeps whose it is" pretrain --run "$tmp/run-qwen2" --n-layer 1 --n-head 2 --n-embd 16 --seq 16 --batch 2 --steps 1 --mode mem \
+    --durability none --data "$tmp/text.txt" --tokenizer "$tmp/qwen2"
+run prepare "$tmp/e.txt" --tokenizer "$tmp/run-qwen2/tokenizer" --out "$tmp/e2.bin"
+same "$(sha256sum <"$tmp/e.bin")" "$(sha256sum <"$tmp/e2.bin")" "and gives the same ids, with no config.json beside it"
+python3 - "$tmp" <<'END'
+import json, sys
+path = sys.argv[1] + "/qwen2/tokenizer_config.json"
+said = json.load(open(path))
+json.dump({**said, "tokenizer_class": "DebertaTokenizer"}, open(path, "w"))
+END
+refuses 2 "the tokenizer is a DebertaTokenizer's" prepare "$tmp/e.txt" --tokenizer "$tmp/qwen2" --out "$tmp/x.bin"
+rm "$tmp/qwen2/tokenizer_config.json"
+echo '{"model_type": "falcon"}' >"$tmp/qwen2/config.json"
+refuses 2 "the tokenizer is of the family falcon" prepare "$tmp/e.txt" --tokenizer "$tmp/qwen2" --out "$tmp/x.bin"
+rm "$tmp/qwen2/config.json"
+refuses 2 "makes tokenizer.json" prepare "$tmp/e.txt" --tokenizer "$tmp/qwen2" --out "$tmp/x.bin"
+rm "$tmp/tok/tokenizer.json" "$tmp/tok/tokenizer_config.json"
+works "without a class, <|endoftext|> is GPT-2's" prepare "$tmp/e.txt" --tokenizer "$tmp/tok" --out "$tmp/x.bin"
+
+# a masked language model's rows stand between two tokens
+python3 tests/cli/tiny_folder.py roberta "$tmp/masked" ForMaskedLM
+rm "$tmp/masked/vocab.txt" "$tmp/masked/tokenizer_config.json"
+refuses 2 "the tokenizer has no template" pretrain --run "$tmp/no" --init "$tmp/masked" --tokenizer "$tmp/tok" --data "$tmp/text.txt" --seq 16 --mask-id 7 --steps 1
+
 done_testing

@@ -41,6 +41,8 @@ FAMILIES = {
     "Mistral, no window": (MistralConfig, "words", SP, False, 1e4, {}, dict(sliding_window=None), "fp32", False, ["--mode", "mem"]),
     "Qwen2": (Qwen2Config, "qwen2", (END, END), True, 1e6, {}, dict(hidden_size=40, num_attention_heads=10, rms_norm_eps=1e-6), "fp32", True, ["--mode", "su+o"]),
     "Qwen2, untied, yarn": (Qwen2Config, "qwen2", (END, END), False, 1e6, YARN, {}, "fp16", False, ["--mode", "su+o", "--devices", "3"]),
+    "Qwen2, yarn, positions as they were": (Qwen2Config, "qwen2", (END, END), True, 1e6, YARN | dict(original_max_position_embeddings=64), {}, "fp32", False,
+                                            ["--mode", "mem"]),
     "Qwen3": (Qwen3Config, "qwen2", (END, END), True, 1e6, {}, dict(head_dim=14, rms_norm_eps=1e-6), "bf16", False, ["--mode", "su"]),
     "Gemma 3": (Gemma3TextConfig, "gemma", SP, True, 1e6, {},
                 dict(head_dim=10, query_pre_attn_scalar=10, sliding_window=9, layer_types=[LOCAL, FULL, LOCAL]), "bf16", True, ["--mode", "su+o"]),
@@ -52,9 +54,9 @@ PROMPTS = ("the sea", "it's 1851", "naïve ships the")
 SEQ, TOKENS = 24, 40
 
 
-def greedy(model, ids, n):
+def greedy(model, ids, n, **more):
     """What transformers goes on with, by the folder's generation_config.json, and where two tokens were nearly as likely (None: nowhere)."""
-    out = model.generate(torch.tensor([ids]), max_new_tokens=n, do_sample=False, return_dict_in_generate=True, output_scores=True)
+    out = model.generate(torch.tensor([ids]), max_new_tokens=n, do_sample=False, **more, return_dict_in_generate=True, output_scores=True)
     top = [step[0].topk(2).values for step in out.scores]
     return out.sequences[0].tolist()[len(ids):], next((i for i, t in enumerate(top) if t[0] - t[1] < TIE), None)
 
@@ -119,16 +121,16 @@ def check_ends(folder, exported):
 def check_generation(model, t, where, ended):
     """ended: of how many texts the end is to be one that only generation_config.json names."""
     ends = 0
-    for prompt in PROMPTS:
+    for prompt, penalty in [(p, 1.0) for p in PROMPTS] + [(PROMPTS[0], 1.3)]:
         start = t(prompt)["input_ids"]
-        ids, tie = greedy(model, start, TOKENS)
+        ids, tie = greedy(model, start, TOKENS, repetition_penalty=penalty)
         stops = model.generation_config.eos_token_id
         if ids[-1] in stops and tie is None:
             ends += ids[-1] != t.eos_token_id
             ids = ids[:-1]
         ids = ids if tie is None else ids[:tie]
         text = prompt + t.decode(start + ids).removeprefix(t.decode(start))
-        got = sitrain("generate", where, "--prompt", prompt, "--tokens", TOKENS, "--temperature", 0, "--dtype", "fp32").decode()
+        got = sitrain("generate", where, "--prompt", prompt, "--tokens", TOKENS, "--temperature", 0, "--dtype", "fp32", "--repetition-penalty", penalty).decode()
         if got != text + "\n" and (tie is None or not got.startswith(text.removesuffix("\ufffd"))):
             return f"{got!r}\n{text!r}"
     return None if ends >= ended else f"{ends} texts ended at one of the folder's own tokens"

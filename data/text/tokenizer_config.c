@@ -1,0 +1,200 @@
+/* tokenizer_config.c: what tokenizer_config.json, beside a tokenizer.json or what stands for one,
+ * changes of the ids.
+ *
+ * This follows transformers' fast tokenizers. Computed are truncation_side and
+ * split_special_tokens, and where there is no tokenizer.json add_bos_token and add_eos_token, of
+ * which alone the template is made then. Settings that would make another tokenizer than
+ * tokenizer.json's are refused by name (add_prefix_space, BERT's three, fix_mistral_regex). All
+ * others change no ids of a fast tokenizer: clean_up_tokenization_spaces and padding_side are about
+ * other things, and legacy, use_fast or sp_model_kwargs were heard when tokenizer.json was made. */
+#include "data/text/tokenizer_parts.h"
+
+#include "data/base/json.h"
+
+/* ---- what must agree ---- */
+
+static int disagree(const char *name, int said, int is, const char *dir, struct err *err)
+{
+    return said == is
+               ? 0
+               : err_misuse(err, "%s/tokenizer_config.json sets %s to %s, but the tokenizer beside "
+                            "it is made otherwise, which is not computed here", dir, name,
+                            said ? "true" : "false");
+}
+
+/* A setting that is true or false, or what it is where nothing is said. */
+static int setting(const json_t *config, const char *name, int otherwise)
+{
+    const json_t *v = json_object_get(config, name);
+
+    return json_is_boolean(v) ? json_is_true(v) : otherwise;
+}
+
+/* BERT's classes make the normalizer anew of their settings, with defaults of their own; the
+ * general class does not look at them. */
+static int bert_agrees(const json_t *bert, const json_t *config, const char *dir, struct err *err)
+{
+    const char *class = json_str(config, "tokenizer_class");
+    int         named = *class != 0,
+        own = !named || strstr(class, "BertTokenizer") || strstr(class, "ElectraTokenizer"),
+        lower = json_is_true(json_object_get(bert, "lowercase")),
+        chinese = json_is_true(json_object_get(bert, "handle_chinese_chars")),
+        unmark = setting(bert, "strip_accents", lower),
+        lower_said = setting(config, "do_lower_case", named || lower);
+
+    if (!own)
+        return 0;
+    int rc = disagree("do_lower_case", lower_said, lower, dir, err);
+    rc = rc ? rc
+            : disagree("tokenize_chinese_chars",
+                       setting(config, "tokenize_chinese_chars", named || chinese), chinese, dir,
+                       err);
+    return rc ? rc
+              : disagree("strip_accents",
+                         setting(config, "strip_accents", named ? lower_said : unmark), unmark, dir,
+                         err);
+}
+
+static int config_agrees(const struct tokenizer_settings *s, const json_t *config, const char *dir,
+                         struct err *err)
+{
+    int prefix = s->split.prefix != SPLIT_PREFIX_NEVER;
+
+    for (size_t i = 0; i < s->n_steps; i++)
+        prefix |= s->steps[i].kind == NORMALIZER_PREPEND;
+    if (s->split.kind == SPLIT_BERT)
+        return s->bert ? bert_agrees(s->bert, config, dir, err) : 0;
+    int rc = disagree("add_prefix_space", setting(config, "add_prefix_space", prefix), prefix, dir,
+                      err);
+    if (!rc && setting(config, "fix_mistral_regex", 0) &&
+        (!s->split.pattern || s->split.pattern != split_pattern_named("Tekken")))
+        rc = disagree("fix_mistral_regex", 1, 0, dir, err);
+    return rc;
+}
+
+/* ---- what stands around a text ---- */
+
+static json_t *special_make(const char *name, int type)
+{
+    return json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", name, "type_id", type);
+}
+
+/* A text with what stands around it, behind the pieces of a template. */
+static void text_append(json_t *pieces, const char *const around[2], const char *text, int type)
+{
+    if (around[0])
+        json_array_append_new(pieces, special_make(around[0], type));
+    json_array_append_new(pieces,
+                          json_pack("{s:{s:s, s:i}}", "Sequence", "id", text, "type_id", type));
+    if (around[1])
+        json_array_append_new(pieces, special_make(around[1], type));
+}
+
+/* A template of these two special tokens, each NULL or one that `added` has. */
+static json_t *template_make(const struct added_tokens *added, const char *const around[2])
+{
+    json_t *single = json_array(), *pair = json_array(), *tokens = json_object();
+
+    text_append(single, around, "A", 0);
+    text_append(pair, around, "A", 0);
+    text_append(pair, around, "B", 1);
+    for (int i = 0; i < 2; i++)
+        if (around[i])
+            json_object_set_new(tokens, around[i],
+                                json_pack("{s:s, s:[I], s:[s]}", "id", around[i], "ids",
+                                          added_tokens_find(added, around[i])->id, "tokens",
+                                          around[i]));
+    return json_pack("{s:s, s:o, s:o, s:o}", "type", "TemplateProcessing", "single", single, "pair",
+                     pair, "special_tokens", tokens);
+}
+
+/* add_bos_token and add_eos_token, where one of them is said. */
+static int ends_set(struct tokenizer_settings *s, json_t *root, const struct added_tokens *added,
+                    const char *dir, struct err *err)
+{
+    static const char *const names[2][2] = { { "add_bos_token", "bos_token" },
+                                             { "add_eos_token", "eos_token" } };
+    const char *around[2] = { NULL };
+    int         said = 0;
+
+    for (int i = 0; i < 2; i++) {
+        const json_t *v = json_object_get(added->config, names[i][0]);
+
+        said |= v != NULL;
+        if (v && !json_is_null(v) && !json_is_boolean(v))
+            return err_misuse(err, "%s/tokenizer_config.json: \"%s\" must be true or false", dir,
+                              names[i][0]);
+        if (!json_is_true(v))
+            continue;
+        around[i] = role_name(added->roles, names[i][1]);
+        if (!around[i] || !added_tokens_find(added, around[i]))
+            return err_misuse(err, "%s/tokenizer_config.json sets %s, but no file names the "
+                              "tokenizer's %s", dir, names[i][0], names[i][1]);
+    }
+    if (!said)
+        return 0;
+    s->template = NULL;
+    json_object_set_new(root, "post_processor", json_null());
+    if (!around[0] && !around[1])
+        return 0;
+    json_t *step = template_make(added, around);
+
+    s->template = step;
+    return json_object_set_new(root, "post_processor", step)
+               ? err_set(err, -ENOMEM, "no memory for the template of %s", dir)
+               : 0;
+}
+
+/* RoBERTa's template, of a pair of files, has no ids yet. */
+static int roberta_set(const struct tokenizer_settings *s, json_t *root,
+                       const struct added_tokens *added, const char *dir, struct err *err)
+{
+    static const char *const roles[2][2] = { { "sep", "sep_token" }, { "cls", "cls_token" } };
+    json_t *step = json_object_get(root, "post_processor");
+
+    if (!s->of_pair || step != s->template || strcmp(json_str(step, "type"), "RobertaProcessing"))
+        return 0;
+    for (int i = 0; i < 2; i++) {
+        const char               *name = role_name(added->roles, roles[i][1]);
+        const struct added_token *t = name ? added_tokens_find(added, name) : NULL;
+
+        if (json_object_get(step, roles[i][0]))
+            continue;
+        if (!t || json_object_set_new(step, roles[i][0], json_pack("[s, I]", name, t->id)))
+            return err_misuse(err, "%s: no file names the tokenizer's %s", dir, roles[i][1]);
+    }
+    return 0;
+}
+
+/* ---- the rest ---- */
+
+/* Texts are cut where tokenizer_config.json says it, else where tokenizer.json does. */
+static int side_read(struct tokenizer_settings *s, const json_t *root, const json_t *config,
+                     const char *dir, struct err *err)
+{
+    const json_t *said = json_object_get(config, "truncation_side");
+    const char   *side = json_is_string(said) ? json_string_value(said) : "";
+
+    if (!said)
+        side = json_str(json_object_get(root, "truncation"), "direction");
+    s->cut_left = !strcmp(side, "left") || !strcmp(side, "Left");
+    return !said || s->cut_left || !strcmp(side, "right")
+               ? 0
+               : err_misuse(err, "%s/tokenizer_config.json: \"truncation_side\" must be \"right\" "
+                            "or \"left\"", dir);
+}
+
+int tokenizer_config_apply(struct tokenizer_settings *s, json_t *root,
+                           const struct added_tokens *added, const char *dir, struct err *err)
+{
+    const json_t *split = json_object_get(added->config, "split_special_tokens");
+    int           rc = config_agrees(s, added->config, dir, err);
+
+    rc = rc ? rc : side_read(s, root, added->config, dir, err);
+    if (!rc && split && !json_is_null(split) && !json_is_boolean(split))
+        rc = err_misuse(err, "%s/tokenizer_config.json: \"split_special_tokens\" must be true or "
+                        "false", dir);
+    s->split_specials = json_is_true(split);
+    rc = rc ? rc : roberta_set(s, root, added, dir, err);
+    return rc || !s->of_pair ? rc : ends_set(s, root, added, dir, err);
+}

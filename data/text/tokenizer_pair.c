@@ -1,0 +1,262 @@
+/* tokenizer_pair.c: vocab.json and merges.txt (or encoder.json and vocab.bpe), which do not say how
+ * a text is cut, normalized and framed: the class of the tokenizer does. It stands in
+ * tokenizer_config.json or config.json; where neither names one, the family of the model
+ * (config.json's model_type) has one; where there is no config.json either, <|endoftext|> in the
+ * vocabulary is GPT-2's. The pair becomes a tokenizer.json; a class that is not known is
+ * refused. */
+#include "data/text/tokenizer_parts.h"
+
+#include "data/base/file.h"
+#include "data/base/json.h"
+
+#include <unistd.h>
+
+#define END_OF_TEXT "<|endoftext|>"
+
+enum { MOST_NAMES = 16, CONFIG_BYTES = 16 << 20 };
+
+/* A class of tokenizers that are alike: its own name first, then others for it; the families whose
+ * models have it; the special tokens that count where no file names one. */
+static const struct kind {
+    const char *classes[MOST_NAMES], *models[MOST_NAMES], *roles[MOST_NAMES][2];
+    const char *normalizer, *template; // the types of the steps; NULL: none
+    const char *expression;            // the name of what the Split has; NULL: GPT-2's, no Split
+} kinds[] = {
+    { .classes = { "GPT2Tokenizer", "CodeGenTokenizer" },
+      .models = { "gpt2", "gpt_neo", "gptj", "codegen", "phi", "opt", "starcoder2" },
+      .roles = { { "bos_token", END_OF_TEXT }, { "eos_token", END_OF_TEXT },
+                 { "unk_token", END_OF_TEXT } } },
+    { .classes = { "Qwen2Tokenizer" },
+      .models = { "qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "qwen2_audio", "qwen3",
+                  "qwen3_moe", "qwen3_next", "qwen3_vl", "qwen3_vl_moe" },
+      .roles = { { "eos_token", END_OF_TEXT }, { "unk_token", END_OF_TEXT },
+                 { "pad_token", END_OF_TEXT } },
+      .normalizer = "NFC", .expression = "Qwen2" },
+    { .classes = { "RobertaTokenizer", "BartTokenizer", "LongformerTokenizer" },
+      .models = { "roberta", "bart", "longformer", "roberta-prelayernorm", "data2vec-text",
+                  "ibert" },
+      .roles = { { "bos_token", "<s>" }, { "eos_token", "</s>" }, { "unk_token", "<unk>" },
+                 { "sep_token", "</s>" }, { "pad_token", "<pad>" }, { "cls_token", "<s>" },
+                 { "mask_token", "<mask>" } },
+      .template = "RobertaProcessing" },
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* ---- which class ---- */
+
+struct said { char class[64], model[64]; };
+
+/* Classes that say nothing of how a text is cut. */
+static int is_general(const char *class)
+{
+    return !*class || !strcmp(class, "PreTrainedTokenizer") || !strcmp(class, "TokenizersBackend");
+}
+
+/* A class without the Fast behind its name, into out. */
+static void class_take(char out[64], const json_t *file)
+{
+    size_t n = strlen(json_str(file, "tokenizer_class"));
+
+    if (n > 4 && !strcmp(json_str(file, "tokenizer_class") + n - 4, "Fast"))
+        n -= 4;
+    snprintf(out, 64, "%.*s", (int)(n < 63 ? n : 63), json_str(file, "tokenizer_class"));
+}
+
+/* What tokenizer_config.json says of the class, else config.json. `own`: only the former. */
+static int said_read(struct said *out, const char *dir, int own, struct err *err)
+{
+    static const char *const names[] = { "tokenizer_config.json", "config.json" };
+    int                      rc = 0;
+
+    *out = (struct said){ 0 };
+    for (int i = 0; i < (own ? 1 : 2) && !rc; i++) {
+        char   *path = file_path(err, "%s/%s", dir, names[i]);
+        json_t *file = NULL;
+
+        rc = !path ? -ENOMEM : access(path, F_OK) ? 0 : json_read(&file, path, CONFIG_BYTES, err);
+        if (is_general(out->class))
+            class_take(out->class, file);
+        if (i == 1)
+            snprintf(out->model, sizeof out->model, "%s", json_str(file, "model_type"));
+        json_decref(file);
+        free(path);
+    }
+    return rc;
+}
+
+static int is_among(const char *const *names, const char *name)
+{
+    while (*names && strcmp(*names, name))
+        names++;
+    return *names != NULL;
+}
+
+static const struct kind *kind_find(const struct said *s)
+{
+    for (size_t i = 0; i < KINDS; i++)
+        if (is_general(s->class) ? is_among(kinds[i].models, s->model)
+                                 : is_among(kinds[i].classes, s->class))
+            return &kinds[i];
+    return NULL;
+}
+
+static int refuse(const struct said *s, const char *dir, const char *first, struct err *err)
+{
+    int         quoted = dir[strcspn(dir, "'\"\\$`")] || strlen(dir) > 90;
+    const char *to = quoted ? "FOLDER" : dir;
+    char        who[160] = "of no class that is named";
+
+    if (!is_general(s->class))
+        snprintf(who, sizeof who, "a %s's", s->class);
+    else if (*s->model)
+        snprintf(who, sizeof who, "of the family %s", s->model);
+    return err_misuse(err, "%.200s: the tokenizer is %s (tokenizer_class in tokenizer_config.json, "
+                      "model_type in config.json), but without tokenizer.json only those of "
+                      "GPT2Tokenizer, Qwen2Tokenizer and RobertaTokenizer are known: python3 -c "
+                      "\"from transformers import AutoTokenizer as A; A.from_pretrained('%s')"
+                      ".save_pretrained('%s')\" makes tokenizer.json (pip install transformers)",
+                      first, who, to, to);
+}
+
+/* ---- the pair as a tokenizer.json ---- */
+
+/* The lines of merges.txt that are merges, as JSON has them; caller decrefs. */
+static int merges_read(json_t **out, const char *path, struct err *err)
+{
+    char  *text;
+    size_t n, len;
+    int    rc = file_read_whole(&text, &n, path, TOKENIZER_FILE_MAX, err);
+
+    *out = json_array();
+    if (!rc)
+        text[n] = '\n'; // there is room for a 0
+    for (size_t at = 0; at < n && !rc && json_array_size(*out) <= TOKENIZER_MAX_VOCAB;
+         at += len + 1) {
+        const char *line = text + at;
+
+        len = (size_t)((const char *)memchr(line, '\n', n + 1 - at) - line);
+        size_t kept = len && line[len - 1] == '\r' ? len - 1 : len;
+        if (kept && (kept < 8 || memcmp(line, "#version", 8)) &&
+            json_array_append_new(*out, json_stringn_nocheck(line, kept)))
+            rc = err_set(err, -ENOMEM, "no memory for the merges of %s", path);
+    }
+    free(text);
+    return rc;
+}
+
+/* What tokenizer.json says besides, where GPT-2's way is meant. */
+json_t *tokenizer_said_make(void)
+{
+    return json_pack("{s:s, s:n, s:n, s:n, s:n, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:b, s:b, s:b}, "
+                     "s:{s:s, s:b, s:b, s:b}}",
+                     "version", "1.0", "truncation", "padding", "added_tokens", "normalizer",
+                     "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
+                     "use_regex", 1,
+                     "post_processor", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets",
+                     0, "use_regex", 1, "decoder", "type", "ByteLevel", "add_prefix_space", 1,
+                     "trim_offsets", 1, "use_regex", 1);
+}
+
+/* The model as GPT-2's files have it. */
+json_t *tokenizer_model_make(void)
+{
+    return json_pack("{s:s, s:n, s:n, s:s, s:s, s:b, s:b, s:b}", "type", "BPE", "dropout",
+                     "unk_token", "continuing_subword_prefix", "", "end_of_word_suffix", "",
+                     "fuse_unk", 0, "byte_fallback", 0, "ignore_merges", 0);
+}
+
+/* The steps of the kind, into a tokenizer.json of GPT-2's. */
+static void steps_set(json_t *root, const struct kind *k, int prefix)
+{
+    json_t *level = json_object_get(root, "pre_tokenizer");
+
+    json_object_set_new(level, "add_prefix_space", json_boolean(prefix));
+    if (k->normalizer)
+        json_object_set_new(root, "normalizer", json_pack("{s:s}", "type", k->normalizer));
+    if (k->template)
+        json_object_set_new(root, "post_processor",
+                            json_pack("{s:s, s:b, s:b}", "type", k->template, "trim_offsets", 1,
+                                      "add_prefix_space", prefix));
+    if (!k->expression)
+        return;
+    json_object_set_new(level, "use_regex", json_false());
+    json_object_set_new(
+        root, "pre_tokenizer",
+        json_pack("{s:s, s:[{s:s, s:{s:s}, s:s, s:b}, O]}", "type", "Sequence", "pretokenizers",
+                  "type", "Split", "pattern", "Regex", split_pattern_said(k->expression),
+                  "behavior", "Isolated", "invert", 0, level));
+}
+
+/* Whether a space stands before each text; tokenizer_config.json says it. */
+static int prefix_read(int *prefix, const char *dir, struct err *err)
+{
+    char   *path = file_path(err, "%s/tokenizer_config.json", dir);
+    json_t *file = NULL;
+    int rc = !path ? -ENOMEM : access(path, F_OK) ? 0 : json_read(&file, path, CONFIG_BYTES, err);
+
+    *prefix = json_is_true(json_object_get(file, "add_prefix_space"));
+    json_decref(file);
+    free(path);
+    return rc;
+}
+
+int pair_read(json_t **root, json_t **roles, const char *dir, const char *first,
+              const char *second, struct err *err)
+{
+    json_t     *vocab = NULL, *merges = NULL, *model;
+    struct said said;
+    int         prefix = 0;
+
+    *root = *roles = NULL;
+    int rc = json_read(&vocab, first, TOKENIZER_FILE_MAX, err);
+
+    rc = rc ? rc : said_read(&said, dir, 0, err);
+    rc = rc ? rc : prefix_read(&prefix, dir, err);
+    const struct kind *k = rc ? NULL : kind_find(&said);
+
+    if (!rc && !k && is_general(said.class) && !*said.model && json_object_get(vocab, END_OF_TEXT))
+        k = &kinds[0];
+    if (!rc && !k)
+        rc = refuse(&said, dir, first, err);
+    rc = rc ? rc : merges_read(&merges, second, err);
+    if (!rc) {
+        *root = tokenizer_said_make();
+        model = tokenizer_model_make();
+        json_object_set(model, "vocab", vocab);
+        json_object_set(model, "merges", merges);
+        *roles = json_object();
+        steps_set(*root, k, prefix);
+        if (json_object_set_new(*root, "model", model) || !*roles)
+            rc = err_set(err, -ENOMEM, "no memory for the tokenizer of %s", first);
+        for (size_t i = 0; !rc && k->roles[i][0]; i++)
+            json_object_set_new(*roles, k->roles[i][0], json_string(k->roles[i][1]));
+    }
+    json_decref(vocab);
+    json_decref(merges);
+    return rc;
+}
+
+/* ---- the class, where config.json does not come along ---- */
+
+int tokenizer_keep_class(const char *from, const char *to, struct err *err)
+{
+    char              *whole = file_path(err, "%s/tokenizer.json", to),
+         *path = file_path(err, "%s/tokenizer_config.json", to);
+    struct said        own, said;
+    json_t            *file = NULL;
+    int rc = whole && path ? said_read(&own, from, 1, err) : -ENOMEM;
+
+    rc = rc ? rc : said_read(&said, from, 0, err);
+    const struct kind *k = rc || !is_general(own.class) ? NULL : kind_find(&said);
+
+    if (!rc && k && access(whole, F_OK)) {
+        rc = access(path, F_OK) ? 0 : json_read(&file, path, CONFIG_BYTES, err);
+        file = file ? file : json_object();
+        json_object_set_new(file, "tokenizer_class", json_string(k->classes[0]));
+        rc = rc ? rc : json_write(file, path, JSON_INDENT(2), err);
+        json_decref(file);
+    }
+    free(whole);
+    free(path);
+    return rc;
+}
