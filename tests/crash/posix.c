@@ -39,6 +39,7 @@ int     __real_flock(int fd, int how);
 int     __real_fstat(int fd, struct stat *st);
 int     __real_fstatvfs(int fd, struct statvfs *st);
 int     __real_stat(const char *path, struct stat *st);
+int     __real_lstat(const char *path, struct stat *st);
 int     __real_statvfs(const char *path, struct statvfs *st);
 int     __real_access(const char *path, int how);
 char   *__real_realpath(const char *path, char *resolved);
@@ -59,6 +60,7 @@ int     __wrap_flock(int fd, int how);
 int     __wrap_fstat(int fd, struct stat *st);
 int     __wrap_fstatvfs(int fd, struct statvfs *st);
 int     __wrap_stat(const char *path, struct stat *st);
+int     __wrap_lstat(const char *path, struct stat *st);
 int     __wrap_statvfs(const char *path, struct statvfs *st);
 int     __wrap_access(const char *path, int how);
 char   *__wrap_realpath(const char *path, char *resolved);
@@ -245,6 +247,11 @@ int __wrap_stat(const char *path, struct stat *st)
 }
 
 /* There are no links. */
+int __wrap_lstat(const char *path, struct stat *st)
+{
+    return simulated(path) ? __wrap_stat(path, st) : __real_lstat(path, st);
+}
+
 char *__wrap_realpath(const char *path, char *resolved)
 {
     struct stat st;
