@@ -322,8 +322,8 @@ static void say_verdict(struct check *c)
         printf("%s is damaged: %" PRIu64 " sentence%s above\n", what, c->damaged,
                c->damaged > 1 ? "s" : "");
     else if (c->denied)
-        printf("%s is not known to be whole: %" PRIu64 " of its parts cannot be read by this user\n",
-               what, c->denied);
+        printf("%s is not known to be whole: %" PRIu64 " of its parts cannot be read by this "
+               "user\n", what, c->denied);
     else if (c->damaged)
         printf("%s was damaged and is whole again\n", what);
     else

@@ -195,8 +195,8 @@ int ranked_part(const struct session *s, const char *path, struct err *err)
     int  n = own_tail(tail, s);
 
     return ranked_is_placed(s)
-               ? err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks: give the folder "
-                            "of rank 0, beside which it finds the others: %.*s", path,
+               ? err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks: give the "
+                            "folder of rank 0, beside which it finds the others: %.*s", path,
                             s->ranks.rank, s->ranks.size, (int)strlen(s->dir) - n, s->dir)
                : err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks, and stands "
                             "where that of rank 0 is looked for, which is missing: call it %s%s, "
