@@ -67,6 +67,7 @@ static int open_stream(struct generator *g, const struct decode_options *d, stru
     struct budget         plan;
     int                   rc = memory_plan(&plan, &want, err);
 
+    rc = rc ? rc : memory_limits(&plan, &want, err);
     if (rc)
         return rc;
     g->frames = plan.frames;

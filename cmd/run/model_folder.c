@@ -138,6 +138,7 @@ int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
         return err_misuse(err, "--seq %zu: the model has %zu positions", seq,
                           r->config.n_positions);
     int rc = memory_plan(&plan, &want, err);
+    rc = rc ? rc : memory_limits(&plan, &want, err);
     rc = rc ? rc
             : stream_read_open(&out->stream, &r->source, &r->run.run.order, r->run.block_params,
                                dtype, plan.frames, err);

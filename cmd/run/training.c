@@ -104,14 +104,19 @@ struct trainer_options training_options(const struct session *s)
     };
 }
 
+static struct memory_request request(struct session *s, uint64_t rows)
+{
+    return (struct memory_request){ .host_mem = s->o.host_mem,
+                                    .model = training_options(s).model,
+                                    .run = &s->run,
+                                    .acts = &train_activations[s->o.activations],
+                                    .exporting = s->o.keep_best,
+                                    .rows = rows };
+}
+
 int training_plan(struct budget *out, struct session *s, uint64_t rows, struct err *err)
 {
-    struct memory_request r = { .host_mem = s->o.host_mem,
-                                .model = training_options(s).model,
-                                .run = &s->run,
-                                .acts = &train_activations[s->o.activations],
-                                .exporting = s->o.keep_best,
-                                .rows = rows };
+    struct memory_request r = request(s, rows);
 
     return memory_plan(out, &r, err);
 }
@@ -122,6 +127,8 @@ int training_plan_here(struct budget *out, struct session *s, uint64_t rows, str
     char     needs[32], has[32], most[32];
     int      rc = training_plan(out, s, rows, err);
     uint64_t all = out->total + out->arenas;
+    struct memory_request r = request(s, rows);
+    rc = rc ? rc : memory_limits(out, &r, err);
     if (rc || all <= ram)
         return rc;
     return err_misuse(err,
