@@ -144,7 +144,7 @@ ASAN_MAKE = $(MAKE) --no-print-directory BUILD=build-asan OPT="-O1 -g -fsanitize
 # libgomp is not visible to TSan: the threaded parts are tested with kernels on one thread each.
 TSAN_MAKE = $(MAKE) --no-print-directory BUILD=build-tsan OPT="-O1 -g -fsanitize=thread" LDFLAGS="-fsanitize=thread"
 
-.PHONY: asan-quick tsan-quick prove-memory prove-faults prove-kills prove-rank-kills prove-network prove-growth prove-report valgrind curves cluster-arithmetic bench-peers bench-finetune bench-scaling paper bench-plan bench-steps bench-activations
+.PHONY: asan-quick tsan-quick prove-memory prove-faults prove-kills prove-rank-kills prove-races prove-network prove-growth prove-report valgrind curves cluster-arithmetic bench-peers bench-finetune bench-scaling paper bench-plan bench-steps bench-activations
 asan-quick:
 	+@$(ASAN_MAKE) $(ASAN_QUICK) build-asan/tests/fuzz/replay build-asan/tests/crash/crash
 tsan-quick:
@@ -272,6 +272,11 @@ prove-kills: $(TARGET) ## kill -9 at random moments in every mode and every comm
 RANK_KILLS ?=
 prove-rank-kills: $(TARGET) ## kill -9 of any of three ranks at random moments, dense and compressed, by seed (20 minutes; RANK_KILLS=)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/prove/rank_kills.py $(RANK_KILLS)
+
+# RACES="--seed 7 --rounds 20 live create": these races again, fewer of them, some of them
+RACES ?=
+prove-races: $(TARGET) $(BUILD)/tests/delay.so ## processes that want the same run, hundreds of times by seed (20 minutes; RACES=)
+	@SITRAIN="$(abspath $(TARGET))" SITRAIN_SHIM="$(abspath $(BUILD))/tests/delay.so" $(PYTHON) tests/prove/races.py $(RACES)
 
 cluster-arithmetic: $(TARGET) ## from 2 hosts to 1,000, predicted: docs/cluster-arithmetic.md
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/cluster.py --out docs/cluster-arithmetic.md
@@ -493,7 +498,13 @@ $(BUILD)/tests/test_fault_calls: $(BUILD)/tests/fault/calls.o $(filter-out %/mai
 prove-faults: $(FAULT_BIN) ## every request, system call and allocation of short runs fails once
 	@for t in $(FAULT_BIN); do $$t all || exit 1; done
 
-test-bins: $(TEST_BIN) $(BUILD)/tests/siTrain-openblas $(BUILD)/examples/train ## build the test programs only
+# What stands between the program and its calls of files, for tests: it delays, kills, holds, lets locks fail.
+$(BUILD)/tests/delay.so: tests/shim/delay.c
+	@mkdir -p $(@D)
+	$(call say,ld)
+	$(Q)$(CC) -std=c17 -D_GNU_SOURCE -O2 -g $(WARN) -shared -fPIC $< -o $@ -ldl
+
+test-bins: $(TEST_BIN) $(BUILD)/tests/siTrain-openblas $(BUILD)/examples/train $(BUILD)/tests/delay.so ## build the test programs only
 
 clean: ## remove what was built
 	rm -rf build build-asan build-tsan build-clang $(FUZZ_DIR) $(BUILD) siTrain

@@ -22,6 +22,7 @@ struct plan {
     int           pieces;           // that a step leaves on the devices
     int           words; // the embeddings are two blocks: 1: the head is tied to them, 2: two more
     size_t        ranks;            // that train it, each on a machine of its own; 0: one
+    int           rival; // another process removes the lock's file and resumes the run meanwhile
     int           create;           // begin with nothing: the making of the run is cut too
     int           reshard;          // halfway, move it from two devices to three
     uint64_t      commit_every;

@@ -1,7 +1,7 @@
 /* vfs_sim.c: the VFS. It does what SQLite's own for unix does where that matters for a cut: xSync
  * is a flush of that file, the first of a new log syncs its folder too; deleting syncs the folder
- * only if asked to. Locks are granted: one process at a time, one connection each (run.lock sees to
- * that). Shared memory is memory: it goes with the process. */
+ * only if asked to. Two processes may have one database open: its locks are SQLite's own, and so is
+ * the memory that they share, which goes with the last of them. */
 #include "tests/crash/vfs_sim.h"
 
 #include "kernels/rng.h"
@@ -15,13 +15,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REGIONS = 16, PATH_BYTES = 96 };
+enum { REGIONS = 16, PATH_BYTES = 96, DATABASES = 16 };
+
+/* What those who have a database open share: by the file, not by its name. */
+struct shared {
+    int         file, users, mapped, readers;
+    const void *reserved, *pending, *exclusive;  // who has it
+    void       *regions[REGIONS];                // of the memory
+    int         shm_readers[SQLITE_SHM_NLOCK];
+    const void *shm_writer[SQLITE_SHM_NLOCK];
+};
+
+static struct shared databases[DATABASES];
 
 struct sim_file {
-    sqlite3_file base; // first
-    int          file, new_name;
-    char         path[PATH_BYTES];
-    void        *regions[REGIONS]; // of the shared memory
+    sqlite3_file   base; // first
+    int            file, new_name, level, mapped;
+    char           path[PATH_BYTES];
+    struct shared *shared; // NULL: no database, or one that is opened by one process alone
+    unsigned       shm_reads;
 };
 
 static uint64_t random_seed, randoms, times;
@@ -38,9 +50,34 @@ static void folder_of(char out[PATH_BYTES], const char *path)
 
 /* ---- a file ---- */
 
+/* The one of this file; the first who opens it finds nothing in it. */
+static struct shared *shared_open(int file)
+{
+    struct shared *free_one = NULL;
+
+    for (int i = 0; i < DATABASES; i++) {
+        if (databases[i].users && databases[i].file == file) {
+            databases[i].users++;
+            return &databases[i];
+        }
+        if (!databases[i].users)
+            free_one = &databases[i];
+    }
+    assert(free_one);
+    *free_one = (struct shared){ .file = file, .users = 1 };
+    return free_one;
+}
+
+static int sim_unlock(sqlite3_file *f, int level);
+static int sim_shm_unmap(sqlite3_file *f, int delete);
+
 static int sim_close(sqlite3_file *f)
 {
-    (void)f;
+    if (of(f)->shared) {
+        sim_unlock(f, SQLITE_LOCK_NONE);
+        sim_shm_unmap(f, 0);
+        of(f)->shared->users--;
+    }
     return SQLITE_OK;
 }
 
@@ -86,16 +123,56 @@ static int sim_size(sqlite3_file *f, sqlite3_int64 *size)
     return power_is_cut() ? SQLITE_IOERR_FSTAT : SQLITE_OK;
 }
 
+/* Has somebody else what `who` says? */
+static int others(const void *who, const sqlite3_file *f) { return who && who != f; }
+
 static int sim_lock(sqlite3_file *f, int level)
 {
-    (void)f, (void)level;
+    struct sim_file *s = of(f);
+    struct shared   *d = s->shared;
+
+    if (!d || level <= s->level)
+        return SQLITE_OK;
+    if (level == SQLITE_LOCK_SHARED) {
+        if (others(d->pending, f) || others(d->exclusive, f))
+            return SQLITE_BUSY;
+        d->readers++;
+    } else if (level == SQLITE_LOCK_RESERVED) {
+        if (others(d->reserved, f))
+            return SQLITE_BUSY;
+        d->reserved = f;
+    } else {
+        if (others(d->reserved, f) || others(d->pending, f))
+            return SQLITE_BUSY;
+        d->pending = f;
+        if (d->readers > 1)
+            return SQLITE_BUSY;
+        d->exclusive = f;
+    }
+    s->level = level;
+    return SQLITE_OK;
+}
+
+static int sim_unlock(sqlite3_file *f, int level)
+{
+    struct sim_file *s = of(f);
+    struct shared   *d = s->shared;
+
+    if (!d)
+        return SQLITE_OK;
+    const void **held[] = { &d->reserved, &d->pending, &d->exclusive };
+    for (int i = 0; i < 3; i++)
+        if (*held[i] == f)
+            *held[i] = NULL;
+    if (level == SQLITE_LOCK_NONE && s->level >= SQLITE_LOCK_SHARED)
+        d->readers--;
+    s->level = s->level < level ? s->level : level;
     return SQLITE_OK;
 }
 
 static int sim_reserved(sqlite3_file *f, int *held)
 {
-    (void)f;
-    *held = 0;
+    *held = of(f)->shared && of(f)->shared->reserved;
     return SQLITE_OK;
 }
 
@@ -119,19 +196,54 @@ static int sim_characteristics(sqlite3_file *f)
 
 static int sim_shm_map(sqlite3_file *f, int region, int bytes, int extend, void volatile **out)
 {
-    void **at = &of(f)->regions[region];
+    struct shared *d = of(f)->shared;
+    void         **at = d ? &d->regions[region] : NULL;
 
-    assert(region < REGIONS);
+    assert(at && region < REGIONS);
+    d->mapped += !of(f)->mapped;
+    of(f)->mapped = 1;
     if (!*at && extend)
         *at = calloc(1, (size_t)bytes);
     *out = *at;
     return extend && !*at ? SQLITE_NOMEM : SQLITE_OK;
 }
 
+/* One of them. Of those that are shared the bits say which are this one's. */
+static int shm_lock_one(sqlite3_file *f, int i, int flags)
+{
+    struct shared *d = of(f)->shared;
+    unsigned       bit = 1u << i;
+    int            mine = (of(f)->shm_reads & bit) != 0;
+
+    if (flags & SQLITE_SHM_UNLOCK) {
+        if (d->shm_writer[i] == f)
+            d->shm_writer[i] = NULL;
+        d->shm_readers[i] -= mine && (flags & SQLITE_SHM_SHARED);
+        of(f)->shm_reads &= flags & SQLITE_SHM_SHARED ? ~bit : UINT32_MAX;
+        return SQLITE_OK;
+    }
+    if (others(d->shm_writer[i], f) ||
+        ((flags & SQLITE_SHM_EXCLUSIVE) && d->shm_readers[i] > mine))
+        return SQLITE_BUSY;
+    if (flags & SQLITE_SHM_EXCLUSIVE)
+        d->shm_writer[i] = f;
+    else if (!mine) {
+        d->shm_readers[i]++;
+        of(f)->shm_reads |= bit;
+    }
+    return SQLITE_OK;
+}
+
 static int sim_shm_lock(sqlite3_file *f, int offset, int n, int flags)
 {
-    (void)f, (void)offset, (void)n, (void)flags;
-    return SQLITE_OK;
+    int rc = SQLITE_OK, i = offset;
+
+    for (; i < offset + n && rc == SQLITE_OK; i++)
+        rc = shm_lock_one(f, i, flags);
+    if (rc) // all of them or none
+        for (i -= 2; i >= offset; i--)
+            shm_lock_one(f, i, (flags & ~SQLITE_SHM_LOCK) | SQLITE_SHM_UNLOCK);
+    return rc;
 }
 
 static void sim_shm_barrier(sqlite3_file *f)
@@ -141,10 +253,20 @@ static void sim_shm_barrier(sqlite3_file *f)
 
 static int sim_shm_unmap(sqlite3_file *f, int delete)
 {
+    struct shared *d = of(f)->shared;
+
     (void)delete;
-    for (int i = 0; i < REGIONS; i++) {
-        free(of(f)->regions[i]);
-        of(f)->regions[i] = NULL;
+    for (int i = 0; d && i < SQLITE_SHM_NLOCK; i++) {
+        shm_lock_one(f, i, SQLITE_SHM_UNLOCK | SQLITE_SHM_SHARED);
+        shm_lock_one(f, i, SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE);
+    }
+    if (!d || !of(f)->mapped)
+        return SQLITE_OK;
+    of(f)->mapped = 0;
+    d->mapped--;
+    for (int i = 0; !d->mapped && i < REGIONS; i++) {
+        free(d->regions[i]);
+        d->regions[i] = NULL;
     }
     return SQLITE_OK;
 }
@@ -158,7 +280,7 @@ static const sqlite3_io_methods methods = {
     .xSync = sim_sync,
     .xFileSize = sim_size,
     .xLock = sim_lock,
-    .xUnlock = sim_lock,
+    .xUnlock = sim_unlock,
     .xCheckReservedLock = sim_reserved,
     .xFileControl = sim_control,
     .xSectorSize = sim_sector,
@@ -176,7 +298,6 @@ static int sim_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *f, int fla
     struct sim_file *s = of(f);
     int              logs = SQLITE_OPEN_WAL | SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_SUPER_JOURNAL;
 
-    (void)vfs;
     memset(s, 0, sizeof *s);
     assert(path && strncmp(path, "/sim/", 5) == 0 && strlen(path) < sizeof s->path); // no temporary
                                                                                      // files
@@ -188,6 +309,8 @@ static int sim_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *f, int fla
     if (s->file < 0)
         return s->file == -ENOENT ? SQLITE_CANTOPEN : SQLITE_IOERR;
     strcpy(s->path, path);
+    if ((flags & SQLITE_OPEN_MAIN_DB) && !strcmp(vfs->zName, "sim"))
+        s->shared = shared_open(s->file);
     s->base.pMethods = &methods;
     if (out_flags)
         *out_flags = flags;

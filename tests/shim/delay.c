@@ -1,0 +1,392 @@
+/* delay.c: a library for LD_PRELOAD that stands between the program (SQLite and MPI within it) and
+ * the calls that make, name, lock and write files. It delays them by seed, kills or holds the
+ * process at one of them, and lets locks or exchanges fail as some file systems do. The
+ * environment says what it does; a variable that is not there does nothing:
+ *
+ *     SHIM_SEED=N           before some calls it sleeps, by this seed
+ *     SHIM_US=N             ... for at most so many microseconds (3000)
+ *     SHIM_BUDGET_US=N      ... and for so many in all (300000)
+ *     SHIM_AT=CALL:TEXT:N:kill      the process is killed before its Nth call of CALL (`name`: any
+ *     SHIM_AT=CALL:TEXT:N:PATH      that changes names; `any`) whose path contains TEXT; or PATH is
+ *                           made and the process waits until it is gone; PATH.over then: not again
+ *     SHIM_FAIL=CALL=ERRNO[@TEXT],...       calls fail: flock, fcntl (locks alone), exchange
+ *                           (renameat2 with RENAME_EXCHANGE); TEXT: where the path contains it
+ *     SHIM_HEX=DIGITS       every 16 random bytes begin with these
+ *
+ * The calls that it knows are in the table at its end. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WORDS = 128, FAILS = 8, ONE_IN = 4 };
+
+static struct fail { char call[16], text[WORDS]; int error; } fails[FAILS];
+static struct {
+    int      delays, at, kills, changes_names, any;
+    uint64_t state;
+    long     most_us, budget_us, left;
+    char     call[16], text[WORDS], path[PATH_MAX];
+    int      n_fails;
+    size_t   hex;
+    unsigned char random[16];
+} shim;
+static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- what the environment says ---- */
+
+static long number(const char *name, long otherwise)
+{
+    const char *text = getenv(name);
+
+    return text ? atol(text) : otherwise;
+}
+
+static int error_of(const char *word)
+{
+    static const struct { const char *name; int error; } errors[] = {
+        { "ENOLCK", ENOLCK }, { "ENOSYS", ENOSYS }, { "EOPNOTSUPP", EOPNOTSUPP },
+        { "EINVAL", EINVAL }, { "EIO", EIO },
+    };
+
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (!strcmp(errors[i].name, word))
+            return errors[i].error;
+    fprintf(stderr, "shim: no error is called %s\n", word);
+    _exit(99);
+}
+
+static void read_fails(const char *text)
+{
+    while (text && *text && shim.n_fails < FAILS) {
+        struct fail *f = &fails[shim.n_fails++];
+        char         error[16] = "";
+
+        if (sscanf(text, "%15[a-z]=%15[A-Z]@%127[^,]", f->call, error, f->text) < 2)
+            _exit(99);
+        f->error = error_of(error);
+        text = strchr(text, ',');
+        text += text != NULL;
+    }
+}
+
+static void read_at(const char *text)
+{
+    char path[PATH_MAX] = "";
+
+    if (!text)
+        return;
+    if (sscanf(text, "%15[a-z0-9]:%127[^:]:%ld:%4095s", shim.call, shim.text, &shim.left, path) != 4)
+        _exit(99);
+    shim.at = 1;
+    shim.kills = !strcmp(path, "kill");
+    shim.changes_names = !strcmp(shim.call, "name");
+    shim.any = !strcmp(shim.call, "any");
+    snprintf(shim.path, sizeof shim.path, "%s", path);
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *seed = getenv("SHIM_SEED"), *hex = getenv("SHIM_HEX");
+
+    shim.delays = seed != NULL;
+    shim.state = seed ? strtoull(seed, NULL, 10) * 0x9e3779b97f4a7c15u + 1 : 1;
+    shim.most_us = number("SHIM_US", 3000);
+    shim.budget_us = number("SHIM_BUDGET_US", 300000);
+    read_fails(getenv("SHIM_FAIL"));
+    read_at(getenv("SHIM_AT"));
+    for (; hex && hex[0] && hex[1] && shim.hex < sizeof shim.random; hex += 2)
+        sscanf(hex, "%2hhx", &shim.random[shim.hex++]);
+}
+
+/* ---- what happens before a call ---- */
+
+static void sleep_us(long us)
+{
+    struct timespec t = { us / 1000000, us % 1000000 * 1000 };
+
+    syscall(SYS_nanosleep, &t, NULL);
+}
+
+/* How long to sleep here: at most calls not at all, at some up to the most. */
+static long drawn_us(void)
+{
+    long us = 0;
+
+    pthread_mutex_lock(&guard);
+    shim.state = shim.state * 6364136223846793005u + 1442695040888963407u;
+    uint64_t draw = shim.state >> 33;
+    if (draw % ONE_IN == 0 && shim.budget_us > 0) {
+        us = (long)(draw / ONE_IN % (uint64_t)(shim.most_us + 1));
+        shim.budget_us -= us;
+    }
+    pthread_mutex_unlock(&guard);
+    return us;
+}
+
+/* Held at the call that was named, until whoever waits for this removes the file. */
+static void hold(void)
+{
+    char over[PATH_MAX + 8];
+
+    snprintf(over, sizeof over, "%s.over", shim.path);
+    if (syscall(SYS_access, over, F_OK) == 0)
+        return;
+    for (int i = 0; i < 2; i++) {
+        int fd = (int)syscall(SYS_openat, AT_FDCWD, i ? over : shim.path, O_CREAT | O_WRONLY, 0600);
+
+        if (fd >= 0)
+            syscall(SYS_close, fd);
+        while (!i && syscall(SYS_access, shim.path, F_OK) == 0)
+            sleep_us(1000);
+    }
+}
+
+static int is_at(const char *call, int names, const char *path)
+{
+    int at = 0;
+
+    if (!shim.at || !path || !(shim.any || (shim.changes_names ? names : !strcmp(call, shim.call))) ||
+        !strstr(path, shim.text))
+        return 0;
+    pthread_mutex_lock(&guard);
+    at = shim.left > 0 && --shim.left == 0;
+    pthread_mutex_unlock(&guard);
+    return at;
+}
+
+static void before(const char *call, int names, const char *path)
+{
+    int  error = errno;
+    long us = shim.delays ? drawn_us() : 0;
+
+    if (us)
+        sleep_us(us);
+    if (is_at(call, names, path)) {
+        if (shim.kills)
+            kill(getpid(), SIGKILL);
+        hold();
+    }
+    errno = error;
+}
+
+static const char *name_of(int fd, char name[PATH_MAX])
+{
+    char    link[64];
+    ssize_t n;
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    n = readlink(link, name, PATH_MAX - 1);
+    name[n > 0 ? n : 0] = '\0';
+    return name;
+}
+
+static void before_fd(const char *call, int fd)
+{
+    char name[PATH_MAX];
+
+    before(call, 0, shim.at ? name_of(fd, name) : NULL);
+}
+
+/* Whether it is to fail: errno is set. */
+static int fails_at(const char *call, const char *path, int fd)
+{
+    char name[PATH_MAX];
+
+    for (int i = 0; i < shim.n_fails; i++) {
+        if (strcmp(fails[i].call, call))
+            continue;
+        if (!*fails[i].text || strstr(path ? path : name_of(fd, name), fails[i].text)) {
+            errno = fails[i].error;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* ---- the calls ---- */
+
+#define NEXT(name) \
+    static __typeof__(&name) real; \
+    if (!real) \
+        real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+
+#define MODE(flags) \
+    va_list ap; \
+    va_start(ap, flags); \
+    mode_t mode = (flags) & (O_CREAT | O_TMPFILE) ? va_arg(ap, mode_t) : 0; \
+    va_end(ap)
+
+#define OPEN(name) \
+    int name(const char *path, int flags, ...) \
+    { \
+        NEXT(name); \
+        MODE(flags); \
+        before("open", 0, path); \
+        return real(path, flags, mode); \
+    }
+#define OPENAT(name) \
+    int name(int dir, const char *path, int flags, ...) \
+    { \
+        NEXT(name); \
+        MODE(flags); \
+        before("open", 0, path); \
+        return real(dir, path, flags, mode); \
+    }
+#define FCNTL(name) \
+    int name(int fd, int what, ...) \
+    { \
+        NEXT(name); \
+        va_list ap; \
+        va_start(ap, what); \
+        void *arg = va_arg(ap, void *); \
+        va_end(ap); \
+        int locks = what == F_SETLK || what == F_SETLKW || what == F_OFD_SETLK || \
+                    what == F_OFD_SETLKW; \
+        if (locks) \
+            before_fd("fcntl", fd); \
+        return locks && fails_at("fcntl", NULL, fd) ? -1 : real(fd, what, arg); \
+    }
+#define PWRITE(name) \
+    ssize_t name(int fd, const void *buf, size_t n, off_t off) \
+    { \
+        NEXT(name); \
+        before_fd("pwrite", fd); \
+        return real(fd, buf, n, off); \
+    }
+#define TRUNCATE(name) \
+    int name(int fd, off_t size) \
+    { \
+        NEXT(name); \
+        before_fd("ftruncate", fd); \
+        return real(fd, size); \
+    }
+
+OPEN(open)
+OPEN(open64)
+OPENAT(openat)
+OPENAT(openat64)
+FCNTL(fcntl)
+FCNTL(fcntl64)
+PWRITE(pwrite)
+PWRITE(pwrite64)
+TRUNCATE(ftruncate)
+TRUNCATE(ftruncate64)
+
+int flock(int fd, int how)
+{
+    NEXT(flock);
+    before_fd("flock", fd);
+    return fails_at("flock", NULL, fd) ? -1 : real(fd, how);
+}
+
+int fsync(int fd)
+{
+    NEXT(fsync);
+    before_fd("fsync", fd);
+    return real(fd);
+}
+
+int rename(const char *from, const char *to)
+{
+    NEXT(rename);
+    before("rename", 1, to);
+    return real(from, to);
+}
+
+int renameat(int a, const char *from, int b, const char *to)
+{
+    NEXT(renameat);
+    before("rename", 1, to);
+    return real(a, from, b, to);
+}
+
+int renameat2(int a, const char *from, int b, const char *to, unsigned flags)
+{
+    NEXT(renameat2);
+    before("rename", 1, to);
+    if ((flags & RENAME_EXCHANGE) && fails_at("exchange", to, -1))
+        return -1;
+    return real(a, from, b, to, flags);
+}
+
+int link(const char *from, const char *to)
+{
+    NEXT(link);
+    before("link", 1, to);
+    return real(from, to);
+}
+
+int linkat(int a, const char *from, int b, const char *to, int flags)
+{
+    NEXT(linkat);
+    before("link", 1, to);
+    return real(a, from, b, to, flags);
+}
+
+int unlink(const char *path)
+{
+    NEXT(unlink);
+    before("unlink", 1, path);
+    return real(path);
+}
+
+int unlinkat(int dir, const char *path, int flags)
+{
+    NEXT(unlinkat);
+    before("unlink", 1, path);
+    return real(dir, path, flags);
+}
+
+int remove(const char *path)
+{
+    NEXT(remove);
+    before("unlink", 1, path);
+    return real(path);
+}
+
+int rmdir(const char *path)
+{
+    NEXT(rmdir);
+    before("rmdir", 1, path);
+    return real(path);
+}
+
+int mkdir(const char *path, mode_t mode)
+{
+    NEXT(mkdir);
+    before("mkdir", 1, path);
+    return real(path, mode);
+}
+
+int mkdirat(int dir, const char *path, mode_t mode)
+{
+    NEXT(mkdirat);
+    before("mkdir", 1, path);
+    return real(dir, path, mode);
+}
+
+ssize_t getrandom(void *out, size_t n, unsigned flags)
+{
+    NEXT(getrandom);
+    ssize_t got = real(out, n, flags);
+    if (got == (ssize_t)sizeof shim.random)
+        memcpy(out, shim.random, shim.hex);
+    return got;
+}
