@@ -416,7 +416,8 @@ static void test_config(void **state)
         { "llama2", "{\"add_prefix_space\": true}", NULL },
         { "roberta", "{\"add_prefix_space\": true}", "add_prefix_space" },
         { "bert cased", "{\"tokenizer_class\": \"BertTokenizer\"}", "do_lower_case" },
-        { "bert cased", "{\"tokenizer_class\": \"BertTokenizer\", \"do_lower_case\": false}", NULL },
+        { "bert cased", "{\"tokenizer_class\": \"BertTokenizer\", "
+                        "\"do_lower_case\": false}", NULL },
         { "bert cased", "{\"tokenizer_class\": \"PreTrainedTokenizerFast\", "
                         "\"do_lower_case\": true}", NULL },
         { "llama3", "{\"fix_mistral_regex\": true}", "fix_mistral_regex" },
