@@ -92,7 +92,8 @@ static void read_at(const char *text)
 
     if (!text)
         return;
-    if (sscanf(text, "%15[a-z0-9]:%127[^:]:%ld:%4095s", shim.call, shim.text, &shim.left, path) != 4)
+    if (sscanf(text, "%15[a-z0-9]:%127[^:]:%ld:%4095s", shim.call, shim.text, &shim.left,
+               path) != 4)
         _exit(99);
     shim.at = 1;
     shim.kills = !strcmp(path, "kill");
@@ -162,7 +163,8 @@ static int is_at(const char *call, int names, const char *path)
 {
     int at = 0;
 
-    if (!shim.at || !path || !(shim.any || (shim.changes_names ? names : !strcmp(call, shim.call))) ||
+    if (!shim.at || !path ||
+        !(shim.any || (shim.changes_names ? names : !strcmp(call, shim.call))) ||
         !strstr(path, shim.text))
         return 0;
     pthread_mutex_lock(&guard);
