@@ -6,6 +6,8 @@
 #include "cmd/run/exports.h"
 #include "cmd/run/output.h"
 
+#include <strings.h>
+
 struct export_opts {
     const char *run, *dir;
     int         dtype;
@@ -82,17 +84,34 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     return rc;
 }
 
+/* A name that other programs give to one file with a model in it. */
+static int check_name(const char *dir, struct err *err)
+{
+    static const char *const endings[] = { ".gguf", ".ggml", ".safetensors", ".bin", ".pt", ".pth",
+                                           ".onnx" };
+    size_t                   n = strlen(dir);
+
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t m = strlen(endings[i]);
+
+        if (n > m && !strcasecmp(dir + n - m, endings[i]))
+            return err_misuse(err, "%s: an export is a Hugging Face folder, and %s is the name of "
+                              "a file%s: give a folder's name", dir, endings[i],
+                              i < 2 ? ", which llama.cpp's convert_hf_to_gguf.py makes of such a "
+                                      "folder" : "");
+    }
+    return 0;
+}
+
 static int run(struct opt_line *line, struct err *err)
 {
     struct export_opts *o = line->options;
-    struct model_folder r;
-
+    struct model_folder r = { 0 };
     const struct output out = { o->dir, OUTPUT_MODEL, &o->run, 1 };
-    int                 rc = output_check(&out, err);
+    int                 rc = check_name(o->dir, err);
 
-    if (rc)
-        return rc;
-    rc = model_folder_open(&r, o->run, NULL, &say_events, err);
+    rc = rc ? rc : output_check(&out, err);
+    rc = rc ? rc : model_folder_open(&r, o->run, NULL, &say_events, err);
     rc = rc ? rc : arch_check_head(&r.config, err); // it would be lost
     rc = rc ? rc : write_folder(&r, o, err);
     if (!rc)

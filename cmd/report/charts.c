@@ -473,7 +473,8 @@ int chart_memory(FILE *out, const json_t *report)
     bars_part(&b, "plan", arenas / unit, "arenas of emulated devices, on top of it");
     bars_figure(&b, figure_memory(a, sizeof a, total + arenas));
     bars_row(&b, "peak resident set");
-    bars_part(&b, "other", peak / unit, "the most that the process held");
+    bars_part(&b, "other", fmax(peak - arenas, 0) / unit, "the most that the process held");
+    bars_part(&b, "plan", fmin(arenas, peak) / unit, "of it, arenas of emulated devices");
     bars_figure(&b, figure_memory(a, sizeof a, peak));
     if (shown)
         svg_line(&b.s, "mark", svg_x(&b.s, limit / unit), 0, svg_x(&b.s, limit / unit), 2 * ROW);

@@ -158,6 +158,28 @@ const char *report_setting_text(const json_t *report, const char *key)
     return json_str(json_object_get(report, "settings"), key);
 }
 
+double report_arenas(const json_t *report)
+{
+    const json_t *all = json_object_get(report, "memory");
+    const json_t *last = json_array_get(all, json_array_size(all) - 1);
+
+    return strcmp(json_str(last, "part"), "arenas of emulated devices") ? 0
+                                                                        : json_num(last, "bytes");
+}
+
+const char *figure_peak(char *buf, size_t size, const json_t *report)
+{
+    double peak = json_num(json_object_get(report, "steps"), "peak_rss"),
+           arenas = report_arenas(report);
+    char   own[32], theirs[32];
+
+    if (!(arenas > 0))
+        return figure_memory(buf, size, peak);
+    snprintf(buf, size, "%s + %s devices", figure_memory(own, sizeof own, fmax(peak - arenas, 0)),
+             figure_memory(theirs, sizeof theirs, arenas));
+    return buf;
+}
+
 double report_setting(const json_t *report, const char *key)
 {
     return strtod(report_setting_text(report, key), NULL);

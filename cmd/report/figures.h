@@ -7,6 +7,10 @@
 
 const char *figure_bytes(char *buf, size_t size, double bytes);  // "1.23 GB"
 const char *figure_memory(char *buf, size_t size, double bytes); // "1.23 GiB"
+/* What the process held at most, and of it the arenas of emulated devices, which --host-mem does
+ * not count: "1.23 GiB + 64 MiB devices". */
+const char *figure_peak(char *buf, size_t size, const json_t *report);
+double      report_arenas(const json_t *report); // bytes
 const char *figure_seconds(char *buf, size_t size, double seconds); // "1.23 s", "4.56 ms"
 const char *figure_count(char *buf, size_t size, double n);      // "12.3 M", "4.5 k"
 

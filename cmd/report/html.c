@@ -66,7 +66,7 @@ static void lead_figures(FILE *out, const json_t *report)
     }
     if (json_num(s, "peak_rss") > 0)
         figure(out, "Peak resident memory",
-               figure_memory(a, sizeof a, json_num(s, "peak_rss")), "");
+               figure_peak(value, sizeof value, report), "");
     snprintf(value, sizeof value, "%.0f", json_num(s, "steps"));
     snprintf(more, sizeof more, "%.0f skipped, %.0f clipped", json_num(s, "skipped"),
              json_num(s, "clipped"));
@@ -249,7 +249,8 @@ static void section_memory(FILE *out, const json_t *report)
     page_section_open(out, "Memory",
                       "As it was planned before anything was allocated, part by part, beside "
                       "what the process held at most; the broken mark is the limit, --host-mem or "
-                      "what the machine had.", 0);
+                      "what the machine had. The arenas of emulated devices do not count against "
+                      "it: they stand behind the rest.", 0);
     page_chart(out, svg);
     page_table_open(out, heads, 2);
     json_array_foreach(json_object_get(report, "memory"), i, m) {
@@ -492,7 +493,7 @@ static void table_of_runs(FILE *out, const json_t *reports)
                                          "#hidden", "#peak memory", "#loss", "unlike the first" };
     const json_t *r;
     size_t        i;
-    char          a[FIGURE], name[512];
+    char          a[FIGURE], b[2 * FIGURE], name[512];
 
     page_section_open(out, "The runs", "Median of the steady steps; the loss is the last one.", 1);
     page_table_open(out, heads, sizeof heads / sizeof *heads);
@@ -512,7 +513,7 @@ static void table_of_runs(FILE *out, const json_t *reports)
             page_number(out, "%.1f %%", 100 * hidden / busy);
         else
             page_number(out, "–");
-        page_number(out, "%s", figure_memory(a, sizeof a, json_num(s, "peak_rss")));
+        page_number(out, "%s", figure_peak(b, sizeof b, r));
         page_number(out, "%.4f", json_num(s, "last_loss"));
         page_cell(out, json_str(json_object_get(r, "comparison"), "unlike"));
         fputs("</tr>\n", out);

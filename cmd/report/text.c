@@ -173,7 +173,7 @@ static void text_loss(const struct text *t, const json_t *report)
 static void text_pace(const struct text *t, const json_t *report)
 {
     const json_t *s = json_object_get(report, "steps"), *q = json_object_get(report, "times");
-    char          a[FIGURE], b[FIGURE], c[FIGURE], d[FIGURE];
+    char          a[FIGURE], b[FIGURE], c[FIGURE], d[FIGURE], peak[2 * FIGURE];
 
     if (q)
         fprintf(t->out, "%s a step: median of %.0f steady ones, quartiles %s and %s\n"
@@ -183,10 +183,9 @@ static void text_pace(const struct text *t, const json_t *report)
                 figure_seconds(c, sizeof c, json_num(q, "upper_quartile")),
                 json_num(q, "tokens_per_second"));
     if (json_num(s, "seconds_per_step") > 0)
-        fprintf(t->out, "%s a step: mean of all, %.1f tokens/s; peak resident memory %s\n",
+        fprintf(t->out, "%s a step: mean of all, %.1f tokens/s\npeak resident memory %s\n",
                 figure_seconds(d, sizeof d, json_num(s, "seconds_per_step")),
-                json_num(s, "tokens_per_second"),
-                figure_memory(a, sizeof a, json_num(s, "peak_rss")));
+                json_num(s, "tokens_per_second"), figure_peak(peak, sizeof peak, report));
 }
 
 /* ---- where the time goes ---- */
@@ -384,7 +383,8 @@ static void text_drives(const struct text *t, const json_t *report)
 static void text_memory(const struct text *t, const json_t *report)
 {
     const json_t *all = json_object_get(report, "memory"), *m;
-    double        peak = json_num(json_object_get(report, "steps"), "peak_rss"), most = peak;
+    double        peak = json_num(json_object_get(report, "steps"), "peak_rss"),
+                  arenas = report_arenas(report), own = fmax(peak - arenas, 0), most = own;
     size_t        i;
     char          a[FIGURE];
 
@@ -396,11 +396,13 @@ static void text_memory(const struct text *t, const json_t *report)
             most = fmax(most, json_num(m, "bytes"));
     for (i = 0; i <= json_array_size(all); i++) {
         int    last = i == json_array_size(all);
-        double bytes = last ? peak : json_num(m = json_array_get(all, i), "bytes");
+        double bytes = last ? own : json_num(m = json_array_get(all, i), "bytes");
 
         if (!(bytes > 0))
             continue;
-        fprintf(t->out, "  %-33.33s %9s  ", last ? "peak resident memory" : json_str(m, "part"),
+        fprintf(t->out, "  %-33.33s %9s  ", !last        ? json_str(m, "part")
+                : arenas > 0 ? "peak of the process, these apart"
+                             : "peak of the process",
                 figure_memory(a, sizeof a, bytes));
         if (bytes <= most)
             bar(t, '#', bytes / most, BAR);

@@ -167,6 +167,23 @@ printf 'XXXX' | dd of="$tmp/bad/model.safetensors" bs=1 seek=$((size - 64)) conv
 run import "$tmp/bad" "$tmp/new"
 result "$([ "$got" != 0 ] && grep -qi checksum "$tmp/err" && [ ! -e "$tmp/new" ]; echo $?)" "a damaged export is noticed by its checksums"
 
+# A word that is no place: what people write who know other trainers
+for line in "pretrain --run $tmp/none --data $tmp/text.bin --n-layer 1 --n-head 1 --n-embd 8" "import $tmp/hf $tmp/none" \
+    "finetune --run $tmp/none --init $tmp/hf --train-file $tmp/rows.csv" "reshard $tmp/run" "bench disk" "plan --model gpt2"; do
+    refuses 2 "--device cuda: nothing here has this name. --device names the drive, folder or file of one device's states (siTrain trains on the CPU); ./cuda makes a file of this name" $line --device cuda
+done
+refuses 2 "--act-device cuda:0: nothing here has this name" plan --model gpt2 --activations offload --act-device cuda:0
+printf 'act-device = gpu\n' >"$tmp/gpu.conf"
+refuses 2 "--act-device gpu: nothing here has this name" plan --model gpt2 --activations offload --config "$tmp/gpu.conf"
+result "$([ ! -e cuda ] && [ ! -e "$tmp/none" ]; echo $?)" "  and nothing was made"
+(cd "$tmp" && run import hf named --device ./cuda --csd-mem 192K && [ "$got" = 0 ] && [ -f cuda ] && run check named && [ "$got" = 0 ])
+result $? "./cuda is a file"
+(cd "$tmp" && mkdir place && run import hf placed --device place --csd-mem 192K && [ "$got" = 0 ] && [ -n "$(ls place)" ])
+result $? "a word that is there is a place"
+refuses 2 "an export is a Hugging Face folder, and .gguf is the name of a file, which llama.cpp's convert_hf_to_gguf.py makes of such a folder" export "$tmp/run" "$tmp/f.GGUF"
+refuses 2 "an export is a Hugging Face folder, and .safetensors is the name of a file" export "$tmp/run" "$tmp/model.safetensors"
+result "$([ ! -e "$tmp/f.GGUF" ] && [ ! -e "$tmp/model.safetensors" ]; echo $?)" "  and nothing was made"
+
 # eval, generate, prepare
 refuses 2 "--data FILE is missing" eval "$tmp/hf"
 refuses 2 "nothing.bin" eval "$tmp/hf" --data "$tmp/nothing.bin"
