@@ -10,6 +10,7 @@
 #include "cmd/run/train_opts.h"
 #include "cmd/say/say.h"
 #include "data/base/file.h"
+#include "data/base/nan.h"
 
 #include <math.h>
 
@@ -98,7 +99,7 @@ static int open_text(struct tokens **out, const struct model_folder *r, const st
 static int check_finite(double loss, const char *model, struct err *err)
 {
     return isfinite(loss) ? 0 : err_set(err, -ERANGE, "%s: its loss is %f, no number: what it "
-                                        "computes is too large", model, loss);
+                                        "computes is too large", model, nan_plain(loss));
 }
 
 static int open_masking(struct masking *out, const struct model_folder *r,
@@ -252,9 +253,11 @@ static int eval_part(const struct evaluation *v, const struct part *part, struct
         return rc;
     printf("loss%s %.6f\n", suffix, found.loss);
     for (size_t i = 0; i < t->n_metrics; i++)
-        printf("%s%s %.6f\n", metric_names[t->metric[i]], suffix, found.metric[i]);
+        printf("%s%s %.6f\n", metric_names[t->metric[i]], suffix,
+               nan_plain(found.metric[i]));
     if (t->n_metrics > 1)
-        printf("combined_score%s %.6f\n", suffix, results_combined(t, &found));
+        printf("combined_score%s %.6f\n", suffix,
+               nan_plain(results_combined(t, &found)));
     return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "cmd/run/tokenise.h"
 #include "cmd/run/memory.h"
 #include "cmd/run/training.h"
+#include "data/base/nan.h"
 
 struct finetune_opts {
     const char       *config, *run, *resume, *data, *init, *tokenizer;
@@ -353,8 +354,8 @@ static void print_table(const struct finetune_results *o)
     for (size_t i = 0; i < r->n_evals; i++) {
         printf("%-8s %8" PRIu64, names[i], r->eval[i].samples);
         for (size_t k = 0; k < t->n_metrics; k++)
-            printf("  %20.6f", r->eval[i].metric[k]);
-        printf("  %10.6f\n", r->eval[i].loss);
+            printf("  %20.6f", nan_plain(r->eval[i].metric[k]));
+        printf("  %10.6f\n", nan_plain(r->eval[i].loss));
     }
 }
 

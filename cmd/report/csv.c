@@ -1,6 +1,8 @@
 /* csv.c: a run as lines of section,row,field,value, and rows of any question as a table. */
 #include "cmd/report/report.h"
 
+#include "cmd/report/figures.h"
+
 static void csv_text(FILE *out, const char *s)
 {
     if (!strpbrk(s, ",\"\n\r")) {
@@ -13,9 +15,13 @@ static void csv_text(FILE *out, const char *s)
     fputc('"', out);
 }
 
-static void csv_value(FILE *out, const json_t *v)
+/* What there is no figure of is empty; but a model's own that is none, which a database keeps as
+ * NULL, is nan. */
+static void csv_value(FILE *out, const char *name, const json_t *v)
 {
-    if (json_is_string(v))
+    if (json_is_null(v) && figure_of_model(name))
+        fputs("nan", out);
+    else if (json_is_string(v))
         csv_text(out, json_string_value(v));
     else if (json_is_integer(v))
         fprintf(out, "%lld", (long long)json_integer_value(v));
@@ -34,7 +40,7 @@ static void csv_line(FILE *out, const char *run, const char *section, size_t row
     fprintf(out, "%s,%zu,", section, row);
     csv_text(out, field);
     fputc(',', out);
-    csv_value(out, v);
+    csv_value(out, field, v);
     fputc('\n', out);
 }
 
@@ -77,7 +83,7 @@ void report_table_csv(FILE *out, const json_t *rows)
         column = 0;
         json_object_foreach(row, name, v) {
             fputs(column++ ? "," : "", out);
-            csv_value(out, v);
+            csv_value(out, name, v);
         }
         fputc('\n', out);
     }
@@ -85,7 +91,7 @@ void report_table_csv(FILE *out, const json_t *rows)
 
 /* ---- for people ---- */
 
-static const char *cell(char *buf, size_t size, const json_t *v)
+static const char *cell(char *buf, size_t size, const char *name, const json_t *v)
 {
     if (json_is_string(v))
         return json_string_value(v);
@@ -94,7 +100,7 @@ static const char *cell(char *buf, size_t size, const json_t *v)
     else if (json_is_real(v))
         snprintf(buf, size, "%.6g", json_real_value(v));
     else
-        snprintf(buf, size, "-");
+        snprintf(buf, size, "%s", figure_of_model(name) ? "nan" : "-");
     return buf;
 }
 
@@ -105,7 +111,7 @@ static size_t column_width(const json_t *rows, const char *name)
     char    buf[64];
 
     json_array_foreach(rows, i, row) {
-        size_t n = strlen(cell(buf, sizeof buf, json_object_get(row, name)));
+        size_t n = strlen(cell(buf, sizeof buf, name, json_object_get(row, name)));
 
         width = n > width ? n : width;
     }
@@ -144,7 +150,7 @@ void report_table(FILE *out, const json_t *rows)
     json_array_foreach(rows, i, row) {
         at = 0;
         json_object_foreach(row, name, v)
-            table_cell(out, at++, width, cell(buf, sizeof buf, v));
+            table_cell(out, at++, width, cell(buf, sizeof buf, name, v));
         fputc('\n', out);
     }
     free(width);

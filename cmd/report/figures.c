@@ -60,6 +60,18 @@ const char *figure_seconds(char *buf, size_t size, double seconds)
     return buf;
 }
 
+int figure_of_model(const char *name)
+{
+    static const char *const names[] = { "loss", "first_loss", "last_loss", "loss_least",
+                                         "loss_most", "finite_first_loss", "finite_last_loss",
+                                         "grad_norm", "value" };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i]))
+            return 1;
+    return 0;
+}
+
 const struct part breakdown_parts[PARTS] = {
     { "forward", "forward", "forward", 'F' },
     { "backward_and_gradient_offload", "backward + gradient offload", "backward", 'B' },

@@ -10,6 +10,10 @@ const char *figure_memory(char *buf, size_t size, double bytes); // "1.23 GiB"
 const char *figure_seconds(char *buf, size_t size, double seconds); // "1.23 s", "4.56 ms"
 const char *figure_count(char *buf, size_t size, double n);      // "12.3 M", "4.5 k"
 
+/* Is a column of this name a number that the model made (a loss, a norm, a metric)? It may be NaN,
+ * where others that are missing were not measured. */
+int figure_of_model(const char *name);
+
 /* Words for a phase of run.db: "reads of parameters" for param_read. One that is not known is
  * itself. */
 const char *phase_words(const char *phase);

@@ -41,10 +41,14 @@ static void lead_figures(FILE *out, const json_t *report)
     char          a[FIGURE], b[FIGURE], value[64], more[128];
 
     fputs("<dl class=\"figures\">\n", out);
-    if (json_is_number(json_object_get(s, "last_loss"))) {
-        snprintf(value, sizeof value, "%.4f", json_num(s, "last_loss"));
-        snprintf(more, sizeof more, "at step %.0f; %.4f at step %.0f", json_num(s, "last") + 1,
-                 json_num(s, "first_loss"), json_num(s, "first") + 1);
+    if (json_num(s, "steps") > 0) {
+        snprintf(value, sizeof value, "%.4f", json_figure(s, "last_loss"));
+        int n = snprintf(more, sizeof more, "at step %.0f; %.4f at step %.0f",
+                         json_num(s, "last") + 1, json_figure(s, "first_loss"),
+                         json_num(s, "first") + 1);
+        if (json_num(s, "finite_steps") < json_num(s, "steps"))
+            snprintf(more + n, sizeof more - (size_t)n, "; a number in %.0f of %.0f steps",
+                     json_num(s, "finite_steps"), json_num(s, "steps"));
         figure(out, "Loss", value, more);
     }
     if (q) {
@@ -114,8 +118,9 @@ static void section_loss(FILE *out, const json_t *report)
 
     if (loss || rate) {
         page_section_open(out, "Loss and learning rate",
-                          "The mean of each piece of the run, at most 400 of them; the band "
-                          "reaches from the least to the most in it.", 0);
+                          "The mean of each piece of the run, at most 400 of them, of the steps "
+                          "whose loss is a number; the band reaches from the least to the most in "
+                          "it.", 0);
         if (loss)
             page_chart(out, loss);
         if (rate)
@@ -329,7 +334,7 @@ static void section_evals(FILE *out, const json_t *report)
             fputs("<tr>", out);
             page_cell(out, json_str(e, "measure"));
             page_number(out, "%.0f", json_num(e, "step") + 1);
-            page_number(out, "%.6g", json_num(e, "value"));
+            page_number(out, "%.6g", json_figure(e, "value"));
             fputs("</tr>\n", out);
         }
     page_table_close(out);
@@ -378,8 +383,8 @@ static void section_said(FILE *out, const json_t *report)
         json_array_foreach(all, i, n) {
             fputs("<tr>", out);
             page_number(out, "%.0f", json_num(n, "step") + 1);
-            page_number(out, "%.6g", json_num(n, "loss"));
-            page_number(out, "%.6g", json_num(n, "grad_norm"));
+            page_number(out, "%.6g", json_figure(n, "loss"));
+            page_number(out, "%.6g", json_figure(n, "grad_norm"));
             fputs("</tr>\n", out);
         }
         page_table_close(out);
@@ -513,7 +518,7 @@ static void table_of_runs(FILE *out, const json_t *reports)
         else
             page_number(out, "–");
         page_number(out, "%s", figure_memory(a, sizeof a, json_num(s, "peak_rss")));
-        page_number(out, "%.4f", json_num(s, "last_loss"));
+        page_number(out, "%.4f", json_figure(s, "last_loss"));
         page_cell(out, json_str(json_object_get(r, "comparison"), "unlike"));
         fputs("</tr>\n", out);
     }

@@ -162,11 +162,20 @@ static void text_loss(const struct text *t, const json_t *report)
 {
     const json_t *s = json_object_get(report, "steps");
 
-    if (!json_is_number(json_object_get(s, "last_loss")))
+    if (!(json_num(s, "steps") > 0))
         return;
     // run.db counts from 0
-    fprintf(t->out, "loss %.6f at step %.0f, %.6f at step %.0f\n", json_num(s, "first_loss"),
-            json_num(s, "first") + 1, json_num(s, "last_loss"), json_num(s, "last") + 1);
+    fprintf(t->out, "loss %.6f at step %.0f, %.6f at step %.0f\n", json_figure(s, "first_loss"),
+            json_num(s, "first") + 1, json_figure(s, "last_loss"), json_num(s, "last") + 1);
+    if (json_num(s, "finite_steps") < json_num(s, "steps"))
+        fprintf(t->out, "a number in %.0f of %.0f steps", json_num(s, "finite_steps"),
+                json_num(s, "steps"));
+    if (json_num(s, "finite_steps") < json_num(s, "steps") && json_num(s, "finite_steps") > 0)
+        fprintf(t->out, ": %.6f at step %.0f, %.6f at step %.0f",
+                json_figure(s, "finite_first_loss"), json_num(s, "finite_first") + 1,
+                json_figure(s, "finite_last_loss"), json_num(s, "finite_last") + 1);
+    if (json_num(s, "finite_steps") < json_num(s, "steps"))
+        fputc('\n', t->out);
     text_curve(t, json_object_get(report, "curve"));
 }
 
@@ -433,9 +442,9 @@ static void text_evals(const struct text *t, const json_t *report)
         const json_t *last = eval_last(all, i);
 
         fprintf(t->out, "  %-28.28s %.6g after step %.0f", json_str(e, "measure"),
-                json_num(e, "value"), json_num(e, "step") + 1);
+                json_figure(e, "value"), json_num(e, "step") + 1);
         if (last != e)
-            fprintf(t->out, ", %.6g after step %.0f", json_num(last, "value"),
+            fprintf(t->out, ", %.6g after step %.0f", json_figure(last, "value"),
                     json_num(last, "step") + 1);
         fputc('\n', t->out);
     }

@@ -3,6 +3,7 @@
 #include "cmd/run/generator.h"
 
 #include "data/base/machine.h"
+#include "data/base/nan.h"
 #include "data/base/round.h"
 #include "model/sampling.h"
 #include "offload/meter.h"
@@ -141,7 +142,7 @@ int generator_feed(struct generator *g, const int32_t *const *ids, const size_t 
     for (size_t i = 0; !rc && i < g->batch * g->vocab; i++)
         if (n[i / g->vocab] && !isfinite((*logits)[i]))
             rc = err_set(err, -ERANGE, "a logit of the model is %f, no number: what it computes is "
-                         "too large", (double)(*logits)[i]);
+                         "too large", nan_plain((*logits)[i]));
     if (rc || g->timed)
         return rc;
     for (size_t b = 0; b < g->batch; b++)

@@ -5,6 +5,7 @@
 #include "cmd/say/progress.h"
 #include "cmd/say/stop.h"
 #include "cmd/run/train_opts.h"
+#include "data/base/nan.h"
 
 static void say_notice(void *ctx, const char *sentence)
 {
@@ -67,7 +68,7 @@ static void say_evaluation(void *ctx, const struct training_evaluation *e)
     (void)ctx;
     for (size_t i = 0; i < e->n && at < sizeof text; i++)
         at += (size_t)snprintf(text + at, sizeof text - at, "  %s %.6f", e->value[i].name,
-                               e->value[i].value);
+                               nan_plain(e->value[i].value));
     if (!progress_is_quiet())
         progress_line("eval after step %llu%s  (%llu %s)%s", (unsigned long long)e->step + 1, text,
                       (unsigned long long)e->count, e->counts, e->best ? "  best so far" : "");
