@@ -26,6 +26,7 @@ struct eval_opts {
     uint64_t          max_eval, max_predict; // rows; 0: all
     struct mask_opts  mask;                  // prob 0: the run's, or 15%
     struct read_opts  read;
+    struct which_opts which;
 };
 
 #define AT(field) offsetof(struct eval_opts, field)
@@ -58,6 +59,7 @@ static const struct opt_row rows[] = {
 static const struct opt_part parts[] = {
     { "Options", rows, 0 },
     { "Rows of one's own", column_rows, AT(columns) },
+    { "Which model of a run", which_rows, AT(which) },
     { "Machine", read_rows, AT(read) },
     { 0 }
 };
@@ -357,9 +359,12 @@ out:
 static int run(struct opt_line *line, struct err *err)
 {
     struct eval_opts   *o = line->options;
-    struct model_folder r;
+    struct model_folder r = { 0 };
+    enum model_which    which;
 
-    int rc = model_folder_open(&r, o->model, disk_name((size_t)o->read.disk), &say_events, err);
+    int rc = model_which(&which, &o->which, o->model, err);
+    rc = rc ? rc : model_folder_open(&r, o->model, which, disk_name((size_t)o->read.disk),
+                                     &say_events, err);
     if (!opt_given(line, "dtype"))
         o->read.dtype = -1;
     rc = rc ? rc : masking_opts_check(line, &o->mask, &r.config, err);
@@ -381,6 +386,7 @@ const struct opt_command eval_command = {
     .text = "A language model: rows of --seq tokens are taken one after the other; every token "
             "is predicted from those before it in its row; or, of BERT and RoBERTa, those that are "
             "masked from all others: the same ones each time. A classifier or regressor: the "
-            "development set of a GLUE task, or rows of one's own.",
+            "development set of a GLUE task, or rows of one's own. Of a run that kept its best model "
+            "(--keep-best) that one is evaluated, else the one after its last step.",
     .parts = parts, .size = sizeof(struct eval_opts), .run = run,
 };

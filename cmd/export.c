@@ -8,6 +8,7 @@ struct export_opts {
     const char *run, *dir;
     int         dtype;
     uint64_t    shard; // bytes
+    struct which_opts which;
 };
 
 #define AT(field) offsetof(struct export_opts, field)
@@ -22,16 +23,16 @@ static const struct opt_row rows[] = {
               "file" },
     { 0 }
 };
-static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
+static const struct opt_part parts[] = { { "Options", rows, 0 },
+                                         { "Which model of a run", which_rows, AT(which) },
+                                         { 0 } };
 
 /* Where to go on from, should the run be damaged. The export is whole without: it is said, and no
  * failure. */
 static int record(struct model_folder *r, const char *dir, struct err *err)
 {
-    uint64_t next, applied;
-    int      rc = r->run.read_only ? -EROFS : run_position(&r->run.run, &next, &applied, err);
+    int rc = r->run.read_only ? -EROFS : exports_record(r->run.log, dir, r->step, err);
 
-    rc = rc ? rc : exports_record(r->run.log, dir, next, err);
     if (!session_cannot_write(rc))
         return rc;
     fprintf(stderr, "siTrain: nothing can be written in %s now (read-only, another user's, or a "
@@ -78,9 +79,11 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
 static int run(struct opt_line *line, struct err *err)
 {
     struct export_opts *o = line->options;
-    struct model_folder r;
+    struct model_folder r = { 0 };
+    enum model_which    which;
 
-    int rc = model_folder_open(&r, o->run, NULL, &say_events, err);
+    int rc = model_which(&which, &o->which, o->run, err);
+    rc = rc ? rc : model_folder_open(&r, o->run, which, NULL, &say_events, err);
     rc = rc ? rc : arch_check_head(&r.config, err); // it would be lost
     rc = rc ? rc : write_folder(&r, o, err);
     if (!rc)
@@ -91,8 +94,9 @@ static int run(struct opt_line *line, struct err *err)
 
 const struct opt_command export_command = {
     .name = "export",
-    .usage = "RUN HFDIR [--dtype fp32|bf16|fp16] [--max-shard-size SIZE]",
+    .usage = "RUN HFDIR [--last] [--dtype fp32|bf16|fp16] [--max-shard-size SIZE]",
     .summary = "write a folder that Hugging Face's transformers loads",
-    .text = "The same parameters give the same files, byte for byte.",
+    .text = "Of a run that kept its best model (--keep-best) that one is written, else the one "
+            "after its last step. The same parameters give the same files, byte for byte.",
     .parts = parts, .size = sizeof(struct export_opts), .run = run,
 };

@@ -190,6 +190,9 @@ static int take_head(struct material *m, struct err *err)
     size_t      have = m->init.config.n_labels, want = m->task->n_labels;
 
     m->source = m->init.source;
+    if (!m->init.hf && settings_has(m->init.run.log, "best.step"))
+        events_notice(m->n.events, "it begins with the last model of %s; --init %s/best takes the "
+                      "best one", init, init);
     if (have == 0)
         return 0;
     if (have != want) {
@@ -220,7 +223,7 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
         rc = err_misuse(err, "--init %s is a run, which one process reads: siTrain export it, and "
                         "give that folder to all ranks", o->init);
     if (rc || (rc = find_task(m, err)) ||
-        (rc = model_folder_open(&m->init, o->init, NULL, m->n.events, err)) ||
+        (rc = model_folder_open(&m->init, o->init, MODEL_LAST, NULL, m->n.events, err)) ||
         (rc = take_head(m, err)))
         return rc;
     *g = m->init.config;

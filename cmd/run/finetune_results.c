@@ -161,7 +161,7 @@ int finetune_results_predict(const struct finetune_results *o, struct err *err)
 
     if (!o->test[0] && !o->test[1])
         return 0;
-    int rc = model_folder_open(&r, o->model, NULL, o->events, err);
+    int rc = model_folder_open(&r, o->model, MODEL_LAST, NULL, o->events, err);
     rc = rc ? rc : model_folder_evaluator(&e, &r, &o->read, o->test_rows, err);
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
         if (o->test[i]) {

@@ -38,12 +38,13 @@ static int find_stops(struct generator *g, const char *model, struct err *err)
     return rc;
 }
 
-int generator_open(struct generator *g, const char *model, const char *tokenizer,
-                   const struct read_opts *read, const struct sampling *sampling,
-                   const struct events *events, struct err *err)
+int generator_open(struct generator *g, const char *model, enum model_which which,
+                   const char *tokenizer, const struct read_opts *read,
+                   const struct sampling *sampling, const struct events *events, struct err *err)
 {
     *g = (struct generator){ .read = *read, .sampling = *sampling };
-    int rc = model_folder_open(&g->model, model, disk_name((size_t)read->disk), events, err);
+    int rc = model_folder_open(&g->model, model, which, disk_name((size_t)read->disk), events,
+                               err);
     if (rc)
         return rc;
     if (arch_classifies(&g->model.config))

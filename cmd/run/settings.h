@@ -49,7 +49,7 @@
  *
  *     export.path export.step export.sum    the last `siTrain export`: the folder (absolute), the
  *                       last step in it (from 1; 0: none), and its safetensors_sum
- *     best.step best.name best.value best.seconds best.seconds_mm    of RUN/best (best.h)
+ *     best.step best.name best.value best.seconds best.seconds_mm best.sum    of RUN/best (best.h)
  *     best.folder       file_identity of the folder that became RUN/best, or was to
  *
  *     place             file_identity of the folder in which the run was made (place.h)

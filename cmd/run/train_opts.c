@@ -256,6 +256,15 @@ const struct opt_row read_rows[] = {
     { 0 },
 };
 
+const struct opt_row which_rows[] = {
+    { "best", OPT_FLAG, offsetof(struct which_opts, best),
+      .help = "the best model that --keep-best kept, in RUN/best; not given: that one where there "
+              "is one" },
+    { "last", OPT_FLAG, offsetof(struct which_opts, last),
+      .help = "the model after the last step" },
+    { 0 },
+};
+
 const struct opt_row column_rows[] = {
     { "text-column", OPT_STRING, offsetof(struct task_names, text), .arg = "NAME",
       .help = "the column (of an object: the name) of the text; if not given sentence1 and "
