@@ -159,6 +159,17 @@ static int print_material(struct printing *p, const struct opt_command *cmd, str
     return rc;
 }
 
+/* What options cannot say: the first steps had another horizon. */
+static void print_schedule(const struct printing *p)
+{
+    uint64_t step, was;
+
+    if (settings_scan(p->log, "%" SCNu64, &step, "schedule.step") &&
+        settings_scan(p->log, "%" SCNu64, &was, "schedule.was") && step)
+        fprintf(p->out, "# but for its schedule, which ended at step %" PRIu64 " until step %" PRIu64
+                " was done\n", was, step);
+}
+
 int report_config_print(struct runlog *log, const char *dir, struct err *err)
 {
     struct printing           p = { .log = log, .dir = dir,
@@ -183,6 +194,7 @@ int report_config_print(struct runlog *log, const char *dir, struct err *err)
         return err_set(err, -ENOMEM, "out of memory for the options of %s", dir);
     fprintf(p.out, "# the options of a run: siTrain %s --config THIS --run NEW makes it again\n",
             cmd->name);
+    print_schedule(&p);
     int rc = print_material(&p, cmd, err);
     fputc('\n', p.out);
     rc = rc ? rc : print_training(&p, err);

@@ -120,8 +120,9 @@ int say_training_run(struct session *s, struct err *err)
     if (!job_speaks())
         return end.how == TRAINING_STOPPED ? 130 : 0;
     if (end.how == TRAINING_NOTHING_LEFT)
-        printf("%s is finished: its %" PRIu64 " step%s done; --steps N goes further\n", s->dir,
-               end.step, end.step == 1 ? " is" : "s are");
+        printf("%s is finished: its %" PRIu64 " step%s done; --steps N %sgoes further\n", s->dir,
+               end.step, end.step == 1 ? " is" : "s are",
+               s->o.schedule == SCHEDULE_CONSTANT ? "" : "--schedule-steps N ");
     if (end.how != TRAINING_STOPPED)
         return 0;
     fprintf(stderr, "siTrain: stopped after step %" PRIu64 " of %" PRIu64 "%s; go on with --resume "

@@ -97,7 +97,7 @@ run check "$tmp/run" --repair
 result "$([ "$got" = 1 ]; echo $?)" "which nothing repairs"
 run pretrain --resume "$tmp/run"
 result "$([ "$got" = 1 ] && grep -q "after step 5, in $tmp/hf" "$tmp/err"; echo $?)" "training says the same"
-run export "$tmp/run" "$tmp/never"
+run export "$tmp/run" "$tmp/never" --last
 result "$([ "$got" = 1 ] && [ ! -e "$tmp/never" ] && grep -q "after step 5, in $tmp/hf" "$tmp/err"; echo $?)" "and so does export"
 turn "$tmp/run/dev0/states" "$at"
 works "turned back, it goes on" pretrain --resume "$tmp/run" --steps 8
