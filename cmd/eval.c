@@ -386,7 +386,7 @@ const struct opt_command eval_command = {
     .text = "A language model: rows of --seq tokens are taken one after the other; every token "
             "is predicted from those before it in its row; or, of BERT and RoBERTa, those that are "
             "masked from all others: the same ones each time. A classifier or regressor: the "
-            "development set of a GLUE task, or rows of one's own. Of a run that kept its best model "
-            "(--keep-best) that one is evaluated, else the one after its last step.",
+            "development set of a GLUE task, or rows of one's own. Of a run that kept its best "
+            "model (--keep-best) that one is evaluated, else the one after its last step.",
     .parts = parts, .size = sizeof(struct eval_opts), .run = run,
 };

@@ -14,6 +14,7 @@
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
 #include "cmd/run/tokenise.h"
+#include "cmd/run/horizon.h"
 #include "cmd/run/memory.h"
 #include "cmd/run/training.h"
 #include "data/base/nan.h"
@@ -322,7 +323,7 @@ static int resume_options(struct session *s, struct opt_line *line, struct err *
     }
     if (!(rc = training_overlay(s, line, &o->train, 0, err)) &&
         !(rc = train_opts_check(&s->o, err)) && !(rc = session_config(s, err)))
-        training_tell_schedule(s);
+        horizon_tell(s);
     return rc;
 }
 

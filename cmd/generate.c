@@ -563,7 +563,7 @@ const struct opt_command generate_command = {
             "generation_config.json or config.json) or before a --stop text. Several prompts go "
             "through the model together, each as if it were alone; --batch N given: N "
             "continuations of each. Between two texts stands a line ---. A model that does not "
-            "fit into --host-mem is read from its drive for every token. Of a run that kept its best "
-            "model (--keep-best) that one speaks, else the one after its last step.",
+            "fit into --host-mem is read from its drive for every token. Of a run that kept its "
+            "best model (--keep-best) that one speaks, else the one after its last step.",
     .parts = parts, .size = sizeof(struct generate_opts), .killed = 1, .run = run,
 };

@@ -16,24 +16,11 @@ struct printing {
     int            classifies, evaluates;
 };
 
-/* 4G rather than 4294967296, where that is the same. */
-static void print_size(FILE *out, const char *name, const char *text)
-{
-    uint64_t bytes = strtoull(text, NULL, 10);
-    char     buf[32];
-    int      unit = -1;
-
-    while (unit < 3 && bytes && bytes % 1024 == 0) {
-        bytes /= 1024;
-        unit++;
-    }
-    snprintf(buf, sizeof buf, "%" PRIu64 "%.1s", bytes, unit < 0 ? "" : &"KMGT"[unit]);
-    opt_file_write(out, name, buf);
-}
-
 /* A line; of repeated strings, which are kept as lines, one each. */
 static int print_text(struct printing *p, const struct opt_row *row, char *text, struct err *err)
 {
+    char size[32];
+
     for (char *at = text, *line; (line = strsep(&at, "\n"));) {
         for (char *c = line; *c; c++)
             if ((unsigned char)*c < ' ' || *c == 0x7F ||
@@ -43,7 +30,7 @@ static int print_text(struct printing *p, const struct opt_row *row, char *text,
                                "of options can hold",
                                p->dir, row->name);
         if (row->type == OPT_SIZE)
-            print_size(p->out, row->name, line);
+            opt_file_write(p->out, row->name, opt_size_exact(size, sizeof size, line));
         else if (row->type != OPT_FLAG)
             opt_file_write(p->out, row->name, line);
         else if (!strcmp(line, "1"))
@@ -166,8 +153,8 @@ static void print_schedule(const struct printing *p)
 
     if (settings_scan(p->log, "%" SCNu64, &step, "schedule.step") &&
         settings_scan(p->log, "%" SCNu64, &was, "schedule.was") && step)
-        fprintf(p->out, "# but for its schedule, which ended at step %" PRIu64 " until step %" PRIu64
-                " was done\n", was, step);
+        fprintf(p->out, "# but for its schedule, which ended at step %" PRIu64 " until step %"
+                PRIu64 " was done\n", was, step);
 }
 
 int report_config_print(struct runlog *log, const char *dir, struct err *err)

@@ -111,6 +111,34 @@ int eval_seen(const json_t *evals, size_t at)
     return 0;
 }
 
+double eval_final(const json_t *report)
+{
+    const json_t *all = json_object_get(report, "evals");
+    const char   *best = report_setting_text(report, "best.step");
+
+    if (!json_array_size(all))
+        return -1;
+    return *best ? strtod(best, NULL)
+                 : json_num(json_array_get(all, json_array_size(all) - 1), "step");
+}
+
+const char *figure_evals(char *buf, size_t size, const json_t *report)
+{
+    const json_t *e;
+    size_t        i, n = 0;
+    double        step = eval_final(report);
+
+    *buf = '\0';
+    json_array_foreach(json_object_get(report, "evals"), i, e)
+        if (json_num(e, "step") == step && n < size)
+            n += (size_t)snprintf(buf + n, size - n, "%s%.40s %.6g", n ? ", " : "",
+                                  json_str(e, "measure"), json_figure(e, "value"));
+    if (n && n < size)
+        snprintf(buf + n, size - n, " after step %.0f%s", step + 1,
+                 *report_setting_text(report, "best.step") ? " (the best)" : "");
+    return buf;
+}
+
 static const struct named { const char *phase, *words, *colour; } phases[] = {
     { "step", "step", "other" },
     { "data", "getting the batch", "other" },
@@ -206,6 +234,13 @@ const char *figure_model(char *buf, size_t size, const json_t *report)
         snprintf(buf, size, "%zu layers of width %zu, %s parameters", g.n_layer, g.n_embd,
                  figure_count(count, sizeof count, (double)arch_total(&g)));
     return buf;
+}
+
+const char *figure_run(const json_t *report)
+{
+    const char *path = json_str(report, "run"), *slash = strrchr(path, '/');
+
+    return slash && slash[1] ? slash + 1 : path;
 }
 
 const char *figure_mode(char *buf, size_t size, const json_t *report)

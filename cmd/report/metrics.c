@@ -9,14 +9,13 @@
 
 #include <math.h>
 
-enum type { GAUGE, COUNTER };
+enum type { GAUGE, COUNTER, FIGURE }; // FIGURE: a gauge whose NULL is NaN, as SQLite keeps that
 
 static const struct family {
     const char *name; // a counter's samples have _total behind it
     enum type   type;
     const char *unit; // the name ends with it; NULL: it has none
     const char *help, *sql;
-    int         model; // a number of the model's own: NULL is NaN, as SQLite keeps it
 } families[] = {
     { "sitrain_run_info", GAUGE, NULL, "What the run is.",
       "SELECT 1, (SELECT value FROM runs WHERE key = 'option.mode') AS mode,"
@@ -36,21 +35,20 @@ static const struct family {
       "SELECT coalesce(sum(seconds), 0) FROM steps" },
     { "sitrain_notices", COUNTER, NULL, "Notices in the run's log.",
       "SELECT count(*) FROM notices" },
-    { "sitrain_loss", GAUGE, NULL, "Mean loss of the last step.",
-      "SELECT loss FROM steps ORDER BY step DESC LIMIT 1", 1 },
+    { "sitrain_loss", FIGURE, NULL, "Mean loss of the last step.",
+      "SELECT loss FROM steps ORDER BY step DESC LIMIT 1" },
     { "sitrain_learning_rate", GAUGE, NULL, "Learning rate of the last step.",
       "SELECT lr FROM steps ORDER BY step DESC LIMIT 1" },
-    { "sitrain_gradient_norm", GAUGE, NULL, "Norm of the last step's gradient before clipping.",
-      "SELECT grad_norm FROM steps ORDER BY step DESC LIMIT 1", 1 },
+    { "sitrain_gradient_norm", FIGURE, NULL, "Norm of the last step's gradient before clipping.",
+      "SELECT grad_norm FROM steps ORDER BY step DESC LIMIT 1" },
     { "sitrain_step_seconds", GAUGE, "seconds", "Time of the last step that is timed.",
       "SELECT seconds FROM steps WHERE seconds > 0 ORDER BY step DESC LIMIT 1" },
     { "sitrain_step_tokens", GAUGE, "tokens", "Tokens of the last step that is timed.",
       "SELECT tokens FROM steps WHERE seconds > 0 ORDER BY step DESC LIMIT 1" },
     { "sitrain_resident_memory_peak_bytes", GAUGE, "bytes",
       "Most memory that the training process had resident.", "SELECT max(peak_rss) FROM steps" },
-    { "sitrain_evaluation", GAUGE, NULL, "Values of the last evaluation.",
-      "SELECT value, name FROM evals WHERE step = (SELECT max(step) FROM evals) ORDER BY name",
-      1 },
+    { "sitrain_evaluation", FIGURE, NULL, "Values of the last evaluation.",
+      "SELECT value, name FROM evals WHERE step = (SELECT max(step) FROM evals) ORDER BY name" },
     { "sitrain_evaluation_step", GAUGE, NULL, "Steps done at the last evaluation.",
       "SELECT max(step) + 1 FROM evals" },
     { "sitrain_step_part_seconds", GAUGE, "seconds",
@@ -104,7 +102,7 @@ static void print_label(FILE *out, const char *name, const char *value)
 static int sample(void *ctx, int n, const char **values, const char **names)
 {
     const struct sampling *s = ctx;
-    const char            *value = values[0] || !s->family->model ? values[0] : "nan";
+    const char            *value = values[0] || s->family->type != FIGURE ? values[0] : "nan";
     char                  *end;
     double                 v = value ? strtod(value, &end) : 0;
 

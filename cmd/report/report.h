@@ -23,8 +23,8 @@ int report_gather(json_t **report, struct runlog *log, const char *dir, struct e
 void report_tame(json_t *value);
 void report_tame_text(char *text);
 
-/* compare.c: gives each report of the array a section `comparison` with the first one: how many
- * times as fast it is, and in which words it is unlike it ("another model", ...). */
+/* compare.c: gives each report of the array a section `comparison` with the first one, how many
+ * times as fast it is, and a section `differs`: the settings that differ, with both values. */
 void report_compare(json_t *reports);
 
 /* ---- forms: of an array of reports; more than one are compared ---- */
@@ -35,6 +35,7 @@ void report_text(FILE *out, const json_t *reports, int colour);
 void report_csv(FILE *out, const json_t *reports);
 /* A page of its own, whole in one file: no network, no script. */
 void report_html(FILE *out, const json_t *reports);
+void html_many(FILE *out, const json_t *reports); // html_many.c: that of several
 
 /* Rows as report_rows has them, as a table for people, or as CSV with a line of names. */
 void report_table(FILE *out, const json_t *rows);

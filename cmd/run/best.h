@@ -27,8 +27,8 @@ int best_beats(const struct best *b, const struct feed_values *v);
 /* Put the parameters of the drained stream into RUN/best. step: under which reads are metered. */
 int best_export(struct session *s, struct stream *stream, uint64_t step, struct err *err);
 
-/* Open RUN/best as *b, which is not empty, has it: whole, and the one that run.db names. What is not
- * so is said, and what to do. */
+/* Open RUN/best as *b, which is not empty, has it: whole, and the one that run.db names. What is
+ * not so is said, and what to do. */
 int best_folder(struct hf **out, const struct best *b, const struct session *s, struct err *err);
 
 /* Name the one that is there, inside the caller's transaction. */

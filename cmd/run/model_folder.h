@@ -8,8 +8,8 @@
 #include "model/finite.h"
 #include "model/hf.h"
 
-/* Which of a run's models: the best one (RUN/best) where it kept one, else the last; or the one that
- * is asked for. */
+/* Which of a run's models: the best one (RUN/best) where it kept one, else the last; or the one
+ * that is asked for. */
 enum model_which { MODEL_KEPT, MODEL_LAST, MODEL_BEST };
 
 struct model_folder {

@@ -12,8 +12,8 @@
  *                       object (hf.h)
  *     option.NAME       every row of train_opts, as text that opt_set takes
  *     given.NAME        what the run was made from, as it was asked for (newrun.h)
- *     schedule.step schedule.was    where a resume has changed the schedule's horizon last: the first
- *                       step (from 0) of the new one, and the one before
+ *     schedule.step schedule.was    where a resume has changed the schedule's horizon last: the
+ *                       first step (from 0) of the new one, and the one before
  *     data.path         the token file (absolute, or data.bin in RUN)
  *     data.sums         its CRC32C per MiB in hex
  *     data.text         what it was made from

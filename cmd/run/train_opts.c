@@ -91,8 +91,8 @@ const struct opt_row train_rows[] = {
     { "steps", OPT_UINT, AT(steps), "1000", .min = 1,
       .help = "steps to train; with --resume the run's new end", .kept = OPT_CHANGES },
     { "schedule-steps", OPT_UINT, AT(schedule_steps),
-      .help = "horizon of the learning rate schedule, if not --steps; with --resume the new one, by "
-              "which the rate is computed from there on", .kept = OPT_CHANGES },
+      .help = "horizon of the learning rate schedule, if not --steps; with --resume the new one, "
+              "by which the rate is computed from there on", .kept = OPT_CHANGES },
     { "batch", OPT_UINT, AT(batch), "4", .min = 1, .max = TRAIN_MOST_BATCH,
       .help = "rows of a micro-batch", .kept = OPT_FIXED },
     { "seq", OPT_UINT, AT(seq), .max = 1048576,

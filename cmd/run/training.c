@@ -6,6 +6,7 @@
 #include "cmd/run/best.h"
 #include "cmd/run/drives.h"
 #include "cmd/run/feed.h"
+#include "cmd/run/horizon.h"
 #include "cmd/run/ranked.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/tensorboard.h"
@@ -41,24 +42,6 @@ struct training {
 
 /* ---- opening ---- */
 
-/* Steps beyond the schedule's end are trained at --min-lr, which is 0 if nobody says otherwise: who
- * asks for more of them than the run had says what is meant. was: what it had. */
-static int check_schedule(const struct session *s, const struct opt_line *line, uint64_t was,
-                          struct err *err)
-{
-    const struct train_opts *o = &s->o;
-    unsigned long long       end = o->schedule_steps, steps = o->steps;
-
-    if (o->schedule == SCHEDULE_CONSTANT || steps <= was || steps <= end ||
-        opt_given(line, "schedule-steps"))
-        return 0;
-    return err_misuse(err, "the %s schedule of %s ends at step %llu, and from there to step %llu the "
-                      "learning rate would be --min-lr, %g: --steps %llu --schedule-steps %llu "
-                      "extends it to there, --schedule-steps %llu trains on at --min-lr",
-                      schedule_name((size_t)o->schedule), s->dir, end, steps, o->min_lr, steps,
-                      steps, end);
-}
-
 int training_overlay(struct session *s, struct opt_line *line, struct train_opts *train, int first,
                      struct err *err)
 {
@@ -79,17 +62,7 @@ int training_overlay(struct session *s, struct opt_line *line, struct train_opts
         return rc;
     if (!s->o.schedule_steps) // --schedule-steps 0
         s->o.schedule_steps = s->o.steps;
-    return check_schedule(s, line, was, err);
-}
-
-void training_tell_schedule(const struct session *s)
-{
-    const struct train_opts *o = &s->o;
-
-    if (o->schedule != SCHEDULE_CONSTANT && o->steps > o->schedule_steps && !o->quiet)
-        events_notice(s->events, "the schedule ends at step %llu: from there to step %llu the "
-                      "learning rate is --min-lr, %g", (unsigned long long)o->schedule_steps,
-                      (unsigned long long)o->steps, o->min_lr);
+    return horizon_check(s, line, was, err);
 }
 
 /* ---- the plan ---- */
@@ -253,23 +226,6 @@ static int record_acts(const struct session *s, struct err *err)
     return rc;
 }
 
-/* From which step on the schedule has another horizon, which run.db has not yet. */
-static int record_schedule(const struct training *t, struct err *err)
-{
-    struct session *s = t->s;
-    uint64_t        was;
-    char            text[128];
-
-    if (!settings_scan(s->log, "%" SCNu64, &was, "option.schedule-steps") ||
-        was == s->o.schedule_steps || s->o.schedule == SCHEDULE_CONSTANT)
-        return 0;
-    snprintf(text, sizeof text, "from step %" PRIu64 " on the schedule ends at step %" PRIu64
-             ", not %" PRIu64, t->first + 1, s->o.schedule_steps, was);
-    int rc = settings_set(s->log, err, "schedule.step=%" PRIu64 "\nschedule.was=%" PRIu64, t->first,
-                          was);
-    return rc ? rc : session_notice(s, text, err);
-}
-
 /* What a resume changed is the run's from here on, where everything could be opened with it: all of
  * it, or after a kill nothing. first: the first step that this process trains; NULL: it trains
  * none. */
@@ -281,7 +237,7 @@ static int record_options(const struct training *t, const uint64_t *first, struc
     if (rc)
         return rc;
     s->o.blas = t->blas;
-    rc = record_schedule(t, err);
+    rc = horizon_record(s, t->first, err);
     rc = rc ? rc : session_store_options(s, 0, err);
     s->o.blas = kept;
     rc = rc ? rc : record_acts(s, err);

@@ -151,7 +151,7 @@ if command -v sqlite3 >/dev/null; then
     works "run.db: rows of measurements that are damaged are given up" check "$tmp/fine" --repair
     works "and the run is whole" check "$tmp/fine"
     same "4|1|0" "$(sqlite3 "$tmp/fine/run.db" "SELECT count(*), count(loss), (SELECT count(*) FROM evals) FROM steps")" "but for what they said"
-    works "it goes on" finetune --resume "$tmp/fine" --steps 6
+    works "it goes on" finetune --resume "$tmp/fine" --steps 6 --schedule-steps 6
 else
     skip "run.db changed by SQL" "no sqlite3"
 fi
