@@ -156,6 +156,19 @@ const char *opt_size_text(char *buf, size_t size, double bytes)
     return buf;
 }
 
+const char *opt_size_exact(char *buf, size_t size, const char *text)
+{
+    uint64_t bytes = strtoull(text, NULL, 10);
+    int      unit = -1;
+
+    while (unit < 3 && bytes && bytes % 1024 == 0) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(buf, size, "%" PRIu64 "%.1s", bytes, unit < 0 ? "" : &"KMGT"[unit]);
+    return buf;
+}
+
 /* The shortest decimal that reads back as v, or as a percentage of 1; a million is without an
  * exponent. */
 static char *double_text(char *buf, size_t size, double v, int percent)

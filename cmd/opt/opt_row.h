@@ -160,3 +160,5 @@ uint64_t opt_warmup_steps(struct opt_warmup w, uint64_t horizon);
 
 /* "1.5G" and the like; shared by everything that prints bytes. */
 const char *opt_size_text(char *buf, size_t size, double bytes);
+/* 4G rather than 4294967296, where that is the same. */
+const char *opt_size_exact(char *buf, size_t size, const char *bytes);

@@ -6,6 +6,7 @@
 #include "cmd/run/best.h"
 #include "cmd/run/drives.h"
 #include "cmd/run/feed.h"
+#include "cmd/run/horizon.h"
 #include "cmd/run/ranked.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/tensorboard.h"
@@ -44,6 +45,10 @@ struct training {
 int training_overlay(struct session *s, struct opt_line *line, struct train_opts *train, int first,
                      struct err *err)
 {
+    uint64_t was = s->o.steps;
+
+    if (!first && !s->o.schedule_steps) // of the first version's runs
+        s->o.schedule_steps = was;
     if (train->mode == TRAIN_SU_O_C) {
         train->mode = RUN_SUO;
         if (!opt_given(line, "compress"))
@@ -52,17 +57,12 @@ int training_overlay(struct session *s, struct opt_line *line, struct train_opts
     }
     s->o.quiet = train->quiet; // both are of one command, not of the run
     s->o.force_device = train->force_device;
-    return session_overlay(s, line, first, err);
-}
-
-void training_tell_schedule(const struct session *s)
-{
-    const struct train_opts *o = &s->o;
-
-    if (o->schedule != SCHEDULE_CONSTANT && o->steps > o->schedule_steps && !o->quiet)
-        events_notice(s->events, "the schedule ends at step %llu: from there to step %llu the "
-                      "learning rate is --min-lr, %g", (unsigned long long)o->schedule_steps,
-                      (unsigned long long)o->steps, o->min_lr);
+    int rc = session_overlay(s, line, first, err);
+    if (rc || first)
+        return rc;
+    if (!s->o.schedule_steps) // --schedule-steps 0
+        s->o.schedule_steps = s->o.steps;
+    return horizon_check(s, line, was, err);
 }
 
 /* ---- the plan ---- */
@@ -244,7 +244,8 @@ static int record_options(const struct training *t, const uint64_t *first, struc
     if (rc)
         return rc;
     s->o.blas = t->blas;
-    rc = session_store_options(s, 0, err);
+    rc = horizon_record(s, t->first, err);
+    rc = rc ? rc : session_store_options(s, 0, err);
     s->o.blas = kept;
     rc = rc ? rc : record_acts(s, err);
     rc = rc ? rc : drives_record(s, err);
@@ -560,6 +561,7 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
         s->o.steps = next;
     if (rc || (rc = ranked_begin(s, next, &missing, err)))
         return rc;
+    t.first = next;
     if (next == s->o.steps && !missing) {
         rc = session_recover(s, err);
         rc = rc ? rc : record_options(&t, NULL, err);
@@ -567,7 +569,6 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
         return rc;
     }
     events_kill_costs(s->events, "--resume goes on from the last commit");
-    t.first = next;
     rc = training_open(&t, err);
     rc = rc ? rc : ranked_patience(s, err);
     if (!rc) {

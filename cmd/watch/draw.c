@@ -67,12 +67,8 @@ static const char *gap(const struct lines *p) { return p->column ? "  " : ""; }
 
 static void last_step(struct lines *p, const struct look *f)
 {
-    if (isfinite(f->loss))
-        lines_print(p, "loss %.6f", f->loss);
-    if (isfinite(f->lr))
-        lines_print(p, "%slr %.3e", gap(p), f->lr);
-    if (isfinite(f->norm))
-        lines_print(p, "%snorm %.4f%s", gap(p), f->norm, f->clipped > 0 ? " clipped" : "");
+    lines_print(p, "loss %.6f  lr %.3e  norm %.4f%s", f->loss, f->lr, f->norm,
+                f->clipped > 0 ? " clipped" : "");
     if (f->skipped > 0)
         lines_print(p, "%s%.0f of the last %d skipped", gap(p), f->skipped, LOOK_SKIPPED);
     lines_end(p);

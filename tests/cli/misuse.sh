@@ -86,10 +86,10 @@ refuses 2 "was given an empty one" generate "$tmp/hf" --prompt ""
 refuses 2 "--lr is" pretrain --resume "$tmp/run" --lr 0.5 --steps 4
 refuses 2 "--devices is" pretrain --resume "$tmp/run" --devices 3 --steps 4
 refuses 2 "leave --tokenizer" pretrain --resume "$tmp/run" --model gpt2 --steps 4
-refuses 2 "leave the option out" pretrain --resume "$tmp/run" --data "$tmp/text.txt" --steps 4
+refuses 2 "leave the option out" pretrain --resume "$tmp/run" --data "$tmp/text.txt" --steps 4 --schedule-steps 4
 cp "$tmp/text.bin" "$tmp/text.keep"
 printf 'XX' | dd of="$tmp/text.bin" bs=1 seek=1500 conv=notrunc 2>/dev/null
-run pretrain --resume "$tmp/run" --steps 4
+run pretrain --resume "$tmp/run" --steps 4 --schedule-steps 4
 result "$([ "$got" != 0 ] && grep -q text.bin "$tmp/err"; echo $?)" "data that changed since the run was made is noticed"
 cp "$tmp/text.keep" "$tmp/text.bin"
 

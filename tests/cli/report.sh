@@ -100,7 +100,7 @@ agree "base, compressed" "$tmp/other"
 agree "mem" "$tmp/mem"
 agree "three runs" "$tmp/three" "$tmp/other" "$tmp/mem"
 works "three runs side by side" report "$tmp/three" "$tmp/other" "$tmp/mem"
-[ "$(grep -c 'x .* a step .* tokens/s' "$tmp/out")" = 3 ] && grep -q 'unlike the first: another dtype' "$tmp/out"
+[ "$(grep -c 'x .* a step .* tokens/s' "$tmp/out")" = 3 ] && grep -q 'unlike the first: .*dtype fp32 (bf16)' "$tmp/out"
 result $? "each beside the first, and what is unlike it"
 run report "$tmp/three" "$tmp/mem" --csv
 [ "$(sed -n 's/^[^,]*\/\([a-z]*\),comparison,0,speedup,.*/\1/p' "$tmp/out" | tr '\n' ' ')" = "three mem " ]

@@ -207,7 +207,7 @@ def resume_of(args):
 
 def exported(tmp, run_dir):
     shutil.rmtree(f"{tmp}/exported", ignore_errors=True)
-    code, _, err = run("export", run_dir, f"{tmp}/exported")
+    code, _, err = run("export", run_dir, f"{tmp}/exported", "--last")
     return sha(f"{tmp}/exported/model.safetensors") if code == 0 else err
 
 
