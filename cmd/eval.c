@@ -12,6 +12,7 @@
 #include "cmd/say/line.h"
 #include "cmd/say/say.h"
 #include "data/base/file.h"
+#include "data/base/nan.h"
 
 #include <limits.h>
 #include <math.h>
@@ -29,6 +30,7 @@ struct eval_opts {
     uint64_t          max_eval, max_predict; // rows; 0: all
     struct mask_opts  mask;                  // prob 0: the run's, or 15%
     struct read_opts  read;
+    struct which_opts which;
 };
 
 #define AT(field) offsetof(struct eval_opts, field)
@@ -62,6 +64,7 @@ static const struct opt_row rows[] = {
 static const struct opt_part parts[] = {
     { "Options", rows, 0 },
     { "Rows of one's own", column_rows, AT(columns) },
+    { "Which model of a run", which_rows, AT(which) },
     { "Machine", read_rows, AT(read) },
     { 0 }
 };
@@ -144,7 +147,7 @@ static int open_text(struct tokens **out, const struct model_folder *r, const st
 static int check_finite(double loss, const char *model, struct err *err)
 {
     return isfinite(loss) ? 0 : err_set(err, -ERANGE, "%s: its loss is %f, no number: what it "
-                                        "computes is too large", model, loss);
+                                        "computes is too large", model, nan_plain(loss));
 }
 
 static int open_masking(struct masking *out, const struct model_folder *r,
@@ -301,9 +304,11 @@ static int eval_part(const struct evaluation *v, const struct part *part, struct
         return rc;
     printf("loss%s %.6f\n", suffix, found.loss);
     for (size_t i = 0; i < t->n_metrics; i++)
-        printf("%s%s %.6f\n", metric_names[t->metric[i]], suffix, found.metric[i]);
+        printf("%s%s %.6f\n", metric_names[t->metric[i]], suffix,
+               nan_plain(found.metric[i]));
     if (t->n_metrics > 1)
-        printf("combined_score%s %.6f\n", suffix, results_combined(t, &found));
+        printf("combined_score%s %.6f\n", suffix,
+               nan_plain(results_combined(t, &found)));
     return 0;
 }
 
@@ -399,12 +404,13 @@ out:
 static int run(struct opt_line *line, struct err *err)
 {
     struct eval_opts   *o = line->options;
-    struct model_folder r;
+    struct model_folder r = { 0 };
+    enum model_which    which;
 
     int rc = predict_check_all(o, err);
-    if (rc)
-        return rc;
-    rc = model_folder_open(&r, o->model, disk_name((size_t)o->read.disk), &say_events, err);
+    rc = rc ? rc : model_which(&which, &o->which, o->model, err);
+    rc = rc ? rc : model_folder_open(&r, o->model, which, disk_name((size_t)o->read.disk),
+                                     &say_events, err);
     if (!opt_given(line, "dtype"))
         o->read.dtype = -1;
     rc = rc ? rc : masking_opts_check(line, &o->mask, &r.config, err);
@@ -426,6 +432,7 @@ const struct opt_command eval_command = {
     .text = "A language model: rows of --seq tokens are taken one after the other; every token "
             "is predicted from those before it in its row; or, of BERT and RoBERTa, those that are "
             "masked from all others: the same ones each time. A classifier or regressor: the "
-            "development set of a GLUE task, or rows of one's own.",
+            "development set of a GLUE task, or rows of one's own. Of a run that kept its best "
+            "model (--keep-best) that one is evaluated, else the one after its last step.",
     .parts = parts, .size = sizeof(struct eval_opts), .run = run,
 };

@@ -6,10 +6,13 @@
 #include "cmd/run/exports.h"
 #include "cmd/run/output.h"
 
+#include <strings.h>
+
 struct export_opts {
     const char *run, *dir;
     int         dtype;
     uint64_t    shard; // bytes
+    struct which_opts which;
 };
 
 #define AT(field) offsetof(struct export_opts, field)
@@ -24,16 +27,16 @@ static const struct opt_row rows[] = {
               "file" },
     { 0 }
 };
-static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
+static const struct opt_part parts[] = { { "Options", rows, 0 },
+                                         { "Which model of a run", which_rows, AT(which) },
+                                         { 0 } };
 
 /* Where to go on from, should the run be damaged. The export is whole without: it is said, and no
  * failure. */
 static int record(struct model_folder *r, const char *dir, struct err *err)
 {
-    uint64_t next, applied;
-    int      rc = r->run.read_only ? -EROFS : run_position(&r->run.run, &next, &applied, err);
+    int rc = r->run.read_only ? -EROFS : exports_record(r->run.log, dir, r->step, err);
 
-    rc = rc ? rc : exports_record(r->run.log, dir, next, err);
     if (!session_cannot_write(rc))
         return rc;
     say_line(stderr, "siTrain: nothing can be written in %s now (read-only, another user's, or a "
@@ -82,17 +85,36 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     return rc;
 }
 
+/* A name that other programs give to one file with a model in it. */
+static int check_name(const char *dir, struct err *err)
+{
+    static const char *const endings[] = { ".gguf", ".ggml", ".safetensors", ".bin", ".pt", ".pth",
+                                           ".onnx" };
+    size_t                   n = strlen(dir);
+
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t m = strlen(endings[i]);
+
+        if (n > m && !strcasecmp(dir + n - m, endings[i]))
+            return err_misuse(err, "%s: an export is a Hugging Face folder, and %s is the name of "
+                              "a file%s: give a folder's name", dir, endings[i],
+                              i < 2 ? ", which llama.cpp's convert_hf_to_gguf.py makes of such a "
+                                      "folder" : "");
+    }
+    return 0;
+}
+
 static int run(struct opt_line *line, struct err *err)
 {
     struct export_opts *o = line->options;
-    struct model_folder r;
-
+    struct model_folder r = { 0 };
     const struct output out = { o->dir, OUTPUT_MODEL, &o->run, 1 };
-    int                 rc = output_check(&out, err);
+    enum model_which    which;
+    int                 rc = check_name(o->dir, err);
 
-    if (rc)
-        return rc;
-    rc = model_folder_open(&r, o->run, NULL, &say_events, err);
+    rc = rc ? rc : output_check(&out, err);
+    rc = rc ? rc : model_which(&which, &o->which, o->run, err);
+    rc = rc ? rc : model_folder_open(&r, o->run, which, NULL, &say_events, err);
     rc = rc ? rc : arch_check_head(&r.config, err); // it would be lost
     rc = rc ? rc : write_folder(&r, o, err);
     if (!rc)
@@ -104,8 +126,9 @@ static int run(struct opt_line *line, struct err *err)
 
 const struct opt_command export_command = {
     .name = "export",
-    .usage = "RUN HFDIR [--dtype fp32|bf16|fp16] [--max-shard-size SIZE]",
+    .usage = "RUN HFDIR [--last] [--dtype fp32|bf16|fp16] [--max-shard-size SIZE]",
     .summary = "write a folder that Hugging Face's transformers loads",
-    .text = "The same parameters give the same files, byte for byte.",
+    .text = "Of a run that kept its best model (--keep-best) that one is written, else the one "
+            "after its last step. The same parameters give the same files, byte for byte.",
     .parts = parts, .size = sizeof(struct export_opts), .run = run,
 };

@@ -15,8 +15,10 @@
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
 #include "cmd/run/tokenise.h"
+#include "cmd/run/horizon.h"
 #include "cmd/run/memory.h"
 #include "cmd/run/training.h"
+#include "data/base/nan.h"
 #include "data/base/visible.h"
 
 struct finetune_opts {
@@ -188,6 +190,9 @@ static int take_head(struct material *m, struct err *err)
     size_t      have = m->init.config.n_labels, want = m->task->n_labels;
 
     m->source = m->init.source;
+    if (!m->init.hf && settings_has(m->init.run.log, "best.step"))
+        events_notice(m->n.events, "it begins with the last model of %s; --init %s/best takes the "
+                      "best one", init, init);
     if (have == 0)
         return 0;
     if (have != want) {
@@ -218,7 +223,7 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
         rc = err_misuse(err, "--init %s is a run, which one process reads: siTrain export it, and "
                         "give that folder to all ranks", o->init);
     if (rc || (rc = find_task(m, err)) ||
-        (rc = model_folder_open(&m->init, o->init, NULL, m->n.events, err)) ||
+        (rc = model_folder_open(&m->init, o->init, MODEL_LAST, NULL, m->n.events, err)) ||
         (rc = take_head(m, err)))
         return rc;
     *g = m->init.config;
@@ -323,7 +328,7 @@ static int resume_options(struct session *s, struct opt_line *line, struct err *
     }
     if (!(rc = training_overlay(s, line, &o->train, 0, err)) &&
         !(rc = train_opts_check(&s->o, err)) && !(rc = session_config(s, err)))
-        training_tell_schedule(s);
+        horizon_tell(s);
     return rc;
 }
 
@@ -359,8 +364,8 @@ static void print_table(const struct finetune_results *o)
     for (size_t i = 0; i < r->n_evals; i++) {
         printf("%-8s %8" PRIu64, names[i], r->eval[i].samples);
         for (size_t k = 0; k < t->n_metrics; k++)
-            printf("  %20.6f", r->eval[i].metric[k]);
-        printf("  %10.6f\n", r->eval[i].loss);
+            printf("  %20.6f", nan_plain(r->eval[i].metric[k]));
+        printf("  %10.6f\n", nan_plain(r->eval[i].loss));
     }
 }
 

@@ -20,6 +20,7 @@ struct generate_opts {
     struct sampling    sampling;
     int                chat;
     struct read_opts   read;
+    struct which_opts  which;
     int                tokens_given, batch_given;
 };
 
@@ -49,6 +50,7 @@ static const struct opt_row rows[] = {
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 },
+                                         { "Which model of a run", which_rows, AT(which) },
                                          { "Machine", read_rows, AT(read) },
                                          { 0 } };
 
@@ -485,6 +487,7 @@ static int run(struct opt_line *line, struct err *err)
     struct generate_opts *o = line->options;
     struct generator      g = { 0 };
     char                  taken[GENERATION_TAKEN] = "";
+    enum model_which      which;
 
     o->tokens_given = opt_given(line, "tokens");
     o->batch_given = opt_given(line, "batch");
@@ -496,7 +499,9 @@ static int run(struct opt_line *line, struct err *err)
     if (o->chat && (o->prompt.n > 1 || o->prompt_file || o->batch_given))
         return err_misuse(err, "--chat is one conversation: it takes one --prompt to begin with, "
                                "no --prompt-file and no --batch");
-    int rc = generator_open(&g, o->model, o->tokenizer, &o->read, &o->sampling, &say_events, err);
+    int rc = model_which(&which, &o->which, o->model, err);
+    rc = rc ? rc : generator_open(&g, o->model, which, o->tokenizer, &o->read, &o->sampling,
+                                  &say_events, err);
     if (!rc)
         rc = generation_defaults(&g.sampling, line, g.generation, taken, err);
     if (!rc && *taken)
@@ -516,6 +521,7 @@ const struct opt_command generate_command = {
             "generation_config.json or config.json) or before a --stop text. Several prompts go "
             "through the model together, each as if it were alone; --batch N given: N "
             "continuations of each. Between two texts stands a line ---. A model that does not "
-            "fit into --host-mem is read from its drive for every token.",
+            "fit into --host-mem is read from its drive for every token. Of a run that kept its "
+            "best model (--keep-best) that one speaks, else the one after its last step.",
     .parts = parts, .size = sizeof(struct generate_opts), .killed = 1, .run = run,
 };

@@ -12,6 +12,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #define COMMAND_ROW(name) &name##_command,
@@ -139,6 +141,42 @@ static void set_libraries(char **argv)
         execv(self, argv); // where it cannot, the only loss is speed
 }
 
+/* Loading OpenBLAS maps its buffers, and where ulimit -v or -d leaves no room for them it tries for
+ * ever. So where one is set, loading may take so many seconds of this process's time, which is a
+ * hundred times what it takes; this is set before any library begins, and taken back by main. */
+enum { LOADING_S = 3 };
+
+static void loading_ends(int sig)
+{
+    static const char text[] =
+        "siTrain: ulimit -v or -d leaves no room for the buffers of OpenBLAS, 128 MiB and more for "
+        "each thread: raise it (ulimit -v unlimited; ulimit -d unlimited)\n";
+
+    (void)sig;
+    ssize_t said = write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(said > 0 ? 1 : 1);
+}
+
+static void loading_begins(void)
+{
+    struct rlimit all = { .rlim_cur = RLIM_INFINITY }, data = all;
+
+    if (getrlimit(RLIMIT_AS, &all) || getrlimit(RLIMIT_DATA, &data) ||
+        (all.rlim_cur == RLIM_INFINITY && data.rlim_cur == RLIM_INFINITY))
+        return;
+    sigaction(SIGPROF, &(struct sigaction){ .sa_handler = loading_ends }, NULL);
+    setitimer(ITIMER_PROF, &(struct itimerval){ .it_value.tv_sec = LOADING_S }, NULL);
+}
+
+__attribute__((section(".preinit_array"), used))
+static void (*const before_libraries)(void) = loading_begins;
+
+static void loading_is_over(void)
+{
+    setitimer(ITIMER_PROF, &(struct itimerval){ 0 }, NULL);
+    signal(SIGPROF, SIG_DFL);
+}
+
 /* A standard stream that is closed would be the number of the next file opened, and a line printed
  * would go into a run's database: the number is taken by a file that refuses what the stream is
  * for. */
@@ -167,6 +205,7 @@ int main(int argc, char **argv)
                                                 .limit_ms = 600000,
                                                 .say = say_waiting };
 
+    loading_is_over();
     take_closed_streams();
     db_wait_set(&waiting);
     // a reader that went away is an error of the writing (command.c), training stops for it

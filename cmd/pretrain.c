@@ -10,6 +10,7 @@
 #include "cmd/say/job.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
+#include "cmd/run/horizon.h"
 #include "cmd/run/memory.h"
 #include "cmd/run/training.h"
 
@@ -114,7 +115,7 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
         (rc = corpus_resume(s, "data", (struct corpus_file){ o->data, as }, err)) ||
         (rc = corpus_resume(s, "eval", (struct corpus_file){ o->eval_data, as }, err)))
         return rc;
-    training_tell_schedule(s);
+    horizon_tell(s);
     return 0;
 }
 

@@ -19,24 +19,11 @@ struct printing {
     int            classifies, evaluates;
 };
 
-/* 4G rather than 4294967296, where that is the same. */
-static void print_size(FILE *out, const char *name, const char *text)
-{
-    uint64_t bytes = strtoull(text, NULL, 10);
-    char     buf[32];
-    int      unit = -1;
-
-    while (unit < 3 && bytes && bytes % 1024 == 0) {
-        bytes /= 1024;
-        unit++;
-    }
-    snprintf(buf, sizeof buf, "%" PRIu64 "%.1s", bytes, unit < 0 ? "" : &"KMGT"[unit]);
-    opt_file_write(out, name, buf);
-}
-
 /* A line; of repeated strings, which are kept as lines, one each. */
 static int print_text(struct printing *p, const struct opt_row *row, char *text, struct err *err)
 {
+    char size[32];
+
     for (char *at = text, *line; (line = strsep(&at, "\n"));) {
         for (char *c = line; *c; c++)
             if ((unsigned char)*c < ' ' || *c == 0x7F ||
@@ -46,7 +33,7 @@ static int print_text(struct printing *p, const struct opt_row *row, char *text,
                                "of options can hold",
                                p->dir, row->name);
         if (row->type == OPT_SIZE)
-            print_size(p->out, row->name, line);
+            opt_file_write(p->out, row->name, opt_size_exact(size, sizeof size, line));
         else if (row->type != OPT_FLAG)
             opt_file_write(p->out, row->name, line);
         else if (!strcmp(line, "1"))
@@ -162,6 +149,17 @@ static int print_material(struct printing *p, const struct opt_command *cmd, str
     return rc;
 }
 
+/* What options cannot say: the first steps had another horizon. */
+static void print_schedule(const struct printing *p)
+{
+    uint64_t step, was;
+
+    if (settings_scan(p->log, "%" SCNu64, &step, "schedule.step") &&
+        settings_scan(p->log, "%" SCNu64, &was, "schedule.was") && step)
+        fprintf(p->out, "# but for its schedule, which ended at step %" PRIu64 " until step %"
+                PRIu64 " was done\n", was, step);
+}
+
 int report_config_print(struct runlog *log, const char *dir, struct err *err)
 {
     struct printing           p = { .log = log, .dir = dir,
@@ -186,6 +184,7 @@ int report_config_print(struct runlog *log, const char *dir, struct err *err)
         return err_set(err, -ENOMEM, "out of memory for the options of %s", dir);
     fprintf(p.out, "# the options of a run: siTrain %s --config THIS --run NEW makes it again\n",
             cmd->name);
+    print_schedule(&p);
     int rc = print_material(&p, cmd, err);
     fputc('\n', p.out);
     rc = rc ? rc : print_training(&p, err);

@@ -434,6 +434,8 @@ void hf_close(struct hf *h)
 
 const struct model_config *hf_model(const struct hf *h) { return &h->config; }
 
+uint32_t hf_sum(const struct hf *h) { return h->st->sum; }
+
 static int source_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
 {
     struct hf *h = ctx;

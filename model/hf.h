@@ -47,6 +47,7 @@ int hf_stops(int32_t out[HF_STOPS], size_t *n, const json_t *generation, const c
 int  hf_open(struct hf **out, const char *dir, const struct watch *watch, struct err *err);
 void hf_close(struct hf *h); // NULL is fine
 const struct model_config *hf_model(const struct hf *h);
+uint32_t hf_sum(const struct hf *h); // safetensors' sum: of the tensors' checksums, and their names
 
 /* The parameters by blocks, as fp32. Lives as long as h; one thread at a time. */
 struct params_source hf_source(struct hf *h);

@@ -74,10 +74,10 @@ make_text() { # LINES
     }'
 }
 
-# exported RUN: the hash of what it exports.
+# exported RUN: the hash of what it exports: the parameters after its last step.
 exported() {
     rm -rf "$tmp/exported"
-    run export "$1" "$tmp/exported"
+    run export "$1" "$tmp/exported" --last
     [ "$got" = 0 ] && sha256sum <"$tmp/exported/model.safetensors" | cut -d' ' -f1
 }
 

@@ -178,8 +178,6 @@ int main(void)
         cmocka_unit_test(test_list), cmocka_unit_test(test_arena),
         cmocka_unit_test(test_arena_refused), cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_name),
-}
-
         cmocka_unit_test(test_visible),
     };
 

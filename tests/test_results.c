@@ -103,7 +103,8 @@ static void a_training(void **state)
     assert_int_equal(results_write(tempdir, log, &r, &err), 0);
     runlog_close(log);
     check_json("train_results.json",
-               "{'epoch': 2.5, 'total_flos': 30000.0, 'train_loss': 0.6, 'train_runtime': 2.5,"
+               "{'epoch': 2.5, 'total_flos': 30000.0, 'train_finite_steps': 4, 'train_loss': 0.6,"
+               " 'train_runtime': 2.5,"
                " 'train_samples': 7, 'train_samples_per_second': 7.0,"
                " 'train_steps_per_second': 2.0}");
     check_json("eval_results.json",
@@ -114,8 +115,8 @@ static void a_training(void **state)
                "{'epoch': 2.5, 'eval_accuracy': 0.75, 'eval_combined_score': 0.8, 'eval_f1': 0.85,"
                " 'eval_loss': 0.4, 'eval_runtime': 2.0, 'eval_samples': 9,"
                " 'eval_samples_per_second': 4.5, 'eval_steps_per_second': 1.5,"
-               " 'total_flos': 30000.0, 'train_loss': 0.6, 'train_runtime': 2.5,"
-               " 'train_samples': 7, 'train_samples_per_second': 7.0,"
+               " 'total_flos': 30000.0, 'train_finite_steps': 4, 'train_loss': 0.6,"
+               " 'train_runtime': 2.5, 'train_samples': 7, 'train_samples_per_second': 7.0,"
                " 'train_steps_per_second': 2.0}");
     check_json("trainer_state.json",
                "{'best_global_step': 2, 'best_metric': 0.8, 'best_model_checkpoint': 'run/best',"
@@ -124,18 +125,19 @@ static void a_training(void **state)
                " 'is_world_process_zero': true, 'log_history': ["
                " {'epoch': 1.0, 'grad_norm': 2.5, 'learning_rate': 0.0004, 'loss': 0.8, 'step': 2},"
                " {'epoch': 1.0, 'eval_accuracy': 0.8, 'eval_loss': 0.6, 'step': 2},"
-               " {'epoch': 2.0, 'grad_norm': null, 'learning_rate': 0.0002, 'loss': 0.5,"
-               " 'step': 4},"
+               " {'epoch': 2.0, 'finite_steps': 1, 'grad_norm': null, 'learning_rate': 0.0002,"
+               " 'loss': 0.5, 'step': 4},"
                " {'epoch': 2.5, 'eval_loss': null, 'step': 5},"
-               " {'epoch': 2.5, 'step': 5, 'total_flos': 30000.0, 'train_loss': 0.6,"
-               " 'train_runtime': 2.5, 'train_samples_per_second': 7.0,"
+               " {'epoch': 2.5, 'step': 5, 'total_flos': 30000.0, 'train_finite_steps': 4,"
+               " 'train_loss': 0.6, 'train_runtime': 2.5, 'train_samples_per_second': 7.0,"
                " 'train_steps_per_second': 2.0}], 'logging_steps': 2,"
                " 'max_steps': 5, 'num_input_tokens_seen': 500, 'num_train_epochs': 3,"
                " 'save_steps': 1, 'stateful_callbacks': {}, 'total_flos': 30000.0,"
                " 'train_batch_size': 4, 'trial_name': null, 'trial_params': null}");
     // as json.dump(indent=4, sort_keys=True) writes it
     check_text("train_results.json", "{\n    \"epoch\": 2.5,\n    \"total_flos\": 30000.0,\n"
-                              "    \"train_loss\": 0.6,\n    \"train_runtime\": 2.5,\n"
+                              "    \"train_finite_steps\": 4,\n    \"train_loss\": 0.6,\n"
+                              "    \"train_runtime\": 2.5,\n"
                               "    \"train_samples\": 7,\n"
                               "    \"train_samples_per_second\": 7.0,\n"
                               "    \"train_steps_per_second\": 2.0\n}\n");

@@ -197,7 +197,7 @@ static float *parameters(const char *dir, size_t *n)
     struct err          err = { 0 };
     float              *all, *at;
 
-    if (model_folder_open(&m, dir, NULL, NULL, &err))
+    if (model_folder_open(&m, dir, MODEL_LAST, NULL, NULL, &err))
         fail_msg("%s", err.text);
     *n = arch_total(&m.config);
     all = at = malloc(*n * sizeof *all);
@@ -340,7 +340,7 @@ static void a_trained_run_is_evaluated_and_continued(void **state)
     assert_int_equal(read_opts_default(&read, &err), 0);
     read.batch = 2;
     read.threads = 1;
-    assert_int_equal(model_folder_open(&m, "run", NULL, NULL, &err), 0);
+    assert_int_equal(model_folder_open(&m, "run", MODEL_KEPT, NULL, NULL, &err), 0);
     assert_int_equal(model_folder_evaluator(&e, &m, &read, 0, &err), 0);
     assert_int_equal(evaluate_tokens(&e, tokens, 0, &loss, &n, &err), 0);
     assert_true(loss == h.eval[STEPS - 1]);
@@ -348,7 +348,7 @@ static void a_trained_run_is_evaluated_and_continued(void **state)
     model_folder_close(&m);
     tokens_close(tokens);
 
-    assert_int_equal(generator_open(&g, "run", NULL, &read, &greedy, NULL, &err), 0);
+    assert_int_equal(generator_open(&g, "run", MODEL_KEPT, NULL, &read, &greedy, NULL, &err), 0);
     assert_int_equal(tokenizer_encode(g.tok, "the", 3, &prompt, &err), 0);
     assert_int_equal(generator_start(&g, 1, SEQ, prompt.n, &err), 0);
     for (size_t at = 0; prompt.n + at < SEQ; at++) {

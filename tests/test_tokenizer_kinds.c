@@ -415,6 +415,15 @@ static void test_config(void **state)
         { "llama2", "{\"add_prefix_space\": false}", "add_prefix_space" },
         { "llama2", "{\"add_prefix_space\": true}", NULL },
         { "roberta", "{\"add_prefix_space\": true}", "add_prefix_space" },
+        { "bert cased", "{\"tokenizer_class\": \"BertTokenizer\"}", "do_lower_case" },
+        { "bert cased", "{\"tokenizer_class\": \"BertTokenizer\", "
+                        "\"do_lower_case\": false}", NULL },
+        { "bert cased", "{\"tokenizer_class\": \"PreTrainedTokenizerFast\", "
+                        "\"do_lower_case\": true}", NULL },
+        { "llama3", "{\"fix_mistral_regex\": true}", "fix_mistral_regex" },
+        { "tekken", "{\"fix_mistral_regex\": true}", NULL },
+        { "llama3", "{\"truncation_side\": \"up\"}", "truncation_side" },
+        { "llama3", "{\"split_special_tokens\": 1}", "split_special_tokens" },
         { "qwen2", "{\"eos_token\": {\"content\": \"<|im_end|>\"}}", NULL },
     };
 

@@ -79,7 +79,7 @@ int bench_plot_scaling(FILE *out, void *section, struct err *err)
     svg_axis_y(&s, "seconds a step", svg_plain);
     svg_axis_x(&s, "devices", whole);
     marks(&s, json_object_get(section, "saturation"));
-    svg_curve(&s, "forward", x, y, n);
+    svg_curve(&s, "forward", "", x, y, n);
     json_array_foreach(rows, i, row) {
         double at = svg_x(&s, x[i]), is = svg_y(&s, json_num(row, "seconds"));
         char   tip[128];
@@ -120,7 +120,7 @@ static void way_draw(const struct svg *s, const json_t *rows, const char *way, s
         svg_text(s, "label", svg_x(s, x[n]), svg_y(s, y[n]) - 7, "middle", text);
         n++;
     }
-    svg_curve(s, colour, x, y, n);
+    svg_curve(s, colour, "", x, y, n);
     svg_box(s, colour, at, 28, 16, 3, NULL);
     svg_text(s, "label", at + 21, 33, "start", way);
 }

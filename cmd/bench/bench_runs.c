@@ -281,7 +281,7 @@ static int drive(const struct bench *b, struct session *s, uint64_t next, uint64
     struct stream    *st = NULL;
     struct budget     plan;
     char              notice[512];
-    int               rc = training_plan(&plan, s, 0, err);
+    int               rc = training_plan_here(&plan, s, 0, err);
 
     rc = rc ? rc : ranked_frames(s, err);
     rc = rc ? rc : drive_acts(&acts, s, &plan, err);

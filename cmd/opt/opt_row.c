@@ -8,6 +8,7 @@
 #include <float.h>
 #include <math.h>
 #include <strings.h>
+#include <unistd.h>
 
 /* ---- rows ---- */
 
@@ -152,6 +153,19 @@ const char *opt_size_text(char *buf, size_t size, double bytes)
         snprintf(buf, size, "%.0f", v);
     else
         snprintf(buf, size, v == floor(v) ? "%.0f%c" : "%.2f%c", v, units[u]);
+    return buf;
+}
+
+const char *opt_size_exact(char *buf, size_t size, const char *text)
+{
+    uint64_t bytes = strtoull(text, NULL, 10);
+    int      unit = -1;
+
+    while (unit < 3 && bytes && bytes % 1024 == 0) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(buf, size, "%" PRIu64 "%.1s", bytes, unit < 0 ? "" : &"KMGT"[unit]);
     return buf;
 }
 
@@ -335,12 +349,16 @@ static int add_string(const struct opt_row *r, const char *text, struct opt_stri
 
     if (r->max > 0 && (double)out->n >= r->max)
         return err_misuse(err, "--%s was given more than %.0f times", r->name, r->max);
+    int is_path = r->type == OPT_PATHS &&
+                  !(r->words && opt_words_find(r->words, text, strlen(text)) >= 0);
+    if (is_path && !strchr(text, '/') && access(text, F_OK))
+        return err_misuse(err, "--%s %s: nothing here has this name. --%s names the drive, folder "
+                          "or file of one device's states (siTrain trains on the CPU); ./%s makes "
+                          "a file of this name", r->name, text, r->name, text);
     items = realloc(out->item, (out->n + 1) * sizeof *items);
     if (!items)
         return opt_no_memory(err);
     out->item = items;
-    int   is_path = r->type == OPT_PATHS &&
-                  !(r->words && opt_words_find(r->words, text, strlen(text)) >= 0);
     char *copy = is_path ? file_absolute(text, err) : file_path(err, "%s", text);
     if (!copy)
         return -ENOMEM;

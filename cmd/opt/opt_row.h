@@ -11,7 +11,8 @@ enum opt_type {
     OPT_STRING,   // const char *; NULL if there is no default
     OPT_PATH,     // the same; a run that keeps it keeps the path in full, but for its words
     OPT_STRINGS,  // struct opt_strings; repeated
-    OPT_PATHS,    // the same, of paths, which are made absolute
+    OPT_PATHS,    // the same, of paths of devices, which are made absolute; a word without a slash
+                  // is the name of something that exists
     OPT_UINT,     // uint64_t
     OPT_SIZE,     // uint64_t bytes; takes K, M, G, T (powers of 1024)
     OPT_SIZES,    // struct opt_sizes; with commas between
@@ -159,3 +160,5 @@ uint64_t opt_warmup_steps(struct opt_warmup w, uint64_t horizon);
 
 /* "1.5G" and the like; shared by everything that prints bytes. */
 const char *opt_size_text(char *buf, size_t size, double bytes);
+/* 4G rather than 4294967296, where that is the same. */
+const char *opt_size_exact(char *buf, size_t size, const char *bytes);

@@ -3,14 +3,13 @@
 #include "cmd/report/charts.h"
 
 #include "cmd/report/figures.h"
-#include "cmd/report/svg.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 540, TIP = 256, FIGURE = 32, ROW = 24, PIECES = 512 };
+enum { TIP = 256, FIGURE = 32 };
 
 /* ---- figures of axes ---- */
 
@@ -26,18 +25,19 @@ static const char *gib_on_axis(char *buf, size_t size, double v)
 
 const char *chart_colour(size_t i)
 {
-    static const char *const colours[] = { "forward", "backward", "update", "write", "wait",
-                                           "read", "act", "loss" };
+    static const char *const colours[CHART_COLOURS] = {
+        "forward", "backward", "update", "write", "wait", "read", "act", "loss", "wine", "forest",
+        "olive", "indigo"
+    };
 
-    return colours[i % (sizeof colours / sizeof *colours)];
+    return colours[i % CHART_COLOURS];
 }
 
 /* ---- along the run ---- */
 
-/* A field of the pieces; what is no figure is NaN. Returns how many there are. */
-static size_t column(const json_t *pieces, const char *field, double out[PIECES])
+size_t chart_column(const json_t *pieces, const char *field, double out[CHART_PIECES])
 {
-    size_t n = json_array_size(pieces) < PIECES ? json_array_size(pieces) : PIECES;
+    size_t n = json_array_size(pieces) < CHART_PIECES ? json_array_size(pieces) : CHART_PIECES;
 
     for (size_t i = 0; i < n; i++) {
         const json_t *v = json_object_get(json_array_get(pieces, i), field);
@@ -47,19 +47,18 @@ static size_t column(const json_t *pieces, const char *field, double out[PIECES]
     return n;
 }
 
-/* The middle of each piece, counted from 1 as people do. */
-static size_t steps_of(const json_t *pieces, double out[PIECES])
+size_t chart_steps(const json_t *pieces, double out[CHART_PIECES])
 {
-    double last[PIECES];
-    size_t n = column(pieces, "first", out);
+    double last[CHART_PIECES];
+    size_t n = chart_column(pieces, "first", out);
 
-    column(pieces, "last", last);
+    chart_column(pieces, "last", last);
     for (size_t i = 0; i < n; i++)
         out[i] = (out[i] + last[i]) / 2 + 1;
     return n;
 }
 
-static int range_of(const double *v, size_t n, double *low, double *high)
+int chart_range(const double *v, size_t n, double *low, double *high)
 {
     int any = 0;
 
@@ -83,18 +82,18 @@ struct along {
 
 static int chart_along(FILE *out, const json_t *pieces, const struct along *a)
 {
-    double     x[PIECES], y[PIECES], low[PIECES], high[PIECES];
-    size_t     n = steps_of(pieces, x);
-    struct svg s = { .out = out, .width = WIDTH, .height = a->height, .left = 62, .right = 12,
+    double     x[CHART_PIECES], y[CHART_PIECES], low[CHART_PIECES], high[CHART_PIECES];
+    size_t     n = chart_steps(pieces, x);
+    struct svg s = { .out = out, .width = CHART_WIDTH, .height = a->height, .left = 62, .right = 12,
                      .top = 28, .bottom = 38 };
 
-    column(pieces, a->field, y);
-    column(pieces, a->least ? a->least : a->field, low);
-    column(pieces, a->most ? a->most : a->field, high);
-    if (n < 2 || !range_of(x, n, &s.x0, &s.x1))
+    chart_column(pieces, a->field, y);
+    chart_column(pieces, a->least ? a->least : a->field, low);
+    chart_column(pieces, a->most ? a->most : a->field, high);
+    if (n < 2 || !chart_range(x, n, &s.x0, &s.x1))
         return 0;
     double none, least;
-    if (!range_of(low, n, &least, &none) || !range_of(high, n, &none, &s.y1))
+    if (!chart_range(low, n, &least, &none) || !chart_range(high, n, &none, &s.y1))
         return 0;
     s.y0 = a->from_zero ? 0 : least;
     svg_round_range(&s.y0, &s.y1);
@@ -103,7 +102,7 @@ static int chart_along(FILE *out, const json_t *pieces, const struct along *a)
     svg_axis_x(&s, "step", figure_count);
     if (a->least)
         svg_band(&s, a->colour, x, low, high, n);
-    svg_curve(&s, a->colour, x, y, n);
+    svg_curve(&s, a->colour, "", x, y, n);
     svg_close(&s);
     return 1;
 }
@@ -140,7 +139,7 @@ int chart_eval(FILE *out, const json_t *report, const char *measure)
     json_array_foreach(json_object_get(report, "evals"), i, e) {
         if (strcmp(json_str(e, "measure"), measure))
             continue;
-        if (n++ % (all / PIECES + 1) == 0) // every one, or every second ...
+        if (n++ % (all / CHART_PIECES + 1) == 0) // every one, or every second ...
             json_array_append_new(pieces, json_pack("{s:O, s:O, s:O}", "first",
                                                     json_object_get(e, "step"), "last",
                                                     json_object_get(e, "step"), "value",
@@ -152,56 +151,9 @@ int chart_eval(FILE *out, const json_t *report, const char *measure)
     return drawn;
 }
 
-/* ---- bars from the left ---- */
-
-struct bars {
-    struct svg  s;
-    svg_figure *figure;
-    double      y, at; // of the row; where its next part begins
-};
-
-/* `rows` of them, the longest of length `most`. */
-static void bars_open(struct bars *b, FILE *out, const char *name, size_t rows, double most)
-{
-    b->s = (struct svg){ .out = out, .width = WIDTH, .height = (double)rows * ROW + 30,
-                         .left = 206, .right = 78, .bottom = 26, .x1 = most > 0 ? most : 1 };
-    b->y = -ROW;
-    svg_open(&b->s, name);
-}
-
-static void bars_row(struct bars *b, const char *label)
-{
-    b->y += ROW;
-    b->at = 0;
-    svg_text(&b->s, "", b->s.left - 8, b->y + 16, "end", label);
-}
-
-static void bars_part(struct bars *b, const char *colour, double value, const char *tip)
-{
-    double from = svg_x(&b->s, b->at), to = svg_x(&b->s, b->at + value);
-
-    svg_box(&b->s, colour, from, b->y + 3, to - from, ROW - 6, tip);
-    b->at += value;
-}
-
-/* A figure behind the row's last part. */
-static void bars_figure(struct bars *b, const char *text)
-{
-    svg_text(&b->s, "tick", svg_x(&b->s, b->at) + 6, b->y + 16, "start", text);
-}
-
-static void bars_close(struct bars *b, svg_figure *figure)
-{
-    struct svg axis = b->s;
-
-    axis.bottom = 24;
-    svg_axis_x(&axis, "", figure);
-    svg_close(&b->s);
-}
-
 /* ---- where time goes ---- */
 
-static void stack(struct bars *b, const json_t *parts, const char *label)
+void chart_stack(struct bars *b, const json_t *parts, const char *label)
 {
     double sum = breakdown_sum(parts);
     char   a[FIGURE], tip[TIP];
@@ -227,30 +179,8 @@ int chart_breakdown(FILE *out, const json_t *report)
     if (!(breakdown_sum(lived) > 0))
         return 0;
     bars_open(&b, out, "breakdown of a step", 2, fmax(breakdown_sum(lived), breakdown_sum(serial)));
-    stack(&b, lived, "as it was lived");
-    stack(&b, serial, "serialised");
-    bars_close(&b, figure_seconds);
-    return 1;
-}
-
-int chart_stacks(FILE *out, const json_t *reports, const char *section)
-{
-    const json_t *r;
-    struct bars   b;
-    size_t        i;
-    double        most = 0;
-
-    json_array_foreach(reports, i, r)
-        most = fmax(most, breakdown_sum(json_object_get(r, section)));
-    if (!(most > 0))
-        return 0;
-    bars_open(&b, out, "breakdown of a step of each run", json_array_size(reports), most);
-    json_array_foreach(reports, i, r) {
-        char label[TIP], mode[FIGURE];
-
-        snprintf(label, sizeof label, "%zu  %s", i + 1, figure_mode(mode, sizeof mode, r));
-        stack(&b, json_object_get(r, section), label);
-    }
+    chart_stack(&b, lived, "as it was lived");
+    chart_stack(&b, serial, "serialised");
     bars_close(&b, figure_seconds);
     return 1;
 }
@@ -261,7 +191,7 @@ int chart_breakdown_steps(FILE *out, const json_t *report)
 {
     const json_t *pieces = json_object_get(report, "breakdown_steps"), *p;
     size_t        i, n = json_array_size(pieces);
-    struct svg    s = { .out = out, .width = WIDTH, .height = 260, .left = 62, .right = 12,
+    struct svg    s = { .out = out, .width = CHART_WIDTH, .height = 260, .left = 62, .right = 12,
                         .top = 28, .bottom = 38, .x1 = (double)n };
     char          tip[TIP], a[FIGURE];
 
@@ -405,7 +335,7 @@ int chart_traffic(FILE *out, const json_t *report)
         bars_figure(&b, figure_bytes(a, sizeof a, v));
         double x = svg_x(&b.s, computed);
         if (computed > 0)
-            svg_line(&b.s, "mark", x, b.y + 1, x, b.y + ROW - 1);
+            svg_line(&b.s, "mark", x, b.y + 1, x, b.y + BARS_ROW - 1);
     }
     bars_close(&b, figure_bytes);
     return 1;
@@ -473,78 +403,12 @@ int chart_memory(FILE *out, const json_t *report)
     bars_part(&b, "plan", arenas / unit, "arenas of emulated devices, on top of it");
     bars_figure(&b, figure_memory(a, sizeof a, total + arenas));
     bars_row(&b, "peak resident set");
-    bars_part(&b, "other", peak / unit, "the most that the process held");
+    bars_part(&b, "other", fmax(peak - arenas, 0) / unit, "the most that the process held");
+    bars_part(&b, "plan", fmin(arenas, peak) / unit, "of it, arenas of emulated devices");
     bars_figure(&b, figure_memory(a, sizeof a, peak));
     if (shown)
-        svg_line(&b.s, "mark", svg_x(&b.s, limit / unit), 0, svg_x(&b.s, limit / unit), 2 * ROW);
+        svg_line(&b.s, "mark", svg_x(&b.s, limit / unit), 0, svg_x(&b.s, limit / unit),
+                 2 * BARS_ROW);
     bars_close(&b, unit > (1 << 20) ? gib_on_axis : mib_on_axis);
-    return 1;
-}
-
-/* ---- several ---- */
-
-int chart_speedup(FILE *out, const json_t *reports)
-{
-    const json_t *r;
-    struct bars   b;
-    size_t        i;
-    double        most = 0;
-    char          text[TIP], tip[TIP], a[FIGURE];
-
-    json_array_foreach(reports, i, r)
-        most = fmax(most, json_num(json_object_get(r, "comparison"), "speedup"));
-    if (!(most > 0))
-        return 0;
-    bars_open(&b, out, "speed-up over the first run", json_array_size(reports), most);
-    json_array_foreach(reports, i, r) {
-        double v = json_num(json_object_get(r, "comparison"), "speedup");
-        double median = json_num(json_object_get(r, "times"), "median");
-
-        snprintf(text, sizeof text, "%zu  %s", i + 1, figure_mode(a, sizeof a, r));
-        bars_row(&b, text);
-        snprintf(tip, sizeof tip, "%.180s: %s a step", json_str(r, "run"),
-                 figure_seconds(a, sizeof a, median));
-        bars_part(&b, chart_colour(i), v, tip);
-        snprintf(text, sizeof text, "%.2f x", v);
-        bars_figure(&b, v > 0 ? text : "no steady step");
-    }
-    bars_close(&b, svg_plain);
-    return 1;
-}
-
-int chart_losses(FILE *out, const json_t *reports)
-{
-    struct svg    s = { .out = out, .width = WIDTH, .height = 260, .left = 62, .right = 12,
-                        .top = 28, .bottom = 38 };
-    double        x[PIECES], y[PIECES], low, high;
-    const json_t *r;
-    size_t        i, any = 0;
-
-    json_array_foreach(reports, i, r) {
-        const json_t *pieces = json_object_get(r, "curve");
-        size_t        n = steps_of(pieces, x);
-
-        column(pieces, "loss", y);
-        if (!range_of(y, n, &low, &high))
-            continue;
-        s.y0 = any ? fmin(s.y0, low) : low;
-        s.y1 = any++ ? fmax(s.y1, high) : high;
-        range_of(x, n, &low, &high);
-        s.x0 = 1;
-        s.x1 = fmax(s.x1, high);
-    }
-    if (!any || !(s.x1 > s.x0))
-        return 0;
-    svg_round_range(&s.y0, &s.y1);
-    svg_open(&s, "losses of the runs");
-    svg_axis_y(&s, "loss", svg_plain);
-    svg_axis_x(&s, "step", figure_count);
-    json_array_foreach(reports, i, r) {
-        size_t n = steps_of(json_object_get(r, "curve"), x);
-
-        column(json_object_get(r, "curve"), "loss", y);
-        svg_curve(&s, chart_colour(i), x, y, n);
-    }
-    svg_close(&s);
     return 1;
 }

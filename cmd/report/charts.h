@@ -2,7 +2,10 @@
  * in a page. One that has nothing to show prints nothing and returns 0. */
 #pragma once
 
+#include "cmd/report/bars.h"
 #include "data/base/json.h"
+
+enum { CHART_PIECES = 512, CHART_COLOURS = 12 };
 
 int chart_loss(FILE *out, const json_t *report);
 int chart_rate(FILE *out, const json_t *report); // the learning rate
@@ -20,9 +23,25 @@ int chart_eval(FILE *out, const json_t *report, const char *measure);
  * direction. */
 int chart_timeline(FILE *out, const json_t *report);
 
-/* Of several reports: how fast each is beside the first, their breakdowns, their losses. */
+/* charts_many.c: of several reports: how fast each is beside the first, their breakdowns, their
+ * losses; and of runs that differ in their mode and --devices alone, speed against devices, a line
+ * a mode. */
 int chart_speedup(FILE *out, const json_t *reports);
 int chart_stacks(FILE *out, const json_t *reports, const char *section);
 int chart_losses(FILE *out, const json_t *reports);
-/* The colour of the i-th of several. */
+int chart_devices(FILE *out, const json_t *reports);
+/* The modes of these, in the order of their colours: at most `most`, returns how many. */
+enum { CHART_MODE = 32 };
+size_t chart_modes(const json_t *reports, char modes[][CHART_MODE], size_t most);
+
+/* The colour of the i-th of several; there are CHART_COLOURS. */
 const char *chart_colour(size_t i);
+
+/* What curves along a run are made of: a field of the pieces, where what is no figure is NaN; the
+ * middle of each piece, counted from 1 as people do; both return how many there are. The least and
+ * the most of figures, 0 where there is none. */
+size_t chart_column(const json_t *pieces, const char *field, double out[CHART_PIECES]);
+size_t chart_steps(const json_t *pieces, double out[CHART_PIECES]);
+int    chart_range(const double *v, size_t n, double *low, double *high);
+/* A row: the parts of a breakdown. */
+void   chart_stack(struct bars *b, const json_t *parts, const char *label);

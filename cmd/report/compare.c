@@ -1,55 +1,135 @@
 /* compare.c: runs beside the first of them, as the papers' figures have SU, SU+O and SU+O+C beside
  * BASE. How fast a run is are the tokens a second of its median steady step, so that runs of unlike
- * batches can be compared, too; what else is unlike is said in words. */
+ * batches can be compared, too; every setting in which a run is unlike the first stands beside it:
+ * its model, what it was made from, its options, its drives and the machine. */
 #include "cmd/report/report.h"
 
 #include "cmd/report/figures.h"
+#include "cmd/run/train_opts.h"
 
-/* What makes two runs unlike, in the order in which it is said. */
-static const struct trait { const char *key, *words; } traits[] = {
-    { "config.n_layer", "another model" },
-    { "config.n_head", "another model" },
-    { "config.n_embd", "another model" },
-    { "config.vocab", "another model" },
-    { "config.n_labels", "another model" },
-    { "option.batch", "another batch" },
-    { "option.seq", "another length of rows" },
-    { "option.grad-accum", "another accumulation" },
-    { "option.dtype", "another dtype" },
-    { "option.optimizer", "another optimizer" },
-    { "option.threads", "other threads" },
-    { "engine", "another engine" },
-    { "cpu", "another processor" },
+/* Keys of settings (cmd/run/settings.h), besides those of the model and the options. */
+static const struct named { const char *key, *name; } sources[] = {
+    { "given.init", "init" }, { "data.from", "data" }, { "eval.from", "eval-data" },
+    { "task", "task" }, { "given.data", "data" }, { "given.train-file", "train-file" },
+    { "given.eval-file", "eval-file" }, { "train.sum", "rows (checksum)" },
+    { "dev.sum", "rows evaluated on (checksum)" }, { "column.text", "text-column" },
+    { "column.pair", "pair-column" }, { "column.label", "label-column" },
+}, machines[] = {
+    { "drives", "drives" }, { "ranks", "ranks" }, { "engine", "engine" }, { "cpu", "processor" },
+    { "host", "host" },
 };
 
-static void unlike(char *buf, size_t size, const json_t *a, const json_t *b)
+/* What a run says, where it is kept under one of two keys, or of several. */
+static const char *text_of(char *buf, size_t size, const json_t *report, const char *key)
 {
+    const char *at = strstr(key, ".from");
+    char        other[32];
+
     *buf = '\0';
-    for (size_t i = 0; i < sizeof traits / sizeof *traits; i++) {
+    if (at) {
+        snprintf(other, sizeof other, "%.*s.text", (int)(at - key), key);
+        if (!*report_setting_text(report, other))
+            snprintf(other, sizeof other, "%.*s.path", (int)(at - key), key);
+        return report_setting_text(report, other);
+    }
+    if (strcmp(key, "drives"))
+        return report_setting_text(report, key);
+    for (size_t i = 0; i < json_array_size(json_object_get(report, "devices")); i++) {
         size_t n = strlen(buf);
 
-        if (strcmp(report_setting_text(a, traits[i].key), report_setting_text(b, traits[i].key)) &&
-            !strstr(buf, traits[i].words))
-            snprintf(buf + n, size - n, "%s%s", n ? ", " : "", traits[i].words);
+        snprintf(other, sizeof other, "drive.%zu", i);
+        const char *drive = report_setting_text(report, other);
+        if (*drive && !strstr(buf, drive))
+            snprintf(buf + n, size - n, "%s%s", n ? ", " : "", drive);
     }
+    return buf;
+}
+
+static void add(json_t *all, const char *name, const char *first, const char *its)
+{
+    if (strcmp(first, its))
+        json_array_append_new(all, json_pack("{s:s, s:s, s:s}", "setting", name, "first",
+                                             *first ? first : "none", "value",
+                                             *its ? its : "none"));
+}
+
+static void add_named(json_t *all, const json_t *first, const json_t *report,
+                      const struct named *names, size_t n)
+{
+    char a[256], b[256];
+
+    for (size_t i = 0; i < n; i++)
+        add(all, names[i].name, text_of(a, sizeof a, first, names[i].key),
+            text_of(b, sizeof b, report, names[i].key));
+}
+
+/* The model's: of both, since what follows from the others is not kept. */
+static void add_model(json_t *all, json_t *first, json_t *report)
+{
+    static const char head[] = "config.";
+    json_t     *both = json_copy(json_object_get(first, "settings")), *v;
+    const char *key;
+
+    json_object_update_missing(both, json_object_get(report, "settings"));
+    json_object_foreach(both, key, v)
+        if (!strncmp(key, head, sizeof head - 1) && strcmp(key, "config.generation") &&
+            strcmp(key, "config.labels"))
+            add(all, key + sizeof head - 1, report_setting_text(first, key),
+                report_setting_text(report, key));
+    json_decref(both);
+}
+
+/* Paths of devices are never those of another run; what is only said is left out. */
+static int is_of_run(const struct opt_row *row)
+{
+    static const char *const others[] = { "device", "act-device", "tensorboard", "log-every",
+                                          "endurance" };
+
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp(row->name, others[i]))
+            return 0;
+    return row->kept != OPT_PASSING;
+}
+
+static void add_options(json_t *all, const json_t *first, const json_t *report)
+{
+    char key[64], a[32], b[32];
+
+    for (const struct opt_row *row = train_rows; row->name; row++) {
+        snprintf(key, sizeof key, "option.%s", row->name);
+        const char *was = report_setting_text(first, key), *is = report_setting_text(report, key);
+
+        if (is_of_run(row) && row->type == OPT_SIZE && *was && *is)
+            add(all, row->name, opt_size_exact(a, sizeof a, was), opt_size_exact(b, sizeof b, is));
+        else if (is_of_run(row))
+            add(all, row->name, was, is);
+    }
+}
+
+static json_t *differences(json_t *first, json_t *report)
+{
+    json_t *all = json_array();
+
+    add_model(all, first, report);
+    add_named(all, first, report, sources, sizeof sources / sizeof *sources);
+    add_options(all, first, report);
+    add_named(all, first, report, machines, sizeof machines / sizeof *machines);
+    return all;
 }
 
 void report_compare(json_t *reports)
 {
-    const json_t *first = json_array_get(reports, 0);
+    json_t *first = json_array_get(reports, 0), *report;
     double  pace = json_num(json_object_get(first, "times"), "tokens_per_second");
-    json_t *report;
     size_t  i;
 
     json_array_foreach(reports, i, report) {
         double  its = json_num(json_object_get(report, "times"), "tokens_per_second");
         json_t *c = json_object();
-        char    words[256];
 
-        unlike(words, sizeof words, first, report);
         if (pace > 0 && its > 0)
             json_object_set_new(c, "speedup", json_real(its / pace));
-        json_object_set_new(c, "unlike", json_string(words));
         json_object_set_new(report, "comparison", c);
+        json_object_set_new(report, "differs", differences(first, report));
     }
 }

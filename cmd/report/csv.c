@@ -1,6 +1,7 @@
 /* csv.c: a run as lines of section,row,field,value, and rows of any question as a table. */
 #include "cmd/report/report.h"
 
+#include "cmd/report/figures.h"
 #include "data/base/visible.h"
 
 /* What a spreadsheet would compute gets an apostrophe. */
@@ -18,9 +19,13 @@ static void csv_text(FILE *out, const char *s)
     fputc('"', out);
 }
 
-static void csv_value(FILE *out, const json_t *v)
+/* What there is no figure of is empty; but a model's own that is none, which a database keeps as
+ * NULL, is nan. */
+static void csv_value(FILE *out, const char *name, const json_t *v)
 {
-    if (json_is_string(v))
+    if (json_is_null(v) && figure_of_model(name))
+        fputs("nan", out);
+    else if (json_is_string(v))
         csv_text(out, json_string_value(v));
     else if (json_is_integer(v))
         fprintf(out, "%lld", (long long)json_integer_value(v));
@@ -39,7 +44,7 @@ static void csv_line(FILE *out, const char *run, const char *section, size_t row
     fprintf(out, "%s,%zu,", section, row);
     csv_text(out, field);
     fputc(',', out);
-    csv_value(out, v);
+    csv_value(out, field, v);
     fputc('\n', out);
 }
 
@@ -82,7 +87,7 @@ void report_table_csv(FILE *out, const json_t *rows)
         column = 0;
         json_object_foreach(row, name, v) {
             fputs(column++ ? "," : "", out);
-            csv_value(out, v);
+            csv_value(out, name, v);
         }
         fputc('\n', out);
     }
@@ -90,7 +95,7 @@ void report_table_csv(FILE *out, const json_t *rows)
 
 /* ---- for people ---- */
 
-static const char *cell(char *buf, size_t size, const json_t *v)
+static const char *cell(char *buf, size_t size, const char *name, const json_t *v)
 {
     if (json_is_string(v))
         return json_string_value(v);
@@ -99,7 +104,7 @@ static const char *cell(char *buf, size_t size, const json_t *v)
     else if (json_is_real(v))
         snprintf(buf, size, "%.6g", json_real_value(v));
     else
-        snprintf(buf, size, "-");
+        snprintf(buf, size, "%s", figure_of_model(name) ? "nan" : "-");
     return buf;
 }
 
@@ -110,7 +115,7 @@ static size_t column_width(const json_t *rows, const char *name)
     char    buf[64];
 
     json_array_foreach(rows, i, row) {
-        size_t n = strlen(cell(buf, sizeof buf, json_object_get(row, name)));
+        size_t n = strlen(cell(buf, sizeof buf, name, json_object_get(row, name)));
 
         width = n > width ? n : width;
     }
@@ -149,7 +154,7 @@ void report_table(FILE *out, const json_t *rows)
     json_array_foreach(rows, i, row) {
         at = 0;
         json_object_foreach(row, name, v)
-            table_cell(out, at++, width, cell(buf, sizeof buf, v));
+            table_cell(out, at++, width, cell(buf, sizeof buf, name, v));
         fputc('\n', out);
     }
     free(width);

@@ -60,6 +60,18 @@ const char *figure_seconds(char *buf, size_t size, double seconds)
     return buf;
 }
 
+int figure_of_model(const char *name)
+{
+    static const char *const names[] = { "loss", "first_loss", "last_loss", "loss_least",
+                                         "loss_most", "finite_first_loss", "finite_last_loss",
+                                         "grad_norm", "value" };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i]))
+            return 1;
+    return 0;
+}
+
 const struct part breakdown_parts[PARTS] = {
     { "forward", "forward", "forward", 'F' },
     { "backward_and_gradient_offload", "backward + gradient offload", "backward", 'B' },
@@ -97,6 +109,34 @@ int eval_seen(const json_t *evals, size_t at)
         if (!strcmp(json_str(json_array_get(evals, i), "measure"), measure))
             return 1;
     return 0;
+}
+
+double eval_final(const json_t *report)
+{
+    const json_t *all = json_object_get(report, "evals");
+    const char   *best = report_setting_text(report, "best.step");
+
+    if (!json_array_size(all))
+        return -1;
+    return *best ? strtod(best, NULL)
+                 : json_num(json_array_get(all, json_array_size(all) - 1), "step");
+}
+
+const char *figure_evals(char *buf, size_t size, const json_t *report)
+{
+    const json_t *e;
+    size_t        i, n = 0;
+    double        step = eval_final(report);
+
+    *buf = '\0';
+    json_array_foreach(json_object_get(report, "evals"), i, e)
+        if (json_num(e, "step") == step && n < size)
+            n += (size_t)snprintf(buf + n, size - n, "%s%.40s %.6g", n ? ", " : "",
+                                  json_str(e, "measure"), json_figure(e, "value"));
+    if (n && n < size)
+        snprintf(buf + n, size - n, " after step %.0f%s", step + 1,
+                 *report_setting_text(report, "best.step") ? " (the best)" : "");
+    return buf;
 }
 
 static const struct named { const char *phase, *words, *colour; } phases[] = {
@@ -158,6 +198,28 @@ const char *report_setting_text(const json_t *report, const char *key)
     return json_str(json_object_get(report, "settings"), key);
 }
 
+double report_arenas(const json_t *report)
+{
+    const json_t *all = json_object_get(report, "memory");
+    const json_t *last = json_array_get(all, json_array_size(all) - 1);
+
+    return strcmp(json_str(last, "part"), "arenas of emulated devices") ? 0
+                                                                        : json_num(last, "bytes");
+}
+
+const char *figure_peak(char *buf, size_t size, const json_t *report)
+{
+    double peak = json_num(json_object_get(report, "steps"), "peak_rss"),
+           arenas = report_arenas(report);
+    char   own[32], theirs[32];
+
+    if (!(arenas > 0))
+        return figure_memory(buf, size, peak);
+    snprintf(buf, size, "%s + %s devices", figure_memory(own, sizeof own, fmax(peak - arenas, 0)),
+             figure_memory(theirs, sizeof theirs, arenas));
+    return buf;
+}
+
 double report_setting(const json_t *report, const char *key)
 {
     return strtod(report_setting_text(report, key), NULL);
@@ -194,6 +256,13 @@ const char *figure_model(char *buf, size_t size, const json_t *report)
         snprintf(buf, size, "%zu layers of width %zu, %s parameters", g.n_layer, g.n_embd,
                  figure_count(count, sizeof count, (double)arch_total(&g)));
     return buf;
+}
+
+const char *figure_run(const json_t *report)
+{
+    const char *path = json_str(report, "run"), *slash = strrchr(path, '/');
+
+    return slash && slash[1] ? slash + 1 : path;
 }
 
 const char *figure_mode(char *buf, size_t size, const json_t *report)

@@ -7,8 +7,16 @@
 
 const char *figure_bytes(char *buf, size_t size, double bytes);  // "1.23 GB"
 const char *figure_memory(char *buf, size_t size, double bytes); // "1.23 GiB"
+/* What the process held at most, and of it the arenas of emulated devices, which --host-mem does
+ * not count: "1.23 GiB + 64 MiB devices". */
+const char *figure_peak(char *buf, size_t size, const json_t *report);
+double      report_arenas(const json_t *report); // bytes
 const char *figure_seconds(char *buf, size_t size, double seconds); // "1.23 s", "4.56 ms"
 const char *figure_count(char *buf, size_t size, double n);      // "12.3 M", "4.5 k"
+
+/* Is a column of this name a number that the model made (a loss, a norm, a metric)? It may be NaN,
+ * where others that are missing were not measured. */
+int figure_of_model(const char *name);
 
 /* Words for a phase of run.db: "reads of parameters" for param_read. One that is not known is
  * itself. */
@@ -27,12 +35,20 @@ double breakdown_sum(const json_t *breakdown); // of those that it has
  * that nobody waited for. 0 where run.db says nothing of it. */
 int overlap_sum(const json_t *report, double *busy_seconds, double *hidden_seconds);
 
+/* The step (from 0) of the evaluation that speaks for a run: the best one's where it kept its best
+ * model, else the last one's; -1: there was none. */
+double eval_final(const json_t *report);
+/* "accuracy 0.883333, loss 0.408460 after step 376 (the best)"; "" where there was none. */
+const char *figure_evals(char *buf, size_t size, const json_t *report);
+
 /* Whether the measure of row `at` of the evaluations stands in an earlier row, too. */
 int eval_seen(const json_t *evals, size_t at);
 
 /* A line that says what was trained: "12 layers of width 768, 124.4 M parameters". "" where it is
  * not known. */
 const char *figure_model(char *buf, size_t size, const json_t *report);
+/* The name of a run's folder, without those that it lies in. */
+const char *figure_run(const json_t *report);
 /* The mode, with what compression makes of it: "su+o+c", as the papers write it. */
 const char *figure_mode(char *buf, size_t size, const json_t *report);
 /* A choice of activations' ways: of how many layers a part is kept, of how many offloaded. */

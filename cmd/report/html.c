@@ -1,12 +1,13 @@
 /* html.c: a report as a page: whole in one file, without network and script, light or dark as the
  * reader's screen is, readable on a phone and on paper. All text of the database goes through
- * svg_escape. Several runs make a page that compares them. */
+ * svg_escape. Several runs make a page that compares them (html_many.c). */
 #include "cmd/report/report.h"
 
 #include "cmd/report/charts.h"
 #include "cmd/report/figures.h"
 #include "cmd/report/page.h"
 #include "cmd/report/svg.h"
+#include "cmd/run/train_opts.h"
 
 #include <math.h>
 
@@ -14,16 +15,11 @@ enum { FIGURE = 32 };
 
 /* ---- the head ---- */
 
-static const char *run_name(const json_t *report)
-{
-    const char *path = json_str(report, "run"), *slash = strrchr(path, '/');
-
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 static void figure(FILE *out, const char *what, const char *value, const char *more)
 {
-    fprintf(out, "<div><dt>%s</dt><dd>", what);
+    fputs("<div><dt>", out);
+    svg_escape(out, what);
+    fputs("</dt><dd>", out);
     svg_escape(out, value);
     fputs("</dd>", out);
     if (*more) {
@@ -34,6 +30,36 @@ static void figure(FILE *out, const char *what, const char *value, const char *m
     fputs("</div>\n", out);
 }
 
+/* The measures of the evaluation that speaks for the run, and of the last one, where that is
+ * another. */
+static void lead_evals(FILE *out, const json_t *report)
+{
+    enum { MOST = 6 };
+    const json_t *all = json_object_get(report, "evals"), *e, *l;
+    double        step = eval_final(report);
+    double        last = json_num(json_array_get(all, json_array_size(all) - 1), "step");
+    int           best = *report_setting_text(report, "best.step") != 0;
+    size_t        i, k, shown = 0;
+    char          value[64], what[64], more[128];
+
+    json_array_foreach(all, i, e) {
+        if (json_num(e, "step") != step || shown++ >= MOST)
+            continue;
+        snprintf(what, sizeof what, "%.48s%s", json_str(e, "measure"),
+                 strncmp(json_str(e, "measure"), "loss", 4) ? "" : " evaluated");
+        snprintf(value, sizeof value, "%.4f", json_figure(e, "value"));
+        int n = snprintf(more, sizeof more, "after step %.0f%s", step + 1,
+                         best ? ", the best" : "");
+        if (step != last)
+            json_array_foreach(all, k, l)
+                if (json_num(l, "step") == last && !strcmp(json_str(l, "measure"),
+                                                           json_str(e, "measure")))
+                    snprintf(more + n, sizeof more - (size_t)n, "; %.4f after step %.0f",
+                             json_figure(l, "value"), last + 1);
+        figure(out, what, value, more);
+    }
+}
+
 static void lead_figures(FILE *out, const json_t *report)
 {
     const json_t *s = json_object_get(report, "steps"), *q = json_object_get(report, "times");
@@ -41,10 +67,15 @@ static void lead_figures(FILE *out, const json_t *report)
     char          a[FIGURE], b[FIGURE], value[64], more[128];
 
     fputs("<dl class=\"figures\">\n", out);
-    if (json_is_number(json_object_get(s, "last_loss"))) {
-        snprintf(value, sizeof value, "%.4f", json_num(s, "last_loss"));
-        snprintf(more, sizeof more, "at step %.0f; %.4f at step %.0f", json_num(s, "last") + 1,
-                 json_num(s, "first_loss"), json_num(s, "first") + 1);
+    lead_evals(out, report);
+    if (json_num(s, "steps") > 0) {
+        snprintf(value, sizeof value, "%.4f", json_figure(s, "last_loss"));
+        int n = snprintf(more, sizeof more, "at step %.0f; %.4f at step %.0f",
+                         json_num(s, "last") + 1, json_figure(s, "first_loss"),
+                         json_num(s, "first") + 1);
+        if (json_num(s, "finite_steps") < json_num(s, "steps"))
+            snprintf(more + n, sizeof more - (size_t)n, "; a number in %.0f of %.0f steps",
+                     json_num(s, "finite_steps"), json_num(s, "steps"));
         figure(out, "Loss", value, more);
     }
     if (q) {
@@ -66,7 +97,7 @@ static void lead_figures(FILE *out, const json_t *report)
     }
     if (json_num(s, "peak_rss") > 0)
         figure(out, "Peak resident memory",
-               figure_memory(a, sizeof a, json_num(s, "peak_rss")), "");
+               figure_peak(value, sizeof value, report), "");
     snprintf(value, sizeof value, "%.0f", json_num(s, "steps"));
     snprintf(more, sizeof more, "%.0f skipped, %.0f clipped", json_num(s, "skipped"),
              json_num(s, "clipped"));
@@ -80,7 +111,7 @@ static void about(FILE *out, const json_t *report)
     size_t devices = json_array_size(json_object_get(report, "devices"));
 
     fputs("<header>\n<h1>", out);
-    svg_escape(out, run_name(report));
+    svg_escape(out, figure_run(report));
     fputs("</h1>\n<p>", out);
     svg_escape(out, figure_model(model, sizeof model, report));
     fprintf(out, "%smode ", *model ? " · " : "");
@@ -97,25 +128,15 @@ static void about(FILE *out, const json_t *report)
 
 /* ---- sections of pictures ---- */
 
-static void part_legend(FILE *out)
-{
-    const char *entries[PARTS][2];
-
-    for (int i = 0; i < PARTS; i++) {
-        entries[i][0] = breakdown_parts[i].colour;
-        entries[i][1] = breakdown_parts[i].words;
-    }
-    page_legend(out, (const char *const(*)[2])entries, PARTS);
-}
-
 static void section_loss(FILE *out, const json_t *report)
 {
     char *loss = page_drawn(chart_loss, report), *rate = page_drawn(chart_rate, report);
 
     if (loss || rate) {
         page_section_open(out, "Loss and learning rate",
-                          "The mean of each piece of the run, at most 400 of them; the band "
-                          "reaches from the least to the most in it.", 0);
+                          "The mean of each piece of the run, at most 400 of them, of the steps "
+                          "whose loss is a number; the band reaches from the least to the most in "
+                          "it.", 0);
         if (loss)
             page_chart(out, loss);
         if (rate)
@@ -140,7 +161,7 @@ static void section_breakdown(FILE *out, const json_t *report)
                           : "As the training thread lived it, with what ran beside it not counted; "
                             "and serialised, as if nothing overlapped. The mean of the steps that "
                             "are kept whole, none of which is steady.", 0);
-        part_legend(out);
+        page_parts_legend(out);
         page_chart(out, both);
         page_section_close(out);
     }
@@ -148,7 +169,7 @@ static void section_breakdown(FILE *out, const json_t *report)
         page_section_open(out, "The same, step by step",
                           "Of the steps that are kept whole; bars of the same width, a hundred at "
                           "most.", 0);
-        part_legend(out);
+        page_parts_legend(out);
         page_chart(out, steps);
         page_section_close(out);
     }
@@ -249,7 +270,8 @@ static void section_memory(FILE *out, const json_t *report)
     page_section_open(out, "Memory",
                       "As it was planned before anything was allocated, part by part, beside "
                       "what the process held at most; the broken mark is the limit, --host-mem or "
-                      "what the machine had.", 0);
+                      "what the machine had. The arenas of emulated devices do not count against "
+                      "it: they stand behind the rest.", 0);
     page_chart(out, svg);
     page_table_open(out, heads, 2);
     json_array_foreach(json_object_get(report, "memory"), i, m) {
@@ -329,7 +351,7 @@ static void section_evals(FILE *out, const json_t *report)
             fputs("<tr>", out);
             page_cell(out, json_str(e, "measure"));
             page_number(out, "%.0f", json_num(e, "step") + 1);
-            page_number(out, "%.6g", json_num(e, "value"));
+            page_number(out, "%.6g", json_figure(e, "value"));
             fputs("</tr>\n", out);
         }
     page_table_close(out);
@@ -378,8 +400,8 @@ static void section_said(FILE *out, const json_t *report)
         json_array_foreach(all, i, n) {
             fputs("<tr>", out);
             page_number(out, "%.0f", json_num(n, "step") + 1);
-            page_number(out, "%.6g", json_num(n, "loss"));
-            page_number(out, "%.6g", json_num(n, "grad_norm"));
+            page_number(out, "%.6g", json_figure(n, "loss"));
+            page_number(out, "%.6g", json_figure(n, "grad_norm"));
             fputs("</tr>\n", out);
         }
         page_table_close(out);
@@ -399,7 +421,44 @@ static void section_said(FILE *out, const json_t *report)
     page_section_close(out);
 }
 
-/* ---- the machine ---- */
+/* ---- what it was asked, the machine ---- */
+
+static void setting(FILE *out, const char *name, const char *text)
+{
+    if (!*text)
+        return;
+    fputs("<div><dt>", out);
+    svg_escape(out, name);
+    fputs("</dt><dd>", out);
+    svg_escape(out, text);
+    fputs("</dd></div>\n", out);
+}
+
+/* Wherever they came from: the command line, a file of options, or a default. */
+static void section_settings(FILE *out, const json_t *report)
+{
+    static const char given[] = "given.";
+    const json_t *v;
+    const char   *key;
+    char          name[64], size[FIGURE];
+
+    page_section_open(out, "Settings", "What the run was made from, and every option that it has "
+                      "now: typed, from a file, or by default.", 1);
+    fputs("<dl class=\"settings\">\n", out);
+    json_object_foreach((json_t *)(uintptr_t)json_object_get(report, "settings"), key, v)
+        if (!strncmp(key, given, sizeof given - 1))
+            setting(out, key + sizeof given - 1, json_string_value(v));
+    for (const struct opt_row *row = train_rows; row->name; row++) {
+        snprintf(name, sizeof name, "option.%s", row->name);
+        const char *text = report_setting_text(report, name);
+
+        if (row->kept != OPT_PASSING)
+            setting(out, row->name, row->type == OPT_SIZE && *text
+                                        ? opt_size_exact(size, sizeof size, text) : text);
+    }
+    fputs("</dl>\n", out);
+    page_section_close(out);
+}
 
 static void fact(FILE *out, const char *what, const char *text)
 {
@@ -458,11 +517,13 @@ static void section_machine(FILE *out, const json_t *report)
 
 static void page_of_one(FILE *out, const json_t *report)
 {
-    page_head(out, run_name(report));
+    page_head(out, figure_run(report));
     about(out, report);
     lead_figures(out, report);
     fputs("<div class=\"cards\">\n", out);
+    section_evals(out, report);
     section_loss(out, report);
+    section_settings(out, report);
     page_section_chart(out, "Time of a step",
                        "The mean of each piece of the run, and from the least to the most in it; "
                        "without evaluations.", chart_seconds, report);
@@ -475,7 +536,6 @@ static void page_of_one(FILE *out, const json_t *report)
     page_section_chart(out, "Bandwidth of each device", "Bytes a second while a transfer of the "
                        "kind was under way.", chart_bandwidth, report);
     section_memory(out, report);
-    section_evals(out, report);
     section_choices(out, report);
     section_wear(out, report);
     section_said(out, report);
@@ -484,117 +544,10 @@ static void page_of_one(FILE *out, const json_t *report)
     page_foot(out);
 }
 
-/* ---- several ---- */
-
-static void table_of_runs(FILE *out, const json_t *reports)
-{
-    static const char *const heads[] = { "run", "mode", "#steady step", "#tokens/s", "#speed-up",
-                                         "#hidden", "#peak memory", "#loss", "unlike the first" };
-    const json_t *r;
-    size_t        i;
-    char          a[FIGURE], name[512];
-
-    page_section_open(out, "The runs", "Median of the steady steps; the loss is the last one.", 1);
-    page_table_open(out, heads, sizeof heads / sizeof *heads);
-    json_array_foreach(reports, i, r) {
-        const json_t *q = json_object_get(r, "times"), *s = json_object_get(r, "steps");
-        double        busy, hidden;
-        int           overlaps = overlap_sum(r, &busy, &hidden);
-
-        snprintf(name, sizeof name, "%zu  %.400s", i + 1, json_str(r, "run"));
-        fputs("<tr>", out);
-        page_cell(out, name);
-        page_cell(out, figure_mode(a, sizeof a, r));
-        page_number(out, "%s", q ? figure_seconds(a, sizeof a, json_num(q, "median")) : "–");
-        page_number(out, "%.1f", json_num(q, "tokens_per_second"));
-        page_number(out, "%.2f ×", json_num(json_object_get(r, "comparison"), "speedup"));
-        if (overlaps)
-            page_number(out, "%.1f %%", 100 * hidden / busy);
-        else
-            page_number(out, "–");
-        page_number(out, "%s", figure_memory(a, sizeof a, json_num(s, "peak_rss")));
-        page_number(out, "%.4f", json_num(s, "last_loss"));
-        page_cell(out, json_str(json_object_get(r, "comparison"), "unlike"));
-        fputs("</tr>\n", out);
-    }
-    page_table_close(out);
-    page_section_close(out);
-}
-
-static int lived_stacks(FILE *out, const json_t *reports)
-{
-    return chart_stacks(out, reports, "breakdown");
-}
-
-static int serial_stacks(FILE *out, const json_t *reports)
-{
-    return chart_stacks(out, reports, "breakdown_serial");
-}
-
-static void section_stacks(FILE *out, const json_t *reports)
-{
-    char *lived = page_drawn(lived_stacks, reports), *serial = page_drawn(serial_stacks, reports);
-
-    if (lived) {
-        page_section_open(out, "Breakdown of a step, as it was lived", "The mean of the steady "
-                          "steps that are kept whole.", 0);
-        part_legend(out);
-        page_chart(out, lived);
-        page_section_close(out);
-    }
-    if (serial) {
-        page_section_open(out, "Serialised", "As if nothing overlapped: the mean of all steps "
-                          "that are kept whole.", 0);
-        part_legend(out);
-        page_chart(out, serial);
-        page_section_close(out);
-    }
-    free(lived);
-    free(serial);
-}
-
-static void section_losses(FILE *out, const json_t *reports)
-{
-    char         *svg = page_drawn(chart_losses, reports);
-    const json_t *r;
-    size_t        i;
-
-    if (svg) {
-        page_section_open(out, "Losses", NULL, 0);
-        fputs("<ul class=\"legend\">", out);
-        json_array_foreach(reports, i, r) {
-            fprintf(out, "<li><span class=\"%s\"></span>%zu ", chart_colour(i), i + 1);
-            svg_escape(out, run_name(r));
-            fputs("</li>", out);
-        }
-        fputs("</ul>\n", out);
-        page_chart(out, svg);
-        page_section_close(out);
-    }
-    free(svg);
-}
-
-static void page_of_many(FILE *out, const json_t *reports)
-{
-    char title[128];
-
-    snprintf(title, sizeof title, "%zu runs side by side", json_array_size(reports));
-    page_head(out, title);
-    fprintf(out, "<header>\n<h1>%s</h1>\n<p>The first is what the others are compared with.</p>\n"
-            "</header>\n<div class=\"cards\">\n", title);
-    table_of_runs(out, reports);
-    page_section_chart(out, "Speed-up over the first", "By tokens a second of the median steady "
-                       "step.", chart_speedup, reports);
-    section_losses(out, reports);
-    section_stacks(out, reports);
-    fputs("</div>\n", out);
-    page_foot(out);
-}
-
 void report_html(FILE *out, const json_t *reports)
 {
     if (json_array_size(reports) > 1)
-        page_of_many(out, reports);
+        html_many(out, reports);
     else
         page_of_one(out, json_array_get(reports, 0));
 }

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-enum type { GAUGE, COUNTER };
+enum type { GAUGE, COUNTER, FIGURE }; // FIGURE: a gauge whose NULL is NaN, as SQLite keeps that
 
 static const struct family {
     const char *name; // a counter's samples have _total behind it
@@ -33,11 +33,11 @@ static const struct family {
       "SELECT coalesce(sum(seconds), 0) FROM steps" },
     { "sitrain_notices", COUNTER, NULL, "Notices in the run's log.",
       "SELECT count(*) FROM notices" },
-    { "sitrain_loss", GAUGE, NULL, "Mean loss of the last step.",
+    { "sitrain_loss", FIGURE, NULL, "Mean loss of the last step.",
       "SELECT loss FROM steps ORDER BY step DESC LIMIT 1" },
     { "sitrain_learning_rate", GAUGE, NULL, "Learning rate of the last step.",
       "SELECT lr FROM steps ORDER BY step DESC LIMIT 1" },
-    { "sitrain_gradient_norm", GAUGE, NULL, "Norm of the last step's gradient before clipping.",
+    { "sitrain_gradient_norm", FIGURE, NULL, "Norm of the last step's gradient before clipping.",
       "SELECT grad_norm FROM steps ORDER BY step DESC LIMIT 1" },
     { "sitrain_step_seconds", GAUGE, "seconds", "Time of the last step that is timed.",
       "SELECT seconds FROM steps WHERE seconds > 0 ORDER BY step DESC LIMIT 1" },
@@ -45,7 +45,7 @@ static const struct family {
       "SELECT tokens FROM steps WHERE seconds > 0 ORDER BY step DESC LIMIT 1" },
     { "sitrain_resident_memory_peak_bytes", GAUGE, "bytes",
       "Most memory that the training process had resident.", "SELECT max(peak_rss) FROM steps" },
-    { "sitrain_evaluation", GAUGE, NULL, "Values of the last evaluation.",
+    { "sitrain_evaluation", FIGURE, NULL, "Values of the last evaluation.",
       "SELECT value, name FROM evals WHERE step = (SELECT max(step) FROM evals) ORDER BY name" },
     { "sitrain_evaluation_step", GAUGE, NULL, "Steps done at the last evaluation.",
       "SELECT max(step) + 1 FROM evals" },
@@ -87,10 +87,11 @@ static void print_label(FILE *out, const char *name, const char *value)
 static int sample(void *ctx, int n, const char **values, const char **names)
 {
     const struct sampling *s = ctx;
+    const char            *value = values[0] || s->family->type != FIGURE ? values[0] : "nan";
     char                  *end;
-    double                 v = values[0] ? strtod(values[0], &end) : 0;
+    double                 v = value ? strtod(value, &end) : 0;
 
-    if (!values[0] || *end || end == values[0])
+    if (!value || *end || end == value)
         return 0;
     fprintf(s->out, "%s%s{", s->family->name, s->family->type == COUNTER ? "_total" : "");
     print_label(s->out, "run", s->run);
@@ -99,8 +100,8 @@ static int sample(void *ctx, int n, const char **values, const char **names)
             fputc(',', s->out);
             print_label(s->out, names[i], values[i]);
         }
-    if (!values[0][strspn(values[0], "0123456789")])
-        fprintf(s->out, "} %s\n", values[0]); // as many digits as it has
+    if (!value[strspn(value, "0123456789")])
+        fprintf(s->out, "} %s\n", value); // as many digits as it has
     else if (isfinite(v))
         fprintf(s->out, "} %.15g\n", v);
     else

@@ -1,6 +1,7 @@
 /* page.c: what the parts of a page are made of. */
 #include "cmd/report/page.h"
 
+#include "cmd/report/figures.h"
 #include "cmd/report/svg.h"
 #include "data/base/version.h"
 
@@ -74,9 +75,23 @@ void page_chart(FILE *out, const char *svg)
 void page_legend(FILE *out, const char *const (*entries)[2], size_t n)
 {
     fputs("<ul class=\"legend\">", out);
-    for (size_t i = 0; i < n; i++)
-        fprintf(out, "<li><span class=\"%s\"></span>%s</li>", entries[i][0], entries[i][1]);
+    for (size_t i = 0; i < n; i++) {
+        fprintf(out, "<li><span class=\"%s\"></span>", entries[i][0]);
+        svg_escape(out, entries[i][1]);
+        fputs("</li>", out);
+    }
     fputs("</ul>\n", out);
+}
+
+void page_parts_legend(FILE *out)
+{
+    const char *entries[PARTS][2];
+
+    for (int i = 0; i < PARTS; i++) {
+        entries[i][0] = breakdown_parts[i].colour;
+        entries[i][1] = breakdown_parts[i].words;
+    }
+    page_legend(out, (const char *const(*)[2])entries, PARTS);
 }
 
 /* A section of one picture, where it shows something. */

@@ -1,6 +1,6 @@
 /* page.h: what the parts of a page are made of: its head and foot, sections with a heading and a
- * sentence, tables, pictures. Texts are escaped here; titles, heads of tables and the words of a
- * legend are the program's own. */
+ * sentence, tables, pictures. Texts are escaped here; titles and heads of tables are the
+ * program's own. */
 #pragma once
 
 #include "data/base/json.h"
@@ -21,6 +21,8 @@ void page_section_chart(FILE *out, const char *title, const char *words, page_dr
                         const json_t *report);
 /* Colours (classes of page.css) and their words. */
 void page_legend(FILE *out, const char *const (*entries)[2], size_t n);
+
+void page_parts_legend(FILE *out); // of a breakdown
 
 /* A head that begins with # stands over figures. */
 void page_table_open(FILE *out, const char *const *heads, size_t n);

@@ -25,8 +25,8 @@ int report_gather(json_t **report, struct runlog *log, const char *dir, struct e
 void  report_tame(json_t *value);
 char *report_tamed(const char *text);
 
-/* compare.c: gives each report of the array a section `comparison` with the first one: how many
- * times as fast it is, and in which words it is unlike it ("another model", ...). */
+/* compare.c: gives each report of the array a section `comparison` with the first one, how many
+ * times as fast it is, and a section `differs`: the settings that differ, with both values. */
 void report_compare(json_t *reports);
 
 /* ---- forms: of an array of reports; more than one are compared ---- */
@@ -37,6 +37,7 @@ void report_text(FILE *out, const json_t *reports, int colour);
 void report_csv(FILE *out, const json_t *reports);
 /* A page of its own, whole in one file: no network, no script. */
 void report_html(FILE *out, const json_t *reports);
+void html_many(FILE *out, const json_t *reports); // html_many.c: that of several
 
 /* Rows as report_rows has them, as a table for people, or as CSV with a line of names. */
 void report_table(FILE *out, const json_t *rows);

@@ -154,12 +154,23 @@ void svg_line(const struct svg *s, const char *cls, double xa, double ya, double
             xa, ya, xb, yb);
 }
 
-void svg_curve(const struct svg *s, const char *colour, const double *x, const double *y,
-               size_t n)
+void svg_dot(const struct svg *s, const char *colour, double x, double y, const char *tip)
+{
+    fprintf(s->out, "<circle class=\"%s\" cx=\"%.2f\" cy=\"%.2f\" r=\"4\"><title>", colour,
+            svg_x(s, x), svg_y(s, y));
+    svg_escape(s->out, tip);
+    fputs("</title></circle>\n", s->out);
+}
+
+void svg_curve(const struct svg *s, const char *colour, const char *style, const double *x,
+               const double *y, size_t n)
 {
     int on = 0;
 
-    fprintf(s->out, "<path class=\"curve %s\" d=\"M0 0", colour);
+    fprintf(s->out, "<path class=\"curve %s\"", colour);
+    if (*style)
+        fprintf(s->out, " style=\"%s\"", style);
+    fputs(" d=\"M0 0", s->out);
     for (size_t i = 0; i < n; i++) {
         int there = isfinite(x[i]) && isfinite(y[i]);
 

@@ -41,9 +41,10 @@ void svg_text(const struct svg *s, const char *cls, double x, double y, const ch
 void svg_line(const struct svg *s, const char *cls, double xa, double ya, double xb, double yb);
 
 /* A curve through points of the data, (x, y) one after the other; one that is not finite makes a
- * gap. And the band between two of them, of as many points. */
-void svg_curve(const struct svg *s, const char *colour, const double *x, const double *y,
-               size_t n);
+ * gap. style: of CSS, "" for none. And the band between two of them, of as many points. */
+void svg_curve(const struct svg *s, const char *colour, const char *style, const double *x,
+               const double *y, size_t n);
+void svg_dot(const struct svg *s, const char *colour, double x, double y, const char *tip);
 void svg_band(const struct svg *s, const char *colour, const double *x, const double *low,
               const double *high, size_t n);
 

@@ -1,14 +1,14 @@
 /* text.c: a run as it is read in a terminal: at most 80 columns, bars and a curve of characters,
  * which say all that colours say. */
+#include "cmd/report/text.h"
+
 #include "cmd/report/report.h"
 
 #include "cmd/report/figures.h"
 
 #include <math.h>
 
-enum { BAR = 24, STACK = 60, CURVE_WIDTH = 64, CURVE_HEIGHT = 6, PATH_WIDTH = 30, FIGURE = 32 };
-
-struct text { FILE *out; int colour; };
+enum { BAR = TEXT_BAR, CURVE_WIDTH = 64, CURVE_HEIGHT = 6, PATH_WIDTH = 30, FIGURE = 32 };
 
 /* ---- pieces ---- */
 
@@ -18,7 +18,7 @@ static void colour(const struct text *t, const char *code)
         fprintf(t->out, "\033[%sm", code);
 }
 
-static void heading(const struct text *t, const char *words)
+void text_heading(const struct text *t, const char *words)
 {
     fputc('\n', t->out);
     colour(t, "1");
@@ -38,8 +38,7 @@ static const char *code_of(char letter)
     }
 }
 
-/* `n` letters, in their colour. */
-static void letters(const struct text *t, char letter, int n)
+void text_letters(const struct text *t, char letter, int n)
 {
     colour(t, code_of(letter));
     for (int i = 0; i < n; i++)
@@ -47,16 +46,14 @@ static void letters(const struct text *t, char letter, int n)
     colour(t, "0");
 }
 
-/* share in [0, 1] of `width` letters. */
-static void bar(const struct text *t, char letter, double share, int width)
+void text_bar(const struct text *t, char letter, double share, int width)
 {
     int n = share > 0 ? (int)lround(fmin(share, 1) * width) : 0;
 
-    letters(t, letter, n);
+    text_letters(t, letter, n);
 }
 
-/* A path's end is what tells. */
-static const char *path_end(const char *path, size_t *cut)
+const char *text_path_end(const char *path, size_t *cut)
 {
     size_t n = strlen(path);
 
@@ -72,7 +69,7 @@ static const char *path_end(const char *path, size_t *cut)
 static void put_path(const struct text *t, const char *path)
 {
     size_t      cut;
-    const char *end = path_end(path, &cut);
+    const char *end = text_path_end(path, &cut);
 
     fprintf(t->out, "  %s%s\n", cut ? "..." : "", end);
 }
@@ -162,18 +159,27 @@ static void text_loss(const struct text *t, const json_t *report)
 {
     const json_t *s = json_object_get(report, "steps");
 
-    if (!json_is_number(json_object_get(s, "last_loss")))
+    if (!(json_num(s, "steps") > 0))
         return;
     // run.db counts from 0
-    fprintf(t->out, "loss %.6f at step %.0f, %.6f at step %.0f\n", json_num(s, "first_loss"),
-            json_num(s, "first") + 1, json_num(s, "last_loss"), json_num(s, "last") + 1);
+    fprintf(t->out, "loss %.6f at step %.0f, %.6f at step %.0f\n", json_figure(s, "first_loss"),
+            json_num(s, "first") + 1, json_figure(s, "last_loss"), json_num(s, "last") + 1);
+    if (json_num(s, "finite_steps") < json_num(s, "steps"))
+        fprintf(t->out, "a number in %.0f of %.0f steps", json_num(s, "finite_steps"),
+                json_num(s, "steps"));
+    if (json_num(s, "finite_steps") < json_num(s, "steps") && json_num(s, "finite_steps") > 0)
+        fprintf(t->out, ": %.6f at step %.0f, %.6f at step %.0f",
+                json_figure(s, "finite_first_loss"), json_num(s, "finite_first") + 1,
+                json_figure(s, "finite_last_loss"), json_num(s, "finite_last") + 1);
+    if (json_num(s, "finite_steps") < json_num(s, "steps"))
+        fputc('\n', t->out);
     text_curve(t, json_object_get(report, "curve"));
 }
 
 static void text_pace(const struct text *t, const json_t *report)
 {
     const json_t *s = json_object_get(report, "steps"), *q = json_object_get(report, "times");
-    char          a[FIGURE], b[FIGURE], c[FIGURE], d[FIGURE];
+    char          a[FIGURE], b[FIGURE], c[FIGURE], d[FIGURE], peak[2 * FIGURE];
 
     if (q)
         fprintf(t->out, "%s a step: median of %.0f steady ones, quartiles %s and %s\n"
@@ -183,10 +189,9 @@ static void text_pace(const struct text *t, const json_t *report)
                 figure_seconds(c, sizeof c, json_num(q, "upper_quartile")),
                 json_num(q, "tokens_per_second"));
     if (json_num(s, "seconds_per_step") > 0)
-        fprintf(t->out, "%s a step: mean of all, %.1f tokens/s; peak resident memory %s\n",
+        fprintf(t->out, "%s a step: mean of all, %.1f tokens/s\npeak resident memory %s\n",
                 figure_seconds(d, sizeof d, json_num(s, "seconds_per_step")),
-                json_num(s, "tokens_per_second"),
-                figure_memory(a, sizeof a, json_num(s, "peak_rss")));
+                json_num(s, "tokens_per_second"), figure_peak(peak, sizeof peak, report));
 }
 
 /* ---- where the time goes ---- */
@@ -195,7 +200,7 @@ static void text_parts(const struct text *t, const json_t *b, double whole, cons
 {
     char a[FIGURE];
 
-    heading(t, title);
+    text_heading(t, title);
     for (int i = 0; i < PARTS; i++) {
         const struct part *p = &breakdown_parts[i];
         double             v = json_num(b, p->field);
@@ -204,7 +209,7 @@ static void text_parts(const struct text *t, const json_t *b, double whole, cons
             continue;
         fprintf(t->out, "  %-28s %9s %5.1f %%  ", p->words, figure_seconds(a, sizeof a, v),
                 100 * v / whole);
-        bar(t, p->letter, v / whole, BAR);
+        text_bar(t, p->letter, v / whole, BAR);
         fputc('\n', t->out);
     }
     fprintf(t->out, "  %-28s %9s\n", "all", figure_seconds(a, sizeof a, whole));
@@ -235,14 +240,14 @@ static void text_waits(const struct text *t, const json_t *report)
     size_t        n = json_array_size(all);
 
     if (n)
-        heading(t, "The training thread waited, a step");
+        text_heading(t, "The training thread waited, a step");
     for (size_t i = 0; i <= n; i++) { // of all devices together
         w = json_array_get(all, i);
         if (before && (!w || strcmp(json_str(w, "phase"), json_str(before, "phase")))) {
             fprintf(t->out, "  %-28s %9s %5.1f %%  ", phase_words(json_str(before, "phase")),
                     figure_seconds(a, sizeof a, seconds), 100 * share);
             fprintf(t->out, "at most %9s  ", figure_seconds(b, sizeof b, longest));
-            bar(t, 'w', share, BAR - 12);
+            text_bar(t, 'w', share, BAR - 12);
             fputc('\n', t->out);
             seconds = share = longest = 0;
         }
@@ -261,7 +266,7 @@ static void text_update(const struct text *t, const json_t *report)
     char                     name[FIGURE], a[FIGURE];
 
     if (json_array_size(json_object_get(report, "update")))
-        heading(t, "Updates, a step: at work (#) and waiting (.) within a part");
+        text_heading(t, "Updates, a step: at work (#) and waiting (.) within a part");
     json_array_foreach(json_object_get(report, "update"), i, u) {
         double all = json_num(u, "seconds");
 
@@ -276,8 +281,8 @@ static void text_update(const struct text *t, const json_t *report)
             int    m = all > 0 ? (int)lround(fmin(wait / all, 1 - n / 8.0) * 8) : 0;
 
             fprintf(t->out, " %s ", parts[k]);
-            letters(t, '#', n);
-            letters(t, '.', m);
+            text_letters(t, '#', n);
+            text_letters(t, '.', m);
             fprintf(t->out, "%*s", 8 - n - m, "");
         }
         fputc('\n', t->out);
@@ -304,7 +309,7 @@ static void text_traffic(const struct text *t, const json_t *report)
 
     if (!json_array_size(all))
         return;
-    heading(t, "Traffic, bytes a step (all devices)");
+    text_heading(t, "Traffic, bytes a step (all devices)");
     fprintf(t->out, "  %-9s %-11s %-6s %15s %15s %13s\n", "link", "class", "", "measured",
             "computed", "padding");
     json_array_foreach(all, i, row) {
@@ -330,7 +335,7 @@ static void text_wear(const struct text *t, const json_t *report)
 
     if (json_array_size(json_object_get(report, "written")) &&
         json_num(json_object_get(report, "steps"), "seconds_per_step") > 0)
-        heading(t, "Written to each device, with padding");
+        text_heading(t, "Written to each device, with padding");
     json_array_foreach(json_object_get(report, "written"), i, w) {
         if (!json_object_get(w, "bytes_per_day"))
             continue;
@@ -354,12 +359,12 @@ static void text_bandwidth(const struct text *t, const json_t *report)
     json_array_foreach(all, i, r)
         most = fmax(most, json_num(r, "bytes_per_second"));
     if (json_array_size(all))
-        heading(t, "Bandwidth per device, while a transfer of the kind was under way");
+        text_heading(t, "Bandwidth per device, while a transfer of the kind was under way");
     json_array_foreach(all, i, r) {
         fprintf(t->out, "  %-3.0f %-9s %-14s %-6s %9s/s  ", json_num(r, "device"),
                 json_str(r, "link"), json_str(r, "phase"), json_str(r, "direction"),
                 figure_bytes(a, sizeof a, json_num(r, "bytes_per_second")));
-        bar(t, '#', json_num(r, "bytes_per_second") / most, BAR);
+        text_bar(t, '#', json_num(r, "bytes_per_second") / most, BAR);
         fputc('\n', t->out);
     }
 }
@@ -371,7 +376,7 @@ static void text_drives(const struct text *t, const json_t *report)
     char          a[FIGURE], b[FIGURE], c[FIGURE];
 
     if (json_array_size(all))
-        heading(t, "Real drives while updates were under way, read and written; devices");
+        text_heading(t, "Real drives while updates were under way, read and written; devices");
     json_array_foreach(all, i, d)
         fprintf(t->out, "  %-10.10s %9s/s for %s, %s of it no updates'; %.24s\n",
                 json_str(d, "drive"), figure_bytes(a, sizeof a, json_num(d, "bytes_per_second")),
@@ -384,26 +389,29 @@ static void text_drives(const struct text *t, const json_t *report)
 static void text_memory(const struct text *t, const json_t *report)
 {
     const json_t *all = json_object_get(report, "memory"), *m;
-    double        peak = json_num(json_object_get(report, "steps"), "peak_rss"), most = peak;
+    double        peak = json_num(json_object_get(report, "steps"), "peak_rss"),
+                  arenas = report_arenas(report), own = fmax(peak - arenas, 0), most = own;
     size_t        i;
     char          a[FIGURE];
 
     if (!json_array_size(all))
         return;
-    heading(t, "Memory, as planned");
+    text_heading(t, "Memory, as planned");
     json_array_foreach(all, i, m)
         if (strcmp(json_str(m, "part"), "limit")) // which may be all that the machine has
             most = fmax(most, json_num(m, "bytes"));
     for (i = 0; i <= json_array_size(all); i++) {
         int    last = i == json_array_size(all);
-        double bytes = last ? peak : json_num(m = json_array_get(all, i), "bytes");
+        double bytes = last ? own : json_num(m = json_array_get(all, i), "bytes");
 
         if (!(bytes > 0))
             continue;
-        fprintf(t->out, "  %-33.33s %9s  ", last ? "peak resident memory" : json_str(m, "part"),
+        fprintf(t->out, "  %-33.33s %9s  ", !last        ? json_str(m, "part")
+                : arenas > 0 ? "peak of the process, these apart"
+                             : "peak of the process",
                 figure_memory(a, sizeof a, bytes));
         if (bytes <= most)
-            bar(t, '#', bytes / most, BAR);
+            text_bar(t, '#', bytes / most, BAR);
         fputc('\n', t->out);
     }
 }
@@ -426,16 +434,16 @@ static void text_evals(const struct text *t, const json_t *report)
     size_t        i;
 
     if (json_array_size(all))
-        heading(t, "Evaluations, the first and the last");
+        text_heading(t, "Evaluations, the first and the last");
     json_array_foreach(all, i, e) {
         if (eval_seen(all, i))
             continue;
         const json_t *last = eval_last(all, i);
 
         fprintf(t->out, "  %-28.28s %.6g after step %.0f", json_str(e, "measure"),
-                json_num(e, "value"), json_num(e, "step") + 1);
+                json_figure(e, "value"), json_num(e, "step") + 1);
         if (last != e)
-            fprintf(t->out, ", %.6g after step %.0f", json_num(last, "value"),
+            fprintf(t->out, ", %.6g after step %.0f", json_figure(last, "value"),
                     json_num(last, "step") + 1);
         fputc('\n', t->out);
     }
@@ -461,8 +469,7 @@ static void text_choices(const struct text *t, const json_t *report)
     }
 }
 
-/* Broken between words, at 80 columns. */
-static void put_wrapped(const struct text *t, const char *text, int indent)
+void text_wrapped(const struct text *t, const char *text, int indent)
 {
     int column = indent;
 
@@ -490,19 +497,19 @@ static void text_said(const struct text *t, const json_t *report)
     size_t        i, skipped = json_array_size(json_object_get(report, "skipped"));
 
     if (skipped)
-        heading(t, "Skipped steps, whose gradient was not finite");
+        text_heading(t, "Skipped steps, whose gradient was not finite");
     json_array_foreach(json_object_get(report, "skipped"), i, s)
         fprintf(t->out, "%s%.0f%s", i ? ", " : "  ", json_num(s, "step") + 1,
                 i + 1 == skipped ? "\n" : i % 10 == 9 ? ",\n" : "");
     if (json_array_size(json_object_get(report, "notices")))
-        heading(t, "Notices");
+        text_heading(t, "Notices");
     json_array_foreach(json_object_get(report, "notices"), i, n) {
         fprintf(t->out, "  %.19s  ", json_str(n, "time"));
-        put_wrapped(t, json_str(n, "text"), 23);
+        text_wrapped(t, json_str(n, "text"), 23);
     }
 }
 
-static void text_report(const struct text *t, const json_t *report)
+void text_one(const struct text *t, const json_t *report)
 {
     text_run(t, report);
     text_loss(t, report);
@@ -519,71 +526,4 @@ static void text_report(const struct text *t, const json_t *report)
     text_evals(t, report);
     text_choices(t, report);
     text_said(t, report);
-}
-
-/* ---- several ---- */
-
-static void text_stack(const struct text *t, const json_t *report, double longest)
-{
-    const json_t *b = json_object_get(report, "breakdown");
-    double        end = 0;
-    int           at = 0;
-
-    fprintf(t->out, "  ");
-    for (int i = 0; i < PARTS; i++) {
-        end += json_num(b, breakdown_parts[i].field);
-        int to = longest > 0 ? (int)lround(end / longest * STACK) : 0;
-
-        letters(t, breakdown_parts[i].letter, to - at);
-        at = to;
-    }
-    fputc('\n', t->out);
-}
-
-static void text_comparison(const struct text *t, const json_t *reports)
-{
-    const json_t *r;
-    double        most = 0, longest = 0;
-    size_t        i;
-    char          a[FIGURE];
-
-    json_array_foreach(reports, i, r) {
-        most = fmax(most, json_num(json_object_get(r, "comparison"), "speedup"));
-        longest = fmax(longest, breakdown_sum(json_object_get(r, "breakdown")));
-    }
-    heading(t, "Speed-up over the first, by tokens a second of the median steady step");
-    json_array_foreach(reports, i, r) {
-        const json_t *c = json_object_get(r, "comparison"), *q = json_object_get(r, "times");
-
-        fprintf(t->out, "%zu %s, mode %s\n", i + 1, json_str(r, "run"),
-                figure_mode(a, sizeof a, r));
-        if (*json_str(c, "unlike"))
-            fprintf(t->out, "  unlike the first: %s\n", json_str(c, "unlike"));
-        if (!q) {
-            fprintf(t->out, "  no steady step\n");
-            continue;
-        }
-        fprintf(t->out, "  %6.2f x %9s a step %12.1f tokens/s  ", json_num(c, "speedup"),
-                figure_seconds(a, sizeof a, json_num(q, "median")),
-                json_num(q, "tokens_per_second"));
-        bar(t, '#', json_num(c, "speedup") / most, BAR);
-        fputc('\n', t->out);
-    }
-    heading(t, "Breakdown of a step: F forward, B backward + gradients, U update, . other");
-    json_array_foreach(reports, i, r) {
-        const json_t *b = json_object_get(r, "breakdown");
-
-        fprintf(t->out, "%zu %9s\n", i + 1, figure_seconds(a, sizeof a, breakdown_sum(b)));
-        text_stack(t, r, longest);
-    }
-}
-
-void report_text(FILE *out, const json_t *reports, int colour_too)
-{
-    struct text t = { out, colour_too };
-
-    if (json_array_size(reports) > 1)
-        text_comparison(&t, reports);
-    else
-        text_report(&t, json_array_get(reports, 0));
 }

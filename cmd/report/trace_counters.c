@@ -5,6 +5,7 @@
 #include "cmd/report/trace.h"
 
 #include "data/base/grow.h"
+#include "data/base/nan.h"
 
 #include <math.h>
 
@@ -173,6 +174,10 @@ int trace_counters(struct trace_out *o, const struct trace *t, struct err *err)
         if (!s->end)
             continue; // its spans are not whole
         write_counter(o, TRACE_HOST_PID, "loss", s->end, s->loss);
+        if (!isfinite(s->loss)) // the counter stays where it was
+            trace_event(o, "{\"ph\":\"i\",\"s\":\"p\",\"name\":\"step %llu: loss %f\",\"pid\":%d,"
+                        "\"tid\":0,\"ts\":%llu}", (unsigned long long)s->step + 1,
+                        nan_plain(s->loss), TRACE_HOST_PID, (unsigned long long)s->end);
         write_counter(o, TRACE_HOST_PID, "tokens a second", s->end, s->rate);
         write_counter(o, TRACE_HOST_PID, "peak resident memory, MB", s->end, s->rss / 1e6);
     }

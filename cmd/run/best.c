@@ -8,7 +8,7 @@
 #include "cmd/run/settings.h"
 #include "cmd/run/tokenise.h"
 #include "data/base/file.h"
-#include "model/hf.h"
+#include "data/tensors/safetensors.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -53,6 +53,7 @@ int best_load(struct best *out, struct session *s, struct err *err)
     out->any = settings_scan(s->log, "%" SCNu64, &out->step, "best.step");
     settings_scan(s->log, "%lf", &out->seconds[0], "best.seconds");
     settings_scan(s->log, "%lf", &out->seconds[1], "best.seconds_mm");
+    settings_scan(s->log, "%" SCNx32, &out->sum, "best.sum");
     if (out->any && !settings_scan(s->log, "%lf", &out->value, "best.value"))
         return err_set(err, -EBADMSG, "%s/run.db has best.step, but no best.value", s->dir);
     return 0;
@@ -60,13 +61,21 @@ int best_load(struct best *out, struct session *s, struct err *err)
 
 int best_store(struct best *b, struct session *s, const struct feed_values *v, struct err *err)
 {
-    double value = v->told.value[0].value;
+    double              value = v->told.value[0].value;
+    char                path[BEST_PATH];
+    struct safetensors *st = NULL;
 
-    *b = (struct best){ 1, v->told.step, value, { v->seconds[0], v->seconds[1] } };
+    snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
+    int rc = safetensors_open(&st, path, err);
+    if (rc)
+        return rc;
+    *b = (struct best){ 1, v->told.step, value, { v->seconds[0], v->seconds[1] }, st->sum };
+    safetensors_close(st);
     return settings_set(s->log, err,
                         "best.step=%" PRIu64 "\nbest.name=%s\nbest.value=%.17g\n"
-                        "best.seconds=%.17g\nbest.seconds_mm=%.17g",
-                        b->step, v->told.value[0].name, value, v->seconds[0], v->seconds[1]);
+                        "best.seconds=%.17g\nbest.seconds_mm=%.17g\nbest.sum=%08" PRIx32,
+                        b->step, v->told.value[0].name, value, v->seconds[0], v->seconds[1],
+                        b->sum);
 }
 
 int best_beats(const struct best *b, const struct feed_values *v)
@@ -78,6 +87,28 @@ int best_beats(const struct best *b, const struct feed_values *v)
 }
 
 /* ---- the folder ---- */
+
+int best_folder(struct hf **out, const struct best *b, const struct session *s, struct err *err)
+{
+    char         path[BEST_PATH];
+    struct watch w = work_begin(s->events, "checking %s/%s", s->dir, base_name);
+
+    snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
+    int rc = hf_is_folder(path) ? hf_open(out, path, &w, err)
+                                : err_set(err, -ENOENT, "%s is not there any more", path);
+    work_end(s->events);
+    if (!rc && (arch_total(hf_model(*out)) != arch_total(&s->config) ||
+                (b->sum && b->sum != hf_sum(*out)))) {
+        hf_close(*out);
+        *out = NULL;
+        rc = err_set(err, -EBADMSG, "%s is not the model that run.db names as the best one", path);
+    }
+    if (!rc || err->stopped)
+        return rc;
+    return err_set(err, rc, "%.600s; the best model of %s was that after step %" PRIu64
+                   ": a copy of it, put there, is taken, and --last takes the parameters after the "
+                   "last step", err->text, s->dir, b->step + 1);
+}
 
 /* RUN/best again, where a kill came between two renames. */
 static void restore(const struct session *s)

@@ -6,8 +6,14 @@
 #pragma once
 
 #include "cmd/run/feed.h"
+#include "model/hf.h"
 
-struct best { int any; uint64_t step; double value, seconds[TASK_SPLITS]; };
+struct best {
+    int      any;
+    uint64_t step;
+    double   value, seconds[TASK_SPLITS];
+    uint32_t sum; // of its files (safetensors.h); 0: of a run that was made before there was one
+};
 
 /* What run.db says; any 0 where no evaluation was kept. */
 int best_load(struct best *out, struct session *s, struct err *err);
@@ -20,6 +26,10 @@ int best_beats(const struct best *b, const struct feed_values *v);
 
 /* Put the parameters of the drained stream into RUN/best. step: under which reads are metered. */
 int best_export(struct session *s, struct stream *stream, uint64_t step, struct err *err);
+
+/* Open RUN/best as *b, which is not empty, has it: whole, and the one that run.db names. What is
+ * not so is said, and what to do. */
+int best_folder(struct hf **out, const struct best *b, const struct session *s, struct err *err);
 
 /* Name the one that is there, inside the caller's transaction. */
 int best_store(struct best *b, struct session *s, const struct feed_values *v, struct err *err);

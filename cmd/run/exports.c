@@ -48,6 +48,7 @@ int exports_look(struct exported *e, struct runlog *log, const char *dir, int wh
 {
     struct safetensors *st = NULL;
     char                file[sizeof e->path + 32], index[sizeof file + 16];
+    const char         *kind = which == EXPORTS_BEST ? "best" : "export";
     uint32_t            sum;
 
     *e = (struct exported){ .state = EXPORTS_GONE };
@@ -66,8 +67,7 @@ int exports_look(struct exported *e, struct runlog *log, const char *dir, int wh
     work_end(events);
     if (rc)
         e->state = file_is_denied(rc) ? EXPORTS_DENIED : EXPORTS_DAMAGED;
-    else if (which == EXPORTS_BEST || // nobody's but ours
-             (settings_scan(log, "%" SCNx32, &sum, "export.sum") && sum == st->sum))
+    else if (!log || !settings_scan(log, "%" SCNx32, &sum, "%s.sum", kind) || sum == st->sum)
         e->state = EXPORTS_INTACT;
     else
         e->state = EXPORTS_OTHER;

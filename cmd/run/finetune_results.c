@@ -50,7 +50,7 @@ static int take_evals(struct results *r, struct session *s, uint64_t step, const
                       struct err *err)
 {
     struct eval_rows rows = { r->task, r->eval, 0 };
-    char             sql[96];
+    char             sql[160];
 
     for (size_t i = 0; i < TASK_SPLITS; i++) {
         struct results_eval *v = &r->eval[i];
@@ -62,7 +62,8 @@ static int take_evals(struct results *r, struct session *s, uint64_t step, const
         r->n_evals += v->samples > 0;
     }
     snprintf(sql, sizeof sql,
-             "SELECT name, printf('%%!.17g', value) FROM evals WHERE step = %" PRIu64, step);
+             "SELECT name, CASE WHEN value IS NOT NULL THEN printf('%%!.17g', value) END"
+             " FROM evals WHERE step = %" PRIu64, step); // printf makes 0 of NULL
     int rc = runlog_query(s->log, sql, take_row, &rows, err);
     if (!rows.found)
         r->n_evals = 0;
@@ -160,7 +161,7 @@ int finetune_results_predict(const struct finetune_results *o, struct err *err)
 
     if (!o->test[0] && !o->test[1])
         return 0;
-    int rc = model_folder_open(&r, o->model, NULL, o->events, err);
+    int rc = model_folder_open(&r, o->model, MODEL_LAST, NULL, o->events, err);
     rc = rc ? rc : model_folder_evaluator(&e, &r, &o->read, o->test_rows, err);
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
         if (o->test[i]) {

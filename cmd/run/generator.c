@@ -3,6 +3,7 @@
 #include "cmd/run/generator.h"
 
 #include "data/base/machine.h"
+#include "data/base/nan.h"
 #include "data/base/round.h"
 #include "model/sampling.h"
 #include "offload/meter.h"
@@ -35,12 +36,13 @@ static int find_stops(struct generator *g, const char *model, struct err *err)
     return rc;
 }
 
-int generator_open(struct generator *g, const char *model, const char *tokenizer,
-                   const struct read_opts *read, const struct sampling *sampling,
-                   const struct events *events, struct err *err)
+int generator_open(struct generator *g, const char *model, enum model_which which,
+                   const char *tokenizer, const struct read_opts *read,
+                   const struct sampling *sampling, const struct events *events, struct err *err)
 {
     *g = (struct generator){ .read = *read, .sampling = *sampling };
-    int rc = model_folder_open(&g->model, model, disk_name((size_t)read->disk), events, err);
+    int rc = model_folder_open(&g->model, model, which, disk_name((size_t)read->disk), events,
+                               err);
     if (rc)
         return rc;
     if (arch_classifies(&g->model.config))
@@ -67,6 +69,7 @@ static int open_stream(struct generator *g, const struct decode_options *d, stru
     struct budget         plan;
     int                   rc = memory_plan(&plan, &want, err);
 
+    rc = rc ? rc : memory_limits(&plan, &want, err);
     if (rc)
         return rc;
     g->frames = plan.frames;
@@ -139,7 +142,7 @@ int generator_feed(struct generator *g, const int32_t *const *ids, const size_t 
     for (size_t i = 0; !rc && i < g->batch * g->vocab; i++)
         if (n[i / g->vocab] && !isfinite((*logits)[i]))
             rc = err_set(err, -ERANGE, "a logit of the model is %f, no number: what it computes is "
-                         "too large", (double)(*logits)[i]);
+                         "too large", nan_plain((*logits)[i]));
     if (rc || g->timed)
         return rc;
     for (size_t b = 0; b < g->batch; b++)

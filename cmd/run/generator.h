@@ -31,9 +31,9 @@ struct generator {
  * (NULL: its own). read: its batch is not looked at; dtype -1: the model's own; seq: positions of
  * prompt and continuation together, at most (0: all the model has). Closed by generator_close also
  * after a failure. */
-int  generator_open(struct generator *g, const char *model, const char *tokenizer,
-                    const struct read_opts *read, const struct sampling *sampling,
-                    const struct events *events, struct err *err);
+int  generator_open(struct generator *g, const char *model, enum model_which which,
+                    const char *tokenizer, const struct read_opts *read,
+                    const struct sampling *sampling, const struct events *events, struct err *err);
 /* Plan the memory for `batch` sequences of at most `positions` tokens, and open what computes.
  * longest: of the first texts that it will be fed; where there is not room for it, it goes in
  * pieces. */

@@ -16,7 +16,7 @@
  *
  *     read_opts_default(&read, &err)                               how to read a model
  *
- *     model_folder_open(&m, "run", NULL, ev, &err)                 the model in it, or in a Hugging
+ *     model_folder_open(&m, "run", MODEL_KEPT, NULL, ev, &err)     the model in it, or in a Hugging
  *     model_folder_evaluator(&e, &m, &read, 0, &err)               Face folder, to be read:
  *     tokens_open(&tokens, "held-out.bin", 2, &err)
  *     evaluate_tokens(&e, tokens, 0, &loss, &n, &err)              its loss on a file of tokens
@@ -24,8 +24,8 @@
  *     evaluator_close(&e)
  *     model_folder_close(&m)
  *
- *     generator_open(&g, "run", NULL, &read, &sampling, ev, &err)  the same, to continue texts
- *     generator_start(&g, 1, positions, n, &err)
+ *     generator_open(&g, "run", MODEL_KEPT, NULL, &read, &sampling, ev, &err)    the same, to
+ *     generator_start(&g, 1, positions, n, &err)                   continue texts:
  *     generator_feed(&g, &ids, &n, &logits, &err)                  the prompt; then each token,
  *     id = generator_choose(&g, logits, 0, position)               position from 0, is fed alone
  *     generator_close(&g)

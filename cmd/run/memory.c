@@ -10,6 +10,7 @@
 #include "offload/step_work.h"
 #include "offload/streams.h"
 
+#include <malloc.h>
 #include <omp.h>
 
 #define MIB ((uint64_t)1 << 20)
@@ -221,6 +222,37 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
     r->run->residual_in_ram = out->residual_in_ram;
     r->run->acts = (struct run_acts){ 0 };
     return out->record_buffers ? acts_set(&r->run->acts, out, r, err) : 0;
+}
+
+/* ---- what this process may map ---- */
+
+/* A buffer of OpenBLAS, of which each of its threads has one since the start and who multiplies
+ * takes one more; a thread's stack; threads beside those that compute: of a device two, and few. */
+enum { BLAS_BUFFER_MIB = 128, STACK_MIB = 8, OTHER_THREADS = 6 };
+
+int memory_limits(const struct budget *plan, const struct memory_request *r, struct err *err)
+{
+    char     option = 'v', needs[32], has[32], most[32];
+    uint64_t room = machine_room(&option), mapped = memory_baseline(),
+             threads = threads_here((uint64_t)r->model.threads) + OTHER_THREADS +
+                       (r->run ? 2 * (r->run->n_devices + r->run->n_act_devices) : 0),
+             beside = (BLAS_BUFFER_MIB + STACK_MIB * threads) * MIB,
+             all = plan->total + plan->arenas + beside;
+
+    if (room == UINT64_MAX)
+        return 0;
+    mallopt(M_ARENA_MAX, 1); // each thread's own would reserve 64 MiB
+    if (all <= room + mapped)
+        return 0;
+    beside += plan->arenas;
+    return err_misuse(err, "with ulimit -%c %s more can be mapped here, but %s are needed: raise "
+                      "it (ulimit -%c unlimited)%s%s", option,
+                      opt_size_text(has, sizeof has, (double)room),
+                      opt_size_text(needs, sizeof needs, (double)(all - mapped)), option,
+                      room + mapped > beside ? ", or --host-mem of at most " : "",
+                      room + mapped > beside
+                          ? opt_size_text(most, sizeof most, (double)(room + mapped - beside))
+                          : "");
 }
 
 /* ---- what would fit ---- */

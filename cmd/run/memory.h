@@ -26,6 +26,11 @@ struct memory_request {
  * the largest --seq and the --activations that would fit. */
 int memory_plan(struct budget *out, const struct memory_request *r, struct err *err);
 
+/* A plan that is to be carried out by this process, before it is: within ulimit -v and -d, or
+ * misuse. What is mapped beside the plan counts: stacks of threads, buffers of OpenBLAS, which
+ * tries for ever where it gets none. */
+int memory_limits(const struct budget *plan, const struct memory_request *r, struct err *err);
+
 /* Resident size of the program itself: measured at the first call, which a command makes before
  * it opens anything large. */
 uint64_t memory_baseline(void);

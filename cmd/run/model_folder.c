@@ -1,6 +1,7 @@
 /* model_folder.c: two kinds of folders behind one params_source. */
 #include "cmd/run/model_folder.h"
 
+#include "cmd/run/best.h"
 #include "cmd/run/ranked.h"
 #include "data/base/machine.h"
 #include "cmd/run/tokenise.h"
@@ -34,14 +35,45 @@ static int open_masters(struct model_folder *r, struct err *err)
     return rc;
 }
 
-static int open_run(struct model_folder *r, const char *path, const char *disk, struct err *err)
+/* The blocks of the folder, which may be other ones than an older run's. */
+static int open_best(struct model_folder *r, const struct best *b, const char *path,
+                     struct err *err)
 {
-    int rc = session_open(&r->run, path, SESSION_EITHER, r->events, err);
+    char *name = settings_get(r->run.log, "best.name");
+    int   rc = best_folder(&r->best, b, &r->run, err);
+
+    if (!rc) {
+        events_notice(r->events, "%s: the best model is taken, after step %" PRIu64 " (%s %.6f); "
+                      "--last takes the one after step %" PRIu64, path, b->step + 1,
+                      name ? name : "", b->value, r->step);
+        r->step = b->step + 1;
+        r->source = hf_source(r->best);
+        r->run.config.pieces = hf_model(r->best)->pieces;
+        rc = session_config(&r->run, err);
+    }
+    free(name);
+    return rc;
+}
+
+static int open_run(struct model_folder *r, const char *path, enum model_which which,
+                    const char *disk, struct err *err)
+{
+    struct best best = { 0 };
+    uint64_t    applied;
+    int         rc = session_open(&r->run, path, SESSION_EITHER, r->events, err);
 
     rc = rc ? rc : ranked_see(&r->run, path, SESSION_EITHER, err);
+    rc = rc ? rc : best_load(&best, &r->run, err);
     if (rc)
         return rc;
+    if ((rc = run_position(&r->run.run, &r->step, &applied, err)))
+        return session_explain(&r->run, rc, err);
     snprintf(r->tokenizer, sizeof r->tokenizer, "%s/tokenizer", r->run.dir);
+    if (which == MODEL_BEST && !best.any)
+        return err_misuse(err, "--best: %s kept no best model, which --keep-best of a training "
+                          "does: leave --best out", path);
+    if (which != MODEL_LAST && best.any)
+        return open_best(r, &best, path, err);
     if (disk)
         r->run.run.disk = disk;
     rc = run_reader_memory(&r->run.run, &r->bytes, err);
@@ -51,8 +83,8 @@ static int open_run(struct model_folder *r, const char *path, const char *disk, 
     return session_explain(&r->run, rc, err);
 }
 
-int model_folder_open(struct model_folder *r, const char *path, const char *disk,
-                      const struct events *events, struct err *err)
+int model_folder_open(struct model_folder *r, const char *path, enum model_which which,
+                      const char *disk, const struct events *events, struct err *err)
 {
     char hint[HF_HINT];
     int  rc;
@@ -60,7 +92,7 @@ int model_folder_open(struct model_folder *r, const char *path, const char *disk
     *r = (struct model_folder){ .events = events };
     memory_baseline();
     if (session_is_run(path))
-        rc = open_run(r, path, disk, err);
+        rc = open_run(r, path, which, disk, err);
     else if (hf_is_folder(path))
         rc = open_hf(r, path, err);
     else
@@ -74,10 +106,23 @@ int model_folder_open(struct model_folder *r, const char *path, const char *disk
     return rc;
 }
 
+int model_which(enum model_which *out, const struct which_opts *o, const char *path,
+                struct err *err)
+{
+    *out = o->best ? MODEL_BEST : o->last ? MODEL_LAST : MODEL_KEPT;
+    if (o->best && o->last)
+        return err_misuse(err, "--best and --last are two models of a run; give one of them");
+    if (*out != MODEL_KEPT && !session_is_run(path) && hf_is_folder(path))
+        return err_misuse(err, "--%s is for a run, and %s is a folder with one model: leave it out",
+                          o->best ? "best" : "last", path);
+    return 0;
+}
+
 void model_folder_close(struct model_folder *r)
 {
     run_reader_close(r->masters);
     hf_close(r->hf);
+    hf_close(r->best);
     session_close(&r->run);
     memset(r, 0, sizeof *r);
 }
@@ -138,6 +183,7 @@ int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
         return err_misuse(err, "--seq %zu: the model has %zu positions", seq,
                           r->config.n_positions);
     int rc = memory_plan(&plan, &want, err);
+    rc = rc ? rc : memory_limits(&plan, &want, err);
     rc = rc ? rc
             : stream_read_open(&out->stream, &r->source, &r->run.run.order, r->run.block_params,
                                dtype, plan.frames, err);

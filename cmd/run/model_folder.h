@@ -8,6 +8,10 @@
 #include "model/finite.h"
 #include "model/hf.h"
 
+/* Which of a run's models: the best one (RUN/best) where it kept one, else the last; or the one
+ * that is asked for. */
+enum model_which { MODEL_KEPT, MODEL_LAST, MODEL_BEST };
+
 struct model_folder {
     struct model_config    config;
     struct params_source source;                       // refuses values that are not finite
@@ -16,16 +20,22 @@ struct model_folder {
     uint64_t             bytes;                        // that the source itself holds
     const struct events *events;
     struct session       run; // open, or of a folder: what follows from its config alone
-    // the one or the other
+    // one of them
     struct hf           *hf;
+    struct hf           *best;    // a run's: all but the parameters is the run's own
     struct run_reader   *masters;
+    uint64_t             step;    // of a run: steps that made these parameters
 };
 
-/* A run is first brought to its last commit where a crash left a step half done. disk: NULL for the
- * run's own. Closed by model_folder_close also after a failure. */
-int  model_folder_open(struct model_folder *r, const char *path, const char *disk,
-                       const struct events *events, struct err *err);
+/* A run is first brought to its last commit where a crash left a step half done and the last model
+ * is read; that the best one is read is told. `which` is of a run, disk NULL for the run's own.
+ * Closed by model_folder_close also after a failure. */
+int  model_folder_open(struct model_folder *r, const char *path, enum model_which which,
+                       const char *disk, const struct events *events, struct err *err);
 void model_folder_close(struct model_folder *r);
+/* Which one of `path` --best and --last say, where they may. */
+int  model_which(enum model_which *out, const struct which_opts *o, const char *path,
+                 struct err *err);
 
 /* The dtype to read with where none was asked for: a run's own; bf16 for a folder. */
 int model_folder_dtype(const struct model_folder *r);

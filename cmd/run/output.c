@@ -82,9 +82,9 @@ enum { TOKENIZER_NAMES = sizeof tokenizer_names / sizeof *tokenizer_names };
 /* ---- where it leads ---- */
 
 /* dir: from the root, without links; name: the last one, "" for the root; st: what is there. */
-struct place { char dir[PATH_MAX], name[NAME_MAX + 1]; struct stat st; int there; };
+struct target { char dir[PATH_MAX], name[NAME_MAX + 1]; struct stat st; int there; };
 
-static int place_find(struct place *out, const char *path, struct err *err)
+static int target_find(struct target *out, const char *path, struct err *err)
 {
     size_t      n = strlen(path);
     struct stat st;
@@ -108,7 +108,7 @@ static int place_find(struct place *out, const char *path, struct err *err)
 }
 
 /* What is there is of another sort than what is written: a folder, a link, a device. */
-static int check_sort(const struct output *o, const struct place *p, struct err *err)
+static int check_sort(const struct output *o, const struct target *p, struct err *err)
 {
     int         folder = o->kind == OUTPUT_TOKENIZER;
     const char *last = strrchr(o->path, '/');
@@ -155,9 +155,9 @@ static int is_within(const char *path, const struct stat *st)
     return 0;
 }
 
-static int check_inputs(const struct output *o, const struct place *p, struct err *err)
+static int check_inputs(const struct output *o, const struct target *p, struct err *err)
 {
-    struct place other;
+    struct target other;
     struct stat  st;
 
     for (size_t i = 0; i < o->n_inputs; i++) {
@@ -169,7 +169,7 @@ static int check_inputs(const struct output *o, const struct place *p, struct er
             return err_misuse(err, "%s is what is read: choose another name to write to", o->path);
         if (p->there && S_ISDIR(p->st.st_mode) && is_within(in, &p->st))
             return err_misuse(err, "%s holds %s, which is read: choose another name", o->path, in);
-        if (!p->there && !place_find(&other, in, NULL) && !strcmp(other.dir, p->dir) &&
+        if (!p->there && !target_find(&other, in, NULL) && !strcmp(other.dir, p->dir) &&
             !strcmp(other.name, p->name))
             return err_misuse(err, "%s is named twice: choose another name to write to", o->path);
     }
@@ -194,7 +194,7 @@ static int is_run(const char *dir)
 }
 
 /* In RUN, or below a folder there, under a name that is a run's. */
-static int check_runs(const struct output *o, const struct place *p, struct err *err)
+static int check_runs(const struct output *o, const struct target *p, struct err *err)
 {
     char        dir[PATH_MAX], below[NAME_MAX + 1];
     const char *name = p->name;
@@ -215,7 +215,7 @@ static int check_runs(const struct output *o, const struct place *p, struct err 
     }
 }
 
-static int check_models(const struct output *o, const struct place *p, struct err *err)
+static int check_models(const struct output *o, const struct target *p, struct err *err)
 {
     size_t i = 0, n = sizeof model_names / sizeof *model_names, telling = 0;
 
@@ -259,7 +259,7 @@ static int is_kind(enum output_kind kind, const char *head, size_t n)
 }
 
 /* A folder among the inputs that the file is in; NULL: it is in none. */
-static const char *read_folder(const struct output *o, const struct place *p)
+static const char *read_folder(const struct output *o, const struct target *p)
 {
     struct stat st;
 
@@ -270,7 +270,7 @@ static const char *read_folder(const struct output *o, const struct place *p)
     return NULL;
 }
 
-static int refuse(const struct output *o, const struct place *p, int unmarked, struct err *err)
+static int refuse(const struct output *o, const struct target *p, int unmarked, struct err *err)
 {
     const char *in = read_folder(o, p);
 
@@ -282,7 +282,7 @@ static int refuse(const struct output *o, const struct place *p, int unmarked, s
                       kind_names[o->kind], in ? "" : ", or remove it");
 }
 
-static int check_file(const struct output *o, const struct place *p, struct err *err)
+static int check_file(const struct output *o, const struct target *p, struct err *err)
 {
     char     head[HEAD_BYTES + 1] = "";
     uint64_t size;
@@ -417,8 +417,8 @@ int output_tokenizer(const struct output *o, const struct tokenizer *tok, struct
 
 int output_check(const struct output *o, struct err *err)
 {
-    struct place p;
-    int          rc = place_find(&p, o->path, err);
+    struct target p;
+    int          rc = target_find(&p, o->path, err);
 
     rc = rc ? rc : check_sort(o, &p, err);
     rc = rc ? rc : check_inputs(o, &p, err);
@@ -435,12 +435,12 @@ int output_check(const struct output *o, struct err *err)
 int output_check_events(const char *dir, struct err *err)
 {
     const struct output o = { .path = dir, .kind = OUTPUT_EVENTS };
-    struct place        p;
+    struct target        p;
     char                at[PATH_MAX], *slash;
 
     if (snprintf(at, sizeof at, "%s/x", dir) >= (int)sizeof at)
         return err_misuse(err, "%s: the name is too long", dir);
-    while (place_find(&p, at, NULL)) {
+    while (target_find(&p, at, NULL)) {
         if (!(slash = strrchr(at, '/')) || slash == at)
             return 0; // making the folders fails, and says why
         *slash = '\0';

@@ -302,8 +302,11 @@ static int lock_folder(struct place *p, const char *dir, struct err *err)
     if (!p->made && errno != EEXIST)
         return err_set(err, -errno, "mkdir %s: %s", dir, strerror(errno));
     int rc = lock_taken(p, dir, err);
-    if (p->made && p->lock.fd < 0)
-        rmdir(dir);
+    if (!p->made || p->lock.fd >= 0)
+        return rc;
+    if (rc == -ENOLCK && p->lock.path) // nobody else has it, either
+        unlink(p->lock.path);
+    rmdir(dir);
     return rc;
 }
 
@@ -320,6 +323,7 @@ int place_claim(struct place *p, struct session *s, const char *dir, struct err 
     if (rc > 0)
         rc = err_set(err, -ENOENT, "%s is removed again and again", dir);
     rc = rc ? rc : settle(p->dir, err);
+    p->lock.known = 0; // what it has of commits is an earlier run's
     snprintf(base, sizeof base, "%s/%s", p->dir, part_base);
     rc = rc ? rc : file_new_folder(&p->part, base, err);
     if (rc)

@@ -12,6 +12,8 @@
  *                       object (hf.h)
  *     option.NAME       every row of train_opts, as text that opt_set takes
  *     given.NAME        what the run was made from, as it was asked for (newrun.h)
+ *     schedule.step schedule.was    where a resume has changed the schedule's horizon last: the
+ *                       first step (from 0) of the new one, and the one before
  *     data.path         the token file (absolute, or data.bin in RUN)
  *     data.sums         its CRC32C per MiB in hex
  *     data.text         what it was made from
@@ -52,7 +54,7 @@
  *
  *     export.path export.step export.sum    the last `siTrain export`: the folder (absolute), the
  *                       last step in it (from 1; 0: none), and its safetensors_sum
- *     best.step best.name best.value best.seconds best.seconds_mm    of RUN/best (best.h)
+ *     best.step best.name best.value best.seconds best.seconds_mm best.sum    of RUN/best (best.h)
  *     best.folder       file_identity of the folder that became RUN/best, or was to
  *
  *     place             file_identity of the folder in which the run was made (place.h)

@@ -92,7 +92,8 @@ const struct opt_row train_rows[] = {
     { "steps", OPT_UINT, AT(steps), "1000", .min = 1,
       .help = "steps to train; with --resume the run's new end", .kept = OPT_CHANGES },
     { "schedule-steps", OPT_UINT, AT(schedule_steps),
-      .help = "horizon of the learning rate schedule, if not --steps", .kept = OPT_FIXED },
+      .help = "horizon of the learning rate schedule, if not --steps; with --resume the new one, "
+              "by which the rate is computed from there on", .kept = OPT_CHANGES },
     { "batch", OPT_UINT, AT(batch), "4", .min = 1, .max = TRAIN_MOST_BATCH,
       .help = "rows of a micro-batch", .kept = OPT_FIXED },
     { "seq", OPT_UINT, AT(seq), .max = 1048576,
@@ -254,6 +255,15 @@ const struct opt_row read_rows[] = {
       .help = HELP_BLAS },
     { "threads", OPT_UINT, offsetof(struct read_opts, threads), .max = 4096, .help = HELP_THREADS },
     { "disk", OPT_WORD, offsetof(struct read_opts, disk), "uring", disk_name, .help = HELP_DISK },
+    { 0 },
+};
+
+const struct opt_row which_rows[] = {
+    { "best", OPT_FLAG, offsetof(struct which_opts, best),
+      .help = "the best model that --keep-best kept, in RUN/best; not given: that one where there "
+              "is one" },
+    { "last", OPT_FLAG, offsetof(struct which_opts, last),
+      .help = "the model after the last step" },
     { 0 },
 };
 

@@ -128,8 +128,12 @@ struct read_opts {
               "65,536; text: also what looks like JSON; u16, u32: ids without a header",           \
       .kept = OPT_SOURCE }
 
-// of struct model_opts, train_opts, tune_opts, read_opts; column_rows: of struct task_names
-extern const struct opt_row model_rows[], train_rows[], tune_rows[], read_rows[], column_rows[];
+/* Which model of a run is read, for export, eval and generate. */
+struct which_opts { int best, last; };
+
+// of struct model_opts, train_opts, tune_opts, read_opts, which_opts; column_rows: of task_names
+extern const struct opt_row model_rows[], train_rows[], tune_rows[], read_rows[], which_rows[],
+    column_rows[];
 
 /* Of the tokens that are trained on, those that the head is asked for. */
 double train_opts_asked(const struct train_opts *o, const struct model_config *g);

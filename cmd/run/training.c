@@ -6,6 +6,7 @@
 #include "cmd/run/best.h"
 #include "cmd/run/drives.h"
 #include "cmd/run/feed.h"
+#include "cmd/run/horizon.h"
 #include "cmd/run/ranked.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/tensorboard.h"
@@ -44,6 +45,10 @@ struct training {
 int training_overlay(struct session *s, struct opt_line *line, struct train_opts *train, int first,
                      struct err *err)
 {
+    uint64_t was = s->o.steps;
+
+    if (!first && !s->o.schedule_steps) // of the first version's runs
+        s->o.schedule_steps = was;
     if (train->mode == TRAIN_SU_O_C) {
         train->mode = RUN_SUO;
         if (!opt_given(line, "compress"))
@@ -52,17 +57,12 @@ int training_overlay(struct session *s, struct opt_line *line, struct train_opts
     }
     s->o.quiet = train->quiet; // both are of one command, not of the run
     s->o.force_device = train->force_device;
-    return session_overlay(s, line, first, err);
-}
-
-void training_tell_schedule(const struct session *s)
-{
-    const struct train_opts *o = &s->o;
-
-    if (o->schedule != SCHEDULE_CONSTANT && o->steps > o->schedule_steps && !o->quiet)
-        events_notice(s->events, "the schedule ends at step %llu: from there to step %llu the "
-                      "learning rate is --min-lr, %g", (unsigned long long)o->schedule_steps,
-                      (unsigned long long)o->steps, o->min_lr);
+    int rc = session_overlay(s, line, first, err);
+    if (rc || first)
+        return rc;
+    if (!s->o.schedule_steps) // --schedule-steps 0
+        s->o.schedule_steps = s->o.steps;
+    return horizon_check(s, line, was, err);
 }
 
 /* ---- the plan ---- */
@@ -104,14 +104,19 @@ struct trainer_options training_options(const struct session *s)
     };
 }
 
+static struct memory_request request(struct session *s, uint64_t rows)
+{
+    return (struct memory_request){ .host_mem = s->o.host_mem,
+                                    .model = training_options(s).model,
+                                    .run = &s->run,
+                                    .acts = &train_activations[s->o.activations],
+                                    .exporting = s->o.keep_best,
+                                    .rows = rows };
+}
+
 int training_plan(struct budget *out, struct session *s, uint64_t rows, struct err *err)
 {
-    struct memory_request r = { .host_mem = s->o.host_mem,
-                                .model = training_options(s).model,
-                                .run = &s->run,
-                                .acts = &train_activations[s->o.activations],
-                                .exporting = s->o.keep_best,
-                                .rows = rows };
+    struct memory_request r = request(s, rows);
 
     return memory_plan(out, &r, err);
 }
@@ -122,6 +127,8 @@ int training_plan_here(struct budget *out, struct session *s, uint64_t rows, str
     char     needs[32], has[32], most[32];
     int      rc = training_plan(out, s, rows, err);
     uint64_t all = out->total + out->arenas;
+    struct memory_request r = request(s, rows);
+    rc = rc ? rc : memory_limits(out, &r, err);
     if (rc || all <= ram)
         return rc;
     return err_misuse(err,
@@ -237,7 +244,8 @@ static int record_options(const struct training *t, const uint64_t *first, struc
     if (rc)
         return rc;
     s->o.blas = t->blas;
-    rc = session_store_options(s, 0, err);
+    rc = horizon_record(s, t->first, err);
+    rc = rc ? rc : session_store_options(s, 0, err);
     s->o.blas = kept;
     rc = rc ? rc : record_acts(s, err);
     rc = rc ? rc : drives_record(s, err);
@@ -553,6 +561,7 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
         s->o.steps = next;
     if (rc || (rc = ranked_begin(s, next, &missing, err)))
         return rc;
+    t.first = next;
     if (next == s->o.steps && !missing) {
         rc = session_recover(s, err);
         rc = rc ? rc : record_options(&t, NULL, err);
@@ -560,7 +569,6 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
         return rc;
     }
     events_kill_costs(s->events, "--resume goes on from the last commit");
-    t.first = next;
     rc = training_open(&t, err);
     rc = rc ? rc : ranked_patience(s, err);
     if (!rc) {

@@ -20,9 +20,6 @@ int training_plan_here(struct budget *out, struct session *s, uint64_t rows, str
 int training_overlay(struct session *s, struct opt_line *line, struct train_opts *train, int first,
                      struct err *err);
 
-/* A later end does not stretch the schedule: told, since steps at a rate of 0 change nothing. */
-void training_tell_schedule(const struct session *s);
-
 /* How a training ended that did not fail. */
 struct training_end {
     enum { TRAINING_DONE, TRAINING_STOPPED, TRAINING_NOTHING_LEFT } how;

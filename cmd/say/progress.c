@@ -5,9 +5,9 @@
 #include "cmd/opt/opt.h"
 #include "cmd/say/stop.h"
 #include "data/base/clock.h"
+#include "data/base/nan.h"
 #include "data/base/visible.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -104,10 +104,9 @@ static void describe(fields f, const struct training_step *s)
     double rate = seconds > 0 ? (double)r->tokens * steps / seconds : 0;
     char   text[32];
 
-    // neither loss nor norm is negative, and a NaN has no sign
-    snprintf(f[LOSS], sizeof f[LOSS], "loss %.6f", fabs(r->loss));
+    snprintf(f[LOSS], sizeof f[LOSS], "loss %.6f", nan_plain(r->loss));
     snprintf(f[LR], sizeof f[LR], "lr %.3e", r->lr);
-    snprintf(f[NORM], sizeof f[NORM], "norm %.4f%s%s", fabs(r->grad_norm),
+    snprintf(f[NORM], sizeof f[NORM], "norm %.4f%s%s", nan_plain(r->grad_norm),
              r->clipped ? " clipped" : "", r->skipped ? " SKIPPED" : "");
     snprintf(f[RATE], sizeof f[RATE], "%.0f tok/s", rate);
     *f[HIDDEN] = '\0';

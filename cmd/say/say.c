@@ -6,6 +6,7 @@
 #include "cmd/say/progress.h"
 #include "cmd/say/stop.h"
 #include "cmd/run/train_opts.h"
+#include "data/base/nan.h"
 
 static void say_notice(void *ctx, const char *sentence)
 {
@@ -68,7 +69,7 @@ static void say_evaluation(void *ctx, const struct training_evaluation *e)
     (void)ctx;
     for (size_t i = 0; i < e->n && at < sizeof text; i++)
         at += (size_t)snprintf(text + at, sizeof text - at, "  %s %.6f", e->value[i].name,
-                               e->value[i].value);
+                               nan_plain(e->value[i].value));
     if (!progress_is_quiet())
         progress_line("eval after step %llu%s  (%llu %s)%s", (unsigned long long)e->step + 1, text,
                       (unsigned long long)e->count, e->counts, e->best ? "  best so far" : "");
@@ -120,8 +121,9 @@ int say_training_run(struct session *s, struct err *err)
     if (!job_speaks())
         return end.how == TRAINING_STOPPED ? 130 : 0;
     if (end.how == TRAINING_NOTHING_LEFT)
-        say_line(stdout, "%s is finished: its %" PRIu64 " step%s done; --steps N goes further",
-                 s->dir, end.step, end.step == 1 ? " is" : "s are");
+        say_line(stdout, "%s is finished: its %" PRIu64 " step%s done; --steps N %sgoes further",
+                 s->dir, end.step, end.step == 1 ? " is" : "s are",
+                 s->o.schedule == SCHEDULE_CONSTANT ? "" : "--schedule-steps N ");
     if (end.how != TRAINING_STOPPED)
         return 0;
     say_line(stderr, "siTrain: stopped after step %" PRIu64 " of %" PRIu64 "%s; go on with "

@@ -1,6 +1,10 @@
-/* stop.c: one flag, one handler, and the text that it writes. The text stands ready before a signal
- * comes, since a handler may only call write; it is in two places in turn, so that one of them is
- * always whole. */
+/* stop.c: when the first signal came, one handler, and the text that it writes. The text stands
+ * ready before a signal comes, since a handler may only call write; it is in two places in turn, so
+ * that one of them is always whole.
+ *
+ * One wish to stop often arrives as several signals: timeout(1) signals its child and then its
+ * group, a closed terminal its foreground and then what the shell knows, mpirun and srun forward
+ * what the ranks got already. So what comes within ONE_WISH_NS of the first signal is the first. */
 #include "cmd/say/stop.h"
 
 #include "data/base/clock.h"
@@ -11,8 +15,9 @@
 #include <unistd.h>
 
 enum { TEXT_BYTES = 512 };
+#define ONE_WISH_NS 1000000000u
 
-static volatile sig_atomic_t signals;          // so many came
+static _Atomic uint64_t      asked_ns; // when the first signal came, of clock_ns; 0: none did
 static volatile sig_atomic_t reader_gone;      // of what is printed
 static volatile sig_atomic_t terminal;         // a bar may be drawn there: it is wiped first
 static _Atomic uint64_t      due_ns;           // of clock_ns; 0: not known
@@ -58,11 +63,16 @@ static void add_expected(struct line *l)
 static void on_stop(int signal)
 {
     int         kept = errno;
+    uint64_t    first = 0, now = clock_ns();
     struct line l = { 0 };
 
     (void)signal;
-    if (signals++)
-        _exit(130);
+    // two threads may be here at once: one of them is the first
+    if (!atomic_compare_exchange_strong(&asked_ns, &first, now)) {
+        if (now > first && now - first > ONE_WISH_NS)
+            _exit(130);
+        return;
+    }
     add(&l, terminal ? "\r\033[K" : "");
     add(&l, "siTrain: stopping ");
     add(&l, *said(&waits) ? said(&waits) : "as soon as it can");
@@ -87,11 +97,13 @@ static void on_pipe(int signal)
 
 void stop_catch(void)
 {
-    struct sigaction a = { .sa_handler = on_stop };
+    struct sigaction a = { .sa_handler = on_stop }, was;
 
     terminal = isatty(STDERR_FILENO);
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);
+    if (!sigaction(SIGHUP, NULL, &was) && was.sa_handler != SIG_IGN) // as nohup has it
+        sigaction(SIGHUP, &a, NULL);
 }
 
 void stop_catch_pipe(void)
@@ -109,7 +121,7 @@ void stop_expects(double seconds)
 int stop_asked(void *ctx)
 {
     (void)ctx;
-    return signals || reader_gone;
+    return asked_ns || reader_gone;
 }
 
 static void set(struct said *said, const char *text)

@@ -1,7 +1,8 @@
-/* stop.h: Ctrl-C, for every command that may last. The first SIGINT or SIGTERM asks for a clean end
- * and is answered at once, on stderr: what is waited for, and what a second one does: that ends the
- * process at once, as a kill would. Commands ask between the pieces of their work, and exit with
- * 130 (err_stopped). */
+/* stop.h: Ctrl-C, for every command that may last. The first SIGINT, SIGTERM or SIGHUP (a terminal
+ * that was closed; not under nohup) asks for a clean end and is answered at once, on stderr: what
+ * is waited for, and what a second one does: that ends the process at once, as a kill would. A
+ * signal within a second of the first one is the first one. Commands ask between the pieces of
+ * their work, and exit with 130 (err_stopped). */
 #pragma once
 
 #include "data/base/err.h"

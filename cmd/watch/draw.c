@@ -67,12 +67,8 @@ static const char *gap(const struct lines *p) { return p->column ? "  " : ""; }
 
 static void last_step(struct lines *p, const struct look *f)
 {
-    if (isfinite(f->loss))
-        lines_print(p, "loss %.6f", f->loss);
-    if (isfinite(f->lr))
-        lines_print(p, "%slr %.3e", gap(p), f->lr);
-    if (isfinite(f->norm))
-        lines_print(p, "%snorm %.4f%s", gap(p), f->norm, f->clipped > 0 ? " clipped" : "");
+    lines_print(p, "loss %.6f  lr %.3e  norm %.4f%s", f->loss, f->lr, f->norm,
+                f->clipped > 0 ? " clipped" : "");
     if (f->skipped > 0)
         lines_print(p, "%s%.0f of the last %d skipped", gap(p), f->skipped, LOOK_SKIPPED);
     lines_end(p);
@@ -85,19 +81,23 @@ static void last_step(struct lines *p, const struct look *f)
 
 static void memory(struct lines *p, const struct look *f)
 {
-    char text[32], most[32];
+    char   text[32], most[32], arenas[32], beside[48] = "";
+    double own = fmax(f->rss - f->arenas, 0); // what --host-mem bounds
 
     if (!isfinite(f->rss) || !(f->rss > 0))
         return;
     lines_put(p, "memory");
     lines_to(p, LABEL_COLUMNS);
     if (f->host_mem > 0) {
-        lines_bar(p, BAR_COLUMNS, f->rss / f->host_mem);
-        lines_print(p, "  %s of %s at most", opt_size_text(text, sizeof text, f->rss),
-                   opt_size_text(most, sizeof most, f->host_mem));
-    } else {
-        lines_print(p, "%s at most", opt_size_text(text, sizeof text, f->rss));
+        lines_bar(p, BAR_COLUMNS, own / f->host_mem);
+        lines_put(p, "  ");
     }
+    if (f->arenas > 0)
+        snprintf(beside, sizeof beside, " + %s devices",
+                 opt_size_text(arenas, sizeof arenas, f->arenas));
+    lines_print(p, f->host_mem > 0 ? "%s of %s%s" : "%s%.0s%s at most",
+                opt_size_text(text, sizeof text, own),
+                opt_size_text(most, sizeof most, f->host_mem), beside);
     lines_end(p);
 }
 

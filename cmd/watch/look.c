@@ -30,6 +30,7 @@ static int run_row(void *ctx, int n, const char **values, const char **names)
     f->rss = real(values[4]);
     f->skipped = values[5] ? real(values[5]) : 0;
     f->measured = number(values[6]);
+    f->arenas = values[7] ? real(values[7]) : 0;
     return 0;
 }
 
@@ -128,7 +129,9 @@ static int read_run(struct look *f, struct runlog *log, struct err *err)
                       " (SELECT sum(skipped) FROM"
                       " (SELECT skipped FROM steps ORDER BY step DESC LIMIT %d)),"
                       " (SELECT 2 * max(step) FROM spans)"
-                      " + (SELECT seconds > 0 FROM steps ORDER BY step DESC LIMIT 1)",
+                      " + (SELECT seconds > 0 FROM steps ORDER BY step DESC LIMIT 1),"
+                      " (SELECT CAST(value AS INTEGER) FROM runs WHERE key LIKE 'memory.__'"
+                      " AND value LIKE '%% arenas of emulated devices')",
                       LOOK_SKIPPED);
 }
 

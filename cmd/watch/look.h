@@ -28,6 +28,7 @@ struct look {
     double   step_tokens, clipped;  // clipped: it was
     double   skipped;             // of the last LOOK_SKIPPED
     double   rss, host_mem;       // bytes; NaN, 0: not known, no bound
+    double   arenas;              // of rss, those of emulated devices, which no bound counts
     double   median;              // seconds of the last steady steps; NaN: none yet
     double   seconds, part[4];    // of the last steps kept whole, on average: all, and as in parts
     uint64_t whole;               // so many

@@ -5,6 +5,7 @@
 #include "data/base/err.h"
 
 #include <jansson.h>
+#include <math.h>
 
 /* Parse a file of at most max_bytes; caller json_decref()s. -errno and a sentence naming file and
  * line. */
@@ -21,6 +22,14 @@ enum { JSON_FIGURES = JSON_SORT_KEYS | JSON_REAL_PRECISION(15) }; // 0.1 is 0.1
 static inline double json_num(const json_t *object, const char *key)
 {
     return json_number_value(json_object_get(object, key));
+}
+
+/* A number that may be none: NaN where it is null, which a NaN of a database is, or not there. */
+static inline double json_figure(const json_t *object, const char *key)
+{
+    const json_t *v = json_object_get(object, key);
+
+    return json_is_number(v) ? json_number_value(v) : (double)NAN;
 }
 
 static inline const char *json_str(const json_t *object, const char *key)

@@ -28,6 +28,29 @@ uint64_t rss_peak(void)
     return (uint64_t)u.ru_maxrss * 1024;
 }
 
+uint64_t machine_room(char *option)
+{
+    static const struct { int limit; char option; const char *mapped; } limits[] = {
+        { RLIMIT_AS, 'v', "VmSize" }, { RLIMIT_DATA, 'd', "VmData" } };
+    uint64_t room = UINT64_MAX;
+
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        struct rlimit l;
+        char          text[64];
+
+        if (getrlimit((__rlimit_resource_t)limits[i].limit, &l) || l.rlim_cur == RLIM_INFINITY)
+            continue;
+        machine_field(text, sizeof text, "/proc/self/status", limits[i].mapped);
+        uint64_t mapped = strtoull(text, NULL, 10) * 1024;
+        uint64_t left = l.rlim_cur > mapped ? l.rlim_cur - mapped : 0;
+        if (left < room) {
+            room = left;
+            *option = limits[i].option;
+        }
+    }
+    return room;
+}
+
 const char *machine_field(char *buf, size_t size, const char *path, const char *key)
 {
     FILE  *f = fopen(path, "re");

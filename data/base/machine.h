@@ -6,6 +6,10 @@
 uint64_t rss_now(void);  // bytes of this process that are resident; 0 where /proc does not say
 uint64_t rss_peak(void); // the most there ever were
 
+/* Bytes that this process may still map where ulimit -v or -d sets that, the less of both; *option
+ * is 'v' or 'd'. UINT64_MAX where neither does. */
+uint64_t machine_room(char *option);
+
 /* What follows `key` and blanks, colons in the first line that begins with it of a file of the
  * kernel, as `model name` in /proc/cpuinfo, up to blanks at its end: buf, "" where there is no such
  * line. */

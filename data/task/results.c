@@ -9,7 +9,9 @@
 #include <assert.h>
 #include <math.h>
 
-enum { SQL_BYTES = 512 };
+enum { SQL_BYTES = 640 };
+
+#define FINITE "abs(loss) < 9e999" // and not NULL, as SQLite has a NaN
 
 /* ---- JSON objects ---- */
 
@@ -57,7 +59,7 @@ static int write_json(const json_t *value, const char *dir, const char *name, in
 
 /* ---- the training's totals ---- */
 
-struct totals { uint64_t steps, tokens; double loss, seconds; };
+struct totals { uint64_t steps, tokens, finite; double loss, seconds; };
 
 static double column(const char *text) { return text ? strtod(text, NULL) : (double)NAN; }
 
@@ -65,9 +67,16 @@ static int take_totals(void *ctx, int n, const char **values, const char **names
 {
     (void)n, (void)names;
     *(struct totals *)ctx = (struct totals){ strtoull(values[0], NULL, 10),
-                                             strtoull(values[1], NULL, 10), column(values[2]),
-                                             column(values[3]) };
+                                             strtoull(values[1], NULL, 10),
+                                             strtoull(values[2], NULL, 10), column(values[3]),
+                                             column(values[4]) };
     return 0;
+}
+
+/* A mean of fewer losses than there were steps says of how many. */
+static int put_finite(json_t *to, const char *key, uint64_t finite, uint64_t steps)
+{
+    return finite < steps ? json_object_set_new(to, key, count(finite)) : 0;
 }
 
 static double epoch_of(const struct results *r, uint64_t steps)
@@ -89,6 +98,7 @@ static int put_training(json_t *to, const struct results *r, const struct totals
                                                       "total_flos", flops_of(r, t),
                                                       "train_loss", number(t->loss)));
 
+    bad |= put_finite(to, "train_finite_steps", t->finite, t->steps);
     return bad | put_speed(to, "train", "", t->seconds, epoch * (double)r->train_samples,
                            (double)t->steps);
 }
@@ -97,8 +107,8 @@ static int put_training(json_t *to, const struct results *r, const struct totals
 
 struct history { const struct results *r; json_t *rows; struct err *err; };
 
-/* Columns: step (from 1), name (NULL: a training row), value or mean loss, rate, norm. An
- * evaluation's names share one row. */
+/* Columns: step (from 1), name (NULL: a training row), value or mean loss, rate, norm, steps of
+ * the row and those whose loss is a number. An evaluation's names share one row. */
 static int take_history(void *ctx, int n, const char **values, const char **names)
 {
     struct history *h = ctx;
@@ -117,7 +127,9 @@ static int take_history(void *ctx, int n, const char **values, const char **name
     else if (!bad)
         bad = json_object_update_new(
             last, json_pack("{s:o, s:o, s:o}", "loss", number(column(values[2])), "learning_rate",
-                            number(column(values[3])), "grad_norm", number(column(values[4]))));
+                            number(column(values[3])), "grad_norm", number(column(values[4])))) |
+              put_finite(last, "finite_steps", strtoull(values[6], NULL, 10),
+                         strtoull(values[5], NULL, 10));
     return bad ? no_memory(h->err) : 0;
 }
 
@@ -129,10 +141,12 @@ static int read_history(json_t *rows, struct runlog *log, const struct results *
     uint64_t       every = r->logging_steps ? r->logging_steps : 1;
     char           sql[SQL_BYTES];
 
-    snprintf(sql, sizeof sql, "SELECT at + 1, name, value, lr, grad_norm FROM (SELECT max(step) AS "
-             "at, NULL AS name, avg(loss) AS value, lr, grad_norm FROM steps GROUP BY step / %"
-             PRIu64 " HAVING (max(step) + 1) %% %" PRIu64 " = 0 UNION ALL SELECT step, name, "
-             "value, NULL, NULL FROM evals) ORDER BY at, name", every, every);
+    snprintf(sql, sizeof sql, "SELECT at + 1, name, value, lr, grad_norm, n, finite FROM (SELECT "
+             "max(step) AS at, NULL AS name, avg(loss) FILTER (WHERE " FINITE ") AS value, lr, "
+             "grad_norm, count(*) AS n, count(*) FILTER (WHERE " FINITE ") AS finite FROM steps "
+             "GROUP BY step / %" PRIu64 " HAVING (max(step) + 1) %% %" PRIu64 " = 0 UNION ALL "
+             "SELECT step, name, value, NULL, NULL, 1, 1 FROM evals) ORDER BY at, name",
+             every, every);
     return runlog_query(log, sql, take_history, &h, err);
 }
 
@@ -238,7 +252,8 @@ int results_write(const char *dir, struct runlog *log, const struct results *r, 
     if (!log)
         return write_parts(dir, r, NULL, err);
     int rc = runlog_query(log,
-                          "SELECT coalesce(max(step) + 1, 0), coalesce(sum(tokens), 0), avg(loss),"
+                          "SELECT coalesce(max(step) + 1, 0), coalesce(sum(tokens), 0), count(*)"
+                          " FILTER (WHERE " FINITE "), avg(loss) FILTER (WHERE " FINITE "),"
                           " total(seconds) FROM steps",
                           take_totals, &t, err);
     rc = rc ? rc : write_parts(dir, r, &t, err);

@@ -1,11 +1,13 @@
 /* results.h: what a fine-tuning leaves in its folder for other programs: the files of Hugging
  * Face's run_glue.py, with its names, keys and units, so that a script that reads those reads
  * these. Every file is whole or absent (data/base/file.h). A number that is not finite is written
- * as null; seconds are rounded to 4 decimals and rates to 3, as transformers does; keys are sorted.
+ * as null: transformers writes Python's NaN and Infinity, which are no JSON. Seconds are rounded to
+ * 4 decimals and rates to 3, as transformers does; keys are sorted.
  *
  * train_results.json: epoch (passes over the training rows, a fraction), total_flos (operations),
- *     train_loss (mean of the steps' losses that are numbers), train_runtime (s: of the steps,
- *     evaluations not included), train_samples (rows of an epoch), train_samples_per_second,
+ *     train_loss (mean of the steps' losses that are numbers), train_finite_steps (of how many
+ *     steps, where that is not all of them), train_runtime (s: of the steps, evaluations not
+ *     included), train_samples (rows of an epoch), train_samples_per_second,
  *     train_steps_per_second.
  * eval_results.json: epoch, eval_loss, eval_METRIC for the task's metrics, eval_combined_score
  *     (their mean, where there are two: MRPC, QQP, STS-B), eval_runtime (s), eval_samples,
@@ -13,8 +15,9 @@
  *     the same keys, epoch too, with _mm behind.
  * all_results.json: both.
  * trainer_state.json: the run's counters and log_history: every logging_steps steps {epoch,
- *     grad_norm, learning_rate, loss, step}, loss being the mean since the row before, norm and
- *     rate (per step) that step's own; every evaluation {epoch, eval_NAME ..., step} with the names
+ *     grad_norm, learning_rate, loss, step}, loss being the mean of those since the row before
+ *     that are numbers (finite_steps: of how many, where not of all), norm and rate (per step) that
+ *     step's own; every evaluation {epoch, eval_NAME ..., step} with the names
  *     of run.db's table evals; last the training's figures. It is made from run.db, so a run that
  *     was stopped and resumed has all of it. Steps count from 1 here, from 0 in run.db.
  * predict_results_TASK.txt: "index\tprediction", then a row a line: the label's name, or the value

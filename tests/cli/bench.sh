@@ -81,7 +81,7 @@ result $? "--only disk,steps --json -, mode mem, nothing in PATH"
 python3 - "$tmp/out" <<'PY' 2>"$tmp/err"
 import json, sys
 r = json.load(open(sys.argv[1]))
-assert sorted(r) == ["disk", "machine", "model", "products", "steps", "version"], sorted(r)
+assert r["about"] == "siTrain bench" and sorted(r) == ["about", "disk", "machine", "model", "products", "steps", "version"], sorted(r)
 assert r["disk"][0]["fio"] == "not installed", r["disk"]
 assert [x["run"] for x in r["steps"]["runs"]] == ["mem"], r["steps"]["runs"]
 assert all(e["precision"] == "fp32" for e in r["products"]["engines"])

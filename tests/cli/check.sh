@@ -97,7 +97,7 @@ run check "$tmp/run" --repair
 result "$([ "$got" = 1 ]; echo $?)" "which nothing repairs"
 run pretrain --resume "$tmp/run"
 result "$([ "$got" = 1 ] && grep -q "after step 5, in $tmp/hf" "$tmp/err"; echo $?)" "training says the same"
-run export "$tmp/run" "$tmp/never"
+run export "$tmp/run" "$tmp/never" --last
 result "$([ "$got" = 1 ] && [ ! -e "$tmp/never" ] && grep -q "after step 5, in $tmp/hf" "$tmp/err"; echo $?)" "and so does export"
 turn "$tmp/run/dev0/states" "$at"
 works "turned back, it goes on" pretrain --resume "$tmp/run" --steps 8
@@ -190,7 +190,7 @@ if command -v sqlite3 >/dev/null; then
     works "run.db: rows of measurements that are damaged are given up" check "$tmp/fine" --repair
     works "and the run is whole" check "$tmp/fine"
     same "4|1|0" "$(sqlite3 "$tmp/fine/run.db" "SELECT count(*), count(loss), (SELECT count(*) FROM evals) FROM steps")" "but for what they said"
-    works "it goes on" finetune --resume "$tmp/fine" --steps 6
+    works "it goes on" finetune --resume "$tmp/fine" --steps 6 --schedule-steps 6
 else
     skip "run.db changed by SQL" "no sqlite3"
 fi

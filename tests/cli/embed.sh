@@ -15,7 +15,7 @@ result $? "nothing is on stderr"
 awk '/^loss/ { if (last && $2 >= last) exit 1; last = $2 }' "$tmp/out"
 result $? "the loss falls"
 works "the run is whole" check "$tmp/dir/run"
-works "it goes on" pretrain --resume "$tmp/dir/run" --steps 21 --quiet
+works "it goes on" pretrain --resume "$tmp/dir/run" --steps 21 --schedule-steps 21 --quiet
 "$train" "$tmp/text.txt" "$tmp/dir" >"$tmp/out" 2>"$tmp/err"
 same "$? $(cat "$tmp/err")" "1 $tmp/dir: a folder that does not exist is expected" "a folder that is there is refused in words"
 done_testing

@@ -184,8 +184,56 @@ best_hash() { [ -f "$1/best/model.safetensors" ] && sha256sum <"$1/best/model.sa
 tuned whole $best --mode mem
 whole=$hash whole_best=$(best_hash "$tmp/whole")
 result "$([ -n "$whole_best" ] && [ "$whole_best" != "$whole" ]; echo $?)" "the best is not the last"
-run export "$tmp/whole" "$tmp/whole-hf"
-same "$(cat "$tmp/whole-hf/config.json")" "$(cat "$tmp/whole/best/config.json")" "and says of itself what an export says"
+best_step=$(sqlite3 "$tmp/whole/run.db" "SELECT value + 1 FROM runs WHERE key = 'best.step'")
+table=$(echo "$said" | awk '{ print "loss", $4; print "accuracy", $3 }')
+measure() { # ARGUMENTS...: what eval says of the rows that the table is of
+    run eval "$@" --task sst2 --data "$tmp/sst2" --max-seq 32 --batch 8 --dtype bf16
+    cat "$tmp/out"
+}
+for mode in mem su+o; do
+    [ $mode = mem ] || tuned whole-$mode $best --mode $mode
+    at=$tmp/whole$([ $mode = mem ] || echo -$mode)
+    rm -rf "$tmp/whole-hf" "$tmp/last-hf" "$tmp/best-hf"
+    run export "$at" "$tmp/whole-hf"
+    same "siTrain: $at: the best model is taken, after step $best_step (accuracy $(echo "$table" | awk 'NR == 2 { print $2 }')); --last takes the one after step 26" \
+        "$(cat "$tmp/err")" "$mode: an export says that it is the best"
+    same "$whole_best" "$(sha256sum <"$tmp/whole-hf/model.safetensors" | cut -d' ' -f1)" "$mode: and is it"
+    same "$(cat "$tmp/whole-hf/config.json")" "$(cat "$at/best/config.json")" "$mode: and says of itself what the best does"
+    run export "$at" "$tmp/best-hf" --best
+    same "$whole_best" "$(sha256sum <"$tmp/best-hf/model.safetensors" | cut -d' ' -f1)" "$mode: --best, too"
+    run export "$at" "$tmp/last-hf" --last
+    result "$([ ! -s "$tmp/err" ]; echo $?)" "$mode: of --last nothing is said"
+    same "$whole" "$(sha256sum <"$tmp/last-hf/model.safetensors" | cut -d' ' -f1)" "$mode: which is the last"
+    same "$table" "$(measure "$at")" "$mode: eval measures what the table says"
+    same "$table" "$(measure "$tmp/whole-hf")" "$mode: and of the export"
+    same "$(measure "$tmp/last-hf")" "$(measure "$at" --last)" "$mode: --last is the last's"
+    result "$([ "$(measure "$at" --last)" != "$table" ]; echo $?)" "$mode: which is another model"
+done
+refuses 2 "give one of them" export "$tmp/whole" "$tmp/none-hf" --best --last
+refuses 2 "--best: $tmp/mem kept no best model" eval "$tmp/mem" --task sst2 --data "$tmp/sst2" --best
+refuses 2 "--last is for a run, and $tmp/last-hf is a folder" export "$tmp/last-hf" "$tmp/none-hf" --last
+# a best model that is not whole, not there, or not the one that is meant is never replaced by the last in silence
+spoilt() { # WHAT TEXT
+    run eval "$tmp/spoilt" --task sst2 --data "$tmp/sst2" --max-seq 32
+    result "$([ "$got" = 1 ] && [ ! -s "$tmp/out" ] && grep -qF -- "$2" "$tmp/err" && grep -qF -- "--last takes the parameters after the last step" "$tmp/err"; echo $?)" \
+        "$1 best model is refused: $2"
+    run export "$tmp/spoilt" "$tmp/none-hf"
+    result "$([ "$got" = 1 ] && [ ! -e "$tmp/none-hf" ]; echo $?)" "and not exported"
+    rm -rf "$tmp/last-hf"
+    works "but --last is" export "$tmp/spoilt" "$tmp/last-hf" --last
+    same "$whole" "$(sha256sum <"$tmp/last-hf/model.safetensors" | cut -d' ' -f1)" "to the last"
+}
+cp -r "$tmp/whole" "$tmp/spoilt"
+turn "$tmp/spoilt/best/model.safetensors" $(($(stat -c %s "$tmp/spoilt/best/model.safetensors") - 4))
+spoilt "a damaged" "best/model.safetensors"
+cp "$tmp/last-hf/model.safetensors" "$tmp/spoilt/best/"
+spoilt "another" "is not the model that run.db names as the best one"
+rm -r "$tmp/spoilt/best"
+spoilt "a missing" "best is not there any more"
+works "a run begins with a run that kept its best" finetune --run "$tmp/from-best" --init "$tmp/whole" --task sst2 --data "$tmp/sst2" --batch 8 --max-seq 32 \
+    --steps 1 --mode mem $machine
+grep -qF "it begins with the last model of $tmp/whole; --init $tmp/whole/best takes the best one" "$tmp/err"
+result $? "which of its models is said"
 for mode in mem su+o; do
     tuned stop-$mode $sst2 $machine --mode $mode --keep-best --eval-every 2 --epochs 2 --steps 13 --schedule-steps 26
     works "$mode: a resume goes on to a later end" finetune --resume "$tmp/stop-$mode" --epochs 2 --quiet
@@ -216,6 +264,14 @@ done
 works "the best of a language model" pretrain --run "$tmp/lm-best" --init "$tmp/hf" --data "$tmp/text.txt" --eval-data "$tmp/text.txt" --seq 32 \
     --steps 4 --eval-every 2 --keep-best --lr 1e-3 $machine
 works "is a folder to go on with" eval "$tmp/lm-best/best" --data "$tmp/text.txt" --seq 32
+cp "$tmp/out" "$tmp/of-best"
+run eval "$tmp/lm-best" --data "$tmp/text.txt" --seq 32
+same "$(cat "$tmp/of-best")" "$(cat "$tmp/out")" "eval of the run is that of its best"
+run generate "$tmp/lm-best" --prompt "the sea" --tokens 5 --temperature 0
+same "1 $("$bin" generate "$tmp/lm-best/best" --prompt "the sea" --tokens 5 --temperature 0)" \
+    "$(grep -c "lm-best: the best model is taken" "$tmp/err") $(cat "$tmp/out")" "its best speaks, and that is said"
+works "or its last" generate "$tmp/lm-best" --prompt "the sea" --tokens 5 --temperature 0 --last
+result "$([ ! -s "$tmp/err" ]; echo $?)" "of which nothing is said"
 refuses 2 "--keep-best needs something to evaluate on" pretrain --run "$tmp/none" --init "$tmp/hf" --data "$tmp/text.txt" --seq 32 --keep-best
 refuses 2 "--eval-every needs something to evaluate on" pretrain --run "$tmp/none" --init "$tmp/hf" --data "$tmp/text.txt" --seq 32 --eval-every 2
 refuses 2 "--keep-best needs something to evaluate on" finetune --run "$tmp/none" --train-file "$tmp/train.csv" $shape --keep-best

@@ -53,4 +53,20 @@ refuses 2 "no smaller --batch or --seq would fit" $deep --seq 128 --batch 32 --h
 refuses 2 " would fit" eval "$tmp/model" --data "$tmp/text.bin" --seq 128 --batch 400 --host-mem 100M
 works "what eval names fits" eval "$tmp/model" --data "$tmp/text.bin" --seq 128 --batch "$(named batch)" --host-mem 100M
 
+# ulimit -v and -d: one sentence within seconds, where OpenBLAS would try for ever to get its buffers; room enough is taken.
+works "a model of a layer" pretrain --run "$tmp/small" --schedule constant --n-layer 1 --n-head 2 --n-embd 32 --seq 16 --batch 1 --csd-mem 192K --steps 1 --data "$tmp/text.bin" --tokenizer "$tmp/tok"
+for limit in v:100000 v:450000 d:20000 d:300000; do
+    for line in "pretrain --resume $tmp/small --steps 2" "eval $tmp/small --data $tmp/text.bin" "generate $tmp/small --prompt sea --tokens 1" \
+        "pretrain --run $tmp/limited --n-layer 1 --n-head 2 --n-embd 32 --seq 16 --batch 1 --csd-mem 192K --steps 1 --data $tmp/text.bin --tokenizer $tmp/tok"; do
+        # shellcheck disable=SC2086
+        (ulimit "-${limit%:*}" "${limit#*:}" && exec timeout -s KILL 60 "$bin" $line) >"$tmp/out" 2>"$tmp/err" </dev/null
+        got=$?
+        { [ $got = 1 ] || [ $got = 2 ]; } && grep -q "ulimit -${limit%:*}\|ulimit -v or -d" "$tmp/err" && [ "$(wc -l <"$tmp/err")" = 1 ] && [ ! -e "$tmp/limited" ]
+        result $? "ulimit -${limit%:*} ${limit#*:}: ${line%% "$tmp"*} is refused"
+    done
+done
+(ulimit -v 64000000 && ulimit -d 64000000 && exec "$bin" pretrain --resume "$tmp/small" --steps 2 --host-mem 100M) >"$tmp/out" 2>"$tmp/err" </dev/null
+result $? "with room enough it trains"
+works "no step was lost" check "$tmp/small"
+
 done_testing

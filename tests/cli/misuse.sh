@@ -86,10 +86,10 @@ refuses 2 "was given an empty one" generate "$tmp/hf" --prompt ""
 refuses 2 "--lr is" pretrain --resume "$tmp/run" --lr 0.5 --steps 4
 refuses 2 "--devices is" pretrain --resume "$tmp/run" --devices 3 --steps 4
 refuses 2 "leave --tokenizer" pretrain --resume "$tmp/run" --model gpt2 --steps 4
-refuses 2 "leave the option out" pretrain --resume "$tmp/run" --data "$tmp/text.txt" --steps 4
+refuses 2 "leave the option out" pretrain --resume "$tmp/run" --data "$tmp/text.txt" --steps 4 --schedule-steps 4
 cp "$tmp/text.bin" "$tmp/text.keep"
 printf 'XX' | dd of="$tmp/text.bin" bs=1 seek=1500 conv=notrunc 2>/dev/null
-run pretrain --resume "$tmp/run" --steps 4
+run pretrain --resume "$tmp/run" --steps 4 --schedule-steps 4
 result "$([ "$got" != 0 ] && grep -q text.bin "$tmp/err"; echo $?)" "data that changed since the run was made is noticed"
 cp "$tmp/text.keep" "$tmp/text.bin"
 
@@ -166,6 +166,23 @@ size=$(stat -c %s "$tmp/bad/model.safetensors")
 printf 'XXXX' | dd of="$tmp/bad/model.safetensors" bs=1 seek=$((size - 64)) conv=notrunc 2>/dev/null
 run import "$tmp/bad" "$tmp/new"
 result "$([ "$got" != 0 ] && grep -qi checksum "$tmp/err" && [ ! -e "$tmp/new" ]; echo $?)" "a damaged export is noticed by its checksums"
+
+# A word that is no place: what people write who know other trainers
+for line in "pretrain --run $tmp/none --data $tmp/text.bin --n-layer 1 --n-head 1 --n-embd 8" "import $tmp/hf $tmp/none" \
+    "finetune --run $tmp/none --init $tmp/hf --train-file $tmp/rows.csv" "reshard $tmp/run" "bench disk" "plan --model gpt2"; do
+    refuses 2 "--device cuda: nothing here has this name. --device names the drive, folder or file of one device's states (siTrain trains on the CPU); ./cuda makes a file of this name" $line --device cuda
+done
+refuses 2 "--act-device cuda:0: nothing here has this name" plan --model gpt2 --activations offload --act-device cuda:0
+printf 'act-device = gpu\n' >"$tmp/gpu.conf"
+refuses 2 "--act-device gpu: nothing here has this name" plan --model gpt2 --activations offload --config "$tmp/gpu.conf"
+result "$([ ! -e cuda ] && [ ! -e "$tmp/none" ]; echo $?)" "  and nothing was made"
+(cd "$tmp" && run import hf named --device ./cuda --csd-mem 192K && [ "$got" = 0 ] && [ -f cuda ] && run check named && [ "$got" = 0 ])
+result $? "./cuda is a file"
+(cd "$tmp" && mkdir place && run import hf placed --device place --csd-mem 192K && [ "$got" = 0 ] && [ -n "$(ls place)" ])
+result $? "a word that is there is a place"
+refuses 2 "an export is a Hugging Face folder, and .gguf is the name of a file, which llama.cpp's convert_hf_to_gguf.py makes of such a folder" export "$tmp/run" "$tmp/f.GGUF"
+refuses 2 "an export is a Hugging Face folder, and .safetensors is the name of a file" export "$tmp/run" "$tmp/model.safetensors"
+result "$([ ! -e "$tmp/f.GGUF" ] && [ ! -e "$tmp/model.safetensors" ]; echo $?)" "  and nothing was made"
 
 # eval, generate, prepare
 refuses 2 "--data FILE is missing" eval "$tmp/hf"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """on_tty.py COLUMNS [--key PATTERN]... COMMAND...: run it on a terminal of so many columns, its input, output and errors; what
 it wrote there goes to stdout as it is. --key: press Ctrl-C as soon as the regular expression has appeared; given again, once
-more as soon as that one has appeared behind the first. --type PATTERN TEXT and --size PATTERN COLUMNS do these in the same row. Exits as
+more as soon as that one has appeared behind the first, and more than a second later. --type PATTERN TEXT and --size PATTERN COLUMNS do these in the same row. Exits as
 it did."""
 import os, pty, re, select, struct, sys, fcntl, termios, time
 
@@ -34,6 +34,8 @@ while time.monotonic() < deadline:
         break
     seen += part or b""
     if keys and keys[0][0].search(seen, after):
+        if after:  # what comes within a second of the first Ctrl-C is the first
+            time.sleep(1.2)
         after = len(seen)
         deadline = time.monotonic() + 30  # it is answered
         keys.pop(0)[1]()

@@ -27,8 +27,8 @@ put() {
     trace) run report "$tmp/run" --trace "$2" ;;
     tokens) run prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$2" ;;
     predict) run eval "$tmp/tuned" --test-file "$tmp/rows.csv" --max-seq 8 --batch 2 --threads 1 --predict "$2" ;;
-    plan) run plan --n-layer 1 --n-head 1 --n-embd 16 --vocab 96 --batch 1 --seq 16 --machine "$tmp/machine" --run "$tmp/none" --csd-mem 128K --json "$2" ;;
-    figures) run bench --quick --n-layer 1 --n-head 1 --n-embd 16 --vocab 96 --batch 1 --seq 16 --rounds 1 --threads 1 --only memory --dir "$tmp/d" --json "$2" ;;
+    plan) run plan --n-layer 1 --n-head 1 --n-embd 16 --vocab 96 --batch 1 --seq 16 --machine "$tmp/machine" --compare --run "$tmp/none" --csd-mem 128K --json "$2" ;;
+    figures) run bench --quick --n-layer 1 --n-head 1 --n-embd 16 --vocab 96 --batch 1 --seq 16 --rounds 1 --threads 1 --only disk --dir "$tmp/d" --json "$2" ;;
     save) run bench --quick --n-layer 1 --n-head 1 --n-embd 16 --dir "$tmp/d" --save "$2" ;;
     plot) run bench scaling --n-layer 1 --n-head 1 --n-embd 16 --dir "$tmp/d" --plot "$2" ;;
     tokenizer) run prepare "$tmp/text.txt" --train-tokenizer --vocab 260 --out "$2" ;;
@@ -79,6 +79,11 @@ done
 keeps "$tmp/run/tokenizer" tokenizer export
 keeps "$tmp/run" tokenizer export html
 keeps "$tmp/run/dev1" tokenizer export
+for at in dev0 best/x tokenizer dev7/y; do
+    # shellcheck disable=SC2086
+    refuses 2 "a part of the run" pretrain --run "$tmp/none" --data "$tmp/text.txt" --tokenizer "$tmp/tok" $shape --steps 1 --tensorboard "$tmp/run/$at"
+done
+result "$([ ! -e "$tmp/none" ]; echo $?)" "  and no run is made"
 same "$(cat "$tmp/before")" "$(sums "$tmp/run")" "the run is what it was"
 all "$tmp/hf/model.safetensors" "$tmp/hf/config.json" "$tmp/hf/tokenizer.json"
 keeps "$tmp/hf/tokenizer.model" html plan tokens

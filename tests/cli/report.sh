@@ -85,11 +85,22 @@ train mem
 mv "$tmp/run" "$tmp/mem"
 steps=
 agree "su+o" "$tmp/three"
+"$bin" report "$tmp/three" >"$tmp/out" 2>"$tmp/err"
+python3 - "$tmp/three/run.db" "$tmp/out" <<'EOF'
+import re, sqlite3, sys
+size = lambda n, unit: float(n) * {"KiB": 2**10, "MiB": 2**20}[unit]
+peak = sqlite3.connect(sys.argv[1]).execute("SELECT max(peak_rss) FROM steps").fetchone()[0]
+said = open(sys.argv[2]).read()
+found = re.search(r"^peak resident memory ([\d.]+) (.iB) \+ ([\d.]+) (.iB) devices$", said, re.M).groups()
+assert abs(size(*found[:2]) + size(*found[2:]) - peak) < 0.01 * peak, (found, peak)
+assert re.search(rf"^  peak of the process, these apart *{re.escape(found[0])} {found[1]} ", said, re.M), said
+EOF
+result $? "what was held is the process and its devices, apart"
 agree "base, compressed" "$tmp/other"
 agree "mem" "$tmp/mem"
 agree "three runs" "$tmp/three" "$tmp/other" "$tmp/mem"
 works "three runs side by side" report "$tmp/three" "$tmp/other" "$tmp/mem"
-[ "$(grep -c 'x .* a step .* tokens/s' "$tmp/out")" = 3 ] && grep -q 'unlike the first: another dtype' "$tmp/out"
+[ "$(grep -c 'x .* a step .* tokens/s' "$tmp/out")" = 3 ] && grep -q 'unlike the first: .*dtype fp32 (bf16)' "$tmp/out"
 result $? "each beside the first, and what is unlike it"
 run report "$tmp/three" "$tmp/mem" --csv
 [ "$(sed -n 's/^[^,]*\/\([a-z]*\),comparison,0,speedup,.*/\1/p' "$tmp/out" | tr '\n' ' ')" = "three mem " ]

@@ -95,7 +95,7 @@ cp "$tmp/text.bin" "$tmp/data/moved.bin"
 run prepare "$tmp/held.txt" --tokenizer "$tmp/tok" --out "$tmp/data/other.bin"
 refuses 2 "leave the option out, or name a file with the same tokens" pretrain --resume "$tmp/copy" --data "$tmp/data/other.bin"
 mv "$tmp/text.bin" "$tmp/data/away.bin"
-works "its tokens are found where --data says" pretrain --resume "$tmp/copy" --data "$tmp/data/moved.bin" --steps 7 --quiet
+works "its tokens are found where --data says" pretrain --resume "$tmp/copy" --data "$tmp/data/moved.bin" --steps 7 --schedule-steps 7 --quiet
 mv "$tmp/data/away.bin" "$tmp/text.bin"
 works "and are from then on" check "$tmp/copy"
 want7=$(exported "$tmp/copy")
@@ -180,7 +180,7 @@ fi
 busy() {
     name=$1
     shift
-    "$bin" pretrain --resume "$tmp/$name" --steps 100000 "$@" >"$tmp/busy" 2>&1 </dev/null &
+    "$bin" pretrain --resume "$tmp/$name" --steps 100000 --schedule-steps 100000 "$@" >"$tmp/busy" 2>&1 </dev/null &
     pid=$!
     for _ in $(seq 200); do
         grep -q '^step' "$tmp/busy" && break
@@ -189,7 +189,7 @@ busy() {
 }
 used="the run is in use by process"
 busy other
-refuses 1 "$used $pid on $(uname -n); wait for it to end or stop it" pretrain --resume "$tmp/other" --steps 9
+refuses 1 "$used $pid on $(uname -n); wait for it to end or stop it" pretrain --resume "$tmp/other" --steps 9 --schedule-steps 9
 refuses 1 "$used $pid on" eval "$tmp/other" --data "$tmp/held.txt"
 refuses 1 "$used $pid on" reshard "$tmp/other" --devices 1
 works "a report is for everybody" report "$tmp/other"
@@ -218,7 +218,7 @@ mkdir "$tmp/drive"
 begin shared --device "$tmp/drive"
 cp -a "$tmp/shared" "$tmp/shared-copy"
 busy shared
-refuses 1 "is in use by another process: a run and a copy of it cannot both have their states there" pretrain --resume "$tmp/shared-copy" --steps 6 --quiet
+refuses 1 "is in use by another process: a run and a copy of it cannot both have their states there" pretrain --resume "$tmp/shared-copy" --steps 6 --schedule-steps 6 --quiet
 kill -9 $pid
 wait $pid 2>/dev/null
 
@@ -288,7 +288,7 @@ elif [ "$reader" ]; then
     run check "$tmp/half"
     result "$([ $got = 0 ] && ! grep -q 'half done' "$tmp/out"; echo $?)" "then all is whole"
     read_only no-shm "$hash" # its log without its index
-    $reader "$bin" pretrain --resume "$tmp/copy" --steps 9 >"$tmp/out" 2>"$tmp/err"
+    $reader "$bin" pretrain --resume "$tmp/copy" --steps 9 --schedule-steps 9 >"$tmp/out" 2>"$tmp/err"
     got=$?
     result "$([ $got = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "training is refused in a sentence"
     $reader "$bin" reshard "$tmp/copy" --devices 3 >"$tmp/out" 2>"$tmp/err"

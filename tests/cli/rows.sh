@@ -38,7 +38,7 @@ result "$(grep -q "^$tmp/own.csv after step 1 of 1" "$tmp/out"; echo $?)" "  the
 same "column.label=class column.text=body" "$(columns own)" "  and the run knows them"
 run finetune --resume "$tmp/own" --steps 1
 result "$got" "  a resume needs no names"
-same "$tmp/own is finished: its 1 step is done; --steps N goes further" "$(head -n 1 "$tmp/out")" "  and says how far the run is"
+same "$tmp/own is finished: its 1 step is done; --steps N --schedule-steps N goes further" "$(head -n 1 "$tmp/out")" "  and says how far the run is"
 run eval "$tmp/own" --eval-file "$tmp/own.csv" --max-seq 32
 own=$(cat "$tmp/out")
 result "$got" "  nor does eval"

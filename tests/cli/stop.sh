@@ -68,6 +68,51 @@ result "$(grep -q 'stopping when step 2 is done and committed; Ctrl-C again ends
 works "it goes on" pretrain --resume "$tmp/long" --link-bw 0
 same "$big_params" "$(exported "$tmp/long")" "to the same parameters"
 
+# ---- one wish that arrives as several signals ----
+# A step over this link takes a good part of a second; in mem an image is made at the stop alone. The reader of what is printed may be gone.
+cat >"$tmp/signals.py" <<'END'
+import random, re, signal, sqlite3, subprocess, sys, time
+bin, run, first, second, delay, pipe, rounds, *more = sys.argv[1:]
+draw, code, delay = random.Random(1), 0, float(delay)
+for k in range(int(rounds)):
+    p = subprocess.Popen([bin, "pretrain", "--resume", run, "--steps", "100000", *more], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                         stderr=open(run + ".err", "w"), text=True)
+    while not p.stdout.readline().startswith("step"):
+        if p.poll() is not None:
+            sys.exit(open(run + ".err").read())
+    if pipe == "gone":
+        p.stdout.close()
+    p.send_signal(getattr(signal, first))
+    time.sleep(delay * draw.random() if delay < 1 else delay)
+    p.send_signal(getattr(signal, second))
+    if pipe != "gone":
+        p.stdout.read()
+    p.wait()
+    said = re.search(r"stopped after step (\d+) of", open(run + ".err").read())
+    stood = sqlite3.connect(run + "/run.db").execute("SELECT max(step) + 1 FROM steps").fetchone()[0]
+    print(first, second, p.returncode, said and said[0], stood)
+    if p.returncode != 130 or (delay < 1) != bool(said) or (said and int(said[1]) != stood):
+        code = 1
+sys.exit(code)
+END
+signals() { # NAME RUN FIRST SECOND DELAY PIPE ROUNDS ARGUMENTS...
+    name=$1
+    shift
+    python3 "$tmp/signals.py" "$bin" "$@" >"$tmp/out" 2>"$tmp/err"
+    result $? "$name"
+}
+works "a run in memory" pretrain --run "$tmp/twice" --data "$tmp/text.bin" $big --mode mem --steps 1 --commit-every 100000 --schedule constant
+works "and one that is not" pretrain --run "$tmp/twice-su" --data "$tmp/text.bin" $big --mode su --steps 1 --schedule constant
+signals "TERM twice within 50 ms is one: each time a commit (mem)" "$tmp/twice" SIGTERM SIGTERM 0.05 there 8
+signals "TERM twice within 50 ms is one: each time a commit (su)" "$tmp/twice-su" SIGTERM SIGTERM 0.05 there 8 --link-bw 40M
+signals "so are INT and TERM" "$tmp/twice-su" SIGINT SIGTERM 0.05 there 3 --link-bw 40M
+signals "and HUP twice, where the reader of what is printed is gone" "$tmp/twice" SIGHUP SIGHUP 0.05 gone 4
+signals "a second one after more than a second ends it at once" "$tmp/twice-su" SIGTERM SIGTERM 1.1 there 1 --link-bw 2M
+if command -v timeout >/dev/null; then
+    timeout 3 "$bin" pretrain --resume "$tmp/twice" --steps 100000 2>"$tmp/err" | tee "$tmp/out" >/dev/null
+    result "$(grep -q 'stopped after step [0-9]* of 100000' "$tmp/err"; echo $?)" "timeout, which signals its child and then its group, ends it with a commit"
+fi
+
 # ---- what is shown of a step, the most wanted first ----
 bar() { # COLUMNS PATTERN NAME: no line is longer, and the last state of the bar is like this
     python3 tests/cli/on_tty.py "$1" "$bin" pretrain --run "$tmp/bar$1" --data "$tmp/text.bin" $big --mode su --steps 3 >"$tmp/out"

@@ -24,7 +24,7 @@ works "unlike drives" pretrain --run "$tmp/unlike" $shape --devices 2 --steps 4 
 same "$want" "$(exported "$tmp/unlike")" "the same bits"
 above "$(busy unlike 1 0)" 0.5 "the slower drive's update takes its reads and its writes together"
 refuses 2 "--csd-read-bw has 2 values, and there are 3 devices" reshard "$tmp/unlike" --devices 3
-works "a resume with other drives" pretrain --resume "$tmp/unlike" --steps 5 --csd-read-bw 4M,8M
+works "a resume with other drives" pretrain --resume "$tmp/unlike" --steps 5 --schedule-steps 5 --csd-read-bw 4M,8M
 "$bin" report "$tmp/unlike" --config | grep -q '^csd-read-bw = 4194304,8388608$'
 result $? "which report --config has"
 refuses 2 "--csd-read-bw has 2 values, and there are 3 devices" pretrain --run "$tmp/no" $shape --devices 3 --csd-read-bw 1M,2M
@@ -50,13 +50,13 @@ works "plan takes it" plan $shape --devices 2 --topology "$tmp/elsewhere/box" --
 grep -q "^Time, predicted" "$tmp/out"
 result $? "and measures with it"
 
-refuses 2 "give one of the two" pretrain --resume "$tmp/box" --steps 5 --link-bw 4M
+refuses 2 "give one of the two" pretrain --resume "$tmp/box" --steps 5 --schedule-steps 5 --link-bw 4M
 echo "drive 3 bx 2M 1M" >>"$tmp/elsewhere/box"
-refuses 2 "elsewhere/box, line 7: no link above this line is called bx; host is the root" pretrain --resume "$tmp/box" --steps 5
+refuses 2 "elsewhere/box, line 7: no link above this line is called bx; host is the root" pretrain --resume "$tmp/box" --steps 5 --schedule-steps 5
 rm "$tmp/elsewhere/box"
-refuses 2 "a resume with --topology none goes on without it" pretrain --resume "$tmp/box" --steps 5
-works "and so it does" pretrain --resume "$tmp/box" --steps 5 --topology none
-works "for good" pretrain --resume "$tmp/box" --steps 6
+refuses 2 "a resume with --topology none goes on without it" pretrain --resume "$tmp/box" --steps 5 --schedule-steps 5
+works "and so it does" pretrain --resume "$tmp/box" --steps 5 --schedule-steps 5 --topology none
+works "for good" pretrain --resume "$tmp/box" --steps 6 --schedule-steps 6
 echo "drive 0 host 1G 1G" >"$tmp/one"
 refuses 2 "one has no drive 1: there are 2 devices" pretrain --run "$tmp/no" $shape --devices 2 --topology "$tmp/one"
 result "$([ ! -e "$tmp/no" ]; echo $?)" "and nothing is made"

@@ -74,7 +74,7 @@ works "a run that was made without goes on with offloaded activations" pretrain 
 same "$want" "$(exported "$tmp/later")" "and ends with the same parameters"
 works "check finds nothing wrong with it" check "$tmp/later"
 works "it is moved onto three devices" reshard "$tmp/later" --devices 3
-works "and goes on from there" pretrain --resume "$tmp/later" --steps 4
+works "and goes on from there" pretrain --resume "$tmp/later" --steps 4 --schedule-steps 4
 
 with small "$@" --mode su+o --host-mem 56M
 same "$dense" "$hash" "a small memory budget, the same parameters"
@@ -144,8 +144,9 @@ for mode in mem su+o; do
     works "$mode: a resume of a finished run says so" pretrain --resume "$tmp/stop-$mode"
     result "$(grep -q finished "$tmp/out"; echo $?)" "$mode: in words"
 done
-run pretrain --resume "$tmp/stop-mem" --steps 7
-result "$(grep -q 'schedule ends at step 6' "$tmp/err"; echo $?)" "a resume beyond the schedule says so"
+refuses 2 "schedule of $tmp/stop-mem ends at step 6" pretrain --resume "$tmp/stop-mem" --steps 7
+works "a resume beyond the schedule, where that is said" pretrain --resume "$tmp/stop-mem" --steps 7 --schedule-steps 6
+result "$(grep -q 'schedule ends at step 6' "$tmp/err"; echo $?)" "says so"
 
 # a kill -9 in the middle, wherever it hits; and Ctrl-C
 long() { # NAME SIGNAL MODE DURABILITY: begin a long run, send SIGNAL after some steps

@@ -19,7 +19,7 @@ number() { awk -v key="$1" -v at="$2" '$1 == key { print $at; exit }' "$tmp/out"
 train run --steps 8 --eval-every 4 --host-mem 200M >"$tmp/out" 2>"$tmp/err"
 result $? "a run"
 works "a look at it" watch "$tmp/run"
-for words in "mode su+o  finished" "step 8 of 8" "tok/s" "evaluation after step 8  loss" "of 200M at most" "device 1 .*host read"; do
+for words in "mode su+o  finished" "step 8 of 8" "tok/s" "evaluation after step 8  loss" "M of 200M + [0-9.]*K devices" "device 1 .*host read"; do
     grep -q "$words" "$tmp/out"
     result $? "it says: $words"
 done
@@ -29,6 +29,17 @@ same "$(sqlite3 "$tmp/run/run.db" "SELECT printf('%.4f %.4f %.4f %.4f', avg(fw),
 same "$(sqlite3 "$tmp/run/run.db" "SELECT printf('%.4g %.4g', r.bytes_per_second / 1e6, w.bytes_per_second / 1e6) FROM device_rate r, device_rate w
         WHERE r.device = 0 AND w.device = 0 AND r.link = 'internal' AND w.link = 'internal' AND r.direction = 'read' AND w.direction = 'write'")" \
     "$(sed -n 's/^device 0 .*internal read \([0-9.e+]*\), write \([0-9.e+]*\).*/\1 \2/p' "$tmp/out")" "bandwidths are those of the view device_rate"
+# the arenas of emulated devices do not count against --host-mem: what the process held is both
+python3 - "$tmp/run/run.db" "$tmp/out" <<'PY'
+import re, sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+peak = db.execute("SELECT max(peak_rss) FROM steps").fetchone()[0] / 2**20
+plan = dict(reversed(v.split(" ", 1)) for v, in db.execute("SELECT value FROM runs WHERE key LIKE 'memory.__'"))
+own, limit, arenas = map(float, re.search(r"  ([\d.]+)M of ([\d.]+)M \+ ([\d.]+)K devices", open(sys.argv[2]).read()).groups())
+assert arenas > 0 and abs(arenas * 2**10 - int(plan["arenas of emulated devices"])) < 11, (arenas, plan)
+assert limit == 200 and abs(own + arenas / 1024 - peak) < 0.03, (own, arenas, peak)
+PY
+result $? "memory is what the process held without its devices, against its limit"
 [ "$(wc -L <"$tmp/out")" -le 80 ] && LC_ALL=C grep -q "$(printf '\342\240')" "$tmp/out"
 result $? "within 80 columns, a curve of Braille"
 grep -q '^device 0 MB/s .* write [0-9.e+]*$' "$tmp/out" && ! grep -q '^loss.* $' "$tmp/out"

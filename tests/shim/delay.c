@@ -163,9 +163,9 @@ static int is_at(const char *call, int names, const char *path)
 {
     int at = 0;
 
-    int at_call = shim.any || (shim.changes_names ? names : !strcmp(call, shim.call));
-
-    if (!shim.at || !path || !at_call || !strstr(path, shim.text))
+    if (!shim.at || !path ||
+        !(shim.any || (shim.changes_names ? names : !strcmp(call, shim.call))) ||
+        !strstr(path, shim.text))
         return 0;
     pthread_mutex_lock(&guard);
     at = shim.left > 0 && --shim.left == 0;

@@ -1,0 +1,48 @@
+#!/bin/sh
+# A model that is dead, or dies now and then, does not look alive: steps and evaluations whose numbers are none, and every output that holds
+# a number beside run.db (numbers.py). Prints TAP.
+. tests/tap.sh
+
+language_model 200 300 --n-layer 2 --n-head 2 --n-embd 32 --seq 32 --batch 4 --steps 2
+if ! command -v python3 >/dev/null; then
+    skip "numbers that are none" "no python3"
+    done_testing
+fi
+
+# Each value of the embedding of '#' is a number, and what a norm makes of them is none.
+python3 tests/cli/numbers.py kill "$tmp/hf" '#'
+result $? "a word whose embedding is too large"
+cat >"$tmp/train.csv" <<'EOF'
+label,sentence
+0.5,# the sea
+1.5,the ship loves
+-0.5,a storm fears
+0.5,a # captain
+1.5,the whale finds
+-0.5,the # harbour
+EOF
+printf 'label,sentence\n0.5,the sea\n1.5,# the ship\n' >"$tmp/dev.csv"
+printf 'label,sentence\n0.5,the sea\n1.5,the ship\n' >"$tmp/alive.csv"
+rows="--init $tmp/hf --train-file $tmp/train.csv --max-seq 16 --batch 1 --order sequential --epochs 1 --lr 1e-4 --csd-mem 192K --durability none
+      --threads 1 --eval-every 3 --tensorboard auto"
+
+for mode in mem su+o; do
+    works "$mode: three steps of six, and every evaluation, are none" finetune --run "$tmp/$mode" $rows --eval-file "$tmp/dev.csv" \
+        --test-file "$tmp/dev.csv" --predict --mode $mode
+    cp "$tmp/out" "$tmp/$mode.log"
+    python3 tests/cli/numbers.py compare "$bin" "$tmp/$mode" "$tmp/$mode.log" 1,4,6 >"$tmp/out" 2>"$tmp/err"
+    result $? "$mode: each output says what run.db does"
+done
+works "steps that are none, evaluations that are numbers" finetune --run "$tmp/alive" $rows --eval-file "$tmp/alive.csv" --mode mem
+cp "$tmp/out" "$tmp/alive.log"
+python3 tests/cli/numbers.py compare "$bin" "$tmp/alive" "$tmp/alive.log" 1,4,6 >"$tmp/out" 2>"$tmp/err"
+result $? "each output says what run.db does, then, too"
+refuses 1 "its loss is nan" eval "$tmp/mem" --eval-file "$tmp/dev.csv" --max-seq 16
+works "nothing is the best" finetune --run "$tmp/best" $rows --eval-file "$tmp/dev.csv" --mode mem --keep-best
+result "$([ ! -e "$tmp/best/best" ] && python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["best_metric"] is not None)' \
+    "$tmp/best/trainer_state.json"; echo $?)" "and nothing is kept as such"
+
+# beside others
+run report "$tmp/mem" "$tmp/alive" --html "$tmp/both.html"
+result "$(grep -q '<td class="n">nan</td>' "$tmp/both.html"; echo $?)" "beside another run, too"
+done_testing
