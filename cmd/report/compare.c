@@ -53,14 +53,24 @@ static void add(json_t *all, const char *name, const char *first, const char *it
                                              *its ? its : "none"));
 }
 
+/* What only one of them says, since the other has no such thing, is no difference of its own. */
+static int is_said(const char *key, const char *first, const char *its)
+{
+    return strcmp(key, "drives") || (*first && *its);
+}
+
 static void add_named(json_t *all, const json_t *first, const json_t *report,
                       const struct named *names, size_t n)
 {
     char a[256], b[256];
 
-    for (size_t i = 0; i < n; i++)
-        add(all, names[i].name, text_of(a, sizeof a, first, names[i].key),
-            text_of(b, sizeof b, report, names[i].key));
+    for (size_t i = 0; i < n; i++) {
+        const char *was = text_of(a, sizeof a, first, names[i].key);
+        const char *is = text_of(b, sizeof b, report, names[i].key);
+
+        if (is_said(names[i].key, was, is))
+            add(all, names[i].name, was, is);
+    }
 }
 
 /* The model's: of both, since what follows from the others is not kept. */

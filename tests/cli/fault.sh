@@ -135,7 +135,7 @@ mv "$tmp/aside" "$tmp/gone/dev1/states"
 goes_on "devices that were away" "$tmp/gone" --csd-read-bw 0
 if [ "$(id -u)" != 0 ]; then
     chmod 0 "$tmp/gone/dev0/states"
-    run pretrain --resume "$tmp/gone" --steps 41
+    run pretrain --resume "$tmp/gone" --steps 41 --schedule-steps 41
     one_sentence "a device that may not be opened is named" "$tmp/gone/dev0/states" "denied"
     chmod 600 "$tmp/gone/dev0/states"
 else

@@ -1,6 +1,6 @@
 #!/bin/sh
 # A model that is dead, or dies now and then, does not look alive: steps and evaluations whose numbers are none, and every output that holds
-# a number beside run.db (numbers.py). Prints TAP.
+# a number beside run.db (no_numbers.py). Prints TAP.
 . tests/tap.sh
 
 language_model 200 300 --n-layer 2 --n-head 2 --n-embd 32 --seq 32 --batch 4 --steps 2
@@ -10,7 +10,7 @@ if ! command -v python3 >/dev/null; then
 fi
 
 # Each value of the embedding of '#' is a number, and what a norm makes of them is none.
-python3 tests/cli/numbers.py kill "$tmp/hf" '#'
+python3 tests/cli/no_numbers.py kill "$tmp/hf" '#'
 result $? "a word whose embedding is too large"
 cat >"$tmp/train.csv" <<'EOF'
 label,sentence
@@ -30,12 +30,12 @@ for mode in mem su+o; do
     works "$mode: three steps of six, and every evaluation, are none" finetune --run "$tmp/$mode" $rows --eval-file "$tmp/dev.csv" \
         --test-file "$tmp/dev.csv" --predict --mode $mode
     cp "$tmp/out" "$tmp/$mode.log"
-    python3 tests/cli/numbers.py compare "$bin" "$tmp/$mode" "$tmp/$mode.log" 1,4,6 >"$tmp/out" 2>"$tmp/err"
+    python3 tests/cli/no_numbers.py compare "$bin" "$tmp/$mode" "$tmp/$mode.log" 1,4,6 >"$tmp/out" 2>"$tmp/err"
     result $? "$mode: each output says what run.db does"
 done
 works "steps that are none, evaluations that are numbers" finetune --run "$tmp/alive" $rows --eval-file "$tmp/alive.csv" --mode mem
 cp "$tmp/out" "$tmp/alive.log"
-python3 tests/cli/numbers.py compare "$bin" "$tmp/alive" "$tmp/alive.log" 1,4,6 >"$tmp/out" 2>"$tmp/err"
+python3 tests/cli/no_numbers.py compare "$bin" "$tmp/alive" "$tmp/alive.log" 1,4,6 >"$tmp/out" 2>"$tmp/err"
 result $? "each output says what run.db does, then, too"
 refuses 1 "its loss is nan" eval "$tmp/mem" --eval-file "$tmp/dev.csv" --max-seq 16
 works "nothing is the best" finetune --run "$tmp/best" $rows --eval-file "$tmp/dev.csv" --mode mem --keep-best

@@ -38,13 +38,13 @@ result "$([ $? = 0 ] && [ "$(grep -c 'is whole: ' "$tmp/out")" = 3 ]; echo $?)" 
 
 # Another number of ranks goes on to the same bits; the old run stays.
 cp -r "$tmp/one" "$tmp/on"
-ranks 1 pretrain --resume "$tmp/on" --steps 5
+ranks 1 pretrain --resume "$tmp/on" --steps 5 --schedule-steps 5
 sqlite3 "$tmp/on/run.db" "$steps" >"$tmp/bits"
 "$bin" export "$tmp/on" "$tmp/on-hf" >/dev/null
 while read -r from to name; do
     "$bin" reshard "$tmp/$from" --ranks "$to" --new-run "$tmp/$name" >"$tmp/out" 2>"$tmp/err" && "$bin" check "$tmp/$name" >>"$tmp/out" 2>>"$tmp/err"
     same=$?
-    ranks "$to" pretrain --resume "$tmp/$name" --steps 5
+    ranks "$to" pretrain --resume "$tmp/$name" --steps 5 --schedule-steps 5
     sqlite3 "$tmp/$name/run.db" "$steps" | cmp -s - "$tmp/bits" || same=1
     "$bin" export "$tmp/$name" "$tmp/$name-hf" >/dev/null 2>&1
     diff -r "$tmp/on-hf" "$tmp/$name-hf" >/dev/null || same=1
@@ -76,7 +76,7 @@ done
 rm "$tmp"/four.rank1/dev0/*
 works "what a killed reshard left is cleared by the next" reshard "$tmp/run" --ranks 2 --new-run "$tmp/four"
 mv "$tmp/four.rank1/run.db" "$tmp/four.rank1/run.db.new"
-ranks 2 pretrain --resume "$tmp/four" --steps 5
+ranks 2 pretrain --resume "$tmp/four" --steps 5 --schedule-steps 5
 result "$([ "$got" = 0 ] && sqlite3 "$tmp/four.rank1/run.db" "$steps" | cmp -s - "$tmp/bits"; echo $?)" "ranks finish a folder that was complete and no run yet"
 mv "$tmp/four.rank1/run.db" "$tmp/four.rank1/run.db.new"
 "$bin" export "$tmp/four" "$tmp/four-hf" >"$tmp/out" 2>"$tmp/err"
@@ -114,7 +114,7 @@ cp -r "$tmp/run.rank2" "$tmp/run.rank1"
 refuses 2 "run.rank1 is not the part of rank 1" export "$tmp/run" "$tmp/none"
 rm -rf "$tmp/run.rank1"
 cp -r "$tmp/kept" "$tmp/run.rank1"
-ranks 3 pretrain --resume "$tmp/run" --steps 5
+ranks 3 pretrain --resume "$tmp/run" --steps 5 --schedule-steps 5
 refuses 2 "run.rank1 is the part of rank 1 of a run of 3 ranks: give the folder of rank 0" export "$tmp/run.rank1" "$tmp/none"
 cp -r "$tmp/run.rank1" "$tmp/late"
 rm -rf "$tmp/run.rank1"

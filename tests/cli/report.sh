@@ -100,8 +100,51 @@ agree "base, compressed" "$tmp/other"
 agree "mem" "$tmp/mem"
 agree "three runs" "$tmp/three" "$tmp/other" "$tmp/mem"
 works "three runs side by side" report "$tmp/three" "$tmp/other" "$tmp/mem"
-[ "$(grep -c 'x .* a step .* tokens/s' "$tmp/out")" = 3 ] && grep -q 'unlike the first: .*dtype fp32 (bf16)' "$tmp/out"
+[ "$(grep -c 'x .* a step .* tokens/s' "$tmp/out")" = 3 ] && tr '\n' ' ' <"$tmp/out" | grep -q 'unlike the first: .*dtype *fp32 (bf16).*eval-data none (' && grep -q "^  loss .* after step 12$" "$tmp/out"
 result $? "each beside the first, and what is unlike it"
+run report "$tmp/three" "$tmp/three"
+! grep -q 'unlike the first' "$tmp/out"
+result $? "of a run beside itself none is said"
+
+# pictures of several: equal curves, many runs, devices
+steps=6
+for n in 1 2; do
+    train su+o --devices $n
+    mv "$tmp/run" "$tmp/by-$n"
+    train base --devices $n
+    mv "$tmp/run" "$tmp/base-$n"
+done
+steps=12
+run report "$tmp/by-1" "$tmp/by-2" "$tmp/base-1" "$tmp/base-2" --html "$tmp/page.html"
+same "7 21 -0, 7 21 -7, 7 21 -14, 7 21 -21, " "$(sed -n 's/.*stroke-dasharray:\([0-9 ]*\);stroke-dashoffset:\(-[0-9]*\).*/\1 \2, /p' "$tmp/page.html" | tr -d '\n')" \
+    "equal curves are dashed, each in the gaps of the others"
+same 2 "$(sed -n '/aria-label="speed against devices"/,/<\/svg>/p' "$tmp/page.html" | grep -c 'class="curve')" "speed against devices, a line a mode"
+same "su+o, 1 device su+o, 2 devices base, 1 device base, 2 devices" \
+    "$(sed -n '/aria-label="speed-up/,/<\/svg>/s/.*>[1-4] \([^,]*, [12] devices*\),.*/\1/p' "$tmp/page.html" | paste -sd' ')" "bars say how many devices a run has"
+steps=6
+train su+o --devices 2 --lr 3e-2
+mv "$tmp/run" "$tmp/fast"
+steps=12
+run report "$tmp/by-1" "$tmp/fast" --html "$tmp/page.html"
+! grep -q "speed against devices" "$tmp/page.html" && ! grep -q 'style="stroke-dasharray' "$tmp/page.html"
+result $? "none of runs that differ in more; nor are unequal curves dashed"
+many=$(for _ in $(seq 13); do echo "$tmp/by-1"; done)
+run report $many --html "$tmp/page.html"
+same "12 1" "$(sed -n '/<h2>Losses/,/<\/ul>/p' "$tmp/page.html" | grep -o '<span class="[a-z ]*"' | sed 's/ dashed//' | sort -u | wc -l) $(sed -n '/<h2>Losses/,/<\/ul>/p' "$tmp/page.html" | grep -o 'dashed"' | wc -l)" \
+    "twelve colours, and a thirteenth run that is told apart"
+
+# a page has the settings, wherever they came from
+printf 'lr = 2e-3\nbeta2 = 0.95\ncsd-mem = 1M\n' >"$tmp/some.conf"
+run pretrain --config "$tmp/some.conf" --run "$tmp/conf" --data "$tmp/tokens.bin" --n-layer 2 --n-head 2 --n-embd 64 --vocab 128 --seq 32 --batch 2 --steps 3 --threads 1 --quiet
+run report "$tmp/conf" --html "$tmp/page.html"
+for setting in "lr</dt><dd>0.002" "beta2</dt><dd>0.95" "csd-mem</dt><dd>1M" "n-layer</dt><dd>2" "schedule</dt><dd>cosine"; do
+    grep -qF "<dt>$setting</dd>" "$tmp/page.html"
+    result $? "the page of a run with a file of options has $setting"
+done
+run report "$tmp/three" --html "$tmp/page.html"
+same "$(sqlite3 "$tmp/three/run.db" "SELECT printf('%.4f', value) FROM evals WHERE name = 'loss' AND step = 11") 1" \
+    "$(sed -n 's/.*<dt>loss evaluated<\/dt><dd>\([0-9.]*\)<.*/\1/p' "$tmp/page.html") $(grep -nE '<h2>|<dt>loss evaluated' "$tmp/page.html" | grep -n evaluated | cut -d: -f1)" "what an evaluation gave stands before all else"
+
 run report "$tmp/three" "$tmp/mem" --csv
 [ "$(sed -n 's/^[^,]*\/\([a-z]*\),comparison,0,speedup,.*/\1/p' "$tmp/out" | tr '\n' ' ')" = "three mem " ]
 result $? "in CSV, too"

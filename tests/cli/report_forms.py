@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """report_forms.py [--hostile] PROGRAM RUN [RUN...]: the forms of a report agree with each other and with run.db, asked here in other words; a page is
-well-formed, whole in itself and without script. Prints what is not so and exits 1. Of several runs only the page is looked at. --hostile: of
+well-formed, whole in itself and without script. Prints what is not so and exits 1. Of several runs the page is looked at, and in which settings they differ. --hostile: of
 a run whose texts are written by a stranger that all can be read, and nothing speaks to a terminal or a browser."""
 import csv
 import html.parser
@@ -120,6 +120,40 @@ def look_at_forms(page, figures):
     expect(sum(r["bytes"] for r in report["memory"][:-3]) == report["memory"][-3]["bytes"], "the plan does not add up")
 
 
+def look_at_differences(page):
+    """Every option in which a run is unlike the first is said by every form, and no other."""
+    said = {"device", "act-device", "tensorboard", "log-every", "endurance", "quiet", "force-device"}
+    options, evals = [], []
+    for run in runs:
+        db = sqlite3.connect(f"file:{run}/run.db?mode=ro", uri=True)
+        options.append({k[7:]: v for k, v in db.execute("SELECT key, value FROM runs WHERE key LIKE 'option.%'") if k[7:] not in said})
+        evals.append(dict(db.execute("SELECT name, value FROM evals WHERE step = (SELECT max(step) FROM evals)")))
+    wanted = [{k: v or "none" for k, v in o.items() if v != options[0][k]} for o in options]
+    reports = json.loads(ask("--json"))
+    lines = {}
+    for r in csv.DictReader(io.StringIO(ask("--csv"))):
+        if r["section"] == "differs":
+            lines.setdefault(r["run"], {}).setdefault(r["row"], {})[r["field"]] = r["value"]
+    parts = re.split(r"^\d+ \S+, mode ", ask().split("\nBreakdown")[0], flags=re.M)[1:]
+    rows = [re.findall(r"<td>(.*?)</td>", row) for row in re.search("Settings that differ.*?</section>", page, re.S)[0].split("\n")]
+    rows = {row[0]: row[1:] for row in rows if row}
+    for i, (run, want) in enumerate(zip(runs, wanted)):
+        def options_of(found):
+            return {k: v for k, v in found.items() if k in options[0]}
+        same(options_of({d["setting"]: d["value"] for d in reports[i]["differs"]}), want, f"JSON: {run} differs")
+        same(options_of({d["setting"]: d["value"] for d in lines.get(run, {}).values()}), want, f"CSV: {run} differs")
+        text = re.sub(r"\s+", " ", parts[i])
+        listed = re.search(r"unlike the first: (.*?\))(?! ?,)", text)
+        found = dict(re.findall(r"([\w-]+) ([^ ,]+) \([^)]*\)", listed[1])) if listed else {}
+        same(options_of(found), want, f"text: {run} differs")
+        for name, v in evals[i].items():
+            expect(f"{name} {v:.6g}" in text and f"{name} {v:.6g}" in page, f"{run}: no {name} {v:.6g} beside the others")
+    for name, cells in rows.items():
+        if name in options[0]:
+            same(cells, [o[name] or "none" for o in options], f"the page's row of {name}")
+    same({name for name in rows if name in options[0]}, {k for w in wanted for k in w}, "the page's settings")
+
+
 page, figures = look_at_page()
 if hostile:
     json.loads(ask("--json"))
@@ -130,5 +164,7 @@ if hostile:
         json.load(open(f"{folder}/trace.json", encoding="utf-8"))
 elif len(runs) == 1:
     look_at_forms(page, figures)
+else:
+    look_at_differences(page)
 print("\n".join(failed))
 sys.exit(1 if failed else 0)

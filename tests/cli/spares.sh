@@ -29,14 +29,14 @@ is_of "$tmp/ahead" "$few"
 want=$(exported "$tmp/half")
 same "$want" "$(exported "$tmp/few")" "the same parameters"
 same "$want" "$(exported "$tmp/ahead")" "and with updates ahead"
-works "a resume knows its slots" pretrain --resume "$tmp/few" --steps 6
-run pretrain --resume "$tmp/half" --steps 6
+works "a resume knows its slots" pretrain --resume "$tmp/few" --steps 6 --schedule-steps 6
+run pretrain --resume "$tmp/half" --steps 6 --schedule-steps 6
 same "$(exported "$tmp/half")" "$(exported "$tmp/few")" "and goes on to the same parameters"
-refuses 2 "spare-slots" pretrain --resume "$tmp/few" --steps 7 --spare-slots half
+refuses 2 "spare-slots" pretrain --resume "$tmp/few" --steps 7 --schedule-steps 7 --spare-slots half
 works "check finds nothing" check "$tmp/few"
 works "a run is moved with its spare slots" reshard "$tmp/few" --devices 2
-run pretrain --resume "$tmp/half" --steps 8
-run pretrain --resume "$tmp/few" --steps 8
+run pretrain --resume "$tmp/half" --steps 8 --schedule-steps 8
+run pretrain --resume "$tmp/few" --steps 8 --schedule-steps 8
 same "$(exported "$tmp/half")" "$(exported "$tmp/few")" "and goes on there"
 
 # a disk with room for few alone: a tenth of what is free stays free with them, not with more

@@ -65,8 +65,8 @@ works "and back" pretrain --resume "$tmp/moved" --csd emu --steps 8
 same "$want" "$(exported "$tmp/moved")" "to the same parameters"
 cp -r "$tmp/xrt-su+o" "$tmp/resharded"
 works "a run on cards moves onto fewer, which are named" reshard "$tmp/resharded" --devices 2 --fpga 0000:32:00.1 --fpga 0000:31:00.1
-works "and goes on there" pretrain --resume "$tmp/resharded" --steps 9
-run pretrain --resume "$tmp/moved" --steps 9
+works "and goes on there" pretrain --resume "$tmp/resharded" --steps 9 --schedule-steps 9
+run pretrain --resume "$tmp/moved" --steps 9 --schedule-steps 9
 same "$(exported "$tmp/moved")" "$(exported "$tmp/resharded")" "as where it was"
 refuses 2 "--csd is xrt in this run and a resume keeps it" pretrain --resume "$tmp/xrt-su+o" --csd null --steps 9
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""numbers.py kill HFDIR TEXT: the embedding of the token TEXT becomes values that are numbers, of which none can be computed with.
-numbers.py compare PROGRAM RUN LOG STEPS: of a fine-tuning of values, whose STEPS (from 1, with commas) have a loss that is no number, and
+"""no_numbers.py kill HFDIR TEXT: the embedding of the token TEXT becomes values that are numbers, of which none can be computed with.
+no_numbers.py compare PROGRAM RUN LOG STEPS: of a fine-tuning of values, whose STEPS (from 1, with commas) have a loss that is no number, and
 which printed LOG, every output that holds a number says what run.db does. Prints what is not so and exits 1."""
 import csv
 import html
