@@ -4,7 +4,9 @@
 #include "data/db/db_wait.h"
 
 #include "data/base/clock.h"
+#include "data/base/file.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -80,6 +82,27 @@ static int wait_say(struct db_wait *w)
     return wait_rule.say(wait_rule.ctx, text.text);
 }
 
+/* Does the file system of the database have the locks that SQLite takes (fcntl's)? SQLite says busy
+ * also where it has none. Tried on run.lock next to it, on which nobody else takes such locks:
+ * closing another descriptor of the database would drop SQLite's own. */
+static int has_locks(const char *db_path)
+{
+    const char  *slash = strrchr(db_path, '/');
+    struct flock want = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+    char        *path = file_path(NULL, "%.*srun.lock", slash ? (int)(slash - db_path) + 1 : 0,
+                                  db_path);
+    uint64_t     size;
+    int          fd = -1, none = 0;
+
+    if (path && !file_open_read(path, &fd, &size, NULL)) {
+        none = fcntl(fd, F_SETLK, &want) && (errno == ENOLCK || errno == ENOSYS || errno == EINVAL ||
+                                             errno == EOPNOTSUPP);
+        close(fd);
+    }
+    free(path);
+    return !none;
+}
+
 /* count: its calls for this lock so far. Other than 0: try again. */
 int db_wait_busy(void *wait, int count)
 {
@@ -90,6 +113,10 @@ int db_wait_busy(void *wait, int count)
     if (count == 0) {
         w->busy_ns = clock_ns();
         w->told = 0;
+        if (!has_locks(w->path)) {
+            w->given_up = -ENOLCK;
+            return 0;
+        }
     }
     uint64_t ms = (clock_ns() - w->busy_ns) / 1000000;
     if (ms >= wait_rule.limit_ms)
@@ -106,6 +133,10 @@ int db_wait_fail(const struct db_wait *w, const char *doing, struct err *err)
     if (w->given_up == -EINTR)
         return err_stopped(err, "%s: stopped while waiting for another program that has it locked "
                            "(while %s); a run goes on with --resume", w->path, doing);
+    if (w->given_up == -ENOLCK)
+        return err_set(err, -ENOLCK, "%s cannot be locked (while %s): the file system has no "
+                       "locks, so a second process could not be kept from this run; put it on a "
+                       "local one", w->path, doing);
     if (!w->given_up) // where waiting could not help
         return err_set(err, -EBUSY, "%s is locked by another program (while %s); close it and try "
                        "again", w->path, doing);
