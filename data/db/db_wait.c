@@ -83,7 +83,7 @@ static int wait_say(struct db_wait *w)
 }
 
 /* Does the file system of the database have the locks that SQLite takes (fcntl's)? SQLite says busy
- * also where it has none. Tried on run.lock next to it, on which nobody else takes such locks:
+ * where it has none, too. Tried on run.lock next to it, on which nobody else takes such locks:
  * closing another descriptor of the database would drop SQLite's own. */
 static int has_locks(const char *db_path)
 {
@@ -95,8 +95,8 @@ static int has_locks(const char *db_path)
     int          fd = -1, none = 0;
 
     if (path && !file_open_read(path, &fd, &size, NULL)) {
-        none = fcntl(fd, F_SETLK, &want) && (errno == ENOLCK || errno == ENOSYS || errno == EINVAL ||
-                                             errno == EOPNOTSUPP);
+        none = fcntl(fd, F_SETLK, &want) &&
+               (errno == ENOLCK || errno == ENOSYS || errno == EINVAL || errno == EOPNOTSUPP);
         close(fd);
     }
     free(path);

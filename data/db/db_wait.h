@@ -2,7 +2,8 @@
  * waited for: after notice_ms, say() gets a sentence that names what is waited for, and from then
  * on NULL about ten times a second; where it returns other than 0, the wait ends. After limit_ms it
  * ends anyway. Either is an error with a sentence (-EINTR, -EBUSY), and that database is not waited
- * for again. Where the file system has no locks nothing is waited for (-ENOLCK). say() is called on the thread that waits. */
+ * for again. Where the file system has no locks nothing is waited for (-ENOLCK). say() is called on
+ * the thread that waits. */
 #pragma once
 
 #include "data/base/err.h"
