@@ -287,7 +287,7 @@ int image_load(const struct run_config *cfg, struct image_state *out, float *con
     if (!rc) {
         *out = all.area[all.newest].state;
         rc = area_load(&all, all.newest, states, NULL, err);
-        if (rc && rc != -EBUSY && rc != -EINTR && err)
+        if (rc && rc != -EBUSY && rc != -ENOLCK && rc != -EINTR && err)
             rc = say_what_is_left(&all, rc, err);
     }
     free(all.crc);

@@ -105,16 +105,17 @@ static int is_named(const struct run_lock *l, int fd)
            path.st_ino == open.st_ino;
 }
 
-/* Is it empty, or as run_lock_note writes it? Nobody else's file is written over. */
+/* Is it as run_lock_note writes it, or what a power cut leaves of that, which may be zeros? Nobody
+ * else's file is written over. */
 static int ours_check(const struct run_lock *l, int fd, struct err *err)
 {
-    char        text[TEXT], host[64];
-    struct stat st;
-    long        pid;
+    static const char begin[] = "process ";
+    char              text[TEXT] = "";
+    struct stat       st;
 
     text_read(fd, text, sizeof text);
     if (!fstat(fd, &st) && st.st_size < TEXT &&
-        (!st.st_size || *text == '\n' || sscanf(text, "process %ld on %63s", &pid, host) == 2))
+        (*text == '\n' || !strncmp(text, begin, strnlen(text, sizeof begin - 1))))
         return 0;
     return err_misuse(err, "%s is no lock file of siTrain: move it elsewhere", l->path);
 }
