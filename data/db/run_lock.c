@@ -105,8 +105,9 @@ static int is_named(const struct run_lock *l, int fd)
            path.st_ino == open.st_ino;
 }
 
-/* Is it as run_lock_note writes it, or what a power cut leaves of that, which may be zeros? Nobody
- * else's file is written over. */
+/* Next to a run's database a small file of this name is the run's, whatever a power cut has left in
+ * it. Elsewhere it must be empty, or as run_lock_note writes it: nobody else's file is written over.
+ */
 static int ours_check(const struct run_lock *l, int fd, struct err *err)
 {
     static const char begin[] = "process ";
@@ -115,7 +116,8 @@ static int ours_check(const struct run_lock *l, int fd, struct err *err)
 
     text_read(fd, text, sizeof text);
     if (!fstat(fd, &st) && st.st_size < TEXT &&
-        (*text == '\n' || !strncmp(text, begin, strnlen(text, sizeof begin - 1))))
+        (access(l->db_path, F_OK) == 0 || *text == '\n' ||
+         !strncmp(text, begin, strnlen(text, sizeof begin - 1))))
         return 0;
     return err_misuse(err, "%s is no lock file of siTrain: move it elsewhere", l->path);
 }
