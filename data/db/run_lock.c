@@ -106,8 +106,8 @@ static int is_named(const struct run_lock *l, int fd)
 }
 
 /* Next to a run's database a small file of this name is the run's, whatever a power cut has left in
- * it. Elsewhere it must be empty, or as run_lock_note writes it: nobody else's file is written over.
- */
+ * it. Elsewhere it must be empty, or as run_lock_note writes it: somebody's file is not written
+ * over. */
 static int ours_check(const struct run_lock *l, int fd, struct err *err)
 {
     static const char begin[] = "process ";
