@@ -1,10 +1,10 @@
 /* bars.c: bars from the left, a row each, of parts one behind the other. */
 #include "cmd/report/bars.h"
 
-void bars_open(struct bars *b, FILE *out, const char *name, size_t rows, double most)
+void bars_open(struct bars *b, FILE *out, const char *name, double left, size_t rows, double most)
 {
     b->s = (struct svg){ .out = out, .width = CHART_WIDTH, .height = (double)rows * BARS_ROW + 30,
-                         .left = 206, .right = 78, .bottom = 26, .x1 = most > 0 ? most : 1 };
+                         .left = left, .right = 78, .bottom = 26, .x1 = most > 0 ? most : 1 };
     b->y = -BARS_ROW;
     svg_open(&b->s, name);
 }

@@ -11,8 +11,9 @@ struct bars {
     double      y, at; // of the row; where its next part begins
 };
 
-/* `rows` of them, the longest of length `most`. */
-void bars_open(struct bars *b, FILE *out, const char *name, size_t rows, double most);
+/* `rows` of them, the longest of length `most`; left: pixels for the labels. */
+enum { BARS_LABELS = 206, BARS_LONG_LABELS = 240 };
+void bars_open(struct bars *b, FILE *out, const char *name, double left, size_t rows, double most);
 void bars_row(struct bars *b, const char *label);
 void bars_part(struct bars *b, const char *colour, double value, const char *tip);
 /* A figure behind the row's last part. */

@@ -178,7 +178,8 @@ int chart_breakdown(FILE *out, const json_t *report)
 
     if (!(breakdown_sum(lived) > 0))
         return 0;
-    bars_open(&b, out, "breakdown of a step", 2, fmax(breakdown_sum(lived), breakdown_sum(serial)));
+    bars_open(&b, out, "breakdown of a step", BARS_LABELS, 2,
+              fmax(breakdown_sum(lived), breakdown_sum(serial)));
     chart_stack(&b, lived, "as it was lived");
     chart_stack(&b, serial, "serialised");
     bars_close(&b, figure_seconds);
@@ -245,7 +246,7 @@ int chart_waits(FILE *out, const json_t *report)
     }
     if (!(most > 0))
         return 0;
-    bars_open(&b, out, "what the training thread waited for", rows, most);
+    bars_open(&b, out, "what the training thread waited for", BARS_LABELS, rows, most);
     for (i = 0; i < n; i++) {
         const json_t *before = i ? json_array_get(all, i - 1) : NULL;
         int           device = json_is_number(json_object_get(w = json_array_get(all, i),
@@ -290,7 +291,7 @@ int chart_update(FILE *out, const json_t *report)
             most = fmax(most, json_num(u, parts[k].busy) + json_num(u, parts[k].wait));
     if (!(most > 0))
         return 0;
-    bars_open(&b, out, "inside the updates", 3 * json_array_size(all), most);
+    bars_open(&b, out, "inside the updates", BARS_LABELS, 3 * json_array_size(all), most);
     json_array_foreach(all, i, u)
         for (int k = 0; k < 3; k++) {
             double busy = json_num(u, parts[k].busy), wait = json_num(u, parts[k].wait);
@@ -323,7 +324,8 @@ int chart_traffic(FILE *out, const json_t *report)
         most = fmax(most, fmax(json_num(row, "bytes_per_step"), json_num(row, "computed")));
     if (!(most > 0))
         return 0;
-    bars_open(&b, out, "bytes that crossed the links in a step", json_array_size(all), most);
+    bars_open(&b, out, "bytes that crossed the links in a step", BARS_LABELS, json_array_size(all),
+              most);
     json_array_foreach(all, i, row) {
         double v = json_num(row, "bytes_per_step"), computed = json_num(row, "computed");
 
@@ -353,7 +355,7 @@ int chart_bandwidth(FILE *out, const json_t *report)
         most = fmax(most, json_num(r, "bytes_per_second"));
     if (!(most > 0))
         return 0;
-    bars_open(&b, out, "bandwidth of each device", json_array_size(all), most);
+    bars_open(&b, out, "bandwidth of each device", BARS_LABELS, json_array_size(all), most);
     json_array_foreach(all, i, r) {
         double v = json_num(r, "bytes_per_second");
 
@@ -392,7 +394,7 @@ int chart_memory(FILE *out, const json_t *report)
     most = shown ? fmax(most, limit) : most;
     double unit = most < 4.0 * (1 << 30) ? 1 << 20 : 1 << 30;
 
-    bars_open(&b, out, "memory as planned and as it was", 2, most / unit);
+    bars_open(&b, out, "memory as planned and as it was", BARS_LABELS, 2, most / unit);
     bars_row(&b, "plan");
     for (i = 0; i + 3 < n; i++) {
         m = json_array_get(all, i);

@@ -30,6 +30,9 @@ int chart_speedup(FILE *out, const json_t *reports);
 int chart_stacks(FILE *out, const json_t *reports, const char *section);
 int chart_losses(FILE *out, const json_t *reports);
 int chart_devices(FILE *out, const json_t *reports);
+/* What tells a run from others: its number, its mode, its devices, its name. Returns buf. */
+enum { CHART_LABEL = 256 };
+const char *chart_label(char buf[CHART_LABEL], size_t i, const json_t *report);
 /* The modes of these, in the order of their colours: at most `most`, returns how many. */
 enum { CHART_MODE = 32 };
 size_t chart_modes(const json_t *reports, char modes[][CHART_MODE], size_t most);

@@ -12,22 +12,25 @@ enum { TIP = 256, FIGURE = 32, LABEL = 30 };
 /* ---- rows ---- */
 
 /* "2 su+o 4 devices run-b", cut to the room before a bar: of a long name its end is what tells. */
-static void label_of(char buf[TIP], size_t i, const json_t *report)
+const char *chart_label(char buf[CHART_LABEL], size_t i, const json_t *report)
 {
     char        mode[FIGURE];
     const char *name = figure_run(report);
     size_t      devices = json_array_size(json_object_get(report, "devices"));
-    int         n = snprintf(buf, TIP, "%zu %s", i + 1, figure_mode(mode, sizeof mode, report));
+    int         n = snprintf(buf, CHART_LABEL, "%zu %s", i + 1,
+                             figure_mode(mode, sizeof mode, report));
 
     if (devices)
-        n += snprintf(buf + n, TIP - (size_t)n, ", %zu device%s", devices, devices > 1 ? "s" : "");
+        n += snprintf(buf + n, CHART_LABEL - (size_t)n, ", %zu device%s", devices,
+                      devices > 1 ? "s" : "");
     int room = LABEL - n - 2, cut = room < (int)strlen(name);
     if (room < 4)
-        return;
+        return buf;
     name += cut ? strlen(name) - (size_t)room + 1 : 0;
     while (cut && (*name & 0xC0) == 0x80) // not within a character
         name++;
-    snprintf(buf + n, TIP - (size_t)n, ", %s%.200s", cut ? "…" : "", name);
+    snprintf(buf + n, CHART_LABEL - (size_t)n, ", %s%.200s", cut ? "…" : "", name);
+    return buf;
 }
 
 int chart_stacks(FILE *out, const json_t *reports, const char *section)
@@ -41,11 +44,12 @@ int chart_stacks(FILE *out, const json_t *reports, const char *section)
         most = fmax(most, breakdown_sum(json_object_get(r, section)));
     if (!(most > 0))
         return 0;
-    bars_open(&b, out, "breakdown of a step of each run", json_array_size(reports), most);
+    bars_open(&b, out, "breakdown of a step of each run", BARS_LONG_LABELS,
+              json_array_size(reports), most);
     json_array_foreach(reports, i, r) {
-        char label[TIP];
+        char label[CHART_LABEL];
 
-        label_of(label, i, r);
+        chart_label(label, i, r);
         chart_stack(&b, json_object_get(r, section), label);
     }
     bars_close(&b, figure_seconds);
@@ -58,18 +62,19 @@ int chart_speedup(FILE *out, const json_t *reports)
     struct bars   b;
     size_t        i;
     double        most = 0;
-    char          text[TIP], tip[TIP], a[FIGURE];
+    char          text[CHART_LABEL], tip[TIP], a[FIGURE];
 
     json_array_foreach(reports, i, r)
         most = fmax(most, json_num(json_object_get(r, "comparison"), "speedup"));
     if (!(most > 0))
         return 0;
-    bars_open(&b, out, "speed-up over the first run", json_array_size(reports), most);
+    bars_open(&b, out, "speed-up over the first run", BARS_LONG_LABELS,
+              json_array_size(reports), most);
     json_array_foreach(reports, i, r) {
         double v = json_num(json_object_get(r, "comparison"), "speedup");
         double median = json_num(json_object_get(r, "times"), "median");
 
-        label_of(text, i, r);
+        chart_label(text, i, r);
         bars_row(&b, text);
         snprintf(tip, sizeof tip, "%.180s: %s a step", json_str(r, "run"),
                  figure_seconds(a, sizeof a, median));

@@ -109,10 +109,9 @@ static void add_options(json_t *all, const json_t *first, const json_t *report)
         snprintf(key, sizeof key, "option.%s", row->name);
         const char *was = report_setting_text(first, key), *is = report_setting_text(report, key);
 
-        if (is_of_run(row) && row->type == OPT_SIZE && *was && *is)
-            add(all, row->name, opt_size_exact(a, sizeof a, was), opt_size_exact(b, sizeof b, is));
-        else if (is_of_run(row))
-            add(all, row->name, was, is);
+        if (is_of_run(row))
+            add(all, row->name, figure_option(a, sizeof a, row, was),
+                figure_option(b, sizeof b, row, is));
     }
 }
 

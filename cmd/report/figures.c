@@ -193,6 +193,13 @@ const char *phase_colour(const char *phase)
     return n ? n->colour : "other";
 }
 
+const char *figure_option(char *buf, size_t size, const struct opt_row *row, const char *text)
+{
+    int is_size = row->type == OPT_SIZE || row->type == OPT_SIZES;
+
+    return is_size && *text && !strchr(text, ',') ? opt_size_exact(buf, size, text) : text;
+}
+
 const char *report_setting_text(const json_t *report, const char *key)
 {
     return json_str(json_object_get(report, "settings"), key);

@@ -3,6 +3,7 @@
  * and return it. */
 #pragma once
 
+#include "cmd/opt/opt_row.h"
 #include "data/base/json.h"
 
 const char *figure_bytes(char *buf, size_t size, double bytes);  // "1.23 GB"
@@ -53,6 +54,8 @@ const char *figure_run(const json_t *report);
 const char *figure_mode(char *buf, size_t size, const json_t *report);
 /* A choice of activations' ways: of how many layers a part is kept, of how many offloaded. */
 const char *figure_ways(char *buf, size_t size, const json_t *choice);
+/* An option's value as it is stored, or of one size in words: 4G. */
+const char *figure_option(char *buf, size_t size, const struct opt_row *row, const char *text);
 /* A number among the settings of a report, or 0. */
 double report_setting(const json_t *report, const char *key);
 /* The text of a setting, or "". */

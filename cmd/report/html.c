@@ -453,8 +453,7 @@ static void section_settings(FILE *out, const json_t *report)
         const char *text = report_setting_text(report, name);
 
         if (row->kept != OPT_PASSING)
-            setting(out, row->name, row->type == OPT_SIZE && *text
-                                        ? opt_size_exact(size, sizeof size, text) : text);
+            setting(out, row->name, figure_option(size, sizeof size, row, text));
     }
     fputs("</dl>\n", out);
     page_section_close(out);

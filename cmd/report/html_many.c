@@ -13,7 +13,7 @@ static void table_of_runs(FILE *out, const json_t *reports)
 {
     static const char *const heads[] = { "run", "mode", "#devices", "#steady step", "#tokens/s",
                                          "#speed-up", "#hidden", "#peak memory", "#loss",
-                                         "evaluation" };
+                                         "#evaluation" };
     const json_t *r;
     size_t        i;
     char          a[FIGURE], text[512];
@@ -37,7 +37,7 @@ static void table_of_runs(FILE *out, const json_t *reports)
         page_number(out, overlaps ? "%.1f %%" : "–", overlaps ? 100 * hidden / busy : 0);
         page_number(out, "%s", figure_peak(text, sizeof text, r));
         page_number(out, "%.4f", json_figure(s, "last_loss"));
-        page_cell(out, figure_evals(text, sizeof text, r));
+        page_number(out, "%s", figure_evals(text, sizeof text, r));
         fputs("</tr>\n", out);
     }
     page_table_close(out);
@@ -146,7 +146,7 @@ static void section_stacks(FILE *out, const json_t *reports)
 
 static void section_losses(FILE *out, const json_t *reports)
 {
-    char         *svg = page_drawn(chart_losses, reports), mode[FIGURE];
+    char         *svg = page_drawn(chart_losses, reports), label[CHART_LABEL];
     const json_t *r;
     size_t        i;
 
@@ -154,10 +154,9 @@ static void section_losses(FILE *out, const json_t *reports)
         page_section_open(out, "Losses", "Where curves lie on each other, each is dashed.", 0);
         fputs("<ul class=\"legend\">", out);
         json_array_foreach(reports, i, r) {
-            fprintf(out, "<li><span class=\"%s%s\"></span>%zu ", chart_colour(i),
-                    i < CHART_COLOURS ? "" : " dashed", i + 1);
-            svg_escape(out, figure_run(r));
-            fprintf(out, ", %s", figure_mode(mode, sizeof mode, r));
+            fprintf(out, "<li><span class=\"%s%s\"></span>", chart_colour(i),
+                    i < CHART_COLOURS ? "" : " dashed");
+            svg_escape(out, chart_label(label, i, r));
             fputs("</li>", out);
         }
         fputs("</ul>\n", out);

@@ -8,7 +8,7 @@
  * over, and 1.2 times as large; how many pixels at least are between two figures of an axis. */
 #define LEAST 0.8
 #define MOST  1.2
-enum { PHONE = 560, PHONE_WIDTH = 316, BETWEEN_X = 62, BETWEEN_Y = 26 };
+enum { PHONE = 560, PHONE_WIDTH = 316, BETWEEN_X = 62, BETWEEN_Y = 26, EDGE = 26 };
 
 void svg_escape(FILE *out, const char *text)
 {
@@ -117,7 +117,8 @@ void svg_axis_x(const struct svg *s, const char *label, svg_figure *figure)
         if (!(x <= s->x1 + step * 1e-6))
             break;
         svg_line(s, "axis", svg_x(s, x), foot, svg_x(s, x), foot + 4);
-        svg_text(s, "tick", svg_x(s, x), foot + 17, "middle",
+        int edge = svg_x(s, x) > s->width - EDGE; // where half of a figure would be cut off
+        svg_text(s, "tick", edge ? s->width - 1 : svg_x(s, x), foot + 17, edge ? "end" : "middle",
                  figure(text, sizeof text, near_zero(x, step)));
     }
     svg_text(s, "label", s->width - s->right, foot + 33, "end", label);

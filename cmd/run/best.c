@@ -101,7 +101,8 @@ int best_folder(struct hf **out, const struct best *b, const struct session *s, 
                 (b->sum && b->sum != hf_sum(*out)))) {
         hf_close(*out);
         *out = NULL;
-        rc = err_set(err, -EBADMSG, "%s is not the model that run.db names as the best one", path);
+        rc = err_set(err, -EBADMSG, "%s is not the model that run.db names as the best one (where "
+                     "a training was killed while it wrote that, --resume makes it again)", path);
     }
     if (!rc || err->stopped)
         return rc;
