@@ -45,7 +45,8 @@ static const struct example { const char *what, *line; } examples[] = {
       "siTrain pretrain --n-layer 8 --n-head 8 --n-embd 512 --seq 256 --data my.txt --tokenizer "
       "tok --devices 2 --host-mem 400M --steps 1000 --run first" },
     { "How far it is, in another terminal:", "siTrain watch first" },
-    { "On with it, to a later end:", "siTrain pretrain --resume first --steps 1500" },
+    { "On with it, to a later end:",
+      "siTrain pretrain --resume first --steps 1500 --schedule-steps 1500" },
     { "Where the time went; and the options, to make it again:",
       "siTrain report first\nsiTrain report first --config >first.conf\n"
       "siTrain pretrain --config first.conf --run second" },

@@ -17,7 +17,7 @@ siTrain() { "$bin" "$@"; }
 "$bin" --man | sed -n '/^\.SH EXAMPLES/,/^\.SH EXIT/p' | sed -n 's/^siTrain /&/p' | sed 's/\\-/-/g' >lines
 [ "$(wc -l <lines)" -ge 12 ]
 result $? "the manual page has examples"
-sed 's/8192/280/; s/--n-embd 512/--n-embd 32/; s/--seq 256/--seq 32/; s/--steps 1000/--steps 2/; s/--steps 1500/--steps 3/; s/--tokens 100/--tokens 4/' \
+sed 's/8192/280/; s/--n-embd 512/--n-embd 32/; s/--seq 256/--seq 32/; s/--steps 1000/--steps 2/; s/-steps 1500/-steps 3/g; s/--tokens 100/--tokens 4/' \
     lines >small
 mkdir man
 cp my.txt mine.csv mine-dev.csv man/
