@@ -517,6 +517,7 @@ static void test_own(void **state)
                                                              "the file has 'sentence'");
     assert_string_equal(settle("t.csv", "sentence,label\nA,x\nB,x\n", 0),
                         "t.csv has one label only, 'x': to tell classes apart takes two");
+    assert_non_null(text);
     n += (size_t)sprintf(text, "sentence,label\n");
     for (int i = 0; i < 5000; i++)
         n += (size_t)sprintf(text + n, "A,%d.%d\n", i, i % 2);

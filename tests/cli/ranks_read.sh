@@ -68,17 +68,19 @@ refuses 2 "four.rank1 exists and holds mine" reshard "$tmp/run" --ranks 2 --new-
 result "$([ ! -e "$tmp/four" ] && rm "$tmp/four.rank1/mine"; echo $?)" "and nothing of it is left"
 (ulimit -f 1000 && "$bin" reshard "$tmp/run" --ranks 2 --new-run "$tmp/full") >"$tmp/out" 2>"$tmp/err"
 result "$([ $? = 1 ] && [ ! -e "$tmp/full" ] && [ ! -e "$tmp/full.rank1" ]; echo $?)" "nor where a disk is full: $(cat "$tmp/err")"
-# What kills leave: folders of which none is a run yet, then rank 0's that is one.
-"$bin" reshard "$tmp/run" --ranks 2 --new-run "$tmp/four" >"$tmp/out" 2>"$tmp/err"
-for r in "$tmp/four" "$tmp/four.rank1"; do
-    mv "$r/run.db" "$r/run.db.new"
-done
-rm "$tmp"/four.rank1/dev0/*
-works "what a killed reshard left is cleared by the next" reshard "$tmp/run" --ranks 2 --new-run "$tmp/four"
-mv "$tmp/four.rank1/run.db" "$tmp/four.rank1/run.db.new"
+# What kills leave: folders of which none is a run yet (one that is made again, as a maker's folder is that was not moved); then rank 0's
+# that is one, where a kill came before the last move in the other.
+works "a run for 2 ranks" reshard "$tmp/run" --ranks 2 --new-run "$tmp/four"
+# unmoved DIR: what was moved last is in the maker's folder again
+unmoved() {
+    mkdir "$1/run.new-12345678b2131df3"
+    mv "$1/run.db" "$1/run.new-12345678b2131df3/"
+    sqlite3 "$1/run.new-12345678b2131df3/run.db" "DELETE FROM runs WHERE key = 'place'" # it says another folder
+}
+unmoved "$tmp/four.rank1"
 ranks 2 pretrain --resume "$tmp/four" --steps 5 --schedule-steps 5
 result "$([ "$got" = 0 ] && sqlite3 "$tmp/four.rank1/run.db" "$steps" | cmp -s - "$tmp/bits"; echo $?)" "ranks finish a folder that was complete and no run yet"
-mv "$tmp/four.rank1/run.db" "$tmp/four.rank1/run.db.new"
+unmoved "$tmp/four.rank1"
 "$bin" export "$tmp/four" "$tmp/four-hf" >"$tmp/out" 2>"$tmp/err"
 result "$(diff -r "$tmp/on-hf" "$tmp/four-hf" >/dev/null; echo $?)" "and so does one process that reads all"
 ranks 2 pretrain --resume "$tmp/four" --keep-best
@@ -102,7 +104,7 @@ same "dot dot.rank1 down link new new.rank1 plain plain.rank1 real real.rank1 up
 [ -z "$(find "$tmp/in/dot" "$tmp/in/real/" -name '*rank1')" ] && cmp "$tmp/in-dot/model.safetensors" "$tmp/in-real/model.safetensors"
 result $? "all are the same run"
 mv "$tmp/in/real.rank1" "$tmp/in/link.rank1"
-ranks 2 pretrain --resume "$tmp/in/link" --steps 2 --quiet
+ranks 2 pretrain --resume "$tmp/in/link" --steps 2 --schedule-steps 2 --quiet
 result "$([ "$got" = 0 ] && "$bin" check "$tmp/in/link" 2>&1 | grep -c 'is whole: ' | grep -qx 2; echo $?)" "what an older version made beside a link is found there"
 
 # What is not there, not of this run, not of this time, or damaged is named.

@@ -16,9 +16,9 @@ attempt() {
     rm -rf "$tmp/out.hf"
     case $1 in
     resume) set -- pretrain --resume "$tmp/run" --steps 3 --quiet ;;
-    export) set -- export "$tmp/run" "$tmp/out.hf" ;;
-    generate) set -- generate "$tmp/run" --prompt sea --tokens 1 --threads 1 ;;
-    eval) set -- eval "$tmp/run" --data "$tmp/text.bin" --threads 1 ;;
+    export) set -- export "$tmp/run" "$tmp/out.hf" --last ;; # the devices' model, not RUN/best
+    generate) set -- generate "$tmp/run" --last --prompt sea --tokens 1 --threads 1 ;;
+    eval) set -- eval "$tmp/run" --last --data "$tmp/text.bin" --threads 1 ;;
     reshard) set -- reshard "$tmp/run" --devices 2 --quiet ;;
     *) set -- "$1" "$tmp/run" ;;
     esac
@@ -201,7 +201,7 @@ works "of the pair alone, too" import "$tmp/pair" "$tmp/new" --csd-mem 128K
 result "$([ ! -s "$tmp/err" ] && cmp "$tmp/pair/merges.txt" "$tmp/new/tokenizer/merges.txt"; echo $?)" "  with its merges"
 rm -rf "$tmp/new"
 ln -s "$tmp/gone" "$tmp/link"
-refuses 2 "export needs a folder that does not exist or is empty" export "$tmp/dev" "$tmp/link"
+refuses 2 "export needs a folder that does not exist or is empty" export "$tmp/dev" "$tmp/link" --last
 
 ln -sfn "$tmp/blobs" "$tmp/link"
 mkdir "$tmp/empty"

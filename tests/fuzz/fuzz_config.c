@@ -51,6 +51,7 @@ static void round_trip(const struct model_config *g, const struct hf_labels *lab
                             .dtype = ST_F32,
                             .source = { .read = zeros },
                             .endoftext = -1,
+                            .begin = -1,
                             .pad = -1,
                             .generation = generation,
                             .labels = g->n_labels ? labels : NULL };

@@ -121,7 +121,8 @@ static void reports_made(struct runlog *log)
     fclose(out);
     if (rc < 0)
         fuzz_refused(rc, &err);
-    rc = report_trace(fuzz_path("trace.json"), log, NULL, &err);
+    rc = report_trace(&(struct output){ fuzz_path("trace.json"), OUTPUT_TIMELINE, NULL, 0 }, log,
+                      NULL, &err);
     if (rc < 0)
         fuzz_refused(rc, &err);
 }
