@@ -74,6 +74,23 @@ if what == "silent":
     said = open(f"{tmp}/err").read()
     assert code == 1, code
     assert re.search(r"rank [02]: rank 1 \(process %d on .*\) has not answered for 2 s" % pids[1], said), said
+elif what == "stopped":
+    # All at once, as a machine that sleeps, several times within one wait: that is no silence of anybody's.
+    for _ in range(5):
+        for pid in pids.values():
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(1.3)
+        for pid in pids.values():
+            os.kill(pid, signal.SIGCONT)
+        time.sleep(0.002)
+    made = open(f"{tmp}/out").read().count("loss")
+    end = time.monotonic() + 60
+    while time.monotonic() < end and p.poll() is None and open(f"{tmp}/out").read().count("loss") < made + 3:
+        time.sleep(0.05)
+    assert p.poll() is None, (p.returncode, open(f"{tmp}/err").read())
+    assert open(f"{tmp}/out").read().count("loss") >= made + 3, "no step was made any more"
+    p.send_signal(signal.SIGINT)
+    p.wait(60)
 elif what == "full":
     code = p.wait(60)
     said = open(f"{tmp}/err").read()
@@ -122,7 +139,7 @@ else
         "another engine of products is said"
 fi
 rm -rf "$tmp"/unlike "$tmp"/unlike.rank1
-for what in one full silent mpirun interrupt; do
+for what in one full stopped silent mpirun interrupt; do
     # shellcheck disable=SC2086
     python3 "$tmp/fail.py" $what $model $data --link-bw 3M --steps 1000 >"$tmp/said" 2>&1
     result $? "$what: $(tail -n 1 "$tmp/said")"
