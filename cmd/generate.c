@@ -22,7 +22,8 @@ struct generate_opts {
 #define AT(field) offsetof(struct generate_opts, field)
 
 static const struct opt_row rows[] = {
-    { "RUN|HFDIR", OPT_ARG, AT(model), .help = "a run, or a Hugging Face folder" },
+    { "RUN|HFDIR", OPT_ARG, AT(model), .file = OPT_FILES_MODEL,
+      .help = "a run, or a Hugging Face folder" },
     { "prompt", OPT_STRINGS, AT(prompt), .arg = "TEXT",
       .help = "the beginning; left out: <|endoftext|>, or what the tokenizer begins texts with" },
     { "prompt-file", OPT_STRING, AT(prompt_file), .arg = "FILE", .help = "a prompt a line" },
@@ -38,7 +39,8 @@ static const struct opt_row rows[] = {
     { "top-p", OPT_RATIO, AT(sampling.top_p), "1", .max = 1,
       .help = "choose among the likeliest that have this probability together; 0 or 1: all" },
     { "seed", OPT_UINT, AT(sampling.seed), "1", .help = "of the choices" },
-    { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .help = "else the model's own" },
+    { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
+      .help = "else the model's own" },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 },

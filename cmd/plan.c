@@ -58,7 +58,7 @@ static const struct opt_row rows[] = {
     { "data", OPT_STRING, AT(data), .arg = "FILE|DIR",
       .help = "accepted, so that pretrain's line can be planned as it is; with --task its folder" },
     { "eval-data", OPT_STRING, AT(eval_data), .arg = "FILE", .help = "the same" },
-    { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR",
+    { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
       .help = "says how large the vocabulary is" },
     { 0 }
 };

@@ -165,7 +165,7 @@ static void text_loss(const struct text *t, const json_t *report)
     if (!json_is_number(json_object_get(s, "last_loss")))
         return;
     // run.db counts from 0
-    fprintf(t->out, "loss %.6f at step %.0f, %.6f at step %.0f\n", json_num(s, "first_loss"),
+    fprintf(t->out, "loss %.4f at step %.0f, %.4f at step %.0f\n", json_num(s, "first_loss"),
             json_num(s, "first") + 1, json_num(s, "last_loss"), json_num(s, "last") + 1);
     text_curve(t, json_object_get(report, "curve"));
 }
@@ -434,10 +434,10 @@ static void text_evals(const struct text *t, const json_t *report)
             continue;
         const json_t *last = eval_last(all, i);
 
-        fprintf(t->out, "  %-28.28s %.6g after step %.0f", json_str(e, "measure"),
+        fprintf(t->out, "  %-28.28s %.4f after step %.0f", json_str(e, "measure"),
                 json_num(e, "value"), json_num(e, "step") + 1);
         if (last != e)
-            fprintf(t->out, ", %.6g after step %.0f", json_num(last, "value"),
+            fprintf(t->out, ", %.4f after step %.0f", json_num(last, "value"),
                     json_num(last, "step") + 1);
         fputc('\n', t->out);
     }
