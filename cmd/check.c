@@ -38,7 +38,8 @@ static const char *disk_word(size_t i)
 }
 
 static const struct opt_row rows[] = {
-    { "RUN|HFDIR", OPT_ARG, AT(what), .help = "a run, or a folder that export wrote" },
+    { "RUN|HFDIR", OPT_ARG, AT(what), .file = OPT_FILES_MODEL,
+      .help = "a run, or a folder that export wrote" },
     { "repair", OPT_FLAG, AT(repair),
       .help = "make again what can be: wire parameters from their master, a superblock; mode mem "
               "goes back to the image before; give up damaged rows of measurements; cut a damaged "
@@ -526,7 +527,7 @@ static int run(struct opt_line *line, struct err *err)
         rc = err_set(err, -errno, "%s cannot be read: %s", o->what, strerror(errno));
     else if (hf_is_folder(o->what))
         rc = check_folder(&c, err);
-    else
+    else if (!(rc = hf_refuse_other(o->what, err)))
         rc = err_misuse(err, "%s: neither a run (with run.db) nor a Hugging Face folder (with "
                         "config.json)", o->what);
     if (!rc)

@@ -36,11 +36,12 @@ struct eval_opts {
 #define AT(field) offsetof(struct eval_opts, field)
 
 static const struct opt_row rows[] = {
-    { "RUN|HFDIR", OPT_ARG, AT(model), .help = "a run, or a Hugging Face folder" },
+    { "RUN|HFDIR", OPT_ARG, AT(model), .file = OPT_FILES_MODEL,
+      .help = "a run, or a Hugging Face folder" },
     { "data", OPT_STRING, AT(data), .arg = "FILE|DIR",
       .help = "a token file or a text; with --task its folder" },
     OPT_DATA_FORMAT_ROW(AT(data_format)),
-    { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR",
+    { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
       .help = "for texts; else the model's own" },
     { "task", OPT_STRING, AT(task), .words = task_word, .help = "of a classifier: the task" },
     { "eval-file", OPT_STRING, AT(eval_file), .arg = "FILE",

@@ -35,10 +35,10 @@ static const struct opt_row rows[] = {
     { "run", OPT_STRING, AT(run), .arg = "RUN", .help = "the new run's folder" },
     { "resume", OPT_STRING, AT(resume), .arg = "RUN",
       .help = "go on with this run from its last commit" },
-    { "init", OPT_PATH, AT(init), .arg = "HFDIR|RUN",
+    { "init", OPT_PATH, AT(init), .arg = "HFDIR|RUN", .file = OPT_FILES_MODEL,
       .help = "begin with this model; a head for as many classes is kept", .kept = OPT_SOURCE },
-    { "tokenizer", OPT_PATH, AT(tokenizer), .arg = "DIR", .help = "else the one in --init's folder",
-      .kept = OPT_SOURCE },
+    { "tokenizer", OPT_PATH, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
+      .help = "else the one in --init's folder", .kept = OPT_SOURCE },
     { "data", OPT_PATH, AT(data), .arg = "DIR",
       .help = "--task's folder, with train.tsv and dev.tsv as GLUE has them", .kept = OPT_SOURCE },
     { 0 }
@@ -364,8 +364,8 @@ static void print_table(const struct finetune_results *o)
     for (size_t i = 0; i < r->n_evals; i++) {
         printf("%-8s %8" PRIu64, names[i], r->eval[i].samples);
         for (size_t k = 0; k < t->n_metrics; k++)
-            printf("  %20.6f", nan_plain(r->eval[i].metric[k]));
-        printf("  %10.6f\n", nan_plain(r->eval[i].loss));
+            printf("  %20.4f", nan_plain(r->eval[i].metric[k]));
+        printf("  %10.4f\n", nan_plain(r->eval[i].loss));
     }
 }
 

@@ -27,7 +27,8 @@ struct generate_opts {
 #define AT(field) offsetof(struct generate_opts, field)
 
 static const struct opt_row rows[] = {
-    { "RUN|HFDIR", OPT_ARG, AT(model), .help = "a run, or a Hugging Face folder" },
+    { "RUN|HFDIR", OPT_ARG, AT(model), .file = OPT_FILES_MODEL,
+      .help = "a run, or a Hugging Face folder" },
     { "prompt", OPT_STRINGS, AT(prompt), .arg = "TEXT",
       .help = "the beginning; left out: <|endoftext|>, or what the tokenizer begins texts with" },
     { "prompt-file", OPT_STRING, AT(prompt_file), .arg = "FILE", .help = "a prompt a line" },
@@ -46,7 +47,8 @@ static const struct opt_row rows[] = {
     { "repetition-penalty", OPT_DOUBLE, AT(sampling.penalty), "1", .min = 0.01, .max = 100,
       .help = "Factor by which tokens of the text so far become less likely; 1: none" },
     { "seed", OPT_UINT, AT(sampling.seed), "1", .help = "of the choices" },
-    { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .help = "else the model's own" },
+    { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
+      .help = "else the model's own" },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 },

@@ -16,7 +16,7 @@ struct import_opts {
 #define AT(field) offsetof(struct import_opts, field)
 
 static const struct opt_row rows[] = {
-    { "HFDIR", OPT_ARG, AT(dir),
+    { "HFDIR", OPT_ARG, AT(dir), .file = OPT_FILES_MODEL,
       .help = "config.json, model.safetensors (or its shards) and tokenizer files" },
     { "RUN", OPT_ARG, AT(run), .help = "the new run's folder" },
     { 0 }

@@ -28,9 +28,10 @@ static void print_help(FILE *out)
           "Usage: siTrain COMMAND ...\n\n", out);
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("\nsiTrain COMMAND --help says what a command takes; siTrain --man | man -l - shows\n"
+    fputs("\nsiTrain help COMMAND says what a command takes; siTrain --man | man -l - shows\n"
           "the manual page; . <(siTrain --completion) lets bash complete (--completion zsh,\n"
           "--completion fish: those); siTrain --version.\n"
+          "Sizes take K, M, G and T: powers of 1024, and 4GB and 4GiB are 4G.\n"
           "Exit: 0 done, 1 failed, 2 misuse, 130 interrupted after a clean stop.\n", out);
 }
 
@@ -69,7 +70,8 @@ static void print_man(FILE *out)
           "fixed amount of memory; the\n"
           "optimizer update runs on computational storage devices, emulated ones where there are "
           "none.\n"
-          "Sizes take K, M, G and T (powers of 1024); ratios take %.\n.SH COMMANDS\n",
+          "Sizes take K, M, G and T (powers of 1024; 4GB and 4GiB are 4G); ratios take "
+          "%.\n.SH COMMANDS\n",
           out);
     for (size_t i = 0; i < N_COMMANDS; i++)
         opt_man(commands[i], out);
@@ -219,6 +221,8 @@ int main(int argc, char **argv)
         print_help(stderr);
         return 2;
     }
+    if (!strcmp(argv[1], "help") && argc > 2)
+        return command_finish(run_command(2, (char *[]){ argv[2], (char[]){ "--help" }, NULL }));
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
         print_help(stdout);
     else if (!strcmp(argv[1], "--version"))

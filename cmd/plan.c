@@ -64,7 +64,7 @@ static const struct opt_row rows[] = {
               "but where it is there, what pretrain refuses is refused; with --task its folder" },
     { "eval-data", OPT_STRING, AT(eval_data), .arg = "FILE", .help = "the same" },
     OPT_DATA_FORMAT_ROW(AT(data_format)),
-    { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR",
+    { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
       .help = "says how large the vocabulary is" },
     { 0 }
 };

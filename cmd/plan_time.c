@@ -271,22 +271,6 @@ int plan_time(json_t *found, const struct session *s, const struct forecast_mach
 
 /* ---- for people ---- */
 
-/* "3 h 20 min" and the like. */
-static const char *duration_text(char *buf, size_t size, double seconds)
-{
-    unsigned long s = (unsigned long)(seconds + 0.5);
-
-    if (seconds < 60)
-        snprintf(buf, size, "%.2g s", seconds);
-    else if (s < 3600)
-        snprintf(buf, size, "%lu min %lu s", s / 60, s % 60);
-    else if (s < 48 * 3600)
-        snprintf(buf, size, "%lu h %lu min", s / 3600, s / 60 % 60);
-    else
-        snprintf(buf, size, "%.1f days", seconds / 86400);
-    return buf;
-}
-
 static void print_step(const json_t *found)
 {
     const json_t *step = json_object_get(found, "step");
@@ -298,7 +282,7 @@ static void print_step(const json_t *found)
                                                                     : "the machine's file");
     printf("  a step   %.3g s, %.0f tokens/s; %.0f of them %s\n", seconds,
            json_num(step, "tokens_per_second"), json_num(step, "steps"),
-           duration_text(all, sizeof all, json_num(step, "run_seconds")));
+           opt_time_text(all, sizeof all, json_num(step, "run_seconds")));
     printf("  of it    forward %.3g s, ", json_num(step, "forward"));
     if (head > 0)
         printf("head %.3g s, ", head);

@@ -20,7 +20,7 @@ static const struct opt_row rows[] = {
     { "out", OPT_STRING, AT(out), .arg = "PATH",
       .help = "the token file, or with --train-tokenizer the folder, to write; what is there is "
               "replaced only if siTrain prepare wrote it" },
-    { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR",
+    { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
       .help = "a folder with tokenizer.json, vocab.json and merges.txt, or BERT's vocab.txt" },
     { "train-tokenizer", OPT_FLAG, AT(train),
       .help = "train a byte-level BPE on the texts instead" },

@@ -34,7 +34,7 @@ static const struct opt_row rows[] = {
     { "eval-data", OPT_PATH, AT(eval_data), .arg = "FILE", .help = "the same, to evaluate on",
       .kept = OPT_SOURCE },
     OPT_DATA_FORMAT_ROW(AT(data_format)),
-    { "tokenizer", OPT_PATH, AT(tokenizer), .arg = "DIR",
+    { "tokenizer", OPT_PATH, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
       .help = "a folder with tokenizer.json, vocab.json and merges.txt, or BERT's vocab.txt; else "
               "the one in --init's folder, whose words it must have", .kept = OPT_SOURCE },
     { 0 }

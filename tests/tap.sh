@@ -148,8 +148,9 @@ sums() {
     (cd "$1" && find . -type f ! -name run.lock -exec sha256sum {} + | sort -k 2 | sha256sum)
 }
 
-losses() { # of the run's log: column by column, so that a timing does not count
-    sed -n 's/^step \([0-9]*\).*loss \([0-9.]*\).*/\1 \2/p' "$1"
+losses() { # RUN: of each step, all digits
+    python3 -c 'import sqlite3, sys
+for step, loss in sqlite3.connect(sys.argv[1] + "/run.db").execute("SELECT step + 1, loss FROM steps ORDER BY step"): print(step, repr(loss))' "$1"
 }
 
 # for tests/cli/on_tty.py

@@ -8,6 +8,7 @@
  * frees them all. */
 #include "cmd/opt/opt.h"
 #include "cmd/opt/opt_file.h"
+#include "cmd/opt/opt_known.h"
 
 #include <argtable2.h>
 #include <assert.h>
@@ -105,10 +106,12 @@ struct typed {
 
 static int refuse_unknown(const struct opt_command *cmd, const char *typed, struct err *err)
 {
-    char                  all[NAMES_BYTES] = "";
+    char                  all[NAMES_BYTES] = "", answer[256];
     const struct opt_row *r;
     size_t                n = 0;
 
+    if (opt_known(cmd, typed, answer, sizeof answer))
+        return err_misuse(err, "there is no option --%s: %s", typed, answer);
     for (size_t i = 0; (r = opt_row_at(cmd, i, NULL)); i++)
         n += opt_row_is_arg(r) ? 0 : (size_t)snprintf(all + n, sizeof all - n, "%s ", r->name);
     for (const struct opt_alias *a = cmd->aliases; a && a->names; a++) {
@@ -118,8 +121,8 @@ static int refuse_unknown(const struct opt_command *cmd, const char *typed, stru
     const char *near = opt_nearest(typed, all);
     if (near)
         return err_misuse(err, "there is no option --%s; did you mean --%s?", typed, near);
-    return err_misuse(err, "--%s is not in this version: there is no option --%s; siTrain %s "
-                      "--help lists them", typed, typed, cmd->name);
+    return err_misuse(err, "--%s is not in this version; siTrain %s --help lists the options",
+                      typed, cmd->name);
 }
 
 /* A hyphen may stand for an underscore. */

@@ -8,6 +8,7 @@
 #include <float.h>
 #include <math.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- rows ---- */
@@ -90,25 +91,37 @@ int opt_words_refuse(const char *name, const char *text, opt_words *words, struc
     return err_misuse(err, "--%s %s is not in this version; use %s", name, text, known);
 }
 
-/* Edit distance; words are short. */
-static size_t word_distance(const char *a, const char *b)
-{
-    size_t row[64], n = strlen(b);
+enum { WORD = 64 }; // words are short
 
-    if (n >= 64)
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+/* Edit distance; two letters that changed places are one edit. *stem: the longest piece that both
+ * have. */
+static size_t word_distance(const char *a, const char *b, size_t *stem)
+{
+    size_t rows[3][WORD], same[WORD] = { 0 }, n = strlen(b);
+    size_t *row = rows[0], *above = rows[1], *two = rows[2], *spare;
+
+    *stem = 0;
+    if (n >= WORD)
         return SIZE_MAX;
     for (size_t j = 0; j <= n; j++)
         row[j] = j;
     for (size_t i = 1; a[i - 1]; i++) {
-        size_t diagonal = row[0];
-
+        spare = two;
+        two = above;
+        above = row;
+        row = spare;
         row[0] = i;
+        for (size_t j = n; j > 0; j--) { // same[j]: how long the piece is that ends here
+            same[j] = a[i - 1] == b[j - 1] ? same[j - 1] + 1 : 0;
+            *stem = same[j] > *stem ? same[j] : *stem;
+        }
         for (size_t j = 1; j <= n; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-
-            diagonal = row[j];
-            best = row[j] + 1 < best ? row[j] + 1 : best;
-            row[j] = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            row[j] = least(above[j - 1] + (a[i - 1] != b[j - 1]),
+                           least(above[j], row[j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                row[j] = least(row[j], two[j - 2] + 1);
         }
     }
     return row[n];
@@ -117,12 +130,13 @@ static size_t word_distance(const char *a, const char *b)
 const char *opt_nearest(const char *typed, char *words)
 {
     const char *best = NULL, *longer = NULL;
-    size_t      length = strlen(typed), best_distance = length / 3 + 2; // further is another word
+    size_t      length = strlen(typed), best_distance = length / 4 + 2, stem; // further: another
 
     for (char *rest = words, *word; (word = strsep(&rest, " ?"));) {
-        size_t d = word_distance(typed, word);
+        size_t d = word_distance(typed, word, &stem);
+        int    kin = stem * 2 >= length && stem * 2 >= strlen(word);
 
-        if (*word && d < best_distance) {
+        if (*word && d < best_distance && (d == 1 || kin)) {
             best_distance = d;
             best = word;
         }
@@ -130,6 +144,21 @@ const char *opt_nearest(const char *typed, char *words)
             longer = word;
     }
     return best ? best : longer;
+}
+
+const char *opt_time_text(char *buf, size_t size, double seconds)
+{
+    unsigned long s = seconds > 0 ? (unsigned long)fmin(seconds + 0.5, 1e15) : 0;
+
+    if (s < 60)
+        snprintf(buf, size, s || !(seconds > 0) ? "%lus" : "<1s", s);
+    else if (s < 3600)
+        snprintf(buf, size, "%lum%02lus", s / 60, s % 60);
+    else if (s < 86400)
+        snprintf(buf, size, "%luh%02lum", s / 3600, s / 60 % 60);
+    else
+        snprintf(buf, size, "%lud%02luh", s / 86400, s / 3600 % 24);
+    return buf;
 }
 
 int opt_no_memory(struct err *err)
@@ -190,8 +219,9 @@ static int number_refuse(const struct opt_row *r, const char *text, struct err *
 {
     static const char *const what[] = {
         [OPT_UINT] = "a whole number",
-        [OPT_SIZE] = "a size in bytes, or with K, M, G or T (powers of 1024),",
-        [OPT_SIZES] = "sizes, in bytes or with K, M, G or T (powers of 1024), commas between,",
+        [OPT_SIZE] = "a size in bytes, or with K, M, G or T (powers of 1024; 4GB and 4GiB are 4G),",
+        [OPT_SIZES] = "sizes, in bytes or with K, M, G or T (powers of 1024; 4GB and 4GiB are 4G), "
+                      "commas between,",
         [OPT_DOUBLE] = "a number",
         [OPT_RATIO] = "a part such as 2% or 0.02,",
     };
@@ -238,9 +268,13 @@ static int parse_size(const struct opt_row *r, const char *text, uint64_t *out, 
     double      v = 0;
     const char *end = decimal(text, &v);
 
-    if (end && *end && (unit = strchr(units, toupper((unsigned char)*end))))
+    const char *after = end && *end == ' ' && end[1] ? end + 1 : end; // "4 GB"
+    if (after && *after && (unit = strchr(units, toupper((unsigned char)*after)))) {
         v = ldexp(v, 10 * (int)(unit - units + 1));
-    if (!end || (*end && (!unit || end[1])) || (!*end && v != floor(v)) || !(v < 0x1p62) ||
+        end = after + 1;
+        end += !strcasecmp(end, "b") ? 1 : !strcasecmp(end, "ib") ? 2 : 0;
+    }
+    if (!end || *end || (!unit && v != floor(v)) || !(v < 0x1p62) ||
         !number_in_range(r, v))
         return number_refuse(r, text, err);
     *out = (uint64_t)v;
@@ -335,10 +369,28 @@ static int parse_set(const struct opt_row *r, const char *text, uint64_t *out, s
 
 /* ---- strings ---- */
 
-static int set_string(char **field, const char *text, struct err *err)
+/* Is it the path of one of the files that stand for their folder? The length of that one's. */
+static int names_file_of(const struct opt_row *r, const char *text, size_t *folder)
 {
+    const char *slash = strrchr(text, '/'), *name = slash ? slash + 1 : text, *at = r->file;
+    size_t      n;
+    struct stat st;
+
+    *folder = slash ? (size_t)(slash - text) + (slash == text) : 0;
+    while (at && (n = opt_alias_next(&at)))
+        if (strlen(name) == n && !memcmp(name, at - n, n))
+            return !stat(text, &st) && S_ISREG(st.st_mode);
+    return 0;
+}
+
+static int set_string(const struct opt_row *r, char **field, const char *text, struct err *err)
+{
+    size_t folder;
+
     free(*field);
-    *field = strdup(text);
+    *field = !names_file_of(r, text, &folder) ? strdup(text)
+             : folder                         ? strndup(text, folder)
+                                              : strdup(".");
     return *field ? 0 : opt_no_memory(err);
 }
 
@@ -374,7 +426,7 @@ int opt_value_parse(const struct opt_row *r, const char *text, void *field, stru
     case OPT_FLAG:    return parse_flag(r, text, field, err);
     case OPT_ARG:
     case OPT_PATH:
-    case OPT_STRING:  return set_string(field, text, err);
+    case OPT_STRING:  return set_string(r, field, text, err);
     case OPT_ARGS:
     case OPT_PATHS:
     case OPT_STRINGS: return add_string(r, text, field, err);

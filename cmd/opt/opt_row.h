@@ -14,7 +14,7 @@ enum opt_type {
     OPT_PATHS,    // the same, of paths of devices, which are made absolute; a word without a slash
                   // is the name of something that exists
     OPT_UINT,     // uint64_t
-    OPT_SIZE,     // uint64_t bytes; takes K, M, G, T (powers of 1024)
+    OPT_SIZE,     // uint64_t bytes; takes K, M, G, T, or KB and KiB, ... (all powers of 1024)
     OPT_SIZES,    // struct opt_sizes; with commas between
     OPT_DOUBLE,   // double
     OPT_RATIO,    // double; takes % ("2%" is 0.02)
@@ -64,6 +64,8 @@ struct opt_row {
     double        min, max; // of numbers; how many strings, max; max 0: no bound
     const char   *arg;    // what --help calls the value; NULL: by type
     const char   *help;
+    const char   *file;   // of a folder's path: names of files in it, blanks between; the path of
+                          // one of them stands for its folder
     const char   *twin;   // a row that says the same in another way: typed, it replaces this one of
                           // a file
     enum opt_kept kept;
@@ -74,6 +76,11 @@ struct opt_row {
     { "config", OPT_PATH, at,   .arg = "FILE",                                                     \
       .help = "options from a file, a line each: name = value; those of the command line come "    \
               "first" }
+
+/* What stands for a Hugging Face folder, and for a tokenizer's. */
+#define OPT_FILES_MODEL                                                                            \
+    "config.json generation_config.json model.safetensors model.safetensors.index.json"
+#define OPT_FILES_TOKENIZER "tokenizer.json tokenizer_config.json vocab.json merges.txt vocab.txt"
 
 struct opt_part {
     const char           *title;
@@ -138,7 +145,7 @@ int opt_words_find(opt_words *words, const char *text, size_t n);
 /* Refuse --name TEXT: none of the words; the sentence has the nearest one, or all. */
 int opt_words_refuse(const char *name, const char *text, opt_words *words, struct err *err);
 /* The word nearest to what was typed (by edit distance) of those in `words`, where blanks stand
- * between, and which is taken apart for it; NULL if none is near. */
+ * between, and which is taken apart for it; NULL if none is near and has half of it in common. */
 const char *opt_nearest(const char *typed, char *words);
 
 /* The next name in *names (struct opt_alias): its length; 0 past the last one. *names is behind it
@@ -158,6 +165,8 @@ int opt_no_memory(struct err *err); // -ENOMEM with its sentence
 
 uint64_t opt_warmup_steps(struct opt_warmup w, uint64_t horizon);
 
+/* "7s", "4m07s", "2h04m", "3d04h"; shared by everything that says how long something lasts. */
+const char *opt_time_text(char *buf, size_t size, double seconds);
 /* "1.5G" and the like; shared by everything that prints bytes. */
 const char *opt_size_text(char *buf, size_t size, double bytes);
 /* 4G rather than 4294967296, where that is the same. */

@@ -351,7 +351,7 @@ static void section_evals(FILE *out, const json_t *report)
             fputs("<tr>", out);
             page_cell(out, json_str(e, "measure"));
             page_number(out, "%.0f", json_num(e, "step") + 1);
-            page_number(out, "%.6g", json_figure(e, "value"));
+            page_number(out, "%.4f", json_figure(e, "value"));
             fputs("</tr>\n", out);
         }
     page_table_close(out);
@@ -400,8 +400,8 @@ static void section_said(FILE *out, const json_t *report)
         json_array_foreach(all, i, n) {
             fputs("<tr>", out);
             page_number(out, "%.0f", json_num(n, "step") + 1);
-            page_number(out, "%.6g", json_figure(n, "loss"));
-            page_number(out, "%.6g", json_figure(n, "grad_norm"));
+            page_number(out, "%.4f", json_figure(n, "loss"));
+            page_number(out, "%.4f", json_figure(n, "grad_norm"));
             fputs("</tr>\n", out);
         }
         page_table_close(out);

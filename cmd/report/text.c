@@ -162,13 +162,13 @@ static void text_loss(const struct text *t, const json_t *report)
     if (!(json_num(s, "steps") > 0))
         return;
     // run.db counts from 0
-    fprintf(t->out, "loss %.6f at step %.0f, %.6f at step %.0f\n", json_figure(s, "first_loss"),
+    fprintf(t->out, "loss %.4f at step %.0f, %.4f at step %.0f\n", json_figure(s, "first_loss"),
             json_num(s, "first") + 1, json_figure(s, "last_loss"), json_num(s, "last") + 1);
     if (json_num(s, "finite_steps") < json_num(s, "steps"))
         fprintf(t->out, "a number in %.0f of %.0f steps", json_num(s, "finite_steps"),
                 json_num(s, "steps"));
     if (json_num(s, "finite_steps") < json_num(s, "steps") && json_num(s, "finite_steps") > 0)
-        fprintf(t->out, ": %.6f at step %.0f, %.6f at step %.0f",
+        fprintf(t->out, ": %.4f at step %.0f, %.4f at step %.0f",
                 json_figure(s, "finite_first_loss"), json_num(s, "finite_first") + 1,
                 json_figure(s, "finite_last_loss"), json_num(s, "finite_last") + 1);
     if (json_num(s, "finite_steps") < json_num(s, "steps"))
@@ -440,10 +440,10 @@ static void text_evals(const struct text *t, const json_t *report)
             continue;
         const json_t *last = eval_last(all, i);
 
-        fprintf(t->out, "  %-28.28s %.6g after step %.0f", json_str(e, "measure"),
+        fprintf(t->out, "  %-28.28s %.4f after step %.0f", json_str(e, "measure"),
                 json_figure(e, "value"), json_num(e, "step") + 1);
         if (last != e)
-            fprintf(t->out, ", %.6g after step %.0f", json_figure(last, "value"),
+            fprintf(t->out, ", %.4f after step %.0f", json_figure(last, "value"),
                     json_num(last, "step") + 1);
         fputc('\n', t->out);
     }

@@ -9,6 +9,8 @@
 #include "data/text/tokenizer.h"
 #include "model/hf.h"
 
+#include <unistd.h>
+
 enum { OWN_POSITIONS = 1024 };
 
 int model_has_sizes(const struct model_opts *o)
@@ -96,8 +98,12 @@ int model_choose(struct model_config *config, const char **tokenizer, const stru
     else if (!m->model)
         *config = (struct model_config){ .arch = &gpt2_arch, .norm_eps = 1e-5f,
                                          .n_positions = o->seq ? o->seq : OWN_POSITIONS };
-    else if (arch_preset(config, m->model))
-        rc = opt_words_refuse("model", m->model, arch_preset_name, err);
+    else if (arch_preset(config, m->model) && !(rc = hf_refuse_other(m->model, err)))
+        rc = access(m->model, F_OK)
+                 ? opt_words_refuse("model", m->model, arch_preset_name, err)
+                 : err_misuse(err, "--model %s: the name of a size is expected, and random "
+                              "parameters are made; --init %s begins with the model that is there",
+                              m->model, m->model);
     if (!rc && !m->init)
         rc = take_sizes(config, m, err);
     if (!rc && !m->init)

@@ -95,7 +95,7 @@ int model_folder_open(struct model_folder *r, const char *path, enum model_which
         rc = open_run(r, path, which, disk, err);
     else if (hf_is_folder(path))
         rc = open_hf(r, path, err);
-    else
+    else if (!(rc = hf_refuse_other(path, err)))
         rc = err_misuse(err, "%.200s: neither a run (with run.db) nor a Hugging Face folder (with "
                         "config.json)%s", path, hf_hub_hint(path, hint));
     r->config = r->run.config;

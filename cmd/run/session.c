@@ -6,6 +6,7 @@
 #include "cmd/run/settings.h"
 #include "data/base/file.h"
 #include "data/base/json.h"
+#include "data/base/machine.h"
 #include "data/base/round.h"
 #include "model/hf.h"
 #include "model/passes.h"
@@ -320,6 +321,15 @@ int session_config(struct session *s, struct err *err)
         .grad_buffers = 1,
     };
     return 0;
+}
+
+const char *session_resume_line(char out[SESSION_LINE], const struct session *s)
+{
+    int n = snprintf(out, SESSION_LINE, "siTrain %s --resume ",
+                     settings_has(s->log, "task") ? "finetune" : "pretrain");
+
+    machine_word(out + n, SESSION_LINE - (size_t)n, s->dir);
+    return out;
 }
 
 int session_load(struct session *s, struct err *err)

@@ -49,6 +49,10 @@ void session_close(struct session *s);
 int session_explain(struct session *s, int rc, struct err *err);
 int session_explain_closed(const char *dir, int rc, const struct events *events, struct err *err);
 
+/* "siTrain pretrain --resume RUN": what goes on with it, to be typed as it is. Returns out. */
+enum { SESSION_LINE = SESSION_PATH + 64 };
+const char *session_resume_line(char out[SESSION_LINE], const struct session *s);
+
 /* Does rc say that nothing can be written there: read-only, another user's, full? */
 int  session_cannot_write(int rc);
 

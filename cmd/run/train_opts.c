@@ -57,7 +57,7 @@ OPT_WORDS(durability_words, [TRAIN_DURABLE_STEP] = "step", [TRAIN_DURABLE_NONE] 
 /* ---- rows ---- */
 
 const struct opt_row model_rows[] = {
-    { "init", OPT_PATH, offsetof(struct model_opts, init), .arg = "HFDIR",
+    { "init", OPT_PATH, offsetof(struct model_opts, init), .arg = "HFDIR", .file = OPT_FILES_MODEL,
       .help = "begin with the model of a Hugging Face folder", .kept = OPT_SOURCE },
     { "model", OPT_STRING, offsetof(struct model_opts, model), .words = arch_preset_name,
       .arg = "NAME", .kept = OPT_SOURCE,

@@ -548,6 +548,7 @@ static int train_steps(struct training *t, int missing, struct training_end *end
 int training_run(struct session *s, struct training_end *end, struct err *err)
 {
     struct training t = { .s = s, .blas = s->o.blas };
+    char            line[SESSION_LINE];
     uint64_t        next, applied;
     int             missing, rc = ranked_keeps(s, err); // before the options are stored
 
@@ -579,7 +580,8 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
                                                            trainer_engine(t.trainer), next });
         rc = train_steps(&t, missing, end, err);
     } else if (rc == -EINTR && err->stopped) {
-        err_stopped(err, "stopped before a step was begun; go on with --resume %s", s->dir);
+        err_stopped(err, "stopped before a step was begun; go on with: %s",
+                    session_resume_line(line, s));
     }
     training_close(&t);
     return session_explain(s, rc, err);

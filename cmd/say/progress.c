@@ -61,18 +61,6 @@ static void cells_text(char *buf, size_t size, int room, double part)
     *buf = '\0';
 }
 
-/* "1:02:03" or "2:03". */
-static const char *time_text(char *buf, size_t size, double seconds)
-{
-    unsigned long s = seconds > 0 ? (unsigned long)seconds : 0;
-
-    if (s >= 3600)
-        snprintf(buf, size, "%lu:%02lu:%02lu", s / 3600, s / 60 % 60, s % 60);
-    else
-        snprintf(buf, size, "%lu:%02lu", s / 60, s % 60);
-    return buf;
-}
-
 /* ---- training ---- */
 
 static struct {
@@ -104,7 +92,7 @@ static void describe(fields f, const struct training_step *s)
     double rate = seconds > 0 ? (double)r->tokens * steps / seconds : 0;
     char   text[32];
 
-    snprintf(f[LOSS], sizeof f[LOSS], "loss %.6f", nan_plain(r->loss));
+    snprintf(f[LOSS], sizeof f[LOSS], "loss %.4f", nan_plain(r->loss));
     snprintf(f[LR], sizeof f[LR], "lr %.3e", r->lr);
     snprintf(f[NORM], sizeof f[NORM], "norm %.4f%s%s", nan_plain(r->grad_norm),
              r->clipped ? " clipped" : "", r->skipped ? " SKIPPED" : "");
@@ -115,7 +103,7 @@ static void describe(fields f, const struct training_step *s)
     snprintf(f[RSS], sizeof f[RSS], "RSS %s",
              opt_size_text(text, sizeof text, (double)s->rss_peak));
     snprintf(f[LEFT], sizeof f[LEFT], "left %s",
-             time_text(text, sizeof text, each * (double)(bar.steps - s->step - 1)));
+             opt_time_text(text, sizeof text, each * (double)(bar.steps - s->step - 1)));
 }
 
 /* One terminal line, the most wanted first: of what does not fit the last are left out, and the
@@ -210,10 +198,10 @@ static void work_draw(uint64_t now, uint64_t done, uint64_t total)
     part = part < 1 ? part : 1;
     if (part > 0)
         n = snprintf(text, sizeof text, "%.*s  %.0f%%  left %s", room, work.what, 100 * part,
-                     time_text(time, sizeof time, seconds / part - seconds));
+                     opt_time_text(time, sizeof time, seconds / part - seconds));
     else
         n = snprintf(text, sizeof text, "%.*s  for %s", room, work.what,
-                     time_text(time, sizeof time, seconds));
+                     opt_time_text(time, sizeof time, seconds));
     if (part > 0)
         cells_text(cells, sizeof cells, width - n - 2, part);
     if (line == LINE_WORK)

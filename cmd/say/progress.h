@@ -24,7 +24,7 @@ void progress_step(const struct training_step *s);
 /* Something else took time (an evaluation) after this step: the next rate begins here. */
 void progress_pause(uint64_t step);
 
-/* ---- anything else that lasts: "WHAT  34%  left 0:42" on stderr; members of struct events ---- */
+/* ---- anything else that lasts: "WHAT  34%  left 42s" on stderr; members of struct events ---- */
 
 void progress_work_begins(void *ctx, const char *what);
 void progress_work_goes_on(void *ctx, uint64_t done, uint64_t total);

@@ -68,7 +68,7 @@ static void say_evaluation(void *ctx, const struct training_evaluation *e)
 
     (void)ctx;
     for (size_t i = 0; i < e->n && at < sizeof text; i++)
-        at += (size_t)snprintf(text + at, sizeof text - at, "  %s %.6f", e->value[i].name,
+        at += (size_t)snprintf(text + at, sizeof text - at, "  %s %.4f", e->value[i].name,
                                nan_plain(e->value[i].value));
     if (!progress_is_quiet())
         progress_line("eval after step %llu%s  (%llu %s)%s", (unsigned long long)e->step + 1, text,
@@ -111,6 +111,7 @@ const struct events *say_events_of_job(void)
 int say_training_run(struct session *s, struct err *err)
 {
     struct training_end end;
+    char                line[SESSION_LINE];
 
     progress_quiet(s->o.quiet);
     stop_catch_pipe();
@@ -126,8 +127,8 @@ int say_training_run(struct session *s, struct err *err)
                  s->o.schedule == SCHEDULE_CONSTANT ? "" : "--schedule-steps N ");
     if (end.how != TRAINING_STOPPED)
         return 0;
-    say_line(stderr, "siTrain: stopped after step %" PRIu64 " of %" PRIu64 "%s; go on with "
-             "--resume %s", end.step, end.steps,
-             end.within_evaluation ? ", within its evaluation" : "", s->dir);
+    say_line(stderr, "siTrain: stopped after step %" PRIu64 " of %" PRIu64 "%s; go on with: %s",
+             end.step, end.steps, end.within_evaluation ? ", within its evaluation" : "",
+             session_resume_line(line, s));
     return 130;
 }

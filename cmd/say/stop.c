@@ -47,6 +47,22 @@ static void add_number(struct line *l, uint64_t n)
     add(l, at);
 }
 
+/* As opt_time_text writes it. */
+static void add_time(struct line *l, uint64_t s)
+{
+    if (s >= 3600)
+        add_number(l, s / 3600);
+    if (s >= 60) {
+        add(l, s >= 3600 ? s / 60 % 60 < 10 ? "h0" : "h" : "");
+        add_number(l, s / 60 % 60);
+    }
+    if (s < 3600) {
+        add(l, s >= 60 ? s % 60 < 10 ? "m0" : "m" : "");
+        add_number(l, s % 60);
+    }
+    add(l, s < 3600 ? "s" : "m");
+}
+
 static const char *said(const struct said *s) { return s->text[s->shown]; }
 
 static void add_expected(struct line *l)
@@ -56,8 +72,8 @@ static void add_expected(struct line *l)
     if (due < now + 1000000000u) // or it is late, and who knows
         return;
     add(l, " (about ");
-    add_number(l, (due - now + 500000000u) / 1000000000u);
-    add(l, " s)");
+    add_time(l, (due - now + 500000000u) / 1000000000u);
+    add(l, ")");
 }
 
 static void on_stop(int signal)

@@ -19,18 +19,6 @@ static const enum lines_color state_colors[] = { [LOOK_WAITING] = LINES_YELLOW,
                                                 [LOOK_STOPPED] = LINES_YELLOW,
                                                 [LOOK_KILLED] = LINES_RED };
 
-static void time_put(struct lines *p, double seconds)
-{
-    uint64_t s = (uint64_t)fmin(seconds, 1e15);
-
-    if (s >= 86400)
-        lines_print(p, "%" PRIu64 " d %" PRIu64 " h", s / 86400, s / 3600 % 24);
-    else if (s >= 3600)
-        lines_print(p, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, s / 3600, s / 60 % 60, s % 60);
-    else
-        lines_print(p, "%" PRIu64 ":%02" PRIu64, s / 60, s % 60);
-}
-
 static void head(struct lines *p, const struct look *f, const char *run)
 {
     lines_color(p, LINES_BOLD);
@@ -50,15 +38,15 @@ static void head(struct lines *p, const struct look *f, const char *run)
 static void progress(struct lines *p, const struct look *f)
 {
     double part = f->planned ? (double)f->done / (double)f->planned : 0;
+    char   left[32];
 
     lines_print(p, "step %" PRIu64 " of %" PRIu64 "  ", f->done, f->planned);
     if (p->columns > p->column + BAR_COLUMNS + 24)
         lines_bar(p, BAR_COLUMNS, part);
     lines_print(p, " %.0f %%", 100 * part);
-    if (f->state == LOOK_AT_WORK && isfinite(f->median) && f->planned > f->done) {
-        lines_put(p, "  left ");
-        time_put(p, f->median * (double)(f->planned - f->done));
-    }
+    if (f->state == LOOK_AT_WORK && isfinite(f->median) && f->planned > f->done)
+        lines_print(p, "  left %s", opt_time_text(left, sizeof left,
+                                                  f->median * (double)(f->planned - f->done)));
     lines_end(p);
 }
 
@@ -67,7 +55,7 @@ static const char *gap(const struct lines *p) { return p->column ? "  " : ""; }
 
 static void last_step(struct lines *p, const struct look *f)
 {
-    lines_print(p, "loss %.6f  lr %.3e  norm %.4f%s", f->loss, f->lr, f->norm,
+    lines_print(p, "loss %.4f  lr %.3e  norm %.4f%s", f->loss, f->lr, f->norm,
                 f->clipped > 0 ? " clipped" : "");
     if (f->skipped > 0)
         lines_print(p, "%s%.0f of the last %d skipped", gap(p), f->skipped, LOOK_SKIPPED);
@@ -147,7 +135,7 @@ static void evaluation(struct lines *p, const struct look *f)
     for (size_t i = 0; i < f->evals; i++) {
         lines_put(p, "  ");
         lines_put(p, f->eval[i].name);
-        lines_print(p, " %.6g", f->eval[i].value);
+        lines_print(p, " %.4f", f->eval[i].value);
     }
     lines_end(p);
 }

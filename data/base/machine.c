@@ -113,6 +113,18 @@ static void put_word(FILE *out, const char *word)
     putc('\'', out);
 }
 
+const char *machine_word(char *buf, size_t size, const char *word)
+{
+    FILE *out = fmemopen(buf, size, "w");
+
+    *buf = '\0';
+    if (out) {
+        put_word(out, word);
+        fclose(out);
+    }
+    return buf;
+}
+
 char *machine_command(void)
 {
     FILE  *in = fopen("/proc/self/cmdline", "re"), *out;

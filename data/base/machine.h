@@ -28,6 +28,9 @@ void machine_here(struct machine *m);
  * say. */
 char *machine_command(void);
 
+/* One word as a shell takes it, in quotes where it needs them; what has no room is cut off. */
+const char *machine_word(char *buf, size_t size, const char *word);
+
 /* `digits` (even, at most 32) random digits 0 to 9 and a to f, with a 0 behind them. */
 int machine_hex(char *out, size_t digits, struct err *err);
 

@@ -124,7 +124,7 @@ for family in bert roberta; do
     rm -rf "$tmp/mem" "$tmp/again" "$tmp/hf" "$tmp/other" "$tmp/third"
     for split in "6 --grad-accum 1" "2 --grad-accum 3"; do
         run pretrain --run "$tmp/other" --init "$tmp/$family" $text --batch $split --mode mem --steps 1
-        losses "$tmp/out" | awk '{ printf "%.4f\n", $2 }' >"$tmp/losses.${split%% *}"
+        losses "$tmp/other" | awk '{ printf "%.4f\n", $2 }' >"$tmp/losses.${split%% *}"
         rm -rf "$tmp/other"
     done
     same "$(cat "$tmp/losses.6")" "$(cat "$tmp/losses.2")" "$family: the same tokens are masked however a step is split"

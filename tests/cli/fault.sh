@@ -145,7 +145,7 @@ fi
 # a reader that goes away
 ("$bin" pretrain --run "$tmp/pipe" "$@" $sane --steps 40 --mode su+o --devices 2; echo $? >"$tmp/code") 2>"$tmp/err" </dev/null | head -n 5 >"$tmp/out"
 got=$(cat "$tmp/code")
-result "$([ "$got" = 130 ] && grep -q 'go on with --resume' "$tmp/err"; echo $?)" "training whose reader goes away stops cleanly"
+result "$([ "$got" = 130 ] && grep -q 'go on with: siTrain pretrain --resume' "$tmp/err"; echo $?)" "training whose reader goes away stops cleanly"
 goes_on "a reader that went away" "$tmp/pipe"
 mkfifo "$tmp/closed"
 for command in --man "report --help" "report $tmp/pipe" "report $tmp/pipe --json" "plan --model gpt2" "eval $tmp/pipe --data $tmp/text.bin" "check $tmp/pipe" \

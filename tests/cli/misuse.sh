@@ -167,6 +167,26 @@ printf 'XXXX' | dd of="$tmp/bad/model.safetensors" bs=1 seek=$((size - 64)) conv
 run import "$tmp/bad" "$tmp/new"
 result "$([ "$got" != 0 ] && grep -qi checksum "$tmp/err" && [ ! -e "$tmp/new" ]; echo $?)" "a damaged export is noticed by its checksums"
 
+# Files that stand for their folder, and what is known but none of ours
+for line in "pretrain --run $tmp/none --data $tmp/text.txt --n-layer 1 --n-head 1 --n-embd 8 --seq 16 --tokenizer $tmp/tok/tokenizer.json --steps 1 --csd-mem 192K" \
+    "prepare $tmp/text.txt --tokenizer $tmp/tok/tokenizer.json --out $tmp/none" "import $tmp/hf/config.json $tmp/none --csd-mem 192K" \
+    "pretrain --run $tmp/none --data $tmp/text.bin --init $tmp/hf/model.safetensors --steps 1 --csd-mem 192K" "eval $tmp/hf/model.safetensors --data $tmp/text.bin"; do
+    works "a file for its folder: ${line%% *}" $line
+    rm -rf "$tmp/none"
+done
+refuses 2 "hf/merges.nothing" pretrain --run "$tmp/none" --data "$tmp/text.txt" --tokenizer "$tmp/hf/merges.nothing" $small
+mkdir "$tmp/adapter"
+echo '{"peft_type": "LORA", "base_model_name_or_path": "gpt2"}' >"$tmp/adapter/adapter_config.json"
+printf 'GGUF\003\000\000\000' >"$tmp/model.gguf"
+for line in "import WHAT $tmp/none" "pretrain --run $tmp/none --data $tmp/text.bin --init WHAT" "pretrain --run $tmp/none --data $tmp/text.bin --model WHAT" \
+    "finetune --run $tmp/none --init WHAT --train-file $tmp/rows.csv" "eval WHAT --data $tmp/text.bin" "generate WHAT" "check WHAT" "export WHAT $tmp/none"; do
+    refuses 2 "adapter is an adapter (adapter_config.json), which is not in this version; merged into its model it is one: python3 -c" \
+        $(echo "$line" | sed "s|WHAT|$tmp/adapter|")
+    refuses 2 "model.gguf is a GGUF file, which llama.cpp runs and nothing here reads" $(echo "$line" | sed "s|WHAT|$tmp/model.gguf|")
+done
+refuses 2 "the name of a size is expected, and random parameters are made; --init $tmp/hf begins with" pretrain --run "$tmp/none" --data "$tmp/text.bin" --model "$tmp/hf"
+result "$([ ! -e "$tmp/none" ]; echo $?)" "  and nothing was made"
+
 # A word that is no place: what people write who know other trainers
 for line in "pretrain --run $tmp/none --data $tmp/text.bin --n-layer 1 --n-head 1 --n-embd 8" "import $tmp/hf $tmp/none" \
     "finetune --run $tmp/none --init $tmp/hf --train-file $tmp/rows.csv" "reshard $tmp/run" "bench disk" "plan --model gpt2"; do

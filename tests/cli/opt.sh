@@ -47,7 +47,7 @@ refuse "--steps x: expected a whole number from 1 up" --steps x
 refuse "--steps 0: expected a whole number from 1 up" --steps 0
 refuse "--steps -1: expected a whole number" --steps -1
 refuse "--steps 99999999999999999999: expected a whole number from 1 to 9223372036854775807" --steps 99999999999999999999
-refuse "--device was given more than 1024 times" $(seq -f '--device x%.0f' 1025)
+refuse "--device was given more than 1024 times" $(seq -f '--device ./x%.0f' 1025)
 refuse "--steps was given twice" --steps 1 --steps 2
 refuse "--quiet takes no value" --quiet=1
 refuse "expected mem, base, su, su+o or su+o+c (did you mean su?)" --mode sux
@@ -63,9 +63,53 @@ refuse "--compress 200%: expected a part such as 2% or 0.02" --compress 200%
 refuse "--warmup 101%: expected a number of steps" --warmup 101%
 refuse "--warmup 1.5: expected a number of steps" --warmup 1.5
 refuse "there is no option -x" -x
-for later in trace wandb; do
-    refuse "--$later is not in this version" --$later
+refuse "--trace is not in this version; siTrain pretrain --help lists the options" --trace
+! grep -q 'there is no option' "$tmp/err"
+result $? "  which is said once"
+
+# what people know from other trainers has an answer; a word that is merely as long has no suggestion
+refuse "there is no option --learning_rate: siTrain has --lr" --learning_rate 1
+refuse "there is no option --learning-rate: siTrain has --lr" --learning-rate=1
+refuse "there is no option --gpu: siTrain trains on the CPU; --threads N" --gpu 0
+refuse "there is no option --fp16: siTrain has --dtype; fp16 is no precision of computing here" --fp16
+refuse "there is no option --bf16: siTrain has --dtype" --bf16
+refuse "there is no option --lora-r: adapters (LoRA) are not in this version" --lora-r 8
+refuse "there is no option --num_train_epochs: siTrain has --steps; pretraining counts steps" --num_train_epochs 3
+refuse "there is no option --gradient_accumulation_steps: siTrain has --grad-accum" --gradient_accumulation_steps 3
+refuse "there is no option --per_device_train_batch_size: siTrain has --batch" --per_device_train_batch_size 3
+refuse "there is no option --deepspeed: optimizer states live on drives in any case: --mode, --device PATH" --deepspeed ds.json
+refuse "there is no option --local_rank: several processes are started as mpirun -n N" --local_rank 0
+refuse "there is no option --wandb: siTrain has --tensorboard" --wandb
+expect 2 err "there is no option --num_epochs: siTrain has --epochs" finetune --num_epochs 3
+expect 2 err "there is no option --max_new_tokens: siTrain has --tokens" generate x --max_new_tokens 3
+for far in lara tpu nomad zip; do
+    refuse "--$far is not in this version" --$far 1
 done
+refuse "did you mean --grad-accum?" --grad-acum 2
+refuse "did you mean --weight-decay?" --weigth-decay 2
+refuse "did you mean --host-mem?" --hostmem 2
+
+# sizes as people write them: all powers of 1024
+for size in 300M 300m 300MB 300mb 300MiB "300 MB" "300 M"; do
+    "$bin" plan --model gpt2 --probe off --mode su --csd-mem "$size" --devices 1 --host-mem 2G >"$tmp/out" 2>"$tmp/err"
+    result $? "$size is a size"
+    grep 'arenas of emulated' "$tmp/out" >"$tmp/size.${first:-first}"
+    [ -z "$first" ] || cmp -s "$tmp/size.first" "$tmp/size.next"
+    result $? "  and the same one"
+    first=next
+done
+for size in 4Gi 4GBB "4  GB" "4G B" 4B 4iB; do
+    refuse "--csd-mem $size: expected a size in bytes, or with K, M, G or T (powers of 1024; 4GB and 4GiB are 4G), from" --csd-mem "$size"
+done
+
+# help of a command, and of all
+"$bin" pretrain --help >"$tmp/whole"
+expect 0 out "Usage: siTrain pretrain" help pretrain
+cmp -s "$tmp/whole" "$tmp/out"
+result $? "help COMMAND is COMMAND --help"
+rm -f "$tmp"/size.* "$tmp/whole"
+expect 0 out "Usage: siTrain COMMAND" help
+expect 2 err "did you mean pretrain?" help pretrian
 
 # finetune takes run_glue.py's names: each stands for a row of ours, with hyphens too, and not beside it.
 stands() { # ALIAS ROW VALUE: no value for a flag
@@ -135,7 +179,6 @@ refuse_finetune "--output_dir needs a value, but was given an empty one" --outpu
 refuse_finetune "--do_train=maybe: expected True or False" --do_train=maybe
 refuse_finetune "did you mean --learning_rate?" --lerning_rate 1
 refuse_finetune "did you mean --max-seq?" --max-sek 128
-expect 2 err "there is no option --learning_rate" pretrain --learning_rate 1
 
 # A script of today: what changes nothing is said a line each, and what it stands for arrives.
 run finetune --model_name_or_path "$tmp/none" --task_name SST-2 --data_dir "$tmp/none" --do_train --do_eval True --bf16 False --fp16 \

@@ -30,7 +30,7 @@ interrupt() {
     result "$([ "$got" = 130 ] && grep -q 'stopping .*; Ctrl-C again ends it at once' "$tmp/out"; echo $?)" "$name: Ctrl-C is answered, 130"
     [ -z "$left" ] || result "$([ -z "$(ls -d $left* 2>/dev/null)" ]; echo $?)" "$name: nothing half-made is left"
 }
-shown() { result "$(grep -qE "$1  [0-9]+%  left [0-9]+:[0-9]+" "$tmp/out"; echo $?)" "$2"; }
+shown() { result "$(grep -qE "$1  [0-9]+%  left (<1|[0-9]+[dhm]?[0-9]*)[hms]" "$tmp/out"; echo $?)" "$2"; }
 
 # ---- preparing ----
 # So many words, and so many different ones, that no machine is done with them before it says how far it is.
@@ -106,6 +106,13 @@ works "and one that is not" pretrain --run "$tmp/twice-su" --data "$tmp/text.bin
 signals "TERM twice within 50 ms is one: each time a commit (mem)" "$tmp/twice" SIGTERM SIGTERM 0.05 there 8
 signals "TERM twice within 50 ms is one: each time a commit (su)" "$tmp/twice-su" SIGTERM SIGTERM 0.05 there 8 --link-bw 40M
 signals "so are INT and TERM" "$tmp/twice-su" SIGINT SIGTERM 0.05 there 3 --link-bw 40M
+# what it says to go on with is a line to be pasted, also where a path needs quotes
+mkdir "$tmp/it's a place" "$tmp/path" && ln -s "$bin" "$tmp/path/siTrain"
+works "a run whose path needs quotes" pretrain --run "$tmp/it's a place/long run" --data "$tmp/text.bin" $big --mode mem --steps 1 --schedule constant
+signals "and its stop" "$tmp/it's a place/long run" SIGINT SIGINT 0.01 there 1
+line=$(sed -n 's/.*; go on with: //p' "$tmp/it's a place/long run.err")
+(PATH=$tmp/path:$PATH && eval "$line --steps 1") >"$tmp/out" 2>"$tmp/err"
+result "$(grep -q "long run is finished: its [0-9]* steps are done; " "$tmp/out"; echo $?)" "the line that it says goes on with it: $line"
 signals "and HUP twice, where the reader of what is printed is gone" "$tmp/twice" SIGHUP SIGHUP 0.05 gone 4
 signals "a second one after more than a second ends it at once" "$tmp/twice-su" SIGTERM SIGTERM 1.1 there 1 --link-bw 2M
 if command -v timeout >/dev/null; then
@@ -123,9 +130,9 @@ sys.exit(len(shown) != 3 or any(len(l) >= int(sys.argv[2]) for l in shown) or no
 END
     result $? "$3"
 }
-bar 80 '\[#+\] 3/3  loss \d+\.\d+  left 0:00  \d+ tok/s  lr \S+( .*)?' "80 columns: loss, time left and tokens/s come first, and a bar is there"
-bar 40 '(\[#+\] )?3/3  loss \d+\.\d+  left 0:00(  \d+ tok/s)?' "40 columns: what does not fit is left out whole"
-bar 200 '\[#{24}\] 3/3  loss .*  left 0:00  \d+ tok/s  lr .*  norm .*  I/O hidden \d+%  RSS \S+' "200 columns: everything"
+bar 80 '\[#+\] 3/3  loss \d+\.\d{4}  left 0s  \d+ tok/s  lr \S+( .*)?' "80 columns: loss, time left and tokens/s come first, and a bar is there"
+bar 40 '(\[#+\] )?3/3  loss \d+\.\d{4}  left 0s(  \d+ tok/s)?' "40 columns: what does not fit is left out whole"
+bar 200 '\[#{24}\] 3/3  loss .*  left 0s  \d+ tok/s  lr .*  norm .*  I/O hidden \d+%  RSS \S+' "200 columns: everything"
 small="--n-layer 2 --n-head 2 --n-embd 32 --vocab 300 --seq 24 --batch 1 --lr 1e-3 --seed 5 --threads 1 --csd-mem 192K --durability none"
 python3 tests/cli/on_tty.py 80 "$bin" pretrain --run "$tmp/every" --data "$tmp/text.bin" $small --mode mem --steps 5 --log-every 2 >"$tmp/out"
 same "2/5 4/5 5/5 " "$(tr '\r' '\n' <"$tmp/out" | awk 'on && !/./ { printf "%s ", on } { on = match($0, /[0-9]\/5 /) ? substr($0, RSTART, 3) : "" }')" "--log-every: lines that stay"

@@ -11,7 +11,7 @@ works "a text becomes a token file" prepare "$tmp/text.txt" --tokenizer "$tmp/to
 shape="--n-layer 2 --n-head 2 --n-embd 32 --seq 24 --batch 3 --grad-accum 2 --lr 1e-3 --warmup 2 --clip 0.5 --seed 5"
 set -- $shape --csd-mem 192K --durability none --steps 6
 
-# train NAME ARGUMENTS...: a run, its hash in $hash, its losses in $tmp/NAME.log
+# train NAME ARGUMENTS...: a run, its hash in $hash, what it said in $tmp/NAME.log
 train() {
     name=$1
     shift
@@ -24,7 +24,7 @@ train() {
 train text --data "$tmp/text.txt" --eval-data "$tmp/held.txt" --tokenizer "$tmp/tok" --mode mem "$@"
 dense=$hash
 result "$([ -n "$dense" ]; echo $?)" "mem trains on a text"
-cp "$tmp/text.log" "$tmp/reference.log"
+losses "$tmp/text" >"$tmp/reference"
 eval_run=$(sed -n 's/^eval after step 6 *\(loss [0-9.]*\).*/\1/p' "$tmp/text.log")
 
 # From here on the token file, with the tokenizer: the same tokens.
@@ -38,7 +38,7 @@ for mode in base su su+o; do
     for devices in 1 2 5; do
         with "$mode-$devices" "$@" --mode $mode --devices $devices
         same "$dense" "$hash" "$mode on $devices devices gives mem's parameters"
-        same "$(losses "$tmp/reference.log")" "$(losses "$tmp/$mode-$devices.log")" "$mode on $devices devices gives mem's losses"
+        same "$(cat "$tmp/reference")" "$(losses "$tmp/$mode-$devices")" "$mode on $devices devices gives mem's losses"
     done
 done
 with sub $shape --csd-mem 8M --durability none --steps 6 --mode su+o
