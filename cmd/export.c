@@ -113,6 +113,7 @@ static int run(struct opt_line *line, struct err *err)
     int                 rc = check_name(o->dir, err);
 
     rc = rc ? rc : output_check(&out, err);
+    rc = rc ? rc : hf_export_check(o->dir, err);
     rc = rc ? rc : model_which(&which, &o->which, o->run, err);
     rc = rc ? rc : model_folder_open(&r, o->run, which, NULL, &say_events, err);
     rc = rc ? rc : arch_check_head(&r.config, err); // it would be lost

@@ -87,8 +87,8 @@ int hf_refuse_other(const char *path, struct err *err)
     return err_misuse(err, "%.200s is an adapter (adapter_config.json), which is not in this "
                       "version; merged into its model it is one: python3 -c \"from peft import "
                       "AutoPeftModelForCausalLM as M; M.from_pretrained('%.100s')"
-                      ".merge_and_unload().save_pretrained('%.100s-merged')\" (pip install peft)", path,
-                      quoted ? "FOLDER" : path, quoted ? "FOLDER" : path);
+                      ".merge_and_unload().save_pretrained('%.100s-merged')\" (pip install peft)",
+                      path, quoted ? "FOLDER" : path, quoted ? "FOLDER" : path);
 }
 
 /* A folder with PyTorch's own format alone, which is no data but a program's objects. */

@@ -82,8 +82,10 @@ struct hf_export {
     const struct watch  *watch;      // of parameters written, or NULL
 };
 
-/* Write a complete folder under a name of its own beside dir, then rename it; dir must not exist,
- * or be empty. The same parameters give the same model.safetensors. On failure nothing is left. */
+/* Whether dir may be written: it does not exist, or is empty. */
+int hf_export_check(const char *dir, struct err *err);
+/* Write a complete folder under a name of its own next to dir, which hf_export_check accepts, then
+ * rename it. The same parameters give the same model.safetensors. On failure nothing is left. */
 int hf_export(const char *dir, const struct hf_export *x, struct err *err);
 /* The same files into a folder that is there. */
 int hf_export_into(const char *dir, const struct hf_export *x, struct err *err);

@@ -362,9 +362,15 @@ static int is_dots(const char *path)
     return !strcmp(base, ".") || !strcmp(base, "..");
 }
 
-/* A folder that may be written: none, or an empty one, whose place rename takes. */
-static int check_target(const char *dir, struct err *err)
+int hf_export_check(const char *path, struct err *err)
 {
+    char   dir[HF_PATH_BYTES];
+    size_t n = strlen(path);
+
+    while (n > 1 && path[n - 1] == '/') // with which a link would be followed
+        n--;
+    if (snprintf(dir, sizeof dir, "%.*s", (int)n, path) >= (int)sizeof dir)
+        return err_misuse(err, "%.100s...: the path is too long", path);
     // the folder itself: a rename would not take the place of what a link leads to
     int            fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), empty = 1;
     struct dirent *e;
@@ -404,8 +410,7 @@ int hf_export(const char *dir, const struct hf_export *x, struct err *err)
     struct file_new f = { 0 };
     int             rc = file_new_folder(&f, dir, err);
 
-    if (!rc)
-        rc = check_target(f.path, err); // without slashes at its end, which would follow a link
+    rc = rc ? rc : hf_export_check(dir, err);
     rc = rc ? rc : hf_export_into(f.temp, x, err);
     rc = rc ? rc : file_new_commit(&f, err);
     file_new_abort(&f); // of what was not committed

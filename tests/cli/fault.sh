@@ -105,7 +105,7 @@ else
 fi
 
 # a limit on the size of files
-(ulimit -f 300 && exec "$bin" pretrain --run "$tmp/limit" "$@" $sane --mode mem --commit-every 3) >"$tmp/out" 2>"$tmp/err" </dev/null
+(ulimit -f 400 && exec "$bin" pretrain --run "$tmp/limit" "$@" $sane --mode mem --commit-every 3) >"$tmp/out" 2>"$tmp/err" </dev/null
 got=$?
 one_sentence "files that may not grow: refused" "$tmp/limit" "large"
 result "$([ ! -e "$tmp/limit" ]; echo $?)" "and nothing is left of it"

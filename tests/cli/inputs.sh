@@ -118,7 +118,7 @@ losses='sqlite3 "$tmp/made/run.db" "SELECT group_concat(loss) FROM steps"'
 evals='sqlite3 "$tmp/made/run.db" "SELECT group_concat(value) FROM evals"'
 sums='sqlite3 "$tmp/made/run.db" "SELECT group_concat(value) FROM (SELECT value FROM runs WHERE key LIKE '\''%.sum'\'' ORDER BY key)"'
 out='cat "$tmp/out"'
-lm="--n-layer 1 --n-head 1 --n-embd 8 --seq 16 --batch 2 --steps 1 --mode mem --durability none --quiet"
+lm="--n-layer 1 --n-head 1 --n-embd 8 --seq 16 --batch 2 --steps 1 --schedule constant --mode mem --durability none --quiet"
 cls="--init $tmp/hf --steps 1 --batch 4 --max-seq 16 --mode mem --durability none --quiet"
 
 each "pretrain --data" text "" "text ids16h ids32h ids16" "$losses" pretrain --run "$tmp/made" --data @ --tokenizer "$tmp/tok" $lm
