@@ -75,7 +75,7 @@ def compare(program, run, log, dead):
     found = {int(m[1]): (m[2], m[3]) for m in (re.match(r"step (\d+)/\d+  loss (\S+)  .*norm (\S+)", line) for line in lines) if m}
     expect(set(found) == set(steps), f"lines of steps: {found}")
     for s, (loss, norm) in found.items():
-        same(loss, steps[s], 5, f"line of step {s}")
+        same(loss, steps[s], 4, f"line of step {s}")
         same(norm, norms[s], 3, f"norm of step {s}")
     for line in lines:
         m = re.match(r"eval after step (\d+)  (.*?)  \(", line)
@@ -113,7 +113,7 @@ def compare(program, run, log, dead):
     expect(m, "the report's losses")
     if m:
         for at, step in (1, first), (3, last), (7, min(set(steps) - dead)), (9, max(set(steps) - dead)):
-            same(m[at], steps[step], 5, "the report's loss")
+            same(m[at], steps[step], 4, "the report's loss")
             expect(int(m[at + 1]) == step, f"the report's step {m[at + 1]}, not {step}")
         expect((int(m[5]), int(m[6])) == (len(numbers), len(steps)), "the report's steps that are numbers")
     for name, v in finals.items():
