@@ -271,12 +271,15 @@ static int cannot_write(struct db *db, int rc)
  * its -shm and -wal behind. */
 int db_open(struct db *db, int read_only, struct err *err)
 {
+    db_wait_listen();
     int rc = sqlite3_open_v2(db->path, &db->sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
 
     db->wait.path = db->path;
     if (!rc) {
         sqlite3_busy_handler(db->sql, db_wait_busy, &db->wait);
+        db->wait.opening = 1;
         rc = db_probe(db);
+        db->wait.opening = 0;
     }
     if (rc && read_only && db->sql && cannot_write(db, rc))
         return 1;

@@ -5,6 +5,10 @@
 
 #include "data/base/clock.h"
 
+#include <fcntl.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdarg.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -62,6 +66,44 @@ static void holder_name(const char *db_path, char *text, size_t size)
     snprintf(text, size, "%s (process %ld)", name, pid);
 }
 
+/* ---- a file system that has no locks ---- */
+
+/* SQLite takes that for a lock of somebody's, who would be waited for in vain. So its fcntl is
+ * listened to: the errno of this thread's last lock, where the file system cannot give one; else
+ * 0. */
+static _Thread_local int no_locks;
+static sqlite3_syscall_ptr below;
+
+static int listening_fcntl(int fd, int cmd, ...)
+{
+    va_list ap;
+
+    va_start(ap, cmd);
+    void *arg = va_arg(ap, void *);
+    va_end(ap);
+    int rc = ((int (*)(int, int, ...))below)(fd, cmd, arg);
+
+    if (cmd == F_SETLK)
+        no_locks = rc && (errno == ENOLCK || errno == ENOSYS || errno == EOPNOTSUPP) ? errno : 0;
+    return rc;
+}
+
+static void listen_once(void)
+{
+    sqlite3_vfs *vfs = sqlite3_vfs_find("unix");
+
+    if (!vfs || vfs->iVersion < 3 || !(below = vfs->xGetSystemCall(vfs, "fcntl")))
+        return;
+    vfs->xSetSystemCall(vfs, "fcntl", (sqlite3_syscall_ptr)listening_fcntl);
+}
+
+void db_wait_listen(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, listen_once);
+}
+
 /* ---- waiting ---- */
 
 static int wait_say(struct db_wait *w)
@@ -75,6 +117,8 @@ static int wait_say(struct db_wait *w)
         return wait_rule.say(wait_rule.ctx, NULL);
     w->told = 1;
     holder_name(w->path, who, sizeof who);
+    if (no_locks)
+        snprintf(who, sizeof who, "nobody, but the file system gives no lock now");
     err_set(&text, 0, "%s is locked by %s: waiting until it lets go, for %.3g minutes at most",
             w->path, who, (double)wait_rule.limit_ms / 60000);
     return wait_rule.say(wait_rule.ctx, text.text);
@@ -87,6 +131,10 @@ int db_wait_busy(void *wait, int count)
 
     if (w->given_up)
         return 0;
+    if (no_locks && w->opening) { // later it may be a server that is away for a moment
+        w->given_up = -ENOLCK;
+        return 0;
+    }
     if (count == 0) {
         w->busy_ns = clock_ns();
         w->told = 0;
@@ -106,6 +154,10 @@ int db_wait_fail(const struct db_wait *w, const char *doing, struct err *err)
     if (w->given_up == -EINTR)
         return err_stopped(err, "%s: stopped while waiting for another program that has it locked "
                            "(while %s); a run goes on with --resume", w->path, doing);
+    if (no_locks)
+        return err_set(err, -ENOLCK, "lock %s: %s: the file system has no locks, so a second "
+                       "process could not be kept from this run; put it on a local one", w->path,
+                       strerror(no_locks));
     if (!w->given_up) // where waiting could not help
         return err_set(err, -EBUSY, "%s is locked by another program (while %s); close it and try "
                        "again", w->path, doing);

@@ -22,7 +22,10 @@ struct db_wait {
     uint64_t    busy_ns;  // since when another program is waited for
     int         told;     // that was said
     int         given_up; // -errno: it is not waited for any more
+    int         opening;  // a file system that has no locks is not waited for
 };
+/* Before a database is opened: from then on what SQLite is told of locks is known here. */
+void db_wait_listen(void);
 int db_wait_busy(void *wait, int count); // SQLite's busy handler
 /* The sentence of a wait that ended without the lock; returns its -errno. */
 int db_wait_fail(const struct db_wait *w, const char *doing, struct err *err);
