@@ -13,7 +13,6 @@
 #include "kernels/matmul.h"
 
 #include <dirent.h>
-#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -31,12 +30,10 @@ static void print_cpu(void)
     static const char *const features[] = { "avx2", "fma", "f16c", "avx512f", "avx512bw",
                                             "avx512_vnni", "avx512_bf16", "amx_bf16" };
     char                     name[256], word[32], flags[8192] = " ";
-    cpu_set_t                set;
-    int                      threads = sched_getaffinity(0, sizeof set, &set) ? 0 : CPU_COUNT(&set);
 
     machine_cpu(name, sizeof name);
     machine_field(flags + 1, sizeof flags - 2, "/proc/cpuinfo", "flags");
-    printf("Processor\n  %s, %d threads for this process\n  features:", name, threads);
+    printf("Processor\n  %s, %d threads for this process\n  features:", name, machine_cpus());
     strcat(flags, " ");
     for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
         snprintf(word, sizeof word, " %s ", features[i]);

@@ -29,12 +29,15 @@ struct mpi_comm {
 struct message { MPI_Request request; size_t peer; int sends; };
 struct messages { size_t n, done; struct message m[]; };
 
-static int failed(int code, const char *what, struct err *err)
+/* The mutex is not held. */
+static int failed(struct mpi_comm *m, int code, const char *what, struct err *err)
 {
     char text[MPI_MAX_ERROR_STRING];
     int  n = 0;
 
+    pthread_mutex_lock(&m->mutex);
     MPI_Error_string(code, text, &n);
+    pthread_mutex_unlock(&m->mutex);
     return err_set(err, -EIO, "MPI: %s: %.*s", what, n, text);
 }
 
@@ -93,7 +96,7 @@ static int mpi_exchange(struct comm *c, enum comm_channel channel, const struct 
         }
     pthread_mutex_unlock(&m->mutex);
     r->own = out;
-    return rc ? failed(rc, "an exchange with other ranks", err) : 0;
+    return rc ? failed(m, rc, "an exchange with other ranks", err) : 0;
 }
 
 /* A message of them, if it is not over; of those whose messages are not, *waits_for is the rank
@@ -127,7 +130,7 @@ static int mpi_test(struct comm *c, struct comm_request *r, size_t *waits_for, s
         rc = message_test(m, all, i, waits_for);
     pthread_mutex_unlock(&m->mutex);
     if (rc)
-        return failed(rc, "an exchange with other ranks", err);
+        return failed(m, rc, "an exchange with other ranks", err);
     if (all && all->done < all->n)
         return 0;
     free(all);
@@ -170,11 +173,17 @@ static void mpi_who(const struct comm *c, size_t rank, char *out, size_t n)
     snprintf(out, n, "process %ld on %s", p->pid, p->host);
 }
 
+/* Other threads may be at work: none of them is within MPI for long. */
 static void mpi_abort(struct comm *c, int code)
 {
-    MPI_Abort(((struct mpi_comm *)c)->world, code);
+    struct mpi_comm *m = (struct mpi_comm *)c;
+
+    pthread_mutex_lock(&m->mutex);
+    MPI_Abort(m->world, code);
+    pthread_mutex_unlock(&m->mutex);
 }
 
+/* There is no other thread any more. */
 static void mpi_close(struct comm *c)
 {
     struct mpi_comm *m = (struct mpi_comm *)c;
@@ -219,10 +228,11 @@ int comm_mpi_open(struct comm **out, struct err *err)
     rc = rc ? rc : MPI_Comm_rank(m->world, &rank);
     rc = rc ? rc : MPI_Comm_size(m->world, &size);
     if (rc || has < MPI_THREAD_SERIALIZED) {
+        rc = rc ? failed(m, rc, "the ranks cannot be counted", err)
+                : err_set(err, -ENOTSUP, "this MPI serves one thread alone "
+                          "(MPI_THREAD_SERIALIZED is expected)");
         free(m);
-        return rc ? failed(rc, "the ranks cannot be counted", err)
-                  : err_set(err, -ENOTSUP, "this MPI serves one thread alone "
-                            "(MPI_THREAD_SERIALIZED is expected)");
+        return rc;
     }
     m->comm.rank = (size_t)rank;
     m->comm.size = (size_t)size;

@@ -14,7 +14,9 @@
 
 #include <omp.h>
 
+/* Each of a worker's transfers is at the disk at most once, so it is never asked for more. */
 enum { DEPTH = 96 };
+_Static_assert(HOST_IOS + WORKER_SETS * SET_IOS <= DEPTH, "the disk takes all that there can be");
 
 /* ---- host jobs ---- */
 

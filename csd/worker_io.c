@@ -5,6 +5,7 @@
 
 #include "data/base/clock.h"
 
+#include <assert.h>
 #include <unistd.h>
 
 enum { REAP = 32, SILENCE_SLICES = 8 };
@@ -22,6 +23,7 @@ void worker_io_start(struct worker *w, struct worker_io *io)
     io->over_ns = 0;
     if (rc == 0)
         rc = disk_submit(w->disk, &io->req);
+    assert(rc != -EAGAIN); // "reap first", and no failure: worker.c's DEPTH rules it out
     if (rc) {
         io->req.status = rc;
         list_push(&w->delayed, io);

@@ -83,14 +83,12 @@ const char *machine_cpu(char *buf, size_t size)
 void machine_here(struct machine *m)
 {
     struct utsname u;
-    cpu_set_t      may;
 
     uname(&u);
     snprintf(m->host, sizeof m->host, "%s", u.nodename);
     snprintf(m->system, sizeof m->system, "%s %s %s", u.sysname, u.release, u.machine);
     machine_cpu(m->cpu, sizeof m->cpu);
-    m->cpus = sched_getaffinity(0, sizeof may, &may) ? (int)sysconf(_SC_NPROCESSORS_ONLN)
-                                                     : CPU_COUNT(&may);
+    m->cpus = machine_cpus();
     m->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
@@ -162,11 +160,23 @@ int machine_hex(char *out, size_t digits, struct err *err)
     return 0;
 }
 
-uint64_t threads_here(uint64_t asked)
+/* The kernel refuses a set that is too small for the machine, as a cpu_set_t is above 1,024. */
+int machine_cpus(void)
 {
-    cpu_set_t set;
+    enum { MOST = 1 << 20 }; // processors
+    int    n = 0, refused = 1;
+    size_t room = CPU_SETSIZE;
 
-    if (asked)
-        return asked;
-    return sched_getaffinity(0, sizeof set, &set) ? 1 : (uint64_t)CPU_COUNT(&set);
+    for (; refused && room <= MOST; room *= 2) {
+        size_t     bytes = CPU_ALLOC_SIZE(room);
+        cpu_set_t *set = CPU_ALLOC(room);
+
+        refused = !set || (sched_getaffinity(0, bytes, set) && errno == EINVAL);
+        if (!refused)
+            n = CPU_COUNT_S(bytes, set);
+        CPU_FREE(set);
+    }
+    return n > 0 ? n : 1;
 }
+
+uint64_t threads_here(uint64_t asked) { return asked ? asked : (uint64_t)machine_cpus(); }

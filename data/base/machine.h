@@ -34,5 +34,6 @@ const char *machine_word(char *buf, size_t size, const char *word);
 /* `digits` (even, at most 32) random digits 0 to 9 and a to f, with a 0 behind them. */
 int machine_hex(char *out, size_t digits, struct err *err);
 
-/* The threads to compute with: `asked`, or as many as this process may run on. */
+int machine_cpus(void); // that this process may run on, however many the machine has; at least 1
+/* The threads to compute with: `asked`, or as many as that. */
 uint64_t threads_here(uint64_t asked);

@@ -134,9 +134,9 @@ int db_wait_fail(const struct db_wait *w, const char *doing, struct err *err)
         return err_stopped(err, "%s: stopped while waiting for another program that has it locked "
                            "(while %s); a run goes on with --resume", w->path, doing);
     if (w->given_up == -ENOLCK)
-        return err_set(err, -ENOLCK, "%s cannot be locked (while %s): the file system has no "
-                       "locks, so a second process could not be kept from this run; put it on a "
-                       "local one", w->path, doing);
+        return err_set(err, -ENOLCK, "lock %s: %s: the file system has no locks, so a second "
+                       "process could not be kept from this run; put it on a local one", w->path,
+                       strerror(ENOLCK));
     if (!w->given_up) // where waiting could not help
         return err_set(err, -EBUSY, "%s is locked by another program (while %s); close it and try "
                        "again", w->path, doing);

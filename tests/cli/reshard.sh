@@ -209,7 +209,36 @@ C
 if ${CC:-cc} -shared -fPIC -o "$tmp/nolock.so" "$tmp/nolock.c" 2>/dev/null && ! ldd "$bin" | grep -q libasan; then
     export LD_PRELOAD="$tmp/nolock.so"
     refuses 1 "the file system has no locks, so a second process could not be kept from this run; put it on a local one" pretrain --resume "$tmp/other"
+    # Where flock works, or nobody asks for it, SQLite's fcntl is refused: no other program is waited for.
+    cat >"$tmp/nolock.c" <<'C'
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int fcntl(int fd, int cmd, ...)
+{
+    va_list ap;
+    va_start(ap, cmd);
+    void *arg = va_arg(ap, void *);
+    va_end(ap);
+    if (cmd == F_SETLK)
+        return errno = ENOLCK, -1;
+    return (int)syscall(SYS_fcntl, fd, cmd, arg);
+}
+int fcntl64(int, int, ...) __attribute__((alias("fcntl")));
+C
     unset LD_PRELOAD
+    ${CC:-cc} -shared -fPIC -o "$tmp/nolock.so" "$tmp/nolock.c" 2>"$tmp/err" || result 1 "a file system whose fcntl has no locks"
+    before=$(sums "$tmp/other")
+    for line in "pretrain --resume $tmp/other" "report $tmp/other" "export $tmp/other $tmp/other.hf" "check $tmp/other"; do
+        # shellcheck disable=SC2086
+        LD_PRELOAD=$tmp/nolock.so timeout -s KILL 30 "$bin" $line >"$tmp/out" 2>"$tmp/err" </dev/null
+        [ $? = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q "lock $tmp/other/run.db: .*: the file system has no locks, so a second process could not be kept from this run; put it on a local one" "$tmp/err"
+        result $? "a file system whose fcntl has no locks: ${line%% *}"
+    done
+    same "$before" "$(sums "$tmp/other")" "and nothing is changed"
 else
     skip "a file system without locks" "no compiler, or a sanitizer that loads first"
 fi
