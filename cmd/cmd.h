@@ -26,13 +26,21 @@ int report_config_print(struct runlog *log, const char *dir, struct err *err);
  * devices; and the same for people. */
 struct session;
 struct forecast_machine;
+struct mem_choice;
 int  plan_machine(json_t **out, const struct session *s, const struct forecast_machine *m,
                   int compare, struct err *err);
 void plan_machine_print(const json_t *found);
 
 /* plan_time.c: the step of the session, part by part, what sets its pace, what more memory, a drive
  * or a core would bring, what is the largest that fits (disk: bytes of all drives together that are
- * free; 0: not known), how long drives last, all into *found; and the same for people. */
+ * free; 0: not known), how long drives last, what it would be in mem, all into *found; and the same
+ * for people. */
 int  plan_time(json_t *found, const struct session *s, const struct forecast_machine *m,
-               uint64_t disk, struct err *err);
+               const struct mem_choice *mem, uint64_t disk, struct err *err);
 void plan_time_print(const json_t *found);
+
+/* plan_answer.c: the first lines: time (found; NULL: not known), memory, disk, what is written, and
+ * whether mem fits. */
+struct budget;
+int plan_answer_print(const struct session *s, const struct budget *b, const struct mem_choice *mem,
+                      const json_t *found, struct err *err);

@@ -8,6 +8,7 @@
 #include "cmd/run/model_choice.h"
 #include "cmd/run/ranked.h"
 #include "cmd/bench/bench.h"
+#include "cmd/run/mem_choice.h"
 #include "cmd/run/spares.h"
 #include "cmd/run/tokenise.h"
 #include "cmd/run/training.h"
@@ -22,7 +23,7 @@
 struct plan_opts {
     const char       *config, *run, *data, *eval_data, *tokenizer, *machine, *json;
     int               data_format;
-    int               probe, compare;
+    int               probe, compare, traffic;
     uint64_t          ranks, network_bw;
     double            network_latency;
     struct tune_opts  tune;
@@ -56,6 +57,8 @@ static const struct opt_row rows[] = {
               "bench network measures; 0: it takes no time" },
     { "network-latency", OPT_DOUBLE, AT(network_latency), "0", .arg = "US",
       .help = "microseconds until what a rank sends begins to arrive" },
+    { "traffic", OPT_FLAG, AT(traffic),
+      .help = "say in bytes what crosses each link and what is written in a step, class by class" },
     { "json", OPT_STRING, AT(json), .arg = "FILE",
       .help = "write the prediction as JSON (only such a file is replaced); -: to stdout, instead "
               "of the plan" },
@@ -94,8 +97,7 @@ static void print_model(const struct session *s)
                "portion of every block\n", s->ranks.size, o->grad_accum / s->ranks.size);
 }
 
-/* predicted: what a run will choose to offload is known. */
-static void print_traffic(const struct session *s, int predicted)
+static void print_traffic(const struct session *s)
 {
     struct link_meter m;
     uint64_t          all = 0, n;
@@ -115,64 +117,27 @@ static void print_traffic(const struct session *s, int predicted)
                            k == CLASS_ACTIVATION ? note : "");
     if (!all)
         printf("  none: everything stays in RAM\n");
-    if (!predicted && s->run.acts.buffers && train_activations[s->o.activations].adapts)
-        printf("  Activations that it will choose to offload are not in it, nor in what is "
-               "written: with\n  --machine FILE, or measured, they are predicted\n");
 }
 
-/* With which spare slots, and what others would take. */
-static int print_spares(const struct session *s, struct err *err)
+/* What is written, class by class. */
+static int print_written(const struct session *s, struct err *err)
 {
-    static const char *const names[] = { [RUN_SPARES_HALF] = "half", [RUN_SPARES_FEW] = "few",
-                                         [RUN_SPARES_ALL] = "those for --speculate" };
-    enum run_spares other = s->run.spares == RUN_SPARES_FEW ? RUN_SPARES_HALF : RUN_SPARES_FEW;
-    uint64_t        bytes;
-    char            text[32];
-    int             rc = spares_bytes(&bytes, s, other, err);
+    struct wear w;
+    char        text[32];
+    int         rc = wear_computed(&w, &s->run, err);
 
-    if (!rc)
-        printf("on %zu device%s (spare slots: %s; %s with --spare-slots %s)\n", s->run.n_devices,
-               s->run.n_devices == 1 ? "" : "s", names[s->run.spares],
-               opt_size_text(text, sizeof text, (double)bytes), names[other]);
-    return rc;
-}
-
-/* What is stored and what is written, and how much of a drive's life that is where --endurance says
- * it. */
-static int print_storage(const struct session *s, struct err *err)
-{
-    double            steps = (double)s->o.steps, endurance = (double)s->o.endurance;
-    struct run_memory m;
-    struct wear       w;
-    char              text[32];
-    int               rc = run_memory(&s->run, &m, err);
-
-    rc = rc ? rc : wear_computed(&w, &s->run, err);
     if (rc)
         return rc;
-    printf("\nDisk: %s ", opt_size_text(text, sizeof text, (double)m.device_bytes));
-    if (s->run.mode == RUN_MEM)
-        printf("for the images in RUN\n");
-    else
-        rc = print_spares(s, err);
-    if (rc)
-        return rc;
-    double total = w.total;
     printf("\nWritten to each device in a step (computed, the mean of all)\n");
     for (int k = 0; k < LINK_CLASSES; k++)
         if (w.device[k] > 0)
             printf("  %-10s %18.0f bytes\n", link_class_names[k], w.device[k]);
-    printf("  %-10s %18.0f bytes: %s in %.0f steps\n", "all", total,
-           opt_size_text(text, sizeof text, total * steps), steps);
+    printf("  %-10s %18.0f bytes\n", "all", w.total);
     if (w.act_device > 0)
         printf("  and %.0f bytes of activations to each --act-device\n", w.act_device);
     if (w.journal > 0)
         printf("  and about %s in a step to the drive of RUN, for run.db\n",
                opt_size_text(text, sizeof text, w.journal));
-    if (endurance > 0)
-        printf("  a drive of --endurance %s lasts %.3g million steps; they take %.3g %% of it\n",
-               opt_size_text(text, sizeof text, endurance), endurance / total / 1e6,
-               100 * total * steps / endurance);
     return 0;
 }
 
@@ -207,10 +172,12 @@ static int machine_find(struct machine_file *m, const struct session *s, const s
     if (o->machine)
         return machine_file_read(m, o->machine, err);
     copy = strdup(o->run ? o->run : "RUN");
-    int rc = copy ? probe_machine(m, s, &o->model, dirname(copy), &why) : -ENOMEM;
+    struct watch w = work_begin(&say_events, "measuring how fast this machine is");
+    int rc = copy ? probe_machine(m, s, &o->model, dirname(copy), &w, &why) : -ENOMEM;
+    work_end(&say_events);
     free(copy);
     if (rc)
-        printf("\nTime: not measured: %s\n", why.text);
+        printf("Time: not measured: %s\n", why.text);
     return !!rc;
 }
 
@@ -229,7 +196,7 @@ static void load_note(const struct session *s)
 
 /* What a step takes; *out stays NULL where that could not be measured. */
 static int time_find(json_t **out, const struct session *s, const struct plan_opts *o,
-                     struct err *err)
+                     const struct mem_choice *mem, struct err *err)
 {
     struct machine_file    *file = calloc(1, sizeof *file);
     struct forecast_machine m = { .m = file, .network = (double)o->network_bw,
@@ -240,7 +207,7 @@ static int time_find(json_t **out, const struct session *s, const struct plan_op
     if (!rc) {
         m.sharers = drives_look(s, &disk);
         rc = plan_machine(out, s, &m, o->compare, err);
-        rc = rc || o->compare ? rc : plan_time(*out, s, &m, disk, err);
+        rc = rc || o->compare ? rc : plan_time(*out, s, &m, mem, disk, err);
     }
     free(file);
     return rc > 0 ? 0 : rc;
@@ -369,27 +336,43 @@ static int acts_take(struct session *s, const json_t *found)
     return !!acts;
 }
 
-/* Memory, also where it does not fit (rc), traffic and storage. */
-static int print_plan(const struct session *s, const struct budget *b, int rc, int predicted,
+/* The answer, and what it comes from. predicted: what a run will choose to offload is known. */
+static int print_plan(const struct session *s, const struct plan_opts *o, const struct budget *b,
+                      const struct mem_choice *mem, const json_t *found, int predicted,
                       struct err *err)
+{
+    int rc = plan_answer_print(s, b, mem, found, err);
+
+    if (rc)
+        return rc;
+    if (!predicted && s->run.acts.buffers && train_activations[s->o.activations].adapts)
+        printf("  Activations that it will choose to offload are not in what is written: with\n"
+               "  --machine FILE, or measured, they are predicted\n");
+    putchar('\n');
+    print_model(s);
+    rc = found ? time_say(found, s, o, err) : 0;
+    if (rc || !o->traffic)
+        return rc;
+    print_traffic(s);
+    return print_written(s, err);
+}
+
+static void print_memory(const struct budget *b)
 {
     char table[8192];
 
-    if (b->n_items) {
-        budget_print(b, table, sizeof table);
-        printf("\nMemory\n%s", table);
-    }
-    if (rc)
-        return rc;
-    print_traffic(s, predicted);
-    return print_storage(s, err);
+    if (!b->n_items)
+        return;
+    budget_print(b, table, sizeof table);
+    printf("\nMemory\n%s", table);
 }
 
 static int run(struct opt_line *line, struct err *err)
 {
     struct plan_opts *o = line->options;
     struct session    s = { 0 };
-    struct budget     b;
+    struct budget     b = { .n_items = 0 };
+    struct mem_choice mem = { 0 };
     json_t           *found = NULL;
     uint64_t          evaluated = 0;
     int               here = o->probe == PROBE_ON && !o->machine; // where it will be made
@@ -411,19 +394,20 @@ static int run(struct opt_line *line, struct err *err)
     int refused = training_plan(&b, &s, evaluated, err);
     if (!refused && (refused = spares_choose(&s, here, err)) > 0)
         refused = training_plan(&b, &s, evaluated, err);
-    // a file that is refused is, before anything is said; what is measured takes a while
-    if (!refused && o->machine && (rc = time_find(&found, &s, o, err)))
-        goto out;
-    if (!only_json)
-        print_model(&s);
-    fflush(stdout);
-    if (!refused && !o->machine && o->probe == PROBE_ON)
-        rc = time_find(&found, &s, o, err);
-    if (!rc && found)
-        rc = time_say(found, &s, o, err);
+    if (!refused)
+        mem_choice_make(&mem, &s, &b, evaluated);
+    // a file that is refused is, before anything is said
+    if (!refused && (o->machine || o->probe == PROBE_ON))
+        rc = time_find(&found, &s, o, &mem, err);
     int predicted = acts_take(&s, found);
-    if (!only_json && !rc)
-        rc = print_plan(&s, &b, refused, predicted, err);
+    if (!rc && only_json && found)
+        rc = time_say(found, &s, o, err);
+    else if (!rc && !only_json && refused)
+        print_model(&s);
+    else if (!rc && !only_json)
+        rc = print_plan(&s, o, &b, &mem, found, predicted, err);
+    if (!rc && !only_json)
+        print_memory(&b);
     rc = rc ? rc : refused;
     fflush(stdout);
 out:

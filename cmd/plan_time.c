@@ -5,6 +5,7 @@
 #include "cmd/bench/bench.h"
 #include "cmd/cmd.h"
 #include "cmd/run/forecast.h"
+#include "cmd/run/mem_choice.h"
 #include "cmd/run/training.h"
 #include "cmd/run/wear.h"
 
@@ -241,8 +242,39 @@ static json_t *drives_of(const struct session *s, size_t sharers, double step, s
     return out;
 }
 
+/* ---- in RAM ---- */
+
+/* The same run in mem, where that fits: its step, and what all drives are written a day; of the run
+ * as it is, too. */
+static json_t *mem_of(const struct session *s, const struct forecast_machine *m,
+                      const struct mem_choice *mem, double own_step)
+{
+    struct session  other;
+    struct forecast f;
+    struct err      refusal = { 0 };
+
+    if (!mem->fits)
+        return json_pack("{s:b}", "fits", 0);
+    mem_choice_session(&other, s);
+    // a machine's file may not say how fast the host updates
+    double step = m->m->update.host > 0 &&
+                          !forecast_step(&f, &other, RUN_MEM, s->o.compress, m, &refusal)
+                      ? f.own.step
+                      : 0;
+    session_close(&other);
+    json_t *out = json_pack("{s:b, s:I, s:f, s:f}", "fits", 1, "memory", (json_int_t)mem->memory,
+                            "bytes_per_step", mem->written, "own_bytes_per_step",
+                            mem->written_own);
+    if (step > 0) {
+        bench_put(out, "seconds", step);
+        bench_put(out, "bytes_per_day", wear_day(mem->written, step));
+        bench_put(out, "own_bytes_per_day", wear_day(mem->written_own, own_step));
+    }
+    return out;
+}
+
 int plan_time(json_t *found, const struct session *s, const struct forecast_machine *m,
-              uint64_t disk, struct err *err)
+              const struct mem_choice *mem, uint64_t disk, struct err *err)
 {
     struct session  planned = { .config = s->config, .o = s->o, .spares = s->spares,
                                 .ranks = s->ranks };
@@ -263,6 +295,7 @@ int plan_time(json_t *found, const struct session *s, const struct forecast_mach
         json_object_set_new(found, "activations", activations_of(s, &f));
         json_object_set_new(found, "more", more_of(s, m, &plan, f.own.step));
         json_object_set_new(found, "largest", largest_of(s, disk));
+        json_object_set_new(found, "mem", mem_of(s, m, mem, f.own.step));
         json_object_set_new(found, "drives", drives ? drives : json_null());
     }
     session_close(&planned);
@@ -276,13 +309,9 @@ static void print_step(const json_t *found)
     const json_t *step = json_object_get(found, "step");
     const char   *pace = json_str(step, "pace");
     double        seconds = json_num(step, "seconds"), head = json_num(step, "head");
-    char          all[64];
 
-    printf("\nTime, predicted from %s\n", *json_str(found, "machine") ? json_str(found, "machine")
-                                                                    : "the machine's file");
-    printf("  a step   %.3g s, %.0f tokens/s; %.0f of them %s\n", seconds,
-           json_num(step, "tokens_per_second"), json_num(step, "steps"),
-           opt_time_text(all, sizeof all, json_num(step, "run_seconds")));
+    printf("\nTime of a step, predicted from %s\n",
+           *json_str(found, "machine") ? json_str(found, "machine") : "the machine's file");
     printf("  of it    forward %.3g s, ", json_num(step, "forward"));
     if (head > 0)
         printf("head %.3g s, ", head);

@@ -63,6 +63,11 @@ size_t comm_started(void)
     return size_max(size_max(of_mpirun, of_srun), 1);
 }
 
+int comm_by_starter(void)
+{
+    return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE") || getenv("PMIX_RANK");
+}
+
 int comm_open(struct comm **out, struct err *err)
 {
     static struct comm self = { .ops = &self_ops, .size = 1 };

@@ -54,6 +54,9 @@ struct comm_ops {
  * say. */
 size_t comm_started(void);
 
+/* Did one of them start this process, be it as the only one? */
+int comm_by_starter(void);
+
 /* All ranks of the job: returns when all of them have called it. Where several were started and
  * this program was built without MPI: misuse. */
 int comm_open(struct comm **out, struct err *err);

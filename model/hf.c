@@ -65,32 +65,6 @@ const char *hf_hub_hint(const char *name, char out[HF_HINT])
                       "AutoModelForCausalLM", name, slash ? slash + 1 : name);
 }
 
-int hf_refuse_other(const char *path, struct err *err)
-{
-    char  magic[4] = "";
-    int   quoted = path[strcspn(path, "'\"\\$`")] || strlen(path) > 90;
-    FILE *f = is_file(path, ".") ? NULL : fopen(path, "re");
-
-    if (f) {
-        size_t n = fread(magic, 1, sizeof magic, f);
-
-        fclose(f);
-        return n < sizeof magic || memcmp(magic, "GGUF", sizeof magic)
-                   ? 0
-                   : err_misuse(err, "%.300s is a GGUF file, which llama.cpp runs and nothing here "
-                                "reads: give the Hugging Face folder that it was made from, with "
-                                "config.json and model.safetensors", path);
-    }
-    if (!is_file(path, "adapter_config.json") || is_file(path, "model.safetensors") ||
-        is_file(path, "model.safetensors.index.json"))
-        return 0;
-    return err_misuse(err, "%.200s is an adapter (adapter_config.json), which is not in this "
-                      "version; merged into its model it is one: python3 -c \"from peft import "
-                      "AutoPeftModelForCausalLM as M; M.from_pretrained('%.100s')"
-                      ".merge_and_unload().save_pretrained('%.100s-merged')\" (pip install peft)",
-                      path, quoted ? "FOLDER" : path, quoted ? "FOLDER" : path);
-}
-
 /* A folder with PyTorch's own format alone, which is no data but a program's objects. */
 static int refuse_pickle(const char *dir, const struct model_config *g, struct err *err)
 {

@@ -18,8 +18,8 @@ int hf_is_folder(const char *dir);
 enum { HF_HINT = 640 };
 const char *hf_hub_hint(const char *name, char out[HF_HINT]);
 
-/* Something that is known and none of ours: a folder with an adapter (PEFT), a GGUF file. misuse,
- * or 0. */
+/* Something that is known and none of ours: a folder with an adapter (PEFT), a GGUF file: misuse;
+ * else 0. hf_other.c */
 int hf_refuse_other(const char *path, struct err *err);
 
 /* Read dir/config.json alone. Variants of GPT-2 that this program does not compute are refused,

@@ -125,10 +125,11 @@ int bench_save_drives(struct machine_file *m, const struct bench *b, struct err 
 
 /* What a prediction of this run goes by, measured here: s is a session with its plan made, of the
  * model that was chosen so, dir the folder that RUN will stand in. Takes seconds; files are made
- * beside RUN and in --device's folders and removed. A failure with a sentence where it cannot be
- * measured. */
+ * beside RUN and in --device's folders and removed. watch hears that it goes on. A failure with a
+ * sentence where it cannot be measured. */
 int probe_machine(struct machine_file *out, const struct session *s,
-                  const struct model_opts *model, const char *dir, struct err *err);
+                  const struct model_opts *model, const char *dir, const struct watch *watch,
+                  struct err *err);
 
 /* ---- bench_rounds.c: medians of interleaved repetitions ---- */
 
@@ -178,7 +179,8 @@ const json_t *bench_largest(const json_t *rows, const char *key);
 
 /* ---- bench_child.c: another program ---- */
 
-struct bench_args { char *words; size_t bytes; int failed; }; // argz's, malloced; begins as { 0 }
+/* words: argz's, malloced. Begins as { 0 }, or with a watch, which hears that the program runs. */
+struct bench_args { char *words; size_t bytes; int failed; const struct watch *watch; };
 
 /* One word, which may have blanks; and words with blanks between. */
 void bench_arg(struct bench_args *a, const char *name, const char *value);

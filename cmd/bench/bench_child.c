@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { NO_PROGRAM = 127 };
@@ -95,6 +96,23 @@ static int child_fail(const char *program, char *said, struct err *err)
                          : err_set(err, -EIO, "%s ended without figures", program);
 }
 
+/* The watch hears that it goes on; how far it is nobody knows. */
+static void wait_for_child(pid_t pid, int *status, const struct watch *watch)
+{
+    const struct timespec pause = {.tv_nsec = 100000000};
+    pid_t                 ended;
+    struct err            unheard;
+
+    while ((ended = waitpid(pid, status, watch ? WNOHANG : 0)) != pid) {
+        if (ended < 0 && errno != EINTR)
+            return;
+        if (watch && !ended) {
+            nanosleep(&pause, NULL);
+            watch_look(watch, 0, 0, &unheard);
+        }
+    }
+}
+
 int bench_child(json_t **out, struct bench_args *a, const char *setting, struct err *err)
 {
     int   files[2] = {memfd_create("out", MFD_CLOEXEC), memfd_create("err", MFD_CLOEXEC)};
@@ -107,8 +125,8 @@ int bench_child(json_t **out, struct bench_args *a, const char *setting, struct 
         pid = fork();
     if (pid == 0)
         become(a, setting, files);
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    if (pid > 0)
+        wait_for_child(pid, &status, a->watch);
     char *text = text_of(files[0]), *said = text_of(files[1]);
     char *begin = text ? strchr(text, '{') : NULL; // some say something first
 

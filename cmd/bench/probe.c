@@ -83,9 +83,10 @@ static int lines_take(struct machine_file *m, const json_t *lines, struct err *e
 }
 
 int probe_machine(struct machine_file *out, const struct session *s,
-                  const struct model_opts *model, const char *dir, struct err *err)
+                  const struct model_opts *model, const char *dir, const struct watch *watch,
+                  struct err *err)
 {
-    struct bench_args a = {0};
+    struct bench_args a = {.watch = watch};
     sigset_t          ends, before;
     json_t           *report = NULL;
     int               rc = places_check(s, dir, err);

@@ -269,9 +269,8 @@ static void section_memory(FILE *out, const json_t *report)
         return;
     page_section_open(out, "Memory",
                       "As it was planned before anything was allocated, part by part, beside "
-                      "what the process held at most; the broken mark is the limit, --host-mem or "
-                      "what the machine had. The arenas of emulated devices do not count against "
-                      "it: they stand behind the rest.", 0);
+                      "what the process held at most; the broken mark is the limit: --host-mem, or "
+                      "what the machine had. Arenas of emulated devices are beside it.", 0);
     page_chart(out, svg);
     page_table_open(out, heads, 2);
     json_array_foreach(json_object_get(report, "memory"), i, m) {

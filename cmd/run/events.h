@@ -9,6 +9,7 @@
 #include "offload/budget.h"
 
 struct train_opts;
+struct mem_choice;
 
 /* A training is open and its first step begins. */
 struct training_begins {
@@ -17,6 +18,7 @@ struct training_begins {
     const struct budget     *plan; // of the memory
     const char              *engine;
     uint64_t                 first; // steps first .. o->steps - 1 are trained
+    const struct mem_choice *mem;   // whether --mode mem would do; of a run that begins
 };
 
 /* A step is over; a later one may be at work on the devices still. */

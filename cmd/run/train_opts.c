@@ -18,7 +18,8 @@
     "engine of the products; auto: oneDNN (if built in) where the CPU has AVX-512, and for bf16 " \
     "its bf16 products; else OpenBLAS"
 #define HELP_DISK    "how devices are read and written; null stores nothing"
-#define HELP_THREADS "threads of the kernels; 0: all cores"
+#define HELP_THREADS "threads of the kernels; 0: all cores that the process may use (mpirun "     \
+                     "without --bind-to none may leave it one or two); last bits depend on them"
 #define MOST_BETA    0.9999999 // in single precision still below 1
 
 /* ---- words ---- */
@@ -103,8 +104,9 @@ const struct opt_row train_rows[] = {
     { "grad-accum", OPT_UINT, AT(grad_accum), "1", .min = 1, .max = 1048576,
       .help = "micro-batches of a step, of all processes that share it", .kept = OPT_FIXED },
     { "groups", OPT_UINT, AT(groups), "0", .max = 1048576,
-      .help = "groups of a step's micro-batches whose gradients are added up apart, in an order "
-              "that does not know how many processes share them; 0: as many as there are processes",
+      .help = "number of gradient groups of a step's micro-batches; bits depend on it, not on how "
+              "many processes share the groups; 0: one for each process, so that other numbers of "
+              "processes give other last bits",
       .kept = OPT_FIXED },
     { "lr", OPT_DOUBLE, AT(lr), "3e-4", .max = 1e30, .help = "peak learning rate",
       .kept = OPT_FIXED },

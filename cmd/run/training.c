@@ -9,6 +9,7 @@
 #include "cmd/run/horizon.h"
 #include "cmd/run/ranked.h"
 #include "cmd/run/labelled.h"
+#include "cmd/run/mem_choice.h"
 #include "cmd/run/tensorboard.h"
 #include "cmd/run/wear.h"
 #include "cmd/run/settings.h"
@@ -20,11 +21,11 @@
 #include "offload/devices.h"
 
 #include <math.h>
-#include <unistd.h>
 
 struct training {
     struct session *s;
     struct budget   plan;
+    struct mem_choice mem;    // of a run that begins
     struct stream  *stream;
     struct trainer *trainer;
     struct feed    *feed;
@@ -40,7 +41,7 @@ struct training {
     double          step_seconds; // that the latest one took; 0: there was none
 };
 
-/* ---- opening ---- */
+/* ---- what a resume says ---- */
 
 int training_overlay(struct session *s, struct opt_line *line, struct train_opts *train, int first,
                      struct err *err)
@@ -63,81 +64,6 @@ int training_overlay(struct session *s, struct opt_line *line, struct train_opts
     if (!s->o.schedule_steps) // --schedule-steps 0
         s->o.schedule_steps = s->o.steps;
     return horizon_check(s, line, was, err);
-}
-
-/* ---- the plan ---- */
-
-struct trainer_options training_options(const struct session *s)
-{
-    const struct train_opts *o = &s->o;
-    struct model_config      g = s->config;
-    uint64_t                 horizon = o->schedule_steps ? o->schedule_steps : o->steps;
-    size_t                   ranks = size_max(s->ranks.size, 1);
-
-    if (!arch_classifies(&g)) // which drops as its config.json says
-        arch_drop(&g, (float)o->dropout);
-    return (struct trainer_options){
-        .model = { .config = g,
-                   .batch = o->batch,
-                   .seq = o->seq,
-                   .grad_accum = o->grad_accum / ranks,
-                   .micros = o->grad_accum,
-                   .first_micro = o->grad_accum / ranks * s->ranks.rank,
-                   .dtype = (enum dtype)o->dtype,
-                   .engine = (enum matmul_engine)o->blas,
-                   .threads = (int)o->threads,
-                   .training = 1,
-                   .varying = arch_classifies(&g),
-                   .dropout = { g.drop_embd, g.drop_attn, g.drop_resid, o->seed } },
-        .schedule = { .kind = (enum schedule_kind)o->schedule,
-                      .lr = o->lr,
-                      .min_lr = o->min_lr,
-                      .warmup = opt_warmup_steps(o->warmup, horizon),
-                      .horizon = horizon },
-        .clip = o->clip,
-        .optim = (enum optim_kind)o->optimizer,
-        .beta1 = o->beta1,
-        .beta2 = o->beta2,
-        .eps = o->eps,
-        .comm = s->ranks.comm,
-        .groups = run_groups(&s->run),
-    };
-}
-
-static struct memory_request request(struct session *s, uint64_t rows)
-{
-    return (struct memory_request){ .host_mem = s->o.host_mem,
-                                    .model = training_options(s).model,
-                                    .run = &s->run,
-                                    .acts = &train_activations[s->o.activations],
-                                    .exporting = s->o.keep_best,
-                                    .rows = rows };
-}
-
-int training_plan(struct budget *out, struct session *s, uint64_t rows, struct err *err)
-{
-    struct memory_request r = request(s, rows);
-
-    return memory_plan(out, &r, err);
-}
-
-int training_plan_here(struct budget *out, struct session *s, uint64_t rows, struct err *err)
-{
-    uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    char     needs[32], has[32], most[32];
-    int      rc = training_plan(out, s, rows, err);
-    uint64_t all = out->total + out->arenas;
-    struct memory_request r = request(s, rows);
-    rc = rc ? rc : memory_limits(out, &r, err);
-    if (rc || all <= ram)
-        return rc;
-    return err_misuse(err,
-                      "within this --host-mem the run would take %s of memory, and this machine "
-                      "has %s: expected --host-mem of %s at most",
-                      opt_size_text(needs, sizeof needs, (double)all),
-                      opt_size_text(has, sizeof has, (double)ram),
-                      opt_size_text(most, sizeof most,
-                                    ram > out->arenas ? (double)(ram - out->arenas) : 0));
 }
 
 /* ---- opening ---- */
@@ -298,6 +224,8 @@ static int training_open(struct training *t, struct err *err)
     if ((rc = best_open(&t->best, s, err)) ||
         (rc = training_plan_here(&t->plan, s, rows, err)) || (rc = ranked_frames(s, err)))
         return rc;
+    if (!t->first) // before anything is open: the plan of mem opens the products, too
+        mem_choice_make(&t->mem, s, &t->plan, rows);
     struct trainer_options o = training_options(s);
     const struct train_activations *acts = &train_activations[s->o.activations];
     o.model.ways = memory_ways(&t->plan, &o.model, acts);
@@ -577,7 +505,8 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
         if (s->events && s->events->training)
             s->events->training(s->events->ctx,
                                 &(struct training_begins){ &s->o, &s->config, &t.plan,
-                                                           trainer_engine(t.trainer), next });
+                                                           trainer_engine(t.trainer), next,
+                                                           &t.mem });
         rc = train_steps(&t, missing, end, err);
     } else if (rc == -EINTR && err->stopped) {
         err_stopped(err, "stopped before a step was begun; go on with: %s",

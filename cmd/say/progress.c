@@ -66,12 +66,14 @@ static void cells_text(char *buf, size_t size, int room, double part)
 static struct {
     uint64_t first, steps, every; // steps [first, steps) are this command's
     int      terminal;
-    uint64_t start_ns, last_ns, last_step;
+    uint64_t start_ns, last_ns;
+    uint64_t tokens; // of the steps since last_ns, padding apart
 } bar;
 
 void progress_begin(uint64_t first, uint64_t steps, uint64_t every)
 {
-    bar.first = bar.last_step = first;
+    bar.first = first;
+    bar.tokens = 0;
     bar.steps = steps;
     bar.every = every ? every : 1;
     bar.terminal = isatty(STDOUT_FILENO);
@@ -87,9 +89,8 @@ static void describe(fields f, const struct training_step *s)
     const struct step_result *r = s->result;
     uint64_t                  now = clock_ns();
     double seconds = (double)(now - bar.last_ns) / 1e9;
-    double steps = (double)(s->step + 1 - bar.last_step);
     double each = (double)(now - bar.start_ns) / 1e9 / (double)(s->step + 1 - bar.first);
-    double rate = seconds > 0 ? (double)r->tokens * steps / seconds : 0;
+    double rate = seconds > 0 ? (double)bar.tokens / seconds : 0;
     char   text[32];
 
     snprintf(f[LOSS], sizeof f[LOSS], "loss %.4f", nan_plain(r->loss));
@@ -150,6 +151,7 @@ void progress_step(const struct training_step *s)
     fields f;
     int    due = (s->step + 1) % bar.every == 0 || s->step + 1 == bar.steps;
 
+    bar.tokens += s->result->tokens;
     if (silent || (!due && !bar.terminal))
         return;
     describe(f, s);
@@ -159,13 +161,13 @@ void progress_step(const struct training_step *s)
         print_line(s->step, f);
     if (due && bar.every > 1)
         progress_make_way(); // the bar of this step stays
-    progress_pause(s->step);
+    progress_pause();
 }
 
-void progress_pause(uint64_t step)
+void progress_pause(void)
 {
     bar.last_ns = clock_ns();
-    bar.last_step = step + 1;
+    bar.tokens = 0;
 }
 
 void progress_line(const char *fmt, ...)

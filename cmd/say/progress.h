@@ -21,8 +21,8 @@ void progress_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 void progress_begin(uint64_t first, uint64_t steps, uint64_t every);
 void progress_step(const struct training_step *s);
-/* Something else took time (an evaluation) after this step: the next rate begins here. */
-void progress_pause(uint64_t step);
+/* Something else took time (an evaluation) after a step: the next rate begins here. */
+void progress_pause(void);
 
 /* ---- anything else that lasts: "WHAT  34%  left 42s" on stderr; members of struct events ---- */
 

@@ -5,7 +5,9 @@
 #include "cmd/say/line.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/stop.h"
+#include "cmd/run/mem_choice.h"
 #include "cmd/run/train_opts.h"
+#include "data/base/machine.h"
 #include "data/base/nan.h"
 
 static void say_notice(void *ctx, const char *sentence)
@@ -16,6 +18,32 @@ static void say_notice(void *ctx, const char *sentence)
 }
 
 static size_t layers; // of the run that is trained
+
+/* mpirun holds a process to a core or two where it is not told otherwise, also a single one. */
+static void say_binding(uint64_t threads)
+{
+    struct machine m;
+
+    machine_here(&m);
+    if (comm_by_starter() && m.cpus < m.cpus_online)
+        fprintf(stderr, "siTrain: %smpirun or srun lets this process use %d of %d CPUs, and it "
+                "computes with %llu thread%s; with mpirun --bind-to none (srun --cpus-per-task N) "
+                "it has all, and the last bits of losses depend on --threads\n", job_name(),
+                m.cpus, m.cpus_online, (unsigned long long)threads, threads == 1 ? "" : "s");
+}
+
+/* What is decided when a run is made is said when it begins. */
+static void say_mem(const struct mem_choice *m)
+{
+    char memory[32], mem[32], own[32];
+
+    if (m->fits)
+        fprintf(stderr, "siTrain: --mode mem fits, too (memory %s): %s%s written a step, not %s\n",
+                opt_size_text(memory, sizeof memory, (double)m->memory),
+                m->as_fast ? "as fast or faster, and " : "",
+                opt_size_text(mem, sizeof mem, m->written),
+                opt_size_text(own, sizeof own, m->written_own));
+}
 
 static void say_training(void *ctx, const struct training_begins *t)
 {
@@ -34,14 +62,17 @@ static void say_training(void *ctx, const struct training_begins *t)
     if (t->plan->spare)
         snprintf(kept, sizeof kept, "what of activations is kept is chosen as it trains");
     fprintf(stderr,
-            "siTrain: %.4g million parameters, %s%s, %llu tokens a step, %s, %s; memory %s of %s "
-            "planned%s, %s\n",
+            "siTrain: %.4g million parameters, %s%s, %llu tokens a step, %s, %s, %llu thread%s (the "
+            "last bits depend on them); memory %s of %s planned%s, %s\n",
             (double)arch_total(t->config) / 1e6, train_mode_name((size_t)o->mode),
             o->compress > 0 ? " with compressed gradients" : "",
             (unsigned long long)(o->batch * o->seq * o->grad_accum),
-            dtype_name((size_t)o->dtype), t->engine,
+            dtype_name((size_t)o->dtype), t->engine, (unsigned long long)o->threads,
+            o->threads == 1 ? "" : "s",
             opt_size_text(total, sizeof total, (double)t->plan->total),
             opt_size_text(limit, sizeof limit, (double)t->plan->limit), beside, kept);
+    say_binding(o->threads);
+    say_mem(t->mem);
 }
 
 static void say_step(void *ctx, const struct training_step *s)
@@ -73,7 +104,7 @@ static void say_evaluation(void *ctx, const struct training_evaluation *e)
     if (!progress_is_quiet())
         progress_line("eval after step %llu%s  (%llu %s)%s", (unsigned long long)e->step + 1, text,
                       (unsigned long long)e->count, e->counts, e->best ? "  best so far" : "");
-    progress_pause(e->step);
+    progress_pause();
 }
 
 /* Bytes over time. */

@@ -43,7 +43,6 @@ static int step_row(void *ctx, int n, const char **values, const char **names)
     f->lr = real(values[1]);
     f->norm = real(values[2]);
     f->clipped = real(values[3]);
-    f->step_tokens = real(values[4]);
     return 0;
 }
 
@@ -51,6 +50,7 @@ static int median_row(void *ctx, int n, const char **values, const char **names)
 {
     (void)n, (void)names;
     ((struct look *)ctx)->median = real(values[0]);
+    ((struct look *)ctx)->step_tokens = real(values[1]);
     return 0;
 }
 
@@ -139,19 +139,20 @@ static int read_steps(struct look *f, struct runlog *log, struct err *err)
 {
     unsigned long long done = f->done;
     int rc = runlog_ask(log, step_row, f, err,
-                        "SELECT loss, lr, grad_norm, clipped, tokens FROM steps WHERE step = %llu",
+                        "SELECT loss, lr, grad_norm, clipped FROM steps WHERE step = %llu",
                         done - 1);
 
     // the rule of the view steady_steps, of the last steps alone
     rc = rc ? rc : runlog_ask(log, median_row, f, err,
-                              "WITH s AS (SELECT s.seconds, row_number() OVER"
+                              "WITH s AS (SELECT s.seconds, s.tokens, row_number() OVER"
                               " (ORDER BY s.seconds) AS i, count(*) OVER () AS n"
                               " FROM steps s JOIN steps b ON b.step = s.step - 1"
                               " WHERE s.step + %d >= %llu AND s.seconds > 0 AND NOT s.skipped"
                               " AND NOT b.skipped"
                               " AND s.step NOT IN (SELECT first_step FROM processes)"
                               " AND b.step NOT IN (SELECT step FROM evals WHERE step + %d >= %llu))"
-                              " SELECT avg(seconds) FROM s WHERE i IN ((n + 1) / 2, (n + 2) / 2)",
+                              " SELECT avg(seconds), (SELECT avg(tokens) FROM s) FROM s"
+                              " WHERE i IN ((n + 1) / 2, (n + 2) / 2)",
                               STEADY_STEPS, done, STEADY_STEPS + 1, done);
     if (f->points > done)
         f->points = done;

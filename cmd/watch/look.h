@@ -25,7 +25,8 @@ struct look {
     uint64_t done, planned;       // steps
     uint64_t measured;            // grows as steps are measured: what is below is of then
     double   loss, lr, norm;      // of the last one; NaN: not known
-    double   step_tokens, clipped;  // clipped: it was
+    double   clipped;             // it was
+    double   step_tokens;         // of those steady steps, on average, padding apart
     double   skipped;             // of the last LOOK_SKIPPED
     double   rss, host_mem;       // bytes; NaN, 0: not known, no bound
     double   arenas;              // of rss, those of emulated devices, which no bound counts

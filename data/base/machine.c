@@ -88,6 +88,7 @@ void machine_here(struct machine *m)
     snprintf(m->host, sizeof m->host, "%s", u.nodename);
     snprintf(m->system, sizeof m->system, "%s %s %s", u.sysname, u.release, u.machine);
     machine_cpu(m->cpu, sizeof m->cpu);
+    m->cpus_online = (int)sysconf(_SC_NPROCESSORS_ONLN);
     m->cpus = machine_cpus();
     m->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }

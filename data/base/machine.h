@@ -21,6 +21,7 @@ const char *machine_cpu(char *buf, size_t size);
 struct machine {
     char     host[72], system[256], cpu[256];
     int      cpus;         // that it may use
+    int      cpus_online;  // that there are
     uint64_t memory_bytes;
 };
 void machine_here(struct machine *m);

@@ -59,6 +59,26 @@ v = json.load(open(sys.argv[1]))[sys.argv[2]]
 sys.exit(0 if abs(v - float(sys.argv[3])) < 1e-6 else print(v) or 1)' "$@"
 }
 
+# tokens/s are of real tokens, of all steps since the line before: four long rows and a short one, in their order, are 5 steps a line
+python3 - "$tmp/lengths.csv" <<'END'
+import sys
+with open(sys.argv[1], "w") as f:
+    f.write("sentence,label\n")
+    for i in range(40):
+        f.write(("a " * 60 if i % 5 < 4 else "a") + f",{i % 2}\n")
+END
+run finetune --run "$tmp/lengths" --train-file "$tmp/lengths.csv" $shape --order sequential --batch 1 --max-seq 64 --steps 40 --log-every 5 $machine --mode mem --lr 0
+python3 - "$tmp/lengths/run.db" "$tmp/out" <<'END'
+import re, sqlite3, sys
+steps = sqlite3.connect(sys.argv[1]).execute("SELECT tokens, seconds FROM steps ORDER BY step").fetchall()
+rates = [float(r) for r in re.findall(r"^step .* (\d+) tok/s", open(sys.argv[2]).read(), re.M)]
+assert len(rates) == 8 and max(t for t, _ in steps) >= 60 and min(t for t, _ in steps) <= 8, (rates, steps)
+parts = [(sum(t for t, _ in steps[i:i + 5]) / sum(s for _, s in steps[i:i + 5]), steps[i + 4][0] * 5 / sum(s for _, s in steps[i:i + 5])) for i in range(0, 40, 5)]
+# of the last row alone they would be a tenth; a line's time is that of its steps and of what is between them
+assert sorted(rate / own for rate, (own, _) in zip(rates, parts))[4] > 0.3 and all(rate < 1.1 * own for rate, (own, _) in zip(rates, parts)), (rates, parts)
+END
+result $? "tokens/s of a line are the real tokens of its steps"
+
 # what can be learnt is learnt
 tuned learnt $sst2 $machine --epochs 8 --mode mem --predict
 same "dev 20 1.0000" "$(echo "$said" | awk '{ print $1, $2, $3 }')" "a task that can be learnt is learnt"

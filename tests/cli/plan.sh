@@ -12,15 +12,17 @@ estimate() {
     shift
     # shellcheck disable=SC2086
     run plan $small --run "$tmp/d/run" "$@"
-    awk '/^Time, predicted from / { there = 1 }
-         there && $1 == "a" && $2 == "step" { step = $3; rate = $5; steps = $7 == 70 }
+    awk 'NR == 1 && $1 == "Time:" && $3 $4 $5 == "sastep," { step = $2; rate = $6; steps = $8 == 70 && $9 == "steps:" && $10 ~ /^([0-9]+[hm])?(<?[0-9]+)[sm]$/ }
+         NR <= 6 && /^(Memory|Disk|Written): / { answer++ }
+         /^Traffic|bytes/ { raw = 1 }
+         /^Time of a step, predicted from / { there = 1 }
          there && $2 == "it" && $3 == "forward" { forward = $4; for (i = 5; i < NF; i++) if ($i == "backward") backward = $(i + 1) } # the head between them is left out where it took no time
          there && $1 == "pace" { pace = 1 }
-         length($0) > 80 && there && !memory { long = 1 }
-         /^Memory/ { memory = 1 }
-         END { exit !(steps && pace && !long && memory && forward > 0 && backward > 0 && step > 0.98 * (forward + backward) && rate * step > 60 && rate * step < 68) }' \
+         length($0) > 80 && (there || (NR <= 6 && !/^Model/)) && !memory { long = 1 }
+         /^Memory$/ { memory = 1 }
+         END { exit !(steps && answer == 3 && !raw && pace && !long && memory && forward > 0 && backward > 0 && step > 0.98 * (forward + backward) && rate * step > 60 && rate * step < 68) }' \
         "$tmp/out"
-    [ $? = 0 ] && [ "$got" = 0 ] && [ -z "$(ls -A "$tmp/d")$(ls -A "$tmp/dev")" ] || { sed -n '/^Time/,/^Memory/p' "$tmp/out" >>"$tmp/err" && false; }
+    [ $? = 0 ] && [ "$got" = 0 ] && [ -z "$(ls -A "$tmp/d")$(ls -A "$tmp/dev")" ] || { sed -n '/^Time/,/^Memory$/p' "$tmp/out" >>"$tmp/err" && false; }
     result $? "$name: a step's time, of which computing is a part; nothing is left"
 }
 for mode in mem base su+o; do
@@ -91,7 +93,7 @@ result $? "and something over a fast one"
 moved=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["activations"]["bytes_written"])' "$tmp/out")
 auto="--n-layer 8 --n-head 2 --n-embd 128 --vocab 512 --seq 256 --batch 4 --grad-accum 2 --csd-mem 4M --devices 2 --activations auto --host-mem $((least + 4))M --run $tmp/d/run"
 # shellcheck disable=SC2086
-run plan $auto --machine "$tmp/slow.conf" --csd-read-bw 10G --csd-write-bw 10G --link-bw 10G
+run plan $auto --traffic --machine "$tmp/slow.conf" --csd-read-bw 10G --csd-write-bw 10G --link-bw 10G
 [ "$moved" -gt 0 ] && grep -q "^  host  *activation  *write  *$moved bytes .*, as predicted" "$tmp/out" && grep -q "^  activation  *$((moved / 2)) bytes" "$tmp/out"
 result $? "which stands in the traffic and in what is written to each of two devices"
 # what is offloaded leaves whole, but over a link that takes longer for it than a product that makes it again, or through few buffers
@@ -100,8 +102,8 @@ run plan --n-layer 8 --n-head 2 --n-embd 128 --vocab 512 --seq 256 --batch 4 --c
 least=$(sed -n 's/.*needs at least \([0-9]*\)M.*/\1/p' "$tmp/err")
 same "True False False" "$(echo $(whole $((least + 16)) 1000G) $(whole $((least + 16)) 100M) $(whole "$least" 1000G))" "offloaded MLPs leave whole over a fast link, through buffers enough"
 # shellcheck disable=SC2086
-run plan $auto --probe off
-grep -q "^  Activations that it will choose to offload are not in it" "$tmp/out" && ! grep -q "^  host  *activation" "$tmp/out"
+run plan $auto --traffic --probe off
+grep -q "^  Activations that it will choose to offload are not in what is written" "$tmp/out" && ! grep -q "^  host  *activation" "$tmp/out"
 result $? "where nothing is predicted, that is said"
 mkdir -p "$tmp/aside"
 # shellcheck disable=SC2086
@@ -130,17 +132,62 @@ if ram=$(mktemp -d /dev/shm/sitrain-cli.XXXXXX 2>/dev/null) && [ "$(stat -f -c %
     result $? "where a run would be refused the plan says why there is no time"
     # shellcheck disable=SC2086
     run plan $small --run "$ram/run" --device-in-ram
-    [ "$got" = 0 ] && grep -q "^Time, predicted" "$tmp/out" && [ -z "$(ls -A "$ram")" ]
+    [ "$got" = 0 ] && grep -q "^Time of a step, predicted" "$tmp/out" && [ -z "$(ls -A "$ram")" ]
     result $? "and where it would not there is one"
 else
     skip "a place in RAM" "/dev/shm is no tmpfs that can be written here"
+fi
+
+# Who has the memory is told of mem, with what both write: computed by hand from an image and from the traffic, and by the day at both paces
+python3 - "$bin" "$tmp" >"$tmp/out" 2>"$tmp/err" <<'EOF'
+import json, re, subprocess, sys
+bin, tmp = sys.argv[1:]
+sizes = ["--n-layer", "4", "--n-head", "2", "--n-embd", "64"]
+own = ["--vocab", "96", "--seq", "16", "--batch", "2", "--csd-mem", "1M", "--devices", "2", "--steps", "70"]
+def plan(*more):
+    done = subprocess.run([bin, "plan", *own, *(sizes if "--n-layer" not in more else []), "--run", f"{tmp}/d/run", *map(str, more)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+size = lambda text: float(text.rstrip("KMGT")) * 1024 ** "KMGT".find(text[-1]) * 1024 if text[-1] in "KMGT" else float(text)
+near = lambda a, b: abs(a - b) <= 0.006 * max(a, b)
+m = ["--machine", f"{tmp}/m.conf", "--commit-every", 50, "--csd-read-bw", "1M", "--csd-write-bw", "1M"]
+d = json.loads(plan(*m, "--json", "-"))
+text = plan(*m, "--traffic")
+mem = d["mem"]
+n = d["model"]["parameters"]
+image = mem["bytes_per_step"] * 50
+assert mem["fits"] and 12 * n <= image < 12.2 * n + 65536, (image, n)
+device, journal = [float(re.search(p, text, re.M)[1]) for p in (r"^  all +(\d+) bytes$", r"and about ([\d.]+)K in a step to the drive of RUN")]
+assert abs(mem["own_bytes_per_step"] - 2 * device - 1024 * journal) < 16, (mem, device, journal)
+in_mem = json.loads(plan(*m, "--mode", "mem", "--json", "-"))
+assert mem["seconds"] == in_mem["step"]["seconds"] < d["step"]["seconds"]
+assert "mem" in in_mem and not in_mem["mem"]["fits"]
+assert near(mem["bytes_per_day"], image / 50 / mem["seconds"] * 86400) and near(mem["own_bytes_per_day"], mem["own_bytes_per_step"] / d["step"]["seconds"] * 86400)
+said = re.search(r"^--mode mem fits, too: (\S+) of (\S+), (\S+) s a step, and\n  (\S+) instead of (\S+) written a day", text, re.M)
+assert near(size(said[1]), mem["memory"]) and near(float(said[3]), mem["seconds"]) and near(size(said[4]), mem["bytes_per_day"]) and near(size(said[5]), mem["own_bytes_per_day"]), said[0]
+# without a time: by the step
+said = re.search(r"^--mode mem fits, too: .*, as fast or faster, and\n  (\S+) instead of (\S+) written a step", plan("--probe", "off", "--commit-every", 50), re.M)
+assert near(size(said[1]), mem["bytes_per_step"]) and near(size(said[2]), mem["own_bytes_per_step"])
+# not where there is no room for it, where it is the mode already, or cannot do what is asked for
+big = ["--n-layer", "8", "--n-embd", "512", "--n-head", "8"]
+least = int(re.search(r"total +([\d.]+)", plan("--probe", "off", *big))[1].split(".")[0])
+for more in ["--probe", "off", "--mode", "mem"], ["--probe", "off", *big, "--host-mem", f"{least}M", "--activations", "recompute"], \
+        ["--probe", "off", "--csd", "null"], ["--probe", "off", "--ranks", 2, "--grad-accum", 2]:
+    assert "mode mem" not in plan(*more), more
+EOF
+result $? "that mem fits is said where it does, with what both write"
+
+# what is measured says on a terminal that it goes on
+if has_terminals; then
+    python3 tests/cli/on_tty.py 80 "$bin" plan --model gpt2 --batch 2 --run "$tmp/d/run" --steps 70 >"$tmp/out"
+    result "$(grep -q 'measuring how fast this machine is  for [0-9]*s' "$tmp/out" && grep -q '^Time: ' "$tmp/out"; echo $?)" "its seconds are not silent on a terminal"
 fi
 
 # several ranks: half of every block each, and the network between them
 two="plan --n-layer 3 --n-head 2 --n-embd 128 --vocab 512 --seq 16 --batch 2 --grad-accum 4 --csd-mem 1M --csd-read-bw 1G --csd-write-bw 1G --machine $tmp/slow.conf --run $tmp/d/run"
 seconds() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["step"][sys.argv[2]])' "$1" "$2"; }
 # shellcheck disable=SC2086
-run $two --ranks 2 --network-bw 1M --network-latency 10
+run $two --traffic --ranks 2 --network-bw 1M --network-latency 10
 [ "$got" = 0 ] && grep -q "^Ranks: 2, of which each computes 2 of these" "$tmp/out" && grep -q "^  network  *gradient  *read" "$tmp/out" &&
     grep -q "pace *it waits for the network" "$tmp/out"
 result $? "two ranks on a slow network: their traffic, and that it sets the pace"
@@ -159,7 +206,7 @@ refuses 2 "give --ranks" $two --network-bw 1G
 printf 'sentence,label\n' >"$tmp/rows.csv"
 for i in 1 2 3 4 5 6 7 8 9; do printf 'text %s,%s\n' $i $((i % 2)) >>"$tmp/rows.csv"; done
 works "a fine-tuning" plan --n-layer 1 --n-head 2 --n-embd 16 --vocab 96 --max-seq 8 --seq 8 --batch 2 --mode mem --train-file "$tmp/rows.csv" --epochs 4 --run "$tmp/d/run"
-grep -q "^  a step .*; 20 of them" "$tmp/out"
+grep -q "^Time: .*; 20 steps: " "$tmp/out"
 result $? "takes as many steps as its epochs have"
 # a model of 8 million million parameters is refused as soon as any other: nothing is counted one by one
 timeout 30 "$bin" plan --mode mem --n-layer 10000 --n-head 64 --n-embd 8192 --seq 65536 --batch 1024 --grad-accum 1000 --probe off >"$tmp/out" 2>"$tmp/err"

@@ -22,6 +22,23 @@ train() { # RANKS ARGUMENTS...: out, err, got
     got=$?
 }
 
+# mpirun of one process may bind it to a core: that is said, with what to type; the line at the start names the threads
+alone="pretrain --n-layer 1 --n-head 2 --n-embd 32 --seq 16 --batch 2 --steps 1 --csd-mem 1M --durability none --data $tmp/text --tokenizer $tmp/tok"
+if [ "$(nproc)" -gt 1 ] && command -v taskset >/dev/null; then
+    core=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
+    # shellcheck disable=SC2086
+    OMPI_COMM_WORLD_SIZE=1 taskset -c "$core" "$bin" $alone --run "$tmp/bound" >"$tmp/out" 2>"$tmp/err"
+    result "$(grep -q "^siTrain: mpirun or srun lets this process use 1 of [0-9]* CPUs, and it computes with 1 thread; with mpirun --bind-to none" "$tmp/err" && grep -q ", 1 thread (the last bits depend on them); memory" "$tmp/err"; echo $?)" "a process that mpirun binds says so"
+    # shellcheck disable=SC2086
+    OMPI_COMM_WORLD_SIZE=1 "$bin" $alone --run "$tmp/free" >"$tmp/out" 2>"$tmp/err"
+    result "$(! grep -q 'lets this process use' "$tmp/err" && grep -q ", $(nproc) threads (the last bits depend on them); memory" "$tmp/err"; echo $?)" "one that it does not bind does not"
+    # shellcheck disable=SC2086
+    taskset -c "$core" "$bin" $alone --run "$tmp/set" >"$tmp/out" 2>"$tmp/err"
+    result "$(! grep -q 'lets this process use' "$tmp/err" && grep -q ", 1 thread (the" "$tmp/err"; echo $?)" "nor one that was bound by its user"
+else
+    skip "a process that mpirun binds" "one core, or no taskset"
+fi
+
 # shellcheck disable=SC2086
 train 1 $model $data --devices 2 --steps 6 --run "$tmp/one"
 result "$got" "one process, twelve groups"

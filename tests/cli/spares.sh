@@ -9,8 +9,8 @@ works "a text becomes a token file" prepare "$tmp/text.txt" --tokenizer "$tmp/to
 set -- --data "$tmp/text.bin" --tokenizer "$tmp/tok" --n-layer 6 --n-head 2 --n-embd 64 --seq 24 --batch 2 --seed 5 --csd-mem 192K --threads 1 --steps 4
 
 bytes() { stat -c %s "$1"/dev*/states | awk '{ n += $1 } END { print n }'; }
-of_plan() { # WORD: the bytes of this word in the plan's sentence, "Disk: 8.30M on 1 device (spare slots: half; 6.55M with --spare-slots few)"
-    sed -n "s/^Disk: \([0-9.]*\)M on .*(spare slots: $1;.*/\1/p; s/^Disk: .*; \([0-9.]*\)M with --spare-slots $1)/\1/p" "$tmp/out"
+of_plan() { # WORD: the bytes of this word in the plan's sentence, "Disk: 8.30M on 1 device (--spare-slots half; few: 6.55M)"
+    sed -n "s/^Disk: \([0-9.]*\)M on .*(--spare-slots $1;.*/\1/p; s/^Disk: .*; $1: \([0-9.]*\)M)/\1/p" "$tmp/out"
 }
 is_of() { # RUN MIB
     awk -v got="$(bytes "$1")" -v want="$2" 'BEGIN { got /= 1048576; exit !(want > 0 && got > want - 0.01 && got < want + 0.01) }'

@@ -43,6 +43,13 @@ for mode in base su su+o; do
 done
 with sub $shape --csd-mem 8M --durability none --steps 6 --mode su+o
 same "$dense" "$hash" "other subgroups, the same parameters"
+# who trains on devices and has the memory for it is told of mem: where a run begins, not where it goes on
+grep -q "^siTrain: --mode mem fits, too (memory [0-9.]*M): as fast or faster, and [0-9.]*K* written a step, not [0-9.]*[KM]$" "$tmp/err"
+result $? "that mem fits is said at the start"
+run pretrain --resume "$tmp/sub" --steps 7
+result "$([ "$got" = 0 ] && ! grep -q 'mode mem fits' "$tmp/err"; echo $?)" "and not of a run that goes on"
+run pretrain --run "$tmp/inmem" --data "$tmp/text.bin" "$@" --mode mem
+result "$([ "$got" = 0 ] && ! grep -q 'mode mem fits' "$tmp/err"; echo $?)" "nor in mem"
 with recompute "$@" --mode su+o --activations recompute
 same "$dense" "$hash" "recomputed activations, the same parameters"
 with recompute-mem "$@" --mode mem --activations recompute
@@ -117,7 +124,7 @@ same "$want" "$hash" "fp32: su+o gives mem's parameters"
 # eval of a run, of its export, and what the run itself said
 run eval "$tmp/text" --data "$tmp/held.txt" --seq 24 --batch 3
 first=$(cat "$tmp/out")
-same "$eval_run" "$(head -n 1 "$tmp/out")" "eval of a run gives the loss that the run gave"
+same "$(sqlite3 "$tmp/text/run.db" "SELECT printf('loss %.6f', value) FROM evals WHERE name = 'loss' AND step = 5")" "$(head -n 1 "$tmp/out")" "eval of a run gives the loss that the run gave"
 run export "$tmp/text" "$tmp/hf"
 run eval "$tmp/hf" --data "$tmp/held.txt" --seq 24 --batch 3
 same "$first" "$(cat "$tmp/out")" "eval of its export gives the same"

@@ -1,0 +1,40 @@
+/* hf_other.c: what people give for a Hugging Face folder and is another thing: an adapter, a GGUF
+ * file. They are named, and what would work is said. */
+#include "model/hf.h"
+
+#include <unistd.h>
+
+static int is_there(const char *dir, const char *name)
+{
+    char path[HF_PATH_BYTES];
+
+    return snprintf(path, sizeof path, "%s/%s", dir, name) < (int)sizeof path &&
+           !access(path, F_OK);
+}
+
+int hf_refuse_other(const char *path, struct err *err)
+{
+    char  magic[4] = "";
+    int   quoted = path[strcspn(path, "'\"\\$`")] || strlen(path) > 90;
+    FILE *f = is_there(path, ".") ? NULL : fopen(path, "re");
+
+    if (f) {
+        size_t n = fread(magic, 1, sizeof magic, f);
+
+        fclose(f);
+        return n < sizeof magic || memcmp(magic, "GGUF", sizeof magic)
+                   ? 0
+                   : err_misuse(err, "%.300s is a GGUF file, which llama.cpp runs and nothing here "
+                                "reads: give the Hugging Face folder that it was made from, with "
+                                "config.json and model.safetensors", path);
+    }
+    if (!is_there(path, "adapter_config.json") || is_there(path, "model.safetensors") ||
+        is_there(path, "model.safetensors.index.json"))
+        return 0;
+    return err_misuse(err, "%.200s is an adapter (adapter_config.json), which is not in this "
+                      "version; merged into its model it is one: python3 -c \"from peft import "
+                      "AutoPeftModelForCausalLM as M; M.from_pretrained('%.100s')"
+                      ".merge_and_unload().save_pretrained('%.100s-merged')\" (pip install peft)",
+                      path,
+                      quoted ? "FOLDER" : path, quoted ? "FOLDER" : path);
+}
