@@ -17,7 +17,8 @@ static void time_line(const struct session *s, const json_t *found)
     if (step)
         printf("Time: %.3g s a step, %.0f tokens/s%s; %.0f step%s: %s\n",
                json_num(step, "seconds"), json_num(step, "tokens_per_second"),
-               arch_classifies(&s->config) ? " with padding, at most" : "", steps, steps > 1 ? "s" : "",
+               arch_classifies(&s->config) ? " with padding, at most" : "", steps,
+               steps > 1 ? "s" : "",
                opt_time_text(all, sizeof all, json_num(step, "run_seconds")));
 }
 

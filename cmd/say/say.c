@@ -62,8 +62,8 @@ static void say_training(void *ctx, const struct training_begins *t)
     if (t->plan->spare)
         snprintf(kept, sizeof kept, "what of activations is kept is chosen as it trains");
     fprintf(stderr,
-            "siTrain: %.4g million parameters, %s%s, %llu tokens a step, %s, %s, %llu thread%s (the "
-            "last bits depend on them); memory %s of %s planned%s, %s\n",
+            "siTrain: %.4g million parameters, %s%s, %llu tokens a step, %s, %s, %llu thread%s "
+            "(the last bits depend on them); memory %s of %s planned%s, %s\n",
             (double)arch_total(t->config) / 1e6, train_mode_name((size_t)o->mode),
             o->compress > 0 ? " with compressed gradients" : "",
             (unsigned long long)(o->batch * o->seq * o->grad_accum),
