@@ -171,7 +171,7 @@ for mode in su+o mem; do
     waits "$mode"
     kill -INT $pid
     wait $pid
-    result "$([ $? = 130 ] && tail -n 1 "$tmp/notices" | grep -q 'stopped.*go.* on with --resume'; echo $?)" "$mode: Ctrl-C ends the waiting"
+    result "$([ $? = 130 ] && tail -n 1 "$tmp/notices" | grep -q 'stopped.*go.* on with.*--resume'; echo $?)" "$mode: Ctrl-C ends the waiting"
     let_go
     resumes "stop-$mode"
     goes_on "$tmp/stop-$mode" "$mode, stopped"
