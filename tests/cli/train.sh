@@ -44,9 +44,10 @@ done
 with sub $shape --csd-mem 8M --durability none --steps 6 --mode su+o
 same "$dense" "$hash" "other subgroups, the same parameters"
 # who trains on devices and has the memory for it is told of mem: where a run begins, not where it goes on
+run pretrain --run "$tmp/begins" --data "$tmp/text.bin" $shape --csd-mem 8M --durability none --steps 6 --mode su+o
 grep -q "^siTrain: --mode mem fits, too (memory [0-9.]*M): as fast or faster, and [0-9.]*K* written a step, not [0-9.]*[KM]$" "$tmp/err"
 result $? "that mem fits is said at the start"
-run pretrain --resume "$tmp/sub" --steps 7
+run pretrain --resume "$tmp/begins" --steps 7
 result "$([ "$got" = 0 ] && ! grep -q 'mode mem fits' "$tmp/err"; echo $?)" "and not of a run that goes on"
 run pretrain --run "$tmp/inmem" --data "$tmp/text.bin" "$@" --mode mem
 result "$([ "$got" = 0 ] && ! grep -q 'mode mem fits' "$tmp/err"; echo $?)" "nor in mem"
