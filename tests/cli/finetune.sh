@@ -67,7 +67,7 @@ with open(sys.argv[1], "w") as f:
     for i in range(40):
         f.write(("a " * 60 if i % 5 < 4 else "a") + f",{i % 2}\n")
 END
-run finetune --run "$tmp/lengths" --train-file "$tmp/lengths.csv" $shape --order sequential --batch 1 --max-seq 64 --steps 40 --log-every 5 $machine --mode mem --lr 0
+run finetune --run "$tmp/lengths" --train-file "$tmp/lengths.csv" --init "$tmp/hf" --order sequential --batch 1 --max-seq 64 --steps 40 --log-every 5 --mode mem --lr 0
 python3 - "$tmp/lengths/run.db" "$tmp/out" <<'END'
 import re, sqlite3, sys
 steps = sqlite3.connect(sys.argv[1]).execute("SELECT tokens, seconds FROM steps ORDER BY step").fetchall()
