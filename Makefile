@@ -64,7 +64,7 @@ $(BUILD)/kernels/%.o: OPT += -O3 -fno-math-errno -fno-trapping-math -mprefer-vec
 $(XRT_SRC:%.c=$(BUILD)/%.o): CFLAGS += -isystem /usr/include/xrt
 ifneq ($(HAS_MPI),)
 LDLIBS += $(call MPI_WORDS,link)
-$(MPI_SRC:%.c=$(BUILD)/%.o): CFLAGS += $(patsubst -I%,-isystem %,$(call MPI_WORDS,compile))
+$(MPI_SRC:%.c=$(BUILD)/%.o) $(BUILD)/tests/test_comm_mpi.o: CFLAGS += $(patsubst -I%,-isystem %,$(call MPI_WORDS,compile))
 endif
 
 LIB_SRC := $(filter-out $(if $(HAS_ONEDNN),,kernels/matmul_onednn.c) $(if $(HAS_XRT),,$(XRT_SRC)) $(if $(HAS_OPENCL),,$(OPENCL_SRC)) $(if $(HAS_MPI),,$(MPI_SRC)),$(wildcard data/*/*.c comm/*.c kernels/*.c csd/*.c offload/*.c model/*.c \

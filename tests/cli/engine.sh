@@ -15,6 +15,30 @@ changed() { # FROM TO NAME: the last command went on with another engine, which 
     result $? "$3"
 }
 
+# A machine of more processors than a cpu_set_t has room for, whose kernel refuses one.
+cat >"$tmp/cpus.c" <<'C'
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
+{
+    (void)pid;
+    if (size < 192)
+        return errno = EINVAL, -1;
+    memset(set, 0, size);
+    for (int i = 0; i < 1500; i++)
+        CPU_SET_S((size_t)i, size, set);
+    return 0;
+}
+C
+if ${CC:-cc} -shared -fPIC -o "$tmp/cpus.so" "$tmp/cpus.c" 2>/dev/null && ! ldd "$bin" | grep -q libasan; then
+    LD_PRELOAD=$tmp/cpus.so "$bin" devices --dir "$tmp" >"$tmp/out" 2>"$tmp/err" </dev/null
+    result "$(grep -q ', 1500 threads for this process' "$tmp/out"; echo $?)" "1,500 processors are counted"
+else
+    skip "1,500 processors" "no compiler, or a sanitizer that loads first"
+fi
+
 if [ ! -x "$without" ]; then
     skip "a siTrain without oneDNN" "make test-bins builds it"
     done_testing
