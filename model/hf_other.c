@@ -2,6 +2,8 @@
  * file. They are named, and what would work is said. */
 #include "model/hf.h"
 
+#include "data/base/file.h"
+
 #include <unistd.h>
 
 static int is_there(const char *dir, const char *name)
@@ -14,15 +16,15 @@ static int is_there(const char *dir, const char *name)
 
 int hf_refuse_other(const char *path, struct err *err)
 {
-    char  magic[4] = "";
-    int   quoted = path[strcspn(path, "'\"\\$`")] || strlen(path) > 90;
-    FILE *f = is_there(path, ".") ? NULL : fopen(path, "re");
+    char     magic[4] = "";
+    int      quoted = path[strcspn(path, "'\"\\$`")] || strlen(path) > 90, fd;
+    uint64_t size;
 
-    if (f) {
-        size_t n = fread(magic, 1, sizeof magic, f);
+    if (!is_there(path, ".") && !file_open_read(path, &fd, &size, NULL)) {
+        int short_of = size < sizeof magic || file_pread(fd, magic, sizeof magic, 0, path, NULL);
 
-        fclose(f);
-        return n < sizeof magic || memcmp(magic, "GGUF", sizeof magic)
+        close(fd);
+        return short_of || memcmp(magic, "GGUF", sizeof magic)
                    ? 0
                    : err_misuse(err, "%.300s is a GGUF file, which llama.cpp runs and nothing here "
                                 "reads: give the Hugging Face folder that it was made from, with "

@@ -327,6 +327,21 @@ static int move_run(struct move *m, struct err *err)
     return rc ? rc : switch_over(m, err);
 }
 
+/* Nothing is committed while another process has the devices: it would take that for a second
+ * writer, and end. */
+static int idle_check(const struct run_config *cfg, struct err *err)
+{
+    struct run_config from = *cfg;
+    struct devices    d;
+
+    from.links = (struct topology_config){ 0 };
+    int rc = devices_open(&d, &from, DEVICES_READ, NULL, err);
+
+    if (!rc)
+        devices_close(&d);
+    return rc;
+}
+
 int reshard_run(struct reshard *r, struct err *err)
 {
     struct move m = { .r = r };
@@ -343,6 +358,7 @@ int reshard_run(struct reshard *r, struct err *err)
     int rc = list_check(&r->from, err);
     rc = rc ? rc : room_check(&r->to, err);
     rc = rc ? rc : others_check(&r->from, &r->to, err);
+    rc = rc ? rc : idle_check(&r->from, err);
     if (!rc) // whatever the run's own durability: the old devices go after this
         rc = runlog_sync(r->to.log, RUNLOG_SYNC_ALL, err);
     rc = rc ? rc : list_put(&r->to, 1, err);

@@ -22,6 +22,18 @@ enum { BEST_PATH = SESSION_PATH + 16 };
 
 static void clean(const struct session *s);
 
+/* Does the model in this folder have the checksum of the best? It has in a run that was copied. */
+static int sum_fits(struct session *s, const char *path)
+{
+    struct safetensors *st = NULL;
+    uint32_t            sum;
+    int                 fits = settings_scan(s->log, "%" SCNx32, &sum, "best.sum") &&
+               !safetensors_open(&st, path, NULL) && st->sum == sum;
+
+    safetensors_close(st);
+    return fits;
+}
+
 /* Is what has the name RUN/best this run's? Its folder is named in run.db before it gets the name;
  * in a run that was copied, or made by an older siTrain, that it is named as the best must do. */
 static int ours_check(const struct best *b, struct session *s, struct err *err)
@@ -34,7 +46,8 @@ static int ours_check(const struct best *b, struct session *s, struct err *err)
         return 0;
     file_identity(path, here);
     char *made = settings_get(s->log, "best.folder");
-    int   ours = S_ISDIR(st.st_mode) && (b->any || (made && !strcmp(made, here)));
+    int   ours = S_ISDIR(st.st_mode) &&
+               ((made && !strcmp(made, here)) || (b->any && (!made || sum_fits(s, path))));
     free(made);
     return ours ? 0 : err_misuse(err, "%s is not this run's best model: move it elsewhere, or "
                                  "leave --keep-best out", path);
@@ -134,10 +147,12 @@ static void clean(const struct session *s)
     char path[BEST_PATH];
 
     restore(s);
-    for (int i = 0; i < 2; i++) {
-        snprintf(path, sizeof path, "%s/%s", s->dir, i ? old_name : base_name);
-        file_new_clear_left(path, 1);
-    }
+    snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
+    file_new_clear_left(path, 1);
+    if (access(path, F_OK)) // what was moved away is the only one
+        return;
+    snprintf(path, sizeof path, "%s/%s", s->dir, old_name);
+    file_new_clear_left(path, 1);
 }
 
 /* Everything in `from` that `to` has not, with a second name; or where it cannot have one a copy.
@@ -212,12 +227,14 @@ static int take_place(struct file_new *f, const char *run, struct err *err)
     if (S_ISDIR(st.st_mode))
         rc = carry(f->path, f->temp, err);
     if (!rc && renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
-        rc = errno == EINVAL ? exchange_by_two(run, f->temp, f->path, err)
+        rc = errno == EINVAL || errno == ENOSYS ? exchange_by_two(run, f->temp, f->path, err)
                              : err_set(err, -errno, "rename %s to %s: %s", f->temp, f->path,
                                        strerror(errno));
     rc = rc ? rc : file_sync_dir(run, err);
     if (!rc && S_ISDIR(st.st_mode))
         rc = carry(f->temp, f->path, err); // what came meanwhile
+    if (rc)
+        file_new_keep(f);
     return rc; // the old one is f->temp now
 }
 
@@ -227,11 +244,14 @@ static int write_best(struct session *s, const struct params_source *source, str
                            .begin = -1, .shard_bytes = HF_SHARD_BYTES };
     struct hf_labels labels = { 0 };
     char             best[BEST_PATH], tokenizer[BEST_PATH], here[FILE_IDENTITY];
+    struct best      now;
     struct file_new  f;
     struct watch     w;
     json_t          *generation = NULL;
     int              rc = session_labels(&labels, s, err);
 
+    rc = rc ? rc : best_load(&now, s, err);
+    rc = rc ? rc : ours_check(&now, s, err); // also what came during the training
     rc = rc ? rc : session_generation(&generation, s, err);
     // stored when the run is made: a tokenizer is larger than what the memory plan has room for
     settings_scan(s->log, "%ld", &x.endoftext, "endoftext");

@@ -43,7 +43,7 @@ static int open_best(struct model_folder *r, const struct best *b, const char *p
     int   rc = best_folder(&r->best, b, &r->run, err);
 
     if (!rc) {
-        events_notice(r->events, "%s: the best model is taken, after step %" PRIu64 " (%s %.6f); "
+        events_notice(r->events, "%s: the best model is taken, after step %" PRIu64 " (%s %.4f); "
                       "--last takes the one after step %" PRIu64, path, b->step + 1,
                       name ? name : "", b->value, r->step);
         r->step = b->step + 1;

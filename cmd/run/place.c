@@ -33,7 +33,8 @@ static int look(const char *dir, struct found *f)
     if (!d)
         return errno == ENOENT ? 0 : -errno;
     while ((e = readdir(d))) {
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, lock_name))
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, lock_name) ||
+            !strcmp(e->d_name, "lost+found")) // a file system's own
             continue;
         char *to = file_new_is(e->d_name, part_base, 1) ? f->part : f->other;
         if (!*to || !strcmp(e->d_name, db_name)) // that one says most

@@ -16,7 +16,8 @@ static const struct run_file files[] = {
     { "dev#", "a device's folder" },
     { "image#", "an image" },
     { "best", "its best model" },
-    { "best.*", "its best model" },  // under way
+    { "best.new-*", "its best model" }, // under way
+    { "best.old.new-*", "its best model" },
     { "tensorboard", "TensorBoard's folder" },
     { "train_results.json", "its results" },
     { "eval_results.json", "its results" },

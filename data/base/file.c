@@ -1,8 +1,8 @@
 /* file.c: what is opened by name, whole reads and writes, locks. New files are file_new.c's. */
 #include "data/base/file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <libgen.h>
 #include <linux/magic.h>
 #include <stdarg.h>
@@ -124,16 +124,35 @@ int file_sync_parent(const char *path, struct err *err)
     return rc;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *walk)
+/* Is something mounted there? A folder of the same drive may be (bind mounts). */
+static int is_mounted(const char *path)
 {
-    (void)st, (void)type, (void)walk;
-    remove(path);
-    return 0;
+    struct statx x;
+
+    return statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &x) ||
+           (x.stx_attributes_mask & x.stx_attributes & STATX_ATTR_MOUNT_ROOT);
 }
 
 void file_remove_tree(const char *path)
 {
-    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    struct stat    st;
+    struct dirent *e;
+    DIR           *d;
+
+    if (lstat(path, &st) || (S_ISDIR(st.st_mode) && is_mounted(path)))
+        return;
+    d = S_ISDIR(st.st_mode) ? opendir(path) : NULL;
+    while (d && (e = readdir(d))) {
+        char *inner = strcmp(e->d_name, ".") && strcmp(e->d_name, "..")
+                          ? file_path(NULL, "%s/%s", path, e->d_name) : NULL;
+
+        if (inner)
+            file_remove_tree(inner);
+        free(inner);
+    }
+    if (d)
+        closedir(d);
+    remove(path);
 }
 
 int file_lock(int fd, int shared)

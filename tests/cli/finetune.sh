@@ -208,7 +208,7 @@ best_step=$(sqlite3 "$tmp/whole/run.db" "SELECT value + 1 FROM runs WHERE key = 
 table=$(echo "$said" | awk '{ print "loss", $4; print "accuracy", $3 }')
 measure() { # ARGUMENTS...: what eval says of the rows that the table is of
     run eval "$@" --task sst2 --data "$tmp/sst2" --max-seq 32 --batch 8 --dtype bf16
-    cat "$tmp/out"
+    awk '{ printf "%s %.4f\n", $1, $2 }' "$tmp/out" # as many decimals as the table has
 }
 for mode in mem su+o; do
     [ $mode = mem ] || tuned whole-$mode $best --mode $mode
