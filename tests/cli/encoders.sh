@@ -235,7 +235,7 @@ refuses 2 "--mask-prob" pretrain --run "$tmp/no" --init "$tmp/bert" --data "$tmp
 { echo 'no!'; cat "$tmp/text"; } >"$tmp/pad"
 refuses 2 "is the padding" eval "$tmp/roberta" --data "$tmp/pad" --seq 16 --mask-id 7
 works "plan of a fine-tuning" plan --init "$tmp/bert" --task mrpc --batch 4 --steps 10 --run "$tmp/no"
-grep -q "Time, predicted from" "$tmp/out"
+grep -q "^Time: [0-9.e-]* s a step" "$tmp/out"
 result $? "with its time, from layers like its own"
 works "plan of a masked language model" plan --model bert-base --steps 10 --probe off
 refuses_config() { # SED TEXT
