@@ -127,12 +127,12 @@ result "$([ $? = 1 ] && grep -q 'run is at step 5, but rank 1 at 3: its folder i
 rm -rf "$tmp/run.rank1"
 mv "$tmp/late" "$tmp/run.rank1"
 cp -r "$tmp/run.rank1" "$tmp/five"
-ranks 3 pretrain --resume "$tmp/run" --steps 6 --schedule-steps 6
+ranks 3 pretrain --resume "$tmp/run" --steps 6 --schedule-steps 5
 mv "$tmp/run.rank1" "$tmp/six" && mv "$tmp/five" "$tmp/run.rank1"
 said='run is at step 6, whose update has begun, but rank 1 at 5: its folder is of another time'
 "$bin" check "$tmp/run" >"$tmp/out" 2>"$tmp/err"
 result "$([ $? = 1 ] && grep -q "$said" "$tmp/err" && grep -q 'resume refuses' "$tmp/err" && ! grep -q 'back to step' "$tmp/out"; echo $?)" "of one step before, too"
-ranks 3 pretrain --resume "$tmp/run" --steps 7 --schedule-steps 7
+ranks 3 pretrain --resume "$tmp/run" --steps 7 --schedule-steps 5
 result "$([ "$got" != 0 ] && grep -q "$said" "$tmp/err"; echo $?)" "  and a resume refuses it with that sentence"
 rm -rf "$tmp/run.rank1" && mv "$tmp/six" "$tmp/run.rank1"
 works "of one time again" check "$tmp/run"
@@ -145,7 +145,7 @@ for command in "export $tmp/run $tmp/none" "eval $tmp/run --data $tmp/text" "gen
     # shellcheck disable=SC2086
     refuses 2 "$said" $command
 done
-ranks 3 pretrain --resume "$tmp/run" --steps 7 --schedule-steps 7
+ranks 3 pretrain --resume "$tmp/run" --steps 7 --schedule-steps 5
 result "$([ "$got" != 0 ] && grep -q "$said" "$tmp/err"; echo $?)" "  and so do the ranks"
 mv "$tmp/run" "$tmp/run.rank1" && mv "$tmp/rank0" "$tmp/run"
 "$bin" check "$tmp/run.rank1" >"$tmp/out" 2>"$tmp/err"
