@@ -113,10 +113,14 @@ data="--data $tmp/text --tokenizer $tmp/tok"
 steps="SELECT step, printf('%.17g %.17g', loss, grad_norm) FROM steps"
 # mpirun starts what it is told: ranks look themselves whether they were started alike.
 unlike() { # WHAT SENTENCE OPTIONS-OF-RANK-1
-    # shellcheck disable=SC2086
-    timeout 60 mpirun $more -n 1 "$bin" pretrain $model $data --steps 2 --run "$tmp/unlike" : -n 1 "$bin" pretrain $3 --steps 2 \
-        --run "$tmp/unlike" >"$tmp/out" 2>"$tmp/err" </dev/null
-    [ $? != 0 ] && grep -q "rank 1: .*$2" "$tmp/err"
+    for _ in 1 2 3; do # mpirun may write its own lines into the middle of the sentence
+        # shellcheck disable=SC2086
+        timeout 60 mpirun $more -n 1 "$bin" pretrain $model $data --steps 2 --run "$tmp/unlike" : -n 1 "$bin" pretrain $3 --steps 2 \
+            --run "$tmp/unlike" >"$tmp/out" 2>"$tmp/err" </dev/null
+        got=$?
+        grep -q "rank 1: .*$2" "$tmp/err" && break
+    done
+    [ $got != 0 ] && grep -q "rank 1: .*$2" "$tmp/err"
     result $? "$1: $(grep -m 1 "rank 1:" "$tmp/err")"
 }
 unlike "another learning rate" "--lr is 0.001 here and 0.0003 on rank 0" "$model $data --lr 1e-3"
@@ -134,6 +138,8 @@ timeout 60 mpirun $more -n 1 "$bin" pretrain $model $data --steps 2 --run "$tmp/
 got=$?
 if grep -q "built without onednn" "$tmp/err"; then
     skip "another engine of products" "siTrain is built without oneDNN"
+elif grep -q "onednn does not run bf16 products" "$tmp/err"; then
+    skip "another engine of products" "oneDNN has no bf16 products for this CPU"
 else
     result "$([ $got = 0 ] && grep -q 'products run on openblas.* on rank 0, on onednn.* on rank 1: the last bits' "$tmp/err"; echo $?)" \
         "another engine of products is said"
