@@ -47,7 +47,7 @@ works "a resume from another folder" pretrain --resume "$tmp/box" --steps 4
 above "$(busy box 1 2)" 0.85 "reads the file again: the drive's update"
 same "$want" "$(exported "$tmp/box")" "the same bits"
 works "plan takes it" plan $shape --devices 2 --topology "$tmp/elsewhere/box" --run "$tmp/planned"
-grep -q "^Time, predicted" "$tmp/out"
+grep -q "^Time of a step, predicted" "$tmp/out"
 result $? "and measures with it"
 
 refuses 2 "give one of the two" pretrain --resume "$tmp/box" --steps 5 --schedule-steps 5 --link-bw 4M
