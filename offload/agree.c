@@ -5,22 +5,34 @@
 #include "offload/journal.h"
 #include "offload/store.h"
 
-int agree_read(struct agree_place *out, const struct run_config *cfg, struct err *err)
+/* The journal of this run, of n subgroups; closed by the caller, also after a failure. */
+static int journal_of(struct journal *j, size_t *n, const struct run_config *cfg, struct err *err)
 {
-    struct store   st;
-    struct journal j = { 0 };
-    int            rc = store_init(&st, cfg, err);
+    struct store st;
+    int          rc = store_init(&st, cfg, err);
 
+    *j = (struct journal){ 0 };
+    *n = 0;
     if (rc)
         return rc;
-    rc = journal_open(&j, cfg->log, st.n_subs, st.error_feedback, err);
+    *n = st.n_subs;
+    rc = journal_open(j, cfg->log, st.n_subs, st.error_feedback, err);
+    store_release(&st);
+    return rc;
+}
+
+int agree_read(struct agree_place *out, const struct run_config *cfg, struct err *err)
+{
+    struct journal j;
+    size_t         n;
+    int            rc = journal_of(&j, &n, cfg, err);
+
     *out = (struct agree_place){ j.state.next_step, j.state.applied, UINT64_MAX, 0 };
-    for (size_t i = 0; i < st.n_subs && !rc; i++) {
+    for (size_t i = 0; i < n && !rc; i++) {
         out->oldest = j.subs[i].version < out->oldest ? j.subs[i].version : out->oldest;
         out->newest = j.subs[i].version > out->newest ? j.subs[i].version : out->newest;
     }
     journal_close(&j);
-    store_release(&st);
     return rc;
 }
 
@@ -62,20 +74,16 @@ int agree_judge(const struct agree_place *all, size_t n, size_t rank, const char
 /* Back to what the others have. The step's row is replaced when it is made again. */
 static int go_back(const struct run_config *cfg, const struct agree_place *to, struct err *err)
 {
-    struct store   st;
-    struct journal j = { 0 };
-    int            rc = store_init(&st, cfg, err);
+    struct journal j;
+    size_t         n;
+    int            rc = journal_of(&j, &n, cfg, err);
 
-    if (rc)
-        return rc;
-    rc = journal_open(&j, cfg->log, st.n_subs, st.error_feedback, err);
     j.state.next_step = to->next_step;
     j.state.applied = to->applied;
     rc = rc ? rc : runlog_begin(cfg->log, err);
     if (!rc)
         rc = runlog_end(cfg->log, journal_put_state(cfg->log, &j.state, err), err);
     journal_close(&j);
-    store_release(&st);
     return rc;
 }
 
