@@ -304,12 +304,11 @@ static int switch_over(struct move *m, struct err *err)
 
 static int move_run(struct move *m, struct err *err)
 {
-    struct run_config   from = m->r->from, to = m->r->to;
+    struct run_config   to = m->r->to;
     const struct store *st = &m->new_.store;
 
-    from.links = to.links = (struct topology_config){ 0 }; // the drives' own speed
-    int rc = devices_open(&m->old, &from, DEVICES_READ, NULL, err);
-    rc = rc ? rc : old_map(m, err);
+    to.links = (struct topology_config){ 0 }; // the drives' own speed
+    int rc = old_map(m, err);
     rc = rc ? rc : devices_open(&m->new_, &to, DEVICES_CREATE, NULL, err);
     rc = rc ? rc : slots_reader_open(&m->reader, &m->old, &m->journal, err);
     if (!rc)
@@ -319,7 +318,7 @@ static int move_run(struct move *m, struct err *err)
                                                 .version = m->journal.state.applied,
                                                 .watch = m->r->watch }, &m->made, err);
     if (rc == -EINTR)
-        err_stopped(err, "stopped; %s is where it was", from.dir);
+        err_stopped(err, "stopped; %s is where it was", m->r->from.dir);
     for (size_t i = 0; i < m->new_.store.n_subs && !rc; i++)
         m->r->bytes += store_sub_bytes(&m->new_.store, m->new_.store.subs[i].n_pad);
     if (!rc && !to.device_paths)
@@ -327,25 +326,11 @@ static int move_run(struct move *m, struct err *err)
     return rc ? rc : switch_over(m, err);
 }
 
-/* Nothing is committed while another process has the devices: it would take that for a second
- * writer, and end. */
-static int idle_check(const struct run_config *cfg, struct err *err)
-{
-    struct run_config from = *cfg;
-    struct devices    d;
-
-    from.links = (struct topology_config){ 0 };
-    int rc = devices_open(&d, &from, DEVICES_READ, NULL, err);
-
-    if (!rc)
-        devices_close(&d);
-    return rc;
-}
-
 int reshard_run(struct reshard *r, struct err *err)
 {
-    struct move m = { .r = r };
-    struct err  ignored;
+    struct move       m = { .r = r };
+    struct run_config from = r->from;
+    struct err        ignored;
 
     if (r->from.mode == RUN_MEM)
         return err_misuse(err, "%s is in mode mem: its images are in the run's folder, "
@@ -358,18 +343,22 @@ int reshard_run(struct reshard *r, struct err *err)
     int rc = list_check(&r->from, err);
     rc = rc ? rc : room_check(&r->to, err);
     rc = rc ? rc : others_check(&r->from, &r->to, err);
-    rc = rc ? rc : idle_check(&r->from, err);
+    if (rc)
+        return rc;
+    // locked before the first commit: a process that trains on them would take that for a second
+    // writer's, and end
+    from.links = (struct topology_config){ 0 };
+    rc = devices_open(&m.old, &from, DEVICES_READ, NULL, err);
     if (!rc) // whatever the run's own durability: the old devices go after this
         rc = runlog_sync(r->to.log, RUNLOG_SYNC_ALL, err);
     rc = rc ? rc : list_put(&r->to, 1, err);
-    if (rc)
-        return rc;
-    rc = move_run(&m, err);
+    int listed = !rc;
+    rc = rc ? rc : move_run(&m, err);
     devices_close(&m.new_);
     devices_close(&m.old);
     journal_close(&m.journal);
     journal_close(&m.made);
-    if (rc)
+    if (rc && listed)
         reshard_clean(&r->from, NULL, 0, &ignored);
     return rc;
 }
