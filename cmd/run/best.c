@@ -227,7 +227,7 @@ static int take_place(struct file_new *f, const char *run, struct err *err)
     if (S_ISDIR(st.st_mode))
         rc = carry(f->path, f->temp, err);
     if (!rc && renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
-        rc = errno == EINVAL || errno == ENOSYS ? exchange_by_two(run, f->temp, f->path, err)
+        rc = file_lacks_flags(errno) ? exchange_by_two(run, f->temp, f->path, err)
                              : err_set(err, -errno, "rename %s to %s: %s", f->temp, f->path,
                                        strerror(errno));
     rc = rc ? rc : file_sync_dir(run, err);

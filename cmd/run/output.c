@@ -380,7 +380,7 @@ static int exchange(const struct output *o, struct file_new *f, struct err *err)
     int rc = 0;
 
     if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
-        return errno == EINVAL || errno == ENOSYS
+        return file_lacks_flags(errno)
                    ? err_set(err, -errno, "the file system of %s cannot exchange two folders in "
                              "one step: remove %s, or choose another name", o->path, o->path)
                    : err_set(err, -errno, "exchange %s and %s: %s", f->temp, f->path,

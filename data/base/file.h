@@ -80,6 +80,8 @@ void file_new_like(int fd, const struct stat *old);
 /* A folder in which one process works, which nobody else may look into and is never committed. */
 int  file_new_scratch(struct file_new *f, const char *path, struct err *err);
 
+/* Whether this errno of renameat2 says that the file system does not know its flags. */
+static inline int file_lacks_flags(int e) { return e == EINVAL || e == ENOSYS; }
 /* rename, but of something in the place of nothing alone. */
 int file_rename_new(const char *from, const char *to, struct err *err);
 

@@ -223,7 +223,7 @@ int file_rename_new(const char *from, const char *to, struct err *err)
     struct stat st;
     int         failed = renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
 
-    if (failed && (errno == EINVAL || errno == ENOSYS)) { // a file system that does not know it
+    if (failed && file_lacks_flags(errno)) {
         failed = lstat(to, &st) == 0;
         errno = EEXIST;
         failed = failed || rename(from, to);
