@@ -4,6 +4,7 @@
 #include "data/base/file_kind.h"
 
 #include "data/base/file.h"
+#include "data/base/machine.h"
 #include "data/base/round.h"
 #include "data/base/utf8.h"
 
@@ -320,15 +321,6 @@ static const struct { const char *not, *makes, *end; } wants[] = {
     [FILE_FOR_TOKENIZER] = { "not the folder of a tokenizer", NULL, "" },
 };
 
-/* How a shell takes a path. */
-static void quote(char *out, size_t size, const char *path)
-{
-    int plain = !path[strspn(path, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-                                   "/._-+=:,@%")];
-
-    snprintf(out, size, plain ? "%s" : "'%s'", path);
-}
-
 /* The name of what a command writes: what was packed loses its last end; what is recoded gets .utf8
  * before its own; else the end is that of what is wanted. */
 static void name_made(char *out, size_t size, const char *path, const struct file_format *f,
@@ -355,14 +347,16 @@ static void write_command(char *out, size_t size, const char *path, const struct
 {
     const char *from = want == FILE_FOR_ROWS ? f->rows : wants[want].makes ? f->text : NULL;
     char        made[400], names[2][408];
-    size_t      n = 0;
+    size_t      n = 0, length = strlen(path);
 
     *out = '\0';
-    if (!from || strlen(path) > 300) // a sentence has so much room
+    for (const char *p = path; *p; p++)
+        length += *p == '\'' ? 3 : 0; // as a shell takes it
+    if (!from || length > 300) // a sentence has so much room
         return;
     name_made(made, sizeof made, path, f, wants[want].end);
-    quote(names[0], sizeof names[0], path);
-    quote(names[1], sizeof names[1], made);
+    machine_word(names[0], sizeof names[0], path);
+    machine_word(names[1], sizeof names[1], made);
     for (; *from && n + sizeof names[0] < size; from++)
         n += *from <= 2 ? (size_t)snprintf(out + n, size - n, "%s", names[*from - 1])
                         : (size_t)snprintf(out + n, size - n, "%c", *from);
