@@ -10,7 +10,7 @@ everything() {
     failed=
     for step in "prepare text.txt --train-tokenizer --vocab 300 --out tok" "prepare text.txt --tokenizer tok --out text.bin" \
         "pretrain --run run --data text.txt --eval-data text.bin --tokenizer tok $shape --mode su+o --keep-best" \
-        "pretrain --resume run --steps 4" "pretrain --run inram --data text.bin --tokenizer tok $shape --mode mem" \
+        "pretrain --resume run --steps 4 --schedule-steps 4" "pretrain --run inram --data text.bin --tokenizer tok $shape --mode mem" \
         "export run hf" "import hf imported --csd-mem 192K" "eval hf --data text.bin" "generate run --prompt sea --tokens 2" "report run" \
         "check run" "reshard run --devices 2 --quiet" "finetune --run tuned --init hf --train-file rows.csv --eval-file rows.csv --steps 2 --csd-mem 192K --keep-best" \
         "pretrain --run disks --data text.bin --tokenizer tok $shape --device disk"; do
@@ -81,7 +81,7 @@ if mount -t tmpfs -o size=64m sitrain-test "$tmp/ro" 2>/dev/null; then
     one_sentence "a new run in a read-only place" "Read-only file system"
     run pretrain --resume "$tmp/ro/run" --steps 9
     one_sentence "a resume in one" "ead-only"
-    run export "$tmp/u022/run" "$tmp/ro/out"
+    run export "$tmp/u022/run" "$tmp/ro/out" --last
     one_sentence "an export into one" "Read-only file system"
     run prepare "$tmp/text.txt" --tokenizer "$tmp/u022/tok" --out "$tmp/ro/x.bin"
     one_sentence "a token file into one" "Read-only file system"

@@ -29,16 +29,15 @@ static int is_small(const struct model_config *g)
            g->n_labels < 64 && arch_total(g) < SMALL;
 }
 
-/* The copy says of texts that are generated what `said` does. */
+/* The copy says of texts that are generated what `said` does, and that none ends one where it says
+ * nothing. */
 static void same_generation(json_t *said, size_t vocab)
 {
-    static const char *const keys[] = { "bos_token_id", "eos_token_id" };
-    json_t                  *again;
-    struct err               err;
+    json_t    *again;
+    struct err err;
 
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!json_object_get(said, keys[i]))
-            json_object_set_new(said, keys[i], json_null());
+    if (!json_object_get(said, "eos_token_id"))
+        json_object_set_new(said, "eos_token_id", json_null());
     FUZZ_CHECK(!hf_generation(&again, fuzz_path("copy"), vocab, &err) && json_equal(again, said));
     json_decref(again);
 }
