@@ -39,9 +39,9 @@ static int record(struct model_folder *r, const char *dir, struct err *err)
 
     if (!session_cannot_write(rc))
         return rc;
-    say_line(stderr, "siTrain: nothing can be written in %s now (read-only, another user's, or a "
-             "full disk), so it keeps no record of %s: siTrain check will not name it",
-             r->run.dir, dir);
+    say_line(stderr, "siTrain: nothing can be written in %s now (read-only, another user's, a full "
+             "disk, or a copy without its devices), so it keeps no record of %s: siTrain check "
+             "will not name it", r->run.dir, dir);
     return 0;
 }
 

@@ -125,7 +125,8 @@ static int open_run(struct session *s, const char *dir, struct opt_line *line, s
     struct pretrain_opts *o = line->options;
     int rc = o->resume ? ranked_finish(dir, comm, err) : 0;
 
-    rc = rc ? rc : session_open(s, dir, SESSION_WRITE, say_events_of_job(), err);
+    rc = rc ? rc : session_open(s, dir, opt_given(line, "device") ? SESSION_NAMED : SESSION_WRITE,
+                                say_events_of_job(), err);
     rc = rc ? rc : ranked_join(s, comm, err);
     if (!rc && settings_has(s->log, "task"))
         rc = err_misuse(err, "%s is a fine-tuning: siTrain finetune --resume %s goes on with it",

@@ -5,6 +5,7 @@
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
 #include "cmd/run/newranks.h"
+#include "cmd/run/output.h"
 #include "cmd/run/ranked.h"
 #include "data/base/clock.h"
 #include "data/base/machine.h"
@@ -70,7 +71,7 @@ static int move_run(struct session *s, const struct reshard_opts *o, struct err 
     if (rc == -EBUSY && !(rc = session_recover(s, err)))
         rc = reshard_run(&r, err);
     work_end(&say_events);
-    rc = rc ? rc : reshard_clean(&r.to, notice, sizeof notice, err);
+    rc = rc ? rc : reshard_clean(&r.to, 1, notice, sizeof notice, err);
     if (!rc && *notice)
         rc = session_notice(s, notice, err);
     if (!rc && !o->quiet)
@@ -116,6 +117,8 @@ static int run(struct opt_line *line, struct err *err)
         return err_misuse(err, "where to? give --device PATH for each device, or --devices N for "
                           "folders in RUN");
     int rc = session_open(&s, o->run, SESSION_WRITE, &say_events, err);
+    for (size_t i = 0; i < o->device.n && !rc; i++)
+        rc = output_check_name("--device", o->device.item[i], err);
     rc = rc ? rc : move_run(&s, o, err);
     session_close(&s);
     return rc;

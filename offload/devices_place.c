@@ -32,7 +32,7 @@ static int path_in_run(char **out, const struct run_config *cfg, size_t i, int c
                        struct err *err)
 {
     const char *layout = devices_layout(cfg);
-    struct stat st;
+    struct stat st = { 0 };
     int         rc = 0;
 
     *out = file_path(err, "%s/dev%zu/states%s%s", cfg->dir, i, *layout ? "-" : "", layout);
@@ -42,7 +42,11 @@ static int path_in_run(char **out, const struct run_config *cfg, size_t i, int c
     *slash = '\0';
     if (create && mkdir(*out, 0777) &&
         (errno != EEXIST || lstat(*out, &st) || !S_ISDIR(st.st_mode)))
-        rc = err_set(err, -errno, "make the device folder %s: %s", *out, strerror(errno));
+        rc = errno == EEXIST
+                 ? err_misuse(err, "%s is %s, and a device's folder is to be made there: move it "
+                              "elsewhere, or name a place with --device", *out,
+                              S_ISLNK(st.st_mode) ? "a link" : "no folder")
+                 : err_set(err, -errno, "make the device folder %s: %s", *out, strerror(errno));
     *slash = '/';
     return rc;
 }
@@ -77,6 +81,35 @@ int devices_path(char **out, const struct run_config *cfg, size_t i, int create,
         free(old);
     }
     return old ? 0 : -ENOMEM;
+}
+
+int devices_inside(const struct run_config *cfg, const char *path)
+{
+    char  *at = realpath(path, NULL), *run = realpath(cfg->dir, NULL);
+    size_t n = run ? strlen(run) : 0;
+    int    inside = !at || (run && !strncmp(at, run, n) && at[n] == '/' && !file_is_block(at));
+
+    free(at);
+    free(run);
+    return inside;
+}
+
+int devices_outside(char **out, const struct run_config *cfg, struct err *err)
+{
+    int rc = 0;
+
+    *out = NULL;
+    for (size_t i = 0; cfg->mode != RUN_MEM && i < cfg->n_devices && !rc && !*out; i++) {
+        char *path;
+
+        rc = devices_path(&path, cfg, i, 0, NULL) == -ENOMEM
+                 ? err_set(err, -ENOMEM, "out of memory for a path") : 0;
+        if (path && !devices_inside(cfg, path))
+            *out = path;
+        else
+            free(path);
+    }
+    return rc;
 }
 
 /* ---- on a drive that nobody needs ---- */

@@ -98,8 +98,8 @@ static int take_away(int fd, const struct stat *st, char *path, int in_run, stru
 }
 
 /* -EBUSY where another process uses it: one that was killed may not have ended yet. */
-static int remove_one(const struct run_config *cfg, const char *layout, const char *listed,
-                      size_t i, char *notice, size_t size)
+static int remove_one(const struct run_config *cfg, int outside, const char *layout,
+                      const char *listed, size_t i, char *notice, size_t size)
 {
     int         in_run = *listed != '/';
     char        page[STORE_SUPERBLOCK] = { 0 };
@@ -113,6 +113,8 @@ static int remove_one(const struct run_config *cfg, const char *layout, const ch
         rmdir(dirname(path)); // cut: it is not used below
     else if (fd < 0 && fd != -ENOENT && path)
         not = fd == -ENODEV ? "it is neither a file nor a drive" : strerror(-fd);
+    else if (fd >= 0 && !outside && !devices_inside(cfg, path))
+        not = "the run was copied or moved, and it may be the other run's";
     else if (fd >= 0 && (fstat(fd, &st) || pread(fd, page, sizeof page, 0) < 0))
         not = "it cannot be read";
     else if (fd >= 0)
@@ -134,7 +136,8 @@ static int remove_one(const struct run_config *cfg, const char *layout, const ch
     return busy == -EBUSY;
 }
 
-int reshard_clean(const struct run_config *cfg, char *notice, size_t notice_size, struct err *err)
+int reshard_clean(const struct run_config *cfg, int outside, char *notice, size_t notice_size,
+                  struct err *err)
 {
     char  *text, *path;
     size_t i = 0;
@@ -146,7 +149,7 @@ int reshard_clean(const struct run_config *cfg, char *notice, size_t notice_size
     char *layout = strsep(&rest, "\n");
     while (strcmp(layout, devices_layout(cfg)) && (path = strsep(&rest, "\n")))
         if (*path)
-            busy |= remove_one(cfg, layout, path, i++, notice, notice_size);
+            busy |= remove_one(cfg, outside, layout, path, i++, notice, notice_size);
     free(text);
     return busy ? 0 : runlog_unset(cfg->log, REMOVE_KEY, err); // the next opening tries again
 }
@@ -359,6 +362,6 @@ int reshard_run(struct reshard *r, struct err *err)
     journal_close(&m.journal);
     journal_close(&m.made);
     if (rc && listed)
-        reshard_clean(&r->from, NULL, 0, &ignored);
+        reshard_clean(&r->from, 1, NULL, 0, &ignored);
     return rc;
 }

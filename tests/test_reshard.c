@@ -122,7 +122,7 @@ static void toy_clean(struct toy *t)
 {
     char notice[512] = "";
 
-    must(t, reshard_clean(&t->cfg, notice, sizeof notice, &t->err));
+    must(t, reshard_clean(&t->cfg, 1, notice, sizeof notice, &t->err));
     assert_string_equal(notice, "");
 }
 
@@ -326,7 +326,7 @@ static void test_used(void **state)
     snprintf(path, sizeof path, "%s/dev0/states", t.dir);
     int fd = open(path, O_RDONLY);
     assert_int_equal(flock(fd, LOCK_EX), 0);
-    must(&t, reshard_clean(&t.cfg, notice, sizeof notice, &t.err));
+    must(&t, reshard_clean(&t.cfg, 1, notice, sizeof notice, &t.err));
     assert_non_null(strstr(notice, "dev0/states is not of this run any more and was left where it "
                                    "is: another process uses it"));
     assert_int_equal(toy_move(&t, &back, "iiii", NULL, 0), -EAGAIN);
@@ -366,12 +366,12 @@ static void test_strangers(void **state)
     assert_non_null(f);
     fputs("somebody else's", f);
     fclose(f);
-    must(&t, reshard_clean(&t.cfg, notice, sizeof notice, &t.err));
+    must(&t, reshard_clean(&t.cfg, 1, notice, sizeof notice, &t.err));
     assert_non_null(strstr(notice, "dev0/states is not of this run any more and was left where it "
                                    "is: what it holds is something else"));
     assert_int_equal(access(path, F_OK), 0);
     *notice = '\0';
-    must(&t, reshard_clean(&t.cfg, notice, sizeof notice, &t.err)); // and is forgotten
+    must(&t, reshard_clean(&t.cfg, 1, notice, sizeof notice, &t.err)); // and is forgotten
     assert_string_equal(notice, "");
 
     // a run.db of somebody else's lists what it likes: what is empty, or all zeros, says nothing of
@@ -387,7 +387,7 @@ static void test_strangers(void **state)
         snprintf(listed, sizeof listed, "kkkk\n%s\ndev0/victim\n", path);
         must(&t, runlog_set(t.cfg.log, "reshard.remove", listed, &t.err));
         *notice = '\0';
-        must(&t, reshard_clean(&t.cfg, notice, sizeof notice, &t.err));
+        must(&t, reshard_clean(&t.cfg, 1, notice, sizeof notice, &t.err));
         assert_non_null(strstr(notice, "victim is not of this run any more and was left where it "
                                        "is: nothing in it says"));
         assert_int_equal(access(path, F_OK), 0);

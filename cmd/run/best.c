@@ -38,16 +38,15 @@ static int sum_fits(struct session *s, const char *path)
  * in a run that was copied, or made by an older siTrain, that it is named as the best must do. */
 static int ours_check(const struct best *b, struct session *s, struct err *err)
 {
-    char        path[BEST_PATH], here[FILE_IDENTITY];
+    char        path[BEST_PATH];
     struct stat st;
 
     snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
     if (lstat(path, &st))
         return 0;
-    file_identity(path, here);
     char *made = settings_get(s->log, "best.folder");
     int   ours = S_ISDIR(st.st_mode) &&
-               ((made && !strcmp(made, here)) || (b->any && (!made || sum_fits(s, path))));
+               ((made && file_is(path, made)) || (b->any && (!made || sum_fits(s, path))));
     free(made);
     return ours ? 0 : err_misuse(err, "%s is not this run's best model: move it elsewhere, or "
                                  "leave --keep-best out", path);

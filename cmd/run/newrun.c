@@ -4,6 +4,7 @@
 
 #include "cmd/run/corpus.h"
 #include "cmd/run/labelled.h"
+#include "cmd/run/output.h"
 #include "cmd/run/place.h"
 #include "cmd/run/ranked.h"
 #include "cmd/run/settings.h"
@@ -58,14 +59,29 @@ static int is_twice(const struct opt_strings *devices, size_t i)
     return j < i && (stat(name, &st) || !S_ISDIR(st.st_mode));
 }
 
+/* What would be made by its name. Of one in the run's own folder that is seen when the folder is
+ * there. */
+static int check_names(const struct train_opts *o, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < o->device.n && !rc; i++)
+        rc = output_check_name("--device", o->device.item[i], err);
+    for (size_t i = 0; i < train_opts_acts(o) && !rc; i++)
+        rc = output_check_name("--act-device", o->act_device.item[i], err);
+    return rc;
+}
+
 /* Where the states would be, if they are stored at all; mem's images may be in RAM: they are images
  * of it. */
 static int check_devices(const char *dir, const struct train_opts *o, struct err *err)
 {
     int stored = o->mode != RUN_MEM && !(csd_at((size_t)o->csd)->flags & CSD_FAKE) &&
                  !(disk_at((size_t)o->disk)->flags & DISK_FAKE);
-    int rc = stored && !o->device.n ? devices_place_check(dir, NULL, o->device_in_ram, err) : 0;
+    int rc = check_names(o, err);
 
+    if (!rc && stored && !o->device.n)
+        rc = devices_place_check(dir, NULL, o->device_in_ram, err);
     for (size_t i = 0; i < o->device.n && !rc; i++) {
         const char *name = o->device.item[i];
 
@@ -433,7 +449,7 @@ int newrun_create(const struct newrun *n, struct err *err)
     events_kill_costs(n->events, "leaves %s half made, which a new run of that name clears",
                       n->dir);
     if (!rc && !(rc = ranked_id(&s, err)) &&
-        !(rc = place_claim(&place, &s, n->dir, err)) &&
+        !(rc = place_claim(&place, &s, n->dir, err)) && !(rc = check_names(&s.o, err)) &&
         !(rc = session_config(&s, err))) {
         s.run.acts = acts;
         s.run.home = place.dir;

@@ -448,6 +448,17 @@ int output_check_events(const char *dir, struct err *err)
     return check_runs(&o, &p, err);
 }
 
+int output_check_name(const char *option, const char *path, struct err *err)
+{
+    const struct output o = { .path = path, .kind = OUTPUT_NAME };
+    struct target       p;
+    struct err          why;
+
+    if (target_find(&p, path, NULL) || !check_runs(&o, &p, &why))
+        return 0;
+    return err_misuse(err, "%s%s%.900s", option ? option : "", option ? " " : "", why.text);
+}
+
 void output_mark(const struct output *o)
 {
     int failed = o->kind == OUTPUT_PREDICTIONS &&

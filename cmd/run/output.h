@@ -20,6 +20,7 @@ enum output_kind {
     OUTPUT_TOKENIZER,   // prepare --train-tokenizer; a folder
     OUTPUT_MODEL,       // export; a folder
     OUTPUT_EVENTS,      // --tensorboard: new files, of which none is replaced
+    OUTPUT_NAME,        // output_check_name
 };
 
 struct output {
@@ -35,6 +36,11 @@ int output_check(const struct output *o, struct err *err);
 /* May new files be made in the folder `dir`, which need not be there yet (--tensorboard)? Not in a
  * part of a run, but for its tensorboard/. */
 int output_check_events(const char *dir, struct err *err);
+
+/* May `option` make a device of this name, or with NULL may a run be made? Not in another run's
+ * folder where that has, or may get, such a name. 0 also where there is no folder for it, which
+ * others say. */
+int output_check_name(const char *option, const char *path, struct err *err);
 
 /* Says of predictions, whose beginning is run_glue.py's too, that they are ours: an attribute of
  * the file (user.sitrain). Where the file system has none, they are not replaced later. */

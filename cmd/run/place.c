@@ -3,6 +3,7 @@
  * devices that certainly were that maker's. */
 #include "cmd/run/place.h"
 
+#include "cmd/run/output.h"
 #include "cmd/run/settings.h"
 
 #include <dirent.h>
@@ -61,6 +62,8 @@ int place_check(const char *dir, struct err *err)
     struct found f;
     int          rc = look(dir, &f);
 
+    if (!rc && (rc = output_check_name(NULL, dir, err)))
+        return rc;
     if (rc)
         return err_misuse(err, "%s: %s: a folder that does not exist is expected", dir,
                           strerror(-rc));
@@ -151,7 +154,7 @@ static void clear_device(const char *device, const char *id, size_t i)
     snprintf(path, sizeof path, in_folder ? "%s/sitrain-%s-dev%zu" : "%s", device, id, i);
     if (in_folder && lstat(path, &st))
         return;
-    int fd = file_open_device(path, S_ISBLK(st.st_mode) ? O_RDWR | O_EXCL : O_RDONLY);
+    int fd = file_open_device(path, O_RDWR | (S_ISBLK(st.st_mode) ? O_EXCL : 0));
     if (fd < 0)
         return;
     int begun = !file_pread(fd, page, sizeof page, 0, path, NULL);
@@ -188,7 +191,7 @@ static void left_free(struct left *l)
 /* Is it the folder that its maker made, and is that one dead? */
 static int left_open(struct left *l, const char *dir, const char *name, struct err *err)
 {
-    char           db[PART_PATH + 16], here[FILE_IDENTITY];
+    char           db[PART_PATH + 16];
     struct runlog *log = NULL;
 
     *l = (struct left){ .fd = -1 };
@@ -207,15 +210,15 @@ static int left_open(struct left *l, const char *dir, const char *name, struct e
         snprintf(db, sizeof db, "%s/%s", l->path, new_db);
     if (access(db, F_OK))
         return 0; // it was not begun
-    if (runlog_open(&log, db, 1, 0, NULL))
-        return 0; // a kill may leave it empty
+    int rc = runlog_open(&log, db, 1, 0, err);
+    if (rc) // a kill may leave it empty before it is closed
+        return !l->whole && (rc == -EBADMSG || rc == -EINVAL) ? 0 : rc;
     l->id = settings_get(log, "id");
     l->place = settings_get(log, "place");
     l->devices = settings_get(log, "option.device");
     l->rank = settings_get(log, "rank");
     runlog_close(log);
-    file_identity(l->path, here);
-    return l->place && strcmp(l->place, here)
+    return l->place && !file_is(dir, l->place)
                ? err_misuse(err, "%s was copied or moved here from a run that was being made: "
                             "remove it, or choose another name than %s", l->path, dir)
                : 0;
@@ -331,7 +334,7 @@ int place_claim(struct place *p, struct session *s, const char *dir, struct err 
         return rc;
     snprintf(s->dir, sizeof s->dir, "%s", p->part.temp);
     snprintf(path, sizeof path, "%s/%s", s->dir, new_db);
-    file_identity(s->dir, here);
+    file_identity(p->dir, here);
     rc = runlog_create(&s->log, path, s->o.durability == TRAIN_DURABLE_STEP, err);
     return rc ? rc : settings_set(s->log, err, "place=%s", here);
 }

@@ -232,6 +232,7 @@ static int devices_found(struct session *s, size_t had, struct err *err)
         !(rc = runlog_begin(s->log, err))) {
         rc = session_store_options(s, 1, err);
         rc = rc ? rc : devices_record(&d, s->log, err);
+        rc = rc ? rc : moved_settle(&s->run, err);
         rc = runlog_end(s->log, rc, err);
     }
     devices_close(&d);
@@ -240,7 +241,7 @@ static int devices_found(struct session *s, size_t had, struct err *err)
 
 int session_overlay(struct session *s, const struct opt_line *line, int first, struct err *err)
 {
-    struct overlay c = { s, first, 0, err };
+    struct overlay c = { s, first, s->moved == MOVED_APART, err }; // --device is given: NAMED
     size_t         had = s->run.n_devices;
     int            rc = opt_each(line, overlay_option, &c);
 
@@ -382,7 +383,7 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
 {
     char spares[8] = "", notice[512] = "", made[SESSION_PATH + 8];
 
-    *s = (struct session){ .events = events, .read_only = how != SESSION_WRITE };
+    *s = (struct session){ .events = events, .read_only = how > SESSION_NAMED };
     int there = realpath(dir, s->dir) != NULL;
     if (!there && errno != ENOENT && errno != ENOTDIR)
         return err_name(err, errno, "%s: %s", dir, strerror(errno));
@@ -401,11 +402,15 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
                                                         : RUN_SPARES_HALF;
     if (s->read_only)
         return 0;
+    if ((rc = moved_check(&s->moved, &s->run, how == SESSION_NAMED, err)))
+        return rc;
     // what killed processes left: files without a name yet, its maker's folder, other devices
     file_new_clean(s->dir);
     snprintf(made, sizeof made, "%s/run", s->dir);
     file_new_clear_left(made, 1);
-    rc = reshard_clean(&s->run, notice, sizeof notice, err);
+    rc = reshard_clean(&s->run, s->moved < MOVED_WHOLE, notice, sizeof notice, err);
+    if (!rc && (s->moved == MOVED_UNKNOWN || s->moved == MOVED_WHOLE))
+        rc = moved_settle(&s->run, err);
     return rc || !*notice ? rc : session_notice(s, notice, err);
 }
 
@@ -458,7 +463,7 @@ int session_open(struct session *s, const char *dir, enum session_how how,
 int session_cannot_write(int rc)
 {
     return rc == -EROFS || rc == -EACCES || rc == -EPERM || rc == -ENOSPC || rc == -EDQUOT ||
-           rc == -EFBIG;
+           rc == -EFBIG || rc == -EXDEV;
 }
 
 void session_close(struct session *s)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cmd/run/events.h"
+#include "cmd/run/moved.h"
 #include "cmd/run/train_opts.h"
 #include "model/arch.h"
 #include "offload/run.h"
@@ -16,6 +17,7 @@ struct session {
     char              layout[STORE_LAYOUT]; // as in struct run_config
     enum run_spares   spares;       // as in struct run_config
     int               read_only;    // opened by READ, PAST, or EITHER
+    enum moved        moved;        // of one that is opened for writing
     int               past;         // by PAST, and it is not the last commit
     struct model_config config;
     struct train_opts o;            // as stored
@@ -30,12 +32,13 @@ struct session {
     struct run_config run; // borrows from this; frames and grad_buffers are set by memory.c
 };
 
-/* How a run is opened. WRITE takes its lock, and removes what a killed process left. READ is for
+/* How a run is opened. WRITE takes its lock, and removes what a killed process left. NAMED is WRITE
+ * by a user who names the run's devices: session_overlay looks at them. READ is for
  * one that cannot be written to; a process that writes is kept away where run.lock can be read.
  * EITHER is WRITE where that is allowed and the disk is not full, else READ: for commands that
  * read, and write only what a kill left. PAST is for one whose log (run.db-wal) is damaged, as far
  * as it is whole (runlog_open_past). */
-enum session_how { SESSION_WRITE, SESSION_READ, SESSION_EITHER, SESSION_PAST };
+enum session_how { SESSION_WRITE, SESSION_NAMED, SESSION_READ, SESSION_EITHER, SESSION_PAST };
 
 /* Open RUN and load what is stored. Closed by session_close also after a failure. Where something
  * is damaged, the sentence says what is whole (but for PAST). events: told until it is closed;
@@ -53,7 +56,8 @@ int session_explain_closed(const char *dir, int rc, const struct events *events,
 enum { SESSION_LINE = SESSION_PATH + 64 };
 const char *session_resume_line(char out[SESSION_LINE], const struct session *s);
 
-/* Does rc say that nothing can be written there: read-only, another user's, full? */
+/* Does rc say that nothing can be written there: read-only, another user's, full, or maybe another
+ * run's devices (moved_check)? */
 int  session_cannot_write(int rc);
 
 /* Model, options and what follows from them, by the database s->log alone. */

@@ -57,7 +57,7 @@
  *     best.step best.name best.value best.seconds best.seconds_mm best.sum    of RUN/best (best.h)
  *     best.folder       file_identity of the folder that became RUN/best, or was to
  *
- *     place             file_identity of the folder in which the run was made (place.h)
+ *     place             file_identity of RUN: another one in a copy (place.h, moved.h)
  */
 #pragma once
 

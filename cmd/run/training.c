@@ -10,6 +10,7 @@
 #include "cmd/run/ranked.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/mem_choice.h"
+#include "cmd/run/output.h"
 #include "cmd/run/tensorboard.h"
 #include "cmd/run/wear.h"
 #include "cmd/run/settings.h"
@@ -63,7 +64,9 @@ int training_overlay(struct session *s, struct opt_line *line, struct train_opts
         return rc;
     if (!s->o.schedule_steps) // --schedule-steps 0
         s->o.schedule_steps = s->o.steps;
-    return horizon_check(s, line, was, err);
+    for (size_t i = 0; i < train_opts_acts(&s->o) && opt_given(line, "act-device") && !rc; i++)
+        rc = output_check_name("--act-device", s->o.act_device.item[i], err);
+    return rc ? rc : horizon_check(s, line, was, err);
 }
 
 /* ---- opening ---- */

@@ -263,15 +263,28 @@ int file_is_block(const char *path)
 void file_identity(const char *path, char out[FILE_IDENTITY])
 {
     struct statx x;
-    int          born;
 
     *out = '\0';
     if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS | STATX_BTIME, &x))
         return;
-    born = (x.stx_mask & STATX_BTIME) != 0;
-    snprintf(out, FILE_IDENTITY, "%u:%u %" PRIu64 " %" PRId64 ".%09u", x.stx_dev_major,
-             x.stx_dev_minor, (uint64_t)x.stx_ino, born ? (int64_t)x.stx_btime.tv_sec : 0,
-             born ? x.stx_btime.tv_nsec : 0);
+    if (!(x.stx_mask & STATX_BTIME))
+        x.stx_btime.tv_sec = x.stx_btime.tv_nsec = 0;
+    snprintf(out, FILE_IDENTITY, "%" PRIu64 " %" PRId64 ".%09u", (uint64_t)x.stx_ino,
+             (int64_t)x.stx_btime.tv_sec, x.stx_btime.tv_nsec);
+}
+
+int file_is(const char *path, const char *identity)
+{
+    static const char unborn[] = " 0.000000000";
+    char              here[FILE_IDENTITY];
+    const char       *born = strchr(identity, ' ');
+
+    file_identity(path, here);
+    if (!*here || !born)
+        return 0;
+    size_t n = (size_t)(born - identity); // of the inode
+    return !strncmp(here, identity, n) && here[n] == ' ' &&
+           (!strcmp(here + n, born) || !strcmp(here + n, unborn) || !strcmp(born, unborn));
 }
 
 int file_drive(const char *path, dev_t *drive)

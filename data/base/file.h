@@ -49,10 +49,14 @@ int file_check_own(const char *path, int written, struct err *err);
 int file_open_device(const char *path, int flags);
 int file_is_block(const char *path); // whether it is a block device
 
-/* Which file or folder this name is, in a text that tells it from a copy of it: drive, inode, time
- * of birth. "" where there is none. A link is itself. */
-enum { FILE_IDENTITY = 96 };
+/* Which file or folder this name is, in a text that tells it from a copy of it: inode, and time of
+ * birth where the file system knows one (else 0.0). Not the drive's number, which may be another
+ * after each start of the machine. "" where there is none. A link is itself. */
+enum { FILE_IDENTITY = 64 };
 void file_identity(const char *path, char out[FILE_IDENTITY]);
+/* Whether the name is what a text of file_identity says; of two times of birth, where both are
+ * known. */
+int  file_is(const char *path, const char *identity);
 /* Whether -errno says that this user may not. */
 static inline int file_is_denied(int rc) { return rc == -EACCES || rc == -EPERM; }
 

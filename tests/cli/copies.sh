@@ -1,0 +1,100 @@
+#!/bin/sh
+# Copied and moved runs: a copy never reaches the devices that its original has outside its folder, whatever is done with it, and who moved a
+# run goes on with it. And names within another run, where a device or a run is to be made. Prints TAP.
+. tests/tap.sh
+make_text 60 >"$tmp/text.txt"
+run prepare "$tmp/text.txt" --train-tokenizer --vocab 260 --out "$tmp/tok"
+shape="--n-layer 1 --n-head 1 --n-embd 8 --seq 8 --batch 1 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
+train() { # RUN OPTIONS...
+    at=$1
+    shift
+    works "a run ($*)" pretrain --run "$at" --data "$tmp/text.txt" --tokenizer "$tmp/tok" $shape "$@"
+}
+picture() { find "$@" ! -name 'run.*' -printf '%p %y %m %l\n' -type f -printf '%n %T@ %p\n' -exec sha256sum {} + 2>/dev/null | sort; }
+
+refused() { # WHAT TEXT: with 1, in one sentence
+    [ "$got" = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q -- "$2" "$tmp/err"
+    result $? "$1"
+}
+
+# each DEVICES WHAT: a copy of the run $tmp/a may be read, and does nothing to these devices
+each() {
+    cp -a "$tmp/a" "$tmp/copy"
+    picture "$1" "$tmp/a" >"$tmp/before"
+    for command in "pretrain --resume copy --steps 4" "reshard copy --devices 2" "check copy --repair"; do
+        run $(echo "$command" | sed "s|copy|$tmp/copy|")
+        refused "$2: $command" "was copied or moved since it was last used"
+    done
+    rm -rf "$tmp/hf"
+    works "$2: its copy is exported" export "$tmp/copy" "$tmp/hf"
+    works "$2: and evaluated" eval "$tmp/copy" --data "$tmp/text.txt"
+    works "$2: and checked" check "$tmp/copy"
+    picture "$1" "$tmp/a" >"$tmp/after"
+    cmp -s "$tmp/before" "$tmp/after"
+    result $? "$2: the original and its devices are as they were"
+}
+
+mkdir "$tmp/drive" "$tmp/drive2"
+train "$tmp/a" --steps 2 --device "$tmp/drive"
+each "$tmp/drive" "a folder given with --device"
+cp -a "$tmp/drive/." "$tmp/drive2"
+works "a copy with copied devices goes on" pretrain --resume "$tmp/copy" --device "$tmp/drive2" --steps 3 --quiet
+works "and without naming them again" pretrain --resume "$tmp/copy" --steps 4 --quiet
+works "and the original, too" pretrain --resume "$tmp/a" --steps 4 --quiet
+result "$([ "$(exported "$tmp/a")" = "$(exported "$tmp/copy")" ]; echo $?)" "to the same bits"
+mv "$tmp/a" "$tmp/b"
+works "a run that was renamed goes on" pretrain --resume "$tmp/b" --steps 5 --quiet
+cp -a "$tmp/b" "$tmp/c" && rm -rf "$tmp/b" # as mv does it from one file system to another
+run pretrain --resume "$tmp/c" --steps 6 --quiet
+refused "a run that was moved elsewhere asks" "go on with --resume and --device PATH"
+works "its devices named as they are, it goes on" pretrain --resume "$tmp/c" --device "$tmp/drive" --steps 6 --quiet
+works "and moves to others" reshard "$tmp/c" --devices 1 --quiet
+result "$([ -z "$(ls "$tmp/drive")" ]; echo $?)" "which removes those it had"
+cp -a "$tmp/c" "$tmp/d"
+works "a copy with all its devices in it needs no word" pretrain --resume "$tmp/d" --steps 7 --quiet
+rm -rf "$tmp/a" "$tmp/copy" "$tmp/c" "$tmp/d" "$tmp/drive2"
+
+# a device's folder that is a link
+train "$tmp/a" --steps 2
+mv "$tmp/a/dev0" "$tmp/drive/dev0" && ln -s "$tmp/drive/dev0" "$tmp/a/dev0"
+works "a device's folder behind a link" pretrain --resume "$tmp/a" --steps 3 --quiet
+each "$tmp/drive" "a link in the folder"
+rm -rf "$tmp/copy"
+
+# what a reshard has left for later
+run reshard "$tmp/a" --device "$tmp/drive" --quiet
+rm "$tmp/a/dev0"
+dev=$(echo "$tmp/drive"/sitrain-*-dev0)
+exec 9<"$dev" && flock -s 9 # as one that reads the run
+works "a reshard leaves what another process uses" reshard "$tmp/a" --devices 1
+result "$([ -f "$dev" ]; echo $?)" "for later"
+exec 9<&-
+cp -a "$tmp/a" "$tmp/copy"
+works "a copy goes on" pretrain --resume "$tmp/copy" --steps 4 --quiet
+grep -q "the run was copied or moved" "$tmp/err" && [ -f "$dev" ]
+result $? "and leaves it to the original"
+run pretrain --resume "$tmp/a" --steps 4 --quiet
+result "$([ ! -e "$dev" ]; echo $?)" "which removes it"
+
+# ---- names within another run
+
+run_there() { # OPTION NAME COMMAND...: refused, and nothing is made
+    what=$1 name=$2
+    shift 2
+    picture "$tmp/a" >"$tmp/before"
+    refuses 2 "is the name of a part of the run" "$@"
+    picture "$tmp/a" >"$tmp/after"
+    cmp -s "$tmp/before" "$tmp/after" && [ ! -e "$tmp/new" ]
+    result $? "and nothing is made ($what $name)"
+}
+new="pretrain --run $tmp/new --data $tmp/text.txt --tokenizer $tmp/tok $shape --steps 2"
+for name in run.db-wal run.db-journal eval_results.json dev3 image1 best tokenizer dev0; do
+    run_there --device "$name" $new --device "$tmp/a/$name"
+    run_there --run "$name" pretrain --run "$tmp/a/$name" --data "$tmp/text.txt" --tokenizer "$tmp/tok" $shape --steps 2
+done
+run_there --act-device run.db-wal $new --activations offload --act-device "$tmp/a/run.db-wal"
+run_there import best import "$tmp/hf" "$tmp/a/dev7"
+run_there reshard dev1 reshard "$tmp/a" --device "$tmp/a/dev1"
+run_there --act-device image0 pretrain --resume "$tmp/a" --activations offload --act-device "$tmp/a/image0"
+refuses 2 "a folder, a file or a block device is expected" $new --device "$tmp/new/run.db-wal"
+done_testing
