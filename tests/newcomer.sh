@@ -16,7 +16,7 @@ if [ -z "${NEWCOMER_INSIDE:-}" ]; then
     [ "$(id -u)" = 0 ] || why="it makes whole systems, for which it must be root"
     command -v debootstrap >/dev/null || why="debootstrap is missing: apt-get install debootstrap"
     [ -n "$why" ] || unshare --mount --pid --fork true 2>/dev/null || why="here root may not make namespaces"
-    [ -z "$why" ] || { echo "ok 1 - newcomers # SKIP $why"; exit 77; }
+    [ -z "$why" ] || { printf 'ok 1 - newcomers # SKIP %s\n1..1\n' "$why"; exit 0; }
     NEWCOMER_INSIDE=1 exec unshare --mount --pid --fork --kill-child sh "$self" "$@"
 fi
 

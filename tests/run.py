@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """run.py [--jobs N] TEST...: run test programs side by side and count what they say.
 
-A test is a cmocka program, a shell script or a Python script; all speak TAP. One that dies, or ends without a
-single result, counts as failed. A line for each as it ends, with its failed checks and the last lines of what it printed
+A test is a cmocka program, a shell script or a Python script; all speak TAP. One that dies, or ends without a plan
+('1..N') or with another number of results than it says, counts as failed. A line for each as it ends, with its failed checks and the last lines of what it printed
 where it failed; what runs is named whenever nothing ended for a while. They begin in the order given: those that
 take longest first. The last lines name what failed once more, and say 'N passed, N failed, N skipped'.
 """
@@ -23,6 +23,7 @@ CHECK_LINES = 30  # at most, of what is printed about a failed check
 OK = re.compile(r"^ok\b")
 NOT_OK = re.compile(r"^not ok\b")
 SKIP = re.compile(r"# *skip", re.I)
+PLAN = re.compile(r"^1\.\.(\d+)\b")
 
 ENVIRONMENT = {
     "CMOCKA_MESSAGE_OUTPUT": "TAP",
@@ -37,9 +38,8 @@ def count(code, lines):
     skipped = sum(1 for line in results if SKIP.search(line))
     failed = sum(1 for line in results if NOT_OK.match(line) and not SKIP.search(line))
     passed = len(results) - skipped - failed
-    if code == 77 and passed + failed == 0:
-        skipped = max(skipped, 1)
-    elif (code != 0 and failed == 0) or passed + failed + skipped == 0:
+    plan = [int(PLAN.match(line)[1]) for line in lines if PLAN.match(line)]
+    if failed == 0 and (code != 0 or not results or plan != [len(results)]):
         failed += 1
     return passed, failed, skipped
 

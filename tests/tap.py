@@ -6,11 +6,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ["cmd", "model", "offload", "csd", "comm", "kernels", "data"]
 failed = False
+reports = 0
 
 
 def report(name, offenders):
     """ok where there are no offenders, else a line for each."""
-    global failed
+    global failed, reports
+    reports += 1
     print(f"{'not ok' if offenders else 'ok'} - {name}")
     for line in offenders:
         print(f"# {line}")
@@ -23,4 +25,5 @@ def sources(*folders):
 
 
 def done():
+    print(f"1..{reports}")
     sys.exit(failed)

@@ -72,8 +72,8 @@ longer=$hash
 for way in auto ssdtrain; do # which ways they choose, and whether any others, depends on what is measured; no bit does
     with $way $heavy --devices 2 --steps 14 --activations $way --host-mem "$((${least%M} + 4))M"
     same "$longer" "$hash" "--activations $way, which may change while it trains: the same parameters"
-    same "said: $(sed -n 's/^activations from step \([0-9]*\) on, of 6 layers kept + offloaded: inputs \([0-9]*\) + \([0-9]*\), attentions \([0-9]*\) + \([0-9]*\), MLPs \([0-9]*\) + \([0-9]*\) (.*/\1 \2 \3 \4 \5 \6 \7/p' "$tmp/$way.log")" \
-        "said: $(sqlite3 -separator ' ' "$tmp/$way/run.db" 'SELECT step + 1, inputs_kept, inputs_offloaded, attentions_kept, attentions_offloaded, mlps_kept, mlps_offloaded FROM choice_outcomes')" "  what it chose is said, and in run.db"
+    same "$(grep -c '^activations from step' "$tmp/$way.log"): $(sed -n 's/^activations from step \([0-9]*\) on, of 6 layers kept + offloaded: inputs \([0-9]*\) + \([0-9]*\), attentions \([0-9]*\) + \([0-9]*\), MLPs \([0-9]*\) + \([0-9]*\) (.*/\1 \2 \3 \4 \5 \6 \7/p' "$tmp/$way.log")" \
+        "$(sqlite3 "$tmp/$way/run.db" 'SELECT count(*) FROM choice_outcomes'): $(sqlite3 -separator ' ' "$tmp/$way/run.db" 'SELECT step + 1, inputs_kept, inputs_offloaded, attentions_kept, attentions_offloaded, mlps_kept, mlps_offloaded FROM choice_outcomes')" "  what it chose is said, and in run.db"
 done
 same "6 6" "$(sqlite3 -separator ' ' "$tmp/ssdtrain/run.db" 'SELECT step + 1, mlps_kept + mlps_offloaded FROM choices ORDER BY step LIMIT 1')" \
     "ssdtrain measures three steps after two, and computes nothing again"

@@ -255,7 +255,7 @@ static int move(struct run_config *cfg, char layout[32], struct err *err)
     r.to.n_devices = 3;
     rc = reshard_run(&r, err);
     if (!rc)
-        rc = reshard_clean(&r.to, notice, sizeof notice, err);
+        rc = reshard_clean(&r.to, 1, notice, sizeof notice, err);
     *cfg = r.to;
     return rc;
 }
@@ -270,7 +270,7 @@ static int work(const struct plan *p, struct runlog *log, struct witness *w, siz
 
     cfg.ranks.comm = comm;
     if (!rc && p->reshard)
-        rc = reshard_clean(&cfg, notice, sizeof notice, err);
+        rc = reshard_clean(&cfg, 1, notice, sizeof notice, err);
     if (!rc && p->reshard && !cfg.layout) {
         rc = train(p, &cfg, STEPS / 2, w, err);
         if (!rc)

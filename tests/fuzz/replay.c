@@ -320,7 +320,8 @@ int main(int argc, char **argv)
                 (unsigned long long)accepted, (unsigned long long)refused);
         return fclose(report) != 0;
     }
-    for (size_t i = 0; fuzz_targets[i]; i++) {
+    size_t i = 0;
+    for (; fuzz_targets[i]; i++) {
         int bad = target_fork(fuzz_targets[i]);
 
         failed |= bad;
@@ -328,5 +329,6 @@ int main(int argc, char **argv)
                 fuzz_targets[i]->name);
         fflush(report);
     }
-    return failed;
+    fprintf(report, "1..%zu\n", i);
+    return fclose(report) != 0 || failed;
 }
