@@ -169,6 +169,16 @@ int file_lock(int fd, int shared)
     return -EBUSY;
 }
 
+int file_lock_fail(int rc, const char *path, const char *busy, struct err *err)
+{
+    if (rc == -EBUSY)
+        return err_set(err, rc, "%s is in use by another process%s", path, busy);
+    if (rc == -ENOLCK)
+        return err_set(err, rc, "%s cannot be locked: its file system has no locks, so a second "
+                       "process could not be kept from it; put it on a local one", path);
+    return err_set(err, rc, "lock %s: %s", path, strerror(-rc));
+}
+
 int file_in_ram(const char *dir)
 {
     struct statfs fs;

@@ -474,6 +474,11 @@ no_locks() { # FAIL NAME COMMAND...
     result "$({ [ "$got" = 1 ] || [ "$got" = 2 ]; } && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q 'no locks' "$tmp/err"; echo $?)" "no locks ($fail): $name"
 }
 was=$(picture "$tmp/run/dev0" "$tmp/ram/image0" "$tmp/ram/image1")
+for at in run/dev0/states ram/image1; do
+    (export LD_PRELOAD="$shim" SHIM_FAIL="flock=EIO@$at"; exec timeout -s KILL 20 "$bin" pretrain --resume "$tmp/${at%%/*}" --steps 3 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null)
+    result "$([ $? = 1 ] && grep -q "lock $tmp/$at: Input/output error" "$tmp/err" && ! grep -q 'no locks' "$tmp/err" && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" \
+        "a lock that fails otherwise is named: $at"
+done
 for error in ENOLCK ENOSYS EOPNOTSUPP; do
     no_locks flock=$error@run.lock "a resume" pretrain --resume "$tmp/run" --steps 3 --quiet
 done
