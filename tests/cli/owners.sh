@@ -201,6 +201,16 @@ ln -s "$tmp/aside" "$tmp/at/dev1"
 was=$(picture "$tmp/aside")
 run reshard "$tmp/at" --devices 2 --quiet
 same "$was" "$(picture "$tmp/aside")" "reshard where dev1 is a link to somebody's folder ($got)"
+rm -rf "$tmp/at"
+cp -a "$tmp/two" "$tmp/from"
+rm -rf "$tmp/from/data.bin" "$tmp/at.rank1"
+ln -s "$tmp/aside/photo" "$tmp/from/data.bin"
+refuses 2 "data.bin is a symbolic link; a regular file is expected there" reshard "$tmp/from" --ranks 2 --new-run "$tmp/at"
+result "$([ ! -e "$tmp/at" ]; echo $?)" "and of what it leads to no copy is made"
+rm -rf "$tmp/from" "$tmp/at"
+cp -a "$tmp/run" "$tmp/at"
+(ulimit -f 600; run pretrain --resume "$tmp/at" --steps 5000 --quiet; exit "$got")
+result "$([ $? = 1 ] && grep -q 'run.db: committing failed: .*: File too large' "$tmp/err" && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "a commit above ulimit -f says so"
 for of in run/dev0/states ram/image0 ram/image1 run/run.db run/run.lock; do
     rm -rf "$tmp/at"
     cp -a "$tmp/${of%%/*}" "$tmp/at"
