@@ -51,8 +51,8 @@ static int list_put(const struct run_config *cfg, int create, struct err *err)
     return rc;
 }
 
-/* Whether device i's file of that layout was named by us, not by somebody's --device. Older versions
- * cut the id to 8 digits, which with no layout behind them may be another run's. */
+/* Whether device i's file of that layout was named by us, not by somebody's --device. Older
+ * versions cut the id to 8 digits, which with no layout behind them may be another run's. */
 static int name_is(const char *listed, const struct run_config *cfg, const char *layout, size_t i)
 {
     const char *slash = strrchr(listed, '/'), *dash = *layout ? "-" : "";

@@ -167,8 +167,8 @@ static int is_words(struct taking *k, char *text, size_t n, const char *path, st
     }
     return go_on || (unknown && own) || !k->needed
                ? 0
-               : err_misuse(err, "%s is no vocabulary of WordPiece: no line begins with ##, nor has "
-                            "it [UNK] and one of [CLS], [SEP], [MASK] and [PAD]", path);
+               : err_misuse(err, "%s is no vocabulary of WordPiece: no line begins with ##, nor "
+                            "has it [UNK] and one of [CLS], [SEP], [MASK] and [PAD]", path);
 }
 
 /* What such a file says has no end; but something that it alone says is there. */
