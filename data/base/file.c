@@ -155,6 +155,29 @@ void file_remove_tree(const char *path)
     remove(path);
 }
 
+char *file_mounted(const char *path)
+{
+    struct stat    st;
+    struct dirent *e;
+    char          *found = NULL;
+
+    if (lstat(path, &st))
+        return NULL;
+    if (is_mounted(path))
+        return strdup(path);
+    DIR *d = S_ISDIR(st.st_mode) ? opendir(path) : NULL;
+    while (d && !found && (e = readdir(d))) {
+        char *inner = strcmp(e->d_name, ".") && strcmp(e->d_name, "..")
+                          ? file_path(NULL, "%s/%s", path, e->d_name) : NULL;
+
+        found = inner ? file_mounted(inner) : NULL;
+        free(inner);
+    }
+    if (d)
+        closedir(d);
+    return found;
+}
+
 int file_lock(int fd, int shared)
 {
     const struct timespec pause = { .tv_nsec = 20000000 };
