@@ -391,7 +391,7 @@ static int run(struct opt_line *line, struct err *err)
     rc = rc ? rc : open_run(&s, dir, line, comm, err);
     rc = rc ? rc : run_position(&s.run, &before, &applied, err);
     if (!rc && job_speaks() && before < s.o.steps)
-        rc = finetune_results_check(&s, err);
+        rc = finetune_results_check(&s, before, err);
     rc = rc ? rc : say_training_run(&s, err);
     if (!rc && job_speaks())
         rc = finetune_results_write(&after, &s, before, err);

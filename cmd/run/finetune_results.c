@@ -122,25 +122,49 @@ static int predictions_there(struct finetune_results *o, size_t split)
     return access(path, F_OK) == 0;
 }
 
-int finetune_results_check(struct session *s, struct err *err)
+/* Files of a version that noted no sums are ours if they say what this one would; predictions next
+ * to such ones if they have a row each. */
+static int know_older(struct finetune_results *o, struct session *s, uint64_t before,
+                      struct err *err)
+{
+    struct best best = { 0 };
+    int         rc = s->o.keep_best ? best_load(&best, s, err) : 0;
+
+    o->files.known = 1;
+    rc = rc ? rc : write_results(o, s, before, &best, err);
+    int older = !rc && settings_has(s->log, "result.trainer_state.json");
+    for (size_t i = 0; i < TASK_SPLITS && older && !rc; i++) {
+        char     name[NAME];
+        uint64_t rows = labelled_rows(s, test_names[i]);
+
+        results_predictions_name(name, sizeof name, &o->labelled.task, i);
+        rc = rows ? result_files_know(&o->files, name, "index\tprediction\n", rows, err) : 0;
+    }
+    o->files.known = 0;
+    return rc;
+}
+
+int finetune_results_check(struct session *s, uint64_t before, struct err *err)
 {
     static const char *const names[] = { "train_results.json", "eval_results.json",
                                          "all_results.json", "trainer_state.json" };
-    struct result_files files = { .dir = s->dir, .log = s->log };
-    struct labelled     labelled = { 0 };
-    int                 rc = labelled_load(&labelled, s, err);
+    struct finetune_results  o = { .files = { .dir = s->dir, .log = s->log } };
+    int                      rc = labelled_load(&o.labelled, s, err);
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        result_files_check(&files, names[i]);
-    for (size_t i = 0; i < TASK_SPLITS && !rc; i++) {
-        char name[NAME];
+    snprintf(o.model, sizeof o.model, "%s/best", s->dir);
+    if (!rc && before && !settings_has(s->log, "result.trainer_state.json"))
+        rc = know_older(&o, s, before, err);
+    for (size_t i = 0; i < sizeof names / sizeof *names && !rc; i++)
+        result_files_check(&o.files, names[i]);
+    for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
+        if (labelled_rows(s, test_names[i])) {
+            char name[NAME];
 
-        results_predictions_name(name, sizeof name, &labelled.task, i);
-        if (labelled_rows(s, test_names[i]))
-            result_files_check(&files, name);
-    }
-    labelled_release(&labelled);
-    return rc ? rc : result_files_end(&files, err);
+            results_predictions_name(name, sizeof name, &o.labelled.task, i);
+            result_files_check(&o.files, name);
+        }
+    finetune_results_release(&o);
+    return rc ? rc : result_files_end(&o.files, err);
 }
 
 int finetune_results_write(struct finetune_results *out, struct session *s, uint64_t before,

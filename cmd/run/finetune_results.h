@@ -19,8 +19,9 @@ struct finetune_results {
     struct result_files files;
 };
 
-/* Before a training: is somebody else's file where a result is to be? Then it is refused now. */
-int  finetune_results_check(struct session *s, struct err *err);
+/* Before a training, after so many steps: is somebody else's file where a result is to be? Then it
+ * is refused now. */
+int  finetune_results_check(struct session *s, uint64_t before, struct err *err);
 
 /* Results' files of a run that is at its end. before: steps that were done when the command began;
  * where more have been since, predictions that are there are of older parameters. A file of

@@ -7,7 +7,7 @@
 
 #include <sys/stat.h>
 
-enum { SUM_TEXT = 40 };
+enum { SUM_TEXT = 40, ROW_BYTES = 1024 };
 enum whose { NOBODYS, OURS, ANOTHERS };
 
 static void sum_text(char out[SUM_TEXT], const char *text, size_t n)
@@ -66,12 +66,38 @@ int result_files_put(void *ctx, const char *name, const char *text, size_t n, st
     int                  rc = path ? 0 : -ENOMEM;
 
     sum_text(next, text, n);
-    if (!rc && look(f, name, path, next, sum) == ANOTHERS) {
+    if (!rc && f->known) {
+        sum_of_file(sum, path, next);
+        rc = *sum ? settings_set(f->log, err, "result.%s=%s", name, sum) : 0;
+    } else if (!rc && look(f, name, path, next, sum) == ANOTHERS) {
         refuse(f, path);
     } else if (!rc) {
         rc = settings_set(f->log, err, "result.%s=%s %s", name, next, sum);
         rc = rc ? rc : file_write_whole(path, text, n, err);
     }
+    free(path);
+    return rc;
+}
+
+int result_files_know(struct result_files *f, const char *name, const char *head, uint64_t rows,
+                      struct err *err)
+{
+    char   sum[SUM_TEXT], *text = NULL, *path = file_path(err, "%s/%s", f->dir, name);
+    size_t n;
+    int    rc = path ? 0 : -ENOMEM;
+
+    if (!rc && !file_check_own(path, 0, NULL) &&
+        !file_read_whole(&text, &n, path, strlen(head) + rows * ROW_BYTES, NULL) &&
+        !strncmp(text, head, strlen(head))) {
+        uint64_t lines = 0;
+
+        for (size_t i = strlen(head); i < n; i++)
+            lines += text[i] == '\n';
+        sum_text(sum, text, n);
+        if (lines == rows)
+            rc = settings_set(f->log, err, "result.%s=%s", name, sum);
+    }
+    free(text);
     free(path);
     return rc;
 }
