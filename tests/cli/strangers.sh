@@ -189,7 +189,7 @@ END
 # shellcheck disable=SC2086
 refuses 2 "words/vocab.txt: line 1 is no word of a vocabulary" pretrain --run "$tmp/new" --data "$tmp/text.txt" --tokenizer "$tmp/words" $shape
 result "$([ ! -e "$tmp/new" ]; echo $?)" "  and nothing is left"
-printf '%s\n' '[PAD]' '[UNK]' A L G V >"$tmp/words/letters"
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' A L G V >"$tmp/words/letters"
 ln -sf letters "$tmp/words/vocab.txt"
 echo '{"do_lower_case": false}' >"$tmp/words/tokenizer_config.json"
 rm -rf "$tmp/new"
