@@ -317,11 +317,15 @@ static int predict_part(const struct evaluation *v, const struct part *part, str
                         struct err *err)
 {
     struct predict_file f;
+    char               *text = NULL;
+    size_t              n;
     int                 rc = predict_check(&f, v->e, part->split, err);
 
-    rc = rc ? rc : evaluate_predict(&v->by, x, &v->task, f.path, err);
+    rc = rc ? rc : evaluate_predict(&v->by, x, &v->task, &text, &n, err);
+    rc = rc ? rc : file_write_whole(f.path, text, n, err);
     if (!rc)
         output_mark(&f.out);
+    free(text);
     return rc;
 }
 

@@ -391,6 +391,8 @@ static int run(struct opt_line *line, struct err *err)
     rc = o->resume ? check_resume(o, err) : make_run(dir, line, comm, err);
     rc = rc ? rc : open_run(&s, dir, line, comm, err);
     rc = rc ? rc : run_position(&s.run, &before, &applied, err);
+    if (!rc && job_speaks() && before < s.o.steps)
+        rc = finetune_results_check(&s, before, err);
     rc = rc ? rc : say_training_run(&s, err);
     if (!rc && job_speaks())
         rc = finetune_results_write(&after, &s, before, err);

@@ -95,12 +95,8 @@ int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
     else if (fd < 0)
         err_set(err, rc, "open %s: %s", cfg->path, strerror(-fd));
     else if ((rc = file_lock(fd, cfg->read_only))) // each would write over what the other relies on
-        err_set(err, rc, rc == -EBUSY
-                             ? "%s is in use by another process: a run and a copy of it cannot "
-                               "both have their states there"
-                             : "%s cannot be locked: its file system has no locks, so a second "
-                               "process could not be kept from it; put it on a local one",
-                cfg->path);
+        file_lock_fail(rc, cfg->path, ", which has the states there open: wait for it to end, or "
+                       "stop it (it may be working on this run, or on a copy of it)", err);
     else
         rc = file_check(fd, cfg, err);
     if (!rc)

@@ -326,17 +326,20 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
 
 /* A name that nobody else has for device i's file in a folder, and will have for as long as it is
  * made. */
-static char *act_name(const char *given, const struct run_config *cfg, size_t i, struct err *err)
+static int act_name(char **out, const char *given, const struct run_config *cfg, size_t i,
+                    struct err *err)
 {
-    char           *base = file_path(err, "%s/sitrain-%s-acts%zu", given, cfg->id, i), *name = NULL;
+    char           *base = file_path(err, "%s/sitrain-%s-acts%zu", given, cfg->id, i);
     struct file_new f;
+    int             rc = base ? file_new_open(&f, base, err) : -ENOMEM;
 
-    if (base && !file_new_open(&f, base, err)) {
-        name = strdup(f.temp);
+    if (!rc) {
+        *out = file_path(err, "%s", f.temp);
+        rc = *out ? 0 : -ENOMEM;
         file_new_abort(&f);
     }
     free(base);
-    return name;
+    return rc;
 }
 
 /* Its file has no name for longer than it takes to open it: nothing in it outlives the process,
@@ -355,9 +358,12 @@ static int act_open(struct devices *d, size_t i, const struct devices_more *more
 
     if (rc)
         return rc;
-    at->path = in_folder && !fake ? act_name(given, cfg, i, err) : file_path(err, "%s", given);
-    if (!at->path)
-        return -ENOMEM;
+    if (in_folder && !fake)
+        rc = act_name(&at->path, given, cfg, i, err);
+    else
+        rc = (at->path = file_path(err, "%s", given)) ? 0 : -ENOMEM;
+    if (rc)
+        return rc;
     c.id = (int)(d->n + i);
     c.path = at->path;
     c.bytes = devices_act_area(cfg);

@@ -57,11 +57,8 @@ static int lock_area(const char *path, int shared, int *fd, struct err *err)
         return 0;
     close(*fd);
     *fd = -1;
-    return err_set(err, rc, rc == -EBUSY
-                                ? "%s is in use by another process, which trains this run"
-                                : "%s cannot be locked: its file system has no locks, so a second "
-                                  "process could not be kept from it; put the run on a local one",
-                   path);
+    return file_lock_fail(rc, path, ", which has this run open: wait for it to end, or stop it",
+                          err);
 }
 
 int image_open(const struct run_config *cfg, unsigned area, int *fd, struct err *err)

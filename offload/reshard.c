@@ -51,16 +51,20 @@ static int list_put(const struct run_config *cfg, int create, struct err *err)
     return rc;
 }
 
-/* Whether device i's file of that layout was named by us, not by somebody's --device. */
+/* Whether device i's file of that layout was named by us, not by somebody's --device. Older
+ * versions cut the id to 8 digits, which with no layout behind them may be another run's. */
 static int name_is(const char *listed, const struct run_config *cfg, const char *layout, size_t i)
 {
     const char *slash = strrchr(listed, '/'), *dash = *layout ? "-" : "";
+    const char *name = slash ? slash + 1 : listed;
     char        in_run[2 * STORE_LAYOUT + 64], in_given[2 * STORE_LAYOUT + 64];
+    char        older[2 * STORE_LAYOUT + 64];
 
     snprintf(in_run, sizeof in_run, "dev%zu/states%s%s", i, dash, layout);
     snprintf(in_given, sizeof in_given, "sitrain-%s%s%s-dev%zu", cfg->id, dash, layout, i);
-    return !strchr(layout, '/') &&
-           (!strcmp(listed, in_run) || !strcmp(slash ? slash + 1 : listed, in_given));
+    snprintf(older, sizeof older, "sitrain-%.8s-%s-dev%zu", cfg->id, layout, i);
+    return !strchr(layout, '/') && (!strcmp(listed, in_run) || !strcmp(name, in_given) ||
+                                    (*layout && !strcmp(name, older)));
 }
 
 /* NULL if what begins with this page is of that layout of this run, or, where it is `named`, was

@@ -310,6 +310,14 @@ static void test_no_room(void **state)
     toy_remove(&t);
 }
 
+static int truncate_new(const char *path, off_t bytes)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600), rc = fd < 0 || ftruncate(fd, bytes);
+
+    close(fd);
+    return rc;
+}
+
 /* What another process still uses stays listed; the run is not moved again before it is gone. */
 static void test_used(void **state)
 {
@@ -391,6 +399,16 @@ static void test_strangers(void **state)
         assert_non_null(strstr(notice, "victim is not of this run any more and was left where it "
                                        "is: nothing in it says"));
         assert_int_equal(access(path, F_OK), 0);
+    }
+
+    // an older version's name: 8 digits of the id are no run's alone, with a layout they are
+    for (int named = 0; named < 2; named++) {
+        snprintf(path, sizeof path, "%s/sitrain-00112233%s-dev0", t.dir, named ? "-kkkk" : "");
+        assert_int_equal(truncate_new(path, 8192), 0);
+        snprintf(listed, sizeof listed, "%s\n%s\n", named ? "kkkk" : "", path);
+        must(&t, runlog_set(t.cfg.log, "reshard.remove", listed, &t.err));
+        must(&t, reshard_clean(&t.cfg, NULL, 0, &t.err));
+        assert_int_equal(access(path, F_OK), named ? -1 : 0);
     }
     toy_remove(&t);
 }

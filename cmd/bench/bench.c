@@ -10,6 +10,7 @@
 #include "cmd/run/masking.h"
 #include "cmd/run/memory.h"
 #include "cmd/run/model_choice.h"
+#include "cmd/run/settings.h"
 #include "cmd/say/command.h"
 #include "comm/comm.h"
 #include "csd/disk_file.h"
@@ -18,6 +19,7 @@
 #include "data/base/version.h"
 #include "offload/devices.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -259,39 +261,58 @@ char *bench_file(const struct bench *b, size_t device, const char *name)
 }
 
 /* Where files are made: in --dir, then for each --device a folder in it, or the block device
- * itself, for which nothing is made. was: how a block device began. */
+ * itself, for which nothing is made. */
 struct places {
     size_t           n;
     const char     **path;
     struct file_new *made;
-    char           (*was)[STORE_SUPERBLOCK];
 };
 
-static void drive_look(const char *path, char page[STORE_SUPERBLOCK])
+/* Is it the id of a run in this folder, or below? One that was being made when its maker was killed
+ * is in a folder of its own there. */
+static int holds_run(const char *dir, const char *id, int depth)
 {
-    int fd = file_open_device(path, O_RDONLY);
+    DIR           *d = opendir(dir);
+    struct dirent *e;
+    int            found = 0;
 
-    if (fd < 0 || file_pread(fd, page, STORE_SUPERBLOCK, 0, path, NULL))
-        memset(page, 0, STORE_SUPERBLOCK);
-    if (fd >= 0)
-        close(fd);
+    while (d && !found && (e = readdir(d))) {
+        struct runlog *log = NULL;
+        char          *own = NULL, *path = NULL;
+
+        if (*e->d_name != '.')
+            path = file_path(NULL, "%s/%s", dir, e->d_name);
+        if (path && (!strcmp(e->d_name, "run.db") || !strcmp(e->d_name, "run.db.new"))) {
+            if (!runlog_open(&log, path, 1, 0, NULL))
+                own = settings_get(log, "id");
+            found = own && !strcmp(own, id);
+        } else if (path && depth) {
+            found = holds_run(path, id, depth - 1);
+        }
+        runlog_close(log);
+        free(own);
+        free(path);
+    }
+    if (d)
+        closedir(d);
+    return found;
 }
 
 /* The states of a run that bench made are nobody's: whoever takes the drive next is not asked for
- * --force-device because of them. */
-static void drive_clear(const char *path, const char was[STORE_SUPERBLOCK])
+ * --force-device because of them. Those of any other run stay, also where it came meanwhile. */
+static void drive_clear(const char *path, const char *scratch)
 {
-    char page[STORE_SUPERBLOCK];
+    char               page[STORE_SUPERBLOCK];
+    struct store_super s;
+    int                fd;
 
-    drive_look(path, page);
-    if (!store_super_present(page) || !memcmp(page, was, sizeof page) ||
-        disk_check_idle(path, NULL))
+    if (disk_check_idle(path, NULL) || (fd = file_open_device(path, O_RDWR | O_EXCL)) < 0)
         return;
-    int fd = file_open_device(path, O_RDWR);
-    if (fd < 0)
-        return;
-    memset(page, 0, sizeof page);
-    file_pwrite(fd, page, sizeof page, 0, path, NULL);
+    if (!file_pread(fd, page, sizeof page, 0, path, NULL) && !store_super_read(page, &s) &&
+        holds_run(scratch, s.id, 2)) {
+        memset(page, 0, sizeof page);
+        file_pwrite(fd, page, sizeof page, 0, path, NULL);
+    }
     close(fd);
 }
 
@@ -301,8 +322,8 @@ static int places_make(struct places *p, struct bench *b, struct err *err)
     int                       rc = 0;
 
     *p = (struct places){1 + d->n, calloc(1 + d->n, sizeof *p->path),
-                         calloc(1 + d->n, sizeof *p->made), calloc(1 + d->n, sizeof *p->was)};
-    if (!p->path || !p->made || !p->was)
+                         calloc(1 + d->n, sizeof *p->made)};
+    if (!p->path || !p->made)
         return err_set(err, -ENOMEM, "out of memory");
     b->devices = d->n ? d->item : NULL;
     b->n_devices = d->n;
@@ -317,8 +338,6 @@ static int places_make(struct places *p, struct bench *b, struct err *err)
         rc = path || block ? rc : -ENOMEM;
         free(path);
         p->path[i] = block ? dir : p->made[i].temp;
-        if (block)
-            drive_look(dir, p->was[i]);
     }
     b->scratch = p->path[0];
     b->devices = d->n ? p->path + 1 : NULL;
@@ -327,12 +346,11 @@ static int places_make(struct places *p, struct bench *b, struct err *err)
 
 static void places_remove(struct places *p)
 {
-    for (size_t i = 0; p->made && i < p->n; i++) {
+    for (size_t i = p->made ? p->n : 0; i-- > 0;) { // the first one, which has the runs, at last
         if (i && p->path[i] && !p->made[i].temp)
-            drive_clear(p->path[i], p->was[i]);
+            drive_clear(p->path[i], p->path[0]);
         file_new_abort(&p->made[i]);
     }
-    free(p->was);
     free(p->made);
     free(p->path);
 }

@@ -48,8 +48,14 @@ static int ours_check(const struct best *b, struct session *s, struct err *err)
     int   ours = S_ISDIR(st.st_mode) &&
                ((made && file_is(path, made)) || (b->any && (!made || sum_fits(s, path))));
     free(made);
-    return ours ? 0 : err_misuse(err, "%s is not this run's best model: move it elsewhere, or "
-                                 "leave --keep-best out", path);
+    if (!ours)
+        return err_misuse(err, "%s is not this run's best model: move it elsewhere, or leave "
+                          "--keep-best out", path);
+    char *mounted = file_mounted(path); // it would go along with the folder that is replaced
+    int   rc = !mounted ? 0 : err_misuse(err, "%.1000s is mounted within the best model, which a "
+                                         "better one replaces: unmount it first", mounted);
+    free(mounted);
+    return rc;
 }
 
 int best_open(struct best *out, struct session *s, struct err *err)

@@ -260,13 +260,14 @@ int evaluate_examples(const struct evaluator *e, const struct examples *x, const
 }
 
 int evaluate_predict(const struct evaluator *e, const struct examples *x, const struct task *task,
-                     const char *path, struct err *err)
+                     char **text, size_t *bytes, struct err *err)
 {
     struct predictions p;
     double             loss_sum;
     int                rc = predict(e, x, task->n_labels, 0, &p, &loss_sum, err);
 
-    rc = rc ? rc : results_predictions(path, task, p.classes, p.values, p.n, err);
+    *text = NULL;
+    rc = rc ? rc : results_predictions(text, bytes, task, p.classes, p.values, p.n, err);
     predictions_free(&p);
     return rc;
 }

@@ -32,9 +32,9 @@ int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t ste
 int evaluate_examples(const struct evaluator *e, const struct examples *x, const struct task *task,
                       uint64_t step, struct results_eval *out, struct err *err);
 
-/* What the model says of each row, as results_predictions writes it. */
+/* What the model says of each row, as results_predictions has it; caller frees *text. */
 int evaluate_predict(const struct evaluator *e, const struct examples *x, const struct task *task,
-                     const char *path, struct err *err);
+                     char **text, size_t *bytes, struct err *err);
 
 /* Bytes that n rows take in either, beside the batches: for the memory plan. */
 uint64_t predictions_bytes(uint64_t n, size_t n_labels);

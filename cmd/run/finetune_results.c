@@ -6,6 +6,7 @@
 #include "cmd/run/evaluate.h"
 #include "cmd/run/model_folder.h"
 #include "cmd/run/settings.h"
+#include "data/base/file.h"
 #include "data/base/round.h"
 
 #include <math.h>
@@ -95,6 +96,8 @@ static int write_results(struct finetune_results *out, struct session *s, uint64
         .best_checkpoint = best->any ? out->model : NULL,
         .best_step = best->step,
         .best_metric = best->value,
+        .put = result_files_put,
+        .put_ctx = &out->files,
     };
     out->results.epochs = (steps + out->results.steps_per_epoch - 1) / out->results.steps_per_epoch;
     int rc = take_evals(&out->results, s, out->step, best->any ? best->seconds : seconds, err);
@@ -106,23 +109,68 @@ static int write_results(struct finetune_results *out, struct session *s, uint64
 
 /* ---- predictions ---- */
 
-enum { RESULTS_PATH = SESSION_PATH + 64 };
+enum { NAME = 64 };
 
-/* The file of the predictions of this split. Is it there? */
-static int predictions_path(char *path, const struct finetune_results *o, size_t split)
+/* Is there a file of the predictions of this split? If it is not ours it is refused. */
+static int predictions_there(struct finetune_results *o, size_t split)
 {
-    char name[48];
+    char name[NAME], path[SESSION_PATH + NAME];
 
     results_predictions_name(name, sizeof name, &o->labelled.task, split);
-    snprintf(path, RESULTS_PATH, "%s/%s", o->dir, name);
+    snprintf(path, sizeof path, "%s/%s", o->dir, name);
+    result_files_check(&o->files, name);
     return access(path, F_OK) == 0;
+}
+
+/* Files of a version that noted no sums are ours if they say what this one would; predictions next
+ * to such ones if they have a row each. */
+static int know_older(struct finetune_results *o, struct session *s, uint64_t before,
+                      struct err *err)
+{
+    struct best best = { 0 };
+    int         rc = s->o.keep_best ? best_load(&best, s, err) : 0;
+
+    o->files.known = 1;
+    rc = rc ? rc : write_results(o, s, before, &best, err);
+    int older = !rc && settings_has(s->log, "result.trainer_state.json");
+    for (size_t i = 0; i < TASK_SPLITS && older && !rc; i++) {
+        char     name[NAME];
+        uint64_t rows = labelled_rows(s, test_names[i]);
+
+        results_predictions_name(name, sizeof name, &o->labelled.task, i);
+        rc = rows ? result_files_know(&o->files, name, "index\tprediction\n", rows, err) : 0;
+    }
+    o->files.known = 0;
+    return rc;
+}
+
+int finetune_results_check(struct session *s, uint64_t before, struct err *err)
+{
+    static const char *const names[] = { "train_results.json", "eval_results.json",
+                                         "all_results.json", "trainer_state.json" };
+    struct finetune_results  o = { .files = { .dir = s->dir, .log = s->log } };
+    int                      rc = labelled_load(&o.labelled, s, err);
+
+    snprintf(o.model, sizeof o.model, "%s/best", s->dir);
+    if (!rc && before && !settings_has(s->log, "result.trainer_state.json"))
+        rc = know_older(&o, s, before, err);
+    for (size_t i = 0; i < sizeof names / sizeof *names && !rc; i++)
+        result_files_check(&o.files, names[i]);
+    for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
+        if (labelled_rows(s, test_names[i])) {
+            char name[NAME];
+
+            results_predictions_name(name, sizeof name, &o.labelled.task, i);
+            result_files_check(&o.files, name);
+        }
+    finetune_results_release(&o);
+    return rc ? rc : result_files_end(&o.files, err);
 }
 
 int finetune_results_write(struct finetune_results *out, struct session *s, uint64_t before,
                            struct err *err)
 {
     struct best best = { 0 };
-    char        path[RESULTS_PATH];
     int         rc = labelled_load(&out->labelled, s, err);
 
     if (!rc && s->o.keep_best)
@@ -130,6 +178,7 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
     if (rc)
         return rc;
     snprintf(out->dir, sizeof out->dir, "%s", s->dir);
+    out->files = (struct result_files){ .dir = out->dir, .log = s->log };
     snprintf(out->model, sizeof out->model, "%s%s", s->dir, best.any ? "/best" : "");
     out->read = (struct read_opts){ .seq = s->o.seq, .batch = s->o.batch, .dtype = s->o.dtype,
                                     .host_mem = s->o.host_mem, .blas = s->o.blas,
@@ -137,11 +186,13 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
     out->events = s->events;
     out->test_rows = size_max(labelled_rows(s, "test"), labelled_rows(s, "test_mm"));
     rc = write_results(out, s, before < s->o.steps ? s->o.steps : before, &best, err);
-    if (rc)
+    if (rc || *out->files.first.text)
         out->results.n_evals = 0; // they are not written
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
-        if (before < s->o.steps || !predictions_path(path, out, i))
+        if (labelled_rows(s, test_names[i]) &&
+            (!predictions_there(out, i) || before < s->o.steps))
             rc = labelled_open(&out->test[i], s, test_names[i], err);
+    out->files.log = NULL; // closed with the session
     return rc;
 }
 
@@ -153,22 +204,46 @@ void finetune_results_release(struct finetune_results *o)
     free(o->file);
 }
 
-int finetune_results_predict(const struct finetune_results *o, struct err *err)
+static int put_predictions(struct finetune_results *o, size_t split, const char *text, size_t n,
+                           struct err *err)
+{
+    char name[NAME];
+
+    results_predictions_name(name, sizeof name, &o->labelled.task, split);
+    return result_files_put(&o->files, name, text, n, err);
+}
+
+static int predict(struct finetune_results *o, struct err *err)
 {
     struct model_folder r;
     struct evaluator    e = { 0 };
-    char                path[RESULTS_PATH];
+    char               *text[TASK_SPLITS] = { NULL }, *path = NULL;
+    size_t              n[TASK_SPLITS];
+    int                 rc = model_folder_open(&r, o->model, MODEL_LAST, NULL, o->events, err);
 
-    if (!o->test[0] && !o->test[1])
-        return 0;
-    int rc = model_folder_open(&r, o->model, MODEL_LAST, NULL, o->events, err);
     rc = rc ? rc : model_folder_evaluator(&e, &r, &o->read, o->test_rows, err);
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
-        if (o->test[i]) {
-            predictions_path(path, o, i);
-            rc = evaluate_predict(&e, o->test[i], &o->labelled.task, path, err);
-        }
+        if (o->test[i])
+            rc = evaluate_predict(&e, o->test[i], &o->labelled.task, &text[i], &n[i], err);
     evaluator_close(&e);
     model_folder_close(&r);
+    if (!rc) // with the model closed, which may be this run's
+        rc = (path = file_path(err, "%s/run.db", o->dir))
+                 ? runlog_open(&o->files.log, path, 0, 1, err) : -ENOMEM;
+    for (size_t i = 0; i < TASK_SPLITS; i++) {
+        if (text[i] && !rc)
+            rc = put_predictions(o, i, text[i], n[i], err);
+        free(text[i]);
+    }
+    runlog_close(o->files.log);
+    o->files.log = NULL;
+    free(path);
     return rc;
+}
+
+int finetune_results_predict(struct finetune_results *o, struct err *err)
+{
+    int rc = o->test[0] || o->test[1] ? predict(o, err) : 0;
+
+    return rc ? rc : result_files_end(&o->files, err);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cmd/run/labelled.h"
+#include "cmd/run/result_files.h"
 #include "data/task/results.h"
 
 struct finetune_results {
@@ -15,11 +16,18 @@ struct finetune_results {
     uint64_t          step;      // which was after this step,
     char             *file;      // of these rows of one's own; NULL: a task's, or not known
     const struct events *events;
+    struct result_files files;
 };
 
-/* Results' files of a run that is at its end. before: steps that were done when the
- * command began; where more have been since, predictions that are there are of older parameters. */
+/* Before a training, after so many steps: is somebody else's file where a result is to be? Then it
+ * is refused now. */
+int  finetune_results_check(struct session *s, uint64_t before, struct err *err);
+
+/* Results' files of a run that is at its end. before: steps that were done when the command began;
+ * where more have been since, predictions that are there are of older parameters. A file of
+ * somebody else's in the place of one stays: finetune_results_predict says so, when all others are
+ * written. */
 int  finetune_results_write(struct finetune_results *out, struct session *s, uint64_t before,
                             struct err *err);
-int  finetune_results_predict(const struct finetune_results *o, struct err *err);
+int  finetune_results_predict(struct finetune_results *o, struct err *err);
 void finetune_results_release(struct finetune_results *o); // accepts the zero state

@@ -73,8 +73,10 @@ static int copy_files(const struct session *from, const char *dir, struct err *e
     for (size_t i = 0; i < sizeof names / sizeof *names && !rc; i++) {
         snprintf(old, sizeof old, "%s/%s", from->dir, names[i]);
         snprintf(new, sizeof new, "%s/%s", dir, names[i]);
-        if (!access(old, F_OK))
-            rc = file_copy(old, new, UINT64_MAX, err);
+        if (!access(old, F_OK)) { // what a link leads to is somebody else's, and is not spread
+            rc = file_check_own(old, 0, err);
+            rc = rc ? rc : file_copy(old, new, UINT64_MAX, err);
+        }
     }
     return rc;
 }

@@ -258,21 +258,21 @@ static int is_kind(enum output_kind kind, const char *head, size_t n)
     return ours;
 }
 
-/* A folder among the inputs that the file is in; NULL: it is in none. */
-static const char *read_folder(const struct output *o, const struct target *p)
+/* A folder among the inputs that the file, which is there, is in; NULL: it is in none. */
+static const char *read_folder(const struct output *o)
 {
     struct stat st;
 
     for (size_t i = 0; i < o->n_inputs; i++)
         if (o->inputs[i] && !stat(o->inputs[i], &st) && S_ISDIR(st.st_mode) &&
-            is_within(p->dir, &st))
+            is_within(o->path, &st))
             return o->inputs[i];
     return NULL;
 }
 
-static int refuse(const struct output *o, const struct target *p, int unmarked, struct err *err)
+static int refuse(const struct output *o, int unmarked, struct err *err)
 {
-    const char *in = read_folder(o, p);
+    const char *in = read_folder(o);
 
     if (unmarked)
         return err_misuse(err, "%s is there and is not marked as %s (by the attribute %s): choose "
@@ -282,7 +282,7 @@ static int refuse(const struct output *o, const struct target *p, int unmarked, 
                       kind_names[o->kind], in ? "" : ", or remove it");
 }
 
-static int check_file(const struct output *o, const struct target *p, struct err *err)
+static int check_file(const struct output *o, struct err *err)
 {
     char     head[HEAD_BYTES + 1] = "";
     uint64_t size;
@@ -295,9 +295,9 @@ static int check_file(const struct output *o, const struct target *p, struct err
     if (!rc && n == HEAD_BYTES && store_super_present(head))
         rc = err_misuse(err, "%s holds a device's states: choose another name", o->path);
     else if (!rc && n && !is_kind(o->kind, head, n))
-        rc = refuse(o, p, 0, err);
+        rc = refuse(o, 0, err);
     else if (!rc && n && o->kind == OUTPUT_PREDICTIONS && !is_marked(fd))
-        rc = refuse(o, p, 1, err);
+        rc = refuse(o, 1, err);
     close(fd);
     return rc;
 }
@@ -428,7 +428,7 @@ int output_check(const struct output *o, struct err *err)
         return rc;
     return o->kind == OUTPUT_TOKENIZER ? check_tokenizer(o, o->path, err)
            : o->kind == OUTPUT_MODEL   ? 0
-                                       : check_file(o, &p, err);
+                                       : check_file(o, err);
 }
 
 /* The first folder on the way that is not there would be made. */

@@ -24,7 +24,7 @@ static const struct run_file files[] = {
     { "all_results.json", "its results" },
     { "trainer_state.json", "its results" },
     { "predict_results_*.txt", "its predictions" },
-    { "*.tmp", "a file under way" }, // removed when the run is opened
+    { "*.tmp", "a file under way" }, // PATH.HEX.tmp is; what is removed, file_new.c says
 };
 
 static int fits(const char *pattern, const char *name)

@@ -48,6 +48,8 @@
  *     NAME.rows         its rows
  *     NAME.file         what they were made of, as it was called
  *     NAME.seconds      of dev and dev_mm: how long the last evaluation took
+ *     result.NAME       checksum and bytes of the file RUN/NAME as it was written last, and before
+ *                       (result_files.h)
  *     column.text column.pair column.label    that the training file of one's own was read from
  *
  * of what left it:

@@ -93,7 +93,7 @@ static void on_stop(int signal)
     add(&l, "siTrain: stopping ");
     add(&l, *said(&waits) ? said(&waits) : "as soon as it can");
     add_expected(&l);
-    add(&l, "; Ctrl-C again ends it at once");
+    add(&l, "; Ctrl-C again after a second ends it at once");
     add(&l, *said(&then) ? ", and " : "");
     add(&l, said(&then));
     add(&l, "\n");

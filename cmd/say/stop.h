@@ -13,9 +13,9 @@ void stop_catch(void);
 void stop_catch_pipe(void);
 
 /* Members of struct events: was a clean end asked for? And what a first signal says from here on:
- * "stopping UNTIL (about 1m05s); Ctrl-C again ends it at once, and WHAT", such as "when step 3 is
- * done" and "--resume computes it again". Both stay until they are set anew; NULL: as in the
- * beginning, "as soon as it can", and nothing. */
+ * "stopping UNTIL (about 1m05s); Ctrl-C again after a second ends it at once, and WHAT", such as
+ * "when step 3 is done" and "--resume computes it again". Both stay until they are set anew; NULL:
+ * as in the beginning, "as soon as it can", and nothing. */
 int  stop_asked(void *ctx);
 void stop_waits(void *ctx, const char *until, double seconds);
 void stop_then(void *ctx, const char *what);

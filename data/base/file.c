@@ -155,6 +155,29 @@ void file_remove_tree(const char *path)
     remove(path);
 }
 
+char *file_mounted(const char *path)
+{
+    struct stat    st;
+    struct dirent *e;
+    char          *found = NULL;
+
+    if (lstat(path, &st))
+        return NULL;
+    if (is_mounted(path))
+        return strdup(path);
+    DIR *d = S_ISDIR(st.st_mode) ? opendir(path) : NULL;
+    while (d && !found && (e = readdir(d))) {
+        char *inner = strcmp(e->d_name, ".") && strcmp(e->d_name, "..")
+                          ? file_path(NULL, "%s/%s", path, e->d_name) : NULL;
+
+        found = inner ? file_mounted(inner) : NULL;
+        free(inner);
+    }
+    if (d)
+        closedir(d);
+    return found;
+}
+
 int file_lock(int fd, int shared)
 {
     const struct timespec pause = { .tv_nsec = 20000000 };
@@ -167,6 +190,16 @@ int file_lock(int fd, int shared)
         nanosleep(&pause, NULL);
     }
     return -EBUSY;
+}
+
+int file_lock_fail(int rc, const char *path, const char *busy, struct err *err)
+{
+    if (rc == -EBUSY)
+        return err_set(err, rc, "%s is in use by another process%s", path, busy);
+    if (rc == -ENOLCK)
+        return err_set(err, rc, "%s cannot be locked: its file system has no locks, so a second "
+                       "process could not be kept from it; put it on a local one", path);
+    return err_set(err, rc, "lock %s: %s", path, strerror(-rc));
 }
 
 int file_in_ram(const char *dir)

@@ -107,10 +107,17 @@ void file_new_clean(const char *dir);
  * followed, and what is mounted in it is left alone. For what only this program can have filled. */
 void file_remove_tree(const char *path);
 
+/* What is mounted at or below this path, a file too: the first such path, malloced; NULL: nothing.
+ */
+char *file_mounted(const char *path);
+
 /* A lock on an open file, shared or not, until it is closed: 0, or -EBUSY where another process
  * keeps it for two seconds (one that was killed holds what it had open until the kernel has ended
  * its requests), -ENOLCK where the file system has no locks, or another -errno; no sentence. */
 int file_lock(int fd, int shared);
+/* The sentence to what file_lock returned, and that again. busy: what another process does there,
+ * behind "PATH is in use by another process". */
+int file_lock_fail(int rc, const char *path, const char *busy, struct err *err);
 
 /* Whether what is made in this folder lies in RAM: on a tmpfs, a devtmpfs or a ramfs. */
 int file_in_ram(const char *dir);

@@ -72,14 +72,22 @@ int json_read(json_t **out, const char *path, size_t max_bytes, struct err *err)
     return rc;
 }
 
-int json_write(const json_t *value, const char *path, size_t flags, struct err *err)
+char *json_written(const json_t *value, size_t flags)
 {
     char *text = json_dumps(value, flags | JSON_ENCODE_ANY), *line = NULL;
-    int   rc = text && asprintf(&line, "%s\n", text) >= 0
-                   ? file_write_whole(path, line, strlen(line), err)
-                   : err_set(err, -ENOMEM, "no memory to write %s as JSON", path);
+
+    if (text && asprintf(&line, "%s\n", text) < 0)
+        line = NULL;
+    free(text);
+    return line;
+}
+
+int json_write(const json_t *value, const char *path, size_t flags, struct err *err)
+{
+    char *text = json_written(value, flags);
+    int   rc = text ? file_write_whole(path, text, strlen(text), err)
+                    : err_set(err, -ENOMEM, "no memory to write %s as JSON", path);
 
     free(text);
-    free(line);
     return rc;
 }

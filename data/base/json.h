@@ -13,6 +13,8 @@ int json_read(json_t **out, const char *path, size_t max_bytes, struct err *err)
 /* Parse text[0..n) of which `what` says where it stands. A whole number too large for json_int_t,
  * as Python writes some, is a real one. */
 int json_parse(json_t **out, const char *text, size_t n, const char *what, struct err *err);
+/* A value as json_write writes it, malloced; NULL: no memory. */
+char *json_written(const json_t *value, size_t flags);
 /* Write to path (temporary name, fsync, rename); flags are jansson's: JSON_INDENT(2), or those of
  * figures that people read. */
 int json_write(const json_t *value, const char *path, size_t flags, struct err *err);

@@ -13,10 +13,13 @@
 
 int db_fail(struct db *db, const char *doing, struct err *err)
 {
+    int         left = errno; // SQLite forgets it where a COMMIT fails
     const char *p = db->path, *why = db->sql ? sqlite3_errmsg(db->sql) : "out of memory";
     int         code = db->sql ? sqlite3_extended_errcode(db->sql) : SQLITE_NOMEM;
     int         os = db->sql ? sqlite3_system_errno(db->sql) : 0;
 
+    if (!os && code == SQLITE_IOERR_WRITE)
+        os = left;
     switch (code & 0xff) {
     case SQLITE_FULL:
         return err_set(err, -ENOSPC, "%s: the disk is full (while %s); free some space and run it "

@@ -47,13 +47,15 @@ static int put_speed(json_t *to, const char *prefix, const char *suffix, double 
 static int no_memory(struct err *err) { return err_set(err, -ENOMEM, "no memory for the results"); }
 
 static int write_json(const json_t *value, const char *dir, const char *name, int indent,
-                      struct err *err)
+                      const struct results *r, struct err *err)
 {
-    char *path = file_path(err, "%s/%s", dir, name);
-    int   rc = path ? json_write(value, path, JSON_INDENT((size_t)indent) | JSON_FIGURES, err)
-                    : -ENOMEM;
+    size_t flags = JSON_INDENT((size_t)indent) | JSON_FIGURES;
+    char  *text = r->put ? json_written(value, flags) : file_path(err, "%s/%s", dir, name);
+    int    rc = !text    ? no_memory(err)
+                : r->put ? r->put(r->put_ctx, name, text, strlen(text), err)
+                         : json_write(value, text, flags, err);
 
-    free(path);
+    free(text);
     return rc;
 }
 
@@ -181,7 +183,7 @@ static int write_state(const char *dir, struct runlog *log, const struct results
     if (!rc && (json_array_append(rows, last) || put_training(last, r, t) ||
                 json_object_set_new(last, "step", count(t->steps))))
         rc = no_memory(err);
-    rc = rc ? rc : write_json(state, dir, "trainer_state.json", 2, err);
+    rc = rc ? rc : write_json(state, dir, "trainer_state.json", 2, r, err);
     json_decref(state);
     json_decref(last);
     return rc;
@@ -234,10 +236,10 @@ static int write_parts(const char *dir, const struct results *r, const struct to
     int rc = bad ? no_memory(err) : 0;
 
     if (!rc && t)
-        rc = write_json(train, dir, "train_results.json", 4, err);
+        rc = write_json(train, dir, "train_results.json", 4, r, err);
     if (!rc && r->n_evals)
-        rc = write_json(eval, dir, "eval_results.json", 4, err);
-    rc = rc ? rc : write_json(all, dir, "all_results.json", 4, err);
+        rc = write_json(eval, dir, "eval_results.json", 4, r, err);
+    rc = rc ? rc : write_json(all, dir, "all_results.json", 4, r, err);
     json_decref(train);
     json_decref(eval);
     json_decref(all);
@@ -282,13 +284,13 @@ static int put_label(FILE *f, size_t row, const char *label)
     return fputc('\n', f);
 }
 
-int results_predictions(const char *path, const struct task *task, const int32_t *classes,
+int results_predictions(char **text, size_t *bytes, const struct task *task, const int32_t *classes,
                         const float *values, size_t n, struct err *err)
 {
-    char  *text = NULL;
-    size_t bytes = 0;
-    FILE  *f = open_memstream(&text, &bytes);
-    int    bad = !f || fputs("index\tprediction\n", f) < 0;
+    *text = NULL;
+    *bytes = 0;
+    FILE *f = open_memstream(text, bytes);
+    int   bad = !f || fputs("index\tprediction\n", f) < 0;
 
     for (size_t i = 0; i < n && !bad; i++)
         if (task->n_labels > 1)
@@ -298,8 +300,5 @@ int results_predictions(const char *path, const struct task *task, const int32_t
         else
             bad = fprintf(f, "%zu\t%.3f\n", i, (double)values[i]) < 0;
     bad |= f && fclose(f);
-    int rc = bad ? no_memory(err) : file_write_whole(path, text, bytes, err);
-
-    free(text);
-    return rc;
+    return bad ? no_memory(err) : 0;
 }

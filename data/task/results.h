@@ -53,6 +53,9 @@ struct results {
     const char *best_checkpoint;
     uint64_t    best_step;   // its last step, from 0 as in run.db
     double      best_metric; // of task->metric[0] (eval_loss for tasks that have none)
+    /* Writes a file of this name; NULL: into results_write's folder, as file_write_whole does. */
+    int    (*put)(void *ctx, const char *name, const char *text, size_t n, struct err *err);
+    void    *put_ctx;
     size_t   n_evals;             // 0: no eval_results.json
     struct results_eval eval[TASK_SPLITS];
 };
@@ -65,7 +68,7 @@ int results_write(const char *dir, struct runlog *log, const struct results *r, 
 /* predict_results_TASK.txt: how the predictions of task->tests[split] are called. */
 void results_predictions_name(char *out, size_t size, const struct task *task, size_t split);
 
-/* Write the predictions of n rows: classes[i], or values[i] where the task is regression (n_labels
- * 1); the other one may be NULL. */
-int results_predictions(const char *path, const struct task *task, const int32_t *classes,
+/* What such a file says of n rows, malloced: classes[i], or values[i] where the task is regression
+ * (n_labels 1); the other one may be NULL. */
+int results_predictions(char **text, size_t *bytes, const struct task *task, const int32_t *classes,
                         const float *values, size_t n, struct err *err);

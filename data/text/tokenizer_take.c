@@ -3,8 +3,9 @@
  * A folder's files may be links, as in Hugging Face's cache. A stranger's link may lead to any file
  * of the user's: a key named merges.txt would go into the run, and be published with the model. So
  * a file is copied only if it is certainly what its name says: it agrees with the tokenizer that
- * the folder holds, id by id, merge by merge. The bytes that are copied are those that were looked
- * at: a file is read once. */
+ * the folder holds, id by id, merge by merge. The tokenizer is opened first; then each file is read
+ * once more, and the bytes that are copied are those that were looked at (is_tokenizer, which looks
+ * at none, trusts the opening). */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/file.h"
@@ -144,25 +145,30 @@ static int is_merges(struct taking *k, char *text, size_t n, const char *path, s
     return 0;
 }
 
-/* What a vocabulary that nothing else vouches for must look like: words, of which some go on. */
+/* What a vocabulary that nothing else vouches for must look like: words, of which some go on, or
+ * (a word a letter, as proteins have it) of which some are BERT's own. */
 static int is_words(struct taking *k, char *text, size_t n, const char *path, struct err *err)
 {
-    size_t at = 0, go_on = 0;
+    size_t at = 0, go_on = 0, unknown = 0, own = 0;
 
     if (memchr(text, 0, n))
         return err_misuse(err, "%s has a NUL, which no list of words has", path);
     for (char *line = text, *next; line; line = next) {
         next = line_cut(line);
         go_on += !strncmp(line, "##", 2) && line[2];
+        unknown += !strcmp(line, "[UNK]");
+        own += !strcmp(line, "[CLS]") || !strcmp(line, "[SEP]") || !strcmp(line, "[MASK]") ||
+               !strcmp(line, "[PAD]");
         if ((*line || next) && !is_token(k, line, (json_int_t)at++))
             return err_misuse(err, "%s: line %zu is no word of the tokenizer there", path, at);
         if (k->needed && line[strcspn(line, " \t\v\f\r")])
             return err_misuse(err, "%s: line %zu is no word of a vocabulary: it has white space",
                               path, at);
     }
-    return go_on || !k->needed
+    return go_on || (unknown && own) || !k->needed
                ? 0
-               : err_misuse(err, "%s is no vocabulary of WordPiece: no line begins with ##", path);
+               : err_misuse(err, "%s is no vocabulary of WordPiece: no line begins with ##, nor "
+                            "has it [UNK] and one of [CLS], [SEP], [MASK] and [PAD]", path);
 }
 
 /* What such a file says has no end; but something that it alone says is there. */
@@ -330,8 +336,12 @@ int tokenizer_take(const char *from, const char *to, char *notice, size_t size, 
         k.needed = form && (!strcmp(form[0], kinds[i].name) ||
                             (form[1] && !strcmp(form[1], kinds[i].name)));
         rc = dst ? take_one(&k, &kinds[i], src, dst, &not, err) : -ENOMEM;
-        if (!rc && size && !*notice && *not.text)
-            snprintf(notice, size, "%s: this file is left out", not.text);
+        if (!rc && size && *not.text) {
+            size_t n = strlen(notice);
+
+            snprintf(notice + n, size - n, n ? "; so is %s" : "%s: this file is left out",
+                     n ? kinds[i].name : not.text);
+        }
         free(src);
         free(dst);
     }

@@ -189,4 +189,33 @@ for signal in INT TERM; do
     nothing_left "SIG$signal"
 done
 
+# ---- a drive ----
+
+truncate -s 256M "$tmp/image"
+if loop=$(losetup -f --show "$tmp/image" 2>/dev/null); then
+    trap 'losetup -d "$loop"; rm -rf "$tmp"' EXIT
+    # shellcheck disable=SC2086
+    works "steps on a drive" bench $small --only steps --device "$loop"
+    nothing_left "steps on a drive"
+    # shellcheck disable=SC2086
+    "$bin" bench $model --dir "$tmp/d" --rounds 64 --only kernels --device "$loop" >"$tmp/out" 2>"$tmp/err" &
+    pid=$!
+    for _ in $(seq 200); do
+        [ -n "$(ls -d "$tmp"/d/.siTrain-bench.* 2>/dev/null)" ] && break
+        sleep 0.05
+    done
+    make_text 20 >"$tmp/text.txt"
+    "$bin" prepare "$tmp/text.txt" --train-tokenizer --vocab 260 --out "$tmp/tok" >"$tmp/out.run" 2>&1 &&
+        "$bin" pretrain --run "$tmp/theirs" --data "$tmp/text.txt" --tokenizer "$tmp/tok" --n-layer 1 --n-head 1 --n-embd 8 --seq 8 --batch 1 \
+            --csd-mem 128K --threads 1 --steps 1 --quiet --device "$loop" >"$tmp/out.run" 2>&1
+    result $? "a run on the same drive meanwhile, which bench has left to nobody"
+    kill -INT $pid
+    wait $pid
+    works "is whole when bench has ended" check "$tmp/theirs"
+    losetup -d "$loop"
+    trap 'rm -rf "$tmp"' EXIT
+else
+    skip "a drive" "no loop device can be made here"
+fi
+
 done_testing

@@ -118,8 +118,35 @@ cp -r "$tmp/learnt" "$tmp/blocked"
 rm "$tmp/blocked/all_results.json"
 mkdir -p "$tmp/blocked/all_results.json/x"
 run finetune --resume "$tmp/blocked" --quiet
-result "$(grep -q 'all_results.json is there and is not a regular file' "$tmp/err" && ! grep -q 'after step' "$tmp/out"; echo $?)" \
+result "$([ "$got" = 1 ] && grep -q 'all_results.json is there and is not what siTrain wrote' "$tmp/err" && ! grep -q 'after step' "$tmp/out"; echo $?)" \
     "results that cannot be written are not printed"
+# a result's file is replaced only if siTrain wrote it; the others are written, and what is advised brings the rest
+theirs() { # FILE: a resume with a user's file there
+    run finetune --resume "$tmp/theirs" --quiet
+    result "$([ "$got" = 1 ] && grep -qF "$1 is there and is not what siTrain wrote: move it elsewhere; then siTrain finetune --resume $tmp/theirs writes the results" \
+        "$tmp/err" && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "$1 of the user's is named"
+    same mine "$(cat "$tmp/theirs/$1" 2>&1)" "  and it stays"
+    rm -r "$tmp/theirs/$1"
+    works "  moved away" finetune --resume "$tmp/theirs" --quiet
+    same "$(sha256sum <"$tmp/learnt/$1")" "$(sha256sum <"$tmp/theirs/$1")" "  the results are written"
+}
+cp -r "$tmp/learnt" "$tmp/theirs"
+for f in eval_results.json predict_results_sst2.txt trainer_state.json; do
+    echo mine >"$tmp/theirs/$f"
+    rm "$tmp/theirs/train_results.json"
+    theirs $f
+    result "$([ -f "$tmp/theirs/train_results.json" ]; echo $?)" "  all of them"
+done
+echo mine >"$tmp/mine"
+ln -s "$tmp/mine" "$tmp/theirs/all" && mv "$tmp/theirs/all" "$tmp/theirs/all_results.json"
+theirs all_results.json
+same mine "$(cat "$tmp/mine")" "nor is a link written through"
+echo mine >"$tmp/theirs/predict_results_sst2.txt"
+refuses 1 "predict_results_sst2.txt is there and is not what siTrain wrote" finetune --resume "$tmp/theirs" --steps 106 --schedule-steps 106 --quiet
+same 104 "$(sqlite3 "$tmp/theirs/run.db" "SELECT count(*) FROM steps")" "before more steps, not after them"
+rm "$tmp/theirs/predict_results_sst2.txt"
+works "without it" finetune --resume "$tmp/theirs" --steps 106 --schedule-steps 106 --quiet
+result "$(json "$tmp/theirs/trainer_state.json" global_step 106; echo $?)" "its own files are replaced by those of the later end"
 cp -r "$tmp/learnt" "$tmp/early"
 works "an end that is long past" finetune --resume "$tmp/early" --steps 5
 same "$(cat "$tmp/learnt/eval_results.json")" "$(cat "$tmp/early/eval_results.json")" "the results are those of what was done"

@@ -107,6 +107,13 @@ same "$(cat "$tmp/text.txt")" "$(cat "$tmp/tok3/merges.txt")" "  and it is what 
 mkdir "$tmp/mnli"
 printf 'x\n' >"$tmp/mnli/dev_matched.tsv"
 refuses 2 "mnli/p-mm is there" eval "$tmp/tuned" --task mnli --data "$tmp/mnli" --predict "$(: >"$tmp/mnli/p" && echo mine >"$tmp/mnli/p-mm" && echo "$tmp/mnli/p")"
+mkdir "$tmp/mnli/below"
+for at in mnli/own mnli/below/own; do # directly in the folder that is read, and below it
+    echo mine >"$tmp/$at"
+    refuses 2 "$at is there, in $tmp/mnli, which is read, and does not begin as predictions of siTrain eval --predict do: choose another name" \
+        eval "$tmp/tuned" --task mnli --data "$tmp/mnli" --predict "$tmp/$at"
+    result "$(! grep -q 'remove it' "$tmp/err" && [ "$(cat "$tmp/$at")" = mine ]; echo $?)" "  and nobody is told to remove it"
+done
 refuses 2 "is named twice" bench scaling --json "$tmp/both" --plot "$tmp/both"
 
 # ---- a person's own files; what is no file ----

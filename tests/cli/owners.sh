@@ -176,6 +176,20 @@ works "reshard within it" reshard "$tmp/kept" --devices 3 --quiet
 works "and back" reshard "$tmp/kept" --devices 1 --quiet
 same "$was" "$(extras "$tmp/kept")" "leaves them as well"
 works "it is whole" check "$tmp/kept"
+rm -rf "$tmp/kept" "$tmp/aside"
+cp -a "$tmp/kept.from" "$tmp/kept"
+if [ "$(id -u)" = 0 ] && echo mounted >"$tmp/from" && mount --bind "$tmp/from" "$tmp/kept/best/README.md" 2>/dev/null; then
+    trap 'umount "$tmp/kept/best/README.md"; rm -rf "$tmp"' EXIT
+    refuses 2 "best/README.md is mounted within the best model" pretrain --resume "$tmp/kept" --steps 3 --quiet
+    same mounted "$(cat "$tmp/kept/best/README.md")" "and stays where it is"
+    umount "$tmp/kept/best/README.md"
+    trap 'rm -rf "$tmp"' EXIT
+    works "after umount it goes on" pretrain --resume "$tmp/kept" --steps 3 --quiet
+    result "$([ -z "$(ls -d "$tmp"/kept/best.* 2>/dev/null)" ]; echo $?)" "and nothing is left next to best"
+else
+    skip "a file mounted within best" "only root may mount one"
+fi
+rm -f "$tmp/from"
 for kind in folder file link; do
     rm -rf "$tmp/kept" "$tmp/aside"
     cp -a "$tmp/kept.from" "$tmp/kept"
@@ -201,6 +215,16 @@ ln -s "$tmp/aside" "$tmp/at/dev1"
 was=$(picture "$tmp/aside")
 run reshard "$tmp/at" --devices 2 --quiet
 same "$was" "$(picture "$tmp/aside")" "reshard where dev1 is a link to somebody's folder ($got)"
+rm -rf "$tmp/at"
+cp -a "$tmp/two" "$tmp/from"
+rm -rf "$tmp/from/data.bin" "$tmp/at.rank1"
+ln -s "$tmp/aside/photo" "$tmp/from/data.bin"
+refuses 2 "data.bin is a symbolic link; a regular file is expected there" reshard "$tmp/from" --ranks 2 --new-run "$tmp/at"
+result "$([ ! -e "$tmp/at" ]; echo $?)" "and of what it leads to no copy is made"
+rm -rf "$tmp/from" "$tmp/at"
+cp -a "$tmp/run" "$tmp/at"
+(ulimit -f 600; run pretrain --resume "$tmp/at" --steps 5000 --quiet; exit "$got")
+result "$([ $? = 1 ] && grep -q 'run.db: committing failed: .*: File too large' "$tmp/err" && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "a commit above ulimit -f says so"
 for of in run/dev0/states ram/image0 ram/image1 run/run.db run/run.lock; do
     rm -rf "$tmp/at"
     cp -a "$tmp/${of%%/*}" "$tmp/at"
@@ -474,6 +498,11 @@ no_locks() { # FAIL NAME COMMAND...
     result "$({ [ "$got" = 1 ] || [ "$got" = 2 ]; } && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q 'no locks' "$tmp/err"; echo $?)" "no locks ($fail): $name"
 }
 was=$(picture "$tmp/run/dev0" "$tmp/ram/image0" "$tmp/ram/image1")
+for at in run/dev0/states ram/image1; do
+    (export LD_PRELOAD="$shim" SHIM_FAIL="flock=EIO@$at"; exec timeout -s KILL 20 "$bin" pretrain --resume "$tmp/${at%%/*}" --steps 3 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null)
+    result "$([ $? = 1 ] && grep -q "lock $tmp/$at: Input/output error" "$tmp/err" && ! grep -q 'no locks' "$tmp/err" && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" \
+        "a lock that fails otherwise is named: $at"
+done
 for error in ENOLCK ENOSYS EOPNOTSUPP; do
     no_locks flock=$error@run.lock "a resume" pretrain --resume "$tmp/run" --steps 3 --quiet
 done
@@ -506,4 +535,24 @@ done
 echo "# up to $n kills; after $lost of them there was none until the next opening"
 result "$([ -z "$bad" ] && [ $n -gt 5 ]; echo $?)" "killed before each change of a name, best is whole at the next opening $bad"
 result "$("$bin" check "$tmp/kept/best" >"$tmp/out" 2>"$tmp/err" && [ "$(cat "$tmp/kept/best/README.md")" = mine ]; echo $?)" "and where nothing is killed"
+
+# ---- files that come into best while a better one is made: of a name of the model's own the better one has its own, any other stays
+
+rm -rf "$tmp/kept" "$tmp/held" "$tmp/held.over"
+cp -a "$tmp/kept.from" "$tmp/kept"
+(export LD_PRELOAD="$shim" SHIM_AT="rename:/kept/best.new-:1:$tmp/held"; exec "$bin" pretrain --resume "$tmp/kept" --steps 3 --quiet) >"$tmp/out" 2>"$tmp/err" </dev/null &
+pid=$!
+for _ in $(seq 200); do
+    [ -e "$tmp/held" ] && break
+    sleep 0.05
+done
+result "$([ -e "$tmp/held" ]; echo $?)" "a better model is being written"
+echo mine >"$tmp/kept/best/came.txt"
+echo mine >"$tmp/kept/best/config.json"
+rm -f "$tmp/held"
+wait $pid
+result $? "the training goes on"
+same "mine mine" "$(echo $(cat "$tmp/kept/best/came.txt" "$tmp/kept/best/README.md"))" "a file of another name stays"
+works "and best is whole, with the model's own" check "$tmp/kept/best"
+result "$([ -z "$(ls -d "$tmp"/kept/best.* 2>/dev/null)" ]; echo $?)" "and nothing is left next to it"
 done_testing

@@ -27,7 +27,7 @@ interrupt() {
     python3 tests/cli/on_tty.py 80 --key "$pattern" ${again:+--key "$again"} "$bin" "$@" >"$tmp/out"
     got=$?
     : >"$tmp/err"
-    result "$([ "$got" = 130 ] && grep -q 'stopping .*; Ctrl-C again ends it at once' "$tmp/out"; echo $?)" "$name: Ctrl-C is answered, 130"
+    result "$([ "$got" = 130 ] && grep -q 'stopping .*; Ctrl-C again after a second ends it at once' "$tmp/out"; echo $?)" "$name: Ctrl-C is answered, 130"
     [ -z "$left" ] || result "$([ -z "$(ls -d $left* 2>/dev/null)" ]; echo $?)" "$name: nothing half-made is left"
 }
 shown() { result "$(grep -qE "$1  [0-9]+%  left (<1|[0-9]+[dhm]?[0-9]*)[hms]" "$tmp/out"; echo $?)" "$2"; }
@@ -64,7 +64,7 @@ works "a run of one step" pretrain --run "$tmp/long" --data "$tmp/text.bin" $big
 again='Ctrl-C again'
 interrupt "a very long first step, twice" "layers kept" "" pretrain --resume "$tmp/long" --steps 2 --link-bw 100K
 again=
-result "$(grep -q 'stopping when step 2 is done and committed; Ctrl-C again ends it at once, and --resume computes this step again' "$tmp/out"; echo $?)" "it says what it waits for, and what a second one does"
+result "$(grep -q 'stopping when step 2 is done and committed; Ctrl-C again after a second ends it at once, and --resume computes this step again' "$tmp/out"; echo $?)" "it says what it waits for, and what a second one does"
 works "it goes on" pretrain --resume "$tmp/long" --link-bw 0
 same "$big_params" "$(exported "$tmp/long")" "to the same parameters"
 

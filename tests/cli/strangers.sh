@@ -189,6 +189,18 @@ END
 # shellcheck disable=SC2086
 refuses 2 "words/vocab.txt: line 1 is no word of a vocabulary" pretrain --run "$tmp/new" --data "$tmp/text.txt" --tokenizer "$tmp/words" $shape
 result "$([ ! -e "$tmp/new" ]; echo $?)" "  and nothing is left"
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' A L G V >"$tmp/words/letters"
+ln -sf letters "$tmp/words/vocab.txt"
+echo '{"do_lower_case": false}' >"$tmp/words/tokenizer_config.json"
+rm -rf "$tmp/new"
+# shellcheck disable=SC2086
+works "a vocabulary of letters, with BERT's own words" pretrain --run "$tmp/new" --data "$tmp/text.txt" --tokenizer "$tmp/words" $shape
+rm -rf "$tmp/new"
+cp -r "$tmp/hf" "$tmp/left"
+for f in vocab.txt encoder.json; do cp "$tmp/secrets/key" "$tmp/left/$f"; done
+works "a tokenizer next to two files that are none of its" import "$tmp/left" "$tmp/new" --csd-mem 128K
+result "$(grep -q '/encoder.json.*: this file is left out; so is vocab.txt$' "$tmp/err"; echo $?)" "  which are both named"
+rm -rf "$tmp/new"
 # What is what its name says is copied, byte for byte, through links of a cache, too.
 works "a run of links to blobs" import "$tmp/cache" "$tmp/linked" --csd-mem 128K
 result "$([ ! -s "$tmp/err" ]; echo $?)" "  with nothing to say"

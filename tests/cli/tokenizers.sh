@@ -82,6 +82,12 @@ for file, content in json.load(open("tests/fixtures/tokenizers.json"))["qwen2's 
         f.write(content if isinstance(content, str) else json.dumps(content))
 END
 printf 'e\314\201 is one letter, and 123 three.\n' >"$tmp/e.txt"
+mkdir "$tmp/old" # as an older version left it in a run: the pair alone
+cp "$tmp/qwen2/merges.txt" "$tmp/old/"
+sed 's/<|endoftext|>/<|end|>/' "$tmp/qwen2/vocab.json" >"$tmp/old/vocab.json"
+refuses 2 'put {"tokenizer_class": "GPT2Tokenizer"} into tokenizer_config.json there' prepare "$tmp/e.txt" --tokenizer "$tmp/old" --out "$tmp/e.bin"
+echo '{"tokenizer_class": "GPT2Tokenizer"}' >"$tmp/old/tokenizer_config.json"
+works "a pair that nothing says the class of, after what is advised" prepare "$tmp/e.txt" --tokenizer "$tmp/old" --out "$tmp/e.bin"
 works "a pair of Qwen2's, by config.json" prepare "$tmp/e.txt" --tokenizer "$tmp/qwen2" --out "$tmp/e.bin"
 run prepare "$tmp/text.txt" --train-tokenizer --vocab 300 --out "$tmp/tok"
 works "a run keeps whose it is" pretrain --run "$tmp/run-qwen2" --n-layer 1 --n-head 2 --n-embd 16 --seq 16 --batch 2 --steps 1 --mode mem \
@@ -99,7 +105,7 @@ rm "$tmp/qwen2/tokenizer_config.json"
 echo '{"model_type": "falcon"}' >"$tmp/qwen2/config.json"
 refuses 2 "the tokenizer is of the family falcon" prepare "$tmp/e.txt" --tokenizer "$tmp/qwen2" --out "$tmp/x.bin"
 rm "$tmp/qwen2/config.json"
-refuses 2 "makes tokenizer.json" prepare "$tmp/e.txt" --tokenizer "$tmp/qwen2" --out "$tmp/x.bin"
+refuses 2 "nothing says whose class the tokenizer is: put" prepare "$tmp/e.txt" --tokenizer "$tmp/qwen2" --out "$tmp/x.bin"
 rm "$tmp/tok/tokenizer.json" "$tmp/tok/tokenizer_config.json"
 works "without a class, <|endoftext|> is GPT-2's" prepare "$tmp/e.txt" --tokenizer "$tmp/tok" --out "$tmp/x.bin"
 
