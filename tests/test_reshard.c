@@ -407,7 +407,7 @@ static void test_strangers(void **state)
         assert_int_equal(truncate_new(path, 8192), 0);
         snprintf(listed, sizeof listed, "%s\n%s\n", named ? "kkkk" : "", path);
         must(&t, runlog_set(t.cfg.log, "reshard.remove", listed, &t.err));
-        must(&t, reshard_clean(&t.cfg, NULL, 0, &t.err));
+        must(&t, reshard_clean(&t.cfg, 1, NULL, 0, &t.err));
         assert_int_equal(access(path, F_OK), named ? -1 : 0);
     }
     toy_remove(&t);
