@@ -45,7 +45,7 @@ int corpus_check(struct corpus_file file, const char *tokenizer, size_t vocab, u
         return rc;
     if (width)
         return check_tokens(file.path, file.path, width, vocab, seq, events, err);
-    if (!tokenizer || !tokenise_has_files(tokenizer))
+    if (!tokenizer || !tokenizer_is_there(tokenizer))
         return err_misuse(err, "%s is text: --tokenizer DIR is needed (siTrain prepare "
                           "--train-tokenizer makes one)", file.path);
     rc = tokenizer_open(&tok, tokenizer, err);
@@ -224,7 +224,7 @@ int corpus_masking(struct masking *out, const struct session *s, struct err *err
 
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
     return masking_find(out, &s->config, &s->o.mask,
-                        tokenise_has_files(tokenizer) ? tokenizer : NULL, err);
+                        tokenizer_is_there(tokenizer) ? tokenizer : NULL, err);
 }
 
 static int expect_sums(const struct session *s, const char *what, const char *text,

@@ -100,22 +100,29 @@ static const struct kind *kind_find(const struct said *s)
     return NULL;
 }
 
-static int refuse(const struct said *s, const char *dir, const char *first, struct err *err)
+void tokenizer_command(char out[TOKENIZER_COMMAND], const char *dir)
 {
     int         quoted = dir[strcspn(dir, "'\"\\$`")] || strlen(dir) > 90;
     const char *to = quoted ? "FOLDER" : dir;
-    char        who[160] = "of no class that is named";
+
+    snprintf(out, TOKENIZER_COMMAND, "python3 -c \"from transformers import AutoTokenizer as A; "
+             "A.from_pretrained('%s').save_pretrained('%s')\" makes tokenizer.json (pip install "
+             "transformers", to, to);
+}
+
+static int refuse(const struct said *s, const char *dir, const char *first, struct err *err)
+{
+    char who[160] = "of no class that is named", command[TOKENIZER_COMMAND];
 
     if (!is_general(s->class))
         snprintf(who, sizeof who, "a %s's", s->class);
     else if (*s->model)
         snprintf(who, sizeof who, "of the family %s", s->model);
+    tokenizer_command(command, dir);
     return err_misuse(err, "%.200s: the tokenizer is %s (tokenizer_class in tokenizer_config.json, "
                       "model_type in config.json), but without tokenizer.json only those of "
-                      "GPT2Tokenizer, Qwen2Tokenizer and RobertaTokenizer are known: python3 -c "
-                      "\"from transformers import AutoTokenizer as A; A.from_pretrained('%s')"
-                      ".save_pretrained('%s')\" makes tokenizer.json (pip install transformers)",
-                      first, who, to, to);
+                      "GPT2Tokenizer, Qwen2Tokenizer and RobertaTokenizer are known: %s)",
+                      first, who, command);
 }
 
 /* ---- the pair as a tokenizer.json ---- */

@@ -60,7 +60,7 @@ printf '\377\000\377' >"$tmp/alien.bin"
 refuses_pretrain 2 "alien.bin" $small --data "$tmp/alien.bin"
 refuses_pretrain 2 "missing.bin" $small --data "$tmp/missing.bin"
 refuses_pretrain 2 "--tokenizer DIR is needed" $small --data "$tmp/text.txt"
-refuses_pretrain 2 "no tokenizer there" $small --data "$tmp/text.txt" --tokenizer "$tmp"
+refuses_pretrain 2 "holds no tokenizer" $small --data "$tmp/text.txt" --tokenizer "$tmp"
 
 # folders
 refuses 2 "is a run already" pretrain --run "$tmp/run" $small --data "$tmp/text.bin"
