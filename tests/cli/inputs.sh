@@ -159,10 +159,15 @@ works "  and elsewhere" pretrain --resume "$tmp/made" --data "$tmp/moved" --step
 same "$tmp/moved" "$(sqlite3 "$tmp/made/run.db" "SELECT value FROM runs WHERE key = 'data.path'")" "  where the run finds them now"
 refuses 2 "this run took $tmp/moved as u16 and keeps it" pretrain --resume "$tmp/made" --data "$tmp/moved" --data-format u32 --steps 3
 refuses 2 "this run has $tmp/moved and a resume keeps it" pretrain --resume "$tmp/made" --data "$tmp/in/u32.bin" --steps 3
+refuses 2 "--data $tmp/nothing: there is no such file; this run has $tmp/moved and a resume keeps it" pretrain --resume "$tmp/made" --data "$tmp/nothing" --steps 3
 rm -rf "$tmp/made"
 works "ids of 32 bits" pretrain --run "$tmp/made" --data "$tmp/in/u32.bin" --data-format u32 --vocab 270 $lm
 works "go on as such" pretrain --resume "$tmp/made" --steps 2 --quiet
 same "$narrow" "$(eval "$loss2")" "  to the same bits"
 run report "$tmp/made" --config
 result "$(grep -q '^data-format = u32' "$tmp/out"; echo $?)" "  and --config makes such a run again"
+# a text is not asked for again, so that no other is advised
+cp "$tmp/text.txt" "$tmp/moved"
+refuses 2 "this run has $tmp/text.txt and a resume keeps it: leave the option out" pretrain --resume "$tmp/lm" --data "$tmp/moved" --steps 2
+result "$(grep -q "leave the option out$" "$tmp/err"; echo $?)" "  and nothing else works"
 done_testing
