@@ -126,7 +126,7 @@ each "pretrain --data --data-format u32" text "ids32h ids32 gz png safetensors u
     pretrain --run "$tmp/made" --data @ --data-format u32 --tokenizer "$tmp/tok" $lm
 each "pretrain --eval-data" text "" "text ids16h ids32h ids16" "$evals" pretrain --run "$tmp/made" --data "$tmp/text.txt" --eval-data @ --tokenizer "$tmp/tok" $lm
 each "eval --data" text "" "text ids16h ids32h ids16" "$out" eval "$tmp/hf" --data @ --seq 16
-each "plan --data" text "" "text ids16h ids32h ids16" "sed 3q $tmp/out" plan --init "$tmp/hf" --data @ --probe off
+each "plan --data" text "" "text ids16h ids32h ids16" "sed 's/ of [0-9.]*G//; 3q' $tmp/out" plan --init "$tmp/hf" --data @ --probe off
 each "prepare" text "" "text" 'sha256sum <"$tmp/made"' prepare @ --tokenizer "$tmp/tok" --out "$tmp/made"
 each "prepare --train-tokenizer" text "" "text" 'sha256sum <"$tmp/made/tokenizer.json"' prepare @ --train-tokenizer --vocab 270 --out "$tmp/made"
 each "generate --prompt-file" text "" "text jsonl list listline" 'echo read' generate "$tmp/hf" --prompt-file @ --tokens 1
@@ -168,6 +168,6 @@ run report "$tmp/made" --config
 result "$(grep -q '^data-format = u32' "$tmp/out"; echo $?)" "  and --config makes such a run again"
 # a text is not asked for again, so that no other is advised
 cp "$tmp/text.txt" "$tmp/moved"
-refuses 2 "this run has $tmp/text.txt and a resume keeps it: leave the option out" pretrain --resume "$tmp/lm" --data "$tmp/moved" --steps 2
+refuses 2 "this run has $tmp/text.txt and a resume keeps it: leave the option out" pretrain --resume "$tmp/lm" --data "$tmp/moved" --steps 2 --schedule-steps 2
 result "$(grep -q "leave the option out$" "$tmp/err"; echo $?)" "  and nothing else works"
 done_testing
