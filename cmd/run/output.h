@@ -36,6 +36,9 @@ int output_check(const struct output *o, struct err *err);
  * part of a run, but for its tensorboard/. */
 int output_check_events(const char *dir, struct err *err);
 
+/* Refuse for a folder a name that other programs give to one file; it: "an export is a folder". */
+int output_check_folder_name(const char *dir, const char *it, struct err *err);
+
 /* Says of predictions, whose beginning is run_glue.py's too, that they are ours: an attribute of
  * the file (user.sitrain). Where the file system has none, they are not replaced later. */
 void output_mark(const struct output *o);

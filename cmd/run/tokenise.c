@@ -155,6 +155,7 @@ int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char 
     struct output     out = { dir, OUTPUT_TOKENIZER, texts, n };
     int               rc = output_check(&out, err);
 
+    rc = rc ? rc : output_check_folder_name(dir, "a tokenizer is a folder", err);
     rc = rc ? rc : tokenise_check(texts, n, 1, events, err);
     rc = rc ? rc : bpe_train_open(&b, err);
     for (size_t i = 0; i <= n && !rc; i++) {

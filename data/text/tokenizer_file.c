@@ -240,7 +240,7 @@ const char *const *tokenizer_form(const char *dir) { return form_find(forms, FOR
 
 int tokenizer_is_there(const char *dir)
 {
-    return tokenizer_form(dir) ? 1 : form_find(others, OTHERS, dir) ? -1 : 0;
+    return tokenizer_form(dir) || form_find(others, OTHERS, dir);
 }
 
 int tokenizer_expect(const char *dir, struct err *err)
