@@ -267,7 +267,7 @@ static int open_form(struct loading *l, const char *const *form, const char *pat
     json_t *root = NULL, *roles = NULL;
     int     rc = second          ? pair_read(&root, &roles, l->dir, path, second, err)
                  : form == forms[BERTS] ? vocab_txt_read(&root, l->dir, path, err)
-                                 : json_read(&root, path, TOKENIZER_FILE_MAX, err);
+                                 : json_read_object(&root, path, TOKENIZER_FILE_MAX, err);
     const json_t *model = json_object_get(root, "model"), *merges;
 
     l->path = path;

@@ -73,7 +73,9 @@ static int said_read(struct said *out, const char *dir, int own, struct err *err
         char   *path = file_path(err, "%s/%s", dir, names[i]);
         json_t *file = NULL;
 
-        rc = !path ? -ENOMEM : access(path, F_OK) ? 0 : json_read(&file, path, CONFIG_BYTES, err);
+        rc = !path                 ? -ENOMEM
+             : access(path, F_OK) ? 0
+                                  : json_read_object(&file, path, CONFIG_BYTES, err);
         if (is_general(out->class))
             class_take(out->class, file);
         if (i == 1)
@@ -199,7 +201,9 @@ static int prefix_read(int *prefix, const char *dir, struct err *err)
 {
     char   *path = file_path(err, "%s/tokenizer_config.json", dir);
     json_t *file = NULL;
-    int rc = !path ? -ENOMEM : access(path, F_OK) ? 0 : json_read(&file, path, CONFIG_BYTES, err);
+    int     rc = !path                 ? -ENOMEM
+                 : access(path, F_OK) ? 0
+                                      : json_read_object(&file, path, CONFIG_BYTES, err);
 
     *prefix = json_is_true(json_object_get(file, "add_prefix_space"));
     json_decref(file);
@@ -215,7 +219,7 @@ int pair_read(json_t **root, json_t **roles, const char *dir, const char *first,
     int         prefix = 0;
 
     *root = *roles = NULL;
-    int rc = json_read(&vocab, first, TOKENIZER_FILE_MAX, err);
+    int rc = json_read_object(&vocab, first, TOKENIZER_FILE_MAX, err);
 
     rc = rc ? rc : said_read(&said, dir, 0, err);
     rc = rc ? rc : prefix_read(&prefix, dir, err);
@@ -257,7 +261,7 @@ int tokenizer_keep_class(const char *from, const char *to, struct err *err)
     const struct kind *k = rc || !is_general(own.class) ? NULL : kind_find(&said);
 
     if (!rc && k && access(whole, F_OK)) {
-        rc = access(path, F_OK) ? 0 : json_read(&file, path, CONFIG_BYTES, err);
+        rc = access(path, F_OK) ? 0 : json_read_object(&file, path, CONFIG_BYTES, err);
         file = file ? file : json_object();
         json_object_set_new(file, "tokenizer_class", json_string(k->classes[0]));
         rc = rc ? rc : json_write(file, path, JSON_INDENT(2), err);
