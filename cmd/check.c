@@ -242,7 +242,7 @@ static int check_tokenizer(struct check *c, struct err *err)
     struct tokenizer *t = NULL;
 
     snprintf(path, sizeof path, "%s/tokenizer", c->s.dir);
-    if (!tokenise_has_files(path))
+    if (!tokenizer_is_there(path))
         return !settings_has(c->s.log, "endoftext")
                    ? 0
                    : err_set(err, -ENOENT,

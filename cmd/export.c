@@ -6,8 +6,6 @@
 #include "cmd/run/exports.h"
 #include "cmd/run/output.h"
 
-#include <strings.h>
-
 struct export_opts {
     const char *run, *dir;
     int         dtype;
@@ -85,32 +83,13 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     return rc;
 }
 
-/* A name that other programs give to one file with a model in it. */
-static int check_name(const char *dir, struct err *err)
-{
-    static const char *const endings[] = { ".gguf", ".ggml", ".safetensors", ".bin", ".pt", ".pth",
-                                           ".onnx" };
-    size_t                   n = strlen(dir);
-
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        size_t m = strlen(endings[i]);
-
-        if (n > m && !strcasecmp(dir + n - m, endings[i]))
-            return err_misuse(err, "%s: an export is a Hugging Face folder, and %s is the name of "
-                              "a file%s: give a folder's name", dir, endings[i],
-                              i < 2 ? ", which llama.cpp's convert_hf_to_gguf.py makes of such a "
-                                      "folder" : "");
-    }
-    return 0;
-}
-
 static int run(struct opt_line *line, struct err *err)
 {
     struct export_opts *o = line->options;
     struct model_folder r = { 0 };
     const struct output out = { o->dir, OUTPUT_MODEL, &o->run, 1 };
     enum model_which    which;
-    int                 rc = check_name(o->dir, err);
+    int rc = output_check_folder_name(o->dir, "an export is a Hugging Face folder", err);
 
     rc = rc ? rc : output_check(&out, err);
     rc = rc ? rc : hf_export_check(o->dir, err);

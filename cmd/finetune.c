@@ -159,7 +159,7 @@ static int check_tokenizer(struct material *m, struct err *err)
     const char       *dir = m->n.tokenizer;
     struct tokenizer *tok = NULL;
 
-    if (!*dir || !tokenise_has_files(dir))
+    if (!*dir || !tokenizer_is_there(dir))
         return err_misuse(err, "there is no tokenizer with this model: give --tokenizer DIR");
     int rc = tokenizer_open(&tok, dir, err);
     if (!rc && m->file[0].pairs && tokenizer_endoftext(tok) < 0 && !tokenizer_has_template(tok))

@@ -49,7 +49,7 @@ static int run(struct opt_line *line, struct err *err)
     struct import_opts *o = line->options;
     struct hf_labels    labels = { 0 };
     struct newrun       n = { .dir = o->run, .o = &o->train, .init = o->dir,
-                              .tokenizer = tokenise_has_files(o->dir) ? o->dir : NULL,
+                              .tokenizer = tokenizer_is_there(o->dir) ? o->dir : NULL,
                               .line = line, .events = &say_events, .labels = &labels };
     int                 rc;
 

@@ -54,7 +54,7 @@ static int open_run(struct runlog **log, const char *dir, struct err *err)
     char *path = file_path(err, "%s/run.db", dir);
     int   rc = path ? runlog_open(log, path, 1, 0, err) : -ENOMEM;
 
-    if (rc == -ENOENT)
+    if (rc == -ENOENT || rc == -ENOTDIR)
         rc = err_misuse(err, "%s is not a run: there is no %s", dir, path);
     free(path);
     return session_explain_closed(dir, rc, &say_events, err);

@@ -65,7 +65,7 @@ static int copy_files(const struct session *from, const char *dir, struct err *e
 
     snprintf(old, sizeof old, "%s/tokenizer", from->dir);
     snprintf(new, sizeof new, "%s/tokenizer", dir);
-    if (tokenise_has_files(old)) {
+    if (tokenizer_is_there(old)) {
         if (mkdir(new, 0777))
             return err_set(err, -errno, "mkdir %s: %s", new, strerror(errno));
         rc = hf_copy_tokenizer(old, new, &copied, err);
