@@ -112,7 +112,7 @@ static int copy_log(const struct making *m, struct session *to, size_t rank, str
     runlog_close(to->log);
     to->log = NULL;
     rc = rc ? rc : runlog_open(&to->log, copy, 0, 1, err);
-    rc = rc ? rc : settings_set(to->log, err, "place=%s", place ? place : "");
+    rc = rc ? rc : runlog_set(to->log, "place", place ? place : "", err);
     free(place);
     rc = rc ? rc : settle(to, m->from, m->n, rank, err);
     rc = rc ? rc : runlog_whole(to->log, err);
