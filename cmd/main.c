@@ -180,6 +180,19 @@ static void loading_is_over(void)
     signal(SIGPROF, SIG_DFL);
 }
 
+/* Whether the stack is large enough (ulimit -s): the kernel ends a program that needs more. */
+static int has_stack(void)
+{
+    enum { LEAST = 256 << 10 };
+    struct rlimit stack;
+
+    if (getrlimit(RLIMIT_STACK, &stack) || stack.rlim_cur >= LEAST)
+        return 1;
+    fprintf(stderr, "siTrain: ulimit -s leaves a stack of %llu bytes, and %d are needed: raise it "
+            "(ulimit -s 8192)\n", (unsigned long long)stack.rlim_cur, LEAST);
+    return 0;
+}
+
 /* A standard stream that is closed would be the number of the next file opened, and a line printed
  * would go into a run's database: the number is taken by a file that refuses what the stream is
  * for. */
@@ -217,6 +230,8 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN);
     set_libraries(argv);
 
+    if (!has_stack())
+        return 1;
     if (argc < 2) {
         print_help(stderr);
         return 2;
