@@ -79,6 +79,20 @@ static int make_run(const char *dir, struct opt_line *line, struct comm *comm, s
     return newrun_create(&n, err);
 }
 
+/* An imported run cannot be trained yet. But where its devices are now can be said. */
+static int without_data(struct session *s, struct opt_line *line, struct err *err)
+{
+    struct pretrain_opts *o = line->options;
+    int                   named = opt_given(line, "device");
+    int                   rc = named ? training_overlay(s, line, &o->train, 1, err) : 0;
+
+    if (named && !rc)
+        rc = moved_settle(s->moved, &s->run, err);
+    return rc ? rc
+              : err_misuse(err, "%s has %s data yet: give --data FILE", s->dir,
+                           named ? "its devices where --device says, but no" : "no");
+}
+
 /* The stored options with what the command line may change; the data. */
 static int resume(struct session *s, struct opt_line *line, struct err *err)
 {
@@ -91,7 +105,7 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
         return err_misuse(err, "--data-format says what --data is, and this run keeps its own: "
                           "leave it out");
     if (first && !o->data)
-        return err_misuse(err, "%s has no data yet: give --data FILE", s->dir);
+        return without_data(s, line, err);
     int rc = training_overlay(s, line, &o->train, first, err);
     rc = rc ? rc : masking_opts_check(line, &o->train.mask, &s->config, err);
     if (!rc && first) {

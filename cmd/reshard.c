@@ -72,7 +72,7 @@ static int move_run(struct session *s, const struct reshard_opts *o, struct err 
         rc = reshard_run(&r, err);
     work_end(&say_events);
     rc = rc ? rc : reshard_clean(&r.to, 1, notice, sizeof notice, err);
-    rc = rc ? rc : moved_settle(s->moved, &s->run, err);
+    rc = rc ? rc : moved_settle(s->moved, &r.to, err);
     if (!rc && *notice)
         rc = session_notice(s, notice, err);
     if (!rc && !o->quiet)
