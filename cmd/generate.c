@@ -30,7 +30,7 @@ static const struct opt_row rows[] = {
     { "RUN|HFDIR", OPT_ARG, AT(model), .file = OPT_FILES_MODEL,
       .help = "Run or Hugging Face folder" },
     { "prompt", OPT_STRINGS, AT(prompt), .arg = "TEXT",
-      .help = "Start of the text (default: <|endoftext|>, or the tokenizer's start token)" },
+      .help = "Start of the text (default: the tokenizer's start token, or <|endoftext|>)" },
     { "prompt-file", OPT_STRING, AT(prompt_file), .arg = "FILE",
       .help = "File with one prompt per line" },
     { "chat", OPT_FLAG, AT(chat),

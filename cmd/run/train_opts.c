@@ -11,9 +11,6 @@
 
 #define AT(field) offsetof(struct train_opts, field)
 
-#define HELP_DTYPE                                                                                 \
-    "Precision of parameters and of inputs of matrix products, in forward and backward. Sums are " \
-    "fp32."
 #define HELP_MEM                                                                                   \
     "RAM limit of the whole process, without the arenas of emulated devices (default: 0, no limit)"
 #define HELP_BLAS                                                                                  \
@@ -154,7 +151,9 @@ const struct opt_row train_rows[] = {
     { "dropout", OPT_RATIO, AT(dropout), .max = 0.99,
       .help = "Dropout rate of embeddings, attention and residual branches, 0 to 99% (default: "
               "0; in finetune, config.json's)", .kept = OPT_FIXED },
-    { "dtype", OPT_WORD, AT(dtype), "bf16", dtype_word, .help = HELP_DTYPE, .kept = OPT_LAYOUT },
+    { "dtype", OPT_WORD, AT(dtype), "bf16", dtype_word,
+      .help = "Precision of parameters and of inputs of matrix products, in forward and backward. "
+              "Sums are fp32.", .kept = OPT_LAYOUT },
     { "mode", OPT_WORD, AT(mode), "su+o", train_mode_name,
       .help = "Where optimizer states live and who updates them\n"
               "mem: in RAM, updated by the host\n"
@@ -282,7 +281,8 @@ const struct opt_row read_rows[] = {
     { "batch", OPT_UINT, offsetof(struct read_opts, batch), "4", .min = 1, .max = 1048576,
       .help = "Number of rows computed together" },
     { "dtype", OPT_WORD, offsetof(struct read_opts, dtype), "bf16", dtype_word,
-      .help = HELP_DTYPE },
+      .help = "Precision of parameters and of inputs of matrix products (default: the run's; for "
+              "a folder, bf16). Sums are fp32." },
     { "host-mem", OPT_SIZE, offsetof(struct read_opts, host_mem), .help = HELP_MEM },
     { "blas", OPT_WORD, offsetof(struct read_opts, blas), "auto", matmul_engine_name,
       .help = HELP_BLAS },
