@@ -28,7 +28,7 @@ struct model_folder {
 };
 
 /* A run is first brought to its last commit where a crash left a step half done and the last model
- * is read. It is told that the best one is read, or that --keep-best found none. `which` is of a
+ * is read. A notice says that the best one is read, or that --keep-best found none. `which` is of a
  * run, disk NULL for the run's own. Closed by model_folder_close also after a failure. */
 int  model_folder_open(struct model_folder *r, const char *path, enum model_which which,
                        const char *disk, const struct events *events, struct err *err);
