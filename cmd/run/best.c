@@ -100,7 +100,7 @@ int best_beats(const struct best *b, const struct feed_values *v)
 {
     double value = v->told.value[0].value;
 
-    return !isnan(value) &&
+    return isfinite(value) &&
            (!b->any || (v->larger_better ? value > b->value : value < b->value));
 }
 

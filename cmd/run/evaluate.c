@@ -2,6 +2,7 @@
 #include "cmd/run/evaluate.h"
 
 #include "data/base/clock.h"
+#include "data/base/nan.h"
 #include "data/base/round.h"
 #include "kernels/reduce.h"
 
@@ -128,7 +129,8 @@ int evaluate_fill(struct batch *b, const struct examples *x, size_t n,
 struct predictions {
     int32_t *classes, *labels; // (n), of one (2 n)
     float   *values, *truth;
-    size_t   n;
+    size_t   n, broken; // broken: the first row with a logit that is no number; n: none
+    float    logit;     // that one
 };
 
 static void predictions_free(struct predictions *p)
@@ -187,6 +189,17 @@ static int read_truth(struct predictions *out, const struct examples *x, struct 
     return rc;
 }
 
+/* Remember the first logit that is no number: no class is the largest, and no value is near. */
+static void look_finite(struct predictions *p, size_t first, const float *logits, size_t rows,
+                        size_t n_labels)
+{
+    for (size_t i = 0; i < rows * n_labels && p->broken == p->n; i++)
+        if (!isfinite(logits[i])) {
+            p->broken = first + i / n_labels;
+            p->logit = logits[i];
+        }
+}
+
 /* Every row of the examples, in order, and the sum of the losses. */
 static int predict(const struct evaluator *e, const struct examples *x, size_t n_labels,
                    uint64_t step, struct predictions *out, double *loss_sum, struct err *err)
@@ -198,7 +211,7 @@ static int predict(const struct evaluator *e, const struct examples *x, size_t n
     float              *logits = malloc(per_pass * n_labels * sizeof *logits);
     int                 rc = 0;
 
-    *out = (struct predictions){ .n = n };
+    *out = (struct predictions){ .n = n, .broken = n };
     if (n_labels > 1 && (out->classes = calloc(2 * n, sizeof *out->classes)))
         out->labels = out->classes + n;
     if (n_labels == 1 && (out->values = calloc(2 * n, sizeof *out->values)))
@@ -214,6 +227,8 @@ static int predict(const struct evaluator *e, const struct examples *x, size_t n
         rc = rc ? rc
                 : eval_step(e->trainer, step, &source, pass, div_up(rows, e->batch), logits, &sum,
                             err);
+        if (!rc)
+            look_finite(out, first, logits, rows, n_labels);
         for (size_t i = 0; i < rows && !rc; i++) // (micros, batch, n_labels)
             if (out->classes)
                 out->classes[first + i] = (int32_t)reduce_argmax(logits + i * n_labels, n_labels);
@@ -251,8 +266,11 @@ int evaluate_examples(const struct evaluator *e, const struct examples *x, const
 
     *out = (struct results_eval){ .samples = p.n, .batches = div_up(p.n, e->batch) };
     rc = rc ? rc : take_metrics(out, &p, task, err);
-    if (!rc) {
+    if (!rc && p.broken < p.n) // also a loss that does not see the broken logit is no number
+        out->loss = out->metric[0] = out->metric[1] = (double)NAN;
+    else if (!rc)
         out->loss = loss_sum / (double)p.n;
+    if (!rc) {
         out->seconds = (double)(clock_ns() - start_ns) * 1e-9;
     }
     predictions_free(&p);
@@ -267,6 +285,10 @@ int evaluate_predict(const struct evaluator *e, const struct examples *x, const 
     int                rc = predict(e, x, task->n_labels, 0, &p, &loss_sum, err);
 
     *text = NULL;
+    if (!rc && p.broken < p.n)
+        rc = err_set(err, -ERANGE, "a logit of the model is %f for row %zu, no number: what it "
+                     "computes is too large, and no predictions are written",
+                     nan_plain((double)p.logit), p.broken);
     rc = rc ? rc : results_predictions(text, bytes, task, p.classes, p.values, p.n, err);
     predictions_free(&p);
     return rc;

@@ -28,11 +28,12 @@ struct evaluator {
 int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t step, double *loss,
                     uint64_t *tokens, struct err *err);
 
-/* Loss and the task's metrics. */
+/* Loss and the task's metrics; all are NaN where a logit is not finite. */
 int evaluate_examples(const struct evaluator *e, const struct examples *x, const struct task *task,
                       uint64_t step, struct results_eval *out, struct err *err);
 
-/* What the model says of each row, as results_predictions has it; caller frees *text. */
+/* What the model says of each row, as results_predictions has it; caller frees *text. -ERANGE where
+ * a logit is not finite. */
 int evaluate_predict(const struct evaluator *e, const struct examples *x, const struct task *task,
                      char **text, size_t *bytes, struct err *err);
 

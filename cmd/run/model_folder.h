@@ -28,8 +28,8 @@ struct model_folder {
 };
 
 /* A run is first brought to its last commit where a crash left a step half done and the last model
- * is read; that the best one is read is told. `which` is of a run, disk NULL for the run's own.
- * Closed by model_folder_close also after a failure. */
+ * is read. A notice says that the best one is read, or that --keep-best found none. `which` is of a
+ * run, disk NULL for the run's own. Closed by model_folder_close also after a failure. */
 int  model_folder_open(struct model_folder *r, const char *path, enum model_which which,
                        const char *disk, const struct events *events, struct err *err);
 void model_folder_close(struct model_folder *r);

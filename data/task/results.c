@@ -295,8 +295,6 @@ int results_predictions(char **text, size_t *bytes, const struct task *task, con
     for (size_t i = 0; i < n && !bad; i++)
         if (task->n_labels > 1)
             bad = put_label(f, i, task->labels[classes[i]]) < 0;
-        else if (isnan(values[i]))
-            bad = fprintf(f, "%zu\tnan\n", i) < 0;
         else
             bad = fprintf(f, "%zu\t%.3f\n", i, (double)values[i]) < 0;
     bad |= f && fclose(f);

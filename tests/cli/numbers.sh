@@ -27,8 +27,7 @@ rows="--init $tmp/hf --train-file $tmp/train.csv --max-seq 16 --batch 1 --order 
       --threads 1 --eval-every 3 --tensorboard auto"
 
 for mode in mem su+o; do
-    works "$mode: three steps of six, and every evaluation, are none" finetune --run "$tmp/$mode" $rows --eval-file "$tmp/dev.csv" \
-        --test-file "$tmp/dev.csv" --predict --mode $mode
+    works "$mode: three steps of six, and every evaluation, are none" finetune --run "$tmp/$mode" $rows --eval-file "$tmp/dev.csv" --mode $mode
     cp "$tmp/out" "$tmp/$mode.log"
     python3 tests/cli/no_numbers.py compare "$bin" "$tmp/$mode" "$tmp/$mode.log" 1,4,6 >"$tmp/out" 2>"$tmp/err"
     result $? "$mode: each output says what run.db does"
@@ -38,9 +37,25 @@ cp "$tmp/out" "$tmp/alive.log"
 python3 tests/cli/no_numbers.py compare "$bin" "$tmp/alive" "$tmp/alive.log" 1,4,6 >"$tmp/out" 2>"$tmp/err"
 result $? "each output says what run.db does, then, too"
 refuses 1 "its loss is nan" eval "$tmp/mem" --eval-file "$tmp/dev.csv" --max-seq 16
-works "nothing is the best" finetune --run "$tmp/best" $rows --eval-file "$tmp/dev.csv" --mode mem --keep-best
+refuses 1 "a logit of the model is nan for row 1" eval "$tmp/mem" --test-file "$tmp/dev.csv" --predict "$tmp/predicted" --max-seq 16
+run finetune --run "$tmp/best" $rows --eval-file "$tmp/dev.csv" --test-file "$tmp/dev.csv" --predict --mode mem --keep-best
+result "$([ "$got" = 1 ] && tail -n 1 "$tmp/err" | grep -q "a logit of the model is nan for row 1" && ! ls "$tmp/predicted" "$tmp/best/"predict_* 2>/dev/null
+    echo $?)" "what is no number is not predicted, nor is it the best"
 result "$([ ! -e "$tmp/best/best" ] && python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["best_metric"] is not None)' \
     "$tmp/best/trainer_state.json"; echo $?)" "and nothing is kept as such"
+none="siTrain: $tmp/best: --keep-best found no best model, since no evaluation gave a number: the last model is taken, after step 6"
+works "the last model takes its place" export "$tmp/best" "$tmp/best-hf"
+same "$none" "$(cat "$tmp/err")" "  with a notice"
+works "which was asked for" export "$tmp/best" "$tmp/last-hf" --last
+result "$([ ! -s "$tmp/err" ]; echo $?)" "  without one"
+
+# a classifier whose logits are none has no accuracy, though its first class is that of most rows
+printf 'sentence,label\nthe cat,a\nthe dog,a\nthe sun,a\nthe moon,a\nthe river,b\nthe king,a\n' >"$tmp/most.csv"
+printf 'sentence,label\nthe cat,b\nthe dog,b\nthe sun,b\nthe moon,a\n' >"$tmp/few.csv"
+works "a classifier that dies" finetune --run "$tmp/dies" --init "$tmp/lm" --train-file "$tmp/few.csv" --eval-file "$tmp/most.csv" --steps 4 --eval-every 1 \
+    --batch 4 --lr 1e6 --clip 0 --schedule constant --warmup 0 --threads 1 --mode mem --durability none --keep-best
+result "$(grep -q "accuracy nan  loss nan" "$tmp/out" && ! grep -qE "accuracy [0-9.]+  loss nan|nan .*best so far" "$tmp/out"; echo $?)" "  has no accuracy then"
+refuses 1 "a logit of the model is nan for row 0" eval "$tmp/dies" --last --test-file "$tmp/most.csv" --predict "$tmp/predicted"
 
 # beside others
 run report "$tmp/mem" "$tmp/alive" --html "$tmp/both.html"
