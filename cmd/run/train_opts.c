@@ -296,7 +296,8 @@ const struct opt_row tune_rows[] = {
     { "test-file", OPT_PATH, TUNE(test_file), .arg = "FILE",
       .help = "the same, to predict; labels are not looked at", .kept = OPT_SOURCE },
     { "regression", OPT_FLAG, TUNE(regression),
-      .help = "labels are numbers to come near to; else that is so where one is not whole",
+      .help = "labels are numbers to come near to; without it, if all are numbers and one has a "
+              "decimal point or an exponent (1.0, too)",
       .kept = OPT_SOURCE },
     { "epochs", OPT_UINT, TUNE(epochs), "3", .min = 1, .max = 1000000,
       .help = "how often each row is trained on; --steps says otherwise" },
