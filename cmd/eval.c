@@ -42,7 +42,7 @@ static const struct opt_row rows[] = {
       .help = "a token file or a text; with --task its folder" },
     OPT_DATA_FORMAT_ROW(AT(data_format)),
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
-      .help = "for texts; else the model's own" },
+      .help = "for texts; else the model's own, from which it must not differ" },
     { "task", OPT_STRING, AT(task), .words = task_word, .help = "of a classifier: the task" },
     { "eval-file", OPT_STRING, AT(eval_file), .arg = "FILE",
       .help = "of a classifier: rows of one's own, as finetune takes them" },
@@ -416,6 +416,7 @@ static int run(struct opt_line *line, struct err *err)
     rc = rc ? rc : model_which(&which, &o->which, o->model, err);
     rc = rc ? rc : model_folder_open(&r, o->model, which, disk_name((size_t)o->read.disk),
                                      &say_events, err);
+    rc = rc ? rc : model_folder_given(&r, o->tokenizer, err);
     if (!opt_given(line, "dtype"))
         o->read.dtype = -1;
     rc = rc ? rc : masking_opts_check(line, &o->mask, &r.config, err);

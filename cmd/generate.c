@@ -48,7 +48,7 @@ static const struct opt_row rows[] = {
       .help = "Factor by which tokens of the text so far become less likely; 1: none" },
     { "seed", OPT_UINT, AT(sampling.seed), "1", .help = "of the choices" },
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
-      .help = "else the model's own" },
+      .help = "else the model's own, from which it must not differ" },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 },

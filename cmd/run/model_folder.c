@@ -132,6 +132,11 @@ int model_folder_dtype(const struct model_folder *r)
     return r->run.has_opts ? r->run.o.dtype : DT_BF16;
 }
 
+int model_folder_given(const struct model_folder *r, const char *dir, struct err *err)
+{
+    return dir && *r->tokenizer ? tokenise_same(dir, r->tokenizer, err) : 0;
+}
+
 int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r, const char *dir,
                            struct err *err)
 {

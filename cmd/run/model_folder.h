@@ -40,6 +40,10 @@ int  model_which(enum model_which *out, const struct which_opts *o, const char *
 /* The dtype to read with where none was asked for: a run's own; bf16 for a folder. */
 int model_folder_dtype(const struct model_folder *r);
 
+/* Refuse a tokenizer in `dir` that differs from the model's own, where it has one; NULL: none is
+ * given. */
+int model_folder_given(const struct model_folder *r, const char *dir, struct err *err);
+
 /* The tokenizer in `dir`, or if NULL the model's own. */
 int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r, const char *dir,
                            struct err *err);
