@@ -147,11 +147,9 @@ int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r,
 
 long model_folder_pad(const struct model_folder *r, const char *path, long endoftext)
 {
-    long pad = r->hf ? hf_pad(path) : -1;
+    long pad = r->hf ? hf_pad(path) : session_pad(&r->run, endoftext);
 
-    if (!r->hf)
-        settings_scan(r->run.log, "%ld", &pad, "config.pad");
-    return pad < 0 ? endoftext : pad;
+    return pad < 0 && arch_classifies(&r->config) ? endoftext : pad;
 }
 
 int model_folder_generation(json_t **out, const struct model_folder *r, const char *path,
