@@ -83,6 +83,9 @@ run eval "$tmp/texts" --eval-file "$tmp/texts.tsv" --max-seq 32
 same 1 "$(grep -c "$quoted" "$tmp/err")" "  eval says it, too"
 tune labels labels.tsv
 says "labels.tsv: every label of the first rows $quoted" "labels in quotes"
+printf '"sentence"\t"label"\n"a ship"\t"yes"\n"a storm"\t"no"\n' >"$tmp/all.tsv" # as R's write.table has it
+refuses_rows "all.tsv: the column \"label\" stands in double quotes, which a .tsv file takes as text: save it as .csv" all.tsv
+refuses_rows "all.tsv: the column \"sentence\" stands in double quotes" all.tsv --text-column sentence
 for file in some.tsv meant.csv own.tsv; do
     case $file in own.tsv) set -- --text-column body --label-column class ;; *) set -- ;; esac
     tune "quiet-$file" $file "$@"
