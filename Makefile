@@ -299,7 +299,7 @@ valgrind: $(TARGET) ## small runs and every command under valgrind
 NEWCOMER     ?=
 NEWCOMER_DIR ?= $(BUILD)/newcomer
 .PHONY: newcomer
-newcomer: ## the README's lines in bare Debians 12 and 13, as root and as a user (needs root and debootstrap; half an hour; NEWCOMER=)
+newcomer: ## the README's and the tutorial's lines in bare Debians 12 and 13, as root and as a user (needs root and debootstrap; half an hour; NEWCOMER=)
 	@NEWCOMER_DIR="$(NEWCOMER_DIR)" sh tests/newcomer.sh $(NEWCOMER)
 
 # Where Debian's shells look for completions; zsh looks elsewhere for those that are not of a package, and fish in /usr/local where

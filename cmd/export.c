@@ -16,13 +16,12 @@ struct export_opts {
 #define AT(field) offsetof(struct export_opts, field)
 
 static const struct opt_row rows[] = {
-    { "RUN", OPT_ARG, AT(run), .help = "the run (or a Hugging Face folder, to convert)" },
-    { "HFDIR", OPT_ARG, AT(dir), .help = "the folder to write: not there yet, or empty" },
-    { "dtype", OPT_WORD, AT(dtype), "fp32", dtype_name, .help = "of the tensors" },
+    { "RUN", OPT_ARG, AT(run), .help = "Run to export, or Hugging Face folder to convert" },
+    { "HFDIR", OPT_ARG, AT(dir), .help = "Folder to write, new or empty" },
+    { "dtype", OPT_WORD, AT(dtype), "fp32", dtype_name, .help = "Precision of the tensors" },
     { "max-shard-size", OPT_SIZE, AT(shard), "5G",
-      .help = "bytes of tensors in a file, at most; what is larger becomes "
-              "model-00001-of-0000N.safetensors with an index, as transformers has them; 0: one "
-              "file" },
+      .help = "Largest size of the tensors in one file (0: one file). A larger model becomes "
+              "model-00001-of-0000N.safetensors with an index, as in transformers." },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 },
@@ -108,7 +107,7 @@ const struct opt_command export_command = {
     .name = "export",
     .usage = "RUN HFDIR [--last] [--dtype fp32|bf16|fp16] [--max-shard-size SIZE]",
     .summary = "write a folder that Hugging Face's transformers loads",
-    .text = "Of a run that kept its best model (--keep-best) that one is written, else the one "
-            "after its last step. The same parameters give the same files, byte for byte.",
+    .text = "If a run kept its best model (--keep-best), that model is written; otherwise, the "
+            "model after the last step. Equal parameters give equal files, byte for byte.",
     .parts = parts, .size = sizeof(struct export_opts), .run = run,
 };

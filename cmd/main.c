@@ -28,11 +28,11 @@ static void print_help(FILE *out)
           "Usage: siTrain COMMAND ...\n\n", out);
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("\nsiTrain help COMMAND says what a command takes; siTrain --man | man -l - shows\n"
-          "the manual page; . <(siTrain --completion) lets bash complete (--completion zsh,\n"
-          "--completion fish: those); siTrain --version.\n"
-          "Sizes take K, M, G and T: powers of 1024, and 4GB and 4GiB are 4G.\n"
-          "Exit: 0 done, 1 failed, 2 misuse, 130 interrupted after a clean stop.\n", out);
+    fputs("\nOptions of a command: siTrain help COMMAND. Manual page: siTrain --man | man -l -\n"
+          "Completion in bash: . <(siTrain --completion); in zsh and fish: --completion zsh,\n"
+          "--completion fish. Version: siTrain --version.\n"
+          "Sizes take K, M, G and T, powers of 1024; 4GB and 4GiB are 4G.\n"
+          "Exit code: 0 done, 1 failed, 2 misuse, 130 interrupted after a clean stop.\n", out);
 }
 
 /* A first hour, in its order; tests/cli/examples.sh runs each. */

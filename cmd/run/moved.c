@@ -6,6 +6,7 @@
 #include "data/base/file.h"
 #include "offload/devices_place.h"
 
+#include <limits.h>
 #include <sys/stat.h>
 
 int moved_store(struct runlog *log, const char *dir, struct err *err)
@@ -42,69 +43,111 @@ int moved_is_here(const char *dir, const char *place)
     return is;
 }
 
-static int is_same_folder(const char *a, const char *b)
+/* Whether what is left of the way to `was` is on the file system of `dir`: a renamed folder has not
+ * left it. */
+static int is_near(const char *was, const char *dir)
 {
-    struct stat x, y;
+    char        up[PATH_MAX], *slash;
+    struct stat at, here;
 
-    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    snprintf(up, sizeof up, "%s", was);
+    while (stat(up, &at) && (slash = strrchr(up, '/')))
+        slash[slash == up] = '\0';
+    return !stat(up, &at) && !stat(dir, &here) && at.st_dev == here.st_dev;
 }
 
 static enum moved compare(const char *dir, const char *identity, const char *was)
 {
+    struct stat a, b;
+
     if (!file_is(dir, identity))
         return MOVED_WHOLE;
-    if (!was || !strcmp(was, dir))
+    if (!was || !strcmp(was, dir) ||
+        (!stat(was, &a) && !stat(dir, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino))
         return MOVED_NOT;
-    // it is still there, and is another one: this is a snapshot of it
-    return file_is(was, identity) && !is_same_folder(was, dir) ? MOVED_WHOLE : MOVED_RENAMED;
+    // a snapshot has the same inodes: there the old path leads to another file system
+    return is_near(was, dir) ? MOVED_RENAMED : MOVED_WHOLE;
 }
 
-/* The first device that has a path of its own in the folder that RUN was. */
-static const char *left_behind(const struct run_config *run, const char *was)
+/* The file of device i, without links, malloced. NULL: it is away, or a drive. */
+static char *device_file(const struct run_config *run, size_t i)
 {
-    size_t n = strlen(was);
+    char *path, *file = NULL;
 
-    for (size_t i = 0; run->mode != RUN_MEM && run->device_paths && i < run->n_devices; i++)
-        if (!strncmp(run->device_paths[i], was, n) && run->device_paths[i][n] == '/')
-            return run->device_paths[i];
+    if (!devices_path(&path, run, i, 0, NULL) && !file_is_block(path))
+        file = realpath(path, NULL);
+    free(path);
+    return file;
+}
+
+/* Of a renamed run, the first device whose path leads to another file than before, malloced. */
+static char *other_device(const struct run_config *run)
+{
+    for (size_t i = 0; run->mode != RUN_MEM && i < run->n_devices; i++) {
+        char *file = device_file(run, i), *was = settings_get(run->log, "device.%zu", i);
+        int   is_it = !file || (was ? file_is(file, was) : devices_inside(run, file));
+
+        free(was);
+        if (!is_it)
+            return file;
+        free(file);
+    }
     return NULL;
 }
 
 static int ask(const char *dir, const char *device, struct err *err)
 {
-    return err_set(err, -EXDEV, "%s was copied or moved since it was last used, and its states are "
-                   "not in it (%s): if it was moved, go on with --resume and --device PATH for "
-                   "each of its devices; if it is a copy, those are the other run's: copy them, "
-                   "too, and name the copies", dir, device);
+    return err_set(err, -EXDEV, "%s was copied or moved since it was last used, and its paths lead "
+                   "to states that may be another run's (%s): if it was moved, go on with --resume "
+                   "and --device PATH for each of its devices; if it is a copy, those are the "
+                   "other run's: copy them, too, and name the copies", dir, device);
 }
 
 int moved_check(enum moved *out, const struct run_config *run, int named, struct err *err)
 {
-    char *place, *outside = NULL;
+    char *place, *other = NULL;
     int   rc = settings_find(&place, run->log, err, "place");
 
     *out = MOVED_UNKNOWN;
     if (rc || !place)
         return rc;
-    const char *was = place_cut(place), *left = NULL;
+    const char *was = place_cut(place);
     *out = compare(run->dir, place, was);
+    free(place);
     if (*out == MOVED_WHOLE)
-        rc = devices_outside(&outside, run, err);
+        rc = devices_outside(&other, run, err);
     else if (*out == MOVED_RENAMED)
-        left = left_behind(run, was);
-    if (outside || left)
+        other = other_device(run);
+    if (other)
         *out = MOVED_APART;
     if (*out == MOVED_APART && !named)
-        rc = ask(run->dir, outside ? outside : left, err);
-    free(outside);
-    free(place);
+        rc = ask(run->dir, other, err);
+    free(other);
+    return rc;
+}
+
+int moved_note(const struct run_config *run, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; run->mode != RUN_MEM && i < run->n_devices && !rc; i++) {
+        char  here[FILE_IDENTITY] = "";
+        char *file = device_file(run, i);
+
+        if (file)
+            file_identity(file, here);
+        free(file);
+        rc = settings_set(run->log, err, "device.%zu=%s", i, here);
+    }
     return rc;
 }
 
 int moved_settle(enum moved was, const struct run_config *run, struct err *err)
 {
+    int rc = moved_note(run, err);
+
     // what a copy must leave to its original stays listed for as long as it is known to be one
-    return was == MOVED_NOT || settings_has(run->log, "reshard.remove")
-               ? 0
+    return rc || was == MOVED_NOT || settings_has(run->log, "reshard.remove")
+               ? rc
                : moved_store(run->log, run->dir, err);
 }

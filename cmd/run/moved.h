@@ -2,9 +2,10 @@
  *
  * A copy of a run has its id, so nothing on a device tells whether it is the run's or the copy's.
  * Devices in RUN are copied with it. Those outside belong to one of the two: the run in the folder
- * that `place` in run.db names, by inode and time of birth and by its path. The copy has another
- * inode; of a snapshot that is mounted elsewhere the path tells. Whoever is not certainly the run
- * gets such devices when the user names them with --device. */
+ * that `place` in run.db names, by inode, time of birth and path. A copy has another inode; the
+ * path of a snapshot is on another file system. After a renaming each device's path must lead to
+ * the same file as before, which `device.N` names. Whoever is not certainly the run gets such
+ * devices when the user names them with --device. */
 #pragma once
 
 #include "offload/config.h"
@@ -17,6 +18,9 @@ enum moved { MOVED_NOT, MOVED_UNKNOWN, MOVED_RENAMED, MOVED_WHOLE, MOVED_APART }
 /* Of a run that is opened for writing. -EXDEV where it is APART, and `named` does not say that the
  * user names its devices. */
 int moved_check(enum moved *out, const struct run_config *run, int named, struct err *err);
+
+/* Which files its devices are. Inside the caller's transaction, or alone. */
+int moved_note(const struct run_config *run, struct err *err);
 
 /* Its devices were opened, and are its own: from now on the run is in this folder. Inside the
  * caller's transaction, or alone. */

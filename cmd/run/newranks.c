@@ -140,6 +140,7 @@ static int fill(struct making *m, struct session *to, size_t rank, struct err *e
     if (!rc) {
         w = work_begin(m->from->events, "making the states of %s", dir);
         rc = rerank_states(&m->parts, &to->run, &w, err);
+        rc = rc ? rc : moved_note(&to->run, err);
         work_end(m->from->events);
     }
     return rc;

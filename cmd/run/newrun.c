@@ -457,6 +457,7 @@ int newrun_create(const struct newrun *n, struct err *err)
         s.run.acts = acts;
         s.run.home = place.dir;
         rc = fill_folder(&s, n, err);
+        rc = rc ? rc : moved_note(&s.run, err);
         rc = rc ? rc : keep(&place, &s, n->comm, err);
     }
     if (rc)

@@ -416,7 +416,7 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
     file_new_clean(s->dir);
     snprintf(made, sizeof made, "%s/run", s->dir);
     file_new_clear_left(made, 1);
-    rc = reshard_clean(&s->run, s->moved < MOVED_WHOLE, notice, sizeof notice, err);
+    rc = reshard_clean(&s->run, s->moved <= MOVED_UNKNOWN, notice, sizeof notice, err);
     return rc || !*notice ? rc : session_notice(s, notice, err);
 }
 

@@ -62,6 +62,7 @@
  *
  *     place             the folder in which the run was last written: its file_identity, a space,
  *                       its path (moved.h)
+ *     device.N          the file_identity of device N's file; empty: it is a drive
  */
 #pragma once
 

@@ -100,8 +100,8 @@ static int commits_check(struct runlog *log, uint64_t *shown, struct err *err)
                          " commits the last %" PRIu64 " cannot be read; nothing was changed"
                        : "%s: of %" PRIu64 " commits the last %" PRIu64
                          " are not there: its log (run.db-wal) is gone, or it is of another time "
-                         "(if it came back from a backup, remove run.lock beside it, which did "
-                         "not)",
+                         "(if the whole run, with its devices, came back from a backup, remove "
+                         "run.lock, which did not)",
                    log->db.path, l->commits, l->commits - *shown);
 }
 
