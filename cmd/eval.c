@@ -42,7 +42,7 @@ static const struct opt_row rows[] = {
       .help = "Token file or text to evaluate on. With --task: the task's folder." },
     OPT_DATA_FORMAT_ROW(AT(data_format)),
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
-      .help = "Tokenizer folder for texts (default: the model's)" },
+      .help = "Tokenizer folder for texts (default: the model's; must not differ from it)" },
     { "task", OPT_STRING, AT(task), .words = task_word, .help = "GLUE task of a classifier" },
     { "eval-file", OPT_STRING, AT(eval_file), .arg = "FILE",
       .help = "Evaluation rows of a classifier, in the format of finetune's --train-file" },
@@ -419,6 +419,7 @@ static int run(struct opt_line *line, struct err *err)
     rc = rc ? rc : model_which(&which, &o->which, o->model, err);
     rc = rc ? rc : model_folder_open(&r, o->model, which, disk_name((size_t)o->read.disk),
                                      &say_events, err);
+    rc = rc ? rc : model_folder_given(&r, o->tokenizer, err);
     if (!opt_given(line, "dtype"))
         o->read.dtype = -1;
     rc = rc ? rc : masking_opts_check(line, &o->mask, &r.config, err);

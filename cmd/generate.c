@@ -54,7 +54,7 @@ static const struct opt_row rows[] = {
               "penalty; default: generation_config.json's, otherwise 1)" },
     { "seed", OPT_UINT, AT(sampling.seed), "1", .help = "Seed of the sampling" },
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
-      .help = "Tokenizer folder (default: the model's)" },
+      .help = "Tokenizer folder (default: the model's; must not differ from it)" },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 },

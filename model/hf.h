@@ -78,7 +78,7 @@ struct hf_export {
     const json_t        *generation; // of a language model: as hf_generation has it; NULL:
                                      // begin and endoftext
     const struct hf_labels *labels;  // of a classifier; NULL: LABEL_0, ...
-    long                 pad;        // a classifier's pad_token_id, or -1
+    long                 pad;        // config.json's pad_token_id, or -1
     const struct watch  *watch;      // of parameters written, or NULL
 };
 

@@ -148,8 +148,6 @@ static int add_labels(json_t *config, const struct hf_export *x, struct err *err
     failed |= json_object_set_new(config, "id2label", to_label);
     failed |= json_object_set_new(config, "label2id", to_id);
     failed |= json_object_set_new(config, "problem_type", json_string(hf_problem_type(&x->config)));
-    if (!x->config.arch->encoder) // whose own it is
-        failed |= json_object_set_new(config, "pad_token_id", token_id(x->pad));
     return failed ? err_set(err, -EINVAL,
                             "config.json: the labels' names cannot be written: they must be UTF-8")
                   : 0;
@@ -172,6 +170,9 @@ static int write_configs(const char *dir, const struct hf_export *x, struct err 
 
     if (!rc && arch_classifies(g))
         rc = add_labels(config, x, err);
+    if (!rc && !g->arch->encoder && (x->pad >= 0 || arch_classifies(g)) && // an encoder's: its own
+        json_object_set_new(config, "pad_token_id", token_id(x->pad)))
+        rc = err_set(err, -ENOMEM, "%s: out of memory", dir);
     if (!rc && !(rc = hf_path(path, dir, "config.json", err)))
         rc = json_write(config, path, JSON_INDENT(2), err);
     if (!rc && !arch_classifies(g) && !g->arch->encoder &&

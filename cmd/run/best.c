@@ -260,8 +260,9 @@ static int write_best(struct session *s, const struct params_source *source, str
     rc = rc ? rc : session_generation(&generation, s, err);
     // stored when the run is made: a tokenizer is larger than what the memory plan has room for
     settings_scan(s->log, "%ld", &x.endoftext, "endoftext");
-    x.begin = x.pad = x.endoftext; // as older runs have it, which say no beginning
+    x.begin = x.endoftext; // as older runs have it, which say no beginning
     settings_scan(s->log, "%ld", &x.begin, "begintext");
+    x.pad = session_pad(s, x.endoftext);
     snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
     x.labels = labels.n ? &labels : NULL;

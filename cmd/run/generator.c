@@ -55,7 +55,8 @@ int generator_open(struct generator *g, const char *model, enum model_which whic
     if (g->context > g->model.config.n_positions)
         return err_misuse(err, "--seq %zu: the model has %zu positions", g->context,
                           g->model.config.n_positions);
-    rc = model_folder_tokenizer(&g->tok, &g->model, tokenizer, err);
+    rc = model_folder_given(&g->model, tokenizer, err);
+    rc = rc ? rc : model_folder_tokenizer(&g->tok, &g->model, tokenizer, err);
     return rc ? rc : find_stops(g, model, err);
 }
 

@@ -7,8 +7,9 @@
 #include "data/base/round.h"
 
 #include <limits.h>
+#include <strings.h>
 
-enum { USUAL_SEQ = 128 };
+enum { USUAL_SEQ = 128, QUOTED_ROWS = 100 }; // QUOTED_ROWS: the first rows, looked at for quotes
 
 /* ---- rows to ids ---- */
 
@@ -43,6 +44,14 @@ static int each_row(const struct labelled_file *e, task_row_fn row, void *ctx, s
                           err);
 }
 
+/* Whether the field does not stand between two double quotes. */
+static int is_bare(const char *field)
+{
+    size_t n = field ? strlen(field) : 0;
+
+    return n < 2 || field[0] != '"' || field[n - 1] != '"';
+}
+
 static int check_row(void *ctx, const struct task_row *row, struct err *err)
 {
     struct labelled_file *e = ctx;
@@ -53,6 +62,11 @@ static int check_row(void *ctx, const struct task_row *row, struct err *err)
     e->pairs |= row->text2 != NULL;
     e->words[0] |= !task_number(row->text1, NULL);
     e->words[1] |= row->text2 && !task_number(row->text2, NULL);
+    if (e->rows <= QUOTED_ROWS) {
+        e->bare[0] |= is_bare(row->text1);
+        e->bare[1] |= is_bare(row->text2);
+        e->bare[2] |= !e->labels || is_bare(row->label);
+    }
     if (row->unread)
         snprintf(e->unread, sizeof e->unread, "%s", row->unread);
     rc = rc ? rc : row_label(e, row, &x, err);
@@ -71,12 +85,26 @@ int labelled_check(struct labelled_file *e, const char *dir, const char *file, s
     return !rc && e->rows == 0 ? err_misuse(err, "%s has no rows", e->path) : rc;
 }
 
+/* Quotes are characters in a .tsv file, as GLUE's are written, but many programs write others. */
+static void quotes_notice(const struct labelled_file *e, char *out, size_t size)
+{
+    const char *dot = strrchr(e->path, '.'),
+               *what = !e->bare[0] ? "text" : !e->bare[1] ? "second text" : "label";
+
+    if (dot && !strcasecmp(dot, ".tsv") && !(e->bare[0] && e->bare[1] && e->bare[2]))
+        snprintf(out, size, "%.300s: every %s of the first rows begins and ends with a double "
+                 "quote, and in a .tsv file quotes are taken as text: if they are quoting, save it "
+                 "as .csv", e->path, what);
+}
+
 void labelled_notice(const struct labelled_file *e, int which, char *out, size_t size)
 {
     const char *name = which == 1 ? e->read.pair : e->read.text;
 
     *out = '\0';
-    if (which == 2 && *e->unread)
+    if (which == 3)
+        quotes_notice(e, out, size);
+    else if (which == 2 && *e->unread)
         snprintf(out, size,
                  "%.300s: columns that hold text too are not read: %s; --text-column and "
                  "--pair-column say which are", e->path, e->unread);

@@ -26,6 +26,7 @@ struct labelled_file {
     int                pairs;   // there is one at least
     struct task_names  read;    // the columns of one's own file
     int                words[2]; // a text, a second text that is no number
+    int                bare[3];  // of the first rows: a text, a second text, a label without quotes
     char               unread[256]; // columns of text that are not read, as a list
     struct watch       watch;
 };
@@ -36,9 +37,9 @@ struct labelled_file {
 int labelled_check(struct labelled_file *e, const char *dir, const char *file, struct err *err);
 
 /* What a person should know who took another column for the text: *out (size bytes) is empty, or
- * says that all that is read as the first or second text (which 0, 1) are numbers, or that columns
- * hold texts and are not read (2). */
-enum { LABELLED_NOTICES = 3 };
+ * says that all that is read as the first or second text (which 0, 1) are numbers, that columns
+ * hold texts and are not read (2), or that a .tsv file seems to be quoted (3). */
+enum { LABELLED_NOTICES = 4 };
 void labelled_notice(const struct labelled_file *e, int which, char *out, size_t size);
 
 /* Make the file `path` and open it. pad: the id that the model's folder pads with, or -1:

@@ -135,6 +135,11 @@ int model_folder_dtype(const struct model_folder *r)
     return r->run.has_opts ? r->run.o.dtype : DT_BF16;
 }
 
+int model_folder_given(const struct model_folder *r, const char *dir, struct err *err)
+{
+    return dir && *r->tokenizer ? tokenise_same(dir, r->tokenizer, err) : 0;
+}
+
 int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r, const char *dir,
                            struct err *err)
 {
@@ -145,11 +150,9 @@ int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r,
 
 long model_folder_pad(const struct model_folder *r, const char *path, long endoftext)
 {
-    long pad = r->hf ? hf_pad(path) : -1;
+    long pad = r->hf ? hf_pad(path) : session_pad(&r->run, endoftext);
 
-    if (!r->hf)
-        settings_scan(r->run.log, "%ld", &pad, "config.pad");
-    return pad < 0 ? endoftext : pad;
+    return pad < 0 && arch_classifies(&r->config) ? endoftext : pad;
 }
 
 int model_folder_generation(json_t **out, const struct model_folder *r, const char *path,

@@ -40,12 +40,17 @@ int  model_which(enum model_which *out, const struct which_opts *o, const char *
 /* The dtype to read with where none was asked for: a run's own; bf16 for a folder. */
 int model_folder_dtype(const struct model_folder *r);
 
+/* Refuse a tokenizer in `dir` that differs from the model's own, where it has one; NULL: none is
+ * given. */
+int model_folder_given(const struct model_folder *r, const char *dir, struct err *err);
+
 /* The tokenizer in `dir`, or if NULL the model's own. */
 int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r, const char *dir,
                            struct err *err);
 
-/* What a classifier pads with, as it came: transformers reads a row's last position that is
- * something else. Where nothing is said, <|endoftext|>. path: what r was opened with. */
+/* What the model pads with, as it came: transformers reads a row's last position that is something
+ * else for a classifier's. Where nothing is said, a classifier's is <|endoftext|>, a language
+ * model's -1. path: what r was opened with. */
 long model_folder_pad(const struct model_folder *r, const char *path, long endoftext);
 
 /* What the folder that the model is, or came from, says of texts that are generated (hf.h), the

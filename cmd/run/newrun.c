@@ -227,6 +227,7 @@ static int store_generation(struct session *s, const struct newrun *n, struct er
 {
     json_t *generation;
     char   *text;
+    long    pad;
     int     rc;
 
     if (!n->init || arch_classifies(&n->config))
@@ -238,6 +239,8 @@ static int store_generation(struct session *s, const struct newrun *n, struct er
               : err_set(err, -ENOMEM, "out of memory");
     free(text);
     json_decref(generation);
+    if (!rc && (pad = hf_pad(n->init)) >= 0)
+        rc = settings_set(s->log, err, "config.pad_id=%ld", pad);
     return rc;
 }
 

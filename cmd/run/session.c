@@ -82,6 +82,15 @@ int session_generation(json_t **out, const struct session *s, struct err *err)
     return rc;
 }
 
+long session_pad(const struct session *s, long endoftext)
+{
+    int  classifies = arch_classifies(&s->config);
+    long pad = classifies ? endoftext : -1;
+
+    settings_scan(s->log, "%ld", &pad, classifies ? "config.pad" : "config.pad_id");
+    return pad;
+}
+
 /* ---- options ---- */
 
 /* As it is stored, malloced. Paths, a line each, are kept absolute: a resume may start

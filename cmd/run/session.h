@@ -76,6 +76,9 @@ int session_labels(struct hf_labels *out, const struct session *s, struct err *e
 /* What the folder that the run was made from says of texts that are generated (config.generation,
  * hf.h), the caller's; NULL: there was none. */
 int session_generation(json_t **out, const struct session *s, struct err *err);
+/* The pad_token_id of the folder that it came from; where there was none, a classifier's is
+ * `endoftext` and a language model's -1. */
+long session_pad(const struct session *s, long endoftext);
 
 /* Told, and kept in the database. */
 int session_notice(struct session *s, const char *text, struct err *err);

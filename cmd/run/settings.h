@@ -8,6 +8,7 @@
  *     config.pieces     how many blocks the embeddings are, where they are more than one
  *     config.labels     a classifier's labels by name: a JSON array of strings
  *     config.pad        the id that its folder pads with (pad_token_id), where it has one
+ *     config.pad_id     the same of a language model's folder
  *     config.generation what a language model's folder says of texts that are generated: a JSON
  *                       object (hf.h)
  *     option.NAME       every row of train_opts, as text that opt_set takes

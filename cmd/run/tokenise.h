@@ -40,6 +40,6 @@ int tokenise_known(const struct tokenizer *tok, const struct tokenise_ids *c, st
 int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char *dir, size_t *ids,
                    const struct events *events, struct err *err);
 
-/* What is given in place of a model's own tokenizer has the same words under the same ids. Where
- * that of the model cannot be read nothing is compared. */
+/* Refuse a tokenizer that is given in place of a model's own, if it has other words under the same
+ * ids, or other merges. Where that of the model cannot be read nothing is compared. */
 int tokenise_same(const char *given, const char *own, struct err *err);

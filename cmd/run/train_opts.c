@@ -326,7 +326,8 @@ const struct opt_row tune_rows[] = {
       .help = "Rows to predict, in the format of --train-file. Labels are ignored.",
       .kept = OPT_SOURCE },
     { "regression", OPT_FLAG, TUNE(regression),
-      .help = "Treat labels as numbers to approximate (default: if a label is not a whole number)",
+      .help = "Treat labels as numbers to approximate (default: if all are numbers and one has a "
+              "decimal point or an exponent, 1.0 too)",
       .kept = OPT_SOURCE },
     { "epochs", OPT_UINT, TUNE(epochs), "3", .min = 1, .max = 1000000,
       .help = "Number of passes over the training rows. --steps overrides it." },

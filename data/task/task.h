@@ -11,10 +11,10 @@
  * index and a column without a name are taken for texts only where there is no other. Other columns
  * are left out. Labels of one's own are the distinct strings of the training file, sorted: by
  * number if all are whole numbers. It is regression where every label is a number and one at least
- * is not written as a whole one (run_glue: a float column), or where it is asked for. Labels that
- * stand for no label are refused: nan, none and the like among numbers; -1 where the others are the
- * numbers from 0 on, unless they are 0 and 1 alone (-1, 0, 1 are a scale) in a file that is none of
- * datasets', whose rows have an idx. */
+ * has a decimal point or an exponent (1.0, too; run_glue: a float column), or where it is asked
+ * for. Labels that stand for no label are refused: nan, none and the like among numbers; -1 where
+ * the others are the numbers from 0 on, unless they are 0 and 1 alone (-1, 0, 1 are a scale) in a
+ * file that is none of datasets', whose rows have an idx. */
 #pragma once
 
 #include "data/base/err.h"

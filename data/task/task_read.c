@@ -359,6 +359,21 @@ static int delimiter_check(const char *path, enum row_kind kind, const char *nam
 
 /* ---- tables of one's own ---- */
 
+/* A .tsv where a column is missing that its header has in double quotes: its fields are quoted. */
+static int quotes_check(const struct header *h, const char *name, struct err *err)
+{
+    size_t n = strlen(name);
+
+    for (size_t i = 0; i < h->n; i++) {
+        const char *is = h->name[i];
+
+        if (strlen(is) == n + 2 && is[0] == '"' && is[n + 1] == '"' && !memcmp(is + 1, name, n))
+            return err_misuse(err, "%s: the column %.40s stands in double quotes, which a .tsv "
+                              "file takes as text: save it as .csv", h->path, is);
+    }
+    return 0;
+}
+
 /* The names are needed while rows are read, where a person did not say which texts are. */
 static int keep_header(struct reading *d, const struct task_columns *c, struct err *err)
 {
@@ -393,8 +408,11 @@ static int own_header(struct reading *d, struct task_columns *c, struct err *err
     }
     header_list(&h, d->known, sizeof d->known);
     const char *missing = header_choose(c, &h, &d->asked);
+    const char *sought = missing ? missing : "label";
     if (missing || c->label < 0)
-        rc = delimiter_check(h.path, d->kind, missing ? missing : "label", err);
+        rc = delimiter_check(h.path, d->kind, sought, err);
+    if (rc >= 0 && (missing || c->label < 0) && d->kind == ROWS_TSV)
+        rc = quotes_check(&h, sought, err);
     rc = rc < 0 ? rc : header_names(d, &h, c, missing, err);
     return rc ? rc : keep_header(d, c, err);
 }

@@ -130,6 +130,30 @@ void tokenizer_set_merge(struct tokenizer *t, size_t rank, struct merge m)
     *merge_find(t, pair) = (struct merge_slot){ pair, (uint32_t)rank };
 }
 
+/* The next merge from rank i on, without pairs that a later rank replaces; NULL: no more. */
+static const struct merge *merge_next(const struct tokenizer *t, size_t *i)
+{
+    for (; *i < t->n_merges; ++*i) {
+        const struct merge *m = &t->merges[*i];
+
+        if (merge_find(t, (uint64_t)m->left << 32 | m->right)->rank == *i)
+            return ++*i, m;
+    }
+    return NULL;
+}
+
+int tokenizer_same_merges(const struct tokenizer *a, const struct tokenizer *b)
+{
+    const struct merge *one, *other;
+    size_t              i = 0, k = 0;
+
+    do {
+        one = merge_next(a, &i);
+        other = merge_next(b, &k);
+    } while (one && other && !memcmp(one, other, sizeof *one));
+    return !one && !other;
+}
+
 /* The place of a token's id among the words, or the free one where it belongs. */
 static int32_t *word_find(const struct tokenizer *t, const char *bytes, size_t n)
 {

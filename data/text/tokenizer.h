@@ -45,6 +45,9 @@ const char *tokenizer_file(size_t i);
  * tokenizer is not read from it, left out, which notice[0..size) says. */
 int tokenizer_take(const char *from, const char *to, char *notice, size_t size, struct err *err);
 
+/* Whether both tokenizers merge the same pairs of ids in the same order. */
+int tokenizer_same_merges(const struct tokenizer *a, const struct tokenizer *b);
+
 size_t tokenizer_vocab(const struct tokenizer *t); // number of ids, added tokens included
 /* The id that ends a text: the added token that tokenizer_config.json (or special_tokens_map.json)
  * names as eos_token, else <|endoftext|>, <|end_of_text|>, </s> or <eos>, whichever there is; -1:

@@ -158,6 +158,32 @@ for command in "pretrain --data $tmp/text.txt" "pretrain --data $tmp/text.bin"; 
     # shellcheck disable=SC2086
     refuses 2 "is not the tokenizer of $tmp/llama" $command --run "$tmp/none" --init "$tmp/llama" --tokenizer "$tmp/lakes" "$@" --steps 1
 done
+# the same words, but two that are swapped, or two merges that are
+for way in ids merges; do
+    rm -rf "$tmp/swapped"
+    cp -r "$tmp/tok" "$tmp/swapped"
+    python3 - "$tmp/swapped/tokenizer.json" $way <<'PYTHON'
+import json, sys
+with open(sys.argv[1]) as f:
+    tokenizer = json.load(f)
+vocab, merges = tokenizer["model"]["vocab"], tokenizer["model"]["merges"]
+if sys.argv[2] == "ids":
+    vocab["a"], vocab["b"] = vocab["b"], vocab["a"]
+else:
+    merges[0], merges[-1] = merges[-1], merges[0]
+with open(sys.argv[1], "w") as f:
+    json.dump(tokenizer, f)
+PYTHON
+    why="whose merges are others or stand in another order: leave --tokenizer out"
+    [ $way = merges ] || why="is another word: leave --tokenizer out"
+    for command in "eval $tmp/llama --data $tmp/text.txt" "eval $tmp/llama --data $tmp/text.bin" "generate $tmp/llama --prompt sea"; do
+        # shellcheck disable=SC2086
+        refuses 2 "--tokenizer $tmp/swapped is not the tokenizer of $tmp/llama, whose" $command --tokenizer "$tmp/swapped"
+        result "$(grep -qF "$why" "$tmp/err"; echo $?)" "  for its $way"
+    done
+done
+works "eval takes a copy of it" eval "$tmp/llama" --data "$tmp/text.txt" --tokenizer "$tmp/same"
+works "generate takes a copy of it" generate "$tmp/llama" --prompt sea --tokens 1 --tokenizer "$tmp/same"
 works "a copy of it is taken" pretrain --run "$tmp/none" --init "$tmp/llama" --tokenizer "$tmp/same" --data "$tmp/text.txt" "$@" --steps 1
 rm -rf "$tmp/none"
 

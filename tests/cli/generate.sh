@@ -170,6 +170,25 @@ for at in beside-run/best beside-hf beside-direct beside-own/best beside-of-own;
         "None None 299" "and no beginning of a text"
 done
 
+# config.json's pad_token_id stays in config.json; one that generation_config.json alone has does not come there
+pads() { # FOLDER: the pad_token_id of both files
+    python3 -c 'import json, sys; print(*(json.load(open(sys.argv[1] + "/" + n)).get("pad_token_id") for n in ("config.json", "generation_config.json")))' "$1"
+}
+for what in "5 5" "None 6" "5 6"; do
+    rm -rf "$tmp"/pads*
+    cp -r "$tmp/hf" "$tmp/pads"
+    rm -f "$tmp/pads/generation_config.json"
+    [ "$what" = "5 5" ] || echo '{"pad_token_id": 6}' >"$tmp/pads/generation_config.json"
+    [ "$what" = "None 6" ] || sed -i 's/"vocab_size"/"pad_token_id": 5, "vocab_size"/' "$tmp/pads/config.json"
+    run pretrain --run "$tmp/pads-run" --init "$tmp/pads" --data "$tmp/text.txt" --eval-data "$tmp/text.txt" --eval-every 1 --keep-best --steps 1 \
+        --seq 16 --batch 1 --mode mem --durability none
+    run export "$tmp/pads-run" "$tmp/pads-hf"
+    run export "$tmp/pads" "$tmp/pads-direct"
+    for at in pads-run/best pads-hf pads-direct; do
+        same "$what" "$(pads "$tmp/$at")" "$at: pad_token_id of config.json and generation_config.json ($what)"
+    done
+done
+
 # a conversation
 chat() { printf "$1" | "$bin" generate "$tmp/hf" --chat --temperature 0 --dtype fp32 --tokens "$2" 2>"$tmp/err"; }
 first=$(run_one "the sea sees" --temperature 0 --dtype fp32 --tokens 8)

@@ -70,6 +70,32 @@ for kind in tsv jsonl; do
     tune "own-$kind" "own.$kind" --text-column body --label-column class --quiet
     same "$csv" "$(exported "$tmp/own-$kind")" ".$kind: the same rows by the same names"
 done
+# quotes in a .tsv are characters: where all of a column stands in them, that is said; not where one does, as in GLUE's
+quoted="begins and ends with a double quote, and in a .tsv file quotes are taken as text: if they are quoting, save it as .csv"
+printf 'sentence\tlabel\n"a ship"\tyes\n"a storm"\tno\n' >"$tmp/texts.tsv"
+printf 'sentence\tlabel\na ship\t"yes"\na "storm"\t"no"\n' >"$tmp/labels.tsv"
+printf 'sentence\tlabel\n"a ship"\tyes\n"a" storm\tno\n' >"$tmp/some.tsv"
+printf 'sentence,label\n"""a ship""",yes\n"""a storm""",no\n' >"$tmp/meant.csv"
+tune texts texts.tsv
+says "texts.tsv: every text of the first rows $quoted" "texts in quotes"
+same 1 "$(sqlite3 "$tmp/texts/run.db" "SELECT count(*) FROM notices WHERE text LIKE '%double quote%'")" "  and kept with the run"
+run eval "$tmp/texts" --eval-file "$tmp/texts.tsv" --max-seq 32
+same 1 "$(grep -c "$quoted" "$tmp/err")" "  eval says it, too"
+tune labels labels.tsv
+says "labels.tsv: every label of the first rows $quoted" "labels in quotes"
+printf '"sentence"\t"label"\n"a ship"\t"yes"\n"a storm"\t"no"\n' >"$tmp/all.tsv" # as R's write.table has it
+refuses_rows "all.tsv: the column \"label\" stands in double quotes, which a .tsv file takes as text: save it as .csv" all.tsv
+refuses_rows "all.tsv: the column \"sentence\" stands in double quotes" all.tsv --text-column sentence
+for file in some.tsv meant.csv own.tsv; do
+    case $file in own.tsv) set -- --text-column body --label-column class ;; *) set -- ;; esac
+    tune "quiet-$file" $file "$@"
+    result "$([ "$got" = 0 ] && ! grep -q "double quote" "$tmp/err"; echo $?)" "$file: nothing is said of quotes"
+done
+# zeros and ones as run_glue.py's float labels are
+printf 'sentence,label\na ship,1.0\na storm,0.0\n' >"$tmp/floats.csv"
+tune floats floats.csv
+says "floats.csv: 2 rows of one text ('sentence')" "labels 1.0 and 0.0"
+same 1 "$(sqlite3 "$tmp/floats/run.db" "SELECT value FROM runs WHERE key = 'config.n_labels'")" "  make a regressor"
 tune pairs own.csv --text-column note --pair-column body --label-column class
 says "rows of two texts ('note', 'body')" "pairs by their names"
 same "column.label=class column.pair=body column.text=note" "$(columns pairs)" "  and the run knows them"
