@@ -102,7 +102,9 @@ rm -rf "$tmp/run" && cp -r "$tmp/dev" "$tmp/run" && ln -f "$tmp/twin/dev0/states
 mv "$tmp/run/dev0/states" "$tmp/twin.states" && cp "$tmp/twin.states" "$tmp/run/dev0/states" && rm "$tmp/twin.states"
 attempt resume
 result "$got" "  a copy of them is written"
-rm -rf "$tmp/run" && cp -r "$tmp/dev" "$tmp/run" && mv "$tmp/run/dev0/states" "$tmp/elsewhere" && ln -s "$tmp/elsewhere" "$tmp/run/dev0/states"
+rm -rf "$tmp/run" && cp -r "$tmp/dev" "$tmp/run"
+attempt resume # so that it is no copy any more
+mv "$tmp/run/dev0/states" "$tmp/elsewhere" && ln -s "$tmp/elsewhere" "$tmp/run/dev0/states"
 attempt resume
 result "$got" "  and so is what a symbolic link leads to"
 strangers dev best none link pipe nowhere
