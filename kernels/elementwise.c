@@ -3,6 +3,7 @@
  * vectors. */
 #include "kernels/elementwise.h"
 
+#include "data/base/f16.h"
 #include "data/base/round.h"
 #include "kernels/simd.h"
 #include "kernels/vexp.h"

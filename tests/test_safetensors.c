@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "data/base/dtype.h"
+#include "data/base/f16.h"
 #include "data/base/json.h"
 #include "data/tensors/safetensors.h"
 #include "tests/files.h"

@@ -1,7 +1,6 @@
 /* dtype.h: the number formats of tensors in memory and in files. */
 #pragma once
 
-#include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -39,11 +38,6 @@ static inline bf16 bf16_from_f32(float f)
     nearest = u + 0x7fffu + ((u >> 16) & 1u);
     return (bf16)((f != f ? u | 0x00400000u : nearest) >> 16);
 }
-
-/* IEEE 754 half precision, which some model files are stored in; rounded as bf16 is. */
-static inline float f16_to_f32(uint16_t h) { return _cvtsh_ss(h); }
-
-static inline uint16_t f16_from_f32(float f) { return _cvtss_sh(f, _MM_FROUND_TO_NEAREST_INT); }
 
 /* Where element i of an array stands; who only reads takes it as const again. */
 static inline void *dtype_at(const void *p, enum dtype d, size_t i)

@@ -8,6 +8,7 @@
  * little-endian, as the format is. */
 #include "data/base/crc32c.h"
 #include "data/base/dtype.h"
+#include "data/base/f16.h"
 #include "data/base/file.h"
 #include "data/base/grow.h"
 #include "data/base/json.h"

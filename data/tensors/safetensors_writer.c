@@ -5,6 +5,7 @@
  * again at commit. Only the declarations and a buffer are held in memory. */
 #include "data/base/crc32c.h"
 #include "data/base/dtype.h"
+#include "data/base/f16.h"
 #include "data/base/grow.h"
 #include "data/base/json.h"
 #include "data/base/round.h"
