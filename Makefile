@@ -139,7 +139,7 @@ share: $(TARGET) ## write the manual page and the completions of share/ again, a
 
 deb: $(TARGET) ## a Debian package of the program for the Debian that this is: build/sitrain_VERSION_amd64.deb
 	@sh tests/apt.sh dpkg-dev binutils
-	@MAKE="$(MAKE)" sh tests/deb.sh "$(abspath $(TARGET))" "$(BUILD)"
+	@sh tests/deb.sh "$(abspath $(TARGET))" "$(BUILD)"
 
 format: ## clang-format on every source
 	clang-format -i $(wildcard */*.c */*.h */*/*.c */*/*.h)

@@ -16,7 +16,7 @@ export SOURCE_DATE_EPOCH
 
 root=$stage/root
 doc=$root/usr/share/doc/sitrain
-"${MAKE:-make}" --no-print-directory install PREFIX=/usr DESTDIR="$(realpath "$stage")/root" >/dev/null
+make --no-print-directory install PREFIX=/usr DESTDIR="$(realpath "$stage")/root" >/dev/null
 strip --strip-unneeded "$root/usr/bin/siTrain"
 gzip -9n "$root/usr/share/man/man1/siTrain.1"
 install -d "$doc/docs" "$doc/examples"
