@@ -39,14 +39,15 @@ static const char *disk_word(size_t i)
 
 static const struct opt_row rows[] = {
     { "RUN|HFDIR", OPT_ARG, AT(what), .file = OPT_FILES_MODEL,
-      .help = "a run, or a folder that export wrote" },
+      .help = "Run, or folder that export wrote" },
     { "repair", OPT_FLAG, AT(repair),
-      .help = "make again what can be: wire parameters from their master, a superblock; mode mem "
-              "goes back to the image before; give up damaged rows of measurements; cut a damaged "
-              "log of run.db to where all else fits" },
+      .help = "Repair the run as far as possible. Wire parameters are made from their master; a "
+              "superblock is written again. In mode mem, the run returns to its previous image. "
+              "Damaged rows of measurements are dropped. A damaged log in run.db is cut off if "
+              "the rest of the run matches." },
     { "disk", OPT_WORD, AT(disk), "uring", disk_word,
-      .help = "how devices are read; if not given, as the run does" },
-    { "quiet", OPT_FLAG, AT(quiet), .help = "only what is damaged" },
+      .help = "How devices are read (default: as the run does)" },
+    { "quiet", OPT_FLAG, AT(quiet), .help = "Print only damage" },
     { 0 }
 };
 static const struct opt_part parts[] = {{"Options", rows, 0}, {0}};
@@ -242,7 +243,7 @@ static int check_tokenizer(struct check *c, struct err *err)
     struct tokenizer *t = NULL;
 
     snprintf(path, sizeof path, "%s/tokenizer", c->s.dir);
-    if (!tokenise_has_files(path))
+    if (!tokenizer_is_there(path))
         return !settings_has(c->s.log, "endoftext")
                    ? 0
                    : err_set(err, -ENOENT,
@@ -541,10 +542,10 @@ static int run(struct opt_line *line, struct err *err)
 const struct opt_command check_command = {
     .name = "check",
     .usage = "RUN|HFDIR [--repair]",
-    .summary = "read everything of a run, or of an export, and say whether it is whole",
-    .text = "Exit: 0 whole, or made so; 1 damaged, each damage with a sentence on stderr, or not "
-            "to be read by this user. "
-            "Nothing is written without --repair. Of a run of several ranks RUN is rank 0's "
-            "folder, and the others beside it are read too.",
+    .summary = "read all of a run or an export, and report damage",
+    .text = "Exit code 0: the run or export is whole, or was repaired. Exit code 1: it is "
+            "damaged, or this user cannot read it. Each damage gets a sentence on stderr. "
+            "Nothing is written without --repair. For a run of several ranks, RUN is rank 0's "
+            "folder; the folders of the other ranks next to it are read too.",
     .parts = parts, .size = sizeof(struct check_opts), .run = run,
 };

@@ -20,7 +20,7 @@ struct devices_opts { const char *dir; };
 
 static const struct opt_row rows[] = {
     { "dir", OPT_STRING, offsetof(struct devices_opts, dir), ".", .arg = "DIR",
-      .help = "where to try the disks, with a file of 64K that is removed" },
+      .help = "Folder to try the disks in, with a 64K file that is removed" },
     { 0 },
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
@@ -214,6 +214,6 @@ static int run(struct opt_line *line, struct err *err)
 const struct opt_command devices_command = {
     .name = "devices",
     .usage = "[--dir DIR]",
-    .summary = "what this machine has: processor, memory, engines, disks, CSDs, cards, NVMe drives",
+    .summary = "list this machine's processor, memory, engines, disks, CSDs, cards and NVMe drives",
     .parts = parts, .size = sizeof(struct devices_opts), .run = run,
 };

@@ -37,34 +37,37 @@ struct eval_opts {
 
 static const struct opt_row rows[] = {
     { "RUN|HFDIR", OPT_ARG, AT(model), .file = OPT_FILES_MODEL,
-      .help = "a run, or a Hugging Face folder" },
+      .help = "Run or Hugging Face folder" },
     { "data", OPT_STRING, AT(data), .arg = "FILE|DIR",
-      .help = "a token file or a text; with --task its folder" },
+      .help = "Token file or text to evaluate on. With --task: the task's folder." },
     OPT_DATA_FORMAT_ROW(AT(data_format)),
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
-      .help = "for texts; else the model's own" },
-    { "task", OPT_STRING, AT(task), .words = task_word, .help = "of a classifier: the task" },
+      .help = "Tokenizer folder for texts (default: the model's)" },
+    { "task", OPT_STRING, AT(task), .words = task_word, .help = "GLUE task of a classifier" },
     { "eval-file", OPT_STRING, AT(eval_file), .arg = "FILE",
-      .help = "of a classifier: rows of one's own, as finetune takes them" },
+      .help = "Evaluation rows of a classifier, in the format of finetune's --train-file" },
     { "test-file", OPT_STRING, AT(test_file), .arg = "FILE",
-      .help = "rows of one's own to predict" },
+      .help = "Rows to predict, in the format of finetune's --train-file" },
     { "predict", OPT_STRING, AT(predict), .arg = "FILE",
-      .help = "write predictions of the test rows; only what eval --predict wrote is replaced" },
+      .help = "File for predictions of the test rows. An existing file is replaced only if eval "
+              "--predict wrote it." },
     { "max-seq", OPT_UINT, AT(max_seq), .min = 1, .max = 1048576,
-      .help = "tokens of a classifier's row, the rest is cut off; if not given 128, or what the "
-              "model has" },
+      .help = "Number of tokens per row of a classifier (default: 128, or the model's positions "
+              "if fewer). Longer rows are cut off." },
     { "mask-prob", OPT_RATIO, AT(mask.prob), .min = 0.001, .max = 0.999,
-      .help = "of a masked language model: how many of a row's tokens it is asked for; if not "
-              "given as the run was trained, or 15%" },
+      .help = "Fraction of tokens to mask (BERT), 0.1% to 99.9% (default: as in training, "
+              "or 15%)" },
     { "mask-id", OPT_UINT, AT(mask.id), .max = 2147483647,
-      .help = "the id that masks them, where no tokenizer says it" },
-    { "max-eval-samples", OPT_UINT, AT(max_eval), .help = "only the first rows; 0: all" },
-    { "max-predict-samples", OPT_UINT, AT(max_predict), .help = "the same of the rows to predict" },
+      .help = "Id of the mask token (default: the tokenizer's)" },
+    { "max-eval-samples", OPT_UINT, AT(max_eval),
+      .help = "Number of rows to evaluate on, from the first (default: 0, all)" },
+    { "max-predict-samples", OPT_UINT, AT(max_predict),
+      .help = "Number of rows to predict, from the first (default: 0, all)" },
     { 0 }
 };
 static const struct opt_part parts[] = {
     { "Options", rows, 0 },
-    { "Rows of one's own", column_rows, AT(columns) },
+    { "Your own rows", column_rows, AT(columns) },
     { "Which model of a run", which_rows, AT(which) },
     { "Machine", read_rows, AT(read) },
     { 0 }
@@ -433,11 +436,12 @@ static int run(struct opt_line *line, struct err *err)
 const struct opt_command eval_command = {
     .name = "eval",
     .usage = "RUN|HFDIR (--data FILE | --task TASK --data DIR | --eval-file FILE)",
-    .summary = "the loss of a model on a file, or a classifier's metrics",
-    .text = "A language model: rows of --seq tokens are taken one after the other; every token "
-            "is predicted from those before it in its row; or, of BERT and RoBERTa, those that are "
-            "masked from all others: the same ones each time. A classifier or regressor: the "
-            "development set of a GLUE task, or rows of one's own. Of a run that kept its best "
-            "model (--keep-best) that one is evaluated, else the one after its last step.",
+    .summary = "measure the loss of a model on a file, or a classifier's metrics",
+    .text = "A language model is evaluated on consecutive rows of --seq tokens. Each token is "
+            "predicted from the tokens before it in its row. BERT and RoBERTa predict masked "
+            "tokens from all others in the row; each evaluation masks the same tokens. A "
+            "classifier or regressor is evaluated on the development set of a GLUE task, or on "
+            "your own rows. If a run kept its best model (--keep-best), that model is evaluated; "
+            "otherwise, the model after the last step.",
     .parts = parts, .size = sizeof(struct eval_opts), .run = run,
 };

@@ -6,8 +6,6 @@
 #include "cmd/run/exports.h"
 #include "cmd/run/output.h"
 
-#include <strings.h>
-
 struct export_opts {
     const char *run, *dir;
     int         dtype;
@@ -18,13 +16,12 @@ struct export_opts {
 #define AT(field) offsetof(struct export_opts, field)
 
 static const struct opt_row rows[] = {
-    { "RUN", OPT_ARG, AT(run), .help = "the run (or a Hugging Face folder, to convert)" },
-    { "HFDIR", OPT_ARG, AT(dir), .help = "the folder to write: not there yet, or empty" },
-    { "dtype", OPT_WORD, AT(dtype), "fp32", dtype_name, .help = "of the tensors" },
+    { "RUN", OPT_ARG, AT(run), .help = "Run to export, or Hugging Face folder to convert" },
+    { "HFDIR", OPT_ARG, AT(dir), .help = "Folder to write, new or empty" },
+    { "dtype", OPT_WORD, AT(dtype), "fp32", dtype_name, .help = "Precision of the tensors" },
     { "max-shard-size", OPT_SIZE, AT(shard), "5G",
-      .help = "bytes of tensors in a file, at most; what is larger becomes "
-              "model-00001-of-0000N.safetensors with an index, as transformers has them; 0: one "
-              "file" },
+      .help = "Largest size of the tensors in one file (0: one file). A larger model becomes "
+              "model-00001-of-0000N.safetensors with an index, as in transformers." },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 },
@@ -85,32 +82,13 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     return rc;
 }
 
-/* A name that other programs give to one file with a model in it. */
-static int check_name(const char *dir, struct err *err)
-{
-    static const char *const endings[] = { ".gguf", ".ggml", ".safetensors", ".bin", ".pt", ".pth",
-                                           ".onnx" };
-    size_t                   n = strlen(dir);
-
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        size_t m = strlen(endings[i]);
-
-        if (n > m && !strcasecmp(dir + n - m, endings[i]))
-            return err_misuse(err, "%s: an export is a Hugging Face folder, and %s is the name of "
-                              "a file%s: give a folder's name", dir, endings[i],
-                              i < 2 ? ", which llama.cpp's convert_hf_to_gguf.py makes of such a "
-                                      "folder" : "");
-    }
-    return 0;
-}
-
 static int run(struct opt_line *line, struct err *err)
 {
     struct export_opts *o = line->options;
     struct model_folder r = { 0 };
     const struct output out = { o->dir, OUTPUT_MODEL, &o->run, 1 };
     enum model_which    which;
-    int                 rc = check_name(o->dir, err);
+    int rc = output_check_folder_name(o->dir, "an export is a Hugging Face folder", err);
 
     rc = rc ? rc : output_check(&out, err);
     rc = rc ? rc : hf_export_check(o->dir, err);
@@ -129,7 +107,7 @@ const struct opt_command export_command = {
     .name = "export",
     .usage = "RUN HFDIR [--last] [--dtype fp32|bf16|fp16] [--max-shard-size SIZE]",
     .summary = "write a folder that Hugging Face's transformers loads",
-    .text = "Of a run that kept its best model (--keep-best) that one is written, else the one "
-            "after its last step. The same parameters give the same files, byte for byte.",
+    .text = "If a run kept its best model (--keep-best), that model is written; otherwise, the "
+            "model after the last step. Equal parameters give equal files, byte for byte.",
     .parts = parts, .size = sizeof(struct export_opts), .run = run,
 };

@@ -32,21 +32,22 @@ struct finetune_opts {
 
 static const struct opt_row rows[] = {
     OPT_CONFIG_ROW(AT(config)),
-    { "run", OPT_STRING, AT(run), .arg = "RUN", .help = "the new run's folder" },
+    { "run", OPT_STRING, AT(run), .arg = "RUN", .help = "Folder of the new run" },
     { "resume", OPT_STRING, AT(resume), .arg = "RUN",
-      .help = "go on with this run from its last commit" },
+      .help = "Run to continue from its last commit" },
     { "init", OPT_PATH, AT(init), .arg = "HFDIR|RUN", .file = OPT_FILES_MODEL,
-      .help = "begin with this model; a head for as many classes is kept", .kept = OPT_SOURCE },
+      .help = "Hugging Face folder or run to start from. The head is kept if its number of "
+              "classes fits.", .kept = OPT_SOURCE },
     { "tokenizer", OPT_PATH, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
-      .help = "else the one in --init's folder", .kept = OPT_SOURCE },
+      .help = "Tokenizer folder (default: --init's)", .kept = OPT_SOURCE },
     { "data", OPT_PATH, AT(data), .arg = "DIR",
-      .help = "--task's folder, with train.tsv and dev.tsv as GLUE has them", .kept = OPT_SOURCE },
+      .help = "Folder of --task, with train.tsv and dev.tsv as in GLUE", .kept = OPT_SOURCE },
     { 0 }
 };
 static const struct opt_part parts[] = {
     { "Options", rows, 0 },
     { "Task", tune_rows, AT(tune) },
-    { "Rows of one's own", column_rows, AT(columns) },
+    { "Your own rows", column_rows, AT(columns) },
     { "Training", train_rows, AT(train) },
     { 0 }
 };
@@ -159,7 +160,7 @@ static int check_tokenizer(struct material *m, struct err *err)
     const char       *dir = m->n.tokenizer;
     struct tokenizer *tok = NULL;
 
-    if (!*dir || !tokenise_has_files(dir))
+    if (!*dir || !tokenizer_is_there(dir))
         return err_misuse(err, "there is no tokenizer with this model: give --tokenizer DIR");
     int rc = tokenizer_open(&tok, dir, err);
     if (!rc && m->file[0].pairs && tokenizer_endoftext(tok) < 0 && !tokenizer_has_template(tok))
@@ -411,13 +412,13 @@ const struct opt_command finetune_command = {
     .name = "finetune",
     .usage = "--run RUN (--task TASK --data DIR | --train-file FILE [--eval-file FILE]) --init "
              "HFDIR|RUN [--epochs N] | --resume RUN",
-    .summary = "train a classifier or regressor: a GLUE task, or your own rows",
-    .text = "The head reads a row's last token, a BERT's or RoBERTa's its first; pairs are A, "
-            "<|endoftext|>, B, or as the tokenizer's template has them. Batches are "
-            "padded to their longest row. The development set is evaluated after each epoch, if "
-            "--eval-every does not say otherwise. RUN gets the files that Hugging Face's "
-            "run_glue.py writes, and its options are taken. Of several ranks (mpirun) the first "
-            "writes them, and predicts, where it sees the folders of all.",
+    .summary = "train a classifier or regressor on a GLUE task or on your own rows",
+    .text = "The head reads the last token of a row; in BERT and RoBERTa, the first. Pairs are "
+            "joined by the tokenizer's template; without a template, by <|endoftext|>. Batches are "
+            "padded to their longest row. The development set is evaluated after each epoch, "
+            "unless --eval-every is given. The options of Hugging Face's run_glue.py are accepted, "
+            "and RUN gets the files that it writes. With several ranks (mpirun), rank 0 predicts "
+            "and writes these files, if it sees the folders of all ranks.",
     .parts = parts, .size = sizeof(struct finetune_opts), .by_ranks = 1, .run = run,
     .aliases = run_glue_aliases, .defaults = defaults,
 };

@@ -28,27 +28,33 @@ struct generate_opts {
 
 static const struct opt_row rows[] = {
     { "RUN|HFDIR", OPT_ARG, AT(model), .file = OPT_FILES_MODEL,
-      .help = "a run, or a Hugging Face folder" },
+      .help = "Run or Hugging Face folder" },
     { "prompt", OPT_STRINGS, AT(prompt), .arg = "TEXT",
-      .help = "the beginning; left out: <|endoftext|>, or what the tokenizer begins texts with" },
-    { "prompt-file", OPT_STRING, AT(prompt_file), .arg = "FILE", .help = "a prompt a line" },
+      .help = "Start of the text (default: the tokenizer's start token, or <|endoftext|>)" },
+    { "prompt-file", OPT_STRING, AT(prompt_file), .arg = "FILE",
+      .help = "File with one prompt per line" },
     { "chat", OPT_FLAG, AT(chat),
-      .help = "read a line, continue the conversation, and so on; Ctrl-C stops an answer, an empty "
-              "line ends it" },
+      .help = "Continue a conversation line by line. Ctrl-C stops an answer; an empty line ends "
+              "the conversation." },
     { "tokens", OPT_UINT, AT(tokens), "100", .min = 1,
-      .help = "how many to write, at most; not given: also no more than there are positions" },
-    { "stop", OPT_STRINGS, AT(stop), .arg = "TEXT", .help = "end before this text" },
+      .help = "Largest number of tokens to generate (default: 100, or fewer if the positions run "
+              "out)" },
+    { "stop", OPT_STRINGS, AT(stop), .arg = "TEXT", .help = "Text to stop before" },
     { "temperature", OPT_DOUBLE, AT(sampling.temperature), "1",
-      .help = "0: always the likeliest token. Not given, this and the next three are what the "
-              "model's generation_config.json says, if anything" },
-    { "top-k", OPT_UINT, AT(sampling.top_k), .help = "choose among the k likeliest only; 0: all" },
+      .help = "Sampling temperature (0: always the likeliest token; default: "
+              "generation_config.json's, otherwise 1)" },
+    { "top-k", OPT_UINT, AT(sampling.top_k),
+      .help = "Number of likeliest tokens to sample from (0: all; default: "
+              "generation_config.json's, otherwise all)" },
     { "top-p", OPT_RATIO, AT(sampling.top_p), "1", .max = 1,
-      .help = "choose among the likeliest that have this probability together; 0 or 1: all" },
+      .help = "Total probability of the likeliest tokens to sample from, 0 to 1 (0 or 1: all; "
+              "default: generation_config.json's, otherwise 1)" },
     { "repetition-penalty", OPT_DOUBLE, AT(sampling.penalty), "1", .min = 0.01, .max = 100,
-      .help = "Factor by which tokens of the text so far become less likely; 1: none" },
-    { "seed", OPT_UINT, AT(sampling.seed), "1", .help = "of the choices" },
+      .help = "Factor by which tokens of the text so far become less likely, 0.01 to 100 (1: no "
+              "penalty; default: generation_config.json's, otherwise 1)" },
+    { "seed", OPT_UINT, AT(sampling.seed), "1", .help = "Seed of the sampling" },
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
-      .help = "else the model's own" },
+      .help = "Tokenizer folder (default: the model's)" },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 },
@@ -518,12 +524,12 @@ const struct opt_command generate_command = {
     .name = "generate",
     .usage = "RUN|HFDIR --prompt TEXT [--tokens N] [--temperature X]",
     .summary = "continue a text",
-    .text = "Prints the prompt and its continuation as it comes; ends early at a token that ends "
-            "texts (<|endoftext|>, or what the folder that the model is or came from names in "
-            "generation_config.json or config.json) or before a --stop text. Several prompts go "
-            "through the model together, each as if it were alone; --batch N given: N "
-            "continuations of each. Between two texts stands a line ---. A model that does not "
-            "fit into --host-mem is read from its drive for every token. Of a run that kept its "
-            "best model (--keep-best) that one speaks, else the one after its last step.",
+    .text = "Prints the prompt and its continuation during generation. Generation ends at an end "
+            "token or before a --stop text. End tokens are <|endoftext|>, or the tokens in "
+            "generation_config.json or config.json of the model's folder. Several prompts are "
+            "computed together; each gives the text that it gives alone. With --batch N, each "
+            "prompt gets N continuations. A line --- separates two texts. A model that does not "
+            "fit into --host-mem is read from its drive for every token. If a run kept its best "
+            "model (--keep-best), that model is used; otherwise, the model after the last step.",
     .parts = parts, .size = sizeof(struct generate_opts), .killed = 1, .run = run,
 };

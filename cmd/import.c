@@ -17,8 +17,9 @@ struct import_opts {
 
 static const struct opt_row rows[] = {
     { "HFDIR", OPT_ARG, AT(dir), .file = OPT_FILES_MODEL,
-      .help = "config.json, model.safetensors (or its shards) and tokenizer files" },
-    { "RUN", OPT_ARG, AT(run), .help = "the new run's folder" },
+      .help = "Hugging Face folder: config.json, model.safetensors (or its shards) and tokenizer "
+              "files" },
+    { "RUN", OPT_ARG, AT(run), .help = "Folder of the new run" },
     { 0 }
 };
 static const struct opt_part parts[] = {
@@ -49,7 +50,7 @@ static int run(struct opt_line *line, struct err *err)
     struct import_opts *o = line->options;
     struct hf_labels    labels = { 0 };
     struct newrun       n = { .dir = o->run, .o = &o->train, .init = o->dir,
-                              .tokenizer = tokenise_has_files(o->dir) ? o->dir : NULL,
+                              .tokenizer = tokenizer_is_there(o->dir) ? o->dir : NULL,
                               .line = line, .events = &say_events, .labels = &labels };
     int                 rc;
 
@@ -67,8 +68,8 @@ const struct opt_command import_command = {
     .name = "import",
     .usage = "HFDIR RUN [--mode MODE --devices N --dtype bf16|fp32 ...]",
     .summary = "make a run from a Hugging Face folder",
-    .text = "The run stands at step 0 and has no data yet: siTrain pretrain --resume RUN --data "
-            "FILE --steps N trains it. Where states live, their precision and the optimizer are "
-            "fixed here; other options may be given with the first --resume.",
+    .text = "The new run stands at step 0 and has no data. To train it: siTrain pretrain "
+            "--resume RUN --data FILE --steps N. The optimizer, the place of its states and "
+            "their precision are fixed by import. The first --resume may set the other options.",
     .parts = parts, .size = sizeof(struct import_opts), .run = run,
 };

@@ -28,11 +28,11 @@ static void print_help(FILE *out)
           "Usage: siTrain COMMAND ...\n\n", out);
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("\nsiTrain help COMMAND says what a command takes; siTrain --man | man -l - shows\n"
-          "the manual page; . <(siTrain --completion) lets bash complete (--completion zsh,\n"
-          "--completion fish: those); siTrain --version.\n"
-          "Sizes take K, M, G and T: powers of 1024, and 4GB and 4GiB are 4G.\n"
-          "Exit: 0 done, 1 failed, 2 misuse, 130 interrupted after a clean stop.\n", out);
+    fputs("\nOptions of a command: siTrain help COMMAND. Manual page: siTrain --man | man -l -\n"
+          "Completion in bash: . <(siTrain --completion); in zsh and fish: --completion zsh,\n"
+          "--completion fish. Version: siTrain --version.\n"
+          "Sizes take K, M, G and T, powers of 1024; 4GB and 4GiB are 4G.\n"
+          "Exit code: 0 done, 1 failed, 2 misuse, 130 interrupted after a clean stop.\n", out);
 }
 
 /* A first hour, in its order; tests/cli/examples.sh runs each. */
@@ -180,6 +180,19 @@ static void loading_is_over(void)
     signal(SIGPROF, SIG_DFL);
 }
 
+/* Whether the stack is large enough (ulimit -s): the kernel ends a program that needs more. */
+static int has_stack(void)
+{
+    enum { LEAST = 256 << 10 };
+    struct rlimit stack;
+
+    if (getrlimit(RLIMIT_STACK, &stack) || stack.rlim_cur >= LEAST)
+        return 1;
+    fprintf(stderr, "siTrain: ulimit -s leaves a stack of %llu bytes, and %d are needed: raise it "
+            "(ulimit -s 8192)\n", (unsigned long long)stack.rlim_cur, LEAST);
+    return 0;
+}
+
 /* A standard stream that is closed would be the number of the next file opened, and a line printed
  * would go into a run's database: the number is taken by a file that refuses what the stream is
  * for. */
@@ -217,6 +230,8 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN);
     set_libraries(argv);
 
+    if (!has_stack())
+        return 1;
     if (argc < 2) {
         print_help(stderr);
         return 2;

@@ -40,41 +40,45 @@ OPT_WORDS(probe_words, [PROBE_ON] = "on", [PROBE_OFF] = "off")
 static const struct opt_row rows[] = {
     OPT_CONFIG_ROW(AT(config)),
     { "run", OPT_STRING, AT(run), .arg = "RUN",
-      .help = "where it will be made: on that disk the probe works" },
+      .help = "Folder of the planned run. The probe measures its disk." },
     { "probe", OPT_WORD, AT(probe), "on", probe_words,
-      .help = "on: a small model's steps are measured for some seconds, to say how long one takes; "
-              "off: no time is said, as where another machine is planned for" },
+      .help = "How the time of a step is found\n"
+              "on: steps of a small model are measured for some seconds\n"
+              "off: no time is given, as for a plan of another machine" },
     { "machine", OPT_PATH, AT(machine), .arg = "FILE",
-      .help = "say how long a step takes on the machine of this file, which siTrain bench --save "
-              "measured or a person described, with --topology or --link-bw and --csd-...; nothing "
-              "is measured (docs/scaling-model.md)" },
-    { "compare", OPT_FLAG, AT(compare), .help = "with --machine: in every mode that has devices" },
+      .help = "File that describes the machine to predict step times for "
+              "(docs/scaling-model.md). siTrain bench --save writes one. Nothing is measured. "
+              "--topology, or --link-bw and --csd-..., describe the links." },
+    { "compare", OPT_FLAG, AT(compare),
+      .help = "Predict every mode that has devices. Requires --machine." },
     { "ranks", OPT_UINT, AT(ranks), "1", .min = 1, .max = 65535,
-      .help = "as many hosts like this one, each with such devices, train it together (mpirun -n); "
-              "memory, traffic and storage are those of the first" },
+      .help = "Number of hosts like this one that train together (mpirun -n), 1 to 65535. "
+              "Memory, traffic and storage are given for rank 0." },
     { "network-bw", OPT_SIZE, AT(network_bw),
-      .help = "bytes a second that come to each of --ranks and as many that leave it, as siTrain "
-              "bench network measures; 0: it takes no time" },
+      .help = "Network bandwidth of each rank in each direction, bytes/s, as siTrain bench "
+              "network measures it (default: 0, unlimited)" },
     { "network-latency", OPT_DOUBLE, AT(network_latency), "0", .arg = "US",
-      .help = "microseconds until what a rank sends begins to arrive" },
+      .help = "Network latency, in microseconds" },
     { "traffic", OPT_FLAG, AT(traffic),
-      .help = "say in bytes what crosses each link and what is written in a step, class by class" },
+      .help = "Print the bytes per step that cross each link and that are written, by class" },
     { "json", OPT_STRING, AT(json), .arg = "FILE",
-      .help = "write the prediction as JSON (only such a file is replaced); -: to stdout, instead "
-              "of the plan" },
+      .help = "File for the prediction as JSON (-: stdout, instead of the plan). Only such a "
+              "file is replaced." },
     { "data", OPT_STRING, AT(data), .arg = "FILE|DIR",
-      .help = "accepted, so that pretrain's line can be planned as it is: nothing depends on it, "
-              "but where it is there, what pretrain refuses is refused; with --task its folder" },
-    { "eval-data", OPT_STRING, AT(eval_data), .arg = "FILE", .help = "the same" },
+      .help = "Training data, or folder of --task. The plan does not depend on it, but plan "
+              "refuses data that pretrain refuses." },
+    { "eval-data", OPT_STRING, AT(eval_data), .arg = "FILE",
+      .help = "Evaluation data. The plan does not depend on it, but plan refuses data that "
+              "pretrain refuses." },
     OPT_DATA_FORMAT_ROW(AT(data_format)),
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
-      .help = "says how large the vocabulary is" },
+      .help = "Tokenizer folder, which gives the vocabulary size" },
     { 0 }
 };
 static const struct opt_part parts[] = {
     { "Options", rows, 0 },
-    { "A fine-tuning, as finetune has it", tune_rows, AT(tune) },
-    { "Rows of one's own", column_rows, AT(columns) },
+    { "Fine-tuning", tune_rows, AT(tune) },
+    { "Your own rows", column_rows, AT(columns) },
     { "Model", model_rows, AT(model) },
     { "Training", train_rows, AT(train) },
     { 0 }
@@ -420,9 +424,9 @@ const struct opt_command plan_command = {
     .name = "plan",
     .usage = "(--init HFDIR | --model NAME [sizes] | --n-layer N --n-head N --n-embd N) "
              "[pretrain's or finetune's options]",
-    .summary = "the memory, the traffic, the disk space and the time of a run, before it is made",
-    .text = "With --task or --train-file it is a fine-tuning that is planned, in finetune's "
-            "batches and rows. So that finetune's line can be planned as it is, what it says of "
-            "rows to evaluate and predict is accepted; nothing depends on it.",
+    .summary = "predict memory, traffic, disk space and time of a run before it is made",
+    .text = "With --task or --train-file, the plan is of a fine-tuning, with finetune's rows and "
+            "defaults. finetune's options for evaluation and prediction are accepted; the plan "
+            "does not depend on them.",
     .parts = parts, .size = sizeof(struct plan_opts), .killed = 1, .run = run,
 };

@@ -16,17 +16,17 @@ struct prepare_opts {
 #define AT(field) offsetof(struct prepare_opts, field)
 
 static const struct opt_row rows[] = {
-    { "FILE", OPT_ARGS, AT(files), .help = "texts: valid UTF-8 without NUL bytes" },
+    { "FILE", OPT_ARGS, AT(files), .help = "Texts: valid UTF-8 without NUL bytes" },
     { "out", OPT_STRING, AT(out), .arg = "PATH",
-      .help = "the token file, or with --train-tokenizer the folder, to write; what is there is "
-              "replaced only if siTrain prepare wrote it" },
+      .help = "Token file to write; with --train-tokenizer, tokenizer folder to write. It is "
+              "replaced only if siTrain prepare wrote it." },
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
-      .help = "a folder with tokenizer.json, vocab.json and merges.txt, or BERT's vocab.txt" },
+      .help = "Tokenizer folder: tokenizer.json, vocab.json and merges.txt, or BERT's vocab.txt" },
     { "train-tokenizer", OPT_FLAG, AT(train),
-      .help = "train a byte-level BPE on the texts instead" },
+      .help = "Train a byte-level BPE tokenizer on the texts" },
     OPT_DATA_FORMAT_ROW(AT(format)),
     { "vocab", OPT_UINT, AT(vocab), "8192", .min = 257, .max = 1048576,
-      .help = "ids of the tokenizer to train" },
+      .help = "Vocabulary size of the tokenizer to train, 257 to 1048576" },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
@@ -89,8 +89,8 @@ const struct opt_command prepare_command = {
     .usage = "FILE... --tokenizer DIR --out FILE | FILE... --train-tokenizer [--vocab N] --out "
              "DIR",
     .summary = "write a token file, or train a tokenizer",
-    .text = "The token file is llm.c's, of 16 bits an id, or of 32 where the tokenizer has more "
-            "than 65,536: exactly the tokenizer's ids, with what its template puts around "
-            "a text; where it has no template, one <|endoftext|> between two files.",
+    .text = "The token file has llm.c's format. An id takes 16 bits, or 32 bits if the "
+            "vocabulary exceeds 65,536. Each text gets the special tokens of the tokenizer's "
+            "template. Without a template, one <|endoftext|> separates two files.",
     .parts = parts, .size = sizeof(struct prepare_opts), .run = run,
 };

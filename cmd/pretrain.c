@@ -25,18 +25,19 @@ struct pretrain_opts {
 
 static const struct opt_row rows[] = {
     OPT_CONFIG_ROW(AT(config)),
-    { "run", OPT_STRING, AT(run), .arg = "RUN", .help = "the new run's folder" },
+    { "run", OPT_STRING, AT(run), .arg = "RUN", .help = "Folder of the new run" },
     { "resume", OPT_STRING, AT(resume), .arg = "RUN",
-      .help = "go on with this run from its last commit" },
+      .help = "Run to continue from its last commit" },
     { "data", OPT_PATH, AT(data), .arg = "FILE",
-      .help = "a token file (llm.c's or nanoGPT's), read in place, or a text, tokenised into RUN",
-      .kept = OPT_SOURCE },
-    { "eval-data", OPT_PATH, AT(eval_data), .arg = "FILE", .help = "the same, to evaluate on",
-      .kept = OPT_SOURCE },
+      .help = "Training data: token file (llm.c's or nanoGPT's), read in place, or text, "
+              "tokenised into RUN", .kept = OPT_SOURCE },
+    { "eval-data", OPT_PATH, AT(eval_data), .arg = "FILE",
+      .help = "Evaluation data: token file or text", .kept = OPT_SOURCE },
     OPT_DATA_FORMAT_ROW(AT(data_format)),
     { "tokenizer", OPT_PATH, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
-      .help = "a folder with tokenizer.json, vocab.json and merges.txt, or BERT's vocab.txt; else "
-              "the one in --init's folder, whose words it must have", .kept = OPT_SOURCE },
+      .help = "Tokenizer folder: tokenizer.json, vocab.json and merges.txt, or BERT's vocab.txt "
+              "(default: --init's folder). It must have the vocabulary of --init.",
+      .kept = OPT_SOURCE },
     { 0 }
 };
 static const struct opt_part parts[] = {
@@ -79,6 +80,20 @@ static int make_run(const char *dir, struct opt_line *line, struct comm *comm, s
     return newrun_create(&n, err);
 }
 
+/* An imported run cannot be trained yet. But where its devices are now can be said. */
+static int without_data(struct session *s, struct opt_line *line, struct err *err)
+{
+    struct pretrain_opts *o = line->options;
+    int                   named = opt_given(line, "device");
+    int                   rc = named ? training_overlay(s, line, &o->train, 1, err) : 0;
+
+    if (named && !rc)
+        rc = moved_settle(s->moved, &s->run, err);
+    return rc ? rc
+              : err_misuse(err, "%s has %s data yet: give --data FILE", s->dir,
+                           named ? "its devices where --device says, but no" : "no");
+}
+
 /* The stored options with what the command line may change; the data. */
 static int resume(struct session *s, struct opt_line *line, struct err *err)
 {
@@ -91,7 +106,7 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
         return err_misuse(err, "--data-format says what --data is, and this run keeps its own: "
                           "leave it out");
     if (first && !o->data)
-        return err_misuse(err, "%s has no data yet: give --data FILE", s->dir);
+        return without_data(s, line, err);
     int rc = training_overlay(s, line, &o->train, first, err);
     rc = rc ? rc : masking_opts_check(line, &o->train.mask, &s->config, err);
     if (!rc && first) {
@@ -169,8 +184,9 @@ const struct opt_command pretrain_command = {
     .usage = "--run RUN --data FILE (--init HFDIR | --model NAME [sizes] | --n-layer N "
              "--n-head N --n-embd N) | --resume RUN [--steps N]",
     .summary = "train a model",
-    .text = "Ctrl-C finishes the step and commits (an evaluation is left, and done again); "
-            "--resume goes on from there, bit for bit as if the run had never stopped. On "
-            "resume, options that change the arithmetic are refused.",
+    .text = "Ctrl-C finishes the step and commits it. An interrupted evaluation is repeated on "
+            "resume. --resume continues from the last commit, with results identical, bit for "
+            "bit, to a run that never stopped. With --resume, options that change the arithmetic "
+            "are refused.",
     .parts = parts, .size = sizeof(struct pretrain_opts), .by_ranks = 1, .run = run,
 };

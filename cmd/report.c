@@ -25,26 +25,25 @@ static const char *question_word(size_t i)
 #define AT(field) offsetof(struct report_opts, field)
 
 static const struct opt_row rows[] = {
-    { "RUN", OPT_ARGS, AT(runs), .help = "runs' folders; several are compared with the first" },
-    { "json", OPT_FLAG, AT(json), .help = "print JSON" },
+    { "RUN", OPT_ARGS, AT(runs),
+      .help = "Folders of runs. Several runs are compared with the first." },
+    { "json", OPT_FLAG, AT(json), .help = "Print JSON" },
     { "csv", OPT_FLAG, AT(csv),
-      .help = "print lines of section,row,field,value; of several runs with the run before" },
+      .help = "Print lines of section,row,field,value. With several runs, the run comes first." },
     { "html", OPT_PATH, AT(html), .arg = "FILE",
-      .help = "write a page with all figures and plots, whole in one file; of what is there only "
-              "such a page is replaced" },
+      .help = "File for a page with all figures and plots. Only such a page is replaced." },
     { "sql", OPT_STRING, AT(sql), .arg = "NAME", .words = question_word,
-      .help = "print the answer to one question as a table, or as --csv or --json; list: say "
-              "which there are" },
+      .help = "Question to answer as a table, or as --csv or --json. list: print all questions." },
     { "config", OPT_FLAG, AT(config),
-      .help = "print the run's options as a file that pretrain's or finetune's --config takes" },
+      .help = "Print the run's options as a file for --config of pretrain or finetune" },
     { "openmetrics", OPT_FLAG, AT(openmetrics),
-      .help = "print the run's figures as OpenMetrics text, for Prometheus" },
+      .help = "Print the run's figures as OpenMetrics text, for Prometheus" },
     { "trace", OPT_PATH, AT(trace), .arg = "FILE",
-      .help = "write a timeline of some steps that Perfetto and chrome://tracing open; only such "
-              "a timeline is replaced" },
+      .help = "File for a timeline of some steps, for Perfetto and chrome://tracing. Only such a "
+              "timeline is replaced." },
     { "trace-steps", OPT_STRING, AT(trace_steps), .arg = "A-B",
-      .help = "which: steps A to B, as far as they are kept whole, or one; if not given the last "
-              "10" },
+      .help = "Steps of the timeline: A-B, or one step (default: the last 10). Steps whose spans "
+              "were dropped are left out." },
     { 0 },
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
@@ -54,7 +53,7 @@ static int open_run(struct runlog **log, const char *dir, struct err *err)
     char *path = file_path(err, "%s/run.db", dir);
     int   rc = path ? runlog_open(log, path, 1, 0, err) : -ENOMEM;
 
-    if (rc == -ENOENT)
+    if (rc == -ENOENT || rc == -ENOTDIR)
         rc = err_misuse(err, "%s is not a run: there is no %s", dir, path);
     free(path);
     return session_explain_closed(dir, rc, &say_events, err);
@@ -199,10 +198,10 @@ const struct opt_command report_command = {
     .name = "report",
     .usage = "RUN [RUN ...] [--html FILE | --json | --csv | --sql NAME | --config | "
              "--openmetrics | --trace FILE]",
-    .summary = "what happened in a run: times, traffic, overlap, bandwidth; runs side by side",
-    .text = "Works while the run is under way. Times are of the steps whose spans are kept "
-            "whole: the first and last 100 and every 1,000th. Everything printed comes from "
-            "RUN/run.db, which sqlite3 opens. Bytes that moved are in MB and GB (powers of 1000), "
-            "memory is in MiB and GiB (powers of 1024).",
+    .summary = "print a run's times, traffic, overlap and bandwidth, or compare runs",
+    .text = "Works while the run is training. Times are of the steps with all spans stored: the "
+            "first and last 100 and every 1,000th. Everything printed comes from RUN/run.db, a "
+            "SQLite database. Transferred bytes are in MB and GB (powers of 1000), memory is in "
+            "MiB and GiB (powers of 1024).",
     .parts = parts, .size = sizeof(struct report_opts), .killed = 1, .run = run,
 };

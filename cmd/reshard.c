@@ -21,24 +21,26 @@ struct reshard_opts {
 #define AT(field) offsetof(struct reshard_opts, field)
 
 static const struct opt_row rows[] = {
-    { "RUN", OPT_ARG, AT(run), .help = "the run" },
+    { "RUN", OPT_ARG, AT(run), .help = "Run to move" },
     { "device", OPT_PATHS, AT(device), .arg = "PATH", .max = 1024,
-      .help = "a folder, new file or block device for one device; repeated" },
+      .help = "Folder, new file or block device of one device" },
     { "devices", OPT_UINT, AT(devices), .min = 1, .max = 1024,
-      .help = "or: how many, as folders in RUN" },
+      .help = "Number of devices, made as folders in RUN, 1 to 1024" },
     { "fpga", OPT_STRINGS, AT(fpga), .arg = "ADDRESS", .max = 1024,
-      .help = "with --csd xrt: the card of one new device; given once a device, or not at all: the "
-              "card beside each drive is found" },
+      .help = "Card of one new device (default: the card next to each drive). Requires --csd "
+              "xrt. Give one card for every device, or none." },
     { "ranks", OPT_UINT, AT(ranks), .min = 1, .max = 1024,
-      .help = "for so many ranks, as a new run; --devices is then of each, if not as before" },
+      .help = "Number of ranks of the new run, 1 to 1024. --devices is then the number per rank "
+              "(default: as before)." },
     { "new-run", OPT_STRING, AT(new_run), .arg = "NEW",
-      .help = "with --ranks: the new run's folder, beside which those of its ranks are made" },
+      .help = "Folder of the new run, with --ranks. The folders of its other ranks are made next "
+              "to it." },
     { "csd-mem", OPT_SIZE, AT(csd_mem), .min = 131072,
-      .help = "accelerator memory of a device, if not as before" },
+      .help = "Accelerator memory per device, 128K or more (default: as before)" },
     { "force-device", OPT_FLAG, AT(force_device),
-      .help = "take block devices that carry a signature or another run" },
-    { "device-in-ram", OPT_FLAG, AT(device_in_ram), .help = "make device files on a tmpfs, too" },
-    { "quiet", OPT_FLAG, AT(quiet), .help = "print nothing" },
+      .help = "Use block devices even if they carry a signature or another run" },
+    { "device-in-ram", OPT_FLAG, AT(device_in_ram), .help = "Allow device files on a tmpfs" },
+    { "quiet", OPT_FLAG, AT(quiet), .help = "Print nothing" },
     { 0 }
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
@@ -72,6 +74,7 @@ static int move_run(struct session *s, const struct reshard_opts *o, struct err 
         rc = reshard_run(&r, err);
     work_end(&say_events);
     rc = rc ? rc : reshard_clean(&r.to, 1, notice, sizeof notice, err);
+    rc = rc ? rc : moved_settle(s->moved, &r.to, err);
     if (!rc && *notice)
         rc = session_notice(s, notice, err);
     if (!rc && !o->quiet)
@@ -128,13 +131,13 @@ const struct opt_command reshard_command = {
     .name = "reshard",
     .usage = "RUN (--device PATH... | --devices N) [--fpga ADDRESS...] [--csd-mem SIZE] | RUN "
              "--ranks N --new-run NEW",
-    .summary = "move a run onto other drives, or another number of them, or of ranks",
-    .text = "The run's bits stay: what is trained from here on, and what is exported, is as if "
-            "it had never moved. The new devices are filled beside the old ones, then one "
-            "transaction switches over, then the old ones' files are removed; a kill anywhere "
-            "leaves the run whole, on the one set or the other. A run whose devices were only "
-            "moved to other paths needs no reshard: --resume RUN --device NEWPATH... finds them "
-            "there. With --ranks a new run is made beside the old one, which stays: its folders "
-            "are NEW, NEW.rank1 and so on, and what a kill leaves of them the next try clears.",
+    .summary = "move a run to other drives, or to another number of devices or ranks",
+    .text = "The run's bits stay the same: later training and exports give the results of a run "
+            "that never moved. The new devices are filled first. One transaction then switches "
+            "to them, and the old devices' files are removed. A kill at any time leaves the run "
+            "whole, on the old devices or on the new ones. A run whose devices were only moved "
+            "to other paths needs no reshard: --resume RUN --device NEWPATH... finds them. With "
+            "--ranks, a new run is made next to the old one, which stays. Its folders are NEW, "
+            "NEW.rank1 and so on. Folders left by a kill are cleared by the next try.",
     .parts = parts, .size = sizeof(struct reshard_opts), .run = run,
 };

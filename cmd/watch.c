@@ -15,10 +15,10 @@ struct watch_opts { const char *run; double interval; int once; };
 #define AT(field) offsetof(struct watch_opts, field)
 
 static const struct opt_row rows[] = {
-    { "RUN", OPT_ARG, AT(run), .help = "the run's folder" },
+    { "RUN", OPT_ARG, AT(run), .help = "Folder of the run" },
     { "interval", OPT_DOUBLE, AT(interval), "1", .min = 0.05, .max = 86400,
-      .help = "seconds between two looks" },
-    { "once", OPT_FLAG, AT(once), .help = "print one look, and end" },
+      .help = "Seconds between updates, 0.05 to 86400" },
+    { "once", OPT_FLAG, AT(once), .help = "Print one view and exit" },
     { 0 },
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
@@ -94,12 +94,12 @@ static int run(struct opt_line *line, struct err *err)
 const struct opt_command watch_command = {
     .name = "watch",
     .usage = "RUN [--interval SECONDS] [--once]",
-    .summary = "look on while a run is trained",
-    .text = "Another process's look at RUN/run.db: it takes no lock that a training would wait "
-            "for, and opens the database for each look alone. On a terminal it goes on until q or "
-            "Ctrl-C, also before the run is there and when it has ended; elsewhere it prints one "
-            "look. The parts of a step and the devices' bandwidths are those of the last 10 "
-            "steps, the time left is by the median of the last ones. Without colours where "
-            "NO_COLOR is set.",
+    .summary = "show a run while it trains",
+    .text = "Shows the training of another process from RUN/run.db. It takes no lock that "
+            "training would wait for, and opens the database only for each update. On a "
+            "terminal, it runs until q or Ctrl-C, even before the run exists and after it has "
+            "ended. Elsewhere, it prints one view. Step parts and device bandwidths are of the "
+            "last 10 steps. The time left follows from the median of the last steps. NO_COLOR "
+            "turns colours off.",
     .parts = parts, .size = sizeof(struct watch_opts), .killed = 1, .run = run,
 };

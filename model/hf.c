@@ -232,9 +232,7 @@ static int config_open(json_t **out, struct model_config *g, char path[HF_PATH_B
                       "model.safetensors is needed%s", path, strerror(why),
                       hf_hub_hint(dir, hint));
     }
-    rc = rc ? rc : json_read(out, path, CONFIG_MAX, err);
-    if (!rc && !json_is_object(*out))
-        rc = err_misuse(err, "%s: a JSON object is expected", path);
+    rc = rc ? rc : json_read_object(out, path, CONFIG_MAX, err);
     memset(g, 0, sizeof *g);
     rc = rc ? rc : config_family(&g->arch, *out, path, err);
     rc = rc ? rc : config_refuse(g, &(struct hf_keys){ *out, path }, err);

@@ -46,13 +46,11 @@ static int write_pad(const char *dir, const char *name, const char *token, int m
     if (rc)
         return rc;
     if (!access(path, F_OK))
-        rc = json_read(&file, path, TOKENIZER_FILE_MAX, err);
+        rc = json_read_object(&file, path, TOKENIZER_FILE_MAX, err);
     else if (make)
         file = json_object();
     else
         return 0;
-    if (!rc && file && !json_is_object(file))
-        rc = err_misuse(err, "%s: a JSON object is expected", path);
     json_t     *pad = json_object_get(file, "pad_token");
     const char *said =
         json_string_value(json_is_object(pad) ? json_object_get(pad, "content") : pad);
@@ -78,7 +76,7 @@ static int end_name(const char *dir, char *name, size_t size, struct err *err)
 
         rc = hf_path(path, dir, files[i], err);
         if (!rc && !access(path, F_OK))
-            rc = json_read(&file, path, TOKENIZER_FILE_MAX, err);
+            rc = json_read_object(&file, path, TOKENIZER_FILE_MAX, err);
         const json_t *eos = json_object_get(file, "eos_token");
         const char   *said =
             json_string_value(json_is_object(eos) ? json_object_get(eos, "content") : eos);

@@ -4,6 +4,9 @@
 
 #include "data/base/file.h"
 
+#include <dirent.h>
+#include <limits.h>
+#include <strings.h>
 #include <unistd.h>
 
 static int is_there(const char *dir, const char *name)
@@ -14,9 +17,33 @@ static int is_there(const char *dir, const char *name)
            !access(path, F_OK);
 }
 
+/* The name of a file of GGUF in a folder that has no config.json; empty: there is none. */
+static void gguf_find(char name[NAME_MAX + 1], const char *dir)
+{
+    DIR           *d = is_there(dir, "config.json") ? NULL : opendir(dir);
+    struct dirent *e;
+
+    *name = '\0';
+    while (d && !*name && (e = readdir(d))) {
+        const char *dot = strrchr(e->d_name, '.');
+
+        if (dot && !strcasecmp(dot, ".gguf"))
+            snprintf(name, NAME_MAX + 1, "%s", e->d_name);
+    }
+    if (d)
+        closedir(d);
+}
+
+static int refuse_gguf(const char *path, const char *name, struct err *err)
+{
+    return err_misuse(err, "%.300s%s%s is a GGUF file, which llama.cpp runs and nothing here "
+                      "reads: give the Hugging Face folder that it was made from, with "
+                      "config.json and model.safetensors", path, *name ? "/" : "", name);
+}
+
 int hf_refuse_other(const char *path, struct err *err)
 {
-    char     magic[4] = "";
+    char     magic[4] = "", gguf[NAME_MAX + 1];
     int      quoted = path[strcspn(path, "'\"\\$`")] || strlen(path) > 90, fd;
     uint64_t size;
 
@@ -24,12 +51,11 @@ int hf_refuse_other(const char *path, struct err *err)
         int short_of = size < sizeof magic || file_pread(fd, magic, sizeof magic, 0, path, NULL);
 
         close(fd);
-        return short_of || memcmp(magic, "GGUF", sizeof magic)
-                   ? 0
-                   : err_misuse(err, "%.300s is a GGUF file, which llama.cpp runs and nothing here "
-                                "reads: give the Hugging Face folder that it was made from, with "
-                                "config.json and model.safetensors", path);
+        return short_of || memcmp(magic, "GGUF", sizeof magic) ? 0 : refuse_gguf(path, "", err);
     }
+    gguf_find(gguf, path);
+    if (*gguf)
+        return refuse_gguf(path, gguf, err);
     if (!is_there(path, "adapter_config.json") || is_there(path, "model.safetensors") ||
         is_there(path, "model.safetensors.index.json"))
         return 0;

@@ -123,12 +123,12 @@ static int refuse_unknown(const struct hf_tensors *h, struct err *err)
             known = h->slot[k] == st;
         if (!known)
             return err_misuse(err,
-                              "%s: tensor %s does not belong to a %s of %zu layers with a %s "
+                              "%s: tensor %s does not belong to a %s of %zu layers with %s "
                               "head",
                               h->dir, st->name, arch->title, h->config->n_layer,
-                              arch_classifies(h->config) ? "classifier's"
-                              : arch_is_tied(h->config)  ? "tied"
-                                                         : "untied");
+                              arch_classifies(h->config) ? "a classifier's"
+                              : arch_is_tied(h->config)  ? "a tied"
+                                                         : "an untied");
     }
     return 0;
 }

@@ -61,8 +61,10 @@ int devices_path(char **out, const struct run_config *cfg, size_t i, int create,
         return path_in_run(out, cfg, i, create, err);
     int there = stat(given, &st) == 0;
     if (!there && (errno != ENOENT || !create))
-        return err_name(err, errno, "--device %s: %s; expected a folder, a file or a block device",
-                        given, strerror(errno));
+        return err_name(err, errno, "--device %s: %s; expected a folder, a file or a block device"
+                        "%s", given, strerror(errno),
+                        create ? "" : " (--resume with --device PATH for each names where they are "
+                                      "now)");
     if (there && create && !S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode))
         return err_misuse(err, "--device %s exists; expected a folder, a block device "
                           "or the name of a new file", given);
@@ -87,7 +89,7 @@ int devices_inside(const struct run_config *cfg, const char *path)
 {
     char  *at = realpath(path, NULL), *run = realpath(cfg->dir, NULL);
     size_t n = run ? strlen(run) : 0;
-    int    inside = !at || (run && !strncmp(at, run, n) && at[n] == '/' && !file_is_block(at));
+    int    inside = at && run && !strncmp(at, run, n) && at[n] == '/' && !file_is_block(at);
 
     free(at);
     free(run);
@@ -96,20 +98,21 @@ int devices_inside(const struct run_config *cfg, const char *path)
 
 int devices_outside(char **out, const struct run_config *cfg, struct err *err)
 {
-    int rc = 0;
-
     *out = NULL;
-    for (size_t i = 0; cfg->mode != RUN_MEM && i < cfg->n_devices && !rc && !*out; i++) {
-        char *path;
+    for (size_t i = 0; cfg->mode != RUN_MEM && i < cfg->n_devices && !*out; i++) {
+        const char *given = cfg->device_paths ? cfg->device_paths[i] : NULL;
+        char       *path;
 
-        rc = devices_path(&path, cfg, i, 0, NULL) == -ENOMEM
-                 ? err_set(err, -ENOMEM, "out of memory for a path") : 0;
-        if (path && !devices_inside(cfg, path))
+        if (devices_path(&path, cfg, i, 0, NULL)) // it is away, as a drive that is not mounted
+            path = strdup(given ? given : cfg->dir);
+        if (!path)
+            return err_set(err, -ENOMEM, "out of memory for a path");
+        if (!devices_inside(cfg, path))
             *out = path;
         else
             free(path);
     }
-    return rc;
+    return 0;
 }
 
 /* ---- on a drive that nobody needs ---- */

@@ -11,7 +11,7 @@ const char *devices_layout(const struct run_config *cfg);
 int  devices_path(char **out, const struct run_config *cfg, size_t i, int create, struct err *err);
 
 /* Whether what the path leads to lies in RUN, over all links: who copies the folder copies it, too.
- * So does what is not there. */
+ * What cannot be found does not. */
 int  devices_inside(const struct run_config *cfg, const char *path);
 /* The path of the first device that lies elsewhere, malloced; NULL: none does. */
 int  devices_outside(char **out, const struct run_config *cfg, struct err *err);

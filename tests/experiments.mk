@@ -124,6 +124,6 @@ valgrind: $(TARGET) ## small runs and every command under valgrind
 # NEWCOMER="trixie build": words that choose less of it. NEWCOMER_DIR=FOLDER keeps the base systems elsewhere.
 NEWCOMER     ?=
 NEWCOMER_DIR ?= $(BUILD)/newcomer
-newcomer: ## the README's lines in bare Debians 12 and 13, as root and as a user (needs root and debootstrap; half an hour; NEWCOMER=)
+newcomer: ## the README's and the tutorial's lines in bare Debians 12 and 13, as root and as a user (needs root and debootstrap; half an hour; NEWCOMER=)
 	@NEWCOMER_DIR="$(NEWCOMER_DIR)" sh tests/newcomer.sh $(NEWCOMER)
 

@@ -1,8 +1,10 @@
 #!/bin/sh
-# newcomer.sh [WORD]...: `make newcomer`. README.md's lines, word by word, in Debians that have nothing but their base: as root, and as a
-# user without sudo, for whom an administrator has run `make deps`. What is tested is a fresh clone of this checkout's HEAD. Prints TAP.
-# Words choose: bookworm, trixie; root, user; demo, check, first (the first run on one's own text; its trainings are stopped by Ctrl-C),
-# build (make alone), deb (make deb; its package in a system of its own, as root). All of a kind where none of it is named.
+# newcomer.sh [WORD]...: `make newcomer`. The lines of README.md (set-up, a first result) and of docs/tutorial.md (a first run on one's
+# own text), word by word, in Debians that have nothing but their base: as root, and as a user without sudo, for whom an administrator
+# has run `make deps`. What is tested is a fresh clone of this checkout's HEAD. Prints TAP.
+# Words choose: bookworm, trixie; root, user; demo, check, first (the first result, then the first run on one's own text, whose
+# trainings are stopped by Ctrl-C), build (set-up alone), deb (make deb; its package in a system of its own, as root). All of a kind
+# where none of it is named.
 # The base systems (debootstrap) and the packages that were fetched stay in $NEWCOMER_DIR for the next time. All mounts are in a namespace
 # of this script's own: nothing is left mounted however it ends.
 set -u
@@ -35,12 +37,12 @@ mirror() {
     apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | grep -m 1 '/debian/*$' || echo http://deb.debian.org/debian
 }
 
-# lines HEADING: the commands of README.md's sh blocks below this heading ('' for those before the first), one a line.
+# lines FILE HEADING: the commands of the sh blocks below this heading, one a line.
 lines() {
-    awk -v heading="$1" '
+    awk -v heading="$2" '
         /^## / { current = substr($0, 4) }
         /^```/ { inside = $0 == "```sh"; next }
-        inside && current == heading { if (sub(/\\$/, "")) { printf "%s", $0 } else print }' README.md
+        inside && current == heading { if (sub(/\\$/, "")) { printf "%s", $0 } else print }' "$1"
 }
 
 # in_base: $root becomes a copy of the release's base system, ready to be worked in, with the clone's source in it.
@@ -75,7 +77,7 @@ as() {
 newcomer() { # WHO: a system for them, with a clone and with packages where they cannot install any
     who=$1
     in_base >"$tmp/out" 2>&1 || { result 1 "$release, $who: a base system"; return 1; }
-    lines '' | grep apt-get >"$tmp/first"
+    lines README.md Set-up | grep apt-get >"$tmp/first"
     as root "$(cat "$tmp/first")" "$(cat "$tmp/first")" || return 1
     as root "git clone" "git clone -q /siTrain.bundle siTrain" || return 1
     [ "$who" = root ] && return
@@ -86,7 +88,7 @@ newcomer() { # WHO: a system for them, with a clone and with packages where they
 
 first_run() {
     as "$who" "my.txt" "cat docs/*.md */*.[ch] >my.txt" || return
-    lines 'A first run on your own text' >"$tmp/lines"
+    { lines README.md 'A first result'; lines docs/tutorial.md 'A first run on your own text'; } >"$tmp/lines"
     while read -r line; do
         case $line in # Ctrl-C: the step ends, what is done is committed, 130
         "./siTrain pretrain"*) as "$who" "${line%%  *} ... Ctrl-C" "timeout -s INT --preserve-status $ctrl_c $line
@@ -113,14 +115,14 @@ package() {
 parts() {
     for part in $(chosen "demo check first build deb"); do
         case $part in
-        first | build | deb) [ "$who" != root ] || as root "make deps" "make deps" || return ;;
+        first | build | deb)
+            line=$(lines README.md Set-up | grep -v apt-get)
+            as "$who" "set-up" "${line:-false README.md has no line of set-up}" || return ;;
         esac
         case $part in
-        build) as "$who" "make" "make" ;;
         first) first_run ;;
         deb) [ "$who" != root ] || package ;;
-        *) line=$(lines '' | grep "^make $part")
-            as "$who" "make $part" "${line:-false README.md has no line make $part}" ;;
+        demo | check) as "$who" "make $part" "$(grep -q "\`make $part\`" README.md || echo false README.md has no) make $part" ;;
         esac
     done
 }

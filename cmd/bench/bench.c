@@ -46,38 +46,41 @@ static const char *way_word(size_t i) { return train_activations[i].name; }
 
 static const struct opt_row rows[] = {
     { "WHAT", OPT_ARG, AT(what), "machine",
-      .help = "machine: this machine, and the program against it; scaling: steps on 1 to --devices "
-              "modelled devices, predicted from one and measured (docs/scaling-model.md); rok: how "
-              "fast a step is against the memory that activations take, kept, recomputed and "
-              "offloaded, by batch (docs/activations.md); network: what the processes that mpirun "
-              "has started move between them" },
+      .help = "Benchmark to run\n"
+              "machine: this machine, and the program against it\n"
+              "scaling: steps on 1 to --devices modelled devices, predicted from one and "
+              "measured (docs/scaling-model.md)\n"
+              "rok: speed of a step against the memory of its activations, kept, recomputed and "
+              "offloaded, by batch (docs/activations.md)\n"
+              "network: transfers between the processes that mpirun started" },
     { "dir", OPT_STRING, AT(dir), ".", .arg = "DIR",
-      .help = "where files are made, on the disk that is measured; all are removed" },
+      .help = "Folder for test files, on the disk to measure. All are removed." },
     { "only", OPT_SET, AT(only), .words = section_word,
-      .help = "these sections, with commas between; what they go by is measured too. parts, where "
-              "the time of a step goes, is measured only where it is named" },
+      .help = "Sections to run, comma-separated. Sections that they depend on run too. parts, "
+              "the time of each part of a step, runs only if named." },
     { "save", OPT_STRING, AT(save), .arg = "FILE",
-      .help = "write what plan --machine FILE goes by (only such a file is replaced); without "
-              "--only, nothing else is measured" },
+      .help = "File for plan --machine. Only such a file is replaced. Without --only, no other "
+              "section is measured." },
     { "probe", OPT_FLAG, AT(probe),
-      .help = "measure only what a prediction of this one model goes by, as plan does by itself" },
+      .help = "Measure only the inputs of this model's prediction, as plan does" },
     { "rounds", OPT_UINT, AT(rounds), "5", .min = 1, .max = 64,
-      .help = "of which medians are taken" },
-    { "quick", OPT_FLAG, AT(quick), .help = "a small model and few rounds: under 20 seconds" },
+      .help = "Number of rounds whose median is taken, 1 to 64" },
+    { "quick", OPT_FLAG, AT(quick), .help = "Use a small model and few rounds: under 20 seconds" },
     { "json", OPT_STRING, AT(json), .arg = "FILE",
-      .help = "write the figures as JSON, too (only such a file is replaced); - writes them to "
-              "stdout instead of tables" },
+      .help = "File for the results as JSON (-: stdout, instead of tables). Only such a file is "
+              "replaced." },
     { "plot", OPT_STRING, AT(plot), .arg = "FILE",
-      .help = "scaling, rok: write what was measured as a picture (SVG); only such a picture is "
-              "replaced" },
+      .help = "File for a picture of the results (SVG), for scaling and rok. Only such a picture "
+              "is replaced." },
     { "layer-us", OPT_UINT, AT(layer_us), "0", .max = 60000000,
-      .help = "network: --steps of the model are driven, too, on devices that answer at once, with "
-              "nothing computed: a layer's forward waits for so many microseconds, backward for "
-              "twice as many, of each of --grad-accum micro-batches a rank" },
+      .help = "Microseconds that a layer's forward waits, for network; backward waits twice as "
+              "long. If above 0, --steps steps of the model are also driven, with these waits "
+              "and without computing, on devices that answer at once. The waits apply to each of "
+              "a rank's --grad-accum micro-batches." },
     { "batches", OPT_SIZES, AT(batches), "1,2,4,8", .min = 1, .max = 1048576, .arg = "N,..",
-      .help = "rok: a point of each curve for each of these --batch" },
+      .help = "Values of --batch for rok: one point of each curve per value" },
     { "ways", OPT_SET, AT(ways), .words = way_word,
-      .help = "rok: only these --activations, with commas between" },
+      .help = "Values of --activations for rok, comma-separated (default: all)" },
     { 0 }
 };
 static const struct opt_part parts[] = {
@@ -527,10 +530,11 @@ const struct opt_command bench_command = {
     .usage = "[machine|scaling|rok|network] [--quick] [--only LIST] [--dir DIR] [--json FILE] "
              "[plan's options for model and training]",
     .summary = "measure this machine, then the program against it",
-    .text = "Products, memory, kernels, disk, update path, Top-K and whole steps at the model's "
-            "own sizes (GPT-2 124M where none is named), in one run: medians of interleaved "
-            "repetitions. --steps are measured for each kind of run. --device names folders or "
-            "block devices that are measured in turn; block devices are written over.",
+    .text = "Measures products, memory, kernels, disk, update path, Top-K and whole steps at the "
+            "model's own sizes (GPT-2 124M by default) in one run. Results are medians of "
+            "interleaved repetitions. --steps steps are measured for each kind of run. --device "
+            "names folders or block devices that are measured in turn; block devices are "
+            "overwritten.",
     .parts = parts,
     .size = sizeof(struct bench_opts),
     .killed = 1, .by_ranks = 1, .run = run,

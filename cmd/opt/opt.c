@@ -12,6 +12,7 @@
 
 #include <argtable2.h>
 #include <assert.h>
+#include <ctype.h>
 #include <strings.h>
 
 enum { NAME_BYTES = 64, NAMES_BYTES = 16384 }; // of a name as it is typed; of all there are
@@ -179,11 +180,20 @@ static int flag_value(const struct scan *s, struct typed *t, struct err *err)
                : err_misuse(err, "--%s %s: expected 0 or 1", t->name, value);
 }
 
+/* The first sentence of the row's help, as a part of another sentence. */
+static const char *help_within(const struct opt_row *r, char *buf, size_t size)
+{
+    snprintf(buf, size, "%.*s", (int)opt_sentence(r->help), r->help);
+    if (*buf && islower((unsigned char)buf[1]))
+        buf[0] = (char)tolower((unsigned char)buf[0]);
+    return buf;
+}
+
 static int refuse_missing(const struct typed *t, struct err *err)
 {
     const struct opt_row *r = t->r;
-    char                  words[256];
-    const char           *what = r ? r->help : "";
+    char                  words[512];
+    const char           *what = r ? help_within(r, words, sizeof words) : "";
 
     if (r && r->type == OPT_WORD)
         what = opt_words_join(words, sizeof words, r->words, ", ", " or ");
@@ -346,11 +356,12 @@ static int refuse_positional(const struct opt_command *cmd, void *const *table, 
                              struct err *err)
 {
     const struct opt_row *r;
+    char                  what[512];
 
     for (size_t i = 0; (r = opt_row_at(cmd, i, NULL)); i++)
         if (opt_row_is_arg(r) && !r->def && !((const struct arg_str *)table[i])->count)
-            return err_misuse(err, "%s is missing (%s); usage: siTrain %s %s", r->name, r->help,
-                              cmd->name, cmd->usage);
+            return err_misuse(err, "%s is missing (%s); usage: siTrain %s %s", r->name,
+                              help_within(r, what, sizeof what), cmd->name, cmd->usage);
     return err_misuse(err, "%s was not expected; usage: siTrain %s %s",
                       extra ? extra : "an argument", cmd->name, cmd->usage);
 }

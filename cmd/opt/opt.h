@@ -38,6 +38,8 @@ int opt_each(const struct opt_line *line,
 
 void opt_help(const struct opt_command *cmd, FILE *out);
 void opt_man(const struct opt_command *cmd, FILE *out); // the command's section of the man page
+/* The length of a help's first sentence, without its full stop. */
+size_t opt_sentence(const char *help);
 /* A line of the man page: `macro` ("" or ".B ", ...) and the text as troff takes it. */
 void opt_man_line(FILE *out, const char *macro, const char *text);
 const char *opt_value_name(const struct opt_row *r); // "PATH"; NULL: there is no value to be typed

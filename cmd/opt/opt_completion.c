@@ -28,7 +28,7 @@ static const char *words_of(const struct opt_row *r, char *buf, size_t size)
  * `special` stands a backslash. */
 static void print_quoted(FILE *out, const char *text, const char *quote, const char *special)
 {
-    for (; *text; text++) {
+    for (; *text && *text != '\n'; text++) {
         if (*text == '\'') {
             fputs(quote, out);
             continue;

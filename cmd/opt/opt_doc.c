@@ -3,7 +3,7 @@
 #include "cmd/opt/opt.h"
 
 // a terminal as it opens has 80 columns
-enum { USAGE_COLUMN = 7, HELP_COLUMN = 30, HELP_WIDTH = 80 };
+enum { USAGE_COLUMN = 7, HELP_COLUMN = 30, HELP_WIDTH = 80, HELP_BYTES = 1024 };
 
 /* What a value is called, unless the row says it; NULL: there is none to be typed. */
 static const char *const value_names[] = {
@@ -32,25 +32,44 @@ static void row_head(const struct opt_row *r, char *buf, size_t size)
         snprintf(buf, size, "--%s%s%s", r->name, value ? " " : "", value ? value : "");
 }
 
-/* The help with what belongs to it: repeated, default. */
-static void row_help(const struct opt_command *cmd, const struct opt_row *r, char *buf, size_t size)
+size_t opt_sentence(const char *help)
 {
-    const char *def = opt_row_default(cmd, r);
-    int         shown = def && *def;
+    const char *stop = strstr(help, ". ");
+    size_t      line = strcspn(help, "\n");
 
-    snprintf(buf, size, "%s%s%s%s%s", r->help,
-             opt_row_is_many(r) && !opt_row_is_arg(r) ? " (repeated)" : "",
-             shown ? " (default " : "", shown ? def : "", shown ? ")" : "");
+    return stop && stop < help + line ? (size_t)(stop - help) : line;
 }
 
-/* Print words from column `from` on, broken before HELP_WIDTH, after `at` columns that are there
- * already. */
+/* The row's help with "(repeated; default: X)" at the end of its first sentence, or in the
+ * parenthesis that ends it. A help that describes the default itself gives way to the command's. */
+static void row_help(const struct opt_command *cmd, const struct opt_row *r, char *buf, size_t size)
+{
+    const char *help = r->help, *def = opt_row_default(cmd, r);
+    const char *described = strstr(help, "default: ");
+    int         repeated = opt_row_is_many(r) && !opt_row_is_arg(r);
+    int         shown = def && *def && !(described && def == r->def);
+    size_t      at = opt_sentence(help);
+
+    if (shown && described) {
+        snprintf(buf, size, "%.*sdefault: %s%s", (int)(described - help), help, def,
+                 described + strcspn(described, ")"));
+        return;
+    }
+    int open = (repeated || shown) && at && help[at - 1] == ')';
+    snprintf(buf, size, "%.*s%s%s%s%s%s%s%s", (int)(at - (size_t)open), help,
+             !repeated && !shown ? "" : open ? "; " : " (", repeated ? "repeated" : "",
+             repeated && shown ? "; " : "", shown ? "default: " : "", shown ? def : "",
+             repeated || shown ? ")" : "", help + at);
+}
+
+/* Print words from column `from` on, broken before HELP_WIDTH and where the text has a newline,
+ * after `at` columns that are there already. */
 static void print_wrapped(FILE *out, const char *text, int at, int from)
 {
     int first = 1;
 
     while (*text) {
-        int len = (int)strcspn(text, " ");
+        int len = (int)strcspn(text, " \n");
 
         if (at < from)
             at += fprintf(out, "%*s", from - at, "");
@@ -61,14 +80,18 @@ static void print_wrapped(FILE *out, const char *text, int at, int from)
         at += fprintf(out, "%.*s", len, text);
         first = 0;
         text += len;
-        text += strspn(text, " ");
+        if (*text == '\n') {
+            at = fprintf(out, "\n") - 1;
+            first = 1;
+        }
+        text += strspn(text, " \n");
     }
     fputc('\n', out);
 }
 
 void opt_help(const struct opt_command *cmd, FILE *out)
 {
-    char head[256], help[512];
+    char head[256], help[HELP_BYTES];
 
     print_wrapped(out, cmd->usage, fprintf(out, "Usage: siTrain %s ", cmd->name), USAGE_COLUMN);
     fputc('\n', out);
@@ -101,7 +124,9 @@ void opt_man_line(FILE *out, const char *macro, const char *text)
     if (!*macro && (*text == '.' || *text == '\''))
         fputs("\\&", out);
     for (; *text; text++) {
-        if (*text == '-' || *text == '\\')
+        if (*text == '\n')
+            fputs("\n.br\n", out);
+        else if (*text == '-' || *text == '\\')
             fputs(*text == '-' ? "\\-" : "\\e", out);
         else
             fputc(*text, out);
@@ -126,7 +151,7 @@ static void man_aliases(const struct opt_command *cmd, FILE *out)
 
 void opt_man(const struct opt_command *cmd, FILE *out)
 {
-    char buf[512];
+    char buf[HELP_BYTES];
 
     opt_man_line(out, ".SS ", cmd->name);
     opt_man_line(out, ".B siTrain ", cmd->name);

@@ -404,9 +404,10 @@ static int add_string(const struct opt_row *r, const char *text, struct opt_stri
     int is_path = r->type == OPT_PATHS &&
                   !(r->words && opt_words_find(r->words, text, strlen(text)) >= 0);
     if (is_path && !strchr(text, '/') && access(text, F_OK))
-        return err_misuse(err, "--%s %s: nothing here has this name. --%s names the drive, folder "
-                          "or file of one device's states (siTrain trains on the CPU); ./%s makes "
-                          "a file of this name", r->name, text, r->name, text);
+        return err_misuse(err, "--%s %s: nothing here has this name. --%s names a drive, a folder "
+                          "or a file for one device's %s (siTrain trains on the CPU); ./%s makes a "
+                          "file of this name", r->name, text, r->name,
+                          r->words ? "activations" : "states", text);
     items = realloc(out->item, (out->n + 1) * sizeof *items);
     if (!items)
         return opt_no_memory(err);

@@ -63,7 +63,7 @@ struct opt_row {
     opt_words    *words;  // of OPT_WORD and OPT_SET; of strings: what is proposed
     double        min, max; // of numbers; how many strings, max; max 0: no bound
     const char   *arg;    // what --help calls the value; NULL: by type
-    const char   *help;
+    const char   *help;   // a noun phrase, then sentences; a line for each word, behind newlines
     const char   *file;   // of a folder's path: names of files in it, blanks between; the path of
                           // one of them stands for its folder
     const char   *twin;   // a row that says the same in another way: typed, it replaces this one of
@@ -74,8 +74,8 @@ struct opt_row {
 /* The row of the file with more options (opt_file.h), which opt_parse reads. */
 #define OPT_CONFIG_ROW(at)                                                                         \
     { "config", OPT_PATH, at,   .arg = "FILE",                                                     \
-      .help = "options from a file, a line each: name = value; those of the command line come "    \
-              "first" }
+      .help = "Options file, with a line for each option: name = value. Options of the command "   \
+              "line take precedence." }
 
 /* What stands for a Hugging Face folder, and for a tokenizer's. */
 #define OPT_FILES_MODEL                                                                            \

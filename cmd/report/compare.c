@@ -45,9 +45,16 @@ static const char *text_of(char *buf, size_t size, const json_t *report, const c
     return buf;
 }
 
+/* Once, where it is kept under several keys, as pretrain's --data is. */
 static void add(json_t *all, const char *name, const char *first, const char *its)
 {
-    if (strcmp(first, its))
+    json_t *other;
+    size_t  i;
+    int     new = 1;
+
+    json_array_foreach(all, i, other)
+        new &= strcmp(json_str(other, "setting"), name) != 0;
+    if (new && strcmp(first, its))
         json_array_append_new(all, json_pack("{s:s, s:s, s:s}", "setting", name, "first",
                                              *first ? first : "none", "value",
                                              *its ? its : "none"));

@@ -33,7 +33,8 @@ static void table_of_runs(FILE *out, const json_t *reports)
         page_number(out, devices ? "%.0f" : "–", (double)devices);
         page_number(out, "%s", q ? figure_seconds(a, sizeof a, json_num(q, "median")) : "–");
         page_number(out, q ? "%.1f" : "–", json_num(q, "tokens_per_second"));
-        page_number(out, q ? "%.2f ×" : "–", json_num(json_object_get(r, "comparison"), "speedup"));
+        const json_t *speedup = json_object_get(json_object_get(r, "comparison"), "speedup");
+        page_number(out, speedup ? "%.2f ×" : "–", json_number_value(speedup));
         page_number(out, overlaps ? "%.1f %%" : "–", overlaps ? 100 * hidden / busy : 0);
         page_number(out, "%s", figure_peak(text, sizeof text, r));
         page_number(out, "%.4f", json_figure(s, "last_loss"));

@@ -76,10 +76,15 @@ static void text_comparison(const struct text *t, const json_t *reports)
             fprintf(t->out, "  no steady step\n");
             continue;
         }
-        fprintf(t->out, "  %6.2f x %9s a step %12.1f tokens/s  ", json_num(c, "speedup"),
+        if (json_object_get(c, "speedup")) // none where the first has no steady step
+            fprintf(t->out, "  %6.2f x ", json_num(c, "speedup"));
+        else
+            fprintf(t->out, "  %8s ", "-");
+        fprintf(t->out, "%9s a step %12.1f tokens/s  ",
                 figure_seconds(a, sizeof a, json_num(q, "median")),
                 json_num(q, "tokens_per_second"));
-        text_bar(t, '#', json_num(c, "speedup") / most, TEXT_BAR);
+        if (most > 0)
+            text_bar(t, '#', json_num(c, "speedup") / most, TEXT_BAR);
         fputc('\n', t->out);
     }
     text_heading(t, "Breakdown of a step: F forward, B backward + gradients, U update, . other");

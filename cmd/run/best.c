@@ -266,7 +266,7 @@ static int write_best(struct session *s, const struct params_source *source, str
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
     x.labels = labels.n ? &labels : NULL;
     x.generation = generation;
-    x.tokenizer = tokenise_has_files(tokenizer) ? tokenizer : NULL;
+    x.tokenizer = tokenizer_is_there(tokenizer) ? tokenizer : NULL;
     x.watch = &w;
     w = work_begin(s->events, "writing the best model");
     rc = rc ? rc : file_new_folder(&f, best, err);

@@ -45,7 +45,7 @@ int corpus_check(struct corpus_file file, const char *tokenizer, size_t vocab, u
         return rc;
     if (width)
         return check_tokens(file.path, file.path, width, vocab, seq, events, err);
-    if (!tokenizer || !tokenise_has_files(tokenizer))
+    if (!tokenizer || !tokenizer_is_there(tokenizer))
         return err_misuse(err, "%s is text: --tokenizer DIR is needed (siTrain prepare "
                           "--train-tokenizer makes one)", file.path);
     rc = tokenizer_open(&tok, tokenizer, err);
@@ -158,28 +158,31 @@ int corpus_add(struct session *s, const char *what, struct corpus_file file, str
     return rc;
 }
 
-static int refuse_other(const char *what, const char *path, const char *have, struct err *err)
+/* A run of a text has its tokens, and asks no text for them again. */
+static int refuse_other(const char *what, const char *path, const struct kept *k, int there,
+                        struct err *err)
 {
-    return err_misuse(err, "--%s %s: this run has %s and a resume keeps it: leave the option out, "
-                      "or name a file with the same tokens",
-                      !strcmp(what, "data") ? "data" : "eval-data", path, have);
+    return err_misuse(err, "--%s %s: %sthis run has %s and a resume keeps it: leave the option "
+                      "out%s",
+                      !strcmp(what, "data") ? "data" : "eval-data", path,
+                      there ? "" : "there is no such file; ", k->text ? k->text : k->path,
+                      k->text ? "" : ", or name a file with the same tokens");
 }
 
 /* Another name for the run's own file, or another file: only one of the same bytes goes. */
 static int resume_other(struct session *s, const char *what, const char *path,
                         const struct kept *k, struct err *err)
 {
-    const char *have = k->text ? k->text : k->path;
-    char       *there = NULL, *full = realpath(path, NULL);
-    int         rc = 0, why = full ? 0 : errno;
-    int         same = full && (!strcmp(full, k->path) || !strcmp(full, have));
+    char *there = NULL, *full = realpath(path, NULL);
+    int   rc = 0, why = full ? 0 : errno;
+    int   same = full && (!strcmp(full, k->path) || !strcmp(full, k->text ? k->text : k->path));
 
     if (why && why != ENOENT)
         rc = err_name(err, why, "%s: %s", path, strerror(why));
     else if (!full || (!same && (k->text || !k->sums)))
-        rc = refuse_other(what, path, have, err);
+        rc = refuse_other(what, path, k, full != NULL, err);
     else if (!same && !(rc = sums_text(&there, full, k->width, s->events, err)))
-        rc = strcmp(there, k->sums) ? refuse_other(what, path, have, err)
+        rc = strcmp(there, k->sums) ? refuse_other(what, path, k, 1, err)
                                     : store_path(s, what, full, err);
     free(there);
     free(full);
@@ -224,7 +227,7 @@ int corpus_masking(struct masking *out, const struct session *s, struct err *err
 
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
     return masking_find(out, &s->config, &s->o.mask,
-                        tokenise_has_files(tokenizer) ? tokenizer : NULL, err);
+                        tokenizer_is_there(tokenizer) ? tokenizer : NULL, err);
 }
 
 static int expect_sums(const struct session *s, const char *what, const char *text,

@@ -87,7 +87,7 @@ int model_choose(struct model_config *config, const char **tokenizer, const stru
     int rc = check_opts(m, err);
 
     if (!rc && *tokenizer)
-        rc = tokenise_expect(*tokenizer, err);
+        rc = tokenizer_expect(*tokenizer, err);
     if (rc)
         return rc;
     if (m->init && session_is_run(m->init))
@@ -112,7 +112,7 @@ int model_choose(struct model_config *config, const char **tokenizer, const stru
     rc = rc ? rc : arch_check(config, err);
     if (rc)
         return rc;
-    if (m->init && !*tokenizer && tokenise_has_files(m->init)) {
+    if (m->init && !*tokenizer && tokenizer_is_there(m->init)) {
         *tokenizer = strdup(m->init); // options own their strings: opt_release frees each
         if (!*tokenizer)
             return err_set(err, -ENOMEM, "out of memory");

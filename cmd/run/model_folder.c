@@ -101,7 +101,7 @@ int model_folder_open(struct model_folder *r, const char *path, enum model_which
     r->config = r->run.config;
     r->finite = (struct finite){ r->source, &r->config, path };
     r->source = finite_source(&r->finite);
-    if (!tokenise_has_files(r->tokenizer))
+    if (!tokenizer_is_there(r->tokenizer))
         *r->tokenizer = '\0';
     return rc;
 }

@@ -65,7 +65,7 @@ static int copy_files(const struct session *from, const char *dir, struct err *e
 
     snprintf(old, sizeof old, "%s/tokenizer", from->dir);
     snprintf(new, sizeof new, "%s/tokenizer", dir);
-    if (tokenise_has_files(old)) {
+    if (tokenizer_is_there(old)) {
         if (mkdir(new, 0777))
             return err_set(err, -errno, "mkdir %s: %s", new, strerror(errno));
         rc = hf_copy_tokenizer(old, new, &copied, err);
@@ -112,7 +112,7 @@ static int copy_log(const struct making *m, struct session *to, size_t rank, str
     runlog_close(to->log);
     to->log = NULL;
     rc = rc ? rc : runlog_open(&to->log, copy, 0, 1, err);
-    rc = rc ? rc : settings_set(to->log, err, "place=%s", place ? place : "");
+    rc = rc ? rc : runlog_set(to->log, "place", place ? place : "", err);
     free(place);
     rc = rc ? rc : settle(to, m->from, m->n, rank, err);
     rc = rc ? rc : runlog_whole(to->log, err);
@@ -140,6 +140,7 @@ static int fill(struct making *m, struct session *to, size_t rank, struct err *e
     if (!rc) {
         w = work_begin(m->from->events, "making the states of %s", dir);
         rc = rerank_states(&m->parts, &to->run, &w, err);
+        rc = rc ? rc : moved_note(&to->run, err);
         work_end(m->from->events);
     }
     return rc;

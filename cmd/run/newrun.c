@@ -141,8 +141,8 @@ static int check(const struct newrun *n, struct err *err)
     rc = rc ? rc : arch_check_head(&n->config, err);
     rc = rc ? rc : check_devices(n->dir, n->o, err);
     if (!rc && n->tokenizer)
-        rc = tokenise_expect(n->tokenizer, err);
-    if (!rc && n->tokenizer && n->init && tokenise_has_files(n->init))
+        rc = tokenizer_expect(n->tokenizer, err);
+    if (!rc && n->tokenizer && n->init && tokenizer_is_there(n->init))
         rc = tokenise_same(n->tokenizer, n->init, err);
     if (!rc && n->o->keep_best && !n->eval_data && !dev_rows(n))
         rc = err_misuse(err, "--keep-best needs something to evaluate on: give %s",
@@ -454,6 +454,7 @@ int newrun_create(const struct newrun *n, struct err *err)
         s.run.acts = acts;
         s.run.home = place.dir;
         rc = fill_folder(&s, n, err);
+        rc = rc ? rc : moved_note(&s.run, err);
         rc = rc ? rc : keep(&place, &s, n->comm, err);
     }
     if (rc)

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <limits.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -465,4 +466,22 @@ void output_mark(const struct output *o)
                  setxattr(o->path, attribute, predictions, sizeof predictions - 1, 0);
 
     (void)failed; // then it is not replaced later
+}
+
+int output_check_folder_name(const char *dir, const char *it, struct err *err)
+{
+    static const char *const endings[] = { ".gguf", ".ggml", ".safetensors", ".bin", ".pt", ".pth",
+                                           ".onnx", ".json", ".model", ".txt" };
+    size_t                   n = strlen(dir);
+
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t m = strlen(endings[i]);
+
+        if (n > m && !strcasecmp(dir + n - m, endings[i]))
+            return err_misuse(err, "%s: %s, and %s is the name of a file%s: give a folder's name",
+                              dir, it, endings[i],
+                              i < 2 ? ", which llama.cpp's convert_hf_to_gguf.py makes of such a "
+                                      "folder" : "");
+    }
+    return 0;
 }

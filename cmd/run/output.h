@@ -42,6 +42,9 @@ int output_check_events(const char *dir, struct err *err);
  * others say. */
 int output_check_name(const char *option, const char *path, struct err *err);
 
+/* Refuse for a folder a name that other programs give to one file; it: "an export is a folder". */
+int output_check_folder_name(const char *dir, const char *it, struct err *err);
+
 /* Says of predictions, whose beginning is run_glue.py's too, that they are ours: an attribute of
  * the file (user.sitrain). Where the file system has none, they are not replaced later. */
 void output_mark(const struct output *o);

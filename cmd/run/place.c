@@ -218,7 +218,7 @@ static int left_open(struct left *l, const char *dir, const char *name, struct e
     l->devices = settings_get(log, "option.device");
     l->rank = settings_get(log, "rank");
     runlog_close(log);
-    return l->place && !file_is(dir, l->place)
+    return l->place && !moved_is_here(dir, l->place)
                ? err_misuse(err, "%s was copied or moved here from a run that was being made: "
                             "remove it, or choose another name than %s", l->path, dir)
                : 0;
@@ -316,7 +316,7 @@ static int lock_folder(struct place *p, const char *dir, struct err *err)
 
 int place_claim(struct place *p, struct session *s, const char *dir, struct err *err)
 {
-    char base[PART_PATH], path[PART_PATH + 16], here[FILE_IDENTITY];
+    char base[PART_PATH], path[PART_PATH + 16];
     int  rc = 1;
 
     *p = (struct place)PLACE_NONE;
@@ -334,9 +334,8 @@ int place_claim(struct place *p, struct session *s, const char *dir, struct err 
         return rc;
     snprintf(s->dir, sizeof s->dir, "%s", p->part.temp);
     snprintf(path, sizeof path, "%s/%s", s->dir, new_db);
-    file_identity(p->dir, here);
     rc = runlog_create(&s->log, path, s->o.durability == TRAIN_DURABLE_STEP, err);
-    return rc ? rc : settings_set(s->log, err, "place=%s", here);
+    return rc ? rc : moved_store(s->log, p->dir, err);
 }
 
 /* Its lock is let go, and nothing is removed. */

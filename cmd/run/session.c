@@ -232,7 +232,6 @@ static int devices_found(struct session *s, size_t had, struct err *err)
         !(rc = runlog_begin(s->log, err))) {
         rc = session_store_options(s, 1, err);
         rc = rc ? rc : devices_record(&d, s->log, err);
-        rc = rc ? rc : moved_settle(&s->run, err);
         rc = runlog_end(s->log, rc, err);
     }
     devices_close(&d);
@@ -408,9 +407,7 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
     file_new_clean(s->dir);
     snprintf(made, sizeof made, "%s/run", s->dir);
     file_new_clear_left(made, 1);
-    rc = reshard_clean(&s->run, s->moved < MOVED_WHOLE, notice, sizeof notice, err);
-    if (!rc && (s->moved == MOVED_UNKNOWN || s->moved == MOVED_WHOLE))
-        rc = moved_settle(&s->run, err);
+    rc = reshard_clean(&s->run, s->moved <= MOVED_UNKNOWN, notice, sizeof notice, err);
     return rc || !*notice ? rc : session_notice(s, notice, err);
 }
 

@@ -59,7 +59,9 @@
  *     best.step best.name best.value best.seconds best.seconds_mm best.sum    of RUN/best (best.h)
  *     best.folder       file_identity of the folder that became RUN/best, or was to
  *
- *     place             file_identity of RUN: another one in a copy (place.h, moved.h)
+ *     place             the folder in which the run was last written: its file_identity, a space,
+ *                       its path (moved.h)
+ *     device.N          the file_identity of device N's file; empty: it is a drive
  */
 #pragma once
 

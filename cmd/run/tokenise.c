@@ -22,29 +22,6 @@ struct tokenise {
     char                 *piece;
 };
 
-int tokenise_has_files(const char *dir)
-{
-    static const char *const names[] = { "tokenizer.json", "vocab.json", "encoder.json",
-                                         "vocab.txt" };
-    char path[4096];
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (snprintf(path, sizeof path, "%s/%s", dir, names[i]) < (int)sizeof path &&
-            access(path, F_OK) == 0)
-            return 1;
-    return 0;
-}
-
-int tokenise_expect(const char *dir, struct err *err)
-{
-    int rc = file_kind_expect_folder(dir, FILE_FOR_TOKENIZER, err);
-
-    return rc || tokenise_has_files(dir)
-               ? rc
-               : err_misuse(err, "%s: no tokenizer there: tokenizer.json, or vocab.json and "
-                            "merges.txt, is expected", dir);
-}
-
 int tokenise_known(const struct tokenizer *tok, const struct tokenise_ids *c, struct err *err)
 {
     for (size_t i = 0; i < c->n; i++) {
@@ -178,6 +155,7 @@ int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char 
     struct output     out = { dir, OUTPUT_TOKENIZER, texts, n };
     int               rc = output_check(&out, err);
 
+    rc = rc ? rc : output_check_folder_name(dir, "a tokenizer is a folder", err);
     rc = rc ? rc : tokenise_check(texts, n, 1, events, err);
     rc = rc ? rc : bpe_train_open(&b, err);
     for (size_t i = 0; i <= n && !rc; i++) {

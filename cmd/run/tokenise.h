@@ -40,9 +40,6 @@ int tokenise_known(const struct tokenizer *tok, const struct tokenise_ids *c, st
 int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char *dir, size_t *ids,
                    const struct events *events, struct err *err);
 
-/* A folder with a tokenizer's files? expect: another one is refused. */
-int tokenise_has_files(const char *dir);
-int tokenise_expect(const char *dir, struct err *err);
 /* What is given in place of a model's own tokenizer has the same words under the same ids. Where
  * that of the model cannot be read nothing is compared. */
 int tokenise_same(const char *given, const char *own, struct err *err);

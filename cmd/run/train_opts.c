@@ -11,15 +11,15 @@
 
 #define AT(field) offsetof(struct train_opts, field)
 
-#define HELP_DTYPE                                                                                 \
-    "what forward and backward read: parameters and inputs of products; sums are fp32"
-#define HELP_MEM   "RAM for the whole process, arenas of emulated devices apart; 0: no promise"
-#define HELP_BLAS  \
-    "engine of the products; auto: oneDNN (if built in) where the CPU has AVX-512, and for bf16 " \
-    "its bf16 products; else OpenBLAS"
-#define HELP_DISK    "how devices are read and written; null stores nothing"
-#define HELP_THREADS "threads of the kernels; 0: all cores that the process may use (mpirun "     \
-                     "without --bind-to none may leave it one or two); last bits depend on them"
+#define HELP_MEM                                                                                   \
+    "RAM limit of the whole process, without the arenas of emulated devices (default: 0, no limit)"
+#define HELP_BLAS                                                                                  \
+    "Library of matrix products\nauto: oneDNN, if it is built in and the CPU has AVX-512 (for "    \
+    "bf16: bf16 instructions); otherwise OpenBLAS"
+#define HELP_DISK    "How devices are read and written. null stores nothing."
+#define HELP_THREADS                                                                               \
+    "Number of compute threads (default: 0, all cores that the process may use). mpirun without "  \
+    "--bind-to none may leave one or two cores. The last bits of results depend on the number."
 #define MOST_BETA    0.9999999 // in single precision still below 1
 
 /* ---- words ---- */
@@ -59,199 +59,230 @@ OPT_WORDS(durability_words, [TRAIN_DURABLE_STEP] = "step", [TRAIN_DURABLE_NONE] 
 
 const struct opt_row model_rows[] = {
     { "init", OPT_PATH, offsetof(struct model_opts, init), .arg = "HFDIR", .file = OPT_FILES_MODEL,
-      .help = "begin with the model of a Hugging Face folder", .kept = OPT_SOURCE },
+      .help = "Hugging Face folder of the model to start from", .kept = OPT_SOURCE },
     { "model", OPT_STRING, offsetof(struct model_opts, model), .words = arch_preset_name,
       .arg = "NAME", .kept = OPT_SOURCE,
-      .help = "begin with random parameters of this size, or of its family with the sizes that "
-              "follow: gpt2 (124M), gpt2-medium, gpt2-large, "
-              "gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, "
-              "llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, "
-              "gemma-3-270m, gemma-3-1b, bert-base, bert-large, roberta-base, "
-              "roberta-large" },
+      .help = "Size of a model to start from, with random parameters: gpt2 (124M), gpt2-medium, "
+              "gpt2-large, gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, "
+              "llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, "
+              "qwen2.5-7b, gemma-3-270m, gemma-3-1b, bert-base, bert-large, roberta-base, "
+              "roberta-large. Size options override its values." },
     { "n-layer", OPT_UINT, offsetof(struct model_opts, n_layer), .min = 1,
-      .max = TRAIN_MOST_LAYERS, .help = "layers of a model of your own: a GPT-2 where there is "
-      "no --model", .kept = OPT_SOURCE },
+      .max = TRAIN_MOST_LAYERS,
+      .help = "Number of layers (default: --model's). Without --model, --n-layer, --n-head and "
+              "--n-embd describe a GPT-2.", .kept = OPT_SOURCE },
     { "n-head", OPT_UINT, offsetof(struct model_opts, n_head), .min = 1,
-      .max = TRAIN_MOST_HEADS, .help = "attention heads; they divide the width",
-      .kept = OPT_SOURCE },
+      .max = TRAIN_MOST_HEADS,
+      .help = "Number of attention heads (default: --model's). Must divide --n-embd, unless "
+              "--head-dim is given.", .kept = OPT_SOURCE },
     { "n-kv-head", OPT_UINT, offsetof(struct model_opts, n_kv_head), .min = 1,
-      .max = TRAIN_MOST_HEADS, .help = "heads of keys and values, which divide these; of --model's "
-      "family, if it has that", .kept = OPT_SOURCE },
+      .max = TRAIN_MOST_HEADS,
+      .help = "Number of key and value heads (default: --model's). Must divide --n-head. GPT-2, "
+              "BERT and RoBERTa have as many as attention heads.", .kept = OPT_SOURCE },
     { "head-dim", OPT_UINT, offsetof(struct model_opts, head_dim), .min = 1,
-      .max = TRAIN_MOST_WIDTH, .help = "columns of a head, if not width / heads; the same",
-      .kept = OPT_SOURCE },
+      .max = TRAIN_MOST_WIDTH,
+      .help = "Size of one attention head (default: --model's; if --n-embd or --n-head is given, "
+              "width / heads)", .kept = OPT_SOURCE },
     { "n-embd", OPT_UINT, offsetof(struct model_opts, n_embd), .min = 1,
-      .max = TRAIN_MOST_WIDTH, .help = "width", .kept = OPT_SOURCE },
+      .max = TRAIN_MOST_WIDTH,
+      .help = "Width of embeddings and residual stream (default: --model's)",
+      .kept = OPT_SOURCE },
     { "n-inner", OPT_UINT, offsetof(struct model_opts, n_inner), .min = 1,
-      .max = 4 * TRAIN_MOST_WIDTH, .help = "width of the MLP; the same", .kept = OPT_SOURCE },
+      .max = 4 * TRAIN_MOST_WIDTH,
+      .help = "MLP width (default: --model's; in GPT-2, 4 times --n-embd)", .kept = OPT_SOURCE },
     { "vocab", OPT_UINT, offsetof(struct model_opts, vocab), .min = 1, .max = 2147483647,
-      .help = "words of the vocabulary; else the tokenizer's, or 50257", .kept = OPT_SOURCE },
+      .help = "Vocabulary size (default: the tokenizer's; without a tokenizer, --model's or "
+              "50257)", .kept = OPT_SOURCE },
     { 0 },
 };
 
 const struct opt_row train_rows[] = {
     { "steps", OPT_UINT, AT(steps), "1000", .min = 1,
-      .help = "steps to train; with --resume the run's new end", .kept = OPT_CHANGES },
+      .help = "Number of training steps. With --resume: the run's new last step. By default, "
+              "finetune trains for --epochs.", .kept = OPT_CHANGES },
     { "schedule-steps", OPT_UINT, AT(schedule_steps),
-      .help = "horizon of the learning rate schedule, if not --steps; with --resume the new one, "
-              "by which the rate is computed from there on", .kept = OPT_CHANGES },
+      .help = "Length of the learning rate schedule, in steps (default: --steps). With --resume: "
+              "the new length, which applies from the next step on.", .kept = OPT_CHANGES },
     { "batch", OPT_UINT, AT(batch), "4", .min = 1, .max = TRAIN_MOST_BATCH,
-      .help = "rows of a micro-batch", .kept = OPT_FIXED },
+      .help = "Number of rows in a micro-batch", .kept = OPT_FIXED },
     { "seq", OPT_UINT, AT(seq), .max = 1048576,
-      .help = "tokens of a row, if not all positions of the model (1024 of Llama's and its kin's); "
-              "finetune: the same as --max-seq",
+      .help = "Number of tokens per row (default: all positions of the model, but at most 1024 "
+              "for Llama, Qwen and Gemma). In finetune, --seq means --max-seq.",
       .kept = OPT_FIXED },
     { "grad-accum", OPT_UINT, AT(grad_accum), "1", .min = 1, .max = 1048576,
-      .help = "micro-batches of a step, of all processes that share it", .kept = OPT_FIXED },
+      .help = "Number of micro-batches per step, summed over all processes", .kept = OPT_FIXED },
     { "groups", OPT_UINT, AT(groups), "0", .max = 1048576,
-      .help = "number of gradient groups of a step's micro-batches; bits depend on it, not on how "
-              "many processes share the groups; 0: one for each process, so that other numbers of "
-              "processes give other last bits",
-      .kept = OPT_FIXED },
-    { "lr", OPT_DOUBLE, AT(lr), "3e-4", .max = 1e30, .help = "peak learning rate",
-      .kept = OPT_FIXED },
+      .help = "Number of gradient groups (0: one per process). Results depend on the number of "
+              "groups, not on how many processes share them.", .kept = OPT_FIXED },
+    { "lr", OPT_DOUBLE, AT(lr), "3e-4", .max = 1e30,
+      .help = "Peak learning rate", .kept = OPT_FIXED },
     { "min-lr", OPT_DOUBLE, AT(min_lr), "0", .max = 1e30,
-      .help = "learning rate at the end of the schedule", .kept = OPT_FIXED },
-    { "warmup", OPT_WARMUP, AT(warmup), "0", .help = "linear warm-up: steps, or % of the horizon",
-      .kept = OPT_FIXED },
+      .help = "Learning rate at the schedule's end", .kept = OPT_FIXED },
+    { "warmup", OPT_WARMUP, AT(warmup), "0",
+      .help = "Length of the linear warm-up: steps, or % of the schedule", .kept = OPT_FIXED },
     { "schedule", OPT_WORD, AT(schedule), "cosine", schedule_name,
-      .help = "learning rate after the warm-up", .kept = OPT_FIXED },
-    { "optimizer", OPT_WORD, AT(optimizer), "adamw", optim_name, .help = "as PyTorch has them",
-      .kept = OPT_LAYOUT },
+      .help = "Learning rate after the warm-up", .kept = OPT_FIXED },
+    { "optimizer", OPT_WORD, AT(optimizer), "adamw", optim_name,
+      .help = "Optimizer, as PyTorch defines it", .kept = OPT_LAYOUT },
     { "beta1", OPT_DOUBLE, AT(beta1), "0.9", .max = MOST_BETA,
-      .help = "first moment's decay; sgd's momentum", .kept = OPT_FIXED },
-    { "beta2", OPT_DOUBLE, AT(beta2), "0.999", .max = MOST_BETA, .help = "second moment's decay",
+      .help = "Decay rate of the first moment, 0 to 0.9999999. For sgd: the momentum.",
       .kept = OPT_FIXED },
+    { "beta2", OPT_DOUBLE, AT(beta2), "0.999", .max = MOST_BETA,
+      .help = "Decay rate of the second moment, 0 to 0.9999999", .kept = OPT_FIXED },
     { "eps", OPT_DOUBLE, AT(eps), "1e-8", .min = 1e-30, .max = 1e30,
-      .help = "added to the root of the second moment", .kept = OPT_FIXED },
+      .help = "Term added to the root of the second moment", .kept = OPT_FIXED },
     { "weight-decay", OPT_DOUBLE, AT(weight_decay), "0.01", .max = 1e30,
-      .help = "decoupled in adamw, added to the gradient elsewhere", .kept = OPT_FIXED },
-    { "decay", OPT_WORD, AT(decay), "matrices", decay_words, .help = "which tensors decay",
+      .help = "Weight decay. Decoupled in adamw; added to the gradient in the other optimizers.",
       .kept = OPT_FIXED },
-    { "clip", OPT_DOUBLE, AT(clip), "1", .help = "largest norm of the gradient; 0: no clipping",
-      .kept = OPT_FIXED },
-    { "seed", OPT_UINT, AT(seed), "1", .help = "of initial parameters and the order of the data",
-      .kept = OPT_FIXED },
-    { "order", OPT_WORD, AT(order), "shuffled", order_words, .help = "of the rows of the data",
-      .kept = OPT_FIXED },
+    { "decay", OPT_WORD, AT(decay), "matrices", decay_words,
+      .help = "Parameters that weight decay applies to\n"
+              "matrices: weight matrices and embeddings\n"
+              "all: all parameters, with biases and norms", .kept = OPT_FIXED },
+    { "clip", OPT_DOUBLE, AT(clip), "1",
+      .help = "Largest gradient norm (0: no clipping)", .kept = OPT_FIXED },
+    { "seed", OPT_UINT, AT(seed), "1",
+      .help = "Seed of initial parameters, data order, masking and dropout", .kept = OPT_FIXED },
+    { "order", OPT_WORD, AT(order), "shuffled", order_words,
+      .help = "Order of the training rows", .kept = OPT_FIXED },
     { "mask-prob", OPT_RATIO, AT(mask.prob), "15%", .min = 0.001, .max = 0.999,
-      .help = "of a masked language model (BERT): how many of a row's tokens it is asked for",
-      .kept = OPT_FIXED },
+      .help = "Fraction of tokens to mask (BERT), 0.1% to 99.9%", .kept = OPT_FIXED },
     { "mask-id", OPT_UINT, AT(mask.id), .max = 2147483647,
-      .help = "the id that masks them, where no tokenizer says it", .kept = OPT_FIXED },
+      .help = "Id of the mask token (default: the tokenizer's)", .kept = OPT_FIXED },
     { "dropout", OPT_RATIO, AT(dropout), .max = 0.99,
-      .help = "part of the embeddings, attention and branches that a step drops; finetune: if not "
-              "given, as config.json says", .kept = OPT_FIXED },
-    { "dtype", OPT_WORD, AT(dtype), "bf16", dtype_word, .help = HELP_DTYPE, .kept = OPT_LAYOUT },
+      .help = "Dropout rate of embeddings, attention and residual branches, 0 to 99% (default: "
+              "0; in finetune, config.json's)", .kept = OPT_FIXED },
+    { "dtype", OPT_WORD, AT(dtype), "bf16", dtype_word,
+      .help = "Precision of parameters and of inputs of matrix products, in forward and backward. "
+              "Sums are fp32.", .kept = OPT_LAYOUT },
     { "mode", OPT_WORD, AT(mode), "su+o", train_mode_name,
-      .help = "where states live and who updates: all in RAM; host with states on drives; devices, "
-              "naively; devices, buffers handed over; the same with compressed gradients",
-      .kept = OPT_LAYOUT },
+      .help = "Where optimizer states live and who updates them\n"
+              "mem: in RAM, updated by the host\n"
+              "base: on drives, updated by the host\n"
+              "su: on drives, updated by their devices, without overlap\n"
+              "su+o: as su, with transfers that overlap the update\n"
+              "su+o+c: as su+o, with compressed gradients (--compress)", .kept = OPT_LAYOUT },
     { "csd", OPT_WORD, AT(csd), "emu", csd_name,
-      .help = "kind of the devices: emulated; null, which answers at once, stores nothing and "
-              "trains nothing; xrt, an FPGA beside each drive; opencl, an accelerator that "
-              "OpenCL sees", .kept = OPT_CHANGES },
+      .help = "Kind of computational storage device\n"
+              "emu: emulated on the host\n"
+              "null: answers at once, stores and trains nothing\n"
+              "xrt: an FPGA next to each drive\n"
+              "opencl: an accelerator that OpenCL sees", .kept = OPT_CHANGES },
     { "devices", OPT_UINT, AT(devices), "1", .min = 1, .max = 1024,
-      .help = "how many devices, as folders in RUN", .twin = "device", .kept = OPT_LAYOUT },
+      .help = "Number of devices, made as folders in RUN, 1 to 1024",
+      .twin = "device", .kept = OPT_LAYOUT },
     { "device", OPT_PATHS, AT(device), .arg = "PATH", .max = 1024,
-      .help = "a folder, file or block device for one device", .twin = "devices",
-      .kept = OPT_LAYOUT },
+      .help = "Folder, file or block device of one device",
+      .twin = "devices", .kept = OPT_LAYOUT },
     { "act-device", OPT_PATHS, AT(act_device), .words = act_device_words, .arg = "PATH|none",
-      .max = 1024, .help = "a folder, new file or block device for offloaded activations alone, "
-      "which else lie behind the states of all devices; what is there does not outlive the "
-      "training", .kept = OPT_CHANGES },
+      .max = 1024,
+      .help = "Where to store offloaded activations: folder, new file or block device (default: "
+              "on the state devices). Temporary. With --resume, none removes the run's.",
+      .kept = OPT_CHANGES },
     { "fpga", OPT_STRINGS, AT(fpga), .arg = "ADDRESS", .max = 1024,
-      .help = "with --csd xrt: the card of one device, as `siTrain devices` calls it; given once a "
-              "device, or not at all: the card beside each drive is found", .kept = OPT_CHANGES },
+      .help = "Card of one device, as `siTrain devices` names it (default: the card next to each "
+              "drive). Requires --csd xrt. Give one card for every device, or none.",
+      .kept = OPT_CHANGES },
     { "xclbin", OPT_PATH, AT(xclbin), .arg = "FILE",
-      .help = "with --csd xrt: the cards' kernels", .kept = OPT_CHANGES },
+      .help = "File with the cards' kernels. Requires --csd xrt.", .kept = OPT_CHANGES },
     { "force-device", OPT_FLAG, AT(force_device),
-      .help = "take block devices that carry a signature or another run", .kept = OPT_PASSING },
+      .help = "Use block devices even if they carry a signature or another run",
+      .kept = OPT_PASSING },
     { "device-in-ram", OPT_FLAG, AT(device_in_ram),
-      .help = "make device files on a tmpfs, too: beside --host-mem, and gone with the power",
+      .help = "Allow device files on a tmpfs. They add to --host-mem and are lost at power-off.",
       .kept = OPT_CHANGES },
     { "csd-mem", OPT_SIZE, AT(csd_mem), "4G", .min = 131072,
-      .help = "accelerator memory of a device, at most", .kept = OPT_LAYOUT },
+      .help = "Largest accelerator memory per device, 128K or more", .kept = OPT_LAYOUT },
     { "compress", OPT_RATIO, AT(compress), .max = 1,
-      .help = "send the largest gradients only: this part of the dense gradient's bytes",
-      .kept = OPT_LAYOUT },
+      .help = "Fraction of the dense gradient's bytes to send, as its largest values (default: "
+              "dense; in --mode su+o+c, 2%)", .kept = OPT_LAYOUT },
     { "error-feedback", OPT_FLAG, AT(error_feedback),
-      .help = "add what was not sent to the next step's gradient", .kept = OPT_LAYOUT },
+      .help = "Add gradient values that were not sent to the next step's gradient. Requires "
+              "--compress.", .kept = OPT_LAYOUT },
     { "speculate", OPT_FLAG, AT(speculate),
-      .help = "base, su+o: update a block before the gradient's norm is known, and again where it "
-              "asks for clipping; the same bits, 1.4 times the space on disk",
-      .kept = OPT_CHANGES },
+      .help = "Update a block before the gradient norm is known (base, su+o, su+o+c). If "
+              "clipping applies, the block is updated again. Results are identical; disk space "
+              "grows 1.4 times.", .kept = OPT_CHANGES },
     { "spare-slots", OPT_WORD, AT(spare_slots), "auto", spares_words,
-      .help = "places on the devices beside those of the states, for updates that run ahead of "
-              "commits: half as many as states, or few, an eighth, which is slower by some commits "
-              "a step; auto: half (with --speculate more) where that leaves a tenth of what is "
-              "free, else few", .kept = OPT_LAYOUT },
+      .help = "Space on the devices for updates that run ahead of commits\n"
+              "half: one slot for every two subgroups of the states\n"
+              "few: one slot for every eight, with more commits per step\n"
+              "auto: half, or more with --speculate, if a tenth of the free space remains; "
+              "otherwise few", .kept = OPT_LAYOUT },
     { "link-bw", OPT_SIZE, AT(link_bw),
-      .help = "bytes a second of the modelled host link; 0: unlimited", .kept = OPT_CHANGES },
+      .help = "Bandwidth of the modelled host link, bytes/s (default: 0, unlimited)",
+      .kept = OPT_CHANGES },
     { "csd-read-bw", OPT_SIZES, AT(csd_read_bw),
-      .help = "bytes a second that the modelled drive of a device reads if it does nothing else, "
-              "reads and writes sharing its time; 0: unlimited; several, with commas between: of "
-              "each device", .kept = OPT_CHANGES },
+      .help = "Read speed of each modelled drive, bytes/s (default: 0, unlimited; one value for "
+              "all, or one per device, comma-separated). Reads and writes share the drive's time.",
+      .kept = OPT_CHANGES },
     { "csd-write-bw", OPT_SIZES, AT(csd_write_bw),
-      .help = "that it writes if it does nothing else, in the same way", .kept = OPT_CHANGES },
+      .help = "Write speed of each modelled drive, bytes/s (default: 0, unlimited; one value for "
+              "all, or one per device, comma-separated)", .kept = OPT_CHANGES },
     { "csd-latency", OPT_DOUBLE, AT(csd_latency), .max = 1e9,
-      .help = "microseconds that a request to the modelled drive of a device takes beside its "
-              "bytes; others are served meanwhile", .kept = OPT_CHANGES },
+      .help = "Latency of a request to a modelled drive, in microseconds (default: 0). Latencies "
+              "of several requests overlap.", .kept = OPT_CHANGES },
     { "topology", OPT_PATH, AT(topology), "none", topology_words, .arg = "FILE|none",
-      .help = "a file that describes the modelled links as a tree (docs/topology.md), instead of "
-              "--link-bw and --csd-...; it is read at each start", .kept = OPT_CHANGES },
+      .help = "File that describes the modelled links as a tree (docs/topology.md). Replaces "
+              "--link-bw and --csd-... and is read at each start.", .kept = OPT_CHANGES },
     { "host-mem", OPT_SIZE, AT(host_mem), .help = HELP_MEM, .kept = OPT_CHANGES },
     { "activations", OPT_WORD, AT(activations), "keep", activations_name,
-      .help = "what backward needs: kept in RAM as far as there is room, and else recomputed; all "
-              "recomputed; kept as far as there is room, and else written to the devices and read "
-              "back; all three, part by part, as makes the measured steps shortest; or kept and "
-              "written as SSDTrain's rule says", .kept = OPT_CHANGES },
+      .help = "How backward gets the activations\n"
+              "keep: kept in RAM while there is room; other layers recomputed\n"
+              "recompute: all recomputed from the layers' inputs\n"
+              "offload: kept in RAM while there is room; other layers written to the devices and "
+              "read back\n"
+              "auto: kept, recomputed or offloaded part by part, as makes measured steps "
+              "shortest\n"
+              "ssdtrain: kept or offloaded by SSDTrain's rule", .kept = OPT_CHANGES },
     { "blas", OPT_WORD, AT(blas), "auto", matmul_engine_name, .help = HELP_BLAS,
       .kept = OPT_FIXED },
     { "threads", OPT_UINT, AT(threads), .max = 4096, .help = HELP_THREADS, .kept = OPT_FIXED },
     { "disk", OPT_WORD, AT(disk), "uring", disk_name, .help = HELP_DISK, .kept = OPT_CHANGES },
     { "io-timeout", OPT_DOUBLE, AT(io_timeout), "60", .max = 1e6,
-      .help = "seconds after which a device that gives no sign of life ends the run; 0: never",
+      .help = "Seconds without a sign of life from a device until the run ends (0: never)",
       .kept = OPT_CHANGES },
     { "rank-timeout", OPT_DOUBLE, AT(rank_timeout), "300", .max = 1e6,
-      .help = "several processes (mpirun): seconds after which one that does not answer the others "
-              "ends the run, while they train; more than the slowest takes for two layers; 0: "
-              "never",
+      .help = "Seconds without an answer from another process (mpirun) until training ends (0: "
+              "never). Must exceed the time of the slowest process for two layers.",
       .kept = OPT_CHANGES },
     { "endurance", OPT_SIZE, AT(endurance),
-      .help = "bytes that a drive may be written in its life (TBW): training warns where it would "
-              "last less than a year", .kept = OPT_CHANGES },
+      .help = "Bytes that can be written to a drive in its life (TBW; default: unknown). "
+              "Training warns if the drive would last less than a year.", .kept = OPT_CHANGES },
     { "durability", OPT_WORD, AT(durability), "step", durability_words,
-      .help = "step: every step survives a power cut; none: no flushes", .kept = OPT_CHANGES },
+      .help = "When written states are flushed\n"
+              "step: in every step, which then survives a power cut\n"
+              "none: never", .kept = OPT_CHANGES },
     { "commit-every", OPT_UINT, AT(commit_every), "100", .min = 1,
-      .help = "steps between commits in mode mem", .kept = OPT_CHANGES },
+      .help = "Number of steps between commits in --mode mem", .kept = OPT_CHANGES },
     { "eval-every", OPT_UINT, AT(eval_every),
-      .help = "steps between evaluations; 0: only at the end", .kept = OPT_CHANGES },
+      .help = "Number of steps between evaluations (default: 0, only at the end; in finetune, "
+              "one epoch)", .kept = OPT_CHANGES },
     { "log-every", OPT_UINT, AT(log_every), "1", .min = 1,
-      .help = "steps between lines; on a terminal, if above 1, between those that stay",
-      .kept = OPT_CHANGES },
+      .help = "Number of steps between printed lines. A terminal shows every step and keeps "
+              "these lines.", .kept = OPT_CHANGES },
     { "max-skipped", OPT_UINT, AT(max_skipped), "100",
-      .help = "stop after so many steps in a row that were skipped since the loss or a gradient "
-              "was not finite; 0: never", .kept = OPT_CHANGES },
+      .help = "Number of consecutive skipped steps after which training stops (0: never). A step "
+              "is skipped if its loss or a gradient is not finite.", .kept = OPT_CHANGES },
     { "keep-best", OPT_FLAG, AT(keep_best),
-      .help = "keep the model after the best evaluation in RUN/best, a Hugging Face folder",
+      .help = "Keep the model of the best evaluation in RUN/best, a Hugging Face folder",
       .kept = OPT_CHANGES },
     { "tensorboard", OPT_PATH, AT(tensorboard), TENSORBOARD_NONE, tensorboard_words,
       .arg = "DIR|auto|none",
-      .help = "write what each step and evaluation gave into this folder as TensorBoard reads it; "
-              "auto: RUN/tensorboard", .kept = OPT_CHANGES },
-    { "quiet", OPT_FLAG, AT(quiet), .help = "print no line per step", .kept = OPT_PASSING },
+      .help = "Folder for TensorBoard event files of steps and evaluations. With auto: "
+              "RUN/tensorboard.", .kept = OPT_CHANGES },
+    { "quiet", OPT_FLAG, AT(quiet), .help = "Print no line per step", .kept = OPT_PASSING },
     { 0 },
 };
 
 const struct opt_row read_rows[] = {
     { "seq", OPT_UINT, offsetof(struct read_opts, seq), .max = 1048576,
-      .help = "tokens of a row, if not all positions of the model (1024 of Llama's and its "
-              "kin's)" },
+      .help = "Number of tokens per row (default: all positions of the model, but at most 1024 "
+              "for Llama, Qwen and Gemma)" },
     { "batch", OPT_UINT, offsetof(struct read_opts, batch), "4", .min = 1, .max = 1048576,
-      .help = "rows that go through together" },
+      .help = "Number of rows computed together" },
     { "dtype", OPT_WORD, offsetof(struct read_opts, dtype), "bf16", dtype_word,
-      .help = HELP_DTYPE },
+      .help = "Precision of parameters and of inputs of matrix products (default: the run's; for "
+              "a folder, bf16). Sums are fp32." },
     { "host-mem", OPT_SIZE, offsetof(struct read_opts, host_mem), .help = HELP_MEM },
     { "blas", OPT_WORD, offsetof(struct read_opts, blas), "auto", matmul_engine_name,
       .help = HELP_BLAS },
@@ -262,54 +293,56 @@ const struct opt_row read_rows[] = {
 
 const struct opt_row which_rows[] = {
     { "best", OPT_FLAG, offsetof(struct which_opts, best),
-      .help = "the best model that --keep-best kept, in RUN/best; not given: that one where there "
-              "is one" },
+      .help = "Use the best model, kept by --keep-best in RUN/best (default: if there is one)" },
     { "last", OPT_FLAG, offsetof(struct which_opts, last),
-      .help = "the model after the last step" },
+      .help = "Use the model after the last step" },
     { 0 },
 };
 
 const struct opt_row column_rows[] = {
     { "text-column", OPT_STRING, offsetof(struct task_names, text), .arg = "NAME",
-      .help = "the column (of an object: the name) of the text; if not given a pair as GLUE's "
-              "tasks have them (sentence1 and sentence2, premise and hypothesis, question and "
-              "sentence, question1 and question2), sentence, text, or the first two that are "
-              "neither label nor id; of a run: as it was trained", .kept = OPT_SOURCE },
+      .help = "Column (JSON: key) of the text (default: the run's; otherwise a pair named as in "
+              "GLUE, sentence, text, or the first two that are neither label nor id). GLUE's "
+              "pairs: sentence1 and sentence2, premise and hypothesis, question and sentence, "
+              "question1 and question2.", .kept = OPT_SOURCE },
     { "pair-column", OPT_STRING, offsetof(struct task_names, pair), .arg = "NAME",
-      .help = "of the second text, where rows are pairs", .kept = OPT_SOURCE },
+      .help = "Column of the second text, if rows are pairs", .kept = OPT_SOURCE },
     { "label-column", OPT_STRING, offsetof(struct task_names, label), .arg = "NAME",
-      .help = "of the label, if it is not called label", .kept = OPT_SOURCE },
+      .help = "Column of the label (default: label)", .kept = OPT_SOURCE },
     { 0 }
 };
 
 #define TUNE(field) offsetof(struct tune_opts, field)
 
 const struct opt_row tune_rows[] = {
-    { "task", OPT_STRING, TUNE(task), .words = task_word, .help = "a GLUE task",
-      .kept = OPT_SOURCE },
+    { "task", OPT_STRING, TUNE(task), .words = task_word, .help = "GLUE task", .kept = OPT_SOURCE },
     { "train-file", OPT_PATH, TUNE(train_file), .arg = "FILE",
-      .help = "rows of one's own, .csv, .tsv, .json or .jsonl (an object a line, or one list): "
-              "sentence, or sentence1 and sentence2, and label; or as --text-column and the others "
-              "say", .kept = OPT_SOURCE },
-    { "eval-file", OPT_PATH, TUNE(eval_file), .arg = "FILE", .help = "the same, to evaluate on",
-      .kept = OPT_SOURCE },
+      .help = "Training rows: .csv, .tsv, .json or .jsonl (one object per line, or one list). "
+              "Columns: label, and sentence or sentence1 and sentence2, or as named by "
+              "--text-column, --pair-column and --label-column.", .kept = OPT_SOURCE },
+    { "eval-file", OPT_PATH, TUNE(eval_file), .arg = "FILE",
+      .help = "Evaluation rows, in the format of --train-file", .kept = OPT_SOURCE },
     { "test-file", OPT_PATH, TUNE(test_file), .arg = "FILE",
-      .help = "the same, to predict; labels are not looked at", .kept = OPT_SOURCE },
+      .help = "Rows to predict, in the format of --train-file. Labels are ignored.",
+      .kept = OPT_SOURCE },
     { "regression", OPT_FLAG, TUNE(regression),
-      .help = "labels are numbers to come near to; else that is so where one is not whole",
+      .help = "Treat labels as numbers to approximate (default: if a label is not a whole number)",
       .kept = OPT_SOURCE },
     { "epochs", OPT_UINT, TUNE(epochs), "3", .min = 1, .max = 1000000,
-      .help = "how often each row is trained on; --steps says otherwise" },
+      .help = "Number of passes over the training rows. --steps overrides it." },
     { "max-seq", OPT_UINT, TUNE(max_seq), .min = 1, .max = 1048576,
-      .help = "tokens of a row, the rest is cut off; if not given 128, or what the model has" },
-    { "predict", OPT_FLAG, TUNE(predict), .help = "write predictions of the test rows at the end",
-      .kept = OPT_SOURCE },
+      .help = "Number of tokens per row (default: 128, or the model's positions if fewer). "
+              "Longer rows are cut off." },
+    { "predict", OPT_FLAG, TUNE(predict),
+      .help = "Write predictions for the test rows at the end", .kept = OPT_SOURCE },
     { "max-train-samples", OPT_UINT, TUNE(max_train),
-      .help = "train on the first N rows only; 0: all", .kept = OPT_SOURCE },
-    { "max-eval-samples", OPT_UINT, TUNE(max_eval), .help = "evaluate on the first N only",
+      .help = "Number of rows to train on, from the first (default: 0, all)",
       .kept = OPT_SOURCE },
-    { "max-predict-samples", OPT_UINT, TUNE(max_predict), .help = "predict the first N only",
+    { "max-eval-samples", OPT_UINT, TUNE(max_eval),
+      .help = "Number of rows to evaluate on, from the first (default: 0, all)",
       .kept = OPT_SOURCE },
+    { "max-predict-samples", OPT_UINT, TUNE(max_predict),
+      .help = "Number of rows to predict, from the first (default: 0, all)", .kept = OPT_SOURCE },
     { 0 }
 };
 

@@ -123,9 +123,11 @@ struct read_opts {
 /* Of commands that have files of data: an int, as enum tokens_format. */
 #define OPT_DATA_FORMAT_ROW(at)                                                                    \
     { "data-format", OPT_WORD, at, "auto", tokens_format_name,                                     \
-      .help = "what such a file is; auto: as it looks, and ids without llm.c's header only where " \
-              "its name ends in .bin: uint16, or uint32 where the vocabulary has more than "       \
-              "65,536; text: also what looks like JSON; u16, u32: ids without a header",           \
+      .help = "Format of the data file\n"                                                          \
+              "auto: by content; a .bin file without llm.c's header has uint16 ids, or uint32 "    \
+              "ids for a vocabulary above 65,536\n"                                                \
+              "text: a text, even if it looks like JSON\n"                                         \
+              "u16, u32: ids without a header",                                                    \
       .kept = OPT_SOURCE }
 
 /* Which model of a run is read, for export, eval and generate. */

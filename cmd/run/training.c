@@ -178,6 +178,7 @@ static int record_options(const struct training *t, const uint64_t *first, struc
     s->o.blas = kept;
     rc = rc ? rc : record_acts(s, err);
     rc = rc ? rc : drives_record(s, err);
+    rc = rc ? rc : moved_settle(s->moved, &s->run, err);
     if (!rc && first)
         rc = runlog_process(s->log, *first, err);
     return runlog_end(s->log, rc, err);

@@ -254,7 +254,7 @@ void look_read(struct look *f, const char *run, size_t points)
     f->points = f->asked == points ? f->points : 0;
     f->asked = points;
     int rc = path ? runlog_open(&log, path, 1, 0, &err) : -ENOMEM;
-    if (rc == -ENOENT)
+    if (rc == -ENOENT || rc == -ENOTDIR)
         err_misuse(&err, "%s is not a run: there is no %s", run, path);
     rc = rc ? rc : read_all(f, log, &err);
     runlog_close(log);

@@ -1,5 +1,5 @@
 /* f16.h: IEEE 754 half precision, in which some model files are stored. Few files include this
- * header, because the compiler takes half a second to read the processor's intrinsics. */
+ * header, because the compiler takes half a second to read that of the intrinsics. */
 #pragma once
 
 #include <immintrin.h>

@@ -345,7 +345,7 @@ int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err)
     if (f < 0 || fstat(f, &st)) {
         rc = err_set(err, -errno, "%s %s: %s", f < 0 ? "open" : "stat", path, strerror(errno));
         if (err)
-            err->misuse = rc == -ENOENT; // a name that is wrong
+            err->misuse = rc == -ENOENT || rc == -ENOTDIR; // a name that is wrong
     } else if (!S_ISREG(st.st_mode)) {
         rc = err_misuse(err, "%s is %s, not a regular file", path, kind_of(&st));
     }

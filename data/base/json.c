@@ -72,6 +72,17 @@ int json_read(json_t **out, const char *path, size_t max_bytes, struct err *err)
     return rc;
 }
 
+int json_read_object(json_t **out, const char *path, size_t max_bytes, struct err *err)
+{
+    int rc = json_read(out, path, max_bytes, err);
+
+    if (rc || json_is_object(*out))
+        return rc;
+    json_decref(*out);
+    *out = NULL;
+    return err_misuse(err, "%s: a JSON object is expected", path);
+}
+
 char *json_written(const json_t *value, size_t flags)
 {
     char *text = json_dumps(value, flags | JSON_ENCODE_ANY), *line = NULL;

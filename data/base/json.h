@@ -10,6 +10,8 @@
 /* Parse a file of at most max_bytes; caller json_decref()s. -errno and a sentence naming file and
  * line. */
 int json_read(json_t **out, const char *path, size_t max_bytes, struct err *err);
+/* The same of a file that must be an object. */
+int json_read_object(json_t **out, const char *path, size_t max_bytes, struct err *err);
 /* Parse text[0..n) of which `what` says where it stands. A whole number too large for json_int_t,
  * as Python writes some, is a real one. */
 int json_parse(json_t **out, const char *text, size_t n, const char *what, struct err *err);

@@ -99,7 +99,9 @@ static int commits_check(struct runlog *log, uint64_t *shown, struct err *err)
                        ? "%s-wal: the database's log is damaged: of %" PRIu64
                          " commits the last %" PRIu64 " cannot be read; nothing was changed"
                        : "%s: of %" PRIu64 " commits the last %" PRIu64
-                         " are not there: its log (run.db-wal) is gone, or it is of another time",
+                         " are not there: its log (run.db-wal) is gone, or it is of another time "
+                         "(if the whole run, with its devices, came back from a backup, remove "
+                         "run.lock, which did not)",
                    log->db.path, l->commits, l->commits - *shown);
 }
 

@@ -19,6 +19,11 @@ struct tokenizer;
  * that is no BPE nor WordPiece, another normalizer, ...) is refused by its name. How long rows
  * may be and how they are padded is ignored. */
 int  tokenizer_open(struct tokenizer **out, const char *dir, struct err *err);
+/* Whether a folder has a tokenizer, be it of a kind that tokenizer_open refuses by its name
+ * (tokenizer.model without a tokenizer.json). */
+int  tokenizer_is_there(const char *dir);
+/* Refuse, as tokenizer_open does, what is no folder or has no file that it begins with. */
+int  tokenizer_expect(const char *dir, struct err *err);
 /* What config.json in `from` says of the tokenizer's class, into tokenizer_config.json in `to`,
  * which has copies of the tokenizer's files alone: where these do not say it themselves. */
 int tokenizer_keep_class(const char *from, const char *to, struct err *err);

@@ -311,7 +311,7 @@ int added_tokens_read(struct added_tokens *a, const struct added_from *from, str
         if (!paths[i])
             rc = -ENOMEM;
         else if (access(paths[i], F_OK) == 0)
-            rc = json_read(&files[i], paths[i], MAX_FILE_BYTES, err);
+            rc = json_read_object(&files[i], paths[i], MAX_FILE_BYTES, err);
     }
     rc = rc ? rc : companions_add(&s, paths, files, named, err);
     rc = rc ? rc : spaces_check(a, from->path, err);

@@ -215,17 +215,49 @@ static const char *const forms[][2] = { { "tokenizer.json", NULL },
                                         { "vocab.txt", NULL } };
 enum { FORMS = sizeof forms / sizeof *forms, BERTS = FORMS - 1 };
 
-const char *const *tokenizer_form(const char *dir)
+/* Those that transformers makes a tokenizer.json of. */
+static const char *const others[][2] = { { "tokenizer.model", "a model of SentencePiece" },
+                                         { "spiece.model", "a model of SentencePiece" },
+                                         { "sentencepiece.bpe.model", "a model of SentencePiece" },
+                                         { "tekken.json", "a tokenizer of Mistral's" } };
+enum { OTHERS = sizeof others / sizeof *others };
+
+/* The first of these whose first file is in the folder; NULL: none. */
+static const char *const *form_find(const char *const (*of)[2], size_t n, const char *dir)
 {
-    for (size_t i = 0; i < FORMS; i++) {
-        char *first = file_path(NULL, "%s/%s", dir, forms[i][0]);
+    for (size_t i = 0; i < n; i++) {
+        char *first = file_path(NULL, "%s/%s", dir, of[i][0]);
         int   there = first && access(first, F_OK) == 0;
 
         free(first);
         if (there)
-            return forms[i];
+            return of[i];
     }
     return NULL;
+}
+
+const char *const *tokenizer_form(const char *dir) { return form_find(forms, FORMS, dir); }
+
+int tokenizer_is_there(const char *dir)
+{
+    return tokenizer_form(dir) || form_find(others, OTHERS, dir);
+}
+
+int tokenizer_expect(const char *dir, struct err *err)
+{
+    const char *const *other = form_find(others, OTHERS, dir);
+    char               command[TOKENIZER_COMMAND];
+    int                rc = file_kind_expect_folder(dir, FILE_FOR_TOKENIZER, err);
+
+    if (rc || tokenizer_form(dir))
+        return rc;
+    if (!other)
+        return err_misuse(err, "%s holds no tokenizer: tokenizer.json, or vocab.json and "
+                          "merges.txt (or encoder.json and vocab.bpe), or BERT's vocab.txt was "
+                          "expected", dir);
+    tokenizer_command(command, dir);
+    return err_misuse(err, "%.300s/%s is %s, and no tokenizer.json is beside it: %s "
+                      "sentencepiece)", dir, other[0], other[1], command);
 }
 
 /* tokenizer.json, or what is made one of the files of another form. */
@@ -235,7 +267,7 @@ static int open_form(struct loading *l, const char *const *form, const char *pat
     json_t *root = NULL, *roles = NULL;
     int     rc = second          ? pair_read(&root, &roles, l->dir, path, second, err)
                  : form == forms[BERTS] ? vocab_txt_read(&root, l->dir, path, err)
-                                 : json_read(&root, path, TOKENIZER_FILE_MAX, err);
+                                 : json_read_object(&root, path, TOKENIZER_FILE_MAX, err);
     const json_t *model = json_object_get(root, "model"), *merges;
 
     l->path = path;
@@ -267,11 +299,7 @@ int tokenizer_open(struct tokenizer **out, const char *dir, struct err *err)
     int                rc = form && (!first || !form[1] != !second) ? -ENOMEM : 0;
 
     byte_map_make(&l.map);
-    if (form && !rc)
-        rc = open_form(&l, form, first, second, err);
-    else if (!rc && !(rc = file_kind_expect_folder(dir, FILE_FOR_TOKENIZER, err)))
-        rc = err_misuse(err, "%s holds no tokenizer: tokenizer.json, or vocab.json and merges.txt "
-                        "(or encoder.json and vocab.bpe), or BERT's vocab.txt was expected", dir);
+    rc = rc ? rc : form ? open_form(&l, form, first, second, err) : tokenizer_expect(dir, err);
     if (rc)
         tokenizer_close(l.t);
     *out = rc ? NULL : l.t;

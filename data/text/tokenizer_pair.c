@@ -73,7 +73,9 @@ static int said_read(struct said *out, const char *dir, int own, struct err *err
         char   *path = file_path(err, "%s/%s", dir, names[i]);
         json_t *file = NULL;
 
-        rc = !path ? -ENOMEM : access(path, F_OK) ? 0 : json_read(&file, path, CONFIG_BYTES, err);
+        rc = !path                 ? -ENOMEM
+             : access(path, F_OK) ? 0
+                                  : json_read_object(&file, path, CONFIG_BYTES, err);
         if (is_general(out->class))
             class_take(out->class, file);
         if (i == 1)
@@ -100,11 +102,19 @@ static const struct kind *kind_find(const struct said *s)
     return NULL;
 }
 
-static int refuse(const struct said *s, const char *dir, const char *first, struct err *err)
+void tokenizer_command(char out[TOKENIZER_COMMAND], const char *dir)
 {
     int         quoted = dir[strcspn(dir, "'\"\\$`")] || strlen(dir) > 90;
     const char *to = quoted ? "FOLDER" : dir;
-    char        who[160];
+
+    snprintf(out, TOKENIZER_COMMAND, "python3 -c \"from transformers import AutoTokenizer as A; "
+             "A.from_pretrained('%s').save_pretrained('%s')\" makes tokenizer.json (pip install "
+             "transformers", to, to);
+}
+
+static int refuse(const struct said *s, const char *dir, const char *first, struct err *err)
+{
+    char who[160], command[TOKENIZER_COMMAND];
 
     if (!is_general(s->class))
         snprintf(who, sizeof who, "a %s's", s->class);
@@ -115,12 +125,11 @@ static int refuse(const struct said *s, const char *dir, const char *first, stru
                           "{\"tokenizer_class\": \"GPT2Tokenizer\"} into tokenizer_config.json "
                           "there, if texts are cut as GPT-2 does (older versions of siTrain did "
                           "so), else Qwen2Tokenizer or RobertaTokenizer", first);
+    tokenizer_command(command, dir);
     return err_misuse(err, "%.200s: the tokenizer is %s (tokenizer_class in tokenizer_config.json, "
                       "model_type in config.json), but without tokenizer.json only those of "
-                      "GPT2Tokenizer, Qwen2Tokenizer and RobertaTokenizer are known: python3 -c "
-                      "\"from transformers import AutoTokenizer as A; A.from_pretrained('%s')"
-                      ".save_pretrained('%s')\" makes tokenizer.json (pip install transformers)",
-                      first, who, to, to);
+                      "GPT2Tokenizer, Qwen2Tokenizer and RobertaTokenizer are known: %s)",
+                      first, who, command);
 }
 
 /* ---- the pair as a tokenizer.json ---- */
@@ -197,7 +206,9 @@ static int prefix_read(int *prefix, const char *dir, struct err *err)
 {
     char   *path = file_path(err, "%s/tokenizer_config.json", dir);
     json_t *file = NULL;
-    int rc = !path ? -ENOMEM : access(path, F_OK) ? 0 : json_read(&file, path, CONFIG_BYTES, err);
+    int     rc = !path                 ? -ENOMEM
+                 : access(path, F_OK) ? 0
+                                      : json_read_object(&file, path, CONFIG_BYTES, err);
 
     *prefix = json_is_true(json_object_get(file, "add_prefix_space"));
     json_decref(file);
@@ -213,7 +224,7 @@ int pair_read(json_t **root, json_t **roles, const char *dir, const char *first,
     int         prefix = 0;
 
     *root = *roles = NULL;
-    int rc = json_read(&vocab, first, TOKENIZER_FILE_MAX, err);
+    int rc = json_read_object(&vocab, first, TOKENIZER_FILE_MAX, err);
 
     rc = rc ? rc : said_read(&said, dir, 0, err);
     rc = rc ? rc : prefix_read(&prefix, dir, err);
@@ -255,7 +266,7 @@ int tokenizer_keep_class(const char *from, const char *to, struct err *err)
     const struct kind *k = rc || !is_general(own.class) ? NULL : kind_find(&said);
 
     if (!rc && k && access(whole, F_OK)) {
-        rc = access(path, F_OK) ? 0 : json_read(&file, path, CONFIG_BYTES, err);
+        rc = access(path, F_OK) ? 0 : json_read_object(&file, path, CONFIG_BYTES, err);
         file = file ? file : json_object();
         json_object_set_new(file, "tokenizer_class", json_string(k->classes[0]));
         rc = rc ? rc : json_write(file, path, JSON_INDENT(2), err);

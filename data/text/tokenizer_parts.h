@@ -144,6 +144,9 @@ char *name_encode(const struct byte_map *m, const struct token_entry *e);
 /* The one or two files (then NULL) that tokenizer_open reads the tokenizer in dir from; NULL: none.
  */
 const char *const *tokenizer_form(const char *dir);
+/* What makes tokenizer.json in dir, up to what Python needs for it besides and a bracket. */
+enum { TOKENIZER_COMMAND = 400 };
+void tokenizer_command(char out[TOKENIZER_COMMAND], const char *dir);
 
 uint64_t word_hash(const char *bytes, size_t n);
 

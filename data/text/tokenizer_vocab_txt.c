@@ -48,8 +48,6 @@ static int settings_check(const json_t *config, const char *path, struct err *er
     static const char *const names[] = { "do_lower_case", "tokenize_chinese_chars",
                                          "strip_accents" };
 
-    if (!json_is_object(config))
-        return err_misuse(err, "%s: a JSON object is expected", path);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const json_t *v = json_object_get(config, names[i]);
 
@@ -123,7 +121,7 @@ int vocab_txt_read(json_t **root, const char *dir, const char *path, struct err 
     if (!rc && access(config_path, F_OK))
         rc = err_misuse(err, "%s has no tokenizer_config.json beside it, which would say whether "
                         "it is of words in lower case", path);
-    rc = rc ? rc : json_read(&config, config_path, TOKENIZER_FILE_MAX, err);
+    rc = rc ? rc : json_read_object(&config, config_path, TOKENIZER_FILE_MAX, err);
     rc = rc ? rc : settings_check(config, config_path, err);
     const char *class = json_str(config, "tokenizer_class");
     if (!rc && *class && !strstr(class, "BertTokenizer") && !strstr(class, "ElectraTokenizer"))

@@ -54,6 +54,102 @@ cp -a "$tmp/c" "$tmp/d"
 works "a copy with all its devices in it needs no word" pretrain --resume "$tmp/d" --steps 7 --quiet
 rm -rf "$tmp/a" "$tmp/copy" "$tmp/c" "$tmp/d" "$tmp/drive2"
 
+# while the drive is away
+train "$tmp/a" --steps 2 --device "$tmp/drive"
+cp -a "$tmp/a" "$tmp/copy"
+mv "$tmp/drive" "$tmp/away"
+for command in "pretrain --resume copy --steps 4" "check copy --repair" "finetune --resume copy" "export copy none" "reshard copy --devices 2"; do
+    run $(echo "$command" | sed "s|copy|$tmp/copy|; s|none|$tmp/none|")
+    result "$([ "$got" = 1 ] || [ "$got" = 2 ]; echo $?)" "the drive is away: $command"
+done
+mv "$tmp/away" "$tmp/drive"
+rm -rf "$tmp/copy.hf"
+run pretrain --resume "$tmp/copy" --steps 4 --quiet
+refused "and when it is there again, the copy is one still" "was copied or moved since it was last used"
+works "and the run is the run" pretrain --resume "$tmp/a" --steps 3 --quiet
+rm -rf "$tmp/a" "$tmp/copy"
+
+# devices with a path of their own in RUN
+train "$tmp/a" --steps 2
+mkdir "$tmp/a/drive"
+run reshard "$tmp/a" --device "$tmp/a/drive" --quiet
+mv "$tmp/a" "$tmp/old" && cp -a "$tmp/old" "$tmp/a"
+picture "$tmp/a" >"$tmp/before"
+run pretrain --resume "$tmp/old" --steps 4 --quiet
+refused "a renamed run does not use what its copy has under its old name" "was copied or moved since it was last used"
+picture "$tmp/a" >"$tmp/after"
+cmp -s "$tmp/before" "$tmp/after"
+result $? "and that is as it was"
+works "the copy in the old place goes on" pretrain --resume "$tmp/a" --steps 4 --quiet
+works "and the run, with its own" pretrain --resume "$tmp/old" --device "$tmp/old/drive" --steps 4 --quiet
+result "$([ "$(exported "$tmp/a")" = "$(exported "$tmp/old")" ]; echo $?)" "to the same bits"
+rm -rf "$tmp/a" "$tmp/old"
+
+# a snapshot of the file system has the same inodes
+truncate -s 16M "$tmp/image1"
+mkdir "$tmp/m1" "$tmp/m2"
+if [ "$(id -u)" = 0 ] && command -v mkfs.ext4 >"$tmp/null" && mkfs.ext4 -q "$tmp/image1" && mount -o loop "$tmp/image1" "$tmp/m1" 2>"$tmp/null"; then
+    train "$tmp/m1/a" --steps 2 --device "$tmp/drive"
+    umount "$tmp/m1"
+    cp "$tmp/image1" "$tmp/image2"
+    mount -o loop "$tmp/image1" "$tmp/m1"
+    mount -o loop "$tmp/image2" "$tmp/m2"
+    run pretrain --resume "$tmp/m2/a" --steps 4 --quiet
+    refused "a snapshot is a copy" "was copied or moved since it was last used"
+    works "and the run goes on" pretrain --resume "$tmp/m1/a" --steps 3 --quiet
+    mkdir "$tmp/m3"
+    mount --bind "$tmp/m1" "$tmp/m3"
+    works "by another path to the same folder, too" pretrain --resume "$tmp/m3/a" --steps 4 --quiet
+    mv "$tmp/m1/a" "$tmp/m1/b"
+    works "and under another name" pretrain --resume "$tmp/m1/b" --steps 5 --quiet
+    run reshard "$tmp/m2/a" --devices 1
+    refused "the snapshot is a copy still" "was copied or moved since it was last used"
+    umount "$tmp/m1" "$tmp/m3"
+    run pretrain --resume "$tmp/m2/a" --steps 4 --quiet
+    refused "and where the original is not mounted" "was copied or moved since it was last used"
+    umount "$tmp/m2"
+else
+    skip "a snapshot" "nothing may be mounted here"
+fi
+rm -rf "$tmp/drive"/*
+
+# a renamed run whose paths lead to its copy's files now
+renamed() { # WHAT FROM TO RUN-BELOW: after mv FROM TO and cp -a TO FROM, TO's run leaves alone what is below FROM
+    mv "$2" "$3" && cp -a "$3" "$2"
+    picture "$2" >"$tmp/before"
+    run pretrain --resume "$3$4" --steps 4 --quiet
+    refused "$1: a renamed run" "was copied or moved since it was last used"
+    run reshard "$3$4" --devices 1
+    refused "$1: and its reshard" "was copied or moved since it was last used"
+    picture "$2" >"$tmp/after"
+    cmp -s "$tmp/before" "$tmp/after"
+    result $? "$1: its copy is as it was"
+    works "$1: the copy is exported" export "$2$4" "$tmp/hf.$count"
+    count=$((count + 1))
+    rm -rf "$2" "$3"
+}
+count=0
+mkdir -p "$tmp/p/drive"
+train "$tmp/p/a" --steps 2 --device "$tmp/p/drive"
+renamed "the parent, with the drive" "$tmp/p" "$tmp/q" /a
+train "$tmp/real" --steps 2
+mkdir "$tmp/real/drive" && ln -s real "$tmp/lnk"
+run reshard "$tmp/lnk" --device "$tmp/lnk/drive"
+renamed "by a link" "$tmp/real" "$tmp/old" ""
+train "$tmp/a" --steps 2
+mkdir "$tmp/a/real" && mv "$tmp/a/dev0" "$tmp/a/real/dev0" && ln -s "$tmp/a/real/dev0" "$tmp/a/dev0"
+works "a link within the run" pretrain --resume "$tmp/a" --steps 3 --quiet
+renamed "an absolute link" "$tmp/a" "$tmp/old" ""
+train "$tmp/a" --steps 2 --device "$tmp/drive"
+mv "$tmp/a" "$tmp/b"
+works "renamed alone it needs no word" pretrain --resume "$tmp/b" --steps 4 --quiet
+rm -rf "$tmp/b" "$tmp/drive"/*
+run import "$tmp/hf" "$tmp/im" --device "$tmp/drive" --csd-mem 128K
+mkdir "$tmp/drive3" && mv "$tmp/drive"/* "$tmp/drive3"
+refuses 2 "has its devices where --device says, but no data yet" pretrain --resume "$tmp/im" --device "$tmp/drive3"
+works "an imported run, moved, is exported" export "$tmp/im" "$tmp/hf.im"
+rm -rf "$tmp/im" "$tmp/drive3"
+
 # a device's folder that is a link
 train "$tmp/a" --steps 2
 mv "$tmp/a/dev0" "$tmp/drive/dev0" && ln -s "$tmp/drive/dev0" "$tmp/a/dev0"

@@ -81,7 +81,9 @@ with() {
 }
 
 # each NAME COLUMN TRIED READ VALUE COMMAND...: the command with each kind of file; TRIED: these ("": all), READ: those that are read, to one
-# value, which the command VALUE prints; made is all that may be left, and only by those
+# value, which the command VALUE prints; made is all that may be left, and only by those. $instead: what is said of all others, if not what they
+# are; $link: leads to the file, which then stands in a folder
+instead='' link=''
 each() {
     each_name=$1 column=$2 tried=" $3 " read=" $4 " value=$5 wrong='' first=''
     shift 5
@@ -91,7 +93,8 @@ each() {
         case $tried in *" $kind "* | "  ") ;; *) continue ;; esac
         case "$column$kind" in textcsv | texttsv | textbom) continue ;; esac # texts like any other, to which a notice is due
         case "$kind $read" in cr*" crcsv "*) ;; cr*) continue ;; esac # how lines end is a matter of rows, and of one reader
-        eval "file=\$$column says=\$${column}_says"
+        eval "file=\$$column says=\${instead:-\$${column}_says}"
+        [ -z "$link" ] || ln -sfn "$file" "$link"
         with "$file" "$@"
         count=$((count + 1))
         case $read in
@@ -113,6 +116,9 @@ each() {
     result $? "$each_name: $count kinds of file${wrong:+, wrong:$wrong}"
 }
 touch "$tmp/err" "$tmp/out"
+
+in_sums() { find "$tmp/in" -type f -exec sha256sum {} + | sort -k 2 | sha256sum; }
+sums_before=$(in_sums)
 
 losses='sqlite3 "$tmp/made/run.db" "SELECT group_concat(loss) FROM steps"'
 evals='sqlite3 "$tmp/made/run.db" "SELECT group_concat(value) FROM evals"'
@@ -141,6 +147,33 @@ each "pretrain --tokenizer" text "text ids16h jsonl ${packed% dir*} fifo device"
 each "pretrain --config" text "$packed" "" "" pretrain --run "$tmp/made" --data "$tmp/text.txt" --tokenizer "$tmp/tok" $lm --config @
 each "pretrain --topology" text "$packed" "" "" pretrain --run "$tmp/made" --data "$tmp/text.txt" --tokenizer "$tmp/tok" $lm --topology @
 each "plan --machine" text "$packed" "" "" plan --init "$tmp/hf" --machine @
+
+# where a folder is wanted: a model, a run, a task, a device
+few="--steps 2 --schedule-steps 2 --quiet"
+instead="Hugging Face folder"
+for line in "import @ $tmp/made" "pretrain --run $tmp/made --init @ --data $tmp/text.txt $few" "finetune --run $tmp/made --init @ --train-file $tmp/in/csv.csv $few" \
+    "eval @ --data $tmp/text.txt" "generate @ --prompt x" "export @ $tmp/made" "check @" "plan --init @"; do
+    each "a model: ${line%%@*}" text "" "" "" $line
+done
+instead="is not a run"
+for line in "report @" "watch @ --once" "pretrain --resume @ $few" "finetune --resume @ $few" "reshard @ --devices 2"; do
+    each "a run: ${line%%@*}" text "" "" "" $line
+done
+instead="/train.tsv: "
+each "finetune --task --data" text "" "" "" finetune --run "$tmp/made" --task sst2 --data @ --init "$tmp/hf" $few
+instead="exists; expected a folder|there are in RAM"
+each "pretrain --device" rows "csv jsonl list ids16h latin1 empty ${packed% dir*} fifo device" "" "" pretrain --run "$tmp/made" --device @ --data "$tmp/text.txt" \
+    --tokenizer "$tmp/tok" --n-layer 1 --n-head 1 --n-embd 8 --seq 16 $few
+
+# in the place of a file in a model's folder
+cp -r "$tmp/hf" "$tmp/as"
+for part in config.json model.safetensors tokenizer.json tokenizer_config.json special_tokens_map.json generation_config.json; do
+    instead="/as/$part" link=$tmp/as/$part
+    each "import: $part" text "" "" "" import "$tmp/as" "$tmp/made"
+    cp --remove-destination "$tmp/hf/$part" "$link"
+done
+instead='' link=''
+same "$sums_before" "$(in_sums)" "all files are as they were"
 rm "$tmp.before"
 
 works "a table is a text" eval "$tmp/hf" --data "$tmp/in/csv.csv" --seq 16
@@ -159,10 +192,15 @@ works "  and elsewhere" pretrain --resume "$tmp/made" --data "$tmp/moved" --step
 same "$tmp/moved" "$(sqlite3 "$tmp/made/run.db" "SELECT value FROM runs WHERE key = 'data.path'")" "  where the run finds them now"
 refuses 2 "this run took $tmp/moved as u16 and keeps it" pretrain --resume "$tmp/made" --data "$tmp/moved" --data-format u32 --steps 3
 refuses 2 "this run has $tmp/moved and a resume keeps it" pretrain --resume "$tmp/made" --data "$tmp/in/u32.bin" --steps 3
+refuses 2 "--data $tmp/nothing: there is no such file; this run has $tmp/moved and a resume keeps it" pretrain --resume "$tmp/made" --data "$tmp/nothing" --steps 3
 rm -rf "$tmp/made"
 works "ids of 32 bits" pretrain --run "$tmp/made" --data "$tmp/in/u32.bin" --data-format u32 --vocab 270 $lm
 works "go on as such" pretrain --resume "$tmp/made" --steps 2 --quiet
 same "$narrow" "$(eval "$loss2")" "  to the same bits"
 run report "$tmp/made" --config
 result "$(grep -q '^data-format = u32' "$tmp/out"; echo $?)" "  and --config makes such a run again"
+# a text is not asked for again, so that no other is advised
+cp "$tmp/text.txt" "$tmp/moved"
+refuses 2 "this run has $tmp/text.txt and a resume keeps it: leave the option out" pretrain --resume "$tmp/lm" --data "$tmp/moved" --steps 2 --schedule-steps 2
+result "$(grep -q "leave the option out$" "$tmp/err"; echo $?)" "  and nothing else works"
 done_testing

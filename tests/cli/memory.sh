@@ -65,6 +65,8 @@ for limit in v:100000 v:450000 d:20000 d:300000; do
         result $? "ulimit -${limit%:*} ${limit#*:}: ${line%% "$tmp"*} is refused"
     done
 done
+(ulimit -s 64 && exec "$bin" --version) >"$tmp/out" 2>"$tmp/err" </dev/null
+result "$([ $? = 1 ] && grep -q "^siTrain: ulimit -s leaves a stack of 65536 bytes" "$tmp/err"; echo $?)" "a stack that is too small is named"
 (ulimit -v 64000000 && ulimit -d 64000000 && exec "$bin" pretrain --resume "$tmp/small" --steps 2 --host-mem 100M) >"$tmp/out" 2>"$tmp/err" </dev/null
 result $? "with room enough it trains"
 works "no step was lost" check "$tmp/small"

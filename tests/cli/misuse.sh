@@ -60,7 +60,7 @@ printf '\377\000\377' >"$tmp/alien.bin"
 refuses_pretrain 2 "alien.bin" $small --data "$tmp/alien.bin"
 refuses_pretrain 2 "missing.bin" $small --data "$tmp/missing.bin"
 refuses_pretrain 2 "--tokenizer DIR is needed" $small --data "$tmp/text.txt"
-refuses_pretrain 2 "no tokenizer there" $small --data "$tmp/text.txt" --tokenizer "$tmp"
+refuses_pretrain 2 "holds no tokenizer" $small --data "$tmp/text.txt" --tokenizer "$tmp"
 
 # folders
 refuses 2 "is a run already" pretrain --run "$tmp/run" $small --data "$tmp/text.bin"
@@ -178,10 +178,13 @@ refuses 2 "hf/merges.nothing" pretrain --run "$tmp/none" --data "$tmp/text.txt" 
 mkdir "$tmp/adapter"
 echo '{"peft_type": "LORA", "base_model_name_or_path": "gpt2"}' >"$tmp/adapter/adapter_config.json"
 printf 'GGUF\003\000\000\000' >"$tmp/model.gguf"
+mkdir "$tmp/quantized"
+cp "$tmp/model.gguf" "$tmp/quantized/model-Q4_K.gguf"
 for line in "import WHAT $tmp/none" "pretrain --run $tmp/none --data $tmp/text.bin --init WHAT" "pretrain --run $tmp/none --data $tmp/text.bin --model WHAT" \
     "finetune --run $tmp/none --init WHAT --train-file $tmp/rows.csv" "eval WHAT --data $tmp/text.bin" "generate WHAT" "check WHAT" "export WHAT $tmp/none"; do
     refuses 2 "adapter is an adapter (adapter_config.json), which is not in this version; merged into its model it is one: python3 -c" \
         $(echo "$line" | sed "s|WHAT|$tmp/adapter|")
+    refuses 2 "quantized/model-Q4_K.gguf is a GGUF file, which llama.cpp runs and nothing here reads" $(echo "$line" | sed "s|WHAT|$tmp/quantized|")
     refuses 2 "model.gguf is a GGUF file, which llama.cpp runs and nothing here reads" $(echo "$line" | sed "s|WHAT|$tmp/model.gguf|")
 done
 refuses 2 "the name of a size is expected, and random parameters are made; --init $tmp/hf begins with" pretrain --run "$tmp/none" --data "$tmp/text.bin" --model "$tmp/hf"
@@ -190,9 +193,9 @@ result "$([ ! -e "$tmp/none" ]; echo $?)" "  and nothing was made"
 # A word that is no place: what people write who know other trainers
 for line in "pretrain --run $tmp/none --data $tmp/text.bin --n-layer 1 --n-head 1 --n-embd 8" "import $tmp/hf $tmp/none" \
     "finetune --run $tmp/none --init $tmp/hf --train-file $tmp/rows.csv" "reshard $tmp/run" "bench disk" "plan --model gpt2"; do
-    refuses 2 "--device cuda: nothing here has this name. --device names the drive, folder or file of one device's states (siTrain trains on the CPU); ./cuda makes a file of this name" $line --device cuda
+    refuses 2 "--device cuda: nothing here has this name. --device names a drive, a folder or a file for one device's states (siTrain trains on the CPU); ./cuda makes a file of this name" $line --device cuda
 done
-refuses 2 "--act-device cuda:0: nothing here has this name" plan --model gpt2 --activations offload --act-device cuda:0
+refuses 2 "--act-device names a drive, a folder or a file for one device's activations" plan --model gpt2 --activations offload --act-device cuda:0
 printf 'act-device = gpu\n' >"$tmp/gpu.conf"
 refuses 2 "--act-device gpu: nothing here has this name" plan --model gpt2 --activations offload --config "$tmp/gpu.conf"
 result "$([ ! -e cuda ] && [ ! -e "$tmp/none" ]; echo $?)" "  and nothing was made"
@@ -202,7 +205,10 @@ result $? "./cuda is a file"
 result $? "a word that is there is a place"
 refuses 2 "an export is a Hugging Face folder, and .gguf is the name of a file, which llama.cpp's convert_hf_to_gguf.py makes of such a folder" export "$tmp/run" "$tmp/f.GGUF"
 refuses 2 "an export is a Hugging Face folder, and .safetensors is the name of a file" export "$tmp/run" "$tmp/model.safetensors"
-result "$([ ! -e "$tmp/f.GGUF" ] && [ ! -e "$tmp/model.safetensors" ]; echo $?)" "  and nothing was made"
+for file in tokenizer.json tok.model; do
+    refuses 2 "a tokenizer is a folder, and .${file#*.} is the name of a file" prepare "$tmp/text.txt" --train-tokenizer --vocab 270 --out "$tmp/new-$file"
+done
+result "$([ ! -e "$tmp/new-tokenizer.json" ] && [ ! -e "$tmp/f.GGUF" ] && [ ! -e "$tmp/model.safetensors" ]; echo $?)" "  and nothing was made"
 
 # eval, generate, prepare
 refuses 2 "--data FILE is missing" eval "$tmp/hf"

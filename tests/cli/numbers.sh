@@ -45,4 +45,17 @@ result "$([ ! -e "$tmp/best/best" ] && python3 -c 'import json, sys; sys.exit(js
 # beside others
 run report "$tmp/mem" "$tmp/alive" --html "$tmp/both.html"
 result "$(grep -q '<td class="n">nan</td>' "$tmp/both.html"; echo $?)" "beside another run, too"
+
+# a language model that is dead from its first step: no loss, no perplexity, no pace, and nobody is 0.00 times as fast
+head -n 20 "$tmp/text.txt" | sed 's/$/ #/' >"$tmp/dead.txt"
+works "a dead language model" pretrain --run "$tmp/dead" --init "$tmp/hf" --data "$tmp/dead.txt" --eval-data "$tmp/dead.txt" --batch 2 --seq 32 --steps 4 \
+    --eval-every 2 --mode mem --durability none
+result "$([ "$(grep -c "loss nan" "$tmp/out")" = 6 ] && [ "$(grep -c "perplexity nan" "$tmp/out")" = 2 ]; echo $?)" "  says so of every step and evaluation"
+run report "$tmp/dead" --json
+result "$(! grep -qE '"(loss|loss_least|loss_most|first_loss|last_loss|value)": [^n]' "$tmp/out" && grep -q '"loss": null' "$tmp/out"; echo $?)" "  also as JSON"
+run report "$tmp/dead" "$tmp/lm" --html "$tmp/pair.html"
+result "$(! grep -q '>0.00 ×<' "$tmp/pair.html"; echo $?)" "  there is no speed-up over it on the page"
+run report "$tmp/dead" "$tmp/lm"
+result "$(grep -q "no steady step" "$tmp/out" && ! grep -q "0.00 x" "$tmp/out" && [ "$(tr '\n' ' ' <"$tmp/out" | grep -oE "[:,] +data " | wc -l)" = 1 ]; echo $?)" \
+    "  nor in the text, where a setting stands once"
 done_testing

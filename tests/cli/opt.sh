@@ -191,7 +191,7 @@ result $? "run_glue.py's options: three notices, and the folder that is not ther
 
 # Defaults of the command's own for rows that it shares.
 "$bin" finetune --help >"$tmp/out"
-grep -A 1 -e "--schedule " "$tmp/out" | grep -qF "(default linear)" && "$bin" pretrain --help | grep -A 1 -e "--schedule " | grep -qF "(default cosine)"
+grep -A 1 -e "--schedule " "$tmp/out" | grep -qF "(default: linear)" && "$bin" pretrain --help | grep -A 1 -e "--schedule " | grep -qF "(default: cosine)"
 result $? "finetune's schedule is linear by default, pretrain's is not"
 grep -qF "Names of another program's options" "$tmp/out"
 result $? "finetune's help says that other names are taken"

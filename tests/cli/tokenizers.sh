@@ -89,7 +89,7 @@ refuses 2 'put {"tokenizer_class": "GPT2Tokenizer"} into tokenizer_config.json t
 echo '{"tokenizer_class": "GPT2Tokenizer"}' >"$tmp/old/tokenizer_config.json"
 works "a pair that nothing says the class of, after what is advised" prepare "$tmp/e.txt" --tokenizer "$tmp/old" --out "$tmp/e.bin"
 works "a pair of Qwen2's, by config.json" prepare "$tmp/e.txt" --tokenizer "$tmp/qwen2" --out "$tmp/e.bin"
-run prepare "$tmp/text.txt" --train-tokenizer --vocab 300 --out "$tmp/tok"
+run prepare "$tmp/text.txt" --train-tokenizer --vocab 300 --out "$tmp/tok300"
 works "a run keeps whose it is" pretrain --run "$tmp/run-qwen2" --n-layer 1 --n-head 2 --n-embd 16 --seq 16 --batch 2 --steps 1 --mode mem \
     --durability none --data "$tmp/text.txt" --tokenizer "$tmp/qwen2"
 run prepare "$tmp/e.txt" --tokenizer "$tmp/run-qwen2/tokenizer" --out "$tmp/e2.bin"
@@ -106,8 +106,29 @@ echo '{"model_type": "falcon"}' >"$tmp/qwen2/config.json"
 refuses 2 "the tokenizer is of the family falcon" prepare "$tmp/e.txt" --tokenizer "$tmp/qwen2" --out "$tmp/x.bin"
 rm "$tmp/qwen2/config.json"
 refuses 2 "nothing says whose class the tokenizer is: put" prepare "$tmp/e.txt" --tokenizer "$tmp/qwen2" --out "$tmp/x.bin"
-rm "$tmp/tok/tokenizer.json" "$tmp/tok/tokenizer_config.json"
-works "without a class, <|endoftext|> is GPT-2's" prepare "$tmp/e.txt" --tokenizer "$tmp/tok" --out "$tmp/x.bin"
+rm "$tmp/tok300/tokenizer.json" "$tmp/tok300/tokenizer_config.json"
+works "without a class, <|endoftext|> is GPT-2's" prepare "$tmp/e.txt" --tokenizer "$tmp/tok300" --out "$tmp/x.bin"
+
+# a tokenizer of a kind that transformers makes tokenizer.json of: refused wherever it is asked for, and not lost on the way
+language_model 100 270 --n-layer 1 --n-head 1 --n-embd 8 --seq 16 --batch 2 --steps 1
+run prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/ids.bin"
+for file in tokenizer.model spiece.model sentencepiece.bpe.model tekken.json; do
+    rm -rf "$tmp/other"
+    cp -r "$tmp/hf" "$tmp/other"
+    rm "$tmp/other/vocab.json" "$tmp/other/merges.txt"
+    mv "$tmp/other/tokenizer.json" "$tmp/other/$file"
+    said="from_pretrained('$tmp/other').save_pretrained('$tmp/other')\" makes tokenizer.json"
+    refuses 2 "$said" prepare "$tmp/text.txt" --tokenizer "$tmp/other" --out "$tmp/x.bin"
+    grep -q "^siTrain prepare: $tmp/other/$file is a .* and no tokenizer.json is beside it" "$tmp/err"
+    result $? "  for $file"
+done
+refuses 2 "$said" import "$tmp/other" "$tmp/none"
+refuses 2 "$said" eval "$tmp/other" --data "$tmp/text.txt"
+refuses 2 "$said" generate "$tmp/other" --prompt sea
+refuses 2 "$said" pretrain --run "$tmp/none" --init "$tmp/other" --data "$tmp/text.txt" --steps 1
+works "token ids need none" eval "$tmp/other" --data "$tmp/ids.bin"
+works "another folder's is taken" eval "$tmp/other" --data "$tmp/text.txt" --tokenizer "$tmp/tok"
+works "  by a run, too" pretrain --run "$tmp/others" --init "$tmp/other" --tokenizer "$tmp/tok" --data "$tmp/text.txt" --steps 1 --mode mem --durability none
 
 # a masked language model's rows stand between two tokens
 python3 tests/cli/tiny_folder.py roberta "$tmp/masked" ForMaskedLM
