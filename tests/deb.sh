@@ -16,7 +16,7 @@ export SOURCE_DATE_EPOCH
 
 root=$stage/root
 doc=$root/usr/share/doc/sitrain
-"${MAKE:-make}" --no-print-directory install PREFIX=/usr DESTDIR="$(realpath "$stage")/root" >/dev/null
+make --no-print-directory install PREFIX=/usr DESTDIR="$(realpath "$stage")/root" >/dev/null
 strip --strip-unneeded "$root/usr/bin/siTrain"
 gzip -9n "$root/usr/share/man/man1/siTrain.1"
 install -d "$doc/docs" "$doc/examples"
@@ -39,7 +39,7 @@ find "$doc/examples" -name '*.sh' -exec chmod 755 {} +
 printf 'Source: sitrain\n\nPackage: sitrain\nArchitecture: any\n' >"$stage/debian/control"
 depends=$(cd "$stage" && dpkg-shlibdeps -O root/usr/bin/siTrain | sed -n 's/^shlibs:Depends=//p')
 [ -n "$depends" ] || { echo "dpkg-shlibdeps knows no package that $program needs" >&2; exit 1; }
-# siTrain's threads are OpenMP's; libopenblas0 alone would bring the OpenBLAS that has a pool of its own (Makefile)
+# siTrain's threads are OpenMP's; libopenblas0 alone would bring the OpenBLAS that has a pool of its own
 depends="libopenblas0-openmp, $depends"
 arch=$(dpkg --print-architecture)
 install -d "$root/DEBIAN"

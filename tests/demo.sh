@@ -2,6 +2,7 @@
 # demo.sh: `make demo`. Trains a tokenizer and a small GPT on the King James Bible (Debian's bible-kjv), the states on 4 emulated CSDs, with
 # less memory than the states take, and shows what came of it.
 set -eu
+bin=${SITRAIN:-./siTrain}
 run=${DEMO_RUN:-demo-run}
 rm -rf "$run"
 mkdir -p "$run"
@@ -19,16 +20,16 @@ awk -v train="$run/train.txt" -v held="$run/held.txt" '{ print > (NR % 20 == 0 ?
 wc -c "$run/train.txt" "$run/held.txt"
 
 say "A byte-level BPE of 8,192 entries, trained on it"
-./siTrain prepare "$run/train.txt" --train-tokenizer --vocab 8192 --out "$run/tokenizer"
+"$bin" prepare "$run/train.txt" --train-tokenizer --vocab 8192 --out "$run/tokenizer"
 
 say "A GPT, trained in mode su+o+c on 4 emulated CSDs"
 set -- --n-layer 8 --n-head 5 --n-embd 320 --seq 128 --data "$run/train.txt" --tokenizer "$run/tokenizer" --mode su+o+c --compress 10% \
     --devices 4 --csd-mem 8M --host-mem "${DEMO_MEM:-143M}" --batch 4 --grad-accum 2 --lr 1e-3 --warmup 10% --min-lr 1e-4 --steps "$steps"
-./siTrain plan "$@"
-./siTrain pretrain --run "$run/run" --eval-data "$run/held.txt" --eval-every "$steps" --log-every 20 "$@"
+"$bin" plan "$@"
+"$bin" pretrain --run "$run/run" --eval-data "$run/held.txt" --eval-every "$steps" --log-every 20 "$@"
 
 say "What it writes"
-./siTrain generate "$run/run" --prompt "In the beginning" --tokens 80 --temperature 0.8 --seed 7
+"$bin" generate "$run/run" --prompt "In the beginning" --tokens 80 --temperature 0.8 --seed 7
 
 say "Where the time went, and what crossed the links"
-./siTrain report "$run/run"
+"$bin" report "$run/run"

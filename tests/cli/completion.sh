@@ -9,7 +9,12 @@ mkdir "$tmp/files" && touch "$tmp/files/my.txt" "$tmp/files/other.bin"
 for shell in bash zsh fish; do
     "$bin" --completion $shell >"$tmp/siTrain.$shell"
     result $? "the completion of $shell"
+    cmp "$tmp/siTrain.$shell" share/siTrain.$shell
+    result $? "make install has this completion (if not, make share writes it)"
 done
+"$bin" --man >"$tmp/out"
+cmp "$tmp/out" share/siTrain.1
+result $? "make install has the manual page that the program prints (if not, make share writes it)"
 "$bin" --completion >"$tmp/out"
 cmp -s "$tmp/out" "$tmp/siTrain.bash"
 result $? "bash's is the one that is not named"

@@ -1,5 +1,5 @@
 /* posix.c: the calls of our own objects that name or move files, for names below /sim/ on simulated
- * storage (the Makefile's --wrap brings them here); every other name goes on to the system. A
+ * storage (--wrap of tests/tests.mk brings them here); every other name goes on to the system. A
  * descriptor of a simulated file is that of an empty real one, so that numbers are never given
  * twice. A lock is held by the descriptor that took it. */
 #include "tests/crash/posix.h"

@@ -1,6 +1,6 @@
 /* threads.h: threads that run one at a time, in an order drawn from a seed: the same seed gives the
  * same run, to the last operation. The program is linked so that the calls of POSIX threads in our
- * own objects come here (the Makefile's --wrap); time passes by a microsecond whenever somebody
+ * own objects come here (--wrap of tests/tests.mk); time passes by a microsecond whenever somebody
  * looks at the clock, and jumps when everybody sleeps. If nobody can go on, and nobody sleeps, that
  * is a deadlock: it is said and stops the test. */
 #pragma once

@@ -1,5 +1,5 @@
 /* calls.h: calls of the operating system that go wrong as told: the n-th of a kind, counted over
- * all threads. Our objects' calls are taken by the linker (--wrap, see the Makefile), SQLite's
+ * all threads. Our objects' calls are taken by the linker (--wrap, see tests/tests.mk), SQLite's
  * through its VFS. One plan at a time. */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* glue.cpp: a software SmartSSD made known to libxrt. The classes that libxrt's client half talks
  * to are C++ without public headers; those of its own emulation do, compiled, as libxrt-dev brings
- * them (libxrt_swemu.a, libxrt_hwemu.a): the Makefile takes them out of there. They call the xcl..
+ * them (libxrt_swemu.a, libxrt_hwemu.a): tests/tests.mk takes them out of there. They call the xcl..
  * of hal.c, and what else they need is here.
  *
  * What is declared below is libxrt 2.13's, by the names that the linker knows it under. */
