@@ -116,7 +116,7 @@ _siTrain() {
             '--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column.]:FILE:_files' \
             '--eval-file=[Evaluation rows, in the format of --train-file]:FILE:_files' \
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
-            '--regression[Treat labels as numbers to approximate (default\: if a label is not a whole number)]' \
+            '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \
             '--max-seq=[Number of tokens per row (default\: 128, or the model'\''s positions if fewer). Longer rows are cut off.]:N: ' \
             '--predict[Write predictions for the test rows at the end]' \
@@ -190,7 +190,7 @@ _siTrain() {
             ':RUN|HFDIR:_files' \
             '--data=[Token file or text to evaluate on. With --task\: the task'\''s folder.]:FILE|DIR:_files' \
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
-            '--tokenizer=[Tokenizer folder for texts (default\: the model'\''s)]:DIR:_files' \
+            '--tokenizer=[Tokenizer folder for texts (default\: the model'\''s; must not differ from it)]:DIR:_files' \
             '--task=[GLUE task of a classifier]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli)' \
             '--eval-file=[Evaluation rows of a classifier, in the format of finetune'\''s --train-file]:FILE:_files' \
             '--test-file=[Rows to predict, in the format of finetune'\''s --train-file]:FILE:_files' \
@@ -226,7 +226,7 @@ _siTrain() {
             '--top-p=[Total probability of the likeliest tokens to sample from, 0 to 1 (0 or 1\: all; default\: generation_config.json'\''s, otherwise 1)]:PART: ' \
             '--repetition-penalty=[Factor by which tokens of the text so far become less likely, 0.01 to 100 (1\: no penalty; default\: generation_config.json'\''s, otherwise 1)]:X: ' \
             '--seed=[Seed of the sampling]:N: ' \
-            '--tokenizer=[Tokenizer folder (default\: the model'\''s)]:DIR:_files' \
+            '--tokenizer=[Tokenizer folder (default\: the model'\''s; must not differ from it)]:DIR:_files' \
             '--best[Use the best model, kept by --keep-best in RUN/best (default\: if there is one)]' \
             '--last[Use the model after the last step]' \
             '--seq=[Number of tokens per row (default\: all positions of the model, but at most 1024 for Llama, Qwen and Gemma)]:N: ' \
@@ -338,7 +338,7 @@ _siTrain() {
             '--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column.]:FILE:_files' \
             '--eval-file=[Evaluation rows, in the format of --train-file]:FILE:_files' \
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
-            '--regression[Treat labels as numbers to approximate (default\: if a label is not a whole number)]' \
+            '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \
             '--max-seq=[Number of tokens per row (default\: 128, or the model'\''s positions if fewer). Longer rows are cut off.]:N: ' \
             '--predict[Write predictions for the test rows at the end]' \
