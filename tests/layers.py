@@ -14,6 +14,7 @@ import graphlib
 import os
 import re
 import subprocess
+import sys
 
 from tap import ROOT, ROOMS, done, report, sources
 
@@ -180,4 +181,4 @@ report("a room calls only what is below it", unlawful(called))
 report("no circle of units, by what they call", circles(called))
 report("what nobody else calls is static", lonely(linked, tests))
 report("every file that words name is there", list(named_but_absent()))
-done()
+sys.exit(done())

@@ -2,6 +2,7 @@
 """style.py: what can be counted of how the code should read: no line has more than 100 columns, no
 file more than 600 lines, no function more than 70, none more than 8 parameters. TAP."""
 import re
+import sys
 
 from tap import ROOT, ROOMS, done, report, sources
 
@@ -101,4 +102,4 @@ for rule, name in (("columns", f"no line has more than {COLUMNS} columns"),
                    ("function", f"no function has more than {FUNCTION_LINES} lines"),
                    ("parameters", f"no function has more than {PARAMETERS} parameters")):
     report(name, [place for r, place in all_of_them if r == rule])
-done()
+sys.exit(done())

@@ -1,30 +1,12 @@
 """checks.py: what the checks against Hugging Face's libraries share: TAP, and the program's words."""
 import os
 import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from tap import done, result, skip  # noqa: E402, F401
 
 BIN = os.path.abspath(os.environ.get("SITRAIN") or "./siTrain")
-failed = count = 0
-
-
-def result(ok, name, why=""):
-    global failed, count
-    count += 1
-    print(f"{'ok' if ok else 'not ok'} {count} - {name}", flush=True)
-    if not ok:
-        failed += 1
-        print("\n".join("# " + line for line in str(why).splitlines()[-15:]), flush=True)
-
-
-def skip(name, why):
-    global count
-    count += 1
-    print(f"ok {count} - {name} # SKIP {why}", flush=True)
-
-
-def done():
-    """The exit status."""
-    print(f"1..{count}")
-    return 1 if failed else 0
 
 
 def sitrain(*arguments):

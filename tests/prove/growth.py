@@ -11,20 +11,12 @@ import subprocess
 import sys
 import tempfile
 
-BIN = os.path.abspath(os.environ.get("SITRAIN") or "./siTrain")
+from common import BIN, result, tap
+
 STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 10000
 RSS_GROWTH = 1 << 20    # bytes, after the first fifth
 WAL_MOST = 16 << 20     # bytes; SQLite moves it into run.db every 1,000 pages, and once more while a transaction is large
 ROW_BYTES = 1700        # of run.db a step, at most: its row and the folded rows of spans and traffic
-failed = 0
-count = 0
-
-
-def result(ok, name):
-    global failed, count
-    count += 1
-    failed += not ok
-    print(f"{'ok' if ok else 'not ok'} {count} - {name}", flush=True)
 
 
 def size(path):
@@ -81,8 +73,7 @@ def main():
         print(f"# {written:.0f} bytes a step reached the block layer")
     finally:
         shutil.rmtree(tmp, ignore_errors=True)
-    print(f"1..{count}")
-    return 1 if failed else 0
+    return tap.done()
 
 
 sys.exit(main())

@@ -22,34 +22,12 @@ import sys
 import tempfile
 import time
 
+from common import BIN, ENV, must, result, run, tap
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "cli"))
 import tiny_folder  # noqa: E402
 
-BIN = os.path.abspath(os.environ.get("SITRAIN") or "./siTrain")
-ENV = dict(os.environ, OMP_WAIT_POLICY="passive")
-tap = {"n": 0, "failed": 0}
 kills = {}  # scenario: (kills, of them before the creation was complete)
-
-
-def result(ok, name, why=""):
-    tap["n"] += 1
-    tap["failed"] += not ok
-    print(f"{'ok' if ok else 'not ok'} {tap['n']} - {name}", flush=True)
-    if not ok and why:
-        print("\n".join("# " + line for line in str(why).strip().splitlines()[-15:]), flush=True)
-    return ok
-
-
-def run(*args):
-    p = subprocess.run([BIN, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", env=ENV)
-    return p.returncode, p.stdout, p.stderr
-
-
-def must(*args):
-    code, out, err = run(*args)
-    if code:
-        raise SystemExit(f"{' '.join(args)}: exit {code}: {err}")
-    return out
 
 
 def run_killed(args, delay, sig=signal.SIGKILL, twice=False):
@@ -537,8 +515,7 @@ def main():
         print(f"# {sum(n for n, _ in kills.values())} kills, seed {o.seed}")
     finally:
         shutil.rmtree(tmp, ignore_errors=True)
-    print(f"1..{tap['n']}")
-    return 1 if tap["failed"] else 0
+    return tap.done()
 
 
 sys.exit(main())

@@ -23,18 +23,11 @@ import subprocess
 import sys
 import tempfile
 
-BIN = os.path.abspath(os.environ.get("SITRAIN") or "./siTrain")
+from common import BIN, result, tap
+
 NET = "10.213.77"
 HEADERS = 1.12  # of TCP, IP and Ethernet, of acknowledgements, of what MPI and mpirun say to each other
 PAYLOAD = 1448 / 1514  # of a frame's bytes
-count = failed = 0
-
-
-def result(ok, name):
-    global count, failed
-    count += 1
-    failed += not ok
-    print(f"{'ok' if ok else 'not ok'} {count} - {name}", flush=True)
 
 
 def root(*words, check=True):
@@ -234,8 +227,7 @@ def main():
             weak(hosts, a)
     finally:
         shutil.rmtree(a.tmp)
-    print(f"1..{count}")
-    return 1 if failed else 0
+    return tap.done()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ Prints TAP. `make prove-races` (RACES=) takes some minutes; tests/cli/races.sh r
 SITRAIN_SHIM the library; MPIRUN_OPTIONS mpirun's.
 """
 import argparse
+import functools
 import glob
 import hashlib
 import os
@@ -27,37 +28,18 @@ import sys
 import tempfile
 import time
 
-BIN = os.path.abspath(os.environ.get("SITRAIN") or "./siTrain")
+import common
+from common import BIN, ENV, result, tap
+
 SHIM = os.path.abspath(os.environ.get("SITRAIN_SHIM") or "build/tests/delay.so")
-ENV = dict(os.environ, OMP_WAIT_POLICY="passive", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+run = functools.partial(common.run, timeout=120)
+must = functools.partial(common.must, timeout=120)
 MPIRUN = ["mpirun", *os.environ.get("MPIRUN_OPTIONS", "--oversubscribe --bind-to none").split(), "-n", "2"]
 STEPS = 8
 DEVICES = "--csd-mem 128K --threads 1 --durability none".split()
 SHAPE = "--n-layer 2 --n-head 2 --n-embd 64 --seq 8 --batch 1 --grad-accum 2 --groups 2 --schedule constant --quiet".split() + DEVICES
 MODES = ["mem", "base", "su+o"]
 MEDDLING = ["nothing", "remove", "rename", "copy", "truncate"]
-count = failed = 0
-
-
-def result(ok, name, why=""):
-    global count, failed
-    count += 1
-    failed += not ok
-    print(f"{'ok' if ok else 'not ok'} {count} - {name}", flush=True)
-    if not ok:
-        print("\n".join("# " + line for line in str(why).strip().splitlines()[-30:]), flush=True)
-
-
-def run(*args):
-    p = subprocess.run([BIN, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", env=ENV, timeout=120)
-    return p.returncode, p.stdout, p.stderr
-
-
-def must(*args):
-    code, out, err = run(*args)
-    if code:
-        raise RuntimeError(f"{' '.join(args)}: exit {code}: {err}")
-    return out
 
 
 def folder(d):
@@ -375,10 +357,9 @@ def main():
                     if o.keep:
                         raise SystemExit(f"it stays in {tmp}")
     finally:
-        if not (o.keep and failed):
+        if not (o.keep and tap.failed):
             shutil.rmtree(tmp, ignore_errors=True)
-    print(f"1..{count}")
-    return 1 if failed else 0
+    return tap.done()
 
 
 sys.exit(main())

@@ -20,8 +20,8 @@ import sys
 import tempfile
 import time
 
-BIN = os.path.abspath(os.environ.get("SITRAIN") or "./siTrain")
-ENV = dict(os.environ, OMP_WAIT_POLICY="passive", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+from common import BIN, ENV, must, result, tap
+
 MPIRUN = ["mpirun", *os.environ.get("MPIRUN_OPTIONS", "--oversubscribe --bind-to none").split()]
 SHAPE = "--n-layer 3 --n-head 4 --n-embd 64 --seq 32 --batch 2 --grad-accum 12 --groups 12 --threads 1 --csd-mem 1M --seed 3 --eval-every 3".split()
 WAYS = {
@@ -31,23 +31,6 @@ WAYS = {
     "compressed, offload": "--mode su+o --compress 5% --activations offload --durability none".split(),
 }
 RANKS = 3
-count = failed = 0
-
-
-def result(ok, name, why=""):
-    global count, failed
-    count += 1
-    failed += not ok
-    print(f"{'ok' if ok else 'not ok'} {count} - {name}", flush=True)
-    if not ok:
-        print("\n".join("# " + line for line in str(why).strip().splitlines()[-15:]), flush=True)
-    return ok
-
-
-def must(*args):
-    p = subprocess.run([BIN, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", env=ENV)
-    if p.returncode:
-        raise SystemExit(f"{' '.join(args)}: exit {p.returncode}: {p.stderr}")
 
 
 def folders(run):
@@ -209,10 +192,9 @@ def main():
         kills = sum(kill_way(tmp, way, o) for way in WAYS if not o.names or way in o.names)
         print(f"# {kills} kills, seed {o.seed}")
     finally:
-        if not (o.keep and failed):
+        if not (o.keep and tap.failed):
             shutil.rmtree(tmp, ignore_errors=True)
-    print(f"1..{count}")
-    return 1 if failed else 0
+    return tap.done()
 
 
 sys.exit(main())

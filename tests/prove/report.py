@@ -12,19 +12,11 @@ import sys
 import tempfile
 import time
 
-BIN = os.path.abspath(os.environ.get("SITRAIN") or "./siTrain")
+from common import BIN, result, tap
+
 STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 100000
 TRAINED, FIRST, LAST, EVERY = 320, 100, 100, 1000  # steps; those that are kept whole
 MOST_SECONDS, MOST_BYTES = 5, 200e6
-failed = 0
-count = 0
-
-
-def result(ok, name):
-    global failed, count
-    count += 1
-    failed += not ok
-    print(f"{'ok' if ok else 'not ok'} {count} - {name}", flush=True)
 
 
 def grow(path, steps):
@@ -79,8 +71,7 @@ def main():
             print(f"# {name:17} {timed(run, '--sql', name)[0]:6.2f} s")
     finally:
         shutil.rmtree(tmp, ignore_errors=True)
-    print(f"1..{count}")
-    return 1 if failed else 0
+    return tap.done()
 
 
 sys.exit(main())
