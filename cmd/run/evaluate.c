@@ -270,9 +270,8 @@ int evaluate_examples(const struct evaluator *e, const struct examples *x, const
         out->loss = out->metric[0] = out->metric[1] = (double)NAN;
     else if (!rc)
         out->loss = loss_sum / (double)p.n;
-    if (!rc) {
+    if (!rc)
         out->seconds = (double)(clock_ns() - start_ns) * 1e-9;
-    }
     predictions_free(&p);
     return rc;
 }

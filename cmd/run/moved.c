@@ -21,26 +21,12 @@ int moved_store(struct runlog *log, const char *dir, struct err *err)
     return rc;
 }
 
-/* Cuts the text into identity and path; NULL: it has none. */
-static char *place_cut(char *place)
+/* The path in a value of `place`; NULL: it has none. */
+static const char *place_path(const char *place)
 {
-    char *end = strchr(place, ' ');
+    const char *born = strchr(place, ' '), *path = born ? strchr(born + 1, ' ') : NULL;
 
-    end = end ? strchr(end + 1, ' ') : NULL;
-    if (end)
-        *end++ = '\0';
-    return end;
-}
-
-int moved_is_here(const char *dir, const char *place)
-{
-    char *identity = strdup(place);
-
-    if (identity)
-        place_cut(identity);
-    int is = identity && file_is(dir, identity);
-    free(identity);
-    return is;
+    return path ? path + 1 : NULL;
 }
 
 /* Whether what is left of the way to `was` is on the file system of `dir`: a renamed folder has not
@@ -56,11 +42,12 @@ static int is_near(const char *was, const char *dir)
     return !stat(up, &at) && !stat(dir, &here) && at.st_dev == here.st_dev;
 }
 
-static enum moved compare(const char *dir, const char *identity, const char *was)
+static enum moved compare(const char *dir, const char *place)
 {
+    const char *was = place_path(place);
     struct stat a, b;
 
-    if (!file_is(dir, identity))
+    if (!file_is(dir, place))
         return MOVED_WHOLE;
     if (!was || !strcmp(was, dir) ||
         (!stat(was, &a) && !stat(dir, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino))
@@ -111,8 +98,7 @@ int moved_check(enum moved *out, const struct run_config *run, int named, struct
     *out = MOVED_UNKNOWN;
     if (rc || !place)
         return rc;
-    const char *was = place_cut(place);
-    *out = compare(run->dir, place, was);
+    *out = compare(run->dir, place);
     free(place);
     if (*out == MOVED_WHOLE)
         rc = devices_outside(&other, run, err);

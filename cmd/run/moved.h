@@ -26,7 +26,5 @@ int moved_note(const struct run_config *run, struct err *err);
  * caller's transaction, or alone. */
 int moved_settle(enum moved was, const struct run_config *run, struct err *err);
 
-/* Write `place` for the folder dir, a path without links; and whether it is the folder that a value
- * of `place` names, wherever that was. */
+/* Write `place` for the folder dir, a path without links. */
 int moved_store(struct runlog *log, const char *dir, struct err *err);
-int moved_is_here(const char *dir, const char *place);

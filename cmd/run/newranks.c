@@ -103,8 +103,7 @@ static int settle(struct session *to, const struct session *from, const struct n
  * is and where: before, who clears what a kill left would clear the old run's devices. */
 static int copy_log(const struct making *m, struct session *to, size_t rank, struct err *err)
 {
-    char  copy[NEW_PATH], new[NEW_PATH];
-    char *place = settings_get(to->log, "place");
+    char copy[NEW_PATH], new[NEW_PATH];
 
     snprintf(copy, sizeof copy, "%s/run.db.new.copy", to->dir);
     snprintf(new, sizeof new, "%s/run.db.new", to->dir);
@@ -112,8 +111,7 @@ static int copy_log(const struct making *m, struct session *to, size_t rank, str
     runlog_close(to->log);
     to->log = NULL;
     rc = rc ? rc : runlog_open(&to->log, copy, 0, 1, err);
-    rc = rc ? rc : runlog_set(to->log, "place", place ? place : "", err);
-    free(place);
+    rc = rc ? rc : moved_store(to->log, m->places[rank].dir, err);
     rc = rc ? rc : settle(to, m->from, m->n, rank, err);
     rc = rc ? rc : runlog_whole(to->log, err);
     runlog_close(to->log);

@@ -308,16 +308,16 @@ void file_identity(const char *path, char out[FILE_IDENTITY])
 
 int file_is(const char *path, const char *identity)
 {
-    static const char unborn[] = " 0.000000000";
-    char              here[FILE_IDENTITY];
-    const char       *born = strchr(identity, ' ');
+    struct known { uint64_t inode; int64_t born; unsigned ns; } here = { 0 }, said = { 0 };
+    char         text[FILE_IDENTITY];
+    static const char form[] = "%" SCNu64 " %" SCNd64 ".%u";
 
-    file_identity(path, here);
-    if (!*here || !born)
-        return 0;
-    size_t n = (size_t)(born - identity); // of the inode
-    return !strncmp(here, identity, n) && here[n] == ' ' &&
-           (!strcmp(here + n, born) || !strcmp(here + n, unborn) || !strcmp(born, unborn));
+    file_identity(path, text);
+    return sscanf(text, form, &here.inode, &here.born, &here.ns) == 3 &&
+           sscanf(identity, form, &said.inode, &said.born, &said.ns) == 3 &&
+           here.inode == said.inode &&
+           ((here.born == said.born && here.ns == said.ns) || (!here.born && !here.ns) ||
+            (!said.born && !said.ns));
 }
 
 int file_drive(const char *path, dev_t *drive)

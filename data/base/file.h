@@ -54,8 +54,8 @@ int file_is_block(const char *path); // whether it is a block device
  * after each start of the machine. "" where there is none. A link is itself. */
 enum { FILE_IDENTITY = 64 };
 void file_identity(const char *path, char out[FILE_IDENTITY]);
-/* Whether the name is what a text of file_identity says; of two times of birth, where both are
- * known. */
+/* Whether the name is what a text says that begins with a file_identity: more may follow. Two times
+ * of birth are compared where both are known. */
 int  file_is(const char *path, const char *identity);
 /* Whether -errno says that this user may not. */
 static inline int file_is_denied(int rc) { return rc == -EACCES || rc == -EPERM; }
