@@ -147,6 +147,21 @@ int devices_free_check(const char *path, const char *option, int force, struct e
     return rc ? rc : disk_check_signature(path, err);
 }
 
+int devices_erase(int fd, const char *path, struct err *err)
+{
+    static const char zeros[STORE_SUPERBLOCK];
+    struct stat       st;
+
+    if (fstat(fd, &st))
+        return err_set(err, -errno, "stat %s: %s", path, strerror(errno));
+    if (S_ISREG(st.st_mode))
+        return unlink(path) ? err_set(err, -errno, "remove %s: %s", path, strerror(errno))
+                            : file_sync_parent(path, err);
+    int rc = file_pwrite(fd, zeros, sizeof zeros, 0, path, err);
+
+    return rc || fsync(fd) == 0 ? rc : err_set(err, -errno, "flush %s: %s", path, strerror(errno));
+}
+
 /* ---- not in RAM ---- */
 
 /* In /dev, but for /dev/shm, which is a tmpfs like others? dir: without links. */

@@ -32,6 +32,10 @@ int devices_free_check(const char *path, const char *option, int force, struct e
  * unless cfg->force_device, a block device that carries anything, states of a run too. */
 int devices_act_check(const struct run_config *cfg, const char *place, struct err *err);
 
+/* Give up what holds a device, which is locked and known to be ours: the file loses its name, a
+ * drive its superblock. */
+int devices_erase(int fd, const char *path, struct err *err);
+
 /* The folder that a place is, or that its file is or would be in, without links, malloced; NULL
  * where there is none (errno) or the place is a block device (errno 0). -ENOMEM and a sentence. */
 int devices_folder(char **out, const char *place, struct err *err);

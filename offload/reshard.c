@@ -81,26 +81,6 @@ static const char *page_is_not(const char *page, const struct run_config *cfg, c
                ? "what it holds is something else" : NULL;
 }
 
-/* The file goes, and with it the folder in RUN if it is empty; of a block device the superblock
- * goes. */
-static int take_away(int fd, const struct stat *st, char *path, int in_run, struct err *err)
-{
-    static const char zeros[STORE_SUPERBLOCK];
-
-    if (!S_ISREG(st->st_mode)) {
-        int rc = file_pwrite(fd, zeros, sizeof zeros, 0, path, err);
-
-        return rc || fsync(fd) == 0 ? rc
-                                    : err_set(err, -errno, "flush %s: %s", path, strerror(errno));
-    }
-    if (unlink(path))
-        return err_set(err, -errno, "remove %s: %s", path, strerror(errno));
-    int rc = file_sync_parent(path, err);
-    if (in_run && !rc)
-        rmdir(dirname(path)); // cut: it is not used any more
-    return rc;
-}
-
 /* -EBUSY where another process uses it: one that was killed may not have ended yet. */
 static int remove_one(const struct run_config *cfg, int outside, const char *layout,
                       const char *listed, size_t i, char *notice, size_t size)
@@ -110,7 +90,6 @@ static int remove_one(const struct run_config *cfg, int outside, const char *lay
     char       *path = file_path(NULL, "%s%s%s", in_run ? cfg->dir : "", in_run ? "/" : "", listed);
     int         fd = path ? file_open_device(path, O_RDWR) : -ENOMEM;
     const char *not = NULL; // gone, since
-    struct stat st;
     struct err  why = { 0 };
 
     if (fd == -ENOENT && in_run)
@@ -119,7 +98,7 @@ static int remove_one(const struct run_config *cfg, int outside, const char *lay
         not = fd == -ENODEV ? "it is neither a file nor a drive" : strerror(-fd);
     else if (fd >= 0 && !outside && !devices_inside(cfg, path))
         not = "the run was copied or moved, and it may be the other run's";
-    else if (fd >= 0 && (fstat(fd, &st) || pread(fd, page, sizeof page, 0) < 0))
+    else if (fd >= 0 && pread(fd, page, sizeof page, 0) < 0)
         not = "it cannot be read";
     else if (fd >= 0)
         not = page_is_not(page, cfg, layout, name_is(listed, cfg, layout, i));
@@ -129,11 +108,13 @@ static int remove_one(const struct run_config *cfg, int outside, const char *lay
         not = "another process uses it";
     else if (busy)
         not = "it cannot be locked";
-    else if (fd >= 0 && !not && take_away(fd, &st, path, in_run, &why))
+    else if (fd >= 0 && !not && devices_erase(fd, path, &why))
         not = why.text;
     if (not && size && !*notice)
         snprintf(notice, size, "%s is not of this run any more and was left where it is: %s", path,
                  not);
+    if (fd >= 0 && !not && in_run)
+        rmdir(dirname(path)); // if it is empty; cut: it is not used any more
     if (fd >= 0)
         close(fd);
     free(path);

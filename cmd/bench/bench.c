@@ -312,10 +312,8 @@ static void drive_clear(const char *path, const char *scratch)
     if (disk_check_idle(path, NULL) || (fd = file_open_device(path, O_RDWR | O_EXCL)) < 0)
         return;
     if (!file_pread(fd, page, sizeof page, 0, path, NULL) && !store_super_read(page, &s) &&
-        holds_run(scratch, s.id, 2)) {
-        memset(page, 0, sizeof page);
-        file_pwrite(fd, page, sizeof page, 0, path, NULL);
-    }
+        holds_run(scratch, s.id, 2))
+        devices_erase(fd, path, NULL);
     close(fd);
 }
 

@@ -5,6 +5,7 @@
 
 #include "cmd/run/output.h"
 #include "cmd/run/settings.h"
+#include "offload/devices_place.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -161,12 +162,9 @@ static void clear_device(const char *device, const char *id, size_t i)
     // a kill may have come before the superblock was written; then the name tells
     int ours = begun && ((!store_super_read(page, &super) && !strcmp(super.id, id)) ||
                          (in_folder && !memcmp(page, zeros, sizeof page)));
-    if ((ours || (in_folder && !begun)) && !fstat(fd, &st) && !file_lock(fd, 0)) {
-        if (S_ISBLK(st.st_mode))
-            file_pwrite(fd, zeros, sizeof zeros, 0, path, NULL);
-        else if (st.st_nlink == 1)
-            unlink(path);
-    }
+    if ((ours || (in_folder && !begun)) && !fstat(fd, &st) && !file_lock(fd, 0) &&
+        (S_ISBLK(st.st_mode) || st.st_nlink == 1))
+        devices_erase(fd, path, NULL);
     close(fd);
 }
 
