@@ -31,11 +31,18 @@ static const struct opt_row rows[] = {
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
+static int check_texts(const struct prepare_opts *o, struct err *err)
+{
+    return tokenise_check(o->files.item, o->files.n, o->format == TOKENS_TEXT, &say_events, err);
+}
+
 static int train(const struct prepare_opts *o, struct err *err)
 {
     size_t ids;
-    int    rc = tokenise_train(o->files.item, o->files.n, o->vocab, o->out, &ids, &say_events, err);
+    int    rc = o->format == TOKENS_TEXT ? 0 : check_texts(o, err); // else tokenise_train does
 
+    rc = rc ? rc : tokenise_train(o->files.item, o->files.n, o->vocab, o->out, &ids, &say_events,
+                                  err);
     if (!rc)
         say_line(stdout, "%s: a tokenizer of %zu ids", o->out, ids);
     return rc;
@@ -52,6 +59,7 @@ static int tokenise(const struct prepare_opts *o, const char **inputs, struct er
     inputs[o->files.n] = o->tokenizer;
     rc = output_check(&out, err);
     rc = rc ? rc : tokenizer_open(&tok, o->tokenizer, err);
+    rc = rc ? rc : check_texts(o, err);
     struct tokenise_files f = { .tok = tok, .texts = o->files.item, .n = o->files.n,
                                 .checked = &out };
     if (!rc && !(rc = tokenise_files(&f, o->out, &say_events, err)))
@@ -74,12 +82,10 @@ static int run(struct opt_line *line, struct err *err)
     if (o->format > TOKENS_TEXT)
         return err_misuse(err, "--data-format %s: ids are made of texts here: auto and text are "
                           "known", tokens_format_name((size_t)o->format));
-    int rc = tokenise_check(o->files.item, o->files.n, o->format == TOKENS_TEXT, &say_events, err);
-    if (rc || o->train)
-        return rc ? rc : train(o, err);
+    if (o->train)
+        return train(o, err);
     const char **inputs = calloc(o->files.n + 1, sizeof *inputs);
-
-    rc = inputs ? tokenise(o, inputs, err) : err_set(err, -ENOMEM, "out of memory");
+    int          rc = inputs ? tokenise(o, inputs, err) : err_set(err, -ENOMEM, "out of memory");
     free(inputs);
     return rc;
 }

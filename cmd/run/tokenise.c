@@ -127,7 +127,7 @@ int tokenise_files(struct tokenise_files *f, const char *out, const struct event
     else if (f->n > 1 && between < 0 && !template)
         rc = err_misuse(err, "the tokenizer has neither an eos_token nor a template to put "
                               "between two files");
-    if (!rc && !(rc = tokenise_check(f->texts, f->n, 1, events, err)))
+    if (!rc)
         rc = tokens_writer_open(&t.writer, out, tokenizer_vocab(f->tok), err);
     for (size_t i = 0; i < f->n && !rc; i++) {
         const char *path = f->texts[i];

@@ -10,13 +10,13 @@ int tokenise_detect(const char *path, enum tokens_format as, size_t vocab, unsig
                     const struct events *events, struct err *err);
 
 /* The first of these that is no text is refused; so is one that looks like JSON, unless `json` is
- * to be taken as it is. Both functions that follow refuse what is no text. */
+ * to be taken as it is. */
 int tokenise_check(const char *const *texts, size_t n, int json, const struct events *events,
                    struct err *err);
 
-/* Write the ids of texts[0..n) to a llm.c file: exactly the tokenizer's ids, what its template puts
- * before and behind each text, and without a template one <|endoftext|> between two. In pieces:
- * memory does not grow with the files. */
+/* Write the ids of texts[0..n), which tokenise_check or tokenise_detect has taken, to a llm.c file:
+ * exactly the tokenizer's ids, what its template puts before and behind each text, and without a
+ * template one <|endoftext|> between two. In pieces: memory does not grow with the files. */
 struct output;
 struct tokenise_files {
     struct tokenizer  *tok;
@@ -36,7 +36,7 @@ struct tokenise_ids { const int32_t *ids; size_t n, vocab; const char *where; ui
 int tokenise_known(const struct tokenizer *tok, const struct tokenise_ids *c, struct err *err);
 
 /* Train a tokenizer of `vocab` ids on texts[0..n), and write it as the folder dir, if output_check
- * lets it: as a whole or not at all. *ids: what it has. */
+ * lets it: as a whole or not at all. What is no text is refused. *ids: what it has. */
 int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char *dir, size_t *ids,
                    const struct events *events, struct err *err);
 

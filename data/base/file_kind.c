@@ -213,6 +213,7 @@ static int head_look(struct file_look *out, const unsigned char *p, size_t n, ui
     *out = (struct file_look){ .kind = FILE_FORMAT, .line = 1 };
     if (!size || magic == LLMC_MAGIC_U16 || magic == LLMC_MAGIC_U32) {
         out->kind = size ? FILE_TOKENS : FILE_EMPTY;
+        out->width = magic == LLMC_MAGIC_U32 ? 4 : 2;
         return 1;
     }
     for (const struct file_format *f = formats; f < formats + FORMATS && !out->format; f++)

@@ -24,6 +24,7 @@ enum file_want { FILE_FOR_DATA, FILE_FOR_TEXT, FILE_FOR_PROMPTS, FILE_FOR_ROWS, 
 struct file_look {
     enum file_kind            kind;
     const struct file_format *format;  // of FILE_JSON and FILE_FORMAT; else NULL
+    unsigned                  width;   // of FILE_TOKENS: bytes of an id
     int                       guessed; // UTF-16 without a mark: uint16 ids below 256 look so, too
     // of FILE_BYTES: the first byte that no text has, its place from 0, its line from 1
     unsigned char byte;

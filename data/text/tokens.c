@@ -121,26 +121,14 @@ static int check_width(const char *path, unsigned width, size_t vocab, struct er
 }
 
 /* A file with llm.c's header says itself how wide its ids are. */
-static int header_width(const char *path, enum tokens_format as, unsigned *width, struct err *err)
+static int header_width(const char *path, enum tokens_format as, unsigned width, struct err *err)
 {
-    struct llmc_header h;
-    uint64_t           size;
-    int                fd, rc = file_open_read(path, &fd, &size, err);
-
-    if (rc)
-        return rc;
-    rc = header_read(fd, size, path, &h, err);
-    close(fd);
-    const struct llmc_format *f = rc ? NULL : format_of(&h);
     unsigned asked = as == TOKENS_U16 ? 2 : as == TOKENS_U32 ? 4 : 0;
 
-    if (!rc && !f)
-        return err_set(err, -EIO, "%s was changed while it was looked at", path);
-    if (!rc && as != TOKENS_AUTO && asked != f->width)
-        rc = err_misuse(err, "--data-format %s: %s has llm.c's header, which says uint%u ids: "
-                        "leave the option out", tokens_format_name(as), path, 8 * f->width);
-    *width = rc ? 0 : f->width;
-    return rc;
+    return as == TOKENS_AUTO || asked == width
+               ? 0
+               : err_misuse(err, "--data-format %s: %s has llm.c's header, which says uint%u ids: "
+                            "leave the option out", tokens_format_name(as), path, 8 * width);
 }
 
 static int ends_in_bin(const char *path)
@@ -161,8 +149,10 @@ int tokens_detect(const char *path, enum tokens_format as, size_t vocab, unsigne
     *width = 0;
     if (rc)
         return rc;
-    if (look.kind == FILE_TOKENS)
-        return header_width(path, as, width, err);
+    if (look.kind == FILE_TOKENS) {
+        *width = look.width;
+        return header_width(path, as, look.width, err);
+    }
     if (text && (as == TOKENS_U16 || as == TOKENS_U32))
         return err_misuse(err, "--data-format %s: %s is a text, without a byte that no text has: "
                           "leave the option out", tokens_format_name(as), path);
