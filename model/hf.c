@@ -3,6 +3,7 @@
  * compute differently: a folder that opens gives transformers' logits. */
 #include "model/hf.h"
 
+#include "data/base/machine.h"
 #include "data/base/round.h"
 #include "model/hf_tensors.h"
 
@@ -27,15 +28,7 @@ int hf_path(char *out, const char *dir, const char *name, struct err *err)
     return 0;
 }
 
-static int is_file(const char *dir, const char *name)
-{
-    char        path[HF_PATH_BYTES];
-    struct stat st;
-
-    return hf_path(path, dir, name, NULL) == 0 && stat(path, &st) == 0;
-}
-
-int hf_is_folder(const char *dir) { return is_file(dir, "config.json"); }
+int hf_is_folder(const char *dir) { return hf_has(dir, "config.json"); }
 
 /* ---- what is no folder of ours yet ---- */
 
@@ -70,17 +63,16 @@ static int refuse_pickle(const char *dir, const struct model_config *g, struct e
 {
     static const char *const names[] = { "pytorch_model.bin", "pytorch_model.bin.index.json" };
     char                     hint[HF_HINT], to[128];
-    int                      quoted = dir[strcspn(dir, "'\"\\$`")] || strlen(dir) > 90;
+    const char              *from = machine_python_path(dir);
 
-    if (is_file(dir, "model.safetensors") || is_file(dir, "model.safetensors.index.json"))
+    if (hf_has(dir, "model.safetensors") || hf_has(dir, "model.safetensors.index.json"))
         return 0;
-    snprintf(to, sizeof to, "%s-safetensors", quoted ? "FOLDER" : dir);
+    snprintf(to, sizeof to, "%s-safetensors", from);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (is_file(dir, names[i]))
+        if (hf_has(dir, names[i]))
             return err_misuse(err, "%.200s has %s, but no model.safetensors, which is read here%s",
                               dir, names[i],
-                              hint_write(hint, "", hf_class(g),
-                                         quoted ? "FOLDER" : dir, to));
+                              hint_write(hint, "", hf_class(g), from, to));
     return 0;
 }
 
@@ -355,7 +347,7 @@ int hf_generation(json_t **out, const char *dir, size_t vocab, struct err *err)
     rc = rc ? rc : json_read(&config, path, CONFIG_MAX, err);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         json_object_set(*out, keys[i], json_object_get(config, keys[i])); // NULL sets nothing
-    if (!rc && is_file(dir, "generation_config.json") &&
+    if (!rc && hf_has(dir, "generation_config.json") &&
         !(rc = hf_path(path, dir, "generation_config.json", err)) &&
         !(rc = json_read(&file, path, CONFIG_MAX, err)) &&
         !(rc = generation_check(file, path, err)) && json_object_update(*out, file))

@@ -10,6 +10,8 @@
 
 struct hf; // an open folder
 
+/* Is there something of this name in dir? */
+int hf_has(const char *dir, const char *name);
 /* Is there a config.json in dir? */
 int hf_is_folder(const char *dir);
 

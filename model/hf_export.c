@@ -51,9 +51,7 @@ static int write_pad(const char *dir, const char *name, const char *token, int m
         file = json_object();
     else
         return 0;
-    json_t     *pad = json_object_get(file, "pad_token");
-    const char *said =
-        json_string_value(json_is_object(pad) ? json_object_get(pad, "content") : pad);
+    const char *said = tokenizer_role_name(file, "pad_token");
     if (!rc && (!said || strcmp(said, token))) {
         rc = json_object_set_new(file, "pad_token", json_string(token)) ? -ENOMEM : 0;
         rc = rc ? err_set(err, rc, "%s: out of memory", path)
@@ -77,9 +75,7 @@ static int end_name(const char *dir, char *name, size_t size, struct err *err)
         rc = hf_path(path, dir, files[i], err);
         if (!rc && !access(path, F_OK))
             rc = json_read_object(&file, path, TOKENIZER_FILE_MAX, err);
-        const json_t *eos = json_object_get(file, "eos_token");
-        const char   *said =
-            json_string_value(json_is_object(eos) ? json_object_get(eos, "content") : eos);
+        const char *said = tokenizer_role_name(file, "eos_token");
         if (said && snprintf(name, size, "%s", said) >= (int)size)
             rc = err_misuse(err, "%s: eos_token has more than %zu bytes", path, size - 1);
         json_decref(file);

@@ -3,13 +3,14 @@
 #include "model/hf.h"
 
 #include "data/base/file.h"
+#include "data/base/machine.h"
 
 #include <dirent.h>
 #include <limits.h>
 #include <strings.h>
 #include <unistd.h>
 
-static int is_there(const char *dir, const char *name)
+int hf_has(const char *dir, const char *name)
 {
     char path[HF_PATH_BYTES];
 
@@ -20,7 +21,7 @@ static int is_there(const char *dir, const char *name)
 /* The name of a file of GGUF in a folder that has no config.json; empty: there is none. */
 static void gguf_find(char name[NAME_MAX + 1], const char *dir)
 {
-    DIR           *d = is_there(dir, "config.json") ? NULL : opendir(dir);
+    DIR           *d = hf_has(dir, "config.json") ? NULL : opendir(dir);
     struct dirent *e;
 
     *name = '\0';
@@ -44,10 +45,10 @@ static int refuse_gguf(const char *path, const char *name, struct err *err)
 int hf_refuse_other(const char *path, struct err *err)
 {
     char     magic[4] = "", gguf[NAME_MAX + 1];
-    int      quoted = path[strcspn(path, "'\"\\$`")] || strlen(path) > 90, fd;
+    int      fd;
     uint64_t size;
 
-    if (!is_there(path, ".") && !file_open_read(path, &fd, &size, NULL)) {
+    if (!hf_has(path, ".") && !file_open_read(path, &fd, &size, NULL)) {
         int short_of = size < sizeof magic || file_pread(fd, magic, sizeof magic, 0, path, NULL);
 
         close(fd);
@@ -56,13 +57,12 @@ int hf_refuse_other(const char *path, struct err *err)
     gguf_find(gguf, path);
     if (*gguf)
         return refuse_gguf(path, gguf, err);
-    if (!is_there(path, "adapter_config.json") || is_there(path, "model.safetensors") ||
-        is_there(path, "model.safetensors.index.json"))
+    if (!hf_has(path, "adapter_config.json") || hf_has(path, "model.safetensors") ||
+        hf_has(path, "model.safetensors.index.json"))
         return 0;
     return err_misuse(err, "%.200s is an adapter (adapter_config.json), which is not in this "
                       "version; merged into its model it is one: python3 -c \"from peft import "
                       "AutoPeftModelForCausalLM as M; M.from_pretrained('%.100s')"
                       ".merge_and_unload().save_pretrained('%.100s-merged')\" (pip install peft)",
-                      path,
-                      quoted ? "FOLDER" : path, quoted ? "FOLDER" : path);
+                      path, machine_python_path(path), machine_python_path(path));
 }

@@ -126,15 +126,6 @@ static int refuse_unknown(const struct opt_command *cmd, const char *typed, stru
                       typed, cmd->name);
 }
 
-/* A hyphen may stand for an underscore. */
-static int name_is(const char *name, const char *typed, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (name[i] != typed[i] && !(name[i] == '_' && typed[i] == '-'))
-            return 0;
-    return 1;
-}
-
 /* The row or the alias that name[0..n) is. */
 static int name_find(const struct opt_command *cmd, struct typed *t, const char *name, size_t n,
                      struct err *err)
@@ -145,7 +136,7 @@ static int name_find(const struct opt_command *cmd, struct typed *t, const char 
     t->row = opt_row_find(cmd, name, n);
     for (const struct opt_alias *a = cmd->aliases; t->row < 0 && !t->alias && a && a->names; a++)
         for (const char *at = a->names; !t->alias && (length = opt_alias_next(&at));)
-            if (length == n && name_is(at - n, name, n)) {
+            if (length == n && opt_name_is(at - n, name, n)) {
                 snprintf(t->name, sizeof t->name, "%.*s", (int)n, at - n);
                 t->alias = a;
                 t->is_flag = *at == '?';

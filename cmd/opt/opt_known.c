@@ -77,22 +77,13 @@ static const struct known knowns[] = {
     { "push_to_hub hub_model_id trust_remote_code use_auth_token cache_dir", NULL, LOCAL },
 };
 
-/* A hyphen may stand for an underscore. */
-static int same_name(const char *name, const char *typed, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (name[i] != typed[i] && !(name[i] == '_' && typed[i] == '-'))
-            return 0;
-    return typed[n] == '\0';
-}
-
 static int has_name(const struct known *k, const char *typed)
 {
     const char *at = k->names;
     size_t      n, length = strlen(typed);
 
     while ((n = opt_alias_next(&at)))
-        if (n == length && same_name(at - n, typed, n))
+        if (n == length && opt_name_is(at - n, typed, n))
             return 1;
     return 0;
 }

@@ -3,6 +3,7 @@
 #include "cmd/opt/opt_row.h"
 
 #include "data/base/file.h"
+#include "data/base/round.h"
 
 #include <ctype.h>
 #include <float.h>
@@ -91,9 +92,15 @@ int opt_words_refuse(const char *name, const char *text, opt_words *words, struc
     return err_misuse(err, "--%s %s is not in this version; use %s", name, text, known);
 }
 
-enum { WORD = 64 }; // words are short
+int opt_name_is(const char *name, const char *typed, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (name[i] != typed[i] && !(name[i] == '_' && typed[i] == '-'))
+            return 0;
+    return 1;
+}
 
-static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+enum { WORD = 64 }; // words are short
 
 /* Edit distance; two letters that changed places are one edit. *stem: the longest piece that both
  * have. */
@@ -118,10 +125,10 @@ static size_t word_distance(const char *a, const char *b, size_t *stem)
             *stem = same[j] > *stem ? same[j] : *stem;
         }
         for (size_t j = 1; j <= n; j++) {
-            row[j] = least(above[j - 1] + (a[i - 1] != b[j - 1]),
-                           least(above[j], row[j - 1]) + 1);
+            row[j] = size_min(above[j - 1] + (a[i - 1] != b[j - 1]),
+                           size_min(above[j], row[j - 1]) + 1);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                row[j] = least(row[j], two[j - 2] + 1);
+                row[j] = size_min(row[j], two[j - 2] + 1);
         }
     }
     return row[n];

@@ -151,6 +151,8 @@ const char *opt_nearest(const char *typed, char *words);
 /* The next name in *names (struct opt_alias): its length; 0 past the last one. *names is behind it
  * then, at the ? of a flag. */
 size_t opt_alias_next(const char **names);
+/* Whether typed[0..n) is the beginning of the name: a hyphen may stand for an underscore. */
+int    opt_name_is(const char *name, const char *typed, size_t n);
 
 /* Read one value into the row's field; of repeated strings it is one more. 0, or a misuse
  * sentence. */

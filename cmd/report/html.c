@@ -424,13 +424,8 @@ static void section_said(FILE *out, const json_t *report)
 
 static void setting(FILE *out, const char *name, const char *text)
 {
-    if (!*text)
-        return;
-    fputs("<div><dt>", out);
-    svg_escape(out, name);
-    fputs("</dt><dd>", out);
-    svg_escape(out, text);
-    fputs("</dd></div>\n", out);
+    if (*text)
+        figure(out, name, text, "");
 }
 
 /* Wherever they came from: the command line, a file of options, or a default. */

@@ -164,15 +164,15 @@ static void text_loss(const struct text *t, const json_t *report)
     // run.db counts from 0
     fprintf(t->out, "loss %.4f at step %.0f, %.4f at step %.0f\n", json_figure(s, "first_loss"),
             json_num(s, "first") + 1, json_figure(s, "last_loss"), json_num(s, "last") + 1);
-    if (json_num(s, "finite_steps") < json_num(s, "steps"))
-        fprintf(t->out, "a number in %.0f of %.0f steps", json_num(s, "finite_steps"),
-                json_num(s, "steps"));
-    if (json_num(s, "finite_steps") < json_num(s, "steps") && json_num(s, "finite_steps") > 0)
-        fprintf(t->out, ": %.4f at step %.0f, %.4f at step %.0f",
-                json_figure(s, "finite_first_loss"), json_num(s, "finite_first") + 1,
-                json_figure(s, "finite_last_loss"), json_num(s, "finite_last") + 1);
-    if (json_num(s, "finite_steps") < json_num(s, "steps"))
+    double finite = json_num(s, "finite_steps");
+    if (finite < json_num(s, "steps")) {
+        fprintf(t->out, "a number in %.0f of %.0f steps", finite, json_num(s, "steps"));
+        if (finite > 0)
+            fprintf(t->out, ": %.4f at step %.0f, %.4f at step %.0f",
+                    json_figure(s, "finite_first_loss"), json_num(s, "finite_first") + 1,
+                    json_figure(s, "finite_last_loss"), json_num(s, "finite_last") + 1);
         fputc('\n', t->out);
+    }
     text_curve(t, json_object_get(report, "curve"));
 }
 

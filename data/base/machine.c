@@ -112,6 +112,11 @@ static void put_word(FILE *out, const char *word)
     putc('\'', out);
 }
 
+const char *machine_python_path(const char *path)
+{
+    return path[strcspn(path, "'\"\\$`")] || strlen(path) > 90 ? "FOLDER" : path;
+}
+
 const char *machine_word(char *buf, size_t size, const char *word)
 {
     FILE *out = fmemopen(buf, size, "w");

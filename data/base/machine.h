@@ -29,6 +29,10 @@ void machine_here(struct machine *m);
  * say. */
 char *machine_command(void);
 
+/* The path as it can stand in '...' in a line of python3 -c "...", or "FOLDER" for one that cannot
+ * or is long. */
+const char *machine_python_path(const char *path);
+
 /* One word as a shell takes it, in quotes where it needs them; what has no room is cut off. */
 const char *machine_word(char *buf, size_t size, const char *word);
 

@@ -211,7 +211,7 @@ static int32_t added_find(const struct tokenizer *t, const char *content)
  * is; -1: there is none. */
 static int32_t role_find(const struct tokenizer *t, const char *role, const char *const *usual)
 {
-    const char *name = role_name(t->roles, role);
+    const char *name = tokenizer_role_name(t->roles, role);
     int32_t     id = name ? added_find(t, name) : -1;
 
     while (id < 0 && *usual)

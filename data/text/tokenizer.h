@@ -9,6 +9,7 @@
 #pragma once
 
 #include "data/base/err.h"
+#include "data/base/json.h"
 
 #define TOKENIZER_FILE_MAX ((size_t)256 << 20) // bytes of one of its files, at most
 
@@ -49,6 +50,8 @@ int tokenizer_take(const char *from, const char *to, char *notice, size_t size, 
 int tokenizer_same_merges(const struct tokenizer *a, const struct tokenizer *b);
 
 size_t tokenizer_vocab(const struct tokenizer *t); // number of ids, added tokens included
+/* What a tokenizer's file calls bos_token or its kin; NULL: it names none. */
+const char *tokenizer_role_name(const json_t *roles, const char *role);
 /* The id that ends a text: the added token that tokenizer_config.json (or special_tokens_map.json)
  * names as eos_token, else <|endoftext|>, <|end_of_text|>, </s> or <eos>, whichever there is; -1:
  * none. */

@@ -41,7 +41,7 @@ struct added_token *added_tokens_find(const struct added_tokens *a, const char *
     return NULL;
 }
 
-const char *role_name(const json_t *roles, const char *role)
+const char *tokenizer_role_name(const json_t *roles, const char *role)
 {
     const json_t *said = json_object_get(roles, role);
 

@@ -126,7 +126,7 @@ static int ends_set(struct tokenizer_settings *s, json_t *root, const struct add
                               names[i][0]);
         if (!json_is_true(v))
             continue;
-        around[i] = role_name(added->roles, names[i][1]);
+        around[i] = tokenizer_role_name(added->roles, names[i][1]);
         if (!around[i] || !added_tokens_find(added, around[i]))
             return err_misuse(err, "%s/tokenizer_config.json sets %s, but no file names the "
                               "tokenizer's %s", dir, names[i][0], names[i][1]);
@@ -155,7 +155,7 @@ static int roberta_set(const struct tokenizer_settings *s, json_t *root,
     if (!s->of_pair || step != s->template || strcmp(json_str(step, "type"), "RobertaProcessing"))
         return 0;
     for (int i = 0; i < 2; i++) {
-        const char               *name = role_name(added->roles, roles[i][1]);
+        const char               *name = tokenizer_role_name(added->roles, roles[i][1]);
         const struct added_token *t = name ? added_tokens_find(added, name) : NULL;
 
         if (json_object_get(step, roles[i][0]))

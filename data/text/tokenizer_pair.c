@@ -8,6 +8,7 @@
 
 #include "data/base/file.h"
 #include "data/base/json.h"
+#include "data/base/machine.h"
 
 #include <unistd.h>
 
@@ -104,8 +105,7 @@ static const struct kind *kind_find(const struct said *s)
 
 void tokenizer_command(char out[TOKENIZER_COMMAND], const char *dir)
 {
-    int         quoted = dir[strcspn(dir, "'\"\\$`")] || strlen(dir) > 90;
-    const char *to = quoted ? "FOLDER" : dir;
+    const char *to = machine_python_path(dir);
 
     snprintf(out, TOKENIZER_COMMAND, "python3 -c \"from transformers import AutoTokenizer as A; "
              "A.from_pretrained('%s').save_pretrained('%s')\" makes tokenizer.json (pip install "

@@ -201,8 +201,6 @@ int  added_tokens_read(struct added_tokens *a, const struct added_from *from, st
 void added_tokens_free(struct added_tokens *a);
 /* The one with this content, or NULL. */
 struct added_token *added_tokens_find(const struct added_tokens *a, const char *content);
-/* What the files call bos_token or its kin; NULL: they name none. */
-const char *role_name(const json_t *roles, const char *role);
 
 /* What tokenizer_config.json changes of the settings, and of `root`, which they were read from; or
  * refuse by its name what is not computed here. */

@@ -69,7 +69,7 @@ static int five_read(struct five *f, const json_t *config, const json_t *vocab, 
                                              { "mask_token", "[MASK]" } };
 
     for (size_t i = 0; i < 5; i++) {
-        f->names[i] = role_name(config, roles[i][0]);
+        f->names[i] = tokenizer_role_name(config, roles[i][0]);
         f->names[i] = f->names[i] ? f->names[i] : roles[i][1];
         const json_t *id = json_object_get(vocab, f->names[i]);
         f->ids[i] = id ? json_integer_value(id) : -1;
