@@ -1,4 +1,5 @@
-/* line.c: formatted, then made visible. */
+/* line.c: formatted, then made visible, and written at once: several processes may write to the
+ * same terminal, as the ranks of a job do. */
 #include "cmd/say/line.h"
 
 #include "data/base/visible.h"
@@ -17,8 +18,14 @@ void say_line(FILE *out, const char *fmt, ...)
     va_end(ap);
     if (n < 0)
         return;
-    visible_write(out, text, (size_t)n, "");
-    putc('\n', out);
+    size_t most = 4 * (size_t)n + 2; // a byte is \xNN at most; a line break, and a 0
+    char  *shown = malloc(most);
+    if (shown) {
+        size_t at = visible_text(shown, most - 1, text, (size_t)n, "");
+        shown[at] = '\n';
+        fwrite(shown, 1, at + 1, out);
+    }
+    free(shown);
     free(text);
 }
 

@@ -54,11 +54,17 @@ size_t visible_text(char *to, size_t size, const char *text, size_t n, const cha
 
 void visible_write(FILE *out, const char *text, size_t n, const char *keep)
 {
-    char   one[LONGEST + 1];
-    size_t used;
+    char   block[4096];
+    size_t at = 0, used;
 
-    for (; n; text += used, n -= used)
-        fwrite(one, 1, visible_one(one, text, n, keep, &used), out);
+    for (; n; text += used, n -= used) {
+        if (at + LONGEST + 1 > sizeof block) {
+            fwrite(block, 1, at, out);
+            at = 0;
+        }
+        at += visible_one(block + at, text, n, keep, &used);
+    }
+    fwrite(block, 1, at, out);
 }
 
 int visible_formula(const char *text)

@@ -10,7 +10,8 @@
  * keep: control characters that stay as they are. Returns the bytes before the 0. */
 size_t visible_text(char *to, size_t size, const char *text, size_t n, const char *keep);
 
-/* The same to a file; what could not be written is in its ferror. */
+/* The same to a file, in blocks: standard error has no buffer. What could not be written is in its
+ * ferror. */
 void visible_write(FILE *out, const char *text, size_t n, const char *keep);
 
 /* Whether a spreadsheet would take it for a formula: it begins with = + - or @ and is no number. In
