@@ -1,4 +1,5 @@
-/* continuation.c: where a generated text ends, and what of it may be printed already. */
+/* continuation.c: finds the end of a generated text, and prints the text up to bytes that may still
+ * become a stop string. */
 #include "cmd/continuation.h"
 
 #include "data/base/visible.h"

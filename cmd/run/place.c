@@ -139,9 +139,10 @@ static int move_out(const char *part, const char *dir, struct err *err)
 
 /* ---- what a killed maker left ---- */
 
-/* Of a maker that came to nothing, device i at the --device `device`: in a folder the file with its
- * id in the name, else a file or a block device with its superblock. It is removed where it is
- * certainly this maker's and nobody has it open. */
+/* Removes device i of a maker that was killed or failed; `device` is the value of --device. If that
+ * is a folder, the device is the file there that has the maker's id in its name. Otherwise it is the
+ * file or block device itself, with the maker's id in its superblock. A device that may be another
+ * run's, or that a process has open, stays. */
 static void clear_device(const char *device, const char *id, size_t i)
 {
     static const char  zeros[STORE_SUPERBLOCK];

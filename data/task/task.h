@@ -4,12 +4,14 @@
  *
  * GLUE's TSVs have no quoting: a double quote is a character. One's own files, by their names'
  * ends: .csv (RFC 4180 quoting), .tsv (as GLUE's, with a header), .json or .jsonl (an object a
- * line, or one list of them). Their texts are the columns asked for by name, else the pairs of
- * GLUE's tasks as run_glue.py has them (sentence1 and sentence2, premise and hypothesis, question
- * and sentence, question1 and question2), else sentence1, sentence, or text (and text_pair), else,
- * as run_glue.py chooses, the first two (or the only one) that are not called label; but id, idx,
- * index and a column without a name are taken for texts only where there is no other. Other columns
- * are left out. Labels of one's own are the distinct strings of the training file, sorted: by
+ * line, or one list of them). The first of these rules that fits a file chooses its text columns:
+ *   1. the columns that the user names;
+ *   2. the pairs of GLUE's tasks, as run_glue.py has them: sentence1 and sentence2, premise and
+ *      hypothesis, question and sentence, question1 and question2;
+ *   3. sentence1, sentence, or text (with text_pair);
+ *   4. as run_glue.py chooses, the first two columns, or the only one, that are not called label.
+ *      Columns id, idx, index and those without a name count only if there is no other column.
+ * Other columns are left out. Labels of one's own are the distinct strings of the training file, sorted: by
  * number if all are whole numbers. It is regression where every label is a number and one at least
  * has a decimal point or an exponent (1.0, too; run_glue: a float column), or where it is asked
  * for. Labels that stand for no label are refused: nan, none and the like among numbers; -1 where
