@@ -36,8 +36,8 @@ double breakdown_sum(const json_t *breakdown); // of those that it has
  * that nobody waited for. 0 where run.db says nothing of it. */
 int overlap_sum(const json_t *report, double *busy_seconds, double *hidden_seconds);
 
-/* The step (from 0) of the evaluation that speaks for a run. If the run kept its best model, this is
- * the best evaluation; otherwise it is the last one. -1: the run has no evaluation. */
+/* The step (from 0) of the evaluation that speaks for a run. If the run kept its best model, this
+ * is the best evaluation; otherwise it is the last one. -1: the run has no evaluation. */
 double eval_final(const json_t *report);
 /* "accuracy 0.883333, loss 0.408460 after step 376 (the best)"; "" where there was none. */
 const char *figure_evals(char *buf, size_t size, const json_t *report);

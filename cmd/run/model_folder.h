@@ -8,8 +8,8 @@
 #include "model/finite.h"
 #include "model/hf.h"
 
-/* The model of a run that is read. LAST and BEST (RUN/best) are asked for by --last and --best. KEPT,
- * the default, is the best model if the run kept one, and otherwise the last model. */
+/* The model of a run that is read. LAST and BEST (RUN/best) are asked for by --last and --best.
+ * KEPT, the default, is the best model if the run kept one, and otherwise the last model. */
 enum model_which { MODEL_KEPT, MODEL_LAST, MODEL_BEST };
 
 struct model_folder {

@@ -140,9 +140,9 @@ static int move_out(const char *part, const char *dir, struct err *err)
 /* ---- what a killed maker left ---- */
 
 /* Removes device i of a maker that was killed or failed; `device` is the value of --device. If that
- * is a folder, the device is the file there that has the maker's id in its name. Otherwise it is the
- * file or block device itself, with the maker's id in its superblock. A device that may be another
- * run's, or that a process has open, stays. */
+ * is a folder, the device is the file there that has the maker's id in its name. Otherwise it is
+ * the file or block device itself, with the maker's id in its superblock. A device that may be
+ * another run's, or that a process has open, stays. */
 static void clear_device(const char *device, const char *id, size_t i)
 {
     static const char  zeros[STORE_SUPERBLOCK];

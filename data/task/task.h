@@ -11,12 +11,14 @@
  *   3. sentence1, sentence, or text (with text_pair);
  *   4. as run_glue.py chooses, the first two columns, or the only one, that are not called label.
  *      Columns id, idx, index and those without a name count only if there is no other column.
- * Other columns are left out. Labels of one's own are the distinct strings of the training file, sorted: by
- * number if all are whole numbers. It is regression where every label is a number and one at least
- * has a decimal point or an exponent (1.0, too; run_glue: a float column), or where it is asked
- * for. Labels that stand for no label are refused: nan, none and the like among numbers; -1 where
- * the others are the numbers from 0 on, unless they are 0 and 1 alone (-1, 0, 1 are a scale) in a
- * file that is none of datasets', whose rows have an idx. */
+ * Other columns are left out.
+ *
+ * Labels of one's own are the distinct strings of the training file, sorted: by number if all are
+ * whole numbers. It is regression where every label is a number and one at least has a decimal
+ * point or an exponent (1.0, too; run_glue: a float column), or where it is asked for. Labels that
+ * stand for no label are refused: nan, none and the like among numbers; -1 where the others are the
+ * numbers from 0 on, unless they are 0 and 1 alone (-1, 0, 1 are a scale) in a file that is none of
+ * datasets', whose rows have an idx. */
 #pragma once
 
 #include "data/base/err.h"
