@@ -79,7 +79,7 @@ class Process:
             self.p.wait()
             self.code = None
         with open(self.err, encoding="utf-8", errors="replace") as f:
-            self.said = [s for s in f.read().splitlines() if s and "stopping as soon as it can" not in s and "Killed" not in s]
+            self.said = [s for s in f.read().splitlines() if s and not s.startswith("siTrain: stopping ") and "Killed" not in s]
         ok = self.code in (0, 1, 2) or (self.code in (130, -2) and self.sent == signal.SIGINT) or (self.code == -9 and self.sent == signal.SIGKILL)
         one = self.job or self.code in (0, 130, -2, -9) or len(self.said) == 1
         assertion = any("ssertion" in s for s in self.said)
