@@ -143,9 +143,7 @@ static size_t plain_end(const struct nfc *c, const char *text, size_t i, size_t 
         end++;
     if (end == n)
         return n;
-    while (end > i && ((unsigned char)text[end - 1] & 0xC0) == 0x80)
-        end--;
-    return end > i ? end - 1 : i;
+    return end > i ? end - utf8_last(text + i, end - i) : i;
 }
 
 /* Text that nothing before or behind it combines with. */
@@ -165,8 +163,8 @@ static int text_write(struct nfc *c, const char *text, size_t n, const struct te
             i = end;
             continue;
         }
-        int      len = utf8_length((const unsigned char *)text + i, n - i);
-        uint32_t cp = len > 0 ? utf8_decode((const unsigned char *)text + i, len) : 0;
+        uint32_t cp;
+        int      len = utf8_at(text + i, n - i, &cp);
         size_t   bytes = len > 0 ? (size_t)len : 1;
 
         if (len > 0 && !(unicode_flags(cp) & UNICODE_NEWER)) {
@@ -184,10 +182,9 @@ static int text_write(struct nfc *c, const char *text, size_t n, const struct te
 static size_t held_end(const struct nfc *c)
 {
     for (size_t i = c->n_held; i-- > 0;) {
-        const unsigned char *p = (const unsigned char *)c->held + i;
-        int                  len = utf8_length(p, c->n_held - i);
+        uint32_t cp;
 
-        if (len > 0 && begins(utf8_decode(p, len)))
+        if (utf8_at(c->held + i, c->n_held - i, &cp) > 0 && begins(cp))
             return i;
     }
     return 0;
@@ -211,12 +208,8 @@ int nfc_feed(struct nfc *c, const char *text, size_t n, int last, const struct t
 
     for (size_t part; n > 0 && !rc; text += part, n -= part) {
         part = n < 16 * TRY_BYTES ? n : 16 * TRY_BYTES;
-        rc = grow(&c->held, &c->held_cap, c->n_held + part, 1, "bytes of text", err);
-        if (rc)
-            break;
-        memcpy(c->held + c->n_held, text, part);
-        c->n_held += part;
-        if (c->n_held >= TRY_BYTES && c->n_held >= c->next_try)
+        rc = grow_add(&c->held, &c->n_held, &c->held_cap, text, part, 1, "bytes of text", err);
+        if (!rc && c->n_held >= TRY_BYTES && c->n_held >= c->next_try)
             rc = held_write(c, held_end(c), to, err);
     }
     rc = rc || !last ? rc : held_write(c, c->n_held, to, err);

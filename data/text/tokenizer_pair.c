@@ -45,7 +45,10 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* ---- which class ---- */
 
-struct said { char class[64], model[64]; };
+struct said {
+    char class[64], model[64];
+    int  prefix; // whether a space stands before each text
+};
 
 /* Classes that say nothing of how a text is cut. */
 static int is_general(const char *class)
@@ -79,7 +82,9 @@ static int said_read(struct said *out, const char *dir, int own, struct err *err
                                   : json_read_object(&file, path, CONFIG_BYTES, err);
         if (is_general(out->class))
             class_take(out->class, file);
-        if (i == 1)
+        if (i == 0)
+            out->prefix = json_flag(file, "add_prefix_space", 0);
+        else
             snprintf(out->model, sizeof out->model, "%s", json_str(file, "model_type"));
         json_decref(file);
         free(path);
@@ -201,33 +206,16 @@ static void steps_set(json_t *root, const struct kind *k, int prefix)
                   "behavior", "Isolated", "invert", 0, level));
 }
 
-/* Whether a space stands before each text; tokenizer_config.json says it. */
-static int prefix_read(int *prefix, const char *dir, struct err *err)
-{
-    char   *path = file_path(err, "%s/tokenizer_config.json", dir);
-    json_t *file = NULL;
-    int     rc = !path                 ? -ENOMEM
-                 : access(path, F_OK) ? 0
-                                      : json_read_object(&file, path, CONFIG_BYTES, err);
-
-    *prefix = json_is_true(json_object_get(file, "add_prefix_space"));
-    json_decref(file);
-    free(path);
-    return rc;
-}
-
 int pair_read(json_t **root, json_t **roles, const char *dir, const char *first,
               const char *second, struct err *err)
 {
     json_t     *vocab = NULL, *merges = NULL, *model;
     struct said said;
-    int         prefix = 0;
 
     *root = *roles = NULL;
     int rc = json_read_object(&vocab, first, TOKENIZER_FILE_MAX, err);
 
     rc = rc ? rc : said_read(&said, dir, 0, err);
-    rc = rc ? rc : prefix_read(&prefix, dir, err);
     const struct kind *k = rc ? NULL : kind_find(&said);
 
     if (!rc && !k && is_general(said.class) && !*said.model && json_object_get(vocab, END_OF_TEXT))
@@ -241,7 +229,7 @@ int pair_read(json_t **root, json_t **roles, const char *dir, const char *first,
         json_object_set(model, "vocab", vocab);
         json_object_set(model, "merges", merges);
         *roles = json_object();
-        steps_set(*root, k, prefix);
+        steps_set(*root, k, said.prefix);
         if (json_object_set_new(*root, "model", model) || !*roles)
             rc = err_set(err, -ENOMEM, "no memory for the tokenizer of %s", first);
         for (size_t i = 0; !rc && k->roles[i][0]; i++)

@@ -141,6 +141,9 @@ struct byte_map { unsigned char order[256]; uint16_t code_point[256]; int16_t by
 void byte_map_make(struct byte_map *m);
 /* The name of a token as it stands in the files; caller frees. NULL: no memory. */
 char *name_encode(const struct byte_map *m, const struct token_entry *e);
+/* The bytes that name[0..n) stands for into out, which has room for n; how many, or -1 if the name
+ * is not made of mapped bytes. */
+long name_decode(const struct byte_map *m, const char *name, size_t n, char *out);
 /* The one or two files (then NULL) that tokenizer_open reads the tokenizer in dir from; NULL: none.
  */
 const char *const *tokenizer_form(const char *dir);
@@ -149,6 +152,10 @@ enum { TOKENIZER_COMMAND = 400 };
 void tokenizer_command(char out[TOKENIZER_COMMAND], const char *dir);
 
 uint64_t word_hash(const char *bytes, size_t n);
+static inline size_t pair_hash(uint64_t pair)
+{
+    return (size_t)(pair * 0x9e3779b97f4a7c15u >> 32);
+}
 
 /* Building: an empty tokenizer for n ids and n_merges merges (s NULL: in GPT-2's way); its tokens;
  * its merges by rank; then complete (a tokenizer that is not complete may only be closed). `what`
@@ -196,11 +203,19 @@ struct added_tokens {
     size_t              n, cap;
     json_t             *config, *roles; // tokenizer_config.json, or NULL; bos_token and its kin
 };
+/* What a file calls a token: a text, or an object's content; NULL: it is neither. */
+static inline const char *token_content(const json_t *v)
+{
+    return json_string_value(json_is_object(v) ? json_object_get(v, "content") : v);
+}
 struct added_from { const char *dir, *path; const json_t *root, *vocab, *roles; };
 int  added_tokens_read(struct added_tokens *a, const struct added_from *from, struct err *err);
 void added_tokens_free(struct added_tokens *a);
 /* The one with this content, or NULL. */
 struct added_token *added_tokens_find(const struct added_tokens *a, const char *content);
+
+/* Whether tokenizer_config.json in dir, if it has this setting, has true, false or null for it. */
+int flag_check(const json_t *config, const char *name, const char *dir, struct err *err);
 
 /* What tokenizer_config.json changes of the settings, and of `root`, which they were read from; or
  * refuse by its name what is not computed here. */
