@@ -271,7 +271,7 @@ static int alias_value(struct scan *s, struct typed *t, struct err *err)
     if (t->is_flag)
         t->value = a->value;
     if (a->translate) {
-        t->taken = (struct opt_taken){ .name = t->name, .value = t->value, .help = a->help };
+        t->taken = (struct opt_taken){ t->name, t->value, a->words, a->help, "" };
         rc = a->translate(&t->taken, err);
         why = t->value = t->taken.out;
     }

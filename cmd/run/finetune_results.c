@@ -39,7 +39,7 @@ static int take_row(void *ctx, int n, const char **values, const char **names)
             snprintf(name, sizeof name, "%s%s", loss ? "loss" : metric_names[t->metric[k]], suffix);
             if (!strcmp(values[0], name))
                 *(loss ? &e->eval[i].loss : &e->eval[i].metric[k]) =
-                    values[1] ? strtod(values[1], NULL) : (double)NAN;
+                    runlog_real(values[1]);
         }
     }
     return 0;

@@ -12,10 +12,6 @@ enum { WHOLE_STEPS = 10, STEADY_STEPS = 60, CURVE_STEPS = 64 };
 
 const char *const look_parts[4] = { "forward", "backward", "update", "other" };
 
-static double real(const char *text) { return text ? strtod(text, NULL) : (double)NAN; }
-
-static uint64_t number(const char *text) { return text ? strtoull(text, NULL, 10) : 0; }
-
 /* ---- rows ---- */
 
 static int run_row(void *ctx, int n, const char **values, const char **names)
@@ -23,14 +19,14 @@ static int run_row(void *ctx, int n, const char **values, const char **names)
     struct look *f = ctx;
 
     (void)n, (void)names;
-    f->planned = number(values[0]);
-    f->host_mem = values[1] ? real(values[1]) : 0;
+    f->planned = runlog_count(values[0]);
+    f->host_mem = values[1] ? runlog_real(values[1]) : 0;
     snprintf(f->mode, sizeof f->mode, "%s", values[2] ? values[2] : "");
-    f->done = number(values[3]);
-    f->rss = real(values[4]);
-    f->skipped = values[5] ? real(values[5]) : 0;
-    f->measured = number(values[6]);
-    f->arenas = values[7] ? real(values[7]) : 0;
+    f->done = runlog_count(values[3]);
+    f->rss = runlog_real(values[4]);
+    f->skipped = values[5] ? runlog_real(values[5]) : 0;
+    f->measured = runlog_count(values[6]);
+    f->arenas = values[7] ? runlog_real(values[7]) : 0;
     return 0;
 }
 
@@ -39,26 +35,26 @@ static int step_row(void *ctx, int n, const char **values, const char **names)
     struct look *f = ctx;
 
     (void)n, (void)names;
-    f->loss = real(values[0]);
-    f->lr = real(values[1]);
-    f->norm = real(values[2]);
-    f->clipped = real(values[3]);
+    f->loss = runlog_real(values[0]);
+    f->lr = runlog_real(values[1]);
+    f->norm = runlog_real(values[2]);
+    f->clipped = runlog_real(values[3]);
     return 0;
 }
 
 static int median_row(void *ctx, int n, const char **values, const char **names)
 {
     (void)n, (void)names;
-    ((struct look *)ctx)->median = real(values[0]);
-    ((struct look *)ctx)->step_tokens = real(values[1]);
+    ((struct look *)ctx)->median = runlog_real(values[0]);
+    ((struct look *)ctx)->step_tokens = runlog_real(values[1]);
     return 0;
 }
 
 static int curve_row(void *ctx, int n, const char **values, const char **names)
 {
     struct look *f = ctx;
-    uint64_t        at = number(values[0]);
-    double          v = real(values[1]);
+    uint64_t        at = runlog_count(values[0]);
+    double          v = runlog_real(values[1]);
 
     (void)n, (void)names;
     if (at < f->points && isfinite(v))
@@ -74,8 +70,8 @@ static int eval_row(void *ctx, int n, const char **values, const char **names)
     if (f->evals == LOOK_EVALS)
         return 0;
     snprintf(f->eval[f->evals].name, sizeof f->eval->name, "%s", values[1] ? values[1] : "");
-    f->eval[f->evals].step = number(values[0]);
-    f->eval[f->evals++].value = real(values[2]);
+    f->eval[f->evals].step = runlog_count(values[0]);
+    f->eval[f->evals++].value = runlog_real(values[2]);
     return 0;
 }
 
@@ -94,17 +90,17 @@ static int parts_row(void *ctx, int n, const char **values, const char **names)
     struct look *f = ctx;
 
     (void)n, (void)names;
-    f->whole = number(values[0]);
-    f->seconds = real(values[1]);
+    f->whole = runlog_count(values[0]);
+    f->seconds = runlog_real(values[1]);
     for (int i = 0; i < 4; i++)
-        f->part[i] = real(values[2 + i]);
+        f->part[i] = runlog_real(values[2 + i]);
     return 0;
 }
 
 static int rate_row(void *ctx, int n, const char **values, const char **names)
 {
     struct look *f = ctx;
-    uint64_t        device = number(values[0]);
+    uint64_t        device = runlog_count(values[0]);
     int             internal = values[1] && strcmp(values[1], "host");
     int             write = values[2] && !strcmp(values[2], "write");
 
@@ -112,7 +108,7 @@ static int rate_row(void *ctx, int n, const char **values, const char **names)
     if (device >= LOOK_DEVICES)
         return 0;
     f->devices = device + 1 > f->devices ? device + 1 : f->devices;
-    f->device[device].rate[internal][write] = real(values[3]);
+    f->device[device].rate[internal][write] = runlog_real(values[3]);
     return 0;
 }
 
