@@ -9,6 +9,9 @@
 
 #include <utf8proc.h>
 
+_Static_assert(UTF8PROC_VERSION_MAJOR > 2 || UTF8PROC_VERSION_MINOR >= 8,
+               "the exceptions are for utf8proc of Unicode 15.0 or newer");
+
 #define ROWS(table) (sizeof(table) / sizeof *(table))
 
 static const uint8_t of_category[] = {
