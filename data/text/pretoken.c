@@ -9,11 +9,10 @@
 #include "data/base/grow.h"
 #include "data/base/round.h"
 #include "data/base/utf8.h"
+#include "data/text/held.h"
 #include "data/text/unicode.h"
 
 #include <assert.h>
-
-#define TRY_BYTES ((size_t)4096) // what gathers before the first try to cut
 
 struct specials {
     struct pretoken_special *list; // each with a content of its own
@@ -32,8 +31,7 @@ struct pretoken {
     struct split      *split;
     int                borrowed; // it is the outer one's
     struct specials    turns[TURNS];
-    char              *held; // of a text in pieces: what is not cut yet
-    size_t             n_held, cap, next_try;
+    struct held        held; // of a text in pieces: what is not cut yet
     struct normalizer *normalizer; // NULL: text is taken as it is
     struct pretoken   *inner;      // then: what cuts the normalized text
 };
@@ -60,7 +58,7 @@ void pretoken_close(struct pretoken *p)
     pretoken_close(p->inner);
     if (!p->borrowed)
         split_close(p->split);
-    free(p->held);
+    free(p->held.text);
     free(p);
 }
 
@@ -340,7 +338,7 @@ int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final,
 
     if (rc && p->inner) {
         normalizer_reset(p->normalizer);
-        p->inner->n_held = p->inner->next_try = 0;
+        held_reset(&p->inner->held);
     }
     if ((rc || final) && !p->borrowed)
         split_reset(p->split);
@@ -349,33 +347,17 @@ int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final,
 
 /* ---- a text in pieces ---- */
 
-static int held_cut(struct pretoken *p, int final, const struct pretoken_to *to, struct err *err)
-{
-    size_t used;
-    int    rc = pretoken_cut(p, p->held, p->n_held, final, to, &used, err);
+struct feeding { struct pretoken *p; const struct pretoken_to *to; };
 
-    if (rc)
-        return rc;
-    p->n_held -= used;
-    if (p->n_held)
-        memmove(p->held, p->held + used, p->n_held);
-    p->next_try = 2 * p->n_held; // so that a long pre-token in small pieces takes linear time
-    return 0;
+static int take(void *ctx, const char *text, size_t n, int final, size_t *used, struct err *err)
+{
+    const struct feeding *f = ctx;
+
+    return pretoken_cut(f->p, text, n, final, f->to, used, err);
 }
 
 int pretoken_feed(struct pretoken *p, const char *text, size_t n, int last,
                   const struct pretoken_to *to, struct err *err)
 {
-    int rc = 0;
-
-    for (size_t part; n > 0 && !rc; text += part, n -= part) {
-        part = size_min(n, 16 * TRY_BYTES);
-        rc = grow_add(&p->held, &p->n_held, &p->cap, text, part, 1, "bytes of text", err);
-        if (!rc && p->n_held >= TRY_BYTES && p->n_held >= p->next_try)
-            rc = held_cut(p, 0, to, err);
-    }
-    rc = rc || !last ? rc : held_cut(p, 1, to, err);
-    if (rc || last)
-        p->n_held = p->next_try = 0;
-    return rc;
+    return held_feed(&p->held, text, n, last, take, &(struct feeding){ p, to }, err);
 }
