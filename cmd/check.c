@@ -2,16 +2,9 @@
  * its data, what it exported. What is found is on stdout, a line a kind; every damage is a sentence
  * on stderr. Nothing is written without --repair. */
 #include "cmd/cmd.h"
-#include "cmd/run/corpus.h"
-#include "cmd/run/labelled.h"
-#include "cmd/run/ranked.h"
-#include "cmd/say/line.h"
-#include "cmd/say/progress.h"
-#include "cmd/say/say.h"
-#include "cmd/run/session.h"
-#include "cmd/run/settings.h"
-#include "cmd/run/tokenise.h"
-#include "cmd/run/exports.h"
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/progress.h"
+#include "cmd/terminal/say.h"
 #include "csd/disk.h"
 #include "data/base/file.h"
 #include "data/tensors/safetensors.h"
@@ -20,6 +13,13 @@
 #include "model/hf.h"
 #include "offload/agree.h"
 #include "offload/verify.h"
+#include "run/folder/exports.h"
+#include "run/folder/session.h"
+#include "run/folder/settings.h"
+#include "run/ranks/ranked.h"
+#include "run/sources/corpus.h"
+#include "run/sources/labelled.h"
+#include "run/sources/tokenise.h"
 
 #include <stdarg.h>
 #include <sys/stat.h>

@@ -3,8 +3,8 @@
  * 130 interrupted after a clean stop. */
 #pragma once
 
-#include "cmd/opt/opt.h"
 #include "data/base/json.h"
+#include "data/opt/opt.h"
 
 // in the order of --help
 #define COMMANDS(ROW)                                                                              \

@@ -3,16 +3,16 @@
  * model in order. Where a model calls its classes as the task does, but has them in another order,
  * the rows of its head are read in the task's. */
 #include "cmd/cmd.h"
-#include "cmd/run/evaluate.h"
-#include "cmd/run/labelled.h"
-#include "cmd/run/model_folder.h"
-#include "cmd/run/output.h"
-#include "cmd/run/tokenise.h"
-#include "cmd/run/train_opts.h"
-#include "cmd/say/line.h"
-#include "cmd/say/say.h"
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/say.h"
 #include "data/base/file.h"
 #include "data/base/nan.h"
+#include "run/folder/output.h"
+#include "run/folder/train_opts.h"
+#include "run/loop/model_folder.h"
+#include "run/sources/evaluate.h"
+#include "run/sources/labelled.h"
+#include "run/sources/tokenise.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,10 +1,10 @@
 /* export.c: a run's parameters as a Hugging Face folder. */
 #include "cmd/cmd.h"
-#include "cmd/say/line.h"
-#include "cmd/say/say.h"
-#include "cmd/run/model_folder.h"
-#include "cmd/run/exports.h"
-#include "cmd/run/output.h"
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/say.h"
+#include "run/folder/exports.h"
+#include "run/folder/output.h"
+#include "run/loop/model_folder.h"
 
 struct export_opts {
     const char *run, *dir;

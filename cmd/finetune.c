@@ -1,25 +1,25 @@
 /* finetune.c: a classifier or regressor from a language model: a GLUE task, or one's own rows. A
  * new run is made complete, with its rows tokenised, then opened and trained like any other; what
  * comes after training, results and predictions, is made from the run alone
- * (cmd/run/finetune_results.c), so that it can be made again. */
-#include "cmd/run/model_folder.h"
+ * (run/loop/finetune_results.c), so that it can be made again. */
 #include "cmd/cmd.h"
-#include "cmd/run/train_opts.h"
-#include "cmd/run/labelled.h"
-#include "cmd/run/newrun.h"
-#include "cmd/run/ranked.h"
-#include "cmd/run/settings.h"
-#include "cmd/run/finetune_results.h"
-#include "cmd/say/job.h"
-#include "cmd/say/line.h"
-#include "cmd/say/progress.h"
-#include "cmd/say/say.h"
-#include "cmd/run/tokenise.h"
-#include "cmd/run/horizon.h"
-#include "cmd/run/memory.h"
-#include "cmd/run/training.h"
+#include "cmd/terminal/job.h"
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/progress.h"
+#include "cmd/terminal/say.h"
 #include "data/base/nan.h"
 #include "data/base/visible.h"
+#include "plan/memory.h"
+#include "run/folder/settings.h"
+#include "run/folder/train_opts.h"
+#include "run/loop/finetune_results.h"
+#include "run/loop/horizon.h"
+#include "run/loop/training.h"
+#include "run/loop/model_folder.h"
+#include "run/newrun.h"
+#include "run/ranks/ranked.h"
+#include "run/sources/labelled.h"
+#include "run/sources/tokenise.h"
 
 struct finetune_opts {
     const char       *config, *run, *resume, *data, *init, *tokenizer;

@@ -2,13 +2,13 @@
  * comes and the others follow; or a conversation, where a person adds lines. */
 #include "cmd/cmd.h"
 #include "cmd/continuation.h"
-#include "cmd/run/generation.h"
-#include "cmd/run/generator.h"
-#include "cmd/run/tokenise.h"
-#include "cmd/say/say.h"
+#include "cmd/terminal/say.h"
 #include "data/base/file.h"
 #include "data/base/file_kind.h"
 #include "data/base/grow.h"
+#include "run/generation.h"
+#include "run/loop/generator.h"
+#include "run/sources/tokenise.h"
 
 #include <signal.h>
 #include <unistd.h>

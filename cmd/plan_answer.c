@@ -1,10 +1,10 @@
 /* plan_answer.c: the first lines of `siTrain plan`: how long, how much memory, how much disk, how
  * much is written, and whether it would be better in RAM. What they come from follows them. */
-#include "cmd/bench/bench.h"
+#include "bench/bench.h"
 #include "cmd/cmd.h"
-#include "cmd/run/mem_choice.h"
-#include "cmd/run/spares.h"
-#include "cmd/run/wear.h"
+#include "plan/mem_choice.h"
+#include "plan/wear.h"
+#include "run/folder/spares.h"
 
 enum { SIZE = 32 };
 

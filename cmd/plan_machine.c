@@ -1,9 +1,9 @@
 /* plan_machine.c: `siTrain plan --machine FILE --compare`: what a step would take in every mode
  * that has devices, and the rows that --json has of the one that is planned (plan_time.c). All
  * that is printed comes from the JSON. */
-#include "cmd/bench/bench.h"
+#include "bench/bench.h"
 #include "cmd/cmd.h"
-#include "cmd/run/forecast.h"
+#include "plan/forecast.h"
 
 /* The modes in the papers' order; the last one is that with compressed gradients. */
 static const int modes[] = { RUN_BASE, RUN_SU, RUN_SUO, TRAIN_SU_O_C };

@@ -2,12 +2,12 @@
  * and why, what more of something would bring, what would still fit, how long the drives last. All
  * of it comes from forecast.h, asked again for each change. All that is printed comes from the
  * JSON. */
-#include "cmd/bench/bench.h"
+#include "bench/bench.h"
 #include "cmd/cmd.h"
-#include "cmd/run/forecast.h"
-#include "cmd/run/mem_choice.h"
-#include "cmd/run/training.h"
-#include "cmd/run/wear.h"
+#include "plan/forecast.h"
+#include "plan/mem_choice.h"
+#include "plan/wear.h"
+#include "run/loop/training.h"
 
 #include <math.h>
 

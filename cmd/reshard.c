@@ -1,15 +1,15 @@
 /* reshard.c: a run onto other drives, or another number of them. What moves, and why a kill loses
  * nothing, is in offload/reshard.h; here it is said where to, and stored. */
 #include "cmd/cmd.h"
-#include "cmd/say/line.h"
-#include "cmd/say/progress.h"
-#include "cmd/say/say.h"
-#include "cmd/run/newranks.h"
-#include "cmd/run/output.h"
-#include "cmd/run/ranked.h"
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/progress.h"
+#include "cmd/terminal/say.h"
 #include "data/base/clock.h"
 #include "data/base/machine.h"
 #include "offload/reshard.h"
+#include "run/folder/output.h"
+#include "run/ranks/newranks.h"
+#include "run/ranks/ranked.h"
 
 struct reshard_opts {
     const char        *run, *new_run;

@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "cmd/run/output.h"
-#include "cmd/run/run_files.h"
 #include "data/text/tokens.h"
+#include "run/folder/output.h"
+#include "run/folder/run_files.h"
 #include "tests/tempdir.h"
 
 #include <unistd.h>

@@ -1,10 +1,10 @@
 /* fuzz_database.c: run.db as data/runlog*.c, offload/journal.c and offload/image.c read it. */
 #include "tests/fuzz/database.h"
 
-#include "cmd/report/report.h"
 #include "data/db/runlog.h"
 #include "offload/image.h"
 #include "offload/journal.h"
+#include "report/report.h"
 #include "tests/orders.h"
 
 #include <sqlite3.h>
