@@ -7,6 +7,7 @@
 #include "offload/traffic.h"
 #include "plan/forecast.h"
 #include "plan/mem_choice.h"
+#include "plan/prediction.h"
 #include "plan/wear.h"
 #include "run/folder/spares.h"
 #include "run/folder/train_opts.h"
@@ -210,8 +211,8 @@ static int time_find(json_t **out, const struct session *s, const struct plan_op
 
     if (!rc) {
         m.sharers = drives_look(s, &disk);
-        rc = plan_machine(out, s, &m, o->compare, err);
-        rc = rc || o->compare ? rc : plan_time(*out, s, &m, mem, disk, err);
+        rc = prediction_of(out, s, &m, o->compare, err);
+        rc = rc || o->compare ? rc : prediction_add_step(*out, s, &m, mem, disk, err);
     }
     free(file);
     return rc > 0 ? 0 : rc;
@@ -238,7 +239,7 @@ static int time_say(const json_t *found, const struct session *s, const struct p
         putchar('\n');
         return 0;
     }
-    (o->compare ? plan_machine_print : plan_time_print)(found);
+    (o->compare ? plan_modes_print : plan_step_print)(found);
     if (s->run.n_act_devices)
         printf("  Drives of --act-device were not measured: they count as fast as the last drive "
                "that\n  was, or as a topology says where that is slower\n");

@@ -1,13 +1,12 @@
-/* plan_time.c: what a person wants to know of a run's time before it is made: how long a step takes
- * and why, what more of something would bring, what would still fit, how long the drives last. All
- * of it comes from forecast.h, asked again for each change. All that is printed comes from the
- * JSON. */
-#include "bench/bench.h"
-#include "cmd/cmd.h"
-#include "plan/forecast.h"
-#include "plan/mem_choice.h"
+/* prediction.c: `siTrain plan --json`. The first part answers what a person wants to know of a run
+ * before it is made: how long a step takes and why, what more memory, a drive or a core would
+ * bring, what is the largest run that fits, how long the drives last. The second part predicts
+ * every mode. Each answer is forecast.h, asked again for a changed session. */
+#include "plan/prediction.h"
+
+#include "plan/training_plan.h"
 #include "plan/wear.h"
-#include "run/loop/training.h"
+#include "run/folder/train_opts.h"
 
 #include <math.h>
 
@@ -206,7 +205,7 @@ static json_t *largest_of(const struct session *from, uint64_t disk)
     memcpy(t.s.dir, from->dir, sizeof t.s.dir);
     int fits = forecast_fits(&t.s, t.disk);
     json_object_set_new(out, "fits", json_boolean(fits));
-    bench_put(out, "disk_free", (double)disk);
+    json_object_set_new(out, "disk_free", json_real((double)disk));
     if (!fits)
         return out;
     size_t most = TRAIN_MOST_HEADS * t.head,
@@ -215,9 +214,9 @@ static json_t *largest_of(const struct session *from, uint64_t disk)
                            most < TRAIN_MOST_WIDTH ? most : TRAIN_MOST_WIDTH, follow_width),
            batch = largest(&t, &t.batch, 1, TRAIN_MOST_BATCH, follow_batch);
     const char *preset = largest_preset(&t);
-    bench_put(out, "batch", (double)batch);
-    bench_put(out, "n_layer", (double)layers);
-    bench_put(out, "n_embd", (double)width);
+    json_object_set_new(out, "batch", json_real((double)batch));
+    json_object_set_new(out, "n_layer", json_real((double)layers));
+    json_object_set_new(out, "n_embd", json_real((double)width));
     json_object_set_new(out, "preset", preset ? json_string(preset) : json_null());
     return out;
 }
@@ -236,8 +235,8 @@ static json_t *drives_of(const struct session *s, size_t sharers, double step, s
     json_t *out = json_pack("{s:f, s:f}", "bytes_per_step", bytes, "bytes_per_day",
                             wear_day(bytes, step));
     if (endurance > 0) {
-        bench_put(out, "endurance", endurance);
-        bench_put(out, "years", wear_years(bytes, step, endurance));
+        json_object_set_new(out, "endurance", json_real(endurance));
+        json_object_set_new(out, "years", json_real(wear_years(bytes, step, endurance)));
     }
     return out;
 }
@@ -266,15 +265,16 @@ static json_t *mem_of(const struct session *s, const struct forecast_machine *m,
                             "bytes_per_step", mem->written, "own_bytes_per_step",
                             mem->written_own);
     if (step > 0) {
-        bench_put(out, "seconds", step);
-        bench_put(out, "bytes_per_day", wear_day(mem->written, step));
-        bench_put(out, "own_bytes_per_day", wear_day(mem->written_own, own_step));
+        json_object_set_new(out, "seconds", json_real(step));
+        json_object_set_new(out, "bytes_per_day", json_real(wear_day(mem->written, step)));
+        json_object_set_new(out, "own_bytes_per_day",
+                            json_real(wear_day(mem->written_own, own_step)));
     }
     return out;
 }
 
-int plan_time(json_t *found, const struct session *s, const struct forecast_machine *m,
-              const struct mem_choice *mem, uint64_t disk, struct err *err)
+int prediction_add_step(json_t *found, const struct session *s, const struct forecast_machine *m,
+                        const struct mem_choice *mem, uint64_t disk, struct err *err)
 {
     struct session  planned = { .config = s->config, .o = s->o, .spares = s->spares,
                                 .ranks = s->ranks };
@@ -302,104 +302,77 @@ int plan_time(json_t *found, const struct session *s, const struct forecast_mach
     return rc;
 }
 
-/* ---- for people ---- */
+/* ---- modes ---- */
 
-static void print_step(const json_t *found)
+/* The modes in the papers' order; the last one is that with compressed gradients. */
+static const int modes[] = { RUN_BASE, RUN_SU, RUN_SUO, TRAIN_SU_O_C };
+enum { MODES = sizeof modes / sizeof *modes };
+
+static json_t *row_of(const char *mode, const struct forecast *f)
 {
-    const json_t *step = json_object_get(found, "step");
-    const char   *pace = json_str(step, "pace");
-    double        seconds = json_num(step, "seconds"), head = json_num(step, "head");
-
-    printf("\nTime of a step, predicted from %s\n",
-           *json_str(found, "machine") ? json_str(found, "machine") : "the machine's file");
-    printf("  of it    forward %.3g s, ", json_num(step, "forward"));
-    if (head > 0)
-        printf("head %.3g s, ", head);
-    printf("backward %.3g s,\n           gradients %.3g s, ", json_num(step, "backward"),
-           json_num(step, "gradients"));
-    if (json_num(found, "devices") > 0)
-        printf("waits %.3g s; updates beside it %.3g s\n", json_num(step, "waits"),
-               json_num(step, "update"));
-    else
-        printf("update %.3g s, images %.3g s\n", json_num(step, "update"),
-               json_num(step, "images"));
-    if (json_num(step, "network") > 0)
-        printf("           over the network %.3g s, beside the rest but for block 0\n",
-               json_num(step, "network"));
-    printf("  pace     %s%s: %.0f %% of the step\n",
-           strcmp(pace, "computing") ? "it waits for the " : "", pace,
-           100 * json_num(step, "pace_seconds") / seconds);
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:{s:f, s:f, s:f, s:f}}",
+                     "mode", mode, "step", f->own.step, "forward", f->own.forward, "backward",
+                     f->own.backward, "F", f->F, "B", f->B, "T_opt", f->update, "T_grad",
+                     f->gradient, "T_swap", f->wire, "turns", "forward", f->turns.forward,
+                     "backward", f->turns.backward, "update", f->turns.update, "step",
+                     f->turns.step);
 }
 
-/* Where there are more than two ways, or a choice between them. */
-static void print_activations(const json_t *found)
+static int predict(json_t *rows, const struct session *s, int mode, double compress,
+                   const struct forecast_machine *m, struct err *err)
 {
-    static const char *const parts[] = { "inputs", "attentions", "mlps" };
-    const json_t *a = json_object_get(found, "activations");
+    struct forecast f;
+    int             rc = forecast_step(&f, s, mode, compress, m, err);
+    int             sparse = mode == RUN_SUO && compress > 0;
 
-    if (!json_is_true(json_object_get(a, "may_offload")))
-        return;
-    printf("  --activations %s, kept and offloaded of %.0f layers:", json_str(a, "asked"),
-           json_num(a, "layers"));
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        const json_t *part = json_object_get(a, parts[i]);
-
-        printf("%s%s %.0f + %.0f", i ? ", " : "\n           ", parts[i], json_num(part, "kept"),
-               json_num(part, "offloaded"));
-    }
-    printf("%s\n", json_is_true(json_object_get(a, "whole")) ? ", offloaded whole" : "");
+    if (!rc)
+        json_array_append_new(
+            rows, row_of(train_mode_name(sparse ? TRAIN_SU_O_C : (size_t)mode), &f));
+    return rc;
 }
 
-static void print_more(const json_t *found)
+/* Of the first row, which is base. */
+static void speedups_add(json_t *rows)
 {
-    const json_t *rows = json_object_get(found, "more"), *row;
-    size_t        i;
+    double  base = json_num(json_array_get(rows, 0), "step"),
+            base_turns = json_num(json_object_get(json_array_get(rows, 0), "turns"), "step");
+    json_t *row;
+    size_t  i;
 
     json_array_foreach(rows, i, row) {
-        double kept = json_num(row, "kept_layers"),
-               had = json_num(json_object_get(found, "step"), "kept_layers");
+        json_t *turns = json_object_get(row, "turns");
 
-        printf("  %-25s %.3g s, %+.1f %%", json_str(row, "what"), json_num(row, "seconds"),
-               100 * json_num(row, "change"));
-        if (kept > had)
-            printf(": activations of %.0f more layer%s kept", kept - had,
-                   kept - had > 1 ? "s are" : " is");
-        printf("\n");
+        json_object_set_new(row, "speedup", json_real(base / json_num(row, "step")));
+        json_object_set_new(turns, "speedup", json_real(base_turns / json_num(turns, "step")));
     }
 }
 
-static void print_largest(const json_t *found)
+int prediction_of(json_t **out, const struct session *s, const struct forecast_machine *m,
+                  int compare, struct err *err)
 {
-    const json_t *l = json_object_get(found, "largest");
-    const char   *preset = json_str(l, "preset");
-    char          text[32];
+    const struct model_config *g = &s->config;
+    json_t                  *rows = json_array();
+    double                   c = s->o.compress;
+    int                      rc = 0;
 
-    if (!json_is_true(json_object_get(l, "fits"))) {
-        printf("  It does not fit on the disk: %s are free\n",
-               opt_size_text(text, sizeof text, json_num(l, "disk_free")));
-        return;
-    }
-    printf("  largest that fits         --batch %.0f, or --n-layer %.0f, or\n"
-           "                            --n-embd %.0f", json_num(l, "batch"),
-           json_num(l, "n_layer"), json_num(l, "n_embd"));
-    printf(*preset ? ", or --model %s\n" : "%s\n", preset);
-}
-
-void plan_time_print(const json_t *found)
-{
-    const json_t *drives = json_object_get(found, "drives");
-    double        day = json_num(drives, "bytes_per_day"), years = json_num(drives, "years");
-    char          text[32], of[32];
-
-    print_step(found);
-    print_activations(found);
-    print_more(found);
-    print_largest(found);
-    if (day > 0)
-        printf("  each drive is written     %s a day", opt_size_text(text, sizeof text, day));
-    if (day > 0 && years > 0)
-        printf(": one of --endurance %s lasts %.2g years",
-               opt_size_text(of, sizeof of, json_num(drives, "endurance")), years);
-    if (day > 0)
-        printf("\n");
+    for (size_t i = 0; i < MODES && compare && !rc; i++)
+        rc = modes[i] == TRAIN_SU_O_C
+                 ? predict(rows, s, RUN_SUO, c > 0 ? c : TRAIN_COMPRESS, m, err)
+                 : predict(rows, s, modes[i], 0, m, err);
+    if (!rc && !compare)
+        rc = predict(rows, s, s->o.mode, c, m, err);
+    if (!rc && compare)
+        speedups_add(rows);
+    *out = rc ? NULL
+              : json_pack("{s:s, s:s, s:f, s:{s:I, s:I, s:I, s:I}, s:I, s:I, s:I, s:O}",
+                          "about", "siTrain plan", // the mark of output.c
+                          "machine", m->m->name, "flops", m->m->flops, "model", "parameters",
+                          (json_int_t)arch_total(g), "n_layer", (json_int_t)g->n_layer, "n_embd",
+                          (json_int_t)g->n_embd, "vocab", (json_int_t)g->vocab, "tokens",
+                          (json_int_t)(s->o.batch * s->o.seq * s->o.grad_accum), "devices",
+                          (json_int_t)(s->o.mode == RUN_MEM ? 0 : s->run.n_devices),
+                          "ranks", (json_int_t)(s->ranks.size > 1 ? s->ranks.size : 1),
+                          "predictions", rows);
+    json_decref(rows);
+    return rc;
 }
