@@ -1,31 +1,28 @@
 /* machine_file.h: a machine in a file, for `siTrain plan --machine`: how fast it computes, and how
- * fast what moves does. `siTrain bench --save` writes what it measured; a person may write what
- * hardware is said to do. Lines as in a file of options (opt_file.h), in any order:
+ * fast its drives are. `siTrain bench --save` writes measured figures; a person may write figures
+ * from a data sheet. The lines are those of a file of options (opt_file.h), in any order:
  *
- *     name = "..."           for people
- *     flops = X              FLOP/s that forward and backward reach at any size, or sizes one by
- * one:
- *     layer = DT K C N F B R a layer without its attention: dtype, kind, width, tokens of a chunk,
- *                            and the FLOP/s of forward, of backward, and of what is computed again
- *     attention = DT K H T F B  attention: dtype, kind, width of a head, tokens of a row, FLOP/s
- *                            both ways. K: whose layers it is of, gpt2 where it is left out
- *     head = DT C X          the tied head with its loss: dtype, width, FLOP/s of its three
- * products
- *     threads = X            with which that was measured
- *     serial = X             the part of its time, from 0 to 1, that more threads do not shorten
- *     memory = X             bytes/s of passes that read and write
- *     norm = X, top-k = X    parameters/s of the pass over gradients, and of Top-K beside it
+ *     name = "..."           a name for people
+ *     flops = X              FLOP/s of forward and backward at any size; or, size by size, these:
+ *     layer = DT K C N F B R a layer without attention: dtype, kind, width, tokens of a chunk,
+ *                            FLOP/s of forward, of backward, and of recomputation
+ *     attention = DT K H T F B  attention: dtype, kind of the layer (gpt2 if left out), width of a
+ *                            head, tokens of a row, FLOP/s of forward and of backward
+ *     head = DT C X          the tied head with its loss: dtype, width, FLOP/s of its 3 products
+ *     threads = X            number of threads of these measurements
+ *     serial = X             the part of the time, 0 to 1, that more threads do not shorten
+ *     memory = X             bytes/s of passes that read and write memory
+ *     norm = X, top-k = X    parameters/s of the pass over gradients, and of Top-K in addition
  *     host-update = X        parameters/s that the host's processor updates (base, mem)
  *     device-update = X      parameters/s that one device's engine updates (base, su, su+o)
- *     updates-beside = X     parameters that devices update in a second that they take from
- *                            computing; where it is missing, their part of the cores
- *     emulated = 1           devices compute on the host's processor: device-update is a core's
- *     drive = R W M          bytes/s of a drive that reads, writes, or updates (16 bytes read for
- * 14
- *                            written); one line for all drives, or one for each device
+ *     updates-beside = X     parameters that devices update per second of computing time that they
+ *                            take away; without this line: by their share of the cores
+ *     emulated = 1           devices compute on the host's processor: device-update is one core's
+ *     drive = R W M          bytes/s of a drive: read, written, and moved by an update (16 bytes
+ *                            read for 14 written); one line for all drives, or one per device
  *
- * What is not there takes no time; bandwidths that a topology gives (csd/topology.h) hold where
- * they are lower. Numbers as C has them, 55e12, from 1 to 1e30; parts from 0 to 1. */
+ * A figure that is missing counts as no time. A bandwidth of a topology (csd/topology.h) replaces a
+ * higher one of this file. Numbers are written as in C (55e12), from 1 to 1e30; parts from 0 to 1. */
 #pragma once
 
 #include "data/base/dtype.h"
@@ -33,8 +30,8 @@
 
 enum { MACHINE_POINTS = 128, MACHINE_DRIVES = 64 };
 
-/* Layers of one kind are made of the same passes, whatever the family: llama is Mistral's, Qwen2's
- * and Qwen3's, too, bert RoBERTa's. */
+/* Layers of one kind are made of the same passes. Mistral, Qwen 2 and Qwen 3 are of kind llama;
+ * RoBERTa is of kind bert. */
 enum machine_kind { MACHINE_GPT2, MACHINE_LLAMA, MACHINE_BERT, MACHINE_GEMMA, MACHINE_KINDS };
 
 struct machine_layer {
@@ -61,18 +58,19 @@ struct machine_file {
     double threads, serial, memory, norm, topk, emulated;
 };
 
-/* -EINVAL, misuse: the file cannot be read, has another line, a number that is none or out of its
- * bounds, a name that is no text, neither flops nor a layer, attention and head. */
+/* Misuse (-EINVAL): the file cannot be read, or has an unknown line, a number out of bounds, or a
+ * name that is not text; or it has neither `flops` nor a layer, an attention and a head. */
 int machine_file_read(struct machine_file *out, const char *path, struct err *err);
 
-/* One line into *m, which begins as { 0 }; and whether all are there that a prediction needs:
- * `what` they are of is named. */
+/* machine_file_take reads one line into *m, which begins as { 0 }. machine_file_check refuses a
+ * machine without the lines that a prediction needs; its sentence begins with `what`. */
 int machine_file_take(struct machine_file *m, const char *name, const char *value, struct err *err);
 int machine_file_check(const struct machine_file *m, const char *what, struct err *err);
 
-/* All lines of *m in their order, each with what it is; `comment` where a name comes first. */
+/* Calls `each` for all lines of *m in order. comment: what the line says, at the first line of a
+ * name; else NULL. */
 typedef int machine_file_line(void *ctx, const char *name, const char *value, const char *comment);
 int machine_file_each(const struct machine_file *m, machine_file_line *each, void *ctx);
 
-/* A new file of them, with the comments. */
+/* Writes a new file of these lines, with their comments. */
 int machine_file_write(const struct machine_file *m, const char *path, struct err *err);

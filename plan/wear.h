@@ -1,4 +1,4 @@
-/* wear.h: what training writes to its drives, and how long they last that. */
+/* wear.h: the bytes that training writes to its drives, and how long the drives last. */
 #pragma once
 
 #include "csd/link.h"
@@ -7,19 +7,19 @@
 
 /* Bytes that a step writes. */
 struct wear {
-    double device[LINK_CLASSES]; // to one device, the mean of all
-    double total;                // of all classes
-    double act_device;           // to one drive of those for activations alone
-    double journal;              // to the drive that RUN is on: run.db, an estimate
+    double device[LINK_CLASSES]; // to one device (mean of all), by class
+    double total;                // to one device, all classes
+    double act_device;           // to one drive that holds activations alone (--act-device)
+    double journal;              // to the drive of RUN, for run.db: an estimate
 };
 
-/* From the run's layout, with its frames set; in mem a part of each image. */
+/* Computed from the run's layout; its frames must be set. Mode mem: a step's part of each image. */
 int wear_computed(struct wear *w, const struct run_config *run, struct err *err);
 
-/* Bytes a day; and years until a drive that may be written `endurance` is worn out. */
+/* Bytes a day, and years until a drive is worn out that may be written `endurance` bytes. */
 double wear_day(double step_bytes, double step_seconds);
 double wear_years(double step_bytes, double step_seconds, double endurance);
 
-/* Tells it if drives of this endurance (0: not known) last less than a year. */
+/* Tells a notice if drives of this endurance (0: not known) last less than a year. */
 void wear_warn(const struct wear *w, const struct events *events, double step_seconds,
                double endurance);
