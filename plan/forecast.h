@@ -36,9 +36,9 @@ struct forecast_machine {
     double                     network, latency;
 };
 
-/* Forecasts a step of s, a session that exists only in memory. mode and compress (0: none) are taken
- * in place of the session's. Misuse: the machine has no figures for this dtype, or no drive has a
- * speed. */
+/* Forecasts a step of s, a session that exists only in memory. mode and compress (0: none) are
+ * taken in place of the session's. Misuse: the machine has no figures for this dtype, or no
+ * drive has a speed. */
 int forecast_step(struct forecast *out, const struct session *s, int mode, double compress,
                   const struct forecast_machine *m, struct err *err);
 

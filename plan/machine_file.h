@@ -1,6 +1,7 @@
-/* machine_file.h: a machine in a file, for `siTrain plan --machine`: how fast it computes, and how
- * fast its drives are. `siTrain bench --save` writes measured figures; a person may write figures
- * from a data sheet. The lines are those of a file of options (opt_file.h), in any order:
+/* machine_file.h: a machine in a file, for `siTrain plan --machine`: how fast it computes, and
+ * how fast its drives are. `siTrain bench --save` writes measured figures; a person may write
+ * figures from a data sheet. The lines are those of a file of options (opt_file.h), in any
+ * order:
  *
  *     name = "..."           a name for people
  *     flops = X              FLOP/s of forward and backward at any size; or, size by size, these:
@@ -21,8 +22,9 @@
  *     drive = R W M          bytes/s of a drive: read, written, and moved by an update (16 bytes
  *                            read for 14 written); one line for all drives, or one per device
  *
- * A figure that is missing counts as no time. A bandwidth of a topology (csd/topology.h) replaces a
- * higher one of this file. Numbers are written as in C (55e12), from 1 to 1e30; parts from 0 to 1. */
+ * A figure that is missing counts as no time. A bandwidth of a topology (csd/topology.h)
+ * replaces a higher one of this file. Numbers are written as in C (55e12), from 1 to 1e30; parts
+ * from 0 to 1. */
 #pragma once
 
 #include "data/base/dtype.h"

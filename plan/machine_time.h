@@ -40,8 +40,8 @@ double machine_attention_flop(const struct machine_work *w, enum machine_pass pa
  * that backward needs. */
 double machine_layer(const struct machine_file *m, const struct machine_work *w,
                      enum machine_pass pass);
-/* The MLP's part of AGAIN, in seconds: attention's projection and the MLP's products, except the last
- * one (an encoder's last product is included). GPT-2: 10 of 16 C^2 FLOP a token. */
+/* The MLP's part of AGAIN, in seconds: attention's projection and the MLP's products, except the
+ * last one (an encoder's last product is included). GPT-2: 10 of 16 C^2 FLOP a token. */
 double machine_again_mlp(const struct machine_file *m, const struct machine_work *w);
 /* Seconds of a tied head with its loss, forward and backward. */
 double machine_head(const struct machine_file *m, const struct machine_work *w);

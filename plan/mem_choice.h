@@ -1,5 +1,5 @@
-/* mem_choice.h: whether a run whose states are to live on devices would fit into memory. If it does,
- * --mode mem is usually as fast or faster, and writes far less to the drives. */
+/* mem_choice.h: whether a run whose states are to live on devices would fit into memory. If it
+ * does, --mode mem is usually as fast or faster, and writes far less to the drives. */
 #pragma once
 
 #include "run/folder/session.h"

@@ -26,9 +26,9 @@ struct memory_request {
  * for generation, the largest --batch, the largest --seq and the --activations that would fit. */
 int memory_plan(struct budget *out, const struct memory_request *r, struct err *err);
 
-/* Check that a plan fits into ulimit -v and ulimit -d, before this process carries it out; misuse if
- * it does not. Mappings that the plan does not have are counted, too: the stacks of threads, and the
- * buffers of OpenBLAS, which retries for ever if it gets none. */
+/* Check that a plan fits into ulimit -v and ulimit -d, before this process carries it out;
+ * misuse if it does not. Mappings that the plan does not have are counted, too: the stacks of
+ * threads, and the buffers of OpenBLAS, which retries for ever if it gets none. */
 int memory_limits(const struct budget *plan, const struct memory_request *r, struct err *err);
 
 /* Resident size of the program itself, in bytes, measured at the first call. A command makes that
