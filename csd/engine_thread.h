@@ -3,8 +3,7 @@
 #pragma once
 
 #include "csd/engine.h"
-
-#include <pthread.h>
+#include "data/base/thread.h"
 
 struct engine_thread {
     struct engine *engine;
@@ -14,13 +13,10 @@ struct engine_thread {
     void         (*wake)(void *ctx); // engine_ops.open's
     void          *ctx;
     // its own
-    pthread_t       thread;
-    int             started;
-    pthread_mutex_t mutex; // over what follows
-    pthread_cond_t  changed;
-    struct engine_set *asked, *over;
-    int             stop, rc;
-    struct err      why;
+    struct thread      thread;
+    struct engine_set *asked, *over; // under the thread's lock
+    int                rc;
+    struct err         why;
 };
 
 /* t: the first four members are set, `device` is its number. 0 or -errno. */

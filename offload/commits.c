@@ -42,46 +42,36 @@ static int transaction(struct commits *c, struct commit_job *j, struct err *err)
     return runlog_end(log, rc, err);
 }
 
-static void *committer_main(void *commits)
+static int committer_turn(void *commits)
 {
     struct commits *c = commits;
 
-    pthread_mutex_lock(&c->mutex);
-    while (c->whose != JOB_STOP) {
-        if (c->whose != JOB_GIVEN) {
-            pthread_cond_wait(&c->changed, &c->mutex);
-            continue;
-        }
-        pthread_mutex_unlock(&c->mutex);
-        c->job.rc = transaction(c, &c->job, &c->job.why);
-        pthread_mutex_lock(&c->mutex);
-        c->whose = JOB_OVER;
-        pthread_cond_broadcast(&c->changed);
-        csd_bell_ring(&c->hub->dev.bell);
-    }
-    pthread_mutex_unlock(&c->mutex);
-    return NULL;
+    if (c->whose != JOB_GIVEN)
+        return 0;
+    thread_unlock(&c->committer);
+    c->job.rc = transaction(c, &c->job, &c->job.why);
+    thread_lock(&c->committer);
+    c->whose = JOB_OVER;
+    csd_bell_ring(&c->hub->dev.bell);
+    return 1;
 }
 
-/* Give the job to the committer, or end it where it has none. */
-static void job_pass(struct commits *c, enum commits_job whose)
+static void job_give(struct commits *c)
 {
-    pthread_mutex_lock(&c->mutex);
-    while (c->whose == JOB_GIVEN)
-        pthread_cond_wait(&c->changed, &c->mutex);
-    c->whose = whose;
-    pthread_cond_broadcast(&c->changed);
-    pthread_mutex_unlock(&c->mutex);
+    thread_lock(&c->committer);
+    c->whose = JOB_GIVEN;
+    thread_changed(&c->committer);
+    thread_unlock(&c->committer);
 }
 
 /* Take the job back; 0: it is not over. */
 static int job_take(struct commits *c)
 {
-    pthread_mutex_lock(&c->mutex);
+    thread_lock(&c->committer);
     int over = c->whose == JOB_OVER;
     if (over)
         c->whose = JOB_IDLE;
-    pthread_mutex_unlock(&c->mutex);
+    thread_unlock(&c->committer);
     return over;
 }
 
@@ -103,16 +93,8 @@ int commits_open(struct commits *c, struct err *err)
     int rc = journal_open(j, c->hub->cfg.log, st->n_subs, st->error_feedback, err);
 
     rc = rc ? rc : subs_open(c->subs, st, j, c->hub->cfg.dir, err);
-    if (rc)
-        return rc;
-    pthread_mutex_init(&c->mutex, NULL);
-    pthread_cond_init(&c->changed, NULL);
-    rc = -pthread_create(&c->thread, NULL, committer_main, c);
-    if (rc)
-        return err_set(err, rc, "start the committer's thread: %s", strerror(-rc));
-    pthread_setname_np(c->thread, "committer");
-    c->started = 1;
-    return 0;
+    thread_init(&c->committer, committer_turn, c);
+    return rc ? rc : thread_start(&c->committer, "committer", err);
 }
 
 int commits_give_up(struct commits *c)
@@ -122,12 +104,7 @@ int commits_give_up(struct commits *c)
 
 void commits_close(struct commits *c)
 {
-    if (c->started) {
-        job_pass(c, JOB_STOP);
-        pthread_join(c->thread, NULL);
-        pthread_cond_destroy(&c->changed);
-        pthread_mutex_destroy(&c->mutex);
-    }
+    thread_release(&c->committer);
     journal_close(&c->job.j);
 }
 
@@ -282,7 +259,7 @@ int commits_advance(struct commits *c, struct err *err)
         if (c->job.last) // the transaction carries the step's spans: only the flush can be in them
             span(c);
         c->state = COMMIT_WRITING;
-        job_pass(c, JOB_GIVEN);
+        job_give(c);
         return 1;
     default:
         if (!job_take(c))

@@ -59,11 +59,8 @@ struct commits {
     struct task      *flushes; // (n devices)
     size_t            unflushed, covered;
     uint64_t          since;   // clock_ns
-    pthread_t         thread;  // the committer's
-    int               started;
-    pthread_mutex_t   mutex;   // guards whose the job is
-    pthread_cond_t    changed;
-    enum commits_job { JOB_IDLE, JOB_GIVEN, JOB_OVER, JOB_STOP } whose;
+    struct thread     committer;
+    enum { JOB_IDLE, JOB_GIVEN, JOB_OVER } whose; // under the committer's lock
 };
 
 void commits_tables(struct commits *c, const struct store *st, struct arena *a);

@@ -161,29 +161,23 @@ static void merge(struct exchange *x)
     reduce_sums((double *)exchange_sum(x, x->block), to, n);
 }
 
-static void *merger_main(void *exchange)
+static int merger_turn(void *exchange)
 {
     struct exchange *x = exchange;
 
+    if (x->state != EXCHANGE_MERGING)
+        return 0;
+    thread_unlock(&x->merger);
     omp_set_num_threads(1); // the model's threads are at work
-    pthread_mutex_lock(&x->mutex);
-    while (!x->stop) {
-        if (x->state != EXCHANGE_MERGING) {
-            pthread_cond_wait(&x->changed, &x->mutex);
-            continue;
-        }
-        pthread_mutex_unlock(&x->mutex);
-        if (x->pairs)
-            merge_pairs(x);
-        else
-            merge(x);
-        x->ready(x->ctx, x->block);
-        pthread_mutex_lock(&x->mutex);
-        x->state = EXCHANGE_MERGED;
-        csd_bell_ring(&x->hub->dev.bell);
-    }
-    pthread_mutex_unlock(&x->mutex);
-    return NULL;
+    if (x->pairs)
+        merge_pairs(x);
+    else
+        merge(x);
+    x->ready(x->ctx, x->block);
+    thread_lock(&x->merger);
+    x->state = EXCHANGE_MERGED;
+    csd_bell_ring(&x->hub->dev.bell);
+    return 1;
 }
 
 int exchange_open(struct exchange *x, struct err *err)
@@ -191,56 +185,38 @@ int exchange_open(struct exchange *x, struct err *err)
     if (x->hub->cfg.ranks.size < 2)
         return 0;
     tables_fill(x);
-    pthread_mutex_init(&x->mutex, NULL);
-    pthread_cond_init(&x->changed, NULL);
-    int rc = -pthread_create(&x->thread, NULL, merger_main, x);
-    if (rc)
-        return err_set(err, rc, "start the merger's thread: %s", strerror(-rc));
-    pthread_setname_np(x->thread, "merger");
-    x->started = 1;
-    return 0;
+    thread_init(&x->merger, merger_turn, x);
+    return thread_start(&x->merger, "merger", err);
 }
 
 int exchange_state(struct exchange *x)
 {
-    if (!x->started)
+    if (!x->merger.running)
         return EXCHANGE_IDLE;
-    pthread_mutex_lock(&x->mutex);
+    thread_lock(&x->merger);
     int state = x->state;
-    pthread_mutex_unlock(&x->mutex);
+    thread_unlock(&x->merger);
     return state;
 }
 
 static void state_set(struct exchange *x, int state)
 {
-    pthread_mutex_lock(&x->mutex);
+    thread_lock(&x->merger);
     x->state = state;
-    pthread_cond_broadcast(&x->changed);
-    pthread_mutex_unlock(&x->mutex);
+    thread_changed(&x->merger);
+    thread_unlock(&x->merger);
 }
 
 int exchange_give_up(struct exchange *x)
 {
     int all = 1;
 
-    for (size_t k = 0; x->started && k < x->rounds; k++)
+    for (size_t k = 0; x->merger.running && k < x->rounds; k++)
         all &= comm_give_up(x->hub->cfg.ranks.comm, &x->requests[k]);
-    return all && (!x->started || comm_give_up(x->hub->cfg.ranks.comm, &x->norm));
+    return all && (!x->merger.running || comm_give_up(x->hub->cfg.ranks.comm, &x->norm));
 }
 
-void exchange_close(struct exchange *x)
-{
-    if (!x->started)
-        return;
-    pthread_mutex_lock(&x->mutex);
-    x->stop = 1;
-    pthread_cond_broadcast(&x->changed);
-    pthread_mutex_unlock(&x->mutex);
-    pthread_join(x->thread, NULL);
-    pthread_cond_destroy(&x->changed);
-    pthread_mutex_destroy(&x->mutex);
-    x->started = 0;
-}
+void exchange_close(struct exchange *x) { thread_release(&x->merger); }
 
 /* ---- the scheduler's side ---- */
 

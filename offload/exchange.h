@@ -49,10 +49,7 @@ struct exchange {
     enum { EXCHANGE_IDLE, EXCHANGE_UNDER_WAY, EXCHANGE_MERGING, EXCHANGE_MERGED } state;
     size_t           block;
     uint64_t         since;    // clock_ns
-    pthread_t        thread;   // the merger's
-    int              started, stop;
-    pthread_mutex_t  mutex;    // guards the state where the merger has a part in it
-    pthread_cond_t   changed;
+    struct thread    merger;   // its lock guards the state
 };
 
 /* Nodes that this rank sends of each gradient; of one process alone, and of ranks that compute a

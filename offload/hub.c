@@ -4,7 +4,7 @@
 #include "data/base/clock.h"
 #include "data/base/crc32c.h"
 
-void hub_enter(struct hub *h) { pthread_mutex_lock(&h->mutex); }
+void hub_enter(struct hub *h) { thread_lock(&h->scheduler); }
 
 int hub_leave(struct hub *h, int ring, struct err *err)
 {
@@ -12,7 +12,7 @@ int hub_leave(struct hub *h, int ring, struct err *err)
 
     if (rc && err)
         *err = h->why;
-    pthread_mutex_unlock(&h->mutex);
+    thread_unlock(&h->scheduler);
     if (ring)
         csd_bell_ring(&h->dev.bell);
     return rc;
@@ -24,7 +24,7 @@ void hub_fail(struct hub *h, int rc, const struct err *why)
         h->failed = rc;
         h->why = *why;
     }
-    pthread_cond_broadcast(&h->changed);
+    thread_changed(&h->scheduler);
 }
 
 void hub_waited_in(struct hub *h, struct hub_wait *w, uint64_t step)
@@ -45,7 +45,7 @@ int hub_wait(struct hub *h, struct hub_wait *w, enum runlog_phase phase)
     w->phase = phase;
     if (!w->since)
         w->since = clock_ns();
-    pthread_cond_wait(&h->changed, &h->mutex);
+    thread_wait(&h->scheduler);
     return 1;
 }
 
@@ -148,14 +148,14 @@ int hub_reap(struct hub *h, struct err *err)
         }
         if (n == 0)
             continue;
-        pthread_mutex_lock(&h->mutex);
+        thread_lock(&h->scheduler);
         for (int i = 0; i < n; i++) {
             struct task *t = (struct task *)done[i];
 
             t->kind->done(t->part, t);
         }
-        pthread_cond_broadcast(&h->changed);
-        pthread_mutex_unlock(&h->mutex);
+        thread_changed(&h->scheduler);
+        thread_unlock(&h->scheduler);
         progress = 1;
     }
     return progress;

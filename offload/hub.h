@@ -13,6 +13,7 @@
  */
 #pragma once
 
+#include "data/base/thread.h"
 #include "offload/devices.h"
 #include "offload/meter.h"
 
@@ -36,8 +37,7 @@ struct hub {
     struct devices    dev;
     struct meter     *meter;
     uint64_t          step;       // of the pass under way
-    pthread_mutex_t   mutex;
-    pthread_cond_t    changed;
+    struct thread     scheduler;  // while it does not run, the devices are its owner's
     int               failed;     // -errno, and why
     struct err        why;
 };

@@ -28,8 +28,7 @@ struct stream_csd {
     struct act_stack     acts;
     struct commits       commits;
     struct arena         tables;  // of the parts
-    pthread_t            thread;  // while it is not there, the devices are its owner's
-    int                  started, stop;
+    uint64_t             rings;   // of the devices' bell that the scheduler has heard
     struct slots_reader  masters; // while they are lent the scheduler's thread is not there
     struct journal       newest;  // what they are read from, by its subs alone: a commit's
 };
@@ -54,7 +53,7 @@ static int advance(struct stream_csd *s, struct err *err)
     progress |= act_stack_advance(&s->acts);
     rc = commits_advance(&s->commits, err);
     if (progress || rc > 0)
-        pthread_cond_broadcast(&s->hub.changed);
+        thread_changed(&s->hub.scheduler);
     return rc < 0 ? rc : progress | rc;
 }
 
@@ -68,46 +67,43 @@ static int waits_for_ranks(struct stream_csd *s)
 }
 
 /* The first error stops everything: it is kept, and every call returns it. */
-static void *scheduler_main(void *stream)
+static int scheduler_turn(void *stream)
 {
     struct stream_csd *s = stream;
+    struct thread     *t = &s->hub.scheduler;
     struct err         err = { 0 };
-    uint64_t           seen = 0;
 
-    for (;;) {
-        int reaped = hub_reap(&s->hub, &err), moved = reaped;
+    if (t->stop || s->hub.failed)
+        return 0;
+    thread_unlock(t);
+    int reaped = hub_reap(&s->hub, &err), moved = reaped;
+    thread_lock(t);
+    if (reaped >= 0)
+        moved = advance(s, &err);
+    if (moved < 0)
+        hub_fail(&s->hub, moved, &err);
+    if (!reaped && !moved) {
+        uint64_t most = waits_for_ranks(s) ? LOOK_NS : SLEEP_NS;
 
-        hub_enter(&s->hub);
-        if (reaped >= 0)
-            moved = advance(s, &err);
-        if (moved < 0)
-            hub_fail(&s->hub, moved, &err);
-        int stop = s->stop || s->hub.failed;
-        hub_leave(&s->hub, 0, NULL);
-        if (stop)
-            return NULL;
-        if (!reaped && !moved)
-            seen = csd_bell_wait(&s->hub.dev.bell, seen, waits_for_ranks(s) ? LOOK_NS : SLEEP_NS);
+        thread_unlock(t);
+        s->rings = csd_bell_wait(&s->hub.dev.bell, s->rings, most);
+        thread_lock(t);
     }
+    return 1;
 }
 
 static int scheduler_start(struct stream_csd *s, struct err *err)
 {
-    s->stop = 0;
-    int rc = -pthread_create(&s->thread, NULL, scheduler_main, s);
-    s->started = rc == 0;
-    return rc ? err_set(err, rc, "start the scheduler's thread: %s", strerror(-rc)) : 0;
+    return thread_start(&s->hub.scheduler, "scheduler", err);
 }
 
 static void scheduler_stop(struct stream_csd *s)
 {
-    if (!s->started)
+    if (!s->hub.scheduler.running)
         return;
-    hub_enter(&s->hub);
-    s->stop = 1;
-    hub_leave(&s->hub, 1, NULL);
-    pthread_join(s->thread, NULL);
-    s->started = 0;
+    thread_ask_stop(&s->hub.scheduler);
+    csd_bell_ring(&s->hub.dev.bell);
+    thread_stop(&s->hub.scheduler);
 }
 
 /* ---- the model's side */
@@ -282,8 +278,7 @@ static void csd_close(struct stream *stream)
     if (over)
         arena_free(&s->tables);
     meter_free(s->hub.meter);
-    pthread_mutex_destroy(&s->hub.mutex);
-    pthread_cond_destroy(&s->hub.changed);
+    thread_release(&s->hub.scheduler);
     free(s);
 }
 
@@ -385,8 +380,7 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
     if (!s)
         return err_set(err, -ENOMEM, "out of memory for the stream");
     parts_join(s, cfg);
-    pthread_mutex_init(&s->hub.mutex, NULL);
-    pthread_cond_init(&s->hub.changed, NULL);
+    thread_init(&s->hub.scheduler, scheduler_turn, s);
     s->hub.meter = meter_new(HUB_SPANS, cfg->n_devices + cfg->n_act_devices + 1);
     int rc = s->hub.meter ? tables_open(s, err)
                           : err_set(err, -ENOMEM, "out of memory for measurements");

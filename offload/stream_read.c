@@ -6,20 +6,20 @@
  * holds is never stale, since no version changes: a claim that finds its block there reads nothing,
  * so where lanes have a frame for every block nothing is read twice.
  *
- * Threads: `mutex` guards everything below it in the struct; contents of a frame belong to the
- * reader while it fills it, to the caller while it is claimed. After an error the
- * reader ends, and acquire gives its sentence. */
+ * Threads: the reader's lock guards everything below it in the struct; contents of a frame belong
+ * to the reader while it fills it, to the caller while it is claimed. After an error the reader
+ * reads nothing more, and acquire gives its sentence. */
 #include "offload/streams.h"
 
 #include "data/base/arena.h"
 #include "data/base/clock.h"
 #include "data/base/round.h"
+#include "data/base/thread.h"
 #include "kernels/elementwise.h"
 #include "offload/order.h"
 
 #include <assert.h>
 #include <omp.h>
-#include <pthread.h>
 
 enum {
     PIECE_PARAMS = 65536, // read and converted at once, and in cache in between
@@ -44,17 +44,12 @@ struct stream_read {
     size_t              *block_params;
     struct frame        *frames; // (n_frames)
     float               *piece;
-    pthread_t            thread;
-    int                  started;
-
-    pthread_mutex_t mutex;
-    pthread_cond_t  changed;
+    struct thread        reader; // its lock guards what follows
     uint64_t pass, step; // passes announced; the first one's step, under which all reading is
                          // recorded
     enum stream_pass kind;      // of the pass
     size_t          uses, claimed, acquired; // of the pass: all; those that have their frame; that
                                              // the caller has asked for
-    int             stop;
     int             failed;     // -errno, with why
     struct err      why;
 };
@@ -90,24 +85,27 @@ static int fill_frame(struct stream_read *r, const struct frame *f, size_t block
     return 0;
 }
 
-/* Claim a frame for the next use of the pass, and fill it; waits while it is claimed for another
+/* Claim a frame for the next use of the pass, and fill it, unless it is claimed for another
  * block. */
-static void read_next(struct stream_read *r)
+static int reader_turn(void *arg)
 {
+    struct stream_read *r = arg;
+
+    if (r->reader.stop || r->failed || r->claimed == r->uses)
+        return 0;
     size_t        block = order_block(&r->order, r->kind, ORDER_READ, r->claimed);
     uint64_t      pass = r->pass, step = r->step;
     struct frame *f = frame_of(r, block);
 
     if (f->holds != block) {
-        if (f->claims > 0) {
-            pthread_cond_wait(&r->changed, &r->mutex);
-            return; // look again: the pass may be another one
-        }
+        if (f->claims > 0)
+            return 0;
         f->holds = NO_BLOCK;
-        pthread_mutex_unlock(&r->mutex);
+        thread_unlock(&r->reader);
+        omp_set_num_threads(1); // a team of its own would fight with the one that computes
         int rc = fill_frame(r, f, block, step, &r->why); // which nobody reads before `failed` says
                                                          // so
-        pthread_mutex_lock(&r->mutex);
+        thread_lock(&r->reader);
         r->failed = rc;
         f->holds = rc ? NO_BLOCK : block;
     }
@@ -115,23 +113,8 @@ static void read_next(struct stream_read *r)
         f->claims++;
         r->claimed++;
     }
-    pthread_cond_broadcast(&r->changed);
-}
-
-static void *reader_main(void *arg)
-{
-    struct stream_read *r = arg;
-
-    omp_set_num_threads(1); // a team of its own would fight with the one that computes
-    pthread_mutex_lock(&r->mutex);
-    while (!r->stop && !r->failed) {
-        if (r->claimed == r->uses)
-            pthread_cond_wait(&r->changed, &r->mutex);
-        else
-            read_next(r);
-    }
-    pthread_mutex_unlock(&r->mutex);
-    return NULL;
+    thread_changed(&r->reader);
+    return 1;
 }
 
 /* The pass. */
@@ -142,7 +125,7 @@ static int read_begin(struct stream *s, enum stream_pass pass, uint64_t step, st
     struct stream_read *r = of(s);
 
     (void)err;
-    pthread_mutex_lock(&r->mutex);
+    thread_lock(&r->reader);
     if (r->pass == 0)
         r->step = step;
     r->pass++;
@@ -151,8 +134,8 @@ static int read_begin(struct stream *s, enum stream_pass pass, uint64_t step, st
     r->claimed = r->acquired = 0;
     for (size_t i = 0; i < r->n_frames; i++)
         r->frames[i].claims = 0;
-    pthread_cond_broadcast(&r->changed);
-    pthread_mutex_unlock(&r->mutex);
+    thread_changed(&r->reader);
+    thread_unlock(&r->reader);
     return 0;
 }
 
@@ -161,16 +144,16 @@ static int read_acquire(struct stream *s, size_t block, const void **wire, struc
     struct stream_read *r = of(s);
     struct frame       *f = frame_of(r, block);
 
-    pthread_mutex_lock(&r->mutex);
+    thread_lock(&r->reader);
     assert(r->acquired < r->uses &&
            order_block(&r->order, r->kind, ORDER_READ, r->acquired) == block);
     while (!r->failed && r->claimed <= r->acquired)
-        pthread_cond_wait(&r->changed, &r->mutex);
+        thread_wait(&r->reader);
     r->acquired++;
     int rc = r->failed;
     if (rc && err)
         *err = r->why;
-    pthread_mutex_unlock(&r->mutex);
+    thread_unlock(&r->reader);
     *wire = f->bytes;
     return rc;
 }
@@ -179,26 +162,18 @@ static void read_release(struct stream *s, size_t block)
 {
     struct stream_read *r = of(s);
 
-    pthread_mutex_lock(&r->mutex);
+    thread_lock(&r->reader);
     assert(frame_of(r, block)->holds == block && frame_of(r, block)->claims > 0);
     frame_of(r, block)->claims--;
-    pthread_cond_broadcast(&r->changed);
-    pthread_mutex_unlock(&r->mutex);
+    thread_changed(&r->reader);
+    thread_unlock(&r->reader);
 }
 
 static void read_close(struct stream *s)
 {
     struct stream_read *r = of(s);
 
-    if (r->started) {
-        pthread_mutex_lock(&r->mutex);
-        r->stop = 1;
-        pthread_cond_broadcast(&r->changed);
-        pthread_mutex_unlock(&r->mutex);
-        pthread_join(r->thread, NULL);
-    }
-    pthread_cond_destroy(&r->changed);
-    pthread_mutex_destroy(&r->mutex);
+    thread_release(&r->reader);
     arena_free(&r->arena);
     meter_free(r->stream.meter);
     free(r);
@@ -252,19 +227,15 @@ int stream_read_open(struct stream **out, const struct params_source *source,
     r->shared = frames;
     r->n_frames = order_buffers(order, ORDER_FRAMES, frames);
     r->dt = dt;
-    pthread_mutex_init(&r->mutex, NULL);
-    pthread_cond_init(&r->changed, NULL);
+    thread_init(&r->reader, reader_turn, r);
     lay(r, block_params, &r->arena);
     int rc = arena_map(&r->arena, "frames of parameters", err);
     if (!rc) {
         lay(r, block_params, &r->arena);
         memcpy(r->block_params, block_params, order_blocks(order) * sizeof *block_params);
         r->stream.meter = meter_new(MAX_SPANS, 0);
-        if (!r->stream.meter)
-            rc = err_set(err, -ENOMEM, "out of memory for a stream");
-        else if ((rc = -pthread_create(&r->thread, NULL, reader_main, r)))
-            err_set(err, rc, "start the stream's reader: %s", strerror(-rc));
-        r->started = rc == 0;
+        rc = r->stream.meter ? thread_start(&r->reader, "reader", err)
+                             : err_set(err, -ENOMEM, "out of memory for a stream");
     }
     if (rc)
         read_close(&r->stream);

@@ -54,12 +54,12 @@ ASAN        := $(BUILD)-asan
 TSAN        := $(BUILD)-tsan
 ASAN_QUICK  := $(patsubst %,$(ASAN)/tests/test_%,tokens pretoken tokenizer safetensors task examples csd grad_wire runlog run smartssd) \
                $(ASAN)/tests/fuzz/replay $(ASAN)/tests/crash/crash
-TSAN_QUICK  := $(patsubst %,$(TSAN)/tests/test_%,csd csd_ahead meter stream_read comm)
+TSAN_QUICK  := $(patsubst %,$(TSAN)/tests/test_%,csd csd_ahead meter stream_read comm thread)
 # These scripts do not look at the memory or the speed of the program.
 ASAN_CLI    := $(patsubst %,tests/cli/%.sh,check classifier config embed examples finetune finite generate misuse places report rows \
                tensorboard trace watch)
 TSAN_TESTS  := $(patsubst %,$(BUILD)/tests/test_%,csd csd_ahead stream_csd stream_compress stream_order stream_commit stream_fault \
-               stream_read stream_pieces pieces comm disk meter ranks)
+               stream_read stream_pieces pieces comm disk meter ranks thread)
 # sanitized FOLDER FLAGS
 sanitized    = $(SUBMAKE) BUILD=$(1) TARGET=$(1)/siTrain CFLAGS="-O1 -g $(2)" CXXFLAGS="-O1 -g $(2)" LDFLAGS="$(2)" KERNEL_CFLAGS=
 ASAN_MAKE    = $(call sanitized,$(ASAN),-fsanitize=address$(comma)undefined -fno-omit-frame-pointer)
