@@ -34,13 +34,11 @@ static void piece_update(const struct update_area *a, struct csd_update *u, size
         const struct csd_segment *s = &u->segments[i];
         size_t from = size_max(s->first, first), to = size_min(s->first + s->n, end);
 
-        if (from < to && u->calm)
-            optim_update(w + from, m + from, v ? v + from : NULL, a->grad + from, to - from,
-                         s->weight_decay, &u->step);
-        else if (from < to)
+        if (from < to)
             reach_kept_add(&u->kept,
                            reach_update(w + from, m + from, v ? v + from : NULL, a->grad + from,
-                                        to - from, s->weight_decay, &u->step, &u->reach),
+                                        to - from, s->weight_decay, &u->step,
+                                        u->calm ? NULL : &u->reach),
                            from);
     }
     convert((char *)a->wire + first * dtype_bytes(a->wire_dt), a->wire_dt, w + first, DT_F32, n);

@@ -192,14 +192,11 @@ static void update_piece(const struct stream_mem *m, struct piece *p, const stru
     float                  *w = b->states + p->first;
     float                  *v = optim_moments(step->kind) > 1 ? w + 2 * b->params : NULL;
 
-    p->kept = (struct reach_kept){ 0 };
-    if (reach_calm(&p->reach, step, (double)p->weight_decay, b->most)) {
-        optim_update(w, w + b->params, v, b->grad + p->first, p->n, p->weight_decay, step);
-    } else {
+    int calm = reach_calm(&p->reach, step, (double)p->weight_decay, b->most);
+    if (!calm)
         p->reach = (struct reach){ 0 };
-        p->kept = reach_update(w, w + b->params, v, b->grad + p->first, p->n, p->weight_decay, step,
-                               &p->reach);
-    }
+    p->kept = reach_update(w, w + b->params, v, b->grad + p->first, p->n, p->weight_decay, step,
+                           calm ? NULL : &p->reach);
     if (m->cfg.wire_dt != DT_F32)
         convert((bf16 *)b->wire + p->first, m->cfg.wire_dt, w, DT_F32, p->n); // still in cache
 }
