@@ -90,7 +90,7 @@ endif
 
 # Everything but the commands is a library, which the tests and examples/ link. Weak symbols name the
 # optional parts, so that these objects are linked whole (WEAK_OBJ).
-ROOMS    ?= data/base data/db data/text data/tensors data/task comm kernels csd offload model cmd/opt cmd/run
+ROOMS    ?= data/base data/db data/text data/tensors data/task comm kernels csd offload offload/* model cmd/opt cmd/run
 LIB      ?= $(BUILD)/libsitrain.a
 ABSENT   := $(if $(HAS_ONEDNN),,kernels/matmul_onednn.c) $(if $(HAS_XRT),,$(XRT_SRC)) \
             $(if $(HAS_OPENCL),,csd/engine_opencl.c csd/opencl.c) $(if $(HAS_MPI),,comm/comm_mpi.c)

@@ -1,21 +1,21 @@
 /* plan.c: what a run would hold, move and store, before anything is allocated, computed by the same
  * functions that the run itself goes by. */
+#include "cmd/bench/bench.h"
 #include "cmd/cmd.h"
-#include "cmd/run/train_opts.h"
-#include "cmd/run/labelled.h"
 #include "cmd/run/forecast.h"
+#include "cmd/run/labelled.h"
 #include "cmd/run/masking.h"
+#include "cmd/run/mem_choice.h"
 #include "cmd/run/model_choice.h"
 #include "cmd/run/ranked.h"
-#include "cmd/bench/bench.h"
-#include "cmd/run/mem_choice.h"
 #include "cmd/run/spares.h"
 #include "cmd/run/tokenise.h"
+#include "cmd/run/train_opts.h"
 #include "cmd/run/training.h"
 #include "cmd/run/wear.h"
 #include "cmd/say/say.h"
 #include "data/task/task.h"
-#include "offload/traffic.h"
+#include "offload/estimate/traffic.h"
 
 #include <libgen.h>
 #include <unistd.h>

@@ -1,15 +1,15 @@
 /* reshard.c: a run onto other drives, or another number of them. What moves, and why a kill loses
- * nothing, is in offload/reshard.h; here it is said where to, and stored. */
+ * nothing, is in offload/upkeep/reshard.h; here it is said where to, and stored. */
 #include "cmd/cmd.h"
-#include "cmd/say/line.h"
-#include "cmd/say/progress.h"
-#include "cmd/say/say.h"
 #include "cmd/run/newranks.h"
 #include "cmd/run/output.h"
 #include "cmd/run/ranked.h"
+#include "cmd/say/line.h"
+#include "cmd/say/progress.h"
+#include "cmd/say/say.h"
 #include "data/base/clock.h"
 #include "data/base/machine.h"
-#include "offload/reshard.h"
+#include "offload/upkeep/reshard.h"
 
 struct reshard_opts {
     const char        *run, *new_run;

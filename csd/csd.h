@@ -4,7 +4,7 @@
  * null (answers at once), and csd_skeleton.c to begin another one from.
  *
  * The host sees jobs over byte ranges of one flat device address space; it alone decides the layout
- * (offload/store.h). A device reads no host state but through a job.
+ * (offload/layout/store.h). A device reads no host state but through a job.
  *
  * States of a job: the owner's; submitted, from csd_ops.submit on, when the device alone may touch
  * it and what it points into; complete, when the device rings the owner's bell; and with reap the
@@ -15,8 +15,8 @@
 #include "csd/bell.h"
 #include "csd/disk.h"
 #include "csd/link.h"
-#include "data/base/err.h"
 #include "data/base/dtype.h"
+#include "data/base/err.h"
 #include "kernels/optim.h"
 #include "kernels/reach.h"
 #include "kernels/topk.h"

@@ -1,9 +1,9 @@
 /* passes.h: what a model says to its stream: in which order its passes use their blocks (step.c,
- * decode.c), and which of them share frames (offload/order.h). */
+ * decode.c), and which of them share frames (offload/layout/order.h). */
 #pragma once
 
 #include "model/arch.h"
-#include "offload/order.h"
+#include "offload/layout/order.h"
 
 /* The embeddings, the layers, the final norm; then a language model's head, which is the embeddings
  * once more or blocks of its own, and all of them back. What is whole stands in its frame still

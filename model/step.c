@@ -1,10 +1,10 @@
 /* step.c: one training step. READ THIS FIRST, from train_step (below its parts) on.
  *
  * Parameters come from the stream block by block and go back at once; the order of blocks is the
- * stream's contract (offload/stream.h), it reads ahead along it. All micro-batches pass a block
- * before the next block is touched, so a step reads the parameters twice whatever grad_accum is. A
- * block's gradient is handed over when its last micro-batch is through, and travels while the block
- * before it computes. */
+ * stream's contract (offload/stream/stream.h), it reads ahead along it. All micro-batches pass a
+ * block before the next block is touched, so a step reads the parameters twice whatever grad_accum
+ * is. A block's gradient is handed over when its last micro-batch is through, and travels while the
+ * block before it computes. */
 #include "model/step.h"
 
 #include "data/base/clock.h"
@@ -36,7 +36,7 @@ struct pass {
     uint64_t start_ns;        // of the span that is open
     uint64_t before_ns;       // how long block 0 was waited for
     double   loss;
-    struct stream_norm norm;  // of the gradients that were sent
+    struct norm_sum norm;  // of the gradients that were sent
 };
 
 /* The span that began at p->start_ns ends here. */

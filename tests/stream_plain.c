@@ -95,7 +95,7 @@ static int plain_grad(struct stream *s, size_t block, size_t group, float **grad
     return 0;
 }
 
-static int plain_send_grad(struct stream *s, size_t block, struct stream_norm *norm,
+static int plain_send_grad(struct stream *s, size_t block, struct norm_sum *norm,
                            struct err *err)
 {
     struct stream_plain *p = plain(s);
@@ -110,7 +110,7 @@ static int plain_send_grad(struct stream *s, size_t block, struct stream_norm *n
     p->sent[block] = 1;
     norm->sumsq += reduce_sumsq(p->grads + p->first[block], n, &nonfinite, scratch);
     if (nonfinite)
-        stream_norm_flag(norm, block);
+        norm_sum_flag(norm, block);
     free(scratch);
     return 0;
 }

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "offload/budget.h"
+#include "offload/estimate/budget.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "offload/step_work.h"
+#include "offload/estimate/step_work.h"
 #include "tests/tempdir.h"
 #include "tests/toy.h"
 

@@ -5,7 +5,7 @@
 #include "tests/variant.h"
 
 #include "data/base/round.h"
-#include "offload/streams.h"
+#include "offload/stream/streams.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

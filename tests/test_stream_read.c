@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "offload/run.h"
-#include "offload/streams.h"
+#include "offload/stream/streams.h"
 #include "tests/toy.h"
 
 #include <errno.h>
@@ -160,7 +160,7 @@ static void test_errors(void **state)
     struct stream     *s = open_stream(&c, DT_BF16, 3);
     const void        *wire;
     float             *grad;
-    struct stream_norm norm;
+    struct norm_sum norm;
     struct stream_step step = { 0 };
     struct err         err = { 0 };
     int                fresh, rc = 0;

@@ -2,8 +2,8 @@
  * stand in memory or come one by one, up or down; against naive sums in double precision. Pairs are
  * added as what is zero but for them. */
 #include "kernels/reduce.h"
-#include "offload/grouped.h"
-#include "offload/pair_sum.h"
+#include "offload/gradient/grouped.h"
+#include "offload/gradient/pair_sum.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

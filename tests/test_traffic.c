@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "offload/act_rule.h"
-#include "offload/traffic.h"
+#include "offload/estimate/traffic.h"
+#include "offload/layout/act_rule.h"
 #include "tests/toy.h"
 
 static const size_t blocks[6] = { 1000, 300, 300, 300, 300, 20 }; // 2,220 parameters in all

@@ -3,8 +3,8 @@
 
 #include "data/base/crc32c.h"
 #include "data/base/round.h"
-#include "offload/act_rule.h"
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
+#include "offload/layout/act_rule.h"
 
 #include <assert.h>
 #include <math.h>
@@ -216,7 +216,7 @@ static int gradient(const struct run_config *cfg, struct stream *s, uint64_t ste
 
 /* A block on the way back. */
 static int backward(const struct run_config *cfg, struct stream *s, uint64_t step, size_t b,
-                    const void **wire, int poison, struct stream_norm *norm, struct err *err)
+                    const void **wire, int poison, struct norm_sum *norm, struct err *err)
 {
     size_t last = run_blocks(cfg) - 1;
     int    rc = b > 0 && b < last ? stream_acquire(s, b, &wire[b], err) : 0;
@@ -242,7 +242,7 @@ static void update_numbers(const struct run_config *cfg, struct stream *s, doubl
 
 /* What a step ends with when all gradients are sent: every third is clipped. */
 static int update(const struct run_config *cfg, struct stream *s, struct stream_step *up,
-                  const struct stream_norm *norm, double loss, struct err *err)
+                  const struct norm_sum *norm, double loss, struct err *err)
 {
     assert(norm->nonfinite == up->row.skipped);
     up->skip = norm->nonfinite;
@@ -256,7 +256,7 @@ int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int 
              double *loss, struct err *err)
 {
     const void        *wire[TOY_BLOCKS];
-    struct stream_norm norm = { 0 };
+    struct norm_sum norm = { 0 };
     struct stream_step up = { .row = { .step = step, .skipped = poison } };
     int                rc = toy_forward(cfg, s, step, wire, loss, err);
 
@@ -276,7 +276,7 @@ int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int 
 
 /* One use of a block: what it reads counts for the loss, and for the gradient if there is one. */
 static int use(const struct run_config *cfg, struct stream *s, struct order_at at, uint64_t step,
-               int poison, double *loss, struct stream_norm *norm, struct err *err)
+               int poison, double *loss, struct norm_sum *norm, struct err *err)
 {
     const void *wire = NULL;
     size_t      n = run_whole(cfg, at.block);
@@ -294,7 +294,7 @@ static int use(const struct run_config *cfg, struct stream *s, struct order_at a
 }
 
 int toy_pass(const struct run_config *cfg, struct stream *s, enum stream_pass pass, uint64_t step,
-             int poison, double *loss, struct stream_norm *norm, struct err *err)
+             int poison, double *loss, struct norm_sum *norm, struct err *err)
 {
     int rc = stream_begin(s, pass, step, err);
 
@@ -310,7 +310,7 @@ int toy_pass(const struct run_config *cfg, struct stream *s, enum stream_pass pa
 int toy_order_step(const struct run_config *cfg, struct stream *s, uint64_t step, int poison,
                    double *loss, struct err *err)
 {
-    struct stream_norm norm = { 0 };
+    struct norm_sum norm = { 0 };
     struct stream_step up = { .row = { .step = step, .skipped = poison } };
     int                rc;
 

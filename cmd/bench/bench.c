@@ -17,7 +17,7 @@
 #include "data/base/file.h"
 #include "data/base/machine.h"
 #include "data/base/version.h"
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
 
 #include <dirent.h>
 #include <fcntl.h>

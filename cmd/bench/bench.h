@@ -14,7 +14,7 @@
 #include "cmd/run/session.h"
 #include "data/base/arena.h"
 #include "data/base/json.h"
-#include "offload/budget.h"
+#include "offload/estimate/budget.h"
 
 struct bench_opts {
     const char       *what, *dir, *json, *plot, *save;

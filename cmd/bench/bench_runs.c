@@ -150,7 +150,7 @@ struct drive_acts { struct acts_ways ways; size_t n; struct act_piece *piece; };
 struct drive {
     struct session    *s;
     struct stream     *st;
-    struct stream_norm norm;
+    struct norm_sum norm;
     const struct drive_acts *a;
     size_t             at; // of its pieces: pushed and not popped
     uint64_t           layer_ns; // that a layer's forward is given, instead of computing it

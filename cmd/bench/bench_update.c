@@ -9,7 +9,7 @@
 #include "data/base/crc32c.h"
 #include "data/base/file.h"
 #include "data/base/round.h"
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -6,7 +6,7 @@
 #include "cmd/run/machine_file.h"
 #include "cmd/run/training.h"
 #include "kernels/matmul.h"
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
 
 #include <libgen.h>
 #include <signal.h>

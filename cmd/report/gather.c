@@ -1,6 +1,7 @@
 /* gather.c: a run's database as one JSON value: the answers to all questions of data/db/sql, and
- * what follows from them: the traffic that model and mode say there must be (offload/traffic.h),
- * and how long drives last. A figure that is not in the database is not in it. */
+ * what follows from them: the traffic that model and mode say there must be
+ * (offload/estimate/traffic.h), and how long drives last. A figure that is not in the database is
+ * not in it. */
 #include "cmd/report/report.h"
 
 #include "cmd/run/session.h"
@@ -8,7 +9,7 @@
 #include "cmd/run/wear.h"
 #include "data/base/visible.h"
 #include "data/db/questions.h"
-#include "offload/traffic.h"
+#include "offload/estimate/traffic.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 
 #include "cmd/run/settings.h"
 #include "data/base/file.h"
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
 
 #include <sys/sysmacros.h>
 

@@ -6,8 +6,8 @@
 #include "data/base/nan.h"
 #include "data/base/round.h"
 #include "model/sampling.h"
-#include "offload/meter.h"
-#include "offload/streams.h"
+#include "offload/devices/meter.h"
+#include "offload/stream/streams.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 
 #include "cmd/run/training_plan.h"
 #include "cmd/run/wear.h"
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
 
 void mem_choice_session(struct session *out, const struct session *s)
 {

@@ -4,11 +4,11 @@
 #include "cmd/run/memory.h"
 
 #include "cmd/run/evaluate.h"
-#include "data/base/round.h"
 #include "data/base/machine.h"
-#include "offload/act_rule.h"
-#include "offload/step_work.h"
-#include "offload/streams.h"
+#include "data/base/round.h"
+#include "offload/estimate/step_work.h"
+#include "offload/layout/act_rule.h"
+#include "offload/stream/streams.h"
 
 #include <malloc.h>
 #include <omp.h>

@@ -5,7 +5,7 @@
 #include "cmd/run/session.h"
 #include "model/decode.h"
 #include "model/model.h"
-#include "offload/budget.h"
+#include "offload/estimate/budget.h"
 
 struct memory_request {
     uint64_t             host_mem;  // 0: no promise

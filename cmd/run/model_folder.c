@@ -3,10 +3,10 @@
 
 #include "cmd/run/best.h"
 #include "cmd/run/ranked.h"
-#include "data/base/machine.h"
-#include "cmd/run/tokenise.h"
 #include "cmd/run/settings.h"
-#include "offload/streams.h"
+#include "cmd/run/tokenise.h"
+#include "data/base/machine.h"
+#include "offload/stream/streams.h"
 
 #include <strings.h>
 

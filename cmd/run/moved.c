@@ -4,7 +4,7 @@
 
 #include "cmd/run/settings.h"
 #include "data/base/file.h"
-#include "offload/devices_place.h"
+#include "offload/devices/devices_place.h"
 
 #include <limits.h>
 #include <sys/stat.h>

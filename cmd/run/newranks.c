@@ -9,8 +9,8 @@
 #include "data/base/machine.h"
 #include "data/base/round.h"
 #include "model/hf.h"
-#include "offload/devices.h"
-#include "offload/rerank.h"
+#include "offload/devices/devices.h"
+#include "offload/upkeep/rerank.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

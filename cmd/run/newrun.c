@@ -17,7 +17,7 @@
 #include "data/base/version.h"
 #include "model/finite.h"
 #include "model/hf.h"
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
 
 #include <sys/stat.h>
 #include <time.h>

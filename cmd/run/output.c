@@ -6,7 +6,7 @@
 #include "data/base/file.h"
 #include "data/text/tokenizer.h"
 #include "data/text/tokens.h"
-#include "offload/store.h"
+#include "offload/layout/store.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 
 #include "cmd/run/output.h"
 #include "cmd/run/settings.h"
-#include "offload/devices_place.h"
+#include "offload/devices/devices_place.h"
 
 #include <dirent.h>
 #include <fcntl.h>

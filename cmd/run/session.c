@@ -10,8 +10,8 @@
 #include "data/base/round.h"
 #include "model/hf.h"
 #include "model/passes.h"
-#include "offload/devices.h"
-#include "offload/reshard.h"
+#include "offload/devices/devices.h"
+#include "offload/upkeep/reshard.h"
 
 #include <assert.h>
 #include <unistd.h>

@@ -6,8 +6,8 @@
 #include "cmd/run/moved.h"
 #include "cmd/run/train_opts.h"
 #include "model/arch.h"
+#include "offload/layout/store.h"
 #include "offload/run.h"
-#include "offload/store.h"
 
 enum { SESSION_PATH = 4096 };
 

@@ -7,19 +7,19 @@
 #include "cmd/run/drives.h"
 #include "cmd/run/feed.h"
 #include "cmd/run/horizon.h"
-#include "cmd/run/ranked.h"
 #include "cmd/run/labelled.h"
 #include "cmd/run/mem_choice.h"
 #include "cmd/run/output.h"
+#include "cmd/run/ranked.h"
+#include "cmd/run/settings.h"
 #include "cmd/run/tensorboard.h"
 #include "cmd/run/wear.h"
-#include "cmd/run/settings.h"
 #include "data/base/clock.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
 #include "kernels/attention.h"
-#include "offload/agree.h"
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
+#include "offload/upkeep/agree.h"
 
 #include <math.h>
 

@@ -1,10 +1,11 @@
-/* fuzz_database.c: run.db as data/runlog*.c, offload/journal.c and offload/image.c read it. */
+/* fuzz_database.c: run.db as data/runlog*.c, offload/devices/journal.c and offload/devices/image.c
+ * read it. */
 #include "tests/fuzz/database.h"
 
 #include "cmd/report/report.h"
 #include "data/db/runlog.h"
-#include "offload/image.h"
-#include "offload/journal.h"
+#include "offload/devices/image.h"
+#include "offload/devices/journal.h"
 #include "tests/orders.h"
 
 #include <sqlite3.h>
