@@ -12,7 +12,7 @@
 #include "cmd/say/line.h"
 #include "cmd/say/progress.h"
 #include "cmd/say/say.h"
-#include "csd/disk.h"
+#include "csd/disk/disk.h"
 #include "data/base/file.h"
 #include "data/tensors/safetensors.h"
 #include "data/text/tokenizer.h"

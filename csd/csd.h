@@ -12,9 +12,9 @@
  * How many threads a device has of its own is its business. */
 #pragma once
 
-#include "csd/bell.h"
-#include "csd/disk.h"
+#include "csd/disk/disk.h"
 #include "csd/link.h"
+#include "data/base/bell.h"
 #include "data/base/dtype.h"
 #include "data/base/err.h"
 #include "kernels/optim.h"
@@ -107,7 +107,7 @@ struct csd_config {
     enum link_kind   update_link;
     const struct iovec *buffers; // host memory that jobs will point into
     unsigned    n_buffers;
-    struct csd_bell *bell;
+    struct bell *bell;
     /* Of a device with an accelerator card: the card's PCI address ("0000:31:00.1"), or NULL for
      * the one beside the drive; the file that its logic is loaded from. Needed by open alone. */
     const char *fpga, *xclbin;

@@ -13,7 +13,7 @@
 #include "cmd/run/settings.h"
 #include "cmd/say/command.h"
 #include "comm/comm.h"
-#include "csd/disk_file.h"
+#include "csd/disk/disk_file.h"
 #include "data/base/file.h"
 #include "data/base/machine.h"
 #include "data/base/version.h"

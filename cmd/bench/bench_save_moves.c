@@ -3,7 +3,7 @@
 #include "cmd/bench/bench.h"
 
 #include "cmd/run/machine_file.h"
-#include "csd/disk.h"
+#include "csd/disk/disk.h"
 #include "data/base/clock.h"
 #include "data/base/crc32c.h"
 #include "data/base/round.h"

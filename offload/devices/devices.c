@@ -106,7 +106,7 @@ int devices_run(struct devices *d, size_t i, struct csd_job *job, struct err *er
 
     c->ops->submit(c, job);
     while (c->ops->reap(c, &done, 1) == 0)
-        seen = csd_bell_wait(&d->bell, seen, 1000000000u);
+        seen = bell_wait(&d->bell, seen, 1000000000u);
     d->silent |= job->status == -ETIMEDOUT;
     return job->status ? err_set(err, job->status, "%s", job->why) : 0;
 }
@@ -410,7 +410,7 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
     *d = (struct devices){ .cfg = *cfg, .n = cfg->n_devices };
     size_t acts = how == DEVICES_TRAIN && cfg->acts.n ? cfg->n_act_devices : 0;
     more = more ? more : &none;
-    csd_bell_init(&d->bell);
+    bell_init(&d->bell);
     int rc = how != DEVICES_CREATE && devices_fake(cfg) ? refuse_fake(cfg, err) : 0;
     rc = rc ? rc : store_init(&d->store, cfg, err);
     if (!rc && (how == DEVICES_CREATE || how == DEVICES_TRAIN))
@@ -469,6 +469,6 @@ void devices_close(struct devices *d)
     free(d->device);
     store_release(&d->store);
     if (d->n)
-        csd_bell_release(&d->bell);
+        bell_release(&d->bell);
     *d = (struct devices){ 0 };
 }

@@ -15,7 +15,7 @@ struct device {
 struct devices {
     struct run_config cfg;     // what it points to is the opener's
     struct store      store;
-    struct csd_bell   bell;
+    struct bell   bell;
     struct topology  *links;
     struct device    *device;  // (n + n_acts)
     size_t            n;       // that hold states

@@ -1,7 +1,7 @@
 /* devices_place.c: where a device is, by options and by name, and whether it may be there. */
 #include "offload/devices/devices_place.h"
 
-#include "csd/disk_file.h"
+#include "csd/disk/disk_file.h"
 #include "data/base/file.h"
 #include "offload/layout/store.h"
 

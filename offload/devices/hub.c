@@ -14,7 +14,7 @@ int hub_leave(struct hub *h, int ring, struct err *err)
         *err = h->why;
     thread_unlock(&h->scheduler);
     if (ring)
-        csd_bell_ring(&h->dev.bell);
+        bell_ring(&h->dev.bell);
     return rc;
 }
 

@@ -43,7 +43,7 @@ static int parcel_wait(struct devices *d, struct parcel *p, struct err *err)
         if (c->ops->reap(c, &done, 1))
             ((struct parcel *)done->user)->flying--;
         else
-            seen = csd_bell_wait(&d->bell, seen, 1000000000u);
+            seen = bell_wait(&d->bell, seen, 1000000000u);
     }
     for (int i = 0; i < 2 && !rc; i++)
         if (p->job[i].status)

@@ -169,7 +169,7 @@ static int merger_turn(void *exchange)
     x->ready(x->ctx, x->block);
     thread_lock(&x->merger);
     x->state = EXCHANGE_MERGED;
-    csd_bell_ring(&x->hub->dev.bell);
+    bell_ring(&x->hub->dev.bell);
     return 1;
 }
 

@@ -1,7 +1,7 @@
 /* store.c: the layout of a run on its devices. */
 #include "offload/layout/store.h"
 
-#include "csd/grad_wire.h"
+#include "csd/engine/grad_wire.h"
 #include "data/base/crc32c.h"
 #include "data/base/round.h"
 

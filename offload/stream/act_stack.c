@@ -143,7 +143,7 @@ int act_stack_pop(struct act_stack *k, void **piece, struct err *err)
         act_rule_turn(&k->rule);
         k->popping = 1;
         k->next = k->ahead = k->rule.begin;
-        csd_bell_ring(&k->hub->dev.bell);
+        bell_ring(&k->hub->dev.bell);
     }
     while ((!(b = buffer_of(k, k->next)) || b->state == ACT_READING) &&
            hub_wait(k->hub, &wait, PHASE_WAIT_ACT_READ))

@@ -52,7 +52,7 @@ static int committer_turn(void *commits)
     c->job.rc = transaction(c, &c->job, &c->job.why);
     thread_lock(&c->committer);
     c->whose = JOB_OVER;
-    csd_bell_ring(&c->hub->dev.bell);
+    bell_ring(&c->hub->dev.bell);
     return 1;
 }
 

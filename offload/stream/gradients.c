@@ -1,7 +1,7 @@
 /* gradients.c: gradients and residuals, between the model and the devices. */
 #include "offload/stream/gradients.h"
 
-#include "csd/grad_wire.h"
+#include "csd/engine/grad_wire.h"
 #include "data/base/clock.h"
 #include "data/base/crc32c.h"
 #include "data/base/round.h"

@@ -86,7 +86,7 @@ static int scheduler_turn(void *stream)
         uint64_t most = waits_for_ranks(s) ? LOOK_NS : SLEEP_NS;
 
         thread_unlock(t);
-        s->rings = csd_bell_wait(&s->hub.dev.bell, s->rings, most);
+        s->rings = bell_wait(&s->hub.dev.bell, s->rings, most);
         thread_lock(t);
     }
     return 1;
@@ -102,7 +102,7 @@ static void scheduler_stop(struct stream_csd *s)
     if (!s->hub.scheduler.running)
         return;
     thread_ask_stop(&s->hub.scheduler);
-    csd_bell_ring(&s->hub.dev.bell);
+    bell_ring(&s->hub.dev.bell);
     thread_stop(&s->hub.scheduler);
 }
 

@@ -4,7 +4,7 @@
  * its committed residual. */
 #include "offload/upkeep/verify.h"
 
-#include "csd/grad_wire.h"
+#include "csd/engine/grad_wire.h"
 #include "data/base/crc32c.h"
 #include "kernels/elementwise.h"
 #include "offload/devices/devices.h"
@@ -225,7 +225,7 @@ static int lanes_run(struct check *c, struct err *err)
         }
         rc = watch_look(c->v->watch, c->done, c->total, err);
         if (busy && !moved && !rc)
-            seen = csd_bell_wait(&c->dev.bell, seen, 1000000000u);
+            seen = bell_wait(&c->dev.bell, seen, 1000000000u);
     }
     return rc;
 }
