@@ -343,7 +343,7 @@ static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
 }
 
 /* The words of a piece, which are the head's: the gradient that they have as such, of a group. */
-static int piece_backward(struct trainer *t, struct pass *p, size_t b, struct order_span of,
+static int piece_backward(struct trainer *t, struct pass *p, size_t b, struct route_span of,
                           struct head h, struct err *err)
 {
     int rc = 0;
@@ -374,7 +374,7 @@ static int words_block(struct trainer *t, struct pass *p, size_t b, struct err *
     p->start_ns = clock_ns();
     for (size_t from = 0, to; from < p->micros && !rc; from = to) { // a group is complete at once
         to = from + p->micros / t->o.groups;
-        rc = head ? piece_backward(t, p, b, (struct order_span){ from, to }, h, err) : 0;
+        rc = head ? piece_backward(t, p, b, (struct route_span){ from, to }, h, err) : 0;
         for (size_t a = from; a < to && embeds && !rc; a++) {
             rc = grad_of(t, p, b, a, &grad, &fresh, err);
             if (!rc && !is_empty(t, a))

@@ -176,7 +176,7 @@ static inline int setup(void **state)
     f->cfg = (struct run_config){ .dir = f->dir,
                                   .id = "0123",
                                   .mode = RUN_MEM,
-                                  .order = toy_order(BLOCKS),
+                                  .route = toy_route(BLOCKS),
                                   .block_params = sizes,
                                   .decay = decay,
                                   .wire_dt = DT_BF16,

@@ -213,7 +213,7 @@ static inline struct scene *scene_from(const struct variant *v, const struct par
         .log = s->cfg.log,
         .id = "00112233445566778899aabbccddeeff",
         .mode = v->mode,
-        .order = toy_order(BLOCKS),
+        .route = toy_route(BLOCKS),
         .block_params = sizes,
         .decay = toy_decay,
         .wire_dt = DT_BF16,

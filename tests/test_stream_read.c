@@ -46,11 +46,11 @@ static int counted_read(void *ctx, size_t block, size_t first, size_t n, float *
 static struct stream *open_stream(struct counted *c, enum dtype dt, size_t frames)
 {
     struct params_source source = { .read = counted_read, .ctx = c };
-    const struct order   order = toy_order(BLOCKS);
+    const struct route   route = toy_route(BLOCKS);
     struct stream       *s;
     struct err           err;
 
-    assert_int_equal(stream_read_open(&s, &source, &order, sizes, dt, frames, &err), 0);
+    assert_int_equal(stream_read_open(&s, &source, &route, sizes, dt, frames, &err), 0);
     return s;
 }
 

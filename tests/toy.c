@@ -31,18 +31,18 @@ float toy_decay(void *ctx, size_t block, size_t i, size_t n, size_t *count)
     return i / 700 % 3 ? 0.0f : 0.1f;
 }
 
-struct order toy_order(size_t n)
+struct route toy_route(size_t n)
 {
-    const struct order_run first = { 0, ORDER_UP, ORDER_READ },
-                           layers = { 1, ORDER_UP, ORDER_READ },
-                           last = { 2, ORDER_UP, ORDER_READ };
+    const struct route_run first = { 0, ROUTE_UP, ROUTE_READ },
+                           layers = { 1, ROUTE_UP, ROUTE_READ },
+                           last = { 2, ROUTE_UP, ROUTE_READ };
 
-    return (struct order){
+    return (struct route){
         .lanes = { { 1, { 1, 1 } }, { n - 2, { 0, 0 } }, { 1, { 1, 1 } } },
-        .runs = { [STREAM_TRAIN] = { first, layers, last, { 0, ORDER_UP, ORDER_READ | ORDER_ADD },
-                                     { 2, ORDER_UP, ORDER_ADD | ORDER_SEND },
-                                     { 1, ORDER_DOWN, ORDER_READ | ORDER_ADD | ORDER_SEND },
-                                     { 0, ORDER_UP, ORDER_ADD | ORDER_SEND } },
+        .runs = { [STREAM_TRAIN] = { first, layers, last, { 0, ROUTE_UP, ROUTE_READ | ROUTE_ADD },
+                                     { 2, ROUTE_UP, ROUTE_ADD | ROUTE_SEND },
+                                     { 1, ROUTE_DOWN, ROUTE_READ | ROUTE_ADD | ROUTE_SEND },
+                                     { 0, ROUTE_UP, ROUTE_ADD | ROUTE_SEND } },
                   [STREAM_EVAL] = { first, layers, last, first },
                   [STREAM_GENERATE] = { first, layers, last, first } },
     };
@@ -54,7 +54,7 @@ struct run_config toy_config(const char *dir, enum run_mode mode, const size_t *
         .dir = dir,
         .id = "00112233445566778899aabbccddeeff",
         .mode = mode,
-        .order = toy_order(n),
+        .route = toy_route(n),
         .block_params = sizes,
         .decay = toy_decay,
         .wire_dt = DT_BF16,
@@ -275,22 +275,22 @@ int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int 
 }
 
 /* One use of a block: what it reads counts for the loss, and for the gradient if there is one. */
-static int use(const struct run_config *cfg, struct stream *s, struct order_at at, uint64_t step,
+static int use(const struct run_config *cfg, struct stream *s, struct route_at at, uint64_t step,
                int poison, double *loss, struct norm_sum *norm, struct err *err)
 {
     const void *wire = NULL;
     size_t      n = run_whole(cfg, at.block);
     int         rc = 0;
 
-    if (at.uses & ORDER_READ)
+    if (at.uses & ROUTE_READ)
         rc = stream_acquire(s, at.block, &wire, err);
     for (size_t i = 0; !rc && wire && i < n; i++)
         *loss += dtype_get(wire, cfg->wire_dt, i) * (double)(i % 13);
-    for (size_t g = 0; g < run_groups(cfg) && !rc && at.uses & ORDER_ADD; g++)
+    for (size_t g = 0; g < run_groups(cfg) && !rc && at.uses & ROUTE_ADD; g++)
         rc = gradient(cfg, s, step, at.block, g, wire, poison, err);
     if (wire)
         stream_release(s, at.block);
-    return !rc && at.uses & ORDER_SEND ? stream_send_grad(s, at.block, norm, err) : rc;
+    return !rc && at.uses & ROUTE_SEND ? stream_send_grad(s, at.block, norm, err) : rc;
 }
 
 int toy_pass(const struct run_config *cfg, struct stream *s, enum stream_pass pass, uint64_t step,
@@ -299,8 +299,8 @@ int toy_pass(const struct run_config *cfg, struct stream *s, enum stream_pass pa
     int rc = stream_begin(s, pass, step, err);
 
     *loss = 0;
-    for (size_t i = 0; !rc && order_at(&cfg->order, pass, i).uses; i++) {
-        struct order_at at = order_at(&cfg->order, pass, i);
+    for (size_t i = 0; !rc && route_at(&cfg->route, pass, i).uses; i++) {
+        struct route_at at = route_at(&cfg->route, pass, i);
 
         rc = use(cfg, s, at, step, poison && at.block == 2, loss, norm, err);
     }

@@ -15,7 +15,7 @@ float toy_decay(void *ctx, size_t block, size_t i, size_t n, size_t *count);
 
 /* The order of its n blocks: layers between block 0, whose parameters are read once
  * more behind the last block, and that one. */
-struct order toy_order(size_t n);
+struct route toy_route(size_t n);
 
 /* A run of the toy in `dir` as most tests want it: bf16, AdamW, one emulated device that is just
  * large enough to update 2,048 parameters. No log is open; what a test wants otherwise, it sets. */

@@ -207,7 +207,7 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
     } else {
         const size_t *whole = r->reads->ranks.whole_params; // which is read, whoever has it
 
-        stream_read_memory(&m, &r->reads->order, whole ? whole : r->reads->block_params,
+        stream_read_memory(&m, &r->reads->route, whole ? whole : r->reads->block_params,
                            r->model.dtype);
         b.layer_frame = m.layer_frame;
         b.fixed_streams = m.frames + r->source_bytes;

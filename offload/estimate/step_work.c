@@ -15,7 +15,7 @@ struct bytes { double read, write; int internal, computed; };
 /* Parameters with their padding, of some blocks: of each device's at most, and of all. */
 struct padded { double most, sum; };
 
-static struct padded padded_of(const struct store *st, struct order_span of)
+static struct padded padded_of(const struct store *st, struct route_span of)
 {
     struct padded p = { 0 };
 
@@ -30,12 +30,12 @@ static struct padded padded_of(const struct store *st, struct order_span of)
     return p;
 }
 
-static struct order_span all_blocks(const struct run_config *cfg)
+static struct route_span all_blocks(const struct run_config *cfg)
 {
-    return (struct order_span){ 0, run_blocks(cfg) };
+    return (struct route_span){ 0, run_blocks(cfg) };
 }
 
-static double params_of(const struct run_config *cfg, struct order_span of)
+static double params_of(const struct run_config *cfg, struct route_span of)
 {
     double sum = 0;
 
@@ -49,12 +49,12 @@ static double parameters(const struct run_config *cfg) { return params_of(cfg, a
 /* Of what forward waits for before its first layer, and of that. */
 static double params_first(const struct run_config *cfg)
 {
-    return params_of(cfg, order_first(&cfg->order));
+    return params_of(cfg, route_first(&cfg->route));
 }
 
 static double params_second(const struct run_config *cfg)
 {
-    size_t b = order_first(&cfg->order).end;
+    size_t b = route_first(&cfg->route).end;
 
     return b < run_blocks(cfg) ? (double)cfg->block_params[b] : 0;
 }
@@ -68,7 +68,7 @@ int step_work_share(struct step_share *out, const struct run_config *cfg, struct
         return rc;
     *out = (struct step_share){
         .all = padded_of(&st, all_blocks(cfg)).most / parameters(cfg),
-        .block_0 = padded_of(&st, order_first(&cfg->order)).most / params_first(cfg),
+        .block_0 = padded_of(&st, route_first(&cfg->route)).most / params_first(cfg),
     };
     store_release(&st);
     return 0;
@@ -90,7 +90,7 @@ static int padding(double *out, const struct run_config *cfg, struct err *err)
 /* Of the last layer, which is updated behind nearly all others. */
 static double params_last(const struct run_config *cfg)
 {
-    struct order_span layers = order_shared(&cfg->order);
+    struct route_span layers = route_shared(&cfg->route);
 
     return layers.end > layers.first ? (double)cfg->block_params[layers.end - 1] : 0;
 }

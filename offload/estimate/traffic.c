@@ -42,8 +42,8 @@ static void ranks_computed(struct link_meter *out, const struct run_config *c)
 
     if (r->size < 2)
         return;
-    uint64_t reads = order_reads(&c->order, STREAM_TRAIN, c->frames, c->block_params, 0).params,
-             all = order_reads(&c->order, STREAM_TRAIN, c->frames, r->whole_params, 0).params;
+    uint64_t reads = route_reads(&c->route, STREAM_TRAIN, c->frames, c->block_params, 0).params,
+             all = route_reads(&c->route, STREAM_TRAIN, c->frames, r->whole_params, 0).params;
     uint64_t(*net)[LINK_DIRS] = out->bytes[LINK_NETWORK];
     net[CLASS_WIRE][LINK_READ] = (all - reads) * dtype_bytes(c->wire_dt);
     net[CLASS_WIRE][LINK_WRITE] = reads * dtype_bytes(c->wire_dt) * (r->size - 1);
@@ -72,7 +72,7 @@ void traffic_computed(struct link_meter *out, const struct run_config *c)
     out->bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE] = gradient;
     out->bytes[LINK_HOST][CLASS_WIRE][LINK_READ] =
         dtype_bytes(c->wire_dt) *
-        order_reads(&c->order, STREAM_TRAIN, c->frames, c->block_params, 0).params;
+        route_reads(&c->route, STREAM_TRAIN, c->frames, c->block_params, 0).params;
     ranks_computed(out, c);
     if (c->error_feedback)
         out->bytes[LINK_HOST][CLASS_RESIDUAL][LINK_WRITE] = params * sizeof(float);

@@ -396,8 +396,8 @@ int exchange_norm(struct exchange *x, struct norm_sum *norm, struct err *err)
     int rc = comm_gather(cfg->ranks.comm, COMM_SHARES, x->sums, at, &x->norm, err);
     rc = rc ? rc : comm_wait(cfg->ranks.comm, &x->norm, INFINITY, err);
     free(at);
-    for (size_t i = 0; i < order_uses(&cfg->order, STREAM_TRAIN, ORDER_SEND) && !rc; i++) {
-        size_t block = order_block(&cfg->order, STREAM_TRAIN, ORDER_SEND, i);
+    for (size_t i = 0; i < route_uses(&cfg->route, STREAM_TRAIN, ROUTE_SEND) && !rc; i++) {
+        size_t block = route_block(&cfg->route, STREAM_TRAIN, ROUTE_SEND, i);
         double sum = 0;
 
         for (size_t p = 0; p < size; p++)

@@ -10,7 +10,7 @@ size_t grouped_slots(const struct run_config *cfg, size_t block, int alone)
 {
     size_t n = run_groups(cfg);
 
-    if (!order_once(&cfg->order, block))
+    if (!route_once(&cfg->route, block))
         return n;
     return alone ? 1 : sum_slots(cfg->ranks.rank * n, n, n * size_max(cfg->ranks.size, 1));
 }
@@ -20,7 +20,7 @@ void grouped_begin(struct grouped *g, const struct run_config *cfg, size_t block
     g->n = run_groups(cfg);
     g->first = cfg->ranks.rank * g->n;
     g->all = g->n * size_max(cfg->ranks.size, 1);
-    g->once = order_once(&cfg->order, block);
+    g->once = route_once(&cfg->route, block);
     g->group = GROUPED_NONE;
     g->held = 0;
     memset(g->began, 0, g->n);
@@ -81,8 +81,8 @@ void grouped_add(struct grouped *g, size_t group, size_t n)
     g->held = sum_merge(g->node, g->x, g->held + 1, g->all, n);
 }
 
-struct order_span grouped_last(const struct grouped *g)
+struct route_span grouped_last(const struct grouped *g)
 {
     assert(!g->once || g->group < g->n);
-    return g->once ? (struct order_span){ g->group, g->group + 1 } : (struct order_span){ 0, g->n };
+    return g->once ? (struct route_span){ g->group, g->group + 1 } : (struct route_span){ 0, g->n };
 }

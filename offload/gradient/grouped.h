@@ -1,6 +1,6 @@
 /* grouped.h: a block's gradient while the groups of micro-batches that this rank computes come
  * (ranks.h), as one buffer holds it: places for whole gradients, one behind the other. Where the
- * block is added to in one run of the pass (order_once), a group is complete when the next one is
+ * block is added to in one run of the pass (route_once), a group is complete when the next one is
  * asked for, in rising or in falling order, and is added at once to what there is of its node
  * (sum_tree.h): the buffer has places for as many nodes as the tree leaves apart. Where it is added
  * to in several runs (tied embeddings) all groups have a place until the last run. */
@@ -43,4 +43,4 @@ float *grouped_at(const struct grouped *g, size_t group);
 void   grouped_add(struct grouped *g, size_t group, size_t n);
 
 /* The groups that are complete only now that all is. */
-struct order_span grouped_last(const struct grouped *g);
+struct route_span grouped_last(const struct grouped *g);

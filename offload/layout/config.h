@@ -7,7 +7,7 @@
 #include "data/base/watch.h"
 #include "data/db/runlog.h"
 #include "kernels/reach.h"
-#include "offload/layout/order.h"
+#include "offload/layout/route.h"
 #include "offload/layout/ranks.h"
 
 enum run_mode { RUN_MEM, RUN_BASE, RUN_SU, RUN_SUO };
@@ -37,7 +37,7 @@ struct run_config {
     struct runlog *log;           // open; borrowed
     const char    *id; // 32 hex digits made at creation: devices of another run are refused by it
     enum run_mode  mode;
-    struct order   order;         // of the model's blocks
+    struct route   route;         // of the model's blocks
     struct run_ranks ranks;       // who trains it together; { 0 }: one process alone
     const size_t  *block_params;  // parameters of each block that this rank's devices hold: its
                                   // portions, or alone all
@@ -77,7 +77,7 @@ struct run_config {
     uint64_t io_timeout_ns; // a device that gives no sign of life for so long is given up; 0: never
     int            durable;       // --durability step
     uint64_t       commit_every;  // mem: steps between images; 0 only at the end
-    size_t         frames;        // layer frames: of lanes that do not say how many (order.h)
+    size_t         frames;        // layer frames: of lanes that do not say how many (route.h)
     size_t         grad_buffers;  // layer gradient buffers, likewise
     size_t         read_ahead; // bytes of parameters asked for at once, where two blocks are less;
                                // 0: 64 MiB. Changes no bit
@@ -86,7 +86,7 @@ struct run_config {
                                // nobody
 };
 
-static inline size_t run_blocks(const struct run_config *cfg) { return order_blocks(&cfg->order); }
+static inline size_t run_blocks(const struct run_config *cfg) { return route_blocks(&cfg->route); }
 
 /* All parameters of blocks, and of one the first that this rank's devices hold. */
 static inline const size_t *run_wholes(const struct run_config *cfg)

@@ -96,7 +96,7 @@ int store_init(struct store *s, const struct run_config *cfg, struct err *err)
                                  .wire_dt = cfg->wire_dt, .update_params = CSD_ALIGN_PARAMS };
     size_t max = csd_params_max(cfg->csd, &update, STORE_MAX_SUBGROUP); // of a subgroup
 
-    *s = (struct store){ .n_blocks = run_blocks(cfg), .last = order_last(&cfg->order),
+    *s = (struct store){ .n_blocks = run_blocks(cfg), .last = route_last(&cfg->route),
                          .block_params = cfg->block_params,
                          .whole_params = run_wholes(cfg),
                          .groups = size_max(cfg->ranks.groups, 1),

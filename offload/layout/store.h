@@ -33,7 +33,7 @@ struct store_class {
 
 struct store {
     size_t   n_blocks, n_devices, n_subs, n_classes;
-    size_t   last; // the block whose gradient is complete last (order.h)
+    size_t   last; // the block whose gradient is complete last (route.h)
     int      moments;
     enum dtype wire_dt;
     double   compress;

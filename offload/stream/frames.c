@@ -6,7 +6,7 @@
 
 #include <assert.h>
 
-size_t frames_bytes(const struct run_config *cfg, struct order_span of)
+size_t frames_bytes(const struct run_config *cfg, struct route_span of)
 {
     size_t most = 0;
 
@@ -17,7 +17,7 @@ size_t frames_bytes(const struct run_config *cfg, struct order_span of)
 
 void frames_tables(struct frames *f, const struct store *st, struct arena *a)
 {
-    f->n_frames = order_buffers(&f->hub->cfg.order, ORDER_FRAMES, f->hub->cfg.frames);
+    f->n_frames = route_buffers(&f->hub->cfg.route, ROUTE_FRAMES, f->hub->cfg.frames);
     f->frames = arena_take(a, f->n_frames * sizeof *f->frames);
     f->shards = arena_take(a, f->n_frames * st->n_devices * sizeof *f->shards);
     f->reads = arena_take(a, st->n_subs * sizeof *f->reads);
@@ -30,7 +30,7 @@ void frames_lay(struct frames *f, const struct store *st, struct arena *a)
     const struct run_config *cfg = &f->hub->cfg;
 
     for (size_t i = 0; i < f->n_frames; i++) {
-        struct order_span of = order_buffer_blocks(&cfg->order, ORDER_FRAMES, cfg->frames, i);
+        struct route_span of = route_buffer_blocks(&cfg->route, ROUTE_FRAMES, cfg->frames, i);
 
         f->frames[i] = (struct frame){ .block = SIZE_MAX, .shards = f->shards + i * st->n_devices,
                                        .wire = arena_take(a, frames_bytes(cfg, of)) };
@@ -41,13 +41,13 @@ static struct frame *frame_of(const struct frames *f, size_t block)
 {
     const struct run_config *cfg = &f->hub->cfg;
 
-    return &f->frames[order_buffer(&cfg->order, ORDER_FRAMES, cfg->frames, block)];
+    return &f->frames[route_buffer(&cfg->route, ROUTE_FRAMES, cfg->frames, block)];
 }
 
 /* The i-th block that the pass reads. */
 static size_t block_at(const struct frames *f, size_t i)
 {
-    return order_block(&f->hub->cfg.order, f->pass, ORDER_READ, i);
+    return route_block(&f->hub->cfg.route, f->pass, ROUTE_READ, i);
 }
 
 /* ---- the model's side */
@@ -61,7 +61,7 @@ void frames_begin(struct frames *f, enum stream_pass pass, uint64_t version)
         f->frames[i].block = SIZE_MAX;
     f->pass = pass;
     f->version = version;
-    f->n_uses = order_uses(&f->hub->cfg.order, pass, ORDER_READ);
+    f->n_uses = route_uses(&f->hub->cfg.route, pass, ROUTE_READ);
     f->next_read = f->next_acquire = 0;
 }
 

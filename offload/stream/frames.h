@@ -1,5 +1,5 @@
 /* frames.h: the buffers that parameters stream through, on their way from the devices to the model:
- * read ahead along the order of the pass (order.h), a subgroup as soon as its update's parameters
+ * read ahead along the order of the pass (route.h), a subgroup as soon as its update's parameters
  * are there (subs.h: wire), not far ahead of the model.
  *
  *     a frame    is
@@ -15,7 +15,7 @@
 
 #include "comm/comm.h"
 #include "offload/devices/hub.h"
-#include "offload/layout/order.h"
+#include "offload/layout/route.h"
 #include "offload/stream/subs.h"
 
 /* Subgroups [next, end) of a block, one device's, are not yet submitted. */
@@ -41,7 +41,7 @@ struct frames {
     uint64_t           version;      // of all parameters that the pass reads
     size_t             n_uses, next_read, next_acquire;
     size_t             unread_bytes; // of all frames
-    struct frame      *frames;       // (n_frames), as order.h has them
+    struct frame      *frames;       // (n_frames), as route.h has them
     size_t             n_frames;
     struct shard_read *shards;       // backing of all of theirs
     struct task       *reads;        // (n_subs)
@@ -52,7 +52,7 @@ struct frames {
 
 void   frames_tables(struct frames *f, const struct store *st, struct arena *a);
 void   frames_lay(struct frames *f, const struct store *st, struct arena *a); // the buffers
-size_t frames_bytes(const struct run_config *cfg, struct order_span of); // of these blocks
+size_t frames_bytes(const struct run_config *cfg, struct route_span of); // of these blocks
 
 /* The next pass, which reads everything at `version`. */
 void frames_begin(struct frames *f, enum stream_pass pass, uint64_t version);

@@ -25,7 +25,7 @@ static size_t lists_bytes(const struct run_config *cfg, size_t block)
 }
 
 struct gradient_bytes gradients_bytes(const struct run_config *cfg, const struct store *st,
-                                      struct order_span of)
+                                      struct route_span of)
 {
     struct gradient_bytes b = { 0 };
     size_t                one = 0;
@@ -72,7 +72,7 @@ void gradients_tables(struct gradients *g, const struct store *st, struct arena 
     const struct run_config *cfg = &g->hub->cfg;
     struct grad_work         work = grad_work(st->n_blocks, run_wholes(cfg), st->compress);
 
-    g->n_bufs = order_buffers(&cfg->order, ORDER_GRADS, cfg->grad_buffers);
+    g->n_bufs = route_buffers(&cfg->route, ROUTE_GRADS, cfg->grad_buffers);
     g->bufs = arena_take(a, g->n_bufs * sizeof *g->bufs);
     g->residuals =
         cfg->residual_in_ram ? arena_take(a, st->n_blocks * sizeof *g->residuals) : NULL;
@@ -100,7 +100,7 @@ void gradients_lay(struct gradients *g, const struct store *st, struct arena *a)
     const struct run_config *cfg = &g->hub->cfg;
 
     for (size_t i = 0; i < g->n_bufs; i++) {
-        struct order_span of = order_buffer_blocks(&cfg->order, ORDER_GRADS, cfg->grad_buffers, i);
+        struct route_span of = route_buffer_blocks(&cfg->route, ROUTE_GRADS, cfg->grad_buffers, i);
         struct gradient_bytes b = gradients_bytes(cfg, st, of);
         struct grouped       *sum = &g->bufs[i].sum;
 
@@ -122,7 +122,7 @@ static struct gbuf *buffer_of(struct gradients *g, size_t block)
 {
     const struct run_config *cfg = &g->hub->cfg;
 
-    return &g->bufs[order_buffer(&cfg->order, ORDER_GRADS, cfg->grad_buffers, block)];
+    return &g->bufs[route_buffer(&cfg->route, ROUTE_GRADS, cfg->grad_buffers, block)];
 }
 
 /* A gradient that begins: have what its block owes read beside it, unless RAM has it; whether it is
@@ -297,7 +297,7 @@ static void lists_add(struct gradients *g, struct gbuf *b)
 /* What is complete only now, and what all this rank's groups make together. */
 static void groups_end(struct gradients *g, struct gbuf *b)
 {
-    struct order_span last = grouped_last(&b->sum);
+    struct route_span last = grouped_last(&b->sum);
 
     for (size_t i = last.first; i < last.end; i++)
         group_end(g, b, i);
@@ -368,7 +368,7 @@ int gradients_send(struct gradients *g, size_t block, struct norm_sum *norm, str
     struct hub_wait wait = { .block = (int)block };
 
     assert(b->state == GBUF_LENT && b->block == block);
-    assert(order_block(&g->hub->cfg.order, STREAM_TRAIN, ORDER_SEND, g->sent) == block);
+    assert(route_block(&g->hub->cfg.route, STREAM_TRAIN, ROUTE_SEND, g->sent) == block);
     groups_end(g, b);
     if (g->hub->cfg.ranks.size > 1)
         return send_to_ranks(g, b, err);
@@ -513,7 +513,7 @@ static int exchanges_advance(struct gradients *g, struct err *err)
     }
     if (g->hub->cfg.ranks.size < 2 || exchange_state(x) != EXCHANGE_IDLE || g->merged == g->sent)
         return rc;
-    size_t       block = order_block(&g->hub->cfg.order, STREAM_TRAIN, ORDER_SEND, g->merged);
+    size_t       block = route_block(&g->hub->cfg.route, STREAM_TRAIN, ROUTE_SEND, g->merged);
     struct gbuf *b = buffer_of(g, block);
     int          failed = run_pair_sums(&g->hub->cfg)
                               ? exchange_begin_pairs(x, block, b->nodes, err)

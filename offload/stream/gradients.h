@@ -24,7 +24,7 @@
 #include "offload/gradient/exchange.h"
 #include "offload/gradient/grad_form.h"
 #include "offload/gradient/grouped.h"
-#include "offload/layout/order.h"
+#include "offload/layout/route.h"
 #include "offload/stream/subs.h"
 
 /* What RAM holds of a block's residual, where all of it stays in RAM: nothing, the committed one,
@@ -60,7 +60,7 @@ struct grad_part {
 struct gradients {
     struct hub       *hub;
     struct subs      *subs;
-    struct gbuf      *bufs;      // (n_bufs), as order.h has them
+    struct gbuf      *bufs;      // (n_bufs), as route.h has them
     size_t            n_bufs;
     struct residual  *residuals; // (n blocks), if they stay in RAM
     struct grad_part *parts;     // (n_subs)
@@ -86,7 +86,7 @@ void   gradients_lay(struct gradients *g, const struct store *st, struct arena *
  * pairs of each, and of nodes), a residual beside it. */
 struct gradient_bytes { size_t grad, pack, lists, residual; };
 struct gradient_bytes gradients_bytes(const struct run_config *cfg, const struct store *st,
-                                      struct order_span of);
+                                      struct route_span of);
 int  gradients_open(struct gradients *g, struct err *err);
 int  gradients_give_up(struct gradients *g); // exchanges under way; 0 as comm_give_up
 void gradients_close(struct gradients *g); // accepts the zero state

@@ -3,7 +3,7 @@
  * is computed.
  *
  * A pass (stream_begin) uses blocks in an order that the model has said before
- * (offload/layout/order.h), and the stream reads ahead along it: acquire, grad and send_grad are
+ * (offload/layout/route.h), and the stream reads ahead along it: acquire, grad and send_grad are
  * called in it, and a block is released before another one needs its frame. One thread calls all of
  * this; waiting happens only where it says so. After an error only stream_close is legal. */
 #pragma once
@@ -13,7 +13,7 @@
 #include "offload/devices/meter.h"
 #include "offload/estimate/step_time.h"
 #include "offload/gradient/grad_form.h"
-#include "offload/layout/order.h"
+#include "offload/layout/route.h"
 
 struct stream_ops;
 struct stream { // first member of every backend: stream_mem.c, stream_csd.c, stream_read.c

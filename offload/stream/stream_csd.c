@@ -376,7 +376,7 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
     struct devices_more more = { .lay = buffers_lay, .ctx = s, .notice = notice,
                                  .notice_size = notice_size };
 
-    assert(!order_fault(&cfg->order));
+    assert(!route_fault(&cfg->route));
     if (!s)
         return err_set(err, -ENOMEM, "out of memory for the stream");
     parts_join(s, cfg);
@@ -404,23 +404,23 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
 /* All frames; and all gradient buffers, `shared` of them for layers. */
 static uint64_t frames_sum(const struct run_config *cfg)
 {
-    const struct order *o = &cfg->order;
+    const struct route *o = &cfg->route;
     uint64_t            sum = 0;
 
-    for (size_t i = 0; i < order_buffers(o, ORDER_FRAMES, cfg->frames); i++)
-        sum += frames_bytes(cfg, order_buffer_blocks(o, ORDER_FRAMES, cfg->frames, i));
+    for (size_t i = 0; i < route_buffers(o, ROUTE_FRAMES, cfg->frames); i++)
+        sum += frames_bytes(cfg, route_buffer_blocks(o, ROUTE_FRAMES, cfg->frames, i));
     return sum;
 }
 
 static struct gradient_bytes gradients_sum(const struct run_config *cfg, const struct store *st,
                                            size_t shared)
 {
-    const struct order   *o = &cfg->order;
+    const struct route   *o = &cfg->route;
     struct gradient_bytes sum = { 0 };
 
-    for (size_t i = 0; i < order_buffers(o, ORDER_GRADS, shared); i++) {
+    for (size_t i = 0; i < route_buffers(o, ROUTE_GRADS, shared); i++) {
         struct gradient_bytes b =
-            gradients_bytes(cfg, st, order_buffer_blocks(o, ORDER_GRADS, shared, i));
+            gradients_bytes(cfg, st, route_buffer_blocks(o, ROUTE_GRADS, shared, i));
 
         sum.grad += b.grad;
         sum.pack += b.pack + b.lists;
@@ -434,7 +434,7 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
 {
     struct stream_csd     s = { 0 };
     struct store          st;
-    struct order_span     layers = order_shared(&cfg->order);
+    struct route_span     layers = route_shared(&cfg->route);
     int                   rc = store_init(&st, cfg, err);
 
     if (rc)

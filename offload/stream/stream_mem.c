@@ -150,7 +150,7 @@ static int mem_send_grad(struct stream *s, size_t block, struct norm_sum *norm, 
 
     (void)err;
     assert(b->lent && "a gradient is sent that was never asked for");
-    struct order_span last = grouped_last(&b->sum);
+    struct route_span last = grouped_last(&b->sum);
     for (size_t i = last.first; i < last.end; i++)
         group_end(m, b, i);
     assert(b->sum.held == 1);
@@ -363,7 +363,7 @@ static size_t make_pieces(const struct run_config *cfg, struct piece *pieces)
 void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
 {
     size_t            n = run_blocks(cfg);
-    struct order_span layers = order_shared(&cfg->order);
+    struct route_span layers = route_shared(&cfg->route);
     struct grad_work  work = work_of(cfg);
 
     *out = (struct run_memory){
@@ -451,7 +451,7 @@ int stream_mem_open(struct stream **out, const struct run_config *cfg, struct er
     if (!m)
         return err_set(err, -ENOMEM, "out of memory for a stream");
     assert(cfg->wire_dt == DT_F32 || cfg->wire_dt == DT_BF16);
-    assert(!order_fault(&cfg->order));
+    assert(!route_fault(&cfg->route));
     m->stream.ops = &stream_mem_ops;
     m->image[0] = m->image[1] = -1;
     m->cfg = *cfg;

@@ -1,7 +1,7 @@
 /* stream_read.c: the stream for evaluation and generation: masters of any source, read and
  * converted by one thread that works ahead of the pass.
  *
- * Frames are those of order.h. The reader goes along the announced pass and claims a frame for each
+ * Frames are those of route.h. The reader goes along the announced pass and claims a frame for each
  * use; one with another block in it is refilled when all uses of that were released. What a frame
  * holds is never stale, since no version changes: a claim that finds its block there reads nothing,
  * so where lanes have a frame for every block nothing is read twice.
@@ -16,7 +16,7 @@
 #include "data/base/round.h"
 #include "data/base/thread.h"
 #include "kernels/elementwise.h"
-#include "offload/layout/order.h"
+#include "offload/layout/route.h"
 
 #include <assert.h>
 #include <omp.h>
@@ -37,7 +37,7 @@ struct frame {
 struct stream_read {
     struct stream        stream;
     struct params_source source;
-    struct order         order;
+    struct route         route;
     size_t               n_frames, shared; // shared: those of a lane that does not say how many
     enum dtype           dt;
     struct arena         arena;
@@ -58,7 +58,7 @@ static struct stream_read *of(struct stream *s) { return (struct stream_read *)s
 
 static struct frame *frame_of(struct stream_read *r, size_t block)
 {
-    return &r->frames[order_buffer(&r->order, ORDER_FRAMES, r->shared, block)];
+    return &r->frames[route_buffer(&r->route, ROUTE_FRAMES, r->shared, block)];
 }
 
 /* The reader. */
@@ -93,7 +93,7 @@ static int reader_turn(void *arg)
 
     if (r->reader.stop || r->failed || r->claimed == r->uses)
         return 0;
-    size_t        block = order_block(&r->order, r->kind, ORDER_READ, r->claimed);
+    size_t        block = route_block(&r->route, r->kind, ROUTE_READ, r->claimed);
     uint64_t      pass = r->pass, step = r->step;
     struct frame *f = frame_of(r, block);
 
@@ -130,7 +130,7 @@ static int read_begin(struct stream *s, enum stream_pass pass, uint64_t step, st
         r->step = step;
     r->pass++;
     r->kind = pass;
-    r->uses = order_uses(&r->order, pass, ORDER_READ);
+    r->uses = route_uses(&r->route, pass, ROUTE_READ);
     r->claimed = r->acquired = 0;
     for (size_t i = 0; i < r->n_frames; i++)
         r->frames[i].claims = 0;
@@ -146,7 +146,7 @@ static int read_acquire(struct stream *s, size_t block, const void **wire, struc
 
     thread_lock(&r->reader);
     assert(r->acquired < r->uses &&
-           order_block(&r->order, r->kind, ORDER_READ, r->acquired) == block);
+           route_block(&r->route, r->kind, ROUTE_READ, r->acquired) == block);
     while (!r->failed && r->claimed <= r->acquired)
         thread_wait(&r->reader);
     r->acquired++;
@@ -188,7 +188,7 @@ static const struct stream_ops stream_read_ops = {
 
 /* Opening. */
 
-static size_t frame_bytes(const size_t *block_params, struct order_span of, enum dtype dt)
+static size_t frame_bytes(const size_t *block_params, struct route_span of, enum dtype dt)
 {
     size_t params = 0;
 
@@ -199,11 +199,11 @@ static size_t frame_bytes(const size_t *block_params, struct order_span of, enum
 
 static void lay(struct stream_read *r, const size_t *block_params, struct arena *a)
 {
-    r->block_params = arena_take(a, order_blocks(&r->order) * sizeof *r->block_params);
+    r->block_params = arena_take(a, route_blocks(&r->route) * sizeof *r->block_params);
     r->piece = arena_take(a, PIECE_PARAMS * sizeof *r->piece);
     r->frames = arena_take(a, r->n_frames * sizeof *r->frames);
     for (size_t i = 0; i < r->n_frames; i++) {
-        struct order_span of = order_buffer_blocks(&r->order, ORDER_FRAMES, r->shared, i);
+        struct route_span of = route_buffer_blocks(&r->route, ROUTE_FRAMES, r->shared, i);
         void             *bytes = arena_take(a, frame_bytes(block_params, of, r->dt));
 
         if (r->frames)
@@ -212,27 +212,27 @@ static void lay(struct stream_read *r, const size_t *block_params, struct arena 
 }
 
 int stream_read_open(struct stream **out, const struct params_source *source,
-                     const struct order *order, const size_t *block_params, enum dtype dt,
+                     const struct route *route, const size_t *block_params, enum dtype dt,
                      size_t frames, struct err *err)
 {
     struct stream_read *r = calloc(1, sizeof *r);
 
     *out = NULL;
-    assert(!order_fault(order));
+    assert(!route_fault(route));
     if (!r)
         return err_set(err, -ENOMEM, "out of memory for a stream");
     r->stream.ops = &stream_read_ops;
     r->source = *source;
-    r->order = *order;
+    r->route = *route;
     r->shared = frames;
-    r->n_frames = order_buffers(order, ORDER_FRAMES, frames);
+    r->n_frames = route_buffers(route, ROUTE_FRAMES, frames);
     r->dt = dt;
     thread_init(&r->reader, reader_turn, r);
     lay(r, block_params, &r->arena);
     int rc = arena_map(&r->arena, "frames of parameters", err);
     if (!rc) {
         lay(r, block_params, &r->arena);
-        memcpy(r->block_params, block_params, order_blocks(order) * sizeof *block_params);
+        memcpy(r->block_params, block_params, route_blocks(route) * sizeof *block_params);
         r->stream.meter = meter_new(MAX_SPANS, 0);
         rc = r->stream.meter ? thread_start(&r->reader, "reader", err)
                              : err_set(err, -ENOMEM, "out of memory for a stream");
@@ -244,13 +244,13 @@ int stream_read_open(struct stream **out, const struct params_source *source,
     return rc;
 }
 
-void stream_read_memory(struct run_memory *out, const struct order *order,
+void stream_read_memory(struct run_memory *out, const struct route *route,
                         const size_t *block_params, enum dtype dt)
 {
     *out = (struct run_memory){
-        .layer_frame = frame_bytes(block_params, order_shared(order), dt),
+        .layer_frame = frame_bytes(block_params, route_shared(route), dt),
     };
-    for (size_t i = 0; i < order_buffers(order, ORDER_FRAMES, 0); i++)
+    for (size_t i = 0; i < route_buffers(route, ROUTE_FRAMES, 0); i++)
         out->frames +=
-            frame_bytes(block_params, order_buffer_blocks(order, ORDER_FRAMES, 0, i), dt);
+            frame_bytes(block_params, route_buffer_blocks(route, ROUTE_FRAMES, 0, i), dt);
 }

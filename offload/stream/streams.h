@@ -20,8 +20,8 @@ void stream_mem_memory(const struct run_config *cfg, struct run_memory *out);
  * ahead and converted to dt by a thread; with a frame for every layer everything stays in memory
  * after the first pass. */
 int stream_read_open(struct stream **out, const struct params_source *source,
-                     const struct order *order, const size_t *block_params, enum dtype dt,
+                     const struct route *route, const size_t *block_params, enum dtype dt,
                      size_t frames, struct err *err);
 /* What it will allocate: layer_frame, and as frames all others together. */
-void stream_read_memory(struct run_memory *out, const struct order *order,
+void stream_read_memory(struct run_memory *out, const struct route *route,
                         const size_t *block_params, enum dtype dt);

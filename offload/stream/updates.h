@@ -16,7 +16,7 @@
  *
  * Speculation (cfg.speculate). The model says with which numbers the update will be asked for if
  * nothing is clipped (updates_expect); from then on a subgroup is updated as soon as its gradient
- * is written. No pass sees it: its parameters were needed last for that very gradient (order.h).
+ * is written. No pass sees it: its parameters were needed last for that very gradient (route.h).
  * The block of the last gradient, which a GPT-2's block 0 is, is left out: the norm is known with
  * it. When the update is asked for, its numbers are the expected ones to the last bit, and then
  * what was speculated on stands; or they are not, and the new slots are dropped. */

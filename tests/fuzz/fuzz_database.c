@@ -6,7 +6,7 @@
 #include "data/db/runlog.h"
 #include "offload/devices/image.h"
 #include "offload/devices/journal.h"
-#include "tests/orders.h"
+#include "tests/routes.h"
 
 #include <sqlite3.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static struct run_config config(struct runlog *log)
                                 .log = log,
                                 .id = "0123",
                                 .mode = RUN_MEM,
-                                .order = order_gpt2(BLOCKS - 2),
+                                .route = route_gpt2(BLOCKS - 2),
                                 .block_params = block_params,
                                 .optim = OPTIM_ADAMW };
 }
