@@ -8,11 +8,11 @@
 
 #include "cmd/terminal/command.h"
 #include "comm/comm.h"
-#include "csd/disk_file.h"
+#include "csd/disk/disk_file.h"
 #include "data/base/file.h"
 #include "data/base/machine.h"
 #include "data/base/version.h"
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
 #include "plan/memory.h"
 #include "report/report.h"
 #include "run/folder/settings.h"

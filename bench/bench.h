@@ -12,7 +12,7 @@
 #include "data/base/arena.h"
 #include "data/base/json.h"
 #include "data/opt/opt.h"
-#include "offload/budget.h"
+#include "offload/estimate/budget.h"
 #include "run/folder/output.h"
 #include "run/folder/session.h"
 

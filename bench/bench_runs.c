@@ -150,7 +150,7 @@ struct drive_acts { struct acts_ways ways; size_t n; struct act_piece *piece; };
 struct drive {
     struct session    *s;
     struct stream     *st;
-    struct stream_norm norm;
+    struct norm_sum norm;
     const struct drive_acts *a;
     size_t             at; // of its pieces: pushed and not popped
     uint64_t           layer_ns; // that a layer's forward is given, instead of computing it
@@ -170,7 +170,7 @@ static void sleep_ns(uint64_t ns)
 /* A layer is held as long as its computing would take: backward twice as long as forward. */
 static void pass_block(struct drive *d, size_t block, int backward)
 {
-    struct order_span layers = order_shared(&d->s->run.order);
+    struct route_span layers = route_shared(&d->s->run.route);
     const void       *wire;
 
     if (d->rc || (d->rc = stream_acquire(d->st, block, &wire, d->err)))
@@ -240,14 +240,14 @@ static int drive_step(struct session *s, struct stream *st, const struct drive_a
                             .layer_ns = layer_ns,
                             .rc = stream_begin(st, STREAM_TRAIN, step, err)};
 
-    for (size_t i = 0; order_at(&s->run.order, STREAM_TRAIN, i).uses; i++) {
-        struct order_at at = order_at(&s->run.order, STREAM_TRAIN, i);
+    for (size_t i = 0; route_at(&s->run.route, STREAM_TRAIN, i).uses; i++) {
+        struct route_at at = route_at(&s->run.route, STREAM_TRAIN, i);
 
-        if (at.uses & ORDER_READ)
-            pass_block(&d, at.block, at.uses & ORDER_ADD);
-        if (!(at.uses & ORDER_ADD))
+        if (at.uses & ROUTE_READ)
+            pass_block(&d, at.block, at.uses & ROUTE_ADD);
+        if (!(at.uses & ROUTE_ADD))
             push_records(&d, at.block);
-        if (at.uses & ORDER_SEND) {
+        if (at.uses & ROUTE_SEND) {
             pop_records(&d, at.block);
             send_grad(&d, at.block);
         }

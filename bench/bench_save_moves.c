@@ -2,7 +2,7 @@
  * passes over memory and gradients, drives, and updates on devices. */
 #include "bench/bench.h"
 
-#include "csd/disk.h"
+#include "csd/disk/disk.h"
 #include "data/base/clock.h"
 #include "data/base/crc32c.h"
 #include "data/base/round.h"

@@ -1,18 +1,18 @@
 /* bench_scaling.c: `siTrain bench scaling`: steps on 1 to N modelled devices, predicted from the
  * run on one and measured.
  *
- * The prediction is step_time of offload/step_time.h. It knows the modelled bandwidths, what a step
- * moves, where shards end, and of the run on one device the time of a step and of its computing.
- * T_swap and T_grad, the drive's time for parameters that are read and gradients that are written,
- * are bytes over bandwidths; T_opt, that for updates, is what they and the computing leave of the
- * step on one device, which waits for nothing but its drive. Of two and more devices nothing is
- * known to it. Then all of them take turns, as everything that bench compares.
+ * The prediction is step_time of offload/estimate/step_time.h. It knows the modelled bandwidths,
+ * what a step moves, where shards end, and of the run on one device the time of a step and of its
+ * computing. T_swap and T_grad, the drive's time for parameters that are read and gradients that
+ * are written, are bytes over bandwidths; T_opt, that for updates, is what they and the computing
+ * leave of the step on one device, which waits for nothing but its drive. Of two and more devices
+ * nothing is known to it. Then all of them take turns, as everything that bench compares.
  *
  * A modelled drive is never faster than what is beneath it. So first that is measured: it must move
  * twice what all modelled drives move together. */
 #include "bench/bench.h"
 
-#include "offload/step_work.h"
+#include "offload/estimate/step_work.h"
 #include "run/loop/training.h"
 
 #include <math.h>

@@ -15,7 +15,7 @@
 #include "bench/bench.h"
 
 #include "data/base/round.h"
-#include "offload/step_time.h"
+#include "offload/estimate/step_time.h"
 
 #include <math.h>
 

@@ -9,7 +9,7 @@
 #include "data/base/crc32c.h"
 #include "data/base/file.h"
 #include "data/base/round.h"
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,7 +22,7 @@ enum { MOST_SUBS = 512, MOST_DEVICES = 16 };
  * and a gradient. */
 struct rig {
     const struct bench *bench;
-    struct csd_bell    bell;
+    struct bell    bell;
     size_t             n_devices;
     struct csd        *csd[MOST_DEVICES];
     char              *path[MOST_DEVICES];
@@ -71,7 +71,7 @@ static int jobs_run(struct rig *r, struct err *err)
         }
         n -= (size_t)all;
         if (all == 0)
-            seen = csd_bell_wait(&r->bell, seen, 100000000);
+            seen = bell_wait(&r->bell, seen, 100000000);
     }
     return rc;
 }
@@ -119,7 +119,7 @@ static void rig_close(struct rig *r)
             unlink(r->path[d]);
         free(r->path[d]);
     }
-    csd_bell_release(&r->bell);
+    bell_release(&r->bell);
     arena_free(&r->buf);
     free(r);
 }
@@ -185,7 +185,7 @@ static int rig_open(struct rig **out, const struct bench *b, size_t n_devices,
 
     if (!r)
         return err_set(err, -ENOMEM, "out of memory for a device");
-    csd_bell_init(&r->bell);
+    bell_init(&r->bell);
     int rc = largest_sub(b, &r->n_pad, err);
     if (rc)
         return rc;

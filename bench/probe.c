@@ -4,7 +4,7 @@
 #include "bench/bench.h"
 
 #include "kernels/matmul.h"
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
 #include "plan/machine_file.h"
 #include "run/loop/training.h"
 

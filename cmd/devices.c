@@ -6,7 +6,7 @@
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
 #include "csd/csd.h"
-#include "csd/disk.h"
+#include "csd/disk/disk.h"
 #include "csd/pairing.h"
 #include "data/base/file.h"
 #include "data/base/machine.h"

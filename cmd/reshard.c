@@ -1,12 +1,12 @@
 /* reshard.c: a run onto other drives, or another number of them. What moves, and why a kill loses
- * nothing, is in offload/reshard.h; here it is said where to, and stored. */
+ * nothing, is in offload/upkeep/reshard.h; here it is said where to, and stored. */
 #include "cmd/cmd.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
 #include "data/base/clock.h"
 #include "data/base/machine.h"
-#include "offload/reshard.h"
+#include "offload/upkeep/reshard.h"
 #include "run/folder/output.h"
 #include "run/ranks/newranks.h"
 #include "run/ranks/ranked.h"

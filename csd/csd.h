@@ -4,7 +4,7 @@
  * null (answers at once), and csd_skeleton.c to begin another one from.
  *
  * The host sees jobs over byte ranges of one flat device address space; it alone decides the layout
- * (offload/store.h). A device reads no host state but through a job.
+ * (offload/layout/store.h). A device reads no host state but through a job.
  *
  * States of a job: the owner's; submitted, from csd_ops.submit on, when the device alone may touch
  * it and what it points into; complete, when the device rings the owner's bell; and with reap the
@@ -12,11 +12,11 @@
  * How many threads a device has of its own is its business. */
 #pragma once
 
-#include "csd/bell.h"
-#include "csd/disk.h"
+#include "csd/disk/disk.h"
 #include "csd/link.h"
-#include "data/base/err.h"
+#include "data/base/bell.h"
 #include "data/base/dtype.h"
+#include "data/base/err.h"
 #include "kernels/optim.h"
 #include "kernels/reach.h"
 #include "kernels/topk.h"
@@ -107,7 +107,7 @@ struct csd_config {
     enum link_kind   update_link;
     const struct iovec *buffers; // host memory that jobs will point into
     unsigned    n_buffers;
-    struct csd_bell *bell;
+    struct bell *bell;
     /* Of a device with an accelerator card: the card's PCI address ("0000:31:00.1"), or NULL for
      * the one beside the drive; the file that its logic is loaded from. Needed by open alone. */
     const char *fpga, *xclbin;

@@ -159,6 +159,10 @@ struct reach_kept reach_update(float *w, float *m, float *v, const float *g, siz
     float             was[3][PIECE];
     struct states     all = { w, m, v }, old = { was[0], was[1], v ? was[2] : NULL };
 
+    if (!r) {
+        optim_update(w, m, v, g, n, wd, step);
+        return kept;
+    }
     for (size_t i = 0, k; i < n; i += k) {
         struct states s = states_at(all, i);
 

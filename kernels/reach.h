@@ -32,7 +32,7 @@ void reach_kept_add(struct reach_kept *all, struct reach_kept part, size_t from)
 int reach_calm(struct reach *r, const struct optim_step *s, double wd, double g);
 
 /* optim_update with a look at what comes out. *r grows to hold it (begin with zeros); it is unknown
- * where an element stayed. */
+ * where an element stayed. r NULL: reach_calm has said that no look is needed. */
 struct reach_kept reach_update(float *w, float *m, float *v, const float *g, size_t n, float wd,
                                const struct optim_step *s, struct reach *r);
 

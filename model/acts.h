@@ -11,7 +11,7 @@
 #include "data/base/arena.h"
 #include "kernels/softmax.h"
 #include "model/products.h"
-#include "offload/act_rule.h"
+#include "offload/layout/act_rule.h"
 
 /* The arrays of a part, as the family lists them (arch.h): of ACTS_ATTN of a micro-batch of
  * N = batch x seq tokens, of ACTS_MLP of n of its tokens. */

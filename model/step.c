@@ -1,10 +1,10 @@
 /* step.c: one training step. READ THIS FIRST, from train_step (below its parts) on.
  *
  * Parameters come from the stream block by block and go back at once; the order of blocks is the
- * stream's contract (offload/stream.h), it reads ahead along it. All micro-batches pass a block
- * before the next block is touched, so a step reads the parameters twice whatever grad_accum is. A
- * block's gradient is handed over when its last micro-batch is through, and travels while the block
- * before it computes. */
+ * stream's contract (offload/stream/stream.h), it reads ahead along it. All micro-batches pass a
+ * block before the next block is touched, so a step reads the parameters twice whatever grad_accum
+ * is. A block's gradient is handed over when its last micro-batch is through, and travels while the
+ * block before it computes. */
 #include "model/step.h"
 
 #include "data/base/clock.h"
@@ -36,7 +36,7 @@ struct pass {
     uint64_t start_ns;        // of the span that is open
     uint64_t before_ns;       // how long block 0 was waited for
     double   loss;
-    struct stream_norm norm;  // of the gradients that were sent
+    struct norm_sum norm;  // of the gradients that were sent
 };
 
 /* The span that began at p->start_ns ends here. */
@@ -343,7 +343,7 @@ static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
 }
 
 /* The words of a piece, which are the head's: the gradient that they have as such, of a group. */
-static int piece_backward(struct trainer *t, struct pass *p, size_t b, struct order_span of,
+static int piece_backward(struct trainer *t, struct pass *p, size_t b, struct route_span of,
                           struct head h, struct err *err)
 {
     int rc = 0;
@@ -374,7 +374,7 @@ static int words_block(struct trainer *t, struct pass *p, size_t b, struct err *
     p->start_ns = clock_ns();
     for (size_t from = 0, to; from < p->micros && !rc; from = to) { // a group is complete at once
         to = from + p->micros / t->o.groups;
-        rc = head ? piece_backward(t, p, b, (struct order_span){ from, to }, h, err) : 0;
+        rc = head ? piece_backward(t, p, b, (struct route_span){ from, to }, h, err) : 0;
         for (size_t a = from; a < to && embeds && !rc; a++) {
             rc = grad_of(t, p, b, a, &grad, &fresh, err);
             if (!rc && !is_empty(t, a))

@@ -6,16 +6,16 @@
  *     stream_drain(stream, &err)                      the end of the run, or of a wish to stop
  *     trainer_close(t)                                the stream stays the caller's
  *
- * The stream (offload/stream.h) holds parameters and optimizer states and decides in which mode;
- * the trainer has no state of its own but for where activations are kept: what a step computes
- * depends on its number, the stream's parameters and the batch alone, so a run can be resumed from
- * them. */
+ * The stream (offload/stream/stream.h) holds parameters and optimizer states and decides in which
+ * mode; the trainer has no state of its own but for where activations are kept: what a step
+ * computes depends on its number, the stream's parameters and the batch alone, so a run can be
+ * resumed from them. */
 #pragma once
 
 #include "model/adapt.h"
 #include "model/model.h"
 #include "model/schedule.h"
-#include "offload/stream.h"
+#include "offload/stream/stream.h"
 
 struct trainer_options {
     struct model_options model;    // model.training 0: eval_step only
@@ -26,7 +26,8 @@ struct trainer_options {
     enum adapt_policy    adapts;   // whether model.ways are only the first
     /* Where several ranks make a step together: model.grad_accum is what this one computes of its
      * micro-batches, which rank 0's are the first of. comm NULL: one process alone. groups: of this
-     * rank's micro-batches, whose gradients are added apart (offload/ranks.h); at least 1. */
+     * rank's micro-batches, whose gradients are added apart (offload/layout/ranks.h); at least 1.
+     */
     struct comm         *comm;
     size_t               groups;
 };

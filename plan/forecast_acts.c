@@ -2,7 +2,7 @@
 #include "plan/forecast_acts.h"
 
 #include "model/choice.h"
-#include "offload/act_rule.h"
+#include "offload/layout/act_rule.h"
 
 #include <math.h>
 

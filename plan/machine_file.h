@@ -28,7 +28,7 @@
 #pragma once
 
 #include "data/base/dtype.h"
-#include "offload/step_work.h"
+#include "offload/estimate/step_work.h"
 
 enum { MACHINE_POINTS = 128, MACHINE_DRIVES = 64 };
 

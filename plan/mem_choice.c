@@ -1,7 +1,7 @@
 /* mem_choice.c: the same plan once more, in mem. */
 #include "plan/mem_choice.h"
 
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
 #include "plan/training_plan.h"
 #include "plan/wear.h"
 

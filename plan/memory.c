@@ -3,11 +3,12 @@
  * opened here once and closed again, to know their scratch). */
 #include "plan/memory.h"
 
+
 #include "data/base/machine.h"
 #include "data/base/round.h"
-#include "offload/act_rule.h"
-#include "offload/step_work.h"
-#include "offload/streams.h"
+#include "offload/estimate/step_work.h"
+#include "offload/layout/act_rule.h"
+#include "offload/stream/streams.h"
 #include "run/sources/evaluate.h"
 
 #include <malloc.h>
@@ -207,7 +208,7 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
     } else {
         const size_t *whole = r->reads->ranks.whole_params; // which is read, whoever has it
 
-        stream_read_memory(&m, &r->reads->order, whole ? whole : r->reads->block_params,
+        stream_read_memory(&m, &r->reads->route, whole ? whole : r->reads->block_params,
                            r->model.dtype);
         b.layer_frame = m.layer_frame;
         b.fixed_streams = m.frames + r->source_bytes;

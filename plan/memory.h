@@ -4,7 +4,7 @@
 
 #include "model/decode.h"
 #include "model/model.h"
-#include "offload/budget.h"
+#include "offload/estimate/budget.h"
 #include "run/folder/session.h"
 
 struct memory_request {

@@ -5,8 +5,8 @@
 #include "plan/wear.h"
 
 #include "data/opt/opt.h"
-#include "offload/store.h"
-#include "offload/traffic.h"
+#include "offload/estimate/traffic.h"
+#include "offload/layout/store.h"
 
 #include <math.h>
 

@@ -1,11 +1,12 @@
 /* gather.c: a run's database as one JSON value: the answers to all questions of data/db/sql, and
- * what follows from them: the traffic that model and mode say there must be (offload/traffic.h),
- * and how long drives last. A figure that is not in the database is not in it. */
+ * what follows from them: the traffic that model and mode say there must be
+ * (offload/estimate/traffic.h), and how long drives last. A figure that is not in the database is
+ * not in it. */
 #include "report/report.h"
 
 #include "data/base/visible.h"
 #include "data/db/questions.h"
-#include "offload/traffic.h"
+#include "offload/estimate/traffic.h"
 #include "plan/wear.h"
 #include "run/folder/session.h"
 #include "run/folder/settings.h"

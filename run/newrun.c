@@ -8,7 +8,7 @@
 #include "data/base/version.h"
 #include "model/finite.h"
 #include "model/hf.h"
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
 #include "run/folder/output.h"
 #include "run/folder/place.h"
 #include "run/folder/settings.h"

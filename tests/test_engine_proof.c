@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "csd/engine_proof.h"
+#include "csd/engine/engine_proof.h"
 
 enum flaw { NONE, MASTER, LAST_MOMENT, WIRE, SUM, GRAD_SUM, KEPT, REACH, PAIR, FLAWS };
 

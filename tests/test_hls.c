@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "csd/hls_call.h"
+#include "csd/engine/hls_call.h"
 #include "data/base/crc32c.h"
 #include "data/base/round.h"
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "data/base/round.h"
-#include "offload/agree.h"
+#include "offload/upkeep/agree.h"
 #include "tests/comm_threads.h"
 #include "tests/toy_run.h"
 
@@ -74,7 +74,7 @@ static struct run_config config_of(const struct row *row, struct rank *r, size_t
 
 static int evaluate(struct rank *r, struct stream *s, uint64_t step, struct err *err)
 {
-    struct stream_norm none = { 0 };
+    struct norm_sum none = { 0 };
     double             loss;
 
     return toy_pass(&r->toy.cfg, s, STREAM_EVAL, step, 0, &loss, &none, err);

@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "offload/devices.h"
-#include "offload/reshard.h"
+#include "offload/devices/devices.h"
+#include "offload/upkeep/reshard.h"
 #include "tests/files.h"
 #include "tests/toy_run.h"
 

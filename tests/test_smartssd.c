@@ -19,7 +19,7 @@ int main(void)
 #else
 
 #include "csd/csd.h"
-#include "csd/grad_wire.h"
+#include "csd/engine/grad_wire.h"
 #include "csd/hls/command.h"
 #include "tests/tempdir.h"
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "offload/step_work.h"
+#include "offload/estimate/step_work.h"
 #include "tests/tempdir.h"
 #include "tests/toy.h"
 
@@ -139,7 +139,7 @@ static const size_t blocks[5] = { 20480, 8192, 8192, 8192, 2048 };
 
 static struct run_config run_of(enum run_mode mode, size_t n_devices)
 {
-    return (struct run_config){ .mode = mode, .order = toy_order(5), .block_params = blocks,
+    return (struct run_config){ .mode = mode, .route = toy_route(5), .block_params = blocks,
                                 .frames = 1, .wire_dt = DT_BF16, .optim = OPTIM_ADAMW,
                                 .n_devices = n_devices,
                                 .csd = csd_at(0), .csd_mem = 16 << 20 };

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "offload/act_rule.h"
-#include "offload/traffic.h"
+#include "offload/estimate/traffic.h"
+#include "offload/layout/act_rule.h"
 #include "tests/toy.h"
 
 static const size_t blocks[6] = { 1000, 300, 300, 300, 300, 20 }; // 2,220 parameters in all
@@ -15,7 +15,7 @@ static const size_t blocks[6] = { 1000, 300, 300, 300, 300, 20 }; // 2,220 param
 static struct run_config small(void)
 {
     return (struct run_config){
-        .mode = RUN_SUO, .order = toy_order(6), .block_params = blocks, .frames = 2,
+        .mode = RUN_SUO, .route = toy_route(6), .block_params = blocks, .frames = 2,
         .wire_dt = DT_BF16, .optim = OPTIM_ADAMW,
     };
 }

@@ -3,8 +3,8 @@
 
 #include "data/base/crc32c.h"
 #include "data/base/round.h"
-#include "offload/act_rule.h"
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
+#include "offload/layout/act_rule.h"
 
 #include <assert.h>
 #include <math.h>
@@ -31,18 +31,18 @@ float toy_decay(void *ctx, size_t block, size_t i, size_t n, size_t *count)
     return i / 700 % 3 ? 0.0f : 0.1f;
 }
 
-struct order toy_order(size_t n)
+struct route toy_route(size_t n)
 {
-    const struct order_run first = { 0, ORDER_UP, ORDER_READ },
-                           layers = { 1, ORDER_UP, ORDER_READ },
-                           last = { 2, ORDER_UP, ORDER_READ };
+    const struct route_run first = { 0, ROUTE_UP, ROUTE_READ },
+                           layers = { 1, ROUTE_UP, ROUTE_READ },
+                           last = { 2, ROUTE_UP, ROUTE_READ };
 
-    return (struct order){
+    return (struct route){
         .lanes = { { 1, { 1, 1 } }, { n - 2, { 0, 0 } }, { 1, { 1, 1 } } },
-        .runs = { [STREAM_TRAIN] = { first, layers, last, { 0, ORDER_UP, ORDER_READ | ORDER_ADD },
-                                     { 2, ORDER_UP, ORDER_ADD | ORDER_SEND },
-                                     { 1, ORDER_DOWN, ORDER_READ | ORDER_ADD | ORDER_SEND },
-                                     { 0, ORDER_UP, ORDER_ADD | ORDER_SEND } },
+        .runs = { [STREAM_TRAIN] = { first, layers, last, { 0, ROUTE_UP, ROUTE_READ | ROUTE_ADD },
+                                     { 2, ROUTE_UP, ROUTE_ADD | ROUTE_SEND },
+                                     { 1, ROUTE_DOWN, ROUTE_READ | ROUTE_ADD | ROUTE_SEND },
+                                     { 0, ROUTE_UP, ROUTE_ADD | ROUTE_SEND } },
                   [STREAM_EVAL] = { first, layers, last, first },
                   [STREAM_GENERATE] = { first, layers, last, first } },
     };
@@ -54,7 +54,7 @@ struct run_config toy_config(const char *dir, enum run_mode mode, const size_t *
         .dir = dir,
         .id = "00112233445566778899aabbccddeeff",
         .mode = mode,
-        .order = toy_order(n),
+        .route = toy_route(n),
         .block_params = sizes,
         .decay = toy_decay,
         .wire_dt = DT_BF16,
@@ -216,7 +216,7 @@ static int gradient(const struct run_config *cfg, struct stream *s, uint64_t ste
 
 /* A block on the way back. */
 static int backward(const struct run_config *cfg, struct stream *s, uint64_t step, size_t b,
-                    const void **wire, int poison, struct stream_norm *norm, struct err *err)
+                    const void **wire, int poison, struct norm_sum *norm, struct err *err)
 {
     size_t last = run_blocks(cfg) - 1;
     int    rc = b > 0 && b < last ? stream_acquire(s, b, &wire[b], err) : 0;
@@ -242,7 +242,7 @@ static void update_numbers(const struct run_config *cfg, struct stream *s, doubl
 
 /* What a step ends with when all gradients are sent: every third is clipped. */
 static int update(const struct run_config *cfg, struct stream *s, struct stream_step *up,
-                  const struct stream_norm *norm, double loss, struct err *err)
+                  const struct norm_sum *norm, double loss, struct err *err)
 {
     assert(norm->nonfinite == up->row.skipped);
     up->skip = norm->nonfinite;
@@ -256,7 +256,7 @@ int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int 
              double *loss, struct err *err)
 {
     const void        *wire[TOY_BLOCKS];
-    struct stream_norm norm = { 0 };
+    struct norm_sum norm = { 0 };
     struct stream_step up = { .row = { .step = step, .skipped = poison } };
     int                rc = toy_forward(cfg, s, step, wire, loss, err);
 
@@ -275,32 +275,32 @@ int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int 
 }
 
 /* One use of a block: what it reads counts for the loss, and for the gradient if there is one. */
-static int use(const struct run_config *cfg, struct stream *s, struct order_at at, uint64_t step,
-               int poison, double *loss, struct stream_norm *norm, struct err *err)
+static int use(const struct run_config *cfg, struct stream *s, struct route_at at, uint64_t step,
+               int poison, double *loss, struct norm_sum *norm, struct err *err)
 {
     const void *wire = NULL;
     size_t      n = run_whole(cfg, at.block);
     int         rc = 0;
 
-    if (at.uses & ORDER_READ)
+    if (at.uses & ROUTE_READ)
         rc = stream_acquire(s, at.block, &wire, err);
     for (size_t i = 0; !rc && wire && i < n; i++)
         *loss += dtype_get(wire, cfg->wire_dt, i) * (double)(i % 13);
-    for (size_t g = 0; g < run_groups(cfg) && !rc && at.uses & ORDER_ADD; g++)
+    for (size_t g = 0; g < run_groups(cfg) && !rc && at.uses & ROUTE_ADD; g++)
         rc = gradient(cfg, s, step, at.block, g, wire, poison, err);
     if (wire)
         stream_release(s, at.block);
-    return !rc && at.uses & ORDER_SEND ? stream_send_grad(s, at.block, norm, err) : rc;
+    return !rc && at.uses & ROUTE_SEND ? stream_send_grad(s, at.block, norm, err) : rc;
 }
 
 int toy_pass(const struct run_config *cfg, struct stream *s, enum stream_pass pass, uint64_t step,
-             int poison, double *loss, struct stream_norm *norm, struct err *err)
+             int poison, double *loss, struct norm_sum *norm, struct err *err)
 {
     int rc = stream_begin(s, pass, step, err);
 
     *loss = 0;
-    for (size_t i = 0; !rc && order_at(&cfg->order, pass, i).uses; i++) {
-        struct order_at at = order_at(&cfg->order, pass, i);
+    for (size_t i = 0; !rc && route_at(&cfg->route, pass, i).uses; i++) {
+        struct route_at at = route_at(&cfg->route, pass, i);
 
         rc = use(cfg, s, at, step, poison && at.block == 2, loss, norm, err);
     }
@@ -310,7 +310,7 @@ int toy_pass(const struct run_config *cfg, struct stream *s, enum stream_pass pa
 int toy_order_step(const struct run_config *cfg, struct stream *s, uint64_t step, int poison,
                    double *loss, struct err *err)
 {
-    struct stream_norm norm = { 0 };
+    struct norm_sum norm = { 0 };
     struct stream_step up = { .row = { .step = step, .skipped = poison } };
     int                rc;
 

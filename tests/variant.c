@@ -1,8 +1,8 @@
 /* variant.c: see variant.h. */
 #include "tests/variant.h"
 
-#include "offload/act_rule.h"
-#include "offload/traffic.h"
+#include "offload/estimate/traffic.h"
+#include "offload/layout/act_rule.h"
 #include "tests/smartssd.h"
 
 #include <setjmp.h>

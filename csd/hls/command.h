@@ -35,9 +35,9 @@ struct hls_update_result {
     uint32_t read[3], written[3], grad, wire, zero;
 };
 
-/* How far a packed gradient (csd/grad_wire.h) was scattered: all zero before its first piece, and
- * from one piece's result to the next one's command as it is. seen: pairs; last: the index of the
- * last of them; sum: CRC32C of all bytes so far. */
+/* How far a packed gradient (csd/engine/grad_wire.h) was scattered: all zero before its first
+ * piece, and from one piece's result to the next one's command as it is. seen: pairs; last: the
+ * index of the last of them; sum: CRC32C of all bytes so far. */
 struct hls_scatter_state { uint32_t seen, last, sum; };
 
 /* One line. The packed gradient comes in consecutive pieces, multiples of 4 KiB, from the start.

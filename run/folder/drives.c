@@ -2,7 +2,7 @@
 #include "run/folder/drives.h"
 
 #include "data/base/file.h"
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
 #include "run/folder/settings.h"
 
 #include <sys/sysmacros.h>

@@ -6,7 +6,7 @@
 
 #include "data/base/watch.h"
 #include "model/step.h"
-#include "offload/budget.h"
+#include "offload/estimate/budget.h"
 
 struct train_opts;
 struct mem_choice;

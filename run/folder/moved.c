@@ -3,7 +3,7 @@
 #include "run/folder/moved.h"
 
 #include "data/base/file.h"
-#include "offload/devices_place.h"
+#include "offload/devices/devices_place.h"
 #include "run/folder/settings.h"
 
 #include <limits.h>

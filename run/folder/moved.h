@@ -8,7 +8,7 @@
  * devices when the user names them with --device. */
 #pragma once
 
-#include "offload/config.h"
+#include "offload/layout/config.h"
 
 /* What became of a run's folder since it was last written. UNKNOWN: an older version wrote it.
  * RENAMED: it has another path. WHOLE: copied or moved with all that it has. APART: its devices lie

@@ -5,7 +5,7 @@
 #include "data/base/file.h"
 #include "data/text/tokenizer.h"
 #include "data/text/tokens.h"
-#include "offload/store.h"
+#include "offload/layout/store.h"
 #include "run/folder/run_files.h"
 
 #include <dirent.h>

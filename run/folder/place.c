@@ -3,7 +3,7 @@
  * devices that certainly were that maker's. */
 #include "run/folder/place.h"
 
-#include "offload/devices_place.h"
+#include "offload/devices/devices_place.h"
 #include "run/folder/output.h"
 #include "run/folder/settings.h"
 

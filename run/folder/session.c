@@ -8,8 +8,8 @@
 #include "data/base/round.h"
 #include "model/hf.h"
 #include "model/passes.h"
-#include "offload/devices.h"
-#include "offload/reshard.h"
+#include "offload/devices/devices.h"
+#include "offload/upkeep/reshard.h"
 #include "run/folder/exports.h"
 #include "run/folder/settings.h"
 
@@ -297,7 +297,7 @@ int session_config(struct session *s, struct err *err)
         .log = s->log,
         .id = s->id,
         .mode = (enum run_mode)o->mode,
-        .order = passes_of(&s->config),
+        .route = passes_of(&s->config),
         .ranks = s->ranks,
         .block_params = s->block_params + (together ? n : 0),
         .decay = run_decay,

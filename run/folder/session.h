@@ -3,8 +3,8 @@
 #pragma once
 
 #include "model/arch.h"
+#include "offload/layout/store.h"
 #include "offload/run.h"
-#include "offload/store.h"
 #include "run/folder/events.h"
 #include "run/folder/moved.h"
 #include "run/folder/train_opts.h"

@@ -25,9 +25,9 @@
  *                       process alone
  *     endoftext         the id of <|endoftext|>, or -1
  *     begintext         the id of the token that begins texts, or -1
- *     layout            the set of devices that the run was moved to (offload/reshard.h); absent:
- *                       those it was made with
- *     reshard.remove    device files that are not the run's (offload/reshard.h)
+ *     layout            the set of devices that the run was moved to (offload/upkeep/reshard.h);
+ *                       absent: those it was made with
+ *     reshard.remove    device files that are not the run's (offload/upkeep/reshard.h)
  *     spares            1: the devices have slots for --speculate, which the run was made with;
  *                       few: as --spare-slots few; absent: half
  *     command created version host system cpu    of where it was made

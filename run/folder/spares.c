@@ -3,7 +3,7 @@
 #include "run/folder/spares.h"
 
 #include "data/base/file.h"
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
 
 #include <fcntl.h>
 #include <linux/fs.h>

@@ -8,7 +8,7 @@
 #include "data/text/tokens.h"
 #include "model/adapt.h"
 #include "model/schedule.h"
-#include "offload/config.h"
+#include "offload/layout/config.h"
 
 /* --mode: enum run_mode, or su+o+c, which stands for su+o with --compress. */
 enum { TRAIN_SU_O_C = RUN_SUO + 1 };
@@ -52,7 +52,8 @@ struct train_opts {
     uint64_t batch;                         // rows of a micro-batch
     uint64_t seq;                           // tokens of a row; 0: the model's positions
     uint64_t grad_accum;                    // micro-batches of a step
-    uint64_t groups;                        // of these (offload/ranks.h); 0: as many as ranks
+    uint64_t groups;                        // of these (offload/layout/ranks.h); 0: as many as
+                                            // ranks
     // the rule
     double   lr, min_lr;
     struct opt_warmup warmup;               // opt_warmup_steps(warmup, horizon)

@@ -6,8 +6,8 @@
 #include "data/base/nan.h"
 #include "data/base/round.h"
 #include "model/sampling.h"
-#include "offload/meter.h"
-#include "offload/streams.h"
+#include "offload/devices/meter.h"
+#include "offload/stream/streams.h"
 
 #include <math.h>
 
@@ -76,7 +76,7 @@ static int open_stream(struct generator *g, const struct decode_options *d, stru
     g->frames = plan.frames;
     if (g->model.masters)
         run_reader_rounded(g->model.masters, d->dtype);
-    return stream_read_open(&g->stream, &g->model.source, &g->model.run.run.order,
+    return stream_read_open(&g->stream, &g->model.source, &g->model.run.run.route,
                             g->model.run.block_params, d->dtype, plan.frames, err);
 }
 
@@ -123,7 +123,7 @@ static void tell_speed(const struct generator *g, size_t passes)
     const struct events     *e = g->model.events;
     const struct model_config *config = &g->model.config;
     double   wire = (double)dtype_bytes((enum dtype)g->read.dtype);
-    struct order_reads each = order_reads(&g->model.run.run.order, STREAM_GENERATE, g->frames,
+    struct route_reads each = route_reads(&g->model.run.run.route, STREAM_GENERATE, g->frames,
                                           g->model.run.block_params, 1);
     double   again = wire * (double)each.params;
     double   all = wire * (double)arch_total(config) + (double)(passes - 1) * again;

@@ -2,7 +2,7 @@
 #include "run/loop/model_folder.h"
 
 #include "data/base/machine.h"
-#include "offload/streams.h"
+#include "offload/stream/streams.h"
 #include "run/folder/settings.h"
 #include "run/loop/best.h"
 #include "run/ranks/ranked.h"
@@ -191,7 +191,7 @@ int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
     int rc = memory_plan(&plan, &want, err);
     rc = rc ? rc : memory_limits(&plan, &want, err);
     rc = rc ? rc
-            : stream_read_open(&out->stream, &r->source, &r->run.run.order, r->run.block_params,
+            : stream_read_open(&out->stream, &r->source, &r->run.run.route, r->run.block_params,
                                dtype, plan.frames, err);
     return rc ? rc : trainer_open(&out->trainer, &t, out->stream, err);
 }

@@ -3,12 +3,13 @@
  * resume. */
 #include "run/loop/training.h"
 
+
 #include "data/base/clock.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
 #include "kernels/attention.h"
-#include "offload/agree.h"
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
+#include "offload/upkeep/agree.h"
 #include "plan/mem_choice.h"
 #include "plan/wear.h"
 #include "run/folder/drives.h"

@@ -1,5 +1,6 @@
-/* ranked.h: a run that several processes make and train together (offload/ranks.h), each in a
- * folder of its own: what they settle with each other. One process alone is at one with itself. */
+/* ranked.h: a run that several processes make and train together (offload/layout/ranks.h), each in
+ * a folder of its own: what they settle with each other. One process alone is at one with itself.
+ */
 #pragma once
 
 #include "comm/comm.h"
