@@ -203,4 +203,17 @@ result "$(grep -q '^data-format = u32' "$tmp/out"; echo $?)" "  and --config mak
 cp "$tmp/text.txt" "$tmp/moved"
 refuses 2 "this run has $tmp/text.txt and a resume keeps it: leave the option out" pretrain --resume "$tmp/lm" --data "$tmp/moved" --steps 2 --schedule-steps 2
 result "$(grep -q "leave the option out$" "$tmp/err"; echo $?)" "  and nothing else works"
+# nor is the same name with another text in it taken for what it was
+rm -rf "$tmp/made"
+later="--steps 2 --schedule-steps 2 --quiet"
+cp "$tmp/text.txt" "$tmp/mine"
+works "a run of a text" pretrain --run "$tmp/made" --data "$tmp/mine" --eval-data "$tmp/mine" --tokenizer "$tmp/tok" $lm
+touch "$tmp/mine"
+works "  goes on by its name" pretrain --resume "$tmp/made" --data "$tmp/mine" --eval-data "$tmp/mine" $later
+sed -i '1s/^./X/' "$tmp/mine"
+refuses 2 "--data $tmp/mine: this file was changed after the run took its tokens" pretrain --resume "$tmp/made" --data "$tmp/mine" $later
+refuses 2 "--eval-data $tmp/mine: this file was changed" pretrain --resume "$tmp/made" --eval-data "$tmp/mine" $later
+works "  without the option it goes on with what it has" pretrain --resume "$tmp/made" $later
+sqlite3 "$tmp/made/run.db" "DELETE FROM runs WHERE key LIKE '%.text.sums'"
+works "  a run from before texts had checksums goes on" pretrain --resume "$tmp/made" --data "$tmp/mine" $later
 done_testing
