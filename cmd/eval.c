@@ -334,7 +334,7 @@ static int predict_part(const struct evaluation *v, const struct part *part, str
 
 static int run_parts(const struct evaluation *v, struct err *err)
 {
-    long pad = model_folder_pad(v->r, v->e->model, tokenizer_endoftext(v->tok));
+    long pad = model_folder_pad(v->r, v->e->model, v->tok);
     int  rc = 0;
 
     for (size_t i = 0; i < v->parts && !rc; i++) {

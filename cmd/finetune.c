@@ -245,6 +245,7 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
     m->n.labels = &m->labels;
     m->n.source = &m->source;
     m->n.source_labels = m->init.config.n_labels;
+    m->n.pad = model_folder_pad(&m->init, o->init, NULL);
     m->n.notice = m->notice;
     return train_opts_check(&o->train, err);
 }

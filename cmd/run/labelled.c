@@ -238,8 +238,8 @@ static int add_file(struct session *s, const struct labelled_file *e, struct tok
     char             path[SESSION_PATH + 32];
 
     snprintf(path, sizeof path, "%s/%s.ex", s->dir, e->name);
-    int rc = labelled_encode(&made, e, tok, &s->config, s->o.seq, tokenizer_endoftext(tok), path,
-                             err);
+    int rc = labelled_encode(&made, e, tok, &s->config, s->o.seq,
+                             session_pad(s, tokenizer_endoftext(tok)), path, err);
     rc = rc ? rc
             : settings_set(s->log, err, "%s.sum=%08" PRIx32 "\n%s.rows=%" PRIu64, e->name,
                            made->h.crc, e->name, e->rows);

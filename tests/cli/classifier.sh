@@ -68,19 +68,28 @@ def read(folder, name):
     path = os.path.join(folder, name)
     return json.load(open(path, encoding="utf-8")) if os.path.exists(path) else None
 config, was, now = read(made, "config.json"), read(source, "tokenizer_config.json"), read(made, "tokenizer_config.json")
-end = config["eos_token_id"]
-assert end is not None and config["pad_token_id"] == end, config
-assert now == (was or {}) | {"pad_token": "<|endoftext|>"}, now
+pad = (was or {}).get("pad_token", "<|endoftext|>")  # its own, where it has one
+tokens = read(made, "tokenizer.json")
+ids = {t["content"]: t["id"] for t in tokens["added_tokens"]} | tokens["model"]["vocab"]
+asked = read(source, "config.json").get("pad_token_id", ids[pad])
+assert config["eos_token_id"] is not None and config["pad_token_id"] == asked, config
+assert now == (was or {}) | {"pad_token": pad}, now
 was, now = read(source, "special_tokens_map.json"), read(made, "special_tokens_map.json")
-assert now == (was and was | {"pad_token": "<|endoftext|>"}), now
+assert now == (was and was | ({} if pad == "!" else {"pad_token": pad})), now
 EOF
-        result $? "$folder pads with <|endoftext|>: $name"
+        result $? "$folder pads with its own token, else with <|endoftext|>: $name"
     done
     works "  and opens again" eval "$tmp/padded" --eval-file "$tmp/rows.csv" --max-seq 16
 }
 pads "a source that does not pad" '{"tokenizer_class": "GPT2TokenizerFast", "unk_token": "<|endoftext|>", "model_max_length": 1000000000000000019884624838656}'
 pads "a source that pads with something else" '{"pad_token": "!", "more": ["\"12345678901234567890", -7, 1.5]}'
 pads "a source without these files" "" special_tokens_map.json
+python3 - "$tmp/hf/config.json" <<'EOF'
+import json, sys
+config = json.load(open(sys.argv[1])) | {"pad_token_id": 0}
+json.dump(config, open(sys.argv[1], "w"))
+EOF
+pads "a source whose config.json says it, too" '{"pad_token": "!"}'
 
 rm -r "$tmp/run-mem/tokenizer"
 works "a run without its tokenizer" export "$tmp/run-mem" "$tmp/alone"
