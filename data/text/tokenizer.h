@@ -58,8 +58,8 @@ const char *tokenizer_role_name(const json_t *roles, const char *role);
 int32_t tokenizer_endoftext(const struct tokenizer *t);
 /* The one that begins a text: what is named bos_token there; -1: nothing is. */
 int32_t tokenizer_begin(const struct tokenizer *t);
-/* The one that rows are padded with: what is named pad_token there, if it is one of `vocab` ids; else
- * the one that ends a text. */
+/* The one that rows are padded with: what is named pad_token there, if its id is below `vocab`;
+ * else the one that ends a text. */
 int32_t tokenizer_pad(const struct tokenizer *t, size_t vocab);
 /* The one that stands for a token to be found (BERT's [MASK]): what is named mask_token there, else
  * [MASK] or <mask>; -1: none. */
