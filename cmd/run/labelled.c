@@ -332,11 +332,15 @@ uint64_t labelled_rows(struct session *s, const char *name)
     return n;
 }
 
-int labelled_seq(uint64_t *seq, uint64_t asked, size_t positions, struct err *err)
+int labelled_seq(uint64_t *seq, uint64_t asked, size_t positions, const char *tokenizer,
+                 struct err *err)
 {
-    *seq = asked ? asked : size_min(positions, USUAL_SEQ);
-    if (*seq <= positions)
-        return 0;
+    size_t cut = 0;
+    int    rc = tokenizer && *tokenizer ? tokenizer_max_length(&cut, tokenizer, err) : 0;
+
+    *seq = asked ? asked : size_min(positions, cut ? size_min(cut, USUAL_SEQ) : USUAL_SEQ);
+    if (rc || *seq <= positions)
+        return rc;
     return err_misuse(err, "--max-seq %" PRIu64 ": the model has %zu positions", *seq, positions);
 }
 

@@ -184,6 +184,18 @@ static int side_read(struct tokenizer_settings *s, const json_t *root, const jso
                             "or \"left\"", dir);
 }
 
+int tokenizer_max_length(size_t *out, const char *dir, struct err *err)
+{
+    static const double most = 1 << 30; // transformers writes 1e30 for no limit
+    json_t             *config = NULL;
+    int                 rc = companion_read(&config, dir, "tokenizer_config.json", err);
+    double              n = json_num(config, "model_max_length");
+
+    *out = n >= 1 && n < most ? (size_t)n : 0;
+    json_decref(config);
+    return rc;
+}
+
 int tokenizer_config_apply(struct tokenizer_settings *s, json_t *root,
                            const struct added_tokens *added, const json_t *config, const char *dir,
                            struct err *err)

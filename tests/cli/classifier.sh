@@ -91,6 +91,33 @@ json.dump(config, open(sys.argv[1], "w"))
 EOF
 pads "a source whose config.json says it, too" '{"pad_token": "!"}'
 
+# where nobody says how long rows may be, the tokenizer does, if it is less
+printf 'text,label\nthe ship sees the storm the captain finds a whale,yes\na storm,no\n' >"$tmp/rows.csv"
+cut_at() { # RUN: how long its rows may be
+    sqlite3 "$tmp/$1/run.db" "SELECT value FROM runs WHERE key = 'option.seq'"
+}
+rows="--train-file $tmp/rows.csv --steps 1 --batch 2 --mode mem --durability none --quiet"
+rm -rf "$tmp/source"
+cp -r "$tmp/hf" "$tmp/source"
+for most in 6 20 1000000000000000019884624838656 -1 '"six"'; do
+    echo "{\"model_max_length\": $most}" >"$tmp/source/tokenizer_config.json"
+    rm -rf "$tmp/cut"
+    run finetune --run "$tmp/cut" --init "$tmp/source" $rows
+    same "$([ "$most" = 6 ] && echo 6 || echo 16)" "$(cut_at cut)" "model_max_length $most"
+done
+echo '{"model_max_length": 6}' >"$tmp/source/tokenizer_config.json"
+run finetune --run "$tmp/long" --init "$tmp/source" $rows --max-seq 16
+same 16 "$(cut_at long)" "what is asked for counts instead"
+run export "$tmp/long" "$tmp/long-hf"
+same "$("$bin" eval "$tmp/long-hf" --eval-file "$tmp/rows.csv" --max-seq 6)" "$("$bin" eval "$tmp/long-hf" --eval-file "$tmp/rows.csv")" "eval cuts there, too"
+result "$([ "$("$bin" eval "$tmp/long-hf" --eval-file "$tmp/rows.csv" --max-seq 16)" != "$("$bin" eval "$tmp/long-hf" --eval-file "$tmp/rows.csv")" ]; echo $?)" \
+    "  which is another value"
+for seq in "" "--max-seq 6" "--max-seq 16"; do
+    run plan --init "$tmp/source" --train-file "$tmp/rows.csv" $seq --probe off --host-mem 1G
+    cp "$tmp/out" "$tmp/plan$(echo $seq | tr -d ' -')"
+done
+result "$(cmp -s "$tmp/plan" "$tmp/planmaxseq6" && ! cmp -s "$tmp/plan" "$tmp/planmaxseq16"; echo $?)" "and so does plan"
+
 rm -r "$tmp/run-mem/tokenizer"
 works "a run without its tokenizer" export "$tmp/run-mem" "$tmp/alone"
 grep -qF "has no tokenizer" "$tmp/err"
