@@ -61,10 +61,10 @@ static const struct other { const char *key; double neutral; int samples; } know
     { "eta_cutoff", 0, 1 }, { "top_h", 0, 1 }, { "no_repeat_ngram_size", 0, 0 },
     { "encoder_no_repeat_ngram_size", 0, 0 }, { "encoder_repetition_penalty", 1, 0 },
     { "min_length", 0, 0 }, { "min_new_tokens", 0, 0 }, { "suppress_tokens", 0, 0 },
-    { "exponential_decay_length_penalty", 0, 0 }, { "begin_suppress_tokens", 0, 0 }, { "bad_words_ids", 0, 0 },
-    { "force_words_ids", 0, 0 }, { "constraints", 0, 0 }, { "sequence_bias", 0, 0 },
-    { "forced_bos_token_id", -1, 0 }, { "forced_eos_token_id", -1, 0 }, { "stop_strings", 0, 0 },
-    { "token_healing", 0, 0 }, { "watermarking_config", 0, 0 },
+    { "exponential_decay_length_penalty", 0, 0 }, { "begin_suppress_tokens", 0, 0 },
+    { "bad_words_ids", 0, 0 }, { "force_words_ids", 0, 0 }, { "constraints", 0, 0 },
+    { "sequence_bias", 0, 0 }, { "forced_bos_token_id", -1, 0 }, { "forced_eos_token_id", -1, 0 },
+    { "stop_strings", 0, 0 }, { "token_healing", 0, 0 }, { "watermarking_config", 0, 0 },
 };
 
 static int changes(const json_t *v, double neutral)

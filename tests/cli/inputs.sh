@@ -180,6 +180,11 @@ works "a table is a text" eval "$tmp/hf" --data "$tmp/in/csv.csv" --seq 16
 result "$(grep -qF "csv.csv is read as one text, with the separators and all columns of a table" "$tmp/err"; echo $?)" "  and that is said"
 works "JSON is, where it is asked for" eval "$tmp/hf" --data "$tmp/in/jsonl.jsonl" --data-format text --seq 16
 
+# truth values are two classes, false before true, as transformers' run_glue.py has them
+printf '{"sentence": "the sea", "label": true}\n{"sentence": "a ship", "label": false}\n' >"$tmp/truth.jsonl"
+works "labels that are truth values" finetune --run "$tmp/truth" --train-file "$tmp/truth.jsonl" $cls
+same '["false","true"]' "$(sqlite3 "$tmp/truth/run.db" "SELECT value FROM runs WHERE key = 'config.labels'" | tr -d ' ')" "  are the classes false and true"
+
 # ids without a header stay what they were taken for, wherever the file is then
 loss2='sqlite3 "$tmp/made/run.db" "SELECT printf('\''%.17g'\'', loss) FROM steps WHERE step = 1"'
 works "ids of 16 bits in a file of any name" pretrain --run "$tmp/made" --data "$tmp/in/u16.dat" --data-format u16 --vocab 270 $lm
