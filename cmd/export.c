@@ -67,8 +67,8 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     x.generation = generation;
     if (!rc && x.tokenizer && !(rc = tokenizer_open(&tok, x.tokenizer, err)))
         x.endoftext = tokenizer_endoftext(tok), x.begin = tokenizer_begin(tok);
+    x.pad = model_folder_pad(r, o->run, tok);
     tokenizer_close(tok);
-    x.pad = model_folder_pad(r, o->run, x.endoftext);
     rc = rc ? rc : hf_export(o->dir, &x, err);
     work_end(&say_events);
     if (!r->hf)

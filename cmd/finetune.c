@@ -234,7 +234,7 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
         arch_drop(g, (float)o->train.dropout);
     m->n.tokenizer = o->tokenizer ? o->tokenizer : m->init.tokenizer;
     if ((rc = labelled_seq(&o->train.seq, o->train.seq ? o->train.seq : o->tune.max_seq,
-                           g->n_positions, err)) ||
+                           g->n_positions, m->n.tokenizer, err)) ||
         (rc = add_files(m, err)) || (rc = check_tokenizer(m, err)))
         return rc;
     m->labels = (struct hf_labels){ (char **)(uintptr_t)m->task->labels,
@@ -245,6 +245,7 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
     m->n.labels = &m->labels;
     m->n.source = &m->source;
     m->n.source_labels = m->init.config.n_labels;
+    m->n.pad = model_folder_pad(&m->init, o->init, NULL);
     m->n.notice = m->notice;
     return train_opts_check(&o->train, err);
 }

@@ -300,7 +300,8 @@ static int plan_task(struct session *s, uint64_t *evaluated, const struct opt_li
     if (opt_given(line, "dropout"))
         arch_drop(&s->config, (float)train->dropout);
     return rc ? rc : labelled_seq(&train->seq, opt_given(line, "seq") ? train->seq : t->max_seq,
-                                  s->config.n_positions, err);
+                                  s->config.n_positions,
+                                  o->tokenizer ? o->tokenizer : o->model.init, err);
 }
 
 /* What pretrain would not take is refused here, where it is there. */

@@ -208,7 +208,10 @@ static int store_recipe(struct session *s, const struct newrun *n, struct err *e
 /* What else a classifier's folder says: its labels by name, and what it pads with. */
 static int store_classifier(struct session *s, const struct newrun *n, struct err *err)
 {
-    long pad = n->init && arch_classifies(&n->config) ? hf_pad(n->init) : -1;
+    long pad = !arch_classifies(&n->config) ? -1
+               : n->init                    ? hf_pad(n->init)
+               : n->source                  ? n->pad
+                                            : -1;
     int  rc = n->labels && n->labels->n ? session_store_labels(s, n->labels, err) : 0;
     char text[768];
 
@@ -354,6 +357,7 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
 {
     char              path[SESSION_PATH + 16], notice[512];
     struct tokenizer *tok = NULL;
+    int32_t           pad;
     int               rc;
 
     snprintf(path, sizeof path, "%s/tokenizer", s->dir);
@@ -366,6 +370,10 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
         return rc;
     rc = settings_set(s->log, err, "endoftext=%ld\nbegintext=%ld", (long)tokenizer_endoftext(tok),
                       (long)tokenizer_begin(tok));
+    pad = tokenizer_pad(tok, n->config.vocab);
+    if (!rc && arch_classifies(&n->config) && !settings_has(s->log, "config.pad") &&
+        pad != tokenizer_endoftext(tok)) // which it is where nothing is kept
+        rc = settings_set(s->log, err, "config.pad=%ld", (long)pad);
     if (!rc && n->n_examples)
         rc = labelled_add(s, n->examples, n->n_examples, n->epochs, tok, err);
     tokenizer_close(tok);

@@ -19,6 +19,7 @@ struct newrun {
     const char                 *init;   // a Hugging Face folder
     const struct params_source *source; // of a model like config but for its head, which has
     size_t                      source_labels; // so many classes; 0: a language model
+    long                        pad;    // its pad_token_id; -1: it has none
 
     // fine-tuning
     const struct hf_labels *labels;     // a classifier's, or NULL

@@ -18,6 +18,7 @@
  *     data.path         the token file (absolute, or data.bin in RUN)
  *     data.sums         its CRC32C per MiB in hex
  *     data.text         what it was made from
+ *     data.text.sums    that file's CRC32C in hex; absent: the run was made before there was one
  *     data.format       u32: its ids are uint32 without a header; absent: uint16, or as llm.c's
  *                       header says
  *     eval.path ...     the same of --eval-data

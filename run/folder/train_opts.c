@@ -332,8 +332,8 @@ const struct opt_row tune_rows[] = {
     { "epochs", OPT_UINT, TUNE(epochs), "3", .min = 1, .max = 1000000,
       .help = "Number of passes over the training rows. --steps overrides it." },
     { "max-seq", OPT_UINT, TUNE(max_seq), .min = 1, .max = 1048576,
-      .help = "Number of tokens per row (default: 128, or the model's positions if fewer). "
-              "Longer rows are cut off." },
+      .help = "Number of tokens per row (default: 128, or the model's positions or the tokenizer's "
+              "model_max_length if fewer). Longer rows are cut off." },
     { "predict", OPT_FLAG, TUNE(predict),
       .help = "Write predictions for the test rows at the end", .kept = OPT_SOURCE },
     { "max-train-samples", OPT_UINT, TUNE(max_train),

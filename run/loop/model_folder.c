@@ -148,11 +148,12 @@ int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r,
     return tokenizer_open(out, dir ? dir : r->tokenizer, err);
 }
 
-long model_folder_pad(const struct model_folder *r, const char *path, long endoftext)
+long model_folder_pad(const struct model_folder *r, const char *path, const struct tokenizer *tok)
 {
-    long pad = r->hf ? hf_pad(path) : session_pad(&r->run, endoftext);
+    long pad = r->hf ? hf_pad(path) : session_pad(&r->run, tok ? tokenizer_endoftext(tok) : -1);
 
-    return pad < 0 && arch_classifies(&r->config) ? endoftext : pad;
+    return pad < 0 && tok && arch_classifies(&r->config) ? tokenizer_pad(tok, r->config.vocab)
+                                                         : pad;
 }
 
 int model_folder_generation(json_t **out, const struct model_folder *r, const char *path,

@@ -49,9 +49,9 @@ int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r,
                            struct err *err);
 
 /* What the model pads with, as it came: transformers reads a row's last position that is something
- * else for a classifier's. Where nothing is said, a classifier's is <|endoftext|>, a language
- * model's -1. path: what r was opened with. */
-long model_folder_pad(const struct model_folder *r, const char *path, long endoftext);
+ * else for a classifier's. Where config.json says nothing, a classifier's is the tokenizer's (NULL:
+ * there is none), a language model's -1. path: what r was opened with. */
+long model_folder_pad(const struct model_folder *r, const char *path, const struct tokenizer *tok);
 
 /* What the folder that the model is, or came from, says of texts that are generated (hf.h), the
  * caller's; NULL: there was none. */

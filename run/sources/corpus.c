@@ -78,13 +78,18 @@ static int sums_text(char **out, const char *path, unsigned width, const struct 
 }
 
 /* What a run keeps of a file; all NULL: it has none. */
-struct kept { char *path, *text, *sums; unsigned width; };
+struct kept {
+    char    *path, *text, *sums;
+    char    *text_sum; // NULL: the run was made before texts had one
+    unsigned width;
+};
 
 static void kept_release(struct kept *k)
 {
     free(k->path);
     free(k->text);
     free(k->sums);
+    free(k->text_sum);
 }
 
 /* *k is the caller's to release, also after a failure. Runs of versions that knew uint16 alone do
@@ -96,6 +101,7 @@ static int kept_find(struct kept *k, struct session *s, const char *what, struct
     *k = (struct kept){ 0 };
     int rc = settings_find(&k->path, s->log, err, "%s.path", what);
     rc = rc ? rc : settings_find(&k->text, s->log, err, "%s.text", what);
+    rc = rc ? rc : settings_find(&k->text_sum, s->log, err, "%s.text.sums", what);
     rc = rc ? rc : settings_find(&k->sums, s->log, err, "%s.sums", what);
     rc = rc ? rc : settings_find(&format, s->log, err, "%s.format", what);
     k->width = format && !strcmp(format, tokens_format_name(TOKENS_U32)) ? 4 : 2;
@@ -139,6 +145,7 @@ static int add_text(struct session *s, const char *what, const char *path, const
     rc = rc ? rc : tokenise_files(&f, out, s->events, err);
     tokenizer_close(tok);
     if (rc || (rc = settings_set(s->log, err, "%s.text=%s", what, path)) ||
+        (rc = settings_set(s->log, err, "%s.text.sums=%08" PRIx32, what, f.sum)) ||
         (rc = check_tokens(out, named, 2, s->config.vocab, s->o.seq, s->events, err)))
         return rc;
     return store(s, what, out, 2, err);
@@ -158,15 +165,32 @@ int corpus_add(struct session *s, const char *what, struct corpus_file file, str
     return rc;
 }
 
+static const char *option_of(const char *what) { return strcmp(what, "data") ? "eval-data" : what; }
+
 /* A run of a text has its tokens, and asks no text for them again. */
 static int refuse_other(const char *what, const char *path, const struct kept *k, int there,
                         struct err *err)
 {
     return err_misuse(err, "--%s %s: %sthis run has %s and a resume keeps it: leave the option "
-                      "out%s",
-                      !strcmp(what, "data") ? "data" : "eval-data", path,
+                      "out%s", option_of(what), path,
                       there ? "" : "there is no such file; ", k->text ? k->text : k->path,
                       k->text ? "" : ", or name a file with the same tokens");
+}
+
+/* A text that was changed since it was tokenised is another one, under the same name. */
+static int check_text(struct session *s, const char *what, const char *path, const struct kept *k,
+                      struct err *err)
+{
+    char     found[16];
+    uint32_t sum;
+    int      rc = tokenise_sum(&sum, path, s->events, err);
+
+    snprintf(found, sizeof found, "%08" PRIx32, sum);
+    if (rc || !strcmp(found, k->text_sum))
+        return rc;
+    return err_misuse(err, "--%s %s: this file was changed after the run took its tokens, which a "
+                      "resume keeps: leave the option out, or make a new run", option_of(what),
+                      path);
 }
 
 /* Another name for the run's own file, or another file: only one of the same bytes goes. */
@@ -175,12 +199,15 @@ static int resume_other(struct session *s, const char *what, const char *path,
 {
     char *there = NULL, *full = realpath(path, NULL);
     int   rc = 0, why = full ? 0 : errno;
-    int   same = full && (!strcmp(full, k->path) || !strcmp(full, k->text ? k->text : k->path));
+    int   text = full && k->text && !strcmp(full, k->text);
+    int   same = text || (full && !strcmp(full, k->path));
 
     if (why && why != ENOENT)
         rc = err_name(err, why, "%s: %s", path, strerror(why));
     else if (!full || (!same && (k->text || !k->sums)))
         rc = refuse_other(what, path, k, full != NULL, err);
+    else if (text && k->text_sum)
+        rc = check_text(s, what, full, k, err);
     else if (!same && !(rc = sums_text(&there, full, k->width, s->events, err)))
         rc = strcmp(there, k->sums) ? refuse_other(what, path, k, 1, err)
                                     : store_path(s, what, full, err);

@@ -238,8 +238,8 @@ static int add_file(struct session *s, const struct labelled_file *e, struct tok
     char             path[SESSION_PATH + 32];
 
     snprintf(path, sizeof path, "%s/%s.ex", s->dir, e->name);
-    int rc = labelled_encode(&made, e, tok, &s->config, s->o.seq, tokenizer_endoftext(tok), path,
-                             err);
+    int rc = labelled_encode(&made, e, tok, &s->config, s->o.seq,
+                             session_pad(s, tokenizer_endoftext(tok)), path, err);
     rc = rc ? rc
             : settings_set(s->log, err, "%s.sum=%08" PRIx32 "\n%s.rows=%" PRIu64, e->name,
                            made->h.crc, e->name, e->rows);
@@ -332,11 +332,15 @@ uint64_t labelled_rows(struct session *s, const char *name)
     return n;
 }
 
-int labelled_seq(uint64_t *seq, uint64_t asked, size_t positions, struct err *err)
+int labelled_seq(uint64_t *seq, uint64_t asked, size_t positions, const char *tokenizer,
+                 struct err *err)
 {
-    *seq = asked ? asked : size_min(positions, USUAL_SEQ);
-    if (*seq <= positions)
-        return 0;
+    size_t cut = 0;
+    int    rc = tokenizer && *tokenizer ? tokenizer_max_length(&cut, tokenizer, err) : 0;
+
+    *seq = asked ? asked : size_min(positions, cut ? size_min(cut, USUAL_SEQ) : USUAL_SEQ);
+    if (rc || *seq <= positions)
+        return rc;
     return err_misuse(err, "--max-seq %" PRIu64 ": the model has %zu positions", *seq, positions);
 }
 

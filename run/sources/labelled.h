@@ -75,8 +75,10 @@ int labelled_open(struct examples **out, struct session *s, const char *name, st
 uint64_t labelled_rows(struct session *s, const char *name);
 
 /* Tokens that a row of a model may have: what was asked for, which is refused where the model has
- * fewer positions; or where that is 0, 128 if it has as many. */
-int labelled_seq(uint64_t *seq, uint64_t asked, size_t positions, struct err *err);
+ * fewer positions; or where that is 0, 128 if it has as many, and if its tokenizer (a folder; NULL
+ * or "": none) does not cut rows at fewer. */
+int labelled_seq(uint64_t *seq, uint64_t asked, size_t positions, const char *tokenizer,
+                 struct err *err);
 
 /* Steps of an epoch. */
 uint64_t labelled_epoch_steps(uint64_t rows, const struct train_opts *o);

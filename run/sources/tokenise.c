@@ -2,6 +2,7 @@
  * and tokens.c, which prepare, pretrain and eval share. */
 #include "run/sources/tokenise.h"
 
+#include "data/base/crc32c.h"
 #include "data/base/file.h"
 #include "data/base/file_kind.h"
 #include "data/base/round.h"
@@ -77,13 +78,37 @@ static int add_file(struct tokenise *t, const char *path, struct err *err)
     for (uint64_t done = 0; done < size && !rc; done += n) {
         n = size_min(size - done, PIECE_BYTES);
         t->ids.n = 0;
-        if (!(rc = file_pread(fd, t->piece, n, done, path, err)) &&
+        if (!(rc = file_pread(fd, t->piece, n, done, path, err)))
+            t->of->sum = crc32c(t->of->sum, t->piece, n);
+        if (!rc &&
             !(rc = tokenizer_feed(t->of->tok, t->piece, n, done + n == size, &t->ids, err)) &&
             !(rc = add_ids(t, t->ids.ids, t->ids.n, path, err)))
             rc = watch_look(&w, done + n, size, err);
     }
     work_end(t->events);
     close(fd);
+    return rc;
+}
+
+int tokenise_sum(uint32_t *sum, const char *path, const struct events *events, struct err *err)
+{
+    uint64_t size = 0, n;
+    char    *piece = malloc(PIECE_BYTES);
+    int      fd = -1, rc = piece ? file_open_read(path, &fd, &size, err)
+                                 : err_set(err, -ENOMEM, "%s: out of memory", path);
+
+    *sum = 0;
+    struct watch w = work_begin(events, "reading %s", path);
+    for (uint64_t done = 0; done < size && !rc; done += n) {
+        n = size_min(size - done, PIECE_BYTES);
+        rc = file_pread(fd, piece, n, done, path, err);
+        *sum = rc ? 0 : crc32c(*sum, piece, n);
+        rc = rc ? rc : watch_look(&w, done + n, size, err);
+    }
+    work_end(events);
+    if (fd >= 0)
+        close(fd);
+    free(piece);
     return rc;
 }
 

@@ -25,9 +25,13 @@ struct tokenise_files {
     size_t             vocab; // of the model: tokens beyond it are refused; 0: there is none
     const struct output *checked; // (output.h) looked at once more when all is written; or NULL
     uint64_t           count; // what was written, tokens
+    uint32_t           sum;   // CRC32C of all texts
 };
 int tokenise_files(struct tokenise_files *f, const char *out, const struct events *events,
                    struct err *err);
+
+/* The CRC32C of one text. */
+int tokenise_sum(uint32_t *sum, const char *path, const struct events *events, struct err *err);
 
 /* A tokenizer may have more tokens than the model has embeddings: the first of ids[0..n) that the
  * model does not have is refused by its name, and by its place in `where`, of which the ids are
