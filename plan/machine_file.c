@@ -3,6 +3,7 @@
 #include "plan/machine_file.h"
 
 #include "data/base/file.h"
+#include "data/base/number.h"
 #include "data/base/visible.h"
 #include "data/opt/opt_file.h"
 
@@ -99,10 +100,10 @@ static size_t *count_of(const struct machine_file *m, const struct line *l)
 
 static int number(double *out, const struct line *l, const char *text, struct err *err)
 {
-    char  *end;
-    double x = strtod(text, &end), most = l->bound == PART ? 1 : MOST;
+    double      x = 0, most = l->bound == PART ? 1 : MOST;
+    const char *end = number_decimal(text, &x);
 
-    if (end == text || *end || !(x >= (l->bound == RATE ? LEAST : 0) && x <= most))
+    if (!end || *end || !(x >= (l->bound == RATE ? LEAST : 0) && x <= most))
         return err_misuse(err, "%s %s: a number from %g to %g is expected, as %s", l->name, text,
                           l->bound == RATE ? LEAST : 0, most,
                           l->bound == RATE ? "55e12" : "0.1");

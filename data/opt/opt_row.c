@@ -3,10 +3,9 @@
 #include "data/opt/opt_row.h"
 
 #include "data/base/file.h"
+#include "data/base/number.h"
 #include "data/base/round.h"
 
-#include <ctype.h>
-#include <float.h>
 #include <math.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -247,17 +246,6 @@ static int number_in_range(const struct opt_row *r, double v)
     return v >= r->min && !(r->max > 0 && v > r->max);
 }
 
-/* A plain decimal at the start of text; its end, or NULL. */
-static const char *decimal(const char *text, double *v)
-{
-    char *end;
-
-    if (!strchr("0123456789.", text[0]) || !text[0] || strncasecmp(text, "0x", 2) == 0)
-        return NULL;
-    *v = strtod(text, &end);
-    return end == text || !(fabs(*v) <= DBL_MAX) ? NULL : end;
-}
-
 static int parse_uint(const struct opt_row *r, const char *text, uint64_t *out, struct err *err)
 {
     char *end = NULL;
@@ -271,18 +259,9 @@ static int parse_uint(const struct opt_row *r, const char *text, uint64_t *out, 
 
 static int parse_size(const struct opt_row *r, const char *text, uint64_t *out, struct err *err)
 {
-    const char *units = "KMGT", *unit = NULL;
-    double      v = 0;
-    const char *end = decimal(text, &v);
+    double v = 0;
 
-    const char *after = end && *end == ' ' && end[1] ? end + 1 : end; // "4 GB"
-    if (after && *after && (unit = strchr(units, toupper((unsigned char)*after)))) {
-        v = ldexp(v, 10 * (int)(unit - units + 1));
-        end = after + 1;
-        end += !strcasecmp(end, "b") ? 1 : !strcasecmp(end, "ib") ? 2 : 0;
-    }
-    if (!end || *end || (!unit && v != floor(v)) || !(v < 0x1p62) ||
-        !number_in_range(r, v))
+    if (!number_size(text, &v) || !(v < 0x1p62) || !number_in_range(r, v))
         return number_refuse(r, text, err);
     *out = (uint64_t)v;
     return 0;
@@ -311,7 +290,7 @@ static int parse_sizes(const struct opt_row *r, const char *text, struct opt_siz
 /* "2%" or "0.02" as a ratio; another number without %. */
 static int parse_double(const struct opt_row *r, const char *text, double *out, struct err *err)
 {
-    const char *end = decimal(text, out);
+    const char *end = number_decimal(text, out);
 
     if (r->type == OPT_RATIO && end && !strcmp(end, "%")) {
         *out /= 100;
@@ -323,7 +302,7 @@ static int parse_double(const struct opt_row *r, const char *text, double *out, 
 static int parse_warmup(const struct opt_row *r, const char *text, struct opt_warmup *out,
                         struct err *err)
 {
-    const char *end = decimal(text, &out->value);
+    const char *end = number_decimal(text, &out->value);
 
     out->percent = end && !strcmp(end, "%");
     if (out->percent && out->value <= 100) {

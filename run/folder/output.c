@@ -87,13 +87,10 @@ struct target { char dir[PATH_MAX], name[NAME_MAX + 1]; struct stat st; int ther
 
 static int target_find(struct target *out, const char *path, struct err *err)
 {
-    size_t      n = strlen(path);
+    size_t      n = file_trimmed(path), begin = n;
     struct stat st;
     char        at[PATH_MAX];
 
-    while (n > 1 && path[n - 1] == '/')
-        n--;
-    size_t begin = n;
     while (begin > 0 && path[begin - 1] != '/')
         begin--;
     if (!n || n >= sizeof at || n - begin >= sizeof out->name)

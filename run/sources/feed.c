@@ -5,8 +5,8 @@
 #include "run/sources/feed.h"
 
 #include "data/base/clock.h"
+#include "data/base/permute.h"
 #include "data/base/round.h"
-#include "kernels/rng.h"
 #include "run/folder/settings.h"
 #include "run/sources/corpus.h"
 #include "run/sources/evaluate.h"
@@ -15,7 +15,7 @@
 
 #include <math.h>
 
-#define EPOCH_STREAM 0x65706f6368000000u // of rng.h: "epoch", and its number
+#define EPOCH_STREAM 0x65706f6368000000u // of permute.h: "epoch", and its number
 
 struct feed {
     struct evaluator    evaluator;
@@ -38,7 +38,7 @@ static uint64_t epoch_row(const void *ctx, size_t i)
     const struct feed  *f = p->f;
 
     return f->order.shuffled
-               ? rng_permute(f->order.seed, EPOCH_STREAM + p->epoch, p->first + i, f->rows)
+               ? permute(f->order.seed, EPOCH_STREAM + p->epoch, p->first + i, f->rows)
                : p->first + i;
 }
 

@@ -5,6 +5,7 @@
  * row, it is masked alike. */
 #include "run/sources/masking.h"
 
+#include "data/base/permute.h"
 #include "data/text/tokenizer.h"
 #include "kernels/rng.h"
 
@@ -144,7 +145,7 @@ static void mask_row(const struct masking *m, const struct masking_draw *draw, i
 
     for (size_t i = 0; i < seq; i++) {
         y[i] = -1;
-        if (is_own(m, x[i]) || rng_permute(seed, stream, k++, n) >= chosen)
+        if (is_own(m, x[i]) || permute(seed, stream, k++, n) >= chosen)
             continue;
         y[i] = x[i];
         x[i] = instead(m, x[i], rng_bits(seed, stream, i));
