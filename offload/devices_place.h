@@ -1,10 +1,17 @@
 /* devices_place.h: where the devices of a run are, and which places are refused for them. */
 #pragma once
 
-#include "offload/config.h"
+#include "offload/store.h"
 
 /* The name of a set of devices in the names of their files. */
 const char *devices_layout(const struct run_config *cfg);
+
+/* What device i's file in a folder given with --device is called, in the run of this id. older:
+ * versions that cut the id to 8 digits, which two runs may share. */
+enum { DEVICES_NAME = 2 * STORE_LAYOUT + 64 };
+void devices_name(char out[DEVICES_NAME], const char *id, const char *layout, size_t i, int older);
+/* And in RUN. */
+void devices_name_in_run(char out[DEVICES_NAME], const char *layout, size_t i);
 
 /* The file or block device behind device i, malloced: a folder that was given has a file named
  * after the run. create: it need not be there, and its folder in RUN is made. */

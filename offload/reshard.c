@@ -51,18 +51,17 @@ static int list_put(const struct run_config *cfg, int create, struct err *err)
     return rc;
 }
 
-/* Whether device i's file of that layout was named by us, not by somebody's --device. Older
- * versions cut the id to 8 digits, which with no layout behind them may be another run's. */
+/* Whether device i's file of that layout was named by us, not by somebody's --device. The 8 digits
+ * of older versions, with no layout behind them, may be another run's. */
 static int name_is(const char *listed, const struct run_config *cfg, const char *layout, size_t i)
 {
-    const char *slash = strrchr(listed, '/'), *dash = *layout ? "-" : "";
+    const char *slash = strrchr(listed, '/');
     const char *name = slash ? slash + 1 : listed;
-    char        in_run[2 * STORE_LAYOUT + 64], in_given[2 * STORE_LAYOUT + 64];
-    char        older[2 * STORE_LAYOUT + 64];
+    char        in_run[DEVICES_NAME], in_given[DEVICES_NAME], older[DEVICES_NAME];
 
-    snprintf(in_run, sizeof in_run, "dev%zu/states%s%s", i, dash, layout);
-    snprintf(in_given, sizeof in_given, "sitrain-%s%s%s-dev%zu", cfg->id, dash, layout, i);
-    snprintf(older, sizeof older, "sitrain-%.8s-%s-dev%zu", cfg->id, layout, i);
+    devices_name_in_run(in_run, layout, i);
+    devices_name(in_given, cfg->id, layout, i, 0);
+    devices_name(older, cfg->id, layout, i, 1);
     return !strchr(layout, '/') && (!strcmp(listed, in_run) || !strcmp(name, in_given) ||
                                     (*layout && !strcmp(name, older)));
 }

@@ -11,6 +11,7 @@
 #include "cmd/run/labelled.h"
 #include "cmd/run/mem_choice.h"
 #include "cmd/run/output.h"
+#include "cmd/run/run_files.h"
 #include "cmd/run/tensorboard.h"
 #include "cmd/run/wear.h"
 #include "cmd/run/settings.h"
@@ -215,7 +216,8 @@ static int notice_fake(struct session *s, struct err *err)
 static int training_open(struct training *t, struct err *err)
 {
     struct session        *s = t->s;
-    uint64_t               rows = size_max(labelled_rows(s, "dev"), labelled_rows(s, "dev_mm"));
+    uint64_t               rows = size_max(labelled_rows(s, run_dev[0]),
+                                                labelled_rows(s, run_dev[1]));
     char                   notice[512] = "";
     int                    rc = feed_open(&t->feed, s, err);
 
