@@ -95,32 +95,15 @@ int devices_path(char **out, const struct run_config *cfg, size_t i, int create,
 
 int devices_inside(const struct run_config *cfg, const char *path)
 {
-    char  *at = realpath(path, NULL), *run = realpath(cfg->dir, NULL);
-    size_t n = run ? strlen(run) : 0;
-    int    inside = at && run && !strncmp(at, run, n) && at[n] == '/' && !file_is_block(at);
+    char       *at = realpath(path, NULL), *run = realpath(cfg->dir, NULL);
+    size_t      n = run ? strlen(run) : 0;
+    struct stat file, dir;
+    int inside = at && run && !strncmp(at, run, n) && at[n] == '/' && !stat(at, &file) &&
+                 !stat(run, &dir) && !S_ISBLK(file.st_mode) && file.st_dev == dir.st_dev;
 
     free(at);
     free(run);
     return inside;
-}
-
-int devices_outside(char **out, const struct run_config *cfg, struct err *err)
-{
-    *out = NULL;
-    for (size_t i = 0; cfg->mode != RUN_MEM && i < cfg->n_devices && !*out; i++) {
-        const char *given = cfg->device_paths ? cfg->device_paths[i] : NULL;
-        char       *path;
-
-        if (devices_path(&path, cfg, i, 0, NULL)) // it is away, as a drive that is not mounted
-            path = strdup(given ? given : cfg->dir);
-        if (!path)
-            return err_set(err, -ENOMEM, "out of memory for a path");
-        if (!devices_inside(cfg, path))
-            *out = path;
-        else
-            free(path);
-    }
-    return 0;
 }
 
 /* ---- on a drive that nobody needs ---- */

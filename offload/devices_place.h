@@ -17,11 +17,9 @@ void devices_name_in_run(char out[DEVICES_NAME], const char *layout, size_t i);
  * after the run. create: it need not be there, and its folder in RUN is made. */
 int  devices_path(char **out, const struct run_config *cfg, size_t i, int create, struct err *err);
 
-/* Whether what the path leads to lies in RUN, over all links: who copies the folder copies it, too.
- * What cannot be found does not. */
+/* Whether what the path leads to lies in RUN, over all links, and on its file system: who copies
+ * the folder copies it, too. What cannot be found does not. */
 int  devices_inside(const struct run_config *cfg, const char *path);
-/* The path of the first device that lies elsewhere, malloced; NULL: none does. */
-int  devices_outside(char **out, const struct run_config *cfg, struct err *err);
 
 /* Refuse a place for states that would be in RAM, which is beside all promises about memory, and
  * gone with the power: a folder or new file on a tmpfs, unless in_ram allows it, or in /dev, where

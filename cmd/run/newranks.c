@@ -97,6 +97,8 @@ static int settle(struct session *to, const struct session *from, const struct n
     rc = rc ? rc : runlog_set(to->log, "option.device", "", err);
     rc = rc ? rc : runlog_set(to->log, "option.fpga", "", err);
     rc = rc ? rc : runlog_unset(to->log, "layout", err);
+    rc = rc ? rc : runlog_unset(to->log, "owner", err);
+    rc = rc ? rc : runlog_unset(to->log, "owner.next", err);
     rc = rc ? rc : runlog_unset(to->log, "reshard.remove", err);
     if (!rc && n->ranks > 1)
         return settings_set(to->log, err, "ranks=%zu\nrank=%zu", n->ranks, rank);

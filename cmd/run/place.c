@@ -216,7 +216,7 @@ static int left_open(struct left *l, const char *dir, const char *name, struct e
     l->devices = settings_get(log, "option.device");
     l->rank = settings_get(log, "rank");
     runlog_close(log);
-    return l->place && !file_is(dir, l->place)
+    return l->place && moved_folder(dir, l->place) == MOVED_WHOLE
                ? err_misuse(err, "%s was copied or moved here from a run that was being made: "
                             "remove it, or choose another name than %s", l->path, dir)
                : 0;

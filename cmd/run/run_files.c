@@ -6,6 +6,8 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -115,4 +117,24 @@ int run_files_remove(const char *dir, struct err *err)
     if (!rc && rmdir(dir))
         rc = err_set(err, -errno, "remove %s: %s", dir, strerror(errno));
     return rc;
+}
+
+void run_files_clean(const char *run)
+{
+    DIR           *d = opendir(run);
+    struct dirent *e;
+
+    while (d && (e = readdir(d))) {
+        char *path = file_new_is(e->d_name, RUN_PART, 1) ? file_path(NULL, "%s/%s", run, e->d_name)
+                                                         : NULL;
+        int   fd = path ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+
+        if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))
+            run_files_remove(path, NULL);
+        if (fd >= 0)
+            close(fd);
+        free(path);
+    }
+    if (d)
+        closedir(d);
 }

@@ -44,3 +44,5 @@ extern const char *const run_dev[TASK_SPLITS], *const run_test[TASK_SPLITS];
 /* Removes what the maker of a run made in its folder, and the folder if nothing else is there.
  * -ENOTEMPTY and a sentence: something else is. */
 int run_files_remove(const char *dir, struct err *err);
+/* So with each maker's folder in a run, RUN/run.new-HEX, which no process holds any more. */
+void run_files_clean(const char *run);
