@@ -2,6 +2,7 @@
  * its data, what it exported. What is found is on stdout, a line a kind; every damage is a sentence
  * on stderr. Nothing is written without --repair. */
 #include "cmd/cmd.h"
+#include "cmd/run/run_files.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
@@ -291,18 +292,18 @@ static int part_over(struct check *c, int rc, struct err *err)
 
 static int check_parts(struct check *c, struct err *err)
 {
-    static const char *const examples[] = { "train", "dev", "dev_mm", "test", "test_mm" };
-    struct runlog_check      db;
+    const struct run_file *f;
+    struct runlog_check    db;
 
     if (c->disk)
         c->s.run.disk = c->disk;
     int rc = part_over(c, check_database(c, &db, err), err);
     rc = rc ? rc : part_over(c, check_states(c, &db, err), err);
-    rc = rc ? rc : part_over(c, check_tokens(c, "data", err), err);
-    rc = rc ? rc : part_over(c, check_tokens(c, "eval", err), err);
-    for (size_t i = 0; i < sizeof examples / sizeof *examples && !rc; i++)
-        rc = part_over(c, check_examples(c, examples[i], err), err);
-    rc = rc ? rc : part_over(c, check_tokenizer(c, err), err);
+    for (size_t i = 0; !rc && (f = run_file_at(i)); i++)
+        rc = part_over(c, f->kind == RUN_FILE_TOKENS      ? check_tokens(c, f->set, err)
+                          : f->kind == RUN_FILE_ROWS      ? check_examples(c, f->set, err)
+                          : f->kind == RUN_FILE_TOKENIZER ? check_tokenizer(c, err)
+                                                          : 0, err);
     return rc ? rc : check_exports(c, err);
 }
 

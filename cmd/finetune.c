@@ -3,6 +3,7 @@
  * comes after training, results and predictions, is made from the run alone
  * (run/loop/finetune_results.c), so that it can be made again. */
 #include "cmd/cmd.h"
+#include "cmd/run/run_files.h"
 #include "cmd/terminal/job.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
@@ -95,17 +96,16 @@ static int add_file(struct material *m, const char *name, const char *file, int 
 
 static int add_files(struct material *m, struct err *err)
 {
-    static const char *const    dev[] = { "dev", "dev_mm" }, *const test[] = { "test", "test_mm" };
-    const struct tune_opts     *t = &m->o->tune;
-    const char *const           own[] = { t->eval_file, NULL, t->test_file, NULL };
-    const char *const          *devs = m->own ? own : m->task->dev;
-    const char *const          *tests = m->own ? own + 2 : m->task->tests;
-    int rc = add_file(m, "train", m->own ? t->train_file : TASK_TRAIN_FILE, 1, err);
+    const struct tune_opts *t = &m->o->tune;
+    const char *const       own[] = { t->eval_file, NULL, t->test_file, NULL };
+    const char *const      *devs = m->own ? own : m->task->dev;
+    const char *const      *tests = m->own ? own + 2 : m->task->tests;
+    int rc = add_file(m, RUN_TRAIN, m->own ? t->train_file : TASK_TRAIN_FILE, 1, err);
 
     for (size_t i = 0; i < TASK_SPLITS && devs[i] && !rc; i++)
-        rc = add_file(m, dev[i], devs[i], 1, err);
+        rc = add_file(m, run_dev[i], devs[i], 1, err);
     for (size_t i = 0; i < TASK_SPLITS && t->predict && tests[i] && !rc; i++)
-        rc = add_file(m, test[i], tests[i], 0, err);
+        rc = add_file(m, run_test[i], tests[i], 0, err);
     return rc;
 }
 
@@ -315,7 +315,7 @@ static int check_resume(const struct finetune_opts *o, struct err *err)
 static int resume_options(struct session *s, struct opt_line *line, struct err *err)
 {
     struct finetune_opts *o = line->options;
-    uint64_t              each = labelled_epoch_steps(labelled_rows(s, "train"), &s->o);
+    uint64_t              each = labelled_epoch_steps(labelled_rows(s, RUN_TRAIN), &s->o);
     int                   rc;
 
     if (!each)
@@ -354,7 +354,6 @@ static int open_run(struct session *s, const char *dir, struct opt_line *line, s
 
 static void print_table(const struct finetune_results *o)
 {
-    static const char *const names[TASK_SPLITS] = { "dev", "dev_mm" };
     const struct results    *r = &o->results;
     const struct task       *t = r->task;
 
@@ -365,7 +364,7 @@ static void print_table(const struct finetune_results *o)
         printf("  %20s", metric_names[t->metric[k]]);
     printf("  %10s\n", "loss");
     for (size_t i = 0; i < r->n_evals; i++) {
-        printf("%-8s %8" PRIu64, names[i], r->eval[i].samples);
+        printf("%-8s %8" PRIu64, run_dev[i], r->eval[i].samples);
         for (size_t k = 0; k < t->n_metrics; k++)
             printf("  %20.4f", nan_plain(r->eval[i].metric[k]));
         printf("  %10.4f\n", nan_plain(r->eval[i].loss));

@@ -68,7 +68,20 @@ static struct store_super super_of(const struct devices *d, size_t i)
 
     snprintf(s.id, sizeof s.id, "%s", d->cfg.id);
     snprintf(s.layout, sizeof s.layout, "%s", devices_layout(&d->cfg));
+    snprintf(s.owner, sizeof s.owner, "%s", d->cfg.owner ? d->cfg.owner : "");
     return s;
+}
+
+/* Is the page device i's superblock? */
+static int super_check(const struct devices *d, size_t i, struct err *err)
+{
+    struct store_super want = super_of(d, i);
+    int                rc = store_super_check(d->page, &want, d->device[i].path, err);
+
+    if (!rc || !d->cfg.owner_next || !*d->cfg.owner_next)
+        return rc;
+    snprintf(want.owner, sizeof want.owner, "%s", d->cfg.owner_next);
+    return store_super_check(d->page, &want, d->device[i].path, NULL) ? rc : 0;
 }
 
 int devices_fake(const struct run_config *cfg)
@@ -196,19 +209,27 @@ int devices_super_write(struct devices *d, size_t i, struct err *err)
     return page_move(d, i, CSD_WRITE, err);
 }
 
+int devices_take(struct devices *d, struct err *err)
+{
+    int rc = 0;
+
+    d->cfg.owner = d->cfg.owner_next;
+    for (size_t i = 0; i < d->n && !rc && !devices_fake(&d->cfg); i++)
+        rc = devices_super_write(d, i, err);
+    return rc ? rc : devices_flush(d, err);
+}
+
 /* A superblock tells whose device this is; on a block device about to be taken, which nobody else
  * has open from here on, that it is nobody's still. */
 static int superblock(struct devices *d, size_t i, int create, struct err *err)
 {
-    struct store_super want = super_of(d, i);
-
     if (devices_fake(&d->cfg))
         return 0;
     if (!create || file_is_block(d->device[i].path)) {
         int rc = page_move(d, i, CSD_READ, err);
 
         if (rc || !create)
-            return rc ? rc : store_super_check(d->page, &want, d->device[i].path, err);
+            return rc ? rc : super_check(d, i, err);
         if (!d->cfg.force_device)
             rc = devices_page_free(d->page, d->device[i].path, "--device", err);
         if (rc)
@@ -221,11 +242,10 @@ static int superblock(struct devices *d, size_t i, int create, struct err *err)
  * could not be read; -errno with a sentence: another's. */
 static int superblock_found(struct devices *d, size_t i, struct err *err)
 {
-    struct store_super want = super_of(d, i);
-    int                fd = file_open_device(d->device[i].path, O_RDONLY), found = 0;
+    int fd = file_open_device(d->device[i].path, O_RDONLY), found = 0;
 
     if (fd >= 0 && pread(fd, d->page, STORE_SUPERBLOCK, 0) == STORE_SUPERBLOCK) {
-        found = store_super_check(d->page, &want, d->device[i].path, err);
+        found = super_check(d, i, err);
         found = found ? found : 1;
     }
     if (fd >= 0)

@@ -84,6 +84,8 @@ int devices_record(const struct devices *d, struct runlog *log, struct err *err)
 
 /* Write device i's superblock anew. */
 int devices_super_write(struct devices *d, size_t i, struct err *err);
+/* Give all devices the word cfg.owner_next, durably: nobody with another word takes them. */
+int devices_take(struct devices *d, struct err *err);
 
 /* Whether nothing is stored behind cfg (the null CSD or the null disk): what is read back means
  * nothing and is not compared. */

@@ -2,19 +2,25 @@
 #pragma once
 
 #include "offload/layout/config.h"
+#include "offload/store.h"
 
 /* The name of a set of devices in the names of their files. */
 const char *devices_layout(const struct run_config *cfg);
+
+/* What device i's file in a folder given with --device is called, in the run of this id. older:
+ * versions that cut the id to 8 digits, which two runs may share. */
+enum { DEVICES_NAME = 2 * STORE_LAYOUT + 64 };
+void devices_name(char out[DEVICES_NAME], const char *id, const char *layout, size_t i, int older);
+/* And in RUN. */
+void devices_name_in_run(char out[DEVICES_NAME], const char *layout, size_t i);
 
 /* The file or block device behind device i, malloced: a folder that was given has a file named
  * after the run. create: it need not be there, and its folder in RUN is made. */
 int  devices_path(char **out, const struct run_config *cfg, size_t i, int create, struct err *err);
 
-/* Whether what the path leads to lies in RUN, over all links: who copies the folder copies it, too.
- * What cannot be found does not. */
+/* Whether what the path leads to lies in RUN, over all links, and on its file system: who copies
+ * the folder copies it, too. What cannot be found does not. */
 int  devices_inside(const struct run_config *cfg, const char *path);
-/* The path of the first device that lies elsewhere, malloced; NULL: none does. */
-int  devices_outside(char **out, const struct run_config *cfg, struct err *err);
 
 /* Refuse a place for states that would be in RAM, which is beside all promises about memory, and
  * gone with the power: a folder or new file on a tmpfs, unless in_ram allows it, or in /dev, where

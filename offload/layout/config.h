@@ -70,6 +70,10 @@ struct run_config {
     const char    *disk;          // "uring", "sync", "null"
     const char    *layout;        // NULL or "": the devices it was made with; else the name of
                                   // those it was moved to (reshard.h)
+    const char    *owner;         // NULL or "", or the word in the devices' superblocks by which
+                                  // they are known from a copy's (store.h)
+    const char    *owner_next;    // as `owner`: a kill may have left it there, which was to become
+                                  // the word
     int            force_device;  // take block devices that carry a signature or another run
     int            device_in_ram; // make device files on a tmpfs, too
     size_t         csd_mem;

@@ -93,10 +93,11 @@ static inline size_t store_pad(size_t n) { return round_up(n, CSD_ALIGN_PARAMS);
 
 /* The superblock of a device: who it belongs to. layout: "" for the devices that the run was made
  * with, else a name of each set of devices that it was moved to (reshard.h), so that those it has
- * left do not pass for its own. */
+ * left do not pass for its own. owner: "", or a word of the folder whose user has named the device
+ * last: a copy of a run has its id and layout, and must not take, or remove, what the run has. */
 enum { STORE_LAYOUT = 17 };
 struct store_super {
-    char     id[33], layout[STORE_LAYOUT];
+    char     id[33], layout[STORE_LAYOUT], owner[STORE_LAYOUT];
     uint32_t device, n_devices;
     uint64_t bytes;
 };

@@ -42,7 +42,7 @@ static int is_near(const char *was, const char *dir)
     return !stat(up, &at) && !stat(dir, &here) && at.st_dev == here.st_dev;
 }
 
-static enum moved compare(const char *dir, const char *place)
+enum moved moved_folder(const char *dir, const char *place)
 {
     const char *was = place_path(place);
     struct stat a, b;
@@ -67,19 +67,37 @@ static char *device_file(const struct run_config *run, size_t i)
     return file;
 }
 
-/* Of a renamed run, the first device whose path leads to another file than before, malloced. */
-static char *other_device(const struct run_config *run)
+/* Whether the file of device i may be another run's. copied: the run is in another folder than
+ * before, so that what it had before is the original's. */
+static int is_strange(const struct run_config *run, size_t i, const char *file, enum moved moved,
+                      int copied)
 {
-    for (size_t i = 0; run->mode != RUN_MEM && i < run->n_devices; i++) {
-        char *file = device_file(run, i), *was = settings_get(run->log, "device.%zu", i);
-        int   is_it = !file || (was ? file_is(file, was) : devices_inside(run, file));
+    char *was = settings_get(run->log, "device.%zu", i);
+    int   same = was && file_is(file, was), inside = devices_inside(run, file);
 
-        free(was);
-        if (!is_it)
-            return file;
-        free(file);
+    same |= !was && moved == MOVED_NOT;
+    free(was);
+    return moved == MOVED_WHOLE ? !inside || (copied && same) : !inside && !same;
+}
+
+/* The path of the first device that may be another run's, malloced; NULL: none may be. */
+static int other_device(char **out, const struct run_config *run, enum moved moved, int copied,
+                        struct err *err)
+{
+    *out = NULL;
+    for (size_t i = 0; run->mode != RUN_MEM && i < run->n_devices && !*out; i++) {
+        const char *given = run->device_paths ? run->device_paths[i] : run->dir;
+        char       *file = device_file(run, i);
+
+        if (file ? !is_strange(run, i, file, moved, copied) : moved != MOVED_WHOLE) {
+            free(file);
+            continue;
+        }
+        *out = file ? file : strdup(given); // a drive, or one that is not mounted
+        if (!*out)
+            return err_set(err, -ENOMEM, "out of memory for a path");
     }
-    return NULL;
+    return 0;
 }
 
 static int ask(const char *dir, const char *device, struct err *err)
@@ -98,12 +116,9 @@ int moved_check(enum moved *out, const struct run_config *run, int named, struct
     *out = MOVED_UNKNOWN;
     if (rc || !place)
         return rc;
-    *out = compare(run->dir, place);
+    *out = moved_folder(run->dir, place);
+    rc = other_device(&other, run, *out, !file_is(run->dir, place), err);
     free(place);
-    if (*out == MOVED_WHOLE)
-        rc = devices_outside(&other, run, err);
-    else if (*out == MOVED_RENAMED)
-        other = other_device(run);
     if (other)
         *out = MOVED_APART;
     if (*out == MOVED_APART && !named)

@@ -3,9 +3,11 @@
  * A copy of a run has its id, so nothing on a device tells whether it is the run's or the copy's.
  * Devices in RUN are copied with it. Those outside belong to one of the two: the run in the folder
  * that `place` in run.db names, by inode, time of birth and path. A copy has another inode; the
- * path of a snapshot is on another file system. After a renaming each device's path must lead to
- * the same file as before, which `device.N` names. Whoever is not certainly the run gets such
- * devices when the user names them with --device. */
+ * path of a snapshot is on another file system. In the run's own folder each device's path must
+ * lead to the same file as before, which `device.N` names; in a copy none may, since that file is
+ * the original's. Whoever is not certainly the run gets such devices when the user names them with
+ * --device: then their superblocks get a word of its own (`owner`), so that the other run does not
+ * take them back, or remove them. */
 #pragma once
 
 #include "offload/layout/config.h"
@@ -14,6 +16,10 @@
  * RENAMED: it has another path. WHOLE: copied or moved with all that it has. APART: its devices lie
  * elsewhere, and may be another run's. */
 enum moved { MOVED_NOT, MOVED_UNKNOWN, MOVED_RENAMED, MOVED_WHOLE, MOVED_APART };
+
+/* What the folder dir, a path without links, is to the one that a value of `place` names:
+ * MOVED_NOT, MOVED_RENAMED, or, another one or a snapshot of it, MOVED_WHOLE. */
+enum moved moved_folder(const char *dir, const char *place);
 
 /* Of a run that is opened for writing. -EXDEV where it is APART, and `named` does not say that the
  * user names its devices. */

@@ -1,8 +1,9 @@
 /* place.c: whether a folder may become a run, what a killed maker left in it, and the move that
- * makes it one. Nothing is removed but RUN/run.new-HEX, which only its maker can have filled, and
- * devices that certainly were that maker's. */
+ * makes it one. Nothing is removed but RUN/run.new-HEX with what its maker makes in it
+ * (run_files.h), and devices that certainly were that maker's. */
 #include "run/folder/place.h"
 
+#include "cmd/run/run_files.h"
 #include "offload/devices/devices_place.h"
 #include "run/folder/output.h"
 #include "run/folder/settings.h"
@@ -14,9 +15,6 @@
 #include <unistd.h>
 
 enum { PART_PATH = SESSION_PATH + NAME_MAX + 2, TRIES = 20 };
-
-static const char part_base[] = "run", new_db[] = "run.db.new", db_name[] = "run.db",
-                  lock_name[] = "run.lock";
 
 /* ---- what is in the folder ---- */
 
@@ -35,11 +33,11 @@ static int look(const char *dir, struct found *f)
     if (!d)
         return errno == ENOENT ? 0 : -errno;
     while ((e = readdir(d))) {
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, lock_name) ||
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, RUN_LOCK) ||
             !strcmp(e->d_name, "lost+found")) // a file system's own
             continue;
-        char *to = file_new_is(e->d_name, part_base, 1) ? f->part : f->other;
-        if (!*to || !strcmp(e->d_name, db_name)) // that one says most
+        char *to = file_new_is(e->d_name, RUN_PART, 1) ? f->part : f->other;
+        if (!*to || !strcmp(e->d_name, RUN_DB)) // that one says most
             snprintf(to, NAME_MAX + 1, "%s", e->d_name);
     }
     closedir(d);
@@ -48,10 +46,10 @@ static int look(const char *dir, struct found *f)
 
 static int refuse(const char *dir, const struct found *f, struct err *err)
 {
-    if (!strcmp(f->other, db_name))
+    if (!strcmp(f->other, RUN_DB))
         return err_misuse(err, "%s is a run already: go on with --resume %s, or choose another "
                           "name", dir, dir);
-    if (!strcmp(f->other, new_db))
+    if (!strcmp(f->other, RUN_DB_NEW))
         return err_misuse(err, "%s holds run.db.new, of a run that an older siTrain was making or "
                           "that was copied: remove the folder, or choose another name", dir);
     return err_misuse(err, "%s exists and holds %s: choose a folder that does not exist, or an "
@@ -69,7 +67,7 @@ int place_check(const char *dir, struct err *err)
         return err_misuse(err, "%s: %s: a folder that does not exist is expected", dir,
                           strerror(-rc));
     // what stands beside a maker's folder may have been moved out of it: place_claim looks
-    return *f.other && (!*f.part || !strcmp(f.other, db_name)) ? refuse(dir, &f, err) : 0;
+    return *f.other && (!*f.part || !strcmp(f.other, RUN_DB)) ? refuse(dir, &f, err) : 0;
 }
 
 /* ---- the move ---- */
@@ -84,7 +82,7 @@ static int move_things(const char *from, const char *to, FILE *moved, struct err
     int            rc = d ? 0 : err_set(err, -errno, "open %s: %s", from, strerror(errno));
 
     while (!rc && (e = readdir(d))) {
-        if (*e->d_name == '.' || !strcmp(e->d_name, db_name) || !strcmp(e->d_name, lock_name))
+        if (*e->d_name == '.' || !strcmp(e->d_name, RUN_DB) || !strcmp(e->d_name, RUN_LOCK))
             continue;
         snprintf(a, sizeof a, "%s/%s", from, e->d_name);
         snprintf(b, sizeof b, "%s/%s", to, e->d_name);
@@ -120,9 +118,9 @@ static int move_out(const char *part, const char *dir, struct err *err)
 
     if (moved)
         fclose(moved);
-    snprintf(db, sizeof db, "%s/%s", part, db_name);
-    snprintf(lock, sizeof lock, "%s/%s", part, lock_name);
-    snprintf(to, sizeof to, "%s/%s", dir, db_name);
+    snprintf(db, sizeof db, "%s/%s", part, RUN_DB);
+    snprintf(lock, sizeof lock, "%s/%s", part, RUN_LOCK);
+    snprintf(to, sizeof to, "%s/%s", dir, RUN_DB);
     rc = rc ? rc : file_sync_dir(dir, err);
     rc = rc ? rc : file_rename_new(db, to, err);
     if (!rc && (rc = file_sync_dir(dir, err)))
@@ -146,14 +144,15 @@ static int move_out(const char *part, const char *dir, struct err *err)
 static void clear_device(const char *device, const char *id, size_t i)
 {
     static const char  zeros[STORE_SUPERBLOCK];
-    char               path[2 * SESSION_PATH], page[STORE_SUPERBLOCK];
+    char               path[2 * SESSION_PATH], page[STORE_SUPERBLOCK], name[DEVICES_NAME];
     struct store_super super = { 0 };
     struct stat        st;
 
     if (stat(device, &st))
         return;
     int in_folder = S_ISDIR(st.st_mode);
-    snprintf(path, sizeof path, in_folder ? "%s/sitrain-%s-dev%zu" : "%s", device, id, i);
+    devices_name(name, id, "", i, 0);
+    snprintf(path, sizeof path, in_folder ? "%s/%s" : "%s", device, name);
     if (in_folder && lstat(path, &st))
         return;
     int fd = file_open_device(path, O_RDWR | (S_ISBLK(st.st_mode) ? O_EXCL : 0));
@@ -203,10 +202,10 @@ static int left_open(struct left *l, const char *dir, const char *name, struct e
                    ? err_set(err, -EBUSY, "%s is being made by another process", dir)
                    : err_misuse(err, "%s: whether a process still fills it cannot be told (%s): if "
                                 "none does, remove it", l->path, strerror(errno));
-    snprintf(db, sizeof db, "%s/%s", l->path, db_name);
+    snprintf(db, sizeof db, "%s/%s", l->path, RUN_DB);
     l->whole = access(db, F_OK) == 0;
     if (!l->whole)
-        snprintf(db, sizeof db, "%s/%s", l->path, new_db);
+        snprintf(db, sizeof db, "%s/%s", l->path, RUN_DB_NEW);
     if (access(db, F_OK))
         return 0; // it was not begun
     int rc = runlog_open(&log, db, 1, 0, err);
@@ -217,7 +216,7 @@ static int left_open(struct left *l, const char *dir, const char *name, struct e
     l->devices = settings_get(log, "option.device");
     l->rank = settings_get(log, "rank");
     runlog_close(log);
-    return l->place && !file_is(dir, l->place)
+    return l->place && moved_folder(dir, l->place) == MOVED_WHOLE
                ? err_misuse(err, "%s was copied or moved here from a run that was being made: "
                             "remove it, or choose another name than %s", l->path, dir)
                : 0;
@@ -237,7 +236,7 @@ static int clear_dead(const char *dir, const struct found *f, struct err *err)
     else if (!rc) {
         for (size_t i = 0; l.id && l.place && rest && *rest; i++)
             clear_device(strsep(&rest, "\n"), l.id, i);
-        file_remove_tree(l.path);
+        rc = run_files_remove(l.path, err);
     }
     left_free(&l);
     return rc;
@@ -249,7 +248,7 @@ static int settle(const char *dir, struct err *err)
     struct found f;
     int          rc = look(dir, &f);
 
-    for (int i = 0; !rc && *f.part && strcmp(f.other, db_name) && i < TRIES; i++) {
+    for (int i = 0; !rc && *f.part && strcmp(f.other, RUN_DB) && i < TRIES; i++) {
         if ((rc = clear_dead(dir, &f, err)))
             return rc;
         rc = look(dir, &f);
@@ -283,15 +282,15 @@ static int lock_taken(struct place *p, const char *dir, struct err *err)
         return rc == -ENOENT && lstat(dir, &st) ? 1
                                                 : err_set(err, rc, "%s: %s", dir, strerror(-rc));
     }
-    p->lock.path = file_path(err, "%s/%s", p->dir, lock_name);
-    p->lock.db_path = file_path(err, "%s/%s", p->dir, db_name);
+    p->lock.path = file_path(err, "%s/%s", p->dir, RUN_LOCK);
+    p->lock.db_path = file_path(err, "%s/%s", p->dir, RUN_DB);
     if (!p->lock.path || !p->lock.db_path)
         return -ENOMEM;
     int rc = run_lock_take(&p->lock, err);
     if (rc == -ENOENT)
         return 1;
     if (rc == -EBUSY && session_is_run(p->dir))
-        rc = refuse(dir, &(struct found){ .other = "run.db" }, err);
+        rc = refuse(dir, &(struct found){ .other = RUN_DB }, err);
     else if (rc == -EBUSY && run_lock_holder(&p->lock, who, sizeof who))
         rc = err_set(err, rc, "%s is being made by %s: wait for it to end or stop it", dir,
                      *who ? who : "another process");
@@ -327,12 +326,12 @@ int place_claim(struct place *p, struct session *s, const char *dir, struct err 
         rc = err_set(err, -ENOENT, "%s is removed again and again", dir);
     rc = rc ? rc : settle(p->dir, err);
     p->lock.known = 0; // what it has of commits is an earlier run's
-    snprintf(base, sizeof base, "%s/%s", p->dir, part_base);
+    snprintf(base, sizeof base, "%s/%s", p->dir, RUN_PART);
     rc = rc ? rc : file_new_folder(&p->part, base, err);
     if (rc)
         return rc;
     snprintf(s->dir, sizeof s->dir, "%s", p->part.temp);
-    snprintf(path, sizeof path, "%s/%s", s->dir, new_db);
+    snprintf(path, sizeof path, "%s/%s", s->dir, RUN_DB_NEW);
     rc = runlog_create(&s->log, path, s->o.durability == TRAIN_DURABLE_STEP, err);
     return rc ? rc : moved_store(s->log, p->dir, err);
 }
@@ -352,8 +351,8 @@ void place_give_up(struct place *p, struct session *s)
         clear_device(s->run.device_paths[i], s->id, i);
     runlog_close(s->log);
     s->log = NULL;
-    if (!p->kept)
-        file_new_abort(&p->part);
+    if (!p->kept && p->part.path)
+        run_files_remove(p->part.temp, NULL);
     // under the lock: whoever waits for it sees that the file has lost its name (run_lock_take)
     if (p->lock.fd >= 0 && !look(p->dir, &f) && !*f.part && !*f.other) {
         unlink(p->lock.path);
@@ -370,8 +369,8 @@ int place_close(struct place *p, struct session *s, struct err *err)
     char from[PART_PATH + 16], to[PART_PATH + 16], wal[PART_PATH + 32];
     int  rc = runlog_whole(s->log, err);
 
-    snprintf(from, sizeof from, "%s/%s", s->dir, new_db);
-    snprintf(to, sizeof to, "%s/%s", s->dir, db_name);
+    snprintf(from, sizeof from, "%s/%s", s->dir, RUN_DB_NEW);
+    snprintf(to, sizeof to, "%s/%s", s->dir, RUN_DB);
     snprintf(wal, sizeof wal, "%s-wal", from);
     runlog_close(s->log);
     s->log = NULL;

@@ -2,6 +2,7 @@
  * open, so that the stored options are the one truth. */
 #include "run/folder/session.h"
 
+#include "cmd/run/run_files.h"
 #include "data/base/file.h"
 #include "data/base/json.h"
 #include "data/base/machine.h"
@@ -225,8 +226,24 @@ out:
     return rc;
 }
 
-/* The run's devices are where s->o says now: if they are this run's, each in its place, that is
- * stored. */
+/* A new word for the superblocks; run.db knows it before a device has it. */
+static int owner_draw(struct session *s, struct err *err)
+{
+    int rc = *s->owner_next ? 0 : machine_hex(s->owner_next, sizeof s->owner_next - 1, err);
+
+    return rc ? rc : runlog_set(s->log, "owner.next", s->owner_next, err);
+}
+
+static int owner_store(struct session *s, struct err *err)
+{
+    snprintf(s->owner, sizeof s->owner, "%s", s->owner_next);
+    *s->owner_next = '\0';
+    int rc = runlog_set(s->log, "owner", s->owner, err);
+    return rc ? rc : runlog_unset(s->log, "owner.next", err);
+}
+
+/* The run's devices are where s->o says now: if they are this run's, each in its place, they are
+ * its own from here on, and that is stored. */
 static int devices_found(struct session *s, size_t had, struct err *err)
 {
     struct devices d = { 0 };
@@ -237,10 +254,13 @@ static int devices_found(struct session *s, size_t had, struct err *err)
                           "named in its order; siTrain reshard moves the run onto another number",
                           s->dir, had, had > 1 ? "s" : "", s->o.device.n);
     if (!(rc = session_config(s, err)) &&
-        !(rc = devices_open(&d, &s->run, DEVICES_READ, NULL, err)) &&
+        !(rc = devices_open(&d, &s->run, DEVICES_MEND, NULL, err)) &&
+        !(rc = owner_draw(s, err)) && !(rc = devices_take(&d, err)) &&
         !(rc = runlog_begin(s->log, err))) {
         rc = session_store_options(s, 1, err);
         rc = rc ? rc : devices_record(&d, s->log, err);
+        rc = rc ? rc : owner_store(s, err);
+        rc = rc ? rc : moved_settle(s->moved, &s->run, err);
         rc = runlog_end(s->log, rc, err);
     }
     devices_close(&d);
@@ -320,6 +340,8 @@ int session_config(struct session *s, struct err *err)
         .spares = s->spares,
         .speculate = o->speculate,
         .layout = s->layout,
+        .owner = s->owner,
+        .owner_next = s->owner_next,
         .force_device = o->force_device,
         .device_in_ram = o->device_in_ram,
         .links = train_opts_links(o),
@@ -389,7 +411,7 @@ static int load_text(struct session *s, const char *key, char *out, size_t size,
 static int open_as(struct session *s, const char *dir, enum session_how how,
                    const struct events *events, struct err *err)
 {
-    char spares[8] = "", notice[512] = "", made[SESSION_PATH + 8];
+    char spares[8] = "", notice[512] = "";
 
     *s = (struct session){ .events = events, .read_only = how > SESSION_NAMED };
     int there = realpath(dir, s->dir) != NULL;
@@ -403,6 +425,8 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
         rc = err_set(err, -EBADMSG, "%s/run.db has no id", s->dir);
     if (rc || (rc = session_load(s, err)) ||
         (rc = load_text(s, "layout", s->layout, sizeof s->layout, err)) ||
+        (rc = load_text(s, "owner", s->owner, sizeof s->owner, err)) ||
+        (rc = load_text(s, "owner.next", s->owner_next, sizeof s->owner_next, err)) ||
         (rc = load_text(s, "spares", spares, sizeof spares, err)))
         return rc;
     s->spares = s->run.spares = !strcmp(spares, "few") ? RUN_SPARES_FEW
@@ -414,8 +438,7 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
         return rc;
     // what killed processes left: files without a name yet, its maker's folder, other devices
     file_new_clean(s->dir);
-    snprintf(made, sizeof made, "%s/run", s->dir);
-    file_new_clear_left(made, 1);
+    run_files_clean(s->dir);
     rc = reshard_clean(&s->run, s->moved <= MOVED_UNKNOWN, notice, sizeof notice, err);
     return rc || !*notice ? rc : session_notice(s, notice, err);
 }

@@ -15,6 +15,7 @@ struct session {
     char              dir[SESSION_PATH];
     char              id[33];
     char              layout[STORE_LAYOUT]; // as in struct run_config
+    char              owner[STORE_LAYOUT], owner_next[STORE_LAYOUT];
     enum run_spares   spares;       // as in struct run_config
     int               read_only;    // opened by READ, PAST, or EITHER
     enum moved        moved;        // of one that is opened for writing

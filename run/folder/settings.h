@@ -28,6 +28,8 @@
  *     begintext         the id of the token that begins texts, or -1
  *     layout            the set of devices that the run was moved to (offload/upkeep/reshard.h);
  *                       absent: those it was made with
+ *     owner             the word in its devices' superblocks since they were named (moved.h)
+ *     owner.next        the word that they get, until all of them have it
  *     reshard.remove    device files that are not the run's (offload/upkeep/reshard.h)
  *     spares            1: the devices have slots for --speculate, which the run was made with;
  *                       few: as --spare-slots few; absent: half

@@ -2,6 +2,7 @@
  * files; predictions. */
 #include "run/loop/finetune_results.h"
 
+#include "cmd/run/run_files.h"
 #include "data/base/file.h"
 #include "data/base/round.h"
 #include "run/folder/settings.h"
@@ -11,9 +12,6 @@
 
 #include <math.h>
 #include <unistd.h>
-
-static const char *const dev_names[TASK_SPLITS] = { "dev", "dev_mm" };
-static const char *const test_names[TASK_SPLITS] = { "test", "test_mm" };
 
 /* ---- results ---- */
 
@@ -56,7 +54,7 @@ static int take_evals(struct results *r, struct session *s, uint64_t step, const
     for (size_t i = 0; i < TASK_SPLITS; i++) {
         struct results_eval *v = &r->eval[i];
 
-        v->samples = labelled_rows(s, dev_names[i]);
+        v->samples = labelled_rows(s, run_dev[i]);
         v->batches = div_up(v->samples, s->o.batch);
         v->seconds = seconds[i];
         v->loss = v->metric[0] = v->metric[1] = (double)NAN;
@@ -78,10 +76,10 @@ static int write_results(struct finetune_results *out, struct session *s, uint64
     const struct task *task = &out->labelled.task;
     const struct model_config *g = &s->config;
     double   seconds[TASK_SPLITS] = { 0 };
-    uint64_t rows = labelled_rows(s, "train");
+    uint64_t rows = labelled_rows(s, RUN_TRAIN);
 
     for (size_t i = 0; i < TASK_SPLITS; i++)
-        settings_scan(s->log, "%lf", &seconds[i], "%s.seconds", dev_names[i]);
+        settings_scan(s->log, "%lf", &seconds[i], "%s.seconds", run_dev[i]);
     out->step = best->any ? best->step : steps - 1;
     out->results = (struct results){
         .task = task,
@@ -135,7 +133,7 @@ static int know_older(struct finetune_results *o, struct session *s, uint64_t be
     int older = !rc && settings_has(s->log, "result.trainer_state.json");
     for (size_t i = 0; i < TASK_SPLITS && older && !rc; i++) {
         char     name[NAME];
-        uint64_t rows = labelled_rows(s, test_names[i]);
+        uint64_t rows = labelled_rows(s, run_test[i]);
 
         results_predictions_name(name, sizeof name, &o->labelled.task, i);
         rc = rows ? result_files_know(&o->files, name, "index\tprediction\n", rows, err) : 0;
@@ -146,18 +144,18 @@ static int know_older(struct finetune_results *o, struct session *s, uint64_t be
 
 int finetune_results_check(struct session *s, uint64_t before, struct err *err)
 {
-    static const char *const names[] = { "train_results.json", "eval_results.json",
-                                         "all_results.json", "trainer_state.json" };
-    struct finetune_results  o = { .files = { .dir = s->dir, .log = s->log } };
-    int                      rc = labelled_load(&o.labelled, s, err);
+    const struct run_file  *f;
+    struct finetune_results o = { .files = { .dir = s->dir, .log = s->log } };
+    int                     rc = labelled_load(&o.labelled, s, err);
 
     snprintf(o.model, sizeof o.model, "%s/best", s->dir);
     if (!rc && before && !settings_has(s->log, "result.trainer_state.json"))
         rc = know_older(&o, s, before, err);
-    for (size_t i = 0; i < sizeof names / sizeof *names && !rc; i++)
-        result_files_check(&o.files, names[i]);
+    for (size_t i = 0; !rc && (f = run_file_at(i)); i++)
+        if (f->kind == RUN_FILE_RESULT)
+            result_files_check(&o.files, f->pattern);
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
-        if (labelled_rows(s, test_names[i])) {
+        if (labelled_rows(s, run_test[i])) {
             char name[NAME];
 
             results_predictions_name(name, sizeof name, &o.labelled.task, i);
@@ -184,14 +182,14 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
                                     .host_mem = s->o.host_mem, .blas = s->o.blas,
                                     .threads = s->o.threads };
     out->events = s->events;
-    out->test_rows = size_max(labelled_rows(s, "test"), labelled_rows(s, "test_mm"));
+    out->test_rows = size_max(labelled_rows(s, run_test[0]), labelled_rows(s, run_test[1]));
     rc = write_results(out, s, before < s->o.steps ? s->o.steps : before, &best, err);
     if (rc || *out->files.first.text)
         out->results.n_evals = 0; // they are not written
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
-        if (labelled_rows(s, test_names[i]) &&
+        if (labelled_rows(s, run_test[i]) &&
             (!predictions_there(out, i) || before < s->o.steps))
-            rc = labelled_open(&out->test[i], s, test_names[i], err);
+            rc = labelled_open(&out->test[i], s, run_test[i], err);
     out->files.log = NULL; // closed with the session
     return rc;
 }

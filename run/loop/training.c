@@ -4,6 +4,7 @@
 #include "run/loop/training.h"
 
 
+#include "cmd/run/run_files.h"
 #include "data/base/clock.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
@@ -216,7 +217,8 @@ static int notice_fake(struct session *s, struct err *err)
 static int training_open(struct training *t, struct err *err)
 {
     struct session        *s = t->s;
-    uint64_t               rows = size_max(labelled_rows(s, "dev"), labelled_rows(s, "dev_mm"));
+    uint64_t               rows = size_max(labelled_rows(s, run_dev[0]),
+                                                labelled_rows(s, run_dev[1]));
     char                   notice[512] = "";
     int                    rc = feed_open(&t->feed, s, err);
 

@@ -1,6 +1,7 @@
 /* newranks.c: folder after folder is filled; then all become a run (place.h), rank 0's first. */
 #include "run/ranks/newranks.h"
 
+#include "cmd/run/run_files.h"
 #include "data/base/file.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
@@ -55,28 +56,32 @@ static int check(const struct session *from, const struct newranks *n, struct er
     return rc;
 }
 
+static int copy_file(const char *old, const char *new, int folder, struct err *err)
+{
+    int copied, rc;
+
+    if (folder ? !tokenizer_is_there(old) : access(old, F_OK))
+        return 0;
+    if (folder)
+        return mkdir(new, 0777) ? err_set(err, -errno, "mkdir %s: %s", new, strerror(errno))
+                                : hf_copy_tokenizer(old, new, &copied, err);
+    rc = file_check_own(old, 0, err); // what a link leads to is somebody else's, and is not spread
+    return rc ? rc : file_copy(old, new, UINT64_MAX, err);
+}
+
 /* Its tokenizer, and tokens and rows that stand in its folder. */
 static int copy_files(const struct session *from, const char *dir, struct err *err)
 {
-    static const char *const names[] = { "data.bin", "eval.bin", "train.ex", "dev.ex",
-                                         "dev_mm.ex", "test.ex", "test_mm.ex" };
-    char old[NEW_PATH], new[NEW_PATH];
-    int  copied, rc = 0;
+    const struct run_file *f;
+    char                   old[NEW_PATH], new[NEW_PATH];
+    int                    rc = 0;
 
-    snprintf(old, sizeof old, "%s/tokenizer", from->dir);
-    snprintf(new, sizeof new, "%s/tokenizer", dir);
-    if (tokenizer_is_there(old)) {
-        if (mkdir(new, 0777))
-            return err_set(err, -errno, "mkdir %s: %s", new, strerror(errno));
-        rc = hf_copy_tokenizer(old, new, &copied, err);
-    }
-    for (size_t i = 0; i < sizeof names / sizeof *names && !rc; i++) {
-        snprintf(old, sizeof old, "%s/%s", from->dir, names[i]);
-        snprintf(new, sizeof new, "%s/%s", dir, names[i]);
-        if (!access(old, F_OK)) { // what a link leads to is somebody else's, and is not spread
-            rc = file_check_own(old, 0, err);
-            rc = rc ? rc : file_copy(old, new, UINT64_MAX, err);
-        }
+    for (size_t i = 0; !rc && (f = run_file_at(i)); i++) {
+        if (!(f->flags & RUN_FILE_COPIED))
+            continue;
+        snprintf(old, sizeof old, "%s/%s", from->dir, f->pattern);
+        snprintf(new, sizeof new, "%s/%s", dir, f->pattern);
+        rc = copy_file(old, new, f->flags & RUN_FILE_FOLDER, err);
     }
     return rc;
 }
@@ -92,6 +97,8 @@ static int settle(struct session *to, const struct session *from, const struct n
     rc = rc ? rc : runlog_set(to->log, "option.device", "", err);
     rc = rc ? rc : runlog_set(to->log, "option.fpga", "", err);
     rc = rc ? rc : runlog_unset(to->log, "layout", err);
+    rc = rc ? rc : runlog_unset(to->log, "owner", err);
+    rc = rc ? rc : runlog_unset(to->log, "owner.next", err);
     rc = rc ? rc : runlog_unset(to->log, "reshard.remove", err);
     if (!rc && n->ranks > 1)
         return settings_set(to->log, err, "ranks=%zu\nrank=%zu", n->ranks, rank);
@@ -105,8 +112,8 @@ static int copy_log(const struct making *m, struct session *to, size_t rank, str
 {
     char copy[NEW_PATH], new[NEW_PATH];
 
-    snprintf(copy, sizeof copy, "%s/run.db.new.copy", to->dir);
-    snprintf(new, sizeof new, "%s/run.db.new", to->dir);
+    snprintf(copy, sizeof copy, "%s/" RUN_DB_NEW ".copy", to->dir);
+    snprintf(new, sizeof new, "%s/" RUN_DB_NEW, to->dir);
     int rc = runlog_copy(m->from->log, copy, err);
     runlog_close(to->log);
     to->log = NULL;

@@ -4,6 +4,7 @@
  * fewer rows, or micro-batches without any. */
 #include "run/sources/feed.h"
 
+#include "cmd/run/run_files.h"
 #include "data/base/clock.h"
 #include "data/base/permute.h"
 #include "data/base/round.h"
@@ -139,14 +140,14 @@ static int open_labelled(struct feed *f, struct session *s, struct err *err)
     int rc;
 
     if ((rc = labelled_load(&f->labelled, s, err)) ||
-        (rc = labelled_open(&f->train, s, "train", err)))
+        (rc = labelled_open(&f->train, s, RUN_TRAIN, err)))
         return rc;
     if (!f->train)
         return err_set(err, -EBADMSG, "%s/run.db has no training rows", s->dir);
     f->rows = f->train->h.rows;
     f->epoch_steps = labelled_epoch_steps(f->rows, &s->o);
-    rc = labelled_open(&f->dev[0], s, "dev", err);
-    return rc ? rc : labelled_open(&f->dev[1], s, "dev_mm", err);
+    rc = labelled_open(&f->dev[0], s, run_dev[0], err);
+    return rc ? rc : labelled_open(&f->dev[1], s, run_dev[1], err);
 }
 
 int feed_open(struct feed **out, struct session *s, struct err *err)
