@@ -437,7 +437,7 @@ complete -c siTrain -n '__siTrain_command bench' -l probe -d 'Measure only the i
 complete -c siTrain -n '__siTrain_command bench' -l rounds -x -d 'Number of rounds whose median is taken, 1 to 64'
 complete -c siTrain -n '__siTrain_command bench' -l quick -d 'Use a small model and few rounds: under 20 seconds'
 complete -c siTrain -n '__siTrain_command bench' -l json -r -F -d 'File for the results as JSON (-: stdout, instead of tables). Only such a file is replaced.'
-complete -c siTrain -n '__siTrain_command bench' -l plot -r -F -d 'File for a picture of the results (SVG), for scaling and rok. Only such a picture is replaced.'
+complete -c siTrain -n '__siTrain_command bench' -l plot -r -F -d 'File for a picture of the results (SVG), for rok. Only such a picture is replaced.'
 complete -c siTrain -n '__siTrain_command bench' -l layer-us -x -d 'Microseconds that a layer\'s forward waits, for network; backward waits twice as long. If above 0, --steps steps of the model are also driven, with these waits and without computing, on devices that answer at once. The waits apply to each of a rank\'s --grad-accum micro-batches.'
 complete -c siTrain -n '__siTrain_command bench' -l batches -x -d 'Values of --batch for rok: one point of each curve per value'
 complete -c siTrain -n '__siTrain_command bench' -l ways -x -a '(__fish_append , keep recompute offload auto ssdtrain)' -d 'Values of --activations for rok, comma-separated (default: all)'

@@ -468,7 +468,7 @@ _siTrain() {
             '--rounds=[Number of rounds whose median is taken, 1 to 64]:N: ' \
             '--quick[Use a small model and few rounds\: under 20 seconds]' \
             '--json=[File for the results as JSON (-\: stdout, instead of tables). Only such a file is replaced.]:FILE:_files' \
-            '--plot=[File for a picture of the results (SVG), for scaling and rok. Only such a picture is replaced.]:FILE:_files' \
+            '--plot=[File for a picture of the results (SVG), for rok. Only such a picture is replaced.]:FILE:_files' \
             '--layer-us=[Microseconds that a layer'\''s forward waits, for network; backward waits twice as long. If above 0, --steps steps of the model are also driven, with these waits and without computing, on devices that answer at once. The waits apply to each of a rank'\''s --grad-accum micro-batches.]:N: ' \
             '--batches=[Values of --batch for rok\: one point of each curve per value]:N,..: ' \
             '--ways=[Values of --activations for rok, comma-separated (default\: all)]:ways:_values -s , ways keep recompute offload auto ssdtrain' \

@@ -30,11 +30,11 @@
 /* The sections in the order of their bits. */
 static const struct bench_section *const sections[] = {
     &bench_products, &bench_memory, &bench_kernels, &bench_disk,
-    &bench_update, &bench_topk, &bench_steps, &bench_parts, &bench_save, &bench_scaling,
-    &bench_rok, &bench_network};
+    &bench_update, &bench_topk, &bench_steps, &bench_parts, &bench_save, &bench_rok,
+    &bench_network};
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
-/* The machine's file, scaling, rok and network are no part of all: other names ask for them. */
+/* The machine's file, rok and network are no part of all: other names ask for them. */
 static const char *section_word(size_t i)
 {
     return 1u << i < BENCH_SAVE ? sections[i]->name : NULL;
@@ -48,8 +48,6 @@ static const struct opt_row rows[] = {
     { "WHAT", OPT_ARG, AT(what), "machine",
       .help = "Benchmark to run\n"
               "machine: this machine, and the program against it\n"
-              "scaling: steps on 1 to --devices modelled devices, predicted from one and "
-              "measured (docs/scaling-model.md)\n"
               "rok: speed of a step against the memory of its activations, kept, recomputed and "
               "offloaded, by batch (docs/activations.md)\n"
               "network: transfers between the processes that mpirun started" },
@@ -70,7 +68,7 @@ static const struct opt_row rows[] = {
       .help = "File for the results as JSON (-: stdout, instead of tables). Only such a file is "
               "replaced." },
     { "plot", OPT_STRING, AT(plot), .arg = "FILE",
-      .help = "File for a picture of the results (SVG), for scaling and rok. Only such a picture "
+      .help = "File for a picture of the results (SVG), for rok. Only such a picture "
               "is replaced." },
     { "layer-us", OPT_UINT, AT(layer_us), "0", .max = 60000000,
       .help = "Microseconds that a layer's forward waits, for network; backward waits twice as "
@@ -115,15 +113,12 @@ static int default_model(struct bench_opts *o, struct err *err)
 /* What is measured alone goes by its section's own defaults. */
 static int alone_defaults(struct bench_opts *o, struct opt_line *line, struct err *err)
 {
-    int links = opt_given(line, "topology") || opt_given(line, "link-bw") ||
-                opt_given(line, "csd-read-bw") || opt_given(line, "csd-write-bw"),
-        model = o->model.init || o->model.model || model_has_sizes(&o->model), rc = 0;
+    int model = o->model.init || o->model.model || model_has_sizes(&o->model), rc = 0;
 
     for (const struct opt_default *d = o->alone->defaults; d->row && !rc; d++) {
-        int of_links = strstr(d->row, "-bw") != NULL, of_model = !strncmp(d->row, "n-", 2) ||
-                                                                  !strcmp(d->row, "vocab");
+        int of_model = !strncmp(d->row, "n-", 2) || !strcmp(d->row, "vocab");
 
-        if (!opt_given(line, d->row) && !(of_links && links) && !(of_model && model))
+        if (!opt_given(line, d->row) && !(of_model && model))
             rc = opt_set(line, d->row, d->text, err);
     }
     return rc;
@@ -131,19 +126,18 @@ static int alone_defaults(struct bench_opts *o, struct opt_line *line, struct er
 
 static int what_check(struct bench_opts *o, struct opt_line *line, struct err *err)
 {
-    static const struct bench_section *const alone[] = {&bench_scaling, &bench_rok, &bench_network};
+    static const struct bench_section *const alone[] = {&bench_rok, &bench_network};
 
     for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
         if (!strcmp(o->what, alone[i]->name))
             o->alone = alone[i];
     if (!o->alone && strcmp(o->what, "machine"))
-        return err_misuse(err, "%s: expected machine, scaling, rok or network", o->what);
+        return err_misuse(err, "%s: expected machine, rok or network", o->what);
     if (comm_started() > 1 && !(o->alone && o->alone->by_ranks))
         return err_misuse(err, "%zu processes were started together: bench network alone is "
                                "measured by several", comm_started());
     if (o->plot && !(o->alone && o->alone->plot))
-        return err_misuse(err, "--plot is for bench scaling and bench rok: there is no curve to "
-                               "draw");
+        return err_misuse(err, "--plot is for bench rok: there is no curve to draw");
     if ((opt_given(line, "batches") || o->ways) && o->alone != &bench_rok)
         return err_misuse(err, "--batches and --ways are for bench rok");
     if (o->layer_us && o->alone != &bench_network)
@@ -525,7 +519,7 @@ static int run(struct opt_line *line, struct err *err)
 
 const struct opt_command bench_command = {
     .name = "bench",
-    .usage = "[machine|scaling|rok|network] [--quick] [--only LIST] [--dir DIR] [--json FILE] "
+    .usage = "[machine|rok|network] [--quick] [--only LIST] [--dir DIR] [--json FILE] "
              "[plan's options for model and training]",
     .summary = "measure this machine, then the program against it",
     .text = "Measures products, memory, kernels, disk, update path, Top-K and whole steps at the "

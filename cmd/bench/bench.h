@@ -46,8 +46,8 @@ struct bench {
 
 enum { // sections as bits, in their order; all before PARTS are what bench does unasked
     BENCH_PRODUCTS = 1, BENCH_MEMORY = 2, BENCH_KERNELS = 4, BENCH_DISK = 8, BENCH_UPDATE = 16,
-    BENCH_TOPK = 32, BENCH_STEPS = 64, BENCH_PARTS = 128, BENCH_SAVE = 256, BENCH_SCALING = 512,
-    BENCH_ROK = 1024, BENCH_NETWORK = 2048
+    BENCH_TOPK = 32, BENCH_STEPS = 64, BENCH_PARTS = 128, BENCH_SAVE = 256, BENCH_ROK = 512,
+    BENCH_NETWORK = 1024
 };
 
 struct bench_section {
@@ -66,8 +66,7 @@ struct bench_section {
     int  (*plot)(FILE *out, void *section, struct err *err);
 };
 extern const struct bench_section bench_products, bench_memory, bench_kernels, bench_disk,
-    bench_update, bench_topk, bench_steps, bench_parts, bench_save, bench_scaling, bench_rok,
-    bench_network;
+    bench_update, bench_topk, bench_steps, bench_parts, bench_save, bench_rok, bench_network;
 
 int bench_is_block(const struct bench *b, size_t device); // was a block device given?
 /* Where a device is measured: a file called `name` in its folder, or the block device; malloced. */
@@ -108,8 +107,7 @@ int    bench_beside_start(struct bench_beside *s, struct err *err);
 double bench_beside_stop(struct bench_beside *s, struct err *err);
 void   bench_beside_close(struct bench_beside *s);
 
-/* bench_plot.c: the two sections that are curves. */
-int bench_plot_scaling(FILE *out, void *section, struct err *err);
+/* bench_plot.c */
 int bench_plot_rok(FILE *out, void *section, struct err *err);
 
 /* FLOPs of a step's forward and backward, products and attention, each counted once. */

@@ -1,4 +1,4 @@
-/* bench_plot.c: the curves of `bench scaling` and `bench rok` as pictures of their own (SVG), light
+/* bench_plot.c: the curves of `bench rok` as a picture of its own (SVG), light
  * or dark as who looks at them has it. */
 #include "cmd/bench/bench.h"
 
@@ -22,77 +22,6 @@ static void begin(const struct svg *s, const char *name)
 {
     fprintf(s->out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" role=\"img\" "
             "aria-label=\"%s\">\n<!-- Made by siTrain bench -->\n%s", WIDTH, HEIGHT, name, style);
-}
-
-/* ---- scaling: predictions a line, measurements dots with their range ---- */
-
-/* Devices are whole. */
-static const char *whole(char *buf, size_t size, double value)
-{
-    snprintf(buf, size, "%.0f", value);
-    return value > floor(value) ? "" : buf;
-}
-
-static void scaling_legend(const struct svg *s, double y)
-{
-    svg_box(s, "forward", s->width - s->right - 200, y, 24, 2, NULL);
-    svg_text(s, "label", s->width - s->right - 170, y + 5, "start", "predicted from one device");
-    svg_box(s, "wait", s->width - s->right - 191, y + 14, 7, 7, NULL);
-    svg_text(s, "label", s->width - s->right - 170, y + 22, "start", "measured, least to most");
-}
-
-/* From so many devices on a link is full of what a key stands for. */
-static void marks(const struct svg *s, const json_t *saturation)
-{
-    static const struct { const char *key, *what; } moves[] = {
-        { "T_opt", "updates fill the link" }, { "T_swap", "parameters fill it" },
-        { "T_grad", "gradients fill it" } };
-    int n = 0;
-
-    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
-        double at = json_num(saturation, moves[i].key);
-
-        if (!(at > s->x0) || at > s->x1)
-            continue;
-        svg_line(s, "mark", svg_x(s, at), s->top, svg_x(s, at), s->height - s->bottom);
-        svg_text(s, "label", svg_x(s, at) + 5, s->height - s->bottom - 8 - 15 * n++, "start",
-                 moves[i].what);
-    }
-}
-
-int bench_plot_scaling(FILE *out, void *section, struct err *err)
-{
-    const json_t *rows = json_object_get(section, "rows"), *row;
-    size_t        n = json_array_size(rows), i;
-    double        x[MOST_POINTS], y[MOST_POINTS], low = 0;
-    struct svg    s = { .out = out, .width = WIDTH, .height = HEIGHT, .left = 60, .right = 20,
-                        .top = 36, .bottom = 44, .x0 = 1, .x1 = (double)n };
-
-    (void)err;
-    json_array_foreach(rows, i, row) {
-        x[i] = json_num(row, "devices");
-        y[i] = json_num(row, "predicted");
-        s.y1 = fmax(s.y1, fmax(y[i], json_num(row, "most")));
-    }
-    svg_round_range(&low, &s.y1);
-    begin(&s, "seconds of a step against devices, predicted and measured");
-    svg_axis_y(&s, "seconds a step", svg_plain);
-    svg_axis_x(&s, "devices", whole);
-    marks(&s, json_object_get(section, "saturation"));
-    svg_curve(&s, "forward", "", x, y, n);
-    json_array_foreach(rows, i, row) {
-        double at = svg_x(&s, x[i]), is = svg_y(&s, json_num(row, "seconds"));
-        char   tip[128];
-
-        svg_line(&s, "range", at, svg_y(&s, json_num(row, "least")), at,
-                 svg_y(&s, json_num(row, "most")));
-        snprintf(tip, sizeof tip, "%.0f: %.3f s measured, %.3f s predicted", x[i],
-                 json_num(row, "seconds"), y[i]);
-        svg_box(&s, "wait", at - 3.5, is - 3.5, 7, 7, tip);
-    }
-    scaling_legend(&s, 12);
-    svg_close(&s);
-    return 0;
 }
 
 /* ---- rok: a curve a way, a point a batch ---- */

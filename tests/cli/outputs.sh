@@ -30,7 +30,7 @@ put() {
     plan) run plan --n-layer 1 --n-head 1 --n-embd 16 --vocab 96 --batch 1 --seq 16 --machine "$tmp/machine" --compare --run "$tmp/none" --csd-mem 128K --json "$2" ;;
     figures) run bench --quick --n-layer 1 --n-head 1 --n-embd 16 --vocab 96 --batch 1 --seq 16 --rounds 1 --threads 1 --only disk --dir "$tmp/d" --json "$2" ;;
     save) run bench --quick --n-layer 1 --n-head 1 --n-embd 16 --dir "$tmp/d" --save "$2" ;;
-    plot) run bench scaling --n-layer 1 --n-head 1 --n-embd 16 --dir "$tmp/d" --plot "$2" ;;
+    plot) run bench rok --n-layer 1 --n-head 1 --n-embd 16 --dir "$tmp/d" --plot "$2" ;;
     tokenizer) run prepare "$tmp/text.txt" --train-tokenizer --vocab 260 --out "$2" ;;
     export) run export "$tmp/run" "$2" ;;
     esac
@@ -114,7 +114,7 @@ for at in mnli/own mnli/below/own; do # directly in the folder that is read, and
         eval "$tmp/tuned" --task mnli --data "$tmp/mnli" --predict "$tmp/$at"
     result "$(! grep -q 'remove it' "$tmp/err" && [ "$(cat "$tmp/$at")" = mine ]; echo $?)" "  and nobody is told to remove it"
 done
-refuses 2 "is named twice" bench scaling --json "$tmp/both" --plot "$tmp/both"
+refuses 2 "is named twice" bench rok --json "$tmp/both" --plot "$tmp/both"
 
 # ---- a person's own files; what is no file ----
 
