@@ -125,6 +125,17 @@ def program(*argv):
     return done.stdout
 
 
+def completed(given, defaults):
+    """What is given, and of each (options, whole) those that are not; but where one of `whole` is given, or `whole` is None and one of the options is, none."""
+    names = {word.split("=")[0] for word in given if word.startswith("--")}
+    out = list(map(str, given))
+    for options, whole in defaults:
+        own = set(map(str, options[::2]))
+        if not names & (own if whole is None else whole):
+            out += [str(word) for pair in zip(options[::2], options[1::2]) if pair[0] not in names for word in pair]
+    return out
+
+
 def visit(run, make, options, steps):
     """`steps` more steps of a run, which is made by the arguments `make` the first time, by a process of its own. Returns the number of the first."""
     first, path = 0, os.path.join(run, "run.db")

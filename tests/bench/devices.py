@@ -18,27 +18,15 @@ import tempfile
 import charts
 import common
 
-MODEL = ["--n-layer", 4, "--n-head", 4, "--n-embd", 256, "--vocab", 2048, "--seq", 16, "--batch", 1]
+MODEL = ["--n-layer", 4, "--n-head", 4, "--n-embd", 256]
 LINKS = ["--csd-read-bw", "48M", "--csd-write-bw", "30M", "--link-bw", "90M"]
-REST = ["--csd-mem", "16M"]
+REST = ["--seq", 16, "--batch", 1, "--csd-mem", "16M"]
 MANY = 64        # devices, among which only links are waited for
 UNSTEADY = 2     # first steps of a visit
 LARGE_PART = 0.25  # of a step: more computing than that is said
 ROOM = 2         # times what the modelled drives move: the disk beneath
 UPDATE = 30      # bytes of a parameter that AdamW's update reads and writes
 MOVES = {"T_opt": "updates", "T_swap": "reads of parameters", "T_grad": "writes of gradients"}
-
-
-def arguments(given):
-    """What is given, and the defaults of what is not: a model and links are given as a whole or not at all."""
-    names = {word.split("=")[0] for word in given if word.startswith("--")}
-    out = list(given)
-    for defaults, whole in ((MODEL, {"--model", "--init"}), (LINKS, {"--topology"}), (REST, set())):
-        pairs = list(zip(defaults[::2], defaults[1::2]))
-        if whole & names or (defaults is LINKS and any(n in names for n, _ in pairs)):
-            pairs = [p for p in pairs if p[0] in ("--seq", "--batch")]
-        out += [word for pair in pairs if pair[0] not in names for word in pair]
-    return list(map(str, out))
 
 
 def of_devices(argv, n):
@@ -149,7 +137,8 @@ def options():
     if not 1 <= a.devices < MANY or a.rounds < 1 or a.steps < 1:
         p.error(f"--devices: from 1 to {MANY - 1}; --rounds and --steps: at least 1")
     common.usable(p)
-    return a, arguments([*given, "--vocab", str(a.vocab)])
+    links = LINKS if "--topology" not in given else []
+    return a, common.completed(given, [(MODEL, {"--model", "--init"}), (links, None), (REST, set())]) + ["--vocab", str(a.vocab)]
 
 
 def main():

@@ -49,7 +49,7 @@ turned_down 1 "more than half of it, so they would not be as fast" --devices 2 -
 turned_down 2 "invalid choice: 'mem'" --mode mem
 turned_down 1 "--all-of-it" --all-of-it
 turned_down 2 "--devices: from 1 to 63" --devices 64
-refuses 2 "expected machine, rok or network" bench scaling
+refuses 2 "expected machine or network" bench scaling
 [ -z "$(ls -A "$tmp/d")" ]
 result $? "nothing is left, of what was measured and of what was refused"
 
