@@ -33,6 +33,8 @@ enum {
     MOST_KERNELS = 80,
 };
 
+#define THREAD_BYTES 25e9 // that a thread moves in a second, at most
+
 enum which {
     LAYERNORM_FORWARD, LAYERNORM_RESIDUAL, LAYERNORM_APPLY, LAYERNORM_BACKWARD,
     LAYERNORM_BACKWARD_ROWS, LAYERNORM_BACKWARD_ALL, GELU_FORWARD, GELU_BACKWARD,
@@ -277,10 +279,17 @@ static double moved(const struct kernel *k, enum use how)
     return sum;
 }
 
+/* What no kernel gets through in its turns: memory behind that need not be filled. */
+static size_t moved_at_most(const struct bench *b, const struct sizes *s)
+{
+    return (size_t)(THREAD_BYTES * s->threads * b->seconds / 2 * (double)(b->o->rounds + 1));
+}
+
 static int kernel_measure(struct bench *b, const struct kernel *k, const struct sizes *s,
                           const struct arena *memory, json_t *rows, struct err *err)
 {
-    struct kernel_run run = {k, s, memory->base, taken(k), memory->bytes / taken(k)};
+    size_t filled = size_min(memory->bytes, size_max(2 * taken(k), moved_at_most(b, s)));
+    struct kernel_run run = {k, s, memory->base, taken(k), filled / taken(k)};
     struct bench_item item = {.run = kernel_call, .ctx = &run};
     int    threads = k->one_thread ? 1 : s->threads;
     double reads = moved(k, IN), writes = moved(k, OUT), bytes = reads + writes;
@@ -293,9 +302,9 @@ static int kernel_measure(struct bench *b, const struct kernel *k, const struct 
     char   size[48];
 
     if (k->normal)
-        rng_normal((float *)(void *)memory->base, memory->bytes / 4, 1, 1, 0, 0);
+        rng_normal((float *)(void *)memory->base, filled / 4, 1, 1, 0, 0);
     else
-        bench_fill(memory->base, memory->bytes, 0);
+        bench_fill(memory->base, filled, 0);
     snprintf(size, sizeof size, k->columns ? "%zu x %zu" : "%zu", k->rows, k->columns);
     int rc = bench_rounds(&item, 1, b->o->rounds, b->seconds / 2, err);
     if (rc)
