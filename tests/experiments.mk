@@ -2,7 +2,7 @@
 # people's programs. The Makefile includes it.
 
 .PHONY: check-hf fuzz-tokenizers check-tools screenshots bench-peers bench-finetune \
-        bench-scaling bench-devices bench-rok paper bench-plan bench-steps bench-activations glue-table glue-encoder curves \
+        bench-scaling bench-devices bench-rok bench-parts paper bench-plan bench-steps bench-activations glue-table glue-encoder curves \
         prove-memory prove-kills prove-rank-kills prove-races cluster-arithmetic prove-network \
         prove-report prove-growth valgrind newcomer
 
@@ -57,6 +57,11 @@ bench-scaling: $(TARGET) ## a token's time against layers, width, length, device
 DEVICES ?=
 bench-devices: $(TARGET) ## steps on 1 to 10 modelled devices, predicted by plan and measured: docs/scaling-model.md (DEVICES=), 4 minutes
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/devices.py $(DEVICES)
+
+# PARTS="--batch 4 --seq 1024": bench's options for model and training
+PARTS ?=
+bench-parts: $(TARGET) ## where a step of mode mem goes: products and kernels, each by itself, times how often a step has them (PARTS=)
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/parts.py $(PARTS)
 
 # ROK="--batches 4,8 --ways keep,offload --plot rok.svg": others
 ROK ?=

@@ -29,7 +29,7 @@
 /* The sections in the order of their bits. */
 static const struct bench_section *const sections[] = {
     &bench_products, &bench_memory, &bench_kernels, &bench_disk,
-    &bench_update, &bench_topk, &bench_steps, &bench_parts, &bench_save, &bench_network};
+    &bench_update, &bench_topk, &bench_steps, &bench_save, &bench_network};
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
 /* The machine's file and network are no part of all: other names ask for them. */
@@ -48,8 +48,7 @@ static const struct opt_row rows[] = {
     { "dir", OPT_STRING, AT(dir), ".", .arg = "DIR",
       .help = "Folder for test files, on the disk to measure. All are removed." },
     { "only", OPT_SET, AT(only), .words = section_word,
-      .help = "Sections to run, comma-separated. Sections that they depend on run too. parts, "
-              "the time of each part of a step, runs only if named." },
+      .help = "Sections to run, comma-separated. Sections that they depend on run too." },
     { "save", OPT_STRING, AT(save), .arg = "FILE",
       .help = "File for plan --machine. Only such a file is replaced. Without --only, no other "
               "section is measured." },
@@ -173,7 +172,7 @@ static int options_check(struct bench *b, struct opt_line *line, struct err *err
     if (o->probe || o->save)
         o->only |= BENCH_SAVE;
     if (!o->only)
-        o->only = BENCH_PARTS - 1;
+        o->only = BENCH_SAVE - 1;
     b->seconds = o->quick ? 0.004 : 0.02;
     if (o->quick && !opt_given(line, "rounds"))
         o->rounds = 2;
@@ -324,14 +323,22 @@ static void machine(struct bench *b)
     char                     name[256];
     const char *dtype = dtype_name((size_t)o->dtype), *cpu = machine_cpu(name, sizeof name);
 
+    size_t windowed = 0;
+
+    for (size_t layer = 1; layer <= g->n_layer; layer++)
+        windowed += arch_window(g, layer) > 0;
     b->report = json_pack(
-        "{s:s, s:s, s:{s:s, s:I}, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}}", "about",
-        "siTrain bench", "version", // the first is the mark of output.c
-        SITRAIN_VERSION, "machine", "cpu", cpu, "threads", (json_int_t)o->threads, "model",
-        "n_layer", (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head, "n_embd",
+        "{s:s, s:s, s:{s:s, s:I}, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:I, "
+        "s:I, s:I, s:I, s:I, s:f}}", "about", "siTrain bench", // the mark of output.c
+        "version", SITRAIN_VERSION, "machine", "cpu", cpu, "threads", (json_int_t)o->threads,
+        "model", "n_layer", (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head, "n_embd",
         (json_int_t)g->n_embd, "vocab", (json_int_t)g->vocab, "parameters",
         (json_int_t)arch_total(g), "batch", (json_int_t)o->batch, "seq", (json_int_t)o->seq,
-        "grad_accum", (json_int_t)o->grad_accum, "dtype", dtype);
+        "grad_accum", (json_int_t)o->grad_accum, "dtype", dtype, "layers", g->arch->passes,
+        "windowed_layers", (json_int_t)windowed, "n_kv_head", (json_int_t)g->n_kv_head, "qk_norm",
+        (json_int_t)g->qk_norm, "qkv_bias", (json_int_t)g->qkv_bias, "pieces",
+        (json_int_t)arch_pieces(g), "blocks", (json_int_t)arch_blocks(g), "asked",
+        train_opts_asked(o, g));
     if (!b->print || b->comm) // no model moves between ranks
         return;
     printf("%s, %llu threads; %zu layers, %zu wide, %zu words: %.4g million parameters; ", cpu,

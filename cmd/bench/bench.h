@@ -41,9 +41,9 @@ struct bench {
     json_t            *report;
 };
 
-enum { // sections as bits, in their order; all before PARTS are what bench does unasked
+enum { // sections as bits, in their order; all before SAVE are what bench does unasked
     BENCH_PRODUCTS = 1, BENCH_MEMORY = 2, BENCH_KERNELS = 4, BENCH_DISK = 8, BENCH_UPDATE = 16,
-    BENCH_TOPK = 32, BENCH_STEPS = 64, BENCH_PARTS = 128, BENCH_SAVE = 256, BENCH_NETWORK = 512
+    BENCH_TOPK = 32, BENCH_STEPS = 64, BENCH_SAVE = 128, BENCH_NETWORK = 256
 };
 
 struct bench_section {
@@ -56,7 +56,7 @@ struct bench_section {
     void (*print)(const json_t *section);
 };
 extern const struct bench_section bench_products, bench_memory, bench_kernels, bench_disk,
-    bench_update, bench_topk, bench_steps, bench_parts, bench_save, bench_network;
+    bench_update, bench_topk, bench_steps, bench_save, bench_network;
 /* bench network is measured by all ranks of a job together, and the first one reports. Its options
  * where the command line does not say otherwise; ends with { 0 }. */
 extern const struct opt_default bench_network_defaults[];

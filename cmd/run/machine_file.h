@@ -33,9 +33,10 @@
 
 enum { MACHINE_POINTS = 128, MACHINE_DRIVES = 64 };
 
-/* Layers of one kind are made of the same passes, whatever the family: llama is Mistral's, Qwen2's
- * and Qwen3's, too, bert RoBERTa's. */
+/* Layers of one kind are made of the same passes, whatever the family (arch.h). A file that was
+ * written before there were kinds is of gpt2. */
 enum machine_kind { MACHINE_GPT2, MACHINE_LLAMA, MACHINE_BERT, MACHINE_GEMMA, MACHINE_KINDS };
+extern const char *const machine_kinds[MACHINE_KINDS];
 
 struct machine_layer {
     enum dtype        dt;
