@@ -30,17 +30,14 @@
 /* The sections in the order of their bits. */
 static const struct bench_section *const sections[] = {
     &bench_products, &bench_memory, &bench_kernels, &bench_disk,
-    &bench_update, &bench_topk, &bench_steps, &bench_parts, &bench_save, &bench_scaling,
-    &bench_rok, &bench_network};
+    &bench_update, &bench_topk, &bench_steps, &bench_save, &bench_network};
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
-/* The machine's file, scaling, rok and network are no part of all: other names ask for them. */
+/* The machine's file and network are no part of all: other names ask for them. */
 static const char *section_word(size_t i)
 {
     return 1u << i < BENCH_SAVE ? sections[i]->name : NULL;
 }
-
-static const char *way_word(size_t i) { return train_activations[i].name; }
 
 #define AT(field) offsetof(struct bench_opts, field)
 
@@ -48,16 +45,11 @@ static const struct opt_row rows[] = {
     { "WHAT", OPT_ARG, AT(what), "machine",
       .help = "Benchmark to run\n"
               "machine: this machine, and the program against it\n"
-              "scaling: steps on 1 to --devices modelled devices, predicted from one and "
-              "measured (docs/scaling-model.md)\n"
-              "rok: speed of a step against the memory of its activations, kept, recomputed and "
-              "offloaded, by batch (docs/activations.md)\n"
               "network: transfers between the processes that mpirun started" },
     { "dir", OPT_STRING, AT(dir), ".", .arg = "DIR",
       .help = "Folder for test files, on the disk to measure. All are removed." },
     { "only", OPT_SET, AT(only), .words = section_word,
-      .help = "Sections to run, comma-separated. Sections that they depend on run too. parts, "
-              "the time of each part of a step, runs only if named." },
+      .help = "Sections to run, comma-separated. Sections that they depend on run too." },
     { "save", OPT_STRING, AT(save), .arg = "FILE",
       .help = "File for plan --machine. Only such a file is replaced. Without --only, no other "
               "section is measured." },
@@ -69,18 +61,11 @@ static const struct opt_row rows[] = {
     { "json", OPT_STRING, AT(json), .arg = "FILE",
       .help = "File for the results as JSON (-: stdout, instead of tables). Only such a file is "
               "replaced." },
-    { "plot", OPT_STRING, AT(plot), .arg = "FILE",
-      .help = "File for a picture of the results (SVG), for scaling and rok. Only such a picture "
-              "is replaced." },
     { "layer-us", OPT_UINT, AT(layer_us), "0", .max = 60000000,
       .help = "Microseconds that a layer's forward waits, for network; backward waits twice as "
               "long. If above 0, --steps steps of the model are also driven, with these waits "
               "and without computing, on devices that answer at once. The waits apply to each of "
               "a rank's --grad-accum micro-batches." },
-    { "batches", OPT_SIZES, AT(batches), "1,2,4,8", .min = 1, .max = 1048576, .arg = "N,..",
-      .help = "Values of --batch for rok: one point of each curve per value" },
-    { "ways", OPT_SET, AT(ways), .words = way_word,
-      .help = "Values of --activations for rok, comma-separated (default: all)" },
     { 0 }
 };
 static const struct opt_part parts[] = {
@@ -112,18 +97,22 @@ static int default_model(struct bench_opts *o, struct err *err)
     return m->model ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
-/* What is measured alone goes by its section's own defaults. */
-static int alone_defaults(struct bench_opts *o, struct opt_line *line, struct err *err)
+/* bench network is measured with no other section, and has defaults of its own. */
+static int network_options(struct bench_opts *o, struct opt_line *line, struct err *err)
 {
-    int links = opt_given(line, "topology") || opt_given(line, "link-bw") ||
-                opt_given(line, "csd-read-bw") || opt_given(line, "csd-write-bw"),
-        model = o->model.init || o->model.model || model_has_sizes(&o->model), rc = 0;
+    int model = o->model.init || o->model.model || model_has_sizes(&o->model), rc = 0;
 
-    for (const struct opt_default *d = o->alone->defaults; d->row && !rc; d++) {
-        int of_links = strstr(d->row, "-bw") != NULL, of_model = !strncmp(d->row, "n-", 2) ||
-                                                                  !strcmp(d->row, "vocab");
+    if (comm_started() < 2 && !o->layer_us)
+        return err_misuse(err, "bench network is between ranks, and this is one process: "
+                               "mpirun -n 2 siTrain bench network");
+    if (o->only || o->probe || o->save || o->quick || o->train.device.n)
+        return err_misuse(err, "bench network is measured alone, on devices that it makes in --dir:"
+                               " leave out --only, --probe, --save, --quick and --device");
+    o->only = BENCH_NETWORK;
+    for (const struct opt_default *d = bench_network_defaults; d->row && !rc; d++) {
+        int of_model = !strncmp(d->row, "n-", 2) || !strcmp(d->row, "vocab");
 
-        if (!opt_given(line, d->row) && !(of_links && links) && !(of_model && model))
+        if (!opt_given(line, d->row) && !(of_model && model))
             rc = opt_set(line, d->row, d->text, err);
     }
     return rc;
@@ -131,29 +120,16 @@ static int alone_defaults(struct bench_opts *o, struct opt_line *line, struct er
 
 static int what_check(struct bench_opts *o, struct opt_line *line, struct err *err)
 {
-    static const struct bench_section *const alone[] = {&bench_scaling, &bench_rok, &bench_network};
+    int network = !strcmp(o->what, bench_network.name);
 
-    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
-        if (!strcmp(o->what, alone[i]->name))
-            o->alone = alone[i];
-    if (!o->alone && strcmp(o->what, "machine"))
-        return err_misuse(err, "%s: expected machine, scaling, rok or network", o->what);
-    if (comm_started() > 1 && !(o->alone && o->alone->by_ranks))
+    if (!network && strcmp(o->what, "machine"))
+        return err_misuse(err, "%s: expected machine or network", o->what);
+    if (network)
+        return network_options(o, line, err);
+    if (comm_started() > 1)
         return err_misuse(err, "%zu processes were started together: bench network alone is "
                                "measured by several", comm_started());
-    if (o->plot && !(o->alone && o->alone->plot))
-        return err_misuse(err, "--plot is for bench scaling and bench rok: there is no curve to "
-                               "draw");
-    if ((opt_given(line, "batches") || o->ways) && o->alone != &bench_rok)
-        return err_misuse(err, "--batches and --ways are for bench rok");
-    if (o->layer_us && o->alone != &bench_network)
-        return err_misuse(err, "--layer-us is for bench network");
-    if (!o->alone)
-        return 0;
-    if (o->only || o->probe || o->save || o->quick || o->train.device.n)
-        return err_misuse(err, "bench %s is measured alone, on devices that it makes in --dir: "
-                               "leave out --only, --probe, --save, --quick and --device", o->what);
-    return alone_defaults(o, line, err);
+    return o->layer_us ? err_misuse(err, "--layer-us is for bench network") : 0;
 }
 
 /* Options of training that bench sets by itself, or that would leave it nothing to measure. */
@@ -172,34 +148,20 @@ static int train_check(const struct bench_opts *o, struct err *err)
     return 0;
 }
 
-/* What is read, and what else is written, is no place for any of the outputs. */
-static struct output output_of(const struct bench_opts *o, enum output_kind kind,
-                               const char *inputs[4])
-{
-    const char *json = o->json && strcmp(o->json, "-") ? o->json : NULL;
-    const char *const paths[] = { [OUTPUT_FIGURES] = json, [OUTPUT_PLOT] = o->plot,
-                                  [OUTPUT_MACHINE] = o->save };
-
-    inputs[0] = o->model.init;
-    inputs[1] = o->train.topology;
-    inputs[2] = paths[kind == OUTPUT_FIGURES ? OUTPUT_PLOT : OUTPUT_FIGURES];
-    inputs[3] = paths[kind == OUTPUT_MACHINE ? OUTPUT_PLOT : OUTPUT_MACHINE];
-    return (struct output){ paths[kind], kind, inputs, 4 };
-}
-
 int bench_output_check(const struct bench_opts *o, enum output_kind kind, struct err *err)
 {
-    const char   *inputs[4];
-    struct output file = output_of(o, kind, inputs);
+    const char *json = o->json && strcmp(o->json, "-") ? o->json : NULL;
+    int         figures = kind == OUTPUT_FIGURES;
+    const char *path = figures ? json : o->save, // what is read, and the other one, is no place
+        *const inputs[] = { o->model.init, o->train.topology, figures ? o->save : json };
 
-    return file.path ? output_check(&file, err) : 0;
+    return path ? output_check(&(struct output){ path, kind, inputs, 3 }, err) : 0;
 }
 
 static int options_check(struct bench *b, struct opt_line *line, struct err *err)
 {
     struct bench_opts *o = b->o;
     const char        *tokenizer = NULL;
-    static const enum output_kind outputs[] = { OUTPUT_FIGURES, OUTPUT_PLOT, OUTPUT_MACHINE };
     int                rc = what_check(o, line, err);
 
     rc = rc ? rc : default_model(o, err);
@@ -211,10 +173,7 @@ static int options_check(struct bench *b, struct opt_line *line, struct err *err
     if (o->probe || o->save)
         o->only |= BENCH_SAVE;
     if (!o->only)
-        o->only = BENCH_PARTS - 1;
-    for (size_t i = 0; i < SECTIONS; i++)
-        if (sections[i] == o->alone)
-            o->only = 1u << i;
+        o->only = BENCH_SAVE - 1;
     b->seconds = o->quick ? 0.004 : 0.02;
     if (o->quick && !opt_given(line, "rounds"))
         o->rounds = 2;
@@ -231,8 +190,8 @@ static int options_check(struct bench *b, struct opt_line *line, struct err *err
                         o->model.init);
     rc = rc ? rc : masking_opts_check(line, &o->train.mask, &b->config, err);
     rc = rc ? rc : train_check(o, err);
-    for (size_t i = 0; i < sizeof outputs / sizeof *outputs && !rc; i++)
-        rc = bench_output_check(o, outputs[i], err);
+    rc = rc ? rc : bench_output_check(o, OUTPUT_FIGURES, err);
+    rc = rc ? rc : bench_output_check(o, OUTPUT_MACHINE, err);
     for (size_t i = 0; i < o->train.device.n && !rc; i++) {
         const char *device = o->train.device.item[i];
         struct stat st;
@@ -246,7 +205,7 @@ static int options_check(struct bench *b, struct opt_line *line, struct err *err
             rc = devices_free_check(device, "--device", o->train.force_device, err);
     }
     free((char *)(uintptr_t)tokenizer);
-    return rc || !o->alone ? rc : o->alone->check(b, err);
+    return rc;
 }
 
 /* ---- places ---- */
@@ -365,25 +324,29 @@ static void machine(struct bench *b)
     char                     name[256];
     const char *dtype = dtype_name((size_t)o->dtype), *cpu = machine_cpu(name, sizeof name);
 
+    size_t windowed = 0;
+
+    for (size_t layer = 1; layer <= g->n_layer; layer++)
+        windowed += arch_window(g, layer) > 0;
     b->report = json_pack(
-        "{s:s, s:s, s:{s:s, s:I}, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}}", "about",
-        "siTrain bench", "version", // the first is the mark of output.c
-        SITRAIN_VERSION, "machine", "cpu", cpu, "threads", (json_int_t)o->threads, "model",
-        "n_layer", (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head, "n_embd",
+        "{s:s, s:s, s:{s:s, s:I}, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:I, "
+        "s:I, s:I, s:I, s:I, s:f}}", "about", "siTrain bench", // the mark of output.c
+        "version", SITRAIN_VERSION, "machine", "cpu", cpu, "threads", (json_int_t)o->threads,
+        "model", "n_layer", (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head, "n_embd",
         (json_int_t)g->n_embd, "vocab", (json_int_t)g->vocab, "parameters",
         (json_int_t)arch_total(g), "batch", (json_int_t)o->batch, "seq", (json_int_t)o->seq,
-        "grad_accum", (json_int_t)o->grad_accum, "dtype", dtype);
+        "grad_accum", (json_int_t)o->grad_accum, "dtype", dtype, "layers", g->arch->passes,
+        "windowed_layers", (json_int_t)windowed, "n_kv_head", (json_int_t)g->n_kv_head, "qk_norm",
+        (json_int_t)g->qk_norm, "qkv_bias", (json_int_t)g->qkv_bias, "pieces",
+        (json_int_t)arch_pieces(g), "blocks", (json_int_t)arch_blocks(g), "asked",
+        train_opts_asked(o, g));
     if (!b->print || b->comm) // no model moves between ranks
         return;
     printf("%s, %llu threads; %zu layers, %zu wide, %zu words: %.4g million parameters; ", cpu,
            (unsigned long long)o->threads, g->n_layer, g->n_embd, g->vocab,
            (double)arch_total(g) / 1e6);
-    printf("%" PRIu64 " x ", o->grad_accum);
-    for (size_t i = 0; b->o->alone == &bench_rok && i < b->o->batches.n; i++)
-        printf("%s%" PRIu64, i ? "," : "", b->o->batches.item[i]);
-    if (b->o->alone != &bench_rok)
-        printf("%" PRIu64, o->batch);
-    printf(" x %" PRIu64 " tokens a step, %s\n\n", o->seq, dtype);
+    printf("%" PRIu64 " x %" PRIu64 " x %" PRIu64 " tokens a step, %s\n\n", o->grad_accum, o->batch,
+           o->seq, dtype);
 }
 
 static int run_sections(struct bench *b, struct err *err)
@@ -411,15 +374,11 @@ static int run_sections(struct bench *b, struct err *err)
     return rc;
 }
 
-/* What was measured, where --plot and --json want it. */
+/* What was measured, where --json wants it. */
 static int report_write(const struct bench *b, struct err *err)
 {
     const struct bench_opts *o = b->o;
-    const char   *inputs[4];
-    struct output plot = output_of(o, OUTPUT_PLOT, inputs);
-    int rc = o->plot ? report_file(&plot, o->alone->plot,
-                                   json_object_get(b->report, o->alone->name), err)
-                     : 0;
+    int                      rc = 0;
 
     if (!rc && o->json && b->print && !(rc = bench_output_check(o, OUTPUT_FIGURES, err)))
         rc = json_write(b->report, o->json, JSON_INDENT(2), err);
@@ -434,7 +393,7 @@ static int report_write(const struct bench *b, struct err *err)
  * for ever. */
 static int measure(struct bench *b, struct err *err)
 {
-    int rc = b->o->alone && b->o->alone->by_ranks ? comm_open(&b->comm, err) : 0;
+    int rc = b->o->only == BENCH_NETWORK ? comm_open(&b->comm, err) : 0;
     int speaks = !b->comm || b->comm->rank == 0;
 
     b->print = speaks && (!b->o->json || strcmp(b->o->json, "-"));
@@ -525,7 +484,7 @@ static int run(struct opt_line *line, struct err *err)
 
 const struct opt_command bench_command = {
     .name = "bench",
-    .usage = "[machine|scaling|rok|network] [--quick] [--only LIST] [--dir DIR] [--json FILE] "
+    .usage = "[machine|network] [--quick] [--only LIST] [--dir DIR] [--json FILE] "
              "[plan's options for model and training]",
     .summary = "measure this machine, then the program against it",
     .text = "Measures products, memory, kernels, disk, update path, Top-K and whole steps at the "

@@ -17,14 +17,11 @@
 #include "run/folder/session.h"
 
 struct bench_opts {
-    const char       *what, *dir, *json, *plot, *save;
+    const char       *what, *dir, *json, *save;
     uint64_t          only; // sections, as bits
     int               quick, probe;
-    const struct bench_section *alone; // what WHAT names; NULL: machine
     uint64_t          rounds;
     uint64_t          layer_us; // of network: what a layer's forward is given
-    struct opt_sizes  batches; // of rok
-    uint64_t          ways;    // of rok, as bits of train_activations; 0: all
     struct model_opts model;
     struct train_opts train;
 };
@@ -44,30 +41,25 @@ struct bench {
     json_t            *report;
 };
 
-enum { // sections as bits, in their order; all before PARTS are what bench does unasked
+enum { // sections as bits, in their order; all before SAVE are what bench does unasked
     BENCH_PRODUCTS = 1, BENCH_MEMORY = 2, BENCH_KERNELS = 4, BENCH_DISK = 8, BENCH_UPDATE = 16,
-    BENCH_TOPK = 32, BENCH_STEPS = 64, BENCH_PARTS = 128, BENCH_SAVE = 256, BENCH_SCALING = 512,
-    BENCH_ROK = 1024, BENCH_NETWORK = 2048
+    BENCH_TOPK = 32, BENCH_STEPS = 64, BENCH_SAVE = 128, BENCH_NETWORK = 256
 };
 
 struct bench_section {
     const char *name; // in --only and in the report
     int         is_rows; // in the report it is an array; else an object
-    int         by_ranks; // all ranks of a job measure it together, the first one reports
     unsigned    needs; // bits of those whose figures it goes by
     /* 0 or -errno and a sentence. What cannot be measured here but leaves the rest standing is a
      * "note" in the section. */
     int  (*run)(struct bench *b, json_t *section, struct err *err);
     void (*print)(const json_t *section);
-    int  (*check)(const struct bench *b, struct err *err); // of options, before all; or NULL
-    /* Of those that are asked for by their own name: what they take where the command line does not
-     * say otherwise, ends with { 0 }; and --plot's picture, for report_file. */
-    const struct opt_default *defaults;
-    int  (*plot)(FILE *out, void *section, struct err *err);
 };
 extern const struct bench_section bench_products, bench_memory, bench_kernels, bench_disk,
-    bench_update, bench_topk, bench_steps, bench_parts, bench_save, bench_scaling, bench_rok,
-    bench_network;
+    bench_update, bench_topk, bench_steps, bench_save, bench_network;
+/* bench network is measured by all ranks of a job together, and the first one reports. Its options
+ * where the command line does not say otherwise; ends with { 0 }. */
+extern const struct opt_default bench_network_defaults[];
 
 int bench_is_block(const struct bench *b, size_t device); // was a block device given?
 /* Where a device is measured: a file called `name` in its folder, or the block device; malloced. */
@@ -107,13 +99,6 @@ int    bench_beside_open(struct bench_beside **out, struct bench *b, struct err 
 int    bench_beside_start(struct bench_beside *s, struct err *err);
 double bench_beside_stop(struct bench_beside *s, struct err *err);
 void   bench_beside_close(struct bench_beside *s);
-
-/* bench_plot.c: the two sections that are curves. */
-int bench_plot_scaling(FILE *out, void *section, struct err *err);
-int bench_plot_rok(FILE *out, void *section, struct err *err);
-
-/* FLOPs of a step's forward and backward, products and attention, each counted once. */
-double bench_step_flops(const struct bench *b);
 
 /* ---- bench_save_moves.c: a machine file's figures beside a model's computing ---- */
 

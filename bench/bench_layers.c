@@ -38,16 +38,18 @@ int part_another(const struct part_times *t, uint64_t begun_ns)
 /* Sizes as families of this kind have them. */
 static struct model_config usual_of(enum machine_kind kind, size_t width, size_t heads)
 {
-    static const struct arch *const families[MACHINE_KINDS] = { &gpt2_arch, &llama_arch,
-                                                                &bert_arch, &gemma3_arch };
-    struct model_config g = { .arch = families[kind], .n_head = heads, .n_embd = width,
+    size_t family = 0;
+
+    while (machine_kind_of(arch_at(family)) != kind) // the first one stands for all
+        family++;
+    struct model_config g = { .arch = arch_at(family), .n_head = heads, .n_embd = width,
                               .norm_eps = 1e-5f };
 
-    if (kind == MACHINE_LLAMA || kind == MACHINE_GEMMA) {
+    if (g.arch->rms) {
         g.n_kv_head = heads % 3 ? heads % 4 ? heads : heads / 4 : heads / 3;
         g.n_inner = round_up(8 * width / 3, HEAD_SIZE);
         g.rope.theta = g.theta_local = 10000;
-        g.qk_norm = kind == MACHINE_GEMMA;
+        g.qk_norm = (size_t)g.arch->post_norms;
     }
     return g;
 }

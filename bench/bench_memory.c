@@ -117,10 +117,11 @@ static void loop_run(void *ctx, size_t call)
 
 static int memory_run(struct bench *b, json_t *rows, struct err *err)
 {
-    // four times the last cache, for each of three arrays; between 128 (quick: 64) and 512 MiB
+    // four times the last cache, for each of three arrays; from 128 to 512 MiB (quick: 64 to 128)
     long   cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
     size_t least = (size_t)(b->o->quick ? 64 : 128) << 20, four = cache > 0 ? 4 * (size_t)cache : 0,
-           bytes = size_max(least, size_min(four, (size_t)512 << 20)), n = bytes / sizeof(vec);
+           most = (size_t)(b->o->quick ? 128 : 512) << 20,
+           bytes = size_max(least, size_min(four, most)), n = bytes / sizeof(vec);
     struct arena      memory = {0};
     struct arrays     x[KINDS];
     struct bench_item items[KINDS];

@@ -208,20 +208,12 @@ static void print(const json_t *section)
                json_num(steps, "computing"));
 }
 
-static int check(const struct bench *b, struct err *err)
-{
-    return comm_started() > 1 || b->o->layer_us ? 0
-                              : err_misuse(err, "bench network is between ranks, and this is one "
-                                                "process: mpirun -n 2 siTrain bench network");
-}
-
 /* Of the steps: a small model, so that many ranks find room on one machine. */
-static const struct opt_default defaults[] = {
+const struct opt_default bench_network_defaults[] = {
     { "n-layer", "8" }, { "n-head", "4" }, { "n-embd", "256" }, { "vocab", "1024" },
     { "seq", "128" }, { "batch", "1" }, { 0 }
 };
 
 const struct bench_section bench_network = {
-    .name = "network", .by_ranks = 1, .run = run, .print = print, .check = check,
-    .defaults = defaults,
+    .name = "network", .run = run, .print = print,
 };

@@ -62,7 +62,8 @@ static int make(struct bench *b, const struct run_kind *k, json_t *row, struct e
     return 0;
 }
 
-double bench_step_flops(const struct bench *b)
+/* FLOPs of a step's forward and backward, products and attention, each counted once. */
+static double step_flops(const struct bench *b)
 {
     const struct train_opts *o = &b->o->train;
 
@@ -88,7 +89,7 @@ static void finish(struct bench *b, const struct run_kind *k, json_t *row)
 {
     const struct train_opts *o = &b->o->train;
     json_t *medians = bench_run_medians(json_object_get(row, "steps"));
-    double  seconds = json_num(medians, "seconds"), flops = bench_step_flops(b),
+    double  seconds = json_num(medians, "seconds"), flops = step_flops(b),
            best = json_num(medians, "products");
 
     if (k->way == BENCH_DRIVE_APART) // it waits where no step does
@@ -259,7 +260,7 @@ static int steps_run(struct bench *b, json_t *section, struct err *err)
     int     mode = b->o->train.mode;
     json_t *runs = json_array(), *bounds = json_array();
     double  best = bench_engines(b->report, BENCH_BEST, b->o->train.dtype),
-           flops = bench_step_flops(b), arithmetic = 0;
+           flops = step_flops(b), arithmetic = 0;
 
     json_object_set_new(section, "runs", runs);
     json_object_set_new(section, "bounds", bounds);

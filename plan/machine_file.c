@@ -67,7 +67,7 @@ static const struct line {
 };
 enum { LINES = sizeof lines / sizeof *lines };
 
-static const char *const kind_names[MACHINE_KINDS] = { "gpt2", "llama", "bert", "gemma" };
+const char *const machine_kinds[MACHINE_KINDS] = { "gpt2", "llama", "bert", "gemma" };
 
 /* How elements begin that have a dtype: the numbers stand behind both. */
 struct element { enum dtype dt; enum machine_kind kind; double first; };
@@ -137,7 +137,7 @@ static int dtype_take(enum dtype *out, const struct line *l, const char *word, s
 static int kind_take(enum machine_kind *out, const char *word)
 {
     for (size_t i = 0; i < MACHINE_KINDS; i++)
-        if (!strcmp(word, kind_names[i])) {
+        if (!strcmp(word, machine_kinds[i])) {
             *out = (enum machine_kind)i;
             return 1;
         }
@@ -232,7 +232,7 @@ static int value_of(char value[MOST_VALUE], const struct machine_file *m, const 
                                 dtype_name((size_t)element_of(m, l, i)->dt));
     if (l->kind && element_of(m, l, i)->kind)
         used += (size_t)snprintf(value + used, MOST_VALUE - used, "%s ",
-                                 kind_names[element_of(m, l, i)->kind]);
+                                 machine_kinds[element_of(m, l, i)->kind]);
     for (size_t k = 0; k < l->numbers; k++)
         used += (size_t)snprintf(value + used, MOST_VALUE - used, "%s%.5g", k ? " " : "", x[k]);
     return 1;

@@ -3,7 +3,9 @@
 
 #include "model/products.h"
 
+#include <assert.h>
 #include <math.h>
+#include <string.h>
 
 /* FLOP of a token: of attention by column and key that it sees, of the head by C V. */
 static const double attention_flop[] = { 4, 10, 4 };
@@ -11,10 +13,12 @@ static const double attention_flop[] = { 4, 10, 4 };
 
 enum machine_kind machine_kind_of(const struct arch *arch)
 {
-    return arch->encoder      ? MACHINE_BERT
-           : arch->post_norms ? MACHINE_GEMMA
-           : arch->rms        ? MACHINE_LLAMA
-                              : MACHINE_GPT2;
+    enum machine_kind kind = 0;
+
+    while (kind < MACHINE_KINDS && strcmp(machine_kinds[kind], arch->passes))
+        kind++;
+    assert(kind < MACHINE_KINDS);
+    return kind;
 }
 
 struct machine_work machine_work_of(const struct model_config *g, enum dtype dt, size_t seq)

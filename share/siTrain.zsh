@@ -463,16 +463,13 @@ _siTrain() {
         _arguments \
             ':WHAT:_files' \
             '--dir=[Folder for test files, on the disk to measure. All are removed.]:DIR:_files' \
-            '--only=[Sections to run, comma-separated. Sections that they depend on run too. parts, the time of each part of a step, runs only if named.]:only:_values -s , only products memory kernels disk update topk steps parts' \
+            '--only=[Sections to run, comma-separated. Sections that they depend on run too.]:only:_values -s , only products memory kernels disk update topk steps' \
             '--save=[File for plan --machine. Only such a file is replaced. Without --only, no other section is measured.]:FILE:_files' \
             '--probe[Measure only the inputs of this model'\''s prediction, as plan does]' \
             '--rounds=[Number of rounds whose median is taken, 1 to 64]:N: ' \
             '--quick[Use a small model and few rounds\: under 20 seconds]' \
             '--json=[File for the results as JSON (-\: stdout, instead of tables). Only such a file is replaced.]:FILE:_files' \
-            '--plot=[File for a picture of the results (SVG), for scaling and rok. Only such a picture is replaced.]:FILE:_files' \
             '--layer-us=[Microseconds that a layer'\''s forward waits, for network; backward waits twice as long. If above 0, --steps steps of the model are also driven, with these waits and without computing, on devices that answer at once. The waits apply to each of a rank'\''s --grad-accum micro-batches.]:N: ' \
-            '--batches=[Values of --batch for rok\: one point of each curve per value]:N,..: ' \
-            '--ways=[Values of --activations for rok, comma-separated (default\: all)]:ways:_values -s , ways keep recompute offload auto ssdtrain' \
             '--init=[Hugging Face folder of the model to start from]:HFDIR:_files' \
             '--model=[Size of a model to start from, with random parameters\: gpt2 (124M), gpt2-medium, gpt2-large, gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, gemma-3-270m, gemma-3-1b, bert-base, bert-large, roberta-base, roberta-large. Size options override its values.]:model:(gpt2 gpt2-medium gpt2-large gpt2-xl gpt2-2.7b smollm2-135m smollm2-360m smollm2-1.7b llama-3.2-1b llama-3.2-3b llama-3.1-8b qwen2.5-0.5b qwen2.5-1.5b qwen2.5-3b qwen2.5-7b gemma-3-270m gemma-3-1b bert-base bert-large roberta-base roberta-large)' \
             '--n-layer=[Number of layers (default\: --model'\''s). Without --model, --n-layer, --n-head and --n-embd describe a GPT-2.]:N: ' \

@@ -52,14 +52,6 @@ static const struct mark { enum output_kind kind; const char *begins, *has[2]; }
     { OUTPUT_FIGURES, "{\n  \"version\": \"", { "\",\n  \"machine\": {\n    \"cpu\": ",
                                                 "\n    \"grad_accum\": " } },
     { OUTPUT_MACHINE, "# A machine as siTrain bench --save measured it;", { NULL } },
-    { OUTPUT_PLOT, "<svg xmlns=\"http://www.w3.org/2000/svg\" ",
-      { "<!-- Made by siTrain bench -->" } },
-    { OUTPUT_PLOT, "<svg xmlns=\"http://www.w3.org/2000/svg\" ",
-      { "aria-label=\"seconds of a step against devices, predicted and measured\"",
-        "<style>svg{background:#fff;--ink:" } },
-    { OUTPUT_PLOT, "<svg xmlns=\"http://www.w3.org/2000/svg\" ",
-      { "aria-label=\"rate of a step's arithmetic against the activations' peak",
-        "<style>svg{background:#fff;--ink:" } },
 };
 
 /* What a folder of Hugging Face's has: any of the first makes one of a folder, in which all of them

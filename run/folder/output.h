@@ -16,7 +16,6 @@ enum output_kind {
     OUTPUT_PLAN,        // plan --json
     OUTPUT_FIGURES,     // bench --json
     OUTPUT_MACHINE,     // bench --save
-    OUTPUT_PLOT,        // bench --plot
     OUTPUT_TOKENIZER,   // prepare --train-tokenizer; a folder
     OUTPUT_MODEL,       // export; a folder
     OUTPUT_EVENTS,      // --tensorboard: new files, of which none is replaced
