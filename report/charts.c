@@ -1,27 +1,15 @@
-/* charts.c: curves along the run, and bars. A curve of many steps is drawn from pieces (question
- * `curve`): a line through their means, and a band from the least to the most in each. */
+/* charts.c: bars from the left, and curves. A curve along many steps is drawn from pieces (question
+ * `curve`): a line through their means, and a band from the least to the most in each. Curves that
+ * lie on each other are dashed, each in the gaps of the others; so is a colour that comes again. */
 #include "report/charts.h"
 
+#include "cmd/report/svg.h"
+#include "cmd/report/table.h"
 #include "report/figures.h"
 
 #include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-enum { TIP = 256, FIGURE = 32 };
-
-/* ---- figures of axes ---- */
-
-static const char *mib_on_axis(char *buf, size_t size, double v)
-{
-    return figure_memory(buf, size, v * (1 << 20));
-}
-
-static const char *gib_on_axis(char *buf, size_t size, double v)
-{
-    return figure_memory(buf, size, v * (1 << 30));
-}
+enum { WIDTH = 540, ROW = 24, PIECES = 512, TIP = 512, FIGURE = 32, HEIGHT = 260, LETTER = 6 };
 
 const char *chart_colour(size_t i)
 {
@@ -33,35 +21,114 @@ const char *chart_colour(size_t i)
     return colours[i % CHART_COLOURS];
 }
 
-/* ---- along the run ---- */
-
-size_t chart_column(const json_t *pieces, const char *field, double out[CHART_PIECES])
+void chart_legend(FILE *out, const json_t *parts)
 {
-    size_t n = json_array_size(pieces) < CHART_PIECES ? json_array_size(pieces) : CHART_PIECES;
+    const json_t *p;
+    size_t        i;
 
-    for (size_t i = 0; i < n; i++) {
-        const json_t *v = json_object_get(json_array_get(pieces, i), field);
-
-        out[i] = json_is_number(v) ? json_number_value(v) : (double)NAN;
+    if (json_array_size(parts) < 2)
+        return;
+    fputs("<ul class=\"legend\">", out);
+    json_array_foreach(parts, i, p) {
+        fprintf(out, "<li><span class=\"%s\"></span>", json_str(p, "colour"));
+        svg_escape(out, json_str(p, "name"));
+        fputs("</li>", out);
     }
-    return n;
+    fputs("</ul>\n", out);
 }
 
-size_t chart_steps(const json_t *pieces, double out[CHART_PIECES])
-{
-    double last[CHART_PIECES];
-    size_t n = chart_column(pieces, "first", out);
+/* ---- bars ---- */
 
-    chart_column(pieces, "last", last);
-    for (size_t i = 0; i < n; i++)
-        out[i] = (out[i] + last[i]) / 2 + 1;
-    return n;
+/* The texts of a row before its first figure, which goes into *figure. */
+static char *row_label(const json_t *row, const json_t *heads, const char **figure)
+{
+    char         *label = NULL;
+    size_t        bytes, i;
+    FILE         *into = open_memstream(&label, &bytes);
+    const json_t *head;
+
+    *figure = "";
+    json_array_foreach(heads, i, head) {
+        *figure = json_string_value(json_array_get(json_object_get(row, "cells"), i));
+        if (*json_string_value(head) == '#')
+            break;
+        if (into && **figure)
+            fprintf(into, "%s%s", i ? " " : "", *figure);
+    }
+    if (into)
+        fclose(into);
+    return label;
 }
 
-int chart_range(const double *v, size_t n, double *low, double *high)
+static void draw_row(struct svg *s, double y, const json_t *row, figure_of *axis)
 {
-    int any = 0;
+    const json_t *p;
+    size_t        i;
+    double        at = 0, all = table_bar(row);
+    char          tip[TIP], a[FIGURE];
 
+    json_array_foreach(json_object_get(row, "parts"), i, p) {
+        double v = json_num(p, "value"), from = svg_x(s, at), to = svg_x(s, at + v);
+
+        axis(a, sizeof a, v);
+        snprintf(tip, sizeof tip, "%s%s%s, %.1f %%", json_str(p, "name"),
+                 *json_str(p, "name") ? ": " : "", a, 100 * v / all);
+        svg_box(s, json_str(p, "colour"), from, y + 3, to - from, ROW - 6,
+                v < all ? tip : *json_str(p, "name") ? json_str(p, "name") : a);
+        at += v;
+    }
+    double mark = svg_x(s, json_num(row, "mark"));
+    if (json_num(row, "mark") > 0)
+        svg_line(s, "mark", mark, y + 1, mark, y + ROW - 1);
+}
+
+void chart_bars(FILE *out, const char *name, const json_t *table, figure_of *axis)
+{
+    const json_t *rows = json_object_get(table, "rows"), *heads = json_object_get(table, "heads");
+    const json_t *row;
+    const char   *figure;
+    size_t        i, most = 0;
+    struct svg    s = { .out = out, .width = WIDTH, .right = 78, .bottom = 26,
+                        .height = (double)json_array_size(rows) * ROW + 30,
+                        .x1 = table_longest(table) };
+
+    json_array_foreach(rows, i, row) {
+        char *label = row_label(row, heads, &figure);
+
+        most = label && strlen(label) > most ? strlen(label) : most;
+        free(label);
+    }
+    s.left = fmax(60, fmin(240, 16 + LETTER * (double)most));
+    svg_open(&s, name);
+    json_array_foreach(rows, i, row) {
+        char  *label = row_label(row, heads, &figure);
+        double y = (double)i * ROW;
+
+        svg_text(&s, "", s.left - 8, y + 16, "end", label ? label : "");
+        draw_row(&s, y, row, axis);
+        svg_text(&s, "tick", svg_x(&s, table_bar(row)) + 6, y + 16, "start", figure);
+        free(label);
+    }
+    s.bottom = 24;
+    svg_axis_x(&s, "", axis);
+    svg_close(&s);
+}
+
+/* ---- curves ---- */
+
+/* What is no figure is NaN. */
+struct curve {
+    const char *name, *colour;
+    double      x[PIECES], y[PIECES], low[PIECES], high[PIECES];
+    size_t      n;
+    int         bands, dots;
+    size_t      with, place, of; // the first that it lies on, its place among those, how many
+};
+
+struct axes { const char *name, *label, *along; figure_of *figure; double height; int from_zero; };
+
+static int widen(const double *v, size_t n, double *low, double *high, int any)
+{
     for (size_t i = 0; i < n; i++) {
         if (!isfinite(v[i]))
             continue;
@@ -72,127 +139,192 @@ int chart_range(const double *v, size_t n, double *low, double *high)
     return any;
 }
 
-/* What a curve along the run is of: fields of the pieces; least and most may be NULL. */
-struct along {
-    const char *name, *label, *field, *least, *most, *colour;
-    double      height;
-    int         from_zero;
-    svg_figure *figure;
-};
-
-static int chart_along(FILE *out, const json_t *pieces, const struct along *a)
+/* Is one drawn over the other, as far as both go? */
+static int lies_on(const struct svg *s, const struct curve *a, const struct curve *b)
 {
-    double     x[CHART_PIECES], y[CHART_PIECES], low[CHART_PIECES], high[CHART_PIECES];
-    size_t     n = chart_steps(pieces, x);
-    struct svg s = { .out = out, .width = CHART_WIDTH, .height = a->height, .left = 62, .right = 12,
-                     .top = 28, .bottom = 38 };
+    size_t n = a->n < b->n ? a->n : b->n, alike = 0;
 
-    chart_column(pieces, a->field, y);
-    chart_column(pieces, a->least ? a->least : a->field, low);
-    chart_column(pieces, a->most ? a->most : a->field, high);
-    if (n < 2 || !chart_range(x, n, &s.x0, &s.x1))
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(a->y[i]) && !isfinite(b->y[i]))
+            continue;
+        if (!(fabs(svg_x(s, a->x[i]) - svg_x(s, b->x[i])) < 1 &&
+              fabs(svg_y(s, a->y[i]) - svg_y(s, b->y[i])) < 1))
+            return 0;
+        alike++;
+    }
+    return alike > 1;
+}
+
+static void draw_curve(const struct svg *s, struct curve *all, size_t at)
+{
+    enum { DASH = 7 };
+    struct curve *c = &all[at];
+    size_t        of = all[c->with].of;
+    char          style[96] = "", tip[TIP];
+
+    if (at >= CHART_COLOURS)
+        strcpy(style, "stroke-dasharray:8 3");
+    if (of > 1)
+        snprintf(style, sizeof style, "stroke-dasharray:%d %zu;stroke-dashoffset:-%zu", DASH,
+                 DASH * (of - 1), DASH * c->place);
+    if (c->bands)
+        svg_band(s, c->colour, c->x, c->low, c->high, c->n);
+    svg_curve(s, c->colour, style, c->x, c->y, c->n);
+    for (size_t i = 0; i < c->n && c->dots; i++) {
+        snprintf(tip, sizeof tip, "%s, %.0f: %.1f", c->name, c->x[i], c->y[i]);
+        svg_dot(s, c->colour, c->x[i], c->y[i], tip);
+    }
+}
+
+static void legend_of(FILE *out, const struct curve *c, size_t n)
+{
+    json_t *parts = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(parts, json_pack("{s:o, s:s}", "colour",
+                                               json_sprintf("%s%s", c[i].colour,
+                                                            i < CHART_COLOURS ? "" : " dashed"),
+                                               "name", c[i].name));
+    chart_legend(out, parts);
+    json_decref(parts);
+}
+
+static int draw(FILE *out, const struct axes *a, struct curve *c, size_t n)
+{
+    struct svg s = { .out = out, .width = WIDTH, .height = a->height, .left = 62, .right = 16,
+                     .top = 28, .bottom = 38 };
+    int        x = 0, y = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        x = widen(c[i].x, c[i].n, &s.x0, &s.x1, x);
+        y = widen(c[i].bands ? c[i].low : c[i].y, c[i].n, &s.y0, &s.y1, y);
+        y = widen(c[i].bands ? c[i].high : c[i].y, c[i].n, &s.y0, &s.y1, y);
+    }
+    if (!y || !(s.x1 > s.x0))
         return 0;
-    double none, least;
-    if (!chart_range(low, n, &least, &none) || !chart_range(high, n, &none, &s.y1))
-        return 0;
-    s.y0 = a->from_zero ? 0 : least;
+    s.y0 = a->from_zero ? 0 : s.y0;
     svg_round_range(&s.y0, &s.y1);
+    legend_of(out, c, n);
     svg_open(&s, a->name);
     svg_axis_y(&s, a->label, a->figure);
-    svg_axis_x(&s, "step", figure_count);
-    if (a->least)
-        svg_band(&s, a->colour, x, low, high, n);
-    svg_curve(&s, a->colour, "", x, y, n);
+    svg_axis_x(&s, a->along, figure_count);
+    for (size_t i = 0; i < n; i++) {
+        for (c[i].with = 0; c[i].with < i; c[i].with++)
+            if (c[c[i].with].with == c[i].with && lies_on(&s, &c[c[i].with], &c[i]))
+                break;
+        c[i].place = c[c[i].with].of++;
+    }
+    for (size_t i = 0; i < n; i++)
+        draw_curve(&s, c, i);
     svg_close(&s);
     return 1;
 }
 
+/* ---- along a run ---- */
+
+static void column(const json_t *pieces, const char *field, double out[PIECES])
+{
+    const json_t *p;
+    size_t        i;
+
+    json_array_foreach(pieces, i, p)
+        if (i < PIECES)
+            out[i] = json_figure(p, field);
+}
+
+/* The means of `field` at the middle of each piece, counted from 1 as people do; FIELD_least and
+ * FIELD_most are its band. */
+static void curve_along(struct curve *c, const json_t *pieces, const char *field, int bands)
+{
+    char   name[FIGURE];
+    double last[PIECES];
+
+    c->n = json_array_size(pieces) < PIECES ? json_array_size(pieces) : PIECES;
+    c->bands = bands;
+    column(pieces, "first", c->x);
+    column(pieces, "last", last);
+    for (size_t i = 0; i < c->n; i++)
+        c->x[i] = (c->x[i] + last[i]) / 2 + 1;
+    column(pieces, field, c->y);
+    snprintf(name, sizeof name, "%s_least", field);
+    column(pieces, name, c->low);
+    snprintf(name, sizeof name, "%s_most", field);
+    column(pieces, name, c->high);
+}
+
+static int draw_along(FILE *out, const json_t *pieces, const char *field, const char *colour,
+                      int bands, const struct axes *a)
+{
+    struct curve *c = calloc(1, sizeof *c);
+    int           drawn = 0;
+
+    if (c) {
+        c->colour = colour;
+        c->name = a->name;
+        curve_along(c, pieces, field, bands);
+        drawn = draw(out, a, c, 1);
+    }
+    free(c);
+    return drawn;
+}
+
 int chart_loss(FILE *out, const json_t *report)
 {
-    return chart_along(out, json_object_get(report, "curve"), &(struct along){
-        "loss along the run", "loss", "loss", "loss_least", "loss_most", "forward", 260, 0,
-        svg_plain });
+    return draw_along(out, json_object_get(report, "curve"), "loss", "forward", 1, &(struct axes){
+                      "loss along the run", "loss", "step", svg_plain, HEIGHT, 0 });
 }
 
 int chart_rate(FILE *out, const json_t *report)
 {
-    return chart_along(out, json_object_get(report, "curve"), &(struct along){
-        "learning rate along the run", "learning rate", "lr", NULL, NULL, "backward", 140, 1,
-        svg_plain });
+    return draw_along(out, json_object_get(report, "curve"), "lr", "backward", 0, &(struct axes){
+                      "learning rate along the run", "learning rate", "step", svg_plain, 140, 1 });
 }
 
 int chart_seconds(FILE *out, const json_t *report)
 {
-    return chart_along(out, json_object_get(report, "curve"), &(struct along){
-        "seconds of a step along the run", "time of a step", "seconds", "seconds_least",
-        "seconds_most", "update", 260, 1, figure_seconds });
+    return draw_along(out, json_object_get(report, "curve"), "seconds", "update", 1,
+                      &(struct axes){ "seconds of a step along the run", "time of a step", "step",
+                                      figure_seconds, HEIGHT, 1 });
 }
 
-/* Evaluations as pieces: each is one of its own. */
-int chart_eval(FILE *out, const json_t *report, const char *measure)
+/* A picture for each measure, of the first eight. Every evaluation is a piece, or every second one,
+ * or every third. */
+int chart_evals(FILE *out, const json_t *report)
 {
-    json_t *pieces = json_array(), *e;
-    size_t  i, n = 0, all = 0;
+    enum { MOST = 8 };
+    json_t     *by = json_object(), *e, *pieces;
+    const char *measure;
+    size_t      i, shown = 0;
+    int         drawn = 0;
 
-    json_array_foreach(json_object_get(report, "evals"), i, e)
-        all += !strcmp(json_str(e, "measure"), measure);
     json_array_foreach(json_object_get(report, "evals"), i, e) {
-        if (strcmp(json_str(e, "measure"), measure))
-            continue;
-        if (n++ % (all / CHART_PIECES + 1) == 0) // every one, or every second ...
-            json_array_append_new(pieces, json_pack("{s:O, s:O, s:O}", "first",
-                                                    json_object_get(e, "step"), "last",
-                                                    json_object_get(e, "step"), "value",
-                                                    json_object_get(e, "value")));
+        if (!(pieces = json_object_get(by, json_str(e, "measure"))))
+            json_object_set_new(by, json_str(e, "measure"), pieces = json_array());
+        json_array_append_new(pieces, json_pack("{s:O, s:O, s:O}", "first",
+                                                json_object_get(e, "step"), "last",
+                                                json_object_get(e, "step"), "value",
+                                                json_object_get(e, "value")));
     }
-    int drawn = chart_along(out, pieces, &(struct along){ measure, measure, "value", NULL, NULL,
-                                                          "write", 180, 0, svg_plain });
-    json_decref(pieces);
+    json_object_foreach(by, measure, pieces) {
+        for (size_t skip = json_array_size(pieces) / PIECES + 1, at = json_array_size(pieces);
+             at-- > 0;)
+            if (at % skip)
+                json_array_remove(pieces, at);
+        if (shown++ < MOST)
+            drawn |= draw_along(out, pieces, "value", "write", 0, &(struct axes){
+                                measure, measure, "step", svg_plain, 180, 0 });
+    }
+    json_decref(by);
     return drawn;
 }
 
-/* ---- where time goes ---- */
-
-void chart_stack(struct bars *b, const json_t *parts, const char *label)
-{
-    double sum = breakdown_sum(parts);
-    char   a[FIGURE], tip[TIP];
-
-    bars_row(b, label);
-    for (int i = 0; i < PARTS; i++) {
-        double v = json_num(parts, breakdown_parts[i].field);
-
-        snprintf(tip, sizeof tip, "%s: %s, %.1f %%", breakdown_parts[i].words,
-                 figure_seconds(a, sizeof a, v), sum > 0 ? 100 * v / sum : 0);
-        if (v > 0)
-            bars_part(b, breakdown_parts[i].colour, v, tip);
-    }
-    bars_figure(b, figure_seconds(a, sizeof a, sum));
-}
-
-int chart_breakdown(FILE *out, const json_t *report)
-{
-    const json_t *lived = json_object_get(report, "breakdown");
-    const json_t *serial = json_object_get(report, "breakdown_serial");
-    struct bars   b;
-
-    if (!(breakdown_sum(lived) > 0))
-        return 0;
-    bars_open(&b, out, "breakdown of a step", BARS_LABELS, 2,
-              fmax(breakdown_sum(lived), breakdown_sum(serial)));
-    chart_stack(&b, lived, "as it was lived");
-    chart_stack(&b, serial, "serialised");
-    bars_close(&b, figure_seconds);
-    return 1;
-}
-
-/* A bar a piece, as wide as the others: the steps between the first and last hundred are few of
- * many. */
+/* A bar for each piece, as wide as the others: the steps between the first and last hundred are few
+ * of many. */
 int chart_breakdown_steps(FILE *out, const json_t *report)
 {
     const json_t *pieces = json_object_get(report, "breakdown_steps"), *p;
     size_t        i, n = json_array_size(pieces);
-    struct svg    s = { .out = out, .width = CHART_WIDTH, .height = 260, .left = 62, .right = 12,
+    struct svg    s = { .out = out, .width = WIDTH, .height = HEIGHT, .left = 62, .right = 12,
                         .top = 28, .bottom = 38, .x1 = (double)n };
     char          tip[TIP], a[FIGURE];
 
@@ -205,13 +337,12 @@ int chart_breakdown_steps(FILE *out, const json_t *report)
     svg_axis_y(&s, "time of a step", figure_seconds);
     double wide = svg_x(&s, 1) - svg_x(&s, 0), gap = wide > 5 ? 1 : 0;
     json_array_foreach(pieces, i, p) {
-        double base = 0, first = json_num(p, "first") + 1, last = json_num(p, "last") + 1;
+        double base = 0, first = json_num(p, "first") + 1;
 
         for (int k = 0; k < PARTS; k++) {
             double v = json_num(p, breakdown_parts[k].field);
 
-            snprintf(tip, sizeof tip, "%s %.0f%s%.0f: %s %s", first < last ? "steps" : "step",
-                     first, first < last ? " to " : ", of ", first < last ? last : 1,
+            snprintf(tip, sizeof tip, "steps %.0f to %.0f: %s %s", first, json_num(p, "last") + 1,
                      breakdown_parts[k].words, figure_seconds(a, sizeof a, v));
             if (v > 0)
                 svg_box(&s, breakdown_parts[k].colour, svg_x(&s, (double)i), svg_y(&s, base + v),
@@ -227,190 +358,97 @@ int chart_breakdown_steps(FILE *out, const json_t *report)
     return 1;
 }
 
-int chart_waits(FILE *out, const json_t *report)
+/* ---- of several runs ---- */
+
+int chart_losses(FILE *out, const json_t *reports)
 {
-    const json_t *all = json_object_get(report, "waits"), *w;
-    struct bars   b;
-    size_t        i, n = json_array_size(all), rows = 0;
-    double        most = 0, sum = 0;
-    char          a[FIGURE], c[FIGURE], tip[TIP];
+    size_t        n = json_array_size(reports), i;
+    struct curve *c = calloc(n + 1, sizeof *c);
+    char (*labels)[TIP] = calloc(n + 1, sizeof *labels);
+    const json_t *r;
+    int           drawn = 0;
 
-    for (i = 0; i < n; i++) {
-        w = json_array_get(all, i);
-        int same = i && !strcmp(json_str(w, "phase"),
-                                json_str(json_array_get(all, i - 1), "phase"));
-
-        rows += !same;
-        sum = (same ? sum : 0) + json_num(w, "seconds_per_step");
-        most = fmax(most, sum);
-    }
-    if (!(most > 0))
-        return 0;
-    bars_open(&b, out, "what the training thread waited for", BARS_LABELS, rows, most);
-    for (i = 0; i < n; i++) {
-        const json_t *before = i ? json_array_get(all, i - 1) : NULL;
-        int           device = json_is_number(json_object_get(w = json_array_get(all, i),
-                                                              "device"));
-
-        if (!before || strcmp(json_str(w, "phase"), json_str(before, "phase")))
-            bars_row(&b, phase_words(json_str(w, "phase")));
-        snprintf(tip, sizeof tip, "%s: device %.0f was the last, %s a step in %.2f waits, at most "
-                 "%s", phase_words(json_str(w, "phase")), device ? json_num(w, "device") : -1,
-                 figure_seconds(a, sizeof a, json_num(w, "seconds_per_step")),
-                 json_num(w, "waits_per_step"), figure_seconds(c, sizeof c, json_num(w,
-                                                                                     "longest")));
-        if (!device)
-            snprintf(tip, sizeof tip, "%s: no one device's, %s a step",
-                     phase_words(json_str(w, "phase")),
-                     figure_seconds(a, sizeof a, json_num(w, "seconds_per_step")));
-        bars_part(&b, device ? chart_colour((size_t)json_num(w, "device")) : "other",
-                  json_num(w, "seconds_per_step"), tip);
-        const json_t *next = json_array_get(all, i + 1);
-        if (!next || strcmp(json_str(w, "phase"), json_str(next, "phase")))
-            bars_figure(&b, figure_seconds(a, sizeof a, b.at));
-    }
-    bars_close(&b, figure_seconds);
-    return 1;
-}
-
-int chart_update(FILE *out, const json_t *report)
-{
-    static const struct { const char *busy, *wait, *words, *colour; } parts[] = {
-        { "read_busy", "read_wait", "reads", "read" },
-        { "compute_busy", "compute_wait", "computes", "update" },
-        { "write_busy", "write_wait", "writes", "write" },
-    };
-    const json_t *all = json_object_get(report, "update"), *u;
-    struct bars   b;
-    size_t        i;
-    double        most = 0;
-    char          a[FIGURE], label[64], tip[TIP], faint[32];
-
-    json_array_foreach(all, i, u)
-        for (int k = 0; k < 3; k++)
-            most = fmax(most, json_num(u, parts[k].busy) + json_num(u, parts[k].wait));
-    if (!(most > 0))
-        return 0;
-    bars_open(&b, out, "inside the updates", BARS_LABELS, 3 * json_array_size(all), most);
-    json_array_foreach(all, i, u)
-        for (int k = 0; k < 3; k++) {
-            double busy = json_num(u, parts[k].busy), wait = json_num(u, parts[k].wait);
-
-            snprintf(label, sizeof label, "device %.0f %s", json_num(u, "device"), parts[k].words);
-            bars_row(&b, label);
-            snprintf(tip, sizeof tip, "%s for %s a step", parts[k].words,
-                     figure_seconds(a, sizeof a, busy));
-            bars_part(&b, parts[k].colour, busy, tip);
-            snprintf(tip, sizeof tip, "waits for %s a step", figure_seconds(a, sizeof a, wait));
-            snprintf(faint, sizeof faint, "faint %s", parts[k].colour);
-            bars_part(&b, faint, wait, tip);
-            bars_figure(&b, figure_seconds(a, sizeof a, busy));
+    json_array_foreach(reports, i, r)
+        if (c && labels) {
+            c[i].colour = chart_colour(i);
+            c[i].name = figure_label(labels[i], TIP, i, r);
+            curve_along(&c[i], json_object_get(r, "curve"), "loss", 0);
         }
-    bars_close(&b, figure_seconds);
+    if (c && labels)
+        drawn = draw(out, &(struct axes){ "losses of the runs", "loss", "step", svg_plain, HEIGHT,
+                                          0 }, c, n);
+    free(labels);
+    free(c);
+    return drawn;
+}
+
+/* Do the runs differ in nothing but their mode and how many devices there are? */
+static int only_devices(const json_t *reports)
+{
+    static const char may[] = " mode compress error-feedback devices drives ";
+    const json_t     *r, *d;
+    size_t            i, k;
+    char              word[TIP];
+
+    json_array_foreach(reports, i, r)
+        json_array_foreach(json_object_get(r, "differs"), k, d) {
+            snprintf(word, sizeof word, " %s ", json_str(d, "setting"));
+            if (!strstr(may, word))
+                return 0;
+        }
     return 1;
 }
 
-/* ---- what moved, what it held ---- */
-
-int chart_traffic(FILE *out, const json_t *report)
+/* A point in its place, from few devices to many; of several runs with as many the fastest. */
+static void add_point(struct curve *c, double x, double y)
 {
-    const json_t *all = json_object_get(report, "traffic"), *row;
-    struct bars   b;
-    size_t        i;
-    double        most = 0;
-    char          a[FIGURE], label[TIP], tip[TIP];
+    size_t at = 0;
 
-    json_array_foreach(all, i, row)
-        most = fmax(most, fmax(json_num(row, "bytes_per_step"), json_num(row, "computed")));
-    if (!(most > 0))
-        return 0;
-    bars_open(&b, out, "bytes that crossed the links in a step", BARS_LABELS, json_array_size(all),
-              most);
-    json_array_foreach(all, i, row) {
-        double v = json_num(row, "bytes_per_step"), computed = json_num(row, "computed");
-
-        snprintf(label, sizeof label, "%.10s: %.12s %.6s", json_str(row, "link"),
-                 json_str(row, "class"), json_str(row, "direction"));
-        snprintf(tip, sizeof tip, "measured %.0f bytes a step, computed %.0f", v, computed);
-        bars_row(&b, label);
-        bars_part(&b, strcmp(json_str(row, "link"), "host") ? "update" : "forward", v, tip);
-        bars_figure(&b, figure_bytes(a, sizeof a, v));
-        double x = svg_x(&b.s, computed);
-        if (computed > 0)
-            svg_line(&b.s, "mark", x, b.y + 1, x, b.y + BARS_ROW - 1);
+    while (at < c->n && c->x[at] < x)
+        at++;
+    if (at < c->n && c->x[at] == x) {
+        c->y[at] = fmax(c->y[at], y);
+        return;
     }
-    bars_close(&b, figure_bytes);
-    return 1;
+    if (c->n == PIECES)
+        return;
+    memmove(c->x + at + 1, c->x + at, (c->n - at) * sizeof *c->x);
+    memmove(c->y + at + 1, c->y + at, (c->n - at) * sizeof *c->y);
+    c->x[at] = x;
+    c->y[at] = y;
+    c->n++;
 }
 
-int chart_bandwidth(FILE *out, const json_t *report)
+/* Runs in mode mem have no devices, and those without a steady step no speed. */
+int chart_devices(FILE *out, const json_t *reports)
 {
-    const json_t *all = json_object_get(report, "bandwidth"), *r;
-    struct bars   b;
-    size_t        i;
-    double        most = 0;
-    char          a[FIGURE], c[FIGURE], label[TIP], tip[TIP];
+    struct curve *c = calloc(CHART_COLOURS, sizeof *c);
+    char          modes[CHART_COLOURS][FIGURE], mode[FIGURE];
+    const json_t *r;
+    size_t        i, at, n = 0;
+    int           drawn = 0;
 
-    json_array_foreach(all, i, r)
-        most = fmax(most, json_num(r, "bytes_per_second"));
-    if (!(most > 0))
-        return 0;
-    bars_open(&b, out, "bandwidth of each device", BARS_LABELS, json_array_size(all), most);
-    json_array_foreach(all, i, r) {
-        double v = json_num(r, "bytes_per_second");
+    json_array_foreach(reports, i, r) {
+        double speed = json_num(json_object_get(r, "times"), "tokens_per_second");
 
-        snprintf(label, sizeof label, "%.0f  %.9s: %.14s", json_num(r, "device"),
-                 json_str(r, "link"), json_str(r, "phase"));
-        snprintf(tip, sizeof tip, "%s: %s in %s, %s", phase_words(json_str(r, "phase")),
-                 figure_bytes(a, sizeof a, json_num(r, "bytes")),
-                 figure_seconds(c, sizeof c, json_num(r, "busy_seconds")), json_str(r,
-                                                                                    "direction"));
-        bars_row(&b, label);
-        bars_part(&b, phase_colour(json_str(r, "phase")), v, tip);
-        strcat(strcpy(label, figure_bytes(a, sizeof a, v)), "/s");
-        bars_figure(&b, label);
+        if (!c || !(speed > 0) || !strcmp(json_str(r, "mode"), "mem"))
+            continue;
+        figure_mode(mode, sizeof mode, r);
+        for (at = 0; at < n && strcmp(modes[at], mode); at++)
+            ;
+        if (at == CHART_COLOURS)
+            continue;
+        if (at == n) {
+            c[n].colour = chart_colour(n);
+            c[n].dots = 1;
+            c[n].name = strcpy(modes[n], mode);
+            n++;
+        }
+        add_point(&c[at], report_setting(r, "option.devices"), speed);
     }
-    bars_close(&b, figure_bytes);
-    return 1;
-}
-
-/* The parts of the plan in one bar, what was held in another, and a mark at the limit; all in MiB,
- * or GiB, so that the axis has round figures. */
-int chart_memory(FILE *out, const json_t *report)
-{
-    const json_t *all = json_object_get(report, "memory"), *m;
-    double        peak = json_num(json_object_get(report, "steps"), "peak_rss");
-    struct bars   b;
-    size_t        i, n = json_array_size(all);
-    char          a[FIGURE], tip[TIP];
-
-    if (n < 4) // its last three are the total, the limit and the arenas
-        return 0;
-    double total = json_num(json_array_get(all, n - 3), "bytes");
-    double limit = json_num(json_array_get(all, n - 2), "bytes");
-    double arenas = json_num(json_array_get(all, n - 1), "bytes"), most = fmax(total + arenas,
-                                                                               peak);
-    int    shown = limit <= 2 * most; // else it would be all that one sees
-    most = shown ? fmax(most, limit) : most;
-    double unit = most < 4.0 * (1 << 30) ? 1 << 20 : 1 << 30;
-
-    bars_open(&b, out, "memory as planned and as it was", BARS_LABELS, 2, most / unit);
-    bars_row(&b, "plan");
-    for (i = 0; i + 3 < n; i++) {
-        m = json_array_get(all, i);
-        snprintf(tip, sizeof tip, "%.200s: %s", json_str(m, "part"),
-                 figure_memory(a, sizeof a, json_num(m, "bytes")));
-        bars_part(&b, chart_colour(i), json_num(m, "bytes") / unit, tip);
-    }
-    bars_part(&b, "plan", arenas / unit, "arenas of emulated devices, on top of it");
-    bars_figure(&b, figure_memory(a, sizeof a, total + arenas));
-    bars_row(&b, "peak resident set");
-    bars_part(&b, "other", fmax(peak - arenas, 0) / unit, "the most that the process held");
-    bars_part(&b, "plan", fmin(arenas, peak) / unit, "of it, arenas of emulated devices");
-    bars_figure(&b, figure_memory(a, sizeof a, peak));
-    if (shown)
-        svg_line(&b.s, "mark", svg_x(&b.s, limit / unit), 0, svg_x(&b.s, limit / unit),
-                 2 * BARS_ROW);
-    bars_close(&b, unit > (1 << 20) ? gib_on_axis : mib_on_axis);
-    return 1;
+    if (c && only_devices(reports))
+        drawn = draw(out, &(struct axes){ "speed against devices", "tokens a second", "devices",
+                                          svg_plain, 300, 1 }, c, n);
+    free(c);
+    return drawn;
 }

@@ -1,6 +1,7 @@
 /* csv.c: a run as lines of section,row,field,value, and rows of any question as a table. */
 #include "report/report.h"
 
+#include "cmd/report/text.h"
 #include "data/base/visible.h"
 #include "report/figures.h"
 
@@ -93,69 +94,30 @@ void report_table_csv(FILE *out, const json_t *rows)
     }
 }
 
-/* ---- for people ---- */
-
-static const char *cell(char *buf, size_t size, const char *name, const json_t *v)
-{
-    if (json_is_string(v))
-        return json_string_value(v);
-    if (json_is_integer(v))
-        snprintf(buf, size, "%lld", (long long)json_integer_value(v));
-    else if (json_is_real(v))
-        snprintf(buf, size, "%.6g", json_real_value(v));
-    else
-        snprintf(buf, size, "%s", figure_of_model(name) ? "nan" : "-");
-    return buf;
-}
-
-static size_t column_width(const json_t *rows, const char *name)
-{
-    size_t  width = strlen(name), i;
-    json_t *row;
-    char    buf[64];
-
-    json_array_foreach(rows, i, row) {
-        size_t n = strlen(cell(buf, sizeof buf, name, json_object_get(row, name)));
-
-        width = n > width ? n : width;
-    }
-    return width;
-}
-
-static void table_cell(FILE *out, size_t at, const int *width, const char *text)
-{
-    fprintf(out, "%s%*s", at ? "  " : "", width[at], text);
-}
-
-/* Figures to the right, texts to the left; the last column is as long as it is. */
+/* Figures to the right, texts to the left. */
 void report_table(FILE *out, const json_t *rows)
 {
-    json_t     *first = json_array_get(rows, 0), *v, *row;
+    json_t     *heads = json_array(), *shown = json_array(), *v, *row, *table;
     const char *name;
-    char        buf[64];
-    size_t      columns = json_object_size(first), at, i;
-    int        *width = calloc(columns + 1, sizeof *width);
+    size_t      i;
 
-    if (!width || !columns) {
-        fputs(width ? "no rows\n" : "", out);
-        free(width);
-        return;
-    }
-    at = 0;
-    json_object_foreach(first, name, v) {
-        int last = at + 1 == columns, wide = (int)column_width(rows, name);
-
-        width[at++] = !json_is_string(v) ? wide : last ? 0 : -wide;
-    }
-    at = 0;
-    json_object_foreach(first, name, v)
-        table_cell(out, at++, width, name);
-    fputc('\n', out);
+    json_object_foreach(json_array_get(rows, 0), name, v)
+        json_array_append_new(heads, json_sprintf("%s%s", json_is_string(v) ? "" : "#", name));
     json_array_foreach(rows, i, row) {
-        at = 0;
+        json_t *cells = json_array();
+
         json_object_foreach(row, name, v)
-            table_cell(out, at++, width, cell(buf, sizeof buf, name, v));
-        fputc('\n', out);
+            json_array_append_new(cells, json_is_string(v) ? json_incref(v)
+                                  : json_is_integer(v) ? json_sprintf("%lld",
+                                                                      json_integer_value(v))
+                                  : json_is_real(v) ? json_sprintf("%.6g", json_real_value(v))
+                                  : json_string(figure_of_model(name) ? "nan" : "-"));
+        json_array_append_new(shown, json_pack("{s:o}", "cells", cells));
     }
-    free(width);
+    table = json_pack("{s:o, s:o}", "heads", heads, "rows", shown);
+    if (json_array_size(rows))
+        text_table(&(struct text){ out, 0 }, table, 1);
+    else
+        fputs("no rows\n", out);
+    json_decref(table);
 }

@@ -60,6 +60,29 @@ const char *figure_seconds(char *buf, size_t size, double seconds)
     return buf;
 }
 
+#define PRINTED(name, fmt, value)                                                                  \
+    const char *name(char *buf, size_t size, double v)                                             \
+    {                                                                                              \
+        snprintf(buf, size, fmt, value);                                                           \
+        return buf;                                                                                \
+    }
+PRINTED(figure_mib, "%.6g MiB", v)
+PRINTED(figure_years, "%.3g years", v)
+PRINTED(figure_whole, "%.0f", v)
+PRINTED(figure_step, "%.0f", v + 1)
+PRINTED(figure_exact, "%.4f", v)
+PRINTED(figure_tenths, "%.1f", v)
+PRINTED(figure_share, "%.1f %%", 100 * v)
+PRINTED(figure_times, "%.2f x", v)
+
+const char *figure_rate(char *buf, size_t size, double v)
+{
+    char bytes[32];
+
+    snprintf(buf, size, "%s/s", figure_bytes(bytes, sizeof bytes, v));
+    return buf;
+}
+
 int figure_of_model(const char *name)
 {
     static const char *const names[] = { "loss", "first_loss", "last_loss", "loss_least",
@@ -73,10 +96,10 @@ int figure_of_model(const char *name)
 }
 
 const struct part breakdown_parts[PARTS] = {
-    { "forward", "forward", "forward", 'F' },
-    { "backward_and_gradient_offload", "backward + gradient offload", "backward", 'B' },
-    { "update_and_optimizer_transfers", "update + optimizer traffic", "update", 'U' },
-    { "other", "other", "other", '.' },
+    { "forward", "forward", "forward", "F" },
+    { "backward_and_gradient_offload", "backward + gradient offload", "backward", "B" },
+    { "update_and_optimizer_transfers", "update + optimizer traffic", "update", "U" },
+    { "other", "other", "other", "." },
 };
 
 double breakdown_sum(const json_t *breakdown)
@@ -99,16 +122,6 @@ int overlap_sum(const json_t *report, double *busy_seconds, double *hidden_secon
         *hidden_seconds += json_num(process, "hidden_seconds");
     }
     return *busy_seconds > 0;
-}
-
-int eval_seen(const json_t *evals, size_t at)
-{
-    const char *measure = json_str(json_array_get(evals, at), "measure");
-
-    for (size_t i = 0; i < at; i++)
-        if (!strcmp(json_str(json_array_get(evals, i), "measure"), measure))
-            return 1;
-    return 0;
 }
 
 double eval_final(const json_t *report)
@@ -279,11 +292,44 @@ const char *figure_mode(char *buf, size_t size, const json_t *report)
     return buf;
 }
 
-const char *figure_ways(char *buf, size_t size, const json_t *choice)
+const char *figure_way(char *buf, size_t size, const json_t *report)
 {
-    snprintf(buf, size, "inputs %.0f + %.0f, attentions %.0f + %.0f, MLPs %.0f + %.0f",
-             json_num(choice, "inputs_kept"), json_num(choice, "inputs_offloaded"),
-             json_num(choice, "attentions_kept"), json_num(choice, "attentions_offloaded"),
-             json_num(choice, "mlps_kept"), json_num(choice, "mlps_offloaded"));
+    size_t n = (size_t)snprintf(buf, size, "mode %.24s", json_str(report, "mode"));
+    size_t devices = json_array_size(json_object_get(report, "devices"));
+
+    if (devices)
+        n += (size_t)snprintf(buf + n, size - n, " on %zu device%s", devices,
+                              devices > 1 ? "s" : "");
+    if (report_setting(report, "ranks") > 1)
+        n += (size_t)snprintf(buf + n, size - n, ", rank %.6g of %.6g",
+                              report_setting(report, "rank"), report_setting(report, "ranks"));
+    if (json_num(report, "compress") > 0)
+        n += (size_t)snprintf(buf + n, size - n, ", gradients compressed to %g %%",
+                              100 * json_num(report, "compress"));
+    if (report_setting(report, "option.batch") > 0)
+        snprintf(buf + n, size - n, ", batch %.6g x %.6g tokens",
+                 report_setting(report, "option.batch"), report_setting(report, "option.seq"));
+    return buf;
+}
+
+const char *figure_label(char *buf, size_t size, size_t i, const json_t *report)
+{
+    enum { ROOM = 30 };
+    char        mode[32];
+    const char *name = figure_run(report);
+    size_t      devices = json_array_size(json_object_get(report, "devices"));
+    size_t      length = strlen(name);
+    size_t      n = (size_t)snprintf(buf, size, "%zu %s", i + 1,
+                                     figure_mode(mode, sizeof mode, report));
+
+    if (devices)
+        n += (size_t)snprintf(buf + n, size - n, ", %zu device%s", devices, devices > 1 ? "s" : "");
+    if (n + 6 > ROOM)
+        return buf;
+    int cut = length > ROOM - n - 2;
+    name += cut ? length - (ROOM - n - 3) : 0;
+    while ((*name & 0xC0) == 0x80) // not within a character
+        name++;
+    snprintf(buf + n, size - n, ", %s%s", cut ? "…" : "", name);
     return buf;
 }

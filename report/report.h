@@ -1,9 +1,10 @@
 /* report.h: what happened in runs, from their databases alone. All of a run is gathered into one
  * JSON value, and all that is printed or written comes from that value: the forms cannot disagree.
  *
- * To add a form: a file here that takes the gathered values, or asks the database with report_rows,
- * and prints to a FILE; a row of options and a line of run() in cmd/report.c. What goes into a file
- * goes through report_file. */
+ * To add a section: a question in data/db/sql, and a row in sections.c, which says what text and
+ * page show of it. To add a form: a file here that takes the gathered values, or asks the database
+ * with report_rows, and prints to a FILE; a row of options and a line of run() in cmd/report.c.
+ * What goes into a file goes through report_file. */
 #pragma once
 
 #include "data/base/json.h"
@@ -37,7 +38,6 @@ void report_text(FILE *out, const json_t *reports, int colour);
 void report_csv(FILE *out, const json_t *reports);
 /* A page of its own, whole in one file: no network, no script. */
 void report_html(FILE *out, const json_t *reports);
-void html_many(FILE *out, const json_t *reports); // html_many.c: that of several
 
 /* Rows as report_rows has them, as a table for people, or as CSV with a line of names. */
 void report_table(FILE *out, const json_t *rows);

@@ -141,6 +141,20 @@ static void draw_flows(struct timeline *t, int devices)
     }
 }
 
+static void legend(FILE *out)
+{
+    json_t *all = json_pack("[{s:s, s:s}, {s:s, s:s}, {s:s, s:s}, {s:s, s:s}, {s:s, s:s},"
+                            " {s:s, s:s}, {s:s, s:s}, {s:s, s:s}, {s:s, s:s}]",
+        "colour", "forward", "name", "forward", "colour", "loss", "name", "loss",
+        "colour", "backward", "name", "backward", "colour", "norm", "name", "norms and compression",
+        "colour", "wait", "name", "waits", "colour", "commit", "name", "commit",
+        "colour", "read", "name", "reads", "colour", "act", "name", "activations",
+        "colour", "update", "name", "update computes");
+
+    chart_legend(out, all);
+    json_decref(all);
+}
+
 int chart_timeline(FILE *out, const json_t *report)
 {
     struct timeline t = { .spans = json_object_get(report, "timeline") };
@@ -163,6 +177,7 @@ int chart_timeline(FILE *out, const json_t *report)
         devices = SHOWN;
         snprintf(label, sizeof label, "since the step began, the first %d devices", SHOWN);
     }
+    legend(out);
     int rows = count_lanes(&t, devices, &groups);
     t.s = (struct svg){ .out = out, .width = WIDTH, .left = LEFT, .right = 16, .top = 6,
                         .bottom = 38, .x1 = t.length,
