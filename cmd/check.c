@@ -2,7 +2,6 @@
  * its data, what it exported. What is found is on stdout, a line a kind; every damage is a sentence
  * on stderr. Nothing is written without --repair. */
 #include "cmd/cmd.h"
-#include "cmd/run/run_files.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
 #include "cmd/terminal/say.h"
@@ -15,6 +14,7 @@
 #include "offload/upkeep/agree.h"
 #include "offload/upkeep/verify.h"
 #include "run/folder/exports.h"
+#include "run/folder/run_files.h"
 #include "run/folder/session.h"
 #include "run/folder/settings.h"
 #include "run/ranks/ranked.h"

@@ -3,7 +3,6 @@
  * comes after training, results and predictions, is made from the run alone
  * (run/loop/finetune_results.c), so that it can be made again. */
 #include "cmd/cmd.h"
-#include "cmd/run/run_files.h"
 #include "cmd/terminal/job.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
@@ -11,12 +10,13 @@
 #include "data/base/nan.h"
 #include "data/base/visible.h"
 #include "plan/memory.h"
+#include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/folder/train_opts.h"
 #include "run/loop/finetune_results.h"
 #include "run/loop/horizon.h"
-#include "run/loop/training.h"
 #include "run/loop/model_folder.h"
+#include "run/loop/training.h"
 #include "run/newrun.h"
 #include "run/ranks/ranked.h"
 #include "run/sources/labelled.h"

@@ -1,7 +1,6 @@
 /* plan.c: what a run would hold, move and store, before anything is allocated, computed by the same
  * functions that the run itself goes by. */
 #include "bench/bench.h"
-#include "bench/bench.h"
 #include "cmd/cmd.h"
 #include "cmd/terminal/say.h"
 #include "data/task/task.h"

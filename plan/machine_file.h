@@ -32,9 +32,10 @@
 
 enum { MACHINE_POINTS = 128, MACHINE_DRIVES = 64 };
 
-/* Layers of one kind are made of the same passes. Mistral, Qwen 2 and Qwen 3 are of kind llama;
- * RoBERTa is of kind bert. */
+/* Layers of one kind are made of the same passes, whatever the family (struct arch's `passes`). A
+ * file that was written before there were kinds is of kind gpt2. */
 enum machine_kind { MACHINE_GPT2, MACHINE_LLAMA, MACHINE_BERT, MACHINE_GEMMA, MACHINE_KINDS };
+extern const char *const machine_kinds[MACHINE_KINDS];
 
 struct machine_layer {
     enum dtype        dt;

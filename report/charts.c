@@ -3,9 +3,9 @@
  * lie on each other are dashed, each in the gaps of the others; so is a colour that comes again. */
 #include "report/charts.h"
 
-#include "cmd/report/svg.h"
-#include "cmd/report/table.h"
 #include "report/figures.h"
+#include "report/svg.h"
+#include "report/table.h"
 
 #include <assert.h>
 

@@ -2,8 +2,7 @@
  * 0. */
 #pragma once
 
-#include "cmd/report/figures.h"
-#include "report/bars.h"
+#include "report/figures.h"
 
 enum { CHART_COLOURS = 12 };
 /* The colour of the i-th of several. */

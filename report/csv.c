@@ -1,9 +1,9 @@
 /* csv.c: a run as lines of section,row,field,value, and rows of any question as a table. */
 #include "report/report.h"
 
-#include "cmd/report/text.h"
 #include "data/base/visible.h"
 #include "report/figures.h"
+#include "report/text.h"
 
 /* What a spreadsheet would compute gets an apostrophe. */
 static void csv_text(FILE *out, const char *s)

@@ -3,9 +3,9 @@
  * svg_escape. */
 #include "report/report.h"
 
-#include "cmd/report/sections.h"
 #include "data/base/version.h"
 #include "report/figures.h"
+#include "report/sections.h"
 #include "report/svg.h"
 
 #include <ctype.h>

@@ -1,8 +1,8 @@
 /* report_text.c: the sections of a report in a terminal; of several runs each with what it is
  * unlike the first in. */
-#include "cmd/report/report.h"
+#include "report/report.h"
 
-#include "cmd/report/sections.h"
+#include "report/sections.h"
 
 /* ---- several runs ---- */
 

@@ -1,8 +1,8 @@
 /* sections.c: what a report says of one run: the rows of each section, and in the order of a report
  * the sections themselves. Those of several runs are in sections_many.c. */
-#include "cmd/report/sections.h"
+#include "report/sections.h"
 
-#include "cmd/run/train_opts.h"
+#include "run/folder/train_opts.h"
 
 enum { FIGURE = 64 };
 #define FIGURE_TEXT(f, value) f((char[FIGURE]){ 0 }, FIGURE, value)

@@ -3,9 +3,9 @@
  * value (report.h); some are pictures in a page (charts.h). */
 #pragma once
 
-#include "cmd/report/charts.h"
-#include "cmd/report/table.h"
-#include "cmd/report/text.h"
+#include "report/charts.h"
+#include "report/table.h"
+#include "report/text.h"
 
 struct section {
     const char *title; // "": it has no heading

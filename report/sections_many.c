@@ -1,6 +1,6 @@
 /* sections_many.c: what a report says of several runs: what they gave beside each other, and in
  * which settings they differ. A run is its number everywhere but in the first table. */
-#include "cmd/report/sections.h"
+#include "report/sections.h"
 
 enum { TEXT = 512 };
 

@@ -1,5 +1,5 @@
 /* table.c: tables out of rows of the gathered value, and what their bars are made of. */
-#include "cmd/report/table.h"
+#include "report/table.h"
 
 static json_t *cell(const struct column *c, const json_t *item)
 {

@@ -1,8 +1,8 @@
 /* text.c: the sections of a report as text; see text.h. */
 #include "report/text.h"
 
-#include "cmd/report/table.h"
 #include "report/report.h"
+#include "report/table.h"
 
 enum { WIDTH = 79, BAR = 60, CELL = 36, CURVE_WIDTH = 64, CURVE_HEIGHT = 6 };
 

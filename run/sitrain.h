@@ -38,7 +38,7 @@
 
 #include "run/folder/events.h"
 #include "run/loop/generator.h"
-#include "run/loop/training.h"
 #include "run/loop/model_folder.h"
+#include "run/loop/training.h"
 #include "run/newrun.h"
 #include "run/sources/tokenise.h"

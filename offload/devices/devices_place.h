@@ -2,7 +2,7 @@
 #pragma once
 
 #include "offload/layout/config.h"
-#include "offload/store.h"
+#include "offload/layout/store.h"
 
 /* The name of a set of devices in the names of their files. */
 const char *devices_layout(const struct run_config *cfg);

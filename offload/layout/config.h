@@ -7,8 +7,8 @@
 #include "data/base/watch.h"
 #include "data/db/runlog.h"
 #include "kernels/reach.h"
-#include "offload/layout/route.h"
 #include "offload/layout/ranks.h"
+#include "offload/layout/route.h"
 
 enum run_mode { RUN_MEM, RUN_BASE, RUN_SU, RUN_SUO };
 const char *run_mode_name(size_t mode); // "mem", "base", "su", "su+o"; NULL behind the last

@@ -3,9 +3,9 @@
  * (run_files.h), and devices that certainly were that maker's. */
 #include "run/folder/place.h"
 
-#include "cmd/run/run_files.h"
 #include "offload/devices/devices_place.h"
 #include "run/folder/output.h"
+#include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 
 #include <dirent.h>

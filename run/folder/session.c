@@ -2,7 +2,6 @@
  * open, so that the stored options are the one truth. */
 #include "run/folder/session.h"
 
-#include "cmd/run/run_files.h"
 #include "data/base/file.h"
 #include "data/base/json.h"
 #include "data/base/machine.h"
@@ -12,6 +11,7 @@
 #include "offload/devices/devices.h"
 #include "offload/upkeep/reshard.h"
 #include "run/folder/exports.h"
+#include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 
 #include <assert.h>

@@ -2,9 +2,9 @@
  * files; predictions. */
 #include "run/loop/finetune_results.h"
 
-#include "cmd/run/run_files.h"
 #include "data/base/file.h"
 #include "data/base/round.h"
+#include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/loop/best.h"
 #include "run/loop/model_folder.h"

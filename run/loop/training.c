@@ -4,7 +4,6 @@
 #include "run/loop/training.h"
 
 
-#include "cmd/run/run_files.h"
 #include "data/base/clock.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
@@ -15,6 +14,7 @@
 #include "plan/wear.h"
 #include "run/folder/drives.h"
 #include "run/folder/output.h"
+#include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/folder/tensorboard.h"
 #include "run/loop/best.h"

@@ -1,7 +1,6 @@
 /* newranks.c: folder after folder is filled; then all become a run (place.h), rank 0's first. */
 #include "run/ranks/newranks.h"
 
-#include "cmd/run/run_files.h"
 #include "data/base/file.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
@@ -9,6 +8,7 @@
 #include "offload/devices/devices.h"
 #include "offload/upkeep/rerank.h"
 #include "run/folder/place.h"
+#include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/ranks/ranked.h"
 #include "run/sources/tokenise.h"

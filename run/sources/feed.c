@@ -4,10 +4,10 @@
  * fewer rows, or micro-batches without any. */
 #include "run/sources/feed.h"
 
-#include "cmd/run/run_files.h"
 #include "data/base/clock.h"
 #include "data/base/permute.h"
 #include "data/base/round.h"
+#include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/sources/corpus.h"
 #include "run/sources/evaluate.h"
