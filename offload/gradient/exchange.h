@@ -18,13 +18,13 @@
 #pragma once
 
 #include "comm/comm.h"
-#include "offload/devices/hub.h"
+#include "offload/devices/scheduler.h"
 #include "offload/gradient/grad_form.h"
 #include "offload/gradient/pair_sum.h"
 #include "offload/layout/store.h"
 
 struct exchange {
-    struct hub      *hub;
+    struct scheduler      *sched;
     struct sum_node *nodes;    // what ranks send of a gradient, in order;
     size_t          *first;    // (ranks + 1) whose is which
     size_t           rounds;   // the most that any sends

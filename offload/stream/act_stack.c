@@ -13,7 +13,7 @@ size_t act_stack_buffer(const struct run_config *cfg)
 
 void act_stack_tables(struct act_stack *k, struct arena *a)
 {
-    const struct run_config *cfg = &k->hub->cfg;
+    const struct run_config *cfg = &k->sched->cfg;
     size_t                   n = cfg->acts.n ? cfg->acts.buffers : 0;
 
     k->rule.n = n;
@@ -26,7 +26,7 @@ void act_stack_tables(struct act_stack *k, struct arena *a)
 
 static void lay(struct act_stack *k)
 {
-    const struct run_config *cfg = &k->hub->cfg;
+    const struct run_config *cfg = &k->sched->cfg;
 
     for (size_t i = 0; i < k->rule.n; i++)
         k->buffers[i] = (struct act_buffer){
@@ -36,7 +36,7 @@ static void lay(struct act_stack *k)
 
 int act_stack_open(struct act_stack *k, struct err *err)
 {
-    const struct run_acts *acts = &k->hub->cfg.acts;
+    const struct run_acts *acts = &k->sched->cfg.acts;
 
     assert(!acts->n || (acts->buffers > 0 && acts->bytes > 0));
     k->memory = (struct arena){ .align = ARENA_IO };
@@ -58,7 +58,7 @@ void act_stack_rest(struct act_stack *k)
 /* What part d of a piece of `bytes` holds of it. */
 static size_t part_payload(const struct act_stack *k, size_t bytes, size_t d)
 {
-    size_t part = devices_act_part(&k->hub->cfg, bytes), first = d * part;
+    size_t part = devices_act_part(&k->sched->cfg, bytes), first = d * part;
 
     return first >= bytes ? 0 : size_min(bytes - first, part);
 }
@@ -86,29 +86,29 @@ static size_t popped_after(const struct act_stack *k, size_t piece)
 
 int act_stack_push(struct act_stack *k, int first, void **piece, struct err *err)
 {
-    struct hub_wait wait = { .block = -1 };
+    struct scheduler_wait wait = { .block = -1 };
 
-    hub_enter(k->hub);
+    scheduler_lock(k->sched);
     if (act_stack_depth(k) == 0) {
         act_rule_begin(&k->rule);
         k->popped = 0;
         k->popping = 0;
     }
-    assert(!k->popping && k->rule.pushed < k->hub->cfg.acts.n);
+    assert(!k->popping && k->rule.pushed < k->sched->cfg.acts.n);
     struct act_buffer *b = &k->buffers[act_rule_push(&k->rule, first)];
     assert(!b->lent);
     k->place[k->rule.pushed - 1].begin = k->rule.begin;
-    while (b->state != ACT_IDLE && hub_wait(k->hub, &wait, PHASE_WAIT_ACT_WRITE))
+    while (b->state != ACT_IDLE && scheduler_wait(k->sched, &wait, PHASE_WAIT_ACT_WRITE))
         ;
     b->lent = 1;
     *piece = b->values;
-    hub_waited(k->hub, &wait);
-    return hub_leave(k->hub, 0, err);
+    scheduler_waited(k->sched, &wait);
+    return scheduler_unlock(k->sched, 0, err);
 }
 
 void act_stack_pushed(struct act_stack *k, size_t bytes, size_t left)
 {
-    const struct run_config *cfg = &k->hub->cfg;
+    const struct run_config *cfg = &k->sched->cfg;
     size_t                   n = devices_acts(cfg), at = k->rule.now, piece = k->rule.pushed - 1;
     struct act_place        *p = &k->place[piece];
 
@@ -126,39 +126,39 @@ void act_stack_pushed(struct act_stack *k, size_t bytes, size_t left)
     size_t part = devices_act_part(cfg, bytes);
     for (size_t d = 0; d < n && part_payload(k, bytes, d) > 0; d++)
         k->crc[piece * n + d] = crc32c_shared((char *)b->values + d * part, part);
-    hub_enter(k->hub);
+    scheduler_lock(k->sched);
     b->state = ACT_FILLED;
     b->moves = piece;
-    hub_leave(k->hub, 1, NULL);
+    scheduler_unlock(k->sched, 1, NULL);
 }
 
 int act_stack_pop(struct act_stack *k, void **piece, struct err *err)
 {
-    struct hub_wait    wait = { .block = -1 };
+    struct scheduler_wait    wait = { .block = -1 };
     struct act_buffer *b;
 
-    hub_enter(k->hub);
+    scheduler_lock(k->sched);
     assert(act_stack_depth(k) > 0);
     if (!k->popping) {
         act_rule_turn(&k->rule);
         k->popping = 1;
         k->next = k->ahead = k->rule.begin;
-        bell_ring(&k->hub->dev.bell);
+        bell_ring(&k->sched->dev.bell);
     }
     while ((!(b = buffer_of(k, k->next)) || b->state == ACT_READING) &&
-           hub_wait(k->hub, &wait, PHASE_WAIT_ACT_READ))
+           scheduler_wait(k->sched, &wait, PHASE_WAIT_ACT_READ))
         ;
     if (b) {
         b->lent = 1;
         *piece = b->values;
     }
-    hub_waited(k->hub, &wait);
-    return hub_leave(k->hub, 0, err);
+    scheduler_waited(k->sched, &wait);
+    return scheduler_unlock(k->sched, 0, err);
 }
 
 void act_stack_popped(struct act_stack *k)
 {
-    hub_enter(k->hub);
+    scheduler_lock(k->sched);
     struct act_buffer *b = buffer_of(k, k->next);
     size_t             after = popped_after(k, k->next);
 
@@ -167,17 +167,18 @@ void act_stack_popped(struct act_stack *k)
     k->ahead = k->ahead == k->next ? after : k->ahead;
     k->next = after;
     k->popped++;
-    hub_leave(k->hub, 1, NULL);
+    scheduler_unlock(k->sched, 1, NULL);
 }
 
 void act_stack_settle(struct act_stack *k)
 {
-    struct hub_wait wait = { .block = -1 };
+    struct scheduler_wait wait = { .block = -1 };
 
     for (size_t i = 0; i < k->rule.n; i++)
-        while (k->buffers[i].state != ACT_IDLE && hub_wait(k->hub, &wait, PHASE_WAIT_ACT_WRITE))
+        while (k->buffers[i].state != ACT_IDLE &&
+               scheduler_wait(k->sched, &wait, PHASE_WAIT_ACT_WRITE))
             ;
-    hub_waited(k->hub, &wait);
+    scheduler_waited(k->sched, &wait);
 }
 
 /* ---- the scheduler's side */
@@ -196,7 +197,7 @@ static void transfer(struct act_stack *k, struct act_buffer *b, enum csd_kind ki
 {
     static const struct task_kind writing = { TASK_OF_STEP, part_done, NULL, NULL };
     static const struct task_kind reading = { TASK_OF_STEP, part_done, "activations", "are" };
-    const struct run_config *cfg = &k->hub->cfg;
+    const struct run_config *cfg = &k->sched->cfg;
     size_t                   piece = b->moves, n = devices_acts(cfg), to = devices_act_first(cfg);
     const struct act_place  *p = &k->place[piece];
     size_t                   part = devices_act_part(cfg, p->bytes);
@@ -205,15 +206,15 @@ static void transfer(struct act_stack *k, struct act_buffer *b, enum csd_kind ki
     b->state = writes ? ACT_WRITING : ACT_READING;
     for (size_t d = 0; d < n && part_payload(k, p->bytes, d) > 0; d++) {
         b->parts[d] = (struct task){
-            .kind = writes ? &writing : &reading, .part = k, .step = k->hub->step,
+            .kind = writes ? &writing : &reading, .part = k, .step = k->sched->step,
             .phase = writes ? PHASE_ACT_WRITE : PHASE_ACT_READ,
             .job = { .kind = kind, .cls = CLASS_ACTIVATION, .buf = (char *)b->values + d * part,
-                     .off = p->off + (to ? 0 : k->hub->dev.store.device_bytes[d]), .bytes = part,
+                     .off = p->off + (to ? 0 : k->sched->dev.store.device_bytes[d]), .bytes = part,
                      .payload = part_payload(k, p->bytes, d), .tag = k->crc[piece * n + d],
                      .user = b },
         };
         b->unfinished++;
-        hub_submit(k->hub, to + d, &b->parts[d]);
+        scheduler_submit(k->sched, to + d, &b->parts[d]);
     }
 }
 

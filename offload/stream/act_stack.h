@@ -19,7 +19,7 @@
  * memory, taken before it is written and looked at when it comes back. */
 #pragma once
 
-#include "offload/devices/hub.h"
+#include "offload/devices/scheduler.h"
 #include "offload/layout/act_rule.h"
 
 struct act_buffer {
@@ -35,7 +35,7 @@ struct act_place { // of a piece
     uint64_t off;          // behind the states, if there are any
 };
 struct act_stack {
-    struct hub        *hub;
+    struct scheduler        *sched;
     struct act_rule    rule;    // its slot i says what is in buffer i
     struct act_buffer *buffers; // (rule.n)
     struct arena       memory;  // theirs: apart, since it can be given back

@@ -1,5 +1,6 @@
 /* subs.h: what is known of every subgroup of a training: its newest and its committed version, its
- * gradient, and which slots are free. No thread and no job is known here; the lock is hub.h's.
+ * gradient, and which slots are free. No thread and no job is known here; the lock is
+ * scheduler.h's.
  *
  *     CLEAN      the newest slot is the committed one
  *      | subs_begin: an update is out, to a free slot
