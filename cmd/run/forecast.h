@@ -8,7 +8,7 @@
 
 struct forecast {
     struct step_time       own;   // siTrain's step: what overlaps is in step_time.h
-    struct step_time_turns turns; // the same as ZeRO-Infinity and Smart-Infinity have them
+    struct step_time_serial turns; // the same as ZeRO-Infinity and Smart-Infinity have them
     double F, B;                  // computing forward; backward with the head and gradients
     double head, norm;            // of B: the head; norm, checksums and Top-K of gradients
     double update, gradient, wire; // what moves, each by itself: T_opt, T_grad, T_swap

@@ -87,7 +87,7 @@ void exchange_tables(struct exchange *x, const struct run_config *cfg, struct ar
     x->nodes = arena_take(a, all * sizeof *x->nodes);
     x->work = arena_take(a, all * sizeof *x->work);
     x->x = arena_take(a, all * sizeof *x->x);
-    x->piece = arena_take(a, all * sizeof *x->piece);
+    x->slice = arena_take(a, all * sizeof *x->slice);
     x->peers = arena_take(a, r->size * sizeof *x->peers);
     x->requests = arena_take(a, x->rounds * sizeof *x->requests);
     x->sums_at = arena_take(a, (r->size * n_blocks + 1) * sizeof *x->sums_at);
@@ -130,31 +130,31 @@ static void merge_pairs(struct exchange *x)
     x->merged.n = pair_sum(&s, x->merged.pairs, (double *)exchange_sum(x, x->block));
 }
 
-/* All nodes' values of this rank's portion into its place in the first of its own, in pieces that
+/* All nodes' values of this rank's portion into its place in the first of its own, in slices that
  * stay in the cache. */
 static void merge(struct exchange *x)
 {
-    enum { PIECE = 4096 };
+    enum { SLICE = 4096 };
     const struct run_ranks *r = &x->sched->cfg.ranks;
     size_t                  n = own_n(x, x->block), all = x->first[r->size];
     float                  *to = x->x[x->first[r->rank]];
 
-    for (size_t i = 0; i < n; i += PIECE) {
-        size_t len = size_min(n - i, PIECE);
+    for (size_t i = 0; i < n; i += SLICE) {
+        size_t len = size_min(n - i, SLICE);
 
         memcpy(x->work, x->nodes, all * sizeof *x->work);
         for (size_t k = 0; k < all; k++)
-            x->piece[k] = x->x[k] + i;
-        size_t left = sum_merge(x->work, x->piece, all, r->groups, len);
+            x->slice[k] = x->x[k] + i;
+        size_t left = sum_merge(x->work, x->slice, all, r->groups, len);
         assert(left == 1);
         (void)left;
-        if (x->piece[0] != to + i)
-            memcpy(to + i, x->piece[0], len * sizeof *to);
+        if (x->slice[0] != to + i)
+            memcpy(to + i, x->slice[0], len * sizeof *to);
     }
     reduce_sums((double *)exchange_sum(x, x->block), to, n);
 }
 
-static int merger_turn(void *exchange)
+static int merger_work(void *exchange)
 {
     struct exchange *x = exchange;
 
@@ -178,7 +178,7 @@ int exchange_open(struct exchange *x, struct err *err)
     if (x->sched->cfg.ranks.size < 2)
         return 0;
     tables_fill(x);
-    thread_init(&x->merger, merger_turn, x);
+    thread_init(&x->merger, merger_work, x);
     return thread_start(&x->merger, "merger", err);
 }
 

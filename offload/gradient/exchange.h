@@ -32,7 +32,7 @@ struct exchange {
     struct comm_peer    *peers;    // (ranks)
     struct comm_request *requests, norm; // (rounds); of the sums
     float          **x;        // (nodes) what the merger adds;
-    float          **piece;    // (nodes) a piece of each, and which nodes these are
+    float          **slice;    // (nodes) a slice of each, and which nodes these are
     struct sum_node *work;
     struct pair_list *lists;   // (nodes) with compression: what the merger adds, and makes of it
     struct pair_list merged;

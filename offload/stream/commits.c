@@ -42,7 +42,7 @@ static int transaction(struct commits *c, struct commit_job *j, struct err *err)
     return runlog_end(log, rc, err);
 }
 
-static int committer_turn(void *commits)
+static int committer_work(void *commits)
 {
     struct commits *c = commits;
 
@@ -93,7 +93,7 @@ int commits_open(struct commits *c, struct err *err)
     int rc = journal_open(j, c->sched->cfg.log, st->n_subs, st->error_feedback, err);
 
     rc = rc ? rc : subs_open(c->subs, st, j, c->sched->cfg.dir, err);
-    thread_init(&c->committer, committer_turn, c);
+    thread_init(&c->committer, committer_work, c);
     return rc ? rc : thread_start(&c->committer, "committer", err);
 }
 

@@ -122,9 +122,9 @@ static int csd_norm(struct stream *s, struct norm_sum *norm, struct err *err)
     return gradients_norm(&of(s)->gradients, norm, err);
 }
 
-static int csd_push(struct stream *s, int first, void **piece, struct err *err)
+static int csd_push(struct stream *s, int first, void **item, struct err *err)
 {
-    return act_stack_push(&of(s)->acts, first, piece, err);
+    return act_stack_push(&of(s)->acts, first, item, err);
 }
 
 static void csd_pushed(struct stream *s, size_t bytes, size_t left)
@@ -132,9 +132,9 @@ static void csd_pushed(struct stream *s, size_t bytes, size_t left)
     act_stack_pushed(&of(s)->acts, bytes, left);
 }
 
-static int csd_pop(struct stream *s, void **piece, struct err *err)
+static int csd_pop(struct stream *s, void **item, struct err *err)
 {
-    return act_stack_pop(&of(s)->acts, piece, err);
+    return act_stack_pop(&of(s)->acts, item, err);
 }
 
 static void csd_popped(struct stream *s) { act_stack_popped(&of(s)->acts); }
@@ -158,9 +158,11 @@ static int committed_wait(struct stream_csd *s, int drains)
            scheduler_wait(&s->sched, &wait, waits_for(s, drains)))
         ;
     scheduler_waited_in(&s->sched, &wait, drains ? s->subs.state.next_step : s->sched.step);
-    if (!s->sched.failed && s->subs.kept.n)
-        scheduler_fail(&s->sched,
-                       run_kept(&s->sched.cfg, s->subs.state.next_step, &s->subs.kept, &why), &why);
+    if (!s->sched.failed && s->subs.overflow.n) {
+        int rc = run_overflow(&s->sched.cfg, s->subs.state.next_step, &s->subs.overflow, &why);
+
+        scheduler_fail(&s->sched, rc, &why);
+    }
     return !s->sched.failed;
 }
 

@@ -92,9 +92,9 @@ static void update_done(void *part, struct task *t)
     u->queues[u->subs->store->subs[t->sub].device].out--;
     if (!subs_end(u->subs, t->sub, &newest))
         return;
-    if (!r->calm)
-        sub->reach = r->reach;
-    sub->kept = devices_fake(&u->sched->cfg) ? (struct reach_kept){ 0 } : r->kept;
+    if (!r->unchecked)
+        sub->bounds = r->bounds;
+    sub->overflow = devices_fake(&u->sched->cfg) ? (struct overflow){ 0 } : r->overflow;
     if (u->ask == ASK_RUNNING)
         u->to_update--;
 }
@@ -133,7 +133,7 @@ static void update_submit(struct updates *u, size_t i, uint64_t version,
             .pairs = sub->grad.pairs, .src_crc = sub->committed.states_crc,
             .grad_crc = sub->grad.crc, .step = *numbers,
             .segments = at->segments, .n_segments = at->n_segments,
-            .calm = reach_calm(&sub->reach, numbers, at->most_decay, sub->grad_most),
+            .unchecked = bounds_advance(&sub->bounds, numbers, at->most_decay, sub->grad_most),
         },
     };
     if (u->sched->cfg.mode != RUN_SU) { // whose stages end before the next begins
