@@ -144,7 +144,7 @@ json_t *bench_run_medians(const json_t *steps)
 /* ---- without the model ---- */
 
 /* What a step offloads, in the order of its pushes. */
-struct drive_acts { struct acts_ways ways; size_t n; struct act_piece *piece; };
+struct drive_acts { struct acts_ways ways; size_t n; struct act_item *piece; };
 
 /* A step under way; after a failure nothing more is done. */
 struct drive {

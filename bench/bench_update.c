@@ -104,7 +104,7 @@ static int rig_fill(struct rig *r, struct err *err)
             .kind = CSD_UPDATE,
             .update = {.n = r->n_pad, .n_pad = r->n_pad, .grad_off = grad_off(r, i),
                        .grad_crc = grad_crc, .dst_crc = states_crc, .segments = &r->segment,
-                       .n_segments = 1, .calm = 1}};
+                       .n_segments = 1, .unchecked = 1}};
     return rc;
 }
 

@@ -11,7 +11,7 @@
 #include "data/text/tokenizer.h"
 #include "model/finite.h"
 #include "model/hf.h"
-#include "offload/upkeep/agree.h"
+#include "offload/upkeep/recovery.h"
 #include "offload/upkeep/verify.h"
 #include "run/folder/exports.h"
 #include "run/folder/run_files.h"
@@ -61,7 +61,7 @@ struct check {
     uint64_t                 damaged, mended, bytes; // bytes read
     uint64_t                 denied; // parts that this user may not read
     int                      others_damaged; // folders of other ranks, or what they are together
-    struct agree_place       place; // of a run of several ranks, where it is known
+    struct recovery_position       place; // of a run of several ranks, where it is known
     int                      placed;
     int                      states_lost; // masters, moments or gradients are damaged
 };
@@ -389,7 +389,7 @@ static int check_run(struct check *c, struct err *err)
     c->mend = c->o->repair;
     rc = rc ? rc : check_parts(c, err);
     if (!rc && c->s.ranks.size > 1) // what is wrong with its journal has been said
-        c->placed = !agree_read(&c->place, &c->s.run, NULL);
+        c->placed = !recovery_read(&c->place, &c->s.run, NULL);
     return rc;
 }
 
@@ -432,16 +432,16 @@ static void compare_rank(struct check *c, const struct check *first, size_t rank
 }
 
 /* Are all of one time, or what does a resume do with them? */
-static void compare_times(struct check *c, const struct agree_place *all)
+static void compare_times(struct check *c, const struct recovery_position *all)
 {
-    size_t n = c->s.ranks.size, back = 0, refused = 0, first = agree_first(all, n);
+    size_t n = c->s.ranks.size, back = 0, refused = 0, first = recovery_target(all, n);
 
     for (size_t i = 0; i < n; i++) {
         char       dir[SESSION_PATH];
         struct err text;
 
         ranked_dir(dir, c->o->what, i);
-        int rc = agree_judge(all, n, i, dir, &text);
+        int rc = recovery_check(all, n, i, dir, &text);
         back += rc > 0;
         refused += rc < 0;
         if (rc < 0)
@@ -457,7 +457,7 @@ static void compare_times(struct check *c, const struct agree_place *all)
 }
 
 /* Another rank's folder: a run for itself. */
-static int check_rank(struct check *first, size_t rank, struct agree_place *place,
+static int check_rank(struct check *first, size_t rank, struct recovery_position *place,
                       struct err *err)
 {
     char              dir[SESSION_PATH];
@@ -503,7 +503,7 @@ static int check_ranks(struct check *c, struct err *err)
             remark("%s", part.text);
         return 0;
     }
-    struct agree_place *all = calloc(n, sizeof *all);
+    struct recovery_position *all = calloc(n, sizeof *all);
     if (!all)
         return err_set(err, -ENOMEM, "out of memory for %zu ranks", n);
     all[0] = c->place;

@@ -18,7 +18,7 @@
 #include "data/base/dtype.h"
 #include "data/base/err.h"
 #include "kernels/optim.h"
-#include "kernels/reach.h"
+#include "kernels/bounds.h"
 #include "kernels/topk.h"
 
 /* Ranges of parameters on a device start and end at multiples of this: 4 KiB even in bf16. */
@@ -53,11 +53,12 @@ struct csd_update {
     struct optim_step step;
     const struct csd_segment *segments; // cover [0, n) in order
     size_t   n_segments;
-    int      calm;             // reach_calm says that no value can go too far: it is not looked
+    int      unchecked;             // bounds_advance says that no value can go too far: it is not
+                                    // looked
     // results
     uint32_t dst_crc, wire_crc;
-    struct reach_kept kept;    // elements that would have gone too far; with calm none
-    struct reach reach;        // of the new values; without calm
+    struct overflow overflow;    // elements that would have gone too far; with unchecked none
+    struct bounds bounds;        // of the new values; without unchecked
     struct csd_job *ahead;     // or NULL, as it is again once this is reaped; its results: status,
                                // why, spans, and dst_crc and wire_crc
 };

@@ -110,7 +110,7 @@ struct acts_sizes acts_sizes(const struct model_options *o);
 /* The pieces of a step whose micro-batches are full, in the order in which they are pushed; out
  * NULL: how many, where lengths vary at most. */
 size_t            acts_list(const struct model_options *o, const struct acts_ways *w,
-                            struct act_piece *out);
+                            struct act_item *out);
 /* What act_rule_moves says of these pieces, with so many buffers; all: their bytes. */
 struct acts_moves { uint64_t written, read, all; };
 int               acts_moves(struct acts_moves *out, const struct model_options *o,

@@ -84,7 +84,7 @@ static int compute_acts(struct forecast *f, struct step_work *w, struct session 
 
 /* In the papers' systems the head's products are no part of backward, and a layer is computed again
  * as a whole. */
-static void compute_turns(struct step_turns *turns, const struct forecast *f,
+static void compute_turns(struct step_serial *turns, const struct forecast *f,
                           const struct session *s, const struct budget *plan)
 {
     double layers = f->F, L = (double)s->config.n_layer;
@@ -177,7 +177,7 @@ static int forecast_devices(struct forecast *f, struct step_work *w, struct sess
                             struct err *err)
 {
     struct topology_config links = train_opts_links(&s->o);
-    struct step_turns      turns = { 0 };
+    struct step_serial      turns = { 0 };
     struct topology       *t = NULL;
     struct step_rates      rates = m->m->update;
     struct step_drive     *drives = drives_of(m, s->run.n_devices, s->run.n_act_devices);
@@ -196,7 +196,7 @@ static int forecast_devices(struct forecast *f, struct step_work *w, struct sess
     const struct forecast_step_so_far so_far = { m->m, &of, w, t, &rates, f->first };
     rc = rc ? rc : compute_acts(f, w, s, plan, &so_far, err);
     rc = rc ? rc : step_work_moves(w, &s->run, t, &rates, err);
-    rc = rc ? rc : step_work_turns(&turns, &s->run, t, &rates, err);
+    rc = rc ? rc : step_work_serial(&turns, &s->run, t, &rates, err);
     rc = rc ? rc : step_work_share(&share, &s->run, err);
     if (!rc && !(w->gradient.drive > 0) && !(s->run.csd->flags & CSD_FAKE))
         rc = err_misuse(err, "--machine: the drives have no speed; --topology FILE says it, or "
@@ -206,7 +206,7 @@ static int forecast_devices(struct forecast *f, struct step_work *w, struct sess
 
         compute_turns(&turns, f, s, plan);
         f->own = s->o.speculate ? step_time_speculating(w, share) : step_time(w, share);
-        f->turns = step_time_turns(&turns, share.all);
+        f->turns = step_time_serial(&turns, share.all);
         f->update = step_move(&w->update, share.all);
         f->gradient = step_move(&w->gradient, share.all);
         f->wire = step_move(&wire, share.all);

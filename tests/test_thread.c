@@ -10,7 +10,7 @@
 
 struct sum { struct thread thread; unsigned left, added; };
 
-static int turn(void *ctx)
+static int work(void *ctx)
 {
     struct sum *s = ctx;
 
@@ -39,7 +39,7 @@ static void test_turns(void **state)
 
     (void)state;
     thread_release(&s.thread); // the zero state
-    thread_init(&s.thread, turn, &s);
+    thread_init(&s.thread, work, &s);
     thread_stop(&s.thread); // it does not run
     for (unsigned round = 1; round <= 20; round++) {
         assert_int_equal(thread_start(&s.thread, "sum", &err), 0);

@@ -93,12 +93,12 @@ static void test_activations(void **state)
 /* Bytes that rows of records leave to write and to read: piece i is of 1 << i bytes. */
 static void moves(const char *begins, size_t buffers, uint64_t written, uint64_t read)
 {
-    struct act_piece piece[32];
+    struct act_item piece[32];
     size_t           n = strlen(begins);
     uint64_t         w, r;
 
     for (size_t i = 0; i < n; i++)
-        piece[i] = (struct act_piece){ (size_t)1 << i, begins[i] == 'R' };
+        piece[i] = (struct act_item){ (size_t)1 << i, begins[i] == 'R' };
     assert_int_equal(act_rule_moves(&w, &r, buffers, piece, n, NULL), 0);
     if (w != written || r != read)
         fail_msg("%s through %zu: %#" PRIx64 " written, %#" PRIx64 " read", begins, buffers, w, r);

@@ -84,7 +84,7 @@ struct run_acts toy_acts(const struct run_config *cfg, size_t a_layer, size_t by
 /* Of a step's pieces those of one layer. A layer may have none, but the first; pieces are of any
  * size, and go on with the record under way as often as they begin one. */
 static size_t pieces_of(const struct run_config *cfg, uint64_t step, size_t block,
-                        struct act_piece *piece)
+                        struct act_item *piece)
 {
     size_t layers = run_blocks(cfg) - 2, most = cfg->acts.n / layers;
     size_t n = most, seed = (size_t)step * 131 + block * 17 + cfg->acts.bytes;
@@ -102,7 +102,7 @@ static size_t pieces_of(const struct run_config *cfg, uint64_t step, size_t bloc
     return n;
 }
 
-size_t toy_pieces(const struct run_config *cfg, uint64_t step, struct act_piece *piece)
+size_t toy_pieces(const struct run_config *cfg, uint64_t step, struct act_item *piece)
 {
     size_t n = 0;
 
@@ -119,7 +119,7 @@ static unsigned char piece_byte(uint64_t step, size_t block, size_t j, size_t i)
 static int pieces_leave(const struct run_config *cfg, struct stream *s, uint64_t step, size_t block,
                         size_t *left, struct err *err)
 {
-    struct act_piece piece[TOY_PIECES];
+    struct act_item piece[TOY_PIECES];
     size_t           n = pieces_of(cfg, step, block, piece);
 
     for (size_t j = 0; j < n; j++) {
@@ -152,7 +152,7 @@ static int piece_find(const struct run_config *cfg, struct stream *s, uint64_t s
 static int pieces_find(const struct run_config *cfg, struct stream *s, uint64_t step, size_t block,
                        struct err *err)
 {
-    struct act_piece piece[TOY_PIECES];
+    struct act_item piece[TOY_PIECES];
     size_t           end = pieces_of(cfg, step, block, piece);
     int              rc = 0;
 
@@ -170,7 +170,7 @@ static int pieces_find(const struct run_config *cfg, struct stream *s, uint64_t 
 int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, const void **wire,
                 double *loss, struct err *err)
 {
-    struct act_piece all[TOY_PIECES];
+    struct act_item all[TOY_PIECES];
     size_t           left = toy_pieces(cfg, step, all);
     int              rc = stream_begin(s, STREAM_TRAIN, step, err);
 

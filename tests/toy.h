@@ -42,8 +42,8 @@ int toy_order_step(const struct run_config *cfg, struct stream *s, uint64_t step
  * share of cfg->acts.n, of one byte to cfg->acts.bytes, in records of one to several. How many; at
  * most TOY_PIECES. */
 enum { TOY_PIECES = 256 };
-struct act_piece;
-size_t toy_pieces(const struct run_config *cfg, uint64_t step, struct act_piece *piece);
+struct act_item;
+size_t toy_pieces(const struct run_config *cfg, uint64_t step, struct act_item *piece);
 /* As many a layer, through so many buffers. */
 struct run_acts toy_acts(const struct run_config *cfg, size_t a_layer, size_t bytes,
                          size_t buffers);

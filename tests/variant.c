@@ -72,7 +72,7 @@ static int traffic_row(void *ctx, int n, const char **v, const char **names)
 struct link_meter variant_traffic(struct toy *t, uint64_t step)
 {
     struct run_config c = t->cfg;
-    struct act_piece  piece[TOY_PIECES];
+    struct act_item  piece[TOY_PIECES];
     struct link_meter want, got = { 0 };
     char              sql[128];
 

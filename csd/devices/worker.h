@@ -20,7 +20,7 @@
  * With two sets one loads while the other stores: CSD_HANDED_OVER. CSD_NAIVE is the same with a
  * single set, allocated and freed by each job, on which nothing is computed before all is there:
  * each stage ends before the next begins, and everything goes out at once. What is computed is
- * computed a slice at a time where the engine takes pieces: between two slices the worker serves
+ * computed a slice at a time where the engine takes slices: between two slices the worker serves
  * the disk. */
 #pragma once
 
@@ -50,7 +50,7 @@ struct worker_io {
 struct worker_set {
     enum { SET_FREE, SET_LOAD, SET_PARAMS, SET_MOMENTS } stage;
     struct csd_job         *job;
-    uint64_t                turn; // order of jobs
+    uint64_t                sequence; // order of jobs
     struct engine_set       mem;    // memory, area, sums, reader
     unsigned                under_way[CSD_SPANS]; // reads and writes; the engine's work: 0 or 1
     uint64_t                since_ns[CSD_SPANS];  // from when there was one
@@ -78,7 +78,7 @@ struct worker {
     struct engine    *engine;
     int               n_sets;
     struct worker_set sets[WORKER_SETS];
-    uint64_t          turns;
+    uint64_t          n_started;
 
     pthread_t         thread;
     int               started;

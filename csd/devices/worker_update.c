@@ -218,7 +218,7 @@ void worker_update_start(struct worker *w, struct csd_job *job)
         s++;
     job->start_ns[SPAN_JOB] = clock_ns();
     s->job = job;
-    s->turn = w->turns++;
+    s->sequence = w->n_started++;
     memset(s->under_way, 0, sizeof s->under_way);
     csd_job_check(c, w->base.ops->caps, job);
     if (job->status == 0 && is_naive(w) && set_alloc(w, s, n_pad, &err))
@@ -318,7 +318,7 @@ static void work_find(const struct worker *w, struct worker_set *s)
     const struct engine_ops *ops = w->engine->ops;
     struct engine_set       *m = &s->mem;
     int                      pairs = s->job->update.grad_form == CSD_GRAD_PAIRS;
-    int                      whole = is_naive(w) || !ops->in_pieces || pairs;
+    int                      whole = is_naive(w) || !ops->in_slices || pairs;
 
     m->n = 0;
     if (s->grad_here > 0) {
@@ -328,7 +328,7 @@ static void work_find(const struct worker *w, struct worker_set *s)
     } else if (!whole || transfers(s) == 0) {
         m->what = ENGINE_PASS;
         m->at = s->computed;
-        m->n = size_min(s->ready - s->computed, ops->in_pieces ? SLICE_PARAMS : SIZE_MAX);
+        m->n = size_min(s->ready - s->computed, ops->in_slices ? SLICE_PARAMS : SIZE_MAX);
     }
 }
 
@@ -339,7 +339,7 @@ static void work_give(struct worker *w)
     for (int i = 0; i < w->n_sets; i++) {
         struct worker_set *s = &w->sets[i];
 
-        if (s->stage != SET_LOAD || s->job->status || (pick && pick->turn < s->turn))
+        if (s->stage != SET_LOAD || s->job->status || (pick && pick->sequence < s->sequence))
             continue;
         work_find(w, s);
         if (s->mem.n > 0)

@@ -16,7 +16,7 @@ static int null_open(struct disk **out, const struct disk_config *cfg, struct er
 static int null_submit(struct disk *d, struct disk_req *r)
 {
     struct disk_queue *q = (struct disk_queue *)d;
-    struct disk_piece  p;
+    struct disk_chunk  p;
 
     pthread_mutex_lock(&q->mutex);
     int rc = disk_queue_add(q, r);

@@ -1,4 +1,4 @@
-/* disk_queue.c: requests cut into pieces, in turn. */
+/* disk_queue.c: requests cut into chunks, in turn. */
 #include "csd/disk/disk_queue.h"
 
 #include "data/base/bell.h"
@@ -36,14 +36,14 @@ int disk_queue_add(struct disk_queue *q, struct disk_req *r)
     return 0;
 }
 
-int disk_queue_cut(struct disk_queue *q, struct disk_piece *p)
+int disk_queue_cut(struct disk_queue *q, struct disk_chunk *p)
 {
     struct disk_req *r = list_pop(&q->waiting);
 
     if (!r)
         return 0;
-    *p = (struct disk_piece){.r = r, .buf = r->op == DISK_FLUSH ? NULL : (char *)r->buf + r->cut,
-                             .bytes = size_min(total(r) - r->cut, DISK_PIECE),
+    *p = (struct disk_chunk){.r = r, .buf = r->op == DISK_FLUSH ? NULL : (char *)r->buf + r->cut,
+                             .bytes = size_min(total(r) - r->cut, DISK_CHUNK),
                              .off = r->off + r->cut};
     r->cut += p->bytes;
     if (!is_cut_up(r))

@@ -1,12 +1,12 @@
 /* disk_queue.h: the requests of a disk, and how its owner waits for them; the first member of every
  * backend.
  *
- * A request stands in `waiting` until all of it is cut into pieces or one of them failed. It is
- * over when the pieces that were cut have come back, and stands in `done` until it is reaped.
- * Requests take turns: after a piece the rest of one goes to the end, so that large ones move
+ * A request stands in `waiting` until all of it is cut into chunks or one of them failed. It is
+ * over when the chunks that were cut have come back, and stands in `done` until it is reaped.
+ * Requests take turns: after a chunk the rest of one goes to the end, so that large ones move
  * together and a small one waits behind none of them.
  *
- * A backend whose pieces are moved by other threads calls cut and landed with `mutex` held. */
+ * A backend whose chunks are moved by other threads calls cut and landed with `mutex` held. */
 #pragma once
 
 #include "csd/disk/disk.h"
@@ -14,7 +14,7 @@
 
 #include <pthread.h>
 
-enum { DISK_PIECE = 1 << 20 }; // bytes
+enum { DISK_CHUNK = 1 << 20 }; // bytes
 
 struct disk_queue {
     struct disk     base;
@@ -25,12 +25,12 @@ struct disk_queue {
     pthread_cond_t  news; // for the owner: one is done, or it is woken
 };
 
-struct disk_piece {
+struct disk_chunk {
     struct disk_req   *r;
     char              *buf;
     size_t             bytes; // left of it; 1 for a flush
     uint64_t           off;
-    struct disk_piece *next;  // the backend's
+    struct disk_chunk *next;  // the backend's
 };
 
 void disk_queue_init(struct disk_queue *q, const struct disk_ops *ops, unsigned depth);
@@ -38,8 +38,8 @@ void disk_queue_release(struct disk_queue *q);
 
 /* Take r in, or -EAGAIN where there are `depth` already. */
 int disk_queue_add(struct disk_queue *q, struct disk_req *r);
-/* Cut the next piece; 0 where no request waits. */
-int disk_queue_cut(struct disk_queue *q, struct disk_piece *p);
+/* Cut the next chunk; 0 where no request waits. */
+int disk_queue_cut(struct disk_queue *q, struct disk_chunk *p);
 /* So many bytes of r have come back, with 0 or -errno: a sign of life. Whether r is over. */
 int disk_queue_landed(struct disk_queue *q, struct disk_req *r, size_t bytes, int status);
 /* Up to max that are done. */

@@ -1,6 +1,6 @@
 /* disk_sync.c: pread and pwrite on a small pool of threads, through the page cache: what works
  * everywhere, chosen with a notice where io_uring or O_DIRECT is forbidden. Each worker moves the
- * queue's next piece; what is not constant is under the queue's mutex. */
+ * queue's next chunk; what is not constant is under the queue's mutex. */
 #include "csd/disk/disk_file.h"
 #include "csd/disk/disk_queue.h"
 #include "data/base/file.h"
@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-enum { SYNC_THREADS = 4, FLUSH_PIECE = 256 << 20 };
+enum { SYNC_THREADS = 4, FLUSH_CHUNK = 256 << 20 };
 
 struct sync {
     struct disk_queue q;
@@ -20,8 +20,8 @@ struct sync {
     int               stop, abandoned; // abandoned: the last worker to come back frees it all
 };
 
-/* All of a piece; 0 or -errno. */
-static int piece_move(int fd, const struct disk_piece *p)
+/* All of a chunk; 0 or -errno. */
+static int chunk_move(int fd, const struct disk_chunk *p)
 {
     int rc;
 
@@ -39,8 +39,8 @@ static int file_flush(struct sync *d)
 {
     off_t end = d->bytes;
 
-    for (off_t at = 0; at < end; at += FLUSH_PIECE) {
-        if (sync_file_range(d->fd, at, FLUSH_PIECE,
+    for (off_t at = 0; at < end; at += FLUSH_CHUNK) {
+        if (sync_file_range(d->fd, at, FLUSH_CHUNK,
                             SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
                             SYNC_FILE_RANGE_WAIT_AFTER)) {
             if (errno == EIO || errno == ENOSPC || errno == EDQUOT)
@@ -64,7 +64,7 @@ static void sync_free(struct sync *d)
 static void *sync_worker(void *arg)
 {
     struct sync      *d = arg;
-    struct disk_piece p;
+    struct disk_chunk p;
     int               some;
 
     pthread_mutex_lock(&d->q.mutex);
@@ -76,7 +76,7 @@ static void *sync_worker(void *arg)
         if (d->q.waiting.first)
             pthread_cond_signal(&d->work);
         pthread_mutex_unlock(&d->q.mutex);
-        int rc = p.r->op == DISK_FLUSH ? file_flush(d) : piece_move(d->fd, &p);
+        int rc = p.r->op == DISK_FLUSH ? file_flush(d) : chunk_move(d->fd, &p);
         pthread_mutex_lock(&d->q.mutex);
         if (disk_queue_landed(&d->q, p.r, p.bytes, rc))
             pthread_cond_signal(&d->q.news);

@@ -1,7 +1,7 @@
 /* disk_uring.c: a file or block device through io_uring, O_DIRECT, with its file and the owner's
  * buffers registered.
  *
- * Free pieces are given to the queue's requests; one that came back short is continued. The kernel
+ * Free chunks are given to the queue's requests; one that came back short is continued. The kernel
  * is entered by reap alone: one call submits all that was prepared and waits. Memory that could not
  * be registered (RLIMIT_MEMLOCK) is used unregistered. All of it is the owner's thread, but for
  * wake, which is a write to an eventfd that the ring reads. */
@@ -28,8 +28,8 @@ struct uring {
     int                fd, wake_fd;
     uint64_t           wake_count; // where the pending read of wake_fd writes
     int                armed;      // that read is pending
-    unsigned           n_flying;   // pieces in the kernel or prepared for it
-    struct disk_piece *pieces, *free;
+    unsigned           n_flying;   // chunks in the kernel or prepared for it
+    struct disk_chunk *chunks, *free;
     struct iovec      *registered;
     unsigned           n_registered;
 };
@@ -84,7 +84,7 @@ static void uring_free(struct uring *d)
     if (d->wake_fd >= 0)
         close(d->wake_fd);
     free(d->registered);
-    free(d->pieces);
+    free(d->chunks);
     disk_queue_release(&d->q);
     free(d);
 }
@@ -92,7 +92,7 @@ static void uring_free(struct uring *d)
 /* The ring, what wakes its owner, the file. */
 static int parts_open(struct uring *d, const struct disk_config *cfg, struct err *err)
 {
-    int rc = io_uring_queue_init(cfg->depth + 1, &d->ring, 0); // the pieces and the read of wake_fd
+    int rc = io_uring_queue_init(cfg->depth + 1, &d->ring, 0); // the chunks and the read of wake_fd
 
     if (rc) {
         d->ring.ring_fd = -1;
@@ -113,12 +113,12 @@ static int uring_open(struct disk **out, const struct disk_config *cfg, struct e
         return err_set(err, -ENOMEM, "no memory to open %s", cfg->path);
     d->fd = d->wake_fd = d->ring.ring_fd = -1;
     disk_queue_init(&d->q, &disk_uring, cfg->depth);
-    d->pieces = calloc(cfg->depth, sizeof *d->pieces);
-    for (unsigned i = 0; d->pieces && i < cfg->depth; i++) {
-        d->pieces[i].next = d->free;
-        d->free = &d->pieces[i];
+    d->chunks = calloc(cfg->depth, sizeof *d->chunks);
+    for (unsigned i = 0; d->chunks && i < cfg->depth; i++) {
+        d->chunks[i].next = d->free;
+        d->free = &d->chunks[i];
     }
-    int rc = d->pieces ? parts_open(d, cfg, err)
+    int rc = d->chunks ? parts_open(d, cfg, err)
                        : err_set(err, -ENOMEM, "no memory to open %s", cfg->path);
     if (!rc) {
         rc = io_uring_register_files(&d->ring, &d->fd, 1);
@@ -137,10 +137,10 @@ static int uring_open(struct disk **out, const struct disk_config *cfg, struct e
     return 0;
 }
 
-/* ---- pieces on their way into the ring ---- */
+/* ---- chunks on their way into the ring ---- */
 
 /* Index of the registered buffer that p lies in, or -1. */
-static int piece_buffer(const struct uring *d, const struct disk_piece *p)
+static int chunk_buffer(const struct uring *d, const struct disk_chunk *p)
 {
     for (unsigned i = 0; i < d->n_registered; i++) {
         uintptr_t from = (uintptr_t)d->registered[i].iov_base, at = (uintptr_t)p->buf;
@@ -151,11 +151,11 @@ static int piece_buffer(const struct uring *d, const struct disk_piece *p)
     return -1;
 }
 
-static void piece_prepare(struct uring *d, struct disk_piece *p)
+static void chunk_prepare(struct uring *d, struct disk_chunk *p)
 {
-    struct io_uring_sqe *sqe = io_uring_get_sqe(&d->ring); // never NULL: as many entries as pieces
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&d->ring); // never NULL: as many entries as chunks
     enum disk_op         op = p->r->op;
-    int                  buffer = op == DISK_FLUSH ? -1 : piece_buffer(d, p);
+    int                  buffer = op == DISK_FLUSH ? -1 : chunk_buffer(d, p);
     unsigned             n = (unsigned)p->bytes;
 
     if (op == DISK_FLUSH)
@@ -172,18 +172,18 @@ static void piece_prepare(struct uring *d, struct disk_piece *p)
     io_uring_sqe_set_data(sqe, p);
 }
 
-static void pieces_fill(struct uring *d)
+static void chunks_fill(struct uring *d)
 {
-    struct disk_piece *p;
+    struct disk_chunk *p;
 
     while ((p = d->free) != NULL) {
-        struct disk_piece *rest = p->next;
+        struct disk_chunk *rest = p->next;
 
         if (!disk_queue_cut(&d->q, p))
             break;
         d->free = rest;
         d->n_flying++;
-        piece_prepare(d, p);
+        chunk_prepare(d, p);
     }
 }
 
@@ -198,9 +198,9 @@ static void wake_arm(struct uring *d)
     d->armed = 1;
 }
 
-/* ---- pieces on their way back ---- */
+/* ---- chunks on their way back ---- */
 
-static void piece_returned(struct uring *d, struct disk_piece *p, int res)
+static void chunk_returned(struct uring *d, struct disk_chunk *p, int res)
 {
     int    is_flush = p->r->op == DISK_FLUSH, is_short = res >= 0 && (size_t)res < p->bytes;
     size_t came = res > 0 ? (size_t)res / d->q.base.align * d->q.base.align : 0;
@@ -211,7 +211,7 @@ static void piece_returned(struct uring *d, struct disk_piece *p, int res)
         p->buf += came;
         p->off += came;
         p->bytes -= came;
-        piece_prepare(d, p);
+        chunk_prepare(d, p);
         return;
     }
     if (!is_flush && is_short)
@@ -227,12 +227,12 @@ static void ring_drain(struct uring *d)
     struct io_uring_cqe *cqe;
 
     while (io_uring_peek_cqe(&d->ring, &cqe) == 0) {
-        struct disk_piece *p = io_uring_cqe_get_data(cqe);
+        struct disk_chunk *p = io_uring_cqe_get_data(cqe);
         int           res = cqe->res;
 
         io_uring_cqe_seen(&d->ring, cqe);
         if (p) {
-            piece_returned(d, p, res);
+            chunk_returned(d, p, res);
         } else { // a wake; or its read was cancelled with the thread that had asked for it
             d->armed = 0;
             d->q.woken = 1;
@@ -275,7 +275,7 @@ static int uring_reap(struct disk *base, struct disk_req **done, int max, int64_
 
     for (int last = 0;;) {
         ring_drain(d);
-        pieces_fill(d);
+        chunks_fill(d);
         wake_arm(d);
         n = disk_queue_take(&d->q, done, max);
         rc = ring_enter(d, n > 0 || last || d->q.woken ? 0 : end);
@@ -308,7 +308,7 @@ static void uring_close(struct disk *base)
         ring_drain(d);
         if (!d->armed && d->n_flying == 0 && !d->q.waiting.first)
             break;
-        pieces_fill(d);
+        chunks_fill(d);
         if (ring_enter(d, UINT64_MAX))
             break;
     }

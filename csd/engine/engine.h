@@ -40,7 +40,7 @@ struct engine {
 };
 
 struct engine_ops {
-    int  in_pieces; // a PASS may begin while later parameters are still on their way
+    int  in_slices; // a PASS may begin while later parameters are still on their way
     /* Its memory is a card's: io_uring may not register it, and only O_DIRECT moves bytes between
      * it and the drive without the host's memory. */
     int  on_card;

@@ -79,7 +79,7 @@ static void cpu_close(struct engine *e) { free(e); }
 const struct csd_caps engine_cpu_caps = {.optims = ~0u, .pairs = 1};
 
 const struct engine_ops engine_cpu = {
-    .in_pieces = 1,
+    .in_slices = 1,
     .open = cpu_open, .alloc = cpu_alloc, .release = cpu_release, .start = cpu_start,
     .poll = cpu_poll, .close = cpu_close,
 };

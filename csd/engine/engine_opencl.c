@@ -193,7 +193,7 @@ static int accelerator_run(struct engine *e, struct engine_set *s, struct err *w
         return hls_take(&scattered, s, why);
     }
     r->version = HLS_VERSION;
-    r->kept_first = r->kept ? r->kept_first : 0;
+    r->overflow_first = r->overflow ? r->overflow_first : 0;
     return hls_take(r, s, why);
 }
 

@@ -9,8 +9,8 @@
 
 enum { N_PAD = CSD_ALIGN_PARAMS, N = N_PAD - 333, PAIRS = N / 2, KINDS = 4, PAUSE_US = 50 };
 
-/* CALM and LOOKED stay within reach_calm's bounds; FAR is whatever 32 bits can be. */
-enum wildness { CALM, LOOKED, FAR, WILDNESSES };
+/* UNCHECKED and LOOKED stay within bounds_advance's bounds; FAR is whatever 32 bits can be. */
+enum wildness { UNCHECKED, LOOKED, FAR, WILDNESSES };
 
 enum { ROUNDS = 2 * KINDS * WILDNESSES };
 
@@ -75,8 +75,8 @@ static int update(struct engine *e, struct engine_set *s, struct csd_update *u, 
     char             packed[GRAD_WIRE_HEADER + sizeof p + GRAD_WIRE_ALIGN];
     size_t           bytes = late ? grad_wire_bytes(PAIRS) : 0, k;
 
-    *u = (struct csd_update){.n = N, .n_pad = N_PAD, .calm = how == CALM, .segments = segments,
-                             .n_segments = 2, .pairs = PAIRS,
+    *u = (struct csd_update){.n = N, .n_pad = N_PAD, .unchecked = how == UNCHECKED,
+                             .segments = segments, .n_segments = 2, .pairs = PAIRS,
                              .grad_form = late ? CSD_GRAD_PAIRS : CSD_GRAD_DENSE};
     optim_scalars(&u->step, round % KINDS, 1e-2, 0.9, 0.99, 1e-8, 0.5, 1 + (uint64_t)late);
     s->u = u;
@@ -99,8 +99,8 @@ static int same(const struct engine_set *a, const struct engine_set *b)
 {
     return !memcmp(a->base, b->base, a->area.states_bytes + a->area.wire_bytes) &&
            !memcmp(&a->sums, &b->sums, sizeof a->sums) &&
-           !memcmp(&a->u->kept, &b->u->kept, sizeof a->u->kept) &&
-           !memcmp(&a->u->reach, &b->u->reach, sizeof a->u->reach);
+           !memcmp(&a->u->overflow, &b->u->overflow, sizeof a->u->overflow) &&
+           !memcmp(&a->u->bounds, &b->u->bounds, sizeof a->u->bounds);
 }
 
 int engine_prove(struct engine *e, const char *name, struct err *err)

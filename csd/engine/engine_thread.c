@@ -1,7 +1,7 @@
 /* engine_thread.c: see the header. */
 #include "csd/engine/engine_thread.h"
 
-static int turn(void *arg)
+static int work(void *arg)
 {
     struct engine_thread *t = arg;
     struct engine_set    *s = t->asked;
@@ -23,7 +23,7 @@ int engine_thread_open(struct engine_thread *t, int device, struct err *err)
     char name[16];
 
     snprintf(name, sizeof name, "engine%d", device);
-    thread_init(&t->thread, turn, t);
+    thread_init(&t->thread, work, t);
     return thread_start(&t->thread, name, err);
 }
 

@@ -52,7 +52,7 @@ static void update_ask(void *command, const struct engine_set *s)
     assert(s->at == 0 && s->n == a->n_pad && u->n_segments <= HLS_SEGMENTS);
     *(struct hls_update_command *)command = (struct hls_update_command){
         .version = HLS_VERSION, .kind = o->kind, .moments = (uint32_t)a->moments,
-        .calm = (uint32_t)u->calm, .n = (uint32_t)u->n, .n_pad = (uint32_t)u->n_pad,
+        .unchecked = (uint32_t)u->unchecked, .n = (uint32_t)u->n, .n_pad = (uint32_t)u->n_pad,
         .wire_bf16 = a->wire_dt == DT_BF16, .n_segments = (uint32_t)u->n_segments,
         .grad_scale = bits_of(o->grad_scale), .beta1 = bits_of(o->beta1),
         .beta2 = bits_of(o->beta2), .one_minus_beta1 = bits_of(o->one_minus_beta1),
@@ -75,11 +75,11 @@ static void update_take(const struct hls_update_result *r, struct engine_set *s)
 {
     struct csd_update *u = s->u;
 
-    u->kept = (struct reach_kept){r->kept, r->kept_first};
-    u->reach = r->kept ? REACH_UNKNOWN
-               : (struct reach){number_of(r->largest[0]), number_of(r->largest[1]),
-                                number_of(r->largest[2]),
-                                REACH_SLACK * number_of(r->largest[3])};
+    u->overflow = (struct overflow){r->overflow, r->overflow_first};
+    u->bounds = r->overflow ? BOUNDS_UNKNOWN
+               : (struct bounds){number_of(r->largest[0]), number_of(r->largest[1]),
+                                 number_of(r->largest[2]),
+                                 BOUNDS_SLACK * number_of(r->largest[3])};
     memcpy(s->sums.read, r->read, sizeof s->sums.read);
     memcpy(s->sums.written, r->written, sizeof s->sums.written);
     s->sums.wire = r->wire;

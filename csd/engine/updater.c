@@ -1,4 +1,4 @@
-/* updater.c: the arithmetic of one subgroup's update: one pass over its memory, in pieces that stay
+/* updater.c: the arithmetic of one subgroup's update: one pass over its memory, in slices that stay
  * in the second-level cache while they are summed, updated, converted and summed again. */
 #include "csd/engine/updater.h"
 
@@ -8,7 +8,7 @@
 
 #include <assert.h>
 
-enum { PIECE = 4096 }; // parameters: 64 KiB of states and gradient
+enum { SLICE = 4096 }; // parameters: 64 KiB of states and gradient
 
 size_t update_area_bytes(size_t n_pad, int moments, enum dtype wire_dt)
 {
@@ -25,7 +25,7 @@ void update_area_init(struct update_area *a, void *mem, size_t n_pad, int moment
     a->grad = (float *)(void *)((char *)a->wire + a->wire_bytes);
 }
 
-static void piece_update(const struct update_area *a, struct csd_update *u, size_t first, size_t n)
+static void slice_update(const struct update_area *a, struct csd_update *u, size_t first, size_t n)
 {
     float *w = a->states, *m = w + a->n_pad, *v = a->moments > 1 ? m + a->n_pad : NULL;
     size_t end = first + n;
@@ -35,16 +35,16 @@ static void piece_update(const struct update_area *a, struct csd_update *u, size
         size_t from = size_max(s->first, first), to = size_min(s->first + s->n, end);
 
         if (from < to)
-            reach_kept_add(&u->kept,
-                           reach_update(w + from, m + from, v ? v + from : NULL, a->grad + from,
-                                        to - from, s->weight_decay, &u->step,
-                                        u->calm ? NULL : &u->reach),
-                           from);
+            overflow_add(&u->overflow,
+                         bounds_update(w + from, m + from, v ? v + from : NULL, a->grad + from,
+                                       to - from, s->weight_decay, &u->step,
+                                       u->unchecked ? NULL : &u->bounds),
+                         from);
     }
     convert((char *)a->wire + first * dtype_bytes(a->wire_dt), a->wire_dt, w + first, DT_F32, n);
 }
 
-static void piece_sum(const struct update_area *a, size_t first, size_t n,
+static void slice_sum(const struct update_area *a, size_t first, size_t n,
                       uint32_t part[UPDATE_PARTS])
 {
     for (int i = 0; i <= a->moments; i++)
@@ -58,17 +58,17 @@ void update_area_pass(const struct update_area *a, struct csd_update *u, size_t 
 
     assert(end <= a->n_pad);
     if (first == 0) {
-        u->kept = (struct reach_kept){0};
-        u->reach = (struct reach){0};
+        u->overflow = (struct overflow){0};
+        u->bounds = (struct bounds){0};
     }
-    for (size_t at = first; at < end; at += PIECE) {
-        size_t k = size_min(end - at, PIECE);
+    for (size_t at = first; at < end; at += SLICE) {
+        size_t k = size_min(end - at, SLICE);
 
-        piece_sum(a, at, k, s->read);
+        slice_sum(a, at, k, s->read);
         if (u->grad_form == CSD_GRAD_DENSE) // a compressed one is summed as it comes
             s->grad = crc32c(s->grad, a->grad + at, sizeof(float) * k);
-        piece_update(a, u, at, k);
-        piece_sum(a, at, k, s->written);
+        slice_update(a, u, at, k);
+        slice_sum(a, at, k, s->written);
         s->wire = crc32c(s->wire, (char *)a->wire + at * element, k * element);
     }
 }

@@ -7,7 +7,7 @@ static void *thread_main(void *arg)
 
     thread_lock(t);
     for (;;)
-        if (!t->turn(t->ctx)) {
+        if (!t->work(t->ctx)) {
             if (t->stop)
                 break;
             thread_wait(t);
@@ -16,21 +16,21 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-void thread_init(struct thread *t, int (*turn)(void *ctx), void *ctx)
+void thread_init(struct thread *t, int (*work)(void *ctx), void *ctx)
 {
-    *t = (struct thread){ .turn = turn, .ctx = ctx };
+    *t = (struct thread){ .work = work, .ctx = ctx };
     pthread_mutex_init(&t->mutex, NULL);
     pthread_cond_init(&t->changed, NULL);
 }
 
 void thread_release(struct thread *t)
 {
-    if (!t->turn)
+    if (!t->work)
         return;
     thread_stop(t);
     pthread_cond_destroy(&t->changed);
     pthread_mutex_destroy(&t->mutex);
-    t->turn = NULL;
+    t->work = NULL;
 }
 
 int thread_start(struct thread *t, const char *name, struct err *err)

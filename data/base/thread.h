@@ -1,6 +1,6 @@
 /* thread.h: a thread that a module has for one kind of work, with the lock and the condition that
- * the module and the thread share. The work is a function, `turn`, which the thread calls again and
- * again with the lock held. Whoever changes what `turn` looks at holds the lock and calls
+ * the module and the thread share. The work is a function, `work`, which the thread calls again and
+ * again with the lock held. Whoever changes what `work` looks at holds the lock and calls
  * thread_changed. */
 #pragma once
 
@@ -10,9 +10,9 @@
 
 struct thread {
     /* Does the next piece of work. It may give the lock up meanwhile, with thread_unlock and
-     * thread_lock. 0: there is nothing to do until something changes. A turn that never returns 0
+     * thread_lock. 0: there is nothing to do until something changes. A call that never returns 0
      * by itself returns 0 once `stop` is set. */
-    int  (*turn)(void *ctx);
+    int  (*work)(void *ctx);
     void  *ctx;
     int    stop;                // under the lock, set by thread_ask_stop
     // the helper's own
@@ -24,14 +24,14 @@ struct thread {
 
 /* The lock and the condition, which outlive each start and stop. thread_release stops the thread,
  * too, and accepts the zero state. */
-void thread_init(struct thread *t, int (*turn)(void *ctx), void *ctx);
+void thread_init(struct thread *t, int (*work)(void *ctx), void *ctx);
 void thread_release(struct thread *t);
 
 /* name: of the thread, as tools show it (15 characters at most), and in the sentence of a failure.
  * 0 or -errno. */
 int thread_start(struct thread *t, const char *name, struct err *err);
 
-/* The thread ends at its first turn that finds nothing to do. thread_ask_stop returns at once: the
+/* The thread ends at the first call that finds nothing to do. thread_ask_stop returns at once: the
  * caller then wakes the thread where it sleeps elsewhere than in this condition. thread_stop asks,
  * and waits for the end; a thread that does not run is left alone. It may be started again. */
 void thread_ask_stop(struct thread *t);

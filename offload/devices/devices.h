@@ -54,9 +54,9 @@ static inline size_t devices_act_first(const struct run_config *cfg)
 {
     return cfg->n_act_devices ? cfg->n_devices : 0;
 }
-/* Bytes that a piece of `bytes` takes on each of them. */
+/* Bytes that an item of `bytes` takes on each of them. */
 size_t devices_act_part(const struct run_config *cfg, size_t bytes);
-/* What each of them has room for: whatever the sizes of the pieces, if they are no
+/* What each of them has room for: whatever the sizes of the items, if they are no
  * more than cfg->acts says, their parts fit into it. */
 uint64_t devices_act_area(const struct run_config *cfg);
 /* What all devices take of the drives and, emulated, of memory. */

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PIECE = 1 << 20 }; // floats in one read or write: 4 MiB, large enough for any drive
+enum { BUFFER_FLOATS = 1 << 20 }; // floats in one read or write: 4 MiB, large enough for any drive
 
 /* Rows of one area, as the journal has them. */
 struct area {
@@ -181,7 +181,7 @@ void image_reader_close(struct image_reader *f)
 {
     if (f->cfg && f->fd >= 0)
         close(f->fd);
-    free(f->piece);
+    free(f->buffer);
 }
 
 static int reader_open(struct image_reader *f, const struct run_config *cfg, unsigned area,
@@ -195,7 +195,7 @@ static int reader_open(struct image_reader *f, const struct run_config *cfg, uns
     return rc ? rc : lock_area(f->path, 1, &f->fd, err);
 }
 
-/* One block into `out` (NULL: through the piece), its checksum compared. */
+/* One block into `out` (NULL: through the buffer), its checksum compared. */
 static int block_load(const struct image_reader *f, size_t b, uint32_t expected, float *out,
                       struct param_set *beyond, struct err *err)
 {
@@ -204,9 +204,9 @@ static int block_load(const struct image_reader *f, size_t b, uint32_t expected,
     uint64_t                 off = image_block_offset(cfg, b);
     uint32_t                 crc = 0;
 
-    for (size_t i = 0; i < floats; i += PIECE) {
-        size_t n = size_min(floats - i, PIECE);
-        float *to = out ? out + i : f->piece;
+    for (size_t i = 0; i < floats; i += BUFFER_FLOATS) {
+        size_t n = size_min(floats - i, BUFFER_FLOATS);
+        float *to = out ? out + i : f->buffer;
         int    rc = file_pread(f->fd, to, n * sizeof *to, off + (uint64_t)i * sizeof *to,
                                f->path, err);
 
@@ -214,7 +214,7 @@ static int block_load(const struct image_reader *f, size_t b, uint32_t expected,
             return rc;
         crc = crc32c(crc, to, n * sizeof *to);
         if (beyond) {
-            struct reach_kept part = reach_beyond(to, n);
+            struct overflow part = overflow_find(to, n);
 
             part.first = (i + part.first) % cfg->block_params[b]; // whichever of its values it is
             param_set_add(beyond, b, 0, part);
@@ -239,7 +239,7 @@ static int area_load(const struct areas *all, unsigned index, float *const *stat
     struct image_reader      f;
     int                      rc = reader_open(&f, cfg, index, err);
 
-    if (!rc && !states && !(f.piece = malloc(PIECE * sizeof *f.piece)))
+    if (!rc && !states && !(f.buffer = malloc(BUFFER_FLOATS * sizeof *f.buffer)))
         rc = err_set(err, -ENOMEM, "out of memory for checking %s", f.path);
     if (!rc && !count)
         rc = check_size(cfg, f.fd, f.path, err);
@@ -346,7 +346,7 @@ int image_forget(const struct run_config *cfg, unsigned area, struct err *err)
     return runlog_end(cfg->log, rc, err);
 }
 
-/* A block from states; NULL: masters from init, then zeros, through the piece. */
+/* A block from states; NULL: masters from init, then zeros, through the buffer. */
 static int block_write(const struct image_reader *f, size_t b, const float *states,
                        const struct params_source *init, uint32_t *crc, struct err *err)
 {
@@ -357,13 +357,13 @@ static int block_write(const struct image_reader *f, size_t b, const float *stat
 
     *crc = 0;
     for (size_t i = 0; i < floats && !rc; i += n) {
-        const float *from = states ? states + i : f->piece;
+        const float *from = states ? states + i : f->buffer;
 
-        n = size_min((i < params ? params : floats) - i, PIECE);
+        n = size_min((i < params ? params : floats) - i, BUFFER_FLOATS);
         if (!states && i < params)
-            rc = init->read(init->ctx, b, i, n, f->piece, err);
+            rc = init->read(init->ctx, b, i, n, f->buffer, err);
         else if (!states)
-            memset(f->piece, 0, n * sizeof *from);
+            memset(f->buffer, 0, n * sizeof *from);
         rc = rc ? rc
                 : file_pwrite(f->fd, from, n * sizeof *from, off + (uint64_t)i * sizeof *from,
                               f->path, err);
@@ -394,11 +394,11 @@ int image_write(const struct run_config *cfg, unsigned area, int fd, float *cons
 int image_format(const struct run_config *cfg, const struct params_source *init, struct err *err)
 {
     struct file_new     new_ = { 0 };
-    struct image_reader f = { .cfg = cfg, .piece = malloc(PIECE * sizeof *f.piece) };
+    struct image_reader f = { .cfg = cfg, .buffer = malloc(BUFFER_FLOATS * sizeof *f.buffer) };
     uint32_t           *crc = calloc(run_blocks(cfg), sizeof *crc);
 
     image_path(cfg, 0, f.path, sizeof f.path);
-    int rc = crc && f.piece ? file_new_open(&new_, f.path, err)
+    int rc = crc && f.buffer ? file_new_open(&new_, f.path, err)
                             : err_set(err, -ENOMEM, "out of memory for making %s", f.path);
     int begun = !rc;
     f.fd = new_.fd;
@@ -413,7 +413,7 @@ int image_format(const struct run_config *cfg, const struct params_source *init,
     }
     if (rc && begun) // it may have its name already
         unlink(f.path);
-    free(f.piece);
+    free(f.buffer);
     free(crc);
     return rc;
 }

@@ -50,7 +50,7 @@ struct image_reader {
     const struct run_config *cfg;
     int                      fd;
     char                     path[PATH_MAX];
-    float                   *piece; // between file and checksum, where the values are not kept
+    float                   *buffer; // between file and checksum, where the values are not kept
 };
 
 /* Masters of the committed image, which is verified as a whole, once, here. *source is valid until

@@ -87,11 +87,11 @@ struct step_time step_time_speculating(const struct step_work *w, struct step_sh
     return t;
 }
 
-struct step_time_turns step_time_turns(const struct step_turns *w, double share)
+struct step_time_serial step_time_serial(const struct step_serial *w, double share)
 {
     struct step_move both = step_move_sum(&w->read, &w->write);
     double           engine = w->engine * share, upload = w->upload.drive * share;
-    struct step_time_turns t = {
+    struct step_time_serial t = {
         .forward = w->F,
         .backward = w->B + step_move(&w->gradient, share),
         // a drive has one time for what is read and what is written

@@ -76,14 +76,14 @@ struct step_time step_time(const struct step_work *w, struct step_share share);
  * which reads, updates and writes one subgroup after the other (pipeline_read and pipeline_write
  * are off unless they are asked for), and in Smart-Infinity itself. The 16-bit parameters stay in
  * the host's memory; an update on devices sends the new ones up, beside the updates that follow. */
-struct step_turns {
+struct step_serial {
     double F, B;
     struct step_move gradient, read, write, upload; // of the update: states and gradients; states
     double engine, host; // arithmetic of all updates: if one device made them; if the host does
     int    overlapped;   // SU+O: one subgroup is loaded and computed while another is stored
 };
-struct step_time_turns { double forward, backward, update, step; };
-struct step_time_turns step_time_turns(const struct step_turns *w, double share);
+struct step_time_serial { double forward, backward, update, step; };
+struct step_time_serial step_time_serial(const struct step_serial *w, double share);
 
 /* With --speculate, where only block 0 waits for the norm: max(F + A + B + write_0 + first, h + all
  * that moves). forward has what is beyond B. */

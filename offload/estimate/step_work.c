@@ -342,8 +342,8 @@ int step_work_halves(struct step_halves *out, const struct run_config *cfg,
 
 /* ---- phases in turn ---- */
 
-int step_work_turns(struct step_turns *out, const struct run_config *cfg, const struct topology *t,
-                    const struct step_rates *rates, struct err *err)
+int step_work_serial(struct step_serial *out, const struct run_config *cfg,
+                     const struct topology *t, const struct step_rates *rates, struct err *err)
 {
     struct machine    m;
     struct link_meter all;

@@ -40,7 +40,7 @@ int step_work_halves(struct step_halves *out, const struct run_config *cfg,
                      const struct topology *t, const struct step_rates *rates, struct err *err);
 /* As step_work_moves for phases in turn, with the traffic of Smart-Infinity's Table I: gradients in
  * fp32 (or compressed), states in fp32, and on devices the new parameters sent up in fp32. */
-int step_work_turns(struct step_turns *out, const struct run_config *cfg, const struct topology *t,
-                    const struct step_rates *rates, struct err *err);
+int step_work_serial(struct step_serial *out, const struct run_config *cfg,
+                     const struct topology *t, const struct step_rates *rates, struct err *err);
 /* What the busiest device has of all parameters, by how blocks are cut. */
 int step_work_share(struct step_share *out, const struct run_config *cfg, struct err *err);

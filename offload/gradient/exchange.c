@@ -26,12 +26,12 @@ static size_t sums_of(const struct run_config *cfg, size_t block, size_t rank)
 /* Where this rank's portion of a block is, and how long. */
 static size_t own_first(const struct exchange *x, size_t block)
 {
-    return run_first(&x->hub->cfg, block);
+    return run_first(&x->sched->cfg, block);
 }
 
 static size_t own_n(const struct exchange *x, size_t block)
 {
-    return x->hub->cfg.block_params[block];
+    return x->sched->cfg.block_params[block];
 }
 
 /* What a node that comes takes, of this rank's portion of a block, at most. */
@@ -87,7 +87,7 @@ void exchange_tables(struct exchange *x, const struct run_config *cfg, struct ar
     x->nodes = arena_take(a, all * sizeof *x->nodes);
     x->work = arena_take(a, all * sizeof *x->work);
     x->x = arena_take(a, all * sizeof *x->x);
-    x->piece = arena_take(a, all * sizeof *x->piece);
+    x->slice = arena_take(a, all * sizeof *x->slice);
     x->peers = arena_take(a, r->size * sizeof *x->peers);
     x->requests = arena_take(a, x->rounds * sizeof *x->requests);
     x->sums_at = arena_take(a, (r->size * n_blocks + 1) * sizeof *x->sums_at);
@@ -102,7 +102,7 @@ void exchange_tables(struct exchange *x, const struct run_config *cfg, struct ar
 
 static void tables_fill(struct exchange *x)
 {
-    const struct run_config *cfg = &x->hub->cfg;
+    const struct run_config *cfg = &x->sched->cfg;
     const struct run_ranks  *r = &cfg->ranks;
     size_t                   n_blocks = run_blocks(cfg), at = 0;
 
@@ -121,7 +121,7 @@ static void tables_fill(struct exchange *x)
 
 static void merge_pairs(struct exchange *x)
 {
-    const struct run_ranks *r = &x->hub->cfg.ranks;
+    const struct run_ranks *r = &x->sched->cfg.ranks;
     struct pair_sum         s = { .lists = x->lists, .nodes = x->nodes,
                                   .n_lists = x->first[r->size], .groups = r->groups,
                                   .first = own_first(x, x->block), .n = own_n(x, x->block),
@@ -130,31 +130,31 @@ static void merge_pairs(struct exchange *x)
     x->merged.n = pair_sum(&s, x->merged.pairs, (double *)exchange_sum(x, x->block));
 }
 
-/* All nodes' values of this rank's portion into its place in the first of its own, in pieces that
+/* All nodes' values of this rank's portion into its place in the first of its own, in slices that
  * stay in the cache. */
 static void merge(struct exchange *x)
 {
-    enum { PIECE = 4096 };
-    const struct run_ranks *r = &x->hub->cfg.ranks;
+    enum { SLICE = 4096 };
+    const struct run_ranks *r = &x->sched->cfg.ranks;
     size_t                  n = own_n(x, x->block), all = x->first[r->size];
     float                  *to = x->x[x->first[r->rank]];
 
-    for (size_t i = 0; i < n; i += PIECE) {
-        size_t len = size_min(n - i, PIECE);
+    for (size_t i = 0; i < n; i += SLICE) {
+        size_t len = size_min(n - i, SLICE);
 
         memcpy(x->work, x->nodes, all * sizeof *x->work);
         for (size_t k = 0; k < all; k++)
-            x->piece[k] = x->x[k] + i;
-        size_t left = sum_merge(x->work, x->piece, all, r->groups, len);
+            x->slice[k] = x->x[k] + i;
+        size_t left = sum_merge(x->work, x->slice, all, r->groups, len);
         assert(left == 1);
         (void)left;
-        if (x->piece[0] != to + i)
-            memcpy(to + i, x->piece[0], len * sizeof *to);
+        if (x->slice[0] != to + i)
+            memcpy(to + i, x->slice[0], len * sizeof *to);
     }
     reduce_sums((double *)exchange_sum(x, x->block), to, n);
 }
 
-static int merger_turn(void *exchange)
+static int merger_work(void *exchange)
 {
     struct exchange *x = exchange;
 
@@ -169,16 +169,16 @@ static int merger_turn(void *exchange)
     x->ready(x->ctx, x->block);
     thread_lock(&x->merger);
     x->state = EXCHANGE_MERGED;
-    bell_ring(&x->hub->dev.bell);
+    bell_ring(&x->sched->dev.bell);
     return 1;
 }
 
 int exchange_open(struct exchange *x, struct err *err)
 {
-    if (x->hub->cfg.ranks.size < 2)
+    if (x->sched->cfg.ranks.size < 2)
         return 0;
     tables_fill(x);
-    thread_init(&x->merger, merger_turn, x);
+    thread_init(&x->merger, merger_work, x);
     return thread_start(&x->merger, "merger", err);
 }
 
@@ -205,8 +205,8 @@ int exchange_give_up(struct exchange *x)
     int all = 1;
 
     for (size_t k = 0; x->merger.running && k < x->rounds; k++)
-        all &= comm_give_up(x->hub->cfg.ranks.comm, &x->requests[k]);
-    return all && (!x->merger.running || comm_give_up(x->hub->cfg.ranks.comm, &x->norm));
+        all &= comm_give_up(x->sched->cfg.ranks.comm, &x->requests[k]);
+    return all && (!x->merger.running || comm_give_up(x->sched->cfg.ranks.comm, &x->norm));
 }
 
 void exchange_close(struct exchange *x) { thread_release(&x->merger); }
@@ -221,7 +221,7 @@ static size_t nodes_of(const struct exchange *x, size_t rank)
 /* Of this rank's k-th node what is rank p's. */
 static void part_goes(const struct exchange *x, size_t p, size_t k, struct comm_peer *peer)
 {
-    const struct run_config *cfg = &x->hub->cfg;
+    const struct run_config *cfg = &x->sched->cfg;
     size_t first = ranks_first(run_whole(cfg, x->block), p, cfg->ranks.size),
            n = portion_of(cfg, x->block, p);
 
@@ -248,7 +248,7 @@ static void part_comes(struct exchange *x, size_t i, struct comm_peer *peer, cha
 /* Begun as the peers say. */
 static int round_begin(struct exchange *x, size_t k, struct err *err)
 {
-    const struct run_ranks *r = &x->hub->cfg.ranks;
+    const struct run_ranks *r = &x->sched->cfg.ranks;
 
     for (size_t p = 0; p < r->size; p++) {
         x->sent += x->peers[p].send_bytes;
@@ -260,7 +260,7 @@ static int round_begin(struct exchange *x, size_t k, struct err *err)
 /* The k-th node of every rank, where it has so many: its portion to each other one. */
 static int nodes_begin(struct exchange *x, struct err *err)
 {
-    const struct run_ranks *r = &x->hub->cfg.ranks;
+    const struct run_ranks *r = &x->sched->cfg.ranks;
     char                   *inbox = x->inbox;
     int                     rc = 0;
 
@@ -290,7 +290,7 @@ static void begin(struct exchange *x, size_t block)
 
 int exchange_begin(struct exchange *x, size_t block, float *const *nodes, struct err *err)
 {
-    size_t rank = x->hub->cfg.ranks.rank;
+    size_t rank = x->sched->cfg.ranks.rank;
 
     begin(x, block);
     x->dense = nodes;
@@ -304,7 +304,7 @@ int exchange_begin(struct exchange *x, size_t block, float *const *nodes, struct
 int exchange_begin_pairs(struct exchange *x, size_t block, const struct pair_list *nodes,
                          struct err *err)
 {
-    const struct run_ranks *r = &x->hub->cfg.ranks;
+    const struct run_ranks *r = &x->sched->cfg.ranks;
     size_t                  own = nodes_of(x, r->rank);
 
     begin(x, block);
@@ -335,7 +335,7 @@ int exchange_begin_pairs(struct exchange *x, size_t block, const struct pair_lis
  * takes it for. */
 static int pairs_begin(struct exchange *x, struct err *err)
 {
-    const struct run_config *cfg = &x->hub->cfg;
+    const struct run_config *cfg = &x->sched->cfg;
 
     x->tells = 0;
     for (size_t p = 0; p < cfg->ranks.size; p++)
@@ -355,14 +355,15 @@ int exchange_advance(struct exchange *x, struct err *err)
         return 0;
     for (size_t k = 0; k < x->rounds && rc > 0; k++)
         if (x->requests[k].own)
-            rc = comm_test(x->hub->cfg.ranks.comm, &x->requests[k], err);
+            rc = comm_test(x->sched->cfg.ranks.comm, &x->requests[k], err);
     if (rc <= 0)
         return rc;
     if (x->tells) {
         rc = pairs_begin(x, err);
         return rc ? rc : 1;
     }
-    hub_moved(x->hub, PHASE_EXCHANGE, x->block, CLASS_GRADIENT, x->sent, x->came, x->since);
+    scheduler_network(x->sched, PHASE_EXCHANGE, x->block, CLASS_GRADIENT, x->sent, x->came,
+                      x->since);
     state_set(x, EXCHANGE_MERGING);
     return 1;
 }
@@ -373,19 +374,19 @@ void exchange_end(struct exchange *x) { state_set(x, EXCHANGE_IDLE); }
 
 size_t exchange_sums(const struct exchange *x, size_t block)
 {
-    return sums_of(&x->hub->cfg, block, x->hub->cfg.ranks.rank);
+    return sums_of(&x->sched->cfg, block, x->sched->cfg.ranks.rank);
 }
 
 const double *exchange_sum(const struct exchange *x, size_t block)
 {
-    const struct run_config *cfg = &x->hub->cfg;
+    const struct run_config *cfg = &x->sched->cfg;
 
     return x->sums + x->sums_at[cfg->ranks.rank * run_blocks(cfg) + block];
 }
 
 int exchange_norm(struct exchange *x, struct norm_sum *norm, struct err *err)
 {
-    const struct run_config *cfg = &x->hub->cfg;
+    const struct run_config *cfg = &x->sched->cfg;
     size_t                   n_blocks = run_blocks(cfg), size = cfg->ranks.size;
     size_t                  *at = calloc(size + 1, sizeof *at);
 

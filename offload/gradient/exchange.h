@@ -18,13 +18,13 @@
 #pragma once
 
 #include "comm/comm.h"
-#include "offload/devices/hub.h"
+#include "offload/devices/scheduler.h"
 #include "offload/gradient/grad_form.h"
 #include "offload/gradient/pair_sum.h"
 #include "offload/layout/store.h"
 
 struct exchange {
-    struct hub      *hub;
+    struct scheduler      *sched;
     struct sum_node *nodes;    // what ranks send of a gradient, in order;
     size_t          *first;    // (ranks + 1) whose is which
     size_t           rounds;   // the most that any sends
@@ -32,7 +32,7 @@ struct exchange {
     struct comm_peer    *peers;    // (ranks)
     struct comm_request *requests, norm; // (rounds); of the sums
     float          **x;        // (nodes) what the merger adds;
-    float          **piece;    // (nodes) a piece of each, and which nodes these are
+    float          **slice;    // (nodes) a slice of each, and which nodes these are
     struct sum_node *work;
     struct pair_list *lists;   // (nodes) with compression: what the merger adds, and makes of it
     struct pair_list merged;

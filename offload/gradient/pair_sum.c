@@ -1,4 +1,4 @@
-/* pair_sum.c: pieces of all lists are spread out and added by the tree itself; what has a pair in
+/* pair_sum.c: slices of all lists are spread out and added by the tree itself; what has a pair in
  * none of them is passed over. */
 #include "offload/gradient/pair_sum.h"
 
@@ -8,15 +8,15 @@
 #include <assert.h>
 #include <string.h>
 
-enum { PIECE = 1024 }; // elements: those of a few lists stay in the cache
+enum { SLICE = 1024 }; // elements: those of a few lists stay in the cache
 
 struct work {
-    float           *dense; // (n_lists, PIECE)
+    float           *dense; // (n_lists, SLICE)
     float          **x;     // (n_lists)
     struct sum_node *nodes; // (n_lists)
     size_t          *at;    // (n_lists) the next pair
     float           *sum;   // (REDUCE_BLOCK)
-    char            *there; // (PIECE)
+    char            *there; // (SLICE)
 };
 
 /* What scratch is cut into; its bytes. */
@@ -31,11 +31,11 @@ static size_t work_lay(struct work *w, char *scratch, size_t n)
     w->at = (size_t *)(scratch + at);
     at += n * sizeof *w->at;
     w->dense = (float *)(scratch + at);
-    at += n * PIECE * sizeof *w->dense;
+    at += n * SLICE * sizeof *w->dense;
     w->sum = (float *)(scratch + at);
     at += REDUCE_BLOCK * sizeof *w->sum;
     w->there = scratch + at;
-    return at + PIECE;
+    return at + SLICE;
 }
 
 size_t pair_sum_scratch(size_t n_lists)
@@ -59,7 +59,7 @@ static int spread(const struct pair_sum *s, const struct work *w, size_t from, s
     for (size_t k = 0; k < s->n_lists; k++) {
         const struct pair_list *l = &s->lists[k];
 
-        w->x[k] = w->dense + k * PIECE;
+        w->x[k] = w->dense + k * SLICE;
         memset(w->x[k], 0, n * sizeof *w->dense);
         for (; w->at[k] < l->n && l->pairs[w->at[k]].index < from + n; w->at[k]++) {
             size_t i = l->pairs[w->at[k]].index - from;
@@ -82,8 +82,8 @@ size_t pair_sum(const struct pair_sum *s, struct topk_pair *out, double *sums)
         size_t block = size_min(s->n - i, REDUCE_BLOCK);
 
         memset(w.sum, 0, block * sizeof *w.sum);
-        for (size_t j = 0; j < block; j += PIECE) {
-            size_t from = s->first + i + j, n = size_min(block - j, PIECE);
+        for (size_t j = 0; j < block; j += SLICE) {
+            size_t from = s->first + i + j, n = size_min(block - j, SLICE);
 
             if (!spread(s, &w, from, n))
                 continue;

@@ -59,7 +59,7 @@ size_t act_rule_pushed(struct act_rule *r, size_t left)
     return (size_t)(last - s);
 }
 
-void act_rule_turn(struct act_rule *r)
+void act_rule_reverse(struct act_rule *r)
 {
     for (size_t i = 0; i < r->n; i++) {
         struct act_slot *s = &r->slot[i];
@@ -70,8 +70,8 @@ void act_rule_turn(struct act_rule *r)
     }
 }
 
-int act_rule_moves(uint64_t *written, uint64_t *read, size_t buffers, const struct act_piece *piece,
-                   size_t n_pieces, struct err *err)
+int act_rule_moves(uint64_t *written, uint64_t *read, size_t buffers, const struct act_item *item,
+                   size_t n_items, struct err *err)
 {
     struct act_rule r = { .slot = calloc(buffers ? buffers : 1, sizeof *r.slot), .n = buffers };
 
@@ -79,16 +79,16 @@ int act_rule_moves(uint64_t *written, uint64_t *read, size_t buffers, const stru
     if (!r.slot)
         return err_set(err, -ENOMEM, "out of memory for a plan of activations");
     act_rule_begin(&r);
-    for (size_t i = 0; i < n_pieces; i++) {
-        act_rule_push(&r, piece[i].first);
-        size_t at = act_rule_pushed(&r, n_pieces - 1 - i);
-        *written += at == SIZE_MAX ? 0 : piece[r.slot[at].entry].bytes;
+    for (size_t i = 0; i < n_items; i++) {
+        act_rule_push(&r, item[i].first);
+        size_t at = act_rule_pushed(&r, n_items - 1 - i);
+        *written += at == SIZE_MAX ? 0 : item[r.slot[at].entry].bytes;
     }
-    act_rule_turn(&r);
+    act_rule_reverse(&r);
     *read = *written;
     for (size_t i = 0; i < buffers; i++)
         if (!r.slot[i].stays && r.slot[i].entry != SIZE_MAX)
-            *read -= piece[r.slot[i].entry].bytes;
+            *read -= item[r.slot[i].entry].bytes;
     free(r.slot);
     return 0;
 }

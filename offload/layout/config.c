@@ -19,8 +19,8 @@ const char *run_name(const struct run_config *cfg, size_t block, size_t i, char 
     return out;
 }
 
-int run_kept(const struct run_config *cfg, uint64_t next_step, const struct param_set *kept,
-             struct err *err)
+int run_overflow(const struct run_config *cfg, uint64_t next_step, const struct param_set *overflow,
+                 struct err *err)
 {
     char name[RUN_NAME];
 
@@ -30,8 +30,8 @@ int run_kept(const struct run_config *cfg, uint64_t next_step, const struct para
                    "left them, and the run ends here; a new run with a smaller --lr or "
                    "--weight-decay, or with --clip, may not come here (siTrain import makes one "
                    "from an export), --resume %s tries the next step",
-                   (unsigned long long)next_step, kept->n,
-                   run_name(cfg, kept->block, kept->first, name), cfg->dir);
+                   (unsigned long long)next_step, overflow->n,
+                   run_name(cfg, overflow->block, overflow->first, name), cfg->dir);
 }
 
 void param_set_join(struct param_set *all, const struct param_set *part)
@@ -44,7 +44,7 @@ void param_set_join(struct param_set *all, const struct param_set *part)
     all->n += part->n;
 }
 
-void param_set_add(struct param_set *all, size_t block, size_t from, struct reach_kept part)
+void param_set_add(struct param_set *all, size_t block, size_t from, struct overflow part)
 {
     param_set_join(all, &(struct param_set){ part.n, block, from + part.first });
 }

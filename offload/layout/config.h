@@ -6,7 +6,7 @@
 #include "csd/topology.h"
 #include "data/base/watch.h"
 #include "data/db/runlog.h"
-#include "kernels/reach.h"
+#include "kernels/bounds.h"
 #include "offload/layout/ranks.h"
 #include "offload/layout/route.h"
 
@@ -24,10 +24,10 @@ enum run_spares { RUN_SPARES_HALF, RUN_SPARES_ALL, RUN_SPARES_FEW };
 /* The stack of activations (stream.h) that a step may leave on the devices, behind their states. n
  * 0: none. */
 struct run_acts {
-    size_t   n;             // pieces of a step, at most
-    size_t   bytes;         // of a piece, at most
-    size_t   buffers;       // that pieces pass through; with three or more reads go ahead
-    uint64_t area;          // bytes of all pieces of a step, at most
+    size_t   n;             // items of a step, at most
+    size_t   bytes;         // of an item, at most
+    size_t   buffers;       // that items pass through; with three or more reads go ahead
+    uint64_t area;          // bytes of all items of a step, at most
     uint64_t written, read; // of them in a step, by act_rule_moves: for the computed traffic alone
 };
 
@@ -146,11 +146,11 @@ struct run_memory {
 /* Parameters that something is said of: how many, and the first, parameter `first` of `block`. */
 struct param_set { size_t n, block, first; };
 /* Add those of a part that begins at parameter `from` of block. */
-void param_set_add(struct param_set *all, size_t block, size_t from, struct reach_kept part);
+void param_set_add(struct param_set *all, size_t block, size_t from, struct overflow part);
 void param_set_join(struct param_set *all, const struct param_set *part);
 /* The name of a parameter (cfg->name), and the sentence that ends a training whose update left
  * elements as they were (stream.h), of the step before next_step: -EDOM. */
 enum { RUN_NAME = 160 };
 const char *run_name(const struct run_config *cfg, size_t block, size_t i, char out[RUN_NAME]);
-int         run_kept(const struct run_config *cfg, uint64_t next_step, const struct param_set *kept,
-                     struct err *err);
+int         run_overflow(const struct run_config *cfg, uint64_t next_step,
+                         const struct param_set *overflow, struct err *err);

@@ -13,7 +13,7 @@ size_t act_stack_buffer(const struct run_config *cfg)
 
 void act_stack_tables(struct act_stack *k, struct arena *a)
 {
-    const struct run_config *cfg = &k->hub->cfg;
+    const struct run_config *cfg = &k->sched->cfg;
     size_t                   n = cfg->acts.n ? cfg->acts.buffers : 0;
 
     k->rule.n = n;
@@ -26,7 +26,7 @@ void act_stack_tables(struct act_stack *k, struct arena *a)
 
 static void lay(struct act_stack *k)
 {
-    const struct run_config *cfg = &k->hub->cfg;
+    const struct run_config *cfg = &k->sched->cfg;
 
     for (size_t i = 0; i < k->rule.n; i++)
         k->buffers[i] = (struct act_buffer){
@@ -36,7 +36,7 @@ static void lay(struct act_stack *k)
 
 int act_stack_open(struct act_stack *k, struct err *err)
 {
-    const struct run_acts *acts = &k->hub->cfg.acts;
+    const struct run_acts *acts = &k->sched->cfg.acts;
 
     assert(!acts->n || (acts->buffers > 0 && acts->bytes > 0));
     k->memory = (struct arena){ .align = ARENA_IO };
@@ -55,110 +55,110 @@ void act_stack_rest(struct act_stack *k)
     arena_give_back(k->memory.base, k->memory.bytes);
 }
 
-/* What part d of a piece of `bytes` holds of it. */
+/* What part d of an item of `bytes` holds of it. */
 static size_t part_payload(const struct act_stack *k, size_t bytes, size_t d)
 {
-    size_t part = devices_act_part(&k->hub->cfg, bytes), first = d * part;
+    size_t part = devices_act_part(&k->sched->cfg, bytes), first = d * part;
 
     return first >= bytes ? 0 : size_min(bytes - first, part);
 }
 
-/* The buffer of a piece, or NULL. */
-static struct act_buffer *buffer_of(const struct act_stack *k, size_t piece)
+/* The buffer of an item, or NULL. */
+static struct act_buffer *buffer_of(const struct act_stack *k, size_t item)
 {
     for (size_t i = 0; i < k->rule.n; i++)
-        if (k->rule.slot[i].entry == piece)
+        if (k->rule.slot[i].entry == item)
             return &k->buffers[i];
     return NULL;
 }
 
-/* Which piece is popped after this one; SIZE_MAX: none. */
-static size_t popped_after(const struct act_stack *k, size_t piece)
+/* Which item is popped after this one; SIZE_MAX: none. */
+static size_t popped_after(const struct act_stack *k, size_t item)
 {
-    size_t begin = k->place[piece].begin;
+    size_t begin = k->place[item].begin;
 
-    if (piece + 1 < k->rule.pushed && k->place[piece + 1].begin == begin)
-        return piece + 1;
+    if (item + 1 < k->rule.pushed && k->place[item + 1].begin == begin)
+        return item + 1;
     return begin > 0 ? k->place[begin - 1].begin : SIZE_MAX;
 }
 
-/* ---- the model's side: the scheduler looks at the rule only while pieces are popped */
+/* ---- the model's side: the scheduler looks at the rule only while items are popped */
 
-int act_stack_push(struct act_stack *k, int first, void **piece, struct err *err)
+int act_stack_push(struct act_stack *k, int first, void **item, struct err *err)
 {
-    struct hub_wait wait = { .block = -1 };
+    struct scheduler_wait wait = { .block = -1 };
 
-    hub_enter(k->hub);
+    scheduler_lock(k->sched);
     if (act_stack_depth(k) == 0) {
         act_rule_begin(&k->rule);
         k->popped = 0;
         k->popping = 0;
     }
-    assert(!k->popping && k->rule.pushed < k->hub->cfg.acts.n);
+    assert(!k->popping && k->rule.pushed < k->sched->cfg.acts.n);
     struct act_buffer *b = &k->buffers[act_rule_push(&k->rule, first)];
     assert(!b->lent);
     k->place[k->rule.pushed - 1].begin = k->rule.begin;
-    while (b->state != ACT_IDLE && hub_wait(k->hub, &wait, PHASE_WAIT_ACT_WRITE))
+    while (b->state != ACT_IDLE && scheduler_wait(k->sched, &wait, PHASE_WAIT_ACT_WRITE))
         ;
     b->lent = 1;
-    *piece = b->values;
-    hub_waited(k->hub, &wait);
-    return hub_leave(k->hub, 0, err);
+    *item = b->values;
+    scheduler_waited(k->sched, &wait);
+    return scheduler_unlock(k->sched, 0, err);
 }
 
 void act_stack_pushed(struct act_stack *k, size_t bytes, size_t left)
 {
-    const struct run_config *cfg = &k->hub->cfg;
-    size_t                   n = devices_acts(cfg), at = k->rule.now, piece = k->rule.pushed - 1;
-    struct act_place        *p = &k->place[piece];
+    const struct run_config *cfg = &k->sched->cfg;
+    size_t                   n = devices_acts(cfg), at = k->rule.now, item = k->rule.pushed - 1;
+    struct act_place        *p = &k->place[item];
 
-    assert(bytes > 0 && bytes <= cfg->acts.bytes && left < cfg->acts.n - piece);
+    assert(bytes > 0 && bytes <= cfg->acts.bytes && left < cfg->acts.n - item);
     p->bytes = bytes;
-    p->off = piece ? p[-1].off + devices_act_part(cfg, p[-1].bytes) : 0;
+    p->off = item ? p[-1].off + devices_act_part(cfg, p[-1].bytes) : 0;
     assert(p->off + devices_act_part(cfg, bytes) <= devices_act_area(cfg));
     k->buffers[at].lent = 0;
     size_t out = act_rule_pushed(&k->rule, left);
     if (out == SIZE_MAX)
         return;
     struct act_buffer *b = &k->buffers[out];
-    piece = k->rule.slot[out].entry;
-    bytes = k->place[piece].bytes;
+    item = k->rule.slot[out].entry;
+    bytes = k->place[item].bytes;
     size_t part = devices_act_part(cfg, bytes);
     for (size_t d = 0; d < n && part_payload(k, bytes, d) > 0; d++)
-        k->crc[piece * n + d] = crc32c_shared((char *)b->values + d * part, part);
-    hub_enter(k->hub);
+        k->crc[item * n + d] = crc32c_shared((char *)b->values + d * part, part);
+    scheduler_lock(k->sched);
     b->state = ACT_FILLED;
-    b->moves = piece;
-    hub_leave(k->hub, 1, NULL);
+    b->moves = item;
+    scheduler_unlock(k->sched, 1, NULL);
 }
 
-int act_stack_pop(struct act_stack *k, void **piece, struct err *err)
+int act_stack_pop(struct act_stack *k, void **item, struct err *err)
 {
-    struct hub_wait    wait = { .block = -1 };
+    struct scheduler_wait    wait = { .block = -1 };
     struct act_buffer *b;
 
-    hub_enter(k->hub);
+    scheduler_lock(k->sched);
     assert(act_stack_depth(k) > 0);
     if (!k->popping) {
-        act_rule_turn(&k->rule);
+        act_rule_reverse(&k->rule);
         k->popping = 1;
         k->next = k->ahead = k->rule.begin;
-        bell_ring(&k->hub->dev.bell);
+        bell_ring(&k->sched->dev.bell);
     }
     while ((!(b = buffer_of(k, k->next)) || b->state == ACT_READING) &&
-           hub_wait(k->hub, &wait, PHASE_WAIT_ACT_READ))
+           scheduler_wait(k->sched, &wait, PHASE_WAIT_ACT_READ))
         ;
     if (b) {
         b->lent = 1;
-        *piece = b->values;
+        *item = b->values;
     }
-    hub_waited(k->hub, &wait);
-    return hub_leave(k->hub, 0, err);
+    scheduler_waited(k->sched, &wait);
+    return scheduler_unlock(k->sched, 0, err);
 }
 
 void act_stack_popped(struct act_stack *k)
 {
-    hub_enter(k->hub);
+    scheduler_lock(k->sched);
     struct act_buffer *b = buffer_of(k, k->next);
     size_t             after = popped_after(k, k->next);
 
@@ -167,17 +167,18 @@ void act_stack_popped(struct act_stack *k)
     k->ahead = k->ahead == k->next ? after : k->ahead;
     k->next = after;
     k->popped++;
-    hub_leave(k->hub, 1, NULL);
+    scheduler_unlock(k->sched, 1, NULL);
 }
 
 void act_stack_settle(struct act_stack *k)
 {
-    struct hub_wait wait = { .block = -1 };
+    struct scheduler_wait wait = { .block = -1 };
 
     for (size_t i = 0; i < k->rule.n; i++)
-        while (k->buffers[i].state != ACT_IDLE && hub_wait(k->hub, &wait, PHASE_WAIT_ACT_WRITE))
+        while (k->buffers[i].state != ACT_IDLE &&
+               scheduler_wait(k->sched, &wait, PHASE_WAIT_ACT_WRITE))
             ;
-    hub_waited(k->hub, &wait);
+    scheduler_waited(k->sched, &wait);
 }
 
 /* ---- the scheduler's side */
@@ -196,28 +197,28 @@ static void transfer(struct act_stack *k, struct act_buffer *b, enum csd_kind ki
 {
     static const struct task_kind writing = { TASK_OF_STEP, part_done, NULL, NULL };
     static const struct task_kind reading = { TASK_OF_STEP, part_done, "activations", "are" };
-    const struct run_config *cfg = &k->hub->cfg;
-    size_t                   piece = b->moves, n = devices_acts(cfg), to = devices_act_first(cfg);
-    const struct act_place  *p = &k->place[piece];
+    const struct run_config *cfg = &k->sched->cfg;
+    size_t                   item = b->moves, n = devices_acts(cfg), to = devices_act_first(cfg);
+    const struct act_place  *p = &k->place[item];
     size_t                   part = devices_act_part(cfg, p->bytes);
     int                      writes = kind == CSD_WRITE;
 
     b->state = writes ? ACT_WRITING : ACT_READING;
     for (size_t d = 0; d < n && part_payload(k, p->bytes, d) > 0; d++) {
         b->parts[d] = (struct task){
-            .kind = writes ? &writing : &reading, .part = k, .step = k->hub->step,
+            .kind = writes ? &writing : &reading, .part = k, .step = k->sched->step,
             .phase = writes ? PHASE_ACT_WRITE : PHASE_ACT_READ,
             .job = { .kind = kind, .cls = CLASS_ACTIVATION, .buf = (char *)b->values + d * part,
-                     .off = p->off + (to ? 0 : k->hub->dev.store.device_bytes[d]), .bytes = part,
-                     .payload = part_payload(k, p->bytes, d), .tag = k->crc[piece * n + d],
+                     .off = p->off + (to ? 0 : k->sched->dev.store.device_bytes[d]), .bytes = part,
+                     .payload = part_payload(k, p->bytes, d), .tag = k->crc[item * n + d],
                      .user = b },
         };
         b->unfinished++;
-        hub_submit(k->hub, to + d, &b->parts[d]);
+        scheduler_submit(k->sched, to + d, &b->parts[d]);
     }
 }
 
-/* The first piece in the order of pops that is in no buffer; SIZE_MAX: none, or it is not written
+/* The first item in the order of pops that is in no buffer; SIZE_MAX: none, or it is not written
  * yet. */
 static size_t wanted(struct act_stack *k)
 {

@@ -9,7 +9,7 @@
 /* All its rows, inside the transaction. */
 static int rows_put(struct commits *c, struct commit_job *j, struct err *err)
 {
-    struct runlog *log = c->hub->cfg.log;
+    struct runlog *log = c->sched->cfg.log;
     int            rc = 0;
 
     for (size_t i = 0; !rc && i < j->n_sums; i++)
@@ -28,21 +28,21 @@ static int rows_put(struct commits *c, struct commit_job *j, struct err *err)
     if (!rc && !j->a && j->last && !j->redo)
         rc = runlog_step_done(log, j->row.step, j->row.seconds, j->row.peak_rss, err);
     if (!rc && j->last)
-        rc = meter_flush(c->hub->meter, j->row.step, log, err);
+        rc = meter_flush(c->sched->meter, j->row.step, log, err);
     return rc;
 }
 
 static int transaction(struct commits *c, struct commit_job *j, struct err *err)
 {
-    struct runlog *log = c->hub->cfg.log;
-    int            rc = devices_present(&c->hub->dev, err);
+    struct runlog *log = c->sched->cfg.log;
+    int            rc = devices_present(&c->sched->dev, err);
 
     rc = rc ? rc : runlog_begin(log, err);
     rc = rc ? rc : rows_put(c, j, err);
     return runlog_end(log, rc, err);
 }
 
-static int committer_turn(void *commits)
+static int committer_work(void *commits)
 {
     struct commits *c = commits;
 
@@ -52,7 +52,7 @@ static int committer_turn(void *commits)
     c->job.rc = transaction(c, &c->job, &c->job.why);
     thread_lock(&c->committer);
     c->whose = JOB_OVER;
-    bell_ring(&c->hub->dev.bell);
+    bell_ring(&c->sched->dev.bell);
     return 1;
 }
 
@@ -79,8 +79,8 @@ static int job_take(struct commits *c)
 
 void commits_tables(struct commits *c, const struct store *st, struct arena *a)
 {
-    c->agreed = arena_take(a, c->hub->cfg.ranks.size * sizeof *c->agreed);
-    c->agreed_at = arena_take(a, (c->hub->cfg.ranks.size + 1) * sizeof *c->agreed_at);
+    c->next_steps = arena_take(a, c->sched->cfg.ranks.size * sizeof *c->next_steps);
+    c->next_steps_at = arena_take(a, (c->sched->cfg.ranks.size + 1) * sizeof *c->next_steps_at);
     c->flushes = arena_take(a, st->n_devices * sizeof *c->flushes);
     c->job.subs = arena_take(a, st->n_subs * sizeof *c->job.subs);
 }
@@ -88,18 +88,18 @@ void commits_tables(struct commits *c, const struct store *st, struct arena *a)
 /* What a job can hold is what the journal has: its arrays are what it is read into. */
 int commits_open(struct commits *c, struct err *err)
 {
-    const struct store *st = &c->hub->dev.store;
+    const struct store *st = &c->sched->dev.store;
     struct journal     *j = &c->job.j;
-    int rc = journal_open(j, c->hub->cfg.log, st->n_subs, st->error_feedback, err);
+    int rc = journal_open(j, c->sched->cfg.log, st->n_subs, st->error_feedback, err);
 
-    rc = rc ? rc : subs_open(c->subs, st, j, c->hub->cfg.dir, err);
-    thread_init(&c->committer, committer_turn, c);
+    rc = rc ? rc : subs_open(c->subs, st, j, c->sched->cfg.dir, err);
+    thread_init(&c->committer, committer_work, c);
     return rc ? rc : thread_start(&c->committer, "committer", err);
 }
 
 int commits_give_up(struct commits *c)
 {
-    return !c->agreeing || comm_give_up(c->hub->cfg.ranks.comm, &c->telling);
+    return !c->awaits_ranks || comm_give_up(c->sched->cfg.ranks.comm, &c->telling);
 }
 
 void commits_close(struct commits *c)
@@ -116,15 +116,15 @@ static int due_a(const struct commits *c)
 {
     const struct updates *u = c->updates;
 
-    return u->ask == ASK_WAITING && !c->agreeing && u->to_commit == 0 && c->subs->dropping == 0 &&
-           c->gradients->written == c->gradients->sent;
+    return u->ask == ASK_WAITING && !c->awaits_ranks && u->to_commit == 0 &&
+           c->subs->dropping == 0 && c->gradients->written == c->gradients->sent;
 }
 
 static int due_b(const struct commits *c)
 {
     size_t uncommitted = 0;
 
-    if (c->updates->ask != ASK_RUNNING || c->agreeing)
+    if (c->updates->ask != ASK_RUNNING || c->awaits_ranks)
         return 0; // not before A, everybody's
     for (size_t k = 0; k < c->subs->store->n_classes; k++) {
         const struct store_class *of = &c->subs->store->classes[k];
@@ -149,11 +149,11 @@ static void begin(struct commits *c, int a)
     c->since = clock_ns();
     c->state = COMMIT_FLUSHING;
     c->job.a = a;
-    c->covered = a && c->hub->cfg.ranks.size > 1 ? 0 : subs_cover(c->subs);
-    for (size_t d = 0; c->hub->cfg.durable && d < c->hub->dev.n; d++) {
+    c->covered = a && c->sched->cfg.ranks.size > 1 ? 0 : subs_cover(c->subs);
+    for (size_t d = 0; c->sched->cfg.durable && d < c->sched->dev.n; d++) {
         c->flushes[d] = (struct task){ .kind = &kind, .part = c, .job = { .kind = CSD_FLUSH } };
         c->unflushed++;
-        hub_submit(c->hub, d, &c->flushes[d]);
+        scheduler_submit(c->sched, d, &c->flushes[d]);
     }
 }
 
@@ -197,34 +197,34 @@ static void job_fill(struct commits *c)
 
 static void span(struct commits *c)
 {
-    meter_span(c->hub->meter, c->job.row.step, PHASE_COMMIT, -1, -1, c->since, clock_ns(), 0);
+    meter_span(c->sched->meter, c->job.row.step, PHASE_COMMIT, -1, -1, c->since, clock_ns(), 0);
 }
 
 /* This rank's A is durable: the others hear of it. */
-static int agree_begin(struct commits *c, struct err *err)
+static int ranks_tell(struct commits *c, struct err *err)
 {
-    const struct run_ranks *r = &c->hub->cfg.ranks;
+    const struct run_ranks *r = &c->sched->cfg.ranks;
 
     if (r->size < 2)
         return 0;
     for (size_t p = 0; p <= r->size; p++)
-        c->agreed_at[p] = p * sizeof *c->agreed;
-    c->agreed[r->rank] = c->job.j.state.next_step;
-    c->agreeing = 1;
-    return comm_gather(r->comm, COMM_COMMITS, c->agreed, c->agreed_at, &c->telling, err);
+        c->next_steps_at[p] = p * sizeof *c->next_steps;
+    c->next_steps[r->rank] = c->job.j.state.next_step;
+    c->awaits_ranks = 1;
+    return comm_gather(r->comm, COMM_COMMITS, c->next_steps, c->next_steps_at, &c->telling, err);
 }
 
-static int agree_advance(struct commits *c, struct err *err)
+static int ranks_told(struct commits *c, struct err *err)
 {
-    const struct run_ranks *r = &c->hub->cfg.ranks;
-    int                     rc = c->agreeing ? comm_test(r->comm, &c->telling, err) : 0;
+    const struct run_ranks *r = &c->sched->cfg.ranks;
+    int                     rc = c->awaits_ranks ? comm_test(r->comm, &c->telling, err) : 0;
 
     for (size_t p = 0; p < r->size && rc > 0; p++)
-        if (c->agreed[p] != c->agreed[r->rank])
+        if (c->next_steps[p] != c->next_steps[r->rank])
             rc = err_set(err, -EPROTO, "rank %zu has committed step %llu, this one step %llu", p,
-                         (unsigned long long)c->agreed[p],
-                         (unsigned long long)c->agreed[r->rank]);
-    c->agreeing = rc > 0 ? 0 : c->agreeing;
+                         (unsigned long long)c->next_steps[p],
+                         (unsigned long long)c->next_steps[r->rank]);
+    c->awaits_ranks = rc > 0 ? 0 : c->awaits_ranks;
     return rc;
 }
 
@@ -241,7 +241,7 @@ static void settle(struct commits *c)
 
 int commits_advance(struct commits *c, struct err *err)
 {
-    int a, told = agree_advance(c, err);
+    int a, told = ranks_told(c, err);
 
     if (told)
         return told;
@@ -270,7 +270,7 @@ int commits_advance(struct commits *c, struct err *err)
         }
         c->state = COMMIT_NONE;
         settle(c);
-        a = c->job.a ? agree_begin(c, err) : 0;
+        a = c->job.a ? ranks_tell(c, err) : 0;
         return a ? a : 1;
     }
 }

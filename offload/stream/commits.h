@@ -10,8 +10,8 @@
  * Where there are other ranks (ranks.h), each has its own journal. A step stands when the A of all
  * is durable: when a rank's own is, it tells the others, and no B, which would give up what the
  * step before has left, is due until all have told. What a crash leaves is either: some rank has no
- * A, then no other has a B, and those that have the A go back (agree.h); or all have it, and go on.
- * So that they can, such an A covers nothing that was updated by then.
+ * A, then no other has a B, and those that have the A go back (recovery.h); or all have it, and go
+ * on. So that they can, such an A covers nothing that was updated by then.
  *
  * A is due when all gradients of the step are on the devices (or it is skipped) and the step before
  * is committed; B when the update is complete, or some class has used half of its spares. An update
@@ -46,15 +46,15 @@ struct commit_job {
 };
 
 struct commits {
-    struct hub       *hub;
+    struct scheduler       *sched;
     struct subs      *subs;
     struct gradients *gradients;
     struct updates   *updates;
     enum { COMMIT_NONE, COMMIT_FLUSHING, COMMIT_WRITING } state;
     struct commit_job job;
-    int               agreeing; // A is durable here, and not known to be everywhere
-    uint64_t         *agreed;  // (ranks) the next step of each, and where it is
-    size_t           *agreed_at;
+    int               awaits_ranks; // A is durable here, and not known to be everywhere
+    uint64_t         *next_steps;  // (ranks) the next step of each, and where it is
+    size_t           *next_steps_at;
     struct comm_request telling;
     struct task      *flushes; // (n devices)
     size_t            unflushed, covered;

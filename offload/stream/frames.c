@@ -17,17 +17,17 @@ size_t frames_bytes(const struct run_config *cfg, struct route_span of)
 
 void frames_tables(struct frames *f, const struct store *st, struct arena *a)
 {
-    f->n_frames = route_buffers(&f->hub->cfg.route, ROUTE_FRAMES, f->hub->cfg.frames);
+    f->n_frames = route_buffers(&f->sched->cfg.route, ROUTE_FRAMES, f->sched->cfg.frames);
     f->frames = arena_take(a, f->n_frames * sizeof *f->frames);
     f->shards = arena_take(a, f->n_frames * st->n_devices * sizeof *f->shards);
     f->reads = arena_take(a, st->n_subs * sizeof *f->reads);
     f->partial = arena_take(a, f->n_frames * sizeof *f->partial);
-    f->at = arena_take(a, (f->hub->cfg.ranks.size + 1) * sizeof *f->at);
+    f->at = arena_take(a, (f->sched->cfg.ranks.size + 1) * sizeof *f->at);
 }
 
 void frames_lay(struct frames *f, const struct store *st, struct arena *a)
 {
-    const struct run_config *cfg = &f->hub->cfg;
+    const struct run_config *cfg = &f->sched->cfg;
 
     for (size_t i = 0; i < f->n_frames; i++) {
         struct route_span of = route_buffer_blocks(&cfg->route, ROUTE_FRAMES, cfg->frames, i);
@@ -39,7 +39,7 @@ void frames_lay(struct frames *f, const struct store *st, struct arena *a)
 
 static struct frame *frame_of(const struct frames *f, size_t block)
 {
-    const struct run_config *cfg = &f->hub->cfg;
+    const struct run_config *cfg = &f->sched->cfg;
 
     return &f->frames[route_buffer(&cfg->route, ROUTE_FRAMES, cfg->frames, block)];
 }
@@ -47,7 +47,7 @@ static struct frame *frame_of(const struct frames *f, size_t block)
 /* The i-th block that the pass reads. */
 static size_t block_at(const struct frames *f, size_t i)
 {
-    return route_block(&f->hub->cfg.route, f->pass, ROUTE_READ, i);
+    return route_block(&f->sched->cfg.route, f->pass, ROUTE_READ, i);
 }
 
 /* ---- the model's side */
@@ -61,7 +61,7 @@ void frames_begin(struct frames *f, enum stream_pass pass, uint64_t version)
         f->frames[i].block = SIZE_MAX;
     f->pass = pass;
     f->version = version;
-    f->n_uses = route_uses(&f->hub->cfg.route, pass, ROUTE_READ);
+    f->n_uses = route_uses(&f->sched->cfg.route, pass, ROUTE_READ);
     f->next_read = f->next_acquire = 0;
 }
 
@@ -70,7 +70,7 @@ void frames_begin(struct frames *f, enum stream_pass pass, uint64_t version)
 static int reads_enough(const struct frames *f)
 {
     enum { AHEAD_BLOCKS = 2, AHEAD_BYTES = 64 << 20 };
-    size_t bytes = f->hub->cfg.read_ahead ? f->hub->cfg.read_ahead : AHEAD_BYTES;
+    size_t bytes = f->sched->cfg.read_ahead ? f->sched->cfg.read_ahead : AHEAD_BYTES;
 
     return f->next_read >= f->next_acquire + AHEAD_BLOCKS && f->unread_bytes >= bytes;
 }
@@ -86,18 +86,18 @@ static enum runlog_phase waits_for(const struct frames *f, size_t block)
 int frames_acquire(struct frames *f, size_t block, const void **wire, struct err *err)
 {
     struct frame   *at = frame_of(f, block);
-    struct hub_wait wait = { .block = (int)block };
+    struct scheduler_wait wait = { .block = (int)block };
 
-    hub_enter(f->hub);
+    scheduler_lock(f->sched);
     assert(f->next_acquire < f->n_uses && block_at(f, f->next_acquire) == block);
     while ((f->next_read <= f->next_acquire || at->unread > 0 || at->partial) &&
-           hub_wait(f->hub, &wait, waits_for(f, block)))
+           scheduler_wait(f->sched, &wait, waits_for(f, block)))
         ;
     int held_back = reads_enough(f);
     f->next_acquire++;
     *wire = at->wire;
-    hub_waited(f->hub, &wait);
-    return hub_leave(f->hub, held_back, err);
+    scheduler_waited(f->sched, &wait);
+    return scheduler_unlock(f->sched, held_back, err);
 }
 
 void frames_release(struct frames *f, size_t block) { frame_of(f, block)->users--; }
@@ -107,7 +107,7 @@ void frames_release(struct frames *f, size_t block) { frame_of(f, block)->users-
 static void read_done(void *part, struct task *t)
 {
     struct frames          *f = part;
-    const struct store     *st = &f->hub->dev.store;
+    const struct store     *st = &f->sched->dev.store;
     const struct store_sub *u = &st->subs[t->sub];
 
     frame_of(f, u->block)->unread--;
@@ -117,22 +117,22 @@ static void read_done(void *part, struct task *t)
 static void read_submit(struct frames *f, const struct frame *at, size_t i)
 {
     static const struct task_kind kind = { TASK_OF_SUBGROUP, read_done, "wire parameters", "are" };
-    const struct store       *st = &f->hub->dev.store;
+    const struct store       *st = &f->sched->dev.store;
     const struct store_sub   *u = &st->subs[i];
     const struct sub_wire    *wire = &f->subs->sub[i].wire;
 
     f->reads[i] = (struct task){
-        .kind = &kind, .part = f, .sub = i, .step = f->hub->step,
+        .kind = &kind, .part = f, .sub = i, .step = f->sched->step,
         .phase = f->pass == STREAM_TRAIN ? PHASE_PARAM_READ : PHASE_EVAL,
         .job = { .kind = CSD_READ, .cls = CLASS_WIRE,
                  .buf = (char *)at->wire +
-                        store_wire_bytes(st, run_first(&f->hub->cfg, at->block) + u->first),
+                        store_wire_bytes(st, run_first(&f->sched->cfg, at->block) + u->first),
                  .off = store_slot_off(st, u->class_, wire->slot) +
                         store_state_bytes(st, u->n_pad),
                  .bytes = store_wire_bytes(st, u->n_pad), .payload = store_wire_bytes(st, u->n),
                  .tag = wire->crc },
     };
-    hub_submit(f->hub, u->device, &f->reads[i]);
+    scheduler_submit(f->sched, u->device, &f->reads[i]);
 }
 
 /* Read on into a frame: its block's subgroups whose wire is there by now, whichever device is
@@ -141,7 +141,7 @@ static int frame_read(struct frames *f, struct frame *at)
 {
     size_t before = at->unasked;
 
-    for (size_t d = 0; at->unasked > 0 && d < f->hub->dev.n; d++)
+    for (size_t d = 0; at->unasked > 0 && d < f->sched->dev.n; d++)
         for (struct shard_read *r = &at->shards[d]; r->next < r->end; r->next++, at->unasked--) {
             if (f->subs->sub[r->next].wire.version < at->version)
                 break;
@@ -153,14 +153,14 @@ static int frame_read(struct frames *f, struct frame *at)
 /* Nothing that a frame holds is used any more: it is for another block. */
 static void frame_begin(struct frames *f, struct frame *at, size_t block)
 {
-    const struct store *st = &f->hub->dev.store;
+    const struct store *st = &f->sched->dev.store;
     size_t              first = st->block_sub[block], end = st->block_sub[block + 1];
 
     at->block = block;
     at->version = f->version;
     at->unread = at->unasked = end - first;
     at->users = 1;
-    at->partial = f->hub->cfg.ranks.size > 1;
+    at->partial = f->sched->cfg.ranks.size > 1;
     if (at->partial)
         f->partial[f->n_partial++] = at;
     for (size_t d = 0; d < st->n_devices; d++) { // each device's lie together
@@ -169,17 +169,17 @@ static void frame_begin(struct frames *f, struct frame *at, size_t block)
             first++;
         at->shards[d].end = first;
     }
-    f->unread_bytes += store_wire_bytes(st, run_whole(&f->hub->cfg, block));
+    f->unread_bytes += store_wire_bytes(st, run_whole(&f->sched->cfg, block));
 }
 
 /* What this rank has of a frame goes to the others, and theirs comes. */
 static int gather_begin(struct frames *f, struct frame *at, struct err *err)
 {
-    const struct run_ranks *r = &f->hub->cfg.ranks;
-    size_t                  n = run_whole(&f->hub->cfg, at->block);
+    const struct run_ranks *r = &f->sched->cfg.ranks;
+    size_t                  n = run_whole(&f->sched->cfg, at->block);
 
     for (size_t p = 0; p <= r->size; p++)
-        f->at[p] = store_wire_bytes(&f->hub->dev.store, ranks_first(n, p, r->size));
+        f->at[p] = store_wire_bytes(&f->sched->dev.store, ranks_first(n, p, r->size));
     at->since = clock_ns();
     return comm_gather(r->comm, COMM_PARAMS, at->wire, f->at, &at->gather, err);
 }
@@ -187,15 +187,16 @@ static int gather_begin(struct frames *f, struct frame *at, struct err *err)
 /* What came in a gather, or left: bytes of all other ranks, bytes of this one to each of them. */
 static void gather_end(struct frames *f, struct frame *at)
 {
-    const struct run_config *cfg = &f->hub->cfg;
-    const struct store      *st = &f->hub->dev.store;
+    const struct run_config *cfg = &f->sched->cfg;
+    const struct store      *st = &f->sched->dev.store;
     uint64_t others = store_wire_bytes(st, run_whole(cfg, at->block) - st->block_params[at->block]);
 
     at->partial = 0;
     f->unread_bytes -= others;
-    hub_moved(f->hub, f->pass == STREAM_TRAIN ? PHASE_GATHER : PHASE_EVAL, at->block, CLASS_WIRE,
-              store_wire_bytes(st, st->block_params[at->block]) * (cfg->ranks.size - 1), others,
-              at->since);
+    scheduler_network(f->sched, f->pass == STREAM_TRAIN ? PHASE_GATHER : PHASE_EVAL, at->block,
+                      CLASS_WIRE,
+                      store_wire_bytes(st, st->block_params[at->block]) * (cfg->ranks.size - 1),
+                      others, at->since);
 }
 
 /* In the order of the pass, which is that of all ranks. 1: something began or ended. */
@@ -212,7 +213,7 @@ static int gathers_advance(struct frames *f, struct err *err)
     for (size_t i = 0; i < f->gathering; i++) {
         struct frame *at = f->partial[i];
 
-        if ((rc = comm_test(f->hub->cfg.ranks.comm, &at->gather, err)) < 0)
+        if ((rc = comm_test(f->sched->cfg.ranks.comm, &at->gather, err)) < 0)
             return rc;
         if (rc)
             gather_end(f, at);
@@ -234,7 +235,7 @@ int frames_give_up(struct frames *f)
     int all = 1;
 
     for (size_t i = 0; i < f->n_partial; i++)
-        all &= comm_give_up(f->hub->cfg.ranks.comm, &f->partial[i]->gather);
+        all &= comm_give_up(f->sched->cfg.ranks.comm, &f->partial[i]->gather);
     return all;
 }
 

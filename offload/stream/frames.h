@@ -14,7 +14,7 @@
 #pragma once
 
 #include "comm/comm.h"
-#include "offload/devices/hub.h"
+#include "offload/devices/scheduler.h"
 #include "offload/layout/route.h"
 #include "offload/stream/subs.h"
 
@@ -35,7 +35,7 @@ struct frame {
 };
 
 struct frames {
-    struct hub        *hub;
+    struct scheduler        *sched;
     const struct subs *subs;
     enum stream_pass   pass;
     uint64_t           version;      // of all parameters that the pass reads

@@ -50,7 +50,7 @@ struct gradient_bytes gradients_bytes(const struct run_config *cfg, const struct
 /* What adding pairs of groups takes. */
 static void pair_sums_tables(struct gradients *g, struct arena *a)
 {
-    const struct run_config *cfg = &g->hub->cfg;
+    const struct run_config *cfg = &g->sched->cfg;
     size_t                   most = 0, lists = 2 * g->n_groups;
 
     for (size_t b = 0; b < run_blocks(cfg); b++)
@@ -69,7 +69,7 @@ static void pair_sums_tables(struct gradients *g, struct arena *a)
 
 void gradients_tables(struct gradients *g, const struct store *st, struct arena *a)
 {
-    const struct run_config *cfg = &g->hub->cfg;
+    const struct run_config *cfg = &g->sched->cfg;
     struct grad_work         work = grad_work(st->n_blocks, run_wholes(cfg), st->compress);
 
     g->n_bufs = route_buffers(&cfg->route, ROUTE_GRADS, cfg->grad_buffers);
@@ -97,7 +97,7 @@ void gradients_tables(struct gradients *g, const struct store *st, struct arena 
 
 void gradients_lay(struct gradients *g, const struct store *st, struct arena *a)
 {
-    const struct run_config *cfg = &g->hub->cfg;
+    const struct run_config *cfg = &g->sched->cfg;
 
     for (size_t i = 0; i < g->n_bufs; i++) {
         struct route_span of = route_buffer_blocks(&cfg->route, ROUTE_GRADS, cfg->grad_buffers, i);
@@ -120,7 +120,7 @@ void gradients_lay(struct gradients *g, const struct store *st, struct arena *a)
 
 static struct gbuf *buffer_of(struct gradients *g, size_t block)
 {
-    const struct run_config *cfg = &g->hub->cfg;
+    const struct run_config *cfg = &g->sched->cfg;
 
     return &g->bufs[route_buffer(&cfg->route, ROUTE_GRADS, cfg->grad_buffers, block)];
 }
@@ -144,7 +144,7 @@ static int residual_ask(struct gradients *g, struct gbuf *b)
 /* A group's gradient is complete: it is added to the others', or its pairs are taken. */
 static void group_end(struct gradients *g, struct gbuf *b, size_t group)
 {
-    const struct run_config *cfg = &g->hub->cfg;
+    const struct run_config *cfg = &g->sched->cfg;
     size_t                   n = run_whole(cfg, b->block);
     uint64_t                 start = clock_ns();
     int                      compress = run_pair_sums(cfg);
@@ -158,38 +158,38 @@ static void group_end(struct gradients *g, struct gbuf *b, size_t group)
         grouped_add(&b->sum, group, n);
     }
     if (g->n_groups > 1 || compress)
-        meter_span(g->hub->meter, b->step, compress ? PHASE_GRAD_COMPRESS : PHASE_GRAD_NORM,
+        meter_span(g->sched->meter, b->step, compress ? PHASE_GRAD_COMPRESS : PHASE_GRAD_NORM,
                    (int)b->block, -1, start, clock_ns(), sizeof(float) * n);
 }
 
 /* The block's buffer is the model's from now on, if it was not before. */
 static int buffer_take(struct gradients *g, struct gbuf *b, size_t block, struct err *err)
 {
-    struct hub_wait wait = { .block = (int)block };
+    struct scheduler_wait wait = { .block = (int)block };
     int             asked = 0;
 
-    hub_enter(g->hub);
+    scheduler_lock(g->sched);
     if (b->state != GBUF_LENT || b->block != block) {
         while ((b->state != GBUF_FREE || g->ended) &&
-               hub_wait(g->hub, &wait, g->ended ? PHASE_WAIT_COMMIT : PHASE_WAIT_GRADIENT))
+               scheduler_wait(g->sched, &wait, g->ended ? PHASE_WAIT_COMMIT : PHASE_WAIT_GRADIENT))
             ;
-        if (!g->hub->failed) { // else it may be on its way to a device still
+        if (!g->sched->failed) { // else it may be on its way to a device still
             b->state = GBUF_LENT;
             b->block = block;
-            b->step = g->hub->step;
+            b->step = g->sched->step;
             asked = residual_ask(g, b);
-            grouped_begin(&b->sum, &g->hub->cfg, block);
+            grouped_begin(&b->sum, &g->sched->cfg, block);
         }
     }
-    hub_waited(g->hub, &wait);
-    return hub_leave(g->hub, asked, err);
+    scheduler_waited(g->sched, &wait);
+    return scheduler_unlock(g->sched, asked, err);
 }
 
 int gradients_lend(struct gradients *g, size_t block, size_t group, float **grad, int *fresh,
                    struct err *err)
 {
     struct gbuf *b = buffer_of(g, block);
-    size_t       n = run_whole(&g->hub->cfg, block);
+    size_t       n = run_whole(&g->sched->cfg, block);
     int          rc = buffer_take(g, b, block, err);
 
     if (rc)
@@ -206,7 +206,7 @@ int gradients_lend(struct gradients *g, size_t block, size_t group, float **grad
 /* A block's parts as they stand in its gradient. */
 static void form_dense(struct gradients *g, struct gbuf *b)
 {
-    const struct store *st = &g->hub->dev.store;
+    const struct store *st = &g->sched->dev.store;
 
 #pragma omp parallel for schedule(dynamic)
     for (size_t i = st->block_sub[b->block]; i < st->block_sub[b->block + 1]; i++) {
@@ -222,7 +222,7 @@ static void form_dense(struct gradients *g, struct gbuf *b)
 /* What was sent is no longer owed. */
 static void residual_settle(struct gradients *g, struct gbuf *b, size_t k)
 {
-    const struct store *st = &g->hub->dev.store;
+    const struct store *st = &g->sched->dev.store;
 
     for (size_t i = 0; i < k; i++)
         b->residual[g->pairs[i].index] = 0.0f;
@@ -235,8 +235,8 @@ static void residual_settle(struct gradients *g, struct gbuf *b, size_t k)
 /* Pairs of a block, packed for each subgroup. */
 static void pairs_pack(struct gradients *g, struct gbuf *b, struct pair_list all)
 {
-    const struct store *st = &g->hub->dev.store;
-    size_t              portion = run_first(&g->hub->cfg, b->block), at = 0;
+    const struct store *st = &g->sched->dev.store;
+    size_t              portion = run_first(&g->sched->cfg, b->block), at = 0;
     char               *to = b->pack;
 
     for (size_t i = st->block_sub[b->block]; i < st->block_sub[b->block + 1]; i++) {
@@ -260,7 +260,7 @@ static void pairs_pack(struct gradients *g, struct gbuf *b, struct pair_list all
  * of no use. */
 static int form_pairs(struct gradients *g, struct gbuf *b)
 {
-    const struct store *st = &g->hub->dev.store;
+    const struct store *st = &g->sched->dev.store;
     size_t n = st->block_params[b->block], k = topk_count(n, st->compress);
     float *residual = g->feedback ? b->residual : NULL;
 
@@ -276,9 +276,9 @@ static int form_pairs(struct gradients *g, struct gbuf *b)
  * and knows its squares. */
 static void lists_add(struct gradients *g, struct gbuf *b)
 {
-    const struct run_ranks *r = &g->hub->cfg.ranks;
-    size_t                  n = run_whole(&g->hub->cfg, b->block), first = r->rank * g->n_groups;
-    struct topk_pair *to = b->room + g->n_groups * topk_count(n, g->hub->cfg.compress);
+    const struct run_ranks *r = &g->sched->cfg.ranks;
+    size_t                  n = run_whole(&g->sched->cfg, b->block), first = r->rank * g->n_groups;
+    struct topk_pair *to = b->room + g->n_groups * topk_count(n, g->sched->cfg.compress);
 
     for (size_t i = 0; i < g->n_groups; i++)
         g->leaves[i] = (struct sum_node){ 0, first + i };
@@ -301,21 +301,21 @@ static void groups_end(struct gradients *g, struct gbuf *b)
 
     for (size_t i = last.first; i < last.end; i++)
         group_end(g, b, i);
-    if (run_pair_sums(&g->hub->cfg)) {
+    if (run_pair_sums(&g->sched->cfg)) {
         lists_add(g, b);
         return;
     }
     assert(b->sum.held == g->n_nodes);
-    b->own = b->sum.x[0] + run_first(&g->hub->cfg, b->block);
+    b->own = b->sum.x[0] + run_first(&g->sched->cfg, b->block);
 }
 
 /* It is complete, but for what other ranks have: they get theirs. */
 static int send_to_ranks(struct gradients *g, struct gbuf *b, struct err *err)
 {
-    hub_enter(g->hub);
+    scheduler_lock(g->sched);
     g->sent++;
     b->state = GBUF_SENT;
-    return hub_leave(g->hub, 1, err);
+    return scheduler_unlock(g->sched, 1, err);
 }
 
 /* The merger's: a portion that all ranks' parts have been added to. */
@@ -328,7 +328,7 @@ static void portion_form(void *gradients, size_t block)
     for (size_t k = 0; k < exchange_sums(&g->exchange, block); k++)
         sum += exchange_sum(&g->exchange, block)[k];
     b->most = sqrt(sum);
-    if (run_pair_sums(&g->hub->cfg))
+    if (run_pair_sums(&g->sched->cfg))
         pairs_pack(g, b, g->exchange.merged);
     else
         form_dense(g, b);
@@ -339,7 +339,7 @@ static double pairs_norm(struct gradients *g, struct gbuf *b, struct norm_sum *n
 {
     double sum = 0;
 
-    for (size_t i = 0; i < div_up(run_whole(&g->hub->cfg, b->block), REDUCE_BLOCK); i++)
+    for (size_t i = 0; i < div_up(run_whole(&g->sched->cfg, b->block), REDUCE_BLOCK); i++)
         sum += g->pair_sums[i];
     if (!isfinite(sum))
         norm_sum_flag(norm, b->block);
@@ -350,9 +350,9 @@ static double pairs_norm(struct gradients *g, struct gbuf *b, struct norm_sum *n
 /* What is sent of it is made; 1: it is not finite now. */
 static int form(struct gradients *g, struct gbuf *b)
 {
-    if (run_pair_sums(&g->hub->cfg))
+    if (run_pair_sums(&g->sched->cfg))
         pairs_pack(g, b, b->nodes[0]);
-    else if (g->hub->cfg.compress > 0)
+    else if (g->sched->cfg.compress > 0)
         return form_pairs(g, b);
     else
         form_dense(g, b);
@@ -363,62 +363,62 @@ int gradients_send(struct gradients *g, size_t block, struct norm_sum *norm, str
 {
     struct gbuf *b = buffer_of(g, block);
     uint64_t     start = clock_ns();
-    size_t       n = g->hub->dev.store.block_params[block];
-    int          overflow = 0, compress = g->hub->cfg.compress > 0, rc;
-    struct hub_wait wait = { .block = (int)block };
+    size_t       n = g->sched->dev.store.block_params[block];
+    int          overflow = 0, compress = g->sched->cfg.compress > 0, rc;
+    struct scheduler_wait wait = { .block = (int)block };
 
     assert(b->state == GBUF_LENT && b->block == block);
-    assert(route_block(&g->hub->cfg.route, STREAM_TRAIN, ROUTE_SEND, g->sent) == block);
+    assert(route_block(&g->sched->cfg.route, STREAM_TRAIN, ROUTE_SEND, g->sent) == block);
     groups_end(g, b);
-    if (g->hub->cfg.ranks.size > 1)
+    if (g->sched->cfg.ranks.size > 1)
         return send_to_ranks(g, b, err);
-    b->most = run_pair_sums(&g->hub->cfg) ? pairs_norm(g, b, norm)
+    b->most = run_pair_sums(&g->sched->cfg) ? pairs_norm(g, b, norm)
                                           : grad_norm(norm, block, b->own, n, g->scratch);
-    meter_span(g->hub->meter, b->step, PHASE_GRAD_NORM, (int)block, -1, start, clock_ns(),
+    meter_span(g->sched->meter, b->step, PHASE_GRAD_NORM, (int)block, -1, start, clock_ns(),
                sizeof(float) * n);
-    hub_enter(g->hub);
-    while (b->asked != RESIDUAL_READY && hub_wait(g->hub, &wait, PHASE_WAIT_RESIDUAL))
+    scheduler_lock(g->sched);
+    while (b->asked != RESIDUAL_READY && scheduler_wait(g->sched, &wait, PHASE_WAIT_RESIDUAL))
         ;
-    hub_waited(g->hub, &wait);
-    if ((rc = hub_leave(g->hub, 0, err)))
+    scheduler_waited(g->sched, &wait);
+    if ((rc = scheduler_unlock(g->sched, 0, err)))
         return rc;
     start = clock_ns();
     if (!norm->nonfinite)
         overflow = form(g, b);
     if (overflow)
         norm_sum_flag(norm, block);
-    meter_span(g->hub->meter, b->step, compress ? PHASE_GRAD_COMPRESS : PHASE_GRAD_NORM,
+    meter_span(g->sched->meter, b->step, compress ? PHASE_GRAD_COMPRESS : PHASE_GRAD_NORM,
                (int)block, -1, start, clock_ns(), sizeof(float) * n);
 
-    hub_enter(g->hub);
+    scheduler_lock(g->sched);
     g->sent++;
     g->written += norm->nonfinite ? 1 : 0; // the step will be skipped, nothing of it be written
     b->state = norm->nonfinite ? GBUF_FREE : GBUF_QUEUED;
     if (g->residuals && (overflow || !norm->nonfinite))
         g->residuals[block].held = overflow ? HELD_NONE : HELD_NEXT;
-    return hub_leave(g->hub, 1, err);
+    return scheduler_unlock(g->sched, 1, err);
 }
 
 int gradients_norm(struct gradients *g, struct norm_sum *norm, struct err *err)
 {
-    struct hub_wait wait = { .block = -1 };
+    struct scheduler_wait wait = { .block = -1 };
 
-    if (g->hub->cfg.ranks.size < 2)
+    if (g->sched->cfg.ranks.size < 2)
         return 0;
-    hub_enter(g->hub);
-    while (g->merged < g->sent && hub_wait(g->hub, &wait, PHASE_WAIT_GRADIENT))
+    scheduler_lock(g->sched);
+    while (g->merged < g->sent && scheduler_wait(g->sched, &wait, PHASE_WAIT_GRADIENT))
         ;
-    hub_waited(g->hub, &wait);
-    int rc = hub_leave(g->hub, 0, err);
+    scheduler_waited(g->sched, &wait);
+    int rc = scheduler_unlock(g->sched, 0, err);
     return rc ? rc : exchange_norm(&g->exchange, norm, err);
 }
 
 int gradients_open(struct gradients *g, struct err *err)
 {
-    g->exchange.hub = g->hub;
+    g->exchange.sched = g->sched;
     g->exchange.ready = portion_form;
     g->exchange.ctx = g;
-    g->n_nodes = ranks_nodes(&g->hub->cfg.ranks, g->hub->cfg.ranks.rank, g->nodes);
+    g->n_nodes = ranks_nodes(&g->sched->cfg.ranks, g->sched->cfg.ranks.rank, g->nodes);
     return exchange_open(&g->exchange, err);
 }
 
@@ -460,7 +460,7 @@ static void residual_submit(struct gradients *g, struct gbuf *b, size_t i, enum 
 {
     static const struct task_kind reading = { TASK_OF_SUBGROUP, residual_done, "residual", "is" };
     static const struct task_kind writing = { TASK_OF_SUBGROUP, residual_done, NULL, NULL };
-    const struct store_sub *u = &g->hub->dev.store.subs[i];
+    const struct store_sub *u = &g->sched->dev.store.subs[i];
     int                     reads = kind == CSD_READ;
 
     g->feedback[i] = (struct task){
@@ -471,14 +471,14 @@ static void residual_submit(struct gradients *g, struct gbuf *b, size_t i, enum 
                  .bytes = store_residual_bytes(u->n_pad), .payload = sizeof(float) * u->n,
                  .tag = g->subs->sub[i].residual_crc, .user = b },
     };
-    hub_submit(g->hub, u->device, &g->feedback[i]);
+    scheduler_submit(g->sched, u->device, &g->feedback[i]);
 }
 
 static void grad_submit(struct gradients *g, struct gbuf *b, size_t i)
 {
     static const struct task_kind kind = { TASK_OF_SUBGROUP, grad_done, NULL, NULL };
     const struct grad_part *p = &g->parts[i];
-    const struct store_sub *at = &g->hub->dev.store.subs[i];
+    const struct store_sub *at = &g->sched->dev.store.subs[i];
     struct sub             *u = &g->subs->sub[i];
 
     u->grad = p->sum;
@@ -489,7 +489,7 @@ static void grad_submit(struct gradients *g, struct gbuf *b, size_t i)
                  .bytes = p->n_bytes, .payload = p->payload, .user = b },
     };
     b->unwritten++;
-    hub_submit(g->hub, at->device, &g->writes[i]);
+    scheduler_submit(g->sched, at->device, &g->writes[i]);
     if (!g->feedback)
         return;
     u->residual_next = p->residual_crc;
@@ -511,11 +511,11 @@ static int exchanges_advance(struct gradients *g, struct err *err)
         g->merged++;
         rc = 1;
     }
-    if (g->hub->cfg.ranks.size < 2 || exchange_state(x) != EXCHANGE_IDLE || g->merged == g->sent)
+    if (g->sched->cfg.ranks.size < 2 || exchange_state(x) != EXCHANGE_IDLE || g->merged == g->sent)
         return rc;
-    size_t       block = route_block(&g->hub->cfg.route, STREAM_TRAIN, ROUTE_SEND, g->merged);
+    size_t       block = route_block(&g->sched->cfg.route, STREAM_TRAIN, ROUTE_SEND, g->merged);
     struct gbuf *b = buffer_of(g, block);
-    int          failed = run_pair_sums(&g->hub->cfg)
+    int          failed = run_pair_sums(&g->sched->cfg)
                               ? exchange_begin_pairs(x, block, b->nodes, err)
                               : exchange_begin(x, block, b->sum.x, err);
     return failed ? failed : 1;
@@ -523,7 +523,7 @@ static int exchanges_advance(struct gradients *g, struct err *err)
 
 int gradients_advance(struct gradients *g, struct err *err)
 {
-    const struct store *st = &g->hub->dev.store;
+    const struct store *st = &g->sched->dev.store;
     int                 progress = exchanges_advance(g, err);
 
     if (progress < 0)
@@ -558,7 +558,7 @@ int gradients_advance(struct gradients *g, struct err *err)
 void gradients_end(struct gradients *g, int skip)
 {
     g->ended = 1;
-    for (size_t b = 0; g->residuals && b < run_blocks(&g->hub->cfg); b++)
+    for (size_t b = 0; g->residuals && b < run_blocks(&g->sched->cfg); b++)
         if (g->residuals[b].held == HELD_NEXT)
             g->residuals[b].held = skip ? HELD_NONE : HELD_COMMITTED;
 }
@@ -567,7 +567,7 @@ void gradients_begin(struct gradients *g, int skip)
 {
     g->ended = 0;
     g->sent = g->written = g->merged = 0;
-    for (size_t i = 0; i < g->hub->dev.store.n_subs; i++) {
+    for (size_t i = 0; i < g->sched->dev.store.n_subs; i++) {
         struct sub *u = &g->subs->sub[i];
 
         u->written = 0;

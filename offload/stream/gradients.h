@@ -20,7 +20,7 @@
  */
 #pragma once
 
-#include "offload/devices/hub.h"
+#include "offload/devices/scheduler.h"
 #include "offload/gradient/exchange.h"
 #include "offload/gradient/grad_form.h"
 #include "offload/gradient/grouped.h"
@@ -58,7 +58,7 @@ struct grad_part {
 };
 
 struct gradients {
-    struct hub       *hub;
+    struct scheduler       *sched;
     struct subs      *subs;
     struct gbuf      *bufs;      // (n_bufs), as route.h has them
     size_t            n_bufs;

@@ -43,7 +43,7 @@ static inline double stream_step_over(struct stream *s, const struct stream_step
 }
 
 /* What activations on devices would cost beside the rest of a step, as far as it is modelled
- * (step_work.h: step_halves). buffers: how many pieces pass through. */
+ * (step_work.h: step_halves). buffers: how many items pass through. */
 struct stream_work {
     int    may_offload;
     size_t buffers;
@@ -63,9 +63,9 @@ struct stream_ops {
                  struct err *err);
     int  (*send_grad)(struct stream *s, size_t block, struct norm_sum *norm, struct err *err);
     int  (*norm)(struct stream *s, struct norm_sum *norm, struct err *err);
-    int  (*push)(struct stream *s, int first, void **piece, struct err *err);
+    int  (*push)(struct stream *s, int first, void **item, struct err *err);
     void (*pushed)(struct stream *s, size_t bytes, size_t left);
-    int  (*pop)(struct stream *s, void **piece, struct err *err);
+    int  (*pop)(struct stream *s, void **item, struct err *err);
     void (*popped)(struct stream *s);
     void (*rest)(struct stream *s);
     int  (*work)(struct stream *s, struct stream_work *out, struct err *err);
@@ -140,18 +140,18 @@ static inline int stream_norm_end(struct stream *s, struct norm_sum *norm, struc
 
 /* A stack on the devices, for the activations that a training pass's forward leaves to its
  * backward: where the run's configuration has acts, else not to be called. A record is a row of
- * pieces, which may differ in size. Records are popped in the reverse order, the pieces of one in
- * the order in which they were pushed. At most one piece is lent at a time.
+ * items, which may differ in size. Records are popped in the reverse order, the items of one in
+ * the order in which they were pushed. At most one item is lent at a time.
  *
- * push lends the place of the next piece, 64-byte aligned, of as many bytes as the configuration
- * says, and may wait until earlier ones are written; first: the piece begins a record. pushed:
- * `bytes` of it, at least one, are filled, and this pass pushes `left` more pieces. pop lends the
- * next piece as it was pushed, and may wait until it is read; popped: it is done with. A pass that
- * pushed pushes all before it pops, and pops all before stream_update. Which pieces never leave
+ * push lends the place of the next item, 64-byte aligned, of as many bytes as the configuration
+ * says, and may wait until earlier ones are written; first: the item begins a record. pushed:
+ * `bytes` of it, at least one, are filled, and this pass pushes `left` more items. pop lends the
+ * next item as it was pushed, and may wait until it is read; popped: it is done with. A pass that
+ * pushed pushes all before it pops, and pops all before stream_update. Which items never leave
  * memory is a rule (offload/layout/act_rule.h). */
-static inline int stream_push(struct stream *s, int first, void **piece, struct err *err)
+static inline int stream_push(struct stream *s, int first, void **item, struct err *err)
 {
-    return s->ops->push(s, first, piece, err);
+    return s->ops->push(s, first, item, err);
 }
 
 static inline void stream_pushed(struct stream *s, size_t bytes, size_t left)
@@ -159,14 +159,14 @@ static inline void stream_pushed(struct stream *s, size_t bytes, size_t left)
     s->ops->pushed(s, bytes, left);
 }
 
-static inline int stream_pop(struct stream *s, void **piece, struct err *err)
+static inline int stream_pop(struct stream *s, void **item, struct err *err)
 {
-    return s->ops->pop(s, piece, err);
+    return s->ops->pop(s, item, err);
 }
 
 static inline void stream_popped(struct stream *s) { s->ops->popped(s); }
 
-/* Between passes: nothing is pushed for now. What pieces pass through takes no memory till then. */
+/* Between passes: nothing is pushed for now. What items pass through takes no memory till then. */
 static inline void stream_rest(struct stream *s)
 {
     if (s->ops->rest)
@@ -182,7 +182,7 @@ static inline int stream_work(struct stream *s, struct stream_work *out, struct 
 
 /* All gradients were sent: update, block 0 first, and beside it commit A as soon as they are
  * durable. Does not wait. Where an update leaves elements as they were, since they would have
- * become too large or NaN (kernels/reach.h), its step is committed nevertheless, and then one of
+ * become too large or NaN (kernels/bounds.h), its step is committed nevertheless, and then one of
  * the calls after it says so and fails, -EDOM: the next stream_update or stream_drain at the
  * latest. */
 static inline int stream_update(struct stream *s, const struct stream_step *step, struct err *err)

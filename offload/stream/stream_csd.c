@@ -1,11 +1,10 @@
-/* stream_csd.c: the training stream over devices, whole: its parts, THE scheduler, which moves
- * blocks between devices and buffers, and the model's side of it: what stream.h says, handed to the
- * part that does it. Division of labour: the model's thread asks, and waits in hub.h; the
- * scheduler's alone submits and reaps; the committer's (commits.h) writes run.db.
+/* stream_csd.c: the training stream over devices. It joins the parts, says in which order the
+ * scheduler lets them submit, and hands each call of stream.h to the part that does it. Division of
+ * labour: the model's thread asks, and waits in scheduler.h; the scheduler's thread alone submits
+ * and reaps; the committer's (commits.h) writes run.db.
  *
- * Each turn the scheduler reaps what is done, then submits whatever has become possible, and
- * otherwise sleeps on the bell of the devices. What is possible is said by the parts; what goes
- * first is said here: a drive serves in turn what it is asked for. */
+ * Each part says what has become possible. What goes first is said here, since a drive serves
+ * requests in the order in which it gets them. */
 #include "offload/stream/streams.h"
 
 #include "data/base/clock.h"
@@ -20,7 +19,7 @@
 
 struct stream_csd {
     struct stream        stream;
-    struct hub           hub;
+    struct scheduler     sched;
     struct subs          subs;
     struct frames        frames;
     struct gradients     gradients;
@@ -28,7 +27,6 @@ struct stream_csd {
     struct act_stack     acts;
     struct commits       commits;
     struct arena         tables;  // of the parts
-    uint64_t             rings;   // of the devices' bell that the scheduler has heard
     struct slots_reader  masters; // while they are lent the scheduler's thread is not there
     struct journal       newest;  // what they are read from, by its subs alone: a commit's
 };
@@ -40,9 +38,10 @@ static struct stream_csd *of(struct stream *s) { return (struct stream_csd *)s; 
 /* What the next forward waits for longest comes first: updates, then the reads of what is updated.
  * Backward's gradients follow, then activations, and a commit covers what was reaped by now. Lock
  * held. */
-static int advance(struct stream_csd *s, struct err *err)
+static int advance(void *stream, struct err *err)
 {
-    int progress = updates_advance(&s->updates);
+    struct stream_csd *s = stream;
+    int                progress = updates_advance(&s->updates);
 
     int rc = frames_advance(&s->frames, err);
     progress |= rc;
@@ -52,58 +51,15 @@ static int advance(struct stream_csd *s, struct err *err)
         return rc;
     progress |= act_stack_advance(&s->acts);
     rc = commits_advance(&s->commits, err);
-    if (progress || rc > 0)
-        thread_changed(&s->hub.scheduler);
     return rc < 0 ? rc : progress | rc;
 }
 
-/* Devices ring when they have done something; what comes from other ranks rings nowhere. */
-enum { LOOK_NS = 50000, SLEEP_NS = 1000000000 };
-
-static int waits_for_ranks(struct stream_csd *s)
-{
-    return s->frames.gathering > 0 || s->commits.agreeing ||
-           exchange_state(&s->gradients.exchange) == EXCHANGE_UNDER_WAY;
-}
-
-/* The first error stops everything: it is kept, and every call returns it. */
-static int scheduler_turn(void *stream)
+static int polls(void *stream)
 {
     struct stream_csd *s = stream;
-    struct thread     *t = &s->hub.scheduler;
-    struct err         err = { 0 };
 
-    if (t->stop || s->hub.failed)
-        return 0;
-    thread_unlock(t);
-    int reaped = hub_reap(&s->hub, &err), moved = reaped;
-    thread_lock(t);
-    if (reaped >= 0)
-        moved = advance(s, &err);
-    if (moved < 0)
-        hub_fail(&s->hub, moved, &err);
-    if (!reaped && !moved) {
-        uint64_t most = waits_for_ranks(s) ? LOOK_NS : SLEEP_NS;
-
-        thread_unlock(t);
-        s->rings = bell_wait(&s->hub.dev.bell, s->rings, most);
-        thread_lock(t);
-    }
-    return 1;
-}
-
-static int scheduler_start(struct stream_csd *s, struct err *err)
-{
-    return thread_start(&s->hub.scheduler, "scheduler", err);
-}
-
-static void scheduler_stop(struct stream_csd *s)
-{
-    if (!s->hub.scheduler.running)
-        return;
-    thread_ask_stop(&s->hub.scheduler);
-    bell_ring(&s->hub.dev.bell);
-    thread_stop(&s->hub.scheduler);
+    return s->frames.gathering > 0 || s->commits.awaits_ranks ||
+           exchange_state(&s->gradients.exchange) == EXCHANGE_UNDER_WAY;
 }
 
 /* ---- the model's side */
@@ -112,20 +68,20 @@ static int csd_begin(struct stream *stream, enum stream_pass pass, uint64_t step
 {
     struct stream_csd *s = of(stream);
 
-    hub_enter(&s->hub);
+    scheduler_lock(&s->sched);
     assert(act_stack_depth(&s->acts) == 0);
-    s->hub.step = step;
+    s->sched.step = step;
     frames_begin(&s->frames, pass, s->updates.applied);
-    return hub_leave(&s->hub, 1, err);
+    return scheduler_unlock(&s->sched, 1, err);
 }
 
 static void csd_expect(struct stream *stream, const struct optim_step *optim)
 {
     struct stream_csd *s = of(stream);
 
-    hub_enter(&s->hub);
+    scheduler_lock(&s->sched);
     updates_expect(&s->updates, optim);
-    hub_leave(&s->hub, 0, NULL);
+    scheduler_unlock(&s->sched, 0, NULL);
 }
 
 static int csd_acquire(struct stream *s, size_t block, const void **wire, struct err *err)
@@ -137,9 +93,9 @@ static void csd_release(struct stream *stream, size_t block)
 {
     struct stream_csd *s = of(stream);
 
-    hub_enter(&s->hub);
+    scheduler_lock(&s->sched);
     frames_release(&s->frames, block);
-    hub_leave(&s->hub, 1, NULL);
+    scheduler_unlock(&s->sched, 1, NULL);
 }
 
 static int csd_grad(struct stream *s, size_t block, size_t group, float **grad, int *fresh,
@@ -156,9 +112,9 @@ static int csd_send_grad(struct stream *stream, size_t block, struct norm_sum *n
 
     if (rc || !norm->nonfinite)
         return rc;
-    hub_enter(&s->hub);
+    scheduler_lock(&s->sched);
     s->updates.expecting = 0; // the step will be skipped
-    return hub_leave(&s->hub, 0, err);
+    return scheduler_unlock(&s->sched, 0, err);
 }
 
 static int csd_norm(struct stream *s, struct norm_sum *norm, struct err *err)
@@ -166,9 +122,9 @@ static int csd_norm(struct stream *s, struct norm_sum *norm, struct err *err)
     return gradients_norm(&of(s)->gradients, norm, err);
 }
 
-static int csd_push(struct stream *s, int first, void **piece, struct err *err)
+static int csd_push(struct stream *s, int first, void **item, struct err *err)
 {
-    return act_stack_push(&of(s)->acts, first, piece, err);
+    return act_stack_push(&of(s)->acts, first, item, err);
 }
 
 static void csd_pushed(struct stream *s, size_t bytes, size_t left)
@@ -176,9 +132,9 @@ static void csd_pushed(struct stream *s, size_t bytes, size_t left)
     act_stack_pushed(&of(s)->acts, bytes, left);
 }
 
-static int csd_pop(struct stream *s, void **piece, struct err *err)
+static int csd_pop(struct stream *s, void **item, struct err *err)
 {
-    return act_stack_pop(&of(s)->acts, piece, err);
+    return act_stack_pop(&of(s)->acts, item, err);
 }
 
 static void csd_popped(struct stream *s) { act_stack_popped(&of(s)->acts); }
@@ -195,17 +151,19 @@ static enum runlog_phase waits_for(const struct stream_csd *s, int drains)
  * held; 0: the stream has failed. A drain's wait counts to the step that comes. */
 static int committed_wait(struct stream_csd *s, int drains)
 {
-    struct hub_wait wait = { .block = -1 };
+    struct scheduler_wait wait = { .block = -1 };
     struct err      why;
 
-    while ((s->updates.ask != ASK_NONE || s->commits.agreeing) &&
-           hub_wait(&s->hub, &wait, waits_for(s, drains)))
+    while ((s->updates.ask != ASK_NONE || s->commits.awaits_ranks) &&
+           scheduler_wait(&s->sched, &wait, waits_for(s, drains)))
         ;
-    hub_waited_in(&s->hub, &wait, drains ? s->subs.state.next_step : s->hub.step);
-    if (!s->hub.failed && s->subs.kept.n)
-        hub_fail(&s->hub, run_kept(&s->hub.cfg, s->subs.state.next_step, &s->subs.kept, &why),
-                 &why);
-    return !s->hub.failed;
+    scheduler_waited_in(&s->sched, &wait, drains ? s->subs.state.next_step : s->sched.step);
+    if (!s->sched.failed && s->subs.overflow.n) {
+        int rc = run_overflow(&s->sched.cfg, s->subs.state.next_step, &s->subs.overflow, &why);
+
+        scheduler_fail(&s->sched, rc, &why);
+    }
+    return !s->sched.failed;
 }
 
 static int csd_update(struct stream *stream, const struct stream_step *step, struct err *err)
@@ -213,7 +171,7 @@ static int csd_update(struct stream *stream, const struct stream_step *step, str
     struct stream_csd *s = of(stream);
     struct stream_step asked = *step;
 
-    hub_enter(&s->hub);
+    scheduler_lock(&s->sched);
     if (committed_wait(s, 0)) {
         act_stack_settle(&s->acts);
         asked.row.seconds = stream_step_over(stream, step);
@@ -221,16 +179,16 @@ static int csd_update(struct stream *stream, const struct stream_step *step, str
         stream->applied = s->updates.applied;
         gradients_end(&s->gradients, step->skip);
     }
-    return hub_leave(&s->hub, 1, err);
+    return scheduler_unlock(&s->sched, 1, err);
 }
 
 static int csd_drain(struct stream *stream, struct err *err)
 {
     struct stream_csd *s = of(stream);
 
-    hub_enter(&s->hub);
+    scheduler_lock(&s->sched);
     committed_wait(s, 1);
-    return hub_leave(&s->hub, 0, err);
+    return scheduler_unlock(&s->sched, 0, err);
 }
 
 static int csd_masters(struct stream *stream, uint64_t step, struct params_source *out,
@@ -239,17 +197,17 @@ static int csd_masters(struct stream *stream, uint64_t step, struct params_sourc
     struct stream_csd   *s = of(stream);
     struct slots_reader *m = &s->masters;
 
-    hub_enter(&s->hub);
+    scheduler_lock(&s->sched);
     assert(s->updates.ask == ASK_NONE);
-    int rc = hub_leave(&s->hub, 0, err);
-    rc = rc ? rc : slots_reader_open(m, &s->hub.dev, &s->newest, err);
+    int rc = scheduler_unlock(&s->sched, 0, err);
+    rc = rc ? rc : slots_reader_open(m, &s->sched.dev, &s->newest, err);
     if (rc)
         return rc;
-    scheduler_stop(s);
-    m->meter = s->hub.meter;
+    scheduler_stop(&s->sched);
+    m->meter = s->sched.meter;
     m->step = step;
     s->newest.subs = s->commits.job.j.subs;
-    for (size_t i = 0; i < s->hub.dev.store.n_subs; i++)
+    for (size_t i = 0; i < s->sched.dev.store.n_subs; i++)
         s->newest.subs[i] = s->subs.sub[i].newest;
     *out = (struct params_source){ slots_reader_read, m };
     return 0;
@@ -258,7 +216,7 @@ static int csd_masters(struct stream *stream, uint64_t step, struct params_sourc
 static int csd_masters_end(struct stream *s, struct err *err)
 {
     slots_reader_close(&of(s)->masters);
-    return scheduler_start(of(s), err);
+    return scheduler_start(&of(s)->sched, err);
 }
 
 static void csd_close(struct stream *stream)
@@ -266,19 +224,19 @@ static void csd_close(struct stream *stream)
     struct stream_csd *s = of(stream);
 
     slots_reader_close(&s->masters);
-    scheduler_stop(s);
+    scheduler_stop(&s->sched);
     int over = frames_give_up(&s->frames) & gradients_give_up(&s->gradients) &
                commits_give_up(&s->commits);
     if (!over) // other ranks may read or write there until this process has ended
-        s->hub.dev.silent = 1;
+        s->sched.dev.silent = 1;
     gradients_close(&s->gradients);
     commits_close(&s->commits);
-    devices_close(&s->hub.dev); // waits for tasks that are out: they are in the parts' tables
+    devices_close(&s->sched.dev); // waits for tasks that are out: they are in the parts' tables
     act_stack_close(&s->acts);
     if (over)
         arena_free(&s->tables);
-    meter_free(s->hub.meter);
-    thread_release(&s->hub.scheduler);
+    meter_free(s->sched.meter);
+    scheduler_release(&s->sched);
     free(s);
 }
 
@@ -286,7 +244,7 @@ static void csd_rest(struct stream *s) { act_stack_rest(&of(s)->acts); }
 
 static int csd_work(struct stream *stream, struct stream_work *out, struct err *err)
 {
-    const struct hub        *h = &of(stream)->hub;
+    const struct scheduler  *h = &of(stream)->sched;
     const struct run_acts   *acts = &h->cfg.acts;
     struct step_halves       half;
     const struct step_rates  at_once = { 0 };
@@ -326,11 +284,15 @@ static const struct stream_ops csd_ops_ = {
 /* Before anything else: who works with whom. */
 static void parts_join(struct stream_csd *s, const struct run_config *cfg)
 {
-    s->hub.cfg = *cfg;
-    s->hub.cfg.ranks.size = size_max(cfg->ranks.size, 1);
-    s->hub.cfg.ranks.groups = size_max(cfg->ranks.groups, 1);
-    s->hub.cfg.residual_in_ram = cfg->error_feedback && cfg->residual_in_ram;
-    s->frames.hub = s->gradients.hub = s->updates.hub = s->acts.hub = s->commits.hub = &s->hub;
+    s->sched.cfg = *cfg;
+    s->sched.advance = advance;
+    s->sched.polls = polls;
+    s->sched.ctx = s;
+    s->sched.cfg.ranks.size = size_max(cfg->ranks.size, 1);
+    s->sched.cfg.ranks.groups = size_max(cfg->ranks.groups, 1);
+    s->sched.cfg.residual_in_ram = cfg->error_feedback && cfg->residual_in_ram;
+    s->frames.sched = s->gradients.sched = s->updates.sched = &s->sched;
+    s->acts.sched = s->commits.sched = &s->sched;
     s->frames.subs = s->gradients.subs = s->updates.subs = s->commits.subs = &s->subs;
     s->commits.gradients = &s->gradients;
     s->commits.updates = &s->updates;
@@ -357,7 +319,7 @@ static void buffers_lay(void *stream, const struct store *st, struct arena *a)
 static int tables_open(struct stream_csd *s, struct err *err)
 {
     struct store st;
-    int          rc = store_init(&st, &s->hub.cfg, err);
+    int          rc = store_init(&st, &s->sched.cfg, err);
 
     if (rc)
         return rc;
@@ -380,20 +342,20 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
     if (!s)
         return err_set(err, -ENOMEM, "out of memory for the stream");
     parts_join(s, cfg);
-    thread_init(&s->hub.scheduler, scheduler_turn, s);
-    s->hub.meter = meter_new(HUB_SPANS, cfg->n_devices + cfg->n_act_devices + 1);
-    int rc = s->hub.meter ? tables_open(s, err)
+    scheduler_init(&s->sched);
+    s->sched.meter = meter_new(SCHEDULER_SPANS, cfg->n_devices + cfg->n_act_devices + 1);
+    int rc = s->sched.meter ? tables_open(s, err)
                           : err_set(err, -ENOMEM, "out of memory for measurements");
     rc = rc ? rc : act_stack_open(&s->acts, err);
-    rc = rc ? rc : devices_open(&s->hub.dev, &s->hub.cfg, DEVICES_TRAIN, &more, err);
+    rc = rc ? rc : devices_open(&s->sched.dev, &s->sched.cfg, DEVICES_TRAIN, &more, err);
     rc = rc ? rc : runlog_unchanged(cfg->log, err); // before anything is written to devices
     rc = rc ? rc : commits_open(&s->commits, err);
     rc = rc ? rc : gradients_open(&s->gradients, err);
     if (!rc) {
         updates_open(&s->updates);
-        rc = scheduler_start(s, err);
+        rc = scheduler_start(&s->sched, err);
     }
-    s->stream = (struct stream){ &csd_ops_, s->hub.meter, s->updates.applied };
+    s->stream = (struct stream){ &csd_ops_, s->sched.meter, s->updates.applied };
     if (rc)
         csd_close(&s->stream);
     else
@@ -443,7 +405,7 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
                           all = gradients_sum(cfg, &st, cfg->grad_buffers),
                           ends = gradients_sum(cfg, &st, 0);
     parts_join(&s, cfg);
-    s.hub.cfg.frames = s.hub.cfg.grad_buffers = st.n_blocks;
+    s.sched.cfg.frames = s.sched.cfg.grad_buffers = st.n_blocks;
     tables_lay(&s, &st, &s.tables);
     struct grad_work work = grad_work(st.n_blocks, run_wholes(cfg), st.compress); // in the tables
     *out = (struct run_memory){
@@ -456,7 +418,7 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
         .residual_ends = ends.residual,
         .residual_layer = layer.residual,
         .record_buffer = act_stack_buffer(cfg),
-        .spans = HUB_SPANS_BYTES,
+        .spans = SCHEDULER_SPANS_BYTES,
         .tables = s.tables.used - work.pairs - work.scratch +
                   st.n_subs * (sizeof(struct journal_sub) + sizeof(struct journal_grad) +
                                sizeof(uint32_t)),

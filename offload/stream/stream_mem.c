@@ -3,7 +3,7 @@
  * returns. It is the reference of all other modes, and the fast path for models that fit. What
  * outlives the process are images (image.h).
  *
- * Invariants: the wire copy always is the rounded master (in fp32 it is the master); pieces of an
+ * Invariants: the wire copy always is the rounded master (in fp32 it is the master); slices of an
  * update never cross a change of weight decay, and since the update is element-wise, where they are
  * cut changes no bit; nothing is allocated after open. A step's row is committed with every step
  * but not flushed; images are, and the rows that name them. A residual changes with the update, so
@@ -25,17 +25,17 @@
 #include <unistd.h>
 
 enum {
-    PIECE_PARAMS = 16384, // of an update: 320 KB with Adam, so that master, moments, gradient and
+    SLICE_PARAMS = 16384, // of an update: 320 KB with Adam, so that master, moments, gradient and
                           // wire pass through L2 once
     MAX_SPANS    = 8192,
     SPAN_BYTES   = 64,    // about what the meter holds for one
 };
 
-struct piece {
+struct slice {
     size_t block, first, n;
     float  weight_decay;
-    struct reach      reach; // of its values
-    struct reach_kept kept;  // by the last update
+    struct bounds      bounds; // of its values
+    struct overflow overflow;  // by the last update
 };
 
 struct mem_block {
@@ -57,13 +57,13 @@ struct stream_mem {
     struct mem_block  *blocks;
     float            **states; // of each block, for images
     uint32_t          *crc;    // of the image being written
-    struct piece      *pieces;
-    size_t             n_pieces;
+    struct slice      *slices;
+    size_t             n_slices;
     void              *scratch; // of the norm and of Top-K
     struct image_state committed;
     int image[IMAGE_AREAS]; // open and locked: a second process would train from the same state
     uint64_t           next_step;
-    struct param_set   kept;
+    struct param_set   overflow;
 };
 
 static struct stream_mem *of(struct stream *s) { return (struct stream_mem *)s; }
@@ -186,17 +186,17 @@ static void settle_residual(struct mem_block *b, double compress)
     keep_pairs(b->grad, b->params, b->pairs, k);
 }
 
-static void update_piece(const struct stream_mem *m, struct piece *p, const struct optim_step *step)
+static void update_slice(const struct stream_mem *m, struct slice *p, const struct optim_step *step)
 {
     const struct mem_block *b = &m->blocks[p->block];
     float                  *w = b->states + p->first;
     float                  *v = optim_moments(step->kind) > 1 ? w + 2 * b->params : NULL;
 
-    int calm = reach_calm(&p->reach, step, (double)p->weight_decay, b->most);
-    if (!calm)
-        p->reach = (struct reach){ 0 };
-    p->kept = reach_update(w, w + b->params, v, b->grad + p->first, p->n, p->weight_decay, step,
-                           calm ? NULL : &p->reach);
+    int unchecked = bounds_advance(&p->bounds, step, (double)p->weight_decay, b->most);
+    if (!unchecked)
+        p->bounds = (struct bounds){ 0 };
+    p->overflow = bounds_update(w, w + b->params, v, b->grad + p->first, p->n, p->weight_decay,
+                                step, unchecked ? NULL : &p->bounds);
     if (m->cfg.wire_dt != DT_F32)
         convert((bf16 *)b->wire + p->first, m->cfg.wire_dt, w, DT_F32, p->n); // still in cache
 }
@@ -209,10 +209,10 @@ static void update_all(struct stream_mem *m, const struct stream_step *step)
     for (size_t b = 0; m->cfg.error_feedback && b < run_blocks(&m->cfg); b++)
         settle_residual(&m->blocks[b], m->cfg.compress);
 #pragma omp parallel for schedule(dynamic, 4)
-    for (size_t i = 0; i < m->n_pieces; i++)
-        update_piece(m, &m->pieces[i], &step->optim);
-    for (size_t i = 0; i < m->n_pieces; i++)
-        param_set_add(&m->kept, m->pieces[i].block, m->pieces[i].first, m->pieces[i].kept);
+    for (size_t i = 0; i < m->n_slices; i++)
+        update_slice(m, &m->slices[i], &step->optim);
+    for (size_t i = 0; i < m->n_slices; i++)
+        param_set_add(&m->overflow, m->slices[i].block, m->slices[i].first, m->slices[i].overflow);
     m->stream.applied++;
     meter_span(m->stream.meter, step->row.step, PHASE_UPDATE, -1, -1, start, clock_ns(), 0);
 }
@@ -286,13 +286,13 @@ static int mem_drain(struct stream *s, struct err *err)
     struct stream_mem *m = of(s);
     int                rc = m->next_step == m->committed.step ? 0 : commit_image(m, NULL, err);
 
-    return rc || !m->kept.n ? rc : run_kept(&m->cfg, m->next_step, &m->kept, err);
+    return rc || !m->overflow.n ? rc : run_overflow(&m->cfg, m->next_step, &m->overflow, err);
 }
 
 static int mem_begin(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err)
 {
     (void)pass, (void)step;
-    return of(s)->kept.n ? mem_drain(s, err) : 0;
+    return of(s)->overflow.n ? mem_drain(s, err) : 0;
 }
 
 static int mem_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
@@ -339,9 +339,9 @@ static const struct stream_ops stream_mem_ops = {
 
 /* Opening. */
 
-/* Pieces of equal decay, of all blocks: cut where that changes, and at multiples of PIECE_PARAMS.
- * With pieces NULL only counted, in no time whatever a block's size. */
-static size_t make_pieces(const struct run_config *cfg, struct piece *pieces)
+/* Slices of equal decay, of all blocks: cut where that changes, and at multiples of SLICE_PARAMS.
+ * With slices NULL only counted, in no time whatever a block's size. */
+static size_t make_slices(const struct run_config *cfg, struct slice *slices)
 {
     size_t made = 0;
 
@@ -350,11 +350,11 @@ static size_t make_pieces(const struct run_config *cfg, struct piece *pieces)
             float wd = cfg->decay(cfg->decay_ctx, b, at, cfg->block_params[b] - at, &same);
 
             end = at + same;
-            if (!pieces)
-                made += (end - 1) / PIECE_PARAMS - at / PIECE_PARAMS + 1;
-            for (size_t n; pieces && at < end; at += n) {
-                n = size_min(PIECE_PARAMS - at % PIECE_PARAMS, end - at);
-                pieces[made++] = (struct piece){ b, at, n, wd, REACH_UNKNOWN, { 0 } };
+            if (!slices)
+                made += (end - 1) / SLICE_PARAMS - at / SLICE_PARAMS + 1;
+            for (size_t n; slices && at < end; at += n) {
+                n = size_min(SLICE_PARAMS - at % SLICE_PARAMS, end - at);
+                slices[made++] = (struct slice){ b, at, n, wd, BOUNDS_UNKNOWN, { 0 } };
             }
         }
     return made;
@@ -369,7 +369,7 @@ void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
     *out = (struct run_memory){
         .compress = work.scratch + work.pairs,
         .spans = (uint64_t)3 * MAX_SPANS * SPAN_BYTES,
-        .tables = make_pieces(cfg, NULL) * sizeof(struct piece) +
+        .tables = make_slices(cfg, NULL) * sizeof(struct slice) +
                   n * round_up(run_groups(cfg), ARENA_LINE),
         .device_bytes = IMAGE_AREAS * image_bytes(cfg),
     };
@@ -395,7 +395,7 @@ static void lay(struct stream_mem *m, struct arena *a)
     m->blocks = arena_take(a, run_blocks(cfg) * sizeof *m->blocks);
     m->states = arena_take(a, run_blocks(cfg) * sizeof(float *));
     m->crc = arena_take(a, run_blocks(cfg) * sizeof *m->crc);
-    m->pieces = arena_take(a, m->n_pieces * sizeof *m->pieces);
+    m->slices = arena_take(a, m->n_slices * sizeof *m->slices);
     m->scratch = arena_take(a, work.scratch);
     struct topk_pair *pairs = arena_take(a, work.pairs);
     for (size_t b = 0; b < run_blocks(cfg); b++) {
@@ -456,14 +456,14 @@ int stream_mem_open(struct stream **out, const struct run_config *cfg, struct er
     m->image[0] = m->image[1] = -1;
     m->cfg = *cfg;
     m->stream.meter = meter_new(MAX_SPANS, 0);
-    m->n_pieces = make_pieces(cfg, NULL);
+    m->n_slices = make_slices(cfg, NULL);
     lay(m, &m->arena);
     int rc = m->stream.meter
                  ? arena_map(&m->arena, "parameters, states and gradients in --mode mem", err)
                  : err_set(err, -ENOMEM, "out of memory for a stream");
     if (!rc) {
         lay(m, &m->arena);
-        make_pieces(cfg, m->pieces);
+        make_slices(cfg, m->slices);
         rc = load_states(m, err);
     }
     rc = rc ? rc : sync_rows(m, RUNLOG_SYNC_LATER, err);

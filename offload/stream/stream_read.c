@@ -22,7 +22,7 @@
 #include <omp.h>
 
 enum {
-    PIECE_PARAMS = 65536, // read and converted at once, and in cache in between
+    CONVERT_PARAMS = 65536, // read and converted at once, and in cache in between
     MAX_SPANS    = 1024,
 };
 
@@ -43,7 +43,7 @@ struct stream_read {
     struct arena         arena;
     size_t              *block_params;
     struct frame        *frames; // (n_frames)
-    float               *piece;
+    float               *fp32;
     struct thread        reader; // its lock guards what follows
     uint64_t pass, step; // passes announced; the first one's step, under which all reading is
                          // recorded
@@ -70,9 +70,9 @@ static int fill_frame(struct stream_read *r, const struct frame *f, size_t block
     uint64_t start = clock_ns();
     size_t   params = r->block_params[block];
 
-    for (size_t i = 0; i < params; i += PIECE_PARAMS) {
-        size_t n = size_min(params - i, PIECE_PARAMS);
-        float *fp32 = r->dt == DT_F32 ? (float *)(void *)f->bytes + i : r->piece;
+    for (size_t i = 0; i < params; i += CONVERT_PARAMS) {
+        size_t n = size_min(params - i, CONVERT_PARAMS);
+        float *fp32 = r->dt == DT_F32 ? (float *)(void *)f->bytes + i : r->fp32;
         int    rc = r->source.read(r->source.ctx, block, i, n, fp32, err);
 
         if (rc)
@@ -87,7 +87,7 @@ static int fill_frame(struct stream_read *r, const struct frame *f, size_t block
 
 /* Claim a frame for the next use of the pass, and fill it, unless it is claimed for another
  * block. */
-static int reader_turn(void *arg)
+static int reader_work(void *arg)
 {
     struct stream_read *r = arg;
 
@@ -200,7 +200,7 @@ static size_t frame_bytes(const size_t *block_params, struct route_span of, enum
 static void lay(struct stream_read *r, const size_t *block_params, struct arena *a)
 {
     r->block_params = arena_take(a, route_blocks(&r->route) * sizeof *r->block_params);
-    r->piece = arena_take(a, PIECE_PARAMS * sizeof *r->piece);
+    r->fp32 = arena_take(a, CONVERT_PARAMS * sizeof *r->fp32);
     r->frames = arena_take(a, r->n_frames * sizeof *r->frames);
     for (size_t i = 0; i < r->n_frames; i++) {
         struct route_span of = route_buffer_blocks(&r->route, ROUTE_FRAMES, r->shared, i);
@@ -227,7 +227,7 @@ int stream_read_open(struct stream **out, const struct params_source *source,
     r->shared = frames;
     r->n_frames = route_buffers(route, ROUTE_FRAMES, frames);
     r->dt = dt;
-    thread_init(&r->reader, reader_turn, r);
+    thread_init(&r->reader, reader_work, r);
     lay(r, block_params, &r->arena);
     int rc = arena_map(&r->arena, "frames of parameters", err);
     if (!rc) {

@@ -68,7 +68,7 @@ int subs_open(struct subs *s, const struct store *st, const struct journal *j, c
         s->sub[i] = (struct sub){ .newest = j->subs[i], .committed = j->subs[i],
                                   .wire = wire_of(&j->subs[i]), .grad = j->grads[i],
                                   .residual_crc = j->residuals ? j->residuals[i] : 0,
-                                  .reach = REACH_UNKNOWN, .grad_most = INFINITY };
+                                  .bounds = BOUNDS_UNKNOWN, .grad_most = INFINITY };
         if (version > s->state.applied || version + 1 < s->state.applied)
             return err_set(err, -EBADMSG,
                            "%s/run.db: subgroup %zu is at version %llu, but the last commit at "
@@ -128,7 +128,7 @@ void subs_drop(struct subs *s, size_t i, int again)
     if (u->state == SUB_CLEAN)
         return;
     u->again = again;
-    u->reach = REACH_UNKNOWN; // of what it was before
+    u->bounds = BOUNDS_UNKNOWN; // of what it was before
     u->wire = wire_of(&u->committed);
     if (u->state == SUB_UPDATING) {
         u->state = SUB_DROPPED;
@@ -164,7 +164,7 @@ void subs_commit(struct subs *s)
         slot_give(s, i, u->committed.slot);
         free_of(s, i)->uncommitted--;
         u->committed = u->newest;
-        param_set_add(&s->kept, at->block, at->first, u->kept);
+        param_set_add(&s->overflow, at->block, at->first, u->overflow);
         u->state = SUB_CLEAN;
     }
 }

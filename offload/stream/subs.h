@@ -1,5 +1,6 @@
 /* subs.h: what is known of every subgroup of a training: its newest and its committed version, its
- * gradient, and which slots are free. No thread and no job is known here; the lock is hub.h's.
+ * gradient, and which slots are free. No thread and no job is known here; the lock is
+ * scheduler.h's.
  *
  *     CLEAN      the newest slot is the committed one
  *      | subs_begin: an update is out, to a free slot
@@ -35,9 +36,9 @@ struct sub {
     int                 written;   // its gradient of the step under way, until A
     int                 again;     // its update was dropped: the next one is metered as done again
     uint32_t            residual_crc, residual_next; // committed; of the step under way
-    struct reach        reach;     // of the newest version
+    struct bounds        bounds;     // of the newest version
     double              grad_most; // what no magnitude in the gradient exceeds
-    struct reach_kept   kept;      // by the newest version's update, until it is committed
+    struct overflow   overflow;      // by the newest version's update, until it is committed
 };
 
 struct class_free { uint32_t *slots; size_t n, uncommitted; };
@@ -49,7 +50,7 @@ struct subs {
     uint32_t            *slots;     // backing of all free lists
     size_t               dropping;  // subgroups in state DROPPED
     struct journal_state state;     // of the last commit A
-    struct param_set     kept;      // of all updates that were committed
+    struct param_set     overflow;      // of all updates that were committed
 };
 
 void subs_tables(struct subs *s, const struct store *st, struct arena *a);

@@ -8,7 +8,7 @@
 /* Each subgroup's segments; how many there are of all. */
 static size_t segments_fill(struct updates *u, const struct store *st, struct csd_segment *segments)
 {
-    const struct run_config *cfg = &u->hub->cfg;
+    const struct run_config *cfg = &u->sched->cfg;
     size_t                   n = 0;
 
     for (size_t i = 0; i < st->n_subs; i++) {
@@ -92,9 +92,9 @@ static void update_done(void *part, struct task *t)
     u->queues[u->subs->store->subs[t->sub].device].out--;
     if (!subs_end(u->subs, t->sub, &newest))
         return;
-    if (!r->calm)
-        sub->reach = r->reach;
-    sub->kept = devices_fake(&u->hub->cfg) ? (struct reach_kept){ 0 } : r->kept;
+    if (!r->unchecked)
+        sub->bounds = r->bounds;
+    sub->overflow = devices_fake(&u->sched->cfg) ? (struct overflow){ 0 } : r->overflow;
     if (u->ask == ASK_RUNNING)
         u->to_update--;
 }
@@ -133,10 +133,10 @@ static void update_submit(struct updates *u, size_t i, uint64_t version,
             .pairs = sub->grad.pairs, .src_crc = sub->committed.states_crc,
             .grad_crc = sub->grad.crc, .step = *numbers,
             .segments = at->segments, .n_segments = at->n_segments,
-            .calm = reach_calm(&sub->reach, numbers, at->most_decay, sub->grad_most),
+            .unchecked = bounds_advance(&sub->bounds, numbers, at->most_decay, sub->grad_most),
         },
     };
-    if (u->hub->cfg.mode != RUN_SU) { // whose stages end before the next begins
+    if (u->sched->cfg.mode != RUN_SU) { // whose stages end before the next begins
         at->ahead = at->task;
         at->ahead.kind = &ahead;
         at->ahead.job = (struct csd_job){ .kind = CSD_AHEAD, .tag = slot };
@@ -144,7 +144,7 @@ static void update_submit(struct updates *u, size_t i, uint64_t version,
     }
     sub->again = 0;
     u->queues[g->device].out++;
-    hub_submit(u->hub, g->device, &at->task);
+    scheduler_submit(u->sched, g->device, &at->task);
 }
 
 /* The running update, block 0 first. Before A the gradients may still be on their way. */
@@ -185,7 +185,7 @@ static int ahead_advance(struct updates *u, struct update_queue *q)
             continue;
         if (!subs_slot_free(u->subs, i))
             break;
-        update_submit(u, i, u->applied + 1, &u->expected, u->hub->step);
+        update_submit(u, i, u->applied + 1, &u->expected, u->sched->step);
         progress = 1;
     }
     return progress;
@@ -209,7 +209,7 @@ int updates_advance(struct updates *u)
 void updates_expect(struct updates *u, const struct optim_step *numbers)
 {
     u->expected = *numbers;
-    u->expecting = u->hub->cfg.speculate && !u->clipped;
+    u->expecting = u->sched->cfg.speculate && !u->clipped;
 }
 
 void updates_ask(struct updates *u, const struct stream_step *step)

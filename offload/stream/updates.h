@@ -22,7 +22,7 @@
  * what was speculated on stands; or they are not, and the new slots are dropped. */
 #pragma once
 
-#include "offload/devices/hub.h"
+#include "offload/devices/scheduler.h"
 #include "offload/stream/subs.h"
 
 /* A subgroup's update, and where its weight decay changes. */
@@ -41,7 +41,7 @@ struct update_queue {
 };
 
 struct updates {
-    struct hub          *hub;
+    struct scheduler          *sched;
     struct subs         *subs;
     struct update       *of;       // (n_subs)
     size_t              *order;    // (n_subs)

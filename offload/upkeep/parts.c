@@ -20,7 +20,7 @@ static int part_open(struct part *p, const struct run_config *cfg, struct err *e
     return rc ? rc : slots_reader_open(&p->states, &p->dev, j, err);
 }
 
-/* A crash leaves ranks one step apart, no more (agree.h). */
+/* A crash leaves ranks one step apart, no more (recovery.h). */
 static int same_step(const struct parts *p, size_t i, struct err *err)
 {
     const struct journal_state *a = &p->part[0].journal.state, *b = &p->part[i].journal.state;

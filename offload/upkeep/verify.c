@@ -1,4 +1,4 @@
-/* verify.c: devices are read all at once, each area after area in pieces, some of which are in
+/* verify.c: devices are read all at once, each area after area in chunks, some of which are in
  * flight while another is summed. An area is what one checksum covers: the states or the wire of a
  * subgroup's committed slot, its gradient where the step of the last commit A is not finished yet,
  * its committed residual. */
@@ -14,7 +14,7 @@
 
 #include <stdarg.h>
 
-enum { PIECE_BYTES = 1 << 20, PIECES = 4, SENTENCES = 16 }; // SENTENCES: about one device
+enum { CHUNK_BYTES = 1 << 20, CHUNKS = 4, SENTENCES = 16 }; // SENTENCES: about one device
 
 const char *const verify_names[VERIFY_KINDS] = { "superblocks", "states",    "wire parameters",
                                                  "gradients",   "residuals", "images" };
@@ -26,7 +26,7 @@ struct area {
     uint32_t         crc;
 };
 
-struct piece {
+struct chunk {
     struct csd_job job; // first member
     struct area    area;
     int            back; // read
@@ -36,12 +36,12 @@ struct piece {
 struct lane {
     size_t           device, sub, at; // what to ask for next: from which byte of which area
     enum verify_kind kind;
-    uint64_t         asked, summed; // pieces
+    uint64_t         asked, summed; // chunks
     uint32_t         crc;           // of the area being summed, as the next two
     struct param_set beyond;
     int              failed; // it could not be read
     unsigned         sentences;
-    struct piece     piece[PIECES];
+    struct chunk     chunk[CHUNKS];
 };
 
 struct check {
@@ -49,7 +49,7 @@ struct check {
     struct devices dev;
     struct err    *each; // (devices) what was wrong at opening
     struct lane   *lanes;
-    char          *bufs; // (devices, PIECES, PIECE_BYTES)
+    char          *bufs; // (devices, CHUNKS, CHUNK_BYTES)
     struct journal journal;
     unsigned char *bad; // (subgroups) bits: which kinds are damaged
     uint64_t       done, total;
@@ -122,23 +122,23 @@ static struct area area_of(const struct check *c, size_t i, enum verify_kind kin
     return (struct area){ 0 };
 }
 
-/* The device's next piece; 0 at the end. */
-static int piece_next(const struct check *c, struct lane *l, struct piece *p)
+/* The device's next chunk; 0 at the end. */
+static int chunk_next(const struct check *c, struct lane *l, struct chunk *p)
 {
-    size_t slot = l->device * PIECES + (size_t)(p - l->piece);
+    size_t slot = l->device * CHUNKS + (size_t)(p - l->chunk);
 
     for (; l->sub < c->dev.store.n_subs; l->sub++, l->kind = VERIFY_STATES) {
         if (c->dev.store.subs[l->sub].device != l->device)
             continue;
         for (; l->kind <= VERIFY_RESIDUAL; l->kind++, l->at = 0) {
             struct area a = area_of(c, l->sub, l->kind);
-            size_t      n = size_min(a.bytes - l->at, PIECE_BYTES);
+            size_t      n = size_min(a.bytes - l->at, CHUNK_BYTES);
 
             if (n == 0)
                 continue;
-            *p = (struct piece){ .area = a,
+            *p = (struct chunk){ .area = a,
                                  .job = { .kind = CSD_READ, .cls = CLASS_STATES,
-                                          .buf = c->bufs + slot * PIECE_BYTES, .bytes = n,
+                                          .buf = c->bufs + slot * CHUNK_BYTES, .bytes = n,
                                           .payload = n, .off = a.off + l->at } };
             l->at += n;
             return 1;
@@ -148,17 +148,17 @@ static int piece_next(const struct check *c, struct lane *l, struct piece *p)
 }
 
 /* A slot's states are masters, then moments: a value is a parameter's, whichever it is. */
-static void piece_look(struct check *c, struct lane *l, const struct piece *p)
+static void chunk_look(struct check *c, struct lane *l, const struct chunk *p)
 {
     const struct store_sub *u = &c->dev.store.subs[p->area.sub];
-    struct reach_kept       beyond = reach_beyond(p->job.buf, p->job.bytes / sizeof(float));
+    struct overflow       beyond = overflow_find(p->job.buf, p->job.bytes / sizeof(float));
     size_t                  at = (p->job.off - p->area.off) / sizeof(float);
 
     beyond.first = (at + beyond.first) % u->n_pad;
     param_set_add(&l->beyond, u->block, u->first, beyond);
 }
 
-static void piece_sum(struct check *c, struct lane *l, const struct piece *p)
+static void chunk_sum(struct check *c, struct lane *l, const struct chunk *p)
 {
     struct verify_count *count = &c->v->count[p->area.kind];
     char                 why[64];
@@ -171,7 +171,7 @@ static void piece_sum(struct check *c, struct lane *l, const struct piece *p)
     }
     l->crc = crc32c(l->crc, p->job.buf, p->job.bytes);
     if (p->area.kind == VERIFY_STATES)
-        piece_look(c, l, p);
+        chunk_look(c, l, p);
     if (p->job.off + p->job.bytes < p->area.off + p->area.bytes)
         return;
     count->n++;
@@ -192,17 +192,17 @@ static void piece_sum(struct check *c, struct lane *l, const struct piece *p)
 static int lane_move(struct check *c, struct lane *l)
 {
     struct csd     *csd = c->dev.device[l->device].csd;
-    struct csd_job *done[PIECES];
-    struct piece   *p;
-    int             moved = csd->ops->reap(csd, done, PIECES);
+    struct csd_job *done[CHUNKS];
+    struct chunk   *p;
+    int             moved = csd->ops->reap(csd, done, CHUNKS);
 
     for (int i = 0; i < moved; i++)
-        ((struct piece *)done[i])->back = 1;
-    for (; l->summed < l->asked && (p = &l->piece[l->summed % PIECES])->back; l->summed++)
-        piece_sum(c, l, p);
-    for (; l->asked - l->summed < PIECES; l->asked++, moved++) {
-        p = &l->piece[l->asked % PIECES];
-        if (!piece_next(c, l, p))
+        ((struct chunk *)done[i])->back = 1;
+    for (; l->summed < l->asked && (p = &l->chunk[l->summed % CHUNKS])->back; l->summed++)
+        chunk_sum(c, l, p);
+    for (; l->asked - l->summed < CHUNKS; l->asked++, moved++) {
+        p = &l->chunk[l->asked % CHUNKS];
+        if (!chunk_next(c, l, p))
             break;
         csd->ops->submit(csd, &p->job);
     }
@@ -255,7 +255,7 @@ static int lanes_open(struct check *c, struct err *err)
     const struct store *st = &c->dev.store;
 
     c->lanes = calloc(c->dev.n, sizeof *c->lanes);
-    c->bufs = devices_buffer(&c->dev, c->dev.n * PIECES * PIECE_BYTES);
+    c->bufs = devices_buffer(&c->dev, c->dev.n * CHUNKS * CHUNK_BYTES);
     c->bad = calloc(st->n_subs, 1);
     if (!c->lanes || !c->bufs || !c->bad)
         return err_set(err, -ENOMEM, "out of memory to check %zu subgroups", st->n_subs);

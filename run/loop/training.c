@@ -9,7 +9,7 @@
 #include "data/base/round.h"
 #include "kernels/attention.h"
 #include "offload/devices/devices.h"
-#include "offload/upkeep/agree.h"
+#include "offload/upkeep/recovery.h"
 #include "plan/mem_choice.h"
 #include "plan/wear.h"
 #include "run/folder/drives.h"
@@ -487,7 +487,7 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     uint64_t        next, applied;
     int             missing, rc = ranked_keeps(s, err); // before the options are stored
 
-    rc = rc ? rc : run_agree(&s->run, err);
+    rc = rc ? rc : recovery_run(&s->run, err);
     rc = rc ? rc : run_position(&s->run, &next, &applied, err);
     if (rc)
         return rc;

@@ -8,7 +8,7 @@
 #include "offload/devices/devices.h"
 #include "offload/devices/image.h"
 #include "offload/devices/journal.h"
-#include "offload/upkeep/agree.h"
+#include "offload/upkeep/recovery.h"
 #include "offload/upkeep/reshard.h"
 #include "tests/comm_threads.h"
 #include "tests/crash/disk_sim.h"
@@ -206,7 +206,7 @@ static int train(const struct plan *p, const struct run_config *cfg, uint64_t en
     struct stream *s = NULL;
     char           notice[512];
     uint64_t       step = 0, applied;
-    int            rc = run_agree(cfg, err);
+    int            rc = recovery_run(cfg, err);
 
     rc = rc ? rc : run_train(&s, cfg, notice, sizeof notice, err);
     if (!rc)

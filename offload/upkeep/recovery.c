@@ -1,5 +1,5 @@
-/* agree.c: journals of several ranks brought to the same step. */
-#include "offload/upkeep/agree.h"
+/* recovery.c: journals of several ranks brought to the same step. */
+#include "offload/upkeep/recovery.h"
 
 #include "comm/comm.h"
 #include "offload/devices/journal.h"
@@ -21,13 +21,13 @@ static int journal_of(struct journal *j, size_t *n, const struct run_config *cfg
     return rc;
 }
 
-int agree_read(struct agree_place *out, const struct run_config *cfg, struct err *err)
+int recovery_read(struct recovery_position *out, const struct run_config *cfg, struct err *err)
 {
     struct journal j;
     size_t         n;
     int            rc = journal_of(&j, &n, cfg, err);
 
-    *out = (struct agree_place){ j.state.next_step, j.state.applied, UINT64_MAX, 0 };
+    *out = (struct recovery_position){ j.state.next_step, j.state.applied, UINT64_MAX, 0 };
     for (size_t i = 0; i < n && !rc; i++) {
         out->oldest = j.subs[i].version < out->oldest ? j.subs[i].version : out->oldest;
         out->newest = j.subs[i].version > out->newest ? j.subs[i].version : out->newest;
@@ -36,7 +36,7 @@ int agree_read(struct agree_place *out, const struct run_config *cfg, struct err
     return rc;
 }
 
-size_t agree_first(const struct agree_place *all, size_t n)
+size_t recovery_target(const struct recovery_position *all, size_t n)
 {
     size_t first = 0;
 
@@ -48,11 +48,11 @@ size_t agree_first(const struct agree_place *all, size_t n)
 
 /* A step behind which the others are has not happened: its update has begun nowhere, and every
  * subgroup is at the version before. */
-int agree_judge(const struct agree_place *all, size_t n, size_t rank, const char *dir,
-                struct err *err)
+int recovery_check(const struct recovery_position *all, size_t n, size_t rank, const char *dir,
+                   struct err *err)
 {
-    size_t                    first = agree_first(all, n);
-    const struct agree_place *own = &all[rank], *to = &all[first];
+    size_t                    first = recovery_target(all, n);
+    const struct recovery_position *own = &all[rank], *to = &all[first];
 
     if (own->next_step == to->next_step)
         return own->applied == to->applied
@@ -72,7 +72,8 @@ int agree_judge(const struct agree_place *all, size_t n, size_t rank, const char
 }
 
 /* Back to what the others have. The step's row is replaced when it is made again. */
-static int go_back(const struct run_config *cfg, const struct agree_place *to, struct err *err)
+static int go_back(const struct run_config *cfg, const struct recovery_position *to,
+                   struct err *err)
 {
     struct journal j;
     size_t         n;
@@ -87,21 +88,21 @@ static int go_back(const struct run_config *cfg, const struct agree_place *to, s
     return rc;
 }
 
-int run_agree(const struct run_config *cfg, struct err *err)
+int recovery_run(const struct run_config *cfg, struct err *err)
 {
     const struct run_ranks *r = &cfg->ranks;
-    struct agree_place      own;
+    struct recovery_position      own;
 
     if (r->size < 2)
         return 0;
-    struct agree_place *all = calloc(r->size, sizeof *all);
+    struct recovery_position *all = calloc(r->size, sizeof *all);
     if (!all)
         return err_set(err, -ENOMEM, "out of memory");
-    int rc = agree_read(&own, cfg, err);
+    int rc = recovery_read(&own, cfg, err);
     rc = rc ? rc : comm_share(r->comm, &own, sizeof own, all, err);
-    rc = rc ? rc : agree_judge(all, r->size, r->rank, cfg->dir, err);
+    rc = rc ? rc : recovery_check(all, r->size, r->rank, cfg->dir, err);
     if (rc > 0)
-        rc = go_back(cfg, &all[agree_first(all, r->size)], err);
+        rc = go_back(cfg, &all[recovery_target(all, r->size)], err);
     free(all);
     return rc;
 }
