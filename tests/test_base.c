@@ -2,9 +2,9 @@
 #include "data/base/arena.h"
 #include "data/base/err.h"
 #include "data/base/list.h"
+#include "data/base/machine.h"
 #include "data/base/number.h"
 #include "data/base/round.h"
-#include "data/base/machine.h"
 #include "data/base/visible.h"
 
 #include <setjmp.h>

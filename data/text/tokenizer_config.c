@@ -108,7 +108,7 @@ static json_t *template_make(const struct added_tokens *added, const char *const
 
 /* add_bos_token and add_eos_token, where one of them is said. */
 static int ends_set(struct tokenizer_settings *s, json_t *root, const struct added_tokens *added,
-                    const char *dir, struct err *err)
+                    const json_t *config, const char *dir, struct err *err)
 {
     static const char *const names[2][2] = { { "add_bos_token", "bos_token" },
                                              { "add_eos_token", "eos_token" } };
@@ -116,8 +116,8 @@ static int ends_set(struct tokenizer_settings *s, json_t *root, const struct add
     int         said = 0;
 
     for (int i = 0; i < 2; i++) {
-        const json_t *v = json_object_get(added->config, names[i][0]);
-        int           rc = flag_check(added->config, names[i][0], dir, err);
+        const json_t *v = json_object_get(config, names[i][0]);
+        int           rc = flag_check(config, names[i][0], dir, err);
 
         said |= v != NULL;
         if (rc)
@@ -182,14 +182,27 @@ static int side_read(struct tokenizer_settings *s, const json_t *root, const jso
                             "or \"left\"", dir);
 }
 
-int tokenizer_config_apply(struct tokenizer_settings *s, json_t *root,
-                           const struct added_tokens *added, const char *dir, struct err *err)
+int tokenizer_max_length(size_t *out, const char *dir, struct err *err)
 {
-    int rc = config_agrees(s, added->config, dir, err);
+    static const double most = 1 << 30; // transformers writes 1e30 for no limit
+    json_t             *config = NULL;
+    int                 rc = companion_read(&config, dir, "tokenizer_config.json", err);
+    double              n = json_num(config, "model_max_length");
 
-    rc = rc ? rc : side_read(s, root, added->config, dir, err);
-    rc = rc ? rc : flag_check(added->config, "split_special_tokens", dir, err);
-    s->split_specials = json_flag(added->config, "split_special_tokens", 0);
+    *out = n >= 1 && n < most ? (size_t)n : 0;
+    json_decref(config);
+    return rc;
+}
+
+int tokenizer_config_apply(struct tokenizer_settings *s, json_t *root,
+                           const struct added_tokens *added, const json_t *config, const char *dir,
+                           struct err *err)
+{
+    int rc = config_agrees(s, config, dir, err);
+
+    rc = rc ? rc : side_read(s, root, config, dir, err);
+    rc = rc ? rc : flag_check(config, "split_special_tokens", dir, err);
+    s->split_specials = json_flag(config, "split_special_tokens", 0);
     rc = rc ? rc : roberta_set(s, root, added, dir, err);
-    return rc || !s->of_pair ? rc : ends_set(s, root, added, dir, err);
+    return rc || !s->of_pair ? rc : ends_set(s, root, added, config, dir, err);
 }
