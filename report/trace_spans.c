@@ -8,7 +8,6 @@
 #include "data/base/grow.h"
 
 #include <limits.h>
-#include <math.h>
 
 enum { STEPS_SHOWN = 10, STEPS_LOOKED = 99, MOST_PLACES = 10001 };
 
@@ -19,8 +18,6 @@ struct reading {
     struct err   *err;
 };
 
-static uint64_t number(const char *text) { return text ? strtoull(text, NULL, 10) : 0; }
-
 /* A device's or a block's number, in the bounds that a run has: -1 is none. */
 static int place_number(const char *text)
 {
@@ -28,8 +25,6 @@ static int place_number(const char *text)
 
     return v < -1 ? -1 : v > MOST_PLACES ? MOST_PLACES : (int)v;
 }
-
-static double real(const char *text) { return text ? strtod(text, NULL) : (double)NAN; }
 
 static void word(char *out, const char *text)
 {
@@ -39,7 +34,7 @@ static void word(char *out, const char *text)
 static int number_row(void *ctx, int n, const char **values, const char **names)
 {
     (void)n, (void)names;
-    *(uint64_t *)ctx = number(values[0]);
+    *(uint64_t *)ctx = runlog_count(values[0]);
     return 0;
 }
 
@@ -64,7 +59,8 @@ static int range_parse(struct range *r, const char *which, struct err *err)
 static int range_row(void *ctx, int n, const char **values, const char **names)
 {
     (void)n, (void)names;
-    *(struct range *)ctx = (struct range){ values[0] ? number(values[0]) : 1, number(values[1]) };
+    *(struct range *)ctx = (struct range){ values[0] ? runlog_count(values[0]) : 1,
+                                           runlog_count(values[1]) };
     return 0;
 }
 
@@ -112,7 +108,8 @@ static uint64_t place(struct reading *r, uint64_t step, uint64_t start, const ch
 static int span_row(void *ctx, int n, const char **values, const char **names)
 {
     struct reading *r = ctx;
-    uint64_t        step = number(values[0]), start = number(values[4]), end = number(values[5]);
+    uint64_t        step = runlog_count(values[0]), start = runlog_count(values[4]);
+    uint64_t        end = runlog_count(values[5]);
     int             rc = grow(&r->t->span, &r->span_room, r->t->spans + 1, sizeof *r->t->span,
                               "spans", r->err);
 
@@ -125,8 +122,8 @@ static int span_row(void *ctx, int n, const char **values, const char **names)
     *s = (struct trace_span){ .step = step, .block = place_number(values[2]),
                               .device = place_number(values[3]), .start = from,
                               .end = from + (end > start ? end - start : 0),
-                              .bytes = number(values[6]),
-                              .busy = values[7] ? number(values[7]) / 1000 : SIZE_MAX };
+                              .bytes = runlog_count(values[6]),
+                              .busy = values[7] ? runlog_count(values[7]) / 1000 : SIZE_MAX };
     word(s->phase, values[1]);
     r->end = s->end > r->end ? s->end : r->end;
     return 0;
@@ -144,7 +141,7 @@ static int traffic_row(void *ctx, int n, const char **values, const char **names
     if (rc)
         return rc;
     struct trace_traffic *w = &r->t->traffic[r->t->rows++];
-    *w = (struct trace_traffic){ .step = number(values[0]), .bytes = number(values[5]),
+    *w = (struct trace_traffic){ .step = runlog_count(values[0]), .bytes = runlog_count(values[5]),
                                  .device = place_number(values[3]) };
     word(w->phase, values[1]);
     word(w->link, values[2]);
@@ -161,8 +158,9 @@ static int step_row(void *ctx, int n, const char **values, const char **names)
 
     (void)n, (void)names;
     if (!rc)
-        r->t->step[r->t->steps++] = (struct trace_step){ number(values[0]), 0, real(values[1]),
-                                                         real(values[2]), real(values[3]) };
+        r->t->step[r->t->steps++] =
+            (struct trace_step){ runlog_count(values[0]), 0, runlog_real(values[1]),
+                                 runlog_real(values[2]), runlog_real(values[3]) };
     return rc;
 }
 
