@@ -46,7 +46,7 @@ static inline uint32_t utf8_decode(const void *text, int len)
     return cp;
 }
 
-/* Both: what utf8_length says, and above 0 the code point in *cp. */
+/* Returns what utf8_length says. If that is above 0, *cp gets the code point. */
 static inline int utf8_at(const void *text, size_t n, uint32_t *cp)
 {
     int len = utf8_length(text, n);
@@ -77,7 +77,8 @@ static inline size_t utf8_unfinished(const char *text, size_t n)
     return 0;
 }
 
-/* Bytes of the last code point of text[0..n), n > 0, if it is UTF-8; at most 4. */
+/* Returns how many bytes the last code point of text[0..n), n > 0, has if the text is UTF-8, and
+ * some number from 1 to 4 if it is not. */
 static inline size_t utf8_last(const char *text, size_t n)
 {
     size_t back = 1;

@@ -164,8 +164,8 @@ int runlog_step_forget(struct runlog *log, uint64_t step, struct err *err);
 int runlog_check_steps(struct runlog *log, uint64_t n, struct err *err);
 
 /* Rows of any SELECT, for reports: called per row with column texts (NULL for NULL); a non-zero
- * return stops and is passed on. runlog_real and runlog_count read such a text; of NULL they make
- * NaN and 0. */
+ * return stops and is passed on. runlog_real and runlog_count read such a text. They
+ * return NaN and 0 for NULL. */
 static inline double runlog_real(const char *column)
 {
     return column ? strtod(column, NULL) : (double)NAN;

@@ -129,7 +129,8 @@ int schema_check(struct db *db, int *version, struct err *err)
     return 0;
 }
 
-/* Each row of a query to row(), after `then` was done, which may change what the query read. */
+/* Calls row() for each row of a query. The statements of `then` come first, and may change what the
+ * query has read. */
 static int each_of(struct db *db, const char *query, const char *then,
                    int (*row)(struct db *db, sqlite3_stmt *was, struct err *err), struct err *err)
 {

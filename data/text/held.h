@@ -5,12 +5,12 @@
 
 struct held { char *text; size_t n, cap, next_try; };
 
-/* Take the beginning of text[0..n), *used bytes of it. final: nothing follows, so all of it. */
+/* Takes the first *used bytes of text[0..n). If `final`, no text follows and it takes all. */
 typedef int held_take(void *ctx, const char *text, size_t n, int final, size_t *used,
                       struct err *err);
 
-/* Another piece. After the last one, or an error, another text can begin. A text of which `take`
- * can take little in small pieces needs linear time all the same. */
+/* Feeds another piece. After the last piece, or an error, another text can begin. Small pieces of a
+ * text of which `take` takes little need linear time, too. */
 int held_feed(struct held *h, const char *text, size_t n, int last, held_take *take, void *ctx,
               struct err *err);
 

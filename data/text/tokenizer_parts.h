@@ -141,8 +141,8 @@ struct byte_map { unsigned char order[256]; uint16_t code_point[256]; int16_t by
 void byte_map_make(struct byte_map *m);
 /* The name of a token as it stands in the files; caller frees. NULL: no memory. */
 char *name_encode(const struct byte_map *m, const struct token_entry *e);
-/* The bytes that name[0..n) stands for into out, which has room for n; how many, or -1 if the name
- * is not made of mapped bytes. */
+/* Writes the bytes that name[0..n) stands for to out, which has room for n. Returns their number, or
+ * -1 if the name is not made of mapped bytes. */
 long name_decode(const struct byte_map *m, const char *name, size_t n, char *out);
 /* The one or two files (then NULL) that tokenizer_open reads the tokenizer in dir from; NULL: none.
  */
@@ -208,7 +208,7 @@ struct added_from {
     const json_t *config; // tokenizer_config.json, or NULL
     const json_t *root, *vocab, *roles;
 };
-/* What a file calls a token: a text, or an object's content; NULL: it is neither. */
+/* The content of a token: a file has it as a text, or as an object's member. NULL: v is neither. */
 static inline const char *token_content(const json_t *v)
 {
     return json_string_value(json_is_object(v) ? json_object_get(v, "content") : v);
@@ -218,7 +218,7 @@ void added_tokens_free(struct added_tokens *a);
 /* The one with this content, or NULL. */
 struct added_token *added_tokens_find(const struct added_tokens *a, const char *content);
 
-/* Whether tokenizer_config.json in dir, if it has this setting, has true, false or null for it. */
+/* Refuses a setting of tokenizer_config.json in dir that is neither true, false nor null. */
 int flag_check(const json_t *config, const char *name, const char *dir, struct err *err);
 
 /* What tokenizer_config.json changes of the settings, and of `root`, which they were read from; or
