@@ -141,8 +141,8 @@ struct byte_map { unsigned char order[256]; uint16_t code_point[256]; int16_t by
 void byte_map_make(struct byte_map *m);
 /* The name of a token as it stands in the files; caller frees. NULL: no memory. */
 char *name_encode(const struct byte_map *m, const struct token_entry *e);
-/* Writes the bytes that name[0..n) stands for to out, which has room for n. Returns their number, or
- * -1 if the name is not made of mapped bytes. */
+/* Writes the bytes that name[0..n) stands for to out, which has room for n. Returns their number,
+ * or -1 if the name is not made of mapped bytes. */
 long name_decode(const struct byte_map *m, const char *name, size_t n, char *out);
 /* The one or two files (then NULL) that tokenizer_open reads the tokenizer in dir from; NULL: none.
  */
