@@ -260,18 +260,39 @@ static int holds_run(const char *dir, const char *id, int depth)
     return found;
 }
 
+/* Is it, in the bytes that a device begins with, a run of bench's own? */
+static int is_own(const char *page, const char *scratch)
+{
+    struct store_super s;
+
+    return !store_super_read(page, &s) && holds_run(scratch, s.id, 2);
+}
+
+int bench_device_ask(const struct bench *b, size_t device, struct err *err)
+{
+    const char *path = b->n_devices ? b->devices[device] : NULL;
+    char        page[STORE_SUPERBLOCK];
+    int         fd, own;
+
+    if (!bench_is_block(b, device))
+        return 0;
+    if ((fd = file_open_device(path, O_RDONLY)) < 0)
+        return err_set(err, fd, "open %s: %s", path, strerror(-fd));
+    own = !file_pread(fd, page, sizeof page, 0, path, NULL) && is_own(page, b->scratch);
+    close(fd);
+    return own ? 0 : devices_free_check(path, "--device", b->o->train.force_device, err);
+}
+
 /* The states of a run that bench made are nobody's: whoever takes the drive next is not asked for
  * --force-device because of them. Those of any other run stay, also where it came meanwhile. */
 static void drive_clear(const char *path, const char *scratch)
 {
-    char               page[STORE_SUPERBLOCK];
-    struct store_super s;
-    int                fd;
+    char page[STORE_SUPERBLOCK];
+    int  fd;
 
     if (disk_check_idle(path, NULL) || (fd = file_open_device(path, O_RDWR | O_EXCL)) < 0)
         return;
-    if (!file_pread(fd, page, sizeof page, 0, path, NULL) && !store_super_read(page, &s) &&
-        holds_run(scratch, s.id, 2))
+    if (!file_pread(fd, page, sizeof page, 0, path, NULL) && is_own(page, scratch))
         devices_erase(fd, path, NULL);
     close(fd);
 }

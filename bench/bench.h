@@ -66,6 +66,9 @@ int bench_is_block(const struct bench *b, size_t device); // was a block device 
 char *bench_file(const struct bench *b, size_t device, const char *name);
 
 /* output_check of the file of this kind, if the options name one. */
+/* Refuse a block device on which somebody else's is by now: asked before each writing, since the
+ * device is not held between two. What bench itself has put there may be written over. */
+int bench_device_ask(const struct bench *b, size_t device, struct err *err);
 int bench_output_check(const struct bench_opts *o, enum output_kind kind, struct err *err);
 
 /* ---- what sections go by ---- */

@@ -184,11 +184,14 @@ int bench_place_open(struct bench_place **out, const struct bench *b, size_t dev
 
     if (!p || !(p->path = bench_file(b, device, "disk")))
         return err_set(err, -ENOMEM, "out of memory for transfers");
+    int rc = bench_device_ask(b, device, err);
+    if (rc)
+        return rc;
     p->is_file = !bench_is_block(b, device);
     p->bytes = (uint64_t)(b->o->quick ? 128 : 1024) << 20;
     p->memory.align = ARENA_IO;
     arena_take(&p->memory, (size_t)REQUESTS * REQUEST_BYTES);
-    int rc = arena_map(&p->memory, "transfers", err);
+    rc = arena_map(&p->memory, "transfers", err);
     if (rc)
         return rc;
     memset(p->memory.base, 0x5A, p->memory.bytes);

@@ -325,9 +325,7 @@ static int predict_part(const struct evaluation *v, const struct part *part, str
     int                 rc = predict_check(&f, v->e, part->split, err);
 
     rc = rc ? rc : evaluate_predict(&v->by, x, &v->task, &text, &n, err);
-    rc = rc ? rc : file_write_whole(f.path, text, n, err);
-    if (!rc)
-        output_mark(&f.out);
+    rc = rc ? rc : output_put(&f.out, text, n, err);
     free(text);
     return rc;
 }

@@ -344,6 +344,11 @@ int runlog_whole(struct runlog *log, struct err *err)
 
 int runlog_copy(struct runlog *log, const char *path, struct err *err)
 {
+    int fd, rc = file_open_own(path, O_CREAT | O_EXCL, &fd, err);
+
+    if (rc)
+        return rc;
+    close(fd); // an empty file is filled
     return db_run(&log->db, "VACUUM INTO ?", "copying it", err, "t", path);
 }
 

@@ -419,7 +419,7 @@ int tokenizer_save(const struct tokenizer *t, const char *dir, struct err *err)
     struct byte_map m;
     int             rc = 0, bad = !names;
 
-    if (mkdir(dir, 0777) && errno != EEXIST)
+    if (file_make_folder(dir) && errno != EEXIST)
         rc = err_set(err, -errno, "create folder %s: %s", dir, strerror(errno));
     byte_map_make(&m);
     for (size_t i = 0; i < t->n && !bad; i++)

@@ -48,7 +48,7 @@ static int path_in_run(char **out, const struct run_config *cfg, size_t i, int c
         return -ENOMEM;
     char *slash = strrchr(*out, '/');
     *slash = '\0';
-    if (create && mkdir(*out, 0777) &&
+    if (create && file_make_folder(*out) &&
         (errno != EEXIST || lstat(*out, &st) || !S_ISDIR(st.st_mode)))
         rc = errno == EEXIST
                  ? err_misuse(err, "%s is %s, and a device's folder is to be made there: move it "

@@ -58,6 +58,33 @@ static void refuse(struct result_files *f, const char *path)
                 f->dir);
 }
 
+/* What is looked at is what the new file replaces (file_new_open). */
+static int put(struct result_files *f, const char *name, const char *path, const char *text,
+               size_t n, struct err *err)
+{
+    char            next[SUM_TEXT], sum[SUM_TEXT];
+    struct stat     st;
+    struct file_new file = { 0 };
+    int             rc = lstat(path, &st) || S_ISREG(st.st_mode) ? file_new_open(&file, path, err)
+                                                                 : 0;
+
+    sum_text(next, text, n);
+    if (!rc && (!file.path || look(f, name, path, next, sum) == ANOTHERS)) {
+        refuse(f, path);
+        file_new_abort(&file);
+        return 0;
+    }
+    rc = rc ? rc : settings_set(f->log, err, "result.%s=%s %s", name, next, sum);
+    rc = rc ? rc : file_pwrite(file.fd, text, n, 0, path, err);
+    if (rc) {
+        file_new_abort(&file);
+    } else if ((rc = file_new_commit(&file, err)) == -EEXIST) {
+        refuse(f, path);
+        rc = 0;
+    }
+    return rc;
+}
+
 int result_files_put(void *ctx, const char *name, const char *text, size_t n, struct err *err)
 {
     struct result_files *f = ctx;
@@ -69,11 +96,8 @@ int result_files_put(void *ctx, const char *name, const char *text, size_t n, st
     if (!rc && f->known) {
         sum_of_file(sum, path, next);
         rc = *sum ? settings_set(f->log, err, "result.%s=%s", name, sum) : 0;
-    } else if (!rc && look(f, name, path, next, sum) == ANOTHERS) {
-        refuse(f, path);
     } else if (!rc) {
-        rc = settings_set(f->log, err, "result.%s=%s %s", name, next, sum);
-        rc = rc ? rc : file_write_whole(path, text, n, err);
+        rc = put(f, name, path, text, n, err);
     }
     free(path);
     return rc;

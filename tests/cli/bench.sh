@@ -218,6 +218,23 @@ if loop=$(losetup -f --show "$tmp/image" 2>/dev/null); then
     kill -INT $pid
     wait $pid
     works "is whole when bench has ended" check "$tmp/theirs"
+    for only in disk update steps; do # the drive is looked at again before each of them
+        dd if=/dev/zero of="$loop" bs=4096 count=1 conv=notrunc 2>"$tmp/out"
+        rm -rf "$tmp/theirs"
+        "$bin" bench $model --dir "$tmp/d" --rounds 8 --only kernels,$only --device "$loop" >"$tmp/out" 2>"$tmp/err" &
+        pid=$!
+        for _ in $(seq 200); do
+            [ -n "$(ls -d "$tmp"/d/.siTrain-bench.* 2>/dev/null)" ] && break
+            sleep 0.05
+        done
+        "$bin" pretrain --run "$tmp/theirs" --data "$tmp/text.txt" --tokenizer "$tmp/tok" --n-layer 1 --n-head 1 --n-embd 8 --seq 8 --batch 1 \
+            --csd-mem 128K --threads 1 --steps 1 --quiet --device "$loop" >"$tmp/out.run" 2>&1
+        result $? "a run on the drive before bench comes to it ($only)"
+        wait $pid
+        grep -q "$loop holds the states of a siTrain run" "$tmp/out" "$tmp/err"
+        result $? "which bench then leaves alone, and says so"
+        works "and which is whole" check "$tmp/theirs"
+    done
     losetup -d "$loop"
     trap 'rm -rf "$tmp"' EXIT
 else
