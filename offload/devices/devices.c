@@ -253,7 +253,7 @@ static int superblock_found(struct devices *d, size_t i, struct err *err)
 
 /* ---- files */
 
-int devices_present(const struct devices *d, struct err *err)
+int devices_present(const struct devices *d, const char *used, struct err *err)
 {
     for (size_t i = 0; i < d->n && !devices_fake(&d->cfg); i++) {
         const struct device *at = &d->device[i];
@@ -261,11 +261,11 @@ int devices_present(const struct devices *d, struct err *err)
         struct stat          st;
 
         if (stat(path, &st))
-            return err_set(err, -ENODEV, "device %zu: %s is gone (%s), and the run was writing to "
-                           "it; bring it back and go on with --resume", i, path, strerror(errno));
+            return err_set(err, -ENODEV, "device %zu: %s is gone (%s), and %s", i, path,
+                           strerror(errno), used);
         if (st.st_dev != at->dev || st.st_ino != at->ino)
-            return err_set(err, -ENODEV, "device %zu: %s is another file than the one that the run "
-                           "was writing to; bring that one back and go on with --resume", i, path);
+            return err_set(err, -ENODEV, "device %zu: %s is another file by now, and %s", i, path,
+                           used);
         if (S_ISREG(st.st_mode) && (uint64_t)st.st_size < d->store.device_bytes[i])
             return err_set(err, -ENODEV, "device %zu: %s was cut to %" PRIu64 " bytes, this run "
                            "needs %" PRIu64, i, path, (uint64_t)st.st_size,
