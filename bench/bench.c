@@ -280,7 +280,7 @@ int bench_device_ask(const struct bench *b, size_t device, struct err *err)
         return err_set(err, fd, "open %s: %s", path, strerror(-fd));
     own = !file_pread(fd, page, sizeof page, 0, path, NULL) && is_own(page, b->scratch);
     close(fd);
-    return own ? 0 : devices_free_check(path, "--device", b->o->train.force_device, err);
+    return own ? 0 : devices_empty_check(path, "--device", b->o->train.force_device, err);
 }
 
 /* The states of a run that bench made are nobody's: whoever takes the drive next is not asked for
@@ -295,6 +295,12 @@ static void drive_clear(const char *path, const char *scratch)
     if (!file_pread(fd, page, sizeof page, 0, path, NULL) && is_own(page, scratch))
         devices_erase(fd, path, NULL);
     close(fd);
+}
+
+void bench_device_clear(const struct bench *b, size_t device)
+{
+    if (bench_is_block(b, device))
+        drive_clear(b->devices[device], b->scratch);
 }
 
 static int places_make(struct places *p, struct bench *b, struct err *err)

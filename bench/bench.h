@@ -65,10 +65,14 @@ int bench_is_block(const struct bench *b, size_t device); // was a block device 
 /* Where a device is measured: a file called `name` in its folder, or the block device; malloced. */
 char *bench_file(const struct bench *b, size_t device, const char *name);
 
-/* output_check of the file of this kind, if the options name one. */
-/* Refuse a block device on which somebody else's is by now: asked before each writing, since the
- * device is not held between two. What bench itself has put there may be written over. */
+/* Refuse a block device on which somebody else's is by now: each part of bench opens it anew, and
+ * asks when it is open, from where on nobody else has it. What bench itself has put there may be
+ * written over. */
 int bench_device_ask(const struct bench *b, size_t device, struct err *err);
+/* A run of bench's own that is on this block device goes, so that the next one needs no force. */
+void bench_device_clear(const struct bench *b, size_t device);
+
+/* output_check of the file of this kind, if the options name one. */
 int bench_output_check(const struct bench_opts *o, enum output_kind kind, struct err *err);
 
 /* ---- what sections go by ---- */

@@ -184,14 +184,11 @@ int bench_place_open(struct bench_place **out, const struct bench *b, size_t dev
 
     if (!p || !(p->path = bench_file(b, device, "disk")))
         return err_set(err, -ENOMEM, "out of memory for transfers");
-    int rc = bench_device_ask(b, device, err);
-    if (rc)
-        return rc;
     p->is_file = !bench_is_block(b, device);
     p->bytes = (uint64_t)(b->o->quick ? 128 : 1024) << 20;
     p->memory.align = ARENA_IO;
     arena_take(&p->memory, (size_t)REQUESTS * REQUEST_BYTES);
-    rc = arena_map(&p->memory, "transfers", err);
+    int rc = arena_map(&p->memory, "transfers", err);
     if (rc)
         return rc;
     memset(p->memory.base, 0x5A, p->memory.bytes);
@@ -201,6 +198,7 @@ int bench_place_open(struct bench_place **out, const struct bench *b, size_t dev
     struct disk_config cfg = {.path = p->path, .bytes = p->bytes, .create = p->is_file,
                               .depth = DEPTH, .buffers = &buffers, .n_buffers = 1};
     rc = disk_open(&p->disk, disk_at((size_t)b->o->train.disk), &cfg, notice, sizeof notice, err);
+    rc = rc ? rc : bench_device_ask(b, device, err);
     for (int half = 0; half < 2 && !rc; half++) {
         rc = move(p, 0, p->bytes / 2, err);
         p->written = !p->written;

@@ -171,8 +171,8 @@ static int device_open(struct rig *r, size_t d, const struct csd_config *every, 
         return err_set(err, -ENOMEM, "out of memory for a device");
     cfg.path = r->path[d];
     cfg.id = (int)d;
-    int rc = null ? 0 : bench_device_ask(r->bench, 0, err);
-    return rc ? rc : csd_emu.open(&r->csd[d], &cfg, notice, sizeof notice, err);
+    int rc = csd_emu.open(&r->csd[d], &cfg, notice, sizeof notice, err);
+    return rc || null ? rc : bench_device_ask(r->bench, 0, err);
 }
 
 /* In *out also after a failure, to be closed. */

@@ -5,9 +5,9 @@
  * then RUN/best.old.new-HEX, and gets its name back where a kill came between. */
 #include "run/loop/best.h"
 
-#include "cmd/run/output.h"
 #include "data/base/file.h"
 #include "data/tensors/safetensors.h"
+#include "run/folder/output.h"
 #include "run/folder/settings.h"
 #include "run/sources/tokenise.h"
 
