@@ -49,6 +49,18 @@ result $? "its best model talks"
 [ "$(cat "$examples"/*.conf | grep -c '^#     siTrain')" = 8 ]
 result $? "every command of theirs was run"
 
+# The scripts write over nothing that is a person's.
+cd "$tmp" && mkdir owned owned/SST-2 && cd owned || exit 1
+for file in first.txt my.txt mine.csv mine-dev.csv SST-2/train.tsv SST-2/dev.tsv report.html report.csv report.json again.conf; do echo "mine: $file" >$file; done
+find . -type f -exec sha256sum {} + | sort >../owned.sums
+for script in "$examples"/*.sh; do
+    case $script in */report.sh) set -- ../first ;; *) set -- ;; esac
+    PATH=$(dirname "$bin"):$PATH timeout 60 sh "$script" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    [ $? != 0 ] && find . -type f -exec sha256sum {} + | sort | cmp -s - ../owned.sums
+    result $? "$(basename "$script") leaves what is there"
+done
+cd "$tmp" || exit 1
+
 # The scripts, as they stand, as the README's block has them.
 mkdir scripts bin && ln -s "$bin" bin/siTrain && cd scripts || exit 1
 scripts=$(sed -n 's/^sh examples\/\([a-z]*\.sh\) .*/\1/p' "$examples/README.md")
