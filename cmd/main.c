@@ -3,6 +3,7 @@
 #include "cmd/cmd.h"
 #include "cmd/bench/bench.h"
 #include "cmd/say/command.h"
+#include "cmd/say/job.h"
 #include "cmd/say/line.h"
 #include "cmd/say/stop.h"
 #include "data/db/db_wait.h"
@@ -209,7 +210,7 @@ static void take_closed_streams(void)
 static int say_waiting(void *ctx, const char *sentence)
 {
     if (sentence) {
-        fputs(isatty(STDERR_FILENO) ? "\r\033[K" : "", stderr);
+        fputs(job_terminal(STDERR_FILENO) ? "\r\033[K" : "", stderr);
         say_line(stderr, "siTrain: %s", sentence);
     }
     return stop_asked(ctx);
