@@ -26,6 +26,29 @@ while read -r line; do
     result $? "$line"
 done <small
 
+# Every command's two, one after the other, in smaller numbers.
+mkdir help help/mnt help/mnt/a help/mnt/b help/path help/SST-2
+cp my.txt held-out.txt mine.csv mine-dev.csv help/
+awk 'BEGIN { print "sentence\tlabel"; for (i = 0; i < 24; i++) print (i % 2 ? "the ship loves" : "a storm fears") "\t" i % 2 }' >help/SST-2/train.tsv
+cp help/SST-2/train.tsv help/SST-2/dev.tsv
+count=0
+for command in prepare pretrain finetune export import eval generate plan report watch check reshard devices bench; do
+    "$bin" $command --help | sed -n '/^Examples$/,$s/^  siTrain /siTrain /p; /^Examples$/,$s/^      --/--/p' >lines
+    sed -e ':a' -e '/\\$/N; s/\\\n//; ta' lines | sed 's/8192/280/; s/--n-embd 512/--n-embd 32/; s/--seq 256/--seq 32/; s/--steps 1000/--steps 2/
+        s/-steps 1500/-steps 3/g; s/--tokens 100/--tokens 4/; s/gpt2-xl/gpt2 --probe off/; s/mine.csv$/& --probe off/; s|/mnt|mnt|g; s/bench --quick/& --only memory/; s/bench --only disk/& --quick/
+        s/^siTrain finetune.*/& --steps 2 --batch 4 --max-seq 16/' >small
+    while read -r line; do
+        case $line in
+        *path/to*) [ -d help/path/to ] || { mkdir help/path/to && "$bin" export help/first help/path/to/gpt2 >/dev/null; } ;;
+        *" second "*) cp -r help/first help/second ;;
+        esac
+        (cd help && echo "the ship" | eval "$line") >out 2>err
+        result $? "$line"
+        count=$((count + 1))
+    done <small
+done
+same 28 $count "two examples a command were run"
+
 # commands FILE: its commands, one a line.
 commands() { sed -n 's/^#     siTrain \(.*\)/\1/p' "$examples/$1" | sed "s|examples/|$examples/|; s/ *#.*//"; }
 small="--batch 2 --steps 2 --durability none"
