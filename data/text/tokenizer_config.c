@@ -121,9 +121,6 @@ static int ends_set(struct tokenizer_settings *s, json_t *root, const struct add
         const json_t *v = json_object_get(config, names[i][0]);
 
         said |= v != NULL;
-        if (v && !json_is_null(v) && !json_is_boolean(v))
-            return err_misuse(err, "%s/tokenizer_config.json: \"%s\" must be true or false", dir,
-                              names[i][0]);
         if (!json_is_true(v))
             continue;
         around[i] = tokenizer_role_name(added->roles, names[i][1]);
@@ -168,6 +165,23 @@ static int roberta_set(const struct tokenizer_settings *s, json_t *root,
 
 /* ---- the rest ---- */
 
+/* What is said of these is true, false or nothing. */
+static int flags_check(const json_t *config, const char *dir, struct err *err)
+{
+    static const char *const names[] = {
+        "add_prefix_space", "add_bos_token", "add_eos_token", "do_lower_case", "strip_accents",
+        "tokenize_chinese_chars", "split_special_tokens", "fix_mistral_regex" };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const json_t *v = json_object_get(config, names[i]);
+
+        if (v && !json_is_null(v) && !json_is_boolean(v))
+            return err_misuse(err, "%s/tokenizer_config.json: \"%s\" must be true or false", dir,
+                              names[i]);
+    }
+    return 0;
+}
+
 /* Texts are cut where tokenizer_config.json says it, else where tokenizer.json does. */
 static int side_read(struct tokenizer_settings *s, const json_t *root, const json_t *config,
                      const char *dir, struct err *err)
@@ -200,14 +214,11 @@ int tokenizer_config_apply(struct tokenizer_settings *s, json_t *root,
                            const struct added_tokens *added, const json_t *config, const char *dir,
                            struct err *err)
 {
-    const json_t *split = json_object_get(config, "split_special_tokens");
-    int           rc = config_agrees(s, config, dir, err);
+    int rc = flags_check(config, dir, err);
 
+    rc = rc ? rc : config_agrees(s, config, dir, err);
     rc = rc ? rc : side_read(s, root, config, dir, err);
-    if (!rc && split && !json_is_null(split) && !json_is_boolean(split))
-        rc = err_misuse(err, "%s/tokenizer_config.json: \"split_special_tokens\" must be true or "
-                        "false", dir);
-    s->split_specials = json_is_true(split);
+    s->split_specials = json_is_true(json_object_get(config, "split_special_tokens"));
     rc = rc ? rc : roberta_set(s, root, added, dir, err);
     return rc || !s->of_pair ? rc : ends_set(s, root, added, config, dir, err);
 }

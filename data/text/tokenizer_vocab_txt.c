@@ -42,22 +42,6 @@ static int setting(const json_t *config, const char *name, int otherwise)
     return json_is_boolean(v) ? json_is_true(v) : otherwise;
 }
 
-/* What is said of these is true, false or nothing. */
-static int settings_check(const json_t *config, const char *dir, struct err *err)
-{
-    static const char *const names[] = { "do_lower_case", "tokenize_chinese_chars",
-                                         "strip_accents" };
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const json_t *v = json_object_get(config, names[i]);
-
-        if (v && !json_is_null(v) && !json_is_boolean(v))
-            return err_misuse(err, "%s/tokenizer_config.json: \"%s\" must be true or false", dir,
-                              names[i]);
-    }
-    return 0;
-}
-
 /* The five tokens that BERT knows by name, each with its id; cls and sep are what stands around a
  * text. */
 struct five { const char *names[5]; json_int_t ids[5]; };
@@ -117,9 +101,8 @@ int vocab_txt_read(json_t **root, const json_t *config, const char *dir, const c
     const char *class = json_str(config, "tokenizer_class");
     json_t     *vocab = NULL;
     struct five f;
-    int rc = config ? settings_check(config, dir, err)
-                    : err_misuse(err, "%s has no tokenizer_config.json beside it, which would say "
-                                 "whether it is of words in lower case", path);
+    int rc = config ? 0 : err_misuse(err, "%s has no tokenizer_config.json beside it, which would "
+                                     "say whether it is of words in lower case", path);
 
     *root = NULL;
     if (!rc && *class && !strstr(class, "BertTokenizer") && !strstr(class, "ElectraTokenizer"))
