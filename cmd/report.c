@@ -204,4 +204,6 @@ const struct opt_command report_command = {
             "SQLite database. Transferred bytes are in MB and GB (powers of 1000), memory is in "
             "MiB and GiB (powers of 1024).",
     .parts = parts, .size = sizeof(struct report_opts), .killed = 1, .run = run,
+    .examples = { "siTrain report first",
+                  "siTrain report first second --html page.html" },
 };

@@ -124,6 +124,9 @@ struct opt_command {
     /* Both end with { 0 }; NULL: none. --help says that aliases are taken, the man page which. */
     const struct opt_alias   *aliases;
     const struct opt_default *defaults;
+    /* Names of the options that --help lists, blanks between; NULL: all of them. */
+    const char *first;
+    const char *examples[2]; // command lines to be pasted; a newline stands behind a backslash
 };
 
 enum { OPT_MAX_ROWS = 128 };
