@@ -117,9 +117,9 @@ def sitrain(arguments, a, look=None):
     return out
 
 
-def program(*argv):
+def program(*argv, env=None):
     """What this command of siTrain prints; RuntimeError with its sentence where it fails."""
-    done = subprocess.run([BIN, *map(str, argv)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run([BIN, *map(str, argv)], capture_output=True, text=True, stdin=subprocess.DEVNULL, env=env)
     if done.returncode:
         raise RuntimeError(done.stderr.strip() or f"siTrain {argv[0]} ended with {done.returncode}")
     return done.stdout
