@@ -21,7 +21,7 @@ from tap import ROOT, ROOMS, done, report, sources
 # room: what it may use beside itself
 LAW = {
     "cmd": "cmd/bench cmd/report cmd/watch cmd/say cmd/run cmd/opt model offload csd comm kernels data",
-    "cmd/bench": "cmd/report cmd/say cmd/run cmd/opt model offload csd comm kernels data",
+    "cmd/bench": "cmd/say cmd/run cmd/opt model offload csd comm kernels data",
     "cmd/report": "cmd/say cmd/run cmd/opt model offload csd kernels data",
     "cmd/watch": "cmd/opt data",
     "cmd/say": "cmd/run cmd/opt model offload csd comm kernels data",

@@ -153,17 +153,18 @@ static int child_fail(char *said, struct err *err)
     return err_set(err, -EIO, "%s", line && *line ? line : "siTrain bench ended without figures");
 }
 
-/* Its exit status. The watch hears that it goes on; how far it is nobody knows. */
+/* Its exit status; 0 where whoever started this program has it ignore its children. The watch hears
+ * that it goes on; how far it is nobody knows. */
 static int wait_for_child(pid_t pid, const struct watch *watch)
 {
     const struct timespec pause = {.tv_nsec = 100000000};
     pid_t                 ended;
     struct err            unheard;
-    int                   status = -1;
+    int                   status = 0;
 
     while ((ended = waitpid(pid, &status, watch ? WNOHANG : 0)) != pid) {
         if (ended < 0 && errno != EINTR)
-            return -1;
+            return 0;
         if (watch && !ended) {
             nanosleep(&pause, NULL);
             watch_look(watch, 0, 0, &unheard);
@@ -187,8 +188,9 @@ static int child_run(json_t **out, const struct args *a, const struct watch *wat
         int   status = wait_for_child(pid, watch);
         char *text = text_of(files[0]), *said = text_of(files[1]);
 
-        rc = status || !text ? child_fail(said, err)
-                             : json_parse(out, text, strlen(text), "siTrain bench", err);
+        rc = status || !text || *text != '{'
+                 ? child_fail(said, err)
+                 : json_parse(out, text, strlen(text), "siTrain bench", err);
         free(text);
         free(said);
     }

@@ -127,8 +127,8 @@ def program(*argv, env=None):
 
 def completed(given, defaults):
     """What is given, and of each (options, whole) those that are not; but where one of `whole` is given, or `whole` is None and one of the options is, none."""
-    names = {word.split("=")[0] for word in given if word.startswith("--")}
-    out = list(map(str, given))
+    out = [part for word in given for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    names = {word for word in out if word.startswith("--")}
     for options, whole in defaults:
         own = set(map(str, options[::2]))
         if not names & (own if whole is None else whole):

@@ -24,7 +24,7 @@ def measure(core, given):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--json", help="file for the results")
     a, given = p.parse_known_args()

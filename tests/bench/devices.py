@@ -123,7 +123,7 @@ def plot(path, found):
 
 
 def options():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     p.add_argument("--devices", type=int, default=10)
     p.add_argument("--rounds", type=int, default=4)
     p.add_argument("--steps", type=int, default=2, help="of each visit, that count")

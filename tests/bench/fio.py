@@ -36,7 +36,7 @@ def ours(given, folder):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--dir", default=".", help="for the files, which are removed at the end, on the disk")
     p.add_argument("--json", help="file for the results")

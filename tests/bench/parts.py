@@ -92,7 +92,7 @@ def parts(report):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     p.add_argument("--json", help="file for the results")
     a, given = p.parse_known_args()
     common.usable(p)

@@ -128,7 +128,7 @@ def known_ways():
 
 
 def options():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     p.add_argument("--batches", default="1,2,4,8", help="values of --batch: a point of each curve")
     p.add_argument("--ways", help="values of --activations, with commas between (default: all)")
     p.add_argument("--host-mem", help="the same for all ways, instead of what each needs")
