@@ -14,7 +14,6 @@
 #include "data/base/version.h"
 #include "offload/devices/devices.h"
 #include "plan/memory.h"
-#include "report/report.h"
 #include "run/folder/settings.h"
 #include "run/model_choice.h"
 #include "run/sources/masking.h"

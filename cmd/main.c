@@ -140,8 +140,7 @@ static void set_libraries(char **argv)
     const char *core = getenv("OPENBLAS_CORETYPE") ? NULL : matmul_better_core(NULL);
     int         set = wait_without_spinning();
 
-    if (core && !setenv("OPENBLAS_CORETYPE", core, 1))
-        set |= !setenv(BENCH_CORE_IS_OURS, "1", 1);
+    set |= core && !setenv("OPENBLAS_CORETYPE", core, 1);
     if (set && realpath("/proc/self/exe", self))
         execv(self, argv); // where it cannot, the only loss is speed
 }
