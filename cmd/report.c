@@ -76,7 +76,7 @@ static int list_questions(void)
 static int answer(struct runlog *log, const struct report_opts *o, struct err *err)
 {
     json_t *found = NULL;
-    int     rc = report_rows(&found, log, question_find(o->sql)->sql, err);
+    int     rc = report_rows(&found, log, err, "%s", question_find(o->sql)->sql);
 
     if (!rc && o->json) {
         json_dumpf(found, stdout, FOR_TERMINALS);

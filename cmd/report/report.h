@@ -13,9 +13,12 @@
 
 /* ---- gather.c ---- */
 
-/* The rows of any SELECT as an array of objects, figures as numbers and NULL as null; caller
+/* The rows of a SELECT as an array of objects, figures as numbers and NULL as null; caller
  * json_decref()s *rows. -errno with a sentence. */
-int report_rows(json_t **rows, struct runlog *log, const char *sql, struct err *err);
+int report_rows(json_t **rows, struct runlog *log, struct err *err, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* A text of the database: what is no text in a damaged one is "?". */
+json_t *report_string(const char *text);
 /* All of a run, which lies in `dir`, as one object: a section for each question of data/db/sql;
  * caller json_decref()s. A figure that is not in the database is not in it. -errno with a
  * sentence. */
