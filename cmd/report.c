@@ -3,7 +3,6 @@
 #include "cmd/report/report.h"
 #include "cmd/run/session.h"
 #include "cmd/say/say.h"
-#include "data/base/file.h"
 #include "data/db/questions.h"
 
 #include <unistd.h>
@@ -50,13 +49,7 @@ static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
 static int open_run(struct runlog **log, const char *dir, struct err *err)
 {
-    char *path = file_path(err, "%s/run.db", dir);
-    int   rc = path ? runlog_open(log, path, 1, 0, err) : -ENOMEM;
-
-    if (rc == -ENOENT || rc == -ENOTDIR)
-        rc = err_misuse(err, "%s is not a run: there is no %s", dir, path);
-    free(path);
-    return session_explain_closed(dir, rc, &say_events, err);
+    return session_explain_closed(dir, runlog_open_run(log, dir, err), &say_events, err);
 }
 
 /* As JSON is printed, which escapes by itself: with ASCII alone no control character is left. */
