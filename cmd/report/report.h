@@ -47,8 +47,8 @@ void report_table(FILE *out, const json_t *rows);
 void report_table_csv(FILE *out, const json_t *rows);
 
 /* file.c: a file that appears under its name once print has written all of it and the drive has it,
- * if output_check lets it. print returns 0, or -errno with a sentence; what could not be written is
- * found here. */
+ * if output_check, which the caller has asked before any work, still lets it. print returns 0, or
+ * -errno with a sentence; what could not be written is found here. */
 int report_file(const struct output *o, int (*print)(FILE *out, void *ctx, struct err *err),
                 void *ctx, struct err *err);
 
