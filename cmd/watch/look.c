@@ -34,23 +34,14 @@ static int run_row(void *ctx, int n, const char **values, const char **names)
     return 0;
 }
 
-static int step_row(void *ctx, int n, const char **values, const char **names)
+/* A row of numbers, into the places that ctx lists. */
+static int numbers_row(void *ctx, int n, const char **values, const char **names)
 {
-    struct look *f = ctx;
+    double *const *to = ctx;
 
-    (void)n, (void)names;
-    f->loss = real(values[0]);
-    f->lr = real(values[1]);
-    f->norm = real(values[2]);
-    f->clipped = real(values[3]);
-    return 0;
-}
-
-static int median_row(void *ctx, int n, const char **values, const char **names)
-{
-    (void)n, (void)names;
-    ((struct look *)ctx)->median = real(values[0]);
-    ((struct look *)ctx)->step_tokens = real(values[1]);
+    (void)names;
+    for (int i = 0; i < n; i++)
+        *to[i] = real(values[i]);
     return 0;
 }
 
@@ -86,18 +77,6 @@ static int notice_row(void *ctx, int n, const char **values, const char **names)
     (void)n, (void)names;
     snprintf(f->notice_time, sizeof f->notice_time, "%s", values[0] ? values[0] : "");
     snprintf(f->notice, sizeof f->notice, "%s", values[1] ? values[1] : "");
-    return 0;
-}
-
-static int parts_row(void *ctx, int n, const char **values, const char **names)
-{
-    struct look *f = ctx;
-
-    (void)n, (void)names;
-    f->whole = number(values[0]);
-    f->seconds = real(values[1]);
-    for (int i = 0; i < 4; i++)
-        f->part[i] = real(values[2 + i]);
     return 0;
 }
 
@@ -138,11 +117,13 @@ static int read_run(struct look *f, struct runlog *log, struct err *err)
 static int read_steps(struct look *f, struct runlog *log, struct err *err)
 {
     unsigned long long done = f->done;
-    int rc = runlog_ask(log, step_row, f, err,
+    double *const step[] = { &f->loss, &f->lr, &f->norm, &f->clipped };
+    double *const median[] = { &f->median, &f->step_tokens };
+    int rc = runlog_ask(log, numbers_row, (void *)(uintptr_t)step, err,
                         "SELECT loss, lr, grad_norm, clipped FROM steps WHERE step = %llu",
                         done - 1);
 
-    rc = rc ? rc : runlog_ask(log, median_row, f, err,
+    rc = rc ? rc : runlog_ask(log, numbers_row, (void *)(uintptr_t)median, err,
                               "WITH s AS (SELECT *, row_number() OVER (ORDER BY seconds) AS i,"
                               " count(*) OVER () AS n FROM steady_steps WHERE step + %d >= %llu)"
                               " SELECT avg(seconds), (SELECT avg(tokens) FROM s) FROM s"
@@ -163,9 +144,11 @@ static int read_steps(struct look *f, struct runlog *log, struct err *err)
 /* Of the last whole steps, a link's phases put together. */
 static int read_recent(struct look *f, struct runlog *log, struct err *err)
 {
-    int rc = runlog_since(log, f->done > WHOLE_STEPS ? f->done - WHOLE_STEPS : 0, err);
+    double *const parts[] = { &f->whole, &f->seconds, &f->part[0], &f->part[1], &f->part[2],
+                              &f->part[3] };
+    int           rc = runlog_since(log, f->done > WHOLE_STEPS ? f->done - WHOLE_STEPS : 0, err);
 
-    rc = rc ? rc : runlog_ask(log, parts_row, f, err,
+    rc = rc ? rc : runlog_ask(log, numbers_row, (void *)(uintptr_t)parts, err,
                               "SELECT count(*), avg(seconds), avg(fw), avg(bw_grad),"
                               " avg(\"update\"), avg(other) FROM breakdown");
     return rc ? rc : runlog_ask(log, rate_row, f, err,
