@@ -88,6 +88,10 @@ static void lay_work(struct arena *a, struct acts_work *w, const struct model_op
                                   : attention_scratch_forward(o->seq, heads, g->n_head,
                                                               o->threads));
     acts_lay_rope(a, w, g, o->seq);
+    if (o->packed) {
+        w->begin = arena_take(a, o->grad_accum * N * sizeof(int32_t));
+        w->at    = arena_take(a, o->grad_accum * N * sizeof(int32_t));
+    }
     if (g->n_types)
         w->types = arena_take(a, o->grad_accum * N * sizeof(int32_t));
     if (g->arch->encoder) {

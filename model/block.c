@@ -13,13 +13,13 @@
 
 static struct embed embed_of(struct model *m, size_t micro, size_t block, const void *wire)
 {
-    struct acts_shape shape = model_shape(m, micro);
+    const struct acts_work *w = &m->acts.work;
+    struct acts_shape       shape = model_shape(m, micro);
+    size_t                  at = micro * model_tokens(m);
 
     return (struct embed){ .m = m, .block = block, .wire = wire, .B = shape.rows, .T = shape.seq,
-                           .tokens = m->acts.work.x + micro * model_tokens(m),
-                           .types = m->acts.work.types
-                                        ? m->acts.work.types + micro * model_tokens(m)
-                                        : NULL };
+                           .tokens = w->x + at, .types = w->types ? w->types + at : NULL,
+                           .positions = w->at ? w->at + at : NULL };
 }
 
 /* Dropout behind the embeddings, or of their gradient. */
@@ -84,6 +84,7 @@ static struct turn turn_of(struct model *m, size_t layer, size_t micro, const vo
                  .x_out = acts_input(&m->acts, layer + 1, micro),
                  .attn = acts_at(&m->acts, ACTS_ATTN, layer, micro, 0),
                  .dattn = w->dattn, .dqkv = w->dqkv, .T = shape.seq,
+                 .at = w->at ? w->at + micro * model_tokens(m) : NULL,
                  .drop_attn_proj = model_dropout(m, micro, layer, PLACE_ATTN_PROJ),
                  .drop_mlp_proj = model_dropout(m, micro, layer, PLACE_MLP_PROJ) } };
 
@@ -107,6 +108,7 @@ static struct layer chunk_at(const struct turn *t, size_t i)
 
     l.first = i;
     l.n = l.padded = model_chunk(t->m, t->N - i, CHUNK_ROWS);
+    l.at = l.at ? l.at + i : NULL;
     l.x += i * g->n_embd;
     l.x_out += i * g->n_embd;
     l.attn = acts_at(&t->m->acts, ACTS_ATTN, t->layer, t->micro, i);
@@ -121,10 +123,11 @@ static struct layer chunk_at(const struct turn *t, size_t i)
 
 static struct attention attention_of(const struct turn *t)
 {
-    const int32_t   *length = t->all.w->length;
+    const int32_t   *length = t->all.w->length, *begin = t->all.w->begin;
     struct attention a = model_attention(&t->m->o, t->layer, t->rows, t->seq);
 
     a.lengths = length ? length + t->micro * t->m->o.batch : NULL;
+    a.begin = begin ? begin + t->micro * model_tokens(t->m) : NULL;
     a.qkv = t->all.attn.at[ATTN_QKV];
     a.out = t->all.attn.at[ATTN_OUT];
     a.lse = t->all.attn.at[ATTN_LSE];

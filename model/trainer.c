@@ -20,6 +20,8 @@ static int check(const struct trainer_options *t, struct err *err)
     if (o->seq > o->config.n_positions)
         return err_misuse(err, "rows of %zu tokens do not fit: the model has %zu positions", o->seq,
                           o->config.n_positions);
+    if (o->packed && arch_classifies(&o->config))
+        return err_misuse(err, "a row of a classifier is one text, not several");
     for (enum acts_part p = 0; p < ACTS_PARTS; p++)
         if (o->ways.of[p].kept + o->ways.of[p].offloaded > o->config.n_layer)
             return err_misuse(err, "activations of %zu layers cannot be kept, and of %zu "

@@ -130,7 +130,8 @@ static void run_llama(int which, const struct sizes *s, void *const *p)
     struct swiglu        g = {s->N, s->F, 2 * s->F, s->dt, p[0], dtype_at(p[0], s->dt, s->F),
                               which == GEGLU_FORWARD || which == GEGLU_BACKWARD ? GLU_GELU
                                                                                 : GLU_SILU};
-    struct rope_rows     o = {s->N, s->H + s->KV, s->head, s->qkv, s->dt, p[0], s->angles, s->T, 0};
+    struct rope_rows     o = {s->N, s->H + s->KV, s->head, s->qkv, s->dt, p[0], s->angles, s->T, 0,
+                               NULL};
 
     switch (which) {
     case HEADS_FORWARD:
