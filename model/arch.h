@@ -18,6 +18,12 @@
 #include "model/hf_keys.h"
 #include "model/ways.h"
 
+/* Parameters that are read, and not trained: they have no gradient, and a block of which nothing is
+ * trained has none at all. These are tensors of the family's table, bit t for tensor t, in whatever
+ * block, and the first `layers` layers. The tensors of one product are frozen together, and so are
+ * their biases. */
+struct arch_frozen { uint64_t tensors; size_t layers; };
+
 struct model_config {
     const struct arch *arch;
     size_t n_layer, n_head, n_embd, vocab, n_positions; // n_positions: of the longest row
@@ -42,6 +48,7 @@ struct model_config {
     size_t headless;  // an encoder's folder has neither labels nor a masked head
     float  norm_eps;
     float  drop_embd, drop_attn, drop_resid; // dropout: embd_pdrop, attn_pdrop, resid_pdrop
+    struct arch_frozen frozen;
 };
 
 enum arch_block_kind { ARCH_EMBEDDINGS, ARCH_LAYER, ARCH_FINAL, ARCH_OWN_HEAD };
@@ -311,6 +318,16 @@ double arch_flops_per_token(const struct model_config *g, size_t seq, double hea
  * (docs/design.md, Exact meanings). */
 void arch_init_values(float *out, const struct model_config *g, size_t block, size_t first,
                       size_t n, uint64_t seed);
+
+/* Whether a tensor is frozen in whatever block it stands in; and whether anything of a block is
+ * trained. */
+static inline int arch_is_frozen(const struct model_config *g, size_t t)
+{
+    return (int)(g->frozen.tensors >> t & 1);
+}
+int arch_trains(const struct model_config *g, size_t block);
+/* Whether what is frozen can be, and leaves anything to train. */
+int arch_check_frozen(const struct model_config *g, struct err *err);
 
 /* Does weight decay move parameter i of a block? *count: as many from there on, of n at most, are
  * as it is. */

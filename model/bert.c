@@ -140,7 +140,8 @@ static void embed_backward(float *grad, const float *dout, const struct embed *e
         memcpy(e->sums + i * C, w->proj, n * C * sizeof *dout); // gradients of the sums from here
     }
     layer_embed_backward(grad, e->sums, e, BERT_WORDS, BERT_POSITIONS);
-    embedding_piece_backward(model_grad(m, grad, BERT_TYPES), e->sums,
+    if (!arch_is_frozen(&m->o.config, BERT_TYPES))
+        embedding_piece_backward(model_grad(m, grad, BERT_TYPES), e->sums,
                              (struct embedding_piece){ 0, m->o.config.n_types }, e->types, N, C);
 }
 

@@ -63,6 +63,7 @@ struct turn {
     const struct arch *arch;
     size_t             layer, micro;
     enum acts_way      way[ACTS_PARTS]; // of what goes this way in this pass
+    int                offloads;        // what goes that way leaves in this pass, and comes back
     int                inputs_first;    // acts.h
     size_t             rows, seq, N;    // N = rows x seq
     struct layer       all;             // of its N tokens, but for the MLP's
@@ -88,12 +89,13 @@ static struct turn turn_of(struct model *m, size_t layer, size_t micro, const vo
                  .drop_attn_proj = model_dropout(m, micro, layer, PLACE_ATTN_PROJ),
                  .drop_mlp_proj = model_dropout(m, micro, layer, PLACE_MLP_PROJ) } };
 
+    t.offloads = m->records.stream && layer >= m->lowest; // an evaluation leaves nothing
     for (enum acts_part p = 0; p < ACTS_PARTS; p++) {
         t.way[p] = acts_way(&m->acts, layer, p);
-        if (t.way[p] == ACTS_OFFLOADED && !m->records.stream) // an evaluation leaves nothing
+        if (t.way[p] == ACTS_OFFLOADED && !t.offloads)
             t.way[p] = ACTS_RECOMPUTED;
     }
-    t.inputs_first = m->records.stream && acts_inputs_first(&m->acts.ways, m->o.config.n_layer,
+    t.inputs_first = t.offloads && acts_inputs_first(&m->acts.ways, m->o.config.n_layer,
                                                             layer);
     if (m->o.training)
         t.all.dx = w->dx + micro * model_tokens(m) * m->o.config.n_embd;
@@ -141,7 +143,7 @@ static struct attention attention_of(const struct turn *t)
 size_t block_pieces(const struct model *m, size_t layer, size_t micro)
 {
     struct acts_shape shape = model_shape(m, micro);
-    size_t            n = 0, N = shape.rows * shape.seq;
+    size_t            n = 0, N = layer < m->lowest ? 0 : shape.rows * shape.seq;
 
     for (size_t i = 0; i < N; i += model_chunk(m, N - i, CHUNK_ROWS))
         n++;
@@ -159,7 +161,7 @@ static int piece_copy(const struct turn *t, enum piece_kind piece, const struct 
     struct acts_rows   rows[ACTS_ROWS];
     size_t             arrays = 0;
 
-    if (t->m->records.stream)
+    if (t->offloads)
         arrays = acts_rows(acts, t->layer, t->micro, piece, l->first, rows);
     return arrays ? copy(&t->m->records, rows, arrays, l->n, err) : 0;
 }

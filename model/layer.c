@@ -43,15 +43,15 @@ void layer_embed_backward(float *grad, const float *dout, const struct embed *e,
                           size_t positions)
 {
     size_t C = e->m->o.config.n_embd, N = e->B * e->T;
-    float *dwte = model_grad(e->m, grad, words),
-          *dwpe = model_grad(e->m, grad, positions) + positions_at(e);
+    float *dwte = model_grad(e->m, grad, words), *dwpe = model_grad(e->m, grad, positions);
 
-    if (!e->positions) {
+    dwpe = dwpe ? dwpe + positions_at(e) : NULL;
+    if (!e->positions && (dwte || dwpe))
         embedding_backward(dwte, dwpe, dout, e->tokens, e->B, e->T, C);
-        return;
-    }
-    embedding_piece_backward(dwte, dout, all_of(e, words), e->tokens, N, C);
-    embedding_piece_backward(dwpe, dout, all_of(e, positions), e->positions, N, C);
+    if (e->positions && dwte)
+        embedding_piece_backward(dwte, dout, all_of(e, words), e->tokens, N, C);
+    if (e->positions && dwpe)
+        embedding_piece_backward(dwpe, dout, all_of(e, positions), e->positions, N, C);
 }
 
 void layer_product(const struct layer *l, size_t which, void *out, const void *in)

@@ -9,7 +9,7 @@
 struct layer {
     struct model *m;
     const void   *wire;    // the layer's parameters
-    float        *grad;    // backward only: their gradient,
+    float        *grad;    // backward only: their gradient; NULL: they are frozen;
     int           fresh;   // whose matrices are written first
     size_t        n;       // rows
     int           local;   // it is one of those with a window, where there are two kinds

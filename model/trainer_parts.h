@@ -14,6 +14,8 @@ struct trainer_sizes {
     int    classifies;   // else it is a language model
     int    tied;         // the head's words are the embeddings
     int    cut;          // the head's words are in several pieces
+    size_t lowest;       // layers have a backward down to this block; t.n.final: none has
+    int    embeds;       // the embeddings are trained
 };
 
 struct trainer {
@@ -23,4 +25,5 @@ struct trainer {
     struct stream *stream;
     struct adapt adapt; // which activations are kept, recomputed, offloaded
     double *losses;     // (micros of all ranks) of a pass
+    unsigned char *trains; // (blocks): whether anything of it does
 };

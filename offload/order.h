@@ -32,7 +32,7 @@ enum order_kind { ORDER_FRAMES, ORDER_GRADS, ORDER_KINDS };
 struct order_lane { size_t n, buffers[ORDER_KINDS]; };
 struct order_run { size_t lane; enum order_way way; unsigned uses; }; // uses 0: behind the last
 
-enum { ORDER_LANES = 4, ORDER_RUNS = 10 };
+enum { ORDER_LANES = 5, ORDER_RUNS = 10 };
 struct order {
     struct order_lane lanes[ORDER_LANES]; // those that are not there have no blocks
     struct order_run  runs[STREAM_PASSES][ORDER_RUNS];

@@ -1,6 +1,7 @@
 /* test_parts.c: steps of which only a part counts, against PyTorch (tests/fixtures/make_parts.py),
  * in every family: targets and labels below 0, in micro-batches of several ranks; rows that are
- * several texts. Whatever becomes of the activations. */
+ * several texts; parameters that are frozen, and blocks of which nothing is trained. Whatever
+ * becomes of the activations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -259,6 +260,98 @@ static void ranks(struct part *p, const char *kind)
     assert_int_equal(comm_threads_free(job), 0);
 }
 
+/* ---- frozen ---- */
+
+/* The embeddings and the first layer; or all matrices. */
+static struct arch_frozen frozen_of(const struct model_config *g, int low)
+{
+    struct arch_frozen out = { .layers = low ? 1 : 0 };
+
+    for (size_t t = 0; t < g->arch->n_params; t++)
+        if (low ? arch_param(g, t)->block == ARCH_EMBEDDINGS : !arch_is_vector(g, t))
+            out.tensors |= UINT64_C(1) << t;
+    return out;
+}
+
+/* What is frozen is as it was, to the bit, and has no gradient. How many parameters that are. */
+static size_t untouched(const struct model_config *g, const float *was, const float *is,
+                        const float *grads)
+{
+    size_t n = 0;
+
+    for (size_t b = 0, first = 0; b < arch_blocks(g); first += arch_block_size(g, b++))
+        for (size_t i = 0, left; i < arch_block_size(g, b); i += left) {
+            struct arch_place place = arch_place(g, b, i);
+            size_t            at = first + i;
+
+            left = place.left;
+            if (!arch_is_frozen(g, place.t) && arch_trains(g, b))
+                continue;
+            n += left;
+            assert_memory_equal(was + at, is + at, left * sizeof *was);
+            for (size_t k = at; k < at + left; k++)
+                assert_true(grads[k] == 0.0f);
+        }
+    return n;
+}
+
+static void frozen_steps(struct part *p, const char *kind, struct arch_frozen frozen, size_t how)
+{
+    struct trainer_options o = part_options(p, DT_F32);
+    size_t                 steps = (size_t)fixture_i32(p->family.f, "sizes", 4)[3];
+    const float           *loss = expected(p, kind, "loss", steps);
+    const float           *norm = expected(p, kind, "norms", steps);
+    struct batch_source    data = { part_batch, p };
+    struct step_result     result;
+    struct err             err;
+    char                   what[64], name[64];
+
+    o.model.config.frozen = frozen;
+    o.schedule.lr = 2e-3;
+    o.clip = 1.0;
+    rig_ways(&o, how);
+    struct rig rig = rig_open(&o, p->model.params, 0.1f, 0);
+    for (uint64_t s = 0; s < steps; s++) {
+        assert_int_equal(train_step(rig.trainer, s, &data, &result, &err), 0);
+        near(result.loss, (double)loss[s], 1e-5, "a step's loss", p->family.name);
+        near(result.grad_norm, (double)norm[s], 1e-4, "a step's norm", p->family.name);
+    }
+    const float *params = stream_plain_params(rig.stream);
+    size_t n = untouched(&o.model.config, p->model.params, params, stream_plain_grads(rig.stream));
+    assert_true(n > 0);
+    snprintf(what, sizeof what, "%s_params", kind);
+    snprintf(name, sizeof name, "%s-%zu", kind, how);
+    double worst = family_compare(&p->family, what, family_written(&p->model.config, params, name),
+                                  0, 0, p->model.config.qkv_bias ? 1e-3 : 1e-4);
+    if (how == 0)
+        print_message("%s, %s: %zu parameters frozen, the others off by %.1e\n", p->family.name,
+                      kind, n, worst);
+    rig_close(&rig);
+}
+
+static void test_frozen(void **state)
+{
+    static const size_t    ways[] = { 2, 0, RIG_OFFLOAD, RIG_OFFLOAD + 1, RIG_MIXED + 3 };
+    struct part            p;
+    struct trainer_options o;
+    struct trainer        *t;
+    struct err             err;
+
+    part_open(&p, *state);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        frozen_steps(&p, "low", frozen_of(&p.model.config, 1), ways[i]);
+        frozen_steps(&p, "vectors", frozen_of(&p.model.config, 0), ways[i]);
+    }
+    o = part_options(&p, DT_F32);
+    o.model.config.frozen.tensors = UINT64_MAX;
+    assert_int_equal(trainer_open(&t, &o, NULL, &err), -EINVAL);
+    assert_true(err.misuse && strstr(err.text, "nothing to train"));
+    o.model.config.frozen = (struct arch_frozen){ .layers = p.model.config.n_layer + 1 };
+    assert_int_equal(trainer_open(&t, &o, NULL, &err), -EINVAL);
+    assert_true(err.misuse && strstr(err.text, "cannot be frozen"));
+    part_close(&p);
+}
+
 /* ---- */
 
 static void test_counts(void **state)
@@ -297,9 +390,9 @@ static void test_packed(void **state)
 int main(void)
 {
     enum { N = sizeof names / sizeof *names };
-    static const CMUnitTestFunction functions[] = { test_counts, test_packed };
+    static const CMUnitTestFunction functions[] = { test_counts, test_packed, test_frozen };
     enum { KINDS = sizeof functions / sizeof *functions };
-    static const char *const kinds[KINDS] = { "what counts", "packed" };
+    static const char *const kinds[KINDS] = { "what counts", "packed", "frozen" };
     static char              titles[KINDS * N][64];
     struct CMUnitTest        tests[KINDS * N];
 
