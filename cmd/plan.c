@@ -1,21 +1,22 @@
 /* plan.c: what a run would hold, move and store, before anything is allocated, computed by the same
  * functions that the run itself goes by. */
+#include "bench/bench.h"
 #include "cmd/cmd.h"
-#include "cmd/run/train_opts.h"
-#include "cmd/run/labelled.h"
-#include "cmd/run/forecast.h"
-#include "cmd/run/masking.h"
-#include "cmd/run/model_choice.h"
-#include "cmd/run/ranked.h"
-#include "cmd/bench/bench.h"
-#include "cmd/run/mem_choice.h"
-#include "cmd/run/spares.h"
-#include "cmd/run/tokenise.h"
-#include "cmd/run/training.h"
-#include "cmd/run/wear.h"
-#include "cmd/say/say.h"
+#include "cmd/terminal/say.h"
 #include "data/task/task.h"
-#include "offload/traffic.h"
+#include "offload/estimate/traffic.h"
+#include "plan/forecast.h"
+#include "plan/mem_choice.h"
+#include "plan/prediction.h"
+#include "plan/wear.h"
+#include "run/folder/spares.h"
+#include "run/folder/train_opts.h"
+#include "run/loop/training.h"
+#include "run/model_choice.h"
+#include "run/ranks/ranked.h"
+#include "run/sources/labelled.h"
+#include "run/sources/masking.h"
+#include "run/sources/tokenise.h"
 
 #include <libgen.h>
 #include <unistd.h>
@@ -210,8 +211,8 @@ static int time_find(json_t **out, const struct session *s, const struct plan_op
 
     if (!rc) {
         m.sharers = drives_look(s, &disk);
-        rc = plan_machine(out, s, &m, o->compare, err);
-        rc = rc || o->compare ? rc : plan_time(*out, s, &m, mem, disk, err);
+        rc = prediction_of(out, s, &m, o->compare, err);
+        rc = rc || o->compare ? rc : prediction_add_step(*out, s, &m, mem, disk, err);
     }
     free(file);
     return rc > 0 ? 0 : rc;
@@ -238,7 +239,7 @@ static int time_say(const json_t *found, const struct session *s, const struct p
         putchar('\n');
         return 0;
     }
-    (o->compare ? plan_machine_print : plan_time_print)(found);
+    (o->compare ? plan_modes_print : plan_step_print)(found);
     if (s->run.n_act_devices)
         printf("  Drives of --act-device were not measured: they count as fast as the last drive "
                "that\n  was, or as a topology says where that is slower\n");
@@ -298,7 +299,8 @@ static int plan_task(struct session *s, uint64_t *evaluated, const struct opt_li
     if (opt_given(line, "dropout"))
         arch_drop(&s->config, (float)train->dropout);
     return rc ? rc : labelled_seq(&train->seq, opt_given(line, "seq") ? train->seq : t->max_seq,
-                                  s->config.n_positions, err);
+                                  s->config.n_positions,
+                                  o->tokenizer ? o->tokenizer : o->model.init, err);
 }
 
 /* What pretrain would not take is refused here, where it is there. */

@@ -17,7 +17,7 @@ struct pass {
     uint64_t start_ns;        // of the span that is open
     uint64_t before_ns;       // how long block 0 was waited for
     double   loss;
-    struct stream_norm norm;  // of the gradients that were sent
+    struct norm_sum norm;  // of the gradients that were sent
 };
 
 /* The span that began at p->start_ns ends here. */

@@ -1,9 +1,9 @@
 /* passes.h: what a model says to its stream: in which order its passes use their blocks (step.c,
- * decode.c), and which of them share frames (offload/order.h). */
+ * decode.c), and which of them share frames (offload/layout/route.h). */
 #pragma once
 
 #include "model/arch.h"
-#include "offload/order.h"
+#include "offload/layout/route.h"
 
 /* The embeddings, the layers, the final norm; then a language model's head, which is the embeddings
  * once more or blocks of its own, and all of them back. What is whole stands in its frame still
@@ -13,5 +13,5 @@
  *
  * A block of which nothing is trained (arch_frozen) is only read, and backward does not go below
  * the lowest block that is trained. Streams that hold states of every block do not follow such an
- * order yet: order_fault names it. */
-struct order passes_of(const struct model_config *g);
+ * order yet: route_fault names it. */
+struct route passes_of(const struct model_config *g);

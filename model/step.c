@@ -2,10 +2,10 @@
  * do, in this order, and train_step at the end calls them.
  *
  * Parameters come from the stream block by block and go back at once; the order of blocks is the
- * stream's contract (offload/stream.h), it reads ahead along it. All micro-batches pass a block
- * before the next block is touched, so a step reads the parameters twice whatever grad_accum is. A
- * block's gradient is handed over when its last micro-batch is through, and travels while the block
- * before it computes.
+ * stream's contract (offload/stream/stream.h), it reads ahead along it. All micro-batches pass a
+ * block before the next block is touched, so a step reads the parameters twice whatever
+ * grad_accum is. A block's gradient is handed over when its last micro-batch is through, and
+ * travels while the block before it computes.
  *
  * Elsewhere: options and sizes (trainer.c), micro-batches (batch.c), the arithmetic of a block
  * (block.c), the blocks that have the vocabulary (words.c), spans and groups of gradients

@@ -6,7 +6,8 @@
  *     stream_drain(stream, &err)                      the end of the run, or of a wish to stop
  *     trainer_close(t)                                the stream stays the caller's
  *
- * The stream (offload/stream.h) holds parameters and optimizer states and decides in which mode. */
+ * The stream (offload/stream/stream.h) holds parameters and optimizer states and decides in
+ * which mode. */
 #pragma once
 
 #include "model/batch.h"

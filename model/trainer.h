@@ -7,7 +7,7 @@
 #include "model/adapt.h"
 #include "model/model.h"
 #include "model/schedule.h"
-#include "offload/stream.h"
+#include "offload/stream/stream.h"
 
 struct trainer_options {
     struct model_options model;    // model.training 0: eval_step only
@@ -16,9 +16,10 @@ struct trainer_options {
     enum optim_kind      optim;
     double               beta1, beta2, eps;
     enum adapt_policy    adapts;   // whether model.ways are only the first
-    /* Where several ranks make a step together: model.grad_accum is what this one computes of its
-     * micro-batches, which rank 0's are the first of. comm NULL: one process alone. groups: of this
-     * rank's micro-batches, whose gradients are added apart (offload/ranks.h); at least 1. */
+    /* Where several ranks make a step together: model.grad_accum is what this one computes of
+     * its micro-batches, which rank 0's are the first of. comm NULL: one process alone. groups:
+     * of this rank's micro-batches, whose gradients are added apart (offload/layout/ranks.h); at
+     * least 1. */
     struct comm         *comm;
     size_t               groups;
 };

@@ -122,7 +122,7 @@ int words_losses(struct trainer *t, struct pass *p, float *each, struct err *err
 /* ---- what is left of the gradients ---- */
 
 /* The words of a piece, which are the head's: the gradient that they have as such, of a group. */
-static int piece_backward(struct trainer *t, struct pass *p, size_t b, struct order_span of,
+static int piece_backward(struct trainer *t, struct pass *p, size_t b, struct route_span of,
                           struct head h, struct err *err)
 {
     int rc = 0;
@@ -152,7 +152,7 @@ static int block_send(struct trainer *t, struct pass *p, size_t b, struct err *e
     p->start_ns = clock_ns();
     for (size_t from = 0, to; from < p->micros && !rc; from = to) { // a group is complete at once
         to = from + t->n.group;
-        rc = head ? piece_backward(t, p, b, (struct order_span){ from, to }, h, err) : 0;
+        rc = head ? piece_backward(t, p, b, (struct route_span){ from, to }, h, err) : 0;
         for (size_t a = from; a < to && embeds && !rc; a++) {
             rc = pass_grad(t, p, b, a, &grad, &fresh, err);
             if (!rc && !pass_is_empty(t, a))

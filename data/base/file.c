@@ -43,6 +43,22 @@ char *file_absolute(const char *path, struct err *err)
     return full;
 }
 
+size_t file_trimmed(const char *path)
+{
+    size_t n = strlen(path);
+
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    return n;
+}
+
+char *file_beside(const char *path, const char *name, struct err *err)
+{
+    const char *slash = strrchr(path, '/');
+
+    return file_path(err, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, name);
+}
+
 int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, struct err *err)
 {
     char *p = buf;

@@ -18,6 +18,12 @@ char *file_path(struct err *err, const char *fmt, ...) __attribute__((format(pri
  * sentence where there is no memory or no working directory. */
 char *file_absolute(const char *path, struct err *err);
 
+/* The length of a path without the slashes at its end, with which a link would be followed. */
+size_t file_trimmed(const char *path);
+/* The path of `name` in the folder that `path` stands in, malloced; NULL and a sentence: no
+ * memory. */
+char *file_beside(const char *path, const char *name, struct err *err);
+
 /* pread/pwrite until done; a short file is an error that says where. `path` for the sentence. */
 int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, struct err *err);
 int file_pwrite(int fd, const void *buf, size_t n, uint64_t off, const char *path, struct err *err);

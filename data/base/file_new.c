@@ -122,11 +122,9 @@ static int file_new_try(struct file_new *f, mode_t mode)
 static int file_new_make(struct file_new *f, const char *path, int folder, mode_t mode,
                          struct err *err)
 {
-    size_t len = strlen(path);
+    size_t len = folder ? file_trimmed(path) : strlen(path);
     int    rc = -EEXIST;
 
-    while (folder && len > 1 && path[len - 1] == '/')
-        len--;
     *f = (struct file_new){ .fd = -1, .folder = folder, .path = strndup(path, len) };
     if (!f->path)
         return err_set(err, -ENOMEM, "no memory to create %s", path);

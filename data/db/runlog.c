@@ -22,12 +22,11 @@
 
 static struct runlog *log_new(const char *path, struct err *err)
 {
-    const char    *slash = strrchr(path, '/');
     struct runlog *log = calloc(1, sizeof *log);
 
     if (log) {
         log->db.path = log->lock.db_path = strdup(path);
-        log->lock.path = file_path(NULL, "%.*srun.lock", slash ? (int)(slash - path) + 1 : 0, path);
+        log->lock.path = file_beside(path, "run.lock", NULL);
         log->lock.fd = -1;
     }
     if (log && log->db.path && log->lock.path)

@@ -265,6 +265,13 @@ int32_t tokenizer_begin(const struct tokenizer *t)
     return role_find(t, "bos_token", &(const char *const){ NULL });
 }
 
+int32_t tokenizer_pad(const struct tokenizer *t, size_t vocab)
+{
+    int32_t id = role_find(t, "pad_token", &(const char *const){ NULL });
+
+    return id >= 0 && (size_t)id < vocab ? id : t->end;
+}
+
 int32_t tokenizer_mask(const struct tokenizer *t) { return t->masks; }
 
 int tokenizer_cuts_left(const struct tokenizer *t) { return t->cut_left; }

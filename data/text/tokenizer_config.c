@@ -110,7 +110,7 @@ static json_t *template_make(const struct added_tokens *added, const char *const
 
 /* add_bos_token and add_eos_token, where one of them is said. */
 static int ends_set(struct tokenizer_settings *s, json_t *root, const struct added_tokens *added,
-                    const char *dir, struct err *err)
+                    const json_t *config, const char *dir, struct err *err)
 {
     static const char *const names[2][2] = { { "add_bos_token", "bos_token" },
                                              { "add_eos_token", "eos_token" } };
@@ -118,7 +118,7 @@ static int ends_set(struct tokenizer_settings *s, json_t *root, const struct add
     int         said = 0;
 
     for (int i = 0; i < 2; i++) {
-        const json_t *v = json_object_get(added->config, names[i][0]);
+        const json_t *v = json_object_get(config, names[i][0]);
 
         said |= v != NULL;
         if (v && !json_is_null(v) && !json_is_boolean(v))
@@ -184,17 +184,30 @@ static int side_read(struct tokenizer_settings *s, const json_t *root, const jso
                             "or \"left\"", dir);
 }
 
-int tokenizer_config_apply(struct tokenizer_settings *s, json_t *root,
-                           const struct added_tokens *added, const char *dir, struct err *err)
+int tokenizer_max_length(size_t *out, const char *dir, struct err *err)
 {
-    const json_t *split = json_object_get(added->config, "split_special_tokens");
-    int           rc = config_agrees(s, added->config, dir, err);
+    static const double most = 1 << 30; // transformers writes 1e30 for no limit
+    json_t             *config = NULL;
+    int                 rc = companion_read(&config, dir, "tokenizer_config.json", err);
+    double              n = json_num(config, "model_max_length");
 
-    rc = rc ? rc : side_read(s, root, added->config, dir, err);
+    *out = n >= 1 && n < most ? (size_t)n : 0;
+    json_decref(config);
+    return rc;
+}
+
+int tokenizer_config_apply(struct tokenizer_settings *s, json_t *root,
+                           const struct added_tokens *added, const json_t *config, const char *dir,
+                           struct err *err)
+{
+    const json_t *split = json_object_get(config, "split_special_tokens");
+    int           rc = config_agrees(s, config, dir, err);
+
+    rc = rc ? rc : side_read(s, root, config, dir, err);
     if (!rc && split && !json_is_null(split) && !json_is_boolean(split))
         rc = err_misuse(err, "%s/tokenizer_config.json: \"split_special_tokens\" must be true or "
                         "false", dir);
     s->split_specials = json_is_true(split);
     rc = rc ? rc : roberta_set(s, root, added, dir, err);
-    return rc || !s->of_pair ? rc : ends_set(s, root, added, dir, err);
+    return rc || !s->of_pair ? rc : ends_set(s, root, added, config, dir, err);
 }

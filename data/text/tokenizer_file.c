@@ -19,7 +19,8 @@
 /* What loading needs at hand. */
 struct loading {
     const char         *dir, *path;
-    json_t             *vocab; // token -> id
+    json_t             *config; // tokenizer_config.json, or NULL
+    json_t             *vocab;  // token -> id
     struct added_tokens added;
     struct tokenizer   *t;
     struct byte_map     map;
@@ -190,11 +191,11 @@ static int merges_load(struct loading *l, const json_t *merges, struct err *err)
 static int tokens_load(struct loading *l, json_t *root, const json_t *roles, size_t n_merges,
                        struct err *err)
 {
-    struct added_from from = { l->dir, l->path, root, l->vocab, roles };
+    struct added_from from = { l->dir, l->path, l->config, root, l->vocab, roles };
     size_t            n = vocab_size(l, err);
     int               rc = n ? added_tokens_read(&l->added, &from, err) : -EINVAL;
 
-    rc = rc ? rc : tokenizer_config_apply(&l->settings, root, &l->added, l->dir, err);
+    rc = rc ? rc : tokenizer_config_apply(&l->settings, root, &l->added, l->config, l->dir, err);
     for (size_t i = 0; !rc && i < l->added.n; i++)
         n = size_max(n, (size_t)l->added.list[i].id + 1);
     rc = rc ? rc : tokenizer_new(&l->t, n, n_merges, &l->settings, err);
@@ -265,9 +266,12 @@ static int open_form(struct loading *l, const char *const *form, const char *pat
                      const char *second, struct err *err)
 {
     json_t *root = NULL, *roles = NULL;
-    int     rc = second          ? pair_read(&root, &roles, l->dir, path, second, err)
-                 : form == forms[BERTS] ? vocab_txt_read(&root, l->dir, path, err)
-                                 : json_read_object(&root, path, TOKENIZER_FILE_MAX, err);
+    int     rc = companion_read(&l->config, l->dir, "tokenizer_config.json", err);
+
+    rc = rc                     ? rc
+         : second               ? pair_read(&root, &roles, l->config, l->dir, path, second, err)
+         : form == forms[BERTS] ? vocab_txt_read(&root, l->config, l->dir, path, err)
+                                : json_read_object(&root, path, TOKENIZER_FILE_MAX, err);
     const json_t *model = json_object_get(root, "model"), *merges;
 
     l->path = path;
@@ -304,6 +308,7 @@ int tokenizer_open(struct tokenizer **out, const char *dir, struct err *err)
         tokenizer_close(l.t);
     *out = rc ? NULL : l.t;
     added_tokens_free(&l.added);
+    json_decref(l.config);
     free(first);
     free(second);
     return rc;

@@ -194,9 +194,13 @@ int tokenizer_template_read(struct tokenizer *t, const json_t *step, const char 
 struct added_tokens {
     struct added_token *list;
     size_t              n, cap;
-    json_t             *config, *roles; // tokenizer_config.json, or NULL; bos_token and its kin
+    json_t             *roles; // bos_token and its kin
 };
-struct added_from { const char *dir, *path; const json_t *root, *vocab, *roles; };
+struct added_from {
+    const char   *dir, *path;
+    const json_t *config; // tokenizer_config.json, or NULL
+    const json_t *root, *vocab, *roles;
+};
 int  added_tokens_read(struct added_tokens *a, const struct added_from *from, struct err *err);
 void added_tokens_free(struct added_tokens *a);
 /* The one with this content, or NULL. */
@@ -205,17 +209,24 @@ struct added_token *added_tokens_find(const struct added_tokens *a, const char *
 /* What tokenizer_config.json changes of the settings, and of `root`, which they were read from; or
  * refuse by its name what is not computed here. */
 int tokenizer_config_apply(struct tokenizer_settings *s, json_t *root,
-                           const struct added_tokens *added, const char *dir, struct err *err);
+                           const struct added_tokens *added, const json_t *config, const char *dir,
+                           struct err *err);
 
 /* A tokenizer.json made of vocab.json (first) and merges.txt (second), and the special tokens that
- * count where no file names one, by the class of the tokenizer. Caller decrefs both. */
-int pair_read(json_t **root, json_t **roles, const char *dir, const char *first,
-              const char *second, struct err *err);
+ * count where no file names one, by the class of the tokenizer. config: tokenizer_config.json in
+ * dir, or NULL. Caller decrefs both. */
+int pair_read(json_t **root, json_t **roles, const json_t *config, const char *dir,
+              const char *first, const char *second, struct err *err);
 
 /* GPT-2's: what tokenizer.json says besides its model, and its model without tokens. */
 json_t *tokenizer_said_make(void);
 json_t *tokenizer_model_make(void);
 
-/* A tokenizer.json made of BERT's older files, dir/vocab.txt and dir/tokenizer_config.json. Caller
- * decrefs. */
-int vocab_txt_read(json_t **root, const char *dir, const char *path, struct err *err);
+/* A tokenizer.json made of BERT's older files, vocab.txt (`path`) and tokenizer_config.json in dir
+ * (`config`, or NULL). Caller decrefs. */
+int vocab_txt_read(json_t **root, const json_t *config, const char *dir, const char *path,
+                   struct err *err);
+
+/* A file of the folder that says something in addition to its tokenizer, as tokenizer_config.json
+ * does; *out NULL: it is not there. Caller decrefs. */
+int companion_read(json_t **out, const char *dir, const char *name, struct err *err);

@@ -43,7 +43,7 @@ static int setting(const json_t *config, const char *name, int otherwise)
 }
 
 /* What is said of these is true, false or nothing. */
-static int settings_check(const json_t *config, const char *path, struct err *err)
+static int settings_check(const json_t *config, const char *dir, struct err *err)
 {
     static const char *const names[] = { "do_lower_case", "tokenize_chinese_chars",
                                          "strip_accents" };
@@ -52,7 +52,8 @@ static int settings_check(const json_t *config, const char *path, struct err *er
         const json_t *v = json_object_get(config, names[i]);
 
         if (v && !json_is_null(v) && !json_is_boolean(v))
-            return err_misuse(err, "%s: \"%s\" must be true or false", path, names[i]);
+            return err_misuse(err, "%s/tokenizer_config.json: \"%s\" must be true or false", dir,
+                              names[i]);
     }
     return 0;
 }
@@ -110,23 +111,20 @@ static json_t *root_make(const json_t *config, const struct five *f, json_t *voc
     return root;
 }
 
-int vocab_txt_read(json_t **root, const char *dir, const char *path, struct err *err)
+int vocab_txt_read(json_t **root, const json_t *config, const char *dir, const char *path,
+                   struct err *err)
 {
-    char       *config_path = file_path(err, "%s/tokenizer_config.json", dir);
-    json_t     *config = NULL, *vocab = NULL;
+    const char *class = json_str(config, "tokenizer_class");
+    json_t     *vocab = NULL;
     struct five f;
-    int         rc = config_path ? 0 : -ENOMEM;
+    int rc = config ? settings_check(config, dir, err)
+                    : err_misuse(err, "%s has no tokenizer_config.json beside it, which would say "
+                                 "whether it is of words in lower case", path);
 
     *root = NULL;
-    if (!rc && access(config_path, F_OK))
-        rc = err_misuse(err, "%s has no tokenizer_config.json beside it, which would say whether "
-                        "it is of words in lower case", path);
-    rc = rc ? rc : json_read_object(&config, config_path, TOKENIZER_FILE_MAX, err);
-    rc = rc ? rc : settings_check(config, config_path, err);
-    const char *class = json_str(config, "tokenizer_class");
     if (!rc && *class && !strstr(class, "BertTokenizer") && !strstr(class, "ElectraTokenizer"))
-        rc = err_misuse(err, "%s says that vocab.txt is of a %.60s, but only BERT's is known",
-                        config_path, class);
+        rc = err_misuse(err, "%s/tokenizer_config.json says that vocab.txt is of a %.60s, but only "
+                        "BERT's is known", dir, class);
     rc = rc ? rc : vocab_read(&vocab, path, err);
     rc = rc ? rc : five_read(&f, config, vocab, path, err);
     if (!rc) {
@@ -134,7 +132,5 @@ int vocab_txt_read(json_t **root, const char *dir, const char *path, struct err 
         rc = *root ? 0 : err_set(err, -ENOMEM, "no memory for the tokens of %s", path);
     }
     json_decref(vocab);
-    json_decref(config);
-    free(config_path);
     return rc;
 }
