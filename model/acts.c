@@ -208,7 +208,7 @@ static size_t part_row_bytes(const struct model_options *o, enum acts_part part,
 
 int acts_can_whole(const struct model_options *o)
 {
-    return !o->config.arch->encoder && !o->config.arch->post_norms;
+    return !o->config.arch->ends_normed;
 }
 
 size_t acts_rest_bytes(const struct model_options *o)

@@ -9,9 +9,9 @@
 #include <assert.h>
 #include <math.h>
 
-static const struct arch *const families[] = { &gpt2_arch, &llama_arch, &mistral_arch,
-                                              &qwen2_arch, &qwen3_arch, &gemma3_arch, &bert_arch,
-                                              &roberta_arch };
+#define ROW(name) &name##_arch,
+static const struct arch *const families[] = { ARCH_FAMILIES(ROW) };
+#undef ROW
 enum { FAMILIES = sizeof families / sizeof *families };
 
 const struct arch *arch_at(size_t i) { return i < FAMILIES ? families[i] : NULL; }
@@ -216,7 +216,7 @@ size_t arch_products(const struct model_config *g)
 /* A norm behind the MLP needs what the last product gives. */
 static size_t end_again(const struct model_config *g)
 {
-    return g->arch->encoder || g->arch->post_norms ? matrix_size(g, g->arch->n_matrices - 1) : 0;
+    return g->arch->ends_normed ? matrix_size(g, g->arch->n_matrices - 1) : 0;
 }
 
 size_t arch_again(const struct model_config *g, enum acts_part part)

@@ -146,6 +146,9 @@ struct arch {
     int    rms;    // norms are RMSNorm, else layernorm
     float  norm_plus;    // added to the weights of norms
     int    post_norms;   // what attention and the MLP give is normalised before it is added
+    int    ends_normed;  // so a norm's backward takes what a layer's last product gave, which is
+                         // made again where the MLP's part is not kept whole
+    int    embeds_normed; // the same of embeddings: their backward takes their parameters
     int    scales_embed; // embeddings are multiplied by the root of the width
     int    gates_gelu;   // the gate of the MLP is GELU, else SiLU
     int    drops;  // dropout is behind the embeddings and on projections, too, not on attention's
@@ -177,8 +180,13 @@ struct arch {
     void (*qkv_backward)(const struct layer *l);
 };
 
-extern const struct arch gpt2_arch, llama_arch, mistral_arch, qwen2_arch, qwen3_arch, gemma3_arch,
-    bert_arch, roberta_arch;
+/* All families. Each says what it is in a file of its own, as NAME_arch; its row here is all that
+ * others hear of it. */
+#define ARCH_FAMILIES(row)                                                                       \
+    row(gpt2) row(llama) row(mistral) row(qwen2) row(qwen3) row(gemma3) row(bert) row(roberta)
+#define ARCH_DECLARE(name) extern const struct arch name##_arch;
+ARCH_FAMILIES(ARCH_DECLARE)
+#undef ARCH_DECLARE
 
 /* The i-th family; NULL past the last. And the one of that name, or NULL. */
 const struct arch *arch_at(size_t i);

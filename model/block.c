@@ -278,7 +278,7 @@ static void end_again(const struct turn *t, const struct layer *l)
     struct layer end = *l;
 
     end.x_out = NULL;
-    if (t->arch->encoder || t->arch->post_norms)
+    if (t->arch->ends_normed)
         t->arch->out(&end);
 }
 

@@ -52,7 +52,7 @@ static void backward_add(struct route *o, const struct model_config *g)
         run_add(o, STREAM_TRAIN, READ_LAYERS, ROUTE_DOWN, ROUTE_READ);
     if (embeds)
         run_add(o, STREAM_TRAIN, EMBEDDINGS, ROUTE_UP,
-                send | (g->arch->encoder || (again && tied) ? ROUTE_READ : 0));
+                send | (g->arch->embeds_normed || (again && tied) ? ROUTE_READ : 0));
 }
 
 /* A lane without blocks is taken out. */

@@ -137,13 +137,14 @@ static int piece_backward(struct trainer *t, struct pass *p, size_t b, struct ro
     return rc;
 }
 
-/* One block of the embeddings, or of a head of its own, whose gradient is complete with it. Only an
- * encoder's embeddings and the pieces of a head need parameters. A whole head had its gradient. */
+/* One block of the embeddings, or of a head of its own, whose gradient is complete with it.
+ * Parameters are needed by embeddings that are normalised and by the pieces of a head alone. A whole
+ * head had its gradient. */
 static int block_send(struct trainer *t, struct pass *p, size_t b, struct err *err)
 {
     size_t      piece = b - t->n.head;
     int         embeds = b < t->n.layer, head = t->n.cut && piece < t->n.pieces,
-                reads = head || (embeds && t->o.model.config.arch->encoder);
+                reads = head || (embeds && t->o.model.config.arch->embeds_normed);
     struct head h = head_of(p);
     float      *grad;
     int         fresh = 0, rc = reads ? stream_acquire(t->stream, b, &h.head_wire, err) : 0;

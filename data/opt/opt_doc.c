@@ -3,7 +3,7 @@
 #include "data/opt/opt.h"
 
 // a terminal as it opens has 80 columns
-enum { USAGE_COLUMN = 7, HELP_COLUMN = 30, HELP_WIDTH = 80, HELP_BYTES = 1024 };
+enum { USAGE_COLUMN = 7, HELP_COLUMN = 30, HELP_WIDTH = 80 };
 
 /* What a value is called, unless the row says it; NULL: there is none to be typed. */
 static const char *const value_names[] = {
@@ -44,7 +44,8 @@ size_t opt_sentence(const char *help)
  * parenthesis that ends it. A help that describes the default itself gives way to the command's. */
 static void row_help(const struct opt_command *cmd, const struct opt_row *r, char *buf, size_t size)
 {
-    const char *help = r->help, *def = opt_row_default(cmd, r);
+    char        full[OPT_HELP_BYTES];
+    const char *help = opt_row_help(r, full, sizeof full), *def = opt_row_default(cmd, r);
     const char *described = strstr(help, "default: ");
     int         repeated = opt_row_is_many(r) && !opt_row_is_arg(r);
     int         shown = def && *def && !(described && def == r->def);
@@ -91,7 +92,7 @@ static void print_wrapped(FILE *out, const char *text, int at, int from)
 
 void opt_help(const struct opt_command *cmd, FILE *out)
 {
-    char head[256], help[HELP_BYTES];
+    char head[256], help[OPT_HELP_BYTES];
 
     print_wrapped(out, cmd->usage, fprintf(out, "Usage: siTrain %s ", cmd->name), USAGE_COLUMN);
     fputc('\n', out);
@@ -151,7 +152,7 @@ static void man_aliases(const struct opt_command *cmd, FILE *out)
 
 void opt_man(const struct opt_command *cmd, FILE *out)
 {
-    char buf[HELP_BYTES];
+    char buf[OPT_HELP_BYTES];
 
     opt_man_line(out, ".SS ", cmd->name);
     opt_man_line(out, ".B siTrain ", cmd->name);
