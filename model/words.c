@@ -138,8 +138,8 @@ static int piece_backward(struct trainer *t, struct pass *p, size_t b, struct ro
 }
 
 /* One block of the embeddings, or of a head of its own, whose gradient is complete with it.
- * Parameters are needed by embeddings that are normalised and by the pieces of a head alone. A whole
- * head had its gradient. */
+ * Only embeddings that are normalised and the pieces of a head need parameters. A whole head had
+ * its gradient. */
 static int block_send(struct trainer *t, struct pass *p, size_t b, struct err *err)
 {
     size_t      piece = b - t->n.head;
