@@ -51,13 +51,14 @@ static void records_begin(struct trainer *t, struct pass *p)
                                          .step = p->step, .start_ns = &p->start_ns };
 }
 
-/* What layers offload may wait for devices, in the span of this block. */
-static size_t layer_begin(struct trainer *t, enum runlog_phase phase, size_t b)
+/* A block's parameters are there: products pack them anew, and what the block offloads may wait for
+ * devices in its span. Which layer it is; 0: the embeddings. */
+static size_t block_begin(struct trainer *t, enum runlog_phase phase, size_t b)
 {
     t->model.records.phase = phase;
     t->model.records.block = (int)b;
     products_begin(t->model.products);
-    return b - t->n.layer + 1;
+    return b < t->n.layer ? 0 : b - t->n.layer + 1;
 }
 
 static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
@@ -72,11 +73,11 @@ static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
             return rc;
         p->start_ns = clock_ns();
         p->before_ns += b == 0 ? p->start_ns - asked_ns : 0;
-        size_t layer = layer_begin(t, PHASE_FORWARD, b);
+        size_t layer = block_begin(t, PHASE_FORWARD, b);
         for (size_t a = 0; !rc && a < p->micros; a++) { // layer-major: parameters are read once
             if (pass_is_empty(t, a))
                 continue;
-            if (b < t->n.layer)
+            if (layer == 0)
                 embed_forward(&t->model, a, b, wire);
             else
                 rc = block_forward(&t->model, layer, a, wire, err);
@@ -101,7 +102,7 @@ static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
         if (rc)
             return rc;
         p->start_ns = clock_ns();
-        size_t layer = layer_begin(t, PHASE_BACKWARD, b);
+        size_t layer = block_begin(t, PHASE_BACKWARD, b);
         for (size_t a = p->micros; !rc && a-- > 0;) { // what the last one left is still at hand
             rc = pass_grad(t, p, b, a, &grad, &fresh, err);
             if (rc || pass_is_empty(t, a))

@@ -72,8 +72,7 @@ static struct trainer_sizes sizes_of(const struct trainer_options *o)
         .group = o->model.grad_accum / o->groups,
         .each = o->model.batch * (classifies ? arch_logits(g) : o->model.seq),
         .classifies = classifies, .tied = arch_is_tied(g),
-        .cut = !classifies && arch_pieces(g) > 1, .lowest = lowest_of(g),
-        .embeds = arch_trains(g, 0) };
+        .cut = !classifies && arch_pieces(g) > 1, .lowest = lowest_of(g) };
 }
 
 int trainer_open(struct trainer **out, const struct trainer_options *o, struct stream *stream,

@@ -14,8 +14,7 @@ struct trainer_sizes {
     int    classifies;   // else it is a language model
     int    tied;         // the head's words are the embeddings
     int    cut;          // the head's words are in several pieces
-    size_t lowest;       // layers have a backward down to this block; t.n.final: none has
-    int    embeds;       // the embeddings are trained
+    size_t lowest;       // layers have a backward down to this block; final: none has
 };
 
 struct trainer {

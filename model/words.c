@@ -181,7 +181,7 @@ int words_embed_backward(struct trainer *t, struct pass *p, struct err *err)
 {
     int rc = 0;
 
-    for (size_t b = 0; t->n.embeds && b < t->n.layer && !rc; b++)
+    for (size_t b = 0; t->trains[0] && b < t->n.layer && !rc; b++)
         rc = block_send(t, p, b, err);
     return rc;
 }

@@ -72,6 +72,7 @@ static double bf16_bound(const char *name)
         { "qwen2", 1.1 * 2.59e-2 },      // v_proj's bias of the first
         { "qwen2_last", 1.1 * 2.32e-2 }, // k_proj's bias of the first
         { "gemma3", 1.1 * 2.30e-2 },     // a norm of queries; k_norm is ours
+        { "gemma3_last", 1.1 * 2.96e-2 }, // k_norm of the last layer; q_norm is ours
         { "gemma3_local", 4.5e-2 },      // q_norm: of 12 sets of random numbers 2.2e-2 to 9.3e-2
     };
 
