@@ -174,7 +174,10 @@ static int flag_value(const struct scan *s, struct typed *t, struct err *err)
 /* The first sentence of the row's help, as a part of another sentence. */
 static const char *help_within(const struct opt_row *r, char *buf, size_t size)
 {
-    snprintf(buf, size, "%.*s", (int)opt_sentence(r->help), r->help);
+    char        full[OPT_HELP_BYTES];
+    const char *help = opt_row_help(r, full, sizeof full);
+
+    snprintf(buf, size, "%.*s", (int)opt_sentence(help), help);
     if (*buf && islower((unsigned char)buf[1]))
         buf[0] = (char)tolower((unsigned char)buf[0]);
     return buf;

@@ -5,7 +5,7 @@
 #include <assert.h>
 
 // a terminal as it opens has 80 columns
-enum { USAGE_COLUMN = 7, HELP_COLUMN = 30, HELP_WIDTH = 80, HELP_BYTES = 1024 };
+enum { USAGE_COLUMN = 7, HELP_COLUMN = 30, HELP_WIDTH = 80 };
 
 /* What a value is called, unless the row says it; NULL: there is none to be typed. */
 static const char *const value_names[] = {
@@ -46,7 +46,8 @@ size_t opt_sentence(const char *help)
  * parenthesis that ends it. A help that describes the default itself gives way to the command's. */
 static void row_help(const struct opt_command *cmd, const struct opt_row *r, char *buf, size_t size)
 {
-    const char *help = r->help, *def = opt_row_default(cmd, r);
+    char        full[OPT_HELP_BYTES];
+    const char *help = opt_row_help(r, full, sizeof full), *def = opt_row_default(cmd, r);
     const char *described = strstr(help, "default: ");
     int         repeated = opt_row_is_many(r) && !opt_row_is_arg(r);
     int         shown = def && *def && !(described && def == r->def);
@@ -93,7 +94,7 @@ static void print_wrapped(FILE *out, const char *text, int at, int from)
 
 static void print_row(const struct opt_command *cmd, const struct opt_row *r, FILE *out)
 {
-    char head[256], help[HELP_BYTES];
+    char head[256], help[OPT_HELP_BYTES];
 
     row_head(r, head, sizeof head);
     row_help(cmd, r, help, sizeof help);
@@ -179,7 +180,7 @@ static void man_aliases(const struct opt_command *cmd, FILE *out)
 
 void opt_man(const struct opt_command *cmd, FILE *out)
 {
-    char buf[HELP_BYTES];
+    char buf[OPT_HELP_BYTES];
 
     opt_man_line(out, ".SS ", cmd->name);
     opt_man_line(out, ".B siTrain ", cmd->name);

@@ -32,7 +32,7 @@ enum route_kind { ROUTE_FRAMES, ROUTE_GRADS, ROUTE_KINDS };
 struct route_lane { size_t n, buffers[ROUTE_KINDS]; };
 struct route_run { size_t lane; enum route_way way; unsigned uses; }; // uses 0: behind the last
 
-enum { ROUTE_LANES = 4, ROUTE_RUNS = 10 };
+enum { ROUTE_LANES = 5, ROUTE_RUNS = 10 };
 struct route {
     struct route_lane lanes[ROUTE_LANES]; // those that are not there have no blocks
     struct route_run  runs[STREAM_PASSES][ROUTE_RUNS];
