@@ -26,8 +26,7 @@
 #include "csd/devices/csd_common.h"
 #include "csd/engine/engine.h"
 #include "data/base/list.h"
-
-#include <pthread.h>
+#include "data/base/thread.h"
 
 enum { WORKER_SETS = 2, WORKER_CHUNKS = 4, WORKER_CHUNK_IOS = UPDATE_PARTS + 1, HOST_IOS = 48 };
 
@@ -79,11 +78,8 @@ struct worker {
     struct worker_set sets[WORKER_SETS];
     uint64_t          n_started;
 
-    pthread_t         thread;
-    int               started;
-    pthread_mutex_t   mutex; // over what follows
-    struct list       inbox, outbox;
-    int               stop;
+    struct thread     thread;
+    struct list       inbox, outbox; // under the thread's lock
 };
 
 /* Start io; the caller has set all members but at_disk and over_ns. If the disk refuses it, the

@@ -5,12 +5,12 @@
 #include "csd/engine/engine.h"
 #include "data/base/thread.h"
 
-struct engine_thread {
-    struct engine *engine;
+struct engine_thread { // first member of every engine that has one
+    struct engine base;
     /* Does the work of a set; s->status is its result. 0, or -errno and why: the engine is
      * unusable. */
     int          (*run)(struct engine *e, struct engine_set *s, struct err *why);
-    void         (*wake)(void *ctx); // as engine_ops.open has it
+    void         (*wake)(void *ctx); // as engine_ops.open has it; NULL: nobody waits yet
     void          *ctx;
     // private
     struct thread      thread;
@@ -19,10 +19,10 @@ struct engine_thread {
     struct err         why;
 };
 
-/* The caller has set the first four members. device: its number. 0 or -errno. close waits for the
- * work under way, and accepts the zero state. */
+/* The caller has set the members before the private ones. device: its number. 0 or -errno. close
+ * waits for the work under way, and accepts the zero state. */
 int  engine_thread_open(struct engine_thread *t, int device, struct err *err);
 void engine_thread_close(struct engine_thread *t);
 /* engine_ops.start and poll. */
-void engine_thread_start(struct engine_thread *t, struct engine_set *s);
-struct engine_set *engine_thread_poll(struct engine_thread *t);
+void engine_thread_start(struct engine *e, struct engine_set *s);
+struct engine_set *engine_thread_poll(struct engine *e);

@@ -27,6 +27,10 @@ struct slots_source {
 int slots_make(struct devices *d, const struct slots_source *from, struct journal *made,
                struct err *err);
 
+/* Inside the caller's transaction: the run is on devices d from now on, with these rows. */
+int slots_record(const struct devices *d, const struct journal *made, struct runlog *log,
+                 struct err *err);
+
 /* Reads fp32 masters for exports, of a closed run (run_reader) or between two steps of a training
  * (stream_masters); and all states, for a run that is moved. */
 struct slots_reader {
@@ -48,6 +52,12 @@ void slots_reader_close(struct slots_reader *m); // accepts the zero state
 
 /* Read the subgroup that holds parameter `at` of a block into buf, unless it is there. */
 int slots_reader_hold(struct slots_reader *m, size_t block, size_t at, struct err *err);
+/* Copy parameters [at, at + n) of a block, which this reader's devices hold, into a subgroup that
+ * is put together elsewhere: masters and moments to states, (1 + moments, n_pad), and the residual,
+ * if it is not NULL, to residual, (n_pad), each from element `to` on. */
+struct slots_copy { float *states, *residual; size_t n_pad, to; };
+int slots_reader_copy(struct slots_reader *m, size_t block, size_t at, size_t n,
+                      const struct slots_copy *out, struct err *err);
 /* params_source.read: masters; ctx is the struct slots_reader. */
 int slots_reader_read(void *ctx, size_t block, size_t first, size_t n, float *out,
                       struct err *err);
