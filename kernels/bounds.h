@@ -15,26 +15,26 @@
 
 #define OPTIM_BOUND 0x1.ffp127f // what is not below it bf16 rounds to infinity
 
-/* What the magnitudes of some masters and moments do not exceed; with two moments those of v, too,
- * and of m / (sqrt(v) + BOUNDS_ROOT). */
+/* Bounds on the magnitudes of some masters and moments; with two moments also of v and of
+ * m / (sqrt(v) + BOUNDS_ROOT). */
 struct bounds { double w, m, v, ratio; };
 #define BOUNDS_UNKNOWN ((struct bounds){ INFINITY, INFINITY, INFINITY, INFINITY })
 #define BOUNDS_ROOT    1e-15
 #define BOUNDS_SLACK   (1 + 1e-6) // for what is rounded on the way to a bound
 
-/* Elements that stayed what they were: how many, and the first of them. */
+/* Elements that would have overflowed and stayed as they were: their number, and the first. */
 struct overflow { size_t n, first; };
-/* Join those of a part that begins at `from`. */
+/* Add the overflow of a part that begins at `from`. */
 void overflow_add(struct overflow *all, struct overflow part, size_t from);
 
-/* May a step's update of what is within *r be left to optim_update? Gradients do not exceed g,
- * weight decays wd. If so *r is what holds after it, else it is as it was. */
+/* True if a step of values within *r cannot overflow: *r becomes the bounds after the step.
+ * Otherwise *r stays. No gradient exceeds g, no weight decay wd. */
 int bounds_advance(struct bounds *r, const struct optim_step *s, double wd, double g);
 
-/* optim_update with a look at what comes out. *r grows to hold it (begin with zeros); it is unknown
- * where an element stayed. r NULL: bounds_advance has said that no look is needed. */
+/* optim_update with a check of its results. *r grows to their bounds (begin with zeros); it becomes
+ * BOUNDS_UNKNOWN if an element overflowed. r NULL: no check, because bounds_advance was true. */
 struct overflow bounds_update(float *w, float *m, float *v, const float *g, size_t n, float wd,
                               const struct optim_step *s, struct bounds *r);
 
-/* Values of x[0..n) that no update makes: NaN, or not smaller than OPTIM_BOUND. */
+/* Values of x[0..n) that are NaN, or not below OPTIM_BOUND; no update makes such a value. */
 struct overflow overflow_find(const float *x, size_t n);
