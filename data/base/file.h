@@ -68,6 +68,9 @@ void file_identity(const char *path, char out[FILE_IDENTITY]);
 /* Whether the name is what a text says that begins with a file_identity: more may follow. Two times
  * of birth are compared where both are known. */
 int  file_is(const char *path, const char *identity);
+/* Whether the name, over links, leads to the file that this descriptor has open: same drive, same
+ * inode. What is written to one that has lost its name is seen by nobody else. */
+int  file_names(const char *path, int fd);
 /* Whether -errno says that this user may not. */
 static inline int file_is_denied(int rc) { return rc == -EACCES || rc == -EPERM; }
 

@@ -38,6 +38,10 @@ int image_load(const struct run_config *cfg, struct image_state *out, float *con
  * until *fd is closed: -EBUSY if one is there. */
 int image_open(const struct run_config *cfg, unsigned area, int *fd, struct err *err);
 
+/* -ENODEV where an area's name does not lead to the file that is open any more: what is written
+ * there would be lost with the process. */
+int image_present(const struct run_config *cfg, unsigned area, int fd, struct err *err);
+
 /* Write an area's file, durable if the run is; crc[block] gets the checksums for image_commit,
  * which puts the rows into the caller's transaction. */
 int image_write(const struct run_config *cfg, unsigned area, int fd, float *const *states,
