@@ -51,6 +51,54 @@ for how in removed replaced; do
     done
 done
 
-# ---- more
+# ---- a snapshot that is put in the place of the file system under a living process
+
+works "a run on a device" pretrain --run "$tmp/dev" $data $shape --steps 2
+truncate -s 32M "$tmp/image1"
+mkdir "$tmp/m"
+if [ "$(id -u)" = 0 ] && command -v mkfs.ext4 >"$tmp/null" && mkfs.ext4 -q "$tmp/image1" && mount -o loop "$tmp/image1" "$tmp/m" 2>"$tmp/null"; then
+    trap 'umount "$tmp/m" "$tmp/m"; rm -rf "$tmp"' EXIT
+    unmount() { for _ in $(seq 50); do umount "$tmp/m" 2>"$tmp/null" && break; sleep 0.1; done; } # a ring is taken down after its process
+    for kind in ram dev; do
+        rm -rf "$tmp/m/at"
+        cp -a "$tmp/$kind" "$tmp/m/at"
+        works "a run on the file system ($kind)" pretrain --resume "$tmp/m/at" --steps 3 --quiet
+        [ $kind = dev ] || set -- --commit-every 1
+        begin "$tmp/m/at" "$@"
+        kill -STOP $pid
+        sync
+        cp "$tmp/image1" "$tmp/image2"
+        mount -o loop "$tmp/image2" "$tmp/m"
+        was=$(cd "$tmp/m/at" && find . -type f -exec sha256sum {} + | sort -k 2)
+        kill -CONT $pid
+        ends "by now\|was removed, renamed or replaced" "the process ends ($kind)"
+        same "$was" "$(cd "$tmp/m/at" && find . -type f -exec sha256sum {} + | sort -k 2)" "what was put there is as it was"
+        works "is whole" check "$tmp/m/at"
+        works "and goes on" pretrain --resume "$tmp/m/at" --steps 1 --quiet
+        unmount
+        set --
+    done
+    unmount
+    trap 'rm -rf "$tmp"' EXIT
+else
+    skip "a snapshot" "nothing may be mounted here"
+fi
+
+# ---- who reads writes nothing: what a killed training left of its log stays for who goes on with it
+
+rm -rf "$tmp/at"
+cp -a "$tmp/dev" "$tmp/at"
+begin "$tmp/at"
+kill -KILL $pid
+wait $pid 2>"$tmp/null"
+left() { (cd "$tmp/at" && find . -type f ! -name run.db-shm -exec sha256sum {} + | sort -k 2); }
+was=$(left)
+result "$([ -s "$tmp/at/run.db-wal" ]; echo $?)" "a killed training left its log"
+for command in report check; do # eval, generate and export finish a step that was begun
+    works "it is read: $command" $command "$tmp/at"
+    same "$was" "$(left)" "nothing of it changed"
+done
+works "and it goes on" pretrain --resume "$tmp/at" --steps 1 --quiet
+result "$([ ! -e "$tmp/at/run.db-wal" ]; echo $?)" "which leaves no log"
 
 done_testing
