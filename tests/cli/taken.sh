@@ -51,6 +51,64 @@ for how in removed replaced; do
     done
 done
 
+# ---- RUN/best
+
+# held AT COMMAND...: it stands at that call; $pid
+held() {
+    at=$1
+    shift
+    rm -f "$tmp/held" "$tmp/held.over"
+    (export LD_PRELOAD="$shim" SHIM_AT="$at:$tmp/held"; exec "$bin" "$@") >"$tmp/out" 2>"$tmp/err" </dev/null &
+    pid=$!
+    while [ ! -e "$tmp/held" ] && kill -0 $pid 2>/dev/null; do sleep 0.02; done
+    [ -e "$tmp/held" ]
+}
+works "a run with a best model" pretrain --run "$tmp/best" $data --eval-data "$tmp/text.bin" $shape --steps 2 --keep-best --eval-every 1 --lr 1e-2
+for exchanges in yes no; do
+    [ -f "$shim" ] || break
+    [ $exchanges = yes ] || export SHIM_FAIL=exchange=EINVAL
+    n=0 wrong=
+    while n=$((n + 1)); do # somebody's own model comes in its place while the better one is written
+        rm -rf "$tmp/K"
+        cp -a "$tmp/best" "$tmp/K"
+        held "rename:/K/best:$n" pretrain --resume "$tmp/K" --steps 3 --quiet || break
+        last=$([ -e "$tmp/K/best" ] || echo yes)
+        [ -n "$last" ] || mv "$tmp/K/best" "$tmp/keep"
+        mkdir "$tmp/K/best" && echo "my own model" >"$tmp/K/best/model.safetensors" && echo "{}" >"$tmp/K/best/config.json"
+        rm "$tmp/held"
+        wait $pid
+        got=$?
+        [ $got = 1 ] || [ $got = 2 ] || wrong="$wrong $n:$got"
+        [ "$(cat "$tmp/K/best/model.safetensors" 2>&1)" = "my own model" ] || wrong="$wrong $n:lost"
+        rm -rf "$tmp/K/best"
+        [ -n "$last" ] || mv "$tmp/keep" "$tmp/K/best"
+        SHIM_FAIL='' "$bin" pretrain --resume "$tmp/K" --steps 4 --quiet >"$tmp/out" 2>&1 && "$bin" export "$tmp/K" "$tmp/hf" >"$tmp/out" 2>&1 || wrong="$wrong $n:$(cat "$tmp/out")"
+        rm -rf "$tmp/hf"
+    done
+    wait $pid
+    result "$([ $n -gt 6 ] && [ -z "$wrong" ]; echo $?)" "somebody's model that comes to RUN/best at any of $((n - 1)) moments stays (exchange: $exchanges)$wrong"
+    unset SHIM_FAIL
+done
+[ -f "$shim" ] || skip "RUN/best is exchanged meanwhile" "no shim"
+
+# ---- what replaces a folder is no more open than it
+
+for mode in 700 2770 755; do
+    rm -rf "$tmp/K" "$tmp/O"
+    cp -a "$tmp/best" "$tmp/K"
+    mkdir "$tmp/O" && chmod $mode "$tmp/O" "$tmp/K/best" && chmod 600 "$tmp"/K/best/*
+    [ "$(id -u)" = 0 ] && chgrp 4711 "$tmp/O" "$tmp/K/best" "$tmp"/K/best/*
+    was=$(stat -c '%a %u %g' "$tmp/O") file=$(stat -c '%a %u %g' "$tmp/K/best/model.safetensors")
+    works "an export into an empty folder of mode $mode" export "$tmp/K" "$tmp/O"
+    same "$was" "$(stat -c '%a %u %g' "$tmp/O")" "has its mode and owner"
+    before=$(sums "$tmp/K/best")
+    run pretrain --resume "$tmp/K" --steps 4 --quiet
+    [ "$before" != "$(sums "$tmp/K/best")" ]
+    result $? "a better model takes the place of one of mode $mode"
+    same "$was" "$(stat -c '%a %u %g' "$tmp/K/best")" "and has its mode and owner"
+    same "$file" "$(stat -c '%a %u %g' "$tmp/K/best/model.safetensors")" "and so have its files"
+done
+
 # ---- a snapshot that is put in the place of the file system under a living process
 
 works "a run on a device" pretrain --run "$tmp/dev" $data $shape --steps 2
