@@ -96,15 +96,6 @@ static int refuse(const struct run_lock *l, int fd, struct err *err)
     }
 }
 
-/* Does the name still lead to the file that fd is? */
-static int is_named(const struct run_lock *l, int fd)
-{
-    struct stat path, open;
-
-    return !stat(l->path, &path) && !fstat(fd, &open) && path.st_dev == open.st_dev &&
-           path.st_ino == open.st_ino;
-}
-
 /* Next to a run's database a small file of this name is the run's, whatever a power cut has left in
  * it. Elsewhere it must be empty, or as run_lock_note writes it: somebody's file is not written
  * over. */
@@ -135,13 +126,13 @@ static int take_once(const struct run_lock *l, int looks, int *fd, struct err *e
             rc = refuse(l, *fd, err);
             break;
         }
-        if (!is_named(l, *fd)) {
+        if (!file_names(l->path, *fd)) {
             rc = 1;
             break;
         }
         usleep(LOOK_US);
     }
-    rc = rc ? rc : !is_named(l, *fd) ? 1 : ours_check(l, *fd, err);
+    rc = rc ? rc : !file_names(l->path, *fd) ? 1 : ours_check(l, *fd, err);
     if (rc) {
         close(*fd);
         *fd = -1;
@@ -181,7 +172,7 @@ int run_lock_still(struct run_lock *l, struct err *err)
 {
     int fd;
 
-    if (is_named(l, l->fd))
+    if (file_names(l->path, l->fd))
         return 0;
     int rc = take(l, STILL_LOOKS, &fd, err);
     if (rc)

@@ -39,6 +39,10 @@ int image_load(const struct run_config *cfg, struct image_state *out, float *con
  * -EBUSY: another process has it. */
 int image_open(const struct run_config *cfg, unsigned area, int *fd, struct err *err);
 
+/* -ENODEV: an area's name does not lead to the open file any more, so that what is written there
+ * would be lost when the process ends. */
+int image_present(const struct run_config *cfg, unsigned area, int fd, struct err *err);
+
 /* image_write writes an area's file, and makes it durable if the run is; crc: (n blocks) gets the
  * checksums. image_commit puts the rows into the caller's transaction. */
 int image_write(const struct run_config *cfg, unsigned area, int fd, float *const *states,
