@@ -10,8 +10,9 @@
 int run_agree(const struct run_config *cfg, struct err *err);
 
 /* The same by who sees all folders, without changing one. Where a rank's journal is: before which
- * step, behind so many updates, its subgroups from the oldest version to the newest. */
-struct agree_place { uint64_t next_step, applied, oldest, newest; };
+ * step, behind so many updates, its subgroups from the oldest version to the newest; and a sum of
+ * what its last two steps gave, the later one first (0: not known), the same on all ranks. */
+struct agree_place { uint64_t next_step, applied, oldest, newest, gave[2]; };
 int agree_read(struct agree_place *out, const struct run_config *cfg, struct err *err);
 /* The rank that is behind all others, or one of those that are level. */
 size_t agree_first(const struct agree_place *all, size_t n);

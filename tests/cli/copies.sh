@@ -108,6 +108,17 @@ if [ "$(id -u)" = 0 ] && command -v mkfs.ext4 >"$tmp/null" && mkfs.ext4 -q "$tmp
     run pretrain --resume "$tmp/m2/a" --steps 4 --quiet
     refused "and where the original is not mounted" "was copied or moved since it was last used"
     umount "$tmp/m2"
+    mkdir "$tmp/m2/disk1" && mount -o loop "$tmp/image1" "$tmp/m2/disk1"
+    mv "$tmp/m2/disk1/b" "$tmp/m2/disk1/a"
+    works "the run, mounted elsewhere and named" pretrain --resume "$tmp/m2/disk1/a" --device "$tmp/drive" --steps 6 --quiet
+    umount "$tmp/m2/disk1"
+    cp "$tmp/image1" "$tmp/image2"
+    mount -o loop "$tmp/image2" "$tmp/m2"
+    for command in "pretrain --resume $tmp/m2/a --steps 7" "reshard $tmp/m2/a --devices 1"; do
+        run $command
+        refused "a clone mounted above the original's place: ${command%% *}" "was copied or moved since it was last used"
+    done
+    umount "$tmp/m2"
 else
     skip "a snapshot" "nothing may be mounted here"
 fi

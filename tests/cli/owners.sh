@@ -433,6 +433,17 @@ works "and is whole" check "$tmp/half"
 same "$want" "$(exported "$tmp/half")" "with the same bits"
 run reshard "$tmp/half" --devices 1 --quiet
 result "$(picture "$tmp/drive" | cmp -s - "$tmp/was"; echo $?)" "nothing of it stays on the drive"
+# The part of a rank, complete, that a kill left without its name: nobody makes a run of his own in its place.
+if [ -n "${more+x}" ]; then
+    rm -rf "$tmp/job" "$tmp/job.rank1"
+    shimmed SHIM_AT="rename:/job.rank1/tokenizer:1:kill" make job "$tmp/job"
+    result "$([ -f "$tmp/job/run.db" ] && [ ! -e "$tmp/job.rank1/run.db" ]; echo $?)" "a job is a run, and one of its parts is not named yet"
+    refuses 2 "is the part of rank 1 of the run" pretrain --run "$tmp/job.rank1" $data $shape --steps 2
+    timeout -s KILL 60 mpirun $more -n 2 "$bin" pretrain --resume "$tmp/job" --steps 2 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null
+    result $? "and the job goes on"
+    rm -rf "$tmp/job" "$tmp/job.rank1"
+fi
+
 # A snapshot of the file system on which it is made has the same inodes.
 truncate -s 16M "$tmp/image1"
 mkdir "$tmp/m1" "$tmp/m2"
