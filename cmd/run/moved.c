@@ -56,6 +56,17 @@ enum moved moved_folder(const char *dir, const char *place)
     return is_near(was, dir) ? MOVED_RENAMED : MOVED_WHOLE;
 }
 
+int moved_was_in(struct runlog *log, const char *path)
+{
+    char       *place = settings_get(log, "place");
+    const char *was = place ? place_path(place) : NULL;
+    size_t      n = was ? strlen(was) : 0;
+    int         in = n && !strncmp(path, was, n) && path[n] == '/';
+
+    free(place);
+    return in;
+}
+
 /* The file of device i, without links, malloced. NULL: it is away, or a drive. */
 static char *device_file(const struct run_config *run, size_t i)
 {

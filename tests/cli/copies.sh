@@ -253,6 +253,27 @@ else
 fi
 rm -rf "$tmp/copy"
 
+# where TensorBoard's files of a copy go
+train "$tmp/tb" --steps 2 --tensorboard "$tmp/board"
+cp -a "$tmp/tb" "$tmp/tb2"
+picture "$tmp/board" >"$tmp/before"
+run pretrain --resume "$tmp/tb2" --steps 3 --quiet
+refused "a copy does not write for TensorBoard where its original does" "name the folder with --tensorboard DIR"
+picture "$tmp/board" >"$tmp/after"
+cmp -s "$tmp/before" "$tmp/after"
+result $? "and nothing is there of it"
+works "named, it goes on" pretrain --resume "$tmp/tb2" --steps 3 --quiet --tensorboard auto
+works "and without" pretrain --resume "$tmp/tb2" --steps 4 --quiet
+works "the original writes where it did" pretrain --resume "$tmp/tb" --steps 3 --quiet
+mv "$tmp/tb" "$tmp/tb3"
+works "renamed, too" pretrain --resume "$tmp/tb3" --steps 4 --quiet
+works "and with a folder in it" pretrain --resume "$tmp/tb3" --steps 5 --quiet --tensorboard "$tmp/tb3/own"
+mv "$tmp/tb3" "$tmp/tb4"
+run pretrain --resume "$tmp/tb4" --steps 6 --quiet
+refused "which, renamed again, would be made under the old name" "name the folder with --tensorboard DIR"
+result "$([ ! -e "$tmp/tb3" ]; echo $?)" "and is not"
+rm -rf "$tmp/tb"* "$tmp/board"
+
 # ---- names within another run
 
 run_there() { # OPTION NAME COMMAND...: refused, and nothing is made

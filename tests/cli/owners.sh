@@ -67,6 +67,9 @@ put() {
     case $1 in
     notes.txt | image001.jpg | .hidden | data.bin | dev0 | image0 | train.ex | best | run.db.new | run.db-wal) echo mine >"$2/$1" ;;
     run.lock) echo 'a list of my own' >"$2/run.lock" ;;
+    lock-line) printf '\nmy list\n' >"$2/run.lock" && says=run.lock ;;
+    lock-process) echo 'process 12 orders on Monday' >"$2/run.lock" && says=run.lock ;;
+    lock-more) printf 'process 12 on Monday\nand 13\n' >"$2/run.lock" && says=run.lock ;;
     dev2024-backup | dev0/ | tokenizer/ | best.next | run.new-0123456789abcdef | run.lock/ | run.db.new/) mkdir "$2/$1" && echo mine >"$2/$1/photo" && says=${1%/} ;;
     trained) cp -r "$tmp/tok" "$2/tokenizer" && cp "$tmp/text.bin" "$2/data.bin" && says="$2" ;; # what `prepare` was told to make there
     empty) : >"$2/run.db.new" && says=run.db.new ;;
@@ -100,7 +103,7 @@ stays() {
 }
 
 places="notes.txt image001.jpg .hidden data.bin dev0 image0 train.ex best run.db.new run.db-wal run.lock dev2024-backup dev0/ tokenizer/
-    best.next run.new-0123456789abcdef run.lock/ run.db.new/ trained empty other pipe to-file to-folder to-lock second model file link
+    best.next run.new-0123456789abcdef run.lock/ run.db.new/ trained empty other pipe to-file to-folder to-lock second lock-line lock-process lock-more model file link
     nowhere run moved"
 for place in $places; do
     for maker in pretrain mem finetune import ranks; do
