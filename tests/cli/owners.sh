@@ -466,7 +466,7 @@ if [ "$(id -u)" = 0 ] && command -v mkfs.ext4 >"$tmp/out" && mkfs.ext4 -q "$tmp/
     same "$was" "$(picture "$tmp/drive")" "and the finished run keeps its device"
     works "which is whole" check "$tmp/m1/half"
     run reshard "$tmp/m1/half" --devices 1 --quiet
-    umount "$tmp/m1" "$tmp/m2"
+    umount -l "$tmp/m1" "$tmp/m2"
     trap 'rm -rf "$tmp"' EXIT
 else
     skip "a snapshot of a half-made run" "only root may mount one"
