@@ -89,7 +89,8 @@ static int remove_one(const struct run_config *cfg, int outside, const char *lay
 {
     int         in_run = *listed != '/';
     char       *path = file_path(NULL, "%s%s%s", in_run ? cfg->dir : "", in_run ? "/" : "", listed);
-    int         fd = path ? file_open_device(path, O_RDWR) : -ENOMEM;
+    int         drive = path && file_is_block(path); // whose locks are one node's, of maybe several
+    int         fd = path ? file_open_device(path, O_RDWR | (drive ? O_EXCL : 0)) : -ENOMEM;
     const char *not = NULL; // gone, since
     struct err  why = { 0 };
 
@@ -101,7 +102,7 @@ static int remove_one(const struct run_config *cfg, int outside, const char *lay
         not = "the run was copied or moved, and it may be the other run's";
     else if (fd >= 0)
         not = page_is_not(fd, cfg, layout, name_is(listed, cfg, layout, i));
-    int busy = fd >= 0 && !not ? file_lock(fd, 0) : 0;
+    int busy = fd >= 0 && !not ? file_lock(fd, 0) : drive && fd == -EBUSY ? fd : 0;
 
     if (busy == -EBUSY)
         not = "another process uses it";
