@@ -2,16 +2,9 @@
  * its data, what it exported. What is found is on stdout, a line a kind; every damage is a sentence
  * on stderr. Nothing is written without --repair. */
 #include "cmd/cmd.h"
-#include "cmd/run/corpus.h"
-#include "cmd/run/exports.h"
-#include "cmd/run/labelled.h"
-#include "cmd/run/ranked.h"
-#include "cmd/run/session.h"
-#include "cmd/run/settings.h"
-#include "cmd/run/tokenise.h"
-#include "cmd/say/line.h"
-#include "cmd/say/progress.h"
-#include "cmd/say/say.h"
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/progress.h"
+#include "cmd/terminal/say.h"
 #include "csd/disk/disk.h"
 #include "data/base/file.h"
 #include "data/tensors/safetensors.h"
@@ -20,6 +13,14 @@
 #include "model/hf.h"
 #include "offload/upkeep/recovery.h"
 #include "offload/upkeep/verify.h"
+#include "run/folder/exports.h"
+#include "run/folder/run_files.h"
+#include "run/folder/session.h"
+#include "run/folder/settings.h"
+#include "run/ranks/ranked.h"
+#include "run/sources/corpus.h"
+#include "run/sources/labelled.h"
+#include "run/sources/tokenise.h"
 
 #include <stdarg.h>
 #include <sys/stat.h>
@@ -291,18 +292,18 @@ static int part_over(struct check *c, int rc, struct err *err)
 
 static int check_parts(struct check *c, struct err *err)
 {
-    static const char *const examples[] = { "train", "dev", "dev_mm", "test", "test_mm" };
-    struct runlog_check      db;
+    const struct run_file *f;
+    struct runlog_check    db;
 
     if (c->disk)
         c->s.run.disk = c->disk;
     int rc = part_over(c, check_database(c, &db, err), err);
     rc = rc ? rc : part_over(c, check_states(c, &db, err), err);
-    rc = rc ? rc : part_over(c, check_tokens(c, "data", err), err);
-    rc = rc ? rc : part_over(c, check_tokens(c, "eval", err), err);
-    for (size_t i = 0; i < sizeof examples / sizeof *examples && !rc; i++)
-        rc = part_over(c, check_examples(c, examples[i], err), err);
-    rc = rc ? rc : part_over(c, check_tokenizer(c, err), err);
+    for (size_t i = 0; !rc && (f = run_file_at(i)); i++)
+        rc = part_over(c, f->kind == RUN_FILE_TOKENS      ? check_tokens(c, f->set, err)
+                          : f->kind == RUN_FILE_ROWS      ? check_examples(c, f->set, err)
+                          : f->kind == RUN_FILE_TOKENIZER ? check_tokenizer(c, err)
+                                                          : 0, err);
     return rc ? rc : check_exports(c, err);
 }
 

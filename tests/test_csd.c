@@ -4,8 +4,8 @@
  */
 #include "tests/csd_rig.h"
 
-#include "cmd/opt/opt_row.h"
 #include "data/base/clock.h"
+#include "data/opt/opt_row.h"
 
 /* What devices have mapped, and the most at once: our objects' mappings come through here. */
 static size_t mapped, mapped_most;

@@ -2,8 +2,8 @@
  * folders disappear; gradients become infinite. Each time: a sentence that says where, no hang, no
  * thread and no descriptor left, and the run goes on from there, bit for bit, when the cause is
  * gone. `test_fault all` (make prove-faults) takes every place; without it, some. */
-#include "tests/fault/trial.h"
 #include "tests/disk_fault.h"
+#include "tests/fault/trial.h"
 #include "tests/files.h"
 
 #include <setjmp.h>

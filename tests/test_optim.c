@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "cmd/opt/opt_row.h"
+#include "data/opt/opt_row.h"
 #include "kernels/optim.h"
 #include "kernels/bounds.h"
 #include "tests/ref.h"

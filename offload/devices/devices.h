@@ -77,14 +77,17 @@ void *devices_buffer(struct devices *d, size_t bytes);
 void  devices_buffer_end(struct devices *d, void *buffer); // NULL is fine
 
 /* 0 if every path still names the opened file, and the file has its size; otherwise -errno. Data
- * written to a removed file is lost when the process ends, and nothing else would tell. */
-int devices_present(const struct devices *d, struct err *err);
+ * written to a removed file is lost when the process ends, and nothing else would tell. used: the
+ * use of the devices and the user's next step, for the sentence. */
+int devices_present(const struct devices *d, const char *used, struct err *err);
 
 /* Inside the caller's transaction: write run.db's rows of the devices that hold states. */
 int devices_record(const struct devices *d, struct runlog *log, struct err *err);
 
 /* Write device i's superblock again, and wait for it. */
 int devices_super_write(struct devices *d, size_t i, struct err *err);
+/* Give all devices the word cfg.owner_next, durably: nobody with another word takes them. */
+int devices_take(struct devices *d, struct err *err);
 
 /* True if nothing is stored (the null CSD or the null disk). What is read back then means nothing
  * and is not compared. */

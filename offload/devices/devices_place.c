@@ -14,33 +14,41 @@
 
 const char *devices_layout(const struct run_config *cfg) { return cfg->layout ? cfg->layout : ""; }
 
-/* The name of device i's file in a folder that was given. Older versions cut the id to 8 digits,
- * which two runs may share. */
-enum { DEVICES_ID = 32, DEVICES_OLD_ID = 8 };
+void devices_name(char out[DEVICES_NAME], const char *id, const char *layout, size_t i, int older)
+{
+    snprintf(out, DEVICES_NAME, "sitrain-%.*s%s%s-dev%zu", older ? 8 : 32, id, *layout ? "-" : "",
+             layout, i);
+}
 
-static char *name_in_given(const char *given, const struct run_config *cfg, size_t i, int digits,
+void devices_name_in_run(char out[DEVICES_NAME], const char *layout, size_t i)
+{
+    snprintf(out, DEVICES_NAME, "dev%zu/states%s%s", i, *layout ? "-" : "", layout);
+}
+
+static char *path_in_given(const char *given, const struct run_config *cfg, size_t i, int older,
                            struct err *err)
 {
-    const char *layout = devices_layout(cfg);
+    char name[DEVICES_NAME];
 
-    return file_path(err, "%s/sitrain-%.*s%s%s-dev%zu", given, digits, cfg->id, *layout ? "-" : "",
-                     layout, i);
+    devices_name(name, cfg->id, devices_layout(cfg), i, older);
+    return file_path(err, "%s/%s", given, name);
 }
 
 /* RUN/devN/states, whose folder is made where it is to be. */
 static int path_in_run(char **out, const struct run_config *cfg, size_t i, int create,
                        struct err *err)
 {
-    const char *layout = devices_layout(cfg);
+    char        name[DEVICES_NAME];
     struct stat st = { 0 };
     int         rc = 0;
 
-    *out = file_path(err, "%s/dev%zu/states%s%s", cfg->dir, i, *layout ? "-" : "", layout);
+    devices_name_in_run(name, devices_layout(cfg), i);
+    *out = file_path(err, "%s/%s", cfg->dir, name);
     if (!*out)
         return -ENOMEM;
     char *slash = strrchr(*out, '/');
     *slash = '\0';
-    if (create && mkdir(*out, 0777) &&
+    if (create && file_make_folder(*out) &&
         (errno != EEXIST || lstat(*out, &st) || !S_ISDIR(st.st_mode)))
         rc = errno == EEXIST
                  ? err_misuse(err, "%s is %s, and a device's folder is to be made there: move it "
@@ -72,10 +80,10 @@ int devices_path(char **out, const struct run_config *cfg, size_t i, int create,
         *out = file_path(err, "%s", given);
         return *out ? 0 : -ENOMEM;
     }
-    *out = name_in_given(given, cfg, i, DEVICES_ID, err);
+    *out = path_in_given(given, cfg, i, 0, err);
     if (!*out || create || access(*out, F_OK) == 0)
         return *out ? 0 : -ENOMEM;
-    char *old = name_in_given(given, cfg, i, DEVICES_OLD_ID, err);
+    char *old = path_in_given(given, cfg, i, 1, err);
     if (old && access(old, F_OK) == 0) {
         free(*out);
         *out = old;
@@ -87,37 +95,21 @@ int devices_path(char **out, const struct run_config *cfg, size_t i, int create,
 
 int devices_inside(const struct run_config *cfg, const char *path)
 {
-    char  *at = realpath(path, NULL), *run = realpath(cfg->dir, NULL);
-    size_t n = run ? strlen(run) : 0;
-    int    inside = at && run && !strncmp(at, run, n) && at[n] == '/' && !file_is_block(at);
+    char       *at = realpath(path, NULL), *run = realpath(cfg->dir, NULL);
+    size_t      n = run ? strlen(run) : 0;
+    struct stat file, dir;
+    int inside = at && run && !strncmp(at, run, n) && at[n] == '/' && !stat(at, &file) &&
+                 !stat(run, &dir) && !S_ISBLK(file.st_mode) && file.st_dev == dir.st_dev;
 
     free(at);
     free(run);
     return inside;
 }
 
-int devices_outside(char **out, const struct run_config *cfg, struct err *err)
-{
-    *out = NULL;
-    for (size_t i = 0; cfg->mode != RUN_MEM && i < cfg->n_devices && !*out; i++) {
-        const char *given = cfg->device_paths ? cfg->device_paths[i] : NULL;
-        char       *path;
-
-        if (devices_path(&path, cfg, i, 0, NULL)) // it is away, as a drive that is not mounted
-            path = strdup(given ? given : cfg->dir);
-        if (!path)
-            return err_set(err, -ENOMEM, "out of memory for a path");
-        if (!devices_inside(cfg, path))
-            *out = path;
-        else
-            free(path);
-    }
-    return 0;
-}
-
 /* ---- on a drive that nobody needs ---- */
 
-int devices_page_free(const void *page, const char *path, const char *option, struct err *err)
+/* Refuse a page that is the superblock of a device, whosever it is. */
+static int page_free(const void *page, const char *path, const char *option, struct err *err)
 {
     struct store_super s;
     char               what[128] = "what was the states of a siTrain run";
@@ -131,20 +123,27 @@ int devices_page_free(const void *page, const char *path, const char *option, st
                       option ? option : "", option ? " " : "", path, what);
 }
 
-int devices_free_check(const char *path, const char *option, int force, struct err *err)
+int devices_empty_check(const char *path, const char *option, int force, struct err *err)
 {
     char page[STORE_SUPERBLOCK];
-    int  rc = file_is_block(path) ? disk_check_idle(path, err) : 0, fd;
+    int  rc = 0, fd;
 
-    if (rc || force || !file_is_block(path))
-        return rc;
+    if (force || !file_is_block(path))
+        return 0;
     fd = file_open_device(path, O_RDONLY);
     if (fd < 0)
         return err_set(err, fd, "open %s: %s", path, strerror(-fd));
     if (!file_pread(fd, page, sizeof page, 0, path, NULL)) // a shorter one is too small, is said
-        rc = devices_page_free(page, path, option, err);
+        rc = page_free(page, path, option, err);
     close(fd);
     return rc ? rc : disk_check_signature(path, err);
+}
+
+int devices_free_check(const char *path, const char *option, int force, struct err *err)
+{
+    int rc = file_is_block(path) ? disk_check_idle(path, err) : 0;
+
+    return rc ? rc : devices_empty_check(path, option, force, err);
 }
 
 int devices_erase(int fd, const char *path, struct err *err)

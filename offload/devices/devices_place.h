@@ -3,20 +3,26 @@
 #pragma once
 
 #include "offload/layout/config.h"
+#include "offload/layout/store.h"
 
 /* The name of cfg's set of devices (run_config.layout), as it stands in the names of their files.
  */
 const char *devices_layout(const struct run_config *cfg);
 
+/* The name of device i's file in a folder given with --device, for the run of this id. older: as in
+ * versions that cut the id to 8 digits, which two runs may share. */
+enum { DEVICES_NAME = 2 * STORE_LAYOUT + 64 };
+void devices_name(char out[DEVICES_NAME], const char *id, const char *layout, size_t i, int older);
+/* The name of device i in RUN. */
+void devices_name_in_run(char out[DEVICES_NAME], const char *layout, size_t i);
+
 /* The path of device i's file or block device. In a given folder it is a file named after the run.
  * create: the file need not exist, and its folder in RUN is made. */
 int  devices_path(char **out, const struct run_config *cfg, size_t i, int create, struct err *err);
 
-/* True if the path, with all links resolved, leads into RUN: a copy of the folder then includes it.
- * False if nothing is found. */
+/* True if the path, with all links resolved, leads into RUN and to RUN's file system: a copy of the
+ * folder then includes it. False if nothing is found. */
 int  devices_inside(const struct run_config *cfg, const char *path);
-/* The path of the first device outside RUN; NULL: there is none. */
-int  devices_outside(char **out, const struct run_config *cfg, struct err *err);
 
 /* Refuse a place for states that would be in RAM, outside --host-mem and lost with the power: a
  * folder or new file on a tmpfs, unless in_ram allows it; or a name in /dev that does not exist,
@@ -29,6 +35,8 @@ int devices_place_check(const char *place, const char *option, int in_ram, struc
  * of the option in the sentence, or NULL. Every writer to a device that is not known to be its
  * run's asks here first. 0 if path is no block device. */
 int devices_free_check(const char *path, const char *option, int force, struct err *err);
+/* The same of one that this process has open alone: what it carries. */
+int devices_empty_check(const char *path, const char *option, int force, struct err *err);
 
 /* Refuse a place for --act-device: what devices_place_check refuses; a file that exists; and,
  * unless cfg->force_device, a block device with a signature or the states of a run. */
@@ -41,6 +49,3 @@ int devices_erase(int fd, const char *path, struct err *err);
 /* The folder that `place` is, or that its file is or would be in, with links resolved. *out is NULL
  * if there is none (errno says why) or if the place is a block device (errno 0). 0 or -ENOMEM. */
 int devices_folder(char **out, const char *place, struct err *err);
-
-/* Refuse a page that is the superblock of a device, of any run. */
-int devices_page_free(const void *page, const char *path, const char *option, struct err *err);

@@ -7,8 +7,8 @@
 #include "data/base/watch.h"
 #include "data/db/runlog.h"
 #include "kernels/bounds.h"
-#include "offload/layout/route.h"
 #include "offload/layout/ranks.h"
+#include "offload/layout/route.h"
 
 enum run_mode { RUN_MEM, RUN_BASE, RUN_SU, RUN_SUO };
 const char *run_mode_name(size_t mode); // "mem", "base", "su", "su+o"; NULL behind the last
@@ -70,6 +70,10 @@ struct run_config {
     const char    *disk;          // "uring", "sync", "null"
     const char    *layout;        // name of the set of devices that the run was moved to
                                   // (reshard.h); NULL or "": the first set
+    const char    *owner;         // the word in superblocks that tells the run's devices from a
+                                  // copy's (store.h); or NULL or ""
+    const char    *owner_next;    // a word that was to replace it, and may be there after a kill;
+                                  // or NULL or ""
     int            force_device;  // accept block devices with a signature or another run's states
     int            device_in_ram; // allow device files on a tmpfs
     size_t         csd_mem;       // bytes of memory of each device

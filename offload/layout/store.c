@@ -149,9 +149,10 @@ void store_super_pack(void *page, const struct store_super *s)
     char    *p = page;
 
     memset(p, 0, STORE_SUPERBLOCK);
-    snprintf(p, 512, "%srun %s\ndevice %u of %u\nbytes %llu\n%s%s%s", super_magic, s->id, s->device,
-             s->n_devices, (unsigned long long)s->bytes, *s->layout ? "layout " : "", s->layout,
-             *s->layout ? "\n" : "");
+    snprintf(p, 512, "%srun %s\ndevice %u of %u\nbytes %llu\n%s%s%s%s%s%s", super_magic, s->id,
+             s->device, s->n_devices, (unsigned long long)s->bytes, *s->layout ? "layout " : "",
+             s->layout, *s->layout ? "\n" : "", *s->owner ? "owner " : "", s->owner,
+             *s->owner ? "\n" : "");
     uint32_t crc = crc32c(0, p, STORE_SUPERBLOCK - 4);
     memcpy(p + STORE_SUPERBLOCK - 4, &crc, 4);
 }
@@ -179,6 +180,9 @@ int store_super_read(const void *page, struct store_super *out)
     if (sscanf(text, "run %32s device %u of %u bytes %llu layout %16s",
                out->id, &out->device, &out->n_devices, &bytes, out->layout) < 4)
         return -EBADMSG;
+    const char *owner = strstr(text, "\nowner ");
+    if (owner)
+        sscanf(owner, " owner %16s", out->owner);
     out->bytes = bytes;
     return 0;
 }
@@ -206,6 +210,10 @@ int store_super_check(const void *page, const struct store_super *want, const ch
         return err_set(err, -EBADMSG, "%s was device %u of %u of this run at another time: "
                        "siTrain reshard has moved its states elsewhere",
                        path, found.device, found.n_devices);
+    if (!strcmp(found.id, want->id) && found.device == want->device &&
+        strcmp(found.owner, want->owner))
+        return err_set(err, -EXDEV, "%s was taken by a copy of this run, whose user named it with "
+                       "--device: its states are the copy's now", path);
     return err_set(err, -EXDEV,
                    "%s belongs to another run or another place in it: "
                    "found run %s device %u of %u, expected run %s device %u of %u",

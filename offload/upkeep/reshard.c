@@ -51,34 +51,36 @@ static int list_put(const struct run_config *cfg, int create, struct err *err)
     return rc;
 }
 
-/* Whether device i's file of that layout was named by us, not by somebody's --device. Older
- * versions cut the id to 8 digits, which with no layout behind them may be another run's. */
+/* Whether device i's file of that layout was named by us, not by somebody's --device. The 8 digits
+ * of older versions, with no layout behind them, may be another run's. */
 static int name_is(const char *listed, const struct run_config *cfg, const char *layout, size_t i)
 {
-    const char *slash = strrchr(listed, '/'), *dash = *layout ? "-" : "";
+    const char *slash = strrchr(listed, '/');
     const char *name = slash ? slash + 1 : listed;
-    char        in_run[2 * STORE_LAYOUT + 64], in_given[2 * STORE_LAYOUT + 64];
-    char        older[2 * STORE_LAYOUT + 64];
+    char        in_run[DEVICES_NAME], in_given[DEVICES_NAME], older[DEVICES_NAME];
 
-    snprintf(in_run, sizeof in_run, "dev%zu/states%s%s", i, dash, layout);
-    snprintf(in_given, sizeof in_given, "sitrain-%s%s%s-dev%zu", cfg->id, dash, layout, i);
-    snprintf(older, sizeof older, "sitrain-%.8s-%s-dev%zu", cfg->id, layout, i);
+    devices_name_in_run(in_run, layout, i);
+    devices_name(in_given, cfg->id, layout, i, 0);
+    devices_name(older, cfg->id, layout, i, 1);
     return !strchr(layout, '/') && (!strcmp(listed, in_run) || !strcmp(name, in_given) ||
                                     (*layout && !strcmp(name, older)));
 }
 
-/* NULL if what begins with this page is of that layout of this run, or, where it is `named`, was
+/* NULL if what this file begins with is of that layout of this run, or, where it is `named`, was
  * made for it and is still without a superblock; else why not. */
-static const char *page_is_not(const char *page, const struct run_config *cfg, const char *layout,
-                               int named)
+static const char *page_is_not(int fd, const struct run_config *cfg, const char *layout, int named)
 {
     static const char  zeros[STORE_SUPERBLOCK];
+    char               page[STORE_SUPERBLOCK] = { 0 };
     struct store_super s;
 
+    if (pread(fd, page, sizeof page, 0) < 0)
+        return "it cannot be read";
     if (!memcmp(page, zeros, STORE_SUPERBLOCK))
         return named ? NULL : "nothing in it says whose it is";
-    return store_super_read(page, &s) || strcmp(s.id, cfg->id) || strcmp(s.layout, layout)
-               ? "what it holds is something else" : NULL;
+    if (store_super_read(page, &s) || strcmp(s.id, cfg->id) || strcmp(s.layout, layout))
+        return "what it holds is something else";
+    return strcmp(s.owner, cfg->owner ? cfg->owner : "") ? "a copy of the run has taken it" : NULL;
 }
 
 /* -EBUSY where another process uses it: one that was killed may not have ended yet. */
@@ -86,7 +88,6 @@ static int remove_one(const struct run_config *cfg, int outside, const char *lay
                       const char *listed, size_t i, char *notice, size_t size)
 {
     int         in_run = *listed != '/';
-    char        page[STORE_SUPERBLOCK] = { 0 };
     char       *path = file_path(NULL, "%s%s%s", in_run ? cfg->dir : "", in_run ? "/" : "", listed);
     int         fd = path ? file_open_device(path, O_RDWR) : -ENOMEM;
     const char *not = NULL; // gone, since
@@ -98,17 +99,17 @@ static int remove_one(const struct run_config *cfg, int outside, const char *lay
         not = fd == -ENODEV ? "it is neither a file nor a drive" : strerror(-fd);
     else if (fd >= 0 && !outside && !devices_inside(cfg, path))
         not = "the run was copied or moved, and it may be the other run's";
-    else if (fd >= 0 && pread(fd, page, sizeof page, 0) < 0)
-        not = "it cannot be read";
     else if (fd >= 0)
-        not = page_is_not(page, cfg, layout, name_is(listed, cfg, layout, i));
+        not = page_is_not(fd, cfg, layout, name_is(listed, cfg, layout, i));
     int busy = fd >= 0 && !not ? file_lock(fd, 0) : 0;
 
     if (busy == -EBUSY)
         not = "another process uses it";
     else if (busy)
         not = "it cannot be locked";
-    else if (fd >= 0 && !not && devices_erase(fd, path, &why))
+    else if (fd >= 0 && !not) // once more: a copy may have taken it before it was locked
+        not = page_is_not(fd, cfg, layout, name_is(listed, cfg, layout, i));
+    if (fd >= 0 && !not && devices_erase(fd, path, &why))
         not = why.text;
     if (not && size && !*notice)
         snprintf(notice, size, "%s is not of this run any more and was left where it is: %s", path,
@@ -121,6 +122,23 @@ static int remove_one(const struct run_config *cfg, int outside, const char *lay
     return busy == -EBUSY;
 }
 
+/* Are the devices there that the run is on? Without them nothing else of it is removed. */
+static int are_there(const struct run_config *cfg)
+{
+    int there = 1;
+
+    for (size_t i = 0; i < cfg->n_devices && there; i++) {
+        char *path = NULL;
+        int   fd = devices_path(&path, cfg, i, 0, NULL) ? -1 : file_open_device(path, O_RDONLY);
+
+        there = fd >= 0 && !page_is_not(fd, cfg, devices_layout(cfg), 0);
+        if (fd >= 0)
+            close(fd);
+        free(path);
+    }
+    return there;
+}
+
 int reshard_clean(const struct run_config *cfg, int outside, char *notice, size_t notice_size,
                   struct err *err)
 {
@@ -130,6 +148,10 @@ int reshard_clean(const struct run_config *cfg, int outside, char *notice, size_
 
     if (rc)
         return rc == -ENOENT ? 0 : rc;
+    if (!are_there(cfg)) {
+        free(text);
+        return 0;
+    }
     char *rest = text;
     char *layout = strsep(&rest, "\n");
     while (strcmp(layout, devices_layout(cfg)) && (path = strsep(&rest, "\n")))
@@ -270,6 +292,9 @@ static int switch_over(struct move *m, struct err *err)
     rc = rc ? rc : slots_record(&m->new_, &m->made, to->log, err);
     rc = rc ? rc : list_put(&m->r->from, 0, err);
     rc = rc ? rc : m->r->settings(m->r->ctx, err);
+    if (!rc) // the old ones are removed for them
+        rc = devices_present(&m->new_, "the run was about to move to it; the run is where it was",
+                             err);
     return runlog_end(to->log, rc, err);
 }
 

@@ -47,11 +47,24 @@ def parse(parser, argv=None):
     a = parser.parse_args(argv)
     if a.rounds < 1 or a.steps <= a.skip:
         parser.error("--rounds: at least one, and --steps: more than --skip")
+    usable(parser)
+    a.clock = Clock(a.seconds)
+    return a
+
+
+def usable(parser):
+    """The program is there, and a signal ends this process so that what was begun is ended and removed."""
     if not os.access(BIN, os.X_OK):
         parser.error(f"{BIN}: not there; build it first, or name it in SITRAIN")
-    a.clock = Clock(a.seconds)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that what was begun is ended and removed
-    return a
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+
+
+def main(body):
+    """A failure of the program is a sentence, and exit code 1."""
+    try:
+        sys.exit(body())
+    except RuntimeError as why:
+        sys.exit(str(why))
 
 
 # ---- processes ----
@@ -102,6 +115,60 @@ def sitrain(arguments, a, look=None):
         db.close()
     assert len(rows) == a.steps, f"{len(rows)} steps"
     return out
+
+
+def program(*argv):
+    """What this command of siTrain prints; RuntimeError with its sentence where it fails."""
+    done = subprocess.run([BIN, *map(str, argv)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip() or f"siTrain {argv[0]} ended with {done.returncode}")
+    return done.stdout
+
+
+def completed(given, defaults):
+    """What is given, and of each (options, whole) those that are not; but where one of `whole` is given, or `whole` is None and one of the options is, none."""
+    names = {word.split("=")[0] for word in given if word.startswith("--")}
+    out = list(map(str, given))
+    for options, whole in defaults:
+        own = set(map(str, options[::2]))
+        if not names & (own if whole is None else whole):
+            out += [str(word) for pair in zip(options[::2], options[1::2]) if pair[0] not in names for word in pair]
+    return out
+
+
+def visit(run, make, options, steps):
+    """`steps` more steps of a run, which is made by the arguments `make` the first time, by a process of its own. Returns the number of the first."""
+    first, path = 0, os.path.join(run, "run.db")
+    if os.path.exists(path):
+        make = ["--resume", run]
+        (first,) = query(run, "SELECT count(*) FROM steps")[0]
+    else:
+        make = ["--run", run, *make]
+    program("pretrain", *make, *options, "--steps", first + steps, "--quiet")
+    return first
+
+
+def query(run, sql, *values):
+    db = sqlite3.connect(os.path.join(run, "run.db"))
+    try:
+        return db.execute(sql, values).fetchall()
+    finally:
+        db.close()
+
+
+def disk_rate(folder, options=()):
+    """Bytes a second of the update's mix of reads and writes, by siTrain's own disk, in this folder."""
+    patterns = json.loads(program("bench", "--only", "disk", "--quick", "--dir", folder, "--json", "-", *options))["disk"][0]["patterns"]
+    return next(p["bytes_per_second"] for p in patterns if p["pattern"] == "update's mix, even")
+
+
+def table(rows, columns):
+    """Rows as text: columns are (key, title, format or None for text, scale)."""
+    cell = lambda row, key, form, scale: row.get(key, "-") if form is None or key not in row else form % (row[key] * scale)
+    cells = [[title for _, title, _, _ in columns]] + [[cell(row, key, form, scale) for key, _, form, scale in columns] for row in rows]
+    width = [max(map(len, column)) for column in zip(*cells)]
+    line = lambda words: "".join("  " + (w.rjust(n) if c[2] else w.ljust(n)) for w, n, c in zip(words, width, columns)).rstrip()
+    return "\n".join(map(line, cells))
 
 
 def host_mem(arguments, share=1.15):

@@ -58,7 +58,7 @@ refuses 2 "line break" pretrain --run "$tmp/nl" --data "$tmp/u022/text.bin" --to
 if [ -d cmd ] && [ -d offload ]; then
     shells=$(grep -nE '\b(system|popen|execl|execlp|execle|execv|execvp|execve|posix_spawn|posix_spawnp|fork|vfork|mktemp|tmpnam|tempnam)[[:space:]]*\(' \
         cmd/*.c cmd/*/*.c model/*.c offload/*.c csd/*.c kernels/*.c data/*/*.c | grep -v 'execv(self' |
-        grep -vE '^cmd/bench/bench(_child)?\.c:[0-9]+: +(pid = fork\(\)|execvp\(argv)' | head -n 3) # bench starts itself, and fio where there is one
+        grep -vE '^bench/bench(_child)?\.c:[0-9]+: +(pid = fork\(\)|execvp\(argv)' | head -n 3) # bench starts itself, and fio where there is one
     result "$([ -z "$shells" ]; echo $?)" "no shell is ever called, and no program but itself and bench's fio $shells"
 fi
 

@@ -2,10 +2,10 @@
  * read it. */
 #include "tests/fuzz/database.h"
 
-#include "cmd/report/report.h"
 #include "data/db/runlog.h"
 #include "offload/devices/image.h"
 #include "offload/devices/journal.h"
+#include "report/report.h"
 #include "tests/routes.h"
 
 #include <sqlite3.h>
