@@ -1,12 +1,12 @@
-/* bounds.h: updates that cannot leave the numbers. A master or a moment that became infinite or NaN
- * would stay so for ever; an update therefore never makes one: an element that would come to
- * OPTIM_BOUND or beyond, or to NaN, stays what it was, moments and all. Each element decides for
- * itself, so that it makes no difference where an update is done, or how it is cut.
+/* bounds.h: updates that cannot overflow. A master or a moment that became infinite or NaN would
+ * stay so for ever. Therefore an element that would reach OPTIM_BOUND or NaN stays as it was, with
+ * its moments. Each element is judged alone, so it makes no difference where an update is done, or
+ * how it is cut.
  *
- * To look at every value of every update would cost what the update costs. So bounds are kept
- * instead: what is within known bounds can be moved one step by known numbers without a look where
- * the bounds after the step are far from OPTIM_BOUND (bounds_advance). Where they are not known, or
- * not far, bounds_update looks, and they are known again. */
+ * A check of every value would cost as much as the update. So bounds on the values are kept
+ * instead: if the bounds after a step are far from OPTIM_BOUND, the step needs no check
+ * (bounds_advance). Otherwise, or if bounds are unknown, bounds_update checks, and finds the bounds
+ * again. Pure functions. */
 #pragma once
 
 #include "kernels/optim.h"

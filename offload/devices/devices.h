@@ -76,9 +76,9 @@ void devices_close(struct devices *d);
 void *devices_buffer(struct devices *d, size_t bytes);
 void  devices_buffer_end(struct devices *d, void *buffer); // NULL is fine
 
-/* Whether every path still names what was opened, as large as it must be: what is written to a file
- * that was removed is lost when the process ends, and nothing else would tell. used: what it was
- * used for, and what to do now, for the sentence. */
+/* 0 if every path still names the opened file, and the file has its size; otherwise -errno. Data
+ * written to a removed file is lost when the process ends, and nothing else would tell. used: the
+ * use of the devices and the user's next step, for the sentence. */
 int devices_present(const struct devices *d, const char *used, struct err *err);
 
 /* Inside the caller's transaction: write run.db's rows of the devices that hold states. */

@@ -9,19 +9,19 @@
  */
 const char *devices_layout(const struct run_config *cfg);
 
-/* What device i's file in a folder given with --device is called, in the run of this id. older:
+/* The name of device i's file in a folder given with --device, for the run of this id. older: as in
  * versions that cut the id to 8 digits, which two runs may share. */
 enum { DEVICES_NAME = 2 * STORE_LAYOUT + 64 };
 void devices_name(char out[DEVICES_NAME], const char *id, const char *layout, size_t i, int older);
-/* And in RUN. */
+/* The name of device i in RUN. */
 void devices_name_in_run(char out[DEVICES_NAME], const char *layout, size_t i);
 
-/* The file or block device behind device i, malloced: a folder that was given has a file named
- * after the run. create: it need not be there, and its folder in RUN is made. */
+/* The path of device i's file or block device. In a given folder it is a file named after the run.
+ * create: the file need not exist, and its folder in RUN is made. */
 int  devices_path(char **out, const struct run_config *cfg, size_t i, int create, struct err *err);
 
-/* True if the path, with all links resolved, leads into RUN: a copy of the folder then includes it.
- * False if nothing is found. */
+/* True if the path, with all links resolved, leads into RUN and to RUN's file system: a copy of the
+ * folder then includes it. False if nothing is found. */
 int  devices_inside(const struct run_config *cfg, const char *path);
 
 /* Refuse a place for states that would be in RAM, outside --host-mem and lost with the power: a

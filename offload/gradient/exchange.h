@@ -24,7 +24,7 @@
 #include "offload/layout/store.h"
 
 struct exchange {
-    struct scheduler      *sched;
+    struct scheduler *sched;
     struct sum_node *nodes;    // (nodes) of all ranks, in order
     size_t          *first;    // (ranks + 1) the first node of each rank
     size_t           rounds;   // the most nodes that any rank sends

@@ -68,17 +68,17 @@ struct run_config {
     const char *const *fpgas;     // (n_devices) accelerator cards (csd_config.fpga), or NULL
     const char    *xclbin;        // file with the cards' logic, or NULL
     const char    *disk;          // "uring", "sync", "null"
-    const char    *layout;        // NULL or "": the devices it was made with; else the name of
-                                  // those it was moved to (reshard.h)
-    const char    *owner;         // NULL or "", or the word in the devices' superblocks by which
-                                  // they are known from a copy's (store.h)
-    const char    *owner_next;    // as `owner`: a kill may have left it there, which was to become
-                                  // the word
-    int            force_device;  // take block devices that carry a signature or another run
-    int            device_in_ram; // make device files on a tmpfs, too
-    size_t         csd_mem;
-    struct topology_config links; // modelled
-    uint64_t io_timeout_ns; // a device that gives no sign of life for so long is given up; 0: never
+    const char    *layout;        // name of the set of devices that the run was moved to
+                                  // (reshard.h); NULL or "": the first set
+    const char    *owner;         // the word in superblocks that tells the run's devices from a
+                                  // copy's (store.h); or NULL or ""
+    const char    *owner_next;    // a word that was to replace it, and may be there after a kill;
+                                  // or NULL or ""
+    int            force_device;  // accept block devices with a signature or another run's states
+    int            device_in_ram; // allow device files on a tmpfs
+    size_t         csd_mem;       // bytes of memory of each device
+    struct topology_config links; // the modelled links
+    uint64_t       io_timeout_ns; // a device without a sign of life for so long fails; 0: never
     int            durable;       // --durability step
     uint64_t       commit_every;  // mem: steps between images; 0: one image at the end
     size_t         frames;        // frames of each lane that leaves the number open (route.h)

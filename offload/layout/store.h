@@ -94,7 +94,9 @@ static inline size_t store_pad(size_t n) { return round_up(n, CSD_ALIGN_PARAMS);
 
 /* The superblock of a device says which run the device belongs to. layout: "" for the devices that
  * the run was made with; otherwise the name of the set of devices that it was moved to (reshard.h).
- * So devices that a run has left are not taken for its own. */
+ * So devices that a run has left are not taken for its own. owner: "", or a word of the folder
+ * whose user has named the device last. A copy of a run has the same id and layout, and must not
+ * take or remove the run's devices. */
 enum { STORE_LAYOUT = 17 };
 struct store_super {
     char     id[33], layout[STORE_LAYOUT], owner[STORE_LAYOUT];

@@ -33,7 +33,7 @@ struct act_place { // of an item
     uint64_t off;          // on each device, from the beginning of the area for activations
 };
 struct act_stack {
-    struct scheduler        *sched;
+    struct scheduler   *sched;
     struct act_rule    rule;    // its slot i describes buffer i
     struct act_buffer *buffers; // (rule.n)
     struct arena       memory;  // of buffers; separate, because it can be given back

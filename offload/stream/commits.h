@@ -49,7 +49,7 @@ struct commit_job {
 };
 
 struct commits {
-    struct scheduler       *sched;
+    struct scheduler  *sched;
     struct subs      *subs;
     struct gradients *gradients;
     struct updates   *updates;

@@ -36,7 +36,7 @@ struct frame {
 };
 
 struct frames {
-    struct scheduler        *sched;
+    struct scheduler   *sched;
     const struct subs *subs;
     enum stream_pass   pass;
     uint64_t           version;      // of all parameters that the pass reads

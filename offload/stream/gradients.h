@@ -60,7 +60,7 @@ struct grad_part {
 };
 
 struct gradients {
-    struct scheduler       *sched;
+    struct scheduler  *sched;
     struct subs      *subs;
     struct gbuf      *bufs;      // (n_bufs) numbered as in route.h
     size_t            n_bufs;

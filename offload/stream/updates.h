@@ -45,7 +45,7 @@ struct update_queue {
 };
 
 struct updates {
-    struct scheduler          *sched;
+    struct scheduler     *sched;
     struct subs         *subs;
     struct update       *of;        // (n_subs)
     size_t              *order;     // (n_subs) by device, then by block
