@@ -3,10 +3,10 @@
  * small file, an engine a small product), so that "available" is a fact. Cards and drives are read
  * about in /sys and /proc alone: nothing is opened or written on them. */
 #include "cmd/cmd.h"
-#include "cmd/say/line.h"
-#include "cmd/say/say.h"
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/say.h"
 #include "csd/csd.h"
-#include "csd/disk.h"
+#include "csd/disk/disk.h"
 #include "csd/pairing.h"
 #include "data/base/file.h"
 #include "data/base/machine.h"
@@ -216,4 +216,6 @@ const struct opt_command devices_command = {
     .usage = "[--dir DIR]",
     .summary = "list this machine's processor, memory, engines, disks, CSDs, cards and NVMe drives",
     .parts = parts, .size = sizeof(struct devices_opts), .run = run,
+    .examples = { "siTrain devices",
+                  "siTrain devices --dir /mnt/a" },
 };

@@ -1,12 +1,12 @@
 /* import.c: a Hugging Face folder as a run at step 0, without data: `pretrain --resume RUN --data
  * FILE --steps N` trains it. */
 #include "cmd/cmd.h"
-#include "cmd/run/newrun.h"
-#include "cmd/say/line.h"
-#include "cmd/say/progress.h"
-#include "cmd/say/say.h"
-#include "cmd/run/tokenise.h"
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/progress.h"
+#include "cmd/terminal/say.h"
 #include "model/hf.h"
+#include "run/newrun.h"
+#include "run/sources/tokenise.h"
 
 struct import_opts {
     const char       *dir, *run;
@@ -72,4 +72,6 @@ const struct opt_command import_command = {
             "--resume RUN --data FILE --steps N. The optimizer, the place of its states and "
             "their precision are fixed by import. The first --resume may set the other options.",
     .parts = parts, .size = sizeof(struct import_opts), .run = run,
+    .examples = { "siTrain import path/to/gpt2 gpt2-run",
+                  "siTrain import path/to/gpt2 gpt2-on-two --mode su+o --devices 2" },
 };

@@ -1,10 +1,10 @@
 /* prepare.c: text to a token file, or text to a tokenizer. */
 #include "cmd/cmd.h"
-#include "cmd/say/line.h"
-#include "cmd/say/say.h"
-#include "cmd/run/output.h"
-#include "cmd/run/tokenise.h"
-#include "cmd/run/train_opts.h"
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/say.h"
+#include "run/folder/output.h"
+#include "run/folder/train_opts.h"
+#include "run/sources/tokenise.h"
 
 struct prepare_opts {
     struct opt_strings files;
@@ -99,4 +99,6 @@ const struct opt_command prepare_command = {
             "vocabulary exceeds 65,536. Each text gets the special tokens of the tokenizer's "
             "template. Without a template, one <|endoftext|> separates two files.",
     .parts = parts, .size = sizeof(struct prepare_opts), .run = run,
+    .examples = { "siTrain prepare my.txt --train-tokenizer --vocab 8192 --out tok",
+                  "siTrain prepare my.txt --tokenizer tok --out my.bin" },
 };

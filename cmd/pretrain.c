@@ -1,18 +1,18 @@
 /* pretrain.c: a new run, or one that goes on. Both end in training_run on a run that stands
  * complete on disk: a new one is first made, then opened like any other. */
 #include "cmd/cmd.h"
+#include "cmd/terminal/job.h"
+#include "cmd/terminal/progress.h"
+#include "cmd/terminal/say.h"
 #include "data/base/machine.h"
-#include "cmd/run/corpus.h"
-#include "cmd/run/newrun.h"
-#include "cmd/run/ranked.h"
-#include "cmd/run/settings.h"
-#include "cmd/run/model_choice.h"
-#include "cmd/say/job.h"
-#include "cmd/say/progress.h"
-#include "cmd/say/say.h"
-#include "cmd/run/horizon.h"
-#include "cmd/run/memory.h"
-#include "cmd/run/training.h"
+#include "plan/memory.h"
+#include "run/folder/settings.h"
+#include "run/loop/horizon.h"
+#include "run/loop/training.h"
+#include "run/model_choice.h"
+#include "run/newrun.h"
+#include "run/ranks/ranked.h"
+#include "run/sources/corpus.h"
 
 struct pretrain_opts {
     const char       *config, *run, *resume, *data, *eval_data, *tokenizer;
@@ -189,4 +189,9 @@ const struct opt_command pretrain_command = {
             "bit, to a run that never stopped. With --resume, options that change the arithmetic "
             "are refused.",
     .parts = parts, .size = sizeof(struct pretrain_opts), .by_ranks = 1, .run = run,
+    .first = "run resume data eval-data tokenizer init model steps batch seq "
+             "grad-accum lr mode devices host-mem",
+    .examples = { "siTrain pretrain --run first --data my.txt --tokenizer tok \\\n"
+                  "      --n-layer 8 --n-head 8 --n-embd 512 --seq 256 --devices 2 --steps 1000",
+                  "siTrain pretrain --resume first --steps 1500 --schedule-steps 1500" },
 };

@@ -1,9 +1,9 @@
-/* report.c: the command line of `siTrain report`; what it prints is made in cmd/report/. */
+/* report.c: the command line of `siTrain report`; what it prints is made in report/. */
 #include "cmd/cmd.h"
-#include "cmd/report/report.h"
-#include "cmd/run/session.h"
-#include "cmd/say/say.h"
+#include "cmd/terminal/say.h"
 #include "data/db/questions.h"
+#include "report/report.h"
+#include "run/folder/session.h"
 
 #include <unistd.h>
 
@@ -197,4 +197,6 @@ const struct opt_command report_command = {
             "SQLite database. Transferred bytes are in MB and GB (powers of 1000), memory is in "
             "MiB and GiB (powers of 1024).",
     .parts = parts, .size = sizeof(struct report_opts), .killed = 1, .run = run,
+    .examples = { "siTrain report first",
+                  "siTrain report first second --html page.html" },
 };

@@ -1,7 +1,7 @@
 /* watch.c: a run, seen from another process while it is trained, or afterwards. */
 #include "cmd/cmd.h"
-#include "cmd/watch/draw.h"
-#include "cmd/watch/terminal.h"
+#include "cmd/terminal/draw.h"
+#include "cmd/terminal/terminal.h"
 
 #include <langinfo.h>
 #include <locale.h>
@@ -102,4 +102,6 @@ const struct opt_command watch_command = {
             "last 10 steps. The time left follows from the median of the last steps. NO_COLOR "
             "turns colours off.",
     .parts = parts, .size = sizeof(struct watch_opts), .killed = 1, .run = run,
+    .examples = { "siTrain watch first",
+                  "siTrain watch first --once" },
 };

@@ -107,6 +107,9 @@ struct arch {
     const char *classifier; // and a classifier's
     const char *prefix;     // of tensors' names; files may lack it: "transformer."
     const char *layers;     // what layers are called in them: "h" of "h.0.ln_1.weight"
+    /* What layers are made of beside their products. Families with the same word have the same
+     * passes over their rows, so one measurement of a layer holds for all (machine_file.h). */
+    const char *passes;
     const char *extras[4];  // patterns of what files hold beside parameters
     /* What files may hold once more where the head is tied: under which name, and which tensor. */
     struct arch_copy { const char *name; size_t of; } copies[2];

@@ -273,7 +273,7 @@ static void qkv_backward(const struct layer *l)
 #define FAMILY(type, text, stem, table)                                                          \
     .name = type, .title = text, .class = stem "ForMaskedLM",                                    \
     .classifier = stem "ForSequenceClassification", .prefix = type ".",                          \
-    .layers = "encoder.layer", .config_read = bert_config_read,                                  \
+    .layers = "encoder.layer", .passes = "bert", .config_read = bert_config_read,                \
     .config_write = bert_config_write, .params = table, .n_params = BERT_TENSORS, .has = has,    \
     .tokens = BERT_WORDS, .head = BERT_WORDS, .norm = BERT_MASKED_NORM_W,                         \
     .score = BERT_SCORE_W, .encoder = 1, .pool = BERT_POOL_W, .masked = BERT_MASKED_W,           \

@@ -263,6 +263,7 @@ static void qkv_backward(const struct layer *l)
 const struct arch gpt2_arch = {
     .name = "gpt2", .title = "GPT-2", .class = "GPT2LMHeadModel",
     .classifier = "GPT2ForSequenceClassification", .prefix = "transformer.", .layers = "h",
+    .passes = "gpt2",
     .extras = { "*.attn.bias", "*.attn.masked_bias", "lm_head.weight" }, // masks; the head again
     .copies = { { "lm_head.weight", GPT2_WTE } },
     .config_read = config_read, .config_write = config_write,

@@ -304,10 +304,10 @@ static void qkv_backward(const struct layer *l)
 
 /* ---- the families ---- */
 
-#define FAMILY(type, text, stem, own, table)                                                     \
+#define FAMILY(type, text, stem, own, table, kind)                                               \
     .name = type, .title = text, .class = stem "ForCausalLM",                                    \
     .classifier = own "ForSequenceClassification", .prefix = "model.", .layers = "layers",       \
-    .extras = { "*.rotary_emb.inv_freq", "lm_head.weight" },                                     \
+    .passes = kind, .extras = { "*.rotary_emb.inv_freq", "lm_head.weight" },                     \
     .copies = { { "lm_head.weight", LLAMA_EMBED } },                                             \
     .config_write = llama_config_write, .params = table, .n_params = LLAMA_TENSORS, .has = has,  \
     .tokens = LLAMA_EMBED, .head = LLAMA_HEAD, .norm = LLAMA_NORM, .score = LLAMA_SCORE,         \
@@ -327,18 +327,19 @@ static void qkv_backward(const struct layer *l)
     .qkv = qkv_forward, .mid = mid_forward, .out = out_forward,                                  \
     .mlp_backward = mlp_backward, .mid_backward = mid_backward, .qkv_backward = qkv_backward
 
-const struct arch llama_arch = { FAMILY("llama", "Llama", "Llama", "Llama", params),
+const struct arch llama_arch = { FAMILY("llama", "Llama", "Llama", "Llama", params, "llama"),
                                  .presets = llama_presets, .n_presets = LLAMA_PRESETS,
                                  .config_read = llama_config_read };
-const struct arch mistral_arch = { FAMILY("mistral", "Mistral", "Mistral", "Mistral", params),
+const struct arch mistral_arch = { FAMILY("mistral", "Mistral", "Mistral", "Mistral", params,
+                                          "llama"),
                                    .config_read = llama_config_mistral };
-const struct arch qwen2_arch = { FAMILY("qwen2", "Qwen2", "Qwen2", "Qwen2", params),
+const struct arch qwen2_arch = { FAMILY("qwen2", "Qwen2", "Qwen2", "Qwen2", params, "llama"),
                                  .presets = qwen2_presets, .n_presets = QWEN2_PRESETS,
                                  .config_read = llama_config_qwen2 };
-const struct arch qwen3_arch = { FAMILY("qwen3", "Qwen3", "Qwen3", "Qwen3", params),
+const struct arch qwen3_arch = { FAMILY("qwen3", "Qwen3", "Qwen3", "Qwen3", params, "llama"),
                                  .config_read = llama_config_qwen3 };
 const struct arch gemma3_arch = {
-    FAMILY("gemma3_text", "Gemma 3", "Gemma3", "Gemma3Text", gemma_params),
+    FAMILY("gemma3_text", "Gemma 3", "Gemma3", "Gemma3Text", gemma_params, "gemma"),
     .norm_plus = 1, .post_norms = 1, .scales_embed = 1, .gates_gelu = 1,
     .presets = gemma3_presets, .n_presets = GEMMA3_PRESETS, .config_read = llama_config_gemma3
 };

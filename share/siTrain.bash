@@ -180,7 +180,7 @@ _siTrain() {
         --disk) words="uring sync null" ;;
         esac ;;
     generate)
-        options="--help --prompt --prompt-file --chat --tokens --stop --temperature --top-k --top-p --repetition-penalty --seed --tokenizer --best --last --seq --batch --dtype --host-mem --blas --threads --disk"
+        options="--help --prompt --prompt-file --chat --tokens --stop --temperature --top-k --top-p --min-p --repetition-penalty --seed --tokenizer --best --last --seq --batch --dtype --host-mem --blas --threads --disk"
         case "$before" in
         --prompt) files=1 ;;
         --prompt-file) files=1 ;;
@@ -189,6 +189,7 @@ _siTrain() {
         --temperature) words=" " ;;
         --top-k) words=" " ;;
         --top-p) words=" " ;;
+        --min-p) words=" " ;;
         --repetition-penalty) words=" " ;;
         --seed) words=" " ;;
         --tokenizer) files=1 ;;
@@ -393,17 +394,14 @@ _siTrain() {
         --dir) files=1 ;;
         esac ;;
     bench)
-        options="--help --dir --only --save --probe --rounds --quick --json --plot --layer-us --batches --ways --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
+        options="--help --dir --only --save --probe --rounds --quick --json --layer-us --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
         case "$before" in
         --dir) files=1 ;;
-        --only) words="products memory kernels disk update topk steps parts" ;;
+        --only) words="products memory kernels disk update topk steps" ;;
         --save) files=1 ;;
         --rounds) words=" " ;;
         --json) files=1 ;;
-        --plot) files=1 ;;
         --layer-us) words=" " ;;
-        --batches) words=" " ;;
-        --ways) words="keep recompute offload auto ssdtrain" ;;
         --init) files=1 ;;
         --model) words="gpt2 gpt2-medium gpt2-large gpt2-xl gpt2-2.7b smollm2-135m smollm2-360m smollm2-1.7b llama-3.2-1b llama-3.2-3b llama-3.1-8b qwen2.5-0.5b qwen2.5-1.5b qwen2.5-3b qwen2.5-7b gemma-3-270m gemma-3-1b bert-base bert-large roberta-base roberta-large" ;;
         --n-layer) words=" " ;;

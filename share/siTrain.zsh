@@ -118,7 +118,7 @@ _siTrain() {
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \
-            '--max-seq=[Number of tokens per row (default\: 128, or the model'\''s positions if fewer). Longer rows are cut off.]:N: ' \
+            '--max-seq=[Number of tokens per row (default\: 128, or the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
             '--predict[Write predictions for the test rows at the end]' \
             '--max-train-samples=[Number of rows to train on, from the first (default\: 0, all)]:N: ' \
             '--max-eval-samples=[Number of rows to evaluate on, from the first (default\: 0, all)]:N: ' \
@@ -195,7 +195,7 @@ _siTrain() {
             '--eval-file=[Evaluation rows of a classifier, in the format of finetune'\''s --train-file]:FILE:_files' \
             '--test-file=[Rows to predict, in the format of finetune'\''s --train-file]:FILE:_files' \
             '--predict=[File for predictions of the test rows. An existing file is replaced only if eval --predict wrote it.]:FILE:_files' \
-            '--max-seq=[Number of tokens per row of a classifier (default\: 128, or the model'\''s positions if fewer). Longer rows are cut off.]:N: ' \
+            '--max-seq=[Number of tokens per row of a classifier (default\: 128, or the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9% (default\: as in training, or 15%)]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
             '--max-eval-samples=[Number of rows to evaluate on, from the first (default\: 0, all)]:N: ' \
@@ -224,6 +224,7 @@ _siTrain() {
             '--temperature=[Sampling temperature (0\: always the likeliest token; default\: generation_config.json'\''s, otherwise 1)]:X: ' \
             '--top-k=[Number of likeliest tokens to sample from (0\: all; default\: generation_config.json'\''s, otherwise all)]:N: ' \
             '--top-p=[Total probability of the likeliest tokens to sample from, 0 to 1 (0 or 1\: all; default\: generation_config.json'\''s, otherwise 1)]:PART: ' \
+            '--min-p=[Smallest probability of a token to sample, as a part of the likeliest token'\''s, 0 to 1 (0\: all; default\: generation_config.json'\''s, otherwise 0)]:PART: ' \
             '--repetition-penalty=[Factor by which tokens of the text so far become less likely, 0.01 to 100 (1\: no penalty; default\: generation_config.json'\''s, otherwise 1)]:X: ' \
             '--seed=[Seed of the sampling]:N: ' \
             '--tokenizer=[Tokenizer folder (default\: the model'\''s; must not differ from it)]:DIR:_files' \
@@ -340,7 +341,7 @@ _siTrain() {
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \
-            '--max-seq=[Number of tokens per row (default\: 128, or the model'\''s positions if fewer). Longer rows are cut off.]:N: ' \
+            '--max-seq=[Number of tokens per row (default\: 128, or the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
             '--predict[Write predictions for the test rows at the end]' \
             '--max-train-samples=[Number of rows to train on, from the first (default\: 0, all)]:N: ' \
             '--max-eval-samples=[Number of rows to evaluate on, from the first (default\: 0, all)]:N: ' \
@@ -462,16 +463,13 @@ _siTrain() {
         _arguments \
             ':WHAT:_files' \
             '--dir=[Folder for test files, on the disk to measure. All are removed.]:DIR:_files' \
-            '--only=[Sections to run, comma-separated. Sections that they depend on run too. parts, the time of each part of a step, runs only if named.]:only:_values -s , only products memory kernels disk update topk steps parts' \
+            '--only=[Sections to run, comma-separated. Sections that they depend on run too.]:only:_values -s , only products memory kernels disk update topk steps' \
             '--save=[File for plan --machine. Only such a file is replaced. Without --only, no other section is measured.]:FILE:_files' \
             '--probe[Measure only the inputs of this model'\''s prediction, as plan does]' \
             '--rounds=[Number of rounds whose median is taken, 1 to 64]:N: ' \
             '--quick[Use a small model and few rounds\: under 20 seconds]' \
             '--json=[File for the results as JSON (-\: stdout, instead of tables). Only such a file is replaced.]:FILE:_files' \
-            '--plot=[File for a picture of the results (SVG), for scaling and rok. Only such a picture is replaced.]:FILE:_files' \
             '--layer-us=[Microseconds that a layer'\''s forward waits, for network; backward waits twice as long. If above 0, --steps steps of the model are also driven, with these waits and without computing, on devices that answer at once. The waits apply to each of a rank'\''s --grad-accum micro-batches.]:N: ' \
-            '--batches=[Values of --batch for rok\: one point of each curve per value]:N,..: ' \
-            '--ways=[Values of --activations for rok, comma-separated (default\: all)]:ways:_values -s , ways keep recompute offload auto ssdtrain' \
             '--init=[Hugging Face folder of the model to start from]:HFDIR:_files' \
             '--model=[Size of a model to start from, with random parameters\: gpt2 (124M), gpt2-medium, gpt2-large, gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, gemma-3-270m, gemma-3-1b, bert-base, bert-large, roberta-base, roberta-large. Size options override its values.]:model:(gpt2 gpt2-medium gpt2-large gpt2-xl gpt2-2.7b smollm2-135m smollm2-360m smollm2-1.7b llama-3.2-1b llama-3.2-3b llama-3.1-8b qwen2.5-0.5b qwen2.5-1.5b qwen2.5-3b qwen2.5-7b gemma-3-270m gemma-3-1b bert-base bert-large roberta-base roberta-large)' \
             '--n-layer=[Number of layers (default\: --model'\''s). Without --model, --n-layer, --n-head and --n-embd describe a GPT-2.]:N: ' \

@@ -2,7 +2,8 @@
 # people's programs. The Makefile includes it.
 
 .PHONY: check-hf fuzz-tokenizers check-tools screenshots bench-peers bench-finetune \
-        bench-scaling paper bench-plan bench-steps bench-activations glue-table glue-encoder curves \
+        bench-scaling bench-devices bench-rok bench-parts \
+        bench-cores bench-fio paper bench-plan bench-steps bench-activations glue-table glue-encoder curves \
         prove-memory prove-kills prove-rank-kills prove-races cluster-arithmetic prove-network \
         prove-report prove-growth valgrind newcomer
 
@@ -52,6 +53,27 @@ bench-finetune: $(TARGET) ## fine-tuning's speed beside PyTorch's (GLUE=, INIT=,
 
 bench-scaling: $(TARGET) ## a token's time against layers, width, length, devices, accumulation: docs/scaling (10 minutes)
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/scaling.py --out docs/scaling
+
+# DEVICES="--mode base --devices 6 --plot base.svg": others
+DEVICES ?=
+bench-devices: $(TARGET) ## steps on 1 to 10 modelled devices, predicted by plan and measured: docs/scaling-model.md (DEVICES=), 4 minutes
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/devices.py $(DEVICES)
+
+bench-cores: $(TARGET) ## OpenBLAS with each of its kernels that this processor can run (PARTS=)
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/cores.py $(PARTS)
+
+bench-fio: $(TARGET) ## the disk and the update path beside fio (PARTS=)
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/fio.py $(PARTS)
+
+# PARTS="--batch 4 --seq 1024": bench's options for model and training
+PARTS ?=
+bench-parts: $(TARGET) ## where a step of mode mem goes: products and kernels, each by itself, times how often a step has them (PARTS=)
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/parts.py $(PARTS)
+
+# ROK="--batches 4,8 --ways keep,offload --plot rok.svg": others
+ROK ?=
+bench-rok: $(TARGET) ## a step's rate against the memory of its activations, by way and batch: docs/activations.md (ROK=), 10 minutes
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/rok.py $(ROK)
 
 # PAPER="--rounds 3": three of each run; "--page": the page alone, from what was measured. QUICK=1: a trial of the machinery, in the build folder.
 # It goes on where it was interrupted ($(BUILD)/paper.json). Fine-tuning's accuracy is what make glue-table has left in docs/glue.

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "cmd/run/machine_time.h"
+#include "plan/machine_time.h"
 #include "tests/tempdir.h"
 
 #include <math.h>
@@ -200,11 +200,22 @@ static void test_kinds(void **state)
     near(machine_again_mlp(&m, &b), 2.0 * 300 * (192 * 192 + 2 * 192 * 500) / 1e9);
 }
 
+/* A family names what its layers are made of, and a machine file has a word for it. */
+static void test_families(void **state)
+{
+    (void)state;
+    for (size_t i = 0; arch_at(i); i++)
+        assert_string_equal(machine_kinds[machine_kind_of(arch_at(i))], arch_at(i)->passes);
+    assert_int_equal(machine_kind_of(&qwen3_arch), MACHINE_LLAMA);
+    assert_int_equal(machine_kind_of(&gemma3_arch), MACHINE_GEMMA);
+    assert_int_equal(machine_kind_of(&roberta_arch), MACHINE_BERT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_TEMPDIR(test_lines), IN_TEMPDIR(test_written), cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_kinds), cmocka_unit_test(test_families),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

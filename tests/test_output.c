@@ -6,14 +6,15 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "cmd/run/output.h"
-#include "cmd/run/run_files.h"
 #include "data/text/tokens.h"
+#include "run/folder/output.h"
+#include "run/folder/run_files.h"
 #include "tests/tempdir.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { KINDS = OUTPUT_PLOT + 1 };
+enum { KINDS = OUTPUT_MACHINE + 1 };
 
 /* The kinds that may replace this file, as bits. */
 static unsigned kinds_of(const char *text, size_t n)
@@ -30,7 +31,6 @@ static unsigned kinds_of(const char *text, size_t n)
 
 #define HTML "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 #define VIEW "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-#define SVG  "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 640 400\" role=\"img\" "
 
 static void ours(void **state)
 {
@@ -46,9 +46,6 @@ static void ours(void **state)
         { 1u << OUTPUT_FIGURES, "{\n  \"version\": \"0.1.0\",\n  \"machine\": {\n    \"cpu\": \"x\""
           ",\n  },\n  \"model\": {\n    \"grad_accum\": 1" },
         { 1u << OUTPUT_MACHINE, "# A machine as siTrain bench --save measured it; siTrain plan" },
-        { 1u << OUTPUT_PLOT, SVG "aria-label=\"x\">\n<!-- Made by siTrain bench -->\n" },
-        { 1u << OUTPUT_PLOT, SVG "aria-label=\"seconds of a step against devices, predicted and "
-          "measured\">\n<style>svg{background:#fff;--ink:" },
         { (1u << KINDS) - 1, "" },
     };
 
@@ -82,21 +79,20 @@ static void predictions(void **state)
 
     (void)state;
     assert_int_equal(kinds_of(text, sizeof text - 1), 0); // run_glue.py's
-    output_mark(&out);
+    assert_int_equal(output_put(&out, text, sizeof text - 1, &err), -EINVAL);
+    assert_int_equal(unlink(tempdir_at("file")), 0);
+    assert_int_equal(output_put(&out, text, sizeof text - 1, &err), 0);
     if (output_check(&out, &err))
         skip(); // no attributes on this file system
-    tempdir_put("other", "index\tname\n", 11);
-    output_mark(&(struct output){ tempdir_at("other"), OUTPUT_PREDICTIONS, NULL, 0 });
-    assert_int_equal(
-        output_check(&(struct output){ tempdir_at("other"), OUTPUT_PREDICTIONS, NULL, 0 }, &err),
-        -EINVAL);
+    assert_int_equal(output_put(&out, "index\tname\n", 11, &err), 0);
+    assert_int_equal(output_check(&out, &err), -EINVAL);
 }
 
 static void others(void **state)
 {
     static const char *const files[] = {
         HTML VIEW "<title>mine</title>\n<style>\nbody { }", HTML "<meta name=\"generator\" content="
-        "\"Hugo 0.1\">", "<!DOCTYPE html>", SVG "aria-label=\"mine\">\n<style>svg{background:#fff;",
+        "\"Hugo 0.1\">", "<!DOCTYPE html>", "<svg>\n<style>svg{background:#fff;",
         "{}\n", "{\n  \"version\": \"1.0\",\n  \"truncation\": null", "[1, 2]", "a,b\n1,2\n",
         "index\tsentence\n0\tthe sea\n", "name = mine\nflops = 1e12\n", "mine\n", " ", "\n",
         "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[]}", "{\n  \"machine\": \"mine\"\n}",
@@ -128,11 +124,46 @@ static void run_names(void **state)
         assert_null(run_file_find(others_there[i]));
 }
 
+/* Of a dead maker's folder: what it made goes; all of it stays where somebody's is among it. */
+static void run_removed(void **state)
+{
+    struct err err = { 0 };
+    static const struct { const char *name; int folder; } of_others[] = {
+        { "notes", 0 }, { "dev0", 0 }, { "train.ex", 1 }, { "best", 1 }, { "mine.ex", 0 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i <= sizeof of_others / sizeof *of_others; i++) {
+        char name[64] = "part/";
+
+        assert_int_equal(mkdir(tempdir_at("part"), 0777), 0);
+        tempdir_put("part/run.db.new", "x", 1);
+        tempdir_put("part/data.bin", "x", 1);
+        if (i == sizeof of_others / sizeof *of_others) {
+            assert_int_equal(mkdir(tempdir_at("part/dev1"), 0777), 0);
+            tempdir_put("part/dev1/states", "x", 1);
+            assert_int_equal(run_files_remove(tempdir_at("part"), &err), 0);
+            assert_int_equal(access(tempdir_at("part"), F_OK), -1);
+            return;
+        }
+        strcat(name, of_others[i].name);
+        if (of_others[i].folder)
+            assert_int_equal(mkdir(tempdir_at(name), 0777), 0);
+        else
+            tempdir_put(name, "mine", 4);
+        assert_int_equal(run_files_remove(tempdir_at("part"), &err), -EINVAL);
+        assert_non_null(strstr(err.text, of_others[i].name));
+        assert_int_equal(access(tempdir_at("part/run.db.new"), F_OK), 0);
+        assert_int_equal(remove(tempdir_at(name)), 0);
+        assert_int_equal(run_files_remove(tempdir_at("part"), &err), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_TEMPDIR(ours), IN_TEMPDIR(tokens), IN_TEMPDIR(predictions), IN_TEMPDIR(others),
-        cmocka_unit_test(run_names),
+        cmocka_unit_test(run_names), IN_TEMPDIR(run_removed),
     };
 
     return cmocka_run_group_tests_name("output", tests, NULL, NULL);

@@ -70,7 +70,7 @@ class Places:
             r = random.Random(1)
             with open(path + ".txt", "w", encoding="utf-8") as f:
                 f.writelines(" ".join(r.choices(WORDS, k=8)) + ".\n" for _ in range(400))
-            program("prepare", path + ".txt", "--train-tokenizer", "--vocab", 300, "--out", path)
+            common.program("prepare", path + ".txt", "--train-tokenizer", "--vocab", 300, "--out", path)
             return path
         return self.once("tokenizer", make)
 
@@ -78,9 +78,9 @@ class Places:
         """A language model as Hugging Face has it, random but for one step."""
         def make(path):
             layers, heads, width, _ = MODELS[case.model]
-            program("pretrain", "--run", path + ".run", "--data", self.tokenizer() + ".txt", "--tokenizer", self.tokenizer(), "--n-layer", layers, "--n-head", heads,
+            common.program("pretrain", "--run", path + ".run", "--data", self.tokenizer() + ".txt", "--tokenizer", self.tokenizer(), "--n-layer", layers, "--n-head", heads,
                     "--n-embd", width, "--seq", 256, "--batch", 1, "--steps", 1, "--mode", "mem", "--durability", "none", "--quiet")
-            program("export", path + ".run", path)
+            common.program("export", path + ".run", path)
             return path
         return self.once(f"start-{case.model}", make)
 
@@ -99,18 +99,11 @@ class Places:
             shape = ["--probe", "off", *arguments(case, self, plan=True)]
             least = max(megabytes(shape, way) for way in self.a.ways) << 20
             if case.budget == "half":
-                said = program("plan", *shape, "--activations", "keep", "--host-mem", "64G")
+                said = common.program("plan", *shape, "--activations", "keep", "--host-mem", "64G")
                 kept = re.search(r"^kept activations +([0-9.]+) MiB", said, re.M)
                 least += int(float(kept.group(1)) * (1 << 19))
             return least + SLACK
         return self.once(f"host-mem {case._replace(link='', cores='')}", make)
-
-
-def program(*argv):
-    done = subprocess.run([common.BIN, *map(str, argv)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    if done.returncode:
-        raise RuntimeError(f"siTrain {argv[0]}: {done.stderr.strip()}")
-    return done.stdout
 
 
 def megabytes(shape, way):

@@ -64,14 +64,15 @@ def bars(title, unit, parts, groups):
     return frame(max(LEFT + width + 12, 480), TOP + HEIGHT + 92, title, body + legend(parts, TOP + HEIGHT + 82))
 
 
-def lines(title, unit, along, series, dashed=()):
-    """series: [(name, [(x, y)])]; those whose numbers are in `dashed` are drawn so."""
+def lines(title, unit, along, series, dashed=(), even=False):
+    """series: [(name, [(x, y)])]; those whose numbers are in `dashed` are drawn so. even: the axis is divided evenly, not at every x."""
     width = 420
     xs = [p[0] for _, line in series for p in line]
     top, most = max(p[1] for _, line in series for p in line) * 1.08, max(xs)
     at_x, at_y = (lambda v: LEFT + 8 + (width - 16) * v / most), (lambda v: TOP + HEIGHT * (1 - v / top))
     body = grid(top, width, unit)
-    for v in sorted(set(xs)):
+    step = tick_step(most)
+    for v in [i * step for i in range(int(most / step) + 1)] if even else sorted(set(xs)):
         body.append(text(at_x(v), TOP + HEIGHT + 16, f"{v:g}"))
     body.append(text(LEFT + width, TOP + HEIGHT + 32, along, "end", fill="#666"))
     for i, (_, line) in enumerate(series):

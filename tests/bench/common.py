@@ -47,11 +47,24 @@ def parse(parser, argv=None):
     a = parser.parse_args(argv)
     if a.rounds < 1 or a.steps <= a.skip:
         parser.error("--rounds: at least one, and --steps: more than --skip")
+    usable(parser)
+    a.clock = Clock(a.seconds)
+    return a
+
+
+def usable(parser):
+    """The program is there, and a signal ends this process so that what was begun is ended and removed."""
     if not os.access(BIN, os.X_OK):
         parser.error(f"{BIN}: not there; build it first, or name it in SITRAIN")
-    a.clock = Clock(a.seconds)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that what was begun is ended and removed
-    return a
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+
+
+def main(body):
+    """A failure of the program is a sentence, and exit code 1."""
+    try:
+        sys.exit(body())
+    except RuntimeError as why:
+        sys.exit(str(why))
 
 
 # ---- processes ----
@@ -102,6 +115,69 @@ def sitrain(arguments, a, look=None):
         db.close()
     assert len(rows) == a.steps, f"{len(rows)} steps"
     return out
+
+
+def program(*argv, env=None):
+    """What this command of siTrain prints; RuntimeError with its sentence where it fails."""
+    argv = [BIN, *map(str, argv)]
+    done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=env)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip() or f"siTrain {argv[1]} ended with {done.returncode}")
+    return done.stdout
+
+
+def completed(given, defaults):
+    """What is given, and of each (options, whole) the options that are not given; but none where
+    one of `whole` is given, or where `whole` is None and one of the options is."""
+    split = lambda word: word.split("=", 1) if word.startswith("--") else [word]
+    out = [part for word in given for part in split(word)]
+    names = {word for word in out if word.startswith("--")}
+    for options, whole in defaults:
+        own = set(map(str, options[::2]))
+        if not names & (own if whole is None else whole):
+            missing = [p for p in zip(options[::2], options[1::2]) if p[0] not in names]
+            out += [str(word) for pair in missing for word in pair]
+    return out
+
+
+def visit(run, make, options, steps):
+    """`steps` more steps of a run, by a process of its own; the arguments `make` make the run the
+    first time. Returns the number of the first step."""
+    first, path = 0, os.path.join(run, "run.db")
+    if os.path.exists(path):
+        make = ["--resume", run]
+        (first,) = query(run, "SELECT count(*) FROM steps")[0]
+    else:
+        make = ["--run", run, *make]
+    program("pretrain", *make, *options, "--steps", first + steps, "--quiet")
+    return first
+
+
+def query(run, sql, *values):
+    db = sqlite3.connect(os.path.join(run, "run.db"))
+    try:
+        return db.execute(sql, values).fetchall()
+    finally:
+        db.close()
+
+
+def disk_rate(folder, options=()):
+    """Bytes a second of the update's mix of reads and writes, by siTrain's own disk, in this folder."""
+    said = program("bench", "--only", "disk", "--quick", "--dir", folder, "--json", "-", *options)
+    patterns = json.loads(said)["disk"][0]["patterns"]
+    return next(p["bytes_per_second"] for p in patterns if p["pattern"] == "update's mix, even")
+
+
+def table(rows, columns):
+    """Rows as text: columns are (key, title, format or None for text, scale)."""
+
+    def cell(row, key, _, form, scale):
+        return row.get(key, "-") if form is None or key not in row else form % (row[key] * scale)
+
+    cells = [[c[1] for c in columns]] + [[cell(row, *c) for c in columns] for row in rows]
+    width = [max(map(len, column)) for column in zip(*cells)]
+    pad = lambda word, n, column: "  " + (word.rjust(n) if column[2] else word.ljust(n))
+    return "\n".join("".join(map(pad, line, width, columns)).rstrip() for line in cells)
 
 
 def host_mem(arguments, share=1.15):

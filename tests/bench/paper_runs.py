@@ -4,10 +4,8 @@ The links are in the proportions of the paper's machine (paper_facts.proportions
 what the paper's GPU takes beside what the link takes for M bytes, and the link as fast as a real disk behind ten drives allows: all that the modelled drives
 move inside their devices together stays below half of what the disk was measured to do."""
 import collections
-import json
 import os
 import statistics
-import subprocess
 
 import common
 import paper_facts as facts
@@ -52,16 +50,6 @@ def all_runs(quick):
 
 # ---- what stands before all runs ----
 
-def disk_rate(folder):
-    """Bytes a second of the update's mix of reads and writes, by siTrain's own disk, where the runs will be."""
-    path = os.path.join(folder, "disk.json")
-    subprocess.run([common.BIN, "bench", "--only", "disk", "--quick", "--quiet", "--dir", folder, "--json", path], check=True, stdin=subprocess.DEVNULL,
-                   stdout=subprocess.DEVNULL)
-    with open(path, encoding="utf-8") as f:
-        patterns = json.load(f)["disk"][0]["patterns"]
-    return next(p["bytes_per_second"] for p in patterns if p["pattern"] == "update's mix, even")
-
-
 def inside(link, devices):
     """Bytes a second that the modelled drives move inside their devices together: an update's 8M read and 7M written (the bf16 parameters with them)."""
     p = facts.proportions()
@@ -93,7 +81,7 @@ def quick_set_up():
 def set_up(a, data, devices):
     """{"disk", "link", "batch", "computing"}: the tokens with which computing takes what the proportions say of the fastest link that the disk allows,
     and the link that fits exactly."""
-    disk = disk_rate(os.path.dirname(data))
+    disk = common.disk_rate(os.path.dirname(data))
     fastest = fastest_link(disk, devices)
     if fastest < LEAST_LINK:
         raise SystemExit(f"the disk moves {disk / 1e6:.0f} MB/s: the modelled drives, which together are to stay below half of it, would be too slow to wait for; "

@@ -38,7 +38,7 @@ SLURM_STEP_NUM_TASKS=1 PMIX_RANK=0 OMPI_COMM_WORLD_SIZE=2 "$bin" report "$tmp/no
 result "$([ $? = 2 ] && grep -q '2 processes were started together' "$tmp/err"; echo $?)" "also where mpirun was started in a shell of srun's"
 OMPI_COMM_WORLD_SIZE=2 "$bin" pretrain --resume "$tmp/none" >"$tmp/out" 2>"$tmp/err"
 result "$([ $? = 2 ] && grep -q 'built with sees one' "$tmp/err"; echo $?)" "ranks that another MPI has started are refused"
-ranks 2 "$bin" bench scaling
+ranks 2 "$bin" bench
 result "$(refused_by_ranks && grep -q 'bench network alone is measured by several' "$tmp/err"; echo $?)" "so do other measurements"
 refuses 2 "mpirun -n 2 siTrain bench network" bench network
 ranks 2 sh -c "[ \$OMPI_COMM_WORLD_RANK = 0 ] || exec $bin bench network --rounds 1 --dir $tmp/none; exec $bin bench network --rounds 1 --dir $tmp"

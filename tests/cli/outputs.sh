@@ -30,13 +30,12 @@ put() {
     plan) run plan --n-layer 1 --n-head 1 --n-embd 16 --vocab 96 --batch 1 --seq 16 --machine "$tmp/machine" --compare --run "$tmp/none" --csd-mem 128K --json "$2" ;;
     figures) run bench --quick --n-layer 1 --n-head 1 --n-embd 16 --vocab 96 --batch 1 --seq 16 --rounds 1 --threads 1 --only disk --dir "$tmp/d" --json "$2" ;;
     save) run bench --quick --n-layer 1 --n-head 1 --n-embd 16 --dir "$tmp/d" --save "$2" ;;
-    plot) run bench scaling --n-layer 1 --n-head 1 --n-embd 16 --dir "$tmp/d" --plot "$2" ;;
     tokenizer) run prepare "$tmp/text.txt" --train-tokenizer --vocab 260 --out "$2" ;;
     export) run export "$tmp/run" "$2" ;;
     esac
 }
 mkdir "$tmp/d"
-files="html trace tokens predict plan figures save plot"
+files="html trace tokens predict plan figures save"
 
 # state PATH: what it is, and its bytes; of a run that trains the file itself, since its bytes change
 state() {
@@ -114,7 +113,7 @@ for at in mnli/own mnli/below/own; do # directly in the folder that is read, and
         eval "$tmp/tuned" --task mnli --data "$tmp/mnli" --predict "$tmp/$at"
     result "$(! grep -q 'remove it' "$tmp/err" && [ "$(cat "$tmp/$at")" = mine ]; echo $?)" "  and nobody is told to remove it"
 done
-refuses 2 "is named twice" bench scaling --json "$tmp/both" --plot "$tmp/both"
+refuses 2 "is named twice" bench --json "$tmp/both" --save "$tmp/both"
 
 # ---- a person's own files; what is no file ----
 

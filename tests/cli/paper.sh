@@ -41,14 +41,14 @@ for n, modes in f.SPOKEN.items():  # sentences and drawings: BERT 8.3B is drawn 
         assert low - 0.08 < min(got) and max(got) < high + 0.08, (n, mode, got)
 assert abs(f.seconds_as_written("su", 10, 4.0, 5.99) / 15.62 - 1) < 0.02
 assert abs(r.inside(r.fastest_link(1e8, 10), 10) - 5e7) < 1  # half of the disk
-r.disk_rate, r.computing_seconds = lambda folder: 1e8, lambda batch, a, data: 0.02 * batch
+r.common.disk_rate, r.computing_seconds = lambda folder: 1e8, lambda batch, a, data: 0.02 * batch
 try:
     r.set_up(types.SimpleNamespace(), "x/y", 10)
 except SystemExit as why:
     assert "below half" in str(why)
 else:
     raise AssertionError("not refused")
-r.disk_rate = lambda folder: 4e9
+r.common.disk_rate = lambda folder: 4e9
 s = r.set_up(types.SimpleNamespace(), "x/y", 10)
 assert abs(s["computing"] * s["link"] / (2 * r.parameters(*r.SIZES["1"], r.LENGTH)) - f.proportions()["computing"]) < 1e-6 and s["link"] <= r.MOST_LINK
 END

@@ -39,6 +39,11 @@ else
     skip "a process that mpirun binds" "one core, or no taskset"
 fi
 
+# mpirun gives a process a terminal where its own output is a file: nothing is drawn there
+# shellcheck disable=SC2086
+timeout 120 mpirun $more -n 1 "$bin" $alone --run "$tmp/lines" --log-every 1 >"$tmp/out" 2>"$tmp/err" </dev/null
+result "$(grep -q '^step 1/1  loss' "$tmp/out" && ! cat "$tmp/out" "$tmp/err" | LC_ALL=C grep -q "$(printf '\033')"; echo $?)" "a redirected log of a job has lines, not a bar"
+
 # shellcheck disable=SC2086
 train 1 $model $data --devices 2 --steps 6 --run "$tmp/one"
 result "$got" "one process, twelve groups"

@@ -1,13 +1,26 @@
 #!/bin/sh
-# bench rok: its points hang together, each way does what its name says within the memory that is said of it, what it refuses, and nothing is left
+# tests/bench/rok.py: its points hang together, each way does what its name says within the memory that is said of it, what it refuses, and nothing is left
 # behind. No time is tested. TAP.
 set -u
 . tests/tap.sh
 
 mkdir "$tmp/d"
 model="--n-layer 3 --n-head 2 --n-embd 64 --vocab 96 --seq 64 --csd-mem 1M"
-# shellcheck disable=SC2086
-works "bench rok of a tiny model" bench rok $model --batches 16,32 --rounds 1 --steps 1 --dir "$tmp/d" --json "$tmp/r.json" --plot "$tmp/r.svg"
+rok() { # ARGUMENTS...: as run
+    # shellcheck disable=SC2086
+    SITRAIN=$bin python3 tests/bench/rok.py $model --rounds 1 --steps 1 --dir "$tmp/d" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    got=$?
+}
+turned_down() { # CODE TEXT ARGUMENTS...: as refuses
+    want=$1 text=$2
+    shift 2
+    rok "$@"
+    [ "$got" = "$want" ] && grep -qF -- "$text" "$tmp/err" && [ ! -s "$tmp/out" ]
+    result $? "refused with $want: $text"
+}
+
+rok --batches 16,32 --json "$tmp/r.json" --plot "$tmp/r.svg"
+result "$got" "all ways of a tiny model"
 [ -z "$(ls -A "$tmp/d")" ]
 result $? "nothing is left"
 cat >"$tmp/check.py" <<'PY'
@@ -20,7 +33,7 @@ assert s["ways"][:4] == ["keep", "recompute", "offload", "auto"] and set(rows) =
 for (way, batch), r in rows.items():
     tokens = batch * 64
     flops = tokens * (6 * (12 * 3 * 64 * 64 + 96 * 64) + 12 * 3 * 64 * 64 / 2)
-    assert close(r["flops_per_second"], flops / r["seconds"]) and close(r["tokens_per_second"], tokens / r["seconds"]), r
+    assert abs(r["flops_per_second"] * r["seconds"] / flops - 1) < 1e-6 and close(r["tokens_per_second"], tokens / r["seconds"]), r
     keep = rows["keep", batch]
     assert close(r["seconds_of_first"], r["seconds"] / keep["seconds"] - 1), r
     assert close(r["bytes_of_first"], r["activation_bytes"] / keep["activation_bytes"] - 1), r
@@ -36,17 +49,14 @@ PY
 python3 "$tmp/check.py" "$tmp/r.json" "$tmp/r.svg" >"$tmp/out" 2>"$tmp/err"
 result $? "its figures follow from each other, and all ways are in the picture"
 
-# shellcheck disable=SC2086
-{
-    works "two ways within one budget" bench rok $model --ways keep,offload --batches 16 --rounds 1 --steps 1 --dir "$tmp/d" --host-mem 256M --json -
-    same "$(python3 -c 'import json, sys
-print(*((r["way"], r["host_mem"]) for r in json.load(open(sys.argv[1]))["rok"]["rows"]))' "$tmp/out")" "('keep', $((256 << 20))) ('offload', $((256 << 20)))" "they have it, and no other"
-    refuses 2 "mode mem has no devices" bench rok $model --mode mem --dir "$tmp/d"
-    refuses 2 "this run needs at least" bench rok $model --host-mem 8M --dir "$tmp/d"
-    refuses 2 "leave out --only" bench rok $model --only disk --dir "$tmp/d"
-    refuses 2 "expected sizes" bench rok $model --batches 1,x --dir "$tmp/d"
-    refuses 2 "--batches and --ways are for bench rok" bench --ways keep --dir "$tmp/d"
-}
+rok --ways keep,offload --batches 16 --host-mem 256M --json "$tmp/two.json"
+result "$got" "two ways within one budget"
+same "$(python3 -c 'import json, sys
+print(*((r["way"], r["host_mem"]) for r in json.load(open(sys.argv[1]))["rok"]["rows"]))' "$tmp/two.json")" "('keep', $((256 << 20))) ('offload', $((256 << 20)))" "they have it, and no other"
+turned_down 2 "mode mem has no devices" --mode mem
+turned_down 1 "this run needs at least" --host-mem 8M
+turned_down 2 "expected keep, recompute, offload" --ways keeping
+turned_down 2 "--batches: sizes" --batches 1,x
 [ -z "$(ls -A "$tmp/d")" ]
 result $? "nothing is left of what was refused"
 done_testing

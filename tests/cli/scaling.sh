@@ -1,18 +1,28 @@
 #!/bin/sh
-# bench scaling and plan --machine: what they print and what their JSON says hangs together, what they refuse, and nothing is left behind.
+# tests/bench/devices.py and plan --machine: what they print and what their JSON says hangs together, what they refuse, and nothing is left behind.
 # No time is tested. TAP.
 set -u
 . tests/tap.sh
 
 mkdir "$tmp/d"
 model="--n-layer 2 --n-head 2 --n-embd 64 --vocab 96 --batch 1 --seq 16"
+devices() { # ARGUMENTS...: as run
+    # shellcheck disable=SC2086
+    SITRAIN=$bin python3 tests/bench/devices.py $model --dir "$tmp/d" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    got=$?
+}
+turned_down() { # CODE TEXT ARGUMENTS...: as refuses
+    want=$1 text=$2
+    shift 2
+    devices "$@"
+    [ "$got" = "$want" ] && grep -qF -- "$text" "$tmp/err" && [ ! -s "$tmp/out" ]
+    result $? "refused with $want: $text"
+}
+
 # drives that read 8 and write 4 MiB/s: a real disk is much faster
-# shellcheck disable=SC2086
-works "bench scaling on two tiny devices" bench scaling $model --devices 2 --rounds 1 --steps 1 --csd-read-bw 8M --csd-write-bw 4M --link-bw 10M \
-    --dir "$tmp/d" --json "$tmp/s.json" --plot "$tmp/s.svg"
-[ -z "$(ls -A "$tmp/d")" ]
-result $? "nothing is left"
-[ "$(grep -c '^  *[12]  ' "$tmp/out")" = 2 ] && grep -q '^=> predicted from one device: at most ' "$tmp/out" && grep -q '^=> the links are full of reads' "$tmp/out"
+devices --devices 2 --rounds 1 --steps 1 --csd-read-bw 8M --csd-write-bw 4M,4M --link-bw 10M --json "$tmp/s.json" --plot "$tmp/s.svg"
+result "$got" "two tiny devices, predicted and measured"
+[ "$(grep -c '^  *[12]  ' "$tmp/out")" = 2 ] && grep -q '^=> predicted: at most ' "$tmp/out" && grep -q '^=> the links are full of reads' "$tmp/out"
 result $? "a row for each, where the links are full, and how far off it is"
 cat >"$tmp/check.py" <<'PY'
 import json, sys
@@ -20,15 +30,14 @@ s = json.load(open(sys.argv[1]))["scaling"]
 close = lambda a, b: abs(a - b) <= 1e-9 * max(abs(a), abs(b))
 one, two = s["rows"]
 assert s["mode"] == "su+o" and (one["devices"], two["devices"]) == (1, 2), s
-assert close(one["predicted"], one["seconds"]), one  # T_opt is what is left of it
 for row in one, two:
     assert close(row["difference"], row["predicted"] / row["seconds"] - 1) and close(row["predicted"], row["forward"] + row["backward"]), row
-    assert len(row["steps"]) == 1 and row["least"] == row["seconds"] == row["most"] == row["steps"][0]["seconds"], row
-    assert row["forward_by"] in ("drives", "link", "computing")
-assert close(two["speedup"], one["seconds"] / two["seconds"]) and one["speedup"] == 1
-# 2 bytes of each parameter are read once (with all frames kept, that is all), gradients have 4
+    assert len(row["steps"]) == 1 and row["least"] == row["seconds"] == row["most"] == row["steps"][0], row
+    assert row["forward_by"] == "drives" and row["backward_by"] in ("drives", "link"), row
+assert close(two["speedup"], one["seconds"] / two["seconds"]) and one["speedup"] == 1 and two["predicted"] < one["predicted"]
+# 2 bytes of each parameter are read once (with all frames kept, that is all), gradients have 4; shards are padded
 parameters = 2 * (12 * 64 * 64 + 13 * 64) + (96 + 16) * 64 + 2 * 64
-assert close(s["one"]["T_swap"], 2 * parameters / (8 << 20)) and close(s["one"]["T_grad"], 4 * parameters / (4 << 20)), s["one"]
+assert 1 <= s["one"]["T_swap"] / (2 * parameters / (8 << 20)) < 1.1 and 1 <= s["one"]["T_grad"] / (4 * parameters / (4 << 20)) < 1.1, s["one"]
 assert abs(s["saturation"]["T_swap"] - 10 / 8) < 0.2 and abs(s["saturation"]["T_grad"] - 10 / 4) < 0.3 and s["saturation"]["T_opt"] == 0, s["saturation"]
 assert s["disk"]["room"] >= 2 and close(s["disk"]["room"], s["disk"]["bytes_per_second"] / s["disk"]["modelled_bytes_per_second"])
 PY
@@ -36,22 +45,13 @@ python3 "$tmp/check.py" "$tmp/s.json" >"$tmp/out" 2>"$tmp/err"
 result $? "its figures follow from each other and from the bandwidths"
 python3 -c 'import sys, xml.dom.minidom as m; d = m.parse(sys.argv[1]); assert d.documentElement.tagName == "svg" and "measured" in d.toxml()' "$tmp/s.svg" 2>"$tmp/err"
 result $? "the plot is well-formed"
-
-# shellcheck disable=SC2086
-{
-    run bench scaling $model --devices 2 --csd-read-bw 900G --csd-write-bw 900G --dir "$tmp/d"
-    [ "$got" = 1 ] && grep -q "drives together move .* more than half of it, so they would not be as fast" "$tmp/err"
-    result $? "drives that are modelled faster than the disk beneath them are refused"
-    refuses 2 "slower than one drive" bench scaling $model --devices 2 --csd-read-bw 8M --csd-write-bw 4M --link-bw 1M --dir "$tmp/d"
-    refuses 2 "the drives have no modelled speed" bench scaling $model --devices 2 --link-bw 1M --dir "$tmp/d"
-    refuses 2 "mode mem has no devices" bench scaling $model --mode mem --dir "$tmp/d"
-    refuses 2 "is measured alone" bench scaling $model --quick --dir "$tmp/d"
-    refuses 2 "expected machine, scaling, rok or network" bench speed
-    refuses 2 "there is no curve to draw" bench --plot "$tmp/x.svg"
-    refuses 2 "was not expected" bench scaling more
-}
+turned_down 1 "more than half of it, so they would not be as fast" --devices 2 --csd-read-bw 900G --csd-write-bw 900G
+turned_down 2 "invalid choice: 'mem'" --mode mem
+turned_down 1 "--all-of-it" --all-of-it
+turned_down 2 "--devices: from 1 to 63" --devices 64
+refuses 2 "expected machine or network" bench scaling
 [ -z "$(ls -A "$tmp/d")" ]
-result $? "nothing is left of what was refused"
+result $? "nothing is left, of what was measured and of what was refused"
 
 # ---- a machine that is described ----
 
