@@ -14,7 +14,6 @@
 #include "data/base/version.h"
 #include "offload/devices/devices.h"
 #include "plan/memory.h"
-#include "report/report.h"
 #include "run/folder/settings.h"
 #include "run/model_choice.h"
 #include "run/sources/masking.h"
@@ -260,20 +259,47 @@ static int holds_run(const char *dir, const char *id, int depth)
     return found;
 }
 
+/* Is it, in the bytes that a device begins with, a run of bench's own? */
+static int is_own(const char *page, const char *scratch)
+{
+    struct store_super s;
+
+    return !store_super_read(page, &s) && holds_run(scratch, s.id, 2);
+}
+
+int bench_device_ask(const struct bench *b, size_t device, struct err *err)
+{
+    const char *path = b->n_devices ? b->devices[device] : NULL;
+    char        page[STORE_SUPERBLOCK];
+    int         fd, own;
+
+    if (!bench_is_block(b, device))
+        return 0;
+    if ((fd = file_open_device(path, O_RDONLY)) < 0)
+        return err_set(err, fd, "open %s: %s", path, strerror(-fd));
+    own = !file_pread(fd, page, sizeof page, 0, path, NULL) && is_own(page, b->scratch);
+    close(fd);
+    return own ? 0 : devices_empty_check(path, "--device", b->o->train.force_device, err);
+}
+
 /* The states of a run that bench made are nobody's: whoever takes the drive next is not asked for
  * --force-device because of them. Those of any other run stay, also where it came meanwhile. */
 static void drive_clear(const char *path, const char *scratch)
 {
-    char               page[STORE_SUPERBLOCK];
-    struct store_super s;
-    int                fd;
+    char page[STORE_SUPERBLOCK];
+    int  fd;
 
     if (disk_check_idle(path, NULL) || (fd = file_open_device(path, O_RDWR | O_EXCL)) < 0)
         return;
-    if (!file_pread(fd, page, sizeof page, 0, path, NULL) && !store_super_read(page, &s) &&
-        holds_run(scratch, s.id, 2))
+    if (!file_pread(fd, page, sizeof page, 0, path, NULL) && is_own(page, scratch))
         devices_erase(fd, path, NULL);
     close(fd);
+}
+
+void bench_device_clear(const struct bench *b, size_t device)
+{
+    if (bench_is_block(b, device))
+        drive_clear(b->devices[device], b->scratch);
 }
 
 static int places_make(struct places *p, struct bench *b, struct err *err)
@@ -496,4 +522,6 @@ const struct opt_command bench_command = {
     .size = sizeof(struct bench_opts),
     .killed = 1, .by_ranks = 1, .run = run,
     .defaults = defaults,
+    .examples = { "siTrain bench --quick",
+                  "siTrain bench --only disk --dir /mnt/a" },
 };

@@ -55,7 +55,6 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
     o.device = (struct opt_strings){0};
     if (b->n_devices && mode != RUN_MEM && !fake)
         o.device = (struct opt_strings){(const char **)(uintptr_t)b->devices, b->n_devices};
-    o.force_device = 1; // bench.c has asked; what is on it now is a run of our own
     o.quiet = 1;
     o.keep_best = 0;
     o.eval_every = 0;
@@ -67,6 +66,8 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
     if (arch_is_masked(&b->config) && !o.mask.id)
         o.mask.id = b->config.pad == 1 ? 2 : 1;
     int rc = tokens ? write_tokens(b, tokens, o.mask.id, err) : -ENOMEM;
+    for (size_t i = 0; i < o.device.n && !rc; i++)
+        bench_device_clear(b, i);
     if (!rc)
         rc = newrun_create(
             &(struct newrun){ .dir = dir, .config = b->config, .o = &o, .data = tokens,

@@ -549,4 +549,6 @@ const struct opt_command check_command = {
             "Nothing is written without --repair. For a run of several ranks, RUN is rank 0's "
             "folder; the folders of the other ranks next to it are read too.",
     .parts = parts, .size = sizeof(struct check_opts), .run = run,
+    .examples = { "siTrain check first",
+                  "siTrain check first-hf" },
 };

@@ -325,9 +325,7 @@ static int predict_part(const struct evaluation *v, const struct part *part, str
     int                 rc = predict_check(&f, v->e, part->split, err);
 
     rc = rc ? rc : evaluate_predict(&v->by, x, &v->task, &text, &n, err);
-    rc = rc ? rc : file_write_whole(f.path, text, n, err);
-    if (!rc)
-        output_mark(&f.out);
+    rc = rc ? rc : output_put(&f.out, text, n, err);
     free(text);
     return rc;
 }
@@ -447,4 +445,6 @@ const struct opt_command eval_command = {
             "your own rows. If a run kept its best model (--keep-best), that model is evaluated; "
             "otherwise, the model after the last step.",
     .parts = parts, .size = sizeof(struct eval_opts), .run = run,
+    .examples = { "siTrain eval first --data held-out.txt",
+                  "siTrain eval mine --eval-file mine-dev.csv" },
 };

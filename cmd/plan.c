@@ -218,8 +218,8 @@ static int time_find(json_t **out, const struct session *s, const struct plan_op
     return rc > 0 ? 0 : rc;
 }
 
-/* Where --json is to be written. */
-static int json_check(const struct plan_opts *o, struct err *err)
+/* Where --json is to be written: may it be; found: and it is. */
+static int json_file(const struct plan_opts *o, const json_t *found, struct err *err)
 {
     const char *const inputs[] = { o->config, o->run, o->data, o->eval_data, o->tokenizer,
                                    o->machine, o->model.init, o->tune.train_file,
@@ -227,7 +227,15 @@ static int json_check(const struct plan_opts *o, struct err *err)
                                    o->train.xclbin };
     const struct output file = { o->json, OUTPUT_PLAN, inputs, sizeof inputs / sizeof *inputs };
 
-    return o->json && strcmp(o->json, "-") ? output_check(&file, err) : 0;
+    if (!o->json || !strcmp(o->json, "-"))
+        return 0;
+    if (!found)
+        return output_check(&file, err);
+    char *text = json_written(found, JSON_INDENT(2) | JSON_FIGURES);
+    int   rc = text ? output_put(&file, text, strlen(text), err)
+                    : err_set(err, -ENOMEM, "no memory to write %s as JSON", o->json);
+    free(text);
+    return rc;
 }
 
 /* The same for people, or as JSON. */
@@ -245,9 +253,7 @@ static int time_say(const json_t *found, const struct session *s, const struct p
                "that\n  was, or as a topology says where that is slower\n");
     if (!o->machine)
         load_note(s);
-    int rc = json_check(o, err);
-    return rc || !o->json ? rc
-                          : json_write(found, o->json, JSON_INDENT(2) | JSON_FIGURES, err);
+    return json_file(o, found, err);
 }
 
 /* Rows of a file, as finetune counts them: of the folder's, or where dir is NULL of one's own. */
@@ -327,7 +333,7 @@ static int machine_check(const struct plan_opts *o, struct err *err)
     if (o->ranks < 2 && (o->network_bw || o->network_latency > 0))
         return err_misuse(err, "--network-bw and --network-latency are between ranks: give --ranks "
                                "N, 2 or more");
-    return json_check(o, err);
+    return json_file(o, NULL, err);
 }
 
 /* What of activations the prediction has, which --activations auto leaves to it: 1; 0: nothing. */
@@ -431,4 +437,6 @@ const struct opt_command plan_command = {
             "defaults. finetune's options for evaluation and prediction are accepted; the plan "
             "does not depend on them.",
     .parts = parts, .size = sizeof(struct plan_opts), .killed = 1, .run = run,
+    .examples = { "siTrain plan --model gpt2-xl --devices 4 --host-mem 8G",
+                  "siTrain plan --init path/to/gpt2 --train-file mine.csv" },
 };

@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-enum { WIDTH = 540, ROW = 24, PIECES = 512, TIP = 512, FIGURE = 32, HEIGHT = 260, LETTER = 6 };
+enum { WIDTH = 540, ROW = 24, PIECES = 512, TIP = 512, FIGURE = 32, HEIGHT = 260, LETTER = 7 };
 
 const char *chart_colour(size_t i)
 {

@@ -124,7 +124,7 @@ static json_t *list_settings(const json_t *report)
 
     json_object_foreach((json_t *)(uintptr_t)json_object_get(report, "settings"), key, v)
         if (!strncmp(key, given, sizeof given - 1))
-            say_setting(list, key + sizeof given - 1, json_string_value(v));
+            say_setting(list, key + sizeof given - 1, report_setting_text(report, key));
     for (const struct opt_row *row = train_rows; row->name; row++) {
         snprintf(name, sizeof name, "option.%s", row->name);
         if (row->kept != OPT_PASSING)
@@ -263,7 +263,7 @@ static void waits_bar(json_t *row, const json_t *item)
 
     json_array_foreach(json_object_get(item, "by"), i, w) {
         int    any = json_is_number(json_object_get(w, "device"));
-        size_t device = (size_t)fmax(0, json_num(w, "device"));
+        size_t device = (size_t)fmin(1e9, fmax(0, json_num(w, "device")));
 
         snprintf(name, sizeof name, any ? "for device %zu" : "for no one device", device);
         *letter = any ? (char)('0' + device % 10) : '-';

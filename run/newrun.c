@@ -3,6 +3,7 @@
 #include "run/newrun.h"
 
 #include "data/base/crc32c.h"
+#include "data/base/file.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
 #include "data/base/version.h"
@@ -361,7 +362,7 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
     int               rc;
 
     snprintf(path, sizeof path, "%s/tokenizer", s->dir);
-    if (mkdir(path, 0777))
+    if (file_make_folder(path))
         return err_set(err, -errno, "mkdir %s: %s", path, strerror(errno));
     if ((rc = tokenizer_take(n->tokenizer, path, notice, sizeof notice, err)) ||
         (*notice && (rc = session_notice(s, notice, err))) ||

@@ -18,6 +18,7 @@ static int file_create(const struct disk_config *cfg, struct err *err)
 
     if (fd < 0)
         return err_set(err, -errno, "create %s: %s", cfg->path, strerror(errno));
+    file_give_owner(fd, cfg->path);
     int rc = file_set_length(fd, cfg->path, 0, cfg->bytes, err);
     close(fd);
     if (!rc)

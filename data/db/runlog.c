@@ -269,6 +269,22 @@ int runlog_open(struct runlog **out, const char *path, int read_only, int durabl
     return rc;
 }
 
+int runlog_open_run(struct runlog **out, const char *dir, struct err *err)
+{
+    char *path = file_path(err, "%s/run.db", dir);
+    int   rc = path ? runlog_open(out, path, 1, 0, err) : -ENOMEM;
+
+    if (rc == -ENOENT || rc == -ENOTDIR)
+        rc = err_misuse(err, "%s is not a run: there is no %s", dir, path);
+    free(path);
+    return rc;
+}
+
+int runlog_since(struct runlog *log, uint64_t step, struct err *err)
+{
+    return schema_views_since(&log->db, step, err);
+}
+
 int runlog_writer(const char *path, char *who, size_t size)
 {
     struct runlog *log = log_new(path, NULL);
@@ -344,6 +360,11 @@ int runlog_whole(struct runlog *log, struct err *err)
 
 int runlog_copy(struct runlog *log, const char *path, struct err *err)
 {
+    int fd, rc = file_open_own(path, O_CREAT | O_EXCL, &fd, err);
+
+    if (rc)
+        return rc;
+    close(fd); // an empty file is filled
     return db_run(&log->db, "VACUUM INTO ?", "copying it", err, "t", path);
 }
 

@@ -90,7 +90,7 @@ struct opt_part {
 };
 
 /* An alias's value on its way to ours. */
-struct opt_taken { const char *name, *value, *help; char out[256]; }; // help: the alias's
+struct opt_taken { const char *name, *value, *words, *help; char out[256]; };
 
 /* Another way to write options, taken from another program: --name VALUE (or --name=VALUE) stands
  * for --row VALUE. row NULL: accepted, with a line of notice that it changes nothing here (help
@@ -101,6 +101,7 @@ struct opt_alias {
                        // they follow; False: not given
     const char *row;
     const char *value; // of flags: what --row gets; NULL: --row is a flag, too
+    const char *words; // for `translate`
     /* Writes t->value as ours into t->out and returns 0; or returns 1 where this value changes
      * nothing, with the reason for the notice in t->out ("": without a line); or -EINVAL with a
      * sentence. */
@@ -124,6 +125,9 @@ struct opt_command {
     /* Both end with { 0 }; NULL: none. --help says that aliases are taken, the man page which. */
     const struct opt_alias   *aliases;
     const struct opt_default *defaults;
+    /* Names of the options that --help lists, blanks between; NULL: all of them. */
+    const char *first;
+    const char *examples[2]; // command lines to be pasted; a newline stands behind a backslash
 };
 
 enum { OPT_MAX_ROWS = 128 };

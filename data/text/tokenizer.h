@@ -71,6 +71,7 @@ int32_t tokenizer_mask(const struct tokenizer *t);
 struct token_buf { int32_t *ids; size_t n, cap; };
 int  tokenizer_encode(struct tokenizer *t, const char *text, size_t n, struct token_buf *out,
                       struct err *err);
+int  token_buf_add(struct token_buf *b, const int32_t *ids, size_t n, struct err *err);
 void token_buf_free(struct token_buf *b);
 
 /* A text in pieces of any size (a file larger than memory): feed them in order, the last one, which

@@ -215,7 +215,7 @@ int pair_read(json_t **root, json_t **roles, const json_t *config, const char *d
         json_object_set(model, "vocab", vocab);
         json_object_set(model, "merges", merges);
         *roles = json_object();
-        steps_set(*root, k, json_is_true(json_object_get(config, "add_prefix_space")));
+        steps_set(*root, k, json_flag(config, "add_prefix_space", 0));
         if (json_object_set_new(*root, "model", model) || !*roles)
             rc = err_set(err, -ENOMEM, "no memory for the tokenizer of %s", first);
         for (size_t i = 0; !rc && k->roles[i][0]; i++)

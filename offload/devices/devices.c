@@ -219,23 +219,20 @@ int devices_take(struct devices *d, struct err *err)
     return rc ? rc : devices_flush(d, err);
 }
 
-/* A superblock tells whose device this is; on a block device about to be taken, which nobody else
- * has open from here on, that it is nobody's still. */
+/* A superblock tells whose device this is; of a block device about to be taken, which nobody else
+ * has open from here on, what it carries tells that it is nobody's still. */
 static int superblock(struct devices *d, size_t i, int create, struct err *err)
 {
     if (devices_fake(&d->cfg))
         return 0;
-    if (!create || file_is_block(d->device[i].path)) {
-        int rc = page_move(d, i, CSD_READ, err);
+    if (create) {
+        int rc = devices_empty_check(d->device[i].path, "--device", d->cfg.force_device, err);
 
-        if (rc || !create)
-            return rc ? rc : super_check(d, i, err);
-        if (!d->cfg.force_device)
-            rc = devices_page_free(d->page, d->device[i].path, "--device", err);
-        if (rc)
-            return rc;
+        return rc ? rc : devices_super_write(d, i, err);
     }
-    return devices_super_write(d, i, err);
+    int rc = page_move(d, i, CSD_READ, err);
+
+    return rc ? rc : super_check(d, i, err);
 }
 
 /* Whose superblock is in the file or block device of device i: 1: this run's, in its place; 0: it
@@ -256,7 +253,7 @@ static int superblock_found(struct devices *d, size_t i, struct err *err)
 
 /* ---- files */
 
-int devices_present(const struct devices *d, struct err *err)
+int devices_present(const struct devices *d, const char *used, struct err *err)
 {
     for (size_t i = 0; i < d->n && !devices_fake(&d->cfg); i++) {
         const struct device *at = &d->device[i];
@@ -264,11 +261,11 @@ int devices_present(const struct devices *d, struct err *err)
         struct stat          st;
 
         if (stat(path, &st))
-            return err_set(err, -ENODEV, "device %zu: %s is gone (%s), and the run was writing to "
-                           "it; bring it back and go on with --resume", i, path, strerror(errno));
+            return err_set(err, -ENODEV, "device %zu: %s is gone (%s), and %s", i, path,
+                           strerror(errno), used);
         if (st.st_dev != at->dev || st.st_ino != at->ino)
-            return err_set(err, -ENODEV, "device %zu: %s is another file than the one that the run "
-                           "was writing to; bring that one back and go on with --resume", i, path);
+            return err_set(err, -ENODEV, "device %zu: %s is another file by now, and %s", i, path,
+                           used);
         if (S_ISREG(st.st_mode) && (uint64_t)st.st_size < d->store.device_bytes[i])
             return err_set(err, -ENODEV, "device %zu: %s was cut to %" PRIu64 " bytes, this run "
                            "needs %" PRIu64, i, path, (uint64_t)st.st_size,
@@ -396,6 +393,8 @@ static int act_open(struct devices *d, size_t i, const struct devices_more *more
     if (rc == -ENOSPC)
         err_set(err, rc, "%.900s (for activations; --activations keep or recompute needs none)",
                 err->text);
+    if (!rc && !fake) // once more: nobody else has it open from here on
+        rc = devices_empty_check(given, "--act-device", cfg->force_device, err);
     if (!rc && c.create && !fake && unlink(at->path))
         rc = err_set(err, -errno, "remove the name of %s: %s", at->path, strerror(errno));
     return rc;

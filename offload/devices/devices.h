@@ -76,8 +76,9 @@ void *devices_buffer(struct devices *d, size_t bytes);
 void  devices_buffer_end(struct devices *d, void *buffer); // NULL is fine
 
 /* Whether every path still names what was opened, as large as it must be: what is written to a file
- * that was removed is lost when the process ends, and nothing else would tell. */
-int devices_present(const struct devices *d, struct err *err);
+ * that was removed is lost when the process ends, and nothing else would tell. used: what it was
+ * used for, and what to do now, for the sentence. */
+int devices_present(const struct devices *d, const char *used, struct err *err);
 
 /* Inside the caller's transaction: what run.db says of the devices that hold states. */
 int devices_record(const struct devices *d, struct runlog *log, struct err *err);

@@ -48,7 +48,7 @@ static int path_in_run(char **out, const struct run_config *cfg, size_t i, int c
         return -ENOMEM;
     char *slash = strrchr(*out, '/');
     *slash = '\0';
-    if (create && mkdir(*out, 0777) &&
+    if (create && file_make_folder(*out) &&
         (errno != EEXIST || lstat(*out, &st) || !S_ISDIR(st.st_mode)))
         rc = errno == EEXIST
                  ? err_misuse(err, "%s is %s, and a device's folder is to be made there: move it "
@@ -108,7 +108,8 @@ int devices_inside(const struct run_config *cfg, const char *path)
 
 /* ---- on a drive that nobody needs ---- */
 
-int devices_page_free(const void *page, const char *path, const char *option, struct err *err)
+/* Refuse a page that is the superblock of a device, whosever it is. */
+static int page_free(const void *page, const char *path, const char *option, struct err *err)
 {
     struct store_super s;
     char               what[128] = "what was the states of a siTrain run";
@@ -122,20 +123,27 @@ int devices_page_free(const void *page, const char *path, const char *option, st
                       option ? option : "", option ? " " : "", path, what);
 }
 
-int devices_free_check(const char *path, const char *option, int force, struct err *err)
+int devices_empty_check(const char *path, const char *option, int force, struct err *err)
 {
     char page[STORE_SUPERBLOCK];
-    int  rc = file_is_block(path) ? disk_check_idle(path, err) : 0, fd;
+    int  rc = 0, fd;
 
-    if (rc || force || !file_is_block(path))
-        return rc;
+    if (force || !file_is_block(path))
+        return 0;
     fd = file_open_device(path, O_RDONLY);
     if (fd < 0)
         return err_set(err, fd, "open %s: %s", path, strerror(-fd));
     if (!file_pread(fd, page, sizeof page, 0, path, NULL)) // a shorter one is too small, is said
-        rc = devices_page_free(page, path, option, err);
+        rc = page_free(page, path, option, err);
     close(fd);
     return rc ? rc : disk_check_signature(path, err);
+}
+
+int devices_free_check(const char *path, const char *option, int force, struct err *err)
+{
+    int rc = file_is_block(path) ? disk_check_idle(path, err) : 0;
+
+    return rc ? rc : devices_empty_check(path, option, force, err);
 }
 
 int devices_erase(int fd, const char *path, struct err *err)

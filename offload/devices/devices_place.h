@@ -33,6 +33,8 @@ int devices_place_check(const char *place, const char *option, int in_ram, struc
  * the sentence calls it by, or NULL. Whatever writes to a device that is not known to be its run's
  * asks here first. 0 for what is no block device. */
 int devices_free_check(const char *path, const char *option, int force, struct err *err);
+/* The same of one that this process has open alone: what it carries. */
+int devices_empty_check(const char *path, const char *option, int force, struct err *err);
 
 /* Refuse a place for --act-device: what devices_place_check refuses, a file that is there, and,
  * unless cfg->force_device, a block device that carries anything, states of a run too. */
@@ -45,6 +47,3 @@ int devices_erase(int fd, const char *path, struct err *err);
 /* The folder that a place is, or that its file is or would be in, without links, malloced; NULL
  * where there is none (errno) or the place is a block device (errno 0). -ENOMEM and a sentence. */
 int devices_folder(char **out, const char *place, struct err *err);
-
-/* Refuse a page that is the superblock of a device, whosever it is. */
-int devices_page_free(const void *page, const char *path, const char *option, struct err *err);

@@ -35,7 +35,8 @@ static int rows_put(struct commits *c, struct commit_job *j, struct err *err)
 static int transaction(struct commits *c, struct commit_job *j, struct err *err)
 {
     struct runlog *log = c->sched->cfg.log;
-    int            rc = devices_present(&c->sched->dev, err);
+    int            rc = devices_present(&c->sched->dev, "the run was writing to it; bring "
+                                         "it back and go on with --resume", err);
 
     rc = rc ? rc : runlog_begin(log, err);
     rc = rc ? rc : rows_put(c, j, err);

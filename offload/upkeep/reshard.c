@@ -122,6 +122,23 @@ static int remove_one(const struct run_config *cfg, int outside, const char *lay
     return busy == -EBUSY;
 }
 
+/* Are the devices there that the run is on? Without them nothing else of it is removed. */
+static int are_there(const struct run_config *cfg)
+{
+    int there = 1;
+
+    for (size_t i = 0; i < cfg->n_devices && there; i++) {
+        char *path = NULL;
+        int   fd = devices_path(&path, cfg, i, 0, NULL) ? -1 : file_open_device(path, O_RDONLY);
+
+        there = fd >= 0 && !page_is_not(fd, cfg, devices_layout(cfg), 0);
+        if (fd >= 0)
+            close(fd);
+        free(path);
+    }
+    return there;
+}
+
 int reshard_clean(const struct run_config *cfg, int outside, char *notice, size_t notice_size,
                   struct err *err)
 {
@@ -131,6 +148,10 @@ int reshard_clean(const struct run_config *cfg, int outside, char *notice, size_
 
     if (rc)
         return rc == -ENOENT ? 0 : rc;
+    if (!are_there(cfg)) {
+        free(text);
+        return 0;
+    }
     char *rest = text;
     char *layout = strsep(&rest, "\n");
     while (strcmp(layout, devices_layout(cfg)) && (path = strsep(&rest, "\n")))
@@ -288,6 +309,9 @@ static int switch_over(struct move *m, struct err *err)
     rc = rc ? rc : devices_record(&m->new_, to->log, err);
     rc = rc ? rc : list_put(&m->r->from, 0, err);
     rc = rc ? rc : m->r->settings(m->r->ctx, err);
+    if (!rc) // the old ones are removed for them
+        rc = devices_present(&m->new_, "the run was about to move to it; the run is where it was",
+                             err);
     return runlog_end(to->log, rc, err);
 }
 

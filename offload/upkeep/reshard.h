@@ -28,7 +28,8 @@ int reshard_run(struct reshard *r, struct err *err);
 /* Remove the device files, and take the superblocks off the block devices, that run.db lists as not
  * the run's: only those that say themselves that they are of this run and that layout, or say
  * nothing yet and have a name that we gave. notice, empty before, gets a sentence where one could
- * not be removed and was left. What another process uses stays listed, for the next opening.
+ * not be removed and was left. What another process uses stays listed, for the next opening;
+ * so does all of it where one of cfg's own devices is not there, as after a cleaner went by.
  * outside: those outside RUN, too, which a copy must leave to the run that it is a copy of. */
 int reshard_clean(const struct run_config *cfg, int outside, char *notice, size_t notice_size,
                   struct err *err);

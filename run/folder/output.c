@@ -205,15 +205,23 @@ static int check_runs(const struct output *o, const struct target *p, struct err
     }
 }
 
+int output_is_model(const char *name)
+{
+    size_t i = 0, n = sizeof model_names / sizeof *model_names;
+
+    while (i < n && fnmatch(model_names[i], name, 0))
+        i++;
+    return i < n;
+}
+
 static int check_models(const struct output *o, const struct target *p, struct err *err)
 {
-    size_t i = 0, n = sizeof model_names / sizeof *model_names, telling = 0;
+    size_t telling = 0;
+    int    is_model = output_is_model(p->name);
 
-    while (i < n && fnmatch(model_names[i], p->name, 0))
-        i++;
-    while (i < n && telling < TELLING && !has(p->dir, model_names[telling]))
+    while (is_model && telling < TELLING && !has(p->dir, model_names[telling]))
         telling++;
-    return i == n || telling == TELLING
+    return !is_model || telling == TELLING
                ? 0
                : err_misuse(err, "%s: %s is the name of a part of a model, and %s holds one (%s): "
                             "choose another name", o->path, p->name, p->dir, model_names[telling]);
@@ -449,12 +457,22 @@ int output_check_name(const char *option, const char *path, struct err *err)
     return err_misuse(err, "%s%s%.900s", option ? option : "", option ? " " : "", why.text);
 }
 
-void output_mark(const struct output *o)
+int output_put(const struct output *o, const void *bytes, size_t n, struct err *err)
 {
-    int failed = o->kind == OUTPUT_PREDICTIONS &&
-                 setxattr(o->path, attribute, predictions, sizeof predictions - 1, 0);
+    struct file_new f;
+    int             rc = file_new_open(&f, o->path, err);
 
-    (void)failed; // then it is not replaced later
+    if (rc)
+        return rc;
+    rc = output_check(o, err);
+    rc = rc ? rc : file_pwrite(f.fd, bytes, n, 0, o->path, err);
+    int unmarked = o->kind == OUTPUT_PREDICTIONS &&
+                   fsetxattr(f.fd, attribute, predictions, sizeof predictions - 1, 0);
+    (void)unmarked; // then it is not replaced later
+    if (!rc)
+        return file_new_commit(&f, err);
+    file_new_abort(&f);
+    return rc;
 }
 
 int output_check_folder_name(const char *dir, const char *it, struct err *err)

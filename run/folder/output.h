@@ -29,8 +29,16 @@ struct output {
     size_t                   n_inputs; // other outputs; NULLs among them are passed over
 };
 
-/* 0 or misuse. Again where the file is about to get its name, if that is long after. */
+/* 0 or misuse. Again behind file_new_open, from where on nothing else is replaced. */
 int output_check(const struct output *o, struct err *err);
+
+/* Write these bytes to o->path, where output_check says still that they may be. Predictions, whose
+ * beginning is run_glue.py's too, get an attribute (user.sitrain), by which they are known as ours;
+ * where the file system has none, they are not replaced later. */
+int output_put(const struct output *o, const void *bytes, size_t n, struct err *err);
+
+/* Is this a name of a file of a model's folder? */
+int output_is_model(const char *name);
 
 /* May new files be made in the folder `dir`, which need not be there yet (--tensorboard)? Not in a
  * part of a run, but for its tensorboard/. */
@@ -43,10 +51,6 @@ int output_check_name(const char *option, const char *path, struct err *err);
 
 /* Refuse for a folder a name that other programs give to one file; it: "an export is a folder". */
 int output_check_folder_name(const char *dir, const char *it, struct err *err);
-
-/* Says of predictions, whose beginning is run_glue.py's too, that they are ours: an attribute of
- * the file (user.sitrain). Where the file system has none, they are not replaced later. */
-void output_mark(const struct output *o);
 
 /* Write a tokenizer's files into a new folder and put it into the place of o->path in one step: of
  * none, of an empty folder, or of one that output_check takes. Modes stay. */

@@ -300,7 +300,7 @@ static int lock_taken(struct place *p, const char *dir, struct err *err)
 /* The folder, there and locked. 1: it was removed meanwhile. */
 static int lock_folder(struct place *p, const char *dir, struct err *err)
 {
-    p->made = !mkdir(dir, 0777);
+    p->made = !file_make_folder(dir);
     if (!p->made && errno != EEXIST)
         return err_set(err, -errno, "mkdir %s: %s", dir, strerror(errno));
     int rc = lock_taken(p, dir, err);

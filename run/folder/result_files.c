@@ -6,6 +6,7 @@
 #include "run/folder/settings.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { SUM_TEXT = 40, ROW_BYTES = 1024 };
 enum whose { NOBODYS, OURS, ANOTHERS };
@@ -58,6 +59,33 @@ static void refuse(struct result_files *f, const char *path)
                 f->dir);
 }
 
+/* What is looked at is what the new file replaces (file_new_open). */
+static int put(struct result_files *f, const char *name, const char *path, const char *text,
+               size_t n, struct err *err)
+{
+    char            next[SUM_TEXT], sum[SUM_TEXT];
+    struct stat     st;
+    struct file_new file = { 0 };
+    int             rc = lstat(path, &st) || S_ISREG(st.st_mode) ? file_new_open(&file, path, err)
+                                                                 : 0;
+
+    sum_text(next, text, n);
+    if (!rc && (!file.path || look(f, name, path, next, sum) == ANOTHERS)) {
+        refuse(f, path);
+        file_new_abort(&file);
+        return 0;
+    }
+    rc = rc ? rc : settings_set(f->log, err, "result.%s=%s %s", name, next, sum);
+    rc = rc ? rc : file_pwrite(file.fd, text, n, 0, path, err);
+    if (rc) {
+        file_new_abort(&file);
+    } else if ((rc = file_new_commit(&file, err)) == -EEXIST) {
+        refuse(f, path);
+        rc = 0;
+    }
+    return rc;
+}
+
 int result_files_put(void *ctx, const char *name, const char *text, size_t n, struct err *err)
 {
     struct result_files *f = ctx;
@@ -69,11 +97,8 @@ int result_files_put(void *ctx, const char *name, const char *text, size_t n, st
     if (!rc && f->known) {
         sum_of_file(sum, path, next);
         rc = *sum ? settings_set(f->log, err, "result.%s=%s", name, sum) : 0;
-    } else if (!rc && look(f, name, path, next, sum) == ANOTHERS) {
-        refuse(f, path);
     } else if (!rc) {
-        rc = settings_set(f->log, err, "result.%s=%s %s", name, next, sum);
-        rc = rc ? rc : file_write_whole(path, text, n, err);
+        rc = put(f, name, path, text, n, err);
     }
     free(path);
     return rc;
@@ -108,6 +133,15 @@ void result_files_check(struct result_files *f, const char *name)
 
     if (path && look(f, name, path, "", sum) == ANOTHERS)
         refuse(f, path);
+    free(path);
+}
+
+void result_files_remove(struct result_files *f, const char *name)
+{
+    char sum[SUM_TEXT], *path = file_path(NULL, "%s/%s", f->dir, name);
+
+    if (path && look(f, name, path, "", sum) == OURS)
+        unlink(path);
     free(path);
 }
 

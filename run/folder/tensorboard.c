@@ -149,7 +149,7 @@ static int make_folders(char *path, struct err *err)
         if (c && c != '/')
             continue;
         *at = '\0';
-        if (mkdir(path, 0777) && errno != EEXIST)
+        if (file_make_folder(path) && errno != EEXIST)
             return err_set(err, -errno, "--tensorboard: make the folder %s: %s", path,
                            strerror(errno));
         if (!c)

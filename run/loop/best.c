@@ -7,6 +7,7 @@
 
 #include "data/base/file.h"
 #include "data/tensors/safetensors.h"
+#include "run/folder/output.h"
 #include "run/folder/settings.h"
 #include "run/sources/tokenise.h"
 
@@ -147,22 +148,13 @@ static void restore(const struct session *s)
         closedir(d);
 }
 
-static void clean(const struct session *s)
-{
-    char path[BEST_PATH];
+/* FIRST: before the exchange. SECOND: what came since; LEFT: after a kill. BELOW: in a folder,
+ * where no name is the model's. */
+enum carrying { FIRST, SECOND, LEFT, BELOW };
 
-    restore(s);
-    snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
-    file_new_clear_left(path, 1);
-    if (access(path, F_OK)) // what was moved away is the only one
-        return;
-    snprintf(path, sizeof path, "%s/%s", s->dir, old_name);
-    file_new_clear_left(path, 1);
-}
-
-/* Everything in `from` that `to` has not, with a second name; or where it cannot have one a copy.
- */
-static int carry(const char *from, const char *to, struct err *err)
+/* What somebody has put into `from` and `to` has not, with a second name; or where it cannot have
+ * one a copy. But for FIRST also in the place of an earlier file of that name. */
+static int carry(const char *from, const char *to, enum carrying when, struct err *err)
 {
     DIR           *d = opendir(from);
     struct dirent *e;
@@ -172,16 +164,22 @@ static int carry(const char *from, const char *to, struct err *err)
         char       *a = file_path(err, "%s/%s", from, e->d_name);
         char       *b = file_path(err, "%s/%s", to, e->d_name);
         struct stat there, st;
+        int         is_model = when != BELOW && output_is_model(e->d_name);
 
         if (!a || !b) {
             rc = -ENOMEM;
-        } else if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || lstat(a, &st)) {
+        } else if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || lstat(a, &st) ||
+                   (when == LEFT && is_model)) {
             rc = 0;
         } else if (S_ISDIR(st.st_mode)) {
-            rc = mkdir(b, st.st_mode & 07777) && errno != EEXIST
+            rc = (mkdir(b, st.st_mode & 07777) && errno != EEXIST) ||
+                         (!geteuid() && lchown(b, st.st_uid, st.st_gid))
                      ? err_set(err, -errno, "mkdir %s: %s", b, strerror(errno))
-                     : carry(a, b, err);
-        } else if (lstat(b, &there) && linkat(AT_FDCWD, a, AT_FDCWD, b, 0)) {
+                     : carry(a, b, when == FIRST ? FIRST : BELOW, err);
+        } else if (!lstat(b, &there)) {
+            if (when != FIRST && !is_model && there.st_ino != st.st_ino && rename(a, b))
+                rc = err_set(err, -errno, "rename %s to %s: %s", a, b, strerror(errno));
+        } else if (linkat(AT_FDCWD, a, AT_FDCWD, b, 0)) {
             rc = S_ISREG(st.st_mode) ? file_copy(a, b, UINT64_MAX, err)
                                      : err_set(err, -errno, "link %s to %s: %s", a, b,
                                                strerror(errno));
@@ -192,6 +190,43 @@ static int carry(const char *from, const char *to, struct err *err)
     if (d)
         closedir(d);
     return rc;
+}
+
+/* Removes what killed processes left of a folder that was to have this name. One that was RUN/best
+ * may have a file that came after all others were carried; a new one has none of its own. */
+static void clear_left(const struct session *s, const char *base)
+{
+    char           best[BEST_PATH], path[BEST_PATH], left[BEST_PATH + NAME_MAX];
+    char          *made = settings_get(s->log, "best.folder");
+    DIR           *d = opendir(s->dir);
+    struct dirent *e;
+    int            rc = 0;
+
+    snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
+    while (d && !rc && (e = readdir(d))) {
+        snprintf(left, sizeof left, "%s/%s", s->dir, e->d_name);
+        if (file_new_is(e->d_name, base, 1) && made && file_is(best, made)) {
+            file_new_clean(left);
+            rc = carry(left, best, LEFT, NULL);
+        }
+    }
+    snprintf(path, sizeof path, "%s/%s", s->dir, base);
+    if (!rc)
+        file_new_clear_left(path, 1);
+    if (d)
+        closedir(d);
+    free(made);
+}
+
+static void clean(const struct session *s)
+{
+    char best[BEST_PATH];
+
+    restore(s);
+    clear_left(s, base_name);
+    snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
+    if (!access(best, F_OK)) // else what was moved away is the only one
+        clear_left(s, old_name);
 }
 
 /* The old one away, the new one in its place. */
@@ -230,14 +265,14 @@ static int take_place(struct file_new *f, const char *run, struct err *err)
     if (fsync(f->fd))
         return err_set(err, -errno, "fsync %s: %s", f->temp, strerror(errno));
     if (S_ISDIR(st.st_mode))
-        rc = carry(f->path, f->temp, err);
+        rc = carry(f->path, f->temp, FIRST, err);
     if (!rc && renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
         rc = file_lacks_flags(errno) ? exchange_by_two(run, f->temp, f->path, err)
                              : err_set(err, -errno, "rename %s to %s: %s", f->temp, f->path,
                                        strerror(errno));
     rc = rc ? rc : file_sync_dir(run, err);
     if (!rc && S_ISDIR(st.st_mode))
-        rc = carry(f->temp, f->path, err); // what came meanwhile
+        rc = carry(f->temp, f->path, SECOND, err); // what came meanwhile
     if (rc)
         file_new_keep(f);
     return rc; // the old one is f->temp now

@@ -63,7 +63,7 @@ static int copy_file(const char *old, const char *new, int folder, struct err *e
     if (folder ? !tokenizer_is_there(old) : access(old, F_OK))
         return 0;
     if (folder)
-        return mkdir(new, 0777) ? err_set(err, -errno, "mkdir %s: %s", new, strerror(errno))
+        return file_make_folder(new) ? err_set(err, -errno, "mkdir %s: %s", new, strerror(errno))
                                 : hf_copy_tokenizer(old, new, &copied, err);
     rc = file_check_own(old, 0, err); // what a link leads to is somebody else's, and is not spread
     return rc ? rc : file_copy(old, new, UINT64_MAX, err);
