@@ -42,7 +42,7 @@ KERNEL_CFLAGS ?= -O3 -fno-math-errno -fno-trapping-math -mprefer-vector-width=51
 MUST     := -ffp-contract=off -fno-strict-aliasing -fno-lto
 
 # Libraries as pkg-config knows them. Without its answer, the name of the package is the library's.
-PKGS     := openblas liburing sqlite3 libpcre2-8 jansson libisal argtable2 blkid
+PKGS     := openblas liburing sqlite3 libpcre2-8 jansson libutf8proc libisal argtable2 blkid
 pkg       = $(shell for p in $(PKGS); do $(PKG_CONFIG) $(1) $$p 2>/dev/null || echo $(2); done)
 INCLUDES := -I. $(patsubst -I%,-isystem %,$(call pkg,--cflags))
 LIBS     := $(patsubst -llib%,-l%,$(call pkg,--libs,-l$$p)) -lm
@@ -81,7 +81,7 @@ comma     := ,
 MPI_WORDS  = $(filter -I% -L% -l% -Wl$(comma)-rpath%,$(shell $(MPICC) -showme:$(1) 2>/dev/null || \
     $(MPICC) -show 2>/dev/null))
 LIBS      += $(if $(HAS_ONEDNN),-ldnnl) $(if $(HAS_MPI),$(call MPI_WORDS,link))
-XRT_SRC   := csd/engine_xrt.c csd/xrt.c
+XRT_SRC   := csd/engine/engine_xrt.c csd/engine/xrt.c
 $(BUILD)/kernels/%.o: EXTRA := $(KERNEL_CFLAGS)
 $(XRT_SRC:%.c=$(BUILD)/%.o) $(BUILD)/tests/test_smartssd.o: EXTRA := $(if $(HAS_XRT),-isystem $(XRT_INC))
 ifneq ($(HAS_MPI),)
@@ -90,12 +90,13 @@ endif
 
 # Everything but the commands is a library, which the tests and examples/ link. Weak symbols name the
 # optional parts, so that these objects are linked whole (WEAK_OBJ).
-ROOMS    ?= data/base data/db data/text data/tensors data/task comm kernels csd offload model cmd/opt cmd/run
+ROOMS    ?= data/base data/opt data/db data/text data/tensors data/task comm kernels csd csd/* offload \
+            offload/* model run/folder run/sources run/ranks plan run/loop run
 LIB      ?= $(BUILD)/libsitrain.a
 ABSENT   := $(if $(HAS_ONEDNN),,kernels/matmul_onednn.c) $(if $(HAS_XRT),,$(XRT_SRC)) \
-            $(if $(HAS_OPENCL),,csd/engine_opencl.c csd/opencl.c) $(if $(HAS_MPI),,comm/comm_mpi.c)
+            $(if $(HAS_OPENCL),,csd/engine/engine_opencl.c csd/engine/opencl.c) $(if $(HAS_MPI),,comm/comm_mpi.c)
 LIB_SRC  := $(filter-out $(ABSENT),$(wildcard $(ROOMS:%=%/*.c)))
-CMD_SRC  := $(filter-out $(wildcard cmd/opt/*.c cmd/run/*.c),$(wildcard cmd/*.c cmd/*/*.c))
+CMD_SRC  := $(wildcard report/*.c bench/*.c cmd/*.c cmd/*/*.c)
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CMD_OBJ  := $(CMD_SRC:%.c=$(BUILD)/%.o)
 WEAK_OBJ := $(filter %/matmul_onednn.o %/engine_xrt.o %/engine_opencl.o %/comm_mpi.o,$(LIB_OBJ))
@@ -104,7 +105,8 @@ LINKED   := $(WEAK_OBJ) $(LIB)
 # Debian's packages that the build and the demo need. apt may lack the optional ones.
 DEPS_BUILD := gcc make libc6-dev libopenblas-openmp-dev optional:libdnnl-dev optional:libxrt-dev \
               optional:opencl-headers optional:libopenmpi-dev optional:openmpi-bin liburing-dev \
-              libargtable2-dev libsqlite3-dev libpcre2-dev libjansson-dev libisal-dev libblkid-dev
+              libargtable2-dev libsqlite3-dev libpcre2-dev libjansson-dev libutf8proc-dev \
+              libisal-dev libblkid-dev
 DEPS_DEMO  := bible-kjv
 
 .PHONY: all deps demo check install share deb format help clean FORCE
@@ -152,7 +154,7 @@ clean: ## remove what was built
 	@rm -f "$(TARGET)"
 
 # A compiler or header that is missing gets one sentence, not a page of errors.
-HEADERS := cblas.h liburing.h sqlite3.h pcre2.h jansson.h isa-l/crc.h argtable2.h blkid/blkid.h
+HEADERS := cblas.h liburing.h sqlite3.h pcre2.h jansson.h utf8proc.h isa-l/crc.h argtable2.h blkid/blkid.h
 $(BUILD)/tests/found: HEADERS := cmocka.h
 $(BUILD)/found $(BUILD)/tests/found: $(BUILD)/flags
 	@$(CC) --version >/dev/null 2>&1 || { echo "$(CC) is missing: make deps installs what the build needs" >&2; exit 1; }
@@ -184,10 +186,10 @@ $(BUILD)/%.o: %.c $(BUILD)/flags | $(BUILD)/found
 	$(Q)$(CC) $(COMPILE) -MMD -MP -c $< -o $@
 
 # The assembler finds the files of .incbin in the folders of -I.
-$(BUILD)/csd/engine_opencl.o: csd/opencl/update.cl
+$(BUILD)/csd/engine/engine_opencl.o: csd/opencl/update.cl
 $(BUILD)/data/db/schema.o: data/db/views.sql
 $(BUILD)/data/db/questions.o: $(wildcard data/db/sql/*.sql)
-$(BUILD)/cmd/report/page.o: cmd/report/page.css
+$(BUILD)/report/page.o: report/page.css
 
 # A program that has siTrain in it: examples/train.c.
 $(BUILD)/examples/%: $(BUILD)/examples/%.o $(LINKED)

@@ -2,24 +2,25 @@
  * its data, what it exported. What is found is on stdout, a line a kind; every damage is a sentence
  * on stderr. Nothing is written without --repair. */
 #include "cmd/cmd.h"
-#include "cmd/run/corpus.h"
-#include "cmd/run/labelled.h"
-#include "cmd/run/ranked.h"
-#include "cmd/say/line.h"
-#include "cmd/say/progress.h"
-#include "cmd/say/say.h"
-#include "cmd/run/session.h"
-#include "cmd/run/settings.h"
-#include "cmd/run/tokenise.h"
-#include "cmd/run/exports.h"
-#include "csd/disk.h"
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/progress.h"
+#include "cmd/terminal/say.h"
+#include "csd/disk/disk.h"
 #include "data/base/file.h"
 #include "data/tensors/safetensors.h"
 #include "data/text/tokenizer.h"
 #include "model/finite.h"
 #include "model/hf.h"
-#include "offload/agree.h"
-#include "offload/verify.h"
+#include "offload/upkeep/recovery.h"
+#include "offload/upkeep/verify.h"
+#include "run/folder/exports.h"
+#include "run/folder/run_files.h"
+#include "run/folder/session.h"
+#include "run/folder/settings.h"
+#include "run/ranks/ranked.h"
+#include "run/sources/corpus.h"
+#include "run/sources/labelled.h"
+#include "run/sources/tokenise.h"
 
 #include <stdarg.h>
 #include <sys/stat.h>
@@ -60,7 +61,7 @@ struct check {
     uint64_t                 damaged, mended, bytes; // bytes read
     uint64_t                 denied; // parts that this user may not read
     int                      others_damaged; // folders of other ranks, or what they are together
-    struct agree_place       place; // of a run of several ranks, where it is known
+    struct recovery_position       place; // of a run of several ranks, where it is known
     int                      placed;
     int                      states_lost; // masters, moments or gradients are damaged
 };
@@ -291,18 +292,18 @@ static int part_over(struct check *c, int rc, struct err *err)
 
 static int check_parts(struct check *c, struct err *err)
 {
-    static const char *const examples[] = { "train", "dev", "dev_mm", "test", "test_mm" };
-    struct runlog_check      db;
+    const struct run_file *f;
+    struct runlog_check    db;
 
     if (c->disk)
         c->s.run.disk = c->disk;
     int rc = part_over(c, check_database(c, &db, err), err);
     rc = rc ? rc : part_over(c, check_states(c, &db, err), err);
-    rc = rc ? rc : part_over(c, check_tokens(c, "data", err), err);
-    rc = rc ? rc : part_over(c, check_tokens(c, "eval", err), err);
-    for (size_t i = 0; i < sizeof examples / sizeof *examples && !rc; i++)
-        rc = part_over(c, check_examples(c, examples[i], err), err);
-    rc = rc ? rc : part_over(c, check_tokenizer(c, err), err);
+    for (size_t i = 0; !rc && (f = run_file_at(i)); i++)
+        rc = part_over(c, f->kind == RUN_FILE_TOKENS      ? check_tokens(c, f->set, err)
+                          : f->kind == RUN_FILE_ROWS      ? check_examples(c, f->set, err)
+                          : f->kind == RUN_FILE_TOKENIZER ? check_tokenizer(c, err)
+                                                          : 0, err);
     return rc ? rc : check_exports(c, err);
 }
 
@@ -388,7 +389,7 @@ static int check_run(struct check *c, struct err *err)
     c->mend = c->o->repair;
     rc = rc ? rc : check_parts(c, err);
     if (!rc && c->s.ranks.size > 1) // what is wrong with its journal has been said
-        c->placed = !agree_read(&c->place, &c->s.run, NULL);
+        c->placed = !recovery_read(&c->place, &c->s.run, NULL);
     return rc;
 }
 
@@ -431,16 +432,16 @@ static void compare_rank(struct check *c, const struct check *first, size_t rank
 }
 
 /* Are all of one time, or what does a resume do with them? */
-static void compare_times(struct check *c, const struct agree_place *all)
+static void compare_times(struct check *c, const struct recovery_position *all)
 {
-    size_t n = c->s.ranks.size, back = 0, refused = 0, first = agree_first(all, n);
+    size_t n = c->s.ranks.size, back = 0, refused = 0, first = recovery_target(all, n);
 
     for (size_t i = 0; i < n; i++) {
         char       dir[SESSION_PATH];
         struct err text;
 
         ranked_dir(dir, c->o->what, i);
-        int rc = agree_judge(all, n, i, dir, &text);
+        int rc = recovery_check(all, n, i, dir, &text);
         back += rc > 0;
         refused += rc < 0;
         if (rc < 0)
@@ -456,7 +457,7 @@ static void compare_times(struct check *c, const struct agree_place *all)
 }
 
 /* Another rank's folder: a run for itself. */
-static int check_rank(struct check *first, size_t rank, struct agree_place *place,
+static int check_rank(struct check *first, size_t rank, struct recovery_position *place,
                       struct err *err)
 {
     char              dir[SESSION_PATH];
@@ -502,7 +503,7 @@ static int check_ranks(struct check *c, struct err *err)
             remark("%s", part.text);
         return 0;
     }
-    struct agree_place *all = calloc(n, sizeof *all);
+    struct recovery_position *all = calloc(n, sizeof *all);
     if (!all)
         return err_set(err, -ENOMEM, "out of memory for %zu ranks", n);
     all[0] = c->place;

@@ -1,8 +1,8 @@
 /* continuation.h: a generated text on its way to stdout. */
 #pragma once
 
-#include "cmd/opt/opt.h"
-#include "cmd/run/generator.h"
+#include "data/opt/opt.h"
+#include "run/loop/generator.h"
 
 /* The text of one, as it grows token by token, and onto stdout: it ends before the first stop
  * string, and what may still become one is held back; it may span tokens. */

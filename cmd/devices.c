@@ -3,10 +3,10 @@
  * small file, an engine a small product), so that "available" is a fact. Cards and drives are read
  * about in /sys and /proc alone: nothing is opened or written on them. */
 #include "cmd/cmd.h"
-#include "cmd/say/line.h"
-#include "cmd/say/say.h"
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/say.h"
 #include "csd/csd.h"
-#include "csd/disk.h"
+#include "csd/disk/disk.h"
 #include "csd/pairing.h"
 #include "data/base/file.h"
 #include "data/base/machine.h"

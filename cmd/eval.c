@@ -3,16 +3,16 @@
  * model in order. Where a model calls its classes as the task does, but has them in another order,
  * the rows of its head are read in the task's. */
 #include "cmd/cmd.h"
-#include "cmd/run/evaluate.h"
-#include "cmd/run/labelled.h"
-#include "cmd/run/model_folder.h"
-#include "cmd/run/output.h"
-#include "cmd/run/tokenise.h"
-#include "cmd/run/train_opts.h"
-#include "cmd/say/line.h"
-#include "cmd/say/say.h"
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/say.h"
 #include "data/base/file.h"
 #include "data/base/nan.h"
+#include "run/folder/output.h"
+#include "run/folder/train_opts.h"
+#include "run/loop/model_folder.h"
+#include "run/sources/evaluate.h"
+#include "run/sources/labelled.h"
+#include "run/sources/tokenise.h"
 
 #include <limits.h>
 #include <math.h>
@@ -53,7 +53,7 @@ static const struct opt_row rows[] = {
               "--predict wrote it." },
     { "max-seq", OPT_UINT, AT(max_seq), .min = 1, .max = 1048576,
       .help = "Number of tokens per row of a classifier (default: 128, or the model's positions "
-              "if fewer). Longer rows are cut off." },
+              "or the tokenizer's model_max_length if fewer). Longer rows are cut off." },
     { "mask-prob", OPT_RATIO, AT(mask.prob), .min = 0.001, .max = 0.999,
       .help = "Fraction of tokens to mask (BERT), 0.1% to 99.9% (default: as in training, "
               "or 15%)" },
@@ -325,16 +325,14 @@ static int predict_part(const struct evaluation *v, const struct part *part, str
     int                 rc = predict_check(&f, v->e, part->split, err);
 
     rc = rc ? rc : evaluate_predict(&v->by, x, &v->task, &text, &n, err);
-    rc = rc ? rc : file_write_whole(f.path, text, n, err);
-    if (!rc)
-        output_mark(&f.out);
+    rc = rc ? rc : output_put(&f.out, text, n, err);
     free(text);
     return rc;
 }
 
 static int run_parts(const struct evaluation *v, struct err *err)
 {
-    long pad = model_folder_pad(v->r, v->e->model, tokenizer_endoftext(v->tok));
+    long pad = model_folder_pad(v->r, v->e->model, v->tok);
     int  rc = 0;
 
     for (size_t i = 0; i < v->parts && !rc; i++) {
@@ -380,7 +378,9 @@ static int open_model(struct evaluation *v, struct err *err)
     struct read_opts    read = v->e->read;
     uint64_t            most = 0;
     int                 rc = labelled_seq(&read.seq, v->e->max_seq ? v->e->max_seq : read.seq,
-                                          v->r->config.n_positions, err);
+                                          v->r->config.n_positions,
+                                          v->e->tokenizer ? v->e->tokenizer : v->r->tokenizer,
+                                          err);
 
     v->seq = read.seq;
     ordered.source = classes_source(&v->classes);

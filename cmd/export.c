@@ -1,10 +1,10 @@
 /* export.c: a run's parameters as a Hugging Face folder. */
 #include "cmd/cmd.h"
-#include "cmd/say/line.h"
-#include "cmd/say/say.h"
-#include "cmd/run/model_folder.h"
-#include "cmd/run/exports.h"
-#include "cmd/run/output.h"
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/say.h"
+#include "run/folder/exports.h"
+#include "run/folder/output.h"
+#include "run/loop/model_folder.h"
 
 struct export_opts {
     const char *run, *dir;
@@ -67,8 +67,8 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     x.generation = generation;
     if (!rc && x.tokenizer && !(rc = tokenizer_open(&tok, x.tokenizer, err)))
         x.endoftext = tokenizer_endoftext(tok), x.begin = tokenizer_begin(tok);
+    x.pad = model_folder_pad(r, o->run, tok);
     tokenizer_close(tok);
-    x.pad = model_folder_pad(r, o->run, x.endoftext);
     rc = rc ? rc : hf_export(o->dir, &x, err);
     work_end(&say_events);
     if (!r->hf)

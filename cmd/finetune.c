@@ -1,25 +1,26 @@
 /* finetune.c: a classifier or regressor from a language model: a GLUE task, or one's own rows. A
  * new run is made complete, with its rows tokenised, then opened and trained like any other; what
  * comes after training, results and predictions, is made from the run alone
- * (cmd/run/finetune_results.c), so that it can be made again. */
-#include "cmd/run/model_folder.h"
+ * (run/loop/finetune_results.c), so that it can be made again. */
 #include "cmd/cmd.h"
-#include "cmd/run/train_opts.h"
-#include "cmd/run/labelled.h"
-#include "cmd/run/newrun.h"
-#include "cmd/run/ranked.h"
-#include "cmd/run/settings.h"
-#include "cmd/run/finetune_results.h"
-#include "cmd/say/job.h"
-#include "cmd/say/line.h"
-#include "cmd/say/progress.h"
-#include "cmd/say/say.h"
-#include "cmd/run/tokenise.h"
-#include "cmd/run/horizon.h"
-#include "cmd/run/memory.h"
-#include "cmd/run/training.h"
+#include "cmd/terminal/job.h"
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/progress.h"
+#include "cmd/terminal/say.h"
 #include "data/base/nan.h"
 #include "data/base/visible.h"
+#include "plan/memory.h"
+#include "run/folder/run_files.h"
+#include "run/folder/settings.h"
+#include "run/folder/train_opts.h"
+#include "run/loop/finetune_results.h"
+#include "run/loop/horizon.h"
+#include "run/loop/model_folder.h"
+#include "run/loop/training.h"
+#include "run/newrun.h"
+#include "run/ranks/ranked.h"
+#include "run/sources/labelled.h"
+#include "run/sources/tokenise.h"
 
 struct finetune_opts {
     const char       *config, *run, *resume, *data, *init, *tokenizer;
@@ -95,17 +96,16 @@ static int add_file(struct material *m, const char *name, const char *file, int 
 
 static int add_files(struct material *m, struct err *err)
 {
-    static const char *const    dev[] = { "dev", "dev_mm" }, *const test[] = { "test", "test_mm" };
-    const struct tune_opts     *t = &m->o->tune;
-    const char *const           own[] = { t->eval_file, NULL, t->test_file, NULL };
-    const char *const          *devs = m->own ? own : m->task->dev;
-    const char *const          *tests = m->own ? own + 2 : m->task->tests;
-    int rc = add_file(m, "train", m->own ? t->train_file : TASK_TRAIN_FILE, 1, err);
+    const struct tune_opts *t = &m->o->tune;
+    const char *const       own[] = { t->eval_file, NULL, t->test_file, NULL };
+    const char *const      *devs = m->own ? own : m->task->dev;
+    const char *const      *tests = m->own ? own + 2 : m->task->tests;
+    int rc = add_file(m, RUN_TRAIN, m->own ? t->train_file : TASK_TRAIN_FILE, 1, err);
 
     for (size_t i = 0; i < TASK_SPLITS && devs[i] && !rc; i++)
-        rc = add_file(m, dev[i], devs[i], 1, err);
+        rc = add_file(m, run_dev[i], devs[i], 1, err);
     for (size_t i = 0; i < TASK_SPLITS && t->predict && tests[i] && !rc; i++)
-        rc = add_file(m, test[i], tests[i], 0, err);
+        rc = add_file(m, run_test[i], tests[i], 0, err);
     return rc;
 }
 
@@ -234,7 +234,7 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
         arch_drop(g, (float)o->train.dropout);
     m->n.tokenizer = o->tokenizer ? o->tokenizer : m->init.tokenizer;
     if ((rc = labelled_seq(&o->train.seq, o->train.seq ? o->train.seq : o->tune.max_seq,
-                           g->n_positions, err)) ||
+                           g->n_positions, m->n.tokenizer, err)) ||
         (rc = add_files(m, err)) || (rc = check_tokenizer(m, err)))
         return rc;
     m->labels = (struct hf_labels){ (char **)(uintptr_t)m->task->labels,
@@ -245,6 +245,7 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
     m->n.labels = &m->labels;
     m->n.source = &m->source;
     m->n.source_labels = m->init.config.n_labels;
+    m->n.pad = model_folder_pad(&m->init, o->init, NULL);
     m->n.notice = m->notice;
     return train_opts_check(&o->train, err);
 }
@@ -314,7 +315,7 @@ static int check_resume(const struct finetune_opts *o, struct err *err)
 static int resume_options(struct session *s, struct opt_line *line, struct err *err)
 {
     struct finetune_opts *o = line->options;
-    uint64_t              each = labelled_epoch_steps(labelled_rows(s, "train"), &s->o);
+    uint64_t              each = labelled_epoch_steps(labelled_rows(s, RUN_TRAIN), &s->o);
     int                   rc;
 
     if (!each)
@@ -353,7 +354,6 @@ static int open_run(struct session *s, const char *dir, struct opt_line *line, s
 
 static void print_table(const struct finetune_results *o)
 {
-    static const char *const names[TASK_SPLITS] = { "dev", "dev_mm" };
     const struct results    *r = &o->results;
     const struct task       *t = r->task;
 
@@ -364,7 +364,7 @@ static void print_table(const struct finetune_results *o)
         printf("  %20s", metric_names[t->metric[k]]);
     printf("  %10s\n", "loss");
     for (size_t i = 0; i < r->n_evals; i++) {
-        printf("%-8s %8" PRIu64, names[i], r->eval[i].samples);
+        printf("%-8s %8" PRIu64, run_dev[i], r->eval[i].samples);
         for (size_t k = 0; k < t->n_metrics; k++)
             printf("  %20.4f", nan_plain(r->eval[i].metric[k]));
         printf("  %10.4f\n", nan_plain(r->eval[i].loss));

@@ -2,13 +2,14 @@
  * comes and the others follow; or a conversation, where a person adds lines. */
 #include "cmd/cmd.h"
 #include "cmd/continuation.h"
-#include "cmd/run/generation.h"
-#include "cmd/run/generator.h"
-#include "cmd/run/tokenise.h"
-#include "cmd/say/say.h"
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/say.h"
 #include "data/base/file.h"
 #include "data/base/file_kind.h"
 #include "data/base/grow.h"
+#include "run/generation.h"
+#include "run/loop/generator.h"
+#include "run/sources/tokenise.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -49,6 +50,9 @@ static const struct opt_row rows[] = {
     { "top-p", OPT_RATIO, AT(sampling.top_p), "1", .max = 1,
       .help = "Total probability of the likeliest tokens to sample from, 0 to 1 (0 or 1: all; "
               "default: generation_config.json's, otherwise 1)" },
+    { "min-p", OPT_RATIO, AT(sampling.min_p), .max = 1,
+      .help = "Smallest probability of a token to sample, as a part of the likeliest token's, 0 to "
+              "1 (0: all; default: generation_config.json's, otherwise 0)" },
     { "repetition-penalty", OPT_DOUBLE, AT(sampling.penalty), "1", .min = 0.01, .max = 100,
       .help = "Factor by which tokens of the text so far become less likely, 0.01 to 100 (1: no "
               "penalty; default: generation_config.json's, otherwise 1)" },
@@ -114,10 +118,7 @@ static int add_no_prompt(struct batch_of_texts *t, struct err *err)
     if (end < 0)
         return err_misuse(err, "--prompt TEXT is missing, and the tokenizer has no eos_token to "
                                "begin with");
-    rc = grow(&t->prompt->ids.ids, &t->prompt->ids.cap, 1, sizeof end, "tokens", err);
-    if (!rc)
-        t->prompt->ids.ids[t->prompt->ids.n++] = end;
-    return rc;
+    return token_buf_add(&t->prompt->ids, &end, 1, err);
 }
 
 /* --prompt-file, without a byte order mark; its lines end with \n, \r\n or all with \r. */
@@ -361,13 +362,8 @@ static int feed(struct chat *c, const float **logits, struct err *err)
 static int add_pending(struct chat *c, const char *text, size_t n, struct err *err)
 {
     struct token_text *t = &c->pending.t;
-    int                rc = grow(&t->text, &t->cap, t->n + n, 1, "bytes of text", err);
 
-    if (rc || n == 0)
-        return rc;
-    memcpy(t->text + t->n, text, n);
-    t->n += n;
-    return 0;
+    return grow_add(&t->text, &t->n, &t->cap, text, n, 1, "bytes of text", err);
 }
 
 /* The answer was cut: the tokens behind the cut are forgotten, and what one across it says before
@@ -494,7 +490,7 @@ static int run(struct opt_line *line, struct err *err)
 {
     struct generate_opts *o = line->options;
     struct generator      g = { 0 };
-    char                  taken[GENERATION_TAKEN] = "";
+    char                  taken[GENERATION_TAKEN] = "", others[GENERATION_OTHERS];
     enum model_which      which;
 
     o->tokens_given = opt_given(line, "tokens");
@@ -514,6 +510,11 @@ static int run(struct opt_line *line, struct err *err)
         rc = generation_defaults(&g.sampling, line, g.generation, taken, err);
     if (!rc && *taken)
         fprintf(stderr, "siTrain generate: the model's generation_config.json says%s\n", taken);
+    generation_others(others, g.generation, g.sampling.temperature > 0);
+    if (!rc && *others)
+        say_line(stderr, "siTrain generate: the model's generation_config.json sets%s, which %s "
+                 "not computed here: texts are generated without", others,
+                 strchr(others, ',') ? "are" : "is");
     if (!rc)
         rc = o->chat ? chat_run(&g, o, err) : generate_prompts(&g, o, err);
     generator_close(&g);

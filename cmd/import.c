@@ -1,12 +1,12 @@
 /* import.c: a Hugging Face folder as a run at step 0, without data: `pretrain --resume RUN --data
  * FILE --steps N` trains it. */
 #include "cmd/cmd.h"
-#include "cmd/run/newrun.h"
-#include "cmd/say/line.h"
-#include "cmd/say/progress.h"
-#include "cmd/say/say.h"
-#include "cmd/run/tokenise.h"
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/progress.h"
+#include "cmd/terminal/say.h"
 #include "model/hf.h"
+#include "run/newrun.h"
+#include "run/sources/tokenise.h"
 
 struct import_opts {
     const char       *dir, *run;

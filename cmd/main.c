@@ -1,12 +1,12 @@
 /* main.c: the table of commands, and what is said about the program as a whole. A
  * command's own file does the rest. */
+#include "bench/bench.h"
 #include "cmd/cmd.h"
-#include "cmd/bench/bench.h"
-#include "cmd/say/command.h"
-#include "cmd/say/line.h"
-#include "cmd/say/stop.h"
-#include "data/db/db_wait.h"
+#include "cmd/terminal/command.h"
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/stop.h"
 #include "data/base/version.h"
+#include "data/db/db_wait.h"
 #include "kernels/matmul.h"
 
 #include <fcntl.h>

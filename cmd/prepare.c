@@ -1,10 +1,10 @@
 /* prepare.c: text to a token file, or text to a tokenizer. */
 #include "cmd/cmd.h"
-#include "cmd/say/line.h"
-#include "cmd/say/say.h"
-#include "cmd/run/output.h"
-#include "cmd/run/tokenise.h"
-#include "cmd/run/train_opts.h"
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/say.h"
+#include "run/folder/output.h"
+#include "run/folder/train_opts.h"
+#include "run/sources/tokenise.h"
 
 struct prepare_opts {
     struct opt_strings files;

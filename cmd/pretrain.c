@@ -1,18 +1,18 @@
 /* pretrain.c: a new run, or one that goes on. Both end in training_run on a run that stands
  * complete on disk: a new one is first made, then opened like any other. */
 #include "cmd/cmd.h"
+#include "cmd/terminal/job.h"
+#include "cmd/terminal/progress.h"
+#include "cmd/terminal/say.h"
 #include "data/base/machine.h"
-#include "cmd/run/corpus.h"
-#include "cmd/run/newrun.h"
-#include "cmd/run/ranked.h"
-#include "cmd/run/settings.h"
-#include "cmd/run/model_choice.h"
-#include "cmd/say/job.h"
-#include "cmd/say/progress.h"
-#include "cmd/say/say.h"
-#include "cmd/run/horizon.h"
-#include "cmd/run/memory.h"
-#include "cmd/run/training.h"
+#include "plan/memory.h"
+#include "run/folder/settings.h"
+#include "run/loop/horizon.h"
+#include "run/loop/training.h"
+#include "run/model_choice.h"
+#include "run/newrun.h"
+#include "run/ranks/ranked.h"
+#include "run/sources/corpus.h"
 
 struct pretrain_opts {
     const char       *config, *run, *resume, *data, *eval_data, *tokenizer;

@@ -1,10 +1,10 @@
-/* report.c: the command line of `siTrain report`; what it prints is made in cmd/report/. */
+/* report.c: the command line of `siTrain report`; what it prints is made in report/. */
 #include "cmd/cmd.h"
-#include "cmd/report/report.h"
-#include "cmd/run/session.h"
-#include "cmd/say/say.h"
+#include "cmd/terminal/say.h"
 #include "data/base/file.h"
 #include "data/db/questions.h"
+#include "report/report.h"
+#include "run/folder/session.h"
 
 #include <unistd.h>
 

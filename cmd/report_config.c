@@ -3,12 +3,12 @@
  * bits; left out is what belongs to one command only, and what was not asked for and would be
  * refused or mean something else if it were. */
 #include "cmd/cmd.h"
-#include "cmd/opt/opt_file.h"
-#include "cmd/run/settings.h"
-#include "cmd/run/train_opts.h"
-#include "cmd/say/line.h"
+#include "cmd/terminal/line.h"
+#include "data/opt/opt_file.h"
 #include "kernels/matmul.h"
 #include "model/arch.h"
+#include "run/folder/settings.h"
+#include "run/folder/train_opts.h"
 
 #include <unistd.h>
 

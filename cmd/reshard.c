@@ -1,15 +1,15 @@
 /* reshard.c: a run onto other drives, or another number of them. What moves, and why a kill loses
- * nothing, is in offload/reshard.h; here it is said where to, and stored. */
+ * nothing, is in offload/upkeep/reshard.h; here it is said where to, and stored. */
 #include "cmd/cmd.h"
-#include "cmd/say/line.h"
-#include "cmd/say/progress.h"
-#include "cmd/say/say.h"
-#include "cmd/run/newranks.h"
-#include "cmd/run/output.h"
-#include "cmd/run/ranked.h"
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/progress.h"
+#include "cmd/terminal/say.h"
 #include "data/base/clock.h"
 #include "data/base/machine.h"
-#include "offload/reshard.h"
+#include "offload/upkeep/reshard.h"
+#include "run/folder/output.h"
+#include "run/ranks/newranks.h"
+#include "run/ranks/ranked.h"
 
 struct reshard_opts {
     const char        *run, *new_run;
@@ -45,41 +45,52 @@ static const struct opt_row rows[] = {
 };
 static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
+struct switching { struct session now; struct reshard r; };
+
 /* In the transaction that switches. */
-static int settings(void *now, struct err *err) { return session_store_options(now, 1, err); }
+static int settings(void *ctx, struct err *err)
+{
+    struct switching *w = ctx;
+    int               rc = session_store_options(&w->now, 1, err);
+
+    return rc ? rc : moved_note(&w->r.to, err);
+}
 
 static int move_run(struct session *s, const struct reshard_opts *o, struct err *err)
 {
-    struct session now = *s; // what will be stored; it borrows all of *s
     struct watch watch = work_begin(&say_events, "moving the states of %s", o->run);
-    struct reshard r = { .from = s->run, .to = s->run, .settings = settings, .ctx = &now,
-                         .watch = &watch };
-    char           notice[512] = "", size[32];
-    uint64_t       start = clock_ns();
+    struct switching w = {
+        .now = *s, // what will be stored; it borrows all of *s
+        .r = { .from = s->run, .to = s->run, .settings = settings, .ctx = &w, .watch = &watch },
+    };
+    struct session *now = &w.now;
+    struct reshard *r = &w.r;
+    char            notice[512] = "", size[32];
+    uint64_t        start = clock_ns();
 
-    int rc = machine_hex(now.layout, sizeof now.layout - 1, err); // a name for the new set
-    now.o.device = o->device;
-    now.o.fpga = o->fpga; // the old ones are beside the old drives
-    now.o.devices = r.to.n_devices = o->device.n ? o->device.n : o->devices;
-    now.o.csd_mem = r.to.csd_mem = o->csd_mem ? o->csd_mem : s->run.csd_mem;
-    r.to.device_paths = o->device.n ? o->device.item : NULL;
-    r.to.fpgas = o->fpga.n ? o->fpga.item : NULL;
-    r.to.force_device = o->force_device;
-    r.to.device_in_ram = o->device_in_ram;
-    r.to.layout = now.layout;
-    rc = rc ? rc : train_opts_check(&now.o, err); // what is said for each device fits the new ones
-    rc = rc ? rc : reshard_run(&r, err);
+    int rc = machine_hex(now->layout, sizeof now->layout - 1, err); // a name for the new set
+    now->o.device = o->device;
+    now->o.fpga = o->fpga; // the old ones are beside the old drives
+    now->o.devices = r->to.n_devices = o->device.n ? o->device.n : o->devices;
+    now->o.csd_mem = r->to.csd_mem = o->csd_mem ? o->csd_mem : s->run.csd_mem;
+    r->to.device_paths = o->device.n ? o->device.item : NULL;
+    r->to.fpgas = o->fpga.n ? o->fpga.item : NULL;
+    r->to.force_device = o->force_device;
+    r->to.device_in_ram = o->device_in_ram;
+    r->to.layout = now->layout;
+    rc = rc ? rc : train_opts_check(&now->o, err); // what is said for each device fits the new ones
+    rc = rc ? rc : reshard_run(r, err);
     // a step is half done: it is finished where its gradients are
     if (rc == -EBUSY && !(rc = session_recover(s, err)))
-        rc = reshard_run(&r, err);
+        rc = reshard_run(r, err);
     work_end(&say_events);
-    rc = rc ? rc : reshard_clean(&r.to, 1, notice, sizeof notice, err);
-    rc = rc ? rc : moved_settle(s->moved, &r.to, err);
+    rc = rc ? rc : reshard_clean(&r->to, 1, notice, sizeof notice, err);
+    rc = rc ? rc : moved_settle(s->moved, &r->to, err);
     if (!rc && *notice)
         rc = session_notice(s, notice, err);
     if (!rc && !o->quiet)
-        say_line(stdout, "%s is on %zu device%s now: %s written in %.1f s", o->run, r.to.n_devices,
-                 r.to.n_devices > 1 ? "s" : "", opt_size_text(size, sizeof size, (double)r.bytes),
+        say_line(stdout, "%s is on %zu device%s now: %s written in %.1f s", o->run, r->to.n_devices,
+                 r->to.n_devices > 1 ? "s" : "", opt_size_text(size, sizeof size, (double)r->bytes),
                  (double)(clock_ns() - start) * 1e-9);
     return rc;
 }

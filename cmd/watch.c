@@ -1,7 +1,7 @@
 /* watch.c: a run, seen from another process while it is trained, or afterwards. */
 #include "cmd/cmd.h"
-#include "cmd/watch/draw.h"
-#include "cmd/watch/terminal.h"
+#include "cmd/terminal/draw.h"
+#include "cmd/terminal/terminal.h"
 
 #include <langinfo.h>
 #include <locale.h>

@@ -1,6 +1,6 @@
 /* comm_mpi.c: ranks through MPI (3.1: Open MPI, MPICH). What is exchanged are messages between two
- * ranks, in pieces of at most 1 GiB, since MPI counts in ints; between two ranks messages arrive in
- * the order in which they were sent, which is the order of calls.
+ * ranks, in messages of at most 1 GiB, since MPI counts in ints; between two ranks messages arrive
+ * in the order in which they were sent, which is the order of calls.
  *
  * Several threads may call: one at a time is let into MPI, and none waits there.
  *
@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#define PIECE ((size_t)1 << 30)
+#define MESSAGE_MOST ((size_t)1 << 30)
 
 /* Of a rank; heard: the latest message of its, counted over those of all. */
 struct place { char host[64]; long pid; uint64_t heard; };
@@ -43,16 +43,16 @@ static int failed(struct mpi_comm *m, int code, const char *what, struct err *er
 
 /* ---- exchanges ---- */
 
-static size_t pieces(size_t bytes) { return (bytes + PIECE - 1) / PIECE; }
+static size_t messages_of(size_t bytes) { return (bytes + MESSAGE_MOST - 1) / MESSAGE_MOST; }
 
-static size_t piece_bytes(size_t bytes, size_t i)
+static size_t message_bytes(size_t bytes, size_t i)
 {
-    size_t left = bytes - i * PIECE;
+    size_t left = bytes - i * MESSAGE_MOST;
 
-    return left < PIECE ? left : PIECE;
+    return left < MESSAGE_MOST ? left : MESSAGE_MOST;
 }
 
-/* All pieces to or from one peer. Receives are begun before sends, so that what arrives has its
+/* All messages to or from one peer. Receives are begun before sends, so that what arrives has its
  * place. */
 static int begin(struct mpi_comm *m, struct messages *out, enum comm_channel tag,
                  const struct comm_peer *peer, size_t p, int sends)
@@ -60,15 +60,15 @@ static int begin(struct mpi_comm *m, struct messages *out, enum comm_channel tag
     size_t bytes = sends ? peer->send_bytes : peer->recv_bytes;
     int    rc = MPI_SUCCESS;
 
-    for (size_t i = 0; i < pieces(bytes) && rc == MPI_SUCCESS; i++) {
+    for (size_t i = 0; i < messages_of(bytes) && rc == MPI_SUCCESS; i++) {
         struct message *one = &out->m[out->n++];
-        int             count = (int)piece_bytes(bytes, i);
+        int             count = (int)message_bytes(bytes, i);
 
         *one = (struct message){ MPI_REQUEST_NULL, p, sends };
-        rc = sends ? MPI_Isend((const char *)peer->send + i * PIECE, count, MPI_BYTE, (int)p,
+        rc = sends ? MPI_Isend((const char *)peer->send + i * MESSAGE_MOST, count, MPI_BYTE, (int)p,
                                (int)tag, m->world, &one->request)
-                   : MPI_Irecv((char *)peer->recv + i * PIECE, count, MPI_BYTE, (int)p, (int)tag,
-                               m->world, &one->request);
+                   : MPI_Irecv((char *)peer->recv + i * MESSAGE_MOST, count, MPI_BYTE, (int)p,
+                               (int)tag, m->world, &one->request);
     }
     return rc;
 }
@@ -81,7 +81,7 @@ static int mpi_exchange(struct comm *c, enum comm_channel channel, const struct 
     int              rc = MPI_SUCCESS;
 
     for (size_t p = 0; p < c->size; p++)
-        n += p == c->rank ? 0 : pieces(peers[p].send_bytes) + pieces(peers[p].recv_bytes);
+        n += p == c->rank ? 0 : messages_of(peers[p].send_bytes) + messages_of(peers[p].recv_bytes);
     struct messages *out = malloc(sizeof *out + n * sizeof *out->m);
     if (!out)
         return err_set(err, -ENOMEM, "out of memory");

@@ -4,7 +4,7 @@
  * null (answers at once), and csd_skeleton.c to begin another one from.
  *
  * The host sees jobs over byte ranges of one flat device address space; it alone decides the layout
- * (offload/store.h). A device reads no host state but through a job.
+ * (offload/layout/store.h). A device reads no host state but through a job.
  *
  * States of a job: the owner's; submitted, from csd_ops.submit on, when the device alone may touch
  * it and what it points into; complete, when the device rings the owner's bell; and with reap the
@@ -12,13 +12,13 @@
  * How many threads a device has of its own is its business. */
 #pragma once
 
-#include "csd/bell.h"
-#include "csd/disk.h"
+#include "csd/disk/disk.h"
 #include "csd/link.h"
-#include "data/base/err.h"
+#include "data/base/bell.h"
 #include "data/base/dtype.h"
+#include "data/base/err.h"
 #include "kernels/optim.h"
-#include "kernels/reach.h"
+#include "kernels/bounds.h"
 #include "kernels/topk.h"
 
 /* Ranges of parameters on a device start and end at multiples of this: 4 KiB even in bf16. */
@@ -53,11 +53,12 @@ struct csd_update {
     struct optim_step step;
     const struct csd_segment *segments; // cover [0, n) in order
     size_t   n_segments;
-    int      calm;             // reach_calm says that no value can go too far: it is not looked
+    int      unchecked;             // bounds_advance says that no value can go too far: it is not
+                                    // looked
     // results
     uint32_t dst_crc, wire_crc;
-    struct reach_kept kept;    // elements that would have gone too far; with calm none
-    struct reach reach;        // of the new values; without calm
+    struct overflow overflow;    // elements that would have gone too far; with unchecked none
+    struct bounds bounds;        // of the new values; without unchecked
     struct csd_job *ahead;     // or NULL, as it is again once this is reaped; its results: status,
                                // why, spans, and dst_crc and wire_crc
 };
@@ -107,7 +108,7 @@ struct csd_config {
     enum link_kind   update_link;
     const struct iovec *buffers; // host memory that jobs will point into
     unsigned    n_buffers;
-    struct csd_bell *bell;
+    struct bell *bell;
     /* Of a device with an accelerator card: the card's PCI address ("0000:31:00.1"), or NULL for
      * the one beside the drive; the file that its logic is loaded from. Needed by open alone. */
     const char *fpga, *xclbin;

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// the network's: what a rank gets from others, and sends to them (offload/ranks.h)
+// the network's: what a rank gets from others, and sends to them (offload/layout/ranks.h)
 enum link_kind  { LINK_HOST, LINK_INTERNAL, LINK_NETWORK, LINK_KINDS };
 // seen from the memory: read = storage, or another rank, to memory
 enum link_dir   { LINK_READ, LINK_WRITE, LINK_DIRS };

@@ -5,9 +5,8 @@
 #include "data/base/file.h"
 #include "data/base/file_kind.h"
 #include "data/base/grow.h"
+#include "data/base/number.h"
 
-#include <ctype.h>
-#include <math.h>
 
 enum { MOST_BYTES = 1 << 18, NAME_BYTES = 32, MOST_WORDS = 6, LEAST_WORDS = 5 };
 
@@ -89,18 +88,10 @@ static int name_check(const struct topology *t, enum kind kind, const char *name
 /* "2.4G": bytes a second; "-": unlimited. */
 static int rate_parse(double *out, const char *text, struct err *err)
 {
-    const char *units = "KMGT", *unit = NULL;
-    char       *end = NULL;
-
     *out = 0;
     if (!strcmp(text, "-"))
         return 0;
-    if (isdigit((unsigned char)text[0])) {
-        *out = strtod(text, &end);
-        if (*end && (unit = strchr(units, toupper((unsigned char)*end))))
-            *out = ldexp(*out, 10 * (int)(unit - units + 1));
-    }
-    if (!end || (*end && (!unit || end[1])) || !(*out >= 1 && *out < 0x1p62))
+    if (!number_size(text, out) || !(*out >= 1 && *out < 0x1p62))
         return err_misuse(err, "%s: expected bytes a second, with K, M, G or T (powers of 1024), "
                           "or - for unlimited", text);
     return 0;
@@ -108,10 +99,10 @@ static int rate_parse(double *out, const char *text, struct err *err)
 
 static int latency_parse(uint64_t *out, const char *text, struct err *err)
 {
-    char  *end;
-    double us = strtod(text, &end);
+    double      us = 0;
+    const char *end = number_decimal(text, &us);
 
-    if (!isdigit((unsigned char)text[0]) || *end || !(us <= 1e9))
+    if (!end || *end || !(us <= 1e9))
         return err_misuse(err, "%s: expected a request's latency in microseconds", text);
     *out = (uint64_t)(us * 1e3);
     return 0;

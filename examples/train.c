@@ -1,7 +1,7 @@
 /* train.c: a program that has siTrain in it: it makes a small GPT of its own from a text, trains
- * it, and says what it is worth. `make build/examples/train` builds it; cmd/run/life.h is where the
+ * it, and says what it is worth. `make build/examples/train` builds it; run/sitrain.h is where the
  * functions are. TEXT is any file of some ten thousand words, DIR a folder that does not exist. */
-#include "cmd/run/life.h"
+#include "run/sitrain.h"
 
 #include <sys/stat.h>
 

@@ -5,8 +5,8 @@
  * stands in; in bf16 it depends on whether the CPU multiplies bf16 fast (attention_form.h). */
 #pragma once
 
-#include "kernels/dropout.h"
 #include "data/base/dtype.h"
+#include "kernels/dropout.h"
 
 struct attention_form; // attention_form.h
 

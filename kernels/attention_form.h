@@ -10,7 +10,7 @@
  *                   the order of k, two at a time; probabilities and their gradients are rounded to
  *                   bf16 as operands (what flash attention does). Maximum, sum, lse, exponentials
  *                   and all sums stay fp32. Other bits than attention_f32's, so a run's row names
- *                   it (cmd/run/training.c). Up to twice attention_f32's rate on AMD's CPUs; on
+ *                   it (run/loop/training.c). Up to twice attention_f32's rate on AMD's CPUs; on
  *                   Intel's without AMX 0.6 of it, and there not taken.
  *   attention_amx   the same operands, multiplied in AMX's tile registers, where the CPU has them,
  *                   at several times the rate; sums of pairs in another order. */

@@ -3,8 +3,8 @@
  * vocabulary-sized operand. Panels have a fixed size and the sums over k go panel by panel in
  * order, into C itself or an fp32 panel of it: at one number of threads the bits are always the
  * same. */
-#include "kernels/elementwise.h"
 #include "data/base/round.h"
+#include "kernels/elementwise.h"
 #include "kernels/matmul_engine.h"
 #include "kernels/simd.h"
 

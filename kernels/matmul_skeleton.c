@@ -6,8 +6,8 @@
  * (kernels/matmul.h, matmul_engine_name), and open it in matmul_open (kernels/matmul.c). Link its
  * library in the Makefile; matmul_has (kernels/matmul.c) knows one that is not there. Let
  * tests/test_matmul.c run all its forms and formats, in odd sizes against doubles, and its bits in
- * a second object; a row for each of its formats in cmd/bench/bench_products.c measures it;
- * HELP_BLAS (cmd/run/train_opts.c) says when it is taken. */
+ * a second object; a row for each of its formats in bench/bench_products.c measures it;
+ * HELP_BLAS (run/folder/train_opts.c) says when it is taken. */
 #include "kernels/matmul_engine.h"
 
 #include "data/base/round.h"

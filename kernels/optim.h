@@ -3,7 +3,7 @@
  * DAZ are set inside and restored). Every form (portable, AVX2, AVX-512, and the FPGA's) gives the
  * same bits. The order of operations is stated above optim_update in optim.c and is part of the
  * contract: PyTorch's, with weight decay decoupled in adamw and added to the gradient elsewhere.
- * What would leave the numbers is kept back around it (kernels/reach.h). */
+ * What would leave the numbers is kept back around it (kernels/bounds.h). */
 #pragma once
 
 #include "data/base/dtype.h"

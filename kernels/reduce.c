@@ -1,8 +1,8 @@
 /* reduce.c: sums whose bits do not depend on threads or vector width. A block is summed in LANES
  * separate partial sums, element i in lane i % LANES, the lanes are added in order, then the blocks
  * in order. */
-#include "kernels/reduce.h"
 #include "data/base/round.h"
+#include "kernels/reduce.h"
 #include "kernels/simd.h"
 
 #include <assert.h>

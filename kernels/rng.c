@@ -1,7 +1,6 @@
 /* rng.c: Philox 4x32-10, key = seed, counter = (index, stream); and what is made of its bits. */
 #include "kernels/rng.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -153,38 +152,4 @@ void rng_normal(float *out, size_t n, float std, uint64_t seed, uint64_t stream,
         uint64_t keep = from < first ? first : from, last = to > end ? end : to;
         memcpy(out + (keep - first), z + (keep - from), (size_t)(last - keep) * sizeof *z);
     }
-}
-
-/* A 64-bit finaliser: xor-shifts and odd multipliers. */
-static uint64_t mix(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-/* The network works on the smallest power of two >= n (and >= 256: halves of a bit or two mix
- * badly), in two halves that may differ by a bit; each round changes one half by a function of the
- * other, which is undone by doing it again: a bijection. A walk that starts inside [0, n) comes
- * back inside it, after less than two steps on average where n > 256. */
-uint64_t rng_permute(uint64_t seed, uint64_t stream, uint64_t i, uint64_t n)
-{
-    uint64_t key = mix(seed + mix(stream + 0x9e3779b97f4a7c15u));
-    int      bits = 8;
-
-    assert(i < n && n <= UINT64_C(1) << 62);
-    while (UINT64_C(1) << bits < n)
-        bits++;
-    do {
-        int      low = bits / 2;
-        uint64_t l_mask = (UINT64_C(1) << low) - 1, r_mask = (UINT64_C(1) << (bits - low)) - 1;
-        uint64_t l = i & l_mask, r = i >> low;
-
-        for (uint64_t round = 0; round < 8; round += 2) {
-            l ^= mix(r + key + round * 0x9e3779b97f4a7c15u) & l_mask;
-            r ^= mix(l + key + (round + 1) * 0x9e3779b97f4a7c15u) & r_mask;
-        }
-        i = r << low | l;
-    } while (i >= n);
-    return i;
 }

@@ -14,7 +14,3 @@ float rng_uniform(uint64_t seed, uint64_t stream, uint64_t index);
 /* out[i] = N(0, std^2) number (seed, stream, first + i), i in [0, n). Box-Muller, in double, so
  * that the bits do not depend on where an array is cut. Parallel. */
 void rng_normal(float *out, size_t n, float std, uint64_t seed, uint64_t stream, uint64_t first);
-
-/* Element i of a permutation of [0, n), chosen by (seed, stream): a Feistel network with cycle
- * walking. */
-uint64_t rng_permute(uint64_t seed, uint64_t stream, uint64_t i, uint64_t n);

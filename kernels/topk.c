@@ -16,9 +16,9 @@
  *
  * No step's result depends on which thread did which block; the place of a block's candidates does,
  * and is looked up. */
-#include "kernels/topk.h"
 #include "data/base/round.h"
 #include "kernels/simd.h"
+#include "kernels/topk.h"
 
 #include <assert.h>
 #include <immintrin.h>

@@ -299,7 +299,7 @@ size_t acts_records(const struct model_options *o, const struct acts_ways *w, si
 /* Pieces of a layer's micro-batch: those of all chunks that are pushed before anything else, or
  * chunk by chunk the others. first: they begin a record. */
 static size_t list_layer(const struct model_options *o, const struct acts_ways *w, size_t layer,
-                         int before, int first, struct act_piece *out)
+                         int before, int first, struct act_item *out)
 {
     enum piece_kind alone = acts_inputs_first(w, o->config.n_layer, layer) ? PIECE_MID : PIECE_QKV;
     size_t          row[PIECES], kinds = 0, n = 0, rows;
@@ -315,14 +315,14 @@ static size_t list_layer(const struct model_options *o, const struct acts_ways *
         for (enum piece_kind i = 0; i < PIECES; i++) {
             if (!row[i])
                 continue;
-            out[n++] = (struct act_piece){ rows * row[i], first };
+            out[n++] = (struct act_item){ rows * row[i], first };
             first = 0;
         }
     }
     return n;
 }
 
-size_t acts_list(const struct model_options *o, const struct acts_ways *w, struct act_piece *out)
+size_t acts_list(const struct model_options *o, const struct acts_ways *w, struct act_item *out)
 {
     size_t n = 0;
 
@@ -340,7 +340,7 @@ int acts_moves(struct acts_moves *out, const struct model_options *o, const stru
                size_t buffers, struct err *err)
 {
     size_t            n = acts_list(o, w, NULL);
-    struct act_piece *list = calloc(n + 1, sizeof *list);
+    struct act_item *list = calloc(n + 1, sizeof *list);
     int               rc = 0;
 
     *out = (struct acts_moves){ 0 };

@@ -11,7 +11,7 @@
 #include "data/base/arena.h"
 #include "kernels/softmax.h"
 #include "model/products.h"
-#include "offload/act_rule.h"
+#include "offload/layout/act_rule.h"
 
 /* The arrays of a part, as the family lists them (arch.h): of ACTS_ATTN of a micro-batch of
  * N = batch x seq tokens, of ACTS_MLP of n of its tokens. */
@@ -110,7 +110,7 @@ struct acts_sizes acts_sizes(const struct model_options *o);
 /* The pieces of a step whose micro-batches are full, in the order in which they are pushed; out
  * NULL: how many, where lengths vary at most. */
 size_t            acts_list(const struct model_options *o, const struct acts_ways *w,
-                            struct act_piece *out);
+                            struct act_item *out);
 /* What act_rule_moves says of these pieces, with so many buffers; all: their bytes. */
 struct acts_moves { uint64_t written, read, all; };
 int               acts_moves(struct acts_moves *out, const struct model_options *o,

@@ -1,8 +1,8 @@
 /* choice.h: which activations to keep, recompute and offload, so that a step is as short as it can
  * be within the memory there is. Pure arithmetic; exact, for what it is told.
  *
- * The objective is the time of a step (offload/step_time.h has the whole formula; here are its
- * terms in which activations stand), with sums over layers and parts of what goes each way:
+ * The objective is the time of a step (offload/estimate/step_time.h has the whole formula; here are
+ * its terms in which activations stand), with sums over layers and parts of what goes each way:
  *
  *     max(before + F + push, T(forward + writing))
  *   + max(B + again + fetch, T(backward + reading))
@@ -22,7 +22,7 @@
 #pragma once
 
 #include "model/ways.h"
-#include "offload/step_time.h"
+#include "offload/estimate/step_time.h"
 
 #include <stdint.h>
 

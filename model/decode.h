@@ -10,7 +10,7 @@
 #pragma once
 
 #include "model/products.h"
-#include "offload/stream.h"
+#include "offload/stream/stream.h"
 
 struct decode_options {
     struct model_config  config;

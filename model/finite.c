@@ -20,7 +20,7 @@ static int refuse(const struct finite *f, size_t block, size_t i, struct err *er
         k = size_min(spot.left, PIECE);
         rc = f->inner.read(f->inner.ctx, spot.block, spot.i, k, piece, err);
         if (!rc)
-            n += reach_beyond(piece, k).n;
+            n += overflow_find(piece, k).n;
     }
     free(piece);
     arch_tensor_name(f->config, name, sizeof name, "", block, place.t);
@@ -35,7 +35,7 @@ static int read_finite(void *ctx, size_t block, size_t first, size_t n, float *o
 {
     const struct finite *f = ctx;
     int                  rc = f->inner.read(f->inner.ctx, block, first, n, out, err);
-    struct reach_kept    beyond = rc ? (struct reach_kept){ 0 } : reach_beyond(out, n);
+    struct overflow    beyond = rc ? (struct overflow){ 0 } : overflow_find(out, n);
 
     return beyond.n ? refuse(f, block, first + beyond.first, err) : rc;
 }

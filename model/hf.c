@@ -320,8 +320,8 @@ static int generation_check(const json_t *file, const char *path, struct err *er
     static const char *const own[] = {
         "bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id",
         "transformers_version", "_from_model_config", "max_length", "max_new_tokens", "min_length",
-        "do_sample", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty",
-        "no_repeat_ngram_size", "num_beams", "use_cache", "generation_mode" };
+        "do_sample", "temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty",
+        "no_repeat_ngram_size", "num_beams", "suppress_tokens", "use_cache", "generation_mode" };
 
     if (!json_is_object(file))
         return err_misuse(err, "%s: a JSON object is expected", path);

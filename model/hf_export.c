@@ -359,12 +359,9 @@ static int is_dots(const char *path)
 
 int hf_export_check(const char *path, struct err *err)
 {
-    char   dir[HF_PATH_BYTES];
-    size_t n = strlen(path);
+    char dir[HF_PATH_BYTES];
 
-    while (n > 1 && path[n - 1] == '/') // with which a link would be followed
-        n--;
-    if (snprintf(dir, sizeof dir, "%.*s", (int)n, path) >= (int)sizeof dir)
+    if (snprintf(dir, sizeof dir, "%.*s", (int)file_trimmed(path), path) >= (int)sizeof dir)
         return err_misuse(err, "%.100s...: the path is too long", path);
     // the folder itself: a rename would not take the place of what a link leads to
     int            fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), empty = 1;

@@ -57,12 +57,15 @@ int hf_refuse_other(const char *path, struct err *err)
     gguf_find(gguf, path);
     if (*gguf)
         return refuse_gguf(path, gguf, err);
-    if (!hf_has(path, "adapter_config.json") || hf_has(path, "model.safetensors") ||
-        hf_has(path, "model.safetensors.index.json"))
+    int beside = hf_has(path, "model.safetensors") || hf_has(path, "model.safetensors.index.json");
+
+    if (!hf_has(path, "adapter_config.json"))
         return 0;
-    return err_misuse(err, "%.200s is an adapter (adapter_config.json), which is not in this "
-                      "version; merged into its model it is one: python3 -c \"from peft import "
+    return err_misuse(err, "%.200s %s an adapter (adapter_config.json)%s, which is not in this "
+                      "version; %smerged into its model it is one: python3 -c \"from peft import "
                       "AutoPeftModelForCausalLM as M; M.from_pretrained('%.100s')"
                       ".merge_and_unload().save_pretrained('%.100s-merged')\" (pip install peft)",
-                      path, machine_python_path(path), machine_python_path(path));
+                      path, beside ? "has" : "is", beside ? " beside its model" : "",
+                      beside ? "without that file the model is taken alone, and " : "",
+                      machine_python_path(path), machine_python_path(path));
 }

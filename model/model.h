@@ -35,7 +35,7 @@ void model_close(struct model *m);
 const void *model_wire(const struct model *m, const void *wire, size_t t);
 float      *model_grad(const struct model *m, float *grad, size_t t);
 
-/* A block's gradient came fresh (offload/stream.h): zero all that backward adds to. Where
+/* A block's gradient came fresh (offload/stream/stream.h): zero all that backward adds to. Where
  * `products` are to come, the matrices that model_gradient makes are left out: its first one of
  * each writes them. */
 void model_grad_begin(const struct model *m, size_t block, float *grad, int products);

@@ -1,15 +1,15 @@
 /* records.h: what a training pass offloads of a layer's activations, in pieces on the stream's
- * stack (offload/stream.h). Pieces leave as they are made, and come back where backward needs them,
- * so that drives have their work all along: acts.h says which there are, and which are a record.
- * All are copied but what the MLP's activation takes, the largest, which is lent: products write
- * and read it in place.
+ * stack (offload/stream/stream.h). Pieces leave as they are made, and come back where backward
+ * needs them, so that drives have their work all along: acts.h says which there are, and which are
+ * a record. All are copied but what the MLP's activation takes, the largest, which is lent:
+ * products write and read it in place.
  *
  * A push or pop may wait for a device. What waits is not computing: the span under way ends before
  * it, and another begins after. */
 #pragma once
 
 #include "model/acts.h"
-#include "offload/stream.h"
+#include "offload/stream/stream.h"
 
 struct records {
     struct stream *stream; // NULL: this pass offloads nothing

@@ -65,6 +65,18 @@ static double nucleus(float *weight, size_t n, double wanted, float *heap)
     return sum;
 }
 
+/* Leave the weights that have this part of the largest one, which is 1; the others become 0. */
+static double above_part(float *weight, size_t n, double part)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        weight[i] = (double)weight[i] < part ? 0 : weight[i];
+        sum += (double)weight[i];
+    }
+    return sum;
+}
+
 void sampling_penalise(const struct sampling *s, const float *logits, size_t V, const int32_t *ids,
                        size_t n, float *out, unsigned char *marks)
 {
@@ -103,6 +115,8 @@ int32_t sampling_pick(const struct sampling *s, const float *logits, size_t V, u
     }
     if (s->top_p > 0 && s->top_p < 1)
         total = nucleus(weight, V, s->top_p * total, scratch + V);
+    if (s->min_p > 0)
+        total = above_part(weight, V, s->min_p);
     double wanted = (double)rng_uniform(s->seed, sequence, position) * total;
     for (size_t i = 0; i < V; i++) {
         if (weight[i] <= 0)

@@ -10,6 +10,7 @@ struct sampling {
     double   top_p;       // of those the fewest that have this probability together; 0 or 1: all
     uint64_t seed;
     double   penalty; // of tokens that stand in the text (Keskar et al. 2019); 0 or 1: none
+    double   min_p;   // of top_p's the ones that have this part of the likeliest one's; 0: all
 };
 
 /* Logits of tokens that stand in ids[0..n) are divided by the penalty, or, below 0, multiplied by

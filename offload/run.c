@@ -3,9 +3,9 @@
 #include "offload/run.h"
 
 #include "data/base/round.h"
-#include "offload/image.h"
-#include "offload/parts.h"
-#include "offload/streams.h"
+#include "offload/devices/image.h"
+#include "offload/stream/streams.h"
+#include "offload/upkeep/parts.h"
 
 /* ---- creation on devices */
 

@@ -3,7 +3,8 @@
  * gives the stream) or for reading (run_reader). */
 #pragma once
 
-#include "offload/config.h"
+#include "offload/layout/config.h"
+#include "offload/stream/stream.h"
 
 /* Make devices or images and the journal's rows (inside a transaction of its own), with masters
  * from `init`, moments zero. On failure nothing that was made is left, and nothing that was there

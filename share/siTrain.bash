@@ -180,7 +180,7 @@ _siTrain() {
         --disk) words="uring sync null" ;;
         esac ;;
     generate)
-        options="--help --prompt --prompt-file --chat --tokens --stop --temperature --top-k --top-p --repetition-penalty --seed --tokenizer --best --last --seq --batch --dtype --host-mem --blas --threads --disk"
+        options="--help --prompt --prompt-file --chat --tokens --stop --temperature --top-k --top-p --min-p --repetition-penalty --seed --tokenizer --best --last --seq --batch --dtype --host-mem --blas --threads --disk"
         case "$before" in
         --prompt) files=1 ;;
         --prompt-file) files=1 ;;
@@ -189,6 +189,7 @@ _siTrain() {
         --temperature) words=" " ;;
         --top-k) words=" " ;;
         --top-p) words=" " ;;
+        --min-p) words=" " ;;
         --repetition-penalty) words=" " ;;
         --seed) words=" " ;;
         --tokenizer) files=1 ;;

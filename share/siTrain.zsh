@@ -118,7 +118,7 @@ _siTrain() {
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \
-            '--max-seq=[Number of tokens per row (default\: 128, or the model'\''s positions if fewer). Longer rows are cut off.]:N: ' \
+            '--max-seq=[Number of tokens per row (default\: 128, or the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
             '--predict[Write predictions for the test rows at the end]' \
             '--max-train-samples=[Number of rows to train on, from the first (default\: 0, all)]:N: ' \
             '--max-eval-samples=[Number of rows to evaluate on, from the first (default\: 0, all)]:N: ' \
@@ -195,7 +195,7 @@ _siTrain() {
             '--eval-file=[Evaluation rows of a classifier, in the format of finetune'\''s --train-file]:FILE:_files' \
             '--test-file=[Rows to predict, in the format of finetune'\''s --train-file]:FILE:_files' \
             '--predict=[File for predictions of the test rows. An existing file is replaced only if eval --predict wrote it.]:FILE:_files' \
-            '--max-seq=[Number of tokens per row of a classifier (default\: 128, or the model'\''s positions if fewer). Longer rows are cut off.]:N: ' \
+            '--max-seq=[Number of tokens per row of a classifier (default\: 128, or the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9% (default\: as in training, or 15%)]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
             '--max-eval-samples=[Number of rows to evaluate on, from the first (default\: 0, all)]:N: ' \
@@ -224,6 +224,7 @@ _siTrain() {
             '--temperature=[Sampling temperature (0\: always the likeliest token; default\: generation_config.json'\''s, otherwise 1)]:X: ' \
             '--top-k=[Number of likeliest tokens to sample from (0\: all; default\: generation_config.json'\''s, otherwise all)]:N: ' \
             '--top-p=[Total probability of the likeliest tokens to sample from, 0 to 1 (0 or 1\: all; default\: generation_config.json'\''s, otherwise 1)]:PART: ' \
+            '--min-p=[Smallest probability of a token to sample, as a part of the likeliest token'\''s, 0 to 1 (0\: all; default\: generation_config.json'\''s, otherwise 0)]:PART: ' \
             '--repetition-penalty=[Factor by which tokens of the text so far become less likely, 0.01 to 100 (1\: no penalty; default\: generation_config.json'\''s, otherwise 1)]:X: ' \
             '--seed=[Seed of the sampling]:N: ' \
             '--tokenizer=[Tokenizer folder (default\: the model'\''s; must not differ from it)]:DIR:_files' \
@@ -340,7 +341,7 @@ _siTrain() {
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \
-            '--max-seq=[Number of tokens per row (default\: 128, or the model'\''s positions if fewer). Longer rows are cut off.]:N: ' \
+            '--max-seq=[Number of tokens per row (default\: 128, or the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
             '--predict[Write predictions for the test rows at the end]' \
             '--max-train-samples=[Number of rows to train on, from the first (default\: 0, all)]:N: ' \
             '--max-eval-samples=[Number of rows to evaluate on, from the first (default\: 0, all)]:N: ' \

@@ -2,7 +2,7 @@
  * was let go is submitted as that thread comes to reap. */
 #include "tests/csd_hold.h"
 
-#include "csd/engine.h"
+#include "csd/engine/engine.h"
 
 #include <assert.h>
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "csd/csd.h"
-#include "csd/grad_wire.h"
+#include "csd/engine/grad_wire.h"
 #include "data/base/crc32c.h"
 #include "kernels/rng.h"
 #include "tests/disk_fault.h"
@@ -27,7 +27,7 @@ enum { N_PAD = 3 * CSD_ALIGN_PARAMS, N = N_PAD - 777, JOBS = 5 };
 struct rig {
     struct csd_config cfg;
     size_t            n, n_pad; // parameters of a subgroup
-    struct csd_bell   bell;
+    struct bell   bell;
     struct csd       *c;
     char              dir[64], path[96];
     size_t            states, wire, grad, slot;
@@ -78,7 +78,7 @@ static void rig_open(struct rig *r, const struct csd_ops *ops, const struct csd_
     strcpy(r->dir, "/var/tmp/sitrain-csd-XXXXXX");
     assert_non_null(mkdtemp(r->dir));
     snprintf(r->path, sizeof r->path, "%s/dev", r->dir);
-    csd_bell_init(&r->bell);
+    bell_init(&r->bell);
     r->cfg.path = r->path;
     r->cfg.create = 1;
     r->cfg.bytes = 2 * JOBS * r->slot + JOBS * r->grad;
@@ -95,7 +95,7 @@ static void rig_close(struct rig *r) // c: NULL where it was closed
 {
     if (r->c)
         r->c->ops->close(r->c);
-    csd_bell_release(&r->bell);
+    bell_release(&r->bell);
     unlink(r->path);
     rmdir(r->dir);
     free(r->buf);
@@ -114,7 +114,7 @@ static void jobs_wait(struct rig *r, int n)
         for (int i = 0; i < got; i++)
             done[i]->tag = ++turn;
         if (got == 0)
-            seen = csd_bell_wait(&r->bell, seen, 100000000);
+            seen = bell_wait(&r->bell, seen, 100000000);
     }
 }
 

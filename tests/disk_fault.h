@@ -3,7 +3,7 @@
 #pragma once
 
 #include "csd/csd.h"
-#include "csd/disk.h"
+#include "csd/disk/disk.h"
 
 /* Each request of `ops` (bits 1 << enum disk_op) inside [from, to) meets one of these with the
  * given probability, 0 to 1. */

@@ -12,9 +12,9 @@
 #include "kernels/reduce.h"
 #include "kernels/rng.h"
 #include "kernels/topk.h"
-#include "offload/image.h"
+#include "offload/devices/image.h"
 #include "offload/run.h"
-#include "offload/streams.h"
+#include "offload/stream/streams.h"
 #include "tests/toy.h"
 
 #include <errno.h>
@@ -176,7 +176,7 @@ static inline int setup(void **state)
     f->cfg = (struct run_config){ .dir = f->dir,
                                   .id = "0123",
                                   .mode = RUN_MEM,
-                                  .order = toy_order(BLOCKS),
+                                  .route = toy_route(BLOCKS),
                                   .block_params = sizes,
                                   .decay = decay,
                                   .wire_dt = DT_BF16,
@@ -209,7 +209,7 @@ static inline int teardown(void **state)
 }
 
 /* Gradients in the order of a real step; block 0's is asked for twice, as a tied head does. */
-static inline void step_grads(struct fixture *f, uint64_t step, struct stream_norm *norm)
+static inline void step_grads(struct fixture *f, uint64_t step, struct norm_sum *norm)
 {
     struct err err;
     float     *g, *again;
@@ -233,7 +233,7 @@ static inline void step_grads(struct fixture *f, uint64_t step, struct stream_no
 
 static inline void run_step(struct fixture *f, uint64_t step)
 {
-    struct stream_norm norm = { 0 };
+    struct norm_sum norm = { 0 };
     struct stream_step up = { .row = { .step = step, .loss = 1.5 },
                               .optim = scalars(&f->cfg, f->s->applied + 1) };
     struct err         err = { 0 };

@@ -84,21 +84,24 @@ class Runner:
             self.running[test] = began
         with tempfile.TemporaryFile() as log:
             try:
-                code = subprocess.call(command(test), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                       env={**ENVIRONMENT, **os.environ})
+                p = subprocess.Popen(command(test), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                     env={**ENVIRONMENT, **os.environ})
+                _, status, used = os.wait4(p.pid, 0)
+                code = p.returncode = os.waitstatus_to_exitcode(status)
+                processors = used.ru_utime + used.ru_stime
             except OSError as e:
-                code = 126
+                code, processors = 126, 0
                 log.write(f"{e}\n".encode())
             log.seek(0)
             lines = log.read().decode(errors="replace").splitlines()
-        self.report(test, code, lines, time.monotonic() - began)
+        self.report(test, code, lines, (time.monotonic() - began, processors))
 
-    def report(self, test, code, lines, seconds):
+    def report(self, test, code, lines, times):
         passed, failed, skipped = count(code, lines)
         with self.lock:
             del self.running[test]
             self.sums = [a + b for a, b in zip(self.sums, (passed, failed, skipped))]
-            self.say(f"{test:<44} {passed:4} passed {failed:3} failed {skipped:3} skipped  {seconds:4.0f} s")
+            self.say(f"{test:<44} {passed:4} passed {failed:3} failed {skipped:3} skipped  {times[0]:4.0f} s, processors {times[1]:4.0f} s")
             if failed:
                 checks = failures(lines)
                 self.failed += [f"failed: {test} (exited {code})", *("    " + about[0] for about in checks)]

@@ -10,10 +10,10 @@
 
 #include "data/base/crc32c.h"
 #include "kernels/rng.h"
-#include "offload/devices.h"
-#include "offload/image.h"
-#include "offload/journal.h"
-#include "offload/verify.h"
+#include "offload/devices/devices.h"
+#include "offload/devices/image.h"
+#include "offload/devices/journal.h"
+#include "offload/upkeep/verify.h"
 #include "tests/csd_hold.h"
 #include "tests/tempdir.h"
 #include "tests/toy.h"
@@ -213,7 +213,7 @@ static inline struct scene *scene_from(const struct variant *v, const struct par
         .log = s->cfg.log,
         .id = "00112233445566778899aabbccddeeff",
         .mode = v->mode,
-        .order = toy_order(BLOCKS),
+        .route = toy_route(BLOCKS),
         .block_params = sizes,
         .decay = toy_decay,
         .wire_dt = DT_BF16,

@@ -1,7 +1,7 @@
 /* smartssd.h: the software SmartSSD (tests/smartssd) under devices of tests. */
 #pragma once
 
-#include "offload/config.h"
+#include "offload/layout/config.h"
 
 /* Give cfg, which csd_xrt opens, a card that no device had before, and the kernels. Where there is
  * no software SmartSSD the test is skipped. */

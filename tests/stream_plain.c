@@ -16,7 +16,7 @@ enum { MAX_BLOCKS = 64, MAX_PIECES = 4096 };
 struct stream_plain {
     struct stream stream; // first
     struct stream_plain_options o;
-    struct order  order;
+    struct route  route;
     size_t        blocks, first[MAX_BLOCKS + 1];
     float        *params, *m, *v, *grads;
     void         *lent[MAX_BLOCKS];
@@ -61,7 +61,7 @@ static int plain_acquire(struct stream *s, size_t block, const void **wire, stru
     size_t n = p->first[block + 1] - p->first[block], bytes = n * dtype_bytes(p->o.wire);
 
     (void)err;
-    assert(block == order_block(&p->order, p->pass, ORDER_READ, p->acquired));
+    assert(block == route_block(&p->route, p->pass, ROUTE_READ, p->acquired));
     assert(!p->lent[block]);
     p->acquired++;
     p->lent[block] = aligned_alloc(64, (bytes + 63) / 64 * 64);
@@ -95,7 +95,7 @@ static int plain_grad(struct stream *s, size_t block, size_t group, float **grad
     return 0;
 }
 
-static int plain_send_grad(struct stream *s, size_t block, struct stream_norm *norm,
+static int plain_send_grad(struct stream *s, size_t block, struct norm_sum *norm,
                            struct err *err)
 {
     struct stream_plain *p = plain(s);
@@ -105,12 +105,12 @@ static int plain_send_grad(struct stream *s, size_t block, struct stream_norm *n
 
     (void)err;
     assert(p->asked[block] && !p->sent[block]);
-    assert(block == order_block(&p->order, p->pass, ORDER_SEND, p->n_sent));
+    assert(block == route_block(&p->route, p->pass, ROUTE_SEND, p->n_sent));
     p->n_sent++;
     p->sent[block] = 1;
     norm->sumsq += reduce_sumsq(p->grads + p->first[block], n, &nonfinite, scratch);
     if (nonfinite)
-        stream_norm_flag(norm, block);
+        norm_sum_flag(norm, block);
     free(scratch);
     return 0;
 }
@@ -242,8 +242,8 @@ struct stream *stream_plain_open(const struct stream_plain_options *o)
     p->stream.meter = meter_new(1, 1);
     assert(p->stream.meter);
     p->o = *o;
-    p->order = passes_of(&o->config);
-    p->blocks = order_blocks(&p->order);
+    p->route = passes_of(&o->config);
+    p->blocks = route_blocks(&p->route);
     p->params = malloc(total * sizeof(float));
     p->m = calloc(total, sizeof(float));
     p->v = calloc(total, sizeof(float));

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "model/arch.h"
-#include "offload/stream.h"
+#include "offload/stream/stream.h"
 
 struct stream_plain_options {
     struct model_config config;

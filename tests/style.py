@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """style.py: what can be counted of how the code should read: no line has more than 100 columns, no
-file more than 600 lines, no function more than 70, none more than 8 parameters. TAP."""
+file more than 600 lines, no function more than 70, none more than 8 parameters; and every message
+that docs/messages.md explains is one that the program has. TAP."""
 import re
 import sys
 
@@ -94,6 +95,15 @@ def sees():
             yield f"{rule} not seen in {text[:60]!r}: {found}"
 
 
+def no_messages(page, files):
+    """What the page quotes in bold, "..." for what varies, and no text of the sources has."""
+    said = "".join("".join(re.findall(r'"((?:\\.|[^"\\\n])*)"', f)) for f in files)
+    for quote in re.findall(r"\*\*`([^`]*)`\*\*", page):
+        for part in re.split(r"\.\.\.", " ".join(quote.split())):
+            if part.strip(" ;:,()") not in said:
+                yield f"{quote!r}: {part!r}"
+
+
 report("offenders are seen, and nothing else", list(sees()))
 files = sources(*ROOMS, "examples", "tests")
 all_of_them = [o for f in files for o in offenders(f, (ROOT / f).read_text(encoding="utf-8"))]
@@ -102,4 +112,8 @@ for rule, name in (("columns", f"no line has more than {COLUMNS} columns"),
                    ("function", f"no function has more than {FUNCTION_LINES} lines"),
                    ("parameters", f"no function has more than {PARAMETERS} parameters")):
     report(name, [place for r, place in all_of_them if r == rule])
+messages = (ROOT / "docs/messages.md").read_text(encoding="utf-8")
+texts = [(ROOT / f).read_text(encoding="utf-8") for f in sources(*ROOMS) if f.endswith(".c")]
+lost = list(no_messages(messages + "**`nobody says ... this`**", texts))
+report("every message that docs/messages.md explains is the program's", lost[:-1] if "nobody says" in lost[-1] else ["lost"])
 sys.exit(done())

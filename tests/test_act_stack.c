@@ -2,8 +2,8 @@
  * different sizes come back in their order and as they were (the toy looks at every byte), whatever
  * the devices, buffers and disks, and what moved is what is computed, to the byte. That pieces are
  * popped while their write is held back, and that reads go ahead, is made to happen here. */
-#include "offload/act_rule.h"
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
+#include "offload/layout/act_rule.h"
 #include "tests/disk_fault.h"
 #include "tests/variant.h"
 

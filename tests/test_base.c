@@ -2,8 +2,9 @@
 #include "data/base/arena.h"
 #include "data/base/err.h"
 #include "data/base/list.h"
-#include "data/base/round.h"
 #include "data/base/machine.h"
+#include "data/base/number.h"
+#include "data/base/round.h"
 #include "data/base/visible.h"
 
 #include <setjmp.h>
@@ -172,6 +173,29 @@ static void test_visible(void **state)
     free(file);
 }
 
+static void test_number(void **state)
+{
+    static const struct { const char *text; double bytes; int is; } sizes[] = {
+        { "0", 0, 1 },           { "12", 12, 1 },         { "1.5", 0, 0 },
+        { "1.5K", 1536, 1 },     { "2g", 2147483648, 1 }, { "4 GB", 4294967296, 1 },
+        { "4GiB", 4294967296, 1 }, { "4 ", 0, 0 },        { "4 B", 0, 0 },
+        { "4GX", 0, 0 },         { "-1", 0, 0 },          { " 1", 0, 0 },
+        { "0x10", 0, 0 },        { "inf", 0, 0 },         { "1e999", 0, 0 },
+        { "", 0, 0 },            { ".", 0, 0 },           { "1e3", 1000, 1 },
+    };
+    const char *text = "0.25%";
+    double      v;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        assert_int_equal(number_size(sizes[i].text, &v), sizes[i].is);
+        if (sizes[i].is)
+            assert_true(v == sizes[i].bytes);
+    }
+    assert_ptr_equal(number_decimal(text, &v), text + 4);
+    assert_true(v == 0.25);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +203,7 @@ int main(void)
         cmocka_unit_test(test_arena_refused), cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_name),
         cmocka_unit_test(test_visible),
+        cmocka_unit_test(test_number),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

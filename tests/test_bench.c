@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "cmd/bench/bench.h"
+#include "bench/bench.h"
 #include "tests/tempdir.h"
 
 static void test_beside(void **state)

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "offload/budget.h"
+#include "offload/estimate/budget.h"
 
 #include <errno.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static void plan(struct budget *b, uint64_t mib)
     assert_int_equal(b->limit, mib * MIB);
 }
 
-static void test_order(void **state)
+static void test_route(void **state)
 {
     struct budget b;
 
@@ -225,7 +225,7 @@ static void test_print(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),   cmocka_unit_test(test_error_feedback),
+        cmocka_unit_test(test_route),   cmocka_unit_test(test_error_feedback),
         cmocka_unit_test(test_refusal), cmocka_unit_test(test_keep),
         cmocka_unit_test(test_offload), cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_machine), cmocka_unit_test(test_print),

@@ -4,8 +4,8 @@
  */
 #include "tests/csd_rig.h"
 
-#include "cmd/opt/opt_row.h"
 #include "data/base/clock.h"
+#include "data/opt/opt_row.h"
 
 /* What devices have mapped, and the most at once: our objects' mappings come through here. */
 static size_t mapped, mapped_most;
@@ -406,7 +406,7 @@ static void test_memory_limit(void **state)
 
 static void test_null(void **state)
 {
-    struct csd_bell   bell;
+    struct bell   bell;
     struct csd_config cfg = {.moments = 2, .wire_dt = DT_BF16, .update_link = LINK_INTERNAL,
                              .bell = &bell, .path = "x"};
     struct csd       *c;
@@ -418,7 +418,7 @@ static void test_null(void **state)
     uint64_t          seen;
 
     (void)state;
-    csd_bell_init(&bell);
+    bell_init(&bell);
     assert_int_equal(opt_words_find(csd_name, "null", 4), 1);
     assert_ptr_equal(csd_at(1), &csd_null);
     assert_int_equal(opt_words_find(csd_name, "emu", 3), 0);
@@ -427,16 +427,16 @@ static void test_null(void **state)
     assert_true(opt_words_find(csd_name, "skeleton", 8) < 0);
     assert_int_equal(csd_null.open(&c, &cfg, NULL, 0, &err), 0);
     c->ops->submit(c, &j);
-    seen = csd_bell_wait(&bell, 0, 1000000000);
+    seen = bell_wait(&bell, 0, 1000000000);
     assert_int_equal(seen, 1);
-    assert_int_equal(csd_bell_wait(&bell, seen, 1000), 1);
+    assert_int_equal(bell_wait(&bell, seen, 1000), 1);
     assert_int_equal(c->ops->reap(c, done, 3), 2);
     assert_ptr_equal(done[0], &ahead);
     assert_ptr_equal(done[1], &j);
     assert_int_equal(j.meter.bytes[LINK_INTERNAL][CLASS_STATES][LINK_READ], 12 * N);
     assert_int_equal(c->ops->reap(c, done, 2), 0);
     c->ops->close(c);
-    csd_bell_release(&bell);
+    bell_release(&bell);
 }
 
 int main(void)

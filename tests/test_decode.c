@@ -289,18 +289,25 @@ static void test_top_p(void **state)
 
     (void)state;
     // never less than the likeliest; of equal ones the first
-    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.01, 1, 1 }), 1u << 1);
-    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.39, 1, 1 }), 1u << 1);
-    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.41, 1, 1 }), 1u << 1 | 1u << 3);
-    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.61, 1, 1 }),
+    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.01, 1, 1, 0 }), 1u << 1);
+    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.39, 1, 1, 0 }), 1u << 1);
+    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.41, 1, 1, 0 }), 1u << 1 | 1u << 3);
+    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.61, 1, 1, 0 }),
                      1u << 1 | 1u << 3 | 1u << 4);
-    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.81, 1, 1 }),
+    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.81, 1, 1, 0 }),
                      1u << 0 | 1u << 1 | 1u << 3 | 1u << 4);
-    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 1, 1, 1 }), 63);
+    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 1, 1, 1, 0 }), 63);
     // of the 3 likeliest: 0.5, 0.25, 0.25
-    assert_int_equal(kept(logits, (struct sampling){ 1, 3, 0.51, 1, 1 }), 1u << 1 | 1u << 3);
+    assert_int_equal(kept(logits, (struct sampling){ 1, 3, 0.51, 1, 1, 0 }), 1u << 1 | 1u << 3);
     // cooler: the likeliest has 0.62 of all
-    assert_int_equal(kept(logits, (struct sampling){ 0.5, 0, 0.6, 1, 1 }), 1u << 1);
+    assert_int_equal(kept(logits, (struct sampling){ 0.5, 0, 0.6, 1, 1, 0 }), 1u << 1);
+    // min_p, as transformers' MinPLogitsWarper has it: of those that top_p leaves
+    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 1, 1, 1, 0.4 }),
+                     1u << 1 | 1u << 3 | 1u << 4);
+    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 1, 1, 1, 0.24 }),
+                     1u << 0 | 1u << 1 | 1u << 3 | 1u << 4);
+    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 0.41, 1, 1, 0.1 }), 1u << 1 | 1u << 3);
+    assert_int_equal(kept(logits, (struct sampling){ 1, 0, 1, 1, 1, 1 }), 1u << 1);
 }
 
 int main(void)

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "csd/disk_file.h"
+#include "csd/disk/disk_file.h"
 #include "data/base/clock.h"
 #include "kernels/rng.h"
 #include "tests/disk_fault.h"

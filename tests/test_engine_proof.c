@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "csd/engine_proof.h"
+#include "csd/engine/engine_proof.h"
 
-enum flaw { NONE, MASTER, LAST_MOMENT, WIRE, SUM, GRAD_SUM, KEPT, REACH, PAIR, FLAWS };
+enum flaw { NONE, MASTER, LAST_MOMENT, WIRE, SUM, GRAD_SUM, OVERFLOWED, BOUNDS, PAIR, FLAWS };
 
 /* engine_cpu's, but for a flaw in one of its updates. */
 static struct flawed { struct engine base, *cpu; enum flaw flaw; int updates, flawed_update; } it;
@@ -48,8 +48,8 @@ static struct engine_set *flawed_poll(struct engine *e)
     case WIRE: ((char *)a->wire)[a->wire_bytes / 2] ^= 1; break;
     case SUM: s->sums.written[1] ^= 1; break;
     case GRAD_SUM: s->sums.grad ^= 1; break;
-    case KEPT: s->u->kept.n++; break;
-    case REACH: s->u->reach.m *= 2; break;
+    case OVERFLOWED: s->u->overflow.n++; break;
+    case BOUNDS: s->u->bounds.m *= 2; break;
     case PAIR: s->status = err_set(&s->why, -EBADMSG, "no such pair"); break;
     default: break;
     }
@@ -73,7 +73,7 @@ static void test_proof(void **state)
             it.flaw = flaw;
             it.updates = 0;
             it.flawed_update = updates[i];
-            int hidden = flaw == REACH && updates[i] != 5; // of calm ones, far ones nothing is said
+            int hidden = flaw == BOUNDS && updates[i] != 5; // of unchecked ones nothing is said
             int rc = engine_prove(&it.base, "the flawed one", &err);
 
             assert_true((rc == 0) == (flaw == NONE || hidden));

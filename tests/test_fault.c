@@ -2,8 +2,8 @@
  * folders disappear; gradients become infinite. Each time: a sentence that says where, no hang, no
  * thread and no descriptor left, and the run goes on from there, bit for bit, when the cause is
  * gone. `test_fault all` (make prove-faults) takes every place; without it, some. */
-#include "tests/fault/trial.h"
 #include "tests/disk_fault.h"
+#include "tests/fault/trial.h"
 #include "tests/files.h"
 
 #include <setjmp.h>
@@ -232,14 +232,14 @@ static void devices_disappear(void **state)
 
 /* A step whose gradients of block 1 are so large, in steps 0 and 1, that what the first does not
  * send and the second are infinite together. */
-static int large_step(struct trial *t, struct stream *s, uint64_t step, struct stream_norm *norm)
+static int large_step(struct trial *t, struct stream *s, uint64_t step, struct norm_sum *norm)
 {
     const void        *wire[BLOCKS];
     struct stream_step up = { .row = { .step = step } };
     float             *grad;
     int                fresh, rc = toy_forward(&t->cfg, s, step, wire, &t->loss[step], &t->err);
 
-    *norm = (struct stream_norm){ 0 };
+    *norm = (struct norm_sum){ 0 };
     for (size_t b = BLOCKS; b-- > 0 && !rc;) {
         rc = b > 0 && b < BLOCKS - 1 ? stream_acquire(s, b, &wire[b], &t->err) : 0;
         if (!rc)
@@ -275,7 +275,7 @@ static void residuals_overflow(void **state)
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
         struct trial         t;
         struct stream     *s;
-        struct stream_norm norm;
+        struct norm_sum norm;
 
         trial_watch();
         trial_begin(&t, &plans[i]);

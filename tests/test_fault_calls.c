@@ -2,12 +2,12 @@
  * SQLite's, what io_uring answers, memory; in the life of a run, and in its creation as the
  * commands do it. Each time what test_fault.c wants, too. `test_fault_calls all` (make
  * prove-faults) takes every place; without it, some. */
-#include "tests/fault/trial.h"
-#include "cmd/run/corpus.h"
-#include "cmd/run/newrun.h"
 #include "model/step.h"
+#include "run/newrun.h"
+#include "run/sources/corpus.h"
 #include "tests/disk_fault.h"
 #include "tests/fault/calls.h"
+#include "tests/fault/trial.h"
 #include "tests/files.h"
 #include "tests/stream_plain.h"
 #include "tests/tempdir.h"

@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -140,11 +141,81 @@ static void test_what_the_dead_left(void **state)
     assert_int_equal(files_count(tempdir), 5);
 }
 
+/* What came since file_new_open, or was changed, is not replaced. */
+static void test_nothing_else_is_replaced(void **state)
+{
+    enum { CAME, REPLACED, CHANGED, REMOVED, STAYED, CASES };
+    struct err err = { 0 };
+
+    (void)state;
+    for (int i = 0; i < CASES; i++) {
+        struct file_new f;
+        char           *text = NULL;
+        size_t          n;
+
+        unlink(tempdir_at("out"));
+        if (i != CAME)
+            tempdir_put("out", "old", 3);
+        assert_int_equal(file_new_open(&f, tempdir_at("out"), &err), 0);
+        assert_int_equal(file_pwrite(f.fd, "new", 3, 0, "out", &err), 0);
+        if (i == REPLACED || i == REMOVED)
+            assert_int_equal(unlink(tempdir_at("out")), 0);
+        if (i == CAME || i == REPLACED || i == CHANGED)
+            tempdir_put("out", "mine", 4);
+        assert_int_equal(file_new_commit(&f, &err), i < REMOVED ? -EEXIST : 0);
+        assert_int_equal(file_read_whole(&text, &n, tempdir_at("out"), 9, &err), 0);
+        assert_string_equal(text, i < REMOVED ? "mine" : "new");
+        assert_int_equal(files_count(tempdir), 1);
+        free(text);
+    }
+}
+
+/* What root makes in somebody's folder is that one's; nobody else gives anything away. */
+static void test_whose_it_is(void **state)
+{
+    enum { SOMEBODY = 4711 };
+    struct err      err = { 0 };
+    struct file_new file, folder;
+    struct stat     st;
+    int             fd;
+
+    (void)state;
+    if (geteuid())
+        skip();
+    assert_int_equal(mkdir(tempdir_at("home"), 0755), 0);
+    assert_int_equal(chown(tempdir_at("home"), SOMEBODY, SOMEBODY + 1), 0);
+    assert_int_equal(file_open_own(tempdir_at("home/own"), O_CREAT, &fd, &err), 0);
+    close(fd);
+    assert_int_equal(file_write_whole(tempdir_at("home/whole"), "x", 1, &err), 0);
+    assert_int_equal(file_make_folder(tempdir_at("home/made")), 0);
+    assert_int_equal(file_new_folder(&folder, tempdir_at("home/folder"), &err), 0);
+    assert_int_equal(file_new_commit(&folder, &err), 0);
+    static const char *const names[] = { "home/own", "home/whole", "home/made", "home/folder" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_int_equal(stat(tempdir_at(names[i]), &st), 0);
+        assert_int_equal(st.st_uid, SOMEBODY);
+        assert_int_equal(st.st_gid, SOMEBODY + 1);
+    }
+    assert_int_equal(file_new_open(&file, tempdir_at("mine"), &err), 0);
+    assert_int_equal(fstat(file.fd, &st), 0);
+    assert_int_equal(st.st_uid, 0);
+    file_new_abort(&file);
+
+    // what root's process left is removed by the next one, whether of root or of the owner
+    assert_int_equal(file_new_open(&file, tempdir_at("home/left"), &err), 0);
+    flock(file.fd, LOCK_UN);
+    file_new_clear_left(tempdir_at("home/left"), 0);
+    assert_int_equal(access(file.temp, F_OK), -1);
+    file_new_abort(&file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_TEMPDIR(test_what_is_written_is_our_own),
         IN_TEMPDIR(test_what_the_dead_left),
+        IN_TEMPDIR(test_nothing_else_is_replaced),
+        IN_TEMPDIR(test_whose_it_is),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "csd/grad_wire.h"
+#include "csd/engine/grad_wire.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "csd/hls_call.h"
+#include "csd/engine/hls_call.h"
 #include "data/base/crc32c.h"
 #include "data/base/round.h"
 
@@ -104,7 +104,7 @@ static size_t segments_make(struct csd_segment *s, size_t n)
     return made;
 }
 
-static void same_update(size_t n, enum optim_kind kind, enum dtype wire, int calm, int wild)
+static void same_update(size_t n, enum optim_kind kind, enum dtype wire, int unchecked, int wild)
 {
     int                      moments = optim_moments(kind);
     size_t                   pad = round_up(n, CSD_ALIGN_PARAMS);
@@ -116,8 +116,9 @@ static void same_update(size_t n, enum optim_kind kind, enum dtype wire, int cal
 
     fill(&a, n, kind, wild);
     struct twin       b = twin_of(&a, pad, moments, wire);
-    struct csd_update u = { .n = n, .n_pad = pad, .grad_form = CSD_GRAD_DENSE, .calm = calm,
-                            .segments = segment, .n_segments = segments_make(segment, n) };
+    struct csd_update u = { .n = n, .n_pad = pad, .grad_form = CSD_GRAD_DENSE,
+                            .unchecked = unchecked, .segments = segment,
+                            .n_segments = segments_make(segment, n) };
     optim_scalars(&u.step, kind, 1e-2, 0.9, 0.99, 1e-8, 0.7, 1 + draw() % 3);
     struct csd_update kernels = u;
     struct engine_set set = { .base = b.buffer, .area = b.area, .u = &kernels,
@@ -134,10 +135,10 @@ static void same_update(size_t n, enum optim_kind kind, enum dtype wire, int cal
     assert_int_equal(hls_take(result, &set, &err), 0);
     assert_memory_equal(a.buffer, b.buffer, a.bytes);
     assert_memory_equal(&set.sums, &sums, sizeof sums);
-    assert_int_equal(kernels.kept.n, u.kept.n);
-    assert_true(!u.kept.n || kernels.kept.first == u.kept.first);
-    assert_true(kernels.reach.w == u.reach.w && kernels.reach.m == u.reach.m);
-    assert_true(moments == 1 || kernels.reach.v == u.reach.v);
+    assert_int_equal(kernels.overflow.n, u.overflow.n);
+    assert_true(!u.overflow.n || kernels.overflow.first == u.overflow.first);
+    assert_true(kernels.bounds.w == u.bounds.w && kernels.bounds.m == u.bounds.m);
+    assert_true(moments == 1 || kernels.bounds.v == u.bounds.v);
     free(a.buffer);
     free(b.buffer);
 }
@@ -146,7 +147,7 @@ static void test_update(void **state)
 {
     (void)state;
     for (enum optim_kind kind = OPTIM_ADAMW; kind <= OPTIM_ADAGRAD; kind++)
-        for (int form = 0; form < 6; form++) // calm with usual numbers, or looked at
+        for (int form = 0; form < 6; form++) // unchecked with usual numbers, or looked at
             for (int i = 0; i < 12; i++)
                 same_update(i == 1 ? 2 * CSD_ALIGN_PARAMS : 1 + draw() % (i ? 5000 : 40000), kind,
                             form % 2 ? DT_BF16 : DT_F32, form < 2, form >= 4);

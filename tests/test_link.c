@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "csd/csd_common.h"
+#include "csd/devices/csd_common.h"
 #include "csd/topology.h"
 #include "tests/tempdir.h"
 

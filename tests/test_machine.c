@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "cmd/run/machine_time.h"
+#include "plan/machine_time.h"
 #include "tests/tempdir.h"
 
 #include <math.h>

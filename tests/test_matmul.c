@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/opt/opt_row.h"
+#include "data/opt/opt_row.h"
 #include "kernels/matmul_engine.h"
 
 static uint32_t state = 1;

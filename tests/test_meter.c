@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "offload/meter.h"
+#include "offload/devices/meter.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,13 +1,17 @@
 /* test_nfc.c: Unicode's normalization form C by examples of UAX 15 and of each way to compose, cut
- * anywhere; bytes that are no UTF-8; long runs of marks. test_tokenizer_kinds.c has what Hugging
- * Face's tokenizers make of odd strings. */
+ * anywhere; bytes that are no UTF-8; long runs of marks; the answers about all code points, which
+ * no version of utf8proc may change. test_tokenizer_kinds.c has what Hugging Face's tokenizers make
+ * of odd strings. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "data/base/crc32c.h"
+#include "data/base/utf8.h"
 #include "data/text/nfc.h"
+#include "data/text/unicode.h"
 
 #include <errno.h>
 #include <string.h>
@@ -119,10 +123,48 @@ static void test_long(void **state)
     nfc_close(c);
 }
 
+/* The checksums are those of tables that were made of Hugging Face's answers alone. */
+static void test_versions(void **state)
+{
+    static struct gathered g;
+    uint32_t               flags = 0, lower = 0, forms[2] = { 0, 0 };
+    struct nfc            *c[2];
+
+    (void)state;
+    for (int k = 0; k < 2; k++)
+        assert_int_equal(nfc_open(&c[k], k, &e), 0);
+    for (uint32_t cp = 0; cp < 0x110000; cp++) {
+        uint8_t  f = unicode_flags(cp) & (UNICODE_NEWER - 1);
+        uint32_t to[2];
+        char     text[32] = "x\u0345"; // its class is above all others, that of U+0334 is below
+        size_t   n = 3;
+
+        if (cp - 0xd800 < 0x800) // surrogates are no code points of UTF-8
+            continue;
+        flags = crc32c(flags, &f, 1);
+        lower = crc32c(lower, to, (size_t)unicode_lower(cp, to) * sizeof *to);
+        n += utf8_encode(text + n, cp);
+        memcpy(text + n, "\u0334a", 3);
+        n += 3 + utf8_encode(text + n + 3, cp);
+        memcpy(text + n, "\u0301", 2);
+        for (int k = 0; k < 2; k++) {
+            feed(c[k], text, n + 2, n + 2, &g);
+            forms[k] = crc32c(forms[k], g.text, g.n);
+        }
+    }
+    for (int k = 0; k < 2; k++)
+        nfc_close(c[k]);
+    assert_int_equal(flags, 0xf557b6db);
+    assert_int_equal(lower, 0xeb947498);
+    assert_int_equal(forms[0], 0x38b4cd8e);
+    assert_int_equal(forms[1], 0xa601e938);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_examples),
-                                        cmocka_unit_test(test_long) };
+                                        cmocka_unit_test(test_long),
+                                        cmocka_unit_test(test_versions) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,9 +8,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "cmd/opt/opt_row.h"
+#include "data/opt/opt_row.h"
 #include "kernels/optim.h"
-#include "kernels/reach.h"
+#include "kernels/bounds.h"
 #include "tests/ref.h"
 
 #include <math.h>
@@ -208,8 +208,8 @@ static void check_kept(enum optim_kind kind, size_t n, float decay, uint64_t *se
     enum { MOST = 1500 };
     static float      a[4][MOST], want[3][MOST];
     struct optim_step s;
-    struct reach_kept kept = {0}, more = {0};
-    struct reach      r = {0};
+    struct overflow kept = {0}, more = {0};
+    struct bounds      r = {0};
     size_t            cut = ref_random(seed) % (n + 1), stayed = 0, first = 0;
     unsigned          csr = _mm_getcsr();
 
@@ -236,18 +236,18 @@ static void check_kept(enum optim_kind kind, size_t n, float decay, uint64_t *se
             want[j][i] = to[j];
     }
     _mm_setcsr(csr);
-    reach_kept_add(&kept,
-                   reach_update(a[0], a[1], optim_moments(kind) == 2 ? a[2] : NULL, a[3], cut,
-                                decay, &s, &r),
-                   0);
-    more = reach_update(a[0] + cut, a[1] + cut, optim_moments(kind) == 2 ? a[2] + cut : NULL,
-                        a[3] + cut, n - cut, decay, &s, &r);
-    reach_kept_add(&kept, more, cut);
+    overflow_add(&kept,
+                 bounds_update(a[0], a[1], optim_moments(kind) == 2 ? a[2] : NULL, a[3], cut,
+                               decay, &s, &r),
+                 0);
+    more = bounds_update(a[0] + cut, a[1] + cut, optim_moments(kind) == 2 ? a[2] + cut : NULL,
+                         a[3] + cut, n - cut, decay, &s, &r);
+    overflow_add(&kept, more, cut);
     for (size_t j = 0; j < (size_t)optim_moments(kind) + 1; j++)
         assert_memory_equal(a[j], want[j], n * sizeof(float));
     assert_int_equal(kept.n, stayed);
     assert_true(!stayed || kept.first == first);
-    assert_true(stayed || reach_beyond(a[0], n).n == 0);
+    assert_true(stayed || overflow_find(a[0], n).n == 0);
 }
 
 static void test_kept(void **state)
@@ -268,7 +268,7 @@ static void check_calm(enum optim_kind kind, uint64_t *seed, unsigned *calm)
     enum { N = 64 };
     float             x[4][N], most[4] = {0}, wd = fabsf(wild(seed, 20));
     struct optim_step s;
-    struct reach      r;
+    struct bounds      r;
 
     optim_scalars(&s, kind, (double)fabsf(wild(seed, 20)), 0.9, 0.999,
                   pow(10, -(double)(ref_random(seed) % 50)), (double)fabsf(wild(seed, 2)),
@@ -280,10 +280,10 @@ static void check_calm(enum optim_kind kind, uint64_t *seed, unsigned *calm)
                 x[j][i] = fabsf(x[j][i]);
             most[j] = fmaxf(most[j], fabsf(x[j][i]));
         }
-    r = (struct reach){(double)most[0], (double)most[1], (double)most[2], 0};
+    r = (struct bounds){(double)most[0], (double)most[1], (double)most[2], 0};
     for (int i = 0; i < N && optim_moments(kind) == 2; i++)
-        r.ratio = fmax(r.ratio, fabs((double)x[1][i]) / (sqrt((double)x[2][i]) + REACH_ROOT));
-    if (!reach_calm(&r, &s, (double)wd, (double)most[3]))
+        r.ratio = fmax(r.ratio, fabs((double)x[1][i]) / (sqrt((double)x[2][i]) + BOUNDS_ROOT));
+    if (!bounds_advance(&r, &s, (double)wd, (double)most[3]))
         return;
     ++*calm;
     optim_update(x[0], x[1], optim_moments(kind) == 2 ? x[2] : NULL, x[3], N, wd, &s);
@@ -291,7 +291,7 @@ static void check_calm(enum optim_kind kind, uint64_t *seed, unsigned *calm)
         assert_true((double)fabsf(x[0][i]) <= r.w && (double)fabsf(x[1][i]) <= r.m);
         if (optim_moments(kind) == 2)
             assert_true((double)x[2][i] <= r.v &&
-                        fabs((double)x[1][i]) <= r.ratio * (sqrt((double)x[2][i]) + REACH_ROOT));
+                        fabs((double)x[1][i]) <= r.ratio * (sqrt((double)x[2][i]) + BOUNDS_ROOT));
     }
     assert_true(r.w < (double)OPTIM_BOUND && r.m < (double)OPTIM_BOUND &&
                 r.v < (double)OPTIM_BOUND);
@@ -300,24 +300,24 @@ static void check_calm(enum optim_kind kind, uint64_t *seed, unsigned *calm)
 static void test_calm(void **state)
 {
     uint64_t     seed = 4;
-    struct reach unknown = REACH_UNKNOWN;
+    struct bounds unknown = BOUNDS_UNKNOWN;
 
     (void)state;
     for (int kind = OPTIM_ADAMW; kind <= OPTIM_ADAGRAD; kind++) {
         unsigned          calm = 0;
         struct optim_step s;
-        struct reach      r = {5, 0, 0, 0};
+        struct bounds      r = {5, 0, 0, 0};
 
         for (int i = 0; i < 4000; i++)
             check_calm((enum optim_kind)kind, &seed, &calm);
         assert_in_range(calm, 400, 3600);
         for (uint64_t t = 1; t < 10000; t++) { // what trains as usual is not looked at again
             optim_scalars(&s, (enum optim_kind)kind, 1e-3, 0.9, 0.999, 1e-8, 1, t);
-            assert_true(reach_calm(&r, &s, 0.1, 10));
+            assert_true(bounds_advance(&r, &s, 0.1, 10));
         }
-        assert_false(reach_calm(&unknown, &s, 0.1, 10));
-        assert_false(reach_calm(&r, &s, 0.1, INFINITY));
-        assert_false(reach_calm(&r, &s, 0.1, NAN));
+        assert_false(bounds_advance(&unknown, &s, 0.1, 10));
+        assert_false(bounds_advance(&r, &s, 0.1, INFINITY));
+        assert_false(bounds_advance(&r, &s, 0.1, NAN));
     }
 }
 

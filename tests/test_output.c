@@ -6,11 +6,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "cmd/run/output.h"
-#include "cmd/run/run_files.h"
 #include "data/text/tokens.h"
+#include "run/folder/output.h"
+#include "run/folder/run_files.h"
 #include "tests/tempdir.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { KINDS = OUTPUT_MACHINE + 1 };
@@ -78,14 +79,13 @@ static void predictions(void **state)
 
     (void)state;
     assert_int_equal(kinds_of(text, sizeof text - 1), 0); // run_glue.py's
-    output_mark(&out);
+    assert_int_equal(output_put(&out, text, sizeof text - 1, &err), -EINVAL);
+    assert_int_equal(unlink(tempdir_at("file")), 0);
+    assert_int_equal(output_put(&out, text, sizeof text - 1, &err), 0);
     if (output_check(&out, &err))
         skip(); // no attributes on this file system
-    tempdir_put("other", "index\tname\n", 11);
-    output_mark(&(struct output){ tempdir_at("other"), OUTPUT_PREDICTIONS, NULL, 0 });
-    assert_int_equal(
-        output_check(&(struct output){ tempdir_at("other"), OUTPUT_PREDICTIONS, NULL, 0 }, &err),
-        -EINVAL);
+    assert_int_equal(output_put(&out, "index\tname\n", 11, &err), 0);
+    assert_int_equal(output_check(&out, &err), -EINVAL);
 }
 
 static void others(void **state)
@@ -124,11 +124,46 @@ static void run_names(void **state)
         assert_null(run_file_find(others_there[i]));
 }
 
+/* Of a dead maker's folder: what it made goes; all of it stays where somebody's is among it. */
+static void run_removed(void **state)
+{
+    struct err err = { 0 };
+    static const struct { const char *name; int folder; } of_others[] = {
+        { "notes", 0 }, { "dev0", 0 }, { "train.ex", 1 }, { "best", 1 }, { "mine.ex", 0 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i <= sizeof of_others / sizeof *of_others; i++) {
+        char name[64] = "part/";
+
+        assert_int_equal(mkdir(tempdir_at("part"), 0777), 0);
+        tempdir_put("part/run.db.new", "x", 1);
+        tempdir_put("part/data.bin", "x", 1);
+        if (i == sizeof of_others / sizeof *of_others) {
+            assert_int_equal(mkdir(tempdir_at("part/dev1"), 0777), 0);
+            tempdir_put("part/dev1/states", "x", 1);
+            assert_int_equal(run_files_remove(tempdir_at("part"), &err), 0);
+            assert_int_equal(access(tempdir_at("part"), F_OK), -1);
+            return;
+        }
+        strcat(name, of_others[i].name);
+        if (of_others[i].folder)
+            assert_int_equal(mkdir(tempdir_at(name), 0777), 0);
+        else
+            tempdir_put(name, "mine", 4);
+        assert_int_equal(run_files_remove(tempdir_at("part"), &err), -EINVAL);
+        assert_non_null(strstr(err.text, of_others[i].name));
+        assert_int_equal(access(tempdir_at("part/run.db.new"), F_OK), 0);
+        assert_int_equal(remove(tempdir_at(name)), 0);
+        assert_int_equal(run_files_remove(tempdir_at("part"), &err), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_TEMPDIR(ours), IN_TEMPDIR(tokens), IN_TEMPDIR(predictions), IN_TEMPDIR(others),
-        cmocka_unit_test(run_names),
+        cmocka_unit_test(run_names), IN_TEMPDIR(run_removed),
     };
 
     return cmocka_run_group_tests_name("output", tests, NULL, NULL);

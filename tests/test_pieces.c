@@ -9,12 +9,12 @@
 
 #include <cmocka.h>
 
-#include "cmd/run/corpus.h"
-#include "cmd/run/life.h"
 #include "data/base/round.h"
 #include "kernels/rng.h"
 #include "model/decode.h"
 #include "model/hf.h"
+#include "run/sitrain.h"
+#include "run/sources/corpus.h"
 #include "tests/odd_text.h"
 #include "tests/rig.h"
 #include "tests/tempdir.h"

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "data/base/round.h"
-#include "offload/agree.h"
+#include "offload/upkeep/recovery.h"
 #include "tests/comm_threads.h"
 #include "tests/toy_run.h"
 
@@ -74,7 +74,7 @@ static struct run_config config_of(const struct row *row, struct rank *r, size_t
 
 static int evaluate(struct rank *r, struct stream *s, uint64_t step, struct err *err)
 {
-    struct stream_norm none = { 0 };
+    struct norm_sum none = { 0 };
     double             loss;
 
     return toy_pass(&r->toy.cfg, s, STREAM_EVAL, step, 0, &loss, &none, err);
@@ -130,7 +130,7 @@ static int live(struct rank *r, struct err *err)
     struct stream *s = NULL;
     uint64_t       applied;
     char           notice[512];
-    int            rc = run_agree(&r->toy.cfg, err);
+    int            rc = recovery_run(&r->toy.cfg, err);
 
     rc = rc ? rc : run_position(&r->toy.cfg, &r->step, &applied, err);
     rc = rc ? rc : run_train(&s, &r->toy.cfg, notice, sizeof notice, err);
@@ -327,7 +327,11 @@ static void one_ends_all_end(void **state)
  * a crash; all else is folders of several times. */
 static void judged(void **state)
 {
-    static const struct { struct agree_place all[3]; int does[3]; const char *says; } rows[] = {
+    static const struct {
+        struct recovery_position all[3];
+        int                      does[3];
+        const char              *says;
+    } rows[] = {
         { { { 5, 5, 5, 5 }, { 5, 5, 4, 5 }, { 5, 5, 5, 5 } }, { 0, 0, 0 }, "" },
         { { { 6, 6, 5, 5 }, { 5, 5, 5, 5 }, { 6, 6, 5, 5 } }, { 1, 0, 1 }, "" },
         { { { 6, 5, 5, 5 }, { 5, 5, 5, 5 }, { 6, 5, 5, 5 } }, { 1, 0, 1 }, "" }, // was skipped
@@ -342,7 +346,7 @@ static void judged(void **state)
         for (size_t r = 0; r < 3; r++) {
             struct err err = { 0 };
 
-            assert_int_equal(agree_judge(rows[i].all, 3, r, "it", &err), rows[i].does[r]);
+            assert_int_equal(recovery_check(rows[i].all, 3, r, "it", &err), rows[i].does[r]);
             if (rows[i].does[r] < 0)
                 assert_non_null(strstr(err.text, rows[i].says));
         }

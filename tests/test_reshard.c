@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "offload/devices.h"
-#include "offload/reshard.h"
+#include "offload/devices/devices.h"
+#include "offload/upkeep/reshard.h"
 #include "tests/files.h"
 #include "tests/toy_run.h"
 
@@ -413,13 +413,48 @@ static void test_strangers(void **state)
     toy_remove(&t);
 }
 
+/* Devices that get a word by which they are known from a copy's: a kill may come between them. */
+static void test_taken(void **state)
+{
+    static const char    first[] = "00112233445566aa", copy[] = "ffeeddccbbaa9988";
+    const struct variant v = { .mode = RUN_SUO, .dt = DT_F32, .at = { 2, 128 << 10 } };
+    struct devices       d;
+    struct toy           t;
+    struct run_config    cfg;
+
+    (void)state;
+    variant_make(&t, &v);
+    cfg = t.cfg;
+    cfg.owner_next = first;
+    must(&t, devices_open(&d, &cfg, DEVICES_MEND, NULL, &t.err));
+    d.cfg.owner = first;
+    must(&t, devices_super_write(&d, 0, &t.err)); // and a kill
+    devices_close(&d);
+    assert_int_equal(devices_open(&d, &t.cfg, DEVICES_READ, NULL, &t.err), -EXDEV);
+    assert_non_null(strstr(t.err.text, "was taken by a copy of this run"));
+    must(&t, devices_open(&d, &cfg, DEVICES_MEND, NULL, &t.err));
+    must(&t, devices_take(&d, &t.err));
+    devices_close(&d);
+    cfg.owner = first;
+    cfg.owner_next = NULL;
+    must(&t, devices_open(&d, &cfg, DEVICES_READ, NULL, &t.err));
+    devices_close(&d);
+    cfg.owner_next = copy; // one that never came to write it
+    must(&t, devices_open(&d, &cfg, DEVICES_READ, NULL, &t.err));
+    devices_close(&d);
+    cfg.owner = copy;
+    cfg.owner_next = "";
+    assert_int_equal(devices_open(&d, &cfg, DEVICES_READ, NULL, &t.err), -EXDEV);
+    toy_remove(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_moved_is_the_same), cmocka_unit_test(test_killed),
         cmocka_unit_test(test_stopped),           cmocka_unit_test(test_damaged),
         cmocka_unit_test(test_no_room),           cmocka_unit_test(test_used),
-        cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_strangers),         cmocka_unit_test(test_taken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,4 @@
-/* Philox against its published answers; the normals' moments and independence of cuts; permutations
- * that are permutations, and differ. */
+/* Philox against its published answers; the normals' moments and independence of cuts. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -68,56 +67,12 @@ static void test_normal(void **state)
     guard_free(part);
 }
 
-static void check_bijection(uint64_t n, uint64_t stream)
-{
-    unsigned char *seen = calloc(n, 1);
-    uint64_t       moved = 0;
-
-    for (uint64_t i = 0; i < n; i++) {
-        uint64_t j = rng_permute(11, stream, i, n);
-
-        assert_true(j < n && !seen[j]);
-        seen[j] = 1;
-        moved += j != i;
-    }
-    if (n > 20)
-        assert_true(moved > n / 2);
-    free(seen);
-}
-
-static void test_permute(void **state)
-{
-    (void)state;
-    for (uint64_t n = 1; n < 300; n++)
-        check_bijection(n, n);
-    check_bijection(65536, 1);
-    check_bijection(65537, 2);
-    check_bijection(300007, 3);
-}
-
-/* Over many seeds every element of five comes to every place about equally often. */
-static void test_permute_uniform(void **state)
-{
-    enum { SEEDS = 20000 };
-    int count[5][5] = {{0}};
-
-    (void)state;
-    for (uint64_t seed = 0; seed < SEEDS; seed++)
-        for (uint64_t i = 0; i < 5; i++)
-            count[i][rng_permute(seed, 9, i, 5)]++;
-    for (int i = 0; i < 5; i++)
-        for (int j = 0; j < 5; j++)
-            assert_in_range(count[i][j], SEEDS / 5 * 9 / 10, SEEDS / 5 * 11 / 10);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_answers),
         cmocka_unit_test(test_uniform),
         cmocka_unit_test(test_normal),
-        cmocka_unit_test(test_permute),
-        cmocka_unit_test(test_permute_uniform),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* test_run.c: the life of a run through cmd/run's headers alone: made, trained, stopped, gone on
+/* test_run.c: the life of a run through run/sitrain.h alone: made, trained, stopped, gone on
  * with, evaluated, continued; and what is told of it, in which order, with which numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "cmd/run/corpus.h"
-#include "cmd/run/life.h"
+#include "run/sitrain.h"
+#include "run/sources/corpus.h"
 #include "tests/odd_text.h"
 #include "tests/tempdir.h"
 

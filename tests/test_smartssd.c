@@ -19,7 +19,7 @@ int main(void)
 #else
 
 #include "csd/csd.h"
-#include "csd/grad_wire.h"
+#include "csd/engine/grad_wire.h"
 #include "csd/hls/command.h"
 #include "tests/tempdir.h"
 
@@ -199,8 +199,9 @@ static struct work *work_new(void)
         exit(99);
     memset(k, 0, sizeof *k);
     k->command = (struct hls_update_command){
-        .version = HLS_VERSION, .kind = OPTIM_ADAMW, .moments = 2, .calm = 1, .n = N, .n_pad = PAD,
-        .n_segments = 1, .grad_scale = bits(1), .beta1 = bits(0.9f), .beta2 = bits(0.999f),
+        .version = HLS_VERSION, .kind = OPTIM_ADAMW, .moments = 2, .unchecked = 1, .n = N,
+        .n_pad = PAD, .n_segments = 1, .grad_scale = bits(1),
+        .beta1 = bits(0.9f), .beta2 = bits(0.999f),
         .one_minus_beta1 = bits(0.1f), .one_minus_beta2 = bits(0.001f), .step_size = bits(1e-2f),
         .bias2_sqrt = bits(0.5f), .eps = bits(1e-8f), .w = W * LINES, .m = M * LINES,
         .v = V * LINES, .grad = GRAD * LINES, .w_out = W * LINES, .m_out = M * LINES,

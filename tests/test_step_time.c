@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "offload/step_work.h"
+#include "offload/estimate/step_work.h"
 #include "tests/tempdir.h"
 #include "tests/toy.h"
 
@@ -106,30 +106,30 @@ static void test_drive(void **state)
  * that four of them fill: the replication's T / min(n, B_link / B_drive). */
 static void test_turns(void **state)
 {
-    struct step_turns base = { .F = 1, .B = 2, .gradient = { .drive = 4, .down = 0.5 },
-                               .read = { .drive = 8, .up = 2 },
-                               .write = { .drive = 12, .down = 1.5 }, .host = 0.25 };
-    struct step_turns su = base;
+    struct step_serial base = { .F = 1, .B = 2, .gradient = { .drive = 4, .down = 0.5 },
+                                .read = { .drive = 8, .up = 2 },
+                                .write = { .drive = 12, .down = 1.5 }, .host = 0.25 };
+    struct step_serial su = base;
 
     (void)state;
-    struct step_time_turns t = step_time_turns(&base, 1);
+    struct step_time_serial t = step_time_serial(&base, 1);
     near(t.forward, 1);
     near(t.backward, 2 + 4);
     near(t.update, 8 + 12 + 0.25);
     near(t.step, 1 + 6 + 20.25);
-    t = step_time_turns(&base, 0.1);
+    t = step_time_serial(&base, 0.1);
     near(t.backward, 2 + 0.5);
     near(t.update, 2 + 1.5 + 0.25);
     su.read.up = su.write.down = su.host = 0;
     su.engine = 3;
     su.upload = (struct step_move){ .drive = 4, .up = 1 };
-    near(step_time_turns(&su, 1).update, 8 + 3 + 12 + 4);
-    near(step_time_turns(&su, 0.1).update, 2.7);
+    near(step_time_serial(&su, 1).update, 8 + 3 + 12 + 4);
+    near(step_time_serial(&su, 0.1).update, 2.7);
     su.overlapped = 1;
-    near(step_time_turns(&su, 0.1).update, 2 + 0.4);
+    near(step_time_serial(&su, 0.1).update, 2 + 0.4);
     su.engine = 30; // slower than the drive
-    near(step_time_turns(&su, 0.1).update, 3);
-    near(step_time_turns(&su, 0.01).update, 1); // what goes up fills the link
+    near(step_time_serial(&su, 0.1).update, 3);
+    near(step_time_serial(&su, 0.01).update, 1); // what goes up fills the link
 }
 
 /* ---- a run's moves */
@@ -139,7 +139,7 @@ static const size_t blocks[5] = { 20480, 8192, 8192, 8192, 2048 };
 
 static struct run_config run_of(enum run_mode mode, size_t n_devices)
 {
-    return (struct run_config){ .mode = mode, .order = toy_order(5), .block_params = blocks,
+    return (struct run_config){ .mode = mode, .route = toy_route(5), .block_params = blocks,
                                 .frames = 1, .wire_dt = DT_BF16, .optim = OPTIM_ADAMW,
                                 .n_devices = n_devices,
                                 .csd = csd_at(0), .csd_mem = 16 << 20 };
@@ -242,7 +242,7 @@ static void test_engine(void **state)
     struct topology  *t = links_of(1);
     struct run_config su = run_of(RUN_SU, 1), suo = run_of(RUN_SUO, 1);
     struct step_rates fast = { .engine = 1e3 }, slow = { .engine = 1 };
-    struct step_turns turns = { 0 };
+    struct step_serial turns = { 0 };
     struct step_work  w = { 0 };
     struct err        err;
     double            n = PARAMS, moved = 16 * n / 100 + 14 * n / 50;
@@ -255,7 +255,7 @@ static void test_engine(void **state)
     near(w.update.drive, moved);
     assert_int_equal(step_work_moves(&w, &suo, t, &slow, &err), 0);
     near(w.update.drive, n);
-    assert_int_equal(step_work_turns(&turns, &suo, t, &fast, &err), 0);
+    assert_int_equal(step_work_serial(&turns, &suo, t, &fast, &err), 0);
     near(turns.read.drive, 16 * n / 100);
     near(turns.write.drive, 12 * n / 50);
     near(turns.upload.up, 4 * n / 1000);

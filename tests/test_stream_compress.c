@@ -1,6 +1,6 @@
 /* test_stream_compress.c: compressed gradients, and what is not sent of them: every mode ends with
  * the bits of the one in memory, with and without error feedback. */
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
 #include "tests/variant.h"
 
 #include <setjmp.h>
@@ -81,7 +81,7 @@ static void damaged_residual_is_named(void **state)
                                .feedback = IN_RAM };
     char               path[4096];
     const void        *wire[BLOCKS];
-    struct stream_norm norm = { 0 };
+    struct norm_sum norm = { 0 };
     struct toy         t;
     struct store       st;
     struct stream     *s;

@@ -1,7 +1,7 @@
 /* test_stream_fault.c: devices that do not keep what they were given, or fail here and there: each
  * is named, nothing of it gets into a gradient, and the run goes on from its last commit to the
  * same end. */
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
 #include "tests/disk_fault.h"
 #include "tests/variant.h"
 

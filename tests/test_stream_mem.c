@@ -19,7 +19,7 @@ static void test_fp32_compressed(void **state)
 static void test_norm(void **state)
 {
     struct fixture    *f = *state;
-    struct stream_norm norm = { 0 };
+    struct norm_sum norm = { 0 };
     double             want = 0.0;
 
     f->cfg.compress = 0.02; // of the uncompressed gradient all the same
@@ -45,7 +45,7 @@ static void test_skip(void **state)
 {
     struct fixture    *f = *state;
     struct oracle      o;
-    struct stream_norm norm = { 0 };
+    struct norm_sum norm = { 0 };
     struct stream_step up = { .row = { .step = 1, .skipped = 1 }, .skip = 1 };
     struct err         err;
     float             *g;
@@ -83,7 +83,7 @@ static void test_error_feedback(void **state)
     struct fixture            *f = *state;
     const struct params_source init = { .read = init_read };
     struct oracle              o;
-    struct stream_norm         norm = { 0 };
+    struct norm_sum         norm = { 0 };
     struct stream_step         skipped = { .row = { .step = 1 }, .skip = 1 };
     struct err                 err = { 0 };
 

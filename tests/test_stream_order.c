@@ -1,7 +1,7 @@
 /* test_stream_order.c: what does not wait for what in the stream over devices: updates not for the
  * norm where they may speculate, nor for a commit A that is on its way; the next forward not for
  * moments. */
-#include "offload/store.h"
+#include "offload/layout/store.h"
 #include "tests/csd_hold.h"
 #include "tests/disk_fault.h"
 #include "tests/variant.h"

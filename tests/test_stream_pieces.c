@@ -1,11 +1,11 @@
-/* test_stream_pieces.c: embeddings in pieces, of which no frame holds all (tests/orders.h), through
+/* test_stream_pieces.c: embeddings in pieces, of which no frame holds all (tests/routes.h), through
  * the streams over devices against the one in memory, bit for bit, and through the one that reads:
  * nothing of it is new to them, since they follow the order that they are given. */
-#include "tests/orders.h"
+#include "tests/routes.h"
 #include "tests/variant.h"
 
 #include "data/base/round.h"
-#include "offload/streams.h"
+#include "offload/stream/streams.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static struct run_config config(enum run_mode mode, size_t head, size_t devices,
 {
     struct run_config cfg = toy_config(NULL, mode, sizes_of, BLOCKS);
 
-    cfg.order = order_pieces(PIECES, DEEP, head);
+    cfg.route = route_pieces(PIECES, DEEP, head);
     cfg.n_devices = devices;
     cfg.frames = frames;
     cfg.commit_every = 1;
@@ -123,8 +123,8 @@ static double pass_sum(const struct run_config *cfg)
 {
     double sum = 0;
 
-    for (size_t i = 0; i < order_uses(&cfg->order, STREAM_GENERATE, ORDER_READ); i++) {
-        size_t block = order_block(&cfg->order, STREAM_GENERATE, ORDER_READ, i);
+    for (size_t i = 0; i < route_uses(&cfg->route, STREAM_GENERATE, ROUTE_READ); i++) {
+        size_t block = route_block(&cfg->route, STREAM_GENERATE, ROUTE_READ, i);
 
         for (size_t k = 0; k < cfg->block_params[block]; k++)
             sum += (double)(block + 1) * (double)(k % 13);
@@ -143,11 +143,11 @@ static void reading(void **state)
             struct params_source source = { .read = counted_read, .ctx = &c };
             struct stream       *s;
 
-            must(&t, stream_read_open(&s, &source, &t.cfg.order, sizes_of, t.cfg.wire_dt, frames,
+            must(&t, stream_read_open(&s, &source, &t.cfg.route, sizes_of, t.cfg.wire_dt, frames,
                                       &t.err));
             for (int again = 0; again < 3; again++) {
-                struct order_reads want =
-                    order_reads(&t.cfg.order, STREAM_GENERATE, frames, sizes_of, again);
+                struct route_reads want =
+                    route_reads(&t.cfg.route, STREAM_GENERATE, frames, sizes_of, again);
 
                 before = c;
                 assert_true(pass(&t, s, STREAM_GENERATE, 0) == pass_sum(&t.cfg));

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "offload/run.h"
-#include "offload/streams.h"
+#include "offload/stream/streams.h"
 #include "tests/toy.h"
 
 #include <errno.h>
@@ -46,11 +46,11 @@ static int counted_read(void *ctx, size_t block, size_t first, size_t n, float *
 static struct stream *open_stream(struct counted *c, enum dtype dt, size_t frames)
 {
     struct params_source source = { .read = counted_read, .ctx = c };
-    const struct order   order = toy_order(BLOCKS);
+    const struct route   route = toy_route(BLOCKS);
     struct stream       *s;
     struct err           err;
 
-    assert_int_equal(stream_read_open(&s, &source, &order, sizes, dt, frames, &err), 0);
+    assert_int_equal(stream_read_open(&s, &source, &route, sizes, dt, frames, &err), 0);
     return s;
 }
 
@@ -160,7 +160,7 @@ static void test_errors(void **state)
     struct stream     *s = open_stream(&c, DT_BF16, 3);
     const void        *wire;
     float             *grad;
-    struct stream_norm norm;
+    struct norm_sum norm;
     struct stream_step step = { 0 };
     struct err         err = { 0 };
     int                fresh, rc = 0;

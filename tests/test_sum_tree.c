@@ -2,8 +2,8 @@
  * stand in memory or come one by one, up or down; against naive sums in double precision. Pairs are
  * added as what is zero but for them. */
 #include "kernels/reduce.h"
-#include "offload/grouped.h"
-#include "offload/pair_sum.h"
+#include "offload/gradient/grouped.h"
+#include "offload/gradient/pair_sum.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -85,17 +85,17 @@ static void any_cut_same_bits(void **state)
 static void model(struct run_config *cfg, size_t *params, int runs, size_t rank, size_t ranks,
                   size_t groups)
 {
-    unsigned all = ORDER_READ | ORDER_ADD | ORDER_SEND;
+    unsigned all = ROUTE_READ | ROUTE_ADD | ROUTE_SEND;
 
     *params = LEN;
     *cfg = (struct run_config){ .block_params = params,
                                 .ranks = { .rank = rank, .size = ranks, .groups = groups } };
-    cfg->order.lanes[0] = (struct order_lane){ 1, { 1, 1 } };
-    cfg->order.runs[STREAM_TRAIN][0] =
-        (struct order_run){ 0, ORDER_UP, runs == 1 ? all : ORDER_READ | ORDER_ADD };
+    cfg->route.lanes[0] = (struct route_lane){ 1, { 1, 1 } };
+    cfg->route.runs[STREAM_TRAIN][0] =
+        (struct route_run){ 0, ROUTE_UP, runs == 1 ? all : ROUTE_READ | ROUTE_ADD };
     if (runs == 2)
-        cfg->order.runs[STREAM_TRAIN][1] =
-            (struct order_run){ 0, ORDER_UP, ORDER_ADD | ORDER_SEND };
+        cfg->route.runs[STREAM_TRAIN][1] =
+            (struct route_run){ 0, ROUTE_UP, ROUTE_ADD | ROUTE_SEND };
 }
 
 /* A rank's groups as they come. */
@@ -116,7 +116,7 @@ static void by_coming(struct grouped *g, const struct run_config *cfg, int down)
             fill(x, g->first + group); // a second run writes the same once more
             assert_true(grouped_lend(g, group, &fresh) == x && !fresh);
         }
-    struct order_span last = grouped_last(g);
+    struct route_span last = grouped_last(g);
     for (size_t i = last.first; i < last.end; i++)
         grouped_add(g, i, LEN);
 }

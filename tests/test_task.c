@@ -445,13 +445,22 @@ static void test_json(void **state)
                         "1|A|B|2.5;2|C|D|-;3|E|F|-;");
     assert_string_equal(own("a.jsonl", "{\"premise\": \"A\", \"label\": 1.0, \"claim\": \"B\"}\n"),
                         "1|A|B|1.0;");
+    assert_string_equal(own("a.jsonl", "{\"text\": \"A\", \"label\": true}\n"
+                                       "{\"text\": \"B\", \"label\": false}\n"),
+                        "1|A|-|true;2|B|-|false;");
     bad("a.jsonl", NULL, "{\"sentence\": \"A\"}\n{\"text\": \"B\"}\n",
         "a.jsonl:2: no \"sentence\", a string is expected");
     bad("a.jsonl", NULL, "{\"sentence\": 5}\n",
         "a.jsonl:1: no string in \"sentence\", a string is expected");
     bad("a.jsonl", NULL, "{\"sentence\": \"\"}\n", "a.jsonl:1: the text is empty");
-    bad("a.jsonl", NULL, "{\"sentence\": \"A\", \"label\": true}\n",
-        "a.jsonl:1: the label is neither a string nor a number");
+    bad("a.jsonl", NULL, "{\"sentence\": \"A\", \"label\": [true]}\n",
+        "a.jsonl:1: the label is a list or an object, where a string, a number or a truth value");
+    bad("a.json", NULL, "{\"data\": [{\"sentence\": \"A\", \"label\": 1}]}",
+        "a.json is one object of JSON, where rows are expected, one a line or in one list: "
+        "jq '.\"data\"' ");
+    bad("a.json", NULL, "{\n \"version\": 1,\n \"rows\": [\n  {\"sentence\": \"A\"}\n ]\n}\n",
+        "a.json is one object of JSON, where rows are expected, one a line or in one list: "
+        "jq '.\"rows\"' ");
     bad("a.json", NULL, "{\"sentence\": \"A\"}\n[5]\n",
         "a.json:2: no JSON object, of which one a line is expected");
     bad("a.json", NULL, "{\n\"sentence\": \"A\"}\n", "a.json:1 is not valid JSON");

@@ -1,6 +1,6 @@
 /* test_tensorboard.c: a file that cannot grow (--tensorboard on a full disk): one notice, the
  * records before it stay, the training goes on. What the records say is tests/cli's. */
-#include "cmd/run/tensorboard.h"
+#include "run/folder/tensorboard.h"
 #include "tests/tempdir.h"
 
 #include <dirent.h>

@@ -146,7 +146,7 @@ static void check_decode(const struct tokenizer *t, const json_t *d, const char 
         assert_int_equal(utf8_valid(x.text, x.n, &why), x.n);
     }
     assert_int_equal(tokenizer_text_end(t, &x, &e), 0);
-    if (x.n != json_string_length(want) || memcmp(x.text, json_string_value(want), x.n))
+    if (x.n != json_string_length(want) || (x.n && memcmp(x.text, json_string_value(want), x.n)))
         fail_msg("%s: \"%.*s\" instead of \"%s\"", name, (int)x.n, x.text,
                  json_string_value(want));
     token_text_free(&x);

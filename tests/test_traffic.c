@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "offload/act_rule.h"
-#include "offload/traffic.h"
+#include "offload/estimate/traffic.h"
+#include "offload/layout/act_rule.h"
 #include "tests/toy.h"
 
 static const size_t blocks[6] = { 1000, 300, 300, 300, 300, 20 }; // 2,220 parameters in all
@@ -15,7 +15,7 @@ static const size_t blocks[6] = { 1000, 300, 300, 300, 300, 20 }; // 2,220 param
 static struct run_config small(void)
 {
     return (struct run_config){
-        .mode = RUN_SUO, .order = toy_order(6), .block_params = blocks, .frames = 2,
+        .mode = RUN_SUO, .route = toy_route(6), .block_params = blocks, .frames = 2,
         .wire_dt = DT_BF16, .optim = OPTIM_ADAMW,
     };
 }
@@ -93,12 +93,12 @@ static void test_activations(void **state)
 /* Bytes that rows of records leave to write and to read: piece i is of 1 << i bytes. */
 static void moves(const char *begins, size_t buffers, uint64_t written, uint64_t read)
 {
-    struct act_piece piece[32];
+    struct act_item piece[32];
     size_t           n = strlen(begins);
     uint64_t         w, r;
 
     for (size_t i = 0; i < n; i++)
-        piece[i] = (struct act_piece){ (size_t)1 << i, begins[i] == 'R' };
+        piece[i] = (struct act_item){ (size_t)1 << i, begins[i] == 'R' };
     assert_int_equal(act_rule_moves(&w, &r, buffers, piece, n, NULL), 0);
     if (w != written || r != read)
         fail_msg("%s through %zu: %#" PRIx64 " written, %#" PRIx64 " read", begins, buffers, w, r);

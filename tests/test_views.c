@@ -14,7 +14,7 @@
 
 #include "data/db/questions.h"
 #include "kernels/rng.h"
-#include "offload/meter.h"
+#include "offload/devices/meter.h"
 
 #define MS 1000000u
 

@@ -54,12 +54,12 @@ ASAN        := $(BUILD)-asan
 TSAN        := $(BUILD)-tsan
 ASAN_QUICK  := $(patsubst %,$(ASAN)/tests/test_%,tokens pretoken tokenizer safetensors task examples csd grad_wire runlog run smartssd) \
                $(ASAN)/tests/fuzz/replay $(ASAN)/tests/crash/crash
-TSAN_QUICK  := $(patsubst %,$(TSAN)/tests/test_%,csd csd_ahead meter stream_read comm)
+TSAN_QUICK  := $(patsubst %,$(TSAN)/tests/test_%,csd csd_ahead meter stream_read comm thread)
 # These scripts do not look at the memory or the speed of the program.
 ASAN_CLI    := $(patsubst %,tests/cli/%.sh,check classifier config embed examples finetune finite generate misuse places report rows \
                tensorboard trace watch)
 TSAN_TESTS  := $(patsubst %,$(BUILD)/tests/test_%,csd csd_ahead stream_csd stream_compress stream_order stream_commit stream_fault \
-               stream_read stream_pieces pieces comm disk meter ranks)
+               stream_read stream_pieces pieces comm disk meter ranks thread)
 # sanitized FOLDER FLAGS
 sanitized    = $(SUBMAKE) BUILD=$(1) TARGET=$(1)/siTrain CFLAGS="-O1 -g $(2)" CXXFLAGS="-O1 -g $(2)" LDFLAGS="$(2)" KERNEL_CFLAGS=
 ASAN_MAKE    = $(call sanitized,$(ASAN),-fsanitize=address$(comma)undefined -fno-omit-frame-pointer)
@@ -69,7 +69,7 @@ TSAN_MAKE    = $(call sanitized,$(TSAN),-fsanitize=thread)
 asan-quick:
 	+@$(ASAN_MAKE) $(ASAN_QUICK)
 tsan-quick:
-	+@$(TSAN_MAKE) LIB=$(TSAN)/libcore.a ROOMS="data/base data/db comm kernels csd offload cmd/opt" $(TSAN_QUICK)
+	+@$(TSAN_MAKE) LIB=$(TSAN)/libcore.a ROOMS="data/base data/db comm kernels csd csd/* offload offload/* data/opt" $(TSAN_QUICK)
 
 asan: ## the whole suite under AddressSanitizer and UBSan, and the program as a person runs it
 	+@$(ASAN_MAKE) all test-bins
@@ -196,7 +196,7 @@ xclbin: ## the FPGA's kernels through Vitis: siTrain.xclbin in the build folder 
 CRASH_WRAP := open close pread pwrite fsync fdatasync sync_file_range ftruncate posix_fallocate flock fstat fstatvfs stat lstat statvfs access realpath \
               mkdir rmdir unlink rename pthread_create pthread_join pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait \
               pthread_cond_timedwait pthread_cond_clockwait pthread_cond_signal pthread_cond_broadcast clock_gettime getrusage usleep nanosleep madvise
-CRASH_OBJ  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/crash/*.c)) $(BUILD)/tests/toy.o $(BUILD)/tests/orders.o $(BUILD)/tests/comm_threads.o
+CRASH_OBJ  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/crash/*.c)) $(BUILD)/tests/toy.o $(BUILD)/tests/routes.o $(BUILD)/tests/comm_threads.o
 $(BUILD)/tests/crash/crash: WRAP := $(CRASH_WRAP:%=-Wl,--wrap=%)
 $(BUILD)/tests/crash/crash: $(CRASH_OBJ) $(LINKED)
 	$(call say,ld)

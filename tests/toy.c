@@ -3,8 +3,8 @@
 
 #include "data/base/crc32c.h"
 #include "data/base/round.h"
-#include "offload/act_rule.h"
-#include "offload/devices.h"
+#include "offload/devices/devices.h"
+#include "offload/layout/act_rule.h"
 
 #include <assert.h>
 #include <math.h>
@@ -31,18 +31,18 @@ float toy_decay(void *ctx, size_t block, size_t i, size_t n, size_t *count)
     return i / 700 % 3 ? 0.0f : 0.1f;
 }
 
-struct order toy_order(size_t n)
+struct route toy_route(size_t n)
 {
-    const struct order_run first = { 0, ORDER_UP, ORDER_READ },
-                           layers = { 1, ORDER_UP, ORDER_READ },
-                           last = { 2, ORDER_UP, ORDER_READ };
+    const struct route_run first = { 0, ROUTE_UP, ROUTE_READ },
+                           layers = { 1, ROUTE_UP, ROUTE_READ },
+                           last = { 2, ROUTE_UP, ROUTE_READ };
 
-    return (struct order){
+    return (struct route){
         .lanes = { { 1, { 1, 1 } }, { n - 2, { 0, 0 } }, { 1, { 1, 1 } } },
-        .runs = { [STREAM_TRAIN] = { first, layers, last, { 0, ORDER_UP, ORDER_READ | ORDER_ADD },
-                                     { 2, ORDER_UP, ORDER_ADD | ORDER_SEND },
-                                     { 1, ORDER_DOWN, ORDER_READ | ORDER_ADD | ORDER_SEND },
-                                     { 0, ORDER_UP, ORDER_ADD | ORDER_SEND } },
+        .runs = { [STREAM_TRAIN] = { first, layers, last, { 0, ROUTE_UP, ROUTE_READ | ROUTE_ADD },
+                                     { 2, ROUTE_UP, ROUTE_ADD | ROUTE_SEND },
+                                     { 1, ROUTE_DOWN, ROUTE_READ | ROUTE_ADD | ROUTE_SEND },
+                                     { 0, ROUTE_UP, ROUTE_ADD | ROUTE_SEND } },
                   [STREAM_EVAL] = { first, layers, last, first },
                   [STREAM_GENERATE] = { first, layers, last, first } },
     };
@@ -54,7 +54,7 @@ struct run_config toy_config(const char *dir, enum run_mode mode, const size_t *
         .dir = dir,
         .id = "00112233445566778899aabbccddeeff",
         .mode = mode,
-        .order = toy_order(n),
+        .route = toy_route(n),
         .block_params = sizes,
         .decay = toy_decay,
         .wire_dt = DT_BF16,
@@ -84,7 +84,7 @@ struct run_acts toy_acts(const struct run_config *cfg, size_t a_layer, size_t by
 /* Of a step's pieces those of one layer. A layer may have none, but the first; pieces are of any
  * size, and go on with the record under way as often as they begin one. */
 static size_t pieces_of(const struct run_config *cfg, uint64_t step, size_t block,
-                        struct act_piece *piece)
+                        struct act_item *piece)
 {
     size_t layers = run_blocks(cfg) - 2, most = cfg->acts.n / layers;
     size_t n = most, seed = (size_t)step * 131 + block * 17 + cfg->acts.bytes;
@@ -102,7 +102,7 @@ static size_t pieces_of(const struct run_config *cfg, uint64_t step, size_t bloc
     return n;
 }
 
-size_t toy_pieces(const struct run_config *cfg, uint64_t step, struct act_piece *piece)
+size_t toy_pieces(const struct run_config *cfg, uint64_t step, struct act_item *piece)
 {
     size_t n = 0;
 
@@ -119,7 +119,7 @@ static unsigned char piece_byte(uint64_t step, size_t block, size_t j, size_t i)
 static int pieces_leave(const struct run_config *cfg, struct stream *s, uint64_t step, size_t block,
                         size_t *left, struct err *err)
 {
-    struct act_piece piece[TOY_PIECES];
+    struct act_item piece[TOY_PIECES];
     size_t           n = pieces_of(cfg, step, block, piece);
 
     for (size_t j = 0; j < n; j++) {
@@ -152,7 +152,7 @@ static int piece_find(const struct run_config *cfg, struct stream *s, uint64_t s
 static int pieces_find(const struct run_config *cfg, struct stream *s, uint64_t step, size_t block,
                        struct err *err)
 {
-    struct act_piece piece[TOY_PIECES];
+    struct act_item piece[TOY_PIECES];
     size_t           end = pieces_of(cfg, step, block, piece);
     int              rc = 0;
 
@@ -170,7 +170,7 @@ static int pieces_find(const struct run_config *cfg, struct stream *s, uint64_t 
 int toy_forward(const struct run_config *cfg, struct stream *s, uint64_t step, const void **wire,
                 double *loss, struct err *err)
 {
-    struct act_piece all[TOY_PIECES];
+    struct act_item all[TOY_PIECES];
     size_t           left = toy_pieces(cfg, step, all);
     int              rc = stream_begin(s, STREAM_TRAIN, step, err);
 
@@ -216,7 +216,7 @@ static int gradient(const struct run_config *cfg, struct stream *s, uint64_t ste
 
 /* A block on the way back. */
 static int backward(const struct run_config *cfg, struct stream *s, uint64_t step, size_t b,
-                    const void **wire, int poison, struct stream_norm *norm, struct err *err)
+                    const void **wire, int poison, struct norm_sum *norm, struct err *err)
 {
     size_t last = run_blocks(cfg) - 1;
     int    rc = b > 0 && b < last ? stream_acquire(s, b, &wire[b], err) : 0;
@@ -242,7 +242,7 @@ static void update_numbers(const struct run_config *cfg, struct stream *s, doubl
 
 /* What a step ends with when all gradients are sent: every third is clipped. */
 static int update(const struct run_config *cfg, struct stream *s, struct stream_step *up,
-                  const struct stream_norm *norm, double loss, struct err *err)
+                  const struct norm_sum *norm, double loss, struct err *err)
 {
     assert(norm->nonfinite == up->row.skipped);
     up->skip = norm->nonfinite;
@@ -256,7 +256,7 @@ int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int 
              double *loss, struct err *err)
 {
     const void        *wire[TOY_BLOCKS];
-    struct stream_norm norm = { 0 };
+    struct norm_sum norm = { 0 };
     struct stream_step up = { .row = { .step = step, .skipped = poison } };
     int                rc = toy_forward(cfg, s, step, wire, loss, err);
 
@@ -275,32 +275,32 @@ int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int 
 }
 
 /* One use of a block: what it reads counts for the loss, and for the gradient if there is one. */
-static int use(const struct run_config *cfg, struct stream *s, struct order_at at, uint64_t step,
-               int poison, double *loss, struct stream_norm *norm, struct err *err)
+static int use(const struct run_config *cfg, struct stream *s, struct route_at at, uint64_t step,
+               int poison, double *loss, struct norm_sum *norm, struct err *err)
 {
     const void *wire = NULL;
     size_t      n = run_whole(cfg, at.block);
     int         rc = 0;
 
-    if (at.uses & ORDER_READ)
+    if (at.uses & ROUTE_READ)
         rc = stream_acquire(s, at.block, &wire, err);
     for (size_t i = 0; !rc && wire && i < n; i++)
         *loss += dtype_get(wire, cfg->wire_dt, i) * (double)(i % 13);
-    for (size_t g = 0; g < run_groups(cfg) && !rc && at.uses & ORDER_ADD; g++)
+    for (size_t g = 0; g < run_groups(cfg) && !rc && at.uses & ROUTE_ADD; g++)
         rc = gradient(cfg, s, step, at.block, g, wire, poison, err);
     if (wire)
         stream_release(s, at.block);
-    return !rc && at.uses & ORDER_SEND ? stream_send_grad(s, at.block, norm, err) : rc;
+    return !rc && at.uses & ROUTE_SEND ? stream_send_grad(s, at.block, norm, err) : rc;
 }
 
 int toy_pass(const struct run_config *cfg, struct stream *s, enum stream_pass pass, uint64_t step,
-             int poison, double *loss, struct stream_norm *norm, struct err *err)
+             int poison, double *loss, struct norm_sum *norm, struct err *err)
 {
     int rc = stream_begin(s, pass, step, err);
 
     *loss = 0;
-    for (size_t i = 0; !rc && order_at(&cfg->order, pass, i).uses; i++) {
-        struct order_at at = order_at(&cfg->order, pass, i);
+    for (size_t i = 0; !rc && route_at(&cfg->route, pass, i).uses; i++) {
+        struct route_at at = route_at(&cfg->route, pass, i);
 
         rc = use(cfg, s, at, step, poison && at.block == 2, loss, norm, err);
     }
@@ -310,7 +310,7 @@ int toy_pass(const struct run_config *cfg, struct stream *s, enum stream_pass pa
 int toy_order_step(const struct run_config *cfg, struct stream *s, uint64_t step, int poison,
                    double *loss, struct err *err)
 {
-    struct stream_norm norm = { 0 };
+    struct norm_sum norm = { 0 };
     struct stream_step up = { .row = { .step = step, .skipped = poison } };
     int                rc;
 

@@ -10,12 +10,12 @@ enum { TOY_BLOCKS = 16 };
 extern const struct params_source toy_init; // the parameters that a run begins with
 
 /* Weight decay (run_config's): every third run of 700 parameters decays. ctx: the run's
- * configuration, where it has a portion of each block (offload/ranks.h), or NULL. */
+ * configuration, where it has a portion of each block (offload/layout/ranks.h), or NULL. */
 float toy_decay(void *ctx, size_t block, size_t i, size_t n, size_t *count);
 
 /* The order of its n blocks: layers between block 0, whose parameters are read once
  * more behind the last block, and that one. */
-struct order toy_order(size_t n);
+struct route toy_route(size_t n);
 
 /* A run of the toy in `dir` as most tests want it: bf16, AdamW, one emulated device that is just
  * large enough to update 2,048 parameters. No log is open; what a test wants otherwise, it sets. */
@@ -34,7 +34,7 @@ int toy_step(const struct run_config *cfg, struct stream *s, uint64_t step, int 
 /* A pass, and a whole step as toy_step's, of whatever order the run has: each block is used as that
  * says, and nothing stays acquired. poison: in block 2's gradient, which is asked for once. */
 int toy_pass(const struct run_config *cfg, struct stream *s, enum stream_pass pass, uint64_t step,
-             int poison, double *loss, struct stream_norm *norm, struct err *err);
+             int poison, double *loss, struct norm_sum *norm, struct err *err);
 int toy_order_step(const struct run_config *cfg, struct stream *s, uint64_t step, int poison,
                    double *loss, struct err *err);
 
@@ -42,8 +42,8 @@ int toy_order_step(const struct run_config *cfg, struct stream *s, uint64_t step
  * share of cfg->acts.n, of one byte to cfg->acts.bytes, in records of one to several. How many; at
  * most TOY_PIECES. */
 enum { TOY_PIECES = 256 };
-struct act_piece;
-size_t toy_pieces(const struct run_config *cfg, uint64_t step, struct act_piece *piece);
+struct act_item;
+size_t toy_pieces(const struct run_config *cfg, uint64_t step, struct act_item *piece);
 /* As many a layer, through so many buffers. */
 struct run_acts toy_acts(const struct run_config *cfg, size_t a_layer, size_t bytes,
                          size_t buffers);

@@ -1,8 +1,8 @@
 /* variant.c: see variant.h. */
 #include "tests/variant.h"
 
-#include "offload/act_rule.h"
-#include "offload/traffic.h"
+#include "offload/estimate/traffic.h"
+#include "offload/layout/act_rule.h"
 #include "tests/smartssd.h"
 
 #include <setjmp.h>
@@ -72,7 +72,7 @@ static int traffic_row(void *ctx, int n, const char **v, const char **names)
 struct link_meter variant_traffic(struct toy *t, uint64_t step)
 {
     struct run_config c = t->cfg;
-    struct act_piece  piece[TOY_PIECES];
+    struct act_item  piece[TOY_PIECES];
     struct link_meter want, got = { 0 };
     char              sql[128];
 

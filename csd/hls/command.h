@@ -19,7 +19,7 @@ enum { HLS_VERSION = 2, HLS_LINE = 64, HLS_SEGMENTS = 256 };
  * that no earlier segment has decay by that much: optim_update's factor with adamw, weight decay
  * itself elsewhere. n_pad: a multiple of 32. v, v_out: looked at where there are two moments. */
 struct hls_update_command {
-    uint32_t version, kind, moments, calm; // kind: enum optim_kind
+    uint32_t version, kind, moments, unchecked; // kind: enum optim_kind
     uint32_t n, n_pad, wire_bf16, n_segments;
     uint32_t grad_scale, beta1, beta2, one_minus_beta1, one_minus_beta2, step_size, bias2_sqrt, eps;
     uint32_t first;
@@ -27,17 +27,17 @@ struct hls_update_command {
     uint32_t zero[7];
 };
 
-/* One line. largest: magnitudes of w, m, v and of |m| / (sqrt(v) + REACH_ROOT), where it was not
- * calm and no element was kept. Sums: CRC32C of master and moments as they were and as they are, of
- * the gradient, of the wire parameters. */
+/* One line. largest: magnitudes of w, m, v and of |m| / (sqrt(v) + BOUNDS_ROOT), where it was not
+ * unchecked and no element was kept. Sums: CRC32C of master and moments as they were and as they
+ * are, of the gradient, of the wire parameters. */
 struct hls_update_result {
-    uint32_t version, kept, kept_first, largest[4];
+    uint32_t version, overflow, overflow_first, largest[4];
     uint32_t read[3], written[3], grad, wire, zero;
 };
 
-/* How far a packed gradient (csd/grad_wire.h) was scattered: all zero before its first piece, and
- * from one piece's result to the next one's command as it is. seen: pairs; last: the index of the
- * last of them; sum: CRC32C of all bytes so far. */
+/* How far a packed gradient (csd/engine/grad_wire.h) was scattered: all zero before its first
+ * piece, and from one piece's result to the next one's command as it is. seen: pairs; last: the
+ * index of the last of them; sum: CRC32C of all bytes so far. */
 struct hls_scatter_state { uint32_t seen, last, sum; };
 
 /* One line. The packed gradient comes in consecutive pieces, multiples of 4 KiB, from the start.

@@ -1,5 +1,5 @@
 /* scatter.cpp: the Top-K decompressor (Smart-Infinity, HPCA 2024, section V): a packed gradient
- * (csd/grad_wire.h: a header, then pairs of index and value, indices rising) becomes a dense one in
+ * (csd/engine/grad_wire.h: a header, then pairs of index and value, indices rising) becomes a dense one in
  * device memory. A chunk of the dense gradient at a time lies in on-chip memory: the pairs that
  * fall into it are put there, and it goes out in one burst, leaving zeros, while the next pairs are
  * read. A piece of the packed gradient that is not the last ends with the chunk that its last pair

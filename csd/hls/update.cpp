@@ -2,7 +2,7 @@
  * stream through 16 lanes, a line of 64 bytes of each a cycle, and come out moved by one step, with
  * the wire parameters made of them and checksums of all that passed. The arithmetic is
  * kernels/optim.c's, operation by operation; an element that would leave the numbers stays what it
- * was, as kernels/reach.h has it.
+ * was, as kernels/bounds.h has it.
  *
  * Each stage below is a process of its own that reads its streams and writes the next one's; all
  * run at once, so that reading, computing and writing overlap line by line. Bursts are what the
@@ -21,14 +21,14 @@ enum { ADAMW, ADAM, SGD, ADAGRAD }; // enum optim_kind
 
 const uint32_t MAGNITUDE = 0x7fffffffu;
 const uint32_t BOUND = 0x7f7f8000u; // OPTIM_BOUND's bits: magnitudes order as their bits do
-const float    ROOT = 1e-15f;       // REACH_ROOT
+const float    ROOT = 1e-15f;       // BOUNDS_ROOT
 const uint32_t NEVER = 0xffffffffu; // end of the last segment: padding, whose lanes are not live
 
 struct segment { uint32_t end, decay; };
 typedef hls::stream<segment> segments;
 
 struct step {
-    uint32_t kind, calm, n, first;
+    uint32_t kind, unchecked, n, first;
     bool     two; // moments
     float    grad_scale, beta1, beta2, one_minus_beta1, one_minus_beta2, step_size, bias2_sqrt, eps;
 };
@@ -147,7 +147,7 @@ void compute(step s, uint32_t n, lines &w, lines &m, lines &v, lines &g, lines &
              lines &m_to, lines &v_to, lines &wire_to, words &found)
 {
 #pragma HLS INLINE off
-    uint32_t kept = 0, first = 0, largest[4] = { 0, 0, 0, 0 };
+    uint32_t overflow = 0, first = 0, largest[4] = { 0, 0, 0, 0 };
 #pragma HLS ARRAY_PARTITION variable=largest complete
 
     for (uint32_t i = 0; i < n; i++) {
@@ -165,7 +165,7 @@ void compute(step s, uint32_t n, lines &w, lines &m, lines &v, lines &g, lines &
             element  is = move(s, was, as_float(lg[l]), as_float(ld[l]), &ratio);
             uint32_t a = magnitude(is.w), b = magnitude(is.m), c = magnitude(is.v);
             bool     live = i * LANES + l < s.n;
-            bool     stay = live && !s.calm && !(a < BOUND && b < BOUND && c < BOUND);
+            bool     stay = live && !s.unchecked && !(a < BOUND && b < BOUND && c < BOUND);
             bool     moves = live && !stay;
 
             if (stay)
@@ -188,19 +188,19 @@ void compute(step s, uint32_t n, lines &w, lines &m, lines &v, lines &g, lines &
 
             largest[k] = x > largest[k] ? x : largest[k];
         }
-        if (kept == 0 && stays)
+        if (overflow == 0 && stays)
             first = i * LANES + first_stays;
-        kept += n_stays;
+        overflow += n_stays;
         w_to.write(lw);
         wire_to.write(lw);
         m_to.write(lm);
         if (s.two)
             v_to.write(lv);
     }
-    found.write(kept);
+    found.write(overflow);
     found.write(first);
     for (unsigned k = 0; k < 4; k++)
-        found.write(s.calm ? 0 : largest[k]);
+        found.write(s.unchecked ? 0 : largest[k]);
 }
 
 /* ---- out ---- */

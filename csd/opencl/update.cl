@@ -1,7 +1,7 @@
 /* update.cl: the updater and the Top-K decompressor (Smart-Infinity, HPCA 2024, section V) in OpenCL
  * C 1.2, asked for as the FPGA's kernels are (csd/hls/command.h): words below are that header's.
  * The arithmetic is kernels/optim.c's, operation by operation; an element that would leave the
- * numbers stays what it was, as kernels/reach.h has it.
+ * numbers stays what it was, as kernels/bounds.h has it.
  *
  * A work item takes PART consecutive parameters, or BLOCK bytes of pairs. What it finds it joins
  * into the result: CRC32C is linear, so each part's checksum, multiplied by x to the number of bits
@@ -18,7 +18,7 @@ enum { ADAMW, ADAM, SGD, ADAGRAD }; // enum optim_kind
 #define MAGNITUDE 0x7fffffffu
 #define SMALLEST  0x00800000u // bits of 2^-126, the smallest normal number
 #define BOUND     0x7f7f8000u // OPTIM_BOUND's bits: magnitudes order as their bits do
-#define ROOT      1e-15f      // REACH_ROOT
+#define ROOT      1e-15f      // BOUNDS_ROOT
 #define WORDS     (BLOCK / 4) // of a block; the header of a packed gradient has 16
 
 /* ---- CRC32C */
@@ -118,7 +118,7 @@ uint bf16_of(uint bits)
 }
 
 /* What a part has found: struct hls_update_result, but for its first words. */
-struct found { uint kept, first, largest[4], read[3], written[3], grad, wire; };
+struct found { uint overflow, first, largest[4], read[3], written[3], grad, wire; };
 
 /* Whether the new values stay within the bound; then they count. */
 int arrives(struct element e, int two, struct found *f)
@@ -135,16 +135,16 @@ int arrives(struct element e, int two, struct found *f)
     return 1;
 }
 
-void join_found(global const uint *tables, struct found f, uint n_behind, int bf16, int calm,
+void join_found(global const uint *tables, struct found f, uint n_behind, int bf16, int unchecked,
                 volatile global uint *result)
 {
     uint words = units(tables, 2 * n_behind), wire = bf16 ? units(tables, n_behind) : words;
 
-    if (f.kept) {
-        atomic_add(&result[1], f.kept);
+    if (f.overflow) {
+        atomic_add(&result[1], f.overflow);
         atomic_min(&result[2], f.first);
     }
-    for (int k = 0; k < 4 && !calm; k++)
+    for (int k = 0; k < 4 && !unchecked; k++)
         atomic_max(&result[3 + k], f.largest[k]);
     for (int k = 0; k < 3; k++) {
         atomic_xor(&result[7 + k], times(words, ~f.read[k]));
@@ -155,13 +155,13 @@ void join_found(global const uint *tables, struct found f, uint n_behind, int bf
 }
 
 /* command: struct hls_update_command with its segments; memory: the set's; result: struct
- * hls_update_result, all zero, but kept_first the largest number there is. */
+ * hls_update_result, all zero, but overflow_first the largest number there is. */
 kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void update(global const uint *command, global uint *memory, global const uint *tables,
             volatile global uint *result)
 {
     uint part = get_global_id(0), n = command[4], parts = command[5] / PART;
-    int  two = command[2] == 2, calm = command[3], bf16 = command[6];
+    int  two = command[2] == 2, unchecked = command[3], bf16 = command[6];
     struct step s = { command[1], command[16], flat(as_float(command[8])),
                       flat(as_float(command[9])), flat(as_float(command[10])),
                       flat(as_float(command[11])), flat(as_float(command[12])),
@@ -188,13 +188,13 @@ void update(global const uint *command, global uint *memory, global const uint *
             struct element e = { flat(as_float(word[0])), flat(as_float(word[1])),
                                  flat(as_float(word[2])) };
             e = move(s, e, flat(as_float(grad)), flat(as_float(segment[1])));
-            if (calm || arrives(e, two, &f)) {
+            if (unchecked || arrives(e, two, &f)) {
                 w[i] = word[0] = as_uint(e.w);
                 m[i] = word[1] = as_uint(e.m);
                 word[2] = as_uint(e.v);
                 if (two)
                     v[i] = word[2];
-            } else if (f.kept++ == 0) {
+            } else if (f.overflow++ == 0) {
                 f.first = i;
             }
         }
@@ -210,7 +210,7 @@ void update(global const uint *command, global uint *memory, global const uint *
             f.wire = sum_word(tables, f.wire, out);
         }
     }
-    join_found(tables, f, parts - 1 - part, bf16, calm, result);
+    join_found(tables, f, parts - 1 - part, bf16, unchecked, result);
 }
 
 /* ---- the decompressor */

@@ -43,6 +43,22 @@ char *file_absolute(const char *path, struct err *err)
     return full;
 }
 
+size_t file_trimmed(const char *path)
+{
+    size_t n = strlen(path);
+
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    return n;
+}
+
+char *file_beside(const char *path, const char *name, struct err *err)
+{
+    const char *slash = strrchr(path, '/');
+
+    return file_path(err, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, name);
+}
+
 int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, struct err *err)
 {
     char *p = buf;
@@ -242,6 +258,28 @@ static int stat_check_own(const char *path, const struct stat *st, int written, 
     return 0;
 }
 
+void file_give_owner(int fd, const char *path)
+{
+    struct stat dir, st;
+    char       *copy = geteuid() ? NULL : strdup(path);
+
+    if (copy && !stat(dirname(copy), &dir) && dir.st_uid && !fstat(fd, &st) && !st.st_uid &&
+        fchown(fd, dir.st_uid, dir.st_gid))
+        errno = 0; // it stays root's
+    free(copy);
+}
+
+int file_make_folder(const char *path)
+{
+    int rc = mkdir(path, 0777), fd = -1;
+
+    if (!rc && !geteuid() && (fd = open(path, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) >= 0) {
+        file_give_owner(fd, path);
+        close(fd);
+    }
+    return rc;
+}
+
 int file_check_own(const char *path, int written, struct err *err)
 {
     struct stat st;
@@ -260,6 +298,8 @@ int file_open_own(const char *path, int flags, int *fd, struct err *err)
             return stat_check_own(path, &st, 0, err);
         return err_set(err, rc, "open %s: %s", path, strerror(-rc));
     }
+    if (flags & O_CREAT)
+        file_give_owner(f, path);
     rc = fstat(f, &st) ? err_set(err, -errno, "stat %s: %s", path, strerror(errno))
                        : stat_check_own(path, &st, 1, err);
     if (rc)

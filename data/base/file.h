@@ -8,15 +8,19 @@
 
 #include "data/base/err.h"
 
-#include <sys/types.h>
-
-struct stat;
+#include <sys/stat.h>
 
 /* A path as printf writes it ("%s/%s", dir, name), malloced; NULL and a sentence: no memory. */
 char *file_path(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The path from the root, malloced; it need not exist, and no link is resolved. NULL and a
  * sentence where there is no memory or no working directory. */
 char *file_absolute(const char *path, struct err *err);
+
+/* The length of a path without the slashes at its end, with which a link would be followed. */
+size_t file_trimmed(const char *path);
+/* The path of `name` in the folder that `path` stands in, malloced; NULL and a sentence: no
+ * memory. */
+char *file_beside(const char *path, const char *name, struct err *err);
 
 /* pread/pwrite until done; a short file is an error that says where. `path` for the sentence. */
 int file_pread(int fd, void *buf, size_t n, uint64_t off, const char *path, struct err *err);
@@ -42,6 +46,13 @@ int file_open_own(const char *path, int flags, int *fd, struct err *err);
 /* Refuses what file_open_own would, for a file that SQLite opens; it need not be there. written:
  * else it may have other names. */
 int file_check_own(const char *path, int written, struct err *err);
+
+/* What root makes belongs to the owner of the folder that it stands in, as SQLite has it with files
+ * next to a database: a run that root looks after stays its user's. fd: a new file or folder of
+ * this path. Where that is not allowed it stays root's. The files here do so themselves. */
+void file_give_owner(int fd, const char *path);
+/* mkdir, its mode by umask: 0, or -1 and errno. */
+int  file_make_folder(const char *path);
 
 /* Open what holds a device's states: a regular file or a block device, also over links: people name
  * drives by /dev/disk/by-id. flags: as open has them. The descriptor, or -errno without a sentence,
@@ -69,8 +80,10 @@ int file_drive(const char *path, dev_t *drive);
  * is removed first: the name tells that it is ours, the lock that its maker is dead. commit: fsync,
  * rename, fsync of the folder around; abort: removes it with all that is in it. Both free. A file
  * takes the place of none or of a regular one, whose mode and owner it has (a rename would take
- * that of /dev/null or of a link, too); a folder that of none or of an empty one. */
-struct file_new { int fd, folder; char *path, *temp; };
+ * that of /dev/null or of a link, too); a folder that of none or of an empty one. What a file
+ * replaces is what stood there at file_new_open: another file that came meanwhile stays, and commit
+ * fails with -EEXIST. So whoever looks whether that may be replaced looks after file_new_open. */
+struct file_new { int fd, folder, there; char *path, *temp; struct stat was; };
 int  file_new_open(struct file_new *f, const char *path, struct err *err);
 int  file_new_folder(struct file_new *f, const char *path, struct err *err);
 int  file_new_commit(struct file_new *f, struct err *err);

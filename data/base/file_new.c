@@ -53,6 +53,14 @@ int file_new_is(const char *name, const char *base, int folder)
     return is_ours(name, base, strlen(base), folder);
 }
 
+/* Is it of this user, or, where that is root, of whom root has given it to? */
+static int is_this_users(const struct stat *st, const char *dir)
+{
+    struct stat at;
+
+    return st->st_uid == geteuid() || (!geteuid() && !stat(dir, &at) && st->st_uid == at.st_uid);
+}
+
 /* Remove dir/name if it is this user's and no living process holds it. */
 static void remove_dead(const char *dir, const char *name, int folder)
 {
@@ -62,7 +70,7 @@ static void remove_dead(const char *dir, const char *name, int folder)
     if (!path)
         return;
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd >= 0 && !fstat(fd, &st) && st.st_uid == geteuid() &&
+    if (fd >= 0 && !fstat(fd, &st) && is_this_users(&st, dir) &&
         (folder ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode)) && !flock(fd, LOCK_EX | LOCK_NB))
         file_remove_tree(path);
     if (fd >= 0)
@@ -110,6 +118,7 @@ static int file_new_try(struct file_new *f, mode_t mode)
             rmdir(f->temp);
         return rc == -ENOENT && f->folder ? -EEXIST : rc;
     }
+    file_give_owner(f->fd, f->temp);
     if ((flock(f->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) ||
         (!fstat(f->fd, &st) && !st.st_nlink)) {
         close(f->fd);
@@ -122,11 +131,9 @@ static int file_new_try(struct file_new *f, mode_t mode)
 static int file_new_make(struct file_new *f, const char *path, int folder, mode_t mode,
                          struct err *err)
 {
-    size_t len = strlen(path);
+    size_t len = folder ? file_trimmed(path) : strlen(path);
     int    rc = -EEXIST;
 
-    while (folder && len > 1 && path[len - 1] == '/')
-        len--;
     *f = (struct file_new){ .fd = -1, .folder = folder, .path = strndup(path, len) };
     if (!f->path)
         return err_set(err, -ENOMEM, "no memory to create %s", path);
@@ -156,15 +163,17 @@ void file_new_like(int fd, const struct stat *old)
 
 int file_new_open(struct file_new *f, const char *path, struct err *err)
 {
-    struct stat old;
-    int         there = !lstat(path, &old);
+    struct stat was;
+    int         there = !lstat(path, &was);
 
     *f = (struct file_new){ .fd = -1 };
-    if (there && !S_ISREG(old.st_mode))
+    if (there && !S_ISREG(was.st_mode))
         return err_misuse(err, "%s is there and is not a regular file: choose another name", path);
     int rc = file_new_make(f, path, 0, 0666, err);
     if (!rc && there)
-        file_new_like(f->fd, &old);
+        file_new_like(f->fd, &was);
+    f->there = there;
+    f->was = was;
     return rc;
 }
 
@@ -178,6 +187,48 @@ int file_new_scratch(struct file_new *f, const char *path, struct err *err)
     return file_new_make(f, path, 1, 0700, err);
 }
 
+/* Is it the file that stood there at file_new_open, as it was then? */
+static int is_what_was(const struct file_new *f, const char *path)
+{
+    struct stat st;
+
+    return !lstat(path, &st) && st.st_dev == f->was.st_dev && st.st_ino == f->was.st_ino &&
+           st.st_size == f->was.st_size && st.st_mtim.tv_sec == f->was.st_mtim.tv_sec &&
+           st.st_mtim.tv_nsec == f->was.st_mtim.tv_nsec;
+}
+
+/* The file gets its name. 0, or an errno; EEXIST: another one has it. */
+static int name_take(const struct file_new *f)
+{
+    struct stat st;
+
+    if (f->there && lstat(f->path, &st) && errno == ENOENT) // it was removed
+        return renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_NOREPLACE) ? errno : 0;
+    if (f->there && !is_what_was(f, f->path))
+        return EEXIST;
+    if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path,
+                  f->there ? RENAME_EXCHANGE : RENAME_NOREPLACE))
+        return errno;
+    // looked at once more: it may have come since
+    if (!f->there || is_what_was(f, f->temp))
+        return f->there && unlink(f->temp) ? errno : 0;
+    return renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE) ? errno : EEXIST;
+}
+
+static int file_new_name(const struct file_new *f, struct err *err)
+{
+    struct stat st;
+    int         e = f->folder ? EINVAL : name_take(f);
+
+    if (file_lacks_flags(e)) // then between a look and the rename there is a moment
+        e = (f->folder || (f->there ? is_what_was(f, f->path) : lstat(f->path, &st)))
+                ? rename(f->temp, f->path) ? errno : 0 : EEXIST;
+    if (e == EEXIST && !f->folder)
+        return err_set(err, -e, "%s was made or changed by another program meanwhile: it stays; "
+                       "choose another name, or try again", f->path);
+    return e ? err_set(err, -e, "rename %s to %s: %s", f->temp, f->path, strerror(e)) : 0;
+}
+
 int file_new_commit(struct file_new *f, struct err *err)
 {
     int rc = 0;
@@ -185,8 +236,7 @@ int file_new_commit(struct file_new *f, struct err *err)
     assert(f->path && f->fd >= 0);
     if (fsync(f->fd))
         rc = err_set(err, -errno, "fsync %s: %s", f->temp, strerror(errno));
-    if (!rc && rename(f->temp, f->path))
-        rc = err_set(err, -errno, "rename %s to %s: %s", f->temp, f->path, strerror(errno));
+    rc = rc ? rc : file_new_name(f, err);
     if (rc) {
         file_new_abort(f);
         return rc;

@@ -87,10 +87,8 @@ static int wait_say(struct db_wait *w)
  * closing another descriptor of the database would drop SQLite's own. */
 static int has_locks(const char *db_path)
 {
-    const char  *slash = strrchr(db_path, '/');
     struct flock want = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
-    char        *path = file_path(NULL, "%.*srun.lock", slash ? (int)(slash - db_path) + 1 : 0,
-                                  db_path);
+    char        *path = file_beside(db_path, "run.lock", NULL);
     uint64_t     size;
     int          fd = -1, none = 0;
 

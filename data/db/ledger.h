@@ -1,6 +1,6 @@
 /* ledger.h: the journal's tables: rows of numbers of which the first says whose row it is and the
  * last is a checksum of the others, which the caller makes and compares. What the rows mean is
- * offload/journal.h's and image.h's. */
+ * offload/devices/journal.h's and image.h's. */
 #pragma once
 
 #include "data/base/err.h"

@@ -22,12 +22,11 @@
 
 static struct runlog *log_new(const char *path, struct err *err)
 {
-    const char    *slash = strrchr(path, '/');
     struct runlog *log = calloc(1, sizeof *log);
 
     if (log) {
         log->db.path = log->lock.db_path = strdup(path);
-        log->lock.path = file_path(NULL, "%.*srun.lock", slash ? (int)(slash - path) + 1 : 0, path);
+        log->lock.path = file_beside(path, "run.lock", NULL);
         log->lock.fd = -1;
     }
     if (log && log->db.path && log->lock.path)
@@ -345,6 +344,11 @@ int runlog_whole(struct runlog *log, struct err *err)
 
 int runlog_copy(struct runlog *log, const char *path, struct err *err)
 {
+    int fd, rc = file_open_own(path, O_CREAT | O_EXCL, &fd, err);
+
+    if (rc)
+        return rc;
+    close(fd); // an empty file is filled
     return db_run(&log->db, "VACUUM INTO ?", "copying it", err, "t", path);
 }
 

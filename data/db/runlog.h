@@ -5,6 +5,8 @@
 
 #include "data/base/err.h"
 
+#include <math.h>
+
 struct runlog;
 
 /* What takes time. On devices: UPDATE_READ, _COMPUTE and _WRITE are parts of an UPDATE;
@@ -162,7 +164,16 @@ int runlog_step_forget(struct runlog *log, uint64_t step, struct err *err);
 int runlog_check_steps(struct runlog *log, uint64_t n, struct err *err);
 
 /* Rows of any SELECT, for reports: called per row with column texts (NULL for NULL); a non-zero
- * return stops and is passed on. */
+ * return stops and is passed on. runlog_real and runlog_count read such a text. They
+ * return NaN and 0 for NULL. */
+static inline double runlog_real(const char *column)
+{
+    return column ? strtod(column, NULL) : (double)NAN;
+}
+static inline uint64_t runlog_count(const char *column)
+{
+    return column ? strtoull(column, NULL, 10) : 0;
+}
 int runlog_query(struct runlog *log, const char *sql,
                  int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,
                  struct err *err);

@@ -447,8 +447,8 @@ static int json_text(const char **out, const json_t *object, const char *name,
     return 0;
 }
 
-/* A label is a string or a number; null, or none, is none. *made: a number's text, the caller's to
- * free. */
+/* A label is a string, a number or a truth value; null, or none, is none. *made: the text of what
+ * is no string, the caller's to free. */
 static int json_label(const char **out, char **made, const json_t *object, const char *name,
                       const struct task_row *row, struct err *err)
 {
@@ -461,9 +461,9 @@ static int json_label(const char **out, char **made, const json_t *object, const
         *out = json_string_value(value);
         return 0;
     }
-    if (!json_is_number(value))
-        return err_misuse(err, "%s:%zu: the label is neither a string nor a number", row->path,
-                          row->line);
+    if (!json_is_number(value) && !json_is_boolean(value))
+        return err_misuse(err, "%s:%zu: the label is a list or an object, where a string, a number "
+                          "or a truth value is expected", row->path, row->line);
     *out = *made = json_dumps(value, JSON_ENCODE_ANY);
     return *made ? 0 : err_set(err, -ENOMEM, "no memory for a label of %s", row->path);
 }
@@ -522,6 +522,24 @@ static int json_row(struct reading *d, struct err *err)
     return rc;
 }
 
+/* Before its first row a file was refused (rc). If it is one object that has its rows in a list,
+ * this is what a person wants to hear. */
+static int json_rows_inside(const char *path, int rc, struct err *err)
+{
+    json_t     *whole = NULL, *value;
+    const char *name, *list = NULL;
+
+    if (!json_read(&whole, path, ROW_MAX_BYTES, NULL))
+        json_object_foreach(whole, name, value)
+            list = !list && json_is_object(json_array_get(value, 0)) ? name : list;
+    if (list)
+        rc = err_misuse(err, "%s is one object of JSON, where rows are expected, one a line or in "
+                        "one list: jq '.\"%.40s\"' %s >rows.json takes out its list", path, list,
+                        path);
+    json_decref(whole);
+    return rc;
+}
+
 /* ---- one's own ---- */
 
 /* How a file is read, by its name's end; negative: nobody knows. */
@@ -560,6 +578,8 @@ int task_read_own(const char *path, const struct task_names *names, uint64_t mos
         rc = table_read(&d, &c, d.file.n_fields, err);
     while (!rc && d.kind == ROWS_JSON && (rc = reading_next(&d, err)) > 0)
         rc = json_row(&d, err);
+    if (rc < 0 && d.kind == ROWS_JSON && !d.n)
+        rc = json_rows_inside(path, rc, err);
     task_names_free(&d.read);
     free(d.header);
     row_file_close(&d.file);

@@ -3,8 +3,8 @@
  * text gives the same tokenizer. */
 #pragma once
 
-#include "data/text/tokenizer.h"
 #include "data/base/watch.h"
+#include "data/text/tokenizer.h"
 
 struct bpe_train;
 

@@ -112,8 +112,7 @@ int tokenizer_set_added(struct tokenizer *t, const struct added_token *a, const 
 
 struct merge_slot *merge_find(const struct tokenizer *t, uint64_t pair)
 {
-    uint64_t h = pair * 0x9e3779b97f4a7c15u;
-    size_t   i = (size_t)(h >> 32) & t->mask;
+    size_t i = pair_hash(pair) & t->mask;
 
     while (t->table[i].pair != pair && t->table[i].pair != NO_PAIR)
         i = (i + 1) & t->mask;
@@ -265,6 +264,13 @@ int32_t tokenizer_begin(const struct tokenizer *t)
     return role_find(t, "bos_token", &(const char *const){ NULL });
 }
 
+int32_t tokenizer_pad(const struct tokenizer *t, size_t vocab)
+{
+    int32_t id = role_find(t, "pad_token", &(const char *const){ NULL });
+
+    return id >= 0 && (size_t)id < vocab ? id : t->end;
+}
+
 int32_t tokenizer_mask(const struct tokenizer *t) { return t->masks; }
 
 int tokenizer_cuts_left(const struct tokenizer *t) { return t->cut_left; }
@@ -280,13 +286,8 @@ int tokenizer_put(const struct tokenizer *t, enum tokenizer_place place, struct 
                   struct err *err)
 {
     const struct token_buf *put = tokenizer_around(t, place);
-    int rc = grow(&out->ids, &out->cap, out->n + put->n, sizeof *out->ids, "token ids", err);
 
-    if (rc || put->n == 0)
-        return rc;
-    memcpy(out->ids + out->n, put->ids, put->n * sizeof *put->ids);
-    out->n += put->n;
-    return 0;
+    return token_buf_add(out, put->ids, put->n, err);
 }
 
 const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *n)
@@ -312,6 +313,11 @@ uint64_t word_hash(const char *bytes, size_t n)
     memcpy(&w, bytes, n);
     h = (h ^ w) * 0x9e3779b97f4a7c15u;
     return h ^ h >> 32;
+}
+
+int token_buf_add(struct token_buf *b, const int32_t *ids, size_t n, struct err *err)
+{
+    return grow_add(&b->ids, &b->n, &b->cap, ids, n, sizeof *ids, "token ids", err);
 }
 
 void token_buf_free(struct token_buf *b)

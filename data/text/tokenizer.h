@@ -17,8 +17,8 @@ struct tokenizer;
 
 /* dir: a folder with the files above; tokenizer_config.json, special_tokens_map.json and
  * added_tokens.json count as they do for transformers. What is not computed here (a model
- * that is no BPE nor WordPiece, another normalizer, ...) is refused by its name. How long rows
- * may be and how they are padded is ignored. */
+ * that is no BPE nor WordPiece, another normalizer, ...) is refused by its name. How rows are
+ * padded is ignored. */
 int  tokenizer_open(struct tokenizer **out, const char *dir, struct err *err);
 /* Whether a folder has a tokenizer, be it of a kind that tokenizer_open refuses by its name
  * (tokenizer.model without a tokenizer.json). */
@@ -58,6 +58,9 @@ const char *tokenizer_role_name(const json_t *roles, const char *role);
 int32_t tokenizer_endoftext(const struct tokenizer *t);
 /* The one that begins a text: what is named bos_token there; -1: nothing is. */
 int32_t tokenizer_begin(const struct tokenizer *t);
+/* The one that rows are padded with: what is named pad_token there, if its id is below `vocab`;
+ * else the one that ends a text. */
+int32_t tokenizer_pad(const struct tokenizer *t, size_t vocab);
 /* The one that stands for a token to be found (BERT's [MASK]): what is named mask_token there, else
  * [MASK] or <mask>; -1: none. */
 int32_t tokenizer_mask(const struct tokenizer *t);
@@ -68,6 +71,7 @@ int32_t tokenizer_mask(const struct tokenizer *t);
 struct token_buf { int32_t *ids; size_t n, cap; };
 int  tokenizer_encode(struct tokenizer *t, const char *text, size_t n, struct token_buf *out,
                       struct err *err);
+int  token_buf_add(struct token_buf *b, const int32_t *ids, size_t n, struct err *err);
 void token_buf_free(struct token_buf *b);
 
 /* A text in pieces of any size (a file larger than memory): feed them in order, the last one, which
@@ -86,6 +90,9 @@ const struct token_buf *tokenizer_around(const struct tokenizer *t, enum tokeniz
 int tokenizer_put(const struct tokenizer *t, enum tokenizer_place place, struct token_buf *out,
                   struct err *err);
 
+/* The length at which the tokenizer in `dir` cuts rows where nobody says another one
+ * (tokenizer_config.json's model_max_length); 0: it does not say. */
+int tokenizer_max_length(size_t *out, const char *dir, struct err *err);
 /* Whether what is too long is cut at its beginning (truncation_side "left"). */
 int tokenizer_cuts_left(const struct tokenizer *t);
 

@@ -16,8 +16,8 @@
 
 #include <unistd.h>
 
-#define MAX_ADDED      8192u
-#define MAX_FILE_BYTES ((size_t)16 << 20)
+#define MAX_ADDED 8192u
+enum { COMPANION_BYTES = 16 << 20 };
 
 /* Names of one token each, then of lists of tokens. */
 static const char *const names[] = { "bos_token", "eos_token", "unk_token", "sep_token",
@@ -43,9 +43,7 @@ struct added_token *added_tokens_find(const struct added_tokens *a, const char *
 
 const char *tokenizer_role_name(const json_t *roles, const char *role)
 {
-    const json_t *said = json_object_get(roles, role);
-
-    return json_string_value(json_is_object(said) ? json_object_get(said, "content") : said);
+    return token_content(json_object_get(roles, role));
 }
 
 static json_int_t next_id(const struct adding *s, const char *content)
@@ -99,12 +97,12 @@ static int token_add(struct adding *s, const struct added_token *said, struct er
 static int token_read(const struct adding *s, struct added_token *out, const json_t *v, int special,
                       struct err *err)
 {
-    const json_t *content = json_is_string(v) ? v : json_object_get(v, "content");
+    const char *content = token_content(v);
 
-    if (!json_is_string(content) || json_string_length(content) == 0)
+    if (!content || !*content)
         return err_misuse(err, "%s: an added token has no content", s->path);
     *out = (struct added_token){
-        .content = json_string_value(content), .id = -1,
+        .content = content, .id = -1,
         .special = special || json_is_true(json_object_get(v, "special")),
         .lstrip = json_is_true(json_object_get(v, "lstrip")),
         .rstrip = json_is_true(json_object_get(v, "rstrip")),
@@ -161,9 +159,7 @@ static int is_named(const json_t *named, const char *content)
 
     json_object_foreach((json_t *)named, key, v) {
         for (size_t i = 0; i < (json_is_array(v) ? json_array_size(v) : 1); i++) {
-            const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
-            const char   *c =
-                json_string_value(json_is_string(one) ? one : json_object_get(one, "content"));
+            const char *c = token_content(json_is_array(v) ? json_array_get(v, i) : v);
 
             if (c && !strcmp(c, content))
                 return 1;
@@ -252,6 +248,17 @@ static int named_add(struct adding *s, const json_t *named, struct err *err)
 
 /* ---- the folder ---- */
 
+int companion_read(json_t **out, const char *dir, const char *name, struct err *err)
+{
+    char *path = file_path(err, "%s/%s", dir, name);
+    int   rc = !path                 ? -ENOMEM
+               : access(path, F_OK) ? 0
+                                    : json_read_object(out, path, COMPANION_BYTES, err);
+
+    free(path);
+    return rc;
+}
+
 /* The names' values of `from` over those of `named`. */
 static void named_take(json_t *named, const json_t *from)
 {
@@ -260,8 +267,8 @@ static void named_take(json_t *named, const json_t *from)
 }
 
 /* From three parsed files, each NULL where it is not there. */
-static int companions_add(struct adding *s, char *paths[3], json_t *const files[3], json_t *named,
-                          struct err *err)
+static int companions_add(struct adding *s, char *paths[3], const json_t *const files[3],
+                          json_t *named, struct err *err)
 {
     const json_t *decoder = json_object_get(files[0], "added_tokens_decoder");
     int           rc;
@@ -297,30 +304,28 @@ static int spaces_check(const struct added_tokens *a, const char *path, struct e
 
 int added_tokens_read(struct added_tokens *a, const struct added_from *from, struct err *err)
 {
-    static const char *const files_names[3] = { "tokenizer_config.json", "special_tokens_map.json",
-                                                "added_tokens.json" };
+    static const char *const others[3] = { "tokenizer_config.json", "special_tokens_map.json",
+                                           "added_tokens.json" };
     struct adding s = { a, from->vocab, from->path };
-    json_t       *files[3] = { NULL }, *named = json_object();
+    json_t       *map = NULL, *ids = NULL, *named = json_object();
     char         *paths[3] = { NULL };
     int           rc = named ? 0 : err_set(err, -ENOMEM, "no memory to read %s", from->path);
 
     rc = rc ? rc : array_add(&s, json_object_get(from->root, "added_tokens"), err);
     named_take(named, from->roles);
-    for (size_t i = 0; i < 3 && !rc; i++) {
-        paths[i] = file_path(err, "%s/%s", from->dir, files_names[i]);
-        if (!paths[i])
-            rc = -ENOMEM;
-        else if (access(paths[i], F_OK) == 0)
-            rc = json_read_object(&files[i], paths[i], MAX_FILE_BYTES, err);
-    }
-    rc = rc ? rc : companions_add(&s, paths, files, named, err);
+    for (size_t i = 0; i < 3 && !rc; i++)
+        rc = (paths[i] = file_path(err, "%s/%s", from->dir, others[i])) ? 0 : -ENOMEM;
+    rc = rc ? rc : companion_read(&map, from->dir, others[1], err);
+    rc = rc ? rc : companion_read(&ids, from->dir, others[2], err);
+    rc = rc ? rc
+            : companions_add(&s, paths, (const json_t *const[]){ from->config, map, ids }, named,
+                             err);
     rc = rc ? rc : spaces_check(a, from->path, err);
-    a->config = json_incref(files[0]);
     a->roles = named;
-    for (size_t i = 0; i < 3; i++) {
-        json_decref(files[i]);
+    json_decref(map);
+    json_decref(ids);
+    for (size_t i = 0; i < 3; i++)
         free(paths[i]);
-    }
     return rc;
 }
 
@@ -329,7 +334,6 @@ void added_tokens_free(struct added_tokens *a)
     for (size_t i = 0; i < a->n; i++)
         free((char *)(uintptr_t)a->list[i].content);
     free(a->list);
-    json_decref(a->config);
     json_decref(a->roles);
     *a = (struct added_tokens){ 0 };
 }

@@ -13,8 +13,11 @@
 
 /* ---- what must agree ---- */
 
-static int disagree(const char *name, int said, int is, const char *dir, struct err *err)
+static int disagree(const json_t *config, const char *name, int otherwise, int is, const char *dir,
+                    struct err *err)
 {
+    int said = json_flag(config, name, otherwise);
+
     return said == is
                ? 0
                : err_misuse(err, "%s/tokenizer_config.json sets %s to %s, but the tokenizer beside "
@@ -22,12 +25,14 @@ static int disagree(const char *name, int said, int is, const char *dir, struct 
                             said ? "true" : "false");
 }
 
-/* A setting that is true or false, or what it is where nothing is said. */
-static int setting(const json_t *config, const char *name, int otherwise)
+int flag_check(const json_t *config, const char *name, const char *dir, struct err *err)
 {
     const json_t *v = json_object_get(config, name);
 
-    return json_is_boolean(v) ? json_is_true(v) : otherwise;
+    return !v || json_is_null(v) || json_is_boolean(v)
+               ? 0
+               : err_misuse(err, "%s/tokenizer_config.json: \"%s\" must be true or false", dir,
+                            name);
 }
 
 /* BERT's classes make the normalizer anew of their settings, with defaults of their own; the
@@ -39,20 +44,15 @@ static int bert_agrees(const json_t *bert, const json_t *config, const char *dir
         own = !named || strstr(class, "BertTokenizer") || strstr(class, "ElectraTokenizer"),
         lower = json_is_true(json_object_get(bert, "lowercase")),
         chinese = json_is_true(json_object_get(bert, "handle_chinese_chars")),
-        unmark = setting(bert, "strip_accents", lower),
-        lower_said = setting(config, "do_lower_case", named || lower);
+        unmark = json_flag(bert, "strip_accents", lower),
+        lower_said = json_flag(config, "do_lower_case", named || lower);
 
     if (!own)
         return 0;
-    int rc = disagree("do_lower_case", lower_said, lower, dir, err);
-    rc = rc ? rc
-            : disagree("tokenize_chinese_chars",
-                       setting(config, "tokenize_chinese_chars", named || chinese), chinese, dir,
-                       err);
-    return rc ? rc
-              : disagree("strip_accents",
-                         setting(config, "strip_accents", named ? lower_said : unmark), unmark, dir,
-                         err);
+    int rc = disagree(config, "do_lower_case", named || lower, lower, dir, err);
+    rc = rc ? rc : disagree(config, "tokenize_chinese_chars", named || chinese, chinese, dir, err);
+    return rc ? rc : disagree(config, "strip_accents", named ? lower_said : unmark, unmark, dir,
+                              err);
 }
 
 static int config_agrees(const struct tokenizer_settings *s, const json_t *config, const char *dir,
@@ -64,11 +64,9 @@ static int config_agrees(const struct tokenizer_settings *s, const json_t *confi
         prefix |= s->steps[i].kind == NORMALIZER_PREPEND;
     if (s->split.kind == SPLIT_BERT)
         return s->bert ? bert_agrees(s->bert, config, dir, err) : 0;
-    int rc = disagree("add_prefix_space", setting(config, "add_prefix_space", prefix), prefix, dir,
-                      err);
-    if (!rc && setting(config, "fix_mistral_regex", 0) &&
-        (!s->split.pattern || s->split.pattern != split_pattern_named("Tekken")))
-        rc = disagree("fix_mistral_regex", 1, 0, dir, err);
+    int rc = disagree(config, "add_prefix_space", prefix, prefix, dir, err);
+    if (!rc && (!s->split.pattern || s->split.pattern != split_pattern_named("Tekken")))
+        rc = disagree(config, "fix_mistral_regex", 0, 0, dir, err);
     return rc;
 }
 
@@ -110,7 +108,7 @@ static json_t *template_make(const struct added_tokens *added, const char *const
 
 /* add_bos_token and add_eos_token, where one of them is said. */
 static int ends_set(struct tokenizer_settings *s, json_t *root, const struct added_tokens *added,
-                    const char *dir, struct err *err)
+                    const json_t *config, const char *dir, struct err *err)
 {
     static const char *const names[2][2] = { { "add_bos_token", "bos_token" },
                                              { "add_eos_token", "eos_token" } };
@@ -118,12 +116,12 @@ static int ends_set(struct tokenizer_settings *s, json_t *root, const struct add
     int         said = 0;
 
     for (int i = 0; i < 2; i++) {
-        const json_t *v = json_object_get(added->config, names[i][0]);
+        const json_t *v = json_object_get(config, names[i][0]);
+        int           rc = flag_check(config, names[i][0], dir, err);
 
         said |= v != NULL;
-        if (v && !json_is_null(v) && !json_is_boolean(v))
-            return err_misuse(err, "%s/tokenizer_config.json: \"%s\" must be true or false", dir,
-                              names[i][0]);
+        if (rc)
+            return rc;
         if (!json_is_true(v))
             continue;
         around[i] = tokenizer_role_name(added->roles, names[i][1]);
@@ -184,17 +182,27 @@ static int side_read(struct tokenizer_settings *s, const json_t *root, const jso
                             "or \"left\"", dir);
 }
 
-int tokenizer_config_apply(struct tokenizer_settings *s, json_t *root,
-                           const struct added_tokens *added, const char *dir, struct err *err)
+int tokenizer_max_length(size_t *out, const char *dir, struct err *err)
 {
-    const json_t *split = json_object_get(added->config, "split_special_tokens");
-    int           rc = config_agrees(s, added->config, dir, err);
+    static const double most = 1 << 30; // transformers writes 1e30 for no limit
+    json_t             *config = NULL;
+    int                 rc = companion_read(&config, dir, "tokenizer_config.json", err);
+    double              n = json_num(config, "model_max_length");
 
-    rc = rc ? rc : side_read(s, root, added->config, dir, err);
-    if (!rc && split && !json_is_null(split) && !json_is_boolean(split))
-        rc = err_misuse(err, "%s/tokenizer_config.json: \"split_special_tokens\" must be true or "
-                        "false", dir);
-    s->split_specials = json_is_true(split);
+    *out = n >= 1 && n < most ? (size_t)n : 0;
+    json_decref(config);
+    return rc;
+}
+
+int tokenizer_config_apply(struct tokenizer_settings *s, json_t *root,
+                           const struct added_tokens *added, const json_t *config, const char *dir,
+                           struct err *err)
+{
+    int rc = config_agrees(s, config, dir, err);
+
+    rc = rc ? rc : side_read(s, root, config, dir, err);
+    rc = rc ? rc : flag_check(config, "split_special_tokens", dir, err);
+    s->split_specials = json_flag(config, "split_special_tokens", 0);
     rc = rc ? rc : roberta_set(s, root, added, dir, err);
-    return rc || !s->of_pair ? rc : ends_set(s, root, added, dir, err);
+    return rc || !s->of_pair ? rc : ends_set(s, root, added, config, dir, err);
 }

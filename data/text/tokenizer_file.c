@@ -19,7 +19,8 @@
 /* What loading needs at hand. */
 struct loading {
     const char         *dir, *path;
-    json_t             *vocab; // token -> id
+    json_t             *config; // tokenizer_config.json, or NULL
+    json_t             *vocab;  // token -> id
     struct added_tokens added;
     struct tokenizer   *t;
     struct byte_map     map;
@@ -29,28 +30,20 @@ struct loading {
 
 /* ---- names: tokens as they stand in the files ---- */
 
-/* Bytes of a name into out[0..strlen(name)); returns their number, or -1 if the name is not made of
- * mapped bytes. */
-static long name_decode(const struct loading *l, const char *name, char *out)
+long name_decode(const struct byte_map *m, const char *name, size_t n, char *out)
 {
-    const unsigned char *p = (const unsigned char *)name;
-    long                 n = 0;
+    long done = 0;
 
-    while (*p) {
-        unsigned cp = *p;
+    for (size_t i = 0; i < n; done++) {
+        uint32_t cp;
+        int      len = utf8_at(name + i, n - i, &cp);
 
-        if (cp >= 0x80) {
-            if (cp < 0xC0 || cp >= 0xE0)
-                return -1;
-            cp = utf8_decode(p, 2);
-            p++;
-        }
-        p++;
-        if (cp >= CODE_POINTS || l->map.byte[cp] < 0)
+        if (len <= 0 || cp >= CODE_POINTS || m->byte[cp] < 0)
             return -1;
-        out[n++] = (char)l->map.byte[cp];
+        out[done] = (char)m->byte[cp];
+        i += (size_t)len;
     }
-    return n;
+    return done;
 }
 
 char *name_encode(const struct byte_map *m, const struct token_entry *e)
@@ -117,7 +110,7 @@ static int vocab_load(struct loading *l, struct err *err)
         if (len > TOKENIZER_MAX_BYTES)
             return err_misuse(err, "%s: a token of %zu bytes, more than %u", l->path, len,
                               TOKENIZER_MAX_BYTES);
-        long n = l->t->model->mapped ? name_decode(l, name, bytes) : -1;
+        long n = l->t->model->mapped ? name_decode(&l->map, name, len, bytes) : -1;
         int  rc = tokenizer_set(l->t, (size_t)id_of(v), n < 0 ? name : bytes,
                                 n < 0 ? len : (size_t)n, n < 0, l->path, err);
 
@@ -190,11 +183,11 @@ static int merges_load(struct loading *l, const json_t *merges, struct err *err)
 static int tokens_load(struct loading *l, json_t *root, const json_t *roles, size_t n_merges,
                        struct err *err)
 {
-    struct added_from from = { l->dir, l->path, root, l->vocab, roles };
+    struct added_from from = { l->dir, l->path, l->config, root, l->vocab, roles };
     size_t            n = vocab_size(l, err);
     int               rc = n ? added_tokens_read(&l->added, &from, err) : -EINVAL;
 
-    rc = rc ? rc : tokenizer_config_apply(&l->settings, root, &l->added, l->dir, err);
+    rc = rc ? rc : tokenizer_config_apply(&l->settings, root, &l->added, l->config, l->dir, err);
     for (size_t i = 0; !rc && i < l->added.n; i++)
         n = size_max(n, (size_t)l->added.list[i].id + 1);
     rc = rc ? rc : tokenizer_new(&l->t, n, n_merges, &l->settings, err);
@@ -265,9 +258,12 @@ static int open_form(struct loading *l, const char *const *form, const char *pat
                      const char *second, struct err *err)
 {
     json_t *root = NULL, *roles = NULL;
-    int     rc = second          ? pair_read(&root, &roles, l->dir, path, second, err)
-                 : form == forms[BERTS] ? vocab_txt_read(&root, l->dir, path, err)
-                                 : json_read_object(&root, path, TOKENIZER_FILE_MAX, err);
+    int     rc = companion_read(&l->config, l->dir, "tokenizer_config.json", err);
+
+    rc = rc                     ? rc
+         : second               ? pair_read(&root, &roles, l->config, l->dir, path, second, err)
+         : form == forms[BERTS] ? vocab_txt_read(&root, l->config, l->dir, path, err)
+                                : json_read_object(&root, path, TOKENIZER_FILE_MAX, err);
     const json_t *model = json_object_get(root, "model"), *merges;
 
     l->path = path;
@@ -304,6 +300,7 @@ int tokenizer_open(struct tokenizer **out, const char *dir, struct err *err)
         tokenizer_close(l.t);
     *out = rc ? NULL : l.t;
     added_tokens_free(&l.added);
+    json_decref(l.config);
     free(first);
     free(second);
     return rc;
@@ -414,7 +411,7 @@ int tokenizer_save(const struct tokenizer *t, const char *dir, struct err *err)
     struct byte_map m;
     int             rc = 0, bad = !names;
 
-    if (mkdir(dir, 0777) && errno != EEXIST)
+    if (file_make_folder(dir) && errno != EEXIST)
         rc = err_set(err, -errno, "create folder %s: %s", dir, strerror(errno));
     byte_map_make(&m);
     for (size_t i = 0; i < t->n && !bad; i++)

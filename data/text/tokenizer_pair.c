@@ -14,7 +14,7 @@
 
 #define END_OF_TEXT "<|endoftext|>"
 
-enum { MOST_NAMES = 16, CONFIG_BYTES = 16 << 20 };
+enum { MOST_NAMES = 16 };
 
 /* A class of tokenizers that are alike: its own name first, then others for it; the families whose
  * models have it; the special tokens that count where no file names one. */
@@ -63,27 +63,18 @@ static void class_take(char out[64], const json_t *file)
     snprintf(out, 64, "%.*s", (int)(n < 63 ? n : 63), json_str(file, "tokenizer_class"));
 }
 
-/* What tokenizer_config.json says of the class, else config.json. `own`: only the former. */
-static int said_read(struct said *out, const char *dir, int own, struct err *err)
+/* The class as tokenizer_config.json (`config`, or NULL) has it, else as config.json in dir. */
+static int said_read(struct said *out, const json_t *config, const char *dir, struct err *err)
 {
-    static const char *const names[] = { "tokenizer_config.json", "config.json" };
-    int                      rc = 0;
+    json_t *model = NULL;
+    int     rc = companion_read(&model, dir, "config.json", err);
 
     *out = (struct said){ 0 };
-    for (int i = 0; i < (own ? 1 : 2) && !rc; i++) {
-        char   *path = file_path(err, "%s/%s", dir, names[i]);
-        json_t *file = NULL;
-
-        rc = !path                 ? -ENOMEM
-             : access(path, F_OK) ? 0
-                                  : json_read_object(&file, path, CONFIG_BYTES, err);
-        if (is_general(out->class))
-            class_take(out->class, file);
-        if (i == 1)
-            snprintf(out->model, sizeof out->model, "%s", json_str(file, "model_type"));
-        json_decref(file);
-        free(path);
-    }
+    class_take(out->class, config);
+    if (is_general(out->class))
+        class_take(out->class, model);
+    snprintf(out->model, sizeof out->model, "%s", json_str(model, "model_type"));
+    json_decref(model);
     return rc;
 }
 
@@ -201,33 +192,16 @@ static void steps_set(json_t *root, const struct kind *k, int prefix)
                   "behavior", "Isolated", "invert", 0, level));
 }
 
-/* Whether a space stands before each text; tokenizer_config.json says it. */
-static int prefix_read(int *prefix, const char *dir, struct err *err)
-{
-    char   *path = file_path(err, "%s/tokenizer_config.json", dir);
-    json_t *file = NULL;
-    int     rc = !path                 ? -ENOMEM
-                 : access(path, F_OK) ? 0
-                                      : json_read_object(&file, path, CONFIG_BYTES, err);
-
-    *prefix = json_is_true(json_object_get(file, "add_prefix_space"));
-    json_decref(file);
-    free(path);
-    return rc;
-}
-
-int pair_read(json_t **root, json_t **roles, const char *dir, const char *first,
-              const char *second, struct err *err)
+int pair_read(json_t **root, json_t **roles, const json_t *config, const char *dir,
+              const char *first, const char *second, struct err *err)
 {
     json_t     *vocab = NULL, *merges = NULL, *model;
     struct said said;
-    int         prefix = 0;
 
     *root = *roles = NULL;
     int rc = json_read_object(&vocab, first, TOKENIZER_FILE_MAX, err);
 
-    rc = rc ? rc : said_read(&said, dir, 0, err);
-    rc = rc ? rc : prefix_read(&prefix, dir, err);
+    rc = rc ? rc : said_read(&said, config, dir, err);
     const struct kind *k = rc ? NULL : kind_find(&said);
 
     if (!rc && !k && is_general(said.class) && !*said.model && json_object_get(vocab, END_OF_TEXT))
@@ -241,7 +215,7 @@ int pair_read(json_t **root, json_t **roles, const char *dir, const char *first,
         json_object_set(model, "vocab", vocab);
         json_object_set(model, "merges", merges);
         *roles = json_object();
-        steps_set(*root, k, prefix);
+        steps_set(*root, k, json_flag(config, "add_prefix_space", 0));
         if (json_object_set_new(*root, "model", model) || !*roles)
             rc = err_set(err, -ENOMEM, "no memory for the tokenizer of %s", first);
         for (size_t i = 0; !rc && k->roles[i][0]; i++)
@@ -256,22 +230,25 @@ int pair_read(json_t **root, json_t **roles, const char *dir, const char *first,
 
 int tokenizer_keep_class(const char *from, const char *to, struct err *err)
 {
+    static const char *const name = "tokenizer_config.json";
     char              *whole = file_path(err, "%s/tokenizer.json", to),
-         *path = file_path(err, "%s/tokenizer_config.json", to);
-    struct said        own, said;
-    json_t            *file = NULL;
-    int rc = whole && path ? said_read(&own, from, 1, err) : -ENOMEM;
+         *path = file_path(err, "%s/%s", to, name), own[64];
+    struct said        said;
+    json_t            *config = NULL, *file = NULL;
+    int                rc = whole && path ? companion_read(&config, from, name, err) : -ENOMEM;
 
-    rc = rc ? rc : said_read(&said, from, 0, err);
-    const struct kind *k = rc || !is_general(own.class) ? NULL : kind_find(&said);
+    class_take(own, config);
+    rc = rc ? rc : said_read(&said, config, from, err);
+    const struct kind *k = rc || !is_general(own) ? NULL : kind_find(&said);
 
     if (!rc && k && access(whole, F_OK)) {
-        rc = access(path, F_OK) ? 0 : json_read_object(&file, path, CONFIG_BYTES, err);
+        rc = companion_read(&file, to, name, err);
         file = file ? file : json_object();
         json_object_set_new(file, "tokenizer_class", json_string(k->classes[0]));
         rc = rc ? rc : json_write(file, path, JSON_INDENT(2), err);
         json_decref(file);
     }
+    json_decref(config);
     free(whole);
     free(path);
     return rc;

@@ -6,6 +6,7 @@
 
 #include "data/base/crc32c.h"
 #include "data/base/file_kind.h"
+#include "data/base/permute.h"
 #include "data/base/round.h"
 
 #include <assert.h>
@@ -373,45 +374,9 @@ int tokens_read(struct tokens *t, uint64_t first, size_t n, size_t vocab, int32_
 
 /* ---- the rows of a step ---- */
 
-static uint64_t mix64(uint64_t x)
-{
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
-
-/* Where row i of 0..n stands in the order of (seed, epoch): a Feistel network is a permutation of
- * 0..4^half for any round function, and walking its cycle until the value is below n makes it one
- * of 0..n. So an epoch's order needs no memory.
- * 4^half < 4n, so a walk takes fewer than four rounds on average. */
-static uint64_t tokens_permute(uint64_t i, uint64_t n, uint64_t seed, uint64_t epoch)
-{
-    uint64_t key = mix64(mix64(seed + 0x9e3779b97f4a7c15u) + epoch);
-    unsigned half = 1;
-
-    assert(i < n && n <= (uint64_t)1 << 62);
-    while ((uint64_t)1 << 2 * half < n)
-        half++;
-    uint64_t mask = ((uint64_t)1 << half) - 1;
-    do {
-        uint64_t left = i >> half, right = i & mask;
-
-        for (uint64_t round = 0; round < 8; round++) {
-            uint64_t f = mix64(right + mix64(key + round * 0x9e3779b97f4a7c15u)) & mask;
-            uint64_t next = left ^ f;
-
-            left = right;
-            right = next;
-        }
-        i = left << half | right;
-    } while (i >= n);
-    return i;
-}
-
 uint64_t tokens_row(const struct tokens_order *o, uint64_t rows, uint64_t number)
 {
-    return o->shuffled ? tokens_permute(number % rows, rows, o->seed, number / rows)
-                       : number % rows;
+    return o->shuffled ? permute_rows(o->seed, number / rows, number % rows, rows) : number % rows;
 }
 
 int tokens_batch(struct tokens *t, const struct tokens_order *o, uint64_t step, size_t accum,

@@ -1,12 +1,49 @@
-/* unicode.c: flags and lower case of code points, looked up in rows of neighbours. */
+/* unicode.c: flags and lower case of code points.
+ *
+ * utf8proc's category decides, but for the exceptions of unicode_tables.h. They cover all code
+ * points whose category depends on the version of utf8proc (15.0 of Unicode or a newer one). */
 #include "data/text/unicode.h"
 
 #include "data/base/utf8.h"
 #include "data/text/unicode_tables.h"
 
+#include <utf8proc.h>
+
+_Static_assert(UTF8PROC_VERSION_MAJOR > 2 || UTF8PROC_VERSION_MINOR >= 8,
+               "the exceptions are for utf8proc of Unicode 15.0 or newer");
+
 #define ROWS(table) (sizeof(table) / sizeof *(table))
 
-const uint32_t *unicode_row(const uint32_t *rows, size_t n, size_t width, uint32_t cp)
+static const uint8_t of_category[] = {
+    [UTF8PROC_CATEGORY_LU] = UNICODE_WORD,
+    [UTF8PROC_CATEGORY_LL] = UNICODE_WORD,
+    [UTF8PROC_CATEGORY_LT] = UNICODE_WORD,
+    [UTF8PROC_CATEGORY_LM] = UNICODE_WORD,
+    [UTF8PROC_CATEGORY_LO] = UNICODE_WORD,
+    [UTF8PROC_CATEGORY_MN] = UNICODE_WORD | UNICODE_MARK,
+    [UTF8PROC_CATEGORY_MC] = UNICODE_WORD,
+    [UTF8PROC_CATEGORY_ME] = UNICODE_WORD,
+    [UTF8PROC_CATEGORY_ND] = UNICODE_WORD | UNICODE_NUMBER,
+    [UTF8PROC_CATEGORY_NL] = UNICODE_WORD | UNICODE_NUMBER,
+    [UTF8PROC_CATEGORY_NO] = UNICODE_NUMBER,
+    [UTF8PROC_CATEGORY_PC] = UNICODE_WORD | UNICODE_PUNCTUATION,
+    [UTF8PROC_CATEGORY_PD] = UNICODE_PUNCTUATION,
+    [UTF8PROC_CATEGORY_PS] = UNICODE_PUNCTUATION,
+    [UTF8PROC_CATEGORY_PE] = UNICODE_PUNCTUATION,
+    [UTF8PROC_CATEGORY_PI] = UNICODE_PUNCTUATION,
+    [UTF8PROC_CATEGORY_PF] = UNICODE_PUNCTUATION,
+    [UTF8PROC_CATEGORY_PO] = UNICODE_PUNCTUATION,
+    [UTF8PROC_CATEGORY_ZS] = UNICODE_SPACE,
+    [UTF8PROC_CATEGORY_ZL] = UNICODE_SPACE,
+    [UTF8PROC_CATEGORY_ZP] = UNICODE_SPACE,
+    [UTF8PROC_CATEGORY_CC] = UNICODE_OTHER,
+    [UTF8PROC_CATEGORY_CF] = UNICODE_OTHER,
+    [UTF8PROC_CATEGORY_CO] = UNICODE_OTHER,
+};
+
+/* Of n rows of `width` numbers, in the order of their first two (first and last code point), the
+ * one that holds cp; NULL: none. */
+static const uint32_t *row_of(const uint32_t *rows, size_t n, size_t width, uint32_t cp)
 {
     size_t low = 0;
 
@@ -20,17 +57,18 @@ const uint32_t *unicode_row(const uint32_t *rows, size_t n, size_t width, uint32
             n = half;
         }
     }
-    return low ? &rows[(low - 1) * width] : NULL;
+    return low && cp <= rows[(low - 1) * width + 1] ? &rows[(low - 1) * width] : NULL;
 }
 
 unsigned unicode_flags(uint32_t cp)
 {
-    const uint32_t *r;
+    const uint32_t *r = NULL;
 
-    if (cp < 0x80)
-        return unicode_ascii[cp];
-    r = unicode_row(unicode_ranges[0], ROWS(unicode_ranges), 3, cp);
-    return r && cp <= r[1] ? r[2] : 0;
+    if (cp < ROWS(latin))
+        return latin[cp];
+    if (cp >= exceptions[0][0])
+        r = row_of(exceptions[0], ROWS(exceptions), 3, cp);
+    return r ? r[2] : of_category[utf8proc_category((utf8proc_int32_t)cp)];
 }
 
 int unicode_lower(uint32_t cp, uint32_t to[2])
@@ -47,9 +85,11 @@ int unicode_lower(uint32_t cp, uint32_t to[2])
         to[1] = 0x307;
         return 2;
     }
-    r = unicode_row(unicode_cases[0], ROWS(unicode_cases), 4, cp);
-    if (r && cp <= r[1] && (cp - r[0]) % r[2] == 0)
+    r = row_of(cases[0], ROWS(cases), 4, cp);
+    if (r && (cp - r[0]) % r[2] == 0)
         to[0] = cp + r[3]; // modulo 2^32
+    else if (unicode_flags(cp) & UNICODE_WORD)
+        to[0] = (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp);
     return 1;
 }
 
@@ -58,10 +98,10 @@ size_t unicode_spaces(const char *text, size_t n)
     size_t i = 0;
 
     while (i < n) {
-        int len = utf8_length((const unsigned char *)text + i, n - i);
+        uint32_t cp;
+        int      len = utf8_at(text + i, n - i, &cp);
 
-        if (len <= 0 || !(unicode_flags(utf8_decode((const unsigned char *)text + i, len)) &
-                          UNICODE_SPACE))
+        if (len <= 0 || !(unicode_flags(cp) & UNICODE_SPACE))
             break;
         i += (size_t)len;
     }
@@ -72,14 +112,12 @@ size_t unicode_spaces_behind(const char *text, size_t n)
 {
     size_t end = n;
 
-    for (;;) {
-        int back = 1;
+    while (end > 0) {
+        size_t back = utf8_last(text, end);
 
-        while (back < 4 && (size_t)back < end && ((unsigned char)text[end - (size_t)back] & 0xC0) ==
-                                                     0x80)
-            back++;
-        if ((size_t)back > end || unicode_spaces(text + end - back, (size_t)back) != (size_t)back)
-            return n - end;
-        end -= (size_t)back;
+        if (unicode_spaces(text + end - back, back) != back)
+            break;
+        end -= back;
     }
+    return n - end;
 }

@@ -1,5 +1,5 @@
 /* unicode.h: what normalizers and pre-tokenizers ask of a code point, answered as Hugging Face's
- * tokenizers answer it (the tables are made with them, by tests/fixtures/make_unicode.py). */
+ * tokenizers answer it, whatever the version of utf8proc. */
 #pragma once
 
 #include <stddef.h>
@@ -12,6 +12,7 @@ enum unicode_flag {
     UNICODE_PUNCTUATION = 8, // as BERT has it: ASCII's symbols too
     UNICODE_OTHER = 16,      // what BERT's cleaning removes: control, format, private, U+FFFD
     UNICODE_NUMBER = 32,     // a number of any kind (N)
+    UNICODE_NEWER = 64,      // unknown to the normalization forms, which are those of Unicode 9
 };
 
 /* The flags that hold of a code point. */
@@ -19,10 +20,6 @@ unsigned unicode_flags(uint32_t cp);
 
 /* The code points that cp has in lower case, whatever stands around it, into to[]: 1 or 2. */
 int unicode_lower(uint32_t cp, uint32_t to[2]);
-
-/* Of n rows of `width` numbers each, in the order of their first numbers, the last whose first
- * number is up to cp; NULL: there is none. */
-const uint32_t *unicode_row(const uint32_t *rows, size_t n, size_t width, uint32_t cp);
 
 /* Length of the white space at the beginning of text[0..n), and at its end. What is no UTF-8 is no
  * white space. */

@@ -2,7 +2,7 @@
 """steps.py: whole steps from drives against what bounds them, and what durable steps cost. `make bench-steps` runs it.
 
   bounds       `siTrain bench --only steps` for each model, mode and number of tokens: the time of a step over u0 + max(F, U - u0) + max(B + w0, W),
-               and with --speculate over max(F + B + w0 + u0, U + W + h) (the letters are those of cmd/bench/bench_steps.c; on emulated devices also with the
+               and with --speculate over max(F + B + w0 + u0, U + W + h) (the letters are those of bench/bench_steps.c; on emulated devices also with the
                updates' arithmetic A on the computing side). --clipping: the same with a --clip that every step exceeds.
   durability   --durability step over none, su+o on 2 emulated devices, seconds a step; --durable-tokens
 Rounds are interleaved (common.py). Standard library only. Environment: SITRAIN the program (./siTrain)."""

@@ -247,6 +247,49 @@ if loop=$(losetup -f --show "$tmp/image" 2>/dev/null); then
     kill -INT $pid
     wait $pid
     works "is whole when bench has ended" check "$tmp/theirs"
+    for only in disk update steps; do # the drive is looked at again before each of them
+        dd if=/dev/zero of="$loop" bs=4096 count=1 conv=notrunc 2>"$tmp/out"
+        rm -rf "$tmp/theirs"
+        "$bin" bench $model --dir "$tmp/d" --rounds 8 --only kernels,$only --device "$loop" >"$tmp/out" 2>"$tmp/err" &
+        pid=$!
+        for _ in $(seq 200); do
+            [ -n "$(ls -d "$tmp"/d/.siTrain-bench.* 2>/dev/null)" ] && break
+            sleep 0.05
+        done
+        "$bin" pretrain --run "$tmp/theirs" --data "$tmp/text.txt" --tokenizer "$tmp/tok" --n-layer 1 --n-head 1 --n-embd 8 --seq 8 --batch 1 \
+            --csd-mem 128K --threads 1 --steps 1 --quiet --device "$loop" >"$tmp/out.run" 2>&1
+        result $? "a run on the drive before bench comes to it ($only)"
+        wait $pid
+        grep -q "$loop holds the states of a siTrain run" "$tmp/out" "$tmp/err"
+        result $? "which bench then leaves alone, and says so"
+        works "and which is whole" check "$tmp/theirs"
+    done
+    # A run that is made at any moment: bench is held before each of its openings of the drive in turn.
+    shim=$(dirname "${SITRAIN_OPENBLAS:-build/tests/siTrain-openblas}")/delay.so
+    case $shim in /*) ;; *) shim=$(pwd)/$shim ;; esac
+    ldd "$bin" | grep -q libasan && shim= # a sanitizer is to load first
+    for only in disk update steps; do
+        n=$(($$ % 2)) made=0 wrong=
+        while [ -f "$shim" ] && n=$((n + 2)) && [ $n -lt 99 ]; do # every second one
+            dd if=/dev/zero of="$loop" bs=4096 count=1 conv=notrunc 2>"$tmp/out"
+            rm -rf "$tmp/theirs" "$tmp/held" "$tmp/held.over"
+            # shellcheck disable=SC2086
+            LD_PRELOAD="$shim" SHIM_AT="open:$loop:$n:$tmp/held" "$bin" bench $small --only $only --device "$loop" >"$tmp/out" 2>"$tmp/err" &
+            pid=$!
+            while [ ! -e "$tmp/held" ] && kill -0 $pid 2>"$tmp/out.run"; do sleep 0.02; done
+            [ -e "$tmp/held" ] || break
+            "$bin" pretrain --run "$tmp/theirs" --data "$tmp/text.txt" --tokenizer "$tmp/tok" --n-layer 1 --n-head 1 --n-embd 8 --seq 8 --batch 1 \
+                --csd-mem 128K --threads 1 --steps 1 --quiet --device "$loop" >"$tmp/out.run" 2>&1
+            rm "$tmp/held"
+            wait $pid
+            [ -e "$tmp/theirs" ] || continue
+            made=$((made + 1))
+            "$bin" check "$tmp/theirs" >"$tmp/out.run" 2>&1 || wrong="$wrong $n"
+        done
+        [ -f "$shim" ] || skip "a drive that is taken at any moment" "no shim"
+        [ -f "$shim" ] || break
+        result "$([ $made -gt 0 ] && [ -z "$wrong" ]; echo $?)" "a run on the drive, made at any moment, is whole afterwards ($only: $made, lost:$wrong)"
+    done
     losetup -d "$loop"
     trap 'rm -rf "$tmp"' EXIT
 else

@@ -68,19 +68,55 @@ def read(folder, name):
     path = os.path.join(folder, name)
     return json.load(open(path, encoding="utf-8")) if os.path.exists(path) else None
 config, was, now = read(made, "config.json"), read(source, "tokenizer_config.json"), read(made, "tokenizer_config.json")
-end = config["eos_token_id"]
-assert end is not None and config["pad_token_id"] == end, config
-assert now == (was or {}) | {"pad_token": "<|endoftext|>"}, now
+pad = (was or {}).get("pad_token", "<|endoftext|>")  # its own, where it has one
+tokens = read(made, "tokenizer.json")
+ids = {t["content"]: t["id"] for t in tokens["added_tokens"]} | tokens["model"]["vocab"]
+asked = read(source, "config.json").get("pad_token_id", ids[pad])
+assert config["eos_token_id"] is not None and config["pad_token_id"] == asked, config
+assert now == (was or {}) | {"pad_token": pad}, now
 was, now = read(source, "special_tokens_map.json"), read(made, "special_tokens_map.json")
-assert now == (was and was | {"pad_token": "<|endoftext|>"}), now
+assert now == (was and was | ({} if pad == "!" else {"pad_token": pad})), now
 EOF
-        result $? "$folder pads with <|endoftext|>: $name"
+        result $? "$folder pads with its own token, else with <|endoftext|>: $name"
     done
     works "  and opens again" eval "$tmp/padded" --eval-file "$tmp/rows.csv" --max-seq 16
 }
 pads "a source that does not pad" '{"tokenizer_class": "GPT2TokenizerFast", "unk_token": "<|endoftext|>", "model_max_length": 1000000000000000019884624838656}'
 pads "a source that pads with something else" '{"pad_token": "!", "more": ["\"12345678901234567890", -7, 1.5]}'
 pads "a source without these files" "" special_tokens_map.json
+python3 - "$tmp/hf/config.json" <<'EOF'
+import json, sys
+config = json.load(open(sys.argv[1])) | {"pad_token_id": 0}
+json.dump(config, open(sys.argv[1], "w"))
+EOF
+pads "a source whose config.json says it, too" '{"pad_token": "!"}'
+
+# where nobody says how long rows may be, the tokenizer does, if it is less
+printf 'text,label\nthe ship sees the storm the captain finds a whale,yes\na storm,no\n' >"$tmp/rows.csv"
+cut_at() { # RUN: how long its rows may be
+    sqlite3 "$tmp/$1/run.db" "SELECT value FROM runs WHERE key = 'option.seq'"
+}
+rows="--train-file $tmp/rows.csv --steps 1 --batch 2 --mode mem --durability none --quiet"
+rm -rf "$tmp/source"
+cp -r "$tmp/hf" "$tmp/source"
+for most in 6 20 1000000000000000019884624838656 -1 '"six"'; do
+    echo "{\"model_max_length\": $most}" >"$tmp/source/tokenizer_config.json"
+    rm -rf "$tmp/cut"
+    run finetune --run "$tmp/cut" --init "$tmp/source" $rows
+    same "$([ "$most" = 6 ] && echo 6 || echo 16)" "$(cut_at cut)" "model_max_length $most"
+done
+echo '{"model_max_length": 6}' >"$tmp/source/tokenizer_config.json"
+run finetune --run "$tmp/long" --init "$tmp/source" $rows --max-seq 16
+same 16 "$(cut_at long)" "what is asked for counts instead"
+run export "$tmp/long" "$tmp/long-hf"
+same "$("$bin" eval "$tmp/long-hf" --eval-file "$tmp/rows.csv" --max-seq 6)" "$("$bin" eval "$tmp/long-hf" --eval-file "$tmp/rows.csv")" "eval cuts there, too"
+result "$([ "$("$bin" eval "$tmp/long-hf" --eval-file "$tmp/rows.csv" --max-seq 16)" != "$("$bin" eval "$tmp/long-hf" --eval-file "$tmp/rows.csv")" ]; echo $?)" \
+    "  which is another value"
+for seq in "" "--max-seq 6" "--max-seq 16"; do
+    run plan --init "$tmp/source" --train-file "$tmp/rows.csv" $seq --probe off --host-mem 1G
+    cp "$tmp/out" "$tmp/plan$(echo $seq | tr -d ' -')"
+done
+result "$(cmp -s "$tmp/plan" "$tmp/planmaxseq6" && ! cmp -s "$tmp/plan" "$tmp/planmaxseq16"; echo $?)" "and so does plan"
 
 rm -r "$tmp/run-mem/tokenizer"
 works "a run without its tokenizer" export "$tmp/run-mem" "$tmp/alone"

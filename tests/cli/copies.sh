@@ -172,6 +172,76 @@ result $? "and leaves it to the original"
 run pretrain --resume "$tmp/a" --steps 4 --quiet
 result "$([ ! -e "$dev" ]; echo $?)" "which removes it"
 
+rm -rf "$tmp/a" "$tmp/copy" "$tmp/drive"/*
+
+# whose a device is that two runs of one id know: who named it last
+train "$tmp/a" --steps 2 --device "$tmp/drive"
+cp -a "$tmp/a" "$tmp/copy"
+dev=$(echo "$tmp/drive"/sitrain-*-dev0)
+exec 9<"$dev" && flock -s 9
+works "a reshard leaves a device for later" reshard "$tmp/a" --devices 1 --quiet
+exec 9<&-
+works "its copy gets the device by name" pretrain --resume "$tmp/copy" --device "$tmp/drive" --steps 5 --quiet
+run pretrain --resume "$tmp/a" --steps 3 --quiet
+grep -q "a copy of the run has taken it" "$tmp/err"
+result $? "and the original does not remove it"
+works "the copy is whole" check "$tmp/copy"
+works "and goes on" pretrain --resume "$tmp/copy" --steps 6 --quiet
+rm -rf "$tmp/a" "$tmp/copy" "$tmp/drive"/*
+mkdir -p "$tmp/drive2"
+for trained in yes no; do # drives that changed places
+    train "$tmp/a" --steps 2 --device "$tmp/drive"
+    cp -a "$tmp/a" "$tmp/copy"
+    cp -a "$tmp/drive/." "$tmp/drive2"
+    [ $trained = no ] || works "a copy on a drive of its own" pretrain --resume "$tmp/copy" --device "$tmp/drive2" --steps 3 --quiet
+    mv "$tmp/drive" "$tmp/drive3" && mv "$tmp/drive2" "$tmp/drive" && mv "$tmp/drive3" "$tmp/drive2"
+    picture "$tmp/drive" "$tmp/drive2" >"$tmp/before"
+    for command in "pretrain --resume $tmp/a --steps 6" "reshard $tmp/a --devices 1"; do
+        run $command
+        refused "drives changed places (the copy was trained: $trained): ${command%% *}" "was copied or moved since it was last used"
+    done
+    if [ $trained = yes ]; then
+        run pretrain --resume "$tmp/a" --steps 6 --device "$tmp/drive"
+        refused "and by name" "was taken by a copy of this run"
+        run check "$tmp/a" --repair
+        result "$([ "$got" = 1 ]; echo $?)" "and no repair takes it"
+    fi
+    picture "$tmp/drive" "$tmp/drive2" >"$tmp/after"
+    cmp -s "$tmp/before" "$tmp/after"
+    result $? "and both drives are as they were"
+    mv "$tmp/drive" "$tmp/drive3" && mv "$tmp/drive2" "$tmp/drive" && mv "$tmp/drive3" "$tmp/drive2"
+    works "back in its place the run goes on" pretrain --resume "$tmp/a" --steps 6 --quiet
+    works "and is whole" check "$tmp/a"
+    [ $trained = no ] || works "and the copy" pretrain --resume "$tmp/copy" --steps 6 --quiet
+    rm -rf "$tmp/a" "$tmp/copy" "$tmp/drive"/* "$tmp/drive2"/*
+done
+# the word by which they are known
+train "$tmp/a" --steps 2 --device "$tmp/drive"
+cp -a "$tmp/a" "$tmp/copy"
+cp -a "$tmp/drive/." "$tmp/drive2"
+works "a copy gets its word" pretrain --resume "$tmp/copy" --device "$tmp/drive2" --steps 3 --quiet
+word=$(sqlite3 "$tmp/copy/run.db" "SELECT value FROM runs WHERE key = 'owner'" 2>"$tmp/null")
+result "$([ ${#word} = 16 ] && head -c 300 "$tmp/drive2"/sitrain-*-dev0 | tr '\0' '\n' | grep -qx "owner $word"; echo $?)" "which its device has, too"
+rm -rf "$tmp/a" "$tmp/copy" "$tmp/drive"/* "$tmp/drive2"
+# what is mounted in a copy
+train "$tmp/a" --steps 2
+mkdir -p "$tmp/copy/dev0" && cp -a "$tmp/a/run.db" "$tmp/a/tokenizer" "$tmp/copy/"
+[ ! -e "$tmp/a/data.bin" ] || cp -a "$tmp/a/data.bin" "$tmp/copy/"
+if [ "$(id -u)" = 0 ] && mount --bind "$tmp/a/dev0" "$tmp/copy/dev0" 2>"$tmp/null"; then
+    picture "$tmp/a" >"$tmp/before"
+    for command in "pretrain --resume $tmp/copy --steps 6" "reshard $tmp/copy --devices 2"; do
+        run $command
+        refused "the original's device is mounted in a copy: ${command%% *}" "was copied or moved since it was last used"
+    done
+    picture "$tmp/a" >"$tmp/after"
+    cmp -s "$tmp/before" "$tmp/after"
+    result $? "and is as it was"
+    umount "$tmp/copy/dev0"
+else
+    skip "a device mounted in a copy" "nothing may be mounted here"
+fi
+rm -rf "$tmp/copy"
+
 # ---- names within another run
 
 run_there() { # OPTION NAME COMMAND...: refused, and nothing is made

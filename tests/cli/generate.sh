@@ -118,12 +118,12 @@ says() { # JSON ARGUMENTS...: what is generated where the file says this
     shift
     "$bin" generate "$tmp/says" --prompt "the sea sees" --tokens 30 --seed 5 "$@" 2>"$tmp/err" </dev/null
 }
-all='{"do_sample": true, "temperature": 0.7, "top_k": 5, "top_p": 0.8, "repetition_penalty": 1.3}'
-same "$(says "$all")" "$(run_one "the sea sees" --tokens 30 --seed 5 --temperature 0.7 --top-k 5 --top-p 0.8 --repetition-penalty 1.3)" \
-    "temperature, top_k, top_p and repetition_penalty are the file's"
-same "$(cat "$tmp/err")" "siTrain generate: the model's generation_config.json says --temperature 0.7 --top-k 5 --top-p 0.8 --repetition-penalty 1.3" \
+all='{"do_sample": true, "temperature": 0.7, "top_k": 5, "top_p": 0.8, "min_p": 0.3, "repetition_penalty": 1.3}'
+same "$(says "$all")" "$(run_one "the sea sees" --tokens 30 --seed 5 --temperature 0.7 --top-k 5 --top-p 0.8 --min-p 30% --repetition-penalty 1.3)" \
+    "temperature, top_k, top_p, min_p and repetition_penalty are the file's"
+same "$(cat "$tmp/err")" "siTrain generate: the model's generation_config.json says --temperature 0.7 --top-k 5 --top-p 0.8 --min-p 0.3 --repetition-penalty 1.3" \
     "which is said in one line"
-same "$(says "$all" --temperature 1 --top-k 0 --repetition-penalty 1)" "$(run_one "the sea sees" --tokens 30 --seed 5 --top-p 0.8)" \
+same "$(says "$all" --temperature 1 --top-k 0 --min-p 0 --repetition-penalty 1)" "$(run_one "the sea sees" --tokens 30 --seed 5 --top-p 0.8)" \
     "an option that is given counts instead, one of its default, too"
 same "$(cat "$tmp/err")" "siTrain generate: the model's generation_config.json says --top-p 0.8" "and only the others are named"
 same "$(says '{"do_sample": false, "top_k": 3}')" "$(run_one "the sea sees" --tokens 30 --temperature 0)" "do_sample false is the likeliest token"
@@ -132,6 +132,17 @@ same "$(says '{"temperature": null}')" "$(run_one "the sea sees" --tokens 30 --s
 result "$([ ! -s "$tmp/err" ]; echo $?)" "and is not spoken of"
 result "$([ "$(run_one "the sea sees" --tokens 30 --temperature 0 --repetition-penalty 1.5)" != "$(run_one "the sea sees" --tokens 30 --temperature 0)" ]; echo $?)" \
     "a penalty changes the likeliest text"
+result "$([ "$(run_one "the sea sees" --tokens 30 --seed 5 --min-p 1)" = "$(run_one "the sea sees" --tokens 30 --temperature 0)" ]; echo $?)" \
+    "nothing but the likeliest token has all of its probability"
+# what would change the text and is not computed is said
+same "$(says '{"do_sample": false, "num_beams": 4, "no_repeat_ngram_size": 3, "suppress_tokens": [5], "typical_p": 0.5, "max_length": 20}')" \
+    "$(run_one "the sea sees" --tokens 30 --temperature 0)" "beams, ngrams and suppressed tokens are not computed"
+same "$(tail -n 1 "$tmp/err")" "siTrain generate: the model's generation_config.json sets num_beams, no_repeat_ngram_size, suppress_tokens, which are not computed here: texts are generated without" \
+    "  which is said"
+says '{"typical_p": 0.5}' >"$tmp/out"
+same "$(cat "$tmp/err")" "siTrain generate: the model's generation_config.json sets typical_p, which is not computed here: texts are generated without" "  of one, too"
+says '{"num_beams": 1, "no_repeat_ngram_size": 0, "suppress_tokens": [], "bad_words_ids": null, "typical_p": 1.0, "min_p": null, "token_healing": false}' >"$tmp/out"
+result "$([ ! -s "$tmp/err" ]; echo $?)" "  what changes nothing is not spoken of"
 echo '{"temperature": "hot"}' >"$tmp/says/generation_config.json"
 refuses 2 '"temperature" must be a number from 0 to 1e+06: give --temperature' generate "$tmp/says" --prompt a
 works "which counts instead" generate "$tmp/says" --prompt a --temperature 0 --tokens 2

@@ -180,6 +180,11 @@ works "a table is a text" eval "$tmp/hf" --data "$tmp/in/csv.csv" --seq 16
 result "$(grep -qF "csv.csv is read as one text, with the separators and all columns of a table" "$tmp/err"; echo $?)" "  and that is said"
 works "JSON is, where it is asked for" eval "$tmp/hf" --data "$tmp/in/jsonl.jsonl" --data-format text --seq 16
 
+# truth values are two classes, false before true, as transformers' run_glue.py has them
+printf '{"sentence": "the sea", "label": true}\n{"sentence": "a ship", "label": false}\n' >"$tmp/truth.jsonl"
+works "labels that are truth values" finetune --run "$tmp/truth" --train-file "$tmp/truth.jsonl" $cls
+same '["false","true"]' "$(sqlite3 "$tmp/truth/run.db" "SELECT value FROM runs WHERE key = 'config.labels'" | tr -d ' ')" "  are the classes false and true"
+
 # ids without a header stay what they were taken for, wherever the file is then
 loss2='sqlite3 "$tmp/made/run.db" "SELECT printf('\''%.17g'\'', loss) FROM steps WHERE step = 1"'
 works "ids of 16 bits in a file of any name" pretrain --run "$tmp/made" --data "$tmp/in/u16.dat" --data-format u16 --vocab 270 $lm
@@ -203,4 +208,17 @@ result "$(grep -q '^data-format = u32' "$tmp/out"; echo $?)" "  and --config mak
 cp "$tmp/text.txt" "$tmp/moved"
 refuses 2 "this run has $tmp/text.txt and a resume keeps it: leave the option out" pretrain --resume "$tmp/lm" --data "$tmp/moved" --steps 2 --schedule-steps 2
 result "$(grep -q "leave the option out$" "$tmp/err"; echo $?)" "  and nothing else works"
+# nor is the same name with another text in it taken for what it was
+rm -rf "$tmp/made"
+later="--steps 2 --schedule-steps 2 --quiet"
+cp "$tmp/text.txt" "$tmp/mine"
+works "a run of a text" pretrain --run "$tmp/made" --data "$tmp/mine" --eval-data "$tmp/mine" --tokenizer "$tmp/tok" $lm
+touch "$tmp/mine"
+works "  goes on by its name" pretrain --resume "$tmp/made" --data "$tmp/mine" --eval-data "$tmp/mine" $later
+sed -i '1s/^./X/' "$tmp/mine"
+refuses 2 "--data $tmp/mine: this file was changed after the run took its tokens" pretrain --resume "$tmp/made" --data "$tmp/mine" $later
+refuses 2 "--eval-data $tmp/mine: this file was changed" pretrain --resume "$tmp/made" --eval-data "$tmp/mine" $later
+works "  without the option it goes on with what it has" pretrain --resume "$tmp/made" $later
+sqlite3 "$tmp/made/run.db" "DELETE FROM runs WHERE key LIKE '%.text.sums'"
+works "  a run from before texts had checksums goes on" pretrain --resume "$tmp/made" --data "$tmp/mine" $later
 done_testing

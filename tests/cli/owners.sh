@@ -433,6 +433,31 @@ works "and is whole" check "$tmp/half"
 same "$want" "$(exported "$tmp/half")" "with the same bits"
 run reshard "$tmp/half" --devices 1 --quiet
 result "$(picture "$tmp/drive" | cmp -s - "$tmp/was"; echo $?)" "nothing of it stays on the drive"
+# A snapshot of the file system on which it is made has the same inodes.
+truncate -s 16M "$tmp/image1"
+mkdir "$tmp/m1" "$tmp/m2"
+if [ "$(id -u)" = 0 ] && command -v mkfs.ext4 >"$tmp/out" && mkfs.ext4 -q "$tmp/image1" && mount -o loop "$tmp/image1" "$tmp/m1" 2>"$tmp/out"; then
+    trap 'umount "$tmp/m1" "$tmp/m2"; rm -rf "$tmp"' EXIT
+    hold pretrain "$tmp/m1/half" --device "$tmp/drive"
+    sync
+    cp "$tmp/image1" "$tmp/image2"
+    rm "$tmp/held"
+    wait $pid
+    mount -o loop "$tmp/image2" "$tmp/m2"
+    was=$(picture "$tmp/drive")
+    for options in "--device $tmp/drive" ""; do
+        run pretrain --run "$tmp/m2/half" $data $shape --steps 2 $options
+        result "$([ "$got" = 2 ] && grep -q "was copied or moved here" "$tmp/err"; echo $?)" "a snapshot of a half-made run is refused ($options)"
+    done
+    same "$was" "$(picture "$tmp/drive")" "and the finished run keeps its device"
+    works "which is whole" check "$tmp/m1/half"
+    run reshard "$tmp/m1/half" --devices 1 --quiet
+    umount "$tmp/m1" "$tmp/m2"
+    trap 'rm -rf "$tmp"' EXIT
+else
+    skip "a snapshot of a half-made run" "only root may mount one"
+fi
+rm -rf "$tmp/m1" "$tmp/m2" "$tmp/image1" "$tmp/image2"
 
 # ---- ids that begin alike: 8 digits of them were a device's name once, of ranks 4
 
@@ -487,6 +512,69 @@ works "a run of an older version goes on" pretrain --resume "$tmp/at" --steps 3 
 works "and is whole" check "$tmp/at"
 works "and moves" reshard "$tmp/at" --devices 1 --quiet
 result "$([ -z "$(ls "$tmp/alike")" ]; echo $?)" "nothing is left of it"
+
+# ---- what somebody saves under a name while siTrain writes what gets it
+
+# at_last PATH-PART N COMMAND...: held before its N-th call that moves or exchanges such a name; $pid
+at_last() {
+    part=$1 n=$2
+    shift 2
+    rm -f "$tmp/held" "$tmp/held.over"
+    (export LD_PRELOAD="$shim" SHIM_AT="rename:$part:$n:$tmp/held"; exec "$bin" "$@") >"$tmp/out" 2>"$tmp/err" </dev/null &
+    pid=$!
+    for _ in $(seq 200); do
+        [ -e "$tmp/held" ] && break
+        sleep 0.05
+    done
+    result "$([ -e "$tmp/held" ]; echo $?)" "$1 is about to rename"
+}
+go_on() { rm -f "$tmp/held" && wait $pid; }
+
+for exchanges in yes no; do
+    [ $exchanges = yes ] || export SHIM_FAIL=exchange=EINVAL
+    rm -rf "$tmp/kept"
+    cp -a "$tmp/kept.from" "$tmp/kept"
+    n=1 found=
+    while [ -z "$found" ]; do # the exchange itself: the folder is the best one's next
+        at_last /kept/best $n pretrain --resume "$tmp/kept" --steps 3 --quiet >"$tmp/null"
+        next=$(echo "$tmp"/kept/best.new-*)
+        [ -e "$tmp/held" ] || break
+        if [ -e "$next/README.md" ]; then found=1; else go_on; rm -rf "$tmp/kept"; cp -a "$tmp/kept.from" "$tmp/kept"; n=$((n + 1)); fi
+    done
+    result "$([ -n "$found" ]; echo $?)" "a better model is about to take its place (exchange: $exchanges)"
+    echo again >"$tmp/kept/best/notes.tmp" && mv "$tmp/kept/best/notes.tmp" "$tmp/kept/best/README.md"
+    go_on
+    result $? "it does"
+    same again "$(cat "$tmp/kept/best/README.md")" "and has the file as it was saved last"
+    works "and is whole" check "$tmp/kept/best"
+    unset SHIM_FAIL
+done
+rm -rf "$tmp/class" "$tmp/p.tsv"
+make finetune "$tmp/class"
+at_last /p.tsv 1 eval "$tmp/class" --test-file "$tmp/rows.csv" --predict "$tmp/p.tsv"
+echo mine >"$tmp/p.tsv"
+go_on
+result "$([ $? = 1 ] && grep -q "p.tsv was made or changed by another program" "$tmp/err"; echo $?)" "predictions where a file came meanwhile are refused"
+same mine "$(cat "$tmp/p.tsv")" "and it stays"
+rm -f "$tmp/p.tsv"
+works "predictions" eval "$tmp/class" --test-file "$tmp/rows.csv" --predict "$tmp/p.tsv"
+at_last /p.tsv 1 eval "$tmp/class" --test-file "$tmp/rows.csv" --predict "$tmp/p.tsv"
+echo mine >"$tmp/p.new" && mv "$tmp/p.new" "$tmp/p.tsv"
+go_on
+result "$([ $? = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "and where one took the place of earlier ones"
+same mine "$(cat "$tmp/p.tsv")" "and it stays"
+for name in trainer_state.json all_results.json; do
+    rm -rf "$tmp/at"
+    cp -a "$tmp/class" "$tmp/at"
+    at_last /at/$name 1 finetune --resume "$tmp/at" --steps 2 --schedule-steps 2 --quiet
+    echo mine >"$tmp/mine.json" && mv "$tmp/mine.json" "$tmp/at/$name"
+    go_on
+    result "$([ $? = 1 ] && grep -q "$name is there and is not what siTrain wrote" "$tmp/err"; echo $?)" "a result where somebody's file came meanwhile is refused: $name"
+    same mine "$(cat "$tmp/at/$name")" "and it stays"
+    rm "$tmp/at/$name"
+    works "without it the results are written" finetune --resume "$tmp/at" --steps 2 --schedule-steps 2 --quiet
+    result "$([ -s "$tmp/at/$name" ]; echo $?)" "all of them"
+done
 
 # ---- file systems without locks are refused, at once
 

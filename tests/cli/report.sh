@@ -91,7 +91,7 @@ import re, sqlite3, sys
 size = lambda n, unit: float(n) * {"KiB": 2**10, "MiB": 2**20}[unit]
 peak = sqlite3.connect(sys.argv[1]).execute("SELECT max(peak_rss) FROM steps").fetchone()[0]
 said = open(sys.argv[2]).read()
-found = re.search(r"^peak resident memory ([\d.]+) (.iB) \+ ([\d.]+) (.iB) devices$", said, re.M).groups()
+found = re.search(r"^Peak resident memory: ([\d.]+) (.iB) \+ ([\d.]+) (.iB) devices$", said, re.M).groups()
 assert abs(size(*found[:2]) + size(*found[2:]) - peak) < 0.01 * peak, (found, peak)
 assert re.search(rf"^  peak of the process, these apart *{re.escape(found[0])} {found[1]} ", said, re.M), said
 EOF

@@ -174,6 +174,61 @@ else
     skip "kills during a reshard" "no sqlite3"
 fi
 
+# ---- new devices that go away before the run is on them
+
+shim=$(dirname "${SITRAIN_OPENBLAS:-build/tests/siTrain-openblas}")/delay.so
+case $shim in /*) ;; *) shim=$(pwd)/$shim ;; esac
+ldd "$bin" | grep -q libasan && shim= # a sanitizer is to load first
+# held AT COMMAND...: it stands at that call; $pid
+held() {
+    at=$1
+    shift
+    rm -f "$tmp/held" "$tmp/held.over"
+    (export LD_PRELOAD="$shim" SHIM_AT="$at:$tmp/held"; exec "$bin" "$@") >"$tmp/out" 2>"$tmp/err" </dev/null &
+    pid=$!
+    while [ ! -e "$tmp/held" ] && kill -0 $pid 2>/dev/null; do sleep 0.02; done
+    [ -e "$tmp/held" ]
+}
+if [ -f "$shim" ]; then
+    mkdir "$tmp/g1" "$tmp/g2" "$tmp/away"
+    run pretrain --run "$tmp/gone" --data "$tmp/text.bin" --tokenizer "$tmp/tok" --n-layer 1 --n-head 1 --n-embd 8 --seq 8 --batch 1 \
+        --csd-mem 128K --threads 1 --disk sync --schedule constant --quiet --steps 2 --device "$tmp/g1"
+    hash=$(exported "$tmp/gone") was=$(sums "$tmp/g1")
+    for how in removed moved replaced; do
+        held "pwrite:/g2/sitrain:2" reshard "$tmp/gone" --device "$tmp/g2" --quiet
+        result $? "new states are being written"
+        f=$(echo "$tmp"/g2/*)
+        case $how in
+        removed) rm "$f" ;;
+        moved) mv "$f" "$tmp/away/" ;;
+        replaced) cp "$f" "$tmp/away/x" && mv "$tmp/away/x" "$f" ;;
+        esac
+        rm "$tmp/held"
+        wait $pid
+        got=$?
+        result "$([ $got = 1 ] && grep -q 'device 0: .*/g2/sitrain.* is \(gone\|another\).*the run is where it was' "$tmp/err" && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" \
+            "a reshard whose new device was $how meanwhile ends ($got)"
+        same "$was" "$(sums "$tmp/g1")" "and the old ones stay"
+        rm -rf "$tmp/g2" && mkdir "$tmp/g2"
+    done
+    same "$hash" "$(exported "$tmp/gone")" "with the run on them"
+    # A drive that goes at any moment, and comes back.
+    n=0 wrong=
+    while n=$((n + 1)) && held "pwrite:/gone/run.db-wal:$n" reshard "$tmp/gone" --device "$tmp/g2" --quiet; do
+        mv "$tmp"/g2/* "$tmp/away/" 2>/dev/null
+        rm "$tmp/held"
+        wait $pid
+        mv "$tmp"/away/sitrain* "$tmp/g2/" 2>/dev/null
+        [ "$(exported "$tmp/gone")" = "$hash" ] || wrong="$wrong $n"
+        run reshard "$tmp/gone" --device "$tmp/g1" --quiet
+        rm -rf "$tmp/g2" && mkdir "$tmp/g2"
+    done
+    wait $pid
+    result "$([ $n -gt 2 ] && [ -z "$wrong" ]; echo $?)" "a new drive that is away for a moment, at $((n - 1)) moments, costs nothing$wrong"
+else
+    skip "new devices that go away" "no shim"
+fi
+
 # ---- who may use a run
 
 # busy RUN OPTIONS...: a training of it that is at work, in $pid

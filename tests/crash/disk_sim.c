@@ -1,7 +1,7 @@
 /* disk_sim.c: struct disk_ops over storage.h. */
 #include "tests/crash/disk_sim.h"
 
-#include "csd/disk.h"
+#include "csd/disk/disk.h"
 #include "data/base/list.h"
 #include "tests/crash/power.h"
 #include "tests/crash/storage.h"

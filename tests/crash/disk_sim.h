@@ -2,6 +2,6 @@
  * seed says (threads.h); after the cut all fail. */
 #pragma once
 
-#include "csd/disk.h"
+#include "csd/disk/disk.h"
 
 extern const struct disk_ops disk_sim;

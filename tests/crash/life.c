@@ -5,16 +5,16 @@
 #include "csd/csd.h"
 #include "data/base/crc32c.h"
 #include "data/base/round.h"
-#include "offload/agree.h"
-#include "offload/devices.h"
-#include "offload/image.h"
-#include "offload/journal.h"
-#include "offload/reshard.h"
+#include "offload/devices/devices.h"
+#include "offload/devices/image.h"
+#include "offload/devices/journal.h"
+#include "offload/upkeep/recovery.h"
+#include "offload/upkeep/reshard.h"
 #include "tests/comm_threads.h"
 #include "tests/crash/disk_sim.h"
 #include "tests/crash/storage.h"
 #include "tests/crash/threads.h"
-#include "tests/orders.h"
+#include "tests/routes.h"
 #include "tests/toy.h"
 
 #include <assert.h>
@@ -84,7 +84,7 @@ int life_has(const struct plan *p) { return !p->cards || *xclbin; }
 static void config_rank(struct run_config *cfg, const struct plan *p, size_t rank)
 {
     cfg->dir = life_dir(rank);
-    cfg->order = toy_order(SHARED);
+    cfg->order = toy_route(SHARED);
     cfg->ranks = (struct run_ranks){ .rank = rank, .size = p->ranks, .groups = p->ranks,
                                      .whole_params = shared };
     ranks_portions(portions[rank], &cfg->ranks, shared, SHARED);
@@ -100,7 +100,7 @@ static struct run_config config_of(const struct plan *p, struct runlog *log, siz
         size_t head = p->words == 2 ? 2 : 0;
 
         cfg = toy_config(DIR, p->mode, words, WORDS + 1 + 1 + head);
-        cfg.order = order_pieces(WORDS, 1, head);
+        cfg.route = route_pieces(WORDS, 1, head);
     }
     if (p->ranks)
         config_rank(&cfg, p, rank);
@@ -147,7 +147,7 @@ static int is_there(const char *path)
     return stat(path, &st) == 0;
 }
 
-/* What a creation that was cut left behind goes away, as cmd/run/place.c does it. */
+/* What a creation that was cut left behind goes away, as run/folder/place.c does it. */
 static void clear(size_t rank)
 {
     static const char *const left[] = { "run.db.new",  "run.db.new-wal", "run.db.new-shm",
@@ -206,7 +206,7 @@ static int train(const struct plan *p, const struct run_config *cfg, uint64_t en
     struct stream *s = NULL;
     char           notice[512];
     uint64_t       step = 0, applied;
-    int            rc = run_agree(cfg, err);
+    int            rc = recovery_run(cfg, err);
 
     rc = rc ? rc : run_train(&s, cfg, notice, sizeof notice, err);
     if (!rc)

@@ -17,7 +17,7 @@ struct plan {
     int feedback, in_ram; // what compression does not send is kept: on the devices, in RAM too
     int           speculate; // updates do not wait for the norm
     int           spares;    // enum run_spares
-    int           sync; // csd/disk_sync.c on simulated files, instead of a simulated disk
+    int           sync; // csd/disk/disk_sync.c on simulated files, instead of a simulated disk
     int           cards;            // --csd xrt: on a simulated disk and a software SmartSSD
     int           pieces;           // that a step leaves on the devices
     int           words; // the embeddings are two blocks: 1: the head is tied to them, 2: two more

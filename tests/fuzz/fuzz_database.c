@@ -1,11 +1,12 @@
-/* fuzz_database.c: run.db as data/runlog*.c, offload/journal.c and offload/image.c read it. */
+/* fuzz_database.c: run.db as data/runlog*.c, offload/devices/journal.c and offload/devices/image.c
+ * read it. */
 #include "tests/fuzz/database.h"
 
-#include "cmd/report/report.h"
 #include "data/db/runlog.h"
-#include "offload/image.h"
-#include "offload/journal.h"
-#include "tests/orders.h"
+#include "offload/devices/image.h"
+#include "offload/devices/journal.h"
+#include "report/report.h"
+#include "tests/routes.h"
 
 #include <sqlite3.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static struct run_config config(struct runlog *log)
                                 .log = log,
                                 .id = "0123",
                                 .mode = RUN_MEM,
-                                .order = order_gpt2(BLOCKS - 2),
+                                .route = route_gpt2(BLOCKS - 2),
                                 .block_params = block_params,
                                 .optim = OPTIM_ADAMW };
 }

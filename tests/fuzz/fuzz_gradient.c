@@ -2,7 +2,7 @@
  * pairs gives, and no index is used that does not belong. */
 #include "tests/fuzz/fuzz.h"
 
-#include "csd/grad_wire.h"
+#include "csd/engine/grad_wire.h"
 
 #include <stdlib.h>
 #include <string.h>

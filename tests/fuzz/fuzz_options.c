@@ -4,7 +4,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "cmd/cmd.h"
-#include "cmd/say/command.h"
+#include "cmd/terminal/command.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,10 +4,10 @@
 #include "tests/fuzz/database.h"
 
 #include "cmd/cmd.h"
-#include "cmd/say/command.h"
-#include "cmd/run/corpus.h"
-#include "cmd/run/labelled.h"
-#include "cmd/run/session.h"
+#include "cmd/terminal/command.h"
+#include "run/folder/session.h"
+#include "run/sources/corpus.h"
+#include "run/sources/labelled.h"
 
 #include <errno.h>
 #include <stdio.h>

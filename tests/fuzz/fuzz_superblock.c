@@ -3,7 +3,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "data/base/crc32c.h"
-#include "offload/store.h"
+#include "offload/layout/store.h"
 
 #include <string.h>
 

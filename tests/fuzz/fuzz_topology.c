@@ -2,7 +2,7 @@
  * over it is over before it begins. */
 #include "tests/fuzz/fuzz.h"
 
-#include "csd/csd_common.h"
+#include "csd/devices/csd_common.h"
 #include "csd/topology.h"
 
 #include <string.h>

@@ -76,7 +76,7 @@ def compare(name, folder, ours, rows):
         result(False, name, f"{type(e).__name__}: {e}")
 
 
-# ---- masked tokens: kernels/rng.h, cmd/run/masking.c ----
+# ---- masked tokens: kernels/rng.h, run/sources/masking.c ----
 
 WIDE = (1 << 64) - 1
 

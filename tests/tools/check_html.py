@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from browser import Page
-from scene import SITRAIN, check, code
+from scene import SITRAIN, check, done
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SHOTS = sys.argv[2] if sys.argv[1:2] == ["--shots"] else None
@@ -103,4 +103,4 @@ def main():
 
 
 main()
-sys.exit(code())
+sys.exit(done())

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-from scene import check, code, sitrain, train
+from scene import check, done, sitrain, train
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -40,4 +40,4 @@ with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         with open(file, encoding="utf-8") as f:
             ours, theirs = json.loads(sitrain("report", run, "--sql", name, "--json")), sqlite3(db, f.read())
         check(same(ours, theirs), f"sqlite3 answers {name} as report --sql does", str(ours)[:400], str(theirs)[:400])
-sys.exit(code())
+sys.exit(done())

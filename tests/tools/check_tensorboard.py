@@ -14,7 +14,7 @@ import time
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
-from scene import SITRAIN, STEPS, check, code, sitrain, train
+from scene import SITRAIN, STEPS, check, done, sitrain, train
 
 
 def float32(value):
@@ -67,4 +67,4 @@ def killed_run(folder):
 with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
     whole_run(folder)
     killed_run(folder)
-sys.exit(code())
+sys.exit(done())

@@ -12,7 +12,7 @@ import tempfile
 
 from browser import Page
 from perfetto_wasm import TraceProcessor, engine_folder
-from scene import STEPS, check, code, sitrain, train
+from scene import STEPS, check, done, sitrain, train
 
 def of_database(run):
     db = sqlite3.connect(os.path.join(run, "run.db"))
@@ -80,4 +80,4 @@ with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
     spans, traffic, seconds = of_database(run)
     in_perfetto(trace, spans, traffic, seconds)
     in_chrome(trace, spans)
-sys.exit(code())
+sys.exit(done())

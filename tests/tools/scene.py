@@ -1,23 +1,21 @@
-"""scene.py: what the checks of other people's tools share: TAP, and a small run that was stopped and goes on."""
+"""scene.py: what the checks of other people's tools share: TAP (tests/tap.py), and a small run that
+was stopped and goes on."""
 import os
 import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tap import done, result  # noqa: E402
 
 SITRAIN = os.environ["SITRAIN"]
 STEPS = 8
-failed = 0
 
 
 def check(ok, name, *why):
-    """A line of TAP, and where it is not so the reasons."""
-    global failed
-    failed |= not ok
-    print(f"{'ok' if ok else 'not ok'} - {name}", flush=True)
-    for line in () if ok else why:
-        print(f"# {line}")
-
-
-def code():
-    return int(failed)
+    """A check with the reasons, a line each, for where it failed."""
+    return result(bool(ok), name, "\n".join(map(str, why)))
 
 
 def sitrain(*arguments):

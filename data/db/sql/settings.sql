@@ -1,4 +1,4 @@
 -- The run's settings: what it is of, its options, its machine.
--- cmd/run/settings.h says what there is.
+-- run/folder/settings.h says what there is.
 SELECT key, value AS text FROM runs WHERE key NOT LIKE '%.sums' AND key NOT LIKE 'memory.%'
 ORDER BY key

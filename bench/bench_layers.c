@@ -1,0 +1,242 @@
+/* bench_layers.c: layers run as a step runs them (model/block.h), on a model of two: products, the
+ * passes between them and their calls, in one figure for each kind of layers. Backward of the
+ * second one finds its activations, that of the first computes them again. */
+#include "bench/bench_layers.h"
+
+#include "data/base/clock.h"
+#include "data/base/round.h"
+#include "kernels/attention.h"
+#include "model/block.h"
+
+#include <omp.h>
+
+enum { TURNS = 5, TURNS_NS = 150 * 1000 * 1000 };
+
+double part_median(struct part_times *t, int part)
+{
+    return bench_median(t->seconds[part], t->n);
+}
+
+double part_since(uint64_t *start_ns)
+{
+    uint64_t now = clock_ns();
+    double   seconds = (double)(now - *start_ns) * 1e-9;
+
+    *start_ns = now;
+    return seconds > 1e-9 ? seconds : 1e-9;
+}
+
+int part_warm(uint64_t begun_ns) { return clock_ns() - begun_ns > PART_WARM_NS; }
+
+int part_another(const struct part_times *t, uint64_t begun_ns)
+{
+    return t->n < TURNS || (t->n < MOST_TURNS && clock_ns() - begun_ns < TURNS_NS);
+}
+
+/* ---- models of two layers ---- */
+
+/* Sizes as families of this kind have them. */
+static struct model_config usual_of(enum machine_kind kind, size_t width, size_t heads)
+{
+    size_t family = 0;
+
+    while (machine_kind_of(arch_at(family)) != kind) // the first one stands for all
+        family++;
+    struct model_config g = { .arch = arch_at(family), .n_head = heads, .n_embd = width,
+                              .norm_eps = 1e-5f };
+
+    if (g.arch->rms) {
+        g.n_kv_head = heads % 3 ? heads % 4 ? heads : heads / 4 : heads / 3;
+        g.n_inner = round_up(8 * width / 3, HEAD_SIZE);
+        g.rope.theta = g.theta_local = 10000;
+        g.qk_norm = (size_t)g.arch->post_norms;
+    }
+    return g;
+}
+
+/* The model's own have its ratios of the MLP's width, and of heads. */
+struct model_options layers_options(const struct bench *b, enum dtype dt, enum machine_kind kind,
+                                    size_t width, size_t heads)
+{
+    const struct train_opts *o = &b->o->train;
+    int own = kind == machine_kind_of(b->config.arch) && width == b->config.n_embd;
+    struct model_config g = own ? b->config : usual_of(kind, width, heads);
+
+    arch_drop(&g, (float)o->dropout);
+    g.n_layer = LAYERS;
+    g.vocab = HEAD_SIZE;
+    g.pieces = g.n_labels = g.untied = g.pad = 0;
+    return (struct model_options){
+        .config = g, .grad_accum = 1, .dtype = dt, .engine = (enum matmul_engine)o->blas,
+        .threads = (int)o->threads, .training = 1, .ways = ways_recompute(LAYERS, 0),
+        .dropout = { g.drop_embd, g.drop_attn, g.drop_resid, o->seed } };
+}
+
+void rows_set(struct model_options *o, size_t tokens, size_t row)
+{
+    o->batch = tokens / row;
+    o->seq = o->config.n_positions = row;
+    o->config = arch_config(o->config.arch, o->config);
+}
+
+/* ---- attention ---- */
+
+struct attention_place {
+    struct arena     memory;
+    void            *dqkv, *dout;
+    struct dropout   drop;
+    struct attention a;
+};
+
+static int attention_place_open(struct attention_place *p, const struct model_options *o,
+                                struct err *err)
+{
+    size_t rows = o->batch * o->seq, e = dtype_bytes(o->dtype),
+           out = rows * arch_dim(&o->config, DIM_HEADS) * e,
+           qkv = rows * arch_dim(&o->config, DIM_QKV) * e;
+
+    *p = (struct attention_place){ .memory = { .align = ARENA_IO },
+                                   .drop = { o->dropout.attn, o->dropout.seed, 0 },
+                                   .a = model_attention(o, 1, o->batch, o->seq) };
+    p->a.drop = &p->drop;
+    for (int laid = 0; laid < 2; laid++) {
+        int rc = laid ? arena_map(&p->memory, "the operands of attention", err) : 0;
+
+        if (rc)
+            return rc;
+        p->a.qkv = arena_take(&p->memory, qkv);
+        p->a.out = arena_take(&p->memory, out);
+        p->a.lse = arena_take(&p->memory, 4 * rows * p->a.H);
+        p->a.scratch = arena_take(&p->memory, attention_scratch(p->a.T, p->a.C, p->a.H, p->a.KV,
+                                                                o->threads));
+        p->dout = arena_take(&p->memory, out);
+        p->dqkv = arena_take(&p->memory, qkv);
+    }
+    bench_fill(p->memory.base, p->memory.bytes, 1);
+    return 0;
+}
+
+/* Seconds of forward and backward of micro-batches like this one. */
+int attention_times(struct part_times *t, const struct model_options *o, struct err *err)
+{
+    struct attention_place p;
+    int                    rc = attention_place_open(&p, o, err);
+
+    omp_set_num_threads(o->threads);
+    t->n = 0;
+    uint64_t begun_ns = clock_ns();
+    while (!rc && part_another(t, begun_ns + PART_WARM_NS)) {
+        uint64_t start_ns = clock_ns();
+
+        attention_forward(&p.a);
+        t->seconds[FORWARD][t->n] = t->seconds[AGAIN][t->n] = part_since(&start_ns);
+        attention_backward(p.dqkv, p.dout, &p.a);
+        t->seconds[BACKWARD][t->n] = part_since(&start_ns);
+        t->n += (size_t)part_warm(begun_ns);
+    }
+    arena_free(&p.memory);
+    return rc;
+}
+
+/* ---- layers ---- */
+
+static void layers_lay(struct layers *l)
+{
+    const struct model_config *g = &l->m.o.config;
+    size_t e = dtype_bytes(l->m.o.dtype), n[3] = { arch_block_size(g, 1), arch_block_size(g, 0),
+                                                   arch_block_size(g, LAYERS + 1) };
+
+    l->wire = arena_take(&l->memory, e * n[0]);
+    l->embed_wire = arena_take(&l->memory, e * n[1]);
+    l->final_wire = arena_take(&l->memory, e * n[2]);
+    l->grad = arena_take(&l->memory, 4 * n[0]);
+    l->embed_grad = arena_take(&l->memory, 4 * n[1]);
+    l->final_grad = arena_take(&l->memory, 4 * n[2]);
+}
+
+int layers_open(struct layers *l, const struct bench *b, const struct model_options *o,
+                struct err *err)
+{
+    *l = (struct layers){ .memory = { .align = ARENA_IO } };
+    int rc = model_open(&l->m, o, err);
+
+    layers_lay(l);
+    rc = rc ? rc : arena_map(&l->memory, "a layer", err);
+    if (rc)
+        return rc;
+    layers_lay(l);
+    bench_fill(l->memory.base, l->memory.bytes, 1);
+    for (size_t i = 0; i < o->batch * o->seq; i++)
+        l->m.acts.work.x[i] = l->m.acts.work.y[i] =
+            (int32_t)((i * 2654435761u) % size_min(b->config.vocab, o->config.vocab));
+    for (size_t i = 0; l->m.acts.work.length && i < o->batch; i++)
+        l->m.acts.work.length[i] = (int32_t)o->seq;
+    l->m.acts.work.shape[0] = (struct acts_shape){ o->batch, o->seq };
+    l->m.dropping = o->dropout.attn > 0;
+    embed_forward(&l->m, 0, 0, l->embed_wire);
+    return 0;
+}
+
+void layers_close(struct layers *l)
+{
+    model_close(&l->m);
+    arena_free(&l->memory);
+}
+
+static uint64_t again_ns(const struct model *m)
+{
+    return m->again[ACTS_ATTN].ns + m->again[ACTS_MLP].ns;
+}
+
+/* again: what of it was computing activations once more. */
+static double backward_seconds(struct layers *l, size_t layer, double *again)
+{
+    struct acts_work *w = &l->m.acts.work;
+    uint64_t          start_ns, before_ns = again_ns(&l->m);
+    struct err        err;
+
+    bench_fill(w->dx, sizeof *w->dx * model_tokens(&l->m) * l->m.o.config.n_embd, 1);
+    start_ns = clock_ns();
+    model_grad_begin(&l->m, layer, l->grad, 1);
+    products_begin(l->m.products);
+    block_backward(&l->m, layer, 0, l->wire, l->grad, 1, &err); // nothing is offloaded
+    *again = (double)(again_ns(&l->m) - before_ns) * 1e-9;
+    return part_since(&start_ns) - *again;
+}
+
+double layers_forward(struct layers *l, size_t calls)
+{
+    uint64_t   start_ns = clock_ns();
+    struct err err;
+
+    for (size_t i = 0; i < calls; i++)
+        for (size_t layer = 1; layer <= LAYERS; layer++) {
+            products_begin(l->m.products);
+            block_forward(&l->m, layer, 0, l->wire, &err);
+        }
+    return part_since(&start_ns);
+}
+
+/* One turn; a first one before all is not counted. */
+static void layers_turn(struct layers *l, struct part_times *t, size_t turn)
+{
+    t->seconds[FORWARD][turn] = layers_forward(l, 1) / LAYERS;
+    double none, again, second = backward_seconds(l, LAYERS, &none);
+    t->seconds[BACKWARD][turn] = (second + backward_seconds(l, 1, &again)) / LAYERS;
+    t->seconds[AGAIN][turn] = again;
+}
+
+int layer_times(struct part_times *t, const struct bench *b, const struct model_options *o,
+                struct err *err)
+{
+    struct layers l;
+    int           rc = layers_open(&l, b, o, err);
+
+    t->n = 0;
+    for (uint64_t start_ns = clock_ns(); !rc && !part_warm(start_ns);)
+        layers_turn(&l, t, 0);
+    for (uint64_t start_ns = clock_ns(); !rc && part_another(t, start_ns); t->n++)
+        layers_turn(&l, t, t->n);
+    layers_close(&l);
+    return rc;
+}

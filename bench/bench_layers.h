@@ -1,0 +1,47 @@
+/* bench_layers.h: models of two layers at work, and attention by itself, for bench_save.c: how long
+ * a call of each part takes, the median of some. */
+#pragma once
+
+#include "bench/bench.h"
+#include "model/model.h"
+#include "plan/machine_time.h"
+
+enum { LAYERS = 2, HEAD_SIZE = 64, MOST_TURNS = 48, PART_WARM_NS = 100 * 1000 * 1000 };
+
+/* What takes turns: seconds of each part of one call, in machine_pass's order. */
+enum { FORWARD, BACKWARD, AGAIN, PARTS };
+struct part_times { double seconds[PARTS][MOST_TURNS]; size_t n; };
+
+double part_median(struct part_times *t, int part);
+/* Seconds since then, which becomes now. */
+double part_since(uint64_t *start_ns);
+/* What is called the first times finds sleeping threads and cold caches, which in a step it does
+ * not. */
+int part_warm(uint64_t begun_ns);
+/* Whether another turn is to be taken: of short ones many, so that they are not all taken while
+ * some other program had the processor. begun_ns: of the first. */
+int part_another(const struct part_times *t, uint64_t begun_ns);
+
+/* Two layers of this kind: the model's own where it is of this kind and width, else as such
+ * families have them. rows_set says the rows. */
+struct model_options layers_options(const struct bench *b, enum dtype dt, enum machine_kind kind,
+                                    size_t width, size_t heads);
+void                 rows_set(struct model_options *o, size_t tokens, size_t row);
+
+/* With parameters and gradients as a stream lends them. To be closed also after a failure. */
+struct layers {
+    struct model m;
+    struct arena memory;
+    void        *wire, *embed_wire, *final_wire;
+    float       *grad, *embed_grad, *final_grad;
+};
+int  layers_open(struct layers *l, const struct bench *b, const struct model_options *o,
+                 struct err *err);
+void layers_close(struct layers *l);
+/* Forward of both, `calls` times: seconds. */
+double layers_forward(struct layers *l, size_t calls);
+
+/* Of a layer, and of attention alone, for a micro-batch like this one. */
+int layer_times(struct part_times *t, const struct bench *b, const struct model_options *o,
+                struct err *err);
+int attention_times(struct part_times *t, const struct model_options *o, struct err *err);

@@ -1,0 +1,101 @@
+/* bench_rounds.c: how everything is timed. Machines are shared and their clocks wander: what is
+ * compared takes turns, and the median of its turns counts. */
+#include "bench/bench.h"
+
+#include "data/base/clock.h"
+
+#include <assert.h>
+#include <omp.h>
+
+static int order(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+double bench_median(double *v, size_t n)
+{
+    qsort(v, n, sizeof *v, order);
+    return n == 0 ? 0 : n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+static double time_calls(struct bench_item *item, size_t n)
+{
+    uint64_t start_ns = clock_ns();
+
+    if (item->threads)
+        omp_set_num_threads(item->threads);
+    for (size_t i = 0; i < n; i++)
+        item->run(item->ctx, item->done++);
+    return (double)(clock_ns() - start_ns) * 1e-9 / (double)n;
+}
+
+/* How many calls a turn has. */
+static void calls_find(struct bench_item *item, double seconds)
+{
+    double once = time_calls(item, 1);
+
+    if (once < seconds)
+        once = time_calls(item, 1); // without the page faults of the first
+    item->calls = once < seconds ? (size_t)(seconds / (once > 1e-8 ? once : 1e-8)) + 1 : 1;
+}
+
+static int take_turn(struct bench_item *item, size_t round, struct err *err)
+{
+    if (item->run)
+        item->figure[round] = time_calls(item, item->calls);
+    return item->run ? 0 : item->measure(item->ctx, &item->figure[round], err);
+}
+
+int bench_rounds(struct bench_item *items, size_t n, uint64_t rounds, double seconds,
+                 struct err *err)
+{
+    int rc = 0;
+
+    rounds = rounds < BENCH_MOST_ROUNDS ? rounds : BENCH_MOST_ROUNDS;
+    for (size_t i = 0; i < n; i++)
+        if (items[i].run)
+            calls_find(&items[i], seconds);
+    for (size_t r = 0; r < rounds && !rc; r++)
+        for (size_t i = 0; i < n && !rc; i++)
+            rc = take_turn(&items[i], r, err);
+    for (size_t i = 0; i < n && !rc; i++)
+        if (rounds > 0) {
+            items[i].median = bench_median(items[i].figure, rounds);
+            items[i].least = items[i].figure[0];
+            items[i].most = items[i].figure[rounds - 1];
+        }
+    return rc;
+}
+
+int bench_ways(const struct bench *b, const struct bench_item *runs, size_t n, json_t *rows,
+               struct err *err)
+{
+    int               threads = (int)b->o->train.threads;
+    struct bench_item items[2 * BENCH_MOST_WAYS];
+
+    assert(n <= BENCH_MOST_WAYS);
+    for (size_t i = 0; i < 2 * n; i++) {
+        items[i] = runs[i / 2];
+        items[i].threads = i % 2 ? threads : 1;
+    }
+    int rc = bench_rounds(items, 2 * n, b->o->rounds, b->seconds, err);
+    for (size_t i = 0; i < 2 * n && !rc; i++)
+        bench_put(json_array_get(rows, i / 2), i % 2 ? "all_threads" : "one_thread",
+                  items[i].bytes / items[i].median);
+    omp_set_num_threads(threads);
+    return rc;
+}
+
+void bench_fill(void *bytes, size_t n, int sign)
+{
+    uint32_t *x = bytes, mask = sign ? 0x807F807Fu : 0x007F007Fu;
+
+#pragma omp parallel for
+    for (size_t i = 0; i < n / 4; i++) {
+        uint32_t hash = (uint32_t)i * 2654435761u;
+
+        x[i] = 0x3D003D00u | ((hash ^ hash >> 15) & mask);
+    }
+}

@@ -1,0 +1,373 @@
+/* bench_save.c: what a prediction goes by (plan/machine_file.h), measured: `bench --save FILE`,
+ * and the same for `plan`, which asks for the sizes of one model alone (--probe).
+ *
+ * Layers are measured as a step runs them (bench_layers.h), of each kind that has passes of its own
+ * between the products. What attention takes of it is measured by itself and taken away, since it
+ * grows otherwise. */
+#include "bench/bench_layers.h"
+
+#include "data/base/clock.h"
+#include "data/base/machine.h"
+#include "data/base/round.h"
+#include "model/head.h"
+
+#include <math.h>
+#include <omp.h>
+
+enum {
+    SHORT_ROW = 64, // of the layers that are measured
+    BESIDE_TURNS = 9, MOST_SIZES = 16, TOKENS_STEP = 16,
+    WIDEST = 2560, // two layers of this take a gigabyte; those of wider ones have the same rate
+};
+
+/* Of one measured call of a layer, at most: a wide model's chunk is not a whole one. */
+#define MOST_FLOPS       4e10
+#define MOST_FLOPS_PROBE 2.5e10
+
+enum { BESIDE_NS = 150 * 1000 * 1000 };
+
+/* ---- points ---- */
+
+static int layer_point(struct machine_file *m, const struct bench *b, enum dtype dt,
+                       enum machine_kind kind, size_t width, size_t tokens, struct err *err)
+{
+    size_t heads = width / HEAD_SIZE ? width / HEAD_SIZE : 1;
+    size_t row = tokens % SHORT_ROW ? tokens : SHORT_ROW;
+    struct part_times     all, attention;
+    struct machine_layer *p = &m->layer[m->n_layers];
+
+    while (width % heads) // a width that heads of 64 do not divide
+        heads--;
+    if (m->n_layers == MACHINE_POINTS)
+        return 0;
+    struct model_options o = layers_options(b, dt, kind, width, heads);
+    rows_set(&o, tokens, row);
+    int rc = layer_times(&all, b, &o, err);
+    rc = rc ? rc : attention_times(&attention, &o, err);
+    if (rc)
+        return rc;
+    struct machine_work w = machine_work_of(&o.config, dt, row);
+    double              rate[PARTS];
+    w.tokens = (double)tokens;
+    for (int i = 0; i < PARTS; i++) { // noise leaves a tenth at least
+        double whole = part_median(&all, i);
+
+        rate[i] = machine_dense_flop(&w, (enum machine_pass)i) /
+                  fmax(whole - part_median(&attention, i), 0.1 * whole);
+    }
+    *p = (struct machine_layer){ dt, kind, (double)width, w.tokens, rate[FORWARD], rate[BACKWARD],
+                                 rate[AGAIN] };
+    m->n_layers++;
+    return 0;
+}
+
+static int attention_point(struct machine_file *m, const struct model_options *o, struct err *err)
+{
+    struct machine_work w = machine_work_of(&o->config, o->dtype, o->seq);
+    struct part_times   t;
+
+    if (m->n_attentions == MACHINE_POINTS)
+        return 0;
+    w.tokens = (double)(o->batch * o->seq);
+    w.seen = arch_seen(&o->config, 1, o->seq); // of the layer that is measured
+    int rc = attention_times(&t, o, err);
+    if (!rc)
+        m->attention[m->n_attentions++] = (struct machine_attention){
+            o->dtype, w.kind, w.head, w.seq,
+            machine_attention_flop(&w, MACHINE_FORWARD) / part_median(&t, FORWARD),
+            machine_attention_flop(&w, MACHINE_BACKWARD) / part_median(&t, BACKWARD) };
+    return rc;
+}
+
+static int head_point(struct machine_file *m, const struct bench *b, enum dtype dt, size_t width,
+                      size_t words, struct err *err)
+{
+    struct model_options o = { 0 };
+    struct part_times    t;
+    struct layers        l;
+    uint64_t             counted = 0;
+
+    if (m->n_heads == MACHINE_POINTS)
+        return 0;
+    double most = (b->o->probe ? MOST_FLOPS_PROBE : MOST_FLOPS) / (6.0 * HEAD_ROWS * (double)width);
+    words = size_max(size_min(words, (size_t)most), LOGIT_ROWS);
+    o = layers_options(b, dt, MACHINE_GPT2, width, 1);
+    o.dropout = (struct model_dropout){ 0 };
+    rows_set(&o, HEAD_ROWS, SHORT_ROW);
+    o.config.vocab = words;
+    int rc = layers_open(&l, b, &o, err);
+    struct head h = { .wire = l.final_wire, .head_wire = l.embed_wire, .trains = 1, .fresh = 1,
+                      .grad = l.final_grad, .head_grad = l.embed_grad, .scale = 1e-3f };
+    t.n = 0;
+    uint64_t begun_ns = clock_ns();
+    while (!rc && part_another(&t, begun_ns + PART_WARM_NS)) {
+        bench_fill(acts_input(&l.m.acts, LAYERS + 1, 0), 4 * HEAD_ROWS * width, 1);
+        uint64_t start_ns = clock_ns();
+
+        head_run(&l.m, 0, &h, &counted);
+        t.seconds[FORWARD][t.n] = part_since(&start_ns);
+        t.n += (size_t)part_warm(begun_ns);
+    }
+    layers_close(&l);
+    if (!rc)
+        m->head[m->n_heads++] = (struct machine_head){
+            dt, (double)width,
+            6 * (double)width * (double)words * HEAD_ROWS / part_median(&t, FORWARD) };
+    return rc;
+}
+
+/* ---- what is measured ---- */
+
+struct grid { size_t n_widths, width[MOST_SIZES], n_tokens, tokens[MOST_SIZES]; double most; };
+
+/* Layers of another kind than the model's are measured where a file is to be kept. */
+static int has_kind(const struct bench *b, enum machine_kind kind)
+{
+    return !b->o->probe || kind == machine_kind_of(b->config.arch);
+}
+
+static void size_add(size_t *list, size_t *n, size_t x)
+{
+    for (size_t i = 0; i < *n; i++)
+        if (list[i] == x)
+            return;
+    if (x && *n < MOST_SIZES)
+        list[(*n)++] = x;
+}
+
+/* Widths and chunks: what models of these widths lie between, and the model's own. */
+static struct grid grid_of(const struct bench *b, enum machine_kind kind)
+{
+    static const size_t widths[] = { 128, 512, 1600 }, tokens[] = { 64, 1024 };
+    size_t      own = size_min(b->o->train.batch * b->o->train.seq, CHUNK_ROWS);
+    struct grid g = { .most = b->o->probe ? MOST_FLOPS_PROBE : MOST_FLOPS };
+
+    if (kind == machine_kind_of(b->config.arch))
+        size_add(g.width, &g.n_widths, size_min(b->config.n_embd, WIDEST));
+    for (size_t i = 0; i < 3 && !b->o->probe; i++)
+        size_add(g.width, &g.n_widths, widths[i]);
+    for (size_t i = 0; i < 2 && !b->o->probe; i++)
+        size_add(g.tokens, &g.n_tokens, tokens[i]);
+    size_add(g.tokens, &g.n_tokens, own);
+    if (b->o->probe) // a second length, by which a wide one's chunk is continued
+        size_add(g.tokens, &g.n_tokens, round_up(own / 4, TOKENS_STEP));
+    return g;
+}
+
+static int has_layer(const struct machine_file *m, enum dtype dt, enum machine_kind kind,
+                     size_t width, size_t tokens)
+{
+    for (const struct machine_layer *p = m->layer; p < m->layer + m->n_layers; p++)
+        if (p->dt == dt && p->kind == kind && (size_t)p->width == width &&
+            (size_t)p->tokens == tokens)
+            return 1;
+    return 0;
+}
+
+static int layers_measure(struct machine_file *m, const struct bench *b, enum dtype dt,
+                          enum machine_kind kind, struct err *err)
+{
+    struct grid g = grid_of(b, kind);
+    int         rc = 0;
+
+    for (size_t w = 0; w < g.n_widths; w++)
+        for (size_t t = 0; t < g.n_tokens && !rc; t++) {
+            double C = (double)g.width[w];
+            size_t most = (size_t)(g.most / (88 * C * C)) / TOKENS_STEP * TOKENS_STEP,
+                   n = size_min(g.tokens[t], size_max(most, (2 + t) * TOKENS_STEP));
+
+            rc = has_layer(m, dt, kind, g.width[w], n)
+                     ? 0 : layer_point(m, b, dt, kind, g.width[w], n, err);
+        }
+    return rc;
+}
+
+/* The model's own heads and rows. */
+static int attention_own(struct machine_file *m, const struct bench *b, enum dtype dt,
+                         struct err *err)
+{
+    const struct train_opts *o = &b->o->train;
+    struct model_options own = layers_options(b, dt, machine_kind_of(b->config.arch),
+                                              b->config.n_embd, 0);
+    double columns = (double)arch_dim(&b->config, DIM_HEADS);
+    size_t T = o->seq;
+
+    while (T > SHORT_ROW && 7 * columns * (double)T * (double)T > MOST_FLOPS_PROBE)
+        T /= 2; // the longest rows' rate is that of long ones
+    rows_set(&own, T * size_max(1, size_min(o->batch, CHUNK_ROWS / T)), T);
+    return attention_point(m, &own, err);
+}
+
+static int has_attention(const struct machine_file *m, enum dtype dt, enum machine_kind kind,
+                         size_t head, size_t row)
+{
+    for (const struct machine_attention *p = m->attention; p < m->attention + m->n_attentions; p++)
+        if (p->dt == dt && p->kind == kind && (size_t)p->head == head && (size_t)p->seq == row)
+            return 1;
+    return 0;
+}
+
+static int attentions_measure(struct machine_file *m, const struct bench *b, enum dtype dt,
+                              enum machine_kind kind, struct err *err)
+{
+    static const size_t sizes[] = { 32, 64, 128 }, rows[] = { 64, 256, 1024 };
+    size_t heads = size_max(b->o->train.threads, 4);
+    int    rc = kind == machine_kind_of(b->config.arch) ? attention_own(m, b, dt, err) : 0;
+
+    for (size_t i = 0; i < 3 && !b->o->probe; i++)
+        for (size_t t = 0; t < 3 && !rc; t++) {
+            struct model_options o = layers_options(b, dt, kind, heads * sizes[i], heads);
+
+            rows_set(&o, CHUNK_ROWS, rows[t]);
+            if (!has_attention(m, dt, kind, sizes[i], rows[t]))
+                rc = attention_point(m, &o, err);
+        }
+    return rc;
+}
+
+static int heads_measure(struct machine_file *m, const struct bench *b, enum dtype dt,
+                         struct err *err)
+{
+    static const size_t widths[] = { 128, 1280 };
+    int rc = head_point(m, b, dt, size_min(b->config.n_embd, WIDEST), b->config.vocab, err);
+
+    for (size_t i = 0; i < 2 && !rc && !b->o->probe; i++)
+        if (widths[i] != b->config.n_embd)
+            rc = head_point(m, b, dt, widths[i], b->config.vocab, err);
+    return rc;
+}
+
+/* The part of a layer's time that does not become less with threads: with one thread it takes
+ * s + w, with p of them s + w / p. */
+static int serial_measure(struct machine_file *m, const struct bench *b, struct err *err)
+{
+    enum dtype           dt = (enum dtype)b->o->train.dtype;
+    size_t               width = b->o->probe ? 256 : 512;
+    double               p = m->threads, many, one;
+    struct model_options o = layers_options(b, dt, MACHINE_GPT2, width, width / HEAD_SIZE);
+    struct part_times    t;
+
+    if (p < 2)
+        return 0;
+    rows_set(&o, 512, SHORT_ROW);
+    int rc = layer_times(&t, b, &o, err);
+    many = part_median(&t, FORWARD) + part_median(&t, BACKWARD);
+    o.threads = 1;
+    rc = rc ? rc : layer_times(&t, b, &o, err);
+    one = part_median(&t, FORWARD) + part_median(&t, BACKWARD);
+    omp_set_num_threads((int)b->o->train.threads);
+    double w = (one - many) / (1 - 1 / p);
+    if (!rc)
+        m->serial = fmin(1, fmax(0, (one - w) / many));
+    return rc;
+}
+
+/* Forward of the layers alone and beside updates, in turn: parameters updated in a second that they
+ * took. No thread of computing goes on without the one that an update has stopped, so how much that
+ * is does not follow from the cores' time. */
+static int beside_turns(double *rate, struct layers *l, struct bench_beside *s, struct err *err)
+{
+    double warming = layers_forward(l, 2);
+    size_t calls = 1 + (size_t)(BESIDE_NS * 1e-9 / warming);
+    double lost[BESIDE_TURNS];
+
+    for (int turn = 0; turn < BESIDE_TURNS; turn++) {
+        double alone = layers_forward(l, calls);
+        int    rc = bench_beside_start(s, err);
+
+        if (rc)
+            return rc;
+        double beside = layers_forward(l, calls), updated = bench_beside_stop(s, err) * beside;
+        if (!(updated > 0))
+            return -EIO;
+        lost[turn] = (beside - alone) / updated;
+    }
+    *rate = 1 / fmax(bench_median(lost, BESIDE_TURNS), 1e-12); // noise is no endless rate
+    return 0;
+}
+
+static int beside_measure(struct machine_file *m, const struct bench *b, struct err *err)
+{
+    enum dtype           dt = (enum dtype)b->o->train.dtype;
+    size_t               width = b->o->probe ? 256 : 512;
+    struct model_options o = layers_options(b, dt, MACHINE_GPT2, width, width / HEAD_SIZE);
+    struct bench_opts    quick_opts = *b->o;
+    struct bench         quick = *b;
+    struct bench_beside *s = NULL;
+    struct layers        l;
+
+    rows_set(&o, 1024, SHORT_ROW);
+    quick_opts.quick = 1;
+    quick.o = &quick_opts;
+    int rc = layers_open(&l, b, &o, err);
+    rc = rc ? rc : bench_beside_open(&s, &quick, err);
+    rc = rc ? rc : beside_turns(&m->update.beside, &l, s, err);
+    bench_beside_close(s);
+    layers_close(&l);
+    return rc;
+}
+
+/* ---- the section ---- */
+
+static int line_add(void *ctx, const char *name, const char *value, const char *comment)
+{
+    (void)comment;
+    return json_array_append_new(ctx, json_pack("[s, s]", name, value)) ? -ENOMEM : 0;
+}
+
+/* The processor, its threads and, in a file that is kept, how busy others were when this began: a
+ * prediction from figures of a busy machine says so wherever it is printed. */
+static void name_set(struct machine_file *m, const struct bench *b)
+{
+    char   cpu[96], beside[24] = "";
+    double load = 0;
+
+    if (b->o->save && getloadavg(&load, 1) == 1 && load > m->threads / 2)
+        snprintf(beside, sizeof beside, ", at a load of %.1f", fmin(load, 999));
+    snprintf(m->name, sizeof m->name, "%.80s, %.0f threads%s", machine_cpu(cpu, sizeof cpu),
+             fmin(m->threads, 9999), beside);
+}
+
+static int save_run(struct bench *b, json_t *lines, struct err *err)
+{
+    struct machine_file *m = calloc(1, sizeof *m);
+    static const enum dtype dts[] = { DT_BF16, DT_F32 };
+    int                  rc = 0;
+
+    if (!m)
+        return err_set(err, -ENOMEM, "out of memory");
+    m->threads = (double)b->o->train.threads;
+    name_set(m, b);
+    for (size_t i = 0; i < 2 && !rc; i++) {
+        if (b->o->probe && dts[i] != (enum dtype)b->o->train.dtype)
+            continue;
+        for (enum machine_kind kind = 0; kind < MACHINE_KINDS && !rc; kind++)
+            if (has_kind(b, kind)) {
+                rc = layers_measure(m, b, dts[i], kind, err);
+                rc = rc ? rc : attentions_measure(m, b, dts[i], kind, err);
+            }
+        rc = rc ? rc : heads_measure(m, b, dts[i], err);
+    }
+    rc = rc ? rc : serial_measure(m, b, err);
+    rc = rc ? rc : bench_save_passes(m, b, err);
+    rc = rc ? rc : bench_save_drives(m, b, err);
+    rc = rc ? rc : beside_measure(m, b, err);
+    rc = rc ? rc : machine_file_each(m, line_add, lines);
+    if (!rc && b->o->save && !(rc = bench_output_check(b->o, OUTPUT_MACHINE, err)))
+        rc = machine_file_write(m, b->o->save, err);
+    free(m);
+    return rc;
+}
+
+static void save_print(const json_t *lines)
+{
+    const json_t *line;
+    size_t        i;
+
+    json_array_foreach(lines, i, line)
+        printf("%-14s %s\n", json_string_value(json_array_get(line, 0)),
+               json_string_value(json_array_get(line, 1)));
+}
+
+const struct bench_section bench_save = {
+    .name = "machine_file", .is_rows = 1, .run = save_run, .print = save_print};

@@ -1,0 +1,265 @@
+/* plan_print.c: `siTrain plan` for people: the answer in a few lines (time, memory, disk, what is
+ * written, whether it would be better in RAM), then what it comes from. Times come from the JSON
+ * value of plan/prediction.h. */
+#include "bench/bench.h"
+#include "cmd/cmd.h"
+#include "plan/mem_choice.h"
+#include "plan/wear.h"
+#include "run/folder/spares.h"
+
+enum { SIZE = 32 };
+
+static void time_line(const struct session *s, const json_t *found)
+{
+    const json_t *step = json_object_get(found, "step");
+    double        steps = json_num(step, "steps");
+    char          all[SIZE];
+
+    if (step)
+        printf("Time: %.3g s a step, %.0f tokens/s%s; %.0f step%s: %s\n",
+               json_num(step, "seconds"), json_num(step, "tokens_per_second"),
+               arch_classifies(&s->config) ? " with padding, at most" : "", steps,
+               steps > 1 ? "s" : "",
+               opt_time_text(all, sizeof all, json_num(step, "run_seconds")));
+}
+
+static void memory_line(const struct budget *b)
+{
+    char total[SIZE], limit[SIZE], arenas[SIZE];
+
+    printf("Memory: %s of %s", opt_size_text(total, sizeof total, (double)b->total),
+           opt_size_text(limit, sizeof limit, (double)b->limit));
+    if (b->arenas)
+        printf(" + %s devices", opt_size_text(arenas, sizeof arenas, (double)b->arenas));
+    putchar('\n');
+}
+
+/* With which spare slots, and what others would take. */
+static int spares_print(const struct session *s, struct err *err)
+{
+    static const char *const names[] = { [RUN_SPARES_HALF] = "--spare-slots half",
+                                         [RUN_SPARES_FEW] = "--spare-slots few",
+                                         [RUN_SPARES_ALL] = "slots of --speculate" };
+    enum run_spares other = s->run.spares == RUN_SPARES_FEW ? RUN_SPARES_HALF : RUN_SPARES_FEW;
+    uint64_t        bytes;
+    char            text[SIZE];
+    int             rc = spares_bytes(&bytes, s, other, err);
+
+    if (!rc)
+        printf("on %zu device%s (%s; %s: %s)\n", s->run.n_devices,
+               s->run.n_devices == 1 ? "" : "s", names[s->run.spares],
+               strrchr(names[other], ' ') + 1, opt_size_text(text, sizeof text, (double)bytes));
+    return rc;
+}
+
+static int disk_line(const struct session *s, struct err *err)
+{
+    struct run_memory m;
+    char              text[SIZE];
+    int               rc = run_memory(&s->run, &m, err);
+
+    if (rc)
+        return rc;
+    printf("Disk: %s ", opt_size_text(text, sizeof text, (double)m.device_bytes));
+    if (s->run.mode != RUN_MEM)
+        return spares_print(s, err);
+    printf("for the images in RUN\n");
+    return 0;
+}
+
+/* Of one device, the mean of all, and how much of a drive's life that is where --endurance says
+ * it. */
+static int written_line(const struct session *s, const json_t *found, struct err *err)
+{
+    double      steps = (double)s->o.steps, endurance = (double)s->o.endurance;
+    double      step = json_num(json_object_get(found, "step"), "seconds");
+    struct wear w;
+    char        text[SIZE];
+    int         rc = wear_computed(&w, &s->run, err);
+
+    if (rc)
+        return rc;
+    printf("Written: %s a step%s", opt_size_text(text, sizeof text, w.total),
+           s->run.mode == RUN_MEM     ? " to the drive of RUN"
+           : s->run.n_devices > 1     ? " to each device"
+                                      : "");
+    if (step > 0)
+        printf(", %s a day", opt_size_text(text, sizeof text, wear_day(w.total, step)));
+    printf("; %s in all\n", opt_size_text(text, sizeof text, w.total * steps));
+    if (endurance > 0)
+        printf("  a drive of --endurance %s lasts %.3g million steps; they take %.3g %% of it\n",
+               opt_size_text(text, sizeof text, endurance), endurance / w.total / 1e6,
+               100 * w.total * steps / endurance);
+    return 0;
+}
+
+static void mem_line(const struct mem_choice *mem, const json_t *found)
+{
+    const json_t *timed = json_object_get(found, "mem");
+    double        step = json_num(timed, "seconds");
+    char          a[SIZE], b[SIZE];
+
+    if (!mem->fits)
+        return;
+    printf("--mode mem fits, too: %s of %s", opt_size_text(a, sizeof a, (double)mem->memory),
+           opt_size_text(b, sizeof b, (double)mem->limit));
+    if (step > 0)
+        printf(", %.3g s a step, and\n  %s instead of %s written a day, to all drives\n", step,
+               opt_size_text(a, sizeof a, json_num(timed, "bytes_per_day")),
+               opt_size_text(b, sizeof b, json_num(timed, "own_bytes_per_day")));
+    else
+        printf("%s, and\n  %s instead of %s written a step, to all drives\n",
+               mem->as_fast ? ", as fast or faster" : "",
+               opt_size_text(a, sizeof a, mem->written),
+               opt_size_text(b, sizeof b, mem->written_own));
+}
+
+int plan_answer_print(const struct session *s, const struct budget *b, const struct mem_choice *mem,
+                      const json_t *found, struct err *err)
+{
+    time_line(s, found);
+    memory_line(b);
+    int rc = disk_line(s, err);
+    rc = rc ? rc : written_line(s, found, err);
+    if (!rc)
+        mem_line(mem, found);
+    return rc;
+}
+
+/* ---- the step ---- */
+
+static void print_step(const json_t *found)
+{
+    const json_t *step = json_object_get(found, "step");
+    const char   *pace = json_str(step, "pace");
+    double        seconds = json_num(step, "seconds"), head = json_num(step, "head");
+
+    printf("\nTime of a step, predicted from %s\n",
+           *json_str(found, "machine") ? json_str(found, "machine") : "the machine's file");
+    printf("  of it    forward %.3g s, ", json_num(step, "forward"));
+    if (head > 0)
+        printf("head %.3g s, ", head);
+    printf("backward %.3g s,\n           gradients %.3g s, ", json_num(step, "backward"),
+           json_num(step, "gradients"));
+    if (json_num(found, "devices") > 0)
+        printf("waits %.3g s; updates beside it %.3g s\n", json_num(step, "waits"),
+               json_num(step, "update"));
+    else
+        printf("update %.3g s, images %.3g s\n", json_num(step, "update"),
+               json_num(step, "images"));
+    if (json_num(step, "network") > 0)
+        printf("           over the network %.3g s, beside the rest but for block 0\n",
+               json_num(step, "network"));
+    printf("  pace     %s%s: %.0f %% of the step\n",
+           strcmp(pace, "computing") ? "it waits for the " : "", pace,
+           100 * json_num(step, "pace_seconds") / seconds);
+}
+
+/* Where there are more than two ways, or a choice between them. */
+static void print_activations(const json_t *found)
+{
+    static const char *const parts[] = { "inputs", "attentions", "mlps" };
+    const json_t *a = json_object_get(found, "activations");
+
+    if (!json_is_true(json_object_get(a, "may_offload")))
+        return;
+    printf("  --activations %s, kept and offloaded of %.0f layers:", json_str(a, "asked"),
+           json_num(a, "layers"));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const json_t *part = json_object_get(a, parts[i]);
+
+        printf("%s%s %.0f + %.0f", i ? ", " : "\n           ", parts[i], json_num(part, "kept"),
+               json_num(part, "offloaded"));
+    }
+    printf("%s\n", json_is_true(json_object_get(a, "whole")) ? ", offloaded whole" : "");
+}
+
+static void print_more(const json_t *found)
+{
+    const json_t *rows = json_object_get(found, "more"), *row;
+    size_t        i;
+
+    json_array_foreach(rows, i, row) {
+        double kept = json_num(row, "kept_layers"),
+               had = json_num(json_object_get(found, "step"), "kept_layers");
+
+        printf("  %-25s %.3g s, %+.1f %%", json_str(row, "what"), json_num(row, "seconds"),
+               100 * json_num(row, "change"));
+        if (kept > had)
+            printf(": activations of %.0f more layer%s kept", kept - had,
+                   kept - had > 1 ? "s are" : " is");
+        printf("\n");
+    }
+}
+
+static void print_largest(const json_t *found)
+{
+    const json_t *l = json_object_get(found, "largest");
+    const char   *preset = json_str(l, "preset");
+    char          text[32];
+
+    if (!json_is_true(json_object_get(l, "fits"))) {
+        printf("  It does not fit on the disk: %s are free\n",
+               opt_size_text(text, sizeof text, json_num(l, "disk_free")));
+        return;
+    }
+    printf("  largest that fits         --batch %.0f, or --n-layer %.0f, or\n"
+           "                            --n-embd %.0f", json_num(l, "batch"),
+           json_num(l, "n_layer"), json_num(l, "n_embd"));
+    printf(*preset ? ", or --model %s\n" : "%s\n", preset);
+}
+
+void plan_step_print(const json_t *found)
+{
+    const json_t *drives = json_object_get(found, "drives");
+    double        day = json_num(drives, "bytes_per_day"), years = json_num(drives, "years");
+    char          text[32], of[32];
+
+    print_step(found);
+    print_activations(found);
+    print_more(found);
+    print_largest(found);
+    if (day > 0)
+        printf("  each drive is written     %s a day", opt_size_text(text, sizeof text, day));
+    if (day > 0 && years > 0)
+        printf(": one of --endurance %s lasts %.2g years",
+               opt_size_text(of, sizeof of, json_num(drives, "endurance")), years);
+    if (day > 0)
+        printf("\n");
+}
+
+/* ---- all modes ---- */
+
+void plan_modes_print(const json_t *found)
+{
+    static const struct bench_column own[] = {
+        {"mode", "mode", NULL, 0}, {"step", "a step, s", "%.4g", 1},
+        {"forward", "forward", "%.4g", 1}, {"backward", "backward", "%.4g", 1},
+        {"speedup", "speed-up", "%.2f", 1}, {"T_opt", "T_opt", "%.4g", 1},
+        {"T_swap", "T_swap", "%.4g", 1}, {"T_grad", "T_grad", "%.4g", 1},
+        {"F", "F", "%.4g", 1}, {"B", "B", "%.4g", 1}, {0}};
+    static const struct bench_column in_turn[] = {
+        {"mode", "mode", NULL, 0}, {"step", "a step, s", "%.4g", 1},
+        {"forward", "forward", "%.4g", 1}, {"backward", "backward", "%.4g", 1},
+        {"update", "update", "%.4g", 1}, {"speedup", "speed-up", "%.2f", 1}, {0}};
+    const json_t *rows = json_object_get(found, "predictions");
+    json_t       *turns = json_array(), *row, *copy;
+    const char   *name = json_str(found, "machine");
+    size_t        i;
+
+    json_array_foreach(rows, i, row) {
+        copy = json_copy(json_object_get(row, "turns"));
+        json_object_set(copy, "mode", json_object_get(row, "mode"));
+        json_array_append_new(turns, copy);
+    }
+    printf("\nTime on %.0f device%s of %s (predicted from what describes it: nothing was "
+           "measured)\n", json_num(found, "devices"), json_num(found, "devices") > 1 ? "s" : "",
+           *name ? name : "the machine");
+    bench_table(rows, own, NULL);
+    printf("  forward has the updates behind which it runs; T_opt, T_swap, T_grad: updates, reads "
+           "of parameters,\n  writes of gradients, each by itself; F, B: computing\n");
+    printf("\nThe same with phases one after the other, as ZeRO-Infinity and Smart-Infinity have "
+           "them\n");
+    bench_table(turns, in_turn, NULL);
+    json_decref(turns);
+}

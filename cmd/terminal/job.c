@@ -1,0 +1,28 @@
+/* job.c: one job a process. */
+#include "cmd/terminal/job.h"
+
+static struct comm *job; // NULL: alone
+static char         name[32];
+
+int job_open(struct comm **out, struct err *err)
+{
+    int rc = comm_started() > 1 ? comm_open(&job, err) : 0;
+
+    if (!rc && job)
+        snprintf(name, sizeof name, "rank %zu: ", job->rank);
+    *out = job;
+    return rc;
+}
+
+void job_close(int code)
+{
+    if (job && code && code != 130) { // 130: all were asked to stop, and did
+        fflush(stdout);
+        comm_abort(job, code);
+    }
+    comm_close(job);
+    job = NULL;
+}
+
+int         job_speaks(void) { return !job || job->rank == 0; }
+const char *job_name(void) { return name; }

@@ -1,0 +1,165 @@
+/* say.c: the sentences and lines that all commands have for what happens to a run. */
+#include "cmd/terminal/say.h"
+
+#include "cmd/terminal/job.h"
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/progress.h"
+#include "cmd/terminal/stop.h"
+#include "data/base/machine.h"
+#include "data/base/nan.h"
+#include "plan/mem_choice.h"
+#include "run/folder/train_opts.h"
+
+static void say_notice(void *ctx, const char *sentence)
+{
+    (void)ctx;
+    progress_make_way();
+    say_line(stderr, "siTrain: %s", sentence);
+}
+
+static size_t layers; // of the run that is trained
+
+/* mpirun holds a process to a core or two where it is not told otherwise, also a single one. */
+static void say_binding(uint64_t threads)
+{
+    struct machine m;
+
+    machine_here(&m);
+    if (comm_by_starter() && m.cpus < m.cpus_online)
+        fprintf(stderr, "siTrain: %smpirun or srun lets this process use %d of %d CPUs, and it "
+                "computes with %llu thread%s; with mpirun --bind-to none (srun --cpus-per-task N) "
+                "it has all, and the last bits of losses depend on --threads\n", job_name(),
+                m.cpus, m.cpus_online, (unsigned long long)threads, threads == 1 ? "" : "s");
+}
+
+/* What is decided when a run is made is said when it begins. */
+static void say_mem(const struct mem_choice *m)
+{
+    char memory[32], mem[32], own[32];
+
+    if (m->fits)
+        fprintf(stderr, "siTrain: --mode mem fits, too (memory %s): %s%s written a step, not %s\n",
+                opt_size_text(memory, sizeof memory, (double)m->memory),
+                m->as_fast ? "as fast or faster, and " : "",
+                opt_size_text(mem, sizeof mem, m->written),
+                opt_size_text(own, sizeof own, m->written_own));
+}
+
+static void say_training(void *ctx, const struct training_begins *t)
+{
+    const struct train_opts *o = t->o;
+    char total[32], limit[32], arenas[32], beside[64] = "", kept[64];
+
+    (void)ctx;
+    layers = t->config->n_layer;
+    progress_begin(t->first, o->steps, o->log_every);
+    if (progress_is_quiet())
+        return;
+    if (t->plan->arenas)
+        snprintf(beside, sizeof beside, " and %s of emulated devices",
+                 opt_size_text(arenas, sizeof arenas, (double)t->plan->arenas));
+    snprintf(kept, sizeof kept, "%zu of %zu layers kept", t->plan->kept, layers);
+    if (t->plan->spare)
+        snprintf(kept, sizeof kept, "what of activations is kept is chosen as it trains");
+    fprintf(stderr,
+            "siTrain: %.4g million parameters, %s%s, %llu tokens a step, %s, %s, %llu thread%s "
+            "(the last bits depend on them); memory %s of %s planned%s, %s\n",
+            (double)arch_total(t->config) / 1e6, train_mode_name((size_t)o->mode),
+            o->compress > 0 ? " with compressed gradients" : "",
+            (unsigned long long)(o->batch * o->seq * o->grad_accum),
+            dtype_name((size_t)o->dtype), t->engine, (unsigned long long)o->threads,
+            o->threads == 1 ? "" : "s",
+            opt_size_text(total, sizeof total, (double)t->plan->total),
+            opt_size_text(limit, sizeof limit, (double)t->plan->limit), beside, kept);
+    say_binding(o->threads);
+    say_mem(t->mem);
+}
+
+static void say_step(void *ctx, const struct training_step *s)
+{
+    const struct runlog_choice *c = &s->result->choice;
+
+    (void)ctx;
+    if (c->layers && !progress_is_quiet())
+        progress_line("activations from step %llu on, of %llu layers kept + offloaded: inputs "
+                      "%llu + %llu, attentions %llu + %llu, MLPs %llu + %llu (%s: a step took %.3g "
+                      "s, %.3g s is expected)", (unsigned long long)s->step + 1,
+                      (unsigned long long)c->layers, (unsigned long long)c->kept[0],
+                      (unsigned long long)c->offloaded[0], (unsigned long long)c->kept[1],
+                      (unsigned long long)c->offloaded[1], (unsigned long long)c->kept[2],
+                      (unsigned long long)c->offloaded[2], c->why, c->step_seconds,
+                      c->expected_seconds);
+    progress_step(s);
+}
+
+static void say_evaluation(void *ctx, const struct training_evaluation *e)
+{
+    char   text[512];
+    size_t at = 0;
+
+    (void)ctx;
+    for (size_t i = 0; i < e->n && at < sizeof text; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "  %s %.4f", e->value[i].name,
+                               nan_plain(e->value[i].value));
+    if (!progress_is_quiet())
+        progress_line("eval after step %llu%s  (%llu %s)%s", (unsigned long long)e->step + 1, text,
+                      (unsigned long long)e->count, e->counts, e->best ? "  best so far" : "");
+    progress_pause();
+}
+
+/* Bytes over time. */
+static void say_streaming(void *ctx, const struct streaming *s)
+{
+    char bytes[32], rate[32];
+
+    (void)ctx;
+    fprintf(stderr,
+            "siTrain generate: of %zu blocks not all stay in memory: every token reads %zu, %s of "
+            "parameters, at the %s/s just measured %.3g s a token\n",
+            s->blocks, s->streamed, opt_size_text(bytes, sizeof bytes, s->token_bytes),
+            opt_size_text(rate, sizeof rate, s->byte_second), s->token_bytes / s->byte_second);
+}
+
+const struct events say_events = { .notice = say_notice,
+                                   .training = say_training,
+                                   .step = say_step,
+                                   .evaluation = say_evaluation,
+                                   .streaming = say_streaming,
+                                   .work_begins = progress_work_begins,
+                                   .work_goes_on = progress_work_goes_on,
+                                   .work_ends = progress_work_ends,
+                                   .asked_to_stop = stop_asked,
+                                   .stop_waits = stop_waits,
+                                   .kill_costs = stop_then };
+
+static const struct events silent_events = { .asked_to_stop = stop_asked };
+
+const struct events *say_events_of_job(void)
+{
+    return job_speaks() ? &say_events : &silent_events;
+}
+
+int say_training_run(struct session *s, struct err *err)
+{
+    struct training_end end;
+    char                line[SESSION_LINE];
+
+    progress_quiet(s->o.quiet);
+    stop_catch_pipe();
+    int rc = training_run(s, &end, err);
+    if (rc)
+        return rc;
+    progress_make_way();
+    if (!job_speaks())
+        return end.how == TRAINING_STOPPED ? 130 : 0;
+    if (end.how == TRAINING_NOTHING_LEFT)
+        say_line(stdout, "%s is finished: its %" PRIu64 " step%s done; --steps N %sgoes further",
+                 s->dir, end.step, end.step == 1 ? " is" : "s are",
+                 s->o.schedule == SCHEDULE_CONSTANT ? "" : "--schedule-steps N ");
+    if (end.how != TRAINING_STOPPED)
+        return 0;
+    say_line(stderr, "siTrain: stopped after step %" PRIu64 " of %" PRIu64 "%s; go on with: %s",
+             end.step, end.steps, end.within_evaluation ? ", within its evaluation" : "",
+             session_resume_line(line, s));
+    return 130;
+}

@@ -1,0 +1,15 @@
+/* say.h: the life of a run as a person at a terminal is told of it. */
+#pragma once
+
+#include "run/folder/events.h"
+#include "run/loop/training.h"
+
+/* Notices on stderr, steps and evaluations on stdout, a bar where that is a terminal; the end is
+ * asked for by Ctrl-C (stop.h). */
+extern const struct events say_events;
+
+/* The same where this process speaks (job.h); else nothing but whether the end is asked for. */
+const struct events *say_events_of_job(void);
+
+/* training_run, and what is said of its end. -errno with a sentence, or the command's exit code. */
+int say_training_run(struct session *s, struct err *err);

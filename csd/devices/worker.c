@@ -1,0 +1,268 @@
+/* worker.c: the worker's thread, the jobs of the host, and csd_ops's calls.
+ *
+ * The owner and the worker meet in two lists, `inbox` and `outbox`, under one mutex; everything
+ * else after open is the worker's.
+ *
+ * A disk that can no longer be reaped, or that was silent for timeout_ns with requests in flight,
+ * is broken: what is in flight fails, but for what the engine has in hand not before it is done
+ * with it, and so does every job after it. Requests that are still the disk's are given up
+ * (csd_keep). Of an engine that broke only updates fail: the disk still moves the host's bytes. */
+#include "csd/devices/worker.h"
+
+#include "csd/disk/disk_file.h"
+#include "data/base/clock.h"
+
+#include <omp.h>
+
+/* Each of a worker's transfers is at the disk at most once, so it is never asked for more. */
+enum { DEPTH = 96 };
+_Static_assert(HOST_IOS + WORKER_SETS * SET_IOS <= DEPTH, "the disk takes all that there can be");
+
+/* ---- host jobs ---- */
+
+static void host_finish(struct worker *w, struct csd_job *job)
+{
+    job->end_ns[SPAN_JOB] = clock_ns();
+    csd_ahead_over(job, &w->finished); // an update that could not begin
+    list_push(&w->finished, job);
+}
+
+static void host_start(struct worker *w, struct worker_io *io, struct csd_job *job)
+{
+    job->start_ns[SPAN_JOB] = clock_ns();
+    csd_job_check(&w->cfg, w->base.ops->caps, job);
+    if (job->status) {
+        host_finish(w, job);
+        return;
+    }
+    *io = (struct worker_io){
+        .req = {.op = (enum disk_op)job->kind, .buf = job->buf, .bytes = job->bytes,
+                .off = job->off},
+        .job = job, .cls = job->cls, .payload = job->payload};
+    worker_io_start(w, io);
+}
+
+static void host_io_over(struct worker *w, struct worker_io *io)
+{
+    worker_io_account(w, io);
+    host_finish(w, io->job);
+    io->job = NULL;
+}
+
+/* ---- the worker ---- */
+
+/* Sort what the owner submitted into the queues, and hand over what is finished. Whether the worker
+ * is to go on. */
+static int owner_meet(struct worker *w)
+{
+    struct csd_job *job;
+    int             rings = 0;
+
+    pthread_mutex_lock(&w->mutex);
+    while ((job = list_pop(&w->inbox)) != NULL)
+        list_push(job->kind == CSD_UPDATE ? &w->updates_waiting : &w->host_waiting, job);
+    for (; (job = list_pop(&w->finished)); rings = 1)
+        list_push(&w->outbox, job);
+    int go_on = !w->stop;
+    pthread_mutex_unlock(&w->mutex);
+    if (rings)
+        bell_ring(w->cfg.bell);
+    return go_on;
+}
+
+static void jobs_start(struct worker *w)
+{
+    struct csd_job *job;
+
+    while ((w->broken && (job = list_pop(&w->host_waiting))) ||
+           ((w->broken || w->engine->broken) && (job = list_pop(&w->updates_waiting)))) {
+        worker_job_broken(w, job);
+        host_finish(w, job);
+    }
+    for (int i = 0; i < HOST_IOS && w->host_waiting.first; i++)
+        while (!w->host_io[i].job && (job = list_pop(&w->host_waiting)) != NULL)
+            host_start(w, &w->host_io[i], job);
+    while (w->updates_waiting.first && worker_updates_running(w) < w->n_sets)
+        worker_update_start(w, list_pop(&w->updates_waiting));
+}
+
+static int is_idle(const struct worker *w)
+{
+    for (int i = 0; i < HOST_IOS; i++)
+        if (w->host_io[i].job)
+            return 0;
+    return !w->host_waiting.first && !w->updates_waiting.first && !w->finished.first &&
+           worker_updates_running(w) == 0;
+}
+
+/* The disk cannot be used any more: everything in flight fails. */
+static void worker_break(struct worker *w)
+{
+    list_init(&w->delayed, offsetof(struct worker_io, next));
+    for (int i = 0; i < HOST_IOS; i++) {
+        struct worker_io *io = &w->host_io[i];
+
+        if (!io->job)
+            continue;
+        io->req.status = w->broken;
+        host_io_over(w, io);
+    }
+    worker_updates_break(w);
+}
+
+static void *worker_run(void *arg)
+{
+    struct worker    *w = arg;
+    struct worker_io *io;
+
+    omp_set_num_threads(1); // the kernels called from here: one core is one device
+    for (;;) {
+        while ((io = worker_io_over(w)) != NULL) {
+            if (io->set)
+                worker_update_io_over(w, io);
+            else
+                host_io_over(w, io);
+        }
+        int go_on = owner_meet(w), broken = w->broken;
+        jobs_start(w);
+        int worked = worker_update_work(w);
+        if (!go_on && is_idle(w))
+            return NULL;
+        worker_io_serve(w, worked || w->finished.first ? 0 : worker_io_wait(w));
+        if (w->broken && !broken)
+            worker_break(w);
+    }
+}
+
+/* ---- the calls ---- */
+
+size_t worker_memory(const struct csd_config *cfg)
+{
+    return (cfg->handler == CSD_NAIVE ? 1 : WORKER_SETS) *
+           update_area_bytes(cfg->update_params, cfg->moments, cfg->wire_dt);
+}
+
+int worker_close(struct csd *base)
+{
+    struct worker *w = (struct worker *)base;
+
+    if (!w)
+        return 0;
+    if (w->started) {
+        pthread_mutex_lock(&w->mutex);
+        w->stop = 1;
+        pthread_mutex_unlock(&w->mutex);
+        disk_wake(w->disk);
+        pthread_join(w->thread, NULL);
+    }
+    if (w->broken && w->n_at_disk > 0) { // what these point into is still the disk's
+        disk_abandon(w->disk);
+        w->engine->broken = w->broken; // its memory stays, too
+        w->engine->ops->close(w->engine);
+        csd_keep(w);
+        return 1;
+    }
+    disk_close(w->disk);
+    worker_updates_release(w);
+    if (w->engine)
+        w->engine->ops->close(w->engine);
+    pthread_mutex_destroy(&w->mutex);
+    free(w);
+    return 0;
+}
+
+static int thread_start(struct worker *w, struct err *err)
+{
+    char name[16];
+    int  rc = -pthread_create(&w->thread, NULL, worker_run, w);
+
+    if (rc)
+        return err_set(err, rc, "device %d: start its thread: %s", w->cfg.id, strerror(-rc));
+    w->started = 1;
+    snprintf(name, sizeof name, "csd%d", w->cfg.id);
+    pthread_setname_np(w->thread, name);
+    return 0;
+}
+
+static void engine_wakes(void *worker) { disk_wake(((struct worker *)worker)->disk); }
+
+/* The disk, with the sets' memory registered where the engine allows that. */
+static int worker_disk_open(struct worker *w, const struct csd_config *cfg, char *notice,
+                            size_t notice_size, struct err *err)
+{
+    struct iovec own[WORKER_SETS];
+    unsigned     n_own = 0;
+
+    for (int i = 0; i < WORKER_SETS && !w->engine->ops->on_card; i++)
+        if (w->sets[i].mem.base)
+            own[n_own++] = (struct iovec){w->sets[i].mem.base, w->sets[i].mem.bytes};
+    char why[512] = ""; // of a fall-back
+    int  rc = csd_disk_open(&w->disk, cfg, own, n_own, DEPTH, why, sizeof why, err);
+    if (!rc && *why)
+        snprintf(notice, notice_size, "%s", why);
+    if (rc || !w->engine->ops->on_card || w->disk->ops != &disk_sync)
+        return rc;
+    disk_file_undo(&(struct disk_config){.path = cfg->path, .create = cfg->create});
+    return err_set(err, -EINVAL, "device %d: bytes go between its drive and its card with O_DIRECT "
+                   "through io_uring alone%s%s", cfg->id,
+                   cfg->disk == &disk_sync ? " (--disk uring)" : ", which cannot be used here: ",
+                   cfg->disk == &disk_sync ? "" : why);
+}
+
+int worker_open(struct csd **out, const struct csd_ops *ops, const struct engine_ops *engine,
+                const struct csd_config *cfg, char *notice, size_t notice_size, struct err *err)
+{
+    struct worker *w = calloc(1, sizeof *w);
+
+    if (!w)
+        return err_set(err, -ENOMEM, "device %d: out of memory", cfg->id);
+    struct list *jobs[] = {&w->inbox, &w->outbox, &w->host_waiting, &w->updates_waiting,
+                           &w->finished};
+
+    w->base.ops = ops;
+    w->cfg = *cfg;
+    w->cfg.buffers = NULL; // the caller's, as fpga and xclbin are, and needed by open alone
+    w->cfg.fpga = w->cfg.xclbin = NULL;
+    pthread_mutex_init(&w->mutex, NULL);
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
+        list_init(jobs[i], offsetof(struct csd_job, next));
+    list_init(&w->delayed, offsetof(struct worker_io, next));
+    int rc = csd_memory_check(cfg, worker_memory(cfg), err);
+    if (rc == 0)
+        rc = engine->open(&w->engine, cfg, engine_wakes, w, err);
+    if (rc == 0)
+        rc = worker_updates_init(w, err);
+    if (rc == 0)
+        rc = worker_disk_open(w, cfg, notice, notice_size, err);
+    if (rc == 0) {
+        rc = thread_start(w, err);
+        if (rc)
+            disk_file_undo(&(struct disk_config){.path = cfg->path, .create = cfg->create});
+    }
+    if (rc)
+        worker_close(&w->base);
+    else
+        *out = &w->base;
+    return rc;
+}
+
+void worker_submit(struct csd *base, struct csd_job *job)
+{
+    struct worker *w = (struct worker *)base;
+
+    csd_job_begin(job);
+    pthread_mutex_lock(&w->mutex);
+    list_push(&w->inbox, job);
+    pthread_mutex_unlock(&w->mutex);
+    disk_wake(w->disk);
+}
+
+int worker_reap(struct csd *base, struct csd_job **done, int max)
+{
+    struct worker *w = (struct worker *)base;
+
+    pthread_mutex_lock(&w->mutex);
+    int n = list_take(&w->outbox, done, max);
+    pthread_mutex_unlock(&w->mutex);
+    return n;
+}

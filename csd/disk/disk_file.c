@@ -1,0 +1,154 @@
+/* disk_file.c: a device's file is created completely, every block allocated, or not at all. */
+#include "csd/disk/disk_file.h"
+
+#include "data/base/file.h"
+
+#include <blkid/blkid.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { OPEN_TRIES = 100 };
+
+static int file_create(const struct disk_config *cfg, struct err *err)
+{
+    int fd = open(cfg->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return err_set(err, -errno, "create %s: %s", cfg->path, strerror(errno));
+    file_give_owner(fd, cfg->path);
+    int rc = file_set_length(fd, cfg->path, 0, cfg->bytes, err);
+    close(fd);
+    if (!rc)
+        rc = file_sync_parent(cfg->path, err); // the name is durable, not only the file
+    if (rc)
+        unlink(cfg->path);
+    return rc;
+}
+
+/* What is written to a file that has other names is seen by them: a copy by `cp -al` is the same
+ * file. */
+static int names_check(const struct stat *st, const struct disk_config *cfg, struct err *err)
+{
+    return cfg->read_only || !S_ISREG(st->st_mode) || st->st_nlink < 2
+               ? 0
+               : err_misuse(err, "%s has other names too (hard links), where what is written to it "
+                            "would be seen, as a copy by cp -al has: a file of its own is "
+                            "expected; copy it (cp), and give the copy this name", cfg->path);
+}
+
+/* Behind cfg->keep: as long as cfg->bytes, no holes. Then what is there must be enough. */
+static int file_check(int fd, const struct disk_config *cfg, struct err *err)
+{
+    struct stat st;
+
+    if (fstat(fd, &st))
+        return err_set(err, -errno, "stat %s: %s", cfg->path, strerror(errno));
+    int rc = names_check(&st, cfg, err);
+    if (rc)
+        return rc;
+    uint64_t bytes = (uint64_t)st.st_size;
+    if (S_ISREG(st.st_mode) && cfg->keep && bytes >= cfg->keep) {
+        int own = file_open_device(cfg->path, O_RDWR); // allocating may be emulated
+        rc = own < 0 ? err_set(err, own, "open %s: %s", cfg->path, strerror(-own))
+                     : file_set_length(own, cfg->path, cfg->keep, cfg->bytes, err);
+        if (own >= 0)
+            close(own);
+        return rc;
+    }
+    if (S_ISBLK(st.st_mode) && ioctl(fd, BLKGETSIZE64, &bytes))
+        return err_set(err, -errno, "size of %s: %s", cfg->path, strerror(errno));
+    return bytes >= cfg->bytes ? 0
+           : err_set(err, -EINVAL, "%s is %" PRIu64 " bytes, this run needs %" PRIu64, cfg->path,
+                     bytes, cfg->bytes);
+}
+
+/* Block devices are opened for one process alone (O_EXCL), and one that was closed, or whose
+ * process was killed, is let go of when the kernel has taken its ring down: two seconds are waited
+ * for that. */
+static int open_patiently(const char *path, int flags)
+{
+    int fd = file_open_device(path, flags);
+
+    for (int i = 0; i < OPEN_TRIES && fd == -EBUSY; i++) {
+        usleep(20000);
+        fd = file_open_device(path, flags);
+    }
+    return fd;
+}
+
+int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
+{
+    int is_block = file_is_block(cfg->path);
+    int made = cfg->create && !is_block, fd, rc = made ? file_create(cfg, err) : 0;
+
+    if (rc)
+        return rc;
+    flags |= (cfg->read_only ? O_RDONLY : O_RDWR) | (is_block ? O_EXCL : 0);
+    rc = fd = open_patiently(cfg->path, flags);
+    if (fd == -ENODEV)
+        rc = err_set(err, -EINVAL, "%s is neither a file nor a block device", cfg->path);
+    else if (fd == -EINVAL && (flags & O_DIRECT))
+        rc = err_set(err, -EOPNOTSUPP, "the file system of %s has no O_DIRECT (%s)", cfg->path,
+                     strerror(-fd));
+    else if (fd < 0)
+        err_set(err, rc, "open %s: %s", cfg->path, strerror(-fd));
+    else if ((rc = file_lock(fd, cfg->read_only))) // each would write over what the other relies on
+        file_lock_fail(rc, cfg->path, ", which has the states there open: wait for it to end, or "
+                       "stop it (it may be working on this run, or on a copy of it)", err);
+    else
+        rc = file_check(fd, cfg, err);
+    if (!rc)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    if (made)
+        unlink(cfg->path);
+    return rc;
+}
+
+void disk_file_undo(const struct disk_config *cfg)
+{
+    if (cfg->create && !file_is_block(cfg->path))
+        unlink(cfg->path);
+}
+
+/* ---- what already lives on a block device ---- */
+
+int disk_check_signature(const char *path, struct err *err)
+{
+    blkid_probe pr = blkid_new_probe_from_filename(path);
+    const char *type = "unknown";
+    int         rc = -1;
+
+    if (pr) {
+        blkid_probe_enable_partitions(pr, 1);
+        rc = blkid_do_safeprobe(pr); // 0 found, 1 nothing, -2 several, -1 failed
+    }
+    if (rc == 0 && blkid_probe_lookup_value(pr, "TYPE", &type, NULL))
+        blkid_probe_lookup_value(pr, "PTTYPE", &type, NULL);
+    if (rc == 0)
+        rc = err_set(err, -EBUSY,
+                     "%s holds data: its signature is %s; --force-device overwrites it", path,
+                     type);
+    else if (rc == -2)
+        rc = err_set(err, -EBUSY,
+                     "%s holds data of several signatures; --force-device overwrites it", path);
+    else
+        rc = rc < 0 ? err_set(err, -EIO, "%s cannot be probed for what it holds", path) : 0;
+    blkid_free_probe(pr);
+    return rc;
+}
+
+int disk_check_idle(const char *path, struct err *err)
+{
+    int fd = open_patiently(path, O_RDONLY | O_EXCL);
+    if (fd == -EBUSY)
+        return err_set(err, -EBUSY, "%s is mounted or in use", path);
+    if (fd < 0)
+        return err_set(err, fd, "open %s: %s", path, strerror(-fd));
+    close(fd);
+    return 0;
+}

@@ -1,0 +1,173 @@
+/* opt_doc.c: --help and the man page (completion: opt_completion.c). Nothing is written here that a
+ * row or a command does not hold. */
+#include "data/opt/opt.h"
+
+// a terminal as it opens has 80 columns
+enum { USAGE_COLUMN = 7, HELP_COLUMN = 30, HELP_WIDTH = 80, HELP_BYTES = 1024 };
+
+/* What a value is called, unless the row says it; NULL: there is none to be typed. */
+static const char *const value_names[] = {
+    [OPT_STRING] = "TEXT", [OPT_PATH] = "PATH", [OPT_STRINGS] = "TEXT", [OPT_PATHS] = "PATH",
+    [OPT_UINT] = "N",      [OPT_SIZE] = "SIZE", [OPT_SIZES] = "SIZE,..", [OPT_DOUBLE] = "X",
+    [OPT_RATIO] = "PART",  [OPT_WARMUP] = "N|PART", [OPT_ARGS] = NULL,
+};
+
+const char *opt_value_name(const struct opt_row *r)
+{
+    return r->arg ? r->arg : value_names[r->type];
+}
+
+/* "--name VALUE", or the argument's name. */
+static void row_head(const struct opt_row *r, char *buf, size_t size)
+{
+    char        words[256];
+    const char *value = opt_value_name(r);
+
+    if (!r->arg && r->words)
+        value = opt_words_join(words, sizeof words, r->words, r->type == OPT_SET ? "," : "|",
+                               r->type == OPT_SET ? "," : "|");
+    if (opt_row_is_arg(r))
+        snprintf(buf, size, "%s%s", r->name, r->type == OPT_ARGS ? "..." : "");
+    else
+        snprintf(buf, size, "--%s%s%s", r->name, value ? " " : "", value ? value : "");
+}
+
+size_t opt_sentence(const char *help)
+{
+    const char *stop = strstr(help, ". ");
+    size_t      line = strcspn(help, "\n");
+
+    return stop && stop < help + line ? (size_t)(stop - help) : line;
+}
+
+/* The row's help with "(repeated; default: X)" at the end of its first sentence, or in the
+ * parenthesis that ends it. A help that describes the default itself gives way to the command's. */
+static void row_help(const struct opt_command *cmd, const struct opt_row *r, char *buf, size_t size)
+{
+    const char *help = r->help, *def = opt_row_default(cmd, r);
+    const char *described = strstr(help, "default: ");
+    int         repeated = opt_row_is_many(r) && !opt_row_is_arg(r);
+    int         shown = def && *def && !(described && def == r->def);
+    size_t      at = opt_sentence(help);
+
+    if (shown && described) {
+        snprintf(buf, size, "%.*sdefault: %s%s", (int)(described - help), help, def,
+                 described + strcspn(described, ")"));
+        return;
+    }
+    int open = (repeated || shown) && at && help[at - 1] == ')';
+    snprintf(buf, size, "%.*s%s%s%s%s%s%s%s", (int)(at - (size_t)open), help,
+             !repeated && !shown ? "" : open ? "; " : " (", repeated ? "repeated" : "",
+             repeated && shown ? "; " : "", shown ? "default: " : "", shown ? def : "",
+             repeated || shown ? ")" : "", help + at);
+}
+
+/* Print words from column `from` on, broken before HELP_WIDTH and where the text has a newline,
+ * after `at` columns that are there already. */
+static void print_wrapped(FILE *out, const char *text, int at, int from)
+{
+    int first = 1;
+
+    while (*text) {
+        int len = (int)strcspn(text, " \n");
+
+        if (at < from)
+            at += fprintf(out, "%*s", from - at, "");
+        else if (!first && at + 1 + len > HELP_WIDTH)
+            at = fprintf(out, "\n%*s", from, "") - 1;
+        else if (!first)
+            at += fprintf(out, " ");
+        at += fprintf(out, "%.*s", len, text);
+        first = 0;
+        text += len;
+        if (*text == '\n') {
+            at = fprintf(out, "\n") - 1;
+            first = 1;
+        }
+        text += strspn(text, " \n");
+    }
+    fputc('\n', out);
+}
+
+void opt_help(const struct opt_command *cmd, FILE *out)
+{
+    char head[256], help[HELP_BYTES];
+
+    print_wrapped(out, cmd->usage, fprintf(out, "Usage: siTrain %s ", cmd->name), USAGE_COLUMN);
+    fputc('\n', out);
+    print_wrapped(out, cmd->summary, 0, 0);
+    if (cmd->text) {
+        fputc('\n', out);
+        print_wrapped(out, cmd->text, 0, 0);
+    }
+    for (const struct opt_part *p = cmd->parts; p->rows; p++) {
+        fprintf(out, "\n%s\n", p->title);
+        for (const struct opt_row *r = p->rows; r->type; r++) {
+            row_head(r, head, sizeof head);
+            row_help(cmd, r, help, sizeof help);
+            int at = fprintf(out, "  %s", head);
+            if (at + 2 > HELP_COLUMN)
+                at = fprintf(out, "\n") - 1;
+            print_wrapped(out, help, at, HELP_COLUMN);
+        }
+    }
+    if (cmd->aliases)
+        fputs("\nNames of another program's options that are taken too: siTrain --man.\n", out);
+}
+
+/* ---- man ---- */
+
+/* A hyphen that is typed is \-, a backslash \e, and no line may begin with a control character. */
+void opt_man_line(FILE *out, const char *macro, const char *text)
+{
+    fputs(macro, out);
+    if (!*macro && (*text == '.' || *text == '\''))
+        fputs("\\&", out);
+    for (; *text; text++) {
+        if (*text == '\n')
+            fputs("\n.br\n", out);
+        else if (*text == '-' || *text == '\\')
+            fputs(*text == '-' ? "\\-" : "\\e", out);
+        else
+            fputc(*text, out);
+    }
+    fputc('\n', out);
+}
+
+/* The aliases that stand for something here, each with its row. */
+static void man_aliases(const struct opt_command *cmd, FILE *out)
+{
+    char   buf[256];
+    size_t n;
+
+    fputs(".PP\n.I Taken too, as another program has them\n", out);
+    for (const struct opt_alias *a = cmd->aliases; a->names; a++)
+        for (const char *at = a->names; a->row && (n = opt_alias_next(&at));) {
+            snprintf(buf, sizeof buf, "--%.*s: --%s%s%s", (int)n, at - n, a->row,
+                     a->value ? " " : "", a->value ? a->value : "");
+            opt_man_line(out, ".br\n", buf);
+        }
+}
+
+void opt_man(const struct opt_command *cmd, FILE *out)
+{
+    char buf[HELP_BYTES];
+
+    opt_man_line(out, ".SS ", cmd->name);
+    opt_man_line(out, ".B siTrain ", cmd->name);
+    opt_man_line(out, "", cmd->usage);
+    opt_man_line(out, ".PP\n", cmd->summary);
+    if (cmd->text)
+        opt_man_line(out, ".PP\n", cmd->text);
+    for (const struct opt_part *p = cmd->parts; p->rows; p++) {
+        opt_man_line(out, ".PP\n.I ", p->title);
+        for (const struct opt_row *r = p->rows; r->type; r++) {
+            row_head(r, buf, sizeof buf);
+            opt_man_line(out, ".TP\n.B ", buf);
+            row_help(cmd, r, buf, sizeof buf);
+            opt_man_line(out, "", buf);
+        }
+    }
+    if (cmd->aliases)
+        man_aliases(cmd, out);
+}

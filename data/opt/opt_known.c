@@ -1,0 +1,103 @@
+/* opt_known.c: options that people know from other trainers, and what siTrain has instead. An
+ * option's name that is merely near to one of these would be the wrong help: --gpu is not --eps. */
+#include "data/opt/opt_known.h"
+
+/* What the names stand for: a row, where the command has it; else, or in addition, a sentence.
+ * Several entries may have a name: the first one that says something here counts. */
+struct known { const char *names, *row, *text; };
+
+#define ON_CPU   "siTrain trains on the CPU; --threads N says on how many of its cores"
+#define ADAPTERS "adapters (LoRA) are not in this version; all parameters are trained"
+#define RANKS                                                                                      \
+    "several processes are started as mpirun -n N siTrain ..., and find each other "               \
+    "(docs/cluster.md)"
+#define DRIVES                                                                                     \
+    "optimizer states live on drives in any case: --mode, --device PATH and --host-mem say how"
+#define COMMITS "every step is committed (--mode mem: every --commit-every steps)"
+#define LOCAL   "models and data are local files; nothing is downloaded or uploaded"
+
+static const struct known knowns[] = {
+    { "gpu gpus gpu_id gpu_ids n_gpu num_gpus ngpu ngl n_gpu_layers cuda no_cuda use_cpu cpu "
+      "device_map accelerator tensor_parallel_size", NULL, ON_CPU },
+    { "fp16 half", "dtype", "fp16 is no precision of computing here" },
+    { "bf16 precision mixed_precision torch_dtype amp autocast tf32", "dtype", NULL },
+    { "load_in_4bit load_in_8bit quantization_bit quantize quantization bnb_4bit_quant_type", NULL,
+      "nothing is quantized here; --mode su+o and --host-mem keep memory small" },
+    { "lora lora_r lora_rank lora_alpha lora_dropout lora_target lora_target_modules use_lora "
+      "use_peft peft qlora adapter adapters finetuning_type", NULL, ADAPTERS },
+    { "deepspeed ds_config zero_stage zero fsdp fsdp_config offload_optimizer offload_param "
+      "nvme_path offload_folder cpu_offload", NULL, DRIVES },
+    { "local_rank local-rank nproc_per_node nproc nnodes node_rank num_nodes num_processes "
+      "num_machines machine_rank master_addr master_port world_size ddp_backend", NULL, RANKS },
+
+    { "learning_rate lr_rate learn_rate", "lr", NULL },
+    { "min_learning_rate", "min-lr", NULL },
+    { "num_train_epochs num_epochs epoch max_epochs n_epochs", "epochs", NULL },
+    { "num_train_epochs num_epochs epoch epochs max_epochs n_epochs", "steps",
+      "pretraining counts steps" },
+    { "max_steps train_steps num_steps max_iters iters iterations n_steps train_iters", "steps",
+      NULL },
+    { "per_device_train_batch_size per_gpu_train_batch_size train_batch_size micro_batch_size "
+      "batch_size bs device_batch_size", "batch", NULL },
+    { "gradient_accumulation_steps gradient_accumulation grad_accum_steps accumulate_grad_batches",
+      "grad-accum", NULL },
+    { "block_size max_seq_length max_seq_len seq_len seq_length sequence_length context_length "
+      "context_window ctx ctx_size n_ctx max_length cutoff_len model_max_length", "seq", NULL },
+    { "wd", "weight-decay", NULL },
+    { "warmup_ratio warmup_steps warmup_iters num_warmup_steps lr_warmup_steps", "warmup", NULL },
+    { "max_grad_norm grad_clip gradient_clip gradient_clip_val gradient_clipping clip_grad", "clip",
+      NULL },
+    { "lr_scheduler_type lr_scheduler scheduler lr_schedule decay_lr", "schedule", NULL },
+    { "optim optimiser", "optimizer", NULL },
+    { "adam_beta1", "beta1", NULL }, { "adam_beta2", "beta2", NULL },
+    { "adam_epsilon", "eps", NULL },
+    { "output_dir out_dir output save_dir", "run", NULL },
+    { "model_name_or_path base_model pretrained_model pretrained_model_name_or_path model_path "
+      "model_id init_from from_pretrained", "init", NULL },
+    { "tokenizer_name tokenizer_path tokenizer_name_or_path", "tokenizer", NULL },
+    { "dataset train_data train_file data_dir data_path dataset_name dataset_path input", "data",
+      NULL },
+    { "eval_file validation_file valid_data val_data", "eval-data", NULL },
+    { "resume_from_checkpoint resume_from checkpoint ckpt ckpt_path", "resume", NULL },
+    { "save_steps save_strategy save_interval save_every checkpoint_interval save_total_limit",
+      NULL, COMMITS },
+    { "eval_steps eval_interval eval_strategy evaluation_strategy val_check_interval", "eval-every",
+      NULL },
+    { "logging_steps log_interval log_steps logging_strategy", "log-every", NULL },
+    { "gradient_checkpointing activation_checkpointing", "activations", NULL },
+    { "num_layers n_layers num_hidden_layers layers depth", "n-layer", NULL },
+    { "num_heads n_heads num_attention_heads heads", "n-head", NULL },
+    { "hidden_size n_embed d_model dim embedding_dim width", "n-embd", NULL },
+    { "vocab_size", "vocab", NULL },
+    { "max_new_tokens max_tokens n_predict num_predict", "tokens", NULL },
+    { "temp", "temperature", NULL },
+    { "report_to logger", "tensorboard", NULL },
+    { "wandb wandb_project use_wandb", "tensorboard",
+      "siTrain report RUN --csv is for other programs" },
+    { "push_to_hub hub_model_id trust_remote_code use_auth_token cache_dir", NULL, LOCAL },
+};
+
+static int has_name(const struct known *k, const char *typed)
+{
+    const char *at = k->names;
+    size_t      n, length = strlen(typed);
+
+    while ((n = opt_alias_next(&at)))
+        if (n == length && opt_name_is(at - n, typed, n))
+            return 1;
+    return 0;
+}
+
+const char *opt_known(const struct opt_command *cmd, const char *typed, char *buf, size_t size)
+{
+    for (size_t i = 0; i < sizeof knowns / sizeof *knowns; i++) {
+        const struct known *k = &knowns[i];
+
+        if (!has_name(k, typed) || (k->row && opt_row_find(cmd, k->row, strlen(k->row)) < 0))
+            continue;
+        snprintf(buf, size, "%s%s%s%s", k->row ? "siTrain has --" : "", k->row ? k->row : "",
+                 k->row && k->text ? "; " : "", k->text ? k->text : "");
+        return buf;
+    }
+    return NULL;
+}

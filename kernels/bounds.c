@@ -1,0 +1,191 @@
+/* bounds.c: the look is a second pass over a slice that is still in the first-level cache, beside a
+ * copy of what it was: where something went too far the slice is put back and moved an element at a
+ * time, which gives the bits that the vectors give. */
+#include "kernels/bounds.h"
+
+#include "data/base/round.h"
+#include "kernels/simd.h"
+
+#include <float.h>
+#include <string.h>
+
+enum { SLICE = 512 };
+
+struct states { float *w, *m, *v; }; // v NULL: one moment
+
+static struct states states_at(struct states s, size_t i)
+{
+    return (struct states){ s.w + i, s.m + i, s.v ? s.v + i : NULL };
+}
+
+static void states_copy(struct states to, struct states from, size_t n)
+{
+    memcpy(to.w, from.w, n * sizeof(float));
+    memcpy(to.m, from.m, n * sizeof(float));
+    if (from.v)
+        memcpy(to.v, from.v, n * sizeof(float));
+}
+
+void overflow_add(struct overflow *all, struct overflow part, size_t from)
+{
+    if (part.n && (!all->n || from + part.first < all->first))
+        all->first = from + part.first;
+    all->n += part.n;
+}
+
+/* Rounding is allowed for, here and below, with more than it takes. */
+static const double slack = BOUNDS_SLACK, far = 1e37;
+
+/* Moments after a step of both Adams, and how far their quotient goes. With m <= ratio sqrt(v) it
+ * is by Cauchy and Schwarz b1 m + (1 - b1) g <= sqrt(b1^2 ratio^2 / b2 + (1 - b1)^2 / (1 - b2))
+ * sqrt(b2 v + (1 - b2) g^2); what v loses where it underflows, less than 1e-37, is little beside
+ * the square of BOUNDS_ROOT. */
+static double adam_reach(struct bounds *r, const struct optim_step *s, double g)
+{
+    double b1 = (double)s->beta1, b2 = (double)s->beta2, c1 = (double)s->one_minus_beta1,
+           c2 = (double)s->one_minus_beta2, eps = (double)s->eps;
+
+    r->m = slack * (b1 * r->m + c1 * g);
+    r->v = slack * (b2 * r->v + c2 * g * g);
+    r->ratio = 1.001 * sqrt(b1 * b1 / b2 * r->ratio * r->ratio + c1 * c1 / c2);
+    return fmin(r->m / eps, r->ratio * ((double)s->bias2_sqrt + BOUNDS_ROOT / eps));
+}
+
+int bounds_advance(struct bounds *r, const struct optim_step *s, double wd, double g)
+{
+    int    adamw = s->kind == OPTIM_ADAMW;
+    double decay = adamw ? fmax(1, fabs(1 - (double)s->lr * wd)) : 1, rate;
+    // a gradient's norm bounds its elements but for squares that underflow
+    double scaled = (1.01 * g + 1e-15) * fabs((double)s->grad_scale),
+           grad = adamw ? scaled : scaled + wd * r->w;
+    struct bounds to = *r;
+
+    if (s->kind == OPTIM_SGD) {
+        rate = to.m = slack * ((double)s->beta1 * r->m + grad);
+    } else if (s->kind == OPTIM_ADAGRAD) {
+        to.m = slack * (r->m + grad * grad);
+        // the root holds g itself, unless its square underflows
+        rate = slack + BOUNDS_ROOT / (double)s->eps;
+    } else {
+        rate = adam_reach(&to, s, grad);
+    }
+    to.w = slack * (r->w * decay + (double)s->step_size * rate);
+    // without an eps the quotient may be 0 / 0; NaNs are not below anything
+    if (!(s->eps >= FLT_MIN || s->kind == OPTIM_SGD) || !(s->bias2_sqrt > 1e-10f) ||
+        !(grad < far) || !(rate < far) || !(to.m < far) || !(to.v < far) || !(to.w < far))
+        return 0;
+    *r = to;
+    return 1;
+}
+
+/* The largest magnitude of x[0..n), as bits: as such floats without their sign order as they do as
+ * numbers, and infinities and NaNs come last. */
+SIMD_CLONES __attribute__((noinline)) static uint32_t largest(const float *x, size_t n)
+{
+    uint32_t most = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+
+        memcpy(&bits, &x[i], sizeof bits);
+        bits &= 0x7fffffff;
+        most = bits > most ? bits : most;
+    }
+    return most;
+}
+
+SIMD_CLONES __attribute__((noinline)) static uint32_t largest_ratio(const float *m, const float *v,
+                                                                    size_t n)
+{
+    uint32_t most = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        float    q = fabsf(m[i]) / (sqrtf(v[i]) + (float)BOUNDS_ROOT);
+        uint32_t bits;
+
+        memcpy(&bits, &q, sizeof bits);
+        most = bits > most ? bits : most;
+    }
+    return most;
+}
+
+static float magnitude(uint32_t bits)
+{
+    float f;
+
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/* Have they all arrived within the bound? Then *r holds them. */
+static int arrived(struct states s, size_t n, struct bounds *r)
+{
+    float a = magnitude(largest(s.w, n)), b = magnitude(largest(s.m, n)),
+          c = s.v ? magnitude(largest(s.v, n)) : 0;
+
+    if (!(a < OPTIM_BOUND && b < OPTIM_BOUND && c < OPTIM_BOUND))
+        return 0;
+    *r = (struct bounds){ fmax(r->w, (double)a), fmax(r->m, (double)b), fmax(r->v, (double)c),
+                          r->ratio };
+    if (s.v)
+        r->ratio = fmax(r->ratio, slack * (double)magnitude(largest_ratio(s.m, s.v, n)));
+    return 1;
+}
+
+/* Put a slice back and move it an element at a time, without those that would go too far. */
+static struct overflow move_singly(struct states all, struct states old, const float *g, size_t n,
+                                   float wd, const struct optim_step *step, struct bounds *r)
+{
+    struct overflow kept = { 0 };
+
+    states_copy(all, old, n);
+    for (size_t i = 0; i < n; i++) {
+        struct states s = states_at(all, i);
+
+        optim_update(s.w, s.m, s.v, g + i, 1, wd, step);
+        if (arrived(s, 1, r))
+            continue;
+        states_copy(s, states_at(old, i), 1);
+        overflow_add(&kept, (struct overflow){ 1, 0 }, i);
+    }
+    *r = BOUNDS_UNKNOWN;
+    return kept;
+}
+
+struct overflow bounds_update(float *w, float *m, float *v, const float *g, size_t n, float wd,
+                              const struct optim_step *step, struct bounds *r)
+{
+    struct overflow kept = { 0 };
+    float             was[3][SLICE];
+    struct states     all = { w, m, v }, old = { was[0], was[1], v ? was[2] : NULL };
+
+    if (!r) {
+        optim_update(w, m, v, g, n, wd, step);
+        return kept;
+    }
+    for (size_t i = 0, k; i < n; i += k) {
+        struct states s = states_at(all, i);
+
+        k = size_min(n - i, SLICE);
+        states_copy(old, s, k);
+        optim_update(s.w, s.m, s.v, g + i, k, wd, step);
+        if (!arrived(s, k, r))
+            overflow_add(&kept, move_singly(s, old, g + i, k, wd, step, r), i);
+    }
+    return kept;
+}
+
+struct overflow overflow_find(const float *x, size_t n)
+{
+    struct overflow found = { 0 };
+
+    for (size_t i = 0, k; i < n; i += k) {
+        k = size_min(n - i, SLICE);
+        if (magnitude(largest(x + i, k)) < OPTIM_BOUND)
+            continue;
+        for (size_t j = 0; j < k; j++)
+            if (!(fabsf(x[i + j]) < OPTIM_BOUND))
+                overflow_add(&found, (struct overflow){ 1, 0 }, i + j);
+    }
+    return found;
+}

@@ -1,0 +1,70 @@
+/* batch.c: a micro-batch's arrays are lent to the source where the arithmetic reads them. */
+#include "model/batch.h"
+
+#include <assert.h>
+
+/* How many of x[0..n) are not below 0. */
+static uint64_t count(const int32_t *x, size_t n)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += x[i] >= 0;
+    return sum;
+}
+
+static void count_batch(const struct model *m, const struct batch *b, struct batch_counts *n)
+{
+    if (!arch_classifies(&m->o.config)) {
+        n->tokens += b->rows * b->seq;
+        n->counted += count(b->y, b->rows * b->seq);
+        return;
+    }
+    for (size_t i = 0; i < b->rows; i++)
+        n->tokens += (uint64_t)b->last[i] + 1;
+    n->counted += count(b->label, b->rows);
+}
+
+/* The largest that it can be, with its arrays. */
+static struct batch batch_of(const struct model *m, size_t micro)
+{
+    const struct acts_work     *w = &m->acts.work;
+    const struct model_options *o = &m->o;
+    size_t                      at = micro * model_tokens(m), row = micro * o->batch;
+    struct batch                b = { .rows = o->batch, .seq = o->seq, .x = w->x + at };
+
+    if (arch_classifies(&o->config)) {
+        b.label = w->label + row;
+        b.value = w->value + row;
+    } else {
+        b.y = w->y + at;
+    }
+    b.last = w->last ? w->last + row : NULL;
+    b.types = w->types ? w->types + at : NULL;
+    return b;
+}
+
+static int is_allowed(const struct model_options *o, const struct batch *b)
+{
+    if (!o->varying)
+        return b->rows == o->batch && b->seq == o->seq;
+    return b->rows <= o->batch && b->seq > 0 && b->seq <= o->seq &&
+           (b->seq % 16 == 0 || b->seq == o->seq);
+}
+
+int batch_read(struct model *m, const struct batch_source *data, uint64_t number, size_t micro,
+               struct batch_counts *n, struct err *err)
+{
+    const struct acts_work *w = &m->acts.work;
+    struct batch            b = batch_of(m, micro);
+    int rc = data->batch(data->ctx, number, m->o.first_micro + micro, &b, err);
+
+    if (rc)
+        return rc;
+    assert(is_allowed(&m->o, &b));
+    w->shape[micro] = (struct acts_shape){ b.rows, b.seq };
+    for (size_t i = 0; w->length && i < b.rows; i++)
+        w->length[micro * m->o.batch + i] = b.last[i] + 1;
+    count_batch(m, &b, n);
+    return 0;
+}

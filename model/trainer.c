@@ -1,0 +1,100 @@
+/* trainer.c: options are checked, sizes computed and memory taken before the first step. */
+#include "model/trainer_parts.h"
+
+#include "data/base/round.h"
+
+#include <math.h>
+
+static int check(const struct trainer_options *t, struct err *err)
+{
+    const struct model_options *o = &t->model;
+    const struct model_dropout *d = &o->dropout;
+    int                         rc = arch_check(&o->config, err);
+
+    rc = rc ? rc : arch_check_head(&o->config, err);
+    if (rc)
+        return rc;
+    if (o->batch == 0 || o->seq == 0 || o->grad_accum == 0)
+        return err_misuse(err, "batch, seq and grad-accum must be at least 1, not %zu, %zu and %zu",
+                          o->batch, o->seq, o->grad_accum);
+    if (o->seq > o->config.n_positions)
+        return err_misuse(err, "rows of %zu tokens do not fit: the model has %zu positions", o->seq,
+                          o->config.n_positions);
+    for (enum acts_part p = 0; p < ACTS_PARTS; p++)
+        if (o->ways.of[p].kept + o->ways.of[p].offloaded > o->config.n_layer)
+            return err_misuse(err, "activations of %zu layers cannot be kept, and of %zu "
+                              "offloaded: there are %zu", o->ways.of[p].kept,
+                              o->ways.of[p].offloaded, o->config.n_layer);
+    if (!(d->embd >= 0 && d->embd < 1) || !(d->attn >= 0 && d->attn < 1) ||
+        !(d->resid >= 0 && d->resid < 1))
+        return err_misuse(err, "dropout must be in [0, 1), not %g, %g and %g", (double)d->embd,
+                          (double)d->attn, (double)d->resid);
+    if (o->dtype != DT_F32 && o->dtype != DT_BF16)
+        return err_misuse(err, "a model runs in fp32 or bf16");
+    if (!o->training)
+        return 0;
+    if (!(t->schedule.lr >= 0) || !(t->schedule.min_lr >= 0) || !isfinite(t->schedule.lr) ||
+        !isfinite(t->schedule.min_lr))
+        return err_misuse(err, "learning rates must be finite and not negative, not %g and %g",
+                          t->schedule.lr, t->schedule.min_lr);
+    if (!(t->clip >= 0))
+        return err_misuse(err, "the clipping norm must be 0 (none) or positive, not %g", t->clip);
+    if (!(t->beta1 >= 0 && t->beta1 < 1) || !(t->beta2 >= 0 && t->beta2 < 1))
+        return err_misuse(err, "beta1 and beta2 must be in [0, 1), not %g and %g", t->beta1,
+                          t->beta2);
+    if (!(t->eps >= 0))
+        return err_misuse(err, "eps must not be negative: %g", t->eps);
+    return 0;
+}
+
+static struct trainer_sizes sizes_of(const struct trainer_options *o)
+{
+    const struct model_config *g = &o->model.config;
+    int                        classifies = arch_classifies(g);
+
+    return (struct trainer_sizes){
+        .layer = arch_layer_block(g, 1), .final = arch_final_block(g), .head = arch_head_block(g),
+        .blocks = arch_blocks(g), .pieces = arch_pieces(g),
+        .group = o->model.grad_accum / o->groups,
+        .each = o->model.batch * (classifies ? arch_logits(g) : o->model.seq),
+        .classifies = classifies, .tied = arch_is_tied(g),
+        .cut = !classifies && arch_pieces(g) > 1 };
+}
+
+int trainer_open(struct trainer **out, const struct trainer_options *o, struct stream *stream,
+                 struct err *err)
+{
+    int rc = check(o, err);
+
+    *out = NULL;
+    if (rc)
+        return rc;
+    struct trainer *t = calloc(1, sizeof *t);
+    if (!t)
+        return err_set(err, -ENOMEM, "out of memory for the trainer");
+    t->o = *o;
+    t->o.groups = size_max(o->groups, 1);
+    t->n = sizes_of(&t->o);
+    t->stream = stream;
+    t->losses = calloc(size_max(o->model.micros, o->model.grad_accum), sizeof *t->losses);
+    rc = t->losses ? 0 : err_set(err, -ENOMEM, "out of memory for the trainer");
+    rc = rc ? rc : model_open(&t->model, &o->model, err);
+    t->o.model = t->model.o;
+    adapt_open(&t->adapt, o->adapts, &t->model, stream);
+    if (rc)
+        trainer_close(t);
+    else
+        *out = t;
+    return rc;
+}
+
+void trainer_close(struct trainer *t)
+{
+    if (t) {
+        model_close(&t->model);
+        free(t->losses);
+    }
+    free(t);
+}
+
+const char *trainer_engine(const struct trainer *t) { return t->model.products->matmul->describe; }

@@ -1,0 +1,186 @@
+/* words.c: the order in which a head's blocks pass. Those of a head that is whole are held at once,
+ * with the final norm's; pieces pass one by one, each for all micro-batches. */
+#include "model/words.h"
+
+#include "data/base/clock.h"
+#include "model/block.h"
+#include "model/head.h"
+#include "model/together.h"
+
+/* Where a micro-batch's losses, or logits, go. */
+static float *each_of(const struct trainer *t, float *each, size_t micro)
+{
+    return each ? each + (t->o.model.first_micro + micro) * t->n.each : NULL;
+}
+
+/* ---- losses ---- */
+
+/* A head whose words are in pieces: they pass one by one, a tied head's from the last one on, which
+ * is still in its frame; then losses and the gradient of the residual stream are known. */
+static int pieces_pass(struct trainer *t, struct pass *p, struct head *h, float *each,
+                       struct err *err)
+{
+    int rc = 0;
+
+    p->start_ns = clock_ns();
+    for (size_t a = 0; a < p->micros; a++)
+        if (!pass_is_empty(t, a))
+            head_begin(&t->model, a, h);
+    pass_span(t, p, PHASE_LOSS, t->n.final);
+    for (size_t i = 0; i < t->n.pieces; i++) {
+        h->piece = t->n.tied ? t->n.pieces - 1 - i : i;
+        size_t b = t->n.head + h->piece;
+
+        rc = stream_acquire(t->stream, b, &h->head_wire, err);
+        if (rc)
+            return rc;
+        p->start_ns = clock_ns();
+        for (size_t a = 0; a < p->micros; a++)
+            if (!pass_is_empty(t, a))
+                head_piece(&t->model, a, h);
+        pass_span(t, p, PHASE_LOSS, b);
+        stream_release(t->stream, b);
+    }
+    h->piece = 0;
+    p->start_ns = clock_ns();
+    for (size_t a = 0; a < p->micros && !rc; a++) {
+        h->each = each_of(t, each, a);
+        rc = h->trains ? pass_grad(t, p, t->n.final, a, &h->grad, &h->fresh, err) : 0;
+        if (!rc && !pass_is_empty(t, a))
+            t->losses[t->o.model.first_micro + a] = head_end(&t->model, a, h, &p->scored);
+    }
+    pass_span(t, p, PHASE_LOSS, t->n.final);
+    return rc;
+}
+
+/* Gradients, and losses, of a head that is one matrix: a language model's is in a block apart from
+ * the final norm. */
+static int whole_pass(struct trainer *t, struct pass *p, struct head *h, float *each,
+                      struct err *err)
+{
+    int rc = 0;
+
+    p->start_ns = clock_ns();
+    for (size_t a = 0; a < p->micros && !rc; a++) {
+        rc = h->trains ? pass_grad(t, p, t->n.final, a, &h->grad, &h->fresh, err) : 0;
+        if (!rc && h->trains && !t->n.classifies)
+            rc = pass_grad(t, p, t->n.head, a, &h->head_grad, &h->fresh, err);
+        if (rc || pass_is_empty(t, a))
+            continue;
+        h->each = each_of(t, each, a);
+        t->losses[t->o.model.first_micro + a] = head_run(&t->model, a, h, &p->scored);
+        h->fresh = 0;
+    }
+    pass_span(t, p, PHASE_LOSS, t->n.final);
+    return rc;
+}
+
+/* All ranks' losses, in the order of micro-batches, and what each row has of its own. */
+static int losses_add(struct trainer *t, struct pass *p, float *each, struct err *err)
+{
+    size_t   n = t->o.model.grad_accum;
+    uint64_t none = 0, scored = p->scored - p->scored_before;
+    int      rc = together_gather(t->o.comm, t->losses, n * sizeof *t->losses, err);
+
+    if (!rc && p->evaluates) // a step does not ask
+        rc = together_add(t->o.comm, &scored, &none, err);
+    rc = rc || !each ? rc : together_gather(t->o.comm, each, n * t->n.each * sizeof *each, err);
+    for (size_t a = 0; a < p->all_micros; a++)
+        p->loss += t->losses[a];
+    p->scored = p->scored_before + scored;
+    return rc;
+}
+
+static struct head head_of(const struct pass *p)
+{
+    return (struct head){ .trains = !p->evaluates, .scale = (float)(1.0 / (double)p->n.counted) };
+}
+
+int words_losses(struct trainer *t, struct pass *p, float *each, struct err *err)
+{
+    struct head h = head_of(p);
+    int         held = !t->n.classifies && !t->n.cut; // the head's block, with the final norm's
+    int         rc = stream_acquire(t->stream, t->n.final, &h.wire, err);
+
+    for (size_t a = 0; a < p->micros; a++)
+        t->losses[t->o.model.first_micro + a] = 0; // of one that is empty
+    adapt_head(&t->adapt);
+    if (!rc && held)
+        rc = stream_acquire(t->stream, t->n.head, &h.head_wire, err);
+    if (rc)
+        return rc;
+    rc = t->n.cut ? pieces_pass(t, p, &h, each, err) : whole_pass(t, p, &h, each, err);
+    rc = rc ? rc : losses_add(t, p, each, err);
+    if (rc)
+        return rc;
+    stream_release(t->stream, t->n.final);
+    if (held)
+        stream_release(t->stream, t->n.head);
+    return h.trains ? stream_send_grad(t->stream, t->n.final, &p->norm, err) : 0;
+}
+
+/* ---- what is left of the gradients ---- */
+
+/* The words of a piece, which are the head's: the gradient that they have as such, of a group. */
+static int piece_backward(struct trainer *t, struct pass *p, size_t b, struct route_span of,
+                          struct head h, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t a = of.first; a < of.end && !rc; a++) {
+        rc = pass_grad(t, p, b, a, &h.head_grad, &h.fresh, err);
+        if (rc || pass_is_empty(t, a))
+            continue;
+        head_gradient(&t->model, a, &h);
+        h.fresh = 0;
+    }
+    return rc;
+}
+
+/* One block of the embeddings, or of a head of its own, whose gradient is complete with it. Only an
+ * encoder's embeddings and the pieces of a head need parameters. A whole head had its gradient. */
+static int block_send(struct trainer *t, struct pass *p, size_t b, struct err *err)
+{
+    size_t      piece = b - t->n.head;
+    int         embeds = b < t->n.layer, head = t->n.cut && piece < t->n.pieces,
+                reads = head || (embeds && t->o.model.config.arch->encoder);
+    struct head h = head_of(p);
+    float      *grad;
+    int         fresh = 0, rc = reads ? stream_acquire(t->stream, b, &h.head_wire, err) : 0;
+
+    h.piece = piece;
+    p->start_ns = clock_ns();
+    for (size_t from = 0, to; from < p->micros && !rc; from = to) { // a group is complete at once
+        to = from + t->n.group;
+        rc = head ? piece_backward(t, p, b, (struct route_span){ from, to }, h, err) : 0;
+        for (size_t a = from; a < to && embeds && !rc; a++) {
+            rc = pass_grad(t, p, b, a, &grad, &fresh, err);
+            if (!rc && !pass_is_empty(t, a))
+                embed_backward(&t->model, a, b, h.head_wire, grad);
+        }
+    }
+    if (rc)
+        return rc;
+    pass_span(t, p, PHASE_BACKWARD, b);
+    if (reads)
+        stream_release(t->stream, b);
+    return stream_send_grad(t->stream, b, &p->norm, err);
+}
+
+int words_head_backward(struct trainer *t, struct pass *p, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t b = t->n.blocks; --b > t->n.final && !rc;)
+        rc = block_send(t, p, b, err);
+    return rc;
+}
+
+int words_embed_backward(struct trainer *t, struct pass *p, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t b = 0; b < t->n.layer && !rc; b++)
+        rc = block_send(t, p, b, err);
+    return rc;
+}

@@ -1,0 +1,493 @@
+/* devices.c: finds, opens and checks the devices of a run. */
+#include "offload/devices/devices.h"
+
+#include "data/base/file.h"
+#include "data/base/round.h"
+
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A device as far as all of a run's are alike. trains: else it updates nothing. */
+static struct csd_config updates_of(const struct run_config *cfg, const struct store *st,
+                                    int trains)
+{
+    return (struct csd_config){
+        .disk = disk_find(cfg->disk), .mem = cfg->csd_mem, .moments = st->moments,
+        .wire_dt = cfg->wire_dt, .update_params = trains ? st->max_pad : 0,
+        .handler = cfg->mode == RUN_SU ? CSD_NAIVE : CSD_HANDED_OVER,
+        .update_link = cfg->mode == RUN_BASE ? LINK_HOST : LINK_INTERNAL,
+        .timeout_ns = cfg->io_timeout_ns,
+    };
+}
+
+/* Whether the devices can make the updates of this run. */
+static int updates_check(const struct run_config *cfg, const struct store *st, struct err *err)
+{
+    struct csd_config c = updates_of(cfg, st, 1);
+
+    return csd_caps_check(cfg->csd, &c, cfg->optim, cfg->compress > 0, err);
+}
+
+size_t devices_act_part(const struct run_config *cfg, size_t bytes)
+{
+    return cfg->n_devices ? round_up(div_up(bytes, devices_acts(cfg)), ARENA_IO) : 0;
+}
+
+/* A part is less than ARENA_IO longer than its share. */
+uint64_t devices_act_area(const struct run_config *cfg)
+{
+    size_t n = cfg->acts.n;
+
+    return n ? round_up(div_up(cfg->acts.area, devices_acts(cfg)), ARENA_IO) + n * ARENA_IO : 0;
+}
+
+static uint64_t bytes_of(const struct run_config *cfg, const struct store *st, size_t i, int acts)
+{
+    return st->device_bytes[i] + (acts && !cfg->n_act_devices ? devices_act_area(cfg) : 0);
+}
+
+void devices_memory(const struct run_config *cfg, const struct store *st, struct run_memory *out)
+{
+    struct csd_config c = updates_of(cfg, st, 1);
+
+    if (!cfg->csd->caps->on_card || c.update_link == LINK_HOST)
+        out->arenas = cfg->n_devices * cfg->csd->memory(&c);
+    for (size_t i = 0; i < cfg->n_devices; i++)
+        out->device_bytes += bytes_of(cfg, st, i, 1);
+    out->device_bytes += cfg->n_act_devices * devices_act_area(cfg);
+}
+
+/* What device i's superblock has to say. */
+static struct store_super super_of(const struct devices *d, size_t i)
+{
+    struct store_super s = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n,
+                             .bytes = d->store.device_bytes[i] };
+
+    snprintf(s.id, sizeof s.id, "%s", d->cfg.id);
+    snprintf(s.layout, sizeof s.layout, "%s", devices_layout(&d->cfg));
+    snprintf(s.owner, sizeof s.owner, "%s", d->cfg.owner ? d->cfg.owner : "");
+    return s;
+}
+
+/* Is the page device i's superblock? */
+static int super_check(const struct devices *d, size_t i, struct err *err)
+{
+    struct store_super want = super_of(d, i);
+    int                rc = store_super_check(d->page, &want, d->device[i].path, err);
+
+    if (!rc || !d->cfg.owner_next || !*d->cfg.owner_next)
+        return rc;
+    snprintf(want.owner, sizeof want.owner, "%s", d->cfg.owner_next);
+    return store_super_check(d->page, &want, d->device[i].path, NULL) ? rc : 0;
+}
+
+int devices_fake(const struct run_config *cfg)
+{
+    return (cfg->csd->flags & CSD_FAKE) || strcmp(cfg->disk, "null") == 0;
+}
+
+static int stored_row(void *ctx, int n, const char **values, const char **names)
+{
+    (void)n, (void)values, (void)names;
+    *(int *)ctx = 1;
+    return 0;
+}
+
+/* What was stored must not go on where nothing is: the journal would name states that nobody wrote.
+ */
+static int refuse_fake(const struct run_config *cfg, struct err *err)
+{
+    int stored = 0;
+    int rc = runlog_query(cfg->log,
+                          "SELECT 1 FROM devices WHERE backend != 'null' AND disk != 'null'",
+                          stored_row, &stored, err);
+
+    if (!rc && stored)
+        rc = err_misuse(err, "%s stores its states on its devices: --csd null and --disk null "
+                        "are for runs that were made with them", cfg->dir);
+    return rc;
+}
+
+int devices_run(struct devices *d, size_t i, struct csd_job *job, struct err *err)
+{
+    struct csd     *c = d->device[i].csd;
+    struct csd_job *done;
+    uint64_t        seen = 0;
+
+    c->ops->submit(c, job);
+    while (c->ops->reap(c, &done, 1) == 0)
+        seen = bell_wait(&d->bell, seen, 1000000000u);
+    d->silent |= job->status == -ETIMEDOUT;
+    return job->status ? err_set(err, job->status, "%s", job->why) : 0;
+}
+
+int devices_flush(struct devices *d, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < d->n && !rc; i++)
+        if (d->device[i].csd)
+            rc = devices_run(d, i, &(struct csd_job){ .kind = CSD_FLUSH }, err);
+    return rc;
+}
+
+/* ---- buffers */
+
+/* Of what `lay` says, and registered with the devices; of `bytes` where it is NULL. */
+static struct arena *buffer_add(struct devices *d, const struct devices_more *more, size_t bytes,
+                                struct err *err)
+{
+    struct arena *grown = realloc(d->buffers, (d->n_buffers + 1) * sizeof *grown);
+
+    if (!grown) {
+        err_set(err, -ENOMEM, "out of memory for a buffer of devices");
+        return NULL;
+    }
+    d->buffers = grown;
+    struct arena *a = &grown[d->n_buffers];
+    *a = (struct arena){ .align = ARENA_IO };
+    if (more)
+        more->lay(more->ctx, &d->store, a);
+    else
+        arena_take(a, bytes);
+    if (arena_map(a, "frames and gradient buffers", err))
+        return NULL;
+    if (more)
+        more->lay(more->ctx, &d->store, a);
+    d->n_buffers++;
+    return a;
+}
+
+void *devices_buffer(struct devices *d, size_t bytes)
+{
+    struct err    ignored;
+    struct arena *a = buffer_add(d, NULL, bytes, &ignored);
+
+    return a ? a->base : NULL;
+}
+
+void devices_buffer_end(struct devices *d, void *buffer)
+{
+    for (size_t i = 0; buffer && !d->silent && i < d->n_buffers; i++)
+        if (d->buffers[i].base == buffer)
+            arena_free(&d->buffers[i]); // its row stays, and is empty
+}
+
+/* ---- superblocks */
+
+static int page_move(struct devices *d, size_t i, enum csd_kind kind, struct err *err)
+{
+    return devices_run(d, i, &(struct csd_job){ .kind = kind, .cls = CLASS_STATES, .buf = d->page,
+                                                .bytes = STORE_SUPERBLOCK }, err);
+}
+
+int devices_record(const struct devices *d, struct runlog *log, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < d->n && !rc; i++) {
+        const char *path = d->device[i].path, *home = d->cfg.home;
+        size_t      n = strlen(d->cfg.dir);
+        char *moved = home && !strncmp(path, d->cfg.dir, n) && path[n] == '/'
+                          ? file_path(err, "%s%s", home, path + n) : NULL;
+
+        rc = runlog_device(log, (int)i, moved ? moved : path, d->cfg.csd->name, d->cfg.disk,
+                           d->store.device_bytes[i], err);
+        free(moved);
+    }
+    return rc;
+}
+
+int devices_super_write(struct devices *d, size_t i, struct err *err)
+{
+    struct store_super super = super_of(d, i);
+
+    store_super_pack(d->page, &super);
+    return page_move(d, i, CSD_WRITE, err);
+}
+
+int devices_take(struct devices *d, struct err *err)
+{
+    int rc = 0;
+
+    d->cfg.owner = d->cfg.owner_next;
+    for (size_t i = 0; i < d->n && !rc && !devices_fake(&d->cfg); i++)
+        rc = devices_super_write(d, i, err);
+    return rc ? rc : devices_flush(d, err);
+}
+
+/* A superblock tells whose device this is; of a block device about to be taken, which nobody else
+ * has open from here on, what it carries tells that it is nobody's still. */
+static int superblock(struct devices *d, size_t i, int create, struct err *err)
+{
+    if (devices_fake(&d->cfg))
+        return 0;
+    if (create) {
+        int rc = devices_empty_check(d->device[i].path, "--device", d->cfg.force_device, err);
+
+        return rc ? rc : devices_super_write(d, i, err);
+    }
+    int rc = page_move(d, i, CSD_READ, err);
+
+    return rc ? rc : super_check(d, i, err);
+}
+
+/* Whose superblock is in the file or block device of device i: 1: this run's, in its place; 0: it
+ * could not be read; -errno with a sentence: another's. */
+static int superblock_found(struct devices *d, size_t i, struct err *err)
+{
+    int fd = file_open_device(d->device[i].path, O_RDONLY), found = 0;
+
+    if (fd >= 0 && pread(fd, d->page, STORE_SUPERBLOCK, 0) == STORE_SUPERBLOCK) {
+        found = super_check(d, i, err);
+        found = found ? found : 1;
+    }
+    if (fd >= 0)
+        close(fd);
+    memset(d->page, 0, STORE_SUPERBLOCK);
+    return found;
+}
+
+/* ---- files */
+
+int devices_present(const struct devices *d, const char *used, struct err *err)
+{
+    for (size_t i = 0; i < d->n && !devices_fake(&d->cfg); i++) {
+        const struct device *at = &d->device[i];
+        const char          *path = at->path;
+        struct stat          st;
+
+        if (stat(path, &st))
+            return err_set(err, -ENODEV, "device %zu: %s is gone (%s), and %s", i, path,
+                           strerror(errno), used);
+        if (st.st_dev != at->dev || st.st_ino != at->ino)
+            return err_set(err, -ENODEV, "device %zu: %s is another file by now, and %s", i, path,
+                           used);
+        if (S_ISREG(st.st_mode) && (uint64_t)st.st_size < d->store.device_bytes[i])
+            return err_set(err, -ENODEV, "device %zu: %s was cut to %" PRIu64 " bytes, this run "
+                           "needs %" PRIu64, i, path, (uint64_t)st.st_size,
+                           d->store.device_bytes[i]);
+    }
+    return 0;
+}
+
+/* Where device i is to be, and whether it may be there. */
+static int place_find(struct devices *d, size_t i, int create, struct err *err)
+{
+    const struct run_config *cfg = &d->cfg;
+    const char              *given = cfg->device_paths ? cfg->device_paths[i] : NULL;
+    int                      real = create && !devices_fake(cfg), rc = 0;
+
+    if (real)
+        rc = devices_place_check(given ? given : cfg->dir, given ? "--device" : NULL,
+                                 cfg->device_in_ram, err);
+    rc = rc ? rc : devices_path(&d->device[i].path, cfg, i, create, err);
+    return rc || !real ? rc
+                       : devices_free_check(d->device[i].path, "--device", cfg->force_device, err);
+}
+
+static int device_open(struct devices *d, size_t i, enum devices_how how,
+                       const struct devices_more *more, struct err *err)
+{
+    const struct run_config *cfg = &d->cfg;
+    struct device           *at = &d->device[i];
+    int                      create = how == DEVICES_CREATE, found = 0;
+    // that an accelerator has the memory is seen when the run is made
+    int                      trains = how == DEVICES_TRAIN || (create && cfg->csd->usable);
+    int                      acts = create || how == DEVICES_TRAIN;
+    struct csd_config        c = updates_of(cfg, &d->store, trains);
+    struct iovec             buffers = { 0 };
+    struct stat              st;
+    struct err               why = { 0 };
+    int                      rc = place_find(d, i, create, err);
+
+    if (rc)
+        return rc;
+    if (more->lay)
+        buffers = (struct iovec){ d->buffers->base, d->buffers->bytes };
+    c.id = (int)i;
+    c.path = at->path;
+    c.fpga = cfg->fpgas ? cfg->fpgas[i] : NULL;
+    c.xclbin = cfg->xclbin;
+    c.bytes = bytes_of(cfg, &d->store, i, acts);
+    // room for activations comes and goes behind the states, where they are this run's
+    if (how == DEVICES_TRAIN && !devices_fake(cfg) && superblock_found(d, i, &why) == 1)
+        c.keep = d->store.device_bytes[i];
+    c.create = create && !file_is_block(c.path);
+    c.read_only = how == DEVICES_READ;
+    c.links = topology_ends(d->links, i);
+    c.buffers = &buffers;
+    c.n_buffers = buffers.iov_len > 0;
+    c.bell = &d->bell;
+    rc = cfg->csd->open(&at->csd, &c, more->notice, more->notice_size, err);
+    if (rc == -ENOSPC && cfg->acts.n && !cfg->n_act_devices)
+        err_set(err, rc, "%.900s (for activations too; --activations keep or recompute needs less)",
+                err->text);
+    if (rc == -EINVAL && !create) // if it is another's, that is said instead of what it lacks
+        found = superblock_found(d, i, &why);
+    if (found < 0 && err)
+        *err = why;
+    if (rc)
+        return found < 0 ? found : rc;
+    if (stat(c.path, &st) == 0) {
+        at->dev = st.st_dev;
+        at->ino = st.st_ino;
+    }
+    return superblock(d, i, create, err);
+}
+
+/* ---- drives for activations */
+
+/* A name that nobody else has for device i's file in a folder, and will have for as long as it is
+ * made. */
+static int act_name(char **out, const char *given, const struct run_config *cfg, size_t i,
+                    struct err *err)
+{
+    char           *base = file_path(err, "%s/sitrain-%s-acts%zu", given, cfg->id, i);
+    struct file_new f;
+    int             rc = base ? file_new_open(&f, base, err) : -ENOMEM;
+
+    if (!rc) {
+        *out = file_path(err, "%s", f.temp);
+        rc = *out ? 0 : -ENOMEM;
+        file_new_abort(&f);
+    }
+    free(base);
+    return rc;
+}
+
+/* Its file has no name for longer than it takes to open it: nothing in it outlives the process,
+ * and nothing is left of one that was killed. What one left that was killed just then goes. */
+static int act_open(struct devices *d, size_t i, const struct devices_more *more, struct err *err)
+{
+    const struct run_config *cfg = &d->cfg;
+    struct device           *at = &d->device[d->n + i];
+    const char              *given = cfg->act_paths[i];
+    struct csd_config        c = updates_of(cfg, &d->store, 0);
+    struct iovec             buffers = { d->buffers->base, d->buffers->bytes };
+    struct stat              st;
+    int                      fake = devices_fake(cfg);
+    int                      in_folder = stat(given, &st) == 0 && S_ISDIR(st.st_mode);
+    int                      rc = fake ? 0 : devices_act_check(cfg, given, err);
+
+    if (rc)
+        return rc;
+    if (in_folder && !fake)
+        rc = act_name(&at->path, given, cfg, i, err);
+    else
+        rc = (at->path = file_path(err, "%s", given)) ? 0 : -ENOMEM;
+    if (rc)
+        return rc;
+    c.id = (int)(d->n + i);
+    c.path = at->path;
+    c.bytes = devices_act_area(cfg);
+    c.create = !file_is_block(c.path);
+    c.links = topology_ends(d->links, d->n + i);
+    c.buffers = &buffers;
+    c.n_buffers = 1;
+    c.bell = &d->bell;
+    rc = cfg->csd->open(&at->csd, &c, more->notice, more->notice_size, err);
+    if (rc == -ENOSPC)
+        err_set(err, rc, "%.900s (for activations; --activations keep or recompute needs none)",
+                err->text);
+    if (!rc && !fake) // once more: nobody else has it open from here on
+        rc = devices_empty_check(given, "--act-device", cfg->force_device, err);
+    if (!rc && c.create && !fake && unlink(at->path))
+        rc = err_set(err, -errno, "remove the name of %s: %s", at->path, strerror(errno));
+    return rc;
+}
+
+/* Remove RUN/devN, if nothing is in it. */
+static void folder_remove(const struct run_config *cfg, size_t i)
+{
+    char dir[PATH_MAX];
+
+    if (!cfg->device_paths && snprintf(dir, sizeof dir, "%s/dev%zu", cfg->dir, i) < (int)sizeof dir)
+        rmdir(dir);
+}
+
+/* Close device i again, unless only its superblock is damaged: what else is on it can be read. */
+static void device_forget(struct devices *d, size_t i)
+{
+    struct csd **c = &d->device[i].csd;
+
+    if (!*c || !store_super_whole(d->page))
+        return;
+    (*c)->ops->close(*c);
+    *c = NULL;
+}
+
+int devices_open(struct devices *d, const struct run_config *cfg, enum devices_how how,
+                 const struct devices_more *more, struct err *err)
+{
+    static const struct devices_more none;
+    size_t                           opened = 0;
+
+    *d = (struct devices){ .cfg = *cfg, .n = cfg->n_devices };
+    size_t acts = how == DEVICES_TRAIN && cfg->acts.n ? cfg->n_act_devices : 0;
+    more = more ? more : &none;
+    bell_init(&d->bell);
+    int rc = how != DEVICES_CREATE && devices_fake(cfg) ? refuse_fake(cfg, err) : 0;
+    rc = rc ? rc : store_init(&d->store, cfg, err);
+    if (!rc && (how == DEVICES_CREATE || how == DEVICES_TRAIN))
+        rc = updates_check(cfg, &d->store, err);
+    d->device = calloc(d->n + acts, sizeof *d->device);
+    if (!rc && more->lay && !buffer_add(d, more, 0, err))
+        rc = -ENOMEM;
+    if (!rc && (!(d->page = devices_buffer(d, STORE_SUPERBLOCK)) || !d->device))
+        rc = err_set(err, -ENOMEM, "out of memory for %zu devices", d->n);
+    rc = rc ? rc : topology_open(&d->links, &d->cfg.links, d->n, err);
+    for (; !rc && opened < d->n; opened++) {
+        rc = device_open(d, opened, how, more, err);
+        // who uses a device has not damaged it, nor who may not read it
+        if (rc && rc != -EBUSY && !file_is_denied(rc) && more->each) {
+            more->each[opened] = *err;
+            device_forget(d, opened);
+            rc = 0;
+        }
+    }
+    while (!rc && d->n_acts < acts)
+        rc = act_open(d, d->n_acts++, more, err);
+    if (!rc)
+        return 0;
+    if (how == DEVICES_CREATE) // one that failed removes what it made itself, unless it was open
+        devices_discard(d);
+    devices_close(d);
+    return rc;
+}
+
+void devices_discard(struct devices *d)
+{
+    for (size_t i = 0; d->device && i < d->n; i++) {
+        const struct device *at = &d->device[i];
+        struct stat          st;
+
+        if (at->csd && !devices_fake(&d->cfg) && !stat(at->path, &st) && S_ISREG(st.st_mode) &&
+            st.st_dev == at->dev && st.st_ino == at->ino)
+            unlink(at->path);
+        folder_remove(&d->cfg, i);
+    }
+}
+
+void devices_close(struct devices *d)
+{
+    for (size_t i = 0; d->device && i < d->n + d->n_acts; i++) {
+        struct device *at = &d->device[i];
+
+        if (at->csd)
+            d->silent |= at->csd->ops->close(at->csd);
+        free(at->path);
+    }
+    topology_close(d->links);
+    for (size_t i = 0; !d->silent && i < d->n_buffers; i++)
+        arena_free(&d->buffers[i]);
+    free(d->buffers);
+    free(d->device);
+    store_release(&d->store);
+    if (d->n)
+        bell_release(&d->bell);
+    *d = (struct devices){ 0 };
+}

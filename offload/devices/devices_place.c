@@ -1,0 +1,230 @@
+/* devices_place.c: where a device is, by options and by name, and whether it may be there. */
+#include "offload/devices/devices_place.h"
+
+#include "csd/disk/disk_file.h"
+#include "data/base/file.h"
+#include "offload/layout/store.h"
+
+#include <fcntl.h>
+#include <libgen.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- paths ---- */
+
+const char *devices_layout(const struct run_config *cfg) { return cfg->layout ? cfg->layout : ""; }
+
+void devices_name(char out[DEVICES_NAME], const char *id, const char *layout, size_t i, int older)
+{
+    snprintf(out, DEVICES_NAME, "sitrain-%.*s%s%s-dev%zu", older ? 8 : 32, id, *layout ? "-" : "",
+             layout, i);
+}
+
+void devices_name_in_run(char out[DEVICES_NAME], const char *layout, size_t i)
+{
+    snprintf(out, DEVICES_NAME, "dev%zu/states%s%s", i, *layout ? "-" : "", layout);
+}
+
+static char *path_in_given(const char *given, const struct run_config *cfg, size_t i, int older,
+                           struct err *err)
+{
+    char name[DEVICES_NAME];
+
+    devices_name(name, cfg->id, devices_layout(cfg), i, older);
+    return file_path(err, "%s/%s", given, name);
+}
+
+/* RUN/devN/states, whose folder is made where it is to be. */
+static int path_in_run(char **out, const struct run_config *cfg, size_t i, int create,
+                       struct err *err)
+{
+    char        name[DEVICES_NAME];
+    struct stat st = { 0 };
+    int         rc = 0;
+
+    devices_name_in_run(name, devices_layout(cfg), i);
+    *out = file_path(err, "%s/%s", cfg->dir, name);
+    if (!*out)
+        return -ENOMEM;
+    char *slash = strrchr(*out, '/');
+    *slash = '\0';
+    if (create && file_make_folder(*out) &&
+        (errno != EEXIST || lstat(*out, &st) || !S_ISDIR(st.st_mode)))
+        rc = errno == EEXIST
+                 ? err_misuse(err, "%s is %s, and a device's folder is to be made there: move it "
+                              "elsewhere, or name a place with --device", *out,
+                              S_ISLNK(st.st_mode) ? "a link" : "no folder")
+                 : err_set(err, -errno, "make the device folder %s: %s", *out, strerror(errno));
+    *slash = '/';
+    return rc;
+}
+
+int devices_path(char **out, const struct run_config *cfg, size_t i, int create, struct err *err)
+{
+    const char *given = cfg->device_paths ? cfg->device_paths[i] : NULL;
+    struct stat st;
+
+    *out = NULL;
+    if (!given)
+        return path_in_run(out, cfg, i, create, err);
+    int there = stat(given, &st) == 0;
+    if (!there && (errno != ENOENT || !create))
+        return err_name(err, errno, "--device %s: %s; expected a folder, a file or a block device"
+                        "%s", given, strerror(errno),
+                        create ? "" : " (--resume with --device PATH for each names where they are "
+                                      "now)");
+    if (there && create && !S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode))
+        return err_misuse(err, "--device %s exists; expected a folder, a block device "
+                          "or the name of a new file", given);
+    if (!there || !S_ISDIR(st.st_mode)) {
+        *out = file_path(err, "%s", given);
+        return *out ? 0 : -ENOMEM;
+    }
+    *out = path_in_given(given, cfg, i, 0, err);
+    if (!*out || create || access(*out, F_OK) == 0)
+        return *out ? 0 : -ENOMEM;
+    char *old = path_in_given(given, cfg, i, 1, err);
+    if (old && access(old, F_OK) == 0) {
+        free(*out);
+        *out = old;
+    } else {
+        free(old);
+    }
+    return old ? 0 : -ENOMEM;
+}
+
+int devices_inside(const struct run_config *cfg, const char *path)
+{
+    char       *at = realpath(path, NULL), *run = realpath(cfg->dir, NULL);
+    size_t      n = run ? strlen(run) : 0;
+    struct stat file, dir;
+    int inside = at && run && !strncmp(at, run, n) && at[n] == '/' && !stat(at, &file) &&
+                 !stat(run, &dir) && !S_ISBLK(file.st_mode) && file.st_dev == dir.st_dev;
+
+    free(at);
+    free(run);
+    return inside;
+}
+
+/* ---- on a drive that nobody needs ---- */
+
+/* Refuse a page that is the superblock of a device, whosever it is. */
+static int page_free(const void *page, const char *path, const char *option, struct err *err)
+{
+    struct store_super s;
+    char               what[128] = "what was the states of a siTrain run";
+
+    if (!store_super_present(page))
+        return 0;
+    if (!store_super_read(page, &s))
+        snprintf(what, sizeof what, "the states of a siTrain run (%s, device %" PRIu32 " of %"
+                 PRIu32 ")", s.id, s.device, s.n_devices);
+    return err_misuse(err, "%s%s%s holds %s: name another drive; --force-device writes over them",
+                      option ? option : "", option ? " " : "", path, what);
+}
+
+int devices_empty_check(const char *path, const char *option, int force, struct err *err)
+{
+    char page[STORE_SUPERBLOCK];
+    int  rc = 0, fd;
+
+    if (force || !file_is_block(path))
+        return 0;
+    fd = file_open_device(path, O_RDONLY);
+    if (fd < 0)
+        return err_set(err, fd, "open %s: %s", path, strerror(-fd));
+    if (!file_pread(fd, page, sizeof page, 0, path, NULL)) // a shorter one is too small, is said
+        rc = page_free(page, path, option, err);
+    close(fd);
+    return rc ? rc : disk_check_signature(path, err);
+}
+
+int devices_free_check(const char *path, const char *option, int force, struct err *err)
+{
+    int rc = file_is_block(path) ? disk_check_idle(path, err) : 0;
+
+    return rc ? rc : devices_empty_check(path, option, force, err);
+}
+
+int devices_erase(int fd, const char *path, struct err *err)
+{
+    static const char zeros[STORE_SUPERBLOCK];
+    struct stat       st;
+
+    if (fstat(fd, &st))
+        return err_set(err, -errno, "stat %s: %s", path, strerror(errno));
+    if (S_ISREG(st.st_mode))
+        return unlink(path) ? err_set(err, -errno, "remove %s: %s", path, strerror(errno))
+                            : file_sync_parent(path, err);
+    int rc = file_pwrite(fd, zeros, sizeof zeros, 0, path, err);
+
+    return rc || fsync(fd) == 0 ? rc : err_set(err, -errno, "flush %s: %s", path, strerror(errno));
+}
+
+/* ---- not in RAM ---- */
+
+/* In /dev, but for /dev/shm, which is a tmpfs like others? dir: without links. */
+static int is_dev(const char *dir)
+{
+    return !strcmp(dir, "/dev") || (!strncmp(dir, "/dev/", 5) && strcmp(dir, "/dev/shm") &&
+                                    strncmp(dir, "/dev/shm/", 9));
+}
+
+int devices_folder(char **out, const char *place, struct err *err)
+{
+    struct stat st;
+    char       *copy = strdup(place);
+    int         there = stat(place, &st) == 0;
+
+    *out = NULL;
+    errno = copy ? 0 : ENOMEM;
+    if (copy && !(there && S_ISBLK(st.st_mode)))
+        *out = realpath(there && S_ISDIR(st.st_mode) ? place : dirname(copy), NULL);
+    free(copy);
+    return *out || errno != ENOMEM ? 0 : err_set(err, -ENOMEM, "out of memory for a path");
+}
+
+int devices_place_check(const char *place, const char *option, int in_ram, struct err *err)
+{
+    char *dir;
+    int   rc = devices_folder(&dir, place, err); // whatever is wrong with none is said elsewhere
+
+    if (dir && is_dev(dir) && access(place, F_OK) == 0)
+        rc = err_misuse(err, "%s: files there are in RAM; a folder on a drive, or a drive itself, "
+                        "is expected", place);
+    else if (dir && is_dev(dir))
+        rc = err_misuse(err, "%s %s: there is no such drive (lsblk lists those that there are), "
+                        "and a new file in its place would be in RAM", option ? option : "--device",
+                        place);
+    else if (dir && !in_ram && file_in_ram(dir))
+        rc = err_misuse(err, "%s%s%s: %s is in RAM (tmpfs), so what is stored there would count "
+                        "beside --host-mem and be gone with the power: %s, or allow it with "
+                        "--device-in-ram", option ? option : "", option ? " " : "", place, dir,
+                        option ? "name a place on a drive"
+                               : "make the run on a drive, or its devices with --device");
+    free(dir);
+    return rc;
+}
+
+/* ---- drives for activations ---- */
+
+int devices_act_check(const struct run_config *cfg, const char *place, struct err *err)
+{
+    struct stat st;
+    int         there = stat(place, &st) == 0, rc = 0;
+    char       *dir = NULL;
+
+    if (there && S_ISBLK(st.st_mode))
+        return devices_free_check(place, "--act-device", cfg->force_device, err);
+    if (there && !S_ISDIR(st.st_mode))
+        return err_misuse(err, "--act-device %s exists; expected a folder, a block device or the "
+                          "name of a new file", place);
+    if (!there && (rc = devices_folder(&dir, place, err)))
+        return rc;
+    if (!there && !dir)
+        return err_name(err, errno, "--act-device %s: %s; expected a folder, a block device or the "
+                        "name of a new file (--resume with --act-device none goes on without)",
+                        place, strerror(errno));
+    free(dir);
+    return devices_place_check(place, "--act-device", cfg->device_in_ram, err);
+}

@@ -1,0 +1,256 @@
+/* slots.c: made, subgroup after subgroup is put together in a buffer, some on their way to their
+ * devices while the next one is filled; a reader finds the subgroup that holds a parameter. */
+#include "offload/devices/slots.h"
+
+#include "data/base/crc32c.h"
+#include "kernels/elementwise.h"
+
+/* ---- making */
+
+enum { PARCELS = 16 };
+
+/* A subgroup on its way. */
+struct parcel {
+    char                   *buf; // [states | wire | residual]
+    const struct store_sub *u;
+    size_t                  zeros;     // n_pad of the last one, where its moments stayed zero
+    uint32_t                zeros_crc; // of these moments
+    struct csd_job          job[2];
+    size_t                  flying; // of the jobs
+};
+
+static void job_send(struct devices *d, struct parcel *p, enum link_class cls, void *buf,
+                     size_t bytes, uint64_t off)
+{
+    struct csd_job *job = &p->job[p->flying++];
+
+    *job = (struct csd_job){ .kind = CSD_WRITE, .cls = cls, .buf = buf, .bytes = bytes,
+                             .payload = bytes, .off = off, .user = p };
+    struct csd *c = d->device[p->u->device].csd;
+    c->ops->submit(c, job);
+}
+
+/* Until its buffer is free. What comes back meanwhile may be the other one's. */
+static int parcel_wait(struct devices *d, struct parcel *p, struct err *err)
+{
+    uint64_t seen = 0;
+    int      rc = 0;
+
+    while (p->flying > 0) {
+        struct csd     *c = d->device[p->u->device].csd;
+        struct csd_job *done;
+
+        if (c->ops->reap(c, &done, 1))
+            ((struct parcel *)done->user)->flying--;
+        else
+            seen = bell_wait(&d->bell, seen, 1000000000u);
+    }
+    for (int i = 0; i < 2 && !rc; i++)
+        if (p->job[i].status)
+            rc = err_set(err, p->job[i].status, "%s (block %zu)", p->job[i].why, p->u->block);
+    return rc;
+}
+
+/* The parcel's buffer is zero but for what the fill of a master writes over. */
+static void parcel_clear(const struct store *st, const struct slots_source *from, struct parcel *p,
+                         const struct store_sub *u)
+{
+    size_t master = 4 * u->n_pad;
+
+    if (from->masters_only && p->zeros == u->n_pad) {
+        memset(p->buf + 4 * u->n, 0, master - 4 * u->n);
+        return;
+    }
+    memset(p->buf, 0, store_sub_bytes(st, u->n_pad));
+    p->zeros = from->masters_only ? u->n_pad : 0;
+    p->zeros_crc = crc32c(0, p->buf + master, store_state_bytes(st, u->n_pad) - master);
+}
+
+/* Both checksums of what is in the parcel, with the wire made of the master. Zeros' are known. */
+static void parcel_seal(const struct store *st, const struct parcel *p, const struct store_sub *u,
+                        struct journal_sub *row)
+{
+    size_t states = store_state_bytes(st, u->n_pad), master = 4 * u->n_pad;
+    char  *wire = p->buf + states;
+
+    convert(wire, st->wire_dt, p->buf, DT_F32, u->n_pad);
+    row->wire_crc = crc32c(0, wire, store_wire_bytes(st, u->n_pad));
+    row->states_crc = p->zeros ? crc32c_join(crc32c(0, p->buf, master), p->zeros_crc,
+                                             states - master)
+                               : crc32c(0, p->buf, states);
+}
+
+/* Subgroup i into its first slot, and its rows. */
+static int sub_make(struct devices *d, const struct slots_source *from, size_t i, struct parcel *p,
+                    struct journal *made, struct err *err)
+{
+    const struct store     *st = &d->store;
+    const struct store_sub *u = &st->subs[i];
+    size_t states = store_state_bytes(st, u->n_pad), wire = store_wire_bytes(st, u->n_pad);
+    char  *owed = made->residuals ? p->buf + states + wire : NULL;
+
+    parcel_clear(st, from, p, u);
+    int rc = from->fill(from->ctx, u, (float *)(void *)p->buf, (float *)(void *)owed, err);
+    if (rc)
+        return rc;
+    made->subs[i] = (struct journal_sub){ .slot = u->first_slot, .version = from->version };
+    parcel_seal(st, p, u, &made->subs[i]);
+    p->u = u;
+    job_send(d, p, CLASS_STATES, p->buf, states + wire,
+             store_slot_off(st, u->class_, u->first_slot));
+    if (owed) {
+        size_t bytes = store_residual_bytes(u->n_pad);
+
+        made->residuals[i] = crc32c(0, owed, bytes);
+        job_send(d, p, CLASS_RESIDUAL, owed, bytes, store_residual_off(u, from->version));
+    }
+    return 0;
+}
+
+int slots_make(struct devices *d, const struct slots_source *from, struct journal *made,
+               struct err *err)
+{
+    const struct store *st = &d->store;
+    size_t              n = st->n_subs, max = st->max_pad;
+    size_t              parcels = from->bytes / store_sub_bytes(st, max);
+    struct parcel       parcel[PARCELS] = { 0 };
+    int                 rc = 0;
+
+    parcels = size_max(1, size_min(size_min(parcels, n), PARCELS));
+
+    *made = (struct journal){ .subs = calloc(n, sizeof *made->subs) };
+    if (st->error_feedback)
+        made->residuals = calloc(n, sizeof *made->residuals);
+    for (size_t i = 0; i < parcels && !rc; i++)
+        rc = (parcel[i].buf = devices_buffer(d, store_sub_bytes(st, max))) ? 0 : -ENOMEM;
+    if (rc || !made->subs || (st->error_feedback && !made->residuals))
+        rc = err_set(err, -ENOMEM, "out of memory for %zu subgroups of %zu parameters", n, max);
+    for (size_t i = 0; i < n && !rc; i++) {
+        struct parcel *p = &parcel[i % parcels];
+
+        rc = parcel_wait(d, p, err);
+        rc = rc ? rc : sub_make(d, from, i, p, made, err);
+        rc = rc ? rc : watch_look(from->watch, i + 1, n, err);
+    }
+    for (size_t i = 0; i < PARCELS; i++) {
+        int last = parcel_wait(d, &parcel[i], rc ? NULL : err);
+
+        rc = rc ? rc : last;
+    }
+    return rc ? rc : devices_flush(d, err);
+}
+
+/* ---- reading */
+
+int slots_reader_open(struct slots_reader *m, struct devices *dev, const struct journal *from,
+                      struct err *err)
+{
+    const struct store *st = &dev->store;
+    size_t most = st->max_pad, residual = from->residuals ? store_residual_bytes(most) : 0;
+    size_t states = store_state_bytes(st, most) + residual;
+    size_t wire = sizeof(float) * most + store_wire_bytes(st, most);
+
+    *m = (struct slots_reader){ .dev = dev, .from = from, .held = SIZE_MAX };
+    m->buf = devices_buffer(dev, size_max(states, wire));
+    return m->buf ? 0 : err_set(err, -ENOMEM,
+                                "out of memory for the states of a subgroup of %zu parameters",
+                                most);
+}
+
+void slots_reader_close(struct slots_reader *m)
+{
+    if (m->dev)
+        devices_buffer_end(m->dev, m->buf);
+    *m = (struct slots_reader){ 0 };
+}
+
+/* What `job` says to read of a subgroup. */
+static int area_read(struct slots_reader *m, const struct store_sub *u, struct csd_job *job,
+                     uint32_t crc, struct err *err)
+{
+    job->kind = CSD_READ;
+    job->payload = job->bytes;
+    if (devices_run(m->dev, u->device, job, err))
+        return err_set(err, job->status, "%s (block %zu)", job->why, u->block);
+    if (m->meter)
+        meter_traffic(m->meter, m->step, PHASE_EVAL, (int)u->device, &job->meter);
+    if (crc32c(0, job->buf, job->bytes) == crc)
+        return 0;
+    return err_set(err, -EBADMSG,
+                   "device %zu (%s): the %s of block %zu at offset %" PRIu64
+                   " are damaged (checksum differs)",
+                   u->device, m->dev->device[u->device].path,
+                   job->cls == CLASS_STATES ? "states"
+                   : job->cls == CLASS_WIRE ? "wire parameters"
+                                            : "values of the residual", u->block, job->off);
+}
+
+/* Subgroup i's wire, and from it the floats in front. */
+static int hold_wire(struct slots_reader *m, size_t i, struct err *err)
+{
+    const struct store       *st = &m->dev->store;
+    const struct store_sub   *u = &st->subs[i];
+    const struct journal_sub *row = &m->from->subs[i];
+    struct csd_job job = { .cls = CLASS_WIRE, .buf = m->buf + sizeof(float) * u->n_pad,
+                           .bytes = store_wire_bytes(st, u->n_pad),
+                           .off = store_slot_off(st, u->class_, row->slot) +
+                                  store_state_bytes(st, u->n_pad) };
+    int            rc = area_read(m, u, &job, row->wire_crc, err);
+
+    if (!rc)
+        convert(m->buf, DT_F32, job.buf, st->wire_dt, u->n_pad);
+    return rc;
+}
+
+int slots_reader_hold(struct slots_reader *m, size_t block, size_t at, struct err *err)
+{
+    const struct store     *st = &m->dev->store;
+    const struct journal   *j = m->from;
+    size_t                  i = m->held;
+
+    // readers go upwards: it is the one that is held, or one behind it
+    if (i == SIZE_MAX || st->subs[i].block != block || st->subs[i].first > at)
+        i = st->block_sub[block];
+    while (at >= st->subs[i].first + st->subs[i].n)
+        i++;
+    if (i == m->held)
+        return 0;
+    m->held = SIZE_MAX;
+    if (m->wire) {
+        int rc = hold_wire(m, i, err);
+
+        m->held = rc ? SIZE_MAX : i;
+        return rc;
+    }
+    const struct store_sub *u = &st->subs[i];
+    struct csd_job states = { .cls = CLASS_STATES, .buf = m->buf,
+                              .bytes = store_state_bytes(st, u->n_pad),
+                              .off = store_slot_off(st, u->class_, j->subs[i].slot) };
+    struct csd_job residual = { .cls = CLASS_RESIDUAL, .buf = m->buf + states.bytes,
+                                .bytes = store_residual_bytes(u->n_pad),
+                                .off = store_residual_off(u, j->state.applied) };
+    int            rc = area_read(m, u, &states, j->subs[i].states_crc, err);
+
+    if (!rc && j->residuals)
+        rc = area_read(m, u, &residual, j->residuals[i], err);
+    if (!rc)
+        m->held = i;
+    return rc;
+}
+
+int slots_reader_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+{
+    struct slots_reader *m = ctx;
+
+    for (size_t part; n > 0; out += part, first += part, n -= part) {
+        int rc = slots_reader_hold(m, block, first, err);
+
+        if (rc)
+            return rc;
+        const struct store_sub *u = &m->dev->store.subs[m->held];
+
+        part = size_min(u->first + u->n - first, n);
+        memcpy(out, m->buf + 4 * (first - u->first), 4 * part);
+    }
+    return 0;
+}

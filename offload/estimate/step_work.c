@@ -1,0 +1,371 @@
+/* step_work.c: a run's bytes as seconds of its drives and links. */
+#include "offload/estimate/step_work.h"
+
+#include "offload/estimate/traffic.h"
+#include "offload/layout/store.h"
+
+#include <math.h>
+
+/* Bytes of one move: towards memory and away from it, over which kind of link; computed: what
+ * accelerators read or make. */
+struct bytes { double read, write; int internal, computed; };
+
+/* ---- shares ---- */
+
+/* Parameters with their padding, of some blocks: of each device's at most, and of all. */
+struct padded { double most, sum; };
+
+static struct padded padded_of(const struct store *st, struct route_span of)
+{
+    struct padded p = { 0 };
+
+    for (size_t d = 0; d < st->n_devices; d++) {
+        double has = 0;
+
+        for (size_t i = st->block_sub[of.first]; i < st->block_sub[of.end]; i++)
+            has += st->subs[i].device == d ? (double)st->subs[i].n_pad : 0;
+        p.most = fmax(p.most, has);
+        p.sum += has;
+    }
+    return p;
+}
+
+static struct route_span all_blocks(const struct run_config *cfg)
+{
+    return (struct route_span){ 0, run_blocks(cfg) };
+}
+
+static double params_of(const struct run_config *cfg, struct route_span of)
+{
+    double sum = 0;
+
+    for (size_t b = of.first; b < of.end; b++)
+        sum += (double)cfg->block_params[b];
+    return sum;
+}
+
+static double parameters(const struct run_config *cfg) { return params_of(cfg, all_blocks(cfg)); }
+
+/* Of what forward waits for before its first layer, and of that. */
+static double params_first(const struct run_config *cfg)
+{
+    return params_of(cfg, route_first(&cfg->route));
+}
+
+static double params_second(const struct run_config *cfg)
+{
+    size_t b = route_first(&cfg->route).end;
+
+    return b < run_blocks(cfg) ? (double)cfg->block_params[b] : 0;
+}
+
+int step_work_share(struct step_share *out, const struct run_config *cfg, struct err *err)
+{
+    struct store st;
+    int          rc = store_init(&st, cfg, err);
+
+    if (rc)
+        return rc;
+    *out = (struct step_share){
+        .all = padded_of(&st, all_blocks(cfg)).most / parameters(cfg),
+        .block_0 = padded_of(&st, route_first(&cfg->route)).most / params_first(cfg),
+    };
+    store_release(&st);
+    return 0;
+}
+
+/* How much more than the parameters all devices together move. */
+static int padding(double *out, const struct run_config *cfg, struct err *err)
+{
+    struct store st;
+    int          rc = store_init(&st, cfg, err);
+
+    if (rc)
+        return rc;
+    *out = padded_of(&st, all_blocks(cfg)).sum / parameters(cfg);
+    store_release(&st);
+    return 0;
+}
+
+/* Of the last layer, which is updated behind nearly all others. */
+static double params_last(const struct run_config *cfg)
+{
+    struct route_span layers = route_shared(&cfg->route);
+
+    return layers.end > layers.first ? (double)cfg->block_params[layers.end - 1] : 0;
+}
+
+/* ---- seconds ---- */
+
+double step_drive_seconds(const struct step_drive *d, double read, double write)
+{
+    double r = d->read > 0 ? 1 / d->read : 0, w = d->write > 0 ? 1 / d->write : 0, part = 1;
+
+    if (d->mixed > 0 && r > 0 && w > 0)
+        part = fmax(0, 30 / d->mixed - fmax(16 * r, 14 * w)) / fmin(16 * r, 14 * w);
+    return fmax(read * r, write * w) + part * fmin(read * r, write * w);
+}
+
+struct machine {
+    const struct topology   *t;
+    const struct step_drive *drive; // (n) measured; NULL: none
+    size_t                   first, n;
+    double                   padding;
+    double (*busy)[LINK_DIRS]; // (links) of one move
+};
+
+/* One drive's time for all of it, the slowest drive's; through its own accelerator's link, too. */
+static double drive_seconds(const struct machine *m, const struct bytes *b)
+{
+    double most = 0;
+
+    for (size_t i = 0; i < m->n && m->drive; i++)
+        most = fmax(most, step_drive_seconds(&m->drive[i], b->read, b->write));
+    for (size_t i = 0; i < m->n && m->t; i++) {
+        const struct link_ends *e = topology_ends(m->t, m->first + i);
+        double seconds = 0, way[LINK_DIRS] = { 0 };
+
+        for (int i_dir = 0; i_dir < LINK_DIRS; i_dir++) {
+            enum link_dir dir = (enum link_dir)i_dir;
+            double bytes = dir == LINK_READ ? b->read : b->write, rate = link_rate(e->drive, dir);
+            // what the drive reads goes down to the accelerator
+            double own = e->engine && e->engine != link_above(e->drive)
+                             ? link_rate(e->engine, dir == LINK_READ ? LINK_WRITE : LINK_READ) : 0;
+
+            seconds += rate > 0 ? bytes / rate : 0;
+            way[dir] = b->internal && own > 0 ? bytes / own : 0;
+        }
+        most = fmax(most, fmax(seconds, fmax(way[LINK_READ], way[LINK_WRITE])));
+    }
+    return most;
+}
+
+static struct step_move move_of(const struct machine *m, const struct bytes *b)
+{
+    struct topology_load load = { .up = b->read * m->padding, .down = b->write * m->padding,
+                                  .computed = b->computed, .first = m->first };
+    struct step_move     move = { .drive = drive_seconds(m, b) };
+
+    for (size_t i = 0; i < topology_links(m->t); i++)
+        m->busy[i][LINK_READ] = m->busy[i][LINK_WRITE] = 0;
+    if (!b->internal)
+        topology_load(m->busy, m->t, m->n, &load);
+    for (size_t i = 0; i < topology_links(m->t); i++) {
+        move.up = fmax(move.up, m->busy[i][LINK_READ]);
+        move.down = fmax(move.down, m->busy[i][LINK_WRITE]);
+    }
+    return move;
+}
+
+/* Add what activations move on drives of their own, as fast as these are modelled. Their time
+ * counts where it is longer than that of the devices, of which each has about its share. */
+static void acts_add(struct step_move *to, const struct machine *devices,
+                     const struct run_config *cfg, const struct bytes *b)
+{
+    const struct machine m = { .t = devices->t, .first = devices->n, .n = cfg->n_act_devices,
+                               .padding = 1, .busy = devices->busy };
+    struct step_move     a = move_of(&m, b);
+
+    to->up += a.up;
+    to->down += a.down;
+    to->drive = fmax(to->drive, a.drive / (double)m.n * (double)devices->n);
+}
+
+static int machine_open(struct machine *m, const struct run_config *cfg, const struct topology *t,
+                        const struct step_rates *rates, struct err *err)
+{
+    *m = (struct machine){ .t = t, .drive = rates->drive, .n = cfg->n_devices,
+                           .busy = calloc(topology_links(t) + 1, sizeof *m->busy) };
+    return m->busy ? padding(&m->padding, cfg, err) : err_set(err, -ENOMEM, "out of memory");
+}
+
+/* ---- siTrain's own step ---- */
+
+/* An update's arithmetic: on devices beside what they move, or (su) after it; of emulated ones on
+ * the host's cores, of which a device has at most one. */
+static void update_compute(struct step_move *m, const struct run_config *cfg, double n,
+                           const struct step_rates *r)
+{
+    if (r->cores > 0 && r->engine > 0)
+        m->host += n / r->engine / r->cores;
+    if (cfg->mode == RUN_BASE && r->cores > 0 && r->engine > 0)
+        m->drive = fmax(m->drive, n / r->engine);
+    else if (cfg->mode == RUN_BASE && r->host > 0)
+        m->host += n / r->host;
+    else if (cfg->mode == RUN_SU && r->engine > 0)
+        m->drive += n / r->engine;
+    else if (cfg->mode == RUN_SUO && r->engine > 0)
+        m->drive = fmax(m->drive, n / r->engine);
+}
+
+/* What they take from forward: all but blocks 0 and 1 are updated beside it. It is more than their
+ * arithmetic's part of all cores, probably since an update stops one thread of several, and the
+ * others wait for that one (docs/scaling-model.md). */
+static double update_beside(const struct run_config *cfg, double n, const struct step_rates *r)
+{
+    double rate = r->engine * r->cores;
+
+    n -= params_first(cfg) + params_second(cfg);
+    if (r->beside > 0)
+        rate = fmin(rate, r->beside);
+    return rate > 0 ? n / rate : 0;
+}
+
+/* ---- between ranks ---- */
+
+/* Bytes to this rank and away from it, in so many transfers, one after the other. */
+static void network_add(struct step_move *to, const struct step_rates *r, double in, double out,
+                        double transfers)
+{
+    if (!(r->network > 0))
+        return;
+    to->in += in / r->network + transfers * r->latency;
+    to->out += out / r->network + transfers * r->latency;
+}
+
+/* Gathers go by what is read, exchanges by blocks. Block 0 stands for what forward waits for, and
+ * for what backward has last. */
+static void network_moves(struct step_work *out, const struct run_config *cfg,
+                          const struct link_meter *all, const struct step_rates *r,
+                          double part_forward)
+{
+    const uint64_t(*net)[LINK_DIRS] = all->bytes[LINK_NETWORK];
+    double blocks = (double)run_blocks(cfg), n = parameters(cfg), n_0 = params_first(cfg);
+    double came = (double)net[CLASS_WIRE][LINK_READ], went = (double)net[CLASS_WIRE][LINK_WRITE];
+    double taken = (double)net[CLASS_GRADIENT][LINK_READ],
+           given = (double)net[CLASS_GRADIENT][LINK_WRITE];
+    struct step_move gather = { 0 }, exchange = { 0 };
+
+    if (cfg->ranks.size < 2)
+        return;
+    network_add(&out->wire_forward, r, came * part_forward, went * part_forward, blocks);
+    network_add(&out->wire_backward, r, came * (1 - part_forward), went * (1 - part_forward),
+                blocks);
+    network_add(&out->gradient, r, taken, given, blocks);
+    network_add(&gather, r, came * part_forward * n_0 / n, went * part_forward * n_0 / n, 1);
+    network_add(&exchange, r, taken * n_0 / n, given * n_0 / n, 1);
+    out->gather_0 = step_move(&gather, 1);
+    out->exchange_0 = step_move(&exchange, 1);
+}
+
+int step_work_moves(struct step_work *out, const struct run_config *cfg, const struct topology *t,
+                    const struct step_rates *rates, struct err *err)
+{
+    enum link_kind    kind = cfg->mode == RUN_BASE ? LINK_HOST : LINK_INTERNAL;
+    struct machine    m;
+    struct link_meter all;
+    int               rc = machine_open(&m, cfg, t, rates, err);
+    double n = parameters(cfg), n_0 = params_first(cfg), n_1 = params_second(cfg);
+
+    traffic_computed(&all, cfg);
+    double states = (double)all.bytes[kind][CLASS_STATES][LINK_READ];
+    double gradient = (double)all.bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE];
+    double made = (double)all.bytes[kind][CLASS_WIRE][LINK_WRITE];
+    double wire = (double)all.bytes[LINK_HOST][CLASS_WIRE][LINK_READ];
+    double pushed = (double)all.bytes[LINK_HOST][CLASS_ACTIVATION][LINK_WRITE];
+    double popped = (double)all.bytes[LINK_HOST][CLASS_ACTIVATION][LINK_READ];
+    double left = (double)all.bytes[LINK_HOST][CLASS_RESIDUAL][LINK_READ];
+    double owed = (double)all.bytes[LINK_HOST][CLASS_RESIDUAL][LINK_WRITE];
+    const struct bytes pushed_aside = { 0, pushed, 0, 1 }, popped_aside = { popped, 0, 0, 1 };
+    // the wire and the master are written first, but by su
+    double first = cfg->mode == RUN_SU ? states : sizeof(float) * n;
+    double tail = (states - first) * params_last(cfg) / n;
+    int    internal = kind == LINK_INTERNAL, aside = cfg->n_act_devices > 0;
+    const struct { struct step_move *move; struct bytes bytes; } each[] = {
+        { &out->update, { states + gradient, states + made, internal, 0 } },
+        { &out->load, { (states + gradient) * n_0 / n, 0, internal, 0 } },
+        { &out->first, { (states + gradient) * n_0 / n, (first + made) * n_0 / n, internal, 0 } },
+        { &out->second, { (states + gradient) * n_1 / n,
+                          (states - first) * n_0 / n + (first + made) * n_1 / n, internal, 0 } },
+        { &out->tail, { 0, tail, internal, 0 } },
+        { &out->wire_forward, { made, aside ? 0 : pushed, 0, 1 } },
+        { &out->wire_backward, { wire - made + left + (aside ? 0 : popped), 0, 0, 1 } },
+        { &out->gradient, { 0, gradient + owed, 0, 1 } },
+        { &out->write_0, { 0, (gradient + owed) * n_0 / n, 0, 1 } },
+    };
+
+    for (size_t i = 0; i < sizeof each / sizeof *each && !rc; i++)
+        *each[i].move = move_of(&m, &each[i].bytes);
+    if (!rc && aside) {
+        acts_add(&out->wire_forward, &m, cfg, &pushed_aside);
+        acts_add(&out->wire_backward, &m, cfg, &popped_aside);
+    }
+    network_moves(out, cfg, &all, rates, wire > 0 ? made / wire : 1);
+    update_compute(&out->update, cfg, n, rates);
+    update_compute(&out->first, cfg, n_0, rates);
+    update_compute(&out->second, cfg, n_1, rates);
+    out->A = update_beside(cfg, n, rates);
+    free(m.busy);
+    return rc;
+}
+
+static struct step_move shared_move(struct step_move m, double share)
+{
+    m.drive *= share;
+    return m;
+}
+
+int step_work_halves(struct step_halves *out, const struct run_config *cfg,
+                     const struct topology *t, const struct step_rates *rates, struct err *err)
+{
+    const struct bytes      written = { 0, 1, 0, 1 }, read = { 1, 0, 0, 1 };
+    struct run_config       bare = *cfg;
+    struct step_share       share;
+    struct step_work        w = { 0 };
+    struct machine          m;
+    int                     rc;
+
+    bare.acts = (struct run_acts){ 0 };
+    rc = step_work_moves(&w, &bare, t, rates, err);
+    rc = rc ? rc : step_work_share(&share, &bare, err);
+    if (rc || (rc = machine_open(&m, &bare, t, rates, err)))
+        return rc;
+    struct step_move before = step_move_sum(&w.update, &w.wire_forward),
+                     after = step_move_sum(&w.wire_backward, &w.gradient), none = { 0 };
+    *out = (struct step_halves){ .forward = shared_move(before, share.all),
+                                 .backward = shared_move(after, share.all),
+                                 .write = none, .read = none,
+                                 .before = step_time_first(&w, share) };
+    if (cfg->n_act_devices) {
+        acts_add(&out->write, &m, cfg, &written);
+        acts_add(&out->read, &m, cfg, &read);
+    } else {
+        out->write = move_of(&m, &written);
+        out->read = move_of(&m, &read);
+    }
+    double one = 1 / (double)cfg->n_devices; // a piece has as much on each
+    out->write.drive *= one;
+    out->read.drive *= one;
+    free(m.busy);
+    return 0;
+}
+
+/* ---- phases in turn ---- */
+
+int step_work_serial(struct step_serial *out, const struct run_config *cfg,
+                     const struct topology *t, const struct step_rates *rates, struct err *err)
+{
+    struct machine    m;
+    struct link_meter all;
+    int               base = cfg->mode == RUN_BASE, rc = machine_open(&m, cfg, t, rates, err);
+    double            n = parameters(cfg);
+
+    traffic_computed(&all, cfg);
+    double gradient = (double)all.bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE];
+    double states = (double)all.bytes[base ? LINK_HOST : LINK_INTERNAL][CLASS_STATES][LINK_READ];
+    const struct bytes sent = { 0, gradient, 0, 1 }, read = { states + gradient, 0, !base, 0 },
+                       write = { 0, states, !base, 0 },
+                       upload = { base ? 0 : sizeof(float) * n, 0, 0, 0 };
+
+    if (!rc) {
+        out->gradient = move_of(&m, &sent);
+        out->read = move_of(&m, &read);
+        out->write = move_of(&m, &write);
+        out->upload = move_of(&m, &upload);
+        out->host = base && rates->host > 0 ? n / rates->host : 0;
+        out->engine = !base && rates->engine > 0 ? n / rates->engine : 0;
+        out->overlapped = cfg->mode == RUN_SUO;
+    }
+    free(m.busy);
+    return rc;
+}

@@ -1,0 +1,50 @@
+/* config.c: what is said of a run's parameters. */
+#include "offload/layout/config.h"
+
+const char *run_mode_name(size_t mode)
+{
+    static const char *const names[] = {
+        [RUN_MEM] = "mem", [RUN_BASE] = "base", [RUN_SU] = "su", [RUN_SUO] = "su+o"
+    };
+
+    return mode < sizeof names / sizeof *names ? names[mode] : NULL;
+}
+
+const char *run_name(const struct run_config *cfg, size_t block, size_t i, char out[RUN_NAME])
+{
+    if (cfg->name)
+        cfg->name(cfg->name_ctx, block, i, out, RUN_NAME);
+    else
+        snprintf(out, RUN_NAME, "parameter %zu of block %zu", i, block);
+    return out;
+}
+
+int run_overflow(const struct run_config *cfg, uint64_t next_step, const struct param_set *overflow,
+                 struct err *err)
+{
+    char name[RUN_NAME];
+
+    return err_set(err, -EDOM,
+                   "step %llu would have made %zu parameters infinite or not a number, or a moment "
+                   "of theirs, first in %s: these stayed as they were, all others are as the step "
+                   "left them, and the run ends here; a new run with a smaller --lr or "
+                   "--weight-decay, or with --clip, may not come here (siTrain import makes one "
+                   "from an export), --resume %s tries the next step",
+                   (unsigned long long)next_step, overflow->n,
+                   run_name(cfg, overflow->block, overflow->first, name), cfg->dir);
+}
+
+void param_set_join(struct param_set *all, const struct param_set *part)
+{
+    if (part->n && (!all->n || part->block < all->block ||
+                    (part->block == all->block && part->first < all->first))) {
+        all->block = part->block;
+        all->first = part->first;
+    }
+    all->n += part->n;
+}
+
+void param_set_add(struct param_set *all, size_t block, size_t from, struct overflow part)
+{
+    param_set_join(all, &(struct param_set){ part.n, block, from + part.first });
+}

@@ -1,0 +1,29 @@
+/* ranks.c: how blocks are cut into portions. */
+#include "offload/layout/ranks.h"
+
+#include "data/base/round.h"
+#include "kernels/reduce.h"
+
+size_t ranks_first(size_t n, size_t rank, size_t size)
+{
+    return size_min(rank * div_up(n, REDUCE_BLOCK) / size * REDUCE_BLOCK, n);
+}
+
+size_t ranks_portions(size_t *portion, const struct run_ranks *r, const size_t *params, size_t n)
+{
+    size_t size = size_max(r->size, 1), all = 0;
+
+    for (size_t b = 0; b < n; b++) {
+        portion[b] = ranks_first(params[b], r->rank + 1, size) -
+                     ranks_first(params[b], r->rank, size);
+        all += portion[b];
+    }
+    return all;
+}
+
+size_t ranks_nodes(const struct run_ranks *r, size_t rank, struct sum_node *out)
+{
+    size_t each = r->groups / r->size;
+
+    return sum_nodes(out, rank * each, each, r->groups);
+}

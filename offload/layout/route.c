@@ -1,0 +1,252 @@
+/* route.c: what follows from the order of passes. Runs and lanes are few, so everything is counted
+ * from them each time; nothing is kept. */
+#include "offload/layout/route.h"
+
+#include "data/base/round.h"
+
+#include <assert.h>
+
+static struct route_span lane_blocks(const struct route *o, size_t lane)
+{
+    size_t first = 0;
+
+    for (size_t i = 0; i < lane; i++)
+        first += o->lanes[i].n;
+    return (struct route_span){ first, first + o->lanes[lane].n };
+}
+
+size_t route_blocks(const struct route *o) { return lane_blocks(o, ROUTE_LANES - 1).end; }
+
+static size_t lane_of(const struct route *o, size_t block)
+{
+    size_t lane = 0;
+
+    assert(block < route_blocks(o));
+    while (block >= lane_blocks(o, lane).end)
+        lane++;
+    return lane;
+}
+
+/* ---- uses */
+
+/* The run behind r of its pass, or NULL; the first one for r NULL. */
+static const struct route_run *run_next(const struct route *o, enum stream_pass pass,
+                                        const struct route_run *r)
+{
+    r = r ? r + 1 : o->runs[pass];
+    return r < o->runs[pass] + ROUTE_RUNS && r->uses ? r : NULL;
+}
+
+size_t route_uses(const struct route *o, enum stream_pass pass, enum route_use use)
+{
+    size_t n = 0;
+
+    for (const struct route_run *r = run_next(o, pass, NULL); r; r = run_next(o, pass, r))
+        n += r->uses & use ? o->lanes[r->lane].n : 0;
+    return n;
+}
+
+/* The i-th use that has any of `uses`. */
+static struct route_at use_at(const struct route *o, enum stream_pass pass, unsigned uses, size_t i)
+{
+    for (const struct route_run *r = run_next(o, pass, NULL); r; r = run_next(o, pass, r)) {
+        struct route_span at = lane_blocks(o, r->lane);
+        size_t            n = r->uses & uses ? at.end - at.first : 0;
+
+        if (i < n)
+            return (struct route_at){ r->way == ROUTE_UP ? at.first + i : at.end - 1 - i, r->uses };
+        i -= n;
+    }
+    return (struct route_at){ 0, 0 };
+}
+
+struct route_at route_at(const struct route *o, enum stream_pass pass, size_t i)
+{
+    return use_at(o, pass, ROUTE_READ | ROUTE_ADD | ROUTE_SEND, i);
+}
+
+size_t route_block(const struct route *o, enum stream_pass pass, enum route_use use, size_t i)
+{
+    struct route_at at = use_at(o, pass, use, i);
+
+    assert(at.uses);
+    return at.block;
+}
+
+size_t route_last(const struct route *o)
+{
+    return route_block(o, STREAM_TRAIN, ROUTE_SEND, route_uses(o, STREAM_TRAIN, ROUTE_SEND) - 1);
+}
+
+int route_once(const struct route *o, size_t block)
+{
+    size_t lane = lane_of(o, block), added = 0;
+    int    sends = 0;
+
+    for (const struct route_run *r = run_next(o, STREAM_TRAIN, NULL); r;
+         r = run_next(o, STREAM_TRAIN, r)) {
+        if (r->lane != lane || !(r->uses & ROUTE_ADD))
+            continue;
+        added++;
+        sends = (r->uses & ROUTE_SEND) != 0;
+    }
+    return added == 1 && sends;
+}
+
+/* ---- buffers */
+
+static size_t lane_buffers(const struct route *o, size_t lane, enum route_kind kind, size_t shared)
+{
+    const struct route_lane *l = &o->lanes[lane];
+
+    return size_min(l->n, l->buffers[kind] ? l->buffers[kind] : shared);
+}
+
+static size_t buffers_before(const struct route *o, size_t lane, enum route_kind kind,
+                             size_t shared)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < lane; i++)
+        n += lane_buffers(o, i, kind, shared);
+    return n;
+}
+
+size_t route_buffers(const struct route *o, enum route_kind kind, size_t shared)
+{
+    return buffers_before(o, ROUTE_LANES, kind, shared);
+}
+
+size_t route_buffer(const struct route *o, enum route_kind kind, size_t shared, size_t block)
+{
+    size_t lane = lane_of(o, block), n = lane_buffers(o, lane, kind, shared);
+
+    assert(n > 0);
+    return buffers_before(o, lane, kind, shared) + (block - lane_blocks(o, lane).first) % n;
+}
+
+struct route_span route_buffer_blocks(const struct route *o, enum route_kind kind, size_t shared,
+                                      size_t i)
+{
+    size_t lane = 0;
+
+    assert(i < route_buffers(o, kind, shared));
+    while (i >= buffers_before(o, lane + 1, kind, shared))
+        lane++;
+    return lane_blocks(o, lane);
+}
+
+struct route_span route_first(const struct route *o)
+{
+    return lane_blocks(o, o->runs[STREAM_TRAIN][0].lane);
+}
+
+struct route_span route_shared(const struct route *o)
+{
+    for (size_t lane = 0; lane < ROUTE_LANES; lane++)
+        if (o->lanes[lane].n && !o->lanes[lane].buffers[ROUTE_FRAMES])
+            return lane_blocks(o, lane);
+    return (struct route_span){ 0, 0 };
+}
+
+/* ---- what is read */
+
+/* One frame, through which every `step`-th block of a lane passes from `first` on. */
+struct passing { size_t lane, first, step, holds; };
+
+/* What a pass reads into it. */
+static void frame_reads(struct route_reads *sum, struct passing *f, const struct route *o,
+                        enum stream_pass pass, const size_t *params)
+{
+    size_t end = lane_blocks(o, f->lane).end, n = div_up(end - f->first, f->step);
+
+    for (const struct route_run *r = run_next(o, pass, NULL); r; r = run_next(o, pass, r))
+        for (size_t k = 0; r->lane == f->lane && r->uses & ROUTE_READ && k < n; k++) {
+            size_t block = f->first + (r->way == ROUTE_UP ? k : n - 1 - k) * f->step;
+
+            if (f->holds == block)
+                continue;
+            f->holds = block;
+            sum->blocks++;
+            sum->params += params[block];
+        }
+}
+
+struct route_reads route_reads(const struct route *o, enum stream_pass pass, size_t frames,
+                               const size_t *params, int again)
+{
+    struct route_reads all = { 0 };
+
+    for (size_t lane = 0; lane < ROUTE_LANES; lane++) {
+        size_t step = lane_buffers(o, lane, ROUTE_FRAMES, frames);
+
+        assert(step > 0 || o->lanes[lane].n == 0);
+        for (size_t i = 0; i < step; i++) {
+            struct passing     f = { lane, lane_blocks(o, lane).first + i, step, SIZE_MAX };
+            struct route_reads before = { 0 };
+
+            if (again)
+                frame_reads(&before, &f, o, pass, params);
+            frame_reads(&all, &f, o, pass, params);
+        }
+    }
+    return all;
+}
+
+/* ---- what cannot be */
+
+/* In training each block is first read behind the one before it. */
+static int numbered(const struct route *o)
+{
+    size_t next = 0; // lane
+
+    for (const struct route_run *r = run_next(o, STREAM_TRAIN, NULL); r;
+         r = run_next(o, STREAM_TRAIN, r)) {
+        while (next < ROUTE_LANES && !o->lanes[next].n)
+            next++;
+        if (!(r->uses & ROUTE_READ) || r->lane < next || !o->lanes[r->lane].n)
+            continue;
+        if (r->lane != next || r->way != ROUTE_UP)
+            return 0;
+        next++;
+    }
+    while (next < ROUTE_LANES && !o->lanes[next].n)
+        next++;
+    return next == ROUTE_LANES;
+}
+
+/* Of a lane's gradients in training. */
+static const char *gradients_fault(const struct route *o, size_t lane)
+{
+    size_t      added = 0, sent = 0;
+    const char *again = "a block is read after its gradient was sent";
+
+    for (const struct route_run *r = run_next(o, STREAM_TRAIN, NULL); r;
+         r = run_next(o, STREAM_TRAIN, r)) {
+        if (r->lane != lane)
+            continue;
+        added += (r->uses & ROUTE_ADD) != 0;
+        if (sent)
+            return r->uses & ROUTE_READ ? again : "a gradient is added to after it was sent";
+        sent += (r->uses & ROUTE_SEND) != 0;
+    }
+    if (!added || sent != 1)
+        return "a gradient is not sent once";
+    if (added > 1 && lane_buffers(o, lane, ROUTE_GRADS, 1) < o->lanes[lane].n)
+        return "gradients wait to be sent, and have no buffers to wait in";
+    return NULL;
+}
+
+const char *route_fault(const struct route *o)
+{
+    const char *fault = route_blocks(o) ? NULL : "there are no blocks";
+
+    if (!fault && !numbered(o))
+        fault = "blocks are not numbered as training first reads them";
+    for (size_t lane = 0; lane < ROUTE_LANES && !fault; lane++)
+        fault = o->lanes[lane].n ? gradients_fault(o, lane) : NULL;
+    for (enum stream_pass p = STREAM_EVAL; p < STREAM_PASSES && !fault; p++)
+        if (route_uses(o, p, ROUTE_ADD) || route_uses(o, p, ROUTE_SEND))
+            fault = "gradients are made outside of training";
+    return fault;
+}

@@ -1,0 +1,222 @@
+/* store.c: the layout of a run on its devices. */
+#include "offload/layout/store.h"
+
+#include "csd/engine/grad_wire.h"
+#include "data/base/crc32c.h"
+#include "data/base/round.h"
+
+/* Device d's class of slots of n_pad parameters, made if it is new. */
+static size_t class_find(struct store *s, size_t device, size_t n_pad)
+{
+    for (size_t c = 0; c < s->n_classes; c++)
+        if (s->classes[c].device == device && s->classes[c].n_pad == n_pad)
+            return c;
+    s->classes[s->n_classes] = (struct store_class){ .device = device, .n_pad = n_pad };
+    return s->n_classes++;
+}
+
+/* Cut the shard [begin, end) of a block into equal subgroups; with s->subs NULL they are only
+ * counted. */
+static void shard_cut(struct store *s, size_t block, size_t device, size_t begin, size_t end,
+                      size_t max)
+{
+    size_t shard = end - begin;
+    size_t len = store_pad(div_up(shard, div_up(shard, max)));
+
+    if (!s->subs) {
+        s->n_subs += div_up(shard, len);
+        return;
+    }
+    size_t class_ = class_find(s, device, len);
+    for (size_t first = begin; first < end; first += len) {
+        size_t n = size_min(end - first, len), n_pad = store_pad(n);
+
+        s->subs[s->n_subs++] = (struct store_sub){
+            .block = block, .device = device, .first = first, .n = n, .n_pad = n_pad,
+            .class_ = class_, .first_slot = (uint32_t)s->classes[class_].subs++ };
+        s->classes[class_].ahead += block != s->last;
+        s->max_pad = size_max(s->max_pad, n_pad);
+    }
+}
+
+/* Every subgroup of every block, in order. */
+static void blocks_cut(struct store *s, size_t max)
+{
+    s->n_subs = 0;
+    for (size_t b = 0; b < s->n_blocks; b++) {
+        size_t n = s->block_params[b], shard = store_pad(div_up(n, s->n_devices));
+
+        s->block_sub[b] = s->n_subs;
+        for (size_t d = 0; d < s->n_devices && d * shard < n; d++)
+            shard_cut(s, b, d, d * shard, size_min((d + 1) * shard, n), max);
+    }
+    s->block_sub[s->n_blocks] = s->n_subs;
+}
+
+/* Places on each device: the superblock, the slots by class, the gradient and residual areas by
+ * subgroup. */
+static void places(struct store *s)
+{
+    for (size_t d = 0; d < s->n_devices; d++)
+        s->device_bytes[d] = STORE_SUPERBLOCK;
+    for (size_t c = 0; c < s->n_classes; c++) {
+        struct store_class *k = &s->classes[c];
+        size_t spares = s->spares == RUN_SPARES_FEW
+                            ? size_max(div_up(k->subs, 8), STORE_FEW_SPARES)
+                            : size_max(div_up(k->subs, 2), STORE_MIN_SPARES);
+
+        k->slots = k->subs + spares + (s->spares == RUN_SPARES_ALL ? k->ahead : 0);
+        k->slot_bytes = store_state_bytes(s, k->n_pad) + store_wire_bytes(s, k->n_pad);
+        k->off = s->device_bytes[k->device];
+        s->device_bytes[k->device] += k->slots * k->slot_bytes;
+    }
+    for (size_t i = 0; i < s->n_subs; i++) {
+        struct store_sub *u = &s->subs[i];
+
+        u->grad_bytes = 4 * u->n_pad;
+        if (s->compress > 0)
+            u->grad_bytes = grad_wire_bytes(size_min(store_pairs(s, u->block), u->n));
+        u->grad_off = s->device_bytes[u->device];
+        s->device_bytes[u->device] += u->grad_bytes;
+        u->residual_off = s->device_bytes[u->device];
+        if (s->error_feedback)
+            s->device_bytes[u->device] += 2 * store_residual_bytes(u->n_pad);
+    }
+}
+
+size_t store_pairs(const struct store *s, size_t block)
+{
+    return size_min(s->groups * topk_count(s->whole_params[block], s->compress),
+                    s->block_params[block]);
+}
+
+int store_init(struct store *s, const struct run_config *cfg, struct err *err)
+{
+    struct csd_config update = { .mem = cfg->csd_mem, .moments = optim_moments(cfg->optim),
+                                 .wire_dt = cfg->wire_dt, .update_params = CSD_ALIGN_PARAMS };
+    size_t max = csd_params_max(cfg->csd, &update, STORE_MAX_SUBGROUP); // of a subgroup
+
+    *s = (struct store){ .n_blocks = run_blocks(cfg), .last = route_last(&cfg->route),
+                         .block_params = cfg->block_params,
+                         .whole_params = run_wholes(cfg),
+                         .groups = size_max(cfg->ranks.groups, 1),
+                         .n_devices = cfg->n_devices, .moments = update.moments,
+                         .wire_dt = cfg->wire_dt, .compress = cfg->compress,
+                         .error_feedback = cfg->error_feedback, .spares = cfg->spares };
+    if (max == 0)
+        return err_misuse(err, "--csd-mem of %zu bytes is too small: an update needs at least %zu "
+                          "bytes", cfg->csd_mem, cfg->csd->memory(&update));
+    s->block_sub = calloc(s->n_blocks + 1, sizeof *s->block_sub);
+    s->device_bytes = calloc(s->n_devices, sizeof *s->device_bytes);
+    if (!s->block_sub || !s->device_bytes)
+        goto nomem;
+    blocks_cut(s, max);
+    if (s->n_subs > STORE_MAX_SUBGROUPS) {
+        err_misuse(err, "--csd-mem of %zu bytes is too small for this model (or --n-layer, "
+                   "--n-embd and --vocab too large): it makes %zu subgroups, and at most %d are "
+                   "expected", cfg->csd_mem, s->n_subs, STORE_MAX_SUBGROUPS);
+        store_release(s);
+        return -EINVAL;
+    }
+    s->subs = calloc(s->n_subs, sizeof *s->subs);
+    s->classes = calloc(s->n_devices * s->n_blocks, sizeof *s->classes);
+    if (!s->subs || !s->classes)
+        goto nomem;
+    blocks_cut(s, max);
+    places(s);
+    return 0;
+
+nomem:
+    store_release(s);
+    return err_set(err, -ENOMEM, "out of memory for the layout of %zu blocks", run_blocks(cfg));
+}
+
+void store_release(struct store *s)
+{
+    free(s->block_sub);
+    free(s->subs);
+    free(s->classes);
+    free(s->device_bytes);
+    *s = (struct store){ 0 };
+}
+
+/* ---- the superblock: a line of text that a person can read, then zeros, then a checksum */
+
+static const char super_magic[] = "siTrain device 1\n";
+
+void store_super_pack(void *page, const struct store_super *s)
+{
+    char    *p = page;
+
+    memset(p, 0, STORE_SUPERBLOCK);
+    snprintf(p, 512, "%srun %s\ndevice %u of %u\nbytes %llu\n%s%s%s%s%s%s", super_magic, s->id,
+             s->device, s->n_devices, (unsigned long long)s->bytes, *s->layout ? "layout " : "",
+             s->layout, *s->layout ? "\n" : "", *s->owner ? "owner " : "", s->owner,
+             *s->owner ? "\n" : "");
+    uint32_t crc = crc32c(0, p, STORE_SUPERBLOCK - 4);
+    memcpy(p + STORE_SUPERBLOCK - 4, &crc, 4);
+}
+
+int store_super_present(const void *page) { return memcmp(page, "siTrain device ", 15) == 0; }
+
+int store_super_whole(const void *page)
+{
+    uint32_t crc;
+
+    memcpy(&crc, (const char *)page + STORE_SUPERBLOCK - 4, 4);
+    return crc == crc32c(0, page, STORE_SUPERBLOCK - 4);
+}
+
+int store_super_read(const void *page, struct store_super *out)
+{
+    const char *p = page;
+    char        text[512]; // a stranger's page need not end its text
+    unsigned long long bytes;
+
+    memset(out, 0, sizeof *out);
+    if (memcmp(p, super_magic, sizeof super_magic - 1) != 0 || !store_super_whole(page))
+        return -EBADMSG;
+    snprintf(text, sizeof text, "%.*s", (int)sizeof text - 1, p + sizeof super_magic - 1);
+    if (sscanf(text, "run %32s device %u of %u bytes %llu layout %16s",
+               out->id, &out->device, &out->n_devices, &bytes, out->layout) < 4)
+        return -EBADMSG;
+    const char *owner = strstr(text, "\nowner ");
+    if (owner)
+        sscanf(owner, " owner %16s", out->owner);
+    out->bytes = bytes;
+    return 0;
+}
+
+int store_super_check(const void *page, const struct store_super *want, const char *path,
+                      struct err *err)
+{
+    struct store_super found;
+    char               expected[STORE_SUPERBLOCK];
+
+    if (!store_super_present(page))
+        return err_set(err, -EBADMSG, "%s is not a siTrain device (no superblock at its start)",
+                       path);
+    if (memcmp(page, super_magic, sizeof super_magic - 1) != 0)
+        return err_set(err, -EBADMSG, "%s was made by another version of siTrain", path);
+    if (!store_super_whole(page))
+        return err_set(err, -EBADMSG, "%s: the superblock is damaged (checksum differs)", path);
+    store_super_pack(expected, want);
+    if (memcmp(page, expected, STORE_SUPERBLOCK) == 0)
+        return 0;
+    if (store_super_read(page, &found))
+        return err_set(err, -EBADMSG,
+                       "%s: the superblock is damaged (it is not as siTrain writes it)", path);
+    if (!strcmp(found.id, want->id) && strcmp(found.layout, want->layout))
+        return err_set(err, -EBADMSG, "%s was device %u of %u of this run at another time: "
+                       "siTrain reshard has moved its states elsewhere",
+                       path, found.device, found.n_devices);
+    if (!strcmp(found.id, want->id) && found.device == want->device &&
+        strcmp(found.owner, want->owner))
+        return err_set(err, -EXDEV, "%s was taken by a copy of this run, whose user named it with "
+                       "--device: its states are the copy's now", path);
+    return err_set(err, -EXDEV,
+                   "%s belongs to another run or another place in it: "
+                   "found run %s device %u of %u, expected run %s device %u of %u",
+                   path, found.id, found.device, found.n_devices, want->id, want->device,
+                   want->n_devices);
+}

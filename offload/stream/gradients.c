@@ -1,0 +1,577 @@
+/* gradients.c: gradients and residuals, between the model and the devices. */
+#include "offload/stream/gradients.h"
+
+#include "csd/engine/grad_wire.h"
+#include "data/base/clock.h"
+#include "data/base/crc32c.h"
+#include "data/base/round.h"
+#include "kernels/elementwise.h"
+#include "kernels/reduce.h"
+
+#include <assert.h>
+#include <math.h>
+
+/* Of one group's gradient of a block; devices get its end padded. */
+static size_t group_bytes(const struct run_config *cfg, size_t block)
+{
+    return sizeof(float) * store_pad(run_whole(cfg, block));
+}
+
+/* Of this rank's groups of a block all pairs, or as many places for their nodes. */
+static size_t lists_bytes(const struct run_config *cfg, size_t block)
+{
+    return run_groups(cfg) * topk_count(run_whole(cfg, block), cfg->compress) *
+           sizeof(struct topk_pair);
+}
+
+struct gradient_bytes gradients_bytes(const struct run_config *cfg, const struct store *st,
+                                      struct route_span of)
+{
+    struct gradient_bytes b = { 0 };
+    size_t                one = 0;
+
+    for (size_t i = of.first; i < of.end; i++) {
+        size_t subs = st->block_sub[i + 1] - st->block_sub[i];
+
+        one = size_max(one, group_bytes(cfg, i));
+        b.grad = one * grouped_slots(cfg, i, run_pair_sums(cfg)); // a lane's blocks have as many
+        if (st->compress > 0)
+            b.pack = size_max(b.pack, store_pairs(st, i) * sizeof(struct topk_pair) +
+                                          subs * (GRAD_WIRE_HEADER + GRAD_WIRE_ALIGN));
+        if (run_pair_sums(cfg))
+            b.lists = size_max(b.lists, 2 * lists_bytes(cfg, i));
+    }
+    b.pack = round_up(b.pack, GRAD_WIRE_ALIGN);
+    b.lists = round_up(b.lists, GRAD_WIRE_ALIGN);
+    b.residual = st->error_feedback ? one : 0;
+    return b;
+}
+
+/* What adding pairs of groups takes. */
+static void pair_sums_tables(struct gradients *g, struct arena *a)
+{
+    const struct run_config *cfg = &g->sched->cfg;
+    size_t                   most = 0, lists = 2 * g->n_groups;
+
+    for (size_t b = 0; b < run_blocks(cfg); b++)
+        most = size_max(most, run_whole(cfg, b));
+    g->pair_scratch = arena_take(a, pair_sum_scratch(g->n_groups));
+    g->pair_sums = arena_take(a, reduce_scratch(most));
+    for (size_t i = 0; i < g->n_bufs; i++) {
+        struct pair_list *of = arena_take(a, lists * sizeof *of);
+
+        if (!g->bufs || !of)
+            continue;
+        g->bufs[i].lists = of;
+        g->bufs[i].nodes = of + g->n_groups;
+    }
+}
+
+void gradients_tables(struct gradients *g, const struct store *st, struct arena *a)
+{
+    const struct run_config *cfg = &g->sched->cfg;
+    struct grad_work         work = grad_work(st->n_blocks, run_wholes(cfg), st->compress);
+
+    g->n_bufs = route_buffers(&cfg->route, ROUTE_GRADS, cfg->grad_buffers);
+    g->bufs = arena_take(a, g->n_bufs * sizeof *g->bufs);
+    g->residuals =
+        cfg->residual_in_ram ? arena_take(a, st->n_blocks * sizeof *g->residuals) : NULL;
+    g->n_groups = run_groups(cfg);
+    g->nodes = arena_take(a, SUM_NODES_MOST * sizeof *g->nodes);
+    g->leaves = arena_take(a, g->n_groups * sizeof *g->leaves);
+    for (size_t i = 0; i < g->n_bufs; i++) {
+        char *began = arena_take(a, g->n_groups);
+
+        if (g->bufs && began)
+            g->bufs[i].sum.began = began;
+    }
+    if (run_pair_sums(cfg))
+        pair_sums_tables(g, a);
+    exchange_tables(&g->exchange, cfg, a);
+    g->parts = arena_take(a, st->n_subs * sizeof *g->parts);
+    g->writes = arena_take(a, st->n_subs * sizeof *g->writes);
+    g->feedback = st->error_feedback ? arena_take(a, st->n_subs * sizeof *g->feedback) : NULL;
+    g->pairs = arena_take(a, work.pairs);
+    g->scratch = arena_take(a, work.scratch);
+}
+
+void gradients_lay(struct gradients *g, const struct store *st, struct arena *a)
+{
+    const struct run_config *cfg = &g->sched->cfg;
+
+    for (size_t i = 0; i < g->n_bufs; i++) {
+        struct route_span of = route_buffer_blocks(&cfg->route, ROUTE_GRADS, cfg->grad_buffers, i);
+        struct gradient_bytes b = gradients_bytes(cfg, st, of);
+        struct grouped       *sum = &g->bufs[i].sum;
+
+        sum->grad = arena_take(a, b.grad);
+        sum->slots = grouped_slots(cfg, of.first, run_pair_sums(cfg));
+        sum->stride = b.grad / sizeof(float) / sum->slots;
+        g->bufs[i].pack = arena_take(a, b.pack);
+        g->bufs[i].room = b.lists ? arena_take(a, b.lists) : NULL;
+        g->bufs[i].residual = g->residuals ? NULL : arena_take(a, b.residual);
+    }
+    for (size_t b = 0; g->residuals && b < st->n_blocks; b++)
+        g->residuals[b].values =
+            arena_take(a, store_residual_bytes(store_pad(st->block_params[b])));
+}
+
+/* ---- the model's side */
+
+static struct gbuf *buffer_of(struct gradients *g, size_t block)
+{
+    const struct run_config *cfg = &g->sched->cfg;
+
+    return &g->bufs[route_buffer(&cfg->route, ROUTE_GRADS, cfg->grad_buffers, block)];
+}
+
+/* A gradient that begins: have what its block owes read beside it, unless RAM has it; whether it is
+ * to be read. Lock held. */
+static int residual_ask(struct gradients *g, struct gbuf *b)
+{
+    struct residual *r = g->residuals ? &g->residuals[b->block] : NULL;
+
+    if (r)
+        b->residual = r->values;
+    if (!g->feedback || (r && r->held != HELD_NONE))
+        return 0;
+    if (r)
+        r->held = HELD_COMMITTED;
+    b->asked = RESIDUAL_ASKED;
+    return 1;
+}
+
+/* A group's gradient is complete: it is added to the others', or its pairs are taken. */
+static void group_end(struct gradients *g, struct gbuf *b, size_t group)
+{
+    const struct run_config *cfg = &g->sched->cfg;
+    size_t                   n = run_whole(cfg, b->block);
+    uint64_t                 start = clock_ns();
+    int                      compress = run_pair_sums(cfg);
+
+    if (compress) {
+        size_t k = topk_count(n, cfg->compress);
+
+        b->lists[group] = (struct pair_list){ b->room + group * k, k };
+        topk_select(b->lists[group].pairs, grouped_at(&b->sum, group), n, k, g->scratch);
+    } else {
+        grouped_add(&b->sum, group, n);
+    }
+    if (g->n_groups > 1 || compress)
+        meter_span(g->sched->meter, b->step, compress ? PHASE_GRAD_COMPRESS : PHASE_GRAD_NORM,
+                   (int)b->block, -1, start, clock_ns(), sizeof(float) * n);
+}
+
+/* The block's buffer is the model's from now on, if it was not before. */
+static int buffer_take(struct gradients *g, struct gbuf *b, size_t block, struct err *err)
+{
+    struct scheduler_wait wait = { .block = (int)block };
+    int             asked = 0;
+
+    scheduler_lock(g->sched);
+    if (b->state != GBUF_LENT || b->block != block) {
+        while ((b->state != GBUF_FREE || g->ended) &&
+               scheduler_wait(g->sched, &wait, g->ended ? PHASE_WAIT_COMMIT : PHASE_WAIT_GRADIENT))
+            ;
+        if (!g->sched->failed) { // else it may be on its way to a device still
+            b->state = GBUF_LENT;
+            b->block = block;
+            b->step = g->sched->step;
+            asked = residual_ask(g, b);
+            grouped_begin(&b->sum, &g->sched->cfg, block);
+        }
+    }
+    scheduler_waited(g->sched, &wait);
+    return scheduler_unlock(g->sched, asked, err);
+}
+
+int gradients_lend(struct gradients *g, size_t block, size_t group, float **grad, int *fresh,
+                   struct err *err)
+{
+    struct gbuf *b = buffer_of(g, block);
+    size_t       n = run_whole(&g->sched->cfg, block);
+    int          rc = buffer_take(g, b, block, err);
+
+    if (rc)
+        return rc;
+    size_t before = grouped_before(&b->sum, group);
+    if (before != GROUPED_NONE)
+        group_end(g, b, before);
+    *grad = grouped_lend(&b->sum, group, fresh);
+    if (*fresh) // what devices get behind its end; the rest is written by whoever asked
+        floats_zero(*grad + n, store_pad(n) - n);
+    return 0;
+}
+
+/* A block's parts as they stand in its gradient. */
+static void form_dense(struct gradients *g, struct gbuf *b)
+{
+    const struct store *st = &g->sched->dev.store;
+
+#pragma omp parallel for schedule(dynamic)
+    for (size_t i = st->block_sub[b->block]; i < st->block_sub[b->block + 1]; i++) {
+        const struct store_sub *u = &st->subs[i];
+        struct grad_part       *p = &g->parts[i];
+
+        *p = (struct grad_part){ .bytes = b->own + u->first, .n_bytes = 4 * u->n_pad,
+                                 .payload = 4 * u->n };
+        p->sum.crc = crc32c(0, p->bytes, p->n_bytes);
+    }
+}
+
+/* What was sent is no longer owed. */
+static void residual_settle(struct gradients *g, struct gbuf *b, size_t k)
+{
+    const struct store *st = &g->sched->dev.store;
+
+    for (size_t i = 0; i < k; i++)
+        b->residual[g->pairs[i].index] = 0.0f;
+#pragma omp parallel for schedule(dynamic)
+    for (size_t i = st->block_sub[b->block]; i < st->block_sub[b->block + 1]; i++)
+        g->parts[i].residual_crc = crc32c(0, b->residual + st->subs[i].first,
+                                          store_residual_bytes(st->subs[i].n_pad));
+}
+
+/* Pairs of a block, packed for each subgroup. */
+static void pairs_pack(struct gradients *g, struct gbuf *b, struct pair_list all)
+{
+    const struct store *st = &g->sched->dev.store;
+    size_t              portion = run_first(&g->sched->cfg, b->block), at = 0;
+    char               *to = b->pack;
+
+    for (size_t i = st->block_sub[b->block]; i < st->block_sub[b->block + 1]; i++) {
+        const struct store_sub *u = &st->subs[i];
+        struct grad_part       *p = &g->parts[i];
+        size_t                  first = portion + u->first, from = at;
+
+        while (at < all.n && all.pairs[at].index < first + u->n)
+            at++;
+        *p = (struct grad_part){ .sum.pairs = at - from, .bytes = to,
+                                 .n_bytes = grad_wire_bytes(at - from),
+                                 .payload = (at - from) * sizeof *all.pairs };
+        grad_wire_pack(to, all.pairs + from, at - from, first, u->n);
+        p->sum.crc = crc32c(0, to, p->n_bytes);
+        to += p->n_bytes;
+    }
+}
+
+/* Top-K of the whole block. With error feedback the residual, added before, then is what this step
+ * does not send. 1 if the two together are not finite: then nothing is packed, and the residual is
+ * of no use. */
+static int form_pairs(struct gradients *g, struct gbuf *b)
+{
+    const struct store *st = &g->sched->dev.store;
+    size_t n = st->block_params[b->block], k = topk_count(n, st->compress);
+    float *residual = g->feedback ? b->residual : NULL;
+
+    if (grad_select(g->pairs, k, b->own, residual, residual, n, g->scratch, &b->most))
+        return 1;
+    pairs_pack(g, b, (struct pair_list){ g->pairs, k });
+    if (residual)
+        residual_settle(g, b, k);
+    return 0;
+}
+
+/* The pairs of this rank's groups, added as far as the tree goes. One process alone has one sum,
+ * and knows its squares. */
+static void lists_add(struct gradients *g, struct gbuf *b)
+{
+    const struct run_ranks *r = &g->sched->cfg.ranks;
+    size_t                  n = run_whole(&g->sched->cfg, b->block), first = r->rank * g->n_groups;
+    struct topk_pair *to = b->room + g->n_groups * topk_count(n, g->sched->cfg.compress);
+
+    for (size_t i = 0; i < g->n_groups; i++)
+        g->leaves[i] = (struct sum_node){ 0, first + i };
+    for (size_t k = 0; k < g->n_nodes; k++) {
+        size_t          from = sum_first(g->nodes[k]) - first;
+        struct pair_sum s = { .lists = b->lists + from, .nodes = g->leaves + from,
+                              .n_lists = sum_end(g->nodes[k], r->groups) - first - from,
+                              .groups = r->groups, .n = n, .scratch = g->pair_scratch };
+
+        b->nodes[k].pairs = to;
+        b->nodes[k].n = pair_sum(&s, to, r->size > 1 ? NULL : g->pair_sums);
+        to += b->nodes[k].n;
+    }
+}
+
+/* What is complete only now, and what all this rank's groups make together. */
+static void groups_end(struct gradients *g, struct gbuf *b)
+{
+    struct route_span last = grouped_last(&b->sum);
+
+    for (size_t i = last.first; i < last.end; i++)
+        group_end(g, b, i);
+    if (run_pair_sums(&g->sched->cfg)) {
+        lists_add(g, b);
+        return;
+    }
+    assert(b->sum.held == g->n_nodes);
+    b->own = b->sum.x[0] + run_first(&g->sched->cfg, b->block);
+}
+
+/* It is complete, but for what other ranks have: they get theirs. */
+static int send_to_ranks(struct gradients *g, struct gbuf *b, struct err *err)
+{
+    scheduler_lock(g->sched);
+    g->sent++;
+    b->state = GBUF_SENT;
+    return scheduler_unlock(g->sched, 1, err);
+}
+
+/* The merger's: a portion that all ranks' parts have been added to. */
+static void portion_form(void *gradients, size_t block)
+{
+    struct gradients *g = gradients;
+    struct gbuf      *b = buffer_of(g, block);
+    double            sum = 0;
+
+    for (size_t k = 0; k < exchange_sums(&g->exchange, block); k++)
+        sum += exchange_sum(&g->exchange, block)[k];
+    b->most = sqrt(sum);
+    if (run_pair_sums(&g->sched->cfg))
+        pairs_pack(g, b, g->exchange.merged);
+    else
+        form_dense(g, b);
+}
+
+/* One process's: the norm of what is sent, of several groups' pairs. */
+static double pairs_norm(struct gradients *g, struct gbuf *b, struct norm_sum *norm)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < div_up(run_whole(&g->sched->cfg, b->block), REDUCE_BLOCK); i++)
+        sum += g->pair_sums[i];
+    if (!isfinite(sum))
+        norm_sum_flag(norm, b->block);
+    norm->sumsq += sum;
+    return sqrt(norm->sumsq);
+}
+
+/* What is sent of it is made; 1: it is not finite now. */
+static int form(struct gradients *g, struct gbuf *b)
+{
+    if (run_pair_sums(&g->sched->cfg))
+        pairs_pack(g, b, b->nodes[0]);
+    else if (g->sched->cfg.compress > 0)
+        return form_pairs(g, b);
+    else
+        form_dense(g, b);
+    return 0;
+}
+
+int gradients_send(struct gradients *g, size_t block, struct norm_sum *norm, struct err *err)
+{
+    struct gbuf *b = buffer_of(g, block);
+    uint64_t     start = clock_ns();
+    size_t       n = g->sched->dev.store.block_params[block];
+    int          overflow = 0, compress = g->sched->cfg.compress > 0, rc;
+    struct scheduler_wait wait = { .block = (int)block };
+
+    assert(b->state == GBUF_LENT && b->block == block);
+    assert(route_block(&g->sched->cfg.route, STREAM_TRAIN, ROUTE_SEND, g->sent) == block);
+    groups_end(g, b);
+    if (g->sched->cfg.ranks.size > 1)
+        return send_to_ranks(g, b, err);
+    b->most = run_pair_sums(&g->sched->cfg) ? pairs_norm(g, b, norm)
+                                          : grad_norm(norm, block, b->own, n, g->scratch);
+    meter_span(g->sched->meter, b->step, PHASE_GRAD_NORM, (int)block, -1, start, clock_ns(),
+               sizeof(float) * n);
+    scheduler_lock(g->sched);
+    while (b->asked != RESIDUAL_READY && scheduler_wait(g->sched, &wait, PHASE_WAIT_RESIDUAL))
+        ;
+    scheduler_waited(g->sched, &wait);
+    if ((rc = scheduler_unlock(g->sched, 0, err)))
+        return rc;
+    start = clock_ns();
+    if (!norm->nonfinite)
+        overflow = form(g, b);
+    if (overflow)
+        norm_sum_flag(norm, block);
+    meter_span(g->sched->meter, b->step, compress ? PHASE_GRAD_COMPRESS : PHASE_GRAD_NORM,
+               (int)block, -1, start, clock_ns(), sizeof(float) * n);
+
+    scheduler_lock(g->sched);
+    g->sent++;
+    g->written += norm->nonfinite ? 1 : 0; // the step will be skipped, nothing of it be written
+    b->state = norm->nonfinite ? GBUF_FREE : GBUF_QUEUED;
+    if (g->residuals && (overflow || !norm->nonfinite))
+        g->residuals[block].held = overflow ? HELD_NONE : HELD_NEXT;
+    return scheduler_unlock(g->sched, 1, err);
+}
+
+int gradients_norm(struct gradients *g, struct norm_sum *norm, struct err *err)
+{
+    struct scheduler_wait wait = { .block = -1 };
+
+    if (g->sched->cfg.ranks.size < 2)
+        return 0;
+    scheduler_lock(g->sched);
+    while (g->merged < g->sent && scheduler_wait(g->sched, &wait, PHASE_WAIT_GRADIENT))
+        ;
+    scheduler_waited(g->sched, &wait);
+    int rc = scheduler_unlock(g->sched, 0, err);
+    return rc ? rc : exchange_norm(&g->exchange, norm, err);
+}
+
+int gradients_open(struct gradients *g, struct err *err)
+{
+    g->exchange.sched = g->sched;
+    g->exchange.ready = portion_form;
+    g->exchange.ctx = g;
+    g->n_nodes = ranks_nodes(&g->sched->cfg.ranks, g->sched->cfg.ranks.rank, g->nodes);
+    return exchange_open(&g->exchange, err);
+}
+
+int gradients_give_up(struct gradients *g) { return exchange_give_up(&g->exchange); }
+
+void gradients_close(struct gradients *g) { exchange_close(&g->exchange); }
+
+/* ---- the scheduler's side */
+
+static void part_written(struct gradients *g, struct gbuf *b)
+{
+    if (--b->unwritten == 0) {
+        b->state = GBUF_FREE;
+        g->written++;
+    }
+}
+
+static void grad_done(void *part, struct task *t)
+{
+    struct gradients *g = part;
+
+    g->subs->sub[t->sub].written = 1;
+    part_written(g, t->job.user);
+}
+
+static void residual_done(void *part, struct task *t)
+{
+    struct gbuf *b = t->job.user;
+
+    if (t->job.kind == CSD_WRITE)
+        part_written(part, b);
+    else if (--b->unread == 0)
+        b->asked = RESIDUAL_READY;
+}
+
+/* The committed one is read (the model asks when the commit A before is through, so `state` says
+ * which it is), and the next one is written into the other area. */
+static void residual_submit(struct gradients *g, struct gbuf *b, size_t i, enum csd_kind kind)
+{
+    static const struct task_kind reading = { TASK_OF_SUBGROUP, residual_done, "residual", "is" };
+    static const struct task_kind writing = { TASK_OF_SUBGROUP, residual_done, NULL, NULL };
+    const struct store_sub *u = &g->sched->dev.store.subs[i];
+    int                     reads = kind == CSD_READ;
+
+    g->feedback[i] = (struct task){
+        .kind = reads ? &reading : &writing, .part = g, .sub = i, .step = b->step,
+        .phase = reads && g->residuals ? PHASE_SETUP : PHASE_GRAD_WRITE,
+        .job = { .kind = kind, .cls = CLASS_RESIDUAL, .buf = b->residual + u->first,
+                 .off = store_residual_off(u, g->subs->state.applied + !reads),
+                 .bytes = store_residual_bytes(u->n_pad), .payload = sizeof(float) * u->n,
+                 .tag = g->subs->sub[i].residual_crc, .user = b },
+    };
+    scheduler_submit(g->sched, u->device, &g->feedback[i]);
+}
+
+static void grad_submit(struct gradients *g, struct gbuf *b, size_t i)
+{
+    static const struct task_kind kind = { TASK_OF_SUBGROUP, grad_done, NULL, NULL };
+    const struct grad_part *p = &g->parts[i];
+    const struct store_sub *at = &g->sched->dev.store.subs[i];
+    struct sub             *u = &g->subs->sub[i];
+
+    u->grad = p->sum;
+    u->grad_most = b->most;
+    g->writes[i] = (struct task){
+        .kind = &kind, .part = g, .sub = i, .step = b->step, .phase = PHASE_GRAD_WRITE,
+        .job = { .kind = CSD_WRITE, .cls = CLASS_GRADIENT, .buf = p->bytes, .off = at->grad_off,
+                 .bytes = p->n_bytes, .payload = p->payload, .user = b },
+    };
+    b->unwritten++;
+    scheduler_submit(g->sched, at->device, &g->writes[i]);
+    if (!g->feedback)
+        return;
+    u->residual_next = p->residual_crc;
+    b->unwritten++;
+    residual_submit(g, b, i, CSD_WRITE);
+}
+
+/* What is merged is to be written, and the next one in the order of sending is exchanged. */
+static int exchanges_advance(struct gradients *g, struct err *err)
+{
+    struct exchange *x = &g->exchange;
+    int              rc = exchange_advance(x, err); // alone it is idle for ever
+
+    if (rc < 0)
+        return rc;
+    if (exchange_state(x) == EXCHANGE_MERGED) {
+        buffer_of(g, x->block)->state = GBUF_QUEUED;
+        exchange_end(x);
+        g->merged++;
+        rc = 1;
+    }
+    if (g->sched->cfg.ranks.size < 2 || exchange_state(x) != EXCHANGE_IDLE || g->merged == g->sent)
+        return rc;
+    size_t       block = route_block(&g->sched->cfg.route, STREAM_TRAIN, ROUTE_SEND, g->merged);
+    struct gbuf *b = buffer_of(g, block);
+    int          failed = run_pair_sums(&g->sched->cfg)
+                              ? exchange_begin_pairs(x, block, b->nodes, err)
+                              : exchange_begin(x, block, b->sum.x, err);
+    return failed ? failed : 1;
+}
+
+int gradients_advance(struct gradients *g, struct err *err)
+{
+    const struct store *st = &g->sched->dev.store;
+    int                 progress = exchanges_advance(g, err);
+
+    if (progress < 0)
+        return progress;
+
+    for (size_t i = 0; i < g->n_bufs; i++) {
+        struct gbuf *b = &g->bufs[i];
+        size_t       first = st->block_sub[b->block], end = st->block_sub[b->block + 1];
+        int          asks = b->asked == RESIDUAL_ASKED;
+        int          writes = b->state == GBUF_QUEUED &&
+                              subs_all(g->subs, b->block, g->subs->state.applied, 1);
+
+        if (asks) {
+            b->asked = RESIDUAL_READING;
+            b->unread = end - first;
+        }
+        if (writes)
+            b->state = GBUF_WRITING;
+        for (size_t k = first; asks && k < end; k++)
+            residual_submit(g, b, k, CSD_READ);
+        for (size_t k = first; writes && k < end; k++)
+            grad_submit(g, b, k);
+        if (writes && first == end) { // this rank has nothing of it
+            b->state = GBUF_FREE;
+            g->written++;
+        }
+        progress |= asks || writes;
+    }
+    return progress;
+}
+
+void gradients_end(struct gradients *g, int skip)
+{
+    g->ended = 1;
+    for (size_t b = 0; g->residuals && b < run_blocks(&g->sched->cfg); b++)
+        if (g->residuals[b].held == HELD_NEXT)
+            g->residuals[b].held = skip ? HELD_NONE : HELD_COMMITTED;
+}
+
+void gradients_begin(struct gradients *g, int skip)
+{
+    g->ended = 0;
+    g->sent = g->written = g->merged = 0;
+    for (size_t i = 0; i < g->sched->dev.store.n_subs; i++) {
+        struct sub *u = &g->subs->sub[i];
+
+        u->written = 0;
+        if (!skip)
+            u->residual_crc = u->residual_next;
+    }
+}

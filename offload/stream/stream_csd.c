@@ -1,0 +1,431 @@
+/* stream_csd.c: the training stream over devices. It joins the parts, says in which order the
+ * scheduler lets them submit, and hands each call of stream.h to the part that does it. Division of
+ * labour: the model's thread asks, and waits in scheduler.h; the scheduler's thread alone submits
+ * and reaps; the committer's (commits.h) writes run.db.
+ *
+ * Each part says what has become possible. What goes first is said here, since a drive serves
+ * requests in the order in which it gets them. */
+#include "offload/stream/streams.h"
+
+#include "data/base/clock.h"
+#include "data/base/round.h"
+#include "offload/devices/slots.h"
+#include "offload/estimate/step_work.h"
+#include "offload/stream/act_stack.h"
+#include "offload/stream/commits.h"
+#include "offload/stream/frames.h"
+
+#include <assert.h>
+
+struct stream_csd {
+    struct stream        stream;
+    struct scheduler     sched;
+    struct subs          subs;
+    struct frames        frames;
+    struct gradients     gradients;
+    struct updates       updates;
+    struct act_stack     acts;
+    struct commits       commits;
+    struct arena         tables;  // of the parts
+    struct slots_reader  masters; // while they are lent the scheduler's thread is not there
+    struct journal       newest;  // what they are read from, by its subs alone: a commit's
+};
+
+static struct stream_csd *of(struct stream *s) { return (struct stream_csd *)s; }
+
+/* ---- the scheduler's thread */
+
+/* What the next forward waits for longest comes first: updates, then the reads of what is updated.
+ * Backward's gradients follow, then activations, and a commit covers what was reaped by now. Lock
+ * held. */
+static int advance(void *stream, struct err *err)
+{
+    struct stream_csd *s = stream;
+    int                progress = updates_advance(&s->updates);
+
+    int rc = frames_advance(&s->frames, err);
+    progress |= rc;
+    rc = rc < 0 ? rc : gradients_advance(&s->gradients, err);
+    progress |= rc;
+    if (rc < 0)
+        return rc;
+    progress |= act_stack_advance(&s->acts);
+    rc = commits_advance(&s->commits, err);
+    return rc < 0 ? rc : progress | rc;
+}
+
+static int polls(void *stream)
+{
+    struct stream_csd *s = stream;
+
+    return s->frames.gathering > 0 || s->commits.awaits_ranks ||
+           exchange_state(&s->gradients.exchange) == EXCHANGE_UNDER_WAY;
+}
+
+/* ---- the model's side */
+
+static int csd_begin(struct stream *stream, enum stream_pass pass, uint64_t step, struct err *err)
+{
+    struct stream_csd *s = of(stream);
+
+    scheduler_lock(&s->sched);
+    assert(act_stack_depth(&s->acts) == 0);
+    s->sched.step = step;
+    frames_begin(&s->frames, pass, s->updates.applied);
+    return scheduler_unlock(&s->sched, 1, err);
+}
+
+static void csd_expect(struct stream *stream, const struct optim_step *optim)
+{
+    struct stream_csd *s = of(stream);
+
+    scheduler_lock(&s->sched);
+    updates_expect(&s->updates, optim);
+    scheduler_unlock(&s->sched, 0, NULL);
+}
+
+static int csd_acquire(struct stream *s, size_t block, const void **wire, struct err *err)
+{
+    return frames_acquire(&of(s)->frames, block, wire, err);
+}
+
+static void csd_release(struct stream *stream, size_t block)
+{
+    struct stream_csd *s = of(stream);
+
+    scheduler_lock(&s->sched);
+    frames_release(&s->frames, block);
+    scheduler_unlock(&s->sched, 1, NULL);
+}
+
+static int csd_grad(struct stream *s, size_t block, size_t group, float **grad, int *fresh,
+                    struct err *err)
+{
+    return gradients_lend(&of(s)->gradients, block, group, grad, fresh, err);
+}
+
+static int csd_send_grad(struct stream *stream, size_t block, struct norm_sum *norm,
+                         struct err *err)
+{
+    struct stream_csd *s = of(stream);
+    int                rc = gradients_send(&s->gradients, block, norm, err);
+
+    if (rc || !norm->nonfinite)
+        return rc;
+    scheduler_lock(&s->sched);
+    s->updates.expecting = 0; // the step will be skipped
+    return scheduler_unlock(&s->sched, 0, err);
+}
+
+static int csd_norm(struct stream *s, struct norm_sum *norm, struct err *err)
+{
+    return gradients_norm(&of(s)->gradients, norm, err);
+}
+
+static int csd_push(struct stream *s, int first, void **item, struct err *err)
+{
+    return act_stack_push(&of(s)->acts, first, item, err);
+}
+
+static void csd_pushed(struct stream *s, size_t bytes, size_t left)
+{
+    act_stack_pushed(&of(s)->acts, bytes, left);
+}
+
+static int csd_pop(struct stream *s, void **item, struct err *err)
+{
+    return act_stack_pop(&of(s)->acts, item, err);
+}
+
+static void csd_popped(struct stream *s) { act_stack_popped(&of(s)->acts); }
+
+/* What the last commit of all that was asked for waits for. */
+static enum runlog_phase waits_for(const struct stream_csd *s, int drains)
+{
+    if (drains)
+        return PHASE_WAIT_DRAIN;
+    return s->updates.to_update > 0 ? PHASE_WAIT_UPDATE : PHASE_WAIT_COMMIT;
+}
+
+/* Until the last commit of all that was asked for. Did any of it leave elements as they were? Lock
+ * held; 0: the stream has failed. A drain's wait counts to the step that comes. */
+static int committed_wait(struct stream_csd *s, int drains)
+{
+    struct scheduler_wait wait = { .block = -1 };
+    struct err      why;
+
+    while ((s->updates.ask != ASK_NONE || s->commits.awaits_ranks) &&
+           scheduler_wait(&s->sched, &wait, waits_for(s, drains)))
+        ;
+    scheduler_waited_in(&s->sched, &wait, drains ? s->subs.state.next_step : s->sched.step);
+    if (!s->sched.failed && s->subs.overflow.n) {
+        int rc = run_overflow(&s->sched.cfg, s->subs.state.next_step, &s->subs.overflow, &why);
+
+        scheduler_fail(&s->sched, rc, &why);
+    }
+    return !s->sched.failed;
+}
+
+static int csd_update(struct stream *stream, const struct stream_step *step, struct err *err)
+{
+    struct stream_csd *s = of(stream);
+    struct stream_step asked = *step;
+
+    scheduler_lock(&s->sched);
+    if (committed_wait(s, 0)) {
+        act_stack_settle(&s->acts);
+        asked.row.seconds = stream_step_over(stream, step);
+        updates_ask(&s->updates, &asked);
+        stream->applied = s->updates.applied;
+        gradients_end(&s->gradients, step->skip);
+    }
+    return scheduler_unlock(&s->sched, 1, err);
+}
+
+static int csd_drain(struct stream *stream, struct err *err)
+{
+    struct stream_csd *s = of(stream);
+
+    scheduler_lock(&s->sched);
+    committed_wait(s, 1);
+    return scheduler_unlock(&s->sched, 0, err);
+}
+
+static int csd_masters(struct stream *stream, uint64_t step, struct params_source *out,
+                       struct err *err)
+{
+    struct stream_csd   *s = of(stream);
+    struct slots_reader *m = &s->masters;
+
+    scheduler_lock(&s->sched);
+    assert(s->updates.ask == ASK_NONE);
+    int rc = scheduler_unlock(&s->sched, 0, err);
+    rc = rc ? rc : slots_reader_open(m, &s->sched.dev, &s->newest, err);
+    if (rc)
+        return rc;
+    scheduler_stop(&s->sched);
+    m->meter = s->sched.meter;
+    m->step = step;
+    s->newest.subs = s->commits.job.j.subs;
+    for (size_t i = 0; i < s->sched.dev.store.n_subs; i++)
+        s->newest.subs[i] = s->subs.sub[i].newest;
+    *out = (struct params_source){ slots_reader_read, m };
+    return 0;
+}
+
+static int csd_masters_end(struct stream *s, struct err *err)
+{
+    slots_reader_close(&of(s)->masters);
+    return scheduler_start(&of(s)->sched, err);
+}
+
+static void csd_close(struct stream *stream)
+{
+    struct stream_csd *s = of(stream);
+
+    slots_reader_close(&s->masters);
+    scheduler_stop(&s->sched);
+    int over = frames_give_up(&s->frames) & gradients_give_up(&s->gradients) &
+               commits_give_up(&s->commits);
+    if (!over) // other ranks may read or write there until this process has ended
+        s->sched.dev.silent = 1;
+    gradients_close(&s->gradients);
+    commits_close(&s->commits);
+    devices_close(&s->sched.dev); // waits for tasks that are out: they are in the parts' tables
+    act_stack_close(&s->acts);
+    if (over)
+        arena_free(&s->tables);
+    meter_free(s->sched.meter);
+    scheduler_release(&s->sched);
+    free(s);
+}
+
+static void csd_rest(struct stream *s) { act_stack_rest(&of(s)->acts); }
+
+static int csd_work(struct stream *stream, struct stream_work *out, struct err *err)
+{
+    const struct scheduler  *h = &of(stream)->sched;
+    const struct run_acts   *acts = &h->cfg.acts;
+    struct step_halves       half;
+    const struct step_rates  at_once = { 0 };
+    int rc = step_work_halves(&half, &h->cfg, h->dev.links, &at_once, err);
+
+    if (!rc)
+        *out = (struct stream_work){ .may_offload = acts->n > 0,
+                                     .buffers = acts->buffers,
+                                     .forward = half.forward, .backward = half.backward,
+                                     .write = half.write, .read = half.read };
+    return rc;
+}
+
+static const struct stream_ops csd_ops_ = {
+    .begin = csd_begin,
+    .expect = csd_expect,
+    .acquire = csd_acquire,
+    .release = csd_release,
+    .grad = csd_grad,
+    .send_grad = csd_send_grad,
+    .norm = csd_norm,
+    .push = csd_push,
+    .pushed = csd_pushed,
+    .pop = csd_pop,
+    .popped = csd_popped,
+    .rest = csd_rest,
+    .work = csd_work,
+    .update = csd_update,
+    .drain = csd_drain,
+    .masters = csd_masters,
+    .masters_end = csd_masters_end,
+    .close = csd_close,
+};
+
+/* ---- opening */
+
+/* Before anything else: who works with whom. */
+static void parts_join(struct stream_csd *s, const struct run_config *cfg)
+{
+    s->sched.cfg = *cfg;
+    s->sched.advance = advance;
+    s->sched.polls = polls;
+    s->sched.ctx = s;
+    s->sched.cfg.ranks.size = size_max(cfg->ranks.size, 1);
+    s->sched.cfg.ranks.groups = size_max(cfg->ranks.groups, 1);
+    s->sched.cfg.residual_in_ram = cfg->error_feedback && cfg->residual_in_ram;
+    s->frames.sched = s->gradients.sched = s->updates.sched = &s->sched;
+    s->acts.sched = s->commits.sched = &s->sched;
+    s->frames.subs = s->gradients.subs = s->updates.subs = s->commits.subs = &s->subs;
+    s->commits.gradients = &s->gradients;
+    s->commits.updates = &s->updates;
+}
+
+static void tables_lay(struct stream_csd *s, const struct store *st, struct arena *a)
+{
+    subs_tables(&s->subs, st, a);
+    frames_tables(&s->frames, st, a);
+    gradients_tables(&s->gradients, st, a);
+    updates_tables(&s->updates, st, a);
+    act_stack_tables(&s->acts, a);
+    commits_tables(&s->commits, st, a);
+}
+
+static void buffers_lay(void *stream, const struct store *st, struct arena *a)
+{
+    struct stream_csd *s = stream;
+
+    frames_lay(&s->frames, st, a);
+    gradients_lay(&s->gradients, st, a);
+}
+
+static int tables_open(struct stream_csd *s, struct err *err)
+{
+    struct store st;
+    int          rc = store_init(&st, &s->sched.cfg, err);
+
+    if (rc)
+        return rc;
+    tables_lay(s, &st, &s->tables);
+    rc = arena_map(&s->tables, "the tables of subgroups", err);
+    if (!rc)
+        tables_lay(s, &st, &s->tables);
+    store_release(&st);
+    return rc;
+}
+
+int stream_csd_open(struct stream **out, const struct run_config *cfg, char *notice,
+                    size_t notice_size, struct err *err)
+{
+    struct stream_csd  *s = calloc(1, sizeof *s);
+    struct devices_more more = { .lay = buffers_lay, .ctx = s, .notice = notice,
+                                 .notice_size = notice_size };
+
+    assert(!route_fault(&cfg->route));
+    if (!s)
+        return err_set(err, -ENOMEM, "out of memory for the stream");
+    parts_join(s, cfg);
+    scheduler_init(&s->sched);
+    s->sched.meter = meter_new(SCHEDULER_SPANS, cfg->n_devices + cfg->n_act_devices + 1);
+    int rc = s->sched.meter ? tables_open(s, err)
+                          : err_set(err, -ENOMEM, "out of memory for measurements");
+    rc = rc ? rc : act_stack_open(&s->acts, err);
+    rc = rc ? rc : devices_open(&s->sched.dev, &s->sched.cfg, DEVICES_TRAIN, &more, err);
+    rc = rc ? rc : runlog_unchanged(cfg->log, err); // before anything is written to devices
+    rc = rc ? rc : commits_open(&s->commits, err);
+    rc = rc ? rc : gradients_open(&s->gradients, err);
+    if (!rc) {
+        updates_open(&s->updates);
+        rc = scheduler_start(&s->sched, err);
+    }
+    s->stream = (struct stream){ &csd_ops_, s->sched.meter, s->updates.applied };
+    if (rc)
+        csd_close(&s->stream);
+    else
+        *out = &s->stream;
+    return rc;
+}
+
+/* All frames; and all gradient buffers, `shared` of them for layers. */
+static uint64_t frames_sum(const struct run_config *cfg)
+{
+    const struct route *o = &cfg->route;
+    uint64_t            sum = 0;
+
+    for (size_t i = 0; i < route_buffers(o, ROUTE_FRAMES, cfg->frames); i++)
+        sum += frames_bytes(cfg, route_buffer_blocks(o, ROUTE_FRAMES, cfg->frames, i));
+    return sum;
+}
+
+static struct gradient_bytes gradients_sum(const struct run_config *cfg, const struct store *st,
+                                           size_t shared)
+{
+    const struct route   *o = &cfg->route;
+    struct gradient_bytes sum = { 0 };
+
+    for (size_t i = 0; i < route_buffers(o, ROUTE_GRADS, shared); i++) {
+        struct gradient_bytes b =
+            gradients_bytes(cfg, st, route_buffer_blocks(o, ROUTE_GRADS, shared, i));
+
+        sum.grad += b.grad;
+        sum.pack += b.pack + b.lists;
+        sum.residual += b.residual;
+    }
+    return sum;
+}
+
+/* Tables as they are with a frame and a buffer for every layer, which is little more. */
+int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, struct err *err)
+{
+    struct stream_csd     s = { 0 };
+    struct store          st;
+    struct route_span     layers = route_shared(&cfg->route);
+    int                   rc = store_init(&st, cfg, err);
+
+    if (rc)
+        return rc;
+    struct gradient_bytes layer = gradients_bytes(cfg, &st, layers),
+                          all = gradients_sum(cfg, &st, cfg->grad_buffers),
+                          ends = gradients_sum(cfg, &st, 0);
+    parts_join(&s, cfg);
+    s.sched.cfg.frames = s.sched.cfg.grad_buffers = st.n_blocks;
+    tables_lay(&s, &st, &s.tables);
+    struct grad_work work = grad_work(st.n_blocks, run_wholes(cfg), st.compress); // in the tables
+    *out = (struct run_memory){
+        .masters = store_state_bytes(&st, st.max_pad),
+        .layer_frame = frames_bytes(cfg, layers),
+        .layer_grad = layer.grad + layer.pack + layer.lists,
+        .frames = frames_sum(cfg),
+        .grads = all.grad + all.pack,
+        .compress = work.pairs + work.scratch,
+        .residual_ends = ends.residual,
+        .residual_layer = layer.residual,
+        .record_buffer = act_stack_buffer(cfg),
+        .spans = SCHEDULER_SPANS_BYTES,
+        .tables = s.tables.used - work.pairs - work.scratch +
+                  st.n_subs * (sizeof(struct journal_sub) + sizeof(struct journal_grad) +
+                               sizeof(uint32_t)),
+    };
+    for (size_t b = 0; st.error_feedback && b < st.n_blocks; b++)
+        out->residual_ram += store_residual_bytes(store_pad(st.block_params[b]));
+    devices_memory(cfg, &st, out);
+    store_release(&st);
+    return 0;
+}

@@ -1,0 +1,108 @@
+/* recovery.c: journals of several ranks brought to the same step. */
+#include "offload/upkeep/recovery.h"
+
+#include "comm/comm.h"
+#include "offload/devices/journal.h"
+#include "offload/layout/store.h"
+
+/* The journal of this run, of n subgroups; closed by the caller, also after a failure. */
+static int journal_of(struct journal *j, size_t *n, const struct run_config *cfg, struct err *err)
+{
+    struct store st;
+    int          rc = store_init(&st, cfg, err);
+
+    *j = (struct journal){ 0 };
+    *n = 0;
+    if (rc)
+        return rc;
+    *n = st.n_subs;
+    rc = journal_open(j, cfg->log, st.n_subs, st.error_feedback, err);
+    store_release(&st);
+    return rc;
+}
+
+int recovery_read(struct recovery_position *out, const struct run_config *cfg, struct err *err)
+{
+    struct journal j;
+    size_t         n;
+    int            rc = journal_of(&j, &n, cfg, err);
+
+    *out = (struct recovery_position){ j.state.next_step, j.state.applied, UINT64_MAX, 0 };
+    for (size_t i = 0; i < n && !rc; i++) {
+        out->oldest = j.subs[i].version < out->oldest ? j.subs[i].version : out->oldest;
+        out->newest = j.subs[i].version > out->newest ? j.subs[i].version : out->newest;
+    }
+    journal_close(&j);
+    return rc;
+}
+
+size_t recovery_target(const struct recovery_position *all, size_t n)
+{
+    size_t first = 0;
+
+    for (size_t p = 1; p < n; p++)
+        if (all[p].next_step < all[first].next_step)
+            first = p;
+    return first;
+}
+
+/* A step behind which the others are has not happened: its update has begun nowhere, and every
+ * subgroup is at the version before. */
+int recovery_check(const struct recovery_position *all, size_t n, size_t rank, const char *dir,
+                   struct err *err)
+{
+    size_t                    first = recovery_target(all, n);
+    const struct recovery_position *own = &all[rank], *to = &all[first];
+
+    if (own->next_step == to->next_step)
+        return own->applied == to->applied
+                   ? 0
+                   : err_set(err, -EBADMSG, "%s has made %" PRIu64 " updates after step %" PRIu64
+                             ", rank %zu %" PRIu64 ": they are not of one time", dir, own->applied,
+                             own->next_step, first, to->applied);
+    if (own->next_step > to->next_step + 1)
+        return err_set(err, -EBADMSG, "%s is at step %" PRIu64 ", but rank %zu at %" PRIu64
+                       ": its folder is of another time", dir, own->next_step, first,
+                       to->next_step);
+    if (own->oldest != to->applied || own->newest != to->applied)
+        return err_set(err, -EBADMSG, "%s is at step %" PRIu64 ", whose update has begun, but rank "
+                       "%zu at %" PRIu64 ": its folder is of another time", dir, own->next_step,
+                       first, to->next_step);
+    return 1;
+}
+
+/* Back to what the others have. The step's row is replaced when it is made again. */
+static int go_back(const struct run_config *cfg, const struct recovery_position *to,
+                   struct err *err)
+{
+    struct journal j;
+    size_t         n;
+    int            rc = journal_of(&j, &n, cfg, err);
+
+    j.state.next_step = to->next_step;
+    j.state.applied = to->applied;
+    rc = rc ? rc : runlog_begin(cfg->log, err);
+    if (!rc)
+        rc = runlog_end(cfg->log, journal_put_state(cfg->log, &j.state, err), err);
+    journal_close(&j);
+    return rc;
+}
+
+int recovery_run(const struct run_config *cfg, struct err *err)
+{
+    const struct run_ranks *r = &cfg->ranks;
+    struct recovery_position      own;
+
+    if (r->size < 2)
+        return 0;
+    struct recovery_position *all = calloc(r->size, sizeof *all);
+    if (!all)
+        return err_set(err, -ENOMEM, "out of memory");
+    int rc = recovery_read(&own, cfg, err);
+    rc = rc ? rc : comm_share(r->comm, &own, sizeof own, all, err);
+    rc = rc ? rc : recovery_check(all, r->size, r->rank, cfg->dir, err);
+    if (rc > 0)
+        rc = go_back(cfg, &all[recovery_target(all, r->size)], err);
+    free(all);
+    return rc;
+}

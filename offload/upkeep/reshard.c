@@ -1,0 +1,377 @@
+/* reshard.c: in the order of what happens: what is listed for removal, the checks before anything
+ * is made, the copy, the switch.
+ *
+ * Old and new subgroups rise alike by block and parameter, so each old one is read once, whole (its
+ * checksum covers all of it), and held until the last new one that needs a part of it. A new one is
+ * written while the next is put together: two buffers for it, one for the old, whatever the size of
+ * the run. */
+#include "offload/upkeep/reshard.h"
+
+#include "data/base/file.h"
+#include "offload/devices/slots.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+// a line with the layout's name, then a path a line, those in RUN relative to it
+#define REMOVE_KEY "reshard.remove"
+
+/* ---- what is listed for removal */
+
+/* List cfg's device files. A path with a line break would be two. */
+static int list_put(const struct run_config *cfg, int create, struct err *err)
+{
+    size_t own = strlen(cfg->dir), size;
+    char  *text = NULL, *path;
+    FILE  *f = open_memstream(&text, &size);
+    int    rc = 0;
+
+    if (f)
+        fprintf(f, "%s\n", devices_layout(cfg));
+    for (size_t i = 0; f && i < cfg->n_devices && !rc; i++) {
+        rc = devices_path(&path, cfg, i, create, err);
+        if (!rc) {
+            int in_run = !strncmp(path, cfg->dir, own) && path[own] == '/';
+
+            if (strchr(path + (in_run ? own : 0), '\n'))
+                rc = err_misuse(err, "--device %s: a path with a line break cannot be a device's",
+                                path);
+            fprintf(f, "%s\n", in_run ? path + own + 1 : path);
+        }
+        free(path);
+    }
+    if (!f || fclose(f))
+        rc = err_set(err, -ENOMEM, "out of memory for the paths of %zu devices", cfg->n_devices);
+    rc = rc ? rc : runlog_set(cfg->log, REMOVE_KEY, text, err);
+    free(text);
+    return rc;
+}
+
+/* Whether device i's file of that layout was named by us, not by somebody's --device. The 8 digits
+ * of older versions, with no layout behind them, may be another run's. */
+static int name_is(const char *listed, const struct run_config *cfg, const char *layout, size_t i)
+{
+    const char *slash = strrchr(listed, '/');
+    const char *name = slash ? slash + 1 : listed;
+    char        in_run[DEVICES_NAME], in_given[DEVICES_NAME], older[DEVICES_NAME];
+
+    devices_name_in_run(in_run, layout, i);
+    devices_name(in_given, cfg->id, layout, i, 0);
+    devices_name(older, cfg->id, layout, i, 1);
+    return !strchr(layout, '/') && (!strcmp(listed, in_run) || !strcmp(name, in_given) ||
+                                    (*layout && !strcmp(name, older)));
+}
+
+/* NULL if what this file begins with is of that layout of this run, or, where it is `named`, was
+ * made for it and is still without a superblock; else why not. */
+static const char *page_is_not(int fd, const struct run_config *cfg, const char *layout, int named)
+{
+    static const char  zeros[STORE_SUPERBLOCK];
+    char               page[STORE_SUPERBLOCK] = { 0 };
+    struct store_super s;
+
+    if (pread(fd, page, sizeof page, 0) < 0)
+        return "it cannot be read";
+    if (!memcmp(page, zeros, STORE_SUPERBLOCK))
+        return named ? NULL : "nothing in it says whose it is";
+    if (store_super_read(page, &s) || strcmp(s.id, cfg->id) || strcmp(s.layout, layout))
+        return "what it holds is something else";
+    return strcmp(s.owner, cfg->owner ? cfg->owner : "") ? "a copy of the run has taken it" : NULL;
+}
+
+/* -EBUSY where another process uses it: one that was killed may not have ended yet. */
+static int remove_one(const struct run_config *cfg, int outside, const char *layout,
+                      const char *listed, size_t i, char *notice, size_t size)
+{
+    int         in_run = *listed != '/';
+    char       *path = file_path(NULL, "%s%s%s", in_run ? cfg->dir : "", in_run ? "/" : "", listed);
+    int         fd = path ? file_open_device(path, O_RDWR) : -ENOMEM;
+    const char *not = NULL; // gone, since
+    struct err  why = { 0 };
+
+    if (fd == -ENOENT && in_run)
+        rmdir(dirname(path)); // cut: it is not used below
+    else if (fd < 0 && fd != -ENOENT && path)
+        not = fd == -ENODEV ? "it is neither a file nor a drive" : strerror(-fd);
+    else if (fd >= 0 && !outside && !devices_inside(cfg, path))
+        not = "the run was copied or moved, and it may be the other run's";
+    else if (fd >= 0)
+        not = page_is_not(fd, cfg, layout, name_is(listed, cfg, layout, i));
+    int busy = fd >= 0 && !not ? file_lock(fd, 0) : 0;
+
+    if (busy == -EBUSY)
+        not = "another process uses it";
+    else if (busy)
+        not = "it cannot be locked";
+    else if (fd >= 0 && !not) // once more: a copy may have taken it before it was locked
+        not = page_is_not(fd, cfg, layout, name_is(listed, cfg, layout, i));
+    if (fd >= 0 && !not && devices_erase(fd, path, &why))
+        not = why.text;
+    if (not && size && !*notice)
+        snprintf(notice, size, "%s is not of this run any more and was left where it is: %s", path,
+                 not);
+    if (fd >= 0 && !not && in_run)
+        rmdir(dirname(path)); // if it is empty; cut: it is not used any more
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    return busy == -EBUSY;
+}
+
+/* Are the devices there that the run is on? Without them nothing else of it is removed. */
+static int are_there(const struct run_config *cfg)
+{
+    int there = 1;
+
+    for (size_t i = 0; i < cfg->n_devices && there; i++) {
+        char *path = NULL;
+        int   fd = devices_path(&path, cfg, i, 0, NULL) ? -1 : file_open_device(path, O_RDONLY);
+
+        there = fd >= 0 && !page_is_not(fd, cfg, devices_layout(cfg), 0);
+        if (fd >= 0)
+            close(fd);
+        free(path);
+    }
+    return there;
+}
+
+int reshard_clean(const struct run_config *cfg, int outside, char *notice, size_t notice_size,
+                  struct err *err)
+{
+    char  *text, *path;
+    size_t i = 0;
+    int    busy = 0, rc = runlog_text(cfg->log, REMOVE_KEY, &text, err);
+
+    if (rc)
+        return rc == -ENOENT ? 0 : rc;
+    if (!are_there(cfg)) {
+        free(text);
+        return 0;
+    }
+    char *rest = text;
+    char *layout = strsep(&rest, "\n");
+    while (strcmp(layout, devices_layout(cfg)) && (path = strsep(&rest, "\n")))
+        if (*path)
+            busy |= remove_one(cfg, outside, layout, path, i++, notice, notice_size);
+    free(text);
+    return busy ? 0 : runlog_unset(cfg->log, REMOVE_KEY, err); // the next opening tries again
+}
+
+/* ---- before anything is made */
+
+/* The list has room for one layout: what it still names would be forgotten. */
+static int list_check(const struct run_config *from, struct err *err)
+{
+    char *text;
+    int   rc = runlog_text(from->log, REMOVE_KEY, &text, err);
+
+    if (rc)
+        return rc == -ENOENT ? 0 : rc;
+    free(text);
+    return err_set(err, -EAGAIN, "another process still uses device files that %s had before: "
+                   "try again when it has ended", from->dir);
+}
+
+/* On each file system all that is to be there must fit beside all that is. */
+struct place { dev_t dev; uint64_t need, free; };
+
+/* Device i, of so many bytes, in its place among the n there are; how many there are then. */
+static int place_add(struct place *places, size_t *n, const struct run_config *to, size_t i,
+                     uint64_t bytes, struct err *err)
+{
+    const char    *given = to->device_paths ? to->device_paths[i] : to->dir;
+    char          *dir;
+    struct statvfs fs;
+    struct stat    at;
+    size_t         p = 0;
+    int            rc = devices_folder(&dir, given, err);
+
+    if (rc || (!dir && errno == 0)) // a drive
+        return rc;
+    if (!dir || stat(dir, &at) || statvfs(dir, &fs)) {
+        rc = err_name(err, errno, "%s: %s; expected a folder for a device", given,
+                      strerror(errno));
+    } else {
+        while (p < *n && places[p].dev != at.st_dev)
+            p++;
+        if (p == *n)
+            places[(*n)++] =
+                (struct place){ .dev = at.st_dev, .free = (uint64_t)fs.f_bavail * fs.f_frsize };
+        places[p].need += bytes;
+        if (places[p].need > places[p].free)
+            rc = err_set(err, -ENOSPC, "the file system of %s has %" PRIu64 " bytes free; "
+                         "the devices up to %zu of %zu need %" PRIu64
+                         " there, beside what the run has now",
+                         dir, places[p].free, i + 1, to->n_devices, places[p].need);
+    }
+    free(dir);
+    return rc;
+}
+
+static int room_check(const struct run_config *to, struct err *err)
+{
+    struct store  st;
+    struct place *places;
+    size_t        n = 0;
+    int           rc = store_init(&st, to, err);
+
+    if (rc)
+        return rc;
+    places = calloc(to->n_devices, sizeof *places);
+    if (!places)
+        rc = err_set(err, -ENOMEM, "out of memory for %zu devices", to->n_devices);
+    for (size_t i = 0; i < to->n_devices && !rc; i++)
+        rc = place_add(places, &n, to, i, st.device_bytes[i], err);
+    store_release(&st);
+    free(places);
+    return rc;
+}
+
+/* A drive cannot be moved onto itself. */
+static int others_check(const struct run_config *from, const struct run_config *to, struct err *err)
+{
+    for (size_t i = 0; to->device_paths && i < to->n_devices; i++)
+        for (size_t j = 0; from->device_paths && j < from->n_devices; j++) {
+            struct stat a, b;
+
+            if (stat(to->device_paths[i], &a) == 0 && stat(from->device_paths[j], &b) == 0 &&
+                S_ISBLK(a.st_mode) && S_ISBLK(b.st_mode) && a.st_rdev == b.st_rdev)
+                return err_misuse(err, "--device %s holds the run now; its states cannot be moved "
+                                  "onto the same drive", to->device_paths[i]);
+        }
+    return 0;
+}
+
+/* ---- the copy */
+
+struct move {
+    struct reshard     *r;
+    struct devices      old, new_;
+    struct journal      journal; // of the old ones
+    struct journal      made;    // of the new ones
+    struct slots_reader reader;  // of the old ones
+};
+
+static int old_map(struct move *m, struct err *err)
+{
+    const struct run_config *from = &m->r->from;
+    size_t                   n = m->old.store.n_subs;
+    int rc = journal_open(&m->journal, from->log, n, from->error_feedback, err);
+
+    for (size_t i = 0; i < n && !rc; i++)
+        if (m->journal.subs[i].version != m->journal.state.applied)
+            rc = err_set(err, -EBUSY, "%s stopped in the middle of a step; "
+                         "its states can be moved when that is finished", from->dir);
+    return rc;
+}
+
+/* The states and the residual of a new subgroup from the old ones that hold its parameters. */
+static int gather(void *ctx, const struct store_sub *u, float *states, float *residual,
+                  struct err *err)
+{
+    struct move        *m = ctx;
+    const struct store *o = &m->old.store;
+    size_t              part;
+
+    for (size_t at = u->first; at < u->first + u->n; at += part) {
+        int rc = slots_reader_hold(&m->reader, u->block, at, err);
+
+        if (rc)
+            return rc == -EBADMSG ? err_set(err, rc, "%.900s; nothing was moved", err->text) : rc;
+        const struct store_sub *v = &o->subs[m->reader.held];
+        const float            *held = (const float *)(void *)m->reader.buf;
+        size_t                  from = at - v->first, to = at - u->first;
+
+        part = size_min(v->first + v->n, u->first + u->n) - at;
+        for (size_t k = 0; k < 1 + (size_t)o->moments; k++)
+            memcpy(states + k * u->n_pad + to, held + k * v->n_pad + from, 4 * part);
+        if (residual)
+            memcpy(residual + to, held + (1 + (size_t)o->moments) * v->n_pad + from, 4 * part);
+    }
+    return 0;
+}
+
+/* ---- the switch */
+
+/* One transaction: before it the run is on the old devices and the new ones are listed, after it
+ * the other way round. */
+static int switch_over(struct move *m, struct err *err)
+{
+    const struct run_config *to = &m->r->to;
+    int                      rc = runlog_begin(to->log, err);
+
+    rc = rc ? rc : journal_format(to->log, &m->made, m->new_.store.n_subs, 1, err);
+    rc = rc ? rc : runlog_devices_forget(to->log, 0, err);
+    rc = rc ? rc : devices_record(&m->new_, to->log, err);
+    rc = rc ? rc : list_put(&m->r->from, 0, err);
+    rc = rc ? rc : m->r->settings(m->r->ctx, err);
+    if (!rc) // the old ones are removed for them
+        rc = devices_present(&m->new_, "the run was about to move to it; the run is where it was",
+                             err);
+    return runlog_end(to->log, rc, err);
+}
+
+static int move_run(struct move *m, struct err *err)
+{
+    struct run_config   to = m->r->to;
+    const struct store *st = &m->new_.store;
+
+    to.links = (struct topology_config){ 0 }; // the drives' own speed
+    int rc = old_map(m, err);
+    rc = rc ? rc : devices_open(&m->new_, &to, DEVICES_CREATE, NULL, err);
+    rc = rc ? rc : slots_reader_open(&m->reader, &m->old, &m->journal, err);
+    if (!rc)
+        rc = slots_make(&m->new_,
+                        &(struct slots_source){ .fill = gather, .ctx = m,
+                                                .bytes = 2 * store_sub_bytes(st, st->max_pad),
+                                                .version = m->journal.state.applied,
+                                                .watch = m->r->watch }, &m->made, err);
+    if (rc == -EINTR)
+        err_stopped(err, "stopped; %s is where it was", m->r->from.dir);
+    for (size_t i = 0; i < m->new_.store.n_subs && !rc; i++)
+        m->r->bytes += store_sub_bytes(&m->new_.store, m->new_.store.subs[i].n_pad);
+    if (!rc && !to.device_paths)
+        rc = file_sync_dir(to.dir, err); // the names of new folders in it
+    return rc ? rc : switch_over(m, err);
+}
+
+int reshard_run(struct reshard *r, struct err *err)
+{
+    struct move       m = { .r = r };
+    struct run_config from = r->from;
+    struct err        ignored;
+
+    if (r->from.mode == RUN_MEM)
+        return err_misuse(err, "%s is in mode mem: its images are in the run's folder, "
+                          "which can be moved as it is", r->from.dir);
+    if (devices_fake(&r->from))
+        return err_misuse(err, "%s: nothing is stored behind --csd null or --disk null, "
+                          "so there is nothing to move", r->from.dir);
+    assert(strcmp(devices_layout(&r->from), devices_layout(&r->to)));
+    r->bytes = 0;
+    int rc = list_check(&r->from, err);
+    rc = rc ? rc : room_check(&r->to, err);
+    rc = rc ? rc : others_check(&r->from, &r->to, err);
+    if (rc)
+        return rc;
+    // locked before the first commit: a process that trains on them would take that for a second
+    // writer's, and end
+    from.links = (struct topology_config){ 0 };
+    rc = devices_open(&m.old, &from, DEVICES_READ, NULL, err);
+    if (!rc) // whatever the run's own durability: the old devices go after this
+        rc = runlog_sync(r->to.log, RUNLOG_SYNC_ALL, err);
+    rc = rc ? rc : list_put(&r->to, 1, err);
+    int listed = !rc;
+    rc = rc ? rc : move_run(&m, err);
+    devices_close(&m.new_);
+    devices_close(&m.old);
+    journal_close(&m.journal);
+    journal_close(&m.made);
+    if (rc && listed)
+        reshard_clean(&r->from, 1, NULL, 0, &ignored);
+    return rc;
+}

@@ -1,0 +1,424 @@
+/* verify.c: devices are read all at once, each area after area in chunks, some of which are in
+ * flight while another is summed. An area is what one checksum covers: the states or the wire of a
+ * subgroup's committed slot, its gradient where the step of the last commit A is not finished yet,
+ * its committed residual. */
+#include "offload/upkeep/verify.h"
+
+#include "csd/engine/grad_wire.h"
+#include "data/base/crc32c.h"
+#include "kernels/elementwise.h"
+#include "offload/devices/devices.h"
+#include "offload/devices/image.h"
+#include "offload/devices/journal.h"
+#include "offload/devices/slots.h"
+
+#include <stdarg.h>
+
+enum { CHUNK_BYTES = 1 << 20, CHUNKS = 4, SENTENCES = 16 }; // SENTENCES: about one device
+
+const char *const verify_names[VERIFY_KINDS] = { "superblocks", "states",    "wire parameters",
+                                                 "gradients",   "residuals", "images" };
+
+struct area {
+    enum verify_kind kind;
+    size_t           sub;
+    uint64_t         off, bytes; // bytes 0: there is none, or it does not matter
+    uint32_t         crc;
+};
+
+struct chunk {
+    struct csd_job job; // first member
+    struct area    area;
+    int            back; // read
+};
+
+/* A device on its way. */
+struct lane {
+    size_t           device, sub, at; // what to ask for next: from which byte of which area
+    enum verify_kind kind;
+    uint64_t         asked, summed; // chunks
+    uint32_t         crc;           // of the area being summed, as the next two
+    struct param_set beyond;
+    int              failed; // it could not be read
+    unsigned         sentences;
+    struct chunk     chunk[CHUNKS];
+};
+
+struct check {
+    struct verify *v;
+    struct devices dev;
+    struct err    *each; // (devices) what was wrong at opening
+    struct lane   *lanes;
+    char          *bufs; // (devices, CHUNKS, CHUNK_BYTES)
+    struct journal journal;
+    unsigned char *bad; // (subgroups) bits: which kinds are damaged
+    uint64_t       done, total;
+};
+
+/* ---- sentences ---- */
+
+__attribute__((format(printf, 3, 4))) static void say(struct verify *v, int damage,
+                                                      const char *fmt, ...)
+{
+    char    text[sizeof((struct err *)0)->text];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    v->say(v->ctx, damage, text);
+}
+
+/* A device with nothing right on it would say so for every subgroup. */
+static int lane_may_say(struct check *c, struct lane *l)
+{
+    if (l->sentences++ < SENTENCES)
+        return 1;
+    if (l->sentences == SENTENCES + 1)
+        say(c->v, 0, "device %zu (%s): there is more, which is counted only", l->device,
+            c->dev.device[l->device].path);
+    return 0;
+}
+
+static void area_damaged(struct check *c, struct lane *l, const struct area *a, const char *why)
+{
+    static const char *const what[VERIFY_KINDS] = {
+        [VERIFY_STATES] = "states (master and moments)", [VERIFY_WIRE] = "wire parameters",
+        [VERIFY_GRADIENT] = "gradient", [VERIFY_RESIDUAL] = "residual"
+    };
+    const struct store_sub *u = &c->dev.store.subs[a->sub];
+
+    c->v->count[a->kind].damaged++;
+    c->bad[a->sub] |= (unsigned char)(1u << a->kind);
+    if (lane_may_say(c, l))
+        say(c->v, 1, "device %zu (%s): the %s of block %zu, parameters %zu to %zu, %" PRIu64
+            " bytes at offset %" PRIu64 ": %s", l->device, c->dev.device[l->device].path,
+            what[a->kind], u->block, u->first, u->first + u->n - 1, a->bytes, a->off, why);
+}
+
+/* ---- reading ---- */
+
+static struct area area_of(const struct check *c, size_t i, enum verify_kind kind)
+{
+    const struct store       *st = &c->dev.store;
+    const struct store_sub   *u = &st->subs[i];
+    const struct journal     *j = &c->journal;
+    const struct journal_sub *row = &j->subs[i];
+    uint64_t slot = store_slot_off(st, u->class_, row->slot);
+    size_t   states = store_state_bytes(st, u->n_pad);
+
+    if (kind == VERIFY_STATES)
+        return (struct area){ kind, i, slot, states, row->states_crc };
+    if (kind == VERIFY_WIRE)
+        return (struct area){ kind, i, slot + states, store_wire_bytes(st, u->n_pad),
+                              row->wire_crc };
+    if (kind == VERIFY_GRADIENT && row->version < j->state.applied)
+        return (struct area){ kind, i, u->grad_off,
+                              st->compress > 0 ? grad_wire_bytes(j->grads[i].pairs) : 4 * u->n_pad,
+                              j->grads[i].crc };
+    if (kind == VERIFY_RESIDUAL && st->error_feedback)
+        return (struct area){ kind, i, store_residual_off(u, j->state.applied),
+                              store_residual_bytes(u->n_pad), j->residuals[i] };
+    return (struct area){ 0 };
+}
+
+/* The device's next chunk; 0 at the end. */
+static int chunk_next(const struct check *c, struct lane *l, struct chunk *p)
+{
+    size_t slot = l->device * CHUNKS + (size_t)(p - l->chunk);
+
+    for (; l->sub < c->dev.store.n_subs; l->sub++, l->kind = VERIFY_STATES) {
+        if (c->dev.store.subs[l->sub].device != l->device)
+            continue;
+        for (; l->kind <= VERIFY_RESIDUAL; l->kind++, l->at = 0) {
+            struct area a = area_of(c, l->sub, l->kind);
+            size_t      n = size_min(a.bytes - l->at, CHUNK_BYTES);
+
+            if (n == 0)
+                continue;
+            *p = (struct chunk){ .area = a,
+                                 .job = { .kind = CSD_READ, .cls = CLASS_STATES,
+                                          .buf = c->bufs + slot * CHUNK_BYTES, .bytes = n,
+                                          .payload = n, .off = a.off + l->at } };
+            l->at += n;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* A slot's states are masters, then moments: a value is a parameter's, whichever it is. */
+static void chunk_look(struct check *c, struct lane *l, const struct chunk *p)
+{
+    const struct store_sub *u = &c->dev.store.subs[p->area.sub];
+    struct overflow       beyond = overflow_find(p->job.buf, p->job.bytes / sizeof(float));
+    size_t                  at = (p->job.off - p->area.off) / sizeof(float);
+
+    beyond.first = (at + beyond.first) % u->n_pad;
+    param_set_add(&l->beyond, u->block, u->first, beyond);
+}
+
+static void chunk_sum(struct check *c, struct lane *l, const struct chunk *p)
+{
+    struct verify_count *count = &c->v->count[p->area.kind];
+    char                 why[64];
+
+    c->done += p->job.bytes;
+    count->bytes += p->job.bytes;
+    if (p->job.status && !l->failed) {
+        l->failed = 1;
+        area_damaged(c, l, &p->area, p->job.why);
+    }
+    l->crc = crc32c(l->crc, p->job.buf, p->job.bytes);
+    if (p->area.kind == VERIFY_STATES)
+        chunk_look(c, l, p);
+    if (p->job.off + p->job.bytes < p->area.off + p->area.bytes)
+        return;
+    count->n++;
+    if (!l->failed && l->crc != p->area.crc) {
+        snprintf(why, sizeof why, "damaged (its checksum is %08x, the journal has %08x)", l->crc,
+                 p->area.crc);
+        area_damaged(c, l, &p->area, why);
+    } else if (!l->failed) { // what is damaged holds anything
+        param_set_join(&c->v->beyond, &l->beyond);
+    }
+    l->beyond = (struct param_set){0};
+    l->crc = 0;
+    l->failed = 0;
+}
+
+/* What came back is summed in the order in which it was asked for, and more is asked for. Whether
+ * anything moved. */
+static int lane_move(struct check *c, struct lane *l)
+{
+    struct csd     *csd = c->dev.device[l->device].csd;
+    struct csd_job *done[CHUNKS];
+    struct chunk   *p;
+    int             moved = csd->ops->reap(csd, done, CHUNKS);
+
+    for (int i = 0; i < moved; i++)
+        ((struct chunk *)done[i])->back = 1;
+    for (; l->summed < l->asked && (p = &l->chunk[l->summed % CHUNKS])->back; l->summed++)
+        chunk_sum(c, l, p);
+    for (; l->asked - l->summed < CHUNKS; l->asked++, moved++) {
+        p = &l->chunk[l->asked % CHUNKS];
+        if (!chunk_next(c, l, p))
+            break;
+        csd->ops->submit(csd, &p->job);
+    }
+    return moved;
+}
+
+/* What is in flight when it is stopped comes back when the devices are closed. */
+static int lanes_run(struct check *c, struct err *err)
+{
+    uint64_t seen = 0;
+    int      busy = 1, rc = 0;
+
+    while (busy && !rc) {
+        int moved = 0;
+
+        busy = 0;
+        for (size_t d = 0; d < c->dev.n; d++) {
+            moved |= c->dev.device[d].csd ? lane_move(c, &c->lanes[d]) : 0;
+            busy |= c->lanes[d].summed < c->lanes[d].asked;
+        }
+        rc = watch_look(c->v->watch, c->done, c->total, err);
+        if (busy && !moved && !rc)
+            seen = bell_wait(&c->dev.bell, seen, 1000000000u);
+    }
+    return rc;
+}
+
+/* ---- before ---- */
+
+/* Versions that no crash leaves. */
+static void map_check(struct check *c)
+{
+    for (size_t i = 0; i < c->dev.store.n_subs; i++) {
+        const struct store_sub   *u = &c->dev.store.subs[i];
+        const struct journal_sub *row = &c->journal.subs[i];
+        uint64_t                  applied = c->journal.state.applied;
+
+        c->v->half_done |= row->version + 1 == applied;
+        if (row->version > applied || row->version + 1 < applied ||
+            row->slot >= c->dev.store.classes[u->class_].slots)
+            say(c->v, 1, "the journal gives block %zu, parameters %zu to %zu, version %" PRIu64
+                " in slot %" PRIu32 " of device %zu: no step leaves that after %" PRIu64 " updates",
+                u->block, u->first, u->first + u->n - 1, row->version, row->slot, u->device,
+                applied);
+    }
+}
+
+static int lanes_open(struct check *c, struct err *err)
+{
+    const struct store *st = &c->dev.store;
+
+    c->lanes = calloc(c->dev.n, sizeof *c->lanes);
+    c->bufs = devices_buffer(&c->dev, c->dev.n * CHUNKS * CHUNK_BYTES);
+    c->bad = calloc(st->n_subs, 1);
+    if (!c->lanes || !c->bufs || !c->bad)
+        return err_set(err, -ENOMEM, "out of memory to check %zu subgroups", st->n_subs);
+    for (size_t d = 0; d < c->dev.n; d++)
+        c->lanes[d] = (struct lane){ .device = d, .kind = VERIFY_STATES };
+    for (size_t i = 0; i < st->n_subs; i++)
+        for (enum verify_kind k = VERIFY_STATES; k <= VERIFY_RESIDUAL; k++)
+            c->total += c->dev.device[st->subs[i].device].csd ? area_of(c, i, k).bytes : 0;
+    return 0;
+}
+
+static void superblocks_say(struct check *c)
+{
+    struct verify_count *count = &c->v->count[VERIFY_SUPERBLOCK];
+
+    for (size_t d = 0; d < c->dev.n; d++) {
+        count->n++;
+        count->bytes += STORE_SUPERBLOCK;
+        count->damaged += *c->each[d].text != '\0';
+        if (*c->each[d].text)
+            say(c->v, 1, "device %zu: %s", d, c->each[d].text);
+    }
+}
+
+/* ---- mending ---- */
+
+/* The wire of a subgroup from its master, whose checksum slots_reader_hold compares. */
+static int wire_mend(struct check *c, struct slots_reader *m, size_t i, void *wire,
+                     struct err *err)
+{
+    const struct store     *st = &c->dev.store;
+    const struct store_sub *u = &st->subs[i];
+    struct area             a = area_of(c, i, VERIFY_WIRE);
+    struct csd_job          job = { .kind = CSD_WRITE, .cls = CLASS_WIRE, .buf = wire,
+                                    .off = a.off, .bytes = a.bytes, .payload = a.bytes };
+    int                     rc = slots_reader_hold(m, u->block, u->first, err);
+
+    if (rc)
+        return rc;
+    convert(wire, st->wire_dt, m->buf, DT_F32, u->n_pad);
+    if (crc32c(0, wire, a.bytes) != a.crc)
+        return err_set(err, -EBADMSG,
+                       "device %zu (%s): the wire parameters of block %zu at offset %" PRIu64
+                       " cannot be made again: those of its "
+                       "master have another checksum than the journal",
+                       u->device, c->dev.device[u->device].path, u->block, a.off);
+    rc = devices_run(&c->dev, u->device, &job, err);
+    c->v->count[VERIFY_WIRE].mended += !rc;
+    return rc;
+}
+
+/* Superblocks of devices that are whole otherwise, and the wire where the master is. */
+static int devices_mend(struct check *c, struct err *err)
+{
+    const struct store  *st = &c->dev.store;
+    struct journal       states = { .subs = c->journal.subs }; // no residuals: they do not matter
+    struct slots_reader m = { 0 };
+    int                  rc = 0;
+
+    for (size_t d = 0; d < c->dev.n && !rc; d++)
+        if (*c->each[d].text && c->dev.device[d].csd && !c->lanes[d].sentences) {
+            rc = devices_super_write(&c->dev, d, err);
+            c->v->count[VERIFY_SUPERBLOCK].mended += !rc;
+        }
+    if (rc)
+        return rc;
+    void *wire = devices_buffer(&c->dev, store_wire_bytes(st, st->max_pad));
+    rc = wire ? slots_reader_open(&m, &c->dev, &states, err)
+              : err_set(err, -ENOMEM, "out of memory for a wire shard");
+    for (size_t i = 0; i < st->n_subs && !rc; i++)
+        if ((c->bad[i] & (1 << VERIFY_STATES | 1 << VERIFY_WIRE)) == 1 << VERIFY_WIRE)
+            rc = wire_mend(c, &m, i, wire, err);
+    slots_reader_close(&m);
+    return rc ? rc : devices_flush(&c->dev, err);
+}
+
+/* ---- the whole ---- */
+
+static int verify_devices(struct verify *v, const struct run_config *cfg, struct err *err)
+{
+    struct run_config   plain = *cfg; // at the drives' own speed
+    struct check        c = { .v = v, .each = calloc(cfg->n_devices, sizeof *c.each) };
+    struct devices_more more = { .each = c.each };
+
+    plain.links = (struct topology_config){ 0 };
+    int rc = c.each
+                 ? devices_open(&c.dev, &plain, v->mend ? DEVICES_MEND : DEVICES_READ, &more, err)
+                 : err_set(err, -ENOMEM, "out of memory for %zu devices", cfg->n_devices);
+    if (!rc) {
+        superblocks_say(&c);
+        rc = journal_open(&c.journal, cfg->log, c.dev.store.n_subs, c.dev.store.error_feedback,
+                          err);
+    }
+    rc = rc ? rc : lanes_open(&c, err);
+    if (!rc) {
+        v->next_step = c.journal.state.next_step;
+        v->applied = c.journal.state.applied;
+        map_check(&c);
+        rc = lanes_run(&c, err);
+    }
+    if (!rc && v->mend)
+        rc = devices_mend(&c, err);
+    devices_close(&c.dev);
+    free(c.each);
+    free(c.lanes);
+    journal_close(&c.journal);
+    free(c.bad);
+    return rc;
+}
+
+/* The committed image must be whole; of the other one it is said whether there is a way back. */
+static int verify_images(struct verify *v, const struct run_config *cfg, struct err *err)
+{
+    struct run_config  watched = *cfg;
+    struct image_check newest, other;
+    struct image_state state;
+    int                rc = image_latest(cfg, &state, err);
+
+    if (rc)
+        return rc;
+    v->next_step = state.step;
+    v->applied = state.applied;
+    watched.watch = v->watch;
+    rc = image_check(&watched, state.area, &newest, err);
+    rc = rc ? rc : image_check(&watched, 1 - state.area, &other, err);
+    if (rc)
+        return rc;
+    v->count[VERIFY_IMAGE] = (struct verify_count){ .n = 1 + (uint64_t)other.named,
+                                                    .bytes = newest.bytes + other.bytes,
+                                                    .damaged = newest.damaged };
+    v->beyond = newest.beyond;
+    if (newest.damaged)
+        say(v, 1, "%s%s", newest.why.text, newest.damaged > 1 ? " (and other blocks of it)" : "");
+    if (other.named && other.damaged)
+        say(v, 0, "%s: it holds the state after step %" PRIu64 " and is what the next commit "
+            "writes to; now there is no way back to it", other.why.text, other.step);
+    if (newest.damaged && other.named && !other.damaged)
+        say(v, 0, "the last whole committed state is that after step %" PRIu64 ", in image%u",
+            other.step, 1 - state.area);
+    if (!newest.damaged || !v->mend || !other.named || other.damaged)
+        return 0;
+    rc = image_forget(cfg, state.area, err);
+    v->count[VERIFY_IMAGE].mended = rc ? 0 : newest.damaged;
+    v->next_step = rc ? v->next_step : other.step;
+    return rc;
+}
+
+int verify_run(struct verify *v, const struct run_config *cfg, struct err *err)
+{
+    char name[RUN_NAME];
+    int  rc;
+
+    memset(v->count, 0, sizeof v->count);
+    v->half_done = 0;
+    v->beyond = (struct param_set){ 0 };
+    if (cfg->mode == RUN_MEM)
+        rc = verify_images(v, cfg, err);
+    else
+        rc = devices_fake(cfg) ? journal_position(cfg->log, &v->next_step, &v->applied, err)
+                               : verify_devices(v, cfg, err);
+    if (v->beyond.n) // nothing but an older siTrain can have left states so
+        say(v, 1, "%s: %zu of the parameters and moments are infinite or not a number, the first "
+            "of %s: nothing can be computed from them", cfg->dir, v->beyond.n,
+            run_name(cfg, v->beyond.block, v->beyond.first, name));
+    return rc;
+}

@@ -1,0 +1,280 @@
+/* forecast.c: a run's computing and moving in seconds of a machine. */
+#include "plan/forecast.h"
+
+#include "plan/forecast_acts.h"
+#include "run/folder/spares.h"
+
+#include <math.h>
+
+/* Bytes that a pass moves for each token and unit of width: embeddings are read in the run's dtype
+ * and written in fp32; backward reads a gradient and adds it to those of both tables. Error
+ * feedback adds what was not sent to a gradient. */
+enum { EMBED_WRITTEN = 4, EMBED_BACKWARD = 20, FEEDBACK = 12 };
+
+/* ---- computing ---- */
+
+static double over(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
+
+static struct machine_work work_of(const struct session *s)
+{
+    const struct train_opts *o = &s->o;
+    struct machine_work      w = machine_work_of(&s->config, (enum dtype)o->dtype, o->seq);
+
+    w.words = (double)s->config.vocab;
+    w.tokens = (double)(o->batch * o->seq);
+    w.threads = (double)o->threads;
+    return w;
+}
+
+/* Of what all ranks do together, this one's part. */
+static double part_of(const struct session *s, double all)
+{
+    return s->ranks.size > 1 ? all / (double)s->ranks.size : all;
+}
+
+/* With nothing computed again. */
+static void compute(struct forecast *f, struct step_work *w, const struct session *s,
+                    const struct machine_file *m)
+{
+    const struct model_config  *g = &s->config;
+    const struct train_opts  *o = &s->o;
+    const struct machine_work of = work_of(s);
+    struct machine_work       asked = of;
+    double micros = part_of(s, (double)o->grad_accum), L = (double)g->n_layer,
+           n = part_of(s, (double)arch_total(g));
+    double rows = micros * of.tokens * of.width;
+    double forward = micros * machine_layer(m, &of, MACHINE_FORWARD),
+           backward = micros * machine_layer(m, &of, MACHINE_BACKWARD);
+
+    asked.tokens *= train_opts_asked(o, g);
+    f->head = arch_classifies(g) ? 0 : micros * machine_head(m, &asked);
+    if (arch_pieces(g) > 1) // logits are made twice: four products, not three
+        f->head *= 4.0 / 3;
+    f->norm = over(n, m->norm);
+    if (o->compress > 0)
+        f->norm += over(n, m->topk) + (o->error_feedback ? over(FEEDBACK * n, m->memory) : 0);
+    w->last = forward;
+    w->F = L * forward + over(rows * (2 * (double)dtype_bytes(of.dt) + EMBED_WRITTEN), m->memory);
+    w->B = f->head + L * backward + over(rows * EMBED_BACKWARD, m->memory) + f->norm;
+    w->h = f->head + backward + f->norm / L;
+}
+
+/* What is computed again, and what is offloaded, set in s->run. */
+static int compute_acts(struct forecast *f, struct step_work *w, struct session *s,
+                        const struct budget *plan, const struct forecast_step_so_far *so_far,
+                        struct err *err)
+{
+    struct forecast_acts acts;
+    int                  rc = forecast_acts(&acts, s, plan, so_far, err);
+
+    if (rc)
+        return rc;
+    w->B += acts.again;
+    w->h += acts.last;
+    f->F = w->F;
+    f->B = w->B;
+    f->ways = acts.ways;
+    f->offloads = plan->record_buffers > 0;
+    f->whole = acts.whole;
+    f->acts_written = s->run.acts.written;
+    f->acts_read = s->run.acts.read;
+    f->kept = acts.ways.of[ACTS_MLP].kept;
+    return 0;
+}
+
+/* In the papers' systems the head's products are no part of backward, and a layer is computed again
+ * as a whole. */
+static void compute_turns(struct step_serial *turns, const struct forecast *f,
+                          const struct session *s, const struct budget *plan)
+{
+    double layers = f->F, L = (double)s->config.n_layer;
+    double again = plan->record_buffers ? 0 : (L - (double)f->kept) * layers / L;
+
+    turns->F = f->F + f->head / 3;
+    turns->B = 2 * turns->F + again;
+}
+
+/* ---- what sets the pace ---- */
+
+static void pace(struct forecast *f, const struct step_work *w, const struct step_rates *r,
+                 double parameters)
+{
+    static const enum forecast_by of[STEP_RESOURCES] = {
+        [STEP_COMPUTING] = FORECAST_COMPUTING, [STEP_DRIVES] = FORECAST_DRIVES,
+        [STEP_UP] = FORECAST_UP, [STEP_DOWN] = FORECAST_DOWN, [STEP_HOST] = FORECAST_UPDATES,
+        [STEP_NETWORK] = FORECAST_NETWORK };
+    double           seconds[FORECAST_UPDATES + 1] = { 0 };
+    enum forecast_by forward = of[f->own.forward_by];
+
+    // a device whose arithmetic takes longer than its drive
+    if (forward == FORECAST_DRIVES && r->engine > 0 &&
+        parameters / r->engine >= 0.999 * w->update.drive)
+        forward = FORECAST_UPDATES;
+    seconds[forward] += f->own.forward;
+    seconds[of[f->own.backward_by]] += f->own.backward;
+    for (enum forecast_by i = 0; i <= FORECAST_UPDATES; i++)
+        if (seconds[i] > f->by_seconds) {
+            f->by = i;
+            f->by_seconds = seconds[i];
+        }
+}
+
+/* ---- the whole ---- */
+
+/* The same run in another mode. */
+static void mode_set(struct session *s, const struct session *from, int mode, double compress)
+{
+    *s = (struct session){ .config = from->config, .o = from->o, .spares = from->spares,
+                            .ranks = from->ranks };
+    snprintf(s->dir, sizeof s->dir, "%s", from->dir);
+    s->o.mode = mode;
+    s->o.compress = compress;
+    s->o.error_feedback = from->o.error_feedback && compress > 0;
+    s->o.speculate = from->o.speculate && mode != RUN_SU && mode != RUN_MEM;
+}
+
+/* Everything in RAM: an update behind the step, and an image every so many steps. */
+static int forecast_mem(struct forecast *f, struct step_work *w, struct session *s,
+                        const struct budget *plan, const struct machine_file *m, struct err *err)
+{
+    const struct machine_work         of = work_of(s);
+    const struct forecast_step_so_far so_far = { .m = m, .of = &of, .w = w };
+    struct run_memory                 memory;
+    int                               rc = compute_acts(f, w, s, plan, &so_far, err);
+
+    rc = rc ? rc : run_memory(&s->run, &memory, err);
+
+    if (rc)
+        return rc;
+    f->host_update = over((double)arch_total(&s->config), m->update.host);
+    if (m->n_drives)
+        f->image = (double)memory.device_bytes / 2 / (double)s->o.commit_every / m->drive->write;
+    f->own = (struct step_time){ .forward = f->F, .backward = f->B,
+                                 .step = f->F + f->B + f->host_update + f->image };
+    f->by_seconds = f->own.step - f->image;
+    return 0;
+}
+
+/* Its part of a drive for each device, and a drive for each of --act-device. */
+static struct step_drive *drives_of(const struct forecast_machine *m, size_t n, size_t others)
+{
+    const struct machine_file *file = m->m;
+    struct step_drive *d = file->n_drives ? calloc(n + others, sizeof *d) : NULL;
+    double             part = m->sharers > 1 ? 1 / (double)m->sharers : 1;
+
+    for (size_t i = 0; i < n && d; i++) {
+        const struct step_drive *of = &file->drive[i < file->n_drives ? i : file->n_drives - 1];
+
+        d[i] = (struct step_drive){ of->read * part, of->write * part, of->mixed * part };
+    }
+    for (size_t i = 0; i < others && d; i++)
+        d[n + i] = file->drive[file->n_drives - 1];
+    return d;
+}
+
+static int forecast_devices(struct forecast *f, struct step_work *w, struct session *s,
+                            const struct budget *plan, const struct forecast_machine *m,
+                            struct err *err)
+{
+    struct topology_config links = train_opts_links(&s->o);
+    struct step_serial      turns = { 0 };
+    struct topology       *t = NULL;
+    struct step_rates      rates = m->m->update;
+    struct step_drive     *drives = drives_of(m, s->run.n_devices, s->run.n_act_devices);
+    struct step_share      share;
+    double                 n = part_of(s, (double)arch_total(&s->config));
+
+    rates.drive = drives;
+    rates.cores = m->m->emulated > 0 ? (double)s->o.threads : 0;
+    if (s->run.csd->flags & CSD_FAKE) // devices that answer at once
+        rates = (struct step_rates){ 0 };
+    rates.network = m->network;
+    rates.latency = m->latency;
+    int rc = m->m->n_drives && !drives ? err_set(err, -ENOMEM, "out of memory") : 0;
+    rc = rc ? rc : topology_open(&t, &links, s->run.n_devices, err);
+    const struct machine_work         of = work_of(s);
+    const struct forecast_step_so_far so_far = { m->m, &of, w, t, &rates, f->first };
+    rc = rc ? rc : compute_acts(f, w, s, plan, &so_far, err);
+    rc = rc ? rc : step_work_moves(w, &s->run, t, &rates, err);
+    rc = rc ? rc : step_work_serial(&turns, &s->run, t, &rates, err);
+    rc = rc ? rc : step_work_share(&share, &s->run, err);
+    if (!rc && !(w->gradient.drive > 0) && !(s->run.csd->flags & CSD_FAKE))
+        rc = err_misuse(err, "--machine: the drives have no speed; --topology FILE says it, or "
+                             "--csd-read-bw and --csd-write-bw, or the machine's own drive lines");
+    if (!rc) {
+        struct step_move wire = step_move_sum(&w->wire_forward, &w->wire_backward);
+
+        compute_turns(&turns, f, s, plan);
+        f->own = s->o.speculate ? step_time_speculating(w, share) : step_time(w, share);
+        f->turns = step_time_serial(&turns, share.all);
+        f->update = step_move(&w->update, share.all);
+        f->gradient = step_move(&w->gradient, share.all);
+        f->wire = step_move(&wire, share.all);
+        f->network = fmax(wire.in + w->gradient.in, wire.out + w->gradient.out);
+        pace(f, w, &rates, n);
+    }
+    topology_close(t);
+    free(drives);
+    return rc;
+}
+
+static int forecast_once(struct forecast *out, const struct session *from, int mode,
+                         double compress, const struct forecast_machine *m, struct err *err)
+{
+    struct step_work w = { 0 };
+    struct session   s;
+    struct budget    plan;
+
+    if (!machine_has(m->m, (enum dtype)from->o.dtype))
+        return err_misuse(err, "--machine: there are no figures of %s in it; siTrain bench --save "
+                               "measures them", dtype_name((size_t)from->o.dtype));
+    if (!machine_has_kind(m->m, (enum dtype)from->o.dtype, machine_kind_of(from->config.arch)))
+        return err_misuse(err, "--machine: there are no figures of layers like %s's in %s in it; "
+                               "siTrain bench --save measures them", from->config.arch->title,
+                          dtype_name((size_t)from->o.dtype));
+    mode_set(&s, from, mode, compress);
+    int rc = session_config(&s, err);
+    rc = rc ? rc : training_plan(&plan, &s, 0, err);
+    if (!rc) {
+        compute(out, &w, &s, m->m);
+        rc = mode == RUN_MEM ? forecast_mem(out, &w, &s, &plan, m->m, err)
+                             : forecast_devices(out, &w, &s, &plan, m, err);
+    }
+    session_close(&s);
+    return rc;
+}
+
+int forecast_step(struct forecast *out, const struct session *from, int mode, double compress,
+                  const struct forecast_machine *m, struct err *err)
+{
+    struct forecast first = { .first = 1 };
+
+    *out = (struct forecast){ 0 };
+    int rc = forecast_once(out, from, mode, compress, m, err);
+    // what turns out slower than what it began with is taken back
+    if (rc || !out->offloads || train_activations[from->o.activations].adapts != ADAPT_BEST)
+        return rc;
+    rc = forecast_once(&first, from, mode, compress, m, err);
+    if (!rc && first.own.step < out->own.step)
+        *out = first;
+    return rc;
+}
+
+int forecast_fits(const struct session *from, uint64_t disk)
+{
+    struct session    s;
+    struct budget     plan;
+    struct run_memory memory = { 0 };
+    struct err        refusal = { 0 };
+
+    mode_set(&s, from, from->o.mode, from->o.compress);
+    int rc = arch_check(&s.config, &refusal);
+    rc = rc ? rc : session_config(&s, &refusal);
+    rc = rc ? rc : training_plan(&plan, &s, 0, &refusal);
+    rc = rc ? rc : run_memory(&s.run, &memory, &refusal);
+    uint64_t least = memory.device_bytes;
+    if (!rc && least > disk && s.o.spare_slots == TRAIN_SPARES_AUTO && s.o.mode != RUN_MEM)
+        rc = spares_bytes(&least, &s, RUN_SPARES_FEW, &refusal);
+    session_close(&s);
+    return !rc && least <= disk;
+}

@@ -1,0 +1,391 @@
+/* memory.c: fills the request of budget.h. The program itself is measured: its resident size before
+ * anything is opened, and what grows when the products are (code that oneDNN generates; they are
+ * opened here once and closed again, to know their scratch). */
+#include "plan/memory.h"
+
+
+#include "data/base/arena.h"
+#include "data/base/clock.h"
+#include "data/base/machine.h"
+#include "data/base/round.h"
+#include "kernels/matmul.h"
+#include "offload/estimate/step_work.h"
+#include "offload/layout/act_rule.h"
+#include "offload/stream/streams.h"
+#include "run/sources/evaluate.h"
+
+#include <malloc.h>
+#include <math.h>
+#include <omp.h>
+
+#define MIB ((uint64_t)1 << 20)
+
+/* What comes after the measurement and has no size of its own in the plan: stacks of threads,
+ * SQLite's cache and log, rings, the heap. */
+enum { PROCESS_GROWTH_MIB = 24, PRODUCTS_LEAST_MIB = 8 };
+
+/* What is measured is rounded up to these, so that `plan` and the run come to the same. */
+enum { PROCESS_STEP_MIB = 8, PRODUCTS_STEP_MIB = 4 };
+
+uint64_t memory_baseline(void)
+{
+    static uint64_t first; // a second plan does not count what the first one's command has opened
+
+    if (!first)
+        first = rss_now();
+    return first;
+}
+
+/* Scratch of the products, and the memory that their code takes. */
+static int products_bytes(uint64_t *out, const struct memory_request *r, struct err *err)
+{
+    struct model_options o = r->decode ? decode_model(r->decode) : r->model;
+    struct products *p = NULL;
+    static uint64_t  most; // code that was generated once is not generated again
+    uint64_t             before = rss_now();
+    int              rc = products_open(&p, &o, err);
+
+    if (rc)
+        return rc;
+    uint64_t grown = rss_now() > before ? rss_now() - before : 0;
+    most = grown > most ? grown : most;
+    *out = p->scratch_bytes +
+           (most > PRODUCTS_LEAST_MIB * MIB ? round_up(most, PRODUCTS_STEP_MIB * MIB)
+                                            : PRODUCTS_LEAST_MIB * MIB);
+    products_close(p);
+    return 0;
+}
+
+static int training_bytes(struct budget_request *b, const struct memory_request *r, struct err *err)
+{
+    struct run_config cfg = *r->run;
+    struct run_memory m;
+
+    cfg.frames = cfg.grad_buffers = 0; // what does not depend on the choice
+    cfg.acts = (struct run_acts){ 0 };
+    if (b->record_buffer) { // as many as there can be
+        struct acts_ways     all = ways_offload(r->model.config.n_layer, 0);
+        struct model_options model = r->model;
+
+        model.whole = acts_can_whole(&model);
+        cfg.acts = (struct run_acts){ .n = acts_list(&model, &all, NULL),
+                                      .bytes = b->record_buffer, .buffers = BUDGET_BUFFERS_MOST };
+    }
+    int rc = run_memory(&cfg, &m, err);
+    if (rc)
+        return rc;
+    b->training = 1;
+    b->in_memory = cfg.mode == RUN_MEM;
+    b->fixed_streams = m.states + (b->in_memory ? 0 : m.frames + m.grads);
+    b->layer_frame = m.layer_frame;
+    b->layer_grad = m.layer_grad;
+    b->record_buffer = m.record_buffer;
+    b->compress = m.compress;
+    b->spans = m.spans;
+    b->tables = m.tables + (r->exporting ? m.masters : 0);
+    if (cfg.error_feedback) {
+        b->residual_ram = m.residual_ram;
+        b->residual_ends = m.residual_ends;
+        b->residual_layer = m.residual_layer;
+    }
+    *(cfg.mode == RUN_BASE ? &b->host_update : &b->arenas) = m.arenas;
+    return 0;
+}
+
+/* Before anything is measured: what there is room for is kept, the rest computed again. Inputs
+ * cannot be; they are first. */
+static struct acts_ways ways_first(const struct acts_sizes *s, size_t n_layer, uint64_t pool,
+                                   uint64_t spare)
+{
+    const uint64_t *each = s->kept_per_layer;
+
+    if (pool + spare >= n_layer * each[ACTS_INPUT]) // nothing is offloaded
+        pool += spare;
+    size_t           inputs = size_min(n_layer, pool / each[ACTS_INPUT]), whole;
+    struct acts_ways w = { .of[ACTS_INPUT] = { inputs, n_layer - inputs } };
+
+    pool -= inputs * each[ACTS_INPUT];
+    whole = size_min(n_layer, pool / (each[ACTS_ATTN] + each[ACTS_MLP]));
+    pool -= whole * (each[ACTS_ATTN] + each[ACTS_MLP]);
+    w.of[ACTS_ATTN].kept = w.of[ACTS_MLP].kept = whole;
+    if (whole < n_layer && pool >= each[ACTS_MLP])
+        w.of[ACTS_MLP].kept++;
+    else if (whole < n_layer && pool >= each[ACTS_ATTN])
+        w.of[ACTS_ATTN].kept++;
+    return w;
+}
+
+struct acts_ways memory_ways(const struct budget *plan, const struct model_options *model,
+                             const struct train_activations *acts)
+{
+    struct acts_sizes sizes = acts_sizes(model);
+    size_t            L = model->config.n_layer;
+
+    if (!plan->record_buffers) // no room, or no need
+        return ways_recompute(L, plan->kept);
+    return acts->adapts ? ways_first(&sizes, L, plan->pool, plan->spare)
+                        : ways_offload(L, plan->kept);
+}
+
+/* Seconds that modelled links take for a byte, written and read. */
+static double link_seconds(const struct run_config *run)
+{
+    struct step_rates  unknown = { 0 };
+    struct step_halves half = { 0 };
+    struct topology   *links;
+    struct err         why;
+
+    if (topology_open(&links, &run->links, run->n_devices, &why))
+        return 0; // whoever opens it next says why
+    int rc = step_work_halves(&half, run, links, &unknown, &why);
+    topology_close(links);
+    return rc ? 0 : step_move(&half.write, 1) + step_move(&half.read, 1);
+}
+
+/* The FLOP/s of a product of the run's engine in its dtype, the best of a few calls; measured once,
+ * and a power of two, so that `plan` and the run come to the same. 0 and a sentence: it does not
+ * run here. */
+static double product_rate(const struct model_options *model, struct err *err)
+{
+    enum { M = 256, N = 512, K = 256, CALLS = 5 };
+    static double             rate;
+    const struct matmul_shape shape = { .form = MATMUL_NN, .m = M, .n = N, .k = K,
+                                        .ab_dt = model->dtype, .c_dt = DT_F32 };
+    int            threads = model->threads ? model->threads : omp_get_max_threads();
+    struct matmul *mm = NULL;
+    struct arena   memory = { .align = ARENA_IO };
+    void          *a = NULL, *b = NULL, *c = NULL, *scratch = NULL;
+    double         least = INFINITY;
+
+    int rc = rate > 0 ? 0 : matmul_open(&mm, model->engine, &shape, 1, threads, err);
+    for (int laid = 0; laid < 2 && mm && !rc; laid++) {
+        rc = laid ? arena_map(&memory, "a product that is timed", err) : 0;
+        a = arena_take(&memory, dtype_bytes(model->dtype) * M * K);
+        b = arena_take(&memory, dtype_bytes(model->dtype) * K * N);
+        c = arena_take(&memory, sizeof(float) * M * N);
+        scratch = arena_take(&memory, mm->scratch_bytes);
+    }
+    for (int call = 0; call < CALLS && mm && !rc; call++) {
+        uint64_t start_ns = clock_ns();
+
+        matmul_run(mm, 0, c, a, b, NULL, scratch);
+        least = fmin(least, (double)(clock_ns() - start_ns) * 1e-9);
+    }
+    if (mm && !rc)
+        rate = exp2(round(log2(2.0 * M * N * K / least)));
+    arena_free(&memory);
+    matmul_close(mm);
+    return rc ? 0 : rate;
+}
+
+int memory_whole(const struct budget *plan, const struct run_config *run,
+                 const struct model_options *model)
+{
+    double     link = link_seconds(run), rate;
+    struct err why;
+
+    if (!acts_can_whole(model) || 2 * plan->record_buffers < BUDGET_BUFFERS_MOST)
+        return 0;
+    if (!(link > 0))
+        return 1;
+    rate = product_rate(model, &why); // whoever opens the engine next says why it cannot
+    return rate > 0 && (double)acts_rest_bytes(model) * link <=
+                           2 * (double)arch_fetched(&model->config) / rate;
+}
+
+/* What of activations goes to the devices: all, where that is chosen later. Lengths that vary leave
+ * fewer bytes than full micro-batches do, but may leave more pieces. */
+static int acts_set(struct run_acts *out, const struct budget *plan,
+                    const struct memory_request *r, struct err *err)
+{
+    size_t           L = r->model.config.n_layer;
+    struct acts_ways w = ways_offload(L, r->acts->adapts ? 0 : plan->kept);
+    struct model_options model = r->model;
+    struct acts_moves moves;
+    int               rc;
+
+    model.whole = memory_whole(plan, r->run, &model);
+    rc = acts_moves(&moves, &model, &w, plan->record_buffers, err);
+    *out = (struct run_acts){ .n = acts_list(&model, &w, NULL), .area = moves.all,
+                              .bytes = acts_sizes(&model).piece,
+                              .buffers = plan->record_buffers };
+    if (!r->acts->adapts) { // nothing is computed of what is chosen later
+        out->written = moves.written;
+        out->read = moves.read;
+    }
+    return rc;
+}
+
+/* What activations ask of the budget. */
+static void acts_request(struct budget_request *b, const struct memory_request *r)
+{
+    struct acts_sizes acts = acts_sizes(&r->model);
+    uint64_t          L = r->model.config.n_layer, inputs = acts.kept_per_layer[ACTS_INPUT],
+             inside = acts.kept_per_layer[ACTS_ATTN] + acts.kept_per_layer[ACTS_MLP];
+    int offloads = r->run && r->run->mode != RUN_MEM && r->acts->offloads;
+
+    b->work = acts.work;
+    b->head = acts.head;
+    b->block_inputs = acts.flow + (offloads ? 0 : L * inputs);
+    b->kept_per_layer = inside + (offloads ? inputs : 0);
+    b->record_buffer = offloads ? acts.piece : 0;
+    b->pool_most = offloads && r->acts->adapts ? L * b->kept_per_layer : 0;
+    b->keep = r->acts ? r->acts->keep : 0;
+}
+
+static int plan_one(struct budget *out, const struct memory_request *r, struct err *err)
+{
+    struct budget_request b = { .host_mem = r->host_mem,
+                                .n_layer = r->model.config.n_layer,
+                                .kv_cache = r->decode ? decode_bytes(r->decode) : 0 };
+    struct run_memory     m;
+    int                   rc = 0;
+
+    memset(out, 0, sizeof *out);
+    if (!r->decode)
+        acts_request(&b, r);
+    b.process = round_up(memory_baseline(), PROCESS_STEP_MIB * MIB) + PROCESS_GROWTH_MIB * MIB;
+    if (r->run) {
+        rc = training_bytes(&b, r, err);
+    } else {
+        const size_t *whole = r->reads->ranks.whole_params; // which is read, whoever has it
+
+        stream_read_memory(&m, &r->reads->route, whole ? whole : r->reads->block_params,
+                           r->model.dtype);
+        b.layer_frame = m.layer_frame;
+        b.fixed_streams = m.frames + r->source_bytes;
+    }
+    rc = rc ? rc : products_bytes(&b.products, r, err);
+    b.predictions = predictions_bytes(r->rows, r->model.config.n_labels);
+    rc = rc ? rc : budget_plan(out, &b, err);
+    if (rc || !r->run)
+        return rc;
+    r->run->frames = out->frames;
+    r->run->grad_buffers = out->grad_buffers;
+    r->run->residual_in_ram = out->residual_in_ram;
+    r->run->acts = (struct run_acts){ 0 };
+    return out->record_buffers ? acts_set(&r->run->acts, out, r, err) : 0;
+}
+
+/* ---- what this process may map ---- */
+
+/* A buffer of OpenBLAS, of which each of its threads has one since the start and who multiplies
+ * takes one more; a thread's stack; threads beside those that compute: of a device two, and few. */
+enum { BLAS_BUFFER_MIB = 128, STACK_MIB = 8, OTHER_THREADS = 6 };
+
+int memory_limits(const struct budget *plan, const struct memory_request *r, struct err *err)
+{
+    char     option = 'v', needs[32], has[32], most[32];
+    uint64_t room = machine_room(&option), mapped = memory_baseline(),
+             threads = threads_here((uint64_t)r->model.threads) + OTHER_THREADS +
+                       (r->run ? 2 * (r->run->n_devices + r->run->n_act_devices) : 0),
+             beside = (BLAS_BUFFER_MIB + STACK_MIB * threads) * MIB,
+             all = plan->total + plan->arenas + beside;
+
+    if (room == UINT64_MAX)
+        return 0;
+    mallopt(M_ARENA_MAX, 1); // each thread's own would reserve 64 MiB
+    if (all <= room + mapped)
+        return 0;
+    beside += plan->arenas;
+    return err_misuse(err, "with ulimit -%c %s more can be mapped here, but %s are needed: raise "
+                      "it (ulimit -%c unlimited)%s%s", option,
+                      opt_size_text(has, sizeof has, (double)room),
+                      opt_size_text(needs, sizeof needs, (double)(all - mapped)), option,
+                      room + mapped > beside ? ", or --host-mem of at most " : "",
+                      room + mapped > beside
+                          ? opt_size_text(most, sizeof most, (double)(room + mapped - beside))
+                          : "");
+}
+
+/* ---- what would fit ---- */
+
+/* Left free by what is said to fit: what is measured differs a little from one start to the next,
+ * which may be a step more after rounding. */
+enum { FIT_SLACK_MIB = PROCESS_STEP_MIB + PRODUCTS_STEP_MIB };
+
+static int fits(struct memory_request *r)
+{
+    struct budget b;
+    struct err    refusal;
+
+    return !plan_one(&b, r, &refusal);
+}
+
+/* The largest *size below what it is that fits, all else as it is; 0: not even 1. *size stays. */
+static size_t fits_most(struct memory_request *r, size_t *size)
+{
+    size_t was = *size, least = 0, most = was;
+
+    while (most - least > 1) {
+        *size = least + (most - least) / 2;
+        *(fits(r) ? &least : &most) = *size;
+    }
+    *size = was;
+    return least;
+}
+
+/* Another --activations with which it fits, or NULL. */
+static const char *fits_activations(struct memory_request *r)
+{
+    static const int others[] = { TRAIN_RECOMPUTE, TRAIN_OFFLOAD };
+    const struct train_activations *was = r->acts;
+    const char                     *found = NULL;
+
+    if (!r->run || r->run->mode == RUN_MEM) // there all that can be recomputed is
+        return NULL;
+    for (size_t i = 0; i < sizeof others / sizeof *others && !found; i++) {
+        r->acts = &train_activations[others[i]];
+        found = r->acts != was && fits(r) ? r->acts->name : NULL;
+    }
+    r->acts = was;
+    return found;
+}
+
+/* To the sentence that names the least --host-mem: what would fit in the one there is, as the plan
+ * says. */
+static void add_what_fits(const struct memory_request *asked, uint64_t limit, struct err *err)
+{
+    struct run_config     run = asked->run ? *asked->run : (struct run_config){ 0 };
+    struct memory_request r = *asked;
+    char                  batch[32] = "", seq[32] = "", activations[64] = "";
+    const char           *other;
+    size_t                n;
+
+    if (limit <= FIT_SLACK_MIB * MIB)
+        return;
+    r.host_mem = limit - FIT_SLACK_MIB * MIB;
+    r.run = asked->run ? &run : NULL;
+    if ((n = fits_most(&r, &r.model.batch)))
+        snprintf(batch, sizeof batch, "--batch %zu", n);
+    if ((n = fits_most(&r, &r.model.seq)))
+        snprintf(seq, sizeof seq, "%s--seq %zu", *batch ? ", or " : "", n);
+    if ((other = fits_activations(&r)))
+        snprintf(activations, sizeof activations, "%s--activations %s",
+                 *batch || *seq ? ", or " : "", other);
+    if (*batch || *seq || *activations)
+        err_misuse(err, "%s; %s%s%s would fit", err->text, batch, seq, activations);
+    else
+        err_misuse(err, "%s; no smaller --batch or --seq would fit", err->text);
+}
+
+int memory_plan(struct budget *out, const struct memory_request *r, struct err *err)
+{
+    int rc = plan_one(out, r, err);
+
+    // with no room for buffers there is nothing to choose
+    if (rc && out->n_items && r->run && r->acts->adapts) {
+        struct memory_request kept = *r;
+        struct budget         other;
+        struct err            refusal;
+
+        kept.acts = &train_activations[TRAIN_KEEP];
+        if (!plan_one(&other, &kept, &refusal)) {
+            *out = other;
+            return 0;
+        }
+    }
+    if (rc && out->n_items && !r->decode) // what the budget refused, of rows that could be fewer
+        add_what_fits(r, out->limit, err);
+    return rc;
+}

@@ -1,0 +1,77 @@
+/* training_plan.c: what a session is trained with, and the memory that it takes. */
+#include "plan/training_plan.h"
+
+#include <unistd.h>
+
+struct trainer_options training_options(const struct session *s)
+{
+    const struct train_opts *o = &s->o;
+    struct model_config      g = s->config;
+    uint64_t                 horizon = o->schedule_steps ? o->schedule_steps : o->steps;
+    size_t                   ranks = size_max(s->ranks.size, 1);
+
+    if (!arch_classifies(&g)) // which drops as its config.json says
+        arch_drop(&g, (float)o->dropout);
+    return (struct trainer_options){
+        .model = { .config = g,
+                   .batch = o->batch,
+                   .seq = o->seq,
+                   .grad_accum = o->grad_accum / ranks,
+                   .micros = o->grad_accum,
+                   .first_micro = o->grad_accum / ranks * s->ranks.rank,
+                   .dtype = (enum dtype)o->dtype,
+                   .engine = (enum matmul_engine)o->blas,
+                   .threads = (int)o->threads,
+                   .training = 1,
+                   .varying = arch_classifies(&g),
+                   .dropout = { g.drop_embd, g.drop_attn, g.drop_resid, o->seed } },
+        .schedule = { .kind = (enum schedule_kind)o->schedule,
+                      .lr = o->lr,
+                      .min_lr = o->min_lr,
+                      .warmup = opt_warmup_steps(o->warmup, horizon),
+                      .horizon = horizon },
+        .clip = o->clip,
+        .optim = (enum optim_kind)o->optimizer,
+        .beta1 = o->beta1,
+        .beta2 = o->beta2,
+        .eps = o->eps,
+        .comm = s->ranks.comm,
+        .groups = run_groups(&s->run),
+    };
+}
+
+static struct memory_request request(struct session *s, uint64_t rows)
+{
+    return (struct memory_request){ .host_mem = s->o.host_mem,
+                                    .model = training_options(s).model,
+                                    .run = &s->run,
+                                    .acts = &train_activations[s->o.activations],
+                                    .exporting = s->o.keep_best,
+                                    .rows = rows };
+}
+
+int training_plan(struct budget *out, struct session *s, uint64_t rows, struct err *err)
+{
+    struct memory_request r = request(s, rows);
+
+    return memory_plan(out, &r, err);
+}
+
+int training_plan_here(struct budget *out, struct session *s, uint64_t rows, struct err *err)
+{
+    uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    char     needs[32], has[32], most[32];
+    int      rc = training_plan(out, s, rows, err);
+    uint64_t all = out->total + out->arenas;
+    struct memory_request r = request(s, rows);
+    rc = rc ? rc : memory_limits(out, &r, err);
+    if (rc || all <= ram)
+        return rc;
+    return err_misuse(err,
+                      "within this --host-mem the run would take %s of memory, and this machine "
+                      "has %s: expected --host-mem of %s at most",
+                      opt_size_text(needs, sizeof needs, (double)all),
+                      opt_size_text(has, sizeof has, (double)ram),
+                      opt_size_text(most, sizeof most,
+                                    ram > out->arenas ? (double)(ram - out->arenas) : 0));
+}

@@ -1,0 +1,18 @@
+/* training_plan.h: the options of a session's trainer, and its memory plan, before either is
+ * opened. */
+#pragma once
+
+#include "model/step.h"
+#include "plan/memory.h"
+#include "run/folder/session.h"
+
+/* The options that a session's trainer is opened with, without the activations' ways
+ * (memory_ways). */
+struct trainer_options training_options(const struct session *s);
+
+/* The memory plan of a session, which may exist only in memory. rows: most labelled examples
+ * that one evaluation has. Sets s->run.frames, grad_buffers, residual_in_ram and acts.
+ * training_plan_here is the plan of a run that trains on this machine: it refuses more than this
+ * machine's RAM, whatever --host-mem says (the limit of a container is not looked at). */
+int training_plan(struct budget *out, struct session *s, uint64_t rows, struct err *err);
+int training_plan_here(struct budget *out, struct session *s, uint64_t rows, struct err *err);

@@ -1,0 +1,454 @@
+/* charts.c: bars from the left, and curves. A curve along many steps is drawn from pieces (question
+ * `curve`): a line through their means, and a band from the least to the most in each. Curves that
+ * lie on each other are dashed, each in the gaps of the others; so is a colour that comes again. */
+#include "report/charts.h"
+
+#include "report/figures.h"
+#include "report/svg.h"
+#include "report/table.h"
+
+#include <assert.h>
+
+enum { WIDTH = 540, ROW = 24, PIECES = 512, TIP = 512, FIGURE = 32, HEIGHT = 260, LETTER = 6 };
+
+const char *chart_colour(size_t i)
+{
+    static const char *const colours[CHART_COLOURS] = {
+        "forward", "backward", "update", "write", "wait", "read", "act", "loss", "wine", "forest",
+        "olive", "indigo"
+    };
+
+    return colours[i % CHART_COLOURS];
+}
+
+void chart_legend(FILE *out, const json_t *parts)
+{
+    const json_t *p;
+    size_t        i;
+
+    if (json_array_size(parts) < 2)
+        return;
+    fputs("<ul class=\"legend\">", out);
+    json_array_foreach(parts, i, p) {
+        fprintf(out, "<li><span class=\"%s\"></span>", json_str(p, "colour"));
+        svg_escape(out, json_str(p, "name"));
+        fputs("</li>", out);
+    }
+    fputs("</ul>\n", out);
+}
+
+/* ---- bars ---- */
+
+/* The texts of a row before its first figure, which goes into *figure. */
+static char *row_label(const json_t *row, const json_t *heads, const char **figure)
+{
+    char         *label = NULL;
+    size_t        bytes, i;
+    FILE         *into = open_memstream(&label, &bytes);
+    const json_t *head;
+
+    *figure = "";
+    json_array_foreach(heads, i, head) {
+        *figure = json_string_value(json_array_get(json_object_get(row, "cells"), i));
+        if (*json_string_value(head) == '#')
+            break;
+        if (into && **figure)
+            fprintf(into, "%s%s", i ? " " : "", *figure);
+    }
+    if (into)
+        fclose(into);
+    return label;
+}
+
+static void draw_row(struct svg *s, double y, const json_t *row, figure_of *axis)
+{
+    const json_t *p;
+    size_t        i;
+    double        at = 0, all = table_bar(row);
+    char          tip[TIP], a[FIGURE];
+
+    json_array_foreach(json_object_get(row, "parts"), i, p) {
+        double v = json_num(p, "value"), from = svg_x(s, at), to = svg_x(s, at + v);
+
+        axis(a, sizeof a, v);
+        snprintf(tip, sizeof tip, "%s%s%s, %.1f %%", json_str(p, "name"),
+                 *json_str(p, "name") ? ": " : "", a, 100 * v / all);
+        svg_box(s, json_str(p, "colour"), from, y + 3, to - from, ROW - 6,
+                v < all ? tip : *json_str(p, "name") ? json_str(p, "name") : a);
+        at += v;
+    }
+    double mark = svg_x(s, json_num(row, "mark"));
+    if (json_num(row, "mark") > 0)
+        svg_line(s, "mark", mark, y + 1, mark, y + ROW - 1);
+}
+
+void chart_bars(FILE *out, const char *name, const json_t *table, figure_of *axis)
+{
+    const json_t *rows = json_object_get(table, "rows"), *heads = json_object_get(table, "heads");
+    const json_t *row;
+    const char   *figure;
+    size_t        i, most = 0;
+    struct svg    s = { .out = out, .width = WIDTH, .right = 78, .bottom = 26,
+                        .height = (double)json_array_size(rows) * ROW + 30,
+                        .x1 = table_longest(table) };
+
+    json_array_foreach(rows, i, row) {
+        char *label = row_label(row, heads, &figure);
+
+        most = label && strlen(label) > most ? strlen(label) : most;
+        free(label);
+    }
+    s.left = fmax(60, fmin(240, 16 + LETTER * (double)most));
+    svg_open(&s, name);
+    json_array_foreach(rows, i, row) {
+        char  *label = row_label(row, heads, &figure);
+        double y = (double)i * ROW;
+
+        svg_text(&s, "", s.left - 8, y + 16, "end", label ? label : "");
+        draw_row(&s, y, row, axis);
+        svg_text(&s, "tick", svg_x(&s, table_bar(row)) + 6, y + 16, "start", figure);
+        free(label);
+    }
+    s.bottom = 24;
+    svg_axis_x(&s, "", axis);
+    svg_close(&s);
+}
+
+/* ---- curves ---- */
+
+/* What is no figure is NaN. */
+struct curve {
+    const char *name, *colour;
+    double      x[PIECES], y[PIECES], low[PIECES], high[PIECES];
+    size_t      n;
+    int         bands, dots;
+    size_t      with, place, of; // the first that it lies on, its place among those, how many
+};
+
+struct axes { const char *name, *label, *along; figure_of *figure; double height; int from_zero; };
+
+static int widen(const double *v, size_t n, double *low, double *high, int any)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(v[i]))
+            continue;
+        *low = any ? fmin(*low, v[i]) : v[i];
+        *high = any ? fmax(*high, v[i]) : v[i];
+        any = 1;
+    }
+    return any;
+}
+
+/* Is one drawn over the other, as far as both go? */
+static int lies_on(const struct svg *s, const struct curve *a, const struct curve *b)
+{
+    size_t n = a->n < b->n ? a->n : b->n, alike = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(a->y[i]) && !isfinite(b->y[i]))
+            continue;
+        if (!(fabs(svg_x(s, a->x[i]) - svg_x(s, b->x[i])) < 1 &&
+              fabs(svg_y(s, a->y[i]) - svg_y(s, b->y[i])) < 1))
+            return 0;
+        alike++;
+    }
+    return alike > 1;
+}
+
+static void draw_curve(const struct svg *s, struct curve *all, size_t at)
+{
+    enum { DASH = 7 };
+    struct curve *c = &all[at];
+    size_t        of = all[c->with].of;
+    char          style[96] = "", tip[TIP];
+
+    if (at >= CHART_COLOURS)
+        strcpy(style, "stroke-dasharray:8 3");
+    if (of > 1)
+        snprintf(style, sizeof style, "stroke-dasharray:%d %zu;stroke-dashoffset:-%zu", DASH,
+                 DASH * (of - 1), DASH * c->place);
+    if (c->bands)
+        svg_band(s, c->colour, c->x, c->low, c->high, c->n);
+    svg_curve(s, c->colour, style, c->x, c->y, c->n);
+    for (size_t i = 0; i < c->n && c->dots; i++) {
+        snprintf(tip, sizeof tip, "%s, %.0f: %.1f", c->name, c->x[i], c->y[i]);
+        svg_dot(s, c->colour, c->x[i], c->y[i], tip);
+    }
+}
+
+static void legend_of(FILE *out, const struct curve *c, size_t n)
+{
+    json_t *parts = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(parts, json_pack("{s:o, s:s}", "colour",
+                                               json_sprintf("%s%s", c[i].colour,
+                                                            i < CHART_COLOURS ? "" : " dashed"),
+                                               "name", c[i].name));
+    chart_legend(out, parts);
+    json_decref(parts);
+}
+
+static int draw(FILE *out, const struct axes *a, struct curve *c, size_t n)
+{
+    struct svg s = { .out = out, .width = WIDTH, .height = a->height, .left = 62, .right = 16,
+                     .top = 28, .bottom = 38 };
+    int        x = 0, y = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        x = widen(c[i].x, c[i].n, &s.x0, &s.x1, x);
+        y = widen(c[i].bands ? c[i].low : c[i].y, c[i].n, &s.y0, &s.y1, y);
+        y = widen(c[i].bands ? c[i].high : c[i].y, c[i].n, &s.y0, &s.y1, y);
+    }
+    if (!y || !(s.x1 > s.x0))
+        return 0;
+    s.y0 = a->from_zero ? 0 : s.y0;
+    svg_round_range(&s.y0, &s.y1);
+    legend_of(out, c, n);
+    svg_open(&s, a->name);
+    svg_axis_y(&s, a->label, a->figure);
+    svg_axis_x(&s, a->along, figure_count);
+    for (size_t i = 0; i < n; i++) {
+        for (c[i].with = 0; c[i].with < i; c[i].with++)
+            if (c[c[i].with].with == c[i].with && lies_on(&s, &c[c[i].with], &c[i]))
+                break;
+        c[i].place = c[c[i].with].of++;
+    }
+    for (size_t i = 0; i < n; i++)
+        draw_curve(&s, c, i);
+    svg_close(&s);
+    return 1;
+}
+
+/* ---- along a run ---- */
+
+static void column(const json_t *pieces, const char *field, double out[PIECES])
+{
+    const json_t *p;
+    size_t        i;
+
+    json_array_foreach(pieces, i, p)
+        if (i < PIECES)
+            out[i] = json_figure(p, field);
+}
+
+/* The means of `field` at the middle of each piece, counted from 1 as people do; FIELD_least and
+ * FIELD_most are its band. */
+static void curve_along(struct curve *c, const json_t *pieces, const char *field, int bands)
+{
+    char   name[FIGURE];
+    double last[PIECES];
+
+    c->n = json_array_size(pieces) < PIECES ? json_array_size(pieces) : PIECES;
+    c->bands = bands;
+    column(pieces, "first", c->x);
+    column(pieces, "last", last);
+    for (size_t i = 0; i < c->n; i++)
+        c->x[i] = (c->x[i] + last[i]) / 2 + 1;
+    column(pieces, field, c->y);
+    snprintf(name, sizeof name, "%s_least", field);
+    column(pieces, name, c->low);
+    snprintf(name, sizeof name, "%s_most", field);
+    column(pieces, name, c->high);
+}
+
+static int draw_along(FILE *out, const json_t *pieces, const char *field, const char *colour,
+                      int bands, const struct axes *a)
+{
+    struct curve *c = calloc(1, sizeof *c);
+    int           drawn = 0;
+
+    if (c) {
+        c->colour = colour;
+        c->name = a->name;
+        curve_along(c, pieces, field, bands);
+        drawn = draw(out, a, c, 1);
+    }
+    free(c);
+    return drawn;
+}
+
+int chart_loss(FILE *out, const json_t *report)
+{
+    return draw_along(out, json_object_get(report, "curve"), "loss", "forward", 1, &(struct axes){
+                      "loss along the run", "loss", "step", svg_plain, HEIGHT, 0 });
+}
+
+int chart_rate(FILE *out, const json_t *report)
+{
+    return draw_along(out, json_object_get(report, "curve"), "lr", "backward", 0, &(struct axes){
+                      "learning rate along the run", "learning rate", "step", svg_plain, 140, 1 });
+}
+
+int chart_seconds(FILE *out, const json_t *report)
+{
+    return draw_along(out, json_object_get(report, "curve"), "seconds", "update", 1,
+                      &(struct axes){ "seconds of a step along the run", "time of a step", "step",
+                                      figure_seconds, HEIGHT, 1 });
+}
+
+/* A picture for each measure, of the first eight. Every evaluation is a piece, or every second one,
+ * or every third. */
+int chart_evals(FILE *out, const json_t *report)
+{
+    enum { MOST = 8 };
+    json_t     *by = json_object(), *e, *pieces;
+    const char *measure;
+    size_t      i, shown = 0;
+    int         drawn = 0;
+
+    json_array_foreach(json_object_get(report, "evals"), i, e) {
+        if (!(pieces = json_object_get(by, json_str(e, "measure"))))
+            json_object_set_new(by, json_str(e, "measure"), pieces = json_array());
+        json_array_append_new(pieces, json_pack("{s:O, s:O, s:O}", "first",
+                                                json_object_get(e, "step"), "last",
+                                                json_object_get(e, "step"), "value",
+                                                json_object_get(e, "value")));
+    }
+    json_object_foreach(by, measure, pieces) {
+        for (size_t skip = json_array_size(pieces) / PIECES + 1, at = json_array_size(pieces);
+             at-- > 0;)
+            if (at % skip)
+                json_array_remove(pieces, at);
+        if (shown++ < MOST)
+            drawn |= draw_along(out, pieces, "value", "write", 0, &(struct axes){
+                                measure, measure, "step", svg_plain, 180, 0 });
+    }
+    json_decref(by);
+    return drawn;
+}
+
+/* A bar for each piece, as wide as the others: the steps between the first and last hundred are few
+ * of many. */
+int chart_breakdown_steps(FILE *out, const json_t *report)
+{
+    const json_t *pieces = json_object_get(report, "breakdown_steps"), *p;
+    size_t        i, n = json_array_size(pieces);
+    struct svg    s = { .out = out, .width = WIDTH, .height = HEIGHT, .left = 62, .right = 12,
+                        .top = 28, .bottom = 38, .x1 = (double)n };
+    char          tip[TIP], a[FIGURE];
+
+    json_array_foreach(pieces, i, p)
+        s.y1 = fmax(s.y1, breakdown_sum(p));
+    if (n < 2 || !(s.y1 > 0))
+        return 0;
+    svg_round_range(&s.y0, &s.y1);
+    svg_open(&s, "breakdown of steps along the run");
+    svg_axis_y(&s, "time of a step", figure_seconds);
+    double wide = svg_x(&s, 1) - svg_x(&s, 0), gap = wide > 5 ? 1 : 0;
+    json_array_foreach(pieces, i, p) {
+        double base = 0, first = json_num(p, "first") + 1;
+
+        for (int k = 0; k < PARTS; k++) {
+            double v = json_num(p, breakdown_parts[k].field);
+
+            snprintf(tip, sizeof tip, "steps %.0f to %.0f: %s %s", first, json_num(p, "last") + 1,
+                     breakdown_parts[k].words, figure_seconds(a, sizeof a, v));
+            if (v > 0)
+                svg_box(&s, breakdown_parts[k].colour, svg_x(&s, (double)i), svg_y(&s, base + v),
+                        wide - gap, svg_y(&s, base) - svg_y(&s, base + v), tip);
+            base += v;
+        }
+        if (i % (n / 6 + 1) == 0)
+            svg_text(&s, "tick", svg_x(&s, (double)i + 0.5), s.height - s.bottom + 17, "middle",
+                     figure_count(a, sizeof a, first));
+    }
+    svg_text(&s, "label", s.width - s.right, s.height - 5, "end", "step (of those kept whole)");
+    svg_close(&s);
+    return 1;
+}
+
+/* ---- of several runs ---- */
+
+int chart_losses(FILE *out, const json_t *reports)
+{
+    size_t        n = json_array_size(reports), i;
+    struct curve *c = calloc(n + 1, sizeof *c);
+    char (*labels)[TIP] = calloc(n + 1, sizeof *labels);
+    const json_t *r;
+    int           drawn = 0;
+
+    json_array_foreach(reports, i, r)
+        if (c && labels) {
+            c[i].colour = chart_colour(i);
+            c[i].name = figure_label(labels[i], TIP, i, r);
+            curve_along(&c[i], json_object_get(r, "curve"), "loss", 0);
+        }
+    if (c && labels)
+        drawn = draw(out, &(struct axes){ "losses of the runs", "loss", "step", svg_plain, HEIGHT,
+                                          0 }, c, n);
+    free(labels);
+    free(c);
+    return drawn;
+}
+
+/* Do the runs differ in nothing but their mode and how many devices there are? */
+static int only_devices(const json_t *reports)
+{
+    static const char may[] = " mode compress error-feedback devices drives ";
+    const json_t     *r, *d;
+    size_t            i, k;
+    char              word[TIP];
+
+    json_array_foreach(reports, i, r)
+        json_array_foreach(json_object_get(r, "differs"), k, d) {
+            snprintf(word, sizeof word, " %s ", json_str(d, "setting"));
+            if (!strstr(may, word))
+                return 0;
+        }
+    return 1;
+}
+
+/* A point in its place, from few devices to many; of several runs with as many the fastest. */
+static void add_point(struct curve *c, double x, double y)
+{
+    size_t at = 0;
+
+    while (at < c->n && c->x[at] < x)
+        at++;
+    if (at < c->n && c->x[at] == x) {
+        c->y[at] = fmax(c->y[at], y);
+        return;
+    }
+    if (c->n == PIECES)
+        return;
+    memmove(c->x + at + 1, c->x + at, (c->n - at) * sizeof *c->x);
+    memmove(c->y + at + 1, c->y + at, (c->n - at) * sizeof *c->y);
+    c->x[at] = x;
+    c->y[at] = y;
+    c->n++;
+}
+
+/* Runs in mode mem have no devices, and those without a steady step no speed. */
+int chart_devices(FILE *out, const json_t *reports)
+{
+    struct curve *c = calloc(CHART_COLOURS, sizeof *c);
+    char          modes[CHART_COLOURS][FIGURE], mode[FIGURE];
+    const json_t *r;
+    size_t        i, at, n = 0;
+    int           drawn = 0;
+
+    json_array_foreach(reports, i, r) {
+        double speed = json_num(json_object_get(r, "times"), "tokens_per_second");
+
+        if (!c || !(speed > 0) || !strcmp(json_str(r, "mode"), "mem"))
+            continue;
+        figure_mode(mode, sizeof mode, r);
+        for (at = 0; at < n && strcmp(modes[at], mode); at++)
+            ;
+        if (at == CHART_COLOURS)
+            continue;
+        if (at == n) {
+            c[n].colour = chart_colour(n);
+            c[n].dots = 1;
+            c[n].name = strcpy(modes[n], mode);
+            n++;
+        }
+        add_point(&c[at], report_setting(r, "option.devices"), speed);
+    }
+    if (c && only_devices(reports))
+        drawn = draw(out, &(struct axes){ "speed against devices", "tokens a second", "devices",
+                                          svg_plain, 300, 1 }, c, n);
+    free(c);
+    return drawn;
+}

@@ -1,0 +1,24 @@
+/* charts.h: the pictures of a page, as SVG. One that has nothing to show prints nothing and returns
+ * 0. */
+#pragma once
+
+#include "report/figures.h"
+
+enum { CHART_COLOURS = 12 };
+/* The colour of the i-th of several. */
+const char *chart_colour(size_t i);
+
+/* A row for each of a table (sections.h): its texts, its bar, its first figure. axis: below. */
+void chart_bars(FILE *out, const char *name, const json_t *table, figure_of *axis);
+/* Colours and what they stand for: an array of { colour, name }. */
+void chart_legend(FILE *out, const json_t *parts);
+
+/* From a report. */
+typedef int  page_drawing(FILE *out, const json_t *report);
+page_drawing chart_loss, chart_rate, chart_seconds, chart_evals, chart_breakdown_steps;
+/* timeline.c: one step, a lane for what the host does and for what each device does in each
+ * direction. */
+page_drawing chart_timeline;
+/* From an array of reports: their losses; and of runs that differ in their mode and --devices
+ * alone, speed against devices, a line for each mode. */
+page_drawing chart_losses, chart_devices;

@@ -1,0 +1,151 @@
+/* compare.c: runs beside the first of them, as the papers' figures have SU, SU+O and SU+O+C beside
+ * BASE. How fast a run is are the tokens a second of its median steady step, so that runs of unlike
+ * batches can be compared, too; every setting in which a run is unlike the first stands beside it:
+ * its model, what it was made from, its options, its drives and the machine. */
+#include "report/report.h"
+
+#include "report/figures.h"
+#include "run/folder/train_opts.h"
+
+/* Keys of settings (run/folder/settings.h), besides those of the model and the options. */
+static const struct named { const char *key, *name; } sources[] = {
+    { "given.init", "init" }, { "data.from", "data" }, { "eval.from", "eval-data" },
+    { "task", "task" }, { "given.data", "data" }, { "given.train-file", "train-file" },
+    { "given.eval-file", "eval-file" }, { "train.sum", "rows (checksum)" },
+    { "dev.sum", "rows evaluated on (checksum)" }, { "column.text", "text-column" },
+    { "column.pair", "pair-column" }, { "column.label", "label-column" },
+}, machines[] = {
+    { "drives", "drives" }, { "ranks", "ranks" }, { "engine", "engine" }, { "cpu", "processor" },
+    { "host", "host" },
+};
+
+/* What a run says, where it is kept under one of two keys, or of several. */
+static const char *text_of(char *buf, size_t size, const json_t *report, const char *key)
+{
+    const char *at = strstr(key, ".from");
+    char        other[32];
+
+    *buf = '\0';
+    if (at) {
+        snprintf(other, sizeof other, "%.*s.text", (int)(at - key), key);
+        if (!*report_setting_text(report, other))
+            snprintf(other, sizeof other, "%.*s.path", (int)(at - key), key);
+        return report_setting_text(report, other);
+    }
+    if (strcmp(key, "drives"))
+        return report_setting_text(report, key);
+    for (size_t i = 0; i < json_array_size(json_object_get(report, "devices")); i++) {
+        size_t n = strlen(buf);
+
+        snprintf(other, sizeof other, "drive.%zu", i);
+        const char *drive = report_setting_text(report, other);
+        if (*drive && !strstr(buf, drive))
+            snprintf(buf + n, size - n, "%s%s", n ? ", " : "", drive);
+    }
+    return buf;
+}
+
+/* Once, where it is kept under several keys, as pretrain's --data is. */
+static void add(json_t *all, const char *name, const char *first, const char *its)
+{
+    json_t *other;
+    size_t  i;
+    int     new = 1;
+
+    json_array_foreach(all, i, other)
+        new &= strcmp(json_str(other, "setting"), name) != 0;
+    if (new && strcmp(first, its))
+        json_array_append_new(all, json_pack("{s:s, s:s, s:s}", "setting", name, "first",
+                                             *first ? first : "none", "value",
+                                             *its ? its : "none"));
+}
+
+/* What only one of them says, since the other has no such thing, is no difference of its own. */
+static int is_said(const char *key, const char *first, const char *its)
+{
+    return strcmp(key, "drives") || (*first && *its);
+}
+
+static void add_named(json_t *all, const json_t *first, const json_t *report,
+                      const struct named *names, size_t n)
+{
+    char a[256], b[256];
+
+    for (size_t i = 0; i < n; i++) {
+        const char *was = text_of(a, sizeof a, first, names[i].key);
+        const char *is = text_of(b, sizeof b, report, names[i].key);
+
+        if (is_said(names[i].key, was, is))
+            add(all, names[i].name, was, is);
+    }
+}
+
+/* The model's: of both, since what follows from the others is not kept. */
+static void add_model(json_t *all, json_t *first, json_t *report)
+{
+    static const char head[] = "config.";
+    json_t     *both = json_copy(json_object_get(first, "settings")), *v;
+    const char *key;
+
+    json_object_update_missing(both, json_object_get(report, "settings"));
+    json_object_foreach(both, key, v)
+        if (!strncmp(key, head, sizeof head - 1) && strcmp(key, "config.generation") &&
+            strcmp(key, "config.labels"))
+            add(all, key + sizeof head - 1, report_setting_text(first, key),
+                report_setting_text(report, key));
+    json_decref(both);
+}
+
+/* Paths of devices are never those of another run; what is only said is left out. */
+static int is_of_run(const struct opt_row *row)
+{
+    static const char *const others[] = { "device", "act-device", "tensorboard", "log-every",
+                                          "endurance" };
+
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp(row->name, others[i]))
+            return 0;
+    return row->kept != OPT_PASSING;
+}
+
+static void add_options(json_t *all, const json_t *first, const json_t *report)
+{
+    char key[64], a[32], b[32];
+
+    for (const struct opt_row *row = train_rows; row->name; row++) {
+        snprintf(key, sizeof key, "option.%s", row->name);
+        const char *was = report_setting_text(first, key), *is = report_setting_text(report, key);
+
+        if (is_of_run(row))
+            add(all, row->name, figure_option(a, sizeof a, row, was),
+                figure_option(b, sizeof b, row, is));
+    }
+}
+
+static json_t *differences(json_t *first, json_t *report)
+{
+    json_t *all = json_array();
+
+    add_model(all, first, report);
+    add_named(all, first, report, sources, sizeof sources / sizeof *sources);
+    add_options(all, first, report);
+    add_named(all, first, report, machines, sizeof machines / sizeof *machines);
+    return all;
+}
+
+void report_compare(json_t *reports)
+{
+    json_t *first = json_array_get(reports, 0), *report;
+    double  pace = json_num(json_object_get(first, "times"), "tokens_per_second");
+    size_t  i;
+
+    json_array_foreach(reports, i, report) {
+        double  its = json_num(json_object_get(report, "times"), "tokens_per_second");
+        json_t *c = json_object();
+
+        if (pace > 0 && its > 0)
+            json_object_set_new(c, "speedup", json_real(its / pace));
+        json_object_set_new(report, "comparison", c);
+        json_object_set_new(report, "differs", differences(first, report));
+    }
+}

@@ -1,0 +1,38 @@
+/* file.c: a report as a file. */
+#include "report/report.h"
+
+#include "data/base/file.h"
+
+#include <unistd.h>
+
+int report_file(const struct output *o, int (*print)(FILE *out, void *ctx, struct err *err),
+                void *ctx, struct err *err)
+{
+    const char     *path = o->path;
+    struct file_new f = { 0 };
+    int             rc = output_check(o, err);
+
+    rc = rc ? rc : file_new_open(&f, path, err);
+    if (rc)
+        return rc;
+    int   fd = dup(f.fd); // its lock is f's
+    FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
+
+    if (!out) {
+        rc = err_set(err, -errno, "write %s: %s", path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+    } else {
+        rc = print(out, ctx, err);
+        errno = 0;
+        int bad = ferror(out) | fflush(out);
+        bad |= fclose(out);
+        if (bad && !rc)
+            rc = err_set(err, errno ? -errno : -EIO, "write %s: %s", path,
+                         strerror(errno ? errno : EIO));
+    }
+    rc = rc ? rc : output_check(o, err); // somebody else may have been faster
+    if (rc)
+        file_new_abort(&f);
+    return rc ? rc : file_new_commit(&f, err);
+}

@@ -1,0 +1,258 @@
+/* gather.c: a run's database as one JSON value: the answers to all questions of data/db/sql, and
+ * what follows from them: the traffic that model and mode say there must be
+ * (offload/estimate/traffic.h), and how long drives last. A figure that is not in the database is
+ * not in it. */
+#include "report/report.h"
+
+#include "data/base/visible.h"
+#include "data/db/questions.h"
+#include "offload/estimate/traffic.h"
+#include "plan/wear.h"
+#include "run/folder/session.h"
+#include "run/folder/settings.h"
+
+#include <math.h>
+
+/* ---- queries as JSON ---- */
+
+/* What is no text in a damaged database is "?". */
+static json_t *text_json(const char *text)
+{
+    json_t *s = json_string(text);
+
+    return s ? s : json_string("?");
+}
+
+/* Columns of which the text may look like a figure, and is none. */
+static int is_text(const char *name)
+{
+    static const char *const texts[] = { "path", "text", "key", "part", "measure", "host", "cpu",
+                                         "system", "version", "backend", "disk", "time", "begun",
+                                         "drive", "devices" };
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (!strcmp(name, texts[i]))
+            return 1;
+    return 0;
+}
+
+static json_t *value_json(const char *name, const char *text)
+{
+    char *end;
+
+    if (!text)
+        return json_null();
+    double v = strtod(text, &end);
+    if (*end || !*text || is_text(name))
+        return text_json(text);
+    if (!isfinite(v))
+        return json_null();
+    return strpbrk(text, ".eExX") ? json_real(v) : json_integer(strtoll(text, NULL, 10));
+}
+
+static int row_json(void *ctx, int n, const char **values, const char **names)
+{
+    json_t *row = json_object();
+
+    for (int i = 0; i < n && row; i++)
+        json_object_set_new(row, names[i], value_json(names[i], values[i]));
+    return json_array_append_new(ctx, row) ? -ENOMEM : 0;
+}
+
+static int no_memory(struct err *err)
+{
+    return err_set(err, -ENOMEM, "out of memory while gathering the report");
+}
+
+int report_rows(json_t **rows, struct runlog *log, const char *sql, struct err *err)
+{
+    *rows = json_array();
+    return *rows ? runlog_query(log, sql, row_json, *rows, err) : no_memory(err);
+}
+
+char *report_tamed(const char *text)
+{
+    size_t n = strlen(text), most = 4 * n + 1; // each byte as \xNN
+    char  *out = malloc(most);
+
+    if (out)
+        visible_text(out, most, text, n, "");
+    return out;
+}
+
+void report_tame(json_t *v)
+{
+    const char *key;
+    json_t     *part;
+    char       *text;
+    size_t      i;
+
+    json_object_foreach(v, key, part)
+        report_tame(part);
+    json_array_foreach(v, i, part)
+        report_tame(part);
+    if (!json_is_string(v) || !(text = report_tamed(json_string_value(v))))
+        return;
+    json_string_set(v, text);
+    free(text);
+}
+
+/* ---- what must have moved ---- */
+
+/* What of activations crosses the link: nothing in old runs; in some, all records but as many as
+ * there are buffers. */
+static void acts_moved(struct runlog *log, struct run_acts *a)
+{
+    settings_scan(log, "%zu", &a->n, "records");
+    settings_scan(log, "%zu", &a->bytes, "record_bytes");
+    settings_scan(log, "%zu", &a->buffers, "record_buffers");
+    if (settings_scan(log, "%" SCNu64, &a->written, "acts_written") &&
+        settings_scan(log, "%" SCNu64, &a->read, "acts_read"))
+        return;
+    a->written = a->read = a->n > a->buffers ? (uint64_t)(a->n - a->buffers) * a->bytes : 0;
+}
+
+/* The traffic of the run's settings. 0 if they are not all there, or no run's. Whether the reads of
+ * parameters are known, too, and more of gradients than their most. */
+struct known { int reads, gradients; };
+static int computed_traffic(struct runlog *log, struct link_meter *out, struct known *also)
+{
+    struct session s = { .log = log };
+    struct err     unsaid = { 0 };
+    int            known = !session_load(&s, &unsaid);
+
+    // the plan's choices
+    also->reads = settings_scan(log, "%zu", &s.run.frames, "frames") || s.run.mode == RUN_MEM;
+    also->gradients = !run_pair_sums(&s.run);
+    settings_scan(log, "%d", &s.run.residual_in_ram, "residual_in_ram");
+    acts_moved(log, &s.run.acts);
+    if (known)
+        traffic_computed(out, &s.run);
+    s.log = NULL; // the caller's
+    session_close(&s);
+    return known;
+}
+
+static json_t *traffic_row(json_t *all, const char *link, const char *cls, const char *dir)
+{
+    json_t *row;
+    size_t  i;
+
+    json_array_foreach(all, i, row)
+        if (!strcmp(json_str(row, "link"), link) && !strcmp(json_str(row, "class"), cls) &&
+            !strcmp(json_str(row, "direction"), dir))
+            return row;
+    row = json_pack("{s:s, s:s, s:s, s:f, s:i, s:i, s:f}",
+                    "link", link, "class", cls, "direction", dir, "bytes_per_step", 0.0,
+                    "least", 0, "most", 0, "padding_bytes_per_step", 0.0);
+    json_array_append_new(all, row);
+    return row;
+}
+
+/* What was computed, beside what was measured. */
+static void add_computed(json_t *all, struct runlog *log)
+{
+    struct link_meter m;
+    struct known      also;
+
+    if (!json_array_size(all) || !computed_traffic(log, &m, &also))
+        return;
+    for (int k = 0; k < LINK_KINDS; k++)
+        for (int c = 0; c < LINK_CLASSES; c++)
+            for (int d = 0; d < LINK_DIRS; d++) {
+                int by_frames = k == LINK_HOST && d == LINK_READ &&
+                                (c == CLASS_WIRE || c == CLASS_RESIDUAL);
+
+                if (!m.bytes[k][c][d] || (by_frames && !also.reads) ||
+                    (c == CLASS_GRADIENT && !also.gradients))
+                    continue;
+                json_t *row =
+                    traffic_row(all, link_kind_names[k], link_class_names[c], link_dir_names[d]);
+                // activations are by what was asked for last: where steps differ, not in all
+                if (c != CLASS_ACTIVATION || json_num(row, "least") == json_num(row, "most"))
+                    json_object_set_new(row, "computed",
+                                        json_integer((json_int_t)m.bytes[k][c][d]));
+            }
+}
+
+/* ---- all of it ---- */
+
+/* At the pace of the steps alone: with evaluations, which write nothing, a day's are fewer. */
+static void add_wear(json_t *report)
+{
+    double  pace = json_num(json_object_get(report, "steps"), "seconds_per_step");
+    double  endurance = json_num(report, "endurance");
+    json_t *row;
+    size_t  i;
+
+    if (!(pace > 0))
+        return;
+    json_array_foreach(json_object_get(report, "written"), i, row) {
+        double bytes = json_num(row, "bytes_per_step");
+
+        json_object_set_new(row, "bytes_per_day", json_real(wear_day(bytes, pace)));
+        if (endurance > 0 && bytes > 0)
+            json_object_set_new(row, "years", json_real(wear_years(bytes, pace, endurance)));
+    }
+}
+
+/* The settings as one object, KEY to text. Keys are a stranger's words, too. */
+static int settings_object(json_t **rows, struct err *err)
+{
+    json_t *all = json_object(), *row;
+    size_t  i;
+
+    if (!all)
+        return no_memory(err);
+    json_array_foreach(*rows, i, row) {
+        char *key = report_tamed(json_str(row, "key"));
+
+        if (key)
+            json_object_set(all, key, json_object_get(row, "text"));
+        free(key);
+    }
+    json_decref(*rows);
+    *rows = all;
+    return 0;
+}
+
+static int add_answer(json_t *report, struct runlog *log, const struct question *q,
+                      struct err *err)
+{
+    json_t *found;
+    int     rc = report_rows(&found, log, q->sql, err);
+
+    if (!rc && !strcmp(q->name, "settings"))
+        rc = settings_object(&found, err);
+    if (!rc && (!q->one || json_array_size(found)) &&
+        json_object_set(report, q->name, q->one ? json_array_get(found, 0) : found))
+        rc = no_memory(err);
+    json_decref(found);
+    return rc;
+}
+
+int report_gather(json_t **out, struct runlog *log, const char *dir, struct err *err)
+{
+    static const char *const figures[] = { "compress", "endurance" };
+    json_t                  *report = json_object();
+    char                     mode[64];
+    double                   figure;
+    int                      rc = report ? 0 : no_memory(err);
+
+    if (!rc)
+        json_object_set_new(report, "run", text_json(dir));
+    if (settings_scan(log, "%63[^\n]", mode, "option.mode"))
+        json_object_set_new(report, "mode", text_json(mode));
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+        if (settings_scan(log, "%lf", &figure, "option.%s", figures[i]))
+            json_object_set_new(report, figures[i], json_real(figure));
+    const struct question *q;
+    for (size_t i = 0; !rc && (q = question_at(i)); i++)
+        rc = add_answer(report, log, q, err);
+    if (!rc) {
+        add_computed(json_object_get(report, "traffic"), log);
+        add_wear(report);
+    }
+    *out = report;
+    return rc;
+}

@@ -1,0 +1,477 @@
+/* sections.c: what a report says of one run: the rows of each section, and in the order of a report
+ * the sections themselves. Those of several runs are in sections_many.c. */
+#include "report/sections.h"
+
+#include "run/folder/train_opts.h"
+
+enum { FIGURE = 64 };
+#define FIGURE_TEXT(f, value) f((char[FIGURE]){ 0 }, FIGURE, value)
+
+json_t *section_made(const struct section *s, const json_t *report)
+{
+    if (s->list || s->table)
+        return s->list ? s->list(report) : s->table(report);
+    json_t *items = s->make_rows ? s->make_rows(report)
+                                 : json_incref(json_object_get(report, s->rows ? s->rows : ""));
+    json_t *made = json_array_size(items) ? table_made(s->columns, s->bars, items) : NULL;
+
+    json_decref(items);
+    return made;
+}
+
+/* ---- lists ---- */
+
+static void say(json_t *list, json_t *what, json_t *value, json_t *more)
+{
+    json_array_append_new(list, json_pack("{s:o, s:o, s:o}", "what", what, "value", value, "more",
+                                          more));
+}
+
+/* The measures of the evaluation that speaks for the run, and of the last one, where that is
+ * another. */
+static void say_evals(json_t *list, const json_t *report)
+{
+    enum { MOST = 6 };
+    const json_t *all = json_object_get(report, "evals"), *e, *l;
+    double        step = eval_final(report);
+    double        last = json_num(json_array_get(all, json_array_size(all) - 1), "step");
+    int           best = *report_setting_text(report, "best.step") != 0;
+    size_t        i, k, shown = 0;
+
+    json_array_foreach(all, i, e) {
+        const char *measure = json_str(e, "measure");
+        char        later[FIGURE] = "";
+
+        if (json_num(e, "step") != step || shown++ >= MOST)
+            continue;
+        json_array_foreach(all, k, l)
+            if (step != last && json_num(l, "step") == last &&
+                !strcmp(json_str(l, "measure"), measure))
+                snprintf(later, sizeof later, "; %.4f after step %.0f", json_figure(l, "value"),
+                         last + 1);
+        say(list, json_sprintf("%s%s", measure, strncmp(measure, "loss", 4) ? "" : " evaluated"),
+            json_sprintf("%.4f", json_figure(e, "value")),
+            json_sprintf("after step %.0f%s%s", step + 1, best ? ", the best" : "", later));
+    }
+}
+
+static void say_loss(json_t *list, const json_t *s)
+{
+    double finite = json_num(s, "finite_steps");
+    char   numbers[128] = "", ends[96] = "";
+
+    if (!(json_num(s, "steps") > 0))
+        return;
+    if (finite > 0)
+        snprintf(ends, sizeof ends, ": %.4f at step %.0f, %.4f at step %.0f",
+                 json_figure(s, "finite_first_loss"), json_num(s, "finite_first") + 1,
+                 json_figure(s, "finite_last_loss"), json_num(s, "finite_last") + 1);
+    if (finite < json_num(s, "steps"))
+        snprintf(numbers, sizeof numbers, "; a number in %.0f of %.0f steps%s", finite,
+                 json_num(s, "steps"), ends);
+    say(list, json_string("Loss"), json_sprintf("%.4f", json_figure(s, "last_loss")),
+        json_sprintf("at step %.0f; %.4f at step %.0f%s", json_num(s, "last") + 1,
+                     json_figure(s, "first_loss"), json_num(s, "first") + 1, numbers));
+}
+
+static json_t *list_lead(const json_t *report)
+{
+    const json_t *s = json_object_get(report, "steps"), *q = json_object_get(report, "times");
+    json_t       *list = json_array();
+    double        busy, hidden;
+
+    say_evals(list, report);
+    say_loss(list, s);
+    if (q) {
+        say(list, json_string("Steady step, median"),
+            json_string(FIGURE_TEXT(figure_seconds, json_num(q, "median"))),
+            json_sprintf("of %.0f; quartiles %s and %s", json_num(q, "steady"),
+                         FIGURE_TEXT(figure_seconds, json_num(q, "lower_quartile")),
+                         FIGURE_TEXT(figure_seconds, json_num(q, "upper_quartile"))));
+        say(list, json_string("Tokens"), json_sprintf("%.1f/s", json_num(q, "tokens_per_second")),
+            json_string("at the median"));
+    }
+    if (json_num(s, "seconds_per_step") > 0)
+        say(list, json_string("Mean of all steps"),
+            json_string(FIGURE_TEXT(figure_seconds, json_num(s, "seconds_per_step"))),
+            json_sprintf("%.1f tokens/s", json_num(s, "tokens_per_second")));
+    if (overlap_sum(report, &busy, &hidden))
+        say(list, json_string("Overlap"), json_sprintf("%.1f %% hidden", 100 * hidden / busy),
+            json_sprintf("devices were busy for %s, nobody waited for %s of it",
+                         FIGURE_TEXT(figure_seconds, busy), FIGURE_TEXT(figure_seconds, hidden)));
+    if (json_num(s, "peak_rss") > 0)
+        say(list, json_string("Peak resident memory"),
+            json_string(figure_peak((char[FIGURE]){ 0 }, FIGURE, report)), json_string(""));
+    say(list, json_string("Steps"), json_sprintf("%.0f", json_num(s, "steps")),
+        json_sprintf("%.0f skipped, %.0f clipped, %.0f tokens", json_num(s, "skipped"),
+                     json_num(s, "clipped"), json_num(s, "tokens")));
+    return list;
+}
+
+static void say_setting(json_t *list, const char *name, const char *text)
+{
+    if (*text)
+        say(list, json_string(name), json_string(text), json_string(""));
+}
+
+/* Wherever they came from: the command line, a file of options, or a default. */
+static json_t *list_settings(const json_t *report)
+{
+    static const char given[] = "given.";
+    json_t     *list = json_array(), *v;
+    const char *key;
+    char        name[64];
+
+    json_object_foreach((json_t *)(uintptr_t)json_object_get(report, "settings"), key, v)
+        if (!strncmp(key, given, sizeof given - 1))
+            say_setting(list, key + sizeof given - 1, json_string_value(v));
+    for (const struct opt_row *row = train_rows; row->name; row++) {
+        snprintf(name, sizeof name, "option.%s", row->name);
+        if (row->kept != OPT_PASSING)
+            say_setting(list, row->name, figure_option((char[FIGURE]){ 0 }, FIGURE, row,
+                                                       report_setting_text(report, name)));
+    }
+    return list;
+}
+
+static json_t *list_machine(const json_t *report)
+{
+    static const char *const facts[][2] = {
+        { "Processor", "cpu" }, { "System", "system" }, { "Host", "host" },
+        { "Engine of products", "engine" }, { "siTrain", "version" }, { "Made", "created" },
+        { "Command", "command" },
+    };
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        say_setting(list, facts[i][0], report_setting_text(report, facts[i][1]));
+    return list;
+}
+
+/* ---- rows, and their bars ---- */
+
+/* One that is all of the bar. */
+static void bar(json_t *row, const char *colour, double value)
+{
+    table_part(row, "", colour, "#", value);
+}
+
+/* The first and the last value of each measure. */
+static json_t *evals_rows(const json_t *report)
+{
+    json_t *all = json_array(), *of = json_object(), *e;
+    size_t  i;
+
+    json_array_foreach(json_object_get(report, "evals"), i, e) {
+        json_t *row = json_object_get(of, json_str(e, "measure"));
+
+        if (row) {
+            json_object_set(row, "last_value", json_object_get(e, "value"));
+            json_object_set(row, "last_step", json_object_get(e, "step"));
+            continue;
+        }
+        json_array_append_new(all, row = json_copy(e));
+        json_object_set(of, json_str(e, "measure"), row);
+    }
+    json_decref(of);
+    return all;
+}
+
+json_t *breakdown_row(const json_t *breakdown, const char *label)
+{
+    json_t *row = json_copy((json_t *)(uintptr_t)breakdown);
+
+    json_object_set_new(row, "label", json_string(label));
+    json_object_set_new(row, "sum", json_real(breakdown_sum(breakdown)));
+    json_object_set_new(row, "of", json_sprintf("%.0f %ssteps", json_num(breakdown, "steps"),
+                                                json_num(breakdown, "steady") > 0 ? "steady "
+                                                                                  : ""));
+    return row;
+}
+
+static json_t *breakdown_rows(const json_t *report)
+{
+    const json_t *lived = json_object_get(report, "breakdown");
+    const json_t *serial = json_object_get(report, "breakdown_serial");
+    json_t       *rows = json_array();
+
+    if (breakdown_sum(lived) > 0)
+        json_array_append_new(rows, breakdown_row(lived, "as it was lived"));
+    if (breakdown_sum(lived) > 0 && breakdown_sum(serial) > 0)
+        json_array_append_new(rows, breakdown_row(serial, "serialised"));
+    return rows;
+}
+
+void breakdown_bar(json_t *row, const json_t *item)
+{
+    for (int i = 0; i < PARTS; i++)
+        table_part(row, breakdown_parts[i].words, breakdown_parts[i].colour,
+                 breakdown_parts[i].letter, json_num(item, breakdown_parts[i].field));
+}
+
+static json_t *parts_rows(const json_t *report)
+{
+    const json_t *lived = json_object_get(report, "breakdown");
+    const json_t *serial = json_object_get(report, "breakdown_serial");
+    double        all = breakdown_sum(lived), all_serial = breakdown_sum(serial);
+    json_t       *rows = json_array();
+
+    for (int i = 0; i < PARTS && all > 0; i++) {
+        const char *field = breakdown_parts[i].field;
+        json_t     *row = json_pack("{s:s, s:f, s:f}", "part", breakdown_parts[i].words, "lived",
+                                    json_num(lived, field), "share",
+                                    json_num(lived, field) / all);
+
+        if (json_object_get(serial, field) && all_serial > 0) {
+            json_object_set_new(row, "serial", json_real(json_num(serial, field)));
+            json_object_set_new(row, "serial_share",
+                                json_real(json_num(serial, field) / all_serial));
+        }
+        json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+/* Of all devices together; the bar says for which it was. */
+static json_t *waits_rows(const json_t *report)
+{
+    json_t *rows = json_array(), *row = NULL, *w;
+    size_t  i;
+
+    json_array_foreach(json_object_get(report, "waits"), i, w) {
+        const char *words = phase_words(json_str(w, "phase"));
+
+        if (!row || strcmp(json_str(row, "words"), words))
+            json_array_append_new(rows, row = json_pack("{s:s, s:f, s:f, s:f, s:[]}", "words",
+                                                        words, "seconds", 0.0, "share", 0.0,
+                                                        "longest", 0.0, "by"));
+        json_real_set(json_object_get(row, "seconds"),
+                      json_num(row, "seconds") + json_num(w, "seconds_per_step"));
+        json_real_set(json_object_get(row, "share"), json_num(row, "share") + json_num(w, "share"));
+        json_real_set(json_object_get(row, "longest"),
+                      fmax(json_num(row, "longest"), json_num(w, "longest")));
+        json_array_append(json_object_get(row, "by"), w);
+    }
+    return rows;
+}
+
+static void waits_bar(json_t *row, const json_t *item)
+{
+    const json_t *w;
+    size_t        i;
+    char          name[FIGURE], letter[2] = "-";
+
+    json_array_foreach(json_object_get(item, "by"), i, w) {
+        int    any = json_is_number(json_object_get(w, "device"));
+        size_t device = (size_t)fmax(0, json_num(w, "device"));
+
+        snprintf(name, sizeof name, any ? "for device %zu" : "for no one device", device);
+        *letter = any ? (char)('0' + device % 10) : '-';
+        table_part(row, name, any ? chart_colour(device) : "other", letter,
+                   json_num(w, "seconds_per_step"));
+    }
+}
+
+static json_t *update_rows(const json_t *report)
+{
+    static const char *const parts[][3] = {
+        { "read_busy", "read_wait", "reads" }, { "compute_busy", "compute_wait", "computes" },
+        { "write_busy", "write_wait", "writes" },
+    };
+    json_t *rows = json_array();
+    const json_t *u;
+    size_t  i;
+
+    json_array_foreach(json_object_get(report, "update"), i, u)
+        for (int k = 0; k < 3; k++)
+            json_array_append_new(rows, json_pack("{s:o, s:f, s:f, s:f}", "part",
+                                                  json_sprintf("device %.0f %s",
+                                                               json_num(u, "device"), parts[k][2]),
+                                                  "busy", json_num(u, parts[k][0]), "wait",
+                                                  json_num(u, parts[k][1]), "seconds",
+                                                  json_num(u, "seconds")));
+    return rows;
+}
+
+static void update_bar(json_t *row, const json_t *item)
+{
+    table_part(row, "at work", "update", "#", json_num(item, "busy"));
+    table_part(row, "waits for the others", "faint update", ".", json_num(item, "wait"));
+}
+
+/* Whether it is what it must be; and below a figure that steps differ in, from where to where. */
+static json_t *traffic_rows(const json_t *report)
+{
+    json_t *rows = json_array(), *row;
+    size_t  i;
+
+    json_array_foreach(json_object_get(report, "traffic"), i, row) {
+        json_array_append_new(rows, json_copy(row));
+        json_t *own = json_array_get(rows, json_array_size(rows) - 1);
+        if (json_object_get(row, "computed"))
+            json_object_set_new(own, "same", json_string(json_num(row, "bytes_per_step") ==
+                                                         json_num(row, "computed") ? "the same"
+                                                                                   : "differs"));
+        if (json_num(row, "least") < json_num(row, "most"))
+            json_array_append_new(rows, json_pack("{s:o}", "bytes_per_step",
+                                                  json_sprintf("%.0f to %.0f",
+                                                               json_num(row, "least"),
+                                                               json_num(row, "most"))));
+    }
+    return rows;
+}
+
+static void traffic_bar(json_t *row, const json_t *item)
+{
+    bar(row, strcmp(json_str(item, "link"), "host") ? "update" : "forward",
+        json_num(item, "bytes_per_step"));
+    json_object_set_new(row, "mark", json_real(json_num(item, "computed")));
+}
+
+static void bandwidth_bar(json_t *row, const json_t *item)
+{
+    bar(row, phase_colour(json_str(item, "phase")), json_num(item, "bytes_per_second"));
+}
+
+/* The plan's parts, and behind them what was held. A limit may be all that the machine has: it gets
+ * no bar. */
+static json_t *memory_rows(const json_t *report)
+{
+    json_t *rows = json_array(), *m, *row;
+    double  arenas = report_arenas(report);
+    double  own = fmax(json_num(json_object_get(report, "steps"), "peak_rss") - arenas, 0);
+    size_t  i;
+
+    json_array_foreach(json_object_get(report, "memory"), i, m)
+        if (json_num(m, "bytes") > 0) {
+            json_array_append_new(rows, row = json_copy(m));
+            if (!strcmp(json_str(m, "part"), "limit"))
+                json_object_set_new(row, "without", json_true());
+        }
+    if (own > 0 && json_array_size(rows))
+        json_array_append_new(rows, json_pack("{s:s, s:f}", "part", arenas > 0
+                                              ? "peak of the process, these apart"
+                                              : "peak of the process", "bytes", own));
+    return rows;
+}
+
+static void memory_bar(json_t *row, const json_t *item)
+{
+    if (!json_object_get(item, "without"))
+        bar(row, strncmp(json_str(item, "part"), "peak", 4) ? "forward" : "other",
+            json_num(item, "bytes") / (1 << 20));
+}
+
+static json_t *choices_rows(const json_t *report)
+{
+    static const char *const parts[] = { "inputs", "attentions", "mlps" };
+    json_t *rows = json_deep_copy(json_object_get(report, "choices")), *row;
+    char    kept[FIGURE], offloaded[FIGURE];
+    size_t  i;
+
+    json_array_foreach(rows, i, row)
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
+            snprintf(kept, sizeof kept, "%s_kept", parts[k]);
+            snprintf(offloaded, sizeof offloaded, "%s_offloaded", parts[k]);
+            json_object_set_new(row, parts[k], json_sprintf("%.0f + %.0f", json_num(row, kept),
+                                                            json_num(row, offloaded)));
+        }
+    return rows;
+}
+
+/* ---- the sections ---- */
+
+const struct section sections_of_one[] = {
+    { "", .list = list_lead },
+    { "Evaluations, the first and the last", .make_rows = evals_rows, .charts = { chart_evals },
+      .columns = { { "measure", "measure", NULL }, { "#value", "value", figure_exact },
+                   { "#after step", "step", figure_step },
+                   { "#value", "last_value", figure_exact },
+                   { "#after step", "last_step", figure_step } } },
+    { "Loss along the run",
+      "Line: the mean of each of up to 400 pieces of the run, of the steps whose loss is a number. "
+      "Band: the least and the most in each.", .charts = { chart_loss, chart_rate },
+      .drawn = text_curve },
+    { "Settings", "What the run was made from, and every option that it has now: typed, from a "
+      "file, or by default.", SECTION_WIDE | SECTION_PAGE, .list = list_settings },
+    { "Time of a step", "Line: the mean of each piece of the run, evaluations apart. Band: the "
+      "least and the most in each.", SECTION_PAGE, .charts = { chart_seconds } },
+    { "Breakdown of a step",
+      "As it was lived: where the training thread was; what ran beside it is not counted. "
+      "Serialised: as if nothing overlapped. Of steps that are kept whole.",
+      .make_rows = breakdown_rows, .bars = breakdown_bar, .axis = figure_seconds,
+      .columns = { { "", "label", NULL }, { "#a step", "sum", figure_seconds },
+                   { "#mean of", "of", NULL } } },
+    { "Parts of a step", .make_rows = parts_rows,
+      .columns = { { "part", "part", NULL }, { "#as lived", "lived", figure_seconds },
+                   { "#", "share", figure_share }, { "#serialised", "serial", figure_seconds },
+                   { "#", "serial_share", figure_share } } },
+    { "Breakdown, step by step", "Of the steps that are kept whole; bars of the same width, a "
+      "hundred at most.", SECTION_PAGE, .charts = { chart_breakdown_steps } },
+    { "One step over time", "The step whose time is nearest to the median. A broken line goes from "
+      "the end of a wait to the device that it was for.", SECTION_WIDE | SECTION_PAGE,
+      .charts = { chart_timeline } },
+    { "The training thread waited, a step", "The bar says for which device: the one whose request "
+      "ended last.", .make_rows = waits_rows, .bars = waits_bar, .axis = figure_seconds,
+      .columns = { { "", "words", NULL }, { "#a step", "seconds", figure_seconds },
+                   { "#share", "share", figure_share },
+                   { "#at most", "longest", figure_seconds } } },
+    { "Updates, a step", "How long each part of a device's updates was at work, and waited for the "
+      "other parts.", .make_rows = update_rows, .bars = update_bar, .axis = figure_seconds,
+      .columns = { { "", "part", NULL }, { "#at work", "busy", figure_seconds },
+                   { "#waits", "wait", figure_seconds },
+                   { "#the update", "seconds", figure_seconds } } },
+    { "Traffic, bytes a step (all devices)", "The broken mark of a bar is what mode and model say "
+      "it must be.", SECTION_WIDE, .make_rows = traffic_rows, .bars = traffic_bar,
+      .axis = figure_bytes,
+      .columns = { { "link", "link", NULL }, { "class", "class", NULL },
+                   { "", "direction", NULL }, { "#measured", "bytes_per_step", figure_whole },
+                   { "#computed", "computed", figure_whole },
+                   { "#padding", "padding_bytes_per_step", figure_whole },
+                   { "~", "same", NULL } } },
+    { "Written to each device, with padding", "In a step, and in a day at the run's pace.",
+      .rows = "written",
+      .columns = { { "#device", "device", figure_whole }, { "#a step", "bytes_per_step",
+                   figure_bytes }, { "#a day", "bytes_per_day", figure_bytes },
+                   { "#worn out in", "years", figure_years }, { "path", "path", NULL } } },
+    { "Bandwidth per device, while a transfer of the kind was under way", .rows = "bandwidth",
+      .bars = bandwidth_bar, .axis = figure_rate,
+      .columns = { { "device", "device", figure_whole }, { "link", "link", NULL },
+                   { "phase", "phase", NULL }, { "", "direction", NULL },
+                   { "#bandwidth", "bytes_per_second", figure_rate } } },
+    { "Real drives while updates were under way, read and written",
+      .rows = "drives",
+      .columns = { { "drive", "drive", NULL }, { "#bandwidth", "bytes_per_second", figure_rate },
+                   { "#for", "seconds", figure_seconds },
+                   { "#not of updates", "other_bytes", figure_bytes },
+                   { "devices", "devices", NULL } } },
+    { "Memory, as planned", "Before anything was allocated, part by part; and what the process "
+      "held at most. The limit is --host-mem, or what the machine had. Arenas of emulated devices "
+      "are not part of the total.", .make_rows = memory_rows, .bars = memory_bar,
+      .axis = figure_mib,
+      .columns = { { "part", "part", NULL }, { "#bytes", "bytes", figure_memory } } },
+    { "Activations, kept + offloaded", "Of how many layers each part was kept and offloaded; what "
+      "a step took when that was chosen, what was expected, and the median since.",
+      .make_rows = choices_rows,
+      .columns = { { "#from step", "step", figure_step }, { "#layers", "layers", figure_whole },
+                   { "#inputs", "inputs", NULL }, { "#attentions", "attentions", NULL },
+                   { "#MLPs", "mlps", NULL }, { "#a step took", "step_seconds", figure_seconds },
+                   { "#expected", "expected_seconds", figure_seconds },
+                   { "#since", "after_seconds", figure_seconds } } },
+    { "Skipped steps, whose gradient was not finite", .rows = "skipped",
+      .columns = { { "#step", "step", figure_step }, { "#loss", "loss", figure_exact },
+                   { "#norm of the gradient", "grad_norm", figure_exact } } },
+    { "Notices", NULL, SECTION_WIDE, .rows = "notices",
+      .columns = { { "time", "time", NULL }, { "notice", "text", NULL } } },
+    { "The machine and the command", NULL, SECTION_WIDE | SECTION_PAGE, .list = list_machine },
+    { "Devices", NULL, SECTION_WIDE | SECTION_PAGE, .rows = "devices",
+      .columns = { { "#device", "device", figure_whole }, { "kind", "backend", NULL },
+                   { "disk", "disk", NULL }, { "#bytes", "bytes", figure_bytes },
+                   { "path", "path", NULL } } },
+    { "Processes that trained it", NULL, SECTION_WIDE | SECTION_PAGE, .rows = "processes",
+      .columns = { { "#from step", "first_step", figure_step }, { "begun", "begun", NULL },
+                   { "#process", "pid", figure_whole }, { "host", "host", NULL },
+                   { "#threads", "threads", figure_whole },
+                   { "#memory", "memory_bytes", figure_memory }, { "command", "text", NULL } } },
+    { 0 },
+};

@@ -1,0 +1,143 @@
+/* sections_many.c: what a report says of several runs: what they gave beside each other, and in
+ * which settings they differ. A run is its number everywhere but in the first table. */
+#include "report/sections.h"
+
+enum { TEXT = 512 };
+
+/* ---- the runs ---- */
+
+json_t *runs_rows(const json_t *reports)
+{
+    json_t       *rows = json_array(), *row;
+    const json_t *r;
+    size_t        i;
+    double        busy, hidden;
+    char          text[TEXT];
+
+    json_array_foreach(reports, i, r) {
+        const json_t *q = json_object_get(r, "times"), *s = json_object_get(r, "steps");
+        size_t        devices = json_array_size(json_object_get(r, "devices"));
+
+        row = json_pack("{s:o, s:s, s:s, s:O*, s:O*, s:O*, s:O*}", "run",
+                        json_sprintf("%zu  %s", i + 1, json_str(r, "run")), "label",
+                        figure_label(text, sizeof text, i, r), "evals",
+                        figure_evals(text + TEXT / 2, TEXT / 2, r), "median",
+                        json_object_get(q, "median"), "pace",
+                        json_object_get(q, "tokens_per_second"), "speedup",
+                        json_object_get(json_object_get(r, "comparison"), "speedup"), "loss",
+                        json_object_get(s, "last_loss"));
+        json_object_set_new(row, "mode", json_string(figure_mode(text, sizeof text, r)));
+        json_object_set_new(row, "peak", json_string(figure_peak(text, sizeof text, r)));
+        if (devices)
+            json_object_set_new(row, "devices", json_integer((json_int_t)devices));
+        if (overlap_sum(r, &busy, &hidden))
+            json_object_set_new(row, "hidden", json_real(hidden / busy));
+        json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+static void speedup_bar(json_t *row, const json_t *item)
+{
+    table_part(row, "", "forward", "#", json_num(item, "speedup"));
+}
+
+/* Those that have a speed-up, where one has. */
+static json_t *speedup_rows(const json_t *reports)
+{
+    json_t *rows = runs_rows(reports), *row;
+    size_t  i, any = 0;
+
+    json_array_foreach(rows, i, row)
+        any += json_object_get(row, "speedup") != NULL;
+    if (!any)
+        json_array_clear(rows);
+    return rows;
+}
+
+/* ---- settings ---- */
+
+/* Its value of a setting that differs: as the first has it where it is not said. */
+static const char *setting_of(const json_t *report, const char *name, const char *first)
+{
+    const json_t *d;
+    size_t        i;
+
+    json_array_foreach(json_object_get(report, "differs"), i, d)
+        if (!strcmp(json_str(d, "setting"), name))
+            return json_str(d, "value");
+    return first;
+}
+
+static json_t *differs(const json_t *reports)
+{
+    json_t *heads = json_pack("[s]", "setting"), *rows = json_array(), *seen = json_object();
+    const json_t *r, *d, *each;
+    size_t        i, k, at;
+
+    json_array_foreach(reports, i, r)
+        json_array_append_new(heads, json_sprintf("%zu", i + 1));
+    json_array_foreach(reports, i, r)
+        json_array_foreach(json_object_get(r, "differs"), k, d) {
+            const char *name = json_str(d, "setting");
+            json_t     *cells = json_pack("[s]", name);
+
+            json_array_foreach(reports, at, each)
+                json_array_append_new(cells, json_string(setting_of(each, name,
+                                                                    json_str(d, "first"))));
+            if (!json_object_get(seen, name))
+                json_array_append_new(rows, json_pack("{s:O}", "cells", cells));
+            json_object_set_new(seen, name, cells);
+        }
+    json_decref(seen);
+    return json_pack("{s:o, s:o}", "heads", heads, "rows", rows);
+}
+
+/* ---- breakdowns ---- */
+
+static json_t *stacks(const json_t *reports, const char *which)
+{
+    json_t       *rows = json_array();
+    const json_t *r;
+    size_t        i;
+    double        most = 0;
+    char          label[TEXT];
+
+    json_array_foreach(reports, i, r) {
+        json_array_append_new(rows, breakdown_row(json_object_get(r, which),
+                                                  figure_label(label, sizeof label, i, r)));
+        most = fmax(most, breakdown_sum(json_object_get(r, which)));
+    }
+    if (!(most > 0))
+        json_array_clear(rows);
+    return rows;
+}
+
+static json_t *lived_rows(const json_t *reports) { return stacks(reports, "breakdown"); }
+static json_t *serial_rows(const json_t *reports) { return stacks(reports, "breakdown_serial"); }
+
+const struct section sections_of_many[] = {
+    { "The runs", "Median of the steady steps; the loss is the last one.",
+      SECTION_WIDE | SECTION_PAGE, .make_rows = runs_rows,
+      .columns = { { "run", "run", NULL }, { "mode", "mode", NULL },
+                   { "#devices", "devices", figure_whole },
+                   { "#steady step", "median", figure_seconds },
+                   { "#tokens/s", "pace", figure_tenths }, { "#speed-up", "speedup", figure_times },
+                   { "#hidden", "hidden", figure_share }, { "#peak memory", "peak", NULL },
+                   { "#loss", "loss", figure_exact }, { "#evaluation", "evals", NULL } } },
+    { "Settings that differ", NULL, SECTION_WIDE | SECTION_PAGE, .table = differs },
+    { "Speed-up over the first", "By tokens a second of the median steady step.", SECTION_PAGE,
+      .make_rows = speedup_rows, .bars = speedup_bar, .axis = figure_times,
+      .columns = { { "", "label", NULL }, { "#speed-up", "speedup", figure_times } } },
+    { "Speed against devices", "Tokens a second of the median steady step, a line for each mode.",
+      SECTION_PAGE, .charts = { chart_devices } },
+    { "Losses", "Where curves lie on each other, each is dashed.", SECTION_PAGE,
+      .charts = { chart_losses } },
+    { "Breakdown of a step, as it was lived", "The mean of the steady steps that are kept whole.",
+      .make_rows = lived_rows, .bars = breakdown_bar, .axis = figure_seconds,
+      .columns = { { "", "label", NULL }, { "#a step", "sum", figure_seconds } } },
+    { "Breakdown of a step, serialised", "As if nothing overlapped: the mean of all steps that are "
+      "kept whole.", .make_rows = serial_rows, .bars = breakdown_bar, .axis = figure_seconds,
+      .columns = { { "", "label", NULL }, { "#a step", "sum", figure_seconds } } },
+    { 0 },
+};

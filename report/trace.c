@@ -1,0 +1,310 @@
+/* trace.c: slices on tracks and the arrows between them.
+ *
+ * The host is a process with its training thread and its committer, each device one with a thread
+ * for what it is asked for. A reader takes slices of a thread for calls: one must lie within
+ * another or apart from it. Requests overlap as they like, so each kind of them has as many threads
+ * as it needs, its lanes; what is part of what (a wait of a forward) shares a lane. */
+#include "report/trace.h"
+
+#include "data/base/grow.h"
+#include "data/base/version.h"
+#include "report/report.h"
+
+/* The kinds of threads, in their order on the page. within: its spans may lie in each other. What
+ * none of them names is a kind of its own, and comes last. */
+static const struct kind { int host, within; const char *name, *phases; } kinds[] = {
+    { 1, 1, "training", NULL }, // all of the host's but
+    { 1, 0, "committer", " commit " },
+    { 0, 0, "parameters read", " param_read " },
+    { 0, 0, "gradients written", " grad_write " },
+    { 0, 0, "updates", " update " },
+    { 0, 0, "updates: read", " update_read " },
+    { 0, 0, "updates: compute", " update_compute " },
+    { 0, 1, "updates: write", " update_write update_params " },
+    { 0, 0, "activations written", " act_write " },
+    { 0, 0, "activations read", " act_read " },
+    { 0, 0, "evaluation", " eval " },
+    { 0, 0, "updates done again", " redo " },
+    { 0, 0, "other", NULL },
+};
+enum { KINDS = sizeof kinds / sizeof *kinds, TRAINING = 0, OTHER = KINDS - 1, DEPTH = 32,
+       TIDS_OF_PROCESS = 100000, TIDS_OF_KIND = 5000, MOST_DEVICES = 10000 };
+
+/* What ends a wait of the training thread. */
+static const struct { const char *wait, *phases; } enders[] = {
+    { "wait_params", " param_read " },
+    { "wait_update", " update_params update " },
+    { "wait_gradient", " grad_write " },
+    { "wait_residual", " grad_write " },
+    { "wait_act_read", " act_read " },
+    { "wait_act_write", " act_write " },
+    { "wait_eval", " eval " },
+    { "wait_commit", " commit " },
+    { "wait_drain", " update grad_write commit " },
+};
+
+static int is_one_of(const char *phase, const char *phases)
+{
+    char looked[TRACE_PHASE + 2];
+
+    snprintf(looked, sizeof looked, " %s ", phase);
+    return strstr(phases, looked) != NULL;
+}
+
+/* ---- writing ---- */
+
+static void name_event(struct trace_out *o, const char *what, int pid, int tid, const char *name)
+{
+    char text[TRACE_TEXT];
+
+    trace_event(o, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":%s}}",
+                what, pid, tid, trace_quoted(text, name));
+}
+
+static void sort_event(struct trace_out *o, const char *what, int pid, int tid, int at)
+{
+    trace_event(o, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,"
+                "\"args\":{\"sort_index\":%d}}", what, pid, tid, at);
+}
+
+/* ---- tracks ---- */
+
+struct lane {
+    int               pid, kind, number, tid, depth;
+    struct trace_span open[DEPTH]; // each lies in the one before
+};
+
+struct lanes { struct lane *lane; size_t n, room; };
+
+static int kind_of(const struct trace *t, const struct trace_span *s)
+{
+    int host = s->device < 0;
+
+    for (int k = 0; k < KINDS; k++)
+        if (kinds[k].host == host && kinds[k].phases && is_one_of(s->phase, kinds[k].phases) &&
+            !(host && t->on_host))
+            return k;
+    return host ? TRAINING : OTHER;
+}
+
+/* Whether the span may be put on this lane, what ended before it being taken off. A part is within
+ * what it is a part of, not within another request of its kind. */
+static int lane_takes(struct lane *l, const struct trace_span *s)
+{
+    while (l->depth && l->open[l->depth - 1].end <= s->start)
+        l->depth--;
+    if (!l->depth)
+        return 1;
+    const struct trace_span *top = &l->open[l->depth - 1];
+    return kinds[l->kind].within && l->depth < DEPTH && s->end <= top->end &&
+           strcmp(s->phase, top->phase);
+}
+
+static int lane_put(struct lanes *all, const struct trace *t, struct trace_span *s,
+                    struct err *err)
+{
+    int          kind = kind_of(t, s), number = 0, rc;
+    struct lane *l = NULL;
+
+    s->pid = s->device < 0 ? TRACE_HOST_PID : TRACE_DEVICE_PID + s->device;
+    for (size_t i = 0; i < all->n && !l; i++) {
+        struct lane *at = &all->lane[i];
+
+        if (at->pid != s->pid || at->kind != kind)
+            continue;
+        number++;
+        l = lane_takes(at, s) ? at : NULL;
+    }
+    if (!l) {
+        rc = grow(&all->lane, &all->room, all->n + 1, sizeof *all->lane, "threads", err);
+        if (rc)
+            return rc;
+        l = &all->lane[all->n];
+        *l = (struct lane){ .pid = s->pid, .kind = kind, .number = number };
+        // above all processes, as a system has them, and in their order on the page
+        l->tid = TIDS_OF_PROCESS * s->pid + TIDS_OF_KIND * kind + number;
+        all->n++;
+    }
+    l->open[l->depth++] = *s;
+    s->tid = l->tid;
+    return 0;
+}
+
+static int device_row(void *ctx, int n, const char **values, const char **names)
+{
+    struct trace_out *o = ctx;
+    int               device = atoi(values[0] ? values[0] : "-1");
+    char              name[512];
+
+    (void)n, (void)names;
+    if (device < 0 || device > MOST_DEVICES)
+        return 0;
+    snprintf(name, sizeof name, "device %d  %s", device, values[1] ? values[1] : "");
+    name_event(o, "process_name", TRACE_DEVICE_PID + device, 0, name);
+    sort_event(o, "process_sort_index", TRACE_DEVICE_PID + device, 0, TRACE_DEVICE_PID + device);
+    return 0;
+}
+
+static int write_names(struct trace_out *o, const struct lanes *all, struct runlog *log,
+                       struct err *err)
+{
+    name_event(o, "process_name", TRACE_HOST_PID, 0, "host");
+    sort_event(o, "process_sort_index", TRACE_HOST_PID, 0, TRACE_HOST_PID);
+    int rc = runlog_query(log, "SELECT device, path FROM devices ORDER BY device", device_row, o,
+                          err);
+    for (size_t i = 0; i < all->n; i++) {
+        const struct lane *l = &all->lane[i];
+        char               name[64];
+
+        snprintf(name, sizeof name, l->number ? "%s (%d)" : "%s", kinds[l->kind].name,
+                 l->number + 1);
+        name_event(o, "thread_name", l->pid, l->tid, name);
+        sort_event(o, "thread_sort_index", l->pid, l->tid, 100 * l->kind + l->number);
+    }
+    return rc;
+}
+
+/* ---- slices ---- */
+
+/* By phase and block; of what the training thread does itself the step stands in the step's own. */
+static void write_slice(struct trace_out *o, const struct trace_span *s)
+{
+    char name[64], text[TRACE_TEXT], busy[48] = "";
+    int  waits = s->device < 0 && !strncmp(s->phase, "wait_", 5);
+
+    if (!strcmp(s->phase, "step"))
+        snprintf(name, sizeof name, "step %llu", (unsigned long long)s->step + 1);
+    else
+        snprintf(name, sizeof name, s->block < 0 ? "%s" : "%s %d", s->phase, s->block);
+    if (s->busy != SIZE_MAX)
+        snprintf(busy, sizeof busy, ",\"busy_us\":%llu", (unsigned long long)s->busy);
+    trace_event(o, "{\"ph\":\"X\",\"name\":%s,\"cat\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%llu,"
+                "\"dur\":%llu,\"args\":{\"step\":%llu,\"bytes\":%llu%s}}", trace_quoted(text, name),
+                waits ? "wait" : s->device < 0 ? "host" : "device", s->pid, s->tid,
+                (unsigned long long)s->start, (unsigned long long)(s->end - s->start),
+                (unsigned long long)s->step + 1, (unsigned long long)s->bytes, busy);
+}
+
+/* ---- flows ---- */
+
+static const char *ends_waits(const struct trace_span *s)
+{
+    if (s->device < 0)
+        for (size_t i = 0; i < sizeof enders / sizeof *enders; i++)
+            if (!strcmp(s->phase, enders[i].wait))
+                return enders[i].phases;
+    return NULL;
+}
+
+static int by_end(const void *a, const void *b)
+{
+    const struct trace_span *x = *(void *const *)a, *y = *(void *const *)b;
+
+    return (x->until > y->until) - (x->until < y->until);
+}
+
+/* Whether the wait may have been for this request, as the view waits of run.db has it: the block's,
+ * where it was for one; a gradient's buffer is free when any block's is written. */
+static int may_end(const struct trace_span *s, const struct trace_span *w)
+{
+    return s != w && (s->device >= 0 || !strcmp(s->phase, "commit")) &&
+           is_one_of(s->phase, ends_waits(w)) &&
+           (w->block < 0 || s->block == w->block || !strcmp(w->phase, "wait_gradient"));
+}
+
+/* The request that ended last while the wait lasted, of those that it may have waited for. NULL:
+ * none did. of: n spans in the order of their ends. */
+static const struct trace_span *ender_of(const struct trace_span *const *of, size_t n,
+                                         const struct trace_span *w)
+{
+    const struct trace_span *found = NULL;
+    size_t                   i = 0, high = n;
+
+    while (i < high) { // the first that did not end before the wait began
+        size_t middle = i + (high - i) / 2;
+
+        if (of[middle]->end < w->start)
+            i = middle + 1;
+        else
+            high = middle;
+    }
+    for (; i < n && of[i]->until <= w->until; i++)
+        if (may_end(of[i], w) && of[i]->end > of[i]->start) // else there is no room for an arrow
+            found = of[i];
+    return found;
+}
+
+/* Within the request, and before flow_end: readers sort by time. */
+static uint64_t flow_begin(const struct trace_span *s)
+{
+    return s->start + (s->end - s->start) / 2;
+}
+
+static uint64_t flow_end(const struct trace_span *wait) { return wait->end - 1; }
+
+static void write_flow(struct trace_out *o, const struct trace_span *s, const struct trace_span *w,
+                       unsigned id)
+{
+    trace_event(o, "{\"ph\":\"s\",\"name\":\"ends\",\"cat\":\"flow\",\"id\":%u,\"pid\":%d,"
+                "\"tid\":%d,\"ts\":%llu}", id, s->pid, s->tid, (unsigned long long)flow_begin(s));
+    trace_event(o, "{\"ph\":\"f\",\"bp\":\"e\",\"name\":\"ends\",\"cat\":\"flow\",\"id\":%u,"
+                "\"pid\":%d,\"tid\":%d,\"ts\":%llu}", id, w->pid, w->tid,
+                (unsigned long long)flow_end(w));
+}
+
+static int write_flows(struct trace_out *o, const struct trace *t, struct err *err)
+{
+    const struct trace_span **of = calloc(t->spans + 1, sizeof *of), *s;
+    unsigned                  id = 0;
+
+    if (!of)
+        return err_set(err, -ENOMEM, "no memory for the arrows of %zu spans", t->spans);
+    for (size_t i = 0; i < t->spans; i++)
+        of[i] = &t->span[i];
+    qsort(of, t->spans, sizeof *of, by_end);
+    for (size_t i = 0; i < t->spans; i++) {
+        const struct trace_span *w = &t->span[i];
+
+        if (ends_waits(w) && w->end > w->start && (s = ender_of(of, t->spans, w)) &&
+            flow_begin(s) < flow_end(w))
+            write_flow(o, s, w, ++id);
+    }
+    free(of);
+    return 0;
+}
+
+/* ---- the file ---- */
+
+struct tracing { struct runlog *log; const struct trace *t; const struct lanes *lanes; };
+
+static int print(FILE *file, void *ctx, struct err *err)
+{
+    const struct tracing *c = ctx;
+    const struct trace   *t = c->t;
+    struct trace_out      o = { file, 0 };
+
+    fputs("{\"displayTimeUnit\":\"ms\",\"otherData\":{\"program\":\"siTrain " SITRAIN_VERSION
+          "\"},\"traceEvents\":[", file);
+    int rc = write_names(&o, c->lanes, c->log, err);
+    for (size_t i = 0; i < t->spans; i++)
+        write_slice(&o, &t->span[i]);
+    rc = rc ? rc : write_flows(&o, t, err);
+    rc = rc ? rc : trace_counters(&o, t, err);
+    fputs("\n]}\n", file);
+    return rc;
+}
+
+int report_trace(const struct output *o, struct runlog *log, const char *steps, struct err *err)
+{
+    struct trace   t = { 0 };
+    struct lanes   all = { 0 };
+    struct tracing c = { log, &t, &all };
+    int            rc = trace_read(&t, log, steps, err);
+
+    for (size_t i = 0; i < t.spans && !rc; i++)
+        rc = lane_put(&all, &t, &t.span[i], err);
+    rc = rc ? rc : report_file(o, print, &c, err);
+    free(all.lane);
+    trace_release(&t);
+    return rc;
+}

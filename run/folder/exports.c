@@ -1,0 +1,115 @@
+/* exports.c: exports as run.db knows them, looked at where they lie. */
+#include "run/folder/exports.h"
+
+#include "data/base/file.h"
+#include "data/tensors/safetensors.h"
+#include "run/folder/settings.h"
+
+#include <unistd.h>
+
+int exports_record(struct runlog *log, const char *to, uint64_t step, struct err *err)
+{
+    char               *full = realpath(to, NULL);
+    struct safetensors *st = NULL;
+    int rc = full ? safetensors_open(&st, full, err)
+                  : err_set(err, -errno, "%s: %s", to, strerror(errno));
+
+    if (!rc && !(rc = runlog_begin(log, err))) {
+        rc = settings_set(log, err, "export.path=%s", full);
+        rc = rc ? rc
+                : settings_set(log, err, "export.step=%" PRIu64 "\nexport.sum=%08" PRIx32, step,
+                               st->sum);
+        rc = runlog_end(log, rc, err);
+    }
+    safetensors_close(st);
+    free(full);
+    return rc;
+}
+
+/* Path and step of what was exported; 0 if nothing was. */
+static int find(struct exported *e, struct runlog *log, const char *dir, int which)
+{
+    int   best = which == EXPORTS_BEST;
+    char *path = best || !log ? NULL : settings_get(log, "export.path");
+    int   found = log ? settings_scan(log, "%" SCNu64, &e->step, best ? "best.step" : "export.step")
+                      : best;
+
+    e->step += best != 0;
+    if (best)
+        snprintf(e->path, sizeof e->path, "%s/best", dir);
+    else
+        snprintf(e->path, sizeof e->path, "%s", path ? path : "");
+    free(path);
+    return found && *e->path;
+}
+
+int exports_look(struct exported *e, struct runlog *log, const char *dir, int which,
+                 const struct events *events)
+{
+    struct safetensors *st = NULL;
+    char                file[sizeof e->path + 32], index[sizeof file + 16];
+    const char         *kind = which == EXPORTS_BEST ? "best" : "export";
+    uint32_t            sum;
+
+    *e = (struct exported){ .state = EXPORTS_GONE };
+    if (!find(e, log, dir, which))
+        return 0;
+    snprintf(file, sizeof file, "%s/model.safetensors", e->path);
+    snprintf(index, sizeof index, "%s.index.json", file);
+    if (access(file, F_OK) && access(index, F_OK))
+        return 1;
+    struct watch w = work_begin(events, "checking %s", e->path);
+    int          rc = safetensors_open(&st, e->path, &e->why);
+    if (!rc) {
+        e->bytes = st->bytes;
+        rc = safetensors_verify(st, &w, &e->why); // every byte
+    }
+    work_end(events);
+    if (rc)
+        e->state = file_is_denied(rc) ? EXPORTS_DENIED : EXPORTS_DAMAGED;
+    else if (!log || !settings_scan(log, "%" SCNx32, &sum, "%s.sum", kind) || sum == st->sum)
+        e->state = EXPORTS_INTACT;
+    else
+        e->state = EXPORTS_OTHER;
+    safetensors_close(st);
+    return 1;
+}
+
+const char *exports_state_text(enum export_state state)
+{
+    static const char *const texts[] = { "", ": not there any more", ": now another model's",
+                                         ": damaged", ": cannot be read" };
+
+    return texts[state];
+}
+
+void exports_say(struct runlog *log, const char *dir, const struct events *events, struct err *err)
+{
+    struct exported newest = { 0 }, e;
+    int             any = 0;
+
+    for (int i = 0; i < EXPORTS_KINDS; i++) {
+        if (!exports_look(&e, log, dir, i, events))
+            continue;
+        if (e.why.stopped)
+            return;
+        if (e.state == EXPORTS_INTACT && (!any || e.step > newest.step)) {
+            newest = e;
+            any = 1;
+        }
+    }
+    if (!log && any)
+        err_set(err, 0, "%.700s; its best state, in %s, is whole: pretrain or finetune --run NEW "
+                "--init takes it", err->text, newest.path);
+    else if (!log)
+        err_set(err, 0, "%.700s; where it was exported to is not known any more: siTrain check "
+                "HFDIR says whether such a folder is whole, and pretrain or finetune --run NEW "
+                "--init takes it", err->text);
+    else if (any)
+        err_set(err, 0,
+                "%.700s; the last exported state that is whole is that after step %" PRIu64
+                ", in %s: pretrain or finetune --run NEW --init takes it",
+                err->text, newest.step, newest.path);
+    else
+        err_set(err, 0, "%.700s; there is no exported state that is whole", err->text);
+}

@@ -1,0 +1,154 @@
+/* moved.c: the folder of a run compared with the one in which it was last written. The value of
+ * `place` is its file_identity, and behind another space its path. */
+#include "run/folder/moved.h"
+
+#include "data/base/file.h"
+#include "offload/devices/devices_place.h"
+#include "run/folder/settings.h"
+
+#include <limits.h>
+#include <sys/stat.h>
+
+int moved_store(struct runlog *log, const char *dir, struct err *err)
+{
+    char here[FILE_IDENTITY];
+
+    file_identity(dir, here);
+    char *place = file_path(err, "%s %s", here, dir);
+    int   rc = place ? runlog_set(log, "place", place, err) : -ENOMEM;
+
+    free(place);
+    return rc;
+}
+
+/* The path in a value of `place`; NULL: it has none. */
+static const char *place_path(const char *place)
+{
+    const char *born = strchr(place, ' '), *path = born ? strchr(born + 1, ' ') : NULL;
+
+    return path ? path + 1 : NULL;
+}
+
+/* Whether what is left of the way to `was` is on the file system of `dir`: a renamed folder has not
+ * left it. */
+static int is_near(const char *was, const char *dir)
+{
+    char        up[PATH_MAX], *slash;
+    struct stat at, here;
+
+    snprintf(up, sizeof up, "%s", was);
+    while (stat(up, &at) && (slash = strrchr(up, '/')))
+        slash[slash == up] = '\0';
+    return !stat(up, &at) && !stat(dir, &here) && at.st_dev == here.st_dev;
+}
+
+enum moved moved_folder(const char *dir, const char *place)
+{
+    const char *was = place_path(place);
+    struct stat a, b;
+
+    if (!file_is(dir, place))
+        return MOVED_WHOLE;
+    if (!was || !strcmp(was, dir) ||
+        (!stat(was, &a) && !stat(dir, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino))
+        return MOVED_NOT;
+    // a snapshot has the same inodes: there the old path leads to another file system
+    return is_near(was, dir) ? MOVED_RENAMED : MOVED_WHOLE;
+}
+
+/* The file of device i, without links, malloced. NULL: it is away, or a drive. */
+static char *device_file(const struct run_config *run, size_t i)
+{
+    char *path, *file = NULL;
+
+    if (!devices_path(&path, run, i, 0, NULL) && !file_is_block(path))
+        file = realpath(path, NULL);
+    free(path);
+    return file;
+}
+
+/* Whether the file of device i may be another run's. copied: the run is in another folder than
+ * before, so that what it had before is the original's. */
+static int is_strange(const struct run_config *run, size_t i, const char *file, enum moved moved,
+                      int copied)
+{
+    char *was = settings_get(run->log, "device.%zu", i);
+    int   same = was && file_is(file, was), inside = devices_inside(run, file);
+
+    same |= !was && moved == MOVED_NOT;
+    free(was);
+    return moved == MOVED_WHOLE ? !inside || (copied && same) : !inside && !same;
+}
+
+/* The path of the first device that may be another run's, malloced; NULL: none may be. */
+static int other_device(char **out, const struct run_config *run, enum moved moved, int copied,
+                        struct err *err)
+{
+    *out = NULL;
+    for (size_t i = 0; run->mode != RUN_MEM && i < run->n_devices && !*out; i++) {
+        const char *given = run->device_paths ? run->device_paths[i] : run->dir;
+        char       *file = device_file(run, i);
+
+        if (file ? !is_strange(run, i, file, moved, copied) : moved != MOVED_WHOLE) {
+            free(file);
+            continue;
+        }
+        *out = file ? file : strdup(given); // a drive, or one that is not mounted
+        if (!*out)
+            return err_set(err, -ENOMEM, "out of memory for a path");
+    }
+    return 0;
+}
+
+static int ask(const char *dir, const char *device, struct err *err)
+{
+    return err_set(err, -EXDEV, "%s was copied or moved since it was last used, and its paths lead "
+                   "to states that may be another run's (%s): if it was moved, go on with --resume "
+                   "and --device PATH for each of its devices; if it is a copy, those are the "
+                   "other run's: copy them, too, and name the copies", dir, device);
+}
+
+int moved_check(enum moved *out, const struct run_config *run, int named, struct err *err)
+{
+    char *place, *other = NULL;
+    int   rc = settings_find(&place, run->log, err, "place");
+
+    *out = MOVED_UNKNOWN;
+    if (rc || !place)
+        return rc;
+    *out = moved_folder(run->dir, place);
+    rc = other_device(&other, run, *out, !file_is(run->dir, place), err);
+    free(place);
+    if (other)
+        *out = MOVED_APART;
+    if (*out == MOVED_APART && !named)
+        rc = ask(run->dir, other, err);
+    free(other);
+    return rc;
+}
+
+int moved_note(const struct run_config *run, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; run->mode != RUN_MEM && i < run->n_devices && !rc; i++) {
+        char  here[FILE_IDENTITY] = "";
+        char *file = device_file(run, i);
+
+        if (file)
+            file_identity(file, here);
+        free(file);
+        rc = settings_set(run->log, err, "device.%zu=%s", i, here);
+    }
+    return rc;
+}
+
+int moved_settle(enum moved was, const struct run_config *run, struct err *err)
+{
+    int rc = moved_note(run, err);
+
+    // what a copy must leave to its original stays listed for as long as it is known to be one
+    return rc || was == MOVED_NOT || settings_has(run->log, "reshard.remove")
+               ? rc
+               : moved_store(run->log, run->dir, err);
+}

@@ -1,0 +1,494 @@
+/* output.c: where the path leads, then what stands there. Names are compared where links lead to;
+ * the last name itself must be no link. */
+#include "run/folder/output.h"
+
+#include "data/base/file.h"
+#include "data/text/tokenizer.h"
+#include "data/text/tokens.h"
+#include "offload/layout/store.h"
+#include "run/folder/run_files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+enum { HEAD_BYTES = STORE_SUPERBLOCK };
+
+#define PREDICTIONS "index\tprediction\n"
+
+static const char attribute[] = "user.sitrain", predictions[] = "predictions";
+
+/* In the order of enum output_kind. */
+static const char *const kind_names[] = {
+    "pages of siTrain report --html",
+    "timelines of siTrain report --trace",
+    "token files of siTrain prepare",
+    "predictions of siTrain eval --predict",
+    "predictions of siTrain plan --json",
+    "figures of siTrain bench --json",
+    "machines of siTrain bench --save",
+    "plots of siTrain bench --plot",
+};
+
+/* How what siTrain writes begins, and what else is in its first 4 KiB. Of two rows or more
+ * for a kind the first is what this version writes; the others are of older ones. */
+static const struct mark { enum output_kind kind; const char *begins, *has[2]; } marks[] = {
+    { OUTPUT_PAGE, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"generator\" content=\"siTrain ", { NULL } },
+    { OUTPUT_PAGE, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\"", { "<style>\n/* page.css: how a report looks:" } },
+    { OUTPUT_TIMELINE, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"program\":\"siTrain ",
+      { NULL } },
+    { OUTPUT_PREDICTIONS, PREDICTIONS, { NULL } }, // and the attribute
+    { OUTPUT_PLAN, "{\n  \"about\": \"siTrain plan\",\n", { NULL } },
+    { OUTPUT_PLAN, "{\n  \"activations\": {\n    \"asked\": ", { "\n  \"predictions\": [" } },
+    { OUTPUT_PLAN, "{\n  \"devices\": ", { "\n  \"flops\": ", "\n  \"predictions\": [" } },
+    { OUTPUT_FIGURES, "{\n  \"about\": \"siTrain bench\",\n", { NULL } },
+    { OUTPUT_FIGURES, "{\n  \"version\": \"", { "\",\n  \"machine\": {\n    \"cpu\": ",
+                                                "\n    \"grad_accum\": " } },
+    { OUTPUT_MACHINE, "# A machine as siTrain bench --save measured it;", { NULL } },
+};
+
+/* What a folder of Hugging Face's has: any of the first makes one of a folder, in which all of them
+ * mean something. */
+enum { TELLING = 8 };
+static const char *const model_names[] = {
+    "config.json", "tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt",
+    "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", // TELLING
+    "*.safetensors", "*.safetensors.index.json", "pytorch_model*", "tokenizer.*", "vocab.*",
+    "encoder.json", "merges.txt", "spiece.model", "sentencepiece*.model", "generation_config.json",
+    "special_tokens_map.json", "added_tokens.json", "chat_template*", "preprocessor_config.json",
+    "training_args.bin", "adapter_config.json", "adapter_model*",
+};
+
+/* What prepare --train-tokenizer writes. */
+static const char *const tokenizer_names[] = { "merges.txt", "special_tokens_map.json",
+                                               "tokenizer.json", "tokenizer_config.json",
+                                               "vocab.json" };
+enum { TOKENIZER_NAMES = sizeof tokenizer_names / sizeof *tokenizer_names };
+
+/* ---- where it leads ---- */
+
+/* dir: from the root, without links; name: the last one, "" for the root; st: what is there. */
+struct target { char dir[PATH_MAX], name[NAME_MAX + 1]; struct stat st; int there; };
+
+static int target_find(struct target *out, const char *path, struct err *err)
+{
+    size_t      n = file_trimmed(path), begin = n;
+    struct stat st;
+    char        at[PATH_MAX];
+
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    if (!n || n >= sizeof at || n - begin >= sizeof out->name)
+        return err_misuse(err, n ? "%s: the name is too long" : "a name is expected, not \"%s\"",
+                          path);
+    snprintf(at, sizeof at, "%.*s", begin ? (int)begin : 1, begin ? path : ".");
+    snprintf(out->name, sizeof out->name, "%.*s", (int)(n - begin), path + begin);
+    if (!realpath(at, out->dir) || stat(out->dir, &st) || !S_ISDIR(st.st_mode))
+        return err_misuse(err, "%s: there is no folder %s", path, at);
+    snprintf(at, sizeof at, "%.*s", (int)n, path);
+    out->there = !lstat(at, &out->st);
+    return 0;
+}
+
+/* What is there is of another sort than what is written: a folder, a link, a device. */
+static int check_sort(const struct output *o, const struct target *p, struct err *err)
+{
+    int         folder = o->kind == OUTPUT_TOKENIZER;
+    const char *last = strrchr(o->path, '/');
+
+    if (o->kind == OUTPUT_MODEL) // hf_export says what it needs
+        return 0;
+    if (!*p->name || !strcmp(p->name, ".") || !strcmp(p->name, "..") ||
+        (!folder && last && !last[1]))
+        return err_misuse(err, "%s: the name of a %s is expected", o->path,
+                          folder ? "folder, not dots," : "file");
+    if (!p->there)
+        return 0;
+    if (folder && S_ISLNK(p->st.st_mode))
+        return err_misuse(err, "%s is a symbolic link: give the name of the folder itself",
+                          o->path);
+    if (folder && !S_ISDIR(p->st.st_mode))
+        return err_misuse(err, "%s is there and is not a folder: choose another name", o->path);
+    if (!folder && !S_ISREG(p->st.st_mode))
+        return err_misuse(err, "%s is there and is not a regular file: choose another name",
+                          o->path);
+    return 0;
+}
+
+static int same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Whether `path` is within the folder that `st` is of. */
+static int is_within(const char *path, const struct stat *st)
+{
+    struct stat at;
+    char        up[PATH_MAX], *slash;
+
+    if (!realpath(path, up))
+        return 0;
+    while ((slash = strrchr(up, '/'))) {
+        slash[slash == up] = '\0';
+        if (!stat(up, &at) && same_file(&at, st))
+            return 1;
+        if (slash == up)
+            break;
+    }
+    return 0;
+}
+
+static int check_inputs(const struct output *o, const struct target *p, struct err *err)
+{
+    struct target other;
+    struct stat  st;
+
+    for (size_t i = 0; i < o->n_inputs; i++) {
+        const char *in = o->inputs[i];
+
+        if (!in)
+            continue;
+        if (p->there && !stat(in, &st) && same_file(&st, &p->st))
+            return err_misuse(err, "%s is what is read: choose another name to write to", o->path);
+        if (p->there && S_ISDIR(p->st.st_mode) && is_within(in, &p->st))
+            return err_misuse(err, "%s holds %s, which is read: choose another name", o->path, in);
+        if (!p->there && !target_find(&other, in, NULL) && !strcmp(other.dir, p->dir) &&
+            !strcmp(other.name, p->name))
+            return err_misuse(err, "%s is named twice: choose another name to write to", o->path);
+    }
+    return 0;
+}
+
+/* ---- whose it would be ---- */
+
+static int has(const char *dir, const char *name)
+{
+    struct stat st;
+    char        path[PATH_MAX + NAME_MAX + 2];
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return !lstat(path, &st);
+}
+
+/* Also one that is being made. */
+static int is_run(const char *dir)
+{
+    return has(dir, "run.db") || has(dir, "run.db.new") || has(dir, "run.lock");
+}
+
+/* In RUN, or below a folder there, under a name that is a run's. */
+static int check_runs(const struct output *o, const struct target *p, struct err *err)
+{
+    char        dir[PATH_MAX], below[NAME_MAX + 1];
+    const char *name = p->name;
+
+    snprintf(dir, sizeof dir, "%s", p->dir);
+    for (;;) {
+        const struct run_file *f = run_file_find(name);
+        char                  *slash = strrchr(dir, '/');
+
+        if (f && is_run(dir) && (o->kind != OUTPUT_EVENTS || strcmp(name, "tensorboard")))
+            return err_misuse(err, "%s: %s is the name of a part of the run %s (%s): choose "
+                              "another name", o->path, name, dir, f->what);
+        if (!slash || !slash[1])
+            return 0;
+        snprintf(below, sizeof below, "%.*s", NAME_MAX, slash + 1);
+        name = below;
+        slash[slash == dir] = '\0';
+    }
+}
+
+int output_is_model(const char *name)
+{
+    size_t i = 0, n = sizeof model_names / sizeof *model_names;
+
+    while (i < n && fnmatch(model_names[i], name, 0))
+        i++;
+    return i < n;
+}
+
+static int check_models(const struct output *o, const struct target *p, struct err *err)
+{
+    size_t telling = 0;
+    int    is_model = output_is_model(p->name);
+
+    while (is_model && telling < TELLING && !has(p->dir, model_names[telling]))
+        telling++;
+    return !is_model || telling == TELLING
+               ? 0
+               : err_misuse(err, "%s: %s is the name of a part of a model, and %s holds one (%s): "
+                            "choose another name", o->path, p->name, p->dir, model_names[telling]);
+}
+
+/* ---- what is there ---- */
+
+static int fits(const struct mark *m, const char *head, size_t n)
+{
+    size_t begins = strlen(m->begins);
+    int    ok = n >= begins && !memcmp(head, m->begins, begins);
+
+    for (size_t i = 0; ok && i < sizeof m->has / sizeof *m->has && m->has[i]; i++)
+        ok = memmem(head, n, m->has[i], strlen(m->has[i])) != NULL;
+    return ok;
+}
+
+static int is_marked(int fd)
+{
+    char text[sizeof predictions];
+
+    return fgetxattr(fd, attribute, text, sizeof text) == (ssize_t)sizeof predictions - 1 &&
+           !memcmp(text, predictions, sizeof predictions - 1);
+}
+
+static int is_kind(enum output_kind kind, const char *head, size_t n)
+{
+    int ours = kind == OUTPUT_TOKENS && tokens_ours(head, n);
+
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        ours |= marks[i].kind == kind && fits(&marks[i], head, n);
+    return ours;
+}
+
+/* A folder among the inputs that the file, which is there, is in; NULL: it is in none. */
+static const char *read_folder(const struct output *o)
+{
+    struct stat st;
+
+    for (size_t i = 0; i < o->n_inputs; i++)
+        if (o->inputs[i] && !stat(o->inputs[i], &st) && S_ISDIR(st.st_mode) &&
+            is_within(o->path, &st))
+            return o->inputs[i];
+    return NULL;
+}
+
+static int refuse(const struct output *o, int unmarked, struct err *err)
+{
+    const char *in = read_folder(o);
+
+    if (unmarked)
+        return err_misuse(err, "%s is there and is not marked as %s (by the attribute %s): choose "
+                          "another name, or remove it", o->path, kind_names[o->kind], attribute);
+    return err_misuse(err, "%s is there%s%s%s and does not begin as %s do: choose another name%s",
+                      o->path, in ? ", in " : "", in ? in : "", in ? ", which is read," : "",
+                      kind_names[o->kind], in ? "" : ", or remove it");
+}
+
+static int check_file(const struct output *o, struct err *err)
+{
+    char     head[HEAD_BYTES + 1] = "";
+    uint64_t size;
+    int      fd, rc = file_open_read(o->path, &fd, &size, err);
+
+    if (rc)
+        return rc;
+    size_t n = size_min(size, HEAD_BYTES);
+    rc = file_pread(fd, head, n, 0, o->path, err);
+    if (!rc && n == HEAD_BYTES && store_super_present(head))
+        rc = err_misuse(err, "%s holds a device's states: choose another name", o->path);
+    else if (!rc && n && !is_kind(o->kind, head, n))
+        rc = refuse(o, 0, err);
+    else if (!rc && n && o->kind == OUTPUT_PREDICTIONS && !is_marked(fd))
+        rc = refuse(o, 1, err);
+    close(fd);
+    return rc;
+}
+
+/* ---- a tokenizer's folder ---- */
+
+/* Does dir/name begin so? */
+static int begins(int dir, const char *name, const char *text)
+{
+    char    head[256];
+    int     fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? pread(fd, head, sizeof head, 0) : -1;
+
+    if (fd >= 0)
+        close(fd);
+    return n >= (ssize_t)strlen(text) && !memcmp(head, text, strlen(text));
+}
+
+/* Only its own names, all of them regular files, and its own beginnings where Hugging Face's
+ * libraries would write others: they sort the keys of tokenizer_config.json, and vocab.json is one
+ * line. An empty folder is nobody's. */
+static int check_tokenizer(const struct output *o, const char *path, struct err *err)
+{
+    struct dirent *e;
+    struct stat    st;
+    size_t         n = 0;
+    int            rc = 0;
+    DIR           *d = opendir(path);
+
+    if (!d)
+        return errno == ENOENT ? 0 : err_set(err, -errno, "open folder %s: %s", o->path,
+                                             strerror(errno));
+    while (!rc && (e = readdir(d))) {
+        size_t i = 0;
+
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+            continue;
+        while (i < TOKENIZER_NAMES && strcmp(e->d_name, tokenizer_names[i]))
+            i++;
+        n++;
+        if (i == TOKENIZER_NAMES || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+            !S_ISREG(st.st_mode))
+            rc = err_misuse(err, "%s is there and holds %s, which siTrain prepare did not write: "
+                            "choose another folder", o->path, e->d_name);
+    }
+    if (!rc && n && (!begins(dirfd(d), "tokenizer_config.json",
+                             "{\n  \"tokenizer_class\": \"GPT2TokenizerFast\",\n"
+                             "  \"add_prefix_space\": false,\n  \"bos_token\": ") ||
+                     !begins(dirfd(d), "vocab.json", "{\n  \"!\": 0,\n")))
+        rc = err_misuse(err, "%s is there and does not begin as tokenizers of siTrain prepare "
+                        "do: choose another folder, or remove it", o->path);
+    closedir(d);
+    return rc;
+}
+
+/* Folder and files keep the modes of those that they replace. */
+static void keep_modes(const struct file_new *f)
+{
+    struct stat st;
+    int         old = open(f->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    for (size_t i = 0; old >= 0 && i < TOKENIZER_NAMES; i++) {
+        int fd = openat(f->fd, tokenizer_names[i], O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+        if (fd >= 0 && !fstatat(old, tokenizer_names[i], &st, AT_SYMLINK_NOFOLLOW))
+            file_new_like(fd, &st);
+        if (fd >= 0)
+            close(fd);
+    }
+    if (old >= 0 && !fstat(old, &st))
+        file_new_like(f->fd, &st);
+    if (old >= 0)
+        close(old);
+}
+
+/* The new folder is at f->path, and what was there at f->temp: looked at once more, since somebody
+ * may have put a file into it meanwhile. */
+static int exchange(const struct output *o, struct file_new *f, struct err *err)
+{
+    int rc = 0;
+
+    if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
+        return file_lacks_flags(errno)
+                   ? err_set(err, -errno, "the file system of %s cannot exchange two folders in "
+                             "one step: remove %s, or choose another name", o->path, o->path)
+                   : err_set(err, -errno, "exchange %s and %s: %s", f->temp, f->path,
+                             strerror(errno));
+    if ((rc = check_tokenizer(o, f->temp, err)) &&
+        renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE)) {
+        err_set(err, rc, "%s is the new tokenizer, but what was there holds other files by now; it "
+                "is kept as %s", o->path, f->temp);
+        *f = (struct file_new){ .fd = -1 }; // so that nobody removes it
+    }
+    return rc;
+}
+
+int output_tokenizer(const struct output *o, const struct tokenizer *tok, struct err *err)
+{
+    struct file_new f;
+    int             rc = file_new_folder(&f, o->path, err);
+
+    if (rc)
+        return rc;
+    rc = tokenizer_save(tok, f.temp, err);
+    keep_modes(&f);
+    rc = rc ? rc : output_check(o, err);
+    if (!rc && rename(f.temp, f.path)) // into the place of none, or of an empty one
+        rc = errno == ENOTEMPTY || errno == EEXIST
+                 ? exchange(o, &f, err)
+                 : err_set(err, -errno, "rename %s to %s: %s", f.temp, f.path, strerror(errno));
+    rc = rc ? rc : file_sync_parent(f.path, err);
+    file_new_abort(&f); // what did not get the name, or had it before
+    return rc;
+}
+
+/* ---- the check ---- */
+
+int output_check(const struct output *o, struct err *err)
+{
+    struct target p;
+    int          rc = target_find(&p, o->path, err);
+
+    rc = rc ? rc : check_sort(o, &p, err);
+    rc = rc ? rc : check_inputs(o, &p, err);
+    rc = rc ? rc : check_runs(o, &p, err);
+    rc = rc ? rc : check_models(o, &p, err);
+    if (rc || !p.there)
+        return rc;
+    return o->kind == OUTPUT_TOKENIZER ? check_tokenizer(o, o->path, err)
+           : o->kind == OUTPUT_MODEL   ? 0
+                                       : check_file(o, err);
+}
+
+/* The first folder on the way that is not there would be made. */
+int output_check_events(const char *dir, struct err *err)
+{
+    const struct output o = { .path = dir, .kind = OUTPUT_EVENTS };
+    struct target        p;
+    char                at[PATH_MAX], *slash;
+
+    if (snprintf(at, sizeof at, "%s/x", dir) >= (int)sizeof at)
+        return err_misuse(err, "%s: the name is too long", dir);
+    while (target_find(&p, at, NULL)) {
+        if (!(slash = strrchr(at, '/')) || slash == at)
+            return 0; // making the folders fails, and says why
+        *slash = '\0';
+    }
+    return check_runs(&o, &p, err);
+}
+
+int output_check_name(const char *option, const char *path, struct err *err)
+{
+    const struct output o = { .path = path, .kind = OUTPUT_NAME };
+    struct target       p;
+    struct err          why;
+
+    if (target_find(&p, path, NULL) || !check_runs(&o, &p, &why))
+        return 0;
+    return err_misuse(err, "%s%s%.900s", option ? option : "", option ? " " : "", why.text);
+}
+
+int output_put(const struct output *o, const void *bytes, size_t n, struct err *err)
+{
+    struct file_new f;
+    int             rc = file_new_open(&f, o->path, err);
+
+    if (rc)
+        return rc;
+    rc = output_check(o, err);
+    rc = rc ? rc : file_pwrite(f.fd, bytes, n, 0, o->path, err);
+    int unmarked = o->kind == OUTPUT_PREDICTIONS &&
+                   fsetxattr(f.fd, attribute, predictions, sizeof predictions - 1, 0);
+    (void)unmarked; // then it is not replaced later
+    if (!rc)
+        return file_new_commit(&f, err);
+    file_new_abort(&f);
+    return rc;
+}
+
+int output_check_folder_name(const char *dir, const char *it, struct err *err)
+{
+    static const char *const endings[] = { ".gguf", ".ggml", ".safetensors", ".bin", ".pt", ".pth",
+                                           ".onnx", ".json", ".model", ".txt" };
+    size_t                   n = strlen(dir);
+
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t m = strlen(endings[i]);
+
+        if (n > m && !strcasecmp(dir + n - m, endings[i]))
+            return err_misuse(err, "%s: %s, and %s is the name of a file%s: give a folder's name",
+                              dir, it, endings[i],
+                              i < 2 ? ", which llama.cpp's convert_hf_to_gguf.py makes of such a "
+                                      "folder" : "");
+    }
+    return 0;
+}

@@ -1,0 +1,413 @@
+/* place.c: whether a folder may become a run, what a killed maker left in it, and the move that
+ * makes it one. Nothing is removed but RUN/run.new-HEX with what its maker makes in it
+ * (run_files.h), and devices that certainly were that maker's. */
+#include "run/folder/place.h"
+
+#include "offload/devices/devices_place.h"
+#include "run/folder/output.h"
+#include "run/folder/run_files.h"
+#include "run/folder/settings.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PART_PATH = SESSION_PATH + NAME_MAX + 2, TRIES = 20 };
+
+/* ---- what is in the folder ---- */
+
+struct found {
+    char part[NAME_MAX + 1]; // a maker's folder; "": none
+    char other[NAME_MAX + 1]; // anything else but run.lock; "": nothing
+};
+
+/* -errno where the folder cannot be read; 0 also where there is none. */
+static int look(const char *dir, struct found *f)
+{
+    DIR           *d = opendir(dir);
+    struct dirent *e;
+
+    *f = (struct found){ 0 };
+    if (!d)
+        return errno == ENOENT ? 0 : -errno;
+    while ((e = readdir(d))) {
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, RUN_LOCK) ||
+            !strcmp(e->d_name, "lost+found")) // a file system's own
+            continue;
+        char *to = file_new_is(e->d_name, RUN_PART, 1) ? f->part : f->other;
+        if (!*to || !strcmp(e->d_name, RUN_DB)) // that one says most
+            snprintf(to, NAME_MAX + 1, "%s", e->d_name);
+    }
+    closedir(d);
+    return 0;
+}
+
+static int refuse(const char *dir, const struct found *f, struct err *err)
+{
+    if (!strcmp(f->other, RUN_DB))
+        return err_misuse(err, "%s is a run already: go on with --resume %s, or choose another "
+                          "name", dir, dir);
+    if (!strcmp(f->other, RUN_DB_NEW))
+        return err_misuse(err, "%s holds run.db.new, of a run that an older siTrain was making or "
+                          "that was copied: remove the folder, or choose another name", dir);
+    return err_misuse(err, "%s exists and holds %s: choose a folder that does not exist, or an "
+                      "empty one", dir, f->other);
+}
+
+int place_check(const char *dir, struct err *err)
+{
+    struct found f;
+    int          rc = look(dir, &f);
+
+    if (!rc && (rc = output_check_name(NULL, dir, err)))
+        return rc;
+    if (rc)
+        return err_misuse(err, "%s: %s: a folder that does not exist is expected", dir,
+                          strerror(-rc));
+    // what stands beside a maker's folder may have been moved out of it: place_claim looks
+    return *f.other && (!*f.part || !strcmp(f.other, RUN_DB)) ? refuse(dir, &f, err) : 0;
+}
+
+/* ---- the move ---- */
+
+/* Everything in `from` but its database and lock to `to`, where no such name may be. moved: the
+ * names of what was, a line each. */
+static int move_things(const char *from, const char *to, FILE *moved, struct err *err)
+{
+    DIR           *d = opendir(from);
+    struct dirent *e;
+    char           a[PART_PATH + NAME_MAX], b[PART_PATH + NAME_MAX];
+    int            rc = d ? 0 : err_set(err, -errno, "open %s: %s", from, strerror(errno));
+
+    while (!rc && (e = readdir(d))) {
+        if (*e->d_name == '.' || !strcmp(e->d_name, RUN_DB) || !strcmp(e->d_name, RUN_LOCK))
+            continue;
+        snprintf(a, sizeof a, "%s/%s", from, e->d_name);
+        snprintf(b, sizeof b, "%s/%s", to, e->d_name);
+        rc = file_rename_new(a, b, err);
+        if (!rc)
+            fprintf(moved, "%s\n", e->d_name);
+    }
+    if (d)
+        closedir(d);
+    return rc;
+}
+
+static void move_back(const char *from, const char *to, char *moved)
+{
+    char a[PART_PATH + NAME_MAX], b[PART_PATH + NAME_MAX], *name;
+
+    while ((name = strsep(&moved, "\n")) && *name) {
+        snprintf(a, sizeof a, "%s/%s", from, name);
+        snprintf(b, sizeof b, "%s/%s", to, name);
+        file_rename_new(b, a, NULL);
+    }
+}
+
+/* What is in `part` becomes the run `dir`. What already stands there of it was moved by a process
+ * that was killed. After a failure all is where it was. */
+static int move_out(const char *part, const char *dir, struct err *err)
+{
+    char   db[PART_PATH + 16], lock[PART_PATH + 16], to[PART_PATH], *text = NULL;
+    size_t size;
+    FILE  *moved = open_memstream(&text, &size);
+    int    rc = moved ? move_things(part, dir, moved, err)
+                      : err_set(err, -ENOMEM, "out of memory for names");
+
+    if (moved)
+        fclose(moved);
+    snprintf(db, sizeof db, "%s/%s", part, RUN_DB);
+    snprintf(lock, sizeof lock, "%s/%s", part, RUN_LOCK);
+    snprintf(to, sizeof to, "%s/%s", dir, RUN_DB);
+    rc = rc ? rc : file_sync_dir(dir, err);
+    rc = rc ? rc : file_rename_new(db, to, err);
+    if (!rc && (rc = file_sync_dir(dir, err)))
+        rename(to, db); // it is none
+    if (rc && text)
+        move_back(part, dir, text);
+    free(text);
+    if (rc)
+        return rc;
+    unlink(lock);
+    rmdir(part);
+    return 0;
+}
+
+/* ---- what a killed maker left ---- */
+
+/* Removes device i of a maker that was killed or failed; `device` is the value of --device. If that
+ * is a folder, the device is the file there that has the maker's id in its name. Otherwise it is
+ * the file or block device itself, with the maker's id in its superblock. A device that may be
+ * another run's, or that a process has open, stays. */
+static void clear_device(const char *device, const char *id, size_t i)
+{
+    static const char  zeros[STORE_SUPERBLOCK];
+    char               path[2 * SESSION_PATH], page[STORE_SUPERBLOCK], name[DEVICES_NAME];
+    struct store_super super = { 0 };
+    struct stat        st;
+
+    if (stat(device, &st))
+        return;
+    int in_folder = S_ISDIR(st.st_mode);
+    devices_name(name, id, "", i, 0);
+    snprintf(path, sizeof path, in_folder ? "%s/%s" : "%s", device, name);
+    if (in_folder && lstat(path, &st))
+        return;
+    int fd = file_open_device(path, O_RDWR | (S_ISBLK(st.st_mode) ? O_EXCL : 0));
+    if (fd < 0)
+        return;
+    int begun = !file_pread(fd, page, sizeof page, 0, path, NULL);
+    // a kill may have come before the superblock was written; then the name tells
+    int ours = begun && ((!store_super_read(page, &super) && !strcmp(super.id, id)) ||
+                         (in_folder && !memcmp(page, zeros, sizeof page)));
+    if ((ours || (in_folder && !begun)) && !fstat(fd, &st) && !file_lock(fd, 0) &&
+        (S_ISBLK(st.st_mode) || st.st_nlink == 1))
+        devices_erase(fd, path, NULL);
+    close(fd);
+}
+
+/* What a maker's folder says of itself. */
+struct left {
+    char  path[SESSION_PATH + NAME_MAX + 2]; // the folder
+    int   fd;              // it, locked
+    int   whole;           // it was closed: run.db
+    char *id, *place, *devices, *rank; // settings; NULL: none
+};
+
+static void left_free(struct left *l)
+{
+    if (l->fd >= 0)
+        close(l->fd);
+    free(l->id);
+    free(l->place);
+    free(l->devices);
+    free(l->rank);
+}
+
+/* Is it the folder that its maker made, and is that one dead? */
+static int left_open(struct left *l, const char *dir, const char *name, struct err *err)
+{
+    char           db[PART_PATH + 16];
+    struct runlog *log = NULL;
+
+    *l = (struct left){ .fd = -1 };
+    snprintf(l->path, sizeof l->path, "%s/%s", dir, name);
+    l->fd = open(l->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (l->fd < 0)
+        return err_set(err, -errno, "open %s: %s", l->path, strerror(errno));
+    if (flock(l->fd, LOCK_EX | LOCK_NB))
+        return errno == EWOULDBLOCK
+                   ? err_set(err, -EBUSY, "%s is being made by another process", dir)
+                   : err_misuse(err, "%s: whether a process still fills it cannot be told (%s): if "
+                                "none does, remove it", l->path, strerror(errno));
+    snprintf(db, sizeof db, "%s/%s", l->path, RUN_DB);
+    l->whole = access(db, F_OK) == 0;
+    if (!l->whole)
+        snprintf(db, sizeof db, "%s/%s", l->path, RUN_DB_NEW);
+    if (access(db, F_OK))
+        return 0; // it was not begun
+    int rc = runlog_open(&log, db, 1, 0, err);
+    if (rc) // a kill may leave it empty before it is closed
+        return !l->whole && (rc == -EBADMSG || rc == -EINVAL) ? 0 : rc;
+    l->id = settings_get(log, "id");
+    l->place = settings_get(log, "place");
+    l->devices = settings_get(log, "option.device");
+    l->rank = settings_get(log, "rank");
+    runlog_close(log);
+    return l->place && moved_folder(dir, l->place) == MOVED_WHOLE
+               ? err_misuse(err, "%s was copied or moved here from a run that was being made: "
+                            "remove it, or choose another name than %s", l->path, dir)
+               : 0;
+}
+
+/* In a folder whose lock is held. A kill within the move is what leaves anything beside the maker's
+ * folder: the move is finished. */
+static int clear_dead(const char *dir, const struct found *f, struct err *err)
+{
+    struct left l;
+    int         rc = left_open(&l, dir, f->part, err);
+    char       *rest = l.devices;
+
+    if (!rc && *f->other)
+        rc = l.whole && (!l.rank || !strcmp(l.rank, "0")) ? move_out(l.path, dir, err)
+                                                          : refuse(dir, f, err);
+    else if (!rc) {
+        for (size_t i = 0; l.id && l.place && rest && *rest; i++)
+            clear_device(strsep(&rest, "\n"), l.id, i);
+        rc = run_files_remove(l.path, err);
+    }
+    left_free(&l);
+    return rc;
+}
+
+/* The folder's lock is held: is it empty by now? */
+static int settle(const char *dir, struct err *err)
+{
+    struct found f;
+    int          rc = look(dir, &f);
+
+    for (int i = 0; !rc && *f.part && strcmp(f.other, RUN_DB) && i < TRIES; i++) {
+        if ((rc = clear_dead(dir, &f, err)))
+            return rc;
+        rc = look(dir, &f);
+    }
+    if (rc)
+        return err_set(err, rc, "read %s: %s", dir, strerror(-rc));
+    if (*f.other)
+        return refuse(dir, &f, err);
+    return *f.part ? err_set(err, -ENOTEMPTY, "%s/%s cannot be removed", dir, f.part) : 0;
+}
+
+/* ---- taken, given up ---- */
+
+static void unlock(struct place *p)
+{
+    run_lock_release(&p->lock);
+    free(p->lock.path);
+    free(p->lock.db_path);
+    p->lock = (struct run_lock){ .fd = -1 };
+}
+
+/* Its lock is taken. 1: the folder was removed meanwhile. */
+static int lock_taken(struct place *p, const char *dir, struct err *err)
+{
+    char        who[128] = "";
+    struct stat st;
+
+    if (!realpath(dir, p->dir)) {
+        int rc = -errno;
+
+        return rc == -ENOENT && lstat(dir, &st) ? 1
+                                                : err_set(err, rc, "%s: %s", dir, strerror(-rc));
+    }
+    p->lock.path = file_path(err, "%s/%s", p->dir, RUN_LOCK);
+    p->lock.db_path = file_path(err, "%s/%s", p->dir, RUN_DB);
+    if (!p->lock.path || !p->lock.db_path)
+        return -ENOMEM;
+    int rc = run_lock_take(&p->lock, err);
+    if (rc == -ENOENT)
+        return 1;
+    if (rc == -EBUSY && session_is_run(p->dir))
+        rc = refuse(dir, &(struct found){ .other = RUN_DB }, err);
+    else if (rc == -EBUSY && run_lock_holder(&p->lock, who, sizeof who))
+        rc = err_set(err, rc, "%s is being made by %s: wait for it to end or stop it", dir,
+                     *who ? who : "another process");
+    return rc;
+}
+
+/* The folder, there and locked. 1: it was removed meanwhile. */
+static int lock_folder(struct place *p, const char *dir, struct err *err)
+{
+    p->made = !file_make_folder(dir);
+    if (!p->made && errno != EEXIST)
+        return err_set(err, -errno, "mkdir %s: %s", dir, strerror(errno));
+    int rc = lock_taken(p, dir, err);
+    if (!p->made || p->lock.fd >= 0)
+        return rc;
+    if (rc == -ENOLCK && p->lock.path) // nobody else has it, either
+        unlink(p->lock.path);
+    rmdir(dir);
+    return rc;
+}
+
+int place_claim(struct place *p, struct session *s, const char *dir, struct err *err)
+{
+    char base[PART_PATH], path[PART_PATH + 16];
+    int  rc = 1;
+
+    *p = (struct place)PLACE_NONE;
+    for (int i = 0; rc > 0 && i < TRIES; i++) {
+        unlock(p);
+        rc = lock_folder(p, dir, err);
+    }
+    if (rc > 0)
+        rc = err_set(err, -ENOENT, "%s is removed again and again", dir);
+    rc = rc ? rc : settle(p->dir, err);
+    p->lock.known = 0; // what it has of commits is an earlier run's
+    snprintf(base, sizeof base, "%s/%s", p->dir, RUN_PART);
+    rc = rc ? rc : file_new_folder(&p->part, base, err);
+    if (rc)
+        return rc;
+    snprintf(s->dir, sizeof s->dir, "%s", p->part.temp);
+    snprintf(path, sizeof path, "%s/%s", s->dir, RUN_DB_NEW);
+    rc = runlog_create(&s->log, path, s->o.durability == TRAIN_DURABLE_STEP, err);
+    return rc ? rc : moved_store(s->log, p->dir, err);
+}
+
+/* Its lock is let go, and nothing is removed. */
+static void release(struct place *p)
+{
+    file_new_keep(&p->part);
+    unlock(p);
+}
+
+void place_give_up(struct place *p, struct session *s)
+{
+    struct found f;
+
+    for (size_t i = 0; !p->kept && p->part.path && i < s->run.n_devices && s->run.device_paths; i++)
+        clear_device(s->run.device_paths[i], s->id, i);
+    runlog_close(s->log);
+    s->log = NULL;
+    if (!p->kept && p->part.path)
+        run_files_remove(p->part.temp, NULL);
+    // under the lock: whoever waits for it sees that the file has lost its name (run_lock_take)
+    if (p->lock.fd >= 0 && !look(p->dir, &f) && !*f.part && !*f.other) {
+        unlink(p->lock.path);
+        if (p->made)
+            rmdir(p->dir);
+    }
+    release(p);
+}
+
+/* ---- kept ---- */
+
+int place_close(struct place *p, struct session *s, struct err *err)
+{
+    char from[PART_PATH + 16], to[PART_PATH + 16], wal[PART_PATH + 32];
+    int  rc = runlog_whole(s->log, err);
+
+    snprintf(from, sizeof from, "%s/%s", s->dir, RUN_DB_NEW);
+    snprintf(to, sizeof to, "%s/%s", s->dir, RUN_DB);
+    snprintf(wal, sizeof wal, "%s-wal", from);
+    runlog_close(s->log);
+    s->log = NULL;
+    if (!rc && access(wal, F_OK) == 0)
+        rc = err_set(err, -EIO, "%s could not be written completely (its log %s is still there)",
+                     from, wal);
+    rc = rc ? rc : file_rename_new(from, to, err);
+    rc = rc ? rc : file_sync_dir(s->dir, err);
+    rc = rc ? rc : file_sync_dir(p->dir, err);
+    return rc ? rc : file_sync_parent(p->dir, err); // RUN itself
+}
+
+int place_name(struct place *p, struct err *err)
+{
+    int rc = move_out(p->part.temp, p->dir, err);
+
+    if (!rc)
+        release(p);
+    return rc;
+}
+
+int place_finish(const char *dir, const char *id, struct err *err)
+{
+    struct place p = PLACE_NONE;
+    struct found f;
+    struct left  l;
+    int          rc = look(dir, &f);
+
+    if (rc || !*f.part || session_is_run(dir))
+        return 0; // who opens it says what is wrong with it
+    rc = lock_folder(&p, dir, err);
+    if (!rc) {
+        rc = left_open(&l, p.dir, f.part, err);
+        if (!rc && l.whole && l.id && !strcmp(l.id, id))
+            rc = move_out(l.path, p.dir, err);
+        left_free(&l);
+    }
+    release(&p);
+    return rc > 0 ? 0 : rc;
+}

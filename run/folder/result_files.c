@@ -1,0 +1,141 @@
+/* result_files.c: whose a result's file is, by its bytes. */
+#include "run/folder/result_files.h"
+
+#include "data/base/crc32c.h"
+#include "data/base/file.h"
+#include "run/folder/settings.h"
+
+#include <sys/stat.h>
+
+enum { SUM_TEXT = 40, ROW_BYTES = 1024 };
+enum whose { NOBODYS, OURS, ANOTHERS };
+
+static void sum_text(char out[SUM_TEXT], const char *text, size_t n)
+{
+    snprintf(out, SUM_TEXT, "%08" PRIx32 "-%zu", crc32c(0, text, n), n);
+}
+
+/* The sum of the file, where it may be one of the two in `known`; else "". */
+static void sum_of_file(char out[SUM_TEXT], const char *path, const char *known)
+{
+    struct stat st;
+    char       *text = NULL;
+    size_t      n, sizes[2] = { SIZE_MAX, SIZE_MAX };
+
+    *out = '\0';
+    if (lstat(path, &st) || !S_ISREG(st.st_mode) ||
+        sscanf(known, "%*8x-%zu %*8x-%zu", &sizes[0], &sizes[1]) < 1 ||
+        ((size_t)st.st_size != sizes[0] && (size_t)st.st_size != sizes[1]) ||
+        file_read_whole(&text, &n, path, (uint64_t)st.st_size, NULL))
+        return;
+    sum_text(out, text, n);
+    if (!strstr(known, out))
+        *out = '\0';
+    free(text);
+}
+
+/* next: the sum of what is to be written, or "". sum: of what is there, if it is ours. */
+static enum whose look(const struct result_files *f, const char *name, const char *path,
+                       const char *next, char sum[SUM_TEXT])
+{
+    struct stat st;
+    char       *known = settings_get(f->log, "result.%s", name);
+
+    *sum = '\0';
+    if (known)
+        sum_of_file(sum, path, known);
+    if (!*sum) // the same bytes: nobody loses anything
+        sum_of_file(sum, path, next);
+    free(known);
+    return *sum ? OURS : lstat(path, &st) && errno == ENOENT ? NOBODYS : ANOTHERS;
+}
+
+static void refuse(struct result_files *f, const char *path)
+{
+    if (!*f->first.text)
+        err_set(&f->first, -EEXIST, "%.1000s is there and is not what siTrain wrote: move it "
+                "elsewhere; then siTrain finetune --resume %.1000s writes the results", path,
+                f->dir);
+}
+
+/* What is looked at is what the new file replaces (file_new_open). */
+static int put(struct result_files *f, const char *name, const char *path, const char *text,
+               size_t n, struct err *err)
+{
+    char            next[SUM_TEXT], sum[SUM_TEXT];
+    struct stat     st;
+    struct file_new file = { 0 };
+    int             rc = lstat(path, &st) || S_ISREG(st.st_mode) ? file_new_open(&file, path, err)
+                                                                 : 0;
+
+    sum_text(next, text, n);
+    if (!rc && (!file.path || look(f, name, path, next, sum) == ANOTHERS)) {
+        refuse(f, path);
+        file_new_abort(&file);
+        return 0;
+    }
+    rc = rc ? rc : settings_set(f->log, err, "result.%s=%s %s", name, next, sum);
+    rc = rc ? rc : file_pwrite(file.fd, text, n, 0, path, err);
+    if (rc) {
+        file_new_abort(&file);
+    } else if ((rc = file_new_commit(&file, err)) == -EEXIST) {
+        refuse(f, path);
+        rc = 0;
+    }
+    return rc;
+}
+
+int result_files_put(void *ctx, const char *name, const char *text, size_t n, struct err *err)
+{
+    struct result_files *f = ctx;
+    char                 next[SUM_TEXT], sum[SUM_TEXT];
+    char                *path = file_path(err, "%s/%s", f->dir, name);
+    int                  rc = path ? 0 : -ENOMEM;
+
+    sum_text(next, text, n);
+    if (!rc && f->known) {
+        sum_of_file(sum, path, next);
+        rc = *sum ? settings_set(f->log, err, "result.%s=%s", name, sum) : 0;
+    } else if (!rc) {
+        rc = put(f, name, path, text, n, err);
+    }
+    free(path);
+    return rc;
+}
+
+int result_files_know(struct result_files *f, const char *name, const char *head, uint64_t rows,
+                      struct err *err)
+{
+    char   sum[SUM_TEXT], *text = NULL, *path = file_path(err, "%s/%s", f->dir, name);
+    size_t n;
+    int    rc = path ? 0 : -ENOMEM;
+
+    if (!rc && !file_check_own(path, 0, NULL) &&
+        !file_read_whole(&text, &n, path, strlen(head) + rows * ROW_BYTES, NULL) &&
+        !strncmp(text, head, strlen(head))) {
+        uint64_t lines = 0;
+
+        for (size_t i = strlen(head); i < n; i++)
+            lines += text[i] == '\n';
+        sum_text(sum, text, n);
+        if (lines == rows)
+            rc = settings_set(f->log, err, "result.%s=%s", name, sum);
+    }
+    free(text);
+    free(path);
+    return rc;
+}
+
+void result_files_check(struct result_files *f, const char *name)
+{
+    char sum[SUM_TEXT], *path = file_path(NULL, "%s/%s", f->dir, name);
+
+    if (path && look(f, name, path, "", sum) == ANOTHERS)
+        refuse(f, path);
+    free(path);
+}
+
+int result_files_end(const struct result_files *f, struct err *err)
+{
+    return *f->first.text ? err_set(err, -EEXIST, "%s", f->first.text) : 0;
+}

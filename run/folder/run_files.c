@@ -1,0 +1,140 @@
+/* run_files.c: a table, and what its patterns mean. A number is nothing but digits: image001.jpg
+ * and dev2024-backup are no run's. */
+#include "run/folder/run_files.h"
+
+#include "data/base/file.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FOLDER = RUN_FILE_FOLDER, FIRST = RUN_FILE_FIRST, COPIED = RUN_FILE_COPIED };
+
+const char *const run_dev[TASK_SPLITS] = { "dev", "dev_mm" };
+const char *const run_test[TASK_SPLITS] = { "test", "test_mm" };
+
+#define TOKENS(set) { set ".bin", "its tokens", RUN_FILE_TOKENS, FIRST | COPIED, set }
+#define ROWS(set)   { set ".ex", "its rows", RUN_FILE_ROWS, FIRST | COPIED, set }
+#define RESULT(name) { name, "its results", RUN_FILE_RESULT, 0, NULL }
+
+static const struct run_file files[] = {
+    // with run.db-wal, -shm, -journal, and run.db.new
+    { RUN_DB "*", "its journal", RUN_FILE_OTHER, FIRST, NULL },
+    { RUN_PART ".new-*", "what makes it", RUN_FILE_OTHER, FOLDER, NULL },
+    { RUN_LOCK "*", "its lock", RUN_FILE_OTHER, FIRST, NULL },
+    { "tokenizer", "its tokenizer", RUN_FILE_TOKENIZER, FOLDER | FIRST | COPIED, NULL },
+    TOKENS("data"),
+    TOKENS("eval"),
+    ROWS(RUN_TRAIN),
+    ROWS("dev"),
+    ROWS("dev_mm"),
+    ROWS("test"),
+    ROWS("test_mm"),
+    { "dev#", "a device's folder", RUN_FILE_OTHER, FOLDER | FIRST, NULL },
+    { "image#", "an image", RUN_FILE_OTHER, FIRST, NULL },
+    { "best", "its best model", RUN_FILE_OTHER, FOLDER, NULL },
+    { "best.new-*", "its best model", RUN_FILE_OTHER, FOLDER, NULL }, // under way
+    { "best.old.new-*", "its best model", RUN_FILE_OTHER, FOLDER, NULL },
+    { "tensorboard", "TensorBoard's folder", RUN_FILE_OTHER, FOLDER, NULL },
+    RESULT("train_results.json"),
+    RESULT("eval_results.json"),
+    RESULT("all_results.json"),
+    RESULT("trainer_state.json"),
+    { "predict_results_*.txt", "its predictions", RUN_FILE_OTHER, 0, NULL },
+    // PATH.HEX.tmp is; what is removed, file_new.c says
+    { "*.tmp", "a file under way", RUN_FILE_OTHER, 0, NULL },
+};
+enum { FILES = sizeof files / sizeof *files };
+
+static int fits(const char *pattern, const char *name)
+{
+    if (*pattern == '*') {
+        while (!fits(pattern + 1, name))
+            if (!*name++)
+                return 0;
+        return 1;
+    }
+    if (*pattern == '#') {
+        if (!isdigit((unsigned char)*name))
+            return 0;
+        while (isdigit((unsigned char)*name))
+            name++;
+        return fits(pattern + 1, name);
+    }
+    return *pattern == *name && (!*pattern || fits(pattern + 1, name + 1));
+}
+
+const struct run_file *run_file_find(const char *name)
+{
+    for (size_t i = 0; i < FILES; i++)
+        if (fits(files[i].pattern, name))
+            return &files[i];
+    return NULL;
+}
+
+const struct run_file *run_file_at(size_t i) { return i < FILES ? &files[i] : NULL; }
+
+/* ---- of a maker that is dead, or gives up ---- */
+
+static int is_first(const char *path, const char *name)
+{
+    const struct run_file *f = run_file_find(name);
+    struct stat            st;
+
+    return f && f->flags & RUN_FILE_FIRST && !lstat(path, &st) &&
+           (f->flags & RUN_FILE_FOLDER ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode));
+}
+
+int run_files_remove(const char *dir, struct err *err)
+{
+    DIR           *d = opendir(dir);
+    struct dirent *e;
+    int            rc = d ? 0 : err_set(err, -errno, "open %s: %s", dir, strerror(errno));
+
+    file_new_clean(dir);
+    for (int removes = 0; removes < 2 && !rc; removes++) { // all of it, or nothing
+        rewinddir(d);
+        while (!rc && (e = readdir(d))) {
+            char *path = file_path(err, "%s/%s", dir, e->d_name);
+
+            if (!path)
+                rc = -ENOMEM;
+            else if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) {
+                if (!is_first(path, e->d_name))
+                    rc = err_misuse(err, "%s holds %s, which no siTrain made there: move it "
+                                    "elsewhere, and try again", dir, e->d_name);
+                else if (removes)
+                    file_remove_tree(path);
+            }
+            free(path);
+        }
+    }
+    if (d)
+        closedir(d);
+    if (!rc && rmdir(dir))
+        rc = err_set(err, -errno, "remove %s: %s", dir, strerror(errno));
+    return rc;
+}
+
+void run_files_clean(const char *run)
+{
+    DIR           *d = opendir(run);
+    struct dirent *e;
+
+    while (d && (e = readdir(d))) {
+        char *path = file_new_is(e->d_name, RUN_PART, 1) ? file_path(NULL, "%s/%s", run, e->d_name)
+                                                         : NULL;
+        int   fd = path ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+
+        if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))
+            run_files_remove(path, NULL);
+        if (fd >= 0)
+            close(fd);
+        free(path);
+    }
+    if (d)
+        closedir(d);
+}

@@ -1,0 +1,113 @@
+/* session_model.c: the model of a run as its database has it: which family, and what of its
+ * configuration does not follow from the rest. */
+#include "run/folder/session.h"
+
+#include "data/base/crc32c.h"
+#include "run/folder/settings.h"
+
+/* A row that is not there says what follows from the others (arch_config), which is 0 for most:
+ * runs of the first version have none of the later ones, and GPT-2's need no more. */
+enum config_kind { SIZE, REAL, DOUBLE, NUMBER };
+static const struct config_key {
+    const char      *key;
+    size_t           offset;
+    enum config_kind kind;  // a size_t, a float, a double, an int
+    int              later; // it may be absent, and is where it follows
+} config_keys[] = {
+#define KEY(name, kind, later) { "config." #name, offsetof(struct model_config, name), kind, later }
+    KEY(n_layer, SIZE, 0), KEY(n_head, SIZE, 0), KEY(n_embd, SIZE, 0), KEY(vocab, SIZE, 0),
+    KEY(n_positions, SIZE, 0), KEY(norm_eps, REAL, 0), KEY(n_labels, SIZE, 1),
+    KEY(drop_embd, REAL, 1), KEY(drop_attn, REAL, 1), KEY(drop_resid, REAL, 1),
+    KEY(n_kv_head, SIZE, 1), KEY(head_dim, SIZE, 1), KEY(n_inner, SIZE, 1), KEY(window, SIZE, 1),
+    KEY(global_every, SIZE, 1), KEY(theta_local, DOUBLE, 1),
+    KEY(untied, SIZE, 1), KEY(qkv_bias, SIZE, 1), KEY(qk_norm, SIZE, 1), KEY(n_types, SIZE, 1),
+    KEY(pad, SIZE, 1),
+    KEY(rope.type, NUMBER, 1), KEY(rope.theta, DOUBLE, 1), KEY(rope.factor, DOUBLE, 1),
+    KEY(rope.original, DOUBLE, 1), KEY(rope.low_freq_factor, DOUBLE, 1),
+    KEY(rope.high_freq_factor, DOUBLE, 1), KEY(rope.beta_fast, DOUBLE, 1),
+    KEY(rope.beta_slow, DOUBLE, 1), KEY(rope.attention_factor, DOUBLE, 1),
+    KEY(rope.mscale, DOUBLE, 1), KEY(rope.mscale_all_dim, DOUBLE, 1),
+    KEY(rope.untruncated, NUMBER, 1),
+#undef KEY
+};
+enum { CONFIG_KEYS = sizeof config_keys / sizeof *config_keys };
+static const size_t config_bytes[] = { sizeof(size_t), sizeof(float), sizeof(double), sizeof(int) };
+static_assert(sizeof(enum rope_type) == sizeof(int), "rope.type is read and written as an int");
+
+/* How many blocks the embeddings are; runs that do not say so have one, and no head of its own,
+ * which the first runs that had one kept beside the final norm. */
+#define CONFIG_PIECES "config.pieces"
+/* The first family, which runs that do not say so are of. */
+#define CONFIG_ARCH "config.arch"
+
+static int store_key(const struct session *s, const struct config_key *k, struct err *err)
+{
+    const void *value = (const char *)&s->config + k->offset;
+
+    switch (k->kind) {
+    case SIZE:
+        return settings_set(s->log, err, "%s=%zu", k->key, *(const size_t *)value);
+    case REAL:
+        return settings_set(s->log, err, "%s=%.9g", k->key, (double)*(const float *)value);
+    case DOUBLE:
+        return settings_set(s->log, err, "%s=%.17g", k->key, *(const double *)value);
+    default:
+        return settings_set(s->log, err, "%s=%d", k->key, *(const int *)value);
+    }
+}
+
+int session_store_config(struct session *s, struct err *err)
+{
+    const struct model_config *g = &s->config;
+    struct model_config        follows = arch_config(g->arch, (struct model_config){
+        .n_layer = g->n_layer, .n_head = g->n_head, .n_embd = g->n_embd });
+    int rc = g->arch == arch_at(0) ? 0
+                                   : settings_set(s->log, err, CONFIG_ARCH "=%s", g->arch->name);
+
+    for (const struct config_key *k = config_keys; k < config_keys + CONFIG_KEYS && !rc; k++)
+        if (k->offset < offsetof(struct model_config, n_kv_head) || k->kind == REAL ||
+            memcmp((const char *)g + k->offset, (const char *)&follows + k->offset,
+                   config_bytes[k->kind]))
+            rc = store_key(s, k, err);
+    if (!rc && (arch_pieces(g) > 1 || arch_head_blocks(g)))
+        rc = settings_set(s->log, err, CONFIG_PIECES "=%zu", arch_pieces(g));
+    return rc;
+}
+
+uint32_t session_config_sum(const struct session *s)
+{
+    const struct model_config *g = &s->config;
+    uint32_t                   sum = crc32c(0, g->arch->name, strlen(g->arch->name));
+
+    for (const struct config_key *k = config_keys; k < config_keys + CONFIG_KEYS; k++)
+        sum = crc32c(sum, (const char *)g + k->offset, config_bytes[k->kind]);
+    return sum;
+}
+
+int session_load_config(struct session *s, struct err *err)
+{
+    static const char *const formats[] = { "%zu", "%f", "%lf", "%d" };
+    char                    *name = settings_get(s->log, CONFIG_ARCH);
+    const struct arch       *arch = name ? arch_named(name) : arch_at(0);
+    int                      rc = 0;
+
+    if (!arch)
+        rc = err_set(err, -ENOTSUP, "%s/run.db: a model of the family %.60s, which this version "
+                     "does not know", s->dir, name);
+    free(name);
+    for (const struct config_key *k = config_keys; k < config_keys + CONFIG_KEYS && !rc; k++)
+        if (!settings_scan(s->log, formats[k->kind], (char *)&s->config + k->offset, "%s",
+                           k->key) && !k->later)
+            rc = err_set(err, -EBADMSG, "%s/run.db has no %s", s->dir, k->key);
+    if (rc)
+        return rc;
+    int said = settings_scan(s->log, "%zu", &s->config.pieces, CONFIG_PIECES);
+    if (!said)
+        s->config.pieces = 1;
+    s->config = arch_config(arch, s->config);
+    if (!said && arch_head_blocks(&s->config))
+        return err_set(err, -ENOTSUP, "%s/run.db: this run's head, which is not tied to its "
+                       "embeddings, stands beside the final norm: only the older siTrain that made "
+                       "it reads that", s->dir);
+    return arch_check(&s->config, err);
+}

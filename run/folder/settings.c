@@ -1,0 +1,82 @@
+/* settings.c: keys and values are formatted here, so that who needs one says it on a line. */
+#include "run/folder/settings.h"
+
+#include <stdarg.h>
+
+static char *get(struct runlog *log, const char *format, va_list ap)
+{
+    char key[128], *text;
+
+    vsnprintf(key, sizeof key, format, ap);
+    return runlog_text(log, key, &text, NULL) ? NULL : text;
+}
+
+int settings_find(char **out, struct runlog *log, struct err *err, const char *key, ...)
+{
+    char    name[128];
+    va_list ap;
+
+    va_start(ap, key);
+    vsnprintf(name, sizeof name, key, ap);
+    va_end(ap);
+    *out = NULL;
+    int rc = runlog_text(log, name, out, err);
+    if (rc)
+        *out = NULL;
+    return rc == -ENOENT ? 0 : rc;
+}
+
+char *settings_get(struct runlog *log, const char *key, ...)
+{
+    va_list ap;
+
+    va_start(ap, key);
+    char *text = get(log, key, ap);
+    va_end(ap);
+    return text;
+}
+
+int settings_has(struct runlog *log, const char *key, ...)
+{
+    va_list ap;
+
+    va_start(ap, key);
+    char *text = get(log, key, ap);
+    va_end(ap);
+    int found = text && *text;
+    free(text);
+    return found;
+}
+
+int settings_scan(struct runlog *log, const char *conversion, void *out, const char *key, ...)
+{
+    va_list ap;
+
+    va_start(ap, key);
+    char *text = get(log, key, ap);
+    va_end(ap);
+    int found = text && sscanf(text, conversion, out) == 1;
+    free(text);
+    return found;
+}
+
+int settings_set(struct runlog *log, struct err *err, const char *settings, ...)
+{
+    const char *between = strchr(settings, '\n') ? "\n" : "";
+    va_list     ap;
+    char       *text;
+    int         rc = 0;
+
+    va_start(ap, settings);
+    int n = vasprintf(&text, settings, ap);
+    va_end(ap);
+    if (n < 0)
+        return err_set(err, -ENOMEM, "out of memory for a setting of the run");
+    for (char *rest = text, *value, *key; rest && !rc;) {
+        value = strsep(&rest, between);
+        key = strsep(&value, "=");
+        rc = runlog_set(log, key, value, err);
+    }
+    free(text);
+    return rc;
+}

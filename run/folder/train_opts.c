@@ -1,0 +1,511 @@
+/* train_opts.c: the rows of the options that training and reading a model share, and the checks
+ * that concern two at once. */
+#include "run/folder/train_opts.h"
+
+#include "csd/csd.h"
+#include "kernels/matmul.h"
+#include "kernels/optim.h"
+#include "model/arch.h"
+#include "run/folder/output.h"
+#include "run/folder/tensorboard.h"
+
+#define AT(field) offsetof(struct train_opts, field)
+
+#define HELP_MEM                                                                                   \
+    "RAM limit of the whole process, without the arenas of emulated devices (default: 0, no limit)"
+#define HELP_BLAS                                                                                  \
+    "Library of matrix products\nauto: oneDNN, if it is built in and the CPU has AVX-512 (for "    \
+    "bf16: bf16 instructions); otherwise OpenBLAS"
+#define HELP_DISK    "How devices are read and written. null stores nothing."
+#define HELP_THREADS                                                                               \
+    "Number of compute threads (default: 0, all cores that the process may use). mpirun without "  \
+    "--bind-to none may leave one or two cores. The last bits of results depend on the number."
+#define MOST_BETA    0.9999999 // in single precision still below 1
+
+/* ---- words ---- */
+
+const char *train_mode_name(size_t mode)
+{
+    return mode == TRAIN_SU_O_C ? "su+o+c" : run_mode_name(mode);
+}
+
+const struct train_activations train_activations[] = {
+    [TRAIN_KEEP] = { "keep", 0, -1, ADAPT_NOT },
+    [TRAIN_RECOMPUTE] = { "recompute", 0, 0, ADAPT_NOT },
+    [TRAIN_OFFLOAD] = { "offload", 1, -1, ADAPT_NOT },
+    { "auto", 1, -1, ADAPT_BEST },
+    { "ssdtrain", 1, -1, ADAPT_SSDTRAIN },
+    { 0 },
+};
+
+static const char *activations_name(size_t i) { return train_activations[i].name; }
+
+/* fp16 is for files alone. */
+static const char *dtype_word(size_t dtype) { return dtype <= DT_BF16 ? dtype_name(dtype) : NULL; }
+
+#define NO_TOPOLOGY "none"
+#define NO_ACT_DEVICE "none"
+
+OPT_WORDS(topology_words, NO_TOPOLOGY)
+OPT_WORDS(act_device_words, NO_ACT_DEVICE)
+OPT_WORDS(tensorboard_words, TENSORBOARD_NONE, TENSORBOARD_AUTO)
+OPT_WORDS(spares_words, [TRAIN_SPARES_AUTO] = "auto", [TRAIN_SPARES_HALF] = "half",
+          [TRAIN_SPARES_FEW] = "few")
+OPT_WORDS(decay_words, [TRAIN_DECAY_MATRICES] = "matrices", [TRAIN_DECAY_ALL] = "all")
+OPT_WORDS(order_words, [TRAIN_SHUFFLED] = "shuffled", [TRAIN_SEQUENTIAL] = "sequential")
+OPT_WORDS(durability_words, [TRAIN_DURABLE_STEP] = "step", [TRAIN_DURABLE_NONE] = "none")
+
+/* ---- rows ---- */
+
+const struct opt_row model_rows[] = {
+    { "init", OPT_PATH, offsetof(struct model_opts, init), .arg = "HFDIR", .file = OPT_FILES_MODEL,
+      .help = "Hugging Face folder of the model to start from", .kept = OPT_SOURCE },
+    { "model", OPT_STRING, offsetof(struct model_opts, model), .words = arch_preset_name,
+      .arg = "NAME", .kept = OPT_SOURCE,
+      .help = "Size of a model to start from, with random parameters: gpt2 (124M), gpt2-medium, "
+              "gpt2-large, gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, "
+              "llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, "
+              "qwen2.5-7b, gemma-3-270m, gemma-3-1b, bert-base, bert-large, roberta-base, "
+              "roberta-large. Size options override its values." },
+    { "n-layer", OPT_UINT, offsetof(struct model_opts, n_layer), .min = 1,
+      .max = TRAIN_MOST_LAYERS,
+      .help = "Number of layers (default: --model's). Without --model, --n-layer, --n-head and "
+              "--n-embd describe a GPT-2.", .kept = OPT_SOURCE },
+    { "n-head", OPT_UINT, offsetof(struct model_opts, n_head), .min = 1,
+      .max = TRAIN_MOST_HEADS,
+      .help = "Number of attention heads (default: --model's). Must divide --n-embd, unless "
+              "--head-dim is given.", .kept = OPT_SOURCE },
+    { "n-kv-head", OPT_UINT, offsetof(struct model_opts, n_kv_head), .min = 1,
+      .max = TRAIN_MOST_HEADS,
+      .help = "Number of key and value heads (default: --model's). Must divide --n-head. GPT-2, "
+              "BERT and RoBERTa have as many as attention heads.", .kept = OPT_SOURCE },
+    { "head-dim", OPT_UINT, offsetof(struct model_opts, head_dim), .min = 1,
+      .max = TRAIN_MOST_WIDTH,
+      .help = "Size of one attention head (default: --model's; if --n-embd or --n-head is given, "
+              "width / heads)", .kept = OPT_SOURCE },
+    { "n-embd", OPT_UINT, offsetof(struct model_opts, n_embd), .min = 1,
+      .max = TRAIN_MOST_WIDTH,
+      .help = "Width of embeddings and residual stream (default: --model's)",
+      .kept = OPT_SOURCE },
+    { "n-inner", OPT_UINT, offsetof(struct model_opts, n_inner), .min = 1,
+      .max = 4 * TRAIN_MOST_WIDTH,
+      .help = "MLP width (default: --model's; in GPT-2, 4 times --n-embd)", .kept = OPT_SOURCE },
+    { "vocab", OPT_UINT, offsetof(struct model_opts, vocab), .min = 1, .max = 2147483647,
+      .help = "Vocabulary size (default: the tokenizer's; without a tokenizer, --model's or "
+              "50257)", .kept = OPT_SOURCE },
+    { 0 },
+};
+
+const struct opt_row train_rows[] = {
+    { "steps", OPT_UINT, AT(steps), "1000", .min = 1,
+      .help = "Number of training steps. With --resume: the run's new last step. By default, "
+              "finetune trains for --epochs.", .kept = OPT_CHANGES },
+    { "schedule-steps", OPT_UINT, AT(schedule_steps),
+      .help = "Length of the learning rate schedule, in steps (default: --steps). With --resume: "
+              "the new length, which applies from the next step on.", .kept = OPT_CHANGES },
+    { "batch", OPT_UINT, AT(batch), "4", .min = 1, .max = TRAIN_MOST_BATCH,
+      .help = "Number of rows in a micro-batch", .kept = OPT_FIXED },
+    { "seq", OPT_UINT, AT(seq), .max = 1048576,
+      .help = "Number of tokens per row (default: all positions of the model, but at most 1024 "
+              "for Llama, Qwen and Gemma). In finetune, --seq means --max-seq.",
+      .kept = OPT_FIXED },
+    { "grad-accum", OPT_UINT, AT(grad_accum), "1", .min = 1, .max = 1048576,
+      .help = "Number of micro-batches per step, summed over all processes", .kept = OPT_FIXED },
+    { "groups", OPT_UINT, AT(groups), "0", .max = 1048576,
+      .help = "Number of gradient groups (0: one per process). Results depend on the number of "
+              "groups, not on how many processes share them.", .kept = OPT_FIXED },
+    { "lr", OPT_DOUBLE, AT(lr), "3e-4", .max = 1e30,
+      .help = "Peak learning rate", .kept = OPT_FIXED },
+    { "min-lr", OPT_DOUBLE, AT(min_lr), "0", .max = 1e30,
+      .help = "Learning rate at the schedule's end", .kept = OPT_FIXED },
+    { "warmup", OPT_WARMUP, AT(warmup), "0",
+      .help = "Length of the linear warm-up: steps, or % of the schedule", .kept = OPT_FIXED },
+    { "schedule", OPT_WORD, AT(schedule), "cosine", schedule_name,
+      .help = "Learning rate after the warm-up", .kept = OPT_FIXED },
+    { "optimizer", OPT_WORD, AT(optimizer), "adamw", optim_name,
+      .help = "Optimizer, as PyTorch defines it", .kept = OPT_LAYOUT },
+    { "beta1", OPT_DOUBLE, AT(beta1), "0.9", .max = MOST_BETA,
+      .help = "Decay rate of the first moment, 0 to 0.9999999. For sgd: the momentum.",
+      .kept = OPT_FIXED },
+    { "beta2", OPT_DOUBLE, AT(beta2), "0.999", .max = MOST_BETA,
+      .help = "Decay rate of the second moment, 0 to 0.9999999", .kept = OPT_FIXED },
+    { "eps", OPT_DOUBLE, AT(eps), "1e-8", .min = 1e-30, .max = 1e30,
+      .help = "Term added to the root of the second moment", .kept = OPT_FIXED },
+    { "weight-decay", OPT_DOUBLE, AT(weight_decay), "0.01", .max = 1e30,
+      .help = "Weight decay. Decoupled in adamw; added to the gradient in the other optimizers.",
+      .kept = OPT_FIXED },
+    { "decay", OPT_WORD, AT(decay), "matrices", decay_words,
+      .help = "Parameters that weight decay applies to\n"
+              "matrices: weight matrices and embeddings\n"
+              "all: all parameters, with biases and norms", .kept = OPT_FIXED },
+    { "clip", OPT_DOUBLE, AT(clip), "1",
+      .help = "Largest gradient norm (0: no clipping)", .kept = OPT_FIXED },
+    { "seed", OPT_UINT, AT(seed), "1",
+      .help = "Seed of initial parameters, data order, masking and dropout", .kept = OPT_FIXED },
+    { "order", OPT_WORD, AT(order), "shuffled", order_words,
+      .help = "Order of the training rows", .kept = OPT_FIXED },
+    { "mask-prob", OPT_RATIO, AT(mask.prob), "15%", .min = 0.001, .max = 0.999,
+      .help = "Fraction of tokens to mask (BERT), 0.1% to 99.9%", .kept = OPT_FIXED },
+    { "mask-id", OPT_UINT, AT(mask.id), .max = 2147483647,
+      .help = "Id of the mask token (default: the tokenizer's)", .kept = OPT_FIXED },
+    { "dropout", OPT_RATIO, AT(dropout), .max = 0.99,
+      .help = "Dropout rate of embeddings, attention and residual branches, 0 to 99% (default: "
+              "0; in finetune, config.json's)", .kept = OPT_FIXED },
+    { "dtype", OPT_WORD, AT(dtype), "bf16", dtype_word,
+      .help = "Precision of parameters and of inputs of matrix products, in forward and backward. "
+              "Sums are fp32.", .kept = OPT_LAYOUT },
+    { "mode", OPT_WORD, AT(mode), "su+o", train_mode_name,
+      .help = "Where optimizer states live and who updates them\n"
+              "mem: in RAM, updated by the host\n"
+              "base: on drives, updated by the host\n"
+              "su: on drives, updated by their devices, without overlap\n"
+              "su+o: as su, with transfers that overlap the update\n"
+              "su+o+c: as su+o, with compressed gradients (--compress)", .kept = OPT_LAYOUT },
+    { "csd", OPT_WORD, AT(csd), "emu", csd_name,
+      .help = "Kind of computational storage device\n"
+              "emu: emulated on the host\n"
+              "null: answers at once, stores and trains nothing\n"
+              "xrt: an FPGA next to each drive\n"
+              "opencl: an accelerator that OpenCL sees", .kept = OPT_CHANGES },
+    { "devices", OPT_UINT, AT(devices), "1", .min = 1, .max = 1024,
+      .help = "Number of devices, made as folders in RUN, 1 to 1024",
+      .twin = "device", .kept = OPT_LAYOUT },
+    { "device", OPT_PATHS, AT(device), .arg = "PATH", .max = 1024,
+      .help = "Folder, file or block device of one device",
+      .twin = "devices", .kept = OPT_LAYOUT },
+    { "act-device", OPT_PATHS, AT(act_device), .words = act_device_words, .arg = "PATH|none",
+      .max = 1024,
+      .help = "Where to store offloaded activations: folder, new file or block device (default: "
+              "on the state devices). Temporary. With --resume, none removes the run's.",
+      .kept = OPT_CHANGES },
+    { "fpga", OPT_STRINGS, AT(fpga), .arg = "ADDRESS", .max = 1024,
+      .help = "Card of one device, as `siTrain devices` names it (default: the card next to each "
+              "drive). Requires --csd xrt. Give one card for every device, or none.",
+      .kept = OPT_CHANGES },
+    { "xclbin", OPT_PATH, AT(xclbin), .arg = "FILE",
+      .help = "File with the cards' kernels. Requires --csd xrt.", .kept = OPT_CHANGES },
+    { "force-device", OPT_FLAG, AT(force_device),
+      .help = "Use block devices even if they carry a signature or another run",
+      .kept = OPT_PASSING },
+    { "device-in-ram", OPT_FLAG, AT(device_in_ram),
+      .help = "Allow device files on a tmpfs. They add to --host-mem and are lost at power-off.",
+      .kept = OPT_CHANGES },
+    { "csd-mem", OPT_SIZE, AT(csd_mem), "4G", .min = 131072,
+      .help = "Largest accelerator memory per device, 128K or more", .kept = OPT_LAYOUT },
+    { "compress", OPT_RATIO, AT(compress), .max = 1,
+      .help = "Fraction of the dense gradient's bytes to send, as its largest values (default: "
+              "dense; in --mode su+o+c, 2%)", .kept = OPT_LAYOUT },
+    { "error-feedback", OPT_FLAG, AT(error_feedback),
+      .help = "Add gradient values that were not sent to the next step's gradient. Requires "
+              "--compress.", .kept = OPT_LAYOUT },
+    { "speculate", OPT_FLAG, AT(speculate),
+      .help = "Update a block before the gradient norm is known (base, su+o, su+o+c). If "
+              "clipping applies, the block is updated again. Results are identical; disk space "
+              "grows 1.4 times.", .kept = OPT_CHANGES },
+    { "spare-slots", OPT_WORD, AT(spare_slots), "auto", spares_words,
+      .help = "Space on the devices for updates that run ahead of commits\n"
+              "half: one slot for every two subgroups of the states\n"
+              "few: one slot for every eight, with more commits per step\n"
+              "auto: half, or more with --speculate, if a tenth of the free space remains; "
+              "otherwise few", .kept = OPT_LAYOUT },
+    { "link-bw", OPT_SIZE, AT(link_bw),
+      .help = "Bandwidth of the modelled host link, bytes/s (default: 0, unlimited)",
+      .kept = OPT_CHANGES },
+    { "csd-read-bw", OPT_SIZES, AT(csd_read_bw),
+      .help = "Read speed of each modelled drive, bytes/s (default: 0, unlimited; one value for "
+              "all, or one per device, comma-separated). Reads and writes share the drive's time.",
+      .kept = OPT_CHANGES },
+    { "csd-write-bw", OPT_SIZES, AT(csd_write_bw),
+      .help = "Write speed of each modelled drive, bytes/s (default: 0, unlimited; one value for "
+              "all, or one per device, comma-separated)", .kept = OPT_CHANGES },
+    { "csd-latency", OPT_DOUBLE, AT(csd_latency), .max = 1e9,
+      .help = "Latency of a request to a modelled drive, in microseconds (default: 0). Latencies "
+              "of several requests overlap.", .kept = OPT_CHANGES },
+    { "topology", OPT_PATH, AT(topology), "none", topology_words, .arg = "FILE|none",
+      .help = "File that describes the modelled links as a tree (docs/topology.md). Replaces "
+              "--link-bw and --csd-... and is read at each start.", .kept = OPT_CHANGES },
+    { "host-mem", OPT_SIZE, AT(host_mem), .help = HELP_MEM, .kept = OPT_CHANGES },
+    { "activations", OPT_WORD, AT(activations), "keep", activations_name,
+      .help = "How backward gets the activations\n"
+              "keep: kept in RAM while there is room; other layers recomputed\n"
+              "recompute: all recomputed from the layers' inputs\n"
+              "offload: kept in RAM while there is room; other layers written to the devices and "
+              "read back\n"
+              "auto: kept, recomputed or offloaded part by part, as makes measured steps "
+              "shortest\n"
+              "ssdtrain: kept or offloaded by SSDTrain's rule", .kept = OPT_CHANGES },
+    { "blas", OPT_WORD, AT(blas), "auto", matmul_engine_name, .help = HELP_BLAS,
+      .kept = OPT_FIXED },
+    { "threads", OPT_UINT, AT(threads), .max = 4096, .help = HELP_THREADS, .kept = OPT_FIXED },
+    { "disk", OPT_WORD, AT(disk), "uring", disk_name, .help = HELP_DISK, .kept = OPT_CHANGES },
+    { "io-timeout", OPT_DOUBLE, AT(io_timeout), "60", .max = 1e6,
+      .help = "Seconds without a sign of life from a device until the run ends (0: never)",
+      .kept = OPT_CHANGES },
+    { "rank-timeout", OPT_DOUBLE, AT(rank_timeout), "300", .max = 1e6,
+      .help = "Seconds without an answer from another process (mpirun) until training ends (0: "
+              "never). Must exceed the time of the slowest process for two layers.",
+      .kept = OPT_CHANGES },
+    { "endurance", OPT_SIZE, AT(endurance),
+      .help = "Bytes that can be written to a drive in its life (TBW; default: unknown). "
+              "Training warns if the drive would last less than a year.", .kept = OPT_CHANGES },
+    { "durability", OPT_WORD, AT(durability), "step", durability_words,
+      .help = "When written states are flushed\n"
+              "step: in every step, which then survives a power cut\n"
+              "none: never", .kept = OPT_CHANGES },
+    { "commit-every", OPT_UINT, AT(commit_every), "100", .min = 1,
+      .help = "Number of steps between commits in --mode mem", .kept = OPT_CHANGES },
+    { "eval-every", OPT_UINT, AT(eval_every),
+      .help = "Number of steps between evaluations (default: 0, only at the end; in finetune, "
+              "one epoch)", .kept = OPT_CHANGES },
+    { "log-every", OPT_UINT, AT(log_every), "1", .min = 1,
+      .help = "Number of steps between printed lines. A terminal shows every step and keeps "
+              "these lines.", .kept = OPT_CHANGES },
+    { "max-skipped", OPT_UINT, AT(max_skipped), "100",
+      .help = "Number of consecutive skipped steps after which training stops (0: never). A step "
+              "is skipped if its loss or a gradient is not finite.", .kept = OPT_CHANGES },
+    { "keep-best", OPT_FLAG, AT(keep_best),
+      .help = "Keep the model of the best evaluation in RUN/best, a Hugging Face folder",
+      .kept = OPT_CHANGES },
+    { "tensorboard", OPT_PATH, AT(tensorboard), TENSORBOARD_NONE, tensorboard_words,
+      .arg = "DIR|auto|none",
+      .help = "Folder for TensorBoard event files of steps and evaluations. With auto: "
+              "RUN/tensorboard.", .kept = OPT_CHANGES },
+    { "quiet", OPT_FLAG, AT(quiet), .help = "Print no line per step", .kept = OPT_PASSING },
+    { 0 },
+};
+
+const struct opt_row read_rows[] = {
+    { "seq", OPT_UINT, offsetof(struct read_opts, seq), .max = 1048576,
+      .help = "Number of tokens per row (default: all positions of the model, but at most 1024 "
+              "for Llama, Qwen and Gemma)" },
+    { "batch", OPT_UINT, offsetof(struct read_opts, batch), "4", .min = 1, .max = 1048576,
+      .help = "Number of rows computed together" },
+    { "dtype", OPT_WORD, offsetof(struct read_opts, dtype), "bf16", dtype_word,
+      .help = "Precision of parameters and of inputs of matrix products (default: the run's; for "
+              "a folder, bf16). Sums are fp32." },
+    { "host-mem", OPT_SIZE, offsetof(struct read_opts, host_mem), .help = HELP_MEM },
+    { "blas", OPT_WORD, offsetof(struct read_opts, blas), "auto", matmul_engine_name,
+      .help = HELP_BLAS },
+    { "threads", OPT_UINT, offsetof(struct read_opts, threads), .max = 4096, .help = HELP_THREADS },
+    { "disk", OPT_WORD, offsetof(struct read_opts, disk), "uring", disk_name, .help = HELP_DISK },
+    { 0 },
+};
+
+const struct opt_row which_rows[] = {
+    { "best", OPT_FLAG, offsetof(struct which_opts, best),
+      .help = "Use the best model, kept by --keep-best in RUN/best (default: if there is one)" },
+    { "last", OPT_FLAG, offsetof(struct which_opts, last),
+      .help = "Use the model after the last step" },
+    { 0 },
+};
+
+const struct opt_row column_rows[] = {
+    { "text-column", OPT_STRING, offsetof(struct task_names, text), .arg = "NAME",
+      .help = "Column (JSON: key) of the text (default: the run's; otherwise a pair named as in "
+              "GLUE, sentence, text, or the first two that are neither label nor id). GLUE's "
+              "pairs: sentence1 and sentence2, premise and hypothesis, question and sentence, "
+              "question1 and question2.", .kept = OPT_SOURCE },
+    { "pair-column", OPT_STRING, offsetof(struct task_names, pair), .arg = "NAME",
+      .help = "Column of the second text, if rows are pairs", .kept = OPT_SOURCE },
+    { "label-column", OPT_STRING, offsetof(struct task_names, label), .arg = "NAME",
+      .help = "Column of the label (default: label)", .kept = OPT_SOURCE },
+    { 0 }
+};
+
+#define TUNE(field) offsetof(struct tune_opts, field)
+
+const struct opt_row tune_rows[] = {
+    { "task", OPT_STRING, TUNE(task), .words = task_word, .help = "GLUE task", .kept = OPT_SOURCE },
+    { "train-file", OPT_PATH, TUNE(train_file), .arg = "FILE",
+      .help = "Training rows: .csv, .tsv, .json or .jsonl (one object per line, or one list). "
+              "Columns: label, and sentence or sentence1 and sentence2, or as named by "
+              "--text-column, --pair-column and --label-column.", .kept = OPT_SOURCE },
+    { "eval-file", OPT_PATH, TUNE(eval_file), .arg = "FILE",
+      .help = "Evaluation rows, in the format of --train-file", .kept = OPT_SOURCE },
+    { "test-file", OPT_PATH, TUNE(test_file), .arg = "FILE",
+      .help = "Rows to predict, in the format of --train-file. Labels are ignored.",
+      .kept = OPT_SOURCE },
+    { "regression", OPT_FLAG, TUNE(regression),
+      .help = "Treat labels as numbers to approximate (default: if all are numbers and one has a "
+              "decimal point or an exponent, 1.0 too)",
+      .kept = OPT_SOURCE },
+    { "epochs", OPT_UINT, TUNE(epochs), "3", .min = 1, .max = 1000000,
+      .help = "Number of passes over the training rows. --steps overrides it." },
+    { "max-seq", OPT_UINT, TUNE(max_seq), .min = 1, .max = 1048576,
+      .help = "Number of tokens per row (default: 128, or the model's positions or the tokenizer's "
+              "model_max_length if fewer). Longer rows are cut off." },
+    { "predict", OPT_FLAG, TUNE(predict),
+      .help = "Write predictions for the test rows at the end", .kept = OPT_SOURCE },
+    { "max-train-samples", OPT_UINT, TUNE(max_train),
+      .help = "Number of rows to train on, from the first (default: 0, all)",
+      .kept = OPT_SOURCE },
+    { "max-eval-samples", OPT_UINT, TUNE(max_eval),
+      .help = "Number of rows to evaluate on, from the first (default: 0, all)",
+      .kept = OPT_SOURCE },
+    { "max-predict-samples", OPT_UINT, TUNE(max_predict),
+      .help = "Number of rows to predict, from the first (default: 0, all)", .kept = OPT_SOURCE },
+    { 0 }
+};
+
+struct opt_line train_opts_line(struct train_opts *o)
+{
+    static const struct opt_part    parts[] = { { "Training", train_rows, 0 }, { 0 } };
+    static const struct opt_command cmd = { .name = "run", .parts = parts, .size = sizeof *o };
+
+    return (struct opt_line){ .cmd = &cmd, .options = o };
+}
+
+int train_opts_default(struct train_opts *o, struct err *err)
+{
+    struct opt_line line = train_opts_line(o);
+
+    return opt_parse(&line, err);
+}
+
+void train_opts_release(struct train_opts *o)
+{
+    struct opt_line line = train_opts_line(o);
+
+    opt_release(&line);
+}
+
+int read_opts_default(struct read_opts *o, struct err *err)
+{
+    static const struct opt_part    parts[] = { { "Reading", read_rows, 0 }, { 0 } };
+    static const struct opt_command cmd = { .name = "read", .parts = parts, .size = sizeof *o };
+    struct opt_line                 line = { .cmd = &cmd, .options = o };
+    int                             rc = opt_parse(&line, err);
+
+    o->dtype = -1;
+    return rc;
+}
+
+size_t train_opts_acts(const struct train_opts *o)
+{
+    const struct opt_strings *d = &o->act_device;
+
+    return d->n == 1 && !strcmp(d->item[0], NO_ACT_DEVICE) ? 0 : d->n;
+}
+
+double train_opts_asked(const struct train_opts *o, const struct model_config *g)
+{
+    return arch_is_masked(g) ? o->mask.prob : 1;
+}
+
+struct topology_config train_opts_links(const struct train_opts *o)
+{
+    return (struct topology_config){
+        .file = o->topology && strcmp(o->topology, NO_TOPOLOGY) ? o->topology : NULL,
+        .host_bw = o->link_bw,
+        .read_bw = { o->csd_read_bw.item, o->csd_read_bw.n },
+        .write_bw = { o->csd_write_bw.item, o->csd_write_bw.n },
+        .latency_us = o->csd_latency,
+        .others = train_opts_acts(o),
+    };
+}
+
+/* Whether there are links as the options describe them. */
+static int links_check(const struct train_opts *o, struct err *err)
+{
+    struct topology_config cfg = train_opts_links(o);
+    struct topology       *t = NULL;
+    int                    rc = topology_open(&t, &cfg, o->devices, err);
+
+    topology_close(t);
+    return rc;
+}
+
+/* Whether drives for activations go with the rest. */
+static int acts_check(const struct train_opts *o, struct err *err)
+{
+    for (size_t i = 0; i < o->act_device.n && o->act_device.n > 1; i++)
+        if (!strcmp(o->act_device.item[i], NO_ACT_DEVICE))
+            return err_misuse(err, "--act-device none takes all of them back: give it alone");
+    if (train_opts_acts(o) && o->mode == RUN_MEM)
+        return err_misuse(err, "--act-device is for activations that are offloaded, and --mode mem "
+                          "keeps everything in RAM: leave it out, or give another mode");
+    if (train_opts_acts(o) && !train_activations[o->activations].offloads)
+        return err_misuse(err, "--act-device is for activations that are offloaded, and "
+                          "--activations %s offloads none: give offload, auto or ssdtrain, or "
+                          "leave it out (--act-device none takes back what a run has)",
+                          train_activations[o->activations].name);
+    return 0;
+}
+
+int train_opts_check(struct train_opts *o, struct err *err)
+{
+    uint64_t horizon = o->schedule_steps ? o->schedule_steps : o->steps;
+    uint64_t warmup = opt_warmup_steps(o->warmup, horizon);
+
+    if (o->mode == TRAIN_SU_O_C) {
+        o->mode = RUN_SUO;
+        if (!(o->compress > 0))
+            o->compress = TRAIN_COMPRESS;
+    }
+    if (o->min_lr > o->lr)
+        return err_misuse(err, "--min-lr %g is above --lr %g; it is where the schedule ends",
+                          o->min_lr, o->lr);
+    if (warmup > horizon)
+        return err_misuse(err, "--warmup of %llu steps is longer than the schedule of %llu steps",
+                          (unsigned long long)warmup, (unsigned long long)horizon);
+    if (o->error_feedback && !(o->compress > 0))
+        return err_misuse(err, "--error-feedback needs compressed gradients: give --compress (2%% "
+                          "is the paper's) too, or leave it out");
+    if (o->speculate && o->mode != RUN_BASE && o->mode != RUN_SUO)
+        return err_misuse(err, "--speculate is for --mode base, su+o and su+o+c, not %s: %s",
+                          train_mode_name((size_t)o->mode),
+                          o->mode == RUN_MEM ? "in mem nothing waits for the norm"
+                                               : "su updates naively, after the norm is known");
+    if (train_activations[o->activations].offloads && o->mode == RUN_MEM &&
+        train_activations[o->activations].adapts != ADAPT_BEST)
+        return err_misuse(err, "--activations %s writes to the devices, and --mode mem has none: "
+                               "give keep or recompute, or another mode",
+                          train_activations[o->activations].name);
+    if (o->device.n && o->devices > 1 && o->devices != o->device.n)
+        return err_misuse(err,
+                          "--devices %llu and %zu times --device disagree; give one of the two",
+                          (unsigned long long)o->devices, o->device.n);
+    if (o->device.n)
+        o->devices = o->device.n;
+    if (o->fpga.n && o->fpga.n != o->devices)
+        return err_misuse(err, "--fpga names %zu card%s, and there %s %llu device%s: each needs "
+                          "one, or none is named", o->fpga.n, o->fpga.n == 1 ? "" : "s",
+                          o->devices == 1 ? "is" : "are",
+                          (unsigned long long)o->devices, o->devices == 1 ? "" : "s");
+    if (o->mode == RUN_MEM && csd_at((size_t)o->csd)->usable) // which needs something for it
+        return err_misuse(err, "--mode mem has no devices, and updates on the host: give another "
+                          "mode, or leave --csd %s out", csd_name((size_t)o->csd));
+    if (o->mode == RUN_MEM && o->device.n)
+        return err_misuse(err, "--mode mem keeps everything in RAM and its images in RUN: leave "
+                          "--device out");
+    if (acts_check(o, err) || links_check(o, err))
+        return -EINVAL;
+    return o->tensorboard && *o->tensorboard && strcmp(o->tensorboard, TENSORBOARD_NONE) &&
+                   strcmp(o->tensorboard, TENSORBOARD_AUTO)
+               ? output_check_events(o->tensorboard, err)
+               : 0;
+}
+
+static int same(const char *a, const char *b) { return a && b && !strcmp(a, b); }
+
+int columns_check(const struct task_names *n, int own, struct err *err)
+{
+    const char *label = n->label ? n->label : "label";
+
+    if (!own && (n->text || n->pair || n->label))
+        return err_misuse(err,
+                          "--%s-column is for rows of one's own: leave it out, or name their file",
+                          n->text   ? "text"
+                          : n->pair ? "pair"
+                                    : "label");
+    if (n->pair && !n->text)
+        return err_misuse(err, "--pair-column %s is the second text of a pair: --text-column NAME, "
+                          "which says what the first is, is missing", n->pair);
+    if (same(n->text, n->pair) || same(n->text, label) || same(n->pair, label))
+        return err_misuse(err,
+                          "the column %s is asked for twice: the text, the second text and the "
+                          "label (label, if --label-column names no other) are columns of their "
+                          "own",
+                          same(n->text, n->pair) ? n->text : label);
+    return 0;
+}

@@ -1,0 +1,341 @@
+/* best.c: makes RUN/best under another name (struct file_new), and exchanges it with the one that
+ * is there. Whatever else somebody has put into RUN/best stays in it.
+ *
+ * A file system that cannot exchange two folders has none of that name for a moment: the old one is
+ * then RUN/best.old.new-HEX, and gets its name back where a kill came between. */
+#include "run/loop/best.h"
+
+#include "data/base/file.h"
+#include "data/tensors/safetensors.h"
+#include "run/folder/output.h"
+#include "run/folder/settings.h"
+#include "run/sources/tokenise.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char base_name[] = "best", old_name[] = "best.old";
+
+enum { BEST_PATH = SESSION_PATH + 16 };
+
+static void clean(const struct session *s);
+
+/* Does the model in this folder have the checksum of the best? It has in a run that was copied. */
+static int sum_fits(struct session *s, const char *path)
+{
+    struct safetensors *st = NULL;
+    uint32_t            sum;
+    int                 fits = settings_scan(s->log, "%" SCNx32, &sum, "best.sum") &&
+               !safetensors_open(&st, path, NULL) && st->sum == sum;
+
+    safetensors_close(st);
+    return fits;
+}
+
+/* Is what has the name RUN/best this run's? Its folder is named in run.db before it gets the name;
+ * in a run that was copied, or made by an older siTrain, that it is named as the best must do. */
+static int ours_check(const struct best *b, struct session *s, struct err *err)
+{
+    char        path[BEST_PATH];
+    struct stat st;
+
+    snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
+    if (lstat(path, &st))
+        return 0;
+    char *made = settings_get(s->log, "best.folder");
+    int   ours = S_ISDIR(st.st_mode) &&
+               ((made && file_is(path, made)) || (b->any && (!made || sum_fits(s, path))));
+    free(made);
+    if (!ours)
+        return err_misuse(err, "%s is not this run's best model: move it elsewhere, or leave "
+                          "--keep-best out", path);
+    char *mounted = file_mounted(path); // it would go along with the folder that is replaced
+    int   rc = !mounted ? 0 : err_misuse(err, "%.1000s is mounted within the best model, which a "
+                                         "better one replaces: unmount it first", mounted);
+    free(mounted);
+    return rc;
+}
+
+int best_open(struct best *out, struct session *s, struct err *err)
+{
+    clean(s);
+    int rc = best_load(out, s, err);
+    return rc || !s->o.keep_best ? rc : ours_check(out, s, err);
+}
+
+int best_load(struct best *out, struct session *s, struct err *err)
+{
+    *out = (struct best){ 0 };
+    out->any = settings_scan(s->log, "%" SCNu64, &out->step, "best.step");
+    settings_scan(s->log, "%lf", &out->seconds[0], "best.seconds");
+    settings_scan(s->log, "%lf", &out->seconds[1], "best.seconds_mm");
+    settings_scan(s->log, "%" SCNx32, &out->sum, "best.sum");
+    if (out->any && !settings_scan(s->log, "%lf", &out->value, "best.value"))
+        return err_set(err, -EBADMSG, "%s/run.db has best.step, but no best.value", s->dir);
+    return 0;
+}
+
+int best_store(struct best *b, struct session *s, const struct feed_values *v, struct err *err)
+{
+    double              value = v->told.value[0].value;
+    char                path[BEST_PATH];
+    struct safetensors *st = NULL;
+
+    snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
+    int rc = safetensors_open(&st, path, err);
+    if (rc)
+        return rc;
+    *b = (struct best){ 1, v->told.step, value, { v->seconds[0], v->seconds[1] }, st->sum };
+    safetensors_close(st);
+    return settings_set(s->log, err,
+                        "best.step=%" PRIu64 "\nbest.name=%s\nbest.value=%.17g\n"
+                        "best.seconds=%.17g\nbest.seconds_mm=%.17g\nbest.sum=%08" PRIx32,
+                        b->step, v->told.value[0].name, value, v->seconds[0], v->seconds[1],
+                        b->sum);
+}
+
+int best_beats(const struct best *b, const struct feed_values *v)
+{
+    double value = v->told.value[0].value;
+
+    return isfinite(value) &&
+           (!b->any || (v->larger_better ? value > b->value : value < b->value));
+}
+
+/* ---- the folder ---- */
+
+int best_folder(struct hf **out, const struct best *b, const struct session *s, struct err *err)
+{
+    char         path[BEST_PATH];
+    struct watch w = work_begin(s->events, "checking %s/%s", s->dir, base_name);
+
+    snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
+    int rc = hf_is_folder(path) ? hf_open(out, path, &w, err)
+                                : err_set(err, -ENOENT, "%s is not there any more", path);
+    work_end(s->events);
+    if (!rc && (arch_total(hf_model(*out)) != arch_total(&s->config) ||
+                (b->sum && b->sum != hf_sum(*out)))) {
+        hf_close(*out);
+        *out = NULL;
+        rc = err_set(err, -EBADMSG, "%s is not the model that run.db names as the best one (where "
+                     "a training was killed while it wrote that, --resume makes it again)", path);
+    }
+    if (!rc || err->stopped)
+        return rc;
+    return err_set(err, rc, "%.600s; the best model of %s was that after step %" PRIu64
+                   ": a copy of it, put there, is taken, and --last takes the parameters after the "
+                   "last step", err->text, s->dir, b->step + 1);
+}
+
+/* RUN/best again, where a kill came between two renames. */
+static void restore(const struct session *s)
+{
+    char           best[BEST_PATH], old[BEST_PATH + NAME_MAX];
+    struct stat    st;
+    DIR           *d = opendir(s->dir);
+    struct dirent *e;
+
+    snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
+    while (d && lstat(best, &st) && (e = readdir(d))) {
+        snprintf(old, sizeof old, "%s/%s", s->dir, e->d_name);
+        if (file_new_is(e->d_name, old_name, 1) && rmdir(old)) // an empty one is none
+            file_rename_new(old, best, NULL);
+    }
+    if (d)
+        closedir(d);
+}
+
+/* FIRST: before the exchange. SECOND: what came since; LEFT: after a kill. BELOW: in a folder,
+ * where no name is the model's. */
+enum carrying { FIRST, SECOND, LEFT, BELOW };
+
+/* What somebody has put into `from` and `to` has not, with a second name; or where it cannot have
+ * one a copy. But for FIRST also in the place of an earlier file of that name. */
+static int carry(const char *from, const char *to, enum carrying when, struct err *err)
+{
+    DIR           *d = opendir(from);
+    struct dirent *e;
+    int            rc = d ? 0 : err_set(err, -errno, "open %s: %s", from, strerror(errno));
+
+    while (!rc && (e = readdir(d))) {
+        char       *a = file_path(err, "%s/%s", from, e->d_name);
+        char       *b = file_path(err, "%s/%s", to, e->d_name);
+        struct stat there, st;
+        int         is_model = when != BELOW && output_is_model(e->d_name);
+
+        if (!a || !b) {
+            rc = -ENOMEM;
+        } else if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || lstat(a, &st) ||
+                   (when == LEFT && is_model)) {
+            rc = 0;
+        } else if (S_ISDIR(st.st_mode)) {
+            rc = (mkdir(b, st.st_mode & 07777) && errno != EEXIST) ||
+                         (!geteuid() && lchown(b, st.st_uid, st.st_gid))
+                     ? err_set(err, -errno, "mkdir %s: %s", b, strerror(errno))
+                     : carry(a, b, when == FIRST ? FIRST : BELOW, err);
+        } else if (!lstat(b, &there)) {
+            if (when != FIRST && !is_model && there.st_ino != st.st_ino && rename(a, b))
+                rc = err_set(err, -errno, "rename %s to %s: %s", a, b, strerror(errno));
+        } else if (linkat(AT_FDCWD, a, AT_FDCWD, b, 0)) {
+            rc = S_ISREG(st.st_mode) ? file_copy(a, b, UINT64_MAX, err)
+                                     : err_set(err, -errno, "link %s to %s: %s", a, b,
+                                               strerror(errno));
+        }
+        free(a);
+        free(b);
+    }
+    if (d)
+        closedir(d);
+    return rc;
+}
+
+/* Removes what killed processes left of a folder that was to have this name. One that was RUN/best
+ * may have a file that came after all others were carried; a new one has none of its own. */
+static void clear_left(const struct session *s, const char *base)
+{
+    char           best[BEST_PATH], path[BEST_PATH], left[BEST_PATH + NAME_MAX];
+    char          *made = settings_get(s->log, "best.folder");
+    DIR           *d = opendir(s->dir);
+    struct dirent *e;
+    int            rc = 0;
+
+    snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
+    while (d && !rc && (e = readdir(d))) {
+        snprintf(left, sizeof left, "%s/%s", s->dir, e->d_name);
+        if (file_new_is(e->d_name, base, 1) && made && file_is(best, made)) {
+            file_new_clean(left);
+            rc = carry(left, best, LEFT, NULL);
+        }
+    }
+    snprintf(path, sizeof path, "%s/%s", s->dir, base);
+    if (!rc)
+        file_new_clear_left(path, 1);
+    if (d)
+        closedir(d);
+    free(made);
+}
+
+static void clean(const struct session *s)
+{
+    char best[BEST_PATH];
+
+    restore(s);
+    clear_left(s, base_name);
+    snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
+    if (!access(best, F_OK)) // else what was moved away is the only one
+        clear_left(s, old_name);
+}
+
+/* The old one away, the new one in its place. */
+static int exchange_by_two(const char *run, const char *next, const char *best, struct err *err)
+{
+    char            path[BEST_PATH];
+    struct file_new old;
+
+    snprintf(path, sizeof path, "%s/%s", run, old_name);
+    int rc = file_new_folder(&old, path, err);
+
+    if (rc)
+        return rc;
+    if (rename(best, old.temp)) // of an empty folder it takes the place
+        rc = err_set(err, -errno, "rename %s to %s: %s", best, old.temp, strerror(errno));
+    else if (rename(next, best)) {
+        rc = err_set(err, -errno, "rename %s to %s: %s", next, best, strerror(errno));
+        file_rename_new(old.temp, best, NULL);
+    } else if (rename(old.temp, next)) // where an exchange would have left it
+        rc = err_set(err, -errno, "rename %s to %s: %s", old.temp, next, strerror(errno));
+    if (rc)
+        file_new_keep(&old); // the next training restores it
+    else
+        file_new_abort(&old);
+    return rc;
+}
+
+/* What f has made becomes RUN/best. */
+static int take_place(struct file_new *f, const char *run, struct err *err)
+{
+    struct stat st; // of whatever has that name: a link that leads nowhere, too
+    int         rc = 0;
+
+    if (lstat(f->path, &st))
+        return file_new_commit(f, err);
+    if (fsync(f->fd))
+        return err_set(err, -errno, "fsync %s: %s", f->temp, strerror(errno));
+    if (S_ISDIR(st.st_mode))
+        rc = carry(f->path, f->temp, FIRST, err);
+    if (!rc && renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
+        rc = file_lacks_flags(errno) ? exchange_by_two(run, f->temp, f->path, err)
+                             : err_set(err, -errno, "rename %s to %s: %s", f->temp, f->path,
+                                       strerror(errno));
+    rc = rc ? rc : file_sync_dir(run, err);
+    if (!rc && S_ISDIR(st.st_mode))
+        rc = carry(f->temp, f->path, SECOND, err); // what came meanwhile
+    if (rc)
+        file_new_keep(f);
+    return rc; // the old one is f->temp now
+}
+
+static int write_best(struct session *s, const struct params_source *source, struct err *err)
+{
+    struct hf_export x = { .config = s->config, .dtype = ST_F32, .source = *source, .endoftext = -1,
+                           .begin = -1, .shard_bytes = HF_SHARD_BYTES };
+    struct hf_labels labels = { 0 };
+    char             best[BEST_PATH], tokenizer[BEST_PATH], here[FILE_IDENTITY];
+    struct best      now;
+    struct file_new  f;
+    struct watch     w;
+    json_t          *generation = NULL;
+    int              rc = session_labels(&labels, s, err);
+
+    rc = rc ? rc : best_load(&now, s, err);
+    rc = rc ? rc : ours_check(&now, s, err); // also what came during the training
+    rc = rc ? rc : session_generation(&generation, s, err);
+    // stored when the run is made: a tokenizer is larger than what the memory plan has room for
+    settings_scan(s->log, "%ld", &x.endoftext, "endoftext");
+    x.begin = x.endoftext; // as older runs have it, which say no beginning
+    settings_scan(s->log, "%ld", &x.begin, "begintext");
+    x.pad = session_pad(s, x.endoftext);
+    snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
+    snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
+    x.labels = labels.n ? &labels : NULL;
+    x.generation = generation;
+    x.tokenizer = tokenizer_is_there(tokenizer) ? tokenizer : NULL;
+    x.watch = &w;
+    w = work_begin(s->events, "writing the best model");
+    rc = rc ? rc : file_new_folder(&f, best, err);
+    if (!rc) {
+        rc = hf_export_into(f.temp, &x, err);
+        file_identity(f.temp, here);
+        rc = rc ? rc : settings_set(s->log, err, "best.folder=%s", here);
+        rc = rc ? rc : take_place(&f, s->dir, err);
+        file_new_abort(&f);
+    }
+    work_end(s->events);
+    hf_labels_free(&labels);
+    json_decref(generation);
+    return rc;
+}
+
+int best_export(struct session *s, struct stream *stream, uint64_t step, struct err *err)
+{
+    struct params_source source;
+
+    clean(s);
+    int rc = stream_masters(stream, step, &source, err);
+    if (rc)
+        return rc;
+    rc = write_best(s, &source, err);
+    if (!rc || rc == -EINTR) { // who stopped it has a step to commit
+        struct err why = *err;
+        int        ended = stream_masters_end(stream, err);
+
+        if (!ended)
+            *err = why;
+        rc = ended ? ended : rc;
+    }
+    clean(s);
+    return rc;
+}

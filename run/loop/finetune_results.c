@@ -1,0 +1,247 @@
+/* finetune_results.c: the last evaluation's rows of run.db (with --keep-best the best one's) as
+ * files; predictions. */
+#include "run/loop/finetune_results.h"
+
+#include "data/base/file.h"
+#include "data/base/round.h"
+#include "run/folder/run_files.h"
+#include "run/folder/settings.h"
+#include "run/loop/best.h"
+#include "run/loop/model_folder.h"
+#include "run/sources/evaluate.h"
+
+#include <math.h>
+#include <unistd.h>
+
+/* ---- results ---- */
+
+struct eval_rows { const struct task *task; struct results_eval *eval; int found; };
+
+/* A row of evals: its name says whose value it is. */
+static int take_row(void *ctx, int n, const char **values, const char **names)
+{
+    struct eval_rows *e = ctx;
+
+    (void)n, (void)names;
+    e->found = 1;
+    for (size_t i = 0; i < TASK_SPLITS; i++) {
+        const struct task *t = e->task;
+        const char        *suffix = i ? t->suffix[i] : "";
+        char               name[64];
+
+        if (i && (!suffix || !*suffix))
+            continue;
+        for (size_t k = 0; k <= t->n_metrics; k++) {
+            int loss = k == t->n_metrics;
+
+            snprintf(name, sizeof name, "%s%s", loss ? "loss" : metric_names[t->metric[k]], suffix);
+            if (!strcmp(values[0], name))
+                *(loss ? &e->eval[i].loss : &e->eval[i].metric[k]) =
+                    runlog_real(values[1]);
+        }
+    }
+    return 0;
+}
+
+/* The evaluation after step `step`; none where there was none. What it lost to damage is no number.
+ */
+static int take_evals(struct results *r, struct session *s, uint64_t step, const double *seconds,
+                      struct err *err)
+{
+    struct eval_rows rows = { r->task, r->eval, 0 };
+    char             sql[160];
+
+    for (size_t i = 0; i < TASK_SPLITS; i++) {
+        struct results_eval *v = &r->eval[i];
+
+        v->samples = labelled_rows(s, run_dev[i]);
+        v->batches = div_up(v->samples, s->o.batch);
+        v->seconds = seconds[i];
+        v->loss = v->metric[0] = v->metric[1] = (double)NAN;
+        r->n_evals += v->samples > 0;
+    }
+    snprintf(sql, sizeof sql,
+             "SELECT name, CASE WHEN value IS NOT NULL THEN printf('%%!.17g', value) END"
+             " FROM evals WHERE step = %" PRIu64, step); // printf makes 0 of NULL
+    int rc = runlog_query(s->log, sql, take_row, &rows, err);
+    if (!rows.found)
+        r->n_evals = 0;
+    return rc;
+}
+
+/* steps: that are done; a resume may have named an earlier end. */
+static int write_results(struct finetune_results *out, struct session *s, uint64_t steps,
+                         const struct best *best, struct err *err)
+{
+    const struct task *task = &out->labelled.task;
+    const struct model_config *g = &s->config;
+    double   seconds[TASK_SPLITS] = { 0 };
+    uint64_t rows = labelled_rows(s, RUN_TRAIN);
+
+    for (size_t i = 0; i < TASK_SPLITS; i++)
+        settings_scan(s->log, "%lf", &seconds[i], "%s.seconds", run_dev[i]);
+    out->step = best->any ? best->step : steps - 1;
+    out->results = (struct results){
+        .task = task,
+        .train_samples = rows,
+        .steps_per_epoch = labelled_epoch_steps(rows, &s->o),
+        .max_steps = steps,
+        .train_batch = s->o.batch,
+        .logging_steps = s->o.log_every,
+        .eval_steps = s->o.eval_every ? s->o.eval_every : steps,
+        .save_steps = s->run.mode == RUN_MEM ? s->o.commit_every : 1,
+        .flops_per_token = 6.0 * (double)(arch_total(g) - arch_embeddings(g)),
+        .best_checkpoint = best->any ? out->model : NULL,
+        .best_step = best->step,
+        .best_metric = best->value,
+        .put = result_files_put,
+        .put_ctx = &out->files,
+    };
+    out->results.epochs = (steps + out->results.steps_per_epoch - 1) / out->results.steps_per_epoch;
+    int rc = take_evals(&out->results, s, out->step, best->any ? best->seconds : seconds, err);
+    rc = rc ? rc : results_write(s->dir, s->log, &out->results, err);
+    if (!rc && !task_find(task->name))
+        out->file = settings_get(s->log, "dev.file");
+    return rc;
+}
+
+/* ---- predictions ---- */
+
+enum { NAME = 64 };
+
+/* Is there a file of the predictions of this split? If it is not ours it is refused. */
+static int predictions_there(struct finetune_results *o, size_t split)
+{
+    char name[NAME], path[SESSION_PATH + NAME];
+
+    results_predictions_name(name, sizeof name, &o->labelled.task, split);
+    snprintf(path, sizeof path, "%s/%s", o->dir, name);
+    result_files_check(&o->files, name);
+    return access(path, F_OK) == 0;
+}
+
+/* Files of a version that noted no sums are ours if they say what this one would; predictions next
+ * to such ones if they have a row each. */
+static int know_older(struct finetune_results *o, struct session *s, uint64_t before,
+                      struct err *err)
+{
+    struct best best = { 0 };
+    int         rc = s->o.keep_best ? best_load(&best, s, err) : 0;
+
+    o->files.known = 1;
+    rc = rc ? rc : write_results(o, s, before, &best, err);
+    int older = !rc && settings_has(s->log, "result.trainer_state.json");
+    for (size_t i = 0; i < TASK_SPLITS && older && !rc; i++) {
+        char     name[NAME];
+        uint64_t rows = labelled_rows(s, run_test[i]);
+
+        results_predictions_name(name, sizeof name, &o->labelled.task, i);
+        rc = rows ? result_files_know(&o->files, name, "index\tprediction\n", rows, err) : 0;
+    }
+    o->files.known = 0;
+    return rc;
+}
+
+int finetune_results_check(struct session *s, uint64_t before, struct err *err)
+{
+    const struct run_file  *f;
+    struct finetune_results o = { .files = { .dir = s->dir, .log = s->log } };
+    int                     rc = labelled_load(&o.labelled, s, err);
+
+    snprintf(o.model, sizeof o.model, "%s/best", s->dir);
+    if (!rc && before && !settings_has(s->log, "result.trainer_state.json"))
+        rc = know_older(&o, s, before, err);
+    for (size_t i = 0; !rc && (f = run_file_at(i)); i++)
+        if (f->kind == RUN_FILE_RESULT)
+            result_files_check(&o.files, f->pattern);
+    for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
+        if (labelled_rows(s, run_test[i])) {
+            char name[NAME];
+
+            results_predictions_name(name, sizeof name, &o.labelled.task, i);
+            result_files_check(&o.files, name);
+        }
+    finetune_results_release(&o);
+    return rc ? rc : result_files_end(&o.files, err);
+}
+
+int finetune_results_write(struct finetune_results *out, struct session *s, uint64_t before,
+                           struct err *err)
+{
+    struct best best = { 0 };
+    int         rc = labelled_load(&out->labelled, s, err);
+
+    if (!rc && s->o.keep_best)
+        rc = best_load(&best, s, err);
+    if (rc)
+        return rc;
+    snprintf(out->dir, sizeof out->dir, "%s", s->dir);
+    out->files = (struct result_files){ .dir = out->dir, .log = s->log };
+    snprintf(out->model, sizeof out->model, "%s%s", s->dir, best.any ? "/best" : "");
+    out->read = (struct read_opts){ .seq = s->o.seq, .batch = s->o.batch, .dtype = s->o.dtype,
+                                    .host_mem = s->o.host_mem, .blas = s->o.blas,
+                                    .threads = s->o.threads };
+    out->events = s->events;
+    out->test_rows = size_max(labelled_rows(s, run_test[0]), labelled_rows(s, run_test[1]));
+    rc = write_results(out, s, before < s->o.steps ? s->o.steps : before, &best, err);
+    if (rc || *out->files.first.text)
+        out->results.n_evals = 0; // they are not written
+    for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
+        if (labelled_rows(s, run_test[i]) &&
+            (!predictions_there(out, i) || before < s->o.steps))
+            rc = labelled_open(&out->test[i], s, run_test[i], err);
+    out->files.log = NULL; // closed with the session
+    return rc;
+}
+
+void finetune_results_release(struct finetune_results *o)
+{
+    for (size_t i = 0; i < TASK_SPLITS; i++)
+        examples_close(o->test[i]);
+    labelled_release(&o->labelled);
+    free(o->file);
+}
+
+static int put_predictions(struct finetune_results *o, size_t split, const char *text, size_t n,
+                           struct err *err)
+{
+    char name[NAME];
+
+    results_predictions_name(name, sizeof name, &o->labelled.task, split);
+    return result_files_put(&o->files, name, text, n, err);
+}
+
+static int predict(struct finetune_results *o, struct err *err)
+{
+    struct model_folder r;
+    struct evaluator    e = { 0 };
+    char               *text[TASK_SPLITS] = { NULL }, *path = NULL;
+    size_t              n[TASK_SPLITS];
+    int                 rc = model_folder_open(&r, o->model, MODEL_LAST, NULL, o->events, err);
+
+    rc = rc ? rc : model_folder_evaluator(&e, &r, &o->read, o->test_rows, err);
+    for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
+        if (o->test[i])
+            rc = evaluate_predict(&e, o->test[i], &o->labelled.task, &text[i], &n[i], err);
+    evaluator_close(&e);
+    model_folder_close(&r);
+    if (!rc) // with the model closed, which may be this run's
+        rc = (path = file_path(err, "%s/run.db", o->dir))
+                 ? runlog_open(&o->files.log, path, 0, 1, err) : -ENOMEM;
+    for (size_t i = 0; i < TASK_SPLITS; i++) {
+        if (text[i] && !rc)
+            rc = put_predictions(o, i, text[i], n[i], err);
+        free(text[i]);
+    }
+    runlog_close(o->files.log);
+    o->files.log = NULL;
+    free(path);
+    return rc;
+}
+
+int finetune_results_predict(struct finetune_results *o, struct err *err)
+{
+    int rc = o->test[0] || o->test[1] ? predict(o, err) : 0;
+
+    return rc ? rc : result_files_end(&o->files, err);
+}

@@ -1,0 +1,293 @@
+/* model_folder.c: two kinds of folders behind one params_source. */
+#include "run/loop/model_folder.h"
+
+#include "data/base/machine.h"
+#include "offload/stream/streams.h"
+#include "run/folder/settings.h"
+#include "run/loop/best.h"
+#include "run/ranks/ranked.h"
+#include "run/sources/tokenise.h"
+
+#include <strings.h>
+
+static int open_hf(struct model_folder *r, const char *path, struct err *err)
+{
+    struct watch w = work_begin(r->events, "checking %s", path);
+    int          rc = hf_open(&r->hf, path, &w, err);
+
+    work_end(r->events);
+    if (rc)
+        return rc;
+    r->source = hf_source(r->hf);
+    snprintf(r->tokenizer, sizeof r->tokenizer, "%s", path);
+    r->run.config = *hf_model(r->hf);
+    return session_config(&r->run, err);
+}
+
+static int open_masters(struct model_folder *r, struct err *err)
+{
+    struct watch w = work_begin(r->events, "checking %s", r->run.dir);
+
+    r->run.run.watch = &w;
+    int rc = run_reader(&r->masters, &r->source, &r->run.run, err);
+    r->run.run.watch = NULL;
+    work_end(r->events);
+    return rc;
+}
+
+/* The blocks of the folder, which may be other ones than an older run's. */
+static int open_best(struct model_folder *r, const struct best *b, const char *path,
+                     struct err *err)
+{
+    char *name = settings_get(r->run.log, "best.name");
+    int   rc = best_folder(&r->best, b, &r->run, err);
+
+    if (!rc) {
+        events_notice(r->events, "%s: the best model is taken, after step %" PRIu64 " (%s %.4f); "
+                      "--last takes the one after step %" PRIu64, path, b->step + 1,
+                      name ? name : "", b->value, r->step);
+        r->step = b->step + 1;
+        r->source = hf_source(r->best);
+        r->run.config.pieces = hf_model(r->best)->pieces;
+        rc = session_config(&r->run, err);
+    }
+    free(name);
+    return rc;
+}
+
+static int open_run(struct model_folder *r, const char *path, enum model_which which,
+                    const char *disk, struct err *err)
+{
+    struct best best = { 0 };
+    uint64_t    applied;
+    int         rc = session_open(&r->run, path, SESSION_EITHER, r->events, err);
+
+    rc = rc ? rc : ranked_see(&r->run, path, SESSION_EITHER, err);
+    rc = rc ? rc : best_load(&best, &r->run, err);
+    if (rc)
+        return rc;
+    if ((rc = run_position(&r->run.run, &r->step, &applied, err)))
+        return session_explain(&r->run, rc, err);
+    snprintf(r->tokenizer, sizeof r->tokenizer, "%s/tokenizer", r->run.dir);
+    if (which == MODEL_BEST && !best.any)
+        return err_misuse(err, "--best: %s kept no best model, which --keep-best of a training "
+                          "does: leave --best out", path);
+    if (which != MODEL_LAST && best.any)
+        return open_best(r, &best, path, err);
+    if (which == MODEL_KEPT && r->run.has_opts && r->run.o.keep_best)
+        events_notice(r->events, "%s: --keep-best found no best model, since no evaluation gave a "
+                      "number: the last model is taken, after step %" PRIu64, path, r->step);
+    if (disk)
+        r->run.run.disk = disk;
+    rc = run_reader_memory(&r->run.run, &r->bytes, err);
+    rc = rc ? rc : open_masters(r, err);
+    if (rc == -EBUSY && !(rc = session_recover(&r->run, err))) // a step was half done
+        rc = open_masters(r, err);
+    return session_explain(&r->run, rc, err);
+}
+
+int model_folder_open(struct model_folder *r, const char *path, enum model_which which,
+                      const char *disk, const struct events *events, struct err *err)
+{
+    char hint[HF_HINT];
+    int  rc;
+
+    *r = (struct model_folder){ .events = events };
+    memory_baseline();
+    if (session_is_run(path))
+        rc = open_run(r, path, which, disk, err);
+    else if (hf_is_folder(path))
+        rc = open_hf(r, path, err);
+    else if (!(rc = hf_refuse_other(path, err)))
+        rc = err_misuse(err, "%.200s: neither a run (with run.db) nor a Hugging Face folder (with "
+                        "config.json)%s", path, hf_hub_hint(path, hint));
+    r->config = r->run.config;
+    r->finite = (struct finite){ r->source, &r->config, path };
+    r->source = finite_source(&r->finite);
+    if (!tokenizer_is_there(r->tokenizer))
+        *r->tokenizer = '\0';
+    return rc;
+}
+
+int model_which(enum model_which *out, const struct which_opts *o, const char *path,
+                struct err *err)
+{
+    *out = o->best ? MODEL_BEST : o->last ? MODEL_LAST : MODEL_KEPT;
+    if (o->best && o->last)
+        return err_misuse(err, "--best and --last are two models of a run; give one of them");
+    if (*out != MODEL_KEPT && !session_is_run(path) && hf_is_folder(path))
+        return err_misuse(err, "--%s is for a run, and %s is a folder with one model: leave it out",
+                          o->best ? "best" : "last", path);
+    return 0;
+}
+
+void model_folder_close(struct model_folder *r)
+{
+    run_reader_close(r->masters);
+    hf_close(r->hf);
+    hf_close(r->best);
+    session_close(&r->run);
+    memset(r, 0, sizeof *r);
+}
+
+int model_folder_dtype(const struct model_folder *r)
+{
+    return r->run.has_opts ? r->run.o.dtype : DT_BF16;
+}
+
+int model_folder_given(const struct model_folder *r, const char *dir, struct err *err)
+{
+    return dir && *r->tokenizer ? tokenise_same(dir, r->tokenizer, err) : 0;
+}
+
+int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r, const char *dir,
+                           struct err *err)
+{
+    if (!dir && !*r->tokenizer)
+        return err_misuse(err, "there is no tokenizer with this model: give --tokenizer DIR");
+    return tokenizer_open(out, dir ? dir : r->tokenizer, err);
+}
+
+long model_folder_pad(const struct model_folder *r, const char *path, const struct tokenizer *tok)
+{
+    long pad = r->hf ? hf_pad(path) : session_pad(&r->run, tok ? tokenizer_endoftext(tok) : -1);
+
+    return pad < 0 && tok && arch_classifies(&r->config) ? tokenizer_pad(tok, r->config.vocab)
+                                                         : pad;
+}
+
+int model_folder_generation(json_t **out, const struct model_folder *r, const char *path,
+                            struct err *err)
+{
+    return r->hf ? hf_generation(out, path, r->config.vocab, err)
+                 : session_generation(out, &r->run, err);
+}
+
+int model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
+                           const struct read_opts *o, uint64_t rows, struct err *err)
+{
+    size_t                 seq = o->seq ? o->seq : arch_usual_seq(&r->config);
+    enum dtype             dtype = (enum dtype)(o->dtype < 0 ? model_folder_dtype(r) : o->dtype);
+    struct trainer_options t = { .model = { .config = r->config,
+                                            .batch = o->batch,
+                                            .seq = seq,
+                                            .grad_accum = 1,
+                                            .dtype = dtype,
+                                            .engine = (enum matmul_engine)o->blas,
+                                            .threads = (int)threads_here(o->threads),
+                                            .varying = arch_classifies(&r->config) } };
+    struct memory_request  want = {
+        .host_mem = o->host_mem, .model = t.model, .reads = &r->run.run, .rows = rows,
+        .source_bytes = r->bytes
+    };
+    struct budget          plan;
+
+    if (r->masters)
+        run_reader_rounded(r->masters, dtype);
+    *out = (struct evaluator){ .batch = o->batch, .seq = seq, .grad_accum = 1,
+                               .vocab = r->config.vocab, .events = r->events };
+    if (seq > r->config.n_positions)
+        return err_misuse(err, "--seq %zu: the model has %zu positions", seq,
+                          r->config.n_positions);
+    int rc = memory_plan(&plan, &want, err);
+    rc = rc ? rc : memory_limits(&plan, &want, err);
+    rc = rc ? rc
+            : stream_read_open(&out->stream, &r->source, &r->run.run.route, r->run.block_params,
+                               dtype, plan.frames, err);
+    return rc ? rc : trainer_open(&out->trainer, &t, out->stream, err);
+}
+
+void evaluator_close(struct evaluator *e)
+{
+    trainer_close(e->trainer);
+    stream_close(e->stream);
+    *e = (struct evaluator){ 0 };
+}
+
+/* ---- classes ---- */
+
+static void own_order(struct classes *c)
+{
+    for (size_t i = 0; i < c->config->n_labels; i++)
+        c->place[i] = i;
+}
+
+int classes_open(struct classes *c, const struct model_folder *r, const char *path, struct err *err)
+{
+    *c = (struct classes){ .config = &r->config, .body = r->source };
+    c->place = calloc(r->config.n_labels + 1, sizeof *c->place);
+    if (!c->place)
+        return err_set(err, -ENOMEM, "out of memory");
+    own_order(c);
+    return r->hf ? hf_labels(&c->names, path, err)
+                 : session_labels(&c->names, &r->run, err);
+}
+
+void classes_close(struct classes *c)
+{
+    hf_labels_free(&c->names);
+    free(c->place);
+    *c = (struct classes){ 0 };
+}
+
+int classes_named(const struct classes *c)
+{
+    for (size_t i = 0; i < c->names.n; i++) {
+        char plain[32];
+
+        snprintf(plain, sizeof plain, "LABEL_%zu", i);
+        if (strcmp(plain, c->names.name[i]))
+            return 1;
+    }
+    return 0;
+}
+
+int classes_match(struct classes *c, const char *const *names, size_t n)
+{
+    size_t found = 0, k;
+
+    if (!names || n != c->config->n_labels || n != c->names.n)
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        for (k = 0; k < n && strcasecmp(names[i], c->names.name[k]); k++)
+            ;
+        c->place[i] = k;
+        found += k < n;
+    }
+    if (found < n)
+        own_order(c);
+    return found == n;
+}
+
+static int read_ordered(void *ctx, size_t block, size_t first, size_t n, float *out,
+                        struct err *err)
+{
+    const struct classes    *c = ctx;
+    const struct model_config *g = c->config;
+    size_t head = arch_score_offset(g, block), rows = g->n_labels * g->n_embd;
+    int    rc = 0;
+
+    while (n > 0 && !rc) {
+        size_t from = first, part = first < head && n > head - first ? head - first : n;
+
+        if (first >= head && first - head >= rows) { // the bias, of which each row has one
+            from = head + rows + c->place[first - head - rows];
+            part = 1;
+        } else if (first >= head) {
+            size_t row = (first - head) / g->n_embd, col = (first - head) % g->n_embd;
+
+            from = head + c->place[row] * g->n_embd + col;
+            part = g->n_embd - col < n ? g->n_embd - col : n;
+        }
+        rc = c->body.read(c->body.ctx, block, from, part, out, err);
+        first += part;
+        out += part;
+        n -= part;
+    }
+    return rc;
+}
+
+struct params_source classes_source(const struct classes *c)
+{
+    return (struct params_source){ read_ordered, (struct classes *)(uintptr_t)c };
+}

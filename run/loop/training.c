@@ -1,0 +1,524 @@
+/* training.c: the loop over steps. Everything is opened before the first one; a step allocates
+ * nothing. Who wants the end (events.h) lets the step finish and commit; a kill is survived by a
+ * resume. */
+#include "run/loop/training.h"
+
+
+#include "data/base/clock.h"
+#include "data/base/machine.h"
+#include "data/base/round.h"
+#include "kernels/attention.h"
+#include "offload/devices/devices.h"
+#include "offload/upkeep/recovery.h"
+#include "plan/mem_choice.h"
+#include "plan/wear.h"
+#include "run/folder/drives.h"
+#include "run/folder/output.h"
+#include "run/folder/run_files.h"
+#include "run/folder/settings.h"
+#include "run/folder/tensorboard.h"
+#include "run/loop/best.h"
+#include "run/loop/horizon.h"
+#include "run/ranks/ranked.h"
+#include "run/sources/feed.h"
+#include "run/sources/labelled.h"
+
+#include <math.h>
+
+struct training {
+    struct session *s;
+    struct budget   plan;
+    struct mem_choice mem;    // of a run that begins
+    struct stream  *stream;
+    struct trainer *trainer;
+    struct feed    *feed;
+    struct tensorboard *board; // NULL: none is asked for
+    int             blas; // --blas of the run; in s->o.blas stands the engine that goes on with it
+    int             evaluates;
+    int             whole;    // offloaded MLPs leave whole
+    uint64_t        skipped; // steps in a row, up to now
+    struct best     best;
+    struct wear     wear;
+    uint64_t        first;    // the first step of this process,
+    uint64_t        begun_ns; // when it began
+    double          step_seconds; // that the latest one took; 0: there was none
+};
+
+/* ---- what a resume says ---- */
+
+int training_overlay(struct session *s, struct opt_line *line, struct train_opts *train, int first,
+                     struct err *err)
+{
+    uint64_t was = s->o.steps;
+
+    if (!first && !s->o.schedule_steps) // of the first version's runs
+        s->o.schedule_steps = was;
+    if (train->mode == TRAIN_SU_O_C) {
+        train->mode = RUN_SUO;
+        if (!opt_given(line, "compress"))
+            train->compress = s->o.compress > 0 ? s->o.compress : TRAIN_COMPRESS;
+        opt_mark_given(line, "compress");
+    }
+    s->o.quiet = train->quiet; // both are of one command, not of the run
+    s->o.force_device = train->force_device;
+    int rc = session_overlay(s, line, first, err);
+    if (rc || first)
+        return rc;
+    if (!s->o.schedule_steps) // --schedule-steps 0
+        s->o.schedule_steps = s->o.steps;
+    for (size_t i = 0; i < train_opts_acts(&s->o) && opt_given(line, "act-device") && !rc; i++)
+        rc = output_check_name("--act-device", s->o.act_device.item[i], err);
+    return rc ? rc : horizon_check(s, line, was, err);
+}
+
+/* ---- opening ---- */
+
+/* The engine that computed this run so far computes the rest of it: oneDNN and OpenBLAS differ in
+ * the last bits. Where this siTrain was built without it, another one does, and record_engine says
+ * so. */
+static void keep_engine(struct session *s)
+{
+    char *engine = settings_get(s->log, "engine");
+
+    if (!engine)
+        return;
+    int known = opt_words_find(matmul_engine_name, engine, strcspn(engine, " "));
+    if (known > 0 && s->o.blas == MATMUL_AUTO)
+        s->o.blas = known;
+    if (!matmul_has((enum matmul_engine)s->o.blas))
+        s->o.blas = MATMUL_AUTO;
+    free(engine);
+}
+
+static int record_engine(struct training *t, struct err *err)
+{
+    const char *attention = attention_describe((enum dtype)t->s->o.dtype);
+    int         in_fp32 = !strcmp(attention, "fp32"), rc = 0;
+    char       *before = settings_get(t->s->log, "engine"), now[192], text[512];
+
+    snprintf(now, sizeof now, "%s%s%s", trainer_engine(t->trainer), in_fp32 ? "" : ", attention ",
+             in_fp32 ? "" : attention);
+    if (!before) {
+        rc = settings_set(t->s->log, err, "engine=%s", now);
+    } else if (strcmp(before, now)) {
+        snprintf(text, sizeof text, "products ran on %s, now on %s: the last bits may differ",
+                 before, now);
+        rc = session_notice(t->s, text, err);
+    }
+    free(before);
+    return rc ? rc : ranked_engines(t->s, now, err);
+}
+
+/* The memory plan, a setting a part: memory.00 and so on, "BYTES NAME", the total, the limit and
+ * what stands beside it last. What an earlier plan had more is removed. */
+static int record_memory(const struct training *t, struct err *err)
+{
+    const struct budget     *b = &t->plan;
+    const struct budget_item last[] = { { "total", b->total, "" }, { "limit", b->limit, "" },
+                                        { "arenas of emulated devices", b->arenas, "" } };
+    enum { LAST = sizeof last / sizeof *last, MOST = sizeof b->items / sizeof *b->items + LAST };
+    int rc = 0;
+
+    for (size_t i = 0; i < MOST && !rc; i++) {
+        const struct budget_item *item = i < b->n_items          ? &b->items[i]
+                                         : i < b->n_items + LAST ? &last[i - b->n_items]
+                                                                 : NULL;
+        char                      key[32];
+
+        snprintf(key, sizeof key, "memory.%02zu", i);
+        rc = item ? settings_set(t->s->log, err, "%s=%" PRIu64 " %s", key, item->bytes, item->name)
+                  : runlog_unset(t->s->log, key, err);
+    }
+    return rc;
+}
+
+/* What the plan chose and the computed traffic depends on. Batches of varying shape leave records
+ * of varying size, and `auto` of varying number: nothing is computed of them. */
+static int record_plan(struct training *t, struct err *err)
+{
+    const struct run_config *r = &t->s->run;
+    int varies = arch_classifies(&t->s->config) || train_activations[t->s->o.activations].adapts;
+
+    int rc = record_memory(t, err);
+
+    return rc ? rc : settings_set(t->s->log, err,
+                        "frames=%zu\nresidual_in_ram=%d\nrecords=%zu\nrecord_bytes=%zu\n"
+                        "record_buffers=%zu\nrecord_whole=%d\nacts_written=%" PRIu64
+                        "\nacts_read=%" PRIu64,
+                        r->frames, r->residual_in_ram != 0, varies ? 0 : r->acts.n, r->acts.bytes,
+                        r->acts.buffers, r->acts.buffers && t->whole,
+                        varies ? 0 : r->acts.written, varies ? 0 : r->acts.read);
+}
+
+/* Where activations are, if they have drives of their own, which this process may have changed. */
+static int record_acts(const struct session *s, struct err *err)
+{
+    const struct run_config *r = &s->run;
+    int                      rc = 0;
+
+    if (r->mode != RUN_MEM)
+        rc = runlog_devices_forget(s->log, (int)r->n_devices, err);
+    for (size_t i = 0; i < r->n_act_devices && !rc; i++)
+        rc = runlog_device(s->log, (int)(r->n_devices + i), r->act_paths[i], r->csd->name, r->disk,
+                           devices_act_area(r), err);
+    return rc;
+}
+
+/* What a resume changed is the run's from here on, where everything could be opened with it: all of
+ * it, or after a kill nothing. first: the first step that this process trains; NULL: it trains
+ * none. */
+static int record_options(const struct training *t, const uint64_t *first, struct err *err)
+{
+    struct session *s = t->s;
+    int             kept = s->o.blas, rc = runlog_begin(s->log, err);
+
+    if (rc)
+        return rc;
+    s->o.blas = t->blas;
+    rc = horizon_record(s, t->first, err);
+    rc = rc ? rc : session_store_options(s, 0, err);
+    s->o.blas = kept;
+    rc = rc ? rc : record_acts(s, err);
+    rc = rc ? rc : drives_record(s, err);
+    rc = rc ? rc : moved_settle(s->moved, &s->run, err);
+    if (!rc && first)
+        rc = runlog_process(s->log, *first, err);
+    return runlog_end(s->log, rc, err);
+}
+
+/* What a crash left is done then: the database is ours until the first step. */
+static int open_stream(struct training *t, char *notice, size_t size, struct err *err)
+{
+    struct watch w = work_begin(t->s->events, "opening %s", t->s->dir);
+
+    t->s->run.watch = &w;
+    int rc = run_train(&t->stream, &t->s->run, notice, size, err);
+    t->s->run.watch = NULL;
+    rc = rc ? rc : stream_drain(t->stream, err);
+    rc = rc ? rc : watch_look(&w, 0, 0, err);
+    work_end(t->s->events);
+    return rc;
+}
+
+/* What looks like a training must not be taken for one. */
+static int notice_fake(struct session *s, struct err *err)
+{
+    const struct run_config *cfg = &s->run;
+    char                     text[256];
+
+    if (cfg->mode == RUN_MEM || !devices_fake(cfg))
+        return 0;
+    snprintf(text, sizeof text, "--%s null stores nothing and trains nothing: the losses mean "
+             "nothing, and there are no parameters in the end; it shows how long steps take",
+             cfg->csd->flags & CSD_FAKE ? "csd" : "disk");
+    return session_notice(s, text, err);
+}
+
+static int training_open(struct training *t, struct err *err)
+{
+    struct session        *s = t->s;
+    uint64_t               rows = size_max(labelled_rows(s, run_dev[0]),
+                                                labelled_rows(s, run_dev[1]));
+    char                   notice[512] = "";
+    int                    rc = feed_open(&t->feed, s, err);
+
+    if (rc)
+        return rc;
+    t->evaluates = feed_has_eval(s);
+    if (s->o.keep_best && !t->evaluates)
+        return err_misuse(err, "--keep-best needs something to evaluate on, and %s has nothing",
+                          s->dir);
+    if ((rc = best_open(&t->best, s, err)) ||
+        (rc = training_plan_here(&t->plan, s, rows, err)) || (rc = ranked_frames(s, err)))
+        return rc;
+    if (!t->first) // before anything is open: the plan of mem opens the products, too
+        mem_choice_make(&t->mem, s, &t->plan, rows);
+    struct trainer_options o = training_options(s);
+    const struct train_activations *acts = &train_activations[s->o.activations];
+    o.model.ways = memory_ways(&t->plan, &o.model, acts);
+    o.model.whole = t->whole = memory_whole(&t->plan, &s->run, &o.model);
+    o.model.pool = t->plan.pool;
+    o.model.spare = t->plan.spare;
+    o.adapts = t->plan.record_buffers ? acts->adapts : ADAPT_NOT; // else nothing is left to choose
+    rc = open_stream(t, notice, sizeof notice, err);
+    if (!rc && *notice)
+        rc = session_notice(s, notice, err);
+    rc = rc ? rc : notice_fake(s, err);
+    if (!rc && s->o.speculate && s->spares != RUN_SPARES_ALL)
+        rc = session_notice(s,
+                            "--speculate goes as far as the devices' spare slots: they were made "
+                            "without it, on a small disk, or with --spare-slots half or few",
+                            err);
+    if (rc || (rc = record_plan(t, err)) || (rc = trainer_open(&t->trainer, &o, t->stream, err)) ||
+        (rc = tensorboard_open(&t->board, s->ranks.rank ? NULL : s->o.tensorboard, s->dir, t->first,
+                               s->events, err)) || // of several ranks the first writes it
+        (rc = record_options(t, &t->first, err)))
+        return rc;
+    return record_engine(t, err);
+}
+
+static void training_close(struct training *t)
+{
+    tensorboard_close(t->board);
+    trainer_close(t->trainer);
+    stream_close(t->stream);
+    feed_close(t->feed);
+}
+
+/* ---- evaluations ---- */
+
+/* Rows of evals, and whether it is the best so far: in one transaction, so that all of it is there
+ * or missing. What an evaluation took is measured as the next step's, and comes with its rows;
+ * after the last step, with these. */
+static int store_values(struct training *t, const struct feed_values *v, struct err *err)
+{
+    struct runlog *log = t->s->log;
+    uint64_t       step = v->told.step;
+    int            rc = runlog_begin(log, err);
+
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < v->told.n && !rc; i++)
+        rc = runlog_eval(log, step, v->told.value[i].name, v->told.value[i].value, err);
+    rc = rc ? rc
+            : settings_set(log, err, "dev.seconds=%.17g\ndev_mm.seconds=%.17g", v->seconds[0],
+                           v->seconds[1]);
+    if (!rc && v->told.best)
+        rc = best_store(&t->best, t->s, v, err);
+    if (!rc && step + 1 == t->s->o.steps)
+        rc = meter_flush(t->stream->meter, step + 1, log, err);
+    return runlog_end(log, rc, err);
+}
+
+/* The evaluation of the parameters after step `step`. */
+static int run_eval(struct training *t, uint64_t step, struct err *err)
+{
+    const struct events *e = t->s->events;
+    struct feed_values   v;
+
+    events_kill_costs(e, "--resume evaluates again");
+    int rc = feed_evaluate(t->feed, t->trainer, step + 1, &v, err);
+    v.told.step = step;
+    // The database is the stream's until it is drained; in mem it is this thread's, and a drain is
+    // an image.
+    if (!rc && t->s->run.mode != RUN_MEM)
+        rc = stream_drain(t->stream, err);
+    if (!rc && t->s->o.keep_best && best_beats(&t->best, &v)) {
+        v.told.best = 1;
+        rc = best_export(t->s, t->stream, step + 1, err);
+    }
+    rc = rc ? rc : store_values(t, &v, err);
+    if (rc)
+        return rc;
+    tensorboard_evaluation(t->board, &v.told);
+    if (e && e->evaluation)
+        e->evaluation(e->ctx, &v.told);
+    return 0;
+}
+
+static int eval_due(const struct session *s, uint64_t step)
+{
+    return step + 1 == s->o.steps || (s->o.eval_every && (step + 1) % s->o.eval_every == 0);
+}
+
+static int number_row(void *ctx, int n, const char **values, const char **names)
+{
+    (void)n, (void)names;
+    *(double *)ctx = values[0] ? strtod(values[0], NULL) : 0;
+    return 0;
+}
+
+/* The number that a query of run.db gives, which has `next` in it: steps below that are done. */
+static int ask(struct session *s, double *out, const char *query, uint64_t next, struct err *err)
+{
+    char sql[256];
+
+    snprintf(sql, sizeof sql, query, (unsigned long long)next);
+    return runlog_query(s->log, sql, number_row, out, err);
+}
+
+/* Is an evaluation due after the last step done and, a kill having come between, not recorded? */
+static int eval_missing(struct session *s, uint64_t next, int *missing, struct err *err)
+{
+    double found = 0;
+
+    *missing = 0;
+    if (next == 0 || !eval_due(s, next - 1) || !feed_has_eval(s))
+        return 0;
+    int rc = ask(s, &found, "SELECT count(*) FROM evals WHERE step = %llu - 1", next, err);
+    *missing = !(found > 0);
+    return rc;
+}
+
+/* ---- steps that are skipped ---- */
+
+/* How many steps in a row before `next` were skipped: a stop in between does not hide them. */
+static int skipped_before(struct training *t, uint64_t next, struct err *err)
+{
+    double n = 0;
+    int    rc = ask(t->s, &n,
+                    "SELECT count(*) FROM (SELECT %llu AS next), steps WHERE step < next AND "
+                    "step > coalesce((SELECT max(step) FROM steps WHERE step < next AND NOT "
+                    "skipped), -1)",
+                    next, err);
+
+    t->skipped = (uint64_t)n;
+    return rc;
+}
+
+/* Counts and says a step that was skipped; an error when there were too many in a row. */
+static int count_skipped(struct training *t, uint64_t step, const struct step_result *r,
+                         struct err *err)
+{
+    uint64_t most = t->s->o.max_skipped;
+    static const char *const kinds[] = { "the embeddings", "a layer", "the final norm",
+                                         "the head" };
+    char     where[96] = "the loss is not finite", text[256];
+    size_t   b = r->skip_block;
+
+    t->skipped = r->skipped ? t->skipped + 1 : 0;
+    if (!r->skipped)
+        return 0;
+    if (b != SIZE_MAX)
+        snprintf(where, sizeof where, "a gradient is not finite, first that of block %zu (%s)", b,
+                 kinds[arch_block_kind(&t->s->config, b)]);
+    snprintf(text, sizeof text, "step %llu is skipped: %s", (unsigned long long)step + 1, where);
+    int rc = t->s->run.mode != RUN_MEM || (most && t->skipped >= most)
+                 ? stream_drain(t->stream, err)
+                 : 0;
+    rc = rc ? rc : session_notice(t->s, text, err);
+    if (!rc && most && t->skipped >= most)
+        rc = err_set(err, -EDOM, "%llu steps in a row were skipped, the last of them step %llu: "
+                     "%s; nothing of them went into a parameter; --resume %s with a larger "
+                     "--max-skipped goes on, a run with a smaller --lr may not come here",
+                     (unsigned long long)t->skipped, (unsigned long long)step + 1, where,
+                     t->s->dir);
+    return rc;
+}
+
+/* ---- the loop ---- */
+
+enum { WEAR_STEPS = 10 }; // what a speed is taken from: the last ones that run.db has; a new run's
+
+static int wear_before(struct training *t, uint64_t next, struct err *err)
+{
+    double seconds = 0;
+    int    rc = wear_computed(&t->wear, &t->s->run, err);
+
+    if (!rc && next >= WEAR_STEPS)
+        rc = ask(t->s, &seconds,
+                 "SELECT avg(seconds) FROM steps WHERE seconds > 0 AND step + 100 >= %llu", next,
+                 err);
+    wear_warn(&t->wear, t->s->events, seconds, (double)t->s->o.endurance);
+    t->begun_ns = clock_ns();
+    return rc;
+}
+
+/* What a stop during this step waits for; and what is lost by one that does not wait: in mem, all
+ * steps since the last image. */
+static void tell_what_a_stop_does(const struct training *t, uint64_t step)
+{
+    const struct events *e = t->s->events;
+    uint64_t image = step - (step - t->first) % t->s->o.commit_every;
+
+    events_stop_waits(e, t->step_seconds, step + 1, "done and committed");
+    if (t->s->run.mode == RUN_MEM)
+        events_kill_costs(e, "--resume goes on after step %llu, the last one in an image",
+                          (unsigned long long)image);
+    else
+        events_kill_costs(e, "--resume computes this step again");
+}
+
+/* A step and what follows it. */
+static int one_step(struct training *t, uint64_t step, struct err *err)
+{
+    struct batch_source  data = { feed_batch, t->feed };
+    const struct events *e = t->s->events;
+    struct step_result   r;
+    uint64_t             start_ns = clock_ns(), moved = meter_io(t->stream->meter).bytes;
+
+    tell_what_a_stop_does(t, step);
+    int rc = train_step(t->trainer, step, &data, &r, err);
+    if (rc)
+        return rc;
+    t->step_seconds = (double)(clock_ns() - start_ns) * 1e-9;
+    struct meter_io io = meter_io(t->stream->meter);
+    double          hidden = io.busy_ns ? 1 - (double)io.waited_ns / (double)io.busy_ns : -1;
+    struct training_step told = { step, &r, hidden, rss_peak() };
+    tensorboard_step(t->board, &told, t->step_seconds, io.bytes - moved);
+    if (e && e->step)
+        e->step(e->ctx, &told);
+    rc = count_skipped(t, step, &r, err);
+    if (!rc && t->first == 0 && step + 1 == WEAR_STEPS)
+        wear_warn(&t->wear, e, (double)(clock_ns() - t->begun_ns) * 1e-9 / WEAR_STEPS,
+                  (double)t->s->o.endurance);
+    return !rc && t->evaluates && eval_due(t->s, step) ? run_eval(t, step, err) : rc;
+}
+
+/* Steps from t->first; before them the evaluation after the one before, where it is missing. */
+static int train_steps(struct training *t, int missing, struct training_end *end, struct err *err)
+{
+    const struct train_opts *o = &t->s->o;
+    uint64_t                 step = t->first;
+    int                      rc = skipped_before(t, step, err);
+    rc = rc ? rc : wear_before(t, step, err);
+    if (missing && !rc)
+        rc = run_eval(t, step - 1, err);
+    for (; step < o->steps && !rc && !(rc = ranked_stop(t->s, err)); step++)
+        rc = one_step(t, step, err);
+    int asked = rc > 0;
+    rc = asked ? 0 : rc;
+    int stopped = rc == -EINTR && err->stopped; // within an evaluation: every step is whole
+    events_stop_waits(t->s->events, 0, step, "committed");
+    events_kill_costs(t->s->events, "--resume goes on from the last commit");
+    if (!rc || stopped)
+        rc = stream_drain(t->stream, err);
+    if (!rc) // the wait for it
+        rc = meter_flush(t->stream->meter, step, t->s->log, err);
+    *end = (struct training_end){ stopped || step < o->steps ? TRAINING_STOPPED : TRAINING_DONE,
+                                  step, o->steps, stopped };
+    return rc;
+}
+
+int training_run(struct session *s, struct training_end *end, struct err *err)
+{
+    struct training t = { .s = s, .blas = s->o.blas };
+    char            line[SESSION_LINE];
+    uint64_t        next, applied;
+    int             missing, rc = ranked_keeps(s, err); // before the options are stored
+
+    rc = rc ? rc : recovery_run(&s->run, err);
+    rc = rc ? rc : run_position(&s->run, &next, &applied, err);
+    if (rc)
+        return rc;
+    keep_engine(s);
+    rc = eval_missing(s, next, &missing, err);
+    if (s->o.steps < next) // what is done stays done, and is what the run's options say
+        s->o.steps = next;
+    if (rc || (rc = ranked_begin(s, next, &missing, err)))
+        return rc;
+    t.first = next;
+    if (next == s->o.steps && !missing) {
+        rc = session_recover(s, err);
+        rc = rc ? rc : record_options(&t, NULL, err);
+        *end = (struct training_end){ TRAINING_NOTHING_LEFT, next, next, 0 };
+        return rc;
+    }
+    events_kill_costs(s->events, "--resume goes on from the last commit");
+    rc = training_open(&t, err);
+    rc = rc ? rc : ranked_patience(s, err);
+    if (!rc) {
+        tell_what_a_stop_does(&t, next);
+        if (s->events && s->events->training)
+            s->events->training(s->events->ctx,
+                                &(struct training_begins){ &s->o, &s->config, &t.plan,
+                                                           trainer_engine(t.trainer), next,
+                                                           &t.mem });
+        rc = train_steps(&t, missing, end, err);
+    } else if (rc == -EINTR && err->stopped) {
+        err_stopped(err, "stopped before a step was begun; go on with: %s",
+                    session_resume_line(line, s));
+    }
+    training_close(&t);
+    return session_explain(s, rc, err);
+}

@@ -1,0 +1,127 @@
+/* model_choice.c: from --init, --model or sizes to a model_config. A model of one's own has as
+ * many positions as its rows have tokens; one by name or from a folder has its own, and --seq may
+ * be shorter. */
+#include "run/model_choice.h"
+
+#include "data/base/machine.h"
+#include "data/text/tokenizer.h"
+#include "model/hf.h"
+#include "run/folder/session.h"
+#include "run/sources/tokenise.h"
+
+#include <unistd.h>
+
+enum { OWN_POSITIONS = 1024 };
+
+int model_has_sizes(const struct model_opts *o)
+{
+    return o->n_layer || o->n_head || o->n_embd || o->n_kv_head || o->head_dim || o->n_inner;
+}
+
+/* A folder, or a model by name, or one of one's own. */
+static int check_opts(const struct model_opts *o, struct err *err)
+{
+    int sizes = model_has_sizes(o);
+
+    if (!o->init && !o->model && !sizes)
+        return err_misuse(err, "which model? give --init HFDIR, or --model NAME, or --n-layer, "
+                          "--n-head and --n-embd");
+    if (o->init && (o->model || sizes))
+        return err_misuse(err, "%s both say which model; give one of them",
+                          o->model ? "--init and --model" : "--init and sizes such as --n-layer");
+    if (o->vocab && o->init)
+        return err_misuse(err, "--vocab %llu and --init disagree: the folder says how large the "
+                          "vocabulary is", (unsigned long long)o->vocab);
+    if (sizes && !o->model && !(o->n_layer && o->n_head && o->n_embd))
+        return err_misuse(err, "%s is missing; a model of your own needs --n-layer, --n-head and "
+                          "--n-embd, or --model NAME for those that are not given",
+                          !o->n_layer  ? "--n-layer"
+                          : !o->n_head ? "--n-head"
+                                       : "--n-embd");
+    return 0;
+}
+
+/* The sizes that are given, instead of the model's; what follows from them does so anew. */
+static int take_sizes(struct model_config *config, const struct model_opts *o, struct err *err)
+{
+    struct model_config g = *config;
+    const struct { const char *name; uint64_t asked; size_t *size; } sizes[] = {
+        { "n-layer", o->n_layer, &g.n_layer }, { "n-head", o->n_head, &g.n_head },
+        { "n-embd", o->n_embd, &g.n_embd }, { "n-kv-head", o->n_kv_head, &g.n_kv_head },
+        { "head-dim", o->head_dim, &g.head_dim }, { "n-inner", o->n_inner, &g.n_inner } };
+    enum { SIZES = sizeof sizes / sizeof *sizes };
+
+    if (o->n_head || o->n_embd)
+        g.head_dim = 0;
+    for (size_t i = 0; i < SIZES; i++)
+        if (sizes[i].asked)
+            *sizes[i].size = sizes[i].asked;
+    g = arch_config(g.arch, g);
+    for (size_t i = 0; i < SIZES; i++)
+        if (sizes[i].asked && *sizes[i].size != sizes[i].asked)
+            return err_misuse(err, "--%s %llu: in a %s that follows from the other sizes, and is "
+                              "%zu here", sizes[i].name, (unsigned long long)sizes[i].asked,
+                              g.arch->title, *sizes[i].size);
+    if ((o->n_head || o->n_embd) && !o->head_dim && g.n_head && g.n_embd % g.n_head != 0)
+        return err_misuse(err, "the width %zu is not divisible by %zu heads", g.n_embd, g.n_head);
+    *config = g;
+    return 0;
+}
+
+static int pick_vocab(struct model_config *config, const char *tokenizer, uint64_t vocab,
+                      struct err *err)
+{
+    struct tokenizer *tok = NULL;
+    int               rc = tokenizer && !vocab ? tokenizer_open(&tok, tokenizer, err) : 0;
+
+    if (tok)
+        vocab = tokenizer_vocab(tok);
+    config->vocab = vocab ? vocab : config->vocab ? config->vocab : 50257;
+    tokenizer_close(tok);
+    return rc;
+}
+
+int model_choose(struct model_config *config, const char **tokenizer, const struct model_opts *m,
+               struct train_opts *o, struct err *err)
+{
+    int rc = check_opts(m, err);
+
+    if (!rc && *tokenizer)
+        rc = tokenizer_expect(*tokenizer, err);
+    if (rc)
+        return rc;
+    if (m->init && session_is_run(m->init))
+        rc = err_misuse(err, "--init %s is a run: siTrain export %s HFDIR makes a folder to begin "
+                        "with", m->init, m->init);
+    else if (m->init)
+        rc = hf_config(config, m->init, err);
+    else if (!m->model)
+        *config = (struct model_config){ .arch = &gpt2_arch, .norm_eps = 1e-5f,
+                                         .n_positions = o->seq ? o->seq : OWN_POSITIONS };
+    else if (arch_preset(config, m->model) && !(rc = hf_refuse_other(m->model, err)))
+        rc = access(m->model, F_OK)
+                 ? opt_words_refuse("model", m->model, arch_preset_name, err)
+                 : err_misuse(err, "--model %s: the name of a size is expected, and random "
+                              "parameters are made; --init %s begins with the model that is there",
+                              m->model, m->model);
+    if (!rc && !m->init)
+        rc = take_sizes(config, m, err);
+    if (!rc && !m->init)
+        rc = pick_vocab(config, *tokenizer, m->vocab, err);
+    config->headless = 0; // it gets a new one
+    rc = rc ? rc : arch_check(config, err);
+    if (rc)
+        return rc;
+    if (m->init && !*tokenizer && tokenizer_is_there(m->init)) {
+        *tokenizer = strdup(m->init); // options own their strings: opt_release frees each
+        if (!*tokenizer)
+            return err_set(err, -ENOMEM, "out of memory");
+    }
+    if (!o->seq)
+        o->seq = arch_usual_seq(config);
+    if (o->seq > config->n_positions)
+        return err_misuse(err, "--seq %llu: the model has %zu positions, so rows may have at most "
+                          "as many tokens", (unsigned long long)o->seq, config->n_positions);
+    o->threads = threads_here(o->threads);
+    return 0;
+}

@@ -1,0 +1,477 @@
+/* newrun.c: the creation of a run: what is refused before anything is made, and what goes into the
+ * folder (place.h), in this order: settings, tokenizer, tokens, devices. */
+#include "run/newrun.h"
+
+#include "data/base/crc32c.h"
+#include "data/base/file.h"
+#include "data/base/machine.h"
+#include "data/base/round.h"
+#include "data/base/version.h"
+#include "model/finite.h"
+#include "model/hf.h"
+#include "offload/devices/devices.h"
+#include "run/folder/output.h"
+#include "run/folder/place.h"
+#include "run/folder/settings.h"
+#include "run/folder/spares.h"
+#include "run/loop/training.h"
+#include "run/ranks/ranked.h"
+#include "run/sources/corpus.h"
+#include "run/sources/labelled.h"
+#include "run/sources/tokenise.h"
+
+#include <sys/stat.h>
+#include <time.h>
+
+/* ---- may it be made? ---- */
+
+/* A device is there, or can be made as a file in a folder that is there. */
+static int check_device(const char *path, struct err *err)
+{
+    char        dir[SESSION_PATH];
+    struct stat st;
+
+    if (strchr(path, '\n'))
+        return err_misuse(err,
+                          "--device: a path without line breaks is expected, but one has a line "
+                          "break after %.*s",
+                          (int)strcspn(path, "\n"), path);
+    if (stat(path, &st) == 0)
+        return 0;
+    snprintf(dir, sizeof dir, "%s", path);
+    char *slash = strrchr(dir, '/');
+    if (slash)
+        slash[slash == dir] = '\0';
+    if (errno == ENOENT && (!slash || stat(dir, &st) == 0))
+        return 0;
+    return err_misuse(err, "--device %s: %s: a folder, a file or a block device is expected", path,
+                      strerror(errno));
+}
+
+/* Is device i named before, and no folder? */
+static int is_twice(const struct opt_strings *devices, size_t i)
+{
+    const char *name = devices->item[i];
+    struct stat st;
+    size_t      j = 0;
+
+    while (strcmp(devices->item[j], name))
+        j++;
+    return j < i && (stat(name, &st) || !S_ISDIR(st.st_mode));
+}
+
+/* What would be made by its name. Of one in the run's own folder that is seen when the folder is
+ * there. */
+static int check_names(const struct train_opts *o, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < o->device.n && !rc; i++)
+        rc = output_check_name("--device", o->device.item[i], err);
+    for (size_t i = 0; i < train_opts_acts(o) && !rc; i++)
+        rc = output_check_name("--act-device", o->act_device.item[i], err);
+    return rc;
+}
+
+/* Where the states would be, if they are stored at all; mem's images may be in RAM: they are images
+ * of it. */
+static int check_devices(const char *dir, const struct train_opts *o, struct err *err)
+{
+    int stored = o->mode != RUN_MEM && !(csd_at((size_t)o->csd)->flags & CSD_FAKE) &&
+                 !(disk_at((size_t)o->disk)->flags & DISK_FAKE);
+    int rc = check_names(o, err);
+
+    if (!rc && stored && !o->device.n)
+        rc = devices_place_check(dir, NULL, o->device_in_ram, err);
+    for (size_t i = 0; i < o->device.n && !rc; i++) {
+        const char *name = o->device.item[i];
+
+        rc = check_device(name, err);
+        if (!rc && is_twice(&o->device, i))
+            rc = err_misuse(err, "--device %s was given twice: a file or a drive holds one device, "
+                            "a folder any number", name);
+        if (!rc && stored)
+            rc = devices_place_check(name, "--device", o->device_in_ram, err);
+    }
+    for (size_t i = 0; i < train_opts_acts(o) && !rc && stored; i++) {
+        const struct run_config cfg = { .force_device = o->force_device,
+                                        .device_in_ram = o->device_in_ram };
+
+        if (is_twice(&o->act_device, i))
+            rc = err_misuse(err, "--act-device %s was given twice: a file or a drive holds one, a "
+                            "folder any number", o->act_device.item[i]);
+        rc = rc ? rc : devices_act_check(&cfg, o->act_device.item[i], err);
+    }
+    return rc;
+}
+
+/* Rows of the larger development set; 0: none. */
+static uint64_t dev_rows(const struct newrun *n)
+{
+    uint64_t most = 0;
+
+    for (size_t i = 0; i < n->n_examples; i++)
+        if (!strncmp(n->examples[i].name, "dev", 3) && n->examples[i].rows > most)
+            most = n->examples[i].rows;
+    return most;
+}
+
+static int check_masking(const struct newrun *n, uint64_t seq, struct err *err)
+{
+    struct masking m;
+    int rc = n->line ? masking_opts_check(n->line, &n->o->mask, &n->config, err) : 0;
+
+    if (rc || !arch_is_masked(&n->config) || !n->data)
+        return rc;
+    rc = masking_find(&m, &n->config, &n->o->mask, n->tokenizer, err);
+    rc = rc ? rc : masking_framed(&m, &n->config, err);
+    return rc || masking_rows(&m, UINT64_MAX, seq)
+               ? rc
+               : err_misuse(err, "--seq %" PRIu64 ": what the tokenizer puts around a row leaves "
+                            "no room in it", seq);
+}
+
+/* Refusals that need no folder. Nothing on disk is changed. */
+static int check(const struct newrun *n, struct err *err)
+{
+    const struct corpus_file files[] = { { n->data, n->data_format },
+                                         { n->eval_data, n->data_format } };
+    uint64_t                 seq = n->o->seq ? n->o->seq : arch_usual_seq(&n->config);
+    int               rc = place_check(n->dir, err);
+
+    rc = rc ? rc : arch_check_head(&n->config, err);
+    rc = rc ? rc : check_devices(n->dir, n->o, err);
+    if (!rc && n->tokenizer)
+        rc = tokenizer_expect(n->tokenizer, err);
+    if (!rc && n->tokenizer && n->init && tokenizer_is_there(n->init))
+        rc = tokenise_same(n->tokenizer, n->init, err);
+    if (!rc && n->o->keep_best && !n->eval_data && !dev_rows(n))
+        rc = err_misuse(err, "--keep-best needs something to evaluate on: give %s",
+                        n->examples ? "--eval-file FILE" : "--eval-data FILE");
+    rc = rc ? rc : check_masking(n, seq, err);
+    for (int i = 0; i < 2 && !rc; i++)
+        if (files[i].path)
+            rc = corpus_check(files[i], n->tokenizer, n->config.vocab, seq, n->events, err);
+    return rc;
+}
+
+/* ---- how it was made ---- */
+
+/* What the run's row says of where it was made. */
+static int store_origin(struct session *s, const struct newrun *n, struct err *err)
+{
+    char           command[4096] = "siTrain", created[32];
+    time_t         now = time(NULL);
+    struct machine here;
+    struct tm      tm;
+    size_t         at = strlen(command);
+
+    for (int i = 0; n->line && i < n->line->argc && at < sizeof command - 1; i++)
+        at += (size_t)snprintf(command + at, sizeof command - at, " %s", n->line->argv[i]);
+    strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
+    machine_here(&here);
+    int rc = settings_set(s->log, err, "command=%s", command);
+    return rc ? rc
+              : settings_set(s->log, err,
+                             "id=%s\ncreated=%s\nversion=%s\nhost=%s\nsystem=%s\ncpu=%s", s->id,
+                             created, SITRAIN_VERSION, here.host, here.system, here.cpu);
+}
+
+struct keeping { struct session *s; struct err *err; };
+
+static int keep_option(void *ctx, const struct opt_row *row, int given, const char *text)
+{
+    const struct keeping *k = ctx;
+    char                 *full = NULL;
+
+    if (row->kept != OPT_SOURCE || !given)
+        return 0;
+    if (row->type == OPT_PATH)
+        full = realpath(text, NULL);
+    int rc = settings_set(k->s->log, k->err, "given.%s=%s", row->name, full ? full : text);
+    free(full);
+    return rc;
+}
+
+/* Of the options that say what the run is made from, those that were given; of import, which has a
+ * folder to begin with in place of --init, that. */
+static int store_recipe(struct session *s, const struct newrun *n, struct err *err)
+{
+    static const struct opt_row init = { "init", OPT_PATH, .kept = OPT_SOURCE };
+    struct keeping              k = { s, err };
+    int                         rc = n->line ? opt_each(n->line, keep_option, &k) : 0;
+
+    if (rc || !n->line || !n->init || opt_row_find(n->line->cmd, "init", 4) >= 0)
+        return rc;
+    return keep_option(&k, &init, 1, n->init);
+}
+
+/* What else a classifier's folder says: its labels by name, and what it pads with. */
+static int store_classifier(struct session *s, const struct newrun *n, struct err *err)
+{
+    long pad = !arch_classifies(&n->config) ? -1
+               : n->init                    ? hf_pad(n->init)
+               : n->source                  ? n->pad
+                                            : -1;
+    int  rc = n->labels && n->labels->n ? session_store_labels(s, n->labels, err) : 0;
+    char text[768];
+
+    if (!rc && n->notice && *n->notice)
+        rc = session_notice(s, n->notice, err);
+    for (int i = 0; i < LABELLED_NOTICES && n->examples && !rc; i++) {
+        labelled_notice(n->examples, i, text, sizeof text);
+        rc = *text ? session_notice(s, text, err) : 0;
+    }
+    return rc || pad < 0 ? rc : settings_set(s->log, err, "config.pad=%ld", pad);
+}
+
+/* What a language model's folder says of texts that are generated, which `generate` and an export
+ * ask for. */
+static int store_generation(struct session *s, const struct newrun *n, struct err *err)
+{
+    json_t *generation;
+    char   *text;
+    long    pad;
+    int     rc;
+
+    if (!n->init || arch_classifies(&n->config))
+        return 0;
+    if ((rc = hf_generation(&generation, n->init, n->config.vocab, err)))
+        return rc;
+    text = json_dumps(generation, JSON_COMPACT);
+    rc = text ? settings_set(s->log, err, "config.generation=%s", text)
+              : err_set(err, -ENOMEM, "out of memory");
+    free(text);
+    json_decref(generation);
+    if (!rc && (pad = hf_pad(n->init)) >= 0)
+        rc = settings_set(s->log, err, "config.pad_id=%ld", pad);
+    return rc;
+}
+
+static int store_spares(struct session *s, struct err *err)
+{
+    if (s->spares == RUN_SPARES_HALF)
+        return 0;
+    return settings_set(s->log, err, "spares=%s", s->spares == RUN_SPARES_FEW ? "few" : "1");
+}
+
+/* Fewer than usual are said, with what they cost, once there was room for them. */
+static int notice_spares(struct session *s, struct err *err)
+{
+    if (s->spares != RUN_SPARES_FEW || s->o.spare_slots != TRAIN_SPARES_AUTO)
+        return 0;
+    return session_notice(s, "the drives have room for few spare slots: steps commit more often "
+                          "(--spare-slots)", err);
+}
+
+static int store_all(struct session *s, const struct newrun *n, struct err *err)
+{
+    int rc;
+
+    if (s->ranks.size > 1 && (rc = settings_set(s->log, err, "ranks=%zu\nrank=%zu", s->ranks.size,
+                                                s->ranks.rank)))
+        return rc;
+    if ((rc = store_origin(s, n, err)) || (rc = session_store_config(s, err)) ||
+        (rc = session_store_options(s, 0, err)) || (rc = store_recipe(s, n, err)) ||
+        (rc = store_spares(s, err)) || (rc = store_generation(s, n, err)))
+        return rc;
+    return store_classifier(s, n, err);
+}
+
+/* ---- creation ---- */
+
+/* Parameters to begin with: those of a model without its head, or where there is none, new ones. */
+struct beginning {
+    const struct session *s;
+    struct params_source  body;
+    int                   bare; // an encoder's with another kind of head: all of that is new
+};
+
+static int begin_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+{
+    const struct beginning  *b = ctx;
+    const struct model_config *g = &b->s->config;
+    size_t head = b->bare && block == arch_final_block(g) ? 0 : arch_score_offset(g, block);
+    size_t old = !b->body.read || first >= head ? 0 : n < head - first ? n : head - first;
+    int    rc = old ? b->body.read(b->body.ctx, block, first, old, out, err) : 0;
+
+    if (!rc && old < n)
+        arch_init_values(out + old, g, block, first + old, n - old, b->s->o.seed);
+    return rc;
+}
+
+/* Ranks read for themselves what they begin with: a sum of some values of each block is kept. */
+static int store_sample(struct session *s, const struct params_source *source, struct err *err)
+{
+    enum { VALUES = 64 };
+    float    values[VALUES];
+    uint32_t sum = 0;
+    int      rc = 0;
+
+    for (size_t b = 0; b < arch_blocks(&s->config) && !rc; b++) {
+        size_t all = arch_block_size(&s->config, b), n = size_min(all - all / 2, VALUES);
+
+        rc = source->read(source->ctx, b, all / 2, n, values, err); // not the norms, which are 1
+        sum = rc ? sum : crc32c(sum, values, n * sizeof *values);
+    }
+    return rc ? rc : settings_set(s->log, err, "init.sum=%08" PRIx32, sum);
+}
+
+static int format_run(struct session *s, const struct newrun *n, struct err *err)
+{
+    struct beginning     new = { .s = s };
+    struct params_source source = { begin_read, &new };
+    struct hf           *hf = NULL;
+    struct finite        init; // read from until the states are made
+    struct watch         w;
+    size_t               labels = n->source_labels;
+    int                  headless = 0, rc;
+
+    if (n->source)
+        new.body = *n->source;
+    if (n->init) {
+        w = work_begin(n->events, "checking %s", n->init);
+        rc = hf_open(&hf, n->init, &w, err);
+        work_end(n->events);
+        if (rc)
+            return rc;
+        init = (struct finite){ hf_source(hf), hf_model(hf), n->init };
+        new.body = finite_source(&init);
+        labels = hf_model(hf)->n_labels;
+        headless = hf_model(hf)->headless != 0;
+    }
+    new.bare = s->config.arch->encoder && (headless || !labels != !s->config.n_labels);
+    if (new.body.read && labels == s->config.n_labels && !headless)
+        source = new.body;
+    w = work_begin(n->events, "making the states of %s", n->dir);
+    s->run.watch = &w;
+    rc = s->ranks.size > 1 ? store_sample(s, &source, err) : 0;
+    rc = rc ? rc : run_format(&s->run, &source, err);
+    s->run.watch = NULL;
+    work_end(n->events);
+    hf_close(hf);
+    return rc ? rc : notice_spares(s, err);
+}
+
+/* The tokenizer into RUN, and what is made with it. */
+static int add_tokenizer(struct session *s, const struct newrun *n, struct err *err)
+{
+    char              path[SESSION_PATH + 16], notice[512];
+    struct tokenizer *tok = NULL;
+    int32_t           pad;
+    int               rc;
+
+    snprintf(path, sizeof path, "%s/tokenizer", s->dir);
+    if (file_make_folder(path))
+        return err_set(err, -errno, "mkdir %s: %s", path, strerror(errno));
+    if ((rc = tokenizer_take(n->tokenizer, path, notice, sizeof notice, err)) ||
+        (*notice && (rc = session_notice(s, notice, err))) ||
+        (rc = tokenizer_keep_class(n->tokenizer, path, err)) ||
+        (rc = tokenizer_open(&tok, path, err)))
+        return rc;
+    rc = settings_set(s->log, err, "endoftext=%ld\nbegintext=%ld", (long)tokenizer_endoftext(tok),
+                      (long)tokenizer_begin(tok));
+    pad = tokenizer_pad(tok, n->config.vocab);
+    if (!rc && arch_classifies(&n->config) && !settings_has(s->log, "config.pad") &&
+        pad != tokenizer_endoftext(tok)) // which it is where nothing is kept
+        rc = settings_set(s->log, err, "config.pad=%ld", (long)pad);
+    if (!rc && n->n_examples)
+        rc = labelled_add(s, n->examples, n->n_examples, n->epochs, tok, err);
+    tokenizer_close(tok);
+    return rc;
+}
+
+/* Everything into the folder; and whether ranks have read the same. */
+static int fill_folder(struct session *s, const struct newrun *n, struct err *err)
+{
+    const struct corpus_file data = { n->data, n->data_format },
+                             eval = { n->eval_data, n->data_format };
+    int                      rc = runlog_begin(s->log, err);
+
+    if (rc || (rc = runlog_end(s->log, store_all(s, n, err), err)) ||
+        (n->tokenizer && (rc = add_tokenizer(s, n, err))) ||
+        (n->data && (rc = corpus_add(s, "data", data, err))) ||
+        (n->eval_data && (rc = corpus_add(s, "eval", eval, err))) ||
+        (rc = format_run(s, n, err)))
+        return rc;
+    return ranked_alike(s, err);
+}
+
+/* It becomes a run. Of several ranks rank 0's does first, when all are complete; those of the
+ * others are then not given up any more, since a kill leaves them to be finished (ranked_finish).
+ */
+static int keep(struct place *place, struct session *s, struct comm *comm, struct err *err)
+{
+    int first = s->ranks.rank == 0, rc = place_close(place, s, err);
+
+    place->kept = !rc && !first;
+    if (!rc && comm)
+        rc = comm_share(comm, NULL, 0, NULL, err); // all are complete
+    if (!rc && first)
+        rc = place_name(place, err);
+    if (!rc && comm)
+        rc = comm_share(comm, NULL, 0, NULL, err); // rank 0's is a run
+    return rc || first ? rc : place_name(place, err);
+}
+
+/* It is to be trained as it is: what is refused then is refused before anything is made. *acts: for
+ * which its devices are to have room. */
+static int check_training(struct session *s, const struct newrun *n, struct run_acts *acts,
+                          struct err *err)
+{
+    struct budget plan;
+
+    s->o.seq = s->o.seq ? s->o.seq : arch_usual_seq(&n->config);
+    s->o.threads = threads_here(s->o.threads);
+    s->o.schedule_steps = s->o.schedule_steps ? s->o.schedule_steps : s->o.steps;
+    snprintf(s->dir, sizeof s->dir, "%s", n->dir);
+    int rc = ranked_groups(s, err);
+    rc = rc ? rc : ranked_alike(s, err);
+    rc = rc ? rc : session_config(s, err);
+    rc = rc ? rc : training_plan_here(&plan, s, dev_rows(n), err);
+    if (!rc && (rc = spares_choose(s, 1, err)) > 0)
+        rc = training_plan_here(&plan, s, dev_rows(n), err);
+    *acts = s->run.acts;
+    return rc;
+}
+
+/* It is not trained yet: only how much room there is matters. */
+static int check_room(struct session *s, const struct newrun *n, struct err *err)
+{
+    snprintf(s->dir, sizeof s->dir, "%s", n->dir);
+    int rc = session_config(s, err);
+    rc = rc ? rc : spares_choose(s, 1, err);
+    return rc < 0 ? rc : 0;
+}
+
+int newrun_create(const struct newrun *n, struct err *err)
+{
+    // options stay the caller's: has_opts is 0
+    struct session s = { .config = n->config, .o = *n->o, .events = n->events,
+                         .ranks = { .comm = n->comm, .size = n->comm ? n->comm->size : 1,
+                                    .rank = n->comm ? n->comm->rank : 0 } };
+    struct place    place = PLACE_NONE;
+    struct run_acts acts = { 0 };
+    int             rc = check(n, err);
+
+    if (!rc && (n->data || n->n_examples))
+        rc = check_training(&s, n, &acts, err);
+    else if (!rc)
+        rc = check_room(&s, n, err);
+    events_kill_costs(n->events, "leaves %s half made, which a new run of that name clears",
+                      n->dir);
+    if (!rc && !(rc = ranked_id(&s, err)) &&
+        !(rc = place_claim(&place, &s, n->dir, err)) && !(rc = check_names(&s.o, err)) &&
+        !(rc = session_config(&s, err))) {
+        s.run.acts = acts;
+        s.run.home = place.dir;
+        rc = fill_folder(&s, n, err);
+        rc = rc ? rc : moved_note(&s.run, err);
+        rc = rc ? rc : keep(&place, &s, n->comm, err);
+    }
+    if (rc)
+        place_give_up(&place, &s);
+    session_close(&s);
+    events_kill_costs(n->events, NULL);
+    return rc;
+}

@@ -1,0 +1,215 @@
+/* newranks.c: folder after folder is filled; then all become a run (place.h), rank 0's first. */
+#include "run/ranks/newranks.h"
+
+#include "data/base/file.h"
+#include "data/base/machine.h"
+#include "data/base/round.h"
+#include "model/hf.h"
+#include "offload/devices/devices.h"
+#include "offload/upkeep/rerank.h"
+#include "run/folder/place.h"
+#include "run/folder/run_files.h"
+#include "run/folder/settings.h"
+#include "run/ranks/ranked.h"
+#include "run/sources/tokenise.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NEW_PATH = SESSION_PATH + 32 };
+
+struct making {
+    struct session        *from;
+    const struct newranks *n;
+    struct parts           parts; // of the old run
+    char                   id[33];
+    struct place          *places; // (n->ranks)
+};
+
+static int check(const struct session *from, const struct newranks *n, struct err *err)
+{
+    struct session to = *from; // of which the options are asked, and may be settled
+    size_t         ranks = size_max(from->ranks.size, 1);
+    char           dir[SESSION_PATH];
+    int            rc = 0;
+
+    if (n->ranks == ranks)
+        return err_misuse(err, "%s is of %zu rank%s already", from->dir, ranks,
+                          ranks > 1 ? "s" : "");
+    if (from->run.mode == RUN_MEM || devices_fake(&from->run))
+        return err_misuse(err, "%s has no devices that store something, which is what ranks share",
+                          from->dir);
+    if (from->run.error_feedback)
+        return err_misuse(err, "%s has residuals of --error-feedback, which is of one group, and "
+                          "so of one rank", from->dir);
+    to.o.groups = to.o.groups ? to.o.groups : ranks;
+    if (to.o.groups % n->ranks) // which a run keeps
+        return err_misuse(err, "--groups %" PRIu64 " of %s cannot be divided over %zu ranks: "
+                          "expected a divisor of %" PRIu64, to.o.groups, from->dir, n->ranks,
+                          to.o.groups);
+    to.ranks.size = n->ranks;
+    rc = ranked_groups(&to, err);
+    for (size_t i = 0; i < n->ranks && !rc; i++) {
+        ranked_dir(dir, n->dir, i);
+        rc = place_check(dir, err);
+    }
+    return rc;
+}
+
+static int copy_file(const char *old, const char *new, int folder, struct err *err)
+{
+    int copied, rc;
+
+    if (folder ? !tokenizer_is_there(old) : access(old, F_OK))
+        return 0;
+    if (folder)
+        return file_make_folder(new) ? err_set(err, -errno, "mkdir %s: %s", new, strerror(errno))
+                                : hf_copy_tokenizer(old, new, &copied, err);
+    rc = file_check_own(old, 0, err); // what a link leads to is somebody else's, and is not spread
+    return rc ? rc : file_copy(old, new, UINT64_MAX, err);
+}
+
+/* Its tokenizer, and tokens and rows that stand in its folder. */
+static int copy_files(const struct session *from, const char *dir, struct err *err)
+{
+    const struct run_file *f;
+    char                   old[NEW_PATH], new[NEW_PATH];
+    int                    rc = 0;
+
+    for (size_t i = 0; !rc && (f = run_file_at(i)); i++) {
+        if (!(f->flags & RUN_FILE_COPIED))
+            continue;
+        snprintf(old, sizeof old, "%s/%s", from->dir, f->pattern);
+        snprintf(new, sizeof new, "%s/%s", dir, f->pattern);
+        rc = copy_file(old, new, f->flags & RUN_FILE_FOLDER, err);
+    }
+    return rc;
+}
+
+/* What is said otherwise in the copy. */
+static int settle(struct session *to, const struct session *from, const struct newranks *n,
+                  size_t rank, struct err *err)
+{
+    int rc = settings_set(to->log, err, "id=%s\noption.devices=%zu\noption.groups=%zu", to->id,
+                          n->devices ? n->devices : from->run.n_devices,
+                          size_max(from->o.groups ? from->o.groups : from->ranks.size, 1));
+
+    rc = rc ? rc : runlog_set(to->log, "option.device", "", err);
+    rc = rc ? rc : runlog_set(to->log, "option.fpga", "", err);
+    rc = rc ? rc : runlog_unset(to->log, "layout", err);
+    rc = rc ? rc : runlog_unset(to->log, "owner", err);
+    rc = rc ? rc : runlog_unset(to->log, "owner.next", err);
+    rc = rc ? rc : runlog_unset(to->log, "reshard.remove", err);
+    if (!rc && n->ranks > 1)
+        return settings_set(to->log, err, "ranks=%zu\nrank=%zu", n->ranks, rank);
+    rc = rc ? rc : runlog_unset(to->log, "ranks", err);
+    return rc ? rc : runlog_unset(to->log, "rank", err);
+}
+
+/* The old run's database in place of the empty run.db.new. It gets this name when it says whose it
+ * is and where: before, who clears what a kill left would clear the old run's devices. */
+static int copy_log(const struct making *m, struct session *to, size_t rank, struct err *err)
+{
+    char copy[NEW_PATH], new[NEW_PATH];
+
+    snprintf(copy, sizeof copy, "%s/" RUN_DB_NEW ".copy", to->dir);
+    snprintf(new, sizeof new, "%s/" RUN_DB_NEW, to->dir);
+    int rc = runlog_copy(m->from->log, copy, err);
+    runlog_close(to->log);
+    to->log = NULL;
+    rc = rc ? rc : runlog_open(&to->log, copy, 0, 1, err);
+    rc = rc ? rc : moved_store(to->log, m->places[rank].dir, err);
+    rc = rc ? rc : settle(to, m->from, m->n, rank, err);
+    rc = rc ? rc : runlog_whole(to->log, err);
+    runlog_close(to->log);
+    to->log = NULL;
+    if (!rc && rename(copy, new))
+        rc = err_set(err, -errno, "rename %s to %s: %s", copy, new, strerror(errno));
+    return rc ? rc : runlog_open(&to->log, new, 0, 1, err);
+}
+
+/* to: closed by the caller, also after a failure. */
+static int fill(struct making *m, struct session *to, size_t rank, struct err *err)
+{
+    char         dir[SESSION_PATH];
+    struct watch w;
+
+    *to = (struct session){ .events = m->from->events, .spares = m->from->spares };
+    ranked_id_of(to->id, m->id, rank);
+    ranked_dir(dir, m->n->dir, rank);
+    int rc = place_claim(&m->places[rank], to, dir, err);
+    rc = rc ? rc : copy_log(m, to, rank, err);
+    rc = rc ? rc : copy_files(m->from, to->dir, err);
+    rc = rc ? rc : session_load(to, err);
+    to->run.home = m->places[rank].dir;
+    if (!rc) {
+        w = work_begin(m->from->events, "making the states of %s", dir);
+        rc = rerank_states(&m->parts, &to->run, &w, err);
+        rc = rc ? rc : moved_note(&to->run, err);
+        work_end(m->from->events);
+    }
+    return rc;
+}
+
+/* The first one stays locked while the others are filled: nobody else may take the place. */
+static int fill_all(struct making *m, struct err *err)
+{
+    struct session first;
+    int            rc = fill(m, &first, 0, err);
+
+    for (size_t i = 1; i < m->n->ranks && !rc; i++) {
+        struct session other;
+
+        rc = fill(m, &other, i, err);
+        rc = rc ? rc : place_close(&m->places[i], &other, err);
+        session_close(&other);
+    }
+    rc = rc ? rc : place_close(&m->places[0], &first, err);
+    session_close(&first);
+    return rc;
+}
+
+/* The first one's name makes a run of all: then none is given up. */
+static int name_all(struct making *m, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < m->n->ranks && !rc; i++) {
+        rc = place_name(&m->places[i], err);
+        for (size_t k = 0; k < m->n->ranks && !rc; k++)
+            m->places[k].kept = 1;
+    }
+    return rc;
+}
+
+static int parts_of(struct parts *parts, struct session *from, struct err *err)
+{
+    int rc = parts_open(parts, &from->run, err);
+
+    if (rc == -EBUSY && !(rc = session_recover(from, err))) { // a step was half done
+        parts_close(parts);
+        rc = parts_open(parts, &from->run, err);
+    }
+    return rc;
+}
+
+int newranks_create(struct session *from, const struct newranks *n, struct err *err)
+{
+    struct making m = { .from = from, .n = n, .places = calloc(n->ranks, sizeof *m.places) };
+    int           rc = m.places ? check(from, n, err) : err_set(err, -ENOMEM, "out of memory");
+
+    for (size_t i = 0; i < n->ranks && m.places; i++)
+        m.places[i] = (struct place)PLACE_NONE;
+    rc = rc ? rc : parts_of(&m.parts, from, err);
+    rc = rc ? rc : machine_hex(m.id, sizeof m.id - 1, err);
+    rc = rc ? rc : fill_all(&m, err);
+    rc = rc ? rc : name_all(&m, err);
+    parts_close(&m.parts);
+    for (size_t i = 0; i < n->ranks && m.places && rc; i++) {
+        struct session none = { 0 };
+
+        place_give_up(&m.places[i], &none);
+    }
+    free(m.places);
+    return rc;
+}

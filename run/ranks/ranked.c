@@ -1,0 +1,347 @@
+/* ranked.c: what ranks settle with each other before and between steps. */
+#include "run/ranks/ranked.h"
+
+#include "data/base/machine.h"
+#include "data/base/round.h"
+#include "model/together.h"
+#include "run/folder/place.h"
+
+#include <sys/stat.h>
+
+/* Without the slashes and dots that a name may end with; it is not the name of another folder. */
+static size_t plain_length(const char *run)
+{
+    size_t n = strlen(run);
+
+    while (n > 1 && (run[n - 1] == '/' || (run[n - 1] == '.' && run[n - 2] == '/')))
+        n--;
+    return n;
+}
+
+/* The folder that is meant, over links; one that does not exist yet by the folder around it. 0 if
+ * there is none. */
+static int real_folder(char out[SESSION_PATH], const char *run)
+{
+    char   around[SESSION_PATH];
+    size_t n = plain_length(run), name = n;
+
+    if (realpath(run, out))
+        return 1;
+    while (name > 0 && run[name - 1] != '/')
+        name--;
+    snprintf(around, sizeof around, "%.*s", name ? (int)name : 1, name ? run : ".");
+    if (!realpath(around, out))
+        return 0;
+    size_t len = strlen(out);
+    return snprintf(out + len, SESSION_PATH - len, "%s%.*s", len > 1 ? "/" : "", (int)(n - name),
+                    run + name) < (int)(SESSION_PATH - len);
+}
+
+static int is_there(const char *dir)
+{
+    struct stat st;
+
+    return stat(dir, &st) == 0;
+}
+
+void ranked_dir(char out[SESSION_PATH], const char *run, size_t rank)
+{
+    int  n = (int)plain_length(run);
+    char real[SESSION_PATH], beside[SESSION_PATH];
+
+    snprintf(out, SESSION_PATH, rank ? "%.*s.rank%zu" : "%.*s", n, run, rank);
+    if (!rank || !real_folder(real, run))
+        return;
+    // beside a link, where it was made by an older version
+    if (snprintf(beside, sizeof beside, "%s.rank%zu", real, rank) < (int)sizeof beside &&
+        (is_there(beside) || !is_there(out)))
+        memcpy(out, beside, sizeof beside);
+}
+
+void ranked_id_of(char id[33], const char *job, size_t rank)
+{
+    char text[33];
+
+    snprintf(text, sizeof text, "%.4s%04zx%s", job, rank & 0xffff, job + 8);
+    memcpy(id, text, sizeof text);
+}
+
+static int same_job(const char *a, const char *b)
+{
+    return !memcmp(a, b, 4) && !strcmp(a + 8, b + 8);
+}
+
+int ranked_id(struct session *s, struct err *err)
+{
+    struct comm *comm = s->ranks.comm;
+    int          rc = machine_hex(s->id, sizeof s->id - 1, err);
+
+    if (rc || !comm)
+        return rc;
+    char (*all)[sizeof s->id] = calloc(comm->size, sizeof *all);
+    if (!all)
+        return err_set(err, -ENOMEM, "out of memory");
+    rc = comm_share(comm, s->id, sizeof s->id, all, err);
+    if (!rc)
+        ranked_id_of(s->id, all[0], comm->rank);
+    free(all);
+    return rc;
+}
+
+/* "" where there is no run that can be read: who opens it says why. */
+static void id_read(char id[33], const char *dir)
+{
+    char           path[SESSION_PATH + 16];
+    struct runlog *log = NULL;
+    struct err     why;
+
+    *id = '\0';
+    snprintf(path, sizeof path, "%s/run.db", dir);
+    if (runlog_open(&log, path, 1, 1, &why) || runlog_get(log, "id", id, 33, &why))
+        *id = '\0';
+    runlog_close(log);
+}
+
+int ranked_finish(const char *dir, struct comm *comm, struct err *err)
+{
+    char id[33] = "";
+
+    if (!comm)
+        return 0;
+    char (*all)[sizeof id] = calloc(comm->size, sizeof *all);
+    if (!all)
+        return err_set(err, -ENOMEM, "out of memory");
+    if (comm->rank == 0)
+        id_read(id, dir);
+    int rc = comm_share(comm, id, sizeof id, all, err);
+    if (!rc && comm->rank > 0 && *all[0]) {
+        ranked_id_of(id, all[0], comm->rank);
+        rc = place_finish(dir, id, err);
+    }
+    free(all);
+    return rc;
+}
+
+int ranked_join(struct session *s, struct comm *comm, struct err *err)
+{
+    size_t ranks = size_max(s->ranks.size, 1), here = comm ? comm->size : 1;
+
+    if (ranks != here)
+        return err_misuse(err, "%s was made by %zu rank%s and is to be trained by %zu: start it "
+                          "with as many (mpirun -n %zu)", s->dir, ranks, ranks > 1 ? "s" : "", here,
+                          ranks);
+    if (!comm)
+        return 0;
+    if (s->ranks.rank != comm->rank && comm->rank == 0)
+        return ranked_part(s, s->dir, err);
+    if (s->ranks.rank != comm->rank)
+        return err_misuse(err, "%s is the part of rank %zu, not of rank %zu", s->dir,
+                          s->ranks.rank, comm->rank);
+    char (*all)[sizeof s->id] = calloc(comm->size, sizeof *all);
+    if (!all)
+        return err_set(err, -ENOMEM, "out of memory");
+    int rc = comm_share(comm, s->id, sizeof s->id, all, err);
+    if (!rc && !same_job(all[0], s->id))
+        rc = err_misuse(err, "%s is part of another run than rank 0's", s->dir);
+    free(all);
+    s->ranks.comm = comm;
+    return rc ? rc : session_config(s, err);
+}
+
+int ranked_together(const struct session *a, const struct session *b)
+{
+    return same_job(a->id, b->id) && a->ranks.size == b->ranks.size;
+}
+
+static int see_one(struct session *s, const struct session *first, const char *path, size_t rank,
+                   enum session_how how, struct err *err)
+{
+    char dir[SESSION_PATH], id[33];
+    int  rc = 0;
+
+    ranked_dir(dir, path, rank);
+    ranked_id_of(id, first->id, rank);
+    if (how != SESSION_READ)
+        rc = place_finish(dir, id, err);
+    if (rc)
+        return rc;
+    if (!session_is_run(dir))
+        return err_misuse(err, "%s is of %zu ranks, and there is no %s: one process reads such a "
+                          "run where it sees the folders of all of them, beside each other",
+                          path, first->ranks.size, dir);
+    rc = session_open(s, dir, how, first->events, err);
+    if (!rc && (!ranked_together(first, s) || s->ranks.rank != rank))
+        rc = err_misuse(err, "%s is not the part of rank %zu of the run %s", dir, rank, path);
+    return rc;
+}
+
+/* The end of such a folder's name, with its length. */
+static int own_tail(char tail[32], const struct session *s)
+{
+    return snprintf(tail, 32, ".rank%zu", s->ranks.rank);
+}
+
+int ranked_is_placed(const struct session *s)
+{
+    char tail[32];
+    int  n = own_tail(tail, s), len = (int)strlen(s->dir);
+
+    return !s->ranks.rank || (len > n && !strcmp(s->dir + len - n, tail));
+}
+
+int ranked_part(const struct session *s, const char *path, struct err *err)
+{
+    char tail[32];
+    int  n = own_tail(tail, s);
+
+    if (ranked_is_placed(s))
+        return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks: give the folder "
+                          "of rank 0, beside which it finds the others: %.*s", path, s->ranks.rank,
+                          s->ranks.size, (int)strlen(s->dir) - n, s->dir);
+    return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks, and stands where "
+                      "that of rank 0 is looked for, which is missing: call it %s%s, and give the "
+                      "folder of rank 0 its name", path, s->ranks.rank, s->ranks.size, s->dir,
+                      tail);
+}
+
+int ranked_see(struct session *s, const char *path, enum session_how how, struct err *err)
+{
+    size_t n = s->ranks.size;
+
+    if (n < 2)
+        return 0;
+    if (s->ranks.rank)
+        return ranked_part(s, path, err);
+    const struct run_config **parts = calloc(n, sizeof *parts);
+    int                       rc = 0;
+
+    s->others = calloc(n - 1, sizeof *s->others);
+    s->ranks.parts = parts;
+    if (!parts || !s->others)
+        return err_set(err, -ENOMEM, "out of memory");
+    parts[0] = &s->run;
+    for (size_t i = 1; i < n && !rc; i++) {
+        rc = see_one(&s->others[i - 1], s, path, i, how, err);
+        parts[i] = &s->others[i - 1].run;
+    }
+    return rc ? rc : session_config(s, err);
+}
+
+int ranked_keeps(const struct session *s, struct err *err)
+{
+    return s->o.keep_best && s->ranks.size > 1
+               ? err_misuse(err, "--keep-best is not known with several ranks, of which none has "
+                                 "all of the model to export: leave it out; siTrain export %s "
+                                 "writes the last parameters", s->dir)
+               : 0;
+}
+
+int ranked_groups(struct session *s, struct err *err)
+{
+    struct train_opts *o = &s->o;
+    size_t             ranks = size_max(s->ranks.size, 1);
+    int                rc = ranked_keeps(s, err);
+
+    if (rc)
+        return rc;
+    o->groups = o->groups ? o->groups : ranks;
+    if (o->groups % ranks)
+        return err_misuse(err, "--groups %" PRIu64 " cannot be divided over %zu ranks: expected a "
+                          "multiple of %zu, such as %zu", o->groups, ranks, ranks,
+                          round_up(o->groups, ranks));
+    if (o->grad_accum % o->groups)
+        return err_misuse(err, "--grad-accum %" PRIu64 ": a step's micro-batches, of all ranks "
+                          "together, cannot be divided into %" PRIu64 " groups: expected a multiple"
+                          " of %" PRIu64 ", such as %zu", o->grad_accum, o->groups, o->groups,
+                          round_up(o->grad_accum, o->groups));
+    if (o->groups == 1)
+        return 0;
+    if (o->mode == RUN_MEM && ranks > 1)
+        return err_misuse(err, "--mode mem keeps all parameters in the memory of one process: with "
+                          "several ranks choose base, su or su+o");
+    if (o->error_feedback)
+        return err_misuse(err, "--error-feedback with several groups (--groups, or ranks) is not "
+                          "known to this version: each group's pairs are chosen apart, and would "
+                          "owe apart");
+    return 0;
+}
+
+int ranked_frames(struct session *s, struct err *err)
+{
+    struct comm *comm = s->ranks.comm;
+
+    if (!comm)
+        return 0;
+    size_t *all = calloc(comm->size, sizeof *all);
+    if (!all)
+        return err_set(err, -ENOMEM, "out of memory");
+    int rc = comm_share(comm, &s->run.frames, sizeof *all, all, err);
+    for (size_t p = 0; p < comm->size && !rc; p++)
+        s->run.frames = size_min(s->run.frames, all[p]);
+    free(all);
+    return rc;
+}
+
+int ranked_begin(struct session *s, uint64_t next, int *missing, struct err *err)
+{
+    struct comm *comm = s->ranks.comm;
+    struct { uint64_t next, missing; } *all, own = { next, *missing != 0 };
+    int rc = ranked_alike(s, err);
+
+    if (rc || !comm)
+        return rc;
+    all = calloc(comm->size, sizeof *all);
+    if (!all)
+        return err_set(err, -ENOMEM, "out of memory");
+    rc = comm_share(comm, &own, sizeof own, all, err);
+    for (size_t p = 0; p < comm->size && !rc; p++)
+        *missing |= all[p].missing != 0;
+    if (!rc && next != all[0].next)
+        rc = err_misuse(err, "%s stands before step %" PRIu64 ", rank 0's folder before step %"
+                        PRIu64 ": they are not of one moment", s->dir, next + 1, all[0].next + 1);
+    free(all);
+    return rc;
+}
+
+int ranked_engines(struct session *s, const char *engine, struct err *err)
+{
+    enum { CUT = 192 };
+    struct comm *comm = s->ranks.comm;
+    char         own[CUT] = "", text[2 * CUT + 160];
+
+    if (!comm)
+        return 0;
+    char (*all)[CUT] = calloc(comm->size, sizeof *all);
+    if (!all)
+        return err_set(err, -ENOMEM, "out of memory");
+    snprintf(own, sizeof own, "%.160s, %" PRIu64 " threads", engine, s->o.threads);
+    int    rc = comm_share(comm, own, sizeof own, all, err);
+    size_t p = 1;
+    while (p < comm->size && !strcmp(all[p], all[0]))
+        p++;
+    if (!rc && p < comm->size) {
+        snprintf(text, sizeof text, "products run on %s on rank 0, on %s on rank %zu: the last "
+                 "bits may depend on which rank computes what", all[0], all[p], p);
+        rc = session_notice(s, text, err);
+    }
+    free(all);
+    return rc;
+}
+
+int ranked_patience(struct session *s, struct err *err)
+{
+    struct comm *comm = s->ranks.comm;
+    int          rc = comm ? comm_share(comm, NULL, 0, NULL, err) : 0;
+
+    if (!rc && comm)
+        comm->patience = s->o.rank_timeout;
+    return rc;
+}
+
+int ranked_stop(struct session *s, struct err *err)
+{
+    uint64_t asked = events_asked_to_stop(s->events) != 0, none = 0;
+    int      rc = together_add(s->ranks.comm, &asked, &none, err);
+
+    return rc ? rc : asked > 0;
+}

@@ -1,0 +1,112 @@
+/* ranked_alike.c: what all ranks of a run must have been started with alike, which mpirun does not
+ * see to: it can start another command line on each host, or a file of another content. */
+#include "run/ranks/ranked.h"
+
+#include "data/base/crc32c.h"
+#include "run/folder/settings.h"
+
+enum { TERMS = 64 };
+
+struct term { // all bytes are set
+    char     name[28], value[28]; // cut
+    uint32_t sum;                 // of the whole value
+};
+struct terms { uint64_t n; struct term at[TERMS]; };
+
+static void add(struct terms *t, const char *name, const char *value)
+{
+    struct term *term = &t->at[t->n++];
+
+    assert(t->n <= TERMS);
+    snprintf(term->name, sizeof term->name, "%s", name);
+    snprintf(term->value, sizeof term->value, "%s", value);
+    term->sum = crc32c(0, value, strlen(value));
+}
+
+/* What is fixed decides what is computed, but for what suits a machine; of what a run may change or
+ * is laid out by, these do as well, or when all of them meet. */
+static int decides(const struct opt_row *row)
+{
+    static const char *const own[] = { "blas", "threads" },
+                      *const also[] = { "optimizer", "dtype", "mode", "compress", "error-feedback",
+                                        "speculate", "steps", "schedule-steps", "eval-every",
+                                        "max-skipped" };
+
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (!strcmp(row->name, own[i]))
+            return 0;
+    for (size_t i = 0; i < sizeof also / sizeof *also; i++)
+        if (!strcmp(row->name, also[i]))
+            return 1;
+    return row->kept == OPT_FIXED;
+}
+
+static int add_option(void *ctx, const struct opt_row *row, int given, const char *text)
+{
+    char name[sizeof ((struct term *)0)->name];
+
+    (void)given;
+    snprintf(name, sizeof name, "--%s", row->name);
+    if (decides(row))
+        add(ctx, name, text);
+    return 0;
+}
+
+/* Checksums of the data that the run has: texts in hex. */
+static void add_data(struct terms *t, struct runlog *log)
+{
+    static const char *const sums[][2] = {
+        { "data.sums", "the sum of --data" },   { "eval.sums", "the sum of --eval-data" },
+        { "train.sum", "the sum of its rows" }, { "dev.sum", "the sum of its dev rows" },
+        { "dev_mm.sum", "the sum of its dev_mm rows" },
+        { "init.sum", "a sum of its beginning" },
+        { "data.format", "the format of --data" }, { "eval.format", "that of --eval-data" },
+    };
+
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+        char *text = settings_get(log, sums[i][0]);
+        add(t, sums[i][1], text ? text : "");
+        free(text);
+    }
+}
+
+static int gather(struct terms *t, struct session *s, struct err *err)
+{
+    struct opt_line line = train_opts_line(&s->o);
+    char            model[16];
+
+    if (opt_each(&line, add_option, t))
+        return err_set(err, -ENOMEM, "out of memory");
+    snprintf(model, sizeof model, "%08" PRIx32, session_config_sum(s));
+    add(t, "the sum of its model", model);
+    if (s->log)
+        add_data(t, s->log);
+    return 0;
+}
+
+static int compare(const struct terms *own, const struct terms *first, struct err *err)
+{
+    for (size_t i = 0; i < own->n; i++)
+        if (memcmp(&own->at[i], &first->at[i], sizeof *own->at))
+            return err_misuse(err, "%s is %s here and %s on rank 0: what decides what is computed "
+                              "is the same on all ranks", own->at[i].name,
+                              *own->at[i].value ? own->at[i].value : "none",
+                              *first->at[i].value ? first->at[i].value : "none");
+    return 0;
+}
+
+int ranked_alike(struct session *s, struct err *err)
+{
+    struct comm *comm = s->ranks.comm;
+
+    if (!comm)
+        return 0;
+    struct terms *all = calloc(comm->size + 1, sizeof *all), *own = all + comm->size;
+    if (!all)
+        return err_set(err, -ENOMEM, "out of memory");
+    int rc = gather(own, s, err);
+    rc = rc ? rc : comm_share(comm, own, sizeof *own, all, err);
+    rc = rc ? rc : compare(own, all, err);
+    free(all);
+    return rc;
+}

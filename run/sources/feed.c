@@ -1,0 +1,188 @@
+/* feed.c: a language model's rows are those of a token file in the order of tokens_batch. Of
+ * labelled examples each epoch has all rows in an order of its own: a step's number alone says
+ * which are its; an epoch has ceil(rows / (batch x grad-accum)) steps, the last of which may have
+ * fewer rows, or micro-batches without any. */
+#include "run/sources/feed.h"
+
+#include "data/base/clock.h"
+#include "data/base/permute.h"
+#include "data/base/round.h"
+#include "run/folder/run_files.h"
+#include "run/folder/settings.h"
+#include "run/sources/corpus.h"
+#include "run/sources/evaluate.h"
+#include "run/sources/labelled.h"
+#include "run/sources/masking.h"
+
+#include <math.h>
+
+#define EPOCH_STREAM 0x65706f6368000000u // of permute.h: "epoch", and its number
+
+struct feed {
+    struct evaluator    evaluator;
+    struct tokens_order order;
+    // a language model's
+    struct tokens      *data, *eval; // eval NULL: none
+    struct masking      masking;     // of a masked one
+    // a classifier's
+    struct labelled     labelled;
+    struct examples    *train, *dev[TASK_SPLITS]; // train NULL: a language model
+    uint64_t            rows, epoch_steps;
+};
+
+/* Where a micro-batch begins in its epoch. */
+struct place { const struct feed *f; uint64_t epoch, first; };
+
+static uint64_t epoch_row(const void *ctx, size_t i)
+{
+    const struct place *p = ctx;
+    const struct feed  *f = p->f;
+
+    return f->order.shuffled
+               ? permute(f->order.seed, EPOCH_STREAM + p->epoch, p->first + i, f->rows)
+               : p->first + i;
+}
+
+/* A masked language model's rows are numbered from the first step on. */
+static int masked_batch(const struct feed *f, uint64_t step, size_t micro, struct batch *b,
+                        struct err *err)
+{
+    const struct tokens_order *o = &f->order;
+    struct masking_draw        draw = { .seed = o->seed };
+    uint64_t rows = masking_rows(&f->masking, f->data->count, b->seq);
+    int      rc = 0;
+
+    if (!rows)
+        return err_misuse(err, "%s holds %" PRIu64 " tokens, too few for a row of %zu",
+                          f->data->path, f->data->count, b->seq);
+    for (size_t i = 0; i < b->rows && !rc; i++) {
+        draw.number = (step * o->grad_accum + micro) * o->batch + i;
+        rc = masking_read(&f->masking, f->data, tokens_row(o, rows, draw.number), &draw, b, i, err);
+    }
+    return rc;
+}
+
+int feed_batch(void *feed, uint64_t step, size_t micro, struct batch *b, struct err *err)
+{
+    const struct feed *f = feed;
+    size_t             batch = f->order.batch;
+    struct place       p = { .f = f };
+
+    if (f->evaluator.masking)
+        return masked_batch(f, step, micro, b, err);
+    if (!f->train)
+        return tokens_batch(f->data, &f->order, step, micro, f->evaluator.vocab, b->x, b->y, err);
+    p.epoch = step / f->epoch_steps;
+    p.first = (step % f->epoch_steps * f->order.grad_accum + micro) * batch;
+    size_t n = p.first < f->rows ? size_min(f->rows - p.first, batch) : 0;
+    return evaluate_fill(b, f->train, n, epoch_row, &p, err);
+}
+
+static void add_value(struct feed_values *out, const char *name, const char *suffix, double value)
+{
+    struct training_evaluation *e = &out->told;
+
+    snprintf(e->value[e->n].name, sizeof e->value[0].name, "%s%s", name, suffix);
+    e->value[e->n++].value = value;
+}
+
+static int evaluate_dev(struct feed *f, size_t split, uint64_t step, struct feed_values *out,
+                        struct err *err)
+{
+    const struct task  *task = &f->labelled.task;
+    const char         *suffix = split ? task->suffix[split] : "";
+    struct results_eval v;
+    int rc = evaluate_examples(&f->evaluator, f->dev[split], task, step, &v, err);
+
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < task->n_metrics; i++)
+        add_value(out, metric_names[task->metric[i]], suffix, v.metric[i]);
+    if (task->n_metrics > 1)
+        add_value(out, "combined_score", suffix, results_combined(task, &v));
+    add_value(out, "loss", suffix, v.loss);
+    out->told.count += v.samples;
+    out->seconds[split] = v.seconds;
+    return 0;
+}
+
+int feed_evaluate(struct feed *f, struct trainer *t, uint64_t step, struct feed_values *out,
+                  struct err *err)
+{
+    uint64_t start_ns = clock_ns();
+    double   loss;
+    int      rc = 0;
+
+    *out = (struct feed_values){ .told.counts = f->train ? "rows" : "tokens" };
+    f->evaluator.trainer = t;
+    if (f->train) {
+        out->larger_better = metric_larger_better(f->labelled.task.metric[0]);
+        for (size_t i = 0; i < TASK_SPLITS && f->dev[i] && !rc; i++)
+            rc = evaluate_dev(f, i, step, out, err);
+        return rc;
+    }
+    rc = evaluate_tokens(&f->evaluator, f->eval, step, &loss, &out->told.count, err);
+    if (rc)
+        return rc;
+    add_value(out, "loss", "", loss);
+    add_value(out, "perplexity", "", exp(loss));
+    out->seconds[0] = (double)(clock_ns() - start_ns) * 1e-9;
+    return 0;
+}
+
+int feed_has_eval(struct session *s)
+{
+    return settings_has(s->log, "eval.path") || settings_has(s->log, "dev.sum");
+}
+
+static int open_labelled(struct feed *f, struct session *s, struct err *err)
+{
+    int rc;
+
+    if ((rc = labelled_load(&f->labelled, s, err)) ||
+        (rc = labelled_open(&f->train, s, RUN_TRAIN, err)))
+        return rc;
+    if (!f->train)
+        return err_set(err, -EBADMSG, "%s/run.db has no training rows", s->dir);
+    f->rows = f->train->h.rows;
+    f->epoch_steps = labelled_epoch_steps(f->rows, &s->o);
+    rc = labelled_open(&f->dev[0], s, run_dev[0], err);
+    return rc ? rc : labelled_open(&f->dev[1], s, run_dev[1], err);
+}
+
+int feed_open(struct feed **out, struct session *s, struct err *err)
+{
+    const struct train_opts *o = &s->o;
+    struct feed             *f = *out = calloc(1, sizeof *f);
+
+    if (!f)
+        return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
+    // ranks end between steps alone, where they all ask each other: none may leave an evaluation
+    f->evaluator = (struct evaluator){ .batch = o->batch, .seq = o->seq,
+                                       .events = s->ranks.comm ? NULL : s->events,
+                                       .grad_accum = o->grad_accum, .vocab = s->config.vocab };
+    f->order = (struct tokens_order){ .shuffled = o->order == TRAIN_SHUFFLED, .seed = o->seed,
+                                      .batch = o->batch, .seq = o->seq,
+                                      .grad_accum = o->grad_accum };
+    if (settings_has(s->log, "task"))
+        return open_labelled(f, s, err);
+    int rc = corpus_open(&f->data, s, "data", err);
+    rc = rc ? rc : corpus_open(&f->eval, s, "eval", err);
+    if (rc || !arch_is_masked(&s->config))
+        return rc;
+    f->evaluator.masking = &f->masking;
+    return corpus_masking(&f->masking, s, err);
+}
+
+void feed_close(struct feed *f)
+{
+    if (!f)
+        return;
+    tokens_close(f->data);
+    tokens_close(f->eval);
+    examples_close(f->train);
+    for (size_t i = 0; i < TASK_SPLITS; i++)
+        examples_close(f->dev[i]);
+    labelled_release(&f->labelled);
+    free(f);
+}

@@ -1,0 +1,348 @@
+/* labelled.c: rows of a task to ids; the task and the examples of a run, stored and found again. */
+#include "run/sources/labelled.h"
+
+#include "data/base/grow.h"
+#include "data/base/round.h"
+#include "run/folder/settings.h"
+#include "run/sources/tokenise.h"
+
+#include <limits.h>
+#include <strings.h>
+
+enum { USUAL_SEQ = 128, QUOTED_ROWS = 100 }; // QUOTED_ROWS: the first rows, looked at for quotes
+
+/* ---- rows to ids ---- */
+
+struct encoding {
+    const struct labelled_file *e;
+    struct tokenizer           *tok;
+    const struct model_config  *config;
+    struct token_buf            ids, types;
+    struct examples_new         out;
+    size_t                      max_seq;
+    long                        pad;
+    uint64_t                    rows; // so far
+    struct watch                watch;
+};
+
+static int row_label(const struct labelled_file *e, const struct task_row *row, struct example *x,
+                     struct err *err)
+{
+    *x = (struct example){ .label = -1 };
+    return e->labels ? task_label(e->task, row, &x->label, &x->value, err) : 0;
+}
+
+static int each_row(const struct labelled_file *e, task_row_fn row, void *ctx, struct err *err)
+{
+    struct task_names names = e->asked;
+
+    if (!e->labels)
+        names.label = NULL;
+    if (e->own)
+        return task_read_own(e->path, &names, e->most, row, ctx, err);
+    return task_read_glue(e->path, e->labels ? &e->task->train : &e->task->test, e->most, row, ctx,
+                          err);
+}
+
+/* Whether the field does not stand between two double quotes. */
+static int is_bare(const char *field)
+{
+    size_t n = field ? strlen(field) : 0;
+
+    return n < 2 || field[0] != '"' || field[n - 1] != '"';
+}
+
+static int check_row(void *ctx, const struct task_row *row, struct err *err)
+{
+    struct labelled_file *e = ctx;
+    struct example        x;
+    int rc = e->rows || !row->names ? 0 : task_names_copy(&e->read, row->names, err);
+
+    e->rows++;
+    e->pairs |= row->text2 != NULL;
+    e->words[0] |= !task_number(row->text1, NULL);
+    e->words[1] |= row->text2 && !task_number(row->text2, NULL);
+    if (e->rows <= QUOTED_ROWS) {
+        e->bare[0] |= is_bare(row->text1);
+        e->bare[1] |= is_bare(row->text2);
+        e->bare[2] |= !e->labels || is_bare(row->label);
+    }
+    if (row->unread)
+        snprintf(e->unread, sizeof e->unread, "%s", row->unread);
+    rc = rc ? rc : row_label(e, row, &x, err);
+    return rc ? rc : watch_look(&e->watch, e->rows, 0, err);
+}
+
+int labelled_check(struct labelled_file *e, const char *dir, const char *file, struct err *err)
+{
+    int n = snprintf(e->path, sizeof e->path, "%s%s%s", dir ? dir : "", dir ? "/" : "", file);
+
+    if (n >= (int)sizeof e->path)
+        return err_misuse(err, "%s: the path is too long", file);
+    e->watch = work_begin(e->events, "reading %s", e->path);
+    int rc = each_row(e, check_row, e, err);
+    work_end(e->events);
+    return !rc && e->rows == 0 ? err_misuse(err, "%s has no rows", e->path) : rc;
+}
+
+/* Quotes are characters in a .tsv file, as GLUE's are written, but many programs write others. */
+static void quotes_notice(const struct labelled_file *e, char *out, size_t size)
+{
+    const char *dot = strrchr(e->path, '.'),
+               *what = !e->bare[0] ? "text" : !e->bare[1] ? "second text" : "label";
+
+    if (dot && !strcasecmp(dot, ".tsv") && !(e->bare[0] && e->bare[1] && e->bare[2]))
+        snprintf(out, size, "%.300s: every %s of the first rows begins and ends with a double "
+                 "quote, and in a .tsv file quotes are taken as text: if they are quoting, save it "
+                 "as .csv", e->path, what);
+}
+
+void labelled_notice(const struct labelled_file *e, int which, char *out, size_t size)
+{
+    const char *name = which == 1 ? e->read.pair : e->read.text;
+
+    *out = '\0';
+    if (which == 3)
+        quotes_notice(e, out, size);
+    else if (which == 2 && *e->unread)
+        snprintf(out, size,
+                 "%.300s: columns that hold text too are not read: %s; --text-column and "
+                 "--pair-column say which are", e->path, e->unread);
+    else if (which < 2 && name && !e->words[which])
+        snprintf(out, size,
+                 "%.300s: all values of the column '%.40s' are numbers, and it is read as %s: "
+                 "--text-column and --pair-column say otherwise which are the texts",
+                 e->path, name,
+                 which          ? "the second text"
+                 : e->read.pair ? "the first text"
+                                : "the text");
+}
+
+/* What a model that has types of tokens is told of them, in the ids as they are stored. */
+static int add_types(struct encoding *w, struct err *err)
+{
+    const struct model_config *g = w->config;
+
+    for (size_t i = 0; i < w->ids.n; i++) {
+        int32_t type = w->types.ids[i];
+
+        if (type > 1 || (size_t)type >= g->n_types)
+            return err_misuse(err, "the tokenizer's template has tokens of type %d, but the model "
+                              "has %zu types, of which the first two are known here", (int)type,
+                              g->n_types);
+        if (g->arch->padded_positions && (size_t)w->ids.ids[i] == g->pad)
+            return err_misuse(err, "%s: row %llu holds the padding token, behind which positions "
+                              "of a %s would be others", w->e->path,
+                              (unsigned long long)w->rows + 1, g->arch->title);
+        if (type)
+            w->ids.ids[i] = ~w->ids.ids[i];
+    }
+    return 0;
+}
+
+/* Tokens that the model has no embeddings of are refused: of n ids of the row. */
+static int check_ids(const struct encoding *w, const int32_t *ids, size_t n, struct err *err)
+{
+    char where[PATH_MAX + 32];
+
+    snprintf(where, sizeof where, "%s, row %" PRIu64, w->e->path, w->rows + 1);
+    return tokenise_known(w->tok, &(struct tokenise_ids){ ids, n, w->config->vocab, where, 0 },
+                          err);
+}
+
+/* The same where the model is an encoder: its rows begin with a token that stands for them. */
+static int encoder_ids(struct encoding *w, const struct token_row *text, struct err *err)
+{
+    int rc;
+
+    w->types.n = 0;
+    if (!tokenizer_has_template(w->tok))
+        return err_misuse(err, "the tokenizer has no template (post_processor) that says which "
+                          "tokens stand around a text: a %s needs them", w->config->arch->title);
+    rc = tokenizer_encode_row(w->tok, text, &w->ids, &w->types, err);
+    rc = rc ? rc : check_ids(w, w->ids.ids, w->ids.n, err);
+    return rc ? rc : add_types(w, err);
+}
+
+/* The ids of a row's texts, by the tokenizer's template; where it has none, the end of a text
+ * stands between two, and what is too long is cut at its end. */
+static int row_ids(struct encoding *w, const struct task_row *row, struct err *err)
+{
+    struct token_row text = { .a = row->text1, .n_a = strlen(row->text1), .b = row->text2,
+                              .n_b = row->text2 ? strlen(row->text2) : 0, .most = w->max_seq };
+    int32_t          end = tokenizer_endoftext(w->tok);
+
+    w->ids.n = 0;
+    if (w->config->arch->encoder)
+        return encoder_ids(w, &text, err);
+    if (tokenizer_has_template(w->tok))
+        return tokenizer_encode_row(w->tok, &text, &w->ids, NULL, err);
+    int rc = tokenizer_encode(w->tok, text.a, text.n_a, &w->ids, err);
+    if (!rc && text.b) {
+        rc = token_buf_add(&w->ids, &end, 1, err);
+        rc = rc ? rc : tokenizer_encode(w->tok, text.b, text.n_b, &w->ids, err);
+    }
+    return rc;
+}
+
+static int encode_row(void *ctx, const struct task_row *row, struct err *err)
+{
+    struct encoding *w = ctx;
+    struct example   x;
+    size_t           n, from;
+    int              rc = row_label(w->e, row, &x, err);
+
+    rc = rc ? rc : row_ids(w, row, err);
+    // the cut, without padding at its end; at least one id
+    n = size_min(w->ids.n, w->max_seq);
+    from = tokenizer_cuts_left(w->tok) ? w->ids.n - n : 0;
+    while (n > 1 && w->ids.ids[from + n - 1] == w->pad)
+        n--;
+    if (!rc && !w->config->arch->encoder)
+        rc = check_ids(w, w->ids.ids + from, n, err);
+    rc = rc ? rc : examples_new_add(&w->out, w->ids.ids + from, n, &x, err);
+    return rc ? rc : watch_look(&w->watch, ++w->rows, w->e->rows, err);
+}
+
+int labelled_encode(struct examples **out, const struct labelled_file *e, struct tokenizer *tok,
+                    const struct model_config *config, size_t max_seq, long pad, const char *path,
+                    struct err *err)
+{
+    struct encoding w = { .e = e, .tok = tok, .config = config, .max_seq = max_seq,
+                          .pad = config->arch->encoder ? LONG_MIN : pad };
+    int             rc = examples_new_open(&w.out, path, err);
+
+    *out = NULL;
+    if (rc)
+        return rc;
+    w.watch = work_begin(e->events, "tokenising %s", e->path);
+    rc = each_row(e, encode_row, &w, err);
+    work_end(e->events);
+    token_buf_free(&w.ids);
+    token_buf_free(&w.types);
+    if (!rc)
+        rc = examples_new_commit(&w.out, err);
+    else
+        examples_new_abort(&w.out);
+    return rc ? rc : examples_open(out, path, err);
+}
+
+/* ---- what a run keeps of them ---- */
+
+static int add_file(struct session *s, const struct labelled_file *e, struct tokenizer *tok,
+                    struct err *err)
+{
+    struct examples *made = NULL;
+    char             path[SESSION_PATH + 32];
+
+    snprintf(path, sizeof path, "%s/%s.ex", s->dir, e->name);
+    int rc = labelled_encode(&made, e, tok, &s->config, s->o.seq,
+                             session_pad(s, tokenizer_endoftext(tok)), path, err);
+    rc = rc ? rc
+            : settings_set(s->log, err, "%s.sum=%08" PRIx32 "\n%s.rows=%" PRIu64, e->name,
+                           made->h.crc, e->name, e->rows);
+    examples_close(made);
+    return rc ? rc : settings_set(s->log, err, "%s.file=%s", e->name, e->path);
+}
+
+int labelled_add(struct session *s, const struct labelled_file *e, size_t n, uint64_t epochs,
+                 struct tokenizer *tok, struct err *err)
+{
+    const struct task_names *c = &e->read;
+    int rc = settings_set(s->log, err, "task=%s\nepochs=%" PRIu64, e->task->name, epochs);
+
+    if (!rc && c->text)
+        rc = settings_set(s->log, err, "column.text=%s", c->text);
+    if (!rc && c->pair)
+        rc = settings_set(s->log, err, "column.pair=%s", c->pair);
+    if (!rc && c->label)
+        rc = settings_set(s->log, err, "column.label=%s", c->label);
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = add_file(s, &e[i], tok, err);
+    return rc;
+}
+
+void labelled_columns(struct task_names *out, const struct session *s)
+{
+    *out = (struct task_names){ .text = settings_get(s->log, "column.text"),
+                                .pair = settings_get(s->log, "column.pair"),
+                                .label = settings_get(s->log, "column.label") };
+}
+
+int labelled_load(struct labelled *l, struct session *s, struct err *err)
+{
+    char              *name = settings_get(s->log, "task");
+    const struct task *known = name ? task_find(name) : NULL;
+    int                rc = 0;
+
+    *l = (struct labelled){ 0 };
+    if (known) {
+        l->task = *known;
+    } else if (name && !strcmp(name, "custom")) { // its labels are what the run calls its classes
+        rc = session_labels(&l->labels, s, err);
+        l->task = task_custom((const char *const *)l->labels.name, s->config.n_labels);
+    } else {
+        rc = err_set(err, -EBADMSG, "%s/run.db has the task %s, which is not known", s->dir,
+                     name ? name : "of no name");
+    }
+    if (!rc && l->task.n_labels != s->config.n_labels)
+        rc = err_set(err, -EBADMSG, "%s: the task %s has %zu labels, the model %zu", s->dir,
+                     l->task.name, l->task.n_labels, s->config.n_labels);
+    free(name);
+    return rc;
+}
+
+void labelled_release(struct labelled *l)
+{
+    hf_labels_free(&l->labels);
+    *l = (struct labelled){ 0 };
+}
+
+int labelled_open(struct examples **out, struct session *s, const char *name, struct err *err)
+{
+    const struct model_config *config = &s->config;
+    char                     path[SESSION_PATH + 32];
+    uint32_t                 sum;
+
+    *out = NULL;
+    snprintf(path, sizeof path, "%s/%s.ex", s->dir, name);
+    if (!settings_scan(s->log, "%" SCNx32, &sum, "%s.sum", name))
+        return 0;
+    int rc = examples_open(out, path, err);
+    if (!rc && (*out)->h.crc != sum)
+        rc = err_set(err, -EBADMSG, "%s is not what this run was made with (checksum differs)",
+                     path);
+    if (!rc && ((size_t)(*out)->h.max_id >= config->vocab ||
+                (config->n_labels > 1 && (*out)->h.max_label >= (int32_t)config->n_labels)))
+        rc = err_set(err, -EBADMSG, "%s holds ids or labels that the model does not have", path);
+    if (rc) {
+        examples_close(*out);
+        *out = NULL;
+    }
+    return rc;
+}
+
+uint64_t labelled_rows(struct session *s, const char *name)
+{
+    uint64_t n = 0;
+
+    settings_scan(s->log, "%" SCNu64, &n, "%s.rows", name);
+    return n;
+}
+
+int labelled_seq(uint64_t *seq, uint64_t asked, size_t positions, const char *tokenizer,
+                 struct err *err)
+{
+    size_t cut = 0;
+    int    rc = tokenizer && *tokenizer ? tokenizer_max_length(&cut, tokenizer, err) : 0;
+
+    *seq = asked ? asked : size_min(positions, cut ? size_min(cut, USUAL_SEQ) : USUAL_SEQ);
+    if (rc || *seq <= positions)
+        return rc;
+    return err_misuse(err, "--max-seq %" PRIu64 ": the model has %zu positions", *seq, positions);
+}
+
+uint64_t labelled_epoch_steps(uint64_t rows, const struct train_opts *o)
+{
+    return div_up(rows, o->batch * o->grad_accum);
+}

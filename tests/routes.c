@@ -1,0 +1,33 @@
+/* routes.c: see routes.h. */
+#include "tests/routes.h"
+
+enum { PIECES, LAYERS, FINAL, HEAD }; // lanes
+
+struct route route_pieces(size_t pieces, size_t layers, size_t head)
+{
+    enum { WHOLE = ROUTE_READ | ROUTE_ADD | ROUTE_SEND };
+    const struct route_run embed = { PIECES, ROUTE_UP, ROUTE_READ },
+                           forward = { LAYERS, ROUTE_UP, ROUTE_READ },
+                           norm = { FINAL, ROUTE_UP, ROUTE_READ },
+                           backward = { LAYERS, ROUTE_DOWN, WHOLE },
+                           norm_grad = { FINAL, ROUTE_UP, ROUTE_ADD | ROUTE_SEND },
+                           back = { PIECES, ROUTE_DOWN, ROUTE_READ },
+                           logits = { HEAD, ROUTE_UP, ROUTE_READ };
+    struct route o = {
+        .lanes = { { pieces, { 2, 2 } }, { layers, { 0 } }, { 1, { 1, 1 } }, { head, { 2, 2 } } },
+        .runs = { [STREAM_TRAIN] = { embed, forward, norm, back, norm_grad, backward,
+                                     { PIECES, ROUTE_UP, WHOLE } },
+                  [STREAM_EVAL] = { embed, forward, norm, back },
+                  [STREAM_GENERATE] = { embed, forward, norm, back } },
+    };
+
+    if (!head)
+        return o;
+    o.runs[STREAM_TRAIN][3] = logits;
+    o.runs[STREAM_TRAIN][4] = (struct route_run){ HEAD, ROUTE_DOWN, WHOLE };
+    o.runs[STREAM_TRAIN][5] = norm_grad;
+    o.runs[STREAM_TRAIN][6] = backward;
+    o.runs[STREAM_TRAIN][7] = (struct route_run){ PIECES, ROUTE_DOWN, ROUTE_ADD | ROUTE_SEND };
+    o.runs[STREAM_EVAL][3] = o.runs[STREAM_GENERATE][3] = logits;
+    return o;
+}

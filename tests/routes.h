@@ -1,0 +1,15 @@
+/* routes.h: routes for tests of what streams make of them: a GPT-2's, and one that none has. */
+#pragma once
+
+#include "model/passes.h"
+
+static inline struct route route_gpt2(size_t layers)
+{
+    return passes_of(&(struct model_config){ .arch = &gpt2_arch, .n_layer = layers });
+}
+
+/* Embeddings in pieces through two frames, layers, a final norm; the head is tied to the
+ * embeddings, or has `head` pieces of its own. The head reads its pieces once where nothing is
+ * trained. A tied piece's gradient is made when backward is through, all of it; those of a head of
+ * its own on the way back through it, and those of the embeddings without their parameters. */
+struct route route_pieces(size_t pieces, size_t layers, size_t head);
