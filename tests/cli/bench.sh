@@ -127,7 +127,7 @@ PY
 of_family() { # NAME MATRICES HEAD ATTENTION HAS HAS-NOT OPTION..: its matrices, and attention's FLOPs a token
     family=$1 matrices=$2 head=$3 attention=$4 has=$5 has_not=$6
     shift 6
-    parts "parts of a $family's step" --quick --n-layer 2 --n-head 2 --n-embd 32 --n-inner 48 --batch 2 --seq 16 --json "$tmp/family.json" "$@"
+    parts "parts of a $family's step" --quick --threads 1 --n-layer 2 --n-head 2 --n-embd 32 --n-inner 48 --batch 2 --seq 16 --json "$tmp/family.json" "$@"
     python3 "$tmp/family.py" "$tmp/family.json" "$matrices" "$head" "$attention" "$has" "$has_not" >"$tmp/out" 2>"$tmp/err"
     result $? "they are a $family's"
 }
@@ -233,7 +233,7 @@ if loop=$(losetup -f --show "$tmp/image" 2>/dev/null); then
     works "steps on a drive" bench $small --only steps --device "$loop"
     nothing_left "steps on a drive"
     # shellcheck disable=SC2086
-    "$bin" bench $model --dir "$tmp/d" --rounds 64 --only kernels --device "$loop" >"$tmp/out" 2>"$tmp/err" &
+    "$bin" bench $model --dir "$tmp/d" --rounds 64 --threads 1 --only kernels --device "$loop" >"$tmp/out" 2>"$tmp/err" &
     pid=$!
     for _ in $(seq 200); do
         [ -n "$(ls -d "$tmp"/d/.siTrain-bench.* 2>/dev/null)" ] && break
@@ -250,7 +250,7 @@ if loop=$(losetup -f --show "$tmp/image" 2>/dev/null); then
     for only in disk update steps; do # the drive is looked at again before each of them
         dd if=/dev/zero of="$loop" bs=4096 count=1 conv=notrunc 2>"$tmp/out"
         rm -rf "$tmp/theirs"
-        "$bin" bench $model --dir "$tmp/d" --rounds 8 --only kernels,$only --device "$loop" >"$tmp/out" 2>"$tmp/err" &
+        "$bin" bench $model --dir "$tmp/d" --rounds 4 --threads 1 --only kernels,$only --device "$loop" >"$tmp/out" 2>"$tmp/err" &
         pid=$!
         for _ in $(seq 200); do
             [ -n "$(ls -d "$tmp"/d/.siTrain-bench.* 2>/dev/null)" ] && break
