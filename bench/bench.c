@@ -522,4 +522,6 @@ const struct opt_command bench_command = {
     .size = sizeof(struct bench_opts),
     .killed = 1, .by_ranks = 1, .run = run,
     .defaults = defaults,
+    .examples = { "siTrain bench --quick",
+                  "siTrain bench --only disk --dir /mnt/a" },
 };

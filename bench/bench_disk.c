@@ -1,9 +1,9 @@
-/* bench_disk.c: what the disk under each device moves: reads, writes, and the update's mix of both,
- * evenly and in bursts; and how long a flush takes.
+/* bench_disk.c: what the disk under each device moves: reads, writes, and the update's mix of
+ * both, evenly and in bursts; and how long a flush takes.
  *
  * A place is the file or block device that this is measured on, through csd/disk/disk.h as the
- * devices do it (64 MiB in flight in pieces of 1 MiB). The file is written once before anything is
- * measured: what was never written is not read from the disk. */
+ * devices do it (64 MiB in flight in pieces of 1 MiB). The file is written once before anything
+ * is measured: what was never written is not read from the disk. */
 #include "bench/bench.h"
 
 #include "csd/disk/disk.h"

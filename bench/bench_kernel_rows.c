@@ -156,7 +156,8 @@ static void glu(CALL)
 
 static void rope(CALL)
 {
-    struct rope_rows o = {s->N, s->H + s->KV, s->head, s->of['q'], s->dt, p[0], s->angles, s->T, 0};
+    struct rope_rows o = {.n = s->N, .H = s->H + s->KV, .D = s->head, .stride = s->of['q'],
+                          .dt = s->dt, .x = p[0], .table = s->angles, .T = s->T};
 
     if (how == FORWARD)
         rope_forward(&o);

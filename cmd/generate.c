@@ -533,4 +533,6 @@ const struct opt_command generate_command = {
             "fit into --host-mem is read from its drive for every token. If a run kept its best "
             "model (--keep-best), that model is used; otherwise, the model after the last step.",
     .parts = parts, .size = sizeof(struct generate_opts), .killed = 1, .run = run,
+    .examples = { "siTrain generate first --prompt \"Once upon a time\" --tokens 100",
+                  "siTrain generate first --chat --temperature 0.8" },
 };

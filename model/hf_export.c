@@ -384,8 +384,13 @@ int hf_export_check(const char *path, struct err *err)
         return err_misuse(err,
                           "%s is not empty: export needs a folder that does not exist or is empty",
                           dir);
-    return is_dots(dir) ? err_misuse(err, "%s: export needs the name of the folder, not dots", dir)
-                        : 0;
+    if (is_dots(dir))
+        return err_misuse(err, "%s: export needs the name of the folder, not dots", dir);
+    char *mounted = file_mounted(dir); // which no rename replaces
+    int   rc = mounted ? err_misuse(err, "%s is where a drive is mounted: export needs the name of "
+                                    "a folder in it", dir) : 0;
+    free(mounted);
+    return rc;
 }
 
 int hf_export_into(const char *dir, const struct hf_export *x, struct err *err)

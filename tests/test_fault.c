@@ -190,7 +190,7 @@ static void devices_disappear(void **state)
         { MOVED, "dev0/states", "is gone", -ENOENT },
         { REPLACED, "dev0/states", "is another file", 0 },
         { CUT, "dev0/states", "dev0/states", -EINVAL },
-        { DATABASE_MOVED, "run.db", "run.db was removed or renamed", -ENOENT },
+        { DATABASE_MOVED, "run.db", "run.db was removed, renamed or replaced", -ENOENT },
         { FOLDER_MOVED, "dev0", "is gone", -ENOENT },
     };
     struct trial want = trial_whole(&on_sync);

@@ -424,6 +424,8 @@ static void test_config(void **state)
         { "tekken", "{\"fix_mistral_regex\": true}", NULL },
         { "llama3", "{\"truncation_side\": \"up\"}", "truncation_side" },
         { "llama3", "{\"split_special_tokens\": 1}", "split_special_tokens" },
+        { "roberta", "{\"add_prefix_space\": \"yes\"}", "add_prefix_space\" must be true" },
+        { "bert", "{\"do_lower_case\": 1}", "do_lower_case\" must be true" },
         { "qwen2", "{\"eos_token\": {\"content\": \"<|im_end|>\"}}", NULL },
     };
 

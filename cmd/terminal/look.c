@@ -30,23 +30,14 @@ static int run_row(void *ctx, int n, const char **values, const char **names)
     return 0;
 }
 
-static int step_row(void *ctx, int n, const char **values, const char **names)
+/* A row of numbers, into the places that ctx lists. */
+static int numbers_row(void *ctx, int n, const char **values, const char **names)
 {
-    struct look *f = ctx;
+    double *const *to = ctx;
 
-    (void)n, (void)names;
-    f->loss = runlog_real(values[0]);
-    f->lr = runlog_real(values[1]);
-    f->norm = runlog_real(values[2]);
-    f->clipped = runlog_real(values[3]);
-    return 0;
-}
-
-static int median_row(void *ctx, int n, const char **values, const char **names)
-{
-    (void)n, (void)names;
-    ((struct look *)ctx)->median = runlog_real(values[0]);
-    ((struct look *)ctx)->step_tokens = runlog_real(values[1]);
+    (void)names;
+    for (int i = 0; i < n; i++)
+        *to[i] = runlog_real(values[i]);
     return 0;
 }
 
@@ -82,18 +73,6 @@ static int notice_row(void *ctx, int n, const char **values, const char **names)
     (void)n, (void)names;
     snprintf(f->notice_time, sizeof f->notice_time, "%s", values[0] ? values[0] : "");
     snprintf(f->notice, sizeof f->notice, "%s", values[1] ? values[1] : "");
-    return 0;
-}
-
-static int parts_row(void *ctx, int n, const char **values, const char **names)
-{
-    struct look *f = ctx;
-
-    (void)n, (void)names;
-    f->whole = runlog_count(values[0]);
-    f->seconds = runlog_real(values[1]);
-    for (int i = 0; i < 4; i++)
-        f->part[i] = runlog_real(values[2 + i]);
     return 0;
 }
 
@@ -134,22 +113,17 @@ static int read_run(struct look *f, struct runlog *log, struct err *err)
 static int read_steps(struct look *f, struct runlog *log, struct err *err)
 {
     unsigned long long done = f->done;
-    int rc = runlog_ask(log, step_row, f, err,
+    double *const step[] = { &f->loss, &f->lr, &f->norm, &f->clipped };
+    double *const median[] = { &f->median, &f->step_tokens };
+    int rc = runlog_ask(log, numbers_row, (void *)(uintptr_t)step, err,
                         "SELECT loss, lr, grad_norm, clipped FROM steps WHERE step = %llu",
                         done - 1);
 
-    // the rule of the view steady_steps, of the last steps alone
-    rc = rc ? rc : runlog_ask(log, median_row, f, err,
-                              "WITH s AS (SELECT s.seconds, s.tokens, row_number() OVER"
-                              " (ORDER BY s.seconds) AS i, count(*) OVER () AS n"
-                              " FROM steps s JOIN steps b ON b.step = s.step - 1"
-                              " WHERE s.step + %d >= %llu AND s.seconds > 0 AND NOT s.skipped"
-                              " AND NOT b.skipped"
-                              " AND s.step NOT IN (SELECT first_step FROM processes)"
-                              " AND b.step NOT IN (SELECT step FROM evals WHERE step + %d >= %llu))"
+    rc = rc ? rc : runlog_ask(log, numbers_row, (void *)(uintptr_t)median, err,
+                              "WITH s AS (SELECT *, row_number() OVER (ORDER BY seconds) AS i,"
+                              " count(*) OVER () AS n FROM steady_steps WHERE step + %d >= %llu)"
                               " SELECT avg(seconds), (SELECT avg(tokens) FROM s) FROM s"
-                              " WHERE i IN ((n + 1) / 2, (n + 2) / 2)",
-                              STEADY_STEPS, done, STEADY_STEPS + 1, done);
+                              " WHERE i IN ((n + 1) / 2, (n + 2) / 2)", STEADY_STEPS, done);
     if (f->points > done)
         f->points = done;
     for (size_t i = 0; i < LOOK_CURVE; i++)
@@ -163,51 +137,19 @@ static int read_steps(struct look *f, struct runlog *log, struct err *err)
                                 f->points, done, f->points, done, f->points, CURVE_STEPS);
 }
 
-/* The whole spans of the last steps, from one on: the views breakdown and device_rate would go
- * through those of all steps. */
-#define RECENT                                                                                     \
-    "WITH recent AS (SELECT * FROM spans WHERE step >= %llu AND step NOT IN"                       \
-    " (SELECT step FROM spans WHERE step >= %llu AND start_ns = 0)),"
-
-/* The rule of the view breakdown. */
-static const char recent_parts[] =
-    RECENT
-    " host AS (SELECT step, phase, (end_ns - start_ns) / 1e9 AS seconds, start_ns < loss_ns AS"
-    " in_forward FROM recent JOIN (SELECT step, min(start_ns) AS loss_ns FROM recent"
-    " WHERE phase = 'loss' GROUP BY step) USING (step) WHERE device = -1),"
-    " parts AS (SELECT s.seconds, coalesce(sum(h.seconds) FILTER (WHERE phase = 'forward'"
-    " OR (phase IN ('wait_params', 'wait_act_write') AND in_forward)), 0) AS fw,"
-    " coalesce(sum(h.seconds) FILTER (WHERE phase IN ('loss', 'backward', 'grad_norm',"
-    " 'grad_compress', 'wait_gradient', 'wait_residual', 'wait_act_read')"
-    " OR (phase IN ('wait_params', 'wait_act_write') AND NOT in_forward)), 0) AS bw,"
-    " coalesce(sum(h.seconds) FILTER (WHERE phase IN ('wait_update', 'wait_commit')"
-    " OR (phase IN ('update', 'commit')"
-    " AND (SELECT value FROM runs WHERE key = 'option.mode') = 'mem')), 0) AS up"
-    " FROM steps s JOIN host h USING (step) WHERE s.seconds > 0 GROUP BY s.step)"
-    " SELECT count(*), avg(seconds), avg(fw), avg(bw), avg(up), avg(max(0, seconds - fw - bw - up))"
-    " FROM parts";
-
-/* The rule of the view device_rate, a link's phases put together. */
-static const char recent_rates[] =
-    RECENT
-    " wall AS (SELECT step, phase, device, coalesce(busy_ns, end_ns - start_ns) AS busy,"
-    " max(0, end_ns - max(start_ns, coalesce(max(end_ns) OVER (PARTITION BY step, phase, device"
-    " ORDER BY start_ns, end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0))) AS wall"
-    " FROM recent WHERE device >= 0)"
-    " SELECT device, link, direction, sum(bytes) / sum(seconds) FROM"
-    " (SELECT step, device, link, direction, sum(bytes) AS bytes,"
-    " iif(phase = 'update', 'update_' || direction, phase) AS phase FROM traffic"
-    " WHERE step >= %llu AND device >= 0 GROUP BY step, device, link, direction, phase)"
-    " JOIN (SELECT step, device, phase, min(sum(wall), sum(busy)) / 1e9 AS seconds FROM wall"
-    " GROUP BY step, device, phase) USING (step, device, phase)"
-    " GROUP BY device, link, direction HAVING sum(seconds) > 0";
-
+/* Of the last whole steps, a link's phases put together. */
 static int read_recent(struct look *f, struct runlog *log, struct err *err)
 {
-    unsigned long long first = f->done > WHOLE_STEPS ? f->done - WHOLE_STEPS : 0;
-    int                rc = runlog_ask(log, parts_row, f, err, recent_parts, first, first);
+    double *const parts[] = { &f->whole, &f->seconds, &f->part[0], &f->part[1], &f->part[2],
+                              &f->part[3] };
+    int           rc = runlog_since(log, f->done > WHOLE_STEPS ? f->done - WHOLE_STEPS : 0, err);
 
-    return rc ? rc : runlog_ask(log, rate_row, f, err, recent_rates, first, first, first);
+    rc = rc ? rc : runlog_ask(log, numbers_row, (void *)(uintptr_t)parts, err,
+                              "SELECT count(*), avg(seconds), avg(fw), avg(bw_grad),"
+                              " avg(\"update\"), avg(other) FROM breakdown");
+    return rc ? rc : runlog_ask(log, rate_row, f, err,
+                                "SELECT device, link, direction, sum(bytes) / sum(busy_seconds)"
+                                " FROM device_rate GROUP BY device, link, direction");
 }
 
 static int read_all(struct look *f, struct runlog *log, struct err *err)
@@ -244,15 +186,13 @@ void look_read(struct look *f, const char *run, size_t points)
 {
     struct err     err = { 0 };
     struct runlog *log = NULL;
-    char          *path = file_path(&err, "%s/run.db", run);
+    int            rc = runlog_open_run(&log, run, &err);
+    char          *path = rc ? NULL : file_path(&err, "%s", runlog_path(log));
 
     points = points < LOOK_CURVE ? points : LOOK_CURVE;
     f->points = f->asked == points ? f->points : 0;
     f->asked = points;
-    int rc = path ? runlog_open(&log, path, 1, 0, &err) : -ENOMEM;
-    if (rc == -ENOENT || rc == -ENOTDIR)
-        err_misuse(&err, "%s is not a run: there is no %s", run, path);
-    rc = rc ? rc : read_all(f, log, &err);
+    rc = rc ? rc : path ? read_all(f, log, &err) : -ENOMEM;
     runlog_close(log);
     if (rc) {
         *f = (struct look){ .misuse = err.misuse };

@@ -346,6 +346,14 @@ void file_identity(const char *path, char out[FILE_IDENTITY])
              (int64_t)x.stx_btime.tv_sec, x.stx_btime.tv_nsec);
 }
 
+int file_names(const char *path, int fd)
+{
+    struct stat named, open;
+
+    return !stat(path, &named) && !fstat(fd, &open) && named.st_dev == open.st_dev &&
+           named.st_ino == open.st_ino;
+}
+
 int file_is(const char *path, const char *identity)
 {
     struct known { uint64_t inode; int64_t born; unsigned ns; } here = { 0 }, said = { 0 };

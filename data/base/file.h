@@ -68,6 +68,9 @@ void file_identity(const char *path, char out[FILE_IDENTITY]);
 /* Whether the name is what a text says that begins with a file_identity: more may follow. Two times
  * of birth are compared where both are known. */
 int  file_is(const char *path, const char *identity);
+/* Whether the name, over links, leads to the file that this descriptor has open: same drive, same
+ * inode. What is written to one that has lost its name is seen by nobody else. */
+int  file_names(const char *path, int fd);
 /* Whether -errno says that this user may not. */
 static inline int file_is_denied(int rc) { return rc == -EACCES || rc == -EPERM; }
 
@@ -92,8 +95,9 @@ void file_new_keep(struct file_new *f);  // frees it; what was made stays under 
 /* Is `name` (without a folder) one of those under which file_new_open, or file_new_folder, makes
  * what becomes `base`? */
 int  file_new_is(const char *name, const char *base, int folder);
-/* The mode of `old`, which fd is to replace, and its owner, as far as that is allowed. */
-void file_new_like(int fd, const struct stat *old);
+/* Gives f's folder the mode and owner of the one that it is to replace, as far as that is allowed,
+ * and its files those of the files of the same names there. commit does so itself. */
+void file_new_like_folder(const struct file_new *f);
 /* A folder in which one process works, which nobody else may look into and is never committed. */
 int  file_new_scratch(struct file_new *f, const char *path, struct err *err);
 

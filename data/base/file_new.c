@@ -148,17 +148,41 @@ static int file_new_make(struct file_new *f, const char *path, int folder, mode_
     return rc;
 }
 
-/* Where the group cannot stay, the new one gets no more than everybody has. */
-void file_new_like(int fd, const struct stat *old)
+/* The mode of `old`, which fd is to replace, and its owner, as far as that is allowed. Where the
+ * group cannot stay, the new one gets no more than everybody has. */
+static void file_new_like(int fd, const struct stat *old)
 {
     struct stat st;
-    mode_t      mode = old->st_mode & 0777;
+    mode_t      mode = old->st_mode & (S_ISDIR(old->st_mode) ? 03777 : 0777);
     int         stays = !fchown(fd, old->st_uid, old->st_gid) || !fchown(fd, -1u, old->st_gid);
 
     if (!stays && (fstat(fd, &st) || st.st_gid != old->st_gid))
-        mode = (mode & 0707) | (mode & 07) << 3;
+        mode = (mode & 01707) | (mode & 07) << 3;
     if (fchmod(fd, mode)) // on a file system without modes
         return;
+}
+
+void file_new_like_folder(const struct file_new *f)
+{
+    struct stat    st;
+    struct dirent *e;
+    int            old = open(f->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR           *d = old >= 0 ? opendir(f->temp) : NULL;
+
+    while (d && (e = readdir(d))) {
+        int fd = openat(f->fd, e->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+        if (fd >= 0 && !fstatat(old, e->d_name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode))
+            file_new_like(fd, &st);
+        if (fd >= 0)
+            close(fd);
+    }
+    if (d)
+        closedir(d);
+    if (old >= 0 && !fstat(old, &st))
+        file_new_like(f->fd, &st);
+    if (old >= 0)
+        close(old);
 }
 
 int file_new_open(struct file_new *f, const char *path, struct err *err)
@@ -177,9 +201,17 @@ int file_new_open(struct file_new *f, const char *path, struct err *err)
     return rc;
 }
 
+/* From its beginning no more can look into it than into the one that it may replace. */
 int file_new_folder(struct file_new *f, const char *path, struct err *err)
 {
-    return file_new_make(f, path, 1, 0777, err);
+    struct stat old;
+    int         rc = file_new_make(f, path, 1, 0777, err);
+
+    if (!rc && !lstat(f->path, &old) && S_ISDIR(old.st_mode)) {
+        old.st_mode |= S_IRWXU;
+        file_new_like(f->fd, &old);
+    }
+    return rc;
 }
 
 int file_new_scratch(struct file_new *f, const char *path, struct err *err)
@@ -236,6 +268,8 @@ int file_new_commit(struct file_new *f, struct err *err)
     assert(f->path && f->fd >= 0);
     if (fsync(f->fd))
         rc = err_set(err, -errno, "fsync %s: %s", f->temp, strerror(errno));
+    if (f->folder)
+        file_new_like_folder(f);
     rc = rc ? rc : file_new_name(f, err);
     if (rc) {
         file_new_abort(f);

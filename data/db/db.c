@@ -286,7 +286,19 @@ int db_open(struct db *db, int read_only, struct err *err)
     if (!rc && !read_only && sqlite3_db_readonly(db->sql, "main"))
         return err_set(err, -EROFS,
                        "%s may not be written here: it is read-only, or another user's", db->path);
+    db->read_only = read_only;
+    if (!rc && stat(db->path, &db->st))
+        rc = SQLITE_CANTOPEN;
     return rc ? db_fail(db, "opening", err) : 0;
+}
+
+int db_is_named(const struct db *db)
+{
+    struct stat st;
+    int         moved = 0; // since it was opened: until there is db->st
+
+    return !sqlite3_file_control(db->sql, "main", SQLITE_FCNTL_HAS_MOVED, &moved) && !moved &&
+           !stat(db->path, &st) && st.st_dev == db->st.st_dev && st.st_ino == db->st.st_ino;
 }
 
 int db_open_apart(struct db *db, int alone, struct err *err)
@@ -304,6 +316,8 @@ void db_close(struct db *db)
     for (int i = 0; i < DB_STATEMENTS && db->known[i].text; i++)
         sqlite3_finalize(db->known[i].stmt);
     memset(db->known, 0, sizeof db->known);
+    if (db->sql && ((db->read_only && db_has_log(db)) || !db_is_named(db)))
+        sqlite3_db_config(db->sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_close_v2(db->sql);
     db->sql = NULL;
 }

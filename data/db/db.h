@@ -6,12 +6,15 @@
 
 #include <sqlite3.h>
 #include <stdarg.h>
+#include <sys/stat.h>
 
 enum { DB_STATEMENTS = 48 };
 
 struct db {
     sqlite3       *sql;
     char          *path;
+    int            read_only;
+    struct stat    st; // of the file that was opened
     struct db_wait wait;
     struct { const char *text; sqlite3_stmt *stmt; } known[DB_STATEMENTS]; // by their texts' places
 };
@@ -46,5 +49,10 @@ int db_open(struct db *db, int read_only, struct err *err);
 /* For reading, without a write to any file and without SQLite's locks: who writes must be kept away
  * before and meanwhile. alone: as if there were no log. */
 int  db_open_apart(struct db *db, int alone, struct err *err);
+/* A reader leaves the log as it is. So does who has opened a file that is not the one of that name
+ * any more: SQLite would remove the other one's log. */
 void db_close(struct db *db);
 int  db_has_log(const struct db *db);
+/* Whether the name leads to the file that was opened: not if that was moved, or a snapshot of its
+ * file system, in which it has the same inode, was put in its place. */
+int db_is_named(const struct db *db);

@@ -96,13 +96,19 @@ static int refuse(const struct run_lock *l, int fd, struct err *err)
     }
 }
 
-/* Does the name still lead to the file that fd is? */
-static int is_named(const struct run_lock *l, int fd)
+/* Is it what run_lock_note writes, all of it? */
+static int is_form(const char *text)
 {
-    struct stat path, open;
+    int line = 0, rest = 0;
 
-    return !stat(l->path, &path) && !fstat(fd, &open) && path.st_dev == open.st_dev &&
-           path.st_ino == open.st_ino;
+    if (*text && *text != '\n' &&
+        (sscanf(text, "process %*d on %*63[^\n ]%n", &line) < 0 || !line))
+        return 0;
+    text += line;
+    if (!*text || !strcmp(text, "\n"))
+        return 1;
+    sscanf(text, "\nboot %*36[0-9a-f-]\ncommits %*u begun %*u taken %*u%n", &rest);
+    return rest && !strcmp(text + rest, "\n");
 }
 
 /* Next to a run's database a small file of this name is the run's, whatever a power cut has left in
@@ -110,14 +116,11 @@ static int is_named(const struct run_lock *l, int fd)
  * over. */
 static int ours_check(const struct run_lock *l, int fd, struct err *err)
 {
-    static const char begin[] = "process ";
-    char              text[TEXT] = "";
-    struct stat       st;
+    char        text[TEXT] = "";
+    struct stat st;
 
     text_read(fd, text, sizeof text);
-    if (!fstat(fd, &st) && st.st_size < TEXT &&
-        (access(l->db_path, F_OK) == 0 || *text == '\n' ||
-         !strncmp(text, begin, strnlen(text, sizeof begin - 1))))
+    if (!fstat(fd, &st) && st.st_size < TEXT && (access(l->db_path, F_OK) == 0 || is_form(text)))
         return 0;
     return err_misuse(err, "%s is no lock file of siTrain: move it elsewhere", l->path);
 }
@@ -135,13 +138,13 @@ static int take_once(const struct run_lock *l, int looks, int *fd, struct err *e
             rc = refuse(l, *fd, err);
             break;
         }
-        if (!is_named(l, *fd)) {
+        if (!file_names(l->path, *fd)) {
             rc = 1;
             break;
         }
         usleep(LOOK_US);
     }
-    rc = rc ? rc : !is_named(l, *fd) ? 1 : ours_check(l, *fd, err);
+    rc = rc ? rc : !file_names(l->path, *fd) ? 1 : ours_check(l, *fd, err);
     if (rc) {
         close(*fd);
         *fd = -1;
@@ -181,7 +184,7 @@ int run_lock_still(struct run_lock *l, struct err *err)
 {
     int fd;
 
-    if (is_named(l, l->fd))
+    if (file_names(l->path, l->fd))
         return 0;
     int rc = take(l, STILL_LOOKS, &fd, err);
     if (rc)

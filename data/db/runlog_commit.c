@@ -24,12 +24,9 @@ int runlog_unchanged(struct runlog *log, struct err *err)
 
 int runlog_begin(struct runlog *log, struct err *err)
 {
-    int moved = 0;
-
-    if (sqlite3_file_control(log->db.sql, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK &&
-        moved)
-        return err_set(err, -ENOENT, "%s was removed or renamed while the run used it; bring it "
-                       "back and go on with --resume", log->db.path);
+    if (!db_is_named(&log->db))
+        return err_set(err, -ENOENT, "%s was removed, renamed or replaced while the run used it; "
+                       "bring it back and go on with --resume", log->db.path);
     int rc = log->counts ? run_lock_still(&log->lock, err) : 0;
     rc = rc ? rc : db_run(&log->db, "BEGIN IMMEDIATE", "beginning a transaction", err, "");
     if (!rc && (rc = runlog_unchanged(log, err)))
@@ -44,6 +41,9 @@ int runlog_commit(struct runlog *log, struct err *err)
     rc = rc ? rc : db_run(&log->db, "COMMIT", "committing", err, "");
     if (rc)
         return rc;
+    if (log->left)
+        sqlite3_db_config(log->db.sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
+    log->left = 0;
     log->ends[++log->lock.commits % RUNLOG_ENDS] = log->log_pages;
     run_lock_note(&log->lock); // where it fails less is known
     if ((unsigned)log->log_pages >= runlog_log_pages)

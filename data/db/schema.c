@@ -102,6 +102,15 @@ void schema_guard(struct db *db)
 
 int schema_views(struct db *db, struct err *err) { return make_views(db, 1, err); }
 
+int schema_views_since(struct db *db, uint64_t step, struct err *err)
+{
+    return db_exec(db, "making the views", err, "PRAGMA query_only=0; DROP VIEW temp.whole_steps;"
+                   "CREATE TEMP VIEW whole_steps AS SELECT DISTINCT step FROM spans"
+                   " WHERE step >= %" PRIu64 " AND step NOT IN"
+                   " (SELECT step FROM spans WHERE step >= %" PRIu64 " AND start_ns = 0);"
+                   " PRAGMA query_only=1", step, step);
+}
+
 int schema_check(struct db *db, int *version, struct err *err)
 {
     int64_t id, format, foreign;

@@ -25,16 +25,6 @@ static int disagree(const json_t *config, const char *name, int otherwise, int i
                             said ? "true" : "false");
 }
 
-int flag_check(const json_t *config, const char *name, const char *dir, struct err *err)
-{
-    const json_t *v = json_object_get(config, name);
-
-    return !v || json_is_null(v) || json_is_boolean(v)
-               ? 0
-               : err_misuse(err, "%s/tokenizer_config.json: \"%s\" must be true or false", dir,
-                            name);
-}
-
 /* BERT's classes make the normalizer anew of their settings, with defaults of their own; the
  * general class does not look at them. */
 static int bert_agrees(const json_t *bert, const json_t *config, const char *dir, struct err *err)
@@ -117,11 +107,8 @@ static int ends_set(struct tokenizer_settings *s, json_t *root, const struct add
 
     for (int i = 0; i < 2; i++) {
         const json_t *v = json_object_get(config, names[i][0]);
-        int           rc = flag_check(config, names[i][0], dir, err);
 
         said |= v != NULL;
-        if (rc)
-            return rc;
         if (!json_is_true(v))
             continue;
         around[i] = tokenizer_role_name(added->roles, names[i][1]);
@@ -166,6 +153,23 @@ static int roberta_set(const struct tokenizer_settings *s, json_t *root,
 
 /* ---- the rest ---- */
 
+/* What is said of these is true, false or nothing. */
+static int flags_check(const json_t *config, const char *dir, struct err *err)
+{
+    static const char *const names[] = {
+        "add_prefix_space", "add_bos_token", "add_eos_token", "do_lower_case", "strip_accents",
+        "tokenize_chinese_chars", "split_special_tokens", "fix_mistral_regex" };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const json_t *v = json_object_get(config, names[i]);
+
+        if (v && !json_is_null(v) && !json_is_boolean(v))
+            return err_misuse(err, "%s/tokenizer_config.json: \"%s\" must be true or false", dir,
+                              names[i]);
+    }
+    return 0;
+}
+
 /* Texts are cut where tokenizer_config.json says it, else where tokenizer.json does. */
 static int side_read(struct tokenizer_settings *s, const json_t *root, const json_t *config,
                      const char *dir, struct err *err)
@@ -198,11 +202,11 @@ int tokenizer_config_apply(struct tokenizer_settings *s, json_t *root,
                            const struct added_tokens *added, const json_t *config, const char *dir,
                            struct err *err)
 {
-    int rc = config_agrees(s, config, dir, err);
+    int rc = flags_check(config, dir, err);
 
+    rc = rc ? rc : config_agrees(s, config, dir, err);
     rc = rc ? rc : side_read(s, root, config, dir, err);
-    rc = rc ? rc : flag_check(config, "split_special_tokens", dir, err);
-    s->split_specials = json_flag(config, "split_special_tokens", 0);
+    s->split_specials = json_is_true(json_object_get(config, "split_special_tokens"));
     rc = rc ? rc : roberta_set(s, root, added, dir, err);
     return rc || !s->of_pair ? rc : ends_set(s, root, added, config, dir, err);
 }

@@ -111,11 +111,13 @@ static int refuse(const struct said *s, const char *dir, const char *first, stru
         snprintf(who, sizeof who, "a %s's", s->class);
     else if (*s->model)
         snprintf(who, sizeof who, "of the family %s", s->model);
-    else // as in runs of older versions, which took any pair for GPT-2's
-        return err_misuse(err, "%.200s: nothing says whose class the tokenizer is: put "
-                          "{\"tokenizer_class\": \"GPT2Tokenizer\"} into tokenizer_config.json "
-                          "there, if texts are cut as GPT-2 does (older versions of siTrain did "
-                          "so), else Qwen2Tokenizer or RobertaTokenizer", first);
+    else { // as in runs of older versions, which took any pair for GPT-2's
+        err_misuse(err, "%.200s: nothing says whose class the tokenizer is: put "
+                   "{\"tokenizer_class\": \"GPT2Tokenizer\"} into tokenizer_config.json "
+                   "there, if texts are cut as GPT-2 does (older versions of siTrain did "
+                   "so), else Qwen2Tokenizer or RobertaTokenizer", first);
+        return -ENOTSUP;
+    }
     tokenizer_command(command, dir);
     return err_misuse(err, "%.200s: the tokenizer is %s (tokenizer_class in tokenizer_config.json, "
                       "model_type in config.json), but without tokenizer.json only those of "

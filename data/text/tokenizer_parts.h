@@ -218,8 +218,6 @@ void added_tokens_free(struct added_tokens *a);
 /* The one with this content, or NULL. */
 struct added_token *added_tokens_find(const struct added_tokens *a, const char *content);
 
-/* Refuses a setting of tokenizer_config.json in dir that is neither true, false nor null. */
-int flag_check(const json_t *config, const char *name, const char *dir, struct err *err);
 
 /* What tokenizer_config.json changes of the settings, and of `root`, which they were read from; or
  * refuse by its name what is not computed here. */

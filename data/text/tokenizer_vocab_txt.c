@@ -90,18 +90,13 @@ static json_t *root_make(const json_t *config, const struct five *f, json_t *voc
 int vocab_txt_read(json_t **root, const json_t *config, const char *dir, const char *path,
                    struct err *err)
 {
-    static const char *const flags[] = { "do_lower_case", "tokenize_chinese_chars",
-                                         "strip_accents" };
     const char *class = json_str(config, "tokenizer_class");
     json_t     *vocab = NULL;
     struct five f;
-    int rc = config ? 0
-                    : err_misuse(err, "%s has no tokenizer_config.json beside it, which would say "
-                                 "whether it is of words in lower case", path);
+    int rc = config ? 0 : err_misuse(err, "%s has no tokenizer_config.json beside it, which would "
+                                     "say whether it is of words in lower case", path);
 
     *root = NULL;
-    for (size_t i = 0; i < sizeof flags / sizeof *flags && !rc; i++)
-        rc = flag_check(config, flags[i], dir, err);
     if (!rc && *class && !strstr(class, "BertTokenizer") && !strstr(class, "ElectraTokenizer"))
         rc = err_misuse(err, "%s/tokenizer_config.json says that vocab.txt is of a %.60s, but only "
                         "BERT's is known", dir, class);

@@ -70,6 +70,17 @@ int image_open(const struct run_config *cfg, unsigned area, int *fd, struct err 
     return rc ? rc : lock_area(path, 0, fd, err);
 }
 
+int image_present(const struct run_config *cfg, unsigned area, int fd, struct err *err)
+{
+    char path[PATH_MAX];
+
+    image_path(cfg, area, path, sizeof path);
+    return file_names(path, fd)
+               ? 0 : err_set(err, -ENODEV, "%s is gone, or another file by now than the one that "
+                             "the run was writing to; bring that one back and go on with --resume",
+                             path);
+}
+
 /* The journal's rows. */
 
 /* Behind a row's other numbers; the block's parameters count, too, and are no column. */

@@ -34,8 +34,8 @@ enum {
 struct slice {
     size_t block, first, n;
     float  weight_decay;
-    struct bounds      bounds; // of its values
-    struct overflow overflow;  // by the last update
+    struct bounds   bounds;   // of its values
+    struct overflow overflow; // in the last update
 };
 
 struct mem_block {
@@ -225,6 +225,15 @@ static int sync_rows(struct stream_mem *m, enum runlog_sync how, struct err *err
     return m->cfg.durable ? runlog_sync(m->cfg.log, how, err) : 0;
 }
 
+static int images_present(const struct stream_mem *m, struct err *err)
+{
+    int rc = 0;
+
+    for (unsigned a = 0; a < IMAGE_AREAS && !rc; a++)
+        rc = image_present(&m->cfg, a, m->image[a], err);
+    return rc;
+}
+
 /* One transaction: a step's row, if there is one, and the rows of the image that was just written,
  * if there is one. */
 static int commit_rows(struct stream_mem *m, const struct stream_step *step,
@@ -232,8 +241,9 @@ static int commit_rows(struct stream_mem *m, const struct stream_step *step,
 {
     struct runlog *log = m->cfg.log;
     double         seconds = step ? stream_step_over(&m->stream, step) : 0;
-    int            rc = runlog_begin(log, err);
+    int            rc = images_present(m, err);
 
+    rc = rc ? rc : runlog_begin(log, err);
     if (!rc && step)
         rc = runlog_step(log, &step->row, err);
     if (!rc && step)

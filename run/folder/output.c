@@ -351,26 +351,6 @@ static int check_tokenizer(const struct output *o, const char *path, struct err 
     return rc;
 }
 
-/* Folder and files keep the modes of those that they replace. */
-static void keep_modes(const struct file_new *f)
-{
-    struct stat st;
-    int         old = open(f->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-    for (size_t i = 0; old >= 0 && i < TOKENIZER_NAMES; i++) {
-        int fd = openat(f->fd, tokenizer_names[i], O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-
-        if (fd >= 0 && !fstatat(old, tokenizer_names[i], &st, AT_SYMLINK_NOFOLLOW))
-            file_new_like(fd, &st);
-        if (fd >= 0)
-            close(fd);
-    }
-    if (old >= 0 && !fstat(old, &st))
-        file_new_like(f->fd, &st);
-    if (old >= 0)
-        close(old);
-}
-
 /* The new folder is at f->path, and what was there at f->temp: looked at once more, since somebody
  * may have put a file into it meanwhile. */
 static int exchange(const struct output *o, struct file_new *f, struct err *err)
@@ -400,7 +380,7 @@ int output_tokenizer(const struct output *o, const struct tokenizer *tok, struct
     if (rc)
         return rc;
     rc = tokenizer_save(tok, f.temp, err);
-    keep_modes(&f);
+    file_new_like_folder(&f);
     rc = rc ? rc : output_check(o, err);
     if (!rc && rename(f.temp, f.path)) // into the place of none, or of an empty one
         rc = errno == ENOTEMPTY || errno == EEXIST

@@ -35,23 +35,30 @@ static int sum_fits(struct session *s, const char *path)
     return fits;
 }
 
-/* Is what has the name RUN/best this run's? Its folder is named in run.db before it gets the name;
- * in a run that was copied, or made by an older siTrain, that it is named as the best must do. */
-static int ours_check(const struct best *b, struct session *s, struct err *err)
+static int refuse(const char *path, struct err *err)
 {
-    char        path[BEST_PATH];
-    struct stat st;
+    return err_misuse(err, "%s is not this run's best model: move it elsewhere, or leave "
+                      "--keep-best out", path);
+}
+
+/* Is what has the name RUN/best this run's? Its folder is named in run.db before it gets the name;
+ * in a run that was copied, or made by an older siTrain, that it is named as the best must do.
+ * *st: which folder it is; of mode 0: none. */
+static int ours_check(const struct best *b, struct session *s, struct stat *st, struct err *err)
+{
+    char path[BEST_PATH];
 
     snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
-    if (lstat(path, &st))
+    if (lstat(path, st)) {
+        *st = (struct stat){ 0 };
         return 0;
+    }
     char *made = settings_get(s->log, "best.folder");
-    int   ours = S_ISDIR(st.st_mode) &&
+    int   ours = S_ISDIR(st->st_mode) &&
                ((made && file_is(path, made)) || (b->any && (!made || sum_fits(s, path))));
     free(made);
     if (!ours)
-        return err_misuse(err, "%s is not this run's best model: move it elsewhere, or leave "
-                          "--keep-best out", path);
+        return refuse(path, err);
     char *mounted = file_mounted(path); // it would go along with the folder that is replaced
     int   rc = !mounted ? 0 : err_misuse(err, "%.1000s is mounted within the best model, which a "
                                          "better one replaces: unmount it first", mounted);
@@ -61,9 +68,11 @@ static int ours_check(const struct best *b, struct session *s, struct err *err)
 
 int best_open(struct best *out, struct session *s, struct err *err)
 {
+    struct stat st;
+
     clean(s);
     int rc = best_load(out, s, err);
-    return rc || !s->o.keep_best ? rc : ours_check(out, s, err);
+    return rc || !s->o.keep_best ? rc : ours_check(out, s, &st, err);
 }
 
 int best_load(struct best *out, struct session *s, struct err *err)
@@ -229,8 +238,16 @@ static void clean(const struct session *s)
         clear_left(s, old_name);
 }
 
-/* The old one away, the new one in its place. */
-static int exchange_by_two(const char *run, const char *next, const char *best, struct err *err)
+static int is_folder(const char *path, const struct stat *asked)
+{
+    struct stat st;
+
+    return !lstat(path, &st) && st.st_dev == asked->st_dev && st.st_ino == asked->st_ino;
+}
+
+/* The old one away, the new one in its place; unless the old one is not what was asked about. */
+static int exchange_by_two(const char *run, const char *next, const char *best,
+                           const struct stat *asked, struct err *err)
 {
     char            path[BEST_PATH];
     struct file_new old;
@@ -242,7 +259,10 @@ static int exchange_by_two(const char *run, const char *next, const char *best, 
         return rc;
     if (rename(best, old.temp)) // of an empty folder it takes the place
         rc = err_set(err, -errno, "rename %s to %s: %s", best, old.temp, strerror(errno));
-    else if (rename(next, best)) {
+    else if (!is_folder(old.temp, asked)) {
+        rc = refuse(best, err);
+        file_rename_new(old.temp, best, NULL);
+    } else if (rename(next, best)) {
         rc = err_set(err, -errno, "rename %s to %s: %s", next, best, strerror(errno));
         file_rename_new(old.temp, best, NULL);
     } else if (rename(old.temp, next)) // where an exchange would have left it
@@ -254,25 +274,35 @@ static int exchange_by_two(const char *run, const char *next, const char *best, 
     return rc;
 }
 
-/* What f has made becomes RUN/best. */
-static int take_place(struct file_new *f, const char *run, struct err *err)
+static int exchange(const struct file_new *f, const char *run, const struct stat *asked,
+                    struct err *err)
 {
-    struct stat st; // of whatever has that name: a link that leads nowhere, too
-    int         rc = 0;
+    if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
+        return file_lacks_flags(errno) ? exchange_by_two(run, f->temp, f->path, asked, err)
+                             : err_set(err, -errno, "rename %s to %s: %s", f->temp, f->path,
+                                       strerror(errno));
+    if (is_folder(f->temp, asked))
+        return 0;
+    if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
+        file_rename_new(f->temp, f->path, NULL); // the new one was taken away
+    return refuse(f->path, err);
+}
 
-    if (lstat(f->path, &st))
+/* What f has made becomes RUN/best, in the place of the folder that was asked about. */
+static int take_place(struct file_new *f, const char *run, const struct stat *asked,
+                      struct err *err)
+{
+    int rc = 0;
+
+    if (!asked->st_mode)
         return file_new_commit(f, err);
     if (fsync(f->fd))
         return err_set(err, -errno, "fsync %s: %s", f->temp, strerror(errno));
-    if (S_ISDIR(st.st_mode))
-        rc = carry(f->path, f->temp, FIRST, err);
-    if (!rc && renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
-        rc = file_lacks_flags(errno) ? exchange_by_two(run, f->temp, f->path, err)
-                             : err_set(err, -errno, "rename %s to %s: %s", f->temp, f->path,
-                                       strerror(errno));
+    file_new_like_folder(f);
+    rc = carry(f->path, f->temp, FIRST, err);
+    rc = rc ? rc : exchange(f, run, asked, err);
     rc = rc ? rc : file_sync_dir(run, err);
-    if (!rc && S_ISDIR(st.st_mode))
-        rc = carry(f->temp, f->path, SECOND, err); // what came meanwhile
+    rc = rc ? rc : carry(f->temp, f->path, SECOND, err); // what came meanwhile
     if (rc)
         file_new_keep(f);
     return rc; // the old one is f->temp now
@@ -285,13 +315,14 @@ static int write_best(struct session *s, const struct params_source *source, str
     struct hf_labels labels = { 0 };
     char             best[BEST_PATH], tokenizer[BEST_PATH], here[FILE_IDENTITY];
     struct best      now;
+    struct stat      asked;
     struct file_new  f;
     struct watch     w;
     json_t          *generation = NULL;
     int              rc = session_labels(&labels, s, err);
 
     rc = rc ? rc : best_load(&now, s, err);
-    rc = rc ? rc : ours_check(&now, s, err); // also what came during the training
+    rc = rc ? rc : ours_check(&now, s, &asked, err); // also what came during the training
     rc = rc ? rc : session_generation(&generation, s, err);
     // stored when the run is made: a tokenizer is larger than what the memory plan has room for
     settings_scan(s->log, "%ld", &x.endoftext, "endoftext");
@@ -309,8 +340,9 @@ static int write_best(struct session *s, const struct params_source *source, str
     if (!rc) {
         rc = hf_export_into(f.temp, &x, err);
         file_identity(f.temp, here);
+        rc = rc ? rc : ours_check(&now, s, &asked, err); // and during the export
         rc = rc ? rc : settings_set(s->log, err, "best.folder=%s", here);
-        rc = rc ? rc : take_place(&f, s->dir, err);
+        rc = rc ? rc : take_place(&f, s->dir, &asked, err);
         file_new_abort(&f);
     }
     work_end(s->events);

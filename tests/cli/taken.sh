@@ -1,0 +1,162 @@
+#!/bin/sh
+# What is taken away, replaced or put in place under a living process: a run's images, its best model, its whole file system. The process ends
+# with a sentence, and what stands there then is as somebody has put it. Prints TAP.
+. tests/tap.sh
+shim=$(dirname "${SITRAIN_OPENBLAS:-build/tests/siTrain-openblas}")/delay.so
+case $shim in /*) ;; *) shim=$(pwd)/$shim ;; esac
+ldd "$bin" | grep -q libasan && shim= # a sanitizer is to load first
+export OMP_WAIT_POLICY=passive # threads that spin slow each other down
+
+make_text 60 >"$tmp/text.txt"
+run prepare "$tmp/text.txt" --train-tokenizer --vocab 260 --out "$tmp/tok"
+works "a tokenizer and a token file" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/text.bin"
+data="--data $tmp/text.bin --tokenizer $tmp/tok"
+shape="--n-layer 1 --n-head 1 --n-embd 8 --seq 8 --batch 1 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
+
+# begin RUN OPTIONS...: a training that goes on for long, in $pid; it has begun
+begin() {
+    at=$1
+    shift
+    "$bin" pretrain --resume "$at" --steps 1000000 --quiet "$@" >"$tmp/out" 2>"$tmp/err" </dev/null &
+    pid=$!
+    for _ in $(seq 200); do
+        [ "$(python3 -c 'import sqlite3, sys; print(sqlite3.connect(sys.argv[1] + "/run.db", 9).execute("SELECT count(*) FROM steps").fetchone()[0])' "$at")" -gt 4 ] && break
+        sleep 0.05
+    done
+}
+
+# ends TEXT NAME: it ends by itself with 1 and one sentence that has TEXT
+ends() {
+    for _ in $(seq 100); do kill -0 $pid 2>/dev/null || break; sleep 0.1; done
+    kill -INT $pid 2>/dev/null
+    wait $pid
+    got=$?
+    result "$([ $got = 1 ] && grep -q "$1" "$tmp/err" && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" "$2 ($got)"
+}
+
+# ---- images of mode mem
+
+works "a run in memory" pretrain --run "$tmp/ram" $data $shape --steps 2 --mode mem
+for how in removed replaced; do
+    for image in image0 image1; do
+        rm -rf "$tmp/at"
+        cp -a "$tmp/ram" "$tmp/at"
+        begin "$tmp/at" --commit-every 3
+        mv "$tmp/at/$image" "$tmp/kept"
+        [ $how = removed ] || cp -a "$tmp/kept" "$tmp/at/$image"
+        ends "at/$image is gone, or another file.*go on with --resume" "$image is $how: the training ends"
+        mv "$tmp/kept" "$tmp/at/$image"
+        works "and goes on from the last commit with it" pretrain --resume "$tmp/at" --steps 1 --quiet
+        works "and is whole" check "$tmp/at"
+    done
+done
+
+# ---- RUN/best
+
+# held AT COMMAND...: it stands at that call; $pid
+held() {
+    at=$1
+    shift
+    rm -f "$tmp/held" "$tmp/held.over"
+    (export LD_PRELOAD="$shim" SHIM_AT="$at:$tmp/held"; exec "$bin" "$@") >"$tmp/out" 2>"$tmp/err" </dev/null &
+    pid=$!
+    while [ ! -e "$tmp/held" ] && kill -0 $pid 2>/dev/null; do sleep 0.02; done
+    [ -e "$tmp/held" ]
+}
+works "a run with a best model" pretrain --run "$tmp/best" $data --eval-data "$tmp/text.bin" $shape --steps 2 --keep-best --eval-every 1 --lr 1e-2
+for exchanges in yes no; do
+    [ -f "$shim" ] || break
+    [ $exchanges = yes ] || export SHIM_FAIL=exchange=EINVAL
+    n=0 wrong=
+    while n=$((n + 1)); do # somebody's own model comes in its place while the better one is written
+        rm -rf "$tmp/K"
+        cp -a "$tmp/best" "$tmp/K"
+        held "rename:/K/best:$n" pretrain --resume "$tmp/K" --steps 3 --quiet || break
+        last=$([ -e "$tmp/K/best" ] || echo yes)
+        [ -n "$last" ] || mv "$tmp/K/best" "$tmp/keep"
+        mkdir "$tmp/K/best" && echo "my own model" >"$tmp/K/best/model.safetensors" && echo "{}" >"$tmp/K/best/config.json"
+        rm "$tmp/held"
+        wait $pid
+        got=$?
+        [ $got = 1 ] || [ $got = 2 ] || wrong="$wrong $n:$got"
+        [ "$(cat "$tmp/K/best/model.safetensors" 2>&1)" = "my own model" ] || wrong="$wrong $n:lost"
+        rm -rf "$tmp/K/best"
+        [ -n "$last" ] || mv "$tmp/keep" "$tmp/K/best"
+        SHIM_FAIL='' "$bin" pretrain --resume "$tmp/K" --steps 4 --quiet >"$tmp/out" 2>&1 && "$bin" export "$tmp/K" "$tmp/hf" >"$tmp/out" 2>&1 || wrong="$wrong $n:$(cat "$tmp/out")"
+        rm -rf "$tmp/hf"
+    done
+    wait $pid
+    result "$([ $n -gt 6 ] && [ -z "$wrong" ]; echo $?)" "somebody's model that comes to RUN/best at any of $((n - 1)) moments stays (exchange: $exchanges)$wrong"
+    unset SHIM_FAIL
+done
+[ -f "$shim" ] || skip "RUN/best is exchanged meanwhile" "no shim"
+
+# ---- what replaces a folder is no more open than it
+
+for mode in 700 2770 755; do
+    rm -rf "$tmp/K" "$tmp/O"
+    cp -a "$tmp/best" "$tmp/K"
+    mkdir "$tmp/O" && chmod $mode "$tmp/O" "$tmp/K/best" && chmod 600 "$tmp"/K/best/*
+    [ "$(id -u)" = 0 ] && chgrp 4711 "$tmp/O" "$tmp/K/best" "$tmp"/K/best/*
+    was=$(stat -c '%a %u %g' "$tmp/O") file=$(stat -c '%a %u %g' "$tmp/K/best/model.safetensors")
+    works "an export into an empty folder of mode $mode" export "$tmp/K" "$tmp/O"
+    same "$was" "$(stat -c '%a %u %g' "$tmp/O")" "has its mode and owner"
+    before=$(sums "$tmp/K/best")
+    run pretrain --resume "$tmp/K" --steps 4 --quiet
+    [ "$before" != "$(sums "$tmp/K/best")" ]
+    result $? "a better model takes the place of one of mode $mode"
+    same "$was" "$(stat -c '%a %u %g' "$tmp/K/best")" "and has its mode and owner"
+    same "$file" "$(stat -c '%a %u %g' "$tmp/K/best/model.safetensors")" "and so have its files"
+done
+
+# ---- a snapshot that is put in the place of the file system under a living process
+
+works "a run on a device" pretrain --run "$tmp/dev" $data $shape --steps 2
+truncate -s 32M "$tmp/image1"
+mkdir "$tmp/m"
+if [ "$(id -u)" = 0 ] && command -v mkfs.ext4 >"$tmp/null" && mkfs.ext4 -q "$tmp/image1" && mount -o loop "$tmp/image1" "$tmp/m" 2>"$tmp/null"; then
+    trap 'umount "$tmp/m" "$tmp/m"; rm -rf "$tmp"' EXIT
+    unmount() { for _ in $(seq 50); do umount "$tmp/m" 2>"$tmp/null" && break; sleep 0.1; done; } # a ring is taken down after its process
+    for kind in ram dev; do
+        rm -rf "$tmp/m/at"
+        cp -a "$tmp/$kind" "$tmp/m/at"
+        works "a run on the file system ($kind)" pretrain --resume "$tmp/m/at" --steps 3 --quiet
+        [ $kind = dev ] || set -- --commit-every 1
+        begin "$tmp/m/at" "$@"
+        kill -STOP $pid
+        sync
+        cp "$tmp/image1" "$tmp/image2"
+        mount -o loop "$tmp/image2" "$tmp/m"
+        was=$(cd "$tmp/m/at" && find . -type f -exec sha256sum {} + | sort -k 2)
+        kill -CONT $pid
+        ends "by now\|was removed, renamed or replaced" "the process ends ($kind)"
+        same "$was" "$(cd "$tmp/m/at" && find . -type f -exec sha256sum {} + | sort -k 2)" "what was put there is as it was"
+        works "is whole" check "$tmp/m/at"
+        works "and goes on" pretrain --resume "$tmp/m/at" --steps 1 --quiet
+        unmount
+        set --
+    done
+    unmount
+    trap 'rm -rf "$tmp"' EXIT
+else
+    skip "a snapshot" "nothing may be mounted here"
+fi
+
+# ---- who reads writes nothing: what a killed training left of its log stays for who goes on with it
+
+rm -rf "$tmp/at"
+cp -a "$tmp/dev" "$tmp/at"
+begin "$tmp/at"
+kill -KILL $pid
+wait $pid 2>"$tmp/null"
+left() { (cd "$tmp/at" && find . -type f ! -name run.db-shm -exec sha256sum {} + | sort -k 2); }
+was=$(left)
+result "$([ -s "$tmp/at/run.db-wal" ]; echo $?)" "a killed training left its log"
+for command in report check; do # eval, generate and export finish a step that was begun
+    works "it is read: $command" $command "$tmp/at"
+    same "$was" "$(left)" "nothing of it changed"
+done
+works "and it goes on" pretrain --resume "$tmp/at" --steps 1 --quiet
+result "$([ ! -e "$tmp/at/run.db-wal" ]; echo $?)" "which leaves no log"
+
+done_testing
