@@ -48,6 +48,7 @@ LAW = {
     "data/task": "data/db data/text data/base",
     "data/text": "data/base",
     "data/tensors": "data/base",
+    "data/jinja": "data/base",
     "data/db": "data/base",
     "data/opt": "data/base",
     "data/base": "",

@@ -1,0 +1,261 @@
+/* print.c: values as text: as Python's str and repr have them, and as JSON. */
+#include "data/jinja/value.h"
+
+#include <math.h>
+
+/* As Python's repr: the shortest digits that are the same number. */
+static void real_say(struct text *t, double x)
+{
+    char text[40], digits[64];
+    int  precision = 1, exponent;
+
+    if (!isfinite(x)) {
+        text_say(t, isnan(x) ? "nan" : x > 0 ? "inf" : "-inf");
+        return;
+    }
+    do
+        snprintf(text, sizeof text, "%.*e", precision - 1, x);
+    while (strtod(text, NULL) != x && precision++ < 17); // NOLINT: the same number, bit for bit
+    exponent = atoi(strchr(text, 'e') + 1);
+    if (exponent >= -4 && exponent < 16) {
+        int after = precision - 1 - exponent;
+
+        snprintf(digits, sizeof digits, "%.*f", after > 0 ? after : 1, x);
+        text_say(t, digits);
+        return;
+    }
+    *strchr(text, 'e') = 0;
+    snprintf(digits, sizeof digits, "%se%c%02d", text, exponent < 0 ? '-' : '+', abs(exponent));
+    text_say(t, digits);
+}
+
+static void number_say(struct text *t, struct value v)
+{
+    char text[32];
+
+    if (v.kind == VALUE_FLOAT) {
+        real_say(t, v.real);
+        return;
+    }
+    snprintf(text, sizeof text, "%lld", v.i);
+    text_say(t, text);
+}
+
+/* As Python's repr of a str: in single quotes, or in double ones if only single ones are in it. */
+static void repr_string(struct text *t, struct value v)
+{
+    const char *s = v.text.s;
+    size_t      n = v.text.n;
+    char        quote = n && memchr(s, '\'', n) && !memchr(s, '"', n) ? '"' : '\'', code[8];
+
+    text_add(t, &quote, NULL, 1);
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t *from = v.text.from ? v.text.from + i : NULL;
+        unsigned char   c = (unsigned char)s[i];
+
+        if (c == (unsigned char)quote || c == '\\')
+            text_add(t, "\\", NULL, 1);
+        if (c >= 0x20 && c != 0x7F) {
+            text_add(t, s + i, from, 1);
+            continue;
+        }
+        snprintf(code, sizeof code, c == '\n' ? "\\n" : c == '\r' ? "\\r" : c == '\t' ? "\\t"
+                 : "\\x%02x", c);
+        text_say(t, code);
+    }
+    text_add(t, &quote, NULL, 1);
+}
+
+static void repr(struct text *t, struct value v, int depth);
+
+static void repr_items(struct text *t, struct value v, int depth)
+{
+    text_say(t, v.kind == VALUE_LIST ? "[" : "(");
+    for (size_t i = 0; i < v.list.n; i++) {
+        text_say(t, i ? ", " : "");
+        repr(t, v.list.item[i], depth + 1);
+    }
+    text_say(t, v.kind == VALUE_LIST ? "]" : v.list.n == 1 ? ",)" : ")");
+}
+
+static void repr_pairs(struct text *t, const struct value_pairs *p, int depth)
+{
+    text_say(t, "{");
+    for (size_t i = 0; i < p->n; i++) {
+        text_say(t, i ? ", " : "");
+        repr(t, p->pair[i].key, depth + 1);
+        text_say(t, ": ");
+        repr(t, p->pair[i].value, depth + 1);
+    }
+    text_say(t, "}");
+}
+
+static void repr(struct text *t, struct value v, int depth)
+{
+    if (depth > 100)
+        run_fails(t->r, "a value is nested too deep");
+    if (!run_goes_on(t->r, 1))
+        return;
+    switch (v.kind) {
+    case VALUE_UNDEFINED: text_say(t, depth ? "Undefined" : ""); break;
+    case VALUE_NONE:      text_say(t, "None"); break;
+    case VALUE_BOOL:      text_say(t, v.i ? "True" : "False"); break;
+    case VALUE_INT:
+    case VALUE_FLOAT:     number_say(t, v); break;
+    case VALUE_STRING:
+        if (depth)
+            repr_string(t, v);
+        else
+            text_value(t, v);
+        break;
+    case VALUE_LIST:
+    case VALUE_TUPLE:     repr_items(t, v, depth); break;
+    case VALUE_DICT:      repr_pairs(t, v.pairs, depth); break;
+    default:
+        run_fails(t->r, "a %s cannot be printed", value_kind_name(v));
+    }
+}
+
+struct value value_str(struct run *r, struct value v)
+{
+    struct text t = { .r = r };
+
+    if (v.kind == VALUE_STRING)
+        return v;
+    repr(&t, v, 0);
+    return text_end(&t);
+}
+
+/* ---- JSON ---- */
+
+static void json_string_say(struct text *t, struct value v)
+{
+    static const char names[] = "\b\f\n\r\t\"\\", codes[] = "bfnrt\"\\";
+    char              code[8];
+
+    text_say(t, "\"");
+    for (size_t i = 0; i < v.text.n; i++) {
+        const char *at = memchr(names, v.text.s[i], sizeof names - 1);
+
+        if (at)
+            snprintf(code, sizeof code, "\\%c", codes[at - names]);
+        else if ((unsigned char)v.text.s[i] < 0x20)
+            snprintf(code, sizeof code, "\\u%04x", (unsigned)v.text.s[i]);
+        if (at || (unsigned char)v.text.s[i] < 0x20)
+            for (size_t c = 0; code[c]; c++)
+                text_add(t, code + c, v.text.from ? v.text.from + i : NULL, 1);
+        else
+            text_add(t, v.text.s + i, v.text.from ? v.text.from + i : NULL, 1);
+    }
+    text_say(t, "\"");
+}
+
+struct json_style { int indent, sorted; };
+
+static void json_say(struct text *t, struct value v, const struct json_style *s, int depth);
+
+static void json_line(struct text *t, const struct json_style *s, int depth)
+{
+    if (s->indent < 0)
+        return;
+    text_say(t, "\n");
+    for (int i = 0; i < s->indent * depth && run_goes_on(t->r, 1); i++)
+        text_say(t, " ");
+}
+
+static void json_key(struct text *t, struct value key, const struct json_style *s)
+{
+    if (key.kind == VALUE_STRING) {
+        json_string_say(t, key);
+    } else if (value_is_number(key) || key.kind == VALUE_NONE) {
+        text_say(t, "\"");
+        json_say(t, key, s, 0);
+        text_say(t, "\"");
+    } else {
+        run_fails(t->r, "tojson: a key must be a str or a number, not %s", value_kind_name(key));
+    }
+}
+
+static int pair_order(const void *a, const void *b)
+{
+    const struct value_pair *x = a, *y = b;
+    size_t n = x->key.text.n < y->key.text.n ? x->key.text.n : y->key.text.n;
+    int    c = n ? memcmp(x->key.text.s, y->key.text.s, n) : 0;
+
+    return c ? c : (x->key.text.n > y->key.text.n) - (x->key.text.n < y->key.text.n);
+}
+
+static void json_pairs(struct text *t, const struct value_pairs *p, const struct json_style *s,
+                       int depth)
+{
+    struct value_pair *pair = p->pair;
+
+    if (s->sorted && p->n) {
+        for (size_t i = 0; i < p->n; i++)
+            if (p->pair[i].key.kind != VALUE_STRING)
+                run_fails(t->r, "tojson: sort_keys wants keys of type str");
+        if (t->r->rc || !(pair = run_take(t->r, p->n * sizeof *pair)))
+            return;
+        memcpy(pair, p->pair, p->n * sizeof *pair);
+        qsort(pair, p->n, sizeof *pair, pair_order);
+    }
+    text_say(t, "{");
+    for (size_t i = 0; i < p->n && !t->r->rc; i++) {
+        text_say(t, i ? s->indent < 0 ? ", " : "," : "");
+        json_line(t, s, depth + 1);
+        json_key(t, pair[i].key, s);
+        text_say(t, ": ");
+        json_say(t, pair[i].value, s, depth + 1);
+    }
+    if (p->n)
+        json_line(t, s, depth);
+    text_say(t, "}");
+}
+
+static void json_items(struct text *t, struct value v, const struct json_style *s, int depth)
+{
+    text_say(t, "[");
+    for (size_t i = 0; i < v.list.n && !t->r->rc; i++) {
+        text_say(t, i ? s->indent < 0 ? ", " : "," : "");
+        json_line(t, s, depth + 1);
+        json_say(t, v.list.item[i], s, depth + 1);
+    }
+    if (v.list.n)
+        json_line(t, s, depth);
+    text_say(t, "]");
+}
+
+static void json_say(struct text *t, struct value v, const struct json_style *s, int depth)
+{
+    if (depth > 100)
+        run_fails(t->r, "tojson: a value is nested too deep");
+    if (!run_goes_on(t->r, 1))
+        return;
+    switch (v.kind) {
+    case VALUE_NONE:   text_say(t, "null"); break;
+    case VALUE_BOOL:   text_say(t, v.i ? "true" : "false"); break;
+    case VALUE_STRING: json_string_say(t, v); break;
+    case VALUE_INT:    number_say(t, v); break;
+    case VALUE_FLOAT:
+        if (isfinite(v.real))
+            number_say(t, v);
+        else
+            text_say(t, isnan(v.real) ? "NaN" : v.real > 0 ? "Infinity" : "-Infinity");
+        break;
+    case VALUE_LIST:
+    case VALUE_TUPLE:  json_items(t, v, s, depth); break;
+    case VALUE_DICT:   json_pairs(t, v.pairs, s, depth); break;
+    default:
+        run_fails(t->r, "tojson: %s%sis not JSON serializable", value_kind_name(v),
+                  v.kind == VALUE_UNDEFINED ? " (what is not defined) " : " ");
+    }
+}
+
+struct value value_json(struct run *r, struct value v, int indent, int sorted)
+{
+    struct text       t = { .r = r };
+    struct json_style s = { indent, sorted };
+
+    json_say(&t, v, &s, 0);
+    return text_end(&t);
+}

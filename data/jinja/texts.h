@@ -1,0 +1,34 @@
+/* texts.h: operations on strings, which methods and filters share. Private to data/jinja. */
+#pragma once
+
+#include "data/jinja/calls.h"
+
+/* A list that grows. */
+struct items { struct run *r; struct value *item; size_t n, room; };
+void         items_add(struct items *i, struct value v);
+struct value items_end(const struct items *i);
+
+enum { LEFT = 1, RIGHT = 2 };
+
+/* Without white space, or without the code points of *set, at these sides. */
+struct value text_strip(struct value v, int sides, const struct value *set);
+struct value text_strip_call(struct run *r, struct value v, int sides, const struct arguments *a);
+
+/* Every code point changed to another one; first: it begins a word. */
+struct value text_recase(struct run *r, struct value v, int (*change)(int cp, int first));
+int          case_upper(int cp, int first);
+int          case_lower(int cp, int first);
+int          case_title(int cp, int first);
+struct value text_capitalize(struct run *r, struct value v);
+
+/* replace(old, new, count) and split(sep, maxsplit). */
+struct value text_replace(struct run *r, struct value v, const struct arguments *a);
+struct value text_split(struct run *r, struct value v, const struct arguments *a);
+
+int          text_begins(struct value v, struct value with, int at_end);
+/* startswith and endswith, of a str or of one of a tuple of them. */
+struct value text_begins_call(struct run *r, struct value v, const struct arguments *a, int end);
+
+/* The items of a list, or of each the member `attribute`, with v between; strict: all are str. */
+struct value text_join(struct run *r, struct value v, struct value list,
+                       const struct value *attribute, int strict);
