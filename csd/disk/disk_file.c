@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { OPEN_TRIES = 100 };
 
 static int file_create(const struct disk_config *cfg, struct err *err)
 {
@@ -65,20 +64,6 @@ static int file_check(int fd, const struct disk_config *cfg, struct err *err)
                      bytes, cfg->bytes);
 }
 
-/* Block devices are opened for one process alone (O_EXCL), and one that was closed, or whose
- * process was killed, is let go of when the kernel has taken its ring down: two seconds are waited
- * for that. */
-static int open_patiently(const char *path, int flags)
-{
-    int fd = file_open_device(path, flags);
-
-    for (int i = 0; i < OPEN_TRIES && fd == -EBUSY; i++) {
-        usleep(20000);
-        fd = file_open_device(path, flags);
-    }
-    return fd;
-}
-
 int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
 {
     int is_block = file_is_block(cfg->path);
@@ -87,7 +72,7 @@ int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
     if (rc)
         return rc;
     flags |= (cfg->read_only ? O_RDONLY : O_RDWR) | (is_block ? O_EXCL : 0);
-    rc = fd = open_patiently(cfg->path, flags);
+    rc = fd = file_open_device(cfg->path, flags);
     if (fd == -ENODEV)
         rc = err_set(err, -EINVAL, "%s is neither a file nor a block device", cfg->path);
     else if (fd == -EINVAL && (flags & O_DIRECT))
@@ -144,7 +129,7 @@ int disk_check_signature(const char *path, struct err *err)
 
 int disk_check_idle(const char *path, struct err *err)
 {
-    int fd = open_patiently(path, O_RDONLY | O_EXCL);
+    int fd = file_open_device(path, O_RDONLY | O_EXCL);
     if (fd == -EBUSY)
         return err_set(err, -EBUSY, "%s is mounted or in use", path);
     if (fd < 0)

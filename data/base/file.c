@@ -310,12 +310,17 @@ int file_open_own(const char *path, int flags, int *fd, struct err *err)
 
 int file_open_device(const char *path, int flags)
 {
+    enum { TRIES = 100, WAIT_US = 20000 };
     struct stat st;
 
     // what is neither is not even opened: that alone does things to some devices
     if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
         return -ENODEV;
     int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK);
+    for (int i = 0; fd < 0 && errno == EBUSY && (flags & O_EXCL) && i < TRIES; i++) {
+        usleep(WAIT_US);
+        fd = open(path, flags | O_CLOEXEC | O_NONBLOCK);
+    }
     if (fd < 0)
         return -errno;
     if (fstat(fd, &st) || (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))) {

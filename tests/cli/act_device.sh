@@ -93,7 +93,7 @@ fi
 truncate -s 64M "$tmp/image"
 if loop=$(losetup -f --show "$tmp/image" 2>/dev/null); then
     works "a drive" pretrain --resume "$tmp/two" --steps 5 --act-device "$loop"
-    works "a run on it" pretrain --run "$tmp/on" ${keep% --devices 2} --steps 1 --device "$loop"
+    works "a run on it" pretrain --run "$tmp/on" --data "$tmp/text.bin" --tokenizer "$tmp/tok" $shape --steps 1 --device "$loop"
     refuses 2 "holds the states of a siTrain run" pretrain --resume "$tmp/two" --steps 6 --act-device "$loop"
     works "unless it is forced" pretrain --resume "$tmp/two" --steps 6 --act-device "$loop" --force-device
     losetup -d "$loop"

@@ -47,6 +47,7 @@ int     __real_mkdir(const char *path, mode_t mode);
 int     __real_unlink(const char *path);
 int     __real_rmdir(const char *path);
 int     __real_rename(const char *from, const char *to);
+int     __real_renameat2(int at, const char *from, int to_at, const char *to, unsigned flags);
 int     __wrap_open(const char *path, int flags, ...);
 int     __wrap_close(int fd);
 ssize_t __wrap_pread(int fd, void *buf, size_t n, off_t off);
@@ -68,6 +69,7 @@ int     __wrap_mkdir(const char *path, mode_t mode);
 int     __wrap_unlink(const char *path);
 int     __wrap_rmdir(const char *path);
 int     __wrap_rename(const char *from, const char *to);
+int     __wrap_renameat2(int at, const char *from, int to_at, const char *to, unsigned flags);
 
 static int simulated(const char *path)
 {
@@ -312,5 +314,14 @@ int __wrap_rmdir(const char *path)
 
 int __wrap_rename(const char *from, const char *to)
 {
-    return simulated(from) ? give(storage_rename(from, to)) : __real_rename(from, to);
+    return simulated(from) ? give(storage_rename(from, to, 0)) : __real_rename(from, to);
+}
+
+int __wrap_renameat2(int at, const char *from, int to_at, const char *to, unsigned flags)
+{
+    if (!simulated(from))
+        return __real_renameat2(at, from, to_at, to, flags);
+    if ((flags & RENAME_NOREPLACE) && storage_find(to) >= 0)
+        return give(-EEXIST);
+    return give(storage_rename(from, to, (flags & RENAME_EXCHANGE) != 0));
 }

@@ -35,11 +35,11 @@ struct name {
     int  file;
 };
 
-/* A change of names: from goes away (if it is not empty), `to` stands for `file` (if it is not
- * empty). */
+/* A change of names: `from` (if it is not empty) goes away, or where `exchanges` stands for the file
+ * that `to` stood for; `to` (if it is not empty) stands for `file`. */
 struct name_change {
     char from[PATH_BYTES], to[PATH_BYTES];
-    int  file;
+    int  file, exchanges;
 };
 
 struct names {
@@ -268,9 +268,11 @@ static int name_index(const struct names *n, const char *path)
 
 static void name_apply(struct names *n, const struct name_change *c)
 {
-    int i = c->from[0] ? name_index(n, c->from) : -1;
+    int i = c->from[0] ? name_index(n, c->from) : -1, other = name_index(n, c->to);
 
-    if (i >= 0)
+    if (i >= 0 && c->exchanges && other >= 0)
+        n->at[i].file = n->at[other].file;
+    else if (i >= 0)
         n->at[i] = n->at[--n->n];
     if (!c->to[0])
         return;
@@ -332,9 +334,9 @@ void storage_power_on(uint64_t seed)
 
 /* ---- names ---- */
 
-static void name_change(const char *from, const char *to, int file)
+static void name_change(const char *from, const char *to, int file, int exchanges)
 {
-    struct name_change c = { .file = file };
+    struct name_change c = { .file = file, .exchanges = exchanges };
 
     assert(strlen(from) < PATH_BYTES && strlen(to) < PATH_BYTES);
     snprintf(c.from, PATH_BYTES, "%s", from);
@@ -372,19 +374,19 @@ int storage_create(const char *path, int dir)
     f = must_alloc(NULL, sizeof *f);
     *f = (struct file){ .is_dir = dir };
     machine.files[machine.n_files] = f;
-    name_change("", path, machine.n_files);
+    name_change("", path, machine.n_files, 0);
     return machine.n_files++;
 }
 
-int storage_rename(const char *from, const char *to)
+int storage_rename(const char *from, const char *to, int exchanges)
 {
-    int rc = storage_find(from);
+    int rc = storage_find(from), other = exchanges ? storage_find(to) : 0;
 
-    if (rc < 0)
-        return rc;
+    if (rc < 0 || other < 0)
+        return rc < 0 ? rc : other;
     if (power_point())
         return -EIO;
-    name_change(from, to, rc);
+    name_change(from, to, rc, exchanges);
     return 0;
 }
 
@@ -396,7 +398,7 @@ int storage_unlink(const char *path)
         return rc;
     if (power_point())
         return -EIO;
-    name_change(path, "", -1);
+    name_change(path, "", -1, 0);
     return 0;
 }
 

@@ -30,7 +30,7 @@ unsigned storage_loose(void);
 /* ---- names; all return 0 (or what is said) or -errno */
 int         storage_find(const char *path);            // the file, or -ENOENT
 int         storage_create(const char *path, int dir); // the file, or -EEXIST
-int         storage_rename(const char *from, const char *to);
+int         storage_rename(const char *from, const char *to, int exchanges);
 int         storage_unlink(const char *path);
 int         storage_remove_folder(const char *path); // -ENOTEMPTY
 int         storage_sync_folder(const char *dir);
