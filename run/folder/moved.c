@@ -121,15 +121,17 @@ static int ask(const char *dir, const char *device, struct err *err)
 
 int moved_check(enum moved *out, const struct run_config *run, int named, struct err *err)
 {
-    char *place, *other = NULL;
+    char *place, *noted = NULL, *other = NULL;
     int   rc = settings_find(&place, run->log, err, "place");
 
     *out = MOVED_UNKNOWN;
     if (rc || !place)
         return rc;
+    rc = settings_find(&noted, run->log, err, "device.place");
     *out = moved_folder(run->dir, place);
-    rc = other_device(&other, run, *out, !file_is(run->dir, place), err);
+    rc = rc ? rc : other_device(&other, run, *out, !file_is(run->dir, noted ? noted : place), err);
     free(place);
+    free(noted);
     if (other)
         *out = MOVED_APART;
     if (*out == MOVED_APART && !named)
@@ -140,8 +142,11 @@ int moved_check(enum moved *out, const struct run_config *run, int named, struct
 
 int moved_note(const struct run_config *run, struct err *err)
 {
-    int rc = 0;
+    char folder[FILE_IDENTITY] = "";
+    int  rc;
 
+    file_identity(run->dir, folder);
+    rc = settings_set(run->log, err, "device.place=%s", folder);
     for (size_t i = 0; run->mode != RUN_MEM && i < run->n_devices && !rc; i++) {
         char  here[FILE_IDENTITY] = "";
         char *file = device_file(run, i);

@@ -28,6 +28,7 @@
  *     begintext         the id of the token that begins texts, or -1
  *     layout            the set of devices that the run was moved to (offload/upkeep/reshard.h);
  *                       absent: those it was made with
+ *     device.place      the folder in which the run noted device.N (moved.h)
  *     owner             the word in its devices' superblocks since they were named (moved.h)
  *     owner.next        the word that they get, until all of them have it
  *     reshard.remove    device files that are not the run's (offload/upkeep/reshard.h)
