@@ -275,6 +275,7 @@ static int board_check(const struct session *s, const struct opt_line *line, str
     size_t      n = strlen(s->dir);
 
     if (s->moved < MOVED_RENAMED || !dir || *dir != '/' || opt_given(line, "tensorboard") ||
+        s->ranks.rank > 0 || // rank 0 writes for all
         (!strncmp(dir, s->dir, n) && dir[n] == '/') ||
         (s->moved == MOVED_RENAMED && !moved_was_in(s->log, dir)))
         return 0;

@@ -551,6 +551,7 @@ for exchanges in yes no; do
     n=1 found=
     while [ -z "$found" ]; do # the exchange itself: the folder is the best one's next
         at_last /kept/best $n pretrain --resume "$tmp/kept" --steps 3 --quiet >"$tmp/null"
+        tap_count=$((tap_count - 1))
         next=$(echo "$tmp"/kept/best.new-*)
         [ -e "$tmp/held" ] || break
         if [ -e "$next/README.md" ]; then found=1; else go_on; rm -rf "$tmp/kept"; cp -a "$tmp/kept.from" "$tmp/kept"; n=$((n + 1)); fi
