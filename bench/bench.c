@@ -14,7 +14,6 @@
 #include "data/base/version.h"
 #include "offload/devices/devices.h"
 #include "plan/memory.h"
-#include "report/report.h"
 #include "run/folder/settings.h"
 #include "run/model_choice.h"
 #include "run/sources/masking.h"
@@ -532,4 +531,6 @@ const struct opt_command bench_command = {
     .size = sizeof(struct bench_opts),
     .killed = 1, .by_ranks = 1, .run = run,
     .defaults = defaults,
+    .examples = { "siTrain bench --quick",
+                  "siTrain bench --only disk --dir /mnt/a" },
 };

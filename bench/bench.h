@@ -26,9 +26,6 @@ struct bench_opts {
     struct train_opts train;
 };
 
-/* In the environment beside an OPENBLAS_CORETYPE that main.c set, not the user. */
-#define BENCH_CORE_IS_OURS "SITRAIN_CORE_IS_OURS"
-
 struct bench {
     struct bench_opts *o; // --batch, --seq, --threads and so on are filled in
     struct model_config  config;
@@ -129,7 +126,7 @@ int probe_machine(struct machine_file *out, const struct session *s,
 enum { BENCH_MOST_ROUNDS = 64, BENCH_MOST_WAYS = 8 };
 
 /* One thing that is measured. Either `run` is timed (call: 0, 1, 2, ..), or `measure` says a figure
- * itself; that returns 0, -errno and a sentence, or 1 where it cannot run: then it is left out. */
+ * itself; that returns 0, or -errno and a sentence. */
 struct bench_item {
     void (*run)(void *ctx, size_t call);
     int  (*measure)(void *ctx, double *figure, struct err *err);
@@ -137,8 +134,7 @@ struct bench_item {
     int    threads; // 0: as they are set
     double bytes;   // of one call, for bench_ways
     // results
-    int    left_out; // set before: it is not measured
-    double median, least, most; // seconds of one call, or figures; 0 where it was left out
+    double median, least, most; // seconds of one call, or figures
     size_t calls, done;         // bench_rounds's own: calls in each turn, and so far
     double figure[BENCH_MOST_ROUNDS];
 };
@@ -170,24 +166,7 @@ void bench_put(json_t *object, const char *key, double value);
 json_t       *bench_row(const json_t *rows, const char *key, const char *text);
 const json_t *bench_largest(const json_t *rows, const char *key);
 
-/* ---- bench_child.c: another program ---- */
-
-/* words: argz's, malloced. Begins as { 0 }, or with a watch, which hears that the program runs. */
-struct bench_args { char *words; size_t bytes; int failed; const struct watch *watch; };
-
-/* One word, which may have blanks; and words with blanks between. */
-void bench_arg(struct bench_args *a, const char *name, const char *value);
-void bench_words(struct bench_args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The same model, as it was chosen, with so many words. */
-void bench_args_model(struct bench_args *a, const struct model_opts *model, size_t vocab,
-                      const struct train_opts *o);
-/* Run the first word, found in PATH (BENCH_SELF: this program), with setting (NAME=VALUE, or NULL)
- * added to its environment, take what it prints as JSON (out NULL: it is not looked at), and free
- * the words. -ENOENT if there is no such program. */
-#define BENCH_SELF "/proc/self/exe"
-int bench_child(json_t **out, struct bench_args *a, const char *setting, struct err *err);
-
-/* ---- bench_disk.c: the disk under the devices, and fio on the same file ---- */
+/* ---- bench_disk.c: the disk under the devices ---- */
 
 struct bench_place; // a file or block device, written once
 
@@ -197,8 +176,8 @@ enum { BENCH_READ, BENCH_WRITE, BENCH_MIXED, BENCH_BURSTS, BENCH_PATTERNS };
 int  bench_place_open(struct bench_place **out, const struct bench *b, size_t device,
                       struct err *err);
 void bench_place_close(struct bench_place *p);
-/* What measures a pattern in bytes/s: through the program's disk, or by fio. */
-struct bench_item bench_place_item(struct bench_place *p, int pattern, int fio);
+/* What measures a pattern in bytes/s. */
+struct bench_item bench_place_item(struct bench_place *p, int pattern);
 
 /* ---- bench_runs.c: runs of the program, as pretrain makes and drives them ---- */
 

@@ -1,10 +1,9 @@
 /* bench_disk.c: what the disk under each device moves: reads, writes, and the update's mix of both,
- * evenly and in bursts; beside fio on the same file, and how long a flush takes.
+ * evenly and in bursts; and how long a flush takes.
  *
  * A place is the file or block device that this is measured on, through csd/disk/disk.h as the
- * devices do it (64 MiB in flight in pieces of 1 MiB), and by fio with the same pieces and depth.
- * The file is written once before anything is measured: what was never written is not read from the
- * disk. */
+ * devices do it (64 MiB in flight in pieces of 1 MiB). The file is written once before anything is
+ * measured: what was never written is not read from the disk. */
 #include "bench/bench.h"
 
 #include "csd/disk/disk.h"
@@ -17,15 +16,15 @@ enum { REQUEST_BYTES = 4 << 20, REQUESTS = 16, DEPTH = 64, ALIGN = 4096, FLUSHES
 
 /* How the place is used: reads and writes in parts of the mix; burst 0: both at once, else in turn
  * so many bytes at a time. An update reads 16 bytes a parameter (states and gradient) and writes 14
- * (states and bf16). fio: its word; NULL: it has none. */
+ * (states and bf16). */
 static const struct pattern {
-    const char *name, *fio;
+    const char *name;
     unsigned    reads, writes;
     size_t      burst;
-} patterns[BENCH_PATTERNS] = {[BENCH_READ] = {"read", "read", 1, 0, 0},
-                              [BENCH_WRITE] = {"write", "write", 0, 1, 0},
-                              [BENCH_MIXED] = {"update's mix, even", "rw", 16, 14, 0},
-                              [BENCH_BURSTS] = {"update's mix, bursts", NULL, 16, 14, 240 << 20}};
+} patterns[BENCH_PATTERNS] = {[BENCH_READ] = {"read", 1, 0, 0},
+                              [BENCH_WRITE] = {"write", 0, 1, 0},
+                              [BENCH_MIXED] = {"update's mix, even", 16, 14, 0},
+                              [BENCH_BURSTS] = {"update's mix, bursts", 16, 14, 240 << 20}};
 
 struct pattern_run {
     struct bench_place   *place;
@@ -40,7 +39,6 @@ struct bench_place {
     uint64_t           bytes;
     uint64_t           next[2]; // reads in one half, writes in the other, each in a circle
     int                written; // the half that was written last: it is read next, as slots are
-    struct err         no_fio; // why it was left out, or ""
     struct disk_req    req[REQUESTS];
     struct pattern_run run[BENCH_PATTERNS];
 };
@@ -138,42 +136,6 @@ static int flush_measure(void *ctx, double *seconds, struct err *err)
     return 0;
 }
 
-/* ---- fio ---- */
-
-static int fio_run(struct bench_place *p, const struct pattern *pattern, double *rate,
-                   struct err *err)
-{
-    int               uring = !strcmp(p->disk->ops->name, "uring");
-    json_t           *found = NULL;
-    struct bench_args a = {0};
-
-    bench_words(&a, "fio --name=siTrain --rwmixread=53 --bs=1M --direct=1 --thread "
-                "--group_reporting --fallocate=none --output-format=json --rw=%s --size=%" PRIu64
-                " --io_size=%" PRIu64 " %s", pattern->fio, p->bytes, p->bytes / 2,
-                uring ? "--ioengine=io_uring --iodepth=64" : "--ioengine=psync --numjobs=16");
-    bench_arg(&a, "--filename=", p->path);
-    int rc = bench_child(&found, &a, NULL, err);
-    if (rc)
-        return rc;
-    const json_t *job = json_array_get(json_object_get(found, "jobs"), 0);
-    const json_t *in = json_object_get(job, "read"), *out = json_object_get(job, "write");
-    double        ms = fmax(json_num(in, "runtime"), json_num(out, "runtime"));
-
-    *rate = ms > 0 ? (json_num(in, "io_bytes") + json_num(out, "io_bytes")) / (1e-3 * ms) : 0;
-    json_decref(found);
-    return *rate > 0 ? 0 : err_set(err, -EIO, "fio on %s gave no figures", p->path);
-}
-
-/* Without it the rest stands. */
-static int fio_measure(void *ctx, double *rate, struct err *err)
-{
-    const struct pattern_run *r = ctx;
-    struct err               *why = &r->place->no_fio;
-
-    (void)err;
-    return *why->text || !r->pattern->fio || fio_run(r->place, r->pattern, rate, why) != 0;
-}
-
 /* ---- the place ---- */
 
 int bench_place_open(struct bench_place **out, const struct bench *b, size_t device,
@@ -218,39 +180,29 @@ void bench_place_close(struct bench_place *p)
     free(p);
 }
 
-struct bench_item bench_place_item(struct bench_place *p, int pattern, int fio)
+struct bench_item bench_place_item(struct bench_place *p, int pattern)
 {
     p->run[pattern] = (struct pattern_run){p, &patterns[pattern]};
-    return (struct bench_item){.measure = fio ? fio_measure : pattern_measure,
-                               .ctx = &p->run[pattern]};
+    return (struct bench_item){.measure = pattern_measure, .ctx = &p->run[pattern]};
 }
 
 /* ---- the section ---- */
 
 static int measure(struct bench *b, struct bench_place *p, json_t *section, struct err *err)
 {
-    struct bench_item items[2 * BENCH_PATTERNS], flush = {.measure = flush_measure, .ctx = p};
+    struct bench_item items[BENCH_PATTERNS], flush = {.measure = flush_measure, .ctx = p};
     json_t           *rows = json_array();
 
     json_object_set_new(section, "path", json_string(p->path));
     json_object_set_new(section, "disk", json_string(p->disk->ops->name));
     json_object_set_new(section, "patterns", rows);
-    for (int i = 0; i < 2 * BENCH_PATTERNS; i++)
-        items[i] = bench_place_item(p, i / 2, i % 2);
-    int rc = bench_rounds(items, 2 * BENCH_PATTERNS, b->o->rounds, 0, err);
+    for (int i = 0; i < BENCH_PATTERNS; i++)
+        items[i] = bench_place_item(p, i);
+    int rc = bench_rounds(items, BENCH_PATTERNS, b->o->rounds, 0, err);
     rc = rc ? rc : bench_rounds(&flush, 1, FLUSHES, 0, err);
-    for (int i = 0; i < BENCH_PATTERNS && !rc; i++) {
-        double  own = items[2 * i].median, fio = items[2 * i + 1].median;
-        json_t *row = json_pack("{s:s, s:f}", "pattern", patterns[i].name, "bytes_per_second", own);
-
-        json_array_append_new(rows, row);
-        if (fio > 0) {
-            bench_put(row, "fio_bytes_per_second", fio);
-            bench_put(row, "share_of_fio", own / fio);
-        }
-    }
-    if (*p->no_fio.text)
-        json_object_set_new(section, "fio", json_string(p->no_fio.text));
+    for (int i = 0; i < BENCH_PATTERNS && !rc; i++)
+        json_array_append_new(rows, json_pack("{s:s, s:f}", "pattern", patterns[i].name,
+                                              "bytes_per_second", items[i].median));
     bench_put(section, "flush_seconds", flush.median);
     return rc;
 }
@@ -275,7 +227,6 @@ static void disk_print(const json_t *rows)
 {
     static const struct bench_column columns[] = {
         {"pattern", "disk", NULL, 0}, {"bytes_per_second", "MB/s", "%.0f", 1e-6},
-        {"fio_bytes_per_second", "fio", "%.0f", 1e-6}, {"share_of_fio", "share", "%.0f %%", 100},
         {0}};
     const json_t *section;
     size_t        i;
@@ -288,8 +239,6 @@ static void disk_print(const json_t *rows)
         printf("%sDisk under a device (%s, pieces of 1 MiB, 64 in flight; reads and writes "
                "together)\n", i ? "\n" : "", json_str(section, "disk"));
         bench_table(patterns_of, columns, NULL);
-        if (*json_str(section, "fio"))
-            printf("  fio: %s\n", json_str(section, "fio"));
         printf("=> a flush takes %.2f ms; reads and writes in bursts move %.2f times what an even "
                "mix does\n",
                1e3 * json_num(section, "flush_seconds"), even > 0 ? bursts / even : 0);

@@ -9,7 +9,6 @@
 
 #include "data/base/clock.h"
 #include "data/base/round.h"
-#include "kernels/simd.h"
 #include "model/products.h"
 #include "run/sources/masking.h"
 
@@ -220,86 +219,6 @@ static void engine_report(const struct bench *b, const struct engine *e,
     bench_put(row, BENCH_PEAK, peak);
 }
 
-/* ---- OpenBLAS's kernels ----
- * It chooses them when it is loaded, by the processor's name; an old library does not know a new
- * processor and takes slow ones. Its variable OPENBLAS_CORETYPE says otherwise. So this program is
- * started once with each that this processor can run, for the model's products in fp32. */
-
-enum { CORES = 4, TURNS = 3, TURNS_QUICK = 2 };
-
-/* Its kernels for x86-64, and whether this processor has their instructions. */
-static const struct { const char *name; int (*runs)(void); } core_kinds[CORES] = {
-    {"Haswell", simd_avx2}, {"Zen", simd_avx2}, {"SkylakeX", simd_avx512},
-    {"Cooperlake", simd_avx512_bf16}};
-
-/* "openblas 0.3.21 Haswell": the last word. */
-static const char *core_of(const char *library)
-{
-    const char *blank = strrchr(library, ' ');
-
-    return blank ? blank + 1 : library;
-}
-
-static const json_t *openblas_row(const json_t *products)
-{
-    return bench_row(json_object_get(products, "engines"), "name", "openblas fp32");
-}
-
-struct core { const struct bench *bench; const char *name; };
-
-/* One process with this core type: its rate; 0 where it took another core, since this library does
- * not have it. */
-static int core_measure(void *ctx, double *rate, struct err *err)
-{
-    const struct core       *c = ctx;
-    const struct train_opts *o = &c->bench->o->train;
-    struct bench_args        a = {0};
-    char                     setting[64];
-    json_t                  *found = NULL;
-
-    bench_words(&a, BENCH_SELF " bench --only products --blas openblas --dtype fp32 --json - "
-                    "--rounds 1");
-    bench_arg(&a, "--dir=", c->bench->scratch);
-    bench_args_model(&a, &c->bench->o->model, c->bench->config.vocab, o);
-    snprintf(setting, sizeof setting, "OPENBLAS_CORETYPE=%s", c->name);
-    int           rc = bench_child(&found, &a, setting, err);
-    const json_t *row = openblas_row(json_object_get(found, "products"));
-
-    *rate = strcmp(core_of(json_str(row, "library")), c->name) ? 0 : json_num(row, BENCH_BEST);
-    json_decref(found);
-    return rc;
-}
-
-/* Those that this CPU can run, each in a process of its own, beside the one in use: rows of { core,
- * flops_per_second, least, most, in_use, note }; none where it is the user's choice. */
-static int cores_run(struct bench *b, const json_t *products, json_t *rows, struct err *err)
-{
-    const char       *used = core_of(json_str(openblas_row(products), "library"));
-    struct core       cores[CORES];
-    struct bench_item items[CORES];
-
-    if ((getenv("OPENBLAS_CORETYPE") && !getenv(BENCH_CORE_IS_OURS)) || !openblas_row(products))
-        return 0; // it is the user's choice already
-    unsetenv(BENCH_CORE_IS_OURS); // what a child runs with is chosen here: it compares no further
-    for (size_t i = 0; i < CORES; i++) {
-        cores[i] = (struct core){b, core_kinds[i].name};
-        items[i] = (struct bench_item){.measure = core_measure, .ctx = &cores[i],
-                                       .left_out = !core_kinds[i].runs()};
-    }
-    int rc = bench_rounds(items, CORES, b->o->quick ? TURNS_QUICK : TURNS, 0, err);
-    for (size_t i = 0; i < CORES && !rc; i++) {
-        int in_use = !strcmp(cores[i].name, used);
-
-        if (items[i].least > 0)
-            json_array_append_new(
-                rows, json_pack("{s:s, s:f, s:f, s:f, s:b, s:s}", "core", cores[i].name,
-                                "flops_per_second", items[i].median, "least", items[i].least,
-                                "most", items[i].most, "in_use", in_use, "note",
-                                in_use ? "in use" : ""));
-    }
-    return rc;
-}
-
 /* ---- the section ---- */
 
 static int products_measure(struct bench *b, json_t *section, struct err *err)
@@ -309,7 +228,7 @@ static int products_measure(struct bench *b, json_t *section, struct err *err)
     struct bench_item  items[ENGINES * MOST_PRODUCTS];
     struct operands    x;
     struct arena       memory = {.align = ARENA_IO};
-    json_t            *shapes = json_array(), *rows = json_array(), *cores = json_array();
+    json_t            *shapes = json_array(), *rows = json_array();
     size_t             n = 0;
 
     json_object_set_new(section, "shapes", shapes);
@@ -327,9 +246,6 @@ static int products_measure(struct bench *b, json_t *section, struct err *err)
         products_close(engines[e].products);
     }
     arena_free(&memory);
-    if (!rc && b->o->train.blas != MATMUL_ONEDNN)
-        rc = cores_run(b, section, cores, err);
-    json_object_set_new(section, "openblas_cores", cores);
     return rc;
 }
 
@@ -402,29 +318,6 @@ double bench_engines(const json_t *report, const char *key, int dtype)
 
 /* ---- printing ---- */
 
-/* Another core type is worth a word where its slowest turn beats the fastest of the one in use. */
-static void cores_print(const json_t *rows)
-{
-    static const struct bench_column columns[] = {
-        {"core", "OPENBLAS_CORETYPE", NULL, 0}, {"flops_per_second", "GFLOP/s", "%.0f", 1e-9},
-        {"least", "least", "%.0f", 1e-9}, {"most", "most", "%.0f", 1e-9}, {"note", "", NULL, 0},
-        {0}};
-    const json_t *best = bench_largest(rows, "flops_per_second"),
-                 *used = bench_row(rows, "note", "in use");
-
-    if (json_array_size(rows) < 2)
-        return;
-    printf("\n");
-    bench_table(rows, columns, NULL);
-    if (used && json_num(best, "least") > json_num(used, "most"))
-        printf("=> OPENBLAS_CORETYPE=%s in the environment makes OpenBLAS %.2f times as fast\n",
-               json_str(best, "core"),
-               json_num(best, "flops_per_second") / json_num(used, "flops_per_second"));
-    else if (used)
-        printf("=> no other OPENBLAS_CORETYPE is surely faster than %s, the one in use\n",
-               json_str(used, "core"));
-}
-
 static void products_print(const json_t *section)
 {
     static const struct bench_column of_engines[] = {
@@ -449,7 +342,6 @@ static void products_print(const json_t *section)
         printf("=> %s makes the most of a step's products: %.0f GFLOP/s, %.3f s a step\n",
                json_str(best, "name"), json_num(best, BENCH_BEST) * 1e-9,
                json_num(best, "step_seconds"));
-    cores_print(json_object_get(section, "openblas_cores"));
 }
 
 const struct bench_section bench_products = {

@@ -45,11 +45,7 @@ static int take_turn(struct bench_item *item, size_t round, struct err *err)
 {
     if (item->run)
         item->figure[round] = time_calls(item, item->calls);
-    if (item->run || item->left_out)
-        return 0;
-    int rc = item->measure(item->ctx, &item->figure[round], err);
-    item->left_out = rc > 0;
-    return rc < 0 ? rc : 0;
+    return item->run ? 0 : item->measure(item->ctx, &item->figure[round], err);
 }
 
 int bench_rounds(struct bench_item *items, size_t n, uint64_t rounds, double seconds,
@@ -65,7 +61,7 @@ int bench_rounds(struct bench_item *items, size_t n, uint64_t rounds, double sec
         for (size_t i = 0; i < n && !rc; i++)
             rc = take_turn(&items[i], r, err);
     for (size_t i = 0; i < n && !rc; i++)
-        if (!items[i].left_out && rounds > 0) {
+        if (rounds > 0) {
             items[i].median = bench_median(items[i].figure, rounds);
             items[i].least = items[i].figure[0];
             items[i].most = items[i].figure[rounds - 1];

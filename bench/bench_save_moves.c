@@ -111,7 +111,7 @@ static int drive_measure(struct machine_file *m, struct bench *b, size_t device,
     int                 rc = bench_place_open(&p, b, device, err);
 
     for (int i = 0; i < 3 && !rc; i++)
-        items[i] = bench_place_item(p, patterns[i], 0);
+        items[i] = bench_place_item(p, patterns[i]);
     rc = rc ? rc : bench_rounds(items, 3, TURNS, 0, err);
     if (!rc && m->n_drives < MACHINE_DRIVES)
         m->drive[m->n_drives++] =

@@ -122,7 +122,7 @@ static int measure_drive(struct bench *b, size_t visit, struct bench_item *drive
         return 0;
     int rc = bench_place_open(&p, b, 0, err);
     if (!rc) {
-        turn = bench_place_item(p, BENCH_MIXED, 0);
+        turn = bench_place_item(p, BENCH_MIXED);
         rc = bench_rounds(&turn, 1, 3, 0, err);
         drive->figure[drive->done++] = turn.median;
     }

@@ -1,7 +1,7 @@
 /* bench_update.c: the update path of the devices that share the first one's drive: subgroups are
  * read, updated and written back by the devices themselves (csd_emu), taking turns with the same
- * mix of reads and writes that does nothing else, and with fio's. Beside it the same on the null
- * disk: the arithmetic, the checksums and the hand-over alone. */
+ * mix of reads and writes that does nothing else. Beside it the same on the null disk: the
+ * arithmetic, the checksums and the hand-over alone. */
 #include "bench/bench.h"
 
 #include "csd/csd.h"
@@ -322,9 +322,9 @@ void bench_beside_close(struct bench_beside *s)
 /* ---- the section ---- */
 
 /* What takes turns: medians are shares of each other. */
-enum { PATH, MIXED, BURSTS, FIO, ARITHMETIC, TURNS };
+enum { PATH, MIXED, BURSTS, ARITHMETIC, TURNS };
 static const char *const turns[TURNS] = {"update path", "the disk, even mix", "the disk, bursts",
-                                         "fio, even mix", "update path, null disk"};
+                                         "update path, null disk"};
 
 /* A block device is one's own: its turns are over before the disk's begin. */
 static int measure(struct bench *b, struct rig *r[2], struct bench_item items[TURNS],
@@ -344,9 +344,8 @@ static int measure(struct bench *b, struct rig *r[2], struct bench_item items[TU
     }
     rc = rc ? rc : bench_place_open(&p, b, 0, err);
     if (!rc) {
-        items[MIXED] = bench_place_item(p, BENCH_MIXED, 0);
-        items[BURSTS] = bench_place_item(p, BENCH_BURSTS, 0);
-        items[FIO] = bench_place_item(p, BENCH_MIXED, 1);
+        items[MIXED] = bench_place_item(p, BENCH_MIXED);
+        items[BURSTS] = bench_place_item(p, BENCH_BURSTS);
         rc = bench_rounds(items + alone, (size_t)(TURNS - alone), b->o->rounds, 0, err);
     }
     bench_place_close(p);
@@ -372,10 +371,9 @@ static int update_run(struct bench *b, json_t *section, struct err *err)
     for (int i = 0; i < TURNS && !rc; i++) {
         double rate = items[i].median, share = rate > 0 ? items[PATH].median / rate : 0;
 
-        if (!items[i].left_out)
-            json_array_append_new(rows, json_pack("{s:s, s:f, s:f}", "what", turns[i],
-                                                  "bytes_per_second", rate, "update_path_share",
-                                                  share));
+        json_array_append_new(rows, json_pack("{s:s, s:f, s:f}", "what", turns[i],
+                                              "bytes_per_second", rate, "update_path_share",
+                                              share));
     }
     rig_close(r[0]);
     rig_close(r[1]);
@@ -387,16 +385,14 @@ static void update_print(const json_t *section)
     static const struct bench_column columns[] = {
         {"what", "update", NULL, 0}, {"bytes_per_second", "MB/s", "%.0f", 1e-6},
         {"update_path_share", "the path's share", "%.0f %%", 100}, {0}};
-    const json_t *rows = json_object_get(section, "rates"),
-                 *fio = bench_row(rows, "what", turns[FIO]),
-                 *against = fio ? fio : json_array_get(rows, MIXED);
+    const json_t *rows = json_object_get(section, "rates");
 
     printf("Update path, %.0f device(s) on one drive: %.0f subgroups of %.0f parameters read, "
            "updated, written back\n", json_num(section, "devices"), json_num(section, "subgroups"),
            json_num(section, "subgroup_parameters"));
     bench_table(rows, columns, NULL);
-    printf("=> %.0f %% of what %s moves with the same mix\n",
-           100 * json_num(against, "update_path_share"), fio ? "fio" : "the disk");
+    printf("=> %.0f %% of what the disk moves with the same mix\n",
+           100 * json_num(json_array_get(rows, MIXED), "update_path_share"));
 }
 
 const struct bench_section bench_update = {

@@ -1,6 +1,6 @@
 /* probe.c: this machine's own figures, for a `siTrain plan` without --machine: a child process
  * (`siTrain bench --probe`) measures in some seconds what a prediction of this one model goes by,
- * and says it as lines of a machine_file. */
+ * and says it as lines of a machine_file. The child ends with its parent. */
 #include "bench/bench.h"
 
 #include "kernels/matmul.h"
@@ -8,20 +8,65 @@
 #include "plan/machine_file.h"
 #include "run/loop/training.h"
 
+#include <argz.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
-/* ---- the child ---- */
+/* ---- its words ---- */
+
+/* argz's, malloced. */
+struct args { char *words; size_t bytes; int failed; };
+
+/* One word, which may have blanks. */
+static void word(struct args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void word(struct args *a, const char *fmt, ...)
+{
+    va_list ap;
+    char   *text = NULL;
+
+    va_start(ap, fmt);
+    if (vasprintf(&text, fmt, ap) < 0 || argz_add(&a->words, &a->bytes, text))
+        a->failed = 1;
+    va_end(ap);
+    free(text);
+}
+
+/* The same model, as it was chosen, with so many words, and its batches. */
+static void words_of_model(struct args *a, const struct model_opts *model, size_t vocab,
+                           const struct train_opts *o)
+{
+    const struct { const char *name; uint64_t size; } sizes[] = {
+        { "vocab", model->init ? 0 : vocab }, { "n-layer", model->n_layer },
+        { "n-head", model->n_head }, { "n-embd", model->n_embd },
+        { "n-kv-head", model->n_kv_head }, { "head-dim", model->head_dim },
+        { "n-inner", model->n_inner }, { "batch", o->batch }, { "seq", o->seq },
+        { "threads", o->threads }, { "csd-mem", o->csd_mem } };
+
+    if (model->init)
+        word(a, "--init=%s", model->init);
+    if (model->model)
+        word(a, "--model=%s", model->model);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].size)
+            word(a, "--%s=%" PRIu64, sizes[i].name, sizes[i].size);
+}
 
 /* Where a device's file is or will be. */
-static int arg_device(struct bench_args *a, const char *path, struct err *err)
+static int word_of_device(struct args *a, const char *path, struct err *err)
 {
     char       *copy = strdup(path);
     struct stat st;
     int         there = !stat(path, &st);
 
-    bench_arg(a, "--device=", copy && !(there && S_ISDIR(st.st_mode)) ? dirname(copy) : path);
+    word(a, "--device=%s", copy && !(there && S_ISDIR(st.st_mode)) ? dirname(copy) : path);
     free(copy);
     return there && S_ISBLK(st.st_mode)
                ? err_set(err, -ENOTSUP,
@@ -31,25 +76,26 @@ static int arg_device(struct bench_args *a, const char *path, struct err *err)
 }
 
 /* Links that are modelled stay out of it: they are reckoned with, not waited for. */
-static void args_make(struct bench_args *a, const struct session *s, const struct model_opts *model,
-                      const char *dir)
+static void words_of_probe(struct args *a, const struct session *s, const struct model_opts *model,
+                           const char *dir)
 {
     const struct train_opts *o = &s->o;
-
     int real = !(disk_at((size_t)o->disk)->flags & DISK_FAKE);
 
-    bench_words(a, BENCH_SELF " bench --probe --json=-");
-    bench_arg(a, "--dir=", dir);
-    bench_args_model(a, model, s->config.vocab, o);
-    bench_words(a, "--csd-mem=%" PRIu64 " --mode=%s --disk=%s --dtype=%s --blas=%s --optimizer=%s",
-                o->csd_mem, train_mode_name((size_t)o->mode),
-                disk_name(real ? (size_t)o->disk : 0), dtype_name((size_t)o->dtype),
-                matmul_engine_name((enum matmul_engine)o->blas),
-                optim_name((enum optim_kind)o->optimizer));
-    bench_words(a, "--dropout=%g", (double)training_options(s).model.dropout.attn);
+    for (const char *const *w = (const char *const[]){ "siTrain", "bench", "--probe", "--json=-",
+                                                       NULL }; *w; w++)
+        word(a, "%s", *w);
+    word(a, "--dir=%s", dir);
+    words_of_model(a, model, s->config.vocab, o);
+    word(a, "--mode=%s", train_mode_name((size_t)o->mode));
+    word(a, "--disk=%s", disk_name(real ? (size_t)o->disk : 0));
+    word(a, "--dtype=%s", dtype_name((size_t)o->dtype));
+    word(a, "--blas=%s", matmul_engine_name((enum matmul_engine)o->blas));
+    word(a, "--optimizer=%s", optim_name((enum optim_kind)o->optimizer));
+    word(a, "--dropout=%g", (double)training_options(s).model.dropout.attn);
     // the child's devices are real, but nothing of theirs is used
     if (o->device_in_ram || devices_fake(&s->run))
-        bench_words(a, "--device-in-ram");
+        word(a, "--device-in-ram");
 }
 
 /* The child would not say why it does not work in a place that the run would be refused in, too. */
@@ -64,6 +110,92 @@ static int places_check(const struct session *s, const char *dir, struct err *er
     int rc = 0;
     for (size_t i = 0; i < o->device.n && !rc; i++)
         rc = devices_place_check(o->device.item[i], "--device", o->device_in_ram, err);
+    return rc;
+}
+
+/* ---- the child ---- */
+
+/* In the child: its stdout and stderr are these files; does not return. */
+static void become(const struct args *a, const int files[2])
+{
+    char **argv = calloc(argz_count(a->words, a->bytes) + 1, sizeof *argv);
+
+    if (!argv)
+        _exit(1);
+    argz_extract(a->words, a->bytes, argv);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dup2(open("/dev/null", O_RDWR | O_CLOEXEC), STDIN_FILENO);
+    dup2(files[0], STDOUT_FILENO);
+    dup2(files[1], STDERR_FILENO);
+    execv("/proc/self/exe", argv);
+    dprintf(STDERR_FILENO, "/proc is not there to start this program from\n");
+    _exit(1);
+}
+
+/* All that was written into a file in memory; malloced. */
+static char *text_of(int fd)
+{
+    struct stat st = {0};
+    char       *text = fstat(fd, &st) ? NULL : calloc(1, (size_t)st.st_size + 1);
+
+    if (text && pread(fd, text, (size_t)st.st_size, 0) < 0)
+        *text = '\0';
+    return text;
+}
+
+/* Why there are no figures: the last line of what it said, if it said anything. */
+static int child_fail(char *said, struct err *err)
+{
+    for (size_t n = said ? strlen(said) : 0; n > 0 && said[n - 1] == '\n'; n--)
+        said[n - 1] = '\0';
+    char *line = said ? strrchr(said, '\n') : NULL;
+    line = line ? line + 1 : said;
+    return err_set(err, -EIO, "%s", line && *line ? line : "siTrain bench ended without figures");
+}
+
+/* Its exit status; 0 where whoever started this program has it ignore its children. The watch hears
+ * that it goes on; how far it is nobody knows. */
+static int wait_for_child(pid_t pid, const struct watch *watch)
+{
+    const struct timespec pause = {.tv_nsec = 100000000};
+    pid_t                 ended;
+    struct err            unheard;
+    int                   status = 0;
+
+    while ((ended = waitpid(pid, &status, watch ? WNOHANG : 0)) != pid) {
+        if (ended < 0 && errno != EINTR)
+            return 0;
+        if (watch && !ended) {
+            nanosleep(&pause, NULL);
+            watch_look(watch, 0, 0, &unheard);
+        }
+    }
+    return status;
+}
+
+/* What a child with these words prints, as JSON. */
+static int child_run(json_t **out, const struct args *a, const struct watch *watch,
+                     struct err *err)
+{
+    int   files[2] = {memfd_create("out", MFD_CLOEXEC), memfd_create("err", MFD_CLOEXEC)}, rc;
+    pid_t pid = a->failed || files[0] < 0 || files[1] < 0 ? -1 : fork();
+
+    if (pid == 0)
+        become(a, files);
+    if (pid < 0) {
+        rc = err_set(err, -EAGAIN, "start siTrain bench: no process could be made");
+    } else {
+        int   status = wait_for_child(pid, watch);
+        char *text = text_of(files[0]), *said = text_of(files[1]);
+
+        rc = status || !text || *text != '{'
+                 ? child_fail(said, err)
+                 : json_parse(out, text, strlen(text), "siTrain bench", err);
+        free(text);
+        free(said);
+    }
+    close(files[0]);
+    close(files[1]);
     return rc;
 }
 
@@ -86,20 +218,20 @@ int probe_machine(struct machine_file *out, const struct session *s,
                   const struct model_opts *model, const char *dir, const struct watch *watch,
                   struct err *err)
 {
-    struct bench_args a = {.watch = watch};
-    sigset_t          ends, before;
-    json_t           *report = NULL;
-    int               rc = places_check(s, dir, err);
+    struct args a = {0};
+    sigset_t    ends, before;
+    json_t     *report = NULL;
+    int         rc = places_check(s, dir, err);
 
-    args_make(&a, s, model, dir);
+    words_of_probe(&a, s, model, dir);
     for (size_t i = 0; i < s->o.device.n && s->o.mode != RUN_MEM && !rc; i++)
-        rc = arg_device(&a, s->o.device.item[i], err);
+        rc = word_of_device(&a, s->o.device.item[i], err);
     // Ctrl-C ends the child, which removes its files; this process ends when it has
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);
     sigprocmask(SIG_BLOCK, &ends, &before);
-    rc = rc ? rc : bench_child(&report, &a, NULL, err);
+    rc = rc ? rc : child_run(&report, &a, watch, err);
     sigprocmask(SIG_SETMASK, &before, NULL);
     free(a.words);
     rc = rc ? rc : lines_take(out, json_object_get(report, "machine_file"), err);

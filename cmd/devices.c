@@ -216,4 +216,6 @@ const struct opt_command devices_command = {
     .usage = "[--dir DIR]",
     .summary = "list this machine's processor, memory, engines, disks, CSDs, cards and NVMe drives",
     .parts = parts, .size = sizeof(struct devices_opts), .run = run,
+    .examples = { "siTrain devices",
+                  "siTrain devices --dir /mnt/a" },
 };

@@ -445,4 +445,6 @@ const struct opt_command eval_command = {
             "your own rows. If a run kept its best model (--keep-best), that model is evaluated; "
             "otherwise, the model after the last step.",
     .parts = parts, .size = sizeof(struct eval_opts), .run = run,
+    .examples = { "siTrain eval first --data held-out.txt",
+                  "siTrain eval mine --eval-file mine-dev.csv" },
 };

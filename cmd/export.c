@@ -110,4 +110,6 @@ const struct opt_command export_command = {
     .text = "If a run kept its best model (--keep-best), that model is written; otherwise, the "
             "model after the last step. Equal parameters give equal files, byte for byte.",
     .parts = parts, .size = sizeof(struct export_opts), .run = run,
+    .examples = { "siTrain export first first-hf",
+                  "siTrain export mine mine-hf --dtype bf16 --max-shard-size 2G" },
 };

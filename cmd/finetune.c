@@ -421,4 +421,10 @@ const struct opt_command finetune_command = {
             "and writes these files, if it sees the folders of all ranks.",
     .parts = parts, .size = sizeof(struct finetune_opts), .by_ranks = 1, .run = run,
     .aliases = run_glue_aliases, .defaults = defaults,
+    .first = "run resume init task data train-file eval-file epochs max-seq batch "
+             "lr keep-best mode devices host-mem",
+    .examples = { "siTrain finetune --run mine --init first --train-file mine.csv \\\n"
+                  "      --eval-file mine-dev.csv --epochs 3",
+                  "siTrain finetune --run sst2 --init path/to/gpt2 --task sst2 --data SST-2 \\\n"
+                  "      --keep-best" },
 };

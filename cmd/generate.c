@@ -118,10 +118,7 @@ static int add_no_prompt(struct batch_of_texts *t, struct err *err)
     if (end < 0)
         return err_misuse(err, "--prompt TEXT is missing, and the tokenizer has no eos_token to "
                                "begin with");
-    rc = grow(&t->prompt->ids.ids, &t->prompt->ids.cap, 1, sizeof end, "tokens", err);
-    if (!rc)
-        t->prompt->ids.ids[t->prompt->ids.n++] = end;
-    return rc;
+    return token_buf_add(&t->prompt->ids, &end, 1, err);
 }
 
 /* --prompt-file, without a byte order mark; its lines end with \n, \r\n or all with \r. */
@@ -365,13 +362,8 @@ static int feed(struct chat *c, const float **logits, struct err *err)
 static int add_pending(struct chat *c, const char *text, size_t n, struct err *err)
 {
     struct token_text *t = &c->pending.t;
-    int                rc = grow(&t->text, &t->cap, t->n + n, 1, "bytes of text", err);
 
-    if (rc || n == 0)
-        return rc;
-    memcpy(t->text + t->n, text, n);
-    t->n += n;
-    return 0;
+    return grow_add(&t->text, &t->n, &t->cap, text, n, 1, "bytes of text", err);
 }
 
 /* The answer was cut: the tokens behind the cut are forgotten, and what one across it says before
@@ -541,4 +533,6 @@ const struct opt_command generate_command = {
             "fit into --host-mem is read from its drive for every token. If a run kept its best "
             "model (--keep-best), that model is used; otherwise, the model after the last step.",
     .parts = parts, .size = sizeof(struct generate_opts), .killed = 1, .run = run,
+    .examples = { "siTrain generate first --prompt \"Once upon a time\" --tokens 100",
+                  "siTrain generate first --chat --temperature 0.8" },
 };

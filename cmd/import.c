@@ -72,4 +72,6 @@ const struct opt_command import_command = {
             "--resume RUN --data FILE --steps N. The optimizer, the place of its states and "
             "their precision are fixed by import. The first --resume may set the other options.",
     .parts = parts, .size = sizeof(struct import_opts), .run = run,
+    .examples = { "siTrain import path/to/gpt2 gpt2-run",
+                  "siTrain import path/to/gpt2 gpt2-on-two --mode su+o --devices 2" },
 };

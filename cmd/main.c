@@ -2,6 +2,7 @@
  * command's own file does the rest. */
 #include "bench/bench.h"
 #include "cmd/cmd.h"
+#include "cmd/terminal/job.h"
 #include "cmd/terminal/command.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/stop.h"
@@ -28,7 +29,8 @@ static void print_help(FILE *out)
           "Usage: siTrain COMMAND ...\n\n", out);
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("\nOptions of a command: siTrain help COMMAND. Manual page: siTrain --man | man -l -\n"
+    fputs("\nOptions of a command: siTrain help COMMAND; all of them: siTrain help COMMAND all.\n"
+          "Manual page: siTrain --man | man -l -\n"
           "Completion in bash: . <(siTrain --completion); in zsh and fish: --completion zsh,\n"
           "--completion fish. Version: siTrain --version.\n"
           "Sizes take K, M, G and T, powers of 1024; 4GB and 4GiB are 4G.\n"
@@ -138,8 +140,7 @@ static void set_libraries(char **argv)
     const char *core = getenv("OPENBLAS_CORETYPE") ? NULL : matmul_better_core(NULL);
     int         set = wait_without_spinning();
 
-    if (core && !setenv("OPENBLAS_CORETYPE", core, 1))
-        set |= !setenv(BENCH_CORE_IS_OURS, "1", 1);
+    set |= core && !setenv("OPENBLAS_CORETYPE", core, 1);
     if (set && realpath("/proc/self/exe", self))
         execv(self, argv); // where it cannot, the only loss is speed
 }
@@ -209,7 +210,7 @@ static void take_closed_streams(void)
 static int say_waiting(void *ctx, const char *sentence)
 {
     if (sentence) {
-        fputs(isatty(STDERR_FILENO) ? "\r\033[K" : "", stderr);
+        fputs(job_terminal(STDERR_FILENO) ? "\r\033[K" : "", stderr);
         say_line(stderr, "siTrain: %s", sentence);
     }
     return stop_asked(ctx);
@@ -237,7 +238,8 @@ int main(int argc, char **argv)
         return 2;
     }
     if (!strcmp(argv[1], "help") && argc > 2)
-        return command_finish(run_command(2, (char *[]){ argv[2], (char[]){ "--help" }, NULL }));
+        return command_finish(run_command(
+            argc > 3 ? 3 : 2, (char *[]){ argv[2], (char[]){ "--help" }, argv[3], NULL }));
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
         print_help(stdout);
     else if (!strcmp(argv[1], "--version"))

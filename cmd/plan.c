@@ -437,4 +437,6 @@ const struct opt_command plan_command = {
             "defaults. finetune's options for evaluation and prediction are accepted; the plan "
             "does not depend on them.",
     .parts = parts, .size = sizeof(struct plan_opts), .killed = 1, .run = run,
+    .examples = { "siTrain plan --model gpt2-xl --devices 4 --host-mem 8G",
+                  "siTrain plan --init path/to/gpt2 --train-file mine.csv" },
 };

@@ -99,4 +99,6 @@ const struct opt_command prepare_command = {
             "vocabulary exceeds 65,536. Each text gets the special tokens of the tokenizer's "
             "template. Without a template, one <|endoftext|> separates two files.",
     .parts = parts, .size = sizeof(struct prepare_opts), .run = run,
+    .examples = { "siTrain prepare my.txt --train-tokenizer --vocab 8192 --out tok",
+                  "siTrain prepare my.txt --tokenizer tok --out my.bin" },
 };

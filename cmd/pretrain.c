@@ -189,4 +189,9 @@ const struct opt_command pretrain_command = {
             "bit, to a run that never stopped. With --resume, options that change the arithmetic "
             "are refused.",
     .parts = parts, .size = sizeof(struct pretrain_opts), .by_ranks = 1, .run = run,
+    .first = "run resume data eval-data tokenizer init model steps batch seq "
+             "grad-accum lr mode devices host-mem",
+    .examples = { "siTrain pretrain --run first --data my.txt --tokenizer tok \\\n"
+                  "      --n-layer 8 --n-head 8 --n-embd 512 --seq 256 --devices 2 --steps 1000",
+                  "siTrain pretrain --resume first --steps 1500 --schedule-steps 1500" },
 };

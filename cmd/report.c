@@ -1,7 +1,6 @@
 /* report.c: the command line of `siTrain report`; what it prints is made in report/. */
 #include "cmd/cmd.h"
 #include "cmd/terminal/say.h"
-#include "data/base/file.h"
 #include "data/db/questions.h"
 #include "report/report.h"
 #include "run/folder/session.h"
@@ -50,13 +49,7 @@ static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
 static int open_run(struct runlog **log, const char *dir, struct err *err)
 {
-    char *path = file_path(err, "%s/run.db", dir);
-    int   rc = path ? runlog_open(log, path, 1, 0, err) : -ENOMEM;
-
-    if (rc == -ENOENT || rc == -ENOTDIR)
-        rc = err_misuse(err, "%s is not a run: there is no %s", dir, path);
-    free(path);
-    return session_explain_closed(dir, rc, &say_events, err);
+    return session_explain_closed(dir, runlog_open_run(log, dir, err), &say_events, err);
 }
 
 /* As JSON is printed, which escapes by itself: with ASCII alone no control character is left. */
@@ -76,7 +69,7 @@ static int list_questions(void)
 static int answer(struct runlog *log, const struct report_opts *o, struct err *err)
 {
     json_t *found = NULL;
-    int     rc = report_rows(&found, log, question_find(o->sql)->sql, err);
+    int     rc = report_rows(&found, log, err, "%s", question_find(o->sql)->sql);
 
     if (!rc && o->json) {
         json_dumpf(found, stdout, FOR_TERMINALS);
@@ -204,4 +197,6 @@ const struct opt_command report_command = {
             "SQLite database. Transferred bytes are in MB and GB (powers of 1000), memory is in "
             "MiB and GiB (powers of 1024).",
     .parts = parts, .size = sizeof(struct report_opts), .killed = 1, .run = run,
+    .examples = { "siTrain report first",
+                  "siTrain report first second --html page.html" },
 };

@@ -151,4 +151,6 @@ const struct opt_command reshard_command = {
             "--ranks, a new run is made next to the old one, which stays. Its folders are NEW, "
             "NEW.rank1 and so on. Folders left by a kill are cleared by the next try.",
     .parts = parts, .size = sizeof(struct reshard_opts), .run = run,
+    .examples = { "siTrain reshard first --devices 4",
+                  "siTrain reshard first --device /mnt/a/first --device /mnt/b/first" },
 };

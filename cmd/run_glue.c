@@ -48,38 +48,24 @@ static int warmup_steps(struct opt_taken *t, struct err *err)
     return (v > 0 && v < 1 ? warmup_ratio : whole)(t, err);
 }
 
-/* Of the options that take words: theirs, and ours. */
-static const char *const words[][3] = {
-    { "lr_scheduler_type", "linear", "linear" },
-    { "lr_scheduler_type", "cosine", "cosine" },
-    { "lr_scheduler_type", "constant", "constant" },
-    { "lr_scheduler_type", "constant_with_warmup", "constant" },
-    { "optim", "adamw_torch", "adamw" },
-    { "optim", "adamw_torch_fused", "adamw" },
-    { "optim", "adamw_hf", "adamw" },
-    { "optim", "adamw_torch_xla", "adamw" },
-    { "optim", "adamw_apex_fused", "adamw" },
-    { "optim", "adagrad", "adagrad" },
-    { "train_sampling_strategy", "random", "shuffled" },
-    { "train_sampling_strategy", "sequential", "sequential" },
-    { "" }
-};
-
+/* One of the alias's words: theirs is written before the = where ours is another one. */
 static int word(struct opt_taken *t, struct err *err)
 {
     char   known[256];
-    size_t n = 0;
+    size_t n = 0, length;
 
-    for (size_t i = 0; *words[i][0]; i++) {
-        if (strcmp(words[i][0], t->name))
-            continue;
-        if (!strcmp(words[i][1], t->value)) {
-            snprintf(t->out, sizeof t->out, "%s", words[i][2]);
+    for (const char *at = t->words; *at; at += length + (at[length] != 0)) {
+        size_t theirs = strcspn(at, "= ");
+
+        length = strcspn(at, " ");
+        if (strlen(t->value) == theirs && !memcmp(t->value, at, theirs)) {
+            size_t ours = theirs < length ? theirs + 1 : 0;
+
+            snprintf(t->out, sizeof t->out, "%.*s", (int)(length - ours), at + ours);
             return 0;
         }
-        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s",
-                              !n ? "" : strcmp(words[i + 1][0], t->name) ? " or " : ", ",
-                              words[i][1]);
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s%.*s",
+                              !n ? "" : at[length] ? ", " : " or ", (int)theirs, at);
     }
     if (!strcmp(t->name, "optim") && !strcmp(t->value, "sgd"))
         return err_misuse(err, "--%s sgd is without momentum there, and with --beta1's here; write "
@@ -184,12 +170,16 @@ const struct opt_alias run_glue_aliases[] = {
     { "learning_rate", .row = "lr" },
     { "warmup_ratio", .row = "warmup", .translate = warmup_ratio },
     { "warmup_steps", .row = "warmup", .translate = warmup_steps },
-    { "lr_scheduler_type", .row = "schedule", .translate = word },
-    { "optim", .row = "optimizer", .translate = word },
+    { "lr_scheduler_type", .row = "schedule", .translate = word,
+      .words = "linear cosine constant constant_with_warmup=constant" },
+    { "optim", .row = "optimizer", .translate = word,
+      .words = "adamw_torch=adamw adamw_torch_fused=adamw adamw_hf=adamw adamw_torch_xla=adamw "
+               "adamw_apex_fused=adamw adagrad" },
     { "weight_decay", .row = "weight-decay" }, { "adam_beta1", .row = "beta1" },
     { "adam_beta2", .row = "beta2" }, { "adam_epsilon", .row = "eps" },
     { "max_grad_norm", .row = "clip" },
-    { "train_sampling_strategy", .row = "order", .translate = word },
+    { "train_sampling_strategy", .row = "order", .translate = word,
+      .words = "random=shuffled sequential" },
     { "lr_scheduler_kwargs optim_args optim_target_modules adafactor? label_smoothing_factor "
       "neftune_noise_alpha eval_delay", .translate = only_none },
     { "data_seed", .help = "--seed gives the order of the rows too" },

@@ -102,4 +102,6 @@ const struct opt_command watch_command = {
             "last 10 steps. The time left follows from the median of the last steps. NO_COLOR "
             "turns colours off.",
     .parts = parts, .size = sizeof(struct watch_opts), .killed = 1, .run = run,
+    .examples = { "siTrain watch first",
+                  "siTrain watch first --once" },
 };

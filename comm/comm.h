@@ -1,15 +1,17 @@
-/* comm.h: the ranks of a job: processes, on one host or on several, that work on one model
- * together. Rank 0 is the one that speaks.
+/* comm.h: the ranks of a job: processes, on one host or several, that work on one model together.
+ * Only rank 0 prints.
  *
- * On each channel all ranks make the same calls in the same order; what one sends the others
- * expect, to the byte. Two channels know nothing of each other: several threads may call, each on
- * channels of its own. Small things are shared, which waits; large ones are exchanged: begun, and
- * asked for now and then, while the caller does other things. Bytes go straight from the rank that
- * has them to the one that wants them, so that traffic follows from the calls alone. What a rank
- * does with what it gets it does in the order of ranks: no result depends on who was first.
+ * On each channel all ranks make the same calls in the same order, and a receiver expects exactly
+ * the bytes that are sent. Channels are independent: several threads may call, each on channels of
+ * its own. Small data are shared, which waits. Large data are exchanged: the caller begins an
+ * exchange, does other things, and tests now and then. Bytes go directly from the rank that has
+ * them to the rank that wants them, so traffic follows from the calls alone. A rank uses what it
+ * gets in the order of ranks, so no result depends on which rank was first.
  *
- * One process alone is a job of one rank ("self"), for which nothing is initialised. More are
- * started by mpirun or srun, and are MPI's ("mpi", comm_mpi.c): nothing else knows MPI. */
+ * One process alone is a job of one rank ("self"), which initialises nothing. mpirun or srun start
+ * jobs of several ranks, which use MPI ("mpi"). Only comm_mpi.c knows MPI.
+ *
+ * Calls return 0 or -errno with a sentence, unless they say otherwise. */
 #pragma once
 
 #include "data/base/err.h"
@@ -20,11 +22,11 @@ struct comm_ops;
 struct comm { // first member of every kind
     const struct comm_ops *ops;
     size_t rank, size;
-    double patience; // seconds that another rank may take to answer (comm_test); 0: for ever
+    double patience; // seconds to wait for another rank's answer (comm_test); 0: for ever
 };
 
-/* What is under way between this rank and one other: both pointers may be NULL where no bytes go.
- * The memory is not touched until it is done. */
+/* An exchange with one other rank. A pointer may be NULL if its bytes are 0. The caller does not
+ * touch the memory until the exchange is done. */
 struct comm_peer {
     const void *send;
     size_t      send_bytes;
@@ -32,11 +34,11 @@ struct comm_peer {
     size_t      recv_bytes;
 };
 
-/* Begins as { 0 }; is so again when it is done. Time between looks that is not like the caller's (a
- * process that was stopped, a machine that slept) is not waited. */
+/* A request is { 0 } before it begins and after it is done. Time in which this process did not run
+ * (it was stopped, the machine slept) does not count as waited. */
 struct comm_request { void *own; uint64_t looked_ns, waited_ns; };
 
-/* What a message is about; comm_share has the first one. */
+/* comm_share uses the first channel. */
 enum comm_channel { COMM_SHARES, COMM_PARAMS, COMM_GRADIENTS, COMM_COMMITS, COMM_CHANNELS };
 
 struct comm_ops {
@@ -50,48 +52,47 @@ struct comm_ops {
     void (*close)(struct comm *c);
 };
 
-/* How many ranks mpirun or srun says it has started; 1 where neither did, or where it does not
- * say. */
+/* The number of ranks that mpirun or srun has started, as it says; 1 if neither says so. */
 size_t comm_started(void);
 
-/* Did one of them start this process, be it as the only one? */
+/* True if one of them started this process, even as the only one. */
 int comm_by_starter(void);
 
-/* All ranks of the job: returns when all of them have called it. Where several were started and
- * this program was built without MPI: misuse. */
+/* Join the job. Waits until all ranks have called it. Several ranks in a program without MPI are
+ * misuse. */
 int comm_open(struct comm **out, struct err *err);
 
-/* MPI's (comm_mpi.c), for comm_open alone; once in a process. NULL where siTrain is built without
- * MPI. */
+/* For comm_open alone, once in a process. Weak: NULL if siTrain is built without MPI. */
 int comm_mpi_open(struct comm **out, struct err *err) __attribute__((weak));
 
-/* Waits for all ranks, which all call it; NULL is fine. */
+/* All ranks call it, and it waits for all. NULL is fine. */
 void comm_close(struct comm *c);
 
-/* This rank cannot go on: all of them end, with this exit code. It returns for a job of one. */
+/* This rank cannot go on: end all ranks with this exit code. Returns only in a job of one rank. */
 void comm_abort(struct comm *c, int code);
 
-/* all: (size, bytes), what each rank gave, in their order; mine may stand in it. bytes may be 0:
- * then all have come here. Waits, as long as it takes. */
+/* all: (size, bytes) gets what each rank gave, in the order of ranks; `mine` may lie in it. With
+ * bytes 0 it only waits for all ranks. Waits as patiently as comm_test. */
 int comm_share(struct comm *c, const void *mine, size_t bytes, void *all, struct err *err);
 
-/* peers: (size); what stands under this rank is copied at once. */
+/* Begin an exchange. peers: (size); what this rank sends itself is copied at once. peers is not
+ * used after the call. */
 int comm_exchange(struct comm *c, enum comm_channel channel, const struct comm_peer *peers,
                   struct comm_request *r, struct err *err);
 
-/* buf: all have the same, in parts: at: (size + 1) says where each rank's begins and ends. This
- * rank's is in its place, the others come into theirs. */
+/* Begin to gather. buf has a part for each rank; rank p's is bytes [at[p], at[p + 1]), at: (size +
+ * 1). This rank's part is in its place; the others' parts come into theirs. */
 int comm_gather(struct comm *c, enum comm_channel channel, void *buf, const size_t *at,
                 struct comm_request *r, struct err *err);
 
-/* 1: it is done; 0: not yet; or a failure: -ETIMEDOUT and a sentence that names who has not
- * answered for so long as the job is patient. */
+/* Never waits. 1: done; 0: not yet; or -errno. -ETIMEDOUT: the sentence names the rank that has not
+ * answered for c->patience. */
 int comm_test(struct comm *c, struct comm_request *r, struct err *err);
 
-/* Until it is done, or -ETIMEDOUT after `seconds`; INFINITY: as patient as comm_test. It sleeps
- * between looks: cores are for computing. */
+/* Waits until it is done, or for `seconds`, then -ETIMEDOUT. INFINITY: as patiently as comm_test.
+ * The thread sleeps between looks, because cores are for computing. */
 int comm_wait(struct comm *c, struct comm_request *r, double seconds, struct err *err);
 
-/* This rank ends in a failure with it under way. 1: its memory is not touched any more; 0: it may
- * be until the process has ended, and is to stay. Zero requests are fine. */
+/* This rank fails with a request under way. 1: the request's memory is not used any more; 0: it may
+ * be used until the process ends, and must stay. { 0 } is fine. */
 int comm_give_up(struct comm *c, struct comm_request *r);

@@ -1,7 +1,8 @@
 #!/bin/sh
 # csv.sh [TRAIN.csv DEV.csv]: a classifier of one's own rows, from pretrain.sh's run. The columns may have any names; labels are words or numbers, as
-# many as there are. Without files: rows of a made-up post office. Leaves the folder mine, with the predictions for DEV.csv's rows in it.
-set -eu
+# many as there are. Without files: rows of a made-up post office. Leaves the folder mine, with the
+# predictions for DEV.csv's rows in it, and without files mine.csv and mine-dev.csv.
+set -euC # what is there already is not written over
 here=$(dirname "$(realpath "$0")")
 command -v siTrain >/dev/null || PATH=$(dirname "$here"):$PATH
 

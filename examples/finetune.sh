@@ -1,14 +1,14 @@
 #!/bin/sh
 # finetune.sh [INIT SST-2]: a classifier by GLUE's SST-2 from INIT, a GPT-2 in a Hugging Face folder or a run of siTrain; SST-2 is the folder that
 # GLUE gives (train.tsv, dev.tsv). Without them: from pretrain.sh's run, and a folder of that layout with sentences as simple as they come.
-# Gradients go to the devices compressed to 10%. Leaves the folders sst2 and sst2-hf.
+# Gradients go to the devices compressed to 10%. Leaves the folders sst2 and sst2-hf, and without INIT SST-2.
 set -eu
 here=$(dirname "$(realpath "$0")")
 command -v siTrain >/dev/null || PATH=$(dirname "$here"):$PATH
 
 case $# in 0 | 2) ;; *) echo "usage: finetune.sh [INIT SST-2]" >&2; exit 2 ;; esac
 if [ $# = 0 ]; then
-    mkdir -p SST-2
+    mkdir SST-2 # one that is there already is not written over
     awk 'BEGIN {
         split("film story cast music ending script", thing); split("lovely warm funny brilliant", good); split("dull cold tired awful", bad);
         for (i = 0; i < 1200; i++) {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # report.sh [RUN]: what a run has measured, pretrain.sh's without a RUN: in words, as a page for a browser, as rows for a spreadsheet, as JSON for a
 # program, and asked of its database. Leaves report.html, report.csv, report.json and again.conf.
-set -eu
+set -euC # what is there already is not written over
 here=$(dirname "$(realpath "$0")")
 command -v siTrain >/dev/null || PATH=$(dirname "$here"):$PATH
 run=${1:-first}

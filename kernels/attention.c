@@ -16,7 +16,7 @@
  * - padding is zero: rows beyond T, and columns beyond the head size up to a multiple of the
  * form's strip.
  * - tiles that nobody sees are left out. In a causal diagonal tile products run strip by strip over
- * what the mask leaves. Where a window or a row's text ends inside a tile, scores are made -inf;
+ * what the mask leaves. Where a window or a text ends inside a tile, scores are made -inf;
  * - dropout's factors f are made tile by tile, in both passes. Maximum, sum and lse are those of p
  * undropped: out is (f p) v, hence dp = f (dout v'), dv = (f p)' dout, and the sum of p dp over a
  * row is dout . out as ever. */
@@ -165,7 +165,8 @@ static void forward_group(void *out, float *lse, const struct head *hd, size_t f
         struct operand columns = tile_columns(t.v_cols, t.v_fold, hd, t.v);
         for (size_t i0 = hd->causal && j0 > first ? j0 : first;
              i0 < end && tile_keys_first(hd, i0) <= j0; i0 += TILE)
-            forward_pair(&t, &t.q[(i0 - first) / TILE], hd, columns, i0, j0);
+            if (tile_is_seen(hd, i0, end, j0))
+                forward_pair(&t, &t.q[(i0 - first) / TILE], hd, columns, i0, j0);
     }
     for (size_t i0 = first; i0 < end; i0 += TILE)
         query_end(out, lse, &t, &t.q[(i0 - first) / TILE], hd, i0);
@@ -221,6 +222,7 @@ static struct head head_of(const struct head *all, const struct attention *a, si
 
     assert(!a->lengths || (a->lengths[b] >= 0 && (size_t)a->lengths[b] <= a->T));
     hd.T   = a->lengths ? (size_t)a->lengths[b] : a->T;
+    hd.begin = a->begin ? a->begin + b * a->T : NULL;
     hd.row = (b * a->H + h) * a->T;
     hd.q   = dtype_at(a->qkv, a->dt, q_at(all, a, b, h));
     hd.k   = dtype_at(a->qkv, a->dt, k);

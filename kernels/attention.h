@@ -27,6 +27,9 @@ struct attention {
     /* ATTENTION_BIDIRECTIONAL: (B), how many of a row's T tokens are text, 0 to T; NULL: all. What
      * is behind them is padding: nobody sees it, and out, lse and gradients are 0 there. */
     const int32_t *lengths;
+    /* (B, T): where in its row the text of each token begins, if rows are several texts, one behind
+     * the other: a query then sees keys of its own text alone. NULL: a row is one text. */
+    const int32_t *begin;
     const void *qkv;        // (B, T, C + 2 KV hs) dt: q, k, v one after the other
     void       *out;        // (B, T, C) dt: written by forward, read by backward
     float      *lse;        // (B, H, T), likewise: log of each row's sum of exponentials

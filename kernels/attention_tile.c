@@ -62,12 +62,25 @@ void tile_zero(void *x, const struct head *hd, size_t stride, size_t from, size_
 
 size_t tile_keys_first(const struct head *hd, size_t i0)
 {
-    return hd->window && i0 >= hd->window ? (i0 + 1 - hd->window) / TILE * TILE : 0;
+    size_t first = hd->window && i0 >= hd->window ? i0 + 1 - hd->window : 0;
+
+    return (hd->begin ? size_max(first, (size_t)hd->begin[i0]) : first) / TILE * TILE;
 }
 
 size_t tile_keys_end(const struct head *hd, size_t end)
 {
-    return hd->causal ? end : hd->T;
+    size_t last = end - 1;
+
+    if (hd->causal)
+        return end;
+    while (hd->begin && end < hd->T && hd->begin[end] == hd->begin[last])
+        end++;
+    return hd->begin ? end : hd->T;
+}
+
+int tile_is_seen(const struct head *hd, size_t i0, size_t end, size_t j0)
+{
+    return !hd->begin || j0 < tile_keys_end(hd, size_min(i0 + TILE, end));
 }
 
 // Scores of keys from `keys` on, and of those `window` or more behind their query, to -inf.
@@ -78,6 +91,28 @@ SIMD_CLONES static void mask(float (*s)[TILE], int window, int keys)
             s[j][i] = ((i - j >= window) | (j >= keys)) ? -INFINITY : s[j][i];
 }
 
+// Scores of keys whose text is another than their query's to -inf.
+SIMD_CLONES static void mask_others(float (*s)[TILE], const int32_t *queries, const int32_t *keys)
+{
+    for (int j = 0; j < TILE; j++)
+        for (int i = 0; i < TILE; i++)
+            s[j][i] = queries[i] != keys[j] ? -INFINITY : s[j][i];
+}
+
+static void mask_texts(float *s, const struct head *hd, size_t i0, size_t j0)
+{
+    size_t  last = size_min(size_max(i0, j0) + TILE, hd->T) - 1;
+    int32_t queries[TILE], keys[TILE];
+
+    if (hd->begin[size_min(i0, j0)] == hd->begin[last]) // all of one text
+        return;
+    for (size_t i = 0; i < TILE; i++) {
+        queries[i] = i0 + i < hd->T ? hd->begin[i0 + i] : -1;
+        keys[i] = j0 + i < hd->T ? hd->begin[j0 + i] : -1;
+    }
+    mask_others((float (*)[TILE])s, queries, keys);
+}
+
 void tile_mask(float *s, const struct head *hd, size_t i0, size_t j0)
 {
     int passes = hd->window && i0 + TILE > j0 + hd->window, ends = !hd->causal && j0 + TILE > hd->T;
@@ -86,6 +121,8 @@ void tile_mask(float *s, const struct head *hd, size_t i0, size_t j0)
         mask((float (*)[TILE])s,
              passes ? (int)((ptrdiff_t)(hd->window + j0) - (ptrdiff_t)i0) : TILE,
              ends ? (int)(hd->T - j0) : TILE);
+    if (hd->begin)
+        mask_texts(s, hd, i0, j0);
 }
 
 /* ---- products ---- */

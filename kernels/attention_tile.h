@@ -13,6 +13,7 @@ struct head {
     size_t     C, stride;    // elements from one row of out and of qkv to the next
     int        causal;
     size_t     window;       // keys that a query sees at most; 0: no limit
+    const int32_t *begin;    // (T): where in the row each token's text begins; NULL: it is one text
     enum dtype dt;
     float      scale;
     const struct dropout *drop; // NULL: none
@@ -43,8 +44,12 @@ void tile_zero(void *x, const struct head *hd, size_t stride, size_t from, size_
 size_t tile_keys_first(const struct head *hd, size_t i0);
 size_t tile_keys_end(const struct head *hd, size_t end);
 
-/* Scores of queries i0.. and keys j0.. to -inf, where a window or the row's text ends in that
- * tile. */
+/* Whether any query of the tile from i0 on, before `end`, sees a key of the tile from j0 on; i0 is
+ * not before tile_keys_first's of j0. */
+int tile_is_seen(const struct head *hd, size_t i0, size_t end, size_t j0);
+
+/* Scores of queries i0.. and keys j0.. to -inf, where a window, a text or the row's text ends in
+ * that tile. */
 void tile_mask(float *s, const struct head *hd, size_t i0, size_t j0);
 
 /* The products; nq: queries, padded to the form's strip; diagonal: a query sees keys up to its own.

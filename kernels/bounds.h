@@ -1,12 +1,12 @@
-/* bounds.h: updates that cannot leave the numbers. A master or a moment that became infinite or NaN
- * would stay so for ever; an update therefore never makes one: an element that would come to
- * OPTIM_BOUND or beyond, or to NaN, stays what it was, moments and all. Each element decides for
- * itself, so that it makes no difference where an update is done, or how it is cut.
+/* bounds.h: updates that cannot overflow. A master or a moment that became infinite or NaN would
+ * stay so for ever. Therefore an element that would reach OPTIM_BOUND or NaN stays as it was, with
+ * its moments. Each element is judged alone, so it makes no difference where an update is done, or
+ * how it is cut.
  *
- * To look at every value of every update would cost what the update costs. So bounds are kept
- * instead: what is within known bounds can be moved one step by known numbers without a look where
- * the bounds after the step are far from OPTIM_BOUND (bounds_advance). Where they are not known, or
- * not far, bounds_update looks, and they are known again. */
+ * A check of every value would cost as much as the update. So bounds on the values are kept
+ * instead: if the bounds after a step are far from OPTIM_BOUND, the step needs no check
+ * (bounds_advance). Otherwise, or if bounds are unknown, bounds_update checks, and finds the bounds
+ * again. Pure functions. */
 #pragma once
 
 #include "kernels/optim.h"
@@ -15,26 +15,26 @@
 
 #define OPTIM_BOUND 0x1.ffp127f // what is not below it bf16 rounds to infinity
 
-/* What the magnitudes of some masters and moments do not exceed; with two moments those of v, too,
- * and of m / (sqrt(v) + BOUNDS_ROOT). */
+/* Bounds on the magnitudes of some masters and moments; with two moments also of v and of
+ * m / (sqrt(v) + BOUNDS_ROOT). */
 struct bounds { double w, m, v, ratio; };
 #define BOUNDS_UNKNOWN ((struct bounds){ INFINITY, INFINITY, INFINITY, INFINITY })
 #define BOUNDS_ROOT    1e-15
 #define BOUNDS_SLACK   (1 + 1e-6) // for what is rounded on the way to a bound
 
-/* Elements that stayed what they were: how many, and the first of them. */
+/* Elements that would have overflowed and stayed as they were: their number, and the first. */
 struct overflow { size_t n, first; };
-/* Join those of a part that begins at `from`. */
+/* Add the overflow of a part that begins at `from`. */
 void overflow_add(struct overflow *all, struct overflow part, size_t from);
 
-/* May a step's update of what is within *r be left to optim_update? Gradients do not exceed g,
- * weight decays wd. If so *r is what holds after it, else it is as it was. */
+/* True if a step of values within *r cannot overflow: *r becomes the bounds after the step.
+ * Otherwise *r stays. No gradient exceeds g, no weight decay wd. */
 int bounds_advance(struct bounds *r, const struct optim_step *s, double wd, double g);
 
-/* optim_update with a look at what comes out. *r grows to hold it (begin with zeros); it is unknown
- * where an element stayed. r NULL: bounds_advance has said that no look is needed. */
+/* optim_update with a check of its results. *r grows to their bounds (begin with zeros); it becomes
+ * BOUNDS_UNKNOWN if an element overflowed. r NULL: no check, because bounds_advance was true. */
 struct overflow bounds_update(float *w, float *m, float *v, const float *g, size_t n, float wd,
                               const struct optim_step *s, struct bounds *r);
 
-/* Values of x[0..n) that no update makes: NaN, or not smaller than OPTIM_BOUND. */
+/* Values of x[0..n) that are NaN, or not below OPTIM_BOUND; no update makes such a value. */
 struct overflow overflow_find(const float *x, size_t n);

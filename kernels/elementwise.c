@@ -383,10 +383,14 @@ void embedding_backward(float *dwte, float *dwpe, const float *dout, const int32
         struct columns c = own_columns(C);
 
         for (size_t i = 0; i < B * T && c.from < c.to; i++) {
-            float       *te = dwte + (size_t)tokens[i] * C + c.from;
+            float       *te = dwte ? dwte + (size_t)tokens[i] * C + c.from : NULL;
+            float       *pe = dwpe ? dwpe + i % T * C + c.from : NULL;
             const float *d = dout + i * C + c.from;
 
-            row_backward(te, dwpe + i % T * C + c.from, d, c.to - c.from);
+            if (te && pe)
+                row_backward(te, pe, d, c.to - c.from);
+            else
+                row_add(te ? te : pe, te ? te : pe, d, c.to - c.from);
         }
     }
 }

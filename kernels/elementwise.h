@@ -42,7 +42,7 @@ void embedding_forward(float *out, const void *wte, const void *wpe, enum dtype 
                        const int32_t *tokens, size_t B, size_t T, size_t C);
 
 /* dwte[tokens[b][t]] += dout[b][t], dwpe[t] += dout[b][t]; the order of sums is by (b, t), whatever
- * the threads (they share out the columns). */
+ * the threads (they share out the columns). One of both may be NULL, which is left out. */
 void embedding_backward(float *dwte, float *dwpe, const float *dout, const int32_t *tokens,
                         size_t B, size_t T, size_t C);
 

@@ -5,7 +5,7 @@
 
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
-#include "kernels/simd.h"
+#include "kernels/norm_square.h"
 
 #include <math.h>
 
@@ -24,18 +24,7 @@ SIMD_CLONES static float row_mean(const float *x, size_t C)
 
 SIMD_CLONES static float row_variance(const float *x, float mean, size_t C)
 {
-    float  lane[SIMD_LANES] = {0};
-    size_t j = 0;
-
-    for (; j + SIMD_LANES <= C; j += SIMD_LANES)
-        for (size_t l = 0; l < SIMD_LANES; l++) {
-            float d = x[j + l] - mean;
-
-            lane[l] = __builtin_fmaf(d, d, lane[l]);
-        }
-    for (size_t l = 0; j + l < C; l++)
-        lane[l] = __builtin_fmaf(x[j + l] - mean, x[j + l] - mean, lane[l]);
-    return simd_sum(lane) / (float)C;
+    return norm_square(x, DT_F32, mean, C);
 }
 
 /* Written once for all formats; the caller's constants leave one loop of each. */

@@ -6,30 +6,11 @@
 
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
-#include "kernels/simd.h"
+#include "kernels/norm_square.h"
 
 #include <math.h>
 
 enum { PARALLEL = 1 << 15 }; // elements of heads; fewer are one thread's, which a start would delay
-
-SIMD_INLINE float mean_square_as(const void *x, size_t C, enum dtype dt)
-{
-    float  lane[SIMD_LANES] = {0};
-    size_t j = 0;
-
-    for (; j + SIMD_LANES <= C; j += SIMD_LANES)
-        for (size_t l = 0; l < SIMD_LANES; l++) {
-            float a = dtype_get(x, dt, j + l);
-
-            lane[l] = __builtin_fmaf(a, a, lane[l]);
-        }
-    for (size_t l = 0; j + l < C; l++) {
-        float a = dtype_get(x, dt, j + l);
-
-        lane[l] = __builtin_fmaf(a, a, lane[l]);
-    }
-    return simd_sum(lane) / (float)C;
-}
 
 /* What a column is multiplied by. */
 SIMD_INLINE float gain(const void *w, float plus, enum dtype dt, size_t j)
@@ -39,7 +20,7 @@ SIMD_INLINE float gain(const void *w, float plus, enum dtype dt, size_t j)
 
 SIMD_CLONES static float row_mean_square(const float *x, size_t C)
 {
-    return mean_square_as(x, C, DT_F32);
+    return norm_square(x, DT_F32, 0, C);
 }
 
 /* Written once for both formats; the caller's constant leaves one loop of each. */
@@ -104,21 +85,21 @@ void rmsnorm_add(float *out, const float *x, const struct rmsnorm *r)
     }
 }
 
-/* The mean over a row that its dx needs, of w dout h, h the normalised x. */
-SIMD_INLINE float mean_as(const float *dout, const float *x, const struct rmsnorm *r, float rstd,
-                          enum dtype dt)
+/* The mean over a row, or a head, that its dx needs: of w d h, d the gradient of the normalised row
+ * and h the normalised x, both of x_dt. */
+SIMD_INLINE float mean_as(const void *d, const void *x, enum dtype x_dt, float rstd, const void *w,
+                          float plus, enum dtype dt, size_t C)
 {
-    const void *w = r->w;
-    size_t      C = r->C;
-    float       plus = r->plus, lane[SIMD_LANES] = {0};
-    size_t      j = 0;
+    float  lane[SIMD_LANES] = {0};
+    size_t j = 0;
 
     for (; j + SIMD_LANES <= C; j += SIMD_LANES)
         for (size_t l = 0; l < SIMD_LANES; l++)
-            lane[l] = __builtin_fmaf(dout[j + l] * gain(w, plus, dt, j + l), x[j + l] * rstd,
-                                     lane[l]);
+            lane[l] = __builtin_fmaf(dtype_get(d, x_dt, j + l) * gain(w, plus, dt, j + l),
+                                     dtype_get(x, x_dt, j + l) * rstd, lane[l]);
     for (size_t l = 0; j + l < C; l++)
-        lane[l] = __builtin_fmaf(dout[j + l] * gain(w, plus, dt, j + l), x[j + l] * rstd, lane[l]);
+        lane[l] = __builtin_fmaf(dtype_get(d, x_dt, j + l) * gain(w, plus, dt, j + l),
+                                 dtype_get(x, x_dt, j + l) * rstd, lane[l]);
     return simd_sum(lane) / (float)C;
 }
 
@@ -129,7 +110,7 @@ SIMD_INLINE void backward_as(float *restrict dx, float *restrict dw, const float
     const float *x = r->x + i * r->C, rstd = r->rstd[i];
     const void  *w = r->w;
     size_t       C = r->C;
-    float        plus = r->plus, mean = mean_as(dout, x, r, rstd, dt);
+    float        plus = r->plus, mean = mean_as(dout, x, DT_F32, rstd, w, plus, dt, C);
 
 #pragma omp simd
     for (size_t j = 0; j < C; j++) {
@@ -190,7 +171,7 @@ SIMD_INLINE void heads_as(void *out, const void *x, const struct rmsnorm_heads *
     for (size_t h = 0; h < r->H; h++) {
         const void *from = dtype_at(x, dt, h * D);
         void       *to = dtype_at(out, dt, h * D);
-        float       by = 1.0f / sqrtf(mean_square_as(from, D, dt) + r->eps);
+        float       by = 1.0f / sqrtf(norm_square(from, dt, 0, D) + r->eps);
 
         rstd[h] = by;
 #pragma omp simd
@@ -213,25 +194,6 @@ void rmsnorm_heads_forward(void *out, const struct rmsnorm_heads *r)
                   r->rstd + i * r->H);
 }
 
-/* The mean over a head of w d h, d the gradient of the normalised head. */
-SIMD_INLINE float head_mean_as(const void *d, const void *x, const struct rmsnorm_heads *r,
-                               float rstd, enum dtype dt)
-{
-    const void *w = r->w;
-    size_t      D = r->D;
-    float       plus = r->plus, lane[SIMD_LANES] = {0};
-    size_t      j = 0;
-
-    for (; j + SIMD_LANES <= D; j += SIMD_LANES)
-        for (size_t l = 0; l < SIMD_LANES; l++)
-            lane[l] = __builtin_fmaf(dtype_get(d, dt, j + l) * gain(w, plus, dt, j + l),
-                                     dtype_get(x, dt, j + l) * rstd, lane[l]);
-    for (size_t l = 0; j + l < D; l++)
-        lane[l] = __builtin_fmaf(dtype_get(d, dt, j + l) * gain(w, plus, dt, j + l),
-                                 dtype_get(x, dt, j + l) * rstd, lane[l]);
-    return simd_sum(lane) / (float)D;
-}
-
 /* d = rstd (w d - h mean(w d h)) in place; dw += d h. */
 SIMD_INLINE void heads_backward_as(void *restrict d, float *restrict dw,
                                    const struct rmsnorm_heads *r, size_t i, enum dtype dt)
@@ -243,7 +205,8 @@ SIMD_INLINE void heads_backward_as(void *restrict d, float *restrict dw,
     for (size_t h = 0; h < r->H; h++) {
         const void *restrict x = dtype_at(r->x, dt, i * r->stride + h * D);
         void *restrict at = dtype_at(d, dt, h * D);
-        float rstd = r->rstd[i * r->H + h], mean = head_mean_as(at, x, r, rstd, dt);
+        float rstd = r->rstd[i * r->H + h],
+              mean = mean_as(at, x, dt, rstd, w, plus, dt, D);
 
 #pragma omp simd
         for (size_t j = 0; j < D; j++) {

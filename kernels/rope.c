@@ -139,9 +139,12 @@ SIMD_CLONES static void row_turn(void *row, const float *table, size_t H, size_t
 static void turn(const struct rope_rows *r, float sign)
 {
 #pragma omp parallel for schedule(static) if (r->n * r->H * r->D > PARALLEL)
-    for (size_t i = 0; i < r->n; i++)
-        row_turn(dtype_at(r->x, r->dt, i * r->stride), r->table + (r->first + i) % r->T * r->D,
-                 r->H, r->D, sign, r->dt);
+    for (size_t i = 0; i < r->n; i++) {
+        size_t at = r->at ? (size_t)r->at[i] : (r->first + i) % r->T;
+
+        row_turn(dtype_at(r->x, r->dt, i * r->stride), r->table + at * r->D, r->H, r->D, sign,
+                 r->dt);
+    }
 }
 
 void rope_forward(const struct rope_rows *r) { turn(r, 1.0f); }

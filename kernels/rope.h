@@ -44,7 +44,7 @@ void rope_table(float *table, const struct rope *r, size_t T);
 /* Rows of which the first H heads are turned in place: in rows of q, k and v side by side these are
  * the heads of q and k together. Row i stands at position (first + i) % T: a part of (B, T) rows
  * says where it begins; one new token for each of several sequences at position p is T 1, first 0
- * and table + p * D. */
+ * and table + p * D. Or it stands at at[i]. */
 struct rope_rows {
     size_t       n, H, D;
     size_t       stride; // elements from a row to the next one; at least H * D
@@ -52,6 +52,7 @@ struct rope_rows {
     void        *x;
     const float *table; // (T, D) by rope_table
     size_t       T, first;
+    const int32_t *at;  // (n): the rows' positions, if they are not those; else NULL
 };
 void rope_forward(const struct rope_rows *r); // Parallel, as is:
 

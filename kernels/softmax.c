@@ -296,8 +296,8 @@ void score_backward(float *dx, float *dw, const float *dlogits, const struct sco
         for (size_t l = 0; l < L; l++)
             axpy(dx + i * C, dlogits[i * L + l], dtype_at(s->w, s->dt, l * C), s->dt, C);
     }
-    #pragma omp parallel for
-    for (size_t l = 0; l < L; l++)
+    #pragma omp parallel for if (dw)
+    for (size_t l = 0; l < (dw ? L : 0); l++)
         for (size_t i = 0; i < n; i++)
             axpy(dw + l * C, dlogits[i * L + l], dtype_at(s->x, s->dt, i * C), s->dt, C);
 }

@@ -88,6 +88,10 @@ static void lay_work(struct arena *a, struct acts_work *w, const struct model_op
                                   : attention_scratch_forward(o->seq, heads, g->n_head,
                                                               o->threads));
     acts_lay_rope(a, w, g, o->seq);
+    if (o->packed) {
+        w->begin = arena_take(a, o->grad_accum * N * sizeof(int32_t));
+        w->at    = arena_take(a, o->grad_accum * N * sizeof(int32_t));
+    }
     if (g->n_types)
         w->types = arena_take(a, o->grad_accum * N * sizeof(int32_t));
     if (g->arch->encoder) {
@@ -204,7 +208,7 @@ static size_t part_row_bytes(const struct model_options *o, enum acts_part part,
 
 int acts_can_whole(const struct model_options *o)
 {
-    return !o->config.arch->encoder && !o->config.arch->post_norms;
+    return !o->config.arch->ends_normed;
 }
 
 size_t acts_rest_bytes(const struct model_options *o)

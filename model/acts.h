@@ -48,6 +48,8 @@ struct acts_work {
     void    *sums;      // colsum_scratch of the widest of these
     int32_t *types;     // (accum, N): of tokens, where the model has them
     int32_t *length;    // (accum, B): an encoder's rows
+    int32_t *begin, *at; // (accum, N), of rows that are several texts: where in its row the text of
+                        // each token begins, and the token's position in its text
     float   *mean, *rstd; // (R): of the norm behind an encoder's embeddings
     float   *rope;      // (seq, head_dim): rope_table, where heads are turned,
     float   *rope_local; // and of layers with a window, where there are two kinds

@@ -9,9 +9,9 @@
 #include <assert.h>
 #include <math.h>
 
-static const struct arch *const families[] = { &gpt2_arch, &llama_arch, &mistral_arch,
-                                              &qwen2_arch, &qwen3_arch, &gemma3_arch, &bert_arch,
-                                              &roberta_arch };
+#define ROW(name) &name##_arch,
+static const struct arch *const families[] = { ARCH_FAMILIES(ROW) };
+#undef ROW
 enum { FAMILIES = sizeof families / sizeof *families };
 
 const struct arch *arch_at(size_t i) { return i < FAMILIES ? families[i] : NULL; }
@@ -216,7 +216,7 @@ size_t arch_products(const struct model_config *g)
 /* A norm behind the MLP needs what the last product gives. */
 static size_t end_again(const struct model_config *g)
 {
-    return g->arch->encoder || g->arch->post_norms ? matrix_size(g, g->arch->n_matrices - 1) : 0;
+    return g->arch->ends_normed ? matrix_size(g, g->arch->n_matrices - 1) : 0;
 }
 
 size_t arch_again(const struct model_config *g, enum acts_part part)
@@ -496,6 +496,48 @@ void arch_init_values(float *out, const struct model_config *g, size_t block, si
     }
 }
 
+int arch_trains(const struct model_config *g, size_t block)
+{
+    size_t t, end;
+
+    if (!g->frozen.tensors && !g->frozen.layers)
+        return 1;
+    if (arch_block_kind(g, block) == ARCH_LAYER && arch_layer(g, block) <= g->frozen.layers)
+        return 0;
+    for (arch_block_tensors(g, block, &t, &end); t < end; t++)
+        if (arch_size(g, t) && !arch_is_frozen(g, t))
+            return 1;
+    return 0;
+}
+
+/* Whether all of n tensors are frozen, or none. */
+static int frozen_alike(const struct model_config *g, size_t first, size_t n)
+{
+    for (size_t t = first; t < first + n; t++)
+        if (arch_is_frozen(g, t) != arch_is_frozen(g, first))
+            return 0;
+    return 1;
+}
+
+int arch_check_frozen(const struct model_config *g, struct err *err)
+{
+    const struct arch *arch = g->arch;
+    int                trains = 0;
+
+    assert(arch->n_params <= 64);
+    if (g->frozen.layers > g->n_layer)
+        return err_misuse(err, "%zu layers cannot be frozen: there are %zu", g->frozen.layers,
+                          g->n_layer);
+    for (size_t m = 0; m < arch->n_matrices; m++)
+        if (!frozen_alike(g, arch->matrices[m].weight, arch->matrices[m].n) ||
+            (arch_has_bias(g, m) && !frozen_alike(g, arch->matrices[m].bias, arch->matrices[m].n)))
+            return err_misuse(err, "%s is one product with its neighbours: freeze all, or none",
+                              arch_param(g, arch->matrices[m].weight)->name);
+    for (size_t b = 0; b < arch_blocks(g); b++)
+        trains += arch_trains(g, b);
+    return trains ? 0 : err_misuse(err, "all parameters are frozen: there is nothing to train");
+}
+
 int arch_decays(const struct model_config *g, size_t block, size_t i, size_t n, int decay_all,
                 size_t *count)
 {
@@ -504,7 +546,8 @@ int arch_decays(const struct model_config *g, size_t block, size_t i, size_t n, 
     *count = 0;
     while (*count < n) { // neighbours of equal decay are one piece
         struct arch_place place = arch_place(g, block, i + *count);
-        int              next = decay_all || arch_param(g, place.t)->decay;
+        int              next = !arch_is_frozen(g, place.t) &&
+                   (decay_all || arch_param(g, place.t)->decay);
 
         if (*count && next != decays)
             break;

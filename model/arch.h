@@ -18,6 +18,12 @@
 #include "model/hf_keys.h"
 #include "model/ways.h"
 
+/* Parameters that are read, and not trained: they have no gradient, and a block of which nothing is
+ * trained has none at all. These are tensors of the family's table, bit t for tensor t, in whatever
+ * block, and the first `layers` layers. The tensors of one product are frozen together, and so are
+ * their biases. */
+struct arch_frozen { uint64_t tensors; size_t layers; };
+
 struct model_config {
     const struct arch *arch;
     size_t n_layer, n_head, n_embd, vocab, n_positions; // n_positions: of the longest row
@@ -42,6 +48,7 @@ struct model_config {
     size_t headless;  // an encoder's folder has neither labels nor a masked head
     float  norm_eps;
     float  drop_embd, drop_attn, drop_resid; // dropout: embd_pdrop, attn_pdrop, resid_pdrop
+    struct arch_frozen frozen;
 };
 
 enum arch_block_kind { ARCH_EMBEDDINGS, ARCH_LAYER, ARCH_FINAL, ARCH_OWN_HEAD };
@@ -139,6 +146,9 @@ struct arch {
     int    rms;    // norms are RMSNorm, else layernorm
     float  norm_plus;    // added to the weights of norms
     int    post_norms;   // what attention and the MLP give is normalised before it is added
+    int    ends_normed;  // so a norm's backward takes what a layer's last product gave, which is
+                         // made again where the MLP's part is not kept whole
+    int    embeds_normed; // the same of embeddings: their backward takes their parameters
     int    scales_embed; // embeddings are multiplied by the root of the width
     int    gates_gelu;   // the gate of the MLP is GELU, else SiLU
     int    drops;  // dropout is behind the embeddings and on projections, too, not on attention's
@@ -170,8 +180,13 @@ struct arch {
     void (*qkv_backward)(const struct layer *l);
 };
 
-extern const struct arch gpt2_arch, llama_arch, mistral_arch, qwen2_arch, qwen3_arch, gemma3_arch,
-    bert_arch, roberta_arch;
+/* All families. Each says what it is in a file of its own, as NAME_arch; its row here is all that
+ * others hear of it. */
+#define ARCH_FAMILIES(row)                                                                       \
+    row(gpt2) row(llama) row(mistral) row(qwen2) row(qwen3) row(gemma3) row(bert) row(roberta)
+#define ARCH_DECLARE(name) extern const struct arch name##_arch;
+ARCH_FAMILIES(ARCH_DECLARE)
+#undef ARCH_DECLARE
 
 /* The i-th family; NULL past the last. And the one of that name, or NULL. */
 const struct arch *arch_at(size_t i);
@@ -314,6 +329,16 @@ double arch_flops_per_token(const struct model_config *g, size_t seq, double hea
  * (docs/design.md, Exact meanings). */
 void arch_init_values(float *out, const struct model_config *g, size_t block, size_t first,
                       size_t n, uint64_t seed);
+
+/* Whether a tensor is frozen in whatever block it stands in; and whether anything of a block is
+ * trained. */
+static inline int arch_is_frozen(const struct model_config *g, size_t t)
+{
+    return (int)(g->frozen.tensors >> t & 1);
+}
+int arch_trains(const struct model_config *g, size_t block);
+/* Whether what is frozen can be, and leaves anything to train. */
+int arch_check_frozen(const struct model_config *g, struct err *err);
 
 /* Does weight decay move parameter i of a block? *count: as many from there on, of n at most, are
  * as it is. */

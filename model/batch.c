@@ -41,6 +41,7 @@ static struct batch batch_of(const struct model *m, size_t micro)
     }
     b.last = w->last ? w->last + row : NULL;
     b.types = w->types ? w->types + at : NULL;
+    b.begin = w->begin ? w->begin + at : NULL;
     return b;
 }
 
@@ -50,6 +51,17 @@ static int is_allowed(const struct model_options *o, const struct batch *b)
         return b->rows == o->batch && b->seq == o->seq;
     return b->rows <= o->batch && b->seq > 0 && b->seq <= o->seq &&
            (b->seq % 16 == 0 || b->seq == o->seq);
+}
+
+/* Positions of tokens in their texts, of which each begins where it says or goes on. */
+static void place_tokens(int32_t *at, const struct batch *b)
+{
+    for (size_t i = 0; i < b->rows * b->seq; i++) {
+        int32_t t = (int32_t)(i % b->seq), begin = b->begin[i];
+
+        assert(begin == t || (t > 0 && begin == b->begin[i - 1]));
+        at[i] = t - begin;
+    }
 }
 
 int batch_read(struct model *m, const struct batch_source *data, uint64_t number, size_t micro,
@@ -65,6 +77,8 @@ int batch_read(struct model *m, const struct batch_source *data, uint64_t number
     w->shape[micro] = (struct acts_shape){ b.rows, b.seq };
     for (size_t i = 0; w->length && i < b.rows; i++)
         w->length[micro * m->o.batch + i] = b.last[i] + 1;
+    if (b.begin)
+        place_tokens(w->at + micro * model_tokens(m), &b);
     count_batch(m, &b, n);
     return 0;
 }

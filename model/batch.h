@@ -15,6 +15,10 @@ struct batch {
                     // vocabulary
     int32_t *y;     // (rows, seq): a language model's targets; below 0 it does not count
     int32_t *types; // (rows, seq): of tokens, NULL where the model has none
+    /* (rows, seq): where in its row the text of each token begins; NULL, but where the model was
+     * opened for rows of several texts (model.packed). Attention stays inside a text, and positions
+     * begin anew with it. Padding is a text of its own. */
+    int32_t *begin;
     int32_t *last;  // (rows): a classifier's or an encoder's last position that is not padding
     int32_t *label; // (rows): its class; below 0 the row does not count
     float   *value; // (rows): a regressor's value; it counts where label is 0 or more

@@ -92,15 +92,11 @@ static int has(const struct model_config *g, size_t t)
 /* out (B, T, C) = words + positions + types. */
 static void embed_sum(float *out, const struct embed *e)
 {
-    const struct model        *m = e->m;
-    const struct model_config *g = &m->o.config;
+    const struct model *m = e->m;
 
-    embedding_forward(out, model_wire(m, e->wire, BERT_WORDS),
-                      model_at(m, model_wire(m, e->wire, BERT_POSITIONS),
-                               (arch_first_position(g) + e->at) * g->n_embd),
-                      m->o.dtype, e->tokens, e->B, e->T, g->n_embd);
+    layer_embed(out, e, BERT_WORDS, BERT_POSITIONS);
     embedding_add(out, model_wire(m, e->wire, BERT_TYPES), m->o.dtype, e->types, e->B * e->T,
-                  g->n_embd);
+                  m->o.config.n_embd);
 }
 
 static struct layernorm embed_norm(const struct embed *e, size_t rows, float *x)
@@ -129,7 +125,7 @@ static void embed_backward(float *grad, const float *dout, const struct embed *e
 {
     const struct model      *m = e->m;
     const struct acts_work  *w = &m->acts.work;
-    size_t N = e->B * e->T, C = m->o.config.n_embd, first = arch_first_position(&m->o.config);
+    size_t N = e->B * e->T, C = m->o.config.n_embd;
 
     embed_sum(e->sums, e);
     for (size_t i = 0, n; i < N; i += n) {
@@ -143,10 +139,9 @@ static void embed_backward(float *grad, const float *dout, const struct embed *e
             .scratch = w->sums });
         memcpy(e->sums + i * C, w->proj, n * C * sizeof *dout); // gradients of the sums from here
     }
-    embedding_backward(model_grad(m, grad, BERT_WORDS),
-                       model_grad(m, grad, BERT_POSITIONS) + first * C, e->sums, e->tokens, e->B,
-                       e->T, C);
-    embedding_piece_backward(model_grad(m, grad, BERT_TYPES), e->sums,
+    layer_embed_backward(grad, e->sums, e, BERT_WORDS, BERT_POSITIONS);
+    if (!arch_is_frozen(&m->o.config, BERT_TYPES))
+        embedding_piece_backward(model_grad(m, grad, BERT_TYPES), e->sums,
                              (struct embedding_piece){ 0, m->o.config.n_types }, e->types, N, C);
 }
 
@@ -275,9 +270,10 @@ static void qkv_backward(const struct layer *l)
     .classifier = stem "ForSequenceClassification", .prefix = type ".",                          \
     .layers = "encoder.layer", .passes = "bert", .config_read = bert_config_read,                \
     .config_write = bert_config_write, .params = table, .n_params = BERT_TENSORS, .has = has,    \
-    .tokens = BERT_WORDS, .head = BERT_WORDS, .norm = BERT_MASKED_NORM_W,                         \
+    .tokens = BERT_WORDS, .head = BERT_WORDS, .norm = BERT_MASKED_NORM_W,                        \
     .score = BERT_SCORE_W, .encoder = 1, .pool = BERT_POOL_W, .masked = BERT_MASKED_W,           \
-    .drops = 1, .linear = 1, .matrices = matrices, .n_matrices = MATRICES, .fc = FC,             \
+    .drops = 1, .linear = 1, .ends_normed = 1, .embeds_normed = 1,                               \
+    .matrices = matrices, .n_matrices = MATRICES, .fc = FC,                                      \
     .arrays = {                                                                                  \
         [ACTS_ATTN] = { [ATTN_QKV] = { DIM_QKV, 0 }, [ATTN_OUT] = { DIM_HEADS, 0 },              \
                         [ATTN_LSE] = { DIM_HEAD_COUNT, 1 } },                                    \

@@ -13,13 +13,13 @@
 
 static struct embed embed_of(struct model *m, size_t micro, size_t block, const void *wire)
 {
-    struct acts_shape shape = model_shape(m, micro);
+    const struct acts_work *w = &m->acts.work;
+    struct acts_shape       shape = model_shape(m, micro);
+    size_t                  at = micro * model_tokens(m);
 
     return (struct embed){ .m = m, .block = block, .wire = wire, .B = shape.rows, .T = shape.seq,
-                           .tokens = m->acts.work.x + micro * model_tokens(m),
-                           .types = m->acts.work.types
-                                        ? m->acts.work.types + micro * model_tokens(m)
-                                        : NULL };
+                           .tokens = w->x + at, .types = w->types ? w->types + at : NULL,
+                           .positions = w->at ? w->at + at : NULL };
 }
 
 /* Dropout behind the embeddings, or of their gradient. */
@@ -63,6 +63,7 @@ struct turn {
     const struct arch *arch;
     size_t             layer, micro;
     enum acts_way      way[ACTS_PARTS]; // of what goes this way in this pass
+    int                offloads;        // what goes that way leaves in this pass, and comes back
     int                inputs_first;    // acts.h
     size_t             rows, seq, N;    // N = rows x seq
     struct layer       all;             // of its N tokens, but for the MLP's
@@ -84,15 +85,17 @@ static struct turn turn_of(struct model *m, size_t layer, size_t micro, const vo
                  .x_out = acts_input(&m->acts, layer + 1, micro),
                  .attn = acts_at(&m->acts, ACTS_ATTN, layer, micro, 0),
                  .dattn = w->dattn, .dqkv = w->dqkv, .T = shape.seq,
+                 .at = w->at ? w->at + micro * model_tokens(m) : NULL,
                  .drop_attn_proj = model_dropout(m, micro, layer, PLACE_ATTN_PROJ),
                  .drop_mlp_proj = model_dropout(m, micro, layer, PLACE_MLP_PROJ) } };
 
+    t.offloads = m->records.stream && layer >= m->lowest; // an evaluation leaves nothing
     for (enum acts_part p = 0; p < ACTS_PARTS; p++) {
         t.way[p] = acts_way(&m->acts, layer, p);
-        if (t.way[p] == ACTS_OFFLOADED && !m->records.stream) // an evaluation leaves nothing
+        if (t.way[p] == ACTS_OFFLOADED && !t.offloads)
             t.way[p] = ACTS_RECOMPUTED;
     }
-    t.inputs_first = m->records.stream && acts_inputs_first(&m->acts.ways, m->o.config.n_layer,
+    t.inputs_first = t.offloads && acts_inputs_first(&m->acts.ways, m->o.config.n_layer,
                                                             layer);
     if (m->o.training)
         t.all.dx = w->dx + micro * model_tokens(m) * m->o.config.n_embd;
@@ -107,6 +110,7 @@ static struct layer chunk_at(const struct turn *t, size_t i)
 
     l.first = i;
     l.n = l.padded = model_chunk(t->m, t->N - i, CHUNK_ROWS);
+    l.at = l.at ? l.at + i : NULL;
     l.x += i * g->n_embd;
     l.x_out += i * g->n_embd;
     l.attn = acts_at(&t->m->acts, ACTS_ATTN, t->layer, t->micro, i);
@@ -121,10 +125,11 @@ static struct layer chunk_at(const struct turn *t, size_t i)
 
 static struct attention attention_of(const struct turn *t)
 {
-    const int32_t   *length = t->all.w->length;
+    const int32_t   *length = t->all.w->length, *begin = t->all.w->begin;
     struct attention a = model_attention(&t->m->o, t->layer, t->rows, t->seq);
 
     a.lengths = length ? length + t->micro * t->m->o.batch : NULL;
+    a.begin = begin ? begin + t->micro * model_tokens(t->m) : NULL;
     a.qkv = t->all.attn.at[ATTN_QKV];
     a.out = t->all.attn.at[ATTN_OUT];
     a.lse = t->all.attn.at[ATTN_LSE];
@@ -138,7 +143,7 @@ static struct attention attention_of(const struct turn *t)
 size_t block_pieces(const struct model *m, size_t layer, size_t micro)
 {
     struct acts_shape shape = model_shape(m, micro);
-    size_t            n = 0, N = shape.rows * shape.seq;
+    size_t            n = 0, N = layer < m->lowest ? 0 : shape.rows * shape.seq;
 
     for (size_t i = 0; i < N; i += model_chunk(m, N - i, CHUNK_ROWS))
         n++;
@@ -156,7 +161,7 @@ static int piece_copy(const struct turn *t, enum piece_kind piece, const struct 
     struct acts_rows   rows[ACTS_ROWS];
     size_t             arrays = 0;
 
-    if (t->m->records.stream)
+    if (t->offloads)
         arrays = acts_rows(acts, t->layer, t->micro, piece, l->first, rows);
     return arrays ? copy(&t->m->records, rows, arrays, l->n, err) : 0;
 }
@@ -273,7 +278,7 @@ static void end_again(const struct turn *t, const struct layer *l)
     struct layer end = *l;
 
     end.x_out = NULL;
-    if (t->arch->encoder || t->arch->post_norms)
+    if (t->arch->ends_normed)
         t->arch->out(&end);
 }
 

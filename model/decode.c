@@ -33,7 +33,7 @@ struct buffers {
     size_t  *length;        // (B): tokens in the cache
     size_t  *now;           // (B): tokens of this pass
     size_t  *single;        // (B): the n_single sequences with one token, in order
-    size_t  *at;            // (B): where these tokens stand
+    int32_t *at;            // (B): where these tokens stand
 };
 
 struct decode {
@@ -80,7 +80,7 @@ static void lay_buffers(struct arena *a, struct buffers *u, const struct decode_
     u->length = arena_take(a, B * sizeof(size_t));
     u->now    = arena_take(a, B * sizeof(size_t));
     u->single = arena_take(a, B * sizeof(size_t));
-    u->at     = arena_take(a, B * sizeof(size_t));
+    u->at     = arena_take(a, B * sizeof(int32_t));
     acts_lay_rope(a, &u->work, g, o->positions);
 }
 
@@ -428,7 +428,7 @@ static int pass(struct decode *d, int wanted, struct err *err)
     d->n_single = 0;
     for (size_t b = 0; b < d->o.batch; b++)
         if (d->buf.now[b] == 1) {
-            d->buf.at[d->n_single] = d->buf.length[b];
+            d->buf.at[d->n_single] = (int32_t)d->buf.length[b];
             d->buf.single[d->n_single++] = b;
         }
     rc = rc ? rc : layers(d, err);

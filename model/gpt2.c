@@ -14,8 +14,6 @@
 #include "kernels/gelu.h"
 #include "model/layer.h"
 
-#include <assert.h>
-
 static const struct arch_param params[GPT2_TENSORS] = {
 #define VECTOR(text, kind, cols, init) { text, kind, DIM_ONE, cols, ARCH_INIT_##init, 0, 0 }
 #define MATRIX(text, kind, rows, cols, init) { text, kind, rows, cols, ARCH_INIT_##init, 1, 0 }
@@ -137,19 +135,12 @@ static json_t *config_write(const struct model_config *g)
 
 static void embed(float *out, const struct embed *e)
 {
-    const struct model *m = e->m;
-    size_t              C = m->o.config.n_embd;
-
-    embedding_forward(out, model_wire(m, e->wire, GPT2_WTE),
-                      model_at(m, model_wire(m, e->wire, GPT2_WPE), e->at * C), m->o.dtype,
-                      e->tokens, e->B, e->T, C);
+    layer_embed(out, e, GPT2_WTE, GPT2_WPE);
 }
 
 static void embed_backward(float *grad, const float *dout, const struct embed *e)
 {
-    assert(e->at == 0);
-    embedding_backward(model_grad(e->m, grad, GPT2_WTE), model_grad(e->m, grad, GPT2_WPE), dout,
-                       e->tokens, e->B, e->T, e->m->o.config.n_embd);
+    layer_embed_backward(grad, dout, e, GPT2_WTE, GPT2_WPE);
 }
 
 /* ---- a layer, forward ---- */

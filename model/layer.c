@@ -12,6 +12,48 @@ void layer_embed_scale(const struct model_config *g, float *x, size_t n)
         floats_scale(x, sqrtf((float)g->n_embd), n * g->n_embd);
 }
 
+/* Where in the table of positions that of the first token stands. */
+static size_t positions_at(const struct embed *e)
+{
+    return (arch_first_position(&e->m->o.config) + e->at) * e->m->o.config.n_embd;
+}
+
+/* A table of which all rows are in the block. */
+static struct embedding_piece all_of(const struct embed *e, size_t table)
+{
+    return (struct embedding_piece){ 0, arch_rows(&e->m->o.config, table) };
+}
+
+void layer_embed(float *out, const struct embed *e, size_t words, size_t positions)
+{
+    const struct model *m = e->m;
+    size_t              C = m->o.config.n_embd, N = e->B * e->T;
+    const void         *wte = model_wire(m, e->wire, words),
+               *wpe = model_at(m, model_wire(m, e->wire, positions), positions_at(e));
+
+    if (!e->positions) {
+        embedding_forward(out, wte, wpe, m->o.dtype, e->tokens, e->B, e->T, C);
+        return;
+    }
+    embedding_piece_forward(out, wte, m->o.dtype, all_of(e, words), e->tokens, N, C);
+    embedding_add(out, wpe, m->o.dtype, e->positions, N, C);
+}
+
+void layer_embed_backward(float *grad, const float *dout, const struct embed *e, size_t words,
+                          size_t positions)
+{
+    size_t C = e->m->o.config.n_embd, N = e->B * e->T;
+    float *dwte = model_grad(e->m, grad, words), *dwpe = model_grad(e->m, grad, positions);
+
+    dwpe = dwpe ? dwpe + positions_at(e) : NULL;
+    if (!e->positions && (dwte || dwpe))
+        embedding_backward(dwte, dwpe, dout, e->tokens, e->B, e->T, C);
+    if (e->positions && dwte)
+        embedding_piece_backward(dwte, dout, all_of(e, words), e->tokens, N, C);
+    if (e->positions && dwpe)
+        embedding_piece_backward(dwpe, dout, all_of(e, positions), e->positions, N, C);
+}
+
 void layer_product(const struct layer *l, size_t which, void *out, const void *in)
 {
     if (l->padded)
@@ -42,19 +84,10 @@ void layer_turn(const struct layer *l, void *x, void (*turn)(const struct rope_r
     struct rope_rows           rows = {
         .n = l->n, .H = g->n_head + g->n_kv_head, .D = g->head_dim,
         .stride = arch_dim(g, DIM_QKV), .dt = l->m->o.dtype, .x = x,
-        .table = table + l->from * g->head_dim, .T = l->T, .first = l->first };
+        .table = l->at ? table : table + l->from * g->head_dim, .T = l->T, .first = l->first,
+        .at = l->at };
 
-    if (!l->at) {
-        turn(&rows);
-        return;
-    }
-    rows.n = rows.T = 1;
-    rows.first = 0;
-    for (size_t i = 0; i < l->n; i++) {
-        rows.x = model_at(l->m, x, i * rows.stride);
-        rows.table = table + l->at[i] * g->head_dim;
-        turn(&rows);
-    }
+    turn(&rows);
 }
 
 /* Rows of a projection, or of its gradient; out may be x. */

@@ -9,7 +9,7 @@
 struct layer {
     struct model *m;
     const void   *wire;    // the layer's parameters
-    float        *grad;    // backward only: their gradient,
+    float        *grad;    // backward only: their gradient; NULL: they are frozen;
     int           fresh;   // whose matrices are written first
     size_t        n;       // rows
     int           local;   // it is one of those with a window, where there are two kinds
@@ -17,8 +17,8 @@ struct layer {
                            // tokens, whose bits do not depend on how many they are
     size_t        first;   // which row of its micro-batch, or of a pass, the first one is
     /* Row i stands at position from + (first + i) % T; or, where that is not NULL, at at[i]. */
-    size_t        T, from;
-    const size_t *at;
+    size_t         T, from;
+    const int32_t *at;
     float        *x, *x_out, *dx;  // (n, C): the residual stream in and out, and backward its
                                    // gradient; x_out may be x
     struct acts_set attn, mlp;     // what they leave for backward
@@ -35,11 +35,18 @@ struct embed {
     const int32_t *tokens; // (B, T)
     size_t         B, T, at;
     const int32_t *types;  // (B, T), where the model has them
+    const int32_t *positions; // (B, T), where rows are several texts; else NULL
     float         *sums;   // (B, T, width), backward: free to be written to
 };
 
 /* x (n, C), embeddings that are whole, or gradients of them: times what the family has for them. */
 void layer_embed_scale(const struct model_config *g, float *x, size_t n);
+
+/* out (B, T, width) = words + positions of the family's tensors of these, each whole in the block;
+ * and the gradient dout, added to theirs. Dropout and norms are the caller's. */
+void layer_embed(float *out, const struct embed *e, size_t words, size_t positions);
+void layer_embed_backward(float *grad, const float *dout, const struct embed *e, size_t words,
+                          size_t positions);
 
 /* out (n, columns) = in W + b, of the family's matrix `which`. */
 void layer_product(const struct layer *l, size_t which, void *out, const void *in);

@@ -309,7 +309,7 @@ static void qkv_backward(const struct layer *l)
     .classifier = own "ForSequenceClassification", .prefix = "model.", .layers = "layers",       \
     .passes = kind, .extras = { "*.rotary_emb.inv_freq", "lm_head.weight" },                     \
     .copies = { { "lm_head.weight", LLAMA_EMBED } },                                             \
-    .config_write = llama_config_write, .params = table, .n_params = LLAMA_TENSORS, .has = has,  \
+    .params = table, .n_params = LLAMA_TENSORS, .has = has,                                      \
     .tokens = LLAMA_EMBED, .head = LLAMA_HEAD, .norm = LLAMA_NORM, .score = LLAMA_SCORE,         \
     .linear = 1, .rms = 1, .matrices = matrices, .n_matrices = MATRICES, .fc = GATE_UP,          \
     .arrays = {                                                                                  \
@@ -329,17 +329,22 @@ static void qkv_backward(const struct layer *l)
 
 const struct arch llama_arch = { FAMILY("llama", "Llama", "Llama", "Llama", params, "llama"),
                                  .presets = llama_presets, .n_presets = LLAMA_PRESETS,
-                                 .config_read = llama_config_read };
+                                 .config_read = llama_config_read,
+                                 .config_write = llama_config_write };
 const struct arch mistral_arch = { FAMILY("mistral", "Mistral", "Mistral", "Mistral", params,
                                           "llama"),
-                                   .config_read = llama_config_mistral };
+                                   .config_read = llama_config_mistral,
+                                   .config_write = llama_config_write_mistral };
 const struct arch qwen2_arch = { FAMILY("qwen2", "Qwen2", "Qwen2", "Qwen2", params, "llama"),
                                  .presets = qwen2_presets, .n_presets = QWEN2_PRESETS,
-                                 .config_read = llama_config_qwen2 };
+                                 .config_read = llama_config_qwen2,
+                                 .config_write = llama_config_write_qwen };
 const struct arch qwen3_arch = { FAMILY("qwen3", "Qwen3", "Qwen3", "Qwen3", params, "llama"),
-                                 .config_read = llama_config_qwen3 };
+                                 .config_read = llama_config_qwen3,
+                                 .config_write = llama_config_write_qwen };
 const struct arch gemma3_arch = {
     FAMILY("gemma3_text", "Gemma 3", "Gemma3", "Gemma3Text", gemma_params, "gemma"),
-    .norm_plus = 1, .post_norms = 1, .scales_embed = 1, .gates_gelu = 1,
-    .presets = gemma3_presets, .n_presets = GEMMA3_PRESETS, .config_read = llama_config_gemma3
+    .norm_plus = 1, .post_norms = 1, .ends_normed = 1, .scales_embed = 1, .gates_gelu = 1,
+    .presets = gemma3_presets, .n_presets = GEMMA3_PRESETS, .config_read = llama_config_gemma3,
+    .config_write = llama_config_write_gemma3
 };

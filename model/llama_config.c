@@ -219,8 +219,16 @@ static int config_rope(struct model_config *g, const struct hf_keys *k, const ch
 
 /* ---- config.json ---- */
 
-/* needs_heads: transformers has a number of its own for heads of keys where none is given. */
-static int config_sizes(struct model_config *g, const struct hf_keys *k, int needs_heads,
+/* How families differ in the keys that all have. */
+struct reading {
+    int needs_heads;  // transformers has a number of its own for heads of keys where none is given
+    int tied;         // where nothing says whether the head is
+    const char *rope; // the object in "rope_parameters" of layers that see all; NULL: itself
+};
+static const struct reading llama_reading = { 0 }, other_reading = { .needs_heads = 1 },
+                            gemma3_reading = { 1, 1, "full_attention" };
+
+static int config_sizes(struct model_config *g, const struct hf_keys *k, const struct reading *r,
                         struct err *err)
 {
     const struct { const char *key; size_t *to; } sizes[] = {
@@ -228,11 +236,11 @@ static int config_sizes(struct model_config *g, const struct hf_keys *k, int nee
         { "hidden_size", &g->n_embd }, { "vocab_size", &g->vocab },
         { "max_position_embeddings", &g->n_positions }, { "intermediate_size", &g->n_inner },
     };
-    int gemma = g->arch == &gemma3_arch, rc = 0, tied = 0;
+    int rc = 0, tied = 0;
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !rc; i++)
         rc = hf_key_size(sizes[i].to, k, sizes[i].key, err);
-    if (!rc && needs_heads)
+    if (!rc && r->needs_heads)
         rc = hf_key_size(&g->n_kv_head, k, "num_key_value_heads", err);
     rc = rc ? rc : hf_key_size_or(&g->n_kv_head, g->n_head, k, "num_key_value_heads", err);
     rc = rc ? rc : hf_key_size_or(&g->head_dim, 0, k, "head_dim", err);
@@ -241,9 +249,9 @@ static int config_sizes(struct model_config *g, const struct hf_keys *k, int nee
                         g->n_head);
     rc = rc ? rc : hf_key_epsilon(&g->norm_eps, 1e-6f, k, "rms_norm_eps", err);
     rc = rc ? rc : hf_key_rate(&g->drop_attn, 0, k, "attention_dropout", err);
-    rc = rc ? rc : hf_key_flag(&tied, gemma, k, "tie_word_embeddings", err);
+    rc = rc ? rc : hf_key_flag(&tied, r->tied, k, "tie_word_embeddings", err);
     g->untied = !tied;
-    return rc ? rc : config_rope(g, k, gemma ? "full_attention" : NULL, err);
+    return rc ? rc : config_rope(g, k, r->rope, err);
 }
 
 /* What kind layer i, from 0, is. */
@@ -268,12 +276,12 @@ static int config_full(const struct hf_keys *k, struct err *err)
     return 0;
 }
 
-static int config_read(struct model_config *g, const struct hf_keys *k, int needs_heads,
+static int config_read(struct model_config *g, const struct hf_keys *k, const struct reading *r,
                        struct err *err)
 {
     static const char *const never[] = { "attention_bias", "mlp_bias", "use_sliding_window" };
     size_t one;
-    int    rc = config_sizes(g, k, needs_heads, err);
+    int    rc = config_sizes(g, k, r, err);
 
     for (size_t i = 0; i < sizeof never / sizeof *never && !rc; i++)
         rc = hf_key_must(0, k, never[i], g->arch->title, err);
@@ -288,18 +296,18 @@ static int config_read(struct model_config *g, const struct hf_keys *k, int need
         hf_key_has(k, "partial_rotary_factor"))
         rc = err_misuse(err, "%s: this version turns whole heads (\"partial_rotary_factor\": 1)",
                         k->path);
-    return rc || g->arch == &gemma3_arch ? rc : config_full(k, err);
+    return rc || r->rope ? rc : config_full(k, err); // layers of two kinds are the family's
 }
 
 int llama_config_read(struct model_config *g, const struct hf_keys *k, struct err *err)
 {
-    return config_read(g, k, 0, err);
+    return config_read(g, k, &llama_reading, err);
 }
 
 /* A window that is null is none; one that is absent is transformers' own. */
 int llama_config_mistral(struct model_config *g, const struct hf_keys *k, struct err *err)
 {
-    int rc = config_read(g, k, 1, err);
+    int rc = config_read(g, k, &other_reading, err);
 
     if (rc || json_is_null(json_object_get(k->config, "sliding_window")))
         return rc;
@@ -309,12 +317,12 @@ int llama_config_mistral(struct model_config *g, const struct hf_keys *k, struct
 int llama_config_qwen2(struct model_config *g, const struct hf_keys *k, struct err *err)
 {
     g->qkv_bias = 1;
-    return config_read(g, k, 1, err);
+    return config_read(g, k, &other_reading, err);
 }
 
 int llama_config_qwen3(struct model_config *g, const struct hf_keys *k, struct err *err)
 {
-    int rc = config_read(g, k, 1, err);
+    int rc = config_read(g, k, &other_reading, err);
 
     g->qk_norm = 1;
     return rc ? rc : hf_key_size(&g->head_dim, k, "head_dim", err);
@@ -350,7 +358,7 @@ int llama_config_gemma3(struct model_config *g, const struct hf_keys *k, struct 
                  *local = json_object_get(both, "sliding_attention");
     struct rope   plain = { 0 };
     size_t        scale;
-    int           rc = config_read(g, k, 1, err);
+    int           rc = config_read(g, k, &gemma3_reading, err);
 
     if (!rc && hf_key_has(k, "rope_parameters") &&
         !(json_is_object(local) && json_is_object(json_object_get(both, "full_attention"))))
@@ -403,22 +411,9 @@ static json_t *rope_write(const struct rope *r)
     return out;
 }
 
-static void kinds_write(json_t *out, const struct model_config *g)
-{
-    json_t *types = json_array();
-
-    for (size_t l = 1; l <= g->n_layer; l++)
-        json_array_append_new(types, json_string(arch_is_local(g, l) ? "sliding_attention"
-                                                                     : "full_attention"));
-    json_object_set_new(out, "layer_types", types);
-    json_object_set_new(out, "sliding_window", json_integer((json_int_t)g->window));
-    json_object_set_new(out, "rope_local_base_freq", json_real(g->theta_local));
-    json_object_set_new(out, "query_pre_attn_scalar", json_integer((json_int_t)g->head_dim));
-}
-
 json_t *llama_config_write(const struct model_config *g)
 {
-    json_t *out = json_pack(
+    return json_pack(
         "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:o, s:b}",
         g->arch->gates_gelu ? "hidden_activation" : "hidden_act",
         g->arch->gates_gelu ? "gelu_pytorch_tanh" : "silu", "num_hidden_layers",
@@ -429,13 +424,35 @@ json_t *llama_config_write(const struct model_config *g)
         (json_int_t)g->n_positions, "rms_norm_eps", hf_decimal(g->norm_eps), "initializer_range",
         0.02, "attention_dropout", hf_decimal(g->drop_attn), "rope_theta", g->rope.theta,
         "rope_scaling", rope_write(&g->rope), "tie_word_embeddings", (int)!g->untied);
+}
 
-    if (!strcmp(g->arch->name, "mistral"))
-        json_object_set_new(out, "sliding_window",
-                            g->window ? json_integer((json_int_t)g->window) : json_null());
-    else if (g->arch == &gemma3_arch)
-        kinds_write(out, g);
-    else if (strcmp(g->arch->name, "llama"))
-        json_object_set_new(out, "use_sliding_window", json_false());
+json_t *llama_config_write_mistral(const struct model_config *g)
+{
+    json_t *out = llama_config_write(g);
+
+    json_object_set_new(out, "sliding_window",
+                        g->window ? json_integer((json_int_t)g->window) : json_null());
+    return out;
+}
+
+json_t *llama_config_write_qwen(const struct model_config *g)
+{
+    json_t *out = llama_config_write(g);
+
+    json_object_set_new(out, "use_sliding_window", json_false());
+    return out;
+}
+
+json_t *llama_config_write_gemma3(const struct model_config *g)
+{
+    json_t *out = llama_config_write(g), *types = json_array();
+
+    for (size_t l = 1; l <= g->n_layer; l++)
+        json_array_append_new(types, json_string(arch_is_local(g, l) ? "sliding_attention"
+                                                                     : "full_attention"));
+    json_object_set_new(out, "layer_types", types);
+    json_object_set_new(out, "sliding_window", json_integer((json_int_t)g->window));
+    json_object_set_new(out, "rope_local_base_freq", json_real(g->theta_local));
+    json_object_set_new(out, "query_pre_attn_scalar", json_integer((json_int_t)g->head_dim));
     return out;
 }

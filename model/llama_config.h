@@ -12,7 +12,7 @@ extern const struct arch_preset llama_presets[LLAMA_PRESETS], qwen2_presets[QWEN
 void llama_settle(struct model_config *g);
 int  llama_check(const struct model_config *g, struct err *err);
 
-/* Each family's config_read (arch.h). */
+/* Each family's config_read, and behind these config_write (arch.h). */
 int llama_config_read(struct model_config *g, const struct hf_keys *k, struct err *err);
 int llama_config_mistral(struct model_config *g, const struct hf_keys *k, struct err *err);
 int llama_config_qwen2(struct model_config *g, const struct hf_keys *k, struct err *err);
@@ -20,3 +20,6 @@ int llama_config_qwen3(struct model_config *g, const struct hf_keys *k, struct e
 int llama_config_gemma3(struct model_config *g, const struct hf_keys *k, struct err *err);
 
 json_t *llama_config_write(const struct model_config *g);
+json_t *llama_config_write_mistral(const struct model_config *g);
+json_t *llama_config_write_qwen(const struct model_config *g);
+json_t *llama_config_write_gemma3(const struct model_config *g);

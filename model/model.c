@@ -7,6 +7,27 @@
 
 #include <omp.h>
 
+/* Where the gradient of a frozen vector goes: the table's vectors stand one after the other. */
+static size_t sink_at(const struct model *m, size_t t)
+{
+    const struct model_config *g = &m->o.config;
+    size_t                     at = 0;
+
+    for (size_t i = 0; i < t; i++)
+        at += arch_is_vector(g, i) ? arch_size(g, i) : 0;
+    return at;
+}
+
+static int sink_open(struct model *m, struct err *err)
+{
+    const struct model_config *g = &m->o.config;
+
+    if (!m->o.training || (!g->frozen.tensors && !g->frozen.layers))
+        return 0;
+    arena_take(&m->sink, sink_at(m, g->arch->n_params) * sizeof(float));
+    return arena_map(&m->sink, "gradients of frozen vectors", err);
+}
+
 int model_open(struct model *m, const struct model_options *o, struct err *err)
 {
     m->o = *o;
@@ -19,6 +40,7 @@ int model_open(struct model *m, const struct model_options *o, struct err *err)
         return rc;
     arena_take(&m->scratch, m->products->scratch_bytes);
     rc = arena_map(&m->scratch, "the matrix products", err);
+    rc = rc ? rc : sink_open(m, err);
     return rc || o->generates ? rc : acts_open(&m->acts, &m->o, err);
 }
 
@@ -26,6 +48,7 @@ void model_close(struct model *m)
 {
     acts_close(&m->acts);
     arena_free(&m->scratch);
+    arena_free(&m->sink);
     products_close(m->products);
 }
 
@@ -36,6 +59,8 @@ const void *model_wire(const struct model *m, const void *wire, size_t t)
 
 float *model_grad(const struct model *m, float *grad, size_t t)
 {
+    if (!grad || arch_is_frozen(&m->o.config, t))
+        return arch_is_vector(&m->o.config, t) ? (float *)m->sink.base + sink_at(m, t) : NULL;
     return grad + arch_offset(&m->o.config, t);
 }
 
@@ -56,8 +81,8 @@ void model_grad_begin(const struct model *m, size_t block, float *grad, int prod
     size_t t, end;
 
     for (arch_block_tensors(&m->o.config, block, &t, &end); t < end; t++)
-        if (!products || !is_product(m, t))
-            floats_zero(model_grad(m, grad, t),
+        if (!products || !is_product(m, t) || arch_is_frozen(&m->o.config, t))
+            floats_zero(grad + arch_offset(&m->o.config, t),
                         size_min(arch_size(&m->o.config, t), arch_block_size(&m->o.config, block)));
 }
 
@@ -110,6 +135,8 @@ void model_gradient(const struct model *m, size_t matrix, size_t rows, float *gr
     float      *c = model_grad(m, grad, arch_matrix(&m->o.config, matrix).weight);
     const void *a = linear ? dout : in, *b = linear ? in : dout;
 
+    if (!c)
+        return;
     if (fresh)
         products_run(m->products, which, rows, c, a, b, NULL, m->scratch.base);
     else

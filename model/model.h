@@ -19,6 +19,8 @@ struct model {
     struct acts      acts;
     struct records   records;       // of the pass under way
     struct arena     scratch;       // of products_run
+    struct arena     sink;          // for gradients of vectors that are frozen
+    size_t           lowest;        // layer, of those that have a backward; behind the last: none
     int              dropping;      // a training pass with dropout, of step
     uint64_t         step;
     /* So far, of parts that were not kept: what backward spent on computing them once more, of
@@ -31,13 +33,14 @@ struct model {
 int  model_open(struct model *m, const struct model_options *o, struct err *err);
 void model_close(struct model *m);
 
-/* Tensor t inside its block's flat wire parameters, or flat gradient. */
+/* Tensor t inside its block's flat wire parameters, or flat gradient. Of what is frozen (all of a
+ * block where grad is NULL) a matrix has NULL, a vector a place of which nobody asks. */
 const void *model_wire(const struct model *m, const void *wire, size_t t);
 float      *model_grad(const struct model *m, float *grad, size_t t);
 
-/* A block's gradient came fresh (offload/stream/stream.h): zero all that backward adds to. Where
- * `products` are to come, the matrices that model_gradient makes are left out: its first one of
- * each writes them. */
+/* A block's gradient came fresh (offload/stream/stream.h): zero all that backward adds to, and what
+ * is frozen. Where `products` are to come, the matrices that model_gradient makes are left out: its
+ * first one of each writes them. */
 void model_grad_begin(const struct model *m, size_t block, float *grad, int products);
 
 /* A matrix's product forward (out = in W + b) or back (din = dout W') on rows tokens. */
@@ -51,7 +54,8 @@ void model_logits(const struct model *m, size_t matrix, size_t rows, float *out,
  * rows x arch_widest floats. */
 void model_matvec(const struct model *m, size_t matrix, size_t rows, void *out, const void *in,
                   const void *wire, float *scratch);
-/* Its gradient into its place in `grad`. fresh: written, else added to what stands there. */
+/* Its gradient into its place in `grad`, if it is trained. fresh: written, else added to what is
+ * there. */
 void model_gradient(const struct model *m, size_t matrix, size_t rows, float *grad, const void *in,
                     const void *dout, int fresh);
 

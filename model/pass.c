@@ -14,13 +14,22 @@ int pass_is_empty(const struct trainer *t, size_t micro)
     return model_shape(&t->model, micro).rows == 0;
 }
 
+int pass_send(struct trainer *t, struct pass *p, size_t block, struct err *err)
+{
+    return pass_trains(t, p, block) ? stream_send_grad(t->stream, block, &p->norm, err) : 0;
+}
+
 int pass_grad(struct trainer *t, struct pass *p, size_t block, size_t micro, float **grad,
               int *fresh, struct err *err)
 {
     size_t   group = micro / t->n.group, filled = 0;
     uint64_t asked_ns = clock_ns();
-    int      begins, rc = stream_grad(t->stream, block, group, grad, &begins, err);
+    int      begins, rc;
 
+    *grad = NULL;
+    if (!pass_trains(t, p, block))
+        return 0;
+    rc = stream_grad(t->stream, block, group, grad, &begins, err);
     if (rc || !begins)
         return rc;
     p->start_ns += clock_ns() - asked_ns; // what it waited is not of the span

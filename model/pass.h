@@ -26,8 +26,15 @@ void pass_span(struct trainer *t, const struct pass *p, enum runlog_phase phase,
 /* Whether this rank's micro-batch has no rows in this pass. */
 int pass_is_empty(const struct trainer *t, size_t micro);
 
+/* Whether this pass makes a gradient of a block. It is complete: it is sent, if there is one. */
+static inline int pass_trains(const struct trainer *t, const struct pass *p, size_t block)
+{
+    return !p->evaluates && t->trains[block];
+}
+int pass_send(struct trainer *t, struct pass *p, size_t block, struct err *err);
+
 /* The gradient of a block that a micro-batch's is added to, that of its group. *fresh: becomes 1
  * where the group is begun: the matrices that products make are written then by the first of its
- * micro-batches that is not empty, all else is zero. */
+ * micro-batches that is not empty, all else is zero. NULL where the pass makes none. */
 int pass_grad(struct trainer *t, struct pass *p, size_t block, size_t micro, float **grad,
               int *fresh, struct err *err);

@@ -1,7 +1,7 @@
 /* passes.c: the order of blocks of any model. */
 #include "model/passes.h"
 
-enum { EMBEDDINGS, LAYERS, FINAL, HEAD }; // lanes
+enum { EMBEDDINGS, READ_LAYERS, LAYERS, FINAL, HEAD }; // lanes; READ_LAYERS: frozen ones
 
 /* One run more, behind those that a pass has. */
 static void run_add(struct route *o, enum stream_pass pass, size_t lane, enum route_way way,
@@ -18,12 +18,16 @@ static void run_add(struct route *o, enum stream_pass pass, size_t lane, enum ro
  * forward are there still. One that is whole has its gradient added to at once. */
 static void forward_add(struct route *o, enum stream_pass pass, const struct model_config *g)
 {
-    unsigned added = pass == STREAM_TRAIN && arch_pieces(g) == 1 ? ROUTE_ADD : 0;
+    int      head = !arch_classifies(g);
+    unsigned added = pass == STREAM_TRAIN && head && arch_pieces(g) == 1 &&
+                     arch_trains(g, arch_head_block(g)) ? ROUTE_ADD : 0;
 
     run_add(o, pass, EMBEDDINGS, ROUTE_UP, ROUTE_READ);
+    if (o->lanes[READ_LAYERS].n)
+        run_add(o, pass, READ_LAYERS, ROUTE_UP, ROUTE_READ);
     run_add(o, pass, LAYERS, ROUTE_UP, ROUTE_READ);
     run_add(o, pass, FINAL, ROUTE_UP, ROUTE_READ);
-    if (arch_classifies(g))
+    if (!head)
         return;
     if (arch_is_tied(g))
         run_add(o, pass, EMBEDDINGS, ROUTE_DOWN, ROUTE_READ | added);
@@ -31,22 +35,49 @@ static void forward_add(struct route *o, enum stream_pass pass, const struct mod
         run_add(o, pass, HEAD, ROUTE_UP, ROUTE_READ | added);
 }
 
-struct route passes_of(const struct model_config *g)
+/* What trains, and so what backward passes: down to the embeddings, if they do. */
+static void backward_add(struct route *o, const struct model_config *g)
 {
     const unsigned send = ROUTE_ADD | ROUTE_SEND;
     int      head = !arch_classifies(g), tied = arch_is_tied(g),
-             again = head && arch_pieces(g) > 1; // its pieces are read for their gradients
+             again = head && arch_pieces(g) > 1, // its pieces are read for their gradients
+             embeds = arch_trains(g, 0);
+
+    if (arch_trains(g, arch_final_block(g)))
+        run_add(o, STREAM_TRAIN, FINAL, ROUTE_UP, send);
+    if (head && !tied && arch_trains(g, arch_head_block(g)))
+        run_add(o, STREAM_TRAIN, HEAD, ROUTE_DOWN, send | (again ? ROUTE_READ : 0));
+    run_add(o, STREAM_TRAIN, LAYERS, ROUTE_DOWN, send | ROUTE_READ);
+    if (o->lanes[READ_LAYERS].n && embeds)
+        run_add(o, STREAM_TRAIN, READ_LAYERS, ROUTE_DOWN, ROUTE_READ);
+    if (embeds)
+        run_add(o, STREAM_TRAIN, EMBEDDINGS, ROUTE_UP,
+                send | (g->arch->embeds_normed || (again && tied) ? ROUTE_READ : 0));
+}
+
+/* A lane without blocks is taken out. */
+static void lane_drop(struct route *o, size_t lane)
+{
+    for (size_t i = lane; i < ROUTE_LANES; i++)
+        o->lanes[i] = i + 1 < ROUTE_LANES ? o->lanes[i + 1] : (struct route_lane){ 0 };
+    for (enum stream_pass p = 0; p < STREAM_PASSES; p++)
+        for (struct route_run *r = o->runs[p]; r < o->runs[p] + ROUTE_RUNS; r++)
+            r->lane -= r->lane > lane;
+}
+
+struct route passes_of(const struct model_config *g)
+{
+    size_t frozen = arch_trains(g, arch_layer_block(g, g->n_layer)) ? g->frozen.layers : g->n_layer;
     struct route o = { .lanes = { [EMBEDDINGS] = { arch_pieces(g), { 2, 2 } },
-                                  [LAYERS] = { g->n_layer, { 0, 0 } }, [FINAL] = { 1, { 1, 1 } },
+                                  [READ_LAYERS] = { frozen, { 2, 1 } },
+                                  [LAYERS] = { g->n_layer - frozen, { 0, 0 } },
+                                  [FINAL] = { 1, { 1, 1 } },
                                   [HEAD] = { arch_head_blocks(g), { 2, 2 } } } };
 
     for (enum stream_pass p = 0; p < STREAM_PASSES; p++)
         forward_add(&o, p, g);
-    run_add(&o, STREAM_TRAIN, FINAL, ROUTE_UP, send);
-    if (head && !tied)
-        run_add(&o, STREAM_TRAIN, HEAD, ROUTE_DOWN, send | (again ? ROUTE_READ : 0));
-    run_add(&o, STREAM_TRAIN, LAYERS, ROUTE_DOWN, send | ROUTE_READ);
-    run_add(&o, STREAM_TRAIN, EMBEDDINGS, ROUTE_UP,
-            send | (g->arch->encoder || (again && tied) ? ROUTE_READ : 0));
+    backward_add(&o, g);
+    if (!frozen)
+        lane_drop(&o, READ_LAYERS);
     return o;
 }

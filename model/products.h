@@ -27,6 +27,7 @@ struct model_options {
                                  // product makes again does not
     int                training; // 0: no backward; one input a micro-batch, nothing kept
     int                varying;  // micro-batches up to batch x seq (struct batch); else just that
+    int                packed;   // rows are several texts each (struct batch's begin)
     int                generates; // decode.h's: neither activations nor a head among the products
     struct model_dropout {
         float    embd, attn, resid;

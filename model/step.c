@@ -51,16 +51,14 @@ static void records_begin(struct trainer *t, struct pass *p)
                                          .step = p->step, .start_ns = &p->start_ns };
 }
 
-/* A layer's forward or, with its `grad`, backward. What it offloads may wait for devices. */
-static int layer_pass(struct trainer *t, size_t b, size_t micro, const void *wire, float *grad,
-                      int fresh, struct err *err)
+/* A block's parameters are there: products pack them anew, and what the block offloads may wait for
+ * devices in its span. Which layer it is; 0: the embeddings. */
+static size_t block_begin(struct trainer *t, enum runlog_phase phase, size_t b)
 {
-    size_t layer = b - t->n.layer + 1;
-
-    t->model.records.phase = grad ? PHASE_BACKWARD : PHASE_FORWARD;
+    t->model.records.phase = phase;
     t->model.records.block = (int)b;
-    return grad ? block_backward(&t->model, layer, micro, wire, grad, fresh, err)
-                : block_forward(&t->model, layer, micro, wire, err);
+    products_begin(t->model.products);
+    return b < t->n.layer ? 0 : b - t->n.layer + 1;
 }
 
 static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
@@ -75,14 +73,14 @@ static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
             return rc;
         p->start_ns = clock_ns();
         p->before_ns += b == 0 ? p->start_ns - asked_ns : 0;
-        products_begin(t->model.products);
+        size_t layer = block_begin(t, PHASE_FORWARD, b);
         for (size_t a = 0; !rc && a < p->micros; a++) { // layer-major: parameters are read once
             if (pass_is_empty(t, a))
                 continue;
-            if (b < t->n.layer)
+            if (layer == 0)
                 embed_forward(&t->model, a, b, wire);
             else
-                rc = layer_pass(t, b, a, wire, NULL, 0, err);
+                rc = block_forward(&t->model, layer, a, wire, err);
         }
         if (rc)
             return rc;
@@ -96,7 +94,7 @@ static int forward_pass(struct trainer *t, struct pass *p, struct err *err)
 
 static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
 {
-    for (size_t b = t->n.final; b-- > t->n.layer;) {
+    for (size_t b = t->n.final; b-- > t->n.lowest;) {
         const void *wire;
         float      *grad;
         int fresh = 0, rc = stream_acquire(t->stream, b, &wire, err); // waits for b, asks for b - 1
@@ -104,19 +102,19 @@ static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
         if (rc)
             return rc;
         p->start_ns = clock_ns();
-        products_begin(t->model.products);
+        size_t layer = block_begin(t, PHASE_BACKWARD, b);
         for (size_t a = p->micros; !rc && a-- > 0;) { // what the last one left is still at hand
             rc = pass_grad(t, p, b, a, &grad, &fresh, err);
             if (rc || pass_is_empty(t, a))
                 continue;
-            rc = layer_pass(t, b, a, wire, grad, fresh, err);
+            rc = block_backward(&t->model, layer, a, wire, grad, fresh, err);
             fresh = 0;
         }
         if (rc)
             return rc;
         pass_span(t, p, PHASE_BACKWARD, b);
         stream_release(t->stream, b);
-        rc = stream_send_grad(t->stream, b, &p->norm, err); // norm, Top-K, write
+        rc = pass_send(t, p, b, err); // norm, Top-K, write
         if (rc)
             return rc;
     }

@@ -20,6 +20,8 @@ static int check(const struct trainer_options *t, struct err *err)
     if (o->seq > o->config.n_positions)
         return err_misuse(err, "rows of %zu tokens do not fit: the model has %zu positions", o->seq,
                           o->config.n_positions);
+    if (o->packed && arch_classifies(&o->config))
+        return err_misuse(err, "a row of a classifier is one text, not several");
     for (enum acts_part p = 0; p < ACTS_PARTS; p++)
         if (o->ways.of[p].kept + o->ways.of[p].offloaded > o->config.n_layer)
             return err_misuse(err, "activations of %zu layers cannot be kept, and of %zu "
@@ -33,6 +35,8 @@ static int check(const struct trainer_options *t, struct err *err)
         return err_misuse(err, "a model runs in fp32 or bf16");
     if (!o->training)
         return 0;
+    if ((rc = arch_check_frozen(&o->config, err)))
+        return rc;
     if (!(t->schedule.lr >= 0) || !(t->schedule.min_lr >= 0) || !isfinite(t->schedule.lr) ||
         !isfinite(t->schedule.min_lr))
         return err_misuse(err, "learning rates must be finite and not negative, not %g and %g",
@@ -47,6 +51,16 @@ static int check(const struct trainer_options *t, struct err *err)
     return 0;
 }
 
+/* The lowest block of a layer that backward has to go through. */
+static size_t lowest_of(const struct model_config *g)
+{
+    size_t b = arch_layer_block(g, 1);
+
+    while (!arch_trains(g, 0) && b < arch_final_block(g) && !arch_trains(g, b))
+        b++;
+    return b;
+}
+
 static struct trainer_sizes sizes_of(const struct trainer_options *o)
 {
     const struct model_config *g = &o->model.config;
@@ -58,7 +72,7 @@ static struct trainer_sizes sizes_of(const struct trainer_options *o)
         .group = o->model.grad_accum / o->groups,
         .each = o->model.batch * (classifies ? arch_logits(g) : o->model.seq),
         .classifies = classifies, .tied = arch_is_tied(g),
-        .cut = !classifies && arch_pieces(g) > 1 };
+        .cut = !classifies && arch_pieces(g) > 1, .lowest = lowest_of(g) };
 }
 
 int trainer_open(struct trainer **out, const struct trainer_options *o, struct stream *stream,
@@ -77,9 +91,13 @@ int trainer_open(struct trainer **out, const struct trainer_options *o, struct s
     t->n = sizes_of(&t->o);
     t->stream = stream;
     t->losses = calloc(size_max(o->model.micros, o->model.grad_accum), sizeof *t->losses);
-    rc = t->losses ? 0 : err_set(err, -ENOMEM, "out of memory for the trainer");
+    t->trains = calloc(t->n.blocks, 1);
+    for (size_t b = 0; t->trains && b < t->n.blocks; b++)
+        t->trains[b] = (unsigned char)arch_trains(&o->model.config, b);
+    rc = t->losses && t->trains ? 0 : err_set(err, -ENOMEM, "out of memory for the trainer");
     rc = rc ? rc : model_open(&t->model, &o->model, err);
     t->o.model = t->model.o;
+    t->model.lowest = t->n.lowest - t->n.layer + 1;
     adapt_open(&t->adapt, o->adapts, &t->model, stream);
     if (rc)
         trainer_close(t);
@@ -93,6 +111,7 @@ void trainer_close(struct trainer *t)
     if (t) {
         model_close(&t->model);
         free(t->losses);
+        free(t->trains);
     }
     free(t);
 }

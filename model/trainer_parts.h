@@ -14,6 +14,7 @@ struct trainer_sizes {
     int    classifies;   // else it is a language model
     int    tied;         // the head's words are the embeddings
     int    cut;          // the head's words are in several pieces
+    size_t lowest;       // layers have a backward down to this block; final: none has
 };
 
 struct trainer {
@@ -23,4 +24,5 @@ struct trainer {
     struct stream *stream;
     struct adapt adapt; // which activations are kept, recomputed, offloaded
     double *losses;     // (micros of all ranks) of a pass
+    unsigned char *trains; // (blocks): whether anything of it does
 };

@@ -45,7 +45,7 @@ static int pieces_pass(struct trainer *t, struct pass *p, struct head *h, float 
     p->start_ns = clock_ns();
     for (size_t a = 0; a < p->micros && !rc; a++) {
         h->each = each_of(t, each, a);
-        rc = h->trains ? pass_grad(t, p, t->n.final, a, &h->grad, &h->fresh, err) : 0;
+        rc = pass_grad(t, p, t->n.final, a, &h->grad, &h->fresh, err);
         if (!rc && !pass_is_empty(t, a))
             t->losses[t->o.model.first_micro + a] = head_end(&t->model, a, h, &p->scored);
     }
@@ -62,8 +62,8 @@ static int whole_pass(struct trainer *t, struct pass *p, struct head *h, float *
 
     p->start_ns = clock_ns();
     for (size_t a = 0; a < p->micros && !rc; a++) {
-        rc = h->trains ? pass_grad(t, p, t->n.final, a, &h->grad, &h->fresh, err) : 0;
-        if (!rc && h->trains && !t->n.classifies)
+        rc = pass_grad(t, p, t->n.final, a, &h->grad, &h->fresh, err);
+        if (!rc && !t->n.classifies)
             rc = pass_grad(t, p, t->n.head, a, &h->head_grad, &h->fresh, err);
         if (rc || pass_is_empty(t, a))
             continue;
@@ -116,7 +116,7 @@ int words_losses(struct trainer *t, struct pass *p, float *each, struct err *err
     stream_release(t->stream, t->n.final);
     if (held)
         stream_release(t->stream, t->n.head);
-    return h.trains ? stream_send_grad(t->stream, t->n.final, &p->norm, err) : 0;
+    return pass_send(t, p, t->n.final, err);
 }
 
 /* ---- what is left of the gradients ---- */
@@ -137,13 +137,14 @@ static int piece_backward(struct trainer *t, struct pass *p, size_t b, struct ro
     return rc;
 }
 
-/* One block of the embeddings, or of a head of its own, whose gradient is complete with it. Only an
- * encoder's embeddings and the pieces of a head need parameters. A whole head had its gradient. */
+/* One block of the embeddings, or of a head of its own, whose gradient is complete with it.
+ * Only embeddings that are normalised and the pieces of a head need parameters. A whole head had
+ * its gradient. */
 static int block_send(struct trainer *t, struct pass *p, size_t b, struct err *err)
 {
     size_t      piece = b - t->n.head;
     int         embeds = b < t->n.layer, head = t->n.cut && piece < t->n.pieces,
-                reads = head || (embeds && t->o.model.config.arch->encoder);
+                reads = head || (embeds && t->o.model.config.arch->embeds_normed);
     struct head h = head_of(p);
     float      *grad;
     int         fresh = 0, rc = reads ? stream_acquire(t->stream, b, &h.head_wire, err) : 0;
@@ -164,7 +165,7 @@ static int block_send(struct trainer *t, struct pass *p, size_t b, struct err *e
     pass_span(t, p, PHASE_BACKWARD, b);
     if (reads)
         stream_release(t->stream, b);
-    return stream_send_grad(t->stream, b, &p->norm, err);
+    return pass_send(t, p, b, err);
 }
 
 int words_head_backward(struct trainer *t, struct pass *p, struct err *err)
@@ -172,7 +173,7 @@ int words_head_backward(struct trainer *t, struct pass *p, struct err *err)
     int rc = 0;
 
     for (size_t b = t->n.blocks; --b > t->n.final && !rc;)
-        rc = block_send(t, p, b, err);
+        rc = t->trains[b] ? block_send(t, p, b, err) : 0;
     return rc;
 }
 
@@ -180,7 +181,7 @@ int words_embed_backward(struct trainer *t, struct pass *p, struct err *err)
 {
     int rc = 0;
 
-    for (size_t b = 0; b < t->n.layer && !rc; b++)
+    for (size_t b = 0; t->trains[0] && b < t->n.layer && !rc; b++)
         rc = block_send(t, p, b, err);
     return rc;
 }

@@ -4,14 +4,18 @@
 #include "plan/memory.h"
 
 
+#include "data/base/arena.h"
+#include "data/base/clock.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
+#include "kernels/matmul.h"
 #include "offload/estimate/step_work.h"
 #include "offload/layout/act_rule.h"
 #include "offload/stream/streams.h"
 #include "run/sources/evaluate.h"
 
 #include <malloc.h>
+#include <math.h>
 #include <omp.h>
 
 #define MIB ((uint64_t)1 << 20)
@@ -19,9 +23,6 @@
 /* What comes after the measurement and has no size of its own in the plan: stacks of threads,
  * SQLite's cache and log, rings, the heap. */
 enum { PROCESS_GROWTH_MIB = 24, PRODUCTS_LEAST_MIB = 8 };
-
-/* What a thread multiplies in a second, about, before anything is measured: AVX-512 in fp32. */
-static const double THREAD_FLOPS = 100e9;
 
 /* What is measured is rounded up to these, so that `plan` and the run come to the same. */
 enum { PROCESS_STEP_MIB = 8, PRODUCTS_STEP_MIB = 4 };
@@ -141,14 +142,55 @@ static double link_seconds(const struct run_config *run)
     return rc ? 0 : step_move(&half.write, 1) + step_move(&half.read, 1);
 }
 
+/* The FLOP/s of a product of the run's engine in its dtype, the best of a few calls; measured once,
+ * and a power of two, so that `plan` and the run come to the same. 0 and a sentence: it does not
+ * run here. */
+static double product_rate(const struct model_options *model, struct err *err)
+{
+    enum { M = 256, N = 512, K = 256, CALLS = 5 };
+    static double             rate;
+    const struct matmul_shape shape = { .form = MATMUL_NN, .m = M, .n = N, .k = K,
+                                        .ab_dt = model->dtype, .c_dt = DT_F32 };
+    int            threads = model->threads ? model->threads : omp_get_max_threads();
+    struct matmul *mm = NULL;
+    struct arena   memory = { .align = ARENA_IO };
+    void          *a = NULL, *b = NULL, *c = NULL, *scratch = NULL;
+    double         least = INFINITY;
+
+    int rc = rate > 0 ? 0 : matmul_open(&mm, model->engine, &shape, 1, threads, err);
+    for (int laid = 0; laid < 2 && mm && !rc; laid++) {
+        rc = laid ? arena_map(&memory, "a product that is timed", err) : 0;
+        a = arena_take(&memory, dtype_bytes(model->dtype) * M * K);
+        b = arena_take(&memory, dtype_bytes(model->dtype) * K * N);
+        c = arena_take(&memory, sizeof(float) * M * N);
+        scratch = arena_take(&memory, mm->scratch_bytes);
+    }
+    for (int call = 0; call < CALLS && mm && !rc; call++) {
+        uint64_t start_ns = clock_ns();
+
+        matmul_run(mm, 0, c, a, b, NULL, scratch);
+        least = fmin(least, (double)(clock_ns() - start_ns) * 1e-9);
+    }
+    if (mm && !rc)
+        rate = exp2(round(log2(2.0 * M * N * K / least)));
+    arena_free(&memory);
+    matmul_close(mm);
+    return rc ? 0 : rate;
+}
+
 int memory_whole(const struct budget *plan, const struct run_config *run,
                  const struct model_options *model)
 {
-    double threads = model->threads ? model->threads : omp_get_max_threads();
-    double product = 2 * (double)arch_fetched(&model->config) / (threads * THREAD_FLOPS);
+    double     link = link_seconds(run), rate;
+    struct err why;
 
-    return acts_can_whole(model) && 2 * plan->record_buffers >= BUDGET_BUFFERS_MOST &&
-           (double)acts_rest_bytes(model) * link_seconds(run) <= product;
+    if (!acts_can_whole(model) || 2 * plan->record_buffers < BUDGET_BUFFERS_MOST)
+        return 0;
+    if (!(link > 0))
+        return 1;
+    rate = product_rate(model, &why); // whoever opens the engine next says why it cannot
+    return rate > 0 && (double)acts_rest_bytes(model) * link <=
+                           2 * (double)arch_fetched(&model->config) / rate;
 }
 
 /* What of activations goes to the devices: all, where that is chosen later. Lengths that vary leave

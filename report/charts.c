@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-enum { WIDTH = 540, ROW = 24, PIECES = 512, TIP = 512, FIGURE = 32, HEIGHT = 260, LETTER = 6 };
+enum { WIDTH = 540, ROW = 24, PIECES = 512, TIP = 512, FIGURE = 32, HEIGHT = 260, LETTER = 7 };
 
 const char *chart_colour(size_t i)
 {
@@ -252,39 +252,25 @@ static void curve_along(struct curve *c, const json_t *pieces, const char *field
     column(pieces, name, c->high);
 }
 
-static int draw_along(FILE *out, const json_t *pieces, const char *field, const char *colour,
-                      int bands, const struct axes *a)
+static int draw_along(FILE *out, const json_t *pieces, const struct along *a)
 {
     struct curve *c = calloc(1, sizeof *c);
     int           drawn = 0;
 
     if (c) {
-        c->colour = colour;
-        c->name = a->name;
-        curve_along(c, pieces, field, bands);
-        drawn = draw(out, a, c, 1);
+        c->colour = a->colour;
+        c->name = a->label;
+        curve_along(c, pieces, a->field, a->band);
+        drawn = draw(out, &(struct axes){ a->label, a->label, "step", a->figure, a->height,
+                                          a->from_zero }, c, 1);
     }
     free(c);
     return drawn;
 }
 
-int chart_loss(FILE *out, const json_t *report)
+int chart_along(FILE *out, const json_t *report, const struct along *a)
 {
-    return draw_along(out, json_object_get(report, "curve"), "loss", "forward", 1, &(struct axes){
-                      "loss along the run", "loss", "step", svg_plain, HEIGHT, 0 });
-}
-
-int chart_rate(FILE *out, const json_t *report)
-{
-    return draw_along(out, json_object_get(report, "curve"), "lr", "backward", 0, &(struct axes){
-                      "learning rate along the run", "learning rate", "step", svg_plain, 140, 1 });
-}
-
-int chart_seconds(FILE *out, const json_t *report)
-{
-    return draw_along(out, json_object_get(report, "curve"), "seconds", "update", 1,
-                      &(struct axes){ "seconds of a step along the run", "time of a step", "step",
-                                      figure_seconds, HEIGHT, 1 });
+    return draw_along(out, json_object_get(report, "curve"), a);
 }
 
 /* A picture for each measure, of the first eight. Every evaluation is a piece, or every second one,
@@ -311,8 +297,8 @@ int chart_evals(FILE *out, const json_t *report)
             if (at % skip)
                 json_array_remove(pieces, at);
         if (shown++ < MOST)
-            drawn |= draw_along(out, pieces, "value", "write", 0, &(struct axes){
-                                measure, measure, "step", svg_plain, 180, 0 });
+            drawn |= draw_along(out, pieces, &(struct along){ "value", measure, "write", svg_plain,
+                                                              .height = 180 });
     }
     json_decref(by);
     return drawn;

@@ -13,9 +13,19 @@ void chart_bars(FILE *out, const char *name, const json_t *table, figure_of *axi
 /* Colours and what they stand for: an array of { colour, name }. */
 void chart_legend(FILE *out, const json_t *parts);
 
+/* A curve along the run: of a field of the report's section `curve`. band: from FIELD_least to
+ * FIELD_most. */
+struct along {
+    const char *field, *label, *colour;
+    figure_of  *figure;
+    double      height;
+    int         band, from_zero;
+};
+int chart_along(FILE *out, const json_t *report, const struct along *a);
+
 /* From a report. */
 typedef int  page_drawing(FILE *out, const json_t *report);
-page_drawing chart_loss, chart_rate, chart_seconds, chart_evals, chart_breakdown_steps;
+page_drawing chart_evals, chart_breakdown_steps;
 /* timeline.c: one step, a lane for what the host does and for what each device does in each
  * direction. */
 page_drawing chart_timeline;

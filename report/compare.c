@@ -7,45 +7,51 @@
 #include "report/figures.h"
 #include "run/folder/train_opts.h"
 
-/* Keys of settings (run/folder/settings.h), besides those of the model and the options. */
-static const struct named { const char *key, *name; } sources[] = {
-    { "given.init", "init" }, { "data.from", "data" }, { "eval.from", "eval-data" },
-    { "task", "task" }, { "given.data", "data" }, { "given.train-file", "train-file" },
-    { "given.eval-file", "eval-file" }, { "train.sum", "rows (checksum)" },
-    { "dev.sum", "rows evaluated on (checksum)" }, { "column.text", "text-column" },
-    { "column.pair", "pair-column" }, { "column.label", "label-column" },
+/* Names, and the settings (run/folder/settings.h) that have their values: the first of several
+ * that is there; all that begin so, where a star ends it. */
+static const struct named { const char *name, *keys; } sources[] = {
+    { "init", "given.init" }, { "data", "data.text data.path" },
+    { "eval-data", "eval.text eval.path" }, { "task", "task" }, { "data", "given.data" },
+    { "train-file", "given.train-file" }, { "eval-file", "given.eval-file" },
+    { "rows (checksum)", "train.sum" }, { "rows evaluated on (checksum)", "dev.sum" },
+    { "text-column", "column.text" }, { "pair-column", "column.pair" },
+    { "label-column", "column.label" },
 }, machines[] = {
-    { "drives", "drives" }, { "ranks", "ranks" }, { "engine", "engine" }, { "cpu", "processor" },
-    { "host", "host" },
+    { "drives", "drive.*" }, { "ranks", "ranks" }, { "engine", "engine" },
+    { "processor", "cpu" }, { "host", "host" },
 };
 
-/* What a run says, where it is kept under one of two keys, or of several. */
-static const char *text_of(char *buf, size_t size, const json_t *report, const char *key)
+/* Each of them once: devices may share a drive. */
+static const char *joined(char *buf, size_t size, const json_t *report, const char *keys)
 {
-    const char *at = strstr(key, ".from");
-    char        other[32];
+    const char *key;
+    json_t     *v;
 
     *buf = '\0';
-    if (at) {
-        snprintf(other, sizeof other, "%.*s.text", (int)(at - key), key);
-        if (!*report_setting_text(report, other))
-            snprintf(other, sizeof other, "%.*s.path", (int)(at - key), key);
-        return report_setting_text(report, other);
-    }
-    if (strcmp(key, "drives"))
-        return report_setting_text(report, key);
-    for (size_t i = 0; i < json_array_size(json_object_get(report, "devices")); i++) {
-        size_t n = strlen(buf);
+    json_object_foreach((json_t *)(uintptr_t)json_object_get(report, "settings"), key, v) {
+        size_t      n = strlen(buf);
+        const char *text = json_string_value(v);
 
-        snprintf(other, sizeof other, "drive.%zu", i);
-        const char *drive = report_setting_text(report, other);
-        if (*drive && !strstr(buf, drive))
-            snprintf(buf + n, size - n, "%s%s", n ? ", " : "", drive);
+        if (!strncmp(key, keys, strlen(keys) - 1) && text && !strstr(buf, text))
+            snprintf(buf + n, size - n, "%s%s", n ? ", " : "", text);
     }
     return buf;
 }
 
-/* Once, where it is kept under several keys, as pretrain's --data is. */
+static const char *text_of(char *buf, size_t size, const json_t *report, const char *keys)
+{
+    if (strchr(keys, '*'))
+        return joined(buf, size, report, keys);
+    for (const char *at = keys; *at; at += strspn(at, " ")) {
+        snprintf(buf, size, "%.*s", (int)strcspn(at, " "), at);
+        at += strlen(buf);
+        if (*report_setting_text(report, buf))
+            return report_setting_text(report, buf);
+    }
+    return "";
+}
+
+/* Once, where a setting is kept under several keys, as pretrain's --data is. */
 static void add(json_t *all, const char *name, const char *first, const char *its)
 {
     json_t *other;
@@ -60,22 +66,17 @@ static void add(json_t *all, const char *name, const char *first, const char *it
                                              *its ? its : "none"));
 }
 
-/* What only one of them says, since the other has no such thing, is no difference of its own. */
-static int is_said(const char *key, const char *first, const char *its)
-{
-    return strcmp(key, "drives") || (*first && *its);
-}
-
+/* A run without drives, as in mode mem, is unlike the first in its mode: that is said already. */
 static void add_named(json_t *all, const json_t *first, const json_t *report,
                       const struct named *names, size_t n)
 {
     char a[256], b[256];
 
     for (size_t i = 0; i < n; i++) {
-        const char *was = text_of(a, sizeof a, first, names[i].key);
-        const char *is = text_of(b, sizeof b, report, names[i].key);
+        const char *was = text_of(a, sizeof a, first, names[i].keys);
+        const char *is = text_of(b, sizeof b, report, names[i].keys);
 
-        if (is_said(names[i].key, was, is))
+        if (!strchr(names[i].keys, '*') || (*was && *is))
             add(all, names[i].name, was, is);
     }
 }
@@ -99,13 +100,9 @@ static void add_model(json_t *all, json_t *first, json_t *report)
 /* Paths of devices are never those of another run; what is only said is left out. */
 static int is_of_run(const struct opt_row *row)
 {
-    static const char *const others[] = { "device", "act-device", "tensorboard", "log-every",
-                                          "endurance" };
-
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (!strcmp(row->name, others[i]))
-            return 0;
-    return row->kept != OPT_PASSING;
+    return row->kept != OPT_PASSING && strcmp(row->name, "device") &&
+           strcmp(row->name, "act-device") && strcmp(row->name, "tensorboard") &&
+           strcmp(row->name, "log-every") && strcmp(row->name, "endurance");
 }
 
 static void add_options(json_t *all, const json_t *first, const json_t *report)

@@ -307,7 +307,7 @@ const char *figure_way(char *buf, size_t size, const json_t *report)
         n += (size_t)snprintf(buf + n, size - n, ", gradients compressed to %g %%",
                               100 * json_num(report, "compress"));
     if (report_setting(report, "option.batch") > 0)
-        snprintf(buf + n, size - n, ", batch %.6g x %.6g tokens",
+        snprintf(buf + n, size - n, ", batch %.0f x %.0f tokens",
                  report_setting(report, "option.batch"), report_setting(report, "option.seq"));
     return buf;
 }

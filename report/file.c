@@ -10,9 +10,8 @@ int report_file(const struct output *o, int (*print)(FILE *out, void *ctx, struc
 {
     const char     *path = o->path;
     struct file_new f = { 0 };
-    int             rc = output_check(o, err);
+    int             rc = file_new_open(&f, path, err);
 
-    rc = rc ? rc : file_new_open(&f, path, err);
     if (rc)
         return rc;
     int   fd = dup(f.fd); // its lock is f's
@@ -31,7 +30,7 @@ int report_file(const struct output *o, int (*print)(FILE *out, void *ctx, struc
             rc = err_set(err, errno ? -errno : -EIO, "write %s: %s", path,
                          strerror(errno ? errno : EIO));
     }
-    rc = rc ? rc : output_check(o, err); // somebody else may have been faster
+    rc = rc ? rc : output_check(o, err); // once more: somebody else may have been faster
     if (rc)
         file_new_abort(&f);
     return rc ? rc : file_new_commit(&f, err);

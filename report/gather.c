@@ -11,12 +11,11 @@
 #include "run/folder/session.h"
 #include "run/folder/settings.h"
 
-#include <math.h>
+#include <stdarg.h>
 
 /* ---- queries as JSON ---- */
 
-/* What is no text in a damaged database is "?". */
-static json_t *text_json(const char *text)
+json_t *report_string(const char *text)
 {
     json_t *s = json_string(text);
 
@@ -44,7 +43,7 @@ static json_t *value_json(const char *name, const char *text)
         return json_null();
     double v = strtod(text, &end);
     if (*end || !*text || is_text(name))
-        return text_json(text);
+        return report_string(text);
     if (!isfinite(v))
         return json_null();
     return strpbrk(text, ".eExX") ? json_real(v) : json_integer(strtoll(text, NULL, 10));
@@ -64,10 +63,17 @@ static int no_memory(struct err *err)
     return err_set(err, -ENOMEM, "out of memory while gathering the report");
 }
 
-int report_rows(json_t **rows, struct runlog *log, const char *sql, struct err *err)
+int report_rows(json_t **rows, struct runlog *log, struct err *err, const char *fmt, ...)
 {
-    *rows = json_array();
-    return *rows ? runlog_query(log, sql, row_json, *rows, err) : no_memory(err);
+    char   *sql = NULL;
+    va_list ap;
+
+    va_start(ap, fmt);
+    int n = vasprintf(&sql, fmt, ap), rc = n < 0 || !(*rows = json_array()) ? no_memory(err) : 0;
+    va_end(ap);
+    rc = rc ? rc : runlog_query(log, sql, row_json, *rows, err);
+    free(n < 0 ? NULL : sql);
+    return rc;
 }
 
 char *report_tamed(const char *text)
@@ -220,7 +226,7 @@ static int add_answer(json_t *report, struct runlog *log, const struct question 
                       struct err *err)
 {
     json_t *found;
-    int     rc = report_rows(&found, log, q->sql, err);
+    int     rc = report_rows(&found, log, err, "%s", q->sql);
 
     if (!rc && !strcmp(q->name, "settings"))
         rc = settings_object(&found, err);
@@ -240,9 +246,9 @@ int report_gather(json_t **out, struct runlog *log, const char *dir, struct err 
     int                      rc = report ? 0 : no_memory(err);
 
     if (!rc)
-        json_object_set_new(report, "run", text_json(dir));
+        json_object_set_new(report, "run", report_string(dir));
     if (settings_scan(log, "%63[^\n]", mode, "option.mode"))
-        json_object_set_new(report, "mode", text_json(mode));
+        json_object_set_new(report, "mode", report_string(mode));
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
         if (settings_scan(log, "%lf", &figure, "option.%s", figures[i]))
             json_object_set_new(report, figures[i], json_real(figure));

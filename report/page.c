@@ -117,14 +117,16 @@ static void bars_and_table(FILE *out, const struct section *s, const json_t *mad
         table(out, made);
 }
 
-/* What `draw` draws, malloced; NULL where there is nothing. */
-static char *drawn(page_drawing *draw, const json_t *report)
+/* Its pictures, malloced; NULL where there is nothing to show. */
+static char *drawn(const struct section *s, const json_t *report)
 {
     char  *text = NULL;
     size_t bytes;
-    FILE  *into = draw ? open_memstream(&text, &bytes) : NULL;
-    int    any = into && draw(into, report);
+    FILE  *into = open_memstream(&text, &bytes);
+    int    any = into && s->chart && s->chart(into, report);
 
+    for (int i = 0; i < 2 && into; i++)
+        any |= s->curves[i].field && chart_along(into, report, &s->curves[i]);
     if (into && fclose(into))
         any = 0;
     if (any)
@@ -136,26 +138,24 @@ static char *drawn(page_drawing *draw, const json_t *report)
 static void section(FILE *out, const struct section *s, const json_t *report)
 {
     json_t *made = section_made(s, report);
-    char   *charts[2] = { drawn(s->charts[0], report), drawn(s->charts[1], report) };
+    char   *chart = drawn(s, report);
 
     if (!*s->title) {
         list(out, "figures", made);
-    } else if (made || charts[0] || charts[1]) {
+    } else if (made || chart) {
         fprintf(out, "<section%s>\n", s->flags & SECTION_WIDE ? " class=\"wide\"" : "");
         element(out, "<h2>", s->title, "</h2>\n");
         if (s->words)
             element(out, "<p>", s->words, "</p>\n");
-        for (int i = 0; i < 2; i++)
-            if (charts[i])
-                fprintf(out, "<div class=\"chart\">\n%s</div>\n", charts[i]);
+        if (chart)
+            fprintf(out, "<div class=\"chart\">\n%s</div>\n", chart);
         if (json_is_array(made))
             list(out, "settings", made);
         else if (made)
             bars_and_table(out, s, made);
         fputs("</section>\n", out);
     }
-    free(charts[0]);
-    free(charts[1]);
+    free(chart);
     json_decref(made);
 }
 

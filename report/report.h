@@ -13,9 +13,12 @@
 
 /* ---- gather.c ---- */
 
-/* The rows of any SELECT as an array of objects, figures as numbers and NULL as null; caller
+/* The rows of a SELECT as an array of objects, figures as numbers and NULL as null; caller
  * json_decref()s *rows. -errno with a sentence. */
-int report_rows(json_t **rows, struct runlog *log, const char *sql, struct err *err);
+int report_rows(json_t **rows, struct runlog *log, struct err *err, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* A text of the database: what is no text in a damaged one is "?". */
+json_t *report_string(const char *text);
 /* All of a run, which lies in `dir`, as one object: a section for each question of data/db/sql;
  * caller json_decref()s. A figure that is not in the database is not in it. -errno with a
  * sentence. */
@@ -44,8 +47,8 @@ void report_table(FILE *out, const json_t *rows);
 void report_table_csv(FILE *out, const json_t *rows);
 
 /* file.c: a file that appears under its name once print has written all of it and the drive has it,
- * if output_check lets it. print returns 0, or -errno with a sentence; what could not be written is
- * found here. */
+ * if output_check, which the caller has asked before any work, still lets it. print returns 0, or
+ * -errno with a sentence; what could not be written is found here. */
 int report_file(const struct output *o, int (*print)(FILE *out, void *ctx, struct err *err),
                 void *ctx, struct err *err);
 

@@ -2,6 +2,7 @@
  * the sections themselves. Those of several runs are in sections_many.c. */
 #include "report/sections.h"
 
+#include "report/svg.h"
 #include "run/folder/train_opts.h"
 
 enum { FIGURE = 64 };
@@ -124,7 +125,7 @@ static json_t *list_settings(const json_t *report)
 
     json_object_foreach((json_t *)(uintptr_t)json_object_get(report, "settings"), key, v)
         if (!strncmp(key, given, sizeof given - 1))
-            say_setting(list, key + sizeof given - 1, json_string_value(v));
+            say_setting(list, key + sizeof given - 1, report_setting_text(report, key));
     for (const struct opt_row *row = train_rows; row->name; row++) {
         snprintf(name, sizeof name, "option.%s", row->name);
         if (row->kept != OPT_PASSING)
@@ -263,7 +264,7 @@ static void waits_bar(json_t *row, const json_t *item)
 
     json_array_foreach(json_object_get(item, "by"), i, w) {
         int    any = json_is_number(json_object_get(w, "device"));
-        size_t device = (size_t)fmax(0, json_num(w, "device"));
+        size_t device = (size_t)fmin(1e9, fmax(0, json_num(w, "device")));
 
         snprintf(name, sizeof name, any ? "for device %zu" : "for no one device", device);
         *letter = any ? (char)('0' + device % 10) : '-';
@@ -383,19 +384,21 @@ static json_t *choices_rows(const json_t *report)
 
 const struct section sections_of_one[] = {
     { "", .list = list_lead },
-    { "Evaluations, the first and the last", .make_rows = evals_rows, .charts = { chart_evals },
+    { "Evaluations, the first and the last", .make_rows = evals_rows, .chart = chart_evals,
       .columns = { { "measure", "measure", NULL }, { "#value", "value", figure_exact },
                    { "#after step", "step", figure_step },
                    { "#value", "last_value", figure_exact },
                    { "#after step", "last_step", figure_step } } },
     { "Loss along the run",
       "Line: the mean of each of up to 400 pieces of the run, of the steps whose loss is a number. "
-      "Band: the least and the most in each.", .charts = { chart_loss, chart_rate },
-      .drawn = text_curve },
+      "Band: the least and the most in each.", .drawn = text_curve,
+      .curves = { { "loss", "loss", "forward", svg_plain, 260, .band = 1 },
+                  { "lr", "learning rate", "backward", svg_plain, 140, .from_zero = 1 } } },
     { "Settings", "What the run was made from, and every option that it has now: typed, from a "
       "file, or by default.", SECTION_WIDE | SECTION_PAGE, .list = list_settings },
     { "Time of a step", "Line: the mean of each piece of the run, evaluations apart. Band: the "
-      "least and the most in each.", SECTION_PAGE, .charts = { chart_seconds } },
+      "least and the most in each.", SECTION_PAGE, 
+      .curves = { { "seconds", "time of a step", "update", figure_seconds, 260, 1, 1 } } },
     { "Breakdown of a step",
       "As it was lived: where the training thread was; what ran beside it is not counted. "
       "Serialised: as if nothing overlapped. Of steps that are kept whole.",
@@ -407,10 +410,10 @@ const struct section sections_of_one[] = {
                    { "#", "share", figure_share }, { "#serialised", "serial", figure_seconds },
                    { "#", "serial_share", figure_share } } },
     { "Breakdown, step by step", "Of the steps that are kept whole; bars of the same width, a "
-      "hundred at most.", SECTION_PAGE, .charts = { chart_breakdown_steps } },
+      "hundred at most.", SECTION_PAGE, .chart = chart_breakdown_steps },
     { "One step over time", "The step whose time is nearest to the median. A broken line goes from "
       "the end of a wait to the device that it was for.", SECTION_WIDE | SECTION_PAGE,
-      .charts = { chart_timeline } },
+      .chart = chart_timeline },
     { "The training thread waited, a step", "The bar says for which device: the one whose request "
       "ended last.", .make_rows = waits_rows, .bars = waits_bar, .axis = figure_seconds,
       .columns = { { "", "words", NULL }, { "#a step", "seconds", figure_seconds },

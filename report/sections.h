@@ -18,7 +18,8 @@ struct section {
     struct column columns[11];
     table_bars   *bars;
     figure_of    *axis; // of the bars
-    page_drawing *charts[2];
+    struct along  curves[2]; // in pages
+    page_drawing *chart;     // in pages, before the rest
     int (*drawn)(const struct text *t, const json_t *report); // in text
 };
 

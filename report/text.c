@@ -4,7 +4,7 @@
 #include "report/report.h"
 #include "report/table.h"
 
-enum { WIDTH = 79, BAR = 60, CELL = 36, CURVE_WIDTH = 64, CURVE_HEIGHT = 6 };
+enum { WIDTH = 79, LEAST = 20, BAR = 60, CELL = 36, CURVE_WIDTH = 64, CURVE_HEIGHT = 6 };
 
 void text_colour(const struct text *t, const char *code)
 {
@@ -34,14 +34,14 @@ static int columns_of(const char *text)
  * than a line, as a path is, the end, which tells. */
 void text_wrapped(const struct text *t, const char *text, int indent)
 {
-    int column = indent;
+    int column = indent, room = WIDTH - indent > LEAST ? WIDTH - indent : LEAST;
 
     while (*text) {
         int         n = (int)strcspn(text, " "), gap = (int)strspn(text + n, " ");
         const char *word = text, *more = "";
 
-        if (n > WIDTH - indent) {
-            word += n - (WIDTH - indent) + 3;
+        if (n > room) {
+            word += n - room + 3;
             while ((*word & 0xC0) == 0x80) // not within a character
                 word++;
             more = "...";
@@ -147,6 +147,8 @@ void text_letters(const struct text *t, const char *letter, int n)
 
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         code = strcmp(codes[i][0], letter) ? code : codes[i][1];
+    if (n <= 0)
+        return;
     text_colour(t, code);
     for (int i = 0; i < n; i++)
         fputs(letter, t->out);

@@ -28,7 +28,7 @@ static const struct kind { int host, within; const char *name, *phases; } kinds[
     { 0, 0, "other", NULL },
 };
 enum { KINDS = sizeof kinds / sizeof *kinds, TRAINING = 0, OTHER = KINDS - 1, DEPTH = 32,
-       TIDS_OF_PROCESS = 100000, TIDS_OF_KIND = 5000, MOST_DEVICES = 10000 };
+       TIDS_OF_PROCESS = 100000, TIDS_OF_KIND = 5000 };
 
 /* What ends a wait of the training thread. */
 static const struct { const char *wait, *phases; } enders[] = {
@@ -45,7 +45,7 @@ static const struct { const char *wait, *phases; } enders[] = {
 
 static int is_one_of(const char *phase, const char *phases)
 {
-    char looked[TRACE_PHASE + 2];
+    char looked[sizeof ((struct trace_span *)0)->phase + 2];
 
     snprintf(looked, sizeof looked, " %s ", phase);
     return strstr(phases, looked) != NULL;
@@ -53,25 +53,22 @@ static int is_one_of(const char *phase, const char *phases)
 
 /* ---- writing ---- */
 
-static void name_event(struct trace_out *o, const char *what, int pid, int tid, const char *name)
+/* The name of a process or thread, and its place on the page. */
+static void name_event(struct trace_out *o, const char *what, int pid, int tid, json_t *name,
+                       int at)
 {
-    char text[TRACE_TEXT];
-
-    trace_event(o, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":%s}}",
-                what, pid, tid, trace_quoted(text, name));
-}
-
-static void sort_event(struct trace_out *o, const char *what, int pid, int tid, int at)
-{
-    trace_event(o, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,"
-                "\"args\":{\"sort_index\":%d}}", what, pid, tid, at);
+    trace_event(o, "{s:s, s:o, s:i, s:i, s:{s:o}}", "ph", "M", "name",
+                json_sprintf("%s_name", what), "pid", pid, "tid", tid, "args", "name", name);
+    trace_event(o, "{s:s, s:o, s:i, s:i, s:{s:i}}", "ph", "M", "name",
+                json_sprintf("%s_sort_index", what), "pid", pid, "tid", tid, "args", "sort_index",
+                at);
 }
 
 /* ---- tracks ---- */
 
 struct lane {
-    int               pid, kind, number, tid, depth;
-    struct trace_span open[DEPTH]; // each lies in the one before
+    int pid, kind, number, tid, depth;
+    const struct trace_span *open[DEPTH]; // each lies in the one before
 };
 
 struct lanes { struct lane *lane; size_t n, room; };
@@ -91,11 +88,11 @@ static int kind_of(const struct trace *t, const struct trace_span *s)
  * what it is a part of, not within another request of its kind. */
 static int lane_takes(struct lane *l, const struct trace_span *s)
 {
-    while (l->depth && l->open[l->depth - 1].end <= s->start)
+    while (l->depth && l->open[l->depth - 1]->end <= s->start)
         l->depth--;
     if (!l->depth)
         return 1;
-    const struct trace_span *top = &l->open[l->depth - 1];
+    const struct trace_span *top = l->open[l->depth - 1];
     return kinds[l->kind].within && l->depth < DEPTH && s->end <= top->end &&
            strcmp(s->phase, top->phase);
 }
@@ -125,42 +122,36 @@ static int lane_put(struct lanes *all, const struct trace *t, struct trace_span 
         l->tid = TIDS_OF_PROCESS * s->pid + TIDS_OF_KIND * kind + number;
         all->n++;
     }
-    l->open[l->depth++] = *s;
+    l->open[l->depth++] = s;
     s->tid = l->tid;
-    return 0;
-}
-
-static int device_row(void *ctx, int n, const char **values, const char **names)
-{
-    struct trace_out *o = ctx;
-    int               device = atoi(values[0] ? values[0] : "-1");
-    char              name[512];
-
-    (void)n, (void)names;
-    if (device < 0 || device > MOST_DEVICES)
-        return 0;
-    snprintf(name, sizeof name, "device %d  %s", device, values[1] ? values[1] : "");
-    name_event(o, "process_name", TRACE_DEVICE_PID + device, 0, name);
-    sort_event(o, "process_sort_index", TRACE_DEVICE_PID + device, 0, TRACE_DEVICE_PID + device);
     return 0;
 }
 
 static int write_names(struct trace_out *o, const struct lanes *all, struct runlog *log,
                        struct err *err)
 {
-    name_event(o, "process_name", TRACE_HOST_PID, 0, "host");
-    sort_event(o, "process_sort_index", TRACE_HOST_PID, 0, TRACE_HOST_PID);
-    int rc = runlog_query(log, "SELECT device, path FROM devices ORDER BY device", device_row, o,
-                          err);
-    for (size_t i = 0; i < all->n; i++) {
-        const struct lane *l = &all->lane[i];
-        char               name[64];
+    json_t *devices = NULL, *d;
+    size_t  i;
+    int     rc = report_rows(&devices, log, err,
+                             "SELECT device, path FROM devices ORDER BY device");
 
-        snprintf(name, sizeof name, l->number ? "%s (%d)" : "%s", kinds[l->kind].name,
-                 l->number + 1);
-        name_event(o, "thread_name", l->pid, l->tid, name);
-        sort_event(o, "thread_sort_index", l->pid, l->tid, 100 * l->kind + l->number);
+    name_event(o, "process", TRACE_HOST_PID, 0, json_string("host"), TRACE_HOST_PID);
+    json_array_foreach(devices, i, d) {
+        int device = trace_place(json_num(d, "device"));
+
+        if (device >= 0)
+            name_event(o, "process", TRACE_DEVICE_PID + device, 0,
+                       json_sprintf("device %d  %s", device, json_str(d, "path")),
+                       TRACE_DEVICE_PID + device);
     }
+    for (i = 0; i < all->n; i++) {
+        const struct lane *l = &all->lane[i];
+
+        name_event(o, "thread", l->pid, l->tid,
+                   l->number ? json_sprintf("%s (%d)", kinds[l->kind].name, l->number + 1)
+                             : json_string(kinds[l->kind].name), 100 * l->kind + l->number);
+    }
+    json_decref(devices);
     return rc;
 }
 
@@ -169,20 +160,17 @@ static int write_names(struct trace_out *o, const struct lanes *all, struct runl
 /* By phase and block; of what the training thread does itself the step stands in the step's own. */
 static void write_slice(struct trace_out *o, const struct trace_span *s)
 {
-    char name[64], text[TRACE_TEXT], busy[48] = "";
-    int  waits = s->device < 0 && !strncmp(s->phase, "wait_", 5);
+    int     waits = s->device < 0 && !strncmp(s->phase, "wait_", 5);
+    json_t *name = !strcmp(s->phase, "step") ? json_sprintf("step %" PRIu64, s->step + 1)
+                   : s->block < 0 ? report_string(s->phase)
+                                  : json_sprintf("%s %d", s->phase, s->block);
+    json_t *busy = s->busy == SIZE_MAX ? NULL : json_integer((json_int_t)s->busy);
 
-    if (!strcmp(s->phase, "step"))
-        snprintf(name, sizeof name, "step %llu", (unsigned long long)s->step + 1);
-    else
-        snprintf(name, sizeof name, s->block < 0 ? "%s" : "%s %d", s->phase, s->block);
-    if (s->busy != SIZE_MAX)
-        snprintf(busy, sizeof busy, ",\"busy_us\":%llu", (unsigned long long)s->busy);
-    trace_event(o, "{\"ph\":\"X\",\"name\":%s,\"cat\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%llu,"
-                "\"dur\":%llu,\"args\":{\"step\":%llu,\"bytes\":%llu%s}}", trace_quoted(text, name),
-                waits ? "wait" : s->device < 0 ? "host" : "device", s->pid, s->tid,
-                (unsigned long long)s->start, (unsigned long long)(s->end - s->start),
-                (unsigned long long)s->step + 1, (unsigned long long)s->bytes, busy);
+    trace_event(o, "{s:s, s:o, s:s, s:i, s:i, s:I, s:I, s:{s:I, s:I, s:o*}}", "ph", "X", "name",
+                name ? name : json_string("?"), "cat",
+                waits ? "wait" : s->device < 0 ? "host" : "device", "pid", s->pid, "tid", s->tid,
+                "ts", (json_int_t)s->start, "dur", (json_int_t)(s->end - s->start), "args", "step",
+                (json_int_t)s->step + 1, "bytes", (json_int_t)s->bytes, "busy_us", busy);
 }
 
 /* ---- flows ---- */
@@ -243,19 +231,19 @@ static uint64_t flow_begin(const struct trace_span *s)
 static uint64_t flow_end(const struct trace_span *wait) { return wait->end - 1; }
 
 static void write_flow(struct trace_out *o, const struct trace_span *s, const struct trace_span *w,
-                       unsigned id)
+                       int id)
 {
-    trace_event(o, "{\"ph\":\"s\",\"name\":\"ends\",\"cat\":\"flow\",\"id\":%u,\"pid\":%d,"
-                "\"tid\":%d,\"ts\":%llu}", id, s->pid, s->tid, (unsigned long long)flow_begin(s));
-    trace_event(o, "{\"ph\":\"f\",\"bp\":\"e\",\"name\":\"ends\",\"cat\":\"flow\",\"id\":%u,"
-                "\"pid\":%d,\"tid\":%d,\"ts\":%llu}", id, w->pid, w->tid,
-                (unsigned long long)flow_end(w));
+    trace_event(o, "{s:s, s:s, s:s, s:i, s:i, s:i, s:I}", "ph", "s", "name", "ends", "cat", "flow",
+                "id", id, "pid", s->pid, "tid", s->tid, "ts", (json_int_t)flow_begin(s));
+    trace_event(o, "{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:I}", "ph", "f", "bp", "e", "name",
+                "ends", "cat", "flow", "id", id, "pid", w->pid, "tid", w->tid, "ts",
+                (json_int_t)flow_end(w));
 }
 
 static int write_flows(struct trace_out *o, const struct trace *t, struct err *err)
 {
     const struct trace_span **of = calloc(t->spans + 1, sizeof *of), *s;
-    unsigned                  id = 0;
+    int                       id = 0;
 
     if (!of)
         return err_set(err, -ENOMEM, "no memory for the arrows of %zu spans", t->spans);

@@ -1,32 +1,38 @@
-/* trace_counters.c: how much moved when. A request moves its bytes evenly from its start to its
- * end; a phase's traffic over a link goes to its requests by their bytes, or by their time where
- * they say none, as an update's parts. So what is under a counter's line, over a step, is what the
- * table traffic says of it. */
+/* trace_counters.c: how much moved when, and how each step ended. A request moves its bytes evenly
+ * from its start to its end; a phase's traffic over a link goes to its requests by their bytes, or
+ * by their time where they say none, as an update's parts. So what is under a counter's line, over
+ * a step, is what the table traffic says of it. */
 #include "report/trace.h"
 
 #include "data/base/grow.h"
-#include "data/base/nan.h"
-
-#include <math.h>
 
 /* A counter's change at a time. active: requests that begin, or end. */
-struct change { uint64_t at; size_t counter; double rate; int active; };
-struct counter { int pid; char name[64]; double value; int active; };
+struct change { uint64_t at; const json_t *of; double rate; int active; };
 
-struct counters {
-    const struct trace_span **by_step;
-    struct counter *counter;
-    struct change  *change;
-    size_t          counters, changes, counter_room, change_room;
-};
+struct changes { struct change *item; size_t n, room; };
 
-/* The row's requests: an update's reads and writes are timed as its parts. */
-static void phase_of(char *out, size_t size, const struct trace_traffic *w)
+/* The host's link is shared; the internal one is the device's. */
+static int pid_of(const json_t *of)
 {
-    if (strcmp(w->phase, "update"))
-        snprintf(out, size, "%s", w->phase);
-    else
-        snprintf(out, size, "update_%s", w->direction);
+    return strcmp(json_str(of, "link"), "host")
+               ? TRACE_DEVICE_PID + trace_place(json_num(of, "device"))
+               : TRACE_HOST_PID;
+}
+
+static int compare_counters(const json_t *a, const json_t *b)
+{
+    int link = strcmp(json_str(a, "link"), json_str(b, "link"));
+
+    return pid_of(a) != pid_of(b) ? pid_of(a) - pid_of(b)
+           : link ? link : strcmp(json_str(a, "direction"), json_str(b, "direction"));
+}
+
+static int by_counter(const void *a, const void *b)
+{
+    const struct change *x = a, *y = b;
+    int                  order = compare_counters(x->of, y->of);
+
+    return order ? order : (x->at > y->at) - (x->at < y->at);
 }
 
 static int by_step(const void *a, const void *b)
@@ -36,153 +42,149 @@ static int by_step(const void *a, const void *b)
     return (x->step > y->step) - (x->step < y->step);
 }
 
-/* The first span of the step, of those that are in the order of steps. */
-static size_t first_of(const struct counters *all, size_t n, uint64_t step)
-{
-    size_t low = 0, high = n;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (all->by_step[middle]->step < step)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static int is_of(const struct trace_span *s, const struct trace_traffic *w, const char *phase)
-{
-    return s->device == w->device && !strcmp(s->phase, phase);
-}
-
-/* The host's link is shared; the internal one is the device's. */
-static int counter_find(struct counters *all, const struct trace_traffic *w, size_t *at,
-                        struct err *err)
-{
-    int  pid = strcmp(w->link, "host") ? TRACE_DEVICE_PID + w->device : TRACE_HOST_PID;
-    char name[64];
-
-    snprintf(name, sizeof name, "%s link, %s, MB/s", w->link, w->direction);
-    for (*at = 0; *at < all->counters; ++*at)
-        if (all->counter[*at].pid == pid && !strcmp(all->counter[*at].name, name))
-            return 0;
-    int rc = grow(&all->counter, &all->counter_room, all->counters + 1, sizeof *all->counter,
-                  "counters", err);
-    if (!rc) {
-        all->counter[all->counters] = (struct counter){ .pid = pid };
-        memcpy(all->counter[all->counters++].name, name, sizeof name);
-    }
-    return rc;
-}
-
 /* Microseconds; no request is without any here. */
 static uint64_t length_of(const struct trace_span *s)
 {
     return s->end > s->start ? s->end - s->start : 1;
 }
 
-static int add_request(struct counters *all, size_t counter, const struct trace_span *s,
-                       double bytes, struct err *err)
+static int is_of(const struct trace_span *s, const json_t *of)
 {
-    double rate = bytes / (double)length_of(s); // a microsecond: MB/s
-    int    rc = grow(&all->change, &all->change_room, all->changes + 2, sizeof *all->change,
-                     "counters' values", err);
-
-    if (rc)
-        return rc;
-    all->change[all->changes++] = (struct change){ s->start, counter, rate, 1 };
-    all->change[all->changes++] = (struct change){ s->start + length_of(s), counter, -rate, -1 };
-    return 0;
+    return s->device == trace_place(json_num(of, "device")) && !strcmp(s->phase,
+                                                                       json_str(of, "phase"));
 }
 
-static int add_traffic(struct counters *all, const struct trace *t, const struct trace_traffic *w,
+/* The traffic `of` as changes by its requests, which are among n spans, those of its step. */
+static int add_traffic(struct changes *all, const json_t *of, struct trace_span **span, size_t n,
                        struct err *err)
 {
-    char     phase[2 * TRACE_PHASE];
-    size_t   at, first = first_of(all, t->spans, w->step), end = first;
     uint64_t bytes = 0, time = 0;
-    int      rc = counter_find(all, w, &at, err);
+    int      rc = 0;
 
-    phase_of(phase, sizeof phase, w);
-    for (; end < t->spans && all->by_step[end]->step == w->step; end++)
-        if (is_of(all->by_step[end], w, phase)) {
-            bytes += all->by_step[end]->bytes;
-            time += length_of(all->by_step[end]);
+    for (size_t i = 0; i < n; i++)
+        if (is_of(span[i], of)) {
+            bytes += span[i]->bytes;
+            time += length_of(span[i]);
         }
-    for (size_t i = first; i < end && !rc; i++) {
-        const struct trace_span *s = all->by_step[i];
-        double part = bytes ? (double)s->bytes / (double)bytes
-                            : (double)length_of(s) / (double)time;
+    for (size_t i = 0; i < n && !rc; i++) {
+        const struct trace_span *s = span[i];
+        double length = (double)length_of(s);
+        double part = bytes ? (double)s->bytes / (double)bytes : length / (double)time;
+        double rate = part * json_num(of, "bytes") / length; // a microsecond: MB/s
 
-        if (is_of(s, w, phase) && part > 0 && w->bytes)
-            rc = add_request(all, at, s, part * (double)w->bytes, err);
+        if (!is_of(s, of) || !(rate > 0))
+            continue;
+        rc = grow(&all->item, &all->room, all->n + 2, sizeof *all->item, "counters", err);
+        if (rc)
+            return rc;
+        all->item[all->n++] = (struct change){ s->start, of, rate, 1 };
+        all->item[all->n++] = (struct change){ s->start + length_of(s), of, -rate, -1 };
     }
     return rc;
 }
 
-static int by_counter(const void *a, const void *b)
+static void write_counter(struct trace_out *o, int pid, json_t *name, uint64_t at, double value)
 {
-    const struct change *x = a, *y = b;
-
-    if (x->counter != y->counter)
-        return x->counter < y->counter ? -1 : 1;
-    return (x->at > y->at) - (x->at < y->at);
-}
-
-static void write_counter(struct trace_out *o, int pid, const char *name, uint64_t at, double value)
-{
-    char text[TRACE_TEXT];
-
     if (isfinite(value)) // JSON has no others
-        trace_event(o, "{\"ph\":\"C\",\"name\":%s,\"pid\":%d,\"ts\":%llu,"
-                    "\"args\":{\"value\":%.9g}}", trace_quoted(text, name), pid,
-                    (unsigned long long)at, value);
+        trace_event(o, "{s:s, s:o, s:i, s:I, s:{s:f}}", "ph", "C", "name", name, "pid", pid, "ts",
+                    (json_int_t)at, "args", "value", value);
+    else
+        json_decref(name);
 }
 
-static void write_changes(struct trace_out *o, struct counters *all)
+static void write_changes(struct trace_out *o, struct changes *all)
 {
-    qsort(all->change, all->changes, sizeof *all->change, by_counter);
-    for (size_t i = 0; i < all->changes; i++) {
-        const struct change *c = &all->change[i], *next = c + 1;
-        struct counter      *k = &all->counter[c->counter];
+    double value = 0;
+    int    active = 0;
 
-        k->active += c->active;
-        k->value = k->active ? k->value + c->rate : 0; // without what sums of many leave behind
-        if (i + 1 == all->changes || next->counter != c->counter || next->at != c->at)
-            write_counter(o, k->pid, k->name, c->at, k->value);
+    if (all->n)
+        qsort(all->item, all->n, sizeof *all->item, by_counter);
+    for (size_t i = 0; i < all->n; i++) {
+        const struct change *c = &all->item[i], *next = c + 1;
+        int last = i + 1 == all->n || compare_counters(c->of, next->of) != 0;
+
+        active += c->active;
+        value = active ? value + c->rate : 0; // without what sums of many leave behind
+        if (last || next->at != c->at)
+            write_counter(o, pid_of(c->of), json_sprintf("%s link, %s, MB/s",
+                                                         json_str(c->of, "link"),
+                                                         json_str(c->of, "direction")),
+                          c->at, value);
+        value = last ? 0 : value;
+        active = last ? 0 : active;
     }
+}
+
+/* What may go on when the step that it is told under is over. */
+static int outlasts_step(const char *phase)
+{
+    return !strcmp(phase, "commit") || !strcmp(phase, "eval") || !strcmp(phase, "wait_eval") ||
+           !strcmp(phase, "wait_drain");
+}
+
+/* When a step is over, its thread's last span is. Of a step without spans nothing is said. */
+static void write_step(struct trace_out *o, const json_t *step, struct trace_span **span, size_t n)
+{
+    uint64_t end = 0;
+    double   loss = json_figure(step, "loss");
+
+    for (size_t i = 0; i < n; i++)
+        if (span[i]->device < 0 && span[i]->end > end && !outlasts_step(span[i]->phase))
+            end = span[i]->end;
+    if (!end)
+        return;
+    write_counter(o, TRACE_HOST_PID, json_string("loss"), end, loss);
+    if (!isfinite(loss)) // the counter stays where it was
+        trace_event(o, "{s:s, s:s, s:o, s:i, s:i, s:I}", "ph", "i", "s", "p", "name",
+                    json_sprintf("step %.0f: loss nan", json_num(step, "step") + 1), "pid",
+                    TRACE_HOST_PID, "tid", 0, "ts", (json_int_t)end);
+    write_counter(o, TRACE_HOST_PID, json_string("tokens a second"), end,
+                  json_figure(step, "rate"));
+    write_counter(o, TRACE_HOST_PID, json_string("peak resident memory, MB"), end,
+                  json_figure(step, "peak_rss") / 1e6);
+}
+
+/* The spans of a step, of all in the order of steps from *first on; returns how many. */
+static size_t spans_of(struct trace_span **all, size_t n, size_t *first, const json_t *row)
+{
+    double step = json_num(row, "step");
+    size_t end;
+
+    while (*first < n && (double)all[*first]->step < step)
+        ++*first;
+    for (end = *first; end < n && (double)all[end]->step == step; end++)
+        ;
+    return end - *first;
 }
 
 int trace_counters(struct trace_out *o, const struct trace *t, struct err *err)
 {
-    struct counters all = { .by_step = calloc(t->spans + 1, sizeof *all.by_step) };
-    int             rc = all.by_step ? 0 : err_set(err, -ENOMEM, "no memory for counters");
+    struct trace_span **span = calloc(t->spans + 1, sizeof *span);
+    struct changes      all = { 0 };
+    const json_t       *row;
+    size_t              i, first = 0;
+    int                 rc = span ? 0 : err_set(err, -ENOMEM, "no memory for counters");
 
-    for (size_t i = 0; i < t->spans && !rc; i++)
-        all.by_step[i] = &t->span[i];
+    for (i = 0; i < t->spans && !rc; i++)
+        span[i] = &t->span[i];
     if (!rc)
-        qsort(all.by_step, t->spans, sizeof *all.by_step, by_step);
-    for (size_t i = 0; i < t->rows && !rc; i++)
-        rc = add_traffic(&all, t, &t->traffic[i], err);
-    if (!rc && all.changes)
-        write_changes(o, &all);
-    for (size_t i = 0; i < t->steps && !rc; i++) {
-        const struct trace_step *s = &t->step[i];
+        qsort(span, t->spans, sizeof *span, by_step);
+    json_array_foreach(t->traffic, i, row)
+        if (!rc) {
+            size_t n = spans_of(span, t->spans, &first, row);
 
-        if (!s->end)
-            continue; // its spans are not whole
-        write_counter(o, TRACE_HOST_PID, "loss", s->end, s->loss);
-        if (!isfinite(s->loss)) // the counter stays where it was
-            trace_event(o, "{\"ph\":\"i\",\"s\":\"p\",\"name\":\"step %llu: loss %f\",\"pid\":%d,"
-                        "\"tid\":0,\"ts\":%llu}", (unsigned long long)s->step + 1,
-                        nan_plain(s->loss), TRACE_HOST_PID, (unsigned long long)s->end);
-        write_counter(o, TRACE_HOST_PID, "tokens a second", s->end, s->rate);
-        write_counter(o, TRACE_HOST_PID, "peak resident memory, MB", s->end, s->rss / 1e6);
-    }
-    free(all.by_step);
-    free(all.counter);
-    free(all.change);
+            rc = add_traffic(&all, row, span + first, n, err);
+        }
+    if (!rc)
+        write_changes(o, &all);
+    first = 0;
+    json_array_foreach(t->steps, i, row)
+        if (!rc) {
+            size_t n = spans_of(span, t->spans, &first, row);
+
+            write_step(o, row, span + first, n);
+        }
+    free(span);
+    free(all.item);
     return rc;
 }

@@ -6,42 +6,13 @@
 #include "report/trace.h"
 
 #include "data/base/grow.h"
+#include "report/report.h"
 
 #include <limits.h>
-#include <math.h>
 
 enum { STEPS_SHOWN = 10, STEPS_LOOKED = 99, MOST_PLACES = 10001 };
 
-struct reading {
-    struct trace *t;
-    size_t        span_room, row_room, step_room;
-    uint64_t      step, first, end, base; // a clock that went back: see place()
-    struct err   *err;
-};
-
-static uint64_t number(const char *text) { return text ? strtoull(text, NULL, 10) : 0; }
-
-/* A device's or a block's number, in the bounds that a run has: -1 is none. */
-static int place_number(const char *text)
-{
-    long v = text ? strtol(text, NULL, 10) : -1;
-
-    return v < -1 ? -1 : v > MOST_PLACES ? MOST_PLACES : (int)v;
-}
-
-static double real(const char *text) { return text ? strtod(text, NULL) : (double)NAN; }
-
-static void word(char *out, const char *text)
-{
-    snprintf(out, TRACE_PHASE, "%s", text ? text : "");
-}
-
-static int number_row(void *ctx, int n, const char **values, const char **names)
-{
-    (void)n, (void)names;
-    *(uint64_t *)ctx = number(values[0]);
-    return 0;
-}
+int trace_place(double v) { return v >= -1 ? (int)fmin(v, MOST_PLACES) : -1; }
 
 /* ---- which steps ---- */
 
@@ -64,19 +35,19 @@ static int range_parse(struct range *r, const char *which, struct err *err)
 static int range_row(void *ctx, int n, const char **values, const char **names)
 {
     (void)n, (void)names;
-    *(struct range *)ctx = (struct range){ values[0] ? number(values[0]) : 1, number(values[1]) };
+    *(struct range *)ctx = (struct range){ values[0] ? runlog_count(values[0]) : 1,
+                                           runlog_count(values[1]) };
     return 0;
 }
 
-/* From the first to the last one that has whole spans. */
+/* From the first to the last that has whole spans: of those that are named, or of the newest. */
 static int range_find(struct range *r, struct runlog *log, const char *which, struct err *err)
 {
-    uint64_t newest = 0;
-    int      rc = which ? range_parse(r, which, err)
-                        : runlog_ask(log, number_row, &newest, err, "SELECT max(step) FROM steps");
+    int rc = which ? range_parse(r, which, err)
+                   : runlog_ask(log, range_row, r, err,
+                                "SELECT max(0, max(step) - %d), max(step) FROM steps",
+                                STEPS_LOOKED);
 
-    if (!rc && !which)
-        *r = (struct range){ newest > STEPS_LOOKED ? newest - STEPS_LOOKED : 0, newest };
     rc = rc ? rc : runlog_ask(log, range_row, r, err,
                               "SELECT min(step), max(step) FROM (SELECT step FROM whole_steps"
                               " WHERE step BETWEEN %llu AND %llu ORDER BY step DESC LIMIT %d)",
@@ -91,7 +62,14 @@ static int range_find(struct range *r, struct runlog *log, const char *which, st
                       which ? which : "");
 }
 
-/* ---- rows ---- */
+/* ---- spans ---- */
+
+struct reading {
+    struct trace *t;
+    size_t        room;
+    uint64_t      step, first, end, base; // a clock that went back: see place()
+    struct err   *err;
+};
 
 /* Nanoseconds of one clock. offset: what its process's clock lacks, or NULL: then the clock may
  * have begun anew before a step, which then follows what was before. */
@@ -112,9 +90,10 @@ static uint64_t place(struct reading *r, uint64_t step, uint64_t start, const ch
 static int span_row(void *ctx, int n, const char **values, const char **names)
 {
     struct reading *r = ctx;
-    uint64_t        step = number(values[0]), start = number(values[4]), end = number(values[5]);
-    int             rc = grow(&r->t->span, &r->span_room, r->t->spans + 1, sizeof *r->t->span,
-                              "spans", r->err);
+    uint64_t        step = runlog_count(values[0]), start = runlog_count(values[4]);
+    uint64_t        end = runlog_count(values[5]);
+    int             rc = grow(&r->t->span, &r->room, r->t->spans + 1, sizeof *r->t->span, "spans",
+                              r->err);
 
     (void)n, (void)names;
     if (rc)
@@ -122,51 +101,16 @@ static int span_row(void *ctx, int n, const char **values, const char **names)
     uint64_t           from = place(r, step, start, values[8]);
     struct trace_span *s = &r->t->span[r->t->spans++];
 
-    *s = (struct trace_span){ .step = step, .block = place_number(values[2]),
-                              .device = place_number(values[3]), .start = from,
+    *s = (struct trace_span){ .step = step, .start = from,
+                              .block = trace_place(values[2] ? strtod(values[2], NULL) : -1),
+                              .device = trace_place(values[3] ? strtod(values[3], NULL) : -1),
                               .end = from + (end > start ? end - start : 0),
-                              .bytes = number(values[6]),
-                              .busy = values[7] ? number(values[7]) / 1000 : SIZE_MAX };
-    word(s->phase, values[1]);
+                              .bytes = runlog_count(values[6]),
+                              .busy = values[7] ? runlog_count(values[7]) / 1000 : SIZE_MAX };
+    snprintf(s->phase, sizeof s->phase, "%s", values[1] ? values[1] : "");
     r->end = s->end > r->end ? s->end : r->end;
     return 0;
 }
-
-/* step, phase, link, device, direction, bytes; links and directions are those that there are, and
- * may name a counter. */
-static int traffic_row(void *ctx, int n, const char **values, const char **names)
-{
-    struct reading *r = ctx;
-    int             rc = grow(&r->t->traffic, &r->row_room, r->t->rows + 1, sizeof *r->t->traffic,
-                              "rows of traffic", r->err);
-
-    (void)n, (void)names;
-    if (rc)
-        return rc;
-    struct trace_traffic *w = &r->t->traffic[r->t->rows++];
-    *w = (struct trace_traffic){ .step = number(values[0]), .bytes = number(values[5]),
-                                 .device = place_number(values[3]) };
-    word(w->phase, values[1]);
-    word(w->link, values[2]);
-    word(w->direction, values[4]);
-    return 0;
-}
-
-/* step, loss, tokens a second, peak_rss */
-static int step_row(void *ctx, int n, const char **values, const char **names)
-{
-    struct reading *r = ctx;
-    int             rc = grow(&r->t->step, &r->step_room, r->t->steps + 1, sizeof *r->t->step,
-                              "steps", r->err);
-
-    (void)n, (void)names;
-    if (!rc)
-        r->t->step[r->t->steps++] = (struct trace_step){ number(values[0]), 0, real(values[1]),
-                                                         real(values[2]), real(values[3]) };
-    return rc;
-}
-
-/* ---- putting it together ---- */
 
 /* Of those that begin in the same microsecond, first what takes none: it was over before the others
  * began. Then the longest, since the others lie in it. */
@@ -182,14 +126,7 @@ static int by_time(const void *a, const void *b)
     return (x->end < y->end) - (x->end > y->end);
 }
 
-/* What may go on when the step that it is told under is over. */
-static int outlasts_step(const char *phase)
-{
-    return !strcmp(phase, "commit") || !strcmp(phase, "eval") || !strcmp(phase, "wait_eval") ||
-           !strcmp(phase, "wait_drain");
-}
-
-/* Microseconds from the first span on, in order; a step ends as the last span of its thread. */
+/* Microseconds from the first span on, in order. */
 static void align(struct trace *t)
 {
     uint64_t first = UINT64_MAX;
@@ -202,9 +139,6 @@ static void align(struct trace *t)
         s->until = s->end - first;
         s->start = (s->start - first) / 1000;
         s->end = s->until / 1000;
-        for (size_t k = 0; k < t->steps && s->device < 0 && !outlasts_step(s->phase); k++)
-            if (t->step[k].step == s->step && s->end > t->step[k].end)
-                t->step[k].end = s->end;
     }
     qsort(t->span, t->spans, sizeof *t->span, by_time);
 }
@@ -226,17 +160,20 @@ int trace_read(struct trace *t, struct runlog *log, const char *which, struct er
                     " (SELECT unix_ns - clock_ns FROM processes p WHERE p.process = s.process)"
                     " FROM whole_spans s"
                     " WHERE step BETWEEN %llu AND %llu ORDER BY step, device >= 0, start_ns", a, b);
-    rc = rc ? rc : runlog_ask(log, traffic_row, &r, err,
-                              "SELECT step, phase, link, device, direction, sum(bytes)"
-                              " FROM whole_steps CROSS JOIN traffic USING (step)"
-                              " WHERE step BETWEEN %llu AND %llu AND device >= 0"
-                              " AND link IN ('host', 'internal')"
-                              " AND direction IN ('read', 'write')"
-                              " GROUP BY step, phase, link, device, direction", a, b);
-    rc = rc ? rc : runlog_ask(log, step_row, &r, err,
-                              "SELECT step, loss, tokens / nullif(seconds, 0), peak_rss"
-                              " FROM whole_steps CROSS JOIN steps USING (step)"
-                              " WHERE step BETWEEN %llu AND %llu ORDER BY step", a, b);
+    // an update's reads and writes are timed as its parts
+    rc = rc ? rc : report_rows(&t->traffic, log, err,
+                               "SELECT step, link, device, direction, sum(bytes) AS bytes,"
+                               " iif(phase = 'update', 'update_' || direction, phase) AS phase"
+                               " FROM whole_steps CROSS JOIN traffic USING (step)"
+                               " WHERE step BETWEEN %llu AND %llu AND device >= 0"
+                               " AND link IN ('host', 'internal')"
+                               " AND direction IN ('read', 'write')"
+                               " GROUP BY step, phase, link, device, direction ORDER BY step",
+                               a, b);
+    rc = rc ? rc : report_rows(&t->steps, log, err,
+                               "SELECT step, loss, peak_rss, tokens / nullif(seconds, 0) AS rate"
+                               " FROM whole_steps CROSS JOIN steps USING (step)"
+                               " WHERE step BETWEEN %llu AND %llu ORDER BY step", a, b);
     if (!rc)
         align(t);
     return rc;
@@ -245,7 +182,7 @@ int trace_read(struct trace *t, struct runlog *log, const char *which, struct er
 void trace_release(struct trace *t)
 {
     free(t->span);
-    free(t->traffic);
-    free(t->step);
+    json_decref(t->traffic);
+    json_decref(t->steps);
     *t = (struct trace){ 0 };
 }

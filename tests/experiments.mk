@@ -2,7 +2,8 @@
 # people's programs. The Makefile includes it.
 
 .PHONY: check-hf fuzz-tokenizers check-tools screenshots bench-peers bench-finetune \
-        bench-scaling bench-devices bench-rok bench-parts paper bench-plan bench-steps bench-activations glue-table glue-encoder curves \
+        bench-scaling bench-devices bench-rok bench-parts \
+        bench-cores bench-fio paper bench-plan bench-steps bench-activations glue-table glue-encoder curves \
         prove-memory prove-kills prove-rank-kills prove-races cluster-arithmetic prove-network \
         prove-report prove-growth valgrind newcomer
 
@@ -57,6 +58,12 @@ bench-scaling: $(TARGET) ## a token's time against layers, width, length, device
 DEVICES ?=
 bench-devices: $(TARGET) ## steps on 1 to 10 modelled devices, predicted by plan and measured: docs/scaling-model.md (DEVICES=), 4 minutes
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/devices.py $(DEVICES)
+
+bench-cores: $(TARGET) ## OpenBLAS with each of its kernels that this processor can run (PARTS=)
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/cores.py $(PARTS)
+
+bench-fio: $(TARGET) ## the disk and the update path beside fio (PARTS=)
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/fio.py $(PARTS)
 
 # PARTS="--batch 4 --seq 1024": bench's options for model and training
 PARTS ?=

@@ -5,6 +5,8 @@
 #include "data/base/round.h"
 #include "data/tensors/safetensors.h"
 #include "kernels/rng.h"
+#include "model/hf.h"
+#include "tests/tempdir.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -133,6 +135,59 @@ void family_folder(const struct family *m, int version, const char *dir)
     assert_int_equal(fclose(f), 0);
     snprintf(path, sizeof path, "%s/model.safetensors", dir);
     weights_write(m, path);
+}
+
+struct family_model family_read(const struct family *m, int version)
+{
+    struct hf          *h;
+    struct err          err;
+    struct family_model out;
+    char                dir[512], name[64];
+
+    snprintf(name, sizeof name, "%s-%d", m->name, version);
+    snprintf(dir, sizeof dir, "%s", tempdir_at(name));
+    family_folder(m, version, dir);
+    if (hf_open(&h, dir, NULL, &err))
+        fail_msg("%s", err.text);
+    out.config = *hf_model(h);
+    out.params = malloc(arch_total(&out.config) * sizeof *out.params);
+    assert_non_null(out.params);
+    struct params_source source = hf_source(h);
+    for (size_t b = 0, at = 0; b < arch_blocks(&out.config); b++) {
+        size_t n = arch_block_size(&out.config, b);
+
+        assert_int_equal(source.read(source.ctx, b, 0, n, out.params + at, &err), 0);
+        at += n;
+    }
+    hf_close(h);
+    return out;
+}
+
+/* Blocks one after the other, as parameters. */
+struct flat { const struct model_config *config; const float *values; };
+
+static int flat_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
+{
+    const struct flat *f = ctx;
+
+    (void)err;
+    for (size_t b = 0; b < block; b++)
+        first += arch_block_size(f->config, b);
+    memcpy(out, f->values + first, n * sizeof *out);
+    return 0;
+}
+
+const char *family_written(const struct model_config *config, const float *values, const char *name)
+{
+    struct flat      flat = { config, values };
+    struct hf_export x = { .config = *config, .dtype = ST_F32, .source = { flat_read, &flat },
+                           .endoftext = -1, .begin = -1, .pad = -1 };
+    const char      *dir = tempdir_at(name);
+    struct err       err;
+
+    if (hf_export(dir, &x, &err))
+        fail_msg("%s", err.text);
+    return dir;
 }
 
 /* ---- its batches ---- */

@@ -35,6 +35,15 @@ char *family_type(const struct family *m);
  * model.safetensors. */
 void family_folder(const struct family *m, int version, const char *dir);
 
+/* What is read of such a folder, which is made in tempdir. params: malloced, block by block. */
+struct family_model { struct model_config config; float *params; };
+struct family_model family_read(const struct family *m, int version);
+
+/* Values of all parameters, written as a model is: by the names and in the layout of Hugging Face.
+ * The folder, `name` in tempdir. */
+const char *family_written(const struct model_config *config, const float *values,
+                           const char *name);
+
 /* Batches of its steps: a language model's rows of tokens (causal, masked), or labelled rows (last,
  * labels). Micro 0 of step 0 is the one of which losses and gradients are known. For batch_source,
  * with the family as ctx; it has `accum` micro-batches a step. */

@@ -22,7 +22,7 @@ from tap import ROOT, ROOMS, done, report, sources
 LAW = {
     "cmd": "cmd/terminal bench report run run/loop run/ranks run/sources plan run/folder model offload csd comm kernels data",
     "cmd/terminal": "run/loop plan run/folder model comm data",
-    "bench": "cmd/terminal report run run/loop run/ranks run/sources plan run/folder model offload csd comm kernels data",
+    "bench": "cmd/terminal run run/loop run/ranks run/sources plan run/folder model offload csd comm kernels data",
     "report": "run run/loop run/folder plan model offload csd kernels data",
     "run": "run/loop run/ranks run/sources plan run/folder model offload csd comm kernels data",
     "run/loop": "run/ranks run/sources plan run/folder model offload csd comm kernels data",

@@ -180,12 +180,13 @@ static int plain_update(struct stream *s, const struct stream_step *step, struct
     struct stream_plain *p = plain(s);
 
     (void)err;
-    assert(p->n_sent == p->blocks && p->popped == p->pushed);
+    assert(p->n_sent == route_uses(&p->route, STREAM_TRAIN, ROUTE_SEND) &&
+           p->popped == p->pushed);
     p->last = *step;
     if (step->skip)
         return 0;
     for (size_t b = 0; b < p->blocks; b++)
-        for (size_t i = p->first[b], n; i < p->first[b + 1]; i += n) {
+        for (size_t i = p->first[b], n; p->sent[b] && i < p->first[b + 1]; i += n) {
             int decays = arch_decays(&p->o.config, b, i - p->first[b], p->first[b + 1] - i,
                                     p->o.decay_all, &n);
 

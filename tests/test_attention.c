@@ -20,6 +20,7 @@ struct shape {
     enum attention_kind kind;
     size_t         window;  // of ATTENTION_WINDOW
     const int32_t *lengths; // (B) of ATTENTION_BIDIRECTIONAL; NULL: T
+    size_t text; // row b is texts of text + b tokens, its first one half of that; 0: one
 };
 
 struct run { // one call's arrays, of dt; and what the oracle saw and said
@@ -29,6 +30,7 @@ struct run { // one call's arrays, of dt; and what the oracle saw and said
     void   *qkv, *out, *dout, *dqkv, *scratch, *forward; // forward: its scratch
     float  *lse;
     double *qkv64, *dout64, *out64, *dqkv64;
+    int32_t *begin; // NULL: rows are one text
     const struct dropout *drop; // NULL: none
     const struct attention_form *form; // NULL: what the CPU's is
 };
@@ -63,6 +65,14 @@ static void *scratch_alloc(size_t bytes)
     return p;
 }
 
+/* Where the text of token t of row b begins. */
+static size_t text_begin(const struct shape *s, size_t b, size_t t)
+{
+    size_t n = s->text + b, first = n / 2;
+
+    return !s->text || t < first ? 0 : first + (t - first) / n * n;
+}
+
 static void run_shape(struct run *r, enum dtype dt, const struct shape *s, float range)
 {
     uint64_t state = s->T * 1000 + s->D;
@@ -82,6 +92,10 @@ static void run_shape(struct run *r, enum dtype dt, const struct shape *s, float
     memset(r->out, 0xff, rows * C * dtype_bytes(dt)); // all of it is written
     memset(r->dqkv, 0xff, rows * W * dtype_bytes(dt));
     memset(r->lse, 0xff, rows * s->H * sizeof(float));
+    if (s->text && (r->begin = malloc(rows * sizeof *r->begin)))
+        for (size_t i = 0; i < rows; i++)
+            r->begin[i] = (int32_t)text_begin(s, i / s->T, i % s->T);
+    assert_true(!s->text || r->begin);
 }
 
 static void run_init(struct run *r, enum dtype dt, size_t B, size_t T, size_t hs, size_t H,
@@ -99,6 +113,7 @@ static void run_release(struct run *r)
     guard_free(r->lse);
     guard_free(r->scratch);
     guard_free(r->forward);
+    free(r->begin);
     free(r->qkv64);
     free(r->dout64);
     free(r->out64);
@@ -109,8 +124,9 @@ static void run_kernels(struct run *r)
 {
     struct attention a = { .B = r->B, .T = r->T, .C = r->C, .H = r->H, .KV = r->s.KV,
                            .kind = r->s.kind, .window = r->s.window, .lengths = r->s.lengths,
-                           .dt = r->dt, .qkv = r->qkv, .out = r->out, .lse = r->lse,
-                           .drop = r->drop, .scratch = r->forward, .form = r->form };
+                           .begin = r->begin, .dt = r->dt, .qkv = r->qkv, .out = r->out,
+                           .lse = r->lse, .drop = r->drop, .scratch = r->forward,
+                           .form = r->form };
 
     attention_forward(&a);
     a.scratch = r->scratch;
@@ -119,22 +135,28 @@ static void run_kernels(struct run *r)
 
 static void run_oracle(struct run *r)
 {
-    size_t  n = r->T * r->C, w = r->T * r->W, masks = r->H * r->T;
-    double *factor = r->drop ? malloc(masks * r->T * sizeof *factor) : NULL;
+    double *factor = r->drop ? malloc(r->H * r->T * r->T * sizeof *factor) : NULL;
 
-    for (size_t b = 0; b < r->B; b++) {
-        for (size_t i = 0; factor && i < masks; i++)
-            for (size_t j = 0; j < r->T; j++)
-                factor[i * r->T + j] =
-                    ref_dropout((double)r->drop->p, r->drop->seed, r->drop->site, b * masks + i, j);
-        ref_attention(&(struct ref_attention){
-            .T = r->T, .H = r->H, .KV = r->s.KV, .D = r->s.D,
-            .window = r->s.kind == ATTENTION_WINDOW ? r->s.window : 0,
-            .length = r->s.lengths ? (size_t)r->s.lengths[b] : r->T,
-            .bidirectional = r->s.kind == ATTENTION_BIDIRECTIONAL, .qkv = r->qkv64 + b * w,
-            .dout = r->dout64 + b * n, .factor = factor, .out = r->out64 + b * n,
-            .dqkv = r->dqkv64 + b * w });
-    }
+    for (size_t b = 0; b < r->B; b++)
+        for (size_t t = 0, end; t < r->T; t = end) { // a text
+            size_t length = r->s.lengths ? (size_t)r->s.lengths[b] : r->T, at = b * r->T + t, T;
+
+            for (end = t + 1; end < r->T && text_begin(&r->s, b, end) == t;)
+                end++;
+            T = end - t;
+            for (size_t i = 0; factor && i < r->H * T; i++)
+                for (size_t j = 0; j < T; j++)
+                    factor[i * T + j] =
+                        ref_dropout((double)r->drop->p, r->drop->seed, r->drop->site,
+                                    (b * r->H + i / T) * r->T + t + i % T, t + j);
+            ref_attention(&(struct ref_attention){
+                .T = T, .H = r->H, .KV = r->s.KV, .D = r->s.D,
+                .window = r->s.kind == ATTENTION_WINDOW ? r->s.window : 0,
+                .length = length < t ? 0 : length < end ? length - t : T,
+                .bidirectional = r->s.kind == ATTENTION_BIDIRECTIONAL, .qkv = r->qkv64 + at * r->W,
+                .dout = r->dout64 + at * r->C, .factor = factor, .out = r->out64 + at * r->C,
+                .dqkv = r->dqkv64 + at * r->W });
+        }
     free(factor);
 }
 
@@ -211,6 +233,18 @@ static const struct shape shapes[] = {
       .lengths = others },
     { .B = 2, .T = 300, .D = 40, .H = 1, .KV = 1, .kind = ATTENTION_BIDIRECTIONAL,
       .lengths = far },
+    // rows of several texts: of one token, within tiles, of several tiles; and in several groups
+    { .B = 2, .T = 65, .D = 33, .H = 2, .KV = 1, .text = 1 },
+    { .B = 2, .T = 130, .D = 16, .H = 2, .KV = 2, .text = 63 },
+    { .B = 3, .T = 200, .D = 40, .H = 4, .KV = 2, .text = 20 },
+    { .B = 1, .T = 600, .D = 24, .H = 2, .KV = 2, .text = 290 },
+    { .B = 2, .T = 300, .D = 33, .H = 2, .KV = 1, .kind = ATTENTION_WINDOW, .window = 20,
+      .text = 50 },
+    { .B = 1, .T = 400, .D = 24, .H = 4, .KV = 2, .kind = ATTENTION_WINDOW, .window = 130,
+      .text = 270 },
+    { .B = 2, .T = 300, .D = 40, .H = 2, .KV = 2, .kind = ATTENTION_BIDIRECTIONAL,
+      .lengths = far, .text = 33 },
+    { .B = 1, .T = 500, .D = 20, .H = 1, .KV = 1, .kind = ATTENTION_BIDIRECTIONAL, .text = 170 },
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -234,7 +268,8 @@ static void test_kinds(void **unused)
 }
 
 /* A kind that masks nothing that another one shows gives its bits: a window as long as the row is
- * causal, and one head of keys for each of queries is not grouped; lengths of T are no lengths. */
+ * causal, and one head of keys for each of queries is not grouped; lengths of T are no lengths, and
+ * one text is no several. */
 static void check_same(const struct shape *a, const struct shape *b, enum dtype dt)
 {
     struct run x, y;
@@ -254,7 +289,7 @@ static void test_kinds_that_mask_the_same(void **unused)
 {
     static const int32_t full[] = { 150, 150 };
     const struct shape causal = { .B = 2, .T = 150, .D = 40, .H = 3, .KV = 3 };
-    struct shape       window = causal, all = causal, lengths;
+    struct shape       window = causal, all = causal, lengths, text = causal;
 
     (void)unused;
     window.kind = ATTENTION_WINDOW;
@@ -262,9 +297,11 @@ static void test_kinds_that_mask_the_same(void **unused)
     all.kind = ATTENTION_BIDIRECTIONAL;
     lengths = all;
     lengths.lengths = full;
+    text.text = 1000; // the first one is longer than the row
     for (enum dtype dt = DT_F32; dt <= DT_BF16; dt++) {
         check_same(&causal, &window, dt);
         check_same(&all, &lengths, dt);
+        check_same(&causal, &text, dt);
     }
 }
 

@@ -191,14 +191,15 @@ static void test_against_double(void **state)
     }
 }
 
-/* All rows of two sequences at once, and in parts, and one position alone: the same bits. With an
- * attention factor backward multiplies by it, too: the sum of forward(x) y is that of x
- * backward(y). */
+/* All rows of two sequences at once, and in parts, one position alone, and rows that say where they
+ * stand: the same bits. With an attention factor backward multiplies by it, too: the sum of
+ * forward(x) y is that of x backward(y). */
 static void test_parts(void **state)
 {
     enum { B = 2, T = 13, H = 3, D = 34, W = H * D, N = B * T * W };
     struct rope o = { .type = ROPE_YARN, .D = D, .theta = 1e4, .factor = 8, .original = 64 };
     float       table[T * D], x[N], y[N], all[N], part[N];
+    int32_t     at[B * T];
     double      forward = 0.0, backward = 0.0;
     uint64_t    seed = 3;
     struct rope_rows r = { .n = B * T, .H = H, .D = D, .stride = W, .dt = DT_F32, .x = all,
@@ -222,6 +223,14 @@ static void test_parts(void **state)
     rope_forward(&(struct rope_rows){ .n = 1, .H = H, .D = D, .stride = W, .dt = DT_F32,
                                       .x = part + 7 * W, .table = table + 7 * D, .T = 1 });
     assert_memory_equal(part, all, sizeof all);
+    for (size_t i = 0; i < B * T; i++) // the rows the other way round, each where it says
+        memcpy(part + i * W, x + (B * T - 1 - i) * W, W * sizeof *x);
+    for (size_t i = 0; i < B * T; i++)
+        at[i] = (int32_t)((B * T - 1 - i) % T);
+    rope_forward(&(struct rope_rows){ .n = B * T, .H = H, .D = D, .stride = W, .dt = DT_F32,
+                                      .x = part, .table = table, .T = T, .at = at });
+    for (size_t i = 0; i < B * T; i++)
+        assert_memory_equal(part + i * W, all + (B * T - 1 - i) * W, W * sizeof *all);
     memcpy(part, y, sizeof y);
     rope_backward(&(struct rope_rows){ .n = B * T, .H = H, .D = D, .stride = W, .dt = DT_F32,
                                        .x = part, .table = table, .T = T });

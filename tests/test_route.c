@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "model/gpt2.h"
 #include "tests/routes.h"
 
 #include <stdio.h>
@@ -100,6 +101,34 @@ static void test_untied(void **state)
     uses(&o, STREAM_TRAIN, ROUTE_SEND, "5 4 3 0 1 2");
 }
 
+static void faulty(struct route o, const char *why)
+{
+    assert_non_null(route_fault(&o));
+    assert_non_null(strstr(route_fault(&o), why));
+}
+
+/* Frozen layers have a lane of their own, through which backward goes only if the embeddings are
+ * trained; no stream that holds states of all blocks follows. */
+static void test_frozen(void **state)
+{
+    struct model_config g = { .arch = &gpt2_arch, .n_layer = 3, .n_head = 1, .n_embd = 1,
+                              .vocab = 1, .n_positions = 1, .frozen = { .layers = 2 } };
+    struct route        o;
+
+    (void)state;
+    g = arch_config(&gpt2_arch, g);
+    o = passes_of(&g);
+    uses(&o, STREAM_TRAIN, ROUTE_READ, "0 1 2 3 4 0 3 2 1");
+    uses(&o, STREAM_TRAIN, ROUTE_SEND, "4 3 0");
+    faulty(o, "sent once");
+    g.frozen.tensors = 1 << GPT2_WTE | 1 << GPT2_WPE;
+    o = passes_of(&g);
+    uses(&o, STREAM_TRAIN, ROUTE_READ, "0 1 2 3 4 0 3");
+    uses(&o, STREAM_TRAIN, ROUTE_ADD, "4 3");
+    uses(&o, STREAM_TRAIN, ROUTE_SEND, "4 3");
+    uses(&o, STREAM_EVAL, ROUTE_READ, "0 1 2 3 4 0");
+}
+
 static void test_buffers(void **state)
 {
     const struct route o = route_gpt2(5);
@@ -171,12 +200,6 @@ static void test_pieces(void **state)
     assert_int_equal(route_last(&untied), 0);
 }
 
-static void faulty(struct route o, const char *why)
-{
-    assert_non_null(route_fault(&o));
-    assert_non_null(strstr(route_fault(&o), why));
-}
-
 static void test_faults(void **state)
 {
     struct route      o = route_gpt2(2);
@@ -219,8 +242,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gpt2), cmocka_unit_test(test_encoder), cmocka_unit_test(test_untied),
-        cmocka_unit_test(test_buffers), cmocka_unit_test(test_reads), cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_frozen), cmocka_unit_test(test_buffers), cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_pieces), cmocka_unit_test(test_faults),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

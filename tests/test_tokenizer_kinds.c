@@ -146,7 +146,7 @@ static void check_decode(const struct tokenizer *t, const json_t *d, const char 
         assert_int_equal(utf8_valid(x.text, x.n, &why), x.n);
     }
     assert_int_equal(tokenizer_text_end(t, &x, &e), 0);
-    if (x.n != json_string_length(want) || memcmp(x.text, json_string_value(want), x.n))
+    if (x.n != json_string_length(want) || (x.n && memcmp(x.text, json_string_value(want), x.n)))
         fail_msg("%s: \"%.*s\" instead of \"%s\"", name, (int)x.n, x.text,
                  json_string_value(want));
     token_text_free(&x);
@@ -424,6 +424,8 @@ static void test_config(void **state)
         { "tekken", "{\"fix_mistral_regex\": true}", NULL },
         { "llama3", "{\"truncation_side\": \"up\"}", "truncation_side" },
         { "llama3", "{\"split_special_tokens\": 1}", "split_special_tokens" },
+        { "roberta", "{\"add_prefix_space\": \"yes\"}", "add_prefix_space\" must be true" },
+        { "bert", "{\"do_lower_case\": 1}", "do_lower_case\" must be true" },
         { "qwen2", "{\"eos_token\": {\"content\": \"<|im_end|>\"}}", NULL },
     };
 

@@ -45,7 +45,7 @@ int command_run(const struct opt_command *cmd, int argc, char **argv)
         progress_make_way();
         opt_release(&line);
     } else if (code > 0) {
-        opt_help(cmd, stdout);
+        opt_help(cmd, line.help_all, stdout);
         code = 0;
     }
     free(line.options);

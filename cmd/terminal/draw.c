@@ -91,7 +91,7 @@ static void memory(struct lines *p, const struct look *f)
 
 static void parts(struct lines *p, const struct look *f)
 {
-    if (!f->whole || !(f->seconds > 0))
+    if (!(f->whole > 0) || !(f->seconds > 0))
         return;
     for (int i = 0; i < 4; i++) {
         lines_put(p, look_parts[i]);
@@ -99,7 +99,7 @@ static void parts(struct lines *p, const struct look *f)
         lines_bar(p, BAR_COLUMNS, f->part[i] / f->seconds);
         lines_print(p, " %5.1f %%  %.4f s", 100 * f->part[i] / f->seconds, f->part[i]);
         if (!i)
-            lines_print(p, "  mean of %" PRIu64 " step%s", f->whole, f->whole == 1 ? "" : "s");
+            lines_print(p, "  mean of %.0f step%s", f->whole, f->whole > 1 ? "s" : "");
         lines_end(p);
     }
 }

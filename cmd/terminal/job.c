@@ -1,6 +1,8 @@
 /* job.c: one job a process. */
 #include "cmd/terminal/job.h"
 
+#include <unistd.h>
+
 static struct comm *job; // NULL: alone
 static char         name[32];
 
@@ -24,5 +26,6 @@ void job_close(int code)
     job = NULL;
 }
 
+int         job_terminal(int fd) { return isatty(fd) && !comm_by_starter(); }
 int         job_speaks(void) { return !job || job->rank == 0; }
 const char *job_name(void) { return name; }

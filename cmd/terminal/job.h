@@ -11,5 +11,8 @@ void job_close(int code);
 
 /* Whether this process is the one that speaks. */
 int  job_speaks(void);
+/* Whether a person sees what is drawn on this descriptor. mpirun gives its processes a terminal
+ * also where its own output goes to a file, so of a job none is taken for one. */
+int  job_terminal(int fd);
 /* "", or "rank 2: " where there are several. */
 const char *job_name(void);

@@ -32,7 +32,7 @@ struct look {
     double   arenas;              // of rss, those of emulated devices, which no bound counts
     double   median;              // seconds of the last steady steps; NaN: none yet
     double   seconds, part[4];    // of the last steps kept whole, on average: all, and as in parts
-    uint64_t whole;               // so many
+    double   whole;               // so many
     // of as many equal parts of the steps as there are points, the mean loss of the first 64; NaN:
     // there is none
     double   curve[LOOK_CURVE];

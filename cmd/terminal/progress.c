@@ -2,6 +2,7 @@
  * since the start. */
 #include "cmd/terminal/progress.h"
 
+#include "cmd/terminal/job.h"
 #include "cmd/terminal/stop.h"
 #include "data/base/clock.h"
 #include "data/base/nan.h"
@@ -76,7 +77,7 @@ void progress_begin(uint64_t first, uint64_t steps, uint64_t every)
     bar.tokens = 0;
     bar.steps = steps;
     bar.every = every ? every : 1;
-    bar.terminal = isatty(STDOUT_FILENO);
+    bar.terminal = job_terminal(STDOUT_FILENO);
     bar.start_ns = bar.last_ns = clock_ns();
 }
 
@@ -235,7 +236,7 @@ void progress_work_goes_on(void *ctx, uint64_t done, uint64_t total)
     stop_expects((double)(now - work.looked_ns) * 1e-9); // as long as the piece before
     work.looked_ns = now;
     if (!silent && now - work.start_ns > WORK_SHOWN_NS && now - work.drawn_ns > WORK_DRAWN_NS &&
-        isatty(STDERR_FILENO)) {
+        job_terminal(STDERR_FILENO)) {
         work_draw(now, done, total);
         work.drawn_ns = now;
     }

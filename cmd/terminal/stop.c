@@ -7,6 +7,7 @@
  * what the ranks got already. So what comes within ONE_WISH_NS of the first signal is the first. */
 #include "cmd/terminal/stop.h"
 
+#include "cmd/terminal/job.h"
 #include "data/base/clock.h"
 #include "data/base/visible.h"
 
@@ -115,7 +116,7 @@ void stop_catch(void)
 {
     struct sigaction a = { .sa_handler = on_stop }, was;
 
-    terminal = isatty(STDERR_FILENO);
+    terminal = job_terminal(STDERR_FILENO);
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);
     if (!sigaction(SIGHUP, NULL, &was) && was.sa_handler != SIG_IGN) // as nohup has it

@@ -58,13 +58,13 @@ static int owner_meet(struct worker *w)
     struct csd_job *job;
     int             rings = 0;
 
-    pthread_mutex_lock(&w->mutex);
+    thread_lock(&w->thread);
     while ((job = list_pop(&w->inbox)) != NULL)
         list_push(job->kind == CSD_UPDATE ? &w->updates_waiting : &w->host_waiting, job);
     for (; (job = list_pop(&w->finished)); rings = 1)
         list_push(&w->outbox, job);
-    int go_on = !w->stop;
-    pthread_mutex_unlock(&w->mutex);
+    int go_on = !w->thread.stop;
+    thread_unlock(&w->thread);
     if (rings)
         bell_ring(w->cfg.bell);
     return go_on;
@@ -110,28 +110,39 @@ static void worker_break(struct worker *w)
     worker_updates_break(w);
 }
 
-static void *worker_run(void *arg)
+/* Whether the worker is to go on. */
+static int worker_go(struct worker *w)
 {
-    struct worker    *w = arg;
     struct worker_io *io;
 
-    omp_set_num_threads(1); // the kernels called from here: one core is one device
-    for (;;) {
-        while ((io = worker_io_over(w)) != NULL) {
-            if (io->set)
-                worker_update_io_over(w, io);
-            else
-                host_io_over(w, io);
-        }
-        int go_on = owner_meet(w), broken = w->broken;
-        jobs_start(w);
-        int worked = worker_update_work(w);
-        if (!go_on && is_idle(w))
-            return NULL;
-        worker_io_serve(w, worked || w->finished.first ? 0 : worker_io_wait(w));
-        if (w->broken && !broken)
-            worker_break(w);
+    while ((io = worker_io_over(w)) != NULL) {
+        if (io->set)
+            worker_update_io_over(w, io);
+        else
+            host_io_over(w, io);
     }
+    int go_on = owner_meet(w), broken = w->broken;
+    jobs_start(w);
+    int worked = worker_update_work(w);
+    if (!go_on && is_idle(w))
+        return 0;
+    worker_io_serve(w, worked || w->finished.first ? 0 : worker_io_wait(w));
+    if (w->broken && !broken)
+        worker_break(w);
+    return 1;
+}
+
+/* The worker waits for its disk alone, without the lock: this returns when the thread is to end. */
+static int worker_work(void *arg)
+{
+    struct worker *w = arg;
+
+    thread_unlock(&w->thread);
+    omp_set_num_threads(1); // the kernels called from here: one core is one device
+    while (worker_go(w))
+        ;
+    thread_lock(&w->thread);
+    return 0;
 }
 
 /* ---- the calls ---- */
@@ -148,12 +159,10 @@ int worker_close(struct csd *base)
 
     if (!w)
         return 0;
-    if (w->started) {
-        pthread_mutex_lock(&w->mutex);
-        w->stop = 1;
-        pthread_mutex_unlock(&w->mutex);
+    if (w->thread.running) {
+        thread_ask_stop(&w->thread);
         disk_wake(w->disk);
-        pthread_join(w->thread, NULL);
+        thread_stop(&w->thread);
     }
     if (w->broken && w->n_at_disk > 0) { // what these point into is still the disk's
         disk_abandon(w->disk);
@@ -166,21 +175,8 @@ int worker_close(struct csd *base)
     worker_updates_release(w);
     if (w->engine)
         w->engine->ops->close(w->engine);
-    pthread_mutex_destroy(&w->mutex);
+    thread_release(&w->thread);
     free(w);
-    return 0;
-}
-
-static int thread_start(struct worker *w, struct err *err)
-{
-    char name[16];
-    int  rc = -pthread_create(&w->thread, NULL, worker_run, w);
-
-    if (rc)
-        return err_set(err, rc, "device %d: start its thread: %s", w->cfg.id, strerror(-rc));
-    w->started = 1;
-    snprintf(name, sizeof name, "csd%d", w->cfg.id);
-    pthread_setname_np(w->thread, name);
     return 0;
 }
 
@@ -223,7 +219,7 @@ int worker_open(struct csd **out, const struct csd_ops *ops, const struct engine
     w->cfg = *cfg;
     w->cfg.buffers = NULL; // the caller's, as fpga and xclbin are, and needed by open alone
     w->cfg.fpga = w->cfg.xclbin = NULL;
-    pthread_mutex_init(&w->mutex, NULL);
+    thread_init(&w->thread, worker_work, w);
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
         list_init(jobs[i], offsetof(struct csd_job, next));
     list_init(&w->delayed, offsetof(struct worker_io, next));
@@ -235,7 +231,10 @@ int worker_open(struct csd **out, const struct csd_ops *ops, const struct engine
     if (rc == 0)
         rc = worker_disk_open(w, cfg, notice, notice_size, err);
     if (rc == 0) {
-        rc = thread_start(w, err);
+        char name[16];
+
+        snprintf(name, sizeof name, "csd%d", cfg->id);
+        rc = thread_start(&w->thread, name, err);
         if (rc)
             disk_file_undo(&(struct disk_config){.path = cfg->path, .create = cfg->create});
     }
@@ -251,9 +250,9 @@ void worker_submit(struct csd *base, struct csd_job *job)
     struct worker *w = (struct worker *)base;
 
     csd_job_begin(job);
-    pthread_mutex_lock(&w->mutex);
+    thread_lock(&w->thread);
     list_push(&w->inbox, job);
-    pthread_mutex_unlock(&w->mutex);
+    thread_unlock(&w->thread);
     disk_wake(w->disk);
 }
 
@@ -261,8 +260,8 @@ int worker_reap(struct csd *base, struct csd_job **done, int max)
 {
     struct worker *w = (struct worker *)base;
 
-    pthread_mutex_lock(&w->mutex);
+    thread_lock(&w->thread);
     int n = list_take(&w->outbox, done, max);
-    pthread_mutex_unlock(&w->mutex);
+    thread_unlock(&w->thread);
     return n;
 }

@@ -27,7 +27,7 @@ __asm__(".pushsection .rodata\n"
 extern const char update_cl[];
 
 struct accelerator {
-    struct engine        base;
+    struct engine_thread thread; // first member
     const struct opencl *cl;
     char                 name[OPENCL_NAME];
     uint64_t             timeout_ns;
@@ -39,7 +39,6 @@ struct accelerator {
     cl_kernel            kernels[KERNELS]; // by enum engine_what
     cl_mem               command, tables, result;
     uint32_t             asked[HLS_COMMAND_BYTES / 4], answered[HLS_RESULT_BYTES / 4];
-    struct engine_thread thread;
     pthread_mutex_t      mutex; // over what follows
     pthread_cond_t       changed;
     int                  ended; // 0; 1 once the last command is over; -1 if that failed
@@ -197,16 +196,6 @@ static int accelerator_run(struct engine *e, struct engine_set *s, struct err *w
     return hls_take(r, s, why);
 }
 
-static void accelerator_start(struct engine *e, struct engine_set *s)
-{
-    engine_thread_start(&((struct accelerator *)e)->thread, s);
-}
-
-static struct engine_set *accelerator_poll(struct engine *e)
-{
-    return engine_thread_poll(&((struct accelerator *)e)->thread);
-}
-
 /* ---- memory */
 
 static void accelerator_release(struct engine *e, struct engine_set *s)
@@ -348,8 +337,6 @@ static int parts_open(struct accelerator *a, struct err *err)
     return rc ? refused(a, "a queue and buffers", rc, err) : program_open(a, err);
 }
 
-static void nobody_waits(void *ctx) { (void)ctx; }
-
 static int accelerator_open(struct engine **out, const struct csd_config *cfg,
                             void (*wake)(void *ctx), void *ctx, struct err *err)
 {
@@ -359,11 +346,10 @@ static int accelerator_open(struct engine **out, const struct csd_config *cfg,
 
     if (!a)
         return cl ? err_set(err, -ENOMEM, "device %d: out of memory", cfg->id) : -ENOENT;
-    a->base.ops = &engine_opencl;
+    a->thread.base.ops = &engine_opencl;
+    a->thread.run = accelerator_run;
     a->cl = cl;
     a->timeout_ns = cfg->timeout_ns;
-    a->thread = (struct engine_thread){.engine = &a->base, .run = accelerator_run,
-                                       .wake = nobody_waits};
     pthread_mutex_init(&a->mutex, NULL);
     pthread_cond_init(&a->changed, NULL);
     int rc = opencl_device(cl, (unsigned)cfg->id, &a->device, a->name, err);
@@ -371,15 +357,15 @@ static int accelerator_open(struct engine **out, const struct csd_config *cfg,
     rc = rc ? rc : engine_thread_open(&a->thread, cfg->id, err);
     if (!rc) {
         snprintf(name, sizeof name, "OpenCL's %s", a->name);
-        rc = engine_prove(&a->base, name, err);
+        rc = engine_prove(&a->thread.base, name, err);
     }
     if (rc) {
-        accelerator_close(&a->base);
+        accelerator_close(&a->thread.base);
         return rc;
     }
     a->thread.wake = wake;
     a->thread.ctx = ctx;
-    *out = &a->base;
+    *out = &a->thread.base;
     return 0;
 }
 
@@ -394,6 +380,6 @@ static int accelerator_usable(struct err *err)
 
 const struct engine_ops engine_opencl = {
     .usable = accelerator_usable, .open = accelerator_open, .alloc = accelerator_alloc,
-    .release = accelerator_release, .start = accelerator_start, .poll = accelerator_poll,
+    .release = accelerator_release, .start = engine_thread_start, .poll = engine_thread_poll,
     .close = accelerator_close,
 };

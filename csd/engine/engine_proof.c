@@ -64,7 +64,7 @@ static int work(struct engine *e, struct engine_set *s, enum engine_what what, s
 }
 
 /* Update number `round` by e: even elements of its gradient are left out where that is compressed,
- * and come in as many pieces as the wire's area takes. */
+ * and come in as many chunks as the wire's area takes. */
 static int update(struct engine *e, struct engine_set *s, struct csd_update *u, uint64_t round,
                   struct err *err)
 {

@@ -9,12 +9,13 @@ static int work(void *arg)
     if (!s)
         return 0;
     thread_unlock(&t->thread);
-    int rc = t->run(t->engine, s, &t->why);
+    int rc = t->run(&t->base, s, &t->why);
     thread_lock(&t->thread);
     t->asked = NULL;
     t->over = s;
     t->rc = rc;
-    t->wake(t->ctx); // under the lock: once s is polled nobody may be there to be woken
+    if (t->wake)
+        t->wake(t->ctx); // under the lock: once s is polled nobody may be there to be woken
     return 1;
 }
 
@@ -29,22 +30,26 @@ int engine_thread_open(struct engine_thread *t, int device, struct err *err)
 
 void engine_thread_close(struct engine_thread *t) { thread_release(&t->thread); }
 
-void engine_thread_start(struct engine_thread *t, struct engine_set *s)
+void engine_thread_start(struct engine *e, struct engine_set *s)
 {
+    struct engine_thread *t = (struct engine_thread *)e;
+
     thread_lock(&t->thread);
     t->asked = s;
     thread_changed(&t->thread);
     thread_unlock(&t->thread);
 }
 
-struct engine_set *engine_thread_poll(struct engine_thread *t)
+struct engine_set *engine_thread_poll(struct engine *e)
 {
+    struct engine_thread *t = (struct engine_thread *)e;
+
     thread_lock(&t->thread);
     struct engine_set *s = t->over;
     t->over = NULL;
     thread_unlock(&t->thread);
     if (s && t->rc) {
-        s->status = t->engine->broken = t->rc;
+        s->status = e->broken = t->rc;
         s->why = t->why;
     }
     return s;

@@ -28,7 +28,7 @@ static const struct kernel_kind { const char *name; int args; } kinds[KERNELS] =
 };
 
 struct card {
-    struct engine     base;
+    struct engine_thread thread; // first member
     const struct xrt *x;
     char              address[32];
     uint64_t          timeout_ns;
@@ -37,7 +37,6 @@ struct card {
     struct kernel { xrtKernelHandle kernel; xrtRunHandle run; } kernels[KERNELS];
     struct control { xrtBufferHandle buffer; void *map; } command, result;
     struct card      *before; // in `opened`
-    struct engine_thread thread;
 };
 
 static struct card *opened; // the cards of this process; one thread opens and closes all
@@ -89,16 +88,6 @@ static int card_run(struct engine *e, struct engine_set *s, struct err *why)
     hls_ask(c->command.map, s);
     int rc = run(c, s->what, s->own, why);
     return rc ? rc : hls_take(c->result.map, s, why);
-}
-
-static void card_start(struct engine *e, struct engine_set *s)
-{
-    engine_thread_start(&((struct card *)e)->thread, s);
-}
-
-static struct engine_set *card_poll(struct engine *e)
-{
-    return engine_thread_poll(&((struct card *)e)->thread);
 }
 
 /* ---- memory */
@@ -309,20 +298,20 @@ static int card_open(struct engine **out, const struct csd_config *cfg, void (*w
     struct card *c = calloc(1, sizeof *c);
     if (!c)
         return err_set(err, -ENOMEM, "device %d: out of memory", cfg->id);
-    *c = (struct card){.base = {.ops = &engine_xrt}, .x = x, .timeout_ns = cfg->timeout_ns,
-                       .group = -1,
-                       .thread = {.engine = &c->base, .run = card_run, .wake = wake, .ctx = ctx}};
+    *c = (struct card){.thread = {.base = {.ops = &engine_xrt}, .run = card_run, .wake = wake,
+                                  .ctx = ctx},
+                       .x = x, .timeout_ns = cfg->timeout_ns, .group = -1};
     snprintf(c->address, sizeof c->address, "%s", cfg->fpga);
     int rc = parts_open(c, cfg, err);
     rc = rc ? rc : engine_thread_open(&c->thread, cfg->id, err);
     if (rc) {
-        c->base.broken = rc == -ETIMEDOUT ? rc : 0;
-        card_close(&c->base);
+        c->thread.base.broken = rc == -ETIMEDOUT ? rc : 0;
+        card_close(&c->thread.base);
         return rc;
     }
     c->before = opened;
     opened = c;
-    *out = &c->base;
+    *out = &c->thread.base;
     return 0;
 }
 
@@ -330,6 +319,6 @@ static int card_usable(struct err *err) { return xrt_load(err) ? 0 : -ENOENT; }
 
 const struct engine_ops engine_xrt = {
     .on_card = 1, .usable = card_usable,
-    .open = card_open, .alloc = card_alloc, .release = card_release, .start = card_start,
-    .poll = card_poll, .close = card_close,
+    .open = card_open, .alloc = card_alloc, .release = card_release, .start = engine_thread_start,
+    .poll = engine_thread_poll, .close = card_close,
 };

@@ -1,5 +1,5 @@
-/* grad_wire.c: packs and unpacks compressed gradients. A piece never splits a pair: header, pairs
- * and pieces are all multiples of 8 bytes. Nothing read is trusted: an index is used only after it
+/* grad_wire.c: packs and unpacks compressed gradients. A chunk never splits a pair: header, pairs
+ * and chunks are all multiples of 8 bytes. Nothing read is trusted: an index is used only after it
  * was compared. */
 #include "csd/engine/grad_wire.h"
 

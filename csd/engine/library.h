@@ -1,5 +1,5 @@
-/* library.h: a shared library that is not linked: its calls are found when it is first needed, so
- * that a program that never needs it runs where it is not installed. */
+/* library.h: a shared library that is loaded when it is first needed, not linked. So the program
+ * also runs on machines without it. */
 #pragma once
 
 #include "data/base/err.h"
@@ -8,12 +8,12 @@ struct library {
     const char *file;       // libNAME.so.VERSION
     const char *name, *get; // in "NAME is not here (the loader's reason): GET"
     const char *lacking;    // in "FILE has no CALL: LACKING"
-    int         global;     // its symbols are for what it loads itself, too
+    int         global;     // true: libraries that it loads may use its symbols
 };
 
-struct library_call { const char *name; size_t at; }; // at: where in the table its pointer goes
+struct library_call { const char *name; size_t at; }; // at: offset of its pointer in the table
 
-/* Open it, for good, and find its calls. -ENOENT and a sentence where it is not here or lacks one:
- * then the table is of no use. */
+/* Load it, for the life of the process, and fill the table with pointers to n calls. 0, or -ENOENT
+ * and a sentence if the library or a call is missing. */
 int library_load(const struct library *l, const struct library_call *calls, size_t n, void *table,
                  struct err *err);

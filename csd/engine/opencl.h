@@ -1,6 +1,5 @@
-/* opencl.h: the OpenCL library: those of its calls that engine_opencl.c makes, found when an
- * accelerator is first asked for. A program that never asks for one never loads it, and runs where
- * it is not installed. */
+/* opencl.h: the OpenCL library: the calls that engine_opencl.c makes, loaded when an accelerator is
+ * first asked for (library.h). */
 #pragma once
 
 #include "data/base/err.h"
@@ -24,11 +23,11 @@ enum { OPENCL_NAME = 128 };
 struct opencl { OPENCL_CALLS(OPENCL_POINTER) };
 #undef OPENCL_POINTER
 
-/* The library, loaded once; NULL and a sentence where it is not here or lacks a call. */
+/* The library, loaded once. NULL and a sentence if it or one of these calls is missing. */
 const struct opencl *opencl_load(struct err *err);
 
-/* Accelerator number `nth`, counted from 0 and round and round, of those of the first of these
- * types that there is: accelerators proper, GPUs, processors. One that cannot round as all of
- * siTrain does is refused. name: its own. */
+/* Accelerator `nth`, modulo their number, among the devices of the first type that exists:
+ * accelerators, GPUs, processors. One that cannot round as siTrain does is refused. name: gets the
+ * device's name. 0 or -errno. */
 int opencl_device(const struct opencl *cl, unsigned nth, cl_device_id *out, char name[OPENCL_NAME],
                   struct err *err);

@@ -1,8 +1,6 @@
-/* xrt.h: libxrt, the vendor's runtime for accelerator cards: those of its calls that engine_xrt.c
- * makes, found when a card is first asked for. A program that never asks for one never loads it,
- * and runs where it is not installed.
- *
- * They are not for several threads at once, but for those of one run each (xrtRun..). */
+/* xrt.h: libxrt, the vendor's runtime for accelerator cards: the calls that engine_xrt.c makes,
+ * loaded when a card is first asked for (library.h). Only one thread at a time may make these
+ * calls, except that each run (xrtRun..) may have a thread of its own. */
 #pragma once
 
 #include "data/base/err.h"
@@ -23,5 +21,5 @@
 struct xrt { XRT_CALLS(XRT_POINTER) };
 #undef XRT_POINTER
 
-/* The library, loaded once; NULL and a sentence where it is not here or lacks a call. */
+/* The library, loaded once. NULL and a sentence if it or one of these calls is missing. */
 const struct xrt *xrt_load(struct err *err);

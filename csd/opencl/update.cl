@@ -216,8 +216,8 @@ void update(global const uint *command, global uint *memory, global const uint *
 /* ---- the decompressor */
 
 /* command: struct hls_scatter_command; memory: the set's, the dense gradient zero before the first
- * piece. result: 1: 1 where the header is another; 3: the number of the first pair that is wrong,
- * or what it was, the largest number there is; 5: CRC32C of this piece. */
+ * chunk. result: 1: 1 where the header is another; 3: the number of the first pair that is wrong,
+ * or what it was, the largest number there is; 5: CRC32C of this chunk. */
 kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void scatter(global const uint *command, global uint *memory, global const uint *tables,
              volatile global uint *result)
@@ -226,7 +226,7 @@ void scatter(global const uint *command, global uint *memory, global const uint 
     uint n = command[1], pairs = command[3], seen = command[8], sum = ~0u;
     global const uint *packed = memory + (size_t)command[4] * 16;
     global uint       *dense = memory + (size_t)command[5] * 16;
-    uint               header = seen == 0 ? 16 : 0; // words of it: in the first piece
+    uint               header = seen == 0 ? 16 : 0; // words of it: in the first chunk
 
     if (block >= blocks)
         return;

@@ -18,3 +18,17 @@ int grow_more(void *array, size_t *cap, size_t need, size_t size, const char *wh
     *cap = more;
     return 0;
 }
+
+int grow_add(void *array, size_t *n, size_t *cap, const void *from, size_t more, size_t size,
+             const char *what, struct err *err)
+{
+    int   rc = grow(array, cap, *n + more, size, what, err);
+    char *at;
+
+    if (rc || more == 0)
+        return rc;
+    memcpy(&at, array, sizeof at);
+    memcpy(at + *n * size, from, more * size);
+    *n += more;
+    return 0;
+}

@@ -14,3 +14,8 @@ static inline int grow(void *array, size_t *cap, size_t need, size_t size, const
 {
     return need <= *cap ? 0 : grow_more(array, cap, need, size, what, err);
 }
+
+/* Appends `more` elements, which begin at `from`, to the *n of the array. *n grows by as many. It
+ * fails as grow does. */
+int grow_add(void *array, size_t *n, size_t *cap, const void *from, size_t more, size_t size,
+             const char *what, struct err *err);

@@ -59,6 +59,23 @@ int json_parse(json_t **out, const char *text, size_t n, const char *what, struc
     return 0;
 }
 
+/* What was read, if it is an object. */
+static int expect_object(json_t **value, const char *what, struct err *err)
+{
+    if (json_is_object(*value))
+        return 0;
+    json_decref(*value);
+    *value = NULL;
+    return err_misuse(err, "%s: a JSON object is expected", what);
+}
+
+int json_parse_object(json_t **out, const char *text, size_t n, const char *what, struct err *err)
+{
+    int rc = json_parse(out, text, n, what, err);
+
+    return rc ? rc : expect_object(out, what, err);
+}
+
 int json_read(json_t **out, const char *path, size_t max_bytes, struct err *err)
 {
     char  *text;
@@ -76,11 +93,7 @@ int json_read_object(json_t **out, const char *path, size_t max_bytes, struct er
 {
     int rc = json_read(out, path, max_bytes, err);
 
-    if (rc || json_is_object(*out))
-        return rc;
-    json_decref(*out);
-    *out = NULL;
-    return err_misuse(err, "%s: a JSON object is expected", path);
+    return rc ? rc : expect_object(out, path, err);
 }
 
 char *json_written(const json_t *value, size_t flags)

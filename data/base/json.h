@@ -15,6 +15,8 @@ int json_read_object(json_t **out, const char *path, size_t max_bytes, struct er
 /* Parse text[0..n) of which `what` says where it stands. A whole number too large for json_int_t,
  * as Python writes some, is a real one. */
 int json_parse(json_t **out, const char *text, size_t n, const char *what, struct err *err);
+/* Parses a text that must be an object. */
+int json_parse_object(json_t **out, const char *text, size_t n, const char *what, struct err *err);
 /* A value as json_write writes it, malloced; NULL: no memory. */
 char *json_written(const json_t *value, size_t flags);
 /* Write to path (temporary name, fsync, rename); flags are jansson's: JSON_INDENT(2), or those of
@@ -34,6 +36,15 @@ static inline double json_figure(const json_t *object, const char *key)
     const json_t *v = json_object_get(object, key);
 
     return json_is_number(v) ? json_number_value(v) : (double)NAN;
+}
+
+/* Returns whether a member is true. If it is neither true nor false, or is not there, returns
+ * `otherwise`. */
+static inline int json_flag(const json_t *object, const char *key, int otherwise)
+{
+    const json_t *v = json_object_get(object, key);
+
+    return json_is_boolean(v) ? json_is_true(v) : otherwise;
 }
 
 static inline const char *json_str(const json_t *object, const char *key)

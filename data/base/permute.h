@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Where element i stands: in the permutation that (seed, stream) choose. */
+/* The place of element i in the permutation that (seed, stream) choose. */
 uint64_t permute(uint64_t seed, uint64_t stream, uint64_t i, uint64_t n);
 
-/* Where row i of a token file's n rows stands in an epoch. */
+/* The place of row i of a token file's n rows in an epoch. */
 uint64_t permute_rows(uint64_t seed, uint64_t epoch, uint64_t i, uint64_t n);

@@ -4,13 +4,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Length (1..4) of the code point at p[0..n), n > 0; 0 if the n bytes are the beginning of one
+/* Length (1..4) of the code point at text[0..n), n > 0; 0 if the n bytes are the beginning of one
  * that is cut off; -1 if no code point begins so (overlong forms, surrogates and what lies
  * beyond U+10FFFF included). */
-static inline int utf8_length(const unsigned char *p, size_t n)
+static inline int utf8_length(const void *text, size_t n)
 {
-    unsigned char low = 0x80, high = 0xBF; // bounds of the second byte
-    int           len;
+    const unsigned char *p = text;
+    unsigned char        low = 0x80, high = 0xBF; // bounds of the second byte
+    int                  len;
 
     if (p[0] < 0x80)
         return 1;
@@ -34,14 +35,25 @@ static inline int utf8_length(const unsigned char *p, size_t n)
     return len;
 }
 
-/* The code point at p, of so many bytes (utf8_length). */
-static inline uint32_t utf8_decode(const unsigned char *p, int len)
+/* The code point at text, of so many bytes (utf8_length). */
+static inline uint32_t utf8_decode(const void *text, int len)
 {
-    uint32_t cp = len == 1 ? p[0] : p[0] & (0xFFu >> (len + 1));
+    const unsigned char *p = text;
+    uint32_t             cp = len == 1 ? p[0] : p[0] & (0xFFu >> (len + 1));
 
     for (int i = 1; i < len; i++)
         cp = cp << 6 | (p[i] & 0x3Fu);
     return cp;
+}
+
+/* Returns what utf8_length says. If that is above 0, *cp gets the code point. */
+static inline int utf8_at(const void *text, size_t n, uint32_t *cp)
+{
+    int len = utf8_length(text, n);
+
+    if (len > 0)
+        *cp = utf8_decode(text, len);
+    return len;
 }
 
 /* Its bytes to `to`, which has room for four; how many. */
@@ -60,9 +72,20 @@ static inline size_t utf8_encode(char *to, uint32_t cp)
 static inline size_t utf8_unfinished(const char *text, size_t n)
 {
     for (size_t back = 1; back <= 3 && back <= n; back++)
-        if (utf8_length((const unsigned char *)text + n - back, back) == 0)
+        if (utf8_length(text + n - back, back) == 0)
             return back;
     return 0;
+}
+
+/* Returns how many bytes the last code point of text[0..n), n > 0, has if the text is UTF-8, and
+ * some number from 1 to 4 if it is not. */
+static inline size_t utf8_last(const char *text, size_t n)
+{
+    size_t back = 1;
+
+    while (back < 4 && back < n && ((unsigned char)text[n - back] & 0xC0) == 0x80)
+        back++;
+    return back;
 }
 
 /* How many bytes of text[0..n) are valid UTF-8 from the beginning on; *why is what utf8_length says

@@ -96,19 +96,31 @@ static int refuse(const struct run_lock *l, int fd, struct err *err)
     }
 }
 
+/* Is it what run_lock_note writes, all of it? */
+static int is_form(const char *text)
+{
+    int line = 0, rest = 0;
+
+    if (*text && *text != '\n' &&
+        (sscanf(text, "process %*d on %*63[^\n ]%n", &line) < 0 || !line))
+        return 0;
+    text += line;
+    if (!*text || !strcmp(text, "\n"))
+        return 1;
+    sscanf(text, "\nboot %*36[0-9a-f-]\ncommits %*u begun %*u taken %*u%n", &rest);
+    return rest && !strcmp(text + rest, "\n");
+}
+
 /* Next to a run's database a small file of this name is the run's, whatever a power cut has left in
  * it. Elsewhere it must be empty, or as run_lock_note writes it: somebody's file is not written
  * over. */
 static int ours_check(const struct run_lock *l, int fd, struct err *err)
 {
-    static const char begin[] = "process ";
-    char              text[TEXT] = "";
-    struct stat       st;
+    char        text[TEXT] = "";
+    struct stat st;
 
     text_read(fd, text, sizeof text);
-    if (!fstat(fd, &st) && st.st_size < TEXT &&
-        (access(l->db_path, F_OK) == 0 || *text == '\n' ||
-         !strncmp(text, begin, strnlen(text, sizeof begin - 1))))
+    if (!fstat(fd, &st) && st.st_size < TEXT && (access(l->db_path, F_OK) == 0 || is_form(text)))
         return 0;
     return err_misuse(err, "%s is no lock file of siTrain: move it elsewhere", l->path);
 }

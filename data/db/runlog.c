@@ -78,6 +78,27 @@ static int commits_shown(const char *path, int alone, uint64_t *n, struct err *e
     return rc;
 }
 
+/* -EBADMSG and a sentence if run.db and its log cannot be of one time: with the log it shows fewer
+ * commits than without, or it lacks commits that a checkpoint took into it. SQLite would mix the
+ * two, since each is whole. */
+static int times_check(const struct runlog *log, uint64_t shown, struct err *err)
+{
+    const struct run_lock *l = &log->lock;
+    const char            *p = log->db.path;
+    uint64_t               alone;
+
+    if (!db_has_log(&log->db) || commits_shown(p, 1, &alone, NULL) ||
+        ((alone <= shown || !shown) && (!l->known || l->taken <= alone)))
+        return 0;
+    return err_set(err, -EBADMSG,
+                   "%s ends with commit %" PRIu64 " and its log %s-wal %s: they are not of one "
+                   "time, as where a backup put one of the two back; put both of one time there, "
+                   "%s; nothing was changed", p, alone, p,
+                   alone > shown ? "is an older one's" : "begins after later ones",
+                   alone > shown ? "or, if run.db is the right one, move its log away"
+                                 : "with the devices' states of that time");
+}
+
 /* -EBADMSG and a sentence if commits are lost; *shown: those that are not. Nobody may write
  * meanwhile; another program that takes the log in may make it look so for a moment. */
 static int commits_check(struct runlog *log, uint64_t *shown, struct err *err)
@@ -88,15 +109,16 @@ static int commits_check(struct runlog *log, uint64_t *shown, struct err *err)
         int rc = commits_shown(log->db.path, 0, shown, NULL);
 
         if (rc ? rc != -EBADMSG || !db_has_log(&log->db) : *shown >= l->commits)
-            return 0; // if it is no log that is damaged, whoever opens it says what is
+            return rc ? 0 : times_check(log, *shown, err); // whoever opens it says what is damaged
         usleep(attempt ? 0 : 10000);
     }
     if (!l->known)
-        return 0;
+        return commits_shown(log->db.path, 0, shown, NULL) ? 0 : times_check(log, *shown, err);
     return err_set(err, -EBADMSG,
                    db_has_log(&log->db)
-                       ? "%s-wal: the database's log is damaged: of %" PRIu64
-                         " commits the last %" PRIu64 " cannot be read; nothing was changed"
+                       ? "%s-wal: the database's log is damaged, or it or run.db is of another "
+                         "time: of %" PRIu64 " commits the last %" PRIu64 " cannot be read; "
+                         "nothing was changed"
                        : "%s: of %" PRIu64 " commits the last %" PRIu64
                          " are not there: its log (run.db-wal) is gone, or it is of another time "
                          "(if the whole run, with its devices, came back from a backup, remove "
@@ -226,7 +248,10 @@ static int open_writing(struct runlog *log, int durable, struct err *err)
     int      rc = run_lock_take(&log->lock, err);
 
     rc = rc ? rc : commits_check(log, &shown, err);
+    log->left = db_has_log(&log->db);
     rc = rc ? rc : db_open(&log->db, 0, err);
+    if (!rc && log->left) // if it does not fit, that is seen before the first commit
+        sqlite3_db_config(log->db.sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     rc = rc ? rc : log_ready(log, 0, err);
     rc = rc ? rc : set_wal(log, durable, err);
     return rc ? rc : log_count(log, err);
@@ -267,6 +292,22 @@ int runlog_open(struct runlog **out, const char *path, int read_only, int durabl
         runlog_close(log);
     *out = rc ? NULL : log;
     return rc;
+}
+
+int runlog_open_run(struct runlog **out, const char *dir, struct err *err)
+{
+    char *path = file_path(err, "%s/run.db", dir);
+    int   rc = path ? runlog_open(out, path, 1, 0, err) : -ENOMEM;
+
+    if (rc == -ENOENT || rc == -ENOTDIR)
+        rc = err_misuse(err, "%s is not a run: there is no %s", dir, path);
+    free(path);
+    return rc;
+}
+
+int runlog_since(struct runlog *log, uint64_t step, struct err *err)
+{
+    return schema_views_since(&log->db, step, err);
 }
 
 int runlog_writer(const char *path, char *who, size_t size)

@@ -5,6 +5,8 @@
 
 #include "data/base/err.h"
 
+#include <math.h>
+
 struct runlog;
 
 /* What takes time. On devices: UPDATE_READ, _COMPUTE and _WRITE are parts of an UPDATE;
@@ -34,6 +36,8 @@ extern const char *const runlog_phase_names[PHASES];
  * runlog_lock_reading. One of an older format is brought to this one, in the file by who writes. */
 int runlog_create(struct runlog **out, const char *path, int durable, struct err *err);
 int runlog_open(struct runlog **out, const char *path, int read_only, int durable, struct err *err);
+/* That of the run in the folder `dir`, for reading; where there is none, a sentence says so. */
+int runlog_open_run(struct runlog **out, const char *dir, struct err *err);
 /* A run whose log (run.db-wal) is damaged, so that runlog_open refuses it: what is whole of it, for
  * reading, as an earlier commit left it; writes nothing. 0 also where no damage is known: then all
  * is there (*past 0). -EBADMSG: nothing that can be relied on. */
@@ -161,8 +165,20 @@ int runlog_step_forget(struct runlog *log, uint64_t step, struct err *err);
  * or with a drive that only says that it flushes) may look whole but for that. */
 int runlog_check_steps(struct runlog *log, uint64_t n, struct err *err);
 
+/* For this connection, which only reads, the view whole_steps, and all that is
+ * derived from it, is of the steps from `step` on alone: of a long run that takes milliseconds. */
+int runlog_since(struct runlog *log, uint64_t step, struct err *err);
 /* Rows of any SELECT, for reports: called per row with column texts (NULL for NULL); a non-zero
- * return stops and is passed on. */
+ * return stops and is passed on. runlog_real and runlog_count read such a text. They
+ * return NaN and 0 for NULL. */
+static inline double runlog_real(const char *column)
+{
+    return column ? strtod(column, NULL) : (double)NAN;
+}
+static inline uint64_t runlog_count(const char *column)
+{
+    return column ? strtoull(column, NULL, 10) : 0;
+}
 int runlog_query(struct runlog *log, const char *sql,
                  int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,
                  struct err *err);

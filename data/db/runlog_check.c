@@ -170,5 +170,9 @@ int runlog_check_steps(struct runlog *log, uint64_t n, struct err *err)
     if (!found.damaged && found.steps < n)
         say_damage(&c, "table steps: it ends after step %llu, but %llu steps were committed",
                    (unsigned long long)found.steps, (unsigned long long)n);
-    return found.damaged ? err_set(err, -EBADMSG, "%s", first.text) : 0;
+    return !found.damaged ? 0
+           : log->left    ? err_set(err, -EBADMSG, "%.900s; its log %.900s-wal may be of another "
+                                    "time, if a backup put one of the two back: put both of one "
+                                    "time there", first.text, log->db.path)
+                          : err_set(err, -EBADMSG, "%s", first.text);
 }

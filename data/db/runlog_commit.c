@@ -41,6 +41,9 @@ int runlog_commit(struct runlog *log, struct err *err)
     rc = rc ? rc : db_run(&log->db, "COMMIT", "committing", err, "");
     if (rc)
         return rc;
+    if (log->left)
+        sqlite3_db_config(log->db.sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
+    log->left = 0;
     log->ends[++log->lock.commits % RUNLOG_ENDS] = log->log_pages;
     run_lock_note(&log->lock); // where it fails less is known
     if ((unsigned)log->log_pages >= runlog_log_pages)

@@ -13,6 +13,7 @@ struct runlog {
     struct db       db;
     struct run_lock lock;
     int             counts;    // commits, into the lock; it is open for writing
+    int             left;      // until its first commit: a log was there when it was opened
     int             log_pages; // of run.db-wal, after the last commit
     int             ends[RUNLOG_ENDS]; // the same after each of the last ones, by number
 };

@@ -54,11 +54,12 @@ __asm__(".pushsection .rodata\n"
         ".popsection\n");
 extern const char views_sql[];
 
-const char schema_journal_state[] =
-    "journal_state (id INTEGER PRIMARY KEY CHECK (id = 1), next_step INTEGER, applied INTEGER,"
-    " optimizer INTEGER /* 0 adamw, 1 adam, 2 sgd, 3 adagrad */, lr REAL, beta1 REAL, beta2 REAL,"
-    " eps REAL, one_minus_beta1 REAL, one_minus_beta2 REAL, step_size REAL, bias2_sqrt REAL,"
-    " grad_scale REAL, first INTEGER, sum INTEGER)";
+#define STATE                                                                                      \
+    "journal_state (id INTEGER PRIMARY KEY CHECK (id = 1), next_step INTEGER, applied INTEGER,"    \
+    " optimizer INTEGER /* 0 adamw, 1 adam, 2 sgd, 3 adagrad */, lr REAL, beta1 REAL, beta2 REAL," \
+    " eps REAL, one_minus_beta1 REAL, one_minus_beta2 REAL, step_size REAL, bias2_sqrt REAL,"      \
+    " grad_scale REAL, first INTEGER, sum INTEGER)"
+const char schema_journal_state[] = STATE;
 
 static const char creating[] = "creating", upgrading[] = "bringing it to this format";
 
@@ -101,6 +102,15 @@ void schema_guard(struct db *db)
 
 int schema_views(struct db *db, struct err *err) { return make_views(db, 1, err); }
 
+int schema_views_since(struct db *db, uint64_t step, struct err *err)
+{
+    return db_exec(db, "making the views", err, "PRAGMA query_only=0; DROP VIEW temp.whole_steps;"
+                   "CREATE TEMP VIEW whole_steps AS SELECT DISTINCT step FROM spans"
+                   " WHERE step >= %" PRIu64 " AND step NOT IN"
+                   " (SELECT step FROM spans WHERE step >= %" PRIu64 " AND start_ns = 0);"
+                   " PRAGMA query_only=1", step, step);
+}
+
 int schema_check(struct db *db, int *version, struct err *err)
 {
     int64_t id, format, foreign;
@@ -126,6 +136,23 @@ int schema_check(struct db *db, int *version, struct err *err)
                        "siTrain run has", db->path);
     *version = (int)format;
     return 0;
+}
+
+/* Calls row() for each row of a query. The statements of `then` come first, and may change what the
+ * query has read. */
+static int each_of(struct db *db, const char *query, const char *then,
+                   int (*row)(struct db *db, sqlite3_stmt *was, struct err *err), struct err *err)
+{
+    sqlite3_stmt *was;
+    int           rc = db_exec(db, upgrading, err, "CREATE TEMP TABLE was AS %s; %s", query, then);
+
+    if (rc)
+        return rc;
+    int got = db_row(db, &was, "SELECT * FROM temp.was", upgrading, err, "");
+    for (; got > 0 && !rc; got = rc ? rc : db_next(db, was, upgrading, err))
+        rc = row(db, was, err);
+    sqlite3_reset(was);
+    return got ? got : db_exec(db, upgrading, err, "DROP TABLE temp.was");
 }
 
 /* ---- format 2 ---- */
@@ -160,24 +187,13 @@ static int state_put(struct db *db, sqlite3_stmt *was, struct err *err)
  * which its name then means. */
 static int state_columns(struct db *db, int read_only, struct err *err)
 {
-    sqlite3_stmt *was;
-
     if (sqlite3_table_column_metadata(db->sql, "main", "journal_state", NULL, NULL, NULL, NULL,
                                       NULL, NULL))
         return 0;
-    int rc = db_exec(db, upgrading, err,
-                     "CREATE TEMP TABLE was AS SELECT next_step, applied,"
-                     " optim, sum FROM main.journal_state; %sCREATE %s%s",
-                     read_only ? "" : "DROP TABLE main.journal_state; ",
-                     read_only ? "TEMP TABLE " : "TABLE main.", schema_journal_state);
-
-    if (rc)
-        return rc;
-    int got = db_row(db, &was, "SELECT * FROM temp.was", upgrading, err, "");
-    for (; got > 0 && !rc; got = rc ? rc : db_next(db, was, upgrading, err))
-        rc = state_put(db, was, err);
-    sqlite3_reset(was);
-    return got ? got : db_exec(db, upgrading, err, "DROP TABLE temp.was");
+    return each_of(db, "SELECT next_step, applied, optim, sum FROM main.journal_state",
+                   read_only ? "CREATE TEMP TABLE " STATE
+                             : "DROP TABLE main.journal_state; CREATE TABLE main." STATE,
+                   state_put, err);
 }
 
 /* Rows without a sum stay without. */
@@ -223,17 +239,9 @@ static int drop_view(struct db *db, sqlite3_stmt *names, struct err *err)
 /* Those that it was made with are for who opens it with sqlite3. */
 static int renew_views(struct db *db, struct err *err)
 {
-    sqlite3_stmt *names;
-    int           rc = db_exec(db, upgrading, err, "CREATE TEMP TABLE old_views AS SELECT name"
-                               " FROM main.sqlite_schema WHERE type = 'view'");
+    int rc = each_of(db, "SELECT name FROM main.sqlite_schema WHERE type = 'view'", "", drop_view,
+                     err);
 
-    if (rc)
-        return rc;
-    int got = db_row(db, &names, "SELECT name FROM temp.old_views", upgrading, err, "");
-    for (; got > 0 && !rc; got = rc ? rc : db_next(db, names, upgrading, err))
-        rc = drop_view(db, names, err);
-    sqlite3_reset(names);
-    rc = got ? got : db_exec(db, upgrading, err, "DROP TABLE temp.old_views");
     return rc ? rc : make_views(db, 0, err);
 }
 

@@ -23,3 +23,6 @@ int schema_upgrade(struct db *db, int version, int read_only, struct err *err);
 /* Our views for this connection alone, once its tables are of this version: those of the file may
  * have become others. */
 int schema_views(struct db *db, struct err *err);
+/* Of them, those of whole steps are of the steps from `step` on alone. Of a connection that only
+ * reads. */
+int schema_views_since(struct db *db, uint64_t step, struct err *err);

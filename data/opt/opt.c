@@ -122,8 +122,8 @@ static int refuse_unknown(const struct opt_command *cmd, const char *typed, stru
     const char *near = opt_nearest(typed, all);
     if (near)
         return err_misuse(err, "there is no option --%s; did you mean --%s?", typed, near);
-    return err_misuse(err, "--%s is not in this version; siTrain %s --help lists the options",
-                      typed, cmd->name);
+    return err_misuse(err, "--%s is not in this version; siTrain %s --help all lists the "
+                      "options", typed, cmd->name);
 }
 
 /* The row or the alias that name[0..n) is. */
@@ -174,7 +174,10 @@ static int flag_value(const struct scan *s, struct typed *t, struct err *err)
 /* The first sentence of the row's help, as a part of another sentence. */
 static const char *help_within(const struct opt_row *r, char *buf, size_t size)
 {
-    snprintf(buf, size, "%.*s", (int)opt_sentence(r->help), r->help);
+    char        full[OPT_HELP_BYTES];
+    const char *help = opt_row_help(r, full, sizeof full);
+
+    snprintf(buf, size, "%.*s", (int)opt_sentence(help), help);
     if (*buf && islower((unsigned char)buf[1]))
         buf[0] = (char)tolower((unsigned char)buf[0]);
     return buf;
@@ -271,7 +274,7 @@ static int alias_value(struct scan *s, struct typed *t, struct err *err)
     if (t->is_flag)
         t->value = a->value;
     if (a->translate) {
-        t->taken = (struct opt_taken){ .name = t->name, .value = t->value, .help = a->help };
+        t->taken = (struct opt_taken){ t->name, t->value, a->words, a->help, "" };
         rc = a->translate(&t->taken, err);
         why = t->value = t->taken.out;
     }
@@ -324,13 +327,15 @@ static int scan(struct scan *s, int argc, char **argv, struct err *err)
     for (; !rc && i < argc && strcmp(argv[i], "--"); i++) {
         struct typed t = { .follows = 0 };
 
-        if (!s->file && (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")))
+        if (!s->file && (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))) {
+            s->line->help_all = i + 1 < argc && !strcmp(argv[i + 1], "all");
             return 1;
+        }
         if (argv[i][0] != '-' || !argv[i][1])
             rc = argv_add(s, "", argv[i], NULL, err);
         else if (argv[i][1] != '-')
             rc = err_misuse(err, "there is no option %s; options are written --name, and siTrain "
-                            "%s --help lists them", argv[i], s->line->cmd->name);
+                            "%s --help all lists them", argv[i], s->line->cmd->name);
         else
             rc = option_scan(s, &t, argv + i, err);
         i += t.follows;

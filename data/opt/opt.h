@@ -12,11 +12,13 @@ struct opt_line {
     void  *options;                    // cmd->size bytes
     unsigned char given[OPT_MAX_ROWS]; // rows that were typed or stood in the --config FILE
     char  *notices;                    // lines to be said once all is accepted, or NULL
+    int    help_all;                   // --help all was asked for, not --help
 };
 
 /* Fill the options: defaults, then the file of options, then the command line: what that says of an
- * option replaces all that the file says of it. 0; 1 if --help was asked for; or -EINVAL with a
- * misuse sentence that names what would work (then there is nothing to release). */
+ * option replaces all that the file says of it. 0; 1 if --help was asked for (line->help_all: with
+ * all); or -EINVAL with a misuse sentence that names what would work (then there is nothing to
+ * release). */
 int opt_parse(struct opt_line *line, struct err *err);
 /* Free the strings of what opt_parse filled, once. */
 void opt_release(struct opt_line *line);
@@ -36,7 +38,7 @@ int opt_each(const struct opt_line *line,
 
 /* ---- what the rows say to people: opt_doc.c, opt_completion.c ---- */
 
-void opt_help(const struct opt_command *cmd, FILE *out);
+void opt_help(const struct opt_command *cmd, int all, FILE *out); // all: not cmd->first alone
 void opt_man(const struct opt_command *cmd, FILE *out); // the command's section of the man page
 /* The length of a help's first sentence, without its full stop. */
 size_t opt_sentence(const char *help);

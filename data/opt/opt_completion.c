@@ -101,7 +101,7 @@ static void zsh_quoted(FILE *out, const char *text)
 static void zsh_row(const struct opt_row *r, FILE *out)
 {
     const char *value = opt_value_name(r);
-    char        words[512];
+    char        words[512], help[OPT_HELP_BYTES];
 
     if (opt_row_is_arg(r)) {
         fprintf(out, "            '%s:%s:_files' \\\n", r->type == OPT_ARGS ? "*" : "", r->name);
@@ -109,7 +109,7 @@ static void zsh_row(const struct opt_row *r, FILE *out)
     }
     fprintf(out, "            '%s--%s%s[", opt_row_is_many(r) ? "*" : "", r->name,
             value || r->words ? "=" : "");
-    zsh_quoted(out, r->help);
+    zsh_quoted(out, opt_row_help(r, help, sizeof help));
     fputc(']', out);
     if (r->words && r->type == OPT_SET)
         fprintf(out, ":%s:_values -s , %s %s", r->name, r->name,
@@ -170,7 +170,7 @@ static void fish_quoted(FILE *out, const char *text)
 
 static void fish_row(const struct opt_command *cmd, const struct opt_row *r, FILE *out)
 {
-    char words[512];
+    char words[512], help[OPT_HELP_BYTES];
 
     fprintf(out, "complete -c siTrain -n '__siTrain_command %s'", cmd->name);
     if (opt_row_is_arg(r)) {
@@ -184,7 +184,7 @@ static void fish_row(const struct opt_command *cmd, const struct opt_row *r, FIL
     else if (opt_value_name(r))
         fputs(takes_files(r) ? " -r -F" : " -x", out);
     fputs(" -d ", out);
-    fish_quoted(out, r->help);
+    fish_quoted(out, opt_row_help(r, help, sizeof help));
 }
 
 static void fish_completion(const struct opt_command *const *cmds, size_t n, FILE *out)

@@ -2,8 +2,10 @@
  * row or a command does not hold. */
 #include "data/opt/opt.h"
 
+#include <assert.h>
+
 // a terminal as it opens has 80 columns
-enum { USAGE_COLUMN = 7, HELP_COLUMN = 30, HELP_WIDTH = 80, HELP_BYTES = 1024 };
+enum { USAGE_COLUMN = 7, HELP_COLUMN = 30, HELP_WIDTH = 80 };
 
 /* What a value is called, unless the row says it; NULL: there is none to be typed. */
 static const char *const value_names[] = {
@@ -44,7 +46,8 @@ size_t opt_sentence(const char *help)
  * parenthesis that ends it. A help that describes the default itself gives way to the command's. */
 static void row_help(const struct opt_command *cmd, const struct opt_row *r, char *buf, size_t size)
 {
-    const char *help = r->help, *def = opt_row_default(cmd, r);
+    char        full[OPT_HELP_BYTES];
+    const char *help = opt_row_help(r, full, sizeof full), *def = opt_row_default(cmd, r);
     const char *described = strstr(help, "default: ");
     int         repeated = opt_row_is_many(r) && !opt_row_is_arg(r);
     int         shown = def && *def && !(described && def == r->def);
@@ -89,10 +92,39 @@ static void print_wrapped(FILE *out, const char *text, int at, int from)
     fputc('\n', out);
 }
 
-void opt_help(const struct opt_command *cmd, FILE *out)
+static void print_row(const struct opt_command *cmd, const struct opt_row *r, FILE *out)
 {
-    char head[256], help[HELP_BYTES];
+    char head[256], help[OPT_HELP_BYTES];
 
+    row_head(r, head, sizeof head);
+    row_help(cmd, r, help, sizeof help);
+    int at = fprintf(out, "  %s", head);
+    if (at + 2 > HELP_COLUMN)
+        at = fprintf(out, "\n") - 1;
+    print_wrapped(out, help, at, HELP_COLUMN);
+}
+
+/* The options that people use first, and how to see the others. */
+static void print_first(const struct opt_command *cmd, FILE *out)
+{
+    size_t n = 0, rows = 0;
+
+    fputs("\nThe options to begin with\n", out);
+    for (const char *at = cmd->first; *at; at += strspn(at, " "), n++) {
+        size_t length = strcspn(at, " ");
+        int    row = opt_row_find(cmd, at, length);
+
+        assert(row >= 0);
+        print_row(cmd, opt_row_at(cmd, (size_t)row, NULL), out);
+        at += length;
+    }
+    while (opt_row_at(cmd, rows, NULL))
+        rows++;
+    fprintf(out, "\nThe other %zu options: siTrain %s --help all\n", rows - n, cmd->name);
+}
+
+void opt_help(const struct opt_command *cmd, int all, FILE *out)
+{
     print_wrapped(out, cmd->usage, fprintf(out, "Usage: siTrain %s ", cmd->name), USAGE_COLUMN);
     fputc('\n', out);
     print_wrapped(out, cmd->summary, 0, 0);
@@ -100,19 +132,16 @@ void opt_help(const struct opt_command *cmd, FILE *out)
         fputc('\n', out);
         print_wrapped(out, cmd->text, 0, 0);
     }
-    for (const struct opt_part *p = cmd->parts; p->rows; p++) {
+    if (cmd->first && !all)
+        print_first(cmd, out);
+    for (const struct opt_part *p = cmd->parts; p->rows && (all || !cmd->first); p++) {
         fprintf(out, "\n%s\n", p->title);
-        for (const struct opt_row *r = p->rows; r->type; r++) {
-            row_head(r, head, sizeof head);
-            row_help(cmd, r, help, sizeof help);
-            int at = fprintf(out, "  %s", head);
-            if (at + 2 > HELP_COLUMN)
-                at = fprintf(out, "\n") - 1;
-            print_wrapped(out, help, at, HELP_COLUMN);
-        }
+        for (const struct opt_row *r = p->rows; r->type; r++)
+            print_row(cmd, r, out);
     }
     if (cmd->aliases)
         fputs("\nNames of another program's options that are taken too: siTrain --man.\n", out);
+    fprintf(out, "\nExamples\n  %s\n  %s\n", cmd->examples[0], cmd->examples[1]);
 }
 
 /* ---- man ---- */
@@ -151,7 +180,7 @@ static void man_aliases(const struct opt_command *cmd, FILE *out)
 
 void opt_man(const struct opt_command *cmd, FILE *out)
 {
-    char buf[HELP_BYTES];
+    char buf[OPT_HELP_BYTES];
 
     opt_man_line(out, ".SS ", cmd->name);
     opt_man_line(out, ".B siTrain ", cmd->name);

@@ -60,6 +60,18 @@ size_t opt_alias_next(const char **names)
 
 /* ---- words ---- */
 
+const char *opt_row_help(const struct opt_row *r, char *buf, size_t size)
+{
+    const char *at = strstr(r->help, "%w");
+    char        words[512];
+
+    if (!at)
+        return r->help;
+    snprintf(buf, size, "%.*s%s%s", (int)(at - r->help), r->help,
+             opt_words_join(words, sizeof words, r->words, ", ", ", "), at + 2);
+    return buf;
+}
+
 char *opt_words_join(char *buf, size_t size, opt_words *words, const char *between,
                      const char *last)
 {

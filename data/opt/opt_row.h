@@ -63,7 +63,8 @@ struct opt_row {
     opt_words    *words;  // of OPT_WORD and OPT_SET; of strings: what is proposed
     double        min, max; // of numbers; how many strings, max; max 0: no bound
     const char   *arg;    // what --help calls the value; NULL: by type
-    const char   *help;   // a noun phrase, then sentences; a line for each word, behind newlines
+    const char   *help;   // a noun phrase, then sentences; a line for each word, behind newlines;
+                          // %w stands for all words
     const char   *file;   // of a folder's path: names of files in it, blanks between; the path of
                           // one of them stands for its folder
     const char   *twin;   // a row that says the same in another way: typed, it replaces this one of
@@ -89,7 +90,7 @@ struct opt_part {
 };
 
 /* An alias's value on its way to ours. */
-struct opt_taken { const char *name, *value, *help; char out[256]; }; // help: the alias's
+struct opt_taken { const char *name, *value, *words, *help; char out[256]; };
 
 /* Another way to write options, taken from another program: --name VALUE (or --name=VALUE) stands
  * for --row VALUE. row NULL: accepted, with a line of notice that it changes nothing here (help
@@ -100,6 +101,7 @@ struct opt_alias {
                        // they follow; False: not given
     const char *row;
     const char *value; // of flags: what --row gets; NULL: --row is a flag, too
+    const char *words; // for `translate`
     /* Writes t->value as ours into t->out and returns 0; or returns 1 where this value changes
      * nothing, with the reason for the notice in t->out ("": without a line); or -EINVAL with a
      * sentence. */
@@ -123,6 +125,9 @@ struct opt_command {
     /* Both end with { 0 }; NULL: none. --help says that aliases are taken, the man page which. */
     const struct opt_alias   *aliases;
     const struct opt_default *defaults;
+    /* Names of the options that --help lists, blanks between; NULL: all of them. */
+    const char *first;
+    const char *examples[2]; // command lines to be pasted; a newline stands behind a backslash
 };
 
 enum { OPT_MAX_ROWS = 128 };
@@ -137,6 +142,10 @@ const char *opt_row_default(const struct opt_command *cmd, const struct opt_row 
 int         opt_row_is_arg(const struct opt_row *r);
 int         opt_row_is_many(const struct opt_row *r); // a struct opt_strings
 
+enum { OPT_HELP_BYTES = 1024 };
+
+/* The row's help, in which %w stands for its words: into buf, or as it is. */
+const char *opt_row_help(const struct opt_row *r, char *buf, size_t size);
 /* The words with `between` between two of them, and `last` before the last one. */
 char *opt_words_join(char *buf, size_t size, opt_words *words, const char *between,
                      const char *last);

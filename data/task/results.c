@@ -63,15 +63,12 @@ static int write_json(const json_t *value, const char *dir, const char *name, in
 
 struct totals { uint64_t steps, tokens, finite; double loss, seconds; };
 
-static double column(const char *text) { return text ? strtod(text, NULL) : (double)NAN; }
-
 static int take_totals(void *ctx, int n, const char **values, const char **names)
 {
     (void)n, (void)names;
-    *(struct totals *)ctx = (struct totals){ strtoull(values[0], NULL, 10),
-                                             strtoull(values[1], NULL, 10),
-                                             strtoull(values[2], NULL, 10), column(values[3]),
-                                             column(values[4]) };
+    *(struct totals *)ctx = (struct totals){ runlog_count(values[0]), runlog_count(values[1]),
+                                             runlog_count(values[2]), runlog_real(values[3]),
+                                             runlog_real(values[4]) };
     return 0;
 }
 
@@ -114,7 +111,7 @@ struct history { const struct results *r; json_t *rows; struct err *err; };
 static int take_history(void *ctx, int n, const char **values, const char **names)
 {
     struct history *h = ctx;
-    uint64_t        step = strtoull(values[0], NULL, 10);
+    uint64_t        step = runlog_count(values[0]);
     json_t         *last = json_array_get(h->rows, json_array_size(h->rows) - 1);
     int             bad = 0;
 
@@ -125,13 +122,13 @@ static int take_history(void *ctx, int n, const char **values, const char **name
         bad = json_array_append_new(h->rows, last);
     }
     if (!bad && values[1])
-        bad = put(last, "eval", values[1], "", number(column(values[2])));
+        bad = put(last, "eval", values[1], "", number(runlog_real(values[2])));
     else if (!bad)
         bad = json_object_update_new(
-            last, json_pack("{s:o, s:o, s:o}", "loss", number(column(values[2])), "learning_rate",
-                            number(column(values[3])), "grad_norm", number(column(values[4])))) |
-              put_finite(last, "finite_steps", strtoull(values[6], NULL, 10),
-                         strtoull(values[5], NULL, 10));
+            last, json_pack("{s:o, s:o, s:o}", "loss", number(runlog_real(values[2])),
+                            "learning_rate", number(runlog_real(values[3])), "grad_norm",
+                            number(runlog_real(values[4])))) |
+              put_finite(last, "finite_steps", runlog_count(values[6]), runlog_count(values[5]));
     return bad ? no_memory(h->err) : 0;
 }
 

@@ -69,6 +69,16 @@ const char *row_file_field(const struct row_file *r, size_t i)
     return r->text + r->start[i];
 }
 
+static int read_failed(const struct row_file *r, struct err *err)
+{
+    return err_set(err, -EIO, "read %s near line %zu: %s", r->path, r->at, strerror(EIO));
+}
+
+static int has_nul(const struct row_file *r, struct err *err)
+{
+    return err_misuse(err, "%s:%zu: a NUL byte, which no text has", r->path, r->at);
+}
+
 static int put(struct row_file *r, int c, struct err *err)
 {
     if (r->n == ROW_MAX_BYTES)
@@ -142,7 +152,7 @@ static int row_read(struct row_file *r, struct err *err)
         if (s != QUOTED && end)
             break;
         if (c == 0)
-            return err_misuse(err, "%s:%zu: a NUL byte, which no text has", r->path, r->at);
+            return has_nul(r, err);
         if (s == QUOTED && c == '"') {
             s = CLOSED;
         } else if (s == BEGIN && quotes && c == '"') {
@@ -186,12 +196,11 @@ static int object_read(struct row_file *r, struct err *err)
 
     do {
         if (c == EOF)
-            return ferror(r->f) ? err_set(err, -EIO, "read %s near line %zu: %s", r->path, r->at,
-                                          strerror(EIO))
+            return ferror(r->f) ? read_failed(r, err)
                                 : err_misuse(err, "%s:%zu: the object that begins here does not "
                                              "end: the file was cut off", r->path, r->line);
         if (c == 0)
-            return err_misuse(err, "%s:%zu: a NUL byte, which no text has", r->path, r->at);
+            return has_nul(r, err);
         rc = put(r, c, err);
         r->at += c == '\n' || (c == '\r' && r->returns);
         quoted ^= c == '"' && !escaped;
@@ -226,7 +235,7 @@ static int list_next(struct row_file *r, struct err *err)
         return rc ? rc : 1;
     }
     if (ferror(r->f))
-        return err_set(err, -EIO, "read %s near line %zu: %s", r->path, r->at, strerror(EIO));
+        return read_failed(r, err);
     if (c == EOF)
         return err_misuse(err, "%s:%zu: the list does not end: the file was cut off", r->path,
                           r->at);
@@ -255,7 +264,7 @@ int row_file_next(struct row_file *r, struct err *err)
 
         rc = rc ? rc : row_read(r, err);
         if (!rc && ferror(r->f))
-            rc = err_set(err, -EIO, "read %s near line %zu: %s", r->path, r->at, strerror(EIO));
+            rc = read_failed(r, err);
         if (rc)
             return rc;
     } while (r->blank);

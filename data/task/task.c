@@ -104,6 +104,12 @@ static int label_missing(const struct task_row *row, struct err *err)
                       row->known ? row->known : "");
 }
 
+static int label_no_number(const struct task_row *row, const char *who, struct err *err)
+{
+    return err_misuse(err, "%s:%zu: the label '%.40s' is no number, which %s needs", row->path,
+                      row->line, row->label, who);
+}
+
 /* The class that a label may mean whose very name is none; n_labels: none, or more than one. */
 static size_t label_loosely(const struct task *t, const char *label)
 {
@@ -140,12 +146,8 @@ int task_label(const struct task *t, const struct task_row *row, int32_t *label,
     *value = 0;
     if (!row->label)
         return label_missing(row, err);
-    if (t->n_labels == 1) {
-        if (task_number(row->label, value))
-            return 0;
-        return err_misuse(err, "%s:%zu: the label '%.40s' is no number, which %s needs", row->path,
-                          row->line, row->label, t->title);
-    }
+    if (t->n_labels == 1)
+        return task_number(row->label, value) ? 0 : label_no_number(row, t->title, err);
     for (size_t i = 0; i < t->n_labels; i++) {
         snprintf(number, sizeof number, "%zu", i);
         if (strcmp(row->label, t->coded ? number : t->labels[i]) == 0) {
@@ -200,8 +202,7 @@ static int own_row(void *ctx, const struct task_row *row, struct err *err)
     int number = task_number(row->label, NULL);
 
     if (s->asked && !number)
-        return err_misuse(err, "%s:%zu: the label '%.40s' is no number, which regression needs",
-                          row->path, row->line, row->label);
+        return label_no_number(row, "regression", err);
     if (is_none(row->label) && !s->none.line) {
         snprintf(s->none.text, sizeof s->none.text, "%s", row->label);
         s->none.line = row->line;

@@ -193,7 +193,7 @@ void bpe_train_close(struct bpe_train *b)
 static uint32_t *pair_slot(struct bpe_train *b, uint64_t pair)
 {
     const struct slots *s = &b->pair_slots;
-    size_t              i = (size_t)(pair * 0x9e3779b97f4a7c15u >> 32) & (s->n - 1);
+    size_t              i = pair_hash(pair) & (s->n - 1);
 
     while (s->slot[i] && b->pairs[s->slot[i] - 1].pair != pair)
         i = (i + 1) & (s->n - 1);

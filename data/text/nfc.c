@@ -12,12 +12,11 @@
 
 #include "data/base/grow.h"
 #include "data/base/utf8.h"
+#include "data/text/held.h"
 #include "data/text/unicode.h"
 
 #include <assert.h>
 #include <utf8proc.h>
-
-#define TRY_BYTES ((size_t)4096)
 
 /* A decomposed code point: its combining class, its place before the marks are put in order and
  * itself, in one number whose order is that of the marks. */
@@ -25,8 +24,7 @@ enum { CP_BITS = 21, AT_BITS = 32 };
 
 struct nfc {
     int               compose;
-    char             *held; // what may yet combine
-    size_t            n_held, held_cap, next_try;
+    struct held       held;    // what may yet combine
     uint64_t         *points; // of what is being normalized
     size_t            n, cap;
     utf8proc_int32_t *ordered; // the same code points without the rest of the numbers
@@ -49,14 +47,14 @@ void nfc_close(struct nfc *c)
 {
     if (!c)
         return;
-    free(c->held);
+    free(c->held.text);
     free(c->points);
     free(c->ordered);
     free(c->out);
     free(c);
 }
 
-void nfc_reset(struct nfc *c) { c->n_held = c->next_try = 0; }
+void nfc_reset(struct nfc *c) { held_reset(&c->held); }
 
 /* ---- a run of code points ---- */
 
@@ -143,9 +141,7 @@ static size_t plain_end(const struct nfc *c, const char *text, size_t i, size_t 
         end++;
     if (end == n)
         return n;
-    while (end > i && ((unsigned char)text[end - 1] & 0xC0) == 0x80)
-        end--;
-    return end > i ? end - 1 : i;
+    return end > i ? end - utf8_last(text + i, end - i) : i;
 }
 
 /* Text that nothing before or behind it combines with. */
@@ -165,8 +161,8 @@ static int text_write(struct nfc *c, const char *text, size_t n, const struct te
             i = end;
             continue;
         }
-        int      len = utf8_length((const unsigned char *)text + i, n - i);
-        uint32_t cp = len > 0 ? utf8_decode((const unsigned char *)text + i, len) : 0;
+        uint32_t cp;
+        int      len = utf8_at(text + i, n - i, &cp);
         size_t   bytes = len > 0 ? (size_t)len : 1;
 
         if (len > 0 && !(unicode_flags(cp) & UNICODE_NEWER)) {
@@ -180,47 +176,30 @@ static int text_write(struct nfc *c, const char *text, size_t n, const struct te
     return rc ? rc : points_write(c, to, err);
 }
 
-/* How much of what is held nothing that follows can change. */
-static size_t held_end(const struct nfc *c)
+/* How much of text[0..n) nothing that follows can change. */
+static size_t settled(const char *text, size_t n)
 {
-    for (size_t i = c->n_held; i-- > 0;) {
-        const unsigned char *p = (const unsigned char *)c->held + i;
-        int                  len = utf8_length(p, c->n_held - i);
+    for (size_t i = n; i-- > 0;) {
+        uint32_t cp;
 
-        if (len > 0 && begins(utf8_decode(p, len)))
+        if (utf8_at(text + i, n - i, &cp) > 0 && begins(cp))
             return i;
     }
     return 0;
 }
 
-static int held_write(struct nfc *c, size_t n, const struct text_to *to, struct err *err)
-{
-    int rc = text_write(c, c->held, n, to, err);
+struct feeding { struct nfc *c; const struct text_to *to; };
 
-    c->n_held -= n;
-    if (c->n_held)
-        memmove(c->held, c->held + n, c->n_held);
-    c->next_try = 2 * c->n_held; // so that a long run of marks in small pieces takes linear time
-    return rc;
+static int take(void *ctx, const char *text, size_t n, int final, size_t *used, struct err *err)
+{
+    const struct feeding *f = ctx;
+
+    *used = final ? n : settled(text, n);
+    return text_write(f->c, text, *used, f->to, err);
 }
 
 int nfc_feed(struct nfc *c, const char *text, size_t n, int last, const struct text_to *to,
              struct err *err)
 {
-    int rc = 0;
-
-    for (size_t part; n > 0 && !rc; text += part, n -= part) {
-        part = n < 16 * TRY_BYTES ? n : 16 * TRY_BYTES;
-        rc = grow(&c->held, &c->held_cap, c->n_held + part, 1, "bytes of text", err);
-        if (rc)
-            break;
-        memcpy(c->held + c->n_held, text, part);
-        c->n_held += part;
-        if (c->n_held >= TRY_BYTES && c->n_held >= c->next_try)
-            rc = held_write(c, held_end(c), to, err);
-    }
-    rc = rc || !last ? rc : held_write(c, c->n_held, to, err);
-    if (rc || last)
-        nfc_reset(c);
-    return rc;
+    return held_feed(&c->held, text, n, last, take, &(struct feeding){ c, to }, err);
 }

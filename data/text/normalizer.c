@@ -139,11 +139,12 @@ static int points(struct stage *g, const char *text, size_t n, struct err *err)
 
     g->n = 0;
     for (size_t i = 0, len; i < n && !rc; i += len) {
-        int k = utf8_length((const unsigned char *)text + i, n - i);
+        uint32_t cp;
+        int      k = utf8_at(text + i, n - i, &cp);
 
         len = k > 0 ? (size_t)k : 1;
         if (k > 0)
-            point(g, text + i, len, utf8_decode((const unsigned char *)text + i, k));
+            point(g, text + i, len, cp);
         else if (g->kind != NORMALIZER_CLEAN)
             put(g, text + i, 1);
     }

@@ -9,11 +9,10 @@
 #include "data/base/grow.h"
 #include "data/base/round.h"
 #include "data/base/utf8.h"
+#include "data/text/held.h"
 #include "data/text/unicode.h"
 
 #include <assert.h>
-
-#define TRY_BYTES ((size_t)4096) // what gathers before the first try to cut
 
 struct specials {
     struct pretoken_special *list; // each with a content of its own
@@ -32,8 +31,7 @@ struct pretoken {
     struct split      *split;
     int                borrowed; // it is the outer one's
     struct specials    turns[TURNS];
-    char              *held; // of a text in pieces: what is not cut yet
-    size_t             n_held, cap, next_try;
+    struct held        held; // of a text in pieces: what is not cut yet
     struct normalizer *normalizer; // NULL: text is taken as it is
     struct pretoken   *inner;      // then: what cuts the normalized text
 };
@@ -60,7 +58,7 @@ void pretoken_close(struct pretoken *p)
     pretoken_close(p->inner);
     if (!p->borrowed)
         split_close(p->split);
-    free(p->held);
+    free(p->held.text);
     free(p);
 }
 
@@ -90,13 +88,8 @@ struct naming { char *content; size_t n, cap; };
 static int naming_add(void *arg, const char *text, size_t n, struct err *err)
 {
     struct naming *a = arg;
-    int            rc = grow(&a->content, &a->cap, a->n + n, 1, "bytes of a token", err);
 
-    if (rc)
-        return rc;
-    memcpy(a->content + a->n, text, n);
-    a->n += n;
-    return 0;
+    return grow_add(&a->content, &a->n, &a->cap, text, n, 1, "bytes of a token", err);
 }
 
 static int naming_make(struct pretoken *p, const char *text, size_t n, struct naming *a,
@@ -205,21 +198,17 @@ static size_t special_find(const struct specials *p, const char *text, size_t fr
 /* Whether a letter, number or _ begins at p, where n bytes are. */
 static int is_word(const char *p, size_t n)
 {
-    int len = n ? utf8_length((const unsigned char *)p, n) : 0;
+    uint32_t cp;
 
-    return len > 0 && unicode_flags(utf8_decode((const unsigned char *)p, len)) & UNICODE_WORD;
+    return n && utf8_at(p, n, &cp) > 0 && unicode_flags(cp) & UNICODE_WORD;
 }
 
 /* Whether one ends before text + at. */
 static int ends_word(const struct specials *t, const char *text, size_t at)
 {
-    size_t back = 1;
+    size_t back = at ? utf8_last(text, at) : 0;
 
-    if (at == 0)
-        return t->in_word;
-    while (back < 4 && back < at && ((unsigned char)text[at - back] & 0xC0) == 0x80)
-        back++;
-    return is_word(text + at - back, back);
+    return at ? is_word(text + at - back, back) : t->in_word;
 }
 
 /* A special token in a text: its place, with the white space that it takes along. */
@@ -256,7 +245,7 @@ static struct found found_next(struct specials *t, const char *text, size_t used
         }
         size_t next = f.to + (f.s->rstrip ? unicode_spaces(text + f.to, n - f.to) : 0);
         int    cut = !final && (f.s->rstrip || f.s->single_word) &&
-                  (next == n || utf8_length((const unsigned char *)text + next, n - next) == 0);
+                  (next == n || utf8_length(text + next, n - next) == 0);
         if (cut)
             f.s = NULL; // what follows it matters
         if (f.s && f.s->single_word &&
@@ -349,7 +338,7 @@ int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final,
 
     if (rc && p->inner) {
         normalizer_reset(p->normalizer);
-        p->inner->n_held = p->inner->next_try = 0;
+        held_reset(&p->inner->held);
     }
     if ((rc || final) && !p->borrowed)
         split_reset(p->split);
@@ -358,37 +347,17 @@ int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final,
 
 /* ---- a text in pieces ---- */
 
-static int held_cut(struct pretoken *p, int final, const struct pretoken_to *to, struct err *err)
-{
-    size_t used;
-    int    rc = pretoken_cut(p, p->held, p->n_held, final, to, &used, err);
+struct feeding { struct pretoken *p; const struct pretoken_to *to; };
 
-    if (rc)
-        return rc;
-    p->n_held -= used;
-    if (p->n_held)
-        memmove(p->held, p->held + used, p->n_held);
-    p->next_try = 2 * p->n_held; // so that a long pre-token in small pieces takes linear time
-    return 0;
+static int take(void *ctx, const char *text, size_t n, int final, size_t *used, struct err *err)
+{
+    const struct feeding *f = ctx;
+
+    return pretoken_cut(f->p, text, n, final, f->to, used, err);
 }
 
 int pretoken_feed(struct pretoken *p, const char *text, size_t n, int last,
                   const struct pretoken_to *to, struct err *err)
 {
-    int rc = 0;
-
-    for (size_t part; n > 0 && !rc; text += part, n -= part) {
-        part = size_min(n, 16 * TRY_BYTES);
-        rc = grow(&p->held, &p->cap, p->n_held + part, 1, "bytes of text", err);
-        if (rc)
-            break;
-        memcpy(p->held + p->n_held, text, part);
-        p->n_held += part;
-        if (p->n_held >= TRY_BYTES && p->n_held >= p->next_try)
-            rc = held_cut(p, 0, to, err);
-    }
-    rc = rc || !last ? rc : held_cut(p, 1, to, err);
-    if (rc || last)
-        p->n_held = p->next_try = 0;
-    return rc;
+    return held_feed(&p->held, text, n, last, take, &(struct feeding){ p, to }, err);
 }

@@ -257,8 +257,9 @@ static size_t ascii_word(const struct split *s, const char *text, size_t i, size
 static size_t run_of_letters(const char *text, size_t i, size_t n)
 {
     while (i < n) {
-        int      len = utf8_length((const unsigned char *)text + i, n - i);
-        unsigned flags = unicode_flags(utf8_decode((const unsigned char *)text + i, len));
+        uint32_t cp = 0;
+        int      len = utf8_at(text + i, n - i, &cp);
+        unsigned flags = unicode_flags(cp);
 
         if (!(flags & (UNICODE_WORD | UNICODE_MARK)) || flags & UNICODE_NUMBER)
             break;
@@ -350,12 +351,13 @@ static int is_in(enum split_set set, uint32_t cp)
 /* Whether a character of the set begins at p[0..n); *len: its bytes. -1: more text tells. */
 static int set_at(enum split_set set, const char *p, size_t n, int open, size_t *len)
 {
-    int k = utf8_length((const unsigned char *)p, n);
+    uint32_t cp;
+    int      k = utf8_at(p, n, &cp);
 
     *len = k > 0 ? (size_t)k : 1;
     if (k <= 0)
         return k == 0 && open ? -1 : 0;
-    return is_in(set, utf8_decode((const unsigned char *)p, k));
+    return is_in(set, cp);
 }
 
 /* Where the run ends that text[0..n) begins with, or what is none; *closed: nothing that follows
@@ -409,13 +411,13 @@ static int bert_cut(const char *text, size_t n, int open, const struct pretoken_
     int    rc = 0;
 
     for (size_t i = 0; i < n && !rc; i += len) {
-        const unsigned char *p = (const unsigned char *)text + i;
-        int                  k = utf8_length(p, n - i);
+        uint32_t cp;
+        int      k = utf8_at(text + i, n - i, &cp);
 
         if (k == 0 && open)
             break;
         len = k > 0 ? (size_t)k : 1;
-        unsigned flags = k > 0 ? unicode_flags(utf8_decode(p, k)) : 0;
+        unsigned flags = k > 0 ? unicode_flags(cp) : 0;
         if (!(flags & (UNICODE_SPACE | UNICODE_PUNCTUATION)))
             continue;
         rc = word_out(to, text, from, i, err);

@@ -113,8 +113,7 @@ int tokenizer_set_added(struct tokenizer *t, const struct added_token *a, const 
 
 struct merge_slot *merge_find(const struct tokenizer *t, uint64_t pair)
 {
-    uint64_t h = pair * 0x9e3779b97f4a7c15u;
-    size_t   i = (size_t)(h >> 32) & t->mask;
+    size_t i = pair_hash(pair) & t->mask;
 
     while (t->table[i].pair != pair && t->table[i].pair != NO_PAIR)
         i = (i + 1) & t->mask;
@@ -305,13 +304,8 @@ int tokenizer_put(const struct tokenizer *t, enum tokenizer_place place, struct 
                   struct err *err)
 {
     const struct token_buf *put = tokenizer_around(t, place);
-    int rc = grow(&out->ids, &out->cap, out->n + put->n, sizeof *out->ids, "token ids", err);
 
-    if (rc || put->n == 0)
-        return rc;
-    memcpy(out->ids + out->n, put->ids, put->n * sizeof *put->ids);
-    out->n += put->n;
-    return 0;
+    return token_buf_add(out, put->ids, put->n, err);
 }
 
 const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *n)
@@ -337,6 +331,11 @@ uint64_t word_hash(const char *bytes, size_t n)
     memcpy(&w, bytes, n);
     h = (h ^ w) * 0x9e3779b97f4a7c15u;
     return h ^ h >> 32;
+}
+
+int token_buf_add(struct token_buf *b, const int32_t *ids, size_t n, struct err *err)
+{
+    return grow_add(&b->ids, &b->n, &b->cap, ids, n, sizeof *ids, "token ids", err);
 }
 
 void token_buf_free(struct token_buf *b)

@@ -18,7 +18,8 @@ struct tokenizer;
 /* dir: a folder with the files above; tokenizer_config.json, special_tokens_map.json and
  * added_tokens.json count as they do for transformers. What is not computed here (a model
  * that is no BPE nor WordPiece, another normalizer, ...) is refused by its name. How rows are
- * padded is ignored. */
+ * padded is ignored. -ENOTSUP: nothing says how a pair of vocab.json
+ * and merges.txt cuts a text, which its user can say. */
 int  tokenizer_open(struct tokenizer **out, const char *dir, struct err *err);
 /* Whether a folder has a tokenizer, be it of a kind that tokenizer_open refuses by its name
  * (tokenizer.model without a tokenizer.json). */
@@ -74,6 +75,7 @@ int32_t tokenizer_mask(const struct tokenizer *t);
 struct token_buf { int32_t *ids; size_t n, cap; };
 int  tokenizer_encode(struct tokenizer *t, const char *text, size_t n, struct token_buf *out,
                       struct err *err);
+int  token_buf_add(struct token_buf *b, const int32_t *ids, size_t n, struct err *err);
 void token_buf_free(struct token_buf *b);
 
 /* A text in pieces of any size (a file larger than memory): feed them in order, the last one, which

@@ -43,9 +43,7 @@ struct added_token *added_tokens_find(const struct added_tokens *a, const char *
 
 const char *tokenizer_role_name(const json_t *roles, const char *role)
 {
-    const json_t *said = json_object_get(roles, role);
-
-    return json_string_value(json_is_object(said) ? json_object_get(said, "content") : said);
+    return token_content(json_object_get(roles, role));
 }
 
 static json_int_t next_id(const struct adding *s, const char *content)
@@ -99,12 +97,12 @@ static int token_add(struct adding *s, const struct added_token *said, struct er
 static int token_read(const struct adding *s, struct added_token *out, const json_t *v, int special,
                       struct err *err)
 {
-    const json_t *content = json_is_string(v) ? v : json_object_get(v, "content");
+    const char *content = token_content(v);
 
-    if (!json_is_string(content) || json_string_length(content) == 0)
+    if (!content || !*content)
         return err_misuse(err, "%s: an added token has no content", s->path);
     *out = (struct added_token){
-        .content = json_string_value(content), .id = -1,
+        .content = content, .id = -1,
         .special = special || json_is_true(json_object_get(v, "special")),
         .lstrip = json_is_true(json_object_get(v, "lstrip")),
         .rstrip = json_is_true(json_object_get(v, "rstrip")),
@@ -161,9 +159,7 @@ static int is_named(const json_t *named, const char *content)
 
     json_object_foreach((json_t *)named, key, v) {
         for (size_t i = 0; i < (json_is_array(v) ? json_array_size(v) : 1); i++) {
-            const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
-            const char   *c =
-                json_string_value(json_is_string(one) ? one : json_object_get(one, "content"));
+            const char *c = token_content(json_is_array(v) ? json_array_get(v, i) : v);
 
             if (c && !strcmp(c, content))
                 return 1;

@@ -284,7 +284,7 @@ static int marks_encode(struct tokenizer *t, const char *bytes, size_t n, struct
     int rc = word_room(t, n, err);
 
     for (size_t i = 0; i < n && !rc; i += len) {
-        int chars = utf8_length((const unsigned char *)bytes + i, n - i);
+        int chars = utf8_length(bytes + i, n - i);
 
         len = chars > 0 ? (size_t)chars : 1;
         int32_t id = words_find(t, bytes + i, len);

@@ -13,21 +13,16 @@
 
 /* ---- what must agree ---- */
 
-static int disagree(const char *name, int said, int is, const char *dir, struct err *err)
+static int disagree(const json_t *config, const char *name, int otherwise, int is, const char *dir,
+                    struct err *err)
 {
+    int said = json_flag(config, name, otherwise);
+
     return said == is
                ? 0
                : err_misuse(err, "%s/tokenizer_config.json sets %s to %s, but the tokenizer beside "
                             "it is made otherwise, which is not computed here", dir, name,
                             said ? "true" : "false");
-}
-
-/* A setting that is true or false, or what it is where nothing is said. */
-static int setting(const json_t *config, const char *name, int otherwise)
-{
-    const json_t *v = json_object_get(config, name);
-
-    return json_is_boolean(v) ? json_is_true(v) : otherwise;
 }
 
 /* BERT's classes make the normalizer anew of their settings, with defaults of their own; the
@@ -39,20 +34,15 @@ static int bert_agrees(const json_t *bert, const json_t *config, const char *dir
         own = !named || strstr(class, "BertTokenizer") || strstr(class, "ElectraTokenizer"),
         lower = json_is_true(json_object_get(bert, "lowercase")),
         chinese = json_is_true(json_object_get(bert, "handle_chinese_chars")),
-        unmark = setting(bert, "strip_accents", lower),
-        lower_said = setting(config, "do_lower_case", named || lower);
+        unmark = json_flag(bert, "strip_accents", lower),
+        lower_said = json_flag(config, "do_lower_case", named || lower);
 
     if (!own)
         return 0;
-    int rc = disagree("do_lower_case", lower_said, lower, dir, err);
-    rc = rc ? rc
-            : disagree("tokenize_chinese_chars",
-                       setting(config, "tokenize_chinese_chars", named || chinese), chinese, dir,
-                       err);
-    return rc ? rc
-              : disagree("strip_accents",
-                         setting(config, "strip_accents", named ? lower_said : unmark), unmark, dir,
-                         err);
+    int rc = disagree(config, "do_lower_case", named || lower, lower, dir, err);
+    rc = rc ? rc : disagree(config, "tokenize_chinese_chars", named || chinese, chinese, dir, err);
+    return rc ? rc : disagree(config, "strip_accents", named ? lower_said : unmark, unmark, dir,
+                              err);
 }
 
 static int config_agrees(const struct tokenizer_settings *s, const json_t *config, const char *dir,
@@ -64,11 +54,9 @@ static int config_agrees(const struct tokenizer_settings *s, const json_t *confi
         prefix |= s->steps[i].kind == NORMALIZER_PREPEND;
     if (s->split.kind == SPLIT_BERT)
         return s->bert ? bert_agrees(s->bert, config, dir, err) : 0;
-    int rc = disagree("add_prefix_space", setting(config, "add_prefix_space", prefix), prefix, dir,
-                      err);
-    if (!rc && setting(config, "fix_mistral_regex", 0) &&
-        (!s->split.pattern || s->split.pattern != split_pattern_named("Tekken")))
-        rc = disagree("fix_mistral_regex", 1, 0, dir, err);
+    int rc = disagree(config, "add_prefix_space", prefix, prefix, dir, err);
+    if (!rc && (!s->split.pattern || s->split.pattern != split_pattern_named("Tekken")))
+        rc = disagree(config, "fix_mistral_regex", 0, 0, dir, err);
     return rc;
 }
 
@@ -121,9 +109,6 @@ static int ends_set(struct tokenizer_settings *s, json_t *root, const struct add
         const json_t *v = json_object_get(config, names[i][0]);
 
         said |= v != NULL;
-        if (v && !json_is_null(v) && !json_is_boolean(v))
-            return err_misuse(err, "%s/tokenizer_config.json: \"%s\" must be true or false", dir,
-                              names[i][0]);
         if (!json_is_true(v))
             continue;
         around[i] = tokenizer_role_name(added->roles, names[i][1]);
@@ -168,6 +153,23 @@ static int roberta_set(const struct tokenizer_settings *s, json_t *root,
 
 /* ---- the rest ---- */
 
+/* What is said of these is true, false or nothing. */
+static int flags_check(const json_t *config, const char *dir, struct err *err)
+{
+    static const char *const names[] = {
+        "add_prefix_space", "add_bos_token", "add_eos_token", "do_lower_case", "strip_accents",
+        "tokenize_chinese_chars", "split_special_tokens", "fix_mistral_regex" };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const json_t *v = json_object_get(config, names[i]);
+
+        if (v && !json_is_null(v) && !json_is_boolean(v))
+            return err_misuse(err, "%s/tokenizer_config.json: \"%s\" must be true or false", dir,
+                              names[i]);
+    }
+    return 0;
+}
+
 /* Texts are cut where tokenizer_config.json says it, else where tokenizer.json does. */
 static int side_read(struct tokenizer_settings *s, const json_t *root, const json_t *config,
                      const char *dir, struct err *err)
@@ -200,14 +202,11 @@ int tokenizer_config_apply(struct tokenizer_settings *s, json_t *root,
                            const struct added_tokens *added, const json_t *config, const char *dir,
                            struct err *err)
 {
-    const json_t *split = json_object_get(config, "split_special_tokens");
-    int           rc = config_agrees(s, config, dir, err);
+    int rc = flags_check(config, dir, err);
 
+    rc = rc ? rc : config_agrees(s, config, dir, err);
     rc = rc ? rc : side_read(s, root, config, dir, err);
-    if (!rc && split && !json_is_null(split) && !json_is_boolean(split))
-        rc = err_misuse(err, "%s/tokenizer_config.json: \"split_special_tokens\" must be true or "
-                        "false", dir);
-    s->split_specials = json_is_true(split);
+    s->split_specials = json_is_true(json_object_get(config, "split_special_tokens"));
     rc = rc ? rc : roberta_set(s, root, added, dir, err);
     return rc || !s->of_pair ? rc : ends_set(s, root, added, config, dir, err);
 }

@@ -24,13 +24,7 @@ void token_text_free(struct token_text *x)
 
 static int text_put(struct token_text *x, const char *text, size_t n, struct err *err)
 {
-    int rc = grow(&x->text, &x->cap, x->n + n, 1, "bytes of text", err);
-
-    if (rc || n == 0)
-        return rc;
-    memcpy(x->text + x->n, text, n);
-    x->n += n;
-    return 0;
+    return grow_add(&x->text, &x->n, &x->cap, text, n, 1, "bytes of text", err);
 }
 
 /* The same, without what is stripped at the beginning. */
@@ -51,13 +45,7 @@ static int text_strip(struct token_text *x, const struct decoder *d, const char 
 
 static int held_add(struct token_text *x, const char *bytes, size_t n, struct err *err)
 {
-    int rc = grow(&x->held, &x->held_cap, x->n_held + n, 1, "bytes of text", err);
-
-    if (rc || n == 0)
-        return rc;
-    memcpy(x->held + x->n_held, bytes, n);
-    x->n_held += n;
-    return 0;
+    return grow_add(&x->held, &x->n_held, &x->held_cap, bytes, n, 1, "bytes of text", err);
 }
 
 /* Bytes that are no UTF-8 at p[0..n): as many as begin a character, at least one. */
@@ -117,13 +105,7 @@ struct piece { struct token_text *x; size_t n; };
 
 static int piece_put(struct piece *p, const char *text, size_t n, struct err *err)
 {
-    int rc = grow(&p->x->piece, &p->x->piece_cap, p->n + n, 1, "bytes of a token", err);
-
-    if (rc || n == 0)
-        return rc;
-    memcpy(p->x->piece + p->n, text, n);
-    p->n += n;
-    return 0;
+    return grow_add(&p->x->piece, &p->n, &p->x->piece_cap, text, n, 1, "bytes of a token", err);
 }
 
 /* Every `from` of text[0..n) as `to`. */
@@ -174,24 +156,16 @@ static void piece_tidy(struct piece *p)
 static int piece_unmap(struct piece *p, const struct name *e, struct err *err)
 {
     struct byte_map m;
-    int             rc = 0;
+    struct token_text *x = p->x;
+    int  rc = grow(&x->piece, &x->piece_cap, e->n, 1, "bytes of a token", err);
+    long n = -1;
 
-    if (e->mapped)
-        return piece_put(p, e->bytes, e->n, err);
-    byte_map_make(&m);
-    for (size_t i = 0, len; i < e->n && !rc; i += len) {
-        const unsigned char *c = (const unsigned char *)e->bytes + i;
-        int                  k = utf8_length(c, e->n - i);
-        uint32_t             cp = k > 0 ? utf8_decode(c, k) : CODE_POINTS;
-
-        len = k > 0 ? (size_t)k : 1;
-        if (cp >= CODE_POINTS || m.byte[cp] < 0) {
-            p->n = 0;
-            return piece_put(p, e->bytes, e->n, err);
-        }
-        rc = piece_put(p, &(char){ (char)m.byte[cp] }, 1, err);
+    if (!rc && !e->mapped) {
+        byte_map_make(&m);
+        n = name_decode(&m, e->bytes, e->n, x->piece);
     }
-    return rc;
+    p->n = n > 0 ? (size_t)n : 0;
+    return rc || n >= 0 ? rc : piece_put(p, e->bytes, e->n, err);
 }
 
 /* ---- each way ---- */

@@ -30,28 +30,20 @@ struct loading {
 
 /* ---- names: tokens as they stand in the files ---- */
 
-/* Bytes of a name into out[0..strlen(name)); returns their number, or -1 if the name is not made of
- * mapped bytes. */
-static long name_decode(const struct loading *l, const char *name, char *out)
+long name_decode(const struct byte_map *m, const char *name, size_t n, char *out)
 {
-    const unsigned char *p = (const unsigned char *)name;
-    long                 n = 0;
+    long done = 0;
 
-    while (*p) {
-        unsigned cp = *p;
+    for (size_t i = 0; i < n; done++) {
+        uint32_t cp;
+        int      len = utf8_at(name + i, n - i, &cp);
 
-        if (cp >= 0x80) {
-            if (cp < 0xC0 || cp >= 0xE0)
-                return -1;
-            cp = utf8_decode(p, 2);
-            p++;
-        }
-        p++;
-        if (cp >= CODE_POINTS || l->map.byte[cp] < 0)
+        if (len <= 0 || cp >= CODE_POINTS || m->byte[cp] < 0)
             return -1;
-        out[n++] = (char)l->map.byte[cp];
+        out[done] = (char)m->byte[cp];
+        i += (size_t)len;
     }
-    return n;
+    return done;
 }
 
 char *name_encode(const struct byte_map *m, const struct token_entry *e)
@@ -118,7 +110,7 @@ static int vocab_load(struct loading *l, struct err *err)
         if (len > TOKENIZER_MAX_BYTES)
             return err_misuse(err, "%s: a token of %zu bytes, more than %u", l->path, len,
                               TOKENIZER_MAX_BYTES);
-        long n = l->t->model->mapped ? name_decode(l, name, bytes) : -1;
+        long n = l->t->model->mapped ? name_decode(&l->map, name, len, bytes) : -1;
         int  rc = tokenizer_set(l->t, (size_t)id_of(v), n < 0 ? name : bytes,
                                 n < 0 ? len : (size_t)n, n < 0, l->path, err);
 

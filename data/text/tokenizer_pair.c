@@ -111,11 +111,13 @@ static int refuse(const struct said *s, const char *dir, const char *first, stru
         snprintf(who, sizeof who, "a %s's", s->class);
     else if (*s->model)
         snprintf(who, sizeof who, "of the family %s", s->model);
-    else // as in runs of older versions, which took any pair for GPT-2's
-        return err_misuse(err, "%.200s: nothing says whose class the tokenizer is: put "
-                          "{\"tokenizer_class\": \"GPT2Tokenizer\"} into tokenizer_config.json "
-                          "there, if texts are cut as GPT-2 does (older versions of siTrain did "
-                          "so), else Qwen2Tokenizer or RobertaTokenizer", first);
+    else { // as in runs of older versions, which took any pair for GPT-2's
+        err_misuse(err, "%.200s: nothing says whose class the tokenizer is: put "
+                   "{\"tokenizer_class\": \"GPT2Tokenizer\"} into tokenizer_config.json "
+                   "there, if texts are cut as GPT-2 does (older versions of siTrain did "
+                   "so), else Qwen2Tokenizer or RobertaTokenizer", first);
+        return -ENOTSUP;
+    }
     tokenizer_command(command, dir);
     return err_misuse(err, "%.200s: the tokenizer is %s (tokenizer_class in tokenizer_config.json, "
                       "model_type in config.json), but without tokenizer.json only those of "
@@ -215,7 +217,7 @@ int pair_read(json_t **root, json_t **roles, const json_t *config, const char *d
         json_object_set(model, "vocab", vocab);
         json_object_set(model, "merges", merges);
         *roles = json_object();
-        steps_set(*root, k, json_is_true(json_object_get(config, "add_prefix_space")));
+        steps_set(*root, k, json_flag(config, "add_prefix_space", 0));
         if (json_object_set_new(*root, "model", model) || !*roles)
             rc = err_set(err, -ENOMEM, "no memory for the tokenizer of %s", first);
         for (size_t i = 0; !rc && k->roles[i][0]; i++)

@@ -163,7 +163,7 @@ static int is_character(const char *text)
 {
     size_t n = strlen(text);
 
-    return n > 0 && utf8_length((const unsigned char *)text, n) == (int)n;
+    return n > 0 && utf8_length(text, n) == (int)n;
 }
 
 static int replace_add(struct tokenizer_settings *s, const struct part *p, const json_t *step,

@@ -81,19 +81,12 @@ static int is_tokenizer(struct taking *k, char *text, size_t n, const char *path
     return 0;
 }
 
-static int object_read(json_t **out, const char *text, size_t n, const char *path, struct err *err)
-{
-    int rc = json_parse(out, text, n, path, err);
-
-    return rc || json_is_object(*out) ? rc : err_misuse(err, "%s: a JSON object is expected", path);
-}
-
 /* {token: id} */
 static int is_vocab(struct taking *k, char *text, size_t n, const char *path, struct err *err)
 {
     json_t     *file, *v;
     const char *name;
-    int         rc = object_read(&file, text, n, path, err);
+    int         rc = json_parse_object(&file, text, n, path, err);
 
     json_object_foreach(rc ? NULL : file, name, v)
         if (!rc && (!json_is_integer(v) || !is_token(k, name, json_integer_value(v))))
@@ -182,7 +175,7 @@ static int is_config(struct taking *k, char *text, size_t n, const char *path, s
         "extra_special_tokens", "truncation_side", "padding_side", "strip_accents",
         "tokenize_chinese_chars", "max_len", "auto_map", "split_special_tokens" };
     json_t *file;
-    int     rc = object_read(&file, text, n, path, err), found = 0;
+    int     rc = json_parse_object(&file, text, n, path, err), found = 0;
 
     (void)k;
     for (size_t i = 0; i < sizeof own / sizeof *own && !rc; i++)
@@ -196,15 +189,14 @@ static int is_config(struct taking *k, char *text, size_t n, const char *path, s
 /* A token, an object whose content is one, or a list of such. */
 static int names_tokens(struct taking *k, const json_t *v)
 {
-    const json_t *content = json_is_object(v) ? json_object_get(v, "content") : v;
-    int           all = 1;
+    const char *content = token_content(v);
+    int         all = 1;
 
     for (size_t i = 0; i < json_array_size(v); i++)
         all &= !json_is_array(json_array_get(v, i)) && names_tokens(k, json_array_get(v, i));
     if (json_is_array(v) || json_is_null(v))
         return all;
-    return json_is_string(content) && !ids_make(k) &&
-           json_object_get(k->ids, json_string_value(content));
+    return content && !ids_make(k) && json_object_get(k->ids, content);
 }
 
 /* {"eos_token": "</s>", ...} */
@@ -212,7 +204,7 @@ static int is_roles(struct taking *k, char *text, size_t n, const char *path, st
 {
     json_t     *file, *v;
     const char *key;
-    int         rc = object_read(&file, text, n, path, err);
+    int         rc = json_parse_object(&file, text, n, path, err);
 
     json_object_foreach(rc ? NULL : file, key, v)
         if (!rc && (!strstr(key, "_token") || !names_tokens(k, v)))

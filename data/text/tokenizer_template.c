@@ -3,7 +3,6 @@
  * theirs built in. */
 #include "data/text/tokenizer_parts.h"
 
-#include "data/base/grow.h"
 #include "data/base/json.h"
 #include "data/base/round.h"
 
@@ -13,15 +12,6 @@ enum { MAX_AROUND = 64, MAX_TYPE = 255 };
 
 /* ---- reading one ---- */
 
-static int buf_add(struct token_buf *b, int32_t id, struct err *err)
-{
-    int rc = grow(&b->ids, &b->cap, b->n + 1, sizeof *b->ids, "token ids", err);
-
-    if (!rc)
-        b->ids[b->n++] = id;
-    return rc;
-}
-
 /* A special token of type `type` at a place. `what` is its step, `name` what the file calls it. */
 static int place_add(const struct tokenizer *t, struct tokenizer_template *to, size_t place,
                      const json_t *id, int32_t type, struct err *err)
@@ -30,8 +20,8 @@ static int place_add(const struct tokenizer *t, struct tokenizer_template *to, s
 
     if (v < 0 || v >= (json_int_t)t->n || !t->entries[v].bytes)
         return -EINVAL;
-    int rc = buf_add(&to->ids[place], (int32_t)v, err);
-    return rc ? rc : buf_add(&to->types[place], type, err);
+    int rc = token_buf_add(&to->ids[place], &(int32_t){ (int32_t)v }, 1, err);
+    return rc ? rc : token_buf_add(&to->types[place], &type, 1, err);
 }
 
 static int type_of(const json_t *piece, const char *path, int32_t *type, struct err *err)
@@ -153,26 +143,22 @@ static void pair_cut(size_t n[2], size_t most)
     n[1 - shorter] = more;
 }
 
+/* `type` for each of n tokens. */
 static int types_add(struct token_buf *types, int32_t type, size_t n, struct err *err)
 {
-    int rc = types ? grow(&types->ids, &types->cap, types->n + n, sizeof *types->ids, "types", err)
-                   : 0;
+    int rc = 0;
 
     for (size_t i = 0; types && i < n && !rc; i++)
-        types->ids[types->n++] = type;
+        rc = token_buf_add(types, &type, 1, err);
     return rc;
 }
 
 static int around_add(const struct tokenizer_template *e, enum tokenizer_place place,
                       struct token_buf *ids, struct token_buf *types, struct err *err)
 {
-    int rc = 0;
+    int rc = token_buf_add(ids, e->ids[place].ids, e->ids[place].n, err);
 
-    for (size_t i = 0; i < e->ids[place].n && !rc; i++) {
-        rc = buf_add(ids, e->ids[place].ids[i], err);
-        rc = rc ? rc : types_add(types, e->types[place].ids[i], 1, err);
-    }
-    return rc;
+    return rc || !types ? rc : token_buf_add(types, e->types[place].ids, e->types[place].n, err);
 }
 
 int tokenizer_encode_row(struct tokenizer *t, const struct token_row *row, struct token_buf *ids,
@@ -202,11 +188,8 @@ int tokenizer_encode_row(struct tokenizer *t, const struct token_row *row, struc
     rc = rc ? rc : around_add(e, TOKENIZER_BEFORE, ids, types, err);
     for (int k = 0; k <= pair && !rc; k++) {
         rc = k ? around_add(e, TOKENIZER_BETWEEN, ids, types, err) : 0;
-        rc = rc ? rc : grow(&ids->ids, &ids->cap, ids->n + n[k], sizeof *ids->ids, "ids", err);
         if (!rc && n[k])
-            memcpy(ids->ids + ids->n, text[k].ids + (t->cut_left ? text[k].n - n[k] : 0),
-                   n[k] * sizeof *ids->ids);
-        ids->n += rc ? 0 : n[k];
+            rc = token_buf_add(ids, text[k].ids + (t->cut_left ? text[k].n - n[k] : 0), n[k], err);
         rc = rc ? rc : types_add(types, e->text_types[k], n[k], err);
     }
     rc = rc ? rc : around_add(e, TOKENIZER_BEHIND, ids, types, err);

@@ -34,30 +34,6 @@ static int vocab_read(json_t **out, const char *path, struct err *err)
     return rc;
 }
 
-/* A setting that is true or false, or what it is where nothing is said. */
-static int setting(const json_t *config, const char *name, int otherwise)
-{
-    const json_t *v = json_object_get(config, name);
-
-    return json_is_boolean(v) ? json_is_true(v) : otherwise;
-}
-
-/* What is said of these is true, false or nothing. */
-static int settings_check(const json_t *config, const char *dir, struct err *err)
-{
-    static const char *const names[] = { "do_lower_case", "tokenize_chinese_chars",
-                                         "strip_accents" };
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const json_t *v = json_object_get(config, names[i]);
-
-        if (v && !json_is_null(v) && !json_is_boolean(v))
-            return err_misuse(err, "%s/tokenizer_config.json: \"%s\" must be true or false", dir,
-                              names[i]);
-    }
-    return 0;
-}
-
 /* The five tokens that BERT knows by name, each with its id; cls and sep are what stands around a
  * text. */
 struct five { const char *names[5]; json_int_t ids[5]; };
@@ -99,8 +75,8 @@ static json_t *root_make(const json_t *config, const struct five *f, json_t *voc
         "{s:o, s:{s:s, s:b, s:b, s:b}, s:{s:s}, s:{s:s, s:[s,I], s:[s,I]}, "
               "s:{s:s, s:s, s:b}, s:{s:s, s:s, s:s, s:i, s:o}}",
         "added_tokens", added_make(f), "normalizer", "type", "BertNormalizer", "clean_text", 1,
-        "handle_chinese_chars", setting(config, "tokenize_chinese_chars", 1), "lowercase",
-        setting(config, "do_lower_case", 1), "pre_tokenizer", "type", "BertPreTokenizer",
+        "handle_chinese_chars", json_flag(config, "tokenize_chinese_chars", 1), "lowercase",
+        json_flag(config, "do_lower_case", 1), "pre_tokenizer", "type", "BertPreTokenizer",
         "post_processor", "type", "BertProcessing", "sep", f->names[1], f->ids[1], "cls",
         f->names[0], f->ids[0], "decoder", "type", "WordPiece", "prefix", "##", "cleanup", 1,
         "model", "type", "WordPiece", "unk_token", f->names[2], "continuing_subword_prefix", "##",
@@ -117,9 +93,8 @@ int vocab_txt_read(json_t **root, const json_t *config, const char *dir, const c
     const char *class = json_str(config, "tokenizer_class");
     json_t     *vocab = NULL;
     struct five f;
-    int rc = config ? settings_check(config, dir, err)
-                    : err_misuse(err, "%s has no tokenizer_config.json beside it, which would say "
-                                 "whether it is of words in lower case", path);
+    int rc = config ? 0 : err_misuse(err, "%s has no tokenizer_config.json beside it, which would "
+                                     "say whether it is of words in lower case", path);
 
     *root = NULL;
     if (!rc && *class && !strstr(class, "BertTokenizer") && !strstr(class, "ElectraTokenizer"))

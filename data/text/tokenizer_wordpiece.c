@@ -79,7 +79,7 @@ static int wordpiece_encode(struct tokenizer *t, const char *bytes, size_t n, st
 
     (void)err;
     for (size_t i = 0; i < n && chars <= t->max_chars; i += len, chars++) {
-        int k = utf8_length((const unsigned char *)bytes + i, n - i);
+        int k = utf8_length(bytes + i, n - i);
 
         len = k > 0 ? (size_t)k : 1;
     }

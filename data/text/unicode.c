@@ -9,6 +9,9 @@
 
 #include <utf8proc.h>
 
+_Static_assert(UTF8PROC_VERSION_MAJOR > 2 || UTF8PROC_VERSION_MINOR >= 8,
+               "the exceptions are for utf8proc of Unicode 15.0 or newer");
+
 #define ROWS(table) (sizeof(table) / sizeof *(table))
 
 static const uint8_t of_category[] = {
@@ -95,10 +98,10 @@ size_t unicode_spaces(const char *text, size_t n)
     size_t i = 0;
 
     while (i < n) {
-        int len = utf8_length((const unsigned char *)text + i, n - i);
+        uint32_t cp;
+        int      len = utf8_at(text + i, n - i, &cp);
 
-        if (len <= 0 || !(unicode_flags(utf8_decode((const unsigned char *)text + i, len)) &
-                          UNICODE_SPACE))
+        if (len <= 0 || !(unicode_flags(cp) & UNICODE_SPACE))
             break;
         i += (size_t)len;
     }
@@ -109,14 +112,12 @@ size_t unicode_spaces_behind(const char *text, size_t n)
 {
     size_t end = n;
 
-    for (;;) {
-        int back = 1;
+    while (end > 0) {
+        size_t back = utf8_last(text, end);
 
-        while (back < 4 && (size_t)back < end && ((unsigned char)text[end - (size_t)back] & 0xC0) ==
-                                                     0x80)
-            back++;
-        if ((size_t)back > end || unicode_spaces(text + end - back, (size_t)back) != (size_t)back)
-            return n - end;
-        end -= (size_t)back;
+        if (unicode_spaces(text + end - back, back) != back)
+            break;
+        end -= back;
     }
+    return n - end;
 }

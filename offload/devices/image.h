@@ -1,7 +1,8 @@
-/* image.h: what the mem mode commits: RUN/image0 and RUN/image1, each the masters and moments (with
- * error feedback the residuals, too) of all blocks, written in turn, and the journal's rows that
- * say which step each holds. The newest area with rows is the run's state; the other one is what is
- * overwritten next, so a crash while writing loses nothing. */
+/* image.h: the commits of mode mem. RUN/image0 and RUN/image1, called areas, each hold the masters
+ * and moments of all blocks, and with error feedback the residuals. They are written alternately;
+ * the journal's rows say which step each holds. The newest area with rows is the run's state. The
+ * other area is overwritten next, so a crash during a write loses nothing. Calls return 0 or
+ * -errno. */
 #pragma once
 
 #include "offload/layout/config.h"
@@ -12,60 +13,59 @@ enum { IMAGE_AREAS = 2 };
 
 struct image_state {
     unsigned area;
-    uint64_t step;    // the one that comes next
-    uint64_t applied; // updates that are in it
+    uint64_t step;    // the step that comes next
+    uint64_t applied; // number of updates in it
 };
 
-/* Floats of a block in an image: masters, then each moment, then the residual. */
+/* Floats of a block in an image: the master, then each moment, then the residual. */
 size_t   image_block_floats(const struct run_config *cfg, size_t block);
-uint64_t image_block_offset(const struct run_config *cfg, size_t block); // in the file, in bytes
+uint64_t image_block_offset(const struct run_config *cfg, size_t block); // bytes
 uint64_t image_bytes(const struct run_config *cfg);
 void     image_path(const struct run_config *cfg, unsigned area, char *path, size_t size);
 
-/* Make area 0 from `init` with moments zero, and its rows, in a transaction of its own. */
+/* Make area 0, with masters from `init` and moments zero, and its rows in a transaction. */
 int image_format(const struct run_config *cfg, const struct params_source *init, struct err *err);
 
-/* The committed state, by the journal alone. */
+/* The committed state, from the journal alone; no image is opened. */
 int image_latest(const struct run_config *cfg, struct image_state *out, struct err *err);
 
-/* Read the committed image into states[block] (image_block_floats each; states NULL: only verify)
- * and check every block. A damaged one is an error that names file, block, offset and the last
- * whole state there is. */
+/* Read the committed image into states[block] (image_block_floats each), and check every block.
+ * states NULL: only check. A damaged block is an error that names file, block, offset and the last
+ * whole state. */
 int image_load(const struct run_config *cfg, struct image_state *out, float *const *states,
                struct err *err);
 
-/* Open an area's file to write it, made if it is not there, and keep every other process from it
- * until *fd is closed: -EBUSY if one is there. */
+/* Open an area's file for writing, made if it does not exist, and lock it until *fd is closed.
+ * -EBUSY: another process has it. */
 int image_open(const struct run_config *cfg, unsigned area, int *fd, struct err *err);
 
-/* -ENODEV where an area's name does not lead to the file that is open any more: what is written
- * there would be lost with the process. */
+/* -ENODEV: an area's name does not lead to the open file any more, so that what is written there
+ * would be lost when the process ends. */
 int image_present(const struct run_config *cfg, unsigned area, int fd, struct err *err);
 
-/* Write an area's file, durable if the run is; crc[block] gets the checksums for image_commit,
- * which puts the rows into the caller's transaction. */
+/* image_write writes an area's file, and makes it durable if the run is; crc: (n blocks) gets the
+ * checksums. image_commit puts the rows into the caller's transaction. */
 int image_write(const struct run_config *cfg, unsigned area, int fd, float *const *states,
                 uint32_t *crc, struct err *err);
 int image_commit(const struct run_config *cfg, const struct image_state *state, const uint32_t *crc,
                  struct err *err);
 
-/* An area's file, locked against who would write it; or, in image.c, written by somebody's fd. */
+/* An area's file, locked against writers. In image.c it also stands for a file that is written. */
 struct image_reader {
     const struct run_config *cfg;
     int                      fd;
     char                     path[PATH_MAX];
-    float                   *buffer; // between file and checksum, where the values are not kept
+    float                   *buffer; // values on their way, if the caller does not want them
 };
 
-/* Masters of the committed image, which is verified as a whole, once, here. *source is valid until
- * the close, and as long as cfg is there. */
+/* Open the masters of the committed image. The whole image is verified here, once. *source is valid
+ * until the close, and cfg must live as long. */
 int  image_reader_open(struct image_reader *r, struct params_source *source,
                        const struct run_config *cfg, struct err *err);
-void image_reader_close(struct image_reader *r); // also after a failure, and of the zero state
+void image_reader_close(struct image_reader *r); // also after a failure; accepts the zero state
 
-/* An area as `siTrain check` sees it: whether the journal names it, how many of its blocks are
- * damaged, a sentence about the first, values that are not finite. -errno where the journal itself
- * is damaged. */
+/* An area as `siTrain check` sees it: whether the journal names it; its damaged blocks, with a
+ * sentence about the first; values that are not finite. -errno if the journal itself is damaged. */
 struct image_check {
     int              named;
     uint64_t         step, bytes, damaged;
@@ -75,6 +75,6 @@ struct image_check {
 int image_check(const struct run_config *cfg, unsigned area, struct image_check *out,
                 struct err *err);
 
-/* Take an area's rows out of the journal, in a transaction of its own: the run is at the other
- * one's state then. */
+/* Delete an area's rows from the journal, in a transaction. The run is then at the other area's
+ * state. */
 int image_forget(const struct run_config *cfg, unsigned area, struct err *err);

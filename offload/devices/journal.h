@@ -1,13 +1,12 @@
-/* journal.h: the commits. The journal's tables in run.db say, for each subgroup, which slot holds
- * its newest committed state and at which version, and what the last commit A decided. Every row
- * carries a checksum of its own. docs/design.md, Storage and commits, states the protocol; the
- * caller keeps it (flush before commit), this file keeps the rows.
+/* journal.h: the rows of commits. The journal's tables in run.db say, for each subgroup, which slot
+ * holds its newest committed state, and at which version; and they say what the last commit A
+ * decided. Every row has a checksum. docs/design.md (Storage and commits) states the protocol; the
+ * caller follows it (flush before commit), this file reads and writes the rows.
  *
- * Commit A of step t: all gradients of t are durable; `pending` is what every subgroup is to be
- * updated with. Commit B: these subgroups are at version `applied` now. A step that is skipped is
- * one A that leaves nothing pending. With error feedback an A also says what the residuals are from
- * now on: their area is that of `applied` (store.h), their checksums are rows of a table that other
- * runs do not have. */
+ * Commit A of step t: all gradients of t are durable, and `optim` has the numbers with which every
+ * subgroup is to be updated. Commit B: these subgroups are now at version `applied`. A skipped step
+ * is an A that leaves nothing to update. With error feedback an A also names the residuals: their
+ * area follows from `applied` (store.h), their checksums have a table of their own. */
 #pragma once
 
 #include "data/db/runlog.h"
@@ -15,12 +14,13 @@
 
 /* The committed state of one subgroup. */
 struct journal_sub { uint32_t slot, states_crc, wire_crc; uint64_t version; };
-/* Its gradient of the last A. pairs: with compression. */
+/* A subgroup's gradient of the last commit A. pairs: their number, with compression. */
 struct journal_grad { uint32_t crc; uint64_t pairs; };
 
 struct journal_state {
     uint64_t next_step;      // the step after the last A
-    uint64_t applied; // updates that A has decided on; subgroups below it are still to be updated
+    uint64_t applied;        // updates up to the last A; subgroups of a lower version are still to
+                             // be updated
     struct optim_step optim; // with these numbers
 };
 
@@ -31,20 +31,21 @@ struct journal {
     uint32_t            *residuals; // (n_subs); NULL without error feedback
 };
 
-/* Make the tables and the first rows, those of j->subs and j->residuals, with nothing to be updated
- * from a gradient; again: of other subgroups instead of all there are, since the run was moved to
- * another layout (inside the caller's transaction). */
+/* Inside the caller's transaction: make the tables, and the first rows from j->subs and
+ * j->residuals, with no update pending. again: replace all rows, since the run was moved to another
+ * layout. */
 int journal_format(struct runlog *log, const struct journal *j, size_t n_subs, int again,
                    struct err *err);
 
-/* Read everything; a damaged or missing row is named. residuals: whether there is their table. */
+/* Read all rows. A damaged or missing row is an error that names it. residuals: true if the run has
+ * that table. The caller calls journal_close, which accepts the zero state. */
 int  journal_open(struct journal *j, struct runlog *log, size_t n_subs, int residuals,
                   struct err *err);
-void journal_close(struct journal *j); // accepts the zero state
-/* The position alone. */
+void journal_close(struct journal *j);
+/* Read only the position. */
 int  journal_position(struct runlog *log, uint64_t *next_step, uint64_t *applied, struct err *err);
 
-/* Inside the caller's transaction. */
+/* Inside the caller's transaction: replace one row. */
 int journal_put_state(struct runlog *log, const struct journal_state *state, struct err *err);
 int journal_put_grad(struct runlog *log, size_t sub, const struct journal_grad *g, struct err *err);
 int journal_put_residual(struct runlog *log, size_t sub, uint32_t crc, struct err *err);

@@ -140,6 +140,15 @@ int slots_make(struct devices *d, const struct slots_source *from, struct journa
     return rc ? rc : devices_flush(d, err);
 }
 
+int slots_record(const struct devices *d, const struct journal *made, struct runlog *log,
+                 struct err *err)
+{
+    int rc = journal_format(log, made, d->store.n_subs, 1, err);
+
+    rc = rc ? rc : runlog_devices_forget(log, 0, err);
+    return rc ? rc : devices_record(d, log, err);
+}
+
 /* ---- reading */
 
 int slots_reader_open(struct slots_reader *m, struct devices *dev, const struct journal *from,
@@ -251,6 +260,29 @@ int slots_reader_read(void *ctx, size_t block, size_t first, size_t n, float *ou
 
         part = size_min(u->first + u->n - first, n);
         memcpy(out, m->buf + 4 * (first - u->first), 4 * part);
+    }
+    return 0;
+}
+
+int slots_reader_copy(struct slots_reader *m, size_t block, size_t at, size_t n,
+                      const struct slots_copy *out, struct err *err)
+{
+    const struct store *st = &m->dev->store;
+    size_t              parts = 1 + (size_t)st->moments;
+
+    for (size_t part, to = out->to; n > 0; to += part, at += part, n -= part) {
+        int rc = slots_reader_hold(m, block, at, err);
+
+        if (rc)
+            return rc;
+        const struct store_sub *u = &st->subs[m->held];
+        const float            *held = (const float *)(void *)m->buf + (at - u->first);
+
+        part = size_min(u->first + u->n - at, n);
+        for (size_t k = 0; k < parts; k++)
+            memcpy(out->states + k * out->n_pad + to, held + k * u->n_pad, 4 * part);
+        if (out->residual)
+            memcpy(out->residual + to, held + parts * u->n_pad, 4 * part);
     }
     return 0;
 }

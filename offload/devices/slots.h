@@ -1,5 +1,6 @@
-/* slots.h: whole subgroups, apart from training: their first states on new devices, of a run that
- * is made (run.c) or moved there (reshard.c); and read from devices and checked, one at a time. */
+/* slots.h: whole subgroups outside of training. slots_make writes the first states to new devices,
+ * of a run that is made (run.c) or moved (reshard.c, rerank.c). A reader reads subgroups from
+ * devices one at a time and checks them. All calls wait, and return 0 or -errno. */
 #pragma once
 
 #include "offload/devices/devices.h"
@@ -7,34 +8,41 @@
 #include "offload/devices/meter.h"
 
 struct slots_source {
-    /* A subgroup's master and moments ((1 + moments) * n_pad floats) and its residual (n_pad; NULL
-     * without error feedback), all of them zero before; with masters_only all n of the master, and
-     * nothing else. */
+    /* Fills a subgroup. states: (1 + moments, n_pad) master and moments; residual: (n_pad), NULL
+     * without error feedback. All are zero before. With masters_only it fills only (n) the master.
+     */
     int  (*fill)(void *ctx, const struct store_sub *u, float *states, float *residual,
                  struct err *err);
     void *ctx;
-    uint64_t            version;   // what the states and residuals are of
+    uint64_t            version;      // of states and residuals
     int                 masters_only; // moments and residuals stay zero
-    size_t              bytes; // of memory for subgroups: as many as fit, but at least one
-    const struct watch *watch;     // of subgroups written, or NULL
+    size_t              bytes;        // of memory for subgroups under way, of which there is at
+                                      // least one
+    const struct watch *watch;        // progress in subgroups written, or NULL
 };
 
-/* Fill all subgroups, derive their wire, write and flush them; *made is what the journal is to say
- * of them (journal_format), journal_close's also after a failure. Nothing is in flight after it. */
+/* Fill all subgroups, derive their wire parameters, write and flush them. *made: the journal's rows
+ * for journal_format; the caller calls journal_close, also after a failure. Nothing is in flight
+ * afterwards. */
 int slots_make(struct devices *d, const struct slots_source *from, struct journal *made,
                struct err *err);
 
-/* Reads fp32 masters for exports, of a run that is closed (run_reader) or of one in training,
- * between two steps (stream_masters); all of the states for a run that is moved. */
+/* Inside the caller's transaction: the run is on devices d from now on, with these rows. */
+int slots_record(const struct devices *d, const struct journal *made, struct runlog *log,
+                 struct err *err);
+
+/* Reads fp32 masters for exports, of a closed run (run_reader) or between two steps of a training
+ * (stream_masters); and all states, for a run that is moved. */
 struct slots_reader {
     struct devices       *dev;   // borrowed; nobody else uses them meanwhile
-    const struct journal *from;  // borrowed: subs say which slot, which checksum; with residuals
-                                 // these are read, too, those of state.applied
-    int                   wire;  // the wire parameters instead, as fp32: a sixth of the bytes
-    char                 *buf;   // the states of one subgroup, and its residual behind them; or its
-                                 // wire as fp32, and as it is behind that
-    size_t                held;  // the subgroup that is in buf; SIZE_MAX: none
-    struct meter         *meter; // where what is read counts, as the evaluation of `step`; or NULL
+    const struct journal *from;  // borrowed: slots and checksums. If it has residuals, those of
+                                 // state.applied are read, too
+    int                   wire;  // true: read wire parameters instead, as fp32: a sixth of the
+                                 // bytes
+    char                 *buf;   // one subgroup: states, then residual; or wire as fp32, then wire
+                                 // as stored
+    size_t                held;  // the subgroup in buf; SIZE_MAX: none
+    struct meter         *meter; // records the reads as the evaluation of `step`; or NULL
     uint64_t              step;
 };
 
@@ -42,8 +50,14 @@ int  slots_reader_open(struct slots_reader *m, struct devices *dev, const struct
                        struct err *err);
 void slots_reader_close(struct slots_reader *m); // accepts the zero state
 
-/* Have the subgroup that holds parameter `at` of a block in buf. */
+/* Read the subgroup that holds parameter `at` of a block into buf, unless it is there. */
 int slots_reader_hold(struct slots_reader *m, size_t block, size_t at, struct err *err);
-/* As struct params_source's read; ctx is the struct slots_reader. */
+/* Copy parameters [at, at + n) of a block, which this reader's devices hold, into a subgroup that
+ * is put together elsewhere: masters and moments to states, (1 + moments, n_pad), and the residual,
+ * if it is not NULL, to residual, (n_pad), each from element `to` on. */
+struct slots_copy { float *states, *residual; size_t n_pad, to; };
+int slots_reader_copy(struct slots_reader *m, size_t block, size_t at, size_t n,
+                      const struct slots_copy *out, struct err *err);
+/* params_source.read: masters; ctx is the struct slots_reader. */
 int slots_reader_read(void *ctx, size_t block, size_t first, size_t n, float *out,
                       struct err *err);

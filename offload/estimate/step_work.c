@@ -333,7 +333,7 @@ int step_work_halves(struct step_halves *out, const struct run_config *cfg,
         out->write = move_of(&m, &written);
         out->read = move_of(&m, &read);
     }
-    double one = 1 / (double)cfg->n_devices; // a piece has as much on each
+    double one = 1 / (double)cfg->n_devices; // an item has as much on each
     out->write.drive *= one;
     out->read.drive *= one;
     free(m.busy);

@@ -1,12 +1,12 @@
-/* traffic.h: what a step must move, computed (docs/design.md, run.db): bytes of payload per link,
- * class and direction. */
+/* traffic.h: the bytes of payload that a step must move, by link, class and direction
+ * (docs/design.md, run.db). They are computed, and what is measured must equal them. */
 #pragma once
 
 #include "csd/link.h"
 #include "offload/layout/config.h"
 
-/* One step's payload, all devices together, by what cfg says of mode, blocks, frames, formats,
- * compression and activations (acts.written and acts.read). Where pairs of several groups are added
- * up (pair_sum.h), how many there are follows from the gradients alone: then it is the most that
- * gradients can be. */
+/* The payload of one step without a crash, all devices together, from cfg's mode, blocks, frames,
+ * formats, compression and activations (acts.written, acts.read). If pairs of several groups are
+ * added up (pair_sum.h), their number depends on the gradients. *out then has the most that there
+ * can be. */
 void traffic_computed(struct link_meter *out, const struct run_config *cfg);

@@ -1,6 +1,6 @@
-/* pair_sum.h: compressed gradients of several groups are added as dense ones that are zero but for
- * their pairs would be, in the order of the tree (sum_tree.h): so whoever adds dense ones gets the
- * same bits. The sum has a pair wherever one of them has one. */
+/* pair_sum.h: the sum of several groups' compressed gradients. They are added in the order of the
+ * tree (sum_tree.h), like dense gradients that are zero except for their pairs, so a dense sum has
+ * the same bits. The sum has a pair wherever some group has one. */
 #pragma once
 
 #include "kernels/topk.h"
@@ -8,20 +8,20 @@
 
 struct pair_list { struct topk_pair *pairs; size_t n; }; // rising by index
 
-/* Neighbours that are all of one node, of a block's elements [first, first + n): no list has
- * others. */
+/* Lists that together are one node of the tree, in order. Their pairs lie in elements
+ * [first, first + n) of a block. */
 struct pair_sum {
     const struct pair_list *lists; // (n_lists)
-    const struct sum_node  *nodes; // (n_lists) which they are
+    const struct sum_node  *nodes; // (n_lists) the node of each list
     size_t                  n_lists, groups;
     size_t                  first, n;
     void                   *scratch; // pair_sum_scratch(n_lists) bytes
 };
 size_t pair_sum_scratch(size_t n_lists);
 
-/* How many pairs the sum has, in out: as many as all lists together, at most. sums, or NULL: of
- * squares, one for each REDUCE_BLOCK elements (kernels/reduce.h). */
+/* Put the sum's pairs into out, which has room for the pairs of all lists, and return their number.
+ * sums: gets a sum of squares for each REDUCE_BLOCK elements (kernels/reduce.h); or NULL. */
 size_t pair_sum(const struct pair_sum *s, struct topk_pair *out, double *sums);
 
-/* Those of a list in [first, first + n). */
+/* The part of a list with indices in [first, first + n). */
 struct pair_list pair_list_part(struct pair_list all, size_t first, size_t n);

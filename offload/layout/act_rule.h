@@ -1,59 +1,63 @@
-/* act_rule.h: which items of activations a step writes to the devices and reads back, and which
- * never leave memory. A rule of the order of pushes alone, not of how fast a drive is, so that the
- * stack (act_stack.h), which follows it, and the computed traffic (traffic.h) agree to the byte.
+/* act_rule.h: the rule by which a step's activations are written to the devices and read back, or
+ * stay in memory. It depends only on the order of pushes, not on the speed of drives. So the stack
+ * (act_stack.h), which follows the rule, and the computed traffic (traffic.h) agree to the byte.
  *
- * Records are popped in the reverse order of their pushes, the items of one in the order in which
- * they were pushed. So it is known which of two items is popped first, long before it is.
+ * Activations come as items, and items form records (stream.h). Records are popped in the reverse
+ * order of their pushes; the items of one record are popped in the order in which they were pushed.
+ * So of two items it is known at once which is popped first.
  *
- * Of `n` buffers half (two at least) are what comes passes through on its way to the drives: an
- * attention is pushed whole, all its items at once, and waits for writes where these buffers are
- * few. The others hold the items that are popped first of all pushed so far. With one more than
- * that, the one that is popped last is written. In the end these are the first items that backward
- * asks for, and were never written (SSDTrain keeps the last module's). The last items of a pass
- * need no buffer for what comes, and stay, too, where nothing that is popped before them was
+ * Half of the `n` buffers, at least two, are for items on their way to the drives: an attention's
+ * items are pushed at once, and wait for writes if these buffers are few. The other buffers keep
+ * the items that are popped earliest of all pushed so far. When there is one item too many, the one
+ * that is popped last is written. At the end of forward the kept items are the first that backward
+ * asks for, and they are never written (SSDTrain keeps the last module's). The last items of a pass
+ * need no buffers for later ones; they stay as well, if no item that is popped before them was
  * written.
  *
- * An item that was written is in its buffer until another one needs it, and buffers are given again
- * in the order in which they were let go. Those of the last record that are there when the pass
- * turns are popped from memory, whether their write is over or not (SSDTrain's forwarding), unless
- * so many are popped before them that their buffers are better read into. */
+ * A written item stays in its buffer until another item needs the buffer. Buffers are reused in the
+ * order in which they became free. When backward begins, written items of the last record that are
+ * still in their buffers are popped from memory, whether their write is over or not (SSDTrain's
+ * forwarding). An exception are items with so many pops before them that their buffers are better
+ * used for reads. */
 #pragma once
 
 #include "data/base/err.h"
 
 #include <stdint.h>
 
-/* What buffer i is used for. */
+/* The state of one buffer. */
 struct act_slot {
-    size_t   entry; // the item that it holds, or is getting, by the number of its push; SIZE_MAX:
+    size_t   entry; // the item in it, or on its way into it, as the number of its push; SIZE_MAX:
                     // none
-    size_t   begin; // the first item of its record
-    int      stays; // it is not to be written, as far as is known now
-    uint64_t since; // when it was let go; 0: it was free from the beginning
+    size_t   begin; // the first item of the item's record
+    int      stays; // true unless the item is to be written
+    uint64_t since; // value of let_go when the buffer became free; 0: it was never used
 };
 struct act_rule {
-    struct act_slot *slot; // (n)
+    struct act_slot *slot;  // (n) of each buffer
     size_t   n;
-    size_t   pushed, begin;  // items in this pass; the first one of the record under way
-    size_t   now;            // of slot: where the newest item is
-    uint64_t let_go;         // how often a buffer was
-    struct act_slot first;   // of the items that are written, the one that is popped first
+    size_t   pushed;        // items of this pass so far
+    size_t   begin;         // the first item of the record under way
+    size_t   now;           // the slot of the newest item
+    uint64_t let_go;        // how often a buffer became free
+    struct act_slot first;  // of the written items, the one that is popped first
 };
 
-size_t act_rule_stay(size_t n); // buffers whose items stay
+size_t act_rule_stay(size_t n); // of n buffers, how many keep items in memory
 
-void   act_rule_begin(struct act_rule *r); // a pass: nothing is pushed yet
-/* The buffer that the next item is to take. first: it begins a record. */
+void   act_rule_begin(struct act_rule *r); // a new pass, with nothing pushed
+/* The buffer for the next item. first: the item begins a record. */
 size_t act_rule_push(struct act_rule *r, int first);
-/* It is pushed, and `left` more come in this pass. The buffer whose item is to be written now, or
- * SIZE_MAX. */
+/* The item is in its buffer, and the pass pushes `left` more. The buffer whose item is to be
+ * written now, or SIZE_MAX. */
 size_t act_rule_pushed(struct act_rule *r, size_t left);
-void   act_rule_reverse(struct act_rule *r); // all are: forgets what is not popped from memory
+/* All items are pushed, backward begins: forgets the items that are not popped from memory. */
+void   act_rule_reverse(struct act_rule *r);
 
-/* An item, as what a pass pushes is told in advance. first: it begins a record. */
+/* An item that a pass will push. first: it begins a record. */
 struct act_item { size_t bytes; int first; };
 
-/* What the rule makes of a pass of n_items through `buffers`: bytes written and read. 0 or
+/* Bytes that a pass writes and reads if it pushes these items through so many buffers. 0 or
  * -ENOMEM. */
 int act_rule_moves(uint64_t *written, uint64_t *read, size_t buffers, const struct act_item *item,
                    size_t n_items, struct err *err);

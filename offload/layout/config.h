@@ -1,5 +1,5 @@
-/* config.h: what a run is, in one struct that cmd/ derives from the run's stored options each time,
- * and what is asked of it everywhere: its sizes in memory, the names of its parameters. */
+/* config.h: what a run is, in one struct that its opener derives from the run's stored options each
+ * time. Also the questions that every part asks of it: its sizes, the names of its parameters. */
 #pragma once
 
 #include "csd/csd.h"
@@ -13,86 +13,86 @@
 enum run_mode { RUN_MEM, RUN_BASE, RUN_SU, RUN_SUO };
 const char *run_mode_name(size_t mode); // "mem", "base", "su", "su+o"; NULL behind the last
 
-/* How many slots of a class on a device are spare, beside one for each of its subgroups (store.c).
- * Fixed when the run is made; it changes no bit.
- *     HALF  half as many as there are subgroups: a commit covers a quarter of an update
- *     ALL   and one more for every subgroup outside block 0: all that --speculate may update
- *     FEW   an eighth: 1.75 bytes a parameter with Adam and bf16 instead of 7, and commits four
- *           times as often; updates still run ahead while one is on its way */
+/* How many spare slots a size class has on a device, in addition to one slot for each of its
+ * subgroups (store.c). Fixed when the run is made. It changes no bit of the results.
+ *     HALF  half as many as subgroups: a commit covers a quarter of an update
+ *     ALL   HALF, and one more for every subgroup outside block 0: --speculate may update them all
+ *     FEW   an eighth: 1.75 bytes a parameter with Adam and bf16 instead of 7. Commits come four
+ *           times as often. Updates still run ahead while a commit is being written. */
 enum run_spares { RUN_SPARES_HALF, RUN_SPARES_ALL, RUN_SPARES_FEW };
 
-/* The stack of activations (stream.h) that a step may leave on the devices, behind their states. n
- * 0: none. */
+/* The stack of activations (stream.h) that a step may store on the devices. n 0: there is none. */
 struct run_acts {
-    size_t   n;             // items of a step, at most
-    size_t   bytes;         // of an item, at most
-    size_t   buffers;       // that items pass through; with three or more reads go ahead
+    size_t   n;             // items in a step, at most
+    size_t   bytes;         // of one item, at most
+    size_t   buffers;       // memory for items under way; with three or more, reads go ahead
     uint64_t area;          // bytes of all items of a step, at most
-    uint64_t written, read; // of them in a step, by act_rule_moves: for the computed traffic alone
+    uint64_t written, read; // bytes a step, by act_rule_moves; only traffic.h uses them
 };
 
 struct run_config {
-    const char    *dir;           // RUN
-    const char    *home;          // what it will be called when it is complete; NULL: dir
-    struct runlog *log;           // open; borrowed
-    const char    *id; // 32 hex digits made at creation: devices of another run are refused by it
+    const char    *dir;           // the run's folder
+    const char    *home;          // the folder's name once the run is complete; NULL: dir
+    struct runlog *log;           // run.db, open; borrowed
+    const char    *id;            // 32 hex digits, made with the run. Every device carries it
     enum run_mode  mode;
     struct route   route;         // of the model's blocks
-    struct run_ranks ranks;       // who trains it together; { 0 }: one process alone
-    const size_t  *block_params;  // parameters of each block that this rank's devices hold: its
-                                  // portions, or alone all
-    /* Weight decay of parameter i of a block; *count: of how many from there on, of n at most. */
+    struct run_ranks ranks;       // the ranks that train it together; { 0 }: one process alone
+    const size_t  *block_params;  // (n blocks) parameters that this rank's devices hold: its
+                                  // portion of each block; of one process alone, the block
+    /* The weight decay of parameter i of a block. *count: how many parameters from i on share it,
+     * at most n. */
     float (*decay)(void *ctx, size_t block, size_t i, size_t n, size_t *count);
     void          *decay_ctx;
-    /* What parameter i of a block is called in a sentence; NULL: "parameter I of block B". */
+    /* Writes the name of parameter i of a block for a message. NULL: "parameter I of block B". */
     void (*name)(void *ctx, size_t block, size_t i, char *out, size_t size);
     void          *name_ctx;
     enum dtype     wire_dt;       // DT_BF16 or DT_F32
     enum optim_kind optim;
-    double         compress;      // 0: dense; else bytes of pairs over bytes of fp32, e.g. 0.02
-    int error_feedback; // what is not sent is added to the next step's gradient; with compress
-    int            residual_in_ram; // with error_feedback on devices: it stays in RAM and is
-                                    // written only. Changes no bit
-    enum run_spares spares;       // that the devices were made with
+    double         compress;      // 0: dense; otherwise bytes of pairs / bytes of fp32, e.g. 0.02
+    int            error_feedback; // with compress: a step adds what earlier steps did not send
+    int            residual_in_ram; // with error_feedback: residuals stay in RAM, devices only get
+                                    // copies. Changes no bit
+    enum run_spares spares;       // of the devices, as they were made
     int            speculate;     // base, su+o: updates begin before the norm is known
                                   // (updates.h). Changes no bit
     size_t         n_devices;     // base, su, su+o
-    const char *const *device_paths; // NULL: RUN/dev0, RUN/dev1, ...; else directories, files or
-                                     // block devices
-    /* Drives of their own for activations: directories, files to be made, or block devices. They
-     * are devices n_devices, n_devices + 1, ... of the run; n_act_devices 0: they lie behind the
-     * states. */
+    const char *const *device_paths; // (n_devices) folders, files or block devices; NULL: RUN/dev0,
+                                     // RUN/dev1, ...
+    /* (n_act_devices) Separate drives for activations: folders, files to be made, or block devices.
+     * The run numbers them n_devices, n_devices + 1, ... With n_act_devices 0, activations lie
+     * behind the states. */
     size_t         n_act_devices;
     const char *const *act_paths;
     const struct csd_ops *csd;
-    const char *const *fpgas;     // NULL, or each device's accelerator card (csd_config.fpga)
-    const char    *xclbin;        // what the cards' logic is loaded from, or NULL
+    const char *const *fpgas;     // (n_devices) accelerator cards (csd_config.fpga), or NULL
+    const char    *xclbin;        // file with the cards' logic, or NULL
     const char    *disk;          // "uring", "sync", "null"
-    const char    *layout;        // NULL or "": the devices it was made with; else the name of
-                                  // those it was moved to (reshard.h)
-    const char    *owner;         // NULL or "", or the word in the devices' superblocks by which
-                                  // they are known from a copy's (store.h)
-    const char    *owner_next;    // as `owner`: a kill may have left it there, which was to become
-                                  // the word
-    int            force_device;  // take block devices that carry a signature or another run
-    int            device_in_ram; // make device files on a tmpfs, too
-    size_t         csd_mem;
-    struct topology_config links; // modelled
-    uint64_t io_timeout_ns; // a device that gives no sign of life for so long is given up; 0: never
+    const char    *layout;        // name of the set of devices that the run was moved to
+                                  // (reshard.h); NULL or "": the first set
+    const char    *owner;         // the word in superblocks that tells the run's devices from a
+                                  // copy's (store.h); or NULL or ""
+    const char    *owner_next;    // a word that was to replace it, and may be there after a kill;
+                                  // or NULL or ""
+    int            force_device;  // accept block devices with a signature or another run's states
+    int            device_in_ram; // allow device files on a tmpfs
+    size_t         csd_mem;       // bytes of memory of each device
+    struct topology_config links; // the modelled links
+    uint64_t       io_timeout_ns; // a device without a sign of life for so long fails; 0: never
     int            durable;       // --durability step
-    uint64_t       commit_every;  // mem: steps between images; 0 only at the end
-    size_t         frames;        // layer frames: of lanes that do not say how many (route.h)
-    size_t         grad_buffers;  // layer gradient buffers, likewise
-    size_t         read_ahead; // bytes of parameters asked for at once, where two blocks are less;
-                               // 0: 64 MiB. Changes no bit
+    uint64_t       commit_every;  // mem: steps between images; 0: one image at the end
+    size_t         frames;        // frames of each lane that leaves the number open (route.h)
+    size_t         grad_buffers;  // gradient buffers of each such lane
+    size_t         read_ahead;    // bytes of parameters read ahead, at least two blocks; 0: 64 MiB.
+                                  // Changes no bit
     struct run_acts acts;         // base, su, su+o. Change no bit
-    const struct watch *watch; // of states being made (run_format), loaded or checked (mem); NULL:
-                               // nobody
+    const struct watch *watch;    // progress of making (run_format), loading or checking (mem)
+                                  // states; or NULL
 };
 
 static inline size_t run_blocks(const struct run_config *cfg) { return route_blocks(&cfg->route); }
 
-/* All parameters of blocks, and of one the first that this rank's devices hold. */
+/* (n blocks) The parameters of whole blocks, of all ranks together. */
 static inline const size_t *run_wholes(const struct run_config *cfg)
 {
     return cfg->ranks.whole_params ? cfg->ranks.whole_params : cfg->block_params;
@@ -103,7 +103,7 @@ static inline size_t run_whole(const struct run_config *cfg, size_t block)
     return run_wholes(cfg)[block];
 }
 
-/* Groups of a step's micro-batches that this rank computes (ranks.h). */
+/* Groups of a step's micro-batches that this rank computes (ranks.h): at least 1. */
 static inline size_t run_groups(const struct run_config *cfg)
 {
     size_t ranks = cfg->ranks.size > 1 ? cfg->ranks.size : 1;
@@ -111,12 +111,13 @@ static inline size_t run_groups(const struct run_config *cfg)
     return cfg->ranks.groups > 1 ? cfg->ranks.groups / ranks : 1;
 }
 
-/* Whether what is sent of a gradient are pairs of several groups, added up (pair_sum.h). */
+/* True if the compressed gradient is a sum over several groups (pair_sum.h). */
 static inline int run_pair_sums(const struct run_config *cfg)
 {
     return cfg->compress > 0 && cfg->ranks.groups > 1;
 }
 
+/* The first parameter of a block that this rank's devices hold. */
 static inline size_t run_first(const struct run_config *cfg, size_t block)
 {
     return cfg->ranks.size > 1 ? ranks_first(run_whole(cfg, block), cfg->ranks.rank,
@@ -124,32 +125,34 @@ static inline size_t run_first(const struct run_config *cfg, size_t block)
                                : 0;
 }
 
-/* Where values come from: [first, first + n) of a block, as fp32. */
+/* A source of parameters: read puts [first, first + n) of a block into out, as fp32. 0 or -errno.
+ */
 struct params_source {
     int (*read)(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err);
     void *ctx;
 };
 
-/* Bytes of host memory that a training allocates, by part (for the memory plan), and the arenas of
- * emulated devices. */
+/* Bytes of host memory that a training allocates, by part, for the memory plan (budget.h). The
+ * first line's parts add up; arenas are those of emulated devices. */
 struct run_memory {
     uint64_t frames, grads, states, compress, spans, tables, arenas;
     uint64_t layer_frame, layer_grad, device_bytes;
-    /* Error feedback, either way (whatever cfg says) and beside the others: all of it in RAM; or
-     * the buffers that it streams through, the embeddings' and final norm's and that of one layer
-     * gradient. mem: residual_ram alone. */
+    /* Error feedback, which the other parts do not include. Both ways are given, whatever cfg says:
+     * residual_ram is all of it in RAM. Otherwise it streams through residual_ends (embeddings and
+     * final norm) and through residual_layer for each gradient buffer of a layer. mem has only
+     * residual_ram. */
     uint64_t residual_ram, residual_ends, residual_layer;
-    uint64_t masters; // beside the others: what stream_masters holds between its calls
-    uint64_t record_buffer; // one, beside the others too
+    uint64_t masters; // while stream_masters lends them; no part of the others
+    uint64_t record_buffer; // one buffer of offloaded activations; no part of the others
 };
 
-/* Parameters that something is said of: how many, and the first, parameter `first` of `block`. */
+/* A set of parameters: their number, and the first of them, parameter `first` of `block`. */
 struct param_set { size_t n, block, first; };
-/* Add those of a part that begins at parameter `from` of block. */
+/* Add what was found in a part that begins at parameter `from` of a block. */
 void param_set_add(struct param_set *all, size_t block, size_t from, struct overflow part);
 void param_set_join(struct param_set *all, const struct param_set *part);
-/* The name of a parameter (cfg->name), and the sentence that ends a training whose update left
- * elements as they were (stream.h), of the step before next_step: -EDOM. */
+/* run_name gives the name of a parameter (cfg->name). run_overflow gives the error that ends a
+ * training if the update of the step before next_step overflowed (stream.h): -EDOM. */
 enum { RUN_NAME = 160 };
 const char *run_name(const struct run_config *cfg, size_t block, size_t i, char out[RUN_NAME]);
 int         run_overflow(const struct run_config *cfg, uint64_t next_step,

@@ -1,13 +1,13 @@
 /* ranks.h: a run that several ranks train together (comm/comm.h), as one of them sees it. Every
- * block of the model is cut into a portion for each rank, one behind the other. A rank's devices
- * hold its portions and nothing else: its folder is a run of these, with a journal of its own. What
- * the model works with are whole blocks: parameters are gathered from all ranks when they are read,
- * gradients are exchanged so that each gets all that was computed for its portion (ZeRO's third
- * stage; Rajbhandari et al., SC'20).
+ * block of the model is cut into a portion for each rank, in the order of ranks. A rank's devices
+ * hold its portions and nothing else: its folder is a run of them, with a journal of its own. The
+ * model works with whole blocks. Parameters are gathered from all ranks when they are read.
+ * Gradients are exchanged, so that each rank gets all that was computed for its portion (ZeRO's
+ * third stage; Rajbhandari et al., SC'20).
  *
- * A step's micro-batches are cut into `groups`, of which each rank computes as many; their
- * gradients are added by a tree that does not know of ranks (sum_tree.h). So the bits depend on the
- * number of groups alone. One process has one group where nobody asks for more. */
+ * A step's micro-batches are cut into `groups`. Each rank computes the same number of groups. Their
+ * gradients are added by a tree that does not know of ranks (sum_tree.h), so the bits depend only
+ * on the number of groups. One process has one group by default. */
 #pragma once
 
 #include "offload/layout/sum_tree.h"
@@ -16,17 +16,19 @@ struct comm;
 struct run_config;
 struct run_ranks {
     size_t        rank, size;   // size 0 or 1: one process alone
-    size_t        groups;       // of a step; a multiple of size; 0: 1
-    const size_t *whole_params; // (n blocks) parameters of each; NULL: run_config.block_params
-    struct comm  *comm;         // NULL: alone, or of a run that is only looked at
-    const struct run_config *const *parts; // (size) where one process reads all of them; or NULL
+    size_t        groups;       // of a step; a multiple of size; 0 means 1
+    const size_t *whole_params; // (n blocks) of whole blocks; NULL: run_config.block_params
+    struct comm  *comm;         // NULL: one process alone, or a run that is only read
+    const struct run_config *const *parts; // (size) all ranks' runs, if one process reads them all
 };
 
-/* Where the portion of `rank` of a block of n parameters begins; of rank `size`: n. Portions begin
- * where norms begin a sum of their own (kernels/reduce.h), so that these do not depend on ranks. */
+/* The first parameter of a rank's portion of a block with n parameters; n for rank `size`. A
+ * portion begins where a norm begins a new partial sum (kernels/reduce.h), so that norms do not
+ * depend on the number of ranks. */
 size_t ranks_first(size_t n, size_t rank, size_t size);
 
-/* What this rank has of blocks of so many parameters; of all of them together. */
+/* portion: (n) parameters of this rank's portion of each of n blocks; params: (n) of whole blocks.
+ * Returns the sum of portions. */
 size_t ranks_portions(size_t *portion, const struct run_ranks *r, const size_t *params, size_t n);
 
 /* The nodes of the sum that a rank sends of each gradient (at most SUM_NODES_MOST), and how many: 1

@@ -1,16 +1,17 @@
-/* frames.h: the buffers that parameters stream through, on their way from the devices to the model:
- * read ahead along the order of the pass (route.h), a subgroup as soon as its update's parameters
- * are there (subs.h: wire), not far ahead of the model.
+/* frames.h: the buffers for parameters on their way from devices to the model. They are read ahead
+ * along the pass's route (route.h), not far ahead of the model. A subgroup is read as soon as its
+ * update has written its parameters (subs.h: wire).
  *
- *     a frame    is
- *     free       no users, nothing unread: the next use of the pass that is for it may take it;
- *                what it holds may be that use's already
- *     filling    unasked > 0: subgroups wait for their update; unread > 0: reads are out
- *     gathering  unread 0, where there are other ranks (ranks.h): what this one has goes to all of
- *                them, and theirs comes, block by block in the order of the pass
- *     whole      frames_acquire lends it, as often as the pass uses it before another block needs
- *                it (users), until frames_release
- */
+ *     a frame is
+ *     free       without users and unread parameters. The next use of the pass that needs it may
+ *                take it; it may already hold that use's block
+ *     filling    unasked > 0: subgroups wait for their update; unread > 0: reads are under way
+ *     gathering  unread 0, with several ranks (ranks.h): this rank's portion goes to all others,
+ *                and theirs come, block by block in the order of the pass
+ *     whole      lent by frames_acquire, for each use of the pass until another block needs the
+ *                frame; each use ends with frames_release
+ *
+ * Calls are the scheduler's thread's with the lock held, unless they say otherwise. */
 #pragma once
 
 #include "comm/comm.h"
@@ -18,48 +19,50 @@
 #include "offload/layout/route.h"
 #include "offload/stream/subs.h"
 
-/* Subgroups [next, end) of a block, one device's, are not yet submitted. */
+/* Subgroups [next, end) of a block on one device, whose reads are not yet submitted. */
 struct shard_read { size_t next, end; };
 
 struct frame {
     void              *wire;
-    size_t             block;   // whose parameters it holds or is getting; SIZE_MAX: none
-    uint64_t           version; // that of the pass
+    size_t             block;   // in it, or on its way into it; SIZE_MAX: none
+    uint64_t           version; // of the parameters: that of the pass
     size_t             unread;  // subgroups still to be read
-    size_t             unasked; // of them not submitted yet
+    size_t             unasked; // of these, subgroups whose read is not submitted
     struct shard_read *shards;  // (n devices)
-    unsigned           users;   // uses in this pass that have been given it and not released it
-    int                partial; // other ranks' portions are not there yet
+    unsigned           users;   // uses of this pass that have it and have not released it
+    int                partial; // true until other ranks' portions have come
     struct comm_request gather;
-    uint64_t           since;   // when its gather began, clock_ns
+    uint64_t           since;   // clock_ns of the gather's beginning
 };
 
 struct frames {
-    struct scheduler        *sched;
+    struct scheduler   *sched;
     const struct subs *subs;
     enum stream_pass   pass;
     uint64_t           version;      // of all parameters that the pass reads
     size_t             n_uses, next_read, next_acquire;
     size_t             unread_bytes; // of all frames
-    struct frame      *frames;       // (n_frames), as route.h has them
+    struct frame      *frames;       // (n_frames) numbered as in route.h
     size_t             n_frames;
-    struct shard_read *shards;       // backing of all of theirs
+    struct shard_read *shards;       // (n_frames, n devices) memory of frame.shards
     struct task       *reads;        // (n_subs)
-    struct frame     **partial;      // (n_frames) those that are partial, in the order of the pass
+    struct frame     **partial;      // (n_partial) partial frames, in the order of the pass
     size_t             n_partial, gathering; // the first `gathering` of them are under way
-    size_t            *at;           // (ranks + 1) bytes in a frame where portions begin
+    size_t            *at;           // (ranks + 1) where portions begin in a frame, in bytes
 };
 
+/* Take tables, and buffers, from an arena (called twice, data/base/arena.h). frames_bytes: of one
+ * frame for these blocks. */
 void   frames_tables(struct frames *f, const struct store *st, struct arena *a);
-void   frames_lay(struct frames *f, const struct store *st, struct arena *a); // the buffers
-size_t frames_bytes(const struct run_config *cfg, struct route_span of); // of these blocks
+void   frames_lay(struct frames *f, const struct store *st, struct arena *a);
+size_t frames_bytes(const struct run_config *cfg, struct route_span of);
 
-/* The next pass, which reads everything at `version`. */
+/* Begin a pass that reads everything at `version`. */
 void frames_begin(struct frames *f, enum stream_pass pass, uint64_t version);
-/* The model's; waits, and takes the lock. */
+/* The model's thread. acquire takes the lock and waits; release is called with the lock held. */
 int  frames_acquire(struct frames *f, size_t block, const void **wire, struct err *err);
 void frames_release(struct frames *f, size_t block);
-/* Gathers that are under way are given up; 0 as comm_give_up. */
+/* Give up gathers under way; returns as comm_give_up. */
 int  frames_give_up(struct frames *f);
-/* Whatever can be read or gathered is asked for; whether there was anything, or a failure. */
+/* Submit all reads and gathers that are possible. 1 if there were any, 0, or -errno. */
 int  frames_advance(struct frames *f, struct err *err);

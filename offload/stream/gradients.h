@@ -1,23 +1,25 @@
-/* gradients.h: the gradients of a step, on their way from the model to the devices, and with error
- * feedback what the steps before did not send (residuals), to the model and back.
+/* gradients.h: the gradients of a step on their way from the model to devices. With error feedback
+ * also residuals, which earlier steps did not send, on their way from devices and back.
  *
- *     a buffer   is                                             next
+ *     a buffer is                                               next
  *     FREE       nobody's                                       gradients_lend
  *     LENT       the model's                                    gradients_send
- *     SENT       complete, of this rank: until it is exchanged  gradients_advance
- *                with the others (exchange.h), in the order in
- *                which gradients are sent
- *     QUEUED     complete, until its block's last update is     gradients_advance
- *                committed: its redo would need the old ones
+ *     SENT       complete on this rank, waits for its exchange  gradients_advance
+ *                with other ranks (exchange.h), in the order
+ *                in which gradients are sent
+ *     QUEUED     complete, waits until its block's last update  gradients_advance
+ *                is committed: redoing that would need the old
+ *                gradient on the devices
  *     WRITING    the devices', until all writes are back        FREE
  *
- *     the residual beside it: READY -> ASKED (lent) -> READING (gradients_advance) -> READY
+ *     its residual: READY -> ASKED (lent) -> READING (gradients_advance) -> READY
  *
- *     the step   is
+ *     the step is
  *     begun      gradients are lent and sent                    gradients_end
- *     ended      the update was asked for: nothing of the next  gradients_begin
+ *     ended      the update was asked for; nothing of the next  gradients_begin
  *                step is lent until commit A is durable
- */
+ *
+ * Calls are the scheduler's thread's with the lock held, unless they say otherwise. */
 #pragma once
 
 #include "offload/devices/scheduler.h"
@@ -27,29 +29,29 @@
 #include "offload/layout/route.h"
 #include "offload/stream/subs.h"
 
-/* What RAM holds of a block's residual, where all of it stays in RAM: nothing, the committed one,
- * or that of the step under way, which a skip drops: it is read again then. */
+/* A block's residual in RAM, if residuals stay in RAM: none, the committed one, or that of the step
+ * under way. If the step is skipped the latter is dropped, and the committed one is read again. */
 struct residual { float *values; enum { HELD_NONE, HELD_COMMITTED, HELD_NEXT } held; };
 
 struct gbuf {
     enum { GBUF_FREE, GBUF_LENT, GBUF_SENT, GBUF_QUEUED, GBUF_WRITING } state;
     enum { RESIDUAL_READY, RESIDUAL_ASKED, RESIDUAL_READING } asked;
-    struct grouped sum; // gradients, padded with zeros to a multiple of CSD_ALIGN_PARAMS, as a
-                        // residual is
-    struct topk_pair *room;  // with compression of several groups, of each its pairs,
-    struct pair_list *lists; // (this rank's groups)
-    struct pair_list *nodes; // and what they add up to (sum_tree.h)
-    float   *own;       // this rank's portion of it
-    void    *pack;      // compressed form
-    float   *residual;  // of its block: in a buffer of its own, or all of the time in RAM
+    struct grouped sum;      // gradients, zero-padded to a multiple of CSD_ALIGN_PARAMS
+    struct topk_pair *room;  // with compression of several groups: memory of their pairs
+    struct pair_list *lists; // (n_groups) these pairs
+    struct pair_list *nodes; // (n_nodes) and their sums (sum_tree.h)
+    float   *own;       // this rank's portion of the gradient
+    void    *pack;      // the compressed form, as devices get it
+    float   *residual;  // of its block, padded as the gradient; a buffer, or
+                        // residuals[block].values
     size_t   block;
-    size_t   unread;    // subgroups of the residual
-    size_t   unwritten; // writes
+    size_t   unread;    // subgroups of the residual that are still to be read
+    size_t   unwritten; // writes that are not back
     uint64_t step;
-    double   most;      // what no magnitude in it exceeds
+    double   most;      // no magnitude in the gradient exceeds it
 };
 
-/* A subgroup's part of a gradient: what to write where its gradient area begins. */
+/* A subgroup's part of a gradient, as it is written to its gradient area. */
 struct grad_part {
     struct journal_grad sum;
     uint32_t            residual_crc;
@@ -58,47 +60,51 @@ struct grad_part {
 };
 
 struct gradients {
-    struct scheduler       *sched;
+    struct scheduler  *sched;
     struct subs      *subs;
-    struct gbuf      *bufs;      // (n_bufs), as route.h has them
+    struct gbuf      *bufs;      // (n_bufs) numbered as in route.h
     size_t            n_bufs;
-    struct residual  *residuals; // (n blocks), if they stay in RAM
+    struct residual  *residuals; // (n blocks) if they stay in RAM
     struct grad_part *parts;     // (n_subs)
     struct task      *writes;    // (n_subs)
-    struct task      *feedback;  // (n_subs) residuals' reads and writes, with error feedback
-    struct topk_pair *pairs;     // of the largest block
-    void             *scratch;
-    void             *pair_scratch; // pair_sum's, and its sums of squares,
-    double           *pair_sums;    // of several groups
+    struct task      *feedback;  // (n_subs) with error feedback: residuals' reads and writes
+    struct topk_pair *pairs;     // room for those of the largest block
+    void             *scratch;   // of grad_form.h
+    void             *pair_scratch; // with several groups: of pair_sum.h, and its sums of squares
+    double           *pair_sums;
     struct exchange   exchange;
-    size_t            n_groups;      // this rank's
-    struct sum_node  *nodes;         // what they add up to:
+    size_t            n_groups;      // that this rank computes
+    struct sum_node  *nodes;         // (n_nodes) the nodes that they add up to
     size_t            n_nodes;
-    struct sum_node  *leaves;        // (n_groups) themselves
+    struct sum_node  *leaves;        // (n_groups) the groups as nodes
     size_t            sent, written; // blocks of the step
-    size_t            merged;        // of those sent; all ranks'
-    int               ended;
+    size_t            merged;        // of the blocks sent, those that are summed over all ranks
+    int               ended;         // the step is ended
 };
 
+/* Take tables, and buffers, from an arena (called twice, data/base/arena.h). */
 void   gradients_tables(struct gradients *g, const struct store *st, struct arena *a);
-void   gradients_lay(struct gradients *g, const struct store *st, struct arena *a); // the buffers
-/* Of one buffer for these blocks: the dense form, its compressed form (of several groups also the
- * pairs of each, and of nodes), a residual beside it. */
+void   gradients_lay(struct gradients *g, const struct store *st, struct arena *a);
+/* Bytes of one buffer for these blocks: dense; compressed (lists: pairs of several groups and of
+ * their nodes); its residual. */
 struct gradient_bytes { size_t grad, pack, lists, residual; };
 struct gradient_bytes gradients_bytes(const struct run_config *cfg, const struct store *st,
                                       struct route_span of);
+/* open starts the merger's thread, if there are several ranks. give_up ends exchanges under way; it
+ * returns as comm_give_up. close accepts the zero state. */
 int  gradients_open(struct gradients *g, struct err *err);
-int  gradients_give_up(struct gradients *g); // exchanges under way; 0 as comm_give_up
-void gradients_close(struct gradients *g); // accepts the zero state
+int  gradients_give_up(struct gradients *g);
+void gradients_close(struct gradients *g);
 
-/* The model's; all may wait, and take the lock. As stream_grad, stream_send_grad, stream_norm_end.
+/* The model's thread: stream_grad, stream_send_grad, stream_norm_end. They take the lock, and wait.
  */
 int  gradients_lend(struct gradients *g, size_t block, size_t group, float **grad, int *fresh,
                     struct err *err);
 int  gradients_send(struct gradients *g, size_t block, struct norm_sum *norm, struct err *err);
 int  gradients_norm(struct gradients *g, struct norm_sum *norm, struct err *err);
-/* Whatever can be read, exchanged or written is asked for; whether there was anything, or a
- * failure. */
+/* Submit all reads, exchanges and writes that are possible. 1 if there were any, 0, or -errno. */
 int  gradients_advance(struct gradients *g, struct err *err);
+/* The update is asked for (the model's thread, lock held); its commit A is durable. skip: the step
+ * is skipped. */
 void gradients_end(struct gradients *g, int skip);
 void gradients_begin(struct gradients *g, int skip);

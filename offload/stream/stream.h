@@ -1,11 +1,11 @@
-/* stream.h: how the model sees its parameters: blocks lent and taken back, gradients handed over,
- * updates asked for. What stands behind it, memory or devices in any mode, changes no bit of what
- * is computed.
+/* stream.h: how the model sees its parameters: blocks are lent and taken back, gradients are handed
+ * over, updates are asked for. Behind it stands memory or devices, in any mode; that changes no bit
+ * of the results.
  *
- * A pass (stream_begin) uses blocks in an order that the model has said before
- * (offload/layout/route.h), and the stream reads ahead along it: acquire, grad and send_grad are
- * called in it, and a block is released before another one needs its frame. One thread calls all of
- * this; waiting happens only where it says so. After an error only stream_close is legal. */
+ * A pass (stream_begin) uses blocks along a route that the model has said before (route.h), and the
+ * stream reads ahead along it. acquire, grad and send_grad are called in its order, and a block is
+ * released before another one needs its frame. One thread makes all calls. A call waits only where
+ * its comment says so. Calls return 0 or -errno; after an error only stream_close is allowed. */
 #pragma once
 
 #include "data/base/clock.h"
@@ -18,22 +18,22 @@
 struct stream_ops;
 struct stream { // first member of every backend: stream_mem.c, stream_csd.c, stream_read.c
     const struct stream_ops *ops;
-    struct meter *meter;   // where spans are recorded
-    uint64_t      applied; // updates asked for so far: Adam's t of the next one is this plus 1
+    struct meter *meter;   // records spans; the backend's
+    uint64_t      applied; // updates asked for so far; Adam's t of the next one is this plus 1
 };
 
-/* What an update needs and commit A records. skip: gradients were not finite; states stay. row.step
- * is the step, which began at began_ns (clock_ns): its row.seconds end when stream_update has asked
- * for the update. */
+/* What an update needs, and what commit A records. row.step is the step's number. The step began at
+ * began_ns (clock_ns); the stream sets row.seconds when the update is asked for. skip: a gradient
+ * was not finite, and states stay as they are. */
 struct stream_step {
     struct runlog_step   row;
     struct optim_step    optim;
     int                  skip;
     uint64_t             began_ns;
-    struct runlog_choice choice; // that was made for this step; layers 0: none
+    struct runlog_choice choice; // of activations for this step; layers 0: there is none
 };
 
-/* For backends: the training thread is done with a step, whose seconds these are. */
+/* For backends: records the span of a step that the training thread has ended. Its seconds. */
 static inline double stream_step_over(struct stream *s, const struct stream_step *step)
 {
     uint64_t now = clock_ns();
@@ -42,17 +42,17 @@ static inline double stream_step_over(struct stream *s, const struct stream_step
     return (double)(now - step->began_ns) * 1e-9;
 }
 
-/* What activations on devices would cost beside the rest of a step, as far as it is modelled
- * (step_work.h: step_halves). buffers: how many items pass through. */
+/* The modelled moves of a step without activations, and of one byte of activations (step_work.h,
+ * step_halves). may_offload: the stream has a stack for them; buffers: of that stack. */
 struct stream_work {
     int    may_offload;
     size_t buffers;
     struct step_move forward, backward, write, read;
 };
 
-/* The calls below, as a backend has them. One that only reads has none from grad to masters_end.
- * expect and release may be NULL where no use is made of them, masters_end where nothing is to be
- * done, push to work where there are no activations on devices, norm where send_grad knows all. */
+/* The calls below, as a backend implements them. A backend that only reads has none from grad to
+ * masters_end. NULL is allowed for expect, release and masters_end if the call does nothing; for
+ * push to work if there are no activations on devices; for norm if send_grad completes the norm. */
 struct params_source;
 struct stream_ops {
     int  (*begin)(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err);
@@ -82,8 +82,8 @@ static inline int stream_only_reads(struct err *err)
                    "this stream only reads: it can evaluate and generate, not train");
 }
 
-/* Announce the next pass, of step `step`: reads of its first blocks start as their updates end.
- * Does not wait. A stream that only reads refuses to train: -ENOTSUP. */
+/* Announce the next pass, which belongs to `step`. Reads of its first blocks begin as soon as their
+ * updates end. A stream that only reads refuses to train: -ENOTSUP. */
 static inline int stream_begin(struct stream *s, enum stream_pass pass, uint64_t step,
                                struct err *err)
 {
@@ -91,17 +91,17 @@ static inline int stream_begin(struct stream *s, enum stream_pass pass, uint64_t
                                                    : s->ops->begin(s, pass, step, err);
 }
 
-/* In a training pass, before its first gradient: the numbers that stream_update will give if
- * nothing is clipped or skipped. Updates may begin with them; where stream_update gives others,
- * they are done again. May be left out. */
+/* Optional, in a training pass before its first gradient: the numbers that stream_update will give
+ * if nothing is clipped or skipped. Updates may begin with them. If stream_update gives other
+ * numbers, these updates are done again. */
 static inline void stream_expect(struct stream *s, const struct optim_step *optim)
 {
     if (s->ops->expect)
         s->ops->expect(s, optim);
 }
 
-/* Wait for `block`'s update and its read, and lend its wire parameters (flat, 64-byte aligned,
- * of the run's dtype) until stream_release. */
+/* Lend a block's wire parameters (flat, 64-byte aligned, of the run's dtype) until stream_release.
+ * Waits for the block's update and its read. */
 static inline int stream_acquire(struct stream *s, size_t block, const void **wire, struct err *err)
 {
     return s->ops->acquire(s, block, wire, err);
@@ -113,42 +113,44 @@ static inline void stream_release(struct stream *s, size_t block)
         s->ops->release(s, block);
 }
 
-/* Lend the fp32 gradient of `block`, flat, that a group of the step's micro-batches has (of this
- * rank's groups, from 0; ranks.h); the same buffer until it is sent. *fresh: 1 when first asked for
- * in a step; its values are undefined then, and whoever asked writes all of them. Every group is
- * asked for before the gradient is sent. May wait for a buffer to become free. */
+/* Lend the fp32 gradient of a block, flat, for one group of micro-batches (of this rank's groups,
+ * from 0; ranks.h). It is the same buffer until the gradient is sent. *fresh: 1 at the first call
+ * in a step: the values are undefined, and the caller writes all of them. Every group is asked for
+ * before the gradient is sent. Waits for a free buffer. */
 static inline int stream_grad(struct stream *s, size_t block, size_t group, float **grad,
                               int *fresh, struct err *err)
 {
     return s->ops->grad ? s->ops->grad(s, block, group, grad, fresh, err) : stream_only_reads(err);
 }
 
-/* The gradient is complete: add its groups, and its sum of squares and NaN/Inf flag to *norm,
- * compress it, start writing it to its devices; where there are other ranks, to them. */
+/* The block's gradient is complete. Its groups are added up; its sum of squares and NaN/Inf flag
+ * are added to *norm; it is compressed if the run says so; its write to devices begins. With
+ * several ranks it is first exchanged, and the norm is known only after stream_norm_end. */
 static inline int stream_send_grad(struct stream *s, size_t block, struct norm_sum *norm,
                                    struct err *err)
 {
     return s->ops->send_grad ? s->ops->send_grad(s, block, norm, err) : stream_only_reads(err);
 }
 
-/* All gradients were sent: *norm is of all of them then. Where there are other ranks it waits for
- * theirs. */
+/* All gradients were sent: completes *norm. With several ranks it waits for theirs. */
 static inline int stream_norm_end(struct stream *s, struct norm_sum *norm, struct err *err)
 {
     return s->ops->norm ? s->ops->norm(s, norm, err) : 0;
 }
 
-/* A stack on the devices, for the activations that a training pass's forward leaves to its
- * backward: where the run's configuration has acts, else not to be called. A record is a row of
- * items, which may differ in size. Records are popped in the reverse order, the items of one in
- * the order in which they were pushed. At most one item is lent at a time.
+/* The stack for activations that a training pass's forward leaves to its backward. It exists if the
+ * run's configuration has `acts`. An item is any number of bytes, up to acts.bytes. A record is a
+ * row of items. Records are popped in the reverse order of their pushes; the items of one record
+ * are popped in the order in which they were pushed. One item is lent at a time.
  *
- * push lends the place of the next item, 64-byte aligned, of as many bytes as the configuration
- * says, and may wait until earlier ones are written; first: the item begins a record. pushed:
- * `bytes` of it, at least one, are filled, and this pass pushes `left` more items. pop lends the
- * next item as it was pushed, and may wait until it is read; popped: it is done with. A pass that
- * pushed pushes all before it pops, and pops all before stream_update. Which items never leave
- * memory is a rule (offload/layout/act_rule.h). */
+ *     push    lends memory for the next item, 64-byte aligned. first: the item begins a record.
+ *             Waits until earlier items are written.
+ *     pushed  `bytes` of it, at least one, are filled, and this pass pushes `left` more items.
+ *     pop     lends the next item as it was pushed. Waits until it is read.
+ *     popped  takes it back.
+ *
+ * A pass pushes all items before it pops any, and pops all before stream_update. act_rule.h says
+ * which items never leave memory. */
 static inline int stream_push(struct stream *s, int first, void **item, struct err *err)
 {
     return s->ops->push(s, first, item, err);
@@ -166,39 +168,38 @@ static inline int stream_pop(struct stream *s, void **item, struct err *err)
 
 static inline void stream_popped(struct stream *s) { s->ops->popped(s); }
 
-/* Between passes: nothing is pushed for now. What items pass through takes no memory till then. */
+/* Between passes: nothing is pushed for now. The stack's buffers take no memory until then. */
 static inline void stream_rest(struct stream *s)
 {
     if (s->ops->rest)
         s->ops->rest(s);
 }
 
-/* Zero where nothing can be offloaded. */
+/* *out is zero if nothing can be offloaded. */
 static inline int stream_work(struct stream *s, struct stream_work *out, struct err *err)
 {
     *out = (struct stream_work){ 0 };
     return s->ops->work ? s->ops->work(s, out, err) : 0;
 }
 
-/* All gradients were sent: update, block 0 first, and beside it commit A as soon as they are
- * durable. Does not wait. Where an update leaves elements as they were, since they would have
- * become too large or NaN (kernels/bounds.h), its step is committed nevertheless, and then one of
- * the calls after it says so and fails, -EDOM: the next stream_update or stream_drain at the
- * latest. */
+/* All gradients were sent: update, block 0 first; meanwhile commit A, as soon as gradients are
+ * durable. Waits for the last commit of the update before. If elements of an update would overflow
+ * (kernels/bounds.h), they stay as they were and the step is committed. A later call then fails
+ * with -EDOM, at the latest the next stream_update or stream_drain. */
 static inline int stream_update(struct stream *s, const struct stream_step *step, struct err *err)
 {
     return s->ops->update ? s->ops->update(s, step, err) : stream_only_reads(err);
 }
 
-/* Wait until everything asked for is done and committed. */
+/* Waits until everything that was asked for is done and committed. */
 static inline int stream_drain(struct stream *s, struct err *err)
 {
     return s->ops->drain ? s->ops->drain(s, err) : 0;
 }
 
-/* fp32 masters of a drained stream (in mem: between any two steps), for an export: until
- * stream_masters_end no other call. What is read counts as the evaluation of `step`. Streams that
- * only read have none. */
+/* The fp32 masters, for an export, of a drained stream (of mem, between any two steps). No other
+ * call until stream_masters_end. Reads are recorded as the evaluation of `step`. Not for streams
+ * that only read. */
 static inline int stream_masters(struct stream *s, uint64_t step, struct params_source *out,
                                  struct err *err)
 {
@@ -210,7 +211,7 @@ static inline int stream_masters_end(struct stream *s, struct err *err)
     return s->ops->masters_end ? s->ops->masters_end(s, err) : 0;
 }
 
-/* NULL is fine; does not commit what is not committed. */
+/* Frees all; NULL is fine. Nothing more is committed. */
 static inline void stream_close(struct stream *s)
 {
     if (s)

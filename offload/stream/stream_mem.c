@@ -34,8 +34,8 @@ enum {
 struct slice {
     size_t block, first, n;
     float  weight_decay;
-    struct bounds      bounds; // of its values
-    struct overflow overflow;  // by the last update
+    struct bounds   bounds;   // of its values
+    struct overflow overflow; // in the last update
 };
 
 struct mem_block {

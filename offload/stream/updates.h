@@ -1,72 +1,76 @@
 /* updates.h: the updates of a step on its devices.
  *
- *     the step   is
- *     NONE       no update is asked for                                     updates_ask
- *     WAITING    for commit A, which comes when all gradients are on the    updates_committed
- *                devices; updates are made meanwhile, for the fate of the
- *                step is known, only not durable
- *     RUNNING    until its last commit B                                    updates_committed
+ *     the step is                                                           next
+ *     NONE       without an update                                          updates_ask
+ *     WAITING    waits for commit A, which comes when all gradients are     updates_committed
+ *                on the devices. Updates are made meanwhile: the step is
+ *                decided, only not yet durable
+ *     RUNNING    waits for its last commit B                                updates_committed
  *
- * `applied` counts the updates that updates_ask was asked for, and is the version that a pass reads
- * of everything. A subgroup's newest version is
- *     applied      in all but the following cases
- *     applied - 1  the update asked for last has not come to it yet: whoever wants to read it waits
- *     applied + 1  it was speculated on: of the step under way the gradient is on its device, the
- *                  norm is not known
+ * `applied` counts the calls of updates_ask that were not skipped. It is the version at which a
+ * pass reads everything. A subgroup's newest version is
+ *     applied      usually
+ *     applied - 1  if the last update has not come to it yet: a reader waits
+ *     applied + 1  if it was updated by speculation: its gradient of the step under way is on its
+ *                  device, the norm is not known
  *
- * Speculation (cfg.speculate). The model says with which numbers the update will be asked for if
- * nothing is clipped (updates_expect); from then on a subgroup is updated as soon as its gradient
- * is written. No pass sees it: its parameters were needed last for that very gradient (route.h).
- * The block of the last gradient, which a GPT-2's block 0 is, is left out: the norm is known with
- * it. When the update is asked for, its numbers are the expected ones to the last bit, and then
- * what was speculated on stands; or they are not, and the new slots are dropped. */
+ * Speculation (cfg.speculate): the model says with which numbers the update will be asked for if
+ * nothing is clipped (updates_expect). From then on a subgroup is updated as soon as its gradient
+ * is written. No pass sees that, because its parameters were last needed for this gradient
+ * (route.h). The block of the last gradient (block 0 of a GPT-2) is left out, because the norm is
+ * known with it. When the update is asked for, its numbers are compared with the expected ones, to
+ * the last bit. If they differ, the new slots are dropped.
+ *
+ * Calls are made with the lock held (scheduler.h): expect and ask by the model's thread, the others
+ * by the scheduler's. */
 #pragma once
 
 #include "offload/devices/scheduler.h"
 #include "offload/stream/subs.h"
 
-/* A subgroup's update, and where its weight decay changes. */
+/* A subgroup's update. */
 struct update {
-    struct task               task, ahead; // all of it; its parameters, which forward waits for
-    uint64_t                  version; // the new one
-    const struct csd_segment *segments;
+    struct task               task;       // the whole update
+    struct task               ahead;      // its parameters, which forward waits for
+    uint64_t                  version;    // that it makes
+    const struct csd_segment *segments;   // (n_segments) of equal weight decay
     size_t                    n_segments;
-    double                    most_decay; // of theirs
+    double                    most_decay; // the largest decay of them
 };
 
 /* A device's subgroups, in order of blocks. */
 struct update_queue {
     size_t first, next, end; // in updates.order
-    size_t out;              // updates
+    size_t out;              // updates that are submitted and not back
 };
 
 struct updates {
-    struct scheduler          *sched;
+    struct scheduler     *sched;
     struct subs         *subs;
-    struct update       *of;       // (n_subs)
-    size_t              *order;    // (n_subs)
-    struct update_queue *queues;   // (n devices)
+    struct update       *of;        // (n_subs)
+    size_t              *order;     // (n_subs) by device, then by block
+    struct update_queue *queues;    // (n devices)
     enum { ASK_NONE, ASK_WAITING, ASK_RUNNING } ask;
     struct stream_step   asked;
     uint64_t             applied;
-    struct optim_step    numbers;  // of the running update, and the version that it makes
-    uint64_t             version;
-    size_t               to_update, to_commit; // subgroups of it, since its A
-    int                  redo;     // it was decided on before a crash
-    int                  expecting; // subgroups may be updated to applied + 1 with `expected`
-    struct optim_step    expected;
-    int                  clipped;  // the last step that was not skipped: no speculation until one
-                                   // was not clipped
+    struct optim_step    numbers;   // of the running update
+    uint64_t             version;   // that it makes
+    size_t               to_update, to_commit; // its subgroups that are still to be
+    int                  redo;      // true if it was decided on before a crash
+    int                  expecting; // true if subgroups may be updated to applied + 1, with
+    struct optim_step    expected;  // these numbers
+    int                  clipped;   // the last step that was not skipped was clipped: speculation
+                                    // pauses until one is not
 };
 
 void updates_tables(struct updates *u, const struct store *st, struct arena *a);
-/* What commit A decided and a crash left undone is running then. */
+/* At open: resumes the update that the last commit A decided on, if a crash left it undone. */
 void updates_open(struct updates *u);
 
-/* The model's, lock held. */
+/* The model's thread. */
 void updates_expect(struct updates *u, const struct optim_step *numbers);
 void updates_ask(struct updates *u, const struct stream_step *step);
-/* Every update that can be made is submitted; whether there was any. */
+/* Submit all updates that are possible. True if there were any. */
 int  updates_advance(struct updates *u);
-/* A commit, A or B, is durable, subs_commit was called. */
+/* A commit is durable, and subs_commit was called. a: it is A, otherwise B. */
 void updates_committed(struct updates *u, int a);

@@ -2,6 +2,7 @@
 #include "offload/upkeep/recovery.h"
 
 #include "comm/comm.h"
+#include "data/base/crc32c.h"
 #include "offload/devices/journal.h"
 #include "offload/layout/store.h"
 
@@ -21,19 +22,44 @@ static int journal_of(struct journal *j, size_t *n, const struct run_config *cfg
     return rc;
 }
 
+static int take_sum(void *ctx, int n, const char **values, const char **names)
+{
+    uint32_t sum = 0;
+
+    (void)names;
+    for (int i = 0; i < n; i++)
+        sum = crc32c(sum, values[i] ? values[i] : "", values[i] ? strlen(values[i]) + 1 : 0);
+    *(uint64_t *)ctx = (uint64_t)1 << 32 | sum;
+    return 0;
+}
+
+/* Loss, rate and norm of the last steps, to the last bit. */
+static int gave_read(struct recovery_position *out, struct runlog *log, struct err *err)
+{
+    char sql[160];
+    int  rc = 0;
+
+    for (uint64_t i = 0; i < 2 && !rc && out->next_step > i; i++) {
+        snprintf(sql, sizeof sql, "SELECT printf('%%!.17g %%!.17g %%!.17g', loss, lr, grad_norm)"
+                 " FROM steps WHERE step = %" PRIu64, out->next_step - 1 - i);
+        rc = runlog_query(log, sql, take_sum, &out->gave[i], err);
+    }
+    return rc;
+}
+
 int recovery_read(struct recovery_position *out, const struct run_config *cfg, struct err *err)
 {
     struct journal j;
     size_t         n;
     int            rc = journal_of(&j, &n, cfg, err);
 
-    *out = (struct recovery_position){ j.state.next_step, j.state.applied, UINT64_MAX, 0 };
+    *out = (struct recovery_position){ j.state.next_step, j.state.applied, UINT64_MAX, 0, { 0 } };
     for (size_t i = 0; i < n && !rc; i++) {
         out->oldest = j.subs[i].version < out->oldest ? j.subs[i].version : out->oldest;
         out->newest = j.subs[i].version > out->newest ? j.subs[i].version : out->newest;
     }
     journal_close(&j);
-    return rc;
+    return rc ? rc : gave_read(out, cfg->log, err);
 }
 
 size_t recovery_target(const struct recovery_position *all, size_t n)
@@ -53,7 +79,13 @@ int recovery_check(const struct recovery_position *all, size_t n, size_t rank, c
 {
     size_t                    first = recovery_target(all, n);
     const struct recovery_position *own = &all[rank], *to = &all[first];
+    uint64_t                  gave = own->next_step - to->next_step < 2
+                                         ? own->gave[own->next_step - to->next_step] : 0;
 
+    if (gave && to->gave[0] && gave != to->gave[0])
+        return err_set(err, -EBADMSG, "%s has another step %" PRIu64 " than rank %zu: another "
+                       "loss, learning rate or norm, so that the two are not of one training",
+                       dir, to->next_step, first);
     if (own->next_step == to->next_step)
         return own->applied == to->applied
                    ? 0

@@ -1,21 +1,23 @@
-/* recovery.h: where the ranks of a run go on after a crash. Their journals may be one step apart:
- * some had the commit A of a step when another had not (commits.h). Then the step has not happened:
- * those that have it go back to the one before, whose states all have still. */
+/* recovery.h: where the ranks of a run go on after a crash. Their journals may be one step apart,
+ * if some ranks had committed A of a step and another had not (commits.h). The step has then not
+ * happened: ranks that have its A return to the step before, whose states all ranks still have. */
 #pragma once
 
 #include "offload/layout/config.h"
 
-/* All ranks, before any of them trains; one process alone is at one with itself. -EBADMSG where
- * folders are not of one run, or of another time of it. */
+/* Every rank calls this before any of them trains; it waits for all. With one process alone it does
+ * nothing. 0 or -errno; -EBADMSG: the folders are not of one run, or not of the same time. */
 int recovery_run(const struct run_config *cfg, struct err *err);
 
-/* The same by who sees all folders, without changing one. Where a rank's journal is: before which
- * step, behind so many updates, its subgroups from the oldest version to the newest. */
-struct recovery_position { uint64_t next_step, applied, oldest, newest; };
+/* The same for a process that sees all folders and changes none. The position of a rank's journal:
+ * the next step, the number of updates, the oldest and newest version of its subgroups, and a
+ * checksum of the results of its last two steps, the later one first (0: not known). All ranks of
+ * a training have the same results. */
+struct recovery_position { uint64_t next_step, applied, oldest, newest, gave[2]; };
 int recovery_read(struct recovery_position *out, const struct run_config *cfg, struct err *err);
-/* The rank that is behind all others, or one of those that are level. */
+/* all: (n) of every rank. The rank with the lowest next step, to which the others return. */
 size_t recovery_target(const struct recovery_position *all, size_t n);
-/* What recovery_run does with a rank, whose folder is `dir`: 0: nothing; 1: it goes back to where
- * recovery_target is; -EBADMSG and a sentence: it refuses. */
+/* What recovery_run does with `rank`, whose folder is `dir`. 0: nothing; 1: it returns to the
+ * position of recovery_target; -EBADMSG and a sentence: it refuses. */
 int recovery_check(const struct recovery_position *all, size_t n, size_t rank, const char *dir,
                    struct err *err);

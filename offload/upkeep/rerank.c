@@ -11,36 +11,19 @@ static int gather(void *ctx, const struct store_sub *u, float *states, float *re
 {
     const struct move *m = ctx;
     size_t             first = run_first(m->to, u->block) + u->first, n;
+    int                rc = 0;
 
     (void)residual;
-    for (size_t done = 0; done < u->n; done += n) {
-        size_t at = first + done;
+    for (size_t done = 0; done < u->n && !rc; done += n) {
+        size_t       at = first + done;
+        struct part *p;
 
         n = u->n - done;
-        struct part *p = parts_at(m->from, u->block, &at, &n);
-        int          rc = slots_reader_hold(&p->states, u->block, at, err);
-        if (rc)
-            return rc;
-        const struct store     *o = &p->dev.store;
-        const struct store_sub *v = &o->subs[p->states.held];
-        const float            *held = (const float *)(void *)p->states.buf;
-
-        n = size_min(n, v->first + v->n - at);
-        for (size_t k = 0; k < 1 + (size_t)o->moments; k++)
-            memcpy(states + k * u->n_pad + done, held + k * v->n_pad + at - v->first, 4 * n);
+        p = parts_at(m->from, u->block, &at, &n);
+        rc = slots_reader_copy(&p->states, u->block, at, n,
+                               &(struct slots_copy){ states, NULL, u->n_pad, done }, err);
     }
-    return 0;
-}
-
-static int rows_put(const struct devices *d, const struct journal *made,
-                    const struct run_config *to, struct err *err)
-{
-    int rc = runlog_begin(to->log, err);
-
-    rc = rc ? rc : journal_format(to->log, made, d->store.n_subs, 1, err);
-    rc = rc ? rc : runlog_devices_forget(to->log, 0, err);
-    rc = rc ? rc : devices_record(d, to->log, err);
-    return runlog_end(to->log, rc, err);
+    return rc;
 }
 
 int rerank_states(const struct parts *from, const struct run_config *to, const struct watch *watch,
@@ -59,7 +42,8 @@ int rerank_states(const struct parts *from, const struct run_config *to, const s
                         .fill = gather, .ctx = &m, .watch = watch,
                         .bytes = 2 * store_sub_bytes(&d.store, d.store.max_pad),
                         .version = from->part[0].journal.state.applied }, &made, err);
-    rc = rc ? rc : rows_put(&d, &made, to, err);
+    if (!rc && !(rc = runlog_begin(to->log, err)))
+        rc = runlog_end(to->log, slots_record(&d, &made, to->log, err), err);
     journal_close(&made);
     if (rc)
         devices_discard(&d);

@@ -89,7 +89,8 @@ static int remove_one(const struct run_config *cfg, int outside, const char *lay
 {
     int         in_run = *listed != '/';
     char       *path = file_path(NULL, "%s%s%s", in_run ? cfg->dir : "", in_run ? "/" : "", listed);
-    int         fd = path ? file_open_device(path, O_RDWR) : -ENOMEM;
+    int         drive = path && file_is_block(path); // whose locks are one node's, of maybe several
+    int         fd = path ? file_open_device(path, O_RDWR | (drive ? O_EXCL : 0)) : -ENOMEM;
     const char *not = NULL; // gone, since
     struct err  why = { 0 };
 
@@ -101,7 +102,7 @@ static int remove_one(const struct run_config *cfg, int outside, const char *lay
         not = "the run was copied or moved, and it may be the other run's";
     else if (fd >= 0)
         not = page_is_not(fd, cfg, layout, name_is(listed, cfg, layout, i));
-    int busy = fd >= 0 && !not ? file_lock(fd, 0) : 0;
+    int busy = fd >= 0 && !not ? file_lock(fd, 0) : drive && fd == -EBUSY ? fd : 0;
 
     if (busy == -EBUSY)
         not = "another process uses it";
@@ -273,26 +274,11 @@ static int old_map(struct move *m, struct err *err)
 static int gather(void *ctx, const struct store_sub *u, float *states, float *residual,
                   struct err *err)
 {
-    struct move        *m = ctx;
-    const struct store *o = &m->old.store;
-    size_t              part;
+    struct move *m = ctx;
+    int          rc = slots_reader_copy(&m->reader, u->block, u->first, u->n,
+                                        &(struct slots_copy){ states, residual, u->n_pad, 0 }, err);
 
-    for (size_t at = u->first; at < u->first + u->n; at += part) {
-        int rc = slots_reader_hold(&m->reader, u->block, at, err);
-
-        if (rc)
-            return rc == -EBADMSG ? err_set(err, rc, "%.900s; nothing was moved", err->text) : rc;
-        const struct store_sub *v = &o->subs[m->reader.held];
-        const float            *held = (const float *)(void *)m->reader.buf;
-        size_t                  from = at - v->first, to = at - u->first;
-
-        part = size_min(v->first + v->n, u->first + u->n) - at;
-        for (size_t k = 0; k < 1 + (size_t)o->moments; k++)
-            memcpy(states + k * u->n_pad + to, held + k * v->n_pad + from, 4 * part);
-        if (residual)
-            memcpy(residual + to, held + (1 + (size_t)o->moments) * v->n_pad + from, 4 * part);
-    }
-    return 0;
+    return rc == -EBADMSG ? err_set(err, rc, "%.900s; nothing was moved", err->text) : rc;
 }
 
 /* ---- the switch */
@@ -304,9 +290,7 @@ static int switch_over(struct move *m, struct err *err)
     const struct run_config *to = &m->r->to;
     int                      rc = runlog_begin(to->log, err);
 
-    rc = rc ? rc : journal_format(to->log, &m->made, m->new_.store.n_subs, 1, err);
-    rc = rc ? rc : runlog_devices_forget(to->log, 0, err);
-    rc = rc ? rc : devices_record(&m->new_, to->log, err);
+    rc = rc ? rc : slots_record(&m->new_, &m->made, to->log, err);
     rc = rc ? rc : list_put(&m->r->from, 0, err);
     rc = rc ? rc : m->r->settings(m->r->ctx, err);
     if (!rc) // the old ones are removed for them

@@ -29,15 +29,15 @@ static const char *place_path(const char *place)
     return path ? path + 1 : NULL;
 }
 
-/* Whether what is left of the way to `was` is on the file system of `dir`: a renamed folder has not
- * left it. */
+/* Whether the folder that `was` was in is there, on the file system of `dir`: a renamed folder has
+ * not left it. Where it is gone, what is above it may be a copy of its file system. */
 static int is_near(const char *was, const char *dir)
 {
     char        up[PATH_MAX], *slash;
     struct stat at, here;
 
     snprintf(up, sizeof up, "%s", was);
-    while (stat(up, &at) && (slash = strrchr(up, '/')))
+    if ((slash = strrchr(up, '/')))
         slash[slash == up] = '\0';
     return !stat(up, &at) && !stat(dir, &here) && at.st_dev == here.st_dev;
 }
@@ -54,6 +54,17 @@ enum moved moved_folder(const char *dir, const char *place)
         return MOVED_NOT;
     // a snapshot has the same inodes: there the old path leads to another file system
     return is_near(was, dir) ? MOVED_RENAMED : MOVED_WHOLE;
+}
+
+int moved_was_in(struct runlog *log, const char *path)
+{
+    char       *place = settings_get(log, "place");
+    const char *was = place ? place_path(place) : NULL;
+    size_t      n = was ? strlen(was) : 0;
+    int         in = n && !strncmp(path, was, n) && path[n] == '/';
+
+    free(place);
+    return in;
 }
 
 /* The file of device i, without links, malloced. NULL: it is away, or a drive. */

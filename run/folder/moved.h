@@ -25,6 +25,9 @@ enum moved moved_folder(const char *dir, const char *place);
  * user names its devices. */
 int moved_check(enum moved *out, const struct run_config *run, int named, struct err *err);
 
+/* Whether a path from the root was in the folder that `place` in run.db names. */
+int moved_was_in(struct runlog *log, const char *path);
+
 /* Which files its devices are. Inside the caller's transaction, or alone. */
 int moved_note(const struct run_config *run, struct err *err);
 

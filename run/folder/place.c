@@ -222,6 +222,23 @@ static int left_open(struct left *l, const char *dir, const char *name, struct e
                : 0;
 }
 
+/* Is it, complete, the part of another rank than 0, whose run is there? Then it is no dead maker's:
+ * that run is opened, and finishes it (place_finish). */
+static int is_part(const char *dir, const struct left *l, struct err *err)
+{
+    char first[SESSION_PATH], tail[32];
+
+    if (!l->whole || !l->rank || !strcmp(l->rank, "0"))
+        return 0;
+    int n = snprintf(tail, sizeof tail, ".rank%.20s", l->rank), len = (int)strlen(dir) - n;
+    if (len <= 0 || strcmp(dir + len, tail))
+        return 0;
+    snprintf(first, sizeof first, "%.*s", len, dir);
+    return session_is_run(first)
+               ? err_misuse(err, "%s is the part of rank %s of the run %s, which --resume %s "
+                            "finishes: choose another name", dir, l->rank, first, first) : 0;
+}
+
 /* In a folder whose lock is held. A kill within the move is what leaves anything beside the maker's
  * folder: the move is finished. */
 static int clear_dead(const char *dir, const struct found *f, struct err *err)
@@ -233,7 +250,7 @@ static int clear_dead(const char *dir, const struct found *f, struct err *err)
     if (!rc && *f->other)
         rc = l.whole && (!l.rank || !strcmp(l.rank, "0")) ? move_out(l.path, dir, err)
                                                           : refuse(dir, f, err);
-    else if (!rc) {
+    else if (!rc && !(rc = is_part(dir, &l, err))) {
         for (size_t i = 0; l.id && l.place && rest && *rest; i++)
             clear_device(strsep(&rest, "\n"), l.id, i);
         rc = run_files_remove(l.path, err);

@@ -6,6 +6,7 @@
 #include "run/folder/settings.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { SUM_TEXT = 40, ROW_BYTES = 1024 };
 enum whose { NOBODYS, OURS, ANOTHERS };
@@ -132,6 +133,15 @@ void result_files_check(struct result_files *f, const char *name)
 
     if (path && look(f, name, path, "", sum) == ANOTHERS)
         refuse(f, path);
+    free(path);
+}
+
+void result_files_remove(struct result_files *f, const char *name)
+{
+    char sum[SUM_TEXT], *path = file_path(NULL, "%s/%s", f->dir, name);
+
+    if (path && look(f, name, path, "", sum) == OURS)
+        unlink(path);
     free(path);
 }
 

@@ -22,4 +22,6 @@ int result_files_know(struct result_files *f, const char *name, const char *head
                       struct err *err);
 /* Is there something that would be refused? Then it is, as above. */
 void result_files_check(struct result_files *f, const char *name);
+/* Remove dir/name, if it is what siTrain wrote. */
+void result_files_remove(struct result_files *f, const char *name);
 int  result_files_end(const struct result_files *f, struct err *err); // 0 or -EEXIST

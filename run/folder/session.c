@@ -250,8 +250,8 @@ static int devices_found(struct session *s, size_t had, struct err *err)
     int            rc;
 
     if (s->o.device.n != had)
-        return err_misuse(err, "%s has %zu device%s, but --device was given %zu times: each is "
-                          "named in its order; siTrain reshard moves the run onto another number",
+        return err_misuse(err, "%s has %zu device%s, but --device names %zu: each is named in its "
+                          "order; siTrain reshard moves the run onto another number",
                           s->dir, had, had > 1 ? "s" : "", s->o.device.n);
     if (!(rc = session_config(s, err)) &&
         !(rc = devices_open(&d, &s->run, DEVICES_MEND, NULL, err)) &&
@@ -267,12 +267,30 @@ static int devices_found(struct session *s, size_t had, struct err *err)
     return rc;
 }
 
+/* Where a copy would write for TensorBoard is the original's, and where a renamed run would, in its
+ * old folder, is nobody's: the user says anew where. */
+static int board_check(const struct session *s, const struct opt_line *line, struct err *err)
+{
+    const char *dir = s->o.tensorboard;
+    size_t      n = strlen(s->dir);
+
+    if (s->moved < MOVED_RENAMED || !dir || *dir != '/' || opt_given(line, "tensorboard") ||
+        (!strncmp(dir, s->dir, n) && dir[n] == '/') ||
+        (s->moved == MOVED_RENAMED && !moved_was_in(s->log, dir)))
+        return 0;
+    return err_set(err, -EXDEV, "%s was copied or moved since it was last used, and what it writes "
+                   "for TensorBoard would go to %s, which may be another run's: name the folder "
+                   "with --tensorboard DIR (auto: %s/tensorboard; none: no longer)", s->dir, dir,
+                   s->dir);
+}
+
 int session_overlay(struct session *s, const struct opt_line *line, int first, struct err *err)
 {
     struct overlay c = { s, first, s->moved == MOVED_APART, err }; // --device is given: NAMED
     size_t         had = s->run.n_devices;
-    int            rc = opt_each(line, overlay_option, &c);
+    int            rc = board_check(s, line, err);
 
+    rc = rc ? rc : opt_each(line, overlay_option, &c);
     return rc || !c.moved ? rc : devices_found(s, had, err);
 }
 

@@ -54,6 +54,7 @@
  *     NAME.seconds      of dev and dev_mm: how long the last evaluation took
  *     result.NAME       checksum and bytes of the file RUN/NAME as it was written last, and before
  *                       (result_files.h)
+ *     predicted.step    the last step (from 0) of the model whose predictions were written last
  *     column.text column.pair column.label    that the training file of one's own was read from
  *
  * of what left it:

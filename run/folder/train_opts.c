@@ -62,11 +62,8 @@ const struct opt_row model_rows[] = {
       .help = "Hugging Face folder of the model to start from", .kept = OPT_SOURCE },
     { "model", OPT_STRING, offsetof(struct model_opts, model), .words = arch_preset_name,
       .arg = "NAME", .kept = OPT_SOURCE,
-      .help = "Size of a model to start from, with random parameters: gpt2 (124M), gpt2-medium, "
-              "gpt2-large, gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, "
-              "llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, "
-              "qwen2.5-7b, gemma-3-270m, gemma-3-1b, bert-base, bert-large, roberta-base, "
-              "roberta-large. Size options override its values." },
+      .help = "Size of a model to start from, with random parameters: %w. Size options override "
+              "its values." },
     { "n-layer", OPT_UINT, offsetof(struct model_opts, n_layer), .min = 1,
       .max = TRAIN_MOST_LAYERS,
       .help = "Number of layers (default: --model's). Without --model, --n-layer, --n-head and "

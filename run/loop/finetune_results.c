@@ -37,7 +37,7 @@ static int take_row(void *ctx, int n, const char **values, const char **names)
             snprintf(name, sizeof name, "%s%s", loss ? "loss" : metric_names[t->metric[k]], suffix);
             if (!strcmp(values[0], name))
                 *(loss ? &e->eval[i].loss : &e->eval[i].metric[k]) =
-                    values[1] ? strtod(values[1], NULL) : (double)NAN;
+                    runlog_real(values[1]);
         }
     }
     return 0;
@@ -109,14 +109,19 @@ static int write_results(struct finetune_results *out, struct session *s, uint64
 
 enum { NAME = 64 };
 
-/* Is there a file of the predictions of this split? If it is not ours it is refused. */
-static int predictions_there(struct finetune_results *o, size_t split)
+/* Is there a file of the model's predictions of this split? If it is not ours it is refused; one of
+ * an older model's is removed, since the new one may have none. */
+static int predictions_there(struct finetune_results *o, size_t split, int trained)
 {
-    char name[NAME], path[SESSION_PATH + NAME];
+    char     name[NAME], path[SESSION_PATH + NAME];
+    uint64_t of = o->step; // where nothing is kept: runs of older versions
 
     results_predictions_name(name, sizeof name, &o->labelled.task, split);
     snprintf(path, sizeof path, "%s/%s", o->dir, name);
     result_files_check(&o->files, name);
+    settings_scan(o->files.log, "%" SCNu64, &of, "predicted.step");
+    if (trained || of != o->step)
+        result_files_remove(&o->files, name);
     return access(path, F_OK) == 0;
 }
 
@@ -169,7 +174,7 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
                            struct err *err)
 {
     struct best best = { 0 };
-    int         rc = labelled_load(&out->labelled, s, err);
+    int         trained = before < s->o.steps, rc = labelled_load(&out->labelled, s, err);
 
     if (!rc && s->o.keep_best)
         rc = best_load(&best, s, err);
@@ -183,12 +188,11 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
                                     .threads = s->o.threads };
     out->events = s->events;
     out->test_rows = size_max(labelled_rows(s, run_test[0]), labelled_rows(s, run_test[1]));
-    rc = write_results(out, s, before < s->o.steps ? s->o.steps : before, &best, err);
+    rc = write_results(out, s, trained ? s->o.steps : before, &best, err);
     if (rc || *out->files.first.text)
         out->results.n_evals = 0; // they are not written
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
-        if (labelled_rows(s, run_test[i]) &&
-            (!predictions_there(out, i) || before < s->o.steps))
+        if (labelled_rows(s, run_test[i]) && (!predictions_there(out, i, trained) || trained))
             rc = labelled_open(&out->test[i], s, run_test[i], err);
     out->files.log = NULL; // closed with the session
     return rc;
@@ -207,8 +211,10 @@ static int put_predictions(struct finetune_results *o, size_t split, const char 
 {
     char name[NAME];
 
+    int rc = settings_set(o->files.log, err, "predicted.step=%" PRIu64, o->step);
+
     results_predictions_name(name, sizeof name, &o->labelled.task, split);
-    return result_files_put(&o->files, name, text, n, err);
+    return rc ? rc : result_files_put(&o->files, name, text, n, err);
 }
 
 static int predict(struct finetune_results *o, struct err *err)

@@ -4,6 +4,7 @@
 #include "data/base/machine.h"
 #include "data/base/round.h"
 #include "model/together.h"
+#include "offload/upkeep/recovery.h"
 #include "run/folder/place.h"
 
 #include <sys/stat.h>
@@ -204,6 +205,29 @@ int ranked_part(const struct session *s, const char *path, struct err *err)
                       tail);
 }
 
+/* Are all folders of one training? One whose journal is damaged says so where it is read. */
+static int see_times(struct session *s, const char *path, struct err *err)
+{
+    size_t              n = s->ranks.size;
+    struct recovery_position *all = calloc(n, sizeof *all);
+    int                 rc = all ? 0 : err_set(err, -ENOMEM, "out of memory for %zu ranks", n);
+    struct err          why;
+
+    for (size_t i = 0; i < n && !rc; i++)
+        if (recovery_read(&all[i], i ? &s->others[i - 1].run : &s->run, &why)) {
+            free(all);
+            return 0;
+        }
+    for (size_t i = 0; i < n && rc >= 0; i++) {
+        char dir[SESSION_PATH];
+
+        ranked_dir(dir, path, i);
+        rc = recovery_check(all, n, i, dir, err);
+    }
+    free(all);
+    return rc < 0 ? rc : 0;
+}
+
 int ranked_see(struct session *s, const char *path, enum session_how how, struct err *err)
 {
     size_t n = s->ranks.size;
@@ -224,6 +248,7 @@ int ranked_see(struct session *s, const char *path, enum session_how how, struct
         rc = see_one(&s->others[i - 1], s, path, i, how, err);
         parts[i] = &s->others[i - 1].run;
     }
+    rc = rc ? rc : see_times(s, path, err);
     return rc ? rc : session_config(s, err);
 }
 

@@ -38,18 +38,8 @@ static int masked_batch(void *ctx, uint64_t pass, size_t micro, struct batch *b,
 {
     const struct rows *f = ctx;
     uint64_t           first = (pass * f->e->grad_accum + micro) * f->e->batch;
-    int                rc = 0;
 
-    memset(b->x, 0, b->rows * b->seq * sizeof *b->x);
-    for (size_t i = 0; i < b->rows && !rc; i++) {
-        struct masking_draw draw = { .number = first + i, .evaluates = 1 };
-
-        if (first + i >= f->rows)
-            masking_none(b, i);
-        else
-            rc = masking_read(f->e->masking, f->data, first + i, &draw, b, i, err);
-    }
-    return rc;
+    return masking_batch(f->e->masking, f->data, NULL, first, f->rows, b, err);
 }
 
 int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t step, double *loss,

@@ -48,18 +48,13 @@ static int masked_batch(const struct feed *f, uint64_t step, size_t micro, struc
                         struct err *err)
 {
     const struct tokens_order *o = &f->order;
-    struct masking_draw        draw = { .seed = o->seed };
-    uint64_t rows = masking_rows(&f->masking, f->data->count, b->seq);
-    int      rc = 0;
+    uint64_t rows = masking_rows(&f->masking, f->data->count, b->seq),
+             first = (step * o->grad_accum + micro) * o->batch;
 
     if (!rows)
         return err_misuse(err, "%s holds %" PRIu64 " tokens, too few for a row of %zu",
                           f->data->path, f->data->count, b->seq);
-    for (size_t i = 0; i < b->rows && !rc; i++) {
-        draw.number = (step * o->grad_accum + micro) * o->batch + i;
-        rc = masking_read(&f->masking, f->data, tokens_row(o, rows, draw.number), &draw, b, i, err);
-    }
-    return rc;
+    return masking_batch(&f->masking, f->data, o, first, rows, b, err);
 }
 
 int feed_batch(void *feed, uint64_t step, size_t micro, struct batch *b, struct err *err)

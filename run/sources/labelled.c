@@ -179,9 +179,7 @@ static int row_ids(struct encoding *w, const struct task_row *row, struct err *e
         return tokenizer_encode_row(w->tok, &text, &w->ids, NULL, err);
     int rc = tokenizer_encode(w->tok, text.a, text.n_a, &w->ids, err);
     if (!rc && text.b) {
-        rc = grow(&w->ids.ids, &w->ids.cap, w->ids.n + 1, sizeof end, "token ids", err);
-        if (!rc)
-            w->ids.ids[w->ids.n++] = end;
+        rc = token_buf_add(&w->ids, &end, 1, err);
         rc = rc ? rc : tokenizer_encode(w->tok, text.b, text.n_b, &w->ids, err);
     }
     return rc;

@@ -133,7 +133,10 @@ uint64_t masking_chosen(double prob, uint64_t n)
     return chosen ? chosen : n > 0;
 }
 
-static void mask_row(const struct masking *m, const struct masking_draw *draw, int32_t *x,
+/* Which numbers choose; an evaluation's are the same in all runs. */
+struct draw { uint64_t seed, number; int evaluates; };
+
+static void mask_row(const struct masking *m, const struct draw *draw, int32_t *x,
                      int32_t *y, size_t seq)
 {
     uint64_t stream = (draw->evaluates ? EVAL_STREAM : TRAIN_STREAM) + draw->number, n = 0, k = 0;
@@ -152,8 +155,17 @@ static void mask_row(const struct masking *m, const struct masking_draw *draw, i
     }
 }
 
-int masking_read(const struct masking *m, struct tokens *t, uint64_t row,
-                 const struct masking_draw *draw, struct batch *b, size_t i, struct err *err)
+/* Row i of a batch of which nothing is asked. */
+static void row_none(struct batch *b, size_t i)
+{
+    memset(b->y + i * b->seq, 0xff, b->seq * sizeof *b->y); // -1
+    memset(b->types + i * b->seq, 0, b->seq * sizeof *b->types);
+    b->last[i] = (int32_t)b->seq - 1;
+}
+
+/* Row `row` of the file, masked, as row i of a batch. */
+static int row_read(const struct masking *m, struct tokens *t, uint64_t row,
+                    const struct draw *draw, struct batch *b, size_t i, struct err *err)
 {
     int32_t *x = b->x + i * b->seq, *text = x + (m->before >= 0);
     size_t   n = inside(m, b->seq);
@@ -165,7 +177,7 @@ int masking_read(const struct masking *m, struct tokens *t, uint64_t row,
                             "which positions of this model would be others", t->path, row * n + k);
     if (rc)
         return rc;
-    masking_none(b, i);
+    row_none(b, i);
     if (m->before >= 0)
         x[0] = m->before;
     if (m->behind >= 0)
@@ -174,9 +186,21 @@ int masking_read(const struct masking *m, struct tokens *t, uint64_t row,
     return 0;
 }
 
-void masking_none(struct batch *b, size_t i)
+int masking_batch(const struct masking *m, struct tokens *t, const struct tokens_order *order,
+                  uint64_t first, uint64_t rows, struct batch *b, struct err *err)
 {
-    memset(b->y + i * b->seq, 0xff, b->seq * sizeof *b->y); // -1
-    memset(b->types + i * b->seq, 0, b->seq * sizeof *b->types);
-    b->last[i] = (int32_t)b->seq - 1;
+    struct draw draw = { .seed = order ? order->seed : 0, .number = first, .evaluates = !order };
+    int         rc = 0;
+
+    for (size_t i = 0; i < b->rows && !rc; i++, draw.number++) {
+        uint64_t row = order ? tokens_row(order, rows, draw.number) : draw.number;
+
+        if (row < rows) {
+            rc = row_read(m, t, row, &draw, b, i, err);
+            continue;
+        }
+        memset(b->x + i * b->seq, 0, b->seq * sizeof *b->x);
+        row_none(b, i);
+    }
+    return rc;
 }

@@ -33,12 +33,9 @@ uint64_t masking_chosen(double prob, uint64_t n);
 /* Rows of seq tokens in a file of `count`; 0: it is too short. */
 uint64_t masking_rows(const struct masking *m, uint64_t count, size_t seq);
 
-/* Which numbers choose: a training's, where `number` counts rows from its first step on; or an
- * evaluation's, which are the same in all of them: `number` is the row of the file. */
-struct masking_draw { uint64_t seed, number; int evaluates; };
-
-/* Row `row` of the file, masked, as row i of a batch. */
-int  masking_read(const struct masking *m, struct tokens *t, uint64_t row,
-                  const struct masking_draw *draw, struct batch *b, size_t i, struct err *err);
-/* Row i of a batch that has no more: nothing is asked of it. */
-void masking_none(struct batch *b, size_t i);
+/* A micro-batch of masked rows, of the file's `rows`. They are numbered from `first` on, and their
+ * numbers choose what is masked: in a training that takes rows in this order they count from its
+ * first step on; with order NULL, in an evaluation, they are the file's rows, and nothing is asked
+ * of rows behind the last one. */
+int masking_batch(const struct masking *m, struct tokens *t, const struct tokens_order *order,
+                  uint64_t first, uint64_t rows, struct batch *b, struct err *err);

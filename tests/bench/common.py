@@ -117,27 +117,32 @@ def sitrain(arguments, a, look=None):
     return out
 
 
-def program(*argv):
+def program(*argv, env=None):
     """What this command of siTrain prints; RuntimeError with its sentence where it fails."""
-    done = subprocess.run([BIN, *map(str, argv)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    argv = [BIN, *map(str, argv)]
+    done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=env)
     if done.returncode:
-        raise RuntimeError(done.stderr.strip() or f"siTrain {argv[0]} ended with {done.returncode}")
+        raise RuntimeError(done.stderr.strip() or f"siTrain {argv[1]} ended with {done.returncode}")
     return done.stdout
 
 
 def completed(given, defaults):
-    """What is given, and of each (options, whole) those that are not; but where one of `whole` is given, or `whole` is None and one of the options is, none."""
-    names = {word.split("=")[0] for word in given if word.startswith("--")}
-    out = list(map(str, given))
+    """What is given, and of each (options, whole) the options that are not given; but none where
+    one of `whole` is given, or where `whole` is None and one of the options is."""
+    split = lambda word: word.split("=", 1) if word.startswith("--") else [word]
+    out = [part for word in given for part in split(word)]
+    names = {word for word in out if word.startswith("--")}
     for options, whole in defaults:
         own = set(map(str, options[::2]))
         if not names & (own if whole is None else whole):
-            out += [str(word) for pair in zip(options[::2], options[1::2]) if pair[0] not in names for word in pair]
+            missing = [p for p in zip(options[::2], options[1::2]) if p[0] not in names]
+            out += [str(word) for pair in missing for word in pair]
     return out
 
 
 def visit(run, make, options, steps):
-    """`steps` more steps of a run, which is made by the arguments `make` the first time, by a process of its own. Returns the number of the first."""
+    """`steps` more steps of a run, by a process of its own; the arguments `make` make the run the
+    first time. Returns the number of the first step."""
     first, path = 0, os.path.join(run, "run.db")
     if os.path.exists(path):
         make = ["--resume", run]
@@ -158,17 +163,21 @@ def query(run, sql, *values):
 
 def disk_rate(folder, options=()):
     """Bytes a second of the update's mix of reads and writes, by siTrain's own disk, in this folder."""
-    patterns = json.loads(program("bench", "--only", "disk", "--quick", "--dir", folder, "--json", "-", *options))["disk"][0]["patterns"]
+    said = program("bench", "--only", "disk", "--quick", "--dir", folder, "--json", "-", *options)
+    patterns = json.loads(said)["disk"][0]["patterns"]
     return next(p["bytes_per_second"] for p in patterns if p["pattern"] == "update's mix, even")
 
 
 def table(rows, columns):
     """Rows as text: columns are (key, title, format or None for text, scale)."""
-    cell = lambda row, key, form, scale: row.get(key, "-") if form is None or key not in row else form % (row[key] * scale)
-    cells = [[title for _, title, _, _ in columns]] + [[cell(row, key, form, scale) for key, _, form, scale in columns] for row in rows]
+
+    def cell(row, key, _, form, scale):
+        return row.get(key, "-") if form is None or key not in row else form % (row[key] * scale)
+
+    cells = [[c[1] for c in columns]] + [[cell(row, *c) for c in columns] for row in rows]
     width = [max(map(len, column)) for column in zip(*cells)]
-    line = lambda words: "".join("  " + (w.rjust(n) if c[2] else w.ljust(n)) for w, n, c in zip(words, width, columns)).rstrip()
-    return "\n".join(map(line, cells))
+    pad = lambda word, n, column: "  " + (word.rjust(n) if column[2] else word.ljust(n))
+    return "\n".join("".join(map(pad, line, width, columns)).rstrip() for line in cells)
 
 
 def host_mem(arguments, share=1.15):

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Completion in bash, zsh and fish, each asked as a person's Tab asks it: commands, options, an option's words and files. Each command's options
-# are those that its --help has. Prints TAP.
+# are those that its --help all has. Prints TAP.
 typed=$(pwd)/tests/cli/complete.zsh
 . tests/tap.sh
 
@@ -69,7 +69,7 @@ for shell in bash zsh fish; do
     echo "$commands" >"$tmp/commands"
     while read -r c; do
         n=$((n + 1))
-        same "$(offered $n | sed 's/=//g')" "$({ echo --help; "$bin" "$c" --help | sed -n 's/^  \(--[a-z0-9-]*\).*/\1/p'; } | sort -u | tr '\n' ' ' | sed 's/ $//')" "$shell: $c's options"
+        same "$(offered $n | sed 's/=//g')" "$({ echo --help; "$bin" "$c" --help all | sed -n 's/^  \(--[a-z0-9-]*\).*/\1/p'; } | sort -u | tr '\n' ' ' | sed 's/ $//')" "$shell: $c's options"
     done <"$tmp/commands"
     if [ $shell = bash ]; then
         touch "$tmp/one two.txt"

@@ -108,6 +108,17 @@ if [ "$(id -u)" = 0 ] && command -v mkfs.ext4 >"$tmp/null" && mkfs.ext4 -q "$tmp
     run pretrain --resume "$tmp/m2/a" --steps 4 --quiet
     refused "and where the original is not mounted" "was copied or moved since it was last used"
     umount "$tmp/m2"
+    mkdir "$tmp/m2/disk1" && mount -o loop "$tmp/image1" "$tmp/m2/disk1"
+    mv "$tmp/m2/disk1/b" "$tmp/m2/disk1/a"
+    works "the run, mounted elsewhere and named" pretrain --resume "$tmp/m2/disk1/a" --device "$tmp/drive" --steps 6 --quiet
+    umount "$tmp/m2/disk1"
+    cp "$tmp/image1" "$tmp/image2"
+    mount -o loop "$tmp/image2" "$tmp/m2"
+    for command in "pretrain --resume $tmp/m2/a --steps 7" "reshard $tmp/m2/a --devices 1"; do
+        run $command
+        refused "a clone mounted above the original's place: ${command%% *}" "was copied or moved since it was last used"
+    done
+    umount "$tmp/m2"
 else
     skip "a snapshot" "nothing may be mounted here"
 fi
@@ -241,6 +252,27 @@ else
     skip "a device mounted in a copy" "nothing may be mounted here"
 fi
 rm -rf "$tmp/copy"
+
+# where TensorBoard's files of a copy go
+train "$tmp/tb" --steps 2 --tensorboard "$tmp/board"
+cp -a "$tmp/tb" "$tmp/tb2"
+picture "$tmp/board" >"$tmp/before"
+run pretrain --resume "$tmp/tb2" --steps 3 --quiet
+refused "a copy does not write for TensorBoard where its original does" "name the folder with --tensorboard DIR"
+picture "$tmp/board" >"$tmp/after"
+cmp -s "$tmp/before" "$tmp/after"
+result $? "and nothing is there of it"
+works "named, it goes on" pretrain --resume "$tmp/tb2" --steps 3 --quiet --tensorboard auto
+works "and without" pretrain --resume "$tmp/tb2" --steps 4 --quiet
+works "the original writes where it did" pretrain --resume "$tmp/tb" --steps 3 --quiet
+mv "$tmp/tb" "$tmp/tb3"
+works "renamed, too" pretrain --resume "$tmp/tb3" --steps 4 --quiet
+works "and with a folder in it" pretrain --resume "$tmp/tb3" --steps 5 --quiet --tensorboard "$tmp/tb3/own"
+mv "$tmp/tb3" "$tmp/tb4"
+run pretrain --resume "$tmp/tb4" --steps 6 --quiet
+refused "which, renamed again, would be made under the old name" "name the folder with --tensorboard DIR"
+result "$([ ! -e "$tmp/tb3" ]; echo $?)" "and is not"
+rm -rf "$tmp/tb"* "$tmp/board"
 
 # ---- names within another run
 

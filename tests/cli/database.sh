@@ -201,6 +201,31 @@ ends_right() {
     fi
 }
 
+# a database and a log that are of two times: both are named, and nothing is changed
+apart() { # NAME: of $tmp/apart, refused by all that opens it
+    before=$(sums "$tmp/apart")
+    for command in "pretrain --resume $tmp/apart --steps 99" "check $tmp/apart" "export $tmp/apart $tmp/none"; do
+        # shellcheck disable=SC2086
+        run $command
+        [ "$got" = 1 ] && grep -q "$tmp/apart/run.db.*run.db-wal.*of one time\|run.db-wal.* of another time" "$tmp/err" && [ "$before" = "$(sums "$tmp/apart")" ]
+        result $? "$1: ${command%% *} names both"
+    done
+}
+log="$tmp/log-su+o"
+made old 1 --mode su+o
+rm -rf "$tmp/apart"
+cp -a "$log" "$tmp/apart"
+cp "$tmp/old/run.db" "$tmp/apart/run.db"
+rm -f "$tmp/apart/run.db-shm"
+apart "an older run.db beside a newer log"
+rm -rf "$tmp/apart"
+cp -a "$log" "$tmp/apart"
+rm "$tmp/apart/run.lock" # as after a start of the machine
+works "a run with its log" pretrain --resume "$tmp/apart" --steps 11
+cp "$log/run.db-wal" "$tmp/apart/run.db-wal"
+rm -f "$tmp/apart/run.lock" "$tmp/apart/run.db-shm"
+apart "an older log beside a newer run.db"
+
 back=0
 for mode in su+o mem; do
     log="$tmp/log-$mode"

@@ -26,6 +26,29 @@ while read -r line; do
     result $? "$line"
 done <small
 
+# Every command's two, one after the other, in smaller numbers.
+mkdir help help/mnt help/mnt/a help/mnt/b help/path help/SST-2
+cp my.txt held-out.txt mine.csv mine-dev.csv help/
+awk 'BEGIN { print "sentence\tlabel"; for (i = 0; i < 24; i++) print (i % 2 ? "the ship loves" : "a storm fears") "\t" i % 2 }' >help/SST-2/train.tsv
+cp help/SST-2/train.tsv help/SST-2/dev.tsv
+count=0
+for command in prepare pretrain finetune export import eval generate plan report watch check reshard devices bench; do
+    "$bin" $command --help | sed -n '/^Examples$/,$s/^  siTrain /siTrain /p; /^Examples$/,$s/^      --/--/p' >lines
+    sed -e ':a' -e '/\\$/N; s/\\\n//; ta' lines | sed 's/8192/280/; s/--n-embd 512/--n-embd 32/; s/--seq 256/--seq 32/; s/--steps 1000/--steps 2/
+        s/-steps 1500/-steps 3/g; s/--tokens 100/--tokens 4/; s/gpt2-xl/gpt2 --probe off/; s/mine.csv$/& --probe off/; s|/mnt|mnt|g; s/bench --quick/& --only memory/; s/bench --only disk/& --quick/
+        s/^siTrain finetune.*/& --steps 2 --batch 4 --max-seq 16/' >small
+    while read -r line; do
+        case $line in
+        *path/to*) [ -d help/path/to ] || { mkdir help/path/to && "$bin" export help/first help/path/to/gpt2 >/dev/null; } ;;
+        *" second "*) cp -r help/first help/second ;;
+        esac
+        (cd help && echo "the ship" | eval "$line") >out 2>err
+        result $? "$line"
+        count=$((count + 1))
+    done <small
+done
+same 28 $count "two examples a command were run"
+
 # commands FILE: its commands, one a line.
 commands() { sed -n 's/^#     siTrain \(.*\)/\1/p' "$examples/$1" | sed "s|examples/|$examples/|; s/ *#.*//"; }
 small="--batch 2 --steps 2 --durability none"
@@ -48,6 +71,18 @@ echo "the ship" | "$bin" $(commands continue.conf | grep ^generate) --tokens 4 >
 result $? "its best model talks"
 [ "$(cat "$examples"/*.conf | grep -c '^#     siTrain')" = 8 ]
 result $? "every command of theirs was run"
+
+# The scripts write over nothing that is a person's.
+cd "$tmp" && mkdir owned owned/SST-2 && cd owned || exit 1
+for file in first.txt my.txt mine.csv mine-dev.csv SST-2/train.tsv SST-2/dev.tsv report.html report.csv report.json again.conf; do echo "mine: $file" >$file; done
+find . -type f -exec sha256sum {} + | sort >../owned.sums
+for script in "$examples"/*.sh; do
+    case $script in */report.sh) set -- ../first ;; *) set -- ;; esac
+    PATH=$(dirname "$bin"):$PATH timeout 60 sh "$script" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    [ $? != 0 ] && find . -type f -exec sha256sum {} + | sort | cmp -s - ../owned.sums
+    result $? "$(basename "$script") leaves what is there"
+done
+cd "$tmp" || exit 1
 
 # The scripts, as they stand, as the README's block has them.
 mkdir scripts bin && ln -s "$bin" bin/siTrain && cd scripts || exit 1

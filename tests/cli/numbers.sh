@@ -57,6 +57,46 @@ works "a classifier that dies" finetune --run "$tmp/dies" --init "$tmp/lm" --tra
 result "$(grep -q "accuracy nan  loss nan" "$tmp/out" && ! grep -qE "accuracy [0-9.]+  loss nan|nan .*best so far" "$tmp/out"; echo $?)" "  has no accuracy then"
 refuses 1 "a logit of the model is nan for row 0" eval "$tmp/dies" --last --test-file "$tmp/most.csv" --predict "$tmp/predicted"
 
+# what an older model predicted is not left beside one that predicts nothing
+cp "$tmp/few.csv" "$tmp/test.csv"
+works "it is alive after its first step" finetune --run "$tmp/stale" --init "$tmp/lm" --train-file "$tmp/few.csv" --test-file "$tmp/test.csv" --predict \
+    --steps 1 --schedule-steps 8 --batch 4 --optimizer sgd --lr 100 --clip 0 --schedule constant --warmup 0 --threads 1 --mode mem --durability none --quiet
+predicted=$(cat "$tmp/stale"/predict_results_*.txt)
+works "  and predicts once" finetune --resume "$tmp/stale" --quiet
+same "$predicted" "$(cat "$tmp/stale"/predict_results_*.txt)" "  the same"
+run finetune --resume "$tmp/stale" --steps 8 --quiet
+result "$([ "$got" = 1 ] && grep -q "a logit of the model is nan for row 0" "$tmp/err"; echo $?)" "  it is dead after its eighth"
+result "$(! ls "$tmp/stale"/predict_results_* 2>/dev/null; echo $?)" "  what it predicted then is gone"
+
+# of two development sets the second is dead
+mkdir "$tmp/mnli"
+python3 - "$tmp/mnli" <<'EOF'
+import sys
+def write(name, dead, labelled=True):
+    with open(f"{sys.argv[1]}/{name}", "w", encoding="utf-8") as f:
+        f.write("\t".join(["index", "promptID", "pairID", "genre", "s1b", "s2b", "s1p", "s2p", "sentence1", "sentence2"] + ["label1", "gold_label"] * labelled) + "\n")
+        for i in range(6):
+            text = "the sea sees" + (" #" if i in dead else "")
+            f.write("\t".join([str(i)] + ["x"] * 7 + [text, "a ship loves"] + ["neutral", ["entailment", "neutral", "contradiction"][i % 3]] * labelled) + "\n")
+write("train.tsv", ())
+write("dev_matched.tsv", ())
+write("dev_mismatched.tsv", (2,))
+EOF
+works "MNLI, its mismatched rows dead" finetune --run "$tmp/two" --init "$tmp/hf" --task mnli --data "$tmp/mnli" --max-seq 16 --batch 2 --epochs 2 --mode mem \
+    --durability none --threads 1 --keep-best
+result "$([ "$(grep -cE "accuracy [0-9.]+  loss [0-9.]+  accuracy_mm nan  loss_mm nan" "$tmp/out")" = 2 ] && grep -qE "^dev_mm +6 +nan +nan$" "$tmp/out"; echo $?)" \
+    "  are no number, and the others are"
+python3 - "$tmp/two" <<'EOF'
+import json, sys
+for name in "eval_results", "all_results":
+    r = json.load(open(f"{sys.argv[1]}/{name}.json"))
+    assert r["eval_accuracy_mm"] is None and r["eval_loss_mm"] is None and r["eval_accuracy"] >= 0 and r["eval_loss"] > 0, r
+assert json.load(open(sys.argv[1] + "/trainer_state.json"))["best_metric"] >= 0
+EOF
+result $? "  in its files, too"
+run eval "$tmp/two" --task mnli --data "$tmp/mnli" --max-seq 16
+result "$([ "$got" = 1 ] && grep -q "its loss is nan" "$tmp/err" && ! grep -q "_mm" "$tmp/out"; echo $?)" "  and eval says it"
+
 # beside others
 run report "$tmp/mem" "$tmp/alive" --html "$tmp/both.html"
 result "$(grep -q '<td class="n">nan</td>' "$tmp/both.html"; echo $?)" "beside another run, too"

@@ -18,9 +18,11 @@ expect() {
 expect 0 out "siTrain " --version
 expect 0 out "Usage: siTrain COMMAND" --help
 expect 0 out ".TH SITRAIN 1" --man
-for command in pretrain finetune eval generate prepare import export plan report devices; do
+for command in $("$bin" --help | sed -n 's/^  \([a-z][a-z_]*\)  *[a-z].*/\1/p'); do
     expect 0 out "Usage: siTrain $command" "$command" --help
-    "$bin" $command --help | awk 'length > 80' >"$tmp/out"
+    same "Examples 2" "$(sed -n '/^Examples$/,$p' "$tmp/out" | awk '/^Examples/ { print } /^  siTrain / { n++ } END { print n }' | tr '\n' ' ' | sed 's/ $//')" \
+        "  ends with two examples"
+    "$bin" $command --help all | awk 'length > 80' >"$tmp/out"
     result "$([ ! -s "$tmp/out" ]; echo $?)" "  in 80 columns"
     "$bin" --man >"$tmp/out"
     grep -q "^\.SS $command" "$tmp/out"
@@ -63,7 +65,7 @@ refuse "--compress 200%: expected a part such as 2% or 0.02" --compress 200%
 refuse "--warmup 101%: expected a number of steps" --warmup 101%
 refuse "--warmup 1.5: expected a number of steps" --warmup 1.5
 refuse "there is no option -x" -x
-refuse "--trace is not in this version; siTrain pretrain --help lists the options" --trace
+refuse "--trace is not in this version; siTrain pretrain --help all lists the options" --trace
 ! grep -q 'there is no option' "$tmp/err"
 result $? "  which is said once"
 
@@ -107,7 +109,22 @@ done
 expect 0 out "Usage: siTrain pretrain" help pretrain
 cmp -s "$tmp/whole" "$tmp/out"
 result $? "help COMMAND is COMMAND --help"
-rm -f "$tmp"/size.* "$tmp/whole"
+listed() { sed -n 's/^  \(--[a-z0-9-]*\).*/\1/p' "$1" | sort; } # the options in a help
+for command in pretrain finetune; do
+    "$bin" $command --help >"$tmp/few"
+    "$bin" $command --help all >"$tmp/whole"
+    "$bin" help $command all | cmp -s - "$tmp/whole"
+    result $? "help $command all is $command --help all"
+    listed "$tmp/few" >"$tmp/few.rows"
+    listed "$tmp/whole" >"$tmp/whole.rows"
+    same "15 $(($(wc -l <"$tmp/whole.rows") - 15))" \
+        "$(wc -l <"$tmp/few.rows" | tr -d ' ') $(sed -n "s/^The other \([0-9]*\) options: siTrain $command --help all$/\1/p" "$tmp/few")" \
+        "$command's help has fifteen options, and says how many there are besides"
+    result "$(comm -23 "$tmp/few.rows" "$tmp/whole.rows" | grep -q . ; echo $((1 - $?)))" "  which the other help has, too"
+    "$bin" --man | sed -n "/^\.SS $command\$/,/^\.SS /p" | sed -n 's/^\.B \\-\\-\([^ ]*\).*/--\1/p' | sed 's/\\-/-/g' | sort | comm -3 - "$tmp/whole.rows" >"$tmp/out"
+    result "$([ ! -s "$tmp/out" ]; echo $?)" "  and so has the man page"
+done
+rm -f "$tmp"/size.* "$tmp/whole"* "$tmp/few"*
 expect 0 out "Usage: siTrain COMMAND" help
 expect 2 err "did you mean pretrain?" help pretrian
 
@@ -190,8 +207,8 @@ run finetune --model_name_or_path "$tmp/none" --task_name SST-2 --data_dir "$tmp
 result $? "run_glue.py's options: three notices, and the folder that is not there"
 
 # Defaults of the command's own for rows that it shares.
-"$bin" finetune --help >"$tmp/out"
-grep -A 1 -e "--schedule " "$tmp/out" | grep -qF "(default: linear)" && "$bin" pretrain --help | grep -A 1 -e "--schedule " | grep -qF "(default: cosine)"
+"$bin" finetune --help all >"$tmp/out"
+grep -A 1 -e "--schedule " "$tmp/out" | grep -qF "(default: linear)" && "$bin" pretrain --help all | grep -A 1 -e "--schedule " | grep -qF "(default: cosine)"
 result $? "finetune's schedule is linear by default, pretrain's is not"
 grep -qF "Names of another program's options" "$tmp/out"
 result $? "finetune's help says that other names are taken"

@@ -67,6 +67,9 @@ put() {
     case $1 in
     notes.txt | image001.jpg | .hidden | data.bin | dev0 | image0 | train.ex | best | run.db.new | run.db-wal) echo mine >"$2/$1" ;;
     run.lock) echo 'a list of my own' >"$2/run.lock" ;;
+    lock-line) printf '\nmy list\n' >"$2/run.lock" && says=run.lock ;;
+    lock-process) echo 'process 12 orders on Monday' >"$2/run.lock" && says=run.lock ;;
+    lock-more) printf 'process 12 on Monday\nand 13\n' >"$2/run.lock" && says=run.lock ;;
     dev2024-backup | dev0/ | tokenizer/ | best.next | run.new-0123456789abcdef | run.lock/ | run.db.new/) mkdir "$2/$1" && echo mine >"$2/$1/photo" && says=${1%/} ;;
     trained) cp -r "$tmp/tok" "$2/tokenizer" && cp "$tmp/text.bin" "$2/data.bin" && says="$2" ;; # what `prepare` was told to make there
     empty) : >"$2/run.db.new" && says=run.db.new ;;
@@ -100,7 +103,7 @@ stays() {
 }
 
 places="notes.txt image001.jpg .hidden data.bin dev0 image0 train.ex best run.db.new run.db-wal run.lock dev2024-backup dev0/ tokenizer/
-    best.next run.new-0123456789abcdef run.lock/ run.db.new/ trained empty other pipe to-file to-folder to-lock second model file link
+    best.next run.new-0123456789abcdef run.lock/ run.db.new/ trained empty other pipe to-file to-folder to-lock second lock-line lock-process lock-more model file link
     nowhere run moved"
 for place in $places; do
     for maker in pretrain mem finetune import ranks; do
@@ -433,6 +436,17 @@ works "and is whole" check "$tmp/half"
 same "$want" "$(exported "$tmp/half")" "with the same bits"
 run reshard "$tmp/half" --devices 1 --quiet
 result "$(picture "$tmp/drive" | cmp -s - "$tmp/was"; echo $?)" "nothing of it stays on the drive"
+# The part of a rank, complete, that a kill left without its name: nobody makes a run of his own in its place.
+if [ -n "${more+x}" ]; then
+    rm -rf "$tmp/job" "$tmp/job.rank1"
+    shimmed SHIM_AT="rename:/job.rank1/tokenizer:1:kill" make job "$tmp/job"
+    result "$([ -f "$tmp/job/run.db" ] && [ ! -e "$tmp/job.rank1/run.db" ]; echo $?)" "a job is a run, and one of its parts is not named yet"
+    refuses 2 "is the part of rank 1 of the run" pretrain --run "$tmp/job.rank1" $data $shape --steps 2
+    timeout -s KILL 60 mpirun $more -n 2 "$bin" pretrain --resume "$tmp/job" --steps 2 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null
+    result $? "and the job goes on"
+    rm -rf "$tmp/job" "$tmp/job.rank1"
+fi
+
 # A snapshot of the file system on which it is made has the same inodes.
 truncate -s 16M "$tmp/image1"
 mkdir "$tmp/m1" "$tmp/m2"
@@ -452,7 +466,7 @@ if [ "$(id -u)" = 0 ] && command -v mkfs.ext4 >"$tmp/out" && mkfs.ext4 -q "$tmp/
     same "$was" "$(picture "$tmp/drive")" "and the finished run keeps its device"
     works "which is whole" check "$tmp/m1/half"
     run reshard "$tmp/m1/half" --devices 1 --quiet
-    umount "$tmp/m1" "$tmp/m2"
+    umount -l "$tmp/m1" "$tmp/m2"
     trap 'rm -rf "$tmp"' EXIT
 else
     skip "a snapshot of a half-made run" "only root may mount one"

@@ -57,9 +57,9 @@ refuses 2 "line break" pretrain --run "$tmp/nl" --data "$tmp/u022/text.bin" --to
 
 if [ -d cmd ] && [ -d offload ]; then
     shells=$(grep -nE '\b(system|popen|execl|execlp|execle|execv|execvp|execve|posix_spawn|posix_spawnp|fork|vfork|mktemp|tmpnam|tempnam)[[:space:]]*\(' \
-        cmd/*.c cmd/*/*.c model/*.c offload/*.c csd/*.c kernels/*.c data/*/*.c | grep -v 'execv(self' |
-        grep -vE '^bench/bench(_child)?\.c:[0-9]+: +(pid = fork\(\)|execvp\(argv)' | head -n 3) # bench starts itself, and fio where there is one
-    result "$([ -z "$shells" ]; echo $?)" "no shell is ever called, and no program but itself and bench's fio $shells"
+        $(find bench cmd comm csd data kernels model offload plan report run -name '*.c') | grep -v 'execv(self' |
+        grep -vE '^bench/(bench|probe)\.c:[0-9]+: +(pid = fork\(\)|pid_t pid = .*fork\(\)|execv\("/proc/self/exe")' | head -n 3) # bench and plan start themselves
+    result "$([ -z "$shells" ]; echo $?)" "no shell is ever called, and no program but itself $shells"
 fi
 
 # one_sentence NAME TEXT: refused, one line on stderr with TEXT in it

@@ -54,6 +54,25 @@ run 2 two
 run 1 alone
 one 3 three
 LIST
+# Folders of two trainings that were one: neither read nor trained together.
+ranks 2 pretrain --resume "$tmp/two" --steps 6 --schedule-steps 9
+for part in "" .rank1; do cp -a "$tmp/two$part" "$tmp/twin$part"; done
+ranks 2 pretrain --resume "$tmp/two" --steps 8
+ranks 2 pretrain --resume "$tmp/twin" --steps 7 --schedule-steps 7 && ranks 2 pretrain --resume "$tmp/twin" --steps 8 --schedule-steps 9
+result "$got" "two trainings of one run"
+cp -a "$tmp/two.rank1" "$tmp/two.own" && rm -rf "$tmp/two.rank1" && cp -a "$tmp/twin.rank1" "$tmp/two.rank1"
+for command in "check RUN" "export RUN $tmp/mixed" "eval RUN --data $tmp/text --batch 2" "reshard RUN --ranks 1 --new-run $tmp/mixed"; do
+    # shellcheck disable=SC2086
+    ranks 1 $(echo "$command" | sed "s|RUN|$tmp/two|")
+    result "$([ "$got" = 1 ] && grep -q 'not of one training' "$tmp/err" && [ ! -e "$tmp/mixed" ]; echo $?)" "their folders together: ${command%% *}"
+done
+ranks 2 pretrain --resume "$tmp/two" --steps 9
+result "$([ "$got" != 0 ] && grep -q 'not of one training' "$tmp/err"; echo $?)" "and a resume"
+rm -rf "$tmp/two.rank1" && mv "$tmp/two.own" "$tmp/two.rank1"
+ranks 2 pretrain --resume "$tmp/two" --steps 9
+result "$got" "with its own the run goes on"
+rm -rf "$tmp/twin" "$tmp/twin.rank1"
+
 unlike="pretrain $data --seq 32 --batch 2 --grad-accum 2 --threads 1 --csd-mem 1M --steps 1 --run $tmp/unlike"
 # shellcheck disable=SC2086
 timeout 60 mpirun $more -n 1 "$bin" $unlike --init "$tmp/hf1" : -n 1 "$bin" $unlike --init "$tmp/on-hf" >"$tmp/out" 2>"$tmp/err" </dev/null
@@ -121,7 +140,7 @@ refuses 2 "run.rank1 is the part of rank 1 of a run of 3 ranks: give the folder 
 cp -r "$tmp/run.rank1" "$tmp/late"
 rm -rf "$tmp/run.rank1"
 mv "$tmp/kept" "$tmp/run.rank1"
-refuses 1 "run.rank1 at 3: they are not of one time" export "$tmp/run" "$tmp/none"
+refuses 1 "rank 1 at 3: its folder is of another time" export "$tmp/run" "$tmp/none"
 "$bin" check "$tmp/run" >"$tmp/out" 2>"$tmp/err"
 result "$([ $? = 1 ] && grep -q 'run is at step 5, but rank 1 at 3: its folder is of another time' "$tmp/err" && grep -q 'resume refuses' "$tmp/err"; echo $?)" "check says which folder is of another time"
 rm -rf "$tmp/run.rank1"

@@ -3,6 +3,7 @@
 well-formed, whole in itself and without script. Prints what is not so and exits 1. Of several runs the page is looked at, and in which settings they differ. --hostile: of
 a run whose texts are written by a stranger that all can be read, and nothing speaks to a terminal or a browser."""
 import csv
+import html
 import html.parser
 import io
 import json
@@ -120,6 +121,40 @@ def look_at_forms(page, figures):
     expect(sum(r["bytes"] for r in report["memory"][:-3]) == report["memory"][-3]["bytes"], "the plan does not add up")
 
 
+def look_at_words(page):
+    """What the text says in its tables, the page says in the same words. (Bars, curves and lists have their own forms.)"""
+    words = html.unescape(re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", page)))
+    seen = 0
+    for part in ask().split("\n\n")[1:]:
+        heading, *rows = part.split("\n")
+        expect(heading in words, f"the page has not the section {heading}")
+        for cell in (c for row in rows if "|" not in row for c in re.split(r" {2,}", row.strip())):
+            if re.search("[a-z0-9] [a-zA-Z]", cell):
+                seen += 1
+                expect(re.sub(r"^\S (?=[a-z])", "", cell) in words, f"the page does not say: {cell}")  # a legend has letters
+    expect(seen > 20, "the text says little")
+
+
+def sections(report):
+    """The keys of a report: a line for each section, with the fields of its rows."""
+    for name, v in report.items():
+        rows = v if isinstance(v, list) else [v] if isinstance(v, dict) and name != "settings" else []
+        yield " ".join([name, *dict.fromkeys(f for row in rows for f in row)])
+
+
+def look_at_keys():
+    """The sections that a report has, and their fields, are those that users' scripts know."""
+    with open("tests/fixtures/report.keys", encoding="utf-8") as f:
+        known = {line.split()[0]: line.split()[1:] for line in f}
+    for name, *fields in map(str.split, sections(json.loads(ask("--json")))):
+        expect(name in known, f"JSON has a section {name}")
+        expect(not fields or fields == [f for f in known.get(name, []) if f in fields], f"JSON: {name} has {fields}")
+        if name not in ("traffic", "written"):  # some rows have more than others
+            expect(not fields or fields == known.get(name), f"JSON: {name} has {fields}, not {known.get(name)}")
+        known.pop(name, None)
+    expect(not set(known) - {"compress", "endurance", "times"}, f"JSON has not {list(known)}")
+
+
 def look_at_differences(page):
     """Every option in which a run is unlike the first is said by every form, and no other."""
     said = {"device", "act-device", "tensorboard", "log-every", "endurance", "quiet", "force-device"}
@@ -164,6 +199,8 @@ if hostile:
         json.load(open(f"{folder}/trace.json", encoding="utf-8"))
 elif len(runs) == 1:
     look_at_forms(page, figures)
+    look_at_words(page)
+    look_at_keys()
 else:
     look_at_differences(page)
 print("\n".join(failed))

@@ -191,11 +191,11 @@ held() {
 }
 if [ -f "$shim" ]; then
     mkdir "$tmp/g1" "$tmp/g2" "$tmp/away"
-    run pretrain --run "$tmp/gone" --data "$tmp/text.bin" --tokenizer "$tmp/tok" --n-layer 1 --n-head 1 --n-embd 8 --seq 8 --batch 1 \
+    run pretrain --run "$tmp/goes" --data "$tmp/text.bin" --tokenizer "$tmp/tok" --n-layer 1 --n-head 1 --n-embd 8 --seq 8 --batch 1 \
         --csd-mem 128K --threads 1 --disk sync --schedule constant --quiet --steps 2 --device "$tmp/g1"
-    hash=$(exported "$tmp/gone") was=$(sums "$tmp/g1")
+    hash=$(exported "$tmp/goes") was=$(sums "$tmp/g1")
     for how in removed moved replaced; do
-        held "pwrite:/g2/sitrain:2" reshard "$tmp/gone" --device "$tmp/g2" --quiet
+        held "pwrite:/g2/sitrain:2" reshard "$tmp/goes" --device "$tmp/g2" --quiet
         result $? "new states are being written"
         f=$(echo "$tmp"/g2/*)
         case $how in
@@ -211,16 +211,16 @@ if [ -f "$shim" ]; then
         same "$was" "$(sums "$tmp/g1")" "and the old ones stay"
         rm -rf "$tmp/g2" && mkdir "$tmp/g2"
     done
-    same "$hash" "$(exported "$tmp/gone")" "with the run on them"
+    same "$hash" "$(exported "$tmp/goes")" "with the run on them"
     # A drive that goes at any moment, and comes back.
     n=0 wrong=
-    while n=$((n + 1)) && held "pwrite:/gone/run.db-wal:$n" reshard "$tmp/gone" --device "$tmp/g2" --quiet; do
+    while n=$((n + 1)) && held "pwrite:/goes/run.db-wal:$n" reshard "$tmp/goes" --device "$tmp/g2" --quiet; do
         mv "$tmp"/g2/* "$tmp/away/" 2>/dev/null
         rm "$tmp/held"
         wait $pid
         mv "$tmp"/away/sitrain* "$tmp/g2/" 2>/dev/null
-        [ "$(exported "$tmp/gone")" = "$hash" ] || wrong="$wrong $n"
-        run reshard "$tmp/gone" --device "$tmp/g1" --quiet
+        [ "$(exported "$tmp/goes")" = "$hash" ] || wrong="$wrong $n"
+        run reshard "$tmp/goes" --device "$tmp/g1" --quiet
         rm -rf "$tmp/g2" && mkdir "$tmp/g2"
     done
     wait $pid

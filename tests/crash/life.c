@@ -84,7 +84,7 @@ int life_has(const struct plan *p) { return !p->cards || *xclbin; }
 static void config_rank(struct run_config *cfg, const struct plan *p, size_t rank)
 {
     cfg->dir = life_dir(rank);
-    cfg->order = toy_route(SHARED);
+    cfg->route = toy_route(SHARED);
     cfg->ranks = (struct run_ranks){ .rank = rank, .size = p->ranks, .groups = p->ranks,
                                      .whole_params = shared };
     ranks_portions(portions[rank], &cfg->ranks, shared, SHARED);
