@@ -257,7 +257,8 @@ static int check_tokenizer(struct check *c, struct err *err)
         rc = 0;
     } else if (!rc)
         line(c, "tokenizer", 0, "%zu ids", tokenizer_vocab(t));
-    rc = rc ? rc : session_same_tokenizer(&c->s, t, err);
+    if (!rc && t)
+        rc = session_same_tokenizer(&c->s, t, err);
     tokenizer_close(t);
     return rc;
 }
