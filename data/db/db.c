@@ -297,8 +297,9 @@ int db_is_named(const struct db *db)
     struct stat st;
     int         moved = 0; // since it was opened: until there is db->st
 
-    return !sqlite3_file_control(db->sql, "main", SQLITE_FCNTL_HAS_MOVED, &moved) && !moved &&
-           !stat(db->path, &st) && st.st_dev == db->st.st_dev && st.st_ino == db->st.st_ino;
+    sqlite3_file_control(db->sql, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    return !moved && !stat(db->path, &st) && st.st_dev == db->st.st_dev &&
+           st.st_ino == db->st.st_ino;
 }
 
 int db_open_apart(struct db *db, int alone, struct err *err)
