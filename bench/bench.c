@@ -147,14 +147,18 @@ static int train_check(const struct bench_opts *o, struct err *err)
     return 0;
 }
 
-int bench_output_check(const struct bench_opts *o, enum output_kind kind, struct err *err)
+int bench_output(const struct bench_opts *o, enum output_kind kind, const char *text,
+                 struct err *err)
 {
     const char *json = o->json && strcmp(o->json, "-") ? o->json : NULL;
     int         figures = kind == OUTPUT_FIGURES;
     const char *path = figures ? json : o->save, // what is read, and the other one, is no place
         *const inputs[] = { o->model.init, o->train.topology, figures ? o->save : json };
 
-    return path ? output_check(&(struct output){ path, kind, inputs, 3 }, err) : 0;
+    const struct output file = { path, kind, inputs, 3 };
+
+    return !path ? 0 : text ? output_put(&file, text, strlen(text), err)
+                            : output_check(&file, err);
 }
 
 static int options_check(struct bench *b, struct opt_line *line, struct err *err)
@@ -189,8 +193,8 @@ static int options_check(struct bench *b, struct opt_line *line, struct err *err
                         o->model.init);
     rc = rc ? rc : masking_opts_check(line, &o->train.mask, &b->config, err);
     rc = rc ? rc : train_check(o, err);
-    rc = rc ? rc : bench_output_check(o, OUTPUT_FIGURES, err);
-    rc = rc ? rc : bench_output_check(o, OUTPUT_MACHINE, err);
+    rc = rc ? rc : bench_output(o, OUTPUT_FIGURES, NULL, err);
+    rc = rc ? rc : bench_output(o, OUTPUT_MACHINE, NULL, err);
     for (size_t i = 0; i < o->train.device.n && !rc; i++) {
         const char *device = o->train.device.item[i];
         struct stat st;
@@ -406,8 +410,13 @@ static int report_write(const struct bench *b, struct err *err)
     const struct bench_opts *o = b->o;
     int                      rc = 0;
 
-    if (!rc && o->json && b->print && !(rc = bench_output_check(o, OUTPUT_FIGURES, err)))
-        rc = json_write(b->report, o->json, JSON_INDENT(2), err);
+    if (o->json && b->print) {
+        char *text = json_written(b->report, JSON_INDENT(2));
+
+        rc = text ? bench_output(o, OUTPUT_FIGURES, text, err)
+                  : err_set(err, -ENOMEM, "no memory to write %s as JSON", o->json);
+        free(text);
+    }
     if (!rc && !b->print) {
         json_dumpf(b->report, stdout, JSON_INDENT(2));
         putchar('\n');

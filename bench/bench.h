@@ -69,8 +69,9 @@ int bench_device_ask(const struct bench *b, size_t device, struct err *err);
 /* A run of bench's own that is on this block device goes, so that the next one needs no force. */
 void bench_device_clear(const struct bench *b, size_t device);
 
-/* output_check of the file of this kind, if the options name one. */
-int bench_output_check(const struct bench_opts *o, enum output_kind kind, struct err *err);
+/* output_check of the file of this kind, if the options name one; or, of a text, output_put. */
+int bench_output(const struct bench_opts *o, enum output_kind kind, const char *text,
+                 struct err *err);
 
 /* ---- what sections go by ---- */
 

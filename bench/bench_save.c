@@ -353,8 +353,10 @@ static int save_run(struct bench *b, json_t *lines, struct err *err)
     rc = rc ? rc : bench_save_drives(m, b, err);
     rc = rc ? rc : beside_measure(m, b, err);
     rc = rc ? rc : machine_file_each(m, line_add, lines);
-    if (!rc && b->o->save && !(rc = bench_output_check(b->o, OUTPUT_MACHINE, err)))
-        rc = machine_file_write(m, b->o->save, err);
+    char *text = !rc && b->o->save ? machine_file_text(m, err) : NULL;
+    if (!rc && b->o->save)
+        rc = text ? bench_output(b->o, OUTPUT_MACHINE, text, err) : -ENOMEM;
+    free(text);
     free(m);
     return rc;
 }

@@ -257,11 +257,31 @@ static int check_tokenizer(struct check *c, struct err *err)
         rc = 0;
     } else if (!rc)
         line(c, "tokenizer", 0, "%zu ids", tokenizer_vocab(t));
+    if (!rc && t)
+        rc = session_same_tokenizer(&c->s, t, err);
     tokenizer_close(t);
     return rc;
 }
 
-/* What was exported, where it still is: that it is gone, or another one now, is no damage. */
+/* One that a training was killed behind is named already (best.folder): --resume makes it again. */
+static void check_best(struct check *c, const struct exported *w)
+{
+    char      *made = settings_get(c->s.log, "best.folder");
+    struct err text = { 0 };
+
+    if (w->state == EXPORTS_GONE ||
+        (w->state == EXPORTS_OTHER && !(made && file_is(w->path, made))))
+        err_set(&text, 0, "%.900s is %s: a copy of the best model, put there, is taken, and --last "
+                "takes the parameters after the last step", w->path,
+                w->state == EXPORTS_GONE ? "not there any more"
+                                         : "not the model that run.db names as the best one");
+    if (*text.text)
+        damage(c, text.text);
+    free(made);
+}
+
+/* What was exported, where it still is: that it is gone, or another one now, is no damage; of the
+ * best model, which is a part of the run, it is. */
 static int check_exports(struct check *c, struct err *err)
 {
     for (int i = 0; i < EXPORTS_KINDS; i++) {
@@ -275,6 +295,8 @@ static int check_exports(struct check *c, struct err *err)
             damage(c, w.why.text);
         if (w.state == EXPORTS_DENIED)
             denied(c, w.why.text);
+        if (i == EXPORTS_BEST)
+            check_best(c, &w);
         line(c, i == EXPORTS_BEST ? "best" : "export", w.bytes, "%s, after step %" PRIu64 "%s",
              w.path, w.step, exports_state_text(w.state));
     }

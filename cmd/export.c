@@ -65,7 +65,7 @@ static int write_folder(struct model_folder *r, const struct export_opts *o, str
     if (!rc && !arch_classifies(&r->config))
         rc = model_folder_generation(&generation, r, o->run, err);
     x.generation = generation;
-    if (!rc && x.tokenizer && !(rc = tokenizer_open(&tok, x.tokenizer, err)))
+    if (!rc && x.tokenizer && !(rc = model_folder_tokenizer(&tok, r, NULL, err)))
         x.endoftext = tokenizer_endoftext(tok), x.begin = tokenizer_begin(tok);
     x.pad = model_folder_pad(r, o->run, tok);
     tokenizer_close(tok);

@@ -310,13 +310,13 @@ static int write_shard(const char *dir, const struct hf_export *x, const struct 
     return rc;
 }
 
-/* model.safetensors.index.json: which shard holds which tensor. */
+/* model.safetensors.index.json: which shard holds which tensor, and what they are together. */
 static int write_index(const char *dir, const struct hf_export *x, const struct shards *s,
-                       struct err *err)
+                       const char *sum, struct err *err)
 {
     json_t *map = json_object(),
-           *index = json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)s->bytes,
-                              "weight_map", map);
+           *index = json_pack("{s:{s:I, s:s*}, s:o}", "metadata", "total_size",
+                              (json_int_t)s->bytes, ST_INDEX_KEY, sum, "weight_map", map);
     char    path[HF_PATH_BYTES], name[HF_NAME_BYTES], shard[SHARD_NAME];
     int     rc = index ? 0 : -ENOMEM;
 
@@ -333,6 +333,23 @@ static int write_index(const char *dir, const struct hf_export *x, const struct 
     return rc;
 }
 
+/* Written, read, and written again with the sum of what was read. */
+static int add_index(const char *dir, const struct hf_export *x, const struct shards *s,
+                     struct err *err)
+{
+    struct safetensors *st = NULL;
+    char                sum[9];
+    int                 rc = write_index(dir, x, s, NULL, err);
+
+    rc = rc ? rc : safetensors_open(&st, dir, err);
+    if (!rc) {
+        snprintf(sum, sizeof sum, "%08" PRIx32, st->sum);
+        rc = write_index(dir, x, s, sum, err);
+    }
+    safetensors_close(st);
+    return rc;
+}
+
 static int write_tensors(const char *dir, const struct hf_export *x, struct err *err)
 {
     struct shards s;
@@ -342,7 +359,7 @@ static int write_tensors(const char *dir, const struct hf_export *x, struct err 
     for (size_t i = 0; i < s.files && !rc; i++)
         rc = write_shard(dir, x, &s, i, &done, err);
     if (!rc && s.files > 1)
-        rc = write_index(dir, x, &s, err);
+        rc = add_index(dir, x, &s, err);
     free(s.tensors);
     return rc;
 }

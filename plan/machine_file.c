@@ -262,19 +262,20 @@ static int write_line(void *ctx, const char *name, const char *value, const char
     return 0;
 }
 
-int machine_file_write(const struct machine_file *m, const char *path, struct err *err)
+char *machine_file_text(const struct machine_file *m, struct err *err)
 {
     char  *text = NULL;
     size_t n = 0;
     FILE  *f = open_memstream(&text, &n);
 
-    if (!f)
-        return err_set(err, -ENOMEM, "out of memory for %s", path);
-    fputs("# A machine as siTrain bench --save measured it; siTrain plan --machine reads it. What "
-          "is not here takes no time.\n", f);
-    machine_file_each(m, write_line, f);
-    int rc = fclose(f) ? err_set(err, -ENOMEM, "out of memory for %s", path)
-                       : file_write_whole(path, text, n, err);
+    if (f) {
+        fputs("# A machine as siTrain bench --save measured it; siTrain plan --machine reads it. "
+              "What is not here takes no time.\n", f);
+        machine_file_each(m, write_line, f);
+    }
+    if (f && !fclose(f))
+        return text;
     free(text);
-    return rc;
+    err_set(err, -ENOMEM, "out of memory for a machine's figures");
+    return NULL;
 }

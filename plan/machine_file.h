@@ -75,5 +75,5 @@ int machine_file_check(const struct machine_file *m, const char *what, struct er
 typedef int machine_file_line(void *ctx, const char *name, const char *value, const char *comment);
 int machine_file_each(const struct machine_file *m, machine_file_line *each, void *ctx);
 
-/* Writes a new file of these lines, with their comments. */
-int machine_file_write(const struct machine_file *m, const char *path, struct err *err);
+/* A file of these lines, with their comments, malloced; NULL and a sentence: no memory. */
+char *machine_file_text(const struct machine_file *m, struct err *err);

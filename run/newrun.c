@@ -371,6 +371,7 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
         return rc;
     rc = settings_set(s->log, err, "endoftext=%ld\nbegintext=%ld", (long)tokenizer_endoftext(tok),
                       (long)tokenizer_begin(tok));
+    rc = rc ? rc : session_keep_tokenizer(s, tok, err);
     pad = tokenizer_pad(tok, n->config.vocab);
     if (!rc && arch_classifies(&n->config) && !settings_has(s->log, "config.pad") &&
         pad != tokenizer_endoftext(tok)) // which it is where nothing is kept

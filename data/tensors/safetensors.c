@@ -288,6 +288,22 @@ static int st_index_shards(const json_t *map, json_t *shards, const char *path, 
     return 0;
 }
 
+/* Are the files those that the index was written for? */
+static int st_index_check(const struct safetensors *s, const json_t *index, const char *path,
+                          struct err *err)
+{
+    const char *written =
+        json_string_value(json_object_get(json_object_get(index, "metadata"), ST_INDEX_KEY));
+    char found[9];
+
+    snprintf(found, sizeof found, "%08" PRIx32, s->sum);
+    return !written || !strcmp(written, found)
+               ? 0
+               : err_set(err, -EIO, "%s is corrupt: it is of another export than one of the files "
+                         "that it names: together they have checksum %s, written was %.8s", path,
+                         found, written);
+}
+
 static int st_open_index(struct safetensors *s, const char *dir, const char *path,
                          json_t **map_root, struct err *err)
 {
@@ -303,7 +319,7 @@ static int st_open_index(struct safetensors *s, const char *dir, const char *pat
             if ((rc = st_file_open(s, i++, dir, shard, err)))
                 break;
     json_decref(shards);
-    return rc;
+    return rc ? rc : st_index_check(s, *map_root, path, err);
 }
 
 static int st_by_name(const void *a, const void *b)

@@ -26,6 +26,8 @@ enum { ST_PIECE = 1 << 16 };
 #define ST_HEADER_KEY   "sitrain.header"
 #define ST_HEADER_MARK  "\"" ST_HEADER_KEY "\":\""
 #define ST_HEADER_ZEROS "00000000"
+/* In an index's metadata: safetensors.sum of all its files, in 8 hex digits. */
+#define ST_INDEX_KEY    "sitrain.sum"
 
 /* An open model. Others may read what stands before `files`. */
 struct safetensors {
@@ -41,7 +43,8 @@ struct safetensors {
 
 /* dir/model.safetensors, or dir/model.safetensors.index.json and its shards (names without '/').
  * Everything is checked: header length, offsets inside the file, sizes against shapes, no overlap,
- * no duplicate, and a header of ours against its own checksum ("sitrain.header" in __metadata__).
+ * no duplicate, a header of ours against its own checksum ("sitrain.header" in __metadata__), and
+ * all headers against an index of ours ("sitrain.sum" in metadata): they are of one export.
  * The tensors' checksums written by siTrain are verified by safetensors_verify. */
 int  safetensors_open(struct safetensors **out, const char *dir, struct err *err);
 void safetensors_close(struct safetensors *s);

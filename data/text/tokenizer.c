@@ -1,6 +1,7 @@
 /* tokenizer.c: what the kinds of tokenizers share: tokens, merges, the words of the vocabulary.
  *
  * A pre-token's ids come from a cache (text repeats itself: nearly all do), else from the model. */
+#include "data/base/crc32c.h"
 #include "data/base/grow.h"
 #include "data/text/tokenizer_parts.h"
 
@@ -151,6 +152,23 @@ int tokenizer_same_merges(const struct tokenizer *a, const struct tokenizer *b)
         other = merge_next(b, &k);
     } while (one && other && !memcmp(one, other, sizeof *one));
     return !one && !other;
+}
+
+uint32_t tokenizer_sum(const struct tokenizer *t)
+{
+    const struct merge *m;
+    uint32_t            sum = 0;
+
+    for (size_t i = 0; i < tokenizer_vocab(t); i++) {
+        size_t      n = 0;
+        const char *word = tokenizer_bytes(t, (int32_t)i, &n);
+
+        sum = crc32c(sum, &n, sizeof n);
+        sum = crc32c(sum, word, word ? n : 0);
+    }
+    for (size_t i = 0; (m = merge_next(t, &i));)
+        sum = crc32c(sum, m, sizeof *m);
+    return sum;
 }
 
 /* The place of a token's id among the words, or the free one where it belongs. */

@@ -50,6 +50,9 @@ int tokenizer_take(const char *from, const char *to, char *notice, size_t size, 
 /* Whether both tokenizers merge the same pairs of ids in the same order. */
 int tokenizer_same_merges(const struct tokenizer *a, const struct tokenizer *b);
 
+/* A checksum of what it is to a model: the words of its ids, and its merges in their order. */
+uint32_t tokenizer_sum(const struct tokenizer *t);
+
 size_t tokenizer_vocab(const struct tokenizer *t); // number of ids, added tokens included
 /* What a tokenizer's file calls bos_token or its kin; NULL: it names none. */
 const char *tokenizer_role_name(const json_t *roles, const char *role);

@@ -81,6 +81,12 @@ int session_generation(json_t **out, const struct session *s, struct err *err);
  * `endoftext` and a language model's -1. */
 long session_pad(const struct session *s, long endoftext);
 
+/* Keep what the run's tokenizer is (tokenizer_sum), and refuse another one in its place. A run of
+ * an older siTrain does not know. */
+struct tokenizer;
+int session_keep_tokenizer(struct session *s, const struct tokenizer *t, struct err *err);
+int session_same_tokenizer(const struct session *s, const struct tokenizer *t, struct err *err);
+
 /* Told, and kept in the database. */
 int session_notice(struct session *s, const char *text, struct err *err);
 

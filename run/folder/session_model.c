@@ -3,6 +3,7 @@
 #include "run/folder/session.h"
 
 #include "data/base/crc32c.h"
+#include "data/text/tokenizer.h"
 #include "run/folder/settings.h"
 
 /* A row that is not there says what follows from the others (arch_config), which is 0 for most:
@@ -110,4 +111,19 @@ int session_load_config(struct session *s, struct err *err)
                        "embeddings, stands beside the final norm: only the older siTrain that made "
                        "it reads that", s->dir);
     return arch_check(&s->config, err);
+}
+
+int session_keep_tokenizer(struct session *s, const struct tokenizer *t, struct err *err)
+{
+    return settings_set(s->log, err, "tokenizer.sum=%08" PRIx32, tokenizer_sum(t));
+}
+
+int session_same_tokenizer(const struct session *s, const struct tokenizer *t, struct err *err)
+{
+    uint32_t sum;
+
+    if (!settings_scan(s->log, "%" SCNx32, &sum, "tokenizer.sum") || sum == tokenizer_sum(t))
+        return 0;
+    return err_set(err, -EBADMSG, "%s/tokenizer is not the tokenizer that this run was made with: "
+                   "it has other words or merges; put that one back", s->dir);
 }

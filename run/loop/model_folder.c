@@ -145,7 +145,13 @@ int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r,
 {
     if (!dir && !*r->tokenizer)
         return err_misuse(err, "there is no tokenizer with this model: give --tokenizer DIR");
-    return tokenizer_open(out, dir ? dir : r->tokenizer, err);
+    int rc = tokenizer_open(out, dir ? dir : r->tokenizer, err);
+
+    if (rc || dir || r->hf || !(rc = session_same_tokenizer(&r->run, *out, err)))
+        return rc;
+    tokenizer_close(*out);
+    *out = NULL;
+    return rc;
 }
 
 long model_folder_pad(const struct model_folder *r, const char *path, const struct tokenizer *tok)

@@ -72,8 +72,23 @@ result "$([ "$got" = 1 ] && grep -q 'tensor transformer' "$tmp/err"; echo $?)" "
 run eval "$tmp/hf" --data "$tmp/held.txt" --seq 24
 result "$([ "$got" = 1 ] && grep -q 'is corrupt' "$tmp/err"; echo $?)" "and nobody reads it"
 mended "$tmp/run" "$tmp/hf/model.safetensors" 9000
-rm -r "$tmp/run/best"
+mv "$tmp/hf" "$tmp/hf.away"
 works "an export that was removed is no damage" check "$tmp/run"
+mv "$tmp/hf.away" "$tmp/hf"
+mv "$tmp/run/best" "$tmp/best.away"
+run check "$tmp/run"
+result "$([ "$got" = 1 ] && grep -q 'run/best is not there any more' "$tmp/err"; echo $?)" "a best model that was removed is missed"
+mv "$tmp/best.away" "$tmp/run/best"
+# Shards of two exports are each whole, and no model together.
+cp -r "$tmp/run" "$tmp/later"
+works "an export in shards" export "$tmp/later" "$tmp/shards" --max-shard-size 60K --last
+run pretrain --resume "$tmp/later" --steps 6 --quiet
+works "a later one" export "$tmp/later" "$tmp/shards.later" --max-shard-size 60K --last
+works "which is whole" check "$tmp/shards.later"
+cp "$tmp"/shards.later/model-00002-of-*.safetensors "$tmp/shards/"
+run check "$tmp/shards"
+result "$([ "$got" = 1 ] && grep -q 'is of another export than one of the files that it names' "$tmp/err"; echo $?)" "files of two exports are no model"
+refuses 1 "is of another export" import "$tmp/shards" "$tmp/mixed"
 
 # states on devices: look for a place of each kind
 place() { # KIND FROM STEP TO: an offset in dev0 where it is hit

@@ -529,8 +529,8 @@ result "$([ -z "$(ls "$tmp/alike")" ]; echo $?)" "nothing is left of it"
 
 # ---- what somebody saves under a name while siTrain writes what gets it
 
-# at_last PATH-PART N COMMAND...: held before its N-th call that moves or exchanges such a name; $pid
-at_last() {
+# stands PATH-PART N COMMAND...: held before its N-th call that moves or exchanges such a name; $pid
+stands() {
     part=$1 n=$2
     shift 2
     rm -f "$tmp/held" "$tmp/held.over"
@@ -540,7 +540,11 @@ at_last() {
         [ -e "$tmp/held" ] && break
         sleep 0.05
     done
-    result "$([ -e "$tmp/held" ]; echo $?)" "$1 is about to rename"
+    [ -e "$tmp/held" ]
+}
+at_last() {
+    stands "$@"
+    result $? "$3 is about to rename"
 }
 go_on() { rm -f "$tmp/held" && wait $pid; }
 
@@ -550,10 +554,8 @@ for exchanges in yes no; do
     cp -a "$tmp/kept.from" "$tmp/kept"
     n=1 found=
     while [ -z "$found" ]; do # the exchange itself: the folder is the best one's next
-        at_last /kept/best $n pretrain --resume "$tmp/kept" --steps 3 --quiet >"$tmp/null"
-        tap_count=$((tap_count - 1))
+        stands /kept/best $n pretrain --resume "$tmp/kept" --steps 3 --quiet || break
         next=$(echo "$tmp"/kept/best.new-*)
-        [ -e "$tmp/held" ] || break
         if [ -e "$next/README.md" ]; then found=1; else go_on; rm -rf "$tmp/kept"; cp -a "$tmp/kept.from" "$tmp/kept"; n=$((n + 1)); fi
     done
     result "$([ -n "$found" ]; echo $?)" "a better model is about to take its place (exchange: $exchanges)"

@@ -58,18 +58,18 @@ LIST
 ranks 2 pretrain --resume "$tmp/two" --steps 6 --schedule-steps 9
 for part in "" .rank1; do cp -a "$tmp/two$part" "$tmp/twin$part"; done
 ranks 2 pretrain --resume "$tmp/two" --steps 8
-ranks 2 pretrain --resume "$tmp/twin" --steps 7 --schedule-steps 7 --tensorboard "$tmp/twinboard" && ranks 2 pretrain --resume "$tmp/twin" --steps 8 --schedule-steps 9
+ranks 2 pretrain --resume "$tmp/twin" --steps 7 --schedule-steps 7 --tensorboard none && ranks 2 pretrain --resume "$tmp/twin" --steps 8 --schedule-steps 9
 result "$got" "two trainings of one run"
-mv "$tmp/two.rank1" "$tmp/two.own" && cp -a "$tmp/twin.rank1" "$tmp/two.rank1"
+cp -a "$tmp/two.rank1" "$tmp/two.own" && rm -rf "$tmp/two.rank1" && cp -a "$tmp/twin.rank1" "$tmp/two.rank1"
 for command in "check RUN" "export RUN $tmp/mixed" "eval RUN --data $tmp/text --batch 2" "reshard RUN --ranks 1 --new-run $tmp/mixed"; do
     # shellcheck disable=SC2086
     ranks 1 $(echo "$command" | sed "s|RUN|$tmp/two|")
     result "$([ "$got" = 1 ] && grep -q 'not of one training' "$tmp/err" && [ ! -e "$tmp/mixed" ]; echo $?)" "their folders together: ${command%% *}"
 done
-ranks 2 pretrain --resume "$tmp/two" --steps 9 --tensorboard "$tmp/board"
+ranks 2 pretrain --resume "$tmp/two" --steps 9
 result "$([ "$got" != 0 ] && grep -q 'not of one training' "$tmp/err"; echo $?)" "and a resume"
 rm -rf "$tmp/two.rank1" && mv "$tmp/two.own" "$tmp/two.rank1"
-ranks 2 pretrain --resume "$tmp/two" --steps 9
+ranks 2 pretrain --resume "$tmp/two" --steps 9 --tensorboard none # its folder is a copy now
 result "$got" "with its own the run goes on"
 rm -rf "$tmp/twin" "$tmp/twin.rank1"
 
@@ -135,7 +135,7 @@ cp -r "$tmp/run.rank2" "$tmp/run.rank1"
 refuses 2 "run.rank1 is not the part of rank 1" export "$tmp/run" "$tmp/none"
 rm -rf "$tmp/run.rank1"
 cp -r "$tmp/kept" "$tmp/run.rank1"
-ranks 3 pretrain --resume "$tmp/run" --steps 5 --schedule-steps 5
+ranks 3 pretrain --resume "$tmp/run" --steps 5 --schedule-steps 5 --tensorboard none # of a copy it is asked
 refuses 2 "run.rank1 is the part of rank 1 of a run of 3 ranks: give the folder of rank 0" export "$tmp/run.rank1" "$tmp/none"
 cp -r "$tmp/run.rank1" "$tmp/late"
 rm -rf "$tmp/run.rank1"

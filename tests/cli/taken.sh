@@ -91,6 +91,48 @@ for exchanges in yes no; do
 done
 [ -f "$shim" ] || skip "RUN/best is exchanged meanwhile" "no shim"
 
+# `check` knows the best model and the tokenizer, as `export` and `generate` do.
+works "another run with a best model" pretrain --run "$tmp/other" $data --eval-data "$tmp/text.bin" $shape --steps 2 --keep-best --eval-every 1 --seed 9
+swap() { # FOLDER: the ids of two words change places in its tokenizer
+    python3 - "$1" <<'PY'
+import json, sys
+for name in "tokenizer.json", "vocab.json":
+    path = sys.argv[1] + "/" + name
+    whole = json.load(open(path))
+    words = whole["model"]["vocab"] if name == "tokenizer.json" else whole
+    words["a"], words["b"] = words["b"], words["a"]
+    json.dump(whole, open(path, "w"))
+PY
+}
+for what in other gone tokenizer; do
+    rm -rf "$tmp/K"
+    cp -a "$tmp/best" "$tmp/K"
+    case $what in
+    other) rm -r "$tmp/K/best" && cp -r "$tmp/other/best" "$tmp/K/best" && says="K/best is not the model that run.db names" ;;
+    gone) rm -r "$tmp/K/best" && says="K/best is not there any more" ;;
+    tokenizer) swap "$tmp/K/tokenizer" && says="K/tokenizer is not the tokenizer that this run was made with" ;;
+    esac
+    for command in check generate export; do
+        case $command in
+        generate) run generate "$tmp/K" --prompt sea --tokens 1 --threads 1 ;;
+        export) run export "$tmp/K" "$tmp/hf" ;;
+        *) run check "$tmp/K" ;;
+        esac
+        result "$([ "$got" = 1 ] && grep -q "$says" "$tmp/err" && ! grep -q 'is whole' "$tmp/out"; echo $?)" "$command: $says"
+    done
+done
+works "with the right ones it is whole" check "$tmp/best"
+if [ -f "$shim" ]; then # its name is taken, and the evaluation that it is the best of is not committed
+    rm -rf "$tmp/K"
+    cp -a "$tmp/best" "$tmp/K"
+    held "unlink:/K/best.new:1" pretrain --resume "$tmp/K" --steps 3 --quiet
+    result $? "a better model has its name, and the old one is about to be removed"
+    kill -KILL $pid
+    wait $pid 2>"$tmp/null"
+    works "killed before the old one is removed it is whole" check "$tmp/K"
+    works "and goes on" pretrain --resume "$tmp/K" --steps 3 --quiet
+fi
+
 # ---- what replaces a folder is no more open than it
 
 for mode in 700 2770 755; do
