@@ -7,6 +7,7 @@
  * the run. */
 #include "offload/upkeep/reshard.h"
 
+#include "csd/disk/disk_file.h"
 #include "data/base/file.h"
 #include "offload/devices/slots.h"
 
@@ -90,7 +91,10 @@ static int remove_one(const struct run_config *cfg, int outside, const char *lay
     int         in_run = *listed != '/';
     char       *path = file_path(NULL, "%s%s%s", in_run ? cfg->dir : "", in_run ? "/" : "", listed);
     int         drive = path && file_is_block(path); // whose locks are one node's, of maybe several
-    int         fd = path ? file_open_device(path, O_RDWR | (drive ? O_EXCL : 0)) : -ENOMEM;
+    // one that this process has just closed is waited for
+    int         fd = !path                                  ? -ENOMEM
+                     : drive && disk_check_idle(path, NULL) ? -EBUSY
+                     : file_open_device(path, O_RDWR | (drive ? O_EXCL : 0));
     const char *not = NULL; // gone, since
     struct err  why = { 0 };
 

@@ -47,6 +47,7 @@ int     __real_mkdir(const char *path, mode_t mode);
 int     __real_unlink(const char *path);
 int     __real_rmdir(const char *path);
 int     __real_rename(const char *from, const char *to);
+int     __real_renameat2(int a, const char *from, int b, const char *to, unsigned flags);
 int     __wrap_open(const char *path, int flags, ...);
 int     __wrap_close(int fd);
 ssize_t __wrap_pread(int fd, void *buf, size_t n, off_t off);
@@ -68,6 +69,7 @@ int     __wrap_mkdir(const char *path, mode_t mode);
 int     __wrap_unlink(const char *path);
 int     __wrap_rmdir(const char *path);
 int     __wrap_rename(const char *from, const char *to);
+int     __wrap_renameat2(int a, const char *from, int b, const char *to, unsigned flags);
 
 static int simulated(const char *path)
 {
@@ -313,4 +315,10 @@ int __wrap_rmdir(const char *path)
 int __wrap_rename(const char *from, const char *to)
 {
     return simulated(from) ? give(storage_rename(from, to)) : __real_rename(from, to);
+}
+
+/* The simulated file system knows no flags. */
+int __wrap_renameat2(int a, const char *from, int b, const char *to, unsigned flags)
+{
+    return simulated(from) ? give(-EINVAL) : __real_renameat2(a, from, b, to, flags);
 }
