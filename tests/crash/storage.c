@@ -35,8 +35,8 @@ struct name {
     int  file;
 };
 
-/* A change of names: `from` (if it is not empty) goes away, or where `exchanges` stands for the file
- * that `to` stood for; `to` (if it is not empty) stands for `file`. */
+/* A change of names: `from` (if it is not empty) goes away, or where `exchanges` stands for the
+ * file that `to` stood for; `to` (if it is not empty) stands for `file`. */
 struct name_change {
     char from[PATH_BYTES], to[PATH_BYTES];
     int  file, exchanges;
