@@ -124,7 +124,7 @@ static int run_command(int argc, char **argv)
 /* OpenMP's threads are to sleep while they wait, not to spin for long: the devices' workers and
  * other programs share these cores, and a thread that spins keeps the one it waits for from
  * running. But waking one costs 0.1 ms, and a step has hundreds of short loops: so they spin for
- * about as long as that, then sleep (both measured in docs/performance.md). 1: set now. */
+ * about as long as that, then sleep (both measured in docs/lab/performance.md). 1: set now. */
 static int wait_without_spinning(void)
 {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))

@@ -48,7 +48,7 @@ static const struct opt_row rows[] = {
               "off: no time is given, as for a plan of another machine" },
     { "machine", OPT_PATH, AT(machine), .arg = "FILE",
       .help = "File that describes the machine to predict step times for "
-              "(docs/scaling-model.md). siTrain bench --save writes one. Nothing is measured. "
+              "(docs/lab/scaling-model.md). siTrain bench --save writes one. Nothing is measured. "
               "--topology, or --link-bw and --csd-..., describe the links." },
     { "compare", OPT_FLAG, AT(compare),
       .help = "Predict every mode that has devices. Requires --machine." },

@@ -1,5 +1,5 @@
 /* topology.h: the modelled links of a run as a tree, from options, or from a file that a person
- * wrote (docs/topology.md). */
+ * wrote (docs/internals/topology.md). */
 #pragma once
 
 #include "csd/link.h"

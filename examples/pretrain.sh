@@ -5,7 +5,7 @@
 set -euC # what is there already is not written over
 here=$(dirname "$(realpath "$0")")
 command -v siTrain >/dev/null || PATH=$(dirname "$here"):$PATH # one that is not installed
-[ $# -gt 0 ] || set -- "$here"/../README.md "$here"/../docs/*.md
+[ $# -gt 0 ] || set -- "$here"/../README.md "$here"/../docs/*.md "$here"/../docs/*/*.md
 cat "$@" >first.txt
 
 # a tokenizer of the text's own; what the run would take; the run, on to a later end; what it writes

@@ -90,7 +90,7 @@ int matmul_open_engine(struct matmul **out, const struct matmul_ops *ops,
 }
 
 /* oneDNN's products are the faster ones where the CPU has fast instructions for them; without, bf16
- * takes it twice as long as OpenBLAS, which widens it first (docs/performance.md). */
+ * takes it twice as long as OpenBLAS, which widens it first (docs/lab/performance.md). */
 static int onednn_is_faster(const struct matmul_shape *shapes, size_t n_shapes)
 {
     for (size_t i = 0; i < n_shapes; i++)

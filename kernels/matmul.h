@@ -59,9 +59,9 @@ void matmul_run(const struct matmul *mm, size_t id, void *c, const void *a, cons
                 const void *bias, void *scratch);
 
 /* OpenBLAS chooses its kernels by the processor's name as it is loaded; where the name is newer
- * than the library, kernels without AVX2, several times as slow (docs/performance.md). Which core
- * its variable OPENBLAS_CORETYPE should name instead of `chosen` (NULL: what it has chosen); NULL
- * where that has AVX2, or the CPU has not. */
+ * than the library, kernels without AVX2, several times as slow (docs/lab/performance.md). Which
+ * core its variable OPENBLAS_CORETYPE should name instead of `chosen` (NULL: what it has
+ * chosen); NULL where that has AVX2, or the CPU has not. */
 const char *matmul_better_core(const char *chosen);
 int matmul_has(enum matmul_engine e); // 0: siTrain was built without it
 const char *matmul_engine_name(size_t e); // NULL behind the last

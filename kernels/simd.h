@@ -35,7 +35,7 @@ static inline int simd_avx512_bf16(void)
 
 /* Whether vectors multiply bf16 faster than fp32. An AMD core makes two products of bf16 in the
  * time of one of fp32; an Intel core makes half as many as of fp32, and has AMX for them instead
- * (docs/performance.md). */
+ * (docs/lab/performance.md). */
 static inline int simd_fast_bf16(void)
 {
     return simd_avx512_bf16() && !__builtin_cpu_is("intel");

@@ -74,7 +74,7 @@ static_assert(HEAD_ROWS % LOGIT_ROWS == 0, "tokens % LOGIT_ROWS remain of the la
 
 /* The logits' product gives columns [0, split) and behind them the others, as softmax.h takes them:
  * in bf16 rows of 50,257 columns take half as long again as rows of whole cache lines
- * (docs/performance.md). */
+ * (docs/lab/performance.md). */
 static inline size_t products_split(size_t vocab, enum dtype dt)
 {
     enum { COLUMNS = 64 };

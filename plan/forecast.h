@@ -1,5 +1,6 @@
 /* forecast.h: how long a step of a run takes on a machine (machine_file.h). Figures that were
- * measured and figures that a person wrote take the same way to seconds (docs/scaling-model.md). */
+ * measured and figures that a person wrote take the same way to seconds
+ * (docs/lab/scaling-model.md). */
 #pragma once
 
 #include "model/ways.h"

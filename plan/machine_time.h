@@ -1,13 +1,14 @@
-/* machine_time.h: how long a machine (machine_file.h) computes on parts of a model. Measurements at
- * some sizes are interpolated to another size. Pure arithmetic (docs/scaling-model.md, Computing).
+/* machine_time.h: how long a machine (machine_file.h) computes on parts of a model. Measurements
+ * at some sizes are interpolated to another size. Pure arithmetic (docs/lab/scaling-model.md,
+ * Computing).
  *
  * Width C: a layer takes a C^2 + b C seconds a token, for products and for passes over rows. So
- * seconds per FLOP are a line in 1/C. A width between two measured ones lies on that line; a width
- * beyond them takes the nearest one's value.
- * Tokens N of a chunk: a layer takes c + d N seconds, since parameters are read and gradients are
- * written once. The last two measured lengths continue that line to a whole chunk.
- * Row length T: attention takes a T^2 + b T seconds a row, so per FLOP it is a line in 1/T.
- * All of this holds within one kind of layers; C^2 stands for the parameters of its matrices. */
+ * seconds per FLOP are a line in 1/C. A width between two measured ones lies on that line; a
+ * width beyond them takes the nearest one's value. Tokens N of a chunk: a layer takes c + d N
+ * seconds, since parameters are read and gradients are written once. The last two measured
+ * lengths continue that line to a whole chunk. Row length T: attention takes a T^2 + b T seconds
+ * a row, so per FLOP it is a line in 1/T. All of this holds within one kind of layers; C^2
+ * stands for the parameters of its matrices. */
 #pragma once
 
 #include "model/arch.h"

@@ -86,7 +86,7 @@ _siTrain() {
             '--csd-read-bw=[Read speed of each modelled drive, bytes/s (default\: 0, unlimited; one value for all, or one per device, comma-separated). Reads and writes share the drive'\''s time.]:SIZE,..: ' \
             '--csd-write-bw=[Write speed of each modelled drive, bytes/s (default\: 0, unlimited; one value for all, or one per device, comma-separated)]:SIZE,..: ' \
             '--csd-latency=[Latency of a request to a modelled drive, in microseconds (default\: 0). Latencies of several requests overlap.]:X: ' \
-            '--topology=[File that describes the modelled links as a tree (docs/topology.md). Replaces --link-bw and --csd-... and is read at each start.]:topology:(none)' \
+            '--topology=[File that describes the modelled links as a tree (docs/internals/topology.md). Replaces --link-bw and --csd-... and is read at each start.]:topology:(none)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
             '--blas=[Library of matrix products]:blas:(auto openblas onednn)' \
@@ -167,7 +167,7 @@ _siTrain() {
             '--csd-read-bw=[Read speed of each modelled drive, bytes/s (default\: 0, unlimited; one value for all, or one per device, comma-separated). Reads and writes share the drive'\''s time.]:SIZE,..: ' \
             '--csd-write-bw=[Write speed of each modelled drive, bytes/s (default\: 0, unlimited; one value for all, or one per device, comma-separated)]:SIZE,..: ' \
             '--csd-latency=[Latency of a request to a modelled drive, in microseconds (default\: 0). Latencies of several requests overlap.]:X: ' \
-            '--topology=[File that describes the modelled links as a tree (docs/topology.md). Replaces --link-bw and --csd-... and is read at each start.]:topology:(none)' \
+            '--topology=[File that describes the modelled links as a tree (docs/internals/topology.md). Replaces --link-bw and --csd-... and is read at each start.]:topology:(none)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
             '--blas=[Library of matrix products]:blas:(auto openblas onednn)' \
@@ -292,7 +292,7 @@ _siTrain() {
             '--csd-read-bw=[Read speed of each modelled drive, bytes/s (default\: 0, unlimited; one value for all, or one per device, comma-separated). Reads and writes share the drive'\''s time.]:SIZE,..: ' \
             '--csd-write-bw=[Write speed of each modelled drive, bytes/s (default\: 0, unlimited; one value for all, or one per device, comma-separated)]:SIZE,..: ' \
             '--csd-latency=[Latency of a request to a modelled drive, in microseconds (default\: 0). Latencies of several requests overlap.]:X: ' \
-            '--topology=[File that describes the modelled links as a tree (docs/topology.md). Replaces --link-bw and --csd-... and is read at each start.]:topology:(none)' \
+            '--topology=[File that describes the modelled links as a tree (docs/internals/topology.md). Replaces --link-bw and --csd-... and is read at each start.]:topology:(none)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
             '--blas=[Library of matrix products]:blas:(auto openblas onednn)' \
@@ -324,7 +324,7 @@ _siTrain() {
             '--config=[Options file, with a line for each option\: name = value. Options of the command line take precedence.]:FILE:_files' \
             '--run=[Folder of the planned run. The probe measures its disk.]:RUN:_files' \
             '--probe=[How the time of a step is found]:probe:(on off)' \
-            '--machine=[File that describes the machine to predict step times for (docs/scaling-model.md). siTrain bench --save writes one. Nothing is measured. --topology, or --link-bw and --csd-..., describe the links.]:FILE:_files' \
+            '--machine=[File that describes the machine to predict step times for (docs/lab/scaling-model.md). siTrain bench --save writes one. Nothing is measured. --topology, or --link-bw and --csd-..., describe the links.]:FILE:_files' \
             '--compare[Predict every mode that has devices. Requires --machine.]' \
             '--ranks=[Number of hosts like this one that train together (mpirun -n), 1 to 65535. Memory, traffic and storage are given for rank 0.]:N: ' \
             '--network-bw=[Network bandwidth of each rank in each direction, bytes/s, as siTrain bench network measures it (default\: 0, unlimited)]:SIZE: ' \
@@ -399,7 +399,7 @@ _siTrain() {
             '--csd-read-bw=[Read speed of each modelled drive, bytes/s (default\: 0, unlimited; one value for all, or one per device, comma-separated). Reads and writes share the drive'\''s time.]:SIZE,..: ' \
             '--csd-write-bw=[Write speed of each modelled drive, bytes/s (default\: 0, unlimited; one value for all, or one per device, comma-separated)]:SIZE,..: ' \
             '--csd-latency=[Latency of a request to a modelled drive, in microseconds (default\: 0). Latencies of several requests overlap.]:X: ' \
-            '--topology=[File that describes the modelled links as a tree (docs/topology.md). Replaces --link-bw and --csd-... and is read at each start.]:topology:(none)' \
+            '--topology=[File that describes the modelled links as a tree (docs/internals/topology.md). Replaces --link-bw and --csd-... and is read at each start.]:topology:(none)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
             '--blas=[Library of matrix products]:blas:(auto openblas onednn)' \
@@ -520,7 +520,7 @@ _siTrain() {
             '--csd-read-bw=[Read speed of each modelled drive, bytes/s (default\: 0, unlimited; one value for all, or one per device, comma-separated). Reads and writes share the drive'\''s time.]:SIZE,..: ' \
             '--csd-write-bw=[Write speed of each modelled drive, bytes/s (default\: 0, unlimited; one value for all, or one per device, comma-separated)]:SIZE,..: ' \
             '--csd-latency=[Latency of a request to a modelled drive, in microseconds (default\: 0). Latencies of several requests overlap.]:X: ' \
-            '--topology=[File that describes the modelled links as a tree (docs/topology.md). Replaces --link-bw and --csd-... and is read at each start.]:topology:(none)' \
+            '--topology=[File that describes the modelled links as a tree (docs/internals/topology.md). Replaces --link-bw and --csd-... and is read at each start.]:topology:(none)' \
             '--host-mem=[RAM limit of the whole process, without the arenas of emulated devices (default\: 0, no limit)]:SIZE: ' \
             '--activations=[How backward gets the activations]:activations:(keep recompute offload auto ssdtrain)' \
             '--blas=[Library of matrix products]:blas:(auto openblas onednn)' \

@@ -51,12 +51,12 @@ bench-finetune: $(TARGET) ## fine-tuning's speed beside PyTorch's (GLUE=, INIT=,
 	@sh tests/hf/venv.sh $(VENV) torch transformers numpy
 	@SITRAIN="$(abspath $(TARGET))" "$(abspath $(VENV))/bin/python3" tests/bench/finetune.py --data "$(GLUE)/SST-2" --init "$(INIT)"
 
-bench-scaling: $(TARGET) ## a token's time against layers, width, length, devices, accumulation: docs/scaling (10 minutes)
-	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/scaling.py --out docs/scaling
+bench-scaling: $(TARGET) ## a token's time against layers, width, length, devices, accumulation: docs/lab/scaling (10 minutes)
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/scaling.py --out docs/lab/scaling
 
 # DEVICES="--mode base --devices 6 --plot base.svg": others
 DEVICES ?=
-bench-devices: $(TARGET) ## steps on 1 to 10 modelled devices, predicted by plan and measured: docs/scaling-model.md (DEVICES=), 4 minutes
+bench-devices: $(TARGET) ## steps on 1 to 10 modelled devices, predicted by plan and measured: docs/lab/scaling-model.md (DEVICES=), 4 minutes
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/devices.py $(DEVICES)
 
 bench-cores: $(TARGET) ## OpenBLAS with each of its kernels that this processor can run (PARTS=)
@@ -76,15 +76,15 @@ bench-rok: $(TARGET) ## a step's rate against the memory of its activations, by 
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/rok.py $(ROK)
 
 # PAPER="--rounds 3": three of each run; "--page": the page alone, from what was measured. QUICK=1: a trial of the machinery, in the build folder.
-# It goes on where it was interrupted ($(BUILD)/paper.json). Fine-tuning's accuracy is what make glue-table has left in docs/glue.
+# It goes on where it was interrupted ($(BUILD)/paper.json). Fine-tuning's accuracy is what make glue-table has left in docs/lab/glue.
 PAPER ?=
 QUICK ?=
-paper: $(TARGET) ## Smart-Infinity's figures and tables, repeated at our scale on modelled drives: docs/paper.md (PAPER=, QUICK=1), half an hour
+paper: $(TARGET) ## Smart-Infinity's figures and tables, repeated at our scale on modelled drives: docs/lab/paper.md (PAPER=, QUICK=1), half an hour
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/paper.py $(if $(QUICK),--quick --steps 2 --json $(BUILD)/paper-quick.json --out $(BUILD)/paper-quick/paper.md,--json $(BUILD)/paper.json) $(PAPER)
 
 # GRID="--limit 15 --only slow --phases": some of it, with the parts of steps; "--whole": from bench --save as it is by default
 GRID ?=
-bench-plan: $(TARGET) ## what plan predicts beside what steps take: docs/scaling-model.md (GRID=), some 20 minutes
+bench-plan: $(TARGET) ## what plan predicts beside what steps take: docs/lab/scaling-model.md (GRID=), some 20 minutes
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/plan_grid.py $(GRID)
 
 # STEPS="--models 124M,355M --clipping --seconds 600 --json steps.json": more of it, in parts
@@ -97,16 +97,16 @@ ACTIVATIONS ?=
 bench-activations: $(TARGET) ## --activations auto against the best pure way, on links fast and slow, cores free and busy (ACTIVATIONS=), 10 minutes
 	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/activations.py $(ACTIVATIONS)
 
-glue-table: $(TARGET) ## fine-tune with dense and with compressed gradients, some hours: docs/glue (GLUE=, INIT=)
-	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/glue/table.py --data "$(GLUE)" --init "$(INIT)" --out docs/glue
+glue-table: $(TARGET) ## fine-tune with dense and with compressed gradients, some hours: docs/lab/glue (GLUE=, INIT=)
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/glue/table.py --data "$(GLUE)" --init "$(INIT)" --out docs/lab/glue
 
 glue-encoder: $(TARGET) ## a small BERT on SST-2 beside PyTorch: the same loss curve, accuracies within their seeds (GLUE=, VENV=, ENCODER="--seeds 5"), some minutes
 	@sh tests/hf/venv.sh $(VENV) torch transformers tokenizers numpy
 	@SITRAIN="$(abspath $(TARGET))" "$(abspath $(VENV))/bin/python3" tests/glue/encoder.py --data "$(GLUE)" $(ENCODER)
 
-curves: $(TARGET) ## train in fp32 and in bf16 and compare the losses: docs/curves
+curves: $(TARGET) ## train in fp32 and in bf16 and compare the losses: docs/lab/curves
 	@sh tests/apt.sh $(DEPS_DEMO) python3
-	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/curves/curves.py docs/curves
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/curves/curves.py docs/lab/curves
 
 prove-memory: $(TARGET) ## large models within small budgets, as getrusage sees them (20 GB of disk)
 	@$(RUN_TESTS) tests/prove/memory.sh
@@ -126,8 +126,8 @@ RACES ?=
 prove-races: $(TARGET) $(BUILD)/tests/delay.so ## processes that want the same run, hundreds of times by seed (20 minutes; RACES=)
 	@SITRAIN="$(abspath $(TARGET))" SITRAIN_SHIM="$(abspath $(BUILD))/tests/delay.so" $(PYTHON) tests/prove/races.py $(RACES)
 
-cluster-arithmetic: $(TARGET) ## from 2 hosts to 1,000, predicted: docs/cluster-arithmetic.md
-	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/cluster.py --out docs/cluster-arithmetic.md
+cluster-arithmetic: $(TARGET) ## from 2 hosts to 1,000, predicted: docs/lab/cluster-arithmetic.md
+	@SITRAIN="$(abspath $(TARGET))" $(PYTHON) tests/bench/cluster.py --out docs/lab/cluster-arithmetic.md
 
 # NETWORK="--rate 300mbit --ranks 2,8"
 prove-network: $(TARGET) ## ranks in network namespaces: what comes through, the bits of one process, weak scaling (root; minutes; NETWORK=)

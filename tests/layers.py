@@ -156,6 +156,16 @@ def named_but_absent():
                 yield f"{f}: {name}"
 
 
+def broken_links():
+    """Links of pages to files that are not there."""
+    pages = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True).stdout.split()
+    for page in pages:
+        text = (ROOT / page).read_text(encoding="utf-8") if (ROOT / page).exists() else ""
+        for link in re.findall(r"\]\(([^)\s#]+)", text):
+            if not re.match(r"[a-z]+:", link) and not (ROOT / room(page) / link).exists():
+                yield f"{page}: {link}"
+
+
 def sees():
     """What is seen and what is not in a few made up edges."""
     files = {"csd/a.c", "csd/a.h", "csd/b.c", "csd/a_parts.h"}
@@ -196,4 +206,5 @@ report("a room calls only what is below it", unlawful(called))
 report("no circle of units, by what they call", circles(called))
 report("what nobody else calls is static", lonely(linked, tests))
 report("every file that words name is there", list(named_but_absent()))
+report("every link of a page leads to a file", list(broken_links()))
 sys.exit(done())

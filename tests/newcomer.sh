@@ -87,7 +87,7 @@ newcomer() { # WHO: a system for them, with a clone and with packages where they
 }
 
 first_run() {
-    as "$who" "my.txt" "cat docs/*.md */*.[ch] >my.txt" || return
+    as "$who" "my.txt" "cat docs/*.md docs/*/*.md */*.[ch] >my.txt" || return
     { lines README.md 'A first result'; lines docs/tutorial.md 'A first run on your own text'; } >"$tmp/lines"
     while read -r line; do
         case $line in # Ctrl-C: the step ends, what is done is committed, 130

@@ -1,5 +1,5 @@
 /* step_time.h: how long a step takes: the formula by which `siTrain plan` and `siTrain bench`
- * predict (docs/scaling-model.md derives it). Pure arithmetic on seconds.
+ * predict (docs/lab/scaling-model.md derives it). Pure arithmetic on seconds.
  *
  * A step needs time on the processor that computes, on the drives, and on the links that drives
  * share on their way to the host. Each of n devices does its share of the work of one; processor

@@ -200,7 +200,7 @@ static void update_compute(struct step_move *m, const struct run_config *cfg, do
 
 /* What they take from forward: all but blocks 0 and 1 are updated beside it. It is more than their
  * arithmetic's part of all cores, probably since an update stops one thread of several, and the
- * others wait for that one (docs/scaling-model.md). */
+ * others wait for that one (docs/lab/scaling-model.md). */
 static double update_beside(const struct run_config *cfg, double n, const struct step_rates *r)
 {
     double rate = r->engine * r->cores;

@@ -1,13 +1,14 @@
 /* place.h: the folder of a run while it is made.
  *
  * RUN is a folder that was not there, or an empty one. Its maker holds RUN/run.lock and fills a
- * folder of its own in it, RUN/run.new-HEX (struct file_new). When all is complete each thing moves
- * to its place, run.db last: from then on RUN is a run. What a killed maker left is known by that
- * folder's name, by the lock that nobody holds, and by the place that run.db.new in it names; it is
- * removed by the next maker of RUN. A folder that holds anything else is refused (docs/files.md).
+ * folder of its own in it, RUN/run.new-HEX (struct file_new). When all is complete each thing
+ * moves to its place, run.db last: from then on RUN is a run. What a killed maker left is known
+ * by that folder's name, by the lock that nobody holds, and by the place that run.db.new in it
+ * names; it is removed by the next maker of RUN. A folder that holds anything else is refused
+ * (docs/internals/files.md).
  *
- * Of several ranks' folders that of rank 0 becomes a run first, when all are complete: from then on
- * it is one run, and what a kill leaves of the others is finished when the run is opened. */
+ * Of several ranks' folders that of rank 0 becomes a run first, when all are complete: from then
+ * on it is one run, and what a kill leaves of the others is finished when the run is opened. */
 #pragma once
 
 #include "data/base/file.h"

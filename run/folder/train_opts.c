@@ -219,8 +219,9 @@ const struct opt_row train_rows[] = {
       .help = "Latency of a request to a modelled drive, in microseconds (default: 0). Latencies "
               "of several requests overlap.", .kept = OPT_CHANGES },
     { "topology", OPT_PATH, AT(topology), "none", topology_words, .arg = "FILE|none",
-      .help = "File that describes the modelled links as a tree (docs/topology.md). Replaces "
-              "--link-bw and --csd-... and is read at each start.", .kept = OPT_CHANGES },
+      .help = "File that describes the modelled links as a tree (docs/internals/topology.md). "
+              "Replaces --link-bw and --csd-... and is read at each start.",
+      .kept = OPT_CHANGES },
     { "host-mem", OPT_SIZE, AT(host_mem), .help = HELP_MEM, .kept = OPT_CHANGES },
     { "activations", OPT_WORD, AT(activations), "keep", activations_name,
       .help = "How backward gets the activations\n"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""cluster.py --out FILE: from 2 hosts to 1,000, as arithmetic: docs/cluster-arithmetic.md.
+"""cluster.py --out FILE: from 2 hosts to 1,000, as arithmetic: docs/lab/cluster-arithmetic.md.
 
 Steps are what `siTrain plan --ranks` predicts; what plan does not know (how a network is built, what fails) is computed here from the
 figures at the top, each of which the page names. Nothing is measured. `make cluster-arithmetic`. Environment: SITRAIN the program."""
@@ -141,10 +141,10 @@ def failures_table():
 PAGE = """# From 2 hosts to 1,000, as arithmetic
 
 `make cluster-arithmetic` writes this page (tests/bench/cluster.py): steps are what `siTrain plan --ranks` predicts, and the rest follows from the
-figures that are named. Nothing here is measured; what was is in [cluster.md](cluster.md). `plan` takes hosts to be alike and the network to give each its
+figures that are named. Nothing here is measured; what was is in [cluster.md](../cluster.md). `plan` takes hosts to be alike and the network to give each its
 bandwidth; it does not count the processor's time for messages, and for adding gradients.
 
-The model is {model}, bf16 with Adam; a host is [a100.conf](../examples/machine/a100.conf)'s machine with eight drives that read 3 GB/s and write
+The model is {model}, bf16 with Adam; a host is [a100.conf](../../examples/machine/a100.conf)'s machine with eight drives that read 3 GB/s and write
 1.5, and has {micros} rows of 8,192 tokens a step: the work of a host stays, that of all grows (weak scaling). `plan`'s line, for N hosts:
 
     siTrain plan --model {model} {host} --grad-accum {micros}N --ranks N --network-bw B --network-latency {latency}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """devices.py: steps on 1 to --devices modelled devices, predicted by `siTrain plan` and measured.
-`make bench-devices` runs it; docs/scaling-model.md has what it found.
+`make bench-devices` runs it; docs/lab/scaling-model.md has what it found.
 
 The prediction is plan's: from the modelled bandwidths, and from what this machine computes, which
 `siTrain bench --probe --save` measures first (--machine FILE: it is there already). The runs know

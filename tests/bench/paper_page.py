@@ -1,4 +1,4 @@
-"""paper_page.py: docs/paper.md and its pictures, from the runs that tests/bench/paper.py kept. Nothing is measured here. Beside each figure of the paper stand
+"""paper_page.py: docs/lab/paper.md and its pictures, from the runs that tests/bench/paper.py kept. Nothing is measured here. Beside each figure of the paper stand
 ours, the difference, and the reason as far as numbers can say it."""
 import json
 import os
@@ -113,9 +113,9 @@ def opening(page):
     most = runs.inside(s["link"], max(facts.DEVICES))
     data = page.results.data
     page.say("# The papers' evaluation, repeated", "",
-             f"Made by `make paper`{' QUICK=1 (a trial of the machinery: its figures mean nothing)' if page.a.quick else ''} ([tests/bench/paper.py](../tests/bench/paper.py)), never by hand: "
+             f"Made by `make paper`{' QUICK=1 (a trial of the machinery: its figures mean nothing)' if page.a.quick else ''} ([tests/bench/paper.py](../../tests/bench/paper.py)), never by hand: "
              "Smart-Infinity (H. Jang et al., HPCA 2024, arXiv 2403.06664), at our scale, on modelled drives "
-             "and links ([topology.md](topology.md)). The papers' figures are in [paper_facts.py](../tests/bench/paper_facts.py), with where each was read; what they do not say is left out.")
+             "and links ([topology.md](../internals/topology.md)). The papers' figures are in [paper_facts.py](../../tests/bench/paper_facts.py), with where each was read; what they do not say is left out.")
     page.say(f"{common.machine_line(data['machine'])}; {page.a.threads} threads; {data['date']}. {page.a.rounds} round{'s' * (page.a.rounds > 1)} of runs of {page.a.steps} steps each; "
              "a run counts with the median of its steady steps, those after the first, which waits for no update.")
     page.say("**The links.** The paper's machine, GPT-2 4.0B (M = 8 GB of 16-bit parameters): base with ten SSDs reads 8M in an update of "
@@ -318,7 +318,7 @@ def cost(page):
     p = facts.PRICE
     page.say("## Cost efficiency (Fig. 15)", "",
              f"Prices as the paper names them (section VII-I): server ${p['server']:,}, A5000 ${p['A5000']:,}, SSD ${p['SSD']:,}, SmartSSD ${p['SmartSSD']:,}; they stand in "
-             "[paper_facts.py](../tests/bench/paper_facts.py) alone. Steps a second for each dollar, base with one SSD = 1.")
+             "[paper_facts.py](../../tests/bench/paper_facts.py) alone. Steps a second for each dollar, base with one SSD = 1.")
     rows, series = [], {k: [] for k in ("BASE, paper", "BASE, ours", "SU+O+C, paper", "SU+O+C, ours")}
     one = page.seconds(Run("base", 1))
     for i, n in enumerate(facts.DEVICES):
@@ -421,7 +421,7 @@ def predicted(page):
 def left_out(page):
     page.say("## What is not repeated", "",
              "Fig. 13 (BLOOM, ViT): siTrain has neither. Fig. 14 and Table III (the FPGA's throughput and resources): they want an FPGA; the drives' speeds of Fig. 14 are in the links "
-             "above, and [fpga.md](fpga.md) has estimates for our kernels. Table II is the paper's machine. Figures 1, 2, 4 to 8 are drawings. SSDTrain's ROK curve stands in [activations.md](activations.md).")
+             "above, and [fpga.md](../internals/fpga.md) has estimates for our kernels. Table II is the paper's machine. Figures 1, 2, 4 to 8 are drawings. SSDTrain's ROK curve stands in [activations.md](../activations.md).")
 
 
 SECTIONS = (opening, traffic, breakdown, devices, models, ratios, optimizers, faster, congested, accuracy, cost, plan_of_its_machine, predicted, left_out)

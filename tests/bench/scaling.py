@@ -137,7 +137,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     common.options(p, rounds=3, steps=6, skip=2)
     p.add_argument("--dtype", default="bf16")
-    p.add_argument("--out", default="docs/scaling")
+    p.add_argument("--out", default="docs/lab/scaling")
     p.add_argument("--sweeps", default=",".join(SWEEPS))
     a = common.parse(p)
     names = a.sweeps.split(",")

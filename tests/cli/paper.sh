@@ -4,7 +4,7 @@
 bench=$(pwd)/tests/bench
 . tests/tap.sh
 cd "$tmp" || exit 1
-paper() { SITRAIN=$bin timeout 300 python3 "$bench/paper.py" --quick --steps 2 --threads 2 --json p.json --out page/paper.md --glue-results "$bench/../../docs/glue" "$@" >out 2>err; }
+paper() { SITRAIN=$bin timeout 300 python3 "$bench/paper.py" --quick --steps 2 --threads 2 --json p.json --out page/paper.md --glue-results "$bench/../../docs/lab/glue" "$@" >out 2>err; }
 for seconds in 4 8 16 32; do # until there is a run to go on behind: on a busy machine the first one takes longer
     paper --seconds $seconds
     got=$?

@@ -3,7 +3,7 @@
 
 The same model (10 M parameters), the same seed, the same order of the same text (the King James Bible, from Debian's bible-kjv), 300 steps in
 mode mem, once with --dtype fp32 and once with bf16. Losses are read from the runs' own databases. Written: bf16_vs_fp32.csv (step, fp32,
-bf16) and bf16_vs_fp32.svg in the folder given (docs/curves). Fails unless bf16's loss, as a running mean over 20 steps, stays within 0.5%
+bf16) and bf16_vs_fp32.svg in the folder given (docs/lab/curves). Fails unless bf16's loss, as a running mean over 20 steps, stays within 0.5%
 of fp32's at every step, and as a mean of the last 50 too. Standard library only. Environment: SITRAIN the program, STEPS for a trial.
 """
 import csv

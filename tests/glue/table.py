@@ -5,7 +5,7 @@ After Smart-Infinity's Table IV (HPCA 2024), at the size of the model given. Eve
 eval_results.json. The dense rows hold for mem, base, su and su+o, which give the same bits; the compressed ones for su+o+c, as `--mode mem
 --compress` gives its bits. A run that is already in --out/results.json is not run again, so that a table may be made in parts.
 
-    table.py --data GLUE --init HFDIR --out docs/glue [--tasks sst2,cola,mrpc,qnli,mnli,qqp] [--ratios 0,10,5,2,1] [--jobs 1 --threads 2]
+    table.py --data GLUE --init HFDIR --out docs/lab/glue [--tasks sst2,cola,mrpc,qnli,mnli,qqp] [--ratios 0,10,5,2,1] [--jobs 1 --threads 2]
 
 Standard library only. Environment: SITRAIN the program (./siTrain)."""
 import argparse
@@ -111,7 +111,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--data", required=True, help="a folder with SST-2, CoLA, MRPC, and as many others as there are")
     p.add_argument("--init", required=True, help="a Hugging Face folder of a GPT-2")
-    p.add_argument("--out", default="docs/glue")
+    p.add_argument("--out", default="docs/lab/glue")
     p.add_argument("--dir", default=None, help="for the runs; removed as they end")
     p.add_argument("--tasks", default="sst2,cola,mrpc,qnli,mnli,qqp", help="those of them that have a folder are run")
     p.add_argument("--ratios", default=",".join(map(str, RATIOS)), help="in per cent of the dense gradient's bytes; 0: dense")

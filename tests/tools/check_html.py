@@ -25,7 +25,7 @@ def sitrain(*args, **more):
 
 def make_pages(folder):
     with open(f"{folder}/docs.txt", "w", encoding="utf-8") as out:
-        for page in sorted(ROOT.glob("docs/*.md")):
+        for page in sorted(ROOT.glob("docs/**/*.md")):
             out.write(page.read_text(encoding="utf-8"))
     Path(f"{folder}/held.txt").write_text((ROOT / "README.md").read_text(encoding="utf-8")[:6000], encoding="utf-8")
     sitrain("prepare", "docs.txt", "--train-tokenizer", "--vocab", "1024", "--out", "tok", cwd=folder)
