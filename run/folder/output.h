@@ -1,7 +1,7 @@
 /* output.h: protects the files and folders at paths that a user gives for output. Every command
  * calls output_check for each output before any work.
  *
- * A file is refused if it is, or would become, an input of the command, a part of a run
+ * A path is refused if it is, or would become, an input of the command, a part of a run
  * (run_files.h), or a part of a model's folder. An existing file is replaced only by the same kind
  * of file: its beginning must be one that siTrain writes. An empty file may be replaced. */
 #pragma once

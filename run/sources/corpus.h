@@ -10,9 +10,9 @@
 /* A data file and its format; path NULL: none. */
 struct corpus_file { const char *path; enum tokens_format as; };
 
-/* Check that a file can be used. Returns misuse if it is neither tokens nor text, if it is text and
- * there is no tokenizer (a folder, or NULL), if an id is outside the vocabulary, or if it is too
- * short for a row of seq tokens. */
+/* Check that a file can be used as tokens or as text. tokenizer: a folder, or NULL. Misuse: a file
+ * of another kind; a text without a tokenizer; an id outside the vocabulary; fewer tokens than a
+ * row of seq needs. */
 int corpus_check(struct corpus_file file, const char *tokenizer, size_t vocab, uint64_t seq,
                  const struct events *events, struct err *err);
 
