@@ -1,12 +1,12 @@
-/* generation.c: a folder's generation_config.json has defaults for options of `generate`, as
- * transformers' generate takes them from there. do_sample false is a temperature of 0. */
+/* generation.c: a folder's generation_config.json supplies defaults for options of `generate`, as
+ * in transformers' generate. do_sample false sets the temperature to 0. */
 #include "run/generation.h"
 
 #include <math.h>
 
 struct row { const char *option, *key; double *value, least, most; };
 
-/* A number of the file; *said: whether it is there. */
+/* Read a number of the file into *r->value. *said: true if the file has it. */
 static int number(const struct row *r, int *said, const json_t *generation, struct err *err)
 {
     const json_t *v = json_object_get(generation, r->key);
@@ -51,10 +51,9 @@ int generation_defaults(struct sampling *s, const struct opt_line *line, const j
     return rc;
 }
 
-/* transformers' settings of what is generated (GenerationConfig), each with the number that changes
- * nothing; false, null and an empty list change nothing either. Left out are those that say how
- * long a text may be, or that only count together with one of these (length_penalty with
- * num_beams). */
+/* Generation settings of transformers (GenerationConfig), each with its neutral number. false, null
+ * and an empty list are neutral, too. Not in the table are limits of a text's length, and settings
+ * that only matter together with one in the table (length_penalty with num_beams). */
 static const struct other { const char *key; double neutral; int samples; } known[] = {
     { "num_beams", 1, 0 }, { "penalty_alpha", 0, 0 }, { "dola_layers", 0, 0 },
     { "guidance_scale", 1, 0 }, { "typical_p", 1, 1 }, { "epsilon_cutoff", 0, 1 },

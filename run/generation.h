@@ -1,4 +1,4 @@
-/* generation.h: how tokens are chosen where no option says it. */
+/* generation.h: sampling defaults from a model's generation_config.json. */
 #pragma once
 
 #include "data/base/json.h"
@@ -7,12 +7,13 @@
 
 enum { GENERATION_TAKEN = 256, GENERATION_OTHERS = 1024 };
 
-/* What generation_config.json (`generation`, or NULL) says of temperature, top_k, top_p, min_p,
- * repetition_penalty and do_sample, for the options of `line` that were not given. taken: which
- * these are, as options, each with a space before it. A value that is none is refused. */
+/* Set the options of `line` that were not given from generation_config.json (`generation`, or
+ * NULL). It reads temperature, top_k, top_p, min_p, repetition_penalty and do_sample. taken: the
+ * options that were set, as " --NAME VALUE" each. A value that is not a number in range is
+ * misuse. */
 int generation_defaults(struct sampling *s, const struct opt_line *line, const json_t *generation,
                         char taken[GENERATION_TAKEN], struct err *err);
 
-/* What it sets besides that would change a text and is not computed: names, each with a space
- * before it, and commas between. samples: tokens are drawn, not the likeliest taken. */
+/* List the settings of `generation` that would change a text but are not implemented. others: their
+ * names, as " NAME, NAME". samples: true if tokens are sampled, false if decoding is greedy. */
 void generation_others(char others[GENERATION_OTHERS], const json_t *generation, int samples);

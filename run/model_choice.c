@@ -1,6 +1,6 @@
-/* model_choice.c: from --init, --model or sizes to a model_config. A model of one's own has as
- * many positions as its rows have tokens; one by name or from a folder has its own, and --seq may
- * be shorter. */
+/* model_choice.c: converts --init, --model or size options to a model_config. A model defined by
+ * sizes has as many positions as a row has tokens. A named model, or one from a folder, has its own
+ * number of positions, and --seq may be smaller. */
 #include "run/model_choice.h"
 
 #include "data/base/machine.h"
@@ -18,7 +18,7 @@ int model_has_sizes(const struct model_opts *o)
     return o->n_layer || o->n_head || o->n_embd || o->n_kv_head || o->head_dim || o->n_inner;
 }
 
-/* A folder, or a model by name, or one of one's own. */
+/* Check that the options choose the model in exactly one way. */
 static int check_opts(const struct model_opts *o, struct err *err)
 {
     int sizes = model_has_sizes(o);
@@ -41,7 +41,7 @@ static int check_opts(const struct model_opts *o, struct err *err)
     return 0;
 }
 
-/* The sizes that are given, instead of the model's; what follows from them does so anew. */
+/* Override the model's sizes by the given ones, and derive the dependent sizes again. */
 static int take_sizes(struct model_config *config, const struct model_opts *o, struct err *err)
 {
     struct model_config g = *config;
@@ -108,12 +108,12 @@ int model_choose(struct model_config *config, const char **tokenizer, const stru
         rc = take_sizes(config, m, err);
     if (!rc && !m->init)
         rc = pick_vocab(config, *tokenizer, m->vocab, err);
-    config->headless = 0; // it gets a new one
+    config->headless = 0; // training needs a new head
     rc = rc ? rc : arch_check(config, err);
     if (rc)
         return rc;
     if (m->init && !*tokenizer && tokenizer_is_there(m->init)) {
-        *tokenizer = strdup(m->init); // options own their strings: opt_release frees each
+        *tokenizer = strdup(m->init); // opt_release frees the string with the options
         if (!*tokenizer)
             return err_set(err, -ENOMEM, "out of memory");
     }

@@ -1,13 +1,15 @@
-/* model_choice.h: which model and which sizes the options mean, for pretrain and plan: everything
- * that is not given is filled in. */
+/* model_choice.h: derives a model's configuration from the options of pretrain and plan. It fills
+ * in every size that no option gives. */
 #pragma once
 
 #include "model/arch.h"
 #include "run/folder/train_opts.h"
 
-/* Whether any size is given but --vocab, which goes with all of them. */
+/* True if any size option except --vocab is given. --vocab is compatible with every way to choose a
+ * model. */
 int model_has_sizes(const struct model_opts *o);
-/* Fill *config; in *o seq and threads; *tokenizer becomes a copy of --init where none was given and
- * that folder has one. Refuses what does not go together, before anything is made. */
+/* Fill *config, o->seq and o->threads. If *tokenizer is NULL and the --init folder has a tokenizer,
+ * *tokenizer becomes a malloced copy of --init. Returns misuse if options contradict each other.
+ * Nothing is created on disk. */
 int model_choose(struct model_config *config, const char **tokenizer, const struct model_opts *m,
                struct train_opts *o, struct err *err);

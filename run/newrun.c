@@ -1,5 +1,5 @@
-/* newrun.c: the creation of a run: what is refused before anything is made, and what goes into the
- * folder (place.h), in this order: settings, tokenizer, tokens, devices. */
+/* newrun.c: creates a run. First it makes every check that needs no folder. Then it fills the
+ * folder (place.h) in this order: settings, tokenizer, tokens, devices. */
 #include "run/newrun.h"
 
 #include "data/base/crc32c.h"
@@ -23,9 +23,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* ---- may it be made? ---- */
+/* ---- checks ---- */
 
-/* A device is there, or can be made as a file in a folder that is there. */
+/* Check that a device exists, or that its parent folder does. */
 static int check_device(const char *path, struct err *err)
 {
     char        dir[SESSION_PATH];
@@ -48,7 +48,7 @@ static int check_device(const char *path, struct err *err)
                       strerror(errno));
 }
 
-/* Is device i named before, and no folder? */
+/* True if device i was already named and is not a folder. */
 static int is_twice(const struct opt_strings *devices, size_t i)
 {
     const char *name = devices->item[i];
@@ -60,8 +60,8 @@ static int is_twice(const struct opt_strings *devices, size_t i)
     return j < i && (stat(name, &st) || !S_ISDIR(st.st_mode));
 }
 
-/* What would be made by its name. Of one in the run's own folder that is seen when the folder is
- * there. */
+/* Check the names of devices that would be created. A device in the run's own folder can only be
+ * checked when the folder exists. */
 static int check_names(const struct train_opts *o, struct err *err)
 {
     int rc = 0;
@@ -73,8 +73,8 @@ static int check_names(const struct train_opts *o, struct err *err)
     return rc;
 }
 
-/* Where the states would be, if they are stored at all; mem's images may be in RAM: they are images
- * of it. */
+/* Check where the states would be stored, if they are stored at all. In mode mem, RUN's images may
+ * be in RAM, because the states are there anyway. */
 static int check_devices(const char *dir, const struct train_opts *o, struct err *err)
 {
     int stored = o->mode != RUN_MEM && !(csd_at((size_t)o->csd)->flags & CSD_FAKE) &&
@@ -105,7 +105,7 @@ static int check_devices(const char *dir, const struct train_opts *o, struct err
     return rc;
 }
 
-/* Rows of the larger development set; 0: none. */
+/* Rows of the larger development set; 0 if there is none. */
 static uint64_t dev_rows(const struct newrun *n)
 {
     uint64_t most = 0;
@@ -131,7 +131,7 @@ static int check_masking(const struct newrun *n, uint64_t seq, struct err *err)
                             "no room in it", seq);
 }
 
-/* Refusals that need no folder. Nothing on disk is changed. */
+/* The checks that need no folder. Nothing on disk changes. */
 static int check(const struct newrun *n, struct err *err)
 {
     const struct corpus_file files[] = { { n->data, n->data_format },
@@ -155,9 +155,9 @@ static int check(const struct newrun *n, struct err *err)
     return rc;
 }
 
-/* ---- how it was made ---- */
+/* ---- provenance ---- */
 
-/* What the run's row says of where it was made. */
+/* Store the command line, the time, the version and the machine that created the run. */
 static int store_origin(struct session *s, const struct newrun *n, struct err *err)
 {
     char           command[4096] = "siTrain", created[32];
@@ -193,8 +193,8 @@ static int keep_option(void *ctx, const struct opt_row *row, int given, const ch
     return rc;
 }
 
-/* Of the options that say what the run is made from, those that were given; of import, which has a
- * folder to begin with in place of --init, that. */
+/* Store the given options that name the run's inputs. The command import has no --init, so its
+ * folder is stored as init. */
 static int store_recipe(struct session *s, const struct newrun *n, struct err *err)
 {
     static const struct opt_row init = { "init", OPT_PATH, .kept = OPT_SOURCE };
@@ -206,7 +206,7 @@ static int store_recipe(struct session *s, const struct newrun *n, struct err *e
     return keep_option(&k, &init, 1, n->init);
 }
 
-/* What else a classifier's folder says: its labels by name, and what it pads with. */
+/* Store a classifier's class names and padding id, and send the notices about its data. */
 static int store_classifier(struct session *s, const struct newrun *n, struct err *err)
 {
     long pad = !arch_classifies(&n->config) ? -1
@@ -225,8 +225,7 @@ static int store_classifier(struct session *s, const struct newrun *n, struct er
     return rc || pad < 0 ? rc : settings_set(s->log, err, "config.pad=%ld", pad);
 }
 
-/* What a language model's folder says of texts that are generated, which `generate` and an export
- * ask for. */
+/* Store a language model's generation_config.json, which `generate` and `export` use. */
 static int store_generation(struct session *s, const struct newrun *n, struct err *err)
 {
     json_t *generation;
@@ -255,7 +254,7 @@ static int store_spares(struct session *s, struct err *err)
     return settings_set(s->log, err, "spares=%s", s->spares == RUN_SPARES_FEW ? "few" : "1");
 }
 
-/* Fewer than usual are said, with what they cost, once there was room for them. */
+/* Send a notice if the drives had room for few spare slots only. */
 static int notice_spares(struct session *s, struct err *err)
 {
     if (s->spares != RUN_SPARES_FEW || s->o.spare_slots != TRAIN_SPARES_AUTO)
@@ -280,11 +279,12 @@ static int store_all(struct session *s, const struct newrun *n, struct err *err)
 
 /* ---- creation ---- */
 
-/* Parameters to begin with: those of a model without its head, or where there is none, new ones. */
+/* Initial parameters: those of a model, with new values for a head that it does not have; or,
+ * without a model, all new values. */
 struct beginning {
     const struct session *s;
     struct params_source  body;
-    int                   bare; // an encoder's with another kind of head: all of that is new
+    int                   bare; // an encoder with another kind of head: the whole head is new
 };
 
 static int begin_read(void *ctx, size_t block, size_t first, size_t n, float *out, struct err *err)
@@ -300,7 +300,8 @@ static int begin_read(void *ctx, size_t block, size_t first, size_t n, float *ou
     return rc;
 }
 
-/* Ranks read for themselves what they begin with: a sum of some values of each block is kept. */
+/* Store a checksum of sample values from each block. Each rank reads the initial parameters itself,
+ * and ranked_alike compares the checksums. */
 static int store_sample(struct session *s, const struct params_source *source, struct err *err)
 {
     enum { VALUES = 64 };
@@ -311,7 +312,7 @@ static int store_sample(struct session *s, const struct params_source *source, s
     for (size_t b = 0; b < arch_blocks(&s->config) && !rc; b++) {
         size_t all = arch_block_size(&s->config, b), n = size_min(all - all / 2, VALUES);
 
-        rc = source->read(source->ctx, b, all / 2, n, values, err); // not the norms, which are 1
+        rc = source->read(source->ctx, b, all / 2, n, values, err); // skips norms, which are all 1
         sum = rc ? sum : crc32c(sum, values, n * sizeof *values);
     }
     return rc ? rc : settings_set(s->log, err, "init.sum=%08" PRIx32, sum);
@@ -322,7 +323,7 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
     struct beginning     new = { .s = s };
     struct params_source source = { begin_read, &new };
     struct hf           *hf = NULL;
-    struct finite        init; // read from until the states are made
+    struct finite        init; // used until the states are created
     struct watch         w;
     size_t               labels = n->source_labels;
     int                  headless = 0, rc;
@@ -353,7 +354,7 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
     return rc ? rc : notice_spares(s, err);
 }
 
-/* The tokenizer into RUN, and what is made with it. */
+/* Add the tokenizer to RUN, and the labelled examples that are encoded with it. */
 static int add_tokenizer(struct session *s, const struct newrun *n, struct err *err)
 {
     char              path[SESSION_PATH + 16], notice[512];
@@ -374,7 +375,7 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
     rc = rc ? rc : session_keep_tokenizer(s, tok, err);
     pad = tokenizer_pad(tok, n->config.vocab);
     if (!rc && arch_classifies(&n->config) && !settings_has(s->log, "config.pad") &&
-        pad != tokenizer_endoftext(tok)) // which it is where nothing is kept
+        pad != tokenizer_endoftext(tok)) // the default if nothing is stored
         rc = settings_set(s->log, err, "config.pad=%ld", (long)pad);
     if (!rc && n->n_examples)
         rc = labelled_add(s, n->examples, n->n_examples, n->epochs, tok, err);
@@ -382,7 +383,7 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
     return rc;
 }
 
-/* Everything into the folder; and whether ranks have read the same. */
+/* Fill the folder, and check that all ranks have read the same data. */
 static int fill_folder(struct session *s, const struct newrun *n, struct err *err)
 {
     const struct corpus_file data = { n->data, n->data_format },
@@ -398,25 +399,25 @@ static int fill_folder(struct session *s, const struct newrun *n, struct err *er
     return ranked_alike(s, err);
 }
 
-/* It becomes a run. Of several ranks rank 0's does first, when all are complete; those of the
- * others are then not given up any more, since a kill leaves them to be finished (ranked_finish).
- */
+/* Turn the folder into a run. With several ranks, all folders are completed first, then rank 0's
+ * becomes a run. From then on the other ranks' folders are not removed after an error, because
+ * ranked_finish completes them. */
 static int keep(struct place *place, struct session *s, struct comm *comm, struct err *err)
 {
     int first = s->ranks.rank == 0, rc = place_close(place, s, err);
 
     place->kept = !rc && !first;
     if (!rc && comm)
-        rc = comm_share(comm, NULL, 0, NULL, err); // all are complete
+        rc = comm_share(comm, NULL, 0, NULL, err); // wait: all folders are complete
     if (!rc && first)
         rc = place_name(place, err);
     if (!rc && comm)
-        rc = comm_share(comm, NULL, 0, NULL, err); // rank 0's is a run
+        rc = comm_share(comm, NULL, 0, NULL, err); // wait: rank 0's folder is a run
     return rc || first ? rc : place_name(place, err);
 }
 
-/* It is to be trained as it is: what is refused then is refused before anything is made. *acts: for
- * which its devices are to have room. */
+/* Check a run with training data before anything is created: make all checks that training would
+ * make. *acts: the activations that its devices need room for. */
 static int check_training(struct session *s, const struct newrun *n, struct run_acts *acts,
                           struct err *err)
 {
@@ -436,7 +437,7 @@ static int check_training(struct session *s, const struct newrun *n, struct run_
     return rc;
 }
 
-/* It is not trained yet: only how much room there is matters. */
+/* Check a run without training data: only the room for its devices matters. */
 static int check_room(struct session *s, const struct newrun *n, struct err *err)
 {
     snprintf(s->dir, sizeof s->dir, "%s", n->dir);
@@ -447,7 +448,7 @@ static int check_room(struct session *s, const struct newrun *n, struct err *err
 
 int newrun_create(const struct newrun *n, struct err *err)
 {
-    // options stay the caller's: has_opts is 0
+    // the caller keeps the options: has_opts is 0
     struct session s = { .config = n->config, .o = *n->o, .events = n->events,
                          .ranks = { .comm = n->comm, .size = n->comm ? n->comm->size : 1,
                                     .rank = n->comm ? n->comm->rank : 0 } };

@@ -1,4 +1,4 @@
-/* drives.c: a device's drive is the block device that it is, or that its file lies on. */
+/* drives.c: a device's drive is the block device that it is, or that holds its file. */
 #include "run/folder/drives.h"
 
 #include "data/base/file.h"
@@ -11,7 +11,7 @@ static int record(struct session *s, size_t device, const char *path, struct err
 {
     dev_t at;
 
-    if (file_drive(path, &at)) // the run goes on without it
+    if (file_drive(path, &at)) // only reports need it
         return 0;
     return settings_set(s->log, err, "drive.%zu=%u:%u", device, major(at), minor(at));
 }

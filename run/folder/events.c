@@ -1,4 +1,4 @@
-/* events.c: calls what is there to be called. */
+/* events.c: calls the callbacks that are set. */
 #include "run/folder/events.h"
 
 #include <stdarg.h>

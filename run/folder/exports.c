@@ -1,4 +1,4 @@
-/* exports.c: exports as run.db knows them, looked at where they lie. */
+/* exports.c: finds a run's exports by its run.db, and checks their files. */
 #include "run/folder/exports.h"
 
 #include "data/base/file.h"
@@ -26,7 +26,7 @@ int exports_record(struct runlog *log, const char *to, uint64_t step, struct err
     return rc;
 }
 
-/* Path and step of what was exported; 0 if nothing was. */
+/* Find path and step of an export; 0 if there is none. */
 static int find(struct exported *e, struct runlog *log, const char *dir, int which)
 {
     int   best = which == EXPORTS_BEST;

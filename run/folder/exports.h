@@ -1,6 +1,6 @@
-/* exports.h: what a run exported, and whether it is still whole: where to go on from when the run
- * itself is damaged. That is the folder of the last `siTrain export`, and RUN/best (best.h). A run
- * is known here by its database and its folder. */
+/* exports.h: records a run's exports and checks whether they are intact. If the run is damaged, a
+ * user can continue from an intact export. There are two kinds: the folder of the last `siTrain
+ * export`, and RUN/best (best.h). */
 #pragma once
 
 #include "data/db/runlog.h"
@@ -13,19 +13,19 @@ struct exported {
     char              path[4096 + 16];
     uint64_t          step, bytes;
     enum export_state state;
-    struct err        why; // of the damage, or of what may not be read
+    struct err        why; // the reason for DAMAGED or DENIED
 };
 
-/* Record that `to` holds the parameters after `step` steps. */
+/* Record that the folder `to` holds the parameters after `step` steps. */
 int exports_record(struct runlog *log, const char *to, uint64_t step, struct err *err);
 
-/* Read all of export `which`; 0 if there never was one. Where the end was asked for, e->why is
- * stopped. */
+/* Check export `which` by reading all of it. 0 if the run never exported that kind, otherwise 1. If
+ * a stop was requested, e->why.stopped is set. */
 int         exports_look(struct exported *e, struct runlog *log, const char *dir, int which,
                          const struct events *events);
-const char *exports_state_text(enum export_state state); // behind a name: "", ": damaged", ...
+const char *exports_state_text(enum export_state state); // suffix for a name: "", ": damaged", ...
 
-/* Add to a sentence about damaged states what is whole: the newest export that is, or that there is
- * none. log NULL: run.db says nothing any more. */
+/* Append to *err, a sentence about damage, the newest intact export, or that there is none. log
+ * NULL: run.db is not readable. */
 void exports_say(struct runlog *log, const char *dir, const struct events *events,
                  struct err *err);

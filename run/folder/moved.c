@@ -1,5 +1,5 @@
-/* moved.c: the folder of a run compared with the one in which it was last written. The value of
- * `place` is its file_identity, and behind another space its path. */
+/* moved.c: compares a run's folder with the folder in which it was last written. A value of `place`
+ * is file_identity, a space, the path. */
 #include "run/folder/moved.h"
 
 #include "data/base/file.h"
@@ -21,7 +21,7 @@ int moved_store(struct runlog *log, const char *dir, struct err *err)
     return rc;
 }
 
-/* The path in a value of `place`; NULL: it has none. */
+/* The path in a value of `place`; NULL: there is none. */
 static const char *place_path(const char *place)
 {
     const char *born = strchr(place, ' '), *path = born ? strchr(born + 1, ' ') : NULL;
@@ -29,8 +29,8 @@ static const char *place_path(const char *place)
     return path ? path + 1 : NULL;
 }
 
-/* Whether the folder that `was` was in is there, on the file system of `dir`: a renamed folder has
- * not left it. Where it is gone, what is above it may be a copy of its file system. */
+/* True if the parent of the path `was` exists, on the file system of `dir`: renaming a folder does
+ * not leave its file system. If the parent is gone, `dir` may be on a copy of the file system. */
 static int is_near(const char *was, const char *dir)
 {
     char        up[PATH_MAX], *slash;
@@ -52,7 +52,7 @@ enum moved moved_folder(const char *dir, const char *place)
     if (!was || !strcmp(was, dir) ||
         (!stat(was, &a) && !stat(dir, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino))
         return MOVED_NOT;
-    // a snapshot has the same inodes: there the old path leads to another file system
+    // a snapshot keeps inodes, but there the old path is on another file system
     return is_near(was, dir) ? MOVED_RENAMED : MOVED_WHOLE;
 }
 
@@ -67,7 +67,7 @@ int moved_was_in(struct runlog *log, const char *path)
     return in;
 }
 
-/* The file of device i, without links, malloced. NULL: it is away, or a drive. */
+/* The path of device i's file without links, malloced. NULL: it is missing, or a drive. */
 static char *device_file(const struct run_config *run, size_t i)
 {
     char *path, *file = NULL;
@@ -78,8 +78,8 @@ static char *device_file(const struct run_config *run, size_t i)
     return file;
 }
 
-/* Whether the file of device i may be another run's. copied: the run is in another folder than
- * before, so that what it had before is the original's. */
+/* True if the file of device i may be another run's. copied: the run is in another folder than
+ * before, so its earlier files are the original's. */
 static int is_strange(const struct run_config *run, size_t i, const char *file, enum moved moved,
                       int copied)
 {
@@ -91,7 +91,7 @@ static int is_strange(const struct run_config *run, size_t i, const char *file, 
     return moved == MOVED_WHOLE ? !inside || (copied && same) : !inside && !same;
 }
 
-/* The path of the first device that may be another run's, malloced; NULL: none may be. */
+/* The path of the first device that may be another run's, malloced; NULL: none. */
 static int other_device(char **out, const struct run_config *run, enum moved moved, int copied,
                         struct err *err)
 {
@@ -104,7 +104,7 @@ static int other_device(char **out, const struct run_config *run, enum moved mov
             free(file);
             continue;
         }
-        *out = file ? file : strdup(given); // a drive, or one that is not mounted
+        *out = file ? file : strdup(given); // a drive, or not mounted
         if (!*out)
             return err_set(err, -ENOMEM, "out of memory for a path");
     }
@@ -163,7 +163,7 @@ int moved_settle(enum moved was, const struct run_config *run, struct err *err)
 {
     int rc = moved_note(run, err);
 
-    // what a copy must leave to its original stays listed for as long as it is known to be one
+    // a copy stays known as one while reshard.remove lists files of its original
     return rc || was == MOVED_NOT || settings_has(run->log, "reshard.remove")
                ? rc
                : moved_store(run->log, run->dir, err);

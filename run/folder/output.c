@@ -1,5 +1,5 @@
-/* output.c: where the path leads, then what stands there. Names are compared where links lead to;
- * the last name itself must be no link. */
+/* output.c: checks where a path leads, then what exists there. Names are compared with links
+ * resolved; the last component must not be a link. */
 #include "run/folder/output.h"
 
 #include "data/base/file.h"
@@ -35,8 +35,8 @@ static const char *const kind_names[] = {
     "plots of siTrain bench --plot",
 };
 
-/* How what siTrain writes begins, and what else is in its first 4 KiB. Of two rows or more
- * for a kind the first is what this version writes; the others are of older ones. */
+/* How files begin that siTrain writes, and what else their first 4 KiB contain. If a kind has
+ * several rows, this version writes the first; older versions wrote the others. */
 static const struct mark { enum output_kind kind; const char *begins, *has[2]; } marks[] = {
     { OUTPUT_PAGE, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"generator\" content=\"siTrain ", { NULL } },
@@ -44,7 +44,7 @@ static const struct mark { enum output_kind kind; const char *begins, *has[2]; }
       "<meta name=\"viewport\"", { "<style>\n/* page.css: how a report looks:" } },
     { OUTPUT_TIMELINE, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"program\":\"siTrain ",
       { NULL } },
-    { OUTPUT_PREDICTIONS, PREDICTIONS, { NULL } }, // and the attribute
+    { OUTPUT_PREDICTIONS, PREDICTIONS, { NULL } }, // with the attribute
     { OUTPUT_PLAN, "{\n  \"about\": \"siTrain plan\",\n", { NULL } },
     { OUTPUT_PLAN, "{\n  \"activations\": {\n    \"asked\": ", { "\n  \"predictions\": [" } },
     { OUTPUT_PLAN, "{\n  \"devices\": ", { "\n  \"flops\": ", "\n  \"predictions\": [" } },
@@ -54,8 +54,8 @@ static const struct mark { enum output_kind kind; const char *begins, *has[2]; }
     { OUTPUT_MACHINE, "# A machine as siTrain bench --save measured it;", { NULL } },
 };
 
-/* What a folder of Hugging Face's has: any of the first makes one of a folder, in which all of them
- * mean something. */
+/* Names in a Hugging Face model's folder. Any of the first TELLING names marks a folder as a
+ * model's. All names are then reserved in it. */
 enum { TELLING = 8 };
 static const char *const model_names[] = {
     "config.json", "tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt",
@@ -66,15 +66,16 @@ static const char *const model_names[] = {
     "training_args.bin", "adapter_config.json", "adapter_model*",
 };
 
-/* What prepare --train-tokenizer writes. */
+/* The files that prepare --train-tokenizer writes. */
 static const char *const tokenizer_names[] = { "merges.txt", "special_tokens_map.json",
                                                "tokenizer.json", "tokenizer_config.json",
                                                "vocab.json" };
 enum { TOKENIZER_NAMES = sizeof tokenizer_names / sizeof *tokenizer_names };
 
-/* ---- where it leads ---- */
+/* ---- where the path leads ---- */
 
-/* dir: from the root, without links; name: the last one, "" for the root; st: what is there. */
+/* dir: absolute, without links. name: the last component; "" for the root. st: the status of the
+ * file, if it exists. */
 struct target { char dir[PATH_MAX], name[NAME_MAX + 1]; struct stat st; int there; };
 
 static int target_find(struct target *out, const char *path, struct err *err)
@@ -97,13 +98,13 @@ static int target_find(struct target *out, const char *path, struct err *err)
     return 0;
 }
 
-/* What is there is of another sort than what is written: a folder, a link, a device. */
+/* Refuse an existing file of another type than the output: a folder, a link, a device. */
 static int check_sort(const struct output *o, const struct target *p, struct err *err)
 {
     int         folder = o->kind == OUTPUT_TOKENIZER;
     const char *last = strrchr(o->path, '/');
 
-    if (o->kind == OUTPUT_MODEL) // hf_export says what it needs
+    if (o->kind == OUTPUT_MODEL) // hf_export checks it
         return 0;
     if (!*p->name || !strcmp(p->name, ".") || !strcmp(p->name, "..") ||
         (!folder && last && !last[1]))
@@ -127,7 +128,7 @@ static int same_file(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Whether `path` is within the folder that `st` is of. */
+/* True if `path` is inside the folder with status `st`. */
 static int is_within(const char *path, const struct stat *st)
 {
     struct stat at;
@@ -166,7 +167,7 @@ static int check_inputs(const struct output *o, const struct target *p, struct e
     return 0;
 }
 
-/* ---- whose it would be ---- */
+/* ---- reserved names ---- */
 
 static int has(const char *dir, const char *name)
 {
@@ -177,13 +178,13 @@ static int has(const char *dir, const char *name)
     return !lstat(path, &st);
 }
 
-/* Also one that is being made. */
+/* True if dir is a run, or is becoming one. */
 static int is_run(const char *dir)
 {
     return has(dir, "run.db") || has(dir, "run.db.new") || has(dir, "run.lock");
 }
 
-/* In RUN, or below a folder there, under a name that is a run's. */
+/* Refuse a reserved name in a run, or any name below a run's own folders. */
 static int check_runs(const struct output *o, const struct target *p, struct err *err)
 {
     char        dir[PATH_MAX], below[NAME_MAX + 1];
@@ -227,7 +228,7 @@ static int check_models(const struct output *o, const struct target *p, struct e
                             "choose another name", o->path, p->name, p->dir, model_names[telling]);
 }
 
-/* ---- what is there ---- */
+/* ---- existing files ---- */
 
 static int fits(const struct mark *m, const char *head, size_t n)
 {
@@ -256,7 +257,7 @@ static int is_kind(enum output_kind kind, const char *head, size_t n)
     return ours;
 }
 
-/* A folder among the inputs that the file, which is there, is in; NULL: it is in none. */
+/* The input folder that contains the existing file; NULL: none. */
 static const char *read_folder(const struct output *o)
 {
     struct stat st;
@@ -302,7 +303,7 @@ static int check_file(const struct output *o, struct err *err)
 
 /* ---- a tokenizer's folder ---- */
 
-/* Does dir/name begin so? */
+/* True if the file dir/name begins with `text`. */
 static int begins(int dir, const char *name, const char *text)
 {
     char    head[256];
@@ -314,9 +315,9 @@ static int begins(int dir, const char *name, const char *text)
     return n >= (ssize_t)strlen(text) && !memcmp(head, text, strlen(text));
 }
 
-/* Only its own names, all of them regular files, and its own beginnings where Hugging Face's
- * libraries would write others: they sort the keys of tokenizer_config.json, and vocab.json is one
- * line. An empty folder is nobody's. */
+/* Accept an empty folder, or a folder with only the tokenizer's files, all regular. Two files must
+ * begin as siTrain writes them: Hugging Face's libraries sort the keys of tokenizer_config.json and
+ * write vocab.json in one line. */
 static int check_tokenizer(const struct output *o, const char *path, struct err *err)
 {
     struct dirent *e;
@@ -351,8 +352,8 @@ static int check_tokenizer(const struct output *o, const char *path, struct err 
     return rc;
 }
 
-/* The new folder is at f->path, and what was there at f->temp: looked at once more, since somebody
- * may have put a file into it meanwhile. */
+/* Exchange the new folder f->temp with the existing f->path. The old folder, now f->temp, is
+ * checked again, because somebody may have added a file meanwhile. */
 static int exchange(const struct output *o, struct file_new *f, struct err *err)
 {
     int rc = 0;
@@ -367,7 +368,7 @@ static int exchange(const struct output *o, struct file_new *f, struct err *err)
         renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE)) {
         err_set(err, rc, "%s is the new tokenizer, but what was there holds other files by now; it "
                 "is kept as %s", o->path, f->temp);
-        *f = (struct file_new){ .fd = -1 }; // so that nobody removes it
+        *f = (struct file_new){ .fd = -1 }; // keeps the old folder
     }
     return rc;
 }
@@ -382,12 +383,12 @@ int output_tokenizer(const struct output *o, const struct tokenizer *tok, struct
     rc = tokenizer_save(tok, f.temp, err);
     file_new_like_folder(&f);
     rc = rc ? rc : output_check(o, err);
-    if (!rc && rename(f.temp, f.path)) // into the place of none, or of an empty one
+    if (!rc && rename(f.temp, f.path)) // replaces nothing or an empty folder
         rc = errno == ENOTEMPTY || errno == EEXIST
                  ? exchange(o, &f, err)
                  : err_set(err, -errno, "rename %s to %s: %s", f.temp, f.path, strerror(errno));
     rc = rc ? rc : file_sync_parent(f.path, err);
-    file_new_abort(&f); // what did not get the name, or had it before
+    file_new_abort(&f); // removes the folder that does not have the name
     return rc;
 }
 
@@ -409,7 +410,7 @@ int output_check(const struct output *o, struct err *err)
                                        : check_file(o, err);
 }
 
-/* The first folder on the way that is not there would be made. */
+/* Checks the first missing folder on the path, because it would be created. */
 int output_check_events(const char *dir, struct err *err)
 {
     const struct output o = { .path = dir, .kind = OUTPUT_EVENTS };
@@ -420,7 +421,7 @@ int output_check_events(const char *dir, struct err *err)
         return err_misuse(err, "%s: the name is too long", dir);
     while (target_find(&p, at, NULL)) {
         if (!(slash = strrchr(at, '/')) || slash == at)
-            return 0; // making the folders fails, and says why
+            return 0; // creating the folders will report the error
         *slash = '\0';
     }
     return check_runs(&o, &p, err);
@@ -448,7 +449,7 @@ int output_put(const struct output *o, const void *bytes, size_t n, struct err *
     rc = rc ? rc : file_pwrite(f.fd, bytes, n, 0, o->path, err);
     int unmarked = o->kind == OUTPUT_PREDICTIONS &&
                    fsetxattr(f.fd, attribute, predictions, sizeof predictions - 1, 0);
-    (void)unmarked; // then it is not replaced later
+    (void)unmarked; // without the attribute it is never replaced
     if (!rc)
         return file_new_commit(&f, err);
     file_new_abort(&f);

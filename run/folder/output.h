@@ -1,9 +1,9 @@
-/* output.h: files and folders that a command writes where a person said: what may be replaced
- * there. Every output of every command goes through output_check, before any work is done.
+/* output.h: protects the files and folders at paths that a user gives for output. Every command
+ * calls output_check for each output before any work.
  *
- * A file is refused where it is or would become an input of the command, a part of a run
- * (run_files.h), or a part of a model's folder. A file that is there is replaced only by its own
- * kind: by its beginning it must be what siTrain writes. An empty file may be replaced. */
+ * A path is refused if it is, or would become, an input of the command, a part of a run
+ * (run_files.h), or a part of a model's folder. An existing file is replaced only by the same kind
+ * of file: its beginning must be one that siTrain writes. An empty file may be replaced. */
 #pragma once
 
 #include "data/base/err.h"
@@ -18,41 +18,42 @@ enum output_kind {
     OUTPUT_MACHINE,     // bench --save
     OUTPUT_TOKENIZER,   // prepare --train-tokenizer; a folder
     OUTPUT_MODEL,       // export; a folder
-    OUTPUT_EVENTS,      // --tensorboard: new files, of which none is replaced
-    OUTPUT_NAME,        // output_check_name
+    OUTPUT_EVENTS,      // --tensorboard: only creates new files
+    OUTPUT_NAME,        // only for output_check_name
 };
 
 struct output {
     const char              *path;
     enum output_kind         kind;
-    const char *const       *inputs; // (n_inputs) files and folders that the command reads, and its
-    size_t                   n_inputs; // other outputs; NULLs among them are passed over
+    const char *const       *inputs; // (n_inputs) files and folders that the command reads,
+    size_t                   n_inputs; // and its other outputs; NULLs are skipped
 };
 
-/* 0 or misuse. Again behind file_new_open, from where on nothing else is replaced. */
+/* 0 or misuse. Call it again after file_new_open; from then on no other file can be replaced. */
 int output_check(const struct output *o, struct err *err);
 
-/* Write these bytes to o->path, where output_check says still that they may be. Predictions, whose
- * beginning is run_glue.py's too, get an attribute (user.sitrain), by which they are known as ours;
- * where the file system has none, they are not replaced later. */
+/* Write n bytes to o->path, after another output_check. A predictions file begins as run_glue.py's
+ * does, so it gets an attribute (user.sitrain) that marks it as siTrain's. If the file system has
+ * no attributes, it is never replaced. */
 int output_put(const struct output *o, const void *bytes, size_t n, struct err *err);
 
-/* Is this a name of a file of a model's folder? */
+/* True if a file of a model's folder can have this name. */
 int output_is_model(const char *name);
 
-/* May new files be made in the folder `dir`, which need not be there yet (--tensorboard)? Not in a
- * part of a run, but for its tensorboard/. */
+/* Check whether --tensorboard may create files in `dir`, which may not exist yet. A part of a run
+ * is refused, except its tensorboard/. */
 int output_check_events(const char *dir, struct err *err);
 
-/* May `option` make a device of this name, or with NULL may a run be made? Not in another run's
- * folder where that has, or may get, such a name. 0 also where there is no folder for it, which
- * others say. */
+/* Check whether `option` may create a device at path, or, with NULL, whether a run may be created
+ * there. Returns misuse in another run's folder, if that run has or may get such a name. 0 if the
+ * parent folder is missing; others report that. */
 int output_check_name(const char *option, const char *path, struct err *err);
 
-/* Refuse for a folder a name that other programs give to one file; it: "an export is a folder". */
+/* Returns misuse if a folder's name has the extension of a file format. it: the beginning of the
+ * reason, such as "an export is a folder". */
 int output_check_folder_name(const char *dir, const char *it, struct err *err);
 
-/* Write a tokenizer's files into a new folder and put it into the place of o->path in one step: of
- * none, of an empty folder, or of one that output_check takes. Modes stay. */
+/* Write a tokenizer into a new folder and rename it to o->path in one step. It replaces nothing, an
+ * empty folder, or a folder that output_check accepts. The access modes stay. */
 struct tokenizer;
 int output_tokenizer(const struct output *o, const struct tokenizer *tok, struct err *err);

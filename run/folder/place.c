@@ -1,6 +1,6 @@
-/* place.c: whether a folder may become a run, what a killed maker left in it, and the move that
- * makes it one. Nothing is removed but RUN/run.new-HEX with what its maker makes in it
- * (run_files.h), and devices that certainly were that maker's. */
+/* place.c: decides whether a folder may become a run, cleans up after a killed maker, and moves a
+ * completed run into place. It removes only RUN/run.new-HEX with what its maker creates there
+ * (run_files.h), and devices that are certainly that maker's. */
 #include "run/folder/place.h"
 
 #include "offload/devices/devices_place.h"
@@ -16,14 +16,14 @@
 
 enum { PART_PATH = SESSION_PATH + NAME_MAX + 2, TRIES = 20 };
 
-/* ---- what is in the folder ---- */
+/* ---- contents of the folder ---- */
 
 struct found {
-    char part[NAME_MAX + 1]; // a maker's folder; "": none
-    char other[NAME_MAX + 1]; // anything else but run.lock; "": nothing
+    char part[NAME_MAX + 1]; // the name of a maker's folder; "": none
+    char other[NAME_MAX + 1]; // another name, except run.lock; "": none
 };
 
-/* -errno where the folder cannot be read; 0 also where there is none. */
+/* -errno if the folder cannot be read. 0 also if it does not exist. */
 static int look(const char *dir, struct found *f)
 {
     DIR           *d = opendir(dir);
@@ -34,10 +34,10 @@ static int look(const char *dir, struct found *f)
         return errno == ENOENT ? 0 : -errno;
     while ((e = readdir(d))) {
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, RUN_LOCK) ||
-            !strcmp(e->d_name, "lost+found")) // a file system's own
+            !strcmp(e->d_name, "lost+found")) // belongs to the file system
             continue;
         char *to = file_new_is(e->d_name, RUN_PART, 1) ? f->part : f->other;
-        if (!*to || !strcmp(e->d_name, RUN_DB)) // that one says most
+        if (!*to || !strcmp(e->d_name, RUN_DB)) // run.db is the most informative name
             snprintf(to, NAME_MAX + 1, "%s", e->d_name);
     }
     closedir(d);
@@ -66,14 +66,14 @@ int place_check(const char *dir, struct err *err)
     if (rc)
         return err_misuse(err, "%s: %s: a folder that does not exist is expected", dir,
                           strerror(-rc));
-    // what stands beside a maker's folder may have been moved out of it: place_claim looks
+    // files next to a maker's folder may come from it: place_claim checks
     return *f.other && (!*f.part || !strcmp(f.other, RUN_DB)) ? refuse(dir, &f, err) : 0;
 }
 
 /* ---- the move ---- */
 
-/* Everything in `from` but its database and lock to `to`, where no such name may be. moved: the
- * names of what was, a line each. */
+/* Move everything in `from`, except its database and lock, to `to`; no name may exist there. moved:
+ * the names of the moved things, one per line. */
 static int move_things(const char *from, const char *to, FILE *moved, struct err *err)
 {
     DIR           *d = opendir(from);
@@ -106,8 +106,8 @@ static void move_back(const char *from, const char *to, char *moved)
     }
 }
 
-/* What is in `part` becomes the run `dir`. What already stands there of it was moved by a process
- * that was killed. After a failure all is where it was. */
+/* Turn the content of `part` into the run `dir`. Content that is already in `dir` was moved by a
+ * killed process. After an error, everything is moved back. */
 static int move_out(const char *part, const char *dir, struct err *err)
 {
     char   db[PART_PATH + 16], lock[PART_PATH + 16], to[PART_PATH], *text = NULL;
@@ -124,7 +124,7 @@ static int move_out(const char *part, const char *dir, struct err *err)
     rc = rc ? rc : file_sync_dir(dir, err);
     rc = rc ? rc : file_rename_new(db, to, err);
     if (!rc && (rc = file_sync_dir(dir, err)))
-        rename(to, db); // it is none
+        rename(to, db); // not a run after an error
     if (rc && text)
         move_back(part, dir, text);
     free(text);
@@ -135,7 +135,7 @@ static int move_out(const char *part, const char *dir, struct err *err)
     return 0;
 }
 
-/* ---- what a killed maker left ---- */
+/* ---- leftovers of a killed maker ---- */
 
 /* Removes device i of a maker that was killed or failed; `device` is the value of --device. If that
  * is a folder, the device is the file there that has the maker's id in its name. Otherwise it is
@@ -168,11 +168,11 @@ static void clear_device(const char *device, const char *id, size_t i)
     close(fd);
 }
 
-/* What a maker's folder says of itself. */
+/* The state of a maker's folder. */
 struct left {
     char  path[SESSION_PATH + NAME_MAX + 2]; // the folder
-    int   fd;              // it, locked
-    int   whole;           // it was closed: run.db
+    int   fd;              // of the folder, locked
+    int   whole;           // place_close was done: it has run.db
     char *id, *place, *devices, *rank; // settings; NULL: none
 };
 
@@ -186,7 +186,8 @@ static void left_free(struct left *l)
     free(l->rank);
 }
 
-/* Is it the folder that its maker made, and is that one dead? */
+/* Open and lock a maker's folder. Fails if the maker is alive, or if the folder was copied or moved
+ * here. */
 static int left_open(struct left *l, const char *dir, const char *name, struct err *err)
 {
     char           db[PART_PATH + 16];
@@ -207,9 +208,9 @@ static int left_open(struct left *l, const char *dir, const char *name, struct e
     if (!l->whole)
         snprintf(db, sizeof db, "%s/%s", l->path, RUN_DB_NEW);
     if (access(db, F_OK))
-        return 0; // it was not begun
+        return 0; // nothing was begun
     int rc = runlog_open(&log, db, 1, 0, err);
-    if (rc) // a kill may leave it empty before it is closed
+    if (rc) // a kill before place_close may leave it empty
         return !l->whole && (rc == -EBADMSG || rc == -EINVAL) ? 0 : rc;
     l->id = settings_get(log, "id");
     l->place = settings_get(log, "place");
@@ -222,8 +223,8 @@ static int left_open(struct left *l, const char *dir, const char *name, struct e
                : 0;
 }
 
-/* Is it, complete, the part of another rank than 0, whose run is there? Then it is no dead maker's:
- * that run is opened, and finishes it (place_finish). */
+/* Returns misuse if the folder is the complete part of another rank, and rank 0's folder is a run.
+ * Then it is not a leftover: opening that run completes it (place_finish). */
 static int is_part(const char *dir, const struct left *l, struct err *err)
 {
     char first[SESSION_PATH], tail[32];
@@ -239,8 +240,8 @@ static int is_part(const char *dir, const struct left *l, struct err *err)
                             "finishes: choose another name", dir, l->rank, first, first) : 0;
 }
 
-/* In a folder whose lock is held. A kill within the move is what leaves anything beside the maker's
- * folder: the move is finished. */
+/* Clean up after a dead maker; the caller holds the folder's lock. Anything next to the maker's
+ * folder comes from a kill during the move, which is then finished. */
 static int clear_dead(const char *dir, const struct found *f, struct err *err)
 {
     struct left l;
@@ -259,7 +260,7 @@ static int clear_dead(const char *dir, const struct found *f, struct err *err)
     return rc;
 }
 
-/* The folder's lock is held: is it empty by now? */
+/* Clean up until the folder is empty; the caller holds its lock. */
 static int settle(const char *dir, struct err *err)
 {
     struct found f;
@@ -277,7 +278,7 @@ static int settle(const char *dir, struct err *err)
     return *f.part ? err_set(err, -ENOTEMPTY, "%s/%s cannot be removed", dir, f.part) : 0;
 }
 
-/* ---- taken, given up ---- */
+/* ---- claim and give up ---- */
 
 static void unlock(struct place *p)
 {
@@ -287,7 +288,7 @@ static void unlock(struct place *p)
     p->lock = (struct run_lock){ .fd = -1 };
 }
 
-/* Its lock is taken. 1: the folder was removed meanwhile. */
+/* Take the folder's lock. 1: somebody removed the folder meanwhile. */
 static int lock_taken(struct place *p, const char *dir, struct err *err)
 {
     char        who[128] = "";
@@ -314,7 +315,7 @@ static int lock_taken(struct place *p, const char *dir, struct err *err)
     return rc;
 }
 
-/* The folder, there and locked. 1: it was removed meanwhile. */
+/* Create the folder if needed, and lock it. 1: somebody removed it meanwhile. */
 static int lock_folder(struct place *p, const char *dir, struct err *err)
 {
     p->made = !file_make_folder(dir);
@@ -323,7 +324,7 @@ static int lock_folder(struct place *p, const char *dir, struct err *err)
     int rc = lock_taken(p, dir, err);
     if (!p->made || p->lock.fd >= 0)
         return rc;
-    if (rc == -ENOLCK && p->lock.path) // nobody else has it, either
+    if (rc == -ENOLCK && p->lock.path) // nobody else can have it either
         unlink(p->lock.path);
     rmdir(dir);
     return rc;
@@ -342,7 +343,7 @@ int place_claim(struct place *p, struct session *s, const char *dir, struct err 
     if (rc > 0)
         rc = err_set(err, -ENOENT, "%s is removed again and again", dir);
     rc = rc ? rc : settle(p->dir, err);
-    p->lock.known = 0; // what it has of commits is an earlier run's
+    p->lock.known = 0; // its number of commits is an earlier run's
     snprintf(base, sizeof base, "%s/%s", p->dir, RUN_PART);
     rc = rc ? rc : file_new_folder(&p->part, base, err);
     if (rc)
@@ -353,7 +354,7 @@ int place_claim(struct place *p, struct session *s, const char *dir, struct err 
     return rc ? rc : moved_store(s->log, p->dir, err);
 }
 
-/* Its lock is let go, and nothing is removed. */
+/* Release the lock; remove nothing. */
 static void release(struct place *p)
 {
     file_new_keep(&p->part);
@@ -379,7 +380,7 @@ void place_give_up(struct place *p, struct session *s)
     release(p);
 }
 
-/* ---- kept ---- */
+/* ---- completion ---- */
 
 int place_close(struct place *p, struct session *s, struct err *err)
 {
@@ -417,7 +418,7 @@ int place_finish(const char *dir, const char *id, struct err *err)
     int          rc = look(dir, &f);
 
     if (rc || !*f.part || session_is_run(dir))
-        return 0; // who opens it says what is wrong with it
+        return 0; // opening it reports what is wrong
     rc = lock_folder(&p, dir, err);
     if (!rc) {
         rc = left_open(&l, p.dir, f.part, err);

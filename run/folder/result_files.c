@@ -1,4 +1,4 @@
-/* result_files.c: whose a result's file is, by its bytes. */
+/* result_files.c: decides by checksum whether siTrain wrote a result file. */
 #include "run/folder/result_files.h"
 
 #include "data/base/crc32c.h"
@@ -16,7 +16,7 @@ static void sum_text(char out[SUM_TEXT], const char *text, size_t n)
     snprintf(out, SUM_TEXT, "%08" PRIx32 "-%zu", crc32c(0, text, n), n);
 }
 
-/* The sum of the file, where it may be one of the two in `known`; else "". */
+/* The file's checksum text, if it is one of the two in `known`; otherwise "". */
 static void sum_of_file(char out[SUM_TEXT], const char *path, const char *known)
 {
     struct stat st;
@@ -35,7 +35,8 @@ static void sum_of_file(char out[SUM_TEXT], const char *path, const char *known)
     free(text);
 }
 
-/* next: the sum of what is to be written, or "". sum: of what is there, if it is ours. */
+/* Whose file is at `path`. next: the checksum of the new content, or "". sum: the checksum of the
+ * existing file, if it is siTrain's. */
 static enum whose look(const struct result_files *f, const char *name, const char *path,
                        const char *next, char sum[SUM_TEXT])
 {
@@ -45,7 +46,7 @@ static enum whose look(const struct result_files *f, const char *name, const cha
     *sum = '\0';
     if (known)
         sum_of_file(sum, path, known);
-    if (!*sum) // the same bytes: nobody loses anything
+    if (!*sum) // equal content: replacing it loses nothing
         sum_of_file(sum, path, next);
     free(known);
     return *sum ? OURS : lstat(path, &st) && errno == ENOENT ? NOBODYS : ANOTHERS;
@@ -59,7 +60,7 @@ static void refuse(struct result_files *f, const char *path)
                 f->dir);
 }
 
-/* What is looked at is what the new file replaces (file_new_open). */
+/* Write one file. The file that is checked is the file that is replaced (file_new_open). */
 static int put(struct result_files *f, const char *name, const char *path, const char *text,
                size_t n, struct err *err)
 {

@@ -1,5 +1,5 @@
-/* run_files.c: a table, and what its patterns mean. A number is nothing but digits: image001.jpg
- * and dev2024-backup are no run's. */
+/* run_files.c: the table and its patterns. '#' matches digits only, so image001.jpg and
+ * dev2024-backup are not files of a run. */
 #include "run/folder/run_files.h"
 
 #include "data/base/file.h"
@@ -21,7 +21,7 @@ const char *const run_test[TASK_SPLITS] = { "test", "test_mm" };
 #define RESULT(name) { name, "its results", RUN_FILE_RESULT, 0, NULL }
 
 static const struct run_file files[] = {
-    // with run.db-wal, -shm, -journal, and run.db.new
+    // includes run.db-wal, -shm, -journal, and run.db.new
     { RUN_DB "*", "its journal", RUN_FILE_OTHER, FIRST, NULL },
     { RUN_PART ".new-*", "what makes it", RUN_FILE_OTHER, FOLDER, NULL },
     { RUN_LOCK "*", "its lock", RUN_FILE_OTHER, FIRST, NULL },
@@ -36,7 +36,7 @@ static const struct run_file files[] = {
     { "dev#", "a device's folder", RUN_FILE_OTHER, FOLDER | FIRST, NULL },
     { "image#", "an image", RUN_FILE_OTHER, FIRST, NULL },
     { "best", "its best model", RUN_FILE_OTHER, FOLDER, NULL },
-    { "best.new-*", "its best model", RUN_FILE_OTHER, FOLDER, NULL }, // under way
+    { "best.new-*", "its best model", RUN_FILE_OTHER, FOLDER, NULL }, // being written
     { "best.old.new-*", "its best model", RUN_FILE_OTHER, FOLDER, NULL },
     { "tensorboard", "TensorBoard's folder", RUN_FILE_OTHER, FOLDER, NULL },
     RESULT("train_results.json"),
@@ -44,7 +44,7 @@ static const struct run_file files[] = {
     RESULT("all_results.json"),
     RESULT("trainer_state.json"),
     { "predict_results_*.txt", "its predictions", RUN_FILE_OTHER, 0, NULL },
-    // PATH.HEX.tmp is; what is removed, file_new.c says
+    // PATH.HEX.tmp; file_new.c decides which ones are removed
     { "*.tmp", "a file under way", RUN_FILE_OTHER, 0, NULL },
 };
 enum { FILES = sizeof files / sizeof *files };
@@ -77,7 +77,7 @@ const struct run_file *run_file_find(const char *name)
 
 const struct run_file *run_file_at(size_t i) { return i < FILES ? &files[i] : NULL; }
 
-/* ---- of a maker that is dead, or gives up ---- */
+/* ---- cleanup after a maker ---- */
 
 static int is_first(const char *path, const char *name)
 {
@@ -95,7 +95,7 @@ int run_files_remove(const char *dir, struct err *err)
     int            rc = d ? 0 : err_set(err, -errno, "open %s: %s", dir, strerror(errno));
 
     file_new_clean(dir);
-    for (int removes = 0; removes < 2 && !rc; removes++) { // all of it, or nothing
+    for (int removes = 0; removes < 2 && !rc; removes++) { // check all, then remove all
         rewinddir(d);
         while (!rc && (e = readdir(d))) {
             char *path = file_path(err, "%s/%s", dir, e->d_name);

@@ -1,5 +1,5 @@
-/* run_files.h: the names that files and folders have in a run's folder: the one list of what is a
- * run's own there. Whoever makes, copies, checks or removes a run's files goes by its rows. */
+/* run_files.h: the table of all file and folder names in a run's folder. Code that creates, copies,
+ * checks or removes a run's files uses it. */
 #pragma once
 
 #include "data/task/task.h"
@@ -11,7 +11,7 @@
 
 enum run_file_kind {
     RUN_FILE_OTHER,
-    RUN_FILE_TOKENIZER, // of the model
+    RUN_FILE_TOKENIZER, // a tokenizer's folder
     RUN_FILE_TOKENS,
     RUN_FILE_ROWS,      // labelled examples
     RUN_FILE_RESULT,    // written at the end of a fine-tuning
@@ -19,30 +19,30 @@ enum run_file_kind {
 
 enum {
     RUN_FILE_FOLDER = 1 << 0,
-    RUN_FILE_FIRST  = 1 << 1, // the maker of a run makes it; else training does
-    RUN_FILE_COPIED = 1 << 2, // each folder of `reshard --ranks --new-run` gets a copy
+    RUN_FILE_FIRST  = 1 << 1, // created with the run; otherwise by training
+    RUN_FILE_COPIED = 1 << 2, // `reshard --ranks --new-run` copies it to each folder
 };
 
 struct run_file {
     const char        *pattern; // '*': any characters, '#': a number
-    const char        *what;    // "the journal", for a sentence
+    const char        *what;    // such as "its journal", for messages
     enum run_file_kind kind;
     unsigned           flags;
-    const char        *set;     // of tokens or rows: its name in run.db; else NULL
+    const char        *set;     // for tokens or rows: its name in run.db; otherwise NULL
 };
 
-/* The row of a name in RUN that a run has, or may get later; NULL: no run has it. */
+/* The row that matches the name of a file in RUN. NULL: no run has such a file. */
 const struct run_file *run_file_find(const char *name);
 
 /* Row i; NULL past the last. */
 const struct run_file *run_file_at(size_t i);
 
-/* The sets of rows that a fine-tuning evaluates and predicts, by the task's splits. */
+/* The sets of rows that a fine-tuning evaluates and predicts, one per split of the task. */
 extern const char *const run_dev[TASK_SPLITS], *const run_test[TASK_SPLITS];
 #define RUN_TRAIN "train"
 
-/* Removes what the maker of a run made in its folder, and the folder if nothing else is there.
- * -ENOTEMPTY and a sentence: something else is. */
+/* Remove a folder and the files in it that the maker of a run creates. If it holds anything else,
+ * nothing is removed: misuse and a sentence. */
 int run_files_remove(const char *dir, struct err *err);
-/* So with each maker's folder in a run, RUN/run.new-HEX, which no process holds any more. */
+/* Remove each maker's folder RUN/run.new-HEX that no process has locked. */
 void run_files_clean(const char *run);

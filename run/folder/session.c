@@ -1,5 +1,5 @@
-/* session.c: a run's stored settings and what follows from them; run_config is derived anew at each
- * open, so that the stored options are the one truth. */
+/* session.c: opens a run and loads its stored settings. run_config is derived at each open, so the
+ * stored options are the only source. */
 #include "run/folder/session.h"
 
 #include "data/base/file.h"
@@ -49,7 +49,7 @@ int session_labels(struct hf_labels *out, const struct session *s, struct err *e
     size_t      n = s->config.n_labels;
 
     *out = (struct hf_labels){ 0 };
-    if (!text) // a language model's, or nobody named them
+    if (!text) // a language model, or classes without names
         return 0;
     snprintf(what, sizeof what, "%s/run.db: config.labels", s->dir);
     int rc = json_parse(&list, text, strlen(text), what, err);
@@ -94,8 +94,8 @@ long session_pad(const struct session *s, long endoftext)
 
 /* ---- options ---- */
 
-/* As it is stored, malloced. Paths, a line each, are kept absolute: a resume may start
- * elsewhere. */
+/* The text of an option as stored, malloced. Paths, one per line, become absolute, because a resume
+ * may start in another directory. */
 static char *stored_text(const struct opt_row *row, const char *text)
 {
     char  *copy = strdup(text), *rest = copy, *line, *out = NULL;
@@ -123,7 +123,7 @@ static char *stored_text(const struct opt_row *row, const char *text)
     return out;
 }
 
-/* Stores those of them that say where the devices are, or all. */
+/* places: store only the options that locate the devices. */
 struct storing { struct session *s; int places; struct err *err; };
 
 static int store_option(void *ctx, const struct opt_row *row, int given, const char *text)
@@ -160,7 +160,7 @@ static int load_options(struct session *s, struct err *err)
         return rc;
     s->has_opts = 1;
     for (const struct opt_row *row = train_rows; row->name && !rc; row++) {
-        // absent in a run of an older version: its default
+        // absent in a run of an older version: the default stays
         char *text = settings_get(s->log, "option.%s", row->name);
 
         if (text && *text)
@@ -176,11 +176,12 @@ static int load_options(struct session *s, struct err *err)
 struct overlay {
     struct session *s;
     int             first;
-    int             moved; // the devices are said to be elsewhere
+    int             moved; // --device changed
     struct err     *err;
 };
 
-/* A resume on what stores nothing would commit states that are nowhere. */
+/* True if a resume may change this option. A change between fake and real storage is refused,
+ * because the states would be lost. */
 static int may_change(const struct overlay *c, const struct opt_row *row, const char *text)
 {
     const struct train_opts *o = &c->s->o;
@@ -226,7 +227,7 @@ out:
     return rc;
 }
 
-/* A new word for the superblocks; run.db knows it before a device has it. */
+/* Draw a new owner word. run.db stores it before any device gets it. */
 static int owner_draw(struct session *s, struct err *err)
 {
     int rc = *s->owner_next ? 0 : machine_hex(s->owner_next, sizeof s->owner_next - 1, err);
@@ -242,8 +243,8 @@ static int owner_store(struct session *s, struct err *err)
     return rc ? rc : runlog_unset(s->log, "owner.next", err);
 }
 
-/* The run's devices are where s->o says now: if they are this run's, each in its place, they are
- * its own from here on, and that is stored. */
+/* Open the devices at their new paths, given by --device. If they are this run's, each in its
+ * place, mark them with the owner word and store the paths. */
 static int devices_found(struct session *s, size_t had, struct err *err)
 {
     struct devices d = { 0 };
@@ -267,15 +268,15 @@ static int devices_found(struct session *s, size_t had, struct err *err)
     return rc;
 }
 
-/* Where a copy would write for TensorBoard is the original's, and where a renamed run would, in its
- * old folder, is nobody's: the user says anew where. */
+/* Refuse the stored TensorBoard folder in a copied or renamed run, because it belongs to the
+ * original or is in the old folder. The user must name a folder again. */
 static int board_check(const struct session *s, const struct opt_line *line, struct err *err)
 {
     const char *dir = s->o.tensorboard;
     size_t      n = strlen(s->dir);
 
     if (s->moved < MOVED_RENAMED || !dir || *dir != '/' || opt_given(line, "tensorboard") ||
-        s->ranks.rank > 0 || // rank 0 writes for all
+        s->ranks.rank > 0 || // only rank 0 writes
         (!strncmp(dir, s->dir, n) && dir[n] == '/') ||
         (s->moved == MOVED_RENAMED && !moved_was_in(s->log, dir)))
         return 0;
@@ -287,7 +288,7 @@ static int board_check(const struct session *s, const struct opt_line *line, str
 
 int session_overlay(struct session *s, const struct opt_line *line, int first, struct err *err)
 {
-    struct overlay c = { s, first, s->moved == MOVED_APART, err }; // --device is given: NAMED
+    struct overlay c = { s, first, s->moved == MOVED_APART, err }; // APART implies --device
     size_t         had = s->run.n_devices;
     int            rc = board_check(s, line, err);
 
@@ -402,7 +403,8 @@ int session_is_run(const char *dir)
            access(path, F_OK) == 0;
 }
 
-/* --durability is stored in the database that it concerns. */
+/* Open run.db. --durability is stored in the database that it configures, so run.db is opened
+ * twice. */
 static int open_log(struct session *s, enum session_how how, struct err *err)
 {
     char path[SESSION_PATH + 16], word[16] = "";
@@ -419,7 +421,7 @@ static int open_log(struct session *s, enum session_how how, struct err *err)
     return runlog_open(&s->log, path, 0, strcmp(word, "none") != 0, err);
 }
 
-/* One that may be absent. */
+/* Load a text setting that may be absent. */
 static int load_text(struct session *s, const char *key, char *out, size_t size, struct err *err)
 {
     int rc = runlog_get(s->log, key, out, size, err);
@@ -455,7 +457,7 @@ static int open_as(struct session *s, const char *dir, enum session_how how,
         return 0;
     if ((rc = moved_check(&s->moved, &s->run, how == SESSION_NAMED, err)))
         return rc;
-    // what killed processes left: files without a name yet, its maker's folder, other devices
+    // leftovers of killed processes
     file_new_clean(s->dir);
     run_files_clean(s->dir);
     rc = reshard_clean(&s->run, s->moved <= MOVED_UNKNOWN, notice, sizeof notice, err);
@@ -533,7 +535,7 @@ int session_recover(struct session *s, struct err *err)
     struct stream *stream = NULL;
     char           notice[512] = "";
 
-    if (s->run.mode == RUN_MEM) // a committed image is whole
+    if (s->run.mode == RUN_MEM) // a committed image is complete
         return 0;
     if (s->ranks.size > 1 && !s->ranks.comm)
         return err_misuse(err, "%s stopped within a step: mpirun -n %zu siTrain %s --resume RUN "

@@ -1,19 +1,19 @@
-/* session_model.c: the model of a run as its database has it: which family, and what of its
- * configuration does not follow from the rest. */
+/* session_model.c: stores a run's model in its database: its family, and each value of its
+ * configuration that does not follow from the others. */
 #include "run/folder/session.h"
 
 #include "data/base/crc32c.h"
 #include "data/text/tokenizer.h"
 #include "run/folder/settings.h"
 
-/* A row that is not there says what follows from the others (arch_config), which is 0 for most:
- * runs of the first version have none of the later ones, and GPT-2's need no more. */
+/* The stored values. If one is missing, arch_config derives it; most then become 0. Runs of the
+ * first version lack the later ones, and GPT-2 does not need them. */
 enum config_kind { SIZE, REAL, DOUBLE, NUMBER };
 static const struct config_key {
     const char      *key;
     size_t           offset;
     enum config_kind kind;  // a size_t, a float, a double, an int
-    int              later; // it may be absent, and is where it follows
+    int              later; // it may be absent, and is derived then
 } config_keys[] = {
 #define KEY(name, kind, later) { "config." #name, offsetof(struct model_config, name), kind, later }
     KEY(n_layer, SIZE, 0), KEY(n_head, SIZE, 0), KEY(n_embd, SIZE, 0), KEY(vocab, SIZE, 0),
@@ -35,10 +35,10 @@ enum { CONFIG_KEYS = sizeof config_keys / sizeof *config_keys };
 static const size_t config_bytes[] = { sizeof(size_t), sizeof(float), sizeof(double), sizeof(int) };
 static_assert(sizeof(enum rope_type) == sizeof(int), "rope.type is read and written as an int");
 
-/* How many blocks the embeddings are; runs that do not say so have one, and no head of its own,
- * which the first runs that had one kept beside the final norm. */
+/* The number of blocks that hold the embeddings. Without it there is one, and no untied head: the
+ * first runs with an untied head stored it next to the final norm. */
 #define CONFIG_PIECES "config.pieces"
-/* The first family, which runs that do not say so are of. */
+/* The family; without it, the first one (arch_at(0)). */
 #define CONFIG_ARCH "config.arch"
 
 static int store_key(const struct session *s, const struct config_key *k, struct err *err)

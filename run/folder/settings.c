@@ -1,4 +1,4 @@
-/* settings.c: keys and values are formatted here, so that who needs one says it on a line. */
+/* settings.c: formats keys and values, so that a caller needs one line per setting. */
 #include "run/folder/settings.h"
 
 #include <stdarg.h>

@@ -1,92 +1,89 @@
-/* settings.h: the settings of a run: named texts in its run.db. What is stored under which name:
+/* settings.h: the settings of a run: texts with names, stored in run.db.
  *
- *     id                32 hex digits made at creation
- *     config.KEY        n_layer n_head n_embd vocab n_positions norm_eps; since fine-tuning
- *                       n_labels drop_embd drop_attn drop_resid; of other families than GPT-2
- *                       arch, and what does not follow from these: n_kv_head head_dim n_inner
- *                       window global_every theta_local untied qkv_bias qk_norm n_types pad rope.*
- *     config.pieces     how many blocks the embeddings are, where they are more than one
- *     config.labels     a classifier's labels by name: a JSON array of strings
- *     config.pad        the id that its folder pads with (pad_token_id), where it has one
- *     config.pad_id     the same of a language model's folder
- *     config.generation what a language model's folder says of texts that are generated: a JSON
- *                       object (hf.h)
- *     option.NAME       every row of train_opts, as text that opt_set takes
- *     given.NAME        what the run was made from, as it was asked for (newrun.h)
- *     schedule.step schedule.was    where a resume has changed the schedule's horizon last: the
- *                       first step (from 0) of the new one, and the one before
+ *     id                32 hex digits, generated at creation
+ *     config.KEY        the model: n_layer n_head n_embd vocab n_positions norm_eps; since
+ *                       fine-tuning n_labels drop_embd drop_attn drop_resid; for families other
+ *                       than GPT-2 also arch, and the values that do not follow from the others:
+ *                       n_kv_head head_dim n_inner window global_every theta_local untied qkv_bias
+ *                       qk_norm n_types pad rope.*
+ *     config.pieces     number of blocks that hold the embeddings, if more than one
+ *     config.labels     class names of a classifier: a JSON array of strings
+ *     config.pad        pad_token_id of a classifier's folder, if it has one
+ *     config.pad_id     pad_token_id of a language model's folder, if it has one
+ *     config.generation generation_config.json of a language model's folder: a JSON object (hf.h)
+ *     option.NAME       every row of train_opts, as text for opt_set
+ *     given.NAME        the inputs of the run, as its user gave them (newrun.h)
+ *     schedule.step schedule.was    the last change of the schedule's horizon by a resume: the
+ *                       first step (from 0) of the new horizon, and the old horizon
  *     data.path         the token file (absolute, or data.bin in RUN)
- *     data.sums         its CRC32C per MiB in hex
- *     data.text         what it was made from
- *     data.text.sums    that file's CRC32C in hex; absent: the run was made before there was one
- *     data.format       u32: its ids are uint32 without a header; absent: uint16, or as llm.c's
- *                       header says
- *     eval.path ...     the same of --eval-data
- *     ranks rank        how many train it together, and which of them this folder is; absent: one
- *                       process alone
+ *     data.sums         its CRC32C per MiB, in hex
+ *     data.text         the text file that it was tokenised from
+ *     data.text.sums    the text's CRC32C in hex; absent: an older version made the run
+ *     data.format       u32: uint32 ids without a header; absent: uint16, or by llm.c's header
+ *     eval.path ...     the same settings for --eval-data
+ *     ranks rank        number of ranks, and the rank of this folder; absent: a single process
  *     endoftext         the id of <|endoftext|>, or -1
  *     begintext         the id of the token that begins texts, or -1
  *     layout            the set of devices that the run was moved to (offload/upkeep/reshard.h);
- *                       absent: those it was made with
- *     device.place      the folder in which the run noted device.N (moved.h)
- *     owner             the word in its devices' superblocks since they were named (moved.h)
- *     owner.next        the word that they get, until all of them have it
+ *                       absent: the set that it was created with
+ *     device.place      the folder in which the run recorded device.N (moved.h)
+ *     owner             the word in the devices' superblocks since a user named them (moved.h)
+ *     owner.next        the next such word, until all devices have it
  *     reshard.remove    device files that are not the run's (offload/upkeep/reshard.h)
- *     spares            1: the devices have slots for --speculate, which the run was made with;
- *                       few: as --spare-slots few; absent: half
- *     command created version host system cpu    of where it was made
- *     engine            what computes its products
+ *     spares            spare slots: 1: for --speculate; few: as --spare-slots few; absent: half
+ *     command created version host system cpu    how and where the run was created
+ *     engine            the matrix-multiplication engine
  *     frames residual_in_ram records record_bytes record_buffers record_whole acts_written
- *     acts_read         what the memory plan chose (record_whole: 1 where offloaded MLPs leave with
- *                       all that backward needs), and what of activations crosses the link in a
- *                       step; the last two absent: all records but as many as there are buffers
- *     drive.N           MAJOR:MINOR of the real drive that device N was on when it was last opened
- *     memory.NN         a part of that plan: its bytes and its name; the total, the limit
- *                       (--host-mem) and the arenas of emulated devices last
+ *     acts_read         choices of the memory plan, and the activations' traffic per step.
+ *                       record_whole is 1 if an offloaded MLP includes all that backward needs. If
+ *                       the last two are absent: all records minus record_buffers
+ *     drive.N           MAJOR:MINOR of the real drive of device N when it was last opened
+ *     memory.NN         an item of the memory plan: bytes and name. The last items are the total,
+ *                       the limit (--host-mem) and the arenas of emulated devices
  *
- * of a fine-tuning:
+ * Settings of a fine-tuning:
  *
  *     task              cola, ..., or custom
- *     epochs            asked for
+ *     epochs            as given
  *     NAME.sum          examples_sum of RUN/NAME.ex, in hex; NAME: train, dev, dev_mm, test,
- *                       test_mm, those there are
- *     NAME.rows         its rows
- *     NAME.file         what they were made of, as it was called
- *     NAME.seconds      of dev and dev_mm: how long the last evaluation took
- *     result.NAME       checksum and bytes of the file RUN/NAME as it was written last, and before
- *                       (result_files.h)
- *     predicted.step    the last step (from 0) of the model whose predictions were written last
- *     column.text column.pair column.label    that the training file of one's own was read from
+ *                       test_mm, for each that exists
+ *     NAME.rows         its number of rows
+ *     NAME.file         the path of the file that it was made from
+ *     NAME.seconds      for dev and dev_mm: duration of the last evaluation
+ *     result.NAME       checksum and bytes of the file RUN/NAME as last written, and of the file
+ *                       before (result_files.h)
+ *     predicted.step    last step (from 0) of the model that made the last predictions
+ *     column.text column.pair column.label    the columns of the user's own training file
  *
- * of what left it:
+ * Settings about exports and places:
  *
  *     export.path export.step export.sum    the last `siTrain export`: the folder (absolute), the
  *                       last step in it (from 1; 0: none), and its safetensors_sum
- *     best.step best.name best.value best.seconds best.seconds_mm best.sum    of RUN/best (best.h)
- *     best.folder       file_identity of the folder that became RUN/best, or was to
+ *     best.step best.name best.value best.seconds best.seconds_mm best.sum    RUN/best (best.h)
+ *     best.folder       file_identity of the folder that became RUN/best, or was about to
  *
  *     place             the folder in which the run was last written: its file_identity, a space,
  *                       its path (moved.h)
- *     device.N          the file_identity of device N's file; empty: it is a drive
- */
+ *     device.N          the file_identity of device N's file; empty: it is a drive */
 #pragma once
 
 #include "data/db/runlog.h"
 
-/* A value, malloced, NULL if there is none, as whoever must tell that from one that cannot be read
- * asks: 0 or -errno. key: a format. */
+/* *out: the value, malloced, or NULL if there is none. 0 or -errno; unlike settings_get it
+ * distinguishes a missing value from a read error. key: a printf format. */
 int settings_find(char **out, struct runlog *log, struct err *err, const char *key, ...)
     __attribute__((format(printf, 4, 5)));
-/* A value, malloced; NULL if there is none. key: a format. */
+/* Returns the value, malloced; NULL if there is none or it cannot be read. key: a printf format. */
 char *settings_get(struct runlog *log, const char *key, ...) __attribute__((format(printf, 2, 3)));
-/* Is there one, and not the empty text? */
+/* True if there is a value and it is not empty. */
 int   settings_has(struct runlog *log, const char *key, ...) __attribute__((format(printf, 2, 3)));
 
-/* A number, by one conversion of scanf, into *out: 1; 0 where there is none, and *out stays. */
+/* Read a number into *out by one scanf conversion. 1; or 0 if there is none, and *out is
+ * unchanged. */
 int settings_scan(struct runlog *log, const char *conversion, void *out, const char *key, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Store "KEY=VALUE". A format with line breaks has one setting a line: for numbers and words, which
- * have none themselves. */
+/* Store "KEY=VALUE". A format with line breaks stores one setting per line; then no value may
+ * contain a line break. */
 int settings_set(struct runlog *log, struct err *err, const char *settings, ...)
     __attribute__((format(printf, 3, 4)));

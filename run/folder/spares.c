@@ -1,5 +1,5 @@
-/* spares.c: spare slots by what is free. Devices are of almost the same size, so each counts as
- * their mean; those on one file system share what is free there. */
+/* spares.c: chooses spare slots by free space. Devices have almost equal sizes, so each counts as
+ * their mean. Devices on one file system share its free space. */
 #include "run/folder/spares.h"
 
 #include "data/base/file.h"
@@ -12,8 +12,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* Where device i will be: the bytes free there, and a number that two devices which share them have
- * in common (a drive of its own: 0). 0: it cannot be known, and whoever makes it will say why. */
+/* The free bytes for device i. *shared: an equal number for all devices that share them; 0: a drive
+ * of its own. Returns 0 if unknown; creating the device will report the reason. */
 static int room_find(const struct session *s, size_t i, uint64_t *bytes, dev_t *shared)
 {
     const char    *place = s->run.device_paths ? s->run.device_paths[i] : s->dir;
@@ -54,8 +54,8 @@ size_t spares_room(const struct session *s, size_t i, uint64_t *bytes, int *own)
     return found ? sharers : 0;
 }
 
-/* Do devices of so many bytes, all together, leave a tenth of what is free, everywhere? A drive of
- * its own has nothing else to hold. */
+/* True if devices of `all` bytes in total leave a tenth of the free space everywhere. A drive of
+ * its own may be filled completely. */
 static int leaves_room(const struct session *s, uint64_t all)
 {
     size_t   n = s->run.n_devices;

@@ -1,19 +1,19 @@
-/* spares.h: how many spare slots the devices of a new run get (enum run_spares): what --spare-slots
- * says, and where it says nothing as many as make training fast, if there is room for them. */
+/* spares.h: chooses the number of spare slots on the devices of a new run (enum run_spares).
+ * --spare-slots decides; its default takes as many as speed up training, if there is room. */
 #pragma once
 
 #include "run/folder/session.h"
 
-/* Sets s->spares and s->run.spares from s->o, s->run (its activations, too: after the memory plan)
- * and, where `here`, what is free where the devices will be. `auto` takes the most whose devices
- * leave at least a tenth of what is free; where none does, the fewest. 1 if s->run.spares is
- * another than before, 0, or -errno. */
+/* Set s->spares and s->run.spares from s->o and s->run. Call it after the memory plan, because
+ * activations take room, too. here: the devices will be on this machine, so free space counts.
+ * `auto` takes the largest number whose devices leave at least a tenth of the free space, otherwise
+ * the smallest. 1 if s->run.spares changed, 0 if not, or -errno. */
 int spares_choose(struct session *s, int here, struct err *err);
 
-/* Where device i will be (in mode mem the images): the bytes free there, how many devices share
- * them (that one, too), and whether it is a drive of its own. 0, and 0 bytes: it cannot be known,
- * and whoever makes it will say why. */
+/* The free space for device i (in mode mem: for the images). Returns the number of devices that
+ * share it, including i. *own: true if device i is a drive of its own. 0, and *bytes 0: unknown;
+ * creating the device will report the reason. */
 size_t spares_room(const struct session *s, size_t i, uint64_t *bytes, int *own);
 
-/* Bytes on all devices with these spare slots, instead of s->run.spares. */
+/* Total bytes on all devices if they had these spare slots instead of s->run.spares. */
 int spares_bytes(uint64_t *out, const struct session *s, enum run_spares spares, struct err *err);

@@ -1,11 +1,11 @@
-/* tensorboard.c: Event messages, a record and a write each.
+/* tensorboard.c: writes Event messages, one record and one write each.
  *
- *   record: u64 length | u32 masked CRC32C of these 8 bytes | message | u32 masked CRC32C of it
- *   masked: the checksum turned right by 15 bits, plus 0xa282ead8; all little-endian
+ *   record: u64 length | u32 masked CRC32C of length | message | u32 masked CRC32C of message
+ *   masked: the checksum rotated right by 15 bits, plus 0xa282ead8; all little-endian
  *
- * A message is fields of a key and a value, the key being (number << 3 | kind); of the kinds of
- * Protocol Buffers only these are needed: 0 varint, 1 eight bytes, 2 bytes behind their number,
- * 5 four bytes. */
+ * A message consists of fields. A field is a key, (number << 3 | kind), and a value. Of Protocol
+ * Buffers' kinds, only these are used: 0 varint, 1 eight bytes, 2 bytes with a length, 5 four
+ * bytes. */
 #include "run/folder/tensorboard.h"
 
 #include "data/base/crc32c.h"
@@ -38,7 +38,7 @@ struct message { size_t n; unsigned char bytes[MESSAGE_BYTES]; };
 
 static void put(struct message *m, const void *bytes, size_t n)
 {
-    if (n > sizeof m->bytes - m->n) // what is written here is far shorter
+    if (n > sizeof m->bytes - m->n) // real messages are far shorter
         n = sizeof m->bytes - m->n;
     memcpy(m->bytes + m->n, bytes, n);
     m->n += n;
@@ -69,11 +69,11 @@ static void put_number(struct message *m, unsigned number, uint64_t v)
     put_varint(m, v);
 }
 
-/* A Summary's value: a tag and a number. */
+/* Append a Summary's value: a tag and a number. */
 static void put_value(struct message *summary, const char *tag, double number)
 {
     struct message value = { 0 };
-    float          f = (float)number; // x86-64 has them as the format does
+    float          f = (float)number; // x86-64 and the format are both little-endian
 
     put_bytes(&value, VALUE_TAG, tag, strnlen(tag, VALUE_BYTES));
     put_key(&value, VALUE_SIMPLE, KIND_FLOAT);
@@ -81,7 +81,7 @@ static void put_value(struct message *summary, const char *tag, double number)
     put_bytes(summary, SUMMARY_VALUE, value.bytes, value.n);
 }
 
-/* An Event with one more field; step: of TensorBoard's axis. */
+/* An Event with one more field. step: the position on TensorBoard's axis. */
 static struct message event(uint64_t step, unsigned number, const void *bytes, size_t n)
 {
     struct message  m = { 0 };
@@ -122,14 +122,14 @@ static int append_record(struct tensorboard *t, const struct message *m, struct 
     return rc;
 }
 
-/* The first write that fails is the last one that is tried. */
+/* Append a message. After a failed write, nothing more is written. */
 static void add(struct tensorboard *t, const struct message *m)
 {
     struct err err = { 0 };
 
     if (!append_record(t, m, &err))
         return;
-    int cut = ftruncate(t->fd, (off_t)t->bytes); // a reader stops at half a record anyhow
+    int cut = ftruncate(t->fd, (off_t)t->bytes); // a reader ignores half a record in any case
     close(t->fd);
     t->fd = -1;
     events_notice(t->events, "%s; training goes on, but TensorBoard's file ends here%s", err.text,
@@ -138,7 +138,7 @@ static void add(struct tensorboard *t, const struct message *m)
 
 /* ---- opening ---- */
 
-/* Every folder on the way to `path`, and it. */
+/* Create `path` and all missing folders above it. */
 static int make_folders(char *path, struct err *err)
 {
     struct stat st;
@@ -162,8 +162,8 @@ static int make_folders(char *path, struct err *err)
                : 0;
 }
 
-/* The number in a new file's name: the time, but above those that are there, also where the clock
- * was set back: TensorBoard reads files in the order of their names. */
+/* The number in a new file's name: the time, but larger than in existing names, even if the clock
+ * was set back. TensorBoard reads files in the order of their names. */
 static uint64_t next_number(const char *dir)
 {
     uint64_t       last = 0, n, now = (uint64_t)time(NULL);
@@ -187,7 +187,7 @@ static int begin_file(struct tensorboard *t, uint64_t first, struct err *err)
 
     if (rc)
         return rc;
-    // everything at this step and after it is not so any more
+    // invalidates older values from this step on
     put_number(&start, SESSION_STATUS, SESSION_START);
     m = event(first + 1, EVENT_SESSION, start.bytes, start.n);
     return append_record(t, &m, err);

@@ -1,5 +1,5 @@
-/* train_opts.c: the rows of the options that training and reading a model share, and the checks
- * that concern two at once. */
+/* train_opts.c: the option rows for training and reading a model, and the checks of options that
+ * depend on each other. */
 #include "run/folder/train_opts.h"
 
 #include "csd/csd.h"
@@ -20,7 +20,7 @@
 #define HELP_THREADS                                                                               \
     "Number of compute threads (default: 0, all cores that the process may use). mpirun without "  \
     "--bind-to none may leave one or two cores. The last bits of results depend on the number."
-#define MOST_BETA    0.9999999 // in single precision still below 1
+#define MOST_BETA    0.9999999 // still below 1 in single precision
 
 /* ---- words ---- */
 
@@ -40,7 +40,7 @@ const struct train_activations train_activations[] = {
 
 static const char *activations_name(size_t i) { return train_activations[i].name; }
 
-/* fp16 is for files alone. */
+/* fp16 is a format of files only. */
 static const char *dtype_word(size_t dtype) { return dtype <= DT_BF16 ? dtype_name(dtype) : NULL; }
 
 #define NO_TOPOLOGY "none"
@@ -402,7 +402,7 @@ struct topology_config train_opts_links(const struct train_opts *o)
     };
 }
 
-/* Whether there are links as the options describe them. */
+/* Check that the options describe valid links. */
 static int links_check(const struct train_opts *o, struct err *err)
 {
     struct topology_config cfg = train_opts_links(o);
@@ -413,7 +413,7 @@ static int links_check(const struct train_opts *o, struct err *err)
     return rc;
 }
 
-/* Whether drives for activations go with the rest. */
+/* Check --act-device against the other options. */
 static int acts_check(const struct train_opts *o, struct err *err)
 {
     for (size_t i = 0; i < o->act_device.n && o->act_device.n > 1; i++)
@@ -470,7 +470,7 @@ int train_opts_check(struct train_opts *o, struct err *err)
                           "one, or none is named", o->fpga.n, o->fpga.n == 1 ? "" : "s",
                           o->devices == 1 ? "is" : "are",
                           (unsigned long long)o->devices, o->devices == 1 ? "" : "s");
-    if (o->mode == RUN_MEM && csd_at((size_t)o->csd)->usable) // which needs something for it
+    if (o->mode == RUN_MEM && csd_at((size_t)o->csd)->usable) // it needs something installed
         return err_misuse(err, "--mode mem has no devices, and updates on the host: give another "
                           "mode, or leave --csd %s out", csd_name((size_t)o->csd));
     if (o->mode == RUN_MEM && o->device.n)

@@ -1,8 +1,8 @@
-/* best.c: makes RUN/best under another name (struct file_new), and exchanges it with the one that
- * is there. Whatever else somebody has put into RUN/best stays in it.
+/* best.c: writes RUN/best under another name (struct file_new) and exchanges it with the existing
+ * folder. Files that somebody else put into RUN/best stay in it.
  *
- * A file system that cannot exchange two folders has none of that name for a moment: the old one is
- * then RUN/best.old.new-HEX, and gets its name back where a kill came between. */
+ * On a file system that cannot exchange two folders, RUN/best is absent for a moment. The old
+ * folder is then RUN/best.old.new-HEX, and gets its name back after a kill. */
 #include "run/loop/best.h"
 
 #include "data/base/file.h"
@@ -23,7 +23,8 @@ enum { BEST_PATH = SESSION_PATH + 16 };
 
 static void clean(const struct session *s);
 
-/* Does the model in this folder have the checksum of the best? It has in a run that was copied. */
+/* True if the model in this folder has the checksum of the best model. That holds in a copied
+ * run. */
 static int sum_fits(struct session *s, const char *path)
 {
     struct safetensors *st = NULL;
@@ -41,9 +42,9 @@ static int refuse(const char *path, struct err *err)
                       "--keep-best out", path);
 }
 
-/* Is what has the name RUN/best this run's? Its folder is named in run.db before it gets the name;
- * in a run that was copied, or made by an older siTrain, that it is named as the best must do.
- * *st: which folder it is; of mode 0: none. */
+/* Check that RUN/best, if it exists, is this run's. run.db records the folder before it becomes
+ * RUN/best. In a copied run, or one of an older version, the record of the best model must suffice.
+ * *st: the folder's status; st_mode 0: absent. */
 static int ours_check(const struct best *b, struct session *s, struct stat *st, struct err *err)
 {
     char path[BEST_PATH];
@@ -59,7 +60,7 @@ static int ours_check(const struct best *b, struct session *s, struct stat *st, 
     free(made);
     if (!ours)
         return refuse(path, err);
-    char *mounted = file_mounted(path); // it would go along with the folder that is replaced
+    char *mounted = file_mounted(path); // replacing the folder would move the mount, too
     int   rc = !mounted ? 0 : err_misuse(err, "%.1000s is mounted within the best model, which a "
                                          "better one replaces: unmount it first", mounted);
     free(mounted);
@@ -139,7 +140,7 @@ int best_folder(struct hf **out, const struct best *b, const struct session *s, 
                    "last step", err->text, s->dir, b->step + 1);
 }
 
-/* RUN/best again, where a kill came between two renames. */
+/* Restore RUN/best after a kill between two renames. */
 static void restore(const struct session *s)
 {
     char           best[BEST_PATH], old[BEST_PATH + NAME_MAX];
@@ -150,19 +151,19 @@ static void restore(const struct session *s)
     snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
     while (d && lstat(best, &st) && (e = readdir(d))) {
         snprintf(old, sizeof old, "%s/%s", s->dir, e->d_name);
-        if (file_new_is(e->d_name, old_name, 1) && rmdir(old)) // an empty one is none
+        if (file_new_is(e->d_name, old_name, 1) && rmdir(old)) // an empty folder is not a model
             file_rename_new(old, best, NULL);
     }
     if (d)
         closedir(d);
 }
 
-/* FIRST: before the exchange. SECOND: what came since; LEFT: after a kill. BELOW: in a folder,
- * where no name is the model's. */
+/* When files are carried over. FIRST: before the exchange. SECOND: after it, for files that arrived
+ * meanwhile. LEFT: after a kill. BELOW: in a subfolder, where no name is the model's. */
 enum carrying { FIRST, SECOND, LEFT, BELOW };
 
-/* What somebody has put into `from` and `to` has not, with a second name; or where it cannot have
- * one a copy. But for FIRST also in the place of an earlier file of that name. */
+/* Carry other people's files that `to` lacks from `from` to `to`, as a second hard link or, if that
+ * fails, a copy. Except for FIRST, they also replace an earlier file of that name. */
 static int carry(const char *from, const char *to, enum carrying when, struct err *err)
 {
     DIR           *d = opendir(from);
@@ -201,8 +202,8 @@ static int carry(const char *from, const char *to, enum carrying when, struct er
     return rc;
 }
 
-/* Removes what killed processes left of a folder that was to have this name. One that was RUN/best
- * may have a file that came after all others were carried; a new one has none of its own. */
+/* Remove folders with the name base.new-HEX that killed processes left. A folder that was RUN/best
+ * may still hold a file that arrived late; it is carried over first. */
 static void clear_left(const struct session *s, const char *base)
 {
     char           best[BEST_PATH], path[BEST_PATH], left[BEST_PATH + NAME_MAX];
@@ -234,7 +235,7 @@ static void clean(const struct session *s)
     restore(s);
     clear_left(s, base_name);
     snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
-    if (!access(best, F_OK)) // else what was moved away is the only one
+    if (!access(best, F_OK)) // otherwise the old folder is the only one
         clear_left(s, old_name);
 }
 
@@ -245,7 +246,8 @@ static int is_folder(const char *path, const struct stat *asked)
     return !lstat(path, &st) && st.st_dev == asked->st_dev && st.st_ino == asked->st_ino;
 }
 
-/* The old one away, the new one in its place; unless the old one is not what was asked about. */
+/* Replace RUN/best by two renames, if the file system cannot exchange folders. Refuses if the old
+ * folder is not the one that was checked. */
 static int exchange_by_two(const char *run, const char *next, const char *best,
                            const struct stat *asked, struct err *err)
 {
@@ -257,7 +259,7 @@ static int exchange_by_two(const char *run, const char *next, const char *best,
 
     if (rc)
         return rc;
-    if (rename(best, old.temp)) // of an empty folder it takes the place
+    if (rename(best, old.temp)) // replaces the empty folder old.temp
         rc = err_set(err, -errno, "rename %s to %s: %s", best, old.temp, strerror(errno));
     else if (!is_folder(old.temp, asked)) {
         rc = refuse(best, err);
@@ -265,10 +267,10 @@ static int exchange_by_two(const char *run, const char *next, const char *best,
     } else if (rename(next, best)) {
         rc = err_set(err, -errno, "rename %s to %s: %s", next, best, strerror(errno));
         file_rename_new(old.temp, best, NULL);
-    } else if (rename(old.temp, next)) // where an exchange would have left it
+    } else if (rename(old.temp, next)) // the place where an exchange would leave it
         rc = err_set(err, -errno, "rename %s to %s: %s", old.temp, next, strerror(errno));
     if (rc)
-        file_new_keep(&old); // the next training restores it
+        file_new_keep(&old); // the next training restores RUN/best
     else
         file_new_abort(&old);
     return rc;
@@ -284,11 +286,11 @@ static int exchange(const struct file_new *f, const char *run, const struct stat
     if (is_folder(f->temp, asked))
         return 0;
     if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
-        file_rename_new(f->temp, f->path, NULL); // the new one was taken away
+        file_rename_new(f->temp, f->path, NULL); // somebody removed the new folder
     return refuse(f->path, err);
 }
 
-/* What f has made becomes RUN/best, in the place of the folder that was asked about. */
+/* Make the folder of f RUN/best, in place of the folder that was checked. */
 static int take_place(struct file_new *f, const char *run, const struct stat *asked,
                       struct err *err)
 {
@@ -302,10 +304,10 @@ static int take_place(struct file_new *f, const char *run, const struct stat *as
     rc = carry(f->path, f->temp, FIRST, err);
     rc = rc ? rc : exchange(f, run, asked, err);
     rc = rc ? rc : file_sync_dir(run, err);
-    rc = rc ? rc : carry(f->temp, f->path, SECOND, err); // what came meanwhile
+    rc = rc ? rc : carry(f->temp, f->path, SECOND, err); // files that arrived meanwhile
     if (rc)
         file_new_keep(f);
-    return rc; // the old one is f->temp now
+    return rc; // f->temp is the old folder now
 }
 
 static int write_best(struct session *s, const struct params_source *source, struct err *err)
@@ -322,11 +324,11 @@ static int write_best(struct session *s, const struct params_source *source, str
     int              rc = session_labels(&labels, s, err);
 
     rc = rc ? rc : best_load(&now, s, err);
-    rc = rc ? rc : ours_check(&now, s, &asked, err); // also what came during the training
+    rc = rc ? rc : ours_check(&now, s, &asked, err); // again: it may have changed during training
     rc = rc ? rc : session_generation(&generation, s, err);
-    // stored when the run is made: a tokenizer is larger than what the memory plan has room for
+    // stored at creation: memory has no room for a tokenizer now
     settings_scan(s->log, "%ld", &x.endoftext, "endoftext");
-    x.begin = x.endoftext; // as older runs have it, which say no beginning
+    x.begin = x.endoftext; // runs of older versions have no begintext
     settings_scan(s->log, "%ld", &x.begin, "begintext");
     x.pad = session_pad(s, x.endoftext);
     snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
@@ -340,7 +342,7 @@ static int write_best(struct session *s, const struct params_source *source, str
     if (!rc) {
         rc = hf_export_into(f.temp, &x, err);
         file_identity(f.temp, here);
-        rc = rc ? rc : ours_check(&now, s, &asked, err); // and during the export
+        rc = rc ? rc : ours_check(&now, s, &asked, err); // again, after the export
         rc = rc ? rc : settings_set(s->log, err, "best.folder=%s", here);
         rc = rc ? rc : take_place(&f, s->dir, &asked, err);
         file_new_abort(&f);
@@ -360,7 +362,7 @@ int best_export(struct session *s, struct stream *stream, uint64_t step, struct 
     if (rc)
         return rc;
     rc = write_best(s, &source, err);
-    if (!rc || rc == -EINTR) { // who stopped it has a step to commit
+    if (!rc || rc == -EINTR) { // after a stop, the step is still committed
         struct err why = *err;
         int        ended = stream_masters_end(stream, err);
 

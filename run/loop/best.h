@@ -1,8 +1,10 @@
-/* best.h: --keep-best: RUN/best is the model after the best evaluation so far, a complete Hugging
- * Face folder. It is whole or absent whatever is killed when: a new one is made under another name
- * (RUN/best.new-HEX) and takes its place in one step; only then is it named in run.db (best.step,
- * best.name, best.value), in the transaction of the evaluation's rows. A kill between leaves an
- * evaluation that is missing: the next resume makes it, and the folder, again, to the same bits. */
+/* best.h: --keep-best. RUN/best is the model of the best evaluation so far, a complete Hugging Face
+ * folder. After a kill at any time it is either complete or absent.
+ *
+ * A new folder is written as RUN/best.new-HEX and replaces RUN/best in one step. Then run.db
+ * records it (best.step, best.name, best.value), in the transaction that stores the evaluation. If
+ * a kill comes between the two, the evaluation is missing. The next resume repeats the evaluation
+ * and the export, with identical bits. */
 #pragma once
 
 #include "model/hf.h"
@@ -12,24 +14,25 @@ struct best {
     int      any;
     uint64_t step;
     double   value, seconds[TASK_SPLITS];
-    uint32_t sum; // of its files (safetensors.h); 0: of a run that was made before there was one
+    uint32_t sum; // checksum of its files (safetensors.h); 0: an older version made the run
 };
 
-/* What run.db says; any 0 where no evaluation was kept. */
+/* Load the record of the best model from run.db. out->any is 0 if there is none. */
 int best_load(struct best *out, struct session *s, struct err *err);
-/* The same before a training: what a killed export left is removed, or gets its name back. Where
- * the run is to keep its best, a RUN/best that is somebody else's is refused. */
+/* Load the record before training, and clean up. Leftovers of a killed export are removed or get
+ * their name back. If the run keeps its best model and RUN/best belongs to somebody else, it is
+ * refused. */
 int best_open(struct best *out, struct session *s, struct err *err);
 
-/* Is this evaluation better? One that is no number is not. */
+/* True if this evaluation is better than b. A value that is not a number is never better. */
 int best_beats(const struct best *b, const struct feed_values *v);
 
-/* Put the parameters of the drained stream into RUN/best. step: under which reads are metered. */
+/* Export the parameters of the drained stream to RUN/best. `step` labels the metered reads. */
 int best_export(struct session *s, struct stream *stream, uint64_t step, struct err *err);
 
-/* Open RUN/best as *b, which is not empty, has it: whole, and the one that run.db names. What is
- * not so is said, and what to do. */
+/* Open RUN/best and check that it is complete and that it is the folder that run.db records.
+ * Requires b->any. If a check fails, the sentence says what to do. */
 int best_folder(struct hf **out, const struct best *b, const struct session *s, struct err *err);
 
-/* Name the one that is there, inside the caller's transaction. */
+/* Record RUN/best in run.db, in the caller's transaction. */
 int best_store(struct best *b, struct session *s, const struct feed_values *v, struct err *err);

@@ -1,5 +1,5 @@
-/* finetune_results.c: the last evaluation's rows of run.db (with --keep-best the best one's) as
- * files; predictions. */
+/* finetune_results.c: writes the last evaluation in run.db (with --keep-best: the best one) to
+ * files, and the predictions. */
 #include "run/loop/finetune_results.h"
 
 #include "data/base/file.h"
@@ -17,7 +17,7 @@
 
 struct eval_rows { const struct task *task; struct results_eval *eval; int found; };
 
-/* A row of evals: its name says whose value it is. */
+/* Store a row of the table evals. Its name says which split and metric it belongs to. */
 static int take_row(void *ctx, int n, const char **values, const char **names)
 {
     struct eval_rows *e = ctx;
@@ -43,8 +43,8 @@ static int take_row(void *ctx, int n, const char **values, const char **names)
     return 0;
 }
 
-/* The evaluation after step `step`; none where there was none. What it lost to damage is no number.
- */
+/* Load the evaluation after step `step`; n_evals is 0 if there was none. A value lost to damage
+ * becomes NaN. */
 static int take_evals(struct results *r, struct session *s, uint64_t step, const double *seconds,
                       struct err *err)
 {
@@ -62,14 +62,14 @@ static int take_evals(struct results *r, struct session *s, uint64_t step, const
     }
     snprintf(sql, sizeof sql,
              "SELECT name, CASE WHEN value IS NOT NULL THEN printf('%%!.17g', value) END"
-             " FROM evals WHERE step = %" PRIu64, step); // printf makes 0 of NULL
+             " FROM evals WHERE step = %" PRIu64, step); // printf turns NULL into 0
     int rc = runlog_query(s->log, sql, take_row, &rows, err);
     if (!rows.found)
         r->n_evals = 0;
     return rc;
 }
 
-/* steps: that are done; a resume may have named an earlier end. */
+/* Write the result files. steps: steps done; a resume may have named an earlier end. */
 static int write_results(struct finetune_results *out, struct session *s, uint64_t steps,
                          const struct best *best, struct err *err)
 {
@@ -109,12 +109,12 @@ static int write_results(struct finetune_results *out, struct session *s, uint64
 
 enum { NAME = 64 };
 
-/* Is there a file of the model's predictions of this split? If it is not ours it is refused; one of
- * an older model's is removed, since the new one may have none. */
+/* True if the model's predictions of this split exist. A file that siTrain did not write is
+ * refused. Predictions of an older model are removed, since the new model may get none. */
 static int predictions_there(struct finetune_results *o, size_t split, int trained)
 {
     char     name[NAME], path[SESSION_PATH + NAME];
-    uint64_t of = o->step; // where nothing is kept: runs of older versions
+    uint64_t of = o->step; // default: an older version stored no step
 
     results_predictions_name(name, sizeof name, &o->labelled.task, split);
     snprintf(path, sizeof path, "%s/%s", o->dir, name);
@@ -125,8 +125,9 @@ static int predictions_there(struct finetune_results *o, size_t split, int train
     return access(path, F_OK) == 0;
 }
 
-/* Files of a version that noted no sums are ours if they say what this one would; predictions next
- * to such ones if they have a row each. */
+/* Record existing files of a version without checksums. Result files are siTrain's if they equal
+ * what this version would write. Predictions next to them are siTrain's if they have one line per
+ * row. */
 static int know_older(struct finetune_results *o, struct session *s, uint64_t before,
                       struct err *err)
 {
@@ -190,11 +191,11 @@ int finetune_results_write(struct finetune_results *out, struct session *s, uint
     out->test_rows = size_max(labelled_rows(s, run_test[0]), labelled_rows(s, run_test[1]));
     rc = write_results(out, s, trained ? s->o.steps : before, &best, err);
     if (rc || *out->files.first.text)
-        out->results.n_evals = 0; // they are not written
+        out->results.n_evals = 0; // the files were not written
     for (size_t i = 0; i < TASK_SPLITS && !rc; i++)
         if (labelled_rows(s, run_test[i]) && (!predictions_there(out, i, trained) || trained))
             rc = labelled_open(&out->test[i], s, run_test[i], err);
-    out->files.log = NULL; // closed with the session
+    out->files.log = NULL; // the session closes it
     return rc;
 }
 
@@ -231,7 +232,7 @@ static int predict(struct finetune_results *o, struct err *err)
             rc = evaluate_predict(&e, o->test[i], &o->labelled.task, &text[i], &n[i], err);
     evaluator_close(&e);
     model_folder_close(&r);
-    if (!rc) // with the model closed, which may be this run's
+    if (!rc) // only after the model is closed: it may be this run's
         rc = (path = file_path(err, "%s/run.db", o->dir))
                  ? runlog_open(&o->files.log, path, 0, 1, err) : -ENOMEM;
     for (size_t i = 0; i < TASK_SPLITS; i++) {

@@ -1,5 +1,5 @@
-/* finetune_results.h: what a finished fine-tuning leaves beside its run: the results' files
- * (data/task/results.h), predictions of the test rows. Made from the run alone. */
+/* finetune_results.h: the files that a completed fine-tuning writes into RUN: results
+ * (data/task/results.h) and predictions of the test rows. They depend only on the run. */
 #pragma once
 
 #include "data/task/results.h"
@@ -9,24 +9,24 @@
 struct finetune_results {
     char              dir[SESSION_PATH], model[SESSION_PATH + 16]; // RUN; RUN/best or RUN
     struct labelled   labelled;
-    struct read_opts  read;     // how the model was trained
-    struct examples  *test[TASK_SPLITS]; // rows whose predictions are to be written, or NULL
-    uint64_t          test_rows; // of the larger of them
-    struct results    results;   // as written; n_evals 0: there was no evaluation,
-    uint64_t          step;      // which was after this step,
-    char             *file;      // of these rows of one's own; NULL: a task's, or not known
+    struct read_opts  read;     // sizes and dtype as in training
+    struct examples  *test[TASK_SPLITS]; // rows to predict, or NULL
+    uint64_t          test_rows; // rows of the larger test file
+    struct results    results;   // as written; n_evals 0: no evaluation
+    uint64_t          step;      // the evaluation followed this step
+    char             *file;      // the user's own evaluation file; NULL: a task's, or unknown
     const struct events *events;
     struct result_files files;
 };
 
-/* Before a training, after so many steps: is somebody else's file where a result is to be? Then it
- * is refused now. */
+/* Check before training, at step `before`, that no result file would replace somebody else's
+ * file. */
 int  finetune_results_check(struct session *s, uint64_t before, struct err *err);
 
-/* Results' files of a run that is at its end. before: steps that were done when the command began;
- * where more have been since, predictions that are there are of older parameters. A file of
- * somebody else's in the place of one stays: finetune_results_predict says so, when all others are
- * written. */
+/* Write the result files of a run that has reached its last step. before: the steps done when the
+ * command began. If more steps are done now, existing predictions are outdated. A file of somebody
+ * else is not replaced; finetune_results_predict returns that error after it has written the other
+ * files. */
 int  finetune_results_write(struct finetune_results *out, struct session *s, uint64_t before,
                             struct err *err);
 int  finetune_results_predict(struct finetune_results *o, struct err *err);

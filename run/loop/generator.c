@@ -1,5 +1,5 @@
-/* generator.c: what generating needs opened. The pieces in which a prompt goes through are made
- * smaller until the memory plan fits. */
+/* generator.c: opens what generation needs. The pieces in which a prompt is fed become smaller
+ * until the memory plan fits. */
 #include "run/loop/generator.h"
 
 #include "data/base/machine.h"
@@ -22,7 +22,7 @@ int generator_ends(const struct generator *g, int32_t id)
     return i < g->n_stops;
 }
 
-/* What ends a text, by the tokenizer and by the folder that the model is or came from. */
+/* Find the ids that end a text: the tokenizer's, and those of the model's folder. */
 static int find_stops(struct generator *g, const char *model, struct err *err)
 {
     int32_t end = tokenizer_endoftext(g->tok);
@@ -116,8 +116,8 @@ void generator_close(struct generator *g)
     memset(g, 0, sizeof *g);
 }
 
-/* Bytes over time: what one pass reads again, at the rate at which `passes` of them were read just
- * now. */
+/* Report the streaming speed. The bytes that one pass reads again are computed; the rate is
+ * measured over the first `passes` passes. */
 static void tell_speed(const struct generator *g, size_t passes)
 {
     const struct events     *e = g->model.events;

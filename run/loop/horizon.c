@@ -1,4 +1,4 @@
-/* horizon.c: where a run's learning rate ends, when the run goes on beyond it. */
+/* horizon.c: where a run's learning-rate schedule ends if the run continues beyond it. */
 #include "run/loop/horizon.h"
 
 #include "run/folder/settings.h"

@@ -1,16 +1,17 @@
-/* horizon.h: the end of a schedule, from where on steps are trained at --min-lr, which is 0 if
- * nobody says otherwise. A resume that asks for more steps than the run had says what it means: the
- * schedule is extended, or its end is kept by name. */
+/* horizon.h: the last step of a learning-rate schedule (its horizon). Steps after it train at
+ * --min-lr, which is 0 by default. A resume with more steps must therefore either extend the
+ * schedule or keep its end explicitly. */
 #pragma once
 
 #include "run/folder/session.h"
 
-/* Whether the options, as the line of a resume has changed them, say so. was: the run's steps
- * before. */
+/* Check the options of a resume. Returns misuse if it asks for steps beyond the horizon and
+ * --schedule-steps is not given. was: the run's steps before. */
 int  horizon_check(const struct session *s, const struct opt_line *line, uint64_t was,
                    struct err *err);
-/* That a later end does not stretch the schedule is told. */
+/* Send a notice if the run trains beyond the horizon. */
 void horizon_tell(const struct session *s);
-/* Before the options are stored, in the caller's transaction: from step `next` (from 0) on the
- * schedule has another horizon than run.db says, which is kept and told. */
+/* Record a changed horizon: in the settings schedule.step and schedule.was, and as a notice. Called
+ * in the caller's transaction, before the options are stored. next: the first step (from 0) with
+ * the new horizon. */
 int  horizon_record(struct session *s, uint64_t next, struct err *err);

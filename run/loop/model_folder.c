@@ -1,4 +1,4 @@
-/* model_folder.c: two kinds of folders behind one params_source. */
+/* model_folder.c: opens a run or a Hugging Face folder as one params_source. */
 #include "run/loop/model_folder.h"
 
 #include "data/base/machine.h"
@@ -35,7 +35,7 @@ static int open_masters(struct model_folder *r, struct err *err)
     return rc;
 }
 
-/* The blocks of the folder, which may be other ones than an older run's. */
+/* Open RUN/best. Its blocks may differ from the run's, if an older version made the run. */
 static int open_best(struct model_folder *r, const struct best *b, const char *path,
                      struct err *err)
 {
@@ -81,7 +81,7 @@ static int open_run(struct model_folder *r, const char *path, enum model_which w
         r->run.run.disk = disk;
     rc = run_reader_memory(&r->run.run, &r->bytes, err);
     rc = rc ? rc : open_masters(r, err);
-    if (rc == -EBUSY && !(rc = session_recover(&r->run, err))) // a step was half done
+    if (rc == -EBUSY && !(rc = session_recover(&r->run, err))) // complete an interrupted step
         rc = open_masters(r, err);
     return session_explain(&r->run, rc, err);
 }
@@ -276,7 +276,7 @@ static int read_ordered(void *ctx, size_t block, size_t first, size_t n, float *
     while (n > 0 && !rc) {
         size_t from = first, part = first < head && n > head - first ? head - first : n;
 
-        if (first >= head && first - head >= rows) { // the bias, of which each row has one
+        if (first >= head && first - head >= rows) { // the bias: one value per row
             from = head + rows + c->place[first - head - rows];
             part = 1;
         } else if (first >= head) {

@@ -1,4 +1,5 @@
-/* model_folder.h: RUN or HFDIR, whichever a command was given, as a source of parameters. */
+/* model_folder.h: the model of a run or of a Hugging Face folder, as a source of parameters. A
+ * command accepts either path. */
 #pragma once
 
 #include "data/text/tokenizer.h"
@@ -8,85 +9,87 @@
 #include "run/folder/session.h"
 #include "run/sources/evaluate.h"
 
-/* The model of a run that is read. LAST and BEST (RUN/best) are asked for by --last and --best.
- * KEPT, the default, is the best model if the run kept one, and otherwise the last model. */
+/* The model of a run to read. --last and --best ask for LAST and BEST (RUN/best). KEPT, the
+ * default, is the best model if the run kept one; otherwise it is the last model. */
 enum model_which { MODEL_KEPT, MODEL_LAST, MODEL_BEST };
 
 struct model_folder {
     struct model_config    config;
-    struct params_source source;                       // refuses values that are not finite
-    struct finite        finite;                       // behind it
+    struct params_source source;                       // fails on values that are not finite
+    struct finite        finite;                       // its state
     char                 tokenizer[SESSION_PATH + 16]; // a folder; "" if there is none
-    uint64_t             bytes;                        // that the source itself holds
+    uint64_t             bytes;                        // memory that the source uses
     const struct events *events;
-    struct session       run; // open, or of a folder: what follows from its config alone
-    // one of them
+    struct session       run; // an open run; for a folder, only derived from its config
+    // after success exactly one of hf, best and masters is set
     struct hf           *hf;
-    struct hf           *best;    // a run's: all but the parameters is the run's own
+    struct hf           *best;    // RUN/best; only its parameters are used
     struct run_reader   *masters;
-    uint64_t             step;    // of a run: steps that made these parameters
+    uint64_t             step;    // of a run: steps that trained these parameters
 };
 
-/* A run is first brought to its last commit where a crash left a step half done and the last model
- * is read. A notice says that the best one is read, or that --keep-best found none. `which` is of a
- * run, disk NULL for the run's own. Closed by model_folder_close also after a failure. */
+/* Open the model at `path`. If the last model is read and a crash interrupted a step, the step is
+ * completed first. A notice says that the best model is read, or that --keep-best found none.
+ * `which` and disk are for a run; disk NULL: the run's own. Must be closed by model_folder_close,
+ * also after a failure. */
 int  model_folder_open(struct model_folder *r, const char *path, enum model_which which,
                        const char *disk, const struct events *events, struct err *err);
 void model_folder_close(struct model_folder *r);
-/* Which one of `path` --best and --last say, where they may. */
+/* Convert --best and --last. Returns misuse if both are set, or if `path` is a folder with one
+ * model. */
 int  model_which(enum model_which *out, const struct which_opts *o, const char *path,
                  struct err *err);
 
-/* The dtype to read with where none was asked for: a run's own; bf16 for a folder. */
+/* The default dtype: the run's own; bf16 for a folder. */
 int model_folder_dtype(const struct model_folder *r);
 
-/* Refuse a tokenizer in `dir` that differs from the model's own, where it has one; NULL: none is
- * given. */
+/* Compare the tokenizer in `dir` with the model's own, if there are both. Returns misuse if they
+ * differ. dir may be NULL. */
 int model_folder_given(const struct model_folder *r, const char *dir, struct err *err);
 
-/* The tokenizer in `dir`, or if NULL the model's own. */
+/* Open the tokenizer in `dir`; NULL: the model's own. The caller closes *out. Returns misuse if
+ * there is none, -EBADMSG if the run's tokenizer was replaced. */
 int model_folder_tokenizer(struct tokenizer **out, const struct model_folder *r, const char *dir,
                            struct err *err);
 
-/* What the model pads with, as it came: transformers reads a row's last position that is something
- * else for a classifier's. Where config.json says nothing, a classifier's is the tokenizer's (NULL:
- * there is none), a language model's -1. path: what r was opened with. */
+/* The model's padding id; -1: none. For a classifier, transformers reads the logits at a row's last
+ * token that is not padding. If config.json has no pad_token_id, a classifier takes the tokenizer's
+ * (tok may be NULL). path: as passed to model_folder_open. */
 long model_folder_pad(const struct model_folder *r, const char *path, const struct tokenizer *tok);
 
-/* What the folder that the model is, or came from, says of texts that are generated (hf.h), the
- * caller's; NULL: there was none. */
+/* The generation_config.json of the folder that the model is, or came from (hf.h). The caller owns
+ * *out; NULL: there was none. */
 int model_folder_generation(json_t **out, const struct model_folder *r, const char *path,
                             struct err *err);
 
-/* Open the model to be evaluated, as o says (its disk is not looked at; seq 0: all positions; dtype
- * -1: the model's own), with the memory planned. rows: of labelled examples that will
- * be predicted at once, at most. Closed by evaluator_close also after a failure; r and its source
- * stay open as long. */
+/* Open the model for evaluation, and plan the memory. o: disk is ignored; seq 0: all positions;
+ * dtype -1: the model's own. rows: the maximum number of labelled examples predicted at once. r
+ * must stay open as long as *out. Must be closed by evaluator_close, also after a failure. */
 int  model_folder_evaluator(struct evaluator *out, const struct model_folder *r,
                             const struct read_opts *o, uint64_t rows, struct err *err);
 void evaluator_close(struct evaluator *e); // accepts the zero state
 
-/* The classes of a model that has a head, and the rows of the head in an order that is wanted:
- * another model's, which calls its classes by the same names. */
+/* The classes of a classifier. It can present the rows of the head in the class order of another
+ * model with equal class names. */
 struct classes {
-    struct hf_labels         names; // of the model's own classes, in its order
-    size_t                  *place; // (n_labels): the row of the head that is class i
+    struct hf_labels         names; // of the classes, in the model's order
+    size_t                  *place; // (n_labels): row of the head for class i
     const struct model_config *config;   // the model's
     struct params_source     body;
 };
 
-/* In the model's own order until classes_match. path: what r was opened with; r stays open as long
- * as c. Closed by classes_close also after a failure. */
+/* Open the classes in the model's own order. path: as passed to model_folder_open. r must stay open
+ * as long as c. Must be closed by classes_close, also after a failure. */
 int  classes_open(struct classes *c, const struct model_folder *r, const char *path,
                   struct err *err);
 void classes_close(struct classes *c); // accepts the zero state
 
-/* Does the model name its classes, or are they LABEL_0, LABEL_1...? */
+/* True if the model has class names other than LABEL_0, LABEL_1... */
 int classes_named(const struct classes *c);
 
-/* Take them in the order of `names`, one for each: 1 if the model has all of these names (case does
- * not matter), else 0 and they stay in its own order. */
+/* Reorder the classes by `names`, n of them. 1 if the model has exactly these names, ignoring case.
+ * Otherwise 0, and the order stays the model's own. */
 int classes_match(struct classes *c, const char *const *names, size_t n);
 
-/* The model's parameters with the head's rows in that order. Borrows c. */
+/* The model's parameters, with the rows of the head in c's order. Borrows c. */
 struct params_source classes_source(const struct classes *c);

@@ -1,6 +1,6 @@
-/* training.c: the loop over steps. Everything is opened before the first one; a step allocates
- * nothing. Who wants the end (events.h) lets the step finish and commit; a kill is survived by a
- * resume. */
+/* training.c: the loop over steps. Everything is opened before the first step; a step allocates
+ * nothing. A requested stop (events.h) lets the step finish and commit. A resume continues after a
+ * kill. */
 #include "run/loop/training.h"
 
 
@@ -28,30 +28,30 @@
 struct training {
     struct session *s;
     struct budget   plan;
-    struct mem_choice mem;    // of a run that begins
+    struct mem_choice mem;    // only of a new run
     struct stream  *stream;
     struct trainer *trainer;
     struct feed    *feed;
-    struct tensorboard *board; // NULL: none is asked for
-    int             blas; // --blas of the run; in s->o.blas stands the engine that goes on with it
+    struct tensorboard *board; // NULL: no --tensorboard
+    int             blas; // the run's --blas; s->o.blas is the engine in use
     int             evaluates;
-    int             whole;    // offloaded MLPs leave whole
-    uint64_t        skipped; // steps in a row, up to now
+    int             whole;    // an offloaded MLP includes all that backward needs
+    uint64_t        skipped; // consecutive skipped steps so far
     struct best     best;
     struct wear     wear;
-    uint64_t        first;    // the first step of this process,
-    uint64_t        begun_ns; // when it began
-    double          step_seconds; // that the latest one took; 0: there was none
+    uint64_t        first;    // the first step of this process
+    uint64_t        begun_ns; // its start
+    double          step_seconds; // duration of the last step; 0: none yet
 };
 
-/* ---- what a resume says ---- */
+/* ---- options of a resume ---- */
 
 int training_overlay(struct session *s, struct opt_line *line, struct train_opts *train, int first,
                      struct err *err)
 {
     uint64_t was = s->o.steps;
 
-    if (!first && !s->o.schedule_steps) // of the first version's runs
+    if (!first && !s->o.schedule_steps) // a run of the first version
         s->o.schedule_steps = was;
     if (train->mode == TRAIN_SU_O_C) {
         train->mode = RUN_SUO;
@@ -59,7 +59,7 @@ int training_overlay(struct session *s, struct opt_line *line, struct train_opts
             train->compress = s->o.compress > 0 ? s->o.compress : TRAIN_COMPRESS;
         opt_mark_given(line, "compress");
     }
-    s->o.quiet = train->quiet; // both are of one command, not of the run
+    s->o.quiet = train->quiet; // both belong to the command, not to the run
     s->o.force_device = train->force_device;
     int rc = session_overlay(s, line, first, err);
     if (rc || first)
@@ -73,9 +73,8 @@ int training_overlay(struct session *s, struct opt_line *line, struct train_opts
 
 /* ---- opening ---- */
 
-/* The engine that computed this run so far computes the rest of it: oneDNN and OpenBLAS differ in
- * the last bits. Where this siTrain was built without it, another one does, and record_engine says
- * so. */
+/* Continue with the engine that computed the run so far, because oneDNN and OpenBLAS differ in the
+ * last bits. If this build lacks it, another engine is used, and record_engine reports that. */
 static void keep_engine(struct session *s)
 {
     char *engine = settings_get(s->log, "engine");
@@ -109,8 +108,8 @@ static int record_engine(struct training *t, struct err *err)
     return rc ? rc : ranked_engines(t->s, now, err);
 }
 
-/* The memory plan, a setting a part: memory.00 and so on, "BYTES NAME", the total, the limit and
- * what stands beside it last. What an earlier plan had more is removed. */
+/* Store the memory plan as settings memory.00, memory.01, ...: "BYTES NAME". The last ones are the
+ * total, the limit and the arenas. Remaining settings of a longer, earlier plan are removed. */
 static int record_memory(const struct training *t, struct err *err)
 {
     const struct budget     *b = &t->plan;
@@ -132,8 +131,8 @@ static int record_memory(const struct training *t, struct err *err)
     return rc;
 }
 
-/* What the plan chose and the computed traffic depends on. Batches of varying shape leave records
- * of varying size, and `auto` of varying number: nothing is computed of them. */
+/* Store the plan's choices, which the computed traffic depends on. If batches vary in shape, or
+ * `auto` varies the number of records, 0 is stored and no traffic is computed. */
 static int record_plan(struct training *t, struct err *err)
 {
     const struct run_config *r = &t->s->run;
@@ -150,7 +149,7 @@ static int record_plan(struct training *t, struct err *err)
                         varies ? 0 : r->acts.written, varies ? 0 : r->acts.read);
 }
 
-/* Where activations are, if they have drives of their own, which this process may have changed. */
+/* Store the drives of activations (--act-device), which this process may have changed. */
 static int record_acts(const struct session *s, struct err *err)
 {
     const struct run_config *r = &s->run;
@@ -164,9 +163,9 @@ static int record_acts(const struct session *s, struct err *err)
     return rc;
 }
 
-/* What a resume changed is the run's from here on, where everything could be opened with it: all of
- * it, or after a kill nothing. first: the first step that this process trains; NULL: it trains
- * none. */
+/* Store the options, which a resume may have changed, once everything could be opened with them.
+ * One transaction stores all or nothing. first: the first step that this process trains; NULL: it
+ * trains none. */
 static int record_options(const struct training *t, const uint64_t *first, struct err *err)
 {
     struct session *s = t->s;
@@ -186,7 +185,8 @@ static int record_options(const struct training *t, const uint64_t *first, struc
     return runlog_end(s->log, rc, err);
 }
 
-/* What a crash left is done then: the database is ours until the first step. */
+/* Open the stream and complete an interrupted step. After that, the database is free until the
+ * first step. */
 static int open_stream(struct training *t, char *notice, size_t size, struct err *err)
 {
     struct watch w = work_begin(t->s->events, "opening %s", t->s->dir);
@@ -200,7 +200,7 @@ static int open_stream(struct training *t, char *notice, size_t size, struct err
     return rc;
 }
 
-/* What looks like a training must not be taken for one. */
+/* Send a notice if the devices are fake, because the run then trains nothing. */
 static int notice_fake(struct session *s, struct err *err)
 {
     const struct run_config *cfg = &s->run;
@@ -231,7 +231,7 @@ static int training_open(struct training *t, struct err *err)
     if ((rc = best_open(&t->best, s, err)) ||
         (rc = training_plan_here(&t->plan, s, rows, err)) || (rc = ranked_frames(s, err)))
         return rc;
-    if (!t->first) // before anything is open: the plan of mem opens the products, too
+    if (!t->first) // first: the plan of mem opens the engine, too
         mem_choice_make(&t->mem, s, &t->plan, rows);
     struct trainer_options o = training_options(s);
     const struct train_activations *acts = &train_activations[s->o.activations];
@@ -239,7 +239,7 @@ static int training_open(struct training *t, struct err *err)
     o.model.whole = t->whole = memory_whole(&t->plan, &s->run, &o.model);
     o.model.pool = t->plan.pool;
     o.model.spare = t->plan.spare;
-    o.adapts = t->plan.record_buffers ? acts->adapts : ADAPT_NOT; // else nothing is left to choose
+    o.adapts = t->plan.record_buffers ? acts->adapts : ADAPT_NOT; // otherwise nothing to choose
     rc = open_stream(t, notice, sizeof notice, err);
     if (!rc && *notice)
         rc = session_notice(s, notice, err);
@@ -251,7 +251,7 @@ static int training_open(struct training *t, struct err *err)
                             err);
     if (rc || (rc = record_plan(t, err)) || (rc = trainer_open(&t->trainer, &o, t->stream, err)) ||
         (rc = tensorboard_open(&t->board, s->ranks.rank ? NULL : s->o.tensorboard, s->dir, t->first,
-                               s->events, err)) || // of several ranks the first writes it
+                               s->events, err)) || // only rank 0 writes it
         (rc = record_options(t, &t->first, err)))
         return rc;
     return record_engine(t, err);
@@ -267,9 +267,8 @@ static void training_close(struct training *t)
 
 /* ---- evaluations ---- */
 
-/* Rows of evals, and whether it is the best so far: in one transaction, so that all of it is there
- * or missing. What an evaluation took is measured as the next step's, and comes with its rows;
- * after the last step, with these. */
+/* Store an evaluation's values, and the record of the best model, in one transaction. Its metered
+ * times are stored with the next step's or, after the last step, here. */
 static int store_values(struct training *t, const struct feed_values *v, struct err *err)
 {
     struct runlog *log = t->s->log;
@@ -290,7 +289,7 @@ static int store_values(struct training *t, const struct feed_values *v, struct 
     return runlog_end(log, rc, err);
 }
 
-/* The evaluation of the parameters after step `step`. */
+/* Evaluate the parameters after step `step`. */
 static int run_eval(struct training *t, uint64_t step, struct err *err)
 {
     const struct events *e = t->s->events;
@@ -299,7 +298,7 @@ static int run_eval(struct training *t, uint64_t step, struct err *err)
     events_kill_costs(e, "--resume evaluates again");
     int rc = feed_evaluate(t->feed, t->trainer, step + 1, &v, err);
     v.told.step = step;
-    // The database is the stream's until it is drained; in mem it is this thread's, and a drain is
+    // The stream owns the database until it is drained. In mem this thread owns it, and a drain is
     // an image.
     if (!rc && t->s->run.mode != RUN_MEM)
         rc = stream_drain(t->stream, err);
@@ -328,7 +327,7 @@ static int number_row(void *ctx, int n, const char **values, const char **names)
     return 0;
 }
 
-/* The number that a query of run.db gives, which has `next` in it: steps below that are done. */
+/* Run a query with a number as its result. `next` replaces the conversion in the query. */
 static int ask(struct session *s, double *out, const char *query, uint64_t next, struct err *err)
 {
     char sql[256];
@@ -337,7 +336,8 @@ static int ask(struct session *s, double *out, const char *query, uint64_t next,
     return runlog_query(s->log, sql, number_row, out, err);
 }
 
-/* Is an evaluation due after the last step done and, a kill having come between, not recorded? */
+/* *missing: true if the evaluation after the last step is due but, because of a kill, not
+ * stored. */
 static int eval_missing(struct session *s, uint64_t next, int *missing, struct err *err)
 {
     double found = 0;
@@ -350,9 +350,9 @@ static int eval_missing(struct session *s, uint64_t next, int *missing, struct e
     return rc;
 }
 
-/* ---- steps that are skipped ---- */
+/* ---- skipped steps ---- */
 
-/* How many steps in a row before `next` were skipped: a stop in between does not hide them. */
+/* Count the consecutive skipped steps before `next`, also across a stop. */
 static int skipped_before(struct training *t, uint64_t next, struct err *err)
 {
     double n = 0;
@@ -366,7 +366,7 @@ static int skipped_before(struct training *t, uint64_t next, struct err *err)
     return rc;
 }
 
-/* Counts and says a step that was skipped; an error when there were too many in a row. */
+/* Count and report a skipped step. -EDOM if too many in a row were skipped. */
 static int count_skipped(struct training *t, uint64_t step, const struct step_result *r,
                          struct err *err)
 {
@@ -398,7 +398,7 @@ static int count_skipped(struct training *t, uint64_t step, const struct step_re
 
 /* ---- the loop ---- */
 
-enum { WEAR_STEPS = 10 }; // what a speed is taken from: the last ones that run.db has; a new run's
+enum { WEAR_STEPS = 10 }; // steps needed to measure a speed
 
 static int wear_before(struct training *t, uint64_t next, struct err *err)
 {
@@ -414,7 +414,7 @@ static int wear_before(struct training *t, uint64_t next, struct err *err)
     return rc;
 }
 
-/* What a stop during this step waits for; and what is lost by one that does not wait: in mem, all
+/* Report what a stop during this step waits for, and what a kill loses. In mem a kill loses all
  * steps since the last image. */
 static void tell_what_a_stop_does(const struct training *t, uint64_t step)
 {
@@ -429,7 +429,7 @@ static void tell_what_a_stop_does(const struct training *t, uint64_t step)
         events_kill_costs(e, "--resume computes this step again");
 }
 
-/* A step and what follows it. */
+/* Train one step; report, record and evaluate it. */
 static int one_step(struct training *t, uint64_t step, struct err *err)
 {
     struct batch_source  data = { feed_batch, t->feed };
@@ -455,7 +455,7 @@ static int one_step(struct training *t, uint64_t step, struct err *err)
     return !rc && t->evaluates && eval_due(t->s, step) ? run_eval(t, step, err) : rc;
 }
 
-/* Steps from t->first; before them the evaluation after the one before, where it is missing. */
+/* Train the steps from t->first on. If the evaluation before them is missing, it comes first. */
 static int train_steps(struct training *t, int missing, struct training_end *end, struct err *err)
 {
     const struct train_opts *o = &t->s->o;
@@ -468,12 +468,12 @@ static int train_steps(struct training *t, int missing, struct training_end *end
         rc = one_step(t, step, err);
     int asked = rc > 0;
     rc = asked ? 0 : rc;
-    int stopped = rc == -EINTR && err->stopped; // within an evaluation: every step is whole
+    int stopped = rc == -EINTR && err->stopped; // in an evaluation: all steps are complete
     events_stop_waits(t->s->events, 0, step, "committed");
     events_kill_costs(t->s->events, "--resume goes on from the last commit");
     if (!rc || stopped)
         rc = stream_drain(t->stream, err);
-    if (!rc) // the wait for it
+    if (!rc) // record the time waited for the drain
         rc = meter_flush(t->stream->meter, step, t->s->log, err);
     *end = (struct training_end){ stopped || step < o->steps ? TRAINING_STOPPED : TRAINING_DONE,
                                   step, o->steps, stopped };
@@ -485,7 +485,7 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     struct training t = { .s = s, .blas = s->o.blas };
     char            line[SESSION_LINE];
     uint64_t        next, applied;
-    int             missing, rc = ranked_keeps(s, err); // before the options are stored
+    int             missing, rc = ranked_keeps(s, err); // before options are stored
 
     rc = rc ? rc : recovery_run(&s->run, err);
     rc = rc ? rc : run_position(&s->run, &next, &applied, err);
@@ -493,7 +493,7 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
         return rc;
     keep_engine(s);
     rc = eval_missing(s, next, &missing, err);
-    if (s->o.steps < next) // what is done stays done, and is what the run's options say
+    if (s->o.steps < next) // completed steps stay, and --steps covers them
         s->o.steps = next;
     if (rc || (rc = ranked_begin(s, next, &missing, err)))
         return rc;

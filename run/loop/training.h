@@ -1,20 +1,21 @@
-/* training.h: a run at work: its stream and trainer, and the loop over steps. */
+/* training.h: trains a run: opens its stream and trainer, and runs the loop over steps. */
 #pragma once
 
 #include "model/step.h"
 #include "plan/training_plan.h"
 
-/* What a resume's command line says, over the stored options (session_overlay). *train is the
- * line's part of train_rows; the line is changed: su+o+c alone stands for the run's own ratio. */
+/* Apply the options of a resume to the stored ones (session_overlay). *train: the line's part of
+ * train_rows. Both are changed: su+o+c without --compress takes the run's own ratio. first: the run
+ * has not been trained yet. */
 int training_overlay(struct session *s, struct opt_line *line, struct train_opts *train, int first,
                      struct err *err);
 
-/* How a training ended that did not fail. */
+/* How a training without errors ended. */
 struct training_end {
     enum { TRAINING_DONE, TRAINING_STOPPED, TRAINING_NOTHING_LEFT } how;
-    uint64_t step, steps;       // done; the run's end
-    int      within_evaluation; // stopped there: it is made again
+    uint64_t step, steps;       // steps done; steps of the run
+    int      within_evaluation; // stopped during an evaluation; a resume repeats it
 };
 
-/* Train from the last commit to s->o.steps, evaluating where there is eval data. */
+/* Train from the last commit to s->o.steps, and evaluate if there is evaluation data. */
 int training_run(struct session *s, struct training_end *end, struct err *err);

@@ -1,4 +1,5 @@
-/* newranks.c: folder after folder is filled; then all become a run (place.h), rank 0's first. */
+/* newranks.c: fills one folder after the other. Then all become a run (place.h), rank 0's folder
+ * first. */
 #include "run/ranks/newranks.h"
 
 #include "data/base/file.h"
@@ -28,7 +29,7 @@ struct making {
 
 static int check(const struct session *from, const struct newranks *n, struct err *err)
 {
-    struct session to = *from; // of which the options are asked, and may be settled
+    struct session to = *from; // a copy: ranked_groups may set its options
     size_t         ranks = size_max(from->ranks.size, 1);
     char           dir[SESSION_PATH];
     int            rc = 0;
@@ -43,7 +44,7 @@ static int check(const struct session *from, const struct newranks *n, struct er
         return err_misuse(err, "%s has residuals of --error-feedback, which is of one group, and "
                           "so of one rank", from->dir);
     to.o.groups = to.o.groups ? to.o.groups : ranks;
-    if (to.o.groups % n->ranks) // which a run keeps
+    if (to.o.groups % n->ranks) // a run keeps its groups
         return err_misuse(err, "--groups %" PRIu64 " of %s cannot be divided over %zu ranks: "
                           "expected a divisor of %" PRIu64, to.o.groups, from->dir, n->ranks,
                           to.o.groups);
@@ -65,11 +66,11 @@ static int copy_file(const char *old, const char *new, int folder, struct err *e
     if (folder)
         return file_make_folder(new) ? err_set(err, -errno, "mkdir %s: %s", new, strerror(errno))
                                 : hf_copy_tokenizer(old, new, &copied, err);
-    rc = file_check_own(old, 0, err); // what a link leads to is somebody else's, and is not spread
+    rc = file_check_own(old, 0, err); // a link's target is not the run's: never copied
     return rc ? rc : file_copy(old, new, UINT64_MAX, err);
 }
 
-/* Its tokenizer, and tokens and rows that stand in its folder. */
+/* Copy the tokenizer, and the tokens and rows that are in the run's folder. */
 static int copy_files(const struct session *from, const char *dir, struct err *err)
 {
     const struct run_file *f;
@@ -86,7 +87,7 @@ static int copy_files(const struct session *from, const char *dir, struct err *e
     return rc;
 }
 
-/* What is said otherwise in the copy. */
+/* Change the settings that differ in the copy. */
 static int settle(struct session *to, const struct session *from, const struct newranks *n,
                   size_t rank, struct err *err)
 {
@@ -106,8 +107,9 @@ static int settle(struct session *to, const struct session *from, const struct n
     return rc ? rc : runlog_unset(to->log, "rank", err);
 }
 
-/* The old run's database in place of the empty run.db.new. It gets this name when it says whose it
- * is and where: before, who clears what a kill left would clear the old run's devices. */
+/* Replace the empty run.db.new by a copy of the old run's database. It gets that name only after
+ * its id and place are set. Before, a cleanup after a kill would take the old run's devices for
+ * this maker's. */
 static int copy_log(const struct making *m, struct session *to, size_t rank, struct err *err)
 {
     char copy[NEW_PATH], new[NEW_PATH];
@@ -128,7 +130,7 @@ static int copy_log(const struct making *m, struct session *to, size_t rank, str
     return rc ? rc : runlog_open(&to->log, new, 0, 1, err);
 }
 
-/* to: closed by the caller, also after a failure. */
+/* Fill the folder of one rank. The caller closes `to`, also after a failure. */
 static int fill(struct making *m, struct session *to, size_t rank, struct err *err)
 {
     char         dir[SESSION_PATH];
@@ -151,7 +153,7 @@ static int fill(struct making *m, struct session *to, size_t rank, struct err *e
     return rc;
 }
 
-/* The first one stays locked while the others are filled: nobody else may take the place. */
+/* Fill all folders. Rank 0's stays locked meanwhile, so that nobody else can claim it. */
 static int fill_all(struct making *m, struct err *err)
 {
     struct session first;
@@ -169,7 +171,8 @@ static int fill_all(struct making *m, struct err *err)
     return rc;
 }
 
-/* The first one's name makes a run of all: then none is given up. */
+/* Give all folders their run.db. Once rank 0's has it, the run exists, and no folder is removed any
+ * more. */
 static int name_all(struct making *m, struct err *err)
 {
     int rc = 0;
@@ -186,7 +189,7 @@ static int parts_of(struct parts *parts, struct session *from, struct err *err)
 {
     int rc = parts_open(parts, &from->run, err);
 
-    if (rc == -EBUSY && !(rc = session_recover(from, err))) { // a step was half done
+    if (rc == -EBUSY && !(rc = session_recover(from, err))) { // complete an interrupted step
         parts_close(parts);
         rc = parts_open(parts, &from->run, err);
     }

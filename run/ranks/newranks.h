@@ -1,15 +1,17 @@
-/* newranks.h: a run made again for another number of ranks (ranked.h), with all that it has but its
- * devices copied into each rank's folder, and its states cut anew. The old run is only read. */
+/* newranks.h: copies a run to a different number of ranks (ranked.h). Each rank's folder gets a
+ * copy of the database, tokenizer and data. The optimizer states are partitioned again on new
+ * devices. The old run is only read. */
 #pragma once
 
 #include "run/folder/session.h"
 
 struct newranks {
-    const char *dir;     // the new run's folder; those of other ranks are beside it
-    size_t      ranks, devices; // of each rank, as folders in its own; 0: as many as there are
+    const char *dir;     // rank 0's new folder; the other ranks' are next to it
+    size_t      ranks, devices; // devices: per rank, folders in its RUN; 0: as before
 };
 
-/* `from` was opened to be written, and sees its other ranks (ranked_see). All folders are made, or
- * none. A kill leaves folders of which none is a run, and the next try clears; or rank 0's is one,
- * and whoever opens it finishes the others (ranked_finish, ranked_see). */
+/* Create the new run. `from` was opened for writing, and its other ranks are open (ranked_see).
+ * Either all folders become a run or none does. After a kill there are two cases. If no folder is a
+ * run yet, the next attempt removes them. If rank 0's folder is a run, opening it completes the
+ * others (ranked_finish, ranked_see). */
 int newranks_create(struct session *from, const struct newranks *n, struct err *err);

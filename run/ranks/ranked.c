@@ -1,4 +1,4 @@
-/* ranked.c: what ranks settle with each other before and between steps. */
+/* ranked.c: what ranks agree on before and between steps. */
 #include "run/ranks/ranked.h"
 
 #include "data/base/machine.h"
@@ -9,7 +9,7 @@
 
 #include <sys/stat.h>
 
-/* Without the slashes and dots that a name may end with; it is not the name of another folder. */
+/* The length of `run` without trailing slashes and "/.". */
 static size_t plain_length(const char *run)
 {
     size_t n = strlen(run);
@@ -19,8 +19,8 @@ static size_t plain_length(const char *run)
     return n;
 }
 
-/* The folder that is meant, over links; one that does not exist yet by the folder around it. 0 if
- * there is none. */
+/* Resolve links in `run`. If it does not exist yet, only its parent is resolved. 0 if there is no
+ * parent either. */
 static int real_folder(char out[SESSION_PATH], const char *run)
 {
     char   around[SESSION_PATH];
@@ -53,7 +53,7 @@ void ranked_dir(char out[SESSION_PATH], const char *run, size_t rank)
     snprintf(out, SESSION_PATH, rank ? "%.*s.rank%zu" : "%.*s", n, run, rank);
     if (!rank || !real_folder(real, run))
         return;
-    // beside a link, where it was made by an older version
+    // an older version put the folder next to a link
     if (snprintf(beside, sizeof beside, "%s.rank%zu", real, rank) < (int)sizeof beside &&
         (is_there(beside) || !is_there(out)))
         memcpy(out, beside, sizeof beside);
@@ -89,7 +89,7 @@ int ranked_id(struct session *s, struct err *err)
     return rc;
 }
 
-/* "" where there is no run that can be read: who opens it says why. */
+/* Read a run's id; "" if it cannot be read. Opening the run reports the reason. */
 static void id_read(char id[33], const char *dir)
 {
     char           path[SESSION_PATH + 16];
@@ -176,7 +176,7 @@ static int see_one(struct session *s, const struct session *first, const char *p
     return rc;
 }
 
-/* The end of such a folder's name, with its length. */
+/* The suffix of the rank's folder name. Returns its length. */
 static int own_tail(char tail[32], const struct session *s)
 {
     return snprintf(tail, 32, ".rank%zu", s->ranks.rank);
@@ -205,7 +205,8 @@ int ranked_part(const struct session *s, const char *path, struct err *err)
                       tail);
 }
 
-/* Are all folders of one training? One whose journal is damaged says so where it is read. */
+/* Check that all folders are at the same time of one training. A folder with a damaged journal
+ * reports that when it is read. */
 static int see_times(struct session *s, const char *path, struct err *err)
 {
     size_t              n = s->ranks.size;

@@ -1,68 +1,73 @@
-/* ranked.h: a run that several processes make and train together (offload/layout/ranks.h), each in
- * a folder of its own: what they settle with each other. One process alone is at one with itself.
- */
+/* ranked.h: coordination between the ranks of a run (offload/layout/ranks.h). Several processes
+ * create and train the run together, each in its own folder. In a single process these functions
+ * succeed without communication. */
 #pragma once
 
 #include "comm/comm.h"
 #include "run/folder/session.h"
 
-/* The folder of a rank of the run RUN: RUN itself is rank 0's, RUN.rank1 that of the next. It
- * stands next to the folder that RUN is, whatever names or links it was given by; or next to the
- * name, where one is there that an older version made. */
+/* The folder of a rank of RUN: RUN itself is rank 0's folder, RUN.rank1 is rank 1's. Symbolic links
+ * in RUN are resolved first. Exception: an older version put the folders next to the link; if one
+ * exists there, and none next to the real folder, it is used. */
 void ranked_dir(char out[SESSION_PATH], const char *run, size_t rank);
 
-/* s->id, a name for ever: 32 hex digits. Ranks have the same but for the digits 4 to 7, their
- * number: so what they make at the same place has different names. */
+/* Generate s->id, 32 hex digits, which never changes. All ranks' ids are equal except for digits 4
+ * to 7, the rank. Files of different ranks in one folder therefore have different names. */
 int  ranked_id(struct session *s, struct err *err);
 
-/* The same from what a job has in common: digits 4 to 7 of `job` do not count. */
+/* Derive a rank's id from `job`, the id of any rank; its digits 4 to 7 are replaced. */
 void ranked_id_of(char id[33], const char *job, size_t rank);
 
-/* Are they parts of one run? */
+/* True if a and b are ranks of one run. */
 int  ranked_together(const struct session *a, const struct session *b);
 
-/* All ranks, before they open a run that is there, each its own folder of it: those that a kill
- * left without the name run.db when rank 0's had got it (place.h) get it. */
+/* Complete a run whose creation was interrupted by a kill (place.h). All ranks call this before
+ * they open the run, each with its own folder. If rank 0's folder is a run, the other ranks'
+ * folders become runs, too. */
 int  ranked_finish(const char *dir, struct comm *comm, struct err *err);
 
-/* One process alone is to read all of it: open the other ranks' folders beside s, which is rank 0's
- * and was opened as `path`. Nothing is done for a run of one rank. They are closed with s. */
+/* Open the other ranks' folders, so that one process can read the whole run. s is rank 0's session,
+ * opened as `path`. If the run has one rank, this does nothing. session_close(s) closes the
+ * others. */
 int  ranked_see(struct session *s, const char *path, enum session_how how, struct err *err);
 
-/* Misuse: whose part it is, of a run of several ranks of which it is not rank 0's, and what is
- * missing. It was opened as `path`. */
+/* Always returns misuse. The sentence names the rank that s belongs to and what to open instead. s
+ * is not rank 0's folder and was opened as `path`. */
 int  ranked_part(const struct session *s, const char *path, struct err *err);
-/* Whether it stands where its rank's part is looked for. */
+/* True if the folder's name is the one that ranked_dir gives for its rank. */
 int  ranked_is_placed(const struct session *s);
 
-/* The ranks that train it: as many as it was made by, each with its own part of one run. NULL:
- * alone. */
+/* Attach the ranks that train the run. Misuse if their number differs from the number that created
+ * it, or if a rank has a folder of another rank or run. comm NULL: a single process. */
 int  ranked_join(struct session *s, struct comm *comm, struct err *err);
 
-/* --keep-best of several ranks is not known: misuse. */
+/* Returns misuse if --keep-best is set and the run has several ranks. */
 int  ranked_keeps(const struct session *s, struct err *err);
 
-/* --groups, settled, and whether a step's micro-batches can be divided so: misuse. */
+/* Set s->o.groups to its default, the number of ranks, if it is 0. Returns misuse if groups or
+ * micro-batches cannot be divided evenly, or if an option does not support several groups. */
 int  ranked_groups(struct session *s, struct err *err);
 
-/* Which blocks stay in their frames must be the same everywhere: what one rank does not read again
- * it does not send. s->run.frames: the fewest that one of them has room for. */
+/* Set s->run.frames to the minimum over all ranks. All ranks must keep the same blocks in memory,
+ * because a rank does not send a block that it does not read again. */
 int  ranked_frames(struct session *s, struct err *err);
 
-/* What decides what is computed is the same on all ranks: options, the model and, where s->log is
- * open, the data. Else misuse, which names what differs from rank 0's. */
+/* Check that all ranks have the same options that affect results, the same model and, if s->log is
+ * open, the same data. Otherwise misuse; the sentence names the first difference from rank 0. */
 int  ranked_alike(struct session *s, struct err *err);
 
-/* Before the first step, which is the same everywhere, as all that ranked_alike looks at. *missing:
- * an evaluation is, in any rank's folder: then all evaluate. */
+/* Check before the first step that all ranks are alike (ranked_alike) and continue at the same
+ * step. *missing: in, true if this rank lacks an evaluation; out, true if any rank does. Then all
+ * evaluate. */
 int  ranked_begin(struct session *s, uint64_t next, int *missing, struct err *err);
 
-/* Is it the same engine everywhere, with as many threads? Else a notice: the last bits may depend
- * on which rank computes what. */
+/* Compare the BLAS engine and the number of threads of all ranks. If they differ, a notice says
+ * that the last bits may depend on which rank computes what. */
 int  ranked_engines(struct session *s, const char *engine, struct err *err);
 
-/* All have opened what they train, however long that took; from here on --rank-timeout counts. */
+/* Wait until all ranks have opened the run. --rank-timeout applies from here on. */
 int  ranked_patience(struct session *s, struct err *err);
 
-/* Is the end asked for, of any rank? 1; 0; or a failure. All ask between the same steps. */
+/* 1 if any rank was asked to stop, 0 if none was, or -errno. All ranks call this between the same
+ * steps. */
 int  ranked_stop(struct session *s, struct err *err);

@@ -1,5 +1,5 @@
-/* ranked_alike.c: what all ranks of a run must have been started with alike, which mpirun does not
- * see to: it can start another command line on each host, or a file of another content. */
+/* ranked_alike.c: checks that all ranks of a run were started alike. mpirun does not check this:
+ * each host may have another command line, or a data file with other content. */
 #include "run/ranks/ranked.h"
 
 #include "data/base/crc32c.h"
@@ -7,8 +7,8 @@
 
 enum { TERMS = 64 };
 
-struct term { // all bytes are set
-    char     name[28], value[28]; // cut
+struct term { // compared by memcmp: all bytes are set
+    char     name[28], value[28]; // truncated
     uint32_t sum;                 // of the whole value
 };
 struct terms { uint64_t n; struct term at[TERMS]; };
@@ -23,8 +23,8 @@ static void add(struct terms *t, const char *name, const char *value)
     term->sum = crc32c(0, value, strlen(value));
 }
 
-/* What is fixed decides what is computed, but for what suits a machine; of what a run may change or
- * is laid out by, these do as well, or when all of them meet. */
+/* True if an option affects what is computed. Fixed options do, except those that only suit a
+ * machine (own). Of the others, these do (also), or they determine when ranks communicate. */
 static int decides(const struct opt_row *row)
 {
     static const char *const own[] = { "blas", "threads" },
@@ -52,7 +52,7 @@ static int add_option(void *ctx, const struct opt_row *row, int given, const cha
     return 0;
 }
 
-/* Checksums of the data that the run has: texts in hex. */
+/* Add the checksums of the run's data, as hex texts. */
 static void add_data(struct terms *t, struct runlog *log)
 {
     static const char *const sums[][2] = {

@@ -1,4 +1,4 @@
-/* corpus.c: checks tokens before a run takes them, and finds them again. */
+/* corpus.c: checks token files and texts before a run uses them, and opens them again later. */
 #include "run/sources/corpus.h"
 
 #include "run/folder/settings.h"
@@ -6,10 +6,10 @@
 
 enum { CHECK_IDS = 1 << 15 };
 
-/* ---- before they are taken ---- */
+/* ---- checks ---- */
 
-/* Every id of a token file against the vocabulary, and its length against a row. of: the user's
- * file, which the tokens are those of. width: of an id, where no header says it. */
+/* Check every id of a token file against the vocabulary, and its length against a row. of: the
+ * user's file, for messages. width: bytes per id, if the file has no header. */
 static int check_tokens(const char *path, const char *of, unsigned width, size_t vocab,
                         uint64_t seq, const struct events *events, struct err *err)
 {
@@ -53,9 +53,9 @@ int corpus_check(struct corpus_file file, const char *tokenizer, size_t vocab, u
     return rc;
 }
 
-/* ---- what a run keeps of them ---- */
+/* ---- stored settings ---- */
 
-/* The checksums of a token file, as they are stored; malloced, also after a failure. */
+/* The checksums of a token file as stored text; malloced, also after a failure. */
 static int sums_text(char **out, const char *path, unsigned width, const struct events *events,
                      struct err *err)
 {
@@ -77,10 +77,10 @@ static int sums_text(char **out, const char *path, unsigned width, const struct 
     return rc;
 }
 
-/* What a run keeps of a file; all NULL: it has none. */
+/* The stored settings of a file; all NULL: there is none. */
 struct kept {
     char    *path, *text, *sums;
-    char    *text_sum; // NULL: the run was made before texts had one
+    char    *text_sum; // NULL: an older version made the run
     unsigned width;
 };
 
@@ -92,8 +92,8 @@ static void kept_release(struct kept *k)
     free(k->text_sum);
 }
 
-/* *k is the caller's to release, also after a failure. Runs of versions that knew uint16 alone do
- * not say how wide ids without a header are. */
+/* Load the settings of a file. The caller releases *k, also after a failure. Runs of versions with
+ * uint16 only have no setting for the width of ids. */
 static int kept_find(struct kept *k, struct session *s, const char *what, struct err *err)
 {
     char *format = NULL;
@@ -109,7 +109,7 @@ static int kept_find(struct kept *k, struct session *s, const char *what, struct
     return rc;
 }
 
-/* Where a token file is. */
+/* Store the path of a token file; inside RUN it is relative. */
 static int store_path(struct session *s, const char *what, const char *path, struct err *err)
 {
     size_t n = strlen(s->dir);
@@ -131,7 +131,7 @@ static int store(struct session *s, const char *what, const char *path, unsigned
     return rc ? rc : store_path(s, what, path, err);
 }
 
-/* A text's tokens go into RUN. */
+/* Tokenise a text into RUN. */
 static int add_text(struct session *s, const char *what, const char *path, const char *named,
                     struct err *err)
 {
@@ -167,7 +167,7 @@ int corpus_add(struct session *s, const char *what, struct corpus_file file, str
 
 static const char *option_of(const char *what) { return strcmp(what, "data") ? "eval-data" : what; }
 
-/* A run of a text has its tokens, and asks no text for them again. */
+/* Refuse another file. A run on a text only uses its stored tokens. */
 static int refuse_other(const char *what, const char *path, const struct kept *k, int there,
                         struct err *err)
 {
@@ -177,7 +177,7 @@ static int refuse_other(const char *what, const char *path, const struct kept *k
                       k->text ? "" : ", or name a file with the same tokens");
 }
 
-/* A text that was changed since it was tokenised is another one, under the same name. */
+/* Refuse a text that was changed since it was tokenised. */
 static int check_text(struct session *s, const char *what, const char *path, const struct kept *k,
                       struct err *err)
 {
@@ -193,7 +193,7 @@ static int check_text(struct session *s, const char *what, const char *path, con
                       path);
 }
 
-/* Another name for the run's own file, or another file: only one of the same bytes goes. */
+/* Accept another path of the run's own file, or another token file with the same checksums. */
 static int resume_other(struct session *s, const char *what, const char *path,
                         const struct kept *k, struct err *err)
 {
@@ -216,7 +216,7 @@ static int resume_other(struct session *s, const char *what, const char *path,
     return rc;
 }
 
-/* How a run takes its file stays as it is. */
+/* Refuse a --data-format that differs from the run's. */
 static int check_format(const struct kept *k, struct corpus_file file, struct err *err)
 {
     enum tokens_format has = k->text        ? TOKENS_TEXT
@@ -236,7 +236,7 @@ int corpus_resume(struct session *s, const char *what, struct corpus_file file, 
     struct kept k = { 0 };
     int         rc = file.path ? kept_find(&k, s, what, err) : 0;
 
-    if (!rc && file.path && !k.path) { // taken as by a new run
+    if (!rc && file.path && !k.path) { // check and add it as for a new run
         snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
         rc = corpus_check(file, tokenizer, s->config.vocab, s->o.seq, s->events, err);
         rc = rc ? rc : corpus_add(s, what, file, err);

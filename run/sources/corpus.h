@@ -1,30 +1,32 @@
-/* corpus.h: the tokens that a language model's run is trained on ("data") and evaluated on
- * ("eval"): a token file that is read in place, or a text that is tokenised into RUN. A run keeps
- * where they are and their checksums, and expects those each time it opens them. */
+/* corpus.h: the training data ("data") and the evaluation data ("eval") of a language model's run.
+ * Each is a token file, read in place, or a text, tokenised into RUN. The run stores paths and
+ * checksums, and checks them at each open. */
 #pragma once
 
 #include "data/text/tokens.h"
 #include "run/folder/session.h"
 #include "run/sources/masking.h"
 
-/* A file, and how it is to be taken; path NULL: none. */
+/* A data file and its format; path NULL: none. */
 struct corpus_file { const char *path; enum tokens_format as; };
 
-/* Can this file be used? Refused are what is neither tokens nor text, text without a tokenizer
- * (a folder, or NULL), ids that the vocabulary does not have, a file too short for a row of seq. */
+/* Check that a file can be used as tokens or as text. tokenizer: a folder, or NULL. Misuse: a file
+ * of another kind; a text without a tokenizer; an id outside the vocabulary; fewer tokens than a
+ * row of seq needs. */
 int corpus_check(struct corpus_file file, const char *tokenizer, size_t vocab, uint64_t seq,
                  const struct events *events, struct err *err);
 
-/* Make it the run's. */
+/* Add the file to the run as `what`. A text is tokenised into RUN/WHAT.bin. */
 int corpus_add(struct session *s, const char *what, struct corpus_file file, struct err *err);
 
-/* What a resume's command line says of it: nothing, the same file as before, one with the same
- * tokens, which may lie elsewhere now, or the first one of a run that has none yet (import made
- * it). */
+/* Apply --data or --eval-data of a resume. Accepted are: no file; the file that the run has; a file
+ * with the same tokens at another path; any valid file if the run has none yet (a run made by
+ * import). Another file is misuse. */
 int corpus_resume(struct session *s, const char *what, struct corpus_file file, struct err *err);
 
-/* How rows of a masked language model are masked, by the run's own tokenizer. */
+/* Find the special tokens for masked rows, from the run's own tokenizer. */
 int corpus_masking(struct masking *out, const struct session *s, struct err *err);
 
-/* Open it. *out NULL where the run has none. */
+/* Open the run's tokens and check them against the stored checksums. *out is NULL if the run has no
+ * such data. The caller closes it. */
 int corpus_open(struct tokens **out, struct session *s, const char *what, struct err *err);

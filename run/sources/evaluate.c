@@ -1,4 +1,4 @@
-/* evaluate.c: batches of a file in order, through eval_step. */
+/* evaluate.c: reads a file's batches in order and passes them to eval_step. */
 #include "run/sources/evaluate.h"
 
 #include "data/base/clock.h"
@@ -13,8 +13,8 @@ struct rows {
     uint64_t                rows;
 };
 
-/* Micro-batch `micro` of pass `pass`: rows one after the other; where there is none left, targets
- * that do not count. */
+/* Fill micro-batch `micro` of pass `pass` with consecutive rows. Past the last row, targets are -1
+ * and do not count. */
 static int rows_batch(void *ctx, uint64_t pass, size_t micro, struct batch *b, struct err *err)
 {
     const struct rows      *f = ctx;
@@ -33,7 +33,7 @@ static int rows_batch(void *ctx, uint64_t pass, size_t micro, struct batch *b, s
     return 0;
 }
 
-/* The same of a masked language model. */
+/* rows_batch for a masked language model. */
 static int masked_batch(void *ctx, uint64_t pass, size_t micro, struct batch *b, struct err *err)
 {
     const struct rows *f = ctx;
@@ -80,7 +80,7 @@ int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t ste
 
 enum { PAD_TO = 16 };
 
-/* Rows are read at the largest distance that may be and then moved together. */
+/* Reads each row at the largest stride, then moves all rows to the final stride. */
 int evaluate_fill(struct batch *b, const struct examples *x, size_t n,
                   uint64_t (*row)(const void *ctx, size_t i), const void *ctx, struct err *err)
 {
@@ -114,13 +114,13 @@ int evaluate_fill(struct batch *b, const struct examples *x, size_t n,
     return 0;
 }
 
-/* What a model says of each row, and what is true, behind it: classes and their labels, or a
- * regressor's values and theirs; the others are NULL. */
+/* Predictions and true values: classes and labels for a classifier, values and truth for a
+ * regressor. The other two are NULL. */
 struct predictions {
-    int32_t *classes, *labels; // (n), of one (2 n)
+    int32_t *classes, *labels; // (n) each, in one allocation of 2 n
     float   *values, *truth;
-    size_t   n, broken; // broken: the first row with a logit that is no number; n: none
-    float    logit;     // that one
+    size_t   n, broken; // broken: first row with a logit that is not finite; n: none
+    float    logit;     // that logit
 };
 
 static void predictions_free(struct predictions *p)
@@ -129,7 +129,7 @@ static void predictions_free(struct predictions *p)
     free(p->values);
 }
 
-enum { METRIC_SCRATCH = 4 }; // doubles a row, of metric_values
+enum { METRIC_SCRATCH = 4 }; // doubles per row for metric_values
 
 uint64_t predictions_bytes(uint64_t n, size_t n_labels)
 {
@@ -140,7 +140,7 @@ uint64_t predictions_bytes(uint64_t n, size_t n_labels)
 struct predicting {
     const struct evaluator *e;
     const struct examples  *x;
-    size_t                  first; // the row that a micro-batch begins with
+    size_t                  first; // first row of the micro-batch
 };
 
 static uint64_t next_row(const void *ctx, size_t i)
@@ -159,7 +159,8 @@ static int predicting_batch(void *ctx, uint64_t pass, size_t micro, struct batch
     return evaluate_fill(b, p->x, n, next_row, p, err);
 }
 
-/* What is true of all rows: of ranks, each computes some alone. */
+/* Read the true values of all rows. A rank needs all of them, but computes only some rows
+ * itself. */
 static int read_truth(struct predictions *out, const struct examples *x, struct err *err)
 {
     int32_t *ids = malloc(x->h.longest * sizeof *ids);
@@ -179,7 +180,7 @@ static int read_truth(struct predictions *out, const struct examples *x, struct 
     return rc;
 }
 
-/* Remember the first logit that is no number: no class is the largest, and no value is near. */
+/* Remember the first logit that is not finite. Its row has no valid class or value. */
 static void look_finite(struct predictions *p, size_t first, const float *logits, size_t rows,
                         size_t n_labels)
 {
@@ -190,7 +191,7 @@ static void look_finite(struct predictions *p, size_t first, const float *logits
         }
 }
 
-/* Every row of the examples, in order, and the sum of the losses. */
+/* Predict every row in order, and sum up the losses. */
 static int predict(const struct evaluator *e, const struct examples *x, size_t n_labels,
                    uint64_t step, struct predictions *out, double *loss_sum, struct err *err)
 {
@@ -256,7 +257,7 @@ int evaluate_examples(const struct evaluator *e, const struct examples *x, const
 
     *out = (struct results_eval){ .samples = p.n, .batches = div_up(p.n, e->batch) };
     rc = rc ? rc : take_metrics(out, &p, task, err);
-    if (!rc && p.broken < p.n) // also a loss that does not see the broken logit is no number
+    if (!rc && p.broken < p.n) // even a finite loss is invalid then
         out->loss = out->metric[0] = out->metric[1] = (double)NAN;
     else if (!rc)
         out->loss = loss_sum / (double)p.n;

@@ -1,6 +1,6 @@
-/* evaluate.h: what a model is worth: a language model's loss over a whole token file (rows one
- * after the other from its beginning, each token but the first of a row's range predicted once), a
- * classifier's or regressor's loss and metrics over labelled examples. */
+/* evaluate.h: evaluates a model. For a language model: its loss over a token file, in consecutive
+ * rows from the start of the file. For a classifier or a regressor: loss and metrics over labelled
+ * examples. */
 #pragma once
 
 #include "data/task/examples.h"
@@ -10,37 +10,39 @@
 #include "run/folder/events.h"
 #include "run/sources/masking.h"
 
-/* Who evaluates: a trainer between steps, or that of a model that is only read
- * (model_folder_evaluator), and the sizes that it was opened for. */
+/* What an evaluation needs: a trainer, and the sizes that it was opened with. The trainer is the
+ * training's own, between steps, or that of a model that is only read (model_folder_evaluator). */
 struct evaluator {
     struct trainer      *trainer;
     size_t               batch, seq, grad_accum, vocab;
     const struct events *events;
-    struct stream       *stream; // of a model that is only read
-    const struct masking *masking; // of a masked language model; else NULL
+    struct stream       *stream; // only of a model that is only read
+    const struct masking *masking; // of a masked language model; otherwise NULL
 };
 
-/* In all of these, step: under which spans are recorded. -EINTR where the end was asked for. */
+/* In all of these functions, `step` labels the recorded spans. They return -EINTR if a stop was
+ * requested. */
 
-/* Mean loss of all rows of a token file; a last pass that is not full is padded with targets that
- * do not count. *tokens: those that did. Of a masked language model: of the tokens that are masked,
- * which are the same in every evaluation. */
+/* Mean loss of all rows of a token file. The last pass is padded with targets that do not count.
+ * *tokens: the number of targets that count. For a masked language model these are the masked
+ * tokens, which are identical in every evaluation. */
 int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t step, double *loss,
                     uint64_t *tokens, struct err *err);
 
-/* Loss and the task's metrics; all are NaN where a logit is not finite. */
+/* Loss and the task's metrics. All are NaN if a logit is not finite. */
 int evaluate_examples(const struct evaluator *e, const struct examples *x, const struct task *task,
                       uint64_t step, struct results_eval *out, struct err *err);
 
-/* What the model says of each row, as results_predictions has it; caller frees *text. -ERANGE where
- * a logit is not finite. */
+/* The model's prediction for each row, in the format of results_predictions. The caller frees
+ * *text. -ERANGE if a logit is not finite. */
 int evaluate_predict(const struct evaluator *e, const struct examples *x, const struct task *task,
                      char **text, size_t *bytes, struct err *err);
 
-/* Bytes that n rows take in either, beside the batches: for the memory plan. */
+/* Bytes for the predictions of n rows, without the batches. The memory plan counts them. */
 uint64_t predictions_bytes(uint64_t n, size_t n_labels);
 
-/* A micro-batch of n rows (0 is fine), number i of which is row(ctx, i) of the examples: padded to
- * the longest, rounded up to a multiple of 16, at most what *b allows. */
+/* Fill a micro-batch with n rows (0 is allowed). Row i of it is row(ctx, i) of the examples. b->seq
+ * becomes the longest row's length, rounded up to a multiple of 16, but not above its value before.
+ * Shorter rows are padded. */
 int evaluate_fill(struct batch *b, const struct examples *x, size_t n,
                   uint64_t (*row)(const void *ctx, size_t i), const void *ctx, struct err *err);

@@ -1,7 +1,7 @@
-/* feed.c: a language model's rows are those of a token file in the order of tokens_batch. Of
- * labelled examples each epoch has all rows in an order of its own: a step's number alone says
- * which are its; an epoch has ceil(rows / (batch x grad-accum)) steps, the last of which may have
- * fewer rows, or micro-batches without any. */
+/* feed.c: a language model's rows are those of a token file, in the order of tokens_batch. Labelled
+ * examples are permuted anew in each epoch, and a step's number alone determines its rows. An epoch
+ * has ceil(rows / (batch * grad-accum)) steps. Its last step may have fewer rows, or micro-batches
+ * without any. */
 #include "run/sources/feed.h"
 
 #include "data/base/clock.h"
@@ -16,21 +16,21 @@
 
 #include <math.h>
 
-#define EPOCH_STREAM 0x65706f6368000000u // of permute.h: "epoch", and its number
+#define EPOCH_STREAM 0x65706f6368000000u // stream of permute.h: "epoch" plus its number
 
 struct feed {
     struct evaluator    evaluator;
     struct tokens_order order;
     // a language model's
     struct tokens      *data, *eval; // eval NULL: none
-    struct masking      masking;     // of a masked one
+    struct masking      masking;     // only for a masked one
     // a classifier's
     struct labelled     labelled;
     struct examples    *train, *dev[TASK_SPLITS]; // train NULL: a language model
     uint64_t            rows, epoch_steps;
 };
 
-/* Where a micro-batch begins in its epoch. */
+/* The position of a micro-batch in its epoch. */
 struct place { const struct feed *f; uint64_t epoch, first; };
 
 static uint64_t epoch_row(const void *ctx, size_t i)
@@ -43,7 +43,7 @@ static uint64_t epoch_row(const void *ctx, size_t i)
                : p->first + i;
 }
 
-/* A masked language model's rows are numbered from the first step on. */
+/* Masked rows are numbered from the first step on. */
 static int masked_batch(const struct feed *f, uint64_t step, size_t micro, struct batch *b,
                         struct err *err)
 {
@@ -152,7 +152,7 @@ int feed_open(struct feed **out, struct session *s, struct err *err)
 
     if (!f)
         return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
-    // ranks end between steps alone, where they all ask each other: none may leave an evaluation
+    // ranks agree to stop only between steps, so a single rank must not stop an evaluation
     f->evaluator = (struct evaluator){ .batch = o->batch, .seq = o->seq,
                                        .events = s->ranks.comm ? NULL : s->events,
                                        .grad_accum = o->grad_accum, .vocab = s->config.vocab };

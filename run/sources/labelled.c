@@ -1,4 +1,5 @@
-/* labelled.c: rows of a task to ids; the task and the examples of a run, stored and found again. */
+/* labelled.c: encodes a task's rows as ids. Stores a run's task and examples, and loads them
+ * again. */
 #include "run/sources/labelled.h"
 
 #include "data/base/grow.h"
@@ -9,7 +10,7 @@
 #include <limits.h>
 #include <strings.h>
 
-enum { USUAL_SEQ = 128, QUOTED_ROWS = 100 }; // QUOTED_ROWS: the first rows, looked at for quotes
+enum { USUAL_SEQ = 128, QUOTED_ROWS = 100 }; // QUOTED_ROWS: rows checked for quotes
 
 /* ---- rows to ids ---- */
 
@@ -44,7 +45,7 @@ static int each_row(const struct labelled_file *e, task_row_fn row, void *ctx, s
                           err);
 }
 
-/* Whether the field does not stand between two double quotes. */
+/* True if the field is not enclosed in double quotes. */
 static int is_bare(const char *field)
 {
     size_t n = field ? strlen(field) : 0;
@@ -85,7 +86,8 @@ int labelled_check(struct labelled_file *e, const char *dir, const char *file, s
     return !rc && e->rows == 0 ? err_misuse(err, "%s has no rows", e->path) : rc;
 }
 
-/* Quotes are characters in a .tsv file, as GLUE's are written, but many programs write others. */
+/* Warn about quotes in a .tsv file. GLUE's files have no quoting, so quotes are text there, but
+ * many programs write quoted fields. */
 static void quotes_notice(const struct labelled_file *e, char *out, size_t size)
 {
     const char *dot = strrchr(e->path, '.'),
@@ -118,7 +120,8 @@ void labelled_notice(const struct labelled_file *e, int which, char *out, size_t
                                 : "the text");
 }
 
-/* What a model that has types of tokens is told of them, in the ids as they are stored. */
+/* Encode the token types in the ids, as they are stored: ~id means type 1. For models with types
+ * only. */
 static int add_types(struct encoding *w, struct err *err)
 {
     const struct model_config *g = w->config;
@@ -140,7 +143,7 @@ static int add_types(struct encoding *w, struct err *err)
     return 0;
 }
 
-/* Tokens that the model has no embeddings of are refused: of n ids of the row. */
+/* Check a row's n ids against the model's vocabulary. */
 static int check_ids(const struct encoding *w, const int32_t *ids, size_t n, struct err *err)
 {
     char where[PATH_MAX + 32];
@@ -150,7 +153,8 @@ static int check_ids(const struct encoding *w, const int32_t *ids, size_t n, str
                           err);
 }
 
-/* The same where the model is an encoder: its rows begin with a token that stands for them. */
+/* The ids of a row for an encoder. Its template is required, because the row begins with a token
+ * that represents it. */
 static int encoder_ids(struct encoding *w, const struct token_row *text, struct err *err)
 {
     int rc;
@@ -164,8 +168,8 @@ static int encoder_ids(struct encoding *w, const struct token_row *text, struct 
     return rc ? rc : add_types(w, err);
 }
 
-/* The ids of a row's texts, by the tokenizer's template; where it has none, the end of a text
- * stands between two, and what is too long is cut at its end. */
+/* The ids of a row, by the tokenizer's template. Without a template, an end-of-text token separates
+ * the two texts. */
 static int row_ids(struct encoding *w, const struct task_row *row, struct err *err)
 {
     struct token_row text = { .a = row->text1, .n_a = strlen(row->text1), .b = row->text2,
@@ -193,7 +197,7 @@ static int encode_row(void *ctx, const struct task_row *row, struct err *err)
     int              rc = row_label(w->e, row, &x, err);
 
     rc = rc ? rc : row_ids(w, row, err);
-    // the cut, without padding at its end; at least one id
+    // truncate, then remove padding at the end; at least one id stays
     n = size_min(w->ids.n, w->max_seq);
     from = tokenizer_cuts_left(w->tok) ? w->ids.n - n : 0;
     while (n > 1 && w->ids.ids[from + n - 1] == w->pad)
@@ -227,7 +231,7 @@ int labelled_encode(struct examples **out, const struct labelled_file *e, struct
     return rc ? rc : examples_open(out, path, err);
 }
 
-/* ---- what a run keeps of them ---- */
+/* ---- stored settings ---- */
 
 static int add_file(struct session *s, const struct labelled_file *e, struct tokenizer *tok,
                     struct err *err)
@@ -278,7 +282,7 @@ int labelled_load(struct labelled *l, struct session *s, struct err *err)
     *l = (struct labelled){ 0 };
     if (known) {
         l->task = *known;
-    } else if (name && !strcmp(name, "custom")) { // its labels are what the run calls its classes
+    } else if (name && !strcmp(name, "custom")) { // its labels are the run's class names
         rc = session_labels(&l->labels, s, err);
         l->task = task_custom((const char *const *)l->labels.name, s->config.n_labels);
     } else {

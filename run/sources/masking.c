@@ -1,8 +1,8 @@
-/* masking.c: as BERT's authors have it (Devlin et al. 2018), and transformers' collator: of the
- * tokens that are chosen 80 of 100 become the mask, 10 some other token, 10 stay; all of them are
- * to be found. How many are chosen of a row is fixed, which ones says a permutation of its tokens.
- * All numbers are functions of the seed and the row's number alone (kernels/rng.h): whoever reads a
- * row, it is masked alike. */
+/* masking.c: masking as in BERT (Devlin et al. 2018) and transformers' collator. Of the chosen
+ * tokens, 80% become the mask, 10% another token, and 10% stay; the model predicts all of them. The
+ * number of chosen tokens per row is fixed, and a permutation chooses them. All random numbers
+ * depend on the seed and the row's number alone (kernels/rng.h), so every reader masks a row
+ * identically. */
 #include "run/sources/masking.h"
 
 #include "data/base/permute.h"
@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-#define TRAIN_STREAM 0x6d61736b00000000u // of rng.h: "mask", and the row's number
+#define TRAIN_STREAM 0x6d61736b00000000u // stream of rng.h: "mask" plus the row's number
 #define EVAL_STREAM  0x6576616c00000000u // "eval"
 
 static int one_id(int32_t *out, const struct tokenizer *t, enum tokenizer_place place,
@@ -96,7 +96,7 @@ int masking_find(struct masking *out, const struct model_config *g, const struct
     return 0;
 }
 
-/* Tokens of the file in a row. */
+/* Tokens of the file in a row: seq minus the special tokens. */
 static size_t inside(const struct masking *m, size_t seq)
 {
     size_t around = (size_t)(m->before >= 0) + (m->behind >= 0);
@@ -111,17 +111,17 @@ uint64_t masking_rows(const struct masking *m, uint64_t count, size_t seq)
     return n ? count / n : 0;
 }
 
-/* The tokenizer's own tokens are never asked for. */
+/* True for special tokens, which are never chosen. */
 static int is_own(const struct masking *m, int32_t id)
 {
     return id == m->mask || id == m->before || id == m->behind || id == m->end || id == m->pad;
 }
 
-/* What is seen instead of a chosen token. */
+/* The id that replaces a chosen token in the input. */
 static int32_t instead(const struct masking *m, int32_t id, uint64_t bits)
 {
     uint32_t how = (uint32_t)bits % 10;
-    int32_t  other = (int32_t)((bits >> 32) * (m->vocab - 1) >> 32); // all but the padding
+    int32_t  other = (int32_t)((bits >> 32) * (m->vocab - 1) >> 32); // any id except the padding
 
     return how < 8 ? m->mask : how == 8 ? other + (other >= m->pad) : id;
 }
@@ -133,7 +133,7 @@ uint64_t masking_chosen(double prob, uint64_t n)
     return chosen ? chosen : n > 0;
 }
 
-/* Which numbers choose; an evaluation's are the same in all runs. */
+/* The source of a row's random numbers; an evaluation's do not depend on the run. */
 struct draw { uint64_t seed, number; int evaluates; };
 
 static void mask_row(const struct masking *m, const struct draw *draw, int32_t *x,
@@ -155,7 +155,7 @@ static void mask_row(const struct masking *m, const struct draw *draw, int32_t *
     }
 }
 
-/* Row i of a batch of which nothing is asked. */
+/* Make row i of a batch a row without targets. */
 static void row_none(struct batch *b, size_t i)
 {
     memset(b->y + i * b->seq, 0xff, b->seq * sizeof *b->y); // -1
@@ -163,7 +163,7 @@ static void row_none(struct batch *b, size_t i)
     b->last[i] = (int32_t)b->seq - 1;
 }
 
-/* Row `row` of the file, masked, as row i of a batch. */
+/* Read row `row` of the file, mask it, and store it as row i of a batch. */
 static int row_read(const struct masking *m, struct tokens *t, uint64_t row,
                     const struct draw *draw, struct batch *b, size_t i, struct err *err)
 {

@@ -1,41 +1,47 @@
-/* masking.h: the rows of a masked language model (BERT): tokens of a file with the ids around them
- * that its tokenizer puts around a text, in which some are masked, to be found again. */
+/* masking.h: rows for a masked language model (BERT). A row holds tokens of a file between the
+ * special tokens that the tokenizer puts around a text. Some tokens are masked, and the model
+ * predicts them. */
 #pragma once
 
 #include "data/text/tokens.h"
 #include "model/step.h"
 #include "run/folder/train_opts.h"
 
-/* prob: of all tokens but the tokenizer's own. The ids; -1: none. */
+/* prob: fraction of the tokens that are masked; the tokenizer's special tokens do not count. mask
+ * ... pad are token ids; -1: none. */
 struct masking {
     double  prob;
     size_t  vocab;
     int32_t mask, before, behind, end, pad;
-    int     refuse_pad; // positions depend on it
-    int     bare;       // the tokenizer puts nothing around a text
+    int     refuse_pad; // position ids depend on padding: refuse it inside a row
+    int     bare;       // the tokenizer adds no tokens around a text
 };
 
-/* What a command line says of masks, for a model that has none, or that cannot be, is refused. */
+/* Check --mask-prob and --mask-id on a command line. Returns misuse if the model is not a masked
+ * language model, or if the id is 0. */
 int masking_opts_check(const struct opt_line *line, const struct mask_opts *o,
                        const struct model_config *g, struct err *err);
 
-/* For a model, with the tokenizer of a folder, or NULL: then o->id says which id masks. Refused
- * where nothing says it, or the model does not have it. */
+/* Find the special tokens for a model. tokenizer: a folder, or NULL; then o->id must give the
+ * mask's id. Returns misuse if the mask's id is unknown, or if an id is outside the vocabulary. */
 int masking_find(struct masking *out, const struct model_config *g, const struct mask_opts *o,
                  const char *tokenizer, struct err *err);
 
-/* Whether a training can begin: rows of a tokenizer without a template are refused. */
+/* Check that training can begin. Returns misuse if the tokenizer has no template, so that rows have
+ * no special tokens. */
 int masking_framed(const struct masking *m, const struct model_config *g, struct err *err);
 
-/* How many of n tokens of a row are asked for. */
+/* The number of masked tokens in a row with n ordinary tokens: prob * n rounded, at least 1 if n >
+ * 0. */
 uint64_t masking_chosen(double prob, uint64_t n);
 
-/* Rows of seq tokens in a file of `count`; 0: it is too short. */
+/* Rows of seq tokens in a file of `count` tokens. 0: the file is too short, or the special tokens
+ * fill a row. */
 uint64_t masking_rows(const struct masking *m, uint64_t count, size_t seq);
 
-/* A micro-batch of masked rows, of the file's `rows`. They are numbered from `first` on, and their
- * numbers choose what is masked: in a training that takes rows in this order they count from its
- * first step on; with order NULL, in an evaluation, they are the file's rows, and nothing is asked
- * of rows behind the last one. */
+/* Fill a micro-batch with masked rows, numbered from `first`. A row's number decides which tokens
+ * are masked. Training passes `order`: rows are numbered from the first step on, and `order` maps a
+ * number to one of the file's `rows`. Evaluation passes NULL: the number is the row of the file.
+ * A number from `rows` on give rows without targets. */
 int masking_batch(const struct masking *m, struct tokens *t, const struct tokens_order *order,
                   uint64_t first, uint64_t rows, struct batch *b, struct err *err);

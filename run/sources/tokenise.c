@@ -1,5 +1,5 @@
-/* tokenise.c: text to token files, a piece of each file at a time: the loop between the tokenizer
- * and tokens.c, which prepare, pretrain and eval share. */
+/* tokenise.c: tokenises text files in pieces. prepare, pretrain and eval share it. It connects the
+ * tokenizer with the token files of tokens.c. */
 #include "run/sources/tokenise.h"
 
 #include "data/base/crc32c.h"
@@ -37,7 +37,7 @@ int tokenise_known(const struct tokenizer *tok, const struct tokenise_ids *c, st
     return 0;
 }
 
-/* Ids behind those that are written, of the file `path`. */
+/* Append ids, from the file `path`, to the output. */
 static int add_ids(struct tokenise *t, const int32_t *ids, size_t n, const char *path,
                    struct err *err)
 {
@@ -47,7 +47,7 @@ static int add_ids(struct tokenise *t, const int32_t *ids, size_t n, const char 
     return rc ? rc : tokens_writer_add(&t->writer, ids, n, err);
 }
 
-/* What the tokenizer's template puts there. */
+/* Append the template's tokens for one place. */
 static int add_around(struct tokenise *t, enum tokenizer_place place, const char *path,
                       struct err *err)
 {
@@ -56,7 +56,8 @@ static int add_around(struct tokenise *t, enum tokenizer_place place, const char
     return add_ids(t, ids->ids, ids->n, path, err);
 }
 
-/* Nothing but its name tells a table from a text. */
+/* Send a notice if the file's name is a table's, since only the name distinguishes a table from a
+ * text. */
 static void say_table(const struct tokenise *t, const char *path)
 {
     const char *dot = strrchr(path, '.');
@@ -198,7 +199,7 @@ int tokenise_train(const char *const *texts, size_t n, size_t vocab, const char 
     return rc;
 }
 
-/* The first id that is not the same word in both; -1: there is none. */
+/* The first id with different words in a and b; -1: none. */
 static int32_t first_other(const struct tokenizer *a, const struct tokenizer *b)
 {
     size_t most = size_max(tokenizer_vocab(a), tokenizer_vocab(b)), n, m;
@@ -223,7 +224,7 @@ int tokenise_same(const char *given, const char *own, struct err *err)
     if (rc && !why.misuse)
         rc = err_set(err, rc, "%s", why.text);
     else if (rc)
-        rc = 0; // of a kind that is not known here
+        rc = 0; // an unknown kind of tokenizer: nothing to compare
     else if (b) {
         rc = tokenizer_open(&a, given, err);
         if (!rc && (id = first_other(a, b)) >= 0)
