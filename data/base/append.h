@@ -1,20 +1,21 @@
-/* append.h: a new file (file.h) that is written from front to back through a buffer. */
+/* append.h: writes a new file (file.h) from front to back through a buffer. */
 #pragma once
 
 #include "data/base/file.h"
 
 struct append {
-    struct file_new f;    // append_flush, then file_new_commit, makes it appear
+    struct file_new f;    // append_flush, then file_new_commit, give the file its name
     unsigned char  *buf;
-    size_t          used; // of it
-    uint64_t        off;  // of buf in the file
+    size_t          used; // bytes in buf that are not written yet
+    uint64_t        off;  // offset in the file at which buf begins
 };
 
-enum { APPEND_BYTES = 64 << 10 }; // of the buffer
+enum { APPEND_BYTES = 64 << 10 }; // size of the buffer
 
-/* What comes first stands at `off`; what is before that is written by file_pwrite. */
+/* append_open starts a new file at `path`. The first appended byte gets the offset `off`. The
+ * caller writes any bytes before it with file_pwrite. All three functions return 0 or -errno. */
 int append_open(struct append *a, const char *path, uint64_t off, struct err *err);
 int append_add(struct append *a, const void *bytes, size_t n, struct err *err);
 int append_flush(struct append *a, struct err *err);
-/* Frees, and removes what was not committed; accepts the zero state. */
+/* Frees the buffer and removes a file that was not committed. Accepts the zero state. */
 void append_close(struct append *a);

@@ -1,9 +1,9 @@
 /* arena.h: buffers that live and die together, cut out of one mapping.
  *
- * One function says what the buffers are, by arena_take, and is called twice: the first time, the
- * arena being in its zero state, only their bytes are counted and the pointers are NULL; after
- * arena_map the same calls give the pieces. So a size can be asked for without allocating
- * anything, and what is counted and what is cut cannot differ.
+ * One function of the caller describes the buffers by calls of arena_take. It is called twice.
+ * While the arena is in its zero state, the calls only count bytes and return NULL. After
+ * arena_map, the same calls return the pieces. So a size can be computed without an allocation,
+ * and the count cannot differ from the layout.
  *
  *     struct arena a = { .align = ARENA_IO };
  *     lay_buffers(&a, b);
@@ -11,13 +11,13 @@
  *     if (!rc)
  *         lay_buffers(&a, b);
  *     ..
- *     arena_free(&a);
- */
+ *     arena_free(&a); */
 #pragma once
 
 #include "data/base/err.h"
 
-/* What pieces are aligned to: a line of the cache, or what devices and registered buffers want. */
+/* Alignment of the pieces, in bytes: a cache line, or a page as direct I/O and registered
+ * buffers need. */
 enum { ARENA_LINE = 64, ARENA_IO = 4096 };
 
 struct arena {
@@ -27,14 +27,16 @@ struct arena {
     size_t bytes; // of the mapping
 };
 
-/* The next piece; NULL while the bytes are only counted. What is mapped is zero. */
+/* Returns the next piece of `bytes` bytes, or NULL while the bytes are only counted. A new
+ * mapping is zero-filled. */
 void *arena_take(struct arena *a, size_t bytes);
 
-/* Map what was counted, in huge pages where the kernel likes; pieces are then taken from the
- * beginning. Without any bytes nothing is mapped, and the pieces are NULL. -ENOMEM and "out of
- * memory: WHAT need N MiB": `what` is a plural. */
+/* Maps the counted bytes and asks for huge pages. arena_take then starts from the beginning. If
+ * no bytes were counted, nothing is mapped and the pieces are NULL. On failure returns -ENOMEM
+ * and writes "out of memory: WHAT need N MiB"; `what` is a plural. */
 int  arena_map(struct arena *a, const char *what, struct err *err);
-/* What stands there is not needed any more: whole pages of it take no memory until they are touched
- * again. */
+/* Gives the whole pages in at[0..bytes) back to the kernel. Their contents are lost. They take
+ * no memory until they are touched again. */
 void arena_give_back(void *at, size_t bytes);
-void arena_free(struct arena *a); // what was never mapped, too; counting can begin again
+/* Unmaps the buffers. Accepts an arena that was never mapped. Counting can begin again. */
+void arena_free(struct arena *a);

@@ -1,4 +1,4 @@
-/* clock.h: the one clock of every measurement: CLOCK_MONOTONIC, nanoseconds. */
+/* clock.h: the clock of all measurements: CLOCK_MONOTONIC, in nanoseconds. */
 #pragma once
 
 #include <stdint.h>

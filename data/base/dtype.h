@@ -9,7 +9,7 @@ enum dtype { DT_F32, DT_BF16, DT_F16 };
 
 typedef uint16_t bf16; // the upper half of a float
 
-/* "fp32", "bf16", "fp16"; NULL past the last. */
+/* Returns "fp32", "bf16" or "fp16", or NULL past the last dtype. */
 static inline const char *dtype_name(size_t d)
 {
     static const char *const names[] = { [DT_F32] = "fp32", [DT_BF16] = "bf16", [DT_F16] = "fp16" };
@@ -28,8 +28,8 @@ static inline float bf16_to_f32(bf16 h)
     return f;
 }
 
-/* Round to nearest, ties to even; a NaN stays a (quiet) NaN. Every vector form, host and device,
- * gives these bits. */
+/* Rounds to nearest, ties to even. A NaN stays a quiet NaN. Every vector form, on host and
+ * device, gives the same bits. */
 static inline bf16 bf16_from_f32(float f)
 {
     uint32_t u, nearest;
@@ -39,13 +39,14 @@ static inline bf16 bf16_from_f32(float f)
     return (bf16)((f != f ? u | 0x00400000u : nearest) >> 16);
 }
 
-/* Where element i of an array stands; who only reads takes it as const again. */
+/* Returns the address of element i of an array. A caller that only reads assigns it to a const
+ * pointer. */
 static inline void *dtype_at(const void *p, enum dtype d, size_t i)
 {
     return (char *)(uintptr_t)p + i * dtype_bytes(d);
 }
 
-/* Element i of an array of dtype DT_F32 or DT_BF16. */
+/* Returns element i of an array of dtype DT_F32 or DT_BF16. */
 static inline float dtype_get(const void *p, enum dtype d, size_t i)
 {
     return d == DT_F32 ? ((const float *)p)[i] : bf16_to_f32(((const bf16 *)p)[i]);

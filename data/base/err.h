@@ -1,10 +1,11 @@
-/* err.h: how a failure travels. A function that can fail returns 0 or -errno and writes one
- * sentence into the caller's struct err where it happened; callers pass both up unchanged. Only
- * cmd/ prints it and exits: 2 where `misuse` is set (the command line or an input file's contents
- * were wrong), 130 where `stopped` is (a person asked for the end), else 1.
+/* err.h: error reporting. A function that can fail returns 0 or -errno. It writes one sentence
+ * into the caller's struct err where the failure happened, and callers pass both up unchanged.
+ * Only cmd/ prints the sentence and exits. The exit code is 2 if `misuse` is set: the command
+ * line or the contents of an input file were wrong. It is 130 if `stopped` is set: a person
+ * asked for the end. Otherwise it is 1.
  *
- * With it come the headers of the C library that nearly whoever can fail uses: errno's numbers,
- * strerror, printf's formats of sized integers, snprintf, malloc. */
+ * This header also includes the C library headers that nearly every function that can fail
+ * needs: errno, strerror, inttypes, snprintf, malloc. */
 #pragma once
 
 #include <errno.h>
@@ -19,16 +20,17 @@ struct err {
     char text[1024]; // one sentence: what was found, what was expected, what would work
 };
 
-/* Write the sentence and return `rc` (negative), so that `return err_set(...)` reads well.
- * `err` may be NULL. */
+/* Writes the sentence and returns `rc` (negative), so that a caller can write `return
+ * err_set(...)`. `err` may be NULL. */
 int err_set(struct err *err, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* The same for misuse (exit 2); returns -EINVAL. */
+/* Writes the sentence as err_set does and marks it as misuse (exit 2). Returns -EINVAL. */
 int err_misuse(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same for what was looked for by a name, of which errno said `why`: misuse (-EINVAL) where the
- * name is wrong; else an error (-why), since the name may be right: EIO, ENOMEM, EACCES. */
+/* Reports that a lookup by name failed with errno `why`. If the name is wrong, it is misuse and
+ * returns -EINVAL. If the name may be right (EIO, ENOMEM, EACCES and others), it is an error and
+ * returns -why. */
 int err_name(struct err *err, int why, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* The same for work that was asked to end and did (exit 130); returns -EINTR. */
+/* Reports that work ended because it was asked to (exit 130). Returns -EINTR. */
 int err_stopped(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

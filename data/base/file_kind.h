@@ -1,23 +1,23 @@
-/* file_kind.h: what a file is, said by its first bytes, so that nobody takes a picture for text, or
- * a text for token ids. Formats that are not read here are refused by their names, with the command
- * that makes of such a file what is wanted. */
+/* file_kind.h: recognizes the kind of a file by its contents, so that a picture is not read as
+ * text, or a text as token ids. A format that siTrain does not read is refused by its name. The
+ * sentence has the command that converts such a file. */
 #pragma once
 
 #include "data/base/watch.h"
 
-/* The numbers that begin llm.c's token files: for its GPT-2 (uint16) and its Llama 3 (uint32). */
+/* Magic numbers of llm.c's token files: GPT-2 (uint16 ids) and Llama 3 (uint32 ids). */
 enum { LLMC_MAGIC_U16 = 20240520, LLMC_MAGIC_U32 = 20240801 };
 
 enum file_kind {
     FILE_TEXT,   // valid UTF-8 without NUL bytes
     FILE_JSON,   // a text that begins as a list or an object of JSON
-    FILE_TOKENS, // llm.c's, by its header
+    FILE_TOKENS, // token ids in llm.c's format, by its header
     FILE_EMPTY,
-    FILE_FORMAT, // one of the formats by name: compressed, a picture, a model, UTF-16, ...
+    FILE_FORMAT, // a known format: compressed, a picture, a model, UTF-16, ...
     FILE_BYTES,  // anything else
 };
 
-/* What the reader of a file wants it to be; data: a text or token ids. */
+/* What the reader wants the file to be. FILE_FOR_DATA is a text or token ids. */
 enum file_want { FILE_FOR_DATA, FILE_FOR_TEXT, FILE_FOR_PROMPTS, FILE_FOR_ROWS, FILE_FOR_OPTIONS,
                  FILE_FOR_JSON, FILE_FOR_TOKENIZER };
 
@@ -25,26 +25,27 @@ struct file_look {
     enum file_kind            kind;
     const struct file_format *format;  // of FILE_JSON and FILE_FORMAT; else NULL
     unsigned                  width;   // of FILE_TOKENS: bytes of an id
-    int                       guessed; // UTF-16 without a mark: uint16 ids below 256 look so, too
-    // of FILE_BYTES: the first byte that no text has, its place from 0, its line from 1
+    int                       guessed; // UTF-16 without a byte order mark, or uint16 ids < 256
+    // of FILE_BYTES: the first byte that no text has, its offset (from 0) and line (from 1)
     unsigned char byte;
     uint64_t      at, line;
-    int           words; // it looks like a text in another encoding, as Latin-1
+    int           words; // it looks like a text in another encoding, such as Latin-1
 };
 
-/* Look at a whole file: a text is one to its last byte. Anything but a regular file is refused. */
+/* Reads the whole file to find its kind. A text must be valid to its last byte. Anything but a
+ * regular file is refused. */
 int file_kind_look(struct file_look *out, const char *path, const struct watch *watch,
                    struct err *err);
 
-/* Refuse it for what is wanted, whatever kind it is. Always misuse. */
+/* Refuses the file for the use `want`, whatever its kind. Always returns misuse. */
 int file_kind_refuse(const struct file_look *look, const char *path, enum file_want want,
                      struct err *err);
 
-/* Refuse an open file, or bytes that were read, whose beginning is of a known format other than
- * text: 0 where it may be what is wanted. */
+/* Refuse an open file, or bytes that were read, if the beginning is of a known format other than
+ * text. Return 0 if the file may be what `want` says. */
 int file_kind_check(int fd, uint64_t size, const char *path, enum file_want want, struct err *err);
 int file_kind_check_bytes(const char *bytes, size_t n, const char *path, enum file_want want,
                           struct err *err);
 
-/* Refuse a file that stands where a folder is wanted; 0 for a folder, and where nothing is. */
+/* Refuses a file where a folder is wanted. Returns 0 for a folder, and if nothing has this name. */
 int file_kind_expect_folder(const char *path, enum file_want want, struct err *err);

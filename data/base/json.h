@@ -1,5 +1,6 @@
-/* json.h: the one way to JSON (jansson): whole files with a size limit, errors with file and line,
- * writing under a temporary name. Whoever needs JSON includes this, not jansson. */
+/* json.h: the only access to JSON (jansson): reads whole files with a size limit, reports errors
+ * with file and line, and writes under a temporary name. Files that need JSON include this
+ * header instead of jansson.h. */
 #pragma once
 
 #include "data/base/err.h"
@@ -7,30 +8,32 @@
 #include <jansson.h>
 #include <math.h>
 
-/* Parse a file of at most max_bytes; caller json_decref()s. -errno and a sentence naming file and
- * line. */
+/* Parses a file of at most max_bytes. The caller calls json_decref on *out. Errors are -errno
+ * with a sentence that names file and line. */
 int json_read(json_t **out, const char *path, size_t max_bytes, struct err *err);
-/* The same of a file that must be an object. */
+/* Parses a file as json_read does, and refuses it unless it is an object. */
 int json_read_object(json_t **out, const char *path, size_t max_bytes, struct err *err);
-/* Parse text[0..n) of which `what` says where it stands. A whole number too large for json_int_t,
- * as Python writes some, is a real one. */
+/* Parses text[0..n). `what` names the text's origin in the sentence of an error. A whole number
+ * too large for json_int_t, as Python writes some, becomes a real number. */
 int json_parse(json_t **out, const char *text, size_t n, const char *what, struct err *err);
 /* Parses a text that must be an object. */
 int json_parse_object(json_t **out, const char *text, size_t n, const char *what, struct err *err);
-/* A value as json_write writes it, malloced; NULL: no memory. */
+/* Returns the value as json_write writes it, malloced, or NULL if there is no memory. */
 char *json_written(const json_t *value, size_t flags);
-/* Write to path (temporary name, fsync, rename); flags are jansson's: JSON_INDENT(2), or those of
- * figures that people read. */
+/* Writes the value to path (temporary name, fsync, rename). `flags` are jansson's:
+ * JSON_INDENT(2), or JSON_FIGURES for numbers that people read. */
 int json_write(const json_t *value, const char *path, size_t flags, struct err *err);
 enum { JSON_FIGURES = JSON_SORT_KEYS | JSON_REAL_PRECISION(15) }; // 0.1 is 0.1
 
-/* A number or text of an object; where there is none, or it is of another kind: 0 and "". */
+/* Return a number or a text of an object. If the key is missing or has another type, they return
+ * 0 or "". */
 static inline double json_num(const json_t *object, const char *key)
 {
     return json_number_value(json_object_get(object, key));
 }
 
-/* A number that may be none: NaN where it is null, which a NaN of a database is, or not there. */
+/* Returns a number of an object, or NaN if it is null or missing. A NaN in a database becomes
+ * null. */
 static inline double json_figure(const json_t *object, const char *key)
 {
     const json_t *v = json_object_get(object, key);

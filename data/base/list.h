@@ -1,16 +1,15 @@
-/* list.h: a first-in first-out list through a pointer that its members have for it.
+/* list.h: a first-in first-out list, linked through a pointer inside its members.
  *
  *     struct job { struct job *next; .. };
  *     struct list l;
  *     list_init(&l, offsetof(struct job, next));
  *     list_push(&l, job);
- *     job = list_pop(&l);
- */
+ *     job = list_pop(&l); */
 #pragma once
 
 #include <stddef.h>
 
-struct list { void *first, *last; size_t link; }; // link: where in a member its pointer lies
+struct list { void *first, *last; size_t link; }; // link: offset of that pointer in a member
 
 static inline void list_init(struct list *l, size_t link)
 {
@@ -29,7 +28,7 @@ static inline void list_push(struct list *l, void *member)
     l->last = member;
 }
 
-static inline void *list_pop(struct list *l) // NULL where it is empty
+static inline void *list_pop(struct list *l) // returns NULL if the list is empty
 {
     void *member = l->first;
 
@@ -40,7 +39,7 @@ static inline void *list_pop(struct list *l) // NULL where it is empty
     return member;
 }
 
-/* Take a member out that is in the list. */
+/* Removes a member, which must be in the list. */
 static inline void list_remove(struct list *l, void *member)
 {
     void **at = &l->first, *before = NULL;
@@ -53,7 +52,8 @@ static inline void list_remove(struct list *l, void *member)
     *list_next(l, member) = NULL;
 }
 
-/* The first members, at most `max`, into `out`, an array of pointers to members; how many. */
+/* Removes the first members, at most `max`, and puts pointers to them into `out`. Returns their
+ * number. */
 static inline int list_take(struct list *l, void *out, int max)
 {
     int n = 0;

@@ -1,44 +1,45 @@
-/* machine.h: what the kernel says of this machine and this process, and its random numbers. */
+/* machine.h: facts from the kernel about this machine and this process, and random numbers. */
 #pragma once
 
 #include "data/base/err.h"
 
-uint64_t rss_now(void);  // bytes of this process that are resident; 0 where /proc does not say
-uint64_t rss_peak(void); // the most there ever were
+uint64_t rss_now(void);  // resident bytes of this process; 0 if /proc does not say
+uint64_t rss_peak(void); // peak of the resident bytes
 
-/* Bytes that this process may still map where ulimit -v or -d sets that, the less of both; *option
- * is 'v' or 'd'. UINT64_MAX where neither does. */
+/* Returns how many more bytes this process may map under ulimit -v and -d, whichever leaves
+ * less. *option becomes 'v' or 'd'. Returns UINT64_MAX if neither limit is set. */
 uint64_t machine_room(char *option);
 
-/* What follows `key` and blanks, colons in the first line that begins with it of a file of the
- * kernel, as `model name` in /proc/cpuinfo, up to blanks at its end: buf, "" where there is no such
- * line. */
+/* Reads a value from a kernel file such as /proc/cpuinfo: the first line that begins with `key`,
+ * for example `model name`. The value follows the key, blanks and colons; blanks at its end are
+ * dropped. Returns buf, which is "" if there is no such line. */
 const char *machine_field(char *buf, size_t size, const char *path, const char *key);
-/* The processor's name, or "unknown". */
+/* Writes the processor's name, or "unknown", into buf and returns buf. */
 const char *machine_cpu(char *buf, size_t size);
 
-/* What this process runs on. */
+/* The machine on which this process runs. */
 struct machine {
     char     host[72], system[256], cpu[256];
-    int      cpus;         // that it may use
-    int      cpus_online;  // that there are
+    int      cpus;         // processors that this process may use
+    int      cpus_online;  // processors that are online
     uint64_t memory_bytes;
 };
 void machine_here(struct machine *m);
-/* The command line of this process, quoted where a shell needs it; malloced, NULL if /proc does not
- * say. */
+/* Returns the command line of this process, quoted for a shell: malloced, or NULL if /proc does
+ * not say. */
 char *machine_command(void);
 
-/* The path as it can stand in '...' in a line of python3 -c "...", or "FOLDER" for one that cannot
- * or is long. */
+/* Returns the path if it can stand in '...' in a line of python3 -c "...". Returns "FOLDER" if
+ * it cannot, or is long. */
 const char *machine_python_path(const char *path);
 
-/* One word as a shell takes it, in quotes where it needs them; what has no room is cut off. */
+/* Writes one word into buf as a shell reads it, in quotes if needed, and returns buf. A word
+ * that is too long is cut off. */
 const char *machine_word(char *buf, size_t size, const char *word);
 
-/* `digits` (even, at most 32) random digits 0 to 9 and a to f, with a 0 behind them. */
+/* Writes `digits` (even, at most 32) random hexadecimal digits and a terminating 0 into `out`. */
 int machine_hex(char *out, size_t digits, struct err *err);
 
-int machine_cpus(void); // that this process may run on, however many the machine has; at least 1
-/* The threads to compute with: `asked`, or as many as that. */
+int machine_cpus(void); // processors that this process may run on; at least 1
+/* Returns the number of threads to compute with: `asked` if it is not 0, or else machine_cpus(). */
 uint64_t threads_here(uint64_t asked);

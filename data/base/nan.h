@@ -1,5 +1,5 @@
-/* nan.h: a number that is printed: printf shows the sign of a NaN, which says nothing and makes two
- * of them look unlike ("nan", "-nan"). */
+/* nan.h: prints NaN without its sign. printf shows the sign of a NaN, which means nothing and
+ * makes two NaNs look unlike ("nan", "-nan"). */
 #pragma once
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* round.h: sizes divided and rounded upwards, and compared. */
+/* round.h: division and rounding of sizes upwards, minimum and maximum. */
 #pragma once
 
 #include <stddef.h>

@@ -1,12 +1,12 @@
-/* utf8.h: what stands at p, and how far it is text: what whoever reads UTF-8 asks. */
+/* utf8.h: decodes, encodes and checks UTF-8. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Length (1..4) of the code point at text[0..n), n > 0; 0 if the n bytes are the beginning of one
- * that is cut off; -1 if no code point begins so (overlong forms, surrogates and what lies
- * beyond U+10FFFF included). */
+/* Returns the length (1..4) of the code point at text[0..n), n > 0. Returns 0 if the n bytes are
+ * the beginning of a code point that is cut off. Returns -1 if no code point begins so; overlong
+ * forms, surrogates and values beyond U+10FFFF are included. */
 static inline int utf8_length(const void *text, size_t n)
 {
     const unsigned char *p = text;
@@ -35,7 +35,7 @@ static inline int utf8_length(const void *text, size_t n)
     return len;
 }
 
-/* The code point at text, of so many bytes (utf8_length). */
+/* Returns the code point at text, whose length `len` utf8_length has returned. */
 static inline uint32_t utf8_decode(const void *text, int len)
 {
     const unsigned char *p = text;
@@ -46,7 +46,7 @@ static inline uint32_t utf8_decode(const void *text, int len)
     return cp;
 }
 
-/* Returns what utf8_length says. If that is above 0, *cp gets the code point. */
+/* Returns the result of utf8_length. If it is above 0, *cp gets the code point. */
 static inline int utf8_at(const void *text, size_t n, uint32_t *cp)
 {
     int len = utf8_length(text, n);
@@ -56,7 +56,7 @@ static inline int utf8_at(const void *text, size_t n, uint32_t *cp)
     return len;
 }
 
-/* Its bytes to `to`, which has room for four; how many. */
+/* Writes the UTF-8 of cp to `to`, which has room for four bytes. Returns the number of bytes. */
 static inline size_t utf8_encode(char *to, uint32_t cp)
 {
     size_t   len = cp < 0x80 ? 1 : cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
@@ -68,7 +68,8 @@ static inline size_t utf8_encode(char *to, uint32_t cp)
     return len;
 }
 
-/* Bytes at the end of text[0..n) that are the beginning of a code point which is cut off. */
+/* Returns how many bytes at the end of text[0..n) are the beginning of a code point that is cut
+ * off. */
 static inline size_t utf8_unfinished(const char *text, size_t n)
 {
     for (size_t back = 1; back <= 3 && back <= n; back++)
@@ -88,6 +89,6 @@ static inline size_t utf8_last(const char *text, size_t n)
     return back;
 }
 
-/* How many bytes of text[0..n) are valid UTF-8 from the beginning on; *why is what utf8_length says
- * of what follows them, 1 where nothing does. */
+/* Returns how many bytes at the beginning of text[0..n) are valid UTF-8. *why becomes the result
+ * of utf8_length for the bytes behind them, or 1 if there are none. */
 size_t utf8_valid(const char *text, size_t n, int *why);

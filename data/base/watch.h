@@ -1,17 +1,18 @@
-/* watch.h: a look at work that lasts. Who asks for such work may hand one in: it hears how far the
- * work is, and may end it. Called by the thread that was called, between pieces of well below a
- * second where that can be. */
+/* watch.h: progress of long work. A caller may pass a watch to it. The work reports its progress
+ * to the watch, which may end it. The watch is called on the thread that does the work, well
+ * within a second of the last call if possible. */
 #pragma once
 
 #include "data/base/err.h"
 
 struct watch {
-    /* total 0: it is not known. Not 0 comes back where the work is to end. */
+    /* Gets the progress, `done` of `total` units; total 0 means unknown. A result other than 0
+     * ends the work. */
     int (*look)(void *ctx, uint64_t done, uint64_t total);
     void *ctx;
 };
 
-/* 0, or -EINTR with a sentence where the work is to end. w NULL: nobody looks. */
+/* Returns 0, or -EINTR with a sentence if the work is to end. If w is NULL, it returns 0. */
 static inline int watch_look(const struct watch *w, uint64_t done, uint64_t total, struct err *err)
 {
     if (!w || !w->look(w->ctx, done, total))

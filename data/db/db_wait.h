@@ -1,9 +1,11 @@
-/* db_wait.h: how long another program that holds a database (someone's sqlite3 in a transaction) is
- * waited for: after notice_ms, say() gets a sentence that names what is waited for, and from then
- * on NULL about ten times a second; where it returns other than 0, the wait ends. After limit_ms it
- * ends anyway. Either is an error with a sentence (-EINTR, -EBUSY), and that database is not waited
- * for again. Where the file system has no locks nothing is waited for (-ENOLCK). say() is called on
- * the thread that waits. */
+/* db_wait.h: the wait for another program that holds a database, such as someone's sqlite3 in a
+ * transaction.
+ *
+ * After notice_ms, say() gets a sentence that names the database. From then on it gets NULL
+ * about ten times a second. If it returns other than 0, the wait ends with -EINTR. After
+ * limit_ms the wait ends with -EBUSY. Both errors have a sentence, and there is no second wait
+ * for that database. If the file system has no locks, there is no wait (-ENOLCK). say() is
+ * called on the thread that waits. */
 #pragma once
 
 #include "data/base/err.h"
@@ -13,17 +15,17 @@ struct db_wait_rule {
     int (*say)(void *ctx, const char *sentence);
     void *ctx;
 };
-/* Of the whole process: set it before a database is opened. Until then: 2 s, 10 minutes, nobody is
- * told. */
+/* Sets the rule of the whole process, before any database is opened. The default is a notice
+ * after 2 s, a limit of 10 minutes, and no say(). */
 void db_wait_set(const struct db_wait_rule *rule);
 
 /* The rest is for db.c. */
 struct db_wait {
     const char *path;
-    uint64_t    busy_ns;  // since when another program is waited for
-    int         told;     // that was said
-    int         given_up; // -errno: it is not waited for any more
+    uint64_t    busy_ns;  // time at which the wait for another program began
+    int         told;     // say() has had its sentence
+    int         given_up; // -errno of a wait that ended: there is no second wait
 };
 int db_wait_busy(void *wait, int count); // SQLite's busy handler
-/* The sentence of a wait that ended without the lock; returns its -errno. */
+/* Writes the sentence for a wait that ended without the lock. Returns its -errno. */
 int db_wait_fail(const struct db_wait *w, const char *doing, struct err *err);

@@ -1,6 +1,6 @@
-/* ledger.h: the journal's tables: rows of numbers of which the first says whose row it is and the
- * last is a checksum of the others, which the caller makes and compares. What the rows mean is
- * offload/devices/journal.h's and image.h's. */
+/* ledger.h: the journal's tables. A row is a list of numbers. The first number is the row's key,
+ * and the last is a checksum of the others. The caller computes and compares the checksum.
+ * offload/devices/journal.h and image.h define what the rows mean. */
 #pragma once
 
 #include "data/base/err.h"
@@ -16,22 +16,23 @@ enum ledger_table {
     LEDGER_IMAGES,    // area, block, step, applied, crc, sum
     LEDGERS
 };
-enum { LEDGER_COLUMNS = 15 }; // at most
+enum { LEDGER_COLUMNS = 15 }; // largest number of columns of a table
 
-/* Inside the caller's transaction, but for what reads. A column that is REAL (the optimizer's) is
- * given and got as real_bits. */
+/* Functions that write are called inside the caller's transaction. A REAL column (the
+ * optimizer's numbers) is passed and returned as real_bits. */
 int ledger_make(struct runlog *log, enum ledger_table t, struct err *err);
 int ledger_put(struct runlog *log, enum ledger_table t, const uint64_t *row, struct err *err);
 int ledger_clear(struct runlog *log, enum ledger_table t, struct err *err);
-int ledger_clear_image(struct runlog *log, uint64_t area, struct err *err); // its rows alone
+int ledger_clear_image(struct runlog *log, uint64_t area, struct err *err); // of one area
 
-/* The checksum of n numbers. */
+/* Returns the checksum of n numbers. */
 uint32_t ledger_sum(const uint64_t *numbers, size_t n);
 
-/* Rows in the order of their keys, `most` of them; what row() returns other than 0 ends it and is
- * passed on. The number of rows, or -errno. */
+/* Calls row() for at most `most` rows, in the order of their keys. If row() returns other than
+ * 0, reading stops and returns that. Otherwise returns the number of rows, or -errno. */
 int64_t ledger_read(struct runlog *log, enum ledger_table t, size_t most,
                     int (*row)(void *ctx, const uint64_t *row, struct err *err), void *ctx,
                     struct err *err);
-/* Whether SQLite sees no damage in the table: rows that a damaged page hides are not missed. */
+/* Returns 0 if SQLite finds no damage in the table. Without this check, rows on a damaged page
+ * would not be missed. */
 int ledger_check(struct runlog *log, enum ledger_table t, struct err *err);

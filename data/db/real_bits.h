@@ -1,5 +1,5 @@
-/* real_bits.h: a number as a sum takes it in: as SQLite gives it back, where any NaN is NULL, and
- * zero has no sign. */
+/* real_bits.h: the bits of a double as checksums use them. They match what SQLite returns: any
+ * NaN is NULL, and zero has no sign. */
 #pragma once
 
 #include <stdint.h>

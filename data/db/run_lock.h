@@ -1,43 +1,49 @@
-/* run_lock.h: run.lock beside a run's database: who writes to the run, and what he knew of it last.
+/* run_lock.h: the file run.lock next to a run's database. It says who writes to the run and what
+ * the last writer knew of it.
  *
- * The lock is flock on a file of its own: SQLite locks run.db itself with fcntl, and a second
- * descriptor on run.db closed by us would drop those. flock goes with the process, so a killed run
- * leaves nothing to clean up. siTrain does not remove the file of a run: two processes would hold
- * two different files of that name. Where somebody else does, run_lock_still sees it. */
+ * The lock is flock on a separate file. SQLite locks run.db with fcntl, and closing a second
+ * descriptor on run.db would drop SQLite's locks. flock ends with the process, so a killed run
+ * leaves nothing to clean up. siTrain does not remove a run's lock file: two processes could
+ * then hold two files of that name. If somebody else removes it, run_lock_still notices. */
 #pragma once
 
 #include "data/base/err.h"
 
 enum { RUN_LOCK_BOOT = 37 };
 
-/* commits: how many run.db had; begun, taken: a checkpoint began when there were so many, and one
- * was complete. The file is not flushed: it is believed under the same start of the machine
- * alone, when what the kernel gives is what was written. No file's time tells that: clocks are
- * set. */
+/* `commits` is the number of commits of run.db. `begun` is that number when the last checkpoint
+ * began, `taken` when the last one was complete.
+ *
+ * The file is not flushed. Its numbers are believed only until the machine restarts, because
+ * until then the kernel returns what was written. A file's time cannot show this, because clocks
+ * are set. */
 struct run_lock {
-    char    *path, *db_path; // its own
-    int      fd;     // -1: not open
-    int      writes; // it is held against everybody
-    char     boot[RUN_LOCK_BOOT]; // this start of the machine; "": the kernel does not say
-    int      known;  // the numbers were written under this start of the machine
+    char    *path, *db_path; // owned
+    int      fd;     // -1 if not open
+    int      writes; // held exclusively
+    char     boot[RUN_LOCK_BOOT]; // id of the machine's current boot; "" if unknown
+    int      known;  // the numbers are from this boot
     uint64_t commits, begun, taken;
 };
 
-/* For who writes, against everybody; for who reads, against those as far as the file is there and
- * can be read. -EBUSY with the holder's pid and host where another process is at work. */
+/* Take the lock. run_lock_take is for a writer and excludes all other processes. run_lock_read
+ * is for a reader and excludes writers, if the file exists and can be read. If another process
+ * is at work, both return -EBUSY with its pid and host. */
 int run_lock_take(struct run_lock *l, struct err *err);
 int run_lock_read(struct run_lock *l, struct err *err);
-/* Of who has taken it: 0 if the name still leads to the file that is locked. If the file was
- * removed or replaced, the one that is there now is taken instead, after a wait for a process that
- * opened it and cannot go on because the devices are locked. -EBUSY where that one keeps it. */
+/* Checks the lock of a process that took it. Returns 0 if the name still leads to the locked
+ * file. If that file was removed or replaced, the function locks the file of that name instead.
+ * It first waits for a process that opened this file but cannot go on because the devices are
+ * locked. If that process keeps the lock, returns -EBUSY. */
 int run_lock_still(struct run_lock *l, struct err *err);
-/* Whether somebody writes; else what he last knew is in *l. */
+/* Returns whether a process writes. If none does, *l gets the numbers of the last writer. */
 int run_lock_is_taken(struct run_lock *l);
 
-/* Whether somebody writes, and in `who` the process that wrote last that it does ("": none, or it
- * took that back). */
+/* Returns whether a process writes. `who` gets the name that the last writer stored. It is "" if
+ * there was none, or if that writer removed its name. */
 int run_lock_holder(const struct run_lock *l, char *who, size_t size);
 
-/* Who holds it stores the numbers, which are known from now on. -errno without a sentence. */
+/* Stores the numbers in the file. The caller holds the lock as a writer. The numbers are known
+ * from now on. Returns 0, or -errno without a sentence. */
 int  run_lock_note(struct run_lock *l);
-void run_lock_release(struct run_lock *l); // closes it; accepts one that is not held
+void run_lock_release(struct run_lock *l); // closes it; accepts a lock that is not held

@@ -1,6 +1,8 @@
-/* runlog.h: RUN/run.db, the journal and the measurement in one SQLite database (WAL). The files of
- * runlog own the measuring tables and their bounded size; the journal's rows are ledger.h's. One
- * thread uses a runlog at a time. docs/measurements.md has the tables and the views. */
+/* runlog.h: RUN/run.db, the journal and the measurements in one SQLite database (WAL). The files
+ * of runlog own the measuring tables and bound their size. The journal's rows are ledger.h's.
+ * One thread uses a runlog at a time. docs/measurements.md describes the tables and the views.
+ *
+ * Unless a comment says otherwise, an int result is 0, or -errno with a sentence in `err`. */
 #pragma once
 
 #include "data/base/err.h"
@@ -9,13 +11,22 @@
 
 struct runlog;
 
-/* What takes time. On devices: UPDATE_READ, _COMPUTE and _WRITE are parts of an UPDATE;
- * UPDATE_PARAMS is the beginning of its WRITE, until its parameters may be read. On the host STEP
- * contains all that the training thread does for a step; a WAIT is it standing still, by what it
- * waits for: a block's parameters that are being read (PARAMS), their update (UPDATE), the commit
- * of the step before (COMMIT), a gradient's buffer that is still being written (GRADIENT), a
- * residual that is being read, activations; anything in an evaluation (EVAL); the end of all that
- * was asked for, at the end of a training or before an evaluation (DRAIN). */
+/* The phases in which time is spent.
+ *
+ * On devices, UPDATE_READ, UPDATE_COMPUTE and UPDATE_WRITE are parts of an UPDATE. UPDATE_PARAMS
+ * is the first part of UPDATE_WRITE, until the new parameters may be read.
+ *
+ * On the host, STEP contains all work of the training thread for a step. Each WAIT is a stall of
+ * that thread, named by its cause:
+ *   PARAMS     a block's parameters are being read
+ *   UPDATE     a block's parameters are being updated
+ *   COMMIT     the step before is being committed
+ *   GRADIENT   a gradient's buffer is still being written
+ *   RESIDUAL   a residual is being read
+ *   ACT_WRITE  activations are being written
+ *   ACT_READ   activations are being read
+ *   EVAL       any wait in an evaluation
+ *   DRAIN      all requests must finish, before an evaluation or at the end of a training */
 enum runlog_phase {
     PHASE_SETUP, PHASE_STEP, PHASE_DATA, PHASE_FORWARD, PHASE_LOSS, PHASE_BACKWARD, PHASE_GRAD_NORM,
     PHASE_GRAD_COMPRESS, PHASE_GRAD_WRITE, PHASE_UPDATE, PHASE_UPDATE_READ, PHASE_UPDATE_COMPUTE,
@@ -27,67 +38,74 @@ enum runlog_phase {
 };
 extern const char *const runlog_phase_names[PHASES];
 
-/* Create path (must not exist; the caller closes it, then renames it, when the run is complete: an
- * open one has its WAL beside it, by name) or open an existing one. durable: synchronous=FULL, else
- * OFF. Unless read_only, holds run.lock in the same folder against a second process; a busy one is
- * refused with the holder's pid and host (written in run.lock, which stays). read_only: where
- * nothing can be written beside the database (a read-only mount, another user's folder, a full
- * disk) it is read all the same, with its log; processes that write are then kept away as by
- * runlog_lock_reading. One of an older format is brought to this one, in the file by who writes. */
+/* runlog_create makes the database `path`, which must not exist. The caller closes it, then
+ * renames it when the run is complete: an open database has its WAL next to it, by name.
+ * runlog_open opens an existing one. `durable` selects synchronous=FULL; otherwise it is OFF.
+ *
+ * A writer holds run.lock in the same folder against a second process. If another process holds
+ * it, opening fails and the sentence names its pid and host. The file run.lock stays.
+ *
+ * A reader (read_only) can open the database where nothing can be written next to it: a
+ * read-only mount, another user's folder, a full disk. It then reads the log, too, and keeps
+ * writers away as runlog_lock_reading does. An older format is upgraded: by a writer in the
+ * file, by a reader for itself. */
 int runlog_create(struct runlog **out, const char *path, int durable, struct err *err);
 int runlog_open(struct runlog **out, const char *path, int read_only, int durable, struct err *err);
-/* That of the run in the folder `dir`, for reading; where there is none, a sentence says so. */
+/* Opens the database of the run in the folder `dir` for reading. If there is none, a sentence
+ * says so. */
 int runlog_open_run(struct runlog **out, const char *dir, struct err *err);
-/* A run whose log (run.db-wal) is damaged, so that runlog_open refuses it: what is whole of it, for
- * reading, as an earlier commit left it; writes nothing. 0 also where no damage is known: then all
- * is there (*past 0). -EBADMSG: nothing that can be relied on. */
+/* Opens a run whose log (run.db-wal) is damaged, so that runlog_open refuses it. It is opened
+ * for reading, at the last commit before the damage; nothing is written. If no damage is known,
+ * *past is 0 and the whole run is there. Returns -EBADMSG if no part is reliable. */
 int  runlog_open_past(struct runlog **out, const char *path, int *past, struct err *err);
-/* Cut the log, so that the run is what runlog_open_past shows, for good; all that the log was is
- * kept in run.db-wal.damaged. Nobody may have it open. A kill leaves it damaged or cut. */
+/* Cuts the damaged log, so that the run becomes what runlog_open_past shows, for good. The old
+ * log is kept in run.db-wal.damaged. No process may have the run open. If the process is killed,
+ * the log is either damaged or cut. */
 int  runlog_cut(const char *path, struct err *err);
-/* All that it is now as a new database, which runlog_open opens. */
+/* Copies the current contents to a new database, which runlog_open can open. */
 int  runlog_copy(struct runlog *log, const char *path, struct err *err);
-void runlog_close(struct runlog *log); // checkpoints the WAL; NULL is fine
-/* Everything into the one file, before it is closed and gets another name. */
+void runlog_close(struct runlog *log); // checkpoints the WAL; accepts NULL
+/* Moves everything from the log into the database file, before it is closed and renamed. */
 int runlog_whole(struct runlog *log, struct err *err);
-/* Whether a process has the run's database open for writing. who: "process PID on HOST", as it
- * wrote; where none has, the one that did not take it back, since it was killed; else "". */
+/* Returns whether a process has the run's database open for writing. `who` gets "process PID on
+ * HOST" of that process. If none has, `who` names a writer that was killed, or is "". */
 int runlog_writer(const char *path, char *who, size_t size);
-/* Of one that was opened read_only: keep processes that write away, as far as run.lock is there and
- * can be read; -EBUSY where one is at work. */
+/* Keeps writers away from a database that was opened read_only, if run.lock exists and can be
+ * read. Returns -EBUSY if a writer is at work. */
 int  runlog_lock_reading(struct runlog *log, struct err *err);
 const char *runlog_path(const struct runlog *log);
 
-/* What is written outside of a transaction is one of its own. A transaction begins only while the
- * lock file still has its name (run_lock_still) and runlog_unchanged says 0. */
+/* A write outside of a transaction is a transaction of its own. A transaction begins only if the
+ * lock file still has its name (run_lock_still) and runlog_unchanged returns 0. */
 int  runlog_begin(struct runlog *log, struct err *err);
 int  runlog_commit(struct runlog *log, struct err *err);
 void runlog_rollback(struct runlog *log);
 int  runlog_end(struct runlog *log, int rc, struct err *err); // rc is 0: commit, else roll back
 
-/* -ESTALE if another process has committed since this one opened run.db. Of who has it open for
- * writing; asked once more when the devices are locked, since their states must be those of the
- * commit that was read. */
+/* Returns -ESTALE if another process has committed since this writer opened run.db. The caller
+ * calls it again once the devices are locked, since their states must match the commit that was
+ * read. */
 int runlog_unchanged(struct runlog *log, struct err *err);
 
-/* How commits reach the drive: not by us; with a later one, or a checkpoint; each before it
- * returns. */
+/* When commits are flushed to the drive: never by siTrain; with a later commit or a checkpoint;
+ * each before the commit returns. */
 enum runlog_sync { RUNLOG_SYNC_NONE, RUNLOG_SYNC_LATER, RUNLOG_SYNC_ALL };
 int runlog_sync(struct runlog *log, enum runlog_sync how, struct err *err);
 
-/* Take the log into run.db, as far as who reads allows. Committing does, where the log has
- * runlog_log_pages pages: 1000, unless that is set before. */
+/* Moves the log into run.db, as far as readers allow. A commit does this once the log has
+ * runlog_log_pages pages: 1000, unless the caller sets it first. */
 void            runlog_checkpoint(struct runlog *log);
 extern unsigned runlog_log_pages;
 
-/* The run's settings: a key and a text value (the options' rows, config, host, CPU, versions,
- * notices). */
+/* Stores one of the run's settings: a key and a text value. Settings are the options' rows,
+ * config, host, CPU, versions, notices. */
 int runlog_set(struct runlog *log, const char *key, const char *value, struct err *err);
-/* The value: malloced, or copied into buf; -ENOENT (without a sentence) if there is none. */
+/* Return the value of a setting: malloced, or copied into buf. If there is none, they return
+ * -ENOENT without a sentence. */
 int runlog_text(struct runlog *log, const char *key, char **out, struct err *err);
 int runlog_get(struct runlog *log, const char *key, char *buf, size_t size, struct err *err);
 int runlog_unset(struct runlog *log, const char *key, struct err *err);
-/* A line of notice (a fall-back, a skipped step, ...) with the time. */
+/* Stores a notice (a fall-back, a skipped step, ...) with the time. */
 int runlog_notice(struct runlog *log, const char *text, struct err *err);
 
 struct runlog_step {
@@ -96,15 +114,15 @@ struct runlog_step {
     int      clipped, skipped;
     uint64_t peak_rss;
 };
-/* Insert or replace the row of s->step. */
+/* Inserts or replaces the row of s->step. */
 int runlog_step(struct runlog *log, const struct runlog_step *s, struct err *err);
-/* Fill in what is only known when the step is over. */
+/* Fills in the numbers that are known only after the step. */
 int runlog_step_done(struct runlog *log, uint64_t step, double seconds, uint64_t peak_rss,
                      struct err *err);
 int runlog_eval(struct runlog *log, uint64_t step, const char *name, double value, struct err *err);
 
-/* busy_ns: of end - start the time in which something of it was under way; what is left it waited
- * itself, as a part of an update waits for another. */
+/* A measured interval. busy_ns is the part of end_ns - start_ns in which some of its work was in
+ * progress. During the rest it waited, as one part of an update waits for another. */
 struct runlog_span {
     uint64_t          step;
     enum runlog_phase phase;
@@ -120,21 +138,24 @@ struct runlog_traffic {
     const char       *cls, *dir;
     uint64_t          bytes, padding_bytes;
 };
-/* The rows of one step replace any it had before. Whole spans are kept for the first and last 100
- * steps and every 1,000th; the others are folded to a row a phase of the host and one of all
- * devices (block -1, device -1 or NULL, start_ns = 0, end_ns, busy_ns and bytes their totals) and a
- * row a traffic class (device -1). */
+/* Stores the spans and traffic of one step, in place of earlier ones. Whole spans are kept for
+ * the first and last 100 steps and every 1,000th step.
+ *
+ * The spans of other steps are summed up per phase: one row for the host (device -1), and one
+ * for all devices (device NULL). Such a row has block -1, start_ns 0, and the totals in end_ns,
+ * busy_ns and bytes. Their traffic is one row per class (device -1). */
 int runlog_measure(struct runlog *log, uint64_t step, const struct runlog_span *spans,
                    size_t n_spans, const struct runlog_traffic *traffic, size_t n_traffic,
                    struct err *err);
 
-/* What becomes of activations from a step on (`--activations auto`, `ssdtrain`): of how many of
- * `layers` a part is kept, of how many offloaded; the rest is computed again. Parts: a layer's
- * input, attention, MLP. kept_bytes stay in RAM, moved_bytes a step cross the link each way.
- * step_seconds: the median step before; expected_seconds: what a step should then take. */
+/* The placement of activations from a step on (`--activations auto`, `ssdtrain`). Each layer has
+ * three parts: its input, attention, MLP. For each part, `kept` and `offloaded` count the layers
+ * (of `layers`) in which it is kept or offloaded. In the other layers it is recomputed.
+ * kept_bytes stay in RAM. moved_bytes cross the link each way per step. step_seconds is the
+ * median step before; expected_seconds is the prediction for a step afterwards. */
 enum { RUNLOG_PARTS = 3 };
 struct runlog_choice {
-    uint64_t    step, layers; // layers 0: there was none
+    uint64_t    step, layers; // layers 0: no choice was made
     const char *why;
     uint64_t    kept[RUNLOG_PARTS], offloaded[RUNLOG_PARTS];
     uint64_t    kept_bytes, moved_bytes;
@@ -142,35 +163,37 @@ struct runlog_choice {
 };
 int runlog_choice(struct runlog *log, const struct runlog_choice *c, struct err *err);
 
-/* A process begins to train this run, from first_step on: who it is, by what command, on what
- * machine, and what the clock of its spans and the time of day (UTC) say at the same instant. */
+/* Records that this process begins to train the run at first_step. It stores the process, its
+ * command and its machine. It also reads the spans' clock and the time of day (UTC) at the same
+ * instant. */
 int runlog_process(struct runlog *log, uint64_t first_step, struct err *err);
 
 int runlog_device(struct runlog *log, int device, const char *path, const char *backend,
                   const char *disk, uint64_t bytes, struct err *err);
-int runlog_devices_forget(struct runlog *log, int from, struct err *err); // from this one on
+int runlog_devices_forget(struct runlog *log, int from, struct err *err); // removes devices >= from
 
-/* Everything that can be said of the database alone, for `siTrain check`: its pages and indices
- * (SQLite's own check), a sum of every setting, step and evaluation, and steps without a hole.
- * say() gets a sentence for each damage. mend: a step's row that is damaged or missing is emptied
- * (runlog_step_forget), a damaged evaluation taken out: training goes on without what they said. */
+/* Checks the database alone, for `siTrain check`. It runs SQLite's check of pages and indices,
+ * compares the checksum of every setting, step and evaluation, and looks for missing steps.
+ * say() gets a sentence for each damage. With `mend`, the row of a damaged or missing step is
+ * emptied (runlog_step_forget), and a damaged evaluation is removed. Training then goes on
+ * without these numbers. */
 struct runlog_check { uint64_t settings, steps, evals, bytes, damaged, mended; };
 int runlog_check(struct runlog *log, int mend, void (*say)(void *ctx, const char *sentence),
                  void *ctx, struct runlog_check *out, struct err *err);
 
-/* Nothing is known of this step any more but that it was: its numbers become NULL. */
+/* Sets all numbers of a step to NULL. The step itself stays on record. */
 int runlog_step_forget(struct runlog *log, uint64_t step, struct err *err);
-/* Whether the steps [0, n) all have their rows, whole: each was written in the transaction that
- * took the run past it, but a database whose pages were lost (a power cut with --durability none,
- * or with a drive that only says that it flushes) may look whole but for that. */
+/* Checks that each of the steps [0, n) has an intact row. Each row was written in the
+ * transaction that completed its step. If pages were lost, a missing row may be the only sign.
+ * That can happen after a power cut with --durability none, or with a drive that does not flush. */
 int runlog_check_steps(struct runlog *log, uint64_t n, struct err *err);
 
-/* For this connection, which only reads, the view whole_steps, and all that is
- * derived from it, is of the steps from `step` on alone: of a long run that takes milliseconds. */
+/* Restricts the view whole_steps, and all views derived from it, to steps from `step` on, for
+ * this read-only connection. On a long run this takes milliseconds. */
 int runlog_since(struct runlog *log, uint64_t step, struct err *err);
-/* Rows of any SELECT, for reports: called per row with column texts (NULL for NULL); a non-zero
- * return stops and is passed on. runlog_real and runlog_count read such a text. They
- * return NaN and 0 for NULL. */
+/* Runs a SELECT for a report. row() is called for each row with the columns as text (NULL for
+ * NULL). If it returns other than 0, the query stops and returns that. runlog_real and
+ * runlog_count parse such a text; they return NaN and 0 for NULL. */
 static inline double runlog_real(const char *column)
 {
     return column ? strtod(column, NULL) : (double)NAN;
@@ -182,7 +205,7 @@ static inline uint64_t runlog_count(const char *column)
 int runlog_query(struct runlog *log, const char *sql,
                  int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,
                  struct err *err);
-/* The same with numbers put into it, as printf does; at most 4 KiB. */
+/* Runs a SELECT that is formatted as by printf, at most 4 KiB long. */
 int runlog_ask(struct runlog *log,
                int (*row)(void *ctx, int n, const char **values, const char **names), void *ctx,
                struct err *err, const char *fmt, ...) __attribute__((format(printf, 5, 6)));

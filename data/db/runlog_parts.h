@@ -1,6 +1,6 @@
-/* runlog_parts.h: what the files of runlog share, and private to data/db: whoever else writes to a
- * run's database does it through runlog.h and ledger.h, where a row cannot be written without its
- * sum. */
+/* runlog_parts.h: declarations that the files of runlog share. It is private to data/db. Other
+ * writers to a run's database use runlog.h and ledger.h, which write no row without its
+ * checksum. */
 #pragma once
 
 #include "data/db/db.h"
@@ -12,22 +12,22 @@ enum { RUNLOG_ENDS = 256 };
 struct runlog {
     struct db       db;
     struct run_lock lock;
-    int             counts;    // commits, into the lock; it is open for writing
-    int             left;      // until its first commit: a log was there when it was opened
-    int             log_pages; // of run.db-wal, after the last commit
-    int             ends[RUNLOG_ENDS]; // the same after each of the last ones, by number
+    int             counts;    // it counts commits in the lock; it is open for writing
+    int             left;      // a log was there at opening; 0 after the first commit
+    int             log_pages; // pages of run.db-wal after the last commit
+    int             ends[RUNLOG_ENDS]; // log_pages after each of the last commits, by commit number
 };
 
-/* The checksum of a setting's row. */
+/* Returns the checksum of a setting's row. */
 uint32_t runlog_setting_sum(const char *key, const char *value);
 
-/* db_run in the transaction that is under way, or else in one of its own. */
+/* Runs db_run in the open transaction, or in its own if none is open. */
 int runlog_write(struct runlog *log, const char *text, const char *doing, struct err *err,
                  const char *types, ...);
 
 /* ---- runlog_rows.c: the checksum of a row ---- */
 
-/* What a step computed; seconds and peak_rss, which are known later and differ each time, are left
- * out. */
+/* Returns the checksum of a step's row. seconds and peak_rss are left out: they are known later,
+ * and differ in each process. */
 uint32_t runlog_step_sum(const struct runlog_step *s);
 uint32_t runlog_eval_sum(uint64_t step, const char *name, double value);

@@ -1,28 +1,30 @@
-/* schema.h: the tables of a run's database and the format's versions. A database may be a
- * stranger's: nothing of its schema is trusted. */
+/* schema.h: the tables of a run's database and the versions of its format. A database may come
+ * from a stranger, so its schema is not trusted. */
 #pragma once
 
 #include "data/db/db.h"
 
-/* The journal's table of one row, behind CREATE TABLE; the others are ledger.c's alone. */
+/* Columns of the journal's one-row table, as they follow CREATE TABLE. The other tables are
+ * ledger.c's alone. */
 extern const char schema_journal_state[];
 
-/* The measuring tables, of an empty file, with the head that says what it is. */
+/* Creates the measuring tables in an empty file, and the header that identifies it. */
 int schema_create(struct db *db, struct err *err);
 
-/* What a stranger's tables could do beside holding rows is switched off for this connection. */
+/* Switches off, for this connection, everything that a stranger's tables could do other than
+ * hold rows. */
 void schema_guard(struct db *db);
 
-/* Refuse what no run looks like, and what a newer program wrote. */
+/* Refuses a database that is not a run, or that a newer program wrote. *version gets its format
+ * version. */
 int schema_check(struct db *db, int *version, struct err *err);
 
-/* Bring an older database to this version: in the file, in one transaction; or, where it is only
- * read, for this connection alone. */
+/* Upgrades an older database to this version. A writer does so in the file, in one transaction.
+ * A reader (read_only) does so for this connection alone. */
 int schema_upgrade(struct db *db, int version, int read_only, struct err *err);
 
-/* Our views for this connection alone, once its tables are of this version: those of the file may
- * have become others. */
+/* Creates siTrain's views for this connection alone, once its tables are of this version. The
+ * file's own views may have been changed. */
 int schema_views(struct db *db, struct err *err);
-/* Of them, those of whole steps are of the steps from `step` on alone. Of a connection that only
- * reads. */
+/* Restricts the views of whole steps to steps from `step` on. The connection must be read-only. */
 int schema_views_since(struct db *db, uint64_t step, struct err *err);

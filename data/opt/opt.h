@@ -1,51 +1,54 @@
-/* opt.h: the command line as rows (opt_row.h). A command is one file with its rows; cmd/export.c is
- * a short one. */
+/* opt.h: parses a command line by its rows (opt_row.h). A command is one file with its rows;
+ * cmd/export.c is a short one. */
 #pragma once
 
 #include "data/opt/opt_row.h"
 
-/* A command line as a command gets it. Whoever parses one sets the first four. */
+/* A command line as a command gets it. The caller of opt_parse sets the first four members. */
 struct opt_line {
     const struct opt_command *cmd;
     int    argc;
     char **argv;                       // as typed; argv[0] is the command's name
     void  *options;                    // cmd->size bytes
-    unsigned char given[OPT_MAX_ROWS]; // rows that were typed or stood in the --config FILE
-    char  *notices;                    // lines to be said once all is accepted, or NULL
-    int    help_all;                   // --help all was asked for, not --help
+    unsigned char given[OPT_MAX_ROWS]; // rows given by the user, typed or in the --config FILE
+    char  *notices;                    // notices to print once all options are accepted, or NULL
+    int    help_all;                   // --help all was typed instead of --help
 };
 
-/* Fill the options: defaults, then the file of options, then the command line: what that says of an
- * option replaces all that the file says of it. 0; 1 if --help was asked for (line->help_all: with
- * all); or -EINVAL with a misuse sentence that names what would work (then there is nothing to
- * release). */
+/* Fills the options from the defaults, then the options file, then the command line. If the
+ * command line has an option, its value replaces all values of that option in the file.
+ *
+ * Returns 0. Returns 1 if --help was typed; line->help_all then says whether it was --help all.
+ * Returns -EINVAL with a misuse sentence that says what would work; then nothing needs to be
+ * released. */
 int opt_parse(struct opt_line *line, struct err *err);
-/* Free the strings of what opt_parse filled, once. */
+/* Frees the strings that opt_parse allocated. Call it once. */
 void opt_release(struct opt_line *line);
 
-/* Was --name given? Asserts that there is such a row. */
+/* Returns whether --name was given. Asserts that there is such a row. */
 int opt_given(const struct opt_line *line, const char *name);
-/* Treat it as given: what another option's value stands for. */
+/* Marks --name as given, because the value of another option implies it. */
 void opt_mark_given(struct opt_line *line, const char *name);
-/* Set one option from its text, as read back from run.db; a misuse sentence if it does not take
- * it. */
+/* Sets one option from its text, as read back from run.db. If the option does not take the text,
+ * returns a misuse sentence. */
 int opt_set(struct opt_line *line, const char *name, const char *text, struct err *err);
-/* Each option's value as text that opt_set takes (repeated strings: joined by newlines; none: "").
- * A non-zero return stops and is passed on. */
+/* Calls each() for every option with its value as text that opt_set takes. Repeated strings are
+ * joined by newlines; no value is "". If each() returns other than 0, the function stops and
+ * returns that. */
 int opt_each(const struct opt_line *line,
              int (*each)(void *ctx, const struct opt_row *row, int given, const char *text),
              void *ctx);
 
-/* ---- what the rows say to people: opt_doc.c, opt_completion.c ---- */
+/* ---- text for people, from the rows: opt_doc.c, opt_completion.c ---- */
 
-void opt_help(const struct opt_command *cmd, int all, FILE *out); // all: not cmd->first alone
-void opt_man(const struct opt_command *cmd, FILE *out); // the command's section of the man page
-/* The length of a help's first sentence, without its full stop. */
+void opt_help(const struct opt_command *cmd, int all, FILE *out); // all: no matter what cmd->first
+void opt_man(const struct opt_command *cmd, FILE *out); // its section of the man page
+/* Returns the length of a help's first sentence, without its full stop. */
 size_t opt_sentence(const char *help);
-/* A line of the man page: `macro` ("" or ".B ", ...) and the text as troff takes it. */
+/* Writes a line of the man page: `macro` ("" or ".B ", ...) and the text, escaped for troff. */
 void opt_man_line(FILE *out, const char *macro, const char *text);
-const char *opt_value_name(const struct opt_row *r); // "PATH"; NULL: there is no value to be typed
-/* The shells that completions are written for: bash, zsh, fish. */
+const char *opt_value_name(const struct opt_row *r); // "PATH"; NULL: it has no value
+/* The shells that have completions: bash, zsh, fish. */
 opt_words opt_shells;
-/* The completion of the n commands, as shell number `shell` of opt_shells reads it. */
+/* Writes the completion of the n commands for shell number `shell` of opt_shells. */
 void opt_completion(int shell, const struct opt_command *const *cmds, size_t n, FILE *out);

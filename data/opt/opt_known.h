@@ -1,7 +1,8 @@
-/* opt_known.h: what to say to an option that other trainers have and siTrain has not. */
+/* opt_known.h: answers to options that other trainers have and siTrain does not have. */
 #pragma once
 
 #include "data/opt/opt_row.h"
 
-/* What this command has in place of --typed, in buf; NULL: nothing is known of it. */
+/* Writes into buf what this command offers in place of --typed. Returns NULL if the option is
+ * not known. */
 const char *opt_known(const struct opt_command *cmd, const char *typed, char *buf, size_t size);

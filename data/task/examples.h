@@ -1,53 +1,59 @@
-/* examples.h: labelled examples, tokenised, in one file that is read in place: what fine-tuning
- * trains and evaluates on. Made once when a run is made; a batch reads the rows it wants with
- * pread, so memory does not grow with the data, neither here nor when the file is made.
+/* examples.h: labelled, tokenized examples in one file: the data of fine-tuning and evaluation.
+ * The file is made once, with the run. A batch reads its rows with pread. So memory does not
+ * grow with the data, even while the file is made.
  *
- * The file, little-endian: a header (magic, version, counts, bounds, CRC), the ids of all rows
- * (int32), a record of each row (offset, length, label, value, CRC32C of row number, record
- * and ids). Every record and its ids are checked when they are read; a damaged one is an error
- * that names file and row. An id of the second type (of a second text, where the model has types)
- * stands as its complement, ~id, below 0; a file with one is of version 2, else of version 1. */
+ * The file is little-endian. It has a header (magic, version, counts, bounds, CRC), then the ids
+ * of all rows (int32), then a record for each row. A record holds offset, length, label, value,
+ * and the CRC32C of row number, record and ids. Each row is checked when it is read. A damaged
+ * row is an error that names file and row.
+ *
+ * If the model has token types, an id of the second type (of a second text) is stored as its
+ * complement ~id, below 0. A file with such an id has version 2, any other file version 1. */
 #pragma once
 
 #include "data/base/append.h"
 
-/* What belongs to one row besides its ids: the class (classification), or the value
- * (regression). No label: label -1. */
+/* What a row holds in addition to its ids: the class (classification) or the value (regression).
+ * Without a label, `label` is -1. */
 struct example { int32_t label; float value; };
 
-/* On disk, as the processor holds it: little-endian. No row holds a larger id, nor a larger label
- * (-1: no row has one): to be compared with the vocabulary and the number of classes, once. */
+/* The header on disk, little-endian. max_id and max_label are upper bounds of all rows
+ * (max_label -1: no row has a label). The reader compares them once with the vocabulary and the
+ * number of classes. */
 struct examples_header {
     char     magic[8];
     uint32_t version;
-    uint32_t longest;   // ids of the longest row
-    uint64_t rows, ids; // of the file; at least 1
+    uint32_t longest;   // number of ids of the longest row
+    uint64_t rows, ids; // in the file; at least 1
     int32_t  max_id, max_label;
-    uint32_t sum;       // CRC32C of all records, one after the other
-    uint32_t crc;       // of the header up to here, so of everything: for run.db
+    uint32_t sum;       // CRC32C of all records in order
+    uint32_t crc;       // CRC32C of the header up to here, which covers the whole file; stored in
+                        // run.db
 };
 
-/* Reading; one may be read by several threads. */
+/* An open file. Several threads may read from one. */
 struct examples { int fd; char *path; struct examples_header h; };
-/* The header must fit the file's size. */
+/* Opens the file and checks its header against its size. Caller closes *out. */
 int  examples_open(struct examples **out, const char *path, struct err *err);
-void examples_close(struct examples *e); // NULL is fine
+void examples_close(struct examples *e); // accepts NULL
 
-/* An id as it stands in a file: of which type, and which. */
+/* The type (0 or 1) and the id of a stored id. */
 static inline int     examples_type(int32_t id) { return id < 0; }
 static inline int32_t examples_id(int32_t id) { return id < 0 ? ~id : id; }
 
-/* Row i < count: its ids, as they stand there, into ids[0..*n), n from 1 to `most`; of a longer row
+/* Reads row i < h.rows. Its stored ids go into ids[0..*n), with 1 <= *n <= most. A longer row is
  * -EOVERFLOW. */
 int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t most, size_t *n,
                   struct example *out, struct err *err);
 
-/* Writing: the file to be, what goes to its end, its header; commit gives the file its name. */
+/* A file being written: the ids, the records that follow them, and the header. commit gives the
+ * file its name. */
 struct examples_new { struct append ids, records; struct examples_header h; };
 int  examples_new_open(struct examples_new *w, const char *path, struct err *err);
-/* No ids: refused. */
+/* Adds a row. A row without ids is refused. */
 int  examples_new_add(struct examples_new *w, const int32_t *ids, size_t n, const struct example *x,
                       struct err *err);
-/* Durable under its name; no rows: refused; w is released, also on failure. */
+/* Flushes the file and gives it its name. A file without rows is refused. Releases w, also on
+ * failure. */
 int  examples_new_commit(struct examples_new *w, struct err *err);
-void examples_new_abort(struct examples_new *w); // nothing is left; the zero state is fine
+void examples_new_abort(struct examples_new *w); // removes the file; accepts the zero state

@@ -1,10 +1,13 @@
-/* row_file.h: text files as rows of fields: tab-separated without quoting (a double quote is a
- * character), comma-separated with RFC 4180 quoting, plain lines, or objects of JSON, one a line or
- * all in one list, however it is laid out. What is one file's damage is said here, with file and
- * line: a NUL byte, invalid UTF-8, a quote that is never closed, a row that is too long. A byte
- * order mark at the beginning, \r before \n, and empty lines are nobody's data and left out; the
- * last line may lack its newline. Where the first line ends with \r alone, every line does. What is
- * no text at all is refused by its name (data/base/file_kind.h). */
+/* row_file.h: reads text files as rows of fields. There are four formats: tab-separated without
+ * quoting (a double quote is a character); comma-separated with RFC 4180 quoting; plain lines;
+ * and JSON objects, one per line or all in one list, in any layout.
+ *
+ * Errors of one file are reported here with file and line: a NUL byte, invalid UTF-8, a quote
+ * that is never closed, a row that is too long. A file that is not text is refused by its
+ * format's name (data/base/file_kind.h).
+ *
+ * A byte order mark at the beginning, \r before \n, and empty lines are skipped. The last line
+ * may lack its newline. If the first line ends with \r alone, all lines do. */
 #pragma once
 
 #include "data/base/err.h"
@@ -12,28 +15,29 @@
 enum row_kind { ROWS_TSV, ROWS_CSV, ROWS_LINES, ROWS_JSON };
 enum { ROW_MAX_FIELDS = 1024, ROW_MAX_BYTES = 64 << 20 };
 
-/* An open file and its current row. Others read path, line and n_fields. */
+/* An open file and its current row. Callers read only path, line and n_fields. */
 struct row_file {
     const char   *path;     // borrowed
-    size_t        line;     // where the current row began, from 1
-    size_t        n_fields; // of it, at least 1
+    size_t        line;     // first line of the current row, from 1
+    size_t        n_fields; // fields of the current row, at least 1
     FILE         *f;
     enum row_kind kind;
-    size_t        at;       // the line that is being read, from 1
+    size_t        at;       // number of the line being read, from 1
     char         *text;
     size_t        n, cap;
-    size_t        start[ROW_MAX_FIELDS]; // of each field in text
+    size_t        start[ROW_MAX_FIELDS]; // offset of each field in text
     int           blank;                 // the current row is an empty line
     int           returns;               // lines end with \r
-    enum { LIST_NONE, LIST_BEGINS, LIST_GOES_ON, LIST_ENDED } list; // of JSON
+    enum { LIST_NONE, LIST_BEGINS, LIST_GOES_ON, LIST_ENDED } list; // of ROWS_JSON
 };
 
-/* Caller closes, also after an error. */
+/* Opens a file. Caller closes r, also after an error. */
 int  row_file_open(struct row_file *r, const char *path, enum row_kind kind, struct err *err);
 void row_file_close(struct row_file *r);
 
-/* The next row: 1; 0 at the end; negative: an error. Memory is the longest row's. */
+/* Reads the next row. Returns 1, 0 at the end, or -errno with a sentence. Memory is that of the
+ * longest row. */
 int row_file_next(struct row_file *r, struct err *err);
 
-/* Lent until the next row_file_next; no NUL inside. */
+/* Returns field i, which is valid until the next row_file_next. It contains no NUL. */
 const char *row_file_field(const struct row_file *r, size_t i);

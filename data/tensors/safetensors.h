@@ -1,6 +1,6 @@
-/* safetensors.h: reads and writes safetensors files (u64 LE header length, JSON header, raw
- * little-endian data), sharded or not, without ever holding more than the header: tensors are read
- * and written in pieces of any range. */
+/* safetensors.h: reads and writes safetensors files: u64 little-endian header length, JSON
+ * header, raw little-endian data. A model is one file or several shards. Memory holds no more
+ * than the headers: tensors are read and written in pieces of any range. */
 #pragma once
 
 #include "data/base/append.h"
@@ -14,76 +14,81 @@ struct st_tensor {
     int           n_dims;
     uint64_t      dims[8];
     uint64_t      count;         // product of dims
-    uint64_t      offset, bytes; // of its data in its file
-    size_t        file;          // which shard
+    uint64_t      offset, bytes; // of the data in its file
+    size_t        file;          // number of the shard
 };
 
 enum { ST_PIECE = 1 << 16 };
 
-/* Keys of siTrain's own in __metadata__; what the header's 8 hex digits follow, and what they are
- * while they are computed. */
+/* siTrain's keys in __metadata__: checksums of tensors, and of the header. MARK precedes the
+ * header's checksum of 8 hex digits; ZEROS stand in place of it during the computation. */
 #define ST_SUMS_KEY     "sitrain.crc32c"
 #define ST_HEADER_KEY   "sitrain.header"
 #define ST_HEADER_MARK  "\"" ST_HEADER_KEY "\":\""
 #define ST_HEADER_ZEROS "00000000"
-/* In an index's metadata: safetensors.sum of all its files, in 8 hex digits. */
+/* Key in an index's metadata: safetensors.sum of all its files, in 8 hex digits. */
 #define ST_INDEX_KEY    "sitrain.sum"
 
-/* An open model. Others may read what stands before `files`. */
+/* An open model. Callers read only the members before `files`. */
 struct safetensors {
-    struct st_tensor *tensors; // (n), by name
+    struct st_tensor *tensors; // (n), sorted by name
     size_t            n;
-    int               summed;  // whether all of its files have our checksums
-    uint32_t          sum;     // of the headers: with their checksums it stands for all there is
+    int               summed;  // all of its files have siTrain's checksums
+    uint32_t          sum;     // checksum of the headers, which covers all data through their
+                               // checksums
     uint64_t          bytes;   // of all files
     struct st_file   *files;
-    size_t            n_files, cap; // cap: of tensors
+    size_t            n_files, cap; // cap: room in tensors
     unsigned char     piece[ST_PIECE];
 };
 
-/* dir/model.safetensors, or dir/model.safetensors.index.json and its shards (names without '/').
- * Everything is checked: header length, offsets inside the file, sizes against shapes, no overlap,
- * no duplicate, a header of ours against its own checksum ("sitrain.header" in __metadata__), and
- * all headers against an index of ours ("sitrain.sum" in metadata): they are of one export.
- * The tensors' checksums written by siTrain are verified by safetensors_verify. */
+/* Opens dir/model.safetensors, or dir/model.safetensors.index.json and its shards (names without
+ * '/'). Caller closes *out.
+ *
+ * It checks header lengths, offsets against the file, and sizes against shapes. Tensors must not
+ * overlap or repeat. A header written by siTrain must match its own checksum ("sitrain.header"
+ * in __metadata__). All headers must match siTrain's index ("sitrain.sum" in metadata), so they
+ * are of one export. The tensors' data is not checked here, but by safetensors_verify. */
 int  safetensors_open(struct safetensors **out, const char *dir, struct err *err);
 void safetensors_close(struct safetensors *s);
-/* NULL if absent. */
+/* Returns the tensor of this name, or NULL. */
 const struct st_tensor *safetensors_find(const struct safetensors *s, const char *name);
 
-/* Elements first..first+n of t as fp32. */
+/* Reads elements [first, first + n) of t as fp32 into out. */
 int safetensors_read(struct safetensors *s, const struct st_tensor *t, uint64_t first, size_t n,
                      float *out, struct err *err);
 
-/* If __metadata__ holds our checksums ("sitrain.crc32c": JSON object tensor -> hex), read
- * everything and compare; 0 also if there are none. */
+/* Reads all data and compares it with siTrain's checksums in __metadata__ ("sitrain.crc32c":
+ * JSON object tensor -> hex). Returns 0 also if there are none. */
 int safetensors_verify(struct safetensors *s, const struct watch *watch, struct err *err);
 
-/* Writing: declare all tensors first (name, dims), then write each completely, in order and in
- * pieces, then commit: temporary name, fsync, rename.
- * __metadata__ = {"format": "pt", "sitrain.header": "...", "sitrain.crc32c": "..."}; the header is
- * laid out with room for checksums, filled at commit. The same parameters give the same bytes. */
+/* Writes a file. The caller first declares all tensors (name, dims). It then writes each one
+ * completely, in order and in pieces, and commits: temporary name, fsync, rename.
+ *
+ * __metadata__ = {"format": "pt", "sitrain.header": "...", "sitrain.crc32c": "..."}. The header
+ * is laid out with room for the checksums, which commit fills in. The same parameters give the
+ * same bytes. */
 struct st_declared {
     char    *name;
     int      n_dims;
     uint64_t dims[8], count; // count: product of dims
-    uint32_t sum;            // CRC32C of what was written of it
+    uint32_t sum;            // CRC32C of the data written so far
 };
 struct safetensors_writer {
     struct append       data;
     enum st_dtype       dtype;
     struct st_declared *tensors;
-    size_t              n, cap, current; // current: being written
-    uint64_t            done;            // elements of current
+    size_t              n, cap, current; // current: index of the tensor being written
+    uint64_t            done;            // elements written of that tensor
     uint64_t            data_off;        // 0 until the header is laid out
 };
 int  safetensors_writer_open(struct safetensors_writer *w, const char *path, enum st_dtype dtype,
                              struct err *err);
 int  safetensors_writer_declare(struct safetensors_writer *w, const char *name, int n_dims,
                                 const uint64_t *dims, struct err *err);
-/* The next n elements, in declared order. */
+/* Writes the next n elements, in declared order. */
 int  safetensors_writer_add(struct safetensors_writer *w, const float *values, size_t n,
                             struct err *err);
 int  safetensors_writer_commit(struct safetensors_writer *w, struct err *err);
-/* Removes what was not committed; accepts the zero state. */
+/* Frees w, and removes a file that was not committed. Accepts the zero state. */
 void safetensors_writer_close(struct safetensors_writer *w);

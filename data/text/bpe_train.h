@@ -1,6 +1,6 @@
-/* bpe_train.h: trains a byte-level BPE on text: pre-token counts, then the most frequent pair
- * merged again and again (Sennrich et al. 2016), ties to the lower pair of ids, so that the same
- * text gives the same tokenizer. */
+/* bpe_train.h: trains a byte-level BPE on text. It counts pre-tokens, then merges the most
+ * frequent pair again and again (Sennrich et al. 2016). On a tie, the lower pair of ids wins, so
+ * the same text gives the same tokenizer. */
 #pragma once
 
 #include "data/base/watch.h"
@@ -9,11 +9,11 @@
 struct bpe_train;
 
 int  bpe_train_open(struct bpe_train **out, struct err *err);
-/* Count the pre-tokens of one more text file (UTF-8). Read in pieces. */
+/* Counts the pre-tokens of one more text file (UTF-8), which is read in pieces. */
 int  bpe_train_file(struct bpe_train *b, const char *path, const struct watch *watch,
                     struct err *err);
-/* Train to `vocab` ids in all: 256 bytes, vocab - 257 merges, <|endoftext|>. Refused if the text
- * yields fewer. */
+/* Trains a tokenizer of `vocab` ids: 256 bytes, vocab - 257 merges, <|endoftext|>. If the text
+ * yields fewer merges, the request is refused. Caller closes *out. */
 int  bpe_train_finish(struct bpe_train *b, size_t vocab, struct tokenizer **out,
                       const struct watch *watch, struct err *err);
 void bpe_train_close(struct bpe_train *b);

@@ -1,5 +1,5 @@
-/* heap.h: numbers, the least of which comes out first. A key holds the order in its upper bits and
- * what it stands for below. */
+/* heap.h: a priority queue: the smallest key comes out first. A key holds the order in its upper
+ * bits and a payload in its lower bits. */
 #pragma once
 
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 typedef unsigned __int128 heap_key;
 
-struct heap { heap_key *key; size_t n, cap; }; // the caller sees to the room
+struct heap { heap_key *key; size_t n, cap; }; // the caller makes room
 
 static inline void heap_push(struct heap *h, heap_key key)
 {
@@ -18,7 +18,7 @@ static inline void heap_push(struct heap *h, heap_key key)
     h->key[i] = key;
 }
 
-static inline heap_key heap_pop(struct heap *h) // of one that is not empty
+static inline heap_key heap_pop(struct heap *h) // the heap must not be empty
 {
     heap_key top = h->key[0], last = h->key[--h->n];
     size_t   i = 0, child;

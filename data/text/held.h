@@ -1,16 +1,18 @@
-/* held.h: a text in pieces. What cannot be decided before more of the text is there is held. */
+/* held.h: buffers a text that arrives in pieces. It holds the part that cannot be decided before
+ * more text arrives. */
 #pragma once
 
 #include "data/base/err.h"
 
 struct held { char *text; size_t n, cap, next_try; };
 
-/* Takes the first *used bytes of text[0..n). If `final`, no text follows and it takes all. */
+/* Takes the first *used bytes of text[0..n). If `final`, no more text follows and it takes all
+ * bytes. */
 typedef int held_take(void *ctx, const char *text, size_t n, int final, size_t *used,
                       struct err *err);
 
-/* Feeds another piece. After the last piece, or an error, another text can begin. Small pieces of a
- * text of which `take` takes little need linear time, too. */
+/* Feeds another piece to `take`. After the last piece, or an error, another text can begin. Time
+ * is linear in the text even for small pieces of which `take` takes little. */
 int held_feed(struct held *h, const char *text, size_t n, int last, held_take *take, void *ctx,
               struct err *err);
 

@@ -1,5 +1,5 @@
-/* pretoken.h: from a text to its pre-tokens: special tokens are taken out, what is between them is
- * normalized and cut (split.h). One cutter serves the tokenizer and the training of one. */
+/* pretoken.h: splits a text into pre-tokens. It takes special tokens out first. The text between
+ * them is normalized and split (split.h). The tokenizer and its training use the same code. */
 #pragma once
 
 #include "data/base/err.h"
@@ -8,21 +8,23 @@
 
 struct pretoken;
 
-/* config NULL: GPT-2's expression. Caller closes, also after an error. */
+/* Opens a splitter; config NULL selects GPT-2's expression. Caller closes, also after an error. */
 int  pretoken_open(struct pretoken **out, const struct split_config *config, struct err *err);
 void pretoken_close(struct pretoken *p);
 
-/* From now on what is between the special tokens of the first turn is normalized before anything
- * else is done with it, and so is the content of those of the second turn. Called before any
- * special token is named. */
+/* Normalizes the text between the special tokens of the first turn before anything else. The
+ * contents of special tokens of the second turn are normalized, too. Call this before the first
+ * pretoken_special. */
 int pretoken_normalize(struct pretoken *p, const struct normalizer_step *steps, size_t n,
                        struct err *err);
 
-/* From now on the literal content[0..n), n > 0, is one special token (the longest of those that
- * begin at a place). Those of the second turn are looked for in what those of the first leave:
- * Hugging Face's normalized tokens. lstrip, rstrip: it takes the white space before or behind it
- * along. single_word: only where no letter, number or _ stands beside it. text: it takes its place
- * before others, but stays text. */
+/* Makes the literal content[0..n), n > 0, a special token. If several begin at one place, the
+ * longest wins. Tokens of the second turn are searched in the text that the first turn leaves;
+ * Hugging Face calls these tokens normalized.
+ *
+ * lstrip and rstrip: the token includes the white space before or after it. single_word: it
+ * matches only where no letter, number or _ is adjacent. text: it takes its place before other
+ * tokens, but remains text. */
 struct pretoken_special {
     const char *content;
     size_t      n;
@@ -31,21 +33,22 @@ struct pretoken_special {
 };
 int pretoken_special(struct pretoken *p, const struct pretoken_special *s, struct err *err);
 
-/* What normalization makes of text[0..n), malloced, for the caller to free; NULL where it changes
- * nothing. Not between the pieces of a text. */
+/* Returns the normalized form of text[0..n) in *out, malloced; the caller frees it. *out is NULL
+ * if normalization changes nothing. Do not call this between the pieces of a text. */
 int pretoken_normal(struct pretoken *p, const char *text, size_t n, char **out, uint32_t *n_out,
                     struct err *err);
 
-/* From now on marks cut nothing (split_whole). */
+/* From now on marks do not split (split_whole). */
 void pretoken_whole(struct pretoken *p);
 
-/* Cut text[0..n). If nothing is to follow (`final`), all of it; else as far as what follows cannot
- * matter: *used bytes, and the caller comes again with the rest and more behind it. (Where text is
- * normalized, what must wait may also be held.) */
+/* Splits text[0..n). If `final`, no more text follows and all of it is split. Otherwise it
+ * splits as far as the following text cannot matter: *used bytes. The caller then calls again
+ * with the rest and more text behind it. If text is normalized, some of it may also be held
+ * inside. */
 int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final,
                  const struct pretoken_to *to, size_t *used, struct err *err);
 
-/* A text in pieces, fed in order; after the last one, or an error, another text can begin. What
- * must wait for more is kept in between. */
+/* Splits a text in pieces, fed in order. After the last piece, or an error, another text can
+ * begin. Text that cannot be split yet is kept inside. */
 int pretoken_feed(struct pretoken *p, const char *text, size_t n, int last,
                   const struct pretoken_to *to, struct err *err);

@@ -1,12 +1,12 @@
-/* tokenizer_parts.h: what the files of the tokenizer and bpe_train.c share; nobody else includes
- * it.
+/* tokenizer_parts.h: declarations shared by the tokenizer's files and bpe_train.c. No other file
+ * includes it.
  *
- * tokenizer.c has what all kinds of models have, and encodes; a kind of model (a struct model_ops)
- * is a file of its own: tokenizer_bpe.c, tokenizer_wordpiece.c. tokenizer_file.c loads and saves,
- * tokenizer_settings.c knows what a tokenizer.json asks for, tokenizer_config.c what
- * tokenizer_config.json changes, tokenizer_added.c the added tokens, tokenizer_template.c what
- * stands around a text, tokenizer_decode.c the way back, tokenizer_pair.c and tokenizer_vocab_txt.c
- * older files. */
+ * tokenizer.c has the part common to all kinds of models, and encodes. A kind of model (a struct
+ * model_ops) has its own file: tokenizer_bpe.c, tokenizer_wordpiece.c. tokenizer_file.c loads
+ * and saves. tokenizer_settings.c reads the settings of tokenizer.json, and tokenizer_config.c
+ * the changes by tokenizer_config.json. tokenizer_added.c reads the added tokens,
+ * tokenizer_template.c the template around a text. tokenizer_decode.c decodes. tokenizer_pair.c
+ * and tokenizer_vocab_txt.c read older files. */
 #pragma once
 
 #include "data/text/heap.h"
@@ -16,7 +16,7 @@
 #include <jansson.h>
 
 #define TOKENIZER_MAX_VOCAB ((size_t)1 << 20)
-#define TOKENIZER_MAX_BYTES 65535u // of one token
+#define TOKENIZER_MAX_BYTES 65535u // bytes of one token
 
 struct token_entry {
     char    *bytes; // NULL: no token has this id
@@ -31,11 +31,11 @@ struct token_entry {
     char     lstrip, rstrip, single_word; // added: what stands beside it (pretoken.h)
 };
 
-struct merge { uint32_t left, right, id; };           // the ids of a pair, and of their union
+struct merge { uint32_t left, right, id; };           // ids of a pair and of the merged token
 struct merge_slot { uint64_t pair; uint32_t rank; }; // pair: left << 32 | right
 #define NO_PAIR UINT64_MAX
 
-/* How ids become text. Strings are of the JSON it was read from. */
+/* How ids are decoded. Strings belong to the JSON that they were read from. */
 enum decoder_kind { DECODER_BYTES, DECODER_WORDPIECE, DECODER_MARKS, DECODER_STEPS, DECODERS };
 enum { MAX_REPLACES = 4 };
 struct decoder {
@@ -46,7 +46,7 @@ struct decoder {
     // STEPS:
     struct { const char *from, *to; } replaces[MAX_REPLACES];
     size_t      n_replaces;
-    int         bytes;  // <0x41> is a byte
+    int         bytes;  // <0x41> is decoded as a byte
     const char *strip;  // so many of these characters at the beginning go
     size_t      strips;
 };
@@ -74,19 +74,19 @@ struct tokenizer_settings {
 /* A kind of model. */
 struct tokenizer;
 struct model_ops {
-    const char *type;     // what tokenizer.json calls it
+    const char *type;     // its name in tokenizer.json
     const char *known;    // which pre_tokenizers go with it, in words
     unsigned    splits;   // the same: a bit for each split_kind
     unsigned    decoders; // which decoders: a bit for each decoder_kind
-    int         mapped;   // names of tokens are bytes, mapped to printable code points
+    int         mapped;   // token names are bytes mapped to printable code points
     int         merges;
-    /* The model's part of tokenizer.json: what is not known there is refused. */
+    /* Reads the model's part of tokenizer.json. Unknown content is refused. */
     int (*read)(struct tokenizer_settings *s, const json_t *model, const char *path,
                 struct err *err);
-    /* All tokens and merges are set: make what encode needs. s NULL: in GPT-2's way. */
+    /* Prepares encoding, once all tokens and merges are set. s NULL: as in GPT-2. */
     int (*complete)(struct tokenizer *t, const struct tokenizer_settings *s, const char *what,
                     struct err *err);
-    /* The ids of a pre-token of n > 0 bytes; there is room for n of them behind those of out. */
+    /* Appends the ids of a pre-token of n > 0 bytes to out, which has room for n more. */
     int (*encode)(struct tokenizer *t, const char *bytes, size_t n, struct token_buf *out,
                   struct err *err);
 };
@@ -99,7 +99,7 @@ struct symbol {    // of a word that is being merged
     uint32_t prev, next;
 };
 
-/* What stands around one text, or around two, and the types of all (BERT's segments). */
+/* The template's ids around one text, or two, and the types of all ids (BERT's segments). */
 struct tokenizer_template {
     struct token_buf ids[TOKENIZER_PLACES], types[TOKENIZER_PLACES];
     int32_t          text_types[2];
@@ -118,8 +118,8 @@ struct tokenizer {
     struct word_cache      *cache;
     struct symbol          *symbols;
     size_t                  cap;  // of them
-    struct heap             heap; // of the word's pairs: rank << 32 | position
-    int                     ignore_merges; // a pre-token that is a token is that
+    struct heap             heap; // pairs of the word: rank << 32 | position
+    int                     ignore_merges; // a pre-token that is a token is not merged
     int32_t                *words; // ids by their bytes, open addressing; -1: free; NULL: no need
     size_t                  words_mask;
     int32_t                 unk, end, masks; // -1: none
@@ -139,13 +139,13 @@ struct tokenizer {
 #define CODE_POINTS 324u // 256, and for the 68 bytes that are not printable one each behind them
 struct byte_map { unsigned char order[256]; uint16_t code_point[256]; int16_t byte[CODE_POINTS]; };
 void byte_map_make(struct byte_map *m);
-/* The name of a token as it stands in the files; caller frees. NULL: no memory. */
+/* Returns the name of a token as written in the files; caller frees. NULL: no memory. */
 char *name_encode(const struct byte_map *m, const struct token_entry *e);
-/* Writes the bytes that name[0..n) stands for to out, which has room for n. Returns their number,
- * or -1 if the name is not made of mapped bytes. */
+/* Writes the bytes of name[0..n) to out, which has room for n. Returns their number, or -1 if a
+ * character of the name is not a mapped byte. */
 long name_decode(const struct byte_map *m, const char *name, size_t n, char *out);
-/* The one or two files (then NULL) that tokenizer_open reads the tokenizer in dir from; NULL: none.
- */
+/* Returns the one or two files (then NULL) from which tokenizer_open reads the tokenizer in dir.
+ * NULL: there are none. */
 const char *const *tokenizer_form(const char *dir);
 /* What makes tokenizer.json in dir, up to what Python needs for it besides and a bracket. */
 enum { TOKENIZER_COMMAND = 400 };
@@ -175,14 +175,16 @@ void tokenizer_set_merge(struct tokenizer *t, size_t rank, struct merge m);
 int  tokenizer_complete(struct tokenizer *t, const struct tokenizer_settings *s, const char *what,
                         struct err *err);
 
-/* For kinds of models: the table of the vocabulary's tokens by their bytes, and the id of one (the
- * first of those with the same bytes), or -1; the ranks of pairs. */
+/* For kinds of models. words_make builds the table of the vocabulary's tokens by their bytes.
+ * words_find returns the id of a token, the first if several have these bytes, or -1. merge_find
+ * returns the rank of a pair. */
 int                words_make(struct tokenizer *t, struct err *err);
 int32_t            words_find(const struct tokenizer *t, const char *bytes, size_t n);
 struct merge_slot *merge_find(const struct tokenizer *t, uint64_t pair); // or the free one for it
 
-/* Of an object, only the members that are named may be set: the others must ask for nothing. A name
- * stands behind its kind and a space: b true or false, s a string, i a whole number, * anything. */
+/* Checks that only the named members of an object are set; others must ask for nothing. Each
+ * name in `known` follows its kind and a space: b true or false, s string, i whole number, *
+ * anything. */
 int members_check(const json_t *object, const char *const *known, const char *where,
                   const char *path, struct err *err);
 
@@ -208,14 +210,15 @@ struct added_from {
     const json_t *config; // tokenizer_config.json, or NULL
     const json_t *root, *vocab, *roles;
 };
-/* The content of a token: a file has it as a text, or as an object's member. NULL: v is neither. */
+/* Returns the content of a token, which a file stores as a text or as an object's member. NULL:
+ * v is neither. */
 static inline const char *token_content(const json_t *v)
 {
     return json_string_value(json_is_object(v) ? json_object_get(v, "content") : v);
 }
 int  added_tokens_read(struct added_tokens *a, const struct added_from *from, struct err *err);
 void added_tokens_free(struct added_tokens *a);
-/* The one with this content, or NULL. */
+/* Returns the added token with this content, or NULL. */
 struct added_token *added_tokens_find(const struct added_tokens *a, const char *content);
 
 
@@ -231,15 +234,15 @@ int tokenizer_config_apply(struct tokenizer_settings *s, json_t *root,
 int pair_read(json_t **root, json_t **roles, const json_t *config, const char *dir,
               const char *first, const char *second, struct err *err);
 
-/* GPT-2's: what tokenizer.json says besides its model, and its model without tokens. */
+/* Make GPT-2's tokenizer.json without its model, and its model without tokens. */
 json_t *tokenizer_said_make(void);
 json_t *tokenizer_model_make(void);
 
-/* A tokenizer.json made of BERT's older files, vocab.txt (`path`) and tokenizer_config.json in dir
- * (`config`, or NULL). Caller decrefs. */
+/* Makes a tokenizer.json of BERT's older files: vocab.txt (`path`), and tokenizer_config.json in
+ * dir (`config`, or NULL). Caller decrefs *root. */
 int vocab_txt_read(json_t **root, const json_t *config, const char *dir, const char *path,
                    struct err *err);
 
-/* A file of the folder that says something in addition to its tokenizer, as tokenizer_config.json
- * does; *out NULL: it is not there. Caller decrefs. */
+/* Reads a file of the folder that supplements its tokenizer, such as tokenizer_config.json. *out
+ * is NULL if it does not exist. Caller decrefs *out. */
 int companion_read(json_t **out, const char *dir, const char *name, struct err *err);
