@@ -1,19 +1,18 @@
-/* attention_form.h: the arithmetics that attention's tiles are multiplied in. One algorithm
- * (attention.c) runs on each: it sees operands as words of 4 bytes, of which each holds `depth`
- * elements that are next to each other along the summed dimension: one float, or two bf16. Private
- * to attention*.c and their test.
+/* attention_form.h: the forms of arithmetic for attention's tiles. One algorithm (attention.c)
+ * runs on every form. It sees operands as words of 4 bytes. A word holds `depth` elements that
+ * are adjacent along the summed dimension: one float, or two bf16. Private to attention*.c and
+ * their test.
  *
- *   attention_f32   inputs widened to fp32; every element of a product is one chain of fused
- *                   multiply-adds over k in ascending order, so its AVX2 and its AVX-512 code give
- *                   the same bits.
- *   attention_bf16  for bf16 inputs on CPUs with AVX512-BF16: products of bf16 summed in fp32, in
- *                   the order of k, two at a time; probabilities and their gradients are rounded to
- *                   bf16 as operands (what flash attention does). Maximum, sum, lse, exponentials
- *                   and all sums stay fp32. Other bits than attention_f32's, so a run's row names
- *                   it (run/loop/training.c). Up to twice attention_f32's rate on AMD's CPUs; on
- *                   Intel's without AMX 0.6 of it, and there not taken.
- *   attention_amx   the same operands, multiplied in AMX's tile registers, where the CPU has them,
- *                   at several times the rate; sums of pairs in another order. */
+ *  attention_f32   Inputs are widened to fp32. Every element of a product is one chain of fused
+ *                  multiply-adds over ascending k, so AVX2 and AVX-512 give the same bits.
+ *  attention_bf16  For bf16 inputs on CPUs with AVX512-BF16. Products of bf16 are summed in fp32 in
+ *                  the order of k, two at a time. Probabilities and their gradients are rounded to
+ *                  bf16 as operands, as in flash attention. Maximum, sum, lse, exponentials and all
+ *                  sums stay fp32. The bits differ from attention_f32's, so a run's row names the
+ *                  form (run/loop/training.c). It is up to twice as fast as attention_f32 on AMD
+ *                  CPUs. On Intel CPUs without AMX it has 0.6 of the speed, and is not used.
+ *  attention_amx   The operands of attention_bf16, multiplied in AMX tile registers on CPUs that
+ *                  have them. It is several times as fast; pairs are summed in another order. */
 #pragma once
 
 #include "data/base/dtype.h"
@@ -23,21 +22,21 @@
 
 enum {
     TILE  = 64, // queries, keys
-    STRIP = 16, // floats of a vector; forms pad to this or to
+    STRIP = 16, // floats of a vector; a form pads to this or to
     WIDE_STRIP = 32,
-    AHEAD = 8,  // rows that load asks for in advance
+    AHEAD = 8,  // rows that load prefetches
 };
 
 typedef uint32_t word;
 
-struct operand { // the left one: row i at depth k is word p[i * row + k * col]
+struct operand { // left operand: row i at depth k is word p[i * row + k * col]
     const word *p;
     size_t      row, col;
 };
 
-/* c (m, n) += a (m, k) b (k, n), k in words; fresh: c is written, not added to. m and n are
- * multiples of the form's strip, k of strip / depth; rows of b and c are contiguous, those of a too
- * where the form says so. */
+/* c (m, n) += a (m, k) b (k, n), with k in words. fresh: c is written, not added to. m and n are
+ * multiples of the form's strip, k of strip / depth. Rows of b and c are contiguous. Rows of a
+ * are contiguous if the form requires it. */
 struct tile_product {
     float         *c;
     size_t         ldc;
@@ -47,51 +46,53 @@ struct tile_product {
     int            fresh;
 };
 
-/* A tile of scores at work, (keys, queries). */
+/* A tile of scores, (keys, queries). */
 struct tile {
-    float        scale;    // of scores, in the form's unit
-    int          diagonal; // a key later than its query is masked
-    const float *drop;     // (TILE, TILE): dropout's factors of probabilities, or NULL
+    float        scale;    // scale of scores, in the form's unit
+    int          diagonal; // keys later than the query are masked
+    const float *drop;     // (TILE, TILE): dropout factors of the probabilities, or NULL
     const float *lse, *delta; // (TILE): backward's, of each query
 };
 
 struct running { float *max, *sum, *corr; }; // (TILE): of each query
 
-/* What backward multiplies: probabilities with dropout, summed over queries; gradients, summed over
- * queries and, folded, over keys. (TILE, TILE / depth) words each; and where they may stand. */
+/* Operands of backward, (TILE, TILE / depth) words each. p: probabilities with dropout, to sum
+ * over queries. ds: gradients, to sum over queries. ds_folded: gradients, to sum over keys.
+ * struct gradients_to has the memory for them. */
 struct gradients { const word *p, *ds, *ds_folded; };
 struct gradients_to { word *p, *ds, *ds_folded; };
 
 struct attention_form {
     const char *name;
     size_t      depth;
-    size_t      strip; // columns are padded to this, the diagonal is cut at this
+    size_t      strip; // columns are padded to a multiple of this; the diagonal is cut at multiples
 
-    int (*runs)(enum dtype dt); // whether this CPU has what it takes for inputs of dt
+    int (*runs)(enum dtype dt); // true if this CPU can run the form on inputs of dt
 
-    /* rows (TILE, width / depth): n elements of each of `have` rows of x, `stride` elements apart;
-     * zero beyond. */
+    /* Loads rows (TILE, width / depth): n elements of each of `have` rows of x, which are
+     * `stride` elements apart. The rest is zero. */
     void (*load)(word *rows, const void *x, enum dtype dt, size_t stride, size_t have, size_t n,
                  size_t width);
 
-    /* out (TILE / depth, width): the right operand where rows are summed over. NULL: rows serve as
-     * they are. */
+    /* out (TILE / depth, width): the right operand of a product that sums over rows. NULL: rows
+     * need no folding. */
     void (*fold)(word *out, const word *rows, size_t width);
 
-    /* Scores s to probabilities against each query's running maximum, which may grow: *corr is what
-     * earlier sums shrink by. Returns them, dropped and folded: s itself, or `out`. */
+    /* Turns scores s into probabilities relative to each query's running maximum, which may
+     * grow. *corr is the factor for earlier sums. Returns the probabilities with dropout,
+     * folded, in s itself or in `out`. */
     const word *(*softmax)(word *out, float (*s)[TILE], const struct running *r,
                            const struct tile *t);
-    float unit; // of the running maximum, in which scale is, too: 1, or ln 2
+    float unit; // unit of the running maximum and of scale: 1, or ln 2
 
-    /* Scores p to probabilities by their queries' lse, gradients ds of probabilities to those of
-     * scores, as operands. */
+    /* Turns scores p into probabilities by their queries' lse, and the gradients ds of
+     * probabilities into gradients of scores. Returns both as operands. */
     struct gradients (*softmax_backward)(const struct gradients_to *to, float (*p)[TILE],
                                          float (*ds)[TILE], const struct tile *t);
 
-    int contiguous; // left operands' rows have to be: their col is 1
+    int contiguous; // left operands must have contiguous rows: their col is 1
 
-    /* What a thread does before its first product and after its last, if anything. */
+    /* Called by each thread before its first product and after its last one; may be NULL. */
     void (*begin)(void);
     void (*end)(void);
 
@@ -100,10 +101,10 @@ struct attention_form {
 
 extern const struct attention_form attention_f32, attention_bf16, attention_amx;
 
-/* The fastest for inputs of dt that this CPU runs. */
+/* The fastest form for inputs of dt on this CPU. */
 const struct attention_form *attention_form_of(enum dtype dt);
 
-/* Of both forms in bf16. */
+/* Functions of both bf16 forms. */
 void attention_bf16_load(word *rows, const void *x, enum dtype dt, size_t stride, size_t have,
                          size_t n, size_t width);
 void attention_bf16_fold(word *out, const word *rows, size_t width);
@@ -115,7 +116,7 @@ struct gradients attention_bf16_softmax_backward(const struct gradients_to *to, 
 #define LN_2 0x1.62e43p-1f
 #define AVX512BF16 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
 
-/* 16 pairs: `even` in the lower halves of the words, `odd` in the upper ones. */
+/* 16 pairs of bf16: `even` in the lower halves of the words, `odd` in the upper halves. */
 AVX512BF16 __attribute__((always_inline))
 static inline __m512i bf16_pairs(__m256i even, __m256i odd)
 {
@@ -123,7 +124,7 @@ static inline __m512i bf16_pairs(__m256i even, __m256i odd)
                            _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
 }
 
-/* Elements [first, first + m) of x, widened; zero up to width. */
+/* Widens elements [first, first + m) of x to fp32, and writes zeros up to width. */
 SIMD_INLINE void row_widen(float *out, const void *x, enum dtype dt, size_t first, size_t m,
                            size_t width)
 {
@@ -137,9 +138,9 @@ SIMD_INLINE void row_widen(float *out, const void *x, enum dtype dt, size_t firs
         out[j] = 0.0f;
 }
 
-/* AVX-512's products, where a block of sums is ROWS rows x up to 64 columns: as many blocks as n
- * columns take with at most 4 vectors of 16 each, of like size, none so small that its sums wait
- * for each other. block: the part of p at c, a, b, ROWS rows x 16 nv columns. */
+/* Products in AVX-512. A block of sums has ROWS rows and at most 4 vectors of 16 columns. The n
+ * columns are cut into as few blocks as possible, of nearly equal width. No block is so small
+ * that its sums wait for each other. block: computes ROWS rows x 16 nv columns of p, at c, a, b. */
 enum { ROWS = 4 };
 SIMD_INLINE void multiply_blocks(void (*block)(const struct tile_product *p, float *c,
                                                const word *a, const word *b, int nv),
@@ -165,5 +166,5 @@ SIMD_INLINE void multiply_blocks(void (*block)(const struct tile_product *p, flo
     }
 }
 
-/* What attention_decode needs of scratch for each thread. */
+/* Bytes of scratch of attention_decode for each thread. */
 size_t attention_decode_bytes(size_t T, size_t head_size);

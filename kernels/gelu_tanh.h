@@ -1,7 +1,10 @@
-/* gelu_tanh.h: the tanh form of GELU (gelu.h) and its slope, for kernels that have it in their
- * loops. It goes through the identity (1 + tanh u) / 2 = 1 / (1 + e^-2u) = s, which loses nothing
- * where tanh comes near -1: gelu = x s, gelu' = s + x s (1 - s) 2u' = s (1 + x e s 2u'), e = e^-2u,
- * u = k (x + 0.044715 x^3). From tanh_far on s is 1 and before -tanh_far it is 0, in fp32. */
+/* gelu_tanh.h: the tanh form of GELU (gelu.h) and its slope, for use in the loops of kernels. It
+ * uses the identity (1 + tanh u) / 2 = 1 / (1 + e^-2u) = s, which loses no precision where tanh
+ * is near -1. With e = e^-2u and u = k (x + 0.044715 x^3):
+ *
+ *     gelu = x s,    gelu' = s + x s (1 - s) 2u' = s (1 + x e s 2u')
+ *
+ * In fp32, s is 1 from tanh_far on, and 0 below -tanh_far. */
 #pragma once
 
 #include "kernels/simd.h"
@@ -13,8 +16,8 @@
 
 static const float tanh_far = 9.9f;
 
-/* x, not beyond tanh_far on either side. As integers, because what gcc makes of two comparisons of
- * floats is twice as long. */
+/* x, clamped to [-tanh_far, tanh_far]. It works on integers, because gcc's code for two
+ * comparisons of floats is twice as long. */
 SIMD_INLINE float tanh_near(float x)
 {
     uint32_t bits, far_bits, size;
@@ -28,7 +31,7 @@ SIMD_INLINE float tanh_near(float x)
     return x;
 }
 
-/* The value into *value and the slope, which share their exponential. */
+/* Returns the slope and writes the value to *value; both share one exponential. */
 SIMD_INLINE float tanh_slope(float x, float *value)
 {
     float near = tanh_near(x), square = near * near;

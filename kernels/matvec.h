@@ -1,17 +1,17 @@
-/* matvec.h: a few rows times a matrix, as generation needs them: one token a sequence. The matrix
- * is read once for all rows; every element of the result is a chain of fused multiply-adds in one
- * order, so a row's bits depend neither on the rows beside it nor on the threads (a product
- * engine's do). */
+/* matvec.h: a few rows times a matrix, for generation with one token per sequence. The matrix is
+ * read once for all rows. Every element of the result is a chain of fused multiply-adds in one
+ * order. A row's bits therefore depend neither on the other rows nor on the threads, unlike
+ * those of a product engine. */
 #pragma once
 
 #include "data/base/dtype.h"
 
 struct matvec {
     size_t      m, n, k;
-    enum dtype  dt;      // of a, b and bias: DT_F32 or DT_BF16; sums are fp32
+    enum dtype  dt;      // dtype of a, b and bias: DT_F32 or DT_BF16; sums are fp32
     const void *a;       // (m, k)
-    const void *b;       // (k, n); of linear and logits (n, k)
-    const void *bias;    // (n); of linear it may be NULL, of logits there is none
+    const void *b;       // (k, n); for linear and logits (n, k)
+    const void *bias;    // (n); may be NULL for linear; unused for logits
     float      *scratch; // matvec_scratch() floats
 };
 

@@ -1,11 +1,11 @@
-/* norm_square.h: the mean square that rows are divided by the root of: layernorm's about the row's
- * mean, RMSNorm's about 0. Private to both. */
+/* norm_square.h: the mean square of a row, whose root divides the row: about the row's mean for
+ * layernorm, about 0 for RMSNorm. Private to both. */
 #pragma once
 
 #include "data/base/dtype.h"
 #include "kernels/simd.h"
 
-/* The mean of (x - about)^2 over x[0..C), in lanes. */
+/* The mean of (x - about)^2 over x[0..C), summed in lanes (simd.h). */
 SIMD_INLINE float norm_square(const void *x, enum dtype dt, float about, size_t C)
 {
     float  lane[SIMD_LANES] = {0};

@@ -1,22 +1,22 @@
-/* simd.h: how the kernels come to use the vectors of the CPU they run on. The binary's baseline is
- * x86-64-v3; a function marked SIMD_CLONES is compiled twice, for AVX2 and for AVX-512, and the
- * loader binds the fitting one. Mark plain loops in static functions: a loop body outlined by
- * OpenMP is not cloned, so a kernel is a marked inner function called from an `omp parallel for`.
- * Both clones must give the same bits: sums across elements therefore run in explicit lanes
- * (SIMD_LANES), never in an order that the vector width decides, and products are fused only where
- * fmaf says so. */
+/* simd.h: how kernels use the vector instructions of the CPU they run on. The binary's baseline
+ * is x86-64-v3. A function marked SIMD_CLONES is compiled for AVX2 and for AVX-512, and the
+ * loader binds the suitable clone. Mark plain loops in static functions. A loop body that OpenMP
+ * outlines is not cloned, so a kernel is a marked inner function called from an `omp parallel
+ * for`. Both clones must give the same bits. Sums across elements therefore run in explicit
+ * lanes (SIMD_LANES), never in an order that depends on the vector width. Products are fused
+ * only by fmaf. */
 #pragma once
 
-/* clang takes the attribute otherwise, and a sanitizer's runtime is not up when the loader
- * resolves. */
+/* clang handles the attribute differently. A sanitizer's runtime is not yet initialised when the
+ * loader resolves clones. */
 #if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SIMD_CLONES
 #else
 #define SIMD_CLONES __attribute__((target_clones("arch=x86-64-v4", "default")))
 #endif
 
-/* Whether this CPU has AVX2 with fused multiply-adds; the AVX-512 of x86-64-v4; that and products
- * of bf16. */
+/* True if this CPU has: AVX2 with fused multiply-adds; the AVX-512 of x86-64-v4; that AVX-512
+ * and products of bf16. */
 static inline int simd_avx2(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -33,24 +33,24 @@ static inline int simd_avx512_bf16(void)
     return simd_avx512() && __builtin_cpu_supports("avx512bf16");
 }
 
-/* Whether vectors multiply bf16 faster than fp32. An AMD core makes two products of bf16 in the
- * time of one of fp32; an Intel core makes half as many as of fp32, and has AMX for them instead
- * (docs/lab/performance.md). */
+/* True if vectors multiply bf16 faster than fp32. An AMD core computes two bf16 products in the
+ * time of one in fp32. An Intel core computes half as many in bf16 as in fp32; its fast unit for
+ * bf16 is AMX (docs/lab/performance.md). */
 static inline int simd_fast_bf16(void)
 {
     return simd_avx512_bf16() && !__builtin_cpu_is("intel");
 }
 
-/* Whether this process may multiply bf16 in AMX's tiles; the first call asks Linux. */
+/* True if this process may multiply bf16 in AMX tiles. The first call asks Linux for permission. */
 int simd_amx_bf16(void);
 
-/* For small functions that must become part of the caller's vectors. */
+/* For small functions that must be inlined into the caller's vector code. */
 #define SIMD_INLINE static inline __attribute__((always_inline))
 
 /* Independent partial sums of a reduction: four AVX-512 registers of floats, eight of AVX2. */
 enum { SIMD_LANES = 64 };
 
-/* The sum of all lanes, by halves; `lane` is spent. */
+/* The sum of all lanes, by halves. `lane` is overwritten. */
 SIMD_INLINE float simd_sum(float lane[SIMD_LANES])
 {
     for (int half = SIMD_LANES / 2; half > 0; half /= 2)

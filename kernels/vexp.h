@@ -1,14 +1,14 @@
-/* vexp.h: exp of floats in branch-free code that the compiler turns into vectors; libm's is a call,
- * one element each. Cody and Waite's reduction x = n ln2 + r, |r| <= ln2 / 2, a polynomial for e^r
- * (minimax by reweighted least squares, 3e-9 before rounding), and n added to the exponent. Error:
- * < 1e-7 relative; NaN stays NaN. */
+/* vexp.h: exp of floats in branch-free code that the compiler vectorises; libm's exp handles one
+ * element per call. Cody and Waite's reduction gives x = n ln2 + r, |r| <= ln2 / 2. A polynomial
+ * approximates e^r (minimax by reweighted least squares, 3e-9 before rounding), and n is added
+ * to the exponent. Relative error: < 1e-7. NaN stays NaN. */
 #pragma once
 
 #include "kernels/simd.h"
 #include <stdint.h>
 #include <string.h>
 
-/* vexpf of x that is at most 88.72283, or NaN: as softmax asks for. */
+/* vexpf for x <= 88.72283, or NaN, which is the range of softmax. */
 SIMD_INLINE float vexpf_low(float x)
 {
     const float round_magic = 12582912.0f; // 1.5 * 2^23 leaves the nearest integer in the low bits
@@ -32,8 +32,8 @@ SIMD_INLINE float vexpf_low(float x)
     return x != x ? x : p;
 }
 
-/* 2^t for t of -126 to 127, beyond them any number; 1.1e-7 relative before rounding. n is the
- * integer next to t, 2^(t - n) a polynomial (minimax). */
+/* 2^t for t in [-126, 127]; the result is undefined for other t. Relative error: 1.1e-7 before
+ * rounding. n is the integer nearest to t, and a polynomial (minimax) approximates 2^(t - n). */
 SIMD_INLINE float vexp2f_within(float t)
 {
     const float round_magic = 12582912.0f; // as above

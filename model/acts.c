@@ -1,6 +1,6 @@
-/* acts.c: lays the arena out. Each part has one function that takes its buffers one after the
- * other; run without memory it gives the part's size, run with it the pointers, so that plan and
- * arena cannot disagree. */
+/* acts.c: the layout of the arena. Each group of buffers has one function that takes them from
+ * the arena, one after the other. Run without memory, it computes their size. Run with memory,
+ * it sets the pointers. Plan and arena therefore cannot disagree. */
 #include "model/acts.h"
 
 #include "data/base/round.h"

@@ -1,4 +1,4 @@
-/* adapt.c: measuring, proposing, trying, taking back. */
+/* adapt.c: measures steps, proposes ways, tries them, and goes back if steps are not shorter. */
 #include "model/adapt.h"
 
 #include <math.h>

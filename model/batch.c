@@ -1,4 +1,5 @@
-/* batch.c: a micro-batch's arrays are lent to the source where the arithmetic reads them. */
+/* batch.c: reads micro-batches. The source writes directly into the arrays that the arithmetic
+ * reads. */
 #include "model/batch.h"
 
 #include <assert.h>

@@ -1,14 +1,15 @@
-/* bert.c: BERT (Devlin et al. 2018) and RoBERTa (Liu et al. 2019), whose positions begin behind
- * that of the padding and whose head has other names. Names are Hugging Face's, matrices are as
- * Linear has them, (out, in); queries, keys and values stand one after the other and are one
- * product. Embeddings are the norm of words + positions + types. A layer is post-norm:
+/* bert.c: BERT (Devlin et al. 2018) and RoBERTa (Liu et al. 2019). RoBERTa's positions begin
+ * behind the padding's position, and its head has other tensor names. Names are Hugging Face's.
+ * Matrices are (out, in), as in torch's Linear. Queries, keys and values stand one after the
+ * other and are one product. Embeddings are norm(words + positions + types). A layer is
+ * post-norm:
  *
  *     x_mid = norm_1(x     + attention(x Wqkv' + bqkv) Wo' + bo)
  *     x_out = norm_2(x_mid + gelu(x_mid Wfc' + bfc) Wdown' + bdown)
  *
- * Both sums are saved, since their norms' backward takes them; x_mid is made again from the first.
- * Dropout stands behind the norm of the embeddings, on attention's probabilities, and on both
- * projections before they are added. */
+ * Both sums are saved, because the backward of their norms needs them. x_mid is recomputed from
+ * the first sum. Dropout follows the norm of the embeddings. It also applies to attention's
+ * probabilities, and to both projections before the residual addition. */
 #include "model/bert.h"
 
 #include "kernels/elementwise.h"

@@ -1,26 +1,29 @@
-/* block.h: the embeddings and one transformer layer, forward and backward, one micro-batch at a
- * time. Parameters come as the block's flat wire parameters, gradients go into its flat fp32
- * gradient; the residual stream goes from acts_input(b) to acts_input(b + 1), its gradient back
- * through acts_work()->dx in place. */
+/* block.h: forward and backward of the embeddings and of one transformer layer, for one
+ * micro-batch at a time. A block's parameters are one flat array in wire format; its gradient is
+ * one flat fp32 array. Forward reads acts_input(b) and writes acts_input(b + 1). Backward
+ * updates the gradient of the residual stream in place, in m->acts.work.dx. */
 #pragma once
 
 #include "model/model.h"
 
-/* acts_input(1): the embeddings of the tokens in acts_work()->x. Where they are in pieces, of those
- * that this block has; the last one's comes last. */
+/* Writes the embeddings of the tokens in m->acts.work.x to acts_input(1). If the embeddings are
+ * in pieces, it writes only the rows whose words this block has. The last piece comes last. */
 void embed_forward(struct model *m, size_t micro, size_t block, const void *wire);
-/* Adds dx to the gradients of the embeddings, or of the words that this block has; the first one's
- * comes first. wire: what the family's order has read (passes.h). */
+/* Adds dx to the gradients of the embeddings, or of the words that this block has. The first
+ * piece comes first. wire: the block's parameters, if the family's order of blocks reads them
+ * (passes.h). */
 void embed_backward(struct model *m, size_t micro, size_t block, const void *wire,
                     float *grad);
 
-/* Layer `layer`, 1..n_layer. products_begin comes before its first micro-batch, forward or
- * backward. What goes to m->records or comes back may wait, and fail. */
+/* Forward of layer `layer`, 1..n_layer. Call products_begin before the layer's first
+ * micro-batch, in forward and in backward. It pushes pieces to m->records, or pops them, which
+ * may block, and may fail. */
 int block_forward(struct model *m, size_t layer, size_t micro, const void *wire, struct err *err);
-/* dx: of the layer's output on entry, of its input on return. Computes the layer's activations
- * again if they were neither kept nor offloaded. fresh: the first micro-batch since
- * model_grad_begin, whose products write the gradient's matrices. */
+/* Backward of a layer. dx is the gradient of the layer's output on entry, and of its input on
+ * return. It recomputes activations that were neither kept nor offloaded. fresh: this is the
+ * first micro-batch since model_grad_begin, so products write the gradient's matrices instead of
+ * adding. */
 int block_backward(struct model *m, size_t layer, size_t micro, const void *wire, float *grad,
                    int fresh, struct err *err);
-/* Pieces that block_forward of a layer's micro-batch pushes. */
+/* The number of pieces that block_forward pushes for a layer's micro-batch. */
 size_t block_pieces(const struct model *m, size_t layer, size_t micro);

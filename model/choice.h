@@ -1,24 +1,24 @@
-/* choice.h: which activations to keep, recompute and offload, so that a step is as short as it can
- * be within the memory there is. Pure arithmetic; exact, for what it is told.
+/* choice.h: finds which activations to keep, recompute and offload, so that a step is as short
+ * as possible within the given memory. It is pure arithmetic, and exact for the given numbers.
  *
- * The objective is the time of a step (offload/estimate/step_time.h has the whole formula; here are
- * its terms in which activations stand), with sums over layers and parts of what goes each way:
+ * The objective is the time of a step. offload/estimate/step_time.h has the whole formula; these
+ * are the terms that depend on activations. Sums go over layers and parts, by the way of each:
  *
  *     max(before + F + push, T(forward + writing))
  *   + max(B + again + fetch, T(backward + reading))
  *
- *     T(move) = max(drive, up, down, host): of what is under way together, the busiest resource
- *     writing, reading: the bytes offloaded, but those that never leave memory
- *     again: what is recomputed;  push, fetch: the processor's part of what is offloaded
+ *     T(move) = max(drive, up, down, host): concurrent moves take as long as the busiest resource
+ *     writing, reading: the offloaded bytes, without the bytes that never leave memory
+ *     again: time to recompute;  push, fetch: the processor's time for offloaded activations
  *
- *     subject to: the bytes kept fit into the pool, to which the buffers of what is offloaded are
- *     added where nothing is
+ *     subject to: the kept bytes fit into the pool; if nothing is offloaded, the pool also has the
+ *     memory of the offload buffers
  *
- * Layers are alike, so only how many of each part go each way matters: the search goes through all
- * numbers of kept attentions and MLPs, with as many inputs beside them as fit (what is kept costs
- * nothing but memory), and all numbers of offloaded attentions; in the number of offloaded MLPs the
- * objective is convex (a sum of maxima of straight lines). Of choices that take equally long the
- * one that writes least is taken: drives wear. */
+ * All layers are alike, so only the number of layers per part and way matters. The search tries
+ * all numbers of kept attentions and MLPs, each with as many kept inputs as fit, because keeping
+ * costs only memory. It tries all numbers of offloaded attentions. In the number of offloaded
+ * MLPs the objective is convex (a sum of maxima of straight lines). Among choices that take
+ * equally long, the search takes the one that writes least, because drives wear. */
 #pragma once
 
 #include "model/ways.h"
@@ -28,36 +28,40 @@
 
 struct choice_part {
     double kept, moved; // bytes of a layer, all micro-batches: in RAM; over the link, each way
-    double again;       // seconds to compute it once more (of inputs: not looked at)
-    double push, fetch; // seconds of the processor where it is offloaded: in forward, in backward
+    double again;       // seconds to recompute it (unused for inputs)
+    double push, fetch; // the processor's seconds to offload it, in forward; to fetch it, in
+                        // backward
 };
 
 struct choice_problem {
     size_t             n_layer;
     struct choice_part part[ACTS_PARTS];
-    double             pool, spare;       // bytes; spare: more of them where nothing is offloaded
-    double             stays;             // bytes that are offloaded but never leave memory
-    int                may_offload;       // 0: there is nowhere to offload to
-    double             F, B;              // computing forward; backward, the head, nothing again
-    double             before;            // until forward may begin: the first update
-    struct step_move   forward, backward; // what moves beside, without activations
-    struct step_move   write, read;       // of a byte that is offloaded
+    double             pool, spare;       // bytes; spare: additional bytes if nothing is offloaded
+    double             stays;             // offloaded bytes that never leave memory
+    int                may_offload;       // 0: there is no device to offload to
+    double             F, B;              // seconds computing forward; backward and head, without
+                                          // recomputation
+    double             before;            // seconds until forward may begin: the first update
+    struct step_move   forward, backward; // other moves, without activations
+    struct step_move   write, read;       // per offloaded byte
 };
 
-/* Of all layers and parts: bytes kept in RAM, and moved each way; seconds of the processor that are
- * added to forward and to backward. */
+/* Sums over all layers and parts. kept: bytes in RAM. moved: offloaded bytes, each way. push,
+ * back: the processor's seconds added to forward and to backward. */
 struct choice_sums { double kept, moved, push, back; };
 struct choice_sums choice_sums(const struct choice_problem *p, const struct acts_ways *w);
 double choice_seconds(const struct choice_problem *p, const struct acts_ways *w);
 
-/* The shortest; 0 if any fits: where nothing can be offloaded all inputs must be kept. */
+/* The ways with the shortest step. Returns 0 if any ways fit. If nothing can be offloaded, all
+ * inputs must be kept. */
 int choice_best(struct acts_ways *out, const struct choice_problem *p);
 
-/* The rule of SSDTrain (DAC 2025, section 3.3), which knows two ways: in forward order layers are
- * offloaded as long as
+/* The rule of SSDTrain (DAC 2025, section 3.3), which only keeps or offloads. In forward order,
+ * it offloads layers as long as
  *
  *     (bytes of earlier layers + 2 x the layer's) / (3 F - 2 x earlier layers' forward)
  *
- * is at most the bandwidth of writing: then all of them are written before the backward of the last
- * one offloaded. The others are kept; where the pool is too small for them, more are offloaded. */
+ * is at most the write bandwidth. Then all of them are written before the backward of the last
+ * offloaded layer begins. The other layers are kept. If the pool is too small for them, more
+ * layers are offloaded. */
 struct acts_ways choice_ssdtrain(const struct choice_problem *p);

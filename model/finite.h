@@ -1,5 +1,5 @@
-/* finite.h: a params_source that refuses values which are not finite, or too large for bf16: what
- * is read from it can be computed with. */
+/* finite.h: a params_source that refuses values that are not finite or are too large for bf16.
+ * Values that it returns are therefore safe to compute with. */
 #pragma once
 
 #include "model/arch.h"
@@ -8,12 +8,12 @@
 struct finite {
     struct params_source     inner;
     const struct model_config *config;
-    const char              *what; // whose values they are, for the sentence
+    const char              *what; // name of the values' origin, for messages
 };
 
-/* Reads f->inner; the first tensor with such a value is an error, -EDOM, that names it and counts
- * them in it. Lives as long as f. */
+/* A source that reads f->inner. The first tensor with such a value is the error -EDOM. Its
+ * message names the tensor and counts its bad values. f must outlive the source. */
 struct params_source finite_source(struct finite *f);
 
-/* Read all of it once; watch: of parameters read, or NULL. */
+/* Reads all parameters once. watch: is told of the parameters read; may be NULL. */
 int finite_check(struct finite *f, const struct watch *watch, struct err *err);

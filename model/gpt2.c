@@ -1,13 +1,13 @@
-/* gpt2.c: GPT-2 (Radford et al. 2019). Its table of parameters is in Hugging Face's order and under
- * its names, its matrices are as Conv1D has them, (in, out); a language model's head is tied to
- * wte. A layer is pre-norm:
+/* gpt2.c: GPT-2 (Radford et al. 2019). Its parameter table has Hugging Face's order and names.
+ * Matrices are (in, out), as in Conv1D. A language model's head is tied to wte. A layer is
+ * pre-norm:
  *
  *     x_mid = x     + attention(ln_1(x) Wqkv + bqkv) Wproj + bproj
  *     x_out = x_mid + gelu(ln_2(x_mid) Wfc + bfc) Wmlp + bmlp
  *
- * Normalised rows and GELU's output are not saved, backward makes them again from what is. Dropout
- * stands behind the embeddings, on attention's probabilities, and on both projections before they
- * are added. */
+ * Normalised rows and GELU's output are not saved; backward recomputes them from saved arrays.
+ * Dropout follows the embeddings. It also applies to attention's probabilities, and to both
+ * projections before the residual addition. */
 #include "model/gpt2.h"
 
 #include "kernels/elementwise.h"

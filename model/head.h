@@ -1,43 +1,53 @@
 /* head.h: the end of a pass, from the residual stream behind the last layer to the losses: the
- * final norm and one of two heads. A language model's may be tied to the embeddings: logits,
- * cross-entropy and both gradients over chunks of HEAD_ROWS tokens, logits of LOGIT_ROWS at a time,
- * so that they never exist whole. A classifier's or regressor's is as transformers'
- * ...ForSequenceClassification have it: the last position of each row that is not padding,
- * normalised, times score.weight; or an encoder's first position, pooled, with a bias. Losses are
- * cross-entropy or, with one label, squared error. A masked language model's head is as
- * ...ForMaskedLM have it, and sees only tokens with a target.
+ * final norm and one of three heads.
  *
- * A head whose words are in pieces (arch_pieces) sees them one after the other, each for all
- * micro-batches (head_pieces.c): the softmax is made on the way, with the gradient of the rows
- * (head_piece); then losses follow (head_end). The gradient of the words takes their logits once
- * more (head_gradient): a tied head's when the embeddings' own is added to the same block. */
+ * A language model's head may be tied to the embeddings. Its logits, cross-entropy and both
+ * gradients are computed in chunks of HEAD_ROWS tokens, with logits of LOGIT_ROWS tokens at a
+ * time. The logits of a whole micro-batch never exist at once.
+ *
+ * A classifier's or regressor's head follows transformers' ...ForSequenceClassification. It
+ * multiplies the normalised last position of each row that is not padding with score.weight. For
+ * an encoder, it takes the first position, behind the pooler, and adds a bias. The loss is
+ * cross-entropy, or squared error with one label.
+ *
+ * A masked language model's head follows transformers' ...ForMaskedLM. It computes only the
+ * tokens with a target.
+ *
+ * If the words of a head are in pieces (arch_pieces), the pieces pass one after the other, each
+ * for all micro-batches (head_pieces.c). head_piece updates the softmax and the gradient of the
+ * rows; head_end then computes the losses. The gradient of the words needs their logits once
+ * more (head_gradient). For a tied head this is done when the embeddings' own gradient is added
+ * to the same block. */
 #pragma once
 
 #include "model/model.h"
 
 struct head {
-    const void *wire;      // of the final norm's block
-    const void *head_wire; // of the block in which the head's matrix stands (arch_head_block); a
+    const void *wire;      // parameters of the final norm's block
+    const void *head_wire; // parameters of the block of the head's matrix (arch_head_block); a
                            // classifier has none
-    size_t      piece;     // and which that is, where they are several
-    /* Evaluating: each token's loss (N), a classifier's logits (rows, n_labels), or NULL. */
+    size_t      piece;     // the piece in that block, if there are several
+    /* Evaluation: receives each token's loss (N), or a classifier's logits (rows, n_labels); or
+     * NULL. */
     float *each;
-    /* Training: gradients of sum x scale are added to grad and head_grad, of the same blocks;
-     * fresh: the first micro-batch since model_grad_begin, which writes the head's matrix. */
+    /* Training: the gradients of sum x scale are added to grad and head_grad, the gradients of
+     * these blocks. fresh: this is the first micro-batch since model_grad_begin, so it writes
+     * the gradient of the head's matrix. */
     int    trains, fresh;
     float *grad, *head_grad, scale;
 };
 
-/* One micro-batch, from acts_input(n_layer + 1) and the targets, or the last positions, labels
- * and values, in model.acts.work. Returns the sum of its losses, in double, in order of tokens or
- * rows; *counted += the tokens with a target, or the rows with a label, that is not below 0.
- * Training: dx of the residual stream is written to model.acts.work.dx (a classifier's: zero but at
- * the last positions). */
+/* Computes the losses of one micro-batch from acts_input(n_layer + 1). Targets, or last
+ * positions, labels and values, are in model.acts.work. Returns the sum of the losses in double,
+ * added in the order of tokens or rows. Adds to *counted the tokens whose target, or the rows
+ * whose label, is not negative. Training: writes the gradient of the residual stream to
+ * model.acts.work.dx. A classifier's is zero except at the last positions. */
 double head_run(struct model *m, size_t micro, const struct head *h, uint64_t *counted);
 
-/* In pieces: each of a micro-batch. head_begin and head_end take h->wire, head_piece and
- * head_gradient h->head_wire of h->piece; head_end adds to h->grad, head_gradient to h->head_grad.
- * head_end is as head_run otherwise. */
+/* The same computation for a head in pieces; each function handles one micro-batch. head_begin
+ * and head_end use h->wire; head_piece and head_gradient use h->head_wire of piece h->piece.
+ * head_end adds to h->grad and returns what head_run returns; head_gradient adds to
+ * h->head_grad. */
 void   head_begin(struct model *m, size_t micro, const struct head *h);
 void   head_piece(struct model *m, size_t micro, const struct head *h);
 double head_end(struct model *m, size_t micro, const struct head *h, uint64_t *counted);

@@ -1,4 +1,4 @@
-/* hf_tensors.h: which tensor of a folder's files is which of a model's parameters. */
+/* hf_tensors.h: finds the tensors of a folder's files that belong to a model's parameters. */
 #pragma once
 
 #include "data/tensors/safetensors.h"
@@ -8,13 +8,13 @@ struct hf_tensors {
     const struct model_config *config;
     struct safetensors        *st;
     const struct st_tensor   **slot; // [block * n_params + tensor]
-    const char                *dir;  // for sentences
-    const char *outer, *prefix;      // what stands before all names; the family's, or ""
+    const char                *dir;  // for messages
+    const char *outer, *prefix;      // prefix of all names in the files; the family's prefix, or ""
 };
 
-/* Every slot gets its tensor, of the right shape and type. A tensor that is missing is refused, as
- * is one that belongs to no slot. */
+/* Finds a tensor of the right shape and type for every slot. A missing tensor is refused, and so
+ * is a tensor that belongs to no slot. */
 int hf_tensors_find(struct hf_tensors *t, struct err *err);
 
-/* A tensor that the files have once more under another name is the same there. */
+/* Checks that a tensor that the files hold under two names has equal values under both. */
 int hf_tensors_same(struct hf_tensors *t, struct err *err);

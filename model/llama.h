@@ -1,5 +1,5 @@
-/* llama.h: the tensors of Llama and its kin, in order of their blocks: the rows of their one
- * table. */
+/* llama.h: the tensors of Llama and related families, as row numbers of their one parameter
+ * table. They are in the order of the blocks. */
 #pragma once
 
 #include "model/arch.h"

@@ -1,10 +1,10 @@
-/* llama_config.h: the sizes of Llama and its kin: what follows from what, what can be trained, and
- * config.json, as transformers 4 and 5 write it. For llama.c alone. */
+/* llama_config.h: the sizes of Llama and related families: derived sizes, checks, and
+ * config.json as transformers 4 and 5 write it. For llama.c alone. */
 #pragma once
 
 #include "model/arch.h"
 
-/* Sizes by name: of Llama and SmolLM2, of Qwen2.5, of Gemma 3. */
+/* Presets: Llama and SmolLM2; Qwen2.5; Gemma 3. */
 enum { LLAMA_PRESETS = 6, QWEN2_PRESETS = 4, GEMMA3_PRESETS = 2 };
 extern const struct arch_preset llama_presets[LLAMA_PRESETS], qwen2_presets[QWEN2_PRESETS],
     gemma3_presets[GEMMA3_PRESETS];
@@ -12,7 +12,7 @@ extern const struct arch_preset llama_presets[LLAMA_PRESETS], qwen2_presets[QWEN
 void llama_settle(struct model_config *g);
 int  llama_check(const struct model_config *g, struct err *err);
 
-/* Each family's config_read, and behind these config_write (arch.h). */
+/* The families' config_read and config_write (arch.h). */
 int llama_config_read(struct model_config *g, const struct hf_keys *k, struct err *err);
 int llama_config_mistral(struct model_config *g, const struct hf_keys *k, struct err *err);
 int llama_config_qwen2(struct model_config *g, const struct hf_keys *k, struct err *err);

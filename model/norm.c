@@ -1,4 +1,4 @@
-/* norm.c: one of two kernels. */
+/* norm.c: calls the kernel of the family's norm, layernorm or RMSNorm. */
 #include "model/norm.h"
 
 #include "kernels/layernorm.h"

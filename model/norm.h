@@ -1,17 +1,18 @@
-/* norm.h: the norm behind the last layer, of the kind that the family has. */
+/* norm.h: the final norm, which follows the last layer. It is a layernorm or RMSNorm, by the
+ * family. */
 #pragma once
 
 #include "model/model.h"
 
 struct norm {
     const struct model *m;
-    const void         *wire;  // of block n_layer + 1
+    const void         *wire;  // parameters of the final norm's block
     size_t              n;     // rows
     float              *x;     // (n, C)
     float              *mean, *rstd; // (n); RMSNorm has no mean
 };
 
-/* out (n, C) of the run's dtype. */
+/* Writes the normalised rows to out (n, C), in the run's dtype. */
 void norm_forward(void *out, const struct norm *n);
-/* From dout (n, C): dx (n, C) is written, the norm's own gradients are added to grad's. */
+/* Writes dx (n, C) from dout (n, C), and adds the gradients of the norm's parameters to grad. */
 void norm_backward(const struct norm *n, float *grad, float *dx, const float *dout);

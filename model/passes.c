@@ -1,4 +1,4 @@
-/* passes.c: the order of blocks of any model. */
+/* passes.c: builds the order of blocks for any model. */
 #include "model/passes.h"
 
 enum { EMBEDDINGS, READ_LAYERS, LAYERS, FINAL, HEAD }; // lanes; READ_LAYERS: frozen ones

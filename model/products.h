@@ -1,7 +1,7 @@
-/* products.h: every matrix product of a model, by name. matmul wants all shapes at open; here is
- * the ONE list of them. A product runs on a number of rows (tokens), and rows come in classes: a
- * whole chunk, and what remains of a micro-batch; where micro-batches vary, what remains is cut
- * into powers of two, so that a dozen classes serve every length. */
+/* products.h: every matrix product of a model, by name. matmul needs all shapes at open, and
+ * this file has the ONE list of them. A product runs on a number of rows (tokens), which belongs
+ * to a class: a whole chunk, or the rest of a micro-batch. If micro-batches vary, the rest is
+ * cut into powers of two, so a dozen classes serve every length. */
 #pragma once
 
 #include "kernels/matmul.h"
@@ -10,36 +10,39 @@
 
 #include <assert.h>
 
-/* What a model is opened with: its products, and its activations (acts.h), follow from it. */
+/* The options of a model. Its products and its activations (acts.h) follow from them. */
 struct model_options {
     struct model_config  config;
     size_t             batch, seq, grad_accum;
-    size_t             micros, first_micro; // of a step: grad_accum of them are this rank's, from
-                                            // the first one on. micros 0: there are no others
-    enum dtype         dtype;    // DT_F32 or DT_BF16: wire parameters and inputs of products
+    size_t             micros, first_micro; // micro-batches of a step, of all ranks; this rank
+                                            // computes grad_accum of them from first_micro on.
+                                            // micros 0: one rank computes all
+    enum dtype         dtype;    // DT_F32 or DT_BF16: dtype of wire parameters and products' inputs
     enum matmul_engine engine;
-    int                threads;  // of OpenMP; 0: as many as it has
-    struct acts_ways   ways;     // of activations, until acts_set_ways
-    uint64_t           pool;     // bytes for those that are kept, where ways may change; else 0:
-                                 // what these ways need
-    uint64_t           spare;    // more for them as long as nothing is offloaded
-    int                whole;    // an offloaded MLP leaves with all that it keeps; else what one
-                                 // product makes again does not
-    int                training; // 0: no backward; one input a micro-batch, nothing kept
-    int                varying;  // micro-batches up to batch x seq (struct batch); else just that
-    int                packed;   // rows are several texts each (struct batch's begin)
-    int                generates; // decode.h's: neither activations nor a head among the products
+    int                threads;  // OpenMP threads; 0: OpenMP's default
+    struct acts_ways   ways;     // ways of activations, until acts_set_ways
+    uint64_t           pool;     // bytes for kept activations, if ways may change; 0: as many as
+                                 // these ways need
+    uint64_t           spare;    // additional bytes while nothing is offloaded
+    int                whole;    // an offloaded MLP offloads all its arrays; 0: not those that one
+                                 // product can recompute
+    int                training; // 0: no backward; one input array a micro-batch, nothing kept
+    int                varying;  // micro-batches have at most batch x seq tokens (struct batch); 0:
+                                 // exactly that
+    int                packed;   // rows have several texts (struct batch's begin)
+    int                generates; // for decode.h: no activations, and no head among the products
     struct model_dropout {
         float    embd, attn, resid;
         uint64_t seed;
-    } dropout; // training only; 0: none
+    } dropout; // training only; probability 0: no dropout
 };
 
-/* Fixed pieces that arithmetic is done in: never a function of mode, budget or devices. */
+/* Fixed chunk sizes of the arithmetic. They never depend on mode, budget or devices, so results
+ * do not either. */
 enum { CHUNK_ROWS = 1024, HEAD_ROWS = 512, LOGIT_ROWS = 256 };
 
-/* A matrix of parameters (the family's, or a head's) has three products: out = in W + b,
- * din = dout W', and dW from in and dout. */
+/* A parameter matrix (the family's, or a head's) has three products: forward (out = in W + b),
+ * back (din = dout W'), and gradient (dW from in and dout). */
 enum product_kind { PRODUCT_FORWARD, PRODUCT_BACK, PRODUCT_GRADIENT, PRODUCT_KINDS };
 enum { PRODUCTS = (ARCH_TRANSFORM + 1) * PRODUCT_KINDS };
 
@@ -53,7 +56,7 @@ static inline enum product_kind products_kind(size_t which)
     return (enum product_kind)(which % PRODUCT_KINDS);
 }
 
-/* Of a language model's head: its forward gives logits. */
+/* True for the forward product of a language model's head, which gives logits. */
 static inline int products_is_logits(size_t which)
 {
     size_t matrix = products_matrix(which);
@@ -62,7 +65,7 @@ static inline int products_is_logits(size_t which)
            products_kind(which) == PRODUCT_FORWARD;
 }
 
-/* Tokens of this product's whole chunk. */
+/* Tokens in a whole chunk of this product. */
 static inline size_t products_chunk(size_t which)
 {
     return products_matrix(which) < ARCH_HEAD ? CHUNK_ROWS
@@ -82,7 +85,7 @@ static inline size_t products_split(size_t vocab, enum dtype dt)
     return dt == DT_F32 || vocab < COLUMNS ? vocab : vocab / COLUMNS * COLUMNS;
 }
 
-/* Rows of the next chunk where `left` rows are left; unit: products_unit's. */
+/* The rows of the next chunk when `left` rows are left. unit: products_unit's. */
 static inline size_t products_rows(size_t left, size_t chunk, size_t unit)
 {
     while (unit && chunk > left)
@@ -90,17 +93,17 @@ static inline size_t products_rows(size_t left, size_t chunk, size_t unit)
     return chunk < left ? chunk : left;
 }
 
-/* What every number of tokens is a multiple of where micro-batches vary: the largest power of two,
- * 16 at most, that divides every length a row can have (16, 32, ..., and the longest); 0: they do
- * not vary. */
+/* If micro-batches vary, every number of tokens is a multiple of this unit. It is the largest
+ * power of two, at most 16, that divides every row length (16, 32, ..., and the longest). 0:
+ * micro-batches do not vary. */
 size_t products_unit(const struct model_options *o);
 
-/* The same of the head, and the most rows that it has of a micro-batch. A masked head's are those
- * of the masked tokens alone, filled up to a multiple of 16. */
+/* products_head_unit: the unit of the head's rows. products_head_rows: the most rows of the head
+ * in a micro-batch. A masked head has only the masked tokens' rows, padded to a multiple of 16. */
 size_t products_head_unit(const struct model_options *o);
 size_t products_head_rows(const struct model_options *o);
 
-/* What bench calls it. */
+/* The product's name in bench. */
 static inline const char *products_name(const struct model_config *g, size_t which)
 {
     return arch_matrix(g, products_matrix(which)).names[products_kind(which)];
@@ -110,30 +113,33 @@ enum { ROW_CLASSES = 11, MAX_SHAPES = 2 * PRODUCTS * ROW_CLASSES }; // 1, 2, 4, 
 
 struct products {
     struct matmul *matmul;
-    /* All that were announced: a layer's forward, from its end backward, its gradients, the head's.
-     * Gradients that are written and those that are added (accumulate) are two. */
+    /* All announced shapes: a layer's forward, its backward from the last product to the first,
+     * its gradients, and the head's. A gradient that is written and one that is added to
+     * (accumulate) are two shapes. */
     size_t n;
-    struct { size_t which, rows, rest; } key[MAX_SHAPES]; // rest: id of a second part
+    struct { size_t which, rows, rest; } key[MAX_SHAPES]; // rest: id of the second part
     struct matmul_shape shape[MAX_SHAPES];
     size_t scratch_bytes;       // that products_run works in, 64-byte aligned: what a run needs,
     size_t run_bytes;           // and behind it a layer's packed parameters, while its
     size_t packed_at[PRODUCTS]; // micro-batches pass: where those of a product begin
-    int    packed[PRODUCTS];    // it was done since products_begin
+    int    packed[PRODUCTS];    // packed since products_begin
 };
 
-/* Layers run chunks of CHUNK_ROWS tokens, the head of HEAD_ROWS and, as far as its logits,
- * LOGIT_ROWS. A classifier's head and generation's are not products (softmax.h, matvec.h). */
+/* Opens the products of a model. Layers use chunks of CHUNK_ROWS tokens. The head uses chunks of
+ * HEAD_ROWS, and of LOGIT_ROWS for logits. The heads of classifiers and of generation are not
+ * products (softmax.h, matvec.h). products_close frees them. Returns 0, or an error in err. */
 int  products_open(struct products **out, const struct model_options *o, struct err *err);
 void products_close(struct products *p);
 
-/* From here on the parameters are others: a layer's first product with each packs it anew. */
+/* Call when the parameters change: the first product with each matrix of a layer then packs it
+ * again. */
 void products_begin(struct products *p);
 
-/* Run product `which` on `rows` rows, one of the numbers that the options announced. */
+/* Runs product `which` on `rows` rows, which must be one of the announced numbers. */
 void products_run(struct products *p, size_t which, size_t rows, void *c, const void *a,
                   const void *b, const void *bias, void *scratch);
 
-/* The same of a gradient of parameters (dW), added to what c has: every one in a step but the
- * first. */
+/* Runs a gradient product (dW) that adds to c. Every gradient product of a step but the first
+ * adds. */
 void products_add(struct products *p, size_t which, size_t rows, float *c, const void *a,
                   const void *b, void *scratch);

@@ -1,5 +1,5 @@
-/* sampling.c: a heap finds the k-th largest logit, and the likeliest tokens one after the other,
- * without sorting a vocabulary. */
+/* sampling.c: uses a heap to find the k-th largest logit, and the most likely tokens one after
+ * the other, without sorting the vocabulary. */
 #include "model/sampling.h"
 
 #include "kernels/reduce.h"

@@ -1,5 +1,5 @@
-/* schedule.h: the learning rate of a step and the clip factor, exactly as docs/design.md's Exact
- * meanings have them, in double. */
+/* schedule.h: the learning rate of a step and the clip factor, in double. docs/design.md has the
+ * formulas (Exact meanings). */
 #pragma once
 
 #include <stddef.h>
@@ -13,10 +13,11 @@ struct schedule {
     uint64_t warmup, horizon; // steps
 };
 
-/* The rate of step `step`, from 0. */
+/* The learning rate of step `step`, counted from 0. */
 double schedule_lr(const struct schedule *s, uint64_t step);
 
-/* min(1, clip / (norm + 1e-6)); clip <= 0: no clipping, 1. */
+/* The clip factor: min(1, clip / (norm + 1e-6)). If clip <= 0, there is no clipping and the
+ * factor is 1. */
 double schedule_clip(double clip, double norm);
 
-const char *schedule_name(size_t kind); // NULL behind the last
+const char *schedule_name(size_t kind); // NULL past the last

@@ -1,4 +1,4 @@
-/* together.c: counts, and rows of results. */
+/* together.c: exchanges counts and rows of results among ranks. */
 #include "model/together.h"
 
 int together_add(struct comm *comm, uint64_t *a, uint64_t *b, struct err *err)

@@ -1,15 +1,15 @@
-/* together.h: what the ranks of a job (comm/comm.h) tell each other of a pass, of which each
- * computes its own micro-batches: how much there is in all of them before the head needs it, what
- * came out behind it. Added in the order of micro-batches, so that the number of ranks changes no
- * bit. Nothing is to be told where comm is NULL: one process alone. */
+/* together.h: exchanges results of a pass among the ranks of a job (comm/comm.h). Each rank
+ * computes its own micro-batches. Before the head, the ranks exchange counts; after it, losses.
+ * Sums are added in the order of micro-batches, so the number of ranks changes no bit. If comm
+ * is NULL, there is one process and nothing to exchange. */
 #pragma once
 
 #include "comm/comm.h"
 
 #include <stdint.h>
 
-/* *a and *b become what they are of all ranks together. */
+/* Replaces *a and *b by their sums over all ranks. */
 int together_add(struct comm *comm, uint64_t *a, uint64_t *b, struct err *err);
 
-/* values: (ranks, bytes): what this rank has of them stands in its place; then all do. */
+/* values: (ranks, bytes). On entry, this rank's part is filled. On return, all parts are. */
 int together_gather(struct comm *comm, void *values, size_t bytes, struct err *err);

@@ -1,4 +1,4 @@
-/* trainer.c: options are checked, sizes computed and memory taken before the first step. */
+/* trainer.c: checks options, computes sizes and allocates memory before the first step. */
 #include "model/trainer_parts.h"
 
 #include "data/base/round.h"

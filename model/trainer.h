@@ -1,7 +1,7 @@
-/* trainer.h: what a training is opened with, once: its options are checked, and everything that a
- * step uses is allocated. The trainer has no state of its own but for where activations are kept:
- * what a step computes (step.h) depends on its number, the stream's parameters and the batch alone,
- * so a run can be resumed from them. */
+/* trainer.h: opens a training once: it checks the options and allocates everything that a step
+ * uses. The trainer's only own state is the placement of activations. A step's result (step.h)
+ * depends only on its number, the stream's parameters and the batch. A run can therefore be
+ * resumed from these. */
 #pragma once
 
 #include "model/adapt.h"
@@ -10,16 +10,16 @@
 #include "offload/stream/stream.h"
 
 struct trainer_options {
-    struct model_options model;    // model.training 0: eval_step only
+    struct model_options model;    // with model.training 0, only eval_step is allowed
     struct schedule      schedule;
     double               clip;     // largest gradient norm; 0: no clipping
     enum optim_kind      optim;
     double               beta1, beta2, eps;
-    enum adapt_policy    adapts;   // whether model.ways are only the first
-    /* Where several ranks make a step together: model.grad_accum is what this one computes of
-     * its micro-batches, which rank 0's are the first of. comm NULL: one process alone. groups:
-     * of this rank's micro-batches, whose gradients are added apart (offload/layout/ranks.h); at
-     * least 1. */
+    enum adapt_policy    adapts;   // whether model.ways are only the first ways
+    /* Several ranks may compute a step together; comm NULL: one process alone. model.grad_accum
+     * is the number of this rank's micro-batches. Rank 0 has the first micro-batches of the
+     * step. groups: the number of this rank's gradient groups, at least 1. The gradients of each
+     * group are summed separately (offload/layout/ranks.h). */
     struct comm         *comm;
     size_t               groups;
 };
@@ -28,7 +28,7 @@ struct trainer; // trainer_parts.h
 
 int  trainer_open(struct trainer **out, const struct trainer_options *o, struct stream *stream,
                   struct err *err);
-void trainer_close(struct trainer *t); // NULL is fine; the stream stays the caller's
+void trainer_close(struct trainer *t); // NULL is allowed; the caller still owns the stream
 
-/* What runs the products, for the run's row. */
+/* The name of the matmul engine, for the run's database row. */
 const char *trainer_engine(const struct trainer *t);

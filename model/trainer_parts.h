@@ -1,20 +1,20 @@
-/* trainer_parts.h: a trainer from inside, for the files of a step. */
+/* trainer_parts.h: the members of a trainer, for the files that implement a step. */
 #pragma once
 
 #include "model/trainer.h"
 
-/* What a step's sizes are, computed once from the options. Blocks are numbered from 0: the
- * embeddings' pieces, the layers, the final norm with a classifier's head, a head of its own. */
+/* Sizes of a step, computed once from the options. Blocks are numbered from 0: the embeddings'
+ * pieces, the layers, the final norm with a classifier's head, an untied head. */
 struct trainer_sizes {
-    size_t layer, final; // the first layer's block, and the block behind the last layer's
-    size_t head, blocks; // the first block of a language model's head; all
-    size_t pieces;       // of the embeddings, and of a head of its own
-    size_t group;        // micro-batches of a gradient group
-    size_t each;         // losses, or a classifier's logits, of a micro-batch
-    int    classifies;   // else it is a language model
+    size_t layer, final; // the first layer's block; the block behind the last layer
+    size_t head, blocks; // the first block of a language model's head; the number of blocks
+    size_t pieces;       // of the embeddings, and of an untied head
+    size_t group;        // micro-batches in a gradient group
+    size_t each;         // losses, or a classifier's logits, per micro-batch
+    int    classifies;   // 0: a language model
     int    tied;         // the head's words are the embeddings
     int    cut;          // the head's words are in several pieces
-    size_t lowest;       // layers have a backward down to this block; final: none has
+    size_t lowest;       // lowest block of a layer with a backward; final: none has
 };
 
 struct trainer {
@@ -22,7 +22,7 @@ struct trainer {
     struct trainer_sizes   n;
     struct model   model;
     struct stream *stream;
-    struct adapt adapt; // which activations are kept, recomputed, offloaded
-    double *losses;     // (micros of all ranks) of a pass
-    unsigned char *trains; // (blocks): whether anything of it does
+    struct adapt adapt; // chooses which activations are kept, recomputed, offloaded
+    double *losses;     // (micros of all ranks): losses of a pass
+    unsigned char *trains; // (blocks): true if the block has trained parameters
 };

@@ -1,14 +1,14 @@
-/* ways.h: what becomes of a layer's activations between its forward and its backward. A layer has
- * three parts (acts.h says what is in them), and each goes one of three ways:
+/* ways.h: where a layer's activations are between its forward and its backward. A layer has
+ * three parts (acts.h lists their arrays). Each part goes one of three ways:
  *
  *     kept        it stays in RAM
- *     recomputed  backward computes it once more, from the layer's input (Chen et al. 2016); the
- *                 input itself cannot be
+ *     recomputed  backward computes it again from the layer's input (Chen et al. 2016); the input
+ *                 itself cannot be recomputed
  *     offloaded   it goes to the stream's stack of records, and comes back (SSDTrain, DAC 2025)
  *
- * Every way gives the same bits. What is computed last is used first by backward, so the last
- * layers are the kept ones; of the others the offloaded ones are spread evenly, since drives then
- * have their work all along. */
+ * All ways give the same bits. Backward first uses the activations that forward computed last,
+ * so the kept layers are the last ones. The offloaded layers are spread evenly over the others,
+ * which keeps the drives busy throughout. */
 #pragma once
 
 #include <stddef.h>
@@ -16,11 +16,11 @@
 enum acts_part { ACTS_INPUT, ACTS_ATTN, ACTS_MLP, ACTS_PARTS };
 enum acts_way { ACTS_KEPT, ACTS_RECOMPUTED, ACTS_OFFLOADED };
 
-/* How many layers' part goes which way; the rest is recomputed (of inputs: kept + offloaded =
- * n_layer). */
+/* Numbers of layers by part and way; the other layers are recomputed. For inputs, kept +
+ * offloaded = n_layer. */
 struct acts_ways { struct { size_t kept, offloaded; } of[ACTS_PARTS]; };
 
-/* Of layer `layer`, 1..n_layer. */
+/* The way of a part of layer `layer`, 1..n_layer. */
 static inline enum acts_way ways_of(const struct acts_ways *w, size_t n_layer, size_t layer,
                                     enum acts_part part)
 {
@@ -31,8 +31,8 @@ static inline enum acts_way ways_of(const struct acts_ways *w, size_t n_layer, s
     return layer * n / others != (layer - 1) * n / others ? ACTS_OFFLOADED : ACTS_RECOMPUTED;
 }
 
-/* All of the last `kept` layers stays in RAM; of the others the inputs do (recomputing), or
- * nothing (offloading). */
+/* The last `kept` layers keep all parts. Of the others, ways_recompute keeps the inputs and
+ * recomputes the rest. ways_offload offloads all parts. */
 static inline struct acts_ways ways_recompute(size_t n_layer, size_t kept)
 {
     return (struct acts_ways){ { { n_layer, 0 }, { kept, 0 }, { kept, 0 } } };

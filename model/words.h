@@ -1,16 +1,15 @@
-/* words.h: the blocks that have the vocabulary, in a pass: the head, whose loss ends the way
- * forward and begins the way back, and the embeddings, whose gradient is complete last. A
- * vocabulary may be one block or several pieces (arch_pieces), and the head may be the embeddings
- * once more: step.c need not know. */
+/* words.h: passes over the blocks that depend on the vocabulary, the head and the embeddings.
+ * The head's loss ends forward and begins backward. The embeddings' gradient is complete last. A
+ * vocabulary may be one block or several pieces (arch_pieces), and the head may be tied to the
+ * embeddings. step.c does not depend on these differences. */
 #pragma once
 
 #include "model/pass.h"
 
-/* From the residual stream behind the last layer to the losses of all ranks, and in training back
- * to its gradient. each: as eval_step has it. */
+/* Computes the losses of all ranks from the residual stream behind the last layer. In training
+ * it also computes the gradient of the residual stream. each: as in eval_step. */
 int words_losses(struct trainer *t, struct pass *p, float *each, struct err *err);
 
-/* Gradients of a head of its own, and of the embeddings: what is still missing of them is added,
- * and they are sent. */
+/* Complete the gradients of an untied head, or of the embeddings, and send them. */
 int words_head_backward(struct trainer *t, struct pass *p, struct err *err);
 int words_embed_backward(struct trainer *t, struct pass *p, struct err *err);
