@@ -207,8 +207,8 @@ static int take_head(struct material *m, struct err *err)
     if (classes_match(&m->classes, m->task->labels, want))
         m->source = classes_source(&m->classes);
     else if (want > 1 && classes_named(&m->classes))
-        snprintf(m->notice, sizeof m->notice, "%.300s calls its classes otherwise: its head is "
-                 "kept in its order, %.60s is %.60s", init, m->task->labels[0],
+        snprintf(m->notice, sizeof m->notice, "%.300s names its classes differently: its head is "
+                 "kept, matched by order: %.60s is %.60s", init, m->task->labels[0],
                  m->classes.names.name[0]);
     return 0;
 }
