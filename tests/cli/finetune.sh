@@ -279,7 +279,7 @@ rm -r "$tmp/spoilt/best"
 spoilt "a missing" "best is not there any more"
 works "a run begins with a run that kept its best" finetune --run "$tmp/from-best" --init "$tmp/whole" --task sst2 --data "$tmp/sst2" --batch 8 --max-seq 32 \
     --steps 1 --mode mem $machine
-grep -qF "it begins with the last model of $tmp/whole; --init $tmp/whole/best takes the best one" "$tmp/err"
+grep -qF "training begins with the last model of $tmp/whole; --init $tmp/whole/best takes the best one" "$tmp/err"
 result $? "which of its models is said"
 for mode in mem su+o; do
     tuned stop-$mode $sst2 $machine --mode $mode --keep-best --eval-every 2 --epochs 2 --steps 13 --schedule-steps 26

@@ -67,7 +67,7 @@ refuses 2 "a path with a line break" reshard "$tmp/two" --device "$tmp/new
 line"
 refuses 2 "siTrain reshard $tmp/two --devices 3 moves it" pretrain --resume "$tmp/two" --devices 3
 refuses 2 "siTrain reshard changes the number" pretrain --resume "$tmp/two" --device "$tmp/a"
-swapped="another place in it: found run"
+swapped="another device of this one: found run"
 refuses 1 "$swapped" pretrain --resume "$tmp/two" --device "$second" --device "$first"
 result "$(grep -q -e --repair "$tmp/err"; [ $? = 1 ]; echo $?)" "which no repair would mend"
 begin other --devices 2
