@@ -125,7 +125,7 @@ static int check_database(struct check *c, struct runlog_check *out, struct err 
     line(c, "run.db", out->bytes,
          "%" PRIu64 " settings, %" PRIu64 " steps, %" PRIu64 " evaluations%s",
          out->settings, out->steps, out->evals,
-         out->mended ? "; what was damaged of the last two is given up" : "");
+         out->mended ? "; damaged steps and evaluations are dropped" : "");
     return 0;
 }
 
@@ -271,8 +271,8 @@ static void check_best(struct check *c, const struct exported *w)
 
     if (w->state == EXPORTS_GONE ||
         (w->state == EXPORTS_OTHER && !(made && file_is(w->path, made))))
-        err_set(&text, 0, "%.900s is %s: a copy of the best model, put there, is taken, and --last "
-                "takes the parameters after the last step", w->path,
+        err_set(&text, 0, "%.900s is %s: put a copy of the best model there; --last takes the "
+                "parameters after the last step", w->path,
                 w->state == EXPORTS_GONE ? "not there any more"
                                          : "not the model that run.db names as the best one");
     if (*text.text)
@@ -373,8 +373,8 @@ static int go_back(struct check *c, struct err *err)
     if (rc)
         return rc;
     if (!c->o->repair) {
-        remark("everything else fits to step %" PRIu64 ", as far as run.db is whole: --repair goes "
-               "back to it", next);
+        remark("run.db is whole up to step %" PRIu64 ", and all other parts fit that step: "
+               "--repair goes back to it", next);
         return 0;
     }
     snprintf(db, sizeof db, "%s/run.db", c->s.dir);
@@ -382,8 +382,8 @@ static int go_back(struct check *c, struct err *err)
     rc = runlog_cut(db, err);
     if (rc)
         return rc;
-    remark("the run goes on from step %" PRIu64 " again, to the same bits; the log as it was is "
-           "%s-wal.damaged", next, db);
+    remark("the run repeats the steps after step %" PRIu64 ", with identical results; the damaged "
+           "log is kept as %s-wal.damaged", next, db);
     c->mended++;
     return 0;
 }
@@ -399,8 +399,8 @@ static int check_past(struct check *c, struct err *err)
         return rc == -ENOMEM ? rc : 0;
     rc = check_parts(c, err);
     if (!rc && c->damaged > found)
-        remark("that is by what is whole of run.db, an earlier step's: what does not fit it may be "
-               "whole, of a later one; nothing is changed");
+        remark("these parts were compared with the whole part of run.db, which ends at an earlier "
+               "step: they may be whole, but of a later step; nothing was changed");
     return rc || c->damaged > found ? rc : go_back(c, err);
 }
 
@@ -475,11 +475,11 @@ static void compare_times(struct check *c, const struct recovery_position *all)
             remark("%s", text.text);
     }
     if (refused)
-        remark("--resume refuses %s: put folders of one time into the place of all %zu", c->o->what,
-               n);
+        remark("--resume refuses %s: replace the folders of all %zu ranks with copies that were "
+               "made at one time", c->o->what, n);
     else if (back)
-        line(c, "", 0, "the ranks stopped between two steps: --resume takes %zu of them back to "
-             "step %" PRIu64 ", where rank %zu is", back, all[first].next_step, first);
+        line(c, "", 0, "not all ranks finished the last step: --resume takes %zu of them back to "
+             "step %" PRIu64 ", the step of rank %zu", back, all[first].next_step, first);
     c->others_damaged |= refused > 0;
 }
 
@@ -499,8 +499,8 @@ static int check_rank(struct check *first, size_t rank, struct recovery_position
         return 0;
     }
     if (!session_is_run(dir)) {
-        remark("%s is not there: %s is of %zu ranks, and what is here is not all of it", dir,
-               first->o->what, first->s.ranks.size);
+        remark("%s is missing: the run %s has %zu ranks, and all their folders are expected next "
+               "to each other", dir, first->o->what, first->s.ranks.size);
         first->others_damaged = 1;
         return 0;
     }

@@ -252,8 +252,9 @@ static int find_task(struct evaluation *v, struct err *err)
     else
         own_task(v, named);
     if (!classes_match(&v->classes, t->labels, t->n_labels) && t->n_labels > 1 && named)
-        say_line(stderr, "siTrain: %s calls its classes otherwise than the task: they are taken in "
-                 "its order, %s is %s", v->e->model, t->labels[0], v->classes.names.name[0]);
+        say_line(stderr, "siTrain: %s names its classes differently from the task: classes are "
+                 "matched by their order, so %s is %s", v->e->model, t->labels[0],
+                 v->classes.names.name[0]);
     return 0;
 }
 
@@ -364,11 +365,11 @@ static int check(const struct eval_opts *e, struct err *err)
         return err_misuse(err, "--task takes its rows from --data: leave --eval-file and "
                                "--test-file out");
     if (!e->task && e->data)
-        return err_misuse(err, "--data goes with --task, or alone with a language model: leave it "
-                               "out where --eval-file says what is read");
+        return err_misuse(err, "--data is for --task, or for a language model: leave it out if "
+                               "--eval-file is given");
     if (!e->task && !e->predict != !e->test_file)
-        return err_misuse(err, "--predict FILE and --test-file FILE go together: where predictions "
-                               "go, and which rows");
+        return err_misuse(err, "--predict FILE and --test-file FILE go together: --test-file has "
+                               "the rows, --predict gets the predictions");
     return 0;
 }
 

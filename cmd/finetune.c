@@ -115,8 +115,8 @@ static int check_source(const struct opt_line *line, struct err *err)
     const struct tune_opts     *t = &o->tune;
 
     if (!t->task && !t->train_file)
-        return err_misuse(err, "what to train on? give --task TASK and --data DIR, or --train-file "
-                               "FILE");
+        return err_misuse(err, "training rows are missing: give --task TASK and --data DIR, or "
+                               "--train-file FILE");
     if (t->task && (t->train_file || t->eval_file || t->test_file))
         return err_misuse(err, "--task takes its rows from --data: leave --train-file, --eval-file "
                                "and --test-file out");
@@ -124,7 +124,7 @@ static int check_source(const struct opt_line *line, struct err *err)
         return err_misuse(err, "--data DIR is missing: the folder of %s with train.tsv and its "
                           "development set", t->task);
     if (t->task && t->regression)
-        return err_misuse(err, "--regression is for one's own rows: a task says itself what it is");
+        return err_misuse(err, "--regression is for your own rows: leave it out with --task");
     if (t->train_file && o->data)
         return err_misuse(err, "--data goes with --task: leave it out where --train-file says what "
                                "to train on");
@@ -192,8 +192,8 @@ static int take_head(struct material *m, struct err *err)
 
     m->source = m->init.source;
     if (!m->init.hf && settings_has(m->init.run.log, "best.step"))
-        events_notice(m->n.events, "it begins with the last model of %s; --init %s/best takes the "
-                      "best one", init, init);
+        events_notice(m->n.events, "training begins with the last model of %s; --init %s/best "
+                      "takes the best one", init, init);
     if (have == 0)
         return 0;
     if (have != want) {
@@ -207,8 +207,8 @@ static int take_head(struct material *m, struct err *err)
     if (classes_match(&m->classes, m->task->labels, want))
         m->source = classes_source(&m->classes);
     else if (want > 1 && classes_named(&m->classes))
-        snprintf(m->notice, sizeof m->notice, "%.300s calls its classes otherwise: its head is "
-                 "kept in its order, %.60s is %.60s", init, m->task->labels[0],
+        snprintf(m->notice, sizeof m->notice, "%.300s names its classes differently: its head is "
+                 "kept, matched by order: %.60s is %.60s", init, m->task->labels[0],
                  m->classes.names.name[0]);
     return 0;
 }
@@ -221,8 +221,8 @@ static int gather(struct material *m, const struct opt_line *line, struct err *e
     int                   rc = check_source(line, err);
 
     if (!rc && m->n.comm && session_is_run(o->init))
-        rc = err_misuse(err, "--init %s is a run, which one process reads: siTrain export it, and "
-                        "give that folder to all ranks", o->init);
+        rc = err_misuse(err, "--init %s is a run, which several ranks cannot read: siTrain export "
+                        "it, and give that folder to all ranks", o->init);
     if (rc || (rc = find_task(m, err)) ||
         (rc = model_folder_open(&m->init, o->init, MODEL_LAST, NULL, m->n.events, err)) ||
         (rc = take_head(m, err)))

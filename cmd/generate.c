@@ -348,8 +348,8 @@ static int feed(struct chat *c, const float **logits, struct err *err)
     size_t            keep = latest(g);
 
     if (c->ids.n > g->context) {
-        fprintf(stderr, "\nsiTrain generate: all %zu positions are used; it goes on "
-                "with the latest %zu tokens of the text\n", g->context, keep);
+        fprintf(stderr, "\nsiTrain generate: all %zu positions are used: generation goes on with "
+                "the latest %zu tokens of the text\n", g->context, keep);
         memmove(c->ids.ids, c->ids.ids + c->ids.n - keep, keep * sizeof *c->ids.ids);
         c->ids.n = keep;
         decode_rewind(g->decode, 0, 0);

@@ -98,8 +98,8 @@ static void print_model(const struct session *s)
            o->batch, o->seq, arch_classifies(g) ? " at most" : "",
            tokens * arch_flops_per_token(g, o->seq, train_opts_asked(o, g)) / 1e9);
     if (s->ranks.size > 1)
-        printf("Ranks: %zu, of which each computes %" PRIu64 " of these micro-batches and has its "
-               "portion of every block\n", s->ranks.size, o->grad_accum / s->ranks.size);
+        printf("Ranks: %zu; each computes %" PRIu64 " of these micro-batches and holds its portion "
+               "of every block\n", s->ranks.size, o->grad_accum / s->ranks.size);
 }
 
 static void print_traffic(const struct session *s)
@@ -326,10 +326,10 @@ static int data_check(const struct plan_opts *o, size_t vocab, struct err *err)
 static int machine_check(const struct plan_opts *o, struct err *err)
 {
     if (!o->machine && o->compare)
-        return err_misuse(err, "--compare goes with --machine FILE, which says how fast it is");
+        return err_misuse(err, "--compare needs --machine FILE, which describes the machine");
     if (!o->machine && o->probe == PROBE_OFF && o->json)
-        return err_misuse(err, "--json has what a step takes, and --probe off says that nobody "
-                               "wants to know; leave one of them out, or give --machine FILE");
+        return err_misuse(err, "--json prints the time of a step, and --probe off does not measure "
+                               "it: leave one of them out, or give --machine FILE");
     if (o->ranks < 2 && (o->network_bw || o->network_latency > 0))
         return err_misuse(err, "--network-bw and --network-latency are between ranks: give --ranks "
                                "N, 2 or more");

@@ -329,8 +329,8 @@ static int generation_check(const json_t *file, const char *path, struct err *er
         if (json_object_get(file, own[i]))
             return 0;
     return json_object_size(file)
-               ? err_misuse(err, "%s says nothing that is said of generating texts: remove it, or "
-                            "the link that it is", path)
+               ? err_misuse(err, "%s has no setting of text generation: remove it, or the link "
+                            "that it is", path)
                : 0;
 }
 

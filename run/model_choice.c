@@ -30,8 +30,9 @@ static int check_opts(const struct model_opts *o, struct err *err)
         return err_misuse(err, "%s both say which model; give one of them",
                           o->model ? "--init and --model" : "--init and sizes such as --n-layer");
     if (o->vocab && o->init)
-        return err_misuse(err, "--vocab %llu and --init disagree: the folder says how large the "
-                          "vocabulary is", (unsigned long long)o->vocab);
+        return err_misuse(err, "--vocab %llu and --init exclude each other: the folder has the "
+                          "size of the vocabulary; leave --vocab out",
+                          (unsigned long long)o->vocab);
     if (sizes && !o->model && !(o->n_layer && o->n_head && o->n_embd))
         return err_misuse(err, "%s is missing; a model of your own needs --n-layer, --n-head and "
                           "--n-embd, or --model NAME for those that are not given",
@@ -59,9 +60,9 @@ static int take_sizes(struct model_config *config, const struct model_opts *o, s
     g = arch_config(g.arch, g);
     for (size_t i = 0; i < SIZES; i++)
         if (sizes[i].asked && *sizes[i].size != sizes[i].asked)
-            return err_misuse(err, "--%s %llu: in a %s that follows from the other sizes, and is "
-                              "%zu here", sizes[i].name, (unsigned long long)sizes[i].asked,
-                              g.arch->title, *sizes[i].size);
+            return err_misuse(err, "--%s %llu: in a %s, this size follows from the other sizes, "
+                              "and is %zu here: leave the option out", sizes[i].name,
+                              (unsigned long long)sizes[i].asked, g.arch->title, *sizes[i].size);
     if ((o->n_head || o->n_embd) && !o->head_dim && g.n_head && g.n_embd % g.n_head != 0)
         return err_misuse(err, "the width %zu is not divisible by %zu heads", g.n_embd, g.n_head);
     *config = g;

@@ -259,8 +259,8 @@ static int notice_spares(struct session *s, struct err *err)
 {
     if (s->spares != RUN_SPARES_FEW || s->o.spare_slots != TRAIN_SPARES_AUTO)
         return 0;
-    return session_notice(s, "the drives have room for few spare slots: steps commit more often "
-                          "(--spare-slots)", err);
+    return session_notice(s, "the drives have little free space, so spare slots are few and steps "
+                          "commit more often (--spare-slots)", err);
 }
 
 static int store_all(struct session *s, const struct newrun *n, struct err *err)

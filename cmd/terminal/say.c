@@ -60,7 +60,7 @@ static void say_training(void *ctx, const struct training_begins *t)
                  opt_size_text(arenas, sizeof arenas, (double)t->plan->arenas));
     snprintf(kept, sizeof kept, "%zu of %zu layers kept", t->plan->kept, layers);
     if (t->plan->spare)
-        snprintf(kept, sizeof kept, "what of activations is kept is chosen as it trains");
+        snprintf(kept, sizeof kept, "activation placement is chosen during training");
     fprintf(stderr,
             "siTrain: %.4g million parameters, %s%s, %llu tokens a step, %s, %s, %llu thread%s "
             "(the last bits depend on them); memory %s of %s planned%s, %s\n",
@@ -114,8 +114,8 @@ static void say_streaming(void *ctx, const struct streaming *s)
 
     (void)ctx;
     fprintf(stderr,
-            "siTrain generate: of %zu blocks not all stay in memory: every token reads %zu, %s of "
-            "parameters, at the %s/s just measured %.3g s a token\n",
+            "siTrain generate: the model's %zu blocks do not all fit in memory: each token reads "
+            "%zu blocks, %s of parameters; at the measured %s/s, that takes %.3g s per token\n",
             s->blocks, s->streamed, opt_size_text(bytes, sizeof bytes, s->token_bytes),
             opt_size_text(rate, sizeof rate, s->byte_second), s->token_bytes / s->byte_second);
 }

@@ -253,8 +253,8 @@ static int stat_check_own(const char *path, const struct stat *st, int written, 
     if (!S_ISREG(st->st_mode))
         return err_misuse(err, "%s is %s; a regular file is expected there", path, kind_of(st));
     if (written && st->st_nlink > 1)
-        return err_misuse(err, "%s has other names too (hard links), where what is written to it "
-                          "would be seen; a file of its own is expected: copy it", path);
+        return err_misuse(err, "%s has other names too (hard links), which writing would change, "
+                          "too: put a copy of the file in its place", path);
     return 0;
 }
 

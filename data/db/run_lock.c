@@ -189,7 +189,7 @@ int run_lock_still(struct run_lock *l, struct err *err)
     int rc = take(l, STILL_LOOKS, &fd, err);
     if (rc)
         return err ? err_set(err, rc, "%.700s; run.lock was removed or replaced while this process "
-                             "had it, which ends without committing more", err->text) : rc;
+                             "held it, so the process ends without another commit", err->text) : rc;
     close(l->fd);
     l->fd = fd;
     return note(l, err);

@@ -91,9 +91,9 @@ static int times_check(const struct runlog *log, uint64_t shown, struct err *err
         ((alone <= shown || !shown) && (!l->known || l->taken <= alone)))
         return 0;
     return err_set(err, -EBADMSG,
-                   "%s ends with commit %" PRIu64 " and its log %s-wal %s: they are not of one "
-                   "time, as where a backup put one of the two back; put both of one time there, "
-                   "%s; nothing was changed", p, alone, p,
+                   "%s ends with commit %" PRIu64 " and its log %s-wal %s: they are of different "
+                   "times, as if a backup restored only one of them; nothing was changed; restore "
+                   "both files from one time, %s", p, alone, p,
                    alone > shown ? "is an older one's" : "begins after later ones",
                    alone > shown ? "or, if run.db is the right one, move its log away"
                                  : "with the devices' states of that time");
@@ -116,14 +116,13 @@ static int commits_check(struct runlog *log, uint64_t *shown, struct err *err)
         return commits_shown(log->db.path, 0, shown, NULL) ? 0 : times_check(log, *shown, err);
     return err_set(err, -EBADMSG,
                    db_has_log(&log->db)
-                       ? "%s-wal: the database's log is damaged, or it or run.db is of another "
-                         "time: of %" PRIu64 " commits the last %" PRIu64 " cannot be read; "
+                       ? "%s-wal: the database's log is damaged, or it and run.db are of different "
+                         "times: of %" PRIu64 " commits the last %" PRIu64 " cannot be read; "
                          "nothing was changed"
-                       : "%s: of %" PRIu64 " commits the last %" PRIu64
-                         " are not there: its log (run.db-wal) is gone, or it is of another time "
-                         "(if the whole run, with its devices, came back from a backup, remove "
-                         "run.lock, which did not)",
-                   log->db.path, l->commits, l->commits - *shown);
+                       : "%s: of %" PRIu64 " commits the last %" PRIu64 " are missing: its log "
+                         "(run.db-wal) is gone, or run.db is of another time (if you restored the "
+                         "whole run and its devices from a backup, remove run.lock)", log->db.path,
+                         l->commits, l->commits - *shown);
 }
 
 /* ---- opening ---- */

@@ -172,7 +172,7 @@ int runlog_check_steps(struct runlog *log, uint64_t n, struct err *err)
                    (unsigned long long)found.steps, (unsigned long long)n);
     return !found.damaged ? 0
            : log->left    ? err_set(err, -EBADMSG, "%.900s; its log %.900s-wal may be of another "
-                                    "time, if a backup put one of the two back: put both of one "
-                                    "time there", first.text, log->db.path)
+                                    "time, if a backup restored only one of them: restore both "
+                                    "files from one time", first.text, log->db.path)
                           : err_set(err, -EBADMSG, "%s", first.text);
 }

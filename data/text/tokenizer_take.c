@@ -181,7 +181,7 @@ static int is_config(struct taking *k, char *text, size_t n, const char *path, s
     for (size_t i = 0; i < sizeof own / sizeof *own && !rc; i++)
         found |= json_object_get(file, own[i]) != NULL;
     if (!rc && json_object_size(file) && !found)
-        rc = err_misuse(err, "%s says nothing that is said of a tokenizer", path);
+        rc = err_misuse(err, "%s has no setting of a tokenizer", path);
     json_decref(file);
     return rc;
 }

@@ -266,8 +266,8 @@ int tokens_hash(struct tokens *t, uint32_t *sums, const struct watch *watch, str
 int tokens_expect(struct tokens *t, const uint32_t *sums, size_t n, struct err *err)
 {
     if (n != tokens_sums(t))
-        return err_set(err, -EIO, "%s is %zu MiB long, but %zu checksums of a MiB are recorded for "
-                       "it: it was changed since it was first used", t->path, tokens_sums(t), n);
+        return err_set(err, -EIO, "%s is %zu MiB long, but %zu MiB were recorded when it was first "
+                       "used: the file was changed since", t->path, tokens_sums(t), n);
     free(t->mibs);
     t->mibs = calloc(n + 1, sizeof *t->mibs);
     t->held_bytes = 0;

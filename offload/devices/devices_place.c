@@ -193,13 +193,13 @@ int devices_place_check(const char *place, const char *option, int in_ram, struc
         rc = err_misuse(err, "%s: files there are in RAM; a folder on a drive, or a drive itself, "
                         "is expected", place);
     else if (dir && is_dev(dir))
-        rc = err_misuse(err, "%s %s: there is no such drive (lsblk lists those that there are), "
-                        "and a new file in its place would be in RAM", option ? option : "--device",
+        rc = err_misuse(err, "%s %s: there is no such drive (lsblk lists the drives), and a new "
+                        "file in its place would be in RAM", option ? option : "--device",
                         place);
     else if (dir && !in_ram && file_in_ram(dir))
-        rc = err_misuse(err, "%s%s%s: %s is in RAM (tmpfs), so what is stored there would count "
-                        "beside --host-mem and be gone with the power: %s, or allow it with "
-                        "--device-in-ram", option ? option : "", option ? " " : "", place, dir,
+        rc = err_misuse(err, "%s%s%s: %s is in RAM (tmpfs), so files there would add to --host-mem "
+                        "and be lost at power-off: %s, or allow it with --device-in-ram",
+                        option ? option : "", option ? " " : "", place, dir,
                         option ? "name a place on a drive"
                                : "make the run on a drive, or its devices with --device");
     free(dir);

@@ -26,11 +26,10 @@ int run_overflow(const struct run_config *cfg, uint64_t next_step, const struct 
 
     return err_set(err, -EDOM,
                    "step %llu would have made %zu parameters infinite or not a number, or a moment "
-                   "of theirs, first in %s: these stayed as they were, all others are as the step "
-                   "left them, and the run ends here; a new run with a smaller --lr or "
-                   "--weight-decay, or with --clip, may not come here (siTrain import makes one "
-                   "from an export), --resume %s tries the next step",
-                   (unsigned long long)next_step, overflow->n,
+                   "of theirs, first in %s: these were left unchanged, all others were updated, "
+                   "and the run ends here; make a new run with a smaller --lr or --weight-decay, "
+                   "or with --clip (siTrain import makes one from an export), or try the next step "
+                   "with --resume %s", (unsigned long long)next_step, overflow->n,
                    run_name(cfg, overflow->block, overflow->first, name), cfg->dir);
 }
 

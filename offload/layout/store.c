@@ -207,16 +207,15 @@ int store_super_check(const void *page, const struct store_super *want, const ch
         return err_set(err, -EBADMSG,
                        "%s: the superblock is damaged (it is not as siTrain writes it)", path);
     if (!strcmp(found.id, want->id) && strcmp(found.layout, want->layout))
-        return err_set(err, -EBADMSG, "%s was device %u of %u of this run at another time: "
-                       "siTrain reshard has moved its states elsewhere",
-                       path, found.device, found.n_devices);
+        return err_set(err, -EBADMSG, "%s was device %u of %u of this run at another time, before "
+                       "siTrain reshard moved its states elsewhere", path, found.device,
+                       found.n_devices);
     if (!strcmp(found.id, want->id) && found.device == want->device &&
         strcmp(found.owner, want->owner))
-        return err_set(err, -EXDEV, "%s was taken by a copy of this run, whose user named it with "
-                       "--device: its states are the copy's now", path);
+        return err_set(err, -EXDEV, "%s was taken by a copy of this run, which was given it with "
+                       "--device", path);
     return err_set(err, -EXDEV,
-                   "%s belongs to another run or another place in it: "
-                   "found run %s device %u of %u, expected run %s device %u of %u",
-                   path, found.id, found.device, found.n_devices, want->id, want->device,
-                   want->n_devices);
+                   "%s belongs to another run, or is another device of this one: found run %s "
+                   "device %u of %u, expected run %s device %u of %u", path, found.id, found.device,
+                   found.n_devices, want->id, want->device, want->n_devices);
 }

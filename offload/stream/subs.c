@@ -39,7 +39,7 @@ static int free_fill(struct subs *s, const char *dir, struct err *err)
 
         if (slot >= st->classes[st->subs[i].class_].slots || free_of(s, i)->slots[slot]++)
             return err_set(err, -EBADMSG, "%s/run.db: the journal gives subgroup %zu the slot %u "
-                           "of device %zu, which is another's or not there",
+                           "of device %zu, which is taken by another subgroup or does not exist",
                            dir, i, slot, st->subs[i].device);
     }
     for (size_t c = 0; c < st->n_classes; c++) {

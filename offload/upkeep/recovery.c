@@ -83,15 +83,15 @@ int recovery_check(const struct recovery_position *all, size_t n, size_t rank, c
                                          ? own->gave[own->next_step - to->next_step] : 0;
 
     if (gave && to->gave[0] && gave != to->gave[0])
-        return err_set(err, -EBADMSG, "%s has another step %" PRIu64 " than rank %zu: another "
-                       "loss, learning rate or norm, so that the two are not of one training",
-                       dir, to->next_step, first);
+        return err_set(err, -EBADMSG, "%s recorded step %" PRIu64 " with another loss, learning "
+                       "rate or norm than rank %zu: the two are not of one training", dir,
+                       to->next_step, first);
     if (own->next_step == to->next_step)
         return own->applied == to->applied
                    ? 0
                    : err_set(err, -EBADMSG, "%s has made %" PRIu64 " updates after step %" PRIu64
-                             ", rank %zu %" PRIu64 ": they are not of one time", dir, own->applied,
-                             own->next_step, first, to->applied);
+                             ", but rank %zu has made %" PRIu64 ": their folders are not of one "
+                             "time", dir, own->applied, own->next_step, first, to->applied);
     if (own->next_step > to->next_step + 1)
         return err_set(err, -EBADMSG, "%s is at step %" PRIu64 ", but rank %zu at %" PRIu64
                        ": its folder is of another time", dir, own->next_step, first,

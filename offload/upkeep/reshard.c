@@ -265,8 +265,8 @@ static int old_map(struct move *m, struct err *err)
 
     for (size_t i = 0; i < n && !rc; i++)
         if (m->journal.subs[i].version != m->journal.state.applied)
-            rc = err_set(err, -EBUSY, "%s stopped in the middle of a step; "
-                         "its states can be moved when that is finished", from->dir);
+            rc = err_set(err, -EBUSY, "%s stopped in the middle of a step: finish the step with "
+                         "--resume, then move the states", from->dir);
     return rc;
 }
 

@@ -243,8 +243,8 @@ static void map_check(struct check *c)
         c->v->half_done |= row->version + 1 == applied;
         if (row->version > applied || row->version + 1 < applied ||
             row->slot >= c->dev.store.classes[u->class_].slots)
-            say(c->v, 1, "the journal gives block %zu, parameters %zu to %zu, version %" PRIu64
-                " in slot %" PRIu32 " of device %zu: no step leaves that after %" PRIu64 " updates",
+            say(c->v, 1, "the journal gives block %zu, parameters %zu to %zu, version %" PRIu64 " "
+                "in slot %" PRIu32 " of device %zu: that cannot be after %" PRIu64 " updates",
                 u->block, u->first, u->first + u->n - 1, row->version, row->slot, u->device,
                 applied);
     }
@@ -298,10 +298,10 @@ static int wire_mend(struct check *c, struct slots_reader *m, size_t i, void *wi
     convert(wire, st->wire_dt, m->buf, DT_F32, u->n_pad);
     if (crc32c(0, wire, a.bytes) != a.crc)
         return err_set(err, -EBADMSG,
-                       "device %zu (%s): the wire parameters of block %zu at offset %" PRIu64
-                       " cannot be made again: those of its "
-                       "master have another checksum than the journal",
-                       u->device, c->dev.device[u->device].path, u->block, a.off);
+                       "device %zu (%s): the wire parameters of block %zu at offset %" PRIu64 " "
+                       "cannot be repaired: those made from the master parameters differ from the "
+                       "journal's checksum, too", u->device, c->dev.device[u->device].path,
+                       u->block, a.off);
     rc = devices_run(&c->dev, u->device, &job, err);
     c->v->count[VERIFY_WIRE].mended += !rc;
     return rc;
@@ -390,8 +390,8 @@ static int verify_images(struct verify *v, const struct run_config *cfg, struct 
     if (newest.damaged)
         say(v, 1, "%s%s", newest.why.text, newest.damaged > 1 ? " (and other blocks of it)" : "");
     if (other.named && other.damaged)
-        say(v, 0, "%s: it holds the state after step %" PRIu64 " and is what the next commit "
-            "writes to; now there is no way back to it", other.why.text, other.step);
+        say(v, 0, "%s: it holds the older state, after step %" PRIu64 ", to which the run cannot "
+            "go back now; the next commit overwrites it", other.why.text, other.step);
     if (newest.damaged && other.named && !other.damaged)
         say(v, 0, "the last whole committed state is that after step %" PRIu64 ", in image%u",
             other.step, 1 - state.area);

@@ -114,9 +114,9 @@ static int other_device(char **out, const struct run_config *run, enum moved mov
 static int ask(const char *dir, const char *device, struct err *err)
 {
     return err_set(err, -EXDEV, "%s was copied or moved since it was last used, and its paths lead "
-                   "to states that may be another run's (%s): if it was moved, go on with --resume "
-                   "and --device PATH for each of its devices; if it is a copy, those are the "
-                   "other run's: copy them, too, and name the copies", dir, device);
+                   "to states that may be another run's (%s): if the run was moved, go on with "
+                   "--resume and --device PATH for each of its devices; if it is a copy, copy its "
+                   "devices, too, and name the copies with --device", dir, device);
 }
 
 int moved_check(enum moved *out, const struct run_config *run, int named, struct err *err)

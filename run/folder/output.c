@@ -157,7 +157,8 @@ static int check_inputs(const struct output *o, const struct target *p, struct e
         if (!in)
             continue;
         if (p->there && !stat(in, &st) && same_file(&st, &p->st))
-            return err_misuse(err, "%s is what is read: choose another name to write to", o->path);
+            return err_misuse(err, "%s is also the input: choose another name to write to",
+                              o->path);
         if (p->there && S_ISDIR(p->st.st_mode) && is_within(in, &p->st))
             return err_misuse(err, "%s holds %s, which is read: choose another name", o->path, in);
         if (!p->there && !target_find(&other, in, NULL) && !strcmp(other.dir, p->dir) &&
@@ -366,9 +367,9 @@ static int exchange(const struct output *o, struct file_new *f, struct err *err)
                              strerror(errno));
     if ((rc = check_tokenizer(o, f->temp, err)) &&
         renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE)) {
-        err_set(err, rc, "%s is the new tokenizer, but what was there holds other files by now; it "
-                "is kept as %s", o->path, f->temp);
-        *f = (struct file_new){ .fd = -1 }; // keeps the old folder
+        err_set(err, rc, "%s is the new tokenizer, but the old folder now holds other files, too: "
+                "it is kept as %s", o->path, f->temp);
+        *f = (struct file_new){ .fd = -1 }; // so that nobody removes it
     }
     return rc;
 }

@@ -251,8 +251,8 @@ static int devices_found(struct session *s, size_t had, struct err *err)
     int            rc;
 
     if (s->o.device.n != had)
-        return err_misuse(err, "%s has %zu device%s, but --device names %zu: each is named in its "
-                          "order; siTrain reshard moves the run onto another number",
+        return err_misuse(err, "%s has %zu device%s, but --device names %zu: name each device, in "
+                          "the run's order (siTrain reshard changes the number)",
                           s->dir, had, had > 1 ? "s" : "", s->o.device.n);
     if (!(rc = session_config(s, err)) &&
         !(rc = devices_open(&d, &s->run, DEVICES_MEND, NULL, err)) &&
@@ -280,9 +280,9 @@ static int board_check(const struct session *s, const struct opt_line *line, str
         (!strncmp(dir, s->dir, n) && dir[n] == '/') ||
         (s->moved == MOVED_RENAMED && !moved_was_in(s->log, dir)))
         return 0;
-    return err_set(err, -EXDEV, "%s was copied or moved since it was last used, and what it writes "
-                   "for TensorBoard would go to %s, which may be another run's: name the folder "
-                   "with --tensorboard DIR (auto: %s/tensorboard; none: no longer)", s->dir, dir,
+    return err_set(err, -EXDEV, "%s was copied or moved since it was last used, and its "
+                   "TensorBoard files would go to %s, which may be another run's: name the folder "
+                   "with --tensorboard DIR (auto: %s/tensorboard; none: no files)", s->dir, dir,
                    s->dir);
 }
 
@@ -468,8 +468,8 @@ int session_explain(struct session *s, int rc, struct err *err)
 {
     if (rc != -EBADMSG)
         return rc;
-    err_set(err, rc, "%.600s; siTrain check %s says what else is, and with --repair makes again "
-            "what can be", err->text, s->dir);
+    err_set(err, rc, "%.600s; siTrain check %s lists all damage, and with --repair repairs it as "
+            "far as possible", err->text, s->dir);
     exports_say(s->log, s->dir, s->events, err);
     return rc;
 }
@@ -487,10 +487,9 @@ int session_explain_closed(const char *dir, int rc, const struct events *events,
         past = run_position(&s.run, &next, &applied, &why);
     if (!past && s.past)
         err_set(err, rc,
-                "%.600s; run.db is whole up to step %" PRIu64
-                ": siTrain check %s says whether the devices hold that still, and with --repair "
-                "goes back to it",
-                err->text, next, dir);
+                "%.600s; run.db is whole up to step %" PRIu64 ": siTrain check %s says whether the "
+                "devices still hold that step, and with --repair goes back to it", err->text, next,
+                dir);
     exports_say(past ? NULL : s.log, dir, events, err);
     session_close(&s);
     return rc;
@@ -538,13 +537,14 @@ int session_recover(struct session *s, struct err *err)
     if (s->run.mode == RUN_MEM) // a committed image is complete
         return 0;
     if (s->ranks.size > 1 && !s->ranks.comm)
-        return err_misuse(err, "%s stopped within a step: mpirun -n %zu siTrain %s --resume RUN "
-                          "finishes it, with all its ranks; RUN is the folder of rank 0", s->dir,
+        return err_misuse(err, "%s stopped in the middle of a step: finish it with all ranks, "
+                          "mpirun -n %zu siTrain %s --resume RUN, where RUN is the folder of rank "
+                          "0", s->dir,
                           s->ranks.size, settings_has(s->log, "task") ? "finetune" : "pretrain");
     if (s->read_only)
-        return err_set(err, -EROFS, "%s stopped in the middle of a step, and it may not be written "
-                       "here: `siTrain pretrain --resume` (or finetune) finishes the step where it "
-                       "may", s->dir);
+        return err_set(err, -EROFS, "%s stopped in the middle of a step, and it cannot be written "
+                       "here: `siTrain pretrain --resume` (or finetune) finishes the step where "
+                       "the run can be written", s->dir);
     int rc = run_train(&stream, &s->run, notice, sizeof notice, err);
     rc = rc ? rc : stream_drain(stream, err);
     stream_close(stream);

@@ -418,14 +418,15 @@ static int acts_check(const struct train_opts *o, struct err *err)
 {
     for (size_t i = 0; i < o->act_device.n && o->act_device.n > 1; i++)
         if (!strcmp(o->act_device.item[i], NO_ACT_DEVICE))
-            return err_misuse(err, "--act-device none takes all of them back: give it alone");
+            return err_misuse(err, "--act-device none removes all drives for activations: give it "
+                              "alone");
     if (train_opts_acts(o) && o->mode == RUN_MEM)
-        return err_misuse(err, "--act-device is for activations that are offloaded, and --mode mem "
-                          "keeps everything in RAM: leave it out, or give another mode");
+        return err_misuse(err, "--act-device is for offloaded activations, and --mode mem keeps "
+                          "everything in RAM: leave it out, or give another mode");
     if (train_opts_acts(o) && !train_activations[o->activations].offloads)
-        return err_misuse(err, "--act-device is for activations that are offloaded, and "
-                          "--activations %s offloads none: give offload, auto or ssdtrain, or "
-                          "leave it out (--act-device none takes back what a run has)",
+        return err_misuse(err, "--act-device is for offloaded activations, and --activations %s "
+                          "offloads none: give offload, auto or ssdtrain, or leave --act-device "
+                          "out (--act-device none removes the run's)",
                           train_activations[o->activations].name);
     return 0;
 }
@@ -466,8 +467,8 @@ int train_opts_check(struct train_opts *o, struct err *err)
     if (o->device.n)
         o->devices = o->device.n;
     if (o->fpga.n && o->fpga.n != o->devices)
-        return err_misuse(err, "--fpga names %zu card%s, and there %s %llu device%s: each needs "
-                          "one, or none is named", o->fpga.n, o->fpga.n == 1 ? "" : "s",
+        return err_misuse(err, "--fpga names %zu card%s, and there %s %llu device%s: give one card "
+                          "for each device, or none", o->fpga.n, o->fpga.n == 1 ? "" : "s",
                           o->devices == 1 ? "is" : "are",
                           (unsigned long long)o->devices, o->devices == 1 ? "" : "s");
     if (o->mode == RUN_MEM && csd_at((size_t)o->csd)->usable) // it needs something installed
@@ -492,18 +493,18 @@ int columns_check(const struct task_names *n, int own, struct err *err)
 
     if (!own && (n->text || n->pair || n->label))
         return err_misuse(err,
-                          "--%s-column is for rows of one's own: leave it out, or name their file",
+                          "--%s-column is for your own rows: leave it out, or give the file of the "
+                          "rows",
                           n->text   ? "text"
                           : n->pair ? "pair"
                                     : "label");
     if (n->pair && !n->text)
-        return err_misuse(err, "--pair-column %s is the second text of a pair: --text-column NAME, "
-                          "which says what the first is, is missing", n->pair);
+        return err_misuse(err, "--pair-column %s names the second text of a pair: give "
+                          "--text-column NAME for the first, too", n->pair);
     if (same(n->text, n->pair) || same(n->text, label) || same(n->pair, label))
         return err_misuse(err,
-                          "the column %s is asked for twice: the text, the second text and the "
-                          "label (label, if --label-column names no other) are columns of their "
-                          "own",
+                          "the column %s is named twice: the text, the second text and the label "
+                          "(label, if --label-column names no other) must be different columns",
                           same(n->text, n->pair) ? n->text : label);
     return 0;
 }

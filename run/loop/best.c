@@ -60,9 +60,9 @@ static int ours_check(const struct best *b, struct session *s, struct stat *st, 
     free(made);
     if (!ours)
         return refuse(path, err);
-    char *mounted = file_mounted(path); // replacing the folder would move the mount, too
-    int   rc = !mounted ? 0 : err_misuse(err, "%.1000s is mounted within the best model, which a "
-                                         "better one replaces: unmount it first", mounted);
+    char *mounted = file_mounted(path); // it would go along with the folder that is replaced
+    int   rc = !mounted ? 0 : err_misuse(err, "%.1000s is mounted in the folder of the best model, "
+                                         "which training replaces: unmount it first", mounted);
     free(mounted);
     return rc;
 }
@@ -130,14 +130,15 @@ int best_folder(struct hf **out, const struct best *b, const struct session *s, 
                 (b->sum && b->sum != hf_sum(*out)))) {
         hf_close(*out);
         *out = NULL;
-        rc = err_set(err, -EBADMSG, "%s is not the model that run.db names as the best one (where "
-                     "a training was killed while it wrote that, --resume makes it again)", path);
+        rc = err_set(err, -EBADMSG, "%s is not the model that run.db names as the best one (if "
+                     "training was killed while it wrote the best model, --resume writes it "
+                     "again)", path);
     }
     if (!rc || err->stopped)
         return rc;
-    return err_set(err, rc, "%.600s; the best model of %s was that after step %" PRIu64
-                   ": a copy of it, put there, is taken, and --last takes the parameters after the "
-                   "last step", err->text, s->dir, b->step + 1);
+    return err_set(err, rc, "%.600s; the best model of %s was that after step %" PRIu64 ": put a "
+                   "copy of that model there; --last takes the parameters after the last step",
+                   err->text, s->dir, b->step + 1);
 }
 
 /* Restore RUN/best after a kill between two renames. */

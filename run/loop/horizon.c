@@ -12,11 +12,11 @@ int horizon_check(const struct session *s, const struct opt_line *line, uint64_t
     if (o->schedule == SCHEDULE_CONSTANT || steps <= was || steps <= end ||
         opt_given(line, "schedule-steps"))
         return 0;
-    return err_misuse(err, "the %s schedule of %s ends at step %llu, and from there to step %llu "
-                      "the learning rate would be --min-lr, %g: --steps %llu --schedule-steps %llu "
-                      "extends it to there, --schedule-steps %llu trains on at --min-lr",
-                      schedule_name((size_t)o->schedule), s->dir, end, steps, o->min_lr, steps,
-                      steps, end);
+    return err_misuse(err, "the %s schedule of %s ends at step %llu, so the learning rate of the "
+                      "steps up to %llu would be --min-lr, %g: give --steps %llu --schedule-steps "
+                      "%llu to extend the schedule, or --schedule-steps %llu to train on at "
+                      "--min-lr", schedule_name((size_t)o->schedule), s->dir, end, steps, o->min_lr,
+                      steps, steps, end);
 }
 
 void horizon_tell(const struct session *s)
@@ -37,8 +37,8 @@ int horizon_record(struct session *s, uint64_t next, struct err *err)
     if (!settings_scan(s->log, "%" SCNu64, &was, "option.schedule-steps") ||
         was == s->o.schedule_steps || s->o.schedule == SCHEDULE_CONSTANT)
         return 0;
-    snprintf(text, sizeof text, "from step %" PRIu64 " on the schedule ends at step %" PRIu64
-             ", not %" PRIu64, next + 1, s->o.schedule_steps, was);
+    snprintf(text, sizeof text, "from step %" PRIu64 " on the schedule ends at step %" PRIu64 ", "
+             "not %" PRIu64, next + 1, s->o.schedule_steps, was);
     int rc = settings_set(s->log, err, "schedule.step=%" PRIu64 "\nschedule.was=%" PRIu64, next,
                           was);
     return rc ? rc : session_notice(s, text, err);

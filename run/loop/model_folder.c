@@ -70,8 +70,8 @@ static int open_run(struct model_folder *r, const char *path, enum model_which w
         return session_explain(&r->run, rc, err);
     snprintf(r->tokenizer, sizeof r->tokenizer, "%s/tokenizer", r->run.dir);
     if (which == MODEL_BEST && !best.any)
-        return err_misuse(err, "--best: %s kept no best model, which --keep-best of a training "
-                          "does: leave --best out", path);
+        return err_misuse(err, "--best: %s kept no best model, as it would with --keep-best in "
+                          "training: leave --best out", path);
     if (which != MODEL_LAST && best.any)
         return open_best(r, &best, path, err);
     if (which == MODEL_KEPT && r->run.has_opts && r->run.o.keep_best)

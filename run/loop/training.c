@@ -209,7 +209,7 @@ static int notice_fake(struct session *s, struct err *err)
     if (cfg->mode == RUN_MEM || !devices_fake(cfg))
         return 0;
     snprintf(text, sizeof text, "--%s null stores nothing and trains nothing: the losses mean "
-             "nothing, and there are no parameters in the end; it shows how long steps take",
+             "nothing, and no model is left at the end; it shows how long steps take",
              cfg->csd->flags & CSD_FAKE ? "csd" : "disk");
     return session_notice(s, text, err);
 }
@@ -246,9 +246,9 @@ static int training_open(struct training *t, struct err *err)
     rc = rc ? rc : notice_fake(s, err);
     if (!rc && s->o.speculate && s->spares != RUN_SPARES_ALL)
         rc = session_notice(s,
-                            "--speculate goes as far as the devices' spare slots: they were made "
-                            "without it, on a small disk, or with --spare-slots half or few",
-                            err);
+                            "--speculate is limited by the devices' spare slots, which are few: "
+                            "the run was made without --speculate, on a small disk, or with "
+                            "--spare-slots half or few", err);
     if (rc || (rc = record_plan(t, err)) || (rc = trainer_open(&t->trainer, &o, t->stream, err)) ||
         (rc = tensorboard_open(&t->board, s->ranks.rank ? NULL : s->o.tensorboard, s->dir, t->first,
                                s->events, err)) || // only rank 0 writes it
@@ -389,8 +389,8 @@ static int count_skipped(struct training *t, uint64_t step, const struct step_re
     rc = rc ? rc : session_notice(t->s, text, err);
     if (!rc && most && t->skipped >= most)
         rc = err_set(err, -EDOM, "%llu steps in a row were skipped, the last of them step %llu: "
-                     "%s; nothing of them went into a parameter; --resume %s with a larger "
-                     "--max-skipped goes on, a run with a smaller --lr may not come here",
+                     "%s; these steps changed no parameter; go on with --resume %s and a larger "
+                     "--max-skipped, or make a new run with a smaller --lr",
                      (unsigned long long)t->skipped, (unsigned long long)step + 1, where,
                      t->s->dir);
     return rc;

@@ -38,11 +38,11 @@ static int check(const struct session *from, const struct newranks *n, struct er
         return err_misuse(err, "%s is of %zu rank%s already", from->dir, ranks,
                           ranks > 1 ? "s" : "");
     if (from->run.mode == RUN_MEM || devices_fake(&from->run))
-        return err_misuse(err, "%s has no devices that store something, which is what ranks share",
-                          from->dir);
+        return err_misuse(err, "%s has no devices that store states, so there is nothing for ranks "
+                          "to share", from->dir);
     if (from->run.error_feedback)
-        return err_misuse(err, "%s has residuals of --error-feedback, which is of one group, and "
-                          "so of one rank", from->dir);
+        return err_misuse(err, "%s trains with --error-feedback, which works with one group only, "
+                          "and so with one rank only", from->dir);
     to.o.groups = to.o.groups ? to.o.groups : ranks;
     if (to.o.groups % n->ranks) // a run keeps its groups
         return err_misuse(err, "--groups %" PRIu64 " of %s cannot be divided over %zu ranks: "

@@ -128,9 +128,8 @@ int ranked_join(struct session *s, struct comm *comm, struct err *err)
     size_t ranks = size_max(s->ranks.size, 1), here = comm ? comm->size : 1;
 
     if (ranks != here)
-        return err_misuse(err, "%s was made by %zu rank%s and is to be trained by %zu: start it "
-                          "with as many (mpirun -n %zu)", s->dir, ranks, ranks > 1 ? "s" : "", here,
-                          ranks);
+        return err_misuse(err, "%s has %zu rank%s, but this job has %zu: start it with "
+                          "mpirun -n %zu", s->dir, ranks, ranks > 1 ? "s" : "", here, ranks);
     if (!comm)
         return 0;
     if (s->ranks.rank != comm->rank && comm->rank == 0)
@@ -167,9 +166,8 @@ static int see_one(struct session *s, const struct session *first, const char *p
     if (rc)
         return rc;
     if (!session_is_run(dir))
-        return err_misuse(err, "%s is of %zu ranks, and there is no %s: one process reads such a "
-                          "run where it sees the folders of all of them, beside each other",
-                          path, first->ranks.size, dir);
+        return err_misuse(err, "%s has %zu ranks, but %s is missing: to read this run, put the "
+                          "folders of all ranks into one directory", path, first->ranks.size, dir);
     rc = session_open(s, dir, how, first->events, err);
     if (!rc && (!ranked_together(first, s) || s->ranks.rank != rank))
         rc = err_misuse(err, "%s is not the part of rank %zu of the run %s", dir, rank, path);
@@ -197,12 +195,11 @@ int ranked_part(const struct session *s, const char *path, struct err *err)
 
     if (ranked_is_placed(s))
         return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks: give the folder "
-                          "of rank 0, beside which it finds the others: %.*s", path, s->ranks.rank,
+                          "of rank 0, which stands next to it: %.*s", path, s->ranks.rank,
                           s->ranks.size, (int)strlen(s->dir) - n, s->dir);
-    return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks, and stands where "
-                      "that of rank 0 is looked for, which is missing: call it %s%s, and give the "
-                      "folder of rank 0 its name", path, s->ranks.rank, s->ranks.size, s->dir,
-                      tail);
+    return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks, but has the name of "
+                      "rank 0's folder, which is missing: rename it to %s%s, and put the folder of "
+                      "rank 0 in its place", path, s->ranks.rank, s->ranks.size, s->dir, tail);
 }
 
 /* Check that all folders are at the same time of one training. A folder with a damaged journal
@@ -256,9 +253,9 @@ int ranked_see(struct session *s, const char *path, enum session_how how, struct
 int ranked_keeps(const struct session *s, struct err *err)
 {
     return s->o.keep_best && s->ranks.size > 1
-               ? err_misuse(err, "--keep-best is not known with several ranks, of which none has "
-                                 "all of the model to export: leave it out; siTrain export %s "
-                                 "writes the last parameters", s->dir)
+               ? err_misuse(err, "--keep-best does not work with several ranks, since no rank "
+                                 "holds the whole model: leave it out; siTrain export %s writes "
+                                 "the last parameters", s->dir)
                : 0;
 }
 
@@ -286,9 +283,9 @@ int ranked_groups(struct session *s, struct err *err)
         return err_misuse(err, "--mode mem keeps all parameters in the memory of one process: with "
                           "several ranks choose base, su or su+o");
     if (o->error_feedback)
-        return err_misuse(err, "--error-feedback with several groups (--groups, or ranks) is not "
-                          "known to this version: each group's pairs are chosen apart, and would "
-                          "owe apart");
+        return err_misuse(err, "--error-feedback does not work with several groups (--groups, or "
+                          "ranks) in this version, since each group would need residuals of its "
+                          "own: leave it out");
     return 0;
 }
 
@@ -323,8 +320,9 @@ int ranked_begin(struct session *s, uint64_t next, int *missing, struct err *err
     for (size_t p = 0; p < comm->size && !rc; p++)
         *missing |= all[p].missing != 0;
     if (!rc && next != all[0].next)
-        rc = err_misuse(err, "%s stands before step %" PRIu64 ", rank 0's folder before step %"
-                        PRIu64 ": they are not of one moment", s->dir, next + 1, all[0].next + 1);
+        rc = err_misuse(err, "%s would go on with step %" PRIu64 ", but rank 0's folder with "
+                        "step %" PRIu64 ": put folders of one time into their places", s->dir,
+                        next + 1, all[0].next + 1);
     free(all);
     return rc;
 }
@@ -346,8 +344,8 @@ int ranked_engines(struct session *s, const char *engine, struct err *err)
     while (p < comm->size && !strcmp(all[p], all[0]))
         p++;
     if (!rc && p < comm->size) {
-        snprintf(text, sizeof text, "products run on %s on rank 0, on %s on rank %zu: the last "
-                 "bits may depend on which rank computes what", all[0], all[p], p);
+        snprintf(text, sizeof text, "matrix products run on %s on rank 0, on %s on rank %zu: the "
+                 "last bits of results may depend on the rank", all[0], all[p], p);
         rc = session_notice(s, text, err);
     }
     free(all);

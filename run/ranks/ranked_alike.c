@@ -88,8 +88,8 @@ static int compare(const struct terms *own, const struct terms *first, struct er
 {
     for (size_t i = 0; i < own->n; i++)
         if (memcmp(&own->at[i], &first->at[i], sizeof *own->at))
-            return err_misuse(err, "%s is %s here and %s on rank 0: what decides what is computed "
-                              "is the same on all ranks", own->at[i].name,
+            return err_misuse(err, "%s is %s here and %s on rank 0: give all ranks the same "
+                              "options, model and data", own->at[i].name,
                               *own->at[i].value ? own->at[i].value : "none",
                               *first->at[i].value ? first->at[i].value : "none");
     return 0;

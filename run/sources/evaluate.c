@@ -68,8 +68,8 @@ int evaluate_tokens(const struct evaluator *e, struct tokens *data, uint64_t ste
     }
     work_end(e->events);
     if (!rc && !sum.tokens)
-        rc = err_misuse(err, "no token of what is evaluated can be masked: all are the tokenizer's "
-                             "own (padding, masks, ends of texts)");
+        rc = err_misuse(err, "no token of the evaluation data can be masked: all are the "
+                             "tokenizer's special tokens (padding, masks, ends of texts)");
     *loss = sum.tokens ? sum.loss_sum / (double)sum.tokens : 0;
     *tokens = sum.tokens;
     free(f.ids);

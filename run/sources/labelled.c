@@ -95,8 +95,8 @@ static void quotes_notice(const struct labelled_file *e, char *out, size_t size)
 
     if (dot && !strcasecmp(dot, ".tsv") && !(e->bare[0] && e->bare[1] && e->bare[2]))
         snprintf(out, size, "%.300s: every %s of the first rows begins and ends with a double "
-                 "quote, and in a .tsv file quotes are taken as text: if they are quoting, save it "
-                 "as .csv", e->path, what);
+                 "quote, which a .tsv file takes as text: if these quotes are not text, save the "
+                 "file as .csv", e->path, what);
 }
 
 void labelled_notice(const struct labelled_file *e, int which, char *out, size_t size)
@@ -108,12 +108,12 @@ void labelled_notice(const struct labelled_file *e, int which, char *out, size_t
         quotes_notice(e, out, size);
     else if (which == 2 && *e->unread)
         snprintf(out, size,
-                 "%.300s: columns that hold text too are not read: %s; --text-column and "
-                 "--pair-column say which are", e->path, e->unread);
+                 "%.300s: these columns of text are not read: %s; choose with --text-column and "
+                 "--pair-column", e->path, e->unread);
     else if (which < 2 && name && !e->words[which])
         snprintf(out, size,
                  "%.300s: all values of the column '%.40s' are numbers, and it is read as %s: "
-                 "--text-column and --pair-column say otherwise which are the texts",
+                 "choose other columns with --text-column and --pair-column",
                  e->path, name,
                  which          ? "the second text"
                  : e->read.pair ? "the first text"
@@ -134,9 +134,9 @@ static int add_types(struct encoding *w, struct err *err)
                               "has %zu types, of which the first two are known here", (int)type,
                               g->n_types);
         if (g->arch->padded_positions && (size_t)w->ids.ids[i] == g->pad)
-            return err_misuse(err, "%s: row %llu holds the padding token, behind which positions "
-                              "of a %s would be others", w->e->path,
-                              (unsigned long long)w->rows + 1, g->arch->title);
+            return err_misuse(err, "%s: row %llu holds the padding token, which would shift the "
+                              "positions of the tokens after it in a %s: remove it from the row",
+                              w->e->path, (unsigned long long)w->rows + 1, g->arch->title);
         if (type)
             w->ids.ids[i] = ~w->ids.ids[i];
     }

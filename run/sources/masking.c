@@ -20,8 +20,8 @@ static int one_id(int32_t *out, const struct tokenizer *t, enum tokenizer_place 
     const struct token_buf *ids = tokenizer_around(t, place);
 
     if (ids->n > 1)
-        return err_misuse(err, "the tokenizer's template puts %zu tokens %s a text: a row of a "
-                          "masked language model has one there, or none", ids->n,
+        return err_misuse(err, "the tokenizer's template puts %zu tokens %s a text: a masked "
+                          "language model takes one there, or none", ids->n,
                           place == TOKENIZER_BEFORE ? "before" : "behind");
     *out = ids->n ? ids->ids[0] : -1;
     return 0;
@@ -61,8 +61,8 @@ int masking_opts_check(const struct opt_line *line, const struct mask_opts *o,
             return err_misuse(err, "--%s is for a masked language model, which this %s%s is not",
                               names[i], g->arch->title, arch_classifies(g) ? " classifier" : "");
     return opt_given(line, "mask-id") && !o->id
-               ? err_misuse(err, "--mask-id 0: the id of a mask is above 0; without the option the "
-                                 "tokenizer says it")
+               ? err_misuse(err, "--mask-id 0: the id of a mask is above 0; leave the option out "
+                                 "to use the tokenizer's")
                : 0;
 }
 
@@ -173,8 +173,9 @@ static int row_read(const struct masking *m, struct tokens *t, uint64_t row,
 
     for (size_t k = 0; k < n && !rc && m->refuse_pad; k++)
         if (text[k] == m->pad)
-            rc = err_misuse(err, "%s: the token at position %" PRIu64 " is the padding, behind "
-                            "which positions of this model would be others", t->path, row * n + k);
+            rc = err_misuse(err, "%s: the token at position %" PRIu64 " is the padding token, "
+                            "which would shift the positions of the tokens after it: remove it "
+                            "from the text", t->path, row * n + k);
     if (rc)
         return rc;
     row_none(b, i);

@@ -232,7 +232,7 @@ int tokenise_same(const char *given, const char *own, struct err *err)
                             "another word: leave --tokenizer out", given, own, (int)id);
         else if (!rc && !tokenizer_same_merges(a, b))
             rc = err_misuse(err, "--tokenizer %s is not the tokenizer of %s, whose merges are "
-                            "others or stand in another order: leave --tokenizer out", given, own);
+                            "others or in another order: leave --tokenizer out", given, own);
     }
     tokenizer_close(a);
     tokenizer_close(b);

@@ -196,7 +196,7 @@ ends_right() {
     if [ "$got" = 0 ]; then
         same "$want" "$(exported "$1")" "$2: the same parameters"
     else
-        [ "$got" = 1 ] && tail -n 1 "$tmp/err" | grep -q "siTrain check $1 says what else is.*whole is that after step 3, in $tmp/left"
+        [ "$got" = 1 ] && tail -n 1 "$tmp/err" | grep -q "siTrain check $1 lists all damage.*whole is that after step 3, in $tmp/left"
         result $? "$2: refused in a sentence with the way on"
     fi
 }
@@ -207,7 +207,7 @@ apart() { # NAME: of $tmp/apart, refused by all that opens it
     for command in "pretrain --resume $tmp/apart --steps 99" "check $tmp/apart" "export $tmp/apart $tmp/none"; do
         # shellcheck disable=SC2086
         run $command
-        [ "$got" = 1 ] && grep -q "$tmp/apart/run.db.*run.db-wal.*of one time\|run.db-wal.* of another time" "$tmp/err" && [ "$before" = "$(sums "$tmp/apart")" ]
+        [ "$got" = 1 ] && grep -q "$tmp/apart/run.db.*run.db-wal.*of different times\|run.db-wal.* of different times" "$tmp/err" && [ "$before" = "$(sums "$tmp/apart")" ]
         result $? "$1: ${command%% *} names both"
     done
 }

@@ -226,7 +226,7 @@ done
 refuses 2 "--mask-id 0" eval "$tmp/roberta" --data "$tmp/text" --seq 16 --mask-id 0
 refuses 2 "--mask-id 0" pretrain --run "$tmp/no" --init "$tmp/roberta" --data "$tmp/text" --seq 16 --mask-id 0
 printf '[PAD]%.0s' $(seq 20) >"$tmp/own"
-refuses 2 "no token of what is evaluated can be masked" eval "$tmp/bert" --data "$tmp/own" --seq 16
+refuses 2 "no token of the evaluation data can be masked" eval "$tmp/bert" --data "$tmp/own" --seq 16
 refuses 2 "which this GPT-2 is not" pretrain --run "$tmp/no" --n-layer 1 --n-head 2 --n-embd 16 --seq 16 --data "$tmp/text" --tokenizer "$tmp/tok" --mask-id 5
 refuses 2 "which id masks a token" eval "$tmp/roberta" --data "$tmp/text" --seq 16
 refuses 2 "not below the model's vocabulary" pretrain --run "$tmp/no" --init "$tmp/roberta" --data "$tmp/text" --seq 16 --mask-id 270

@@ -122,9 +122,9 @@ refuses_own() { # TEXT ARGUMENTS...
     shift
     refuses 2 "$said" pretrain --run "$tmp/none" "$@" $own
 }
-refuses_own "--n-kv-head 2: in a GPT-2 that follows from the other sizes, and is 12 here" --model gpt2 --n-kv-head 2
-refuses_own "--n-inner 100: in a GPT-2 that follows" --n-layer 1 --n-head 2 --n-embd 16 --n-inner 100
-refuses_own "--head-dim 4: in a GPT-2 that follows" --n-layer 1 --n-head 2 --n-embd 16 --head-dim 4
+refuses_own "--n-kv-head 2: in a GPT-2, this size follows from the other sizes, and is 12 here" --model gpt2 --n-kv-head 2
+refuses_own "--n-inner 100: in a GPT-2, this size follows" --n-layer 1 --n-head 2 --n-embd 16 --n-inner 100
+refuses_own "--head-dim 4: in a GPT-2, this size follows" --n-layer 1 --n-head 2 --n-embd 16 --head-dim 4
 refuses_own "3 heads of queries cannot share 8 heads of keys" --model llama-3.2-1b --n-head 3 --n-embd 24
 refuses_own "the width 24 is not divisible by 5 heads" --model llama-3.2-1b --n-head 5 --n-embd 24 --n-kv-head 5
 refuses_own "--init and sizes such as --n-layer both say" --init "$tmp/llama" --n-kv-head 2
@@ -174,7 +174,7 @@ else:
 with open(sys.argv[1], "w") as f:
     json.dump(tokenizer, f)
 PYTHON
-    why="whose merges are others or stand in another order: leave --tokenizer out"
+    why="whose merges are others or in another order: leave --tokenizer out"
     [ $way = merges ] || why="is another word: leave --tokenizer out"
     for command in "eval $tmp/llama --data $tmp/text.txt" "eval $tmp/llama --data $tmp/text.bin" "generate $tmp/llama --prompt sea"; do
         # shellcheck disable=SC2086

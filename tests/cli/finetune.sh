@@ -160,7 +160,7 @@ run export "$tmp/learnt" "$tmp/learnt-hf"
 run eval "$tmp/learnt-hf" --task sst2 --data "$tmp/sst2" --max-seq 32 --batch 8 --predict "$tmp/predictions"
 same "$first" "$(cat "$tmp/out")" "eval of its export"
 same "$(cat "$tmp/learnt/predict_results_sst2.txt")" "$(cat "$tmp/predictions")" "which predicts the same"
-refuses 2 "dev.csv is what is read" eval "$tmp/values" --test-file "$tmp/dev.csv" --predict "$tmp/dev.csv"
+refuses 2 "dev.csv is also the input" eval "$tmp/values" --test-file "$tmp/dev.csv" --predict "$tmp/dev.csv"
 ln -s /dev/full "$tmp/device"
 refuses 2 "not a regular file" eval "$tmp/values" --test-file "$tmp/dev.csv" --predict "$tmp/device"
 result "$([ -L "$tmp/device" ]; echo $?)" "a device's name is not taken from it"
@@ -279,7 +279,7 @@ rm -r "$tmp/spoilt/best"
 spoilt "a missing" "best is not there any more"
 works "a run begins with a run that kept its best" finetune --run "$tmp/from-best" --init "$tmp/whole" --task sst2 --data "$tmp/sst2" --batch 8 --max-seq 32 \
     --steps 1 --mode mem $machine
-grep -qF "it begins with the last model of $tmp/whole; --init $tmp/whole/best takes the best one" "$tmp/err"
+grep -qF "training begins with the last model of $tmp/whole; --init $tmp/whole/best takes the best one" "$tmp/err"
 result $? "which of its models is said"
 for mode in mem su+o; do
     tuned stop-$mode $sst2 $machine --mode $mode --keep-best --eval-every 2 --epochs 2 --steps 13 --schedule-steps 26

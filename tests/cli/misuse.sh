@@ -231,7 +231,7 @@ refuses 2 "a.pdf is a PDF file, not a text: pdftotext " pretrain --run "$tmp/non
 refuses 2 "text.bin is a file of token ids (llm.c's), not a text" prepare "$tmp/text.txt" "$tmp/text.bin" --train-tokenizer --vocab 280 --out "$tmp/none"
 refuses 2 "which siTrain prepare did not write" prepare "$tmp/text.txt" --train-tokenizer --vocab 280 --out "$tmp/hf"
 refuses 2 "not a folder" prepare "$tmp/text.txt" --train-tokenizer --vocab 280 --out "$tmp/text.bin"
-refuses 2 "text.txt is what is read" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/text.txt"
+refuses 2 "text.txt is also the input" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/text.txt"
 mkfifo "$tmp/fifo" && refuses 2 "not a regular file" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/fifo"
 result "$([ ! -e "$tmp/none" ]; echo $?)" "  and nothing was made"
 

@@ -186,7 +186,7 @@ two="plan --n-layer 3 --n-head 2 --n-embd 128 --vocab 512 --seq 16 --batch 2 --g
 seconds() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["step"][sys.argv[2]])' "$1" "$2"; }
 # shellcheck disable=SC2086
 run $two --traffic --ranks 2 --network-bw 1M --network-latency 10
-[ "$got" = 0 ] && grep -q "^Ranks: 2, of which each computes 2 of these" "$tmp/out" && grep -q "^  network  *gradient  *read" "$tmp/out" &&
+[ "$got" = 0 ] && grep -q "^Ranks: 2; each computes 2 of these" "$tmp/out" && grep -q "^  network  *gradient  *read" "$tmp/out" &&
     grep -q "pace *it waits for the network" "$tmp/out"
 result $? "two ranks on a slow network: their traffic, and that it sets the pace"
 for bw in 1M 2M; do

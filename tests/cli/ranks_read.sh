@@ -128,9 +128,9 @@ result "$([ "$got" = 0 ] && "$bin" check "$tmp/in/link" 2>&1 | grep -c 'is whole
 
 # What is not there, not of this run, not of this time, or damaged is named.
 mv "$tmp/run.rank1" "$tmp/kept"
-refuses 2 "of 3 ranks, and there is no $tmp/run.rank1" export "$tmp/run" "$tmp/none"
+refuses 2 "has 3 ranks, but $tmp/run.rank1 is missing" export "$tmp/run" "$tmp/none"
 "$bin" check "$tmp/run" >"$tmp/out" 2>"$tmp/err"
-result "$([ $? = 1 ] && grep -q 'rank1 is not there' "$tmp/err"; echo $?)" "check says which folder is missing"
+result "$([ $? = 1 ] && grep -q 'rank1 is missing' "$tmp/err"; echo $?)" "check says which folder is missing"
 cp -r "$tmp/run.rank2" "$tmp/run.rank1"
 refuses 2 "run.rank1 is not the part of rank 1" export "$tmp/run" "$tmp/none"
 rm -rf "$tmp/run.rank1"
@@ -157,7 +157,7 @@ rm -rf "$tmp/run.rank1" && mv "$tmp/six" "$tmp/run.rank1"
 works "of one time again" check "$tmp/run"
 # Rank 1's folder in the place of rank 0's is not the run.
 mv "$tmp/run" "$tmp/rank0" && mv "$tmp/run.rank1" "$tmp/run"
-said="run is the part of rank 1 of a run of 3 ranks, and stands where that of rank 0 is looked for, which is missing"
+said="run is the part of rank 1 of a run of 3 ranks, but has the name of rank 0's folder, which is missing"
 "$bin" check "$tmp/run" >"$tmp/out" 2>"$tmp/err"
 result "$([ $? = 1 ] && grep -q "$said" "$tmp/err"; echo $?)" "check says whose folder stands in rank 0's place"
 for command in "export $tmp/run $tmp/none" "eval $tmp/run --data $tmp/text" "generate $tmp/run --prompt a"; do
@@ -168,7 +168,7 @@ ranks 3 pretrain --resume "$tmp/run" --steps 7 --schedule-steps 5
 result "$([ "$got" != 0 ] && grep -q "$said" "$tmp/err"; echo $?)" "  and so do the ranks"
 mv "$tmp/run" "$tmp/run.rank1" && mv "$tmp/rank0" "$tmp/run"
 "$bin" check "$tmp/run.rank1" >"$tmp/out" 2>"$tmp/err"
-result "$([ $? = 0 ] && grep -q "rank 1 of a run of 3 ranks: give the folder of rank 0, beside which it finds the others: $tmp/run\$" "$tmp/err"; echo $?)" "of a rank's folder in its own place it says whose it is"
+result "$([ $? = 0 ] && grep -q "rank 1 of a run of 3 ranks: give the folder of rank 0, which stands next to it: $tmp/run\$" "$tmp/err"; echo $?)" "of a rank's folder in its own place it says whose it is"
 python3 - "$tmp"/run.rank2/dev0/states* <<'PY'
 import os, sys
 with open(sys.argv[1], "r+b") as f:
@@ -217,7 +217,7 @@ cmp -s "$tmp/tuned1/predict_results_sst2.txt" "$tmp/tuned/predict_results_sst2.t
 result "$same" "predictions and results are one process's, and are rank 0's alone to write"
 # shellcheck disable=SC2086
 ranks 2 finetune --run "$tmp/best" --init "$tmp/hf1" $tune --keep-best
-result "$(refused_by_ranks && grep -q 'keep-best is not known with several ranks' "$tmp/err" && [ ! -e "$tmp/best" ]; echo $?)" "--keep-best with several ranks is refused"
+result "$(refused_by_ranks && grep -q 'keep-best does not work with several ranks' "$tmp/err" && [ ! -e "$tmp/best" ]; echo $?)" "--keep-best with several ranks is refused"
 ranks 2 eval "$tmp/tuned" --task sst2 --data "$tmp/sst2"
 result "$(refused_by_ranks && grep -q 'this command is one process: start it without them' "$tmp/err"; echo $?)" "eval through mpirun is refused"
 done_testing

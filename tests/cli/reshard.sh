@@ -66,8 +66,8 @@ refuses 2 "expected a folder for a device" reshard "$tmp/two" --device "$tmp/non
 refuses 2 "a path with a line break" reshard "$tmp/two" --device "$tmp/new
 line"
 refuses 2 "siTrain reshard $tmp/two --devices 3 moves it" pretrain --resume "$tmp/two" --devices 3
-refuses 2 "siTrain reshard moves the run onto another number" pretrain --resume "$tmp/two" --device "$tmp/a"
-swapped="another place in it: found run"
+refuses 2 "siTrain reshard changes the number" pretrain --resume "$tmp/two" --device "$tmp/a"
+swapped="another device of this one: found run"
 refuses 1 "$swapped" pretrain --resume "$tmp/two" --device "$second" --device "$first"
 result "$(grep -q -e --repair "$tmp/err"; [ $? = 1 ]; echo $?)" "which no repair would mend"
 begin other --devices 2
@@ -364,7 +364,7 @@ elif [ "$reader" ]; then
     read_only log "$hash"
     $reader "$bin" eval "$tmp/half" --data "$tmp/text.bin" --seq 24 >"$tmp/out" 2>"$tmp/err"
     got=$?
-    result "$([ $got = 1 ] && grep -q "may not be written here: .siTrain pretrain --resume. (or finetune) finishes the step where it may" "$tmp/err"; echo $?)" \
+    result "$([ $got = 1 ] && grep -q "cannot be written here: .siTrain pretrain --resume. (or finetune) finishes the step where the run can be written" "$tmp/err"; echo $?)" \
         "a step that is half done needs somebody who may write"
     run check "$tmp/half"
     result "$(grep -q 'half done' "$tmp/out"; echo $?)" "it still waits"

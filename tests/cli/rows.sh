@@ -30,7 +30,7 @@ result "$(grep -q 'are numbers' "$tmp/err"; [ $? = 1 ]; echo $?)" "  and there i
 
 printf 'key,body,note,class\n1,a ship,x,yes\n2,a storm,y,no\n3,a sea,z,no\n' >"$tmp/own.csv"
 tune guessed own.csv --label-column class
-says "own.csv: all values of the column 'key' are numbers, and it is read as the first text: --text-column" "a text that is numbers is said"
+says "own.csv: all values of the column 'key' are numbers, and it is read as the first text: choose other columns with --text-column" "a text that is numbers is said"
 same 1 "$(sqlite3 "$tmp/guessed/run.db" "SELECT count(*) FROM notices WHERE text LIKE '%the column ''key'' are numbers%'")" "  and kept with the run"
 tune own own.csv --text-column body --label-column class --eval-file "$tmp/own.csv" --test-file "$tmp/own.csv" --predict
 says "own.csv: 3 rows of one text ('body'), 2 classes: 'no', 'yes'" "columns by their names"
@@ -71,7 +71,7 @@ for kind in tsv jsonl; do
     same "$csv" "$(exported "$tmp/own-$kind")" ".$kind: the same rows by the same names"
 done
 # quotes in a .tsv are characters: where all of a column stands in them, that is said; not where one does, as in GLUE's
-quoted="begins and ends with a double quote, and in a .tsv file quotes are taken as text: if they are quoting, save it as .csv"
+quoted="begins and ends with a double quote, which a .tsv file takes as text: if these quotes are not text, save the file as .csv"
 printf 'sentence\tlabel\n"a ship"\tyes\n"a storm"\tno\n' >"$tmp/texts.tsv"
 printf 'sentence\tlabel\na ship\t"yes"\na "storm"\t"no"\n' >"$tmp/labels.tsv"
 printf 'sentence\tlabel\n"a ship"\tyes\n"a" storm\tno\n' >"$tmp/some.tsv"
@@ -110,7 +110,7 @@ tune unread qnli.csv --label-column label --text-column sentence
 result "$(grep -q 'not read' "$tmp/err"; [ $? = 1 ]; echo $?)" "who chooses columns is told nothing"
 printf 'title,sentence,label\nof a ship,a ship,0\nof a sea,a sea,1\n' >"$tmp/title.csv"
 tune title title.csv
-says "title.csv: columns that hold text too are not read: 'title'; --text-column and --pair-column say which are" "a text that is not read is named"
+says "title.csv: these columns of text are not read: 'title'; choose with --text-column and --pair-column" "a text that is not read is named"
 same 1 "$(sqlite3 "$tmp/title/run.db" "SELECT count(*) FROM notices WHERE text LIKE '%not read: ''title''%'")" "  and kept with the run"
 printf 'sentence,label\na ship,1.5\na storm,nan\n' >"$tmp/nan.csv"
 refuses_rows "nan.csv:3: the label 'nan' is no number, as the others are: leave out rows without a label" nan.csv
@@ -118,11 +118,11 @@ refuses_rows "nan.csv:3: the label 'nan' is no number, as the others are: leave 
 refuses_rows "own.csv has no column 'boody', but 'key', 'body', 'note', 'class'" own.csv --text-column boody --label-column class
 refuses_rows "own.csv:2: no label: a column or a field of that name is expected, or the one that --label-column names; the file has 'key', 'body', 'note', 'class'" own.csv
 refuses_rows "plain.csv has no column 'text', but 'sentence', 'label'" id.csv --eval-file "$tmp/plain.csv"
-refuses_rows "--text-column NAME, which says what the first is, is missing" own.csv --pair-column body --label-column class
-refuses_rows "the column body is asked for twice" own.csv --text-column body --label-column body
-refuses_rows "the column label is asked for twice" id.csv --text-column label
-refuses 2 "--text-column is for rows of one's own" finetune --run "$tmp/none" --task sst2 --data "$tmp" --init "$tmp/hf" --text-column a
-refuses 2 "--text-column is for rows of one's own" eval "$tmp/lm" --data "$tmp/text.txt" --text-column a
+refuses_rows "give --text-column NAME for the first, too" own.csv --pair-column body --label-column class
+refuses_rows "the column body is named twice" own.csv --text-column body --label-column body
+refuses_rows "the column label is named twice" id.csv --text-column label
+refuses 2 "--text-column is for your own rows" finetune --run "$tmp/none" --task sst2 --data "$tmp" --init "$tmp/hf" --text-column a
+refuses 2 "--text-column is for your own rows" eval "$tmp/lm" --data "$tmp/text.txt" --text-column a
 refuses 2 "the files and their columns" finetune --resume "$tmp/own" --text-column body
 
 # delimiters

@@ -108,7 +108,7 @@ bad "flops stands alone" 'flops\n'
     refuses 2 "none: No such file" plan $model $links --machine "$tmp/none"
     refuses 2 "the drives have no speed" plan $model --machine "$tmp/machine"
     works "mode mem, which has no drives" plan $model --mode mem --machine "$tmp/machine"
-    refuses 2 "goes with --machine" plan $model --compare
-    refuses 2 "says that nobody wants to know" plan $model --probe off --json -
+    refuses 2 "compare needs --machine" plan $model --compare
+    refuses 2 "probe off does not measure it" plan $model --probe off --json -
 }
 done_testing

@@ -29,7 +29,7 @@ for mode in mem su+o; do
         at=$tmp/$kind-$mode
         run pretrain --run "$at" $shape --schedule $kind --warmup 25% --steps 8 --mode $mode
         before=$(sums "$at")
-        refuses 2 "the $kind schedule of $at ends at step 8, and from there to step 16 the learning rate would be --min-lr, 1e-05: --steps 16 --schedule-steps 16 extends it to there, --schedule-steps 8 trains on at --min-lr" \
+        refuses 2 "the $kind schedule of $at ends at step 8, so the learning rate of the steps up to 16 would be --min-lr, 1e-05: give --steps 16 --schedule-steps 16 to extend the schedule, or --schedule-steps 8 to train on at --min-lr" \
             pretrain --resume "$at" --steps 16 --quiet
         same "$before" "$(sums "$at")" "$mode, $kind: and nothing is changed"
         works "a schedule that is extended, and a stop" pretrain --resume "$at" --steps 12 --schedule-steps 16 --quiet
@@ -52,7 +52,7 @@ same "$(exported "$tmp/cosine-mem")" "$(exported "$tmp/cosine-su+o")" "both mode
 
 # not over yet, but it would be: the same kind
 run pretrain --run "$tmp/half" $shape --steps 4 --schedule-steps 8 --mode mem
-refuses 2 "ends at step 8, and from there to step 12" pretrain --resume "$tmp/half" --steps 12
+refuses 2 "ends at step 8, so the learning rate of the steps up to 12" pretrain --resume "$tmp/half" --steps 12
 works "to its end" pretrain --resume "$tmp/half" --steps 8 --quiet
 same "$(formula cosine 0 8 0 7)" "$(rates "$tmp/half")" "its rates are the whole schedule's"
 run pretrain --resume "$tmp/half"
@@ -75,7 +75,7 @@ same 14 "$(option "$tmp/half" schedule-steps)" "also with --resume"
 printf 'sentence,label\na ship,yes\na storm,no\na sea,no\nthe whale,yes\n' >"$tmp/rows.csv"
 run export "$tmp/half" "$tmp/hf"
 run finetune --run "$tmp/tuned" --init "$tmp/hf" --train-file "$tmp/rows.csv" --batch 1 --epochs 2 --max-seq 16 --lr 1e-3 --warmup 25% --mode mem --threads 1 --quiet
-refuses 2 "the linear schedule of $tmp/tuned ends at step 8, and from there to step 16 the learning rate would be --min-lr, 0: --steps 16 --schedule-steps 16 extends it" \
+refuses 2 "the linear schedule of $tmp/tuned ends at step 8, so the learning rate of the steps up to 16 would be --min-lr, 0: give --steps 16 --schedule-steps 16 to extend" \
     finetune --resume "$tmp/tuned" --epochs 4
 works "a fine-tuning's schedule is extended" finetune --resume "$tmp/tuned" --epochs 4 --schedule-steps 16 --quiet
 same "$(formula linear 2 8 0 7 1e-3 0; formula linear 4 16 8 15 1e-3 0)" "$(rates "$tmp/tuned")" "each rate is the formula's"

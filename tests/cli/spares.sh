@@ -20,7 +20,7 @@ is_of() { # RUN MIB
 works "half as many, by default" pretrain --run "$tmp/half" "$@"
 works "few" pretrain --run "$tmp/few" "$@" --spare-slots few
 works "few, and updates ahead of the norm" pretrain --run "$tmp/ahead" "$@" --spare-slots few --speculate
-result "$(grep -q "goes as far as the devices' spare slots: .* or with --spare-slots half or few" "$tmp/err"; echo $?)" "of which it says how far they go"
+result "$(grep -q "is limited by the devices' spare slots, .* or with --spare-slots half or few" "$tmp/err"; echo $?)" "of which it says how far they go"
 run plan "$@" --probe off --spare-slots few
 half=$(of_plan half) few=$(of_plan few)
 is_of "$tmp/half" "$half"
@@ -44,7 +44,7 @@ mkdir "$tmp/small"
 if mount -t tmpfs -o size=9m sitrain-test "$tmp/small" 2>/dev/null; then
     trap 'umount "$tmp/small" 2>/dev/null; rm -rf "$tmp"' EXIT
     works "a disk with little room" pretrain --run "$tmp/run" "$@" --disk sync --device-in-ram --device "$tmp/small"
-    grep -q "room for few spare slots" "$tmp/err"
+    grep -q "spare slots are few" "$tmp/err"
     result $? "says that there are few"
     awk -v got="$(stat -c %s "$tmp/small"/sitrain-*)" -v want="$few" 'BEGIN { exit !(got / 1048576 < want + 0.01) }'
     result $? "and has few"
