@@ -12,7 +12,7 @@
 #include "run/folder/drives.h"
 #include "run/loop/training.h"
 #include "run/newrun.h"
-#include "run/ranks/ranked.h"
+#include "run/ranks/job_run.h"
 
 enum { TOKEN_ROWS = 64, MOST_WORDS = 65535 };
 
@@ -284,7 +284,7 @@ static int drive(const struct bench *b, struct session *s, uint64_t next, uint64
     char              notice[512];
     int               rc = training_plan_here(&plan, s, 0, err);
 
-    rc = rc ? rc : ranked_frames(s, err);
+    rc = rc ? rc : job_run_frames(s, err);
     rc = rc ? rc : drive_acts(&acts, s, &plan, err);
     rc = rc ? rc : run_train(&st, &s->run, notice, sizeof notice, err);
     rc = rc ? rc : stream_drain(st, err);
@@ -318,7 +318,7 @@ int bench_run(const struct bench *b, const char *folder, enum bench_way way, uin
         s.events = &silent;
     s.o.quiet = 1;
     progress_quiet(1);
-    rc = rc ? rc : ranked_join(&s, b->comm && b->comm->size > 1 ? b->comm : NULL, err);
+    rc = rc ? rc : job_run_join(&s, b->comm && b->comm->size > 1 ? b->comm : NULL, err);
     rc = rc ? rc : run_position(&s.run, &next, &applied, err);
     s.o.steps = next + 1 + steps;
     if (!rc)

@@ -17,7 +17,7 @@
 #include "run/folder/run_files.h"
 #include "run/folder/session.h"
 #include "run/folder/settings.h"
-#include "run/ranks/ranked.h"
+#include "run/ranks/job_run.h"
 #include "run/sources/corpus.h"
 #include "run/sources/labelled.h"
 #include "run/sources/tokenise.h"
@@ -451,7 +451,7 @@ static void compare_rank(struct check *c, const struct check *first, size_t rank
 
     if (!c->s.log || !first->s.log) // given up, or cut just now
         return;
-    if (!ranked_together(&c->s, &first->s) || c->s.ranks.rank != rank) {
+    if (!job_run_together(&c->s, &first->s) || c->s.ranks.rank != rank) {
         err_set(&text, 0, "%s is not the part of rank %zu of the run %s", c->o->what, rank,
                 first->o->what);
         damage(c, text.text);
@@ -467,7 +467,7 @@ static void compare_times(struct check *c, const struct recovery_position *all)
         char       dir[SESSION_PATH];
         struct err text;
 
-        ranked_dir(dir, c->o->what, i);
+        job_run_dir(dir, c->o->what, i);
         int rc = recovery_check(all, n, i, dir, &text);
         back += rc > 0;
         refused += rc < 0;
@@ -491,7 +491,7 @@ static int check_rank(struct check *first, size_t rank, struct recovery_position
     struct check_opts o = *first->o;
     struct check      c = { .o = &o, .disk = first->disk };
 
-    ranked_dir(dir, first->o->what, rank);
+    job_run_dir(dir, first->o->what, rank);
     o.what = dir;
     if (!session_is_run(dir) && file_is_denied(-errno)) {
         remark("it cannot be read: %s: %s", dir, strerror(errno));
@@ -524,8 +524,8 @@ static int check_ranks(struct check *c, struct err *err)
     int        rc = 0;
 
     if (c->s.ranks.rank) {
-        c->others_damaged = !ranked_is_placed(&c->s);
-        ranked_part(&c->s, c->o->what, &part);
+        c->others_damaged = !job_run_is_placed(&c->s);
+        job_run_part(&c->s, c->o->what, &part);
         if (c->others_damaged || !c->o->quiet)
             remark("%s", part.text);
         return 0;

@@ -14,11 +14,11 @@
 #include "run/folder/settings.h"
 #include "run/folder/train_opts.h"
 #include "run/loop/finetune_results.h"
-#include "run/loop/horizon.h"
 #include "run/loop/model_folder.h"
+#include "run/loop/schedule_end.h"
 #include "run/loop/training.h"
 #include "run/newrun.h"
-#include "run/ranks/ranked.h"
+#include "run/ranks/job_run.h"
 #include "run/sources/labelled.h"
 #include "run/sources/tokenise.h"
 
@@ -330,7 +330,7 @@ static int resume_options(struct session *s, struct opt_line *line, struct err *
     }
     if (!(rc = training_overlay(s, line, &o->train, 0, err)) &&
         !(rc = train_opts_check(&s->o, err)) && !(rc = session_config(s, err)))
-        horizon_tell(s);
+        schedule_end_tell(s);
     return rc;
 }
 
@@ -338,11 +338,11 @@ static int open_run(struct session *s, const char *dir, struct opt_line *line, s
                     struct err *err)
 {
     const struct finetune_opts *o = line->options;
-    int rc = o->resume ? ranked_finish(dir, comm, err) : 0;
+    int rc = o->resume ? job_run_finish(dir, comm, err) : 0;
 
     rc = rc ? rc : session_open(s, dir, opt_given(line, "device") ? SESSION_NAMED : SESSION_WRITE,
                                 say_events_of_job(), err);
-    rc = rc ? rc : ranked_join(s, comm, err);
+    rc = rc ? rc : job_run_join(s, comm, err);
     if (!rc && !settings_has(s->log, "task"))
         rc = err_misuse(err, "%s is no fine-tuning: siTrain pretrain --resume goes on with it, "
                         "siTrain finetune --run NEW --init %s begins with its model", o->resume,
@@ -388,7 +388,7 @@ static int run(struct opt_line *line, struct err *err)
     memory_baseline();
     if (!o->run == !o->resume)
         return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
-    ranked_dir(dir, o->run ? o->run : o->resume, comm ? comm->rank : 0);
+    job_run_dir(dir, o->run ? o->run : o->resume, comm ? comm->rank : 0);
     rc = o->resume ? check_resume(o, err) : make_run(dir, line, comm, err);
     rc = rc ? rc : open_run(&s, dir, line, comm, err);
     rc = rc ? rc : run_position(&s.run, &before, &applied, err);

@@ -2,8 +2,8 @@
  * command's own file does the rest. */
 #include "bench/bench.h"
 #include "cmd/cmd.h"
-#include "cmd/terminal/job.h"
 #include "cmd/terminal/command.h"
+#include "cmd/terminal/job.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/stop.h"
 #include "data/base/version.h"

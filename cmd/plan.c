@@ -13,7 +13,7 @@
 #include "run/folder/train_opts.h"
 #include "run/loop/training.h"
 #include "run/model_choice.h"
-#include "run/ranks/ranked.h"
+#include "run/ranks/job_run.h"
 #include "run/sources/labelled.h"
 #include "run/sources/masking.h"
 #include "run/sources/tokenise.h"
@@ -400,7 +400,7 @@ static int run(struct opt_line *line, struct err *err)
     s.o = o->train;
     s.ranks = (struct run_ranks){ .size = o->ranks };
     snprintf(s.dir, sizeof s.dir, "%s", o->run ? o->run : "RUN");
-    if (rc || (rc = ranked_groups(&s, err)) || (rc = session_config(&s, err)))
+    if (rc || (rc = job_run_groups(&s, err)) || (rc = session_config(&s, err)))
         goto out;
     int only_json = o->json && !strcmp(o->json, "-");
     int refused = training_plan(&b, &s, evaluated, err);

@@ -7,11 +7,11 @@
 #include "data/base/machine.h"
 #include "plan/memory.h"
 #include "run/folder/settings.h"
-#include "run/loop/horizon.h"
+#include "run/loop/schedule_end.h"
 #include "run/loop/training.h"
 #include "run/model_choice.h"
 #include "run/newrun.h"
-#include "run/ranks/ranked.h"
+#include "run/ranks/job_run.h"
 #include "run/sources/corpus.h"
 
 struct pretrain_opts {
@@ -117,7 +117,7 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
     }
     rc = rc ? rc : train_opts_check(&s->o, err);
     if (!rc && first)
-        rc = ranked_groups(s, err);
+        rc = job_run_groups(s, err);
     if (!rc && s->o.seq > s->config.n_positions)
         rc = err_misuse(err, "--seq %" PRIu64 ": the model has %zu positions", s->o.seq,
                         s->config.n_positions);
@@ -130,7 +130,7 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
         (rc = corpus_resume(s, "data", (struct corpus_file){ o->data, as }, err)) ||
         (rc = corpus_resume(s, "eval", (struct corpus_file){ o->eval_data, as }, err)))
         return rc;
-    horizon_tell(s);
+    schedule_end_tell(s);
     return 0;
 }
 
@@ -138,11 +138,11 @@ static int open_run(struct session *s, const char *dir, struct opt_line *line, s
                     struct err *err)
 {
     struct pretrain_opts *o = line->options;
-    int rc = o->resume ? ranked_finish(dir, comm, err) : 0;
+    int rc = o->resume ? job_run_finish(dir, comm, err) : 0;
 
     rc = rc ? rc : session_open(s, dir, opt_given(line, "device") ? SESSION_NAMED : SESSION_WRITE,
                                 say_events_of_job(), err);
-    rc = rc ? rc : ranked_join(s, comm, err);
+    rc = rc ? rc : job_run_join(s, comm, err);
     if (!rc && settings_has(s->log, "task"))
         rc = err_misuse(err, "%s is a fine-tuning: siTrain finetune --resume %s goes on with it",
                         dir, dir);
@@ -165,7 +165,7 @@ static int run(struct opt_line *line, struct err *err)
     int rc = job_open(&comm, err);
     if (rc)
         return rc;
-    ranked_dir(dir, o->run ? o->run : o->resume, comm ? comm->rank : 0);
+    job_run_dir(dir, o->run ? o->run : o->resume, comm ? comm->rank : 0);
     o->train.quiet |= !job_speaks();
     progress_quiet(o->train.quiet);
     memory_baseline();

@@ -8,8 +8,8 @@
 #include "data/base/machine.h"
 #include "offload/upkeep/reshard.h"
 #include "run/folder/output.h"
-#include "run/ranks/newranks.h"
-#include "run/ranks/ranked.h"
+#include "run/ranks/job_run.h"
+#include "run/ranks/rank_reshard.h"
 
 struct reshard_opts {
     const char        *run, *new_run;
@@ -98,7 +98,7 @@ static int move_run(struct session *s, const struct reshard_opts *o, struct err 
 /* The old run stays as it is. */
 static int new_ranks(const struct reshard_opts *o, struct err *err)
 {
-    struct newranks n = { .dir = o->new_run, .ranks = o->ranks, .devices = o->devices };
+    struct rank_reshard n = { .dir = o->new_run, .ranks = o->ranks, .devices = o->devices };
     struct session  s = { 0 };
 
     if (!o->ranks || !o->new_run)
@@ -108,8 +108,8 @@ static int new_ranks(const struct reshard_opts *o, struct err *err)
         return err_misuse(err, "--ranks makes devices in the new folders: leave --device, --fpga "
                           "and --csd-mem out, and reshard each rank's folder then");
     int rc = session_open(&s, o->run, SESSION_WRITE, &say_events, err);
-    rc = rc ? rc : ranked_see(&s, o->run, SESSION_WRITE, err);
-    rc = rc ? rc : newranks_create(&s, &n, err);
+    rc = rc ? rc : job_run_see(&s, o->run, SESSION_WRITE, err);
+    rc = rc ? rc : rank_reshard_create(&s, &n, err);
     rc = session_explain(&s, rc, err);
     session_close(&s);
     if (!rc && !o->quiet)

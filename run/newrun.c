@@ -1,5 +1,5 @@
 /* newrun.c: creates a run. First it makes every check that needs no folder. Then it fills the
- * folder (place.h) in this order: settings, tokenizer, tokens, devices. */
+ * folder (creation.h) in this order: settings, tokenizer, tokens, devices. */
 #include "run/newrun.h"
 
 #include "data/base/crc32c.h"
@@ -10,12 +10,12 @@
 #include "model/finite.h"
 #include "model/hf.h"
 #include "offload/devices/devices.h"
+#include "run/folder/creation.h"
 #include "run/folder/output.h"
-#include "run/folder/place.h"
 #include "run/folder/settings.h"
 #include "run/folder/spares.h"
 #include "run/loop/training.h"
-#include "run/ranks/ranked.h"
+#include "run/ranks/job_run.h"
 #include "run/sources/corpus.h"
 #include "run/sources/labelled.h"
 #include "run/sources/tokenise.h"
@@ -137,7 +137,7 @@ static int check(const struct newrun *n, struct err *err)
     const struct corpus_file files[] = { { n->data, n->data_format },
                                          { n->eval_data, n->data_format } };
     uint64_t                 seq = n->o->seq ? n->o->seq : arch_usual_seq(&n->config);
-    int               rc = place_check(n->dir, err);
+    int               rc = creation_check(n->dir, err);
 
     rc = rc ? rc : arch_check_head(&n->config, err);
     rc = rc ? rc : check_devices(n->dir, n->o, err);
@@ -301,7 +301,7 @@ static int begin_read(void *ctx, size_t block, size_t first, size_t n, float *ou
 }
 
 /* Store a checksum of sample values from each block. Each rank reads the initial parameters itself,
- * and ranked_alike compares the checksums. */
+ * and job_run_alike compares the checksums. */
 static int store_sample(struct session *s, const struct params_source *source, struct err *err)
 {
     enum { VALUES = 64 };
@@ -396,24 +396,24 @@ static int fill_folder(struct session *s, const struct newrun *n, struct err *er
         (n->eval_data && (rc = corpus_add(s, "eval", eval, err))) ||
         (rc = format_run(s, n, err)))
         return rc;
-    return ranked_alike(s, err);
+    return job_run_alike(s, err);
 }
 
 /* Turn the folder into a run. With several ranks, all folders are completed first, then rank 0's
  * becomes a run. From then on the other ranks' folders are not removed after an error, because
- * ranked_finish completes them. */
-static int keep(struct place *place, struct session *s, struct comm *comm, struct err *err)
+ * job_run_finish completes them. */
+static int keep(struct creation *place, struct session *s, struct comm *comm, struct err *err)
 {
-    int first = s->ranks.rank == 0, rc = place_close(place, s, err);
+    int first = s->ranks.rank == 0, rc = creation_close(place, s, err);
 
     place->kept = !rc && !first;
     if (!rc && comm)
         rc = comm_share(comm, NULL, 0, NULL, err); // wait: all folders are complete
     if (!rc && first)
-        rc = place_name(place, err);
+        rc = creation_name(place, err);
     if (!rc && comm)
         rc = comm_share(comm, NULL, 0, NULL, err); // wait: rank 0's folder is a run
-    return rc || first ? rc : place_name(place, err);
+    return rc || first ? rc : creation_name(place, err);
 }
 
 /* Check a run with training data before anything is created: make all checks that training would
@@ -427,8 +427,8 @@ static int check_training(struct session *s, const struct newrun *n, struct run_
     s->o.threads = threads_here(s->o.threads);
     s->o.schedule_steps = s->o.schedule_steps ? s->o.schedule_steps : s->o.steps;
     snprintf(s->dir, sizeof s->dir, "%s", n->dir);
-    int rc = ranked_groups(s, err);
-    rc = rc ? rc : ranked_alike(s, err);
+    int rc = job_run_groups(s, err);
+    rc = rc ? rc : job_run_alike(s, err);
     rc = rc ? rc : session_config(s, err);
     rc = rc ? rc : training_plan_here(&plan, s, dev_rows(n), err);
     if (!rc && (rc = spares_choose(s, 1, err)) > 0)
@@ -452,7 +452,7 @@ int newrun_create(const struct newrun *n, struct err *err)
     struct session s = { .config = n->config, .o = *n->o, .events = n->events,
                          .ranks = { .comm = n->comm, .size = n->comm ? n->comm->size : 1,
                                     .rank = n->comm ? n->comm->rank : 0 } };
-    struct place    place = PLACE_NONE;
+    struct creation    place = CREATION_NONE;
     struct run_acts acts = { 0 };
     int             rc = check(n, err);
 
@@ -462,8 +462,8 @@ int newrun_create(const struct newrun *n, struct err *err)
         rc = check_room(&s, n, err);
     events_kill_costs(n->events, "leaves %s half made, which a new run of that name clears",
                       n->dir);
-    if (!rc && !(rc = ranked_id(&s, err)) &&
-        !(rc = place_claim(&place, &s, n->dir, err)) && !(rc = check_names(&s.o, err)) &&
+    if (!rc && !(rc = job_run_id(&s, err)) &&
+        !(rc = creation_claim(&place, &s, n->dir, err)) && !(rc = check_names(&s.o, err)) &&
         !(rc = session_config(&s, err))) {
         s.run.acts = acts;
         s.run.home = place.dir;
@@ -472,7 +472,7 @@ int newrun_create(const struct newrun *n, struct err *err)
         rc = rc ? rc : keep(&place, &s, n->comm, err);
     }
     if (rc)
-        place_give_up(&place, &s);
+        creation_give_up(&place, &s);
     session_close(&s);
     events_kill_costs(n->events, NULL);
     return rc;

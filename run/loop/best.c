@@ -88,7 +88,7 @@ int best_load(struct best *out, struct session *s, struct err *err)
     return 0;
 }
 
-int best_store(struct best *b, struct session *s, const struct feed_values *v, struct err *err)
+int best_store(struct best *b, struct session *s, const struct source_values *v, struct err *err)
 {
     double              value = v->told.value[0].value;
     char                path[BEST_PATH];
@@ -107,7 +107,7 @@ int best_store(struct best *b, struct session *s, const struct feed_values *v, s
                         b->sum);
 }
 
-int best_beats(const struct best *b, const struct feed_values *v)
+int best_beats(const struct best *b, const struct source_values *v)
 {
     double value = v->told.value[0].value;
 

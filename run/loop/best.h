@@ -8,7 +8,7 @@
 #pragma once
 
 #include "model/hf.h"
-#include "run/sources/feed.h"
+#include "run/sources/source.h"
 
 struct best {
     int      any;
@@ -25,7 +25,7 @@ int best_load(struct best *out, struct session *s, struct err *err);
 int best_open(struct best *out, struct session *s, struct err *err);
 
 /* True if this evaluation is better than b. A value that is not a number is never better. */
-int best_beats(const struct best *b, const struct feed_values *v);
+int best_beats(const struct best *b, const struct source_values *v);
 
 /* Export the parameters of the drained stream to RUN/best. `step` labels the metered reads. */
 int best_export(struct session *s, struct stream *stream, uint64_t step, struct err *err);
@@ -35,4 +35,4 @@ int best_export(struct session *s, struct stream *stream, uint64_t step, struct 
 int best_folder(struct hf **out, const struct best *b, const struct session *s, struct err *err);
 
 /* Record RUN/best in run.db, in the caller's transaction. */
-int best_store(struct best *b, struct session *s, const struct feed_values *v, struct err *err);
+int best_store(struct best *b, struct session *s, const struct source_values *v, struct err *err);

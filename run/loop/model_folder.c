@@ -5,7 +5,7 @@
 #include "offload/stream/streams.h"
 #include "run/folder/settings.h"
 #include "run/loop/best.h"
-#include "run/ranks/ranked.h"
+#include "run/ranks/job_run.h"
 #include "run/sources/tokenise.h"
 
 #include <strings.h>
@@ -62,7 +62,7 @@ static int open_run(struct model_folder *r, const char *path, enum model_which w
     uint64_t    applied;
     int         rc = session_open(&r->run, path, SESSION_EITHER, r->events, err);
 
-    rc = rc ? rc : ranked_see(&r->run, path, SESSION_EITHER, err);
+    rc = rc ? rc : job_run_see(&r->run, path, SESSION_EITHER, err);
     rc = rc ? rc : best_load(&best, &r->run, err);
     if (rc)
         return rc;

@@ -18,10 +18,10 @@
 #include "run/folder/settings.h"
 #include "run/folder/tensorboard.h"
 #include "run/loop/best.h"
-#include "run/loop/horizon.h"
-#include "run/ranks/ranked.h"
-#include "run/sources/feed.h"
+#include "run/loop/schedule_end.h"
+#include "run/ranks/job_run.h"
 #include "run/sources/labelled.h"
+#include "run/sources/source.h"
 
 #include <math.h>
 
@@ -31,7 +31,7 @@ struct training {
     struct mem_choice mem;    // only of a new run
     struct stream  *stream;
     struct trainer *trainer;
-    struct feed    *feed;
+    struct source    *feed;
     struct tensorboard *board; // NULL: no --tensorboard
     int             blas; // the run's --blas; s->o.blas is the engine in use
     int             evaluates;
@@ -68,7 +68,7 @@ int training_overlay(struct session *s, struct opt_line *line, struct train_opts
         s->o.schedule_steps = s->o.steps;
     for (size_t i = 0; i < train_opts_acts(&s->o) && opt_given(line, "act-device") && !rc; i++)
         rc = output_check_name("--act-device", s->o.act_device.item[i], err);
-    return rc ? rc : horizon_check(s, line, was, err);
+    return rc ? rc : schedule_end_check(s, line, was, err);
 }
 
 /* ---- opening ---- */
@@ -105,7 +105,7 @@ static int record_engine(struct training *t, struct err *err)
         rc = session_notice(t->s, text, err);
     }
     free(before);
-    return rc ? rc : ranked_engines(t->s, now, err);
+    return rc ? rc : job_run_engines(t->s, now, err);
 }
 
 /* Store the memory plan as settings memory.00, memory.01, ...: "BYTES NAME". The last ones are the
@@ -174,7 +174,7 @@ static int record_options(const struct training *t, const uint64_t *first, struc
     if (rc)
         return rc;
     s->o.blas = t->blas;
-    rc = horizon_record(s, t->first, err);
+    rc = schedule_end_record(s, t->first, err);
     rc = rc ? rc : session_store_options(s, 0, err);
     s->o.blas = kept;
     rc = rc ? rc : record_acts(s, err);
@@ -220,16 +220,16 @@ static int training_open(struct training *t, struct err *err)
     uint64_t               rows = size_max(labelled_rows(s, run_dev[0]),
                                                 labelled_rows(s, run_dev[1]));
     char                   notice[512] = "";
-    int                    rc = feed_open(&t->feed, s, err);
+    int                    rc = source_open(&t->feed, s, err);
 
     if (rc)
         return rc;
-    t->evaluates = feed_has_eval(s);
+    t->evaluates = source_has_eval(s);
     if (s->o.keep_best && !t->evaluates)
         return err_misuse(err, "--keep-best needs something to evaluate on, and %s has nothing",
                           s->dir);
     if ((rc = best_open(&t->best, s, err)) ||
-        (rc = training_plan_here(&t->plan, s, rows, err)) || (rc = ranked_frames(s, err)))
+        (rc = training_plan_here(&t->plan, s, rows, err)) || (rc = job_run_frames(s, err)))
         return rc;
     if (!t->first) // first: the plan of mem opens the engine, too
         mem_choice_make(&t->mem, s, &t->plan, rows);
@@ -262,14 +262,14 @@ static void training_close(struct training *t)
     tensorboard_close(t->board);
     trainer_close(t->trainer);
     stream_close(t->stream);
-    feed_close(t->feed);
+    source_close(t->feed);
 }
 
 /* ---- evaluations ---- */
 
 /* Store an evaluation's values, and the record of the best model, in one transaction. Its metered
  * times are stored with the next step's or, after the last step, here. */
-static int store_values(struct training *t, const struct feed_values *v, struct err *err)
+static int store_values(struct training *t, const struct source_values *v, struct err *err)
 {
     struct runlog *log = t->s->log;
     uint64_t       step = v->told.step;
@@ -293,10 +293,10 @@ static int store_values(struct training *t, const struct feed_values *v, struct 
 static int run_eval(struct training *t, uint64_t step, struct err *err)
 {
     const struct events *e = t->s->events;
-    struct feed_values   v;
+    struct source_values   v;
 
     events_kill_costs(e, "--resume evaluates again");
-    int rc = feed_evaluate(t->feed, t->trainer, step + 1, &v, err);
+    int rc = source_evaluate(t->feed, t->trainer, step + 1, &v, err);
     v.told.step = step;
     // The stream owns the database until it is drained. In mem this thread owns it, and a drain is
     // an image.
@@ -343,7 +343,7 @@ static int eval_missing(struct session *s, uint64_t next, int *missing, struct e
     double found = 0;
 
     *missing = 0;
-    if (next == 0 || !eval_due(s, next - 1) || !feed_has_eval(s))
+    if (next == 0 || !eval_due(s, next - 1) || !source_has_eval(s))
         return 0;
     int rc = ask(s, &found, "SELECT count(*) FROM evals WHERE step = %llu - 1", next, err);
     *missing = !(found > 0);
@@ -432,7 +432,7 @@ static void tell_what_a_stop_does(const struct training *t, uint64_t step)
 /* Train one step; report, record and evaluate it. */
 static int one_step(struct training *t, uint64_t step, struct err *err)
 {
-    struct batch_source  data = { feed_batch, t->feed };
+    struct batch_source  data = { source_batch, t->feed };
     const struct events *e = t->s->events;
     struct step_result   r;
     uint64_t             start_ns = clock_ns(), moved = meter_io(t->stream->meter).bytes;
@@ -464,7 +464,7 @@ static int train_steps(struct training *t, int missing, struct training_end *end
     rc = rc ? rc : wear_before(t, step, err);
     if (missing && !rc)
         rc = run_eval(t, step - 1, err);
-    for (; step < o->steps && !rc && !(rc = ranked_stop(t->s, err)); step++)
+    for (; step < o->steps && !rc && !(rc = job_run_stop(t->s, err)); step++)
         rc = one_step(t, step, err);
     int asked = rc > 0;
     rc = asked ? 0 : rc;
@@ -485,7 +485,7 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     struct training t = { .s = s, .blas = s->o.blas };
     char            line[SESSION_LINE];
     uint64_t        next, applied;
-    int             missing, rc = ranked_keeps(s, err); // before options are stored
+    int             missing, rc = job_run_keeps(s, err); // before options are stored
 
     rc = rc ? rc : recovery_run(&s->run, err);
     rc = rc ? rc : run_position(&s->run, &next, &applied, err);
@@ -495,7 +495,7 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     rc = eval_missing(s, next, &missing, err);
     if (s->o.steps < next) // completed steps stay, and --steps covers them
         s->o.steps = next;
-    if (rc || (rc = ranked_begin(s, next, &missing, err)))
+    if (rc || (rc = job_run_begin(s, next, &missing, err)))
         return rc;
     t.first = next;
     if (next == s->o.steps && !missing) {
@@ -506,7 +506,7 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     }
     events_kill_costs(s->events, "--resume goes on from the last commit");
     rc = training_open(&t, err);
-    rc = rc ? rc : ranked_patience(s, err);
+    rc = rc ? rc : job_run_patience(s, err);
     if (!rc) {
         tell_what_a_stop_does(&t, next);
         if (s->events && s->events->training)

@@ -147,7 +147,7 @@ static int is_there(const char *path)
     return stat(path, &st) == 0;
 }
 
-/* What a creation that was cut left behind goes away, as run/folder/place.c does it. */
+/* What a creation that was cut left behind goes away, as run/folder/creation.c does it. */
 static void clear(size_t rank)
 {
     static const char *const left[] = { "run.db.new",  "run.db.new-wal", "run.db.new-shm",

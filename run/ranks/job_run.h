@@ -1,4 +1,4 @@
-/* ranked.h: coordination between the ranks of a run (offload/layout/ranks.h). Several processes
+/* job_run.h: coordination between the ranks of a run (offload/layout/ranks.h). Several processes
  * create and train the run together, each in its own folder. In a single process these functions
  * succeed without communication. */
 #pragma once
@@ -9,65 +9,65 @@
 /* The folder of a rank of RUN: RUN itself is rank 0's folder, RUN.rank1 is rank 1's. Symbolic links
  * in RUN are resolved first. Exception: an older version put the folders next to the link; if one
  * exists there, and none next to the real folder, it is used. */
-void ranked_dir(char out[SESSION_PATH], const char *run, size_t rank);
+void job_run_dir(char out[SESSION_PATH], const char *run, size_t rank);
 
 /* Generate s->id, 32 hex digits, which never changes. All ranks' ids are equal except for digits 4
  * to 7, the rank. Files of different ranks in one folder therefore have different names. */
-int  ranked_id(struct session *s, struct err *err);
+int  job_run_id(struct session *s, struct err *err);
 
 /* Derive a rank's id from `job`, the id of any rank; its digits 4 to 7 are replaced. */
-void ranked_id_of(char id[33], const char *job, size_t rank);
+void job_run_id_of(char id[33], const char *job, size_t rank);
 
 /* True if a and b are ranks of one run. */
-int  ranked_together(const struct session *a, const struct session *b);
+int  job_run_together(const struct session *a, const struct session *b);
 
-/* Complete a run whose creation was interrupted by a kill (place.h). All ranks call this before
+/* Complete a run whose creation was interrupted by a kill (creation.h). All ranks call this before
  * they open the run, each with its own folder. If rank 0's folder is a run, the other ranks'
  * folders become runs, too. */
-int  ranked_finish(const char *dir, struct comm *comm, struct err *err);
+int  job_run_finish(const char *dir, struct comm *comm, struct err *err);
 
 /* Open the other ranks' folders, so that one process can read the whole run. s is rank 0's session,
  * opened as `path`. If the run has one rank, this does nothing. session_close(s) closes the
  * others. */
-int  ranked_see(struct session *s, const char *path, enum session_how how, struct err *err);
+int  job_run_see(struct session *s, const char *path, enum session_how how, struct err *err);
 
 /* Always returns misuse. The sentence names the rank that s belongs to and what to open instead. s
  * is not rank 0's folder and was opened as `path`. */
-int  ranked_part(const struct session *s, const char *path, struct err *err);
-/* True if the folder's name is the one that ranked_dir gives for its rank. */
-int  ranked_is_placed(const struct session *s);
+int  job_run_part(const struct session *s, const char *path, struct err *err);
+/* True if the folder's name is the one that job_run_dir gives for its rank. */
+int  job_run_is_placed(const struct session *s);
 
 /* Attach the ranks that train the run. Misuse if their number differs from the number that created
  * it, or if a rank has a folder of another rank or run. comm NULL: a single process. */
-int  ranked_join(struct session *s, struct comm *comm, struct err *err);
+int  job_run_join(struct session *s, struct comm *comm, struct err *err);
 
 /* Returns misuse if --keep-best is set and the run has several ranks. */
-int  ranked_keeps(const struct session *s, struct err *err);
+int  job_run_keeps(const struct session *s, struct err *err);
 
 /* Set s->o.groups to its default, the number of ranks, if it is 0. Returns misuse if groups or
  * micro-batches cannot be divided evenly, or if an option does not support several groups. */
-int  ranked_groups(struct session *s, struct err *err);
+int  job_run_groups(struct session *s, struct err *err);
 
 /* Set s->run.frames to the minimum over all ranks. All ranks must keep the same blocks in memory,
  * because a rank does not send a block that it does not read again. */
-int  ranked_frames(struct session *s, struct err *err);
+int  job_run_frames(struct session *s, struct err *err);
 
 /* Check that all ranks have the same options that affect results, the same model and, if s->log is
  * open, the same data. Otherwise misuse; the sentence names the first difference from rank 0. */
-int  ranked_alike(struct session *s, struct err *err);
+int  job_run_alike(struct session *s, struct err *err);
 
-/* Check before the first step that all ranks are alike (ranked_alike) and continue at the same
+/* Check before the first step that all ranks are alike (job_run_alike) and continue at the same
  * step. *missing: in, true if this rank lacks an evaluation; out, true if any rank does. Then all
  * evaluate. */
-int  ranked_begin(struct session *s, uint64_t next, int *missing, struct err *err);
+int  job_run_begin(struct session *s, uint64_t next, int *missing, struct err *err);
 
 /* Compare the BLAS engine and the number of threads of all ranks. If they differ, a notice says
  * that the last bits may depend on which rank computes what. */
-int  ranked_engines(struct session *s, const char *engine, struct err *err);
+int  job_run_engines(struct session *s, const char *engine, struct err *err);
 
 /* Wait until all ranks have opened the run. --rank-timeout applies from here on. */
-int  ranked_patience(struct session *s, struct err *err);
+int  job_run_patience(struct session *s, struct err *err);
 
 /* 1 if any rank was asked to stop, 0 if none was, or -errno. All ranks call this between the same
  * steps. */
-int  ranked_stop(struct session *s, struct err *err);
+int  job_run_stop(struct session *s, struct err *err);

@@ -1,11 +1,11 @@
-/* ranked.c: what ranks agree on before and between steps. */
-#include "run/ranks/ranked.h"
+/* job_run.c: what ranks agree on before and between steps. */
+#include "run/ranks/job_run.h"
 
 #include "data/base/machine.h"
 #include "data/base/round.h"
 #include "model/together.h"
 #include "offload/upkeep/recovery.h"
-#include "run/folder/place.h"
+#include "run/folder/creation.h"
 
 #include <sys/stat.h>
 
@@ -45,7 +45,7 @@ static int is_there(const char *dir)
     return stat(dir, &st) == 0;
 }
 
-void ranked_dir(char out[SESSION_PATH], const char *run, size_t rank)
+void job_run_dir(char out[SESSION_PATH], const char *run, size_t rank)
 {
     int  n = (int)plain_length(run);
     char real[SESSION_PATH], beside[SESSION_PATH];
@@ -59,7 +59,7 @@ void ranked_dir(char out[SESSION_PATH], const char *run, size_t rank)
         memcpy(out, beside, sizeof beside);
 }
 
-void ranked_id_of(char id[33], const char *job, size_t rank)
+void job_run_id_of(char id[33], const char *job, size_t rank)
 {
     char text[33];
 
@@ -72,7 +72,7 @@ static int same_job(const char *a, const char *b)
     return !memcmp(a, b, 4) && !strcmp(a + 8, b + 8);
 }
 
-int ranked_id(struct session *s, struct err *err)
+int job_run_id(struct session *s, struct err *err)
 {
     struct comm *comm = s->ranks.comm;
     int          rc = machine_hex(s->id, sizeof s->id - 1, err);
@@ -84,7 +84,7 @@ int ranked_id(struct session *s, struct err *err)
         return err_set(err, -ENOMEM, "out of memory");
     rc = comm_share(comm, s->id, sizeof s->id, all, err);
     if (!rc)
-        ranked_id_of(s->id, all[0], comm->rank);
+        job_run_id_of(s->id, all[0], comm->rank);
     free(all);
     return rc;
 }
@@ -103,7 +103,7 @@ static void id_read(char id[33], const char *dir)
     runlog_close(log);
 }
 
-int ranked_finish(const char *dir, struct comm *comm, struct err *err)
+int job_run_finish(const char *dir, struct comm *comm, struct err *err)
 {
     char id[33] = "";
 
@@ -116,14 +116,14 @@ int ranked_finish(const char *dir, struct comm *comm, struct err *err)
         id_read(id, dir);
     int rc = comm_share(comm, id, sizeof id, all, err);
     if (!rc && comm->rank > 0 && *all[0]) {
-        ranked_id_of(id, all[0], comm->rank);
-        rc = place_finish(dir, id, err);
+        job_run_id_of(id, all[0], comm->rank);
+        rc = creation_finish(dir, id, err);
     }
     free(all);
     return rc;
 }
 
-int ranked_join(struct session *s, struct comm *comm, struct err *err)
+int job_run_join(struct session *s, struct comm *comm, struct err *err)
 {
     size_t ranks = size_max(s->ranks.size, 1), here = comm ? comm->size : 1;
 
@@ -133,7 +133,7 @@ int ranked_join(struct session *s, struct comm *comm, struct err *err)
     if (!comm)
         return 0;
     if (s->ranks.rank != comm->rank && comm->rank == 0)
-        return ranked_part(s, s->dir, err);
+        return job_run_part(s, s->dir, err);
     if (s->ranks.rank != comm->rank)
         return err_misuse(err, "%s is the part of rank %zu, not of rank %zu", s->dir,
                           s->ranks.rank, comm->rank);
@@ -148,7 +148,7 @@ int ranked_join(struct session *s, struct comm *comm, struct err *err)
     return rc ? rc : session_config(s, err);
 }
 
-int ranked_together(const struct session *a, const struct session *b)
+int job_run_together(const struct session *a, const struct session *b)
 {
     return same_job(a->id, b->id) && a->ranks.size == b->ranks.size;
 }
@@ -159,17 +159,17 @@ static int see_one(struct session *s, const struct session *first, const char *p
     char dir[SESSION_PATH], id[33];
     int  rc = 0;
 
-    ranked_dir(dir, path, rank);
-    ranked_id_of(id, first->id, rank);
+    job_run_dir(dir, path, rank);
+    job_run_id_of(id, first->id, rank);
     if (how != SESSION_READ)
-        rc = place_finish(dir, id, err);
+        rc = creation_finish(dir, id, err);
     if (rc)
         return rc;
     if (!session_is_run(dir))
         return err_misuse(err, "%s has %zu ranks, but %s is missing: to read this run, put the "
                           "folders of all ranks into one directory", path, first->ranks.size, dir);
     rc = session_open(s, dir, how, first->events, err);
-    if (!rc && (!ranked_together(first, s) || s->ranks.rank != rank))
+    if (!rc && (!job_run_together(first, s) || s->ranks.rank != rank))
         rc = err_misuse(err, "%s is not the part of rank %zu of the run %s", dir, rank, path);
     return rc;
 }
@@ -180,7 +180,7 @@ static int own_tail(char tail[32], const struct session *s)
     return snprintf(tail, 32, ".rank%zu", s->ranks.rank);
 }
 
-int ranked_is_placed(const struct session *s)
+int job_run_is_placed(const struct session *s)
 {
     char tail[32];
     int  n = own_tail(tail, s), len = (int)strlen(s->dir);
@@ -188,12 +188,12 @@ int ranked_is_placed(const struct session *s)
     return !s->ranks.rank || (len > n && !strcmp(s->dir + len - n, tail));
 }
 
-int ranked_part(const struct session *s, const char *path, struct err *err)
+int job_run_part(const struct session *s, const char *path, struct err *err)
 {
     char tail[32];
     int  n = own_tail(tail, s);
 
-    if (ranked_is_placed(s))
+    if (job_run_is_placed(s))
         return err_misuse(err, "%s is the part of rank %zu of a run of %zu ranks: give the folder "
                           "of rank 0, which stands next to it: %.*s", path, s->ranks.rank,
                           s->ranks.size, (int)strlen(s->dir) - n, s->dir);
@@ -219,21 +219,21 @@ static int see_times(struct session *s, const char *path, struct err *err)
     for (size_t i = 0; i < n && rc >= 0; i++) {
         char dir[SESSION_PATH];
 
-        ranked_dir(dir, path, i);
+        job_run_dir(dir, path, i);
         rc = recovery_check(all, n, i, dir, err);
     }
     free(all);
     return rc < 0 ? rc : 0;
 }
 
-int ranked_see(struct session *s, const char *path, enum session_how how, struct err *err)
+int job_run_see(struct session *s, const char *path, enum session_how how, struct err *err)
 {
     size_t n = s->ranks.size;
 
     if (n < 2)
         return 0;
     if (s->ranks.rank)
-        return ranked_part(s, path, err);
+        return job_run_part(s, path, err);
     const struct run_config **parts = calloc(n, sizeof *parts);
     int                       rc = 0;
 
@@ -250,7 +250,7 @@ int ranked_see(struct session *s, const char *path, enum session_how how, struct
     return rc ? rc : session_config(s, err);
 }
 
-int ranked_keeps(const struct session *s, struct err *err)
+int job_run_keeps(const struct session *s, struct err *err)
 {
     return s->o.keep_best && s->ranks.size > 1
                ? err_misuse(err, "--keep-best does not work with several ranks, since no rank "
@@ -259,11 +259,11 @@ int ranked_keeps(const struct session *s, struct err *err)
                : 0;
 }
 
-int ranked_groups(struct session *s, struct err *err)
+int job_run_groups(struct session *s, struct err *err)
 {
     struct train_opts *o = &s->o;
     size_t             ranks = size_max(s->ranks.size, 1);
-    int                rc = ranked_keeps(s, err);
+    int                rc = job_run_keeps(s, err);
 
     if (rc)
         return rc;
@@ -289,7 +289,7 @@ int ranked_groups(struct session *s, struct err *err)
     return 0;
 }
 
-int ranked_frames(struct session *s, struct err *err)
+int job_run_frames(struct session *s, struct err *err)
 {
     struct comm *comm = s->ranks.comm;
 
@@ -305,11 +305,11 @@ int ranked_frames(struct session *s, struct err *err)
     return rc;
 }
 
-int ranked_begin(struct session *s, uint64_t next, int *missing, struct err *err)
+int job_run_begin(struct session *s, uint64_t next, int *missing, struct err *err)
 {
     struct comm *comm = s->ranks.comm;
     struct { uint64_t next, missing; } *all, own = { next, *missing != 0 };
-    int rc = ranked_alike(s, err);
+    int rc = job_run_alike(s, err);
 
     if (rc || !comm)
         return rc;
@@ -327,7 +327,7 @@ int ranked_begin(struct session *s, uint64_t next, int *missing, struct err *err
     return rc;
 }
 
-int ranked_engines(struct session *s, const char *engine, struct err *err)
+int job_run_engines(struct session *s, const char *engine, struct err *err)
 {
     enum { CUT = 192 };
     struct comm *comm = s->ranks.comm;
@@ -352,7 +352,7 @@ int ranked_engines(struct session *s, const char *engine, struct err *err)
     return rc;
 }
 
-int ranked_patience(struct session *s, struct err *err)
+int job_run_patience(struct session *s, struct err *err)
 {
     struct comm *comm = s->ranks.comm;
     int          rc = comm ? comm_share(comm, NULL, 0, NULL, err) : 0;
@@ -362,7 +362,7 @@ int ranked_patience(struct session *s, struct err *err)
     return rc;
 }
 
-int ranked_stop(struct session *s, struct err *err)
+int job_run_stop(struct session *s, struct err *err)
 {
     uint64_t asked = events_asked_to_stop(s->events) != 0, none = 0;
     int      rc = together_add(s->ranks.comm, &asked, &none, err);

@@ -1,4 +1,4 @@
-/* place.h: the folder of a run during its creation.
+/* creation.h: the folder of a run during its creation.
  *
  * RUN must be absent or empty. Its maker locks RUN/run.lock and fills a folder of its own,
  * RUN/run.new-HEX (struct file_new). When all is complete, each thing moves into RUN, run.db last.
@@ -17,31 +17,31 @@
 #include "data/db/run_lock.h"
 #include "run/folder/session.h"
 
-/* Initialise it with PLACE_NONE. */
-struct place {
+/* Initialise it with CREATION_NONE. */
+struct creation {
     char            dir[SESSION_PATH]; // RUN, without links
     int             made;              // this maker created RUN
     struct run_lock lock;              // RUN/run.lock
     struct file_new part;              // RUN/run.new-HEX, the folder being filled
-    int             kept;              // place_give_up removes nothing any more
+    int             kept;              // creation_give_up removes nothing any more
 };
 
-#define PLACE_NONE { .lock = { .fd = -1 }, .part = { .fd = -1 } }
+#define CREATION_NONE { .lock = { .fd = -1 }, .part = { .fd = -1 } }
 
 /* Check whether dir can become a run. Nothing is changed. 0 also if it holds leftovers of a killed
- * maker, which place_claim removes. */
-int  place_check(const char *dir, struct err *err);
+ * maker, which creation_claim removes. */
+int  creation_check(const char *dir, struct err *err);
 
-/* Create and lock the folder, remove the leftovers of a killed maker, and create run.db.new in the
- * folder to be filled. Sets s->dir and s->log. After an error, call place_give_up: it removes what
- * was created and releases the lock. */
-int  place_claim(struct place *p, struct session *s, const char *dir, struct err *err);
-void place_give_up(struct place *p, struct session *s);
+/* Create and lock the folder, remove the leftovers of a killed maker, and create run.db.new in
+ * the folder to be filled. Sets s->dir and s->log. After an error, call creation_give_up: it
+ * removes what was created and releases the lock. */
+int  creation_claim(struct creation *p, struct session *s, const char *dir, struct err *err);
+void creation_give_up(struct creation *p, struct session *s);
 
 /* Close s->log when everything is written. run.db is then one file with all data, and survives a
  * power cut. */
-int  place_close(struct place *p, struct session *s, struct err *err);
+int  creation_close(struct creation *p, struct session *s, struct err *err);
 /* Make the closed folder a run. After an error it is not a run. */
-int  place_name(struct place *p, struct err *err);
-/* Repeat place_name after a kill, if dir has a closed folder with this id. Otherwise 0. */
-int  place_finish(const char *dir, const char *id, struct err *err);
+int  creation_name(struct creation *p, struct err *err);
+/* Repeat creation_name after a kill, if dir has a closed folder with this id. Otherwise 0. */
+int  creation_finish(const char *dir, const char *id, struct err *err);

@@ -1,7 +1,7 @@
-/* place.c: decides whether a folder may become a run, cleans up after a killed maker, and moves a
- * completed run into place. It removes only RUN/run.new-HEX with what its maker creates there
- * (run_files.h), and devices that are certainly that maker's. */
-#include "run/folder/place.h"
+/* creation.c: decides whether a folder may become a run, cleans up after a killed maker, and
+ * moves a completed run into place. It removes only RUN/run.new-HEX with what its maker creates
+ * there (run_files.h), and devices that are certainly that maker's. */
+#include "run/folder/creation.h"
 
 #include "offload/devices/devices_place.h"
 #include "run/folder/output.h"
@@ -56,7 +56,7 @@ static int refuse(const char *dir, const struct found *f, struct err *err)
                       "empty one", dir, f->other);
 }
 
-int place_check(const char *dir, struct err *err)
+int creation_check(const char *dir, struct err *err)
 {
     struct found f;
     int          rc = look(dir, &f);
@@ -66,7 +66,7 @@ int place_check(const char *dir, struct err *err)
     if (rc)
         return err_misuse(err, "%s: %s: a folder that does not exist is expected", dir,
                           strerror(-rc));
-    // files next to a maker's folder may come from it: place_claim checks
+    // files next to a maker's folder may come from it: creation_claim checks
     return *f.other && (!*f.part || !strcmp(f.other, RUN_DB)) ? refuse(dir, &f, err) : 0;
 }
 
@@ -172,7 +172,7 @@ static void clear_device(const char *device, const char *id, size_t i)
 struct left {
     char  path[SESSION_PATH + NAME_MAX + 2]; // the folder
     int   fd;              // of the folder, locked
-    int   whole;           // place_close was done: it has run.db
+    int   whole;           // creation_close was done: it has run.db
     char *id, *place, *devices, *rank; // settings; NULL: none
 };
 
@@ -210,7 +210,7 @@ static int left_open(struct left *l, const char *dir, const char *name, struct e
     if (access(db, F_OK))
         return 0; // nothing was begun
     int rc = runlog_open(&log, db, 1, 0, err);
-    if (rc) // a kill before place_close may leave it empty
+    if (rc) // a kill before creation_close may leave it empty
         return !l->whole && (rc == -EBADMSG || rc == -EINVAL) ? 0 : rc;
     l->id = settings_get(log, "id");
     l->place = settings_get(log, "place");
@@ -224,7 +224,7 @@ static int left_open(struct left *l, const char *dir, const char *name, struct e
 }
 
 /* Returns misuse if the folder is the complete part of another rank, and rank 0's folder is a run.
- * Then it is not a leftover: opening that run completes it (place_finish). */
+ * Then it is not a leftover: opening that run completes it (creation_finish). */
 static int is_part(const char *dir, const struct left *l, struct err *err)
 {
     char first[SESSION_PATH], tail[32];
@@ -280,7 +280,7 @@ static int settle(const char *dir, struct err *err)
 
 /* ---- claim and give up ---- */
 
-static void unlock(struct place *p)
+static void unlock(struct creation *p)
 {
     run_lock_release(&p->lock);
     free(p->lock.path);
@@ -289,7 +289,7 @@ static void unlock(struct place *p)
 }
 
 /* Take the folder's lock. 1: somebody removed the folder meanwhile. */
-static int lock_taken(struct place *p, const char *dir, struct err *err)
+static int lock_taken(struct creation *p, const char *dir, struct err *err)
 {
     char        who[128] = "";
     struct stat st;
@@ -316,7 +316,7 @@ static int lock_taken(struct place *p, const char *dir, struct err *err)
 }
 
 /* Create the folder if needed, and lock it. 1: somebody removed it meanwhile. */
-static int lock_folder(struct place *p, const char *dir, struct err *err)
+static int lock_folder(struct creation *p, const char *dir, struct err *err)
 {
     p->made = !file_make_folder(dir);
     if (!p->made && errno != EEXIST)
@@ -330,12 +330,12 @@ static int lock_folder(struct place *p, const char *dir, struct err *err)
     return rc;
 }
 
-int place_claim(struct place *p, struct session *s, const char *dir, struct err *err)
+int creation_claim(struct creation *p, struct session *s, const char *dir, struct err *err)
 {
     char base[PART_PATH], path[PART_PATH + 16];
     int  rc = 1;
 
-    *p = (struct place)PLACE_NONE;
+    *p = (struct creation)CREATION_NONE;
     for (int i = 0; rc > 0 && i < TRIES; i++) {
         unlock(p);
         rc = lock_folder(p, dir, err);
@@ -355,13 +355,13 @@ int place_claim(struct place *p, struct session *s, const char *dir, struct err 
 }
 
 /* Release the lock; remove nothing. */
-static void release(struct place *p)
+static void release(struct creation *p)
 {
     file_new_keep(&p->part);
     unlock(p);
 }
 
-void place_give_up(struct place *p, struct session *s)
+void creation_give_up(struct creation *p, struct session *s)
 {
     struct found f;
 
@@ -382,7 +382,7 @@ void place_give_up(struct place *p, struct session *s)
 
 /* ---- completion ---- */
 
-int place_close(struct place *p, struct session *s, struct err *err)
+int creation_close(struct creation *p, struct session *s, struct err *err)
 {
     char from[PART_PATH + 16], to[PART_PATH + 16], wal[PART_PATH + 32];
     int  rc = runlog_whole(s->log, err);
@@ -401,7 +401,7 @@ int place_close(struct place *p, struct session *s, struct err *err)
     return rc ? rc : file_sync_parent(p->dir, err); // RUN itself
 }
 
-int place_name(struct place *p, struct err *err)
+int creation_name(struct creation *p, struct err *err)
 {
     int rc = move_out(p->part.temp, p->dir, err);
 
@@ -410,9 +410,9 @@ int place_name(struct place *p, struct err *err)
     return rc;
 }
 
-int place_finish(const char *dir, const char *id, struct err *err)
+int creation_finish(const char *dir, const char *id, struct err *err)
 {
-    struct place p = PLACE_NONE;
+    struct creation p = CREATION_NONE;
     struct found f;
     struct left  l;
     int          rc = look(dir, &f);

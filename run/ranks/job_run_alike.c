@@ -1,6 +1,6 @@
-/* ranked_alike.c: checks that all ranks of a run were started alike. mpirun does not check this:
+/* job_run_alike.c: checks that all ranks of a run were started alike. mpirun does not check this:
  * each host may have another command line, or a data file with other content. */
-#include "run/ranks/ranked.h"
+#include "run/ranks/job_run.h"
 
 #include "data/base/crc32c.h"
 #include "run/folder/settings.h"
@@ -95,7 +95,7 @@ static int compare(const struct terms *own, const struct terms *first, struct er
     return 0;
 }
 
-int ranked_alike(struct session *s, struct err *err)
+int job_run_alike(struct session *s, struct err *err)
 {
     struct comm *comm = s->ranks.comm;
 

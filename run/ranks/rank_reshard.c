@@ -1,6 +1,6 @@
-/* newranks.c: fills one folder after the other. Then all become a run (place.h), rank 0's folder
- * first. */
-#include "run/ranks/newranks.h"
+/* rank_reshard.c: fills one folder after the other. Then all become a run (creation.h), rank 0's
+ * folder first. */
+#include "run/ranks/rank_reshard.h"
 
 #include "data/base/file.h"
 #include "data/base/machine.h"
@@ -8,10 +8,10 @@
 #include "model/hf.h"
 #include "offload/devices/devices.h"
 #include "offload/upkeep/rerank.h"
-#include "run/folder/place.h"
+#include "run/folder/creation.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
-#include "run/ranks/ranked.h"
+#include "run/ranks/job_run.h"
 #include "run/sources/tokenise.h"
 
 #include <sys/stat.h>
@@ -21,15 +21,15 @@ enum { NEW_PATH = SESSION_PATH + 32 };
 
 struct making {
     struct session        *from;
-    const struct newranks *n;
+    const struct rank_reshard *n;
     struct parts           parts; // of the old run
     char                   id[33];
-    struct place          *places; // (n->ranks)
+    struct creation          *places; // (n->ranks)
 };
 
-static int check(const struct session *from, const struct newranks *n, struct err *err)
+static int check(const struct session *from, const struct rank_reshard *n, struct err *err)
 {
-    struct session to = *from; // a copy: ranked_groups may set its options
+    struct session to = *from; // a copy: job_run_groups may set its options
     size_t         ranks = size_max(from->ranks.size, 1);
     char           dir[SESSION_PATH];
     int            rc = 0;
@@ -49,10 +49,10 @@ static int check(const struct session *from, const struct newranks *n, struct er
                           "expected a divisor of %" PRIu64, to.o.groups, from->dir, n->ranks,
                           to.o.groups);
     to.ranks.size = n->ranks;
-    rc = ranked_groups(&to, err);
+    rc = job_run_groups(&to, err);
     for (size_t i = 0; i < n->ranks && !rc; i++) {
-        ranked_dir(dir, n->dir, i);
-        rc = place_check(dir, err);
+        job_run_dir(dir, n->dir, i);
+        rc = creation_check(dir, err);
     }
     return rc;
 }
@@ -88,7 +88,7 @@ static int copy_files(const struct session *from, const char *dir, struct err *e
 }
 
 /* Change the settings that differ in the copy. */
-static int settle(struct session *to, const struct session *from, const struct newranks *n,
+static int settle(struct session *to, const struct session *from, const struct rank_reshard *n,
                   size_t rank, struct err *err)
 {
     int rc = settings_set(to->log, err, "id=%s\noption.devices=%zu\noption.groups=%zu", to->id,
@@ -137,9 +137,9 @@ static int fill(struct making *m, struct session *to, size_t rank, struct err *e
     struct watch w;
 
     *to = (struct session){ .events = m->from->events, .spares = m->from->spares };
-    ranked_id_of(to->id, m->id, rank);
-    ranked_dir(dir, m->n->dir, rank);
-    int rc = place_claim(&m->places[rank], to, dir, err);
+    job_run_id_of(to->id, m->id, rank);
+    job_run_dir(dir, m->n->dir, rank);
+    int rc = creation_claim(&m->places[rank], to, dir, err);
     rc = rc ? rc : copy_log(m, to, rank, err);
     rc = rc ? rc : copy_files(m->from, to->dir, err);
     rc = rc ? rc : session_load(to, err);
@@ -163,10 +163,10 @@ static int fill_all(struct making *m, struct err *err)
         struct session other;
 
         rc = fill(m, &other, i, err);
-        rc = rc ? rc : place_close(&m->places[i], &other, err);
+        rc = rc ? rc : creation_close(&m->places[i], &other, err);
         session_close(&other);
     }
-    rc = rc ? rc : place_close(&m->places[0], &first, err);
+    rc = rc ? rc : creation_close(&m->places[0], &first, err);
     session_close(&first);
     return rc;
 }
@@ -178,7 +178,7 @@ static int name_all(struct making *m, struct err *err)
     int rc = 0;
 
     for (size_t i = 0; i < m->n->ranks && !rc; i++) {
-        rc = place_name(&m->places[i], err);
+        rc = creation_name(&m->places[i], err);
         for (size_t k = 0; k < m->n->ranks && !rc; k++)
             m->places[k].kept = 1;
     }
@@ -196,13 +196,13 @@ static int parts_of(struct parts *parts, struct session *from, struct err *err)
     return rc;
 }
 
-int newranks_create(struct session *from, const struct newranks *n, struct err *err)
+int rank_reshard_create(struct session *from, const struct rank_reshard *n, struct err *err)
 {
     struct making m = { .from = from, .n = n, .places = calloc(n->ranks, sizeof *m.places) };
     int           rc = m.places ? check(from, n, err) : err_set(err, -ENOMEM, "out of memory");
 
     for (size_t i = 0; i < n->ranks && m.places; i++)
-        m.places[i] = (struct place)PLACE_NONE;
+        m.places[i] = (struct creation)CREATION_NONE;
     rc = rc ? rc : parts_of(&m.parts, from, err);
     rc = rc ? rc : machine_hex(m.id, sizeof m.id - 1, err);
     rc = rc ? rc : fill_all(&m, err);
@@ -211,7 +211,7 @@ int newranks_create(struct session *from, const struct newranks *n, struct err *
     for (size_t i = 0; i < n->ranks && m.places && rc; i++) {
         struct session none = { 0 };
 
-        place_give_up(&m.places[i], &none);
+        creation_give_up(&m.places[i], &none);
     }
     free(m.places);
     return rc;

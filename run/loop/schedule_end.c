@@ -1,9 +1,9 @@
-/* horizon.c: where a run's learning-rate schedule ends if the run continues beyond it. */
-#include "run/loop/horizon.h"
+/* schedule_end.c: where a run's learning-rate schedule ends if the run continues beyond it. */
+#include "run/loop/schedule_end.h"
 
 #include "run/folder/settings.h"
 
-int horizon_check(const struct session *s, const struct opt_line *line, uint64_t was,
+int schedule_end_check(const struct session *s, const struct opt_line *line, uint64_t was,
                   struct err *err)
 {
     const struct train_opts *o = &s->o;
@@ -19,7 +19,7 @@ int horizon_check(const struct session *s, const struct opt_line *line, uint64_t
                       steps, steps, end);
 }
 
-void horizon_tell(const struct session *s)
+void schedule_end_tell(const struct session *s)
 {
     const struct train_opts *o = &s->o;
 
@@ -29,7 +29,7 @@ void horizon_tell(const struct session *s)
                       (unsigned long long)o->steps, o->min_lr);
 }
 
-int horizon_record(struct session *s, uint64_t next, struct err *err)
+int schedule_end_record(struct session *s, uint64_t next, struct err *err)
 {
     uint64_t was;
     char     text[128];

@@ -1,8 +1,8 @@
-/* feed.c: a language model's rows are those of a token file, in the order of tokens_batch. Labelled
- * examples are permuted anew in each epoch, and a step's number alone determines its rows. An epoch
- * has ceil(rows / (batch * grad-accum)) steps. Its last step may have fewer rows, or micro-batches
- * without any. */
-#include "run/sources/feed.h"
+/* source.c: a language model's rows are those of a token file, in the order of tokens_batch.
+ * Labelled examples are permuted anew in each epoch, and a step's number alone determines its
+ * rows. An epoch has ceil(rows / (batch * grad-accum)) steps. Its last step may have fewer rows,
+ * or micro-batches without any. */
+#include "run/sources/source.h"
 
 #include "data/base/clock.h"
 #include "data/base/permute.h"
@@ -18,7 +18,7 @@
 
 #define EPOCH_STREAM 0x65706f6368000000u // stream of permute.h: "epoch" plus its number
 
-struct feed {
+struct source {
     struct evaluator    evaluator;
     struct tokens_order order;
     // a language model's
@@ -31,12 +31,12 @@ struct feed {
 };
 
 /* The position of a micro-batch in its epoch. */
-struct place { const struct feed *f; uint64_t epoch, first; };
+struct creation { const struct source *f; uint64_t epoch, first; };
 
 static uint64_t epoch_row(const void *ctx, size_t i)
 {
-    const struct place *p = ctx;
-    const struct feed  *f = p->f;
+    const struct creation *p = ctx;
+    const struct source  *f = p->f;
 
     return f->order.shuffled
                ? permute(f->order.seed, EPOCH_STREAM + p->epoch, p->first + i, f->rows)
@@ -44,7 +44,7 @@ static uint64_t epoch_row(const void *ctx, size_t i)
 }
 
 /* Masked rows are numbered from the first step on. */
-static int masked_batch(const struct feed *f, uint64_t step, size_t micro, struct batch *b,
+static int masked_batch(const struct source *f, uint64_t step, size_t micro, struct batch *b,
                         struct err *err)
 {
     const struct tokens_order *o = &f->order;
@@ -57,11 +57,11 @@ static int masked_batch(const struct feed *f, uint64_t step, size_t micro, struc
     return masking_batch(&f->masking, f->data, o, first, rows, b, err);
 }
 
-int feed_batch(void *feed, uint64_t step, size_t micro, struct batch *b, struct err *err)
+int source_batch(void *feed, uint64_t step, size_t micro, struct batch *b, struct err *err)
 {
-    const struct feed *f = feed;
+    const struct source *f = feed;
     size_t             batch = f->order.batch;
-    struct place       p = { .f = f };
+    struct creation       p = { .f = f };
 
     if (f->evaluator.masking)
         return masked_batch(f, step, micro, b, err);
@@ -73,7 +73,7 @@ int feed_batch(void *feed, uint64_t step, size_t micro, struct batch *b, struct 
     return evaluate_fill(b, f->train, n, epoch_row, &p, err);
 }
 
-static void add_value(struct feed_values *out, const char *name, const char *suffix, double value)
+static void add_value(struct source_values *out, const char *name, const char *suffix, double value)
 {
     struct training_evaluation *e = &out->told;
 
@@ -81,7 +81,7 @@ static void add_value(struct feed_values *out, const char *name, const char *suf
     e->value[e->n++].value = value;
 }
 
-static int evaluate_dev(struct feed *f, size_t split, uint64_t step, struct feed_values *out,
+static int evaluate_dev(struct source *f, size_t split, uint64_t step, struct source_values *out,
                         struct err *err)
 {
     const struct task  *task = &f->labelled.task;
@@ -101,14 +101,14 @@ static int evaluate_dev(struct feed *f, size_t split, uint64_t step, struct feed
     return 0;
 }
 
-int feed_evaluate(struct feed *f, struct trainer *t, uint64_t step, struct feed_values *out,
+int source_evaluate(struct source *f, struct trainer *t, uint64_t step, struct source_values *out,
                   struct err *err)
 {
     uint64_t start_ns = clock_ns();
     double   loss;
     int      rc = 0;
 
-    *out = (struct feed_values){ .told.counts = f->train ? "rows" : "tokens" };
+    *out = (struct source_values){ .told.counts = f->train ? "rows" : "tokens" };
     f->evaluator.trainer = t;
     if (f->train) {
         out->larger_better = metric_larger_better(f->labelled.task.metric[0]);
@@ -125,12 +125,12 @@ int feed_evaluate(struct feed *f, struct trainer *t, uint64_t step, struct feed_
     return 0;
 }
 
-int feed_has_eval(struct session *s)
+int source_has_eval(struct session *s)
 {
     return settings_has(s->log, "eval.path") || settings_has(s->log, "dev.sum");
 }
 
-static int open_labelled(struct feed *f, struct session *s, struct err *err)
+static int open_labelled(struct source *f, struct session *s, struct err *err)
 {
     int rc;
 
@@ -145,10 +145,10 @@ static int open_labelled(struct feed *f, struct session *s, struct err *err)
     return rc ? rc : labelled_open(&f->dev[1], s, run_dev[1], err);
 }
 
-int feed_open(struct feed **out, struct session *s, struct err *err)
+int source_open(struct source **out, struct session *s, struct err *err)
 {
     const struct train_opts *o = &s->o;
-    struct feed             *f = *out = calloc(1, sizeof *f);
+    struct source             *f = *out = calloc(1, sizeof *f);
 
     if (!f)
         return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
@@ -169,7 +169,7 @@ int feed_open(struct feed **out, struct session *s, struct err *err)
     return corpus_masking(&f->masking, s, err);
 }
 
-void feed_close(struct feed *f)
+void source_close(struct source *f)
 {
     if (!f)
         return;

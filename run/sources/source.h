@@ -1,4 +1,4 @@
-/* feed.h: the data source of a run. It supplies training batches, and it evaluates the model. The
+/* source.h: the data source of a run. It supplies training batches, and it evaluates the model. The
  * rows come from a token file or from labelled examples. */
 #pragma once
 
@@ -6,26 +6,26 @@
 #include "run/folder/session.h"
 
 /* Results of an evaluation. --keep-best compares told.value[0]. */
-struct feed_values {
+struct source_values {
     struct training_evaluation told;     // without step and best
     int    larger_better;                // a larger told.value[0] is better
     double seconds[TASK_SPLITS];         // duration for each evaluation file
 };
 
-struct feed; // opaque
+struct source; // opaque
 
 /* True if the run has evaluation data. Reads only the stored settings. */
-int  feed_has_eval(struct session *s);
+int  source_has_eval(struct session *s);
 
 /* Open the run's data source. If the setting "task" is stored, it reads labelled examples;
- * otherwise it reads tokens. *out must be closed by feed_close, also after a failure. */
-int  feed_open(struct feed **out, struct session *s, struct err *err);
-void feed_close(struct feed *f); // NULL is fine
+ * otherwise it reads tokens. *out must be closed by source_close, also after a failure. */
+int  source_open(struct source **out, struct session *s, struct err *err);
+void source_close(struct source *f); // NULL is fine
 
 /* The callback of struct batch_source; its ctx is the feed. */
-int feed_batch(void *feed, uint64_t step, size_t micro, struct batch *b, struct err *err);
+int source_batch(void *feed, uint64_t step, size_t micro, struct batch *b, struct err *err);
 
-/* Evaluate with the trainer's current parameters. Requires feed_has_eval. `step` labels the
+/* Evaluate with the trainer's current parameters. Requires source_has_eval. `step` labels the
  * recorded spans. */
-int feed_evaluate(struct feed *f, struct trainer *t, uint64_t step, struct feed_values *out,
+int source_evaluate(struct source *f, struct trainer *t, uint64_t step, struct source_values *out,
                   struct err *err);
