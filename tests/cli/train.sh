@@ -181,7 +181,7 @@ for mode in mem base su su+o "su+o --speculate" "base --speculate --devices 2"; 
 done
 with few $shape --csd-mem 192K --durability none --steps 3 --schedule-steps $long_steps --mode su+o
 works "a run that was made without --speculate goes on with it" pretrain --resume "$tmp/few" --steps $long_steps --speculate
-result "$(grep -qF "as far as the devices' spare slots" "$tmp/err"; echo $?)" "as far as it can, which is said"
+result "$(grep -qF "is limited by the devices' spare slots" "$tmp/err"; echo $?)" "as far as it can, which is said"
 same "$whole" "$(exported "$tmp/few")" "to the same parameters"
 long stopped INT su+o none
 result "$([ "$got" = 130 ]; echo $?)" "Ctrl-C ends a run with 130"
