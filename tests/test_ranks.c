@@ -349,7 +349,7 @@ static void judged(void **state)
         { { { 6, 6, 5, 5, { 8, 7 } }, { 5, 5, 5, 5, { 7, 1 } }, { 5, 5, 5, 5, { 0 } } },
           { 1, 0, 0 }, "" },
         { { { 6, 6, 5, 5, { 7, 8 } }, { 5, 5, 5, 5, { 7, 1 } }, { 5, 5, 5, 5, { 9, 1 } } },
-          { -EBADMSG, 0, -EBADMSG }, "another step 5" },
+          { -EBADMSG, 0, -EBADMSG }, "another loss" },
     };
 
     (void)state;
