@@ -180,6 +180,9 @@ static void sentences(void **state)
         { "{{ 'a'.casefold() }}", "the method casefold of a str is not known" },
         { "\n\n{{ raise_exception('roles must alternate') }}",
           "t, line 3: the template refuses this: roles must alternate" },
+        { "{{ '\xEF\xAC\x81' | upper }}", "another case of U+FB01 is not known" },
+        { "{{ '\xC3\x9F'.upper() }}", "another case of U+00DF is not known" },
+        { "{{ '\xCE\x91\xCE\xA3' | lower }}", "another case of U+03A3 is not known" },
         { "{% for x in y recursive %}{% endfor %}", "recursive loops are not known" },
     };
     json_t    *none = json_object();

@@ -11,8 +11,6 @@
 #include <limits.h>
 #include <math.h>
 
-static const struct value undefined = { .kind = VALUE_UNDEFINED, .name = "it" };
-
 /* ---- names ---- */
 
 void scope_set(const struct place *at, const char *name, struct value v)
@@ -510,7 +508,7 @@ static struct value value_at(const struct place *at, const struct node *n)
     case NODE_DICT:     return dict(at, n);
     case NODE_CHOICE:
         return value_truth(eval(at, n->b)) ? eval(at, n->a)
-               : n->c                      ? eval(at, n->c) : value_undefined("it");
+               : n->c                      ? eval(at, n->c) : undefined;
     case NODE_AND:
         v = eval(at, n->a);
         return value_truth(v) ? eval(at, n->b) : v;

@@ -2,8 +2,6 @@
  * \\u for what is no ASCII. */
 #include "data/jinja/texts.h"
 
-static const struct value undefined = { .kind = VALUE_UNDEFINED, .name = "it" };
-
 static struct value filter_tojson(struct run *r, struct value v, const struct arguments *a)
 {
     const struct value *sorted = argument(a, 3, "sort_keys"), *ascii = argument(a, 0,
@@ -248,15 +246,15 @@ static struct value filter_map(struct run *r, struct value v, const struct argum
 }
 
 /* Stable, by merging: values are ordered as Python orders them, which may fail. */
-static void sort(struct run *r, struct value *item, struct value *key, size_t n, int fold)
+static void sort(struct run *r, struct value *item, struct value *key, size_t n)
 {
     struct value *items = run_take(r, n * sizeof *items), *keys = run_take(r, n * sizeof *keys);
     size_t        half = n / 2, a = 0, b = half;
 
     if (n < 2 || !items || !keys)
         return;
-    sort(r, item, key, half, fold);
-    sort(r, item + half, key + half, n - half, fold);
+    sort(r, item, key, half);
+    sort(r, item + half, key + half, n - half);
     for (size_t i = 0; i < n && !r->rc; i++) {
         int    left = b == n || (a < half && value_order(r, key[b], key[a]) >= 0);
         size_t from = left ? a++ : b++;
@@ -279,7 +277,7 @@ static struct value sorted_by(struct run *r, struct value list, struct value key
     for (size_t i = 0; i < keys.list.n && !r->rc && !(exact && value_truth(*exact)); i++)
         if (keys.list.item[i].kind == VALUE_STRING)
             keys.list.item[i] = filter_lower(r, keys.list.item[i], &none);
-    sort(r, list.list.item, keys.list.item, list.list.n, 0);
+    sort(r, list.list.item, keys.list.item, list.list.n);
     return backwards && value_truth(*backwards) ? filter_reverse(r, list, &none) : list;
 }
 
@@ -328,8 +326,7 @@ static const struct { const char *name; filter *call; } filters[] = {
     { "replace", filter_replace }, { "first", filter_first }, { "last", filter_last },
     { "reverse", filter_reverse }, { "select", filter_select }, { "reject", filter_reject },
     { "selectattr", filter_selectattr }, { "rejectattr", filter_rejectattr },
-    { "map", filter_map }, { "dictsort", filter_dictsort },
-    { "int", filter_int },
+    { "map", filter_map }, { "dictsort", filter_dictsort }, { "int", filter_int },
 };
 
 int filter_find(const char *name)

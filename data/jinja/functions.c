@@ -1,8 +1,6 @@
 /* functions.c: the tests (x is NAME) and the functions, as rows of tables. */
 #include "data/jinja/calls.h"
 
-static const struct value undefined = { .kind = VALUE_UNDEFINED, .name = "it" };
-
 /* ---- tests ---- */
 
 enum test {

@@ -186,19 +186,6 @@ static int between(struct lexer *l, struct token *out, struct err *err)
 
 /* ---- within a tag ---- */
 
-static size_t utf8_put(char *to, unsigned long cp)
-{
-    if (cp < 0x80)
-        return to[0] = (char)cp, 1;
-    if (cp < 0x800)
-        return to[0] = (char)(0xC0 | cp >> 6), to[1] = (char)(0x80 | (cp & 0x3F)), 2;
-    if (cp < 0x10000)
-        return to[0] = (char)(0xE0 | cp >> 12), to[1] = (char)(0x80 | (cp >> 6 & 0x3F)),
-               to[2] = (char)(0x80 | (cp & 0x3F)), 3;
-    return to[0] = (char)(0xF0 | cp >> 18), to[1] = (char)(0x80 | (cp >> 12 & 0x3F)),
-           to[2] = (char)(0x80 | (cp >> 6 & 0x3F)), to[3] = (char)(0x80 | (cp & 0x3F)), 4;
-}
-
 /* One escape of Python's at s (behind its backslash): bytes read, or 0 where it is none, and the
  * backslash stands for itself. */
 static size_t escape(const char *s, size_t n, char *to, size_t *wrote)
@@ -219,7 +206,7 @@ static size_t escape(const char *s, size_t n, char *to, size_t *wrote)
 
         for (; i < 3 && i < n && s[i] >= '0' && s[i] <= '7'; i++)
             cp = cp * 8 + (unsigned long)(s[i] - '0');
-        *wrote = utf8_put(to, cp);
+        *wrote = utf8_encode(to, (uint32_t)cp);
         return i;
     }
     if (!digits || n <= digits)
@@ -230,7 +217,7 @@ static size_t escape(const char *s, size_t n, char *to, size_t *wrote)
     if (end != hex + digits || !isxdigit((unsigned char)hex[0]) || cp > 0x10FFFF ||
         (cp >= 0xD800 && cp < 0xE000))
         return 0;
-    *wrote = utf8_put(to, cp);
+    *wrote = utf8_encode(to, (uint32_t)cp);
     return digits + 1;
 }
 

@@ -1,8 +1,6 @@
 /* members.c: what values hold: of.name and of[key], but for methods. */
 #include "data/jinja/calls.h"
 
-static const struct value undefined = { .kind = VALUE_UNDEFINED, .name = "it" };
-
 /* loop.name: an undefined value for what it has not, loop.cycle and loop.changed among that. */
 static struct value loop_member(const struct value_loop *l, const char *name)
 {

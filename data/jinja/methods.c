@@ -3,8 +3,6 @@
  * refused by jinja2's sandbox as well. */
 #include "data/jinja/texts.h"
 
-static const struct value undefined = { .kind = VALUE_UNDEFINED, .name = "it" };
-
 enum method {
     STR_STRIP, STR_LSTRIP, STR_RSTRIP, STR_SPLIT, STR_STARTS, STR_ENDS, STR_REPLACE, STR_UPPER,
     STR_LOWER, STR_TITLE, STR_CAPITALIZE, STR_JOIN,

@@ -18,28 +18,13 @@ static struct value want_string(struct run *r, struct value v, const char *what)
 /* Python's white space: bytes of the one that the string begins with at `at`; 0: none. */
 static size_t space_at(struct value v, size_t at)
 {
-    const unsigned char *s = (const unsigned char *)v.text.s + at;
-    size_t               left = v.text.n - at;
-    int                  n = left ? utf8_length(s, left) : 0;
-
-    if (n < 1)
-        return 0;
-    uint32_t cp = utf8_decode(s, n);
+    uint32_t cp = 0;
+    int      n = at < v.text.n ? utf8_at(v.text.s + at, v.text.n - at, &cp) : 0;
     int      space = (cp >= 9 && cp <= 13) || (cp >= 0x1C && cp <= 0x20) || cp == 0x85 ||
                 cp == 0xA0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 ||
                 cp == 0x2029 || cp == 0x202F || cp == 0x205F || cp == 0x3000;
 
-    return space ? (size_t)n : 0;
-}
-
-/* The beginning of the code point before `end`. */
-static size_t before(struct value v, size_t end)
-{
-    size_t at = end - 1;
-
-    while (at > 0 && ((unsigned char)v.text.s[at] & 0xC0) == 0x80)
-        at--;
-    return at;
+    return n > 0 && space ? (size_t)n : 0;
 }
 
 static size_t in_set(struct value v, size_t at, const struct value *set)
@@ -59,8 +44,8 @@ struct value text_strip(struct value v, int sides, const struct value *set)
 
     while ((sides & LEFT) && from < to && (n = in_set(v, from, set)))
         from += n;
-    while ((sides & RIGHT) && to > from && in_set(v, before(v, to), set))
-        to = before(v, to);
+    while ((sides & RIGHT) && to > from && in_set(v, to - (n = utf8_last(v.text.s, to)), set))
+        to -= n;
     return value_part(v, from, to);
 }
 
@@ -74,44 +59,54 @@ struct value text_strip_call(struct run *r, struct value v, int sides, const str
     return r->rc || !run_goes_on(r, 1 + v.text.n / 64) ? v : text_strip(v, sides, set);
 }
 
-/* Code points changed one by one, each to one; as far as Unicode's simple cases go. What Python
- * makes longer (a German sharp s) is refused. */
+/* Every code point is changed to one other. Where Python's answer is longer, or depends on what
+ * stands around (`change` gives -1), it is refused. */
 struct value text_recase(struct run *r, struct value v, int (*change)(int cp, int first))
 {
     struct text t = { .r = r };
     int         first = 1;
 
     for (size_t at = 0, n; at < v.text.n && run_goes_on(r, 1); at += n) {
-        const unsigned char *s = (const unsigned char *)v.text.s + at;
-        int                  length = utf8_length(s, v.text.n - at);
-        unsigned char        to[4];
+        uint32_t cp = (unsigned char)v.text.s[at];
+        int      length = utf8_at(v.text.s + at, v.text.n - at, &cp);
+        int      other = change((int)cp, first);
+        char     to[4];
 
         n = length > 0 ? (size_t)length : 1;
-        int cp = length > 0 ? (int)utf8_decode(s, length) : *s, other = change(cp, first);
-        utf8proc_ssize_t bytes = utf8proc_encode_char(other, to);
-
-        if (cp == 0xDF && other != cp)
-            run_fails(r, "a case that is two letters (of U+%04X) is not known", (unsigned)cp);
-        for (utf8proc_ssize_t i = 0; i < bytes; i++)
-            text_add(&t, (const char *)to + i, v.text.from ? v.text.from + at : NULL, 1);
+        if (other < 0)
+            run_fails(r, "another case of U+%04X is not known", (unsigned)cp);
+        for (size_t i = 0, bytes = utf8_encode(to, (uint32_t)other); other >= 0 && i < bytes; i++)
+            text_add(&t, to + i, v.text.from ? v.text.from + at : NULL, 1);
         first = !utf8proc_islower(other) && !utf8proc_isupper(other);
     }
     return text_end(&t);
 }
 
+/* Whether another case of it may be several letters, as of a German sharp s: as its folding is. */
+static int is_several(int cp)
+{
+    utf8proc_int32_t folded[8];
+    int              boundary = 0;
+
+    return utf8proc_decompose_char(cp, folded, 8, UTF8PROC_CASEFOLD, &boundary) > 1;
+}
+
 int case_upper(int cp, int first)
 {
     (void)first;
-    return cp == 0xDF ? 0 : utf8proc_toupper(cp);
+    return is_several(cp) ? -1 : utf8proc_toupper(cp);
 }
+
+/* I with a point becomes two; a sigma's form depends on whether its word ends. */
 int case_lower(int cp, int first)
 {
     (void)first;
-    return utf8proc_tolower(cp);
+    return cp == 0x130 || cp == 0x3A3 ? -1 : utf8proc_tolower(cp);
 }
+
 int case_title(int cp, int first)
 {
-    return first ? cp == 0xDF ? 0 : utf8proc_totitle(cp) : utf8proc_tolower(cp);
+    return !first ? case_lower(cp, 0) : is_several(cp) ? -1 : utf8proc_totitle(cp);
 }
 
 struct value text_capitalize(struct run *r, struct value v)

@@ -95,6 +95,9 @@ static inline struct value value_undefined(const char *name)
 {
     return (struct value){ .kind = VALUE_UNDEFINED, .name = name };
 }
+/* What an expression gives that has no value, or failed. */
+static const struct value undefined = { .kind = VALUE_UNDEFINED, .name = "it" };
+
 /* Borrows s. */
 static inline struct value value_string(const char *s, size_t n)
 {
