@@ -51,6 +51,24 @@ refuses() {
     result $tap_ok "refused with $tap_code: $tap_text"
 }
 
+# $shim: the library that holds, delays or kills a process at its calls (tests/shim/delay.c); "" where there is none, or a sanitizer is to load first
+find_shim() {
+    shim=$(dirname "${SITRAIN_OPENBLAS:-build/tests/siTrain-openblas}")/delay.so
+    case $shim in /*) ;; *) shim=$(pwd)/$shim ;; esac
+    if [ ! -f "$shim" ] || ldd "$bin" | grep -q libasan; then shim=; fi
+}
+
+# held AT ARGUMENTS...: the program, which then stands at that call until $tmp/held is gone; $pid
+held() {
+    tap_at=$1
+    shift
+    rm -f "$tmp/held" "$tmp/held.over"
+    (export LD_PRELOAD="$shim" SHIM_AT="$tap_at:$tmp/held"; exec "$bin" "$@") >"$tmp/out" 2>"$tmp/err" </dev/null &
+    pid=$!
+    while [ ! -e "$tmp/held" ] && kill -0 $pid 2>/dev/null; do sleep 0.02; done
+    [ -e "$tmp/held" ]
+}
+
 same() { # A B NAME
     [ -n "$1" ] && [ "$1" = "$2" ]
     tap_same=$?

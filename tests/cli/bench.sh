@@ -265,9 +265,7 @@ if loop=$(losetup -f --show "$tmp/image" 2>/dev/null); then
         works "and which is whole" check "$tmp/theirs"
     done
     # A run that is made at any moment: bench is held before each of its openings of the drive in turn.
-    shim=$(dirname "${SITRAIN_OPENBLAS:-build/tests/siTrain-openblas}")/delay.so
-    case $shim in /*) ;; *) shim=$(pwd)/$shim ;; esac
-    ldd "$bin" | grep -q libasan && shim= # a sanitizer is to load first
+    find_shim
     for only in disk update steps; do
         n=$(($$ % 2)) made=0 wrong=
         while [ -f "$shim" ] && n=$((n + 2)) && [ $n -lt 99 ]; do # every second one

@@ -3,10 +3,7 @@
 # what is there afterwards, byte by byte (the table: tests/cli/owners.txt). Commands that are killed, held and stopped while they make a
 # run; runs whose ids look alike; file systems without locks, and without the exchange of folders. Prints TAP.
 . tests/tap.sh
-shim=$(dirname "${SITRAIN_OPENBLAS:-build/tests/siTrain-openblas}")/delay.so
-case $shim in /*) ;; *) shim=$(pwd)/$shim ;; esac
-ldd "$bin" | grep -q libasan && shim= # a sanitizer is to load first
-[ -f "$shim" ] || shim=
+find_shim
 export OMP_WAIT_POLICY=passive # threads that spin slow each other down
 
 make_text 60 >"$tmp/text.txt"
@@ -529,18 +526,11 @@ result "$([ -z "$(ls "$tmp/alike")" ]; echo $?)" "nothing is left of it"
 
 # ---- what somebody saves under a name while siTrain writes what gets it
 
-# stands PATH-PART N COMMAND...: held before its N-th call that moves or exchanges such a name; $pid
+# stands PATH-PART N COMMAND...: held before its N-th call that moves or exchanges such a name
 stands() {
     part=$1 n=$2
     shift 2
-    rm -f "$tmp/held" "$tmp/held.over"
-    (export LD_PRELOAD="$shim" SHIM_AT="rename:$part:$n:$tmp/held"; exec "$bin" "$@") >"$tmp/out" 2>"$tmp/err" </dev/null &
-    pid=$!
-    for _ in $(seq 200); do
-        [ -e "$tmp/held" ] && break
-        sleep 0.05
-    done
-    [ -e "$tmp/held" ]
+    held "rename:$part:$n" "$@"
 }
 at_last() {
     stands "$@"
@@ -645,13 +635,8 @@ result "$("$bin" check "$tmp/kept/best" >"$tmp/out" 2>"$tmp/err" && [ "$(cat "$t
 
 rm -rf "$tmp/kept" "$tmp/held" "$tmp/held.over"
 cp -a "$tmp/kept.from" "$tmp/kept"
-(export LD_PRELOAD="$shim" SHIM_AT="rename:/kept/best.new-:1:$tmp/held"; exec "$bin" pretrain --resume "$tmp/kept" --steps 3 --quiet) >"$tmp/out" 2>"$tmp/err" </dev/null &
-pid=$!
-for _ in $(seq 200); do
-    [ -e "$tmp/held" ] && break
-    sleep 0.05
-done
-result "$([ -e "$tmp/held" ]; echo $?)" "a better model is being written"
+stands /kept/best.new- 1 pretrain --resume "$tmp/kept" --steps 3 --quiet
+result $? "a better model is being written"
 echo mine >"$tmp/kept/best/came.txt"
 echo mine >"$tmp/kept/best/config.json"
 rm -f "$tmp/held"

@@ -176,19 +176,7 @@ fi
 
 # ---- new devices that go away before the run is on them
 
-shim=$(dirname "${SITRAIN_OPENBLAS:-build/tests/siTrain-openblas}")/delay.so
-case $shim in /*) ;; *) shim=$(pwd)/$shim ;; esac
-ldd "$bin" | grep -q libasan && shim= # a sanitizer is to load first
-# held AT COMMAND...: it stands at that call; $pid
-held() {
-    at=$1
-    shift
-    rm -f "$tmp/held" "$tmp/held.over"
-    (export LD_PRELOAD="$shim" SHIM_AT="$at:$tmp/held"; exec "$bin" "$@") >"$tmp/out" 2>"$tmp/err" </dev/null &
-    pid=$!
-    while [ ! -e "$tmp/held" ] && kill -0 $pid 2>/dev/null; do sleep 0.02; done
-    [ -e "$tmp/held" ]
-}
+find_shim
 if [ -f "$shim" ]; then
     mkdir "$tmp/g1" "$tmp/g2" "$tmp/away"
     run pretrain --run "$tmp/goes" --data "$tmp/text.bin" --tokenizer "$tmp/tok" --n-layer 1 --n-head 1 --n-embd 8 --seq 8 --batch 1 \

@@ -2,9 +2,7 @@
 # What is taken away, replaced or put in place under a living process: a run's images, its best model, its whole file system. The process ends
 # with a sentence, and what stands there then is as somebody has put it. Prints TAP.
 . tests/tap.sh
-shim=$(dirname "${SITRAIN_OPENBLAS:-build/tests/siTrain-openblas}")/delay.so
-case $shim in /*) ;; *) shim=$(pwd)/$shim ;; esac
-ldd "$bin" | grep -q libasan && shim= # a sanitizer is to load first
+find_shim
 export OMP_WAIT_POLICY=passive # threads that spin slow each other down
 
 make_text 60 >"$tmp/text.txt"
@@ -53,16 +51,6 @@ done
 
 # ---- RUN/best
 
-# held AT COMMAND...: it stands at that call; $pid
-held() {
-    at=$1
-    shift
-    rm -f "$tmp/held" "$tmp/held.over"
-    (export LD_PRELOAD="$shim" SHIM_AT="$at:$tmp/held"; exec "$bin" "$@") >"$tmp/out" 2>"$tmp/err" </dev/null &
-    pid=$!
-    while [ ! -e "$tmp/held" ] && kill -0 $pid 2>/dev/null; do sleep 0.02; done
-    [ -e "$tmp/held" ]
-}
 works "a run with a best model" pretrain --run "$tmp/best" $data --eval-data "$tmp/text.bin" $shape --steps 2 --keep-best --eval-every 1 --lr 1e-2
 for exchanges in yes no; do
     [ -f "$shim" ] || break
