@@ -15,12 +15,12 @@
 #define MESSAGE_MOST ((size_t)1 << 30)
 
 /* Of a rank; heard: the latest message of its, counted over those of all. */
-struct creation { char host[64]; long pid; uint64_t heard; };
+struct place { char host[64]; long pid; uint64_t heard; };
 
 struct mpi_comm {
     struct comm   comm;
     MPI_Comm      world;
-    struct creation *place; // (size)
+    struct place *place; // (size)
     uint64_t      messages; // that came
     pthread_mutex_t mutex; // of all calls of MPI from here on
 };
@@ -168,7 +168,7 @@ static int mpi_give_up(struct comm *c, struct comm_request *r)
 
 static void mpi_who(const struct comm *c, size_t rank, char *out, size_t n)
 {
-    const struct creation *p = &((const struct mpi_comm *)c)->place[rank];
+    const struct place *p = &((const struct mpi_comm *)c)->place[rank];
 
     snprintf(out, n, "process %ld on %s", p->pid, p->host);
 }
@@ -202,7 +202,7 @@ static const struct comm_ops mpi_ops = {
 
 static int places_share(struct mpi_comm *m, struct err *err)
 {
-    struct creation mine = { .pid = (long)getpid() };
+    struct place mine = { .pid = (long)getpid() };
 
     m->place = calloc(m->comm.size, sizeof *m->place);
     if (!m->place)

@@ -24,18 +24,18 @@ enum { BLOCKS = 5, STEPS = 6, MOVE_AT = 3 };
 static const size_t sizes[BLOCKS] = { 13003, 7000, 7000, 7000, 77 };
 
 /* A set of devices: how many, how large their memory. */
-struct creation { size_t devices, csd_mem; };
+struct place { size_t devices, csd_mem; };
 
 struct variant {
     enum run_mode  mode;
     enum dtype     dt;
     double         compress;
     int            feedback;
-    struct creation   at, to;
+    struct place   at, to;
 };
 
 /* The devices that t is on from here on. */
-static void stands_at(struct toy *t, struct creation at, const char *layout)
+static void stands_at(struct toy *t, struct place at, const char *layout)
 {
     t->cfg.n_devices = at.devices;
     t->cfg.csd_mem = at.csd_mem;

@@ -123,7 +123,7 @@ static int go_back(const struct run_config *cfg, const struct recovery_position 
 int recovery_run(const struct run_config *cfg, struct err *err)
 {
     const struct run_ranks *r = &cfg->ranks;
-    struct recovery_position      own;
+    struct recovery_position own;
 
     if (r->size < 2)
         return 0;

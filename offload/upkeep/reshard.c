@@ -178,10 +178,10 @@ static int list_check(const struct run_config *from, struct err *err)
 }
 
 /* On each file system all that is to be there must fit beside all that is. */
-struct creation { dev_t dev; uint64_t need, free; };
+struct place { dev_t dev; uint64_t need, free; };
 
 /* Device i, of so many bytes, in its place among the n there are; how many there are then. */
-static int place_add(struct creation *places, size_t *n, const struct run_config *to, size_t i,
+static int place_add(struct place *places, size_t *n, const struct run_config *to, size_t i,
                      uint64_t bytes, struct err *err)
 {
     const char    *given = to->device_paths ? to->device_paths[i] : to->dir;
@@ -201,7 +201,7 @@ static int place_add(struct creation *places, size_t *n, const struct run_config
             p++;
         if (p == *n)
             places[(*n)++] =
-                (struct creation){ .dev = at.st_dev, .free = (uint64_t)fs.f_bavail * fs.f_frsize };
+                (struct place){ .dev = at.st_dev, .free = (uint64_t)fs.f_bavail * fs.f_frsize };
         places[p].need += bytes;
         if (places[p].need > places[p].free)
             rc = err_set(err, -ENOSPC, "the file system of %s has %" PRIu64 " bytes free; "
@@ -216,7 +216,7 @@ static int place_add(struct creation *places, size_t *n, const struct run_config
 static int room_check(const struct run_config *to, struct err *err)
 {
     struct store  st;
-    struct creation *places;
+    struct place *places;
     size_t        n = 0;
     int           rc = store_init(&st, to, err);
 

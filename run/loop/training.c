@@ -31,7 +31,7 @@ struct training {
     struct mem_choice mem;    // only of a new run
     struct stream  *stream;
     struct trainer *trainer;
-    struct source    *feed;
+    struct source    *source;
     struct tensorboard *board; // NULL: no --tensorboard
     int             blas; // the run's --blas; s->o.blas is the engine in use
     int             evaluates;
@@ -220,7 +220,7 @@ static int training_open(struct training *t, struct err *err)
     uint64_t               rows = size_max(labelled_rows(s, run_dev[0]),
                                                 labelled_rows(s, run_dev[1]));
     char                   notice[512] = "";
-    int                    rc = source_open(&t->feed, s, err);
+    int                    rc = source_open(&t->source, s, err);
 
     if (rc)
         return rc;
@@ -262,7 +262,7 @@ static void training_close(struct training *t)
     tensorboard_close(t->board);
     trainer_close(t->trainer);
     stream_close(t->stream);
-    source_close(t->feed);
+    source_close(t->source);
 }
 
 /* ---- evaluations ---- */
@@ -296,7 +296,7 @@ static int run_eval(struct training *t, uint64_t step, struct err *err)
     struct source_values   v;
 
     events_kill_costs(e, "--resume evaluates again");
-    int rc = source_evaluate(t->feed, t->trainer, step + 1, &v, err);
+    int rc = source_evaluate(t->source, t->trainer, step + 1, &v, err);
     v.told.step = step;
     // The stream owns the database until it is drained. In mem this thread owns it, and a drain is
     // an image.
@@ -432,7 +432,7 @@ static void tell_what_a_stop_does(const struct training *t, uint64_t step)
 /* Train one step; report, record and evaluate it. */
 static int one_step(struct training *t, uint64_t step, struct err *err)
 {
-    struct batch_source  data = { source_batch, t->feed };
+    struct batch_source  data = { source_batch, t->source };
     const struct events *e = t->s->events;
     struct step_result   r;
     uint64_t             start_ns = clock_ns(), moved = meter_io(t->stream->meter).bytes;

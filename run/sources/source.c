@@ -57,9 +57,9 @@ static int masked_batch(const struct source *f, uint64_t step, size_t micro, str
     return masking_batch(&f->masking, f->data, o, first, rows, b, err);
 }
 
-int source_batch(void *feed, uint64_t step, size_t micro, struct batch *b, struct err *err)
+int source_batch(void *source, uint64_t step, size_t micro, struct batch *b, struct err *err)
 {
-    const struct source *f = feed;
+    const struct source *f = source;
     size_t             batch = f->order.batch;
     struct creation       p = { .f = f };
 

@@ -22,8 +22,8 @@ int  source_has_eval(struct session *s);
 int  source_open(struct source **out, struct session *s, struct err *err);
 void source_close(struct source *f); // NULL is fine
 
-/* The callback of struct batch_source; its ctx is the feed. */
-int source_batch(void *feed, uint64_t step, size_t micro, struct batch *b, struct err *err);
+/* The callback of struct batch_source; its ctx is the source. */
+int source_batch(void *source, uint64_t step, size_t micro, struct batch *b, struct err *err);
 
 /* Evaluate with the trainer's current parameters. Requires source_has_eval. `step` labels the
  * recorded spans. */
