@@ -40,7 +40,8 @@ int db_put(struct db *db, const char *text, const char *doing, struct err *err, 
            const uint64_t *row); // a value of type d is given as its real_bits
 /* Runs statements that have no values and no rows, formatted as by sqlite3_mprintf. */
 int db_exec(struct db *db, const char *doing, struct err *err, const char *fmt, ...);
-int db_number(struct db *db, const char *text, int64_t *out); // first number, else 0
+/* Sets *out to the first number of the first row; 0 if there is no row. */
+int db_number(struct db *db, const char *text, int64_t *out);
 
 /* Returns 0 if SQLite finds a table and its indices intact. SQLite does not check values. */
 int db_check_table(struct db *db, const char *table, struct err *err);

@@ -86,7 +86,7 @@ static size_t text_end(const struct lexer *l, size_t from, size_t to, char sign,
     return at;
 }
 
-/* The word behind {% at `at`, if it is this one: the place of its tag's end, else 0. */
+/* Returns the place where the tag that begins at `at` ends, if this word is all of it, or 0. */
 static size_t block_is(const struct lexer *l, size_t at, const char *word)
 {
     size_t i = at + 2, n = strlen(word);

@@ -63,7 +63,8 @@ static void class_take(char out[64], const json_t *file)
     snprintf(out, 64, "%.*s", (int)(n < 63 ? n : 63), json_str(file, "tokenizer_class"));
 }
 
-/* The class as tokenizer_config.json (`config`, or NULL) has it, else as config.json in dir. */
+/* Reads the tokenizer's class from tokenizer_config.json (`config`, or NULL). If it has none, the
+ * class comes from config.json in dir. */
 static int said_read(struct said *out, const json_t *config, const char *dir, struct err *err)
 {
     json_t *model = NULL;
