@@ -180,16 +180,20 @@ int run_lock_take(struct run_lock *l, struct err *err)
     return note(l, err);
 }
 
-int run_lock_still(struct run_lock *l, struct err *err)
+int run_lock_still(const struct run_lock *l, int *fd, struct err *err)
 {
-    int fd;
-
+    *fd = -1;
     if (file_names(l->path, l->fd))
         return 0;
-    int rc = take(l, STILL_LOOKS, &fd, err);
-    if (rc)
-        return err ? err_set(err, rc, "%.700s; run.lock was removed or replaced while this process "
-                             "held it, so the process ends without another commit", err->text) : rc;
+    int rc = take(l, STILL_LOOKS, fd, err);
+    return rc && err
+               ? err_set(err, rc, "%.700s; run.lock was removed or replaced while this process "
+                         "held it, so the process ends without another commit", err->text)
+               : rc;
+}
+
+int run_lock_renew(struct run_lock *l, int fd, struct err *err)
+{
     close(l->fd);
     l->fd = fd;
     return note(l, err);

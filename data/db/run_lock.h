@@ -31,11 +31,13 @@ struct run_lock {
  * is at work, both return -EBUSY with its pid and host. */
 int run_lock_take(struct run_lock *l, struct err *err);
 int run_lock_read(struct run_lock *l, struct err *err);
-/* Checks the lock of a process that took it. Returns 0 if the name still leads to the locked
- * file. If that file was removed or replaced, the function locks the file of that name instead.
- * It first waits for a process that opened this file but cannot go on because the devices are
- * locked. If that process keeps the lock, returns -EBUSY. */
-int run_lock_still(struct run_lock *l, struct err *err);
+/* Checks the lock of a process that took it. *fd is -1 if the name still leads to the locked file.
+ * If that file was removed or replaced, the function locks the file of that name instead, writes
+ * nothing to it, and *fd is that file. It first waits for a process that opened this file but
+ * cannot go on because the devices are locked. If that process keeps the lock, returns -EBUSY. */
+int run_lock_still(const struct run_lock *l, int *fd, struct err *err);
+/* From now on the lock is `fd`, which run_lock_still locked: stores the numbers in it. */
+int run_lock_renew(struct run_lock *l, int fd, struct err *err);
 /* Returns whether a process writes. If none does, *l gets the numbers of the last writer. */
 int run_lock_is_taken(struct run_lock *l);
 

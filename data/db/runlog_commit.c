@@ -3,6 +3,7 @@
 #include "data/db/runlog_parts.h"
 
 #include <stdarg.h>
+#include <unistd.h>
 
 unsigned runlog_log_pages = 1000;
 
@@ -22,12 +23,34 @@ int runlog_unchanged(struct runlog *log, struct err *err)
                    log->db.path);
 }
 
+static int named_check(const struct runlog *log, struct err *err)
+{
+    return db_is_named(&log->db)
+               ? 0
+               : err_set(err, -ENOENT, "%s was removed, renamed or replaced while the run used it; "
+                         "bring it back and go on with --resume", log->db.path);
+}
+
+/* A run.lock that was replaced is locked anew, and written to only if run.db has its name then: the
+ * whole folder may have been replaced, and that lock file be another run's. */
+static int lock_check(struct runlog *log, struct err *err)
+{
+    int fd, rc = run_lock_still(&log->lock, &fd, err);
+
+    if (rc || fd < 0)
+        return rc;
+    rc = named_check(log, err);
+    if (!rc)
+        return run_lock_renew(&log->lock, fd, err);
+    close(fd);
+    return rc;
+}
+
 int runlog_begin(struct runlog *log, struct err *err)
 {
-    if (!db_is_named(&log->db))
-        return err_set(err, -ENOENT, "%s was removed, renamed or replaced while the run used it; "
-                       "bring it back and go on with --resume", log->db.path);
-    int rc = log->counts ? run_lock_still(&log->lock, err) : 0;
+    int rc = named_check(log, err);
+
+    rc = rc || !log->counts ? rc : lock_check(log, err);
     rc = rc ? rc : db_run(&log->db, "BEGIN IMMEDIATE", "beginning a transaction", err, "");
     if (!rc && (rc = runlog_unchanged(log, err)))
         runlog_rollback(log);
