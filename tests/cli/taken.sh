@@ -147,18 +147,27 @@ mkdir "$tmp/m"
 if [ "$(id -u)" = 0 ] && command -v mkfs.ext4 >"$tmp/null" && mkfs.ext4 -q "$tmp/image1" && mount -o loop "$tmp/image1" "$tmp/m" 2>"$tmp/null"; then
     trap 'umount "$tmp/m" "$tmp/m"; rm -rf "$tmp"' EXIT
     unmount() { for _ in $(seq 50); do umount "$tmp/m" 2>"$tmp/null" && break; sleep 0.1; done; } # a ring is taken down after its process
-    for kind in ram dev; do
-        rm -rf "$tmp/m/at"
-        cp -a "$tmp/$kind" "$tmp/m/at"
+    for kind in ram dev ram+lock; do # lock: it comes while the process opens a run.lock that was removed
+        [ $kind != ram+lock ] || [ -f "$shim" ] || break
+        rm -rf "$tmp/m/at" "$tmp/held"
+        cp -a "$tmp/${kind%+lock}" "$tmp/m/at"
         works "a run on the file system ($kind)" pretrain --resume "$tmp/m/at" --steps 3 --quiet
         [ $kind = dev ] || set -- --commit-every 1
+        [ $kind != ram+lock ] || export LD_PRELOAD="$shim" SHIM_AT="open:/run.lock:3:$tmp/held"
         begin "$tmp/m/at" "$@"
+        unset LD_PRELOAD SHIM_AT
         kill -STOP $pid
         sync
         cp "$tmp/image1" "$tmp/image2"
+        if [ $kind = ram+lock ]; then
+            rm "$tmp/m/at/run.lock"
+            kill -CONT $pid
+            for _ in $(seq 100); do [ ! -e "$tmp/held" ] || break; sleep 0.1; done
+        fi
         mount -o loop "$tmp/image2" "$tmp/m"
         was=$(cd "$tmp/m/at" && find . -type f -exec sha256sum {} + | sort -k 2)
         kill -CONT $pid
+        rm -f "$tmp/held"
         ends "by now\|was removed, renamed or replaced" "the process ends ($kind)"
         same "$was" "$(cd "$tmp/m/at" && find . -type f -exec sha256sum {} + | sort -k 2)" "what was put there is as it was"
         works "is whole" check "$tmp/m/at"
