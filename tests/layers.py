@@ -45,6 +45,7 @@ LAW = {
     "csd/disk": "data/base",
     "csd/hls": "",
     "kernels": "data/base",
+    "data/chat": "data/jinja data/task data/text data/base",
     "data/task": "data/db data/text data/base",
     "data/text": "data/base",
     "data/tensors": "data/base",

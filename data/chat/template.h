@@ -1,0 +1,34 @@
+/* template.h: the chat template that a model's folder has, and its rendering of a conversation.
+ *
+ * A folder has chat_template.jinja, or further templates in additional_chat_templates/NAME.jinja, or
+ * tokenizer_config.json's chat_template: a text, or a list of {name, template}. With several of
+ * them "default" is taken, and "tool_use" where there are tools, as transformers does. */
+#pragma once
+
+#include "data/jinja/jinja.h"
+
+struct chat_template; // opaque
+
+/* Open the template of the folder `dir`. name: NULL for the folder's own choice; else a name of its
+ * list, or the path of a file. *out is NULL, without an error, if name is NULL and the folder has
+ * none. Misuse: a name that is not there (the sentence lists those that are), a template that
+ * jinja_parse refuses. */
+int  chat_template_open(struct chat_template **out, const char *dir, const char *name,
+                        struct err *err);
+void chat_template_close(struct chat_template *t); // NULL is fine
+/* Whether some template of it marks what is generated ({% generation %}). */
+int  chat_template_marks(const struct chat_template *t);
+
+struct chat_rendering {
+    const json_t *messages, *tools; // tools NULL: none
+    int           generation_prompt;
+    const char   *bos, *eos;        // NULL: those of the folder's tokenizer_config.json
+    time_t        now;              // of strftime_now()
+};
+
+/* Write a conversation. Variables are transformers': messages, tools, documents (none),
+ * add_generation_prompt, and all special tokens by their roles (bos_token, ...). *kept holds the
+ * variables that the spans of `out` point into: the caller frees both (json_decref,
+ * jinja_output_free). */
+int chat_template_render(const struct chat_template *t, const struct chat_rendering *r,
+                         struct jinja_output *out, json_t **kept, struct err *err);
