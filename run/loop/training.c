@@ -14,13 +14,11 @@
 #include "plan/wear.h"
 #include "run/folder/drives.h"
 #include "run/folder/output.h"
-#include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/folder/tensorboard.h"
 #include "run/loop/best.h"
 #include "run/loop/schedule_end.h"
 #include "run/ranks/job_run.h"
-#include "run/sources/labelled.h"
 #include "run/sources/source.h"
 
 #include <math.h>
@@ -136,7 +134,8 @@ static int record_memory(const struct training *t, struct err *err)
 static int record_plan(struct training *t, struct err *err)
 {
     const struct run_config *r = &t->s->run;
-    int varies = arch_classifies(&t->s->config) || train_activations[t->s->o.activations].adapts;
+    int varies = arch_classifies(&t->s->config) || t->s->rows != SESSION_WHOLE ||
+                 train_activations[t->s->o.activations].adapts;
 
     int rc = record_memory(t, err);
 
@@ -217,8 +216,7 @@ static int notice_fake(struct session *s, struct err *err)
 static int training_open(struct training *t, struct err *err)
 {
     struct session        *s = t->s;
-    uint64_t               rows = size_max(labelled_rows(s, run_dev[0]),
-                                                labelled_rows(s, run_dev[1]));
+    uint64_t               rows = source_rows(s);
     char                   notice[512] = "";
     int                    rc = source_open(&t->source, s, err);
 
