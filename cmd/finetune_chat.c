@@ -104,11 +104,15 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
     return chat_files_check(f, err);
 }
 
-/* The date that a template may write is kept with the run, so that it can be made again. */
-static int keep_date(struct material *m, struct opt_line *line, struct err *err)
+/* Choices that were left to siTrain are kept with the run as if they were given, so that it can be
+ * made again, another day and by a version with other defaults. */
+static int keep_choices(struct material *m, struct opt_line *line, struct err *err)
 {
     struct tm tm;
 
+    opt_mark_given(line, "rows");
+    opt_mark_given(line, "loss-on");
+    opt_mark_given(line, "long-rows");
     if (opt_given(line, "date"))
         return 0;
     strftime(m->today, sizeof m->today, "%Y-%m-%d", localtime_r(&m->files.now, &tm));
@@ -128,7 +132,7 @@ static int gather(struct material *m, struct opt_line *line, struct err *err)
     if (!opt_given(line, "batch"))
         o->train.batch = CHAT_BATCH;
     if (rc || (rc = take_model(m, line, err)) || (rc = take_rows(m, line, err)) ||
-        (rc = keep_date(m, line, err)))
+        (rc = keep_choices(m, line, err)))
         return rc;
     m->n.generation = m->generation;
     m->n.chat = &m->files;

@@ -63,6 +63,7 @@ static void held_free(struct held *h)
 {
     json_decref(h->row.turns.messages);
     json_decref(h->row.tools);
+    json_decref((json_t *)(uintptr_t)h->row.variables);
     free(h->row.turns.counts);
     free((char *)(uintptr_t)h->row.prompt);
     free((char *)(uintptr_t)h->row.completion);
@@ -78,7 +79,8 @@ static int held_set(struct held *h, const struct chat_row *row, size_t *bytes, s
     int    ok;
 
     h->row = (struct chat_row){ .path = row->path, .line = row->line, .form = row->form,
-                                .has_turns = row->has_turns, .tools = json_incref(row->tools) };
+                                .has_turns = row->has_turns, .tools = json_incref(row->tools),
+                                .variables = json_incref((json_t *)(uintptr_t)row->variables) };
     if (row->has_turns) {
         h->row.turns.messages = json_incref(row->turns.messages);
         h->row.turns.counts = malloc((n + 1) * sizeof *h->row.turns.counts);
@@ -153,7 +155,7 @@ static int32_t mark(int32_t *out, const struct chat_ids *ids, size_t n)
 
 static int refuse_long(const struct held *h, size_t most, struct err *err)
 {
-    return err_misuse(err, "%s, line %zu: the row has %zu tokens, more than --max-seq %zu: give a "
+    return err_misuse(err, "%s:%zu: the row has %zu tokens, more than --max-seq %zu: give a "
                       "larger --max-seq, or --long-rows cut or drop", h->row.path, h->row.line,
                       h->ids.ids.n, most);
 }
@@ -168,7 +170,7 @@ static int write_row(struct encoder *e, const struct held *h, struct err *err)
 
     if (e->file.rows++ == 0)
         show_first(e, &h->ids);
-    snprintf(where, sizeof where, "%.3900s, line %zu", h->row.path, h->row.line);
+    snprintf(where, sizeof where, "%.3900s:%zu", h->row.path, h->row.line);
     rc = tokenise_known(e->tok[0], &(struct tokenise_ids){ h->ids.ids.ids, n,
                                                            e->s->config.vocab, where, 0 }, err);
     if (!rc && is_long && how == CHAT_LONG_REFUSE)
@@ -208,10 +210,10 @@ static int write_block(struct encoder *e, struct err *err)
 static int refuse_row(const struct chat_files *f, const struct chat_row *row, struct err *err)
 {
     if (row->form == CHAT_FORM_PREFERENCE)
-        return err_misuse(err, "%s, line %zu: a row with chosen and rejected is a preference, and "
+        return err_misuse(err, "%s:%zu: a row with chosen and rejected is a preference, and "
                           "--task chat trains on conversations", row->path, row->line);
     if (row->has_turns && !f->chat)
-        return err_misuse(err, "%s, line %zu: the row has messages, and the model's folder has no "
+        return err_misuse(err, "%s:%zu: the row has messages, and the model's folder has no "
                           "chat template for them: give --chat-template FILE", row->path,
                           row->line);
     return 0;
