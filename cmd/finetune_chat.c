@@ -20,7 +20,6 @@ struct material {
     struct chat_files     files;
     struct newrun         n;
     json_t               *generation;
-    char                 *template; // a template that the tokenizer's folder lacks
     char                  today[16];
 };
 
@@ -136,7 +135,7 @@ static int gather(struct material *m, struct opt_line *line, struct err *err)
         return rc;
     m->n.generation = m->generation;
     m->n.chat = &m->files;
-    m->files.chat_text = m->template;
+    m->files.chat_text = m->chat ? chat_template_only(m->chat) : NULL;
     return 0;
 }
 
@@ -151,7 +150,6 @@ int finetune_chat_make(const char *dir, struct opt_line *line, struct comm *comm
     chat_template_close(m.chat);
     model_folder_close(&m.init);
     json_decref(m.generation);
-    free(m.template);
     return rc;
 }
 
