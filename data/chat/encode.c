@@ -167,7 +167,7 @@ static int conversation_read(struct marking *m, const struct chat_rendering *r, 
     if (!rc && chat_template_marks(m->e->chat))
         marks = 1;
     rc = rc || marks ? rc : chat_cue_find(&m->cue, m->e->chat, r, err);
-    return rc ? rc : chat_pieces_find(&m->pieces, &m->text, m->kept, &m->cue, marks, err);
+    return rc ? rc : chat_pieces_find(&m->pieces, &m->text, r, m->kept, &m->cue, marks, err);
 }
 
 static int encode_marked(struct marking *m, int prompts, struct chat_ids *out, struct err *err)
@@ -193,7 +193,8 @@ static int encode_marked(struct marking *m, int prompts, struct chat_ids *out, s
 static int encode_turns(const struct chat_encoding *e, const struct chat_row *row,
                         const struct chat_turns *turns, struct chat_ids *out, struct err *err)
 {
-    struct chat_rendering r = { .messages = turns->messages, .tools = row->tools, .now = e->now };
+    struct chat_rendering r = { .messages = turns->messages, .tools = row->tools,
+                                .variables = row->variables, .now = e->now };
     struct marking        m = { .e = e, .turns = turns, .last = SIZE_MAX };
     struct err            why;
 

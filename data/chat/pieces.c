@@ -8,9 +8,10 @@
 #include <strings.h>
 
 #define NOBODY SIZE_MAX // the template wrote it
-#define TOOLS  (SIZE_MAX - 1)
+#define TOOLS  (SIZE_MAX - 1) // or another variable that comes from the row
 
 /* A string of the variables. */
+/* What a string is in its message. */
 enum owned { OWNED_SAID, OWNED_NAME, OWNED_ROLE };
 struct chat_owner {
     const json_t *string;
@@ -56,13 +57,15 @@ static int strings_add(struct chat_pieces *p, const json_t *v, size_t message, e
     return rc;
 }
 
-static int owners_find(struct chat_pieces *p, const json_t *kept, struct err *err)
+static int owners_find(struct chat_pieces *p, const struct chat_rendering *r, const json_t *kept,
+                       struct err *err)
 {
     const json_t *messages = json_object_get(kept, "messages");
     const char   *key;
     json_t       *member;
     int           rc = strings_add(p, json_object_get(kept, "tools"), TOOLS, OWNED_SAID, err);
 
+    rc = rc ? rc : strings_add(p, r->variables, TOOLS, OWNED_SAID, err);
     for (size_t i = 0; i < json_array_size(messages); i++)
         json_object_foreach(json_array_get(messages, i), key, member) {
             enum owned what = !strcmp(key, "role")   ? OWNED_ROLE
@@ -98,11 +101,11 @@ static size_t owner_of(const struct chat_pieces *p, const json_t *string, enum o
 /* ---- what the model is asked to go on from ---- */
 
 /* Where the last byte ends that comes from a message. */
-static int last_owned(size_t *end, const struct jinja_output *text, const json_t *kept,
-                      struct err *err)
+static int last_owned(size_t *end, const struct jinja_output *text,
+                      const struct chat_rendering *r, const json_t *kept, struct err *err)
 {
     struct chat_pieces p = { 0 };
-    int                rc = owners_find(&p, kept, err);
+    int                rc = owners_find(&p, r, kept, err);
 
     *end = 0;
     for (size_t i = 0, at = 0; i < text->n_spans && !rc; i++) {
@@ -151,7 +154,7 @@ int chat_cue_find(struct chat_cue *cue, const struct chat_template *t,
 
     rc = rc == -ENOMEM ? err_set(err, rc, "%s", ignored.text) : 0;
     if (!refused)
-        rc = last_owned(&end, &with, kept[0], err);
+        rc = last_owned(&end, &with, &asking, kept[0], err);
     asking.generation_prompt = 0;
     if (!refused && !rc && chat_template_render(t, &asking, &without, &kept[1], &ignored) == 0 &&
         without.bytes >= end && without.bytes <= with.bytes &&
@@ -344,11 +347,12 @@ static int plain_find(struct chat_pieces *p, const struct jinja_output *text, st
     return rc;
 }
 
-int chat_pieces_find(struct chat_pieces *p, const struct jinja_output *text, const json_t *kept,
+int chat_pieces_find(struct chat_pieces *p, const struct jinja_output *text,
+                     const struct chat_rendering *r, const json_t *kept,
                      const struct chat_cue *cue, int marks, struct err *err)
 {
     p->n = p->n_plain = p->n_owners = 0;
-    int rc = owners_find(p, kept, err);
+    int rc = owners_find(p, r, kept, err);
 
     rc = rc ? rc : plain_find(p, text, err);
     rc = rc ? rc : pieces_by_origin(p, text, kept, cue, err);

@@ -40,8 +40,9 @@ struct chat_cue { char *text; size_t n, asked; };
 int chat_cue_find(struct chat_cue *cue, const struct chat_template *t,
                   const struct chat_rendering *r, struct err *err);
 
-/* Find the pieces of a text that was written with the variables `kept`. `marks`: the template has
- * {% generation %}. The state may be used again; the zero state is empty. */
-int  chat_pieces_find(struct chat_pieces *p, const struct jinja_output *text, const json_t *kept,
+/* Find the pieces of a text that was written for `r` with the variables `kept`. `marks`: the
+ * template has {% generation %}. The state may be used again; the zero state is empty. */
+int  chat_pieces_find(struct chat_pieces *p, const struct jinja_output *text,
+                      const struct chat_rendering *r, const json_t *kept,
                       const struct chat_cue *cue, int marks, struct err *err);
 void chat_pieces_free(struct chat_pieces *p);
