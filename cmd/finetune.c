@@ -113,14 +113,14 @@ static int check_source(const struct opt_line *line, struct err *err)
 {
     const struct finetune_opts *o = line->options;
     const struct tune_opts     *t = &o->tune;
-
     const char                 *chat = chat_opts_given(line);
 
     if (chat)
-        return err_misuse(err, "--%s is for conversations: give --task chat, or leave it out", chat);
+        return err_misuse(err, "--%s is for conversations: give --task chat, or leave it out",
+                          chat);
     if (t->train_file.n > 1 || t->eval_file.n > 1)
-        return err_misuse(err, "--%s-file was given %zu times: only conversations (--task chat) may "
-                          "come from several files", t->train_file.n > 1 ? "train" : "eval",
+        return err_misuse(err, "--%s-file was given %zu times: only conversations (--task chat) "
+                          "may come from several files", t->train_file.n > 1 ? "train" : "eval",
                           t->train_file.n > 1 ? t->train_file.n : t->eval_file.n);
     if (!t->task && !t->train_file.n)
         return err_misuse(err, "training rows are missing: give --task TASK and --data DIR, or "
@@ -159,7 +159,7 @@ static int find_task(struct material *m, struct err *err)
     if (!t->task)
         rc = task_own(&m->own, only(&t->train_file), &m->o->columns, t->regression, err);
     m->task = t->task ? task_find(t->task) : m->own;
-    return rc || m->task ? rc : opt_words_refuse("task", t->task, chat_task_word, err);
+    return rc || m->task ? rc : opt_words_refuse("task", t->task, tune_task_word, err);
 }
 
 /* The tokenizer must be the model's. */
@@ -402,7 +402,7 @@ static int run(struct opt_line *line, struct err *err)
         return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
     job_run_dir(dir, o->run ? o->run : o->resume, comm ? comm->rank : 0);
     rc = o->resume            ? check_resume(line, err)
-         : chat_asked(&o->tune) ? finetune_chat_make(dir, line, comm, err)
+         : tune_chats(&o->tune) ? finetune_chat_make(dir, line, comm, err)
                                 : make_run(dir, line, comm, err);
     rc = rc ? rc : open_run(&s, dir, line, comm, err);
     rc = rc ? rc : run_position(&s.run, &before, &applied, err);

@@ -98,7 +98,7 @@ static void print_model(const struct session *s)
            "parameters (M = %.1f MiB)\n", g->n_layer, g->n_head, g->n_embd, g->vocab,
            g->n_positions, (double)arch_total(g) / 1e6, 2.0 * (double)arch_total(g) / (1 << 20));
     printf("Step: %" PRIu64 " x %" PRIu64 " x %" PRIu64 " tokens%s, %.1f GFLOP\n", o->grad_accum,
-           o->batch, o->seq, arch_classifies(g) || s->rows != SESSION_WHOLE ? " at most" : "",
+           o->batch, o->seq, training_varies(s) ? " at most" : "",
            tokens * arch_flops_per_token(g, o->seq, train_opts_asked(o, g)) / 1e9);
     if (s->ranks.size > 1)
         printf("Ranks: %zu; each computes %" PRIu64 " of these micro-batches and holds its portion "
@@ -111,8 +111,7 @@ static void print_traffic(const struct session *s)
     uint64_t          all = 0, n;
     double            M = 2.0 * (double)arch_total(&s->config);
     const char *note = train_activations[s->o.activations].adapts ? ", as predicted"
-                       : arch_classifies(&s->config) || s->rows != SESSION_WHOLE
-                           ? ", at most" : ""; // rows of varying length
+                       : training_varies(s) ? ", at most" : ""; // rows of varying length
 
     traffic_computed(&m, &s->run);
     printf("\nTraffic of a step, all devices together%s (computed)\n",
@@ -222,7 +221,10 @@ static int time_find(json_t **out, const struct session *s, const struct plan_op
     return rc > 0 ? 0 : rc;
 }
 
-static const char *first(const struct opt_strings *files) { return files->n ? *files->item : NULL; }
+static const char *first(const struct opt_strings *files)
+{
+    return files->n ? *files->item : NULL;
+}
 
 /* Where --json is to be written: may it be; found: and it is. */
 static int json_file(const struct plan_opts *o, const json_t *found, struct err *err)
@@ -337,10 +339,10 @@ static int plan_task(struct session *s, uint64_t *evaluated, const struct opt_li
     struct task       *own = NULL;
     uint64_t           rows_there;
 
-    if (chat_asked(t))
+    if (tune_chats(t))
         return plan_chat(s, evaluated, line, err);
     if (t->task && !task)
-        return opt_words_refuse("task", t->task, chat_task_word, err);
+        return opt_words_refuse("task", t->task, tune_task_word, err);
     int rc = columns_check(&o->columns, t->train_file.n > 0, err);
     for (size_t i = 0; !rc && task && o->data && i < TASK_SPLITS && task->dev[i]; i++) {
         rc = count_rows(&rows_there, o, task, o->data, task->dev[i], 0, err);
@@ -356,7 +358,8 @@ static int plan_task(struct session *s, uint64_t *evaluated, const struct opt_li
         train->batch = 32; // finetune's
     if (!opt_given(line, "steps") && (t->train_file.n || o->data)) {
         rc = count_rows(&rows_there, o, task, t->train_file.n ? NULL : o->data,
-                        t->train_file.n ? first(&t->train_file) : TASK_TRAIN_FILE, t->max_train, err);
+                        t->train_file.n ? first(&t->train_file) : TASK_TRAIN_FILE, t->max_train,
+                        err);
         train->steps = t->epochs * labelled_epoch_steps(rows_there, train);
     }
     task_own_free(own);

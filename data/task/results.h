@@ -13,7 +13,7 @@
  *     eval_samples_per_second, eval_steps_per_second (a step is a batch). MNLI's mismatched
  *     part has all these keys, epoch too, with the suffix _mm.
  *     A language model's task has no metrics; perplexity (without eval_ in front, as in
- *     transformers' run_clm.py) is the exponential of eval_loss.
+ *     transformers' example for causal language models) is the exponential of eval_loss.
  * all_results.json: the keys of both.
  * trainer_state.json: the run's counters and log_history. The history has a row {epoch,
  *     grad_norm, learning_rate, loss, step} for every logging_steps steps. Its loss is the mean

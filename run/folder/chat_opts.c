@@ -4,8 +4,6 @@
 
 #include "data/base/round.h"
 
-#include <strings.h>
-
 enum { USUAL_SEQ = 1024 };
 
 #define AT(field) offsetof(struct chat_opts, field)
@@ -52,10 +50,6 @@ const struct opt_row chat_opt_rows[] = {
       .help = "Column (JSON: key) of the completion (default: completion)", .kept = OPT_SOURCE },
     { 0 }
 };
-
-const char *chat_task_word(size_t i) { return i == task_count ? CHAT_TASK : task_word(i); }
-
-int chat_asked(const struct tune_opts *t) { return t->task && !strcasecmp(t->task, CHAT_TASK); }
 
 const char *chat_opts_given(const struct opt_line *line)
 {

@@ -6,8 +6,6 @@
 #include "data/opt/opt.h"
 #include "run/folder/train_opts.h"
 
-#define CHAT_TASK "chat" // --task of it
-
 /* --long-rows: what happens to a row of more than --max-seq tokens. */
 enum chat_long { CHAT_LONG_CUT, CHAT_LONG_DROP, CHAT_LONG_REFUSE };
 
@@ -23,12 +21,6 @@ struct chat_opts {
 };
 
 extern const struct opt_row chat_opt_rows[];
-
-/* The names of --task for a fine-tuning: GLUE's tasks, and chat. */
-const char *chat_task_word(size_t i);
-
-/* True if --task asks for conversations. */
-int chat_asked(const struct tune_opts *t);
 
 /* The first of these options that was given on the line; NULL: none was. */
 const char *chat_opts_given(const struct opt_line *line);

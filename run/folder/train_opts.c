@@ -6,9 +6,10 @@
 #include "kernels/matmul.h"
 #include "kernels/optim.h"
 #include "model/arch.h"
-#include "run/folder/chat_opts.h"
 #include "run/folder/output.h"
 #include "run/folder/tensorboard.h"
+
+#include <strings.h>
 
 #define AT(field) offsetof(struct train_opts, field)
 
@@ -311,10 +312,14 @@ const struct opt_row column_rows[] = {
     { 0 }
 };
 
+const char *tune_task_word(size_t i) { return i == task_count ? TUNE_CHAT : task_word(i); }
+
+int tune_chats(const struct tune_opts *t) { return t->task && !strcasecmp(t->task, TUNE_CHAT); }
+
 #define TUNE(field) offsetof(struct tune_opts, field)
 
 const struct opt_row tune_rows[] = {
-    { "task", OPT_STRING, TUNE(task), .words = chat_task_word,
+    { "task", OPT_STRING, TUNE(task), .words = tune_task_word,
       .help = "GLUE task, or chat: a language model learns the answers of conversations",
       .kept = OPT_SOURCE },
     { "train-file", OPT_FILES, TUNE(train_file), .arg = "FILE", .max = TRAIN_MOST_FILES,
@@ -334,7 +339,7 @@ const struct opt_row tune_rows[] = {
     { "epochs", OPT_UINT, TUNE(epochs), "3", .min = 1, .max = 1000000,
       .help = "Number of passes over the training rows. --steps overrides it." },
     { "max-seq", OPT_UINT, TUNE(max_seq), .min = 1, .max = 1048576,
-      .help = "Number of tokens per row (default: 128, with --task chat 1024; the model's positions "
+      .help = "Number of tokens per row (default: 128, in --task chat 1024; the model's positions "
               "or the tokenizer's model_max_length if fewer). Longer rows are cut off." },
     { "predict", OPT_FLAG, TUNE(predict),
       .help = "Write predictions for the test rows at the end", .kept = OPT_SOURCE },

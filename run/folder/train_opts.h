@@ -112,6 +112,13 @@ struct tune_opts {
     uint64_t    max_train, max_eval, max_predict;   // rows; 0: all
 };
 
+#define TUNE_CHAT "chat" // the task of a language model that learns from conversations
+
+/* The names of tune_opts.task: GLUE's tasks, and TUNE_CHAT. */
+const char *tune_task_word(size_t i);
+/* True if the rows are conversations. */
+int tune_chats(const struct tune_opts *t);
+
 /* Options for reading a model: eval and generate. */
 struct read_opts {
     uint64_t seq, batch;  // seq 0: the model's positions

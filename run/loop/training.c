@@ -134,8 +134,7 @@ static int record_memory(const struct training *t, struct err *err)
 static int record_plan(struct training *t, struct err *err)
 {
     const struct run_config *r = &t->s->run;
-    int varies = arch_classifies(&t->s->config) || t->s->rows != SESSION_WHOLE ||
-                 train_activations[t->s->o.activations].adapts;
+    int varies = training_varies(t->s) || train_activations[t->s->o.activations].adapts;
 
     int rc = record_memory(t, err);
 
@@ -509,7 +508,8 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
         tell_what_a_stop_does(&t, next);
         if (s->events && s->events->training)
             s->events->training(s->events->ctx,
-                                &(struct training_begins){ &s->o, &s->config, &t.plan,
+                                &(struct training_begins){ &s->o, &s->config,
+                                                           training_varies(s), &t.plan,
                                                            trainer_engine(t.trainer), next,
                                                            &t.mem });
         rc = train_steps(&t, missing, end, err);

@@ -15,8 +15,8 @@
 
 #include <omp.h>
 
-/* BLOCK_ROWS, BLOCK_TEXT: a block's rows, and bytes of text in them. KEPT_IDS: a row's memory for so
- * many ids is used again. THREADS: the most, since each has a tokenizer. */
+/* BLOCK_ROWS, BLOCK_TEXT: a block's rows, and bytes of text in them. KEPT_IDS: a row's memory for
+ * so many ids is used again. THREADS: the most, since each has a tokenizer. */
 enum { BLOCK_ROWS = 512, BLOCK_TEXT = 4 << 20, KEPT_IDS = 1 << 14, THREADS = 32, SHOWN = 240 };
 
 /* A row that is kept until its block is encoded. */
@@ -428,7 +428,7 @@ static int set_steps(struct session *s, const struct chat_files *f, struct err *
         o->eval_every = each;
     rc = train_opts_check(o, err);
     return rc ? rc
-              : settings_set(s->log, err, "task=" CHAT_TASK "\nepochs=%" PRIu64,
+              : settings_set(s->log, err, "task=" TUNE_CHAT "\nepochs=%" PRIu64,
                              (uint64_t)div_up(o->steps, each));
 }
 

@@ -109,8 +109,6 @@ void chat_source_close(struct chat_source *c)
     free(c);
 }
 
-int chat_source_has_eval(const struct chat_source *c) { return c->dev.x != NULL; }
-
 int chat_source_count(uint64_t *rows, struct session *s, const char *name, struct err *err)
 {
     struct chat_set set = { 0 };

@@ -19,9 +19,6 @@ struct chat_source; // opaque
 int  chat_source_open(struct chat_source **out, struct session *s, struct err *err);
 void chat_source_close(struct chat_source *c); // NULL is fine
 
-/* True if the run has rows to evaluate on. */
-int  chat_source_has_eval(const struct chat_source *c);
-
 /* As the callback of struct batch_source. */
 int  chat_source_batch(struct chat_source *c, uint64_t step, size_t micro, struct batch *b,
                        struct err *err);

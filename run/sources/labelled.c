@@ -10,8 +10,6 @@
 #include <limits.h>
 #include <strings.h>
 
-static const char name_of_chat[] = "chat";
-
 enum { USUAL_SEQ = 128, QUOTED_ROWS = 100 }; // QUOTED_ROWS: rows checked for quotes
 
 /* ---- rows to ids ---- */
@@ -285,7 +283,7 @@ int labelled_load(struct labelled *l, struct session *s, struct err *err)
     if (known) {
         l->task = *known;
     } else if (s->rows != SESSION_WHOLE) { // conversations: no labels, and no metric but the loss
-        l->task = (struct task){ .name = name_of_chat, .title = name_of_chat };
+        l->task = (struct task){ .name = TUNE_CHAT, .title = TUNE_CHAT };
     } else if (name && !strcmp(name, "custom")) { // its labels are the run's class names
         rc = session_labels(&l->labels, s, err);
         l->task = task_custom((const char *const *)l->labels.name, s->config.n_labels);
