@@ -120,6 +120,17 @@ static int keep_choices(struct material *m, struct opt_line *line, struct err *e
     return rc ? rc : chat_date(&m->files.now, m->today, err);
 }
 
+/* The options, as far as they are known: how many steps there are is not yet. */
+static int check_training(struct train_opts *o, struct err *err)
+{
+    uint64_t asked = o->steps;
+
+    o->steps = asked ? asked : UINT32_MAX;
+    int rc = train_opts_check(o, err);
+    o->steps = asked;
+    return rc;
+}
+
 static int gather(struct material *m, struct opt_line *line, struct err *err)
 {
     struct finetune_opts *o = line->options;
@@ -131,7 +142,7 @@ static int gather(struct material *m, struct opt_line *line, struct err *err)
     if (!opt_given(line, "batch"))
         o->train.batch = CHAT_BATCH;
     if (rc || (rc = take_model(m, line, err)) || (rc = take_rows(m, line, err)) ||
-        (rc = keep_choices(m, line, err)))
+        (rc = keep_choices(m, line, err)) || (rc = check_training(&o->train, err)))
         return rc;
     m->n.generation = m->generation;
     m->n.chat = &m->files;
