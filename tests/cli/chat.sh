@@ -3,7 +3,7 @@
 # ranks; a run goes on where it was killed; what cannot be trained on is refused. Prints TAP.
 . tests/tap.sh
 
-fixtures=tests/fixtures/chat
+fixtures=tests/fixtures/chat_steps
 rows=$fixtures/rows.jsonl
 compare() { # NAME ARGUMENTS of chat_fixture.py
     name=$1

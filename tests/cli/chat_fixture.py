@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What siTrain made of the conversations in tests/fixtures/chat, against what transformers computes (make_chat.py).
+"""What siTrain made of the conversations in tests/fixtures/chat_steps, against what transformers computes (make_chat_steps.py).
 
     chat_fixture.py ids FIXTURES TRAIN.ex             the rows' ids and marks
     chat_fixture.py steps FIXTURES MODEL RUN FILE     losses and norms of run.db, and the parameters in FILE after the last step
