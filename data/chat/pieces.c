@@ -188,17 +188,29 @@ static int names_assistant(const char *text, size_t n)
     return 0;
 }
 
+/* Whether there is something else than white space, which might stand anywhere. */
+static int says_something(const char *text, size_t n)
+{
+    while (n && strchr(" \n\t\r", text[n - 1]))
+        n--;
+    return n > 0;
+}
+
 /* Where an answer begins in text[from..to): behind the cue; SIZE_MAX: it is not there. A template
  * that does not know add_generation_prompt may write the name of the turn behind it. */
 static size_t cue_end(const struct chat_cue *cue, const char *text, size_t from, size_t to)
 {
-    const char *at;
+    const char *at = NULL, *asked = cue->n ? cue->text + cue->n - cue->asked : NULL;
+    size_t      end;
 
-    if (cue->n && to - from >= cue->n && !memcmp(text + from, cue->text, cue->n) &&
-        (cue->asked || !names_assistant(text + from + cue->n, to - from - cue->n)))
-        return from + cue->n;
-    at = cue->asked ? memmem(text + from, to - from, cue->text + cue->n - cue->asked, cue->asked)
-                    : NULL;
+    if (cue->n && says_something(cue->text, cue->n))
+        at = memmem(text + from, to - from, cue->text, cue->n);
+    else if (cue->n && to - from >= cue->n && !memcmp(text + from, cue->text, cue->n))
+        at = text + from;
+    end = at ? (size_t)(at - text) + cue->n : SIZE_MAX;
+    if (at && (cue->asked || !names_assistant(text + end, to - end)))
+        return end;
+    at = cue->asked ? memmem(text + from, to - from, asked, cue->asked) : NULL;
     return at ? (size_t)(at - text) + cue->asked : SIZE_MAX;
 }
 
