@@ -2,7 +2,7 @@
  * (tests/fixtures/chat.json, made by make_chat.py): each with the template's {% generation %}, and
  * with the same template without it; texts that spell control tokens; what no file can have.
  *
- *     test_chat_encode FOLDER ROWS     prints ids, and which count, of each row (for make_chat.py) */
+ *     test_chat_encode FOLDER ROWS    prints ids, and which count, of each row (make_chat.py) */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -25,7 +25,8 @@ static void put_text(const char *name, const char *text) { tempdir_put(name, tex
 
 static void model_open(struct model *m, const json_t *said, const char *template)
 {
-    json_t *config = json_object_get(said, "config"), *tokenizer = json_object_get(said, "tokenizer");
+    const json_t *config = json_object_get(said, "config"),
+                 *tokenizer = json_object_get(said, "tokenizer");
 
     assert_int_equal(json_write(config, tempdir_at("tokenizer_config.json"), 0, &e), 0);
     assert_int_equal(json_write(tokenizer, tempdir_at("tokenizer.json"), 0, &e), 0);
@@ -246,9 +247,11 @@ static void marked(char *out, const struct model *m, const char *row)
     if (encoded(&how, tempdir_at("rows.jsonl"), &got, &other))
         fail_msg("%s", e.text);
     for (size_t i = 0; i < got.ids.n; i++) {
-        if (got.counts[i] != open)
-            x.n = (assert_int_equal(tokenizer_text_end(m->tok, &x, &e), 0), x.n),
-            out += sprintf(out, "%.*s%s", (int)x.n, x.text, open ? "]" : "["), x.n = 0;
+        if (got.counts[i] != open) {
+            assert_int_equal(tokenizer_text_end(m->tok, &x, &e), 0);
+            out += sprintf(out, "%.*s%s", (int)x.n, x.text, open ? "]" : "[");
+            x.n = 0;
+        }
         open = got.counts[i];
         assert_int_equal(tokenizer_text_add(m->tok, &x, got.ids.ids[i], 0, &e), 0);
     }
@@ -259,11 +262,13 @@ static void marked(char *out, const struct model *m, const char *row)
     chat_ids_free(&other);
 }
 
-#define ROW "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", " \
-            "\"content\": \"b c\"}, {\"role\": \"user\", \"content\": \"d\"}, {\"role\": "          \
-            "\"assistant\", \"content\": \"e\"}]}"
-#define TOLD "{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"train\": true}, {\"role\": " \
-             "\"assistant\", \"content\": \"b\", \"train\": false}]}"
+#define SAID(role, content) "{\"role\": \"" role "\", \"content\": \"" content "\"}"
+#define ROW                                                                           \
+    "{\"messages\": [" SAID("user", "a") ", " SAID("assistant", "b c") ", " SAID("user", "d") \
+    ", " SAID("assistant", "e") "]}"
+#define TOLD                                                                        \
+    "{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"train\": true}, "          \
+    "{\"role\": \"assistant\", \"content\": \"b\", \"train\": false}]}"
 
 static void test_closing(void **state)
 {
@@ -279,11 +284,13 @@ static void test_closing(void **state)
         { "{% for m in messages %}<|im_start|>{{ m.content }}{% endfor %}", ROW,
           "<|im_start|>a<|im_start|>[b c<|im_start|>]d<|im_start|>[e]" },
         // a row says what counts; the user's turn is closed, too
-        { "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}",
-          TOLD, "<|im_start|>user\n[a<|im_end|>]\n<|im_start|>assistant\nb<|im_end|>\n" },
+        { "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"
+          "{% endfor %}", TOLD,
+          "<|im_start|>user\n[a<|im_end|>]\n<|im_start|>assistant\nb<|im_end|>\n" },
         // with a token that ends texts behind another
-        { "{% for m in messages %}{{ m.role }}\n{{ m.content }}<|endoftext|><|im_end|>\n{% endfor %}",
-          ROW, "user\na<|endoftext|><|im_end|>\nassistant\n[b c<|endoftext|><|im_end|>]\nuser\nd"
+        { "{% for m in messages %}{{ m.role }}\n{{ m.content }}<|endoftext|><|im_end|>\n"
+          "{% endfor %}", ROW,
+          "user\na<|endoftext|><|im_end|>\nassistant\n[b c<|endoftext|><|im_end|>]\nuser\nd"
           "<|endoftext|><|im_end|>\nassistant\n[e<|endoftext|><|im_end|>]\n" },
         // content that is changed on its way; nobody else writes what begins a turn
         { "{% for m in messages %}<|im_start|>{{ m.content | upper | replace('B', 'xBx') }}"
@@ -345,7 +352,7 @@ static int print_rows(const char *dir, const char *path)
 
     rc = rc ? rc : chat_template_open(&m.chat, dir, NULL, &e);
     rc = rc ? rc : chat_rows_open(&rows, path, CHAT_FORM_FOUND, NULL, &e);
-    struct chat_encoding how = { .tok = m.tok, .chat = m.chat };
+    struct chat_encoding how = { .tok = m.tok, .chat = m.chat, .now = time(NULL) };
 
     while (!rc && (got = chat_rows_next(rows, &row, &e)) > 0) {
         printf("[");

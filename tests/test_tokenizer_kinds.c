@@ -47,7 +47,6 @@ static void same_ids(const struct token_buf *got, const json_t *want, const char
         fail_msg("id %zu of %zu (expected %zu) differs: %s", i, got->n, n, text);
 }
 
-
 /* Whether a text has a control token; the unknown token's id says nothing of that. */
 static int any_control(const struct tokenizer *t, const char *text, const struct token_buf *ids)
 {
@@ -58,8 +57,8 @@ static int any_control(const struct tokenizer *t, const char *text, const struct
     return i < ids->n || strcasestr(text, "[UNK]") || strstr(text, "<unk>");
 }
 
-/* The bytes of each id lie in the text in order. No bytes are plain, then all, then some: no control
- * token overlaps these, and the ids stay as they are if there was none. */
+/* The bytes of each id lie in the text in order. No bytes are plain, then all, then some: no
+ * control token overlaps these, and the ids stay as they are if there was none. */
 static void check_spans(struct tokenizer *t, const char *text, size_t n, const json_t *want)
 {
     struct token_span   plain[3] = { { 0, n }, { n / 4, n / 3 }, { n / 2, n } };
