@@ -88,7 +88,6 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
         return err_misuse(err, "there is no tokenizer with this model: give --tokenizer DIR");
     if ((rc = chat_opts_seq(&o->train.seq, o->train.seq ? o->train.seq : o->tune.max_seq,
                             m->n.config.n_positions, dir, err)) ||
-        (rc = chat_date(&f->now, o->chat.date, err)) ||
         (rc = chat_template_open(&m->chat, dir, o->chat.template, err)))
         return rc;
     f->train = o->tune.train_file;
@@ -107,17 +106,22 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
  * made again, another day and by a version with other defaults. */
 static int keep_choices(struct material *m, struct opt_line *line, struct err *err)
 {
-    struct tm tm;
+    const struct finetune_opts *o = line->options;
+    struct tm                   tm;
 
     opt_mark_given(line, "rows");
     opt_mark_given(line, "loss-on");
     opt_mark_given(line, "long-rows");
-    if (opt_given(line, "date"))
-        return 0;
-    strftime(m->today, sizeof m->today, "%Y-%m-%d", localtime_r(&m->files.now, &tm));
-    int rc = opt_set(line, "date", m->today, err);
-    opt_mark_given(line, "date");
-    return rc ? rc : chat_date(&m->files.now, m->today, err);
+    if (!opt_given(line, "date")) {
+        time_t now = time(NULL);
+
+        strftime(m->today, sizeof m->today, "%Y-%m-%d", localtime_r(&now, &tm));
+        int rc = opt_set(line, "date", m->today, err);
+        if (rc)
+            return rc;
+        opt_mark_given(line, "date");
+    }
+    return chat_date(&m->files.now, o->chat.date, err);
 }
 
 /* The options, as far as they are known: how many steps there are is not yet. */
