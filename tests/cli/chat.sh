@@ -156,6 +156,10 @@ refuses 2 "is a fine-tuning: siTrain finetune --resume" pretrain --resume "$tmp/
 works "plan knows the task" plan --task chat --init $fixtures/llama --train-file $rows --packing --probe off
 result "$(grep -q "^Step: 1 x 8 x 128 tokens at most" "$tmp/out" && grep -q "order of rows" "$tmp/out"; echo $?)" "with rows of --max-seq tokens at most, and their order in memory"
 
+mode=$(sqlite3 "$tmp/whole/run.db" "SELECT value FROM runs WHERE key = 'train.packed'")
+run plan --task chat --init $fixtures/llama --train-file $rows --max-seq 64 --batch 2 --grad-accum 2 --epochs 2 --packing --mode mem
+result "$(grep -q "tokens/s without padding, $((2 * ((mode + 3) / 4))) steps" "$tmp/out"; echo $?)" "and the steps of its epochs, and tokens/s without padding"
+
 # ranks
 by_ranks
 job() { # N ARGUMENTS of finetune
