@@ -413,8 +413,8 @@ static int open_log(struct session *s, enum session_how how, struct err *err)
     if (how == SESSION_PAST)
         return runlog_open_past(&s->log, path, &s->past, err);
     int rc = runlog_open(&s->log, path, 1, 1, err);
-    if (rc || how == SESSION_READ)
-        return rc ? rc : runlog_lock_reading(s->log, err);
+    if (rc || how == SESSION_LIVE || how == SESSION_READ)
+        return rc || how == SESSION_LIVE ? rc : runlog_lock_reading(s->log, err);
     runlog_get(s->log, "option.durability", word, sizeof word, err);
     runlog_close(s->log);
     s->log = NULL;
