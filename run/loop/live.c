@@ -22,15 +22,21 @@ static int open_run(const struct session *s) // -1: not
 
 /* ---- the training process ---- */
 
-void live_open(struct live *l, const struct session *s)
+/* Remove what readers have left that are not there any more. */
+static void clear_left(const struct session *s)
 {
     char path[LIVE_PATH];
 
+    snprintf(path, sizeof path, "%s/%s", s->dir, asked_name);
+    file_new_clear_left(path, 1);
+}
+
+void live_open(struct live *l, const struct session *s)
+{
     *l = (struct live){ .fd = -1 };
     if (s->ranks.size > 1) // each has only its portions
         return;
-    snprintf(path, sizeof path, "%s/%s", s->dir, asked_name);
-    file_new_clear_left(path, 1);
+    clear_left(s);
     l->fd = open_run(s);
     if (l->fd >= 0 && flock(l->fd, LOCK_SH)) {
         close(l->fd);
@@ -124,6 +130,7 @@ static int answer(const char *asked, struct session *s, struct stream *stream, u
         return rc;
     int wrote = write_answer(asked, s, &source, step, &why);
     rc = stream_masters_end(stream, err);
+    clear_left(s); // where the reader did not wait for it
     // after -EINTR the training is to end, which the reader sees
     return rc || wrote == -EINTR ? rc : tell(asked, s, step, wrote, &why, err);
 }
@@ -232,8 +239,11 @@ int live_ask(struct live_model *m, const struct session *s, struct err *err)
     return rc;
 }
 
+/* Its lock goes first: an empty folder that somebody has locked gets another answer. */
 void live_done(struct live_model *m)
 {
+    if (m->asked.path)
+        flock(m->asked.fd, LOCK_UN);
     file_new_abort(&m->asked);
     memset(m, 0, sizeof *m);
 }

@@ -9,8 +9,9 @@
 #include "run/sources/tokenise.h"
 
 #include <strings.h>
+#include <unistd.h>
 
-enum { LIVE_TRIES = 5 };
+enum { LIVE_TRIES = 40, LIVE_US = 50000 };
 
 static int open_hf(struct model_folder *r, const char *path, struct err *err)
 {
@@ -69,6 +70,8 @@ static int open_live_best(struct model_folder *r, const char *path, struct err *
     int         rc = -EBADMSG;
 
     for (int i = 0; i < LIVE_TRIES && (rc == -EBADMSG || rc == -ENOENT); i++) {
+        if (i)
+            usleep(LIVE_US);
         rc = best_load(&best, &r->run, err);
         rc = rc ? rc : open_best(r, &best, path, err);
     }
