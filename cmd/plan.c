@@ -12,7 +12,7 @@
 #include "run/folder/spares.h"
 #include "run/folder/train_opts.h"
 #include "run/loop/training.h"
-#include "run/model_choice.h"
+#include "run/model_opts.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/labelled.h"
 #include "run/sources/masking.h"

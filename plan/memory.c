@@ -11,7 +11,7 @@
 #include "kernels/matmul.h"
 #include "offload/estimate/step_work.h"
 #include "offload/layout/act_rule.h"
-#include "offload/stream/streams.h"
+#include "offload/stream/stream_open.h"
 #include "run/sources/evaluate.h"
 
 #include <malloc.h>

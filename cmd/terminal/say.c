@@ -139,7 +139,7 @@ const struct events *say_events_of_job(void)
     return job_speaks() ? &say_events : &silent_events;
 }
 
-int say_training_run(struct session *s, struct err *err)
+int command_train(struct session *s, struct err *err)
 {
     struct training_end end;
     char                line[SESSION_LINE];

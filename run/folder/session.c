@@ -7,7 +7,7 @@
 #include "data/base/machine.h"
 #include "data/base/round.h"
 #include "model/hf.h"
-#include "model/passes.h"
+#include "model/pass_order.h"
 #include "offload/devices/devices.h"
 #include "offload/upkeep/reshard.h"
 #include "run/folder/exports.h"
@@ -337,7 +337,7 @@ int session_config(struct session *s, struct err *err)
         .log = s->log,
         .id = s->id,
         .mode = (enum run_mode)o->mode,
-        .route = passes_of(&s->config),
+        .route = pass_order_of(&s->config),
         .ranks = s->ranks,
         .block_params = s->block_params + (together ? n : 0),
         .decay = run_decay,

@@ -30,11 +30,11 @@ const char *train_mode_name(size_t mode)
 }
 
 const struct train_activations train_activations[] = {
-    [TRAIN_KEEP] = { "keep", 0, -1, ADAPT_NOT },
+    [TRAIN_KEEP] = { "keep", 0, 1, ADAPT_NOT },
     [TRAIN_RECOMPUTE] = { "recompute", 0, 0, ADAPT_NOT },
-    [TRAIN_OFFLOAD] = { "offload", 1, -1, ADAPT_NOT },
-    { "auto", 1, -1, ADAPT_BEST },
-    { "ssdtrain", 1, -1, ADAPT_SSDTRAIN },
+    [TRAIN_OFFLOAD] = { "offload", 1, 1, ADAPT_NOT },
+    { "auto", 1, 1, ADAPT_BEST },
+    { "ssdtrain", 1, 1, ADAPT_SSDTRAIN },
     { 0 },
 };
 

@@ -2,7 +2,7 @@
 #include "run/loop/model_folder.h"
 
 #include "data/base/machine.h"
-#include "offload/stream/streams.h"
+#include "offload/stream/stream_open.h"
 #include "run/folder/settings.h"
 #include "run/loop/best.h"
 #include "run/ranks/job_run.h"
