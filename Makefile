@@ -42,10 +42,10 @@ KERNEL_CFLAGS ?= -O3 -fno-math-errno -fno-trapping-math -mprefer-vector-width=51
 MUST     := -ffp-contract=off -fno-strict-aliasing -fno-lto
 
 # Libraries as pkg-config knows them. Without its answer, the name of the package is the library's.
-PKGS     := openblas liburing sqlite3 libpcre2-8 jansson libutf8proc libisal argtable2 blkid
+PKGS     := openblas liburing sqlite3 libpcre2-8 jansson libutf8proc libisal argtable2 blkid zlib libzstd
 pkg       = $(shell for p in $(PKGS); do $(PKG_CONFIG) $(1) $$p 2>/dev/null || echo $(2); done)
 INCLUDES := -I. $(patsubst -I%,-isystem %,$(call pkg,--cflags))
-LIBS     := $(patsubst -llib%,-l%,$(call pkg,--libs,-l$$p)) -lm
+LIBS     := $(patsubst -lzlib,-lz,$(patsubst -llib%,-l%,$(call pkg,--libs,-l$$p))) -lm
 
 # EXTRA and WRAP are set for single targets.
 COMPILE   = -std=c17 -D_GNU_SOURCE $(ARCH) $(WARN) $(INCLUDES) $(CPPFLAGS) $(CFLAGS) $(EXTRA) $(MUST) \
@@ -90,8 +90,8 @@ endif
 
 # Everything but the commands is a library, which the tests and examples/ link. Weak symbols name the
 # optional parts, so that these objects are linked whole (WEAK_OBJ).
-ROOMS    ?= data/base data/opt data/jinja data/db data/text data/tensors data/task comm kernels csd csd/* offload \
-            offload/* model run/folder run/sources run/ranks plan run/loop run
+ROOMS    ?= data/base data/opt data/jinja data/db data/text data/tensors data/task data/chat comm kernels csd csd/* \
+            offload offload/* model run/folder run/sources run/ranks plan run/loop run
 LIB      ?= $(BUILD)/libsitrain.a
 ABSENT   := $(if $(HAS_ONEDNN),,kernels/matmul_onednn.c) $(if $(HAS_XRT),,$(XRT_SRC)) \
             $(if $(HAS_OPENCL),,csd/engine/engine_opencl.c csd/engine/opencl.c) $(if $(HAS_MPI),,comm/comm_mpi.c)
@@ -106,7 +106,7 @@ LINKED   := $(WEAK_OBJ) $(LIB)
 DEPS_BUILD := gcc make libc6-dev libopenblas-openmp-dev optional:libdnnl-dev optional:libxrt-dev \
               optional:opencl-headers optional:libopenmpi-dev optional:openmpi-bin liburing-dev \
               libargtable2-dev libsqlite3-dev libpcre2-dev libjansson-dev libutf8proc-dev \
-              libisal-dev libblkid-dev
+              libisal-dev libblkid-dev zlib1g-dev libzstd-dev
 DEPS_DEMO  := bible-kjv
 
 .PHONY: all deps demo check install share deb format help clean FORCE
@@ -154,7 +154,7 @@ clean: ## remove what was built
 	@rm -f "$(TARGET)"
 
 # A compiler or header that is missing gets one sentence, not a page of errors.
-HEADERS := cblas.h liburing.h sqlite3.h pcre2.h jansson.h utf8proc.h isa-l/crc.h argtable2.h blkid/blkid.h
+HEADERS := cblas.h liburing.h sqlite3.h pcre2.h jansson.h utf8proc.h isa-l/crc.h argtable2.h blkid/blkid.h zlib.h zstd.h
 $(BUILD)/tests/found: HEADERS := cmocka.h
 $(BUILD)/found $(BUILD)/tests/found: $(BUILD)/flags
 	@$(CC) --version >/dev/null 2>&1 || { echo "$(CC) is missing: make deps installs what the build needs" >&2; exit 1; }

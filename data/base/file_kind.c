@@ -18,12 +18,12 @@
 /* ---- the formats ---- */
 
 /* Commands that make a text, or rows, of such a file: \1 stands for the file, \2 for what they
- * write; NULL: there is none. to: how the new file's name ends; makes: what it is then (NULL: as
- * what is wanted). */
+ * write; NULL: there is none. chat: rows that may hold lists (NULL: as rows). to: how the new file's
+ * name ends; makes: what it is then (NULL: as what is wanted). */
 struct file_format {
     const char *magic;
     size_t      n, at; // bytes of it, and where it stands
-    const char *name, *text, *rows, *to, *makes;
+    const char *name, *text, *rows, *chat, *to, *makes;
 };
 
 #define MAGIC(bytes)  bytes, sizeof bytes - 1, 0
@@ -31,7 +31,10 @@ struct file_format {
 #define PYTHON(lines) "python3 -c \"import sys, " lines "\" \1 >\2"
 #define COLUMN(table) PYTHON("pandas; print(*pandas." table "['text'], sep='\\n')")
 #define ROWS(table)   PYTHON("pandas; print(pandas." table ".to_csv(index=False), end='')")
-#define PANDAS(table) .text = COLUMN(table), .rows = ROWS(table)
+#define LINES(table)                                                                               \
+    PYTHON("pandas; print(pandas." table ".to_json(orient='records', lines=True, "                 \
+           "force_ascii=False), end='')")
+#define PANDAS(table) .text = COLUMN(table), .rows = ROWS(table), .chat = LINES(table)
 #define ICONV(from)                                                                                \
     .text = "iconv -f " from " -t UTF-8 \1 >\2", .rows = "iconv -f " from " -t UTF-8 \1 >\2",      \
     .to = recoded
@@ -81,7 +84,9 @@ static const struct file_format
         .text = PYTHON("datasets; "
                        "print(*datasets.Dataset.from_file(sys.argv[1])['text'], sep='\\n')"),
         .rows = "python3 -c \"import sys, datasets; "
-                "datasets.Dataset.from_file(sys.argv[1]).to_csv(sys.argv[2])\" \1 \2" },
+                "datasets.Dataset.from_file(sys.argv[1]).to_csv(sys.argv[2])\" \1 \2",
+        .chat = "python3 -c \"import sys, datasets; datasets.Dataset.from_file(sys.argv[1])"
+                ".to_json(sys.argv[2], force_ascii=False)\" \1 \2" },
     utf16_le = { .name = "UTF-16 without a mark", ICONV("UTF-16LE") },
     utf16_be = { .name = "UTF-16 without a mark", ICONV("UTF-16BE") },
     latin1 = { .name = "Latin-1", ICONV("LATIN1") },
@@ -317,6 +322,7 @@ static const struct { const char *not, *makes, *end; } wants[] = {
     [FILE_FOR_TEXT] = { "not a text", "makes one", ".txt" },
     [FILE_FOR_PROMPTS] = { "not a text of a prompt a line", "makes a text of it", ".txt" },
     [FILE_FOR_ROWS] = { "not rows", "makes rows of it", ".csv" },
+    [FILE_FOR_CHAT] = { "not rows of conversations", "makes rows of it", ".jsonl" },
     [FILE_FOR_OPTIONS] = { "not a text of options", NULL, "" },
     [FILE_FOR_JSON] = { "not JSON", NULL, "" },
     [FILE_FOR_TOKENIZER] = { "not the folder of a tokenizer", NULL, "" },
@@ -346,7 +352,10 @@ static void name_made(char *out, size_t size, const char *path, const struct fil
 static void write_command(char *out, size_t size, const char *path, const struct file_format *f,
                           enum file_want want)
 {
-    const char *from = want == FILE_FOR_ROWS ? f->rows : wants[want].makes ? f->text : NULL;
+    const char *from = want == FILE_FOR_CHAT && f->chat                   ? f->chat
+                       : want == FILE_FOR_ROWS || want == FILE_FOR_CHAT ? f->rows
+                       : wants[want].makes                              ? f->text
+                                                                        : NULL;
     char        made[400], names[2][408];
     size_t      n = 0, length = strlen(path);
 

@@ -8,12 +8,14 @@
  * Forms (a row is an object of JSON, or a line of a .csv where the columns are texts):
  *   messages    {"messages": [{"role", "content", ...}], "tools": [...]}
  *   sharegpt    {"conversations": [{"from", "value"}], "system", "tools"}; from is human, gpt,
- *               system, function_call or observation
+ *               system, function_call or observation, or a kin of these; turns may be messages
  *   alpaca      {"instruction", "input", "output", "system", "history": [[user, assistant], ...]};
  *               the user's text is the instruction, a newline, the input
  *   completion  {"prompt", "completion"}: both texts, or both lists of messages
  *   text        {"text"}
- *   preference  {"chosen", "rejected"}, with or without "prompt": texts, or lists of messages
+ *   preference  {"chosen", "rejected"}, with or without "prompt": texts, or lists of messages.
+ *               Without it, the prompt is what both begin with, as in TRL. A prompt that is a text
+ *               may stand beside lists of messages if it is their first user's content
  * The first row decides the form of a file; a row of another form, a role that is not known, or a
  * value of another type is misuse, and the sentence names file, line and key. Files are .jsonl,
  * .json, .csv, and each of these as .gz or .zst, told by their contents, not by their names. Memory
@@ -29,7 +31,8 @@ enum chat_form {
 };
 const char *chat_form_name(size_t i); // its word; "auto" for CHAT_FORM_FOUND; NULL past the last
 
-/* Keys other than the form's own; NULL: its own. They must be there in every row. */
+/* Keys other than the form's own; NULL: its own. They must be there in every row, and of one form.
+ * The texts stay the caller's, as long as the file is open. */
 struct chat_names { const char *messages, *prompt, *completion, *text, *chosen, *rejected; };
 
 /* What a turn counts for: by its role (--loss-on), or as the row says itself ("train", or the prompt
@@ -57,6 +60,8 @@ struct chat_row {
     struct chat_turns other_turns;
     const char       *other;
     json_t           *tools;    // NULL: none
+    // what the template gets besides ("chat_template_kwargs", an object); NULL: nothing
+    const json_t     *variables;
 };
 
 struct chat_rows; // opaque

@@ -1,8 +1,9 @@
 /* template.h: the chat template that a model's folder has, and its rendering of a conversation.
  *
- * A folder has chat_template.jinja, or further templates in additional_chat_templates/NAME.jinja, or
- * tokenizer_config.json's chat_template: a text, or a list of {name, template}. With several of
- * them "default" is taken, and "tool_use" where there are tools, as transformers does. */
+ * A folder has chat_template.jinja ("default") and additional_chat_templates/NAME.jinja. Without
+ * such files it has tokenizer_config.json's chat_template, a text or a list of {name, template}, and
+ * without that a processor's chat_template.json. With several templates "default" is taken, and
+ * "tool_use" where there are tools, as transformers does. */
 #pragma once
 
 #include "data/jinja/jinja.h"
@@ -16,19 +17,24 @@ struct chat_template; // opaque
 int  chat_template_open(struct chat_template **out, const char *dir, const char *name,
                         struct err *err);
 void chat_template_close(struct chat_template *t); // NULL is fine
+/* Returns the text, if there is one template only; NULL: there are several, of which none was
+ * chosen. */
+const char *chat_template_only(const struct chat_template *t);
 /* Whether some template of it marks what is generated ({% generation %}). */
 int  chat_template_marks(const struct chat_template *t);
 
 struct chat_rendering {
     const json_t *messages, *tools; // tools NULL: none
+    const json_t *variables;        // further ones, as chat_row has them; NULL: none
     int           generation_prompt;
     const char   *bos, *eos;        // NULL: those of the folder's tokenizer_config.json
     time_t        now;              // of strftime_now()
 };
 
-/* Write a conversation. Variables are transformers': messages, tools, documents (none),
- * add_generation_prompt, and all special tokens by their roles (bos_token, ...). *kept holds the
- * variables that the spans of `out` point into: the caller frees both (json_decref,
- * jinja_output_free). */
+/* Write a conversation. Variables are those of transformers 5: messages, tools, documents (none),
+ * add_generation_prompt, and all special tokens by their roles (bos_token, ...). Messages lose
+ * their members that are null, and get reasoning_content where they have thinking or reasoning;
+ * the texts in them are those of r->messages, so spans of `out` point there. *kept holds the
+ * variables: the caller frees both (json_decref, jinja_output_free). Any thread may call it. */
 int chat_template_render(const struct chat_template *t, const struct chat_rendering *r,
                          struct jinja_output *out, json_t **kept, struct err *err);

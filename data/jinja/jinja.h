@@ -27,6 +27,8 @@ struct jinja; // opaque: a parsed template, which rendering does not change
 int  jinja_parse(struct jinja **out, const char *text, size_t n, const char *name,
                  struct err *err);
 void jinja_free(struct jinja *j); // NULL is fine
+/* Whether it has {% generation %}. */
+int  jinja_marks(const struct jinja *j);
 
 /* A template is somebody else's program: what it may use. 0: the value in brackets. */
 struct jinja_limits {

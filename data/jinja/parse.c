@@ -180,6 +180,7 @@ static int statement_with(struct parser *p, struct node *n)
 static int statement_generation(struct parser *p, struct node *n)
 {
     n->kind = NODE_GENERATION;
+    p->j->marks = 1;
     return body_of(p, n, "endgeneration");
 }
 
@@ -280,6 +281,8 @@ int jinja_parse(struct jinja **out, const char *text, size_t n, const char *file
         *out = j;
     return rc;
 }
+
+int jinja_marks(const struct jinja *j) { return j->marks; }
 
 void jinja_free(struct jinja *j)
 {

@@ -64,4 +64,5 @@ struct jinja {
     char         name[256];
     struct pool  pool;
     struct node *body;
+    int          marks; // it has {% generation %}
 };

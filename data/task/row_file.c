@@ -16,16 +16,18 @@
  * list of JSON holds all rows. */
 static int begin(struct row_file *r, struct err *err)
 {
-    char mark[3];
-    int  c, quoted = 0;
-    long from = fread(mark, 1, sizeof mark, r->f) == sizeof mark &&
-                        memcmp(mark, "\xEF\xBB\xBF", sizeof mark) == 0
-                    ? (long)sizeof mark
-                    : 0;
+    char   mark[3];
+    int    c, quoted = 0;
+    size_t n = 0;
+    long   from = fread(mark, 1, sizeof mark, r->f) == sizeof mark &&
+                          memcmp(mark, "\xEF\xBB\xBF", sizeof mark) == 0
+                      ? (long)sizeof mark
+                      : 0;
 
     rewind(r->f);
     fseek(r->f, from, SEEK_SET);
-    while ((c = getc_unlocked(r->f)) != EOF && ((c != '\n' && c != '\r') || quoted))
+    while ((c = getc_unlocked(r->f)) != EOF && ((c != '\n' && c != '\r') || quoted) &&
+           n++ < ROW_MAX_BYTES) // a list of JSON may be one line
         quoted ^= c == '"' && r->kind == ROWS_CSV;
     r->returns = c == '\r' && getc_unlocked(r->f) != '\n';
     fseek(r->f, from, SEEK_SET);
@@ -44,16 +46,24 @@ int row_file_open(struct row_file *r, const char *path, enum row_kind kind, stru
 {
     uint64_t size;
     int      fd, rc = file_open_read(path, &fd, &size, err);
+    FILE    *f = NULL;
 
     *r = (struct row_file){ .path = path, .kind = kind, .at = 1 };
     if (rc)
         return rc;
     rc = file_kind_check(fd, size, path, FILE_FOR_ROWS, err);
-    if (!rc && !(r->f = fdopen(fd, "rb")))
+    if (!rc && !(f = fdopen(fd, "rb")))
         rc = err_set(err, -errno, "open %s: %s", path, strerror(errno));
     if (rc)
         close(fd);
-    return rc ? rc : begin(r, err);
+    return rc ? rc : row_file_open_stream(r, f, path, kind, err);
+}
+
+int row_file_open_stream(struct row_file *r, FILE *f, const char *path, enum row_kind kind,
+                         struct err *err)
+{
+    *r = (struct row_file){ .path = path, .kind = kind, .at = 1, .f = f };
+    return begin(r, err);
 }
 
 void row_file_close(struct row_file *r)

@@ -33,6 +33,10 @@ struct row_file {
 
 /* Opens a file. Caller closes r, also after an error. */
 int  row_file_open(struct row_file *r, const char *path, enum row_kind kind, struct err *err);
+/* The same of a stream that stands at its beginning and can be rewound. It is r's from now on,
+ * also after an error. The format of its contents is not looked at. */
+int  row_file_open_stream(struct row_file *r, FILE *f, const char *path, enum row_kind kind,
+                          struct err *err);
 void row_file_close(struct row_file *r);
 
 /* Reads the next row. Returns 1, 0 at the end, or -errno with a sentence. Memory is that of the

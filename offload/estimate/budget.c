@@ -155,6 +155,7 @@ static void fill_items(struct budget *b, const struct budget_request *r)
     add(b, "measurements", r->spans, "of the steps that are open");
     add(b, "tables", r->tables, "of what is updated");
     add(b, "predictions", r->predictions, "of the rows that are evaluated");
+    add(b, "order of rows", r->order, "of their lengths, and which are in a row together");
     add(b, "keys and values", r->kv_cache, "cached while generating");
 }
 

@@ -24,6 +24,7 @@ struct budget_request {
     uint64_t products;        // scratch and JIT of the product engine
     uint64_t compress, spans, kv_cache;
     uint64_t predictions;     // of the labelled rows that are evaluated
+    uint64_t order;           // of the rows of conversations
     uint64_t tables;          // of subgroups, about 4 KiB each; in mem, of slices of the update
     /* Error feedback: all of it in RAM (always in mem); or the buffers that it streams through,
      * those of embeddings and final norm, and one for each gradient buffer. */

@@ -388,6 +388,9 @@ int session_load(struct session *s, struct err *err)
     int rc = session_load_config(s, err);
 
     rc = rc ? rc : load_options(s, err);
+    s->rows = !settings_has(s->log, "chat.form")       ? SESSION_WHOLE
+              : settings_has(s->log, "chat.packing") ? SESSION_PACKED
+                                                     : SESSION_PADDED;
     settings_scan(s->log, "%zu", &s->ranks.size, "ranks");
     settings_scan(s->log, "%zu", &s->ranks.rank, "rank");
     return rc ? rc : session_config(s, err);

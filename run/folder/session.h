@@ -11,6 +11,10 @@
 
 enum { SESSION_PATH = 4096 };
 
+/* The rows that a language model is trained on: whole ones of a token file; or, of conversations,
+ * one example in each, padded; or several in each. (A classifier's are padded in any case.) */
+enum session_rows { SESSION_WHOLE, SESSION_PADDED, SESSION_PACKED };
+
 struct session {
     char              dir[SESSION_PATH];
     char              id[33];
@@ -21,6 +25,7 @@ struct session {
     enum moved        moved;        // set if opened for writing
     int               past;         // opened by PAST, before the last commit
     struct model_config config;
+    enum session_rows rows;
     struct train_opts o;            // as stored
     int               has_opts;
     struct runlog    *log;

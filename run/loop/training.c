@@ -13,14 +13,12 @@
 #include "plan/wear.h"
 #include "run/folder/drives.h"
 #include "run/folder/output.h"
-#include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/folder/tensorboard.h"
 #include "run/loop/best.h"
 #include "run/loop/live.h"
 #include "run/loop/schedule_end.h"
 #include "run/ranks/job_run.h"
-#include "run/sources/labelled.h"
 #include "run/sources/source.h"
 
 #include <math.h>
@@ -137,7 +135,7 @@ static int record_memory(const struct training *t, struct err *err)
 static int record_plan(struct training *t, struct err *err)
 {
     const struct run_config *r = &t->s->run;
-    int varies = arch_classifies(&t->s->config) || train_activations[t->s->o.activations].adapts;
+    int varies = training_varies(t->s) || train_activations[t->s->o.activations].adapts;
 
     int rc = record_memory(t, err);
 
@@ -218,8 +216,7 @@ static int notice_fake(struct session *s, struct err *err)
 static int training_open(struct training *t, struct err *err)
 {
     struct session        *s = t->s;
-    uint64_t               rows = size_max(labelled_rows(s, run_dev[0]),
-                                                labelled_rows(s, run_dev[1]));
+    uint64_t               rows = source_rows(s);
     char                   notice[512] = "";
     int                    rc = source_open(&t->source, s, err);
 
@@ -518,7 +515,8 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
         tell_what_a_stop_does(&t, next);
         if (s->events && s->events->training)
             s->events->training(s->events->ctx,
-                                &(struct training_begins){ &s->o, &s->config, &t.plan,
+                                &(struct training_begins){ &s->o, &s->config,
+                                                           training_varies(s), &t.plan,
                                                            trainer_engine(t.trainer), next,
                                                            &t.mem });
         rc = train_steps(&t, missing, end, err);

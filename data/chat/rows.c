@@ -1,0 +1,314 @@
+/* rows.c: rows of a file, one object after the other. A file is JSON if it begins with a brace or a
+ * bracket, else it is a .csv, whose rows become objects of texts. The first object says which form
+ * the file has: the one whose keys are all there. A file of several such forms is not guessed at. */
+#include "data/chat/rows_parts.h"
+
+#include "data/base/file_kind.h"
+
+#include <stdarg.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FORMS ((enum chat_form)(CHAT_FORM_PREFERENCE + 1))
+enum { HEAD = 4096 };
+
+static const char *const key_names[ROW_KEYS] = {
+    [KEY_MESSAGES] = "messages", [KEY_CONVERSATIONS] = "conversations",
+    [KEY_INSTRUCTION] = "instruction", [KEY_OUTPUT] = "output", [KEY_PROMPT] = "prompt",
+    [KEY_COMPLETION] = "completion", [KEY_TEXT] = "text", [KEY_CHOSEN] = "chosen",
+    [KEY_REJECTED] = "rejected",
+};
+
+/* The keys by which a form is known, and a bit for each that the user may name otherwise. */
+#define BIT(key) (1u << (key))
+static const struct { const char *name; size_t n; enum row_key key[2]; unsigned named; } forms[] = {
+    [CHAT_FORM_FOUND] = { .name = "auto" },
+    [CHAT_FORM_MESSAGES] = { "messages", 1, { KEY_MESSAGES }, BIT(KEY_MESSAGES) },
+    [CHAT_FORM_SHAREGPT] = { "sharegpt", 1, { KEY_CONVERSATIONS }, BIT(KEY_MESSAGES) },
+    [CHAT_FORM_ALPACA] = { "alpaca", 2, { KEY_INSTRUCTION, KEY_OUTPUT }, 0 },
+    [CHAT_FORM_COMPLETION] = { "completion", 2, { KEY_PROMPT, KEY_COMPLETION },
+                               BIT(KEY_PROMPT) | BIT(KEY_COMPLETION) },
+    [CHAT_FORM_TEXT] = { "text", 1, { KEY_TEXT }, BIT(KEY_TEXT) },
+    [CHAT_FORM_PREFERENCE] = { "preference", 2, { KEY_CHOSEN, KEY_REJECTED },
+                               BIT(KEY_PROMPT) | BIT(KEY_CHOSEN) | BIT(KEY_REJECTED) },
+};
+
+const char *chat_form_name(size_t i) { return i < FORMS ? forms[i].name : NULL; }
+
+enum chat_form chat_rows_form(const struct chat_rows *r) { return r->form; }
+
+/* ---- sentences */
+
+int row_refuse(const struct chat_rows *r, struct err *err, const char *fmt, ...)
+{
+    char    what[800];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    return err_misuse(err, "%s:%zu: %s", r->path, r->file.line, what);
+}
+
+const char *row_value_kind(const json_t *v)
+{
+    static const char *const kinds[] = {
+        [JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list", [JSON_STRING] = "a text",
+        [JSON_INTEGER] = "a number", [JSON_REAL] = "a number", [JSON_TRUE] = "true",
+        [JSON_FALSE] = "false", [JSON_NULL] = "null",
+    };
+
+    return v ? kinds[json_typeof(v)] : "nothing";
+}
+
+const json_t *row_member(const json_t *object, const char *key)
+{
+    const json_t *v = json_object_get(object, key);
+
+    return json_is_null(v) ? NULL : v;
+}
+
+/* The keys of the row, as a list. */
+static void keys_list(const struct chat_rows *r, char *out, size_t size)
+{
+    const char *key;
+    json_t     *v;
+    size_t      n = 0;
+
+    snprintf(out, size, "none");
+    json_object_foreach(r->object, key, v)
+        if (n + 64 < size)
+            n += (size_t)snprintf(out + n, size - n, "%s\"%.40s\"", n ? ", " : "", key);
+}
+
+/* ---- the form */
+
+/* Keys as the user names them. */
+static int names_take(struct chat_rows *r, const struct chat_names *names, struct err *err)
+{
+    const char *const said[ROW_KEYS] = {
+        [KEY_MESSAGES] = names->messages, [KEY_PROMPT] = names->prompt,
+        [KEY_COMPLETION] = names->completion, [KEY_TEXT] = names->text,
+        [KEY_CHOSEN] = names->chosen, [KEY_REJECTED] = names->rejected,
+    };
+    unsigned given = 0;
+
+    for (size_t k = 0; k < ROW_KEYS; k++) {
+        r->key[k] = said[k] ? said[k] : key_names[k];
+        given |= said[k] ? BIT(k) : 0;
+    }
+    if (names->messages)
+        r->key[KEY_CONVERSATIONS] = names->messages;
+    for (enum chat_form f = CHAT_FORM_MESSAGES; f < FORMS; f++)
+        r->takes |= (given & ~forms[f].named) ? 0 : BIT(f);
+    if (!r->takes)
+        return err_misuse(err, "%s: the names of keys are of several forms of rows", r->path);
+    if (r->form && !(r->takes & BIT(r->form)))
+        return err_misuse(err, "%s: a name is given for a key that rows of the form %s do not "
+                          "have", r->path, forms[r->form].name);
+    return 0;
+}
+
+static int has_keys(const struct chat_rows *r, enum chat_form f)
+{
+    for (size_t i = 0; i < forms[f].n; i++)
+        if (!row_member(r->object, r->key[forms[f].key[i]]))
+            return 0;
+    return 1;
+}
+
+/* ShareGPT's turns stand under one of two names. */
+static void sharegpt_key(struct chat_rows *r)
+{
+    const char **key = &r->key[KEY_CONVERSATIONS];
+
+    if (*key == key_names[KEY_CONVERSATIONS] && !row_member(r->object, *key) &&
+        row_member(r->object, "conversation"))
+        *key = "conversation";
+}
+
+/* Turns under a name of the user's: {from, value}? */
+static int has_from(const struct chat_rows *r)
+{
+    const json_t *list = json_object_get(r->object, r->key[KEY_MESSAGES]);
+
+    return json_object_get(json_array_get(list, 0), "from") != NULL;
+}
+
+static int form_find(struct chat_rows *r, struct err *err)
+{
+    enum chat_form fits[FORMS];
+    size_t         n = 0;
+    char           keys[400];
+
+    sharegpt_key(r);
+    if (r->form)
+        return 0;
+    for (enum chat_form f = CHAT_FORM_MESSAGES; f < FORMS; f++)
+        if ((r->takes & BIT(f)) && has_keys(r, f))
+            fits[n++] = f;
+    if (n == 2 && fits[0] == CHAT_FORM_MESSAGES && fits[1] == CHAT_FORM_SHAREGPT &&
+        r->key[KEY_MESSAGES] == r->key[KEY_CONVERSATIONS]) {
+        fits[0] = has_from(r) ? CHAT_FORM_SHAREGPT : CHAT_FORM_MESSAGES;
+        n = 1;
+    }
+    if (n == 1)
+        return r->form = fits[0], 0;
+    if (n > 1)
+        return row_refuse(r, err, "this row fits the forms %s and %s: --rows says which one the "
+                          "file has", forms[fits[0]].name, forms[fits[1]].name);
+    keys_list(r, keys, sizeof keys);
+    return row_refuse(r, err, "this row has the keys %s, and fits no form of rows: messages, "
+                      "conversations, instruction and output, prompt and completion, text, or "
+                      "chosen and rejected are expected", keys);
+}
+
+/* ---- a .csv */
+
+static int header_read(struct chat_rows *r, struct err *err)
+{
+    int rc = row_file_next(&r->file, err);
+
+    if (rc <= 0)
+        return rc ? rc : err_misuse(err, "%s is empty", r->path);
+    r->column = calloc(r->file.n_fields, sizeof *r->column);
+    if (!r->column)
+        return err_set(err, -ENOMEM, "no memory for the names of columns");
+    for (r->columns = 0; r->columns < r->file.n_fields; r->columns++) {
+        const char *name = row_file_field(&r->file, r->columns);
+
+        for (size_t i = 0; i < r->columns; i++)
+            if (*name && !strcmp(r->column[i], name))
+                return row_refuse(r, err, "two columns are named \"%.40s\"", name);
+        if (!(r->column[r->columns] = strdup(name)))
+            return err_set(err, -ENOMEM, "no memory for the names of columns");
+    }
+    return 0;
+}
+
+/* A row as an object; a column without a name numbers the rows. */
+static int csv_object(struct chat_rows *r, struct err *err)
+{
+    if (r->file.n_fields != r->columns)
+        return row_refuse(r, err, "%zu columns, %zu are expected", r->file.n_fields, r->columns);
+    r->object = json_object();
+    int failed = !r->object;
+
+    for (size_t i = 0; i < r->columns; i++)
+        if (*r->column[i])
+            failed |= json_object_set_new(r->object, r->column[i],
+                                          json_string(row_file_field(&r->file, i)));
+    return failed ? err_set(err, -ENOMEM, "no memory for a row") : 0;
+}
+
+static int json_object_of(struct chat_rows *r, struct err *err)
+{
+    const char *text = row_file_field(&r->file, 0);
+    char        what[600];
+
+    if (!strcmp(text, "{"))
+        return row_refuse(r, err, "an object that is not in a list stands on one line: jq -c . "
+                          "writes it so");
+    snprintf(what, sizeof what, "%.500s:%zu", r->path, r->file.line);
+    return json_parse_object(&r->object, text, strlen(text), what, err);
+}
+
+/* ---- the file */
+
+/* The kind of the contents, by their beginning. */
+static int contents_check(const struct chat_rows *r, FILE *f, int *json, struct err *err)
+{
+    char        head[HEAD];
+    struct stat st;
+    size_t      n = fread(head, 1, sizeof head, f), i = 0;
+    int         rc;
+
+    if (ferror(f))
+        return r->packed ? unpack_failed(r->packed, err)
+                         : err_set(err, -EIO, "read %s: %s", r->path, strerror(EIO));
+    if (r->packed)
+        rc = file_kind_check_bytes(head, n, r->path, FILE_FOR_CHAT, err);
+    else
+        rc = fstat(fileno(f), &st) ? err_set(err, -errno, "stat %s: %s", r->path, strerror(errno))
+                                   : file_kind_check(fileno(f), (uint64_t)st.st_size, r->path,
+                                                     FILE_FOR_CHAT, err);
+    if (!rc && !n)
+        rc = err_misuse(err, "%s is empty", r->path);
+    if (n >= 3 && !memcmp(head, "\xEF\xBB\xBF", 3))
+        i = 3;
+    while (i < n && strchr(" \t\r\n", head[i]) && head[i])
+        i++;
+    *json = i == n || head[i] == '{' || head[i] == '[';
+    rewind(f);
+    return rc;
+}
+
+int chat_rows_open(struct chat_rows **out, const char *path, enum chat_form form,
+                   const struct chat_names *names, struct err *err)
+{
+    static const struct chat_names own;
+    struct chat_rows              *r = calloc(1, sizeof *r);
+    FILE                          *f = NULL;
+    int                            json = 0, rc;
+
+    *out = NULL;
+    if (!r || !(r->path = strdup(path))) {
+        free(r);
+        return err_set(err, -ENOMEM, "no memory to read %s", path);
+    }
+    r->form = form;
+    rc = names_take(r, names ? names : &own, err);
+    rc = rc ? rc : unpack_open(&f, &r->packed, r->path, err);
+    rc = rc ? rc : contents_check(r, f, &json, err);
+    if (rc && f)
+        fclose(f);
+    rc = rc ? rc : row_file_open_stream(&r->file, f, r->path, json ? ROWS_JSON : ROWS_CSV, err);
+    if (!rc && !json)
+        rc = header_read(r, err);
+    if (rc < 0 && r->file.f)
+        unpack_failed(r->packed, err); // says more than that reading failed
+    if (rc)
+        chat_rows_close(r);
+    else
+        *out = r;
+    return rc;
+}
+
+void chat_rows_close(struct chat_rows *r)
+{
+    if (!r)
+        return;
+    row_file_close(&r->file);
+    for (size_t i = 0; i < r->columns; i++)
+        free(r->column[i]);
+    free(r->column);
+    json_decref(r->object);
+    json_decref(r->tools);
+    turns_free(&r->turns);
+    turns_free(&r->other);
+    free(r->prompt);
+    free(r->path);
+    free(r);
+}
+
+int chat_rows_next(struct chat_rows *r, const struct chat_row **row, struct err *err)
+{
+    int rc = row_file_next(&r->file, err);
+
+    json_decref(r->object);
+    r->object = NULL;
+    if (rc < 0 && unpack_failed(r->packed, err))
+        return unpack_failed(r->packed, err);
+    if (!rc && !r->any)
+        return err_misuse(err, "%s has no rows", r->path);
+    if (rc <= 0)
+        return rc;
+    rc = r->column ? csv_object(r, err) : json_object_of(r, err);
+    rc = rc ? rc : form_find(r, err);
+    rc = rc ? rc : row_make(r, err);
+    if (rc)
+        return rc;
+    r->any = 1;
+    *row = &r->row;
+    return 1;
+}
