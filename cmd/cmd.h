@@ -31,3 +31,11 @@ int  plan_answer_print(const struct session *s, const struct budget *b,
                        const struct mem_choice *mem, const json_t *found, struct err *err);
 void plan_step_print(const json_t *found);
 void plan_modes_print(const json_t *found);
+
+/* prepare_render.c: siTrain prepare --render. */
+struct render_opts {
+    const struct opt_strings *files;
+    const char               *init, *chat_template, *bos, *eos, *date, *out;
+    int                       generation_prompt, rows; // rows: enum chat_form
+};
+int prepare_render(const struct render_opts *o, struct err *err);

@@ -1,7 +1,9 @@
-/* prepare.c: text to a token file, or text to a tokenizer. */
+/* prepare.c: text to a token file, or text to a tokenizer, or conversations as a model's chat
+ * template writes them. */
 #include "cmd/cmd.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
+#include "data/chat/rows.h"
 #include "run/folder/output.h"
 #include "run/folder/train_opts.h"
 #include "run/sources/tokenise.h"
@@ -9,17 +11,20 @@
 struct prepare_opts {
     struct opt_strings files;
     const char        *tokenizer, *out;
-    int                train, format;
+    int                train, format, render;
     uint64_t           vocab;
+    struct render_opts chat;
 };
 
 #define AT(field) offsetof(struct prepare_opts, field)
 
 static const struct opt_row rows[] = {
-    { "FILE", OPT_ARGS, AT(files), .help = "Texts: valid UTF-8 without NUL bytes" },
+    { "FILE", OPT_ARGS, AT(files),
+      .help = "Texts: valid UTF-8 without NUL bytes. With --render, rows of conversations" },
     { "out", OPT_STRING, AT(out), .arg = "PATH",
       .help = "Token file to write; with --train-tokenizer, tokenizer folder to write. It is "
-              "replaced only if siTrain prepare wrote it." },
+              "replaced only if siTrain prepare wrote it. With --render, new file to write "
+              "(default: stdout)" },
     { "tokenizer", OPT_STRING, AT(tokenizer), .arg = "DIR", .file = OPT_FILES_TOKENIZER,
       .help = "Tokenizer folder: tokenizer.json, vocab.json and merges.txt, or BERT's vocab.txt" },
     { "train-tokenizer", OPT_FLAG, AT(train),
@@ -29,7 +34,28 @@ static const struct opt_row rows[] = {
       .help = "Vocabulary size of the tokenizer to train, 257 to 1048576" },
     { 0 }
 };
-static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
+
+static const struct opt_row chat_rows[] = {
+    { "render", OPT_FLAG, AT(render),
+      .help = "Print each row as the model's chat template writes it, as a JSON string per line" },
+    { "init", OPT_PATH, AT(chat.init), .arg = "HFDIR", .file = OPT_FILES_MODEL,
+      .help = "Model folder with the chat template and the names of the special tokens" },
+    { "chat-template", OPT_STRING, AT(chat.chat_template), .arg = "NAME|FILE",
+      .help = "Chat template: a name if the model has several, or a file (default: the model's)" },
+    { "rows", OPT_WORD, AT(chat.rows), "auto", chat_form_name,
+      .help = "Form of the rows (auto: by the keys of the first row)" },
+    { "generation-prompt", OPT_FLAG, AT(chat.generation_prompt),
+      .help = "Add what the template writes before an answer" },
+    { "bos", OPT_STRING, AT(chat.bos), .arg = "TEXT",
+      .help = "Template's bos_token (default: the model's)" },
+    { "eos", OPT_STRING, AT(chat.eos), .arg = "TEXT",
+      .help = "Template's eos_token (default: the model's)" },
+    { "date", OPT_STRING, AT(chat.date), .arg = "YYYY-MM-DD",
+      .help = "Day that a template takes for today (default: today)" },
+    { 0 }
+};
+static const struct opt_part parts[] = { { "Options", rows, 0 }, { "Conversations", chat_rows, 0 },
+                                         { 0 } };
 
 static int check_texts(const struct prepare_opts *o, struct err *err)
 {
@@ -68,10 +94,40 @@ static int tokenise(const struct prepare_opts *o, const char **inputs, struct er
     return rc;
 }
 
+/* An option that does not go with --render, or one that goes with it alone; NULL: there is none. */
+static const char *strange_option(const struct opt_line *line, int render)
+{
+    static const char *const others[] = { "tokenizer", "train-tokenizer", "data-format", "vocab" };
+
+    for (size_t i = 0; render && i < sizeof others / sizeof *others; i++)
+        if (opt_given(line, others[i]))
+            return others[i];
+    for (const struct opt_row *r = chat_rows + 1; !render && r->name; r++)
+        if (opt_given(line, r->name))
+            return r->name;
+    return NULL;
+}
+
+static int render(struct prepare_opts *o, struct err *err)
+{
+    if (!o->chat.init)
+        return err_misuse(err, "--render needs --init, the folder of the model whose chat template "
+                          "writes the rows");
+    o->chat.files = &o->files;
+    o->chat.out = o->out;
+    return prepare_render(&o->chat, err);
+}
+
 static int run(struct opt_line *line, struct err *err)
 {
     struct prepare_opts *o = line->options;
+    const char          *strange = strange_option(line, o->render);
 
+    if (strange)
+        return err_misuse(err, o->render ? "--%s and --render exclude each other"
+                                         : "--%s goes with --render only", strange);
+    if (o->render)
+        return render(o, err);
     if (!o->out)
         return err_misuse(err, "--out is missing: the token file, or with --train-tokenizer the "
                           "folder, to write");
@@ -93,8 +149,8 @@ static int run(struct opt_line *line, struct err *err)
 const struct opt_command prepare_command = {
     .name = "prepare",
     .usage = "FILE... --tokenizer DIR --out FILE | FILE... --train-tokenizer [--vocab N] --out "
-             "DIR",
-    .summary = "write a token file, or train a tokenizer",
+             "DIR | ROWS... --render --init HFDIR",
+    .summary = "write a token file, train a tokenizer, or show rendered conversations",
     .text = "The token file has llm.c's format. An id takes 16 bits, or 32 bits if the "
             "vocabulary exceeds 65,536. Each text gets the special tokens of the tokenizer's "
             "template. Without a template, one <|endoftext|> separates two files.",

@@ -210,12 +210,18 @@ _siTrain() {
         --disk) words="uring sync null" ;;
         esac ;;
     prepare)
-        options="--help --out --tokenizer --train-tokenizer --data-format --vocab"
+        options="--help --out --tokenizer --train-tokenizer --data-format --vocab --render --init --chat-template --rows --generation-prompt --bos --eos --date"
         case "$before" in
         --out) files=1 ;;
         --tokenizer) files=1 ;;
         --data-format) words="auto text u16 u32" ;;
         --vocab) words=" " ;;
+        --init) files=1 ;;
+        --chat-template) files=1 ;;
+        --rows) words="auto messages sharegpt alpaca completion text preference" ;;
+        --bos) files=1 ;;
+        --eos) files=1 ;;
+        --date) files=1 ;;
         esac ;;
     import)
         options="--help --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"

@@ -7,7 +7,7 @@ _siTrain() {
             'finetune:train a classifier or regressor on your own rows, or a language model on conversations'
             'eval:measure the loss of a model on a file, or a classifier'\''s metrics'
             'generate:continue a text'
-            'prepare:write a token file, or train a tokenizer'
+            'prepare:write a token file, train a tokenizer, or show rendered conversations'
             'import:make a run from a Hugging Face folder'
             'export:write a folder that Hugging Face'\''s transformers loads'
             'plan:predict memory, traffic, disk space and time of a run before it is made'
@@ -252,11 +252,19 @@ _siTrain() {
     prepare)
         _arguments \
             '*:FILE:_files' \
-            '--out=[Token file to write; with --train-tokenizer, tokenizer folder to write. It is replaced only if siTrain prepare wrote it.]:PATH:_files' \
+            '--out=[Token file to write; with --train-tokenizer, tokenizer folder to write. It is replaced only if siTrain prepare wrote it. With --render, new file to write (default\: stdout)]:PATH:_files' \
             '--tokenizer=[Tokenizer folder\: tokenizer.json, vocab.json and merges.txt, or BERT'\''s vocab.txt]:DIR:_files' \
             '--train-tokenizer[Train a byte-level BPE tokenizer on the texts]' \
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
             '--vocab=[Vocabulary size of the tokenizer to train, 257 to 1048576]:N: ' \
+            '--render[Print each row as the model'\''s chat template writes it, as a JSON string per line]' \
+            '--init=[Model folder with the chat template and the names of the special tokens]:HFDIR:_files' \
+            '--chat-template=[Chat template\: a name if the model has several, or a file (default\: the model'\''s)]:NAME|FILE:_files' \
+            '--rows=[Form of the rows (auto\: by the keys of the first row)]:rows:(auto messages sharegpt alpaca completion text preference)' \
+            '--generation-prompt[Add what the template writes before an answer]' \
+            '--bos=[Template'\''s bos_token (default\: the model'\''s)]:TEXT:_files' \
+            '--eos=[Template'\''s eos_token (default\: the model'\''s)]:TEXT:_files' \
+            '--date=[Day that a template takes for today (default\: today)]:YYYY-MM-DD:_files' \
             '--help[what it takes]' ;;
     import)
         _arguments \

@@ -18,8 +18,8 @@
 /* ---- the formats ---- */
 
 /* Commands that make a text, or rows, of such a file: \1 stands for the file, \2 for what they
- * write; NULL: there is none. chat: rows that may hold lists (NULL: as rows). to: how the new file's
- * name ends; makes: what it is then (NULL: as what is wanted). */
+ * write; NULL: there is none. chat: rows that may hold lists (NULL: as rows). to: how the new
+ * file's name ends; makes: what it is then (NULL: as what is wanted). */
 struct file_format {
     const char *magic;
     size_t      n, at; // bytes of it, and where it stands

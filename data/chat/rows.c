@@ -1,11 +1,10 @@
-/* rows.c: rows of a file, one object after the other. A file is JSON if it begins with a brace or a
- * bracket, else it is a .csv, whose rows become objects of texts. The first object says which form
- * the file has: the one whose keys are all there. A file of several such forms is not guessed at. */
+/* rows.c: rows of a file, one object after the other. A file is JSON if it begins with a brace or
+ * a bracket. Otherwise it is a .csv, whose rows become objects of texts. The first object says
+ * which form the file has: the one whose keys are all there. If several fit, the user must say. */
 #include "data/chat/rows_parts.h"
 
 #include "data/base/file_kind.h"
 
-#include <stdarg.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,52 +20,20 @@ static const char *const key_names[ROW_KEYS] = {
 
 /* The keys by which a form is known, and a bit for each that the user may name otherwise. */
 #define BIT(key) (1u << (key))
-static const struct { const char *name; size_t n; enum row_key key[2]; unsigned named; } forms[] = {
-    [CHAT_FORM_FOUND] = { .name = "auto" },
-    [CHAT_FORM_MESSAGES] = { "messages", 1, { KEY_MESSAGES }, BIT(KEY_MESSAGES) },
-    [CHAT_FORM_SHAREGPT] = { "sharegpt", 1, { KEY_CONVERSATIONS }, BIT(KEY_MESSAGES) },
-    [CHAT_FORM_ALPACA] = { "alpaca", 2, { KEY_INSTRUCTION, KEY_OUTPUT }, 0 },
-    [CHAT_FORM_COMPLETION] = { "completion", 2, { KEY_PROMPT, KEY_COMPLETION },
+static const struct { size_t n; enum row_key key[2]; unsigned named; } forms[] = {
+    [CHAT_FORM_MESSAGES] = { 1, { KEY_MESSAGES }, BIT(KEY_MESSAGES) },
+    [CHAT_FORM_SHAREGPT] = { 1, { KEY_CONVERSATIONS }, BIT(KEY_MESSAGES) },
+    [CHAT_FORM_ALPACA] = { 2, { KEY_INSTRUCTION, KEY_OUTPUT }, 0 },
+    [CHAT_FORM_COMPLETION] = { 2, { KEY_PROMPT, KEY_COMPLETION },
                                BIT(KEY_PROMPT) | BIT(KEY_COMPLETION) },
-    [CHAT_FORM_TEXT] = { "text", 1, { KEY_TEXT }, BIT(KEY_TEXT) },
-    [CHAT_FORM_PREFERENCE] = { "preference", 2, { KEY_CHOSEN, KEY_REJECTED },
+    [CHAT_FORM_TEXT] = { 1, { KEY_TEXT }, BIT(KEY_TEXT) },
+    [CHAT_FORM_PREFERENCE] = { 2, { KEY_CHOSEN, KEY_REJECTED },
                                BIT(KEY_PROMPT) | BIT(KEY_CHOSEN) | BIT(KEY_REJECTED) },
 };
 
-const char *chat_form_name(size_t i) { return i < FORMS ? forms[i].name : NULL; }
-
 enum chat_form chat_rows_form(const struct chat_rows *r) { return r->form; }
 
-/* ---- sentences */
-
-int row_refuse(const struct chat_rows *r, struct err *err, const char *fmt, ...)
-{
-    char    what[800];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
-    va_end(ap);
-    return err_misuse(err, "%s:%zu: %s", r->path, r->file.line, what);
-}
-
-const char *row_value_kind(const json_t *v)
-{
-    static const char *const kinds[] = {
-        [JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list", [JSON_STRING] = "a text",
-        [JSON_INTEGER] = "a number", [JSON_REAL] = "a number", [JSON_TRUE] = "true",
-        [JSON_FALSE] = "false", [JSON_NULL] = "null",
-    };
-
-    return v ? kinds[json_typeof(v)] : "nothing";
-}
-
-const json_t *row_member(const json_t *object, const char *key)
-{
-    const json_t *v = json_object_get(object, key);
-
-    return json_is_null(v) ? NULL : v;
-}
+/* ---- the form */
 
 /* The keys of the row, as a list. */
 static void keys_list(const struct chat_rows *r, char *out, size_t size)
@@ -80,8 +47,6 @@ static void keys_list(const struct chat_rows *r, char *out, size_t size)
         if (n + 64 < size)
             n += (size_t)snprintf(out + n, size - n, "%s\"%.40s\"", n ? ", " : "", key);
 }
-
-/* ---- the form */
 
 /* Keys as the user names them. */
 static int names_take(struct chat_rows *r, const struct chat_names *names, struct err *err)
@@ -105,7 +70,7 @@ static int names_take(struct chat_rows *r, const struct chat_names *names, struc
         return err_misuse(err, "%s: the names of keys are of several forms of rows", r->path);
     if (r->form && !(r->takes & BIT(r->form)))
         return err_misuse(err, "%s: a name is given for a key that rows of the form %s do not "
-                          "have", r->path, forms[r->form].name);
+                          "have", r->path, chat_form_name(r->form));
     return 0;
 }
 
@@ -156,7 +121,7 @@ static int form_find(struct chat_rows *r, struct err *err)
         return r->form = fits[0], 0;
     if (n > 1)
         return row_refuse(r, err, "this row fits the forms %s and %s: --rows says which one the "
-                          "file has", forms[fits[0]].name, forms[fits[1]].name);
+                          "file has", chat_form_name(fits[0]), chat_form_name(fits[1]));
     keys_list(r, keys, sizeof keys);
     return row_refuse(r, err, "this row has the keys %s, and fits no form of rows: messages, "
                       "conversations, instruction and output, prompt and completion, text, or "
@@ -291,23 +256,44 @@ void chat_rows_close(struct chat_rows *r)
     free(r);
 }
 
+/* What is wrong with a row of a packed file may be that the file is corrupt, which only its end
+ * shows. That sentence is the better one. */
+static int packed_failed(struct chat_rows *r, int rc, struct err *err)
+{
+    const uint64_t most = (uint64_t)1 << 30;
+    char           some[HEAD];
+
+    for (uint64_t n = 0; r->packed && n < most && fread(some, 1, sizeof some, r->file.f);)
+        n += sizeof some;
+    int worse = unpack_failed(r->packed, err);
+
+    return worse ? worse : rc;
+}
+
+static int is_blank(const struct chat_rows *r)
+{
+    const char *text = row_file_field(&r->file, 0);
+
+    return !r->column && !text[strspn(text, " \t")];
+}
+
 int chat_rows_next(struct chat_rows *r, const struct chat_row **row, struct err *err)
 {
-    int rc = row_file_next(&r->file, err);
+    int rc;
 
+    do
+        rc = row_file_next(&r->file, err);
+    while (rc > 0 && is_blank(r));
     json_decref(r->object);
     r->object = NULL;
-    if (rc < 0 && unpack_failed(r->packed, err))
-        return unpack_failed(r->packed, err);
-    if (!rc && !r->any)
-        return err_misuse(err, "%s has no rows", r->path);
-    if (rc <= 0)
-        return rc;
-    rc = r->column ? csv_object(r, err) : json_object_of(r, err);
+    if (!rc)
+        return r->any ? 0 : err_misuse(err, "%s has no rows", r->path);
+    if (rc > 0)
+        rc = r->column ? csv_object(r, err) : json_object_of(r, err);
     rc = rc ? rc : form_find(r, err);
     rc = rc ? rc : row_make(r, err);
     if (rc)
-        return rc;
+        return packed_failed(r, rc, err);
     r->any = 1;
     *row = &r->row;
     return 1;

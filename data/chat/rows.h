@@ -2,7 +2,7 @@
  * in one form.
  *
  *     chat_rows_open(&r, "chat.jsonl", CHAT_FORM_FOUND, &names, &err)    finds the form
- *     while ((got = chat_rows_next(r, &row, &err)) > 0) ...              row is valid until the next
+ *     while ((got = chat_rows_next(r, &row, &err)) > 0) ...       row is valid until the next
  *     chat_rows_close(r)
  *
  * Forms (a row is an object of JSON, or a line of a .csv where the columns are texts):
@@ -35,8 +35,8 @@ const char *chat_form_name(size_t i); // its word; "auto" for CHAT_FORM_FOUND; N
  * The texts stay the caller's, as long as the file is open. */
 struct chat_names { const char *messages, *prompt, *completion, *text, *chosen, *rejected; };
 
-/* What a turn counts for: by its role (--loss-on), or as the row says itself ("train", or the prompt
- * of a completion). */
+/* What a turn counts for: by its role (--loss-on), or as the row says itself ("train", "weight", or
+ * the prompt of a completion). */
 enum chat_counts { CHAT_BY_ROLE, CHAT_NEVER, CHAT_ALWAYS };
 
 /* One conversation: messages and tools as a chat template takes them (role, content, and whatever

@@ -1,6 +1,6 @@
-/* rows_parts.h: a file of rows while it is read. Private to data/chat: rows.c reads rows as objects
- * and finds their form, rows_forms.c makes a chat_row of an object of each form, rows_turns.c reads
- * the turns in it. */
+/* rows_parts.h: a file of rows while it is read. Private to data/chat. rows.c reads rows as objects
+ * and finds their form, rows_forms.c makes a chat_row of an object of each form, rows_turns.c
+ * reads the turns in it, rows_say.c has the words of refusals. */
 #pragma once
 
 #include "data/base/unpack.h"
@@ -31,6 +31,8 @@ struct chat_rows {
     char           *prompt; // of a preference without one: what both answers begin with
     struct chat_row row;
 };
+
+/* ---- rows_say.c */
 
 /* Refuses the row. */
 int row_refuse(const struct chat_rows *r, struct err *err, const char *fmt, ...)

@@ -1,6 +1,6 @@
-/* rows_turns.c: the turns of a conversation, checked one by one: what a template would not write, or
- * write as Python's notation, is refused here by the turn and its key. Messages are those of the
- * row's own object; only {from, value} is translated. */
+/* rows_turns.c: the turns of a conversation, checked one by one. A turn that a template would not
+ * write, or write in Python's notation, is refused by its number and key. Messages are those of
+ * the row's own object; only {from, value} is translated. */
 #include "data/chat/rows_parts.h"
 
 #include "data/base/grow.h"
@@ -188,7 +188,8 @@ static int message_check(const struct turn *t, const json_t *m, struct err *err)
     if (!json_object_get(m, "content"))
         return turn_refuse(t, err, "it has no \"content\"");
     return turn_refuse(t, err, "\"content\" is %s, a text is expected",
-                       json_is_array(content) ? "an empty list" : row_value_kind(content));
+                       json_is_array(content) ? "an empty list"
+                                              : row_value_kind(json_object_get(m, "content")));
 }
 
 /* ---- ShareGPT */

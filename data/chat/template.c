@@ -1,6 +1,6 @@
-/* template.c: the chat templates of a folder. What transformers 5 does with them is done here in the
- * same order: files before settings, templates by name, special tokens by role, and the messages as
- * its apply_chat_template hands them to a template. */
+/* template.c: the chat templates of a folder, as transformers 5 takes them: files before settings,
+ * templates by name, special tokens by role, and the messages as its apply_chat_template hands
+ * them to a template. */
 #include "data/chat/template.h"
 
 #include "data/base/file.h"
@@ -324,8 +324,8 @@ int chat_template_marks(const struct chat_template *t)
 
 /* ---- rendering */
 
-/* A message as transformers hands it on: without members that are null; what it has thought is under
- * reasoning_content, too, and under thinking where it has no such member. NULL: no memory. */
+/* A message as transformers hands it on, without members that are null. Its thoughts are under
+ * reasoning_content, too, and under thinking if it has no such member. NULL: no memory. */
 static json_t *message_plain(const json_t *m)
 {
     static const char *const thoughts[] = { "reasoning_content", "thinking", "reasoning" };
@@ -407,4 +407,18 @@ int chat_template_render(const struct chat_template *t, const struct chat_render
         *kept = NULL;
     }
     return rc;
+}
+
+int chat_date(time_t *out, const char *text, struct err *err)
+{
+    struct tm   tm = { 0 }, was;
+    const char *end = strptime(text, "%Y-%m-%d", &tm);
+
+    tm.tm_hour = 12;
+    tm.tm_isdst = -1;
+    was = tm;
+    *out = mktime(&tm);
+    if (!end || *end || strlen(text) != 10 || tm.tm_mday != was.tm_mday || tm.tm_mon != was.tm_mon)
+        return err_misuse(err, "\"%.40s\" is not a day as 2026-01-31 is", text);
+    return 0;
 }

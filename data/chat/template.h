@@ -1,8 +1,8 @@
 /* template.h: the chat template that a model's folder has, and its rendering of a conversation.
  *
  * A folder has chat_template.jinja ("default") and additional_chat_templates/NAME.jinja. Without
- * such files it has tokenizer_config.json's chat_template, a text or a list of {name, template}, and
- * without that a processor's chat_template.json. With several templates "default" is taken, and
+ * such files it has tokenizer_config.json's chat_template, a text or a list of {name, template},
+ * and without that a processor's chat_template.json. With several templates "default" is taken, and
  * "tool_use" where there are tools, as transformers does. */
 #pragma once
 
@@ -38,3 +38,5 @@ struct chat_rendering {
  * variables: the caller frees both (json_decref, jinja_output_free). Any thread may call it. */
 int chat_template_render(const struct chat_template *t, const struct chat_rendering *r,
                          struct jinja_output *out, json_t **kept, struct err *err);
+/* The time for `now` of a day, YYYY-MM-DD: its noon here. Misuse: no such day. */
+int chat_date(time_t *out, const char *text, struct err *err);

@@ -326,7 +326,7 @@ int tokenizer_put(const struct tokenizer *t, enum tokenizer_place place, struct 
 
 int tokenizer_is_control(const struct tokenizer *t, int32_t id)
 {
-    return id >= 0 && (size_t)id < t->n && t->entries[id].control;
+    return id >= 0 && (size_t)id < t->n && id != t->unk && t->entries[id].control;
 }
 
 const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *n)

@@ -109,7 +109,7 @@ int  tokenizer_encode_spans(struct tokenizer *t, const struct token_source *s,
 void token_spans_free(struct token_spans *s);
 /* Returns whether an id is a control token: an added token that the files call special, or that
  * looks like one (<|user|>): some models' files do not call theirs special, and llama.cpp decides
- * in this way, too. */
+ * in this way, too. The id of what is unknown is none. */
 int  tokenizer_is_control(const struct tokenizer *t, int32_t id);
 int  token_buf_add(struct token_buf *b, const int32_t *ids, size_t n, struct err *err);
 void token_buf_free(struct token_buf *b);

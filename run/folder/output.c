@@ -294,6 +294,8 @@ static int check_file(const struct output *o, struct err *err)
     rc = file_pread(fd, head, n, 0, o->path, err);
     if (!rc && n == HEAD_BYTES && store_super_present(head))
         rc = err_misuse(err, "%s holds a device's states: choose another name", o->path);
+    else if (!rc && n && o->kind == OUTPUT_RENDERINGS) // anybody's JSON may begin so
+        rc = err_misuse(err, "%s is there: choose another name, or remove it", o->path);
     else if (!rc && n && !is_kind(o->kind, head, n))
         rc = refuse(o, 0, err);
     else if (!rc && n && o->kind == OUTPUT_PREDICTIONS && !is_marked(fd))

@@ -18,6 +18,7 @@ enum output_kind {
     OUTPUT_MACHINE,     // bench --save
     OUTPUT_TOKENIZER,   // prepare --train-tokenizer; a folder
     OUTPUT_MODEL,       // export; a folder
+    OUTPUT_RENDERINGS,  // prepare --render: only creates new files
     OUTPUT_EVENTS,      // --tensorboard: only creates new files
     OUTPUT_NAME,        // only for output_check_name
 };
