@@ -130,7 +130,7 @@ _siTrain() {
             '--chat-template=[Chat template\: the name of one that the model'\''s folder has, or a file (default\: the folder'\''s own)]:NAME|FILE:_files' \
             '--loss-on=[Tokens that count in the loss]:loss-on:(answers last all)' \
             '--special-in-text[Let the text of a row spell special tokens, such as <|im_end|> (default\: it is plain text)]' \
-            '--date=[Date that a chat template writes\: YYYY-MM-DD, or with HH\:MM behind it (default\: today)]:DATE:_files' \
+            '--date=[Day that a chat template writes (default\: today)]:YYYY-MM-DD:_files' \
             '--packing[Put several examples into each row of --max-seq tokens. Attention and positions stay within an example.]' \
             '--group-by-length[Make batches of rows of similar length, which saves padding]' \
             '--long-rows=[What happens to rows of more than --max-seq tokens]:long-rows:(cut drop refuse)' \
@@ -372,7 +372,7 @@ _siTrain() {
             '--chat-template=[Chat template\: the name of one that the model'\''s folder has, or a file (default\: the folder'\''s own)]:NAME|FILE:_files' \
             '--loss-on=[Tokens that count in the loss]:loss-on:(answers last all)' \
             '--special-in-text[Let the text of a row spell special tokens, such as <|im_end|> (default\: it is plain text)]' \
-            '--date=[Date that a chat template writes\: YYYY-MM-DD, or with HH\:MM behind it (default\: today)]:DATE:_files' \
+            '--date=[Day that a chat template writes (default\: today)]:YYYY-MM-DD:_files' \
             '--packing[Put several examples into each row of --max-seq tokens. Attention and positions stay within an example.]' \
             '--group-by-length[Make batches of rows of similar length, which saves padding]' \
             '--long-rows=[What happens to rows of more than --max-seq tokens]:long-rows:(cut drop refuse)' \
