@@ -188,10 +188,13 @@ _siTrain() {
         --disk) words="uring sync null" ;;
         esac ;;
     generate)
-        options="--help --prompt --prompt-file --chat --tokens --stop --temperature --top-k --top-p --min-p --repetition-penalty --seed --tokenizer --best --last --seq --batch --dtype --host-mem --blas --threads --disk"
+        options="--help --prompt --prompt-file --chat --system --chat-template --date --tokens --stop --temperature --top-k --top-p --min-p --repetition-penalty --seed --tokenizer --best --last --seq --batch --dtype --host-mem --blas --threads --disk"
         case "$before" in
         --prompt) files=1 ;;
         --prompt-file) files=1 ;;
+        --system) files=1 ;;
+        --chat-template) files=1 ;;
+        --date) files=1 ;;
         --tokens) words=" " ;;
         --stop) files=1 ;;
         --temperature) words=" " ;;

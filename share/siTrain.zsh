@@ -229,7 +229,10 @@ _siTrain() {
             ':RUN|HFDIR:_files' \
             '*--prompt=[Start of the text (default\: the tokenizer'\''s start token, or <|endoftext|>)]:TEXT:_files' \
             '--prompt-file=[File with one prompt per line]:FILE:_files' \
-            '--chat[Continue a conversation line by line. Ctrl-C stops an answer; an empty line ends the conversation.]' \
+            '--chat[Hold a conversation line by line, in the words of the model'\''s chat template; a model without one continues the text. Ctrl-C stops an answer; an empty line ends the conversation.]' \
+            '--system=[System message of the conversation (--chat)]:TEXT:_files' \
+            '--chat-template=[Chat template\: the name of one that the model'\''s folder has, or a file (default\: the folder'\''s own)]:NAME|FILE:_files' \
+            '--date=[Day that a chat template writes (default\: today)]:YYYY-MM-DD:_files' \
             '--tokens=[Largest number of tokens to generate (default\: 100, or fewer if the positions run out)]:N: ' \
             '*--stop=[Text to stop before]:TEXT:_files' \
             '--temperature=[Sampling temperature (0\: always the likeliest token; default\: generation_config.json'\''s, otherwise 1)]:X: ' \
