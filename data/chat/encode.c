@@ -150,7 +150,8 @@ static void piece_mark(const struct marking *m, const struct chat_piece *p, stru
         ++*at;
     i = *at;
     // a token of the template that has taken white space of the answer along
-    while (i < m->spans.n && s[i].from < p->from && tokenizer_is_control(m->e->tok, out->ids.ids[i]))
+    while (i < m->spans.n && s[i].from < p->from &&
+           tokenizer_is_control(m->e->tok, out->ids.ids[i]))
         i++;
     for (end = i; end < m->spans.n && s[end].from < p->to;)
         end++;

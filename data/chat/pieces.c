@@ -188,18 +188,41 @@ static int names_assistant(const char *text, size_t n)
     return 0;
 }
 
+/* Whether there is something else than white space, which might stand anywhere. */
+static int says_something(const char *text, size_t n)
+{
+    while (n && strchr(" \n\t\r", text[n - 1]))
+        n--;
+    return n > 0;
+}
+
+/* Where the first place of what[0..n) in text[from..to) ends, which must not be followed by the
+ * name of the turn; SIZE_MAX: there is none. */
+static size_t place_end(const char *text, size_t from, size_t to, const char *what, size_t n)
+{
+    const char *at = n ? memmem(text + from, to - from, what, n) : NULL;
+    size_t      end = at ? (size_t)(at - text) + n : SIZE_MAX;
+
+    return at && !names_assistant(text + end, to - end) ? end : SIZE_MAX;
+}
+
 /* Where an answer begins in text[from..to): behind the cue; SIZE_MAX: it is not there. A template
- * that does not know add_generation_prompt may write the name of the turn behind it. */
+ * may ask for more than it writes before this answer ("<think>\n"): then behind what there is of
+ * it, up to a line or a tag. One that does not know add_generation_prompt may write the name of the
+ * turn behind the cue. */
 static size_t cue_end(const struct chat_cue *cue, const char *text, size_t from, size_t to)
 {
-    const char *at;
+    const char *asked = cue->n ? cue->text + cue->n - cue->asked : NULL;
+    size_t      end = SIZE_MAX;
 
-    if (cue->n && to - from >= cue->n && !memcmp(text + from, cue->text, cue->n) &&
-        (cue->asked || !names_assistant(text + from + cue->n, to - from - cue->n)))
-        return from + cue->n;
-    at = cue->asked ? memmem(text + from, to - from, cue->text + cue->n - cue->asked, cue->asked)
-                    : NULL;
-    return at ? (size_t)(at - text) + cue->asked : SIZE_MAX;
+    if (cue->n && says_something(cue->text, cue->n))
+        end = place_end(text, from, to, cue->text, cue->n);
+    else if (cue->n && to - from >= cue->n && !memcmp(text + from, cue->text, cue->n))
+        end = from + cue->n;
+    for (size_t n = cue->asked; n > 0 && end == SIZE_MAX; n--)
+        if (n == cue->asked || asked[n - 1] == '\n' || asked[n - 1] == '>')
+            end = place_end(text, from, to, asked, n);
+    return end;
 }
 
 /* ---- pieces by origin ---- */

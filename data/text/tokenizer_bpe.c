@@ -65,8 +65,8 @@ static struct token_span symbols_cover(const struct token_span *covers, size_t f
     return all;
 }
 
-/* Merge the ids of the first n symbols until no pair merges, and put what is left behind out. covers
- * (or NULL) has what each symbol covers, and then what each id covers. */
+/* Merge the ids of the first n symbols until no pair merges, and put what is left behind out.
+ * covers (or NULL) has what each symbol covers, and then what each id covers. */
 static void word_merge(struct tokenizer *t, size_t n, struct token_buf *out,
                        struct token_span *covers)
 {
