@@ -26,6 +26,7 @@ put() {
     many) run report "$tmp/run" "$tmp/tuned" --html "$2" ;;
     trace) run report "$tmp/run" --trace "$2" ;;
     tokens) run prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$2" ;;
+    render) run prepare "$tmp/chat.jsonl" --render --init "$tmp/hf" --out "$2" ;;
     predict) run eval "$tmp/tuned" --test-file "$tmp/rows.csv" --max-seq 8 --batch 2 --threads 1 --predict "$2" ;;
     plan) run plan --n-layer 1 --n-head 1 --n-embd 16 --vocab 96 --batch 1 --seq 16 --machine "$tmp/machine" --compare --run "$tmp/none" --csd-mem 128K --json "$2" ;;
     figures) run bench --quick --n-layer 1 --n-head 1 --n-embd 16 --vocab 96 --batch 1 --seq 16 --rounds 1 --threads 1 --only disk --dir "$tmp/d" --json "$2" ;;
@@ -35,7 +36,8 @@ put() {
     esac
 }
 mkdir "$tmp/d"
-files="html trace tokens predict plan figures save"
+echo '{"text": "a row"}' >"$tmp/chat.jsonl"
+files="html trace tokens render predict plan figures save"
 
 # state PATH: what it is, and its bytes; of a run that trains the file itself, since its bytes change
 state() {
