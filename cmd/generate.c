@@ -531,7 +531,8 @@ const struct opt_command generate_command = {
             "computed together; each gives the text that it gives alone. With --batch N, each "
             "prompt gets N continuations. A line --- separates two texts. A model that does not "
             "fit into --host-mem is read from its drive for every token. If a run kept its best "
-            "model (--keep-best), that model is used; otherwise, the model after the last step.",
+            "model (--keep-best), that model is used; otherwise, the model after the last "
+            "step, also of a run that is being trained.",
     .parts = parts, .size = sizeof(struct generate_opts), .killed = 1, .run = run,
     .examples = { "siTrain generate first --prompt \"Once upon a time\" --tokens 100",
                   "siTrain generate first --chat --temperature 0.8" },

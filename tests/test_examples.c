@@ -255,7 +255,7 @@ static void test_forged(void **state)
 {
     static const struct { size_t off; uint64_t value; size_t n; const char *says; } cases[] = {
         { 0, 'X', 1, "does not begin with" },
-        { 8, 3, 4, "version 3" },
+        { 8, 4, 4, "version 4" },
         { 12, 0, 4, "impossible" },
         { 12, UINT32_MAX, 4, "impossible" },
         { 16, 0, 8, "does not fit" },

@@ -47,6 +47,52 @@ static void same_ids(const struct token_buf *got, const json_t *want, const char
         fail_msg("id %zu of %zu (expected %zu) differs: %s", i, got->n, n, text);
 }
 
+
+static int any_control(const struct tokenizer *t, const struct token_buf *ids)
+{
+    size_t i = 0;
+
+    while (i < ids->n && !tokenizer_is_control(t, ids->ids[i]))
+        i++;
+    return i < ids->n;
+}
+
+/* The bytes of each id lie in the text in order. No bytes are plain, then all, then some: no control
+ * token overlaps these, and the ids stay as they are if there was none. */
+static void check_spans(struct tokenizer *t, const char *text, size_t n, const json_t *want)
+{
+    struct token_span   plain[3] = { { 0, n }, { n / 4, n / 3 }, { n / 2, n } };
+    struct token_source sources[] = { { text, n, NULL, 0 }, { text, n, plain, 1 },
+                                      { text, n, plain + 1, 2 } };
+    struct token_buf    ids = { 0 };
+    struct token_spans  spans = { 0 };
+
+    for (size_t k = 0; k < 3; k++) {
+        int before = k > 0 && any_control(t, &ids); // of the same text, where it could be
+
+        ids.n = spans.n = 0;
+        assert_int_equal(tokenizer_encode_spans(t, &sources[k], &ids, &spans, &e), 0);
+        assert_int_equal(spans.n, ids.n);
+        if (k == 0 || (k == 1 && !before))
+            same_ids(&ids, want, text);
+        for (size_t i = 0; i < ids.n; i++) {
+            struct token_span s = spans.list[i];
+
+            assert_true(s.from <= s.to && s.to <= n);
+            assert_true(i == 0 || s.from >= spans.list[i - 1].from);
+            for (; s.from < s.to && text[s.from] <= ' ';) // taken along
+                s.from++;
+            while (s.to > s.from && text[s.to - 1] <= ' ')
+                s.to--;
+            for (size_t p = 0; p < sources[k].n_plain; p++)
+                assert_true(!tokenizer_is_control(t, ids.ids[i]) || s.to <= s.from ||
+                            s.to <= sources[k].plain[p].from || s.from >= sources[k].plain[p].to);
+        }
+    }
+    token_buf_free(&ids);
+    token_spans_free(&spans);
+}
+
 /* The ids of all cases: of the text at once, and in pieces of every size up to 7. */
 static void check_cases(struct tokenizer *t, const json_t *cases)
 {
@@ -61,6 +107,7 @@ static void check_cases(struct tokenizer *t, const json_t *cases)
         ids.n = 0;
         assert_int_equal(tokenizer_encode(t, text, n, &ids, &e), 0);
         same_ids(&ids, want, text);
+        check_spans(t, text, n, want);
         for (size_t piece = 1; piece < 8; piece++) {
             ids.n = 0;
             for (size_t at = 0; at < n; at += piece)

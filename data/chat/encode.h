@@ -1,20 +1,33 @@
 /* encode.h: a row of conversations as token ids, with a mark for each that counts in the loss.
  *
- * With turns, the template writes the text. A token counts if a byte of it lies in what the model
- * answers: within {% generation %} where the template has it; otherwise the content (and what else
- * comes from the message, such as tool calls) of the assistant's turns, and what the template writes
- * behind it up to and with the first special token. Text that comes from a row never becomes a
- * special token, unless `special_in_text`.
+ * With turns, the template writes the text, which is encoded as one text (transformers'
+ * apply_chat_template does so); nothing is put before it that the template does not write. A token
+ * counts if a byte of it lies in an answer. The answers are:
+ *   - what stands within {% generation %}, where the template has it (transformers'
+ *     return_assistant_tokens_mask);
+ *   - otherwise, of each turn of an assistant, what comes from its message (content, reasoning, tool
+ *     calls), with what the template writes between, from where the model has to go on
+ *     (pieces.h), up to the token that closes the turn.
+ * The closing token is the first control token that the template writes behind the message, before
+ * the next one: <|im_end|>, <|eot_id|>, </s>, ... What stands between them counts, and a newline
+ * behind it does not. If the token that ends a text stands there, it closes the turn, even if
+ * control tokens stand before it, as behind DeepSeek's tool calls. Where no control token stands,
+ * the turn is closed by text: all that is written behind the last answer of the conversation, and
+ * behind an answer before it what is the same there.
+ *
+ * Text that comes from a row never becomes a control token (tokenizer.h), unless `special_in_text`.
  *
  * Without turns: the tokenizer's own beginning (as for any text), the prompt, the completion, and
- * the token that ends a text; completion and end count. */
+ * the token that ends a text, unless it stands there; completion and end count. */
 #pragma once
 
 #include "data/chat/rows.h"
 #include "data/chat/template.h"
 #include "data/text/tokenizer.h"
 
-enum chat_loss { CHAT_LOSS_ANSWERS, CHAT_LOSS_LAST, CHAT_LOSS_ALL }; // --loss-on answers|last|all
+/* --loss-on answers|last|all. A turn that a row says itself counts, or does not, comes first: LAST
+ * is about the last turn of an assistant, and with ALL everything counts but turns that do not. */
+enum chat_loss { CHAT_LOSS_ANSWERS, CHAT_LOSS_LAST, CHAT_LOSS_ALL };
 
 struct chat_encoding {
     struct tokenizer           *tok;  // borrowed

@@ -203,3 +203,18 @@ int nfc_feed(struct nfc *c, const char *text, size_t n, int last, const struct t
 {
     return held_feed(&c->held, text, n, last, take, &(struct feeding){ c, to }, err);
 }
+
+size_t nfc_unit(const struct nfc *c, const char *text, size_t n)
+{
+    size_t   end = plain_end(c, text, 0, n);
+    uint32_t cp;
+
+    for (size_t i = 0; end == 0 && i < n;) {
+        int len = utf8_at(text + i, n - i, &cp);
+
+        if (i && len > 0 && begins(cp))
+            return i;
+        i += len > 0 ? (size_t)len : 1;
+    }
+    return end ? end : n;
+}

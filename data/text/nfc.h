@@ -20,3 +20,7 @@ void nfc_close(struct nfc *n);
 int  nfc_feed(struct nfc *c, const char *text, size_t n, int last, const struct text_to *to,
               struct err *err);
 void nfc_reset(struct nfc *c);
+
+/* Returns how many bytes at the beginning of a text, n > 0, are converted by themselves: their
+ * form does not depend on the text around them. */
+size_t nfc_unit(const struct nfc *c, const char *text, size_t n);

@@ -237,3 +237,51 @@ int normalizer_feed(struct normalizer *c, const char *text, size_t n, int last,
         normalizer_reset(c);
     return rc;
 }
+
+/* ---- a whole text, with what each byte is made of ---- */
+
+/* A piece of `in`, and where what a stage makes of it goes. */
+struct tracing { struct traced *out; const struct traced *in; size_t at, len; };
+
+static int traced_out(void *arg, const char *text, size_t n, struct err *err)
+{
+    const struct tracing *t = arg;
+
+    return traced_add(t->out, t->in, t->at, t->len, text, n, err);
+}
+
+/* The bytes from t->at on that the stage takes by themselves, through it. */
+static int stage_trace(struct stage *g, struct tracing *t, struct err *err)
+{
+    const char *text = t->in->text + t->at;
+    size_t      n = t->in->n - t->at;
+
+    if (g->nfc) {
+        t->len = nfc_unit(g->nfc, text, n);
+        return nfc_feed(g->nfc, text, t->len, 1, &(struct text_to){ traced_out, t }, err);
+    }
+    int k = utf8_length(text, n), rc = 0;
+
+    t->len = k > 0 ? (size_t)k : 1;
+    if (g->kind != NORMALIZER_PREPEND)
+        return (rc = points(g, text, t->len, err)) ? rc : traced_out(t, g->out, g->n, err);
+    if (t->at == 0)
+        rc = traced_out(t, g->to, g->n_to, err);
+    return rc ? rc : traced_out(t, text, t->len, err);
+}
+
+int normalizer_trace(struct normalizer *c, struct traced *x, struct err *err)
+{
+    int rc = 0;
+
+    for (struct stage *g = c->stages; g < c->stages + c->n && !rc; g++) {
+        struct traced  made = { 0 };
+        struct tracing t = { .out = &made, .in = x };
+
+        for (; t.at < x->n && !rc; t.at += t.len)
+            rc = stage_trace(g, &t, err);
+        traced_free(x);
+        *x = made;
+    }
+    return rc;
+}

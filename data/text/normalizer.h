@@ -4,6 +4,7 @@
 
 #include "data/base/err.h"
 #include "data/base/text_to.h"
+#include "data/text/origin.h"
 
 enum normalizer_kind {
     NORMALIZER_NFC,
@@ -36,3 +37,8 @@ void normalizer_close(struct normalizer *c);
 int  normalizer_feed(struct normalizer *c, const char *text, size_t n, int last,
                      const struct text_to *to, struct err *err);
 void normalizer_reset(struct normalizer *c);
+
+/* Normalizes a whole text. *x has at first the text, and then what it became, with the span of what
+ * each byte was made of: the character, or the characters that were combined. What was put before a
+ * text has the span of its first character. Do not call this between the pieces of a text. */
+int  normalizer_trace(struct normalizer *c, struct traced *x, struct err *err);

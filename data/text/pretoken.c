@@ -34,6 +34,7 @@ struct pretoken {
     struct held        held; // of a text in pieces: what is not cut yet
     struct normalizer *normalizer; // NULL: text is taken as it is
     struct pretoken   *inner;      // then: what cuts the normalized text
+    struct origin     *origin;     // of a text that is traced, else NULL
 };
 
 int pretoken_open(struct pretoken **out, const struct split_config *config, struct err *err)
@@ -79,6 +80,15 @@ int pretoken_normalize(struct pretoken *p, const struct normalizer_step *steps, 
 }
 
 void pretoken_whole(struct pretoken *p) { split_whole(p->split); }
+
+void pretoken_trace(struct pretoken *p, struct origin *o)
+{
+    p->origin = o;
+    if (p->inner)
+        p->inner->origin = o;
+    if (o)
+        o->mark = split_mark(p->split, &o->replaces);
+}
 
 /* ---- naming special tokens ---- */
 
@@ -156,10 +166,18 @@ int pretoken_special(struct pretoken *p, const struct pretoken_special *s, struc
 
 /* ---- looking for them ---- */
 
+/* Whether a token at `text` may not be found because plain bytes are there. */
+static int is_barred(const struct origin *o, const struct pretoken_special *s, const char *text)
+{
+    size_t at = o ? (size_t)(text - o->text) : 0;
+
+    return o && s->control && origin_plain(o, at, at + s->n);
+}
+
 /* The next place in text[from..n) where a special token stands (*s), or may stand once more follows
  * (*s NULL); n if none. */
-static size_t special_find(const struct specials *p, const char *text, size_t from, size_t n,
-                           int final, const struct pretoken_special **s)
+static size_t special_find(const struct specials *p, const struct origin *o, const char *text,
+                           size_t from, size_t n, int final, const struct pretoken_special **s)
 {
     *s = NULL;
     for (size_t i = from; p->n && i < n; i++) {
@@ -182,7 +200,7 @@ static size_t special_find(const struct specials *p, const char *text, size_t fr
                 continue;
             if (m < c->n)
                 partial = 1;
-            else if (!*s || c->n > (*s)->n)
+            else if ((!*s || c->n > (*s)->n) && !is_barred(o, c, text + i))
                 *s = c;
         }
         if (partial && !final) { // a longer one may yet come
@@ -226,12 +244,12 @@ static size_t white_from(const char *text, size_t n)
 }
 
 /* The next one in text[used..n), looked for from t->scan on, which is at least `used`. */
-static struct found found_next(struct specials *t, const char *text, size_t used, size_t n,
-                               int final)
+static struct found found_next(struct specials *t, const struct origin *o, const char *text,
+                               size_t used, size_t n, int final)
 {
     for (;;) {
         struct found f;
-        size_t       at = f.from = special_find(t, text, t->scan, n, final, &f.s);
+        size_t       at = f.from = special_find(t, o, text, t->scan, n, final, &f.s);
 
         f.to = at + (f.s ? f.s->n : 0);
         if (!f.s) {
@@ -272,10 +290,39 @@ static int inner_feed(void *arg, const char *text, size_t n, struct err *err)
     return pretoken_feed(i->inner, text, n, 0, i->to, err);
 }
 
+/* The same of a text that is traced. */
+static int inner_trace(struct pretoken *p, const char *text, size_t n,
+                       const struct pretoken_to *to, struct err *err)
+{
+    struct origin outer = *p->origin;
+    struct traced given = { 0 }, x = { 0 };
+    size_t        used, at = n ? (size_t)(text - outer.text) : 0;
+    int           rc = grow(&given.span, &given.span_cap, n, sizeof *given.span, "bytes of text",
+                            err);
+
+    for (size_t i = 0; i < n && !rc; i++)
+        given.span[i] = (struct token_span){ at + i, at + i + 1 };
+    given.text = (char *)(uintptr_t)text;
+    rc = rc ? rc : traced_add(&x, &given, 0, n, text, n, err);
+    rc = rc ? rc : normalizer_trace(p->normalizer, &x, err);
+    p->origin->text = x.text;
+    p->origin->span = x.span;
+    p->origin->n = x.n;
+    p->origin->at = 0;
+    rc = rc ? rc : pretoken_cut(p->inner, x.text, x.n, 1, to, &used, err);
+    *p->origin = outer;
+    free(given.span);
+    traced_free(&x);
+    return rc;
+}
+
 static int inner_cut(struct pretoken *p, const char *text, size_t n, int final,
                      const struct pretoken_to *to, struct err *err)
 {
     struct inward i = { p->inner, to };
+
+    if (p->origin)
+        return inner_trace(p, text, n, to, err);
     int rc = normalizer_feed(p->normalizer, text, n, final, &(struct text_to){ inner_feed, &i },
                              err);
 
@@ -290,7 +337,7 @@ static int specials_cut(struct pretoken *p, int turn, const char *text, size_t n
                         const struct pretoken_to *to, size_t *used, struct err *err)
 {
     while (*used < n) {
-        struct found f = found_next(&p->turns[turn], text, *used, n, final);
+        struct found f = found_next(&p->turns[turn], p->origin, text, *used, n, final);
         size_t       part;
         int          open = !final && !f.s;
         int rc = turn_cut(p, turn + 1, text + *used, f.from - *used, !open, to, &part, err);

@@ -4,6 +4,7 @@
 
 #include "data/base/err.h"
 #include "data/text/normalizer.h"
+#include "data/text/origin.h"
 #include "data/text/split.h"
 
 struct pretoken;
@@ -24,12 +25,12 @@ int pretoken_normalize(struct pretoken *p, const struct normalizer_step *steps, 
  *
  * lstrip and rstrip: the token includes the white space before or after it. single_word: it
  * matches only where no letter, number or _ is adjacent. text: it takes its place before other
- * tokens, but remains text. */
+ * tokens, but remains text. control: it is not found in plain text (pretoken_trace). */
 struct pretoken_special {
     const char *content;
     size_t      n;
     int32_t     id;
-    int         second, lstrip, rstrip, single_word, text;
+    int         second, lstrip, rstrip, single_word, text, control;
 };
 int pretoken_special(struct pretoken *p, const struct pretoken_special *s, struct err *err);
 
@@ -47,6 +48,11 @@ void pretoken_whole(struct pretoken *p);
  * inside. */
 int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final,
                  const struct pretoken_to *to, size_t *used, struct err *err);
+
+/* The next pretoken_cut has all of the text o->text and is final. Control tokens are found only
+ * where they overlap no plain bytes of it, and origin_spans(o, ...) may be called for each pre-token
+ * as it is received. The caller sets text, n and plain of *o, and ends with NULL. */
+void pretoken_trace(struct pretoken *p, struct origin *o);
 
 /* Splits a text in pieces, fed in order. After the last piece, or an error, another text can
  * begin. Text that cannot be split yet is kept inside. */

@@ -223,6 +223,12 @@ void split_whole(struct split *s) { s->config.at = SPLIT_AT_NONE; }
 
 void split_passed(struct split *s) { s->first = 0; }
 
+const char *split_mark(const struct split *s, int *replaces)
+{
+    *replaces = s->config.replace;
+    return s->mark;
+}
+
 void split_reset(struct split *s)
 {
     s->begun = 0;

@@ -64,3 +64,5 @@ int  split_cut(struct split *s, const char *text, size_t n, int open, const stru
                size_t *used, struct err *err);
 void split_passed(struct split *s); // a special token was there: the next segment is not the first
 void split_reset(struct split *s);  // another text begins
+/* Returns the mark that may be put before a segment, and whether spaces become marks, too. */
+const char *split_mark(const struct split *s, int *replaces);

@@ -87,6 +87,20 @@ int tokenizer_set(struct tokenizer *t, size_t id, const char *bytes, size_t n, i
     return 0;
 }
 
+static int is_framed(const char *content, size_t n, const char *before, const char *behind)
+{
+    size_t a = strlen(before), b = strlen(behind);
+
+    return n >= a + b && !memcmp(content, before, a) && !memcmp(content + n - b, behind, b);
+}
+
+/* Whether a token is one that ends or begins a turn, by its looks. The second bar is that of
+ * DeepSeek's. */
+static int looks_special(const char *content, size_t n)
+{
+    return is_framed(content, n, "<|", "|>") || is_framed(content, n, "<\uff5c", "\uff5c>");
+}
+
 int tokenizer_set_added(struct tokenizer *t, const struct added_token *a, const char *what,
                         struct err *err)
 {
@@ -99,6 +113,7 @@ int tokenizer_set_added(struct tokenizer *t, const struct added_token *a, const 
     e->added = 1;
     e->normalized = a->normalized != 0;
     e->special = a->special != 0;
+    e->control = a->special || looks_special(a->content, n);
     e->lstrip = a->lstrip != 0;
     e->rstrip = a->rstrip != 0;
     e->single_word = a->single_word != 0;
@@ -107,7 +122,8 @@ int tokenizer_set_added(struct tokenizer *t, const struct added_token *a, const 
               : pretoken_special(t->pre,
                             &(struct pretoken_special){ a->content, n, (int32_t)id, a->normalized,
                                                         a->lstrip, a->rstrip, a->single_word,
-                                                        a->special && t->split_specials },
+                                                        a->special && t->split_specials,
+                                                        e->control },
                             err);
 }
 
@@ -308,6 +324,11 @@ int tokenizer_put(const struct tokenizer *t, enum tokenizer_place place, struct 
     return token_buf_add(out, put->ids, put->n, err);
 }
 
+int tokenizer_is_control(const struct tokenizer *t, int32_t id)
+{
+    return id >= 0 && (size_t)id < t->n && id != t->unk && t->entries[id].control;
+}
+
 const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *n)
 {
     if (id < 0 || (size_t)id >= t->n || !t->entries[id].bytes)
@@ -344,6 +365,12 @@ void token_buf_free(struct token_buf *b)
     *b = (struct token_buf){ 0 };
 }
 
+void token_spans_free(struct token_spans *s)
+{
+    free(s->list);
+    *s = (struct token_spans){ 0 };
+}
+
 struct encoding { struct tokenizer *t; struct token_buf *out; };
 
 /* The ids of one pre-token (of a pretoken_to). */
@@ -369,7 +396,7 @@ static int encode_word(void *arg, const char *bytes, size_t n, int32_t special, 
             return 0;
         }
     }
-    rc = e->t->model->encode(e->t, bytes, n, out, err);
+    rc = e->t->model->encode(e->t, bytes, n, out, NULL, err);
     if (rc)
         return rc;
     if (w && out->n - first <= sizeof w->ids / sizeof *w->ids) {
@@ -398,4 +425,91 @@ int tokenizer_feed(struct tokenizer *t, const char *text, size_t n, int last,
     struct pretoken_to to = { encode_word, &e };
 
     return pretoken_feed(t->pre, text, n, last, &to, err);
+}
+
+/* ---- encoding, with the bytes of each id ---- */
+
+struct tracing {
+    struct encoding     encoding; // first
+    struct origin       origin;
+    struct token_spans *spans;
+    struct token_span  *bytes, *covers; // of a pre-token: of its bytes, and of its ids in it
+    size_t              bytes_cap, covers_cap;
+};
+
+/* What each of ids[0..k) covers, if their names are what stands there. Returns whether they are. */
+static int covers_by_name(const struct tokenizer *t, const char *bytes, size_t n,
+                          const int32_t *ids, size_t k, struct token_span *covers)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < k; i++) {
+        const struct token_entry *e = &t->entries[ids[i]];
+
+        if (e->n > n - at || memcmp(e->bytes, bytes + at, e->n))
+            return 0;
+        covers[i] = (struct token_span){ at, at + e->n };
+        at += e->n;
+    }
+    return at == n;
+}
+
+/* What each id from `first` on covers of a pre-token. They may come from the cache, which does not
+ * know; where their names do not tell, the word is encoded again. */
+static int word_covers(struct tracing *x, const char *bytes, size_t n, int32_t special,
+                       size_t first, struct err *err)
+{
+    struct tokenizer *t = x->encoding.t;
+    struct token_buf *out = x->encoding.out;
+    int rc = grow(&x->covers, &x->covers_cap, n + 1, sizeof *x->covers, "bytes of a word", err);
+
+    if (rc)
+        return rc;
+    if (special >= 0)
+        x->covers[0] = (struct token_span){ 0, n };
+    else if (!covers_by_name(t, bytes, n, out->ids + first, out->n - first, x->covers)) {
+        out->n = first;
+        rc = t->model->encode(t, bytes, n, out, x->covers, err);
+    }
+    return rc;
+}
+
+/* The ids of one pre-token, and their spans (of a pretoken_to). */
+static int trace_word(void *arg, const char *bytes, size_t n, int32_t special, struct err *err)
+{
+    struct tracing     *x = arg;
+    struct token_buf   *out = x->encoding.out;
+    struct token_spans *s = x->spans;
+    size_t              first = out->n;
+    int                 rc = encode_word(&x->encoding, bytes, n, special, err);
+
+    rc = rc ? rc : word_covers(x, bytes, n, special, first, err);
+    rc = rc ? rc : grow(&x->bytes, &x->bytes_cap, n, sizeof *x->bytes, "bytes of a word", err);
+    rc = rc ? rc : grow(&s->list, &s->cap, s->n + out->n - first, sizeof *s->list, "spans", err);
+    if (rc)
+        return rc;
+    origin_spans(&x->origin, bytes, n, x->bytes);
+    for (size_t i = 0; i < out->n - first; i++)
+        s->list[s->n++] = (struct token_span){ x->bytes[x->covers[i].from].from,
+                                               x->bytes[x->covers[i].to - 1].to };
+    return 0;
+}
+
+int tokenizer_encode_spans(struct tokenizer *t, const struct token_source *s,
+                           struct token_buf *out, struct token_spans *spans, struct err *err)
+{
+    struct tracing x = { .encoding = { t, out },
+                         .origin = { .plain = s->plain, .n_plain = s->n_plain, .text = s->text,
+                                     .n = s->n },
+                         .spans = spans };
+    struct pretoken_to to = { trace_word, &x };
+    size_t             used;
+
+    pretoken_trace(t->pre, &x.origin);
+    int rc = pretoken_cut(t->pre, s->text, s->n, 1, &to, &used, err);
+
+    pretoken_trace(t->pre, NULL);
+    free(x.bytes);
+    free(x.covers);
+    return rc;
 }

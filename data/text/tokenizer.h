@@ -16,6 +16,7 @@
 
 #include "data/base/err.h"
 #include "data/base/json.h"
+#include "data/text/origin.h"
 
 #define TOKENIZER_FILE_MAX ((size_t)256 << 20) // bytes of one of its files, at most
 
@@ -88,6 +89,28 @@ int32_t tokenizer_mask(const struct tokenizer *t);
 struct token_buf { int32_t *ids; size_t n, cap; };
 int  tokenizer_encode(struct tokenizer *t, const char *text, size_t n, struct token_buf *out,
                       struct err *err);
+/* As tokenizer_encode, and appends to `spans` which bytes of the text each id comes from. Where a
+ * normalizer combines characters, an id has all bytes of those; a mark that is put before a text
+ * has the bytes of the character behind it; special tokens have the white space that they take
+ * along. Ids of parts of one character may overlap, and bytes that the normalizer removes belong to
+ * no id.
+ *
+ * Ranges of bytes may be plain, such as what a user wrote: no control token is found where it
+ * overlaps them. All other text, plain or not, is one text as ever. */
+struct token_spans { struct token_span *list; size_t n, cap; };
+struct token_source {
+    const char              *text;
+    size_t                   n;
+    const struct token_span *plain; // in order
+    size_t                   n_plain;
+};
+int  tokenizer_encode_spans(struct tokenizer *t, const struct token_source *s,
+                            struct token_buf *out, struct token_spans *spans, struct err *err);
+void token_spans_free(struct token_spans *s);
+/* Returns whether an id is a control token: an added token that the files call special, or that
+ * looks like one (<|user|>): some models' files do not call theirs special, and llama.cpp decides
+ * in this way, too. The id of what is unknown is none. */
+int  tokenizer_is_control(const struct tokenizer *t, int32_t id);
 int  token_buf_add(struct token_buf *b, const int32_t *ids, size_t n, struct err *err);
 void token_buf_free(struct token_buf *b);
 

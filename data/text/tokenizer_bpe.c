@@ -12,6 +12,7 @@
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/grow.h"
+#include "data/base/round.h"
 #include "data/base/utf8.h"
 
 #include <assert.h>
@@ -51,8 +52,23 @@ static int word_room(struct tokenizer *t, size_t n, struct err *err)
     return 0;
 }
 
-/* Merge the ids of the first n symbols until no pair merges, and put what is left behind out. */
-static void word_merge(struct tokenizer *t, size_t n, struct token_buf *out)
+/* What the symbols [from, to) cover together. An unknown character may stand behind bytes that
+ * follow it. */
+static struct token_span symbols_cover(const struct token_span *covers, size_t from, size_t to)
+{
+    struct token_span all = covers[from];
+
+    for (size_t i = from + 1; i < to; i++) {
+        all.from = size_min(all.from, covers[i].from);
+        all.to = size_max(all.to, covers[i].to);
+    }
+    return all;
+}
+
+/* Merge the ids of the first n symbols until no pair merges, and put what is left behind out. covers
+ * (or NULL) has what each symbol covers, and then what each id covers. */
+static void word_merge(struct tokenizer *t, size_t n, struct token_buf *out,
+                       struct token_span *covers)
 {
     t->heap.n = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -78,18 +94,26 @@ static void word_merge(struct tokenizer *t, size_t n, struct token_buf *out)
             pair_queue(t, left->prev);
         pair_queue(t, i);
     }
-    for (uint32_t i = 0; n > 0 && i != NOBODY; i = t->symbols[i].next)
+    size_t k = 0;
+
+    for (uint32_t i = 0, next; n > 0 && i != NOBODY; i = next) {
+        next = t->symbols[i].next;
         out->ids[out->n++] = t->symbols[i].id;
+        if (covers)
+            covers[k++] = symbols_cover(covers, i, next == NOBODY ? n : next);
+    }
 }
 
 /* Whether the word is a token and no merges are asked for: then it is put behind out. */
 static int word_whole(const struct tokenizer *t, const char *bytes, size_t n,
-                      struct token_buf *out)
+                      struct token_buf *out, struct token_span *covers)
 {
     int32_t id = t->ignore_merges ? words_find(t, bytes, n) : -1;
 
     if (id >= 0)
         out->ids[out->n++] = id;
+    if (id >= 0 && covers)
+        covers[0] = (struct token_span){ 0, n };
     return id >= 0;
 }
 
@@ -128,16 +152,19 @@ static int bytes_complete(struct tokenizer *t, const struct tokenizer_settings *
 }
 
 static int bytes_encode(struct tokenizer *t, const char *bytes, size_t n, struct token_buf *out,
-                        struct err *err)
+                        struct token_span *covers, struct err *err)
 {
-    if (word_whole(t, bytes, n, out))
+    if (word_whole(t, bytes, n, out, covers))
         return 0;
     int rc = word_room(t, n, err);
 
-    for (size_t i = 0; i < n && !rc; i++)
+    for (size_t i = 0; i < n && !rc; i++) {
         t->symbols[i].id = t->byte_id[(unsigned char)bytes[i]];
+        if (covers)
+            covers[i] = (struct token_span){ i, i + 1 };
+    }
     if (!rc)
-        word_merge(t, n, out);
+        word_merge(t, n, out, covers);
     return rc;
 }
 
@@ -259,27 +286,43 @@ static int marks_complete(struct tokenizer *t, const struct tokenizer_settings *
     return 0;
 }
 
-/* The symbols of one character that is no token: its bytes, where all have one. Returns their
- * number, or 0. */
-static size_t fall_back(struct tokenizer *t, size_t at, const char *bytes, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        int32_t id = t->byte_id[(unsigned char)bytes[i]];
+/* The symbols of a word as they are made. */
+struct symbols { struct tokenizer *t; struct token_span *covers, unknown; size_t n; };
 
-        if (id < 0)
+static void symbol_add(struct symbols *s, int32_t id, size_t from, size_t to)
+{
+    if (s->covers)
+        s->covers[s->n] = (struct token_span){ from, to };
+    s->t->symbols[s->n++].id = id;
+}
+
+/* The unknown characters that wait, as one. */
+static void unknown_add(struct symbols *s)
+{
+    if (s->unknown.to)
+        symbol_add(s, s->t->unk, s->unknown.from, s->unknown.to);
+    s->unknown.to = 0;
+}
+
+/* The symbols of one character bytes[at..at+len) that is no token: its bytes, where all have one.
+ * Returns whether they do. */
+static int fall_back(struct symbols *s, const char *bytes, size_t at, size_t len)
+{
+    for (size_t i = at; i < at + len; i++)
+        if (s->t->byte_id[(unsigned char)bytes[i]] < 0)
             return 0;
-        t->symbols[at + i].id = id;
-    }
-    return n;
+    for (size_t i = at; i < at + len; i++)
+        symbol_add(s, s->t->byte_id[(unsigned char)bytes[i]], i, i + 1);
+    return 1;
 }
 
 static int marks_encode(struct tokenizer *t, const char *bytes, size_t n, struct token_buf *out,
-                        struct err *err)
+                        struct token_span *covers, struct err *err)
 {
-    size_t k = 0, len;
-    int    unknown = 0; // unk waits for a character that is none, to be one with it (fuse_unk)
+    struct symbols s = { .t = t, .covers = covers };
+    size_t         len;
 
-    if (word_whole(t, bytes, n, out))
+    if (word_whole(t, bytes, n, out, covers))
         return 0;
     int rc = word_room(t, n, err);
 
@@ -290,26 +333,22 @@ static int marks_encode(struct tokenizer *t, const char *bytes, size_t n, struct
         int32_t id = words_find(t, bytes + i, len);
 
         if (id >= 0) {
-            if (unknown)
-                t->symbols[k++].id = t->unk;
-            unknown = 0;
-            t->symbols[k++].id = id;
+            unknown_add(&s);
+            symbol_add(&s, id, i, i + len);
             continue;
         }
-        // what waits stays behind bytes that follow it, as Hugging Face has it
-        size_t fallen = fall_back(t, k, bytes + i, len);
-
-        k += fallen;
-        if (fallen || t->unk < 0)
+        // an unknown one that waits stays behind bytes that follow it, as Hugging Face has it
+        if (fall_back(&s, bytes, i, len) || t->unk < 0)
             continue;
-        if (unknown && !t->fuse_unk)
-            t->symbols[k++].id = t->unk;
-        unknown = 1;
+        size_t from = s.unknown.to && t->fuse_unk ? s.unknown.from : i;
+
+        if (!t->fuse_unk)
+            unknown_add(&s);
+        s.unknown = (struct token_span){ from, i + len }; // to be one with those that follow
     }
-    if (unknown)
-        t->symbols[k++].id = t->unk;
+    unknown_add(&s);
     if (!rc)
-        word_merge(t, k, out);
+        word_merge(t, s.n, out, covers);
     return rc;
 }
 

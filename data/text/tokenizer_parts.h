@@ -28,6 +28,7 @@ struct token_entry {
     char     added;      // matched literally, before anything else
     char     normalized; // added, and looked for in what the others leave
     char     special;    // added, and Hugging Face calls it special: skipped with those
+    char     control;    // added, and not a part of texts: special, or it looks so
     char     lstrip, rstrip, single_word; // added: what stands beside it (pretoken.h)
 };
 
@@ -86,9 +87,10 @@ struct model_ops {
     /* Prepares encoding, once all tokens and merges are set. s NULL: as in GPT-2. */
     int (*complete)(struct tokenizer *t, const struct tokenizer_settings *s, const char *what,
                     struct err *err);
-    /* Appends the ids of a pre-token of n > 0 bytes to out, which has room for n more. */
+    /* Appends the ids of a pre-token of n > 0 bytes to out, which has room for n more. covers, if
+     * not NULL, has room for n: the bytes of the pre-token that each id stands for. */
     int (*encode)(struct tokenizer *t, const char *bytes, size_t n, struct token_buf *out,
-                  struct err *err);
+                  struct token_span *covers, struct err *err);
 };
 extern const struct model_ops model_bytes, model_marks, model_wordpiece;
 

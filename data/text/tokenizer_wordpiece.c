@@ -72,7 +72,7 @@ static size_t longest_piece(struct tokenizer *t, const char *text, size_t n, int
 }
 
 static int wordpiece_encode(struct tokenizer *t, const char *bytes, size_t n, struct token_buf *out,
-                            struct err *err)
+                            struct token_span *covers, struct err *err)
 {
     size_t first = out->n, chars = 0, at = 0, len = 1;
     int    bad = 0, why;
@@ -89,12 +89,17 @@ static int wordpiece_encode(struct tokenizer *t, const char *bytes, size_t n, st
 
         len = longest_piece(t, bytes + at, n - at, at > 0, &id);
         bad = len == 0;
-        if (!bad)
-            out->ids[out->n++] = id;
+        if (bad)
+            break;
+        if (covers)
+            covers[out->n - first] = (struct token_span){ at, at + len };
+        out->ids[out->n++] = id;
     }
     if (bad) {
         out->n = first;
         out->ids[out->n++] = t->unk;
+        if (covers)
+            covers[0] = (struct token_span){ 0, n };
     }
     return 0;
 }
