@@ -171,10 +171,10 @@ const char *file_fixed(const char *path)
     if (has & STATX_ATTR_MOUNT_ROOT)
         return "is mounted: unmount it first";
     if (has & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND))
-        return "may not be moved or removed: take its attribute away first (chattr -i -a)";
+        return "is immutable or append-only: take the attribute away first (chattr -i -a)";
     if ((S_ISDIR(x.stx_mode) && faccessat(AT_FDCWD, path, W_OK, AT_EACCESS)) ||
         is_kept(path, x.stx_uid))
-        return "is another user's, and may not be moved: move it elsewhere first";
+        return "is another user's, who alone may move it: let its owner move it elsewhere";
     return NULL;
 }
 

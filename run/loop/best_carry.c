@@ -20,8 +20,8 @@ static int is_dots(const char *name) { return !strcmp(name, ".") || !strcmp(name
 
 static int refuse(const char *path, const char *why, struct err *err)
 {
-    return err_misuse(err, "%.1000s is in the folder of the best model, which training replaces, "
-                      "and %s", path, why);
+    return err_misuse(err, "%.1000s, in the folder of the best model, which training replaces, %s",
+                      path, why);
 }
 
 int best_carry_check(const char *best, struct err *err)
