@@ -1,8 +1,9 @@
 /* bench_steps.c: measures whole steps: computing alone, moving alone, both, and how near they come
  * to their bound. The letters are those of the design, in seconds.
  *
- *     F, B  computing of forward and of backward (the head in B), on devices that answer at once; B has
- *           the pass over each gradient (norm, NaN check, checksum, Top-K) on the computing thread
+ *     F, B  computing of forward and of backward (the head in B), on devices that answer at once;
+ *           B has the pass over each gradient (norm, NaN check, checksum, Top-K) on the computing
+ *           thread
  *     h     computing from the last layer's output to its gradient
  *     U     all updates; u0: those of block 0, which the next forward waits for
  *     W     reads of parameters and writes of gradients; U and W are measured one after the other,
