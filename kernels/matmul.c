@@ -1,7 +1,7 @@
-/* matmul.c: the front of the dense products: which engine runs them, and which of its products an
- * id means. The engines are in files of their own (matmul_engine.h); equal shapes become one
- * product here, so that none needs to know. The caller's OpenMP thread setting is put aside while
- * an engine runs, and put back. */
+/* matmul.c: opens an engine for the dense products and passes each call on to it. Engines are in
+ * files of their own (matmul_engine.h). Equal shapes become one product here, so engines need not
+ * compare them. The caller's number of OpenMP threads is set aside while an engine runs, and then
+ * restored. */
 #include "kernels/matmul_engine.h"
 
 #include <assert.h>
@@ -38,7 +38,7 @@ static int shape_ok(const struct matmul_shape *s)
            s->n <= INT_MAX && s->k <= INT_MAX;
 }
 
-// Shape i of those that were asked for: each different one is kept once.
+// Adds shape i of the caller's list. Each different shape is kept once.
 static void shape_add(struct matmul *mm, size_t i, const struct matmul_shape *shape)
 {
     size_t j = 0;
@@ -89,8 +89,8 @@ int matmul_open_engine(struct matmul **out, const struct matmul_ops *ops,
     return rc;
 }
 
-/* oneDNN's products are the faster ones where the CPU has fast instructions for them; without, bf16
- * takes it twice as long as OpenBLAS, which widens it first (docs/lab/performance.md). */
+/* oneDNN is faster if the CPU has fast instructions for the format. Without these, bf16 takes it
+ * twice as long as OpenBLAS, for which bf16 is widened first (docs/lab/performance.md). */
 static int onednn_is_faster(const struct matmul_shape *shapes, size_t n_shapes)
 {
     for (size_t i = 0; i < n_shapes; i++)
