@@ -15,7 +15,7 @@
 #include "offload/devices/devices.h"
 #include "plan/memory.h"
 #include "run/folder/settings.h"
-#include "run/model_choice.h"
+#include "run/model_opts.h"
 #include "run/sources/masking.h"
 
 #include <dirent.h>

@@ -444,7 +444,7 @@ const struct opt_command eval_command = {
             "tokens from all others in the row; each evaluation masks the same tokens. A "
             "classifier or regressor is evaluated on the development set of a GLUE task, or on "
             "your own rows. If a run kept its best model (--keep-best), that model is evaluated; "
-            "otherwise, the model after the last step.",
+            "otherwise, the model after the last step, also of a run that is being trained.",
     .parts = parts, .size = sizeof(struct eval_opts), .run = run,
     .examples = { "siTrain eval first --data held-out.txt",
                   "siTrain eval mine --eval-file mine-dev.csv" },

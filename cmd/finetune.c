@@ -1,8 +1,10 @@
-/* finetune.c: a classifier or regressor from a language model: a GLUE task, or one's own rows. A
- * new run is made complete, with its rows tokenised, then opened and trained like any other; what
- * comes after training, results and predictions, is made from the run alone
- * (run/loop/finetune_results.c), so that it can be made again. */
-#include "cmd/cmd.h"
+/* finetune.c: a classifier or regressor from a language model: a GLUE task, or one's own rows; and
+ * what all fine-tunings have in common (finetune_chat.c makes a run of conversations). A new run is
+ * made complete, with its rows tokenised, then opened and trained like any other; what comes after
+ * training, results and predictions, is made from the run alone (run/loop/finetune_results.c), so
+ * that it can be made again. */
+#include "cmd/finetune.h"
+
 #include "cmd/terminal/job.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
@@ -20,14 +22,8 @@
 #include "run/newrun.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/labelled.h"
+#include "run/sources/source.h"
 #include "run/sources/tokenise.h"
-
-struct finetune_opts {
-    const char       *config, *run, *resume, *data, *init, *tokenizer;
-    struct tune_opts  tune;
-    struct task_names columns;
-    struct train_opts train;
-};
 
 #define AT(field) offsetof(struct finetune_opts, field)
 
@@ -49,6 +45,7 @@ static const struct opt_part parts[] = {
     { "Options", rows, 0 },
     { "Task", tune_rows, AT(tune) },
     { "Your own rows", column_rows, AT(columns) },
+    { "Conversations", chat_opt_rows, AT(chat) },
     { "Training", train_rows, AT(train) },
     { 0 }
 };
@@ -94,13 +91,16 @@ static int add_file(struct material *m, const char *name, const char *file, int 
     return labelled_check(e, m->own ? NULL : o->data, file, err);
 }
 
+/* One's own file of labelled rows. */
+static const char *only(const struct opt_strings *files) { return files->n ? *files->item : NULL; }
+
 static int add_files(struct material *m, struct err *err)
 {
     const struct tune_opts *t = &m->o->tune;
-    const char *const       own[] = { t->eval_file, NULL, t->test_file, NULL };
+    const char *const       own[] = { only(&t->eval_file), NULL, t->test_file, NULL };
     const char *const      *devs = m->own ? own : m->task->dev;
     const char *const      *tests = m->own ? own + 2 : m->task->tests;
-    int rc = add_file(m, RUN_TRAIN, m->own ? t->train_file : TASK_TRAIN_FILE, 1, err);
+    int rc = add_file(m, RUN_TRAIN, m->own ? only(&t->train_file) : TASK_TRAIN_FILE, 1, err);
 
     for (size_t i = 0; i < TASK_SPLITS && devs[i] && !rc; i++)
         rc = add_file(m, run_dev[i], devs[i], 1, err);
@@ -113,11 +113,19 @@ static int check_source(const struct opt_line *line, struct err *err)
 {
     const struct finetune_opts *o = line->options;
     const struct tune_opts     *t = &o->tune;
+    const char                 *chat = chat_opts_given(line);
 
-    if (!t->task && !t->train_file)
+    if (chat)
+        return err_misuse(err, "--%s is for conversations: give --task chat, or leave it out",
+                          chat);
+    if (t->train_file.n > 1 || t->eval_file.n > 1)
+        return err_misuse(err, "--%s-file was given %zu times: only conversations (--task chat) "
+                          "may come from several files", t->train_file.n > 1 ? "train" : "eval",
+                          t->train_file.n > 1 ? t->train_file.n : t->eval_file.n);
+    if (!t->task && !t->train_file.n)
         return err_misuse(err, "training rows are missing: give --task TASK and --data DIR, or "
                                "--train-file FILE");
-    if (t->task && (t->train_file || t->eval_file || t->test_file))
+    if (t->task && (t->train_file.n || t->eval_file.n || t->test_file))
         return err_misuse(err, "--task takes its rows from --data: leave --train-file, --eval-file "
                                "and --test-file out");
     if (t->task && !o->data)
@@ -125,13 +133,13 @@ static int check_source(const struct opt_line *line, struct err *err)
                           "development set", t->task);
     if (t->task && t->regression)
         return err_misuse(err, "--regression is for your own rows: leave it out with --task");
-    if (t->train_file && o->data)
+    if (t->train_file.n && o->data)
         return err_misuse(err, "--data goes with --task: leave it out where --train-file says what "
                                "to train on");
-    if (t->train_file && o->train.eval_every && !t->eval_file)
+    if (t->train_file.n && o->train.eval_every && !t->eval_file.n)
         return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-file FILE "
                                "too");
-    if (t->predict && t->train_file && !t->test_file)
+    if (t->predict && t->train_file.n && !t->test_file)
         return err_misuse(err, "--predict needs --test-file FILE, the rows to predict");
     if (t->test_file && !t->predict)
         return err_misuse(err, "--test-file says what to predict: give --predict too, or leave it "
@@ -149,9 +157,9 @@ static int find_task(struct material *m, struct err *err)
     int                     rc = 0;
 
     if (!t->task)
-        rc = task_own(&m->own, t->train_file, &m->o->columns, t->regression, err);
+        rc = task_own(&m->own, only(&t->train_file), &m->o->columns, t->regression, err);
     m->task = t->task ? task_find(t->task) : m->own;
-    return rc || m->task ? rc : opt_words_refuse("task", t->task, task_word, err);
+    return rc || m->task ? rc : opt_words_refuse("task", t->task, tune_task_word, err);
 }
 
 /* The tokenizer must be the model's. */
@@ -299,23 +307,27 @@ static int make_run(const char *dir, struct opt_line *line, struct comm *comm, s
 
 /* ---- one that goes on ---- */
 
-static int check_resume(const struct finetune_opts *o, struct err *err)
+static int check_resume(const struct opt_line *line, struct err *err)
 {
-    const struct tune_opts *t = &o->tune;
+    const struct finetune_opts *o = line->options;
+    const struct tune_opts     *t = &o->tune;
+    const char                 *chat = chat_opts_given(line);
 
     if (o->data || o->init || o->tokenizer || o->columns.text || o->columns.pair ||
-        o->columns.label || t->task || t->train_file || t->eval_file || t->test_file ||
+        o->columns.label || t->task || t->train_file.n || t->eval_file.n || t->test_file ||
         t->regression || t->predict || t->max_train || t->max_eval || t->max_predict)
         return err_misuse(err, "--resume keeps the run's model, task and rows: leave --init, "
                           "--tokenizer, --task, --data, the files and their columns, --regression, "
                           "--predict and the limits of rows out");
-    return 0;
+    return chat ? err_misuse(err, "--resume keeps the run's rows as they were encoded: leave --%s "
+                             "out", chat)
+                : 0;
 }
 
 static int resume_options(struct session *s, struct opt_line *line, struct err *err)
 {
     struct finetune_opts *o = line->options;
-    uint64_t              each = labelled_epoch_steps(labelled_rows(s, RUN_TRAIN), &s->o);
+    uint64_t              each = source_epoch_steps(s);
     int                   rc;
 
     if (!each)
@@ -389,15 +401,19 @@ static int run(struct opt_line *line, struct err *err)
     if (!o->run == !o->resume)
         return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
     job_run_dir(dir, o->run ? o->run : o->resume, comm ? comm->rank : 0);
-    rc = o->resume ? check_resume(o, err) : make_run(dir, line, comm, err);
+    rc = o->resume            ? check_resume(line, err)
+         : tune_chats(&o->tune) ? finetune_chat_make(dir, line, comm, err)
+                                : make_run(dir, line, comm, err);
     rc = rc ? rc : open_run(&s, dir, line, comm, err);
     rc = rc ? rc : run_position(&s.run, &before, &applied, err);
     if (!rc && job_speaks() && before < s.o.steps)
         rc = finetune_results_check(&s, before, err);
-    rc = rc ? rc : say_training_run(&s, err);
+    rc = rc ? rc : command_train(&s, err);
     if (!rc && job_speaks())
         rc = finetune_results_write(&after, &s, before, err);
-    if (after.results.n_evals)
+    if (after.results.n_evals && s.rows != SESSION_WHOLE)
+        finetune_chat_print(&after);
+    else if (after.results.n_evals)
         print_table(&after);
     session_close(&s);
     if (!rc && comm) // all have closed theirs
@@ -411,8 +427,10 @@ static int run(struct opt_line *line, struct err *err)
 const struct opt_command finetune_command = {
     .name = "finetune",
     .usage = "--run RUN (--task TASK --data DIR | --train-file FILE [--eval-file FILE]) --init "
-             "HFDIR|RUN [--epochs N] | --resume RUN",
-    .summary = "train a classifier or regressor on a GLUE task or on your own rows",
+             "HFDIR|RUN [--epochs N] | --run RUN --task chat --train-file FILE --init HFDIR|RUN | "
+             "--resume RUN",
+    .summary = "train a classifier or regressor on your own rows, or a language model on "
+               "conversations",
     .text = "The head reads the last token of a row; in BERT and RoBERTa, the first. Pairs are "
             "joined by the tokenizer's template; without a template, by <|endoftext|>. Batches are "
             "padded to their longest row. The development set is evaluated after each epoch, "

@@ -10,9 +10,10 @@
 #include "plan/prediction.h"
 #include "plan/wear.h"
 #include "run/folder/spares.h"
+#include "run/folder/chat_opts.h"
 #include "run/folder/train_opts.h"
 #include "run/loop/training.h"
-#include "run/model_choice.h"
+#include "run/model_opts.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/labelled.h"
 #include "run/sources/masking.h"
@@ -29,6 +30,7 @@ struct plan_opts {
     double            network_latency;
     struct tune_opts  tune;
     struct task_names columns;
+    struct chat_opts  chat;
     struct model_opts model;
     struct train_opts train;
 };
@@ -80,6 +82,7 @@ static const struct opt_part parts[] = {
     { "Options", rows, 0 },
     { "Fine-tuning", tune_rows, AT(tune) },
     { "Your own rows", column_rows, AT(columns) },
+    { "Conversations", chat_opt_rows, AT(chat) },
     { "Model", model_rows, AT(model) },
     { "Training", train_rows, AT(train) },
     { 0 }
@@ -95,7 +98,7 @@ static void print_model(const struct session *s)
            "parameters (M = %.1f MiB)\n", g->n_layer, g->n_head, g->n_embd, g->vocab,
            g->n_positions, (double)arch_total(g) / 1e6, 2.0 * (double)arch_total(g) / (1 << 20));
     printf("Step: %" PRIu64 " x %" PRIu64 " x %" PRIu64 " tokens%s, %.1f GFLOP\n", o->grad_accum,
-           o->batch, o->seq, arch_classifies(g) ? " at most" : "",
+           o->batch, o->seq, training_varies(s) ? " at most" : "",
            tokens * arch_flops_per_token(g, o->seq, train_opts_asked(o, g)) / 1e9);
     if (s->ranks.size > 1)
         printf("Ranks: %zu; each computes %" PRIu64 " of these micro-batches and holds its portion "
@@ -108,7 +111,7 @@ static void print_traffic(const struct session *s)
     uint64_t          all = 0, n;
     double            M = 2.0 * (double)arch_total(&s->config);
     const char *note = train_activations[s->o.activations].adapts ? ", as predicted"
-                       : arch_classifies(&s->config) ? ", at most" : ""; // rows of varying length
+                       : training_varies(s) ? ", at most" : ""; // rows of varying length
 
     traffic_computed(&m, &s->run);
     printf("\nTraffic of a step, all devices together%s (computed)\n",
@@ -218,12 +221,17 @@ static int time_find(json_t **out, const struct session *s, const struct plan_op
     return rc > 0 ? 0 : rc;
 }
 
+static const char *first(const struct opt_strings *files)
+{
+    return files->n ? *files->item : NULL;
+}
+
 /* Where --json is to be written: may it be; found: and it is. */
 static int json_file(const struct plan_opts *o, const json_t *found, struct err *err)
 {
     const char *const inputs[] = { o->config, o->run, o->data, o->eval_data, o->tokenizer,
-                                   o->machine, o->model.init, o->tune.train_file,
-                                   o->tune.eval_file, o->tune.test_file, o->train.topology,
+                                   o->machine, o->model.init, first(&o->tune.train_file),
+                                   first(&o->tune.eval_file), o->tune.test_file, o->train.topology,
                                    o->train.xclbin };
     const struct output file = { o->json, OUTPUT_PLAN, inputs, sizeof inputs / sizeof *inputs };
 
@@ -269,6 +277,56 @@ static int count_rows(uint64_t *n, const struct plan_opts *o, const struct task 
     return rc;
 }
 
+/* The rows of files of conversations. */
+static int count_chats(uint64_t *count, const struct plan_opts *o, const struct opt_strings *files,
+                       uint64_t most, struct err *err)
+{
+    const struct chat_names names = chat_opts_names(&o->chat, &o->columns);
+    const struct chat_row  *row;
+    uint64_t                n = 0;
+    int                     rc = 0;
+
+    for (size_t i = 0; i < files->n && !rc; i++) {
+        struct chat_rows *r = NULL;
+        struct watch      w = work_begin(&say_events, "reading %s", files->item[i]);
+        int               got = 1;
+
+        rc = chat_rows_open(&r, files->item[i], (enum chat_form)o->chat.rows, &names, err);
+        while (!rc && (!most || n < most) && (got = chat_rows_next(r, &row, err)) > 0)
+            rc = watch_look(&w, ++n, most, err);
+        rc = rc ? rc : got < 0 ? got : 0;
+        chat_rows_close(r);
+        work_end(&say_events);
+    }
+    *count += n;
+    return rc;
+}
+
+/* Conversations: the shape of their rows, finetune's defaults, and how many there are. How long
+ * they are is not known, so --epochs of packed rows are not. */
+static int plan_chat(struct session *s, uint64_t *count, const struct opt_line *line,
+                     struct err *err)
+{
+    struct plan_opts       *o = line->options;
+    const struct tune_opts *t = &o->tune;
+    struct train_opts      *train = &o->train;
+    int rc = chat_opts_check(&o->chat, t, &o->columns, train, err);
+
+    if (rc || (rc = count_chats(count, o, &t->train_file, t->max_train, err)))
+        return rc;
+    s->rows = o->chat.packing ? SESSION_PACKED : SESSION_PADDED;
+    if (!opt_given(line, "batch"))
+        train->batch = CHAT_BATCH;
+    if (!opt_given(line, "steps") && *count && !o->chat.packing)
+        train->steps = t->epochs * labelled_epoch_steps(*count, train);
+    if (opt_given(line, "dropout"))
+        arch_drop(&s->config, (float)train->dropout);
+    rc = count_chats(count, o, &t->eval_file, t->max_eval, err);
+    return rc ? rc : chat_opts_seq(&train->seq, opt_given(line, "seq") ? train->seq : t->max_seq,
+                                   s->config.n_positions,
+                                   o->tokenizer ? o->tokenizer : o->model.init, err);
+}
+
 /* A fine-tuning: the classes of its head, finetune's defaults, its epochs where --steps does not
  * say otherwise, and the rows of the larger development set, where they are known. */
 static int plan_task(struct session *s, uint64_t *evaluated, const struct opt_line *line,
@@ -281,24 +339,27 @@ static int plan_task(struct session *s, uint64_t *evaluated, const struct opt_li
     struct task       *own = NULL;
     uint64_t           rows_there;
 
+    if (tune_chats(t))
+        return plan_chat(s, evaluated, line, err);
     if (t->task && !task)
-        return opt_words_refuse("task", t->task, task_word, err);
-    int rc = columns_check(&o->columns, !!t->train_file, err);
+        return opt_words_refuse("task", t->task, tune_task_word, err);
+    int rc = columns_check(&o->columns, t->train_file.n > 0, err);
     for (size_t i = 0; !rc && task && o->data && i < TASK_SPLITS && task->dev[i]; i++) {
         rc = count_rows(&rows_there, o, task, o->data, task->dev[i], 0, err);
         *evaluated = rows_there > *evaluated ? rows_there : *evaluated;
     }
-    if (!rc && t->train_file)
-        rc = task_own(&own, t->train_file, &o->columns, t->regression, err);
+    if (!rc && t->train_file.n)
+        rc = task_own(&own, first(&t->train_file), &o->columns, t->regression, err);
     if (rc || (!task && !own))
         return rc;
     task = task ? task : own;
     s->config.n_labels = task->n_labels;
     if (!opt_given(line, "batch"))
         train->batch = 32; // finetune's
-    if (!opt_given(line, "steps") && (t->train_file || o->data)) {
-        rc = count_rows(&rows_there, o, task, t->train_file ? NULL : o->data,
-                        t->train_file ? t->train_file : TASK_TRAIN_FILE, t->max_train, err);
+    if (!opt_given(line, "steps") && (t->train_file.n || o->data)) {
+        rc = count_rows(&rows_there, o, task, t->train_file.n ? NULL : o->data,
+                        t->train_file.n ? first(&t->train_file) : TASK_TRAIN_FILE, t->max_train,
+                        err);
         train->steps = t->epochs * labelled_epoch_steps(rows_there, train);
     }
     task_own_free(own);

@@ -4,6 +4,7 @@
 #include "bench/bench.h"
 #include "cmd/cmd.h"
 #include "plan/mem_choice.h"
+#include "plan/training_plan.h"
 #include "plan/wear.h"
 #include "run/folder/spares.h"
 
@@ -18,7 +19,7 @@ static void time_line(const struct session *s, const json_t *found)
     if (step)
         printf("Time: %.3g s a step, %.0f tokens/s%s; %.0f step%s: %s\n",
                json_num(step, "seconds"), json_num(step, "tokens_per_second"),
-               arch_classifies(&s->config) ? " with padding, at most" : "", steps,
+               training_varies(s) ? " with padding, at most" : "", steps,
                steps > 1 ? "s" : "",
                opt_time_text(all, sizeof all, json_num(step, "run_seconds")));
 }

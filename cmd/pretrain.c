@@ -9,7 +9,7 @@
 #include "run/folder/settings.h"
 #include "run/loop/schedule_end.h"
 #include "run/loop/training.h"
-#include "run/model_choice.h"
+#include "run/model_opts.h"
 #include "run/newrun.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/corpus.h"
@@ -174,7 +174,7 @@ static int run(struct opt_line *line, struct err *err)
                                "--init, --model and sizes out");
     rc = o->resume ? 0 : make_run(dir, line, comm, err);
     rc = rc ? rc : open_run(&s, dir, line, comm, err);
-    rc = rc ? rc : say_training_run(&s, err);
+    rc = rc ? rc : command_train(&s, err);
     session_close(&s);
     return rc;
 }

@@ -27,7 +27,8 @@ static int print_text(struct printing *p, const struct opt_row *row, char *text,
     for (char *at = text, *line; (line = strsep(&at, "\n"));) {
         for (char *c = line; *c; c++)
             if ((unsigned char)*c < ' ' || *c == 0x7F ||
-                (at && row->type != OPT_PATHS && row->type != OPT_STRINGS))
+                (at && row->type != OPT_PATHS && row->type != OPT_FILES &&
+                 row->type != OPT_STRINGS))
                 return err_set(err, -EBADMSG,
                                "%s/run.db: the option %s holds a control character, which no file "
                                "of options can hold",

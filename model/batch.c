@@ -17,7 +17,8 @@ static uint64_t count(const int32_t *x, size_t n)
 static void count_batch(const struct model *m, const struct batch *b, struct batch_counts *n)
 {
     if (!arch_classifies(&m->o.config)) {
-        n->tokens += b->rows * b->seq;
+        assert(b->padding <= b->rows * b->seq);
+        n->tokens += b->rows * b->seq - b->padding;
         n->counted += count(b->y, b->rows * b->seq);
         return;
     }

@@ -19,6 +19,8 @@ struct batch {
      * was opened for rows of several texts (model.packed). Attention stays inside a text, and
      * positions restart with each text. Padding is a text of its own. */
     int32_t *begin;
+    size_t   padding; // tokens of a language model's rows that are padding; 0 unless the source
+                      // sets it
     int32_t *last;  // (rows): a classifier's or an encoder's last position that is not padding
     int32_t *label; // (rows): a classifier's class; a row with a negative class does not count
     float   *value; // (rows): a regressor's value; the row counts if label is 0 or more

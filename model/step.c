@@ -8,7 +8,7 @@
  * travels while the block before it computes.
  *
  * Elsewhere: options and sizes (trainer.c), micro-batches (batch.c), the arithmetic of a block
- * (block.c), the blocks that have the vocabulary (words.c), spans and groups of gradients
+ * (block.c), the blocks that have the vocabulary (vocab.c), spans and groups of gradients
  * (pass.c). */
 #include "model/step.h"
 
@@ -16,7 +16,7 @@
 #include "data/base/round.h"
 #include "model/block.h"
 #include "model/together.h"
-#include "model/words.h"
+#include "model/vocab.h"
 
 #include <assert.h>
 #include <math.h>
@@ -192,10 +192,10 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
     stream_expect(t->stream, &expected);               // --speculate: if nothing is clipped
     rc = rc ? rc : read_batches(t, &p, err);
     rc = rc ? rc : forward_pass(t, &p, err);           // blocks 0, 1..L
-    rc = rc ? rc : words_losses(t, &p, NULL, err);     // final norm, logits by chunks, loss, dx
-    rc = rc ? rc : words_head_backward(t, &p, err);    // of a head of its own
+    rc = rc ? rc : vocab_losses(t, &p, NULL, err);     // final norm, logits by chunks, loss, dx
+    rc = rc ? rc : vocab_head_backward(t, &p, err);    // of a head of its own
     rc = rc ? rc : backward_pass(t, &p, err);          // blocks L..1
-    rc = rc ? rc : words_embed_backward(t, &p, err);   // the embeddings' is complete last
+    rc = rc ? rc : vocab_embed_backward(t, &p, err);   // the embeddings' is complete last
     rc = rc ? rc : stream_norm_end(t->stream, &p.norm, err); // of all ranks
     if (rc)
         return rc;
@@ -220,7 +220,7 @@ int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data,
     int rc = stream_begin(t->stream, STREAM_EVAL, step, err);
     rc = rc ? rc : read_batches(t, &p, err);
     rc = rc ? rc : forward_pass(t, &p, err);
-    rc = rc ? rc : words_losses(t, &p, each, err);
+    rc = rc ? rc : vocab_losses(t, &p, each, err);
     *out = (struct eval_result){ p.loss, p.scored };
     return rc;
 }

@@ -4,7 +4,7 @@
 
 #include "data/base/round.h"
 #include "offload/devices/image.h"
-#include "offload/stream/streams.h"
+#include "offload/stream/stream_open.h"
 #include "offload/upkeep/parts.h"
 
 /* ---- creation on devices */

@@ -124,8 +124,8 @@ static void pace(struct forecast *f, const struct step_work *w, const struct ste
 /* The same run in another mode. */
 static void mode_set(struct session *s, const struct session *from, int mode, double compress)
 {
-    *s = (struct session){ .config = from->config, .o = from->o, .spares = from->spares,
-                            .ranks = from->ranks };
+    *s = (struct session){ .config = from->config, .rows = from->rows, .o = from->o,
+                            .spares = from->spares, .ranks = from->ranks };
     snprintf(s->dir, sizeof s->dir, "%s", from->dir);
     s->o.mode = mode;
     s->o.compress = compress;

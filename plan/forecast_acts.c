@@ -1,7 +1,7 @@
-/* forecast_acts.c: the problem of model/choice.h from predicted figures. */
+/* forecast_acts.c: the problem of model/acts_choice.h from predicted figures. */
 #include "plan/forecast_acts.h"
 
-#include "model/choice.h"
+#include "model/acts_choice.h"
 #include "offload/layout/act_rule.h"
 
 #include <math.h>

@@ -9,7 +9,7 @@ void mem_choice_session(struct session *out, const struct session *s)
 {
     struct train_opts *o = &out->o;
 
-    *out = (struct session){ .config = s->config, .o = s->o, .spares = s->spares,
+    *out = (struct session){ .config = s->config, .rows = s->rows, .o = s->o, .spares = s->spares,
                              .ranks = s->ranks };
     snprintf(out->dir, sizeof out->dir, "%s", s->dir);
     o->mode = RUN_MEM;

@@ -11,8 +11,9 @@
 #include "kernels/matmul.h"
 #include "offload/estimate/step_work.h"
 #include "offload/layout/act_rule.h"
-#include "offload/stream/streams.h"
+#include "offload/stream/stream_open.h"
 #include "run/sources/evaluate.h"
+#include "run/sources/packing.h"
 
 #include <malloc.h>
 #include <math.h>
@@ -256,7 +257,10 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
         b.fixed_streams = m.frames + r->source_bytes;
     }
     rc = rc ? rc : products_bytes(&b.products, r, err);
-    b.predictions = predictions_bytes(r->rows, r->model.config.n_labels);
+    if (arch_classifies(&r->model.config))
+        b.predictions = predictions_bytes(r->rows, r->model.config.n_labels);
+    else
+        b.order = packing_bytes(r->rows);
     rc = rc ? rc : budget_plan(out, &b, err);
     if (rc || !r->run)
         return rc;

@@ -14,7 +14,8 @@ struct memory_request {
     const struct run_config *reads; // reading: the run whose blocks are read
     const struct train_activations *acts; // training
     int                  exporting; // training: masters are read between steps
-    uint64_t             rows;      // most labelled examples that one evaluation has
+    uint64_t             rows;      // most labelled examples that one evaluation has; of a
+                                    // language model: all its conversations
     uint64_t             source_bytes; // reading: bytes that the source of parameters holds
     // generation: its cache and workspaces are planned in place of activations; else NULL
     const struct decode_options *decode;

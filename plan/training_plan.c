@@ -3,6 +3,11 @@
 
 #include <unistd.h>
 
+int training_varies(const struct session *s)
+{
+    return arch_classifies(&s->config) || s->rows != SESSION_WHOLE;
+}
+
 struct trainer_options training_options(const struct session *s)
 {
     const struct train_opts *o = &s->o;
@@ -23,7 +28,8 @@ struct trainer_options training_options(const struct session *s)
                    .engine = (enum matmul_engine)o->blas,
                    .threads = (int)o->threads,
                    .training = 1,
-                   .varying = arch_classifies(&g),
+                   .varying = training_varies(s),
+                   .packed = s->rows == SESSION_PACKED,
                    .dropout = { g.drop_embd, g.drop_attn, g.drop_resid, o->seed } },
         .schedule = { .kind = (enum schedule_kind)o->schedule,
                       .lr = o->lr,

@@ -10,8 +10,12 @@
  * (memory_ways). */
 struct trainer_options training_options(const struct session *s);
 
+/* True if micro-batches have at most batch x seq tokens: rows are padded, or packed. */
+int training_varies(const struct session *s);
+
 /* The memory plan of a session, which may exist only in memory. rows: most labelled examples
- * that one evaluation has. Sets s->run.frames, grad_buffers, residual_in_ram and acts.
+ * that one evaluation has; or all conversations that the run has. Sets s->run.frames,
+ * grad_buffers, residual_in_ram and acts.
  * training_plan_here is the plan of a run that trains on this machine: it refuses more than this
  * machine's RAM, whatever --host-mem says (the limit of a container is not looked at). */
 int training_plan(struct budget *out, struct session *s, uint64_t rows, struct err *err);

@@ -3,7 +3,7 @@
  * lie on each other are dashed, each in the gaps of the others; so is a colour that comes again. */
 #include "report/charts.h"
 
-#include "report/figures.h"
+#include "report/format.h"
 #include "report/svg.h"
 #include "report/table.h"
 

@@ -4,7 +4,7 @@
  * its model, what it was made from, its options, its drives and the machine. */
 #include "report/report.h"
 
-#include "report/figures.h"
+#include "report/format.h"
 #include "run/folder/train_opts.h"
 
 /* Names, and the settings (run/folder/settings.h) that have their values: the first of several

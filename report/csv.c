@@ -2,7 +2,7 @@
 #include "report/report.h"
 
 #include "data/base/visible.h"
-#include "report/figures.h"
+#include "report/format.h"
 #include "report/text.h"
 
 /* What a spreadsheet would compute gets an apostrophe. */

@@ -4,7 +4,7 @@
 #include "report/report.h"
 
 #include "data/base/version.h"
-#include "report/figures.h"
+#include "report/format.h"
 #include "report/sections.h"
 #include "report/svg.h"
 

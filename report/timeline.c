@@ -6,7 +6,7 @@
  * of a hundred thousand spans is as large as its pixels. */
 #include "report/charts.h"
 
-#include "report/figures.h"
+#include "report/format.h"
 #include "report/svg.h"
 
 #include <math.h>

@@ -18,6 +18,7 @@
 #include "run/ranks/job_run.h"
 #include "run/sources/corpus.h"
 #include "run/sources/labelled.h"
+#include "run/sources/source.h"
 #include "run/sources/tokenise.h"
 
 #include <sys/stat.h>
@@ -145,9 +146,12 @@ static int check(const struct newrun *n, struct err *err)
         rc = tokenizer_expect(n->tokenizer, err);
     if (!rc && n->tokenizer && n->init && tokenizer_is_there(n->init))
         rc = tokenise_same(n->tokenizer, n->init, err);
-    if (!rc && n->o->keep_best && !n->eval_data && !dev_rows(n))
+    if (!rc && n->chat && n->config.arch->encoder)
+        rc = err_misuse(err, "a %s predicts masked tokens, and --task chat trains models that "
+                        "continue a text", n->config.arch->title);
+    if (!rc && n->o->keep_best && !n->eval_data && !dev_rows(n) && !(n->chat && n->chat->eval.n))
         rc = err_misuse(err, "--keep-best needs something to evaluate on: give %s",
-                        n->examples ? "--eval-file FILE" : "--eval-data FILE");
+                        n->examples || n->chat ? "--eval-file FILE" : "--eval-data FILE");
     rc = rc ? rc : check_masking(n, seq, err);
     for (int i = 0; i < 2 && !rc; i++)
         if (files[i].path)
@@ -179,6 +183,27 @@ static int store_origin(struct session *s, const struct newrun *n, struct err *e
 
 struct keeping { struct session *s; struct err *err; };
 
+/* The files of a text, one a line, in full; malloced. */
+static char *real_paths(const char *text)
+{
+    char  *out = NULL, *copy = strdup(text), *rest = copy, *line;
+    size_t size;
+    FILE  *f = copy ? open_memstream(&out, &size) : NULL;
+
+    while (f && (line = strsep(&rest, "\n"))) {
+        char *full = realpath(line, NULL);
+
+        fprintf(f, "%s%s", full ? full : line, rest ? "\n" : "");
+        free(full);
+    }
+    if (f && fclose(f)) {
+        free(out);
+        out = NULL;
+    }
+    free(copy);
+    return out;
+}
+
 static int keep_option(void *ctx, const struct opt_row *row, int given, const char *text)
 {
     const struct keeping *k = ctx;
@@ -188,6 +213,8 @@ static int keep_option(void *ctx, const struct opt_row *row, int given, const ch
         return 0;
     if (row->type == OPT_PATH)
         full = realpath(text, NULL);
+    if (row->type == OPT_FILES && !(full = real_paths(text)))
+        return err_set(k->err, -ENOMEM, "%s: out of memory", k->s->dir);
     int rc = settings_set(k->s->log, k->err, "given.%s=%s", row->name, full ? full : text);
     free(full);
     return rc;
@@ -233,16 +260,19 @@ static int store_generation(struct session *s, const struct newrun *n, struct er
     long    pad;
     int     rc;
 
-    if (!n->init || arch_classifies(&n->config))
+    if ((!n->init && !n->generation) || arch_classifies(&n->config))
         return 0;
-    if ((rc = hf_generation(&generation, n->init, n->config.vocab, err)))
+    rc = n->init ? hf_generation(&generation, n->init, n->config.vocab, err) : 0;
+    if (rc)
         return rc;
+    if (!n->init)
+        generation = json_incref((json_t *)(uintptr_t)n->generation);
     text = json_dumps(generation, JSON_COMPACT);
     rc = text ? settings_set(s->log, err, "config.generation=%s", text)
               : err_set(err, -ENOMEM, "out of memory");
     free(text);
     json_decref(generation);
-    if (!rc && (pad = hf_pad(n->init)) >= 0)
+    if (!rc && (pad = n->init ? hf_pad(n->init) : n->pad) >= 0)
         rc = settings_set(s->log, err, "config.pad_id=%ld", pad);
     return rc;
 }
@@ -354,7 +384,28 @@ static int format_run(struct session *s, const struct newrun *n, struct err *err
     return rc ? rc : notice_spares(s, err);
 }
 
-/* Add the tokenizer to RUN, and the labelled examples that are encoded with it. */
+/* Conversations: how many there are is known only now, and may be too much for the memory. */
+static int add_chat(struct session *s, const struct newrun *n, struct tokenizer *tok,
+                    struct err *err)
+{
+    struct budget plan;
+    int           rc = chat_files_add(s, n->chat, tok, err);
+
+    return rc ? rc : training_plan_here(&plan, s, source_rows(s), err);
+}
+
+/* Keep the chat template beside the tokenizer's files, which may have another one. */
+static int add_template(struct session *s, const struct newrun *n, struct err *err)
+{
+    char path[SESSION_PATH + 48];
+
+    if (!n->chat || !n->chat->chat_text)
+        return 0;
+    snprintf(path, sizeof path, "%s/tokenizer/chat_template.jinja", s->dir);
+    return file_write_whole(path, n->chat->chat_text, strlen(n->chat->chat_text), err);
+}
+
+/* Add the tokenizer to RUN, and the rows that are encoded with it. */
 static int add_tokenizer(struct session *s, const struct newrun *n, struct err *err)
 {
     char              path[SESSION_PATH + 16], notice[512];
@@ -379,6 +430,9 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
         rc = settings_set(s->log, err, "config.pad=%ld", (long)pad);
     if (!rc && n->n_examples)
         rc = labelled_add(s, n->examples, n->n_examples, n->epochs, tok, err);
+    rc = rc ? rc : add_template(s, n, err);
+    if (!rc && n->chat)
+        rc = add_chat(s, n, tok, err);
     tokenizer_close(tok);
     return rc;
 }
@@ -456,7 +510,9 @@ int newrun_create(const struct newrun *n, struct err *err)
     struct run_acts acts = { 0 };
     int             rc = check(n, err);
 
-    if (!rc && (n->data || n->n_examples))
+    if (n->chat)
+        s.rows = n->chat->o->packing ? SESSION_PACKED : SESSION_PADDED;
+    if (!rc && (n->data || n->n_examples || n->chat))
         rc = check_training(&s, n, &acts, err);
     else if (!rc)
         rc = check_room(&s, n, err);

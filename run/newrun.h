@@ -2,6 +2,7 @@
 #pragma once
 
 #include "run/folder/session.h"
+#include "run/sources/chat_files.h"
 #include "run/sources/labelled.h"
 
 struct newrun {
@@ -22,6 +23,9 @@ struct newrun {
     long                        pad;    // the source's pad_token_id; -1: none
 
     // fine-tuning
+    const struct chat_files *chat;      // conversations, checked; NULL: labelled rows
+    const json_t           *generation; // generation_config.json of a source without init; NULL:
+                                        // none
     const struct hf_labels *labels;     // class names of a classifier, or NULL
     const struct labelled_file *examples; // (n_examples), checked; rows are truncated at o->seq
     size_t                  n_examples;

@@ -80,7 +80,7 @@ _siTrain() {
         --tensorboard) words="none auto" ;;
         esac ;;
     finetune)
-        options="--help --config --run --resume --init --tokenizer --data --task --train-file --eval-file --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
+        options="--help --config --run --resume --init --tokenizer --data --task --train-file --eval-file --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
@@ -88,7 +88,7 @@ _siTrain() {
         --init) files=1 ;;
         --tokenizer) files=1 ;;
         --data) files=1 ;;
-        --task) words="cola sst2 mrpc stsb qqp mnli qnli rte wnli" ;;
+        --task) words="cola sst2 mrpc stsb qqp mnli qnli rte wnli chat" ;;
         --train-file) files=1 ;;
         --eval-file) files=1 ;;
         --test-file) files=1 ;;
@@ -100,6 +100,14 @@ _siTrain() {
         --text-column) files=1 ;;
         --pair-column) files=1 ;;
         --label-column) files=1 ;;
+        --rows) words="auto messages sharegpt alpaca completion text preference" ;;
+        --chat-template) files=1 ;;
+        --loss-on) words="answers last all" ;;
+        --date) files=1 ;;
+        --long-rows) words="cut drop refuse" ;;
+        --messages-column) files=1 ;;
+        --prompt-column) files=1 ;;
+        --completion-column) files=1 ;;
         --steps) words=" " ;;
         --schedule-steps) words=" " ;;
         --batch) words=" " ;;
@@ -180,10 +188,13 @@ _siTrain() {
         --disk) words="uring sync null" ;;
         esac ;;
     generate)
-        options="--help --prompt --prompt-file --chat --tokens --stop --temperature --top-k --top-p --min-p --repetition-penalty --seed --tokenizer --best --last --seq --batch --dtype --host-mem --blas --threads --disk"
+        options="--help --prompt --prompt-file --chat --system --chat-template --date --tokens --stop --temperature --top-k --top-p --min-p --repetition-penalty --seed --tokenizer --best --last --seq --batch --dtype --host-mem --blas --threads --disk"
         case "$before" in
         --prompt) files=1 ;;
         --prompt-file) files=1 ;;
+        --system) files=1 ;;
+        --chat-template) files=1 ;;
+        --date) files=1 ;;
         --tokens) words=" " ;;
         --stop) files=1 ;;
         --temperature) words=" " ;;
@@ -280,7 +291,7 @@ _siTrain() {
         --max-shard-size) words=" " ;;
         esac ;;
     plan)
-        options="--help --config --run --probe --machine --compare --ranks --network-bw --network-latency --traffic --json --data --eval-data --data-format --tokenizer --task --train-file --eval-file --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
+        options="--help --config --run --probe --machine --compare --ranks --network-bw --network-latency --traffic --json --data --eval-data --data-format --tokenizer --task --train-file --eval-file --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
@@ -294,7 +305,7 @@ _siTrain() {
         --eval-data) files=1 ;;
         --data-format) words="auto text u16 u32" ;;
         --tokenizer) files=1 ;;
-        --task) words="cola sst2 mrpc stsb qqp mnli qnli rte wnli" ;;
+        --task) words="cola sst2 mrpc stsb qqp mnli qnli rte wnli chat" ;;
         --train-file) files=1 ;;
         --eval-file) files=1 ;;
         --test-file) files=1 ;;
@@ -306,6 +317,14 @@ _siTrain() {
         --text-column) files=1 ;;
         --pair-column) files=1 ;;
         --label-column) files=1 ;;
+        --rows) words="auto messages sharegpt alpaca completion text preference" ;;
+        --chat-template) files=1 ;;
+        --loss-on) words="answers last all" ;;
+        --date) files=1 ;;
+        --long-rows) words="cut drop refuse" ;;
+        --messages-column) files=1 ;;
+        --prompt-column) files=1 ;;
+        --completion-column) files=1 ;;
         --init) files=1 ;;
         --model) words="gpt2 gpt2-medium gpt2-large gpt2-xl gpt2-2.7b smollm2-135m smollm2-360m smollm2-1.7b llama-3.2-1b llama-3.2-3b llama-3.1-8b qwen2.5-0.5b qwen2.5-1.5b qwen2.5-3b qwen2.5-7b gemma-3-270m gemma-3-1b bert-base bert-large roberta-base roberta-large" ;;
         --n-layer) words=" " ;;

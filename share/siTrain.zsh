@@ -4,7 +4,7 @@ _siTrain() {
     if (( CURRENT == 2 )); then
         local -a commands=(
             'pretrain:train a model'
-            'finetune:train a classifier or regressor on a GLUE task or on your own rows'
+            'finetune:train a classifier or regressor on your own rows, or a language model on conversations'
             'eval:measure the loss of a model on a file, or a classifier'\''s metrics'
             'generate:continue a text'
             'prepare:write a token file, train a tokenizer, or show conversations as a model gets them'
@@ -112,13 +112,13 @@ _siTrain() {
             '--init=[Hugging Face folder or run to start from. The head is kept if its number of classes fits.]:HFDIR|RUN:_files' \
             '--tokenizer=[Tokenizer folder (default\: --init'\''s)]:DIR:_files' \
             '--data=[Folder of --task, with train.tsv and dev.tsv as in GLUE]:DIR:_files' \
-            '--task=[GLUE task]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli)' \
-            '--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column.]:FILE:_files' \
-            '--eval-file=[Evaluation rows, in the format of --train-file]:FILE:_files' \
+            '--task=[GLUE task, or chat\: a language model learns the answers of conversations]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat)' \
+            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat\: conversations, in one file or several.]:FILE:_files' \
+            '*--eval-file=[Evaluation rows, in the format of --train-file]:FILE:_files' \
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \
-            '--max-seq=[Number of tokens per row (default\: 128, or the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
+            '--max-seq=[Number of tokens per row (default\: 128, in --task chat 1024; the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
             '--predict[Write predictions for the test rows at the end]' \
             '--max-train-samples=[Number of rows to train on, from the first (default\: 0, all)]:N: ' \
             '--max-eval-samples=[Number of rows to evaluate on, from the first (default\: 0, all)]:N: ' \
@@ -126,6 +126,17 @@ _siTrain() {
             '--text-column=[Column (JSON\: key) of the text (default\: the run'\''s; otherwise a pair named as in GLUE, sentence, text, or the first two that are neither label nor id). GLUE'\''s pairs\: sentence1 and sentence2, premise and hypothesis, question and sentence, question1 and question2.]:NAME:_files' \
             '--pair-column=[Column of the second text, if rows are pairs]:NAME:_files' \
             '--label-column=[Column of the label (default\: label)]:NAME:_files' \
+            '--rows=[Form of the rows\: auto, messages, sharegpt, alpaca, completion, text, preference. With auto, the first row of each file decides.]:rows:(auto messages sharegpt alpaca completion text preference)' \
+            '--chat-template=[Chat template\: the name of one that the model'\''s folder has, or a file (default\: the folder'\''s own)]:NAME|FILE:_files' \
+            '--loss-on=[Tokens that count in the loss]:loss-on:(answers last all)' \
+            '--special-in-text[Let the text of a row spell special tokens, such as <|im_end|> (default\: it is plain text)]' \
+            '--date=[Day that a chat template writes (default\: today)]:YYYY-MM-DD:_files' \
+            '--packing[Put several examples into each row of --max-seq tokens. Attention and positions stay within an example.]' \
+            '--group-by-length[Make batches of rows of similar length, which saves padding]' \
+            '--long-rows=[What happens to rows of more than --max-seq tokens]:long-rows:(cut drop refuse)' \
+            '--messages-column=[Key of the list of messages (default\: messages, or conversations)]:NAME:_files' \
+            '--prompt-column=[Column (JSON\: key) of the prompt (default\: prompt)]:NAME:_files' \
+            '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
             '--steps=[Number of training steps. With --resume\: the run'\''s new last step. By default, finetune trains for --epochs.]:N: ' \
             '--schedule-steps=[Length of the learning rate schedule, in steps (default\: --steps). With --resume\: the new length, which applies from the next step on.]:N: ' \
             '--batch=[Number of rows in a micro-batch]:N: ' \
@@ -218,7 +229,10 @@ _siTrain() {
             ':RUN|HFDIR:_files' \
             '*--prompt=[Start of the text (default\: the tokenizer'\''s start token, or <|endoftext|>)]:TEXT:_files' \
             '--prompt-file=[File with one prompt per line]:FILE:_files' \
-            '--chat[Continue a conversation line by line. Ctrl-C stops an answer; an empty line ends the conversation.]' \
+            '--chat[Hold a conversation line by line, in the words of the model'\''s chat template; a model without one continues the text. Ctrl-C stops an answer; an empty line ends the conversation.]' \
+            '--system=[System message of the conversation (--chat)]:TEXT:_files' \
+            '--chat-template=[Chat template\: the name of one that the model'\''s folder has, or a file (default\: the folder'\''s own)]:NAME|FILE:_files' \
+            '--date=[Day that a chat template writes (default\: today)]:YYYY-MM-DD:_files' \
             '--tokens=[Largest number of tokens to generate (default\: 100, or fewer if the positions run out)]:N: ' \
             '*--stop=[Text to stop before]:TEXT:_files' \
             '--temperature=[Sampling temperature (0\: always the likeliest token; default\: generation_config.json'\''s, otherwise 1)]:X: ' \
@@ -346,13 +360,13 @@ _siTrain() {
             '--eval-data=[Evaluation data. The plan does not depend on it, but plan refuses data that pretrain refuses.]:FILE:_files' \
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
             '--tokenizer=[Tokenizer folder, which gives the vocabulary size]:DIR:_files' \
-            '--task=[GLUE task]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli)' \
-            '--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column.]:FILE:_files' \
-            '--eval-file=[Evaluation rows, in the format of --train-file]:FILE:_files' \
+            '--task=[GLUE task, or chat\: a language model learns the answers of conversations]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat)' \
+            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat\: conversations, in one file or several.]:FILE:_files' \
+            '*--eval-file=[Evaluation rows, in the format of --train-file]:FILE:_files' \
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \
-            '--max-seq=[Number of tokens per row (default\: 128, or the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
+            '--max-seq=[Number of tokens per row (default\: 128, in --task chat 1024; the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
             '--predict[Write predictions for the test rows at the end]' \
             '--max-train-samples=[Number of rows to train on, from the first (default\: 0, all)]:N: ' \
             '--max-eval-samples=[Number of rows to evaluate on, from the first (default\: 0, all)]:N: ' \
@@ -360,6 +374,17 @@ _siTrain() {
             '--text-column=[Column (JSON\: key) of the text (default\: the run'\''s; otherwise a pair named as in GLUE, sentence, text, or the first two that are neither label nor id). GLUE'\''s pairs\: sentence1 and sentence2, premise and hypothesis, question and sentence, question1 and question2.]:NAME:_files' \
             '--pair-column=[Column of the second text, if rows are pairs]:NAME:_files' \
             '--label-column=[Column of the label (default\: label)]:NAME:_files' \
+            '--rows=[Form of the rows\: auto, messages, sharegpt, alpaca, completion, text, preference. With auto, the first row of each file decides.]:rows:(auto messages sharegpt alpaca completion text preference)' \
+            '--chat-template=[Chat template\: the name of one that the model'\''s folder has, or a file (default\: the folder'\''s own)]:NAME|FILE:_files' \
+            '--loss-on=[Tokens that count in the loss]:loss-on:(answers last all)' \
+            '--special-in-text[Let the text of a row spell special tokens, such as <|im_end|> (default\: it is plain text)]' \
+            '--date=[Day that a chat template writes (default\: today)]:YYYY-MM-DD:_files' \
+            '--packing[Put several examples into each row of --max-seq tokens. Attention and positions stay within an example.]' \
+            '--group-by-length[Make batches of rows of similar length, which saves padding]' \
+            '--long-rows=[What happens to rows of more than --max-seq tokens]:long-rows:(cut drop refuse)' \
+            '--messages-column=[Key of the list of messages (default\: messages, or conversations)]:NAME:_files' \
+            '--prompt-column=[Column (JSON\: key) of the prompt (default\: prompt)]:NAME:_files' \
+            '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
             '--init=[Hugging Face folder of the model to start from]:HFDIR:_files' \
             '--model=[Size of a model to start from, with random parameters\: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, gemma-3-270m, gemma-3-1b, bert-base, bert-large, roberta-base, roberta-large. Size options override its values.]:model:(gpt2 gpt2-medium gpt2-large gpt2-xl gpt2-2.7b smollm2-135m smollm2-360m smollm2-1.7b llama-3.2-1b llama-3.2-3b llama-3.1-8b qwen2.5-0.5b qwen2.5-1.5b qwen2.5-3b qwen2.5-7b gemma-3-270m gemma-3-1b bert-base bert-large roberta-base roberta-large)' \
             '--n-layer=[Number of layers (default\: --model'\''s). Without --model, --n-layer, --n-head and --n-embd describe a GPT-2.]:N: ' \

@@ -62,10 +62,10 @@ static void say_training(void *ctx, const struct training_begins *t)
     if (t->plan->spare)
         snprintf(kept, sizeof kept, "activation placement is chosen during training");
     fprintf(stderr,
-            "siTrain: %.4g million parameters, %s%s, %llu tokens a step, %s, %s, %llu thread%s "
+            "siTrain: %.4g million parameters, %s%s, %s%llu tokens a step, %s, %s, %llu thread%s "
             "(the last bits depend on them); memory %s of %s planned%s, %s\n",
             (double)arch_total(t->config) / 1e6, train_mode_name((size_t)o->mode),
-            o->compress > 0 ? " with compressed gradients" : "",
+            o->compress > 0 ? " with compressed gradients" : "", t->varies ? "at most " : "",
             (unsigned long long)(o->batch * o->seq * o->grad_accum),
             dtype_name((size_t)o->dtype), t->engine, (unsigned long long)o->threads,
             o->threads == 1 ? "" : "s",
@@ -139,7 +139,7 @@ const struct events *say_events_of_job(void)
     return job_speaks() ? &say_events : &silent_events;
 }
 
-int say_training_run(struct session *s, struct err *err)
+int command_train(struct session *s, struct err *err)
 {
     struct training_end end;
     char                line[SESSION_LINE];

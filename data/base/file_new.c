@@ -81,7 +81,8 @@ static void remove_dead(const char *dir, const char *name, int folder)
 void file_new_clear_left(const char *path, int folder)
 {
     const char    *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    char          *dir = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    char          *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path))
+                               : strdup(".");
     DIR           *d = dir ? opendir(dir) : NULL;
     struct dirent *e;
 

@@ -11,7 +11,7 @@
 
 enum { TEMPLATE_MOST = 1 << 20, CONFIG_MOST = 64 << 20, TEMPLATES_MOST = 64 };
 
-struct named { char *name; struct jinja *jinja; };
+struct named { char *name, *text; struct jinja *jinja; };
 struct chat_template {
     struct named list[TEMPLATES_MOST];
     size_t       n;
@@ -39,10 +39,10 @@ static int add(struct chat_template *t, const char *name, const char *text, size
     for (size_t i = 0; i < t->n; i++)
         if (!strcmp(t->list[i].name, name))
             return err_misuse(err, "%s: two chat templates are named \"%.60s\"", where, name);
-    one->name = strdup(name);
-    if (!one->name)
-        return err_set(err, -ENOMEM, "no memory for a chat template");
+    *one = (struct named){ .name = strdup(name), .text = strndup(text, n) };
     t->n++;
+    if (!one->name || !one->text)
+        return err_set(err, -ENOMEM, "no memory for a chat template");
     return jinja_parse(&one->jinja, text, n, where, err);
 }
 
@@ -247,6 +247,7 @@ static void list_clear(struct chat_template *t, const struct jinja *keep)
             t->list[n++] = t->list[i];
         } else {
             free(t->list[i].name);
+            free(t->list[i].text);
             jinja_free(t->list[i].jinja);
         }
     t->n = n;
@@ -306,6 +307,11 @@ void chat_template_close(struct chat_template *t)
     list_clear(t, NULL);
     json_decref(t->tokens);
     free(t);
+}
+
+const char *chat_template_only(const struct chat_template *t)
+{
+    return t->n == 1 ? t->list[0].text : NULL;
 }
 
 int chat_template_marks(const struct chat_template *t)
@@ -413,6 +419,6 @@ int chat_date(time_t *out, const char *text, struct err *err)
     was = tm;
     *out = mktime(&tm);
     if (!end || *end || strlen(text) != 10 || tm.tm_mday != was.tm_mday || tm.tm_mon != was.tm_mon)
-        return err_misuse(err, "\"%.40s\" is not a day as 2026-01-31 is", text);
+        return err_misuse(err, "--date %.40s: a day is expected, such as 2026-01-31", text);
     return 0;
 }

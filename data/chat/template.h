@@ -17,6 +17,9 @@ struct chat_template; // opaque
 int  chat_template_open(struct chat_template **out, const char *dir, const char *name,
                         struct err *err);
 void chat_template_close(struct chat_template *t); // NULL is fine
+/* Returns the text, if there is one template only; NULL: there are several, of which none was
+ * chosen. */
+const char *chat_template_only(const struct chat_template *t);
 /* Whether some template of it marks what is generated ({% generation %}). */
 int  chat_template_marks(const struct chat_template *t);
 

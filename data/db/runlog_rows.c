@@ -5,6 +5,7 @@
 
 #include "data/base/crc32c.h"
 #include "data/db/real_bits.h"
+#include "data/db/schema.h"
 
 #include <assert.h>
 #include <math.h>
@@ -64,6 +65,11 @@ int runlog_get(struct runlog *log, const char *key, char *buf, size_t size, stru
                      log->db.path, key, strlen(text), size - 1);
     free(text);
     return rc;
+}
+
+int runlog_new_rows(struct runlog *log, struct err *err)
+{
+    return schema_rows(&log->db, err);
 }
 
 int runlog_notice(struct runlog *log, const char *text, struct err *err)

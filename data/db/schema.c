@@ -1,17 +1,20 @@
 /* schema.c: the measuring tables, the head by which a database is known as a run's, and how one of
  * an older format becomes one of this.
  *
- * Format 4 (this one) knows of a span how long something of it was under way, has names for what
- * the host waits for, and a run's processes and choices. Format 3 had the host's waits under the
- * names of what was waited for, and in folded steps both in one row. Since it the optimizer's
- * numbers are columns of journal_state, and commits are counted. Format 2 had these numbers as the
- * bytes of a C struct, and in its first years no sums in steps and evals. */
+ * Format 5 has the tables of format 4. Runs have it whose rows are conversations, because programs
+ * of format 4 would take these for labelled rows (schema_rows). All other runs have format 4.
+ *
+ * Format 4 knows of a span how long something of it was under way, has names for what the host
+ * waits for, and a run's processes and choices. Format 3 had the host's waits under the names of
+ * what was waited for, and in folded steps both in one row. Since it the optimizer's numbers are
+ * columns of journal_state, and commits are counted. Format 2 had these numbers as the bytes of a C
+ * struct, and in its first years no sums in steps and evals. */
 #include "data/db/schema.h"
 
 #include "data/base/crc32c.h"
 #include "data/db/real_bits.h"
 
-enum { RUN_ID = 0x73695472, FORMAT = 4, OLDEST = 2 }; // "siTr"
+enum { RUN_ID = 0x73695472, FORMAT = 4, ROWS = 5, NEWEST = ROWS, OLDEST = 2 }; // "siTr"
 enum { VALUE_MAX_BYTES = 1 << 28 };                   // of one value
 
 #define FROM_0  " /* from 0: the first step is step 0 here, and step 1 in every log and report */"
@@ -89,6 +92,11 @@ int schema_create(struct db *db, struct err *err)
                              "INSERT INTO commits VALUES (0); COMMIT");
 }
 
+int schema_rows(struct db *db, struct err *err)
+{
+    return db_exec(db, creating, err, "PRAGMA user_version=%d", ROWS);
+}
+
 /* A trigger would act on every row, a view in a table's place may go on for ever, a value may be
  * computed. */
 void schema_guard(struct db *db)
@@ -120,12 +128,12 @@ int schema_check(struct db *db, int *version, struct err *err)
         return db_fail(db, "reading its header", err);
     if (id != RUN_ID)
         return err_misuse(err, "%s is a SQLite database but not of a siTrain run", db->path);
-    if (format > FORMAT)
+    if (format > NEWEST)
         return err_misuse(err, "%s has format %lld, of a newer siTrain, which reads it; this one "
-                          "reads formats %d to %d", db->path, (long long)format, OLDEST, FORMAT);
+                          "reads formats %d to %d", db->path, (long long)format, OLDEST, NEWEST);
     if (format < OLDEST)
         return err_misuse(err, "%s has format %lld; this siTrain reads formats %d to %d", db->path,
-                          (long long)format, OLDEST, FORMAT);
+                          (long long)format, OLDEST, NEWEST);
     if (db_number(db, "SELECT count(*) FROM (SELECT name, type FROM pragma_table_list"
                   " WHERE schema = 'main' AND type <> 'view' LIMIT -1) AS t,"
                   " pragma_table_xinfo(t.name) AS c WHERE t.type = 'virtual' OR c.hidden > 0",
@@ -262,7 +270,7 @@ static int from_3(struct db *db, int read_only, struct err *err)
 
 int schema_upgrade(struct db *db, int version, int read_only, struct err *err)
 {
-    if (version == FORMAT)
+    if (version >= FORMAT)
         return 0;
     int rc = db_exec(db, upgrading, err, read_only ? "BEGIN" : "BEGIN IMMEDIATE");
 

@@ -11,6 +11,9 @@ extern const char schema_journal_state[];
 /* Creates the measuring tables in an empty file, and the header that identifies it. */
 int schema_create(struct db *db, struct err *err);
 
+/* Gives the file the format of runs whose rows are conversations, which older programs refuse. */
+int schema_rows(struct db *db, struct err *err);
+
 /* Switches off, for this connection, everything that a stranger's tables could do other than
  * hold rows. */
 void schema_guard(struct db *db);

@@ -10,6 +10,7 @@ enum { USAGE_COLUMN = 7, HELP_COLUMN = 30, HELP_WIDTH = 80 };
 /* What a value is called, unless the row says it; NULL: there is none to be typed. */
 static const char *const value_names[] = {
     [OPT_STRING] = "TEXT", [OPT_PATH] = "PATH", [OPT_STRINGS] = "TEXT", [OPT_PATHS] = "PATH",
+    [OPT_FILES] = "FILE",
     [OPT_UINT] = "N",      [OPT_SIZE] = "SIZE", [OPT_SIZES] = "SIZE,..", [OPT_DOUBLE] = "X",
     [OPT_RATIO] = "PART",  [OPT_WARMUP] = "N|PART", [OPT_ARGS] = NULL,
 };

@@ -29,7 +29,8 @@ int opt_row_is_arg(const struct opt_row *r) { return r->type == OPT_ARG || r->ty
 
 int opt_row_is_many(const struct opt_row *r)
 {
-    return r->type == OPT_STRINGS || r->type == OPT_PATHS || r->type == OPT_ARGS;
+    return r->type == OPT_STRINGS || r->type == OPT_FILES || r->type == OPT_PATHS ||
+           r->type == OPT_ARGS;
 }
 
 int opt_row_find(const struct opt_command *cmd, const char *name, size_t n)
@@ -427,6 +428,7 @@ int opt_value_parse(const struct opt_row *r, const char *text, void *field, stru
     case OPT_PATH:
     case OPT_STRING:  return set_string(r, field, text, err);
     case OPT_ARGS:
+    case OPT_FILES:
     case OPT_PATHS:
     case OPT_STRINGS: return add_string(r, text, field, err);
     case OPT_UINT:    return parse_uint(r, text, field, err);
@@ -475,6 +477,7 @@ char *opt_value_text(const struct opt_row *r, const void *field)
             }
         break;
     case OPT_ARGS:
+    case OPT_FILES:
     case OPT_PATHS:
     case OPT_STRINGS:
         for (size_t i = 0; i < many->n; i++)

@@ -11,6 +11,7 @@ enum opt_type {
     OPT_STRING,   // const char *; NULL if there is no default
     OPT_PATH,     // the same; a run that keeps it keeps the path in full, but for its words
     OPT_STRINGS,  // struct opt_strings; repeated
+    OPT_FILES,    // the same, of files; a run that keeps them keeps the paths in full
     OPT_PATHS,    // the same, of paths of devices, which are made absolute; a word without a slash
                   // is the name of something that exists
     OPT_UINT,     // uint64_t

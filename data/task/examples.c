@@ -15,7 +15,7 @@
 #include <math.h>
 #include <unistd.h>
 
-enum { PLAIN = 1, TYPED = 2 }; // versions
+enum { PLAIN = 1, TYPED, MARKED }; // versions
 
 static const char examples_magic[8] = "siTrainE";
 
@@ -57,9 +57,9 @@ static int header_check(const struct examples_header *h, uint64_t size, const ch
     if (memcmp(h->magic, examples_magic, sizeof h->magic) != 0)
         return err_set(err, -EINVAL, "%s is no file of examples: it does not begin with siTrainE",
                        path);
-    if (h->version != PLAIN && h->version != TYPED)
+    if (h->version < PLAIN || h->version > MARKED)
         return err_set(err, -EINVAL, "%s is a file of examples of version %" PRIu32 ", but only "
-                       "versions %d and %d are known", path, h->version, PLAIN, TYPED);
+                       "versions %d to %d are known", path, h->version, PLAIN, MARKED);
     if (h->crc != header_crc(h))
         return err_set(err, -EIO, "%s: its header is damaged (its checksum is %08" PRIx32
                        ", recorded is %08" PRIx32 ")", path, header_crc(h), h->crc);
@@ -148,11 +148,37 @@ int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t mos
         return examples_damaged(e, i, "its checksum does not fit", err);
     for (uint32_t k = 0; k < r.n; k++)
         if (examples_id(ids[k]) > e->h.max_id ||
-            (examples_type(ids[k]) && e->h.version != TYPED))
+            (examples_type(ids[k]) && e->h.version == PLAIN))
             return examples_damaged(e, i, "it holds an id that the header does not allow", err);
     *n = r.n;
     *out = (struct example){ .label = r.label, .value = r.value };
     return 0;
+}
+
+int examples_marked(const struct examples *e) { return e->h.version == MARKED; }
+
+enum { READ_RECORDS = 1024 };
+
+int examples_lengths(const struct examples *e, uint32_t *n, struct err *err)
+{
+    struct examples_record *r = malloc(READ_RECORDS * sizeof *r);
+    uint32_t                sum = 0;
+    int                     rc = r ? 0 : err_set(err, -ENOMEM, "no memory to read %s", e->path);
+
+    for (uint64_t i = 0, some; i < e->h.rows && !rc; i += some) {
+        some = e->h.rows - i < READ_RECORDS ? e->h.rows - i : READ_RECORDS;
+        rc = file_pread(e->fd, r, some * sizeof *r,
+                        sizeof e->h + e->h.ids * sizeof(int32_t) + i * sizeof *r, e->path, err);
+        sum = rc ? sum : crc32c(sum, r, some * sizeof *r);
+        for (uint64_t k = 0; k < some && !rc; k++) {
+            rc = record_check(e, i + k, &r[k], err);
+            n[i + k] = r[k].n;
+        }
+    }
+    free(r);
+    if (!rc && sum != e->h.sum)
+        rc = err_set(err, -EIO, "%s: its table of rows is damaged (checksum differs)", e->path);
+    return rc;
 }
 
 /* ---- writing ---- */
@@ -167,6 +193,12 @@ int examples_new_open(struct examples_new *w, const char *path, struct err *err)
     if (rc)
         examples_new_abort(w);
     return rc;
+}
+
+void examples_new_marks(struct examples_new *w)
+{
+    assert(w->h.rows == 0);
+    w->h.version = MARKED;
 }
 
 int examples_new_add(struct examples_new *w, const int32_t *ids, size_t n, const struct example *x,
@@ -184,7 +216,7 @@ int examples_new_add(struct examples_new *w, const int32_t *ids, size_t n, const
         int32_t id = examples_id(ids[k]);
 
         w->h.max_id = id > w->h.max_id ? id : w->h.max_id;
-        if (examples_type(ids[k]))
+        if (examples_type(ids[k]) && w->h.version == PLAIN)
             w->h.version = TYPED;
     }
     r.crc = record_crc(&r, w->h.rows, ids);

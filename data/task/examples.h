@@ -1,4 +1,5 @@
-/* examples.h: labelled, tokenized examples in one file: the data of fine-tuning and evaluation.
+/* examples.h: tokenized examples in one file, labelled or marked: the data of fine-tuning and
+ * evaluation.
  * The file is made once, with the run. A batch reads its rows with pread. So memory does not
  * grow with the data, even while the file is made.
  *
@@ -8,7 +9,10 @@
  * row is an error that names file and row.
  *
  * If the model has token types, an id of the second type (of a second text) is stored as its
- * complement ~id, below 0. A file with such an id has version 2, any other file version 1. */
+ * complement ~id, below 0. A file with such an id has version 2, any other file version 1.
+ *
+ * A language model's examples have a mark for each id instead: an id that does not count in the
+ * loss is stored as its complement. Such a file has version 3. */
 #pragma once
 
 #include "data/base/append.h"
@@ -37,9 +41,17 @@ struct examples { int fd; char *path; struct examples_header h; };
 int  examples_open(struct examples **out, const char *path, struct err *err);
 void examples_close(struct examples *e); // accepts NULL
 
-/* The type (0 or 1) and the id of a stored id. */
+/* The type (0 or 1) and the id of a stored id; in a file of marks, whether it counts. */
 static inline int     examples_type(int32_t id) { return id < 0; }
+static inline int     examples_counts(int32_t id) { return id >= 0; }
 static inline int32_t examples_id(int32_t id) { return id < 0 ? ~id : id; }
+
+/* True if the file has marks instead of types. */
+int examples_marked(const struct examples *e);
+
+/* Reads the numbers of ids of all rows, and checks them against the header. n has room for
+ * h.rows. */
+int examples_lengths(const struct examples *e, uint32_t *n, struct err *err);
 
 /* Reads row i < h.rows. Its stored ids go into ids[0..*n), with 1 <= *n <= most. A longer row is
  * -EOVERFLOW. */
@@ -50,6 +62,7 @@ int examples_read(const struct examples *e, uint64_t i, int32_t *ids, size_t mos
  * file its name. */
 struct examples_new { struct append ids, records; struct examples_header h; };
 int  examples_new_open(struct examples_new *w, const char *path, struct err *err);
+void examples_new_marks(struct examples_new *w); // its rows will have marks; before the first
 /* Adds a row. A row without ids is refused. */
 int  examples_new_add(struct examples_new *w, const int32_t *ids, size_t n, const struct example *x,
                       struct err *err);

@@ -208,6 +208,8 @@ static int put_eval(json_t *to, const struct results *r, size_t split, const str
 
     for (size_t k = 0; k < task->n_metrics; k++)
         bad |= put(to, "eval", metric_names[task->metric[k]], suffix, number(e->metric[k]));
+    if (!task->n_metrics)
+        bad |= json_object_set_new(to, "perplexity", number(exp(e->loss)));
     if (task->n_metrics > 1)
         bad |= put(to, "eval", "combined_score", suffix, number(results_combined(task, e)));
     bad |= put(to, "eval", "samples", suffix, count(e->samples));

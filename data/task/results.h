@@ -12,6 +12,8 @@
  *     (their mean, if there are two: MRPC, QQP, STS-B), eval_runtime (seconds), eval_samples,
  *     eval_samples_per_second, eval_steps_per_second (a step is a batch). MNLI's mismatched
  *     part has all these keys, epoch too, with the suffix _mm.
+ *     A language model's task has no metrics; perplexity (without eval_ in front, as in
+ *     transformers' example for causal language models) is the exponential of eval_loss.
  * all_results.json: the keys of both.
  * trainer_state.json: the run's counters and log_history. The history has a row {epoch,
  *     grad_norm, learning_rate, loss, step} for every logging_steps steps. Its loss is the mean

@@ -274,6 +274,33 @@ int devices_present(const struct devices *d, const char *used, struct err *err)
     return 0;
 }
 
+/* Make device i's file. It appears under its name with its superblock in it, so a kill never leaves
+ * a file that does not say whose it is. Its length comes when it is opened. */
+static int file_begin(struct devices *d, size_t i, struct err *err)
+{
+    struct device     *at = &d->device[i];
+    struct store_super super = super_of(d, i);
+    struct file_new    f;
+    struct stat        st;
+    int                rc = file_new_open(&f, at->path, err);
+
+    if (!rc && f.there)
+        rc = err_set(err, -EEXIST, "create %s: %s", at->path, strerror(EEXIST));
+    else if (!rc && (fchmod(f.fd, 0600) || fstat(f.fd, &st)))
+        rc = err_set(err, -errno, "create %s: %s", at->path, strerror(errno));
+    if (!rc) {
+        store_super_pack(d->page, &super);
+        rc = file_pwrite(f.fd, d->page, STORE_SUPERBLOCK, 0, at->path, err);
+    }
+    if (rc) {
+        file_new_abort(&f);
+        return rc;
+    }
+    at->dev = st.st_dev; // devices_discard removes it if only its folder's flush fails
+    at->ino = st.st_ino;
+    return file_new_commit(&f, err);
+}
+
 /* Where device i is to be, and whether it may be there. */
 static int place_find(struct devices *d, size_t i, int create, struct err *err)
 {
@@ -316,7 +343,11 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
     // room for activations comes and goes behind the states, where they are this run's
     if (how == DEVICES_TRAIN && !devices_fake(cfg) && superblock_found(d, i, &why) == 1)
         c.keep = d->store.device_bytes[i];
-    c.create = create && !file_is_block(c.path);
+    if (create && !devices_fake(cfg) && !file_is_block(c.path)) {
+        if ((rc = file_begin(d, i, err)))
+            return rc;
+        c.keep = STORE_SUPERBLOCK;
+    }
     c.read_only = how == DEVICES_READ;
     c.links = topology_ends(d->links, i);
     c.buffers = &buffers;
@@ -465,8 +496,8 @@ void devices_discard(struct devices *d)
         const struct device *at = &d->device[i];
         struct stat          st;
 
-        if (at->csd && !devices_fake(&d->cfg) && !stat(at->path, &st) && S_ISREG(st.st_mode) &&
-            st.st_dev == at->dev && st.st_ino == at->ino)
+        if (at->ino && !stat(at->path, &st) && S_ISREG(st.st_mode) && st.st_dev == at->dev &&
+            st.st_ino == at->ino)
             unlink(at->path);
         folder_remove(&d->cfg, i);
     }

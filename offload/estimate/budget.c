@@ -35,8 +35,7 @@ static void choose_minimum(struct budget *b, const struct budget_request *r)
     b->frames = r->in_memory ? n : size_min(n, 2);
     b->grad_buffers = !r->training ? 0 : r->in_memory ? n : size_min(n, 1);
     b->residual_in_ram = r->in_memory && r->residual_ram > 0;
-    b->kept = r->training && r->keep == 1 ? n : 0;
-    b->record_buffers = r->record_buffer && b->kept < n ? BUDGET_BUFFERS_LEAST : 0;
+    b->record_buffers = r->record_buffer ? BUDGET_BUFFERS_LEAST : 0;
 }
 
 static uint64_t residual_bytes(const struct budget *b, const struct budget_request *r)
@@ -83,7 +82,7 @@ static void choose_rest(struct budget *b, const struct budget_request *r, uint64
     if (r->pool_most) {
         b->pool = room < r->pool_most ? room : r->pool_most;
         room -= b->pool;
-    } else if (r->training && r->keep < 0) {
+    } else if (r->training && r->keep) {
         choose_more(&b->kept, n, r->kept_per_layer, &room);
     }
     // where their buffers hold the activations that are left, nothing is offloaded
@@ -156,6 +155,7 @@ static void fill_items(struct budget *b, const struct budget_request *r)
     add(b, "measurements", r->spans, "of the steps that are open");
     add(b, "tables", r->tables, "of what is updated");
     add(b, "predictions", r->predictions, "of the rows that are evaluated");
+    add(b, "order of rows", r->order, "of their lengths, and which are in a row together");
     add(b, "keys and values", r->kv_cache, "cached while generating");
 }
 
@@ -182,9 +182,7 @@ static int refuse(const struct budget *b, const struct budget_request *r, struct
         snprintf(has, sizeof has, "%" PRIu64 " bytes", b->limit);
     size_text(needs, sizeof needs, b->total);
     size_text(part, sizeof part, most->bytes);
-    if (r->training && r->keep == 1 && b->kept * r->kept_per_layer > 0)
-        hint = "; --activations recompute needs less";
-    else if (r->in_memory)
+    if (r->in_memory)
         hint = "; --mode su+o needs less";
     return err_misuse(err, "%s %s %s: this run needs at least %s, of which %s take %s%s",
                       r->host_mem ? "--host-mem" : "this machine has", has,

@@ -24,14 +24,14 @@ struct budget_request {
     uint64_t products;        // scratch and JIT of the product engine
     uint64_t compress, spans, kv_cache;
     uint64_t predictions;     // of the labelled rows that are evaluated
+    uint64_t order;           // of the rows of conversations
     uint64_t tables;          // of subgroups, about 4 KiB each; in mem, of slices of the update
     /* Error feedback: all of it in RAM (always in mem); or the buffers that it streams through,
      * those of embeddings and final norm, and one for each gradient buffer. */
     uint64_t residual_ram, residual_ends, residual_layer;
     uint64_t host_update;     // base: update buffers in host memory
     uint64_t arenas;          // of emulated devices, in addition to host_mem
-    int      keep;            // --activations: 1 keep all layers, 0 recompute all, -1 keep as many
-                              // as fit
+    int      keep;            // --activations: 1: keep as many layers as fit; 0: recompute all
 };
 
 /* The number of buffers for offloaded activations. With fewer than three, no item could be read

@@ -5,7 +5,7 @@
  *
  * Each part says what has become possible. What goes first is said here, since a drive serves
  * requests in the order in which it gets them. */
-#include "offload/stream/streams.h"
+#include "offload/stream/stream_open.h"
 
 #include "data/base/clock.h"
 #include "data/base/round.h"

@@ -10,7 +10,7 @@
  * a skipped step leaves it alone: until then the gradient's buffer holds gradient and residual
  * together, its pairs beside it. A gradient of several groups (grouped.h) has places for them, of
  * which the first is where it is complete. */
-#include "offload/stream/streams.h"
+#include "offload/stream/stream_open.h"
 
 #include "data/base/arena.h"
 #include "data/base/clock.h"

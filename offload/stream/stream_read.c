@@ -9,7 +9,7 @@
  * Threads: the reader's lock guards everything below it in the struct; contents of a frame belong
  * to the reader while it fills it, to the caller while it is claimed. After an error the reader
  * reads nothing more, and acquire gives its sentence. */
-#include "offload/stream/streams.h"
+#include "offload/stream/stream_open.h"
 
 #include "data/base/arena.h"
 #include "data/base/clock.h"

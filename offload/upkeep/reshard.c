@@ -94,6 +94,10 @@ static int remove_one(const struct run_config *cfg, int outside, const char *lay
     const char *not = NULL; // gone, since
     struct err  why = { 0 };
 
+    if (path && !drive && name_is(listed, cfg, layout, i)) { // nobody makes this name again
+        file_new_clear_left(path, 0);
+        file_sync_parent(path, NULL);
+    }
     if (fd == -ENOENT && in_run)
         rmdir(dirname(path)); // cut: it is not used below
     else if (fd < 0 && fd != -ENOENT && path)

@@ -15,6 +15,7 @@ struct mem_choice;
 struct training_begins {
     const struct train_opts *o;    // training options
     const struct model_config *config;
+    int                      varies; // rows are padded or packed, so a step may have fewer tokens
     const struct budget     *plan; // memory plan
     const char              *engine;
     uint64_t                 first; // steps first .. o->steps - 1 are trained

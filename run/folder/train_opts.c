@@ -9,6 +9,8 @@
 #include "run/folder/output.h"
 #include "run/folder/tensorboard.h"
 
+#include <strings.h>
+
 #define AT(field) offsetof(struct train_opts, field)
 
 #define HELP_MEM                                                                                   \
@@ -30,11 +32,11 @@ const char *train_mode_name(size_t mode)
 }
 
 const struct train_activations train_activations[] = {
-    [TRAIN_KEEP] = { "keep", 0, -1, ADAPT_NOT },
+    [TRAIN_KEEP] = { "keep", 0, 1, ADAPT_NOT },
     [TRAIN_RECOMPUTE] = { "recompute", 0, 0, ADAPT_NOT },
-    [TRAIN_OFFLOAD] = { "offload", 1, -1, ADAPT_NOT },
-    { "auto", 1, -1, ADAPT_BEST },
-    { "ssdtrain", 1, -1, ADAPT_SSDTRAIN },
+    [TRAIN_OFFLOAD] = { "offload", 1, 1, ADAPT_NOT },
+    { "auto", 1, 1, ADAPT_BEST },
+    { "ssdtrain", 1, 1, ADAPT_SSDTRAIN },
     { 0 },
 };
 
@@ -310,15 +312,22 @@ const struct opt_row column_rows[] = {
     { 0 }
 };
 
+const char *tune_task_word(size_t i) { return i == task_count ? TUNE_CHAT : task_word(i); }
+
+int tune_chats(const struct tune_opts *t) { return t->task && !strcasecmp(t->task, TUNE_CHAT); }
+
 #define TUNE(field) offsetof(struct tune_opts, field)
 
 const struct opt_row tune_rows[] = {
-    { "task", OPT_STRING, TUNE(task), .words = task_word, .help = "GLUE task", .kept = OPT_SOURCE },
-    { "train-file", OPT_PATH, TUNE(train_file), .arg = "FILE",
+    { "task", OPT_STRING, TUNE(task), .words = tune_task_word,
+      .help = "GLUE task, or chat: a language model learns the answers of conversations",
+      .kept = OPT_SOURCE },
+    { "train-file", OPT_FILES, TUNE(train_file), .arg = "FILE", .max = TRAIN_MOST_FILES,
       .help = "Training rows: .csv, .tsv, .json or .jsonl (one object per line, or one list). "
               "Columns: label, and sentence or sentence1 and sentence2, or as named by "
-              "--text-column, --pair-column and --label-column.", .kept = OPT_SOURCE },
-    { "eval-file", OPT_PATH, TUNE(eval_file), .arg = "FILE",
+              "--text-column, --pair-column and --label-column. With --task chat: "
+              "conversations, in one file or several.", .kept = OPT_SOURCE },
+    { "eval-file", OPT_FILES, TUNE(eval_file), .arg = "FILE", .max = TRAIN_MOST_FILES,
       .help = "Evaluation rows, in the format of --train-file", .kept = OPT_SOURCE },
     { "test-file", OPT_PATH, TUNE(test_file), .arg = "FILE",
       .help = "Rows to predict, in the format of --train-file. Labels are ignored.",
@@ -330,8 +339,8 @@ const struct opt_row tune_rows[] = {
     { "epochs", OPT_UINT, TUNE(epochs), "3", .min = 1, .max = 1000000,
       .help = "Number of passes over the training rows. --steps overrides it." },
     { "max-seq", OPT_UINT, TUNE(max_seq), .min = 1, .max = 1048576,
-      .help = "Number of tokens per row (default: 128, or the model's positions or the tokenizer's "
-              "model_max_length if fewer). Longer rows are cut off." },
+      .help = "Number of tokens per row (default: 128, in --task chat 1024; the model's positions "
+              "or the tokenizer's model_max_length if fewer). Longer rows are cut off." },
     { "predict", OPT_FLAG, TUNE(predict),
       .help = "Write predictions for the test rows at the end", .kept = OPT_SOURCE },
     { "max-train-samples", OPT_UINT, TUNE(max_train),

@@ -30,7 +30,7 @@ extern const struct train_activations train_activations[];
 
 /* Upper limits of the size options. */
 enum { TRAIN_MOST_LAYERS = 10000, TRAIN_MOST_HEADS = 65536, TRAIN_MOST_WIDTH = 1 << 20,
-       TRAIN_MOST_BATCH = 1 << 20 };
+       TRAIN_MOST_BATCH = 1 << 20, TRAIN_MOST_FILES = 1024 };
 
 /* Which model pretrain and plan use: init; or model, with some sizes overridden; or sizes alone. */
 struct model_opts {
@@ -105,11 +105,19 @@ struct train_opts {
 /* The task of a fine-tuning, for finetune and plan. */
 struct tune_opts {
     const char *task;                               // a GLUE task; or
-    const char *train_file, *eval_file, *test_file; // the user's own rows
+    struct opt_strings train_file, eval_file;       // the user's own rows; several are for
+    const char *test_file;                          // conversations (chat_opts.h)
     int         regression, predict;
     uint64_t    epochs, max_seq;                    // max_seq 0: see labelled_seq
     uint64_t    max_train, max_eval, max_predict;   // rows; 0: all
 };
+
+#define TUNE_CHAT "chat" // the task of a language model that learns from conversations
+
+/* The names of tune_opts.task: GLUE's tasks, and TUNE_CHAT. */
+const char *tune_task_word(size_t i);
+/* True if the rows are conversations. */
+int tune_chats(const struct tune_opts *t);
 
 /* Options for reading a model: eval and generate. */
 struct read_opts {

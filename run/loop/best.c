@@ -9,7 +9,7 @@
 #include "data/tensors/safetensors.h"
 #include "run/folder/output.h"
 #include "run/folder/settings.h"
-#include "run/sources/tokenise.h"
+#include "run/loop/model_out.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -313,44 +313,23 @@ static int take_place(struct file_new *f, const char *run, const struct stat *as
 
 static int write_best(struct session *s, const struct params_source *source, struct err *err)
 {
-    struct hf_export x = { .config = s->config, .dtype = ST_F32, .source = *source, .endoftext = -1,
-                           .begin = -1, .shard_bytes = HF_SHARD_BYTES };
-    struct hf_labels labels = { 0 };
-    char             best[BEST_PATH], tokenizer[BEST_PATH], here[FILE_IDENTITY];
-    struct best      now;
-    struct stat      asked;
-    struct file_new  f;
-    struct watch     w;
-    json_t          *generation = NULL;
-    int              rc = session_labels(&labels, s, err);
+    char            best[BEST_PATH], here[FILE_IDENTITY];
+    struct best     now;
+    struct stat     asked;
+    struct file_new f;
+    int             rc = best_load(&now, s, err);
 
-    rc = rc ? rc : best_load(&now, s, err);
-    rc = rc ? rc : ours_check(&now, s, &asked, err); // again: it may have changed during training
-    rc = rc ? rc : session_generation(&generation, s, err);
-    // stored at creation: memory has no room for a tokenizer now
-    settings_scan(s->log, "%ld", &x.endoftext, "endoftext");
-    x.begin = x.endoftext; // runs of older versions have no begintext
-    settings_scan(s->log, "%ld", &x.begin, "begintext");
-    x.pad = session_pad(s, x.endoftext);
     snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
-    snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
-    x.labels = labels.n ? &labels : NULL;
-    x.generation = generation;
-    x.tokenizer = tokenizer_is_there(tokenizer) ? tokenizer : NULL;
-    x.watch = &w;
-    w = work_begin(s->events, "writing the best model");
+    rc = rc ? rc : ours_check(&now, s, &asked, err); // again: it may have changed during training
     rc = rc ? rc : file_new_folder(&f, best, err);
-    if (!rc) {
-        rc = hf_export_into(f.temp, &x, err);
-        file_identity(f.temp, here);
-        rc = rc ? rc : ours_check(&now, s, &asked, err); // again, after the export
-        rc = rc ? rc : settings_set(s->log, err, "best.folder=%s", here);
-        rc = rc ? rc : take_place(&f, s->dir, &asked, err);
-        file_new_abort(&f);
-    }
-    work_end(s->events);
-    hf_labels_free(&labels);
-    json_decref(generation);
+    if (rc)
+        return rc;
+    rc = model_out(s, source, f.temp, "writing the best model", err);
+    file_identity(f.temp, here);
+    rc = rc ? rc : ours_check(&now, s, &asked, err); // again, after the export
+    rc = rc ? rc : settings_set(s->log, err, "best.folder=%s", here);
+    rc = rc ? rc : take_place(&f, s->dir, &asked, err);
+    file_new_abort(&f);
     return rc;
 }
 

@@ -9,6 +9,7 @@
 #include "run/loop/best.h"
 #include "run/loop/model_folder.h"
 #include "run/sources/evaluate.h"
+#include "run/sources/source.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -84,7 +85,7 @@ static int write_results(struct finetune_results *out, struct session *s, uint64
     out->results = (struct results){
         .task = task,
         .train_samples = rows,
-        .steps_per_epoch = labelled_epoch_steps(rows, &s->o),
+        .steps_per_epoch = source_epoch_steps(s),
         .max_steps = steps,
         .train_batch = s->o.batch,
         .logging_steps = s->o.log_every,

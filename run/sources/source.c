@@ -1,4 +1,5 @@
-/* source.c: a language model's rows are those of a token file, in the order of tokens_batch.
+/* source.c: a language model's rows are those of a token file, in the order of tokens_batch, or
+ * conversations (chat_source.h).
  * Labelled examples are permuted anew in each epoch, and a step's number alone determines its
  * rows. An epoch has ceil(rows / (batch * grad-accum)) steps. Its last step may have fewer rows,
  * or micro-batches without any. */
@@ -9,6 +10,7 @@
 #include "data/base/round.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
+#include "run/sources/chat_source.h"
 #include "run/sources/corpus.h"
 #include "run/sources/evaluate.h"
 #include "run/sources/labelled.h"
@@ -24,6 +26,7 @@ struct source {
     // a language model's
     struct tokens      *data, *eval; // eval NULL: none
     struct masking      masking;     // only for a masked one
+    struct chat_source *chat;        // only of conversations
     // a classifier's
     struct labelled     labelled;
     struct examples    *train, *dev[TASK_SPLITS]; // train NULL: a language model
@@ -63,6 +66,8 @@ int source_batch(void *source, uint64_t step, size_t micro, struct batch *b, str
     size_t             batch = f->order.batch;
     struct creation       p = { .f = f };
 
+    if (f->chat)
+        return chat_source_batch(f->chat, step, micro, b, err);
     if (f->evaluator.masking)
         return masked_batch(f, step, micro, b, err);
     if (!f->train)
@@ -116,13 +121,31 @@ int source_evaluate(struct source *f, struct trainer *t, uint64_t step, struct s
             rc = evaluate_dev(f, i, step, out, err);
         return rc;
     }
-    rc = evaluate_tokens(&f->evaluator, f->eval, step, &loss, &out->told.count, err);
+    rc = f->chat ? chat_source_evaluate(f->chat, &f->evaluator, step, &loss, &out->told.count, err)
+                 : evaluate_tokens(&f->evaluator, f->eval, step, &loss, &out->told.count, err);
     if (rc)
         return rc;
     add_value(out, "loss", "", loss);
     add_value(out, "perplexity", "", exp(loss));
     out->seconds[0] = (double)(clock_ns() - start_ns) * 1e-9;
     return 0;
+}
+
+uint64_t source_rows(struct session *s)
+{
+    uint64_t dev = labelled_rows(s, run_dev[0]);
+
+    if (s->rows != SESSION_WHOLE)
+        return dev + labelled_rows(s, RUN_TRAIN);
+    return size_max(dev, labelled_rows(s, run_dev[1]));
+}
+
+uint64_t source_epoch_steps(struct session *s)
+{
+    uint64_t rows = labelled_rows(s, RUN_TRAIN);
+
+    settings_scan(s->log, "%" SCNu64, &rows, RUN_TRAIN ".packed");
+    return labelled_epoch_steps(rows, &s->o);
 }
 
 int source_has_eval(struct session *s)
@@ -159,6 +182,8 @@ int source_open(struct source **out, struct session *s, struct err *err)
     f->order = (struct tokens_order){ .shuffled = o->order == TRAIN_SHUFFLED, .seed = o->seed,
                                       .batch = o->batch, .seq = o->seq,
                                       .grad_accum = o->grad_accum };
+    if (s->rows != SESSION_WHOLE)
+        return chat_source_open(&f->chat, s, err);
     if (settings_has(s->log, "task"))
         return open_labelled(f, s, err);
     int rc = corpus_open(&f->data, s, "data", err);
@@ -175,6 +200,7 @@ void source_close(struct source *f)
         return;
     tokens_close(f->data);
     tokens_close(f->eval);
+    chat_source_close(f->chat);
     examples_close(f->train);
     for (size_t i = 0; i < TASK_SPLITS; i++)
         examples_close(f->dev[i]);

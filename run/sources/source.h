@@ -1,5 +1,5 @@
 /* source.h: the data source of a run. It supplies training batches, and it evaluates the model. The
- * rows come from a token file or from labelled examples. */
+ * rows come from a token file, from conversations or from labelled examples. */
 #pragma once
 
 #include "data/task/task.h"
@@ -16,6 +16,12 @@ struct source; // opaque
 
 /* True if the run has evaluation data. Reads only the stored settings. */
 int  source_has_eval(struct session *s);
+
+/* Rows whose number the memory plan depends on (plan/memory.h). */
+uint64_t source_rows(struct session *s);
+
+/* Steps of an epoch of a fine-tuning; 0: its rows are not known. */
+uint64_t source_epoch_steps(struct session *s);
 
 /* Open the run's data source. If the setting "task" is stored, it reads labelled examples;
  * otherwise it reads tokens. *out must be closed by source_close, also after a failure. */

@@ -1,5 +1,5 @@
-/* figures.c: figures and phases in words. */
-#include "report/figures.h"
+/* format.c: figures and phases in words. */
+#include "report/format.h"
 
 #include "model/arch.h"
 

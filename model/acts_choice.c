@@ -1,5 +1,5 @@
-/* choice.c: the search of choice.h. */
-#include "model/choice.h"
+/* acts_choice.c: the search of acts_choice.h. */
+#include "model/acts_choice.h"
 
 #include <math.h>
 

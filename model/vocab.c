@@ -1,6 +1,6 @@
-/* words.c: the order in which a head's blocks pass. Those of a head that is whole are held at once,
+/* vocab.c: the order in which a head's blocks pass. Those of a head that is whole are held at once,
  * with the final norm's; pieces pass one by one, each for all micro-batches. */
-#include "model/words.h"
+#include "model/vocab.h"
 
 #include "data/base/clock.h"
 #include "model/block.h"
@@ -96,7 +96,7 @@ static struct head head_of(const struct pass *p)
     return (struct head){ .trains = !p->evaluates, .scale = (float)(1.0 / (double)p->n.counted) };
 }
 
-int words_losses(struct trainer *t, struct pass *p, float *each, struct err *err)
+int vocab_losses(struct trainer *t, struct pass *p, float *each, struct err *err)
 {
     struct head h = head_of(p);
     int         held = !t->n.classifies && !t->n.cut; // the head's block, with the final norm's
@@ -168,7 +168,7 @@ static int block_send(struct trainer *t, struct pass *p, size_t b, struct err *e
     return pass_send(t, p, b, err);
 }
 
-int words_head_backward(struct trainer *t, struct pass *p, struct err *err)
+int vocab_head_backward(struct trainer *t, struct pass *p, struct err *err)
 {
     int rc = 0;
 
@@ -177,7 +177,7 @@ int words_head_backward(struct trainer *t, struct pass *p, struct err *err)
     return rc;
 }
 
-int words_embed_backward(struct trainer *t, struct pass *p, struct err *err)
+int vocab_embed_backward(struct trainer *t, struct pass *p, struct err *err)
 {
     int rc = 0;
 

@@ -1,5 +1,5 @@
-/* passes.c: builds the order of blocks for any model. */
-#include "model/passes.h"
+/* pass_order.c: builds the order of blocks for any model. */
+#include "model/pass_order.h"
 
 enum { EMBEDDINGS, READ_LAYERS, LAYERS, FINAL, HEAD }; // lanes; READ_LAYERS: frozen ones
 
@@ -65,7 +65,7 @@ static void lane_drop(struct route *o, size_t lane)
             r->lane -= r->lane > lane;
 }
 
-struct route passes_of(const struct model_config *g)
+struct route pass_order_of(const struct model_config *g)
 {
     size_t frozen = arch_trains(g, arch_layer_block(g, g->n_layer)) ? g->frozen.layers : g->n_layer;
     struct route o = { .lanes = { [EMBEDDINGS] = { arch_pieces(g), { 2, 2 } },

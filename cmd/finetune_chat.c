@@ -1,0 +1,183 @@
+/* finetune_chat.c: a new run of `siTrain finetune --task chat`: a language model and its tokenizer
+ * from --init, its chat template, and files of conversations. Everything that can be refused is,
+ * before anything is made; then the run is made, with its rows encoded in it. */
+#include "cmd/finetune.h"
+
+#include "cmd/terminal/line.h"
+#include "cmd/terminal/say.h"
+#include "data/base/nan.h"
+#include "run/folder/run_files.h"
+#include "run/folder/settings.h"
+#include "run/loop/model_folder.h"
+#include "run/newrun.h"
+
+#include <math.h>
+
+/* What a new run is made from. */
+struct material {
+    struct model_folder   init;
+    struct chat_template *chat;
+    struct chat_files     files;
+    struct newrun         n;
+    json_t               *generation;
+    char                  today[16];
+};
+
+static int check_source(const struct opt_line *line, struct err *err)
+{
+    const struct finetune_opts *o = line->options;
+    const struct tune_opts     *t = &o->tune;
+
+    if (o->data)
+        return err_misuse(err, "--data is the folder of a GLUE task: with --task chat give "
+                               "--train-file FILE");
+    if (!t->train_file.n)
+        return err_misuse(err, "--train-file FILE is missing: a file of conversations");
+    if (o->train.eval_every && !t->eval_file.n)
+        return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-file FILE "
+                               "too");
+    if (!o->init)
+        return err_misuse(err, "--init is missing: a Hugging Face folder or a run to begin with");
+    if (opt_given(line, "seq") && t->max_seq && t->max_seq != o->train.seq)
+        return err_misuse(err, "--seq and --max-seq are the same here; give one of them");
+    return chat_opts_check(&o->chat, t, &o->columns, &o->train, err);
+}
+
+/* The model without a classifier's head. */
+static int take_model(struct material *m, const struct opt_line *line, struct err *err)
+{
+    const struct finetune_opts *o = line->options;
+    struct model_config        *g = &m->n.config;
+    int rc = model_folder_open(&m->init, o->init, MODEL_LAST, NULL, m->n.events, err);
+
+    if (rc)
+        return rc;
+    if (!m->init.hf && settings_has(m->init.run.log, "best.step"))
+        events_notice(m->n.events, "training begins with the last model of %s; --init %s/best "
+                      "takes the best one", o->init, o->init);
+    *g = m->init.config;
+    if (arch_classifies(g) && g->untied)
+        return err_misuse(err, "%s is a classifier: it has no language model's head to go on from, "
+                          "and no embeddings that are tied to one", o->init);
+    if (arch_classifies(g)) {
+        events_notice(m->n.events, "%s is a classifier: its head is left out, its body is trained "
+                      "as a language model", o->init);
+        g->n_labels = 0;
+    }
+    if (opt_given(line, "dropout"))
+        arch_drop(g, (float)o->train.dropout);
+    if (m->init.hf)
+        m->n.init = o->init;
+    else
+        m->n.source = &m->init.source;
+    m->n.source_labels = m->init.config.n_labels;
+    m->n.pad = model_folder_pad(&m->init, o->init, NULL);
+    m->n.tokenizer = o->tokenizer ? o->tokenizer : m->init.tokenizer;
+    return m->init.hf ? 0 : model_folder_generation(&m->generation, &m->init, o->init, err);
+}
+
+/* The tokenizer, the template and the files. */
+static int take_rows(struct material *m, struct opt_line *line, struct err *err)
+{
+    struct finetune_opts *o = line->options;
+    const char           *dir = m->n.tokenizer;
+    struct chat_files    *f = &m->files;
+    int                   rc;
+
+    f->now = time(NULL);
+    if (!*dir || !tokenizer_is_there(dir))
+        return err_misuse(err, "there is no tokenizer with this model: give --tokenizer DIR");
+    if ((rc = chat_opts_seq(&o->train.seq, o->train.seq ? o->train.seq : o->tune.max_seq,
+                            m->n.config.n_positions, dir, err)) ||
+        (rc = o->chat.date ? chat_date(&f->now, o->chat.date, err) : 0) ||
+        (rc = chat_template_open(&m->chat, dir, o->chat.template, err)))
+        return rc;
+    f->train = o->tune.train_file;
+    f->eval = o->tune.eval_file;
+    f->o = &o->chat;
+    f->names = chat_opts_names(&o->chat, &o->columns);
+    f->chat = m->chat;
+    f->most_train = o->tune.max_train;
+    f->most_eval = o->tune.max_eval;
+    f->epochs = o->tune.epochs;
+    f->evaluates_epochs = !opt_given(line, "eval-every");
+    return chat_files_check(f, err);
+}
+
+/* Choices that were left to siTrain are kept with the run as if they were given, so that it can be
+ * made again, another day and by a version with other defaults. */
+static int keep_choices(struct material *m, struct opt_line *line, struct err *err)
+{
+    const struct finetune_opts *o = line->options;
+    struct tm                   tm;
+
+    opt_mark_given(line, "rows");
+    opt_mark_given(line, "loss-on");
+    opt_mark_given(line, "long-rows");
+    if (!opt_given(line, "date")) {
+        time_t now = time(NULL);
+
+        strftime(m->today, sizeof m->today, "%Y-%m-%d", localtime_r(&now, &tm));
+        int rc = opt_set(line, "date", m->today, err);
+        if (rc)
+            return rc;
+        opt_mark_given(line, "date");
+    }
+    return chat_date(&m->files.now, o->chat.date, err);
+}
+
+/* The options, as far as they are known: how many steps there are is not yet. */
+static int check_training(struct train_opts *o, struct err *err)
+{
+    uint64_t asked = o->steps;
+
+    o->steps = asked ? asked : UINT32_MAX;
+    int rc = train_opts_check(o, err);
+    o->steps = asked;
+    return rc;
+}
+
+static int gather(struct material *m, struct opt_line *line, struct err *err)
+{
+    struct finetune_opts *o = line->options;
+    int                   rc = check_source(line, err);
+
+    if (!rc && m->n.comm && session_is_run(o->init))
+        rc = err_misuse(err, "--init %s is a run, which several ranks cannot read: siTrain export "
+                        "it, and give that folder to all ranks", o->init);
+    if (!opt_given(line, "batch"))
+        o->train.batch = CHAT_BATCH;
+    if (rc || (rc = take_model(m, line, err)) || (rc = take_rows(m, line, err)) ||
+        (rc = keep_choices(m, line, err)) || (rc = check_training(&o->train, err)))
+        return rc;
+    m->n.generation = m->generation;
+    m->n.chat = &m->files;
+    m->files.chat_text = m->chat ? chat_template_only(m->chat) : NULL;
+    return 0;
+}
+
+int finetune_chat_make(const char *dir, struct opt_line *line, struct comm *comm, struct err *err)
+{
+    struct finetune_opts *o = line->options;
+    struct material       m = { .n = { .dir = dir, .o = &o->train, .line = line, .comm = comm,
+                                       .events = say_events_of_job() } };
+    int                   rc = gather(&m, line, err);
+
+    rc = rc ? rc : newrun_create(&m.n, err);
+    chat_template_close(m.chat);
+    model_folder_close(&m.init);
+    json_decref(m.generation);
+    return rc;
+}
+
+void finetune_chat_print(const struct finetune_results *o)
+{
+    const struct results      *r = &o->results;
+    const struct results_eval *v = &r->eval[0];
+
+    say_line(stdout, "evaluation rows after step %" PRIu64 " of %" PRIu64, o->step + 1,
+             r->max_steps);
+    printf("%-8s %8s  %10s  %10s\n", "", "rows", "loss", "perplexity");
+    printf("%-8s %8" PRIu64 "  %10.4f  %10.4f\n", run_dev[0], v->samples, nan_plain(v->loss),
+           nan_plain(exp(v->loss)));
+}

@@ -1,0 +1,483 @@
+/* chat_files.c: encodes conversations. One thread reads a block of rows; all threads encode them,
+ * each with a tokenizer of its own; then the block is written in order. Memory is that of a block
+ * and of the tokenizers, whatever the files' size. The ids do not depend on the number of
+ * threads. */
+#include "run/sources/chat_files.h"
+
+#include "data/base/round.h"
+#include "data/base/visible.h"
+#include "data/task/examples.h"
+#include "run/folder/run_files.h"
+#include "run/folder/settings.h"
+#include "run/sources/chat_source.h"
+#include "run/sources/labelled.h"
+#include "run/sources/tokenise.h"
+
+#include <omp.h>
+
+/* BLOCK_ROWS, BLOCK_TEXT: a block's rows, and bytes of text in them. KEPT_IDS: a row's memory for
+ * so many ids is used again. THREADS: the most, since each has a tokenizer. */
+enum { BLOCK_ROWS = 512, BLOCK_TEXT = 4 << 20, KEPT_IDS = 1 << 14, THREADS = 32, SHOWN = 240 };
+
+/* A row that is kept until its block is encoded. */
+struct held {
+    struct chat_row row;
+    struct chat_ids ids;
+    int             rc;
+    struct err      err;
+};
+
+/* What was made of the rows of a file, or of all files of a set. */
+struct tally { uint64_t rows, kept, tokens, counted, cut, dropped, bare; };
+
+struct encoder {
+    struct session          *s;
+    const struct chat_files *f;
+    struct tokenizer        *tok[THREADS]; // the first one is borrowed
+    int                      threads;
+    struct held              block[BLOCK_ROWS];
+    size_t                   n;
+    struct examples_new      out;
+    struct tally             file, set;
+    char                     first[SHOWN + 1]; // of the file's first row
+    int32_t                 *stored;           // (cap)
+    size_t                   cap;
+};
+
+/* ---- rows that are kept ---- */
+
+static size_t text_bytes(const json_t *v)
+{
+    const char *key;
+    json_t     *member;
+    size_t      n = json_is_string(v) ? json_string_length(v) : 0;
+
+    for (size_t i = 0; i < json_array_size(v); i++)
+        n += text_bytes(json_array_get(v, i));
+    json_object_foreach((json_t *)(uintptr_t)v, key, member)
+        n += text_bytes(member);
+    return n + 64;
+}
+
+static void held_free(struct held *h)
+{
+    json_decref(h->row.turns.messages);
+    json_decref(h->row.tools);
+    json_decref((json_t *)(uintptr_t)h->row.variables);
+    free(h->row.turns.counts);
+    free((char *)(uintptr_t)h->row.prompt);
+    free((char *)(uintptr_t)h->row.completion);
+    h->row = (struct chat_row){ 0 };
+    if (h->ids.ids.cap > KEPT_IDS)
+        chat_ids_free(&h->ids);
+}
+
+/* Copies a row, whose JSON is the reader's no longer. *bytes: about how large it is. */
+static int held_set(struct held *h, const struct chat_row *row, size_t *bytes, struct err *err)
+{
+    size_t n = json_array_size(row->turns.messages);
+    int    ok;
+
+    h->row = (struct chat_row){ .path = row->path, .line = row->line, .form = row->form,
+                                .has_turns = row->has_turns, .tools = json_incref(row->tools),
+                                .variables = json_incref((json_t *)(uintptr_t)row->variables) };
+    if (row->has_turns) {
+        h->row.turns.messages = json_incref(row->turns.messages);
+        h->row.turns.counts = malloc((n + 1) * sizeof *h->row.turns.counts);
+        ok = h->row.turns.counts != NULL;
+        if (ok)
+            memcpy(h->row.turns.counts, row->turns.counts, n * sizeof *h->row.turns.counts);
+        *bytes = text_bytes(row->turns.messages) + text_bytes(row->tools);
+    } else {
+        h->row.prompt = strdup(row->prompt);
+        h->row.completion = strdup(row->completion);
+        ok = h->row.prompt && h->row.completion;
+        *bytes = ok ? strlen(row->prompt) + strlen(row->completion) : 0;
+    }
+    return ok ? 0 : err_set(err, -ENOMEM, "%s: out of memory for a row", row->path);
+}
+
+/* ---- encoding ---- */
+
+static struct chat_encoding encoding_of(const struct encoder *e, struct tokenizer *tok)
+{
+    return (struct chat_encoding){ .tok = tok, .chat = e->f->chat,
+                                   .loss = (enum chat_loss)e->f->o->loss_on,
+                                   .special_in_text = e->f->o->special_in_text,
+                                   .now = e->f->now };
+}
+
+/* Encodes the rows of the block. Of several that cannot be, the first one counts. */
+static int encode_block(struct encoder *e, struct err *err)
+{
+#pragma omp parallel for schedule(dynamic, 4) num_threads(e->threads)
+    for (size_t i = 0; i < e->n; i++) {
+        struct held         *h = &e->block[i];
+        struct chat_encoding how = encoding_of(e, e->tok[omp_get_thread_num()]);
+
+        h->rc = chat_encode(&how, &h->row, &h->ids, NULL, &h->err);
+    }
+    for (size_t i = 0; i < e->n; i++)
+        if (e->block[i].rc) {
+            *err = e->block[i].err;
+            return e->block[i].rc;
+        }
+    return 0;
+}
+
+/* The beginning of a row as text, for who has to see why nothing in it counts. */
+static void show_first(struct encoder *e, const struct chat_ids *ids)
+{
+    struct token_text t = { 0 };
+    struct err        why;
+
+    for (size_t i = 0; i < ids->ids.n && t.n < SHOWN; i++)
+        if (tokenizer_text_add(e->tok[0], &t, ids->ids.ids[i], 0, &why))
+            break;
+    if (!tokenizer_text_end(e->tok[0], &t, &why))
+        visible_text(e->first, sizeof e->first, t.text ? t.text : "", t.n, "");
+    token_text_free(&t);
+}
+
+/* The ids as they are stored. The first one is no target. Returns how many of them count. */
+static int32_t mark(int32_t *out, const struct chat_ids *ids, size_t n)
+{
+    int32_t counted = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        int counts = i > 0 && ids->counts[i];
+
+        out[i] = counts ? ids->ids.ids[i] : ~ids->ids.ids[i];
+        counted += counts;
+    }
+    return counted;
+}
+
+static int refuse_long(const struct held *h, size_t most, struct err *err)
+{
+    return err_misuse(err, "%s:%zu: the row has %zu tokens, more than --max-seq %zu: give a "
+                      "larger --max-seq, or --long-rows cut or drop", h->row.path, h->row.line,
+                      h->ids.ids.n, most);
+}
+
+/* Writes an encoded row, as far as it is trained on. */
+static int write_row(struct encoder *e, const struct held *h, struct err *err)
+{
+    size_t         most = e->s->o.seq, n = size_min(h->ids.ids.n, most);
+    int            how = e->f->o->long_rows, is_long = h->ids.ids.n > most, rc;
+    struct example x = { 0 };
+    char           where[SESSION_PATH];
+
+    if (e->file.rows++ == 0)
+        show_first(e, &h->ids);
+    snprintf(where, sizeof where, "%.3900s:%zu", h->row.path, h->row.line);
+    rc = tokenise_known(e->tok[0], &(struct tokenise_ids){ h->ids.ids.ids, n,
+                                                           e->s->config.vocab, where, 0 }, err);
+    if (!rc && is_long && how == CHAT_LONG_REFUSE)
+        rc = refuse_long(h, most, err);
+    if (rc)
+        return rc;
+    if (is_long && how == CHAT_LONG_DROP) {
+        e->file.dropped++;
+        return 0;
+    }
+    x.label = mark(e->stored, &h->ids, n);
+    if (!x.label) {
+        e->file.bare++;
+        return 0;
+    }
+    e->file.cut += (uint64_t)is_long;
+    e->file.kept++;
+    e->file.tokens += n - 1;
+    e->file.counted += (uint64_t)x.label;
+    return examples_new_add(&e->out, e->stored, n, &x, err);
+}
+
+static int write_block(struct encoder *e, struct err *err)
+{
+    int rc = e->n ? encode_block(e, err) : 0;
+
+    for (size_t i = 0; i < e->n; i++) {
+        rc = rc ? rc : write_row(e, &e->block[i], err);
+        held_free(&e->block[i]);
+    }
+    e->n = 0;
+    return rc;
+}
+
+/* ---- files ---- */
+
+static int refuse_row(const struct chat_files *f, const struct chat_row *row, struct err *err)
+{
+    if (row->form == CHAT_FORM_PREFERENCE)
+        return err_misuse(err, "%s:%zu: a row with chosen and rejected is a preference, and "
+                          "--task chat trains on conversations", row->path, row->line);
+    if (row->has_turns && !f->chat)
+        return err_misuse(err, "%s:%zu: the row has messages, and the model's folder has no "
+                          "chat template for them: give --chat-template FILE", row->path,
+                          row->line);
+    return 0;
+}
+
+static int refuse_bare(const struct encoder *e, const char *path, struct err *err)
+{
+    const struct tally *t = &e->file;
+
+    if (t->dropped == t->rows)
+        return err_misuse(err, "%s: all %" PRIu64 " rows have more tokens than --max-seq %" PRIu64
+                          ", and --long-rows drop leaves them out", path, t->rows, e->s->o.seq);
+    return err_misuse(err, "%s: no token of its %" PRIu64 " row%s counts in the loss%s: see "
+                      "--loss-on; the first row is \"%s%s\"", path, t->rows,
+                      t->rows == 1 ? "" : "s",
+                      t->dropped ? ", but for rows that --long-rows drop leaves out" : "", e->first,
+                      strlen(e->first) + 8 > SHOWN ? "..." : "");
+}
+
+/* Adds a file's rows: all, or the first `most` (0: all) of the set. */
+static int read_file(struct encoder *e, struct chat_rows *r, uint64_t most, struct watch *w,
+                     struct err *err)
+{
+    const struct chat_row *row;
+    size_t                 bytes = 0, n;
+    uint64_t               done = 0;
+    int                    got = 1, rc = 0;
+
+    while (!rc && (!most || e->set.rows + done < most) &&
+           (got = chat_rows_next(r, &row, err)) > 0) {
+        if ((rc = refuse_row(e->f, row, err)) ||
+            (rc = held_set(&e->block[e->n++], row, &n, err)))
+            break;
+        bytes += n;
+        done++;
+        if (e->n == BLOCK_ROWS || bytes >= BLOCK_TEXT) {
+            rc = write_block(e, err);
+            rc = rc ? rc : watch_look(w, done, most, err);
+            bytes = 0;
+        }
+    }
+    rc = rc ? rc : got < 0 ? got : 0;
+    if (!rc)
+        return write_block(e, err);
+    for (size_t i = 0; i < e->n; i++)
+        held_free(&e->block[i]);
+    e->n = 0;
+    return rc;
+}
+
+static void tally_add(struct tally *to, const struct tally *t)
+{
+    to->rows += t->rows;
+    to->kept += t->kept;
+    to->tokens += t->tokens;
+    to->counted += t->counted;
+    to->cut += t->cut;
+    to->dropped += t->dropped;
+    to->bare += t->bare;
+}
+
+/* What a file was taken for. */
+static void say_file(const struct encoder *e, const char *path, enum chat_form form)
+{
+    const struct tally *t = &e->file;
+
+    if (!e->s->o.quiet && !e->s->ranks.rank)
+        events_notice(e->s->events, "%.300s: %" PRIu64 " row%s of the form %s, %" PRIu64
+                      " tokens, of which %" PRIu64 " count in the loss", path, t->kept,
+                      t->kept == 1 ? "" : "s", chat_form_name(form), t->tokens, t->counted);
+}
+
+static int add_file(struct encoder *e, const char *path, uint64_t most, struct err *err)
+{
+    struct chat_rows *r = NULL;
+    enum chat_form    form = CHAT_FORM_FOUND;
+    struct watch      w = work_begin(e->s->events, "tokenising %s", path);
+    int               rc = chat_rows_open(&r, path, (enum chat_form)e->f->o->rows, &e->f->names,
+                                          err);
+
+    e->file = (struct tally){ 0 };
+    rc = rc ? rc : read_file(e, r, most, &w, err);
+    if (!rc)
+        form = chat_rows_form(r);
+    chat_rows_close(r);
+    work_end(e->s->events);
+    if (!rc && !e->file.rows)
+        rc = err_misuse(err, "%s has no rows", path);
+    if (!rc && !e->file.kept)
+        rc = refuse_bare(e, path, err);
+    if (rc)
+        return rc;
+    tally_add(&e->set, &e->file);
+    say_file(e, path, form);
+    return e->s->log && !settings_has(e->s->log, "chat.form")
+               ? settings_set(e->s->log, err, "chat.form=%s", chat_form_name(form))
+               : 0;
+}
+
+static int notice_left_out(struct encoder *e, const char *name, struct err *err)
+{
+    const struct tally *t = &e->set;
+    const char         *what = strcmp(name, RUN_TRAIN) ? "evaluation" : "training";
+    char                text[320];
+    int                 rc = 0;
+
+    if (t->cut) {
+        snprintf(text, sizeof text, "%" PRIu64 " of %" PRIu64 " %s rows have more than --max-seq %"
+                 PRIu64 " tokens and are cut off there", t->cut, t->rows, what, e->s->o.seq);
+        rc = session_notice(e->s, text, err);
+    }
+    if (!rc && t->dropped) {
+        snprintf(text, sizeof text, "%" PRIu64 " of %" PRIu64 " %s rows have more than --max-seq %"
+                 PRIu64 " tokens and are left out", t->dropped, t->rows, what, e->s->o.seq);
+        rc = session_notice(e->s, text, err);
+    }
+    if (!rc && t->bare) {
+        snprintf(text, sizeof text, "%" PRIu64 " of %" PRIu64 " %s rows have no token%s that "
+                 "counts in the loss and are left out", t->bare, t->rows, what,
+                 t->cut ? " within --max-seq" : "");
+        rc = session_notice(e->s, text, err);
+    }
+    return rc;
+}
+
+/* Stores the set, its rows and where they came from. */
+static int store_set(struct encoder *e, const char *name, const struct opt_strings *files,
+                     struct err *err)
+{
+    struct examples *made = NULL;
+    char             path[SESSION_PATH + 32], *paths = NULL;
+    size_t           size;
+    FILE            *f = open_memstream(&paths, &size);
+
+    snprintf(path, sizeof path, "%s/%s.ex", e->s->dir, name);
+    for (size_t i = 0; i < files->n && f; i++)
+        fprintf(f, "%s%s", i ? "\n" : "", files->item[i]);
+    int rc = f && !fclose(f) ? examples_open(&made, path, err)
+                             : err_set(err, -ENOMEM, "%s: out of memory", path);
+    rc = rc ? rc
+            : settings_set(e->s->log, err, "%s.sum=%08" PRIx32 "\n%s.rows=%" PRIu64
+                           "\n%s.tokens=%" PRIu64 "\n%s.counted=%" PRIu64, name, made->h.crc, name,
+                           e->set.kept, name, e->set.tokens, name, e->set.counted);
+    rc = rc ? rc : settings_set(e->s->log, err, "%s.file=%s", name, paths);
+    rc = rc ? rc : notice_left_out(e, name, err);
+    examples_close(made);
+    free(paths);
+    return rc;
+}
+
+static int add_set(struct encoder *e, const char *name, const struct opt_strings *files,
+                   uint64_t most, struct err *err)
+{
+    char path[SESSION_PATH + 32];
+    int  rc;
+
+    if (!files->n)
+        return 0;
+    snprintf(path, sizeof path, "%s/%s.ex", e->s->dir, name);
+    if ((rc = examples_new_open(&e->out, path, err)))
+        return rc;
+    examples_new_marks(&e->out);
+    e->set = (struct tally){ 0 };
+    for (size_t i = 0; i < files->n && !rc && (!most || e->set.rows < most); i++)
+        rc = add_file(e, files->item[i], most, err);
+    if (!rc)
+        rc = examples_new_commit(&e->out, err);
+    else
+        examples_new_abort(&e->out);
+    return rc ? rc : store_set(e, name, files, err);
+}
+
+/* ---- the run ---- */
+
+int chat_files_check(const struct chat_files *f, struct err *err)
+{
+    const struct opt_strings *sets[] = { &f->train, &f->eval };
+    const struct chat_row    *row;
+    int                       rc = 0;
+
+    for (size_t k = 0; k < 2; k++)
+        for (size_t i = 0; i < sets[k]->n && !rc; i++) {
+            struct chat_rows *r = NULL;
+            int               got = 0;
+
+            rc = chat_rows_open(&r, sets[k]->item[i], (enum chat_form)f->o->rows, &f->names, err);
+            if (!rc && (got = chat_rows_next(r, &row, err)) < 0)
+                rc = got;
+            if (!rc && got == 0)
+                rc = err_misuse(err, "%s has no rows", sets[k]->item[i]);
+            rc = rc ? rc : refuse_row(f, row, err);
+            chat_rows_close(r);
+        }
+    return rc;
+}
+
+/* What the number of rows decides: how many steps the epochs are. */
+static int set_steps(struct session *s, const struct chat_files *f, struct err *err)
+{
+    struct train_opts *o = &s->o;
+    uint64_t           rows, each;
+    int                rc = chat_source_count(&rows, s, RUN_TRAIN, err);
+
+    if (!rc && s->rows == SESSION_PACKED)
+        rc = settings_set(s->log, err, RUN_TRAIN ".packed=%" PRIu64, rows);
+    if (rc)
+        return rc;
+    each = labelled_epoch_steps(rows, o);
+    o->steps = o->steps ? o->steps : f->epochs * each;
+    o->schedule_steps = o->schedule_steps ? o->schedule_steps : o->steps;
+    if (f->evaluates_epochs)
+        o->eval_every = each;
+    rc = train_opts_check(o, err);
+    return rc ? rc
+              : settings_set(s->log, err, "task=" TUNE_CHAT "\nepochs=%" PRIu64,
+                             (uint64_t)div_up(o->steps, each));
+}
+
+static int encoder_open(struct encoder **out, struct session *s, const struct chat_files *f,
+                        struct tokenizer *tok, struct err *err)
+{
+    struct encoder *e = *out = calloc(1, sizeof *e);
+    char            dir[SESSION_PATH + 16];
+    int             rc = 0;
+
+    if (!e || !(e->stored = malloc(s->o.seq * sizeof *e->stored)))
+        return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
+    snprintf(dir, sizeof dir, "%s/tokenizer", s->dir);
+    e->s = s;
+    e->f = f;
+    e->tok[0] = tok;
+    e->threads = 1;
+    for (uint64_t i = 1; i < s->o.threads && i < THREADS && !rc; i++)
+        if (!(rc = tokenizer_open(&e->tok[i], dir, err)))
+            e->threads++;
+    return rc;
+}
+
+static void encoder_close(struct encoder *e)
+{
+    if (!e)
+        return;
+    for (int i = 1; i < e->threads; i++)
+        tokenizer_close(e->tok[i]);
+    for (size_t i = 0; i < BLOCK_ROWS; i++)
+        chat_ids_free(&e->block[i].ids);
+    free(e->stored);
+    free(e);
+}
+
+int chat_files_add(struct session *s, const struct chat_files *f, struct tokenizer *tok,
+                   struct err *err)
+{
+    struct encoder *e = NULL;
+    int             rc = runlog_new_rows(s->log, err);
+
+    rc = rc ? rc : encoder_open(&e, s, f, tok, err);
+    rc = rc ? rc : add_set(e, RUN_TRAIN, &f->train, f->most_train, err);
+    rc = rc ? rc : add_set(e, run_dev[0], &f->eval, f->most_eval, err);
+    encoder_close(e);
+    if (!rc && f->o->packing)
+        rc = settings_set(s->log, err, "chat.packing=1");
+    if (!rc && f->o->by_length)
+        rc = settings_set(s->log, err, "chat.by_length=1");
+    rc = rc ? rc : set_steps(s, f, err);
+    return rc ? rc : session_store_options(s, 0, err);
+}

@@ -1,0 +1,32 @@
+/* chat_files.h: files of conversations become the rows of a run. When the run is created, they are
+ * encoded once, by all threads, into RUN/train.ex and RUN/dev.ex (data/task/examples.h), in the
+ * order of the files. No text is kept. */
+#pragma once
+
+#include "data/chat/rows.h"
+#include "data/text/tokenizer.h"
+#include "run/folder/chat_opts.h"
+#include "run/folder/session.h"
+
+struct chat_files {
+    struct opt_strings          train, eval; // the files, borrowed
+    const struct chat_opts     *o;
+    struct chat_names           names;
+    const struct chat_template *chat;        // NULL: there is none
+    const char                 *chat_text;   // its text; NULL: there are several, which the
+                                             // tokenizer's files have, or none
+    time_t                      now;
+    uint64_t                    most_train, most_eval; // rows; 0: all
+    uint64_t                    epochs;      // decides the steps, unless steps were given
+    int                         evaluates_epochs; // --eval-every becomes an epoch
+};
+
+/* Read the first row of each file. Misuse: one that cannot be trained on, such as a row with turns
+ * if there is no template. */
+int chat_files_check(const struct chat_files *f, struct err *err);
+
+/* Encode the files into a run that is being created, and store what they are. RUN/tokenizer has the
+ * tokenizer `tok`. s->o gets the number of steps that `epochs` means, if it has none. Misuse: a row
+ * that does not fit; a file without a token that counts. */
+int chat_files_add(struct session *s, const struct chat_files *f, struct tokenizer *tok,
+                   struct err *err);

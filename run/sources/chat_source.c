@@ -1,0 +1,304 @@
+/* chat_source.c: which examples are in a row, which rows in a batch, and how they are read. Their
+ * lengths are in memory, the ids are read from the file (pread) for each batch. */
+#include "run/sources/chat_source.h"
+
+#include "data/base/permute.h"
+#include "data/base/round.h"
+#include "run/folder/run_files.h"
+#include "run/folder/settings.h"
+#include "run/sources/labelled.h"
+#include "run/sources/packing.h"
+
+#include <assert.h>
+
+#define EPOCH_STREAM  0x65706f6368000000u // streams of permute.h: "epoch" plus its number,
+#define LENGTH_STREAM 0x6c656e6700000000u // "leng" plus it, of batches by length
+
+enum { GROUP = 50, PAD_TO = 16 }; // batches that are sorted by length together
+
+/* A file of examples. */
+struct chat_set {
+    struct examples *x;      // NULL: there is none
+    uint32_t        *length; // (examples) tokens that each takes of a row
+    struct packing   packed; // rows 0: a row is one example
+    uint64_t         rows;
+};
+
+/* Rows of a group, by length. */
+struct group { uint64_t epoch, number, n; uint64_t *row; int made; };
+
+struct chat_source {
+    struct chat_set train, dev;
+    uint64_t        seed, epoch_steps;
+    size_t          batch, accum, seq;
+    int             shuffled, by_length;
+    struct group    group;
+    int32_t        *ids; // (seq) of the example that is read
+};
+
+/* ---- opening ---- */
+
+static void set_close(struct chat_set *s)
+{
+    examples_close(s->x);
+    free(s->length);
+    packing_free(&s->packed);
+}
+
+/* Opens RUN/NAME.ex, if the run has it. */
+static int set_open(struct chat_set *out, struct session *s, const char *name, struct err *err)
+{
+    int rc = labelled_open(&out->x, s, name, err);
+
+    if (rc || !out->x)
+        return rc;
+    out->rows = out->x->h.rows;
+    if (!examples_marked(out->x) || out->x->h.longest > s->o.seq || out->rows >= UINT32_MAX)
+        return err_set(err, -EBADMSG, "%s does not hold rows of conversations of at most %" PRIu64
+                       " tokens", out->x->path, s->o.seq);
+    out->length = malloc(out->rows * sizeof *out->length);
+    rc = out->length ? examples_lengths(out->x, out->length, err)
+                     : err_set(err, -ENOMEM, "%s: out of memory", s->dir);
+    for (uint64_t i = 0; i < out->rows && !rc; i++)
+        if (out->length[i]-- < 2)
+            rc = err_set(err, -EBADMSG, "%s: row %" PRIu64 " has no target", out->x->path, i);
+    if (rc || s->rows != SESSION_PACKED)
+        return rc;
+    rc = packing_make(&out->packed, out->length, out->rows, (uint32_t)s->o.seq, err);
+    out->rows = out->packed.rows;
+    return rc;
+}
+
+/* Rows of a group that is made at once. */
+static size_t group_rows(const struct chat_source *c) { return GROUP * c->batch; }
+
+int chat_source_open(struct chat_source **out, struct session *s, struct err *err)
+{
+    const struct train_opts *o = &s->o;
+    struct chat_source      *c = *out = calloc(1, sizeof *c);
+
+    if (!c)
+        return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
+    c->seed = o->seed;
+    c->batch = o->batch;
+    c->accum = o->grad_accum;
+    c->seq = o->seq;
+    c->shuffled = o->order == TRAIN_SHUFFLED;
+    c->by_length = settings_has(s->log, "chat.by_length");
+    c->ids = malloc(c->seq * sizeof *c->ids);
+    if (c->by_length)
+        c->group.row = malloc(group_rows(c) * sizeof *c->group.row);
+    if (!c->ids || (c->by_length && !c->group.row))
+        return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
+    int rc = set_open(&c->train, s, RUN_TRAIN, err);
+    rc = rc ? rc : set_open(&c->dev, s, run_dev[0], err);
+    if (!rc && !c->train.x)
+        rc = err_set(err, -EBADMSG, "%s/run.db has no training rows", s->dir);
+    c->epoch_steps = labelled_epoch_steps(c->train.rows, o);
+    return rc;
+}
+
+void chat_source_close(struct chat_source *c)
+{
+    if (!c)
+        return;
+    set_close(&c->train);
+    set_close(&c->dev);
+    free(c->group.row);
+    free(c->ids);
+    free(c);
+}
+
+int chat_source_count(uint64_t *rows, struct session *s, const char *name, struct err *err)
+{
+    struct chat_set set = { 0 };
+    int             rc = set_open(&set, s, name, err);
+
+    *rows = set.rows;
+    set_close(&set);
+    return rc;
+}
+
+/* ---- which rows ---- */
+
+/* The longest first, so that what is too much for memory is seen at once. */
+static int by_length(const void *a, const void *b, void *length)
+{
+    uint64_t        i = *(const uint64_t *)a, k = *(const uint64_t *)b;
+    const uint32_t *n = length;
+
+    return n[i] != n[k] ? (n[i] < n[k] ? 1 : -1) : i < k ? -1 : i > k;
+}
+
+static void group_make(struct chat_source *c, uint64_t epoch, uint64_t number)
+{
+    struct group *g = &c->group;
+    uint64_t      first = number * group_rows(c);
+
+    if (g->made && g->epoch == epoch && g->number == number)
+        return;
+    *g = (struct group){ epoch, number, size_min(c->train.rows - first, group_rows(c)), g->row, 1 };
+    for (uint64_t i = 0; i < g->n; i++)
+        g->row[i] = permute(c->seed, EPOCH_STREAM + epoch, first + i, c->train.rows);
+    qsort_r(g->row, g->n, sizeof *g->row, by_length, c->train.length);
+}
+
+/* A batch: rows of a list; or those from `first` on, permuted in an epoch (order), or as they
+ * are. */
+struct pick { const struct chat_source *order; const uint64_t *list; uint64_t epoch, first; };
+
+static uint64_t pick_row(const struct pick *p, size_t i)
+{
+    const struct chat_source *c = p->order;
+
+    return p->list ? p->list[i]
+           : c     ? permute(c->seed, EPOCH_STREAM + p->epoch, p->first + i, c->train.rows)
+                   : p->first + i;
+}
+
+/* The rows of the batch number `number` of an epoch. */
+static size_t pick_by_length(struct chat_source *c, struct pick *p, uint64_t number)
+{
+    uint64_t batches = div_up(c->train.rows, c->batch);
+
+    if (number >= batches)
+        return 0;
+    number = permute(c->seed, LENGTH_STREAM + p->epoch, number, batches);
+    group_make(c, p->epoch, number / GROUP);
+    size_t at = number % GROUP * c->batch;
+    p->list = c->group.row + at;
+    return size_min(c->group.n - at, c->batch);
+}
+
+/* ---- reading them ---- */
+
+/* The examples of a row. */
+struct contents { const uint32_t *item; size_t n; uint32_t one; };
+
+static void contents_of(struct contents *out, const struct chat_set *s, uint64_t row)
+{
+    const struct packing *p = &s->packed;
+
+    out->one = (uint32_t)row;
+    out->item = p->rows ? p->item + p->start[row] : &out->one;
+    out->n = p->rows ? p->start[row + 1] - p->start[row] : 1;
+}
+
+static size_t tokens_of(const struct chat_set *s, uint64_t row)
+{
+    struct contents k;
+    size_t          n = 0;
+
+    contents_of(&k, s, row);
+    for (size_t i = 0; i < k.n; i++)
+        n += s->length[k.item[i]];
+    return n;
+}
+
+/* Puts an example at token `at` of the batch. *n: the tokens that it takes. */
+static int put_example(struct chat_source *c, const struct chat_set *s, uint32_t i,
+                       struct batch *b, size_t at, size_t *n, struct err *err)
+{
+    struct example unused;
+    size_t         ids;
+    int rc = examples_read(s->x, i, c->ids, c->seq, &ids, &unused, err);
+
+    if (!rc && ids != s->length[i] + (size_t)1)
+        rc = err_set(err, -EIO, "%s: row %" PRIu32 " has another length than before", s->x->path,
+                     i);
+    for (size_t k = 0; k + 1 < ids && !rc; k++) {
+        b->x[at + k] = examples_id(c->ids[k]);
+        b->y[at + k] = examples_counts(c->ids[k + 1]) ? c->ids[k + 1] : -1;
+        if (b->begin)
+            b->begin[at + k] = (int32_t)(at % b->seq);
+    }
+    *n = rc ? 0 : ids - 1;
+    return rc;
+}
+
+static int put_row(struct chat_source *c, const struct chat_set *s, uint64_t row, struct batch *b,
+                   size_t r, struct err *err)
+{
+    struct contents k;
+    size_t          at = r * b->seq, end = at + b->seq, n;
+    int             rc = 0;
+
+    contents_of(&k, s, row);
+    for (size_t i = 0; i < k.n && !rc; i++, at += n)
+        rc = put_example(c, s, k.item[i], b, at, &n, err);
+    b->padding += end - at;
+    for (size_t from = at; at < end; at++) { // a text of its own
+        b->x[at] = 0;
+        b->y[at] = -1;
+        if (b->begin)
+            b->begin[at] = (int32_t)(from % b->seq);
+    }
+    return rc;
+}
+
+/* Fills a micro-batch with n rows, as long as the longest of them. */
+static int fill(struct chat_source *c, const struct chat_set *s, const struct pick *p, size_t n,
+                struct batch *b, struct err *err)
+{
+    size_t longest = 1;
+    int    rc = 0;
+
+    for (size_t i = 0; i < n; i++)
+        longest = size_max(longest, tokens_of(s, pick_row(p, i)));
+    assert(longest <= b->seq);
+    b->rows = n;
+    b->seq = size_min(round_up(longest, PAD_TO), b->seq);
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = put_row(c, s, pick_row(p, i), b, i, err);
+    return rc;
+}
+
+int chat_source_batch(struct chat_source *c, uint64_t step, size_t micro, struct batch *b,
+                      struct err *err)
+{
+    uint64_t    number = step % c->epoch_steps * c->accum + micro, first = number * c->batch;
+    struct pick p = { c->shuffled ? c : NULL, NULL, step / c->epoch_steps, first };
+    size_t      n = c->by_length           ? pick_by_length(c, &p, number)
+                    : first < c->train.rows ? size_min(c->train.rows - first, c->batch)
+                                            : 0;
+
+    return fill(c, &c->train, &p, n, b, err);
+}
+
+/* ---- evaluation ---- */
+
+struct evaluating { struct chat_source *c; const struct evaluator *e; };
+
+static int evaluating_batch(void *ctx, uint64_t pass, size_t micro, struct batch *b,
+                            struct err *err)
+{
+    const struct evaluating *v = ctx;
+    struct pick              p = { .first = (pass * v->e->grad_accum + micro) * v->e->batch };
+    uint64_t                 rows = v->c->dev.rows;
+
+    return fill(v->c, &v->c->dev, &p, p.first < rows ? size_min(rows - p.first, v->e->batch) : 0, b,
+                err);
+}
+
+int chat_source_evaluate(struct chat_source *c, const struct evaluator *e, uint64_t step,
+                         double *loss, uint64_t *tokens, struct err *err)
+{
+    struct evaluating   v = { c, e };
+    struct batch_source source = { evaluating_batch, &v };
+    struct eval_result  sum = { 0 };
+    int                 rc = 0;
+
+    assert(c->dev.x);
+    struct watch w = work_begin(e->events, "evaluating");
+    for (uint64_t done = 0, pass = 0; done < c->dev.rows && !rc; pass++) {
+        size_t micros = size_min(div_up(c->dev.rows - done, e->batch), e->grad_accum);
+
+        rc = watch_look(&w, done, c->dev.rows, err);
+        rc = rc ? rc : eval_step(e->trainer, step, &source, pass, micros, NULL, &sum, err);
+        done += micros * e->batch;
+    }
+    work_end(e->events);
+    *loss = sum.tokens ? sum.loss_sum / (double)sum.tokens : 0;
+    *tokens = sum.tokens;
+    return rc;
+}

@@ -1,0 +1,31 @@
+/* chat_source.h: batches of a run whose rows are conversations, from RUN/train.ex and RUN/dev.ex.
+ *
+ * An example of n ids takes n - 1 tokens of a row: each id but the last is a token, and the id
+ * behind it is its target, if that counts. A row holds one example, padded to the longest row of
+ * its batch; or, with --packing, several. With --group-by-length a batch has rows of similar
+ * length: in each epoch the rows are permuted, groups of 50 batches are sorted by length, and the
+ * batches are permuted.
+ *
+ * A step's number alone determines its rows. An epoch has ceil(rows / (batch * grad-accum)) steps.
+ * Its last step may have fewer rows, or micro-batches without any. */
+#pragma once
+
+#include "model/step.h"
+#include "run/folder/session.h"
+#include "run/sources/evaluate.h"
+
+struct chat_source; // opaque
+
+int  chat_source_open(struct chat_source **out, struct session *s, struct err *err);
+void chat_source_close(struct chat_source *c); // NULL is fine
+
+/* As the callback of struct batch_source. */
+int  chat_source_batch(struct chat_source *c, uint64_t step, size_t micro, struct batch *b,
+                       struct err *err);
+
+/* Mean loss over the counted tokens of the evaluation rows; *tokens: their number. */
+int  chat_source_evaluate(struct chat_source *c, const struct evaluator *e, uint64_t step,
+                          double *loss, uint64_t *tokens, struct err *err);
+
+/* The number of rows that an epoch of RUN/NAME.ex has, of a run that is being created. */
+int  chat_source_count(uint64_t *rows, struct session *s, const char *name, struct err *err);
