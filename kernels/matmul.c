@@ -89,8 +89,8 @@ int matmul_open_engine(struct matmul **out, const struct matmul_ops *ops,
     return rc;
 }
 
-/* Chooses oneDNN if the CPU has fast instructions for the format. Without these, bf16 takes it twice
- * as long as OpenBLAS, for which bf16 is widened first (docs/lab/performance.md). */
+/* Chooses oneDNN if the CPU has fast instructions for the format. Without these, bf16 takes it
+ * twice as long as OpenBLAS, for which bf16 is widened first (docs/lab/performance.md). */
 enum matmul_engine matmul_chosen(enum matmul_engine engine, enum dtype ab)
 {
     if (engine != MATMUL_AUTO)
