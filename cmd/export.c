@@ -108,7 +108,8 @@ const struct opt_command export_command = {
     .usage = "RUN HFDIR [--last] [--dtype fp32|bf16|fp16] [--max-shard-size SIZE]",
     .summary = "write a folder that Hugging Face's transformers loads",
     .text = "If a run kept its best model (--keep-best), that model is written; otherwise, the "
-            "model after the last step. Equal parameters give equal files, byte for byte.",
+            "model after the last step. If another process trains the run, the model after the "
+            "step that it is at. Equal parameters give equal files, byte for byte.",
     .parts = parts, .size = sizeof(struct export_opts), .run = run,
     .examples = { "siTrain export first first-hf",
                   "siTrain export mine mine-hf --dtype bf16 --max-shard-size 2G" },

@@ -411,7 +411,7 @@ static int run(struct opt_line *line, struct err *err)
     rc = rc ? rc : run_position(&s.run, &before, &applied, err);
     if (!rc && job_speaks() && before < s.o.steps)
         rc = finetune_results_check(&s, before, err);
-    rc = rc ? rc : say_training_run(&s, err);
+    rc = rc ? rc : command_train(&s, err);
     if (!rc && job_speaks())
         rc = finetune_results_write(&after, &s, before, err);
     if (after.results.n_evals && s.rows != SESSION_WHOLE)

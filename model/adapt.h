@@ -1,6 +1,6 @@
 /* adapt.h: chooses during training which activations to keep, recompute and offload
- * (--activations auto, ssdtrain). It measures steps, computes the best ways with choice.h and
- * tries them. If steps do not become shorter, it goes back to the best ways measured. choice.h
+ * (--activations auto, ssdtrain). It measures steps, computes the best ways with acts_choice.h and
+ * tries them. If steps do not become shorter, it goes back to the best ways measured. acts_choice.h
  * only proposes; the measurement decides.
  *
  *     state       until
@@ -16,7 +16,7 @@
  * nine steps, and its result is their median. */
 #pragma once
 
-#include "model/choice.h"
+#include "model/acts_choice.h"
 #include "model/model.h"
 
 enum adapt_policy { ADAPT_NOT, ADAPT_BEST, ADAPT_SSDTRAIN };

@@ -1,7 +1,7 @@
 /* arch.h: the description of a model: its sizes, and the family (architecture) that it belongs
- * to. A family is one file (gpt2.c) and a row in arch.c. The file has ONE table of the family's
- * parameters. Initial values, weight decay, import, export and gradients all walk over this
- * table.
+ * to. A family is one file (gpt2.c) and its name in ARCH_FAMILIES below. The file has ONE table
+ * of the family's parameters. Initial values, weight decay, import, export and gradients all walk
+ * over this table.
  *
  * A model's parameters are divided into blocks. The blocks are the embeddings, n_layer layers,
  * the final norm with a classifier's head, and an untied language model head. The embeddings and

@@ -11,7 +11,7 @@
 void embed_forward(struct model *m, size_t micro, size_t block, const void *wire);
 /* Adds dx to the gradients of the embeddings, or of the words that this block has. The first
  * piece comes first. wire: the block's parameters, if the family's order of blocks reads them
- * (passes.h). */
+ * (pass_order.h). */
 void embed_backward(struct model *m, size_t micro, size_t block, const void *wire,
                     float *grad);
 

@@ -1,5 +1,5 @@
 /* pass.h: the state of a pass over a step's micro-batches, and the operations on the stream that
- * step.c and words.c share: spans for the report, and gradients of groups. */
+ * step.c and vocab.c share: spans for the report, and gradients of groups. */
 #pragma once
 
 #include "model/batch.h"

@@ -8,7 +8,11 @@
  *
  * All ways give the same bits. Backward first uses the activations that forward computed last,
  * so the kept layers are the last ones. The offloaded layers are spread evenly over the others,
- * which keeps the drives busy throughout. */
+ * which keeps the drives busy throughout.
+ *
+ * Who decides: choose_rest (offload/estimate/budget.c), for how many layers there is room;
+ * memory_ways (plan/memory.c), the ways that a training begins with; with --activations auto and
+ * ssdtrain also adapt.c, which tries other ways between steps (proposed by acts_choice.c). */
 #pragma once
 
 #include <stddef.h>

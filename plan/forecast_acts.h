@@ -1,6 +1,6 @@
 /* forecast_acts.h: which activations a run will keep, recompute and offload, and what that
  * costs. The memory plan says which, or, if they are chosen during training (--activations auto,
- * ssdtrain), the arithmetic of that choice (model/choice.h) on predicted figures. */
+ * ssdtrain), the arithmetic of that choice (model/acts_choice.h) on predicted figures. */
 #pragma once
 
 #include "plan/machine_time.h"

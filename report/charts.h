@@ -2,7 +2,7 @@
  * 0. */
 #pragma once
 
-#include "report/figures.h"
+#include "report/format.h"
 
 enum { CHART_COLOURS = 12 };
 /* The colour of the i-th of several. */

@@ -9,7 +9,7 @@
  * class of page.css, the letter stands for it where there are no colours. */
 #pragma once
 
-#include "report/figures.h"
+#include "report/format.h"
 
 struct column {
     const char *head, *key; // of the row that it shows

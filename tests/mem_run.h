@@ -14,7 +14,7 @@
 #include "kernels/topk.h"
 #include "offload/devices/image.h"
 #include "offload/run.h"
-#include "offload/stream/streams.h"
+#include "offload/stream/stream_open.h"
 #include "tests/toy.h"
 
 #include <errno.h>

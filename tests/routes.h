@@ -1,11 +1,11 @@
 /* routes.h: routes for tests of what streams make of them: a GPT-2's, and one that none has. */
 #pragma once
 
-#include "model/passes.h"
+#include "model/pass_order.h"
 
 static inline struct route route_gpt2(size_t layers)
 {
-    return passes_of(&(struct model_config){ .arch = &gpt2_arch, .n_layer = layers });
+    return pass_order_of(&(struct model_config){ .arch = &gpt2_arch, .n_layer = layers });
 }
 
 /* Embeddings in pieces through two frames, layers, a final norm; the head is tied to the

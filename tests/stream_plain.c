@@ -4,7 +4,7 @@
 
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
-#include "model/passes.h"
+#include "model/pass_order.h"
 
 #include <assert.h>
 #include <math.h>
@@ -243,7 +243,7 @@ struct stream *stream_plain_open(const struct stream_plain_options *o)
     p->stream.meter = meter_new(1, 1);
     assert(p->stream.meter);
     p->o = *o;
-    p->route = passes_of(&o->config);
+    p->route = pass_order_of(&o->config);
     p->blocks = route_blocks(&p->route);
     p->params = malloc(total * sizeof(float));
     p->m = calloc(total, sizeof(float));

@@ -1,7 +1,7 @@
 /* stream_plain.h: the simplest stream there can be, for tests of the model: everything in RAM, a
  * block's wire parameters are made when they are lent and freed when they come back, so that a use
  * outside is seen by a sanitizer; what a pass does is checked against the order that the model says
- * (model/passes.h). */
+ * (model/pass_order.h). */
 #pragma once
 
 #include "model/arch.h"

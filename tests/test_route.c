@@ -55,8 +55,9 @@ static void test_gpt2(void **state)
  * stand: nothing more is read. */
 static void test_encoder(void **state)
 {
-    const struct route o = passes_of(&(struct model_config){ .arch = &bert_arch, .n_layer = 3 }),
-                       gpt2 = passes_of(&(struct model_config){ .arch = &gpt2_arch, .n_layer = 3 });
+    const struct model_config three = { .arch = &bert_arch, .n_layer = 3 },
+                              three_gpt2 = { .arch = &gpt2_arch, .n_layer = 3 };
+    const struct route o = pass_order_of(&three), gpt2 = pass_order_of(&three_gpt2);
     const size_t params[] = { 11, 7, 7, 7, 5 };
 
     (void)state;
@@ -75,7 +76,7 @@ static void test_encoder(void **state)
 static void test_untied(void **state)
 {
     struct model_config g = { .arch = &llama_arch, .n_layer = 2, .vocab = 9, .untied = 1 };
-    struct route        o = passes_of(&g);
+    struct route        o = pass_order_of(&g);
 
     (void)state;
     assert_null(route_fault(&o));
@@ -85,7 +86,7 @@ static void test_untied(void **state)
     uses(&o, STREAM_EVAL, ROUTE_READ, "0 1 2 3 4");
     assert_int_equal(route_last(&o), 0);
     g.pieces = 3;
-    o = passes_of(&g);
+    o = pass_order_of(&g);
     assert_null(route_fault(&o));
     uses(&o, STREAM_TRAIN, ROUTE_READ, "0 1 2 3 4 5 6 7 8 8 7 6 4 3");
     uses(&o, STREAM_TRAIN, ROUTE_ADD, "5 8 7 6 4 3 0 1 2");
@@ -95,7 +96,7 @@ static void test_untied(void **state)
     assert_int_equal(route_buffers(&o, ROUTE_FRAMES, 1), 2 + 1 + 1 + 2);
     assert_int_equal(route_reads(&o, STREAM_TRAIN, 2, (size_t[9]){ 0 }, 0).blocks, 9 + 1);
     g.n_labels = 2;
-    o = passes_of(&g);
+    o = pass_order_of(&g);
     assert_null(route_fault(&o));
     uses(&o, STREAM_TRAIN, ROUTE_READ, "0 1 2 3 4 5 4 3");
     uses(&o, STREAM_TRAIN, ROUTE_SEND, "5 4 3 0 1 2");
@@ -117,12 +118,12 @@ static void test_frozen(void **state)
 
     (void)state;
     g = arch_config(&gpt2_arch, g);
-    o = passes_of(&g);
+    o = pass_order_of(&g);
     uses(&o, STREAM_TRAIN, ROUTE_READ, "0 1 2 3 4 0 3 2 1");
     uses(&o, STREAM_TRAIN, ROUTE_SEND, "4 3 0");
     faulty(o, "sent once");
     g.frozen.tensors = 1 << GPT2_WTE | 1 << GPT2_WPE;
-    o = passes_of(&g);
+    o = pass_order_of(&g);
     uses(&o, STREAM_TRAIN, ROUTE_READ, "0 1 2 3 4 0 3");
     uses(&o, STREAM_TRAIN, ROUTE_ADD, "4 3");
     uses(&o, STREAM_TRAIN, ROUTE_SEND, "4 3");

@@ -5,7 +5,7 @@
 #include "tests/variant.h"
 
 #include "data/base/round.h"
-#include "offload/stream/streams.h"
+#include "offload/stream/stream_open.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "offload/run.h"
-#include "offload/stream/streams.h"
+#include "offload/stream/stream_open.h"
 #include "tests/toy.h"
 
 #include <errno.h>

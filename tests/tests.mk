@@ -195,7 +195,7 @@ xclbin: ## the FPGA's kernels through Vitis: siTrain.xclbin in the build folder 
 
 # Power cuts: calls of files, threads and clocks go to the simulated machine of tests/crash.
 CRASH_WRAP := open close pread pwrite fsync fdatasync sync_file_range ftruncate posix_fallocate flock fstat fstatvfs stat lstat statvfs access realpath \
-              mkdir rmdir unlink rename renameat2 pthread_create pthread_join pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait \
+              mkdir rmdir unlink rename renameat2 opendir readdir rewinddir closedir statx remove getrandom pthread_create pthread_join pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait \
               pthread_cond_timedwait pthread_cond_clockwait pthread_cond_signal pthread_cond_broadcast clock_gettime getrusage usleep nanosleep madvise
 CRASH_OBJ  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/crash/*.c)) $(BUILD)/tests/toy.o $(BUILD)/tests/routes.o $(BUILD)/tests/comm_threads.o
 $(BUILD)/tests/crash/crash: WRAP := $(CRASH_WRAP:%=-Wl,--wrap=%)

@@ -12,4 +12,4 @@ extern const struct events say_events;
 const struct events *say_events_of_job(void);
 
 /* training_run, and what is said of its end. -errno with a sentence, or the command's exit code. */
-int say_training_run(struct session *s, struct err *err);
+int command_train(struct session *s, struct err *err);

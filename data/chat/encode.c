@@ -7,6 +7,14 @@
 
 #include <string.h>
 
+const char *chat_loss_name(size_t i)
+{
+    static const char *const words[] = { [CHAT_LOSS_ANSWERS] = "answers",
+                                         [CHAT_LOSS_LAST] = "last", [CHAT_LOSS_ALL] = "all" };
+
+    return i < sizeof words / sizeof *words ? words[i] : NULL;
+}
+
 void chat_ids_free(struct chat_ids *x)
 {
     token_buf_free(&x->ids);

@@ -29,6 +29,7 @@
 /* --loss-on answers|last|all. A turn that a row says itself counts, or does not, comes first: LAST
  * is about the last turn of an assistant, and with ALL everything counts but turns that do not. */
 enum chat_loss { CHAT_LOSS_ANSWERS, CHAT_LOSS_LAST, CHAT_LOSS_ALL };
+const char *chat_loss_name(size_t i); // its word; NULL past the last
 
 struct chat_encoding {
     struct tokenizer           *tok;  // borrowed

@@ -31,8 +31,7 @@ struct budget_request {
     uint64_t residual_ram, residual_ends, residual_layer;
     uint64_t host_update;     // base: update buffers in host memory
     uint64_t arenas;          // of emulated devices, in addition to host_mem
-    int      keep;            // --activations: 1 keep all layers, 0 recompute all, -1 keep as many
-                              // as fit
+    int      keep;            // --activations: 1: keep as many layers as fit; 0: recompute all
 };
 
 /* The number of buffers for offloaded activations. With fewer than three, no item could be read

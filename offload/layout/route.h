@@ -1,7 +1,7 @@
 /* route.h: the order in which passes use the blocks of a model, and the buffers that blocks share.
- * The model says both once, in one struct (model/passes.h). From it follow what streams read ahead,
- * what is still in its frame, how many frames and gradient buffers there are, and what a step has
- * to move. A stream knows nothing more of what its blocks are.
+ * The model says both once, in one struct (model/pass_order.h). From it follow what streams read
+ * ahead, what is still in its frame, how many frames and gradient buffers there are, and what a
+ * step has to move. A stream knows nothing more of what its blocks are.
  *
  * A lane is a row of neighbouring blocks that pass through the same buffers: its k-th block uses
  * buffer k modulo their number, in both directions. So the last blocks of a lane that goes up are

@@ -97,7 +97,8 @@ int  gradients_give_up(struct gradients *g);
 void gradients_close(struct gradients *g);
 
 /* The model's thread: stream_grad, stream_send_grad, stream_norm_end. They take the lock, and wait.
- */
+ * gradients_send only notes the gradient: the scheduler's thread submits it to the devices (advance
+ * in stream_csd.c calls gradients_advance). */
 int  gradients_lend(struct gradients *g, size_t block, size_t group, float **grad, int *fresh,
                     struct err *err);
 int  gradients_send(struct gradients *g, size_t block, struct norm_sum *norm, struct err *err);

@@ -67,7 +67,8 @@ void updates_tables(struct updates *u, const struct store *st, struct arena *a);
 /* At open: resumes the update that the last commit A decided on, if a crash left it undone. */
 void updates_open(struct updates *u);
 
-/* The model's thread. */
+/* The model's thread. These only note what is wanted: the scheduler's thread submits it to the
+ * devices (advance in stream_csd.c calls updates_advance). */
 void updates_expect(struct updates *u, const struct optim_step *numbers);
 void updates_ask(struct updates *u, const struct stream_step *step);
 /* Submit all updates that are possible. True if there were any. */

@@ -1,5 +1,5 @@
-/* chat_opts.c: the option rows of a fine-tuning on conversations, and the checks of options that
- * depend on each other. */
+/* chat_opts.c: defines the options of a fine-tuning on conversations, and checks those that depend
+ * on each other. */
 #include "run/folder/chat_opts.h"
 
 #include "data/base/round.h"
@@ -28,9 +28,8 @@ const struct opt_row chat_opt_rows[] = {
     { "special-in-text", OPT_FLAG, AT(special_in_text),
       .help = "Let the text of a row spell special tokens, such as <|im_end|> (default: it is "
               "plain text)", .kept = OPT_SOURCE },
-    { "date", OPT_STRING, AT(date), .arg = "DATE",
-      .help = "Day that a chat template takes for today, YYYY-MM-DD (default: today)",
-      .kept = OPT_SOURCE },
+    { "date", OPT_STRING, AT(date), .arg = "YYYY-MM-DD",
+      .help = "Day that a chat template writes (default: today)", .kept = OPT_SOURCE },
     { "packing", OPT_FLAG, AT(packing),
       .help = "Put several examples into each row of --max-seq tokens. Attention and positions "
               "stay within an example.", .kept = OPT_SOURCE },

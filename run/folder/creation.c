@@ -153,6 +153,10 @@ static void clear_device(const char *device, const char *id, size_t i)
     int in_folder = S_ISDIR(st.st_mode);
     devices_name(name, id, "", i, 0);
     snprintf(path, sizeof path, in_folder ? "%s/%s" : "%s", device, name);
+    if (in_folder) { // nobody makes this name again
+        file_new_clear_left(path, 0);
+        file_sync_dir(device, NULL);
+    }
     if (in_folder && lstat(path, &st))
         return;
     int fd = file_open_device(path, O_RDWR | (S_ISBLK(st.st_mode) ? O_EXCL : 0));
@@ -343,6 +347,8 @@ int creation_claim(struct creation *p, struct session *s, const char *dir, struc
     if (rc > 0)
         rc = err_set(err, -ENOENT, "%s is removed again and again", dir);
     rc = rc ? rc : settle(p->dir, err);
+    if (!rc && fsync(p->lock.fd)) // a power cut would leave any bytes in it
+        rc = err_set(err, -errno, "flush %s: %s", p->lock.path, strerror(errno));
     p->lock.known = 0; // its number of commits is an earlier run's
     snprintf(base, sizeof base, "%s/%s", p->dir, RUN_PART);
     rc = rc ? rc : file_new_folder(&p->part, base, err);
@@ -351,7 +357,10 @@ int creation_claim(struct creation *p, struct session *s, const char *dir, struc
     snprintf(s->dir, sizeof s->dir, "%s", p->part.temp);
     snprintf(path, sizeof path, "%s/%s", s->dir, RUN_DB_NEW);
     rc = runlog_create(&s->log, path, s->o.durability == TRAIN_DURABLE_STEP, err);
-    return rc ? rc : moved_store(s->log, p->dir, err);
+    rc = rc ? rc : moved_store(s->log, p->dir, err);
+    // durable before devices are made elsewhere: after a power cut it says whose they are
+    rc = rc ? rc : file_sync_dir(p->dir, err);
+    return rc ? rc : file_sync_parent(p->dir, err);
 }
 
 /* Release the lock; remove nothing. */

@@ -1,5 +1,6 @@
-/* run_files.c: the table and its patterns. '#' matches digits only, so image001.jpg and
- * dev2024-backup are not files of a run. */
+/* run_files.c: lists the files of a run, finds a name in the list, and removes what a maker left.
+ * In patterns '#' matches only digits, so image001.jpg and dev2024-backup are not files of a
+ * run. */
 #include "run/folder/run_files.h"
 
 #include "data/base/file.h"
@@ -38,6 +39,8 @@ static const struct run_file files[] = {
     { "best", "its best model", RUN_FILE_OTHER, FOLDER, NULL },
     { "best.new-*", "its best model", RUN_FILE_OTHER, FOLDER, NULL }, // being written
     { "best.old.new-*", "its best model", RUN_FILE_OTHER, FOLDER, NULL },
+    // a reader's, to which the training answers (run/loop/live.h)
+    { "asked.new-*", "a model that is read", RUN_FILE_OTHER, FOLDER, NULL },
     { "tensorboard", "TensorBoard's folder", RUN_FILE_OTHER, FOLDER, NULL },
     RESULT("train_results.json"),
     RESULT("eval_results.json"),

@@ -7,10 +7,11 @@
 #include "data/base/machine.h"
 #include "data/base/round.h"
 #include "model/hf.h"
-#include "model/passes.h"
+#include "model/pass_order.h"
 #include "offload/devices/devices.h"
 #include "offload/upkeep/reshard.h"
 #include "run/folder/exports.h"
+#include "run/folder/owner.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 
@@ -227,20 +228,16 @@ out:
     return rc;
 }
 
-/* Draw a new owner word. run.db stores it before any device gets it. */
-static int owner_draw(struct session *s, struct err *err)
-{
-    int rc = *s->owner_next ? 0 : machine_hex(s->owner_next, sizeof s->owner_next - 1, err);
+struct finding { struct session *s; struct devices *d; };
 
-    return rc ? rc : runlog_set(s->log, "owner.next", s->owner_next, err);
-}
-
-static int owner_store(struct session *s, struct err *err)
+static int devices_settle(void *ctx, struct err *err)
 {
-    snprintf(s->owner, sizeof s->owner, "%s", s->owner_next);
-    *s->owner_next = '\0';
-    int rc = runlog_set(s->log, "owner", s->owner, err);
-    return rc ? rc : runlog_unset(s->log, "owner.next", err);
+    const struct finding *f = ctx;
+    struct session       *s = f->s;
+    int                   rc = session_store_options(s, 1, err);
+
+    rc = rc ? rc : devices_record(f->d, s->log, err);
+    return rc ? rc : moved_settle(s->moved, &s->run, err);
 }
 
 /* Open the devices at their new paths, given by --device. If they are this run's, each in its
@@ -255,15 +252,9 @@ static int devices_found(struct session *s, size_t had, struct err *err)
                           "the run's order (siTrain reshard changes the number)",
                           s->dir, had, had > 1 ? "s" : "", s->o.device.n);
     if (!(rc = session_config(s, err)) &&
-        !(rc = devices_open(&d, &s->run, DEVICES_MEND, NULL, err)) &&
-        !(rc = owner_draw(s, err)) && !(rc = devices_take(&d, err)) &&
-        !(rc = runlog_begin(s->log, err))) {
-        rc = session_store_options(s, 1, err);
-        rc = rc ? rc : devices_record(&d, s->log, err);
-        rc = rc ? rc : owner_store(s, err);
-        rc = rc ? rc : moved_settle(s->moved, &s->run, err);
-        rc = runlog_end(s->log, rc, err);
-    }
+        !(rc = devices_open(&d, &s->run, DEVICES_MEND, NULL, err)))
+        rc = owner_take(&d, s->owner, s->owner_next, devices_settle, &(struct finding){ s, &d },
+                        err);
     devices_close(&d);
     return rc;
 }
@@ -337,7 +328,7 @@ int session_config(struct session *s, struct err *err)
         .log = s->log,
         .id = s->id,
         .mode = (enum run_mode)o->mode,
-        .route = passes_of(&s->config),
+        .route = pass_order_of(&s->config),
         .ranks = s->ranks,
         .block_params = s->block_params + (together ? n : 0),
         .decay = run_decay,
@@ -416,8 +407,8 @@ static int open_log(struct session *s, enum session_how how, struct err *err)
     if (how == SESSION_PAST)
         return runlog_open_past(&s->log, path, &s->past, err);
     int rc = runlog_open(&s->log, path, 1, 1, err);
-    if (rc || how == SESSION_READ)
-        return rc ? rc : runlog_lock_reading(s->log, err);
+    if (rc || how == SESSION_LIVE || how == SESSION_READ)
+        return rc || how == SESSION_LIVE ? rc : runlog_lock_reading(s->log, err);
     runlog_get(s->log, "option.durability", word, sizeof word, err);
     runlog_close(s->log);
     s->log = NULL;

@@ -21,7 +21,7 @@ struct session {
     char              layout[STORE_LAYOUT]; // as in struct run_config
     char              owner[STORE_LAYOUT], owner_next[STORE_LAYOUT];
     enum run_spares   spares;       // as in struct run_config
-    int               read_only;    // opened by READ or PAST, or by EITHER as READ
+    int               read_only;    // opened by READ, PAST or LIVE, or by EITHER as READ
     enum moved        moved;        // set if opened for writing
     int               past;         // opened by PAST, before the last commit
     struct model_config config;
@@ -42,8 +42,10 @@ struct session {
  * the user names the run's devices (session_overlay checks them). READ is for a run that cannot be
  * written; if run.lock is readable, a lock keeps writers out. EITHER tries WRITE, then READ if
  * writing is not possible (session_cannot_write). PAST opens a run with a damaged log (run.db-wal)
- * at its last intact commit (runlog_open_past). */
-enum session_how { SESSION_WRITE, SESSION_NAMED, SESSION_READ, SESSION_EITHER, SESSION_PAST };
+ * at its last intact commit (runlog_open_past). LIVE reads the settings of a run that another
+ * process trains; its states cannot be read. */
+enum session_how { SESSION_WRITE, SESSION_NAMED, SESSION_READ, SESSION_EITHER, SESSION_PAST,
+                   SESSION_LIVE };
 
 /* Open RUN and load its settings. Must be closed by session_close, also after a failure. If
  * something is damaged, the sentence says what is intact (except with PAST). events: used until the

@@ -1,5 +1,5 @@
-/* train_opts.c: the option rows for training and reading a model, and the checks of options that
- * depend on each other. */
+/* train_opts.c: defines the options for training and reading a model, and checks those that depend
+ * on each other. */
 #include "run/folder/train_opts.h"
 
 #include "csd/csd.h"
@@ -32,11 +32,11 @@ const char *train_mode_name(size_t mode)
 }
 
 const struct train_activations train_activations[] = {
-    [TRAIN_KEEP] = { "keep", 0, -1, ADAPT_NOT },
+    [TRAIN_KEEP] = { "keep", 0, 1, ADAPT_NOT },
     [TRAIN_RECOMPUTE] = { "recompute", 0, 0, ADAPT_NOT },
-    [TRAIN_OFFLOAD] = { "offload", 1, -1, ADAPT_NOT },
-    { "auto", 1, -1, ADAPT_BEST },
-    { "ssdtrain", 1, -1, ADAPT_SSDTRAIN },
+    [TRAIN_OFFLOAD] = { "offload", 1, 1, ADAPT_NOT },
+    { "auto", 1, 1, ADAPT_BEST },
+    { "ssdtrain", 1, 1, ADAPT_SSDTRAIN },
     { 0 },
 };
 

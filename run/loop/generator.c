@@ -7,7 +7,7 @@
 #include "data/base/round.h"
 #include "model/sampling.h"
 #include "offload/devices/meter.h"
-#include "offload/stream/streams.h"
+#include "offload/stream/stream_open.h"
 
 #include <math.h>
 

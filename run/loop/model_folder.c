@@ -2,13 +2,16 @@
 #include "run/loop/model_folder.h"
 
 #include "data/base/machine.h"
-#include "offload/stream/streams.h"
+#include "offload/stream/stream_open.h"
 #include "run/folder/settings.h"
 #include "run/loop/best.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/tokenise.h"
 
 #include <strings.h>
+#include <unistd.h>
+
+enum { LIVE_TRIES = 40, LIVE_US = 50000 };
 
 static int open_hf(struct model_folder *r, const char *path, struct err *err)
 {
@@ -35,7 +38,14 @@ static int open_masters(struct model_folder *r, struct err *err)
     return rc;
 }
 
-/* Open RUN/best. Its blocks may differ from the run's, if an older version made the run. */
+/* Takes the best model. Its blocks may differ from the run's, if an older version made the run. */
+static int take_best(struct model_folder *r, struct err *err)
+{
+    r->source = hf_source(r->best);
+    r->run.config.pieces = hf_model(r->best)->pieces;
+    return session_config(&r->run, err);
+}
+
 static int open_best(struct model_folder *r, const struct best *b, const char *path,
                      struct err *err)
 {
@@ -47,12 +57,54 @@ static int open_best(struct model_folder *r, const struct best *b, const char *p
                       "--last takes the one after step %" PRIu64, path, b->step + 1,
                       name ? name : "", b->value, r->step);
         r->step = b->step + 1;
-        r->source = hf_source(r->best);
-        r->run.config.pieces = hf_model(r->best)->pieces;
-        rc = session_config(&r->run, err);
+        rc = take_best(r, err);
     }
     free(name);
     return rc;
+}
+
+/* Opens the best model of a run in training. It may be replaced while it is opened. */
+static int open_live_best(struct model_folder *r, const char *path, struct err *err)
+{
+    struct best best;
+    int         rc = -EBADMSG;
+
+    for (int i = 0; i < LIVE_TRIES && (rc == -EBADMSG || rc == -ENOENT); i++) {
+        if (i)
+            usleep(LIVE_US);
+        rc = best_load(&best, &r->run, err);
+        rc = rc ? rc : open_best(r, &best, path, err);
+    }
+    return rc;
+}
+
+/* Asks the training process for its model. *err has the sentence that says who uses the run.
+ * -EAGAIN: nobody does any more. */
+static int open_live(struct model_folder *r, const char *path, enum model_which which,
+                     struct err *err)
+{
+    struct err  used = *err;
+    struct best best = { 0 };
+    int         rc;
+
+    session_close(&r->run);
+    if ((rc = session_open(&r->run, path, SESSION_LIVE, r->events, err)) ||
+        (rc = best_load(&best, &r->run, err)))
+        return rc;
+    snprintf(r->tokenizer, sizeof r->tokenizer, "%s/tokenizer", r->run.dir);
+    if (which != MODEL_LAST && best.any)
+        return open_live_best(r, path, err);
+    if (which == MODEL_BEST)
+        return err_misuse(err, "--best: %s has kept no best model yet: leave --best out", path);
+    rc = r->run.ranks.size > 1 ? -EBUSY : live_ask(&r->live, &r->run, err);
+    if (rc == -EBUSY)
+        *err = used;
+    if (rc || (rc = hf_open(&r->best, r->live.path, NULL, err)))
+        return rc;
+    r->step = r->live.step;
+    events_notice(r->events, "%s is being trained: the model after step %" PRIu64 " is taken", path,
+                  r->step);
+    return take_best(r, err);
 }
 
 static int open_run(struct model_folder *r, const char *path, enum model_which which,
@@ -62,6 +114,12 @@ static int open_run(struct model_folder *r, const char *path, enum model_which w
     uint64_t    applied;
     int         rc = session_open(&r->run, path, SESSION_EITHER, r->events, err);
 
+    for (int i = 0; rc == -EBUSY && i < LIVE_TRIES; i++) {
+        if ((rc = open_live(r, path, which, err)) != -EAGAIN)
+            return rc;
+        session_close(&r->run);
+        rc = session_open(&r->run, path, SESSION_EITHER, r->events, err);
+    }
     rc = rc ? rc : job_run_see(&r->run, path, SESSION_EITHER, err);
     rc = rc ? rc : best_load(&best, &r->run, err);
     if (rc)
@@ -126,6 +184,7 @@ void model_folder_close(struct model_folder *r)
     run_reader_close(r->masters);
     hf_close(r->hf);
     hf_close(r->best);
+    live_done(&r->live);
     session_close(&r->run);
     memset(r, 0, sizeof *r);
 }

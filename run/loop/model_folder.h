@@ -7,6 +7,7 @@
 #include "model/hf.h"
 #include "plan/memory.h"
 #include "run/folder/session.h"
+#include "run/loop/live.h"
 #include "run/sources/evaluate.h"
 
 /* The model of a run to read. --last and --best ask for LAST and BEST (RUN/best). KEPT, the
@@ -23,13 +24,15 @@ struct model_folder {
     struct session       run; // an open run; for a folder, only derived from its config
     // after success exactly one of hf, best and masters is set
     struct hf           *hf;
-    struct hf           *best;    // RUN/best; only its parameters are used
+    struct hf           *best;    // RUN/best, or live's; only its parameters are used
+    struct live_model    live;    // of a run that another process trains
     struct run_reader   *masters;
     uint64_t             step;    // of a run: steps that trained these parameters
 };
 
 /* Open the model at `path`. If the last model is read and a crash interrupted a step, the step is
- * completed first. A notice says that the best model is read, or that --keep-best found none.
+ * completed first. If another process trains the run, that process writes the model for this one
+ * after its step (live.h). A notice says which model is read, unless it is the usual one.
  * `which` and disk are for a run; disk NULL: the run's own. Must be closed by model_folder_close,
  * also after a failure. */
 int  model_folder_open(struct model_folder *r, const char *path, enum model_which which,

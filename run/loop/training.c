@@ -1,8 +1,7 @@
-/* training.c: the loop over steps. Everything is opened before the first step; a step allocates
- * nothing. A requested stop (events.h) lets the step finish and commit. A resume continues after a
- * kill. */
+/* training.c: runs the loop over steps, with evaluations and records. Everything is opened before
+ * the first step; a step allocates nothing. A requested stop (events.h) lets the step finish and
+ * commit. A resume continues after a kill. */
 #include "run/loop/training.h"
-
 
 #include "data/base/clock.h"
 #include "data/base/machine.h"
@@ -17,6 +16,7 @@
 #include "run/folder/settings.h"
 #include "run/folder/tensorboard.h"
 #include "run/loop/best.h"
+#include "run/loop/live.h"
 #include "run/loop/schedule_end.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/source.h"
@@ -36,6 +36,7 @@ struct training {
     int             whole;    // an offloaded MLP includes all that backward needs
     uint64_t        skipped; // consecutive skipped steps so far
     struct best     best;
+    struct live     live;
     struct wear     wear;
     uint64_t        first;    // the first step of this process
     uint64_t        begun_ns; // its start
@@ -256,6 +257,7 @@ static int training_open(struct training *t, struct err *err)
 
 static void training_close(struct training *t)
 {
+    live_close(&t->live);
     tensorboard_close(t->board);
     trainer_close(t->trainer);
     stream_close(t->stream);
@@ -449,7 +451,9 @@ static int one_step(struct training *t, uint64_t step, struct err *err)
     if (!rc && t->first == 0 && step + 1 == WEAR_STEPS)
         wear_warn(&t->wear, e, (double)(clock_ns() - t->begun_ns) * 1e-9 / WEAR_STEPS,
                   (double)t->s->o.endurance);
-    return !rc && t->evaluates && eval_due(t->s, step) ? run_eval(t, step, err) : rc;
+    if (!rc && t->evaluates && eval_due(t->s, step))
+        rc = run_eval(t, step, err);
+    return rc ? rc : live_answer(&t->live, t->s, t->stream, step + 1, err);
 }
 
 /* Train the steps from t->first on. If the evaluation before them is missing, it comes first. */
@@ -458,6 +462,9 @@ static int train_steps(struct training *t, int missing, struct training_end *end
     const struct train_opts *o = &t->s->o;
     uint64_t                 step = t->first;
     int                      rc = skipped_before(t, step, err);
+
+    if (!devices_fake(&t->s->run))
+        live_open(&t->live, t->s);
     rc = rc ? rc : wear_before(t, step, err);
     if (missing && !rc)
         rc = run_eval(t, step - 1, err);
@@ -479,7 +486,7 @@ static int train_steps(struct training *t, int missing, struct training_end *end
 
 int training_run(struct session *s, struct training_end *end, struct err *err)
 {
-    struct training t = { .s = s, .blas = s->o.blas };
+    struct training t = { .s = s, .blas = s->o.blas, .live.fd = -1 };
     char            line[SESSION_LINE];
     uint64_t        next, applied;
     int             missing, rc = job_run_keeps(s, err); // before options are stored

@@ -77,7 +77,7 @@ refuses 2 "--init $tmp/no: No such file" prepare "$tmp/b.jsonl" --render --init 
 refuses 2 "--vocab and --render exclude" prepare "$tmp/b.jsonl" --render --init "$m" --vocab 300
 refuses 2 "--bos goes with --render only" prepare "$tmp/b.jsonl" --bos x --tokenizer "$m" --out "$tmp/x"
 refuses 2 "xyz is neither a file nor a chat template of $m, which has: default, day" prepare "$tmp/b.jsonl" --render --init "$m" --chat-template xyz
-refuses 2 '"2024-02-30" is not a day' prepare "$tmp/b.jsonl" --render --init "$m" --date 2024-02-30
+refuses 2 '--date 2024-02-30: a day is expected' prepare "$tmp/b.jsonl" --render --init "$m" --date 2024-02-30
 refuses 2 "fits the forms messages and text: --rows" prepare "$tmp/two.jsonl" --render --init "$m"
 refuses 2 "two.jsonl:1: there is no \"chosen\"" prepare "$tmp/two.jsonl" --render --init "$m" --rows preference
 printf 'PAR1\001\002\003' >"$tmp/x.parquet"

@@ -233,7 +233,6 @@ busy() {
 used="the run is in use by process"
 busy other
 refuses 1 "$used $pid on $(uname -n); wait for it to end or stop it" pretrain --resume "$tmp/other" --steps 9 --schedule-steps 9
-refuses 1 "$used $pid on" eval "$tmp/other" --data "$tmp/held.txt"
 refuses 1 "$used $pid on" reshard "$tmp/other" --devices 1
 works "a report is for everybody" report "$tmp/other"
 mv "$tmp/other/run.lock" "$tmp/lock"

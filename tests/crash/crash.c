@@ -114,6 +114,19 @@ static const struct plan plans[] = {
       .skip = NEVER },
     { .name = "create su+o", .mode = RUN_SUO, .sync = 1, .create = 1, .skip = NEVER },
     { .name = "create mem", .mode = RUN_MEM, .create = 1, .skip = NEVER },
+    { .name = "2 makers su+o", .mode = RUN_SUO, .sync = 1, .makers = 1, .create = 1,
+      .skip = NEVER },
+    { .name = "2 makers folders", .mode = RUN_SUO, .sync = 1, .makers = 1, .create = 1,
+      .outside = FOLDERS, .skip = NEVER },
+    { .name = "2 makers files", .mode = RUN_BASE, .sync = 1, .makers = 1, .create = 1,
+      .outside = FILES, .skip = NEVER },
+    { .name = "2 makers mem", .mode = RUN_MEM, .commit_every = 1, .makers = 1, .create = 1,
+      .skip = NEVER },
+    { .name = "named su+o", .mode = RUN_SUO, .sync = 1, .named = 1, .outside = FILES,
+      .skip = NEVER },
+    { .name = "named base", .mode = RUN_BASE, .named = 1, .outside = FILES, .skip = NEVER },
+    { .name = "2 processes named", .mode = RUN_SUO, .sync = 1, .named = 1, .outside = FILES,
+      .rival = 1, .skip = NEVER },
     { .name = "su+o lying", .mode = RUN_SUO, .checkpoint = 16, .skip = NEVER, .storage = LYING },
     { .name = "mem lying", .mode = RUN_MEM, .commit_every = 1, .skip = NEVER, .storage = LYING },
     { .name = "su+o none",
@@ -210,8 +223,10 @@ static void reference_open(struct reference *r, const struct plan *p)
     storage_load(NULL);
     boot(1);
     storage_create("/sim", 1);
-    for (size_t rank = 0; rank < life_ranks(p); rank++)
+    for (size_t rank = 0; rank < life_ranks(p) && !p->makers; rank++)
         storage_create(life_dir(rank), 1);
+    storage_create("/sim/drive0", 1);
+    storage_create("/sim/drive1", 1);
     storage_sync_folder("");
     storage_sync_folder("/sim");
     if (!p->create)

@@ -51,6 +51,8 @@ static int sim_open(struct disk **out, const struct disk_config *cfg, struct err
 
     if (file < 0)
         return cfg->create ? file : err_set(err, file, "open %s: %s", cfg->path, strerror(-file));
+    if (cfg->keep && storage_size(file) < cfg->bytes && storage_resize(file, cfg->bytes))
+        return err_set(err, -EIO, "allocate %s: %s", cfg->path, strerror(EIO));
     if (storage_size(file) < cfg->bytes)
         return err_set(err, -EINVAL, "%s is %llu bytes, this run needs %llu", cfg->path,
                        (unsigned long long)storage_size(file), (unsigned long long)cfg->bytes);

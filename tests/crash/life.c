@@ -12,6 +12,8 @@
 #include "offload/upkeep/reshard.h"
 #include "tests/comm_threads.h"
 #include "tests/crash/disk_sim.h"
+#include "tests/crash/makers.h"
+#include "tests/crash/named.h"
 #include "tests/crash/storage.h"
 #include "tests/crash/threads.h"
 #include "tests/routes.h"
@@ -91,9 +93,11 @@ static void config_rank(struct run_config *cfg, const struct plan *p, size_t ran
     cfg->block_params = portions[rank];
 }
 
-static struct run_config config_of(const struct plan *p, struct runlog *log, size_t rank)
+struct run_config life_config(const struct plan *p, struct runlog *log, size_t rank)
 {
     static const char *const cards[] = { "0000:31:00.1", "0000:32:00.1", "0000:33:00.1" };
+    static const char *const folders[] = { "/sim/drive0", "/sim/drive1" };
+    static const char *const files[] = { "/sim/drive0/states", "/sim/drive1/states" };
     struct run_config        cfg = toy_config(DIR, p->mode, sizes, BLOCKS);
 
     if (p->words) {
@@ -111,6 +115,7 @@ static struct run_config config_of(const struct plan *p, struct runlog *log, siz
     cfg.speculate = p->speculate;
     cfg.spares = (enum run_spares)p->spares;
     cfg.n_devices = 2;
+    cfg.device_paths = p->outside == FOLDERS ? folders : p->outside ? files : NULL;
     under = p->cards ? &csd_xrt : &csd_emu;
     csd_sim = *under;
     csd_sim.open = sim_open;
@@ -124,20 +129,38 @@ static struct run_config config_of(const struct plan *p, struct runlog *log, siz
     return cfg;
 }
 
-/* Of the devices that the run is on: those it was made with, or those it was moved to. layout: kept
- * there. */
-static int config_now(struct run_config *out, const struct plan *p, struct runlog *log,
-                      size_t rank, char layout[32], struct err *err)
-{
-    int rc = p->reshard ? runlog_get(log, "layout", layout, 32, err) : -ENOENT;
+/* What a run_config borrows of run.db. */
+struct texts { char id[33], layout[32], owner[STORE_LAYOUT], owner_next[STORE_LAYOUT]; };
 
-    *out = config_of(p, log, rank);
+static int text_get(struct runlog *log, const char *key, char *out, size_t size, struct err *err)
+{
+    int rc = runlog_get(log, key, out, size, err);
+
+    return rc == -ENOENT ? 0 : rc;
+}
+
+/* Of the devices that the run is on: those it was made with, or those it was moved to. */
+static int config_now(struct run_config *out, const struct plan *p, struct runlog *log,
+                      size_t rank, struct texts *t, struct err *err)
+{
+    int rc;
+
+    *t = (struct texts){ 0 };
+    *out = life_config(p, log, rank);
     out->decay_ctx = p->ranks ? out : NULL;
-    if (rc)
-        return rc == -ENOENT ? 0 : rc;
-    out->layout = layout;
-    out->n_devices = 3;
-    return 0;
+    rc = text_get(log, "id", t->id, sizeof t->id, err);
+    rc = rc || !p->reshard ? rc : text_get(log, "layout", t->layout, sizeof t->layout, err);
+    rc = rc ? rc : text_get(log, "owner", t->owner, sizeof t->owner, err);
+    rc = rc ? rc : text_get(log, "owner.next", t->owner_next, sizeof t->owner_next, err);
+    out->owner = t->owner;
+    out->owner_next = t->owner_next;
+    if (*t->id)
+        out->id = t->id;
+    if (!rc && *t->layout) {
+        out->layout = t->layout;
+        out->n_devices = 3;
+    }
+    return rc;
 }
 
 static int is_there(const char *path)
@@ -173,8 +196,10 @@ static int make(const struct plan *p, size_t rank, struct err *err)
     rc = runlog_create(&log, in_dir(new, rank, "run.db.new"), p->storage != NO_FLUSHES, err);
     if (rc)
         return rc;
-    cfg = config_of(p, log, rank);
+    cfg = life_config(p, log, rank);
     rc = run_format(&cfg, &toy_init, err);
+    if (!rc && p->named)
+        rc = named_begin(&cfg, err);
     runlog_close(log);
     if (rc)
         return rc;
@@ -244,14 +269,15 @@ static int store_layout(void *ctx, struct err *err)
 }
 
 /* Onto three devices, as cmd/reshard.c does it. */
-static int move(struct run_config *cfg, char layout[32], struct err *err)
+static int move(struct run_config *cfg, struct texts *t, struct err *err)
 {
     struct reshard r = { .from = *cfg, .to = *cfg, .settings = store_layout, .ctx = &r.to };
     char           notice[512] = "";
     int            rc;
 
-    snprintf(layout, 32, "%016llx", (unsigned long long)threads_roll(UINT64_MAX));
-    r.to.layout = layout;
+    snprintf(t->layout, sizeof t->layout, "%016llx",
+             (unsigned long long)threads_roll(UINT64_MAX));
+    r.to.layout = t->layout;
     r.to.n_devices = 3;
     rc = reshard_run(&r, err);
     if (!rc)
@@ -265,16 +291,19 @@ static int work(const struct plan *p, struct runlog *log, struct witness *w, siz
                 struct comm *comm, struct err *err)
 {
     struct run_config cfg;
-    char              layout[32], notice[512] = "";
-    int               rc = config_now(&cfg, p, log, rank, layout, err);
+    struct texts      texts;
+    char              notice[512] = "";
+    int               rc = config_now(&cfg, p, log, rank, &texts, err);
 
     cfg.ranks.comm = comm;
+    if (!rc && p->named)
+        rc = named_take(&cfg, texts.owner, texts.owner_next, err);
     if (!rc && p->reshard)
         rc = reshard_clean(&cfg, 1, notice, sizeof notice, err);
     if (!rc && p->reshard && !cfg.layout) {
         rc = train(p, &cfg, STEPS / 2, w, err);
         if (!rc)
-            rc = move(&cfg, layout, err);
+            rc = move(&cfg, &texts, err);
     }
     return rc ? rc : train(p, &cfg, STEPS, w, err);
 }
@@ -288,7 +317,7 @@ static int process(const struct plan *p, struct witness *w, size_t rank, struct 
     int            rc = 0;
 
     *err = (struct err){ 0 };
-    if (p->create && !is_there(in_dir(path, rank, "run.db")))
+    if (p->create && !p->makers && !is_there(in_dir(path, rank, "run.db")))
         rc = make(p, rank, err);
     if (!rc)
         rc = runlog_open(&log, in_dir(path, rank, "run.db"), 0, p->storage != NO_FLUSHES, err);
@@ -380,11 +409,18 @@ static int pair(const struct plan *p, struct witness *w, struct err *err)
     return rc && r.rc ? process(p, w, 0, NULL, err) : 0;
 }
 
+int life_train(const struct plan *p, struct witness *w, struct err *err)
+{
+    return process(p, w, 0, NULL, err);
+}
+
 int life(const struct plan *p, struct witness *w, struct err *err)
 {
     runlog_log_pages = p->checkpoint ? (unsigned)p->checkpoint : 1000;
     if (p->storage == LYING)
         storage_lie(1);
+    if (p->makers)
+        return makers(p, w, err);
     if (p->rival)
         return pair(p, w, err);
     return p->ranks ? job(p, w, err) : process(p, w, 0, NULL, err);
@@ -434,10 +470,9 @@ static int devices_state(const struct run_config *cfg, int honest, struct state 
     for (size_t i = 0; i < out->n; i++) {
         const struct store_sub *u = &st.subs[i];
         uint64_t                slot = store_slot_off(&st, u->class_, j.subs[i].slot);
-        char                    path[96];
+        char                   *path;
 
-        snprintf(path, sizeof path, "%s/dev%zu/states%s%s", cfg->dir, u->device,
-                 cfg->layout ? "-" : "", cfg->layout ? cfg->layout : "");
+        assert(!devices_path(&path, cfg, u->device, 0, found));
         out->sub[i].version = j.subs[i].version;
         out->sub[i].states = stored_sum(path, slot, store_state_bytes(&st, u->n_pad));
         out->sub[i].wire = stored_sum(path, slot + store_state_bytes(&st, u->n_pad),
@@ -448,6 +483,7 @@ static int devices_state(const struct run_config *cfg, int honest, struct state 
         if (cfg->error_feedback)
             out->sub[i].residual = stored_sum(path, store_residual_off(u, j.state.applied),
                                               store_residual_bytes(u->n_pad));
+        free(path);
         if (out->sub[i].states != j.subs[i].states_crc || out->sub[i].wire != j.subs[i].wire_crc)
             rc = err_set(found, -EBADMSG,
                          "the slot of subgroup %zu is damaged: its next reader finds it", i);
@@ -474,13 +510,14 @@ static int state_of(const struct plan *p, size_t rank, struct state *out, struct
 {
     struct runlog    *log;
     struct run_config cfg;
-    char              layout[32], path[96];
+    struct texts      texts;
+    char              path[96];
     int               rc = runlog_open(&log, in_dir(path, rank, "run.db"), 0, 1, err);
 
     memset(out, 0, sizeof *out);
     if (rc)
         return rc;
-    rc = config_now(&cfg, p, log, rank, layout, err);
+    rc = config_now(&cfg, p, log, rank, &texts, err);
     if (!rc)
         rc = run_position(&cfg, &out->next_step, &out->applied, err);
     runlog_query(log, "SELECT step, printf('%!.17g', loss), skipped FROM steps ORDER BY step",

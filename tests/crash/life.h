@@ -23,6 +23,9 @@ struct plan {
     int           words; // the embeddings are two blocks: 1: the head is tied to them, 2: two more
     size_t        ranks;            // that train it, each on a machine of its own; 0: one
     int           rival; // another process removes the lock's file and resumes the run meanwhile
+    int           makers; // two processes make it at once, as run/folder/creation.c does it
+    int           named;  // each process names the run's devices first; a copy has others
+    enum { IN_RUN, FOLDERS, FILES } outside; // its devices are where --device says
     int           create;           // begin with nothing: the making of the run is cut too
     int           reshard;          // halfway, move it from two devices to three
     uint64_t      commit_every;
@@ -63,12 +66,18 @@ int  life_has(const struct plan *p);
 size_t      life_ranks(const struct plan *p);
 const char *life_dir(size_t rank);
 
+/* How the run of p is opened or made, but for what its run.db says. */
+struct run_config life_config(const struct plan *p, struct runlog *log, size_t rank);
+
 /* Make the run of p; the name of run.db comes last. */
 int life_make(const struct plan *p, struct err *err);
 
 /* A process: makes the run if the plan is to and it is not there, opens it, trains it to its end. 0
  * or -errno with a sentence. */
 int life(const struct plan *p, struct witness *w, struct err *err);
+
+/* Open a run that is there, and train it to its end. */
+int life_train(const struct plan *p, struct witness *w, struct err *err);
 
 /* What the run is. -EBADMSG with a sentence: something is damaged, and its next reader will say so.
  */

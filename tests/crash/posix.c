@@ -73,7 +73,7 @@ int     __wrap_renameat2(int at, const char *from, int to_at, const char *to, un
 
 static int simulated(const char *path)
 {
-    return strncmp(path, "/sim/", 5) == 0;
+    return !strncmp(path, "/sim/", 5) || !strcmp(path, "/sim");
 }
 
 /* The simulated file behind fd, or -1. */
@@ -231,7 +231,8 @@ static int fill_stat(int file, struct stat *st)
         return give(file);
     memset(st, 0, sizeof *st);
     st->st_mode = (storage_is_dir(file) ? S_IFDIR : S_IFREG) | 0700;
-    st->st_nlink = 1;
+    st->st_nlink = strcmp(storage_path(file), "(removed)") != 0;
+    st->st_uid = geteuid();
     st->st_ino = (ino_t)file + 1;
     st->st_size = (off_t)storage_size(file);
     return 0;
@@ -258,10 +259,11 @@ char *__wrap_realpath(const char *path, char *resolved)
 {
     struct stat st;
 
-    assert(!simulated(path) || !resolved);
     if (!simulated(path))
         return __real_realpath(path, resolved);
-    return __wrap_stat(path, &st) ? NULL : strdup(path);
+    if (__wrap_stat(path, &st))
+        return NULL;
+    return resolved ? strcpy(resolved, path) : strdup(path);
 }
 
 static int fill_room(struct statvfs *st)

@@ -4,6 +4,7 @@
 
 #include "kernels/rng.h"
 #include "tests/crash/bytes.h"
+#include "tests/crash/names.h"
 #include "tests/crash/power.h"
 
 #include <assert.h>
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATH_BYTES = 96, FILES = 512 };
+enum { FILES = 512 };
 
 /* A change of a file that is not durable. `end`: when it was complete; 0: it is on its way. */
 struct change {
@@ -30,29 +31,10 @@ struct file {
     size_t         n_changes, room;
 };
 
-struct name {
-    char path[PATH_BYTES];
-    int  file;
-};
-
-/* A change of names: `from` (if it is not empty) goes away, or where `exchanges` stands for the
- * file that `to` stood for; `to` (if it is not empty) stands for `file`. */
-struct name_change {
-    char from[PATH_BYTES], to[PATH_BYTES];
-    int  file, exchanges;
-};
-
-struct names {
-    struct name *at;
-    size_t       n;
-};
-
 struct storage {
-    struct file        *files[FILES];
-    int                 n_files;
-    struct names        now, durable;
-    struct name_change *changes;
-    size_t              n_changes;
+    struct file *files[FILES];
+    int          n_files;
+    struct names names;
 };
 
 static struct storage machine;
@@ -83,19 +65,12 @@ static void changes_free(struct file *f)
     f->n_changes = 0;
 }
 
-static struct names names_copy(const struct names *n)
-{
-    return (struct names){ must_copy(n->at, n->n * sizeof *n->at), n->n };
-}
-
 static void storage_copy(struct storage *to, const struct storage *from)
 {
     *to = *from;
     for (int i = 0; i < to->n_files; i++)
         to->files[i] = file_copy(from->files[i]);
-    to->now = names_copy(&from->now);
-    to->durable = names_copy(&from->durable);
-    to->changes = must_copy(from->changes, from->n_changes * sizeof *from->changes);
+    names_copy(&to->names, &from->names);
 }
 
 static void storage_release(struct storage *s)
@@ -107,9 +82,7 @@ static void storage_release(struct storage *s)
         free(s->files[i]->durable.at);
         free(s->files[i]);
     }
-    free(s->now.at);
-    free(s->durable.at);
-    free(s->changes);
+    names_free(&s->names);
     *s = (struct storage){ 0 };
 }
 
@@ -165,8 +138,10 @@ static uint64_t roll(struct dice *d, uint64_t sides)
 }
 
 /* How many of n changes are kept, where any first part may be. */
-static size_t roll_first(struct dice *d, size_t n)
+static size_t roll_first(void *dice, size_t n)
 {
+    struct dice *d = dice;
+
     return d->seed == 0 ? 0 : d->seed == 1 ? n : (size_t)roll(d, n + 1);
 }
 
@@ -245,86 +220,13 @@ static void file_land(struct file *f, struct dice *d)
     changes_free(f);
 }
 
-static void parent_of(char out[PATH_BYTES], const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    assert(slash);
-    snprintf(out, PATH_BYTES, "%.*s", (int)(slash - path), path);
-}
-
-static const char *change_path(const struct name_change *c)
-{
-    return c->to[0] ? c->to : c->from;
-}
-
-static int name_index(const struct names *n, const char *path)
-{
-    for (size_t i = 0; i < n->n; i++)
-        if (strcmp(n->at[i].path, path) == 0)
-            return (int)i;
-    return -1;
-}
-
-static void name_apply(struct names *n, const struct name_change *c)
-{
-    int i = c->from[0] ? name_index(n, c->from) : -1, other = name_index(n, c->to);
-
-    if (i >= 0 && c->exchanges && other >= 0)
-        n->at[i].file = n->at[other].file;
-    else if (i >= 0)
-        n->at[i] = n->at[--n->n];
-    if (!c->to[0])
-        return;
-    i = name_index(n, c->to);
-    if (i < 0) {
-        n->at = must_alloc(n->at, (n->n + 1) * sizeof *n->at);
-        i = (int)n->n++;
-        n->at[i] = (struct name){ .file = 0 };
-        snprintf(n->at[i].path, PATH_BYTES, "%s", c->to);
-    }
-    n->at[i].file = c->file;
-}
-
-/* Of each folder's changes some first part. */
-static void names_land(struct dice *d)
-{
-    for (size_t i = 0; i < machine.n_changes; i++) {
-        char   dir[PATH_BYTES], other[PATH_BYTES];
-        size_t n = 0;
-
-        parent_of(dir, change_path(&machine.changes[i]));
-        for (size_t k = 0; k < i && n == 0; k++) {
-            parent_of(other, change_path(&machine.changes[k]));
-            n = strcmp(dir, other) == 0; // its turn was before
-        }
-        if (n > 0)
-            continue;
-        for (size_t k = i; k < machine.n_changes; k++) {
-            parent_of(other, change_path(&machine.changes[k]));
-            n += strcmp(dir, other) == 0;
-        }
-        size_t kept = roll_first(d, n);
-        for (size_t k = i; k < machine.n_changes && kept > 0; k++) {
-            parent_of(other, change_path(&machine.changes[k]));
-            if (strcmp(dir, other))
-                continue;
-            name_apply(&machine.durable, &machine.changes[k]);
-            kept--;
-        }
-    }
-    machine.n_changes = 0;
-    free(machine.now.at);
-    machine.now = names_copy(&machine.durable);
-}
-
 void storage_power_on(uint64_t seed)
 {
     struct dice d = { seed, 0 };
 
     boots++;
-    loose = (unsigned)machine.n_changes;
-    names_land(&d);
+    loose = (unsigned)machine.names.n_changes;
+    names_land(&machine.names, roll_first, &d);
     for (int i = 0; i < machine.n_files; i++) {
         loose += (unsigned)machine.files[i]->n_changes;
         file_land(machine.files[i], &d);
@@ -334,31 +236,32 @@ void storage_power_on(uint64_t seed)
 
 /* ---- names ---- */
 
-static void name_change(const char *from, const char *to, int file, int exchanges)
-{
-    struct name_change c = { .file = file, .exchanges = exchanges };
-
-    assert(strlen(from) < PATH_BYTES && strlen(to) < PATH_BYTES);
-    snprintf(c.from, PATH_BYTES, "%s", from);
-    snprintf(c.to, PATH_BYTES, "%s", to);
-    machine.changes = must_alloc(machine.changes, (machine.n_changes + 1) * sizeof c);
-    machine.changes[machine.n_changes++] = c;
-    name_apply(&machine.now, &c);
-}
-
 int storage_find(const char *path)
 {
-    int i = name_index(&machine.now, path);
+    int file = names_find(&machine.names, path);
 
-    return power_is_cut() ? -EIO : i < 0 ? -ENOENT : machine.now.at[i].file;
+    return power_is_cut() ? -EIO : file < 0 ? -ENOENT : file;
 }
 
 const char *storage_path(int file)
 {
-    for (size_t i = 0; i < machine.now.n; i++)
-        if (machine.now.at[i].file == file)
-            return machine.now.at[i].path;
-    return "(removed)";
+    const char *path = names_of(&machine.names, file);
+
+    return path ? path : "(removed)";
+}
+
+const char *storage_next(const char *dir, size_t *at)
+{
+    return power_is_cut() ? NULL : names_next(&machine.names, dir, at);
+}
+
+/* 0 where a name may come: its folder is there. */
+static int parent_check(const char *path)
+{
+    char dir[PATH_BYTES];
+
+    names_parent(dir, path);
+    return dir[0] && storage_find(dir) < 0 ? storage_find(dir) : 0;
 }
 
 int storage_create(const char *path, int dir)
@@ -368,25 +271,27 @@ int storage_create(const char *path, int dir)
 
     if (rc != -ENOENT)
         return rc < 0 ? rc : -EEXIST;
+    if ((rc = parent_check(path)))
+        return rc;
     if (power_point())
         return -EIO;
     assert(machine.n_files < FILES);
     f = must_alloc(NULL, sizeof *f);
     *f = (struct file){ .is_dir = dir };
     machine.files[machine.n_files] = f;
-    name_change("", path, machine.n_files, 0);
+    names_change(&machine.names, "", path, machine.n_files, 0);
     return machine.n_files++;
 }
 
 int storage_rename(const char *from, const char *to, int exchanges)
 {
-    int rc = storage_find(from), other = exchanges ? storage_find(to) : 0;
+    int rc = storage_find(from), other = exchanges ? storage_find(to) : parent_check(to);
 
     if (rc < 0 || other < 0)
         return rc < 0 ? rc : other;
     if (power_point())
         return -EIO;
-    name_change(from, to, rc, exchanges);
+    names_change(&machine.names, from, to, rc, exchanges);
     return 0;
 }
 
@@ -398,37 +303,25 @@ int storage_unlink(const char *path)
         return rc;
     if (power_point())
         return -EIO;
-    name_change(path, "", -1, 0);
+    names_change(&machine.names, path, "", -1, 0);
     return 0;
 }
 
 int storage_remove_folder(const char *path)
 {
-    char parent[PATH_BYTES];
+    size_t at = 0;
 
-    for (size_t i = 0; i < machine.now.n; i++) {
-        parent_of(parent, machine.now.at[i].path);
-        if (strcmp(parent, path) == 0)
-            return power_is_cut() ? -EIO : -ENOTEMPTY;
-    }
+    if (names_next(&machine.names, path, &at))
+        return power_is_cut() ? -EIO : -ENOTEMPTY;
     return storage_unlink(path);
 }
 
 int storage_sync_folder(const char *dir)
 {
-    char   parent[PATH_BYTES];
-    size_t left = 0;
-
     if (power_point())
         return -EIO;
-    for (size_t i = 0; i < machine.n_changes; i++) {
-        parent_of(parent, change_path(&machine.changes[i]));
-        if (!lying && strcmp(parent, dir) == 0)
-            name_apply(&machine.durable, &machine.changes[i]);
-        else
-            machine.changes[left++] = machine.changes[i];
-    }
-    machine.n_changes = left;
+    if (!lying)
+        names_sync(&machine.names, dir);
     return 0;
 }
 

@@ -1,7 +1,7 @@
 /* storage.h: the files of simulated machines, in RAM, for the proof that a power cut loses
  * nothing. Of every file it knows what is durable and, apart from that, every change since: a cut
  * keeps, loses or tears each of those by seed. Names are the same: what was made, renamed or
- * removed is durable when its folder was synced; a cut keeps any first part of the rest.
+ * removed is durable when its folder was synced; a cut keeps any first part of the rest (names.h).
  *
  * Every call that changes something is a point at which power may be cut (power.h). Threads:
  * threads.h runs one at a time. */
@@ -35,6 +35,8 @@ int         storage_unlink(const char *path);
 int         storage_remove_folder(const char *path); // -ENOTEMPTY
 int         storage_sync_folder(const char *dir);
 const char *storage_path(int file); // a name of it
+/* The next path in a folder from the *at-th name of the machine on; NULL: there is none. */
+const char *storage_next(const char *dir, size_t *at);
 
 /* ---- files */
 int      storage_is_dir(int file);

@@ -1,4 +1,4 @@
-/* model_choice.h: derives a model's configuration from the options of pretrain and plan. It fills
+/* model_opts.h: derives a model's configuration from the options of pretrain and plan. It fills
  * in every size that no option gives. */
 #pragma once
 

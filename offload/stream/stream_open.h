@@ -1,5 +1,6 @@
-/* streams.h: how each kind of stream (stream.h) is opened, and the memory that it will allocate.
- * Each kind is the file of its name. stream_close frees a stream. Calls return 0 or -errno. */
+/* stream_open.h: how each kind of stream (stream.h) is opened, and the memory that it will
+ * allocate. Each kind is the file of its name. stream_close frees a stream. Calls return 0 or
+ * -errno. */
 #pragma once
 
 #include "offload/layout/config.h"

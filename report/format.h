@@ -1,4 +1,4 @@
-/* figures.h: how figures and phases are written in text and in pages alike. Bytes that were moved
+/* format.h: how figures and phases are written in text and in pages alike. Bytes that were moved
  * are in MB and GB (powers of 1000), memory is in MiB and GiB, as --host-mem is. All write into buf
  * and return it. */
 #pragma once

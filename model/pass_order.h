@@ -1,4 +1,4 @@
-/* passes.h: the order in which a model's passes use its blocks (step.c, decode.c), and the
+/* pass_order.h: the order in which a model's passes use its blocks (step.c, decode.c), and the
  * blocks that share frames (offload/layout/route.h). The stream reads ahead along this order. */
 #pragma once
 
@@ -18,4 +18,4 @@
  * A block without trained parameters (arch_frozen) is only read. Backward stops at the lowest
  * trained block. Streams that hold states of every block do not support such an order yet;
  * route_fault names it. */
-struct route passes_of(const struct model_config *g);
+struct route pass_order_of(const struct model_config *g);

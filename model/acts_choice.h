@@ -1,4 +1,4 @@
-/* choice.h: finds which activations to keep, recompute and offload, so that a step is as short
+/* acts_choice.h: finds which activations to keep, recompute and offload, so that a step is as short
  * as possible within the given memory. It is pure arithmetic, and exact for the given numbers.
  *
  * The objective is the time of a step. offload/estimate/step_time.h has the whole formula; these

@@ -1,7 +1,7 @@
-/* model_choice.c: converts --init, --model or size options to a model_config. A model defined by
+/* model_opts.c: converts --init, --model or size options to a model_config. A model defined by
  * sizes has as many positions as a row has tokens. A named model, or one from a folder, has its own
  * number of positions, and --seq may be smaller. */
-#include "run/model_choice.h"
+#include "run/model_opts.h"
 
 #include "data/base/machine.h"
 #include "data/text/tokenizer.h"

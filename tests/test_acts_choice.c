@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "model/choice.h"
+#include "model/acts_choice.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,0 +1,42 @@
+/* live.h: the model of a run that another process is training. Its states change while somebody
+ * would read them, so the training process itself writes the model for whoever asks, between two
+ * steps, as it writes RUN/best.
+ *
+ * The reader makes a folder RUN/asked.new-HEX (file_new_folder), which it keeps locked, and waits.
+ * After each step the training process looks for such folders. It writes the model as a Hugging
+ * Face folder into RUN/asked.new-HEX/answer.new-HEX, which becomes after-STEP in one rename; or a
+ * file `failed` with a sentence. The reader removes all of it; if it was killed, the next one does,
+ * or the next training.
+ *
+ * A training process that answers keeps a shared lock on the folder RUN. So a reader knows whether
+ * somebody answers, and whether the training has ended meanwhile. */
+#pragma once
+
+#include "data/base/file.h"
+#include "offload/stream/stream.h"
+#include "run/folder/session.h"
+
+/* ---- the training process ---- */
+
+struct live { int fd; struct timespec looked; }; // fd -1: nobody is answered
+
+/* Say that this process answers. Where RUN cannot be locked, nobody is answered. Removes what
+ * killed readers left. */
+void live_open(struct live *l, const struct session *s);
+void live_close(struct live *l);
+
+/* Answer whoever asks. `step` steps are done, and none is under way. A model that cannot be written
+ * is the reader's failure, not the training's. */
+int live_answer(struct live *l, struct session *s, struct stream *stream, uint64_t step,
+                struct err *err);
+
+/* ---- the reader ---- */
+
+struct live_model { struct file_new asked; char path[SESSION_PATH + 128]; uint64_t step; };
+
+/* Ask for the model, and wait for it. The run is open by SESSION_LIVE. -EBUSY, without a sentence,
+ * if the process that has the run does not answer: it does something else than training. -EAGAIN
+ * if the training ended before it answered: the run can be opened again as usual. -EACCES, with a
+ * sentence: RUN is another user's. live_done removes the model; it accepts the zero state. */
+int  live_ask(struct live_model *m, const struct session *s, struct err *err);
+void live_done(struct live_model *m);

@@ -1,0 +1,36 @@
+/* model_out.c: writes a run's model folder: the parameters, and everything else that belongs there.
+ * A training has no room for a tokenizer, so the ids that it would give were stored when the run
+ * was made. */
+#include "run/loop/model_out.h"
+
+#include "model/hf.h"
+#include "run/folder/settings.h"
+#include "run/sources/tokenise.h"
+
+int model_out(struct session *s, const struct params_source *source, const char *dir,
+              const char *doing, struct err *err)
+{
+    struct hf_export x = { .config = s->config, .dtype = ST_F32, .source = *source, .endoftext = -1,
+                           .shard_bytes = HF_SHARD_BYTES };
+    struct hf_labels labels = { 0 };
+    char             tokenizer[SESSION_PATH + 16];
+    json_t          *generation = NULL;
+    int              rc = session_labels(&labels, s, err);
+
+    rc = rc ? rc : session_generation(&generation, s, err);
+    settings_scan(s->log, "%ld", &x.endoftext, "endoftext");
+    x.begin = x.endoftext; // runs of older versions have no begintext
+    settings_scan(s->log, "%ld", &x.begin, "begintext");
+    x.pad = session_pad(s, x.endoftext);
+    snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer", s->dir);
+    x.labels = labels.n ? &labels : NULL;
+    x.generation = generation;
+    x.tokenizer = tokenizer_is_there(tokenizer) ? tokenizer : NULL;
+    struct watch w = work_begin(s->events, "%s", doing);
+    x.watch = &w;
+    rc = rc ? rc : hf_export_into(dir, &x, err);
+    work_end(s->events);
+    hf_labels_free(&labels);
+    json_decref(generation);
+    return rc;
+}

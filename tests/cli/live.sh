@@ -1,0 +1,107 @@
+#!/bin/sh
+# live.sh: the model of a run while another process trains it, for export, generate and eval. Prints TAP.
+. tests/tap.sh
+find_shim
+export OMP_WAIT_POLICY=passive # threads that spin slow each other down
+
+make_text 60 >"$tmp/text.txt"
+run prepare "$tmp/text.txt" --train-tokenizer --vocab 260 --out "$tmp/tok"
+works "a tokenizer and a token file" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/text.bin"
+shape="--data $tmp/text.bin --tokenizer $tmp/tok --n-layer 1 --n-head 1 --n-embd 8 --seq 8 --batch 1 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
+steps_of() { python3 -c 'import sqlite3, sys; print(sqlite3.connect(sys.argv[1] + "/run.db", 9).execute("SELECT count(*) FROM steps").fetchone()[0])' "$1" 2>"$tmp/null" || echo 0; }
+
+# begin OPTIONS...: a training of $tmp/at that goes on for long, in $pid; it has begun
+begin() {
+    rm -rf "$tmp/at"
+    "$bin" pretrain --run "$tmp/at" $shape --steps 1000000 "$@" >"$tmp/training.out" 2>"$tmp/training.err" </dev/null &
+    pid=$!
+    for _ in $(seq 200); do [ ! -e "$tmp/at/run.db" ] || [ "$(steps_of "$tmp/at")" -lt 4 ] || break; sleep 0.05; done
+}
+stop() {
+    kill -INT $pid 2>"$tmp/null"
+    wait $pid
+    got=$?
+    result "$([ $got = 130 ]; echo $?)" "the training is stopped as usual ($got)"
+}
+step_said() { sed -n 's/.*the model after step \([0-9]*\) is taken.*/\1/p' "$tmp/err"; }
+left() { find "$tmp/at" -name 'asked*' | wc -l; }
+
+for mode in su+o mem; do
+    begin --mode $mode
+    rm -rf "$tmp/hf" "$tmp/same" "$tmp/hf2"
+    works "$mode: export" export "$tmp/at" "$tmp/hf"
+    step=$(step_said)
+    result "$([ "${step:-0}" -gt 3 ]; echo $?)" "$mode: says after which step"
+    works "$mode: generate" generate "$tmp/at" --prompt sea --tokens 2 --threads 1
+    works "$mode: eval" eval "$tmp/at" --data "$tmp/text.bin" --threads 1
+    result "$(left)" "$mode: nothing stays in the run's folder"
+    stop
+
+    works "$mode: the run is whole" check "$tmp/at"
+    works "$mode: so many steps once more" pretrain --run "$tmp/same" $shape --mode $mode --steps "$step" --schedule-steps 1000000
+    works "$mode: exported" export "$tmp/same" "$tmp/hf2"
+    same "$(sums "$tmp/hf")" "$(sums "$tmp/hf2")" "$mode: are the same files as what was exported meanwhile"
+done
+
+begin --mode su+o
+for n in 1 2 3; do
+    "$bin" export "$tmp/at" "$tmp/many$n" >"$tmp/many$n.out" 2>&1 &
+    eval "reader$n=\$!"
+done
+bad=
+for n in 1 2 3; do eval "wait \$reader$n" || bad="$bad $(cat "$tmp/many$n.out")"; done
+result "$([ -z "$bad" ] && ls "$tmp"/many[123]/model.safetensors >"$tmp/null"; echo $?)" "three at once get one each$bad"
+kill -STOP $pid
+"$bin" export "$tmp/at" "$tmp/never" >"$tmp/out" 2>"$tmp/err" &
+reader=$!
+for _ in $(seq 100); do [ "$(left)" = 0 ] || break; sleep 0.05; done
+kill -KILL $reader
+wait $reader 2>"$tmp/null"
+result "$([ "$(left)" = 1 ] && [ ! -e "$tmp/never" ]; echo $?)" "one that is killed while it waits leaves what it asked with"
+kill -CONT $pid
+works "the next one is answered" export "$tmp/at" "$tmp/next"
+result "$(left)" "and removes that"
+kill -STOP $pid
+"$bin" export "$tmp/at" "$tmp/last" >"$tmp/out" 2>"$tmp/err" &
+reader=$!
+for _ in $(seq 100); do [ "$(left)" = 0 ] || break; sleep 0.05; done
+kill -KILL $pid
+wait $pid 2>"$tmp/null"
+wait $reader
+result $? "where the training is killed meanwhile, it exports what is there"
+result "$(left)" "and nothing stays"
+
+begin --mode su+o
+mkdir "$tmp/at/asked.new-12345678b2131df3" "$tmp/at/asked.new-1" && echo mine >"$tmp/at/asked.new-1/mine"
+sleep 0.5
+result "$([ -z "$(ls "$tmp/at/asked.new-12345678b2131df3")" ] && [ "$(cat "$tmp/at/asked.new-1/mine")" = mine ]; echo $?)" "a folder that nobody has locked gets no model"
+rm -r "$tmp"/at/asked.new-*
+stop
+
+begin --mode su+o --eval-data "$tmp/text.bin" --eval-every 5 --keep-best --lr 1e-2
+for _ in $(seq 200); do
+    python3 -c 'import sqlite3, sys; sys.exit(not sqlite3.connect(sys.argv[1] + "/run.db", 9).execute("SELECT 1 FROM runs WHERE key = ?", ["best.step"]).fetchone())' "$tmp/at" 2>"$tmp/null" && break
+    sleep 0.05
+done
+rm -rf "$tmp/hf"
+works "with --keep-best" export "$tmp/at" "$tmp/hf"
+result "$(grep -q "the best model is taken" "$tmp/err"; echo $?)" "the best one is taken"
+works "--last" export "$tmp/at" "$tmp/hf-last" --last
+result "$([ -n "$(step_said)" ]; echo $?)" "the last one is taken"
+if [ "$(id -u)" = 0 ] && command -v setpriv >"$tmp/null"; then
+    chmod 755 "$tmp"
+    cp "$bin" "$tmp/siTrain"
+    setpriv --reuid 65534 --regid 65534 --clear-groups "$tmp/siTrain" export "$tmp/at" /var/tmp/nobody-$$ --last >"$tmp/out" 2>"$tmp/err"
+    result "$([ $? = 1 ] && grep -q "is another user's" "$tmp/err" && [ ! -e /var/tmp/nobody-$$ ]; echo $?)" "another user is refused with a sentence"
+fi
+stop
+
+if [ -f "$shim" ]; then # somebody who does not train
+    held "open:/best/model.safetensors:1" eval "$tmp/at" --data "$tmp/text.bin" --threads 1
+    run export "$tmp/at" "$tmp/busy" --last
+    result "$([ "$got" = 1 ] && grep -q "in use by process $pid" "$tmp/err" && [ ! -e "$tmp/busy" ]; echo $?)" "a run that is used, but not trained, is in use"
+    rm "$tmp/held"
+    wait $pid
+fi
+
+done_testing

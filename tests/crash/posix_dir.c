@@ -1,0 +1,153 @@
+/* posix_dir.c: as posix.c, the calls that read folders and ask whose a file is; and getrandom,
+ * whose numbers are the seed's. A file's time of birth is its number. */
+#include "tests/crash/power.h"
+#include "tests/crash/storage.h"
+#include "tests/crash/threads.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FOLDERS = 16 };
+
+/* The folders that are being read; a DIR * of ours points to one of them. */
+static struct folder {
+    int           used;
+    char          path[96];
+    size_t        at;
+    struct dirent entry;
+} folders[FOLDERS];
+
+DIR           *__real_opendir(const char *path);
+struct dirent *__real_readdir(DIR *d);
+void           __real_rewinddir(DIR *d);
+int            __real_closedir(DIR *d);
+int            __real_statx(int at, const char *path, int flags, unsigned mask, struct statx *x);
+int            __real_remove(const char *path);
+DIR           *__wrap_opendir(const char *path);
+struct dirent *__wrap_readdir(DIR *d);
+void           __wrap_rewinddir(DIR *d);
+int            __wrap_closedir(DIR *d);
+int            __wrap_statx(int at, const char *path, int flags, unsigned mask, struct statx *x);
+int            __wrap_remove(const char *path);
+ssize_t        __wrap_getrandom(void *out, size_t n, unsigned flags);
+
+static int simulated(const char *path)
+{
+    return !strncmp(path, "/sim/", 5) || !strcmp(path, "/sim");
+}
+
+static int give(int rc)
+{
+    if (rc >= 0)
+        return rc;
+    errno = -rc;
+    return -1;
+}
+
+static struct folder *folder_of(DIR *d)
+{
+    for (size_t i = 0; i < FOLDERS; i++)
+        if ((DIR *)&folders[i] == d)
+            return &folders[i];
+    return NULL;
+}
+
+DIR *__wrap_opendir(const char *path)
+{
+    struct folder *f = folders;
+    int            file;
+
+    if (!simulated(path))
+        return __real_opendir(path);
+    threads_yield();
+    file = storage_find(path);
+    if (file < 0 || !storage_is_dir(file)) {
+        give(file < 0 ? file : -ENOTDIR);
+        return NULL;
+    }
+    while (f->used)
+        if (++f == folders + FOLDERS)
+            abort();
+    *f = (struct folder){ .used = 1 };
+    snprintf(f->path, sizeof f->path, "%s", path);
+    if (f->path[strlen(f->path) - 1] == '/')
+        f->path[strlen(f->path) - 1] = '\0';
+    return (DIR *)f;
+}
+
+struct dirent *__wrap_readdir(DIR *d)
+{
+    struct folder *f = folder_of(d);
+
+    if (!f)
+        return __real_readdir(d);
+    const char *path = storage_next(f->path, &f->at);
+    if (!path)
+        return NULL;
+    snprintf(f->entry.d_name, sizeof f->entry.d_name, "%s", strrchr(path, '/') + 1);
+    return &f->entry;
+}
+
+void __wrap_rewinddir(DIR *d)
+{
+    struct folder *f = folder_of(d);
+
+    if (f)
+        f->at = 0;
+    else
+        __real_rewinddir(d);
+}
+
+int __wrap_closedir(DIR *d)
+{
+    struct folder *f = folder_of(d);
+
+    if (!f)
+        return __real_closedir(d);
+    f->used = 0;
+    return 0;
+}
+
+int __wrap_statx(int at, const char *path, int flags, unsigned mask, struct statx *x)
+{
+    struct stat st;
+
+    if (!simulated(path))
+        return __real_statx(at, path, flags, mask, x);
+    if (lstat(path, &st))
+        return -1;
+    memset(x, 0, sizeof *x);
+    x->stx_mask = STATX_BASIC_STATS | STATX_BTIME;
+    x->stx_attributes_mask = STATX_ATTR_MOUNT_ROOT;
+    x->stx_mode = (uint16_t)st.st_mode;
+    x->stx_ino = st.st_ino;
+    x->stx_btime.tv_sec = (int64_t)st.st_ino;
+    return 0;
+}
+
+int __wrap_remove(const char *path)
+{
+    int file;
+
+    if (!simulated(path))
+        return __real_remove(path);
+    file = storage_find(path);
+    return give(file < 0                 ? file
+                : storage_is_dir(file) ? storage_remove_folder(path)
+                                       : storage_unlink(path));
+}
+
+ssize_t __wrap_getrandom(void *out, size_t n, unsigned flags)
+{
+    (void)flags;
+    for (size_t i = 0; i < n; i++)
+        ((unsigned char *)out)[i] = (unsigned char)threads_roll(256);
+    return (ssize_t)n;
+}
