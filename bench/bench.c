@@ -1,9 +1,8 @@
-/* bench.c: `siTrain bench`: its options, its sections in their order, and the process that they run
- * in.
+/* bench.c: parses the options of `siTrain bench` and runs its sections in a child process.
  *
- * A child process measures; this one waits. Whatever ends the child, an error, a signal, a crash,
- * the folders it worked in are removed here; a signal to this one ends the child and its own
- * children first. */
+ * The child measures; this process waits. Whatever ends the child, an error, a signal, a crash,
+ * this process removes its folders. A signal to this process first ends the child and the child's
+ * children. */
 #include "bench/bench.h"
 
 #include "cmd/terminal/command.h"
@@ -32,7 +31,7 @@ static const struct bench_section *const sections[] = {
     &bench_update, &bench_topk, &bench_steps, &bench_save, &bench_network};
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
-/* The machine's file and network are no part of all: other names ask for them. */
+/* `save` and `network` are not part of all: other options ask for them. */
 static const char *section_word(size_t i)
 {
     return 1u << i < BENCH_SAVE ? sections[i]->name : NULL;
@@ -79,7 +78,7 @@ static const struct opt_default defaults[] = {
 
 /* ---- options ---- */
 
-/* The model where none is named: GPT-2 124M; --quick: one that takes seconds. */
+/* The default model: GPT-2 124M, or with --quick one that takes seconds. */
 static int default_model(struct bench_opts *o, struct err *err)
 {
     struct model_opts *m = &o->model;
@@ -96,7 +95,7 @@ static int default_model(struct bench_opts *o, struct err *err)
     return m->model ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
-/* bench network is measured with no other section, and has defaults of its own. */
+/* bench network runs without other sections, and has its own defaults. */
 static int network_options(struct bench_opts *o, struct opt_line *line, struct err *err)
 {
     int model = o->model.init || o->model.model || model_has_sizes(&o->model), rc = 0;
@@ -131,7 +130,7 @@ static int what_check(struct bench_opts *o, struct opt_line *line, struct err *e
     return o->layer_us ? err_misuse(err, "--layer-us is for bench network") : 0;
 }
 
-/* Options of training that bench sets by itself, or that would leave it nothing to measure. */
+/* Refuses options of training that bench sets itself, or that would leave nothing to measure. */
 static int train_check(const struct bench_opts *o, struct err *err)
 {
     if (o->train.csd)
@@ -152,7 +151,7 @@ int bench_output(const struct bench_opts *o, enum output_kind kind, const char *
 {
     const char *json = o->json && strcmp(o->json, "-") ? o->json : NULL;
     int         figures = kind == OUTPUT_FIGURES;
-    const char *path = figures ? json : o->save, // what is read, and the other one, is no place
+    const char *path = figures ? json : o->save, // inputs and other output, which must stay
         *const inputs[] = { o->model.init, o->train.topology, figures ? o->save : json };
 
     const struct output file = { path, kind, inputs, 3 };
@@ -186,7 +185,7 @@ static int options_check(struct bench *b, struct opt_line *line, struct err *err
         o->train.seq = 128;
     rc = rc ? rc : train_opts_check(&o->train, err);
     rc = rc ? rc : model_choose(&b->config, &tokenizer, &o->model, &o->train, err);
-    if (o->probe) // layers are the same whatever the head
+    if (o->probe) // layers do not depend on the head
         b->config.n_labels = 0;
     else if (!rc && arch_classifies(&b->config))
         rc = err_misuse(err, "--init %s is a classifier: a language model is expected",
@@ -225,16 +224,16 @@ char *bench_file(const struct bench *b, size_t device, const char *name)
     return bench_is_block(b, device) ? strdup(in) : file_path(NULL, "%s/%s", in, name);
 }
 
-/* Where files are made: in --dir, then for each --device a folder in it, or the block device
- * itself, for which nothing is made. */
+/* The folders for files: --dir, then for each --device a folder in it, or the block device itself,
+ * in which nothing is made. */
 struct places {
     size_t           n;
     const char     **path;
     struct file_new *made;
 };
 
-/* Is it the id of a run in this folder, or below? One that was being made when its maker was killed
- * is in a folder of its own there. */
+/* Whether this folder has the run with this id, or a folder below has. If a run's maker was killed,
+ * the run is in a folder of its own there. */
 static int holds_run(const char *dir, const char *id, int depth)
 {
     DIR           *d = opendir(dir);
@@ -263,7 +262,7 @@ static int holds_run(const char *dir, const char *id, int depth)
     return found;
 }
 
-/* Is it, in the bytes that a device begins with, a run of bench's own? */
+/* Whether the first bytes of a device are of a run that bench made. */
 static int is_own(const char *page, const char *scratch)
 {
     struct store_super s;
@@ -286,8 +285,8 @@ int bench_device_ask(const struct bench *b, size_t device, struct err *err)
     return own ? 0 : devices_empty_check(path, "--device", b->o->train.force_device, err);
 }
 
-/* The states of a run that bench made are nobody's: whoever takes the drive next is not asked for
- * --force-device because of them. Those of any other run stay, also where it came meanwhile. */
+/* Erases the states of a run that bench made, so that the next user of the drive needs no
+ * --force-device. States of any other run stay, even if it came in between. */
 static void drive_clear(const char *path, const char *scratch)
 {
     char page[STORE_SUPERBLOCK];
@@ -336,7 +335,7 @@ static int places_make(struct places *p, struct bench *b, struct err *err)
 
 static void places_remove(struct places *p)
 {
-    for (size_t i = p->made ? p->n : 0; i-- > 0;) { // the first one, which has the runs, at last
+    for (size_t i = p->made ? p->n : 0; i-- > 0;) { // the first has the runs: removed last
         if (i && p->path[i] && !p->made[i].temp)
             drive_clear(p->path[i], p->path[0]);
         file_new_abort(&p->made[i]);
@@ -360,7 +359,7 @@ static void machine(struct bench *b)
         windowed += arch_window(g, layer) > 0;
     b->report = json_pack(
         "{s:s, s:s, s:{s:s, s:I}, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:I, "
-        "s:I, s:I, s:I, s:I, s:f}}", "about", "siTrain bench", // the mark of output.c
+        "s:I, s:I, s:I, s:I, s:f}}", "about", "siTrain bench", // output.c knows the file by this
         "version", SITRAIN_VERSION, "machine", "cpu", cpu, "threads", (json_int_t)o->threads,
         "model", "n_layer", (json_int_t)g->n_layer, "n_head", (json_int_t)g->n_head, "n_embd",
         (json_int_t)g->n_embd, "vocab", (json_int_t)g->vocab, "parameters",
@@ -370,7 +369,7 @@ static void machine(struct bench *b)
         (json_int_t)g->qk_norm, "qkv_bias", (json_int_t)g->qkv_bias, "pieces",
         (json_int_t)arch_pieces(g), "blocks", (json_int_t)arch_blocks(g), "asked",
         train_opts_asked(o, g));
-    if (!b->print || b->comm) // no model moves between ranks
+    if (!b->print || b->comm) // no model is moved between ranks
         return;
     printf("%s, %llu threads; %zu layers, %zu wide, %zu words: %.4g million parameters; ", cpu,
            (unsigned long long)o->threads, g->n_layer, g->n_embd, g->vocab,
@@ -404,7 +403,7 @@ static int run_sections(struct bench *b, struct err *err)
     return rc;
 }
 
-/* What was measured, where --json wants it. */
+/* Writes the measurements to the file of --json. */
 static int report_write(const struct bench *b, struct err *err)
 {
     const struct bench_opts *o = b->o;
@@ -424,8 +423,8 @@ static int report_write(const struct bench *b, struct err *err)
     return rc;
 }
 
-/* What the child does, to its exit code. A rank that fails ends all: the others would wait for it
- * for ever. */
+/* What the child does. Returns its exit code. A rank that fails ends all ranks: the others would
+ * wait for it forever. */
 static int measure(struct bench *b, struct err *err)
 {
     int rc = b->o->only == BENCH_NETWORK ? comm_open(&b->comm, err) : 0;
@@ -449,7 +448,8 @@ static int measure(struct bench *b, struct err *err)
 
 /* ---- the two processes ---- */
 
-/* Wait for the child, ending it and its children where a signal asks this process to. */
+/* Waits for the child. If a signal asks this process to end, ends the child and the child's
+ * children. */
 static int wait_for(pid_t pid, const sigset_t *watched)
 {
     int status = 0, stopped = 0;
@@ -482,7 +482,7 @@ static int measure_apart(struct bench *b)
     for (const int *s = (const int[]){SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD, 0}; *s; s++)
         sigaddset(&watched, *s);
     sigprocmask(SIG_BLOCK, &watched, &before);
-    // ignored by who started this program, it would take the child's exit code along
+    // if our starter ignored it, we would not get the child's exit code
     signal(SIGCHLD, SIG_DFL);
     fflush(stdout);
     pid = fork();
@@ -495,7 +495,7 @@ static int measure_apart(struct bench *b)
         _exit(measure(b, &err));
     }
     if (pid > 0)
-        setpgid(pid, pid); // both do it: whichever comes first
+        setpgid(pid, pid); // both processes do it, whichever is first
     int code = pid > 0 ? wait_for(pid, &watched) : 1;
     if (pid < 0)
         perror("siTrain: bench: fork");

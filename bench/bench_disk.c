@@ -1,9 +1,9 @@
-/* bench_disk.c: what the disk under each device moves: reads, writes, and the update's mix of both,
- * evenly and in bursts; and how long a flush takes.
+/* bench_disk.c: measures the disk under each device: reads, writes, the update's mix of both,
+ * evenly and in bursts, and the time of a flush.
  *
- * A place is the file or block device that this is measured on, through csd/disk/disk.h as the
- * devices do it (64 MiB in flight in pieces of 1 MiB). The file is written once before anything is
- * measured: what was never written is not read from the disk. */
+ * A place is the file or block device that is measured, through csd/disk/disk.h as devices use it
+ * (64 MiB in flight in pieces of 1 MiB). The file is first written once: what was never written is
+ * not read from the disk. */
 #include "bench/bench.h"
 
 #include "csd/disk/disk.h"
@@ -14,9 +14,8 @@
 
 enum { REQUEST_BYTES = 4 << 20, REQUESTS = 16, DEPTH = 64, ALIGN = 4096, FLUSHES = 20 };
 
-/* How the place is used: reads and writes in parts of the mix; burst 0: both at once, else in turn
- * so many bytes at a time. An update reads 16 bytes a parameter (states and gradient) and writes 14
- * (states and bf16). */
+/* A mix of reads and writes. burst: bytes that each moves in turn; 0: both at the same time. An
+ * update reads 16 bytes per parameter (states and gradient) and writes 14 (states and bf16). */
 static const struct pattern {
     const char *name;
     unsigned    reads, writes;
@@ -33,19 +32,19 @@ struct pattern_run {
 
 struct bench_place {
     char              *path;
-    int                is_file; // of ours
+    int                is_file; // a file that we made
     struct disk       *disk;
     struct arena       memory;
     uint64_t           bytes;
-    uint64_t           next[2]; // reads in one half, writes in the other, each in a circle
-    int                written; // the half that was written last: it is read next, as slots are
+    uint64_t           next[2]; // reads use one half, writes the other, each in a circle
+    int                written; // the half written last: it is read next, as slots are
     struct disk_req    req[REQUESTS];
     struct pattern_run run[BENCH_PATTERNS];
 };
 
 /* ---- transfers ---- */
 
-/* The next one that is over: 1; 0: none yet. */
+/* Waits for a transfer to end. 1: one has; 0: none yet. */
 static int wait_one(struct bench_place *p, struct disk_req **r, struct err *err)
 {
     int n = disk_reap(p->disk, r, 1, -1);
@@ -67,8 +66,8 @@ static int start(struct bench_place *p, struct disk_req *r, enum disk_op op, str
     return rc ? err_set(err, rc, "%s: %s", p->path, strerror(-rc)) : 0;
 }
 
-/* Move so many bytes each way, mixed evenly, as many at once as REQUESTS; all of it is over on
- * return. */
+/* Moves so many bytes each way, mixed evenly, with REQUESTS requests at the same time. Waits for
+ * all. */
 static int move(struct bench_place *p, uint64_t reads, uint64_t writes, struct err *err)
 {
     uint64_t         done[2] = {0}, want[2] = {reads / REQUEST_BYTES, writes / REQUEST_BYTES};
@@ -114,7 +113,7 @@ static int pattern_measure(void *ctx, double *rate, struct err *err)
     return rc;
 }
 
-/* Seconds from a flush's submission after a write of 4 KiB. */
+/* Measures the seconds of a flush after a write of 4 KiB. */
 static int flush_measure(void *ctx, double *seconds, struct err *err)
 {
     struct bench_place *p = ctx;

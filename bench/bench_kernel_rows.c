@@ -1,6 +1,6 @@
-/* bench_kernel_rows.c: the kernels of all families as rows, at the sizes of the model that bench is
- * given, and a call of each. What such a model does not have, a window, heads that share keys, is
- * some part of what it has. */
+/* bench_kernel_rows.c: lists the kernels of all families as rows, each with a call, at the sizes of
+ * the given model. Sizes that the model does not have, like a window or shared keys, are derived
+ * from those it has. */
 #include "bench/bench_kernels.h"
 
 #include "data/base/crc32c.h"
@@ -21,11 +21,11 @@
 #include <omp.h>
 #include <string.h>
 
-enum { STEP_PIECE = 16384, FLOPS_EXP = 20 }; // of a piece as mem updates it; of an exp
+enum { STEP_PIECE = 16384, FLOPS_EXP = 20 }; // parameters that mem updates at once; cost of an exp
 
 #define CALL const struct sizes *s, void *const *p, int how
 
-static volatile uint32_t sink; // a pure function whose result nobody wants would not be called
+static volatile uint32_t sink; // otherwise calls of pure functions with unused results vanish
 
 /* ---- norms ---- */
 
@@ -55,7 +55,7 @@ static void layernorm(CALL)
     }
 }
 
-/* With weights as they are, or with 1 added to them. */
+/* With weights as they are, or with 1 added. */
 static void rmsnorm(CALL)
 {
     int variant = how & ~PLUS, rounds = s->dt != DT_F32 && (variant == ROWS_MORE ||
@@ -116,7 +116,7 @@ static void padded(CALL)
     attend(s, p, how, (struct attention){.kind = ATTENTION_BIDIRECTIONAL, .lengths = s->lengths});
 }
 
-/* how: heads share keys. */
+/* how: whether heads share keys. */
 static void decode(CALL)
 {
     attention_decode(p[0], &(struct attention_cached){
@@ -126,7 +126,7 @@ static void decode(CALL)
 
 /* ---- activations, rope ---- */
 
-enum { ERF = 16, GELU = 16 }; // beside FORWARD and BACKWARD
+enum { ERF = 16, GELU = 16 }; // added to FORWARD and BACKWARD
 
 static void gelu(CALL)
 {
@@ -189,7 +189,7 @@ static void elementwise(CALL)
 
 /* ---- embeddings and the head ---- */
 
-enum { WORDS = 16, TYPES = 32 }; // beside FORWARD and BACKWARD
+enum { WORDS = 16, TYPES = 32 }; // added to FORWARD and BACKWARD
 
 static void embedding(CALL)
 {
@@ -239,7 +239,7 @@ static void piece(CALL)
 
 enum { PIECE, STEP, SQUARES, TOPK, CRC, START };
 
-/* What mem does with a step's parameters: as bf16 they are another copy. */
+/* Updates a step's parameters as mode mem does. In bf16 there is another copy. */
 static void update_step(CALL)
 {
     struct optim_step step;
@@ -289,11 +289,11 @@ const struct kernel bench_kernel_rows[] = {
     {"layernorm apply", "N", "C", 4, layernorm, APPLY, "i4NC ieC ieC i4N i4N oeNC", 0, 0},
     {"layernorm backward", "N", "C", 15, layernorm, BACKWARD, NORM_BACK, 0, 0},
     {"layernorm backward, rows", "N", "C", 17, layernorm, ROWS, NORM_ROWS, 0, 0},
-    {"layernorm backward, rows, sums", "N", "C", 18, layernorm, ROWS_MORE, // and rounding
+    {"layernorm backward, rows, sums", "N", "C", 18, layernorm, ROWS_MORE, // with rounding
      NORM_ROWS " b4C orNC", 0, 0},
     {"gelu forward", "N", "F", E + 10, gelu, FORWARD, "ieNF oeNF", 0, 0},
-    {"gelu backward and sums", "N", "F", E + 20, gelu, BACKWARD, // the value once more, its
-     "ieNF i4NF oeNF oeNF b4F cs", 0, 0},                        // gradient, the bias's
+    {"gelu backward and sums", "N", "F", E + 20, gelu, BACKWARD, // recomputes the value; its
+     "ieNF i4NF oeNF oeNF b4F cs", 0, 0},                        // gradient, and the bias's
     {"attention forward", "t", "Q", 4, causal, FORWARD, "i3etQ oetQ o4BHT ca", KEYS_HALF, 0},
     {"attention backward", "t", "Q", 10, causal, BACKWARD, "i3etQ ietQ i4BHT ca o3etQ ietQ",
      KEYS_HALF, 0},
@@ -311,7 +311,7 @@ const struct kernel bench_kernel_rows[] = {
     {"sum of squares", "L", NULL, 2, gradient, SQUARES, "i4L cd", 0, NORMAL},
     {"Top-K", "L", NULL, 0, gradient, TOPK, "i4L opk cx", 0, NORMAL},
     {"CRC32C", "4U", NULL, 0, gradient, CRC, "i4U", 0, ONE_THREAD},
-    {"start of all threads", "1", NULL, 0, gradient, START, "", 0, 0}, // which spin before it
+    {"start of all threads", "1", NULL, 0, gradient, START, "", 0, 0}, // threads spin before it
 
     {"rmsnorm forward", "N", "C", 4, rmsnorm, FORWARD, "i4NC ieC o4N oeNC", 0, 0},
     {"residual and rmsnorm", "N", "C", 5, rmsnorm, RESIDUAL, "i4NC ieC o4N i4NC o4NC oeNC", 0, 0},
@@ -324,13 +324,13 @@ const struct kernel bench_kernel_rows[] = {
     {"rmsnorm (1 + w) backward", "N", "C", 11, rmsnorm, BACKWARD | PLUS, RMS_BACK, 0, 0},
     {"rmsnorm (1 + w) backward, rows", "N", "C", 12, rmsnorm, ROWS | PLUS,
      RMS_BACK " c0 oeNC", 0, 0},
-    {"rmsnorm (1 + w) backward, written", "N", "C", 10, rmsnorm, WRITTEN | PLUS, // and rounded
+    {"rmsnorm (1 + w) backward, written", "N", "C", 10, rmsnorm, WRITTEN | PLUS, // with rounding
      "i4NC ieC i4N i4NC o4NC b4C cs orNC", 0, 0},
     {"rmsnorm of heads", "N", "hD", 4, heads, FORWARD, "ceNq ieD o4Nh ceNq reNhD weNhD", 0, 0},
     {"rmsnorm of heads, backward", "N", "hD", 10, heads, BACKWARD,
      "ceNq ieD i4Nh ceNq b4D cs r2eNhD weNhD", 0, 0},
     {"swiglu forward", "N", "F", E + 3, glu, FORWARD, "i2eNF oeNF", 0, 0},
-    {"swiglu backward", "N", "F", E + 12, glu, BACKWARD, // and the value once more
+    {"swiglu backward", "N", "F", E + 12, glu, BACKWARD, // recomputes the value
      "i2eNF i4NF oeNF o2eNF", 0, 0},
     {"geglu forward", "N", "F", E + 11, glu, FORWARD | GELU, "i2eNF oeNF", 0, 0},
     {"geglu backward", "N", "F", E + 23, glu, BACKWARD | GELU, "i2eNF i4NF oeNF o2eNF", 0, 0},
@@ -341,7 +341,7 @@ const struct kernel bench_kernel_rows[] = {
     {"layernorm forward, wide", "N", "C", 8, layernorm, WIDE, "i4NC ieC ieC o4N o4N o4NC", 0, 0},
     {"layernorm apply, wide", "N", "C", 4, layernorm, WIDE_APPLY, "i4NC ieC ieC i4N i4N o4NC", 0,
      0},
-    {"layernorm backward, written", "N", "C", 16, layernorm, WRITTEN, // sums and rounding
+    {"layernorm backward, written", "N", "C", 16, layernorm, WRITTEN, // with sums and rounding
      "i4NC ieC ceC i4N i4N o4NC b4C b4C i4NC cs b4C orNC", 0, 0},
     {"gelu (erf) forward", "N", "F", E + 25, gelu, FORWARD | ERF, "ieNF oeNF", 0, 0},
     {"gelu (erf) backward", "N", "F", E + 30, gelu, BACKWARD | ERF, "ieNF i4NF oeNF oeNF b4F cs",

@@ -1,12 +1,12 @@
-/* bench_kernels.c: every kernel at the model's sizes, as a share of what bounds it: the bytes that
- * it must move over the bandwidth that bench_memory.c measured, or its arithmetic over the best
- * product (bench_products.c), whichever takes longer. And Top-K at the sizes of the model's blocks,
- * by one thread and by all.
+/* bench_kernels.c: measures every kernel at the model's sizes, as a share of its bound. The bound
+ * is the longer of two times: its bytes over the bandwidth that bench_memory.c measured, and its
+ * arithmetic over the best product (bench_products.c). Also measures Top-K at the sizes of the
+ * model's blocks, with one thread and with all.
  *
  * A kernel is a row of bench_kernel_rows.c: what it takes and does, and a call on memory laid out
- * so. Each call gets memory that the one before did not have, so that it comes from RAM and not
- * from a cache; in a step some of it comes from a cache, and a kernel is then faster than here.
- * Operations are counted once each (an exp is 20): the arithmetic bound is a little low. */
+ * for it. Each call gets memory that the one before did not have, so it comes from RAM, not from a
+ * cache. In a step some of it comes from a cache, and the kernel is faster than here. Operations
+ * count once each (an exp is 20), so the arithmetic bound is a little low. */
 #include "bench/bench.h"
 #include "bench/bench_kernels.h"
 #include "data/base/round.h"
@@ -27,7 +27,7 @@
 
 enum { MOST_KERNELS = 128, PAGE = 4096 };
 
-#define THREAD_BYTES 25e9 // that a thread moves in a second, at most
+#define THREAD_BYTES 25e9 // the most that a thread moves in a second
 
 /* ---- sizes ---- */
 
@@ -36,8 +36,8 @@ static double ratio_of(const struct bench *b)
     return b->o->train.compress > 0 ? b->o->train.compress : TRAIN_COMPRESS;
 }
 
-/* Heads of keys and values that are fewer than those of queries: the model's, or some that go into
- * these. */
+/* The number of heads of keys and values if they are shared: the model's or, if it shares none, a
+ * divisor of its heads. */
 static size_t shared_of(size_t heads, size_t kv)
 {
     size_t group = 4;
@@ -49,7 +49,7 @@ static size_t shared_of(size_t heads, size_t kv)
     return group > 1 ? heads / group : 1;
 }
 
-/* Scratch, as large as any kernel needs it. */
+/* Sets the scratch to the most that any kernel needs. */
 static void scratch_set(struct sizes *s)
 {
     size_t H = s->H, *of = s->of;
@@ -101,7 +101,7 @@ static struct sizes sizes_of(const struct bench *b, size_t block)
     return s;
 }
 
-/* A product of numbers and letters, up to a blank. */
+/* Parses a product of numbers and letters, up to a blank. */
 static size_t size_parse(const struct sizes *s, const char **at)
 {
     size_t product = 1;
@@ -112,7 +112,7 @@ static size_t size_parse(const struct sizes *s, const char **at)
     return product;
 }
 
-/* Keys that a query sees, in the mean, of those kernels whose arithmetic goes by them. */
+/* The mean number of keys that a query sees, for kernels whose arithmetic depends on it. */
 static double keys_seen(const struct sizes *s, enum keys keys)
 {
     double T = (double)s->T, W = (double)s->window, length = (double)s->length;
@@ -129,7 +129,7 @@ static double keys_seen(const struct sizes *s, enum keys keys)
 
 /* ---- running them ---- */
 
-/* A kernel on memory for `copies` of its operands. */
+/* A kernel, with memory for `copies` of its operands. */
 struct kernel_run {
     const struct kernel *kernel;
     const struct sizes  *sizes;
@@ -166,7 +166,7 @@ static void kernel_call(void *ctx, size_t call)
     r->kernel->call(r->sizes, p, r->kernel->how);
 }
 
-/* What no kernel gets through in its turns: memory behind that need not be filled. */
+/* The most bytes that a kernel moves in its turns: more memory need not be filled. */
 static size_t moved_at_most(const struct bench *b, const struct sizes *s)
 {
     return (size_t)(THREAD_BYTES * s->threads * b->seconds / 2 * (double)(b->o->rounds + 1));
@@ -211,7 +211,7 @@ static int kernel_measure(struct bench *b, const struct kernel *k, const struct 
     return 0;
 }
 
-/* Tokens below TABLE_ROWS, and what else kernels take beside operands; in `words`. */
+/* Fills `words`: tokens below TABLE_ROWS, and other inputs of kernels. */
 static int words_fill(struct sizes *s, struct arena *words, struct err *err)
 {
     for (int laid = 0; laid < 2; laid++) {
@@ -243,7 +243,7 @@ static int kernels_run(struct bench *b, json_t *rows, struct err *err)
     long         cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
     size_t       bytes = (size_t)(b->o->quick ? 64 : 256) << 20;
 
-    // twice the last cache, or twice what a kernel takes, where that is more
+    // twice the last cache or, if that is more, twice what a kernel needs
     if (cache > 0 && cache <= 512 << 20)
         bytes = size_max(bytes, 2 * (size_t)cache);
     for (const struct kernel *k = bench_kernel_rows; k->name; k++)
@@ -259,7 +259,7 @@ static int kernels_run(struct bench *b, json_t *rows, struct err *err)
     return rc;
 }
 
-/* ---- Top-K, by one thread and by all ---- */
+/* ---- Top-K, with one thread and with all ---- */
 
 static int topk_measure(struct bench *b, json_t *rows, struct err *err)
 {

@@ -1,6 +1,6 @@
-/* bench_layers.c: layers run as a step runs them (model/block.h), on a model of two: products, the
- * passes between them and their calls, in one figure for each kind of layers. Backward of the
- * second one finds its activations, that of the first computes them again. */
+/* bench_layers.c: runs a model of two layers as a step does (model/block.h), and measures products,
+ * the passes between them and their calls in one figure for each kind of layer. Backward of the
+ * second layer finds its activations; that of the first recomputes them. */
 #include "bench/bench_layers.h"
 
 #include "data/base/clock.h"
@@ -35,12 +35,12 @@ int part_another(const struct part_times *t, uint64_t begun_ns)
 
 /* ---- models of two layers ---- */
 
-/* Sizes as families of this kind have them. */
+/* Typical sizes of families of this kind. */
 static struct model_config usual_of(enum machine_kind kind, size_t width, size_t heads)
 {
     size_t family = 0;
 
-    while (machine_kind_of(arch_at(family)) != kind) // the first one stands for all
+    while (machine_kind_of(arch_at(family)) != kind) // the first stands for all
         family++;
     struct model_config g = { .arch = arch_at(family), .n_head = heads, .n_embd = width,
                               .norm_eps = 1e-5f };
@@ -54,7 +54,8 @@ static struct model_config usual_of(enum machine_kind kind, size_t width, size_t
     return g;
 }
 
-/* The model's own have its ratios of the MLP's width, and of heads. */
+/* Options for a layer of this width. The model's own kind keeps its ratios of MLP width and
+ * heads. */
 struct model_options layers_options(const struct bench *b, enum dtype dt, enum machine_kind kind,
                                     size_t width, size_t heads)
 {
@@ -116,7 +117,7 @@ static int attention_place_open(struct attention_place *p, const struct model_op
     return 0;
 }
 
-/* Seconds of forward and backward of micro-batches like this one. */
+/* Seconds of forward and backward of attention, for such micro-batches. */
 int attention_times(struct part_times *t, const struct model_options *o, struct err *err)
 {
     struct attention_place p;
@@ -188,7 +189,7 @@ static uint64_t again_ns(const struct model *m)
     return m->again[ACTS_ATTN].ns + m->again[ACTS_MLP].ns;
 }
 
-/* again: what of it was computing activations once more. */
+/* again: the part that was recomputation. */
 static double backward_seconds(struct layers *l, size_t layer, double *again)
 {
     struct acts_work *w = &l->m.acts.work;
@@ -199,7 +200,7 @@ static double backward_seconds(struct layers *l, size_t layer, double *again)
     start_ns = clock_ns();
     model_grad_begin(&l->m, layer, l->grad, 1);
     products_begin(l->m.products);
-    block_backward(&l->m, layer, 0, l->wire, l->grad, 1, &err); // nothing is offloaded
+    block_backward(&l->m, layer, 0, l->wire, l->grad, 1, &err); // without offloading: cannot fail
     *again = (double)(again_ns(&l->m) - before_ns) * 1e-9;
     return part_since(&start_ns) - *again;
 }
@@ -217,7 +218,7 @@ double layers_forward(struct layers *l, size_t calls)
     return part_since(&start_ns);
 }
 
-/* One turn; a first one before all is not counted. */
+/* Measures one turn. A first turn before all is not counted. */
 static void layers_turn(struct layers *l, struct part_times *t, size_t turn)
 {
     t->seconds[FORWARD][turn] = layers_forward(l, 1) / LAYERS;

@@ -1,7 +1,7 @@
-/* bench_memory.c: what the memory moves: plain loops over arrays that no cache holds, on one thread
- * and on all. A byte counts once where the program reads it and once where it writes it; what the
- * processor fetches because it writes only part of a line does not count. Stores are plain ones, as
- * the kernels have them. */
+/* bench_memory.c: measures the memory's bandwidth with plain loops over arrays larger than any
+ * cache, with one thread and with all. A byte counts once when the program reads it and once when
+ * it writes it. Fetching a line because only part of it is written does not count. Stores are
+ * plain, as in the kernels. */
 #include "bench/bench.h"
 
 #include "data/base/round.h"
@@ -14,19 +14,20 @@ typedef float vec __attribute__((vector_size(32), aligned(32)));
 
 enum { KINDS = 5, STREAMS = 4, UNROLL = 2 };
 
-/* Places that are read at once are no power of two apart: they would share a bank of the memory. */
+/* Places that are read at the same time must not be a power of two apart: they would share a bank
+ * of memory. */
 enum { SKEW_BYTES = 5 * 4096 + 192, SKEW_VECS = SKEW_BYTES / 32 };
 
 struct arrays {
     vec   *a, *b, *c;
-    size_t n; // vectors of each
-    void (*part)(struct arrays x); // what is done with them
+    size_t n; // vectors in each
+    void (*part)(struct arrays x); // the loop over them
 };
 
-static volatile float sink; // what is read must be used
+static volatile float sink; // values that are read must be used
 
-/* How long each of STREAMS parts of n vectors is, and so how far apart they begin;
- * what remains comes after. */
+/* Length of each of STREAMS parts of n vectors, and so their distance. The rest comes after
+ * them. */
 static size_t stream_length(size_t n)
 {
     size_t each = n / STREAMS;
@@ -34,7 +35,7 @@ static size_t stream_length(size_t n)
     return (each > SKEW_VECS ? each - SKEW_VECS : each) / UNROLL * UNROLL;
 }
 
-/* From four places at once, as kernels with several arrays do: more of it is fetched ahead. */
+/* Reads from four places at the same time, like kernels with several arrays: more is prefetched. */
 static void part_read(struct arrays x)
 {
     size_t each = stream_length(x.n);
@@ -63,7 +64,7 @@ static void part_in_place(struct arrays x)
         x.a[i] *= 0.5f;
 }
 
-/* The barriers keep the compiler from calling memset and memcpy, whose stores pass caches by. */
+/* The barriers keep the compiler from calling memset and memcpy, whose stores bypass caches. */
 static void part_write(struct arrays x)
 {
     vec v = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -117,7 +118,7 @@ static void loop_run(void *ctx, size_t call)
 
 static int memory_run(struct bench *b, json_t *rows, struct err *err)
 {
-    // four times the last cache, for each of three arrays; from 128 to 512 MiB (quick: 64 to 128)
+    // each of three arrays has four times the last cache, from 128 to 512 MiB (quick: 64 to 128)
     long   cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
     size_t least = (size_t)(b->o->quick ? 64 : 128) << 20, four = cache > 0 ? 4 * (size_t)cache : 0,
            most = (size_t)(b->o->quick ? 128 : 512) << 20,

@@ -1,11 +1,12 @@
-/* bench_network.c: `mpirun ... siTrain bench network`: what the ranks of a job move between them:
- * how long something small takes to be known to all, and how fast a block's parts are gathered from
- * all ranks, or exchanged as parts of its gradient are, by size. With --layer-us steps, too: what a
- * step asks of the stream, with computing that takes a given time. So ranks that share a few cores
- * show what the network alone makes of a step.
+/* bench_network.c: measures for `mpirun ... siTrain bench network` what the ranks of a job move
+ * between them: how long a small message to all takes, and how fast parts of a block are gathered
+ * from all ranks, or exchanged like parts of its gradient, by size. With --layer-us it also runs
+ * steps: all that a step asks of the stream, with computing that takes a given time. So ranks that
+ * share a few cores show the effect of the network alone on a step.
  *
- * All ranks measure together, and the slowest one's time counts, since each waits for all. How
- * often a thing is repeated goes by its first time, which they share: so all repeat it as often. */
+ * All ranks measure together, and the slowest one's time counts, because each waits for all. The
+ * number of repetitions follows from the first time, which ranks share, so all repeat equally
+ * often. */
 #include "bench/bench.h"
 
 #include "comm/comm.h"
@@ -18,13 +19,13 @@ enum { SIZES = sizeof sizes / sizeof *sizes, KINDS = 3, MOST_CALLS = 1000 };
 struct network {
     struct bench     *b;
     struct comm      *comm;
-    char             *in, *out; // of the largest size
-    size_t           *at;       // (ranks + 1): parts of the size at hand
+    char             *in, *out; // as large as the largest size
+    size_t           *at;       // (ranks + 1): parts of the current size
     struct comm_peer *peers;    // (ranks): an exchange of it
-    double           *all;      // (ranks): what each of them took
+    double           *all;      // (ranks): the time that each took
 };
 
-/* ---- what is measured ---- */
+/* ---- the kinds of transfer ---- */
 
 static int share(struct network *n, struct err *err)
 {
@@ -48,19 +49,19 @@ static int exchange(struct network *n, struct err *err)
 }
 
 static const struct kind {
-    const char *seconds, *rate; // their keys
+    const char *seconds, *rate; // keys in the report
     int (*run)(struct network *n, struct err *err);
 } kinds[KINDS] = { { "share_seconds", NULL, share },
                    { "gather_seconds", "gather", gather },
                    { "exchange_seconds", "exchange", exchange } };
 
-/* ---- in turns ---- */
+/* ---- measuring ---- */
 
-/* Seconds of one of so many calls, by the slowest rank. */
+/* Measures the seconds of one call among so many, on the slowest rank. */
 static int timed(struct network *n, const struct kind *k, size_t calls, double *seconds,
                  struct err *err)
 {
-    int rc = share(n, err); // all begin at once
+    int rc = share(n, err); // so that all begin together
     uint64_t start_ns = clock_ns();
 
     for (size_t i = 0; i < calls && !rc; i++)
@@ -73,7 +74,7 @@ static int timed(struct network *n, const struct kind *k, size_t calls, double *
     return rc;
 }
 
-/* The parts of `bytes`, alike but for the last, and their exchange. */
+/* Sets the parts of `bytes`, equal except for the last, and their exchange. */
 static void parts_set(struct network *n, size_t bytes)
 {
     size_t ranks = n->comm->size, mine;
@@ -86,7 +87,7 @@ static void parts_set(struct network *n, size_t bytes)
                                           n->in + p * mine, mine };
 }
 
-/* The median of `rounds` turns of one kind and size into row. */
+/* Measures the median of `rounds` turns of one kind and size, and adds it to row. */
 static int measure_one(struct network *n, const struct kind *k, size_t bytes, json_t *row,
                        struct err *err)
 {
@@ -94,7 +95,7 @@ static int measure_one(struct network *n, const struct kind *k, size_t bytes, js
     size_t rounds = (size_t)n->b->o->rounds, ranks = n->comm->size;
     int    rc = timed(n, k, 1, &once, err);
 
-    rc = rc ? rc : timed(n, k, 1, &once, err); // without what is done the first time alone
+    rc = rc ? rc : timed(n, k, 1, &once, err); // without what only the first call does
     double calls = n->b->seconds / (once > 1e-7 ? once : 1e-7) + 1;
     calls = calls < MOST_CALLS ? calls : MOST_CALLS;
     for (size_t i = 0; i < rounds && !rc; i++)
@@ -128,7 +129,7 @@ static int measure(struct network *n, json_t *section, struct err *err)
 
 /* ---- whole steps ---- */
 
-/* --grad-accum is each rank's: the work of one does not depend on how many there are. */
+/* --grad-accum is each rank's: a rank's work does not depend on their number. */
 static int measure_steps(struct bench *b, json_t *section, struct err *err)
 {
     struct train_opts *o = &b->o->train;
@@ -139,7 +140,7 @@ static int measure_steps(struct bench *b, json_t *section, struct err *err)
 
     o->grad_accum = micros * ranks;
     o->groups = ranks;
-    b->o->layer_us = layer_us * micros; // a layer computes its micro-batches one after the other
+    b->o->layer_us = layer_us * micros; // a layer computes its micro-batches in turn
     int rc = all ? bench_run_make(b, "ranks", RUN_SUO, 1, 0, err)
                  : err_set(err, -ENOMEM, "out of memory");
     rc = rc ? rc : bench_run(b, "ranks", BENCH_DRIVE, o->steps, steps, err);
@@ -208,7 +209,7 @@ static void print(const json_t *section)
                json_num(steps, "computing"));
 }
 
-/* Of the steps: a small model, so that many ranks find room on one machine. */
+/* For the steps: a small model, so that many ranks fit on one machine. */
 const struct opt_default bench_network_defaults[] = {
     { "n-layer", "8" }, { "n-head", "4" }, { "n-embd", "256" }, { "vocab", "1024" },
     { "seq", "128" }, { "batch", "1" }, { 0 }

@@ -1,10 +1,9 @@
-/* bench_products.c: a plain loop over the model's own products, by every engine in every precision
- * that it has: what a step's arithmetic could cost. A precision that an engine does not run
- * natively is named so: "bf16 widened" is fp32 with a conversion before it.
+/* bench_products.c: runs the model's own products in a plain loop, with every engine in every
+ * precision that it has, to measure what a step's arithmetic could cost. A precision that an engine
+ * does not run natively is named so: "bf16 widened" is fp32 after a conversion.
  *
- * Each product runs on operands of its own size, and as often as a step has it counts in the
- * engine's rate.
- */
+ * Each product has operands of its own size. In the engine's rate it counts as often as a step runs
+ * it. */
 #include "bench/bench.h"
 
 #include "data/base/clock.h"
@@ -16,11 +15,11 @@
 #include <errno.h>
 #include <math.h>
 
-/* Each product has a whole chunk and a rest; gradients are written, or added to. */
+/* Each product has a whole chunk and a rest; gradients are written or added to. */
 enum { ENGINES = 4, MOST_PRODUCTS = 4 * PRODUCTS + 1 };
 
 static const struct engine_kind {
-    const char        *title; // of its column
+    const char        *title; // title of its column
     enum matmul_engine engine;
     enum dtype         dtype;
     const char        *precision;
@@ -35,9 +34,9 @@ struct operands { void *a, *b, *c, *bias, *scratch; };
 
 struct engine {
     const struct engine_kind *kind;
-    struct products          *products; // NULL: it cannot run here, or was not asked for
-    struct err                why;      // NULL
-    size_t                    n; // of its products
+    struct products          *products; // NULL: it cannot run here, or is not asked for
+    struct err                why;      // why products is NULL
+    size_t                    n; // number of its products
 };
 
 /* One product by one engine. */
@@ -61,7 +60,7 @@ static void product_call(void *ctx, size_t call)
                      p->s->bias ? x->bias : NULL, x->scratch);
 }
 
-/* As large as any product of any engine needs them. */
+/* Lays out operands as large as any product of any engine needs. */
 static void lay_operands(struct arena *memory, struct operands *x, const struct product_run *runs,
                          size_t n)
 {
@@ -78,7 +77,7 @@ static void lay_operands(struct arena *memory, struct operands *x, const struct 
                            arena_take(memory, bias), arena_take(memory, scratch)};
 }
 
-/* Made and filled, for these runs. */
+/* Allocates and fills the operands for these runs. */
 static int operands_map(struct arena *memory, struct operands *x, struct product_run *runs,
                         size_t n, struct err *err)
 {
@@ -93,10 +92,10 @@ static int operands_map(struct arena *memory, struct operands *x, struct product
     return 0;
 }
 
-/* ---- what a step has ---- */
+/* ---- how often a step runs a product ---- */
 
-/* How often a micro-batch runs products of this one's kind: once a layer, or a piece of the head's
- * words, whose logits are made twice where they are several. */
+/* How often a micro-batch runs products of this kind: once per layer or per piece of the head's
+ * words. If there are several pieces, their logits are computed twice. */
 static size_t times_a_micro(const struct bench *b, size_t which)
 {
     size_t pieces = arch_pieces(&b->config), matrix = products_matrix(which);
@@ -107,8 +106,8 @@ static size_t times_a_micro(const struct bench *b, size_t which)
     return pieces > 1 && products_kind(which) == PRODUCT_FORWARD ? 2 * heads : heads;
 }
 
-/* Rows of a micro-batch that go through a product, and the unit that they are cut by (products.h):
- * a masked head's are those of the tokens that are masked. */
+/* Rows of a micro-batch that go through a product, and the unit by which they are cut (products.h).
+ * For a masked head, these are the masked tokens. */
 static size_t rows_through(const struct bench *b, size_t which, size_t *unit)
 {
     const struct train_opts *o = &b->o->train;
@@ -120,8 +119,8 @@ static size_t rows_through(const struct bench *b, size_t which, size_t *unit)
                   : o->batch * o->seq;
 }
 
-/* How often a step runs this product: layers and micro-batches, and the chunks that tokens are cut
- * into. Of a gradient the first chunk writes, all others add. */
+/* How often a step runs this product: for all layers, micro-batches and chunks of tokens. The first
+ * chunk writes a gradient, and all others add to it. */
 static double times_a_step(const struct bench *b, const struct product_run *r)
 {
     size_t chunk = products_chunk(r->which), unit, chunks = 0,
@@ -141,7 +140,7 @@ static double flops_of(const struct matmul_shape *s)
     return 2.0 * (double)s->m * (double)s->n * (double)s->k;
 }
 
-/* A row of the table of shapes, which all engines have. */
+/* A row of the table of shapes, which is the same for all engines. */
 static json_t *shape_row(const struct bench *b, const struct product_run *r)
 {
     static const char *const forms[] = {
@@ -158,7 +157,7 @@ static json_t *shape_row(const struct bench *b, const struct product_run *r)
 
 /* ---- engines ---- */
 
-/* Opened where it is wanted, its products in runs; how many. */
+/* Opens an engine if it is wanted, and lists its products in runs. Returns how many there are. */
 static size_t engine_open(struct engine *e, const struct bench *b, const struct engine_kind *kind,
                           struct product_run *runs)
 {
@@ -170,7 +169,7 @@ static size_t engine_open(struct engine *e, const struct bench *b, const struct 
     };
 
     e->kind = kind;
-    p.config.n_labels = 0; // with the products of a head
+    p.config.n_labels = 0; // includes the products of a head
     if ((o->blas != MATMUL_AUTO && o->blas != (int)kind->engine) ||
         (kind->dtype != DT_F32 && o->dtype != DT_BF16))
         return 0;
@@ -189,7 +188,7 @@ static size_t engine_open(struct engine *e, const struct bench *b, const struct 
     return e->n;
 }
 
-/* An engine's row, and its column in the table of shapes. */
+/* Adds an engine's row, and its column in the table of shapes. */
 static void engine_report(const struct bench *b, const struct engine *e,
                           const struct product_run *runs, const struct bench_item *items,
                           json_t *shapes, json_t *engines)
@@ -249,7 +248,7 @@ static int products_measure(struct bench *b, json_t *section, struct err *err)
     return rc;
 }
 
-/* ---- the same in turns with steps ---- */
+/* ---- products in turn with steps ---- */
 
 struct bench_loop {
     const struct bench *bench;
@@ -276,7 +275,7 @@ int bench_loop_open(struct bench_loop **out, const struct bench *b, struct err *
         return err_set(err, -EIO, "no engine of products is left: %s", l->engine.why.text);
     int rc = operands_map(&l->memory, &l->operands, l->runs, l->engine.n, err);
     if (!rc)
-        bench_loop_rate(l); // the first one is slower
+        bench_loop_rate(l); // the first is slower
     return rc;
 }
 

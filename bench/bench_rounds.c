@@ -1,5 +1,5 @@
-/* bench_rounds.c: how everything is timed. Machines are shared and their clocks wander: what is
- * compared takes turns, and the median of its turns counts. */
+/* bench_rounds.c: times everything that bench measures. Machines are shared and their clocks vary,
+ * so the things that are compared take turns, and the median of a thing's turns counts. */
 #include "bench/bench.h"
 
 #include "data/base/clock.h"
@@ -31,7 +31,7 @@ static double time_calls(struct bench_item *item, size_t n)
     return (double)(clock_ns() - start_ns) * 1e-9 / (double)n;
 }
 
-/* How many calls a turn has. */
+/* Finds the number of calls in a turn. */
 static void calls_find(struct bench_item *item, double seconds)
 {
     double once = time_calls(item, 1);

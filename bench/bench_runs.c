@@ -1,5 +1,5 @@
-/* bench_runs.c: whole steps. A run is made by newrun.c and trained by training.c, like any other;
- * its times are what run.db has of it. The first step after each opening is left out. */
+/* bench_runs.c: makes and trains runs to measure whole steps, with newrun.c and training.c like any
+ * other run. Their times come from run.db. The first step after each opening is left out. */
 #include "bench/bench.h"
 
 #include "cmd/terminal/progress.h"
@@ -18,7 +18,7 @@ enum { TOKEN_ROWS = 64, MOST_WORDS = 65535 };
 
 /* ---- making ---- */
 
-/* An encoder's tokens are neither padding nor masks, which would not be asked for. */
+/* A random token. For an encoder it is neither padding nor a mask, which would not be predicted. */
 static size_t token_at(const struct bench *b, size_t i, uint64_t mask)
 {
     const struct model_config *g = &b->config;
@@ -29,7 +29,7 @@ static size_t token_at(const struct bench *b, size_t i, uint64_t mask)
     return id;
 }
 
-/* Random tokens of which no row is asked for twice in a short run. */
+/* Writes random tokens, enough that a short run uses no row twice. */
 static int write_tokens(const struct bench *b, const char *path, uint64_t mask, struct err *err)
 {
     size_t    n = TOKEN_ROWS * b->o->train.seq + 1;
@@ -77,16 +77,16 @@ int bench_run_make(const struct bench *b, const char *folder, int mode, int fake
     return rc;
 }
 
-/* ---- what run.db has of a step ---- */
+/* ---- a step's times in run.db ---- */
 
 #define HOST(phases) "sum(d) FILTER (WHERE phase IN ('" phases "') AND device < 0)"
 #define BEGIN(what) "min(start_ns) FILTER (WHERE " what ") / 1e9"
 #define END(what)   "max(end_ns) FILTER (WHERE " what ") / 1e9"
 
-/* host: the computing thread, which does one thing at a time. u0, w0: of block 0; u0 until
- * its parameters may be read, which naive updates do not tell apart. moving: reads of parameters
- * and writes of gradients. head: from the last layer's output to its gradient. drive_rate:
- * of a drive while updates were under way, in all of this visit. */
+/* host: the computing thread, which does one thing at a time. u0, w0: of block 0; u0 ends when its
+ * parameters can be read, which naive updates do not show. moving: reads of parameters and writes
+ * of gradients. head: from the last layer's output to its gradient. drive_rate: of a drive during
+ * updates, in this whole visit. */
 // clang-format off
 static const char parts_sql[] =
     "SELECT max(s.seconds) AS seconds,"
@@ -142,19 +142,19 @@ json_t *bench_run_medians(const json_t *steps)
     return out;
 }
 
-/* ---- without the model ---- */
+/* ---- steps without computing ---- */
 
-/* What a step offloads, in the order of its pushes. */
+/* What a step offloads, in the order of pushes. */
 struct drive_acts { struct acts_ways ways; size_t n; struct act_item *piece; };
 
-/* A step under way; after a failure nothing more is done. */
+/* A step under way. After a failure it does nothing more. */
 struct drive {
     struct session    *s;
     struct stream     *st;
     struct norm_sum norm;
     const struct drive_acts *a;
-    size_t             at; // of its pieces: pushed and not popped
-    uint64_t           layer_ns; // that a layer's forward is given, instead of computing it
+    size_t             at; // pieces that are pushed and not popped
+    uint64_t           layer_ns; // time that a layer's forward takes instead of computing
     int                rc;
     struct err        *err;
 };
@@ -168,7 +168,7 @@ static void sleep_ns(uint64_t ns)
         ;
 }
 
-/* A layer is held as long as its computing would take: backward twice as long as forward. */
+/* Holds a layer as long as computing would take: backward takes twice as long as forward. */
 static void pass_block(struct drive *d, size_t block, int backward)
 {
     struct route_span layers = route_shared(&d->s->run.route);
@@ -181,7 +181,7 @@ static void pass_block(struct drive *d, size_t block, int backward)
     stream_release(d->st, block);
 }
 
-/* Zeros. */
+/* Sends a gradient of zeros. */
 static void send_grad(struct drive *d, size_t block)
 {
     float *grad;
@@ -194,7 +194,7 @@ static void send_grad(struct drive *d, size_t block)
     d->rc = stream_send_grad(d->st, block, &d->norm, d->err);
 }
 
-/* Of all micro-batches of a layer. */
+/* The number of records of all micro-batches of a layer. */
 static size_t records_of(const struct drive *d, size_t layer)
 {
     struct model_options m = training_options(d->s).model;
@@ -232,7 +232,7 @@ static void pop_records(struct drive *d, size_t layer)
     }
 }
 
-/* All that a step asks of its stream, with nothing computed. */
+/* Asks the stream for all that a step asks, without computing. */
 static int drive_step(struct session *s, struct stream *st, const struct drive_acts *acts,
                       uint64_t layer_ns, uint64_t step, struct err *err)
 {
@@ -259,7 +259,7 @@ static int drive_step(struct session *s, struct stream *st, const struct drive_a
     return d.rc ? d.rc : stream_update(st, &up, err);
 }
 
-/* What the run would offload. */
+/* Lists what the run would offload. */
 static int drive_acts(struct drive_acts *a, const struct session *s, const struct budget *plan,
                       struct err *err)
 {
@@ -300,7 +300,7 @@ static int drive(const struct bench *b, struct session *s, uint64_t next, uint64
     return rc;
 }
 
-/* ---- going on ---- */
+/* ---- training on ---- */
 
 int bench_run(const struct bench *b, const char *folder, enum bench_way way, uint64_t steps,
               json_t *out, struct err *err)
@@ -314,7 +314,7 @@ int bench_run(const struct bench *b, const char *folder, enum bench_way way, uin
     int                 rc = dir ? session_open(&s, dir, SESSION_WRITE, &say_events, err) : -ENOMEM;
 
     silent.notice = NULL;
-    if (!rc && s.run.csd->flags & CSD_FAKE) // which is on purpose here
+    if (!rc && s.run.csd->flags & CSD_FAKE) // here fake devices are intended
         s.events = &silent;
     s.o.quiet = 1;
     progress_quiet(1);

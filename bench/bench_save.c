@@ -1,9 +1,9 @@
-/* bench_save.c: what a prediction goes by (plan/machine_file.h), measured: `bench --save FILE`,
- * and the same for `plan`, which asks for the sizes of one model alone (--probe).
+/* bench_save.c: measures the figures for a prediction (plan/machine_file.h): for `bench --save
+ * FILE`, and for `plan`, which needs only the sizes of one model (--probe).
  *
- * Layers are measured as a step runs them (bench_layers.h), of each kind that has passes of its own
- * between the products. What attention takes of it is measured by itself and taken away, since it
- * grows otherwise. */
+ * Layers are measured as a step runs them (bench_layers.h), one of each kind that has its own
+ * passes between products. Attention is measured alone and subtracted, because its time grows
+ * differently. */
 #include "bench/bench_layers.h"
 
 #include "data/base/clock.h"
@@ -15,12 +15,12 @@
 #include <omp.h>
 
 enum {
-    SHORT_ROW = 64, // of the layers that are measured
+    SHORT_ROW = 64, // of the measured layers
     BESIDE_TURNS = 9, MOST_SIZES = 16, TOKENS_STEP = 16,
-    WIDEST = 2560, // two layers of this take a gigabyte; those of wider ones have the same rate
+    WIDEST = 2560, // two such layers take a gigabyte; wider ones have the same rate
 };
 
-/* Of one measured call of a layer, at most: a wide model's chunk is not a whole one. */
+/* The most FLOP of one measured call of a layer. A wide model's chunk is shortened. */
 #define MOST_FLOPS       4e10
 #define MOST_FLOPS_PROBE 2.5e10
 
@@ -36,7 +36,7 @@ static int layer_point(struct machine_file *m, const struct bench *b, enum dtype
     struct part_times     all, attention;
     struct machine_layer *p = &m->layer[m->n_layers];
 
-    while (width % heads) // a width that heads of 64 do not divide
+    while (width % heads) // 64 columns per head may not divide the width
         heads--;
     if (m->n_layers == MACHINE_POINTS)
         return 0;
@@ -49,7 +49,7 @@ static int layer_point(struct machine_file *m, const struct bench *b, enum dtype
     struct machine_work w = machine_work_of(&o.config, dt, row);
     double              rate[PARTS];
     w.tokens = (double)tokens;
-    for (int i = 0; i < PARTS; i++) { // noise leaves a tenth at least
+    for (int i = 0; i < PARTS; i++) { // because of noise, at least a tenth remains
         double whole = part_median(&all, i);
 
         rate[i] = machine_dense_flop(&w, (enum machine_pass)i) /
@@ -69,7 +69,7 @@ static int attention_point(struct machine_file *m, const struct model_options *o
     if (m->n_attentions == MACHINE_POINTS)
         return 0;
     w.tokens = (double)(o->batch * o->seq);
-    w.seen = arch_seen(&o->config, 1, o->seq); // of the layer that is measured
+    w.seen = arch_seen(&o->config, 1, o->seq); // of the measured layer
     int rc = attention_times(&t, o, err);
     if (!rc)
         m->attention[m->n_attentions++] = (struct machine_attention){
@@ -116,11 +116,11 @@ static int head_point(struct machine_file *m, const struct bench *b, enum dtype 
     return rc;
 }
 
-/* ---- what is measured ---- */
+/* ---- the sizes that are measured ---- */
 
 struct grid { size_t n_widths, width[MOST_SIZES], n_tokens, tokens[MOST_SIZES]; double most; };
 
-/* Layers of another kind than the model's are measured where a file is to be kept. */
+/* Kinds of layers other than the model's are measured only for a file. */
 static int has_kind(const struct bench *b, enum machine_kind kind)
 {
     return !b->o->probe || kind == machine_kind_of(b->config.arch);
@@ -135,7 +135,7 @@ static void size_add(size_t *list, size_t *n, size_t x)
         list[(*n)++] = x;
 }
 
-/* Widths and chunks: what models of these widths lie between, and the model's own. */
+/* Widths and chunk lengths around which most models lie, and the model's own. */
 static struct grid grid_of(const struct bench *b, enum machine_kind kind)
 {
     static const size_t widths[] = { 128, 512, 1600 }, tokens[] = { 64, 1024 };
@@ -149,7 +149,7 @@ static struct grid grid_of(const struct bench *b, enum machine_kind kind)
     for (size_t i = 0; i < 2 && !b->o->probe; i++)
         size_add(g.tokens, &g.n_tokens, tokens[i]);
     size_add(g.tokens, &g.n_tokens, own);
-    if (b->o->probe) // a second length, by which a wide one's chunk is continued
+    if (b->o->probe) // a second length, from which a wide model's whole chunk is extrapolated
         size_add(g.tokens, &g.n_tokens, round_up(own / 4, TOKENS_STEP));
     return g;
 }
@@ -182,7 +182,7 @@ static int layers_measure(struct machine_file *m, const struct bench *b, enum dt
     return rc;
 }
 
-/* The model's own heads and rows. */
+/* Measures the model's own heads and rows. */
 static int attention_own(struct machine_file *m, const struct bench *b, enum dtype dt,
                          struct err *err)
 {
@@ -193,7 +193,7 @@ static int attention_own(struct machine_file *m, const struct bench *b, enum dty
     size_t T = o->seq;
 
     while (T > SHORT_ROW && 7 * columns * (double)T * (double)T > MOST_FLOPS_PROBE)
-        T /= 2; // the longest rows' rate is that of long ones
+        T /= 2; // very long rows have the rate of long ones
     rows_set(&own, T * size_max(1, size_min(o->batch, CHUNK_ROWS / T)), T);
     return attention_point(m, &own, err);
 }
@@ -237,8 +237,8 @@ static int heads_measure(struct machine_file *m, const struct bench *b, enum dty
     return rc;
 }
 
-/* The part of a layer's time that does not become less with threads: with one thread it takes
- * s + w, with p of them s + w / p. */
+/* Measures the part of a layer's time that does not shrink with threads: one thread takes s + w, p
+ * threads take s + w / p. */
 static int serial_measure(struct machine_file *m, const struct bench *b, struct err *err)
 {
     enum dtype           dt = (enum dtype)b->o->train.dtype;
@@ -262,9 +262,9 @@ static int serial_measure(struct machine_file *m, const struct bench *b, struct 
     return rc;
 }
 
-/* Forward of the layers alone and beside updates, in turn: parameters updated in a second that they
- * took. No thread of computing goes on without the one that an update has stopped, so how much that
- * is does not follow from the cores' time. */
+/* Measures forward of layers alone and during updates, in turn. The result is the number of
+ * parameters updated per second that updates took from forward. This does not follow from the
+ * cores' time, because threads wait for the one that an update has stopped. */
 static int beside_turns(double *rate, struct layers *l, struct bench_beside *s, struct err *err)
 {
     double warming = layers_forward(l, 2);
@@ -315,8 +315,8 @@ static int line_add(void *ctx, const char *name, const char *value, const char *
     return json_array_append_new(ctx, json_pack("[s, s]", name, value)) ? -ENOMEM : 0;
 }
 
-/* The processor, its threads and, in a file that is kept, how busy others were when this began: a
- * prediction from figures of a busy machine says so wherever it is printed. */
+/* Names the processor, its threads and, in a file that is kept, how busy the machine was at the
+ * start: a prediction from a busy machine says so wherever it is printed. */
 static void name_set(struct machine_file *m, const struct bench *b)
 {
     char   cpu[96], beside[24] = "";

@@ -1,5 +1,5 @@
-/* bench_save_moves.c: the part of a machine file (bench_save.c) that is not a model's computing:
- * passes over memory and gradients, drives, and updates on devices. */
+/* bench_save_moves.c: measures the part of a machine file (bench_save.c) that does not depend on a
+ * model: passes over memory and gradients, drives, and updates on devices. */
 #include "bench/bench.h"
 
 #include "csd/disk/disk.h"
@@ -17,8 +17,8 @@
 
 enum {
     TURNS = 5, LAYERS = 2,
-    PASS = 4 << 20, PIECE = 16384, // parameters of passes; of an update's piece
-    GRAD_BLOCK = 1 << 20,          // of a checksum
+    PASS = 4 << 20, PIECE = 16384, // parameters in a pass; in a piece of an update
+    GRAD_BLOCK = 1 << 20,          // parameters in a checksum
 };
 
 /* ---- passes over memory ---- */
@@ -27,9 +27,9 @@ struct passes { struct arena memory; float *a, *b, *c, *d; void *scratch; };
 
 static void pass_memory(const struct passes *p) { residual_add(p->c, p->a, p->b, PASS); }
 
-static volatile uint32_t crc_sink; // a pure function whose result nobody wants would not be called
+static volatile uint32_t crc_sink; // otherwise calls of pure functions with unused results vanish
 
-/* Norm and checksum, as gradients.c takes them. */
+/* Norm and checksum, as in gradients.c. */
 static void pass_norm(const struct passes *p)
 {
     int                      nonfinite = 0;
@@ -46,7 +46,7 @@ static void pass_topk(const struct passes *p)
                 (char *)p->scratch + sizeof(struct topk_pair) * PASS / 64);
 }
 
-/* As stream_mem.c updates: pieces on all threads. */
+/* Updates as stream_mem.c does: pieces on all threads. */
 static void pass_update(const struct passes *p)
 {
     struct optim_step step;
@@ -102,7 +102,8 @@ int bench_save_passes(struct machine_file *m, const struct bench *b, struct err 
 
 /* ---- drives and their updates ---- */
 
-/* Of a block device only what reads is asked; it is measured like a file, and written over. */
+/* Measures a drive's reads, writes and their mix. A block device is measured like a file, and
+ * written over. */
 static int drive_measure(struct machine_file *m, struct bench *b, size_t device, struct err *err)
 {
     struct bench_place *p = NULL;
@@ -145,7 +146,7 @@ int bench_save_drives(struct machine_file *m, const struct bench *b, struct err 
     double bytes = 8.0 * (1 + optim_moments((enum optim_kind)o.train.optimizer)) + 4 +
                    (double)dtype_bytes((enum dtype)o.train.dtype);
     double part = rc ? 1 : bytes / seconds / m->drive->mixed;
-    for (size_t i = 0; i < m->n_drives; i++) // as updates move the mix, not as it could be moved
+    for (size_t i = 0; i < m->n_drives; i++) // the rate that updates reach, not the disk's
         m->drive[i].mixed *= part;
     return rc;
 }

@@ -1,17 +1,18 @@
-/* bench_steps.c: whole steps: computing alone, moving alone, both; what bounds them, and how near
- * they come. The letters are those of the design, in seconds.
+/* bench_steps.c: measures whole steps: computing alone, moving alone, both, and how near they come
+ * to their bound. The letters are those of the design, in seconds.
  *
- * F, B: computing of forward and of backward (the head in B), on devices that answer at once; B
- *    with the pass over each gradient (norm, NaN check, checksum, Top-K) on the computing thread.
- * h: computing from the last layer's output to its gradient.
- * U: all updates; u0: those of block 0, which the next forward waits for.
- * W: reads of parameters and writes of gradients; U and W are measured one after the other, without
- *    computing. w0: block 0's gradient written.
- * A: the arithmetic of emulated updates, which takes cores from the products: its seconds over the
- *    threads.
+ *     F, B  computing of forward and of backward (the head in B), on devices that answer at once;
+ *           B has the pass over each gradient (norm, NaN check, checksum, Top-K) on the computing
+ *           thread
+ *     h     computing from the last layer's output to its gradient
+ *     U     all updates; u0: those of block 0, which the next forward waits for
+ *     W     reads of parameters and writes of gradients; U and W are measured one after the other,
+ *           without computing; w0: block 0's gradient written
+ *     A     the arithmetic of emulated updates, which takes cores from the products: its seconds
+ *           divided by the number of threads
  *
- * A step takes at least u0 + max(F, U - u0) + max(B + w0, W), and with --speculate at least
- * max(F + B + w0 + u0, U + W + h). */
+ * A step takes at least u0 + max(F, U - u0) + max(B + w0, W), and with --speculate at least max(F +
+ * B + w0 + u0, U + W + h). */
 #include "bench/bench.h"
 
 #include "data/base/round.h"
@@ -19,7 +20,7 @@
 
 #include <math.h>
 
-enum { VISIT = 2 }; // measured steps before another run takes its turn
+enum { VISIT = 2 }; // measured steps before another run has its turn
 
 static const struct run_kind {
     const char    *name, *folder;
@@ -48,7 +49,7 @@ static int wanted(const struct bench *b, const struct run_kind *k)
     return !k->speculate || (mode != RUN_SU && !bench_is_block(b, 0));
 }
 
-/* Make its run, unless the one before has the same; a plan that does not fit is a note. */
+/* Makes a run, unless the one before uses the same. If its plan does not fit, a note says so. */
 static int make(struct bench *b, const struct run_kind *k, json_t *row, struct err *err)
 {
     if (k > kinds && !strcmp(k[-1].folder, k->folder))
@@ -62,7 +63,7 @@ static int make(struct bench *b, const struct run_kind *k, json_t *row, struct e
     return 0;
 }
 
-/* FLOPs of a step's forward and backward, products and attention, each counted once. */
+/* FLOP of a step's forward and backward, of products and attention, each counted once. */
 static double step_flops(const struct bench *b)
 {
     const struct train_opts *o = &b->o->train;
@@ -71,7 +72,7 @@ static double step_flops(const struct bench *b)
            arch_flops_per_token(&b->config, o->seq, train_opts_asked(o, &b->config));
 }
 
-/* The median of each step's rate over that of the loop in its turn. */
+/* The median over steps of their rate, divided by that of the loop in the same turn. */
 static double share_of_products(const json_t *row, double flops)
 {
     const json_t *step;
@@ -84,7 +85,7 @@ static double share_of_products(const json_t *row, double flops)
     return bench_median(share, n);
 }
 
-/* Medians of the steps, and what follows from the time of one. */
+/* Adds medians of the steps, and what follows from them. */
 static void finish(struct bench *b, const struct run_kind *k, json_t *row)
 {
     const struct train_opts *o = &b->o->train;
@@ -92,7 +93,7 @@ static void finish(struct bench *b, const struct run_kind *k, json_t *row)
     double  seconds = json_num(medians, "seconds"), flops = step_flops(b),
            best = json_num(medians, "products");
 
-    if (k->way == BENCH_DRIVE_APART) // it waits where no step does
+    if (k->way == BENCH_DRIVE_APART) // it waits where a step does not
         json_object_del(medians, "seconds");
     json_object_update(row, medians);
     json_decref(medians);
@@ -104,9 +105,9 @@ static void finish(struct bench *b, const struct run_kind *k, json_t *row)
         bench_put(row, "share_of_products", share_of_products(row, flops));
 }
 
-/* What the first device's drive moves with the update's mix, in turns with the runs; a block device
- * is written over, so there it is measured when they are over. Nothing is
- * measured where drives are modelled, which are slower than what is beneath. */
+/* Measures the first device's drive with the update's mix, in turn with the runs. A block device is
+ * written over, so it is measured after all runs. If drives are modelled, nothing is measured,
+ * because they are slower than the real ones. */
 static int measure_drive(struct bench *b, size_t visit, struct bench_item *drive, struct err *err)
 {
     struct bench_place *p = NULL;
@@ -130,8 +131,8 @@ static int measure_drive(struct bench *b, size_t visit, struct bench_item *drive
     return rc;
 }
 
-/* A run's turn: its steps, and a loop over their products for each, which tells how fast the
- * machine is now. */
+/* Runs a turn: steps, and for each a loop over their products, which shows how fast the machine is
+ * now. */
 static int take_turn(struct bench *b, const struct run_kind *k, json_t *steps,
                      struct bench_loop *loop, struct err *err)
 {
@@ -145,7 +146,7 @@ static int take_turn(struct bench *b, const struct run_kind *k, json_t *steps,
 
 static int measure(struct bench *b, json_t *runs, struct bench_item *drive, struct err *err)
 {
-    json_t            *row[KINDS] = {NULL}; // NULL: it is not wanted
+    json_t            *row[KINDS] = {NULL}; // NULL: not wanted
     struct bench_loop *loop;
     int                rc = bench_loop_open(&loop, b, err);
 
@@ -172,10 +173,10 @@ static int measure(struct bench *b, json_t *runs, struct bench_item *drive, stru
 
 /* ---- the bound ---- */
 
-/* A step's parts, in seconds; the letters are explained above. */
+/* The parts of a step in seconds, with the letters above. */
 struct bench_figures { double F, B, h, U, u0, w0, W, A; };
 
-/* The least time that a step of them takes. */
+/* The least time that a step takes. */
 static double bench_bound(const struct bench_figures *f, int speculate)
 {
     const struct step_work w = {
@@ -187,7 +188,7 @@ static double bench_bound(const struct bench_figures *f, int speculate)
     return (speculate ? step_time_speculating(&w, all) : step_time(&w, all)).step;
 }
 
-/* Of the runs that are there. */
+/* Takes the figures from the runs that were made. */
 static struct bench_figures figures_of(const struct bench *b, const json_t *runs, double arithmetic)
 {
     const json_t *computing = bench_row(runs, "run", "computing"),
@@ -204,16 +205,16 @@ static struct bench_figures figures_of(const struct bench *b, const json_t *runs
     };
 }
 
-/* What a run's steps would take at the products' rate of their turns. */
+/* The time of a run's steps at the products' rate in the same turns. */
 static double at_rate(const json_t *run)
 {
     return json_num(run, "seconds") * json_num(run, "share_of_products");
 }
 
-/* The runs that are there against the least time that each could take. */
+/* Compares each run with its least time. */
 static void bounds_add(json_t *bounds, const json_t *runs, const struct bench_figures *f)
 {
-    struct bench_figures none = *f; // of the emulation's arithmetic
+    struct bench_figures none = *f; // without the emulation's arithmetic
 
     none.A = 0;
     const struct { const char *run, *formula; double least; } all[] = {
@@ -237,7 +238,7 @@ static void bounds_add(json_t *bounds, const json_t *runs, const struct bench_fi
     }
 }
 
-/* How fast a drive was while updates were under way, beside what it moves with their mix alone. */
+/* Compares a drive's speed during updates with what it moves with their mix alone. */
 static json_t *drives_of(const json_t *runs, double disk)
 {
     json_t *rows = json_array(), *run;

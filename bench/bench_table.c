@@ -1,5 +1,5 @@
-/* bench_table.c: rows of JSON objects, and them as an aligned table: text to the left, numbers to
- * the right. */
+/* bench_table.c: builds rows of JSON objects and prints them as an aligned table, with text to the
+ * left and numbers to the right. */
 #include "bench/bench.h"
 
 #include "data/base/round.h"
@@ -43,7 +43,7 @@ static const char *cell(char *buf, size_t size, const json_t *row, const struct 
     return buf;
 }
 
-/* A cell and the two blanks before it; nothing follows the last one of text. */
+/* Prints a cell behind two blanks. Nothing follows a last cell with text. */
 static void put(const char *text, int width, const struct bench_column *c)
 {
     if (c->format || c[1].key)

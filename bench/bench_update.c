@@ -1,7 +1,7 @@
-/* bench_update.c: the update path of the devices that share the first one's drive: subgroups are
- * read, updated and written back by the devices themselves (csd_emu), taking turns with the same
- * mix of reads and writes that does nothing else. Beside it the same on the null disk: the
- * arithmetic, the checksums and the hand-over alone. */
+/* bench_update.c: measures updates on the devices that share the first one's drive. The devices
+ * read subgroups, update them and write them back (csd_emu), in turn with the same mix of reads and
+ * writes alone. It also measures them on the null disk, which leaves the arithmetic, the checksums
+ * and the hand-over. */
 #include "bench/bench.h"
 
 #include "csd/csd.h"
@@ -18,18 +18,18 @@
 
 enum { MOST_SUBS = 512, MOST_DEVICES = 16 };
 
-/* Devices with their subgroups: two slots each, of which an update reads one and writes the other,
- * and a gradient. */
+/* Devices with their subgroups. Each has two slots, of which an update reads one and writes the
+ * other, and a gradient. */
 struct rig {
     const struct bench *bench;
     struct bell    bell;
     size_t             n_devices;
     struct csd        *csd[MOST_DEVICES];
     char              *path[MOST_DEVICES];
-    int                is_file;              // else block devices
-    size_t             n_pad, n_subs, n_jobs; // subgroups of a device, and of all
+    int                is_file;              // otherwise block devices
+    size_t             n_pad, n_subs, n_jobs; // subgroups per device, and in all
     size_t             states, slot, grad;
-    struct arena       buf; // states or a gradient
+    struct arena       buf; // for states or a gradient
     int                turn;
     struct csd_segment segment;
     struct csd_job     job[MOST_SUBS];
@@ -46,7 +46,7 @@ static uint64_t grad_off(const struct rig *r, size_t i)
     return 2 * r->n_subs * r->slot + i / r->n_devices * r->grad;
 }
 
-/* Submit a job for each subgroup and wait for them. */
+/* Submits a job for each subgroup, and waits for them. */
 static int jobs_run(struct rig *r, struct err *err)
 {
     struct csd_job *done[8];
@@ -76,7 +76,7 @@ static int jobs_run(struct rig *r, struct err *err)
     return rc;
 }
 
-/* Fill each state (zeros) or gradient (small) with what is in buf; its checksum. */
+/* Writes buf to all states (zeros) or gradients (small). *crc: its checksum. */
 static int write_all(struct rig *r, int grads, uint32_t *crc, struct err *err)
 {
     size_t bytes = grads ? r->grad : r->states;
@@ -99,7 +99,7 @@ static int rig_fill(struct rig *r, struct err *err)
     for (size_t i = 0; i < r->n_pad; i++)
         buf[i] = 1e-3f * (float)(i % 17);
     rc = rc ? rc : write_all(r, 1, &grad_crc, err);
-    for (size_t i = 0; i < r->n_jobs; i++) // calm: as all but a process's first are
+    for (size_t i = 0; i < r->n_jobs; i++) // unchecked, like nearly all updates of a process
         r->job[i] = (struct csd_job){
             .kind = CSD_UPDATE,
             .update = {.n = r->n_pad, .n_pad = r->n_pad, .grad_off = grad_off(r, i),
@@ -124,7 +124,7 @@ static void rig_close(struct rig *r)
     free(r);
 }
 
-/* Subgroups as large as the model's are on devices of --csd-mem. */
+/* Finds the size of the model's subgroups on devices of --csd-mem. */
 static int largest_sub(const struct bench *b, size_t *n_pad, struct err *err)
 {
     struct session s = {.dir = "bench", .config = b->config, .o = b->o->train};
@@ -143,7 +143,7 @@ static int largest_sub(const struct bench *b, size_t *n_pad, struct err *err)
     return rc;
 }
 
-/* Of the run's devices those on the first one's drive: all where --device names none. */
+/* The number of the run's devices on the first one's drive. Without --device, all are. */
 static size_t devices_there(const struct bench *b)
 {
     size_t      n = 1;
@@ -175,7 +175,7 @@ static int device_open(struct rig *r, size_t d, const struct csd_config *every, 
     return rc || null ? rc : bench_device_ask(r->bench, 0, err);
 }
 
-/* In *out also after a failure, to be closed. */
+/* *out must be closed also after a failure. */
 static int rig_open(struct rig **out, const struct bench *b, size_t n_devices,
                     const struct disk_ops *disk, struct err *err)
 {
@@ -213,13 +213,13 @@ static int rig_open(struct rig **out, const struct bench *b, size_t n_devices,
     return rc ? rc : rig_fill(r, err);
 }
 
-/* Bytes that an update of all reads and writes. */
+/* Bytes that an update of all subgroups reads and writes. */
 static double rig_bytes(const struct rig *r)
 {
     return (double)(r->n_jobs * (r->states + r->grad + r->slot));
 }
 
-/* All subgroups once: bytes/s. */
+/* Updates all subgroups once. *rate: bytes/s. */
 static int rig_measure(void *ctx, double *rate, struct err *err)
 {
     struct rig *r = ctx;
@@ -261,13 +261,13 @@ int bench_update_arithmetic(struct bench *b, double *seconds, struct err *err)
     return bench_update_path(b, &disk_null, seconds, err);
 }
 
-/* ---- beside computing ---- */
+/* ---- during computing ---- */
 
 struct bench_beside {
     struct rig *rig;
     pthread_t   thread;
     atomic_bool stop;
-    double      rate; // parameters a second
+    double      rate; // parameters per second
     int         rc;
     struct err  err;
 };
@@ -278,7 +278,7 @@ static void *beside_run(void *ctx)
     uint64_t             start_ns = clock_ns();
     double               unmeasured, n = 0;
 
-    do { // at least one, also where this thread came late
+    do { // at least one, even if this thread starts late
         s->rc = rig_measure(s->rig, &unmeasured, &s->err);
         n += (double)(s->rig->n_jobs * s->rig->n_pad);
     } while (!s->rc && !atomic_load(&s->stop));
@@ -321,12 +321,13 @@ void bench_beside_close(struct bench_beside *s)
 
 /* ---- the section ---- */
 
-/* What takes turns: medians are shares of each other. */
+/* The things that take turns. Medians are shares of each other. */
 enum { PATH, MIXED, BURSTS, ARITHMETIC, TURNS };
 static const char *const turns[TURNS] = {"update path", "the disk, even mix", "the disk, bursts",
                                          "update path, null disk"};
 
-/* A block device is one's own: its turns are over before the disk's begin. */
+/* Measures all items. A block device's turns are over before those of the disk begin, because both
+ * use it. */
 static int measure(struct bench *b, struct rig *r[2], struct bench_item items[TURNS],
                    struct err *err)
 {

@@ -1,6 +1,6 @@
-/* probe.c: this machine's own figures, for a `siTrain plan` without --machine: a child process
- * (`siTrain bench --probe`) measures in some seconds what a prediction of this one model goes by,
- * and says it as lines of a machine_file. The child ends with its parent. */
+/* probe.c: measures this machine for a `siTrain plan` without --machine. A child process (`siTrain
+ * bench --probe`) measures for some seconds what a prediction of this model needs, and prints it as
+ * lines of a machine_file. The child ends with its parent. */
 #include "bench/bench.h"
 
 #include "kernels/matmul.h"
@@ -20,12 +20,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- its words ---- */
+/* ---- the child's command line ---- */
 
-/* argz's, malloced. */
+/* A vector of argz, malloced. */
 struct args { char *words; size_t bytes; int failed; };
 
-/* One word, which may have blanks. */
+/* Adds one word, which may have blanks. */
 static void word(struct args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void word(struct args *a, const char *fmt, ...)
 {
@@ -39,7 +39,7 @@ static void word(struct args *a, const char *fmt, ...)
     free(text);
 }
 
-/* The same model, as it was chosen, with so many words, and its batches. */
+/* Adds the options for the chosen model, with so many words, and its batches. */
 static void words_of_model(struct args *a, const struct model_opts *model, size_t vocab,
                            const struct train_opts *o)
 {
@@ -59,7 +59,7 @@ static void words_of_model(struct args *a, const struct model_opts *model, size_
             word(a, "--%s=%" PRIu64, sizes[i].name, sizes[i].size);
 }
 
-/* Where a device's file is or will be. */
+/* Adds --device with the folder or drive where a device's file is or will be. */
 static int word_of_device(struct args *a, const char *path, struct err *err)
 {
     char       *copy = strdup(path);
@@ -75,7 +75,7 @@ static int word_of_device(struct args *a, const char *path, struct err *err)
                : 0;
 }
 
-/* Links that are modelled stay out of it: they are reckoned with, not waited for. */
+/* Adds the options of the probe. Modelled links are left out: predictions compute with them. */
 static void words_of_probe(struct args *a, const struct session *s, const struct model_opts *model,
                            const char *dir)
 {
@@ -93,12 +93,12 @@ static void words_of_probe(struct args *a, const struct session *s, const struct
     word(a, "--blas=%s", matmul_engine_name((enum matmul_engine)o->blas));
     word(a, "--optimizer=%s", optim_name((enum optim_kind)o->optimizer));
     word(a, "--dropout=%g", (double)training_options(s).model.dropout.attn);
-    // the child's devices are real, but nothing of theirs is used
+    // nothing of the child's devices is used
     if (o->device_in_ram || devices_fake(&s->run))
         word(a, "--device-in-ram");
 }
 
-/* The child would not say why it does not work in a place that the run would be refused in, too. */
+/* Checks places that the run would refuse as well: the child's message would not say why. */
 static int places_check(const struct session *s, const char *dir, struct err *err)
 {
     const struct train_opts *o = &s->o;
@@ -115,7 +115,7 @@ static int places_check(const struct session *s, const char *dir, struct err *er
 
 /* ---- the child ---- */
 
-/* In the child: its stdout and stderr are these files; does not return. */
+/* Turns the child into bench, with its stdout and stderr in these files. Does not return. */
 static void become(const struct args *a, const int files[2])
 {
     char **argv = calloc(argz_count(a->words, a->bytes) + 1, sizeof *argv);
@@ -132,7 +132,7 @@ static void become(const struct args *a, const int files[2])
     _exit(1);
 }
 
-/* All that was written into a file in memory; malloced. */
+/* All text in a memory file, malloced. */
 static char *text_of(int fd)
 {
     struct stat st = {0};
@@ -143,7 +143,7 @@ static char *text_of(int fd)
     return text;
 }
 
-/* Why there are no figures: the last line of what it said, if it said anything. */
+/* Says why there are no figures: the child's last line, if it printed any. */
 static int child_fail(char *said, struct err *err)
 {
     for (size_t n = said ? strlen(said) : 0; n > 0 && said[n - 1] == '\n'; n--)
@@ -153,8 +153,8 @@ static int child_fail(char *said, struct err *err)
     return err_set(err, -EIO, "%s", line && *line ? line : "siTrain bench ended without figures");
 }
 
-/* Its exit status; 0 where whoever started this program has it ignore its children. The watch hears
- * that it goes on; how far it is nobody knows. */
+/* Waits for the child and returns its exit status, or 0 if this program's starter ignores children.
+ * Tells the watch that it goes on, but not how far it is. */
 static int wait_for_child(pid_t pid, const struct watch *watch)
 {
     const struct timespec pause = {.tv_nsec = 100000000};
@@ -173,7 +173,7 @@ static int wait_for_child(pid_t pid, const struct watch *watch)
     return status;
 }
 
-/* What a child with these words prints, as JSON. */
+/* Runs a child with this command line, and reads what it prints as JSON. */
 static int child_run(json_t **out, const struct args *a, const struct watch *watch,
                      struct err *err)
 {
@@ -199,7 +199,7 @@ static int child_run(json_t **out, const struct args *a, const struct watch *wat
     return rc;
 }
 
-/* ---- what it says ---- */
+/* ---- its output ---- */
 
 static int lines_take(struct machine_file *m, const json_t *lines, struct err *err)
 {
@@ -226,7 +226,7 @@ int probe_machine(struct machine_file *out, const struct session *s,
     words_of_probe(&a, s, model, dir);
     for (size_t i = 0; i < s->o.device.n && s->o.mode != RUN_MEM && !rc; i++)
         rc = word_of_device(&a, s->o.device.item[i], err);
-    // Ctrl-C ends the child, which removes its files; this process ends when it has
+    // Ctrl-C ends the child, which removes its files; then this process ends
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);

@@ -1,6 +1,6 @@
-/* check.c: reads everything that a run has and says whether it is whole: its database, its states,
- * its data, what it exported. What is found is on stdout, a line a kind; every damage is a sentence
- * on stderr. Nothing is written without --repair. */
+/* check.c: reads everything that a run has, its database, states, data and exports, and says
+ * whether it is whole. Findings are on stdout, one line per kind. Each damage is a sentence on
+ * stderr. Nothing is written without --repair. */
 #include "cmd/cmd.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
@@ -17,6 +17,7 @@
 #include "run/folder/run_files.h"
 #include "run/folder/session.h"
 #include "run/folder/settings.h"
+#include "run/loop/best.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/corpus.h"
 #include "run/sources/labelled.h"
@@ -32,7 +33,7 @@ struct check_opts {
 
 #define AT(field) offsetof(struct check_opts, field)
 
-/* A disk that stores nothing has nothing to be checked. */
+/* Names of disks. One that stores nothing has nothing to check. */
 static const char *disk_word(size_t i)
 {
     return disk_at(i) && !(disk_at(i)->flags & DISK_FAKE) ? disk_name(i) : NULL;
@@ -55,18 +56,18 @@ static const struct opt_part parts[] = {{"Options", rows, 0}, {0}};
 
 struct check {
     const struct check_opts *o;
-    const char              *disk; // asked for; NULL: the run's own
+    const char              *disk; // from the options; NULL: the run's own
     struct session           s;
     int                      mend;
     uint64_t                 damaged, mended, bytes; // bytes read
     uint64_t                 denied; // parts that this user may not read
-    int                      others_damaged; // folders of other ranks, or what they are together
-    struct recovery_position       place; // of a run of several ranks, where it is known
+    int                      others_damaged; // other ranks' folders, or differences
+    struct recovery_position       place; // if there are several ranks and it is known
     int                      placed;
     int                      states_lost; // masters, moments or gradients are damaged
 };
 
-/* ---- what is said ---- */
+/* ---- output ---- */
 
 static void __attribute__((format(printf, 1, 2))) remark(const char *fmt, ...)
 {
@@ -88,14 +89,14 @@ static void say_state(void *ctx, int is_damage, const char *sentence)
 
 static void damage(void *ctx, const char *sentence) { say_state(ctx, 1, sentence); }
 
-/* Nobody has damaged what this user may not read. */
+/* Says that a part may not be read by this user, which is no damage. */
 static void denied(struct check *c, const char *sentence)
 {
     c->denied++;
     remark("it cannot be read: %s", sentence);
 }
 
-/* A line of the table: a kind, what there is of it, its bytes. */
+/* Prints a line of the table: a kind, how much there is of it, its bytes. */
 static void __attribute__((format(printf, 4, 5)))
 line(struct check *c, const char *kind, uint64_t bytes, const char *fmt, ...)
 {
@@ -129,8 +130,8 @@ static int check_database(struct check *c, struct runlog_check *out, struct err 
     return 0;
 }
 
-/* The rows of steps are those that the journal has behind it; in mem, rows since the last image are
- * there too. */
+/* Checks that the rows of steps are those that the journal covers. In mode mem, there are also rows
+ * since the last image. */
 static void check_steps(struct check *c, const struct runlog_check *db, uint64_t next_step)
 {
     struct err text;
@@ -176,7 +177,7 @@ static int check_states(struct check *c, const struct runlog_check *db, struct e
     return 0;
 }
 
-/* The line of a file of tokens or examples. found: damages before it was looked at. */
+/* Prints the line of a file of tokens or examples. found: damages before it was checked. */
 static void data_line(struct check *c, const char *what, uint64_t n, const char *path,
                       uint64_t found)
 {
@@ -187,7 +188,7 @@ static void data_line(struct check *c, const char *what, uint64_t n, const char 
          c->damaged > found ? ", damaged" : "");
 }
 
-/* RUN's tokens of this name, if it has them, a MiB at a time. */
+/* Checks RUN's tokens of this name, if there are any, a MiB at a time. */
 static int check_tokens(struct check *c, const char *name, struct err *err)
 {
     struct tokens *t = NULL;
@@ -210,7 +211,7 @@ static int check_tokens(struct check *c, const char *name, struct err *err)
     return rc;
 }
 
-/* RUN's examples of this name, if it has them, row by row. */
+/* Checks RUN's examples of this name, if there are any, row by row. */
 static int check_examples(struct check *c, const char *name, struct err *err)
 {
     struct examples *e = NULL;
@@ -250,7 +251,7 @@ static int check_tokenizer(struct check *c, struct err *err)
                    : err_set(err, -ENOENT,
                              "%s: no tokenizer there, though this run was made with one", path);
     int rc = tokenizer_open(&t, path, err);
-    if (rc == -ENOTSUP) { // nothing of it is damaged
+    if (rc == -ENOTSUP) { // unsupported, but not damaged
         remark("%s", err->text);
         line(c, "tokenizer", 0, "of a class that nothing names");
         *err = (struct err){ 0 };
@@ -263,14 +264,16 @@ static int check_tokenizer(struct check *c, struct err *err)
     return rc;
 }
 
-/* One that a training was killed behind is named already (best.folder): --resume makes it again. */
+/* Checks the best model. If a training was killed while exporting it, best.folder (and best.next,
+ * which a copy of the run has, too) already names the new one, and --resume makes it again. */
 static void check_best(struct check *c, const struct exported *w)
 {
     char      *made = settings_get(c->s.log, "best.folder");
     struct err text = { 0 };
 
     if (w->state == EXPORTS_GONE ||
-        (w->state == EXPORTS_OTHER && !(made && file_is(w->path, made))))
+        (w->state == EXPORTS_OTHER && !(made && file_is(w->path, made)) &&
+         !best_is_next(&c->s, w->sum)))
         err_set(&text, 0, "%.900s is %s: put a copy of the best model there; --last takes the "
                 "parameters after the last step", w->path,
                 w->state == EXPORTS_GONE ? "not there any more"
@@ -280,8 +283,8 @@ static void check_best(struct check *c, const struct exported *w)
     free(made);
 }
 
-/* What was exported, where it still is: that it is gone, or another one now, is no damage; of the
- * best model, which is a part of the run, it is. */
+/* Checks exports that are still there. It is no damage if an export is gone or was replaced, except
+ * for the best model, which is a part of the run. */
 static int check_exports(struct check *c, struct err *err)
 {
     for (int i = 0; i < EXPORTS_KINDS; i++) {
@@ -303,8 +306,8 @@ static int check_exports(struct check *c, struct err *err)
     return 0;
 }
 
-/* An error that is no damage ends it all, and so does somebody who uses it; a damage is said, and
- * the next part is looked at. */
+/* Ends a part's check. Errors other than damage end the whole check, and so does another process
+ * that uses the run. Damage is reported, and the next part is checked. */
 static int part_over(struct check *c, int rc, struct err *err)
 {
     if (!rc || rc == -ENOMEM || rc == -EBUSY || err->stopped)
@@ -334,7 +337,7 @@ static int check_parts(struct check *c, struct err *err)
     return rc ? rc : check_exports(c, err);
 }
 
-/* ---- a run, a folder ---- */
+/* ---- a run or a folder ---- */
 
 static void say_verdict(struct check *c)
 {
@@ -362,8 +365,8 @@ static void say_verdict(struct check *c)
                  opt_size_text(size, sizeof size, (double)c->bytes));
 }
 
-/* Everything fits to what is whole of a damaged log: the run can go on from there, to the same
- * bits. */
+/* All parts fit the whole part of a damaged log: the run can go on from there, with identical
+ * results. */
 static int go_back(struct check *c, struct err *err)
 {
     char     db[SESSION_PATH + 16];
@@ -388,14 +391,15 @@ static int go_back(struct check *c, struct err *err)
     return 0;
 }
 
-/* run.db cannot be opened. Of a damaged log, what was committed before may do. */
+/* run.db cannot be opened. If its log is damaged, checks whether the commits before the damage are
+ * enough. */
 static int check_past(struct check *c, struct err *err)
 {
     uint64_t found = c->damaged;
 
     session_close(&c->s);
     int rc = session_open(&c->s, c->o->what, SESSION_PAST, &say_events, err);
-    if (rc || !c->s.past) // damaged settings: without them nothing else can be found
+    if (rc || !c->s.past) // damaged settings: nothing can be found without them
         return rc == -ENOMEM ? rc : 0;
     rc = check_parts(c, err);
     if (!rc && c->damaged > found)
@@ -415,7 +419,7 @@ static int check_run(struct check *c, struct err *err)
     }
     c->mend = c->o->repair;
     rc = rc ? rc : check_parts(c, err);
-    if (!rc && c->s.ranks.size > 1) // what is wrong with its journal has been said
+    if (!rc && c->s.ranks.size > 1) // errors in its journal have been reported
         c->placed = !recovery_read(&c->place, &c->s.run, NULL);
     return rc;
 }
@@ -425,7 +429,7 @@ static int check_folder(struct check *c, struct err *err)
     struct hf          *hf = NULL;
     struct safetensors *st = NULL;
     struct watch        w = work_begin(&say_events, "checking %s", c->o->what);
-    int                 rc = hf_open(&hf, c->o->what, &w, err); // verifies
+    int                 rc = hf_open(&hf, c->o->what, &w, err); // also verifies the files
 
     work_end(&say_events);
     rc = rc ? rc : safetensors_open(&st, c->o->what, err);
@@ -444,12 +448,12 @@ static int check_folder(struct check *c, struct err *err)
     return part_over(c, rc, err);
 }
 
-/* Is what was found there of the same run? */
+/* Compares a rank's folder with the first: are both of the same run? */
 static void compare_rank(struct check *c, const struct check *first, size_t rank)
 {
     struct err text;
 
-    if (!c->s.log || !first->s.log) // given up, or cut just now
+    if (!c->s.log || !first->s.log) // it was given up, or cut just now
         return;
     if (!job_run_together(&c->s, &first->s) || c->s.ranks.rank != rank) {
         err_set(&text, 0, "%s is not the part of rank %zu of the run %s", c->o->what, rank,
@@ -458,7 +462,7 @@ static void compare_rank(struct check *c, const struct check *first, size_t rank
     }
 }
 
-/* Are all of one time, or what does a resume do with them? */
+/* Compares the ranks' steps, and says what a resume will do if they differ. */
 static void compare_times(struct check *c, const struct recovery_position *all)
 {
     size_t n = c->s.ranks.size, back = 0, refused = 0, first = recovery_target(all, n);
@@ -483,7 +487,7 @@ static void compare_times(struct check *c, const struct recovery_position *all)
     c->others_damaged |= refused > 0;
 }
 
-/* Another rank's folder: a run for itself. */
+/* Checks another rank's folder, as a run of its own. */
 static int check_rank(struct check *first, size_t rank, struct recovery_position *place,
                       struct err *err)
 {
@@ -516,7 +520,7 @@ static int check_rank(struct check *first, size_t rank, struct recovery_position
     return rc;
 }
 
-/* The folders of the other ranks of a run, and of one that is no rank 0's who has them. */
+/* Checks the folders of a run's other ranks, also if the first folder is not rank 0's. */
 static int check_ranks(struct check *c, struct err *err)
 {
     size_t     n = c->s.ranks.size;

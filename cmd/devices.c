@@ -1,7 +1,7 @@
-/* devices.c: what this machine has for siTrain: processor, memory, engines, ways to reach a disk,
+/* devices.c: lists what this machine has for siTrain: processor, memory, engines, disk backends,
  * kinds of devices, accelerator cards, NVMe drives. Whatever can be tried is tried (a disk opens a
- * small file, an engine a small product), so that "available" is a fact. Cards and drives are read
- * about in /sys and /proc alone: nothing is opened or written on them. */
+ * small file, an engine runs a small product), so that "available" is a fact. Cards and drives are
+ * looked up in /sys and /proc only; they are not opened or written. */
 #include "cmd/cmd.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
@@ -75,7 +75,8 @@ static void print_engine(size_t e, enum dtype dtype)
     matmul_close(mm);
 }
 
-/* Open a file of 64K in dir through the backend: its own words if it cannot. */
+/* Opens a file of 64K in dir with the backend, and prints the backend's own message if it
+ * cannot. */
 static void print_disk(const struct disk_ops *ops, const char *path)
 {
     struct disk_config cfg = { .path = path, .bytes = 65536, .create = 1, .depth = 4 };
@@ -93,7 +94,7 @@ static void print_disk(const struct disk_ops *ops, const char *path)
     unlink(path);
 }
 
-/* In use where the drive or a part of it, /dev/NAMEp1, is mounted. */
+/* Prints a drive. It is in use if it or a partition of it, /dev/NAMEp1, is mounted. */
 static void print_drive(const char *name)
 {
     static const char *const file[] = { "size", "device/model", "device/device/current_link_speed",
@@ -134,7 +135,7 @@ static void print_drives(void)
     free(found);
 }
 
-/* Cards with their drives. What runs on them is libxrt's to say. */
+/* Prints cards and their drives. Only libxrt knows what runs on them. */
 static void print_cards(void)
 {
     struct pairing p;

@@ -1,7 +1,7 @@
-/* eval.c: the loss of a model on a file; of a classifier or regressor also the metrics of a task,
- * and its predictions. Texts and rows are tokenised into a file without a name and go through the
- * model in order. Where a model calls its classes as the task does, but has them in another order,
- * the rows of its head are read in the task's. */
+/* eval.c: measures the loss of a model on a file. For a classifier or regressor it also computes a
+ * task's metrics and writes predictions. Texts and rows are tokenised into a file without a name
+ * and go through the model in order. If a model's classes have the task's names in another order,
+ * the rows of its head are read in the task's order. */
 #include "cmd/cmd.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
@@ -18,15 +18,15 @@
 #include <math.h>
 
 struct eval_opts {
-    const char *model, *data; // data: a text or tokens; with task its folder
+    const char *model, *data; // data: a text or tokens; with `task` the task's folder
     int         data_format;
     const char *tokenizer;    // NULL: the model's
-    const char *task;         // of GLUE; or
-    const char *eval_file, *test_file; // one's own rows, labelled as the model calls its classes
-    const char *predict; // a file for predictions of the test rows, MNLI's mismatched ones with -mm
-                         // behind; NULL: none
-    struct task_names columns; // of one's own rows; those not asked for are the run's own
-    uint64_t          max_seq; // 0: 128, or what the model has
+    const char *task;         // of GLUE, or
+    const char *eval_file, *test_file; // own rows, with labels named like the model's classes
+    const char *predict; // file for predictions of test rows (NULL: none); MNLI's mismatched ones
+                         // get -mm behind the name
+    struct task_names columns; // of own rows; others default to the run's
+    uint64_t          max_seq; // 0: 128, or the model's limit
     uint64_t          max_eval, max_predict; // rows; 0: all
     struct mask_opts  mask;                  // prob 0: the run's, or 15%
     struct read_opts  read;
@@ -73,8 +73,8 @@ static const struct opt_part parts[] = {
     { 0 }
 };
 
-/* A file in a temporary folder, whose name is gone when it is open (file_new_abort), itself when it
- * is closed. What others that were killed left there is removed. */
+/* Opens a file in a temporary folder. Its name is removed when it is open (file_new_abort), the
+ * file when it is closed. Files that killed processes left there are removed. */
 static int scratch_open(struct file_new *f, char *path, size_t size, struct err *err)
 {
     int rc = file_new_scratch(f, P_tmpdir "/sitrain-eval", err);
@@ -86,10 +86,10 @@ static int scratch_open(struct file_new *f, char *path, size_t size, struct err 
 
 /* ---- predictions ---- */
 
-/* Where a test split's go: MNLI's mismatched ones with -mm behind the name. */
+/* The predictions of a test split. For MNLI's mismatched one the name ends with -mm. */
 struct predict_file {
     struct output out;
-    char          path[PATH_MAX], read[2 * TASK_SPLITS][PATH_MAX]; // of a task's folder
+    char          path[PATH_MAX], read[2 * TASK_SPLITS][PATH_MAX]; // files of a task's folder
     const char   *inputs[5 + 2 * TASK_SPLITS];
 };
 
@@ -113,7 +113,7 @@ static int predict_check(struct predict_file *f, const struct eval_opts *e, size
     return output_check(&f->out, err);
 }
 
-/* Before anything is read. */
+/* Runs before anything is read. */
 static int predict_check_all(const struct eval_opts *e, struct err *err)
 {
     const struct task  *t = e->task ? task_find(e->task) : NULL;
@@ -147,7 +147,7 @@ static int open_text(struct tokens **out, const struct model_folder *r, const st
     return rc;
 }
 
-/* Parameters that are numbers may still be too large to compute with. */
+/* Refuses a loss that is no number: finite parameters may still be too large to compute with. */
 static int check_finite(double loss, const char *model, struct err *err)
 {
     return isfinite(loss) ? 0 : err_set(err, -ERANGE, "%s: its loss is %f, no number: what it "
@@ -194,17 +194,17 @@ static int eval_tokens(const struct model_folder *r, const struct eval_opts *o, 
     return rc;
 }
 
-/* ---- a task, and the model's classes ---- */
+/* ---- a task and the model's classes ---- */
 
-/* A file of rows: to be evaluated, or, where its labels are not looked at, predicted. */
+/* A file of rows. They are evaluated or, if their labels are not read, predicted. */
 struct part { struct labelled_file rows; size_t split; };
 
 struct evaluation {
     const struct model_folder *r;
     const struct eval_opts    *e;
     struct task                task;
-    struct task_names          trained; // columns that the run was trained on
-    struct task_names          columns; // borrowed
+    struct task_names          trained; // columns of the run's training
+    struct task_names          columns; // borrowed from others
     struct classes             classes; // the model's
     struct tokenizer          *tok;
     struct evaluator           by;
@@ -212,8 +212,8 @@ struct evaluation {
     struct part                part[2 * TASK_SPLITS];
 };
 
-/* The task of one's own rows: the model's classes by their names or numbers; LABEL_1 is called 1 in
- * a file. */
+/* Makes a task of own rows: classes are the model's names or numbers; LABEL_1 is called 1 in
+ * files. */
 static void own_task(struct evaluation *v, int named)
 {
     struct hf_labels *l = &v->classes.names;
@@ -227,7 +227,8 @@ static void own_task(struct evaluation *v, int named)
     v->task.tests[0] = v->e->test_file;
 }
 
-/* The task, and which row of the head is which class: by name where the names are the task's. */
+/* Finds the task, and which row of the head is which class: by name, if the names are the
+ * task's. */
 static int find_task(struct evaluation *v, struct err *err)
 {
     const struct task *known = v->e->task ? task_find(v->e->task) : NULL;
@@ -279,8 +280,8 @@ static int add_part(struct evaluation *v, size_t split, const char *file, int la
     return rc;
 }
 
-/* What is evaluated, then what is predicted: all of it is read once before anything is computed.
- * Columns that were not asked for are as they were when the run was trained. */
+/* Reads all rows, first those to evaluate, then those to predict, before anything is computed.
+ * Columns that were not given are those of the run's training. */
 static int add_parts(struct evaluation *v, struct err *err)
 {
     const struct eval_opts *e = v->e;

@@ -1,5 +1,5 @@
-/* import.c: a Hugging Face folder as a run at step 0, without data: `pretrain --resume RUN --data
- * FILE --steps N` trains it. */
+/* import.c: makes a run at step 0, without data, from a Hugging Face folder. `pretrain --resume RUN
+ * --data FILE --steps N` trains it. */
 #include "cmd/cmd.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"

@@ -1,5 +1,5 @@
-/* main.c: the table of commands, and what is said about the program as a whole. A
- * command's own file does the rest. */
+/* main.c: starts the program: prepares libraries and streams, answers --help and the like, and
+ * calls the command that was named. */
 #include "bench/bench.h"
 #include "cmd/cmd.h"
 #include "cmd/terminal/command.h"
@@ -37,7 +37,7 @@ static void print_help(FILE *out)
           "Exit code: 0 done, 1 failed, 2 misuse, 130 interrupted after a clean stop.\n", out);
 }
 
-/* A first hour, in its order; tests/cli/examples.sh runs each. */
+/* A first hour, in its order. tests/cli/examples.sh runs each. */
 static const struct example { const char *what, *line; } examples[] = {
     { "A tokenizer of one's own, from a text:",
       "siTrain prepare my.txt --train-tokenizer --vocab 8192 --out tok" },
@@ -88,7 +88,7 @@ static void print_man(FILE *out)
           out);
 }
 
-/* The exit code. */
+/* Prints the completion for a shell. Returns the exit code. */
 static int print_completion(const char *shell)
 {
     struct err err = { 0 };
@@ -121,10 +121,10 @@ static int run_command(int argc, char **argv)
     return 2;
 }
 
-/* OpenMP's threads are to sleep while they wait, not to spin for long: the devices' workers and
- * other programs share these cores, and a thread that spins keeps the one it waits for from
- * running. But waking one costs 0.1 ms, and a step has hundreds of short loops: so they spin for
- * about as long as that, then sleep (both measured in docs/lab/performance.md). 1: set now. */
+/* Makes OpenMP's waiting threads spin briefly and then sleep. The devices' workers and other
+ * programs share these cores, and a spinning thread keeps the one that it waits for from running.
+ * But waking a thread takes 0.1 ms, and a step has hundreds of short loops. So threads spin for
+ * about that long, then sleep (both measured in docs/lab/performance.md). 1: set now. */
 static int wait_without_spinning(void)
 {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
@@ -132,8 +132,8 @@ static int wait_without_spinning(void)
     return !setenv("OMP_WAIT_POLICY", "passive", 1) && !setenv("GOMP_SPINCOUNT", "5000", 1);
 }
 
-/* Libraries read their settings when they are loaded, so the program begins once more with better
- * ones. What the user has set stands. */
+/* Libraries read their settings when they are loaded, so the program executes itself with better
+ * ones. What the user has set stays. */
 static void set_libraries(char **argv)
 {
     char        self[PATH_MAX];
@@ -142,12 +142,13 @@ static void set_libraries(char **argv)
 
     set |= core && !setenv("OPENBLAS_CORETYPE", core, 1);
     if (set && realpath("/proc/self/exe", self))
-        execv(self, argv); // where it cannot, the only loss is speed
+        execv(self, argv); // if that fails, only speed is lost
 }
 
-/* Loading OpenBLAS maps its buffers, and where ulimit -v or -d leaves no room for them it tries for
- * ever. So where one is set, loading may take so many seconds of this process's time, which is a
- * hundred times what it takes; this is set before any library begins, and taken back by main. */
+/* Limits the CPU time for loading libraries. Loading OpenBLAS maps its buffers, and tries forever
+ * if ulimit -v or -d leaves no room for them. So if such a limit is set, loading may take LOADING_S
+ * seconds of CPU time, a hundred times what it needs. The limit is set before any library begins;
+ * main takes it back. */
 enum { LOADING_S = 3 };
 
 static void loading_ends(int sig)
@@ -181,7 +182,7 @@ static void loading_is_over(void)
     signal(SIGPROF, SIG_DFL);
 }
 
-/* Whether the stack is large enough (ulimit -s): the kernel ends a program that needs more. */
+/* Whether the stack is large enough (ulimit -s): the kernel kills a program that needs more. */
 static int has_stack(void)
 {
     enum { LEAST = 256 << 10 };
@@ -194,9 +195,8 @@ static int has_stack(void)
     return 0;
 }
 
-/* A standard stream that is closed would be the number of the next file opened, and a line printed
- * would go into a run's database: the number is taken by a file that refuses what the stream is
- * for. */
+/* Opens closed standard streams. Otherwise the next opened file would get the number of one, and a
+ * printed line would go into a run's database. The replacement refuses what the stream is for. */
 static void take_closed_streams(void)
 {
     for (int fd = 0; fd <= 2; fd++)
@@ -205,8 +205,23 @@ static void take_closed_streams(void)
             return;
 }
 
-/* Another program has a run's database locked. On a terminal a bar may be drawn there; progress.c
- * is not asked, since it may be a worker's thread that waits. */
+/* A page of a mapped file that has no room on the disk: SQLite maps run.db-shm, and there is no
+ * error that it could be told. What is committed stays, as after a kill. */
+static void on_bus(int sig, siginfo_t *info, void *context)
+{
+    static const char text[] =
+        "siTrain: a page of run.db-shm could not be written, since the disk is full or fails: free "
+        "some space and run it again; a run that was made goes on with --resume\n";
+
+    (void)context;
+    if (info->si_code == BUS_ADRERR && write(STDERR_FILENO, text, sizeof text - 1) >= 0)
+        _exit(1);
+    signal(sig, SIG_DFL);
+    raise(sig);
+}
+
+/* Says that another program has locked a run's database. A bar may be drawn on the terminal.
+ * progress.c is not asked, because this may be a worker's thread. */
 static int say_waiting(void *ctx, const char *sentence)
 {
     if (sentence) {
@@ -225,10 +240,11 @@ int main(int argc, char **argv)
     loading_is_over();
     take_closed_streams();
     db_wait_set(&waiting);
-    // a reader that went away is an error of the writing (command.c), training stops for it
-    // (training.c); a file over the limit (ulimit -f) is an error with a sentence, not a kill
+    // If a reader goes away, writing fails (command.c), and training stops (training.c). A file
+    // over the limit (ulimit -f) is an error with a sentence, not a kill.
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
+    sigaction(SIGBUS, &(struct sigaction){ .sa_sigaction = on_bus, .sa_flags = SA_SIGINFO }, NULL);
     set_libraries(argv);
 
     if (!has_stack())

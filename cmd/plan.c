@@ -1,5 +1,5 @@
-/* plan.c: what a run would hold, move and store, before anything is allocated, computed by the same
- * functions that the run itself goes by. */
+/* plan.c: computes what a run would hold, move and store, before anything is allocated, with the
+ * functions that the run itself uses. */
 #include "bench/bench.h"
 #include "cmd/cmd.h"
 #include "cmd/terminal/say.h"
@@ -127,7 +127,7 @@ static void print_traffic(const struct session *s)
         printf("  none: everything stays in RAM\n");
 }
 
-/* What is written, class by class. */
+/* Prints what a step writes, class by class. */
 static int print_written(const struct session *s, struct err *err)
 {
     struct wear w;
@@ -151,8 +151,8 @@ static int print_written(const struct session *s, struct err *err)
 
 /* ---- the machine ---- */
 
-/* How many devices share a drive at most, and what is free on all drives together; 0 where one of
- * them does not say. */
+/* Returns how many devices share a drive at most. *disk: free bytes on all drives together, or 0 if
+ * a drive does not say. */
 static size_t drives_look(const struct session *s, uint64_t *disk)
 {
     size_t   n = s->run.n_devices, most = 1;
@@ -169,8 +169,8 @@ static size_t drives_look(const struct session *s, uint64_t *disk)
     return most;
 }
 
-/* What --machine describes, or what is measured now. Where that cannot be the plan is one without
- * it, and says so: 1. */
+/* Reads the machine of --machine, or measures this one. Returns 1 if that failed: a sentence says
+ * so, and the plan has no times. */
 static int machine_find(struct machine_file *m, const struct session *s, const struct plan_opts *o,
                         struct err *err)
 {
@@ -202,7 +202,7 @@ static void load_note(const struct session *s)
         printf("  Updates are as this processor makes them: no accelerator was asked\n");
 }
 
-/* What a step takes; *out stays NULL where that could not be measured. */
+/* Predicts a step's time. *out stays NULL if that could not be measured. */
 static int time_find(json_t **out, const struct session *s, const struct plan_opts *o,
                      const struct mem_choice *mem, struct err *err)
 {
@@ -226,7 +226,7 @@ static const char *first(const struct opt_strings *files)
     return files->n ? *files->item : NULL;
 }
 
-/* Where --json is to be written: may it be; found: and it is. */
+/* Checks where --json is to be written; with `found`, writes it. */
 static int json_file(const struct plan_opts *o, const json_t *found, struct err *err)
 {
     const char *const inputs[] = { o->config, o->run, o->data, o->eval_data, o->tokenizer,
@@ -246,7 +246,7 @@ static int json_file(const struct plan_opts *o, const json_t *found, struct err 
     return rc;
 }
 
-/* The same for people, or as JSON. */
+/* Prints the prediction, for people or as JSON. */
 static int time_say(const json_t *found, const struct session *s, const struct plan_opts *o,
                     struct err *err)
 {
@@ -264,7 +264,7 @@ static int time_say(const json_t *found, const struct session *s, const struct p
     return json_file(o, found, err);
 }
 
-/* Rows of a file, as finetune counts them: of the folder's, or where dir is NULL of one's own. */
+/* Counts a file's rows as finetune does: those of a task's folder or, if dir is NULL, own rows. */
 static int count_rows(uint64_t *n, const struct plan_opts *o, const struct task *task,
                       const char *dir, const char *file, uint64_t most, struct err *err)
 {
@@ -277,7 +277,7 @@ static int count_rows(uint64_t *n, const struct plan_opts *o, const struct task 
     return rc;
 }
 
-/* The rows of files of conversations. */
+/* Counts the rows of files of conversations. */
 static int count_chats(uint64_t *count, const struct plan_opts *o, const struct opt_strings *files,
                        uint64_t most, struct err *err)
 {
@@ -302,8 +302,8 @@ static int count_chats(uint64_t *count, const struct plan_opts *o, const struct 
     return rc;
 }
 
-/* Conversations: the shape of their rows, finetune's defaults, and how many there are. How long
- * they are is not known, so --epochs of packed rows are not. */
+/* Plans a training on conversations: the shape of their rows, finetune's defaults, and their
+ * number. Their lengths are unknown, so --epochs of packed rows is, too. */
 static int plan_chat(struct session *s, uint64_t *count, const struct opt_line *line,
                      struct err *err)
 {
@@ -327,8 +327,8 @@ static int plan_chat(struct session *s, uint64_t *count, const struct opt_line *
                                    o->tokenizer ? o->tokenizer : o->model.init, err);
 }
 
-/* A fine-tuning: the classes of its head, finetune's defaults, its epochs where --steps does not
- * say otherwise, and the rows of the larger development set, where they are known. */
+/* Plans a fine-tuning: the classes of its head, finetune's defaults, its epochs unless --steps is
+ * given, and if known the rows of the larger development set. */
 static int plan_task(struct session *s, uint64_t *evaluated, const struct opt_line *line,
                      struct err *err)
 {
@@ -355,7 +355,7 @@ static int plan_task(struct session *s, uint64_t *evaluated, const struct opt_li
     task = task ? task : own;
     s->config.n_labels = task->n_labels;
     if (!opt_given(line, "batch"))
-        train->batch = 32; // finetune's
+        train->batch = 32; // finetune's default
     if (!opt_given(line, "steps") && (t->train_file.n || o->data)) {
         rc = count_rows(&rows_there, o, task, t->train_file.n ? NULL : o->data,
                         t->train_file.n ? first(&t->train_file) : TASK_TRAIN_FILE, t->max_train,
@@ -370,7 +370,7 @@ static int plan_task(struct session *s, uint64_t *evaluated, const struct opt_li
                                   o->tokenizer ? o->tokenizer : o->model.init, err);
 }
 
-/* What pretrain would not take is refused here, where it is there. */
+/* Refuses data that pretrain would refuse, if the files exist. */
 static int data_check(const struct plan_opts *o, size_t vocab, struct err *err)
 {
     const char *const files[] = { o->data, o->eval_data };
@@ -397,7 +397,8 @@ static int machine_check(const struct plan_opts *o, struct err *err)
     return json_file(o, NULL, err);
 }
 
-/* What of activations the prediction has, which --activations auto leaves to it: 1; 0: nothing. */
+/* Takes the activations of the prediction, to which --activations auto leaves them. 0: it has
+ * none. */
 static int acts_take(struct session *s, const json_t *found)
 {
     const json_t *acts = json_object_get(found, "activations");
@@ -409,7 +410,7 @@ static int acts_take(struct session *s, const json_t *found)
     return !!acts;
 }
 
-/* The answer, and what it comes from. predicted: what a run will choose to offload is known. */
+/* Prints the answer and its origin. predicted: it is known what a run will offload. */
 static int print_plan(const struct session *s, const struct plan_opts *o, const struct budget *b,
                       const struct mem_choice *mem, const json_t *found, int predicted,
                       struct err *err)
@@ -448,7 +449,7 @@ static int run(struct opt_line *line, struct err *err)
     struct mem_choice mem = { 0 };
     json_t           *found = NULL;
     uint64_t          evaluated = 0;
-    int               here = o->probe == PROBE_ON && !o->machine; // where it will be made
+    int               here = o->probe == PROBE_ON && !o->machine; // the run will be made here
     int               rc = machine_check(o, err);
 
     rc = rc ? rc : train_opts_check(&o->train, err);
@@ -469,7 +470,7 @@ static int run(struct opt_line *line, struct err *err)
         refused = training_plan(&b, &s, evaluated, err);
     if (!refused)
         mem_choice_make(&mem, &s, &b, evaluated);
-    // a file that is refused is, before anything is said
+    // refuse files before anything is printed
     if (!refused && (o->machine || o->probe == PROBE_ON))
         rc = time_find(&found, &s, o, &mem, err);
     int predicted = acts_take(&s, found);

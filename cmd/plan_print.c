@@ -1,6 +1,6 @@
-/* plan_print.c: `siTrain plan` for people: the answer in a few lines (time, memory, disk, what is
- * written, whether it would be better in RAM), then what it comes from. Times come from the JSON
- * value of plan/prediction.h. */
+/* plan_print.c: prints `siTrain plan` for people. First comes the answer in a few lines: time,
+ * memory, disk, what is written, and whether RAM would be better. Then comes what it is computed
+ * from. Times come from the JSON value of plan/prediction.h. */
 #include "bench/bench.h"
 #include "cmd/cmd.h"
 #include "plan/mem_choice.h"
@@ -35,7 +35,7 @@ static void memory_line(const struct budget *b)
     putchar('\n');
 }
 
-/* With which spare slots, and what others would take. */
+/* Prints the spare slots, and what other numbers of them would need. */
 static int spares_print(const struct session *s, struct err *err)
 {
     static const char *const names[] = { [RUN_SPARES_HALF] = "--spare-slots half",
@@ -68,8 +68,8 @@ static int disk_line(const struct session *s, struct err *err)
     return 0;
 }
 
-/* Of one device, the mean of all, and how much of a drive's life that is where --endurance says
- * it. */
+/* Prints what one device is written, the mean of all, and if --endurance is given, the part of a
+ * drive's life that this takes. */
 static int written_line(const struct session *s, const json_t *found, struct err *err)
 {
     double      steps = (double)s->o.steps, endurance = (double)s->o.endurance;
@@ -156,7 +156,7 @@ static void print_step(const json_t *found)
            100 * json_num(step, "pace_seconds") / seconds);
 }
 
-/* Where there are more than two ways, or a choice between them. */
+/* Prints activations if there are more than two ways, or a choice between them. */
 static void print_activations(const json_t *found)
 {
     static const char *const parts[] = { "inputs", "attentions", "mlps" };

@@ -1,5 +1,5 @@
-/* pretrain.c: a new run, or one that goes on. Both end in training_run on a run that stands
- * complete on disk: a new one is first made, then opened like any other. */
+/* pretrain.c: makes a new run, or opens one, and trains it. Both end in training_run on a run that
+ * is complete on disk: a new one is first made, then opened like any other. */
 #include "cmd/cmd.h"
 #include "cmd/terminal/job.h"
 #include "cmd/terminal/progress.h"
@@ -80,7 +80,7 @@ static int make_run(const char *dir, struct opt_line *line, struct comm *comm, s
     return newrun_create(&n, err);
 }
 
-/* An imported run cannot be trained yet. But where its devices are now can be said. */
+/* Refuses an imported run without data. But its devices may have moved, and that is stored. */
 static int without_data(struct session *s, struct opt_line *line, struct err *err)
 {
     struct pretrain_opts *o = line->options;
@@ -94,7 +94,7 @@ static int without_data(struct session *s, struct opt_line *line, struct err *er
                            named ? "its devices where --device says, but no" : "no");
 }
 
-/* The stored options with what the command line may change; the data. */
+/* Resumes a run: changes stored options as the command line says, and takes the data. */
 static int resume(struct session *s, struct opt_line *line, struct err *err)
 {
     struct pretrain_opts *o = line->options;
@@ -121,11 +121,11 @@ static int resume(struct session *s, struct opt_line *line, struct err *err)
     if (!rc && s->o.seq > s->config.n_positions)
         rc = err_misuse(err, "--seq %" PRIu64 ": the model has %zu positions", s->o.seq,
                         s->config.n_positions);
-    if (!rc && first && arch_is_masked(&s->config)) // refused before the data is taken
+    if (!rc && first && arch_is_masked(&s->config)) // refused before data are taken
         rc = corpus_masking(&masking, s, err);
     if (!rc && first && arch_is_masked(&s->config))
         rc = masking_framed(&masking, &s->config, err);
-    // options before the data: a run without data takes options anew
+    // options come before data: a run without data takes all options anew
     if (rc || (rc = session_config(s, err)) || (first && (rc = session_store_options(s, 0, err))) ||
         (rc = corpus_resume(s, "data", (struct corpus_file){ o->data, as }, err)) ||
         (rc = corpus_resume(s, "eval", (struct corpus_file){ o->eval_data, as }, err)))

@@ -1,4 +1,4 @@
-/* report.c: the command line of `siTrain report`; what it prints is made in report/. */
+/* report.c: parses the command line of `siTrain report`, and prints what report/ makes. */
 #include "cmd/cmd.h"
 #include "cmd/terminal/say.h"
 #include "data/db/questions.h"
@@ -13,7 +13,7 @@ struct report_opts {
     const char        *html, *sql, *trace, *trace_steps;
 };
 
-/* The names of the questions; and the list of them. */
+/* The names of the questions, and the word for their list. */
 static const char *question_word(size_t i)
 {
     const struct question *q = question_at(i);
@@ -52,7 +52,7 @@ static int open_run(struct runlog **log, const char *dir, struct err *err)
     return session_explain_closed(dir, runlog_open_run(log, dir, err), &say_events, err);
 }
 
-/* As JSON is printed, which escapes by itself: with ASCII alone no control character is left. */
+/* JSON escapes by itself: with ASCII only, no control character is left. */
 enum { FOR_TERMINALS = JSON_INDENT(2) | JSON_ENSURE_ASCII };
 
 /* ---- one question ---- */
@@ -82,7 +82,7 @@ static int answer(struct runlog *log, const struct report_opts *o, struct err *e
     return rc;
 }
 
-/* ---- all of a run, or of several ---- */
+/* ---- one run or several ---- */
 
 static int gather(json_t *reports, struct report_opts *o, struct err *err)
 {
@@ -110,7 +110,7 @@ static int print_page(FILE *out, void *reports, struct err *err)
     return 0;
 }
 
-/* What --html or --trace writes. Of a run only those files count as read that a run has. */
+/* The file of --html or --trace. Only the files that a run has count as its inputs. */
 static struct output output_of(const struct report_opts *o)
 {
     return (struct output){ .path = o->html ? o->html : o->trace,
@@ -142,7 +142,7 @@ out:
 
 /* ---- the command ---- */
 
-/* What is about one run, and asks its database itself. */
+/* Prints what concerns one run and asks its database directly. */
 static int print_of_one(struct report_opts *o, const char *what, struct err *err)
 {
     const char    *dir = o->runs.item[0];

@@ -1,7 +1,7 @@
-/* report_config.c: what is printed is what the run has now: a resume may have changed its end. All
- * options of training are written, so that neither another default nor another machine makes other
- * bits; left out is what belongs to one command only, and what was not asked for and would be
- * refused or mean something else if it were. */
+/* report_config.c: prints a run's options as a file for --config. They are the run's present ones:
+ * a resume may have changed its end. All options of training are printed, so that neither other
+ * defaults nor another machine change a bit. Left out are options of one command only, and options
+ * that were not given and would be refused or have another meaning if they were. */
 #include "cmd/cmd.h"
 #include "cmd/terminal/line.h"
 #include "data/opt/opt_file.h"
@@ -19,7 +19,7 @@ struct printing {
     int            classifies, evaluates;
 };
 
-/* A line; of repeated strings, which are kept as lines, one each. */
+/* Prints a line; for an option that may be repeated, one per stored line. */
 static int print_text(struct printing *p, const struct opt_row *row, char *text, struct err *err)
 {
     char size[32];
@@ -53,9 +53,9 @@ static int print_stored(struct printing *p, const char *before, const char *key,
     return rc;
 }
 
-/* ---- which ---- */
+/* ---- which options ---- */
 
-/* Dropout that was not asked for is the first model's, which --init has again. */
+/* Whether dropout came from the first model, from which --init takes it again. */
 static int dropout_is_models(struct printing *p)
 {
     static const char *const parts[] = { "drop_embd", "drop_attn", "drop_resid" };
@@ -68,7 +68,8 @@ static int dropout_is_models(struct printing *p)
     return p->classifies && any && !(asked > 0);
 }
 
-/* Without --schedule-steps the horizon is --steps, also another one. */
+/* Whether the schedule ends with the run: without --schedule-steps it ends at --steps, also a
+ * changed one. */
 static int schedule_ends_with_run(struct printing *p)
 {
     uint64_t steps, horizon;
@@ -77,7 +78,8 @@ static int schedule_ends_with_run(struct printing *p)
            settings_scan(p->log, "%" SCNu64, &horizon, "option.schedule-steps") && steps == horizon;
 }
 
-/* Masks are a masked language model's, whose tokenizer has the id where none was said. */
+/* Whether a masking option does not apply: only masked language models have masks, and their
+ * tokenizer has the id if none was given. */
 static int mask_is_none(struct printing *p, const char *name)
 {
     char              *family = settings_get(p->log, "config.arch");
@@ -103,7 +105,7 @@ static int is_left_out(struct printing *p, const char *name)
     return !strcmp(name, "dropout") && dropout_is_models(p);
 }
 
-/* auto, or --threads all cores, are written as what they came to. */
+/* Prints what auto, or --threads for all cores, turned out to be. */
 static int print_engine(struct printing *p, const struct opt_row *row, struct err *err)
 {
     char *engine = settings_get(p->log, "engine");
@@ -141,7 +143,7 @@ static int print_material(struct printing *p, const struct opt_command *cmd, str
         const char *tokens = p->classifies ? NULL : !strcmp(row->name, "data") ? "data"
                              : !strcmp(row->name, "eval-data") ? "eval" : NULL;
 
-        if (row->kept == OPT_SOURCE && tokens) // where they are now, or the text they are from
+        if (row->kept == OPT_SOURCE && tokens) // their place, or the text they come from
             rc = print_stored(p, tokens,
                               settings_has(p->log, "%s.text", tokens) ? "text" : "path", row, err);
         else if (row->kept == OPT_SOURCE)
@@ -150,7 +152,7 @@ static int print_material(struct printing *p, const struct opt_command *cmd, str
     return rc;
 }
 
-/* What options cannot say: the first steps had another horizon. */
+/* Adds what options cannot express: the first steps had another horizon. */
 static void print_schedule(const struct printing *p)
 {
     uint64_t step, was;
@@ -180,7 +182,7 @@ int report_config_print(struct runlog *log, const char *dir, struct err *err)
         free(text);
         return -ENOENT;
     }
-    p.out = open_memstream(&text, &bytes); // a part of it would be another run's
+    p.out = open_memstream(&text, &bytes); // a part of a file would describe another run
     if (!p.out)
         return err_set(err, -ENOMEM, "out of memory for the options of %s", dir);
     fprintf(p.out, "# the options of a run: siTrain %s --config THIS --run NEW makes it again\n",

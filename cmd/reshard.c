@@ -1,5 +1,6 @@
-/* reshard.c: a run onto other drives, or another number of them. What moves, and why a kill loses
- * nothing, is in offload/upkeep/reshard.h; here it is said where to, and stored. */
+/* reshard.c: moves a run to other drives, or to another number of devices or ranks.
+ * offload/upkeep/reshard.h moves the states and says why a kill loses nothing. This file says where
+ * they go, and stores that. */
 #include "cmd/cmd.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
@@ -47,7 +48,7 @@ static const struct opt_part parts[] = { { "Options", rows, 0 }, { 0 } };
 
 struct switching { struct session now; struct reshard r; };
 
-/* In the transaction that switches. */
+/* Stores the new settings, in the transaction that switches. */
 static int settings(void *ctx, struct err *err)
 {
     struct switching *w = ctx;
@@ -60,7 +61,7 @@ static int move_run(struct session *s, const struct reshard_opts *o, struct err 
 {
     struct watch watch = work_begin(&say_events, "moving the states of %s", o->run);
     struct switching w = {
-        .now = *s, // what will be stored; it borrows all of *s
+        .now = *s, // what will be stored; it borrows from *s
         .r = { .from = s->run, .to = s->run, .settings = settings, .ctx = &w, .watch = &watch },
     };
     struct session *now = &w.now;
@@ -68,9 +69,9 @@ static int move_run(struct session *s, const struct reshard_opts *o, struct err 
     char            notice[512] = "", size[32];
     uint64_t        start = clock_ns();
 
-    int rc = machine_hex(now->layout, sizeof now->layout - 1, err); // a name for the new set
+    int rc = machine_hex(now->layout, sizeof now->layout - 1, err); // names the new set
     now->o.device = o->device;
-    now->o.fpga = o->fpga; // the old ones are beside the old drives
+    now->o.fpga = o->fpga; // old cards belong to the old drives
     now->o.devices = r->to.n_devices = o->device.n ? o->device.n : o->devices;
     now->o.csd_mem = r->to.csd_mem = o->csd_mem ? o->csd_mem : s->run.csd_mem;
     r->to.device_paths = o->device.n ? o->device.item : NULL;
@@ -78,9 +79,9 @@ static int move_run(struct session *s, const struct reshard_opts *o, struct err 
     r->to.force_device = o->force_device;
     r->to.device_in_ram = o->device_in_ram;
     r->to.layout = now->layout;
-    rc = rc ? rc : train_opts_check(&now->o, err); // what is said for each device fits the new ones
+    rc = rc ? rc : train_opts_check(&now->o, err); // values per device must fit the new ones
     rc = rc ? rc : reshard_run(r, err);
-    // a step is half done: it is finished where its gradients are
+    // a step is half done: finish it where its gradients are
     if (rc == -EBUSY && !(rc = session_recover(s, err)))
         rc = reshard_run(r, err);
     work_end(&say_events);
@@ -95,7 +96,7 @@ static int move_run(struct session *s, const struct reshard_opts *o, struct err 
     return rc;
 }
 
-/* The old run stays as it is. */
+/* Makes a run for other ranks. The old run stays as it is. */
 static int new_ranks(const struct reshard_opts *o, struct err *err)
 {
     struct rank_reshard n = { .dir = o->new_run, .ranks = o->ranks, .devices = o->devices };

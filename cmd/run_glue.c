@@ -1,16 +1,16 @@
-/* run_glue.c: the options of Hugging Face's run_glue.py (its own, the model's, and
- * TrainingArguments from version 3 to 5) as finetune takes them, so that a script of today runs
- * with the program's name changed. Three kinds: those that stand for one of ours; those that change
- * nothing here, with a line that says why (those that finetune does in any case: without one); and
- * those that would change what is computed in a way that is not here: refused, but for the value
- * that stands for doing nothing. */
+/* run_glue.c: translates the options of Hugging Face's run_glue.py (its own, the model's, and
+ * TrainingArguments from version 3 to 5) for finetune, so that a present-day script works with only
+ * the program's name changed. There are three kinds. Some stand for one of our options. Some change
+ * nothing here, and a line says why (no line, if finetune does it in any case). Some would change
+ * what is computed in a way that does not exist here: they are refused, except for the value that
+ * means doing nothing. */
 #include "cmd/cmd.h"
 
 #define OF_EVALS "there is an evaluation after each epoch, or every --eval-every steps"
 
-/* ---- values that are written otherwise ---- */
+/* ---- values in another notation ---- */
 
-/* Python's 3.0 is our 3; what is no whole number stays for the row to judge. */
+/* Python's 3.0 is our 3. If it is no whole number, the row judges it. */
 static int whole(struct opt_taken *t, struct err *err)
 {
     size_t      digits = strspn(t->value, "0123456789");
@@ -22,13 +22,13 @@ static int whole(struct opt_taken *t, struct err *err)
     return 0;
 }
 
-/* -1 leaves it to the epochs. */
+/* -1 leaves the number to the epochs. */
 static int max_steps(struct opt_taken *t, struct err *err)
 {
     return !strcmp(t->value, "-1") ? 1 : whole(t, err);
 }
 
-/* A part of 1 as a percentage. */
+/* Writes a fraction as a percentage. */
 static int warmup_ratio(struct opt_taken *t, struct err *err)
 {
     char  *end;
@@ -40,7 +40,7 @@ static int warmup_ratio(struct opt_taken *t, struct err *err)
     return 0;
 }
 
-/* Steps, or below 1 a part of the run. */
+/* A number of steps or, below 1, a fraction of the run. */
 static int warmup_steps(struct opt_taken *t, struct err *err)
 {
     double v = strtod(t->value, NULL);
@@ -48,7 +48,7 @@ static int warmup_steps(struct opt_taken *t, struct err *err)
     return (v > 0 && v < 1 ? warmup_ratio : whole)(t, err);
 }
 
-/* One of the alias's words: theirs is written before the = where ours is another one. */
+/* Translates a word: the alias lists theirs before the = if ours differs. */
 static int word(struct opt_taken *t, struct err *err)
 {
     char   known[256];
@@ -73,7 +73,7 @@ static int word(struct opt_taken *t, struct err *err)
     return err_misuse(err, "--%s %s is not in this version; use %s", t->name, t->value, known);
 }
 
-/* ---- values of options that are not here ---- */
+/* ---- values of options that do not exist here ---- */
 
 static int eval_strategy(struct opt_taken *t, struct err *err)
 {
@@ -109,7 +109,8 @@ static int refuse(struct opt_taken *t, struct err *err)
     return err_misuse(err, "--%s %s: %s", t->name, t->value, t->help);
 }
 
-/* An option that would change what is computed: only what stands for doing nothing is taken. */
+/* Takes only the value that means doing nothing, because any other would change what is
+ * computed. */
 static int only_none(struct opt_taken *t, struct err *err)
 {
     const char *v = t->value ? t->value : "";
@@ -151,7 +152,7 @@ const struct opt_alias run_glue_aliases[] = {
     { "ignore_mismatched_sizes?",
       .help = "a head for as many classes is kept, another one made anew" },
 
-    // what is done, how long, how much
+    // what is done, for how long
     { "do_train? do_eval? disable_tqdm?", .help = NULL },
     { "do_predict?", .row = "predict" }, { "output_dir", .row = "run" },
     { "overwrite_output_dir?", .help = "a run is never overwritten; remove its folder first" },
@@ -166,7 +167,7 @@ const struct opt_alias run_glue_aliases[] = {
     { "auto_find_batch_size?",
       .help = "the plan says before the first step whether a batch fits in --host-mem" },
 
-    // the rule
+    // the optimizer
     { "learning_rate", .row = "lr" },
     { "warmup_ratio", .row = "warmup", .translate = warmup_ratio },
     { "warmup_steps", .row = "warmup", .translate = warmup_steps },
@@ -184,7 +185,8 @@ const struct opt_alias run_glue_aliases[] = {
       "neftune_noise_alpha eval_delay", .translate = only_none },
     { "data_seed", .help = "--seed gives the order of the rows too" },
     { "full_determinism?", .help = "equal runs give equal bits in any case" },
-    { "group_by_length? length_column_name",
+    { "group_by_length?", .row = "group-by-length" }, { "max_length", .row = "max-seq" },
+    { "length_column_name",
       .help = "the rows are shuffled; a batch is padded to its longest row" },
 
     // how it is computed
@@ -230,7 +232,7 @@ const struct opt_alias run_glue_aliases[] = {
       .help = "the best evaluation is the one with the best first metric of the task" },
     { "greater_is_better?", .help = "the metric says what is better" },
 
-    // what is kept and said
+    // what is kept and printed
     { "logging_steps", .row = "log-every", .translate = whole },
     { "save_strategy save_steps save_total_limit save_on_each_node? save_only_model? "
       "enable_jit_checkpoint? restore_callback_states_from_checkpoint?",

@@ -1,4 +1,4 @@
-/* watch.c: a run, seen from another process while it is trained, or afterwards. */
+/* watch.c: shows a run from another process, while it is trained or afterwards. */
 #include "cmd/cmd.h"
 #include "cmd/terminal/draw.h"
 #include "cmd/terminal/terminal.h"
@@ -30,7 +30,7 @@ static void take_look(struct lines *p, const char *run, struct look *f)
     draw_look(p, f, run);
 }
 
-/* What is no terminal gets a page of 80 columns without an end, as a file or a pipe can hold it. */
+/* Prints one look. If stdout is no terminal, the page has 80 columns and no limit of lines. */
 static int look_once(struct lines *p, const char *run, int terminal, struct err *err)
 {
     struct look f = { 0 };
@@ -55,11 +55,11 @@ static int look_on(struct lines *p, const char *run, double interval, struct err
     struct look      f = { 0 };
     int              rc = terminal_open(&t, err);
 
-    setpriority(PRIO_PROCESS, 0, LOWER_PRIORITY); // the training's threads come first
+    setpriority(PRIO_PROCESS, 0, LOWER_PRIORITY); // the training's threads have priority
 
     while (!rc) {
         terminal_size(&p->columns, &p->rows);
-        p->rows--; // the last one says how to leave
+        p->rows--; // the last line says how to leave
         take_look(p, run, &f);
         p->rows++;
         while (p->lines + 1 < p->rows)

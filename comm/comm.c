@@ -1,5 +1,5 @@
-/* comm.c: which kind of ranks a job has, the kind that is alone, and what all kinds have in
- * common: gathers are exchanges, waiting is looking now and then. */
+/* comm.c: opens the ranks of a job, with MPI or as a single process, and implements calls that all
+ * kinds share: gathers are exchanges, and waiting is testing now and then. */
 #include "comm/comm.h"
 
 #include "data/base/clock.h"
@@ -52,9 +52,9 @@ static size_t said(const char *name)
     return text ? strtoul(text, NULL, 10) : 0;
 }
 
-/* What the starters leave in the environment: Open MPI's mpirun, MPICH's and Intel's or srun with
- * PMI, and srun with PMIx. One may have been started within another, as mpirun in a shell that srun
- * gave: such a shell is of one, so the most counts. */
+/* The number of ranks that starters put into the environment: Open MPI's mpirun; MPICH's, Intel's,
+ * or srun with PMI; srun with PMIx. One may be started within another, like mpirun in a shell that
+ * srun gave. Such a shell has one rank, so the largest number counts. */
 size_t comm_started(void)
 {
     size_t of_mpirun = size_max(said("OMPI_COMM_WORLD_SIZE"), said("PMI_SIZE")),
@@ -99,8 +99,9 @@ void comm_abort(struct comm *c, int code) { c->ops->abort(c, code); }
 
 /* ---- between ranks ---- */
 
-/* What goes and comes has memory of its own, which stays where others may still write to it after a
- * failure. Where nothing is shared a byte is, so that all are waited for. */
+/* Shares data through memory of its own. After a failure this memory is kept, because others may
+ * still write to it. If there is nothing to share, a byte is shared, so that all ranks wait for
+ * each other. */
 int comm_share(struct comm *c, const void *mine, size_t bytes, void *all, struct err *err)
 {
     size_t              n = bytes ? bytes : 1;
@@ -150,8 +151,9 @@ int comm_gather(struct comm *c, enum comm_channel channel, void *buf, const size
     return rc;
 }
 
-/* A look, and the time since the one before, of which so much counts: who waits looks a thousand
- * times as often, so that more is time in which this process did not run. */
+/* Tests a request once and adds the time since the last test. At most COUNTS_NS of that counts: a
+ * waiting caller tests a thousand times as often, so a longer gap means that this process did not
+ * run. */
 static int look(struct comm *c, struct comm_request *r, double seconds, struct err *err)
 {
     enum { COUNTS_NS = 50000000 };

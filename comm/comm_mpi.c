@@ -1,11 +1,11 @@
-/* comm_mpi.c: ranks through MPI (3.1: Open MPI, MPICH). What is exchanged are messages between two
- * ranks, in messages of at most 1 GiB, since MPI counts in ints; between two ranks messages arrive
- * in the order in which they were sent, which is the order of calls.
+/* comm_mpi.c: connects ranks through MPI (3.1: Open MPI, MPICH). An exchange consists of messages
+ * between two ranks, of at most 1 GiB each, because MPI counts in ints. Messages between two ranks
+ * arrive in the order of sending, which is the order of calls.
  *
- * Several threads may call: one at a time is let into MPI, and none waits there.
+ * Several threads may call. One at a time may be inside MPI, and none waits there.
  *
- * Failures are returned, not fatal inside MPI; who makes the job end is the caller. Its
- * communicator is its own, so that libraries that use MPI do not meet it. */
+ * MPI returns failures instead of ending the process; the caller ends the job. The communicator is
+ * a copy, so that other libraries that use MPI do not interfere. */
 #include "comm/comm.h"
 
 #include <mpi.h>
@@ -14,22 +14,22 @@
 
 #define MESSAGE_MOST ((size_t)1 << 30)
 
-/* Of a rank; heard: the latest message of its, counted over those of all. */
+/* Where a rank runs. heard: the number of its latest message, counted over all ranks' messages. */
 struct place { char host[64]; long pid; uint64_t heard; };
 
 struct mpi_comm {
     struct comm   comm;
     MPI_Comm      world;
     struct place *place; // (size)
-    uint64_t      messages; // that came
-    pthread_mutex_t mutex; // of all calls of MPI from here on
+    uint64_t      messages; // number of messages received
+    pthread_mutex_t mutex; // for all calls of MPI from here on
 };
 
-/* What a request consists of. */
+/* A message of a request. */
 struct message { MPI_Request request; size_t peer; int sends; };
 struct messages { size_t n, done; struct message m[]; };
 
-/* The mutex is not held. */
+/* Reports a failure of MPI. The mutex is not held. */
 static int failed(struct mpi_comm *m, int code, const char *what, struct err *err)
 {
     char text[MPI_MAX_ERROR_STRING];
@@ -52,8 +52,8 @@ static size_t message_bytes(size_t bytes, size_t i)
     return left < MESSAGE_MOST ? left : MESSAGE_MOST;
 }
 
-/* All messages to or from one peer. Receives are begun before sends, so that what arrives has its
- * place. */
+/* Begins all messages to or from one peer. Receives begin before sends, so that arriving data have
+ * a place. */
 static int begin(struct mpi_comm *m, struct messages *out, enum comm_channel tag,
                  const struct comm_peer *peer, size_t p, int sends)
 {
@@ -89,7 +89,7 @@ static int mpi_exchange(struct comm *c, enum comm_channel channel, const struct 
     pthread_mutex_lock(&m->mutex);
     for (int sends = 0; sends <= 1; sends++)
         for (size_t k = 1; k < c->size && rc == MPI_SUCCESS; k++) {
-            // each rank begins with the next one: not all send to rank 0 first
+            // each rank begins with the next one, so not all send to rank 0 first
             size_t p = (sends ? c->rank + k : c->rank + c->size - k) % c->size;
 
             rc = begin(m, out, channel, &peers[p], p, sends);
@@ -99,8 +99,8 @@ static int mpi_exchange(struct comm *c, enum comm_channel channel, const struct 
     return rc ? failed(m, rc, "an exchange with other ranks", err) : 0;
 }
 
-/* A message of them, if it is not over; of those whose messages are not, *waits_for is the rank
- * that was not heard of for the longest time: others may wait for it, too. */
+/* Tests one message. Among the ranks of unfinished messages, *waits_for is the one that was not
+ * heard from for longest: others may be waiting for it, too. */
 static int message_test(struct mpi_comm *m, struct messages *all, size_t i, size_t *waits_for)
 {
     struct message *one = &all->m[i];
@@ -138,7 +138,7 @@ static int mpi_test(struct comm *c, struct comm_request *r, size_t *waits_for, s
     return 1;
 }
 
-/* What comes can be called off while it has not begun to come. What goes cannot. */
+/* Gives a request up. A receive can be cancelled before it has begun, a send cannot. */
 static int mpi_give_up(struct comm *c, struct comm_request *r)
 {
     struct messages *all = r->own;
@@ -173,7 +173,7 @@ static void mpi_who(const struct comm *c, size_t rank, char *out, size_t n)
     snprintf(out, n, "process %ld on %s", p->pid, p->host);
 }
 
-/* Other threads may be at work: none of them is within MPI for long. */
+/* Other threads may be active, but none is inside MPI for long. */
 static void mpi_abort(struct comm *c, int code)
 {
     struct mpi_comm *m = (struct mpi_comm *)c;
@@ -183,7 +183,7 @@ static void mpi_abort(struct comm *c, int code)
     pthread_mutex_unlock(&m->mutex);
 }
 
-/* There is no other thread any more. */
+/* All other threads have ended. */
 static void mpi_close(struct comm *c)
 {
     struct mpi_comm *m = (struct mpi_comm *)c;
@@ -222,7 +222,7 @@ int comm_mpi_open(struct comm **out, struct err *err)
         return err_set(err, -ENOMEM, "out of memory");
     m->comm.ops = &mpi_ops;
     pthread_mutex_init(&m->mutex, NULL);
-    MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &has); // whose failures end the process
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &has); // a failure of this ends the process
     int rc = MPI_Comm_dup(MPI_COMM_WORLD, &m->world);
     rc = rc ? rc : MPI_Comm_set_errhandler(m->world, MPI_ERRORS_RETURN);
     rc = rc ? rc : MPI_Comm_rank(m->world, &rank);

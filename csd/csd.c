@@ -1,5 +1,5 @@
-/* csd.c: the family of devices: choice by name, how large updates may be, and the memory that
- * silent devices keep. */
+/* csd.c: finds a kind of device by name, computes how large updates may be, and keeps the memory of
+ * devices that no longer answer. */
 #include "csd/csd.h"
 
 /* The kinds of devices. */
@@ -41,7 +41,7 @@ void csd_keep(void *memory)
     struct kept *k = malloc(sizeof *k);
 
     if (!k)
-        return; // it stays all the same
+        return; // it stays allocated all the same
     *k = (struct kept){ __atomic_load_n(&last, __ATOMIC_RELAXED), memory };
     while (!__atomic_compare_exchange_n(&last, &k->before, k, 0, __ATOMIC_RELEASE,
                                         __ATOMIC_RELAXED))

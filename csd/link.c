@@ -1,7 +1,8 @@
-/* link.c: meters and models of links. The model is a queue: a request is served when those before
- * it are, and takes bytes / bandwidth of the link's time. A link has a queue for each way, a drive
- * one for both. A request stands in all queues of its route at once, since its bytes flow through
- * all links together: the slowest sets the pace. */
+/* link.c: meters links, and models how long transfers over them take. The model is a queue: a
+ * request is served when those before it are, and takes bytes / bandwidth of the link's time. A
+ * link has a queue for each direction; a drive has one for both. A request is in all queues of its
+ * route at the same time, because its bytes flow through all links together: the slowest link sets
+ * the pace. */
 #include "csd/link.h"
 
 #include <pthread.h>
@@ -12,7 +13,7 @@ const char *const link_dir_names[LINK_DIRS] = {"read", "write"};
 const char *const link_class_names[LINK_CLASSES] = {"states", "gradient", "wire", "activation",
                                                     "residual"};
 
-enum { CELLS = sizeof(struct link_meter) / sizeof(uint64_t) }; // a meter is nothing but numbers
+enum { CELLS = sizeof(struct link_meter) / sizeof(uint64_t) }; // a meter consists of numbers
 
 void link_meter_count(struct link_meter *m, enum link_kind link, enum link_class cls,
                       enum link_dir dir, size_t payload, size_t bytes)
@@ -42,10 +43,10 @@ uint64_t link_meter_total(const struct link_meter *m)
 struct link {
     struct link_rates rates;
     struct link      *above;
-    unsigned          depth; // links up to the host
+    unsigned          depth; // number of links up to the host
     pthread_mutex_t   mutex;
-    uint64_t          free_ns[LINK_DIRS]; // when all that was taken is over; under the mutex. A
-                                          // drive has the first alone
+    uint64_t          free_ns[LINK_DIRS]; // when all requests are done; under the mutex. A drive
+                                          // uses the first alone
 };
 
 struct link *link_new(const struct link_rates *rates, struct link *above)
@@ -69,7 +70,7 @@ struct link *link_above(const struct link *l) { return l->above; }
 
 double link_rate(const struct link *l, enum link_dir dir) { return l->rates.bytes_per_s[dir]; }
 
-/* When one link is done with a request. */
+/* Queues a request on one link. Returns when the link is done with it. */
 static uint64_t one_take(struct link *l, enum link_dir dir, uint64_t bytes, uint64_t now_ns)
 {
     uint64_t *free_ns = &l->free_ns[l->rates.shared ? 0 : dir];
@@ -89,7 +90,7 @@ uint64_t link_take(struct link *from, struct link *to, uint64_t bytes, uint64_t 
 {
     uint64_t last = now_ns, latency_ns = 0;
 
-    while (from != to) { // the lower of the two ends goes up, until both have met
+    while (from != to) { // the lower of the two ends goes up, until both meet
         int            up = from && (!to || from->depth >= to->depth);
         struct link   *l = up ? from : to;
         uint64_t       over = one_take(l, up ? LINK_READ : LINK_WRITE, bytes, now_ns);

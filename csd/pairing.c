@@ -1,6 +1,6 @@
-/* pairing.c: reads /sys. A device's resolved path there names every bridge from the root port down
- * to it: two devices are as near as the bridges are many that they have in common. A common root
- * port alone is no switch: what goes from one to the other then goes through the processor. */
+/* pairing.c: reads from /sys which card belongs to which drive. A device's resolved path there
+ * names every bridge from the root port down to it: the more bridges two devices share, the nearer
+ * they are. A common root port alone is no switch: transfers then go through the processor. */
 #include "csd/pairing.h"
 
 #include "data/base/file.h"
@@ -16,9 +16,9 @@
 /* xocl's table of cards has a SmartSSD's user function under this number. */
 static const char SMARTSSD_VENDOR[] = "0x10ee", SMARTSSD_USER[] = "0x6988";
 
-enum { STACKED = 8 }; // block devices on block devices: at most
+enum { STACKED = 8 }; // most layers of block devices on block devices
 
-/* The resolved path of what lies under sys, malloced; NULL where it is not there. */
+/* The resolved path of something under sys, malloced; NULL if it does not exist. */
 static char *resolved(const char *sys, const char *folder, const char *name)
 {
     char *path = file_path(NULL, "%s/%s/%s", sys, folder, name);
@@ -28,7 +28,7 @@ static char *resolved(const char *sys, const char *folder, const char *name)
     return real;
 }
 
-/* The line of a file that begins with key, behind it; "" where there is none. */
+/* The text behind `key` in the line of a file that begins with it, or "". */
 static const char *field(char *buf, size_t size, const char *place, const char *file,
                          const char *key)
 {
@@ -43,7 +43,8 @@ static const char *field(char *buf, size_t size, const char *place, const char *
 
 /* ---- PCI addresses in paths ---- */
 
-/* How long the function's address is that s begins with, as 0000:3b:00.1 or 10000:01:00.0; or 0. */
+/* Length of the function's address with which s begins, like 0000:3b:00.1 or 10000:01:00.0; or
+ * 0. */
 static size_t address_length(const char *s)
 {
     static const char form[] = "hh:hh.d";
@@ -59,7 +60,7 @@ static size_t address_length(const char *s)
     return (*at == '/' || *at == '\0') && (size_t)(at - s) < PCI_ADDRESS ? (size_t)(at - s) : 0;
 }
 
-/* The last function of a path, and the path cut behind it; 0 where there is none. */
+/* Finds the last function in a path, and cuts the path behind it. 0 if there is none. */
 static int address_last(char *path, char address[PCI_ADDRESS])
 {
     size_t length = 0;
@@ -77,8 +78,8 @@ static int address_last(char *path, char address[PCI_ADDRESS])
     return length > 0;
 }
 
-/* Bridges below a root port that both paths go through. A host bridge (pci0000:3a, also a second
- * one behind a volume controller) has its root ports next below it. */
+/* Counts the bridges below a root port that both paths go through. Root ports are directly below a
+ * host bridge (pci0000:3a, also a second one behind a volume controller). */
 static int bridges_in_common(const char *a, const char *b)
 {
     int n = 0, root = 1;
@@ -88,7 +89,7 @@ static int bridges_in_common(const char *a, const char *b)
 
         if (strncmp(a, ++b, length) != 0 || (b[length] != '/' && b[length] != '\0'))
             break;
-        if (address_length(a) && a[length] && b[length]) { // a bridge of both
+        if (address_length(a) && a[length] && b[length]) { // a bridge that both have
             n += !root;
             root = 0;
         } else if (!strncmp(a, "pci", 3)) {
@@ -103,8 +104,8 @@ static int bridges_in_common(const char *a, const char *b)
 
 /* ---- cards ---- */
 
-/* In bytes: the size of the window now (bar), the one to be (rbar), the one that holds the card's
- * memory (exp_bar), the part that is mapped (remap). */
+/* Whether P2P is enabled. Sizes are in bytes: of the window now (bar), of the window to come
+ * (rbar), of a window that holds the card's memory (exp_bar), and of the mapped part (remap). */
 static enum card_p2p p2p_of(const char *config)
 {
     static const char *const key[] = { "bar:", "rbar:", "exp_bar:", "remap:" };
@@ -122,7 +123,8 @@ static enum card_p2p p2p_of(const char *config)
                                                                                         : P2P_ON;
 }
 
-/* A subdevice of the driver: a folder NAME.u.NUMBER, or one whose file `name` says so. */
+/* Whether a folder is this subdevice of the driver: its name is NAME.u.NUMBER, or its file `name`
+ * says so. */
 static int is_subdevice(const char *place, const char *folder, const char *name)
 {
     char   text[64], *path = file_path(NULL, "%s/%s", place, folder);
@@ -160,7 +162,7 @@ static void card_ask(struct card *c)
         closedir(d);
 }
 
-/* Is the function `name` a card's? Then it is the next of p's; p has room for it. */
+/* Adds the function `name` to p's cards if it is a card's. p has room for it. */
 static void card_look(struct pairing *p, const char *name)
 {
     char         text[64], *place = resolved(p->sys, "bus/pci/devices", name);
@@ -184,9 +186,9 @@ static void card_look(struct pairing *p, const char *name)
 
 /* ---- drives ---- */
 
-/* The path of the controller of a namespace; malloced. One of a subsystem with several paths stands
- * in none of them: then its subsystem's folder has the controllers, and one is told only where
- * there is one. */
+/* The path of the controller of a namespace, malloced. If a subsystem has several paths, the
+ * namespace is in none of them; the subsystem's folder then has the controllers. The answer is
+ * known only if there is one. */
 static char *controller_place(const char *sys, const char *name, char address[PCI_ADDRESS])
 {
     char          *place = resolved(sys, "block", name), *found = NULL, other[PCI_ADDRESS];
@@ -218,8 +220,8 @@ static char *controller_place(const char *sys, const char *name, char address[PC
     return NULL;
 }
 
-/* How near each is to the other; *card: the nearest, -1 where there is none. The number of cards
- * that are as near. */
+/* Finds the cards nearest to a drive. *card: the first of these, or -1. *bridges: how near. Returns
+ * how many cards are equally near. */
 static int nearest_card(const struct pairing *p, const struct drive *d, int *card, int *bridges)
 {
     int n = 0;
@@ -240,7 +242,7 @@ static int nearest_card(const struct pairing *p, const struct drive *d, int *car
     return n;
 }
 
-/* Another drive that is nearer to the card than by so many bridges; NULL where there is none. */
+/* Another drive that is nearer to the card than this many bridges, or NULL. */
 static const struct drive *nearer_drive(const struct pairing *p, int card, int bridges)
 {
     for (size_t i = 0; i < p->n_drives; i++)
@@ -249,7 +251,7 @@ static const struct drive *nearer_drive(const struct pairing *p, int card, int b
     return NULL;
 }
 
-/* The card of a drive; -1 and a sentence where there is none. */
+/* The card of a drive, or -1 and a sentence. */
 static int judge(const struct pairing *p, const struct drive *d, struct err *err)
 {
     int                 card, bridges, n = nearest_card(p, d, &card, &bridges);
@@ -283,8 +285,8 @@ static void drive_look(struct pairing *p, const char *name)
 
 /* ---- the drive of a path ---- */
 
-/* What a block device lies on: the disk of a partition, what a mapped device is made of. 1: it was
- * followed; 0: it is a disk; -ENODEV: several, *n of them. */
+/* Follows a block device down: from a partition to its disk, from a mapped device to what it is
+ * made of. 1: followed; 0: it is a disk; -ENODEV: it is on several, *n of them. */
 static int follow(char **place, int *n)
 {
     char          *part = file_path(NULL, "%s/partition", *place), *below = NULL;
@@ -346,11 +348,11 @@ static const struct drive *drive_of(const struct pairing *p, const char *path, s
     return found;
 }
 
-/* ---- all of it ---- */
+/* ---- reading all ---- */
 
 static int any(const struct dirent *e) { return e->d_name[0] != '.'; }
 
-/* nvme0n1, but not nvme0c1n1, one of several ways to it, nor a partition. */
+/* Takes nvme0n1, but neither nvme0c1n1, which is one of several paths to it, nor a partition. */
 static int is_namespace(const struct dirent *e)
 {
     const char *at = e->d_name;
@@ -361,8 +363,8 @@ static int is_namespace(const struct dirent *e)
     return *at == 'n' && at[1] && at[1 + strspn(at + 1, "0123456789")] == '\0';
 }
 
-/* The names in a folder of sys, in order, each malloced as the array is; none where it is not
- * there. scandir's own -1 for want of memory counts as none, too. */
+/* The names in a folder of sys, in order. Each name is malloced, and so is the array. If the folder
+ * does not exist or memory is short, there are none. */
 static size_t names(const char *sys, const char *folder, int (*filter)(const struct dirent *),
                     struct dirent ***found)
 {

@@ -1,5 +1,6 @@
-/* topology.c: builds the tree of modelled links. Each line of a file is a node, the link from it up
- * to a node above, which stands in an earlier line: so there are no circles. */
+/* topology.c: builds the tree of modelled links from options or a file. Each line of a file is a
+ * node with its link to the node above, which must be on an earlier line. So there can be no
+ * circles. */
 #include "csd/topology.h"
 
 #include "data/base/file.h"
@@ -24,7 +25,7 @@ struct node {
 };
 
 struct topology {
-    struct node      *node;        // (n) in the order of lines: none before the one above it
+    struct node      *node;        // (n) in the order of lines: each follows the one above it
     size_t            n, cap;
     struct link_ends *ends;        // (n_ends) of the devices
     size_t            n_ends;
@@ -64,7 +65,7 @@ static int node_add(struct topology *t, enum kind kind, const char *name,
 
 /* ---- a line of a file ---- */
 
-/* The number of a device, as it is written otherwise, too: 3, not 03. */
+/* Whether text is the number of a device in its usual form: 3, not 03. */
 static int is_number(const char *text)
 {
     return strspn(text, "0123456789") == strlen(text) && strlen(text) < 8 &&
@@ -85,7 +86,7 @@ static int name_check(const struct topology *t, enum kind kind, const char *name
     return 0;
 }
 
-/* "2.4G": bytes a second; "-": unlimited. */
+/* Reads "2.4G" as bytes per second; "-" means unlimited. */
 static int rate_parse(double *out, const char *text, struct err *err)
 {
     *out = 0;
@@ -108,7 +109,7 @@ static int latency_parse(uint64_t *out, const char *text, struct err *err)
     return 0;
 }
 
-/* word[0..n) of a line that has any. */
+/* Adds the node of a line, which has the words word[0..n). */
 static int line_add(struct topology *t, char **word, size_t n, struct err *err)
 {
     enum kind          kind = KIND_LINK;
@@ -167,7 +168,7 @@ static int file_add(struct topology *t, const char *path, struct err *err)
 
 /* ---- the options' tree ---- */
 
-/* 0 behind the end of a list. */
+/* The value for a device. A list that is too short has 0. */
 static double value_of(const struct topology_values *v, size_t device)
 {
     size_t i = v->n > 1 ? device : 0;
@@ -218,7 +219,7 @@ static int options_add(struct topology *t, const struct topology_config *cfg, si
 
 /* ---- the whole ---- */
 
-/* Where an engine has no line it stands where its drive meets the rest. */
+/* Finds each device's drive and engine. An engine without a line is where its drive's link ends. */
 static int ends_find(struct topology *t, const struct topology_config *cfg, size_t n_devices,
                      struct err *err)
 {
@@ -237,7 +238,7 @@ static int ends_find(struct topology *t, const struct topology_config *cfg, size
         if (!drive && t->n_ends >= n_devices) {
             rc = node_add(t, KIND_DRIVE, name, &(struct link_rates){ .shared = 1 }, NULL, err);
             drive = rc ? NULL : &t->node[t->n - 1];
-            engine = NULL; // adding moved the nodes, and it has none
+            engine = NULL; // adding moved the nodes; it has no engine
         }
         if (rc)
             return rc;
@@ -298,11 +299,11 @@ const struct link_ends *topology_ends(const struct topology *t, size_t i)
     return t ? &t->ends[i] : NULL;
 }
 
-/* ---- what transfers take of the links ---- */
+/* ---- the links that transfers use ---- */
 
 size_t topology_links(const struct topology *t) { return t ? t->n : 0; }
 
-/* Does the way from `end` to the host take `on`? */
+/* Whether the path from `end` to the host uses the link `on`. */
 static int is_on_way(const struct link *end, const struct link *on)
 {
     while (end && end != on)
@@ -316,7 +317,7 @@ void topology_load(double (*busy)[LINK_DIRS], const struct topology *t, size_t n
     for (size_t i = 0; i < topology_links(t); i++) {
         const struct link *l = t->node[i].link;
         double             up = link_rate(l, LINK_READ), down = link_rate(l, LINK_WRITE);
-        double             part = 0, copies = 0; // of the devices' bytes; of the accelerators'
+        double             part = 0, copies = 0; // part of the devices' bytes; accelerators
 
         for (size_t d = 0; d < n && t->node[i].kind != KIND_DRIVE; d++)
             part += is_on_way(t->ends[load->first + d].drive, l) / (double)n;

@@ -1,25 +1,25 @@
-/* attention.c: attention in tiles of TILE queries x TILE keys (Dao et al. 2022): forward
- * keeps a running maximum and sum for each query, backward recomputes the probabilities from lse.
- * Tiles are copied into scratch, where they stand as the operands of small products; what these are
- * made of is a form's (attention_form.h).
+/* attention.c: computes attention and its gradients in tiles of TILE queries x TILE keys (Dao et
+ * al. 2022). Forward keeps a running maximum and sum for each query; backward recomputes the
+ * probabilities from lse. Tiles are copied into scratch, where they are the operands of small
+ * products. A form (attention_form.h) says what operands are made of.
  *
  * Invariants:
- * - scores stand transposed, s[key][query]: a query's maximum, sum, lse and delta run side by side
- * in vectors. So do the sums of a query's row, out and dq: folded scores are then the right operand
- * as they are;
- * - the sums of a query go over key tiles in ascending order, those of a key over query tiles
- * likewise, and forward and backward get the same scores;
- * - a (b, h, query tile) in forward and a (b, h) in backward are computed by one thread from
- * beginning to end, and the gradients of keys and values that heads share are the heads' own, added
- * up in order: bits depend neither on threads nor on the other rows of the batch, nor on how many
- * query tiles share loaded keys;
- * - padding is zero: rows beyond T, and columns beyond the head size up to a multiple of the
- * form's strip.
- * - tiles that nobody sees are left out. In a causal diagonal tile products run strip by strip over
- * what the mask leaves. Where a window or a text ends inside a tile, scores are made -inf;
- * - dropout's factors f are made tile by tile, in both passes. Maximum, sum and lse are those of p
- * undropped: out is (f p) v, hence dp = f (dout v'), dv = (f p)' dout, and the sum of p dp over a
- * row is dout . out as ever. */
+ * - Scores are transposed, s[key][query]: maximum, sum, lse and delta are computed for many queries
+ * at once, in vectors. So are the sums of a query's row, out and dq. Folded scores
+ * therefore are the right operand as they are.
+ * - The sums of a query go over key tiles in ascending order, and those of a key over query tiles.
+ * Forward and backward get the same scores.
+ * - One thread computes a (b, h, query tile) in forward and a (b, h) in backward from beginning to
+ * end. Gradients of shared keys and values are computed per head and added up in order. Bits
+ * therefore depend neither on threads, nor on the other rows of the batch, nor on how many query
+ * tiles share loaded keys.
+ * - Padding is zero: rows beyond T, and columns beyond the head size up to a multiple of the form's
+ * strip.
+ * - Tiles that no query sees are left out. In a causal diagonal tile, products run strip by strip
+ * over what the mask leaves. Where a window or a text ends inside a tile, scores are made -inf.
+ * - Dropout's factors f are made tile by tile, in both passes. Maximum, sum and lse are those of p
+ * without dropout: out is (f p) v, hence dp = f (dout v'), dv = (f p)' dout, and the sum of p dp
+ * over a row is dout . out as ever. */
 #include "kernels/attention.h"
 
 #include <assert.h>
@@ -39,7 +39,8 @@ static_assert(TILE == (int)DROPOUT_SPAN, "dropout_tile makes the factors of a ti
 
 /* ---- forward ---- */
 
-/* A part of a thread's scratch; a layout is run for its size (from NULL) and for its pointers. */
+/* Takes a part of a thread's scratch. A layout is run twice: from NULL for its size, then for its
+ * pointers. */
 static void *words(struct arena *all, size_t n) { return arena_take(all, n * sizeof(word)); }
 
 struct query_tile {
@@ -48,13 +49,13 @@ struct query_tile {
     float *max, *sum; // (TILE)
 };
 
-struct forward_tiles { // of one thread
+struct forward_tiles { // for one thread
     struct query_tile q[GROUP];
-    word  *k, *v, *v_fold, *v_cols; // (TILE, width) the key tile; k also q's rows
+    word  *k, *v, *v_fold, *v_cols; // (TILE, width) the key tile; k also for q's rows
     word  *p;              // (TILE, TILE) probabilities as operands
     float *s;              // (TILE, TILE) scores, then probabilities
     float *corr;           // (TILE)
-    float *drop;           // (TILE, TILE) factors of s, where there is dropout
+    float *drop;           // (TILE, TILE) factors of s, if there is dropout
 };
 
 static size_t forward_layout(struct forward_tiles *t, void *base, size_t width)
@@ -89,7 +90,7 @@ static struct tile tile_of(const struct head *hd, float *drop, size_t i0, size_t
     return t;
 }
 
-// Each row of x (rows, TILE) times by.
+// Multiplies each row of x (rows, TILE) by `by`.
 SIMD_CLONES static void columns_scale(float *restrict x, const float *restrict by, size_t rows)
 {
     for (size_t i = 0; i < rows; i++)
@@ -97,7 +98,7 @@ SIMD_CLONES static void columns_scale(float *restrict x, const float *restrict b
             x[i * TILE + j] *= by[j];
 }
 
-/* Rows [i0, i0 + n) of a tensor of this head from x (width, TILE), which is transposed in
+/* Stores x (width, TILE) as rows [i0, i0 + n) of a tensor of this head. It is transposed in
  * `scratch`. */
 static void tile_store_columns(void *out, size_t stride, word *scratch, const float *x,
                                const struct head *hd, size_t i0)
@@ -107,7 +108,7 @@ static void tile_store_columns(void *out, size_t stride, word *scratch, const fl
                hd->width, size_min(hd->T - i0, TILE), hd->hs);
 }
 
-/* A loaded tile of keys j0.. into the sums of queries i0... */
+/* Adds a loaded tile of keys j0.. to the sums of queries i0... */
 static void forward_pair(const struct forward_tiles *t, const struct query_tile *q,
                          const struct head *hd, struct operand v, size_t i0, size_t j0)
 {
@@ -129,7 +130,7 @@ static void query_begin(const struct forward_tiles *t, const struct query_tile *
     words_transpose(q->qt, t->k, TILE, hd->width / hd->form->depth, hd->width / hd->form->depth);
     memset(q->o, 0, sizeof(float) * TILE * hd->width);
     for (size_t i = 0; i < TILE; i++) {
-        q->max[i] = -FLT_MAX; // finite, for a window's first tile may have no key for a query
+        q->max[i] = -FLT_MAX; // finite, because a window's first tile may have no key for a query
         q->sum[i] = 0.0f;
     }
 }
@@ -148,7 +149,7 @@ static void query_end(void *out, float *lse, const struct forward_tiles *t,
     tile_store_columns(out, hd->C, t->k, q->o, hd, i0);
 }
 
-/* Queries [first, end), of GROUP tiles at most; out, lse of row 0 of this head. */
+/* Computes queries [first, end), GROUP tiles at most. out and lse begin at row 0 of this head. */
 static void forward_group(void *out, float *lse, const struct head *hd, size_t first, size_t end,
                           void *scratch)
 {
@@ -180,7 +181,7 @@ const char *attention_describe(enum dtype dt) { return attention_form_of(dt)->na
 
 static size_t heads_of_keys(const struct attention *a) { return a->KV ? a->KV : a->H; }
 
-// What all heads have in common.
+// The values that all heads share.
 static struct head head_make(const struct attention *a)
 {
     const struct attention_form *form = a->form ? a->form : attention_form_of(a->dt);
@@ -209,7 +210,7 @@ static size_t q_at(const struct head *hd, const struct attention *a, size_t b, s
     return b * a->T * hd->stride + h * hd->hs;
 }
 
-// The keys of head kv; its values are KV heads further on.
+// Where the keys of head kv begin. Its values are KV heads further on.
 static size_t k_at(const struct head *hd, const struct attention *a, size_t b, size_t kv)
 {
     return b * a->T * hd->stride + hd->C + kv * hd->hs;
@@ -262,16 +263,16 @@ void attention_forward(const struct attention *a)
 
 /* ---- backward ---- */
 
-struct backward_tiles { // of one thread
+struct backward_tiles { // for one thread
     word  *k, *k_cols, *v; // (T padded to TILE, width): the head's key tiles, one after the other
     float *dk, *dv;        // (T padded to TILE, width): sums over query tiles, in order
-    float *dk_next, *dv_next; // likewise, of a further head that shares the keys; or NULL
+    float *dk_next, *dv_next; // the same for another head that shares the keys; or NULL
     word  *q, *qt, *q_fold, *dout, *doutt, *dout_fold; // (TILE, width) of the query tile
     float *dq;             // (width, TILE): sums over key tiles, in order, transposed
     float *delta, *lse;    // (TILE): each row's dout . out; lse, 0 beyond T
     float *p, *ds;         // (TILE, TILE) scores, then probabilities; their gradients
     struct gradients_to to;
-    float *drop;           // (TILE, TILE) factors of p, where there is dropout
+    float *drop;           // (TILE, TILE) factors of p, if there is dropout
 };
 
 static size_t backward_layout(struct backward_tiles *t, void *base, size_t T, size_t width,
@@ -302,7 +303,7 @@ static size_t backward_layout(struct backward_tiles *t, void *base, size_t T, si
     return c.used;
 }
 
-// x . y in STRIP lanes, added up in their order.
+// x . y in STRIP lanes, which are added in order.
 SIMD_INLINE float dot_as(const void *x, const void *y, enum dtype dt, size_t n)
 {
     float  lanes[STRIP] = { 0 }, sum = 0.0f;
@@ -336,7 +337,7 @@ static struct operand key_columns(const struct backward_tiles *t, const struct h
     return tile_columns_at(hd, columns + j0 * hd->width / hd->form->depth);
 }
 
-/* The loaded tile of queries i0.. against the head's keys j0... */
+/* Adds the gradients of the loaded tile of queries i0.. with the head's keys j0... */
 static void backward_pair(const struct backward_tiles *t, const struct head *hd, const word *q,
                           const word *dout, size_t i0, size_t j0)
 {
@@ -356,7 +357,7 @@ static void backward_pair(const struct backward_tiles *t, const struct head *hd,
     tile_keys_add(t->dk + at, hd, g.ds, q, nq, tile.diagonal);
 }
 
-/* The head's keys and values as tiles. */
+/* Loads the head's keys and values as tiles. */
 static void backward_begin(const struct backward_tiles *t, const struct head *hd)
 {
     if (hd->form->begin)
@@ -370,7 +371,7 @@ static void backward_begin(const struct backward_tiles *t, const struct head *hd
     }
 }
 
-/* Queries i0.. against all keys that they see; dq, dout, out, lse of row 0. */
+/* Computes queries i0.. with all keys that they see. dq, dout, out and lse begin at row 0. */
 static void backward_query_tile(const struct backward_tiles *t, const struct head *hd, void *dq,
                                 const void *dout, const void *out, const float *lse, size_t i0)
 {
@@ -393,14 +394,14 @@ static void backward_query_tile(const struct backward_tiles *t, const struct hea
     tile_store_columns(dq, hd->stride, t->q, t->dq, hd, i0);
 }
 
-/* A call of attention_backward. */
+/* The arguments of a call of attention_backward. */
 struct backward {
     const struct attention *a;
     struct head all;
     const void *dout;
     void       *dqkv;
-    size_t      KV, group; // heads of keys and values; of queries for each
-    size_t      bytes;     // of scratch for a thread
+    size_t      KV, group; // heads of keys and values; heads of queries for each
+    size_t      bytes;     // scratch of one thread
 };
 
 static struct backward_tiles tiles_of(const struct backward *w, size_t slot)
@@ -412,7 +413,7 @@ static struct backward_tiles tiles_of(const struct backward *w, size_t slot)
     return t;
 }
 
-/* Head h of queries against the loaded keys: its dq, and dk and dv in t. */
+/* Computes head h of queries with the loaded keys: its dq, and dk and dv in t. */
 static void backward_head(const struct backward *w, const struct backward_tiles *t, size_t b,
                           size_t h)
 {
@@ -428,7 +429,7 @@ static void backward_head(const struct backward *w, const struct backward_tiles 
     tile_zero(dq, &hd, hd.stride, hd.T, w->a->T);
 }
 
-/* Rows [from, to) of dk and dv of head kv, from t; zeros where they are padding. */
+/* Stores rows [from, to) of dk and dv of head kv from t. Padding rows become zeros. */
 static void backward_store(const struct backward *w, const struct backward_tiles *t, size_t b,
                            size_t kv, size_t from, size_t to)
 {
@@ -445,7 +446,7 @@ static void backward_store(const struct backward *w, const struct backward_tiles
     }
 }
 
-/* Head kv with its heads of queries one after the other, by one thread. */
+/* Computes head kv with its heads of queries one after the other, in one thread. */
 static void backward_alone(const struct backward *w, size_t b, size_t kv)
 {
     struct backward_tiles t = tiles_of(w, (size_t)omp_get_thread_num()), next = t;
@@ -467,7 +468,7 @@ static void backward_alone(const struct backward *w, size_t b, size_t kv)
     backward_store(w, &t, b, kv, 0, w->a->T);
 }
 
-/* Head h of queries by itself. */
+/* Computes one head h of queries in slot `slot`. */
 static void backward_one(const struct backward *w, size_t slot, size_t b, size_t h)
 {
     struct backward_tiles t = tiles_of(w, slot);
@@ -479,7 +480,8 @@ static void backward_one(const struct backward *w, size_t slot, size_t b, size_t
         hd.form->end();
 }
 
-/* Rows from j0 on of head kv, whose heads of queries have the slots from `slot` on. */
+/* Adds up the gradients of rows j0.. of head kv. Its heads of queries have the slots from `slot`
+ * on. */
 static void backward_sum(const struct backward *w, size_t slot, size_t b, size_t kv, size_t j0)
 {
     struct backward_tiles t = tiles_of(w, slot);
@@ -494,7 +496,8 @@ static void backward_sum(const struct backward *w, size_t slot, size_t b, size_t
     backward_store(w, &t, b, kv, j0, size_min(j0 + TILE, w->a->T));
 }
 
-/* `n` heads of keys and values at a time, a thread for each of their heads of queries. */
+/* Computes `n` heads of keys and values at a time, with a thread for each of their heads of
+ * queries. */
 static void backward_together(const struct backward *w, size_t n)
 {
     size_t KV = w->KV, group = w->group, end = w->a->B * KV, tiles = div_up(w->a->T, TILE);
@@ -526,7 +529,7 @@ void attention_backward(void *dqkv, const void *dout, const struct attention *a)
     struct backward w = { a, head_make(a), dout, dqkv, KV, group, 0 };
 
     w.bytes = backward_layout(&t, NULL, a->T, w.all.width, group > 1);
-    // Few heads that many share: together, where that takes fewer turns. The bits are the same.
+    // If many heads share few, running them together may take fewer turns. The bits are the same.
     if (at_once > 0 && div_up(units, at_once) < div_up(units, threads) * group) {
         backward_together(&w, at_once);
         return;
@@ -536,7 +539,7 @@ void attention_backward(void *dqkv, const void *dout, const struct attention *a)
         backward_alone(&w, u / KV, u % KV);
 }
 
-// of any form
+// the widest of all forms
 static size_t widest(size_t C, size_t H) { return round_up(C / H, WIDE_STRIP); }
 
 size_t attention_scratch_forward(size_t T, size_t C, size_t H, int threads)

@@ -1,15 +1,15 @@
-/* attention_amx.c: attention's tiles in bf16, multiplied by AMX: a tile register holds 16 rows of
- * 16 words, its product adds 16 x 32 bf16 times 32 x 16 bf16 to 16 x 16 fp32 sums. The block of
+/* attention_amx.c: multiplies attention's tiles in bf16 with AMX. A tile register holds 16 rows of
+ * 16 words. Its product adds 16 x 32 bf16 times 32 x 16 bf16 to 16 x 16 fp32 sums. The block of
  * sums is 2 x 2 registers. */
 #include "kernels/attention_form.h"
 
 #include <assert.h>
 
-enum { SIDE = 16, BLOCK = 2 * SIDE }; // rows, and words of a row, of a tile register; of a block
+enum { SIDE = 16, BLOCK = 2 * SIDE }; // SIDE: rows, and words of a row, of a tile register
 
 /* Tile registers 0-3: sums; 4, 5: upper and lower half of the left operand; 6, 7: left and right
  * half of the right one. Their numbers must be literals. */
-struct tile_config { // as LDTILECFG has it
+struct tile_config { // the format of LDTILECFG
     uint8_t  palette, start_row, reserved[14];
     uint16_t row_bytes[16];
     uint8_t  rows[16];
@@ -30,8 +30,8 @@ AMX static void begin(void) { _tile_loadconfig(&config); }
 
 AMX static void end(void) { _tile_release(); }
 
-/* The part of p at c, a, b: BLOCK rows and columns. gcc does not know that the loads read memory:
- * no ordinary store may stand in here or in multiply. */
+/* Multiplies the part of p at c, a, b: BLOCK rows and columns. gcc does not know that the loads
+ * read memory: no ordinary store may be in here or in multiply. */
 AMX __attribute__((always_inline)) static inline void
 block(const struct tile_product *p, float *c, const word *a, const word *b)
 {

@@ -1,6 +1,7 @@
-/* attention_bf16.c: attention's tiles in bf16, multiplied by AVX512-BF16's dot products of pairs: a
- * word of the left operand, two elements along k, goes to all lanes, and each lane adds both
- * products to its fp32 sum. The block of sums is 4 rows x up to 64 columns. */
+/* attention_bf16.c: multiplies attention's tiles in bf16 with AVX512-BF16's dot products of pairs,
+ * and computes softmax between the products. A word of the left operand, two elements along k, goes
+ * to all lanes, and each lane adds both products to its fp32 sum. The block of sums is 4 rows x up
+ * to 64 columns. */
 #include "kernels/attention_form.h"
 
 #include <math.h>
@@ -65,9 +66,9 @@ AVX512BF16 void attention_bf16_fold(word *out, const word *rows, size_t width)
 
 enum { LANES = 16, ACROSS = TILE / LANES }; // vectors of a row of scores
 
-/* 2^t; 0 below -126, where it would be subnormal; NaN stays NaN. 2^t = 2^n 2^f with n the nearest
- * integer, 2^f by a polynomial (Remez, relative error < 5e-7 in floats): what is made of it is
- * rounded to 2^-9. */
+/* 2^t. Below -126, where it would be subnormal, it is 0. NaN stays NaN. 2^t = 2^n 2^f with n the
+ * nearest integer, and 2^f by a polynomial (Remez, relative error < 5e-7 in floats). That is
+ * enough, because the result is rounded to 2^-9. */
 AVX512BF16 __attribute__((always_inline)) static inline __m512 exp2_low(__m512 t)
 {
     const __m512 round_magic = _mm512_set1_ps(12582912.0f); // vexp.h
@@ -83,10 +84,10 @@ AVX512BF16 __attribute__((always_inline)) static inline __m512 exp2_low(__m512 t
     return _mm512_maskz_scalef_ps(some, p, n);
 }
 
-/* Lanes of vector v of a row, its queries, that see key j of the diagonal tile. */
+/* The lanes (queries) of vector v that see key j of the diagonal tile. */
 static inline __mmask16 seen(int j, int v, int diagonal)
 {
-    int first = j - v * LANES; // the first query that does
+    int first = j - v * LANES; // the first query that sees it
 
     if (!diagonal || first <= 0)
         return 0xffff;
@@ -170,7 +171,7 @@ AVX512BF16 const word *attention_bf16_softmax(word *out, float (*s)[TILE], const
     return out;
 }
 
-/* A vector of queries in backward, and what is made for one key of theirs. */
+/* A vector of queries in backward, and the values for one key. */
 struct backward_queries { __m512 minus_lse, delta; };
 struct backward_vector { __m512 p, ds; };
 
@@ -196,7 +197,7 @@ AVX512BF16 __attribute__((always_inline)) static inline void
 backward_as(const struct gradients_to *to, const float (*p)[TILE], const float (*ds)[TILE],
             const struct tile *t, const int diagonal, const int dropping)
 {
-    const float scales[2] = { t->scale, t->scale * LN_2 }; // of scores, and of their gradients
+    const float scales[2] = { t->scale, t->scale * LN_2 }; // for scores, and for their gradients
     const __m512 minus_log2_e = _mm512_set1_ps(-0x1.715476p+0f);
 
     for (int v = 0; v < ACROSS; v += 2) {

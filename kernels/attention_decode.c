@@ -1,6 +1,6 @@
-/* attention_decode.c: attention of one new token a sequence over its cached keys and values: all
- * scores first, then the weighted sum of values. Keys and values pass through a tile of fp32, so
- * that both formats take one path. A (b, h) is computed by one thread: bits depend neither on
+/* attention_decode.c: computes attention of one new token per sequence over its cached keys and
+ * values: first all scores, then the weighted sum of values. Keys and values pass through a tile of
+ * fp32, so that both formats take one path. One thread computes a (b, h): bits depend neither on
  * threads nor on the other sequences. */
 #include "kernels/attention.h"
 
@@ -12,7 +12,7 @@
 #include "kernels/attention_form.h"
 #include "kernels/vexp.h"
 
-// n elements of each row of x, zero up to ld.
+// Widens n elements of each row of x, and pads with zeros up to ld.
 SIMD_CLONES static void rows_widen(float *out, size_t ld, const void *x, enum dtype dt,
                                    size_t stride, size_t rows, size_t n)
 {
@@ -44,7 +44,7 @@ SIMD_CLONES static void tile_values(float *restrict o, const float *restrict p,
             o[d] = __builtin_fmaf(p[j], v[j * width + d], o[d]);
 }
 
-// s[0..n): scores to probabilities.
+// Turns the scores s[0..n) into probabilities.
 SIMD_CLONES static void softmax(float *s, size_t n)
 {
     float max = s[0], sum = 0.0f;
@@ -59,9 +59,9 @@ SIMD_CLONES static void softmax(float *s, size_t n)
         s[j] /= sum;
 }
 
-/* A head at work, and a thread's scratch for it. */
+/* A head, and a thread's scratch for it. */
 struct head {
-    size_t     first, T;        // the positions that are seen
+    size_t     first, T;        // the positions that it sees
     size_t     max_T, stride;   // rows of the cache, and elements from one to the next
     size_t     hs, width;       // width: hs padded to STRIP
     enum dtype dt;
@@ -75,14 +75,13 @@ size_t attention_decode_bytes(size_t T, size_t head_size)
     return round_up(sizeof(float) * (round_up(T, TILE) + 2 * width + TILE * width), 64);
 }
 
-/* How many positions from j on are passed together: a tile of them at most, whose rows are
- * neighbours. */
+/* How many positions from j on are computed together: at most a tile, with neighbouring rows. */
 static size_t together(const struct head *hd, size_t j)
 {
     return size_min(size_min(hd->T - j, TILE), hd->max_T - j % hd->max_T);
 }
 
-/* out, q, and k, v of row 0: this head's. */
+/* Computes one head. out, q, and row 0 of k and v are this head's. */
 static void head_decode(void *out, const void *q, const void *k, const void *v,
                         const struct head *hd)
 {

@@ -1,6 +1,7 @@
-/* attention_f32.c: attention's tiles in fp32: loaded widened, multiplied by blocks of sums that
- * stay in registers while k runs. AVX2 has 16 registers: 6 rows x 16 columns, 4 rows where 6 do not
- * come out even. AVX-512 has 32: 4 rows x up to 64 columns. */
+/* attention_f32.c: multiplies attention's tiles in fp32, and computes softmax between the products.
+ * Loads widen to fp32. Blocks of sums stay in registers while k runs. AVX2 has 16 registers: 6 rows
+ * x 16 columns, or 4 rows if rows are no multiple of 6. AVX-512 has 32: 4 rows x up to 64
+ * columns. */
 #include "kernels/attention_form.h"
 #include "kernels/vexp.h"
 
@@ -34,7 +35,7 @@ __attribute__((target("avx512f"))) static void multiply_avx512(const struct tile
     multiply_blocks(block_avx512, p);
 }
 
-// (rows, 16) of p at c, left, right
+// Multiplies (rows, 16) of p at c, left, right.
 SIMD_INLINE void block_avx2(const struct tile_product *p, float *c, const word *left,
                             const word *right, const size_t rows)
 {
@@ -81,7 +82,7 @@ static void multiply(const struct tile_product *p)
     (__builtin_cpu_supports("avx512f") ? multiply_avx512 : multiply_avx2)(p);
 }
 
-/* Rows are short and pages apart, so the CPU does not see the next ones coming. */
+/* Rows are short and pages apart, so this prefetches: the CPU does not foresee the next ones. */
 SIMD_CLONES static void load(word *rows, const void *x, enum dtype dt, size_t stride, size_t have,
                              size_t n, size_t width)
 {

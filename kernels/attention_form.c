@@ -1,4 +1,4 @@
-/* attention_form.c: which form is the fastest that runs here. */
+/* attention_form.c: chooses the fastest form that runs on this CPU. */
 #include "kernels/attention_form.h"
 
 const struct attention_form *attention_form_of(enum dtype dt)

@@ -1,6 +1,6 @@
-/* attention_tile.c: what attention.c does with tiles, whatever the form: between tensors and
- * operands, which tiles a query sees and what of them is masked, and the products. A causal
- * diagonal is the form's to mask; products run strip by strip over what it leaves. */
+/* attention_tile.c: copies rows between tensors and tiles, says which tiles a query sees, masks
+ * scores, and runs the products of tiles, for any form. The form masks a causal diagonal itself.
+ * Products run strip by strip over what it leaves. */
 #include "kernels/attention_tile.h"
 
 #include "data/base/round.h"
@@ -58,7 +58,7 @@ void tile_zero(void *x, const struct head *hd, size_t stride, size_t from, size_
         memset(dtype_at(x, hd->dt, i * stride), 0, hd->hs * dtype_bytes(hd->dt));
 }
 
-/* ---- what is seen ---- */
+/* ---- visible tiles ---- */
 
 size_t tile_keys_first(const struct head *hd, size_t i0)
 {
@@ -83,7 +83,7 @@ int tile_is_seen(const struct head *hd, size_t i0, size_t end, size_t j0)
     return !hd->begin || j0 < tile_keys_end(hd, size_min(i0 + TILE, end));
 }
 
-// Scores of keys from `keys` on, and of those `window` or more behind their query, to -inf.
+// Sets to -inf the scores of keys from `keys` on, and of keys `window` or more before their query.
 SIMD_CLONES static void mask(float (*s)[TILE], int window, int keys)
 {
     for (int j = 0; j < TILE; j++)
@@ -91,7 +91,7 @@ SIMD_CLONES static void mask(float (*s)[TILE], int window, int keys)
             s[j][i] = ((i - j >= window) | (j >= keys)) ? -INFINITY : s[j][i];
 }
 
-// Scores of keys whose text is another than their query's to -inf.
+// Sets to -inf the scores of keys that belong to another text than their query.
 SIMD_CLONES static void mask_others(float (*s)[TILE], const int32_t *queries, const int32_t *keys)
 {
     for (int j = 0; j < TILE; j++)
@@ -104,7 +104,7 @@ static void mask_texts(float *s, const struct head *hd, size_t i0, size_t j0)
     size_t  last = size_min(size_max(i0, j0) + TILE, hd->T) - 1;
     int32_t queries[TILE], keys[TILE];
 
-    if (hd->begin[size_min(i0, j0)] == hd->begin[last]) // all of one text
+    if (hd->begin[size_min(i0, j0)] == hd->begin[last]) // all in one text
         return;
     for (size_t i = 0; i < TILE; i++) {
         queries[i] = i0 + i < hd->T ? hd->begin[i0 + i] : -1;
@@ -117,7 +117,7 @@ void tile_mask(float *s, const struct head *hd, size_t i0, size_t j0)
 {
     int passes = hd->window && i0 + TILE > j0 + hd->window, ends = !hd->causal && j0 + TILE > hd->T;
 
-    if (passes || ends) // the first may be below 0: the tile's first query sees its last keys only
+    if (passes || ends) // `first` < 0: the tile's first query sees only its last keys
         mask((float (*)[TILE])s,
              passes ? (int)((ptrdiff_t)(hd->window + j0) - (ptrdiff_t)i0) : TILE,
              ends ? (int)(hd->T - j0) : TILE);
@@ -135,7 +135,7 @@ void tile_scores(float *s, const struct head *hd, const word *keys, const word *
 
     if (diagonal || nq < TILE)
         memset(s, 0, sizeof(float) * TILE * TILE);
-    for (size_t j = 0; j < end; j += step) { // keys j.. are seen by queries from `first` on
+    for (size_t j = 0; j < end; j += step) { // queries from `first` on see keys j..
         size_t first = diagonal ? j : 0;
 
         hd->form->multiply(&(struct tile_product){

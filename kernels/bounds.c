@@ -1,6 +1,7 @@
-/* bounds.c: the look is a second pass over a slice that is still in the first-level cache, beside a
- * copy of what it was: where something went too far the slice is put back and moved an element at a
- * time, which gives the bits that the vectors give. */
+/* bounds.c: runs optim_update and, if a value might overflow, checks each slice. If a value did,
+ * the slice is restored and updated element by element. The check is a second pass over a slice
+ * that is still in the first-level cache, next to a copy of its old values. Updating single
+ * elements gives the same bits as vectors. */
 #include "kernels/bounds.h"
 
 #include "data/base/round.h"
@@ -33,12 +34,12 @@ void overflow_add(struct overflow *all, struct overflow part, size_t from)
     all->n += part.n;
 }
 
-/* Rounding is allowed for, here and below, with more than it takes. */
+/* Here and below, the bounds allow for more rounding than there is. */
 static const double slack = BOUNDS_SLACK, far = 1e37;
 
-/* Moments after a step of both Adams, and how far their quotient goes. With m <= ratio sqrt(v) it
- * is by Cauchy and Schwarz b1 m + (1 - b1) g <= sqrt(b1^2 ratio^2 / b2 + (1 - b1)^2 / (1 - b2))
- * sqrt(b2 v + (1 - b2) g^2); what v loses where it underflows, less than 1e-37, is little beside
+/* Bounds the moments after a step of both Adams, and their quotient. With m <= ratio sqrt(v),
+ * Cauchy and Schwarz give b1 m + (1 - b1) g <= sqrt(b1^2 ratio^2 / b2 + (1 - b1)^2 / (1 - b2))
+ * sqrt(b2 v + (1 - b2) g^2). What v loses when it underflows, less than 1e-37, is little next to
  * the square of BOUNDS_ROOT. */
 static double adam_reach(struct bounds *r, const struct optim_step *s, double g)
 {
@@ -55,7 +56,7 @@ int bounds_advance(struct bounds *r, const struct optim_step *s, double wd, doub
 {
     int    adamw = s->kind == OPTIM_ADAMW;
     double decay = adamw ? fmax(1, fabs(1 - (double)s->lr * wd)) : 1, rate;
-    // a gradient's norm bounds its elements but for squares that underflow
+    // a gradient's norm bounds its elements, except for squares that underflow
     double scaled = (1.01 * g + 1e-15) * fabs((double)s->grad_scale),
            grad = adamw ? scaled : scaled + wd * r->w;
     struct bounds to = *r;
@@ -70,7 +71,7 @@ int bounds_advance(struct bounds *r, const struct optim_step *s, double wd, doub
         rate = adam_reach(&to, s, grad);
     }
     to.w = slack * (r->w * decay + (double)s->step_size * rate);
-    // without an eps the quotient may be 0 / 0; NaNs are not below anything
+    // without eps the quotient may be 0 / 0; comparisons with NaN are false
     if (!(s->eps >= FLT_MIN || s->kind == OPTIM_SGD) || !(s->bias2_sqrt > 1e-10f) ||
         !(grad < far) || !(rate < far) || !(to.m < far) || !(to.v < far) || !(to.w < far))
         return 0;
@@ -78,8 +79,8 @@ int bounds_advance(struct bounds *r, const struct optim_step *s, double wd, doub
     return 1;
 }
 
-/* The largest magnitude of x[0..n), as bits: as such floats without their sign order as they do as
- * numbers, and infinities and NaNs come last. */
+/* The largest magnitude of x[0..n), as bits. Without their signs, floats compare as integers do;
+ * infinities and NaNs are largest. */
 SIMD_CLONES __attribute__((noinline)) static uint32_t largest(const float *x, size_t n)
 {
     uint32_t most = 0;
@@ -117,7 +118,7 @@ static float magnitude(uint32_t bits)
     return f;
 }
 
-/* Have they all arrived within the bound? Then *r holds them. */
+/* Whether all values are within the bound. If so, *r is set to bounds that hold. */
 static int arrived(struct states s, size_t n, struct bounds *r)
 {
     float a = magnitude(largest(s.w, n)), b = magnitude(largest(s.m, n)),
@@ -132,7 +133,7 @@ static int arrived(struct states s, size_t n, struct bounds *r)
     return 1;
 }
 
-/* Put a slice back and move it an element at a time, without those that would go too far. */
+/* Restores a slice and updates it element by element, except for elements that would go too far. */
 static struct overflow move_singly(struct states all, struct states old, const float *g, size_t n,
                                    float wd, const struct optim_step *step, struct bounds *r)
 {

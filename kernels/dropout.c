@@ -1,18 +1,18 @@
-/* dropout.c: which elements stay, LANES calls of Philox 4x32-10 side by side (kernels/rng.c has one
- * call, in full).
+/* dropout.c: decides which elements stay, with LANES calls of Philox 4x32-10 at a time, and scales
+ * them (kernels/rng.c has one call, in full).
  *
- * Columns go by sixty-fours: element (row, column) is decided by call number column / 64 * 8 +
- * column % 8 of its row, by 16 bits of it, half column / 8 % 2 (0 is the low one) of output word
- * column / 16 % 4. So one call's elements are 8 columns apart, and calls side by side fill
- * neighbouring columns: nothing is ever shuffled.
+ * Columns are in groups of 64. Call number column / 64 * 8 + column % 8 of its row decides element
+ * (row, column), by 16 bits: half column / 8 % 2 (0 is the low one) of output word column / 16 % 4.
+ * So one call's elements are 8 columns apart, and calls side by side fill neighbouring columns:
+ * nothing needs shuffling.
  *
- * What a call is made from; no two (site, row, number) of a seed have all of it in common:
- *   counter words 0, 3   number, low and high
- *   counter words 1, 2   row, low and high
- *   key                  site ^ Philox(seed, SEED_STREAM, 0): other sites, other keys; other seeds,
- *                        unrelated ones
- * An element is dropped where its bits are below round(p x 65536). All of this is integers: every
- * width of vectors gives the same. */
+ * The inputs of a call; no two (site, row, number) of a seed have all of them in common:
+ *     counter words 0, 3   number, low and high
+ *     counter words 1, 2   row, low and high
+ *     key                  site ^ Philox(seed, SEED_STREAM, 0): another site has another key,
+ *                          another seed an unrelated one
+ * An element is dropped if its bits are below round(p x 65536). All of this is integer arithmetic,
+ * so every width of vectors gives the same. */
 #include "kernels/dropout.h"
 
 #include <assert.h>
@@ -24,21 +24,21 @@
 enum {
     ROUNDS = 10,
     SPAN   = DROPOUT_SPAN,
-    CALLS  = SPAN / 8,             // that decide a span
+    CALLS  = SPAN / 8,             // calls that decide a span
     LANES  = 16,                   // calls at once: an AVX-512 register, two of AVX2
-    GROUP  = LANES / CALLS * SPAN, // elements that these decide
+    GROUP  = LANES / CALLS * SPAN, // elements that LANES calls decide
 };
 
-#define SEED_STREAM 0x64726f706f757400u // of rng.h: "dropout"
+#define SEED_STREAM 0x64726f706f757400u // a stream of rng.h: "dropout"
 
-/* What all calls of one site share. The multipliers and the numbers of the lanes stand in memory to
- * hide them from gcc, which makes ten shifts and additions of a known multiplier, and scalar
- * products of known lanes. */
+/* Values that all calls of one site share. The multipliers and the lanes' numbers are in memory to
+ * hide them from gcc. It would turn a known multiplier into ten shifts and additions, and known
+ * lanes into scalar products. */
 struct mask {
     uint32_t m0, m1, k0[ROUNDS], k1[ROUNDS];
     uint32_t lane[LANES]; // 0, 1, 2...
-    uint32_t below;       // 16 bits below this: dropped
-    uint32_t keep;        // 1 / (1 - p), the float's bits: a choice is an AND, good for vectors
+    uint32_t below;       // an element with 16 bits below this is dropped
+    uint32_t keep;        // bits of the float 1 / (1 - p); choosing is an AND
 };
 
 static struct mask mask_make(const struct dropout *d)
@@ -54,13 +54,12 @@ static struct mask mask_make(const struct dropout *d)
     for (uint32_t l = 0; l < LANES; l++)
         m.lane[l] = l;
     m.below = (uint32_t)(d->p * 65536.0f + 0.5f);
-    float keep = 65536.0f / (float)(65536 - m.below); // of a p that rounds to 1, infinite and never
-                                                      // used
+    float keep = 65536.0f / (float)(65536 - m.below); // infinite, and never used, if p rounds to 1
     memcpy(&m.keep, &keep, sizeof keep);
     return m;
 }
 
-/* Lane l makes call number + l % across of row + l / across. */
+/* Lane l computes call number + l % across of row l / across, counted from these. */
 SIMD_INLINE void draw(uint32_t w[4][LANES], uint64_t row, uint64_t number, const uint32_t across,
                       const struct mask *m)
 {
@@ -85,7 +84,7 @@ SIMD_INLINE void draw(uint32_t w[4][LANES], uint64_t row, uint64_t number, const
         }
 }
 
-// Half h of lane l makes f[h][l], a float's bits.
+// Half h of lane l decides f[h][l], the bits of a float.
 SIMD_INLINE void spread(uint32_t f[8][LANES], const uint32_t w[4][LANES], const struct mask *m)
 {
     for (size_t k = 0; k < 4; k++)
@@ -95,7 +94,7 @@ SIMD_INLINE void spread(uint32_t f[8][LANES], const uint32_t w[4][LANES], const 
         }
 }
 
-// n <= GROUP elements of a row: two spans, side by side.
+// Applies dropout to n <= GROUP elements of a row: two spans, side by side.
 SIMD_CLONES static void group_apply(float *out, const float *x, size_t n, uint64_t row,
                                     uint64_t number, const struct mask *m)
 {
@@ -107,7 +106,7 @@ SIMD_CLONES static void group_apply(float *out, const float *x, size_t n, uint64
     for (int q = 0; q < LANES / CALLS; q++)
         for (int h = 0; h < 8; h++)
             memcpy(factor + q * SPAN + h * CALLS, f[h] + q * CALLS, CALLS * sizeof *factor);
-    #pragma omp simd // out may be x, which is no obstacle, but gcc has to hear it
+    #pragma omp simd // out may be x, which does no harm, but gcc has to be told
     for (size_t j = 0; j < n; j++)
         out[j] = x[j] * factor[j];
 }
@@ -126,7 +125,7 @@ void dropout_rows(float *out, const float *x, size_t n, size_t C, size_t first,
     }
 }
 
-// Calls of the same number in LANES rows go side by side.
+// Computes the calls with the same number in LANES rows together.
 SIMD_CLONES static void tile_factors(float *factor, uint64_t row, uint64_t number,
                                      const struct mask *m)
 {

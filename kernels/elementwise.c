@@ -1,6 +1,6 @@
-/* elementwise.c: passes whose time is that of reading and writing. Each is cut into chunks that
- * threads share out; inside a chunk a plain loop of one dtype, which the compiler turns into
- * vectors. */
+/* elementwise.c: converts, adds, scales and sums arrays, applies tanh, and looks up embeddings. All
+ * of these take as long as reading and writing memory. Each pass is cut into chunks for threads.
+ * Within a chunk, a plain loop over one dtype is vectorised by the compiler. */
 #include "kernels/elementwise.h"
 
 #include "data/base/f16.h"
@@ -13,9 +13,9 @@
 #include <string.h>
 
 enum {
-    CHUNK = 32768, // elements of one thread's turn; of a residual RESIDUAL, since a chunk of tokens
-    RESIDUAL = 8192, // has few of 32768: 16 threads had two of them or one
-    VIA   = 512,   // elements that pass through fp32 at a time, between the two 16-bit formats
+    CHUNK = 32768, // elements of one thread's turn
+    RESIDUAL = 8192, // of a residual: with CHUNK, 16 threads had one or two turns each
+    VIA   = 512,   // elements that pass through fp32 at a time, between 16-bit formats
 };
 
 SIMD_CLONES static void f32_to_bf16(bf16 *restrict out, const float *restrict x, size_t n)
@@ -93,7 +93,7 @@ static void convert_chunk(char *out, enum dtype out_dt, const char *x, enum dtyp
 
 void convert(void *out, enum dtype out_dt, const void *x, enum dtype x_dt, size_t n)
 {
-    if (n <= CHUNK) { // an update calls this for each piece: no team of one thread is made for it
+    if (n <= CHUNK) { // updates call this for each piece: avoid a team of threads
         convert_chunk(out, out_dt, x, x_dt, n);
         return;
     }
@@ -105,7 +105,7 @@ void convert(void *out, enum dtype out_dt, const void *x, enum dtype x_dt, size_
 
 void floats_zero(float *x, size_t n)
 {
-    if (n <= CHUNK) { // most tensors of a layer are small: no team of one thread is made for them
+    if (n <= CHUNK) { // most tensors of a layer are small: avoid a team of threads
         memset(x, 0, n * sizeof *x);
         return;
     }
@@ -138,7 +138,7 @@ void copy_wide(void *out, const void *x, size_t n)
 
 SIMD_CLONES void row_add(float *out, const float *a, const float *b, size_t n)
 {
-#pragma omp simd // out may be a or b, which no vector minds
+#pragma omp simd // out may be a or b, which does no harm
     for (size_t i = 0; i < n; i++)
         out[i] = a[i] + b[i];
 }
@@ -217,8 +217,8 @@ void colsum_add(float *db, bf16 *narrowed, const void *dy, enum dtype dt, size_t
 
 /* ---- tanh ---- */
 
-/* Near 0, where (1 - e) / (1 + e), e = exp(-2 |x|), loses digits, its Taylor series; both have the
- * sign put on at the end. The next term of the series is below 1e-8 of the value. */
+/* Near 0, (1 - e) / (1 + e) with e = exp(-2 |x|) loses digits, so the Taylor series is used. Its
+ * next term is below 1e-8 of the value. The sign is added at the end. */
 SIMD_INLINE float tanh_value(float x)
 {
     float a = __builtin_fabsf(x), e = vexpf_low(-2.0f * a), square = x * x;
@@ -275,8 +275,8 @@ void tanh_backward(void *dx, const float *dy, const void *y, enum dtype dt, size
                             size_min(n - i, RESIDUAL));
 }
 
-/* ---- embeddings: forward looks rows up; backward adds rows where tokens repeat, so there the
- * threads share out the columns, and every element sees its sums in the order of (b, t) ---- */
+/* ---- embeddings. Forward looks rows up. Backward adds rows; tokens may repeat, so threads share
+ * out columns there, and every element gets its sums in the order of (b, t). ---- */
 
 SIMD_INLINE void row_as(float *out, const void *te, const void *pe, enum dtype dt, size_t C)
 {
@@ -344,7 +344,7 @@ void embedding_piece_forward(float *out, const void *wte, enum dtype dt,
     }
 }
 
-/* The columns of the thread that asks: no two write one cache line. */
+/* The columns of the calling thread: no two threads write one cache line. */
 struct columns { size_t from, to; };
 
 static struct columns own_columns(size_t C)

@@ -1,6 +1,7 @@
-/* gelu.c: both forms, through one pass over chunks forward and one backward. The tanh form is
- * gelu_tanh.h's. The exact form is x F(x), gelu' = F(x) + x f(x), f the density. F(-a), a = |x|, is
- * e^(-a^2 / 2) times a smooth function, which is a polynomial's: the tail loses nothing either. */
+/* gelu.c: computes both forms of GELU and their gradients, in one pass over chunks. The tanh form
+ * is in gelu_tanh.h. The exact form is x F(x), with gelu' = F(x) + x f(x) and f the density. F(-a)
+ * with a = |x| is e^(-a^2 / 2) times a smooth function, which a polynomial approximates, so the
+ * tail keeps its digits, too. */
 #include "kernels/gelu.h"
 
 #include "data/base/round.h"
@@ -9,13 +10,13 @@
 #include "kernels/simd.h"
 #include "kernels/vexp.h"
 
-enum { GELU_CHUNK = 16384, GELU_COLUMNS = 1024 }; // of a thread's turn forward, and backward
+enum { GELU_CHUNK = 16384, GELU_COLUMNS = 1024 }; // of a thread's turn, forward and backward
 
 enum gelu_form { GELU_TANH, GELU_ERF };
 
-static const float far = 14.0f; // the tail from here on is 0 in fp32
+static const float far = 14.0f; // beyond this the tail is 0 in fp32
 
-/* F(-a) for a of 0 to `far`, and e^(-a^2 / 2) into *e, with what rounding a^2 loses put back.
+/* F(-a) for a from 0 to `far`. *e becomes e^(-a^2 / 2), corrected for what rounding a^2 loses.
  * F(-a) / *e = erfcx(a / sqrt 2) / 2 is t times a polynomial in t = 1 / (1 + a / 4): minimax by
  * Remez's exchange, 8e-9 relative before rounding. */
 SIMD_INLINE float normal_tail(float a, float *e)
@@ -41,7 +42,7 @@ SIMD_INLINE float magnitude(float x)
 {
     float a = __builtin_fabsf(x);
 
-    return a > far ? far : a; // a NaN stays
+    return a > far ? far : a; // NaN stays NaN
 }
 
 SIMD_INLINE float erf_value(float x)
@@ -82,7 +83,7 @@ SIMD_INLINE void gelu_backward_as(void *restrict out, void *restrict dx, float *
 
         dtype_put(out, dt, i, value);
         dtype_put(dx, dt, i, d);
-        sum[i] += dt == DT_F32 ? d : bf16_to_f32(bf16_from_f32(d)); // as it was stored
+        sum[i] += dt == DT_F32 ? d : bf16_to_f32(bf16_from_f32(d)); // the sum of what is stored
     }
 }
 
@@ -97,7 +98,7 @@ SIMD_CLONES static void gelu_chunk(void *out, const void *x, enum gelu_form form
                      : gelu_forward_as(out, x, GELU_ERF, DT_BF16, n);
 }
 
-/* `len` elements from element `at` on of what g names. */
+/* Computes `len` elements of g from element `at` on. */
 SIMD_CLONES static void gelu_row(const struct gelu_backward *g, enum gelu_form form, float *sum,
                                  size_t at, size_t len)
 {

@@ -1,6 +1,7 @@
-/* layernorm.c: rows are normalised each on its own, in two passes over a row that is then in cache:
- * the mean, the variance about it. The sums over rows, dw and db, are taken in groups of
- * COLSUM_ROWS consecutive rows, a partial sum a group, and the groups are added up in order. */
+/* layernorm.c: computes layernorm and its gradients. Each row is normalised in two passes, the
+ * second from cache: the mean, then the variance. The sums over rows, dw and db, are taken in
+ * groups of COLSUM_ROWS consecutive rows, with a partial sum per group. The groups are added up in
+ * order. */
 #include "kernels/layernorm.h"
 
 #include "data/base/round.h"
@@ -27,7 +28,7 @@ SIMD_CLONES static float row_variance(const float *x, float mean, size_t C)
     return norm_square(x, DT_F32, mean, C);
 }
 
-/* Written once for all formats; the caller's constants leave one loop of each. */
+/* One source for all formats: constants of the caller leave one loop for each. */
 SIMD_INLINE void apply_as(void *out, enum dtype out_dt, const struct layernorm *l, size_t i,
                           enum dtype dt)
 {

@@ -1,7 +1,7 @@
-/* matmul.c: the front of the dense products: which engine runs them, and which of its products an
- * id means. The engines are in files of their own (matmul_engine.h); equal shapes become one
- * product here, so that none needs to know. The caller's OpenMP thread setting is put aside while
- * an engine runs, and put back. */
+/* matmul.c: opens an engine for the dense products and passes each call on to it. Engines are in
+ * files of their own (matmul_engine.h). Equal shapes become one product here, so engines need not
+ * compare them. The caller's number of OpenMP threads is set aside while an engine runs, and then
+ * restored. */
 #include "kernels/matmul_engine.h"
 
 #include <assert.h>
@@ -38,7 +38,7 @@ static int shape_ok(const struct matmul_shape *s)
            s->n <= INT_MAX && s->k <= INT_MAX;
 }
 
-// Shape i of those that were asked for: each different one is kept once.
+// Adds shape i of the caller's list. Each different shape is kept once.
 static void shape_add(struct matmul *mm, size_t i, const struct matmul_shape *shape)
 {
     size_t j = 0;
@@ -89,26 +89,34 @@ int matmul_open_engine(struct matmul **out, const struct matmul_ops *ops,
     return rc;
 }
 
-/* oneDNN's products are the faster ones where the CPU has fast instructions for them; without, bf16
- * takes it twice as long as OpenBLAS, which widens it first (docs/lab/performance.md). */
-static int onednn_is_faster(const struct matmul_shape *shapes, size_t n_shapes)
+/* Chooses oneDNN if the CPU has fast instructions for the format. Without these, bf16 takes it
+ * twice as long as OpenBLAS, for which bf16 is widened first (docs/lab/performance.md). */
+enum matmul_engine matmul_chosen(enum matmul_engine engine, enum dtype ab)
+{
+    if (engine != MATMUL_AUTO)
+        return engine;
+    int faster = ab == DT_BF16 ? simd_amx_bf16() || simd_fast_bf16() : simd_avx512();
+    return faster && matmul_has(MATMUL_ONEDNN) ? MATMUL_ONEDNN : MATMUL_OPENBLAS;
+}
+
+/* One product of bf16 decides for all. */
+static enum dtype dtype_of(const struct matmul_shape *shapes, size_t n_shapes)
 {
     for (size_t i = 0; i < n_shapes; i++)
         if (shapes[i].ab_dt == DT_BF16)
-            return simd_amx_bf16() || simd_fast_bf16();
-    return simd_avx512();
+            return DT_BF16;
+    return DT_F32;
 }
 
 int matmul_open(struct matmul **out, enum matmul_engine engine, const struct matmul_shape *shapes,
                 size_t n_shapes, int threads, struct err *err)
 {
-    int rc = -ENOTSUP, has = matmul_has(MATMUL_ONEDNN);
+    int rc = -ENOTSUP;
 
     *out = NULL;
-    if (engine == MATMUL_ONEDNN && !has)
+    if (engine == MATMUL_ONEDNN && !matmul_has(MATMUL_ONEDNN))
         err_misuse(err, "this siTrain was built without onednn; openblas runs all products");
-    else if (engine == MATMUL_ONEDNN ||
-             (engine == MATMUL_AUTO && has && onednn_is_faster(shapes, n_shapes)))
+    else if (matmul_chosen(engine, dtype_of(shapes, n_shapes)) == MATMUL_ONEDNN)
         rc = matmul_open_engine(out, &matmul_onednn, shapes, n_shapes, threads, err);
     if (rc == -ENOTSUP && engine != MATMUL_ONEDNN)
         rc = matmul_open_engine(out, &matmul_openblas, shapes, n_shapes, threads, err);

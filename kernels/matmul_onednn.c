@@ -1,16 +1,17 @@
-/* matmul_onednn.c: the products on oneDNN's matmul primitive. Transposes are strides, the bias is
- * the primitive's, C += is its sum post-op. Primitives and memory objects are made at open; a run
- * sets the data handles and executes, with scratch that the caller gave.
- * One form does better with help: the bf16 weight gradient (TN) spends its time repacking B for
- * each slice of rows, so B is first put into the layout that the primitive asks for (measured:
- * 50257 x 768 x 256 from 260 to 350 GFLOP/s on two Zen 4 cores, the others a few per cent). For NN
- * and NT the primitive's own packing is as good.
- * Where the caller keeps B for many runs (pack_b), matmul_pack does that instead, once, if the
- * primitive asks for another layout than the plain one.
- * The layout of bf16 with AVX-512 is pairs.h's, where no block is filled up: oneDNN's own reorder
- * takes several times as long as the copy.
- * The library's global cache of primitives is turned off: it would keep closed ones alive.
- * Written to oneDNN 2 and to oneDNN 3; "the two interfaces" below has all that differs. */
+/* matmul_onednn.c: runs the products with oneDNN's matmul primitive. Transposes are strides, the
+ * bias is the primitive's, and C += is its sum post-op. Primitives and memory objects are made at
+ * open. A run sets the data handles and executes, with the caller's scratch.
+ *
+ * One form is faster with help. The bf16 weight gradient (TN) would repack B for each slice of
+ * rows, so B is first put into the layout that the primitive asks for (measured: 50257 x 768 x 256
+ * from 260 to 350 GFLOP/s on two Zen 4 cores, the others a few per cent). For NN and NT the
+ * primitive's own packing is as good. If the caller keeps B for many runs (pack_b), matmul_pack
+ * does this once, unless the primitive asks for the plain layout. With AVX-512 the bf16 layout
+ * without padded blocks is that of pairs.h, which copies several times as fast as oneDNN's own
+ * reorder.
+ *
+ * The library's global cache of primitives is turned off, because it would keep closed ones alive.
+ * The file compiles with oneDNN 2 and 3; "the two interfaces" below has all that differs. */
 #include "kernels/matmul_engine.h"
 
 #include "data/base/round.h"
@@ -20,15 +21,15 @@
 
 enum { ALIGN = 64 };
 
-/* What a product works on. B stands there as the primitive takes it; PLAIN is the caller's, of
- * which B is made first where the two differ. */
+/* The operands of a product. B is in the primitive's layout. PLAIN is the caller's B; if the two
+ * differ, B is made from it first. */
 enum { A, B, C, BIAS, PLAIN, OPERANDS, SCRATCHPAD = OPERANDS, MEMORIES };
 
 struct product {
-    dnnl_primitive_t primitive, pack; // pack: B from PLAIN; NULL: they are the same
+    dnnl_primitive_t primitive, pack; // pack: makes B from PLAIN; NULL: they are the same
     dnnl_memory_t    memory[MEMORIES];
-    struct pairs     pairs;           // what pack does, where wide > 0
-    int              packed_by_caller; // matmul_pack has done it before a run
+    struct pairs     pairs;           // does what `pack` does, if wide > 0
+    int              packed_by_caller; // matmul_pack is called before runs
     size_t           scratchpad_bytes, pack_bytes;
 };
 
@@ -38,11 +39,11 @@ struct onednn { // matmul.own
     struct product products[]; // one for each shape
 };
 
-/* ---- the two interfaces ----
- * A layout (dnnl_memory_desc_t) is a struct that its owner holds in version 2 and a handle that its
- * owner destroys in version 3; `desc` is what functions take of it in both. Version 2 describes an
- * operation before its primitive, version 3 does both in one call; its sums have a zero point and a
- * type more. Blocks are looked at in version 2 alone: version 3's are left to its own reorder. */
+/* ---- the two interfaces ---- A layout (dnnl_memory_desc_t) is a struct of its owner in version 2,
+ * and in version 3 a handle that its owner destroys. `desc` is what functions take of it in both.
+ * Version 2 describes an operation before its primitive; version 3 does both in one call, and its
+ * sums also have a zero point and a type. Only in version 2 does this file inspect blocks; version
+ * 3 uses its own reorder. */
 
 #if DNNL_VERSION_MAJOR == 2
 
@@ -53,7 +54,7 @@ typedef const dnnl_memory_desc_t *desc;
 #define desc_release(desc) ((void)(desc))
 #define append_sum(ops)    dnnl_post_ops_append_sum(ops, 1.0f)
 
-// B's, if it is of pairs.
+// The pairs that B consists of, if it has that layout.
 static struct pairs pairs_of(desc b, const struct matmul_shape *s)
 {
     const dnnl_blocking_desc_t *in = &b->format_desc.blocking;
@@ -71,7 +72,7 @@ static struct pairs pairs_of(desc b, const struct matmul_shape *s)
     return p;
 }
 
-// `bias` NULL: without.
+// `bias` NULL: none.
 static dnnl_status_t matmul_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, desc a, desc b,
                                desc bias, desc c, dnnl_primitive_attr_t attr)
 {
@@ -113,8 +114,8 @@ static dnnl_status_t attr_make(dnnl_primitive_attr_t *attr, int accumulate)
     return rc;
 }
 
-/* The reorder of B from its plain layout. Plain reorders need no scratchpad; one that did would be
- * refused here, since a run must not allocate. */
+/* Makes the reorder of B from its plain layout. Plain reorders need no scratchpad. One that did
+ * would be refused here, because a run must not allocate. */
 static dnnl_status_t pack_make(struct product *p, dnnl_engine_t engine, desc plain, desc b)
 {
     dnnl_primitive_desc_t pd   = NULL;
@@ -132,14 +133,14 @@ static dnnl_status_t pack_make(struct product *p, dnnl_engine_t engine, desc pla
     return rc;
 }
 
-/* B's layout is left to the primitive where it serves many runs, or repacking takes its time. */
+/* Whether the primitive chooses B's layout: if B serves many runs, or repacking would take long. */
 static int wants_pack(const struct matmul_shape *s)
 {
     return s->pack_b || (s->form == MATMUL_TN && s->ab_dt == DT_BF16);
 }
 
-/* The operands as the product sees them, as (rows, cols); transposed: they lie in memory as (cols,
- * rows). */
+/* Describes the operands as (rows, cols), as the product sees them. A transposed one is in memory
+ * as (cols, rows). */
 static dnnl_status_t descs_make(dnnl_memory_desc_t d[OPERANDS], const struct matmul_shape *s)
 {
     const struct { size_t rows, cols; int transposed; enum dtype dt; } of[OPERANDS] = {
@@ -267,7 +268,7 @@ static int onednn_open(struct matmul *mm, struct err *err)
     return 0;
 }
 
-// The library takes handles without const; it reads what is an input.
+// Sets an operand's memory. The library takes pointers without const, but only reads inputs.
 static dnnl_memory_t memory_at(const struct product *p, int operand, const void *at)
 {
     dnnl_memory_set_data_handle(p->memory[operand], (void *)(uintptr_t)at);

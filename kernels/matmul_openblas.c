@@ -1,7 +1,7 @@
-/* matmul_openblas.c: the products on OpenBLAS's sgemm. It has no bf16 product here, so bf16
- * operands are widened into scratch, panel by panel, so that scratch stays small beside a
- * vocabulary-sized operand. Panels have a fixed size and the sums over k go panel by panel in
- * order, into C itself or an fp32 panel of it: at one number of threads the bits are always the
+/* matmul_openblas.c: runs the products with OpenBLAS's sgemm. There is no bf16 product, so bf16
+ * operands are widened into scratch, panel by panel; scratch stays small even for an operand as
+ * large as the vocabulary. Panels have a fixed size, and sums over k go panel by panel in order,
+ * into C itself or an fp32 panel of it. With the same number of threads, the bits are always the
  * same. */
 #include "data/base/round.h"
 #include "kernels/elementwise.h"
@@ -11,7 +11,7 @@
 #include <cblas.h>
 #include <strings.h>
 
-enum { PANEL = 2048 }; // rows and columns of a widened panel, at most: 16 MiB each
+enum { PANEL = 2048 }; // most rows and columns of a widened panel: 16 MiB each
 
 // Bytes of widened panels of A, B and, if C is bf16, C.
 static size_t shape_scratch(const struct matmul_shape *s)
@@ -40,7 +40,7 @@ const char *matmul_better_core(const char *chosen)
 
 static int blas_open(struct matmul *mm, struct err *err)
 {
-    // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..." is more than a row should hold
+    // the full text ("OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...") is too long for a row
     char version[32] = "?";
 
     (void)err;
@@ -52,7 +52,7 @@ static int blas_open(struct matmul *mm, struct err *err)
     return 0;
 }
 
-// out (rows, cols) tight = rows of x, whose rows are ld elements apart.
+// Widens x (rows, cols), with rows ld elements apart, into out without gaps.
 static void widen(float *out, const bf16 *x, size_t ld, size_t rows, size_t cols)
 {
     #pragma omp parallel for schedule(static)
@@ -69,7 +69,7 @@ static void narrow(bf16 *out, size_t ld, const float *x, size_t rows, size_t col
             out[i * ld + j] = bf16_from_f32(x[i * cols + j]);
 }
 
-// Each row of c = bias[first..first + cols).
+// Sets each row of c to bias[first..first + cols).
 static void fill_bias(float *c, size_t ld, const void *bias, enum dtype dt, size_t first,
                       size_t rows, size_t cols)
 {
@@ -79,9 +79,9 @@ static void fill_bias(float *c, size_t ld, const void *bias, enum dtype dt, size
             c[i * ld + j] = dtype_get(bias, dt, first + j);
 }
 
-struct operand { const float *p; size_t ld; }; // ld: from one row to the next
+struct operand { const float *p; size_t ld; }; // ld: elements from one row to the next
 
-// c (m, n), rows ldc apart, = op(a) op(b) + beta c, of the sizes of s.
+// Computes c (m, n), with rows ldc apart, = op(a) op(b) + beta c, with the sizes of s.
 static void gemm(const struct matmul_shape *s, struct operand a, struct operand b, float beta,
                  float *c, size_t ldc)
 {
@@ -90,7 +90,7 @@ static void gemm(const struct matmul_shape *s, struct operand a, struct operand 
                 (blasint)s->k, 1.0f, a.p, (blasint)a.ld, b.p, (blasint)b.ld, beta, c, (blasint)ldc);
 }
 
-// Where B's columns j0.. and rows k0.. begin, and how far apart its rows (NT: columns) lie.
+// Where B's columns j0.. and rows k0.. begin, and the distance of its rows (NT: columns).
 static size_t b_offset(const struct matmul_shape *s, size_t j0, size_t k0)
 {
     return s->form == MATMUL_NT ? j0 * s->k + k0 : k0 * s->n + j0;
@@ -98,8 +98,8 @@ static size_t b_offset(const struct matmul_shape *s, size_t j0, size_t k0)
 
 static size_t b_stride(const struct matmul_shape *s) { return s->form == MATMUL_NT ? s->k : s->n; }
 
-/* One panel of C: rows i0.., columns j0... of a product with bf16 operands, B widened already if it
- * was packed; k in panels, in order. */
+/* Computes one panel of C, rows i0.. and columns j0.., of a product with bf16 operands. B is
+ * widened already if it was packed. k goes panel by panel, in order. */
 static void run_panel(const struct matmul_shape *s, size_t i0, size_t j0, void *c, const bf16 *a,
                       const void *b, const void *bias, float *scratch)
 {
@@ -134,9 +134,9 @@ static void run_panel(const struct matmul_shape *s, size_t i0, size_t j0, void *
         narrow((bf16 *)c + i0 * s->n + j0, s->n, wc, m, n);
 }
 
-/* A gradient of parameters, whose C is large beside the work of few rows, is zeroed here and added
- * to: OpenBLAS's own way with a beta of 0 takes longer (50257 x 768 x 64 on two cores: 70-75 ms,
- * not 53-61). */
+/* Whether C is zeroed here and then added to. This is for gradients of parameters, in which C is
+ * large and rows are few: OpenBLAS's own way with beta 0 takes longer (50257 x 768 x 64 on two
+ * cores: 70-75 ms, not 53-61). */
 static int zeroes_first(const struct matmul_shape *s)
 {
     return s->form == MATMUL_TN && s->c_dt == DT_F32 && !s->bias && !s->accumulate;

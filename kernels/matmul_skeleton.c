@@ -1,25 +1,25 @@
-/* matmul_skeleton.c: a template of a product engine. It works: plain loops compute every shape, and
- * tests/test_matmul.c runs it beside the others. No option offers it.
+/* matmul_skeleton.c: shows what a product engine needs; copy it to begin a new one. It works: plain
+ * loops compute every shape, and tests/test_matmul.c tests it like the others. No option offers it.
  *
- * To make an engine of it: copy this file under the engine's name and fill in the hooks below;
- * declare its table in kernels/matmul_engine.h; give it a value of enum matmul_engine and a name
+ * To make an engine of it: copy this file under the engine's name and fill in the hooks below.
+ * Declare its table in kernels/matmul_engine.h. Give it a value of enum matmul_engine and a name
  * (kernels/matmul.h, matmul_engine_name), and open it in matmul_open (kernels/matmul.c). Link its
- * library in the Makefile; matmul_has (kernels/matmul.c) knows one that is not there. Let
+ * library in the Makefile; if it is missing, matmul_has (kernels/matmul.c) must say so. Let
  * tests/test_matmul.c run all its forms and formats, in odd sizes against doubles, and its bits in
- * a second object; a row for each of its formats in bench/bench_products.c measures it;
- * HELP_BLAS (run/folder/train_opts.c) says when it is taken. */
+ * a second object. Add a row for each of its formats to bench/bench_products.c. HELP_BLAS
+ * (run/folder/train_opts.c) says when it is chosen. */
 #include "kernels/matmul_engine.h"
 
 #include "data/base/round.h"
 
-/* Required. Prepares all products that will ever run, mm->shapes, which are valid, all different,
- * and stay as long as mm. What an engine keeps beside them (a library's handles, and of each
- * product what it has prepared) it allocates, into mm->own; here that is nothing. Set scratch_bytes
- * to what the largest run needs, here nothing; run must allocate nothing. describe goes into the
- * run's row: with the library's version, and whatever else its bits depend on. OpenMP's setting
- * stands at mm->threads already, now and in each run.
+/* Required. Prepares all products that will ever run, mm->shapes. These are valid, all different,
+ * and stay as long as mm. The engine's own data (a library's handles, what it has prepared for each
+ * product) are allocated into mm->own; here there are none. Set scratch_bytes to what the largest
+ * run needs (here nothing): run must allocate nothing. describe goes into the run's row: the
+ * library's version, and whatever else the bits depend on. OpenMP's setting is mm->threads already,
+ * now and in each run.
  *
- * -ENOTSUP, with a sentence, says that this CPU or library does not run one of the shapes: --blas
+ * -ENOTSUP with a sentence says that this CPU or library does not run one of the shapes: --blas
  * auto then takes another engine. Other errors end the program. */
 static int skeleton_open(struct matmul *mm, struct err *err)
 {
@@ -29,12 +29,12 @@ static int skeleton_open(struct matmul *mm, struct err *err)
     return 0;
 }
 
-/* Not required. Gives back what open took, all of it or what there was when it failed. */
+/* Not required. Frees what open allocated: all of it, or what there was when it failed. */
 static void skeleton_close(struct matmul *mm) { (void)mm; }
 
-/* Not required, but both or none. Of a product whose pack_b says that B serves many runs: the bytes
- * of the form in which B is best read, a multiple of 64, or 0 where B is best as it is. Here it is
- * widened to fp32. */
+/* Not required, but both or none. If a product's pack_b says that B serves many runs: returns the
+ * bytes of B's packed form, a multiple of 64, or 0 if B is best as it is. Here it is widened to
+ * fp32. */
 static size_t skeleton_packed(const struct matmul *mm, size_t shape)
 {
     const struct matmul_shape *s = &mm->shapes[shape];
@@ -42,7 +42,7 @@ static size_t skeleton_packed(const struct matmul *mm, size_t shape)
     return s->ab_dt == DT_BF16 ? round_up(s->k * s->n * sizeof(float), 64) : 0;
 }
 
-/* Not required. Makes that form; run then gets it as b. */
+/* Not required. Makes the packed form. run then gets it as b. */
 static void skeleton_pack(const struct matmul *mm, size_t shape, void *packed, const void *b)
 {
     const struct matmul_shape *s = &mm->shapes[shape];

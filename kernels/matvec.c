@@ -1,6 +1,6 @@
-/* matvec.c: products with few rows, bound by reading the matrix: threads share out its columns (or,
- * of the logits, its rows), each walks its part once from beginning to end, DEPTH rows at a time,
- * and uses what it has read for all rows of a. AVX2 is enough, the memory is slower. */
+/* matvec.c: multiplies few rows by a matrix. This takes as long as reading the matrix: threads
+ * share out its columns (for logits, its rows). Each reads its part once from beginning to end,
+ * DEPTH rows at a time, and uses it for all rows of a. AVX2 is enough, because memory is slower. */
 #include "kernels/matvec.h"
 
 #include "data/base/round.h"
@@ -13,7 +13,7 @@ enum {
     DEPTH = 8,  // rows of b that are added to a sum at once
     WIDE  = 8,  // floats of a register
     LANES = 16, // partial sums of a logit
-    ROWS  = 4,  // of a, that a row of b is multiplied with while it is in registers
+    ROWS  = 4,  // rows of a that are multiplied with a row of b while it is in registers
 };
 
 SIMD_INLINE __m256 load(const void *p, enum dtype dt, size_t i)
@@ -34,7 +34,8 @@ static void widen(float *out, const void *x, enum dtype dt, size_t n)
 
 struct columns { size_t from, to; };
 
-/* sum (m, n) of these columns += a (m, k) columns [i, i + depth) times those rows of b. */
+/* Adds to sum (m, n), for these columns, a (m, k)'s columns [i, i + depth) times those rows of
+ * b. */
 SIMD_INLINE void add_rows(float *sum, const float *a, const struct matvec *p, enum dtype dt,
                           size_t i, const size_t depth, struct columns of)
 {
@@ -62,7 +63,7 @@ SIMD_INLINE void add_rows(float *sum, const float *a, const struct matvec *p, en
                                                 sum[r * n + j]);
 }
 
-/* Of the whole product, into sum. */
+/* Computes these columns of the whole product, into sum. */
 SIMD_INLINE void columns(float *sum, const float *a, const struct matvec *p, enum dtype dt,
                          struct columns of)
 {
@@ -95,7 +96,7 @@ void matvec_forward(void *c, enum dtype c_dt, const struct matvec *p)
     }
 }
 
-/* c[r * n] = row r of a (rows, k) times x (k), in lanes that are added up by halves. */
+/* Computes c[r * n] = row r of a (rows, k) times x (k), in lanes that are added up by halves. */
 SIMD_INLINE void dots(float *c, size_t n, const float *a, const void *x, enum dtype dt, size_t k,
                       const size_t rows)
 {
@@ -124,7 +125,7 @@ SIMD_INLINE void dots(float *c, size_t n, const float *a, const void *x, enum dt
     }
 }
 
-/* These rows of b against all rows of a. */
+/* Computes these rows of b times all rows of a. */
 SIMD_INLINE void logits(float *c, const float *a, const struct matvec *p, enum dtype dt,
                         struct columns of)
 {

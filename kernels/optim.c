@@ -1,8 +1,7 @@
-/* optim.c: the optimizers' arithmetic, and nothing of where the numbers live. The same bits must
- * come out of the host, of an emulated device and of an FPGA, so an update is a sequence of single
- * IEEE operations: this file is compiled with -ffp-contract=off, it writes no fmaf, and no sum
- * crosses elements; a vector of any width then gives what a scalar gives. Subnormals are flushed
- * because an FPGA's operators do so. */
+/* optim.c: computes the updates of all optimizers. The host, an emulated device and an FPGA must
+ * get the same bits, so an update is a sequence of single IEEE operations: this file is compiled
+ * with -ffp-contract=off, it has no fmaf, and no sum crosses elements. Vectors of any width then
+ * give the same as scalars. Subnormals are flushed because an FPGA's operators do so. */
 #include "kernels/optim.h"
 #include "kernels/simd.h"
 
@@ -48,7 +47,8 @@ const char *optim_name(size_t kind)
     return names[kind];
 }
 
-/* Both Adams from the gradient on: wi and gi hold decay already, where it belongs there. */
+/* The part of both Adams that follows the gradient. wi and gi include decay already, each where it
+ * belongs. */
 SIMD_INLINE float adam_move(float wi, float *m, float *v, float gi, const struct optim_step *s)
 {
     float mi = s->beta1 * *m + s->one_minus_beta1 * gi;

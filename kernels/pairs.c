@@ -1,6 +1,6 @@
-/* pairs.c: a thread's turn is PAIRS_ROWS rows of a few blocks side by side, of which it reads two
- * rows at a time, each in one go; or, where x is transposed, one block's columns, which are rows of
- * x. A word is a pair. */
+/* pairs.c: copies a bf16 matrix into blocks of pairs. A thread's turn is PAIRS_ROWS rows of a few
+ * neighbouring blocks: it reads two rows at a time, each in one go. If x is transposed, its turn is
+ * the columns of one block, which are rows of x. A word is a pair. */
 #include "kernels/pairs.h"
 
 #include "data/base/round.h"
@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-enum { TOGETHER = 8, WORDS = PAIRS_ROWS / 2 }; // blocks of a turn; words of a column of a block
+enum { TOGETHER = 8, WORDS = PAIRS_ROWS / 2 }; // blocks of a turn; words of a column in a block
 
 SIMD_CLONES static void interleave(uint32_t *restrict out, const bf16 *restrict even,
                                    const bf16 *restrict odd, size_t n)
@@ -23,7 +23,7 @@ static uint32_t *block_at(bf16 *out, const struct pairs *p, size_t i, size_t j)
     return (uint32_t *)(void *)(out + i * p->down + j * p->on);
 }
 
-// Blocks [from, to) of block row i.
+// Packs blocks [from, to) of block row i.
 static void blocks_pack(bf16 *out, const bf16 *x, const struct pairs *p, size_t i, size_t from,
                         size_t to)
 {

@@ -1,6 +1,6 @@
-/* reduce.c: sums whose bits do not depend on threads or vector width. A block is summed in LANES
- * separate partial sums, element i in lane i % LANES, the lanes are added in order, then the blocks
- * in order. */
+/* reduce.c: sums vectors so that the bits do not depend on threads or vector width. A block is
+ * summed in LANES partial sums, element i in lane i % LANES. The lanes are added in order, then the
+ * blocks in order. */
 #include "data/base/round.h"
 #include "kernels/reduce.h"
 #include "kernels/simd.h"
@@ -43,7 +43,7 @@ double reduce_sumsq(const float *x, size_t n, int *nonfinite, void *scratch)
     reduce_sums(part, x, n);
     for (size_t b = 0; b < div_up(n, REDUCE_BLOCK); b++)
         sum += part[b];
-    // The largest square is 1.2e77: no sum of finite floats leaves a double's range.
+    // The largest square is 1.2e77, so no sum of finite floats overflows a double.
     if (!isfinite(sum))
         *nonfinite = 1;
     return sum;

@@ -1,7 +1,8 @@
-/* rmsnorm.c: rows are normalised each on its own, in two passes over a row that is then in cache:
- * the mean square, the product with the weight. The weight's gradient, a sum over rows, is taken
- * in groups of COLSUM_ROWS consecutive rows, a partial sum a group, and the groups are added up in
- * order. Heads are short rows that share a weight: one thread takes all heads of a row. */
+/* rmsnorm.c: computes RMSNorm and its gradients, for rows and for heads. Each row is normalised in
+ * two passes, the second from cache: the mean square, then the product with the weight. The
+ * weight's gradient, a sum over rows, is taken in groups of COLSUM_ROWS consecutive rows, with a
+ * partial sum per group. The groups are added up in order. Heads are short rows that share a
+ * weight: one thread takes all heads of a row. */
 #include "kernels/rmsnorm.h"
 
 #include "data/base/round.h"
@@ -10,9 +11,9 @@
 
 #include <math.h>
 
-enum { PARALLEL = 1 << 15 }; // elements of heads; fewer are one thread's, which a start would delay
+enum { PARALLEL = 1 << 15 }; // elements of heads; for fewer, starting threads takes longer
 
-/* What a column is multiplied by. */
+/* The factor of a column. */
 SIMD_INLINE float gain(const void *w, float plus, enum dtype dt, size_t j)
 {
     return plus + dtype_get(w, dt, j);
@@ -23,7 +24,7 @@ SIMD_CLONES static float row_mean_square(const float *x, size_t C)
     return norm_square(x, DT_F32, 0, C);
 }
 
-/* Written once for both formats; the caller's constant leaves one loop of each. */
+/* One source for both formats: the caller's constant leaves one loop for each. */
 SIMD_INLINE void apply_as(void *restrict out, const float *restrict x, const struct rmsnorm *r,
                           float rstd, enum dtype dt)
 {
@@ -85,8 +86,8 @@ void rmsnorm_add(float *out, const float *x, const struct rmsnorm *r)
     }
 }
 
-/* The mean over a row, or a head, that its dx needs: of w d h, d the gradient of the normalised row
- * and h the normalised x, both of x_dt. */
+/* The mean over a row or a head that dx needs: of w d h, with d the gradient of the normalised row
+ * and h the normalised x. d and x have x_dt. */
 SIMD_INLINE float mean_as(const void *d, const void *x, enum dtype x_dt, float rstd, const void *w,
                           float plus, enum dtype dt, size_t C)
 {
@@ -160,7 +161,7 @@ void rmsnorm_backward(const struct rmsnorm_backward *b)
 
 /* ---- heads ---- */
 
-/* Head by head of one row. out may be x. */
+/* Normalises the heads of one row. out may be x. */
 SIMD_INLINE void heads_as(void *out, const void *x, const struct rmsnorm_heads *r, float *rstd,
                           enum dtype dt)
 {

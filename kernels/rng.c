@@ -1,4 +1,5 @@
-/* rng.c: Philox 4x32-10, key = seed, counter = (index, stream); and what is made of its bits. */
+/* rng.c: computes Philox 4x32-10 with key = seed and counter = (index, stream), and turns its bits
+ * into uniform and normal numbers. */
 #include "kernels/rng.h"
 
 #include <math.h>
@@ -39,14 +40,15 @@ float rng_uniform(uint64_t seed, uint64_t stream, uint64_t index)
 
 /* ---- normals: one block of Philox, one Box-Muller transform, two numbers
  *
- * Of many pairs at once, each line a loop that compilers make vector instructions of: the states of
- * a large model are mostly this. Logarithm, sine and cosine are fdlibm's polynomials, below one ulp
- * of a double, on their reduced ranges, so that the floats are the same with every C library. */
+ * Many pairs are computed at once, each line as a loop that compilers vectorise, because making a
+ * large model's states is mostly this. Logarithm, sine and cosine are fdlibm's polynomials, below
+ * one ulp of a double on their reduced ranges, so that the floats are the same with every C
+ * library. */
 
-enum { PAIRS = 512 }; // at a time: their arrays stay in the first cache
+enum { PAIRS = 512 }; // at a time: their arrays fit into the first-level cache
 
-/* The integer of 53 bits in the upper ones of (high, low), as a double: exact, in two halves that
- * each stand in the low bits of 2^52. */
+/* The upper 53 bits of (high, low) as a double. Exact: each half is put into the low bits of
+ * 2^52. */
 static double top53(uint32_t high, uint32_t low)
 {
     const uint64_t two52 = 0x4330000000000000u;
@@ -80,8 +82,9 @@ static double logarithm(double u)
            ((half - (s * (half + even + odd) + e * 1.90821492927058770002e-10)) - f);
 }
 
-/* Sine and cosine of an angle in [0, 2 pi]: of what lies beyond q quarters, at most pi / 4, with
- * pi / 2 in three parts of which the first has room for q. */
+/* Sine and cosine of an angle in [0, 2 pi]. q quarters are subtracted, which leaves at most pi / 4.
+ * pi / 2 is in three parts, of which the first has few enough bits to be multiplied by q
+ * exactly. */
 static void circle(double angle, double *sine, double *cosine)
 {
     double  quarters = angle * 6.36619772367581382433e-01;
@@ -110,7 +113,7 @@ static void circle(double angle, double *sine, double *cosine)
     *cosine = (q + 1) & 2 ? -b : b;
 }
 
-/* Numbers 2 * pair and 2 * pair + 1 of n pairs from `pair` on, n at most PAIRS. */
+/* Computes numbers 2 * pair and 2 * pair + 1 of n pairs, from `pair` on. n is at most PAIRS. */
 static void normal_pairs(float *out, size_t n, double std, uint64_t seed, uint64_t stream,
                          uint64_t pair)
 {

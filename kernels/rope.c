@@ -1,12 +1,13 @@
-/* rope.c: the table is made once, in double; rows are then turned in one pass, whose time is that
- * of reading and writing them. A pair of row and head stands for itself, whatever the threads. */
+/* rope.c: makes the table of rotary embeddings, in double, and turns rows by it. Turning takes as
+ * long as reading and writing the rows. Each pair is turned alone, so the bits do not depend on
+ * threads. */
 #include "kernels/rope.h"
 
 #include "kernels/simd.h"
 
 #include <math.h>
 
-enum { PARALLEL = 1 << 15 }; // elements; fewer are turned by one thread, which a start would delay
+enum { PARALLEL = 1 << 15 }; // elements; for fewer, starting threads takes longer
 
 static const double two_pi = 6.28318530717958647693;
 
@@ -20,9 +21,9 @@ const char *rope_type_name(size_t type)
 
 /* ---- frequencies ---- */
 
-/* Waves that are shorter than original / high_freq_factor stay, those longer than original /
- * low_freq_factor are made `factor` times as long; between them both are blended, by how many
- * waves the original context holds. */
+/* Scales a frequency as Llama 3 does. Waves shorter than original / high_freq_factor stay. Those
+ * longer than original / low_freq_factor become `factor` times as long. In between, both are
+ * blended by how many waves the original context has. */
 static double llama3(const struct rope *r, double freq)
 {
     double wave = two_pi / freq;
@@ -42,8 +43,8 @@ static double yarn_pair(const struct rope *r, double turns)
     return (double)r->D * log(r->original / (turns * two_pi)) / (2 * log(r->theta));
 }
 
-/* Pairs that turn often stay, those that turn little are slowed `factor` times, and from `low` to
- * `high` goes a ramp. */
+/* Scales a frequency as YaRN does. Pairs that turn often stay. Those that turn little are slowed by
+ * `factor`. From `low` to `high` there is a ramp. */
 static double yarn(const struct rope *r, size_t j, double freq)
 {
     double low = yarn_pair(r, r->beta_fast > 0 ? r->beta_fast : 32),
@@ -52,7 +53,7 @@ static double yarn(const struct rope *r, size_t j, double freq)
     low = fmax(r->untruncated ? low : floor(low), 0);
     high = fmin(r->untruncated ? high : ceil(high), (double)r->D - 1);
     if (low == high)
-        high += 0.001; // transformers' width of a ramp that would have none
+        high += 0.001; // transformers' width of an empty ramp
     double slowed = fmin(fmax(((double)j - low) / (high - low), 0), 1);
     return freq / r->factor * slowed + freq * (1 - slowed);
 }
@@ -110,7 +111,7 @@ void rope_table(float *table, const struct rope *r, size_t T)
 
 /* ---- rows ---- */
 
-/* One head; its halves, and those of the table's row. sign -1 turns back. */
+/* Turns one head, given as its halves, by those of the table's row. sign -1 turns back. */
 SIMD_INLINE void turn_as(void *restrict lo, void *restrict hi, const float *restrict c,
                          const float *restrict s, float sign, size_t half, enum dtype dt)
 {

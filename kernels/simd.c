@@ -1,6 +1,6 @@
-/* simd.c: whether AMX may be used. It is the one instruction set that a process has to ask Linux
- * for. The answer is the process's, for all its threads; a child has it too, a program that is
- * executed asks again. */
+/* simd.c: asks whether AMX may be used. It is the one instruction set that a process has to ask
+ * Linux for. The answer holds for all threads of the process. A child inherits it; a program that
+ * is executed asks again. */
 #include "kernels/simd.h"
 
 #include <cpuid.h>

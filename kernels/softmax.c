@@ -1,6 +1,6 @@
-/* softmax.c: a row of logits is read from memory once and then, twice more, from cache: its
- * maximum, its sum of exponentials, its gradient. Exponentials are computed twice, not stored:
- * dlogits may be bf16. */
+/* softmax.c: computes losses and their gradients, and a classifier's products. A row of logits is
+ * read from memory once, for its maximum, and then twice from cache: for its sum of exponentials
+ * and its gradient. Exponentials are computed twice, not stored, because dlogits may be bf16. */
 #include "kernels/softmax.h"
 
 #include "data/base/round.h"
@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <math.h>
 
-enum { RUN = 4096 }; // elements summed in float before their sum goes to a double
+enum { RUN = 4096 }; // elements summed in float before the sum is added to a double
 
 SIMD_CLONES static float row_max(const float *x, size_t V)
 {
@@ -57,7 +57,7 @@ SIMD_CLONES static void row_gradient(void *out, enum dtype dt, const float *x, f
                  : gradient_as(out, DT_BF16, x, top, factor, V);
 }
 
-/* A row's logits: its first columns and the rest, which stand apart. */
+/* A row's logits: its first columns and the rest, which are stored apart. */
 struct row { struct part { const float *x; size_t n; } part[2]; };
 
 static float row_top(const struct row *r)
@@ -77,8 +77,8 @@ static double row_sum(const struct row *r, float top)
     return sum;
 }
 
-/* A row's two parts: its first `split` columns, and the rest, which stands behind those of all
- * n. */
+/* Finds the two parts of row i: its first `split` columns, and the rest, which is stored behind
+ * those of all n rows. */
 static struct row row_of(const float *logits, size_t n, size_t V, size_t split, size_t i)
 {
     const float *rest = logits + n * split;
@@ -102,7 +102,8 @@ static float row_at(const struct row *r, size_t column)
     return column < split ? r->part[0].x[column] : r->part[1].x[column - split];
 }
 
-/* A row's gradient, of all columns or a piece of them; target: its column, if it is here. */
+/* Computes the gradient of a row, with all columns or a piece of them. target: its column, if it is
+ * in the piece. */
 static void row_backward(void *out, enum dtype dt, const struct row *r,
                          const struct softmax_so_far *known, size_t target, float scale)
 {
@@ -120,7 +121,7 @@ float softmax_loss(const struct softmax_so_far *so_far, int32_t target)
                       : (float)(log(so_far->sum) - (double)(so_far->of_target - so_far->top));
 }
 
-/* One row; returns the loss. */
+/* Computes one row, and returns its loss. */
 static float row_xent(void *dlogits, enum dtype dt, const struct row *r, int32_t target,
                       float scale)
 {
@@ -167,7 +168,7 @@ static size_t target_column(const struct softmax_piece *p, size_t i)
     return target >= p->first && target - p->first < p->V ? target - p->first : p->V;
 }
 
-/* The factor. */
+/* Adds a row's piece to its maximum and sum. Returns the factor by which earlier weights change. */
 static float add_row(const struct softmax_piece *p, size_t i, void *out)
 {
     struct softmax_so_far *known = &p->so_far[i];
@@ -245,8 +246,8 @@ void softmax_rows_end(float *out, const struct softmax_rows *r)
     }
 }
 
-/* ---- a classifier's head: a row's products with a handful of label vectors, bound by memory, done
- * once a batch ---- */
+/* ---- a classifier's head: products of a row with a handful of label vectors. They take as long as
+ * reading memory, and run once per batch. ---- */
 
 SIMD_CLONES static float dot(const void *a, const void *b, enum dtype dt, size_t C)
 {

@@ -1,9 +1,9 @@
-/* swiglu.c: passes whose time is that of reading, writing and an exponential. A thread's turn is
- * COLUMNS of a row, so that few wide rows are shared out as well as many narrow ones; every
- * element stands for itself.
+/* swiglu.c: computes the gated unit and its gradients. This takes as long as reading, writing and
+ * an exponential. A thread's turn is COLUMNS of a row, so that few wide rows are shared out as well
+ * as many narrow ones. Elements are independent.
  *
- * With e = e^-x and s = 1 / (1 + e): silu = x s, and silu' = s + x s (1 - s) = s (1 + x e s), for
- * 1 - s = e s, which loses nothing where s comes near 1. */
+ * With e = e^-x and s = 1 / (1 + e): silu = x s, and silu' = s + x s (1 - s) = s (1 + x e s),
+ * because 1 - s = e s. That form loses no digits if s is near 1. */
 #include "kernels/swiglu.h"
 
 #include "data/base/round.h"
@@ -36,8 +36,8 @@ SIMD_CLONES static void forward_piece(void *out, const void *gate, const void *u
                      : forward_as(out, gate, up, GLU_GELU, DT_BF16, n);
 }
 
-/* silu into *value, and its slope. Far out the slope is 0 or 1 and its formula infinity times
- * nothing. */
+/* Writes silu to *value and returns its slope. For large |x| the slope is 0 or 1, and its formula
+ * would be infinity times zero. */
 SIMD_INLINE float silu_slope(float x, float *value)
 {
     float e = vexpf(-x), s = 1.0f / (1.0f + e);
@@ -48,7 +48,7 @@ SIMD_INLINE float silu_slope(float x, float *value)
     return x > 80.0f ? 1.0f : slope;
 }
 
-/* Where the elements of one turn stand in each array. */
+/* Where the elements of one turn begin in each array. */
 struct piece {
     const void  *gate, *up;
     const float *dout;

@@ -1,21 +1,22 @@
-/* topk.c: exact Top-K by magnitude in about one reading of the vector.
+/* topk.c: selects the exact Top-K by magnitude in about one reading of the vector.
  *
- * The key of an element is its bits without the sign: for floats that are not NaN, keys order as
- * magnitudes do, subnormals and infinities included. What is looked for is the k-th largest key,
- * `at`; the answer is then every key above it and the first (lowest index) of those equal to it.
+ * The key of an element is its bits without the sign. For floats that are not NaN, keys order as
+ * magnitudes do, including subnormals and infinities. The search is for `at`, the k-th largest key.
+ * The answer is every key above it and the first (lowest index) of those equal to it.
  *
- *   1. A sample gives a lower bound of `at` that almost surely holds and lets little more than k
- * pass.
- *   2. One pass collects the elements at or above the bound, block by block. If at least k came,
- * and they fit, `at` is among them and nothing else of the vector matters: the bound need not be
- * trusted.
- *   3. Otherwise (ties, zeros, k a large part of n, a misleading sample) the vector itself is
- * searched.
- *   4. `at` by three radix histograms of the key, 11 + 10 + 10 bits, of whichever was collected.
- *   5. Blocks count what they will keep, the counts are summed in order, blocks write their pairs.
+ *     1. A sample gives a lower bound of `at` that almost surely holds and lets little more than k
+ *        pass.
+ *     2. One pass collects the elements at or above the bound, block by block. If at least k came,
+ *        and they fit, `at` is among them, and nothing else of the vector matters, whether or not
+ *        the sample was good.
+ *     3. Otherwise (ties, zeros, k a large part of n, a misleading sample) the vector itself is
+ *        searched.
+ *     4. Three radix histograms of the key, 11 + 10 + 10 bits, find `at` in what was collected.
+ *     5. Blocks count what they will keep, the counts are summed in order, and blocks write their
+ *        pairs.
  *
- * No step's result depends on which thread did which block; the place of a block's candidates does,
- * and is looked up. */
+ * No result depends on which thread did which block. The place of a block's candidates does, and is
+ * looked up. */
 #include "data/base/round.h"
 #include "kernels/simd.h"
 #include "kernels/topk.h"
@@ -25,7 +26,7 @@
 #include <math.h>
 
 enum {
-    BLOCK     = 4096,  // elements of one unit of work; its positions fit 16 bits and L1
+    BLOCK     = 4096,  // elements of one unit of work; positions fit 16 bits and L1
     SAMPLE    = 16384, // at most
     RADIX     = 2048,
     CAND_PART = 8,     // candidates are collected for k <= n / CAND_PART only
@@ -33,10 +34,10 @@ enum {
 
 struct block {
     uint32_t first, count; // its candidates
-    uint32_t above, equal; // elements that it keeps; after the prefix sum: that those before it do
+    uint32_t above, equal; // elements that it keeps; later, those that blocks before it keep
 };
 
-/* Keys of floats `stride` bytes apart: a plain vector or the values of pairs. */
+/* Keys of floats that are `stride` bytes apart: a plain vector or the values of pairs. */
 struct keys {
     const char *p;
     size_t      stride, n;
@@ -44,10 +45,10 @@ struct keys {
 
 struct threshold {
     uint32_t at;
-    size_t   equal; // how many elements equal to `at` belong to the answer, >= 1
+    size_t   equal; // how many elements equal to `at` are selected, >= 1
 };
 
-/* What the parts of the scratch are. */
+/* The parts of the scratch memory. */
 struct topk_space {
     struct block     *blocks;
     float            *sample;
@@ -71,8 +72,8 @@ static uint32_t keys_at(struct keys a, size_t i)
     return key_of(x);
 }
 
-/* The rank in the sample whose key is taken as the bound: where k falls, three deviations, a bit
- * more. */
+/* The rank in the sample whose key becomes the bound: where k falls, plus three deviations and a
+ * bit. */
 static size_t sample_rank(size_t n, size_t k, size_t n_sample)
 {
     double hits = (double)k * (double)n_sample / (double)n;
@@ -110,8 +111,8 @@ static struct topk_space space_of(void *scratch, size_t n, size_t k)
     return s;
 }
 
-/* hist[d] += number of keys whose upper bits are `prefix` and whose next bits, from `shift` on, are
- * d. */
+/* Counts keys: hist[d] += number of keys whose upper bits are `prefix` and whose next bits, from
+ * `shift` on, are d. */
 static void histogram(uint32_t hist[RADIX], struct keys a, int shift, int bits, uint32_t prefix)
 {
     uint32_t mask = (1u << bits) - 1u;
@@ -133,7 +134,7 @@ static void histogram(uint32_t hist[RADIX], struct keys a, int shift, int bits, 
     }
 }
 
-/* The k-th largest of the keys, 1 <= k <= a.n. */
+/* Finds the k-th largest of the keys, 1 <= k <= a.n. */
 static struct threshold threshold_find(struct keys a, size_t k)
 {
     static const int shifts[] = { 20, 10, 0 }, widths[] = { 11, 10, 10 };
@@ -151,8 +152,8 @@ static struct threshold threshold_find(struct keys a, size_t k)
     return (struct threshold){ .at = prefix, .equal = k };
 }
 
-/* A key that about sample_rank elements of the sample reach; one element of each of n_sample equal
- * strata. */
+/* Guesses a bound: a key that about sample_rank elements of the sample reach. The sample has one
+ * element from each of n_sample equal strata. */
 static uint32_t bound_guess(const struct topk_space *s, const float *x, size_t n, size_t k)
 {
     uint64_t hash = 1;
@@ -160,7 +161,7 @@ static uint32_t bound_guess(const struct topk_space *s, const float *x, size_t n
     for (size_t i = 0; i < s->n_sample; i++) {
         size_t lo = n * i / s->n_sample, hi = n * (i + 1) / s->n_sample;
 
-        // Equal strides would meet the rows of matrices; noise does not.
+        // Equal strides would hit the rows of matrices; random places do not.
         hash = hash * 6364136223846793005u + 1442695040888963407u;
         s->sample[i] = x[lo + (size_t)((hash >> 32) * (hi - lo) >> 32)];
     }
@@ -168,10 +169,10 @@ static uint32_t bound_guess(const struct topk_space *s, const float *x, size_t n
                           sample_rank(n, k, s->n_sample)).at;
 }
 
-/* Positions of the elements of x[0..n) whose key is at least `bound`, n <= BLOCK: 64 comparisons
- * into the bits of a word, then the bits that are set. A branch for each eight elements would be
- * guessed wrong at every candidate; here it is once in 64. Keys, and so a bound less one, are in
- * the range of signed integers. */
+/* Finds the positions of the elements of x[0..n) whose key is at least `bound`, n <= BLOCK. 64
+ * comparisons fill the bits of a word, then the set bits are visited. A branch for each eight
+ * elements would be mispredicted at every candidate; here this happens once in 64. Keys, and so a
+ * bound less one, are in the range of signed integers. */
 static size_t block_filter(uint16_t *at, const float *x, size_t n, uint32_t bound)
 {
     const __m256i magnitude = _mm256_set1_epi32(0x7fffffff),
@@ -197,7 +198,7 @@ static size_t block_filter(uint16_t *at, const float *x, size_t n, uint32_t boun
     return count;
 }
 
-/* Collect candidates; how many there are, whether or not they all fitted. */
+/* Collects candidates. Returns how many there are, even if they did not all fit. */
 static size_t candidates_collect(const struct topk_space *s, const float *x, size_t n,
                                  uint32_t bound)
 {
@@ -239,8 +240,8 @@ static void count_pairs(struct block *b, const struct topk_pair *cand, uint32_t 
     }
 }
 
-/* How many each block keeps, in `above` and `equal`; then, instead, how many all blocks before it
- * keep. */
+/* Counts in `above` and `equal` how many elements each block keeps, and then replaces that by how
+ * many all blocks before it keep. */
 static void blocks_count(const struct topk_space *s, const float *x, size_t n, int collected,
                          uint32_t at)
 {
@@ -264,7 +265,7 @@ static void blocks_count(const struct topk_space *s, const float *x, size_t n, i
     }
 }
 
-/* The pairs of one block, at the place that the blocks before it leave. */
+/* Writes the pairs of one block, behind those of the blocks before it. */
 static void block_emit(struct topk_pair *out, const struct topk_space *s, size_t b, const float *x,
                        size_t n, int collected, struct threshold t)
 {
@@ -295,14 +296,14 @@ void topk_select(struct topk_pair *out, const float *x, size_t n, size_t k, void
 
     assert(k >= 1 && k <= n && n <= UINT32_MAX);
     if (s.cap > 0) {
-        uint32_t guess = bound_guess(&s, x, n, k), bound = guess ? guess : 1; // 1: all but zeros
+        uint32_t guess = bound_guess(&s, x, n, k), bound = guess ? guess : 1; // 1: all except zeros
         size_t   found = candidates_collect(&s, x, n, bound);
 
         collected = found >= k && found <= s.cap;
         if (collected)
             all = (struct keys){ (const char *)&s.cand[0].value, sizeof *s.cand, found };
         else if (found < k && bound == 1)
-            t.equal = k - found; // every element that is not zero, and so many of those that are
+            t.equal = k - found; // every non-zero element, and this many zeros
     }
     if (!t.equal)
         t = threshold_find(all, k);

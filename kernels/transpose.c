@@ -1,4 +1,5 @@
-/* transpose.c: 16 x 16 words at a time in AVX-512's registers; elsewhere by strips of 8 columns. */
+/* transpose.c: transposes 16 x 16 words at a time in AVX-512's registers, or without AVX-512 strips
+ * of 8 columns. */
 #include "kernels/transpose.h"
 
 #include "kernels/simd.h"
@@ -7,8 +8,8 @@
 
 enum { SIDE = 16, STRIP = 8 };
 
-/* 16 rows of 16 words, transposed: by pairs of words, then of pairs, then of quarters of a
- * register. */
+/* Transposes 16 rows of 16 words: first by pairs of words, then by pairs of those, then by quarters
+ * of a register. */
 __attribute__((target("avx512f"), always_inline)) static inline void transpose(__m512i x[SIDE])
 {
     __m512i y[SIDE];
@@ -36,7 +37,7 @@ __attribute__((target("avx512f"), always_inline)) static inline void transpose(_
     }
 }
 
-// 16 rows, n columns of them: 16 or 8
+// Transposes 16 rows with n columns, 16 or 8.
 __attribute__((target("avx512f"), always_inline)) static inline void
 block(uint32_t *restrict out, size_t rows, const uint32_t *restrict x, size_t stride,
       const size_t n)

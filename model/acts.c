@@ -1,6 +1,7 @@
-/* acts.c: the layout of the arena. Each group of buffers has one function that takes them from
- * the arena, one after the other. Run without memory, it computes their size. Run with memory,
- * it sets the pointers. Plan and arena therefore cannot disagree. */
+/* acts.c: lays out the arena of activations, and says where each of its arrays stands. Each group
+ * of buffers has one function that takes them from the arena, one after the other. Run without
+ * memory, it computes their size. Run with memory, it sets the pointers. Plan and arena therefore
+ * cannot disagree. */
 #include "model/acts.h"
 
 #include "data/base/round.h"
@@ -15,7 +16,7 @@
 
 static size_t tokens(const struct model_options *o) { return o->batch * o->seq; }
 
-/* The arrays of a part; a layer's input is one. */
+/* The arrays of a part. A layer's input is a single array. */
 static const struct arch_array *arrays_of(const struct model_options *o, enum acts_part part)
 {
     static const struct arch_array input[ARCH_ARRAYS] = { { DIM_WIDTH, 1 } };
@@ -106,8 +107,8 @@ static void lay_work(struct arena *a, struct acts_work *w, const struct model_op
         w->dfc   = arena_take(a, R * fc * e);
         w->dattn = arena_take(a, N * heads * e);
         w->dqkv  = arena_take(a, N * qkv * e);
-        // a classifier's head has a row a sequence, an encoder's a bias; a norm's backward sums
-        // three rows, a masked head's bias has all words
+        // A classifier's head has one row per sequence, and an encoder's head has a bias. A norm's
+        // backward sums three rows. The bias of a masked head has all words.
         size_t rows = colsum_scratch(size_max(R, o->batch),
                                      size_max(size_max(fc, qkv), size_max(3 * C, encoder_labels))),
                head = colsum_scratch(size_min(products_head_rows(o), HEAD_ROWS),
@@ -117,7 +118,7 @@ static void lay_work(struct arena *a, struct acts_work *w, const struct model_op
     }
 }
 
-/* What all layers share that do not keep theirs. */
+/* The arrays that all layers share which do not keep their own. */
 static void lay_shared(struct arena *a, struct acts_set shared[ACTS_PARTS],
                        const struct model_options *o)
 {
@@ -132,8 +133,9 @@ static void lay_head(struct arena *a, struct acts_head *h, const struct model_op
            V = L ? L : arch_words(&o->config, 0).n;
     size_t C = o->config.n_embd, P = L ? R : size_min(R, LOGIT_ROWS), e = dtype_bytes(o->dtype);
     int    pieces = !L && arch_pieces(&o->config) > 1;
-    size_t all = pieces ? o->grad_accum * tokens(o) : R; // rows that are there at once
-    int    in_place = o->training && (L || o->dtype == DT_F32); // logits turn into their gradients
+    size_t all = pieces ? o->grad_accum * tokens(o) : R; // rows that exist at once
+    int    in_place = o->training && (L || o->dtype == DT_F32); // the gradient overwrites the
+                                                                // logits
     int    masked = arch_is_masked(&o->config);
 
     if (L || masked)
@@ -165,19 +167,19 @@ static void lay_head(struct arena *a, struct acts_head *h, const struct model_op
     }
 }
 
-/* What is asked for, without what does not go together. */
+/* The options that are asked for, without those that do not go together. */
 static struct model_options settled(const struct model_options *asked)
 {
     struct model_options o = *asked;
 
-    if (!o.training) // all of it goes through what is shared
+    if (!o.training) // without backward, all layers use the shared arrays
         o.ways = (struct acts_ways){ 0 };
     if (!o.threads)
         o.threads = omp_get_max_threads();
     return o;
 }
 
-/* A part of a layer's micro-batch that is kept. */
+/* Bytes of one part of a layer's micro-batch, if it is kept. */
 static uint64_t part_bytes(const struct model_options *o, enum acts_part part)
 {
     struct arena    in = { 0 };
@@ -187,7 +189,7 @@ static uint64_t part_bytes(const struct model_options *o, enum acts_part part)
     return round_up(in.used, ARENA_LINE);
 }
 
-/* The piece that an array is in. */
+/* The piece that an array belongs to. */
 static enum piece_kind piece_of(enum acts_part part, size_t array)
 {
     if (part == ACTS_MLP)
@@ -195,7 +197,7 @@ static enum piece_kind piece_of(enum acts_part part, size_t array)
     return part == ACTS_ATTN && array == ATTN_QKV ? PIECE_QKV : PIECE_MID;
 }
 
-/* Bytes of a token's row of a part in such a piece. */
+/* Bytes per token that a part has in a piece. */
 static size_t part_row_bytes(const struct model_options *o, enum acts_part part,
                              enum piece_kind piece)
 {
@@ -216,7 +218,7 @@ size_t acts_rest_bytes(const struct model_options *o)
     return part_row_bytes(o, ACTS_MLP, PIECE_MLP);
 }
 
-/* A part offloaded: bytes of a token's row. */
+/* Bytes per token of a part that is offloaded. */
 static uint64_t moved_bytes(const struct model_options *o, enum acts_part part)
 {
     uint64_t bytes = 0;
@@ -226,7 +228,7 @@ static uint64_t moved_bytes(const struct model_options *o, enum acts_part part)
     return bytes;
 }
 
-/* Of a layer's piece, with what is offloaded of it. */
+/* Bytes per token of a layer's piece. Counts offloaded parts only. */
 static size_t piece_row_bytes(const struct model_options *o, const struct acts_ways *w,
                               size_t layer, enum piece_kind piece)
 {
@@ -238,7 +240,7 @@ static size_t piece_row_bytes(const struct model_options *o, const struct acts_w
     return bytes;
 }
 
-/* The most bytes of a piece, whatever is offloaded. */
+/* Bytes of the largest piece, if everything were offloaded. */
 static uint64_t piece_bytes(const struct model_options *o)
 {
     uint64_t most = 0;
@@ -253,7 +255,8 @@ static uint64_t piece_bytes(const struct model_options *o)
     return most * size_min(tokens(o), CHUNK_ROWS);
 }
 
-/* Chunks of a micro-batch at most: whole ones, and where lengths vary one of each smaller size. */
+/* The most chunks that a micro-batch has: whole ones and, if lengths vary, one of each smaller
+ * size. */
 static size_t chunks(const struct model_options *o)
 {
     size_t unit = products_unit(o), N = tokens(o), n = N / CHUNK_ROWS;
@@ -300,8 +303,9 @@ size_t acts_records(const struct model_options *o, const struct acts_ways *w, si
     return (size_t)attn + (size_t)rest;
 }
 
-/* Pieces of a layer's micro-batch: those of all chunks that are pushed before anything else, or
- * chunk by chunk the others. first: they begin a record. */
+/* Lists the pieces of a layer's micro-batch. With `before`, these are the pieces that all chunks
+ * push before anything else; otherwise the others, chunk by chunk. `first` says that they begin a
+ * record. */
 static size_t list_layer(const struct model_options *o, const struct acts_ways *w, size_t layer,
                          int before, int first, struct act_item *out)
 {
@@ -367,7 +371,7 @@ double acts_stay(const struct model_options *o, size_t buffers)
     return stay * (double)acts_sizes(o).moved_per_layer[ACTS_INPUT] / pieces;
 }
 
-/* What is kept. */
+/* Bytes of all kept activations. */
 static uint64_t kept_bytes(const struct acts_sizes *s, const struct acts_ways *w)
 {
     uint64_t bytes = 0;
@@ -377,7 +381,7 @@ static uint64_t kept_bytes(const struct acts_sizes *s, const struct acts_ways *w
     return bytes;
 }
 
-/* All of it. */
+/* Lays out the whole arena. */
 static void lay(struct acts *a, uint64_t flow, uint64_t pool)
 {
     const struct model_options *o = &a->o;
@@ -432,12 +436,13 @@ enum acts_way acts_way(const struct acts *a, size_t layer, enum acts_part part)
     return ways_of(&a->ways, a->o.config.n_layer, layer, part);
 }
 
-/* ---- where they stand ---- */
+/* ---- where activations stand ---- */
 
-/* A kept part of (layer, micro). */
+/* Where the kept part of (layer, micro) begins. */
 static char *kept_at(const struct acts *a, size_t layer, size_t micro, enum acts_part part)
 {
-    size_t among = layer + a->ways.of[part].kept - a->o.config.n_layer - 1; // those that are kept
+    size_t among = layer + a->ways.of[part].kept - a->o.config.n_layer - 1; // index among the
+                                                                            // layers that keep it
 
     return a->pool + a->at[part] + (among * a->o.grad_accum + micro) * part_bytes(&a->o, part);
 }
@@ -455,7 +460,7 @@ float *acts_input(const struct acts *a, size_t block, size_t micro)
                          : a->flow + micro * part_bytes(&a->o, ACTS_INPUT));
 }
 
-/* The same arrays from another token on. */
+/* The same arrays, beginning at another token. */
 static struct acts_set set_from(const struct model_options *o, enum acts_part part,
                                 struct acts_set set, size_t first)
 {

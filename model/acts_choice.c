@@ -1,9 +1,11 @@
-/* acts_choice.c: the search of acts_choice.h. */
+/* acts_choice.c: searches for the activations to keep, recompute and offload with which a step is
+ * shortest. It tries all numbers of kept attentions and MLPs and of offloaded attentions. The
+ * number of offloaded MLPs is found by bisection. */
 #include "model/acts_choice.h"
 
 #include <math.h>
 
-/* Choices whose steps differ by less than this part take equally long. */
+/* Two choices take equally long if their steps differ by less than this fraction. */
 static const double SAME = 0.003;
 
 struct choice_sums choice_sums(const struct choice_problem *p, const struct acts_ways *w)
@@ -23,7 +25,7 @@ struct choice_sums choice_sums(const struct choice_problem *p, const struct acts
     return s;
 }
 
-/* `m` and beside it so many bytes of which each takes `byte`. */
+/* Adds the time of so many more bytes to the move `m`. `byte` is the time of one byte. */
 static double with_bytes(const struct step_move *m, const struct step_move *byte, double bytes)
 {
     struct step_move more = step_move_times(byte, bytes), all = step_move_sum(m, &more);
@@ -46,7 +48,8 @@ double choice_seconds(const struct choice_problem *p, const struct acts_ways *w)
 
 /* ---- the search ---- */
 
-/* First the shortest step; then, of what takes no longer than `most`, what moves least. */
+/* The search runs twice. The first run, with most = 0, finds the shortest step. The second finds
+ * the choice that moves the fewest bytes in a step of at most `most` seconds. */
 struct search {
     const struct choice_problem *p;
     int                          offloads;
@@ -77,8 +80,8 @@ static double mlp_seconds(const struct search *s, struct acts_ways *w, size_t n)
     return choice_seconds(s->p, w);
 }
 
-/* All numbers of offloaded MLPs, the rest as it is: convex, so the shortest is found by halving,
- * and so is the first that is short enough. */
+/* Tries all numbers of offloaded MLPs; the rest of `w` stays. The time is convex in that number, so
+ * bisection finds the shortest step, and then the smallest number that is short enough. */
 static void search_mlp(struct search *s, struct acts_ways w)
 {
     size_t least = 0, most = s->offloads ? s->p->n_layer - w.of[ACTS_MLP].kept : 0;
@@ -103,7 +106,8 @@ static void search_mlp(struct search *s, struct acts_ways w)
     try_ways(s, &w);
 }
 
-/* Attentions and MLPs that are kept are given; inputs get what is left of the pool. */
+/* Tries all ways with these numbers of kept attentions and MLPs. Inputs get the rest of the
+ * pool. */
 static void search_kept(struct search *s, size_t attn, size_t mlp)
 {
     const struct choice_problem *p = s->p;
@@ -155,7 +159,7 @@ struct acts_ways choice_ssdtrain(const struct choice_problem *p)
     while (n < p->n_layer) {
         double earlier = (double)n;
 
-        // over the bandwidth, both sides multiplied by its inverse
+        // both sides of the condition are multiplied by the inverse of the bandwidth
         if ((earlier + 2) * bytes * rate > 3 * p->F - 2 * earlier * p->F / L)
             break;
         n++;

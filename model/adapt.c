@@ -1,4 +1,5 @@
-/* adapt.c: measures steps, proposes ways, tries them, and goes back if steps are not shorter. */
+/* adapt.c: measures steps, proposes other ways for activations, tries them, and goes back if steps
+ * do not become shorter. */
 #include "model/adapt.h"
 
 #include <math.h>
@@ -7,8 +8,9 @@
 
 enum { WARM = 2, LOOK_FIRST = 64, LOOK_MOST = 1024 };
 
-/* A proposal must promise so much, and what was tried must have kept some of it; steps that differ
- * by this much from what they were are other steps. */
+/* A proposal must promise steps shorter than PROMISED times the best. Ways that were tried must
+ * reach KEPT times the best. If steps differ from the best by the factor OTHER, the steps have
+ * changed. */
 static const double PROMISED = 0.97, KEPT = 0.985, OTHER = 1.2;
 
 void adapt_open(struct adapt *a, enum adapt_policy policy, struct model *m, struct stream *s)
@@ -17,7 +19,7 @@ void adapt_open(struct adapt *a, enum adapt_policy policy, struct model *m, stru
                          .interval = LOOK_FIRST };
 }
 
-/* ---- what is measured ---- */
+/* ---- the measurements ---- */
 
 static void window_begin(struct adapt *a, int skip)
 {
@@ -32,7 +34,7 @@ static void window_begin(struct adapt *a, int skip)
 
 void adapt_disturb(struct adapt *a)
 {
-    a->skip = a->skip > 1 ? a->skip : 1; // what was counted stays counted
+    a->skip = a->skip > 1 ? a->skip : 1; // an earlier disturbance may skip more steps
 }
 
 void adapt_head(struct adapt *a)
@@ -69,15 +71,16 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What stands for the window. */
+/* The result of a window: its median if lengths vary, otherwise its minimum. */
 static double typical(struct adapt *a)
 {
     qsort(a->each, a->n, sizeof *a->each, ascending);
     return a->each[a->model->o.varying ? a->n / 2 : 0];
 }
 
-/* Seconds of a token that a part takes to be computed again. Where that was never measured the
- * layer's forward is divided by its products: 3 and 5 (with attention's projection) of 12. */
+/* Measures the seconds per token that recomputing a part takes. If a part was never recomputed,
+ * this estimates it from the layer's forward: 3 of 12 products for attention, 5 of 12 (with
+ * attention's projection) for the MLP. */
 static void again_measure(struct adapt *a, double F)
 {
     static const double part[ACTS_PARTS] = { 0, 3.0 / 12, 5.0 / 12 };
@@ -96,7 +99,7 @@ static void again_measure(struct adapt *a, double F)
 
 /* ---- the problem ---- */
 
-/* What of the steps was the activations' own, as they went then, is taken out again. */
+/* Subtracts from the measured times what the activations took with the ways `w`. */
 static void without_activations(struct choice_problem *p, const struct acts_ways *w)
 {
     struct choice_sums s = choice_sums(p, w);
@@ -107,7 +110,8 @@ static void without_activations(struct choice_problem *p, const struct acts_ways
     p->backward.drive = fmax(p->backward.drive - s.moved * p->read.drive, 0);
 }
 
-/* Drives that are not modelled: their time is what they were busy for beyond what links took. */
+/* Seconds per byte of drives that are not modelled: the time that they were busy longer than the
+ * links. */
 static double drive_byte(const struct stream_work *links, double busy, double bytes)
 {
     double link = step_move(&links->forward, 1) + step_move(&links->backward, 1);
@@ -144,13 +148,13 @@ static int problem_of(struct choice_problem *p, struct adapt *a, struct err *err
             .again = a->again[i] * tokens };
     a->buffers = work.buffers;
     p->stays = acts_stay(o, a->buffers);
-    if (!o->whole) // attention's projection of 1 + 4
+    if (!o->whole) // attention's projection, 1 of the 5 products
         p->part[ACTS_MLP].fetch = p->part[ACTS_MLP].again / 5;
     without_activations(p, &a->model->acts.ways);
     return 0;
 }
 
-/* The same with what was learnt of its cost. */
+/* The problem with its offloading costs scaled by what earlier trials have shown. */
 static struct choice_problem scaled(const struct adapt *a, struct choice_problem p)
 {
     struct step_move *of[] = { &p.write, &p.read };
@@ -175,7 +179,7 @@ static int was_tried(const struct adapt *a, const struct acts_ways *w)
     return a->n_tried == ADAPT_TRIES;
 }
 
-/* From this step on. */
+/* Uses the ways `w` from this step on. */
 static int take(struct adapt *a, const struct acts_ways *w, uint64_t step, const char *why,
                 double expected, struct runlog_choice *out, struct err *err)
 {
@@ -201,7 +205,7 @@ static int take(struct adapt *a, const struct acts_ways *w, uint64_t step, const
     return 0;
 }
 
-/* The next ways to try, or none: expected, their seconds. */
+/* Finds the next ways to try; 0 if there are none. *expected: seconds of a step with them. */
 static int propose(struct adapt *a, struct acts_ways *w, double *expected)
 {
     struct choice_problem p = scaled(a, a->best.problem);
@@ -210,7 +214,7 @@ static int propose(struct adapt *a, struct acts_ways *w, double *expected)
         *w = choice_ssdtrain(&p);
     else if (choice_best(w, &p))
         return 0;
-    // what the arithmetic leaves out is the same for both
+    // what the formula leaves out cancels in the difference
     double was = choice_seconds(&p, &a->best.ways), will = choice_seconds(&p, w);
     *expected = fmax(a->best.seconds + will - was, 0);
     if (was_tried(a, w) || ways_same(w, &a->best.ways))
@@ -218,8 +222,8 @@ static int propose(struct adapt *a, struct acts_ways *w, double *expected)
     return a->policy == ADAPT_SSDTRAIN || *expected < a->best.seconds * PROMISED;
 }
 
-/* What was tried was no shorter: offloading costs more than was expected, or where less of it was
- * tried, less. */
+/* Ways that were tried made steps no shorter. The scale of offloading costs goes up if they offload
+ * more than the best ways, and down if they offload less. */
 static void disappointed(struct adapt *a, const struct adapt_ways *now)
 {
     struct choice_problem p = scaled(a, a->best.problem);
@@ -232,10 +236,11 @@ static void disappointed(struct adapt *a, const struct adapt_ways *now)
     a->scale *= less ? 1 / times : times;
 }
 
-/* A full window of ways that are tried, or measured once more. 1: they are to be confirmed. */
+/* Judges a full window. Returns 1 if the best ways must be measured once more, to confirm the new
+ * ones. */
 static int judge(struct adapt *a, const struct adapt_ways *now)
 {
-    if (a->state == ADAPT_CONFIRMING) { // `now` are the best ones
+    if (a->state == ADAPT_CONFIRMING) { // `now` has the old best ways
         a->state = ADAPT_SEARCHING;
         a->best.seconds = fmin(a->best.seconds, now->seconds);
         if (a->other.seconds < a->best.seconds * KEPT)
@@ -289,7 +294,7 @@ static int search(struct adapt *a, uint64_t step, struct runlog_choice *out, str
     return rc;
 }
 
-/* Are steps still what they were? */
+/* Goes back to searching if steps have changed, or if it is time to look again. */
 static void watch_steps(struct adapt *a, uint64_t step)
 {
     double seconds = typical(a);

@@ -1,5 +1,6 @@
-/* arch.c: the families, and everything that follows from a family's table of parameters alone:
- * sizes, offsets, initial values, ranges of weight decay. A block is a flat range without gaps. */
+/* arch.c: computes everything that follows from a family's table of parameters alone: sizes,
+ * offsets, initial values, ranges of weight decay. It also lists the families and finds them by
+ * name. A block is a flat range without gaps. */
 #include "model/arch.h"
 
 #include "data/base/round.h"
@@ -42,7 +43,7 @@ enum arch_block_kind arch_block_kind(const struct model_config *g, size_t block)
 
 /* ---- pieces of words ---- */
 
-/* The embeddings are words alone. */
+/* Whether the embeddings are words alone, without positions or types. */
 static int is_words(const struct model_config *g)
 {
     size_t n = 0;
@@ -61,7 +62,8 @@ size_t arch_pieces(const struct model_config *g)
     return n > ARCH_WHOLE && is_words(g) ? div_up(n, ARCH_PIECE) : 1;
 }
 
-/* Rows of all pieces but the last: whole lines of logits where there are enough for that. */
+/* Rows of each piece but the last. If there are enough rows, a multiple of `line`, so that rows of
+ * logits are whole cache lines. */
 static size_t piece_rows(const struct model_config *g)
 {
     const size_t line = 64;
@@ -88,13 +90,13 @@ size_t arch_head_block(const struct model_config *g)
     return arch_is_tied(g) ? 0 : arch_final_block(g) + 1;
 }
 
-/* The first block that has some rows of the words' tensor that `block` has some of. */
+/* The first of the blocks that share one tensor of words with `block`. */
 static size_t first_piece(const struct model_config *g, size_t block)
 {
     return block < arch_pieces(g) ? 0 : arch_final_block(g) + 1;
 }
 
-/* One of several blocks that have some rows of one tensor each. */
+/* Whether `block` is one of several pieces that have rows of one tensor. */
 static int is_piece(const struct model_config *g, size_t block)
 {
     return arch_pieces(g) > 1 && (block < arch_pieces(g) || block > arch_final_block(g));
@@ -213,7 +215,8 @@ size_t arch_products(const struct model_config *g)
     return n;
 }
 
-/* A norm behind the MLP needs what the last product gives. */
+/* Elements that are multiplied again for a norm behind the MLP: it needs the output of the last
+ * product. */
 static size_t end_again(const struct model_config *g)
 {
     return g->arch->ends_normed ? matrix_size(g, g->arch->n_matrices - 1) : 0;
@@ -419,13 +422,13 @@ void arch_drop(struct model_config *g, float p)
 
 int arch_check(const struct model_config *g, struct err *err)
 {
-    /* Bounds that keep every product of two dimensions, and all parameters with their states, in
-     * bytes, from overflow. */
+    /* With these bounds no product of two dimensions overflows. Neither do the bytes of all
+     * parameters with their optimizer states. */
     const size_t most_layers = 1u << 16, most_width = 1u << 20, most_positions = 1u << 24,
                  most_labels = 1u << 16, most_columns = 1u << 22,
                  most_params = (size_t)1 << 58;
 
-    assert(g->arch); // arch_config gives it
+    assert(g->arch); // arch_config sets it
     if (g->n_layer == 0 || g->n_layer > most_layers)
         return err_misuse(err, "a model has 1 to %zu layers, not %zu", most_layers, g->n_layer);
     if (g->n_embd == 0 || g->n_embd > most_width)
@@ -544,7 +547,7 @@ int arch_decays(const struct model_config *g, size_t block, size_t i, size_t n, 
     int decays = 0;
 
     *count = 0;
-    while (*count < n) { // neighbours of equal decay are one piece
+    while (*count < n) { // neighbours with equal decay are one range
         struct arch_place place = arch_place(g, block, i + *count);
         int              next = !arch_is_frozen(g, place.t) &&
                    (decay_all || arch_param(g, place.t)->decay);

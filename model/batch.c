@@ -1,10 +1,10 @@
-/* batch.c: reads micro-batches. The source writes directly into the arrays that the arithmetic
- * reads. */
+/* batch.c: reads micro-batches from their source, checks them and counts what counts in the loss.
+ * The source writes directly into the arrays that the arithmetic reads. */
 #include "model/batch.h"
 
 #include <assert.h>
 
-/* How many of x[0..n) are not below 0. */
+/* The number of values in x[0..n) that are not negative. */
 static uint64_t count(const int32_t *x, size_t n)
 {
     uint64_t sum = 0;
@@ -27,7 +27,7 @@ static void count_batch(const struct model *m, const struct batch *b, struct bat
     n->counted += count(b->label, b->rows);
 }
 
-/* The largest that it can be, with its arrays. */
+/* A batch of the largest allowed size, with the model's arrays for it. */
 static struct batch batch_of(const struct model *m, size_t micro)
 {
     const struct acts_work     *w = &m->acts.work;
@@ -55,7 +55,7 @@ static int is_allowed(const struct model_options *o, const struct batch *b)
            (b->seq % 16 == 0 || b->seq == o->seq);
 }
 
-/* Positions of tokens in their texts, of which each begins where it says or goes on. */
+/* Computes each token's position in its text, from where the text begins. */
 static void place_tokens(int32_t *at, const struct batch *b)
 {
     for (size_t i = 0; i < b->rows * b->seq; i++) {

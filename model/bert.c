@@ -1,14 +1,14 @@
-/* bert.c: BERT (Devlin et al. 2018) and RoBERTa (Liu et al. 2019). RoBERTa's positions begin
- * behind the padding's position, and its head has other tensor names. Names are Hugging Face's.
- * Matrices are (out, in), as in torch's Linear. Queries, keys and values stand one after the
- * other and are one product. Embeddings are norm(words + positions + types). A layer is
- * post-norm:
+/* bert.c: defines BERT (Devlin et al. 2018) and RoBERTa (Liu et al. 2019): their parameters,
+ * matrices and arithmetic. RoBERTa's positions begin behind the padding's position, and its head
+ * has other tensor names. Names are Hugging Face's. Matrices are (out, in), as in torch's Linear.
+ * Queries, keys and values stand one after the other and are one product. Embeddings are norm(words
+ * + positions + types). A layer is post-norm:
  *
  *     x_mid = norm_1(x     + attention(x Wqkv' + bqkv) Wo' + bo)
  *     x_out = norm_2(x_mid + gelu(x_mid Wfc' + bfc) Wdown' + bdown)
  *
- * Both sums are saved, because the backward of their norms needs them. x_mid is recomputed from
- * the first sum. Dropout follows the norm of the embeddings. It also applies to attention's
+ * Both sums are saved, because the backward of their norms needs them. x_mid is recomputed from the
+ * first sum. Dropout follows the norm of the embeddings. It also applies to attention's
  * probabilities, and to both projections before the residual addition. */
 #include "model/bert.h"
 
@@ -76,11 +76,12 @@ static const struct arch_matrix matrices[MATRICES] = {
     [DOWN]      = { { "down", "d_gelu", "d_down_w" }, BERT_DOWN_W, 1, BERT_DOWN_B, 0, 0 },
 };
 
-/* The family's own arrays: of each token's row mean and reciprocal deviation of the first sum,
- * which is MLP_MID; the second sum, and its. */
+/* The family's own arrays, per token. For the first sum, which is MLP_MID: its mean and reciprocal
+ * deviation. For the second sum: itself, its mean and reciprocal deviation. */
 enum { MEAN_1 = MLP_OWN, RSTD_1, SUM, MEAN_2, RSTD_2 };
 
-/* The head is a classifier's, a masked language model's, or there is none. */
+/* Whether a model has tensor t. The head is a classifier's, a masked language model's, or
+ * absent. */
 static int has(const struct model_config *g, size_t t)
 {
     if (t < BERT_POOL_W)
@@ -138,7 +139,8 @@ static void embed_backward(float *grad, const float *dout, const struct embed *e
             .l = &norm, .dout = dout + i * C, .dx = w->proj, .fresh = 1,
             .dw = model_grad(m, grad, BERT_NORM_0_W), .db = model_grad(m, grad, BERT_NORM_0_B),
             .scratch = w->sums });
-        memcpy(e->sums + i * C, w->proj, n * C * sizeof *dout); // gradients of the sums from here
+        memcpy(e->sums + i * C, w->proj, n * C * sizeof *dout); // from here on, gradients of the
+                                                                // sums
     }
     layer_embed_backward(grad, e->sums, e, BERT_WORDS, BERT_POSITIONS);
     if (!arch_is_frozen(&m->o.config, BERT_TYPES))
@@ -160,7 +162,7 @@ static struct layernorm norm_2(const struct layer *l)
                       l->mlp.at[RSTD_2]);
 }
 
-/* The layer's input as products take it. */
+/* The layer's input in the dtype that products take. */
 static const void *input(const struct layer *l)
 {
     enum dtype dt = l->m->o.dtype;
@@ -185,7 +187,7 @@ static void mid_forward(const struct layer *l)
     layernorm_residual(l->w->ln, l->x, l->w->proj, &norm);
 }
 
-/* The second sum, and its normalised rows where they are wanted. */
+/* The second sum and, if wanted, its normalised rows. */
 static void out_forward(const struct layer *l)
 {
     const struct model_config *g = &l->m->o.config;
@@ -203,9 +205,9 @@ static void out_forward(const struct layer *l)
 
 /* ---- a layer, backward ---- */
 
-/* dx, of a norm's rows on entry, becomes that of the sum that it took. Returned: the gradient of
- * the projection that is part of the sum, as products take it; its sums go to the projection's
- * bias. */
+/* On entry dx is the gradient of a norm's rows; on return, that of the sum that the norm took.
+ * Returns the gradient of the projection in that sum, in the products' dtype. The projection's bias
+ * gets the gradient's column sums. */
 static const void *sum_backward(const struct layer *l, size_t weight, const struct layernorm *norm,
                                 size_t bias, const struct dropout *drop)
 {
@@ -220,13 +222,13 @@ static const void *sum_backward(const struct layer *l, size_t weight, const stru
     return drops ? layer_proj_back(l, bias, drop) : fp32 ? (const void *)l->dx : w->dy;
 }
 
-/* dx: of x_out on entry; then of x_mid. */
+/* dx is the gradient of x_out on entry, and of x_mid on return. */
 static void mlp_backward(const struct layer *l)
 {
     const struct acts_work    *w = l->w;
     const struct model_config *g = &l->m->o.config;
     struct layernorm           mid = norm_1(l), norm = norm_2(l);
-    // dy may be w->proj, which is written again below.
+    // dy may be w->proj, which is overwritten below.
     const void *dy = sum_backward(l, BERT_NORM_2_W, &norm, BERT_DOWN_B, &l->drop_mlp_proj);
 
     layer_back(l, DOWN, w->dact, dy);
@@ -241,7 +243,8 @@ static void mlp_backward(const struct layer *l)
     residual_add(l->dx, l->dx, w->proj, l->n * g->n_embd);
 }
 
-/* dattn; dx becomes that of the first sum, which is x's but for attention. */
+/* Computes dattn. dx becomes the gradient of the first sum, which is x's without the part through
+ * attention. */
 static void mid_backward(const struct layer *l)
 {
     struct layernorm norm = norm_1(l);
@@ -251,7 +254,7 @@ static void mid_backward(const struct layer *l)
     layer_back(l, ATTN_PROJ, l->dattn, dy);
 }
 
-/* The gradient of x through attention is added to dx. */
+/* Adds the gradient of x through attention to dx. */
 static void qkv_backward(const struct layer *l)
 {
     const struct model_config *g = &l->m->o.config;
@@ -301,8 +304,8 @@ static const struct arch_preset roberta_presets[] = {
     { "roberta-large", SIZES(24, 16, 1024, 50265, 1, 1e-5f) },
 };
 
-/* A masked head is a classifier's extra, and so is what is tied, a second task's head, and a pooler
- * that is no classifier's. */
+/* `extras` are tensors of a file that are no parameters of the model: another kind of head, tied
+ * copies, the head of a second task, and a pooler without classifier. */
 const struct arch bert_arch = {
     FAMILY("bert", "BERT", "Bert", bert_params),
     .presets = bert_presets, .n_presets = sizeof bert_presets / sizeof *bert_presets,

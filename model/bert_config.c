@@ -1,5 +1,5 @@
-/* bert_config.c: the sizes of a BERT, and config.json both ways. What transformers would compute
- * differently is refused by the name of its key. */
+/* bert_config.c: reads and writes the config.json of BERT and RoBERTa, and checks the sizes. If
+ * transformers would compute something differently, the key is named and refused. */
 #include "model/bert.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ int bert_check(const struct model_config *g, struct err *err)
     return 0;
 }
 
-/* pad_token_id; absent or null it is transformers' own. */
+/* Reads pad_token_id. If it is absent or null, transformers' default holds. */
 static int config_pad(struct model_config *g, const struct hf_keys *k, struct err *err)
 {
     const json_t *pad = json_object_get(k->config, "pad_token_id");
@@ -46,8 +46,8 @@ static int config_pad(struct model_config *g, const struct hf_keys *k, struct er
     return 0;
 }
 
-/* One rate counts behind the embeddings and both projections, and in the head where that has none
- * of its own. */
+/* Reads the dropout rates. Embeddings and both projections share one rate, and so does the head if
+ * it has none of its own. */
 static int config_dropout(struct model_config *g, const struct hf_keys *k, struct err *err)
 {
     float head;
@@ -63,7 +63,8 @@ static int config_dropout(struct model_config *g, const struct hf_keys *k, struc
     return rc;
 }
 
-/* Of a table of positions the first ones are not used where texts begin behind the padding's. */
+/* Reads the number of positions. In families whose texts begin behind the padding's position, the
+ * first rows of the table are not used. */
 static int config_positions(struct model_config *g, const struct hf_keys *k, struct err *err)
 {
     size_t first = arch_first_position(g);

@@ -1,8 +1,10 @@
-/* block.c: the embeddings and a layer over a micro-batch, whatever the family: what is kept,
- * computed again, or offloaded. What is independent per token (all but attention) runs in chunks of
- * CHUNK_ROWS tokens, always: sums over tokens then have one order, whatever the run's memory or
- * devices, and the workspaces are a chunk's size. The residual stream and its gradient are fp32;
- * what goes into a product is of the run's dtype. */
+/* block.c: runs the embeddings and single layers forward and backward over a micro-batch, for any
+ * family. It decides which activations are kept, recomputed or offloaded.
+ *
+ * Everything but attention is independent per token and runs in chunks of CHUNK_ROWS tokens,
+ * always. Sums over tokens therefore have one order, whatever the run's memory or devices, and
+ * workspaces have a chunk's size. The residual stream and its gradient are fp32; operands of
+ * products have the run's dtype. */
 #include "model/block.h"
 
 #include "data/base/clock.h"
@@ -22,7 +24,7 @@ static struct embed embed_of(struct model *m, size_t micro, size_t block, const 
                            .positions = w->at ? w->at + at : NULL };
 }
 
-/* Dropout behind the embeddings, or of their gradient. */
+/* Dropout of the embeddings' output, or of its gradient. */
 static void embed_drop(struct model *m, size_t micro, float *x)
 {
     struct acts_shape shape = model_shape(m, micro);
@@ -49,7 +51,7 @@ void embed_backward(struct model *m, size_t micro, size_t block, const void *wir
     struct embed e = embed_of(m, micro, block, wire);
     float       *dx = m->acts.work.dx + micro * model_tokens(m) * m->o.config.n_embd;
 
-    e.sums = acts_input(&m->acts, 1, micro); // the first layer's input, which nobody needs any more
+    e.sums = acts_input(&m->acts, 1, micro); // the first layer's input, which is no longer needed
     if (block == 0) {
         embed_drop(m, micro, dx);
         layer_embed_scale(&m->o.config, dx, e.B * e.T);
@@ -57,16 +59,16 @@ void embed_backward(struct model *m, size_t micro, size_t block, const void *wir
     m->o.config.arch->embed_backward(grad, dx, &e);
 }
 
-/* One micro-batch of a layer. */
+/* One micro-batch of a layer, in one pass. */
 struct turn {
     struct model      *m;
     const struct arch *arch;
     size_t             layer, micro;
-    enum acts_way      way[ACTS_PARTS]; // of what goes this way in this pass
-    int                offloads;        // what goes that way leaves in this pass, and comes back
-    int                inputs_first;    // acts.h
+    enum acts_way      way[ACTS_PARTS]; // how each part is treated in this pass
+    int                offloads;        // this pass pushes and pops the offloaded parts
+    int                inputs_first;    // see acts.h
     size_t             rows, seq, N;    // N = rows x seq
-    struct layer       all;             // of its N tokens, but for the MLP's
+    struct layer       all;             // its N tokens, without the MLP's arrays
     struct dropout     drop_attn;
 };
 
@@ -89,7 +91,7 @@ static struct turn turn_of(struct model *m, size_t layer, size_t micro, const vo
                  .drop_attn_proj = model_dropout(m, micro, layer, PLACE_ATTN_PROJ),
                  .drop_mlp_proj = model_dropout(m, micro, layer, PLACE_MLP_PROJ) } };
 
-    t.offloads = m->records.stream && layer >= m->lowest; // an evaluation leaves nothing
+    t.offloads = m->records.stream && layer >= m->lowest; // an evaluation offloads nothing
     for (enum acts_part p = 0; p < ACTS_PARTS; p++) {
         t.way[p] = acts_way(&m->acts, layer, p);
         if (t.way[p] == ACTS_OFFLOADED && !t.offloads)
@@ -138,7 +140,7 @@ static struct attention attention_of(const struct turn *t)
     return a;
 }
 
-/* ---- what is offloaded ---- */
+/* ---- offloaded activations ---- */
 
 size_t block_pieces(const struct model *m, size_t layer, size_t micro)
 {
@@ -153,7 +155,7 @@ size_t block_pieces(const struct model *m, size_t layer, size_t micro)
 typedef int records_copy(struct records *r, const struct acts_rows *rows, size_t arrays, size_t n,
                          struct err *err);
 
-/* A chunk's piece leaves, or comes back, if it is offloaded. */
+/* Pushes or pops a chunk's piece, if it is offloaded. */
 static int piece_copy(const struct turn *t, enum piece_kind piece, const struct layer *l,
                       records_copy *copy, struct err *err)
 {
@@ -166,7 +168,7 @@ static int piece_copy(const struct turn *t, enum piece_kind piece, const struct 
     return arrays ? copy(&t->m->records, rows, arrays, l->n, err) : 0;
 }
 
-/* The same of all chunks. */
+/* The same for all chunks. */
 static int pieces_copy(const struct turn *t, enum piece_kind piece, records_copy *copy,
                        struct err *err)
 {
@@ -182,7 +184,7 @@ static int pieces_copy(const struct turn *t, enum piece_kind piece, records_copy
 
 /* ---- forward ---- */
 
-/* ACTS_ATTN of all tokens; queries, keys and values may leave. */
+/* Attention's arrays for all tokens. Pushes queries, keys and values if they are offloaded. */
 static int attn_forward(const struct turn *t, struct err *err)
 {
     struct attention attention = attention_of(t);
@@ -201,7 +203,7 @@ static int attn_forward(const struct turn *t, struct err *err)
     return 0;
 }
 
-/* A chunk of the MLP; what it begins with and what its activation takes may leave. */
+/* Runs the MLP for one chunk. Pushes its input and its activation's input if they are offloaded. */
 static int chunk_forward(const struct turn *t, struct layer *l, struct err *err)
 {
     struct model *m = t->m;
@@ -245,14 +247,14 @@ int block_forward(struct model *m, size_t layer, size_t micro, const void *wire,
 
 /* ---- backward ---- */
 
-/* What backward computes once more is measured: it is what keeping or offloading would save. */
+/* Measures the time of recomputing, which keeping or offloading would save. */
 static void count_again(const struct turn *t, enum acts_part part, uint64_t start_ns, size_t n)
 {
     t->m->again[part].ns += clock_ns() - start_ns;
     t->m->again[part].tokens += n;
 }
 
-/* What of attention is computed again is there afterwards. */
+/* Brings attention's arrays back by recomputing them, if necessary. */
 static int attn_again(const struct turn *t, struct err *err)
 {
     struct acts *acts = &t->m->acts;
@@ -261,7 +263,7 @@ static int attn_again(const struct turn *t, struct err *err)
 
     if (t->inputs_first)
         rc = pieces_copy(t, PIECE_MID, records_pop_rows, err);
-    if (t->way[ACTS_ATTN] == ACTS_OFFLOADED) // from here on
+    if (t->way[ACTS_ATTN] == ACTS_OFFLOADED) // valid from here on
         acts_hold(acts, ACTS_ATTN, t->layer, t->micro, 0);
     if (rc || t->way[ACTS_ATTN] == ACTS_KEPT ||
         acts_holds(acts, ACTS_ATTN, t->layer, t->micro, 0))
@@ -272,7 +274,7 @@ static int attn_again(const struct turn *t, struct err *err)
     return rc;
 }
 
-/* What the norm at the layer's end took, which its backward needs. */
+/* Recomputes the input of the norm at the layer's end, which the norm's backward needs. */
 static void end_again(const struct turn *t, const struct layer *l)
 {
     struct layer end = *l;
@@ -282,8 +284,8 @@ static void end_again(const struct turn *t, const struct layer *l)
         t->arch->out(&end);
 }
 
-/* What the chunk's backward needs but queries, keys and values is there afterwards; what came of
- * the MLP is lent. */
+/* Brings back what a chunk's backward needs, without queries, keys and values. Offloaded arrays of
+ * the MLP are lent by the stream. */
 static int chunk_back(const struct turn *t, struct layer *l, struct err *err)
 {
     struct model *m = t->m;
@@ -309,7 +311,7 @@ static int chunk_back(const struct turn *t, struct layer *l, struct err *err)
     return 0;
 }
 
-/* A chunk: dx through the MLP and the projection of attention. */
+/* Runs backward for one chunk: dx through the MLP and attention's projection. */
 static int chunk_backward(const struct turn *t, struct layer *l, struct err *err)
 {
     int rc = chunk_back(t, l, err);

@@ -1,8 +1,9 @@
-/* decode.c: generation. A pass takes some tokens of every sequence through the layers, block by
- * block in the stream's order, and reads every parameter once. Sequences with one token go
- * together, as rows of one product (matvec.c: a row's bits do not depend on the others); one with
- * more goes through the products of training in chunks of its own. Either way a sequence's bits are
- * the same in any company. Nothing is allocated after open. */
+/* decode.c: runs the forward passes of generation. A pass takes some tokens of every sequence
+ * through the layers, block by block in the stream's order, and reads every parameter once.
+ * Sequences with one token go together, as rows of one product (matvec.c: a row's bits do not
+ * depend on the others). A sequence with more tokens goes through the products of training, in
+ * chunks of its own. Either way, other sequences do not change its bits. Nothing is allocated after
+ * open. */
 #include "model/decode.h"
 
 #include "data/base/clock.h"
@@ -17,29 +18,30 @@
 
 enum { UNIT = 16 }; // rows of a sequence's products are a multiple of this
 
-/* The cache and the workspaces. B sequences, P = piece, R = rows of a pass at work together, K
+/* The cache and the workspaces. B: sequences. P: piece. R: rows of a pass computed together. K:
  * columns of keys. */
 struct buffers {
     void    *keys, *values; // (n_layer, B, positions, K) dt
     int32_t *ids;           // (B, P): the pass's tokens
     float   *x;             // (B, P, C): their residual stream
-    struct acts_set attn;   // of R rows
-    struct acts_set mlp;    // of a chunk of them
+    struct acts_set attn;   // R rows
+    struct acts_set mlp;    // one chunk of them
     struct acts_work work;  // ln, proj, act, attention, matvec
     float   *mean, *rstd;   // (B): the final norm's
-    float   *last;          // (B, C): residual stream of single tokens, at the end every last one's
+    float   *last;          // (B, C): residual stream of single tokens; at the end, of every last
+                            // token
     float   *logits;        // (B, V)
-    float   *piece;         // (B, words of a piece), where the head's are in pieces
+    float   *piece;         // (B, words of a piece), if the head is in pieces
     size_t  *length;        // (B): tokens in the cache
     size_t  *now;           // (B): tokens of this pass
     size_t  *single;        // (B): the n_single sequences with one token, in order
-    int32_t *at;            // (B): where these tokens stand
+    int32_t *at;            // (B): positions of these tokens
 };
 
 struct decode {
     struct decode_options o;
     struct stream *stream;
-    struct model   model; // of chunks of one sequence
+    struct model   model; // for chunks of one sequence
     struct arena   arena;
     struct buffers buf;
     size_t         n_single;
@@ -47,7 +49,7 @@ struct decode {
 
 /* ---- memory ---- */
 
-/* Rows of a pass of one sequence, padding included. */
+/* Rows of a pass for one sequence, with padding. */
 static size_t decode_rows(const struct decode_options *o) { return round_up(o->piece, UNIT); }
 
 static void lay_buffers(struct arena *a, struct buffers *u, const struct decode_options *o,
@@ -160,14 +162,14 @@ void decode_close(struct decode *d)
 
 /* ---- a layer ---- */
 
-/* Where position t of sequence b stands in layer `layer`'s part of a cache. */
+/* Where position t of sequence b begins in layer `layer`'s part of a cache. */
 static void *cached(const struct decode *d, const void *cache, size_t layer, size_t b, size_t t)
 {
     return model_at(&d->model, cache, (((layer - 1) * d->o.batch + b) * d->o.positions + t) *
                                           arch_dim(&d->o.config, DIM_KEYS));
 }
 
-/* Row `row` of queries, keys and values; and of what attention gives. */
+/* Row `row` of queries, keys and values, and of attention's output. */
 static void *qkv_at(const struct decode *d, size_t row)
 {
     return model_at(&d->model, d->buf.attn.at[ATTN_QKV], row * arch_dim(&d->o.config, DIM_QKV));
@@ -178,7 +180,8 @@ static void *attn_at(const struct decode *d, size_t row)
     return model_at(&d->model, d->buf.attn.at[ATTN_OUT], row * arch_dim(&d->o.config, DIM_HEADS));
 }
 
-/* Put n positions of sequence b, from row `row` of qkv on, behind those that are in the cache. */
+/* Appends the keys and values of n positions of sequence b to the cache. They begin at row `row` of
+ * qkv. */
 static void cache_put(const struct decode *d, size_t layer, size_t row, size_t n, size_t b)
 {
     size_t K = arch_dim(&d->o.config, DIM_KEYS), queries = arch_dim(&d->o.config, DIM_HEADS),
@@ -192,8 +195,8 @@ static void cache_put(const struct decode *d, size_t layer, size_t row, size_t n
     }
 }
 
-/* Queries of n sequences from `row` on, which stand one after the other in the cache and are of one
- * length. */
+/* Attention of the queries of n sequences, from row `row` on. The sequences stand next to each
+ * other in the cache and have the same length. */
 static void attend(struct decode *d, size_t layer, size_t b, size_t n, size_t row, size_t length)
 {
     struct buffers *u = &d->buf;
@@ -206,7 +209,7 @@ static void attend(struct decode *d, size_t layer, size_t b, size_t n, size_t ro
         .scratch = u->work.attention });
 }
 
-/* n rows of a layer, x in place: row `row` of the pass and those behind it. */
+/* Rows [row, row + n) of the pass in a layer. x is updated in place. */
 static struct layer rows_at(struct decode *d, size_t layer, const void *wire, float *x, size_t row,
                             size_t n)
 {
@@ -235,7 +238,7 @@ static void single_layer(struct decode *d, size_t layer, const void *wire)
     arch->qkv(&l);
     for (size_t i = 0; i < l.n; i++)
         cache_put(d, layer, i, 1, d->buf.single[i]);
-    for (size_t i = 0, n; i < l.n; i += n) { // neighbours of one length go together
+    for (size_t i = 0, n; i < l.n; i += n) { // neighbours of equal length go together
         size_t b = d->buf.single[i], length = d->buf.length[b];
 
         for (n = 1; i + n < l.n && d->buf.single[i + n] == b + n && d->buf.length[b + n] == length;)
@@ -287,7 +290,7 @@ static void sequence_layer(struct decode *d, size_t layer, size_t b, const void 
 
 /* ---- a pass ---- */
 
-/* The embeddings, or a piece of them: single tokens into `last`, the others into x. */
+/* The embeddings, or one piece of them: single tokens go to `last`, others to x. */
 static void embed(struct decode *d, size_t block, const void *wire)
 {
     struct buffers *u = &d->buf;
@@ -327,15 +330,15 @@ static int layers(struct decode *d, struct err *err)
     return 0;
 }
 
-/* The residual stream at the last token of every sequence that took part, one after the other in
- * `last`: single tokens stand there already, in order. Returns how many they are. */
+/* Gathers in `last` the residual stream at the last token of every sequence of this pass, in order.
+ * Single tokens are there already. Returns the number of rows. */
 static size_t gather(struct decode *d)
 {
     size_t C = d->o.config.n_embd, n = 0, singles = d->n_single;
 
     for (size_t b = 0; b < d->o.batch; b++)
         n += d->buf.now[b] > 0;
-    // from the end, so that nothing is overwritten before it is moved
+    // from the end, so that no row is overwritten before it is moved
     for (size_t b = d->o.batch, row = n; b-- > 0;) {
         if (!d->buf.now[b])
             continue;
@@ -348,7 +351,7 @@ static size_t gather(struct decode *d)
     return n;
 }
 
-/* Logits (n, V) of n normalised rows, and of the words of `words`. */
+/* Logits (n, V) of n normalised rows for the V words of `words`. */
 static void logits_of(const struct decode *d, float *out, size_t n, const void *words, size_t V)
 {
     matvec_logits(out, &(struct matvec){ .m = n, .n = V, .k = d->o.config.n_embd, .dt = d->o.dtype,
@@ -356,7 +359,7 @@ static void logits_of(const struct decode *d, float *out, size_t n, const void *
                                          .scratch = d->buf.work.matvec });
 }
 
-/* The head's words piece by piece, in the order of blocks. */
+/* Streams the head's pieces in the order of blocks, and computes each one's logits. */
 static int head_pieces(struct decode *d, size_t n, int wanted, struct err *err)
 {
     const struct model_config *g = &d->o.config;
@@ -396,7 +399,7 @@ static int head_whole(struct decode *d, size_t n, int wanted, struct err *err)
     return 0;
 }
 
-/* Logits of the last tokens, each in its sequence's row. */
+/* Logits of the last tokens, each in the row of its sequence. */
 static int head(struct decode *d, int wanted, struct err *err)
 {
     const struct model_config *g = &d->o.config;
@@ -441,8 +444,8 @@ static int pass(struct decode *d, int wanted, struct err *err)
     return 0;
 }
 
-/* Texts longer than a piece begin so many passes earlier that all end with the last one, which
- * alone gives logits. */
+/* Texts longer than a piece begin some passes earlier than short ones, so that all texts end in the
+ * last pass. Only that pass computes logits. */
 int decode_feed(struct decode *d, const int32_t *const *ids, const size_t *n, const float **logits,
                 struct err *err)
 {

@@ -1,11 +1,11 @@
-/* finite.c: looked at as they are read, so that it costs nothing but the look. */
+/* finite.c: checks parameters as they are read, so that the check needs no extra reading. */
 #include "model/finite.h"
 
 #include "data/base/round.h"
 
 enum { PIECE = 1 << 14 };
 
-/* Names the tensor of value i, and says how many there are in it, which is read anew. */
+/* Reads the whole tensor of value i again, counts its bad values, and reports tensor and count. */
 static int refuse(const struct finite *f, size_t block, size_t i, struct err *err)
 {
     struct arch_place place = arch_place(f->config, block, i);

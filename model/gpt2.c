@@ -1,6 +1,6 @@
-/* gpt2.c: GPT-2 (Radford et al. 2019). Its parameter table has Hugging Face's order and names.
- * Matrices are (in, out), as in Conv1D. A language model's head is tied to wte. A layer is
- * pre-norm:
+/* gpt2.c: defines GPT-2 (Radford et al. 2019): its parameters, config.json and arithmetic. The
+ * parameter table has Hugging Face's order and names. Matrices are (in, out), as in Conv1D. A
+ * language model's head is tied to wte. A layer is pre-norm:
  *
  *     x_mid = x     + attention(ln_1(x) Wqkv + bqkv) Wproj + bproj
  *     x_out = x_mid + gelu(ln_2(x_mid) Wfc + bfc) Wmlp + bmlp
@@ -60,7 +60,7 @@ static const struct arch_matrix matrices[MATRICES] = {
                     GPT2_MLP_PROJ_W, 1, GPT2_MLP_PROJ_B, 0, 0 },
 };
 
-/* The family's own arrays: of each token's row the mean and the reciprocal deviation. */
+/* The family's own arrays: each token's mean and reciprocal deviation. */
 enum { LN1_MEAN = ATTN_OWN, LN1_RSTD };
 enum { LN2_MEAN = MLP_OWN, LN2_RSTD };
 
@@ -82,7 +82,7 @@ static int check(const struct model_config *g, struct err *err)
 
 /* ---- config.json ---- */
 
-/* Keys that may be absent or null, else must have the value that is computed with here. */
+/* Checks keys that may be absent or null, but otherwise must have the one supported value. */
 static int config_variants(const struct model_config *g, const struct hf_keys *k, struct err *err)
 {
     static const struct { const char *key; int value; } flags[] = {
@@ -100,7 +100,7 @@ static int config_variants(const struct model_config *g, const struct hf_keys *k
     return rc;
 }
 
-/* Sizes, and dropout, which where the folder says none is transformers' own default. */
+/* Reads sizes and dropout. If the folder gives no dropout, transformers' default holds. */
 static int config_read(struct model_config *g, const struct hf_keys *k, struct err *err)
 {
     const char *positions = json_object_get(k->config, "n_positions") ? "n_positions" : "n_ctx";
@@ -166,7 +166,7 @@ static void qkv_forward(const struct layer *l)
     layer_product(l, QKV, l->attn.at[ATTN_QKV], l->w->ln);
 }
 
-/* x_mid = x + attn Wproj + bproj; and ln_2(x_mid). */
+/* x_mid = x + attn Wproj + bproj. Also computes ln_2(x_mid). */
 static void mid_forward(const struct layer *l)
 {
     struct layernorm norm = norm_2(l);
@@ -187,8 +187,8 @@ static void out_forward(const struct layer *l)
 
 /* ---- a layer, backward ---- */
 
-/* A norm's dx, dw and db from the gradient of its rows, which is in w->proj; its rows themselves
- * come into w->ln in that pass, and what else is in `more`. */
+/* Computes a norm's dx, dw and db from the gradient of its rows, which is in w->proj. The same pass
+ * writes the rows themselves to w->ln. `more` has further outputs. */
 static void norm_backward(const struct layer *l, size_t weight, const struct layernorm *norm,
                           struct layernorm_backward more)
 {
@@ -202,13 +202,13 @@ static void norm_backward(const struct layer *l, size_t weight, const struct lay
     layernorm_backward(&more);
 }
 
-/* dx: of x_out on entry; the gradient of x_mid through the MLP is added. */
+/* On entry dx is the gradient of x_out. Adds the gradient of x_mid through the MLP. */
 static void mlp_backward(const struct layer *l)
 {
     const struct acts_work *w = l->w;
     enum dtype              dt = l->m->o.dtype;
     struct layernorm        norm = norm_2(l);
-    // dy may be w->proj, which is written again below.
+    // dy may be w->proj, which is overwritten below.
     const void *dy = layer_proj_back(l, GPT2_MLP_PROJ_B, &l->drop_mlp_proj);
 
     layer_back(l, MLP_PROJ, w->dact, dy);
@@ -221,13 +221,13 @@ static void mlp_backward(const struct layer *l)
     layer_back(l, FC, w->proj, w->dfc);
     if (l->drop_attn_proj.p > 0)
         norm_backward(l, GPT2_LN2_W, &norm, (struct layernorm_backward){ 0 });
-    else // attention's projection takes dx as it is: its bias's sums and rounding in the same pass
+    else // attention's projection needs dx rounded, and its column sums: the same pass makes both
         norm_backward(l, GPT2_LN2_W, &norm, (struct layernorm_backward){
             .dx_sums = layer_grad(l, GPT2_ATTN_PROJ_B), .narrowed = dt == DT_F32 ? NULL : w->dy });
     layer_gradient(l, FC, w->ln, w->dfc);
 }
 
-/* dattn from dx, which is that of x_mid by now. */
+/* Computes dattn from dx, which is now the gradient of x_mid. */
 static void mid_backward(const struct layer *l)
 {
     const void *dy = l->m->o.dtype == DT_F32 ? (const void *)l->dx : l->w->dy;
@@ -238,7 +238,7 @@ static void mid_backward(const struct layer *l)
     layer_back(l, ATTN_PROJ, l->dattn, dy);
 }
 
-/* The gradient of x through attention is added to dx. */
+/* Adds the gradient of x through attention to dx. */
 static void qkv_backward(const struct layer *l)
 {
     const struct acts_work *w = l->w;
@@ -255,7 +255,8 @@ const struct arch gpt2_arch = {
     .name = "gpt2", .title = "GPT-2", .class = "GPT2LMHeadModel",
     .classifier = "GPT2ForSequenceClassification", .prefix = "transformer.", .layers = "h",
     .passes = "gpt2",
-    .extras = { "*.attn.bias", "*.attn.masked_bias", "lm_head.weight" }, // masks; the head again
+    .extras = { "*.attn.bias", "*.attn.masked_bias", "lm_head.weight" }, // masks; a copy of the
+                                                                         // head
     .copies = { { "lm_head.weight", GPT2_WTE } },
     .config_read = config_read, .config_write = config_write,
     .params = params, .n_params = GPT2_TENSORS,

@@ -1,8 +1,9 @@
-/* head.c: the loss. A language model's is made chunk by chunk: logits, LOGIT_ROWS at a time, are
- * turned into losses and their gradient; that is multiplied back both ways, and gone. Of a
- * classifier's rows only one position counts, so those are gathered, and everything works on a
- * matrix of as many rows as the micro-batch has. Of a masked language model's tokens those count
- * that were masked, 15 of 100: they are gathered, chunk by chunk, in front of all products. */
+/* head.c: computes the losses and the head's gradients from the residual stream. For a language
+ * model it works chunk by chunk: it computes logits for LOGIT_ROWS tokens at a time, turns them
+ * into losses and their gradient, multiplies the gradient back, and reuses the memory. A classifier
+ * needs only one position of each row. These positions are gathered into a matrix of one row per
+ * sequence. A masked language model needs only the masked tokens (15 of 100). These are gathered,
+ * chunk by chunk, before all products. */
 #include "model/head.h"
 
 #include "data/base/round.h"
@@ -14,7 +15,7 @@
 
 #include <assert.h>
 
-/* Rows of the residual stream whose losses are made together. */
+/* Rows of the residual stream whose losses are computed together. */
 struct rows {
     const struct model     *m;
     const struct head      *h;
@@ -22,7 +23,7 @@ struct rows {
     size_t           n, C, V; // V: columns of logits
     const int32_t   *target;  // (n)
     float           *x, *dx;  // (n, C); dx: backward only
-    struct norm norm; // of x; or, of an encoder,
+    struct norm norm; // of x; pool: for encoders
     struct pool pool;
 };
 
@@ -50,8 +51,8 @@ static double sum_losses(double sum, const struct rows *r, uint64_t *counted)
 
 /* ---- a language model's ---- */
 
-/* logits = ln wte', piece by piece; losses and, in training, the gradient of logits, which is made
- * in their place where the plan has it so. */
+/* Computes logits = ln wte', piece by piece, then losses and, in training, the gradient of the
+ * logits. If the plan says so, the gradient overwrites the logits. */
 static void chunk_losses(const struct rows *r)
 {
     const struct model     *m = r->m;
@@ -101,7 +102,7 @@ static double chunks_run(struct model *m, size_t micro, const struct head *h, ui
 
 /* ---- a masked language model's ---- */
 
-/* Rows [0, n) are those of the tokens at[i]; behind them stands what does not count. */
+/* Copies the rows of the tokens at[i] to rows [0, n). The rows behind them do not count. */
 static void gather(const struct rows *r, const int32_t *at, size_t n, const float *x,
                    const int32_t *y)
 {
@@ -125,13 +126,13 @@ static void masked_forward(const struct rows *r)
     norm_forward(a->ln, &r->norm);
 }
 
-/* From the gradient of the logits: dx, and those of the head's tensors. */
+/* Computes dx and the gradients of the head's tensors from the gradient of the logits. */
 static void masked_backward(const struct rows *r, int fresh)
 {
     const struct model     *m = r->m;
     const struct acts_head *a = r->a;
     size_t                  head = m->o.config.arch->masked;
-    void                   *sums = m->acts.work.sums, *dy = a->ln; // of which nobody asks any more
+    void                   *sums = m->acts.work.sums, *dy = a->ln; // no longer needed
 
     model_gradient(m, ARCH_HEAD, r->n, r->h->head_grad, a->ln, a->dlogits, fresh);
     colsum_add(model_grad(m, r->h->grad, head + 4), NULL, a->dlogits, m->o.dtype, r->n, r->V, sums);
@@ -145,7 +146,7 @@ static void masked_backward(const struct rows *r, int fresh)
     model_product(m, ARCH_TRANSFORM, PRODUCT_BACK, r->n, r->dx, dy, r->h->wire);
 }
 
-/* The tokens of a micro-batch that count, in order. How many. */
+/* Lists the tokens of a micro-batch that count, in order. Returns their number. */
 static size_t masked_tokens(int32_t *at, const int32_t *y, size_t N)
 {
     size_t n = 0;
@@ -197,7 +198,7 @@ static double masked_run(struct model *m, size_t micro, const struct head *h, ui
 
 /* ---- a classifier's ---- */
 
-/* What the head takes of each row: its last token, or an encoder's first one. */
+/* The token of each row that the head takes: the last one, or an encoder's first one. */
 static size_t row_token(const struct model *m, size_t micro, size_t i, size_t seq)
 {
     int32_t last = m->acts.work.last[micro * m->o.batch + i];
@@ -220,7 +221,7 @@ static void logits_forward(const struct rows *r, const struct score *score)
                    r->n, r->V);
 }
 
-/* From the gradient of the logits: dx, and those of the block's tensors. */
+/* Computes dx and the gradients of the block's tensors from the gradient of the logits. */
 static void logits_backward(const struct rows *r, const struct score *score)
 {
     const struct arch *arch = r->m->o.config.arch;
@@ -236,7 +237,7 @@ static void logits_backward(const struct rows *r, const struct score *score)
     pool_backward(&r->pool, grad, r->dx, r->a->dln);
 }
 
-/* Losses and, in training, their gradients in place of the logits. */
+/* Losses and, in training, their gradients, which overwrite the logits. */
 static void rows_losses(const struct rows *r, const float *value)
 {
     float *logits = r->a->logits, *dlogits = r->h->trains ? logits : NULL;

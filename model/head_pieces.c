@@ -1,18 +1,19 @@
-/* head_pieces.c: the loss over a vocabulary of which a piece is there at a time. Logits are made
- * chunk by chunk as in head.c. A token's largest logit and its sum of exponentials are brought up
- * to date with each piece, as FlashAttention does over keys; so is the gradient of its row, which
- * until the sum is known stands unnormalised in model.acts.work.dx. */
+/* head_pieces.c: computes the loss over a vocabulary of which only one piece is in memory at a
+ * time. Logits are computed chunk by chunk as in head.c. Each piece updates a token's largest logit
+ * and its sum of exponentials, as FlashAttention does over keys. It also updates the gradient of
+ * the token's row. Until the sum is final, that gradient stands unnormalised in
+ * model.acts.work.dx. */
 #include "model/head.h"
 
 #include "kernels/elementwise.h"
 #include "kernels/softmax.h"
 #include "model/norm.h"
 
-/* Rows [at, at + n) of a micro-batch at work together. */
+/* Rows [at, at + n) of a micro-batch, which are computed together. */
 struct chunk {
     struct model      *m;
     const struct head *h;
-    size_t n, C, V, first, matrix; // V: words of the piece, the first of which is `first`
+    size_t n, C, V, first, matrix; // V: words of the piece; first: its first word
     const int32_t         *target; // (n)
     struct softmax_so_far *so_far; // (n)
     const void            *ln;     // (n, C)
@@ -65,8 +66,8 @@ void head_begin(struct model *m, size_t micro, const struct head *h)
         floats_zero(m->acts.work.dx + row * C, N * C);
 }
 
-/* Logits of a piece, LOGIT_ROWS at a time; each turns into weights, or with `known` into its
- * gradient. */
+/* Computes the logits of a piece, LOGIT_ROWS at a time. They turn into weights, or with `known`
+ * into their gradient. */
 static void chunk_softmax(const struct chunk *c, int known)
 {
     const struct acts_head *a = &c->m->acts.head;
@@ -92,14 +93,14 @@ static void chunk_softmax(const struct chunk *c, int known)
     }
 }
 
-/* The targets that are among these words. */
+/* Takes the words of the targets that are in this piece. */
 static void take_words(const struct chunk *c)
 {
     const struct model *m = c->m;
     size_t              bytes = c->C * dtype_bytes(m->o.dtype);
 
     for (size_t i = 0; i < c->n; i++) {
-        size_t word = (size_t)c->target[i] - c->first; // large where it is before them
+        size_t word = (size_t)c->target[i] - c->first; // large if it is before them
 
         if (c->target[i] >= 0 && word < c->V)
             memcpy(model_at(m, c->words, i * c->C), model_at(m, c->h->head_wire, word * c->C),

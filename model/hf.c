@@ -1,6 +1,8 @@
-/* hf.c: models as Hugging Face stores them. A tensor's place in our flat blocks follows from its
- * family's table alone; the keys of config.json are the family's, which refuses what we would
- * compute differently: a folder that opens gives transformers' logits. */
+/* hf.c: opens models as Hugging Face stores them: reads config.json, labels and
+ * generation_config.json, and reads parameters from the folder's files. A tensor's place in our
+ * flat blocks follows from its family's table alone. The family reads the keys of config.json and
+ * refuses values that it would compute differently. A folder that opens therefore gives
+ * transformers' logits. */
 #include "model/hf.h"
 
 #include "data/base/machine.h"
@@ -30,9 +32,10 @@ int hf_path(char *out, const char *dir, const char *name, struct err *err)
 
 int hf_is_folder(const char *dir) { return hf_has(dir, "config.json"); }
 
-/* ---- what is no folder of ours yet ---- */
+/* ---- folders that cannot be read ---- */
 
-/* The command that makes one: what `from` names (a folder, or a model of the Hub) into `to`. */
+/* Writes the command that converts `from` (a folder, or a model of the Hub) into the folder
+ * `to`. */
 static const char *hint_write(char out[HF_HINT], const char *before, const char *class,
                               const char *from, const char *to)
 {
@@ -58,7 +61,8 @@ const char *hf_hub_hint(const char *name, char out[HF_HINT])
                       "AutoModelForCausalLM", name, slash ? slash + 1 : name);
 }
 
-/* A folder with PyTorch's own format alone, which is no data but a program's objects. */
+/* Refuses a folder that has only PyTorch's own format, because such files hold a program's objects,
+ * not plain data. */
 static int refuse_pickle(const char *dir, const struct model_config *g, struct err *err)
 {
     static const char *const names[] = { "pytorch_model.bin", "pytorch_model.bin.index.json" };
@@ -76,7 +80,7 @@ static int refuse_pickle(const char *dir, const struct model_config *g, struct e
     return 0;
 }
 
-/* Families' names, for a sentence. */
+/* Writes the families' names, for a message. */
 static const char *known_families(char out[HF_HINT])
 {
     const struct arch *of;
@@ -87,7 +91,8 @@ static const char *known_families(char out[HF_HINT])
     return out;
 }
 
-/* What the classes of a family begin with: what stands before LMHeadModel, or ForCausalLM. */
+/* Length of the beginning that a family's classes share: the part before LMHeadModel or
+ * ForCausalLM. */
 static size_t class_stem(const char *class)
 {
     const char *end = strstr(class, "LMHead");
@@ -96,8 +101,8 @@ static size_t class_stem(const char *class)
     return end ? (size_t)(end - class) : strlen(class);
 }
 
-/* The family that config.json names; NULL: none of those that are known. The oldest files, of the
- * first family, say nothing, or only the class. */
+/* The family that config.json names, or NULL if it is unknown. The oldest files, of the first
+ * family, have no model_type, or only the class. */
 static const struct arch *family_of(const char *type, const char *class)
 {
     const struct arch *of;
@@ -110,7 +115,8 @@ static const struct arch *family_of(const char *type, const char *class)
     return NULL;
 }
 
-/* Another family has other keys, too: it is named before one of them is missed. */
+/* Finds the family. This comes before other keys are read: another family has other keys, and one
+ * of these would be reported as missing. */
 static int config_family(const struct arch **out, const json_t *config, const char *path,
                          struct err *err)
 {
@@ -129,13 +135,13 @@ static int config_family(const struct arch **out, const json_t *config, const ch
                       type && class ? ")" : "", known_families(known));
 }
 
-/* A folder that names no architecture is a classifier if it holds the tensor of one. */
+/* Whether the model is a classifier. If config.json names no architecture, the tensors decide. */
 static int is_classifier(const struct arch *arch, const json_t *config, const char *dir)
 {
     const json_t       *list = json_object_get(config, "architectures");
     const char         *name = json_string_value(json_array_get(list, 0));
     struct safetensors *st = NULL;
-    struct err          unreadable; // hf_open will say so
+    struct err          unreadable; // hf_open will report it
 
     if (name)
         return !strcmp(name, arch->classifier);
@@ -145,13 +151,13 @@ static int is_classifier(const struct arch *arch, const json_t *config, const ch
     return found;
 }
 
-/* An encoder's folder without labels whose file has no masked head either. */
+/* Whether an encoder's files have no masked head. */
 static int is_headless(const struct arch *arch, const json_t *config, const char *dir)
 {
     const json_t       *list = json_object_get(config, "architectures");
     const char         *name = json_string_value(json_array_get(list, 0));
     struct safetensors *st = NULL;
-    struct err          unreadable; // hf_open will say so
+    struct err          unreadable; // hf_open will report it
 
     if (!arch->encoder || (name && !strcmp(name, arch->class)))
         return 0;
@@ -171,7 +177,7 @@ const char *hf_problem_type(const struct model_config *g)
     return g->n_labels == 1 ? "regression" : "single_label_classification";
 }
 
-/* The number of labels as transformers has it: id2label's; without it num_labels; else 2. */
+/* Reads the number of labels as transformers does: from id2label, else from num_labels, else 2. */
 static int config_labels(struct model_config *g, const json_t *config, const char *path,
                          struct err *err)
 {
@@ -198,7 +204,7 @@ static int config_labels(struct model_config *g, const json_t *config, const cha
                       hf_problem_type(g));
 }
 
-/* What no family may have. */
+/* Refuses keys that no family may have. */
 static int config_refuse(const struct model_config *g, const struct hf_keys *k, struct err *err)
 {
     if (hf_key_has(k, "quantization_config"))
@@ -207,7 +213,7 @@ static int config_refuse(const struct model_config *g, const struct hf_keys *k, 
     return g->arch->encoder ? 0 : hf_key_must(1, k, "is_causal", g->arch->title, err);
 }
 
-/* dir/config.json into *out, which the caller json_decref()s, and what it says into *g. */
+/* Reads dir/config.json into *out, which the caller json_decref()s, and its sizes into *g. */
 static int config_open(json_t **out, struct model_config *g, char path[HF_PATH_BYTES],
                        const char *dir, struct err *err)
 {
@@ -313,8 +319,8 @@ long hf_pad(const char *dir)
 
 /* ---- generation_config.json ---- */
 
-/* All of it goes into a run, and out again with the model: somebody's other file, which a link may
- * lead to, does not. */
+/* Refuses a generation_config.json that is none. The whole file goes into a run and is exported
+ * with the model, so somebody's other file, to which a link may lead, must not be taken. */
 static int generation_check(const json_t *file, const char *path, struct err *err)
 {
     static const char *const own[] = {

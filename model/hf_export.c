@@ -1,5 +1,6 @@
-/* hf_export.c: a model as a folder that transformers loads: parameters, config.json, the
- * tokenizer's files as they came, but for what a classifier's batches need. */
+/* hf_export.c: writes a model as a folder that transformers loads: parameters, config.json, and the
+ * tokenizer's files. These are copied as they came, except for the pad token that a classifier's
+ * batches need. */
 #include "model/hf.h"
 
 #include "data/base/file.h"
@@ -35,7 +36,7 @@ int hf_copy_tokenizer(const char *from, const char *to, int *copied, struct err 
     return rc;
 }
 
-/* One file of the tokenizer says that rows are padded with this token. */
+/* Sets pad_token in one of the tokenizer's files. `make` creates the file if it is missing. */
 static int write_pad(const char *dir, const char *name, const char *token, int make,
                      struct err *err)
 {
@@ -61,14 +62,14 @@ static int write_pad(const char *dir, const char *name, const char *token, int m
     return rc;
 }
 
-/* What the tokenizer in dir calls the end of a text, into name. */
+/* Writes into name what the tokenizer in dir calls the end of a text. */
 static int end_name(const char *dir, char *name, size_t size, struct err *err)
 {
     static const char *const files[] = { "special_tokens_map.json", "tokenizer_config.json" };
     int                      rc = 0;
 
     snprintf(name, size, "<|endoftext|>");
-    for (size_t i = 0; i < 2 && !rc; i++) { // the second one counts where both say it
+    for (size_t i = 0; i < 2 && !rc; i++) { // the second file wins
         char    path[HF_PATH_BYTES];
         json_t *file = NULL;
 
@@ -83,9 +84,9 @@ static int end_name(const char *dir, char *name, size_t size, struct err *err)
     return rc;
 }
 
-/* transformers pads a batch with the tokenizer's pad_token, and a classifier looks for
- * config.json's pad_token_id: they are to be the same. A pad_token_id of another kind is the
- * source's, and so is its name. */
+/* Copies the tokenizer. transformers pads a batch with the tokenizer's pad_token, and a classifier
+ * looks for config.json's pad_token_id, so these must agree. If the source had a pad_token_id of
+ * its own, its name is in the source's files already. */
 static int copy_tokenizer(const char *dir, const struct hf_export *x, struct err *err)
 {
     char endoftext[256];
@@ -109,8 +110,8 @@ static const char *dtype_word(enum st_dtype d)
 
 static json_t *token_id(long id) { return id >= 0 ? json_integer(id) : json_null(); }
 
-/* What begins and what ends a text, into an object: as it came. Where nothing came, what the
- * tokenizer says; a source that had no beginning gets none. */
+/* Copies the ids of a text's beginning and end as they came. If there are none, they are the
+ * tokenizer's. If a generation_config.json has no beginning, no beginning is written. */
 static int text_ids(json_t *to, const struct hf_export *x)
 {
     json_t *begin = json_object_get(x->generation, "bos_token_id"),
@@ -124,7 +125,7 @@ static int text_ids(json_t *to, const struct hf_export *x)
                                      end ? json_incref(end) : token_id(x->endoftext));
 }
 
-/* What a classifier's config.json says beside. transformers writes no num_labels: it counts
+/* Adds a classifier's keys to config.json. transformers writes no num_labels: it counts
  * id2label. */
 static int add_labels(json_t *config, const struct hf_export *x, struct err *err)
 {
@@ -166,7 +167,7 @@ static int write_configs(const char *dir, const struct hf_export *x, struct err 
 
     if (!rc && arch_classifies(g))
         rc = add_labels(config, x, err);
-    if (!rc && !g->arch->encoder && (x->pad >= 0 || arch_classifies(g)) && // an encoder's: its own
+    if (!rc && !g->arch->encoder && (x->pad >= 0 || arch_classifies(g)) && // an encoder has its own
         json_object_set_new(config, "pad_token_id", token_id(x->pad)))
         rc = err_set(err, -ENOMEM, "%s: out of memory", dir);
     if (!rc && !(rc = hf_path(path, dir, "config.json", err)))
@@ -181,16 +182,16 @@ static int write_configs(const char *dir, const struct hf_export *x, struct err 
     return rc;
 }
 
-/* ---- parameters: model.safetensors, or shards of it as transformers makes them (huggingface_hub,
- * split_state_dict_into_shards_factory): a tensor that is too large for any has one of its own; the
- * others fill a file one after the other, until one does not fit ---- */
+/* ---- parameters: model.safetensors, or shards, cut as transformers does (huggingface_hub,
+ * split_state_dict_into_shards_factory). A tensor larger than a shard has a file of its own. The
+ * others fill a file one after the other, until one does not fit. ---- */
 
 enum { SHARD_NAME = 64 };
-#define SHARD_OPEN SIZE_MAX // the number of the file that is being filled, until it is full
+#define SHARD_OPEN SIZE_MAX // stands for the number of the file that is being filled
 
-struct placed { size_t block, t, n, shard; }; // t: a tensor of n elements; block: its first
+struct placed { size_t block, t, n, shard; }; // tensor t has n elements and begins in `block`
 struct shards {
-    struct placed *tensors; // (n), as they are written
+    struct placed *tensors; // (n), in the order of writing
     size_t         n, files;
     uint64_t       bytes;   // of all tensors
 };
@@ -200,7 +201,7 @@ static size_t tensor_bytes(const struct hf_export *x, const struct placed *p)
     return p->n * (x->dtype == ST_F32 ? 4 : 2);
 }
 
-/* The file that was being filled is full: its number is the next. */
+/* Closes the file that was being filled: its tensors get the next number. */
 static void shard_close(struct shards *s)
 {
     for (size_t i = 0; i < s->n; i++)
@@ -209,7 +210,7 @@ static void shard_close(struct shards *s)
     s->files++;
 }
 
-/* Every tensor and the shard that it goes to. Caller frees out->tensors. */
+/* Assigns a shard to every tensor. Caller frees out->tensors. */
 static int shards_cut(struct shards *out, const struct hf_export *x, struct err *err)
 {
     const struct model_config *g = &x->config;
@@ -224,7 +225,7 @@ static int shards_cut(struct shards *out, const struct hf_export *x, struct err 
         size_t t, end;
 
         arch_block_tensors(g, b, &t, &end);
-        if (arch_is_later(g, b)) // its tensor has been named
+        if (arch_is_later(g, b)) // its tensor is listed already
             continue;
         for (; t < end; t++) {
             struct placed p = { .block = b, .n = arch_size(g, t), .t = t };
@@ -279,7 +280,7 @@ static int declare_tensors(struct safetensors_writer *w, const struct hf_export 
     return rc;
 }
 
-/* *done: parameters of the model that are written. */
+/* Writes one shard. *done counts the parameters that are written. */
 static int write_shard(const char *dir, const struct hf_export *x, const struct shards *s,
                        size_t shard, uint64_t *done, struct err *err)
 {
@@ -310,7 +311,8 @@ static int write_shard(const char *dir, const struct hf_export *x, const struct 
     return rc;
 }
 
-/* model.safetensors.index.json: which shard holds which tensor, and what they are together. */
+/* Writes model.safetensors.index.json, which says what shard holds each tensor. sum: the checksum
+ * of all shards, or NULL. */
 static int write_index(const char *dir, const struct hf_export *x, const struct shards *s,
                        const char *sum, struct err *err)
 {
@@ -333,7 +335,8 @@ static int write_index(const char *dir, const struct hf_export *x, const struct 
     return rc;
 }
 
-/* Written, read, and written again with the sum of what was read. */
+/* Writes the index, opens the folder with it, and writes it again with the checksum that the opened
+ * folder has. */
 static int add_index(const char *dir, const struct hf_export *x, const struct shards *s,
                      struct err *err)
 {
@@ -366,7 +369,7 @@ static int write_tensors(const char *dir, const struct hf_export *x, struct err 
 
 /* ---- the folder ---- */
 
-/* . and .., also at the end of a path: no rename takes their place. */
+/* Whether a path is or ends in "." or "..". No rename can replace these. */
 static int is_dots(const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -380,7 +383,7 @@ int hf_export_check(const char *path, struct err *err)
 
     if (snprintf(dir, sizeof dir, "%.*s", (int)file_trimmed(path), path) >= (int)sizeof dir)
         return err_misuse(err, "%.100s...: the path is too long", path);
-    // the folder itself: a rename would not take the place of what a link leads to
+    // O_NOFOLLOW: a rename would replace the link, not the folder behind it
     int            fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), empty = 1;
     struct dirent *e;
 
@@ -403,7 +406,7 @@ int hf_export_check(const char *path, struct err *err)
                           dir);
     if (is_dots(dir))
         return err_misuse(err, "%s: export needs the name of the folder, not dots", dir);
-    char *mounted = file_mounted(dir); // which no rename replaces
+    char *mounted = file_mounted(dir); // no rename replaces a mount point
     int   rc = mounted ? err_misuse(err, "%s is where a drive is mounted: export needs the name of "
                                     "a folder in it", dir) : 0;
     free(mounted);
@@ -427,6 +430,6 @@ int hf_export(const char *dir, const struct hf_export *x, struct err *err)
     rc = rc ? rc : hf_export_check(dir, err);
     rc = rc ? rc : hf_export_into(f.temp, x, err);
     rc = rc ? rc : file_new_commit(&f, err);
-    file_new_abort(&f); // of what was not committed
+    file_new_abort(&f); // removes what was not committed
     return rc;
 }

@@ -1,4 +1,5 @@
-/* hf_keys.c: each kind of key is read in one place. */
+/* hf_keys.c: reads single keys of config.json, with one function for each type of value. Each
+ * checks the value and names the key in its message. */
 #include "model/hf_keys.h"
 
 int hf_key_has(const struct hf_keys *k, const char *key)

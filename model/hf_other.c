@@ -1,5 +1,5 @@
-/* hf_other.c: what people give for a Hugging Face folder and is another thing: an adapter, a GGUF
- * file. They are named, and what would work is said. */
+/* hf_other.c: recognises what people pass instead of a Hugging Face folder (an adapter, a GGUF
+ * file), names it in the message, and says what would work. */
 #include "model/hf.h"
 
 #include "data/base/file.h"
@@ -18,7 +18,7 @@ int hf_has(const char *dir, const char *name)
            !access(path, F_OK);
 }
 
-/* The name of a file of GGUF in a folder that has no config.json; empty: there is none. */
+/* Finds a GGUF file in a folder that has no config.json. name is empty if there is none. */
 static void gguf_find(char name[NAME_MAX + 1], const char *dir)
 {
     DIR           *d = hf_has(dir, "config.json") ? NULL : opendir(dir);

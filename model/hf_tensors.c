@@ -1,7 +1,7 @@
-/* hf_tensors.c: tensors by their names. Files may lack the family's prefix, or have the name of
- * what the model was wrapped in before all names (torch.compile, DistributedDataParallel, a module
- * of one's own). Tied embeddings may stand there as the head alone: save_model of safetensors
- * writes a tensor that has two names under one of them. */
+/* hf_tensors.c: finds a model's tensors in its files by their names. The names may lack the
+ * family's prefix, or begin with the name of a wrapper (torch.compile, DistributedDataParallel,
+ * somebody's own module). Of tied tensors only the head may be there, because save_model of
+ * safetensors writes a tensor with two names under one of them. */
 #include "model/hf_tensors.h"
 
 #include "data/base/round.h"
@@ -37,7 +37,7 @@ static int tensor_check(const struct model_config *g, size_t t, const struct st_
                       dir, st->name, shape);
 }
 
-/* A name without what all are wrapped in. */
+/* A tensor's name without the wrapper's. */
 static const char *bare(const struct hf_tensors *h, const char *name)
 {
     size_t n = strlen(h->outer);
@@ -74,7 +74,7 @@ static const struct st_tensor *find_old(const struct hf_tensors *h, const char *
     return found;
 }
 
-/* Where it is tied to a tensor of another name, and stands there alone. */
+/* Looks for the other names of a tied tensor. */
 static const struct st_tensor *find_tied(const struct hf_tensors *h, size_t t)
 {
     const struct arch      *arch = h->config->arch;
@@ -101,7 +101,7 @@ static const struct st_tensor *find_one(const struct hf_tensors *h, size_t block
 
 /* ---- all of them ---- */
 
-/* What files hold beside parameters. */
+/* Whether a file's tensor is no parameter and can be ignored. */
 static int tensor_is_extra(const struct arch *arch, const char *name)
 {
     for (size_t i = 0; i < sizeof arch->extras / sizeof *arch->extras && arch->extras[i]; i++)
@@ -133,8 +133,8 @@ static int refuse_unknown(const struct hf_tensors *h, struct err *err)
     return 0;
 }
 
-/* What stands before the names: so that the words' embeddings or the first layer's first tensor is
- * found. */
+/* Finds the wrapper and prefix with which the words' embeddings or the first layer's first tensor
+ * is there. */
 static void find_prefixes(struct hf_tensors *h)
 {
     const struct model_config *g = h->config;

@@ -1,5 +1,6 @@
-/* layer.c: what the families' layers have in common: products that training and generation run in
- * different ways, and the two projections that are added to the residual stream. */
+/* layer.c: runs what all families' layers share: the embeddings, products that training and
+ * generation run in different ways, and the two projections that are added to the residual
+ * stream. */
 #include "model/layer.h"
 
 #include "kernels/elementwise.h"
@@ -12,13 +13,13 @@ void layer_embed_scale(const struct model_config *g, float *x, size_t n)
         floats_scale(x, sqrtf((float)g->n_embd), n * g->n_embd);
 }
 
-/* Where in the table of positions that of the first token stands. */
+/* Offset in the table of positions of the first token's row. */
 static size_t positions_at(const struct embed *e)
 {
     return (arch_first_position(&e->m->o.config) + e->at) * e->m->o.config.n_embd;
 }
 
-/* A table of which all rows are in the block. */
+/* The piece that has all rows of a table. */
 static struct embedding_piece all_of(const struct embed *e, size_t table)
 {
     return (struct embedding_piece){ 0, arch_rows(&e->m->o.config, table) };
@@ -90,7 +91,7 @@ void layer_turn(const struct layer *l, void *x, void (*turn)(const struct rope_r
     turn(&rows);
 }
 
-/* Rows of a projection, or of its gradient; out may be x. */
+/* Applies dropout to rows of a projection, or to their gradient. out may be x. */
 static void drop_rows(const struct layer *l, float *out, const float *x,
                       const struct dropout *drop)
 {

@@ -1,17 +1,18 @@
-/* llama.c: Llama 2 and 3 (Touvron et al. 2023, Dubey et al. 2024), and the families that differ
- * from it in little: Mistral (a window), Qwen2 (biases of queries, keys and values), Qwen3 (norms
- * of queries and keys), Gemma 3. Names are Hugging Face's, matrices are as Linear has them, (out,
- * in); queries, keys and values stand one after the other and are one product, so do gate and up.
- * A layer is pre-norm:
+/* llama.c: defines Llama 2 and 3 (Touvron et al. 2023, Dubey et al. 2024) and related families:
+ * Mistral (a window), Qwen2 (biases of queries, keys and values), Qwen3 (norms of queries and keys)
+ * and Gemma 3. Names are Hugging Face's. Matrices are (out, in), as in torch's Linear. Queries,
+ * keys and values stand one after the other and are one product, and so are gate and up. A layer is
+ * pre-norm:
  *
  *     x_mid = x     + attention(turned(rms_1(x) Wqkv')) Wo'
- *     x_out = x_mid + (silu(gate) up) Wdown', of gate and up the halves of rms_2(x_mid) Wgu'
+ *     x_out = x_mid + (silu(gate) up) Wdown', gate and up being the halves of rms_2(x_mid) Wgu'
  *
- * Gemma 3 has GELU for silu, norms of queries and keys, and of both that is added (post_1, post_2);
- * norms multiply by 1 + weight; most layers have a window, and heads turned by another base.
+ * Gemma 3 has GELU instead of silu. It has norms of queries and keys, and of both outputs that are
+ * added to x (post_1, post_2). Its norms multiply by 1 + weight. Most of its layers have a window
+ * and a rotary base of their own.
  *
- * Heads of queries and keys are turned by their position (RoPE) before they are saved: attention
- * needs no others, and gradients are turned back. */
+ * Heads of queries and keys are turned by their position (RoPE) before they are saved, because
+ * attention only needs them turned. Backward turns their gradients back. */
 #include "model/llama.h"
 
 #include "data/base/round.h"
@@ -25,8 +26,8 @@
 
 #define VECTOR(text, kind, cols, init) { text, kind, DIM_ONE, cols, ARCH_INIT_##init, 0, 0 }
 #define MATRIX(text, kind, rows, cols) { text, kind, rows, cols, ARCH_INIT_NORMAL, 1, 0 }
-/* one: what norms begin with; norm_2: what the norm in front of the MLP is called; post_1: the one
- * behind attention, where there is one. */
+/* one: initial value of the norms' weights. norm_2: name of the norm before the MLP. post_1: name
+ * of the norm behind attention, if there is one. */
 #define TABLE(one, norm_2, post_1)                                                               \
     [LLAMA_EMBED]  = MATRIX("embed_tokens.weight", ARCH_EMBEDDINGS, DIM_VOCAB, DIM_WIDTH),       \
     [LLAMA_NORM_1] = VECTOR("input_layernorm.weight", ARCH_LAYER, DIM_WIDTH, one),               \
@@ -66,9 +67,9 @@ static const struct arch_matrix matrices[MATRICES] = {
     [DOWN]    = { { "down", "d_swiglu", "d_down_w" }, LLAMA_DOWN_W, 1, ARCH_NONE, 0, 0 },
 };
 
-/* The family's own arrays: the reciprocal roots of a token's row, and with norms of queries and
- * keys what they are normalised from and the reciprocal roots of their heads; with norms behind
- * attention and the MLP what these gave, and theirs. */
+/* The family's own arrays, per token: reciprocal roots of the two norms. With norms of queries and
+ * keys: what these norms take, and the reciprocal roots of the heads. With norms behind attention
+ * and the MLP: what these norms take, and their reciprocal roots. */
 enum { RSTD_1 = ATTN_OWN, RAW, Q_RSTD, K_RSTD };
 enum { RSTD_2 = MLP_OWN, GAVE_1, POST_RSTD_1, GAVE_2, POST_RSTD_2 };
 
@@ -85,7 +86,7 @@ static int has(const struct model_config *g, size_t t)
 
 /* ---- the embeddings ---- */
 
-/* The words that the block has: all, or a piece's. */
+/* The words that the block has: all, or those of a piece. */
 static struct embedding_piece piece_of(const struct embed *e)
 {
     struct arch_words words = arch_words(&e->m->o.config, e->block);
@@ -127,7 +128,7 @@ static struct rmsnorm post_2(const struct layer *l)
     return model_rms(l->m, LLAMA_POST_2, l->wire, l->n, l->mlp.at[GAVE_2], l->mlp.at[POST_RSTD_2]);
 }
 
-/* Heads of queries, or of keys, as they come from the product. */
+/* Heads of queries, or of keys, as the product computes them. */
 static struct rmsnorm_heads heads_of(const struct layer *l, int keys)
 {
     const struct model_config *g = &l->m->o.config;
@@ -141,7 +142,7 @@ static struct rmsnorm_heads heads_of(const struct layer *l, int keys)
         .rstd = l->attn.at[keys ? K_RSTD : Q_RSTD] };
 }
 
-/* From RAW to what is turned: heads of queries and keys normalised, values as they are. */
+/* From RAW, normalises the heads of queries and keys, and copies values. */
 static void heads_forward(const struct layer *l)
 {
     const struct model_config *g = &l->m->o.config;
@@ -171,7 +172,7 @@ static void qkv_forward(const struct layer *l)
     layer_turn(l, l->attn.at[ATTN_QKV], rope_forward);
 }
 
-/* x_mid = x + attn Wo'; and rms_2(x_mid). */
+/* x_mid = x + attn Wo'. Also computes rms_2(x_mid). */
 static void mid_forward(const struct layer *l)
 {
     struct rmsnorm norm = norm_2(l), post = post_1(l);
@@ -214,8 +215,8 @@ static void out_forward(const struct layer *l)
 
 /* ---- a layer, backward ---- */
 
-/* A norm's dx and dw from the gradient of its rows, which is in w->proj; its rows themselves come
- * into w->ln in that pass. narrowed: dx as products take it, too. */
+/* Computes a norm's dx and dw from the gradient of its rows, which is in w->proj. The same pass
+ * writes the rows themselves to w->ln. narrowed: if not NULL, gets dx in the products' dtype. */
 static void norm_backward(const struct layer *l, size_t weight, const struct rmsnorm *norm,
                           void *narrowed)
 {
@@ -224,8 +225,8 @@ static void norm_backward(const struct layer *l, size_t weight, const struct rms
         .narrowed = narrowed, .out = l->w->ln, .scratch = l->w->sums });
 }
 
-/* The gradient of what attention or the MLP gave, as products take it, where dx is that of what it
- * is added to. */
+/* Returns the gradient of attention's or the MLP's output, in the products' dtype. On entry dx is
+ * the gradient of the sum to which the output is added. */
 static const void *gave_backward(const struct layer *l, size_t weight, const struct rmsnorm *post)
 {
     void *narrowed = l->m->o.dtype == DT_F32 ? NULL : l->w->dy;
@@ -236,7 +237,7 @@ static const void *gave_backward(const struct layer *l, size_t weight, const str
     return narrowed ? narrowed : l->w->proj;
 }
 
-/* dx: of x_out on entry; the gradient of x_mid through the MLP is added. */
+/* On entry dx is the gradient of x_out. Adds the gradient of x_mid through the MLP. */
 static void mlp_backward(const struct layer *l)
 {
     const struct acts_work *w = l->w;
@@ -260,7 +261,7 @@ static void mlp_backward(const struct layer *l)
     layer_gradient(l, GATE_UP, w->ln, w->dfc);
 }
 
-/* dattn from dx, which is that of x_mid by now. */
+/* Computes dattn from dx, which is now the gradient of x_mid. */
 static void mid_backward(const struct layer *l)
 {
     struct rmsnorm post = post_1(l);
@@ -272,7 +273,7 @@ static void mid_backward(const struct layer *l)
     layer_back(l, O_PROJ, l->dattn, dy);
 }
 
-/* Gradients of normalised heads become those of RAW. */
+/* Turns gradients of normalised heads into those of RAW. */
 static void heads_backward(const struct layer *l)
 {
     for (int keys = 0; keys < 2; keys++) {
@@ -285,7 +286,7 @@ static void heads_backward(const struct layer *l)
     }
 }
 
-/* The gradient of x through attention is added to dx. */
+/* Adds the gradient of x through attention to dx. */
 static void qkv_backward(const struct layer *l)
 {
     const struct model_config *g = &l->m->o.config;
@@ -294,7 +295,7 @@ static void qkv_backward(const struct layer *l)
     layer_turn(l, l->dqkv, rope_backward);
     if (g->qk_norm)
         heads_backward(l);
-    if (g->qkv_bias) // the three stand one after the other
+    if (g->qkv_bias) // the three biases stand one after the other
         colsum_add(layer_grad(l, LLAMA_Q_B), NULL, l->dqkv, l->m->o.dtype, l->n,
                    arch_dim(g, DIM_QKV), l->w->sums);
     layer_back(l, QKV, l->w->proj, l->dqkv);

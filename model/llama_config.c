@@ -1,11 +1,13 @@
-/* llama_config.c: what transformers would compute differently is refused by the name of its key. */
+/* llama_config.c: reads and writes the config.json of Llama and related families, and lists the
+ * sizes known by name. If transformers would compute something differently, the key is named and
+ * refused. */
 #include "model/llama_config.h"
 
 #include "data/base/round.h"
 
 #include <math.h>
 
-/* As the config.json of these models say. */
+/* The numbers are those in these models' config.json. */
 #define SIZES(layers, heads, kv, width, inner, words, positions, theta_, eps, ...)               \
     { .n_layer = layers, .n_head = heads, .n_kv_head = kv, .n_embd = width, .n_inner = inner,    \
       .vocab = words, .n_positions = positions, .rope.theta = theta_, .norm_eps = eps,           \
@@ -76,8 +78,8 @@ int llama_check(const struct model_config *g, struct err *err)
 
 /* ---- rotary embeddings ---- */
 
-/* A number above 0 of the object that says how they are scaled; 0 where it is not there and need
- * not be. */
+/* Reads a positive number of the object that scales rotary embeddings. An absent number that is not
+ * needed is 0. */
 static int rope_number(double *out, const json_t *rope, const char *key, int needed,
                        const struct hf_keys *k, struct err *err)
 {
@@ -109,7 +111,7 @@ static int rope_type(enum rope_type *out, const json_t *rope, const struct hf_ke
                       "linear, llama3 and yarn are", k->path, word ? word : "?");
 }
 
-/* A member that none of the types has would be computed with elsewhere. */
+/* Refuses keys that none of the known types has, because other programs would compute with them. */
 static int rope_members(const json_t *rope, const struct hf_keys *k, struct err *err)
 {
     static const char *const known[] = {
@@ -133,8 +135,8 @@ static int rope_members(const json_t *rope, const struct hf_keys *k, struct err 
     return 0;
 }
 
-/* The factor is what is said of it, as transformers 5 has it: how many positions the model has does
- * not matter (Qwen's advice for long texts leaves them as they were). */
+/* Reads YaRN's numbers. As in transformers 5, the given factor counts, however many positions the
+ * model has. (Qwen's advice for long texts does not change their number.) */
 static int rope_yarn(struct rope *r, const json_t *rope, const struct hf_keys *k, struct err *err)
 {
     const struct { const char *key; double *to; } numbers[] = {
@@ -151,9 +153,9 @@ static int rope_yarn(struct rope *r, const json_t *rope, const struct hf_keys *k
     return rc;
 }
 
-/* The object that says how heads are turned, or NULL: rope_parameters of transformers 5 (of this
- * kind of layers, where there are two), or rope_scaling of 4, which the two versions would choose
- * between differently. */
+/* Finds the object that describes rotary embeddings, or NULL. It is rope_parameters in transformers
+ * 5 (the part for this kind of layers, if there are two), and rope_scaling in 4. A file in which
+ * the two differ is refused, because the versions would choose differently. */
 static int rope_object(const json_t **out, const struct hf_keys *k, const char *kind,
                        struct err *err)
 {
@@ -173,7 +175,7 @@ static int rope_object(const json_t **out, const struct hf_keys *k, const char *
     return 0;
 }
 
-/* The base of an object that says how heads are turned, else of the key beside it, else `usual`. */
+/* Reads the rotary base: from the object, else from the key beside it, else `usual`. */
 static int rope_theta(double *out, const json_t *rope, const char *key, double usual,
                       const struct hf_keys *k, struct err *err)
 {
@@ -186,7 +188,7 @@ static int rope_theta(double *out, const json_t *rope, const char *key, double u
                : err_misuse(err, "%s: \"%s\" must be a number above 1", k->path, key);
 }
 
-/* kind: of the layers, where there are two; else NULL. */
+/* kind: of layers, if there are two kinds; else NULL. */
 static int config_rope(struct model_config *g, const struct hf_keys *k, const char *kind,
                        struct err *err)
 {
@@ -219,11 +221,11 @@ static int config_rope(struct model_config *g, const struct hf_keys *k, const ch
 
 /* ---- config.json ---- */
 
-/* How families differ in the keys that all have. */
+/* How families read their common keys differently. */
 struct reading {
-    int needs_heads;  // transformers has a number of its own for heads of keys where none is given
-    int tied;         // where nothing says whether the head is
-    const char *rope; // the object in "rope_parameters" of layers that see all; NULL: itself
+    int needs_heads;  // the number of heads of keys must be given; transformers' default is another
+    int tied;         // the head is tied unless the file says otherwise
+    const char *rope; // part of "rope_parameters" for layers without window; NULL: it has no parts
 };
 static const struct reading llama_reading = { 0 }, other_reading = { .needs_heads = 1 },
                             gemma3_reading = { 1, 1, "full_attention" };
@@ -254,7 +256,7 @@ static int config_sizes(struct model_config *g, const struct hf_keys *k, const s
     return rc ? rc : config_rope(g, k, r->rope, err);
 }
 
-/* What kind layer i, from 0, is. */
+/* The kind of layer i, counted from 0. */
 static const char *type_at(const json_t *types, size_t i)
 {
     const char *word = json_string_value(json_array_get(types, i));
@@ -262,7 +264,7 @@ static const char *type_at(const json_t *types, size_t i)
     return word ? word : "?";
 }
 
-/* All layers see all that is before. */
+/* Refuses layers that do not see all tokens before. */
 static int config_full(const struct hf_keys *k, struct err *err)
 {
     const json_t *types = json_object_get(k->config, "layer_types");
@@ -296,7 +298,7 @@ static int config_read(struct model_config *g, const struct hf_keys *k, const st
         hf_key_has(k, "partial_rotary_factor"))
         rc = err_misuse(err, "%s: this version turns whole heads (\"partial_rotary_factor\": 1)",
                         k->path);
-    return rc || r->rope ? rc : config_full(k, err); // layers of two kinds are the family's
+    return rc || r->rope ? rc : config_full(k, err); // other families read them
 }
 
 int llama_config_read(struct model_config *g, const struct hf_keys *k, struct err *err)
@@ -304,7 +306,7 @@ int llama_config_read(struct model_config *g, const struct hf_keys *k, struct er
     return config_read(g, k, &llama_reading, err);
 }
 
-/* A window that is null is none; one that is absent is transformers' own. */
+/* "sliding_window": null means no window; absent, transformers' default. */
 int llama_config_mistral(struct model_config *g, const struct hf_keys *k, struct err *err)
 {
     int rc = config_read(g, k, &other_reading, err);
@@ -328,7 +330,7 @@ int llama_config_qwen3(struct model_config *g, const struct hf_keys *k, struct e
     return rc ? rc : hf_key_size(&g->head_dim, k, "head_dim", err);
 }
 
-/* Every how many layers one sees all. */
+/* Reads global_every: every how many layers one has no window. */
 static int config_kinds(struct model_config *g, const struct hf_keys *k, struct err *err)
 {
     const json_t *types = json_object_get(k->config, "layer_types");
@@ -350,7 +352,7 @@ static int config_kinds(struct model_config *g, const struct hf_keys *k, struct 
     return 0;
 }
 
-/* Soft-capping is Gemma 2's. Scores are divided by the root of a head's columns here. */
+/* Soft-capping is Gemma 2's and is refused. Scores are divided by the root of head_dim here. */
 int llama_config_gemma3(struct model_config *g, const struct hf_keys *k, struct err *err)
 {
     static const char *const caps[] = { "final_logit_softcapping", "attn_logit_softcapping" };
@@ -385,7 +387,7 @@ int llama_config_gemma3(struct model_config *g, const struct hf_keys *k, struct 
     return rc ? rc : config_kinds(g, k, err);
 }
 
-/* What transformers 4 calls rope_scaling, and 5 reads as well; null: the default. */
+/* Writes rope_scaling of transformers 4, which 5 reads as well. null means the default. */
 static json_t *rope_write(const struct rope *r)
 {
     const struct { const char *key; double value; } numbers[] = {

@@ -1,4 +1,5 @@
-/* model.c: opens the products and the activations of a model once, before the first pass. */
+/* model.c: opens the products and activations of a model before the first pass, and runs single
+ * products, norms and attention on its tensors. */
 #include "model/model.h"
 
 #include "data/base/round.h"
@@ -7,7 +8,7 @@
 
 #include <omp.h>
 
-/* Where the gradient of a frozen vector goes: the table's vectors stand one after the other. */
+/* Offset in the sink for gradients of frozen vectors, which are computed and not used. */
 static size_t sink_at(const struct model *m, size_t t)
 {
     const struct model_config *g = &m->o.config;
@@ -64,7 +65,8 @@ float *model_grad(const struct model *m, float *grad, size_t t)
     return grad + arch_offset(&m->o.config, t);
 }
 
-/* Whether model_gradient makes it. A classifier has no product with the tokens' tensor. */
+/* Whether model_gradient computes the gradient of tensor t. A classifier has no product with the
+ * words' tensor. */
 static int is_product(const struct model *m, size_t t)
 {
     const struct model_config *g = &m->o.config;
@@ -86,7 +88,7 @@ void model_grad_begin(const struct model *m, size_t block, float *grad, int prod
                         size_min(arch_size(&m->o.config, t), arch_block_size(&m->o.config, block)));
 }
 
-/* The bias that a matrix's product adds; NULL: none. */
+/* The bias that a matrix's product adds, or NULL. */
 static const void *bias_of(const struct model *m, size_t matrix, const void *wire)
 {
     return arch_has_bias(&m->o.config, matrix)

@@ -1,4 +1,5 @@
-/* pass.c: what a span of a pass is, and where a group's gradient begins. */
+/* pass.c: supplies the helpers that step.c and vocab.c share: they record a span, get the buffer
+ * for a gradient, and send a gradient. */
 #include "model/pass.h"
 
 #include "data/base/clock.h"
@@ -32,7 +33,7 @@ int pass_grad(struct trainer *t, struct pass *p, size_t block, size_t micro, flo
     rc = stream_grad(t->stream, block, group, grad, &begins, err);
     if (rc || !begins)
         return rc;
-    p->start_ns += clock_ns() - asked_ns; // what it waited is not of the span
+    p->start_ns += clock_ns() - asked_ns; // the span does not include this wait
     for (size_t a = group * t->n.group; a < (group + 1) * t->n.group; a++)
         filled += !pass_is_empty(t, a);
     model_grad_begin(&t->model, block, *grad, filled > 0);

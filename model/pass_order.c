@@ -1,9 +1,9 @@
-/* pass_order.c: builds the order of blocks for any model. */
+/* pass_order.c: builds the order in which passes use a model's blocks. */
 #include "model/pass_order.h"
 
 enum { EMBEDDINGS, READ_LAYERS, LAYERS, FINAL, HEAD }; // lanes; READ_LAYERS: frozen ones
 
-/* One run more, behind those that a pass has. */
+/* Appends a run to those of a pass. */
 static void run_add(struct route *o, enum stream_pass pass, size_t lane, enum route_way way,
                     unsigned uses)
 {
@@ -14,8 +14,9 @@ static void run_add(struct route *o, enum stream_pass pass, size_t lane, enum ro
     *r = (struct route_run){ lane, way, uses };
 }
 
-/* What all passes read. A tied head in pieces reads them on the way down, so that the last of
- * forward are there still. One that is whole has its gradient added to at once. */
+/* Adds the runs that every pass reads. A tied head in pieces reads the embeddings downwards,
+ * because the last pieces are still in their frames. The gradient of a whole head is added to at
+ * once. */
 static void forward_add(struct route *o, enum stream_pass pass, const struct model_config *g)
 {
     int      head = !arch_classifies(g);
@@ -35,12 +36,12 @@ static void forward_add(struct route *o, enum stream_pass pass, const struct mod
         run_add(o, pass, HEAD, ROUTE_UP, ROUTE_READ | added);
 }
 
-/* What trains, and so what backward passes: down to the embeddings, if they do. */
+/* Adds the runs of backward. They end at the lowest block that trains, the embeddings at most. */
 static void backward_add(struct route *o, const struct model_config *g)
 {
     const unsigned send = ROUTE_ADD | ROUTE_SEND;
     int      head = !arch_classifies(g), tied = arch_is_tied(g),
-             again = head && arch_pieces(g) > 1, // its pieces are read for their gradients
+             again = head && arch_pieces(g) > 1, // pieces are read again for their gradients
              embeds = arch_trains(g, 0);
 
     if (arch_trains(g, arch_final_block(g)))
@@ -55,7 +56,7 @@ static void backward_add(struct route *o, const struct model_config *g)
                 send | (g->arch->embeds_normed || (again && tied) ? ROUTE_READ : 0));
 }
 
-/* A lane without blocks is taken out. */
+/* Removes a lane without blocks. */
 static void lane_drop(struct route *o, size_t lane)
 {
     for (size_t i = lane; i < ROUTE_LANES; i++)

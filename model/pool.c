@@ -1,4 +1,5 @@
-/* pool.c: few rows, so a classifier's plain kernel computes it as well. */
+/* pool.c: computes an encoder's pooler and its gradients. A micro-batch has few such rows, so the
+ * plain kernel of a classifier is fast enough. */
 #include "model/pool.h"
 
 #include "kernels/elementwise.h"
@@ -12,7 +13,8 @@ static struct score score_of(const struct pool *p)
                            .x = p->narrow, .w = model_wire(p->m, p->wire, g->arch->pool) };
 }
 
-/* No layer has the block's number, so that both masks are the pooler's own. */
+/* Dropout of the pooler. It takes the number of a layer that does not exist, so that its masks are
+ * its own. */
 static struct dropout drop_of(const struct pool *p, enum model_place place)
 {
     struct dropout drop = model_dropout(p->m, p->micro, p->m->o.config.n_layer + 1, place);

@@ -1,9 +1,9 @@
-/* products.c: builds the list of shapes from the model's sizes and finds a product in it again. Ids
- * are not kept by hand: an id is looked up by (product, rows), and asking for one that was not
- * announced is a programmer's error.
+/* products.c: builds the list of a model's product shapes, and runs products by name. Ids are not
+ * kept by hand: a product is looked up by its name and number of rows. Asking for one that is not
+ * in the list is a programmer's error.
  *
- * A layer's parameters are operand B of its forward and, transposed, of its backward products.
- * Where they serve several chunks they are packed (matmul.h) at the first. Forward and backward
+ * A layer's parameters are operand B of its forward and, transposed, of its backward products. If
+ * they serve several chunks, they are packed (matmul.h) at the first one. Forward and backward
  * share one place: a layer that is recomputed packs for forward, then for backward, each
  * micro-batch. */
 #include "model/products.h"
@@ -35,7 +35,7 @@ size_t products_head_rows(const struct model_options *o)
     return arch_is_masked(&o->config) ? round_up(tokens, MASKED_UNIT) : tokens;
 }
 
-/* Rows of a micro-batch that go through a product, in which unit. */
+/* The rows of a micro-batch that go through a product, and the unit of which they are multiples. */
 struct through { size_t rows, unit; };
 
 static struct through through(const struct model_options *o, size_t which)
@@ -92,15 +92,16 @@ static void announce(struct products *p, size_t which, size_t rows, struct matmu
     p->shape[p->n++] = shape;
 }
 
-/* A step's first chunk writes a gradient, all others add to it. Of fixed micro-batches the first
- * chunk is one of the largest; where they vary, any can be. Parameters are packed for a layer's
- * largest chunk, where there are several. */
+/* Adds the shapes of a product for this many rows. A step's first chunk writes a gradient, and all
+ * others add to it. If micro-batches have a fixed size, the first chunk is one of the largest;
+ * otherwise any size can be first. Parameters are packed for a layer's largest chunk, if there are
+ * several. */
 static void add(struct products *p, const struct model_options *o, size_t which, size_t rows)
 {
     struct matmul_shape shape = shape_of(o, which, rows);
     struct through      of = through(o, which);
     size_t largest = products_rows(of.rows, products_chunk(which), of.unit);
-    size_t micros = o->micros ? o->micros : o->grad_accum; // no bit may depend on ranks
+    size_t micros = o->micros ? o->micros : o->grad_accum; // of all ranks: no bit depends on them
     int several = micros * (of.rows / largest) > 1, dw = shape.form == MATMUL_TN;
 
     shape.pack_b = products_matrix(which) < ARCH_HEAD && !dw && rows == largest && several;
@@ -111,7 +112,8 @@ static void add(struct products *p, const struct model_options *o, size_t which,
         announce(p, which, rows, shape);
 }
 
-/* A product for tokens cut into chunks: a whole chunk if there is one, and what can remain. */
+/* Adds a product for tokens cut into chunks: for whole chunks, if there are any, and for
+ * remainders. */
 static void add_chunked(struct products *p, const struct model_options *o, size_t which)
 {
     struct through of = through(o, which);
@@ -126,7 +128,7 @@ static void add_chunked(struct products *p, const struct model_options *o, size_
         add(p, o, which, of.rows % chunk);
 }
 
-/* The last piece's head is one of its own where there are several. */
+/* If the words are in pieces, the last piece may have another size and is a head of its own. */
 static int has_head(const struct model_options *o, size_t head)
 {
     if (arch_classifies(&o->config) || o->generates)
@@ -150,8 +152,7 @@ static void add_all(struct products *p, const struct model_options *o)
                 add_chunked(p, o, products_of(head, kind));
 }
 
-/* What matmul is opened with: every product, and behind them the second parts of those that have
- * two. */
+/* Lists the shapes for matmul: every product, then the second parts of those that have two. */
 static size_t list_ids(struct products *p, struct matmul_shape *out)
 {
     size_t end = p->n;
@@ -169,7 +170,7 @@ static size_t list_ids(struct products *p, struct matmul_shape *out)
     return end;
 }
 
-/* Forward's side by side, backward's over them. */
+/* Places packed parameters. Forward's stand side by side; backward's overwrite them. */
 static void place_packed(struct products *p)
 {
     size_t at[2] = { 0, 0 };
@@ -213,7 +214,8 @@ void products_close(struct products *p)
 
 void products_begin(struct products *p) { memset(p->packed, 0, sizeof p->packed); }
 
-/* B of product `id` in its packed form; what was packed for the other direction is overwritten. */
+/* Operand B of product `id` in packed form. Packing overwrites what was packed for the other
+ * direction. */
 static const void *packed(struct products *p, size_t id, const void *b, void *scratch)
 {
     size_t which = p->key[id].which;
@@ -250,7 +252,7 @@ void products_run(struct products *p, size_t which, size_t rows, void *c, const 
     if (matmul_packed(p->matmul, id))
         b = packed(p, id, b, scratch);
     matmul_run(p->matmul, id, c, a, b, bias, scratch);
-    if (p->key[id].rest) // the other columns of logits, from the other rows of wte
+    if (p->key[id].rest) // the other columns of logits, from the other rows of the words' tensor
         matmul_run(p->matmul, p->key[id].rest, (float *)c + s->m * split, a,
                    dtype_at(b, s->ab_dt, split * s->k),
                    bias ? dtype_at(bias, s->ab_dt, split) : NULL, scratch);

@@ -1,13 +1,14 @@
-/* records.c: pieces of activations on their way to the stream and back. */
+/* records.c: copies pieces of activations to the stream and back, and ends a span before each
+ * wait. */
 #include "model/records.h"
 
 #include "kernels/elementwise.h"
 
-/* What takes no longer than this was not waited for: a step has thousands of pieces, and a span of
- * each would be more to write down than to compute. */
+/* Shorter waits are not recorded. A step has thousands of pieces, and writing a span for each would
+ * take longer than computing them. */
 enum { WAITED_NS = 20000 };
 
-/* From `since` until now the devices were waited for. */
+/* Ends the open span at `since`, when the wait for a device began, and begins a new one now. */
 static void waited(struct records *r, uint64_t since)
 {
     uint64_t now = clock_ns();

@@ -1,5 +1,5 @@
-/* sampling.c: uses a heap to find the k-th largest logit, and the most likely tokens one after
- * the other, without sorting the vocabulary. */
+/* sampling.c: draws the next token from its logits. A heap finds the k-th largest logit, and the
+ * most likely tokens one after the other, without sorting the vocabulary. */
 #include "model/sampling.h"
 
 #include "kernels/reduce.h"
@@ -22,7 +22,7 @@ static void sift_down(float *heap, size_t n, size_t i)
     }
 }
 
-/* The k-th largest of x[0..n), by a heap of the k largest so far with the smallest on top. */
+/* The k-th largest of x[0..n). A heap holds the k largest so far, with the smallest on top. */
 static float kth_largest(const float *x, size_t n, size_t k, float *heap)
 {
     memcpy(heap, x, k * sizeof *heap);
@@ -37,8 +37,9 @@ static float kth_largest(const float *x, size_t n, size_t k, float *heap)
     return heap[0];
 }
 
-/* Leave the smallest set of the likeliest whose weights come to `wanted` at least; the others'
- * become 0. Of equal ones those with the lower ids come first. heap: n floats. */
+/* Keeps the smallest set of the most likely tokens whose weights sum to at least `wanted`, and sets
+ * the other weights to 0. Among equal weights, lower ids come first. Returns the sum. heap: n
+ * floats. */
 static double nucleus(float *weight, size_t n, double wanted, float *heap)
 {
     double sum = 0;
@@ -47,7 +48,7 @@ static double nucleus(float *weight, size_t n, double wanted, float *heap)
 
     for (size_t i = 0; i < n; i++)
         if (weight[i] > 0)
-            heap[left++] = -weight[i]; // the smallest on top: the likeliest
+            heap[left++] = -weight[i]; // negative, so that the most likely is on top
     for (size_t i = left / 2; i-- > 0;)
         sift_down(heap, left, i);
     while (left > 0 && sum < wanted) {
@@ -65,7 +66,8 @@ static double nucleus(float *weight, size_t n, double wanted, float *heap)
     return sum;
 }
 
-/* Leave the weights that have this part of the largest one, which is 1; the others become 0. */
+/* Keeps the weights that are at least this fraction of the largest, which is 1, and sets the others
+ * to 0. Returns the sum. */
 static double above_part(float *weight, size_t n, double part)
 {
     double sum = 0;

@@ -1,14 +1,14 @@
-/* step.c: one training step. READ THIS FIRST, from top to bottom: a step is what these functions
- * do, in this order, and train_step at the end calls them.
+/* step.c: runs one training step. READ THIS FIRST, from top to bottom: a step is what these
+ * functions do, in this order, and train_step at the end calls them.
  *
- * Parameters come from the stream block by block and go back at once; the order of blocks is the
- * stream's contract (offload/stream/stream.h), it reads ahead along it. All micro-batches pass a
- * block before the next block is touched, so a step reads the parameters twice whatever
- * grad_accum is. A block's gradient is handed over when its last micro-batch is through, and
- * travels while the block before it computes.
+ * Parameters come from the stream block by block and go back at once. The order of blocks is the
+ * stream's contract (offload/stream/stream.h); it reads ahead along it. All micro-batches pass a
+ * block before the next block is touched, so a step reads the parameters twice whatever grad_accum
+ * is. A block's gradient is handed over when its last micro-batch is through, and is sent while the
+ * block before it computes.
  *
  * Elsewhere: options and sizes (trainer.c), micro-batches (batch.c), the arithmetic of a block
- * (block.c), the blocks that have the vocabulary (vocab.c), spans and groups of gradients
+ * (block.c), the blocks that hold the vocabulary (vocab.c), spans and gradients of groups
  * (pass.c). */
 #include "model/step.h"
 
@@ -33,13 +33,13 @@ static int read_batches(struct trainer *t, struct pass *p, struct err *err)
     pass_span(t, p, PHASE_DATA, 0);
     rc = rc ? rc : together_add(t->o.comm, &p->n.tokens, &p->n.counted, err);
     if (!p->n.counted)
-        p->n.counted = 1; // nothing counts: the loss is 0
+        p->n.counted = 1; // if nothing counts, the loss is 0
     return rc;
 }
 
 /* ---- forward: the embeddings, layers 1..L ---- */
 
-/* What a training pass offloads of its activations goes to the stream. */
+/* Prepares the stream for the activations that a training pass offloads. */
 static void records_begin(struct trainer *t, struct pass *p)
 {
     size_t left = 0;
@@ -51,8 +51,8 @@ static void records_begin(struct trainer *t, struct pass *p)
                                          .step = p->step, .start_ns = &p->start_ns };
 }
 
-/* A block's parameters are there: products pack them anew, and what the block offloads may wait for
- * devices in its span. Which layer it is; 0: the embeddings. */
+/* Begins a block when its parameters are there: products pack them anew, and waits for offloading
+ * get the block's phase. Returns the layer's number, or 0 for the embeddings. */
 static size_t block_begin(struct trainer *t, enum runlog_phase phase, size_t b)
 {
     t->model.records.phase = phase;
@@ -103,7 +103,7 @@ static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
             return rc;
         p->start_ns = clock_ns();
         size_t layer = block_begin(t, PHASE_BACKWARD, b);
-        for (size_t a = p->micros; !rc && a-- > 0;) { // what the last one left is still at hand
+        for (size_t a = p->micros; !rc && a-- > 0;) { // the last one's arrays are there
             rc = pass_grad(t, p, b, a, &grad, &fresh, err);
             if (rc || pass_is_empty(t, a))
                 continue;
@@ -123,7 +123,7 @@ static int backward_pass(struct trainer *t, struct pass *p, struct err *err)
 
 /* ---- the update ---- */
 
-/* With a clip factor of 1 all of it is known before the step. */
+/* The numbers of an update. With a clip factor of 1 they are known before the step. */
 static struct optim_step update_numbers(const struct trainer *t, uint64_t step, double clip_factor)
 {
     const struct trainer_options *o = &t->o;
@@ -134,7 +134,8 @@ static struct optim_step update_numbers(const struct trainer *t, uint64_t step, 
     return out;
 }
 
-/* Norm, rate, clip factor, and whether to skip: all that the update needs and commit A records. */
+/* Computes norm, rate and clip factor, and whether to skip: all that the update needs and commit A
+ * records. */
 static void step_scale(const struct trainer *t, const struct pass *p, struct step_result *out,
                        struct stream_step *update)
 {
@@ -155,7 +156,7 @@ static void step_scale(const struct trainer *t, const struct pass *p, struct ste
     update->optim = update_numbers(t, p->step, out->clip_factor);
 }
 
-/* What of a step's seconds the activations' ways depend on. */
+/* Measures the times of this step on which the choice of activations depends. */
 static void adapt_to(struct trainer *t, const struct pass *p, uint64_t start_ns, int skipped)
 {
     struct meter *m = t->stream->meter;
@@ -186,23 +187,23 @@ int train_step(struct trainer *t, uint64_t step, const struct batch_source *data
     t->model.dropping = 1;
     t->model.step = step;
 
-    int rc = adapt_begin(&t->adapt, step, &out->choice, err); // --activations auto: other ways
+    int rc = adapt_begin(&t->adapt, step, &out->choice, err); // --activations auto: other placement
     rc = rc ? rc : stream_begin(t->stream, STREAM_TRAIN, step, err); // reads start as updates end
     struct optim_step expected = update_numbers(t, step, 1.0);
-    stream_expect(t->stream, &expected);               // --speculate: if nothing is clipped
+    stream_expect(t->stream, &expected);               // --speculate: numbers if nothing is clipped
     rc = rc ? rc : read_batches(t, &p, err);
     rc = rc ? rc : forward_pass(t, &p, err);           // blocks 0, 1..L
     rc = rc ? rc : vocab_losses(t, &p, NULL, err);     // final norm, logits by chunks, loss, dx
-    rc = rc ? rc : vocab_head_backward(t, &p, err);    // of a head of its own
+    rc = rc ? rc : vocab_head_backward(t, &p, err);    // an untied head
     rc = rc ? rc : backward_pass(t, &p, err);          // blocks L..1
-    rc = rc ? rc : vocab_embed_backward(t, &p, err);   // the embeddings' is complete last
+    rc = rc ? rc : vocab_embed_backward(t, &p, err);   // the embeddings' gradient is complete last
     rc = rc ? rc : stream_norm_end(t->stream, &p.norm, err); // of all ranks
     if (rc)
         return rc;
     step_scale(t, &p, out, &update);
     adapt_to(t, &p, start_ns, out->skipped);
     update.began_ns = start_ns;
-    return stream_update(t->stream, &update, err);     // devices update, commit A beside it
+    return stream_update(t->stream, &update, err);     // devices update while commit A is written
 }
 
 int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data, uint64_t pass,

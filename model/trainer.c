@@ -1,4 +1,5 @@
-/* trainer.c: checks options, computes sizes and allocates memory before the first step. */
+/* trainer.c: opens a trainer: checks options, computes sizes and allocates memory before the first
+ * step. */
 #include "model/trainer_parts.h"
 
 #include "data/base/round.h"
@@ -51,7 +52,7 @@ static int check(const struct trainer_options *t, struct err *err)
     return 0;
 }
 
-/* The lowest block of a layer that backward has to go through. */
+/* The block of the lowest layer that backward passes. */
 static size_t lowest_of(const struct model_config *g)
 {
     size_t b = arch_layer_block(g, 1);

@@ -1,5 +1,6 @@
-/* vocab.c: the order in which a head's blocks pass. Those of a head that is whole are held at once,
- * with the final norm's; pieces pass one by one, each for all micro-batches. */
+/* vocab.c: computes the loss and the gradients of the blocks that hold the vocabulary. A whole head
+ * is held in memory together with the final norm. A head in pieces is streamed piece by piece, each
+ * for all micro-batches. */
 #include "model/vocab.h"
 
 #include "data/base/clock.h"
@@ -7,7 +8,7 @@
 #include "model/head.h"
 #include "model/together.h"
 
-/* Where a micro-batch's losses, or logits, go. */
+/* Where a micro-batch's losses or logits are stored. */
 static float *each_of(const struct trainer *t, float *each, size_t micro)
 {
     return each ? each + (t->o.model.first_micro + micro) * t->n.each : NULL;
@@ -15,8 +16,9 @@ static float *each_of(const struct trainer *t, float *each, size_t micro)
 
 /* ---- losses ---- */
 
-/* A head whose words are in pieces: they pass one by one, a tied head's from the last one on, which
- * is still in its frame; then losses and the gradient of the residual stream are known. */
+/* The losses of a head whose words are in pieces. The pieces pass one by one. A tied head begins
+ * with the last piece, which is still in its frame. Then the losses and the gradient of the
+ * residual stream are known. */
 static int pieces_pass(struct trainer *t, struct pass *p, struct head *h, float *each,
                        struct err *err)
 {
@@ -53,8 +55,8 @@ static int pieces_pass(struct trainer *t, struct pass *p, struct head *h, float 
     return rc;
 }
 
-/* Gradients, and losses, of a head that is one matrix: a language model's is in a block apart from
- * the final norm. */
+/* The losses and gradients of a head that is one matrix. A language model's matrix is in another
+ * block than the final norm. */
 static int whole_pass(struct trainer *t, struct pass *p, struct head *h, float *each,
                       struct err *err)
 {
@@ -75,14 +77,14 @@ static int whole_pass(struct trainer *t, struct pass *p, struct head *h, float *
     return rc;
 }
 
-/* All ranks' losses, in the order of micro-batches, and what each row has of its own. */
+/* Gathers all ranks' losses, in the order of micro-batches, and the values of each row. */
 static int losses_add(struct trainer *t, struct pass *p, float *each, struct err *err)
 {
     size_t   n = t->o.model.grad_accum;
     uint64_t none = 0, scored = p->scored - p->scored_before;
     int      rc = together_gather(t->o.comm, t->losses, n * sizeof *t->losses, err);
 
-    if (!rc && p->evaluates) // a step does not ask
+    if (!rc && p->evaluates) // a training step does not need it
         rc = together_add(t->o.comm, &scored, &none, err);
     rc = rc || !each ? rc : together_gather(t->o.comm, each, n * t->n.each * sizeof *each, err);
     for (size_t a = 0; a < p->all_micros; a++)
@@ -103,7 +105,7 @@ int vocab_losses(struct trainer *t, struct pass *p, float *each, struct err *err
     int         rc = stream_acquire(t->stream, t->n.final, &h.wire, err);
 
     for (size_t a = 0; a < p->micros; a++)
-        t->losses[t->o.model.first_micro + a] = 0; // of one that is empty
+        t->losses[t->o.model.first_micro + a] = 0; // empty micro-batches keep 0
     adapt_head(&t->adapt);
     if (!rc && held)
         rc = stream_acquire(t->stream, t->n.head, &h.head_wire, err);
@@ -119,9 +121,9 @@ int vocab_losses(struct trainer *t, struct pass *p, float *each, struct err *err
     return pass_send(t, p, t->n.final, err);
 }
 
-/* ---- what is left of the gradients ---- */
+/* ---- the remaining gradients ---- */
 
-/* The words of a piece, which are the head's: the gradient that they have as such, of a group. */
+/* Computes the gradient that a piece's words have from the head, for a group of micro-batches. */
 static int piece_backward(struct trainer *t, struct pass *p, size_t b, struct route_span of,
                           struct head h, struct err *err)
 {
@@ -137,9 +139,9 @@ static int piece_backward(struct trainer *t, struct pass *p, size_t b, struct ro
     return rc;
 }
 
-/* One block of the embeddings, or of a head of its own, whose gradient is complete with it.
- * Only embeddings that are normalised and the pieces of a head need parameters. A whole head had
- * its gradient. */
+/* Completes and sends the gradient of one block of the embeddings, or of an untied head. Only
+ * normalised embeddings and the pieces of a head need parameters for it. A whole head has its
+ * gradient already. */
 static int block_send(struct trainer *t, struct pass *p, size_t b, struct err *err)
 {
     size_t      piece = b - t->n.head;
@@ -151,7 +153,7 @@ static int block_send(struct trainer *t, struct pass *p, size_t b, struct err *e
 
     h.piece = piece;
     p->start_ns = clock_ns();
-    for (size_t from = 0, to; from < p->micros && !rc; from = to) { // a group is complete at once
+    for (size_t from = 0, to; from < p->micros && !rc; from = to) { // one group after the other
         to = from + t->n.group;
         rc = head ? piece_backward(t, p, b, (struct route_span){ from, to }, h, err) : 0;
         for (size_t a = from; a < to && embeds && !rc; a++) {

@@ -1,5 +1,5 @@
-/* run.c: makes the states of a run, says where it stands, and opens it for training or reading,
- * whichever its mode. */
+/* run.c: makes the states of a run, says where it stands, and opens it for training or reading, in
+ * each of the modes. */
 #include "offload/run.h"
 
 #include "data/base/round.h"
@@ -9,14 +9,14 @@
 
 /* ---- creation on devices */
 
-/* Subgroups on their way take as much memory as what a training has for its parameters and
- * gradients, and no more than keeps drives busy. */
+/* Memory for subgroups that are being written. It is at most what a training has for its parameters
+ * and gradients, and enough to keep drives busy. */
 enum { FORMAT_BYTES = 128 << 20 };
 
-/* What blocks begin with, of which this rank has its portions. */
+/* The source of the first parameters, of which this rank writes its portions. */
 struct portions { const struct run_config *cfg; const struct params_source *init; };
 
-/* Masters from the caller's source; moments are zero, and no residual is owed yet. */
+/* Fills a subgroup's states: masters from the caller's source; moments and residual are zero. */
 static int sub_init(void *ctx, const struct store_sub *u, float *states, float *residual,
                     struct err *err)
 {
@@ -104,7 +104,7 @@ int run_memory(const struct run_config *cfg, struct run_memory *out, struct err 
 /* ---- reading masters */
 
 struct run_reader {
-    struct parts        parts; // of the one or the other
+    struct parts        parts; // parts: modes with devices; image: mode mem
     struct image_reader image;
 };
 
@@ -155,7 +155,7 @@ int run_reader_memory(const struct run_config *cfg, uint64_t *bytes, struct err 
         const struct run_config *part = cfg->ranks.parts ? cfg->ranks.parts[i] : cfg;
 
         rc = run_memory(part, &m, err);
-        *bytes += rc ? 0 : m.arenas / part->n_devices; // a slot at a time goes through a buffer
+        *bytes += rc ? 0 : m.arenas / part->n_devices; // one slot at a time goes through a buffer
     }
     return rc;
 }

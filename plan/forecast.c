@@ -1,4 +1,5 @@
-/* forecast.c: a run's computing and moving in seconds of a machine. */
+/* forecast.c: predicts how long a step of a run takes on a machine, in seconds of computing and
+ * moving. */
 #include "plan/forecast.h"
 
 #include "plan/forecast_acts.h"
@@ -6,9 +7,9 @@
 
 #include <math.h>
 
-/* Bytes that a pass moves for each token and unit of width: embeddings are read in the run's dtype
- * and written in fp32; backward reads a gradient and adds it to those of both tables. Error
- * feedback adds what was not sent to a gradient. */
+/* Bytes that a pass moves for each token and unit of width. Embeddings are read in the run's dtype
+ * and written in fp32. Backward reads a gradient and adds it to those of both tables. Error
+ * feedback adds the residual to a gradient. */
 enum { EMBED_WRITTEN = 4, EMBED_BACKWARD = 20, FEEDBACK = 12 };
 
 /* ---- computing ---- */
@@ -26,13 +27,13 @@ static struct machine_work work_of(const struct session *s)
     return w;
 }
 
-/* Of what all ranks do together, this one's part. */
+/* This rank's part of what all ranks do together. */
 static double part_of(const struct session *s, double all)
 {
     return s->ranks.size > 1 ? all / (double)s->ranks.size : all;
 }
 
-/* With nothing computed again. */
+/* Predicts computing without recomputation. */
 static void compute(struct forecast *f, struct step_work *w, const struct session *s,
                     const struct machine_file *m)
 {
@@ -48,7 +49,7 @@ static void compute(struct forecast *f, struct step_work *w, const struct sessio
 
     asked.tokens *= train_opts_asked(o, g);
     f->head = arch_classifies(g) ? 0 : micros * machine_head(m, &asked);
-    if (arch_pieces(g) > 1) // logits are made twice: four products, not three
+    if (arch_pieces(g) > 1) // logits are computed twice: four products, not three
         f->head *= 4.0 / 3;
     f->norm = over(n, m->norm);
     if (o->compress > 0)
@@ -59,7 +60,7 @@ static void compute(struct forecast *f, struct step_work *w, const struct sessio
     w->h = f->head + backward + f->norm / L;
 }
 
-/* What is computed again, and what is offloaded, set in s->run. */
+/* Predicts recomputation and offloading, and sets both in s->run. */
 static int compute_acts(struct forecast *f, struct step_work *w, struct session *s,
                         const struct budget *plan, const struct forecast_step_so_far *so_far,
                         struct err *err)
@@ -82,8 +83,8 @@ static int compute_acts(struct forecast *f, struct step_work *w, struct session 
     return 0;
 }
 
-/* In the papers' systems the head's products are no part of backward, and a layer is computed again
- * as a whole. */
+/* Times of the papers' systems: there the head's products are no part of backward, and layers are
+ * recomputed as a whole. */
 static void compute_turns(struct step_serial *turns, const struct forecast *f,
                           const struct session *s, const struct budget *plan)
 {
@@ -94,7 +95,7 @@ static void compute_turns(struct step_serial *turns, const struct forecast *f,
     turns->B = 2 * turns->F + again;
 }
 
-/* ---- what sets the pace ---- */
+/* ---- what limits the step ---- */
 
 static void pace(struct forecast *f, const struct step_work *w, const struct step_rates *r,
                  double parameters)
@@ -106,7 +107,7 @@ static void pace(struct forecast *f, const struct step_work *w, const struct ste
     double           seconds[FORECAST_UPDATES + 1] = { 0 };
     enum forecast_by forward = of[f->own.forward_by];
 
-    // a device whose arithmetic takes longer than its drive
+    // a device's arithmetic takes longer than its drive
     if (forward == FORECAST_DRIVES && r->engine > 0 &&
         parameters / r->engine >= 0.999 * w->update.drive)
         forward = FORECAST_UPDATES;
@@ -133,7 +134,8 @@ static void mode_set(struct session *s, const struct session *from, int mode, do
     s->o.speculate = from->o.speculate && mode != RUN_SU && mode != RUN_MEM;
 }
 
-/* Everything in RAM: an update behind the step, and an image every so many steps. */
+/* Predicts a run in RAM: the update follows the step, and an image is written every so many
+ * steps. */
 static int forecast_mem(struct forecast *f, struct step_work *w, struct session *s,
                         const struct budget *plan, const struct machine_file *m, struct err *err)
 {
@@ -155,7 +157,7 @@ static int forecast_mem(struct forecast *f, struct step_work *w, struct session 
     return 0;
 }
 
-/* Its part of a drive for each device, and a drive for each of --act-device. */
+/* Gives each device its part of a drive, and each --act-device a drive. */
 static struct step_drive *drives_of(const struct forecast_machine *m, size_t n, size_t others)
 {
     const struct machine_file *file = m->m;
@@ -251,7 +253,7 @@ int forecast_step(struct forecast *out, const struct session *from, int mode, do
 
     *out = (struct forecast){ 0 };
     int rc = forecast_once(out, from, mode, compress, m, err);
-    // what turns out slower than what it began with is taken back
+    // a choice that turns out slower than the first is taken back
     if (rc || !out->offloads || train_activations[from->o.activations].adapts != ADAPT_BEST)
         return rc;
     rc = forecast_once(&first, from, mode, compress, m, err);

@@ -1,4 +1,5 @@
-/* forecast_acts.c: the problem of model/acts_choice.h from predicted figures. */
+/* forecast_acts.c: predicts which activations are kept, recomputed and offloaded, and what that
+ * costs. */
 #include "plan/forecast_acts.h"
 
 #include "model/acts_choice.h"
@@ -6,9 +7,9 @@
 
 #include <math.h>
 
-/* Of a layer's micro-batch: seconds to compute a part again; and of offloaded MLPs what
- * did not leave, the residual stream (GPT-2's: one product of C x C where the part has two and
- * C x 4 C). */
+/* Seconds to recompute a part of a layer's micro-batch. fetch: of offloaded MLPs, to recompute what
+ * was not offloaded, the residual stream (for GPT-2 one product of C x C; the whole part has two,
+ * that and C x 4 C). */
 struct parts { double attn, mlp, fetch; };
 
 static struct parts parts_of(const struct forecast_step_so_far *f, const struct model_options *o)
@@ -20,7 +21,7 @@ static struct parts parts_of(const struct forecast_step_so_far *f, const struct 
     return (struct parts){ all - mlp, mlp, mlp * fetched / f->of->mlp_again };
 }
 
-/* What is known to auto when it has measured. */
+/* Chooses as --activations auto would after measuring. */
 static int choose(struct acts_ways *out, const struct session *s, const struct budget *plan,
                   const struct model_options *model, const struct forecast_step_so_far *f,
                   struct err *err)
@@ -51,8 +52,9 @@ static int choose(struct acts_ways *out, const struct session *s, const struct b
     return 0;
 }
 
-/* Micro-batches of `layers` that are computed again, but for what still stands of the last one: of
- * an attention all of it, of an MLP its last chunk. */
+/* The number of times that a part is recomputed: once per layer and micro-batch, except for arrays
+ * of the last one that are still in memory. These are all of an attention, and the last chunk of an
+ * MLP. */
 static double times(size_t layers, double micros, double stands)
 {
     return layers ? (double)layers * micros - stands : 0;
@@ -78,7 +80,7 @@ int forecast_acts(struct forecast_acts *out, struct session *s, const struct bud
         rc = choose(&out->ways, s, plan, &model, so_far, err);
     if (!rc && plan->record_buffers)
         rc = acts_moves(&moves, &model, &out->ways, acts->buffers, err);
-    acts->written = moves.written; // what of these ways crosses links
+    acts->written = moves.written; // bytes that cross links
     acts->read = moves.read;
     size_t mlps = out->ways.of[ACTS_MLP].offloaded,
            attn_again = L - out->ways.of[ACTS_ATTN].kept - out->ways.of[ACTS_ATTN].offloaded,

@@ -1,4 +1,4 @@
-/* machine_file.c: the lines of a machine_file, read and written by one table: a line is a name and
+/* machine_file.c: reads and writes the lines of a machine_file by one table. A line is a name and
  * numbers, and each number has its place in the struct. */
 #include "plan/machine_file.h"
 
@@ -9,20 +9,21 @@
 
 #include <assert.h>
 
-/* So that no time that is made of them is endless. */
+/* Bounds that keep all times finite. */
 #define LEAST 1.0
 #define MOST  1e30
 
 enum { MOST_NUMBERS = 6, MOST_VALUE = 192 };
 
-/* What a number may be. */
+/* The allowed range of a number. */
 enum bound { RATE, PART };
 
 #define AT(field)        offsetof(struct machine_file, field)
 #define POINTS(field, n) AT(field), sizeof *((struct machine_file *)0)->field, n, AT(n_##field##s)
 
-/* A line. Those with `most` may be there several times, as the elements of an array whose count is
- * at `count`; dt: an element begins with a dtype, kind: and then a kind of layers. */
+/* A kind of line. Lines with `most` may occur several times: they are the elements of an array,
+ * whose number is at `count`. dt: an element begins with a dtype; kind: and then a kind of
+ * layers. */
 static const struct line {
     const char *name, *words;
     size_t      numbers;
@@ -69,7 +70,7 @@ enum { LINES = sizeof lines / sizeof *lines };
 
 const char *const machine_kinds[MACHINE_KINDS] = { "gpt2", "llama", "bert", "gemma" };
 
-/* How elements begin that have a dtype: the numbers stand behind both. */
+/* The beginning of elements that have a dtype. Their numbers follow it. */
 struct element { enum dtype dt; enum machine_kind kind; double first; };
 static_assert(offsetof(struct element, first) == offsetof(struct machine_layer, width) &&
                   offsetof(struct element, first) == offsetof(struct machine_attention, head) &&
@@ -83,7 +84,7 @@ static struct element *element_of(const struct machine_file *m, const struct lin
     return (struct element *)(void *)((char *)(uintptr_t)m + l->at + i * l->each);
 }
 
-/* Where the numbers of line l's element i stand, behind its dtype. */
+/* Where the numbers of line l's element i are, behind its dtype. */
 static double *numbers_of(const struct machine_file *m, const struct line *l, size_t i)
 {
     struct element *e = element_of(m, l, i);
@@ -111,7 +112,7 @@ static int number(double *out, const struct line *l, const char *text, struct er
     return 0;
 }
 
-/* It is printed, and stands in JSON. */
+/* Takes a name. It will be printed, and be part of JSON. */
 static int name_take(struct machine_file *m, const char *text, struct err *err)
 {
     size_t n = strlen(text);
@@ -133,7 +134,7 @@ static int dtype_take(enum dtype *out, const struct line *l, const char *word, s
     return 0;
 }
 
-/* 0: the word is no kind. */
+/* Returns 0 if the word is no kind. */
 static int kind_take(enum machine_kind *out, const char *word)
 {
     for (size_t i = 0; i < MACHINE_KINDS; i++)
@@ -144,7 +145,7 @@ static int kind_take(enum machine_kind *out, const char *word)
     return 0;
 }
 
-/* As many words as the line has, no more; the kind need not be there. */
+/* Takes a line, which must have exactly as many words. The kind may be missing. */
 static int line_take(struct machine_file *m, const struct line *l, const char *value,
                      struct err *err)
 {
@@ -218,7 +219,7 @@ int machine_file_read(struct machine_file *out, const char *path, struct err *er
 
 /* ---- writing ---- */
 
-/* Line l's element i as its value; 0: there is none. */
+/* Writes line l's element i as its value. 0 if there is none. */
 static int value_of(char value[MOST_VALUE], const struct machine_file *m, const struct line *l,
                     size_t i)
 {

@@ -1,4 +1,5 @@
-/* machine_time.c: lines between what was measured. */
+/* machine_time.c: interpolates between measurements to say how long a machine computes on parts of
+ * a model. */
 #include "plan/machine_time.h"
 
 #include "model/products.h"
@@ -7,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* FLOP of a token: of attention by column and key that it sees, of the head by C V. */
+/* FLOP per token: of attention per column and key that it sees, of the head per C V. */
 static const double attention_flop[] = { 4, 10, 4 };
 #define HEAD_FLOP 6.0
 
@@ -47,7 +48,7 @@ double machine_attention_flop(const struct machine_work *w, enum machine_pass pa
     return attention_flop[pass] * w->columns * w->seen * w->tokens;
 }
 
-/* Of what lies at x among points that have been offered: the nearest below, and above. */
+/* The nearest points below and above x, of those offered. */
 struct around { double x, below, below_y, above, above_y; int has_below, has_above; };
 
 static void offer(struct around *a, double x, double y)
@@ -64,7 +65,7 @@ static void offer(struct around *a, double x, double y)
     }
 }
 
-/* On the line in 1/x between the two; beyond the ends as at the end. */
+/* The value on the line in 1/x between both points. Beyond the ends, it is that of the end. */
 static double between(const struct around *a)
 {
     if (!a->has_below || !a->has_above)
@@ -80,7 +81,7 @@ static double rate_of(const struct machine_layer *p, enum machine_pass pass)
     return pass == MACHINE_FORWARD ? p->forward : pass == MACHINE_BACKWARD ? p->backward : p->again;
 }
 
-/* Of p's tokens in its width, by the FLOP of a token. */
+/* Seconds for p's tokens in its width, divided by the FLOP of a token. */
 static double seconds_of(const struct machine_layer *p, enum machine_pass pass)
 {
     return p->tokens / rate_of(p, pass);
@@ -92,9 +93,9 @@ static int same_line(const struct machine_layer *p, const struct machine_layer *
            !(p->width > q->width);
 }
 
-/* Seconds of a chunk of n tokens in the width of point p, by the FLOP of a token: on the line
- * through the two lengths beside n that were measured, or the two last ones before it; of one
- * length alone by proportion. */
+/* Seconds of a chunk of n tokens in the width of point p, divided by the FLOP of a token. The line
+ * goes through the measured lengths on both sides of n, or if n is beyond these, through the last
+ * two. With one length, time is proportional. */
 static double chunk_seconds(const struct machine_file *m, const struct machine_layer *p, double n,
                             enum machine_pass pass)
 {
@@ -108,7 +109,7 @@ static double chunk_seconds(const struct machine_file *m, const struct machine_l
         if (q->tokens > n && (!high || q->tokens < high->tokens))
             high = q;
     }
-    // none on one side: the second on the other
+    // if one side has none, the second on the other side
     const struct machine_layer *end = low && high ? NULL : low ? low : high;
     for (const struct machine_layer *q = m->layer; end && q < m->layer + m->n_layers; q++)
         if (same_line(p, q) && (low ? q->tokens < end->tokens : q->tokens > end->tokens) &&
@@ -122,7 +123,7 @@ static double chunk_seconds(const struct machine_file *m, const struct machine_l
     return line > 0 ? line : one; // noise
 }
 
-/* Without attention, by FLOP. */
+/* The same without attention, between widths. */
 static double layer_by_flop(const struct machine_file *m, const struct machine_work *w, double n,
                             enum machine_pass pass)
 {
@@ -134,7 +135,7 @@ static double layer_by_flop(const struct machine_file *m, const struct machine_w
     return between(&a);
 }
 
-/* All of a micro-batch: whole chunks, and what remains. */
+/* Seconds of a micro-batch: of its whole chunks, and of the rest. */
 static double layer_seconds(const struct machine_file *m, const struct machine_work *w,
                             enum machine_pass pass)
 {
@@ -148,7 +149,8 @@ static double layer_seconds(const struct machine_file *m, const struct machine_w
     return one * sum;
 }
 
-/* Of the head width that is nearest by its ratio, since each was measured in all lengths. */
+/* Seconds of attention per FLOP. Takes the head width with the nearest ratio, because each was
+ * measured in all lengths. */
 static double attention_by_flop(const struct machine_file *m, const struct machine_work *w,
                                 enum machine_pass pass)
 {

@@ -1,4 +1,4 @@
-/* mem_choice.c: the same plan once more, in mem. */
+/* mem_choice.c: plans the same run with --mode mem, to say whether it would fit into RAM. */
 #include "plan/mem_choice.h"
 
 #include "offload/devices/devices.h"
@@ -20,7 +20,7 @@ void mem_choice_session(struct session *out, const struct session *s)
         o->activations = TRAIN_KEEP;
 }
 
-/* Bytes a step, to all drives together. */
+/* Bytes that a step writes, to all drives together. */
 static int written(double *out, const struct session *s, struct err *err)
 {
     const struct run_config *r = &s->run;
@@ -48,7 +48,7 @@ void mem_choice_make(struct mem_choice *out, const struct session *s, const stru
     rc = rc ? rc : training_plan(&plan, &mem, rows, &refusal);
     rc = rc ? rc : written(&out->written, &mem, &refusal);
     rc = rc ? rc : written(&out->written_own, s, &refusal);
-    out->fits = !rc && out->written < out->written_own; // an image a step may be more
+    out->fits = !rc && out->written < out->written_own; // an image per step may be more
     out->as_fast = !rc && plan.kept >= own->kept;
     out->memory = rc ? 0 : plan.total;
     out->limit = rc ? 0 : plan.limit;

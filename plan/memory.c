@@ -1,9 +1,11 @@
-/* memory.c: fills the request of budget.h. The program itself is measured: its resident size before
- * anything is opened, and what grows when the products are (code that oneDNN generates; they are
- * opened here once and closed again, to know their scratch). */
+/* memory.c: makes the memory plan: asks every part of the program for its size. The program itself
+ * is measured: its resident size before anything is opened, and its growth when the products are
+ * opened, because oneDNN generates code. They are opened once and closed again, to know their
+ * scratch. */
 #include "plan/memory.h"
 
 
+#include "csd/disk/disk.h"
 #include "data/base/arena.h"
 #include "data/base/clock.h"
 #include "data/base/machine.h"
@@ -18,31 +20,32 @@
 #include <malloc.h>
 #include <math.h>
 #include <omp.h>
+#include <pthread.h>
 
 #define MIB ((uint64_t)1 << 20)
 
-/* What comes after the measurement and has no size of its own in the plan: stacks of threads,
- * SQLite's cache and log, rings, the heap. */
+/* Memory that comes later and is not planned by itself: threads' stacks, SQLite's cache and log,
+ * rings, the heap. */
 enum { PROCESS_GROWTH_MIB = 24, PRODUCTS_LEAST_MIB = 8 };
 
-/* What is measured is rounded up to these, so that `plan` and the run come to the same. */
+/* Measurements are rounded up to these, so that `plan` and the run agree. */
 enum { PROCESS_STEP_MIB = 8, PRODUCTS_STEP_MIB = 4 };
 
 uint64_t memory_baseline(void)
 {
-    static uint64_t first; // a second plan does not count what the first one's command has opened
+    static uint64_t first; // measured once: a second plan must not count what is open by then
 
     if (!first)
         first = rss_now();
     return first;
 }
 
-/* Scratch of the products, and the memory that their code takes. */
+/* Scratch of the products, and memory of their code. */
 static int products_bytes(uint64_t *out, const struct memory_request *r, struct err *err)
 {
     struct model_options o = r->decode ? decode_model(r->decode) : r->model;
     struct products *p = NULL;
-    static uint64_t  most; // code that was generated once is not generated again
+    static uint64_t  most; // code is generated only once
     uint64_t             before = rss_now();
     int              rc = products_open(&p, &o, err);
 
@@ -62,7 +65,7 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
     struct run_config cfg = *r->run;
     struct run_memory m;
 
-    cfg.frames = cfg.grad_buffers = 0; // what does not depend on the choice
+    cfg.frames = cfg.grad_buffers = 0; // the part that does not depend on the choice
     cfg.acts = (struct run_acts){ 0 };
     if (b->record_buffer) { // as many as there can be
         struct acts_ways     all = ways_offload(r->model.config.n_layer, 0);
@@ -93,8 +96,8 @@ static int training_bytes(struct budget_request *b, const struct memory_request 
     return 0;
 }
 
-/* Before anything is measured: what there is room for is kept, the rest computed again. Inputs
- * cannot be; they are first. */
+/* The ways before anything is measured. Whatever fits is kept, the rest recomputed. Inputs come
+ * first, because they cannot be recomputed. */
 static struct acts_ways ways_first(const struct acts_sizes *s, size_t n_layer, uint64_t pool,
                                    uint64_t spare)
 {
@@ -122,13 +125,13 @@ struct acts_ways memory_ways(const struct budget *plan, const struct model_optio
     struct acts_sizes sizes = acts_sizes(model);
     size_t            L = model->config.n_layer;
 
-    if (!plan->record_buffers) // no room, or no need
+    if (!plan->record_buffers) // offloading is impossible or unnecessary
         return ways_recompute(L, plan->kept);
     return acts->adapts ? ways_first(&sizes, L, plan->pool, plan->spare)
                         : ways_offload(L, plan->kept);
 }
 
-/* Seconds that modelled links take for a byte, written and read. */
+/* Seconds that modelled links take to write and read a byte. */
 static double link_seconds(const struct run_config *run)
 {
     struct step_rates  unknown = { 0 };
@@ -137,15 +140,15 @@ static double link_seconds(const struct run_config *run)
     struct err         why;
 
     if (topology_open(&links, &run->links, run->n_devices, &why))
-        return 0; // whoever opens it next says why
+        return 0; // the next one to open it reports why
     int rc = step_work_halves(&half, run, links, &unknown, &why);
     topology_close(links);
     return rc ? 0 : step_move(&half.write, 1) + step_move(&half.read, 1);
 }
 
-/* The FLOP/s of a product of the run's engine in its dtype, the best of a few calls; measured once,
- * and a power of two, so that `plan` and the run come to the same. 0 and a sentence: it does not
- * run here. */
+/* Measures the FLOP/s of a product in the run's engine and dtype, the best of a few calls. It is
+ * measured once and rounded to a power of two, so that `plan` and the run agree. 0 and a sentence:
+ * the engine does not run here. */
 static double product_rate(const struct model_options *model, struct err *err)
 {
     enum { M = 256, N = 512, K = 256, CALLS = 5 };
@@ -189,13 +192,13 @@ int memory_whole(const struct budget *plan, const struct run_config *run,
         return 0;
     if (!(link > 0))
         return 1;
-    rate = product_rate(model, &why); // whoever opens the engine next says why it cannot
+    rate = product_rate(model, &why); // the next one to open the engine reports why it cannot
     return rate > 0 && (double)acts_rest_bytes(model) * link <=
                            2 * (double)arch_fetched(&model->config) / rate;
 }
 
-/* What of activations goes to the devices: all, where that is chosen later. Lengths that vary leave
- * fewer bytes than full micro-batches do, but may leave more pieces. */
+/* Sets which activations go to devices. If that is chosen later, it is all. If lengths vary, there
+ * are fewer bytes than with full micro-batches, but there may be more pieces. */
 static int acts_set(struct run_acts *out, const struct budget *plan,
                     const struct memory_request *r, struct err *err)
 {
@@ -210,14 +213,14 @@ static int acts_set(struct run_acts *out, const struct budget *plan,
     *out = (struct run_acts){ .n = acts_list(&model, &w, NULL), .area = moves.all,
                               .bytes = acts_sizes(&model).piece,
                               .buffers = plan->record_buffers };
-    if (!r->acts->adapts) { // nothing is computed of what is chosen later
+    if (!r->acts->adapts) { // later choices are not computed here
         out->written = moves.written;
         out->read = moves.read;
     }
     return rc;
 }
 
-/* What activations ask of the budget. */
+/* Fills in what activations need of the budget. */
 static void acts_request(struct budget_request *b, const struct memory_request *r)
 {
     struct acts_sizes acts = acts_sizes(&r->model);
@@ -249,7 +252,7 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
     if (r->run) {
         rc = training_bytes(&b, r, err);
     } else {
-        const size_t *whole = r->reads->ranks.whole_params; // which is read, whoever has it
+        const size_t *whole = r->reads->ranks.whole_params; // read whole, whoever has it
 
         stream_read_memory(&m, &r->reads->route, whole ? whole : r->reads->block_params,
                            r->model.dtype);
@@ -271,24 +274,43 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
     return out->record_buffers ? acts_set(&r->run->acts, out, r, err) : 0;
 }
 
-/* ---- what this process may map ---- */
+/* ---- limits of this process ---- */
 
-/* A buffer of OpenBLAS, of which each of its threads has one since the start and who multiplies
- * takes one more; a thread's stack; threads beside those that compute: of a device two, and few. */
-enum { BLAS_BUFFER_MIB = 128, STACK_MIB = 8, OTHER_THREADS = 6 };
+/* OpenBLAS's threads have their buffers from the start; the thread that multiplies takes one more.
+ * OTHER_THREADS: threads that do not compute. Each device adds two, and those of its disk. */
+enum { BLAS_BUFFER_MIB = 128, OTHER_THREADS = 6 };
+
+/* Bytes of the stacks of threads that are still to be started. */
+static uint64_t stack_bytes(const struct memory_request *r)
+{
+    char           text[64];
+    pthread_attr_t usual;
+    size_t         stack = 0;
+    uint64_t       here, all = threads_here((uint64_t)r->model.threads) + OTHER_THREADS;
+
+    if (r->run && r->run->mode != RUN_MEM)
+        all += (r->run->n_devices + r->run->n_act_devices) *
+               (2 + disk_find(r->run->disk)->threads);
+    machine_field(text, sizeof text, "/proc/self/status", "Threads");
+    here = strtoull(text, NULL, 10);
+    if (!pthread_getattr_default_np(&usual)) {
+        pthread_attr_getstacksize(&usual, &stack);
+        pthread_attr_destroy(&usual);
+    }
+    return all > here ? (all - here) * stack : 0;
+}
 
 int memory_limits(const struct budget *plan, const struct memory_request *r, struct err *err)
 {
     char     option = 'v', needs[32], has[32], most[32];
-    uint64_t room = machine_room(&option), mapped = memory_baseline(),
-             threads = threads_here((uint64_t)r->model.threads) + OTHER_THREADS +
-                       (r->run ? 2 * (r->run->n_devices + r->run->n_act_devices) : 0),
-             beside = (BLAS_BUFFER_MIB + STACK_MIB * threads) * MIB,
-             all = plan->total + plan->arenas + beside;
+    uint64_t room = machine_room(&option), mapped = memory_baseline(), beside = stack_bytes(r);
 
+    if (matmul_chosen(r->model.engine, r->model.dtype) == MATMUL_OPENBLAS)
+        beside += BLAS_BUFFER_MIB * MIB;
+    uint64_t all = plan->total + plan->arenas + beside;
     if (room == UINT64_MAX)
         return 0;
-    mallopt(M_ARENA_MAX, 1); // each thread's own would reserve 64 MiB
+    mallopt(M_ARENA_MAX, 1); // an arena for each thread would reserve 64 MiB
     if (all <= room + mapped)
         return 0;
     beside += plan->arenas;
@@ -302,10 +324,10 @@ int memory_limits(const struct budget *plan, const struct memory_request *r, str
                           : "");
 }
 
-/* ---- what would fit ---- */
+/* ---- suggestions ---- */
 
-/* Left free by what is said to fit: what is measured differs a little from one start to the next,
- * which may be a step more after rounding. */
+/* Room that a suggestion leaves: measurements differ a little between starts, which after rounding
+ * may be one step. */
 enum { FIT_SLACK_MIB = PROCESS_STEP_MIB + PRODUCTS_STEP_MIB };
 
 static int fits(struct memory_request *r)
@@ -316,7 +338,7 @@ static int fits(struct memory_request *r)
     return !plan_one(&b, r, &refusal);
 }
 
-/* The largest *size below what it is that fits, all else as it is; 0: not even 1. *size stays. */
+/* The largest size below *size that fits, all else unchanged; 0: not even 1. *size is unchanged. */
 static size_t fits_most(struct memory_request *r, size_t *size)
 {
     size_t was = *size, least = 0, most = was;
@@ -329,14 +351,14 @@ static size_t fits_most(struct memory_request *r, size_t *size)
     return least;
 }
 
-/* Another --activations with which it fits, or NULL. */
+/* Another --activations with which the run fits, or NULL. */
 static const char *fits_activations(struct memory_request *r)
 {
     static const int others[] = { TRAIN_RECOMPUTE, TRAIN_OFFLOAD };
     const struct train_activations *was = r->acts;
     const char                     *found = NULL;
 
-    if (!r->run || r->run->mode == RUN_MEM) // there all that can be recomputed is
+    if (!r->run || r->run->mode == RUN_MEM) // in mode mem, all that can be recomputed is
         return NULL;
     for (size_t i = 0; i < sizeof others / sizeof *others && !found; i++) {
         r->acts = &train_activations[others[i]];
@@ -346,8 +368,7 @@ static const char *fits_activations(struct memory_request *r)
     return found;
 }
 
-/* To the sentence that names the least --host-mem: what would fit in the one there is, as the plan
- * says. */
+/* Adds to the message that names the least --host-mem what would fit into the given one. */
 static void add_what_fits(const struct memory_request *asked, uint64_t limit, struct err *err)
 {
     struct run_config     run = asked->run ? *asked->run : (struct run_config){ 0 };
@@ -377,7 +398,7 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
 {
     int rc = plan_one(out, r, err);
 
-    // with no room for buffers there is nothing to choose
+    // without room for buffers there is nothing to choose
     if (rc && out->n_items && r->run && r->acts->adapts) {
         struct memory_request kept = *r;
         struct budget         other;
@@ -389,7 +410,7 @@ int memory_plan(struct budget *out, const struct memory_request *r, struct err *
             return 0;
         }
     }
-    if (rc && out->n_items && !r->decode) // what the budget refused, of rows that could be fewer
+    if (rc && out->n_items && !r->decode) // the budget refused it, and rows could be fewer
         add_what_fits(r, out->limit, err);
     return rc;
 }

@@ -1,7 +1,7 @@
-/* prediction.c: `siTrain plan --json`. The first part answers what a person wants to know of a run
- * before it is made: how long a step takes and why, what more memory, a drive or a core would
- * bring, what is the largest run that fits, how long the drives last. The second part predicts
- * every mode. Each answer is forecast.h, asked again for a changed session. */
+/* prediction.c: predicts a run for `siTrain plan --json`. The first part answers what a person
+ * wants to know before making a run: how long a step takes and why; what more memory, a drive or a
+ * core would bring; what the largest run is that fits; how long the drives last. The second part
+ * predicts every mode. Each answer comes from forecast.h, for a changed session. */
 #include "plan/prediction.h"
 
 #include "plan/training_plan.h"
@@ -25,8 +25,8 @@ static const char *const pace_names[] = {
     [FORECAST_DOWN] = "link down", [FORECAST_NETWORK] = "network",
     [FORECAST_UPDATES] = "updates' arithmetic" };
 
-/* Computing as it is alone, and what is left of both halves: waits, and what emulated devices take
- * of the cores. */
+/* Times of a step: computing alone, and the rest of both halves. The rest is waits, and the cores
+ * that emulated devices use. */
 static json_t *step_of(const struct session *s, const struct forecast *f)
 {
     double tokens = (double)(s->o.batch * s->o.seq * s->o.grad_accum);
@@ -45,7 +45,7 @@ static json_t *step_of(const struct session *s, const struct forecast *f)
                      (json_int_t)f->kept);
 }
 
-/* How many layers' part goes which way. */
+/* How many layers have a part kept or offloaded. */
 static json_t *ways_of_part(const struct forecast *f, enum acts_part part)
 {
     return json_pack("{s:I, s:I}", "kept", (json_int_t)f->ways.of[part].kept, "offloaded",
@@ -77,7 +77,7 @@ static void more_add(json_t *rows, const char *what, const struct session *s,
                                               "kept_layers", (json_int_t)f.kept));
 }
 
-/* Lists of one value for each device get the last one again for those that are more. */
+/* Extends a list of one value per device by repeating its last value. */
 static int sizes_extend(struct opt_sizes *to, const struct opt_sizes *from, size_t n)
 {
     *to = (struct opt_sizes){ from->n > 1 ? calloc(n, sizeof *to->item) : from->item, from->n };
@@ -89,7 +89,7 @@ static int sizes_extend(struct opt_sizes *to, const struct opt_sizes *from, size
     return to->item ? 0 : -ENOMEM;
 }
 
-/* A drive like the others, with as many devices on it. */
+/* Adds a drive like the others, with as many devices on it. */
 static void more_drive(json_t *rows, const struct session *s, const struct forecast_machine *m,
                        double step)
 {
@@ -125,9 +125,9 @@ static json_t *more_of(const struct session *s, const struct forecast_machine *m
     return rows;
 }
 
-/* ---- the largest ---- */
+/* ---- the largest run ---- */
 
-/* A session of its own, of which one size is changed; follow: what depends on that. */
+/* A copy of the session in which one size is changed. follow: adapts what depends on it. */
 struct trial {
     struct session s;
     uint64_t       disk;
@@ -142,7 +142,7 @@ static void follow_width(struct trial *t)
 
 static void follow_batch(struct trial *t) { t->s.o.batch = t->batch; }
 
-/* Whether it fits with n of `unit`. */
+/* Whether the run fits with n times `unit`. */
 static int tries(struct trial *t, size_t *size, size_t n, size_t unit,
                  void (*follow)(struct trial *t))
 {
@@ -152,13 +152,13 @@ static int tries(struct trial *t, size_t *size, size_t n, size_t unit,
     return forecast_fits(&t->s, t->disk);
 }
 
-/* The largest *size up to most, a multiple of unit, with which it fits: it does as it is. */
+/* The largest *size up to most, in multiples of unit, with which the run fits. It fits as it is. */
 static size_t largest(struct trial *t, size_t *size, size_t unit, size_t most,
                       void (*follow)(struct trial *t))
 {
     size_t was = *size, low = was / unit, high = most / unit + 1, middle;
 
-    // doubled first, since what is far above takes longer to look at
+    // doubles first, because sizes far above take longer to check
     for (middle = 2 * low; middle < high && tries(t, size, middle, unit, follow); middle *= 2)
         low = middle;
     high = middle < high ? middle : high;
@@ -172,7 +172,7 @@ static size_t largest(struct trial *t, size_t *size, size_t unit, size_t most,
     return low * unit;
 }
 
-/* The last of the named models that fits, with this vocabulary and these rows; or NULL. */
+/* The last named model that fits, with this vocabulary and these rows, or NULL. */
 static const char *largest_preset(const struct trial *t)
 {
     const char *name, *found = NULL;
@@ -223,7 +223,7 @@ static json_t *largest_of(const struct session *from, uint64_t disk)
 
 /* ---- drives ---- */
 
-/* Of a drive under `sharers` devices: what it is written a day, and how long it lasts that. */
+/* What a drive under `sharers` devices is written per day, and how long it lasts. */
 static json_t *drives_of(const struct session *s, size_t sharers, double step, struct err *err)
 {
     double      endurance = (double)s->o.endurance;
@@ -243,8 +243,8 @@ static json_t *drives_of(const struct session *s, size_t sharers, double step, s
 
 /* ---- in RAM ---- */
 
-/* The same run in mem, where that fits: its step, and what all drives are written a day; of the run
- * as it is, too. */
+/* The same run with --mode mem, if it fits: its step, and what all drives are written per day. The
+ * latter also for the run as it is. */
 static json_t *mem_of(const struct session *s, const struct forecast_machine *m,
                       const struct mem_choice *mem, double own_step)
 {
@@ -255,7 +255,7 @@ static json_t *mem_of(const struct session *s, const struct forecast_machine *m,
     if (!mem->fits)
         return json_pack("{s:b}", "fits", 0);
     mem_choice_session(&other, s);
-    // a machine's file may not say how fast the host updates
+    // the machine's file may lack the host's update speed
     double step = m->m->update.host > 0 &&
                           !forecast_step(&f, &other, RUN_MEM, s->o.compress, m, &refusal)
                       ? f.own.step
@@ -285,7 +285,7 @@ int prediction_add_step(json_t *found, const struct session *s, const struct for
     memcpy(planned.dir, s->dir, sizeof planned.dir);
     rc = rc ? rc : session_config(&planned, err);
     rc = rc ? rc : training_plan(&plan, &planned, 0, err);
-    planned.run.acts.written = f.acts_written; // what --activations auto is expected to choose
+    planned.run.acts.written = f.acts_written; // the expected choice of --activations auto
     planned.run.acts.read = f.acts_read;
     if (!rc) {
         json_t *drives = drives_of(&planned, m->sharers, f.own.step, err);
@@ -304,7 +304,7 @@ int prediction_add_step(json_t *found, const struct session *s, const struct for
 
 /* ---- modes ---- */
 
-/* The modes in the papers' order; the last one is that with compressed gradients. */
+/* The modes in the papers' order. The last has compressed gradients. */
 static const int modes[] = { RUN_BASE, RUN_SU, RUN_SUO, TRAIN_SU_O_C };
 enum { MODES = sizeof modes / sizeof *modes };
 
@@ -331,7 +331,7 @@ static int predict(json_t *rows, const struct session *s, int mode, double compr
     return rc;
 }
 
-/* Of the first row, which is base. */
+/* Adds speed-ups over the first row, which is base. */
 static void speedups_add(json_t *rows)
 {
     double  base = json_num(json_array_get(rows, 0), "step"),
@@ -365,7 +365,7 @@ int prediction_of(json_t **out, const struct session *s, const struct forecast_m
         speedups_add(rows);
     *out = rc ? NULL
               : json_pack("{s:s, s:s, s:f, s:{s:I, s:I, s:I, s:I}, s:I, s:I, s:I, s:O}",
-                          "about", "siTrain plan", // the mark of output.c
+                          "about", "siTrain plan", // output.c knows the file by this
                           "machine", m->m->name, "flops", m->m->flops, "model", "parameters",
                           (json_int_t)arch_total(g), "n_layer", (json_int_t)g->n_layer, "n_embd",
                           (json_int_t)g->n_embd, "vocab", (json_int_t)g->vocab, "tokens",

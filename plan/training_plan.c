@@ -1,4 +1,4 @@
-/* training_plan.c: what a session is trained with, and the memory that it takes. */
+/* training_plan.c: turns a session into the options of its trainer, and plans its memory. */
 #include "plan/training_plan.h"
 
 #include <unistd.h>
@@ -15,7 +15,7 @@ struct trainer_options training_options(const struct session *s)
     uint64_t                 horizon = o->schedule_steps ? o->schedule_steps : o->steps;
     size_t                   ranks = size_max(s->ranks.size, 1);
 
-    if (!arch_classifies(&g)) // which drops as its config.json says
+    if (!arch_classifies(&g)) // a classifier drops as its config.json says
         arch_drop(&g, (float)o->dropout);
     return (struct trainer_options){
         .model = { .config = g,

@@ -1,7 +1,7 @@
-/* wear.c: bytes written to drives. Every byte that is written over a link ends on an SSD, whichever
- * link it crossed. run.db is another matter: SQLite writes whole pages, twice (the log, then the
- * database), so its share is an estimate: what was measured with --durability step, rounded up, is
- * a fixed part a step and one for each subgroup. */
+/* wear.c: computes the bytes that training writes to drives, and how long these last. Every byte
+ * written over a link ends on an SSD, whichever link it crossed. run.db is an estimate: SQLite
+ * writes whole pages, twice (the log, then the database). Its share, measured with --durability
+ * step and rounded up, is a fixed part per step and one per subgroup. */
 #include "plan/wear.h"
 
 #include "data/opt/opt.h"
@@ -19,7 +19,7 @@ int wear_computed(struct wear *w, const struct run_config *run, struct err *err)
     struct store      layout;
 
     *w = (struct wear){ 0 };
-    if (run->mode == RUN_MEM) { // an image every commit_every steps; of two, in turn
+    if (run->mode == RUN_MEM) { // every commit_every steps an image, to two files in turn
         int rc = run_memory(run, &memory, err);
         if (!rc)
             w->total = w->device[CLASS_STATES] =

@@ -1,6 +1,7 @@
-/* charts.c: bars from the left, and curves. A curve along many steps is drawn from pieces (question
- * `curve`): a line through their means, and a band from the least to the most in each. Curves that
- * lie on each other are dashed, each in the gaps of the others; so is a colour that comes again. */
+/* charts.c: draws the pictures of a page: bars and curves. A curve over many steps is drawn from
+ * pieces (question `curve`): a line through their means, and a band from minimum to maximum. Curves
+ * that lie on each other are dashed, each in the gaps of the others. So are curves that share a
+ * colour. */
 #include "report/charts.h"
 
 #include "report/format.h"
@@ -39,7 +40,7 @@ void chart_legend(FILE *out, const json_t *parts)
 
 /* ---- bars ---- */
 
-/* The texts of a row before its first figure, which goes into *figure. */
+/* A row's texts up to its first figure, joined. *figure: that figure. */
 static char *row_label(const json_t *row, const json_t *heads, const char **figure)
 {
     char         *label = NULL;
@@ -116,13 +117,13 @@ void chart_bars(FILE *out, const char *name, const json_t *table, figure_of *axi
 
 /* ---- curves ---- */
 
-/* What is no figure is NaN. */
+/* A value that is missing is NaN. */
 struct curve {
     const char *name, *colour;
     double      x[PIECES], y[PIECES], low[PIECES], high[PIECES];
     size_t      n;
     int         bands, dots;
-    size_t      with, place, of; // the first that it lies on, its place among those, how many
+    size_t      with, place, of; // first that it lies on; its place; their number
 };
 
 struct axes { const char *name, *label, *along; figure_of *figure; double height; int from_zero; };
@@ -139,7 +140,7 @@ static int widen(const double *v, size_t n, double *low, double *high, int any)
     return any;
 }
 
-/* Is one drawn over the other, as far as both go? */
+/* Whether one curve is drawn over the other, as far as both go. */
 static int lies_on(const struct svg *s, const struct curve *a, const struct curve *b)
 {
     size_t n = a->n < b->n ? a->n : b->n, alike = 0;
@@ -232,8 +233,8 @@ static void column(const json_t *pieces, const char *field, double out[PIECES])
             out[i] = json_figure(p, field);
 }
 
-/* The means of `field` at the middle of each piece, counted from 1 as people do; FIELD_least and
- * FIELD_most are its band. */
+/* Fills a curve with the means of `field`, at the middle of each piece. Steps are counted from 1.
+ * FIELD_least and FIELD_most are its band. */
 static void curve_along(struct curve *c, const json_t *pieces, const char *field, int bands)
 {
     char   name[FIGURE];
@@ -273,8 +274,8 @@ int chart_along(FILE *out, const json_t *report, const struct along *a)
     return draw_along(out, json_object_get(report, "curve"), a);
 }
 
-/* A picture for each measure, of the first eight. Every evaluation is a piece, or every second one,
- * or every third. */
+/* Draws a picture for each measure, up to eight. If there are too many evaluations, only every
+ * second is shown, or every third, and so on. */
 int chart_evals(FILE *out, const json_t *report)
 {
     enum { MOST = 8 };
@@ -304,8 +305,8 @@ int chart_evals(FILE *out, const json_t *report)
     return drawn;
 }
 
-/* A bar for each piece, as wide as the others: the steps between the first and last hundred are few
- * of many. */
+/* Draws a bar for each piece, all of the same width. Otherwise the first and the last hundred steps
+ * would be too narrow among many. */
 int chart_breakdown_steps(FILE *out, const json_t *report)
 {
     const json_t *pieces = json_object_get(report, "breakdown_steps"), *p;
@@ -368,7 +369,7 @@ int chart_losses(FILE *out, const json_t *reports)
     return drawn;
 }
 
-/* Do the runs differ in nothing but their mode and how many devices there are? */
+/* Whether the runs differ only in mode and number of devices. */
 static int only_devices(const json_t *reports)
 {
     static const char may[] = " mode compress error-feedback devices drives ";
@@ -385,7 +386,8 @@ static int only_devices(const json_t *reports)
     return 1;
 }
 
-/* A point in its place, from few devices to many; of several runs with as many the fastest. */
+/* Adds a point in the order of the number of devices. Of several runs with the same number, the
+ * fastest counts. */
 static void add_point(struct curve *c, double x, double y)
 {
     size_t at = 0;
@@ -405,7 +407,7 @@ static void add_point(struct curve *c, double x, double y)
     c->n++;
 }
 
-/* Runs in mode mem have no devices, and those without a steady step no speed. */
+/* Runs in mode mem have no devices. Runs without a steady step have no speed. */
 int chart_devices(FILE *out, const json_t *reports)
 {
     struct curve *c = calloc(CHART_COLOURS, sizeof *c);

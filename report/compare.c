@@ -1,14 +1,14 @@
-/* compare.c: runs beside the first of them, as the papers' figures have SU, SU+O and SU+O+C beside
- * BASE. How fast a run is are the tokens a second of its median steady step, so that runs of unlike
- * batches can be compared, too; every setting in which a run is unlike the first stands beside it:
- * its model, what it was made from, its options, its drives and the machine. */
+/* compare.c: compares several runs with the first of them, as the papers' figures compare SU, SU+O
+ * and SU+O+C with BASE. A run's speed is the tokens per second of its median steady step, so that
+ * runs with different batches can be compared, too. Every setting that differs from the first run's
+ * is listed: the model, its origin, options, drives and the machine. */
 #include "report/report.h"
 
 #include "report/format.h"
 #include "run/folder/train_opts.h"
 
-/* Names, and the settings (run/folder/settings.h) that have their values: the first of several
- * that is there; all that begin so, where a star ends it. */
+/* Names, and the settings (run/folder/settings.h) that give their values: the first of several keys
+ * that is there, or with a star all keys that begin so. */
 static const struct named { const char *name, *keys; } sources[] = {
     { "init", "given.init" }, { "data", "data.text data.path" },
     { "eval-data", "eval.text eval.path" }, { "task", "task" }, { "data", "given.data" },
@@ -21,7 +21,7 @@ static const struct named { const char *name, *keys; } sources[] = {
     { "processor", "cpu" }, { "host", "host" },
 };
 
-/* Each of them once: devices may share a drive. */
+/* Joins the values, each once: devices may share a drive. */
 static const char *joined(char *buf, size_t size, const json_t *report, const char *keys)
 {
     const char *key;
@@ -51,7 +51,8 @@ static const char *text_of(char *buf, size_t size, const json_t *report, const c
     return "";
 }
 
-/* Once, where a setting is kept under several keys, as pretrain's --data is. */
+/* Adds a difference. A name is added once, even if a setting has several keys, like pretrain's
+ * --data. */
 static void add(json_t *all, const char *name, const char *first, const char *its)
 {
     json_t *other;
@@ -66,7 +67,8 @@ static void add(json_t *all, const char *name, const char *first, const char *it
                                              *its ? its : "none"));
 }
 
-/* A run without drives, as in mode mem, is unlike the first in its mode: that is said already. */
+/* Compares named settings. A run without drives, as in mode mem, differs in its mode, which is
+ * listed already. */
 static void add_named(json_t *all, const json_t *first, const json_t *report,
                       const struct named *names, size_t n)
 {
@@ -81,7 +83,8 @@ static void add_named(json_t *all, const json_t *first, const json_t *report,
     }
 }
 
-/* The model's: of both, since what follows from the others is not kept. */
+/* Compares the models' settings. Keys of both runs are used, because derived ones are not
+ * stored. */
 static void add_model(json_t *all, json_t *first, json_t *report)
 {
     static const char head[] = "config.";
@@ -97,7 +100,8 @@ static void add_model(json_t *all, json_t *first, json_t *report)
     json_decref(both);
 }
 
-/* Paths of devices are never those of another run; what is only said is left out. */
+/* Whether an option is compared. Device paths always differ; options that only affect output are
+ * left out. */
 static int is_of_run(const struct opt_row *row)
 {
     return row->kept != OPT_PASSING && strcmp(row->name, "device") &&

@@ -1,11 +1,11 @@
-/* csv.c: a run as lines of section,row,field,value, and rows of any question as a table. */
+/* csv.c: prints a report as lines of section,row,field,value, and any rows as a table. */
 #include "report/report.h"
 
 #include "data/base/visible.h"
 #include "report/format.h"
 #include "report/text.h"
 
-/* What a spreadsheet would compute gets an apostrophe. */
+/* Prints a text. If a spreadsheet would compute it as a formula, an apostrophe precedes it. */
 static void csv_text(FILE *out, const char *s)
 {
     const char *before = visible_formula(s) ? "'" : "";
@@ -20,8 +20,8 @@ static void csv_text(FILE *out, const char *s)
     fputc('"', out);
 }
 
-/* What there is no figure of is empty; but a model's own that is none, which a database keeps as
- * NULL, is nan. */
+/* Prints a value. A missing figure is empty. A figure of the model that is not finite is stored as
+ * NULL in the database and printed as nan. */
 static void csv_value(FILE *out, const char *name, const json_t *v)
 {
     if (json_is_null(v) && figure_of_model(name))
@@ -34,7 +34,7 @@ static void csv_value(FILE *out, const char *name, const json_t *v)
         fprintf(out, "%.15g", json_real_value(v));
 }
 
-/* run: what stands before each line, or NULL. */
+/* run: precedes each line, or NULL. */
 static void csv_line(FILE *out, const char *run, const char *section, size_t row,
                      const char *field, const json_t *v)
 {
@@ -49,7 +49,8 @@ static void csv_line(FILE *out, const char *run, const char *section, size_t row
     fputc('\n', out);
 }
 
-/* A section that is one object is its row 0; what is none is a field of the run. */
+/* Prints a report. A section that is one object is its row 0. A value outside sections is a field
+ * of the run. */
 static void csv_report(FILE *out, const char *run, json_t *report)
 {
     const char *section, *field;
@@ -94,7 +95,7 @@ void report_table_csv(FILE *out, const json_t *rows)
     }
 }
 
-/* Figures to the right, texts to the left. */
+/* Prints rows as a table with figures to the right and texts to the left. */
 void report_table(FILE *out, const json_t *rows)
 {
     json_t     *heads = json_array(), *shown = json_array(), *v, *row, *table;

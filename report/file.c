@@ -1,4 +1,4 @@
-/* file.c: a report as a file. */
+/* file.c: prints a report into a new file, which appears under its name when it is complete. */
 #include "report/report.h"
 
 #include "data/base/file.h"
@@ -14,7 +14,7 @@ int report_file(const struct output *o, int (*print)(FILE *out, void *ctx, struc
 
     if (rc)
         return rc;
-    int   fd = dup(f.fd); // its lock is f's
+    int   fd = dup(f.fd); // the lock stays with f
     FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
 
     if (!out) {
@@ -30,7 +30,7 @@ int report_file(const struct output *o, int (*print)(FILE *out, void *ctx, struc
             rc = err_set(err, errno ? -errno : -EIO, "write %s: %s", path,
                          strerror(errno ? errno : EIO));
     }
-    rc = rc ? rc : output_check(o, err); // once more: somebody else may have been faster
+    rc = rc ? rc : output_check(o, err); // once more: the path may be in use by now
     if (rc)
         file_new_abort(&f);
     return rc ? rc : file_new_commit(&f, err);

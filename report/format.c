@@ -1,4 +1,5 @@
-/* format.c: figures and phases in words. */
+/* format.c: formats numbers, phases and settings for reports, and picks single figures out of a
+ * report. */
 #include "report/format.h"
 
 #include "model/arch.h"
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Three digits of value / base^k, with the k-th unit. */
+/* Three digits of value / base^k, followed by the k-th unit. */
 static const char *scaled(char *buf, size_t size, double value, double base,
                           const char *const *units)
 {
@@ -245,7 +246,7 @@ double report_setting(const json_t *report, const char *key)
     return strtod(report_setting_text(report, key), NULL);
 }
 
-/* The sizes that parameters are counted from. */
+/* The sizes from which parameters are counted. */
 static struct model_config config_of(const json_t *report)
 {
     static const struct { const char *key; size_t offset; } keys[] = {

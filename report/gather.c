@@ -1,7 +1,7 @@
-/* gather.c: a run's database as one JSON value: the answers to all questions of data/db/sql, and
- * what follows from them: the traffic that model and mode say there must be
- * (offload/estimate/traffic.h), and how long drives last. A figure that is not in the database is
- * not in it. */
+/* gather.c: reads a run's database into one JSON value: the answers to all questions of
+ * data/db/sql, and what follows from them, namely the traffic that the run's settings require
+ * (offload/estimate/traffic.h) and the life of the drives. A figure that is not in the database is
+ * missing in it. */
 #include "report/report.h"
 
 #include "data/base/visible.h"
@@ -22,7 +22,7 @@ json_t *report_string(const char *text)
     return s ? s : json_string("?");
 }
 
-/* Columns of which the text may look like a figure, and is none. */
+/* Whether a column is text even if it looks like a figure. */
 static int is_text(const char *name)
 {
     static const char *const texts[] = { "path", "text", "key", "part", "measure", "host", "cpu",
@@ -78,7 +78,7 @@ int report_rows(json_t **rows, struct runlog *log, struct err *err, const char *
 
 char *report_tamed(const char *text)
 {
-    size_t n = strlen(text), most = 4 * n + 1; // each byte as \xNN
+    size_t n = strlen(text), most = 4 * n + 1; // room for each byte as \xNN
     char  *out = malloc(most);
 
     if (out)
@@ -103,10 +103,10 @@ void report_tame(json_t *v)
     free(text);
 }
 
-/* ---- what must have moved ---- */
+/* ---- expected traffic ---- */
 
-/* What of activations crosses the link: nothing in old runs; in some, all records but as many as
- * there are buffers. */
+/* Reads how many bytes of activations cross links. Runs of older versions have offloaded none, or
+ * all records except as many as there are buffers. */
 static void acts_moved(struct runlog *log, struct run_acts *a)
 {
     settings_scan(log, "%zu", &a->n, "records");
@@ -118,8 +118,9 @@ static void acts_moved(struct runlog *log, struct run_acts *a)
     a->written = a->read = a->n > a->buffers ? (uint64_t)(a->n - a->buffers) * a->bytes : 0;
 }
 
-/* The traffic of the run's settings. 0 if they are not all there, or no run's. Whether the reads of
- * parameters are known, too, and more of gradients than their most. */
+/* Computes the traffic that the run's settings require. Returns 0 if settings are missing, or if
+ * the folder is no run. also: whether reads of parameters are known, and whether the exact number
+ * of gradients' bytes is, not only the most. */
 struct known { int reads, gradients; };
 static int computed_traffic(struct runlog *log, struct link_meter *out, struct known *also)
 {
@@ -127,14 +128,14 @@ static int computed_traffic(struct runlog *log, struct link_meter *out, struct k
     struct err     unsaid = { 0 };
     int            known = !session_load(&s, &unsaid);
 
-    // the plan's choices
+    // choices of the plan
     also->reads = settings_scan(log, "%zu", &s.run.frames, "frames") || s.run.mode == RUN_MEM;
     also->gradients = !run_pair_sums(&s.run);
     settings_scan(log, "%d", &s.run.residual_in_ram, "residual_in_ram");
     acts_moved(log, &s.run.acts);
     if (known)
         traffic_computed(out, &s.run);
-    s.log = NULL; // the caller's
+    s.log = NULL; // it is the caller's
     session_close(&s);
     return known;
 }
@@ -155,7 +156,7 @@ static json_t *traffic_row(json_t *all, const char *link, const char *cls, const
     return row;
 }
 
-/* What was computed, beside what was measured. */
+/* Adds the computed traffic to the measured rows. */
 static void add_computed(json_t *all, struct runlog *log)
 {
     struct link_meter m;
@@ -174,7 +175,7 @@ static void add_computed(json_t *all, struct runlog *log)
                     continue;
                 json_t *row =
                     traffic_row(all, link_kind_names[k], link_class_names[c], link_dir_names[d]);
-                // activations are by what was asked for last: where steps differ, not in all
+                // activations depend on the last choice: if steps differ, it is not that of all
                 if (c != CLASS_ACTIVATION || json_num(row, "least") == json_num(row, "most"))
                     json_object_set_new(row, "computed",
                                         json_integer((json_int_t)m.bytes[k][c][d]));
@@ -183,7 +184,8 @@ static void add_computed(json_t *all, struct runlog *log)
 
 /* ---- all of it ---- */
 
-/* At the pace of the steps alone: with evaluations, which write nothing, a day's are fewer. */
+/* Adds the life of drives, from the pace of steps alone. With evaluations, which write nothing, a
+ * day has fewer steps. */
 static void add_wear(json_t *report)
 {
     double  pace = json_num(json_object_get(report, "steps"), "seconds_per_step");
@@ -202,7 +204,7 @@ static void add_wear(json_t *report)
     }
 }
 
-/* The settings as one object, KEY to text. Keys are a stranger's words, too. */
+/* Turns the settings into one object, KEY to text. Keys may be a stranger's words, too. */
 static int settings_object(json_t **rows, struct err *err)
 {
     json_t *all = json_object(), *row;

@@ -1,18 +1,18 @@
-/* metrics.c: a run's figures as OpenMetrics text (openmetrics.io, version 1.0.0): what monitoring
- * takes. A family is a name, a type and a query: its first column is the value, the others are
- * labels by their names. Each sample names the run, so that several runs go into one place. The
- * older text format of Prometheus, which node_exporter's textfile collector reads, takes it, too:
- * so there is no type that it lacks. */
+/* metrics.c: prints a run's figures as OpenMetrics text (openmetrics.io, version 1.0.0), for
+ * monitoring. A family is a name, a type and a query, whose first column is the value; other
+ * columns are labels. Each sample names the run, so several runs can go to one place. Only types
+ * are used that Prometheus' older text format has, because node_exporter's textfile collector reads
+ * that. */
 #include "report/report.h"
 
 #include <math.h>
 
-enum type { GAUGE, COUNTER, FIGURE }; // FIGURE: a gauge whose NULL is NaN, as SQLite keeps that
+enum type { GAUGE, COUNTER, FIGURE }; // FIGURE: a gauge whose NULL means NaN, as SQLite stores it
 
 static const struct family {
-    const char *name; // a counter's samples have _total behind it
+    const char *name; // samples of a counter append _total
     enum type   type;
-    const char *unit; // the name ends with it; NULL: it has none
+    const char *unit; // the end of the name; NULL: it has none
     const char *help, *sql;
 } families[] = {
     { "sitrain_run_info", GAUGE, NULL, "What the run is.",
@@ -71,7 +71,7 @@ static const struct family {
 
 struct sampling { FILE *out; const struct family *family; const char *run; };
 
-/* In quotes, without control characters. */
+/* Prints a label in quotes, without control characters. */
 static void print_label(FILE *out, const char *name, const char *value)
 {
     char *text = report_tamed(value);
@@ -83,7 +83,7 @@ static void print_label(FILE *out, const char *name, const char *value)
     free(text);
 }
 
-/* What is not there is no sample. */
+/* Prints a sample. A missing value has none. */
 static int sample(void *ctx, int n, const char **values, const char **names)
 {
     const struct sampling *s = ctx;
@@ -101,7 +101,7 @@ static int sample(void *ctx, int n, const char **values, const char **names)
             print_label(s->out, names[i], values[i]);
         }
     if (!value[strspn(value, "0123456789")])
-        fprintf(s->out, "} %s\n", value); // as many digits as it has
+        fprintf(s->out, "} %s\n", value); // with all its digits
     else if (isfinite(v))
         fprintf(s->out, "} %.15g\n", v);
     else
@@ -111,7 +111,7 @@ static int sample(void *ctx, int n, const char **values, const char **names)
 
 int report_metrics(FILE *out, struct runlog *log, const char *run, struct err *err)
 {
-    char *full = realpath(run, NULL); // one run has one name, however it was called
+    char *full = realpath(run, NULL); // one name for one run, however it was given
     int   rc = 0;
 
     for (size_t i = 0; i < sizeof families / sizeof *families && !rc; i++) {

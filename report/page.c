@@ -1,5 +1,5 @@
-/* page.c: a report as a page: whole in one file, without network and script, light or dark as the
- * reader's screen is, readable on a phone and on paper. All text of the database goes through
+/* page.c: renders a report as a page: one complete file without network and scripts, light or dark
+ * like the reader's screen, readable on a phone and on paper. All text of the database goes through
  * svg_escape. */
 #include "report/report.h"
 
@@ -93,7 +93,7 @@ static void table(FILE *out, const json_t *made)
     fputs("</tbody></table></div>\n", out);
 }
 
-/* Bars, and a table where it says more than they do. */
+/* Prints bars, and a table if it has more than they show. */
 static void bars_and_table(FILE *out, const struct section *s, const json_t *made)
 {
     const json_t *heads = json_object_get(made, "heads");
@@ -117,7 +117,7 @@ static void bars_and_table(FILE *out, const struct section *s, const json_t *mad
         table(out, made);
 }
 
-/* Its pictures, malloced; NULL where there is nothing to show. */
+/* A section's pictures, malloced, or NULL if there is nothing to show. */
 static char *drawn(const struct section *s, const json_t *report)
 {
     char  *text = NULL;

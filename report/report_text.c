@@ -1,5 +1,5 @@
-/* report_text.c: the sections of a report in a terminal; of several runs each with what it is
- * unlike the first in. */
+/* report_text.c: prints a report in a terminal, section by section. With several runs, each is
+ * printed with its differences from the first. */
 #include "report/report.h"
 
 #include "report/sections.h"
@@ -28,7 +28,7 @@ static void text_differs(const struct text *t, const json_t *all)
     free(text);
 }
 
-/* Each run with what it is unlike the first in: a table of them would be too wide. */
+/* Prints each run with its differences from the first: a table of them would be too wide. */
 static void text_runs(const struct text *t, const json_t *reports)
 {
     json_t *rows = runs_rows(reports), *r;
@@ -54,7 +54,7 @@ static void text_runs(const struct text *t, const json_t *reports)
             fputs("  no steady step\n", t->out);
             continue;
         }
-        // none where the first has no steady step
+        // no speed-up if the first run has no steady step
         fprintf(t->out, "  %8s %9s a step %12.1f tokens/s  ",
                 speedup > 0 ? figure_times((char[16]){ 0 }, 16, speedup) : "-",
                 figure_seconds(a, sizeof a, json_num(r, "median")), json_num(r, "pace"));

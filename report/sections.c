@@ -1,5 +1,5 @@
-/* sections.c: what a report says of one run: the rows of each section, and in the order of a report
- * the sections themselves. Those of several runs are in sections_many.c. */
+/* sections.c: makes the rows of each section of a report on one run, and lists the sections in
+ * their order. sections_many.c has those of several runs. */
 #include "report/sections.h"
 
 #include "report/svg.h"
@@ -28,8 +28,8 @@ static void say(json_t *list, json_t *what, json_t *value, json_t *more)
                                           more));
 }
 
-/* The measures of the evaluation that speaks for the run, and of the last one, where that is
- * another. */
+/* Adds the measures of the evaluation that counts for the run and, if it is another one, those of
+ * the last. */
 static void say_evals(json_t *list, const json_t *report)
 {
     enum { MOST = 6 };
@@ -115,7 +115,7 @@ static void say_setting(json_t *list, const char *name, const char *text)
         say(list, json_string(name), json_string(text), json_string(""));
 }
 
-/* Wherever they came from: the command line, a file of options, or a default. */
+/* Lists options, whether they come from the command line, a file of options, or a default. */
 static json_t *list_settings(const json_t *report)
 {
     static const char given[] = "given.";
@@ -151,13 +151,13 @@ static json_t *list_machine(const json_t *report)
 
 /* ---- rows, and their bars ---- */
 
-/* One that is all of the bar. */
+/* A bar of one part. */
 static void bar(json_t *row, const char *colour, double value)
 {
     table_part(row, "", colour, "#", value);
 }
 
-/* The first and the last value of each measure. */
+/* The first and last value of each measure. */
 static json_t *evals_rows(const json_t *report)
 {
     json_t *all = json_array(), *of = json_object(), *e;
@@ -233,7 +233,7 @@ static json_t *parts_rows(const json_t *report)
     return rows;
 }
 
-/* Of all devices together; the bar says for which it was. */
+/* Waits for all devices together. The bar shows for which device. */
 static json_t *waits_rows(const json_t *report)
 {
     json_t *rows = json_array(), *row = NULL, *w;
@@ -300,7 +300,8 @@ static void update_bar(json_t *row, const json_t *item)
     table_part(row, "waits for the others", "faint update", ".", json_num(item, "wait"));
 }
 
-/* Whether it is what it must be; and below a figure that steps differ in, from where to where. */
+/* Rows of traffic: whether it is as computed, and below figures that differ between steps, their
+ * range. */
 static json_t *traffic_rows(const json_t *report)
 {
     json_t *rows = json_array(), *row;
@@ -334,8 +335,8 @@ static void bandwidth_bar(json_t *row, const json_t *item)
     bar(row, phase_colour(json_str(item, "phase")), json_num(item, "bytes_per_second"));
 }
 
-/* The plan's parts, and behind them what was held. A limit may be all that the machine has: it gets
- * no bar. */
+/* The plan's parts, then the memory that was used. A limit may be all memory of the machine, so it
+ * gets no bar. */
 static json_t *memory_rows(const json_t *report)
 {
     json_t *rows = json_array(), *m, *row;

@@ -1,5 +1,6 @@
-/* sections_many.c: what a report says of several runs: what they gave beside each other, and in
- * which settings they differ. A run is its number everywhere but in the first table. */
+/* sections_many.c: makes the sections of a report on several runs: their results next to each
+ * other, and the settings in which they differ. Runs are numbered; only the first table has their
+ * names. */
 #include "report/sections.h"
 
 enum { TEXT = 512 };
@@ -42,7 +43,7 @@ static void speedup_bar(json_t *row, const json_t *item)
     table_part(row, "", "forward", "#", json_num(item, "speedup"));
 }
 
-/* Those that have a speed-up, where one has. */
+/* The runs that have a speed-up, if any has. */
 static json_t *speedup_rows(const json_t *reports)
 {
     json_t *rows = runs_rows(reports), *row;
@@ -57,7 +58,7 @@ static json_t *speedup_rows(const json_t *reports)
 
 /* ---- settings ---- */
 
-/* Its value of a setting that differs: as the first has it where it is not said. */
+/* A run's value of a setting. If it does not differ, that is the first run's. */
 static const char *setting_of(const json_t *report, const char *name, const char *first)
 {
     const json_t *d;

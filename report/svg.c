@@ -1,11 +1,12 @@
-/* svg.c: pictures of lines, boxes and texts. */
+/* svg.c: draws lines, boxes, texts and axes as SVG. */
 #include "report/svg.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A picture may become as narrow as a phone or 0.8 of its size in a page, what is less is scrolled
- * over, and 1.2 times as large; how many pixels at least are between two figures of an axis. */
+/* In a page, a picture's width may shrink to that of a phone or to LEAST of its size (below, one
+ * scrolls), and grow to MOST. BETWEEN_X and BETWEEN_Y: least pixels between two figures of an
+ * axis. */
 #define LEAST 0.8
 #define MOST  1.2
 enum { PHONE = 560, PHONE_WIDTH = 316, BETWEEN_X = 62, BETWEEN_Y = 26, EDGE = 26 };
@@ -35,7 +36,7 @@ void svg_open(const struct svg *s, const char *name)
 
 void svg_close(const struct svg *s) { fputs("</svg>\n", s->out); }
 
-/* Where `v` lies between `from` and `to`, 0 to 1; in the middle where that is no figure. */
+/* Where `v` is between `from` and `to`, from 0 to 1. 0.5 if that cannot be computed. */
 static double place(double v, double from, double to)
 {
     double part = (v - from) / (to - from);
@@ -55,7 +56,7 @@ double svg_y(const struct svg *s, double y)
 
 /* ---- axes ---- */
 
-/* 1, 2 or 5 times a power of ten, so that at most `n` of it make the range. */
+/* 1, 2 or 5 times a power of ten, so that at most `n` steps fit into the range. */
 static double round_step(double range, double n)
 {
     double power = pow(10, floor(log10(range / n))), part = range / n / power;
@@ -77,7 +78,7 @@ void svg_round_range(double *low, double *high)
     *high = ceil(*high / step) * step;
 }
 
-/* Sums of steps that should have come to 0. */
+/* 0 for a sum of steps that is 0 except for rounding. */
 static double near_zero(double v, double step) { return fabs(v) < step * 1e-6 ? 0 : v; }
 
 const char *svg_plain(char *buf, size_t size, double value)
@@ -92,7 +93,7 @@ void svg_axis_y(const struct svg *s, const char *label, svg_figure *figure)
     double step = s->y1 > s->y0 ? round_step(s->y1 - s->y0, room) : 1;
     char   text[64];
 
-    for (int i = 0; i <= room + 1; i++) { // counted: a step may be nothing beside a figure
+    for (int i = 0; i <= room + 1; i++) { // counted, because a step may be too small to change y
         double y = (ceil(s->y0 / step - 1e-9) + i) * step;
 
         if (!(y <= s->y1 + step * 1e-6))
@@ -117,7 +118,7 @@ void svg_axis_x(const struct svg *s, const char *label, svg_figure *figure)
         if (!(x <= s->x1 + step * 1e-6))
             break;
         svg_line(s, "axis", svg_x(s, x), foot, svg_x(s, x), foot + 4);
-        int edge = svg_x(s, x) > s->width - EDGE; // where half of a figure would be cut off
+        int edge = svg_x(s, x) > s->width - EDGE; // half of the figure would be cut off
         svg_text(s, "tick", edge ? s->width - 1 : svg_x(s, x), foot + 17, edge ? "end" : "middle",
                  figure(text, sizeof text, near_zero(x, step)));
     }

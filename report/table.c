@@ -1,4 +1,5 @@
-/* table.c: tables out of rows of the gathered value, and what their bars are made of. */
+/* table.c: makes tables from rows of the gathered value, and the parts and legends of their
+ * bars. */
 #include "report/table.h"
 
 static json_t *cell(const struct column *c, const json_t *item)

@@ -1,4 +1,4 @@
-/* text.c: the sections of a report as text; see text.h. */
+/* text.c: renders tables, lists, bars and the loss curve as text. */
 #include "report/text.h"
 
 #include "report/report.h"
@@ -30,8 +30,8 @@ static int columns_of(const char *text)
     return n;
 }
 
-/* Broken between words, the lines after the first behind `indent` blanks. Of a word that is longer
- * than a line, as a path is, the end, which tells. */
+/* Prints text, broken between words. Lines after the first are indented. Of a word longer than a
+ * line, like a path, the end is printed. */
 void text_wrapped(const struct text *t, const char *text, int indent)
 {
     int column = indent, room = WIDTH - indent > LEAST ? WIDTH - indent : LEAST;
@@ -66,10 +66,10 @@ void text_wrapped(const struct text *t, const char *text, int indent)
 struct layout {
     const struct text *t;
     const json_t      *heads;
-    int               *width;      // of each column; -1: it is not shown
-    size_t             n, last;    // the last one that is
+    int               *width;      // of each column; -1: hidden
+    size_t             n, last;    // last: the last column that is shown
     int                plain, bars;
-    int                at;         // of the line, as far as it is written
+    int                at;         // columns of the line written so far
 };
 
 static const char *cell_at(const json_t *cells, size_t i)
@@ -81,7 +81,7 @@ static const char *cell_at(const json_t *cells, size_t i)
 
 static int is_right(const struct layout *a, size_t c) { return *cell_at(a->heads, c) == '#'; }
 
-/* What has nothing in it, or is for pages, is not shown. */
+/* Measures columns. Empty columns, and those for pages only, are hidden. */
 static void measure(struct layout *a, const json_t *rows)
 {
     const json_t *row;
@@ -102,7 +102,7 @@ static void measure(struct layout *a, const json_t *rows)
     }
 }
 
-/* Behind blanks up to column `to`; at most `most` columns of it. */
+/* Fills with blanks up to column `to`, then prints at most `most` columns of text. */
 static void put(struct layout *a, int to, const char *text, int most)
 {
     int bytes = 0, n = 0;
@@ -114,7 +114,7 @@ static void put(struct layout *a, int to, const char *text, int most)
     a->at = bytes ? to + n : a->at;
 }
 
-/* Returns where what follows it begins. */
+/* Prints a row. Returns the column where the next text begins. */
 static int put_row(struct layout *a, const json_t *cells)
 {
     int start = a->plain ? 0 : 2;
@@ -155,7 +155,7 @@ void text_letters(const struct text *t, const char *letter, int n)
     text_colour(t, "0");
 }
 
-/* Of each part as many letters as it has of the longest bar. */
+/* Prints a bar: the number of each part's letters is its share of the longest bar. */
 static void put_bar(struct layout *a, int to, const json_t *row, double longest)
 {
     const json_t *p;
@@ -247,7 +247,7 @@ void text_list(const struct text *t, const json_t *list)
 
 /* ---- the loss ---- */
 
-/* The lowest and highest loss of each column, as far as they are figures. */
+/* The lowest and highest finite loss of each column. */
 static void curve_columns(const json_t *curve, double least[], double most[])
 {
     size_t n = json_array_size(curve);
@@ -285,7 +285,7 @@ int text_curve(const struct text *t, const json_t *report)
         char   line[CURVE_WIDTH + 1] = "";
         int    n = 0;
 
-        for (int i = 0; i < CURVE_WIDTH; i++) { // the lowest row has the lowest loss in it
+        for (int i = 0; i < CURVE_WIDTH; i++) { // the lowest row includes the lowest loss
             int in = least[i] <= above && (most[i] > below || row == CURVE_HEIGHT - 1);
 
             line[i] = in ? '*' : ' ';

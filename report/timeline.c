@@ -1,9 +1,9 @@
-/* timeline.c: one step as a picture: what the host computed, what it waited for, what it committed,
- * and below what each device read, wrote and updated meanwhile. A broken line goes from the end of
- * a longer wait down to the device that it was for.
+/* timeline.c: draws one step as a picture: what the host computed, waited for and committed, and
+ * below it what each device read, wrote and updated. A broken line leads from the end of a longer
+ * wait down to the device that it was for.
  *
- * Spans that are too narrow to be seen beside the one before them are left out, so that a picture
- * of a hundred thousand spans is as large as its pixels. */
+ * Spans that are too narrow to be seen next to the one before are left out, so that the picture of
+ * a hundred thousand spans is only as large as its pixels. */
 #include "report/charts.h"
 
 #include "report/format.h"
@@ -14,7 +14,7 @@
 
 enum { WIDTH = 1080, LEFT = 170, HIGH = 15, GAP = 4, SHOWN = 12, TIP = 256, FIGURE = 32 };
 
-/* A lane of the host or of a device: what phases are drawn in it. */
+/* A lane of the host or of a device, and the phases drawn in it. */
 static const struct lane { int device; const char *words, *phases; } lanes[] = {
     { 0, "computes", " data forward loss backward grad_norm grad_compress update eval " },
     { 0, "waits", " wait_params wait_update wait_commit wait_gradient wait_residual wait_act_read"
@@ -28,7 +28,7 @@ static const struct lane { int device; const char *words, *phases; } lanes[] = {
 };
 enum { LANES = sizeof lanes / sizeof *lanes };
 
-/* A device that a span names; those that are not shown are one. */
+/* The device of a span. All devices that are not shown count as one. */
 static int device_of(const json_t *span, const char *field)
 {
     return (int)fmax(-1, fmin(json_num(span, field), SHOWN));
@@ -73,7 +73,7 @@ struct timeline {
     double        top[SHOWN + 1];      // of each device's first lane
 };
 
-/* All of one lane; 0 where there is nothing to draw. */
+/* Draws one lane. 0 if it is empty. */
 static int draw_lane(struct timeline *t, const struct lane *l, int device, int measure)
 {
     const json_t *span;
@@ -123,7 +123,7 @@ static int count_lanes(struct timeline *t, int devices, int *groups)
     return rows;
 }
 
-/* From waits that last longer than a hundredth of the step. */
+/* Draws the broken lines of waits that last longer than a hundredth of the step. */
 static void draw_flows(struct timeline *t, int devices)
 {
     const json_t *span;

@@ -1,19 +1,20 @@
-/* trace.c: slices on tracks and the arrows between them.
+/* trace.c: writes the spans of steps as Chrome's trace events: slices on tracks, and arrows between
+ * them.
  *
- * The host is a process with its training thread and its committer, each device one with a thread
- * for what it is asked for. A reader takes slices of a thread for calls: one must lie within
- * another or apart from it. Requests overlap as they like, so each kind of them has as many threads
- * as it needs, its lanes; what is part of what (a wait of a forward) shares a lane. */
+ * The host is a process with its training thread and its committer. Each device is a process, with
+ * threads for its requests. Readers take slices of a thread for nested calls: two slices must be
+ * nested or apart. Requests may overlap in any way, so each kind of request has as many threads as
+ * it needs, its lanes. Parts of a span (a wait in a forward) share its lane. */
 #include "report/trace.h"
 
 #include "data/base/grow.h"
 #include "data/base/version.h"
 #include "report/report.h"
 
-/* The kinds of threads, in their order on the page. within: its spans may lie in each other. What
- * none of them names is a kind of its own, and comes last. */
+/* The kinds of threads, in their order on the page. within: its spans may be nested. Phases that
+ * none of them lists are the last kind. */
 static const struct kind { int host, within; const char *name, *phases; } kinds[] = {
-    { 1, 1, "training", NULL }, // all of the host's but
+    { 1, 1, "training", NULL }, // all of the host's, except for the next
     { 1, 0, "committer", " commit " },
     { 0, 0, "parameters read", " param_read " },
     { 0, 0, "gradients written", " grad_write " },
@@ -30,7 +31,7 @@ static const struct kind { int host, within; const char *name, *phases; } kinds[
 enum { KINDS = sizeof kinds / sizeof *kinds, TRAINING = 0, OTHER = KINDS - 1, DEPTH = 32,
        TIDS_OF_PROCESS = 100000, TIDS_OF_KIND = 5000 };
 
-/* What ends a wait of the training thread. */
+/* The phases that end a wait of the training thread. */
 static const struct { const char *wait, *phases; } enders[] = {
     { "wait_params", " param_read " },
     { "wait_update", " update_params update " },
@@ -53,7 +54,7 @@ static int is_one_of(const char *phase, const char *phases)
 
 /* ---- writing ---- */
 
-/* The name of a process or thread, and its place on the page. */
+/* Writes the name of a process or thread, and its place on the page. */
 static void name_event(struct trace_out *o, const char *what, int pid, int tid, json_t *name,
                        int at)
 {
@@ -68,7 +69,7 @@ static void name_event(struct trace_out *o, const char *what, int pid, int tid, 
 
 struct lane {
     int pid, kind, number, tid, depth;
-    const struct trace_span *open[DEPTH]; // each lies in the one before
+    const struct trace_span *open[DEPTH]; // each is within the one before
 };
 
 struct lanes { struct lane *lane; size_t n, room; };
@@ -84,8 +85,8 @@ static int kind_of(const struct trace *t, const struct trace_span *s)
     return host ? TRAINING : OTHER;
 }
 
-/* Whether the span may be put on this lane, what ended before it being taken off. A part is within
- * what it is a part of, not within another request of its kind. */
+/* Whether the span may go on this lane; spans that have ended are taken off. A part is put within
+ * the span that it is a part of, not within another request of its kind. */
 static int lane_takes(struct lane *l, const struct trace_span *s)
 {
     while (l->depth && l->open[l->depth - 1]->end <= s->start)
@@ -118,7 +119,7 @@ static int lane_put(struct lanes *all, const struct trace *t, struct trace_span 
             return rc;
         l = &all->lane[all->n];
         *l = (struct lane){ .pid = s->pid, .kind = kind, .number = number };
-        // above all processes, as a system has them, and in their order on the page
+        // above all processes' ids, as in a system, and in the page's order
         l->tid = TIDS_OF_PROCESS * s->pid + TIDS_OF_KIND * kind + number;
         all->n++;
     }
@@ -157,7 +158,8 @@ static int write_names(struct trace_out *o, const struct lanes *all, struct runl
 
 /* ---- slices ---- */
 
-/* By phase and block; of what the training thread does itself the step stands in the step's own. */
+/* Writes a slice, named by phase and block. The training thread's own slices have no step: the
+ * step's slice has it. */
 static void write_slice(struct trace_out *o, const struct trace_span *s)
 {
     int     waits = s->device < 0 && !strncmp(s->phase, "wait_", 5);
@@ -191,8 +193,8 @@ static int by_end(const void *a, const void *b)
     return (x->until > y->until) - (x->until < y->until);
 }
 
-/* Whether the wait may have been for this request, as the view waits of run.db has it: the block's,
- * where it was for one; a gradient's buffer is free when any block's is written. */
+/* Whether the wait may have been for this request, as in run.db's view of waits: for the block's,
+ * if the wait was for a block. A gradient's buffer is free when any block's is written. */
 static int may_end(const struct trace_span *s, const struct trace_span *w)
 {
     return s != w && (s->device >= 0 || !strcmp(s->phase, "commit")) &&
@@ -200,15 +202,15 @@ static int may_end(const struct trace_span *s, const struct trace_span *w)
            (w->block < 0 || s->block == w->block || !strcmp(w->phase, "wait_gradient"));
 }
 
-/* The request that ended last while the wait lasted, of those that it may have waited for. NULL:
- * none did. of: n spans in the order of their ends. */
+/* Of the requests that may have been waited for, finds the one that ended last during the wait, or
+ * NULL. of: n spans in the order of their ends. */
 static const struct trace_span *ender_of(const struct trace_span *const *of, size_t n,
                                          const struct trace_span *w)
 {
     const struct trace_span *found = NULL;
     size_t                   i = 0, high = n;
 
-    while (i < high) { // the first that did not end before the wait began
+    while (i < high) { // the first that ended after the wait began
         size_t middle = i + (high - i) / 2;
 
         if (of[middle]->end < w->start)
@@ -217,12 +219,12 @@ static const struct trace_span *ender_of(const struct trace_span *const *of, siz
             high = middle;
     }
     for (; i < n && of[i]->until <= w->until; i++)
-        if (may_end(of[i], w) && of[i]->end > of[i]->start) // else there is no room for an arrow
+        if (may_end(of[i], w) && of[i]->end > of[i]->start) // else an arrow has no room
             found = of[i];
     return found;
 }
 
-/* Within the request, and before flow_end: readers sort by time. */
+/* Within the request, and before flow_end, because readers sort by time. */
 static uint64_t flow_begin(const struct trace_span *s)
 {
     return s->start + (s->end - s->start) / 2;

@@ -1,17 +1,17 @@
-/* trace_counters.c: how much moved when, and how each step ended. A request moves its bytes evenly
- * from its start to its end; a phase's traffic over a link goes to its requests by their bytes, or
- * by their time where they say none, as an update's parts. So what is under a counter's line, over
- * a step, is what the table traffic says of it. */
+/* trace_counters.c: writes how many bytes moved when, and how each step ended. A request moves its
+ * bytes evenly from its start to its end. A phase's traffic over a link is divided among its
+ * requests by their bytes, or by their time if they have none, like the parts of an update. So the
+ * area under a counter's line, over a step, is the number in the table of traffic. */
 #include "report/trace.h"
 
 #include "data/base/grow.h"
 
-/* A counter's change at a time. active: requests that begin, or end. */
+/* A change of a counter. active: +1 for a request that begins, -1 for one that ends. */
 struct change { uint64_t at; const json_t *of; double rate; int active; };
 
 struct changes { struct change *item; size_t n, room; };
 
-/* The host's link is shared; the internal one is the device's. */
+/* The host's link is shared; an internal link is its device's. */
 static int pid_of(const json_t *of)
 {
     return strcmp(json_str(of, "link"), "host")
@@ -42,7 +42,7 @@ static int by_step(const void *a, const void *b)
     return (x->step > y->step) - (x->step < y->step);
 }
 
-/* Microseconds; no request is without any here. */
+/* Length in microseconds, at least 1. */
 static uint64_t length_of(const struct trace_span *s)
 {
     return s->end > s->start ? s->end - s->start : 1;
@@ -54,7 +54,7 @@ static int is_of(const struct trace_span *s, const json_t *of)
                                                                        json_str(of, "phase"));
 }
 
-/* The traffic `of` as changes by its requests, which are among n spans, those of its step. */
+/* Adds the traffic `of` as changes, divided among its requests in the n spans of its step. */
 static int add_traffic(struct changes *all, const json_t *of, struct trace_span **span, size_t n,
                        struct err *err)
 {
@@ -70,7 +70,7 @@ static int add_traffic(struct changes *all, const json_t *of, struct trace_span 
         const struct trace_span *s = span[i];
         double length = (double)length_of(s);
         double part = bytes ? (double)s->bytes / (double)bytes : length / (double)time;
-        double rate = part * json_num(of, "bytes") / length; // a microsecond: MB/s
+        double rate = part * json_num(of, "bytes") / length; // per microsecond: MB/s
 
         if (!is_of(s, of) || !(rate > 0))
             continue;
@@ -104,7 +104,7 @@ static void write_changes(struct trace_out *o, struct changes *all)
         int last = i + 1 == all->n || compare_counters(c->of, next->of) != 0;
 
         active += c->active;
-        value = active ? value + c->rate : 0; // without what sums of many leave behind
+        value = active ? value + c->rate : 0; // removes rounding errors of long sums
         if (last || next->at != c->at)
             write_counter(o, pid_of(c->of), json_sprintf("%s link, %s, MB/s",
                                                          json_str(c->of, "link"),
@@ -115,14 +115,14 @@ static void write_changes(struct trace_out *o, struct changes *all)
     }
 }
 
-/* What may go on when the step that it is told under is over. */
+/* Whether a phase may go on after its step has ended. */
 static int outlasts_step(const char *phase)
 {
     return !strcmp(phase, "commit") || !strcmp(phase, "eval") || !strcmp(phase, "wait_eval") ||
            !strcmp(phase, "wait_drain");
 }
 
-/* When a step is over, its thread's last span is. Of a step without spans nothing is said. */
+/* Writes a step's end, which is that of its thread's last span. A step without spans has none. */
 static void write_step(struct trace_out *o, const json_t *step, struct trace_span **span, size_t n)
 {
     uint64_t end = 0;
@@ -134,7 +134,7 @@ static void write_step(struct trace_out *o, const json_t *step, struct trace_spa
     if (!end)
         return;
     write_counter(o, TRACE_HOST_PID, json_string("loss"), end, loss);
-    if (!isfinite(loss)) // the counter stays where it was
+    if (!isfinite(loss)) // the counter stays as it was
         trace_event(o, "{s:s, s:s, s:o, s:i, s:i, s:I}", "ph", "i", "s", "p", "name",
                     json_sprintf("step %.0f: loss nan", json_num(step, "step") + 1), "pid",
                     TRACE_HOST_PID, "tid", 0, "ts", (json_int_t)end);
@@ -144,7 +144,7 @@ static void write_step(struct trace_out *o, const json_t *step, struct trace_spa
                   json_figure(step, "peak_rss") / 1e6);
 }
 
-/* The spans of a step, of all in the order of steps from *first on; returns how many. */
+/* The spans of a step. Spans are in the order of steps; *first moves on. Returns their number. */
 static size_t spans_of(struct trace_span **all, size_t n, size_t *first, const json_t *row)
 {
     double step = json_num(row, "step");

@@ -1,4 +1,4 @@
-/* trace_out.c: trace events as a list. */
+/* trace_out.c: writes trace events as a JSON list. */
 #include "report/trace.h"
 
 #include <stdarg.h>

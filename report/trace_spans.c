@@ -1,8 +1,9 @@
-/* trace_spans.c: which steps, their spans on one clock, what they moved, how they ended.
+/* trace_spans.c: reads from run.db the steps that a trace shows, their spans on one clock, their
+ * traffic and their ends.
  *
- * Spans have the time since the machine's start. A run that was resumed after another one is put
- * together by the processes' rows, which have one instant on both clocks; a run of before these
- * rows is joined where its clock went back. */
+ * Spans have the time since the machine's start. If a run was resumed, the rows of its processes,
+ * which have one instant on both clocks, join the parts. Runs older than these rows are joined
+ * where their clock went back. */
 #include "report/trace.h"
 
 #include "data/base/grow.h"
@@ -40,7 +41,7 @@ static int range_row(void *ctx, int n, const char **values, const char **names)
     return 0;
 }
 
-/* From the first to the last that has whole spans: of those that are named, or of the newest. */
+/* Finds the first and the last step with whole spans: of the given ones, or of the newest. */
 static int range_find(struct range *r, struct runlog *log, const char *which, struct err *err)
 {
     int rc = which ? range_parse(r, which, err)
@@ -54,7 +55,7 @@ static int range_find(struct range *r, struct runlog *log, const char *which, st
                               (unsigned long long)r->first, (unsigned long long)r->last,
                               which ? INT_MAX : STEPS_SHOWN);
     if (!rc && r->first <= r->last && !which)
-        r->last++; // what followed the last step: an evaluation, the wait for the end of all
+        r->last++; // what follows the last step: an evaluation, the wait at the end
     if (rc || r->first <= r->last)
         return rc;
     return err_misuse(err, "%s has no whole spans of %s%s: the first and last 100 and every 1,000th"
@@ -67,12 +68,12 @@ static int range_find(struct range *r, struct runlog *log, const char *which, st
 struct reading {
     struct trace *t;
     size_t        room;
-    uint64_t      step, first, end, base; // a clock that went back: see place()
+    uint64_t      step, first, end, base; // for a clock that went back: see place()
     struct err   *err;
 };
 
-/* Nanoseconds of one clock. offset: what its process's clock lacks, or NULL: then the clock may
- * have begun anew before a step, which then follows what was before. */
+/* Converts a time to the common clock. offset: what the process's clock lacks. If NULL, the clock
+ * may have begun anew before a step, which then follows the spans before. */
 static uint64_t place(struct reading *r, uint64_t step, uint64_t start, const char *offset)
 {
     if (offset)
@@ -86,7 +87,7 @@ static uint64_t place(struct reading *r, uint64_t step, uint64_t start, const ch
     return start + r->base;
 }
 
-/* step, phase, block, device, start_ns, end_ns, bytes, busy_ns, offset */
+/* The columns are step, phase, block, device, start_ns, end_ns, bytes, busy_ns, offset. */
 static int span_row(void *ctx, int n, const char **values, const char **names)
 {
     struct reading *r = ctx;
@@ -112,8 +113,8 @@ static int span_row(void *ctx, int n, const char **values, const char **names)
     return 0;
 }
 
-/* Of those that begin in the same microsecond, first what takes none: it was over before the others
- * began. Then the longest, since the others lie in it. */
+/* Sorts by start. In the same microsecond, empty spans come first: they ended before the others
+ * began. Then comes the longest, because the others are within it. */
 static int by_time(const void *a, const void *b)
 {
     const struct trace_span *x = a, *y = b;
@@ -126,7 +127,7 @@ static int by_time(const void *a, const void *b)
     return (x->end < y->end) - (x->end > y->end);
 }
 
-/* Microseconds from the first span on, in order. */
+/* Converts to microseconds from the first span on, and sorts. */
 static void align(struct trace *t)
 {
     uint64_t first = UINT64_MAX;

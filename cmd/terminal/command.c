@@ -1,5 +1,5 @@
-/* command.c: what all commands do alike: options in, exit code out; and whether what was printed
- * arrived, and if not, whether there is anybody who missed it. */
+/* command.c: runs any command: parses its options, returns its exit code, and checks at the end
+ * whether all that was printed has arrived. If not, it asks whether anybody still reads. */
 #include "cmd/terminal/command.h"
 
 #include "cmd/terminal/job.h"
@@ -17,7 +17,7 @@ int command_failed(const char *name, const struct err *err)
     return err->stopped ? 130 : err->misuse ? 2 : 1;
 }
 
-/* Several processes that mpirun has started would each do the same to the same files. */
+/* Refuses several processes for commands that would each do the same to the same files. */
 static int ranks_check(const struct opt_command *cmd, struct err *err)
 {
     size_t n = comm_started();
@@ -51,11 +51,12 @@ int command_run(const struct opt_command *cmd, int argc, char **argv)
     free(line.options);
     int failed = code < 0;
     code = failed ? command_failed(cmd->name, &err) : code;
-    job_close(failed && code == 130 ? 1 : code); // one that stopped alone
+    job_close(failed && code == 130 ? 1 : code); // one rank stopped alone: end the others
     return code;
 }
 
-/* SIGPIPE is ignored (main.c), and an earlier write may have seen EPIPE: the pipe is asked. */
+/* Whether the reader of stdout has gone. SIGPIPE is ignored (main.c), and an earlier write may have
+ * seen EPIPE, so the pipe is asked. */
 static int reader_gone(void)
 {
     struct pollfd out = { .fd = STDOUT_FILENO };

@@ -1,4 +1,5 @@
-/* draw.c: what is most wanted stands at the top; a page without the room loses its end. */
+/* draw.c: draws the page of `siTrain watch`, most important lines first; a low terminal cuts the
+ * end. */
 #include "cmd/terminal/draw.h"
 
 #include "data/opt/opt.h"
@@ -50,7 +51,7 @@ static void progress(struct lines *p, const struct look *f)
     lines_end(p);
 }
 
-/* What stands before another figure of the line. */
+/* The blanks before the line's next figure. */
 static const char *gap(const struct lines *p) { return p->column ? "  " : ""; }
 
 static void last_step(struct lines *p, const struct look *f)
@@ -70,7 +71,7 @@ static void last_step(struct lines *p, const struct look *f)
 static void memory(struct lines *p, const struct look *f)
 {
     char   text[32], most[32], arenas[32], beside[48] = "";
-    double own = fmax(f->rss - f->arenas, 0); // what --host-mem bounds
+    double own = fmax(f->rss - f->arenas, 0); // what --host-mem limits
 
     if (!isfinite(f->rss) || !(f->rss > 0))
         return;

@@ -1,9 +1,9 @@
-/* job.c: one job a process. */
+/* job.c: opens this process's connection to the other ranks, and says whether it may print. */
 #include "cmd/terminal/job.h"
 
 #include <unistd.h>
 
-static struct comm *job; // NULL: alone
+static struct comm *job; // NULL: a single process
 static char         name[32];
 
 int job_open(struct comm **out, struct err *err)
@@ -18,7 +18,7 @@ int job_open(struct comm **out, struct err *err)
 
 void job_close(int code)
 {
-    if (job && code && code != 130) { // 130: all were asked to stop, and did
+    if (job && code && code != 130) { // 130: all ranks were asked to stop, and did
         fflush(stdout);
         comm_abort(job, code);
     }

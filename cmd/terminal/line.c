@@ -1,5 +1,5 @@
-/* line.c: formatted, then made visible, and written at once: several processes may write to the
- * same terminal, as the ranks of a job do. */
+/* line.c: formats a line, makes it visible, and writes it at once, because several processes (the
+ * ranks of a job) may write to the same terminal. */
 #include "cmd/terminal/line.h"
 
 #include "data/base/visible.h"
@@ -18,7 +18,7 @@ void say_line(FILE *out, const char *fmt, ...)
     va_end(ap);
     if (n < 0)
         return;
-    size_t most = 4 * (size_t)n + 2; // a byte is \xNN at most; a line break, and a 0
+    size_t most = 4 * (size_t)n + 2; // a byte is at most \xNN; then a line break and a 0
     char  *shown = malloc(most);
     if (shown) {
         size_t at = visible_text(shown, most - 1, text, (size_t)n, "");

@@ -1,4 +1,5 @@
-/* lines.c: what is put into a line goes through lines_put, character by character. */
+/* lines.c: builds lines of bounded width. All text goes through lines_put, character by
+ * character. */
 #include "cmd/terminal/lines.h"
 
 #include "data/base/grow.h"
@@ -46,7 +47,7 @@ void lines_put(struct lines *p, const char *text)
             n = 1;
         }
         size_t bytes = n;
-        if (width < 0) { // what has no shape has an escape, or is not known here
+        if (width < 0) { // characters without a width are escaped
             bytes = visible_text(shown, sizeof shown, text, n, "");
             put = *shown == '\\' ? shown : "?";
             bytes = *shown == '\\' ? bytes : 1;
@@ -113,7 +114,8 @@ void lines_bar(struct lines *p, size_t columns, double part)
     }
 }
 
-/* Where a curve may have a dot: 2 x 4 in a character of Braille, else one in each. */
+/* The places where a curve may have a dot: 2 x 4 in a Braille character, otherwise one per
+ * character. */
 struct dots {
     size_t        across, down, columns, rows;
     unsigned char cell[CURVE_ROWS][CURVE_COLUMNS];
@@ -121,7 +123,7 @@ struct dots {
 
 static void dot(struct dots *d, int utf8, size_t x, size_t y)
 {
-    // U+2800's bits: the left column is 1, 2, 3, 7 from above, the right one 4, 5, 6, 8
+    // U+2800's bits: 1, 2, 3, 7 from the top of the left column, 4, 5, 6, 8 of the right one
     static const unsigned char bit[2][CELL_ROWS] = { { 1, 2, 4, 64 }, { 8, 16, 32, 128 } };
 
     if (utf8)
@@ -150,7 +152,7 @@ size_t lines_curve_points(const struct lines *p, size_t margin)
     return curve_columns(p, margin) * (p->utf8 ? 2 : 1);
 }
 
-/* From one point to the next a line, dots above each other where it is steep. */
+/* Draws a line from each point to the next, with dots above each other if it is steep. */
 static void draw_curve(struct dots *d, int utf8, const double *point, size_t n, double least,
                        double most)
 {
@@ -161,7 +163,7 @@ static void draw_curve(struct dots *d, int utf8, const double *point, size_t n, 
         if (!isfinite(point[i]))
             continue;
         size_t x = n > 1 ? i * (d->across - 1) / (n - 1) : 0;
-        // between 0 and 1 also where the difference is too large for a number
+        // between 0 and 1 even if the difference overflows
         double part = most > least ? fmin(1, fmax(0, (most - point[i]) / (most - least))) : 0.5;
         double y = part * (double)(d->down - 1), from = isfinite(last) ? last : y;
         size_t x0 = isfinite(last) ? last_x : x;

@@ -1,6 +1,6 @@
-/* look.c: the questions. Each looks at the last steps only, or at some of all: a look costs
- * milliseconds also after 100,000 steps. Definitions are the views' of run.db, so that
- * `siTrain report` says the same of the same steps. */
+/* look.c: asks run.db for the figures of `siTrain watch`. Each query reads only the last steps or a
+ * sample of all, so a look takes milliseconds even after 100,000 steps. The definitions are those
+ * of run.db's views, so that `siTrain report` agrees. */
 #include "cmd/terminal/look.h"
 
 #include "data/base/file.h"
@@ -30,7 +30,7 @@ static int run_row(void *ctx, int n, const char **values, const char **names)
     return 0;
 }
 
-/* A row of numbers, into the places that ctx lists. */
+/* Stores a row of numbers in the places that ctx lists. */
 static int numbers_row(void *ctx, int n, const char **values, const char **names)
 {
     double *const *to = ctx;
@@ -137,7 +137,7 @@ static int read_steps(struct look *f, struct runlog *log, struct err *err)
                                 f->points, done, f->points, done, f->points, CURVE_STEPS);
 }
 
-/* Of the last whole steps, a link's phases put together. */
+/* Reads the last whole steps. A link's phases are added up. */
 static int read_recent(struct look *f, struct runlog *log, struct err *err)
 {
     double *const parts[] = { &f->whole, &f->seconds, &f->part[0], &f->part[1], &f->part[2],
@@ -197,7 +197,7 @@ void look_read(struct look *f, const char *run, size_t points)
     if (rc) {
         *f = (struct look){ .misuse = err.misuse };
         snprintf(f->why, sizeof f->why, "%s", err.text);
-    } else { // asked last: what was written before it ended is read
+    } else { // asked last: everything written before the end is read
         f->state = state_of(f, runlog_writer(path, f->who, sizeof f->who));
     }
     free(path);

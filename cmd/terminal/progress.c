@@ -1,5 +1,5 @@
-/* progress.c: lines and bars. Rates are of the steps since the last line, time left is at the rate
- * since the start. */
+/* progress.c: prints a line per step, and draws bars and lines of progress. Rates are of the steps
+ * since the last line. The time left follows from the rate since the start. */
 #include "cmd/terminal/progress.h"
 
 #include "cmd/terminal/job.h"
@@ -15,10 +15,10 @@
 
 enum { BAR_CELLS = 24, LEAST_CELLS = 4, LINE_BYTES = 512, REST_BYTES = 24 };
 
-#define WORK_SHOWN_NS 2000000000u // so long it goes on unsaid
-#define WORK_DRAWN_NS 200000000u  // between two drawings
+#define WORK_SHOWN_NS 2000000000u // before this, nothing is shown
+#define WORK_DRAWN_NS 200000000u  // time between two drawings
 
-/* ---- the terminal's last line ---- */
+/* ---- the last line of the terminal ---- */
 
 static enum { LINE_FREE, LINE_BAR, LINE_WORK } line; // what is drawn there
 static int silent;
@@ -38,7 +38,8 @@ void progress_make_way(void)
     line = LINE_FREE;
 }
 
-/* What fits into one line of this terminal, so that the next one can be drawn over it. */
+/* Columns of the terminal minus one: what fits into one line, so that the next can be drawn over
+ * it. */
 static int columns(int fd)
 {
     struct winsize w = { 0 };
@@ -47,7 +48,7 @@ static int columns(int fd)
     return w.ws_col > 1 ? w.ws_col - 1 : 79;
 }
 
-/* "[####....]", as long as `room` has it; nothing where that is too little to see anything. */
+/* Writes "[####....]", as long as `room` allows, or nothing if it would be too short. */
 static void cells_text(char *buf, size_t size, int room, double part)
 {
     int cells = room - 2 < BAR_CELLS ? room - 2 : BAR_CELLS, full = (int)(part * cells);
@@ -65,10 +66,10 @@ static void cells_text(char *buf, size_t size, int room, double part)
 /* ---- training ---- */
 
 static struct {
-    uint64_t first, steps, every; // steps [first, steps) are this command's
+    uint64_t first, steps, every; // this command's steps are [first, steps)
     int      terminal;
     uint64_t start_ns, last_ns;
-    uint64_t tokens; // of the steps since last_ns, padding apart
+    uint64_t tokens; // of the steps since last_ns, without padding
 } bar;
 
 void progress_begin(uint64_t first, uint64_t steps, uint64_t every)
@@ -81,7 +82,7 @@ void progress_begin(uint64_t first, uint64_t steps, uint64_t every)
     bar.start_ns = bar.last_ns = clock_ns();
 }
 
-/* What is said of a step, a text each, in the order of a line. */
+/* The texts about a step, in the order of a line. */
 enum { LOSS, LR, NORM, RATE, HIDDEN, RSS, LEFT, FIELDS };
 typedef char fields[FIELDS][64];
 
@@ -108,9 +109,9 @@ static void describe(fields f, const struct training_step *s)
              opt_time_text(text, sizeof text, each * (double)(bar.steps - s->step - 1)));
 }
 
-/* One terminal line, the most wanted first: of what does not fit the last are left out, and the
- * cells take what is left of it. Less wanted than cells is what comes after the rate: they would
- * come and go with the length of the norm. */
+/* Draws one line of the terminal, most important fields first. Fields that do not fit are left out
+ * from the end, and the cells take the rest. Fields after the rate are less important than cells;
+ * otherwise cells would come and go with the length of the norm. */
 static void draw_bar(uint64_t step, fields f)
 {
     static const int order[FIELDS] = { LOSS, LEFT, RATE, LR, NORM, HIDDEN, RSS };
@@ -161,7 +162,7 @@ void progress_step(const struct training_step *s)
     else
         print_line(s->step, f);
     if (due && bar.every > 1)
-        progress_make_way(); // the bar of this step stays
+        progress_make_way(); // leaves the bar of this step
     progress_pause();
 }
 
@@ -183,7 +184,7 @@ void progress_line(const char *fmt, ...)
     fflush(stdout);
 }
 
-/* ---- anything else that lasts ---- */
+/* ---- other work that takes long ---- */
 
 static struct {
     char     what[256];
@@ -221,7 +222,7 @@ void progress_work_begins(void *ctx, const char *what)
     char until[sizeof work.what + 64];
 
     (void)ctx;
-    visible_text(work.what, sizeof work.what, what, strlen(what), ""); // it names files
+    visible_text(work.what, sizeof work.what, what, strlen(what), ""); // it may have names of files
     work.start_ns = work.looked_ns = clock_ns();
     work.drawn_ns = 0;
     snprintf(until, sizeof until, "in the middle of %s, after the piece under way", work.what);

@@ -1,4 +1,4 @@
-/* say.c: the sentences and lines that all commands have for what happens to a run. */
+/* say.c: prints what happens to a run, in the same words for all commands. */
 #include "cmd/terminal/say.h"
 
 #include "cmd/terminal/job.h"
@@ -17,9 +17,10 @@ static void say_notice(void *ctx, const char *sentence)
     say_line(stderr, "siTrain: %s", sentence);
 }
 
-static size_t layers; // of the run that is trained
+static size_t layers; // layers of the run that is trained
 
-/* mpirun holds a process to a core or two where it is not told otherwise, also a single one. */
+/* Warns if the process may use few cores: mpirun binds even a single process to one or two, unless
+ * told otherwise. */
 static void say_binding(uint64_t threads)
 {
     struct machine m;
@@ -32,7 +33,7 @@ static void say_binding(uint64_t threads)
                 m.cpus, m.cpus_online, (unsigned long long)threads, threads == 1 ? "" : "s");
 }
 
-/* What is decided when a run is made is said when it begins. */
+/* Says at the beginning of a training what the run's creation found out about --mode mem. */
 static void say_mem(const struct mem_choice *m)
 {
     char memory[32], mem[32], own[32];
@@ -107,7 +108,7 @@ static void say_evaluation(void *ctx, const struct training_evaluation *e)
     progress_pause();
 }
 
-/* Bytes over time. */
+/* Says how many bytes were moved, and how fast. */
 static void say_streaming(void *ctx, const struct streaming *s)
 {
     char bytes[32], rate[32];

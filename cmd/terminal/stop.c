@@ -1,10 +1,10 @@
-/* stop.c: when the first signal came, one handler, and the text that it writes. The text stands
- * ready before a signal comes, since a handler may only call write; it is in two places in turn, so
- * that one of them is always whole.
+/* stop.c: handles the signals that ask a command to stop, and answers the first at once. The answer
+ * is prepared before a signal comes, because a handler may only call write. It is kept in two
+ * places in turn, so that one of them is always whole.
  *
  * One wish to stop often arrives as several signals: timeout(1) signals its child and then its
  * group, a closed terminal its foreground and then what the shell knows, mpirun and srun forward
- * what the ranks got already. So what comes within ONE_WISH_NS of the first signal is the first. */
+ * what ranks got already. So signals within ONE_WISH_NS of the first count as the first. */
 #include "cmd/terminal/stop.h"
 
 #include "cmd/terminal/job.h"
@@ -18,15 +18,15 @@
 enum { TEXT_BYTES = 512 };
 #define ONE_WISH_NS 1000000000u
 
-static _Atomic uint64_t      asked_ns; // when the first signal came, of clock_ns; 0: none did
+static _Atomic uint64_t      asked_ns; // when the first signal came, in clock_ns; 0: none
 static volatile sig_atomic_t reader_gone;      // of what is printed
-static volatile sig_atomic_t terminal;         // a bar may be drawn there: it is wiped first
-static _Atomic uint64_t      due_ns;           // of clock_ns; 0: not known
+static volatile sig_atomic_t terminal;         // a bar may be drawn there: wipe it first
+static _Atomic uint64_t      due_ns;           // in clock_ns; 0: unknown
 
-/* The one that is said stands still while the other is written. */
+/* A text in two copies. The one shown does not change while the other is written. */
 static struct said { char text[2][TEXT_BYTES]; volatile sig_atomic_t shown; } waits, then;
 
-/* ---- what a handler may do ---- */
+/* ---- allowed in a handler ---- */
 
 struct line { size_t n; char text[2 * TEXT_BYTES + 128]; };
 
@@ -48,7 +48,7 @@ static void add_number(struct line *l, uint64_t n)
     add(l, at);
 }
 
-/* As opt_time_text writes it. */
+/* Adds a time as opt_time_text writes it. */
 static void add_time(struct line *l, uint64_t s)
 {
     if (s >= 3600)
@@ -70,7 +70,7 @@ static void add_expected(struct line *l)
 {
     uint64_t due = due_ns, now = clock_ns();
 
-    if (due < now + 1000000000u) // or it is late, and who knows
+    if (due < now + 1000000000u) // or it is late, and no estimate holds
         return;
     add(l, " (about ");
     add_time(l, (due - now + 500000000u) / 1000000000u);
@@ -84,7 +84,7 @@ static void on_stop(int signal)
     struct line l = { 0 };
 
     (void)signal;
-    // two threads may be here at once: one of them is the first
+    // two threads may be here: one of them is the first
     if (!atomic_compare_exchange_strong(&asked_ns, &first, now)) {
         if (now > first && now - first > ONE_WISH_NS)
             _exit(130);
@@ -99,11 +99,11 @@ static void on_stop(int signal)
     add(&l, said(&then));
     add(&l, "\n");
     ssize_t n = write(STDERR_FILENO, l.text, l.n);
-    (void)n; // there is nobody to tell
+    (void)n; // nobody could be told
     errno = kept;
 }
 
-/* Nobody reads what is printed any more. Every line from here on comes here again. */
+/* The reader of stdout has gone. Every further line calls this again. */
 static void on_pipe(int signal)
 {
     (void)signal;
@@ -119,7 +119,7 @@ void stop_catch(void)
     terminal = job_terminal(STDERR_FILENO);
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);
-    if (!sigaction(SIGHUP, NULL, &was) && was.sa_handler != SIG_IGN) // as nohup has it
+    if (!sigaction(SIGHUP, NULL, &was) && was.sa_handler != SIG_IGN) // nohup ignores it
         sigaction(SIGHUP, &a, NULL);
 }
 
@@ -133,7 +133,7 @@ void stop_expects(double seconds)
     due_ns = seconds > 0 ? clock_ns() + (uint64_t)(seconds * 1e9) : 0;
 }
 
-/* ---- as struct events has them ---- */
+/* ---- calls of struct events ---- */
 
 int stop_asked(void *ctx)
 {

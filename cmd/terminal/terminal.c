@@ -1,5 +1,6 @@
-/* terminal.c: signals come through a descriptor (signalfd), so that they are read where keys are,
- * and no handler has to know of the screen. */
+/* terminal.c: takes over the terminal, draws pages, and reads keys and signals. Signals come
+ * through a descriptor (signalfd), so that they are read like keys, and no handler needs to know
+ * the screen. */
 #include "cmd/terminal/terminal.h"
 
 #include "data/base/clock.h"
@@ -13,9 +14,9 @@
 
 struct terminal {
     struct termios before;
-    int            keys;    // stdin is a terminal, whose settings are `before`
+    int            keys;    // stdin is a terminal; `before`: its settings
     int            signals; // a descriptor
-    sigset_t       caught, mask; // mask: as it was
+    sigset_t       caught, mask; // mask: the one before
 };
 
 static const char enter[] = "\033[?1049h\033[?25l", leave[] = "\033[?25h\033[?1049l";
@@ -98,7 +99,7 @@ int terminal_draw(struct terminal *t, const char *text, struct err *err)
 {
     char  *all = NULL;
     size_t size = 0;
-    FILE  *f = open_memstream(&all, &size); // one write: no half page is seen
+    FILE  *f = open_memstream(&all, &size); // one write, so that no half page is seen
 
     (void)t;
     if (!f)
@@ -112,8 +113,8 @@ int terminal_draw(struct terminal *t, const char *text, struct err *err)
     return rc ? err_set(err, rc, "writing to the terminal: %s", strerror(-rc)) : 0;
 }
 
-/* Ctrl-Z: as for any program, but the screen is the shell's meanwhile. The kernel stops nobody
- * whom no shell could wake again. */
+/* Stops at Ctrl-Z like any program, and gives the screen to the shell in between. The kernel does
+ * not stop a process that no shell could continue. */
 static void stop_here(struct terminal *t)
 {
     sigset_t stop;
@@ -122,12 +123,12 @@ static void stop_here(struct terminal *t)
     sigaddset(&stop, SIGTSTP);
     screen_give(t);
     raise(SIGTSTP);
-    sigprocmask(SIG_UNBLOCK, &stop, NULL); // here it stops
+    sigprocmask(SIG_UNBLOCK, &stop, NULL); // it stops here
     sigprocmask(SIG_BLOCK, &stop, NULL);
     screen_take(t);
 }
 
-/* 0: nothing that matters. */
+/* Reads a signal. 0: it does not matter. */
 static int signal_read(struct terminal *t, enum terminal_event *what)
 {
     struct signalfd_siginfo s;

@@ -1,4 +1,5 @@
-/* csd_common.c: see the header. */
+/* csd_common.c: begins, checks and fails jobs for all kinds of device, and opens the disk beneath
+ * them. */
 #include "csd/devices/csd_common.h"
 
 #include "csd/disk/disk_file.h"
@@ -44,7 +45,7 @@ void csd_job_fail(const struct csd_config *cfg, struct csd_job *job, int rc, con
 {
     char    text[256];
     size_t  length = strlen(cfg->path), most = sizeof job->why - sizeof text - 40;
-    int     is_long = length > most; // such a path gives way, but for its end
+    int     is_long = length > most; // a long path is cut, except for its end
     va_list ap;
 
     if (job->status)
@@ -130,7 +131,7 @@ void csd_req_fail(const struct csd_config *cfg, struct csd_job *job, const struc
     csd_job_fail(cfg, job, rc, "%s: %s", csd_req_text(req, text), strerror(-rc));
 }
 
-/* What the computing of forward and backward takes or makes: all but the host's own updates. */
+/* Whether forward and backward read or compute these bytes: all but the host's own updates. */
 static int is_computed_with(enum link_class cls, enum link_dir dir)
 {
     return cls == CLASS_ACTIVATION || (cls == CLASS_WIRE && dir == LINK_READ) ||

@@ -1,5 +1,5 @@
-/* csd_emu.c: an emulated device: a worker whose engine is a core of this processor. With --mode
- * base it is what ZeRO-Infinity has: the same pipeline over the host link, in host memory. */
+/* csd_emu.c: emulates a device: a worker whose engine is a core of this processor. With --mode base
+ * it does what ZeRO-Infinity does: the same pipeline over the host link, in host memory. */
 #include "csd/devices/worker.h"
 
 static int emu_open(struct csd **out, const struct csd_config *cfg, char *notice,

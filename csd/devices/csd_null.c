@@ -1,6 +1,6 @@
-/* csd_null.c: a device that answers at once and stores nothing; it meters what a real one would
- * have moved. It is laid out as one that has a worker, and can what the CPU can. All of it is the
- * owner's thread. */
+/* csd_null.c: answers every job at once and stores nothing, but meters what a real device would
+ * have moved. Its layout is that of a device with a worker, and it supports what the CPU does.
+ * Everything runs in the owner's thread. */
 #include "csd/devices/worker.h"
 #include "data/base/clock.h"
 #include "data/base/list.h"

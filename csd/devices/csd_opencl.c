@@ -1,10 +1,9 @@
-/* csd_opencl.c: any drive, and any accelerator that OpenCL sees beside it: a worker whose engine is
- * the accelerator. Where nothing is updated, or on the host (--mode base), the drive is used alone.
- */
+/* csd_opencl.c: combines any drive with any accelerator that OpenCL sees: a worker whose engine is
+ * the accelerator. If nothing is updated, or on the host (--mode base), the drive is used alone. */
 #include "csd/devices/worker.h"
 #include "csd/engine/hls_call.h"
 
-// those of the FPGA's kernels, whose commands these take; updates lie in the host's memory, too
+// the capabilities of the FPGA's kernels, whose commands these take; updates are in host memory
 static const struct csd_caps opencl_caps = {
     .optims = 1u << OPTIM_ADAMW | 1u << OPTIM_ADAM | 1u << OPTIM_SGD | 1u << OPTIM_ADAGRAD,
     .pairs = 1, .segments = HLS_SEGMENTS,

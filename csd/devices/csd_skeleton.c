@@ -1,17 +1,17 @@
-/* csd_skeleton.c: a device to begin a new one from. It works, slowly: each job is done within
- * submit, on a disk beneath, with one buffer as the device's memory. It goes through the tests
- * of all devices (tests/test_csd.c, test_csd_ahead.c), but --csd does not offer it.
+/* csd_skeleton.c: shows what a device needs; copy it to begin a new one. It works, slowly: each job
+ * is done within submit, on a disk beneath, with one buffer as the device's memory. It passes the
+ * tests of all devices (tests/test_csd.c, test_csd_ahead.c), but --csd does not offer it.
  *
- * To add a device: copy this file under a name of its own, with its ops; put those into csd.h,
- * into the table of csd.c and into EACH of tests/csd_rig.h, and say in `about` what it is. Then
- * replace, in any order: the buffer by the memory of the device, transfer() by what moves bytes
- * there, the pass in update() by what computes there, and submit by one that only begins a job.
+ * To add a device: copy this file under a name of its own, with its ops. Add those to csd.h, to the
+ * table of csd.c and to EACH of tests/csd_rig.h, and say in `about` what the device is. Then
+ * replace, in any order: the buffer by the device's memory, transfer() by what moves bytes there,
+ * the pass in update() by what computes there, and submit by one that only begins a job.
  *
- * What is the same for all devices: the owner's thread alone calls submit, reap and close. Whatever
- * goes wrong with a job is said in it (csd_job_fail: a status, and a sentence with the device's
- * number and path, and what was done at which offset); what goes wrong at open is said in err. What
- * an update reads and writes must be what csd.h says, to the bit: csd_update for the layout,
- * kernels/optim.h for the arithmetic, data/base/crc32c.h for the sums. */
+ * For all devices: only the owner's thread calls submit, reap and close. An error of a job is
+ * reported in the job (csd_job_fail: a status, and a sentence with the device's number and path,
+ * and what was done at which offset). An error of open is reported in err. What an update reads and
+ * writes must be what csd.h says, to the bit: csd_update for the layout, kernels/optim.h for the
+ * arithmetic, data/base/crc32c.h for the checksums. */
 #include "csd/devices/csd_common.h"
 #include "csd/engine/grad_wire.h"
 #include "data/base/arena.h"
@@ -31,22 +31,23 @@ struct skeleton {
     int                broken; // -errno of a disk that keeps a request, which points into memory
 };
 
-/* Required. What its engine can do. */
+/* Required. The capabilities of its engine. */
 static const struct csd_caps skeleton_caps = {.optims = ~0u, .pairs = 1, .segments = 0};
 
-/* Required. How much of the device's memory cfg's updates need: whatever is held at once, for the
- * largest of them; as much is allocated. It is asked before any device is opened, for plans and
- * layouts: it may look at update_params, moments, wire_dt and handler alone, and must not become
- * less where update_params grows. */
+/* Required. How much of the device's memory cfg's updates need: all that is held at the same time,
+ * for the largest update. This much is allocated. Plans and layouts ask before any device is
+ * opened: it may use only update_params, moments, wire_dt and handler, and must not become less if
+ * update_params grows. */
 static size_t skeleton_memory(const struct csd_config *cfg)
 {
     return update_area_bytes(cfg->update_params, cfg->moments, cfg->wire_dt);
 }
 
-/* ---- what a job does ---- */
+/* ---- running a job ---- */
 
-/* One request of the disk, waited for. Where it has not answered for timeout_ns it is given up: it
- * stays the disk's, with the memory that it points into, and every job after it fails. */
+/* Runs one request of the disk, and waits for it. If it is not answered within timeout_ns, it is
+ * given up: it still belongs to the disk, with the memory that it points into, and every later job
+ * fails. */
 static int request(struct skeleton *c, struct disk_req *req)
 {
     int64_t          slice = c->cfg.timeout_ns ? (int64_t)c->cfg.timeout_ns : -1;
@@ -67,9 +68,9 @@ static int request(struct skeleton *c, struct disk_req *req)
     return rc < 0 ? rc : req->status;
 }
 
-/* Required, in some form: all that moves is metered: `payload` of the bytes, by its class and
- * direction, on the internal link where an update moves it and on the host's otherwise. Not
- * required: to wait until modelled links would be done, too; a real device has real ones. */
+/* Required, in some form: all transfers are metered: `payload` of the bytes, by class and
+ * direction, on the internal link if an update moves them, otherwise on the host's. Not required:
+ * to wait until modelled links would be done. A real device has real ones. */
 static void transfer(struct skeleton *c, struct csd_job *job, enum link_class cls, size_t payload,
                      struct disk_req req)
 {
@@ -98,8 +99,8 @@ static void transfer(struct skeleton *c, struct csd_job *job, enum link_class cl
     }
 }
 
-/* The gradient of an update into memory: dense as it is; or pairs, of which as many bytes come at a
- * time as the place of the wire parameters holds. */
+/* Loads the gradient of an update into memory. A dense one is copied. Pairs come in parts as large
+ * as the area of the wire parameters. */
 static void gradient_load(struct skeleton *c, struct csd_job *job, struct update_sums *sums)
 {
     const struct csd_update  *u = &job->update;
@@ -134,7 +135,7 @@ static void gradient_load(struct skeleton *c, struct csd_job *job, struct update
     }
 }
 
-/* A part of the slot that the update writes; memory has them in the slot's order. */
+/* Stores a part of the slot that the update writes. Memory has the parts in the slot's order. */
 static void store(struct skeleton *c, struct csd_job *job, enum link_class cls, void *from,
                   size_t bytes)
 {
@@ -146,9 +147,9 @@ static void store(struct skeleton *c, struct csd_job *job, enum link_class cls, 
                                .off = u->dst_off + at});
 }
 
-/* Required: read, check, compute, write. Nothing may be written, not even a part, where what was
- * read is not what src_crc and grad_crc say. dst_off is nobody's until the job is complete. Not
- * required, but worth it: that the job ahead is complete before the moments are written. */
+/* Required: read, check, compute, write. If what was read does not match src_crc and grad_crc,
+ * nothing may be written, not even a part. Nobody uses dst_off until the job is complete. Not
+ * required, but useful: the job ahead is complete before the moments are written. */
 static void update(struct skeleton *c, struct csd_job *job)
 {
     struct csd_update  *u = &job->update;
@@ -176,11 +177,11 @@ static void update(struct skeleton *c, struct csd_job *job)
 
 /* ---- the calls ---- */
 
-/* Required. It returns at once or takes long, as it likes; it does not fail. The job and what it
- * points into are the device's from here until reap. Reads and writes must not wait behind updates
- * (here they do, which is correct but slow). A flush covers what was reaped before it was
- * submitted. When a job is complete the bell is rung, from whatever thread: after that, reap must
- * find it. */
+/* Required. May return at once or take long; cannot fail. The job and the memory that it points to
+ * are the device's from here until reap. Reads and writes must not wait behind updates (here they
+ * do, which is correct but slow). A flush covers what was reaped before the flush was submitted.
+ * When a job is complete, the bell is rung, from any thread; from then on, reap must find the
+ * job. */
 static void skeleton_submit(struct csd *base, struct csd_job *job)
 {
     struct skeleton *c = (struct skeleton *)base;
@@ -195,7 +196,7 @@ static void skeleton_submit(struct csd *base, struct csd_job *job)
                  (struct disk_req){.op = (enum disk_op)job->kind, .buf = job->buf,
                                    .bytes = job->bytes, .off = job->off});
     job->end_ns[SPAN_JOB] = clock_ns();
-    csd_ahead_over(job, &c->done); // where it failed before
+    csd_ahead_over(job, &c->done); // if it has failed before
     list_push(&c->done, job);
     bell_ring(c->cfg.bell);
 }
@@ -206,9 +207,9 @@ static int skeleton_reap(struct csd *base, struct csd_job **done, int max)
     return list_take(&((struct skeleton *)base)->done, done, max);
 }
 
-/* Required. Waits for the jobs in flight, which need not be reaped any more. Where requests were
- * given up that may still be answered it must not wait for them: then it keeps what they point
- * into (csd_keep) and returns 1, so that the owner keeps its buffers. */
+/* Required. Waits for the jobs in flight, which need not be reaped any more. It must not wait for
+ * requests that were given up and may still be answered. In that case it keeps the memory that
+ * these point into (csd_keep) and returns 1, so that the owner keeps its buffers. */
 static int skeleton_close(struct csd *base)
 {
     struct skeleton *c = (struct skeleton *)base;
@@ -227,11 +228,11 @@ static int skeleton_close(struct csd *base)
 }
 
 /* Required. Refuses what the device cannot do (csd_memory_check for its memory), before anything is
- * made; after a failure nothing is open and nothing that it created is left. cfg and all that it
- * points to are the caller's but for path, bell and links, which outlive the device: what
- * is needed later is copied. buffers may be registered with the driver; jobs will use no other
- * memory for long transfers. notice: for a sentence about what works in another way than asked for;
- * it may have no bytes. */
+ * made. After a failure nothing is open, and nothing that it created is left. cfg and all that it
+ * points to are the caller's, except for path, bell and links, which outlive the device: copy what
+ * is needed later. buffers may be registered with the driver; jobs use no other memory for long
+ * transfers. notice: for a sentence if something works differently than asked for; it may have no
+ * bytes. */
 static int skeleton_open(struct csd **out, const struct csd_config *cfg, char *notice,
                          size_t notice_size, struct err *err)
 {
@@ -260,7 +261,7 @@ static int skeleton_open(struct csd **out, const struct csd_config *cfg, char *n
 const struct csd_ops csd_skeleton = {
     .name = "skeleton",
     .about = "what `siTrain devices` says of it",
-    .flags = 0, // CSD_FAKE where nothing is stored
+    .flags = 0, // CSD_FAKE if nothing is stored
     .caps = &skeleton_caps,
     .memory = skeleton_memory,
     .open = skeleton_open,

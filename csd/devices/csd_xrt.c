@@ -1,11 +1,12 @@
-/* csd_xrt.c: a real computational storage device: an NVMe drive and an accelerator card behind one
- * switch (a SmartSSD), a worker whose engine is the card. Where nothing is updated, or on the host
- * (--mode base), the drive is used alone. */
+/* csd_xrt.c: runs a real computational storage device: an NVMe drive and an accelerator card behind
+ * one switch (a SmartSSD), as a worker whose engine is the card. If nothing is updated, or on the
+ * host (--mode base), the drive is used alone. */
 #include "csd/devices/worker.h"
 #include "csd/engine/hls_call.h"
 #include "csd/pairing.h"
 
-/* An address as all write it, with or without the domain: cards are compared by it. */
+/* Writes an address in its usual form, because cards are compared by it. The name may lack the
+ * domain. */
 static int card_named(char address[PCI_ADDRESS], const char *name, struct err *err)
 {
     unsigned domain = 0, bus, slot, function;
@@ -23,7 +24,7 @@ static int card_named(char address[PCI_ADDRESS], const char *name, struct err *e
     return 0;
 }
 
-/* The card that was named, or the one beside the drive. */
+/* Finds the card that was named, or the one next to the drive. */
 static int card_find(char address[PCI_ADDRESS], const struct csd_config *cfg, struct err *err)
 {
     struct pairing     all = {0};

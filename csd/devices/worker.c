@@ -1,12 +1,12 @@
-/* worker.c: the worker's thread, the jobs of the host, and csd_ops's calls.
+/* worker.c: runs the worker's thread and the jobs of the host, and implements the calls of csd_ops.
  *
- * The owner and the worker meet in two lists, `inbox` and `outbox`, under one mutex; everything
- * else after open is the worker's.
+ * The owner and the worker share two lists, `inbox` and `outbox`, under one mutex. Everything else
+ * is the worker's after open.
  *
- * A disk that can no longer be reaped, or that was silent for timeout_ns with requests in flight,
- * is broken: what is in flight fails, but for what the engine has in hand not before it is done
- * with it, and so does every job after it. Requests that are still the disk's are given up
- * (csd_keep). Of an engine that broke only updates fail: the disk still moves the host's bytes. */
+ * A disk is broken if it can no longer be reaped, or was silent for timeout_ns with requests in
+ * flight. Then everything in flight fails, and so does every later job; an update in the engine
+ * fails when the engine is done with it. Requests that the disk still has are given up (csd_keep).
+ * If an engine breaks, only updates fail: the disk still moves the host's bytes. */
 #include "csd/devices/worker.h"
 
 #include "csd/disk/disk_file.h"
@@ -14,7 +14,7 @@
 
 #include <omp.h>
 
-/* Each of a worker's transfers is at the disk at most once, so it is never asked for more. */
+/* Each of a worker's transfers is at the disk at most once, so there are never more. */
 enum { DEPTH = 96 };
 _Static_assert(HOST_IOS + WORKER_SETS * SET_IOS <= DEPTH, "the disk takes all that there can be");
 
@@ -51,8 +51,8 @@ static void host_io_over(struct worker *w, struct worker_io *io)
 
 /* ---- the worker ---- */
 
-/* Sort what the owner submitted into the queues, and hand over what is finished. Whether the worker
- * is to go on. */
+/* Sorts submitted jobs into the queues, and hands finished jobs over. Returns whether the worker
+ * goes on. */
 static int owner_meet(struct worker *w)
 {
     struct csd_job *job;
@@ -95,7 +95,7 @@ static int is_idle(const struct worker *w)
            worker_updates_running(w) == 0;
 }
 
-/* The disk cannot be used any more: everything in flight fails. */
+/* Fails everything in flight, because the disk cannot be used any more. */
 static void worker_break(struct worker *w)
 {
     list_init(&w->delayed, offsetof(struct worker_io, next));
@@ -110,7 +110,7 @@ static void worker_break(struct worker *w)
     worker_updates_break(w);
 }
 
-/* Whether the worker is to go on. */
+/* Runs once around. Returns whether the worker goes on. */
 static int worker_go(struct worker *w)
 {
     struct worker_io *io;
@@ -132,13 +132,14 @@ static int worker_go(struct worker *w)
     return 1;
 }
 
-/* The worker waits for its disk alone, without the lock: this returns when the thread is to end. */
+/* The worker's thread. It waits for its disk only, without the lock, and returns when the thread
+ * must end. */
 static int worker_work(void *arg)
 {
     struct worker *w = arg;
 
     thread_unlock(&w->thread);
-    omp_set_num_threads(1); // the kernels called from here: one core is one device
+    omp_set_num_threads(1); // one core is one device, also for the kernels that it calls
     while (worker_go(w))
         ;
     thread_lock(&w->thread);
@@ -164,9 +165,9 @@ int worker_close(struct csd *base)
         disk_wake(w->disk);
         thread_stop(&w->thread);
     }
-    if (w->broken && w->n_at_disk > 0) { // what these point into is still the disk's
+    if (w->broken && w->n_at_disk > 0) { // the disk may still use what these point into
         disk_abandon(w->disk);
-        w->engine->broken = w->broken; // its memory stays, too
+        w->engine->broken = w->broken; // its memory must stay, too
         w->engine->ops->close(w->engine);
         csd_keep(w);
         return 1;
@@ -182,7 +183,7 @@ int worker_close(struct csd *base)
 
 static void engine_wakes(void *worker) { disk_wake(((struct worker *)worker)->disk); }
 
-/* The disk, with the sets' memory registered where the engine allows that. */
+/* Opens the disk. The sets' memory is registered with it if the engine allows that. */
 static int worker_disk_open(struct worker *w, const struct csd_config *cfg, char *notice,
                             size_t notice_size, struct err *err)
 {
@@ -192,7 +193,7 @@ static int worker_disk_open(struct worker *w, const struct csd_config *cfg, char
     for (int i = 0; i < WORKER_SETS && !w->engine->ops->on_card; i++)
         if (w->sets[i].mem.base)
             own[n_own++] = (struct iovec){w->sets[i].mem.base, w->sets[i].mem.bytes};
-    char why[512] = ""; // of a fall-back
+    char why[512] = ""; // filled if there is a fall-back
     int  rc = csd_disk_open(&w->disk, cfg, own, n_own, DEPTH, why, sizeof why, err);
     if (!rc && *why)
         snprintf(notice, notice_size, "%s", why);
@@ -217,7 +218,7 @@ int worker_open(struct csd **out, const struct csd_ops *ops, const struct engine
 
     w->base.ops = ops;
     w->cfg = *cfg;
-    w->cfg.buffers = NULL; // the caller's, as fpga and xclbin are, and needed by open alone
+    w->cfg.buffers = NULL; // the caller's, like fpga and xclbin: only open needs them
     w->cfg.fpga = w->cfg.xclbin = NULL;
     thread_init(&w->thread, worker_work, w);
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)

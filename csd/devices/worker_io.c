@@ -1,6 +1,7 @@
-/* worker_io.c: a transfer is over when the disk is done with it and the modelled link would be.
- * Only what the disk does counts as silence, not what a link delays; and not more than a slice of
- * it at a time, so that a process that was stopped, or a clock that jumped, breaks nothing. */
+/* worker_io.c: starts the worker's transfers and ends each when the disk is done with it and the
+ * modelled link would be. Silence means that the disk does nothing, not that a link delays. At most
+ * one slice of time is counted at once, so a process that was stopped, or a clock that jumped,
+ * breaks nothing. */
 #include "csd/devices/worker.h"
 
 #include "data/base/clock.h"
@@ -23,7 +24,7 @@ void worker_io_start(struct worker *w, struct worker_io *io)
     io->over_ns = 0;
     if (rc == 0)
         rc = disk_submit(w->disk, &io->req);
-    assert(rc != -EAGAIN); // "reap first", and no failure: worker.c's DEPTH rules it out
+    assert(rc != -EAGAIN); // -EAGAIN means "reap first"; worker.c's DEPTH rules it out
     if (rc) {
         io->req.status = rc;
         list_push(&w->delayed, io);
@@ -82,7 +83,7 @@ void worker_job_broken(const struct worker *w, struct csd_job *job)
                  w->broken ? "the disk" : "its engine", strerror(-rc));
 }
 
-/* Nothing was reaped just now: is it long since there was a sign of life? */
+/* Nothing was reaped: checks whether the last sign of life is too long ago. */
 static int is_silent(struct worker *w, uint64_t slice)
 {
     uint64_t now = clock_ns(), moved = disk_moved(w->disk), passed = now - w->listened_ns;

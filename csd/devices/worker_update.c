@@ -1,4 +1,5 @@
-/* worker_update.c: the stages of an update; see the header. */
+/* worker_update.c: runs the stages of an update in a set of buffers: loading, computing, storing
+ * (worker.h). */
 #include "csd/devices/worker.h"
 
 #include "data/base/clock.h"
@@ -6,8 +7,8 @@
 
 enum { CHUNK_PARAMS = 1 << 18, SLICE_PARAMS = 1 << 16 };
 
-/* A part of a set's update is under way from its first transfer, or from when the engine begins, to
- * the last one that is under way; in between it waits. */
+/* Begins a transfer or the engine's work in a part of an update. The part is busy while at least
+ * one of them is under way; in between it waits. */
 static void part_begin(struct worker_set *s, enum csd_span part)
 {
     uint64_t now = clock_ns();
@@ -57,7 +58,7 @@ static void set_finish(struct worker *w, struct worker_set *s)
 {
     struct csd_job *job = s->job;
 
-    if (is_naive(w) && transfers(s) == 0) // else a broken disk may still write into it
+    if (is_naive(w) && transfers(s) == 0) // otherwise a broken disk may still write into it
         set_release(w, s);
     s->stage = SET_FREE;
     s->job = NULL;
@@ -93,7 +94,7 @@ int worker_updates_running(const struct worker *w)
 
 /* ---- loading ---- */
 
-/* Start transfer number `which` of the set; what: its req, class and payload. */
+/* Starts transfer number `which` of the set. what: its req, class and payload. */
 static void set_io_start(struct worker *w, struct worker_set *s, unsigned which,
                          struct worker_io what)
 {
@@ -104,8 +105,8 @@ static void set_io_start(struct worker *w, struct worker_set *s, unsigned which,
     worker_io_start(w, &s->io[which]);
 }
 
-/* Ask for the next chunk of a compressed gradient, if there is one; of what is asked for, the bytes
- * of pairs are payload. */
+/* Asks for the next chunk of a compressed gradient, if there is one. Its payload is the bytes of
+ * pairs. */
 static void pairs_ask(struct worker *w, struct worker_set *s)
 {
     const struct csd_update  *u = &s->job->update;
@@ -128,7 +129,7 @@ static void pairs_arrived(struct worker *w, struct worker_set *s, const struct w
     if (s->job->status)
         return;
     s->grad_here = io->req.bytes;
-    if (csd_disk_is_fake(&w->cfg)) { // there are no pairs in it
+    if (csd_disk_is_fake(&w->cfg)) { // a fake disk gives no pairs
         s->scattered += s->grad_here;
         s->grad_here = 0;
         pairs_ask(w, s);
@@ -150,8 +151,8 @@ static size_t chunk_end(const struct worker_set *s, size_t at)
     return size_min(s->mem.area.n_pad, at + CHUNK_PARAMS);
 }
 
-/* A load's next chunk: a transfer for each part of the states (for all of them where there is one
- * chunk only) and one for a dense gradient. */
+/* Asks for the next chunk: one transfer for each part of the states (or for all of them, if there
+ * is only one chunk) and one for a dense gradient. */
 static void chunk_ask(struct worker *w, struct worker_set *s)
 {
     const struct csd_update  *u = &s->job->update;
@@ -266,8 +267,8 @@ static void set_store(struct worker *w, struct worker_set *s)
         moments_store(w, s);
 }
 
-/* Where nothing moves or works in the set any more (what a broken disk has does not move): its
- * store goes on, or it is free, as its job is over. */
+/* Goes on if nothing moves or works in the set any more (a broken disk's transfers do not move):
+ * with the set's store, or by freeing it when its job is over. */
 static void set_rest(struct worker *w, struct worker_set *s)
 {
     if ((transfers(s) > 0 && !w->broken) || s->under_way[SPAN_COMPUTE])
@@ -312,7 +313,7 @@ void worker_updates_break(struct worker *w)
 
 /* ---- computing ---- */
 
-/* The next work for the set, or n 0. */
+/* Finds the next work for the set, or n 0. */
 static void work_find(const struct worker *w, struct worker_set *s)
 {
     const struct engine_ops *ops = w->engine->ops;
@@ -363,7 +364,7 @@ static void pass_over(struct worker *w, struct worker_set *s)
         set_store(w, s);
 }
 
-/* The engine broke: what it has not computed yet fails; what it has is stored. */
+/* The engine broke: updates that it has not computed fail; computed ones are stored. */
 static void engine_broke(struct worker *w)
 {
     for (int i = 0; i < w->n_sets; i++) {

@@ -1,4 +1,5 @@
-/* disk.c: the family of disks: choice by name, the announced fall-back, the calls. */
+/* disk.c: finds a kind of disk by name, opens it or, with a notice, its fall-back, and passes calls
+ * on. */
 #include "csd/disk/disk.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
-/* disk_file.c: a device's file is created completely, every block allocated, or not at all. */
+/* disk_file.c: opens, creates, sizes and locks a device's file. A new file is created completely,
+ * with every block allocated, or not at all. */
 #include "csd/disk/disk_file.h"
 
 #include "data/base/file.h"
@@ -21,14 +22,14 @@ static int file_create(const struct disk_config *cfg, struct err *err)
     int rc = file_set_length(fd, cfg->path, 0, cfg->bytes, err);
     close(fd);
     if (!rc)
-        rc = file_sync_parent(cfg->path, err); // the name is durable, not only the file
+        rc = file_sync_parent(cfg->path, err); // makes the name durable, too
     if (rc)
         unlink(cfg->path);
     return rc;
 }
 
-/* What is written to a file that has other names is seen by them: a copy by `cp -al` is the same
- * file. */
+/* Refuses a file that has other names, because writing would change it under these, too: a copy by
+ * `cp -al` is the same file. */
 static int names_check(const struct stat *st, const struct disk_config *cfg, struct err *err)
 {
     return cfg->read_only || !S_ISREG(st->st_mode) || st->st_nlink < 2
@@ -38,7 +39,7 @@ static int names_check(const struct stat *st, const struct disk_config *cfg, str
                             "expected; copy it (cp), and give the copy this name", cfg->path);
 }
 
-/* Behind cfg->keep: as long as cfg->bytes, no holes. Then what is there must be enough. */
+/* Behind cfg->keep, gives the file cfg->bytes without holes. Then checks that it is long enough. */
 static int file_check(int fd, const struct disk_config *cfg, struct err *err)
 {
     struct stat st;
@@ -50,7 +51,7 @@ static int file_check(int fd, const struct disk_config *cfg, struct err *err)
         return rc;
     uint64_t bytes = (uint64_t)st.st_size;
     if (S_ISREG(st.st_mode) && cfg->keep && bytes >= cfg->keep) {
-        int own = file_open_device(cfg->path, O_RDWR); // allocating may be emulated
+        int own = file_open_device(cfg->path, O_RDWR); // O_DIRECT off, to allocate
         rc = own < 0 ? err_set(err, own, "open %s: %s", cfg->path, strerror(-own))
                      : file_set_length(own, cfg->path, cfg->keep, cfg->bytes, err);
         if (own >= 0)
@@ -80,7 +81,7 @@ int disk_file_open(const struct disk_config *cfg, int flags, struct err *err)
                      strerror(-fd));
     else if (fd < 0)
         err_set(err, rc, "open %s: %s", cfg->path, strerror(-fd));
-    else if ((rc = file_lock(fd, cfg->read_only))) // each would write over what the other relies on
+    else if ((rc = file_lock(fd, cfg->read_only))) // two writers would destroy each other's states
         file_lock_fail(rc, cfg->path, ", which has the states there open: wait for it to end, or "
                        "stop it (it may be working on this run, or on a copy of it)", err);
     else
@@ -100,7 +101,7 @@ void disk_file_undo(const struct disk_config *cfg)
         unlink(cfg->path);
 }
 
-/* ---- what already lives on a block device ---- */
+/* ---- what a block device already has ---- */
 
 int disk_check_signature(const char *path, struct err *err)
 {

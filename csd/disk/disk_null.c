@@ -1,4 +1,4 @@
-/* disk_null.c: a disk that answers at once and stores nothing, to measure everything else. */
+/* disk_null.c: answers every request at once and stores nothing, to measure everything else. */
 #include "csd/disk/disk_queue.h"
 
 static int null_open(struct disk **out, const struct disk_config *cfg, struct err *err)

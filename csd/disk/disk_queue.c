@@ -1,4 +1,4 @@
-/* disk_queue.c: requests cut into chunks, in turn. */
+/* disk_queue.c: queues requests and cuts them into chunks, in turn. */
 #include "csd/disk/disk_queue.h"
 
 #include "data/base/bell.h"
@@ -19,10 +19,10 @@ void disk_queue_release(struct disk_queue *q)
     pthread_mutex_destroy(&q->mutex);
 }
 
-/* What counts a request through: its bytes, or 1 for a flush. */
+/* The number of units that a request has: its bytes, or 1 for a flush. */
 static size_t total(const struct disk_req *r) { return r->op == DISK_FLUSH ? 1 : r->bytes; }
 
-/* Nothing more of it is to be started. */
+/* Whether nothing more of a request will be started. */
 static int is_cut_up(const struct disk_req *r) { return r->cut == total(r) || r->status != 0; }
 
 int disk_queue_add(struct disk_queue *q, struct disk_req *r)

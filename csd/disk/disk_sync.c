@@ -1,6 +1,6 @@
-/* disk_sync.c: pread and pwrite on a small pool of threads, through the page cache: what works
- * everywhere, chosen with a notice where io_uring or O_DIRECT is forbidden. Each worker moves the
- * queue's next chunk; what is not constant is under the queue's mutex. */
+/* disk_sync.c: moves data with pread and pwrite on a small pool of threads, through the page cache.
+ * This works everywhere, and is chosen with a notice if io_uring or O_DIRECT is forbidden. Each
+ * worker moves the queue's next chunk. The queue's mutex guards everything that is not constant. */
 #include "csd/disk/disk_file.h"
 #include "csd/disk/disk_queue.h"
 #include "data/base/file.h"
@@ -16,11 +16,11 @@ struct sync {
     off_t             bytes;
     unsigned          n_threads, n_alive;
     pthread_t         threads[SYNC_THREADS];
-    pthread_cond_t    work; // for the workers
-    int               stop, abandoned; // abandoned: the last worker to come back frees it all
+    pthread_cond_t    work; // wakes workers
+    int               stop, abandoned; // abandoned: the last worker to return frees everything
 };
 
-/* All of a chunk; 0 or -errno. */
+/* Moves all of a chunk. 0 or -errno. */
 static int chunk_move(int fd, const struct disk_chunk *p)
 {
     int rc;
@@ -32,8 +32,8 @@ static int chunk_move(int fd, const struct disk_chunk *p)
     return rc;
 }
 
-/* Everything from the page cache to the device, range after range: with a slow device and much to
- * write each is a sign of life. What a range reports is not reported again by fdatasync, so it
+/* Flushes the page cache to the device, range after range: with a slow device and much to write,
+ * each is a sign of life. An error that a range reports is not reported again by fdatasync, so it
  * counts. */
 static int file_flush(struct sync *d)
 {
@@ -45,7 +45,7 @@ static int file_flush(struct sync *d)
                             SYNC_FILE_RANGE_WAIT_AFTER)) {
             if (errno == EIO || errno == ENOSPC || errno == EDQUOT)
                 return -errno;
-            break; // not known here: fdatasync does it all
+            break; // not supported here: fdatasync does it all
         }
         disk_count_moved(&d->q.base);
     }
@@ -101,7 +101,7 @@ static void sync_close(struct disk *base)
     sync_free(d);
 }
 
-/* Workers inside a call that does not return are left behind, with what they work on. */
+/* Leaves workers behind that are inside a call that does not return, with what they use. */
 static void sync_abandon(struct disk *base)
 {
     struct sync *d = (struct sync *)base;
@@ -127,7 +127,7 @@ static int sync_open(struct disk **out, const struct disk_config *cfg, struct er
     if (!d)
         return err_set(err, -ENOMEM, "no memory to open %s", cfg->path);
     disk_queue_init(&d->q, &disk_sync, cfg->depth);
-    d->q.base.align = 512; // the page cache takes anything; this keeps callers honest
+    d->q.base.align = 512; // the page cache takes any; this keeps callers honest
     d->bytes = (off_t)cfg->bytes;
     pthread_cond_init(&d->work, NULL);
     d->fd = disk_file_open(cfg, 0, err);
@@ -141,7 +141,7 @@ static int sync_open(struct disk **out, const struct disk_config *cfg, struct er
         rc = -pthread_create(&d->threads[d->n_threads], NULL, sync_worker, d);
     d->n_alive = d->n_threads;
     pthread_mutex_unlock(&d->q.mutex);
-    if (d->n_threads > 0) { // fewer will do
+    if (d->n_threads > 0) { // fewer are enough
         *out = &d->q.base;
         return 0;
     }
@@ -162,6 +162,6 @@ static int sync_submit(struct disk *base, struct disk_req *r)
 }
 
 const struct disk_ops disk_sync = {
-    .name = "sync", .open = sync_open, .submit = sync_submit, .reap = disk_queue_reap,
-    .wake = disk_queue_wake, .close = sync_close, .abandon = sync_abandon,
+    .name = "sync", .threads = SYNC_THREADS, .open = sync_open, .submit = sync_submit,
+    .reap = disk_queue_reap, .wake = disk_queue_wake, .close = sync_close, .abandon = sync_abandon,
 };

@@ -1,10 +1,10 @@
-/* disk_uring.c: a file or block device through io_uring, O_DIRECT, with its file and the owner's
- * buffers registered.
+/* disk_uring.c: reads and writes a file or block device through io_uring, with O_DIRECT. The file
+ * and the owner's buffers are registered.
  *
- * Free chunks are given to the queue's requests; one that came back short is continued. The kernel
- * is entered by reap alone: one call submits all that was prepared and waits. Memory that could not
- * be registered (RLIMIT_MEMLOCK) is used unregistered. All of it is the owner's thread, but for
- * wake, which is a write to an eventfd that the ring reads. */
+ * The queue's requests get free chunks. A chunk that came back short is continued. Only reap enters
+ * the kernel: one call submits all that was prepared, and waits. Memory that could not be
+ * registered (RLIMIT_MEMLOCK) is used unregistered. Everything runs in the owner's thread, except
+ * for wake, which writes to an eventfd that the ring reads. */
 #include "csd/disk/disk_file.h"
 #include "csd/disk/disk_queue.h"
 #include "data/base/bell.h"
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 enum { URING_ALIGN = 4096, FILE_INDEX = 0, WAKE_WAIT_NS = 1000000000 };
-enum { BUFFER_MAX = 1 << 30 }; // the kernel's, of one registered buffer
+enum { BUFFER_MAX = 1 << 30 }; // the kernel's limit for one registered buffer
 
 struct uring {
     struct disk_queue  q;
@@ -36,7 +36,8 @@ struct uring {
 
 /* ---- opening ---- */
 
-/* Register cfg's buffers, in parts of what the kernel takes; on failure none is. */
+/* Registers cfg's buffers, in parts as large as the kernel takes. After a failure none is
+ * registered. */
 static int buffers_register(struct uring *d, const struct disk_config *cfg)
 {
     size_t n = 0, part;
@@ -57,8 +58,8 @@ static int buffers_register(struct uring *d, const struct disk_config *cfg)
     return 0;
 }
 
-/* The alignment that the file asks for; -EOPNOTSUPP if it takes no direct transfers, or only of
- * larger units than ours. */
+/* The alignment that the file needs. -EOPNOTSUPP if it takes no direct transfers, or only larger
+ * units than ours. */
 static int file_align(int fd, const char *path, size_t *align, struct err *err)
 {
     struct statx stx;
@@ -78,7 +79,7 @@ static void uring_free(struct uring *d)
     if (d->ring.ring_fd > 0)
         io_uring_queue_exit(&d->ring);
     if (d->fd >= 0) {
-        flock(d->fd, LOCK_UN); // now: the ring lets go of its reference when it likes
+        flock(d->fd, LOCK_UN); // now: the ring drops its reference some time later
         close(d->fd);
     }
     if (d->wake_fd >= 0)
@@ -89,10 +90,10 @@ static void uring_free(struct uring *d)
     free(d);
 }
 
-/* The ring, what wakes its owner, the file. */
+/* Opens the ring, the eventfd that wakes its owner, and the file. */
 static int parts_open(struct uring *d, const struct disk_config *cfg, struct err *err)
 {
-    int rc = io_uring_queue_init(cfg->depth + 1, &d->ring, 0); // the chunks and the read of wake_fd
+    int rc = io_uring_queue_init(cfg->depth + 1, &d->ring, 0); // chunks, and the read of wake_fd
 
     if (rc) {
         d->ring.ring_fd = -1;
@@ -137,7 +138,7 @@ static int uring_open(struct disk **out, const struct disk_config *cfg, struct e
     return 0;
 }
 
-/* ---- chunks on their way into the ring ---- */
+/* ---- chunks into the ring ---- */
 
 /* Index of the registered buffer that p lies in, or -1. */
 static int chunk_buffer(const struct uring *d, const struct disk_chunk *p)
@@ -153,7 +154,7 @@ static int chunk_buffer(const struct uring *d, const struct disk_chunk *p)
 
 static void chunk_prepare(struct uring *d, struct disk_chunk *p)
 {
-    struct io_uring_sqe *sqe = io_uring_get_sqe(&d->ring); // never NULL: as many entries as chunks
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&d->ring); // never NULL: chunks have entries
     enum disk_op         op = p->r->op;
     int                  buffer = op == DISK_FLUSH ? -1 : chunk_buffer(d, p);
     unsigned             n = (unsigned)p->bytes;
@@ -187,7 +188,7 @@ static void chunks_fill(struct uring *d)
     }
 }
 
-/* Have the read of wake_fd pending. */
+/* Makes sure that a read of wake_fd is pending. */
 static void wake_arm(struct uring *d)
 {
     if (d->armed)
@@ -198,7 +199,7 @@ static void wake_arm(struct uring *d)
     d->armed = 1;
 }
 
-/* ---- chunks on their way back ---- */
+/* ---- chunks out of the ring ---- */
 
 static void chunk_returned(struct uring *d, struct disk_chunk *p, int res)
 {
@@ -233,15 +234,15 @@ static void ring_drain(struct uring *d)
         io_uring_cqe_seen(&d->ring, cqe);
         if (p) {
             chunk_returned(d, p, res);
-        } else { // a wake; or its read was cancelled with the thread that had asked for it
+        } else { // a wake, or its read was cancelled with the thread that had asked for it
             d->armed = 0;
             d->q.woken = 1;
         }
     }
 }
 
-/* Submit what is prepared and wait for a completion until end_ns (0: not at all, UINT64_MAX: for
- * ever). 0 or -errno. */
+/* Submits what is prepared and waits for a completion until end_ns (0: does not wait, UINT64_MAX:
+ * forever). 0 or -errno. */
 static int ring_enter(struct uring *d, uint64_t end_ns)
 {
     uint64_t now = end_ns == 0 ? 0 : clock_ns(), left = end_ns > now ? end_ns - now : 0;
@@ -256,7 +257,7 @@ static int ring_enter(struct uring *d, uint64_t end_ns)
         rc = io_uring_submit_and_wait(&d->ring, 1);
     else
         rc = io_uring_submit_and_wait_timeout(&d->ring, &cqe, 1, &ts, NULL);
-    // the last two: completions must be taken first
+    // -EAGAIN, -EBUSY: completions must be taken first
     return rc > 0 || rc == -ETIME || rc == -EINTR || rc == -EAGAIN || rc == -EBUSY ? 0 : rc;
 }
 
@@ -281,7 +282,7 @@ static int uring_reap(struct disk *base, struct disk_req **done, int max, int64_
         rc = ring_enter(d, n > 0 || last || d->q.woken ? 0 : end);
         if (rc || n > 0 || last)
             break;
-        // once more, for what came back at this entry
+        // once more, for what this entry completed
         last = d->q.woken || wait_ns == 0 || (wait_ns > 0 && clock_ns() >= end);
     }
     if (wait_ns != 0)
@@ -298,7 +299,7 @@ static void uring_wake(struct disk *base)
         ;
 }
 
-/* The ring must hold nothing that points into memory when it goes. */
+/* Closes the ring. Nothing in it may still point into memory. */
 static void uring_close(struct disk *base)
 {
     struct uring *d = (struct uring *)base;
@@ -315,8 +316,8 @@ static void uring_close(struct disk *base)
     uring_free(d);
 }
 
-/* The kernel takes the ring away on its own time. Only the read of wake_fd points into d: it is let
- * come back first. */
+/* The kernel removes the ring later. Only the read of wake_fd points into d, so this waits for
+ * it. */
 static void uring_abandon(struct disk *base)
 {
     struct uring *d = (struct uring *)base;

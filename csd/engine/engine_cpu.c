@@ -1,6 +1,6 @@
-/* engine_cpu.c: the update by this processor, in memory of this process: what emulated devices
- * have, and all of them with --mode base. It computes within poll, on the worker's core: one core
- * is one device. */
+/* engine_cpu.c: updates with this processor, in memory of this process. Emulated devices use it,
+ * and with --mode base all devices do. It computes within poll, on the worker's core: one core is
+ * one device. */
 #include "csd/engine/engine.h"
 
 #include "data/base/arena.h"

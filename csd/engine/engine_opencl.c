@@ -1,12 +1,13 @@
-/* engine_opencl.c: the update on an accelerator that OpenCL sees, an ordinary drive beside it. Its
+/* engine_opencl.c: updates on an accelerator that OpenCL sees, next to an ordinary drive. Its
  * kernels (csd/opencl/update.cl) take the commands of the FPGA's (hls_call.h).
  *
- * A set's memory is the host's, which transfers go to and from; the accelerator has a buffer of the
- * same bytes. What a piece of work reads is copied into it before, what it made out of it behind;
- * where both share one memory the buffer is the set's memory, and nothing is copied.
+ * A set's memory is the host's; transfers use it. The accelerator has a buffer of the same size.
+ * What a piece of work reads is copied there before the work, and its results are copied back after
+ * it. If both share one memory, the buffer is the set's memory, and nothing is copied.
  *
- * An accelerator proves itself when it is opened (engine_proof.h): OpenCL promises less than the
- * same bits. One that does not answer in time is given up, with all that it may still write to. */
+ * An accelerator proves itself when it is opened (engine_proof.h), because OpenCL does not promise
+ * the same bits. One that does not answer in time is given up, with all memory that it may still
+ * write to. */
 #include "csd/engine/engine_proof.h"
 #include "csd/engine/engine_thread.h"
 #include "csd/engine/hls_call.h"
@@ -16,8 +17,8 @@
 #include "data/base/crc32c.h"
 #include "data/base/round.h"
 
-/* PART: parameters of a work item; GROUP: items of a work group; POWERS: as many parts as 32 bits
- * count. */
+/* PART: parameters of a work item. GROUP: items of a work group. POWERS: one for each bit of a
+ * number of parts. */
 enum { PART = 256, GROUP = 64, POWERS = 32, TABLES = 4 * 256 + POWERS, KERNELS = 2 };
 
 __asm__(".pushsection .rodata\n"
@@ -31,7 +32,7 @@ struct accelerator {
     const struct opencl *cl;
     char                 name[OPENCL_NAME];
     uint64_t             timeout_ns;
-    int                  shares; // the host's memory
+    int                  shares; // it shares the host's memory
     cl_device_id         device;
     cl_context           context;
     cl_command_queue     queue;
@@ -41,7 +42,7 @@ struct accelerator {
     uint32_t             asked[HLS_COMMAND_BYTES / 4], answered[HLS_RESULT_BYTES / 4];
     pthread_mutex_t      mutex; // over what follows
     pthread_cond_t       changed;
-    int                  ended; // 0; 1 once the last command is over; -1 if that failed
+    int                  ended; // 0; 1 when the last command has ended; -1 if that failed
 };
 
 static int refused(const struct accelerator *a, const char *what, cl_int rc, struct err *err)
@@ -92,14 +93,15 @@ static size_t offset_of(const struct engine_set *s, const void *at)
     return (size_t)((const char *)at - (const char *)s->base);
 }
 
-/* Bytes of the set that the accelerator reads. */
+/* Copies bytes of the set that the accelerator reads. */
 static cl_int give(struct accelerator *a, const struct engine_set *s, const void *from, size_t n)
 {
     return a->cl->clEnqueueWriteBuffer(a->queue, s->own, CL_FALSE, offset_of(s, from), n, from, 0,
                                        NULL, NULL);
 }
 
-/* What it reads: states and a dense gradient; or pairs, and zeros where the first go to. */
+/* Copies what it reads: states and a dense gradient; or pairs, and zeros into which the first are
+ * scattered. */
 static cl_int give_all(struct accelerator *a, const struct engine_set *s)
 {
     const struct update_area *area = &s->area;
@@ -118,7 +120,7 @@ static cl_int give_all(struct accelerator *a, const struct engine_set *s)
     return rc ? rc : give(a, s, area->wire, s->n);
 }
 
-/* Everything into the queue, which keeps its order; *last: the event of its end. */
+/* Puts everything into the queue, which keeps its order. *last: the event of its end. */
 static cl_int enqueue(struct accelerator *a, const struct engine_set *s, cl_event *last)
 {
     const struct opencl *cl = a->cl;
@@ -143,7 +145,8 @@ static cl_int enqueue(struct accelerator *a, const struct engine_set *s, cl_even
                                              a->answered, 0, NULL, last);
 }
 
-/* The kernel says which pair is wrong, if any; its neighbours are in the set's memory. */
+/* Reads the kernel's answer, which says which pair is wrong, if any. Its neighbours are in the
+ * set's memory. */
 static void scatter_answer(const struct accelerator *a, const struct engine_set *s,
                            struct hls_scatter_result *r)
 {
@@ -177,7 +180,7 @@ static int accelerator_run(struct engine *e, struct engine_set *s, struct err *w
 
     hls_ask(a->asked, s);
     memset(a->answered, 0, sizeof a->answered);
-    a->answered[s->what == ENGINE_PASS ? 2 : 3] = UINT32_MAX; // the first of those that are not
+    a->answered[s->what == ENGINE_PASS ? 2 : 3] = UINT32_MAX; // until one is found to be wrong
     a->ended = 0;
     cl_int refusal = enqueue(a, s, &last);
     if (refusal) {
@@ -228,7 +231,7 @@ static int accelerator_alloc(struct engine *e, struct engine_set *s, size_t byte
     cl_mem memory = a->cl->clCreateBuffer(a->context, flags, s->bytes, a->shares ? s->base : NULL,
                                           &refusal);
     s->own = refusal ? NULL : memory;
-    if (!refusal) // it is there now, or never
+    if (!refusal) // allocates it now, or fails
         refusal = a->cl->clEnqueueMigrateMemObjects(a->queue, 1, &memory,
                                                     CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0,
                                                     NULL, NULL);
@@ -270,8 +273,8 @@ static void accelerator_close(struct engine *e)
     free(a);
 }
 
-/* Of CRC32C: what a byte makes of a checksum, with 0 to 3 others behind it; then x to the number of
- * bits of 2 PART bytes, its square, and so on. */
+/* The tables of CRC32C: what a byte makes of a checksum with 0 to 3 bytes behind it; then x to the
+ * number of bits of 2 PART bytes, its square, and so on. */
 static void tables_fill(uint32_t t[TABLES])
 {
     for (uint32_t i = 0; i < 256; i++) {

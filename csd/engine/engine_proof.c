@@ -1,5 +1,6 @@
-/* engine_proof.c: the numbers are those at which arithmetic goes different ways: subnormal ones and
- * what rounds to them, the largest there are, infinities; with usual ones between them. */
+/* engine_proof.c: runs updates on an engine and on this processor, and compares them bit for bit.
+ * The numbers are those whose results could differ: subnormal ones and those that round to them,
+ * the largest, infinities. Usual numbers are between them. */
 #include "csd/engine/engine_proof.h"
 
 #include "data/base/round.h"
@@ -14,7 +15,7 @@ enum wildness { UNCHECKED, LOOKED, FAR, WILDNESSES };
 
 enum { ROUNDS = 2 * KINDS * WILDNESSES };
 
-/* Bits of number i of a part. Every other time all parts have one of the same sort there: small
+/* The bits of number i of a part. For odd i, all parts have a number of the same kind there: small
  * ones meet small ones. */
 static uint32_t awkward(enum wildness how, uint64_t round, uint64_t part, size_t i)
 {
@@ -24,9 +25,9 @@ static uint32_t awkward(enum wildness how, uint64_t round, uint64_t part, size_t
     case 0:
         return bits & 0x807fffff; // subnormal
     case 1:
-        return bits & 0x81ffffff; // or hardly not
+        return bits & 0x81ffffff; // subnormal or just above
     case 2:
-        return (bits & 0x80000000) | 0x00ffffff; // half of it would be normal if it were rounded
+        return (bits & 0x80000000) | 0x00ffffff; // half of it, if rounded, would be normal
     case 3:
         return how == FAR ? (bits & 0x80ffffff) | 0x7e000000 : 0;
     case 4:
@@ -45,7 +46,7 @@ static void fill(const struct update_area *a, enum wildness how, uint64_t round)
             float   *to = part == 3 ? &a->grad[i] : &a->states[(size_t)part * N_PAD + i];
             uint32_t bits = awkward(how, round, (uint64_t)part, i);
 
-            if (part == a->moments) // what roots are taken of
+            if (part == a->moments) // roots are taken of these
                 bits &= 0x7fffffff;
             memcpy(to, &bits, sizeof bits);
         }
@@ -63,8 +64,8 @@ static int work(struct engine *e, struct engine_set *s, enum engine_what what, s
     return s->status ? err_set(err, s->status, "%s", s->why.text) : 0;
 }
 
-/* Update number `round` by e: even elements of its gradient are left out where that is compressed,
- * and come in as many chunks as the wire's area takes. */
+/* Runs update number `round` on e. A compressed gradient has no even elements, and comes in as many
+ * chunks as the wire's area needs. */
 static int update(struct engine *e, struct engine_set *s, struct csd_update *u, uint64_t round,
                   struct err *err)
 {
@@ -105,7 +106,7 @@ static int same(const struct engine_set *a, const struct engine_set *b)
 
 int engine_prove(struct engine *e, const char *name, struct err *err)
 {
-    struct engine    *engine[2] = {NULL, e}; // this processor first
+    struct engine    *engine[2] = {NULL, e}; // first this processor
     struct engine_set set[2] = {0};
     struct csd_update u[2];
     size_t            bytes = update_area_bytes(N_PAD, 2, DT_F32);

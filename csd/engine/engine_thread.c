@@ -1,4 +1,4 @@
-/* engine_thread.c: see the header. */
+/* engine_thread.c: runs an engine's work in a thread and wakes the worker at its end. */
 #include "csd/engine/engine_thread.h"
 
 static int work(void *arg)
@@ -15,7 +15,7 @@ static int work(void *arg)
     t->over = s;
     t->rc = rc;
     if (t->wake)
-        t->wake(t->ctx); // under the lock: once s is polled nobody may be there to be woken
+        t->wake(t->ctx); // under the lock: once s is polled, the worker may be gone
     return 1;
 }
 

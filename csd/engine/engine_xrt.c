@@ -1,12 +1,13 @@
-/* engine_xrt.c: the update on an accelerator card beside its drive, through libxrt: the kernels of
- * csd/hls on buffers that the drive reads into and writes from by itself (peer-to-peer, P2P).
+/* engine_xrt.c: updates on an accelerator card next to its drive, through libxrt. The kernels are
+ * those of csd/hls. They work on buffers that the drive reads into and writes from by itself
+ * (peer-to-peer, P2P).
  *
- * A set's memory is one P2P buffer: transfers find it where it is mapped, and no call of libxrt is
- * needed around them. Command and result are small ordinary buffers, which are carried over before
- * and after each run. A thread of the engine's own starts a run and waits for it.
+ * A set's memory is one P2P buffer. It is mapped, so transfers need no call of libxrt. Command and
+ * result are small ordinary buffers, which are copied before and after each run. A thread of the
+ * engine starts a run and waits for it.
  *
- * A card whose run does not end, or ends badly, is given up: the engine is broken, and what the
- * card may still write to is kept for ever. */
+ * A card whose run does not end, or ends badly, is given up: the engine is broken, and memory that
+ * the card may still write to is kept for ever. */
 #include "csd/engine/engine_thread.h"
 #include "csd/engine/hls_call.h"
 #include "csd/engine/xrt.h"
@@ -17,8 +18,8 @@
 #include <unistd.h>
 #include <xclbin.h>
 
-enum { CONTROL = 4096, KERNELS = 2 }; // CONTROL: bytes, command or result
-enum { XCLBIN_MOST = 1 << 30 };       // bytes; those for the largest cards have some 100 MB
+enum { CONTROL = 4096, KERNELS = 2 }; // CONTROL: bytes of a command or result
+enum { XCLBIN_MOST = 1 << 30 };       // bytes; xclbins for the largest cards have about 100 MB
 
 static_assert((int)CONTROL >= (int)HLS_COMMAND_BYTES, "a command fits into its buffer");
 
@@ -33,10 +34,10 @@ struct card {
     char              address[32];
     uint64_t          timeout_ns;
     xrtDeviceHandle   device;
-    int               group; // of memory banks: one for all arguments
+    int               group; // of memory banks, the same for all arguments
     struct kernel { xrtKernelHandle kernel; xrtRunHandle run; } kernels[KERNELS];
     struct control { xrtBufferHandle buffer; void *map; } command, result;
-    struct card      *before; // in `opened`
+    struct card      *before; // the next in `opened`
 };
 
 static struct card *opened; // the cards of this process; one thread opens and closes all
@@ -60,7 +61,7 @@ static int run_wait(struct card *c, const struct kernel_kind *kind, xrtRunHandle
                    c->address, (int)state, (int)ERT_CMD_STATE_COMPLETED);
 }
 
-/* One run over `memory`, of what stands in the command's buffer; the answer is in the result's. */
+/* Runs the command in its buffer over `memory`. The answer is in the result's buffer. */
 static int run(struct card *c, enum engine_what what, xrtBufferHandle memory, struct err *err)
 {
     const struct kernel_kind *kind = &kinds[what];
@@ -145,7 +146,7 @@ static void card_close(struct engine *e)
     if (*at)
         *at = c->before;
     engine_thread_close(&c->thread);
-    for (int k = 0; k < KERNELS; k++) { // libxrt fails at the process's end where one is left open
+    for (int k = 0; k < KERNELS; k++) { // if one is left open, libxrt fails when the process ends
         if (c->kernels[k].run)
             x->xrtRunClose(c->kernels[k].run);
         if (c->kernels[k].kernel)
@@ -164,8 +165,8 @@ static void card_close(struct engine *e)
     free(c);
 }
 
-/* The kernels of the xclbin: there, with the arguments that are given to them, all in one group of
- * memory banks, because one buffer is given for most of them. */
+/* Opens a kernel of the xclbin. It must have the expected arguments, all in one group of memory
+ * banks, because one buffer is passed for most of them. */
 static int kernel_open(struct card *c, int k, const unsigned char *xclbin, const char *file,
                        struct err *err)
 {
@@ -199,7 +200,7 @@ static int kernel_open(struct card *c, int k, const unsigned char *xclbin, const
                      c->address);
 }
 
-/* Both kernels say which commands they understand. */
+/* Checks which version of commands both kernels understand. */
 static int versions_check(struct card *c, const char *file, struct err *err)
 {
     int rc = 0;
@@ -215,7 +216,7 @@ static int versions_check(struct card *c, const char *file, struct err *err)
     return rc;
 }
 
-/* Whether all sections that the head of an xclbin of `bytes` tells of lie within it. */
+/* Whether all sections listed in the head of an xclbin of `bytes` are within it. */
 static int sections_whole(int fd, const struct axlf *head, uint64_t bytes)
 {
     struct axlf_section_header s;
@@ -229,8 +230,8 @@ static int sections_whole(int fd, const struct axlf *head, uint64_t bytes)
     return 1;
 }
 
-/* libxrt reads all of what it is given, and beyond its end where that was cut off or tells of
- * sections that are not there: whether it is an xclbin, and whole. */
+/* Checks that a file is an xclbin, and whole. libxrt would read beyond its end if it was cut off or
+ * lists sections that are not there. */
 static int xclbin_check(const char *file, struct err *err)
 {
     struct axlf head = {0};

@@ -18,7 +18,7 @@ static_assert(sizeof(struct topk_pair) == 8, "a pair is 8 bytes on the device");
 
 static const char grad_wire_magic[8] = {'s', 'i', 'T', 'r', 'G', 'r', 'd', '1'};
 
-enum { NO_HEADER_YET = -2 }; // in `last`
+enum { NO_HEADER_YET = -2 }; // value of `last`
 
 size_t grad_wire_bytes(size_t pairs)
 {

@@ -1,4 +1,4 @@
-/* hls_call.c: see the header. */
+/* hls_call.c: writes an engine's work as a command to the kernels, and reads their answer. */
 #include "csd/engine/hls_call.h"
 
 #include <assert.h>
@@ -20,7 +20,7 @@ static double number_of(uint32_t bits)
     return (double)f;
 }
 
-/* In lines from where the set's memory begins. */
+/* Offset in lines from the beginning of the set's memory. */
 static uint32_t place_of(const struct engine_set *s, const void *at)
 {
     return (uint32_t)((size_t)((const char *)at - (const char *)s->base) / HLS_LINE);

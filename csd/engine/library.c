@@ -1,4 +1,4 @@
-/* library.c: see the header. */
+/* library.c: loads a shared library and finds its calls. */
 #include "csd/engine/library.h"
 
 #include <dlfcn.h>

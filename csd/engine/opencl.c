@@ -1,4 +1,4 @@
-/* opencl.c: see the header. */
+/* opencl.c: loads the OpenCL library and finds its n-th accelerator. */
 #include "csd/engine/opencl.h"
 
 #include "csd/engine/library.h"

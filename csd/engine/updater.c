@@ -1,5 +1,5 @@
-/* updater.c: the arithmetic of one subgroup's update: one pass over its memory, in slices that stay
- * in the second-level cache while they are summed, updated, converted and summed again. */
+/* updater.c: computes one subgroup's update in one pass over its memory. It works in slices that
+ * stay in the second-level cache while they are summed, updated, converted and summed again. */
 #include "csd/engine/updater.h"
 
 #include "data/base/crc32c.h"
@@ -65,7 +65,7 @@ void update_area_pass(const struct update_area *a, struct csd_update *u, size_t 
         size_t k = size_min(end - at, SLICE);
 
         slice_sum(a, at, k, s->read);
-        if (u->grad_form == CSD_GRAD_DENSE) // a compressed one is summed as it comes
+        if (u->grad_form == CSD_GRAD_DENSE) // a compressed one is summed when it arrives
             s->grad = crc32c(s->grad, a->grad + at, sizeof(float) * k);
         slice_update(a, u, at, k);
         slice_sum(a, at, k, s->written);

@@ -1,4 +1,4 @@
-/* xrt.c: see the header. */
+/* xrt.c: loads libxrt and finds its calls. */
 #include "csd/engine/xrt.h"
 
 #include "csd/engine/library.h"
@@ -22,7 +22,7 @@ const struct xrt *xrt_load(struct err *err)
     if (library_load(&library, calls, sizeof calls / sizeof *calls, &found, err))
         return NULL;
     loaded = 1;
-    // where its driver cannot be loaded the library's own log would end the process
+    // otherwise, if its driver cannot be loaded, the library's own log would end the process
     found.xrtIniStringSet("Runtime.runtime_log", "null");
     return &found;
 }

@@ -1,4 +1,5 @@
-/* file.c: what is opened by name, whole reads and writes, locks. New files are file_new.c's. */
+/* file.c: opens files by name, reads and writes whole ranges, and locks. file_new.c makes new
+ * files. */
 #include "data/base/file.h"
 
 #include <dirent.h>
@@ -114,12 +115,12 @@ int file_set_length(int fd, const char *path, uint64_t keep, uint64_t bytes, str
     uint64_t more = bytes > (uint64_t)st.st_size ? bytes - (uint64_t)st.st_size : 0;
     if ((uint64_t)st.st_size > bytes)
         rc = ftruncate(fd, (off_t)bytes) ? errno : 0;
-    else if (more > room) // an attempt would fill the disk for everybody first
+    else if (more > room) // an attempt would first fill the disk
         rc = ENOSPC;
     while (!rc && bytes > keep &&
            (rc = posix_fallocate(fd, (off_t)keep, (off_t)(bytes - keep))) == EINTR)
-        rc = 0; // a signal: who asked for this sees to it when the room is there
-    if (rc && more && ftruncate(fd, st.st_size)) // what the attempt took is given back
+        rc = 0; // a signal: the caller stops when the room is allocated
+    if (rc && more && ftruncate(fd, st.st_size)) // gives back what the attempt took
         rc = errno;
     if (rc == ENOSPC)
         return err_set(err, -rc, "%s needs %" PRIu64 " bytes more, and its file system has %" PRIu64
@@ -140,13 +141,42 @@ int file_sync_parent(const char *path, struct err *err)
     return rc;
 }
 
-/* Is something mounted there? A folder of the same drive may be (bind mounts). */
+/* Whether something is mounted there. It may be a folder of the same drive (bind mounts). */
 static int is_mounted(const char *path)
 {
     struct statx x;
 
     return statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &x) ||
            (x.stx_attributes_mask & x.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+}
+
+/* In a sticky folder only the owner of a file, or of the folder, renames it. */
+static int is_kept(const char *path, uid_t owner)
+{
+    struct stat dir;
+    char       *up = strdup(path);
+    int         kept = up && geteuid() && !stat(dirname(up), &dir) && dir.st_mode & S_ISVTX &&
+               dir.st_uid != geteuid() && owner != geteuid();
+
+    free(up);
+    return kept;
+}
+
+const char *file_fixed(const char *path)
+{
+    struct statx x;
+
+    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &x))
+        return NULL;
+    uint64_t has = x.stx_attributes_mask & x.stx_attributes;
+    if (has & STATX_ATTR_MOUNT_ROOT)
+        return "is mounted: unmount it first";
+    if (has & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND))
+        return "is immutable or append-only: take the attribute away first (chattr -i -a)";
+    if ((S_ISDIR(x.stx_mode) && faccessat(AT_FDCWD, path, W_OK, AT_EACCESS)) ||
+        is_kept(path, x.stx_uid))
+        return "is another user's, who alone may move it: let its owner move it elsewhere";
+    return NULL;
 }
 
 void file_remove_tree(const char *path)
@@ -169,6 +199,18 @@ void file_remove_tree(const char *path)
     if (d)
         closedir(d);
     remove(path);
+}
+
+int file_same_mount(const char *a, const char *b)
+{
+    struct statx x, y;
+
+    if (statx(AT_FDCWD, a, 0, STATX_BASIC_STATS | STATX_MNT_ID, &x) ||
+        statx(AT_FDCWD, b, 0, STATX_BASIC_STATS | STATX_MNT_ID, &y))
+        return 0;
+    return x.stx_mask & y.stx_mask & STATX_MNT_ID
+               ? x.stx_mnt_id == y.stx_mnt_id
+               : x.stx_dev_major == y.stx_dev_major && x.stx_dev_minor == y.stx_dev_minor;
 }
 
 char *file_mounted(const char *path)
@@ -222,7 +264,7 @@ int file_in_ram(const char *dir)
 {
     struct statfs fs;
 
-    // a devtmpfs says that it is a tmpfs
+    // a devtmpfs reports that it is a tmpfs
     return !statfs(dir, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 }
 
@@ -233,7 +275,7 @@ int file_sync_dir(const char *dir, struct err *err)
 
     if (fd < 0)
         return err_set(err, -errno, "open folder %s: %s", dir, strerror(errno));
-    if (fsync(fd) && errno != EINVAL) // some file systems have nothing to do here
+    if (fsync(fd) && errno != EINVAL) // on some file systems there is nothing to do
         rc = err_set(err, -errno, "fsync folder %s: %s", dir, strerror(errno));
     close(fd);
     return rc;
@@ -313,7 +355,7 @@ int file_open_device(const char *path, int flags)
     enum { TRIES = 100, WAIT_US = 20000 };
     struct stat st;
 
-    // what is neither is not even opened: that alone does things to some devices
+    // other kinds are not even opened, because opening alone affects some devices
     if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
         return -ENODEV;
     int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK);
@@ -378,7 +420,7 @@ int file_drive(const char *path, dev_t *drive)
     struct stat st;
     int         rc = stat(path, &st);
 
-    if (rc && errno == ENOENT) { // it may come to be: where its folder is
+    if (rc && errno == ENOENT) { // it does not exist yet: its folder's
         char *copy = strdup(path);
 
         rc = copy ? stat(dirname(copy), &st) : -1;
@@ -398,7 +440,7 @@ int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err)
     if (f < 0 || fstat(f, &st)) {
         rc = err_set(err, -errno, "%s %s: %s", f < 0 ? "open" : "stat", path, strerror(errno));
         if (err)
-            err->misuse = rc == -ENOENT || rc == -ENOTDIR; // a name that is wrong
+            err->misuse = rc == -ENOENT || rc == -ENOTDIR; // a wrong name
     } else if (!S_ISREG(st.st_mode)) {
         rc = err_misuse(err, "%s is %s, not a regular file", path, kind_of(&st));
     }

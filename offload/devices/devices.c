@@ -1,4 +1,5 @@
-/* devices.c: finds, opens and checks the devices of a run. */
+/* devices.c: finds, opens and checks the devices of a run, takes new ones, and registers buffers
+ * with them. */
 #include "offload/devices/devices.h"
 
 #include "data/base/file.h"
@@ -10,7 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A device as far as all of a run's are alike. trains: else it updates nothing. */
+/* The configuration that all devices of a run share. If `trains` is not set, they update
+ * nothing. */
 static struct csd_config updates_of(const struct run_config *cfg, const struct store *st,
                                     int trains)
 {
@@ -23,7 +25,7 @@ static struct csd_config updates_of(const struct run_config *cfg, const struct s
     };
 }
 
-/* Whether the devices can make the updates of this run. */
+/* Checks that the devices can run the updates of this run. */
 static int updates_check(const struct run_config *cfg, const struct store *st, struct err *err)
 {
     struct csd_config c = updates_of(cfg, st, 1);
@@ -36,7 +38,7 @@ size_t devices_act_part(const struct run_config *cfg, size_t bytes)
     return cfg->n_devices ? round_up(div_up(bytes, devices_acts(cfg)), ARENA_IO) : 0;
 }
 
-/* A part is less than ARENA_IO longer than its share. */
+/* The part of an activation on a device is less than ARENA_IO longer than its share. */
 uint64_t devices_act_area(const struct run_config *cfg)
 {
     size_t n = cfg->acts.n;
@@ -60,7 +62,7 @@ void devices_memory(const struct run_config *cfg, const struct store *st, struct
     out->device_bytes += cfg->n_act_devices * devices_act_area(cfg);
 }
 
-/* What device i's superblock has to say. */
+/* The superblock that device i should have. */
 static struct store_super super_of(const struct devices *d, size_t i)
 {
     struct store_super s = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n,
@@ -72,7 +74,7 @@ static struct store_super super_of(const struct devices *d, size_t i)
     return s;
 }
 
-/* Is the page device i's superblock? */
+/* Checks that the page that was read is device i's superblock. */
 static int super_check(const struct devices *d, size_t i, struct err *err)
 {
     struct store_super want = super_of(d, i);
@@ -96,8 +98,8 @@ static int stored_row(void *ctx, int n, const char **values, const char **names)
     return 0;
 }
 
-/* What was stored must not go on where nothing is: the journal would name states that nobody wrote.
- */
+/* Refuses to train a stored run on fake devices: the journal would name states that nobody
+ * wrote. */
 static int refuse_fake(const struct run_config *cfg, struct err *err)
 {
     int stored = 0;
@@ -136,7 +138,8 @@ int devices_flush(struct devices *d, struct err *err)
 
 /* ---- buffers */
 
-/* Of what `lay` says, and registered with the devices; of `bytes` where it is NULL. */
+/* Allocates a buffer and registers it with the devices. `more->lay` lays it out; without it, it has
+ * `bytes`. */
 static struct arena *buffer_add(struct devices *d, const struct devices_more *more, size_t bytes,
                                 struct err *err)
 {
@@ -173,7 +176,7 @@ void devices_buffer_end(struct devices *d, void *buffer)
 {
     for (size_t i = 0; buffer && !d->silent && i < d->n_buffers; i++)
         if (d->buffers[i].base == buffer)
-            arena_free(&d->buffers[i]); // its row stays, and is empty
+            arena_free(&d->buffers[i]); // its entry stays, and is empty
 }
 
 /* ---- superblocks */
@@ -219,8 +222,8 @@ int devices_take(struct devices *d, struct err *err)
     return rc ? rc : devices_flush(d, err);
 }
 
-/* A superblock tells whose device this is; of a block device about to be taken, which nobody else
- * has open from here on, what it carries tells that it is nobody's still. */
+/* Checks device i's superblock. With `create` it writes the superblock; before, it checks once more
+ * that the device is free, because from here on nobody else can open it. */
 static int superblock(struct devices *d, size_t i, int create, struct err *err)
 {
     if (devices_fake(&d->cfg))
@@ -235,8 +238,8 @@ static int superblock(struct devices *d, size_t i, int create, struct err *err)
     return rc ? rc : super_check(d, i, err);
 }
 
-/* Whose superblock is in the file or block device of device i: 1: this run's, in its place; 0: it
- * could not be read; -errno with a sentence: another's. */
+/* Whether the file or block device of device i has a superblock. 1: this run's, in its place. 0: it
+ * could not be read. -errno with a sentence: another one's. */
 static int superblock_found(struct devices *d, size_t i, struct err *err)
 {
     int fd = file_open_device(d->device[i].path, O_RDONLY), found = 0;
@@ -274,8 +277,8 @@ int devices_present(const struct devices *d, const char *used, struct err *err)
     return 0;
 }
 
-/* Make device i's file. It appears under its name with its superblock in it, so a kill never leaves
- * a file that does not say whose it is. Its length comes when it is opened. */
+/* Makes device i's file. It appears under its name with its superblock in it, so a kill never
+ * leaves a file that does not say whose it is. It gets its full length when it is opened. */
 static int file_begin(struct devices *d, size_t i, struct err *err)
 {
     struct device     *at = &d->device[i];
@@ -296,12 +299,12 @@ static int file_begin(struct devices *d, size_t i, struct err *err)
         file_new_abort(&f);
         return rc;
     }
-    at->dev = st.st_dev; // devices_discard removes it if only its folder's flush fails
+    at->dev = st.st_dev; // devices_discard removes it even if flushing its folder fails
     at->ino = st.st_ino;
     return file_new_commit(&f, err);
 }
 
-/* Where device i is to be, and whether it may be there. */
+/* Finds the path of device i, and checks whether it may be there. */
 static int place_find(struct devices *d, size_t i, int create, struct err *err)
 {
     const struct run_config *cfg = &d->cfg;
@@ -322,7 +325,7 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
     const struct run_config *cfg = &d->cfg;
     struct device           *at = &d->device[i];
     int                      create = how == DEVICES_CREATE, found = 0;
-    // that an accelerator has the memory is seen when the run is made
+    // making a run tests already that an accelerator has enough memory
     int                      trains = how == DEVICES_TRAIN || (create && cfg->csd->usable);
     int                      acts = create || how == DEVICES_TRAIN;
     struct csd_config        c = updates_of(cfg, &d->store, trains);
@@ -340,7 +343,7 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
     c.fpga = cfg->fpgas ? cfg->fpgas[i] : NULL;
     c.xclbin = cfg->xclbin;
     c.bytes = bytes_of(cfg, &d->store, i, acts);
-    // room for activations comes and goes behind the states, where they are this run's
+    // a training adds and removes room for activations behind the states, if these are this run's
     if (how == DEVICES_TRAIN && !devices_fake(cfg) && superblock_found(d, i, &why) == 1)
         c.keep = d->store.device_bytes[i];
     if (create && !devices_fake(cfg) && !file_is_block(c.path)) {
@@ -357,7 +360,7 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
     if (rc == -ENOSPC && cfg->acts.n && !cfg->n_act_devices)
         err_set(err, rc, "%.900s (for activations too; --activations keep or recompute needs less)",
                 err->text);
-    if (rc == -EINVAL && !create) // if it is another's, that is said instead of what it lacks
+    if (rc == -EINVAL && !create) // if the device is another's, say that instead of what it lacks
         found = superblock_found(d, i, &why);
     if (found < 0 && err)
         *err = why;
@@ -372,7 +375,7 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
 
 /* ---- drives for activations */
 
-/* A name that nobody else has for device i's file in a folder, and will have for as long as it is
+/* A path for device i's file in a folder. No other process uses it, or will while the file is
  * made. */
 static int act_name(char **out, const char *given, const struct run_config *cfg, size_t i,
                     struct err *err)
@@ -390,8 +393,9 @@ static int act_name(char **out, const char *given, const struct run_config *cfg,
     return rc;
 }
 
-/* Its file has no name for longer than it takes to open it: nothing in it outlives the process,
- * and nothing is left of one that was killed. What one left that was killed just then goes. */
+/* Opens the file or drive for activations. A file keeps its name only while it is opened: nothing
+ * in it outlives the process, and a kill leaves nothing. If a kill came in between, its file is
+ * removed now. */
 static int act_open(struct devices *d, size_t i, const struct devices_more *more, struct err *err)
 {
     const struct run_config *cfg = &d->cfg;
@@ -424,14 +428,14 @@ static int act_open(struct devices *d, size_t i, const struct devices_more *more
     if (rc == -ENOSPC)
         err_set(err, rc, "%.900s (for activations; --activations keep or recompute needs none)",
                 err->text);
-    if (!rc && !fake) // once more: nobody else has it open from here on
+    if (!rc && !fake) // once more: nobody else can open it from here on
         rc = devices_empty_check(given, "--act-device", cfg->force_device, err);
     if (!rc && c.create && !fake && unlink(at->path))
         rc = err_set(err, -errno, "remove the name of %s: %s", at->path, strerror(errno));
     return rc;
 }
 
-/* Remove RUN/devN, if nothing is in it. */
+/* Removes RUN/devN, if it is empty. */
 static void folder_remove(const struct run_config *cfg, size_t i)
 {
     char dir[PATH_MAX];
@@ -440,7 +444,7 @@ static void folder_remove(const struct run_config *cfg, size_t i)
         rmdir(dir);
 }
 
-/* Close device i again, unless only its superblock is damaged: what else is on it can be read. */
+/* Closes device i again, unless only its superblock is damaged: then the rest of it can be read. */
 static void device_forget(struct devices *d, size_t i)
 {
     struct csd **c = &d->device[i].csd;
@@ -473,7 +477,7 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
     rc = rc ? rc : topology_open(&d->links, &d->cfg.links, d->n, err);
     for (; !rc && opened < d->n; opened++) {
         rc = device_open(d, opened, how, more, err);
-        // who uses a device has not damaged it, nor who may not read it
+        // a device that is in use or may not be read is not damaged
         if (rc && rc != -EBUSY && !file_is_denied(rc) && more->each) {
             more->each[opened] = *err;
             device_forget(d, opened);
@@ -484,7 +488,7 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
         rc = act_open(d, d->n_acts++, more, err);
     if (!rc)
         return 0;
-    if (how == DEVICES_CREATE) // one that failed removes what it made itself, unless it was open
+    if (how == DEVICES_CREATE) // a device that failed has removed what it made, unless it was open
         devices_discard(d);
     devices_close(d);
     return rc;

@@ -1,4 +1,5 @@
-/* devices_place.c: where a device is, by options and by name, and whether it may be there. */
+/* devices_place.c: finds the path of a device from the options and the run's name, and checks
+ * whether a device may be there. */
 #include "offload/devices/devices_place.h"
 
 #include "csd/disk/disk_file.h"
@@ -34,7 +35,7 @@ static char *path_in_given(const char *given, const struct run_config *cfg, size
     return file_path(err, "%s/%s", given, name);
 }
 
-/* RUN/devN/states, whose folder is made where it is to be. */
+/* The path RUN/devN/states. With `create` its folder is made. */
 static int path_in_run(char **out, const struct run_config *cfg, size_t i, int create,
                        struct err *err)
 {
@@ -97,18 +98,17 @@ int devices_inside(const struct run_config *cfg, const char *path)
 {
     char       *at = realpath(path, NULL), *run = realpath(cfg->dir, NULL);
     size_t      n = run ? strlen(run) : 0;
-    struct stat file, dir;
-    int inside = at && run && !strncmp(at, run, n) && at[n] == '/' && !stat(at, &file) &&
-                 !stat(run, &dir) && !S_ISBLK(file.st_mode) && file.st_dev == dir.st_dev;
+    int         inside = at && run && !strncmp(at, run, n) && at[n] == '/' && !file_is_block(at) &&
+                 file_same_mount(at, run);
 
     free(at);
     free(run);
     return inside;
 }
 
-/* ---- on a drive that nobody needs ---- */
+/* ---- drives in use ---- */
 
-/* Refuse a page that is the superblock of a device, whosever it is. */
+/* Refuses a page that is the superblock of any run's device. */
 static int page_free(const void *page, const char *path, const char *option, struct err *err)
 {
     struct store_super s;
@@ -133,7 +133,7 @@ int devices_empty_check(const char *path, const char *option, int force, struct 
     fd = file_open_device(path, O_RDONLY);
     if (fd < 0)
         return err_set(err, fd, "open %s: %s", path, strerror(-fd));
-    if (!file_pread(fd, page, sizeof page, 0, path, NULL)) // a shorter one is too small, is said
+    if (!file_pread(fd, page, sizeof page, 0, path, NULL)) // a shorter file is refused elsewhere
         rc = page_free(page, path, option, err);
     close(fd);
     return rc ? rc : disk_check_signature(path, err);
@@ -163,7 +163,8 @@ int devices_erase(int fd, const char *path, struct err *err)
 
 /* ---- not in RAM ---- */
 
-/* In /dev, but for /dev/shm, which is a tmpfs like others? dir: without links. */
+/* Whether dir, a path without links, is in /dev. /dev/shm does not count: it is a tmpfs like
+ * others. */
 static int is_dev(const char *dir)
 {
     return !strcmp(dir, "/dev") || (!strncmp(dir, "/dev/", 5) && strcmp(dir, "/dev/shm") &&
@@ -187,7 +188,7 @@ int devices_folder(char **out, const char *place, struct err *err)
 int devices_place_check(const char *place, const char *option, int in_ram, struct err *err)
 {
     char *dir;
-    int   rc = devices_folder(&dir, place, err); // whatever is wrong with none is said elsewhere
+    int   rc = devices_folder(&dir, place, err); // other checks report a missing folder
 
     if (dir && is_dev(dir) && access(place, F_OK) == 0)
         rc = err_misuse(err, "%s: files there are in RAM; a folder on a drive, or a drive itself, "

@@ -1,8 +1,9 @@
-/* image.c: the files and the rows behind image.h. A file is nothing but floats, block after block,
- * without header or padding: sizes come from the run's configuration, checksums from the journal.
+/* image.c: writes, loads and checks the images of mode mem, and keeps their rows in the journal. A
+ * file is nothing but floats, block after block, without header or padding. Sizes come from the
+ * run's configuration, checksums from the journal.
  *
  * Invariants: a file is complete and, if the run is durable, on stable storage before a row names
- * it; rows of an area change all together, in one transaction; the area that the newest rows name
+ * it. Rows of an area change all together, in one transaction. The area that the newest rows name
  * is never written to. */
 #include "offload/devices/image.h"
 
@@ -16,12 +17,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUFFER_FLOATS = 1 << 20 }; // floats in one read or write: 4 MiB, large enough for any drive
+enum { BUFFER_FLOATS = 1 << 20 }; // 4 MiB per read or write, large enough for any drive
 
-/* Rows of one area, as the journal has them. */
+/* The rows of one area in the journal. */
 struct area {
-    size_t             found; // rows
-    struct image_state state; // what they say of it
+    size_t             found; // number of rows
+    struct image_state state; // what the rows say
 };
 
 size_t image_block_floats(const struct run_config *cfg, size_t block)
@@ -81,9 +82,10 @@ int image_present(const struct run_config *cfg, unsigned area, int fd, struct er
                              path);
 }
 
-/* The journal's rows. */
+/* ---- the journal's rows ---- */
 
-/* Behind a row's other numbers; the block's parameters count, too, and are no column. */
+/* The checksum behind a row's other numbers. It covers the block's number of parameters, too, which
+ * is no column. */
 static uint64_t row_sum(const struct run_config *cfg, const uint64_t *row)
 {
     uint64_t all[6] = { row[0], row[1], cfg->block_params[row[1]], row[2], row[3], row[4] };
@@ -105,15 +107,15 @@ int image_commit(const struct run_config *cfg, const struct image_state *state, 
     return rc;
 }
 
-/* Both areas' rows as they are read. */
+/* The rows of both areas, while they are read. */
 struct areas {
     const struct run_config *cfg;
     struct area              area[IMAGE_AREAS];
     uint32_t                *crc;    // (IMAGE_AREAS, n_blocks)
-    unsigned                 newest; // the committed one
+    unsigned                 newest; // the committed area
 };
 
-/* Rows come by area and block. */
+/* Takes one row. Rows come by area and block. */
 static int row_take(void *ctx, const uint64_t *row, struct err *err)
 {
     struct areas            *all = ctx;
@@ -129,8 +131,9 @@ static int row_take(void *ctx, const uint64_t *row, struct err *err)
     return 0;
 }
 
-/* Rows that a damaged page hides would let the older image pass for the newest, so SQLite looks at
- * the table first. An area without rows has found 0. all->crc is to be freed in any case. */
+/* Reads the rows of both areas. A damaged page could hide rows and let the older image pass for the
+ * newest, so SQLite checks the table first. An area without rows has found 0. The caller always
+ * frees all->crc. */
 static int areas_read(const struct run_config *cfg, struct areas *all, struct err *err)
 {
     int64_t n = ledger_check(cfg->log, LEDGER_IMAGES, err);
@@ -169,9 +172,9 @@ int image_latest(const struct run_config *cfg, struct image_state *out, struct e
     return rc;
 }
 
-/* Reading. */
+/* ---- reading ---- */
 
-/* Say it if the file ends before the last block does. */
+/* Refuses a file that ends before the last block does. */
 static int check_size(const struct run_config *cfg, int fd, const char *path, struct err *err)
 {
     struct stat st;
@@ -206,7 +209,7 @@ static int reader_open(struct image_reader *f, const struct run_config *cfg, uns
     return rc ? rc : lock_area(f->path, 1, &f->fd, err);
 }
 
-/* One block into `out` (NULL: through the buffer), its checksum compared. */
+/* Reads one block into `out`, or if that is NULL through the buffer, and compares its checksum. */
 static int block_load(const struct image_reader *f, size_t b, uint32_t expected, float *out,
                       struct param_set *beyond, struct err *err)
 {
@@ -227,7 +230,7 @@ static int block_load(const struct image_reader *f, size_t b, uint32_t expected,
         if (beyond) {
             struct overflow part = overflow_find(to, n);
 
-            part.first = (i + part.first) % cfg->block_params[b]; // whichever of its values it is
+            part.first = (i + part.first) % cfg->block_params[b]; // its parameter
             param_set_add(beyond, b, 0, part);
         }
         rc = watch_look(cfg->watch, off + (uint64_t)(i + n) * sizeof *to, image_bytes(cfg), err);
@@ -241,8 +244,8 @@ static int block_load(const struct image_reader *f, size_t b, uint32_t expected,
     return 0;
 }
 
-/* An area into states[block]; states NULL: it is only checked. Where damage is to be counted it
- * does not end there. */
+/* Reads an area into states[block]. With states NULL it is only checked. If `count` is given,
+ * damage is counted and does not end the reading. */
 static int area_load(const struct areas *all, unsigned index, float *const *states,
                      struct image_check *count, struct err *err)
 {
@@ -263,7 +266,7 @@ static int area_load(const struct areas *all, unsigned index, float *const *stat
             continue;
         count->bytes += image_block_floats(cfg, b) * sizeof(float);
         if (!rc)
-            param_set_join(&count->beyond, &beyond); // what is damaged holds anything
+            param_set_join(&count->beyond, &beyond); // a damaged block has random values
         else if (count->damaged++ == 0)
             count->why = *err;
         rc = 0;
@@ -272,7 +275,7 @@ static int area_load(const struct areas *all, unsigned index, float *const *stat
     return rc;
 }
 
-/* Add to the sentence what is left of the run: silently going back would lose steps that were
+/* Adds to the message what is left of the run. Going back silently would lose steps that were
  * reported as committed. */
 static int say_what_is_left(const struct areas *all, int rc, struct err *err)
 {
@@ -316,7 +319,7 @@ int image_check(const struct run_config *cfg, unsigned area, struct image_check 
     free(all.crc);
     if (!out->named || !rc)
         return rc;
-    // who writes it is no damage, nor who may not read it
+    // an image that is in use or may not be read is not damaged
     if (rc == -EBUSY || rc == -EINTR || rc == -ENOMEM || file_is_denied(rc)) {
         *err = why;
         return rc;
@@ -347,7 +350,7 @@ int image_reader_open(struct image_reader *r, struct params_source *source,
     return rc ? rc : reader_open(r, cfg, s.area, err);
 }
 
-/* Writing. */
+/* ---- writing ---- */
 
 int image_forget(const struct run_config *cfg, unsigned area, struct err *err)
 {
@@ -357,7 +360,8 @@ int image_forget(const struct run_config *cfg, unsigned area, struct err *err)
     return runlog_end(cfg->log, rc, err);
 }
 
-/* A block from states; NULL: masters from init, then zeros, through the buffer. */
+/* Writes a block: from states or, if that is NULL, masters from init and zeros, through the
+ * buffer. */
 static int block_write(const struct image_reader *f, size_t b, const float *states,
                        const struct params_source *init, uint32_t *crc, struct err *err)
 {
@@ -398,7 +402,7 @@ int image_write(const struct run_config *cfg, unsigned area, int fd, float *cons
     if (!rc && cfg->durable && fsync(fd) < 0)
         rc = err_set(err, -errno, "flush %s: %s", f.path, strerror(errno));
     if (!rc && cfg->durable)
-        rc = file_sync_dir(cfg->dir, err); // its first time, the file's name is new
+        rc = file_sync_dir(cfg->dir, err); // the file's name may be new
     return rc;
 }
 
@@ -416,7 +420,7 @@ int image_format(const struct run_config *cfg, const struct params_source *init,
     for (size_t b = 0; b < run_blocks(cfg) && !rc; b++)
         rc = block_write(&f, b, NULL, init, &crc[b], err);
     rc = rc ? rc : file_new_commit(&new_, err);
-    file_new_abort(&new_); // of what was not committed
+    file_new_abort(&new_); // removes what was not committed
     if (!rc && !(rc = runlog_begin(cfg->log, err))) {
         rc = ledger_make(cfg->log, LEDGER_IMAGES, err);
         rc = rc ? rc : image_commit(cfg, &(struct image_state){ .area = 0 }, crc, err);

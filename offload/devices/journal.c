@@ -1,21 +1,21 @@
-/* journal.c: the journal's rows in run.db. The last number of each is a checksum of the others, key
- * included, in the order of the columns. */
+/* journal.c: writes and reads the journal's rows in run.db. The last number of each row is a
+ * checksum of the others, including the key, in the order of the columns. */
 #include "offload/devices/journal.h"
 
 #include "data/db/ledger.h"
 
-/* The sum goes behind row's first n numbers. */
+/* Writes a row with its checksum, which goes behind the first n numbers. */
 static int put(struct runlog *log, enum ledger_table t, uint64_t *row, size_t n, struct err *err)
 {
     row[n] = ledger_sum(row, n);
     return ledger_put(log, t, row, err);
 }
 
-enum { STATE = 14, SUB = 5, GRAD = 3, RESIDUAL = 2 }; // columns but for the sum
+enum { STATE = 14, SUB = 5, GRAD = 3, RESIDUAL = 2 }; // columns without the checksum
 _Static_assert(OPTIM_ADAMW == 0 && OPTIM_ADAM == 1 && OPTIM_SGD == 2 && OPTIM_ADAGRAD == 3,
                "as journal_state has them");
 
-/* The numbers of an optimizer's step, in the order of their columns, the first of which is: */
+/* The numbers of an optimizer's step, in the order of their columns. NUMBER is the first column. */
 enum { NUMBER = 4 };
 #define AT(name) offsetof(struct optim_step, name)
 static const size_t numbers[] = { AT(lr), AT(beta1), AT(beta2), AT(eps), AT(one_minus_beta1),
@@ -51,7 +51,7 @@ int journal_put_residual(struct runlog *log, size_t sub, uint32_t crc, struct er
     return put(log, LEDGER_RESIDUALS, (uint64_t[RESIDUAL + 1]){ sub, crc }, RESIDUAL, err);
 }
 
-/* The last of the tables of subgroups, which begin with LEDGER_SUBS. */
+/* The last table that has a row per subgroup. The first is LEDGER_SUBS. */
 static enum ledger_table last_table(const uint32_t *residuals)
 {
     return residuals ? LEDGER_RESIDUALS : LEDGER_GRADS;
@@ -78,7 +78,7 @@ int journal_format(struct runlog *log, const struct journal *j, size_t n_subs, i
 
 /* ---- reading */
 
-/* A table as it is read: whose row is due, and where its numbers go. */
+/* A table while it is read: the row that comes next, and where its numbers go. */
 struct reading {
     enum ledger_table t;
     const char       *path, *table;
@@ -91,8 +91,8 @@ static int missing(const struct reading *r, struct err *err)
     return err_set(err, -EBADMSG, "%s: table %s: row %zu is missing", r->path, r->table, r->due);
 }
 
-/* The row that is due. The sum is that of the columns as they stand, not cut to what they are kept
- * in. */
+/* Checks and stores the next row. The checksum covers the columns as stored, before they are cut to
+ * their types. */
 static int row_take(void *ctx, const uint64_t *row, struct err *err)
 {
     static const size_t   columns[] = { STATE, SUB, GRAD, RESIDUAL };
@@ -125,7 +125,7 @@ static int row_take(void *ctx, const uint64_t *row, struct err *err)
     return 0;
 }
 
-/* n rows of a table; of the state there is one, of id 1, or none. */
+/* Reads n rows of a table. The state's table has one row of id 1, or none. */
 static int table_read(struct runlog *log, enum ledger_table t, size_t n, struct journal *into,
                       struct err *err)
 {

@@ -1,9 +1,10 @@
-/* meter.c: a step's place is taken when it is first named and given back by meter_flush; a third
- * one is a mistake of the caller, asserted. Spans beyond the bound are written as one row a phase
- * of the host and one of the devices (start 0), as a folded step has them. Traffic is kept as sums,
- * so it is always exact.
+/* meter.c: collects the spans and traffic of steps, and writes a step's to run.db. A step takes a
+ * place when it is first named; meter_flush gives the place back. A third open step is a mistake of
+ * the caller, and asserted. Spans beyond the bound become one row per phase for the host and one
+ * for the devices (start 0), as in folded steps. Traffic is kept as sums, so it is always exact.
  *
- * One mutex guards all but the step being written; it is held for a few stores. */
+ * One mutex guards everything except the step that is being written. It is held for a few
+ * stores. */
 #include "offload/devices/meter.h"
 
 #include "data/base/arena.h"
@@ -17,13 +18,13 @@ struct meter_step {
     int      used;
     uint64_t step;
     size_t   n_spans;
-    struct { uint64_t ns, busy_ns, bytes; } over[2][PHASES]; // what did not fit: host's, devices'
+    struct { uint64_t ns, busy_ns, bytes; } over[2][PHASES]; // others: of the host, of devices
     uint64_t total_ns[PHASES];
-    struct runlog_span *spans;  // max_spans, and 2 PHASES more for the totals of what did not fit
+    struct runlog_span *spans;  // max_spans, and 2 PHASES more for the sums of others
     struct link_meter *traffic; // (PHASES, 1 + n_devices); device -1 first
 };
 
-/* The latest times, apart from each other and in order. What ended before `past` is forgotten. */
+/* The latest times, in order and disjoint. Times that ended before `past` are forgotten. */
 enum { METER_TIMES = 1024 };
 struct meter_time { uint64_t from, to; };
 struct meter_times { size_t n; uint64_t past; struct meter_time t[METER_TIMES]; };
@@ -32,10 +33,10 @@ struct meter {
     pthread_mutex_t        mutex;
     size_t                 max_spans, n_devices;
     struct meter_io        io;
-    struct meter_times     busy, waits; // the devices', the training thread's
-    struct meter_step      steps[OPEN_STEPS + 1]; // the last is swapped with the one being written
+    struct meter_times     busy, waits; // of the devices; of the training thread
+    struct meter_step      steps[OPEN_STEPS + 1]; // the last changes places with one being written
     struct runlog_traffic *rows;       // scratch of meter_flush
-    struct arena           arena;      // of all tables
+    struct arena           arena;      // holds all tables
 };
 
 static size_t meter_cells(const struct meter *m) { return (size_t)PHASES * (1 + m->n_devices); }
@@ -80,7 +81,7 @@ void meter_free(struct meter *m)
     free(m);
 }
 
-/* The place of a step; take: one for it where it has none, else NULL. */
+/* The place of a step. If it has none, `take` gives it one; otherwise NULL. */
 static struct meter_step *step_find(struct meter *m, uint64_t step, int take)
 {
     struct meter_step *s = NULL;
@@ -99,9 +100,9 @@ static struct meter_step *step_find(struct meter *m, uint64_t step, int take)
     return s;
 }
 
-/* ---- the overlap */
+/* ---- overlap */
 
-/* What counts as busy where a device does it. */
+/* Whether a device is busy in this phase. */
 static int phase_is_busy(enum runlog_phase phase)
 {
     return phase == PHASE_PARAM_READ || phase == PHASE_GRAD_WRITE || phase == PHASE_UPDATE ||
@@ -121,7 +122,7 @@ static uint64_t shared(struct meter_time a, struct meter_time b)
     return to > from ? to - from : 0;
 }
 
-/* How much of `t` a set has. */
+/* How many ns of `t` are in the set. */
 static uint64_t times_shared(const struct meter_times *s, struct meter_time t)
 {
     uint64_t ns = 0;
@@ -131,8 +132,8 @@ static uint64_t times_shared(const struct meter_times *s, struct meter_time t)
     return ns;
 }
 
-/* Add `t`, which may run into any of them: those that it touches become one. Where there is no
- * place the oldest one, which may be `t`, is forgotten, with what is still to come of before its
+/* Adds `t` to the set. Times that it touches become one with it. If the set is full, the oldest
+ * time, which may be `t`, is forgotten, and so is everything that comes later but lies before its
  * end. */
 static void times_add(struct meter_times *s, struct meter_time t)
 {
@@ -158,8 +159,9 @@ static void times_add(struct meter_times *s, struct meter_time t)
     s->t[first] = t;
 }
 
-/* In whatever order they come: what is new of `t` in its own set counts, and what of that is in the
- * other one is waited for. */
+/* Adds a span to the sums of busy and waited-for time; spans come in any order. Only the part of it
+ * that is new in its own set counts. The part of that which is also in the other set was waited
+ * for. */
 static void io_add(struct meter *m, const struct runlog_span *span)
 {
     int busy = span->device >= 0 && phase_is_busy(span->phase);
@@ -169,7 +171,7 @@ static void io_add(struct meter *m, const struct runlog_span *span)
 
     if ((!busy && !waits) || at >= span->end_ns)
         return;
-    for (size_t i = 0; i <= own->n && at < span->end_ns; i++) { // the gaps between its own
+    for (size_t i = 0; i <= own->n && at < span->end_ns; i++) { // the gaps between its own times
         uint64_t next = i < own->n ? own->t[i].from : UINT64_MAX;
         struct meter_time gap = { at, next < span->end_ns ? next : span->end_ns };
 
@@ -241,7 +243,7 @@ uint64_t meter_total(struct meter *m, uint64_t step, enum runlog_phase phase)
     return ns;
 }
 
-/* The non-zero sums of a step as rows. */
+/* Writes the non-zero sums of a step as rows. */
 static size_t step_rows(struct meter *m, const struct meter_step *s)
 {
     size_t n = 0, places = 1 + m->n_devices;
@@ -261,7 +263,7 @@ static size_t step_rows(struct meter *m, const struct meter_step *s)
     return n;
 }
 
-/* The step is taken out under the lock and written without it: SQLite may wait for the disk,
+/* Takes the step out under the lock and writes it without: SQLite may wait for the disk, and
  * recorders must not. */
 int meter_flush(struct meter *m, uint64_t step, struct runlog *log, struct err *err)
 {

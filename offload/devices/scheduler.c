@@ -1,4 +1,5 @@
-/* scheduler.c: the lock, the first error, tasks from their submission to their part, the thread. */
+/* scheduler.c: runs the one thread that submits tasks to devices and reaps them. It checks what
+ * they did, hands it to their part, and keeps the first error. */
 #include "offload/devices/scheduler.h"
 
 #include "data/base/clock.h"
@@ -69,7 +70,7 @@ void scheduler_submit(struct scheduler *s, size_t device, struct task *t)
     s->dev.device[device].csd->ops->submit(s->dev.device[device].csd, &t->job);
 }
 
-/* What failed, and what it belongs to. */
+/* Says which task failed, and what it belongs to. */
 static int task_failed(const struct scheduler *s, const struct task *t, struct err *err)
 {
     unsigned long long step = t->step + 1;
@@ -84,8 +85,8 @@ static int task_failed(const struct scheduler *s, const struct task *t, struct e
                    step);
 }
 
-/* What was read is not what was written. Activations are of one step: nothing of the run is
- * damaged. */
+/* Says that a task read other bytes than were written. Activations belong to one step, so nothing
+ * of the run is damaged. */
 static int task_damaged(const struct scheduler *s, const struct task *t, int device,
                         struct err *err)
 {
@@ -99,7 +100,7 @@ static int task_damaged(const struct scheduler *s, const struct task *t, int dev
                    of_step ? "; the states are not: go on with --resume" : "");
 }
 
-/* What a job moved and how long it took, and whether it failed; without the lock. */
+/* Records what a job moved and how long it took, and checks it. Called without the lock. */
 static int task_check(struct scheduler *s, const struct task *t, int device, struct err *err)
 {
     static const enum runlog_phase part_phase[CSD_SPANS] = {
@@ -135,8 +136,8 @@ static int task_check(struct scheduler *s, const struct task *t, int device, str
     return 0;
 }
 
-/* What every device has done. 1 if anything, 0, or -errno and the sentence of what failed. The lock
- * is taken for done() alone. */
+/* Reaps what all devices have done. Returns 1 if there was anything, 0, or -errno with a sentence.
+ * Takes the lock only for done(). */
 static int reap(struct scheduler *s, struct err *err)
 {
     enum { MAX = 64 };
@@ -169,7 +170,8 @@ static int reap(struct scheduler *s, struct err *err)
 
 /* ---- the thread ---- */
 
-/* Devices ring when they have done something; what comes from other ranks rings nowhere. */
+/* Devices ring a bell when they have done something. Transfers from other ranks ring none, so they
+ * are polled every LOOK_NS. */
 enum { LOOK_NS = 50000, SLEEP_NS = 1000000000 };
 
 static int work(void *scheduler)

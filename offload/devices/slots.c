@@ -1,5 +1,5 @@
-/* slots.c: made, subgroup after subgroup is put together in a buffer, some on their way to their
- * devices while the next one is filled; a reader finds the subgroup that holds a parameter. */
+/* slots.c: writes all subgroups of a new run, several at a time; reads single subgroups back and
+ * checks them. */
 #include "offload/devices/slots.h"
 
 #include "data/base/crc32c.h"
@@ -9,14 +9,14 @@
 
 enum { PARCELS = 16 };
 
-/* A subgroup on its way. */
+/* A subgroup that is being written. */
 struct parcel {
     char                   *buf; // [states | wire | residual]
     const struct store_sub *u;
-    size_t                  zeros;     // n_pad of the last one, where its moments stayed zero
+    size_t                  zeros;     // n_pad of the last one, if its moments stayed zero
     uint32_t                zeros_crc; // of these moments
     struct csd_job          job[2];
-    size_t                  flying; // of the jobs
+    size_t                  flying; // jobs under way
 };
 
 static void job_send(struct devices *d, struct parcel *p, enum link_class cls, void *buf,
@@ -30,7 +30,7 @@ static void job_send(struct devices *d, struct parcel *p, enum link_class cls, v
     c->ops->submit(c, job);
 }
 
-/* Until its buffer is free. What comes back meanwhile may be the other one's. */
+/* Waits until the parcel's buffer is free. Jobs of other parcels may come back meanwhile. */
 static int parcel_wait(struct devices *d, struct parcel *p, struct err *err)
 {
     uint64_t seen = 0;
@@ -51,7 +51,7 @@ static int parcel_wait(struct devices *d, struct parcel *p, struct err *err)
     return rc;
 }
 
-/* The parcel's buffer is zero but for what the fill of a master writes over. */
+/* Zeroes the parcel's buffer. What `fill` overwrites with masters need not be zeroed again. */
 static void parcel_clear(const struct store *st, const struct slots_source *from, struct parcel *p,
                          const struct store_sub *u)
 {
@@ -66,7 +66,7 @@ static void parcel_clear(const struct store *st, const struct slots_source *from
     p->zeros_crc = crc32c(0, p->buf + master, store_state_bytes(st, u->n_pad) - master);
 }
 
-/* Both checksums of what is in the parcel, with the wire made of the master. Zeros' are known. */
+/* Derives the wire from the master, and computes both checksums. That of zero moments is known. */
 static void parcel_seal(const struct store *st, const struct parcel *p, const struct store_sub *u,
                         struct journal_sub *row)
 {
@@ -80,7 +80,7 @@ static void parcel_seal(const struct store *st, const struct parcel *p, const st
                                : crc32c(0, p->buf, states);
 }
 
-/* Subgroup i into its first slot, and its rows. */
+/* Writes subgroup i into its first slot, and fills its rows. */
 static int sub_make(struct devices *d, const struct slots_source *from, size_t i, struct parcel *p,
                     struct journal *made, struct err *err)
 {
@@ -173,7 +173,7 @@ void slots_reader_close(struct slots_reader *m)
     *m = (struct slots_reader){ 0 };
 }
 
-/* What `job` says to read of a subgroup. */
+/* Reads the area that `job` describes, and compares its checksum. */
 static int area_read(struct slots_reader *m, const struct store_sub *u, struct csd_job *job,
                      uint32_t crc, struct err *err)
 {
@@ -194,7 +194,7 @@ static int area_read(struct slots_reader *m, const struct store_sub *u, struct c
                                             : "values of the residual", u->block, job->off);
 }
 
-/* Subgroup i's wire, and from it the floats in front. */
+/* Reads subgroup i's wire, and converts it to floats in front of it. */
 static int hold_wire(struct slots_reader *m, size_t i, struct err *err)
 {
     const struct store       *st = &m->dev->store;
@@ -217,7 +217,7 @@ int slots_reader_hold(struct slots_reader *m, size_t block, size_t at, struct er
     const struct journal   *j = m->from;
     size_t                  i = m->held;
 
-    // readers go upwards: it is the one that is held, or one behind it
+    // reads go upwards: the subgroup is the one held, or a later one
     if (i == SIZE_MAX || st->subs[i].block != block || st->subs[i].first > at)
         i = st->block_sub[block];
     while (at >= st->subs[i].first + st->subs[i].n)

@@ -1,9 +1,9 @@
-/* budget.c: the arithmetic of the memory plan. What is left beyond the minimum buys more in the
- * order of what it gains: writing beside computing, reading beside computing, less error feedback
- * over the host link, no recomputing or offloading, and at last a cache of wire parameters.
+/* budget.c: computes the memory plan. Memory beyond the minimum is spent where it gains most, in
+ * this order: writing while computing, reading while computing, less error feedback over the host
+ * link, no recomputing or offloading, and at last a cache of wire parameters.
  *
- * Invariants: total <= limit where the plan is accepted; total is the sum of the items; arenas
- * stand beside it, outside the limit, but for a limit that is taken from the machine, which has to
+ * Invariants: if the plan is accepted, total <= limit. total is the sum of the items. Arenas are
+ * counted apart and outside the limit, unless the limit is taken from the machine, which has to
  * hold them too. */
 #include "offload/estimate/budget.h"
 
@@ -22,12 +22,12 @@ uint64_t budget_available(void)
     uint64_t kib = strtoull(machine_field(text, sizeof text, "/proc/meminfo", "MemAvailable"), NULL,
                             10);
 
-    if (!kib) // a kernel without it
+    if (!kib) // a kernel without MemAvailable
         kib = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
     return kib * 1024 / 10 * 9;
 }
 
-/* What there is no choice about less of: frames, buffers and kept layers. */
+/* Sets what a plan needs at least: frames, buffers and kept layers. */
 static void choose_minimum(struct budget *b, const struct budget_request *r)
 {
     size_t n = r->n_layer;
@@ -44,7 +44,7 @@ static uint64_t residual_bytes(const struct budget *b, const struct budget_reque
                               : r->residual_ends + b->grad_buffers * r->residual_layer;
 }
 
-/* As many more of one thing, up to `most`, as `room` has space for. */
+/* Raises a count up to `most`, as far as `room` has space. */
 static void choose_more(size_t *count, size_t most, uint64_t each, uint64_t *room)
 {
     while (*count < most && *room >= each) {
@@ -53,7 +53,7 @@ static void choose_more(size_t *count, size_t most, uint64_t each, uint64_t *roo
     }
 }
 
-/* `bytes` instead of `was`, if there is room for it. */
+/* Replaces `was` bytes by `bytes`, if there is room. */
 static int choose_instead(uint64_t bytes, uint64_t was, uint64_t *room)
 {
     if (*room + was < bytes)
@@ -71,7 +71,7 @@ static void choose_rest(struct budget *b, const struct budget_request *r, uint64
         choose_more(&b->grad_buffers, size_min(n, 2), grad, &room);
     choose_more(&b->frames, size_min(n, 3), r->layer_frame, &room);
     if (b->record_buffers) {
-        // what is kept later may use them, but not while anything is offloaded
+        // kept layers may use this memory later, but not while anything is offloaded
         uint64_t theirs = r->pool_most ? room / 4 : room, left = theirs;
 
         choose_more(&b->record_buffers, BUDGET_BUFFERS_MOST, r->record_buffer, &left);
@@ -85,7 +85,7 @@ static void choose_rest(struct budget *b, const struct budget_request *r, uint64
     } else if (r->training && r->keep) {
         choose_more(&b->kept, n, r->kept_per_layer, &room);
     }
-    // where their buffers hold the activations that are left, nothing is offloaded
+    // if the buffers' memory can hold all remaining activations, offloading ends
     if (b->record_buffers && choose_instead((n - b->kept) * r->kept_per_layer,
                                             b->pool + b->record_buffers * r->record_buffer,
                                             &room)) {
@@ -114,7 +114,7 @@ add(struct budget *b, const char *name, uint64_t bytes, const char *fmt, ...)
     b->total += bytes;
 }
 
-/* The table, and the total with it. */
+/* Fills in the table and its total. */
 static void fill_items(struct budget *b, const struct budget_request *r)
 {
     size_t n = r->n_layer;
@@ -159,7 +159,7 @@ static void fill_items(struct budget *b, const struct budget_request *r)
     add(b, "keys and values", r->kv_cache, "cached while generating");
 }
 
-/* Rounded up, so that what a sentence names would do: 412M. In whole MiB, or KiB below one. */
+/* Rounds up, so that the number in a message is enough: 412M. In whole MiB, or KiB below one. */
 static const char *size_text(char *buf, size_t size, uint64_t bytes)
 {
     if (bytes < MIB)
@@ -178,7 +178,7 @@ static int refuse(const struct budget *b, const struct budget_request *r, struct
     for (size_t i = 0; i < b->n_items; i++)
         most = b->items[i].bytes > most->bytes ? &b->items[i] : most;
     size_text(has, sizeof has, b->limit < MIB ? b->limit : b->limit / MIB * MIB); // rounded down
-    if (r->host_mem && r->host_mem < 1024) // as 400 for 400M
+    if (r->host_mem && r->host_mem < 1024) // e.g. 400 for 400M
         snprintf(has, sizeof has, "%" PRIu64 " bytes", b->limit);
     size_text(needs, sizeof needs, b->total);
     size_text(part, sizeof part, most->bytes);

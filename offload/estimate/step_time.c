@@ -1,4 +1,4 @@
-/* step_time.c: the formula of step_time.h. */
+/* step_time.c: computes how long a step takes from the work of processor, drives and links. */
 #include "offload/estimate/step_time.h"
 
 #include <math.h>
@@ -37,7 +37,7 @@ static struct step_move less(const struct step_move *a, const struct step_move *
                                a->host - b->host, a->in - b->in, a->out - b->out };
 }
 
-/* By how much the first devices are ahead of the last, as far as their last writes hide it. */
+/* How much earlier the first devices finish than the last, as far as their last writes hide it. */
 static double early(const struct step_work *w, struct step_share share)
 {
     double first = share.block_0 * step_move(&w->write_0, 1);
@@ -94,7 +94,7 @@ struct step_time_serial step_time_serial(const struct step_serial *w, double sha
     struct step_time_serial t = {
         .forward = w->F,
         .backward = w->B + step_move(&w->gradient, share),
-        // a drive has one time for what is read and what is written
+        // a drive reads and writes one after the other
         .update = w->overlapped ? fmax(both.drive * share + upload, engine)
                                 : step_move(&w->read, share) + engine + w->host + upload +
                                       step_move(&w->write, share),

@@ -1,4 +1,5 @@
-/* step_work.c: a run's bytes as seconds of its drives and links. */
+/* step_work.c: computes from a run's bytes how many seconds its drives and links need for a
+ * step. */
 #include "offload/estimate/step_work.h"
 
 #include "offload/estimate/traffic.h"
@@ -6,13 +7,13 @@
 
 #include <math.h>
 
-/* Bytes of one move: towards memory and away from it, over which kind of link; computed: what
- * accelerators read or make. */
+/* Bytes of one move: to memory (read), from memory (write), and the kind of link that they use.
+ * computed: bytes that accelerators read or compute. */
 struct bytes { double read, write; int internal, computed; };
 
 /* ---- shares ---- */
 
-/* Parameters with their padding, of some blocks: of each device's at most, and of all. */
+/* Parameters of some blocks with padding: the most on one device, and the sum. */
 struct padded { double most, sum; };
 
 static struct padded padded_of(const struct store *st, struct route_span of)
@@ -46,7 +47,7 @@ static double params_of(const struct run_config *cfg, struct route_span of)
 
 static double parameters(const struct run_config *cfg) { return params_of(cfg, all_blocks(cfg)); }
 
-/* Of what forward waits for before its first layer, and of that. */
+/* Parameters that forward waits for before its first layer, and those of that layer. */
 static double params_first(const struct run_config *cfg)
 {
     return params_of(cfg, route_first(&cfg->route));
@@ -74,7 +75,7 @@ int step_work_share(struct step_share *out, const struct run_config *cfg, struct
     return 0;
 }
 
-/* How much more than the parameters all devices together move. */
+/* By what factor all devices together move more than the parameters. */
 static int padding(double *out, const struct run_config *cfg, struct err *err)
 {
     struct store st;
@@ -87,7 +88,7 @@ static int padding(double *out, const struct run_config *cfg, struct err *err)
     return 0;
 }
 
-/* Of the last layer, which is updated behind nearly all others. */
+/* Parameters of the last layer, which is updated after nearly all others. */
 static double params_last(const struct run_config *cfg)
 {
     struct route_span layers = route_shared(&cfg->route);
@@ -111,10 +112,10 @@ struct machine {
     const struct step_drive *drive; // (n) measured; NULL: none
     size_t                   first, n;
     double                   padding;
-    double (*busy)[LINK_DIRS]; // (links) of one move
+    double (*busy)[LINK_DIRS]; // (links): seconds of one move
 };
 
-/* One drive's time for all of it, the slowest drive's; through its own accelerator's link, too. */
+/* Seconds that the slowest drive needs for its bytes, also through its accelerator's own link. */
 static double drive_seconds(const struct machine *m, const struct bytes *b)
 {
     double most = 0;
@@ -157,8 +158,8 @@ static struct step_move move_of(const struct machine *m, const struct bytes *b)
     return move;
 }
 
-/* Add what activations move on drives of their own, as fast as these are modelled. Their time
- * counts where it is longer than that of the devices, of which each has about its share. */
+/* Adds the activations that drives of their own move, at their modelled speed. Their time counts if
+ * it is longer than that of the devices, each of which has about an equal share. */
 static void acts_add(struct step_move *to, const struct machine *devices,
                      const struct run_config *cfg, const struct bytes *b)
 {
@@ -181,8 +182,8 @@ static int machine_open(struct machine *m, const struct run_config *cfg, const s
 
 /* ---- siTrain's own step ---- */
 
-/* An update's arithmetic: on devices beside what they move, or (su) after it; of emulated ones on
- * the host's cores, of which a device has at most one. */
+/* Adds an update's arithmetic. Devices compute while they move bytes, or after it (su). Emulated
+ * ones use the host's cores, one per device at most. */
 static void update_compute(struct step_move *m, const struct run_config *cfg, double n,
                            const struct step_rates *r)
 {
@@ -198,9 +199,9 @@ static void update_compute(struct step_move *m, const struct run_config *cfg, do
         m->drive = fmax(m->drive, n / r->engine);
 }
 
-/* What they take from forward: all but blocks 0 and 1 are updated beside it. It is more than their
- * arithmetic's part of all cores, probably since an update stops one thread of several, and the
- * others wait for that one (docs/lab/scaling-model.md). */
+/* The time that updates take from forward: all but those of blocks 0 and 1 run at the same time. It
+ * is more than their share of all cores, probably because an update stops one thread of several,
+ * and the others wait for it (docs/lab/scaling-model.md). */
 static double update_beside(const struct run_config *cfg, double n, const struct step_rates *r)
 {
     double rate = r->engine * r->cores;
@@ -213,7 +214,7 @@ static double update_beside(const struct run_config *cfg, double n, const struct
 
 /* ---- between ranks ---- */
 
-/* Bytes to this rank and away from it, in so many transfers, one after the other. */
+/* Adds bytes that come to this rank and leave it, in so many transfers one after the other. */
 static void network_add(struct step_move *to, const struct step_rates *r, double in, double out,
                         double transfers)
 {
@@ -223,8 +224,8 @@ static void network_add(struct step_move *to, const struct step_rates *r, double
     to->out += out / r->network + transfers * r->latency;
 }
 
-/* Gathers go by what is read, exchanges by blocks. Block 0 stands for what forward waits for, and
- * for what backward has last. */
+/* Adds the moves between ranks. Gathers follow what is read; exchanges follow blocks. Block 0
+ * stands for what forward waits for and for what backward does last. */
 static void network_moves(struct step_work *out, const struct run_config *cfg,
                           const struct link_meter *all, const struct step_rates *r,
                           double part_forward)
@@ -267,7 +268,7 @@ int step_work_moves(struct step_work *out, const struct run_config *cfg, const s
     double left = (double)all.bytes[LINK_HOST][CLASS_RESIDUAL][LINK_READ];
     double owed = (double)all.bytes[LINK_HOST][CLASS_RESIDUAL][LINK_WRITE];
     const struct bytes pushed_aside = { 0, pushed, 0, 1 }, popped_aside = { popped, 0, 0, 1 };
-    // the wire and the master are written first, but by su
+    // the wire and the master are written first, except in su
     double first = cfg->mode == RUN_SU ? states : sizeof(float) * n;
     double tail = (states - first) * params_last(cfg) / n;
     int    internal = kind == LINK_INTERNAL, aside = cfg->n_act_devices > 0;
@@ -333,14 +334,14 @@ int step_work_halves(struct step_halves *out, const struct run_config *cfg,
         out->write = move_of(&m, &written);
         out->read = move_of(&m, &read);
     }
-    double one = 1 / (double)cfg->n_devices; // an item has as much on each
+    double one = 1 / (double)cfg->n_devices; // each device has an equal part of an item
     out->write.drive *= one;
     out->read.drive *= one;
     free(m.busy);
     return 0;
 }
 
-/* ---- phases in turn ---- */
+/* ---- phases one after the other ---- */
 
 int step_work_serial(struct step_serial *out, const struct run_config *cfg,
                      const struct topology *t, const struct step_rates *rates, struct err *err)

@@ -1,12 +1,12 @@
-/* traffic.c: the table of docs/design.md (run.db) as arithmetic: payload alone, in one step
- * without a crash. What is measured is compared with this, byte for byte, so nothing here may be
- * an estimate. */
+/* traffic.c: computes the bytes that one step without a crash moves: the table of docs/design.md
+ * (run.db) as arithmetic, payload alone. Measured bytes are compared with these and must be equal,
+ * so nothing here may be an estimate. */
 #include "offload/estimate/traffic.h"
 
 #include "data/base/round.h"
 #include "kernels/topk.h"
 
-/* Pairs that groups together may have of n parameters of a block. */
+/* The most pairs that groups together can have of n parameters of a block. */
 static uint64_t pairs_most(const struct run_config *c, size_t block, size_t groups, size_t n)
 {
     uint64_t most = (uint64_t)groups * topk_count(run_whole(c, block), c->compress);
@@ -14,7 +14,7 @@ static uint64_t pairs_most(const struct run_config *c, size_t block, size_t grou
     return sizeof(struct topk_pair) * (most < n ? most : n);
 }
 
-/* What rank `to` gets of the nodes of rank `from`. */
+/* Bytes that rank `to` gets of the gradients of rank `from`. */
 static uint64_t exchanged(const struct run_config *c, size_t from, size_t to)
 {
     const struct run_ranks *r = &c->ranks;
@@ -34,8 +34,9 @@ static uint64_t exchanged(const struct run_config *c, size_t from, size_t to)
     return all;
 }
 
-/* What of blocks is gathered comes from the ranks that have it, and what they read goes to each
- * other one; of gradients each node of the sum goes, and comes, in the same way. */
+/* Bytes between ranks. Parameters are gathered from the ranks that hold them: each rank sends what
+ * it reads to every other one. Of gradients each node of the sum is sent and received in the same
+ * way. */
 static void ranks_computed(struct link_meter *out, const struct run_config *c)
 {
     const struct run_ranks *r = &c->ranks;
@@ -55,7 +56,7 @@ static void ranks_computed(struct link_meter *out, const struct run_config *c)
 
 void traffic_computed(struct link_meter *out, const struct run_config *c)
 {
-    enum link_kind update = c->mode == RUN_BASE ? LINK_HOST : LINK_INTERNAL; // its data cross this
+    enum link_kind update = c->mode == RUN_BASE ? LINK_HOST : LINK_INTERNAL; // for an update's data
     uint64_t       params = 0, gradient = 0;
 
     memset(out, 0, sizeof *out);
@@ -66,7 +67,7 @@ void traffic_computed(struct link_meter *out, const struct run_config *c)
 
         params += n;
         gradient += c->compress > 0.0 ? pairs_most(c, b, size_max(c->ranks.groups, 1), n)
-                                      : sizeof(float) * n; // as sent: pairs, or dense
+                                      : sizeof(float) * n; // pairs or dense values, as sent
     }
     uint64_t states = params * (uint64_t)(1 + optim_moments(c->optim)) * sizeof(float);
     out->bytes[LINK_HOST][CLASS_GRADIENT][LINK_WRITE] = gradient;

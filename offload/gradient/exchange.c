@@ -1,4 +1,5 @@
-/* exchange.c: one block's gradient at a time between ranks. */
+/* exchange.c: exchanges one block's gradient at a time between ranks, adds what came, and shares
+ * the sums for the norm. */
 #include "offload/gradient/exchange.h"
 
 #include "data/base/clock.h"
@@ -9,7 +10,7 @@
 #include <math.h>
 #include <omp.h>
 
-/* ---- what is sent, and where it comes to ---- */
+/* ---- what is sent, and where it arrives ---- */
 
 static size_t portion_of(const struct run_config *cfg, size_t block, size_t rank)
 {
@@ -23,7 +24,7 @@ static size_t sums_of(const struct run_config *cfg, size_t block, size_t rank)
     return div_up(portion_of(cfg, block, rank), REDUCE_BLOCK);
 }
 
-/* Where this rank's portion of a block is, and how long. */
+/* Where this rank's portion of a block begins, and its length. */
 static size_t own_first(const struct exchange *x, size_t block)
 {
     return run_first(&x->sched->cfg, block);
@@ -34,7 +35,7 @@ static size_t own_n(const struct exchange *x, size_t block)
     return x->sched->cfg.block_params[block];
 }
 
-/* What a node that comes takes, of this rank's portion of a block, at most. */
+/* The most bytes of an incoming node, for this rank's portion of a block. */
 static size_t comes_bytes(const struct run_config *cfg, size_t block, struct sum_node node)
 {
     size_t n = cfg->block_params[block],
@@ -46,7 +47,7 @@ static size_t comes_bytes(const struct run_config *cfg, size_t block, struct sum
            sizeof(struct topk_pair);
 }
 
-/* Of what the other ranks send; *merged: of the sum, with compression. */
+/* Bytes for what the other ranks send. *merged: bytes of the sum, with compression. */
 static size_t inbox_bytes(const struct run_config *cfg, size_t *merged)
 {
     struct sum_node some[SUM_NODES_MOST], root = { 8 * sizeof(size_t) - 1, 0 };
@@ -130,7 +131,7 @@ static void merge_pairs(struct exchange *x)
     x->merged.n = pair_sum(&s, x->merged.pairs, (double *)exchange_sum(x, x->block));
 }
 
-/* All nodes' values of this rank's portion into its place in the first of its own, in slices that
+/* Adds all nodes' values of this rank's portion into the first of its own nodes, in slices that
  * stay in the cache. */
 static void merge(struct exchange *x)
 {
@@ -161,7 +162,7 @@ static int merger_work(void *exchange)
     if (x->state != EXCHANGE_MERGING)
         return 0;
     thread_unlock(&x->merger);
-    omp_set_num_threads(1); // the model's threads are at work
+    omp_set_num_threads(1); // the model's threads use the other cores
     if (x->pairs)
         merge_pairs(x);
     else
@@ -218,7 +219,7 @@ static size_t nodes_of(const struct exchange *x, size_t rank)
     return x->first[rank + 1] - x->first[rank];
 }
 
-/* Of this rank's k-th node what is rank p's. */
+/* The part of this rank's k-th node that belongs to rank p. */
 static void part_goes(const struct exchange *x, size_t p, size_t k, struct comm_peer *peer)
 {
     const struct run_config *cfg = &x->sched->cfg;
@@ -234,7 +235,7 @@ static void part_goes(const struct exchange *x, size_t p, size_t k, struct comm_
     peer->send_bytes = part.n * sizeof *part.pairs;
 }
 
-/* And of the i-th of all nodes what is this rank's. */
+/* The part of the i-th of all nodes that belongs to this rank. */
 static void part_comes(struct exchange *x, size_t i, struct comm_peer *peer, char **inbox)
 {
     x->x[i] = (float *)*inbox;
@@ -245,7 +246,7 @@ static void part_comes(struct exchange *x, size_t i, struct comm_peer *peer, cha
     *inbox += peer->recv_bytes;
 }
 
-/* Begun as the peers say. */
+/* Begins the k-th exchange with what the peers say. */
 static int round_begin(struct exchange *x, size_t k, struct err *err)
 {
     const struct run_ranks *r = &x->sched->cfg.ranks;
@@ -257,7 +258,8 @@ static int round_begin(struct exchange *x, size_t k, struct err *err)
     return comm_exchange(r->comm, COMM_GRADIENTS, x->peers, &x->requests[k], err);
 }
 
-/* The k-th node of every rank, where it has so many: its portion to each other one. */
+/* Sends each other rank its part of this rank's k-th node, for all k. Not every rank has so many
+ * nodes. */
 static int nodes_begin(struct exchange *x, struct err *err)
 {
     const struct run_ranks *r = &x->sched->cfg.ranks;
@@ -331,8 +333,8 @@ int exchange_begin_pairs(struct exchange *x, size_t block, const struct pair_lis
     return rc;
 }
 
-/* How many pairs come is known; they have room in the inbox, or another rank is not what this one
- * takes it for. */
+/* The numbers of pairs are known now. They must fit into the inbox; otherwise the ranks do not
+ * agree on the run. */
 static int pairs_begin(struct exchange *x, struct err *err)
 {
     const struct run_config *cfg = &x->sched->cfg;

@@ -1,4 +1,4 @@
-/* grad_form.c: norm and Top-K of gradients. */
+/* grad_form.c: computes the norm of gradients and selects their Top-K. */
 #include "offload/gradient/grad_form.h"
 
 #include "data/base/round.h"

@@ -1,4 +1,4 @@
-/* grouped.c: the places of a gradient's groups. */
+/* grouped.c: manages the buffer places in which a block's gradient is added up, group by group. */
 #include "offload/gradient/grouped.h"
 
 #include "data/base/round.h"
@@ -31,7 +31,7 @@ size_t grouped_before(const struct grouped *g, size_t group)
     return g->once && g->group != group ? g->group : GROUPED_NONE;
 }
 
-/* Of the places that no node stands in the first one. */
+/* The first place that no node uses. */
 static float *place_free(const struct grouped *g)
 {
     for (size_t i = 0, taken; i < g->slots; i++) {

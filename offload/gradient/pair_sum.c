@@ -1,5 +1,6 @@
-/* pair_sum.c: slices of all lists are spread out and added by the tree itself; what has a pair in
- * none of them is passed over. */
+/* pair_sum.c: adds compressed gradients of several groups. It expands a slice of all lists to dense
+ * arrays, adds these in the order of the tree, and collects the pairs again. Slices in which no
+ * list has a pair are skipped. */
 #include "offload/gradient/pair_sum.h"
 
 #include "data/base/round.h"
@@ -8,7 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { SLICE = 1024 }; // elements: those of a few lists stay in the cache
+enum { SLICE = 1024 }; // elements; slices of a few lists fit into the cache
 
 struct work {
     float           *dense; // (n_lists, SLICE)
@@ -19,7 +20,7 @@ struct work {
     char            *there; // (SLICE)
 };
 
-/* What scratch is cut into; its bytes. */
+/* Lays out the scratch memory, and returns its bytes. */
 static size_t work_lay(struct work *w, char *scratch, size_t n)
 {
     size_t at = 0;
@@ -46,7 +47,7 @@ size_t pair_sum_scratch(size_t n_lists)
     return work_lay(&w, none, n_lists);
 }
 
-/* Elements [from, from + n) of all lists into w->dense; whether there are any. */
+/* Expands elements [from, from + n) of all lists into w->dense. Returns whether there are any. */
 static int spread(const struct pair_sum *s, const struct work *w, size_t from, size_t n)
 {
     int any = 0;
@@ -102,7 +103,7 @@ size_t pair_sum(const struct pair_sum *s, struct topk_pair *out, double *sums)
     return made;
 }
 
-/* The first pair that is not before this index. */
+/* The first pair whose index is not below this one. */
 static size_t pair_at(struct pair_list l, size_t index)
 {
     size_t low = 0, high = l.n;

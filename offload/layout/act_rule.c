@@ -1,4 +1,5 @@
-/* act_rule.c: see act_rule.h. */
+/* act_rule.c: decides which activations are written to the devices and which stay in memory, and
+ * computes what these decisions move. */
 #include "offload/layout/act_rule.h"
 
 #include <assert.h>
@@ -65,7 +66,7 @@ void act_rule_reverse(struct act_rule *r)
         struct act_slot *s = &r->slot[i];
         int near = s->begin == r->begin && s->entry - s->begin < 2 * r->n;
 
-        if (!s->stays && !(near && act_rule_stay(r->n))) // few are to be read into
+        if (!s->stays && !(near && act_rule_stay(r->n))) // few buffers: all are read into
             s->entry = SIZE_MAX;
     }
 }

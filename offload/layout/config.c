@@ -1,4 +1,4 @@
-/* config.c: what is said of a run's parameters. */
+/* config.c: names a run's modes and parameters, and reports which parameters overflowed. */
 #include "offload/layout/config.h"
 
 const char *run_mode_name(size_t mode)

@@ -1,4 +1,5 @@
-/* ranks.c: how blocks are cut into portions. */
+/* ranks.c: cuts blocks into portions, one for each rank, and says which nodes of the sum a rank
+ * computes. */
 #include "offload/layout/ranks.h"
 
 #include "data/base/round.h"

@@ -1,5 +1,6 @@
-/* route.c: what follows from the order of passes. Runs and lanes are few, so everything is counted
- * from them each time; nothing is kept. */
+/* route.c: answers questions about the order of passes: which block comes when, in which buffer it
+ * is, and what is read. Runs and lanes are few, so every answer is counted from them; nothing is
+ * kept. */
 #include "offload/layout/route.h"
 
 #include "data/base/round.h"
@@ -29,7 +30,7 @@ static size_t lane_of(const struct route *o, size_t block)
 
 /* ---- uses */
 
-/* The run behind r of its pass, or NULL; the first one for r NULL. */
+/* The run behind r in its pass, or NULL. With r NULL, the first run. */
 static const struct route_run *run_next(const struct route *o, enum stream_pass pass,
                                         const struct route_run *r)
 {
@@ -46,7 +47,7 @@ size_t route_uses(const struct route *o, enum stream_pass pass, enum route_use u
     return n;
 }
 
-/* The i-th use that has any of `uses`. */
+/* The i-th use of the pass that is of any kind in `uses`. */
 static struct route_at use_at(const struct route *o, enum stream_pass pass, unsigned uses, size_t i)
 {
     for (const struct route_run *r = run_next(o, pass, NULL); r; r = run_next(o, pass, r)) {
@@ -151,10 +152,10 @@ struct route_span route_shared(const struct route *o)
 
 /* ---- what is read */
 
-/* One frame, through which every `step`-th block of a lane passes from `first` on. */
+/* One frame of a lane: every `step`-th block from `first` on passes through it. */
 struct passing { size_t lane, first, step, holds; };
 
-/* What a pass reads into it. */
+/* Adds what a pass reads into the frame. */
 static void frame_reads(struct route_reads *sum, struct passing *f, const struct route *o,
                         enum stream_pass pass, const size_t *params)
 {
@@ -193,9 +194,9 @@ struct route_reads route_reads(const struct route *o, enum stream_pass pass, siz
     return all;
 }
 
-/* ---- what cannot be */
+/* ---- orders that cannot be */
 
-/* In training each block is first read behind the one before it. */
+/* Whether training first reads each block after the one before it. */
 static int numbered(const struct route *o)
 {
     size_t next = 0; // lane
@@ -215,7 +216,7 @@ static int numbered(const struct route *o)
     return next == ROUTE_LANES;
 }
 
-/* Of a lane's gradients in training. */
+/* What is wrong with the use of a lane's gradients in training, or NULL. */
 static const char *gradients_fault(const struct route *o, size_t lane)
 {
     size_t      added = 0, sent = 0;

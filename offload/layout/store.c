@@ -1,11 +1,11 @@
-/* store.c: the layout of a run on its devices. */
+/* store.c: computes the layout of a run on its devices, and packs and checks superblocks. */
 #include "offload/layout/store.h"
 
 #include "csd/engine/grad_wire.h"
 #include "data/base/crc32c.h"
 #include "data/base/round.h"
 
-/* Device d's class of slots of n_pad parameters, made if it is new. */
+/* Finds device d's class of slots of n_pad parameters, or makes it. */
 static size_t class_find(struct store *s, size_t device, size_t n_pad)
 {
     for (size_t c = 0; c < s->n_classes; c++)
@@ -15,8 +15,8 @@ static size_t class_find(struct store *s, size_t device, size_t n_pad)
     return s->n_classes++;
 }
 
-/* Cut the shard [begin, end) of a block into equal subgroups; with s->subs NULL they are only
- * counted. */
+/* Cuts the shard [begin, end) of a block into equal subgroups. With s->subs NULL it only counts
+ * them. */
 static void shard_cut(struct store *s, size_t block, size_t device, size_t begin, size_t end,
                       size_t max)
 {
@@ -39,7 +39,7 @@ static void shard_cut(struct store *s, size_t block, size_t device, size_t begin
     }
 }
 
-/* Every subgroup of every block, in order. */
+/* Cuts every block into subgroups, in order. */
 static void blocks_cut(struct store *s, size_t max)
 {
     s->n_subs = 0;
@@ -53,8 +53,8 @@ static void blocks_cut(struct store *s, size_t max)
     s->block_sub[s->n_blocks] = s->n_subs;
 }
 
-/* Places on each device: the superblock, the slots by class, the gradient and residual areas by
- * subgroup. */
+/* Computes offsets on each device: the superblock, the slots by class, the gradient and residual
+ * areas by subgroup. */
 static void places(struct store *s)
 {
     for (size_t d = 0; d < s->n_devices; d++)
@@ -94,7 +94,7 @@ int store_init(struct store *s, const struct run_config *cfg, struct err *err)
 {
     struct csd_config update = { .mem = cfg->csd_mem, .moments = optim_moments(cfg->optim),
                                  .wire_dt = cfg->wire_dt, .update_params = CSD_ALIGN_PARAMS };
-    size_t max = csd_params_max(cfg->csd, &update, STORE_MAX_SUBGROUP); // of a subgroup
+    size_t max = csd_params_max(cfg->csd, &update, STORE_MAX_SUBGROUP); // parameters of a subgroup
 
     *s = (struct store){ .n_blocks = run_blocks(cfg), .last = route_last(&cfg->route),
                          .block_params = cfg->block_params,
@@ -192,7 +192,7 @@ int store_super_present(const void *page) { return memcmp(page, "siTrain device 
 
 static int parse(const char *page, struct store_super *out)
 {
-    char text[SUPER_SECTOR]; // a stranger's page need not end its text
+    char text[SUPER_SECTOR]; // a foreign page may have no end of text
     unsigned long long bytes;
 
     memset(out, 0, sizeof *out);

@@ -1,11 +1,11 @@
-/* sum_tree.c: a row of nodes is a stack: each new one is added to what is on top for as long as the
- * two are children of one. */
+/* sum_tree.c: adds gradients of groups in the order of the tree. It keeps the nodes in a stack: a
+ * new node is added to the top one as long as both are children of the same node. */
 #include "offload/layout/sum_tree.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* A node without a right neighbour is its parent. */
+/* The highest node that is the same sum: a node without right neighbour equals its parent. */
 static struct sum_node grown(struct sum_node a, size_t groups)
 {
     while (a.index % 2 == 0 && a.index > 0 && (a.index + 1) << a.level >= groups)
@@ -18,7 +18,7 @@ static int siblings(struct sum_node a, struct sum_node b)
     return a.level == b.level && a.index % 2 == 0 && b.index == a.index + 1;
 }
 
-/* Where it is short, starting threads would take longer. */
+/* For short arrays, starting threads would take longer than adding. */
 static void add(float *to, const float *from, size_t n)
 {
 #pragma omp parallel for simd schedule(static) if (n > 1 << 16)

@@ -1,4 +1,5 @@
-/* act_stack.c: what forward leaves to backward, through a few buffers. */
+/* act_stack.c: stacks the activations that forward leaves to backward: pushes and pops them through
+ * a few buffers, and writes and reads those that do not stay in memory. */
 #include "offload/stream/act_stack.h"
 
 #include "data/base/crc32c.h"
@@ -55,7 +56,7 @@ void act_stack_rest(struct act_stack *k)
     arena_give_back(k->memory.base, k->memory.bytes);
 }
 
-/* What part d of an item of `bytes` holds of it. */
+/* Bytes of an item in its part d. */
 static size_t part_payload(const struct act_stack *k, size_t bytes, size_t d)
 {
     size_t part = devices_act_part(&k->sched->cfg, bytes), first = d * part;
@@ -72,7 +73,7 @@ static struct act_buffer *buffer_of(const struct act_stack *k, size_t item)
     return NULL;
 }
 
-/* Which item is popped after this one; SIZE_MAX: none. */
+/* The item that is popped after this one, or SIZE_MAX. */
 static size_t popped_after(const struct act_stack *k, size_t item)
 {
     size_t begin = k->place[item].begin;
@@ -82,7 +83,7 @@ static size_t popped_after(const struct act_stack *k, size_t item)
     return begin > 0 ? k->place[begin - 1].begin : SIZE_MAX;
 }
 
-/* ---- the model's side: the scheduler looks at the rule only while items are popped */
+/* ---- the model's side. The scheduler looks at the rule only while items are popped. */
 
 int act_stack_push(struct act_stack *k, int first, void **item, struct err *err)
 {
@@ -192,7 +193,7 @@ static void part_done(void *stack, struct task *t)
         b->state = ACT_IDLE;
 }
 
-/* Write or read b->moves. */
+/* Submits the writes or reads of item b->moves. */
 static void transfer(struct act_stack *k, struct act_buffer *b, enum csd_kind kind)
 {
     static const struct task_kind writing = { TASK_OF_STEP, part_done, NULL, NULL };
@@ -218,8 +219,8 @@ static void transfer(struct act_stack *k, struct act_buffer *b, enum csd_kind ki
     }
 }
 
-/* The first item in the order of pops that is in no buffer; SIZE_MAX: none, or it is not written
- * yet. */
+/* The first item in the order of pops that is in no buffer. SIZE_MAX: there is none, or it is still
+ * being written. */
 static size_t wanted(struct act_stack *k)
 {
     while (k->ahead != SIZE_MAX && buffer_of(k, k->ahead))
@@ -230,8 +231,8 @@ static size_t wanted(struct act_stack *k)
     return k->ahead;
 }
 
-/* Reads that are under way share a drive, and so the first would be over with the last: no more are
- * begun than keep a drive busy. */
+/* Whether another read may begin. Reads under way share a drive, so the first would end with the
+ * last. Only enough to keep a drive busy are under way. */
 static int may_read(const struct act_stack *k)
 {
     static const size_t enough = 8u << 20;

@@ -1,12 +1,12 @@
-/* commits.c: one commit at a time, from its flushes to what it sets free. */
+/* commits.c: makes one commit at a time, from the flushes of its devices to what it sets free. */
 #include "offload/stream/commits.h"
 
 #include "data/base/clock.h"
 #include "data/base/machine.h"
 
-/* ---- the committer: a job, a transaction */
+/* ---- the committer: one transaction per job */
 
-/* All its rows, inside the transaction. */
+/* Writes all rows of a job, inside the transaction. */
 static int rows_put(struct commits *c, struct commit_job *j, struct err *err)
 {
     struct runlog *log = c->sched->cfg.log;
@@ -20,7 +20,7 @@ static int rows_put(struct commits *c, struct commit_job *j, struct err *err)
         rc = journal_put_sub(log, j->subs[i], &j->j.subs[i], err);
     if (!rc && j->a)
         rc = journal_put_state(log, &j->j.state, err);
-    j->row.peak_rss = rss_peak(); // so far: a skipped step has no B, a killed one none of its own
+    j->row.peak_rss = rss_peak(); // peak so far: a skipped step has no B, nor has a killed one
     if (!rc && j->a)
         rc = runlog_step(log, &j->row, err);
     if (!rc && j->a && j->choice.layers)
@@ -65,7 +65,7 @@ static void job_give(struct commits *c)
     thread_unlock(&c->committer);
 }
 
-/* Take the job back; 0: it is not over. */
+/* Takes the job back. 0: it is not over. */
 static int job_take(struct commits *c)
 {
     thread_lock(&c->committer);
@@ -86,7 +86,8 @@ void commits_tables(struct commits *c, const struct store *st, struct arena *a)
     c->job.subs = arena_take(a, st->n_subs * sizeof *c->job.subs);
 }
 
-/* What a job can hold is what the journal has: its arrays are what it is read into. */
+/* Allocates the job's arrays by reading the journal into them: a job can hold what the journal
+ * has. */
 int commits_open(struct commits *c, struct err *err)
 {
     const struct store *st = &c->sched->dev.store;
@@ -109,10 +110,10 @@ void commits_close(struct commits *c)
     journal_close(&c->job.j);
 }
 
-/* ---- what is due, and what follows */
+/* ---- what is due, and what follows from a commit */
 
-/* Of what was speculated on in vain nothing is out any more: it reads gradients that the step after
- * may write. */
+/* Whether commit A is due. If speculation failed, its updates must have come back first: they read
+ * gradients that the next step may overwrite. */
 static int due_a(const struct commits *c)
 {
     const struct updates *u = c->updates;
@@ -126,7 +127,7 @@ static int due_b(const struct commits *c)
     size_t uncommitted = 0;
 
     if (c->updates->ask != ASK_RUNNING || c->awaits_ranks)
-        return 0; // not before A, everybody's
+        return 0; // not before every rank's A
     for (size_t k = 0; k < c->subs->store->n_classes; k++) {
         const struct store_class *of = &c->subs->store->classes[k];
 
@@ -158,7 +159,7 @@ static void begin(struct commits *c, int a)
     }
 }
 
-/* What the transaction says, as it is now: it is this thread that changes it. */
+/* Fills the job with what the transaction writes. Only this thread changes these values. */
 static void job_fill(struct commits *c)
 {
     const struct stream_step *asked = &c->updates->asked;
@@ -201,7 +202,7 @@ static void span(struct commits *c)
     meter_span(c->sched->meter, c->job.row.step, PHASE_COMMIT, -1, -1, c->since, clock_ns(), 0);
 }
 
-/* This rank's A is durable: the others hear of it. */
+/* Tells the other ranks that this rank's A is durable. */
 static int ranks_tell(struct commits *c, struct err *err)
 {
     const struct run_ranks *r = &c->sched->cfg.ranks;
@@ -257,7 +258,7 @@ int commits_advance(struct commits *c, struct err *err)
         if (c->unflushed > 0)
             return 0;
         job_fill(c);
-        if (c->job.last) // the transaction carries the step's spans: only the flush can be in them
+        if (c->job.last) // spans are in this transaction, so they can contain only the flush
             span(c);
         c->state = COMMIT_WRITING;
         job_give(c);

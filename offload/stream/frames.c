@@ -1,4 +1,4 @@
-/* frames.c: parameters, read ahead of the model. */
+/* frames.c: reads parameters from devices into frames, ahead of the model, and lends them to it. */
 #include "offload/stream/frames.h"
 
 #include "data/base/clock.h"
@@ -54,9 +54,9 @@ static size_t block_at(const struct frames *f, size_t i)
 
 void frames_begin(struct frames *f, enum stream_pass pass, uint64_t version)
 {
-    assert(f->next_acquire == f->n_uses); // the pass before is through
-    // a training pass reads every parameter anew, even after an evaluation or a skip: each step
-    // moves what the table says
+    assert(f->next_acquire == f->n_uses); // the pass before has ended
+    // A training pass reads all parameters anew, even after an evaluation or a skipped step, so
+    // that each step moves the bytes of the table (traffic.h).
     for (size_t i = 0; pass == STREAM_TRAIN && i < f->n_frames; i++)
         f->frames[i].block = SIZE_MAX;
     f->pass = pass;
@@ -65,8 +65,8 @@ void frames_begin(struct frames *f, enum stream_pass pass, uint64_t version)
     f->next_read = f->next_acquire = 0;
 }
 
-/* A drive serves in turn all that it is asked for: what is read further ahead keeps the model
- * waiting for what it needs next, be it a read, a gradient's write or block 0's update. */
+/* Whether enough is being read. A drive serves requests in turn: reading further ahead would delay
+ * what the model needs next, be it a read, a gradient's write or block 0's update. */
 static int reads_enough(const struct frames *f)
 {
     enum { AHEAD_BLOCKS = 2, AHEAD_BYTES = 64 << 20 };
@@ -75,7 +75,7 @@ static int reads_enough(const struct frames *f)
     return f->next_read >= f->next_acquire + AHEAD_BLOCKS && f->unread_bytes >= bytes;
 }
 
-/* What a block's parameters wait for: their update, then their read. */
+/* The phase to which waiting for a block counts: first its update, then its read. */
 static enum runlog_phase waits_for(const struct frames *f, size_t block)
 {
     if (f->pass != STREAM_TRAIN)
@@ -135,8 +135,7 @@ static void read_submit(struct frames *f, const struct frame *at, size_t i)
     scheduler_submit(f->sched, u->device, &f->reads[i]);
 }
 
-/* Read on into a frame: its block's subgroups whose wire is there by now, whichever device is
- * ahead. */
+/* Reads on into a frame: all subgroups whose wire is ready, of whichever device. */
 static int frame_read(struct frames *f, struct frame *at)
 {
     size_t before = at->unasked;
@@ -150,7 +149,7 @@ static int frame_read(struct frames *f, struct frame *at)
     return at->unasked != before;
 }
 
-/* Nothing that a frame holds is used any more: it is for another block. */
+/* Assigns a frame to another block, when its content is not used any more. */
 static void frame_begin(struct frames *f, struct frame *at, size_t block)
 {
     const struct store *st = &f->sched->dev.store;
@@ -163,7 +162,7 @@ static void frame_begin(struct frames *f, struct frame *at, size_t block)
     at->partial = f->sched->cfg.ranks.size > 1;
     if (at->partial)
         f->partial[f->n_partial++] = at;
-    for (size_t d = 0; d < st->n_devices; d++) { // each device's lie together
+    for (size_t d = 0; d < st->n_devices; d++) { // a device's subgroups stand together
         at->shards[d].next = first;
         while (first < end && st->subs[first].device == d)
             first++;
@@ -172,7 +171,7 @@ static void frame_begin(struct frames *f, struct frame *at, size_t block)
     f->unread_bytes += store_wire_bytes(st, run_whole(&f->sched->cfg, block));
 }
 
-/* What this rank has of a frame goes to the others, and theirs comes. */
+/* Begins a gather: sends this rank's portion in a frame to the others, and receives theirs. */
 static int gather_begin(struct frames *f, struct frame *at, struct err *err)
 {
     const struct run_ranks *r = &f->sched->cfg.ranks;
@@ -184,7 +183,7 @@ static int gather_begin(struct frames *f, struct frame *at, struct err *err)
     return comm_gather(r->comm, COMM_PARAMS, at->wire, f->at, &at->gather, err);
 }
 
-/* What came in a gather, or left: bytes of all other ranks, bytes of this one to each of them. */
+/* Ends a gather, and counts the bytes that came from all other ranks and went to each of them. */
 static void gather_end(struct frames *f, struct frame *at)
 {
     const struct run_config *cfg = &f->sched->cfg;
@@ -199,7 +198,8 @@ static void gather_end(struct frames *f, struct frame *at)
                       others, at->since);
 }
 
-/* In the order of the pass, which is that of all ranks. 1: something began or ended. */
+/* Begins and ends gathers in the order of the pass, which is the same on all ranks. 1: something
+ * began or ended. */
 static int gathers_advance(struct frames *f, struct err *err)
 {
     size_t over = 0, left = 0;
@@ -239,7 +239,7 @@ int frames_give_up(struct frames *f)
     return all;
 }
 
-/* Give frames to the pass's next uses, in order, as far as they are free. */
+/* Gives frames to the pass's next uses, in order, as far as they are free. */
 int frames_advance(struct frames *f, struct err *err)
 {
     int progress = 0, rc;
@@ -248,7 +248,7 @@ int frames_advance(struct frames *f, struct err *err)
         size_t        block = block_at(f, f->next_read);
         struct frame *at = frame_of(f, block);
 
-        if (at->block == block && at->version == f->version) { // still there
+        if (at->block == block && at->version == f->version) { // the block is still in its frame
             at->users++;
         } else {
             if (at->users > 0 || at->unread > 0 || at->partial)

@@ -1,4 +1,5 @@
-/* gradients.c: gradients and residuals, between the model and the devices. */
+/* gradients.c: lends buffers for gradients to the model, compresses complete ones, and writes them
+ * and the residuals to the devices. */
 #include "offload/stream/gradients.h"
 
 #include "csd/engine/grad_wire.h"
@@ -11,13 +12,13 @@
 #include <assert.h>
 #include <math.h>
 
-/* Of one group's gradient of a block; devices get its end padded. */
+/* Bytes of one group's gradient of a block. Its end is padded for the devices. */
 static size_t group_bytes(const struct run_config *cfg, size_t block)
 {
     return sizeof(float) * store_pad(run_whole(cfg, block));
 }
 
-/* Of this rank's groups of a block all pairs, or as many places for their nodes. */
+/* Bytes of the pairs of all this rank's groups of a block; their sums need no more. */
 static size_t lists_bytes(const struct run_config *cfg, size_t block)
 {
     return run_groups(cfg) * topk_count(run_whole(cfg, block), cfg->compress) *
@@ -34,7 +35,7 @@ struct gradient_bytes gradients_bytes(const struct run_config *cfg, const struct
         size_t subs = st->block_sub[i + 1] - st->block_sub[i];
 
         one = size_max(one, group_bytes(cfg, i));
-        b.grad = one * grouped_slots(cfg, i, run_pair_sums(cfg)); // a lane's blocks have as many
+        b.grad = one * grouped_slots(cfg, i, run_pair_sums(cfg)); // equal within a lane
         if (st->compress > 0)
             b.pack = size_max(b.pack, store_pairs(st, i) * sizeof(struct topk_pair) +
                                           subs * (GRAD_WIRE_HEADER + GRAD_WIRE_ALIGN));
@@ -47,7 +48,7 @@ struct gradient_bytes gradients_bytes(const struct run_config *cfg, const struct
     return b;
 }
 
-/* What adding pairs of groups takes. */
+/* Allocates what adding pairs of groups needs. */
 static void pair_sums_tables(struct gradients *g, struct arena *a)
 {
     const struct run_config *cfg = &g->sched->cfg;
@@ -125,8 +126,8 @@ static struct gbuf *buffer_of(struct gradients *g, size_t block)
     return &g->bufs[route_buffer(&cfg->route, ROUTE_GRADS, cfg->grad_buffers, block)];
 }
 
-/* A gradient that begins: have what its block owes read beside it, unless RAM has it; whether it is
- * to be read. Lock held. */
+/* Asks for the block's residual when its gradient begins, unless RAM has it. Returns whether it
+ * must be read. Lock held. */
 static int residual_ask(struct gradients *g, struct gbuf *b)
 {
     struct residual *r = g->residuals ? &g->residuals[b->block] : NULL;
@@ -141,7 +142,7 @@ static int residual_ask(struct gradients *g, struct gbuf *b)
     return 1;
 }
 
-/* A group's gradient is complete: it is added to the others', or its pairs are taken. */
+/* Ends a group's gradient when it is complete: adds it to the others', or selects its pairs. */
 static void group_end(struct gradients *g, struct gbuf *b, size_t group)
 {
     const struct run_config *cfg = &g->sched->cfg;
@@ -162,7 +163,7 @@ static void group_end(struct gradients *g, struct gbuf *b, size_t group)
                    (int)b->block, -1, start, clock_ns(), sizeof(float) * n);
 }
 
-/* The block's buffer is the model's from now on, if it was not before. */
+/* Waits until the block's buffer is free, and takes it for the model, if that has not been done. */
 static int buffer_take(struct gradients *g, struct gbuf *b, size_t block, struct err *err)
 {
     struct scheduler_wait wait = { .block = (int)block };
@@ -173,7 +174,7 @@ static int buffer_take(struct gradients *g, struct gbuf *b, size_t block, struct
         while ((b->state != GBUF_FREE || g->ended) &&
                scheduler_wait(g->sched, &wait, g->ended ? PHASE_WAIT_COMMIT : PHASE_WAIT_GRADIENT))
             ;
-        if (!g->sched->failed) { // else it may be on its way to a device still
+        if (!g->sched->failed) { // otherwise a device may still read it
             b->state = GBUF_LENT;
             b->block = block;
             b->step = g->sched->step;
@@ -198,12 +199,12 @@ int gradients_lend(struct gradients *g, size_t block, size_t group, float **grad
     if (before != GROUPED_NONE)
         group_end(g, b, before);
     *grad = grouped_lend(&b->sum, group, fresh);
-    if (*fresh) // what devices get behind its end; the rest is written by whoever asked
+    if (*fresh) // zero the padding for devices; whoever asked writes the rest
         floats_zero(*grad + n, store_pad(n) - n);
     return 0;
 }
 
-/* A block's parts as they stand in its gradient. */
+/* Prepares a block's parts for writing as they stand in its gradient. */
 static void form_dense(struct gradients *g, struct gbuf *b)
 {
     const struct store *st = &g->sched->dev.store;
@@ -219,7 +220,7 @@ static void form_dense(struct gradients *g, struct gbuf *b)
     }
 }
 
-/* What was sent is no longer owed. */
+/* Zeroes what was sent in the residual, and computes checksums of the rest. */
 static void residual_settle(struct gradients *g, struct gbuf *b, size_t k)
 {
     const struct store *st = &g->sched->dev.store;
@@ -232,7 +233,7 @@ static void residual_settle(struct gradients *g, struct gbuf *b, size_t k)
                                           store_residual_bytes(st->subs[i].n_pad));
 }
 
-/* Pairs of a block, packed for each subgroup. */
+/* Packs a block's pairs for each subgroup. */
 static void pairs_pack(struct gradients *g, struct gbuf *b, struct pair_list all)
 {
     const struct store *st = &g->sched->dev.store;
@@ -255,9 +256,9 @@ static void pairs_pack(struct gradients *g, struct gbuf *b, struct pair_list all
     }
 }
 
-/* Top-K of the whole block. With error feedback the residual, added before, then is what this step
- * does not send. 1 if the two together are not finite: then nothing is packed, and the residual is
- * of no use. */
+/* Selects the Top-K of the whole block and packs them. With error feedback, the residual is added
+ * before; what remains in it is not sent in this step. Returns 1 if the sum is not finite: then
+ * nothing is packed, and the residual is useless. */
 static int form_pairs(struct gradients *g, struct gbuf *b)
 {
     const struct store *st = &g->sched->dev.store;
@@ -272,8 +273,8 @@ static int form_pairs(struct gradients *g, struct gbuf *b)
     return 0;
 }
 
-/* The pairs of this rank's groups, added as far as the tree goes. One process alone has one sum,
- * and knows its squares. */
+/* Adds the pairs of this rank's groups, as far as the tree goes. A single process gets the whole
+ * sum, and computes its squares. */
 static void lists_add(struct gradients *g, struct gbuf *b)
 {
     const struct run_ranks *r = &g->sched->cfg.ranks;
@@ -294,7 +295,7 @@ static void lists_add(struct gradients *g, struct gbuf *b)
     }
 }
 
-/* What is complete only now, and what all this rank's groups make together. */
+/* Ends the groups that are complete only now, and adds what all groups of this rank have. */
 static void groups_end(struct gradients *g, struct gbuf *b)
 {
     struct route_span last = grouped_last(&b->sum);
@@ -309,7 +310,7 @@ static void groups_end(struct gradients *g, struct gbuf *b)
     b->own = b->sum.x[0] + run_first(&g->sched->cfg, b->block);
 }
 
-/* It is complete, but for what other ranks have: they get theirs. */
+/* Queues the gradient for its exchange: other ranks' parts are missing. */
 static int send_to_ranks(struct gradients *g, struct gbuf *b, struct err *err)
 {
     scheduler_lock(g->sched);
@@ -318,7 +319,7 @@ static int send_to_ranks(struct gradients *g, struct gbuf *b, struct err *err)
     return scheduler_unlock(g->sched, 1, err);
 }
 
-/* The merger's: a portion that all ranks' parts have been added to. */
+/* Called by the merger, when all ranks' parts of a portion are added. */
 static void portion_form(void *gradients, size_t block)
 {
     struct gradients *g = gradients;
@@ -334,7 +335,7 @@ static void portion_form(void *gradients, size_t block)
         form_dense(g, b);
 }
 
-/* One process's: the norm of what is sent, of several groups' pairs. */
+/* For a single process: adds the norm of the sum of several groups' pairs. */
 static double pairs_norm(struct gradients *g, struct gbuf *b, struct norm_sum *norm)
 {
     double sum = 0;
@@ -347,7 +348,7 @@ static double pairs_norm(struct gradients *g, struct gbuf *b, struct norm_sum *n
     return sqrt(norm->sumsq);
 }
 
-/* What is sent of it is made; 1: it is not finite now. */
+/* Forms what is sent. Returns 1 if it is no longer finite. */
 static int form(struct gradients *g, struct gbuf *b)
 {
     if (run_pair_sums(&g->sched->cfg))
@@ -392,7 +393,7 @@ int gradients_send(struct gradients *g, size_t block, struct norm_sum *norm, str
 
     scheduler_lock(g->sched);
     g->sent++;
-    g->written += norm->nonfinite ? 1 : 0; // the step will be skipped, nothing of it be written
+    g->written += norm->nonfinite ? 1 : 0; // the step will be skipped, so nothing of it is written
     b->state = norm->nonfinite ? GBUF_FREE : GBUF_QUEUED;
     if (g->residuals && (overflow || !norm->nonfinite))
         g->residuals[block].held = overflow ? HELD_NONE : HELD_NEXT;
@@ -454,8 +455,8 @@ static void residual_done(void *part, struct task *t)
         b->asked = RESIDUAL_READY;
 }
 
-/* The committed one is read (the model asks when the commit A before is through, so `state` says
- * which it is), and the next one is written into the other area. */
+/* Reads the committed residual or writes the next one into the other area. The model asks when the
+ * commit A before is through, so `state` says which one that is. */
 static void residual_submit(struct gradients *g, struct gbuf *b, size_t i, enum csd_kind kind)
 {
     static const struct task_kind reading = { TASK_OF_SUBGROUP, residual_done, "residual", "is" };
@@ -497,11 +498,11 @@ static void grad_submit(struct gradients *g, struct gbuf *b, size_t i)
     residual_submit(g, b, i, CSD_WRITE);
 }
 
-/* What is merged is to be written, and the next one in the order of sending is exchanged. */
+/* Queues what is merged for writing, and begins the next exchange in the order of sending. */
 static int exchanges_advance(struct gradients *g, struct err *err)
 {
     struct exchange *x = &g->exchange;
-    int              rc = exchange_advance(x, err); // alone it is idle for ever
+    int              rc = exchange_advance(x, err); // with a single process it is always idle
 
     if (rc < 0)
         return rc;
@@ -546,7 +547,7 @@ int gradients_advance(struct gradients *g, struct err *err)
             residual_submit(g, b, k, CSD_READ);
         for (size_t k = first; writes && k < end; k++)
             grad_submit(g, b, k);
-        if (writes && first == end) { // this rank has nothing of it
+        if (writes && first == end) { // this rank has nothing of the block
             b->state = GBUF_FREE;
             g->written++;
         }

@@ -1,9 +1,9 @@
-/* stream_csd.c: the training stream over devices. It joins the parts, says in which order the
- * scheduler lets them submit, and hands each call of stream.h to the part that does it. Division of
- * labour: the model's thread asks, and waits in scheduler.h; the scheduler's thread alone submits
- * and reaps; the committer's (commits.h) writes run.db.
+/* stream_csd.c: runs the training stream over devices. It joins the parts, says in which order the
+ * scheduler lets them submit, and hands each call of stream.h to the part that does it. There are
+ * three threads. The model's thread asks, and waits in scheduler.h. The scheduler's thread alone
+ * submits and reaps. The committer (commits.h) writes run.db.
  *
- * Each part says what has become possible. What goes first is said here, since a drive serves
+ * Each part says what has become possible. This file says what goes first, because a drive serves
  * requests in the order in which it gets them. */
 #include "offload/stream/stream_open.h"
 
@@ -26,18 +26,18 @@ struct stream_csd {
     struct updates       updates;
     struct act_stack     acts;
     struct commits       commits;
-    struct arena         tables;  // of the parts
-    struct slots_reader  masters; // while they are lent the scheduler's thread is not there
-    struct journal       newest;  // what they are read from, by its subs alone: a commit's
+    struct arena         tables;  // tables of the parts
+    struct slots_reader  masters; // while they are lent, the scheduler's thread is stopped
+    struct journal       newest;  // a commit's subs, from which masters are read
 };
 
 static struct stream_csd *of(struct stream *s) { return (struct stream_csd *)s; }
 
 /* ---- the scheduler's thread */
 
-/* What the next forward waits for longest comes first: updates, then the reads of what is updated.
- * Backward's gradients follow, then activations, and a commit covers what was reaped by now. Lock
- * held. */
+/* Lets all parts submit. First comes what the next forward waits for longest: updates, then reads
+ * of what is updated. Backward's gradients follow, then activations, then a commit of what was
+ * reaped so far. Lock held. */
 static int advance(void *stream, struct err *err)
 {
     struct stream_csd *s = stream;
@@ -139,7 +139,7 @@ static int csd_pop(struct stream *s, void **item, struct err *err)
 
 static void csd_popped(struct stream *s) { act_stack_popped(&of(s)->acts); }
 
-/* What the last commit of all that was asked for waits for. */
+/* The phase of a wait for the last commit. */
 static enum runlog_phase waits_for(const struct stream_csd *s, int drains)
 {
     if (drains)
@@ -147,8 +147,8 @@ static enum runlog_phase waits_for(const struct stream_csd *s, int drains)
     return s->updates.to_update > 0 ? PHASE_WAIT_UPDATE : PHASE_WAIT_COMMIT;
 }
 
-/* Until the last commit of all that was asked for. Did any of it leave elements as they were? Lock
- * held; 0: the stream has failed. A drain's wait counts to the step that comes. */
+/* Waits for the last commit of all that was asked for. Returns whether it left elements unchanged.
+ * 0 also if the stream has failed. Lock held. A drain's wait counts to the next step. */
 static int committed_wait(struct stream_csd *s, int drains)
 {
     struct scheduler_wait wait = { .block = -1 };
@@ -227,11 +227,11 @@ static void csd_close(struct stream *stream)
     scheduler_stop(&s->sched);
     int over = frames_give_up(&s->frames) & gradients_give_up(&s->gradients) &
                commits_give_up(&s->commits);
-    if (!over) // other ranks may read or write there until this process has ended
+    if (!over) // other ranks may use this memory until the process ends
         s->sched.dev.silent = 1;
     gradients_close(&s->gradients);
     commits_close(&s->commits);
-    devices_close(&s->sched.dev); // waits for tasks that are out: they are in the parts' tables
+    devices_close(&s->sched.dev); // waits for tasks under way, which are in the parts' tables
     act_stack_close(&s->acts);
     if (over)
         arena_free(&s->tables);
@@ -281,7 +281,7 @@ static const struct stream_ops csd_ops_ = {
 
 /* ---- opening */
 
-/* Before anything else: who works with whom. */
+/* Tells each part which others it works with. Comes first. */
 static void parts_join(struct stream_csd *s, const struct run_config *cfg)
 {
     s->sched.cfg = *cfg;
@@ -363,7 +363,7 @@ int stream_csd_open(struct stream **out, const struct run_config *cfg, char *not
     return rc;
 }
 
-/* All frames; and all gradient buffers, `shared` of them for layers. */
+/* Bytes of all frames, or of all gradient buffers, with `shared` buffers for layers. */
 static uint64_t frames_sum(const struct run_config *cfg)
 {
     const struct route *o = &cfg->route;
@@ -391,7 +391,7 @@ static struct gradient_bytes gradients_sum(const struct run_config *cfg, const s
     return sum;
 }
 
-/* Tables as they are with a frame and a buffer for every layer, which is little more. */
+/* Counts tables as if every layer had a frame and a buffer, which is little more. */
 int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, struct err *err)
 {
     struct stream_csd     s = { 0 };
@@ -407,7 +407,7 @@ int stream_csd_memory(const struct run_config *cfg, struct run_memory *out, stru
     parts_join(&s, cfg);
     s.sched.cfg.frames = s.sched.cfg.grad_buffers = st.n_blocks;
     tables_lay(&s, &st, &s.tables);
-    struct grad_work work = grad_work(st.n_blocks, run_wholes(cfg), st.compress); // in the tables
+    struct grad_work work = grad_work(st.n_blocks, run_wholes(cfg), st.compress); // in tables
     *out = (struct run_memory){
         .masters = store_state_bytes(&st, st.max_pad),
         .layer_frame = frames_bytes(cfg, layers),

@@ -1,15 +1,15 @@
-/* stream_mem.c: the stream whose devices are RAM: masters, moments, gradients and wire copies of
- * every block lie in one arena, a step waits for nothing, and an update is done when stream_update
- * returns. It is the reference of all other modes, and the fast path for models that fit. What
- * outlives the process are images (image.h).
+/* stream_mem.c: runs the stream of mode mem, without devices. Masters, moments, gradients and wire
+ * copies of every block are in one arena. A step waits for nothing, and an update is done when
+ * stream_update returns. It is the reference of all other modes, and the fast path for models that
+ * fit. Images (image.h) outlive the process.
  *
- * Invariants: the wire copy always is the rounded master (in fp32 it is the master); slices of an
- * update never cross a change of weight decay, and since the update is element-wise, where they are
- * cut changes no bit; nothing is allocated after open. A step's row is committed with every step
- * but not flushed; images are, and the rows that name them. A residual changes with the update, so
- * a skipped step leaves it alone: until then the gradient's buffer holds gradient and residual
- * together, its pairs beside it. A gradient of several groups (grouped.h) has places for them, of
- * which the first is where it is complete. */
+ * Invariants: The wire copy is always the rounded master (in fp32 it is the master). Slices of an
+ * update never cross a change of weight decay; the update is element-wise, so their borders change
+ * no bit. Nothing is allocated after open. Each step's row is committed, but not flushed; images
+ * and their rows are flushed. A residual changes only with the update, so a skipped step leaves it
+ * alone. Until the update, the gradient's buffer holds gradient plus residual, and the pairs are
+ * kept apart. A gradient of several groups (grouped.h) has a place for each; the sum ends in the
+ * first. */
 #include "offload/stream/stream_open.h"
 
 #include "data/base/arena.h"
@@ -28,7 +28,7 @@ enum {
     SLICE_PARAMS = 16384, // of an update: 320 KB with Adam, so that master, moments, gradient and
                           // wire pass through L2 once
     MAX_SPANS    = 8192,
-    SPAN_BYTES   = 64,    // about what the meter holds for one
+    SPAN_BYTES   = 64,    // about the meter's bytes per span
 };
 
 struct slice {
@@ -42,24 +42,24 @@ struct mem_block {
     size_t params;
     float *states; // [master, moments.., residual], as in an image
     float *grad;
-    struct grouped sum; // what it is made of
-    float *residual; // error feedback: what steps before did not send; NULL without
-    struct topk_pair *pairs; // and what this one sends
-    void  *wire;   // the master itself in fp32
-    int    lent;   // grad was handed out in this step
-    double most;   // what no magnitude in it exceeds
+    struct grouped sum; // the groups of the gradient
+    float *residual; // error feedback: what earlier steps did not send; or NULL
+    struct topk_pair *pairs; // the pairs that this step sends
+    void  *wire;   // in fp32 the master itself
+    int    lent;   // grad was lent in this step
+    double most;   // bound of its magnitudes
 };
 
 struct stream_mem {
     struct stream      stream;
-    struct run_config  cfg;    // what it points to is the opener's
-    struct arena       arena;  // all that follows
+    struct run_config  cfg;    // its pointers are the opener's
+    struct arena       arena;  // holds all that follows
     struct mem_block  *blocks;
-    float            **states; // of each block, for images
+    float            **states; // (blocks), for images
     uint32_t          *crc;    // of the image being written
     struct slice      *slices;
     size_t             n_slices;
-    void              *scratch; // of the norm and of Top-K
+    void              *scratch; // for the norm and Top-K
     struct image_state committed;
     int image[IMAGE_AREAS]; // open and locked: a second process would train from the same state
     uint64_t           next_step;
@@ -68,7 +68,7 @@ struct stream_mem {
 
 static struct stream_mem *of(struct stream *s) { return (struct stream_mem *)s; }
 
-/* Bytes of a block's buffers; the residual's are among the states'. */
+/* Bytes of a block's buffers. `states` includes the residual. */
 struct mem_bytes { size_t states, grad, wire, residual; };
 static struct mem_bytes bytes_of(const struct run_config *cfg, size_t block)
 {
@@ -82,7 +82,7 @@ static struct mem_bytes bytes_of(const struct run_config *cfg, size_t block)
     };
 }
 
-/* Of the norm and of Top-K, whose pairs are kept of every block with error feedback. */
+/* Memory for the norm and Top-K. With error feedback, all blocks' pairs are kept. */
 static struct grad_work work_of(const struct run_config *cfg)
 {
     struct grad_work w = grad_work(run_blocks(cfg), cfg->block_params, cfg->compress);
@@ -91,7 +91,7 @@ static struct grad_work work_of(const struct run_config *cfg)
     return w;
 }
 
-/* The step. */
+/* ---- the step ---- */
 
 static int mem_acquire(struct stream *s, size_t block, const void **wire, struct err *err)
 {
@@ -101,7 +101,7 @@ static int mem_acquire(struct stream *s, size_t block, const void **wire, struct
     return 0;
 }
 
-/* Only the largest stay, at their places: what a device has after it scattered its pairs. */
+/* Zeroes all but the pairs of a gradient. A device has the same after it has expanded its pairs. */
 static void keep_pairs(float *grad, size_t n, const struct topk_pair *pairs, size_t k)
 {
     floats_zero(grad, n);
@@ -109,7 +109,8 @@ static void keep_pairs(float *grad, size_t n, const struct topk_pair *pairs, siz
         grad[pairs[i].index] = pairs[i].value;
 }
 
-/* A group's gradient is complete: compressed, with several groups, it is added to the others'. */
+/* Ends a group's gradient when it is complete, and adds it to the others'. If groups are compressed
+ * (run_pair_sums), all but its pairs is zeroed before. */
 static void group_end(struct stream_mem *m, struct mem_block *b, size_t group)
 {
     size_t k = run_pair_sums(&m->cfg) ? topk_count(b->params, m->cfg.compress) : 0;
@@ -140,7 +141,7 @@ static int mem_grad(struct stream *s, size_t block, size_t group, float **grad, 
     return 0;
 }
 
-/* A gradient that is not finite stays as it is: it will be skipped. */
+/* A gradient that is not finite is left as it is, because the step will be skipped. */
 static int mem_send_grad(struct stream *s, size_t block, struct norm_sum *norm, struct err *err)
 {
     struct stream_mem *m = of(s);
@@ -175,7 +176,7 @@ static int mem_send_grad(struct stream *s, size_t block, struct norm_sum *norm, 
     return 0;
 }
 
-/* What is sent goes into the update, what is not becomes the residual. */
+/* What is sent goes into the update; the rest becomes the residual. */
 static void settle_residual(struct mem_block *b, double compress)
 {
     size_t k = topk_count(b->params, compress);
@@ -217,9 +218,10 @@ static void update_all(struct stream_mem *m, const struct stream_step *step)
     meter_span(m->stream.meter, step->row.step, PHASE_UPDATE, -1, -1, start, clock_ns(), 0);
 }
 
-/* Commits. */
+/* ---- commits ---- */
 
-/* A step's row need not be on the drive when it is committed; an image's must. */
+/* Flushes run.db. A step's row need not be on the drive when it is committed; an image's rows
+ * must. */
 static int sync_rows(struct stream_mem *m, enum runlog_sync how, struct err *err)
 {
     return m->cfg.durable ? runlog_sync(m->cfg.log, how, err) : 0;
@@ -234,8 +236,8 @@ static int images_present(const struct stream_mem *m, struct err *err)
     return rc;
 }
 
-/* One transaction: a step's row, if there is one, and the rows of the image that was just written,
- * if there is one. */
+/* Writes one transaction: the step's row and the rows of the image just written, as far as
+ * given. */
 static int commit_rows(struct stream_mem *m, const struct stream_step *step,
                        const struct image_state *image, struct err *err)
 {
@@ -347,10 +349,10 @@ static const struct stream_ops stream_mem_ops = {
     .close = mem_close,
 };
 
-/* Opening. */
+/* ---- opening ---- */
 
-/* Slices of equal decay, of all blocks: cut where that changes, and at multiples of SLICE_PARAMS.
- * With slices NULL only counted, in no time whatever a block's size. */
+/* Cuts all blocks into slices of equal decay: where that changes, and at multiples of SLICE_PARAMS.
+ * With slices NULL it only counts, in the same time for any size of block. */
 static size_t make_slices(const struct run_config *cfg, struct slice *slices)
 {
     size_t made = 0;
@@ -396,7 +398,7 @@ void stream_mem_memory(const struct run_config *cfg, struct run_memory *out)
     out->grads = out->layer_grad * (layers.end - layers.first);
 }
 
-/* What the arena holds; twice, as it wants it. */
+/* Lays out the arena. The arena calls for this twice. */
 static void lay(struct stream_mem *m, struct arena *a)
 {
     const struct run_config *cfg = &m->cfg;
@@ -429,18 +431,18 @@ static void lay(struct stream_mem *m, struct arena *a)
     }
 }
 
-/* The committed image; then wire copies and gradients are touched here, so that the first step
- * takes no page faults. */
+/* Loads the committed image. Then touches wire copies and gradients, so that the first step has no
+ * page faults. */
 static int load_states(struct stream_mem *m, struct err *err)
 {
     int rc = image_load(&m->cfg, &m->committed, m->states, err);
 
     for (unsigned a = 0; a < IMAGE_AREAS && !rc; a++)
         rc = image_open(&m->cfg, a, &m->image[a], err);
-    rc = rc ? rc : runlog_unchanged(m->cfg.log, err); // what was loaded is the last image still
+    rc = rc ? rc : runlog_unchanged(m->cfg.log, err); // the loaded image is still the last one
     if (rc)
         return rc;
-    m->cfg.watch = NULL; // lent for this
+    m->cfg.watch = NULL; // it was lent for loading only
     m->next_step = m->committed.step;
     m->stream.applied = m->committed.applied;
     for (size_t b = 0; b < run_blocks(&m->cfg); b++) {

@@ -1,14 +1,14 @@
-/* stream_read.c: the stream for evaluation and generation: masters of any source, read and
- * converted by one thread that works ahead of the pass.
+/* stream_read.c: runs the stream for evaluation and generation. One thread reads masters from any
+ * source and converts them, ahead of the pass.
  *
- * Frames are those of route.h. The reader goes along the announced pass and claims a frame for each
- * use; one with another block in it is refilled when all uses of that were released. What a frame
- * holds is never stale, since no version changes: a claim that finds its block there reads nothing,
- * so where lanes have a frame for every block nothing is read twice.
+ * Frames are those of route.h. The reader follows the announced pass and claims a frame for each
+ * use. A frame with another block in it is refilled when all its uses are released. A frame is
+ * never stale, because no version changes: if a claim finds its block there, nothing is read. So if
+ * lanes have a frame for every block, nothing is read twice.
  *
- * Threads: the reader's lock guards everything below it in the struct; contents of a frame belong
- * to the reader while it fills it, to the caller while it is claimed. After an error the reader
- * reads nothing more, and acquire gives its sentence. */
+ * Threads: the reader's lock guards everything below it in the struct. A frame's content belongs to
+ * the reader while it fills the frame, and to the caller while the frame is claimed. After an error
+ * the reader reads nothing more, and acquire returns its sentence. */
 #include "offload/stream/stream_open.h"
 
 #include "data/base/arena.h"
@@ -22,7 +22,7 @@
 #include <omp.h>
 
 enum {
-    CONVERT_PARAMS = 65536, // read and converted at once, and in cache in between
+    CONVERT_PARAMS = 65536, // read and converted at once, within the cache
     MAX_SPANS    = 1024,
 };
 
@@ -30,26 +30,26 @@ enum {
 
 struct frame {
     unsigned char *bytes;
-    size_t         holds;  // the block whose parameters are complete in it, or NO_BLOCK
-    size_t         claims; // of uses in this pass that are not released yet
+    size_t         holds;  // the block that is complete in it, or NO_BLOCK
+    size_t         claims; // uses in this pass that are not released yet
 };
 
 struct stream_read {
     struct stream        stream;
     struct params_source source;
     struct route         route;
-    size_t               n_frames, shared; // shared: those of a lane that does not say how many
+    size_t               n_frames, shared; // shared: frames of a lane that does not say how many
     enum dtype           dt;
     struct arena         arena;
     size_t              *block_params;
     struct frame        *frames; // (n_frames)
     float               *fp32;
     struct thread        reader; // its lock guards what follows
-    uint64_t pass, step; // passes announced; the first one's step, under which all reading is
+    uint64_t pass, step; // passes announced; the step of the first, under which all reading is
                          // recorded
     enum stream_pass kind;      // of the pass
-    size_t          uses, claimed, acquired; // of the pass: all; those that have their frame; that
-                                             // the caller has asked for
+    size_t          uses, claimed, acquired; // of the pass: all uses; those with a frame; those
+                                             // that the caller has asked for
     int             failed;     // -errno, with why
     struct err      why;
 };
@@ -61,9 +61,9 @@ static struct frame *frame_of(struct stream_read *r, size_t block)
     return &r->frames[route_buffer(&r->route, ROUTE_FRAMES, r->shared, block)];
 }
 
-/* The reader. */
+/* ---- the reader ---- */
 
-/* Without the mutex: the frame is the reader's alone. */
+/* Reads a block into a frame. Called without the lock: the frame is the reader's alone. */
 static int fill_frame(struct stream_read *r, const struct frame *f, size_t block, uint64_t step,
                       struct err *err)
 {
@@ -85,7 +85,7 @@ static int fill_frame(struct stream_read *r, const struct frame *f, size_t block
     return 0;
 }
 
-/* Claim a frame for the next use of the pass, and fill it, unless it is claimed for another
+/* Claims a frame for the pass's next use, and fills it, unless the frame is claimed for another
  * block. */
 static int reader_work(void *arg)
 {
@@ -102,9 +102,8 @@ static int reader_work(void *arg)
             return 0;
         f->holds = NO_BLOCK;
         thread_unlock(&r->reader);
-        omp_set_num_threads(1); // a team of its own would fight with the one that computes
-        int rc = fill_frame(r, f, block, step, &r->why); // which nobody reads before `failed` says
-                                                         // so
+        omp_set_num_threads(1); // more threads would disturb those that compute
+        int rc = fill_frame(r, f, block, step, &r->why); // read by others only if `failed`
         thread_lock(&r->reader);
         r->failed = rc;
         f->holds = rc ? NO_BLOCK : block;
@@ -117,7 +116,7 @@ static int reader_work(void *arg)
     return 1;
 }
 
-/* The pass. */
+/* ---- the pass ---- */
 
 /* A new pass takes back what an old one claimed and did not use. */
 static int read_begin(struct stream *s, enum stream_pass pass, uint64_t step, struct err *err)
@@ -186,7 +185,7 @@ static const struct stream_ops stream_read_ops = {
     .close = read_close,
 };
 
-/* Opening. */
+/* ---- opening ---- */
 
 static size_t frame_bytes(const size_t *block_params, struct route_span of, enum dtype dt)
 {

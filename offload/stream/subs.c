@@ -1,4 +1,4 @@
-/* subs.c: versions and slots. */
+/* subs.c: moves each subgroup through its states (subs.h), and keeps the lists of free slots. */
 #include "offload/stream/subs.h"
 
 #include <math.h>
@@ -26,7 +26,8 @@ static void slot_give(struct subs *s, size_t i, uint32_t slot)
     f->slots[f->n++] = slot;
 }
 
-/* Every slot that the journal does not name is free. A list is a map of its slots before. */
+/* Fills the lists of free slots: all that the journal does not name. Until then, a list's memory
+ * marks which slots are taken. */
 static int free_fill(struct subs *s, const char *dir, struct err *err)
 {
     const struct store *st = s->store;
@@ -128,7 +129,7 @@ void subs_drop(struct subs *s, size_t i, int again)
     if (u->state == SUB_CLEAN)
         return;
     u->again = again;
-    u->bounds = BOUNDS_UNKNOWN; // of what it was before
+    u->bounds = BOUNDS_UNKNOWN; // known only for the dropped version
     u->wire = wire_of(&u->committed);
     if (u->state == SUB_UPDATING) {
         u->state = SUB_DROPPED;

@@ -1,11 +1,13 @@
-/* updates.c: which subgroup is updated next, with which numbers. */
+/* updates.c: decides which subgroup each device updates next, with which numbers, and submits the
+ * updates. */
 #include "offload/stream/updates.h"
 
 #include <math.h>
 
 /* ---- set-up */
 
-/* Each subgroup's segments; how many there are of all. */
+/* Fills in each subgroup's segments of equal decay, and returns how many there are in all. With
+ * segments NULL it only counts. */
 static size_t segments_fill(struct updates *u, const struct store *st, struct csd_segment *segments)
 {
     const struct run_config *cfg = &u->sched->cfg;
@@ -42,7 +44,7 @@ void updates_tables(struct updates *u, const struct store *st, struct arena *a)
         segments_fill(u, st, segments);
 }
 
-/* to_update and to_commit, of `version`. */
+/* Counts to_update and to_commit of `version`. */
 static void count(struct updates *u)
 {
     u->to_update = u->to_commit = 0;
@@ -52,7 +54,7 @@ static void count(struct updates *u)
     }
 }
 
-/* The running update begins, or begins again, with block 0. */
+/* Starts the running update with block 0, again if necessary. */
 static void queues_rewind(struct updates *u)
 {
     for (size_t d = 0; d < u->subs->store->n_devices; d++)
@@ -108,7 +110,7 @@ static void ahead_done(void *part, struct task *t)
     subs_ahead(u->subs, t->sub, &wire);
 }
 
-/* Subgroup i's update to `version` into a free slot, with these numbers. */
+/* Submits subgroup i's update to `version`, into a free slot. */
 static void update_submit(struct updates *u, size_t i, uint64_t version,
                           const struct optim_step *numbers, uint64_t step)
 {
@@ -136,7 +138,7 @@ static void update_submit(struct updates *u, size_t i, uint64_t version,
             .unchecked = bounds_advance(&sub->bounds, numbers, at->most_decay, sub->grad_most),
         },
     };
-    if (u->sched->cfg.mode != RUN_SU) { // whose stages end before the next begins
+    if (u->sched->cfg.mode != RUN_SU) { // in su, an update's stages end before the next begin
         at->ahead = at->task;
         at->ahead.kind = &ahead;
         at->ahead.job = (struct csd_job){ .kind = CSD_AHEAD, .tag = slot };
@@ -147,7 +149,7 @@ static void update_submit(struct updates *u, size_t i, uint64_t version,
     scheduler_submit(u->sched, g->device, &at->task);
 }
 
-/* The running update, block 0 first. Before A the gradients may still be on their way. */
+/* Submits the running update, block 0 first. Before A the gradients may still be on their way. */
 static int queue_advance(struct updates *u, struct update_queue *q)
 {
     int      running = u->ask == ASK_RUNNING, progress = 0;
@@ -158,19 +160,19 @@ static int queue_advance(struct updates *u, struct update_queue *q)
         const struct sub *sub = &u->subs->sub[i];
 
         if (sub->state != SUB_CLEAN || sub->newest.version >= u->version)
-            continue; // done: speculated on, or committed before a crash
+            continue; // done already: by speculation, or before a crash
         if (!subs_slot_free(u->subs, i) || (!running && !sub->written))
-            break; // until a commit, or a write
+            break; // waits for a commit, or a gradient's write
         update_submit(u, i, u->version, &u->numbers, step);
         progress = 1;
     }
     return progress;
 }
 
-/* Speculation, the gradient that came last first, but for the one with which the norm is known:
- * where the device falls behind, what waits is then spread over the blocks from the last one down,
- * and the next forward, which uses the first ones first, has something to hide it behind all along.
- * Few at a time: block 0 is next when the norm is known. */
+/* Submits speculative updates, the last gradient's first, but not of the block with which the norm
+ * becomes known. If the device falls behind, waiting updates are then spread over the blocks from
+ * the last one down. The next forward, which uses the first blocks first, can hide them all along.
+ * Few are submitted at a time, because block 0 is next when the norm is known. */
 static int ahead_advance(struct updates *u, struct update_queue *q)
 {
     enum { AHEAD = 2 };
@@ -204,7 +206,7 @@ int updates_advance(struct updates *u)
     return progress;
 }
 
-/* ---- what is asked for, and what has become of it */
+/* ---- asking for an update, and what becomes of it */
 
 void updates_expect(struct updates *u, const struct optim_step *numbers)
 {
@@ -218,7 +220,7 @@ void updates_ask(struct updates *u, const struct stream_step *step)
 
     u->expecting = 0;
     for (size_t i = 0; (step->skip || !as_expected) && i < u->subs->store->n_subs; i++)
-        subs_drop(u->subs, i, !step->skip); // what was speculated on does not stand
+        subs_drop(u->subs, i, !step->skip); // speculation failed
     if (!step->skip)
         u->clipped = !as_expected;
     u->asked = *step;

@@ -1,4 +1,4 @@
-/* parts.c: devices and journals of several ranks, opened one after the other. */
+/* parts.c: opens the devices and journals of several ranks, and reads parameters from them. */
 #include "offload/upkeep/parts.h"
 
 #include "data/base/round.h"
@@ -20,7 +20,7 @@ static int part_open(struct part *p, const struct run_config *cfg, struct err *e
     return rc ? rc : slots_reader_open(&p->states, &p->dev, j, err);
 }
 
-/* A crash leaves ranks one step apart, no more (recovery.h). */
+/* Refuses ranks that are more than one step apart: no crash leaves that (recovery.h). */
 static int same_step(const struct parts *p, size_t i, struct err *err)
 {
     const struct journal_state *a = &p->part[0].journal.state, *b = &p->part[i].journal.state;
@@ -52,7 +52,7 @@ int parts_open(struct parts *p, const struct run_config *cfg, struct err *err)
         struct run_config part = n > 1 ? *r->parts[p->n] : *cfg;
 
         if (!devices_fake(&part))
-            part.disk = cfg->disk; // it is this machine that reads
+            part.disk = cfg->disk; // the reading machine's own setting
         part.watch = cfg->watch;
         rc = part_open(&p->part[p->n], &part, err);
     }

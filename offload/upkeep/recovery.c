@@ -1,4 +1,4 @@
-/* recovery.c: journals of several ranks brought to the same step. */
+/* recovery.c: brings the journals of several ranks to the same step. */
 #include "offload/upkeep/recovery.h"
 
 #include "comm/comm.h"
@@ -6,7 +6,7 @@
 #include "offload/devices/journal.h"
 #include "offload/layout/store.h"
 
-/* The journal of this run, of n subgroups; closed by the caller, also after a failure. */
+/* Opens the journal of this run, with n subgroups. The caller closes it, also after a failure. */
 static int journal_of(struct journal *j, size_t *n, const struct run_config *cfg, struct err *err)
 {
     struct store st;
@@ -33,7 +33,7 @@ static int take_sum(void *ctx, int n, const char **values, const char **names)
     return 0;
 }
 
-/* Loss, rate and norm of the last steps, to the last bit. */
+/* Reads loss, rate and norm of the last steps, to the last bit. */
 static int gave_read(struct recovery_position *out, struct runlog *log, struct err *err)
 {
     char sql[160];
@@ -72,8 +72,8 @@ size_t recovery_target(const struct recovery_position *all, size_t n)
     return first;
 }
 
-/* A step behind which the others are has not happened: its update has begun nowhere, and every
- * subgroup is at the version before. */
+/* Checks that this rank can go back. A step that other ranks do not have has not happened: no
+ * update of it has begun, and every subgroup is at the version before. */
 int recovery_check(const struct recovery_position *all, size_t n, size_t rank, const char *dir,
                    struct err *err)
 {
@@ -103,7 +103,7 @@ int recovery_check(const struct recovery_position *all, size_t n, size_t rank, c
     return 1;
 }
 
-/* Back to what the others have. The step's row is replaced when it is made again. */
+/* Goes back to the others' step. The step's row is replaced when the step is made again. */
 static int go_back(const struct run_config *cfg, const struct recovery_position *to,
                    struct err *err)
 {

@@ -1,5 +1,6 @@
-/* rerank.c: new subgroups, each put together from the old ones of the ranks that have its
- * parameters. They rise alike, so each old one is read once, or twice where a portion ends. */
+/* rerank.c: writes the portions of one new rank. Each new subgroup is put together from the old
+ * ranks' subgroups that have its parameters. New and old ones are in the same order, so each old
+ * one is read once, or twice where a portion ends. */
 #include "offload/upkeep/rerank.h"
 
 #include "data/base/round.h"
@@ -29,7 +30,7 @@ static int gather(void *ctx, const struct store_sub *u, float *states, float *re
 int rerank_states(const struct parts *from, const struct run_config *to, const struct watch *watch,
                   struct err *err)
 {
-    struct run_config plain = *to; // at the drives' own speed
+    struct run_config plain = *to; // without modelled links: at full speed
     struct move       m = { from, to };
     struct devices    d = { 0 };
     struct journal    made = { 0 };

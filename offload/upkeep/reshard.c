@@ -1,10 +1,10 @@
-/* reshard.c: in the order of what happens: what is listed for removal, the checks before anything
- * is made, the copy, the switch.
+/* reshard.c: moves a run's states to other devices. The file is in the order of events: what is
+ * listed for removal, the checks before anything is made, the copy, the switch.
  *
- * Old and new subgroups rise alike by block and parameter, so each old one is read once, whole (its
- * checksum covers all of it), and held until the last new one that needs a part of it. A new one is
- * written while the next is put together: two buffers for it, one for the old, whatever the size of
- * the run. */
+ * Old and new subgroups are in the same order of blocks and parameters. So each old one is read
+ * once, whole (its checksum covers all of it), and held until the last new one that needs a part of
+ * it. A new one is written while the next is put together. This takes two buffers for new ones and
+ * one for old, whatever the size of the run. */
 #include "offload/upkeep/reshard.h"
 
 #include "data/base/file.h"
@@ -17,12 +17,13 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-// a line with the layout's name, then a path a line, those in RUN relative to it
+// the first line is the layout's name; each further line is a path, relative to RUN if it is in it
 #define REMOVE_KEY "reshard.remove"
 
 /* ---- what is listed for removal */
 
-/* List cfg's device files. A path with a line break would be two. */
+/* Lists cfg's device files. A path with a line break is refused, because it would be read as
+ * two. */
 static int list_put(const struct run_config *cfg, int create, struct err *err)
 {
     size_t own = strlen(cfg->dir), size;
@@ -51,8 +52,8 @@ static int list_put(const struct run_config *cfg, int create, struct err *err)
     return rc;
 }
 
-/* Whether device i's file of that layout was named by us, not by somebody's --device. The 8 digits
- * of older versions, with no layout behind them, may be another run's. */
+/* Whether we named device i's file of that layout, not somebody's --device. Older versions' names
+ * of 8 digits without a layout may belong to another run. */
 static int name_is(const char *listed, const struct run_config *cfg, const char *layout, size_t i)
 {
     const char *slash = strrchr(listed, '/');
@@ -66,8 +67,8 @@ static int name_is(const char *listed, const struct run_config *cfg, const char 
                                     (*layout && !strcmp(name, older)));
 }
 
-/* NULL if what this file begins with is of that layout of this run, or, where it is `named`, was
- * made for it and is still without a superblock; else why not. */
+/* Checks that a file belongs to that layout of this run. A file that we named may have no
+ * superblock yet. Returns NULL, or a reason why not. */
 static const char *page_is_not(int fd, const struct run_config *cfg, const char *layout, int named)
 {
     static const char  zeros[STORE_SUPERBLOCK];
@@ -83,23 +84,24 @@ static const char *page_is_not(int fd, const struct run_config *cfg, const char 
     return strcmp(s.owner, cfg->owner ? cfg->owner : "") ? "a copy of the run has taken it" : NULL;
 }
 
-/* -EBUSY where another process uses it: one that was killed may not have ended yet. */
+/* Removes one listed file. -EBUSY if another process uses it: a killed one may not have ended
+ * yet. */
 static int remove_one(const struct run_config *cfg, int outside, const char *layout,
                       const char *listed, size_t i, char *notice, size_t size)
 {
     int         in_run = *listed != '/';
     char       *path = file_path(NULL, "%s%s%s", in_run ? cfg->dir : "", in_run ? "/" : "", listed);
-    int         drive = path && file_is_block(path); // whose locks are one node's, of maybe several
+    int         drive = path && file_is_block(path); // its locks hold on this host only
     int         fd = path ? file_open_device(path, O_RDWR | (drive ? O_EXCL : 0)) : -ENOMEM;
-    const char *not = NULL; // gone, since
+    const char *not = NULL; // NULL: it was removed
     struct err  why = { 0 };
 
-    if (path && !drive && name_is(listed, cfg, layout, i)) { // nobody makes this name again
+    if (path && !drive && name_is(listed, cfg, layout, i)) { // no other run makes this name
         file_new_clear_left(path, 0);
         file_sync_parent(path, NULL);
     }
     if (fd == -ENOENT && in_run)
-        rmdir(dirname(path)); // cut: it is not used below
+        rmdir(dirname(path)); // dirname cuts path, which is not used below
     else if (fd < 0 && fd != -ENOENT && path)
         not = fd == -ENODEV ? "it is neither a file nor a drive" : strerror(-fd);
     else if (fd >= 0 && !outside && !devices_inside(cfg, path))
@@ -120,14 +122,14 @@ static int remove_one(const struct run_config *cfg, int outside, const char *lay
         snprintf(notice, size, "%s is not of this run any more and was left where it is: %s", path,
                  not);
     if (fd >= 0 && !not && in_run)
-        rmdir(dirname(path)); // if it is empty; cut: it is not used any more
+        rmdir(dirname(path)); // fails unless it is empty; path is not used any more
     if (fd >= 0)
         close(fd);
     free(path);
     return busy == -EBUSY;
 }
 
-/* Are the devices there that the run is on? Without them nothing else of it is removed. */
+/* Whether all devices that the run is on are there. If not, nothing is removed. */
 static int are_there(const struct run_config *cfg)
 {
     int there = 1;
@@ -168,7 +170,8 @@ int reshard_clean(const struct run_config *cfg, int outside, char *notice, size_
 
 /* ---- before anything is made */
 
-/* The list has room for one layout: what it still names would be forgotten. */
+/* Refuses if the list names another layout's files: the list has room for one, and they would be
+ * forgotten. */
 static int list_check(const struct run_config *from, struct err *err)
 {
     char *text;
@@ -181,10 +184,11 @@ static int list_check(const struct run_config *from, struct err *err)
                    "try again when it has ended", from->dir);
 }
 
-/* On each file system all that is to be there must fit beside all that is. */
+/* On each file system, all new device files must fit next to what is there. */
 struct place { dev_t dev; uint64_t need, free; };
 
-/* Device i, of so many bytes, in its place among the n there are; how many there are then. */
+/* Adds device i's bytes to its file system's, among n places. *n grows if the file system is
+ * new. */
 static int place_add(struct place *places, size_t *n, const struct run_config *to, size_t i,
                      uint64_t bytes, struct err *err)
 {
@@ -236,7 +240,7 @@ static int room_check(const struct run_config *to, struct err *err)
     return rc;
 }
 
-/* A drive cannot be moved onto itself. */
+/* Refuses to move a drive onto itself. */
 static int others_check(const struct run_config *from, const struct run_config *to, struct err *err)
 {
     for (size_t i = 0; to->device_paths && i < to->n_devices; i++)
@@ -274,7 +278,8 @@ static int old_map(struct move *m, struct err *err)
     return rc;
 }
 
-/* The states and the residual of a new subgroup from the old ones that hold its parameters. */
+/* Fills the states and the residual of a new subgroup from the old ones that hold its
+ * parameters. */
 static int gather(void *ctx, const struct store_sub *u, float *states, float *residual,
                   struct err *err)
 {
@@ -287,8 +292,8 @@ static int gather(void *ctx, const struct store_sub *u, float *states, float *re
 
 /* ---- the switch */
 
-/* One transaction: before it the run is on the old devices and the new ones are listed, after it
- * the other way round. */
+/* Switches in one transaction. Before it, the run is on the old devices and the new ones are listed
+ * for removal; after it, the other way round. */
 static int switch_over(struct move *m, struct err *err)
 {
     const struct run_config *to = &m->r->to;
@@ -297,10 +302,28 @@ static int switch_over(struct move *m, struct err *err)
     rc = rc ? rc : slots_record(&m->new_, &m->made, to->log, err);
     rc = rc ? rc : list_put(&m->r->from, 0, err);
     rc = rc ? rc : m->r->settings(m->r->ctx, err);
-    if (!rc) // the old ones are removed for them
+    if (!rc) // the old devices are removed next
         rc = devices_present(&m->new_, "the run was about to move to it; the run is where it was",
                              err);
     return runlog_end(to->log, rc, err);
+}
+
+/* The new files are as open to others as the old ones: a run may be several users'. */
+static void look_like_old(const struct move *m)
+{
+    for (size_t i = 0; i < m->new_.n; i++) {
+        const char *old = m->old.device[i < m->old.n ? i : m->old.n - 1].path;
+        const char *path = m->new_.device[i].path;
+
+        if (file_is_block(path) || file_is_block(old))
+            continue;
+        file_like_at(path, old);
+        char *folder = file_beside(path, ".", NULL), *was = file_beside(old, ".", NULL);
+        if (folder && was && !m->r->to.device_paths && !m->r->from.device_paths)
+            file_like_at(folder, was); // RUN/devN
+        free(folder);
+        free(was);
+    }
 }
 
 static int move_run(struct move *m, struct err *err)
@@ -308,9 +331,11 @@ static int move_run(struct move *m, struct err *err)
     struct run_config   to = m->r->to;
     const struct store *st = &m->new_.store;
 
-    to.links = (struct topology_config){ 0 }; // the drives' own speed
+    to.links = (struct topology_config){ 0 }; // at the drives' full speed
     int rc = old_map(m, err);
     rc = rc ? rc : devices_open(&m->new_, &to, DEVICES_CREATE, NULL, err);
+    if (!rc)
+        look_like_old(m);
     rc = rc ? rc : slots_reader_open(&m->reader, &m->old, &m->journal, err);
     if (!rc)
         rc = slots_make(&m->new_,
@@ -323,7 +348,7 @@ static int move_run(struct move *m, struct err *err)
     for (size_t i = 0; i < m->new_.store.n_subs && !rc; i++)
         m->r->bytes += store_sub_bytes(&m->new_.store, m->new_.store.subs[i].n_pad);
     if (!rc && !to.device_paths)
-        rc = file_sync_dir(to.dir, err); // the names of new folders in it
+        rc = file_sync_dir(to.dir, err); // makes the names of new folders durable
     return rc ? rc : switch_over(m, err);
 }
 
@@ -346,11 +371,11 @@ int reshard_run(struct reshard *r, struct err *err)
     rc = rc ? rc : others_check(&r->from, &r->to, err);
     if (rc)
         return rc;
-    // locked before the first commit: a process that trains on them would take that for a second
-    // writer's, and end
+    // The old devices are locked before the first commit: a process that trains on them would see a
+    // second writer, and end.
     from.links = (struct topology_config){ 0 };
     rc = devices_open(&m.old, &from, DEVICES_READ, NULL, err);
-    if (!rc) // whatever the run's own durability: the old devices go after this
+    if (!rc) // always, because the old devices are removed after this
         rc = runlog_sync(r->to.log, RUNLOG_SYNC_ALL, err);
     rc = rc ? rc : list_put(&r->to, 1, err);
     int listed = !rc;

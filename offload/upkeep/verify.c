@@ -1,7 +1,8 @@
-/* verify.c: devices are read all at once, each area after area in chunks, some of which are in
- * flight while another is summed. An area is what one checksum covers: the states or the wire of a
- * subgroup's committed slot, its gradient where the step of the last commit A is not finished yet,
- * its committed residual. */
+/* verify.c: reads all devices at the same time and compares their checksums; repairs what can be
+ * repaired. Each device is read area after area in chunks, some of which are in flight while
+ * another is summed. One checksum covers an area: the states or the wire of a subgroup's committed
+ * slot, its gradient if the step of the last commit A is not finished yet, or its committed
+ * residual. */
 #include "offload/upkeep/verify.h"
 
 #include "csd/engine/grad_wire.h"
@@ -14,7 +15,7 @@
 
 #include <stdarg.h>
 
-enum { CHUNK_BYTES = 1 << 20, CHUNKS = 4, SENTENCES = 16 }; // SENTENCES: about one device
+enum { CHUNK_BYTES = 1 << 20, CHUNKS = 4, SENTENCES = 16 }; // SENTENCES: at most, about one device
 
 const char *const verify_names[VERIFY_KINDS] = { "superblocks", "states",    "wire parameters",
                                                  "gradients",   "residuals", "images" };
@@ -22,24 +23,24 @@ const char *const verify_names[VERIFY_KINDS] = { "superblocks", "states",    "wi
 struct area {
     enum verify_kind kind;
     size_t           sub;
-    uint64_t         off, bytes; // bytes 0: there is none, or it does not matter
+    uint64_t         off, bytes; // bytes 0: nothing to check
     uint32_t         crc;
 };
 
 struct chunk {
     struct csd_job job; // first member
     struct area    area;
-    int            back; // read
+    int            back; // has been read
 };
 
-/* A device on its way. */
+/* The progress on one device. */
 struct lane {
-    size_t           device, sub, at; // what to ask for next: from which byte of which area
+    size_t           device, sub, at; // what to ask for next: the area, and the byte in it
     enum verify_kind kind;
-    uint64_t         asked, summed; // chunks
-    uint32_t         crc;           // of the area being summed, as the next two
+    uint64_t         asked, summed; // number of chunks
+    uint32_t         crc;           // of the area being summed, like the next two
     struct param_set beyond;
-    int              failed; // it could not be read
+    int              failed; // it cannot be read
     unsigned         sentences;
     struct chunk     chunk[CHUNKS];
 };
@@ -47,11 +48,11 @@ struct lane {
 struct check {
     struct verify *v;
     struct devices dev;
-    struct err    *each; // (devices) what was wrong at opening
+    struct err    *each; // (devices) errors at opening
     struct lane   *lanes;
     char          *bufs; // (devices, CHUNKS, CHUNK_BYTES)
     struct journal journal;
-    unsigned char *bad; // (subgroups) bits: which kinds are damaged
+    unsigned char *bad; // (subgroups) bits: the kinds that are damaged
     uint64_t       done, total;
 };
 
@@ -69,7 +70,7 @@ __attribute__((format(printf, 3, 4))) static void say(struct verify *v, int dama
     v->say(v->ctx, damage, text);
 }
 
-/* A device with nothing right on it would say so for every subgroup. */
+/* Limits the messages per device: one that is wholly damaged would have one for every subgroup. */
 static int lane_may_say(struct check *c, struct lane *l)
 {
     if (l->sentences++ < SENTENCES)
@@ -122,7 +123,7 @@ static struct area area_of(const struct check *c, size_t i, enum verify_kind kin
     return (struct area){ 0 };
 }
 
-/* The device's next chunk; 0 at the end. */
+/* Finds the device's next chunk. 0 at the end. */
 static int chunk_next(const struct check *c, struct lane *l, struct chunk *p)
 {
     size_t slot = l->device * CHUNKS + (size_t)(p - l->chunk);
@@ -147,7 +148,7 @@ static int chunk_next(const struct check *c, struct lane *l, struct chunk *p)
     return 0;
 }
 
-/* A slot's states are masters, then moments: a value is a parameter's, whichever it is. */
+/* Looks for values that are not finite. Masters and moments of a slot count for their parameter. */
 static void chunk_look(struct check *c, struct lane *l, const struct chunk *p)
 {
     const struct store_sub *u = &c->dev.store.subs[p->area.sub];
@@ -179,7 +180,7 @@ static void chunk_sum(struct check *c, struct lane *l, const struct chunk *p)
         snprintf(why, sizeof why, "damaged (its checksum is %08x, the journal has %08x)", l->crc,
                  p->area.crc);
         area_damaged(c, l, &p->area, why);
-    } else if (!l->failed) { // what is damaged holds anything
+    } else if (!l->failed) { // a damaged area has random values
         param_set_join(&c->v->beyond, &l->beyond);
     }
     l->beyond = (struct param_set){0};
@@ -187,7 +188,7 @@ static void chunk_sum(struct check *c, struct lane *l, const struct chunk *p)
     l->failed = 0;
 }
 
-/* What came back is summed in the order in which it was asked for, and more is asked for. Whether
+/* Sums what came back, in the order in which it was asked for, and asks for more. Returns whether
  * anything moved. */
 static int lane_move(struct check *c, struct lane *l)
 {
@@ -209,7 +210,8 @@ static int lane_move(struct check *c, struct lane *l)
     return moved;
 }
 
-/* What is in flight when it is stopped comes back when the devices are closed. */
+/* Reads all lanes to their ends. If this is stopped, chunks in flight come back when the devices
+ * are closed. */
 static int lanes_run(struct check *c, struct err *err)
 {
     uint64_t seen = 0;
@@ -230,9 +232,9 @@ static int lanes_run(struct check *c, struct err *err)
     return rc;
 }
 
-/* ---- before ---- */
+/* ---- before reading ---- */
 
-/* Versions that no crash leaves. */
+/* Reports versions that no crash leaves. */
 static void map_check(struct check *c)
 {
     for (size_t i = 0; i < c->dev.store.n_subs; i++) {
@@ -280,9 +282,10 @@ static void superblocks_say(struct check *c)
     }
 }
 
-/* ---- mending ---- */
+/* ---- repair ---- */
 
-/* The wire of a subgroup from its master, whose checksum slots_reader_hold compares. */
+/* Derives the wire of a subgroup from its master again. slots_reader_hold compares the master's
+ * checksum. */
 static int wire_mend(struct check *c, struct slots_reader *m, size_t i, void *wire,
                      struct err *err)
 {
@@ -307,11 +310,11 @@ static int wire_mend(struct check *c, struct slots_reader *m, size_t i, void *wi
     return rc;
 }
 
-/* Superblocks of devices that are whole otherwise, and the wire where the master is. */
+/* Repairs superblocks of devices that are otherwise whole, and wires whose master is whole. */
 static int devices_mend(struct check *c, struct err *err)
 {
     const struct store  *st = &c->dev.store;
-    struct journal       states = { .subs = c->journal.subs }; // no residuals: they do not matter
+    struct journal       states = { .subs = c->journal.subs }; // no residuals: they are not needed
     struct slots_reader m = { 0 };
     int                  rc = 0;
 
@@ -332,11 +335,11 @@ static int devices_mend(struct check *c, struct err *err)
     return rc ? rc : devices_flush(&c->dev, err);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole check ---- */
 
 static int verify_devices(struct verify *v, const struct run_config *cfg, struct err *err)
 {
-    struct run_config   plain = *cfg; // at the drives' own speed
+    struct run_config   plain = *cfg; // at the drives' full speed
     struct check        c = { .v = v, .each = calloc(cfg->n_devices, sizeof *c.each) };
     struct devices_more more = { .each = c.each };
 
@@ -366,7 +369,8 @@ static int verify_devices(struct verify *v, const struct run_config *cfg, struct
     return rc;
 }
 
-/* The committed image must be whole; of the other one it is said whether there is a way back. */
+/* Checks both images. The committed one must be whole; of the other one, this says whether one can
+ * go back to it. */
 static int verify_images(struct verify *v, const struct run_config *cfg, struct err *err)
 {
     struct run_config  watched = *cfg;
@@ -416,7 +420,7 @@ int verify_run(struct verify *v, const struct run_config *cfg, struct err *err)
     else
         rc = devices_fake(cfg) ? journal_position(cfg->log, &v->next_step, &v->applied, err)
                                : verify_devices(v, cfg, err);
-    if (v->beyond.n) // nothing but an older siTrain can have left states so
+    if (v->beyond.n) // only an older siTrain can have left such states
         say(v, 1, "%s: %zu of the parameters and moments are infinite or not a number, the first "
             "of %s: nothing can be computed from them", cfg->dir, v->beyond.n,
             run_name(cfg, v->beyond.block, v->beyond.first, name));

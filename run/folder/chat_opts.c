@@ -1,5 +1,5 @@
-/* chat_opts.c: the option rows of a fine-tuning on conversations, and the checks of options that
- * depend on each other. */
+/* chat_opts.c: defines the options of a fine-tuning on conversations, and checks those that depend
+ * on each other. */
 #include "run/folder/chat_opts.h"
 
 #include "data/base/round.h"

@@ -135,7 +135,7 @@ no "--eval-every needs something to evaluate on" $gpt2 --train-file $rows --eval
 no "--keep-best needs something to evaluate on: give --eval-file FILE" $gpt2 --train-file $rows --keep-best
 no "--group-by-length saves padding, and rows that --packing fills" $gpt2 --train-file $rows --packing --group-by-length
 no "give one of them" $gpt2 --train-file $rows --order sequential --group-by-length
-no "\"yesterday\" is not a day as 2026-01-31 is" $gpt2 --train-file $rows --date yesterday
+no "--date yesterday: a day is expected, such as 2026-01-31" $gpt2 --train-file $rows --date yesterday
 no "--max-seq 200: the model has 128 positions" $gpt2 --train-file $rows --max-seq 200
 no "a row needs at least 2 tokens" $gpt2 --train-file $rows --max-seq 1
 no "more than --max-seq 20: give a larger --max-seq, or --long-rows cut or drop" $gpt2 --train-file $rows --max-seq 20 --long-rows refuse

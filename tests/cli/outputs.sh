@@ -177,6 +177,28 @@ for option in html plan figures; do
     result "$got" "$option: as an older version wrote it, it is replaced, too"
 done
 
+# What is mounted, or may not be moved, is not replaced.
+mkdir "$tmp/held" && put tokenizer "$tmp/held/t" && put html "$tmp/held/p"
+if [ "$(id -u)" = 0 ] && cp "$tmp/held/t/merges.txt" "$tmp/held/mine" && mount --bind "$tmp/held/mine" "$tmp/held/t/merges.txt" 2>"$tmp/out"; then
+    refuses 2 "held/t/merges.txt is mounted: unmount it first" prepare "$tmp/text.txt" --train-tokenizer --vocab 262 --out "$tmp/held/t"
+    umount "$tmp/held/t/merges.txt"
+    mount --bind "$tmp/held/p" "$tmp/held/p"
+    refuses 2 "held/p is mounted: unmount it first" report "$tmp/run" --html "$tmp/held/p"
+    umount "$tmp/held/p"
+    same "mine p t" "$(echo $(ls "$tmp/held"))" "and nothing is left next to them"
+else
+    skip "a mounted output" "only root may mount one"
+fi
+if chattr +i "$tmp/held/p" 2>"$tmp/out"; then
+    refuses 2 "held/p is immutable or append-only" report "$tmp/run" --html "$tmp/held/p"
+    chattr -i "$tmp/held/p"
+else
+    skip "an immutable output" "no such attributes here"
+fi
+# shellcheck disable=SC2086
+refuses 2 "--tensorboard $tmp/text.txt: Not a directory" pretrain --run "$tmp/none" --data "$tmp/text.txt" --tokenizer "$tmp/tok" $shape --steps 1 --tensorboard "$tmp/text.txt"
+result "$([ ! -e "$tmp/none" ]; echo $?)" "  and no run is made"
+
 # ---- a tokenizer's folder ----
 
 folder() { (cd "$1" && sha256sum -- * | sha256sum); }
