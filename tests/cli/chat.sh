@@ -41,6 +41,12 @@ same "$(column all "printf('%.5f %.5f', loss, grad_norm), tokens")" "$(column al
     "packed rows have the loss, the gradient and the tokens of rows of their own"
 same "$(column all "printf('%.5f %.5f', loss, grad_norm), tokens")" "$(column all--group-by-length "printf('%.5f %.5f', loss, grad_norm), tokens")" \
     "and so have rows by length"
+for how in "" --packing --group-by-length "--order sequential"; do
+    rm -rf "$tmp/epochs"
+    finetuned epochs --init $fixtures/qwen3 --train-file $rows --max-seq 96 --batch 2 --grad-accum 3 --epochs 3 --mode mem --lr 0 $how
+    same 2823 "$(sqlite3 "$tmp/epochs/run.db" "SELECT sum(tokens) FROM steps")" \
+        "three epochs have every row three times: ${how:-padded}"
+done
 same "941" "$(column all tokens)" "padding does not count among the tokens"
 
 # every mode, and what activations do, gives the same bits
@@ -64,6 +70,18 @@ whole=$hash
 "$bin" finetune --task chat --run "$tmp/stopped" $shape --packing --mode su+o --steps 7 --schedule-steps "$(column whole 'count(*)')" --quiet >/dev/null 2>&1
 run finetune --resume "$tmp/stopped" --steps "$(column whole 'count(*)')" --quiet
 same "$whole" "$(exported "$tmp/stopped")" "a run that stopped in the middle of an epoch goes on to the same bits"
+find_shim
+for at in train.ex dev.ex; do
+    if [ -z "$shim" ]; then
+        skip "killed while it makes $at" "no library that kills a process at a call"
+        continue
+    fi
+    rm -rf "$tmp/killed"
+    LD_PRELOAD="$shim" SHIM_AT="name:$at:1:kill" "$bin" finetune --task chat --run "$tmp/killed" $shape --packing --mode su+o --quiet >/dev/null 2>&1
+    result "$([ -e "$tmp/killed" ] && [ ! -e "$tmp/killed/run.db" ]; echo $?)" "killed while it makes $at, it is no run yet"
+    run finetune --task chat --run "$tmp/killed" $shape --packing --mode su+o --quiet
+    same "$whole" "$(exported "$tmp/killed")" "  and the next one of that name has the same bits"
+done
 for after in 0.2 0.4 0.7; do
     rm -rf "$tmp/killed"
     "$bin" finetune --task chat --run "$tmp/killed" $shape --packing --mode su+o --quiet >/dev/null 2>&1 &
