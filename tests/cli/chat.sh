@@ -127,6 +127,13 @@ finetuned forms --init $fixtures/gpt2 --train-file "$tmp/pairs.jsonl" --train-fi
 same "25" "$(sqlite3 "$tmp/forms/run.db" "SELECT value FROM runs WHERE key = 'train.rows'")" "several files, each of its form"
 cmp -s "$tmp/plain.jinja" "$tmp/exported/chat_template.jinja"
 result $? "the template that was given is the run's"
+cp -r $fixtures/llama "$tmp/templates"
+mkdir "$tmp/templates/additional_chat_templates"
+printf '{%% for m in messages %%}{{ m.role ~ " with tools: " ~ m.content ~ eos_token }}{%% endfor %%}\n' >"$tmp/templates/additional_chat_templates/tool_use.jinja"
+printf '%s\n' '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}],"tools":[{"type":"function","function":{"name":"f"}}]}' >"$tmp/tools.jsonl"
+finetuned several --init "$tmp/templates" --train-file "$tmp/tools.jsonl" --train-file $rows --steps 1 --mode mem
+run prepare "$tmp/tools.jsonl" --render --init "$tmp/exported"
+same '"user with tools: a<|im_end|>assistant with tools: b<|im_end|>"' "$(cat "$tmp/out")" "several templates of a folder are the run's, and its export's"
 gzip -c $rows >"$tmp/rows.jsonl.gz"
 finetuned packed --init $fixtures/gpt2 --train-file "$tmp/rows.jsonl.gz" --steps 1 --mode mem
 finetuned plain --init $fixtures/gpt2 --train-file $rows --steps 1 --mode mem
