@@ -17,6 +17,7 @@
 #include "run/folder/run_files.h"
 #include "run/folder/session.h"
 #include "run/folder/settings.h"
+#include "run/loop/best.h"
 #include "run/ranks/job_run.h"
 #include "run/sources/corpus.h"
 #include "run/sources/labelled.h"
@@ -263,15 +264,16 @@ static int check_tokenizer(struct check *c, struct err *err)
     return rc;
 }
 
-/* Checks the best model. If a training was killed while exporting it, best.folder already names the
- * new one, and --resume makes it again. */
+/* Checks the best model. If a training was killed while exporting it, best.folder (and best.next,
+ * which a copy of the run has, too) already names the new one, and --resume makes it again. */
 static void check_best(struct check *c, const struct exported *w)
 {
     char      *made = settings_get(c->s.log, "best.folder");
     struct err text = { 0 };
 
     if (w->state == EXPORTS_GONE ||
-        (w->state == EXPORTS_OTHER && !(made && file_is(w->path, made))))
+        (w->state == EXPORTS_OTHER && !(made && file_is(w->path, made)) &&
+         !best_is_next(&c->s, w->sum)))
         err_set(&text, 0, "%.900s is %s: put a copy of the best model there; --last takes the "
                 "parameters after the last step", w->path,
                 w->state == EXPORTS_GONE ? "not there any more"

@@ -39,3 +39,11 @@ struct render_opts {
     int                       generation_prompt, rows; // rows: enum chat_form
 };
 int prepare_render(const struct render_opts *o, struct err *err);
+
+/* prepare_show.c: siTrain prepare --show: the first `rows` of each file as tokens. */
+struct show_opts {
+    const struct render_opts *chat; // files, init, chat_template, date, rows
+    uint64_t                  rows;
+    int                       loss_on, special_in_text; // loss_on: enum chat_loss
+};
+int prepare_show(const struct show_opts *o, struct err *err);

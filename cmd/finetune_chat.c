@@ -84,11 +84,12 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
     struct chat_files    *f = &m->files;
     int                   rc;
 
+    f->now = time(NULL);
     if (!*dir || !tokenizer_is_there(dir))
         return err_misuse(err, "there is no tokenizer with this model: give --tokenizer DIR");
     if ((rc = chat_opts_seq(&o->train.seq, o->train.seq ? o->train.seq : o->tune.max_seq,
                             m->n.config.n_positions, dir, err)) ||
-        (rc = chat_date(&f->now, o->chat.date, err)) ||
+        (rc = o->chat.date ? chat_date(&f->now, o->chat.date, err) : 0) ||
         (rc = chat_template_open(&m->chat, dir, o->chat.template, err)))
         return rc;
     f->train = o->tune.train_file;
@@ -107,17 +108,33 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
  * made again, another day and by a version with other defaults. */
 static int keep_choices(struct material *m, struct opt_line *line, struct err *err)
 {
-    struct tm tm;
+    const struct finetune_opts *o = line->options;
+    struct tm                   tm;
 
     opt_mark_given(line, "rows");
     opt_mark_given(line, "loss-on");
     opt_mark_given(line, "long-rows");
-    if (opt_given(line, "date"))
-        return 0;
-    strftime(m->today, sizeof m->today, "%Y-%m-%d", localtime_r(&m->files.now, &tm));
-    int rc = opt_set(line, "date", m->today, err);
-    opt_mark_given(line, "date");
-    return rc ? rc : chat_date(&m->files.now, m->today, err);
+    if (!opt_given(line, "date")) {
+        time_t now = time(NULL);
+
+        strftime(m->today, sizeof m->today, "%Y-%m-%d", localtime_r(&now, &tm));
+        int rc = opt_set(line, "date", m->today, err);
+        if (rc)
+            return rc;
+        opt_mark_given(line, "date");
+    }
+    return chat_date(&m->files.now, o->chat.date, err);
+}
+
+/* The options, as far as they are known: how many steps there are is not yet. */
+static int check_training(struct train_opts *o, struct err *err)
+{
+    uint64_t asked = o->steps;
+
+    o->steps = asked ? asked : UINT32_MAX;
+    int rc = train_opts_check(o, err);
+    o->steps = asked;
+    return rc;
 }
 
 static int gather(struct material *m, struct opt_line *line, struct err *err)
@@ -131,7 +148,7 @@ static int gather(struct material *m, struct opt_line *line, struct err *err)
     if (!opt_given(line, "batch"))
         o->train.batch = CHAT_BATCH;
     if (rc || (rc = take_model(m, line, err)) || (rc = take_rows(m, line, err)) ||
-        (rc = keep_choices(m, line, err)))
+        (rc = keep_choices(m, line, err)) || (rc = check_training(&o->train, err)))
         return rc;
     m->n.generation = m->generation;
     m->n.chat = &m->files;

@@ -1,7 +1,8 @@
-/* generate.c: texts are continued: prompts all in one batch, of which the first is printed as it
- * comes and the others follow; or a conversation, where a person adds lines. */
+/* generate.c: continues texts: all prompts in one batch, of which the first is printed as it comes
+ * and the others follow. A conversation is generate_chat.c's. */
 #include "cmd/cmd.h"
 #include "cmd/continuation.h"
+#include "cmd/generate.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
 #include "data/base/file.h"
@@ -11,19 +12,7 @@
 #include "run/loop/generator.h"
 #include "run/sources/tokenise.h"
 
-#include <signal.h>
 #include <unistd.h>
-
-struct generate_opts {
-    const char        *model, *prompt_file, *tokenizer;
-    struct opt_strings prompt, stop;
-    uint64_t           tokens;
-    struct sampling    sampling;
-    int                chat;
-    struct read_opts   read;
-    struct which_opts  which;
-    int                tokens_given, batch_given;
-};
 
 #define AT(field) offsetof(struct generate_opts, field)
 
@@ -35,8 +24,16 @@ static const struct opt_row rows[] = {
     { "prompt-file", OPT_STRING, AT(prompt_file), .arg = "FILE",
       .help = "File with one prompt per line" },
     { "chat", OPT_FLAG, AT(chat),
-      .help = "Continue a conversation line by line. Ctrl-C stops an answer; an empty line ends "
+      .help = "Hold a conversation line by line, in the words of the model's chat template; a "
+              "model without one continues the text. Ctrl-C stops an answer; an empty line ends "
               "the conversation." },
+    { "system", OPT_STRING, AT(system), .arg = "TEXT",
+      .help = "System message of the conversation (--chat)" },
+    { "chat-template", OPT_STRING, AT(template), .arg = "NAME|FILE",
+      .help = "Chat template: the name of one that the model's folder has, or a file (default: the "
+              "folder's own)" },
+    { "date", OPT_STRING, AT(date), .arg = "YYYY-MM-DD",
+      .help = "Day that a chat template writes (default: today)" },
     { "tokens", OPT_UINT, AT(tokens), "100", .min = 1,
       .help = "Largest number of tokens to generate (default: 100, or fewer if the positions run "
               "out)" },
@@ -304,188 +301,6 @@ static int generate_prompts(struct generator *g, const struct generate_opts *o, 
     return rc;
 }
 
-/* ---- a conversation ---- */
-
-/* The model only ever continues a text, to which a person adds lines. The keys and values of what
- * was said stay in the cache, so that a turn computes the new text alone. Where the model's
- * positions are used up, the latest half of the text is kept and computed anew. */
-struct chat {
-    struct generator           *g;
-    const struct generate_opts *o;
-    struct token_buf            ids; // the conversation's latest tokens; decode_length of them are
-                                     // in the cache
-    struct continuation pending; // text that stands between them and the next line
-    size_t             *ends;    // of an answer: its text's length behind each of its tokens, or
-    size_t n_ends, ends_cap;     // SIZE_MAX where the next one completes a character
-    uint64_t            chosen;  // tokens so far: the position of random numbers
-    int                 terminal;
-};
-
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int sig)
-{
-    (void)sig;
-    interrupted = 1;
-}
-
-/* Ctrl-C ends the reading of a line, but not a read of the drive. */
-static void catch_interrupt(int flags)
-{
-    struct sigaction act = { .sa_handler = on_interrupt, .sa_flags = flags };
-
-    sigaction(SIGINT, &act, NULL);
-}
-
-/* So many tokens go on where the positions are used up. */
-static size_t latest(const struct generator *g) { return g->context / 2 > 0 ? g->context / 2 : 1; }
-
-/* The new tokens through the model. Without a position left for what follows them, only the latest
- * half goes on. */
-static int feed(struct chat *c, const float **logits, struct err *err)
-{
-    struct generator *g = c->g;
-    size_t            keep = latest(g);
-
-    if (c->ids.n > g->context) {
-        fprintf(stderr, "\nsiTrain generate: all %zu positions are used: generation goes on with "
-                "the latest %zu tokens of the text\n", g->context, keep);
-        memmove(c->ids.ids, c->ids.ids + c->ids.n - keep, keep * sizeof *c->ids.ids);
-        c->ids.n = keep;
-        decode_rewind(g->decode, 0, 0);
-    }
-    const int32_t *ids = c->ids.ids + decode_length(g->decode, 0);
-    size_t         n = c->ids.n - decode_length(g->decode, 0);
-    return generator_feed(g, &ids, &n, logits, err);
-}
-
-static int add_pending(struct chat *c, const char *text, size_t n, struct err *err)
-{
-    struct token_text *t = &c->pending.t;
-
-    return grow_add(&t->text, &t->n, &t->cap, text, n, 1, "bytes of text", err);
-}
-
-/* The answer was cut: the tokens behind the cut are forgotten, and what one across it says before
- * the cut is put before the next line. */
-static int forget(struct chat *c, const struct continuation *a, struct err *err)
-{
-    size_t kept = 0;
-
-    while (c->n_ends && c->ids.n && c->ends[c->n_ends - 1] > a->t.n) {
-        c->n_ends--;
-        c->ids.n--;
-    }
-    if (c->n_ends)
-        kept = c->ends[c->n_ends - 1];
-    if (c->ids.n < decode_length(c->g->decode, 0))
-        decode_rewind(c->g->decode, 0, c->ids.n);
-    if (kept > a->t.n) // the cut is in what the used-up positions took
-        return 0;
-    return add_pending(c, a->t.text + kept, a->t.n - kept, err);
-}
-
-/* One more token of the answer, if it does not end: into the conversation, and printed. */
-static int answer_token(struct chat *c, struct continuation *a, struct err *err)
-{
-    struct generator *g = c->g;
-    const float      *logits;
-    int               rc = feed(c, &logits, err);
-
-    if (rc)
-        return rc;
-    int32_t id = generator_choose(g, logits, 0, c->chosen++, &c->ids);
-    rc = continuation_token(a, g, id, err);
-    if (rc || generator_ends(g, id))
-        return rc;
-    rc = grow(&c->ids.ids, &c->ids.cap, c->ids.n + 1, sizeof id, "tokens", err);
-    rc = rc ? rc : grow(&c->ends, &c->ends_cap, c->n_ends + 1, sizeof *c->ends, "tokens", err);
-    if (rc)
-        return rc;
-    c->ids.ids[c->ids.n++] = id;
-    // where it was cut, this token's end is behind the cut, or it waits for another one
-    c->ends[c->n_ends++] = a->ended || a->t.n_held ? SIZE_MAX : a->t.n;
-    rc = a->ended ? forget(c, a, err) : 0;
-    return rc ? rc : continuation_print(a, err);
-}
-
-/* A person's line behind what is pending, and the answer to it. */
-static int turn(struct chat *c, const char *line, size_t n, struct err *err)
-{
-    struct continuation a = { .stops = &c->o->stop };
-    size_t              before = c->ids.n;
-    int                 rc = add_pending(c, line, n, err);
-
-    if (!rc && c->ids.n == 0)
-        rc = tokenizer_put(c->g->tok, TOKENIZER_BEFORE, &c->ids, err);
-    rc = rc ? rc : tokenizer_encode(c->g->tok, c->pending.t.text, c->pending.t.n, &c->ids, err);
-    if (!rc)
-        rc = tokenise_known(c->g->tok, &(struct tokenise_ids){ c->ids.ids + before,
-                                                               c->ids.n - before, c->g->vocab,
-                                                               "the line", 0 }, err);
-    rc = rc ? rc
-            : tokenizer_text_behind(c->g->tok, &a.t, c->ids.ids + before, c->ids.n - before, err);
-    c->pending.t.n = c->n_ends = 0;
-    for (uint64_t i = 0; !rc && !a.ended && !interrupted && i < c->o->tokens; i++)
-        rc = answer_token(c, &a, err);
-    rc = rc || a.ended ? rc : continuation_end(&a, c->g->tok, err); // what was held back, too
-    rc = rc ? rc : continuation_print(&a, err);
-    rc = rc ? rc : continuation_write("\n", 1, err);
-    if (!rc && !(a.t.n && a.t.text[a.t.n - 1] == '\n'))
-        rc = add_pending(c, "\n", 1, err);
-    token_text_free(&a.t);
-    return rc;
-}
-
-/* Lines until an empty one, the end of the input, or Ctrl-C, which is 130. */
-static int talk(struct chat *c, struct err *err)
-{
-    char  *line = NULL;
-    size_t cap = 0;
-    int    rc = 0;
-
-    while (!rc) {
-        interrupted = 0;
-        rc = c->terminal ? continuation_write("> ", 2, err) : 0;
-        if (rc)
-            break;
-        catch_interrupt(0);
-        ssize_t n = getline(&line, &cap, stdin);
-        while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
-            n--;
-        if (n <= 0 || interrupted) {
-            rc = c->terminal ? continuation_write("\n", 1, err) : 0;
-            rc = !rc && interrupted ? 130 : rc;
-            break;
-        }
-        catch_interrupt(SA_RESTART);
-        rc = turn(c, line, (size_t)n, err);
-    }
-    free(line);
-    return rc;
-}
-
-/* Where nobody says how many, there is room for as many tokens as a row usually has. */
-static int chat_run(struct generator *g, const struct generate_opts *o, struct err *err)
-{
-    struct chat c = { .g = g, .o = o,
-                      .terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) };
-    int         rc;
-
-    if (!o->read.seq)
-        g->context = arch_usual_seq(&g->model.config);
-    rc = generator_start(g, 1, g->context, latest(g), err);
-    if (!rc && c.terminal)
-        fputs("An empty line ends it; Ctrl-C stops an answer.\n", stderr);
-    if (!rc && o->prompt.n)
-        rc = add_pending(&c, o->prompt.item[0], strlen(o->prompt.item[0]), err);
-    rc = rc ? rc : talk(&c, err);
-    token_buf_free(&c.ids);
-    token_text_free(&c.pending.t);
-    free(c.ends);
-    return rc;
-}
-
 static int run(struct opt_line *line, struct err *err)
 {
     struct generate_opts *o = line->options;
@@ -503,6 +318,9 @@ static int run(struct opt_line *line, struct err *err)
     if (o->chat && (o->prompt.n > 1 || o->prompt_file || o->batch_given))
         return err_misuse(err, "--chat is one conversation: it takes one --prompt to begin with, "
                                "no --prompt-file and no --batch");
+    if (!o->chat && (o->system || o->template || o->date))
+        return err_misuse(err, "--%s is for a conversation: give --chat too",
+                          o->system ? "system" : o->template ? "chat-template" : "date");
     int rc = model_which(&which, &o->which, o->model, err);
     rc = rc ? rc : generator_open(&g, o->model, which, o->tokenizer, &o->read, &o->sampling,
                                   &say_events, err);
@@ -516,7 +334,7 @@ static int run(struct opt_line *line, struct err *err)
                  "not computed here: texts are generated without", others,
                  strchr(others, ',') ? "are" : "is");
     if (!rc)
-        rc = o->chat ? chat_run(&g, o, err) : generate_prompts(&g, o, err);
+        rc = o->chat ? generate_chat(&g, o, err) : generate_prompts(&g, o, err);
     generator_close(&g);
     return rc == -EPIPE ? 0 : rc; // nobody reads any more, which is no failure
 }
@@ -529,10 +347,11 @@ const struct opt_command generate_command = {
             "token or before a --stop text. End tokens are <|endoftext|>, or the tokens in "
             "generation_config.json or config.json of the model's folder. Several prompts are "
             "computed together; each gives the text that it gives alone. With --batch N, each "
-            "prompt gets N continuations. A line --- separates two texts. A model that does not "
-            "fit into --host-mem is read from its drive for every token. If a run kept its best "
-            "model (--keep-best), that model is used; otherwise, the model after the last "
-            "step, also of a run that is being trained.",
+            "prompt gets N continuations. A line --- separates two texts. With --chat, answers end "
+            "at the token that closes a turn in the chat template. A model that does not fit into "
+            "--host-mem is read from its drive for every token. If a run kept its best model "
+            "(--keep-best), that model is used; otherwise, the model after the last step, also of "
+            "a run that is being trained.",
     .parts = parts, .size = sizeof(struct generate_opts), .killed = 1, .run = run,
     .examples = { "siTrain generate first --prompt \"Once upon a time\" --tokens 100",
                   "siTrain generate first --chat --temperature 0.8" },

@@ -205,6 +205,21 @@ static void take_closed_streams(void)
             return;
 }
 
+/* A page of a mapped file that has no room on the disk: SQLite maps run.db-shm, and there is no
+ * error that it could be told. What is committed stays, as after a kill. */
+static void on_bus(int sig, siginfo_t *info, void *context)
+{
+    static const char text[] =
+        "siTrain: a page of run.db-shm could not be written, since the disk is full or fails: free "
+        "some space and run it again; a run that was made goes on with --resume\n";
+
+    (void)context;
+    if (info->si_code == BUS_ADRERR && write(STDERR_FILENO, text, sizeof text - 1) >= 0)
+        _exit(1);
+    signal(sig, SIG_DFL);
+    raise(sig);
+}
+
 /* Says that another program has locked a run's database. A bar may be drawn on the terminal.
  * progress.c is not asked, because this may be a worker's thread. */
 static int say_waiting(void *ctx, const char *sentence)
@@ -229,6 +244,7 @@ int main(int argc, char **argv)
     // over the limit (ulimit -f) is an error with a sentence, not a kill.
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
+    sigaction(SIGBUS, &(struct sigaction){ .sa_sigaction = on_bus, .sa_flags = SA_SIGINFO }, NULL);
     set_libraries(argv);
 
     if (!has_stack())

@@ -3,7 +3,7 @@
 #include "cmd/cmd.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/say.h"
-#include "data/chat/rows.h"
+#include "data/chat/encode.h"
 #include "run/folder/output.h"
 #include "run/folder/train_opts.h"
 #include "run/sources/tokenise.h"
@@ -14,13 +14,15 @@ struct prepare_opts {
     int                train, format, render;
     uint64_t           vocab;
     struct render_opts chat;
+    struct show_opts   show;
 };
 
 #define AT(field) offsetof(struct prepare_opts, field)
 
 static const struct opt_row rows[] = {
     { "FILE", OPT_ARGS, AT(files),
-      .help = "Texts: valid UTF-8 without NUL bytes. With --render, rows of conversations" },
+      .help = "Texts: valid UTF-8 without NUL bytes. With --render or --show, rows of "
+              "conversations" },
     { "out", OPT_STRING, AT(out), .arg = "PATH",
       .help = "Token file to write; with --train-tokenizer, tokenizer folder to write. It is "
               "replaced only if siTrain prepare wrote it. With --render, new file to write "
@@ -38,6 +40,9 @@ static const struct opt_row rows[] = {
 static const struct opt_row chat_rows[] = {
     { "render", OPT_FLAG, AT(render),
       .help = "Print each row as the model's chat template writes it, as a JSON string per line" },
+    { "show", OPT_UINT, AT(show.rows), .arg = "N", .min = 1,
+      .help = "Print the first N rows of each file as tokens, with those that count in the loss: "
+              "green on a terminal, otherwise lines of id, + or -, and text" },
     { "init", OPT_PATH, AT(chat.init), .arg = "HFDIR", .file = OPT_FILES_MODEL,
       .help = "Model folder with the chat template and the names of the special tokens" },
     { "chat-template", OPT_STRING, AT(chat.chat_template), .arg = "NAME|FILE",
@@ -50,6 +55,14 @@ static const struct opt_row chat_rows[] = {
       .help = "Template's bos_token (default: the model's)" },
     { "eos", OPT_STRING, AT(chat.eos), .arg = "TEXT",
       .help = "Template's eos_token (default: the model's)" },
+    { "loss-on", OPT_WORD, AT(show.loss_on), "answers", chat_loss_name,
+      .help = "Tokens that count in the loss\n"
+              "answers: what the assistant says, with the token that ends its turn\n"
+              "last: the assistant's last turn\n"
+              "all: every token" },
+    { "special-in-text", OPT_FLAG, AT(show.special_in_text),
+      .help = "Let the text of a row spell special tokens, such as <|im_end|> (default: it is "
+              "plain text)" },
     { "date", OPT_STRING, AT(chat.date), .arg = "YYYY-MM-DD",
       .help = "Day that a template takes for today (default: today)" },
     { 0 }
@@ -94,40 +107,57 @@ static int tokenise(const struct prepare_opts *o, const char **inputs, struct er
     return rc;
 }
 
-/* An option that does not go with --render, or one that goes with it alone; NULL: there is none. */
-static const char *strange_option(const struct opt_line *line, int render)
+/* The first of these options that was given; NULL: none was. */
+static const char *first_given(const struct opt_line *line, const char *const *names)
 {
-    static const char *const others[] = { "tokenizer", "train-tokenizer", "data-format", "vocab" };
-
-    for (size_t i = 0; render && i < sizeof others / sizeof *others; i++)
-        if (opt_given(line, others[i]))
-            return others[i];
-    for (const struct opt_row *r = chat_rows + 1; !render && r->name; r++)
-        if (opt_given(line, r->name))
-            return r->name;
-    return NULL;
+    while (*names && !opt_given(line, *names))
+        names++;
+    return *names;
 }
 
-static int render(struct prepare_opts *o, struct err *err)
+/* Options that do not go with what is asked for. */
+static int check_given(const struct opt_line *line, const struct prepare_opts *o, struct err *err)
 {
-    if (!o->chat.init)
-        return err_misuse(err, "--render needs --init, the folder of the model whose chat template "
-                          "writes the rows");
+    static const char *const of_texts[] = { "tokenizer", "train-tokenizer", "data-format", "vocab",
+                                            NULL },
+        *const of_render[] = { "generation-prompt", "bos", "eos", NULL },
+        *const of_show[] = { "loss-on", "special-in-text", NULL },
+        *const of_both[] = { "init", "chat-template", "rows", "date", NULL };
+    const char *what = o->render ? "render" : "show", *strange;
+
+    if (o->render && o->show.rows)
+        return err_misuse(err, "--show and --render exclude each other");
+    if (!o->render && !o->show.rows && (strange = first_given(line, of_both)))
+        return err_misuse(err, "--%s goes with --render or --show only", strange);
+    if (!o->render && (strange = first_given(line, of_render)))
+        return err_misuse(err, "--%s goes with --render only", strange);
+    if (!o->show.rows && (strange = first_given(line, of_show)))
+        return err_misuse(err, "--%s goes with --show only", strange);
+    if ((o->render || o->show.rows) && (strange = first_given(line, of_texts)))
+        return err_misuse(err, "--%s and --%s exclude each other", strange, what);
+    if (o->show.rows && o->out)
+        return err_misuse(err, "--out and --show exclude each other: --show prints");
+    if ((o->render || o->show.rows) && !o->chat.init)
+        return err_misuse(err, "--%s needs --init, the folder of the model whose chat template "
+                          "writes the rows", what);
+    return 0;
+}
+
+static int conversations(struct prepare_opts *o, struct err *err)
+{
     o->chat.files = &o->files;
     o->chat.out = o->out;
-    return prepare_render(&o->chat, err);
+    o->show.chat = &o->chat;
+    return o->render ? prepare_render(&o->chat, err) : prepare_show(&o->show, err);
 }
 
 static int run(struct opt_line *line, struct err *err)
 {
     struct prepare_opts *o = line->options;
-    const char          *strange = strange_option(line, o->render);
+    int                  rc = check_given(line, o, err);
 
-    if (strange)
-        return err_misuse(err, o->render ? "--%s and --render exclude each other"
-                                         : "--%s goes with --render only", strange);
-    if (o->render)
-        return render(o, err);
+    if (rc || o->render || o->show.rows)
+        return rc ? rc : conversations(o, err);
     if (!o->out)
         return err_misuse(err, "--out is missing: the token file, or with --train-tokenizer the "
                           "folder, to write");
@@ -141,7 +171,8 @@ static int run(struct opt_line *line, struct err *err)
     if (o->train)
         return train(o, err);
     const char **inputs = calloc(o->files.n + 1, sizeof *inputs);
-    int          rc = inputs ? tokenise(o, inputs, err) : err_set(err, -ENOMEM, "out of memory");
+
+    rc = inputs ? tokenise(o, inputs, err) : err_set(err, -ENOMEM, "out of memory");
     free(inputs);
     return rc;
 }
@@ -149,8 +180,8 @@ static int run(struct opt_line *line, struct err *err)
 const struct opt_command prepare_command = {
     .name = "prepare",
     .usage = "FILE... --tokenizer DIR --out FILE | FILE... --train-tokenizer [--vocab N] --out "
-             "DIR | ROWS... --render --init HFDIR",
-    .summary = "write a token file, train a tokenizer, or show rendered conversations",
+             "DIR | ROWS... --render --init HFDIR | ROWS... --show N --init HFDIR",
+    .summary = "write a token file, train a tokenizer, or show conversations as a model gets them",
     .text = "The token file has llm.c's format. An id takes 16 bits, or 32 bits if the "
             "vocabulary exceeds 65,536. Each text gets the special tokens of the tokenizer's "
             "template. Without a template, one <|endoftext|> separates two files.",

@@ -3,6 +3,7 @@
 #include "cmd/cmd.h"
 #include "cmd/terminal/say.h"
 #include "data/base/file.h"
+#include "data/base/utf8.h"
 #include "data/chat/rows.h"
 #include "data/chat/template.h"
 #include "run/folder/output.h"
@@ -22,7 +23,14 @@ static int write_failed(const struct renderer *r, struct err *err)
     return err_set(err, -errno, "write %s: %s", r->name, strerror(errno));
 }
 
-/* A line. JSON may escape any character: those that would steer a terminal are. */
+/* Characters that end a line for some, or steer a terminal or the direction of writing. */
+static int is_hidden(uint32_t cp)
+{
+    return (cp >= 0x7F && cp < 0xA0) || (cp >= 0x2028 && cp <= 0x202E) ||
+           (cp >= 0x2066 && cp <= 0x2069);
+}
+
+/* A line: a JSON string, which may have any character as an escape. */
 static int put(const struct renderer *r, const char *text, size_t n, struct err *err)
 {
     json_t *string = json_stringn(text, n);
@@ -31,13 +39,16 @@ static int put(const struct renderer *r, const char *text, size_t n, struct err 
     json_decref(string);
     if (!line)
         return err_set(err, -ENOMEM, "no memory to write a row");
-    for (const unsigned char *p = (unsigned char *)line; *p; p++)
-        if (*p == 0x7F)
-            fputs("\\u007f", r->to);
-        else if (*p == 0xC2 && p[1] < 0xA0)
-            fprintf(r->to, "\\u%04x", *++p);
+    for (size_t at = 0, len = strlen(line); at < len;) {
+        uint32_t cp = 0;
+        int      bytes = utf8_at(line + at, len - at, &cp);
+
+        if (is_hidden(cp))
+            fprintf(r->to, "\\u%04X", cp);
         else
-            putc_unlocked(*p, r->to);
+            fwrite_unlocked(line + at, 1, (size_t)bytes, r->to);
+        at += (size_t)bytes;
+    }
     free(line);
     return ferror(r->to) ? write_failed(r, err) : 0;
 }

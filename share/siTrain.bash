@@ -188,10 +188,13 @@ _siTrain() {
         --disk) words="uring sync null" ;;
         esac ;;
     generate)
-        options="--help --prompt --prompt-file --chat --tokens --stop --temperature --top-k --top-p --min-p --repetition-penalty --seed --tokenizer --best --last --seq --batch --dtype --host-mem --blas --threads --disk"
+        options="--help --prompt --prompt-file --chat --system --chat-template --date --tokens --stop --temperature --top-k --top-p --min-p --repetition-penalty --seed --tokenizer --best --last --seq --batch --dtype --host-mem --blas --threads --disk"
         case "$before" in
         --prompt) files=1 ;;
         --prompt-file) files=1 ;;
+        --system) files=1 ;;
+        --chat-template) files=1 ;;
+        --date) files=1 ;;
         --tokens) words=" " ;;
         --stop) files=1 ;;
         --temperature) words=" " ;;
@@ -210,17 +213,19 @@ _siTrain() {
         --disk) words="uring sync null" ;;
         esac ;;
     prepare)
-        options="--help --out --tokenizer --train-tokenizer --data-format --vocab --render --init --chat-template --rows --generation-prompt --bos --eos --date"
+        options="--help --out --tokenizer --train-tokenizer --data-format --vocab --render --show --init --chat-template --rows --generation-prompt --bos --eos --loss-on --special-in-text --date"
         case "$before" in
         --out) files=1 ;;
         --tokenizer) files=1 ;;
         --data-format) words="auto text u16 u32" ;;
         --vocab) words=" " ;;
+        --show) words=" " ;;
         --init) files=1 ;;
         --chat-template) files=1 ;;
         --rows) words="auto messages sharegpt alpaca completion text preference" ;;
         --bos) files=1 ;;
         --eos) files=1 ;;
+        --loss-on) words="answers last all" ;;
         --date) files=1 ;;
         esac ;;
     import)

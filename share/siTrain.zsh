@@ -7,7 +7,7 @@ _siTrain() {
             'finetune:train a classifier or regressor on your own rows, or a language model on conversations'
             'eval:measure the loss of a model on a file, or a classifier'\''s metrics'
             'generate:continue a text'
-            'prepare:write a token file, train a tokenizer, or show rendered conversations'
+            'prepare:write a token file, train a tokenizer, or show conversations as a model gets them'
             'import:make a run from a Hugging Face folder'
             'export:write a folder that Hugging Face'\''s transformers loads'
             'plan:predict memory, traffic, disk space and time of a run before it is made'
@@ -130,7 +130,7 @@ _siTrain() {
             '--chat-template=[Chat template\: the name of one that the model'\''s folder has, or a file (default\: the folder'\''s own)]:NAME|FILE:_files' \
             '--loss-on=[Tokens that count in the loss]:loss-on:(answers last all)' \
             '--special-in-text[Let the text of a row spell special tokens, such as <|im_end|> (default\: it is plain text)]' \
-            '--date=[Date that a chat template writes\: YYYY-MM-DD, or with HH\:MM behind it (default\: today)]:DATE:_files' \
+            '--date=[Day that a chat template writes (default\: today)]:YYYY-MM-DD:_files' \
             '--packing[Put several examples into each row of --max-seq tokens. Attention and positions stay within an example.]' \
             '--group-by-length[Make batches of rows of similar length, which saves padding]' \
             '--long-rows=[What happens to rows of more than --max-seq tokens]:long-rows:(cut drop refuse)' \
@@ -229,7 +229,10 @@ _siTrain() {
             ':RUN|HFDIR:_files' \
             '*--prompt=[Start of the text (default\: the tokenizer'\''s start token, or <|endoftext|>)]:TEXT:_files' \
             '--prompt-file=[File with one prompt per line]:FILE:_files' \
-            '--chat[Continue a conversation line by line. Ctrl-C stops an answer; an empty line ends the conversation.]' \
+            '--chat[Hold a conversation line by line, in the words of the model'\''s chat template; a model without one continues the text. Ctrl-C stops an answer; an empty line ends the conversation.]' \
+            '--system=[System message of the conversation (--chat)]:TEXT:_files' \
+            '--chat-template=[Chat template\: the name of one that the model'\''s folder has, or a file (default\: the folder'\''s own)]:NAME|FILE:_files' \
+            '--date=[Day that a chat template writes (default\: today)]:YYYY-MM-DD:_files' \
             '--tokens=[Largest number of tokens to generate (default\: 100, or fewer if the positions run out)]:N: ' \
             '*--stop=[Text to stop before]:TEXT:_files' \
             '--temperature=[Sampling temperature (0\: always the likeliest token; default\: generation_config.json'\''s, otherwise 1)]:X: ' \
@@ -258,12 +261,15 @@ _siTrain() {
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
             '--vocab=[Vocabulary size of the tokenizer to train, 257 to 1048576]:N: ' \
             '--render[Print each row as the model'\''s chat template writes it, as a JSON string per line]' \
+            '--show=[Print the first N rows of each file as tokens, with those that count in the loss\: green on a terminal, otherwise lines of id, + or -, and text]:N: ' \
             '--init=[Model folder with the chat template and the names of the special tokens]:HFDIR:_files' \
             '--chat-template=[Chat template\: a name if the model has several, or a file (default\: the model'\''s)]:NAME|FILE:_files' \
             '--rows=[Form of the rows (auto\: by the keys of the first row)]:rows:(auto messages sharegpt alpaca completion text preference)' \
             '--generation-prompt[Add what the template writes before an answer]' \
             '--bos=[Template'\''s bos_token (default\: the model'\''s)]:TEXT:_files' \
             '--eos=[Template'\''s eos_token (default\: the model'\''s)]:TEXT:_files' \
+            '--loss-on=[Tokens that count in the loss]:loss-on:(answers last all)' \
+            '--special-in-text[Let the text of a row spell special tokens, such as <|im_end|> (default\: it is plain text)]' \
             '--date=[Day that a template takes for today (default\: today)]:YYYY-MM-DD:_files' \
             '--help[what it takes]' ;;
     import)
@@ -372,7 +378,7 @@ _siTrain() {
             '--chat-template=[Chat template\: the name of one that the model'\''s folder has, or a file (default\: the folder'\''s own)]:NAME|FILE:_files' \
             '--loss-on=[Tokens that count in the loss]:loss-on:(answers last all)' \
             '--special-in-text[Let the text of a row spell special tokens, such as <|im_end|> (default\: it is plain text)]' \
-            '--date=[Date that a chat template writes\: YYYY-MM-DD, or with HH\:MM behind it (default\: today)]:DATE:_files' \
+            '--date=[Day that a chat template writes (default\: today)]:YYYY-MM-DD:_files' \
             '--packing[Put several examples into each row of --max-seq tokens. Attention and positions stay within an example.]' \
             '--group-by-length[Make batches of rows of similar length, which saves padding]' \
             '--long-rows=[What happens to rows of more than --max-seq tokens]:long-rows:(cut drop refuse)' \

@@ -10,9 +10,10 @@
 # Against Hugging Face's libraries, in a Python environment of its own: make check-hf VENV=/an/existing/one uses that.
 VENV ?= $(BUILD)/venv
 
-check-hf: $(TARGET) ## the same parameters, logits, losses, ids and continuations as transformers and tokenizers (VENV=, DATA=)
-	@sh tests/hf/venv.sh $(VENV) torch transformers safetensors tokenizers numpy
-	@PATH="$(abspath $(VENV))/bin:$$PATH" $(RUN_TESTS) --jobs 1 tests/hf/fuzz_tokenizer.py tests/hf/check_hf.py tests/hf/check_families.py tests/hf/check_encoders.py
+check-hf: $(TARGET) ## the same parameters, logits, losses, ids, continuations and rendered conversations as Hugging Face's libraries (VENV=, DATA=)
+	@sh tests/hf/venv.sh $(VENV) torch transformers safetensors tokenizers numpy jinja2 trl
+	@PATH="$(abspath $(VENV))/bin:$$PATH" $(RUN_TESTS) --jobs 1 tests/hf/fuzz_tokenizer.py tests/hf/check_hf.py tests/hf/check_families.py tests/hf/check_encoders.py \
+	    tests/hf/check_chat.py
 
 # FUZZ_STRINGS=300: fewer; SEED=2: others. Texts of DATA/text too, where DATA is given.
 FUZZ_STRINGS ?= 3000

@@ -249,6 +249,53 @@ static void forge(unsigned char *bytes, size_t size, size_t off, uint64_t value,
     memcpy(bytes + off, saved, n);
 }
 
+/* Marks are kept; all lengths come at once, checked against the header. */
+static void test_marks(void **state)
+{
+    enum { ROWS = 2500, MOST = 9 };
+    struct examples_new w;
+    struct examples    *r;
+    struct example      x = { 0 }, y;
+    int32_t             ids[MOST], got[MOST];
+    uint32_t           *n = malloc(ROWS * sizeof *n);
+    size_t              one, size;
+    unsigned char      *bytes;
+
+    (void)state;
+    assert_non_null(n);
+    assert_int_equal(examples_new_open(&w, tempdir_at("m"), &e), 0);
+    examples_new_marks(&w);
+    for (int32_t i = 0; i < ROWS; i++) {
+        for (int32_t k = 0; k < MOST; k++)
+            ids[k] = (i + k) % 3 ? i + k : ~(i + k);
+        assert_int_equal(examples_new_add(&w, ids, (size_t)(1 + i % MOST), &x, &e), 0);
+    }
+    assert_int_equal(examples_new_commit(&w, &e), 0);
+    assert_int_equal(examples_open(&r, tempdir_at("m"), &e), 0);
+    assert_int_equal(r->h.version, 3);
+    assert_true(examples_marked(r));
+    assert_int_equal(examples_lengths(r, n, &e), 0);
+    for (int32_t i = 0; i < ROWS; i++) {
+        assert_int_equal(n[i], 1 + i % MOST);
+        assert_int_equal(examples_read(r, (uint64_t)i, got, MOST, &one, &y, &e), 0);
+        assert_int_equal(one, n[i]);
+        for (int32_t k = 0; k < (int32_t)one; k++) {
+            assert_int_equal(examples_id(got[k]), i + k);
+            assert_int_equal(examples_counts(got[k]), (i + k) % 3 != 0);
+        }
+    }
+    examples_close(r);
+    bytes = (unsigned char *)files_read(tempdir_at("m"), &size);
+    bytes[size - 24 * 7 + 8] ^= 1; // a length
+    files_write(tempdir_at("f"), (char *)bytes, size);
+    assert_int_equal(examples_open(&r, tempdir_at("f"), &e), 0);
+    assert_int_equal(examples_lengths(r, n, &e), -EIO);
+    assert_says("damaged");
+    examples_close(r);
+    free(bytes);
+    free(n);
+}
+
 /* Wrong headers and records under a right checksum: no offset, count or length leads out of the
  * file. */
 static void test_forged(void **state)
@@ -296,6 +343,7 @@ int main(void)
         IN_TEMPDIR(test_round_trip),
         IN_TEMPDIR(test_sum), IN_TEMPDIR(test_types),
         IN_TEMPDIR(test_refused),
+        IN_TEMPDIR(test_marks),
         IN_TEMPDIR(test_damage),
         IN_TEMPDIR(test_forged),
     };

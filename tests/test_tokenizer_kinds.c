@@ -47,18 +47,18 @@ static void same_ids(const struct token_buf *got, const json_t *want, const char
         fail_msg("id %zu of %zu (expected %zu) differs: %s", i, got->n, n, text);
 }
 
-
-static int any_control(const struct tokenizer *t, const struct token_buf *ids)
+/* Whether a text has a control token; the unknown token's id says nothing of that. */
+static int any_control(const struct tokenizer *t, const char *text, const struct token_buf *ids)
 {
     size_t i = 0;
 
     while (i < ids->n && !tokenizer_is_control(t, ids->ids[i]))
         i++;
-    return i < ids->n;
+    return i < ids->n || strcasestr(text, "[UNK]") || strstr(text, "<unk>");
 }
 
-/* The bytes of each id lie in the text in order. No bytes are plain, then all, then some: no control
- * token overlaps these, and the ids stay as they are if there was none. */
+/* The bytes of each id lie in the text in order. No bytes are plain, then all, then some: no
+ * control token overlaps these, and the ids stay as they are if there was none. */
 static void check_spans(struct tokenizer *t, const char *text, size_t n, const json_t *want)
 {
     struct token_span   plain[3] = { { 0, n }, { n / 4, n / 3 }, { n / 2, n } };
@@ -68,7 +68,7 @@ static void check_spans(struct tokenizer *t, const char *text, size_t n, const j
     struct token_spans  spans = { 0 };
 
     for (size_t k = 0; k < 3; k++) {
-        int before = k > 0 && any_control(t, &ids); // of the same text, where it could be
+        int before = k > 0 && any_control(t, text, &ids);
 
         ids.n = spans.n = 0;
         assert_int_equal(tokenizer_encode_spans(t, &sources[k], &ids, &spans, &e), 0);

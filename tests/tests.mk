@@ -52,7 +52,7 @@ demo-xrt: ## --csd xrt on 3 software SmartSSDs, beside emulated CSDs: the same l
 # them, for which it compiles no more than they link.
 ASAN        := $(BUILD)-asan
 TSAN        := $(BUILD)-tsan
-ASAN_QUICK  := $(patsubst %,$(ASAN)/tests/test_%,tokens pretoken tokenizer safetensors task examples csd grad_wire runlog run smartssd) \
+ASAN_QUICK  := $(patsubst %,$(ASAN)/tests/test_%,tokens pretoken tokenizer safetensors task examples chat_rows jinja csd grad_wire runlog run smartssd) \
                $(ASAN)/tests/fuzz/replay $(ASAN)/tests/crash/crash
 TSAN_QUICK  := $(patsubst %,$(TSAN)/tests/test_%,csd csd_ahead meter stream_read comm thread)
 # These scripts do not look at the memory or the speed of the program.
@@ -91,7 +91,8 @@ clang: ## build everything with clang, warnings as errors
 # mutations of them (replay). `make fuzz` runs libFuzzer for FUZZ_SECONDS each, in folders of
 # $(FUZZ_DIR) that the next one goes on from.
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS ?= tokens safetensors tokenizer encode config task examples database run gradient options superblock topology
+FUZZ_TARGETS ?= tokens safetensors tokenizer encode config task examples database run gradient options superblock topology jinja \
+                chat
 FUZZ_DIR     ?= $(BUILD)-fuzz
 FUZZ_OBJ     := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/replay.c %/libfuzzer.c,$(wildcard tests/fuzz/*.c))) $(BUILD)/tests/tempdir.o
 FUZZ_FLAGS   := -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -Wno-pass-failed

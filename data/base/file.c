@@ -150,6 +150,35 @@ static int is_mounted(const char *path)
            (x.stx_attributes_mask & x.stx_attributes & STATX_ATTR_MOUNT_ROOT);
 }
 
+/* In a sticky folder only the owner of a file, or of the folder, renames it. */
+static int is_kept(const char *path, uid_t owner)
+{
+    struct stat dir;
+    char       *up = strdup(path);
+    int         kept = up && geteuid() && !stat(dirname(up), &dir) && dir.st_mode & S_ISVTX &&
+               dir.st_uid != geteuid() && owner != geteuid();
+
+    free(up);
+    return kept;
+}
+
+const char *file_fixed(const char *path)
+{
+    struct statx x;
+
+    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &x))
+        return NULL;
+    uint64_t has = x.stx_attributes_mask & x.stx_attributes;
+    if (has & STATX_ATTR_MOUNT_ROOT)
+        return "is mounted: unmount it first";
+    if (has & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND))
+        return "is immutable or append-only: take the attribute away first (chattr -i -a)";
+    if ((S_ISDIR(x.stx_mode) && faccessat(AT_FDCWD, path, W_OK, AT_EACCESS)) ||
+        is_kept(path, x.stx_uid))
+        return "is another user's, who alone may move it: let its owner move it elsewhere";
+    return NULL;
+}
+
 void file_remove_tree(const char *path)
 {
     struct stat    st;
@@ -170,6 +199,18 @@ void file_remove_tree(const char *path)
     if (d)
         closedir(d);
     remove(path);
+}
+
+int file_same_mount(const char *a, const char *b)
+{
+    struct statx x, y;
+
+    if (statx(AT_FDCWD, a, 0, STATX_BASIC_STATS | STATX_MNT_ID, &x) ||
+        statx(AT_FDCWD, b, 0, STATX_BASIC_STATS | STATX_MNT_ID, &y))
+        return 0;
+    return x.stx_mask & y.stx_mask & STATX_MNT_ID
+               ? x.stx_mnt_id == y.stx_mnt_id
+               : x.stx_dev_major == y.stx_dev_major && x.stx_dev_minor == y.stx_dev_minor;
 }
 
 char *file_mounted(const char *path)

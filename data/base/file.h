@@ -109,13 +109,18 @@ void file_new_keep(struct file_new *f);  // frees f; the new file stays under it
 /* Returns whether file_new_open, or with `folder` file_new_folder, could have made `name` for
  * the later name `base`. Neither contains a folder. */
 int  file_new_is(const char *name, const char *base, int folder);
-/* Gives f's new folder the mode and owner of the folder that it will replace, as far as that is
- * allowed. Its files get the mode and owner of the files with the same names there. commit does
- * this itself. */
+/* file_like for f's new folder and the folder that it will replace, and for its files and the
+ * files with the same names there. commit does this itself. */
 void file_new_like_folder(const struct file_new *f);
 /* Makes a folder for the work of one process. Nobody else may look into it, and it is never
  * committed. */
 int  file_new_scratch(struct file_new *f, const char *path, struct err *err);
+
+/* Gives the open file or folder the mode, the owner and the access control lists of the one at
+ * the path `old`, as far as that is allowed, and never more than that. */
+void file_like(int fd, const char *old);
+/* file_like for the folder at `path`. */
+void file_like_at(const char *path, const char *old);
 
 /* Returns whether this errno of renameat2 means that the file system does not support its flags. */
 static inline int file_lacks_flags(int e) { return e == EINVAL || e == ENOSYS; }
@@ -142,9 +147,17 @@ void file_new_clean(const char *dir);
  * can have filled. */
 void file_remove_tree(const char *path);
 
+/* Returns whether both paths exist and are in the same mounted file system. Where the kernel does
+ * not number its mounts, the drives are compared; an overlay may have several. */
+int file_same_mount(const char *a, const char *b);
+
 /* Returns the first mount point at or below this path, malloced, or NULL if there is none. A
  * mounted file counts, too. */
 char *file_mounted(const char *path);
+
+/* Returns NULL if this process may rename or remove what is at this path, in a folder that it may
+ * write to. Otherwise it returns why not, as in "PATH WHY". */
+const char *file_fixed(const char *path);
 
 /* Locks an open file, shared or exclusive, until it is closed. If another process holds the
  * lock, it waits for two seconds: a killed process keeps its files until the kernel has ended

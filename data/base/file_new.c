@@ -149,41 +149,27 @@ static int file_new_make(struct file_new *f, const char *path, int folder, mode_
     return rc;
 }
 
-/* Gives fd the mode of `old`, which it will replace, and its owner if that is allowed. If the group
- * cannot stay, it gets no more rights than everybody has. */
-static void file_new_like(int fd, const struct stat *old)
-{
-    struct stat st;
-    mode_t      mode = old->st_mode & (S_ISDIR(old->st_mode) ? 03777 : 0777);
-    int         stays = !fchown(fd, old->st_uid, old->st_gid) || !fchown(fd, -1u, old->st_gid);
-
-    if (!stays && (fstat(fd, &st) || st.st_gid != old->st_gid))
-        mode = (mode & 01707) | (mode & 07) << 3;
-    if (fchmod(fd, mode)) // on a file system without modes
-        return;
-}
-
 void file_new_like_folder(const struct file_new *f)
 {
     struct stat    st;
     struct dirent *e;
-    int            old = open(f->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR           *d = old >= 0 ? opendir(f->temp) : NULL;
+    int            there = !lstat(f->path, &st) && S_ISDIR(st.st_mode);
+    DIR           *d = there ? opendir(f->temp) : NULL;
 
     while (d && (e = readdir(d))) {
-        int fd = openat(f->fd, e->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        char *old = file_path(NULL, "%s/%s", f->path, e->d_name);
+        int   fd = openat(f->fd, e->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-        if (fd >= 0 && !fstatat(old, e->d_name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode))
-            file_new_like(fd, &st);
+        if (fd >= 0 && old && !lstat(old, &st) && S_ISREG(st.st_mode))
+            file_like(fd, old);
         if (fd >= 0)
             close(fd);
+        free(old);
     }
     if (d)
         closedir(d);
-    if (old >= 0 && !fstat(old, &st))
-        file_new_like(f->fd, &st);
-    if (old >= 0)
-        close(old);
+    if (there)
+        file_like(f->fd, f->path);
 }
 
 int file_new_open(struct file_new *f, const char *path, struct err *err)
@@ -196,7 +182,7 @@ int file_new_open(struct file_new *f, const char *path, struct err *err)
         return err_misuse(err, "%s is there and is not a regular file: choose another name", path);
     int rc = file_new_make(f, path, 0, 0666, err);
     if (!rc && there)
-        file_new_like(f->fd, &was);
+        file_like(f->fd, path);
     f->there = there;
     f->was = was;
     return rc;
@@ -209,8 +195,9 @@ int file_new_folder(struct file_new *f, const char *path, struct err *err)
     int         rc = file_new_make(f, path, 1, 0777, err);
 
     if (!rc && !lstat(f->path, &old) && S_ISDIR(old.st_mode)) {
-        old.st_mode |= S_IRWXU;
-        file_new_like(f->fd, &old);
+        file_like(f->fd, f->path);
+        if ((old.st_mode & S_IRWXU) != S_IRWXU && fchmod(f->fd, (old.st_mode & 03777) | S_IRWXU))
+            errno = 0; // then making its files fails
     }
     return rc;
 }
@@ -259,6 +246,9 @@ static int file_new_name(const struct file_new *f, struct err *err)
     if (e == EEXIST && !f->folder)
         return err_set(err, -e, "%s was made or changed by another program meanwhile: it stays; "
                        "choose another name, or try again", f->path);
+    if (f->folder && (e == ENOTEMPTY || e == EBUSY || e == EEXIST))
+        return err_set(err, -e, "%s is no empty folder by now, or is mounted or a subvolume, which "
+                       "no rename replaces: choose another name", f->path);
     return e ? err_set(err, -e, "rename %s to %s: %s", f->temp, f->path, strerror(e)) : 0;
 }
 

@@ -81,12 +81,24 @@ const char *machine_cpu(char *buf, size_t size)
     return buf;
 }
 
+const char *machine_host(char *buf, size_t size)
+{
+    struct utsname u = { 0 };
+
+    uname(&u);
+    snprintf(buf, size, "%s", *u.nodename ? u.nodename : "localhost");
+    for (char *c = buf; *c; c++)
+        if ((unsigned char)*c <= ' ' || *c == '/' || *c == 0x7f)
+            *c = '_';
+    return buf;
+}
+
 void machine_here(struct machine *m)
 {
     struct utsname u;
 
     uname(&u);
-    snprintf(m->host, sizeof m->host, "%s", u.nodename);
+    machine_host(m->host, sizeof m->host);
     snprintf(m->system, sizeof m->system, "%s %s %s", u.sysname, u.release, u.machine);
     machine_cpu(m->cpu, sizeof m->cpu);
     m->cpus_online = (int)sysconf(_SC_NPROCESSORS_ONLN);

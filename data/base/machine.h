@@ -17,6 +17,11 @@ const char *machine_field(char *buf, size_t size, const char *path, const char *
 /* Writes the processor's name, or "unknown", into buf and returns buf. */
 const char *machine_cpu(char *buf, size_t size);
 
+/* Writes this machine's name into buf as one word that may stand in a line and in a file's name,
+ * and returns buf. A byte that may not stand there becomes '_'; a machine without a name is
+ * `localhost`. */
+const char *machine_host(char *buf, size_t size);
+
 /* The machine on which this process runs. */
 struct machine {
     char     host[72], system[256], cpu[256];

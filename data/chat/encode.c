@@ -7,6 +7,14 @@
 
 #include <string.h>
 
+const char *chat_loss_name(size_t i)
+{
+    static const char *const words[] = { [CHAT_LOSS_ANSWERS] = "answers",
+                                         [CHAT_LOSS_LAST] = "last", [CHAT_LOSS_ALL] = "all" };
+
+    return i < sizeof words / sizeof *words ? words[i] : NULL;
+}
+
 void chat_ids_free(struct chat_ids *x)
 {
     token_buf_free(&x->ids);
@@ -150,7 +158,8 @@ static void piece_mark(const struct marking *m, const struct chat_piece *p, stru
         ++*at;
     i = *at;
     // a token of the template that has taken white space of the answer along
-    while (i < m->spans.n && s[i].from < p->from && tokenizer_is_control(m->e->tok, out->ids.ids[i]))
+    while (i < m->spans.n && s[i].from < p->from &&
+           tokenizer_is_control(m->e->tok, out->ids.ids[i]))
         i++;
     for (end = i; end < m->spans.n && s[end].from < p->to;)
         end++;

@@ -5,9 +5,10 @@
  * counts if a byte of it lies in an answer. The answers are:
  *   - what stands within {% generation %}, where the template has it (transformers'
  *     return_assistant_tokens_mask);
- *   - otherwise, of each turn of an assistant, what comes from its message (content, reasoning, tool
- *     calls), with what the template writes between, from where the model has to go on
- *     (pieces.h), up to the token that closes the turn.
+ *   - otherwise, of each turn of an assistant, what comes from its message (content, reasoning,
+ *     tool calls), with what the template writes between, from where the model has to go on
+ *     (pieces.h), up to the token that closes the turn. A turn of whose message nothing is written,
+ *     not even its role, has no answer.
  * The closing token is the first control token that the template writes behind the message, before
  * the next one: <|im_end|>, <|eot_id|>, </s>, ... What stands between them counts, and a newline
  * behind it does not. If the token that ends a text stands there, it closes the turn, even if
@@ -28,6 +29,7 @@
 /* --loss-on answers|last|all. A turn that a row says itself counts, or does not, comes first: LAST
  * is about the last turn of an assistant, and with ALL everything counts but turns that do not. */
 enum chat_loss { CHAT_LOSS_ANSWERS, CHAT_LOSS_LAST, CHAT_LOSS_ALL };
+const char *chat_loss_name(size_t i); // its word; NULL past the last
 
 struct chat_encoding {
     struct tokenizer           *tok;  // borrowed
@@ -37,8 +39,8 @@ struct chat_encoding {
     time_t                      now;
 };
 
-/* The ids of a row, and which of them count (1 or 0). The zero state is empty; it may be used again.
- * Not cut. `other` is that of a preference's second answer. */
+/* The ids of a row, and which of them count (1 or 0). The zero state is empty; it may be used
+ * again. Not cut. `other` is that of a preference's second answer. */
 struct chat_ids { struct token_buf ids; unsigned char *counts; size_t counts_cap, counted; };
 int  chat_encode(const struct chat_encoding *e, const struct chat_row *row, struct chat_ids *out,
                  struct chat_ids *other, struct err *err);

@@ -10,11 +10,10 @@
 #define NOBODY SIZE_MAX // the template wrote it
 #define TOOLS  (SIZE_MAX - 1) // or another variable that comes from the row
 
-/* A string of the variables. */
 /* What a string is in its message. */
 enum owned { OWNED_SAID, OWNED_NAME, OWNED_ROLE };
 struct chat_owner {
-    const json_t *string;
+    const json_t *string; // or the object whose keys are strings
     size_t        message; // or TOOLS
     enum owned    what;
 };
@@ -37,19 +36,17 @@ static int by_string(const void *a, const void *b)
     return i != k ? (i > k) - (i < k) : (x->message > y->message) - (x->message < y->message);
 }
 
-/* All strings of v. */
+/* All strings of v, and its objects, which stand for their keys. */
 static int strings_add(struct chat_pieces *p, const json_t *v, size_t message, enum owned what,
                        struct err *err)
 {
-    const char *key;
-    json_t     *member;
-    int         rc = 0;
+    struct chat_owner o = { v, message, what };
+    const char       *key;
+    json_t           *member;
+    int               rc = 0;
 
-    if (json_is_string(v)) {
-        struct chat_owner o = { v, message, what };
-
-        return grow_add(&p->owners, &p->n_owners, &p->owners_cap, &o, 1, sizeof o, "strings", err);
-    }
+    if (json_is_string(v) || json_is_object(v))
+        rc = grow_add(&p->owners, &p->n_owners, &p->owners_cap, &o, 1, sizeof o, "strings", err);
     for (size_t i = 0; i < json_array_size(v) && !rc; i++)
         rc = strings_add(p, json_array_get(v, i), message, what, err);
     json_object_foreach((json_t *)(uintptr_t)v, key, member)
@@ -66,7 +63,11 @@ static int owners_find(struct chat_pieces *p, const struct chat_rendering *r, co
     int           rc = strings_add(p, json_object_get(kept, "tools"), TOOLS, OWNED_SAID, err);
 
     rc = rc ? rc : strings_add(p, r->variables, TOOLS, OWNED_SAID, err);
-    for (size_t i = 0; i < json_array_size(messages); i++)
+    for (size_t i = 0; i < json_array_size(messages); i++) {
+        struct chat_owner o = { json_array_get(messages, i), i, OWNED_SAID };
+
+        rc = rc ? rc : grow_add(&p->owners, &p->n_owners, &p->owners_cap, &o, 1, sizeof o,
+                                "strings", err);
         json_object_foreach(json_array_get(messages, i), key, member) {
             enum owned what = !strcmp(key, "role")   ? OWNED_ROLE
                               : !strcmp(key, "name") ? OWNED_NAME
@@ -74,6 +75,7 @@ static int owners_find(struct chat_pieces *p, const struct chat_rendering *r, co
 
             rc = rc ? rc : strings_add(p, member, i, what, err);
         }
+    }
     if (p->n_owners)
         qsort(p->owners, p->n_owners, sizeof *p->owners, by_string);
     return rc;
@@ -188,18 +190,41 @@ static int names_assistant(const char *text, size_t n)
     return 0;
 }
 
+/* Whether there is something else than white space, which might stand anywhere. */
+static int says_something(const char *text, size_t n)
+{
+    while (n && strchr(" \n\t\r", text[n - 1]))
+        n--;
+    return n > 0;
+}
+
+/* Where the first place of what[0..n) in text[from..to) ends, which must not be followed by the
+ * name of the turn; SIZE_MAX: there is none. */
+static size_t place_end(const char *text, size_t from, size_t to, const char *what, size_t n)
+{
+    const char *at = n ? memmem(text + from, to - from, what, n) : NULL;
+    size_t      end = at ? (size_t)(at - text) + n : SIZE_MAX;
+
+    return at && !names_assistant(text + end, to - end) ? end : SIZE_MAX;
+}
+
 /* Where an answer begins in text[from..to): behind the cue; SIZE_MAX: it is not there. A template
- * that does not know add_generation_prompt may write the name of the turn behind it. */
+ * may ask for more than it writes before this answer ("<think>\n"): then behind what there is of
+ * it, up to a line or a tag. One that does not know add_generation_prompt may write the name of the
+ * turn behind the cue. */
 static size_t cue_end(const struct chat_cue *cue, const char *text, size_t from, size_t to)
 {
-    const char *at;
+    const char *asked = cue->n ? cue->text + cue->n - cue->asked : NULL;
+    size_t      end = SIZE_MAX;
 
-    if (cue->n && to - from >= cue->n && !memcmp(text + from, cue->text, cue->n) &&
-        (cue->asked || !names_assistant(text + from + cue->n, to - from - cue->n)))
-        return from + cue->n;
-    at = cue->asked ? memmem(text + from, to - from, cue->text + cue->n - cue->asked, cue->asked)
-                    : NULL;
-    return at ? (size_t)(at - text) + cue->asked : SIZE_MAX;
+    if (cue->n && says_something(cue->text, cue->n))
+        end = place_end(text, from, to, cue->text, cue->n);
+    else if (cue->n && to - from >= cue->n && !memcmp(text + from, cue->text, cue->n))
+        end = from + cue->n;
+    for (size_t n = cue->asked; n > 0 && end == SIZE_MAX; n--)
+        if (n == cue->asked || asked[n - 1] == '\n' || asked[n - 1] == '>')
+            end = place_end(text, from, to, asked, n);
+    return end;
 }
 
 /* ---- pieces by origin ---- */

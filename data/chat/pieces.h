@@ -16,9 +16,9 @@
 
 struct chat_piece {
     size_t from, to;
-    size_t limit;     // the template writes [to, limit) behind it, of which the piece's end (a closing
-                      // token) may be a part; of {% generation %}: `to`
-    size_t message;   // whose
+    size_t limit; // the template writes [to, limit) behind it; what closes the turn may be a part
+                  // of that. Of {% generation %}: `to`
+    size_t message; // whose
     int    assistant;
 };
 

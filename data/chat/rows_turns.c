@@ -181,9 +181,9 @@ static int message_check(const struct turn *t, const json_t *m, struct err *err)
                            "which chat templates know");
     if (calls && (rc = calls_check(t, calls, err)))
         return rc;
-    if (json_is_array(content) && json_array_size(content))
+    if (json_array_size(content))
         return parts_check(t, content, err);
-    if (json_is_string(content) || (!content && says_else(m, role)))
+    if (json_is_string(content) || ((!content || json_is_array(content)) && says_else(m, role)))
         return 0;
     if (!json_object_get(m, "content"))
         return turn_refuse(t, err, "it has no \"content\"");

@@ -419,6 +419,6 @@ int chat_date(time_t *out, const char *text, struct err *err)
     was = tm;
     *out = mktime(&tm);
     if (!end || *end || strlen(text) != 10 || tm.tm_mday != was.tm_mday || tm.tm_mon != was.tm_mon)
-        return err_misuse(err, "\"%.40s\" is not a day as 2026-01-31 is", text);
+        return err_misuse(err, "--date %.40s: a day is expected, such as 2026-01-31", text);
     return 0;
 }

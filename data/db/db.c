@@ -6,10 +6,39 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- sentences ---- */
+
+enum { PATH_BYTES = 504 }; // SQLite takes 512 with "-journal"
+
+/* What of a database this process may not write, or why its name cannot be opened at all; "": it is
+ * something else. SQLite names the database alone. */
+static const char *db_denied(const char *path, char *out, size_t size)
+{
+    static const char *const parts[] = { "", "-wal", "-shm" };
+    const char              *slash = strrchr(path, '/');
+    struct stat              st;
+
+    snprintf(out, size, "%.*s", slash ? (int)(slash - path) + (slash == path) : 1,
+             slash ? path : ".");
+    int denied = !stat(out, &st) && faccessat(AT_FDCWD, out, W_OK | X_OK, AT_EACCESS);
+    for (size_t i = 0; !denied && i < sizeof parts / sizeof *parts; i++) {
+        snprintf(out, size, "%s%s", path, parts[i]);
+        denied = !stat(out, &st) && faccessat(AT_FDCWD, out, R_OK | W_OK, AT_EACCESS);
+    }
+    size_t n = denied ? strlen(out) : 0;
+    snprintf(out + n, size - n, "%s%s", denied ? " may not be written: " : "",
+             denied ? strerror(errno) : "");
+    if (!denied && strlen(path) > PATH_BYTES)
+        snprintf(out, size, "a path of %zu bytes is too long, %d are the most: choose a shorter "
+                 "one", strlen(path), PATH_BYTES);
+    return out;
+}
 
 int db_fail(struct db *db, const char *doing, struct err *err)
 {
@@ -17,6 +46,7 @@ int db_fail(struct db *db, const char *doing, struct err *err)
     const char *p = db->path, *why = db->sql ? sqlite3_errmsg(db->sql) : "out of memory";
     int         code = db->sql ? sqlite3_extended_errcode(db->sql) : SQLITE_NOMEM;
     int         os = db->sql ? sqlite3_system_errno(db->sql) : 0;
+    char        denied[PATH_MAX + 128] = "";
 
     if (!os && code == SQLITE_IOERR_WRITE)
         os = left;
@@ -33,10 +63,11 @@ int db_fail(struct db *db, const char *doing, struct err *err)
     case SQLITE_LOCKED:
         return db_wait_fail(&db->wait, doing, err);
     case SQLITE_READONLY:
-        return err_set(err, -EROFS, "%s cannot be written (while %s): %s", p, doing, why);
+        return err_set(err, -EROFS, "%s cannot be written (while %s): %s", p, doing,
+                       *db_denied(p, denied, sizeof denied) ? denied : why);
     case SQLITE_CANTOPEN:
         return err_set(err, os ? -os : -ENOENT, "%s cannot be opened (while %s): %s", p, doing,
-                       os ? strerror(os) : why);
+                       *db_denied(p, denied, sizeof denied) ? denied : os ? strerror(os) : why);
     case SQLITE_NOMEM:
         return err_set(err, -ENOMEM, "%s: out of memory (while %s)", p, doing);
     case SQLITE_IOERR:

@@ -6,6 +6,7 @@
 #include "data/db/run_lock.h"
 
 #include "data/base/file.h"
+#include "data/base/machine.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -47,9 +48,9 @@ static void numbers_read(struct run_lock *l, int fd)
 
 int run_lock_note(struct run_lock *l)
 {
-    char host[64] = "", text[TEXT] = "\n";
+    char host[64], text[TEXT] = "\n";
 
-    gethostname(host, sizeof host - 1);
+    machine_host(host, sizeof host);
     if (l->writes)
         snprintf(text, sizeof text, "process %ld on %s\n", (long)getpid(), host);
     int n = (int)strlen(text);
@@ -65,12 +66,12 @@ int run_lock_note(struct run_lock *l)
  * one has not erased its text. */
 static void holder_read(int fd, char *text, size_t size)
 {
-    char host[64] = "", here[64] = "";
+    char host[64] = "", here[64];
     long pid;
 
     text_read(fd, text, size);
     text[strcspn(text, "\n")] = '\0';
-    gethostname(here, sizeof here - 1);
+    machine_host(here, sizeof here);
     if (sscanf(text, "process %ld on %63s", &pid, host) == 2 && !strcmp(host, here) &&
         kill((pid_t)pid, 0) && errno == ESRCH)
         *text = '\0';

@@ -1,7 +1,10 @@
 /* print.c: values as text: as Python's str and repr have them, and as JSON. */
 #include "data/jinja/value.h"
 
+#include "data/base/utf8.h"
+
 #include <math.h>
+#include <utf8proc.h>
 
 /* As Python's repr: the shortest digits that are the same number. */
 static void real_say(struct text *t, double x)
@@ -41,26 +44,45 @@ static void number_say(struct text *t, struct value v)
     text_say(t, text);
 }
 
+/* As Python's str.isprintable: no control or format character, nothing that is not assigned, and no
+ * white space but the space. */
+static int is_printable(uint32_t cp)
+{
+    switch (utf8proc_category((utf8proc_int32_t)cp)) {
+    case UTF8PROC_CATEGORY_CN: case UTF8PROC_CATEGORY_CC: case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS: case UTF8PROC_CATEGORY_CO: case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+        return 0;
+    case UTF8PROC_CATEGORY_ZS:
+        return cp == ' ';
+    default:
+        return 1;
+    }
+}
+
 /* As Python's repr of a str: in single quotes, or in double ones if only single ones are in it. */
 static void repr_string(struct text *t, struct value v)
 {
     const char *s = v.text.s;
     size_t      n = v.text.n;
-    char        quote = n && memchr(s, '\'', n) && !memchr(s, '"', n) ? '"' : '\'', code[8];
+    char        quote = n && memchr(s, '\'', n) && !memchr(s, '"', n) ? '"' : '\'', code[12];
+    int         bytes = 1;
 
     text_add(t, &quote, NULL, 1);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i += (size_t)bytes) {
         const uint32_t *from = v.text.from ? v.text.from + i : NULL;
-        unsigned char   c = (unsigned char)s[i];
+        uint32_t        c = 0;
 
+        bytes = utf8_at(s + i, n - i, &c);
+        bytes = bytes > 0 ? bytes : 1;
         if (c == (unsigned char)quote || c == '\\')
             text_add(t, "\\", NULL, 1);
-        if (c >= 0x20 && c != 0x7F) {
-            text_add(t, s + i, from, 1);
+        if (is_printable(c)) {
+            text_add(t, s + i, from, (size_t)bytes);
             continue;
         }
         snprintf(code, sizeof code, c == '\n' ? "\\n" : c == '\r' ? "\\r" : c == '\t' ? "\\t"
-                 : "\\x%02x", c);
+                 : c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
         text_say(t, code);
     }
     text_add(t, &quote, NULL, 1);

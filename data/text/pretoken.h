@@ -50,8 +50,8 @@ int pretoken_cut(struct pretoken *p, const char *text, size_t n, int final,
                  const struct pretoken_to *to, size_t *used, struct err *err);
 
 /* The next pretoken_cut has all of the text o->text and is final. Control tokens are found only
- * where they overlap no plain bytes of it, and origin_spans(o, ...) may be called for each pre-token
- * as it is received. The caller sets text, n and plain of *o, and ends with NULL. */
+ * where they overlap no plain bytes of it, and origin_spans(o, ...) may be called for each
+ * pre-token as it is received. The caller sets text, n and plain of *o, and ends with NULL. */
 void pretoken_trace(struct pretoken *p, struct origin *o);
 
 /* Splits a text in pieces, fed in order. After the last piece, or an error, another text can

@@ -98,9 +98,8 @@ int devices_inside(const struct run_config *cfg, const char *path)
 {
     char       *at = realpath(path, NULL), *run = realpath(cfg->dir, NULL);
     size_t      n = run ? strlen(run) : 0;
-    struct stat file, dir;
-    int inside = at && run && !strncmp(at, run, n) && at[n] == '/' && !stat(at, &file) &&
-                 !stat(run, &dir) && !S_ISBLK(file.st_mode) && file.st_dev == dir.st_dev;
+    int         inside = at && run && !strncmp(at, run, n) && at[n] == '/' && !file_is_block(at) &&
+                 file_same_mount(at, run);
 
     free(at);
     free(run);

@@ -140,43 +140,65 @@ void store_release(struct store *s)
     *s = (struct store){ 0 };
 }
 
-/* ---- the superblock: a line of text that a person can read, then zeros, then a checksum */
+/* ---- the superblock: lines of text that a person can read, zeros, and a checksum of both.
+ *
+ * A superblock is written in place, and a power cut may leave any 512 bytes of it as they were. So
+ * a word of an owner changes the first 512 bytes alone: its lines have their own checksum, and the
+ * one at the end stays that of the superblock without a word. */
+
+enum { SUPER_SECTOR = 512, SUPER_SUM = STORE_SUPERBLOCK - 4 };
 
 static const char super_magic[] = "siTrain device 1\n";
 
+static void sum_put(char *page)
+{
+    uint32_t crc = crc32c(0, page, SUPER_SUM);
+
+    memcpy(page + SUPER_SUM, &crc, 4);
+}
+
+/* The lines without a word. Their length. */
+static size_t lines_put(char *page, const struct store_super *s)
+{
+    memset(page, 0, STORE_SUPERBLOCK);
+    return (size_t)snprintf(page, SUPER_SECTOR, "%srun %s\ndevice %u of %u\nbytes %llu\n%s%s%s",
+                            super_magic, s->id, s->device, s->n_devices,
+                            (unsigned long long)s->bytes, *s->layout ? "layout " : "", s->layout,
+                            *s->layout ? "\n" : "");
+}
+
 void store_super_pack(void *page, const struct store_super *s)
 {
-    char    *p = page;
+    char  *p = page;
+    size_t n = lines_put(p, s);
 
-    memset(p, 0, STORE_SUPERBLOCK);
-    snprintf(p, 512, "%srun %s\ndevice %u of %u\nbytes %llu\n%s%s%s%s%s%s", super_magic, s->id,
-             s->device, s->n_devices, (unsigned long long)s->bytes, *s->layout ? "layout " : "",
-             s->layout, *s->layout ? "\n" : "", *s->owner ? "owner " : "", s->owner,
-             *s->owner ? "\n" : "");
-    uint32_t crc = crc32c(0, p, STORE_SUPERBLOCK - 4);
-    memcpy(p + STORE_SUPERBLOCK - 4, &crc, 4);
+    sum_put(p);
+    if (!*s->owner)
+        return;
+    n += (size_t)snprintf(p + n, SUPER_SECTOR - n, "owner %s\n", s->owner);
+    snprintf(p + n, SUPER_SECTOR - n, "sum %08" PRIx32 "\n", crc32c(0, p, n));
+}
+
+/* As a version before wrote a word. */
+static void pack_older(char *page, const struct store_super *s)
+{
+    size_t n = lines_put(page, s);
+
+    snprintf(page + n, SUPER_SECTOR - n, "owner %s\n", s->owner);
+    sum_put(page);
 }
 
 int store_super_present(const void *page) { return memcmp(page, "siTrain device ", 15) == 0; }
 
-int store_super_whole(const void *page)
+static int parse(const char *page, struct store_super *out)
 {
-    uint32_t crc;
-
-    memcpy(&crc, (const char *)page + STORE_SUPERBLOCK - 4, 4);
-    return crc == crc32c(0, page, STORE_SUPERBLOCK - 4);
-}
-
-int store_super_read(const void *page, struct store_super *out)
-{
-    const char *p = page;
-    char        text[512]; // a foreign page may have no end of text
+    char text[SUPER_SECTOR]; // a foreign page may have no end of text
     unsigned long long bytes;
 
     memset(out, 0, sizeof *out);
-    if (memcmp(p, super_magic, sizeof super_magic - 1) != 0 || !store_super_whole(page))
+    if (memcmp(page, super_magic, sizeof super_magic - 1) != 0)
         return -EBADMSG;
-    snprintf(text, sizeof text, "%.*s", (int)sizeof text - 1, p + sizeof super_magic - 1);
+    snprintf(text, sizeof text, "%.*s", (int)sizeof text - 1, page + sizeof super_magic - 1);
     if (sscanf(text, "run %32s device %u of %u bytes %llu layout %16s",
                out->id, &out->device, &out->n_devices, &bytes, out->layout) < 4)
         return -EBADMSG;
@@ -187,11 +209,43 @@ int store_super_read(const void *page, struct store_super *out)
     return 0;
 }
 
+int store_super_whole(const void *page)
+{
+    struct store_super s;
+    char               expected[STORE_SUPERBLOCK];
+    uint32_t           crc;
+
+    memcpy(&crc, (const char *)page + SUPER_SUM, 4);
+    if (crc == crc32c(0, page, SUPER_SUM))
+        return 1;
+    if (parse(page, &s) || !*s.owner)
+        return 0;
+    store_super_pack(expected, &s);
+    return !memcmp(page, expected, STORE_SUPERBLOCK);
+}
+
+int store_super_read(const void *page, struct store_super *out)
+{
+    int rc = parse(page, out);
+
+    return rc || store_super_whole(page) ? rc : -EBADMSG;
+}
+
+static int is_packed(const void *page, const struct store_super *s)
+{
+    char expected[STORE_SUPERBLOCK];
+
+    store_super_pack(expected, s);
+    if (!memcmp(page, expected, STORE_SUPERBLOCK))
+        return 1;
+    pack_older(expected, s);
+    return *s->owner && !memcmp(page, expected, STORE_SUPERBLOCK);
+}
+
 int store_super_check(const void *page, const struct store_super *want, const char *path,
                       struct err *err)
 {
     struct store_super found;
-    char               expected[STORE_SUPERBLOCK];
 
     if (!store_super_present(page))
         return err_set(err, -EBADMSG, "%s is not a siTrain device (no superblock at its start)",
@@ -200,8 +254,7 @@ int store_super_check(const void *page, const struct store_super *want, const ch
         return err_set(err, -EBADMSG, "%s was made by another version of siTrain", path);
     if (!store_super_whole(page))
         return err_set(err, -EBADMSG, "%s: the superblock is damaged (checksum differs)", path);
-    store_super_pack(expected, want);
-    if (memcmp(page, expected, STORE_SUPERBLOCK) == 0)
+    if (is_packed(page, want))
         return 0;
     if (store_super_read(page, &found))
         return err_set(err, -EBADMSG,

@@ -96,7 +96,8 @@ static inline size_t store_pad(size_t n) { return round_up(n, CSD_ALIGN_PARAMS);
  * the run was made with; otherwise the name of the set of devices that it was moved to (reshard.h).
  * So devices that a run has left are not taken for its own. owner: "", or a word of the folder
  * whose user has named the device last. A copy of a run has the same id and layout, and must not
- * take or remove the run's devices. */
+ * take or remove the run's devices. A word is written in place: a power cut leaves the old word or
+ * the new one. */
 enum { STORE_LAYOUT = 17 };
 struct store_super {
     char     id[33], layout[STORE_LAYOUT], owner[STORE_LAYOUT];

@@ -308,6 +308,24 @@ static int switch_over(struct move *m, struct err *err)
     return runlog_end(to->log, rc, err);
 }
 
+/* The new files are as open to others as the old ones: a run may be several users'. */
+static void look_like_old(const struct move *m)
+{
+    for (size_t i = 0; i < m->new_.n; i++) {
+        const char *old = m->old.device[i < m->old.n ? i : m->old.n - 1].path;
+        const char *path = m->new_.device[i].path;
+
+        if (file_is_block(path) || file_is_block(old))
+            continue;
+        file_like_at(path, old);
+        char *folder = file_beside(path, ".", NULL), *was = file_beside(old, ".", NULL);
+        if (folder && was && !m->r->to.device_paths && !m->r->from.device_paths)
+            file_like_at(folder, was); // RUN/devN
+        free(folder);
+        free(was);
+    }
+}
+
 static int move_run(struct move *m, struct err *err)
 {
     struct run_config   to = m->r->to;
@@ -316,6 +334,8 @@ static int move_run(struct move *m, struct err *err)
     to.links = (struct topology_config){ 0 }; // at the drives' full speed
     int rc = old_map(m, err);
     rc = rc ? rc : devices_open(&m->new_, &to, DEVICES_CREATE, NULL, err);
+    if (!rc)
+        look_like_old(m);
     rc = rc ? rc : slots_reader_open(&m->reader, &m->old, &m->journal, err);
     if (!rc)
         rc = slots_make(&m->new_,

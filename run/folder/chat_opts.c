@@ -28,9 +28,8 @@ const struct opt_row chat_opt_rows[] = {
     { "special-in-text", OPT_FLAG, AT(special_in_text),
       .help = "Let the text of a row spell special tokens, such as <|im_end|> (default: it is "
               "plain text)", .kept = OPT_SOURCE },
-    { "date", OPT_STRING, AT(date), .arg = "DATE",
-      .help = "Date that a chat template writes: YYYY-MM-DD, or with HH:MM behind it (default: "
-              "today)", .kept = OPT_SOURCE },
+    { "date", OPT_STRING, AT(date), .arg = "YYYY-MM-DD",
+      .help = "Day that a chat template writes (default: today)", .kept = OPT_SOURCE },
     { "packing", OPT_FLAG, AT(packing),
       .help = "Put several examples into each row of --max-seq tokens. Attention and positions "
               "stay within an example.", .kept = OPT_SOURCE },
@@ -100,24 +99,4 @@ int chat_opts_seq(uint64_t *seq, uint64_t asked, size_t positions, const char *t
                                  positions)
                     : err_misuse(err, "--max-seq %" PRIu64 ": a row needs at least 2 tokens, of "
                                  "which the second is predicted", *seq);
-}
-
-int chat_date(time_t *out, const char *date, struct err *err)
-{
-    static const char *const forms[] = { "%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M",
-                                         "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S" };
-
-    *out = time(NULL);
-    for (size_t i = 0; date && i < sizeof forms / sizeof *forms; i++) {
-        struct tm   tm = { .tm_isdst = -1 };
-        const char *rest = strptime(date, forms[i], &tm);
-
-        if (!rest || *rest)
-            continue;
-        *out = mktime(&tm);
-        return 0;
-    }
-    return date ? err_misuse(err, "--date %s: a date is expected, such as 2026-01-31, or with a "
-                             "time, 2026-01-31 09:30", date)
-                : 0;
 }

@@ -39,7 +39,3 @@ struct chat_names chat_opts_names(const struct chat_opts *o, const struct task_n
 int chat_opts_seq(uint64_t *seq, uint64_t asked, size_t positions, const char *tokenizer,
                   struct err *err);
 enum { CHAT_BATCH = 8 }; // default of --batch
-
-/* The time that a date of --date stands for: YYYY-MM-DD, or with a time of day behind a blank or T,
- * HH:MM or HH:MM:SS; it is local. NULL: now. */
-int chat_date(time_t *out, const char *date, struct err *err);

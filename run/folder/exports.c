@@ -62,6 +62,7 @@ int exports_look(struct exported *e, struct runlog *log, const char *dir, int wh
     int          rc = safetensors_open(&st, e->path, &e->why);
     if (!rc) {
         e->bytes = st->bytes;
+        e->sum = st->sum;
         rc = safetensors_verify(st, &w, &e->why); // every byte
     }
     work_end(events);

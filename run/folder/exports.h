@@ -12,6 +12,7 @@ enum export_state { EXPORTS_INTACT, EXPORTS_GONE, EXPORTS_OTHER, EXPORTS_DAMAGED
 struct exported {
     char              path[4096 + 16];
     uint64_t          step, bytes;
+    uint32_t          sum; // of its files, as they are
     enum export_state state;
     struct err        why; // the reason for DAMAGED or DENIED
 };

@@ -120,7 +120,8 @@ static int check_sort(const struct output *o, const struct target *p, struct err
     if (!folder && !S_ISREG(p->st.st_mode))
         return err_misuse(err, "%s is there and is not a regular file: choose another name",
                           o->path);
-    return 0;
+    const char *fixed = file_fixed(o->path);
+    return fixed ? err_misuse(err, "%s %s, or choose another name", o->path, fixed) : 0;
 }
 
 static int same_file(const struct stat *a, const struct stat *b)
@@ -318,6 +319,18 @@ static int begins(int dir, const char *name, const char *text)
     return n >= (ssize_t)strlen(text) && !memcmp(head, text, strlen(text));
 }
 
+/* Refuse a file that would go along with the folder that is replaced. */
+static int check_fixed(const struct output *o, const char *dir, const char *name, struct err *err)
+{
+    char *path = file_path(err, "%s/%s", dir, name);
+
+    if (!path)
+        return -ENOMEM;
+    const char *why = file_fixed(path);
+    free(path);
+    return why ? err_misuse(err, "%s/%s %s, or choose another folder", o->path, name, why) : 0;
+}
+
 /* Accept an empty folder, or a folder with only the tokenizer's files, all regular. Two files must
  * begin as siTrain writes them: Hugging Face's libraries sort the keys of tokenizer_config.json and
  * write vocab.json in one line. */
@@ -344,6 +357,8 @@ static int check_tokenizer(const struct output *o, const char *path, struct err 
             !S_ISREG(st.st_mode))
             rc = err_misuse(err, "%s is there and holds %s, which siTrain prepare did not write: "
                             "choose another folder", o->path, e->d_name);
+        else
+            rc = check_fixed(o, path, e->d_name, err);
     }
     if (!rc && n && (!begins(dirfd(d), "tokenizer_config.json",
                              "{\n  \"tokenizer_class\": \"GPT2TokenizerFast\",\n"
@@ -362,7 +377,7 @@ static int exchange(const struct output *o, struct file_new *f, struct err *err)
     int rc = 0;
 
     if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
-        return file_lacks_flags(errno)
+        return file_lacks_flags(errno) || errno == EXDEV // a lower layer of an overlay
                    ? err_set(err, -errno, "the file system of %s cannot exchange two folders in "
                              "one step: remove %s, or choose another name", o->path, o->path)
                    : err_set(err, -errno, "exchange %s and %s: %s", f->temp, f->path,
@@ -417,9 +432,14 @@ int output_check(const struct output *o, struct err *err)
 int output_check_events(const char *dir, struct err *err)
 {
     const struct output o = { .path = dir, .kind = OUTPUT_EVENTS };
-    struct target        p;
+    struct target       p;
+    struct stat         st;
     char                at[PATH_MAX], *slash;
+    int                 why = !stat(dir, &st) ? S_ISDIR(st.st_mode) ? 0 : ENOTDIR : errno;
 
+    if (why && why != ENOENT) // before a run is made
+        return err_name(err, why, "--tensorboard %s: %s; expected a folder, or a name that is free",
+                        dir, strerror(why));
     if (snprintf(at, sizeof at, "%s/x", dir) >= (int)sizeof at)
         return err_misuse(err, "%s: the name is too long", dir);
     while (target_find(&p, at, NULL)) {

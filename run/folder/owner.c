@@ -26,6 +26,7 @@ int owner_take(struct devices *d, char owner[STORE_LAYOUT], char next[STORE_LAYO
     struct runlog *log = d->cfg.log;
     int            rc = draw(log, next, err);
 
+    d->cfg.owner_next = next;
     if (rc || (rc = devices_take(d, err)) || (rc = runlog_begin(log, err)))
         return rc;
     rc = settle(ctx, err);

@@ -8,7 +8,7 @@
 #include "offload/devices/devices.h"
 
 /* Give the open devices a new word. owner, next: both words as in run.db; they are brought up to
- * date, and d->cfg points to them. settle: what else is written with the second commit; it runs
+ * date. settle: what else is written with the second commit; it runs
  * inside its transaction. */
 int owner_take(struct devices *d, char owner[STORE_LAYOUT], char next[STORE_LAYOUT],
                int (*settle)(void *ctx, struct err *err), void *ctx, struct err *err);

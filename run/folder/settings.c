@@ -1,6 +1,7 @@
 /* settings.c: formats keys and values, so that a caller needs one line per setting. */
 #include "run/folder/settings.h"
 
+#include <assert.h>
 #include <stdarg.h>
 
 static char *get(struct runlog *log, const char *format, va_list ap)
@@ -75,6 +76,7 @@ int settings_set(struct runlog *log, struct err *err, const char *settings, ...)
     for (char *rest = text, *value, *key; rest && !rc;) {
         value = strsep(&rest, between);
         key = strsep(&value, "=");
+        assert(value); // a value in several settings has no line break
         rc = runlog_set(log, key, value, err);
     }
     free(text);

@@ -43,17 +43,25 @@
  *
  * Settings of a fine-tuning:
  *
- *     task              cola, ..., or custom
+ *     task              cola, ..., custom, or chat
  *     epochs            as given
  *     NAME.sum          examples_sum of RUN/NAME.ex, in hex; NAME: train, dev, dev_mm, test,
  *                       test_mm, for each that exists
  *     NAME.rows         its number of rows
- *     NAME.file         the path of the file that it was made from
+ *     NAME.file         the path of the file that it was made from; of conversations one a line
  *     NAME.seconds      for dev and dev_mm: duration of the last evaluation
  *     result.NAME       checksum and bytes of the file RUN/NAME as last written, and of the file
  *                       before (result_files.h)
  *     predicted.step    last step (from 0) of the model that made the last predictions
  *     column.text column.pair column.label    the columns of the user's own training file
+ *
+ * Settings of conversations (task chat):
+ *
+ *     chat.form         the form of the first file's rows; it also says that the rows are
+ *                       conversations
+ *     chat.packing chat.by_length    1 if --packing or --group-by-length was given
+ *     train.packed      rows of an epoch, if several examples are in a row
+ *     NAME.tokens NAME.counted    of train and dev: tokens, and those that count in the loss
  *
  * Settings about exports and places:
  *

@@ -10,6 +10,7 @@
 
 #include "data/base/crc32c.h"
 #include "data/base/file.h"
+#include "data/base/machine.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -196,7 +197,7 @@ static int begin_file(struct tensorboard *t, uint64_t first, struct err *err)
 int tensorboard_open(struct tensorboard **out, const char *where, const char *run_dir,
                      uint64_t first, const struct events *e, struct err *err)
 {
-    char host[64] = "localhost";
+    char host[64];
 
     *out = NULL;
     if (!where || !*where || !strcmp(where, TENSORBOARD_NONE))
@@ -212,7 +213,7 @@ int tensorboard_open(struct tensorboard **out, const char *where, const char *ru
         rc = make_folders(dir, err);
     }
     if (!rc) {
-        gethostname(host, sizeof host - 1);
+        machine_host(host, sizeof host);
         t->path = file_path(err, "%s/%s%010" PRIu64 ".%s.%ld", dir, name_head, next_number(dir),
                             host, (long)getpid());
         rc = t->path ? file_open_own(t->path, O_CREAT | O_EXCL, &t->fd, err) : -ENOMEM;

@@ -7,8 +7,8 @@
 
 #include "data/base/file.h"
 #include "data/tensors/safetensors.h"
-#include "run/folder/output.h"
 #include "run/folder/settings.h"
+#include "run/loop/best_carry.h"
 #include "run/loop/model_out.h"
 
 #include <dirent.h>
@@ -21,19 +21,32 @@ static const char base_name[] = "best", old_name[] = "best.old";
 
 enum { BEST_PATH = SESSION_PATH + 16 };
 
-static void clean(const struct session *s);
+static int clean(const struct session *s, struct err *err);
 
-/* True if the model in this folder has the checksum of the best model. That holds in a copied
- * run. */
-static int sum_fits(struct session *s, const char *path)
+int best_is_next(struct session *s, uint32_t sum)
+{
+    uint32_t next;
+
+    return settings_scan(s->log, "%" SCNx32, &next, "best.next") && sum == next;
+}
+
+/* *fits: the model in this folder has the checksum of the best model, or of the one that was about
+ * to become it when a process was killed. That holds in a copied run, too. -errno if the folder
+ * cannot be read; a folder that holds no model, or a damaged one, does not fit. */
+static int sum_fits(int *fits, struct session *s, const char *path, struct err *err)
 {
     struct safetensors *st = NULL;
+    struct err          why = { 0 };
     uint32_t            sum;
-    int                 fits = settings_scan(s->log, "%" SCNx32, &sum, "best.sum") &&
-               !safetensors_open(&st, path, NULL) && st->sum == sum;
+    int                 rc = safetensors_open(&st, path, &why);
 
+    *fits = !rc && ((settings_scan(s->log, "%" SCNx32, &sum, "best.sum") && st->sum == sum) ||
+                    best_is_next(s, st->sum));
     safetensors_close(st);
-    return fits;
+    if (rc != -EMFILE && rc != -ENFILE && rc != -ENOMEM && rc != -EIO && !file_is_denied(rc))
+        return 0;
+    *err = why;
+    return rc;
 }
 
 static int refuse(const char *path, struct err *err)
@@ -55,24 +68,21 @@ static int ours_check(const struct best *b, struct session *s, struct stat *st, 
         return 0;
     }
     char *made = settings_get(s->log, "best.folder");
-    int   ours = S_ISDIR(st->st_mode) &&
-               ((made && file_is(path, made)) || (b->any && (!made || sum_fits(s, path))));
+    int   folder = S_ISDIR(st->st_mode), rc = 0;
+    int   ours = folder && ((made && file_is(path, made)) || (b->any && !made));
+    if (!ours && folder && made)
+        rc = sum_fits(&ours, s, path, err);
     free(made);
-    if (!ours)
-        return refuse(path, err);
-    char *mounted = file_mounted(path); // it would go along with the folder that is replaced
-    int   rc = !mounted ? 0 : err_misuse(err, "%.1000s is mounted in the folder of the best model, "
-                                         "which training replaces: unmount it first", mounted);
-    free(mounted);
-    return rc;
+    return rc ? rc : ours ? best_carry_check(path, err) : refuse(path, err);
 }
 
 int best_open(struct best *out, struct session *s, struct err *err)
 {
     struct stat st;
 
-    clean(s);
-    int rc = best_load(out, s, err);
+    int rc = clean(s, err);
+
+    rc = rc ? rc : best_load(out, s, err);
     return rc || !s->o.keep_best ? rc : ours_check(out, s, &st, err);
 }
 
@@ -88,18 +98,27 @@ int best_load(struct best *out, struct session *s, struct err *err)
     return 0;
 }
 
+static int sum_of(uint32_t *out, const char *path, struct err *err)
+{
+    struct safetensors *st = NULL;
+    int                 rc = safetensors_open(&st, path, err);
+
+    *out = rc ? 0 : st->sum;
+    safetensors_close(st);
+    return rc;
+}
+
 int best_store(struct best *b, struct session *s, const struct source_values *v, struct err *err)
 {
-    double              value = v->told.value[0].value;
-    char                path[BEST_PATH];
-    struct safetensors *st = NULL;
+    double   value = v->told.value[0].value;
+    char     path[BEST_PATH];
+    uint32_t sum;
 
     snprintf(path, sizeof path, "%s/%s", s->dir, base_name);
-    int rc = safetensors_open(&st, path, err);
+    int rc = sum_of(&sum, path, err);
     if (rc)
         return rc;
-    *b = (struct best){ 1, v->told.step, value, { v->seconds[0], v->seconds[1] }, st->sum };
-    safetensors_close(st);
+    *b = (struct best){ 1, v->told.step, value, { v->seconds[0], v->seconds[1] }, sum };
     return settings_set(s->log, err,
                         "best.step=%" PRIu64 "\nbest.name=%s\nbest.value=%.17g\n"
                         "best.seconds=%.17g\nbest.seconds_mm=%.17g\nbest.sum=%08" PRIx32,
@@ -159,85 +178,46 @@ static void restore(const struct session *s)
         closedir(d);
 }
 
-/* When files are carried over. FIRST: before the exchange. SECOND: after it, for files that arrived
- * meanwhile. LEFT: after a kill. BELOW: in a subfolder, where no name is the model's. */
-enum carrying { FIRST, SECOND, LEFT, BELOW };
-
-/* Carry other people's files that `to` lacks from `from` to `to`, as a second hard link or, if that
- * fails, a copy. Except for FIRST, they also replace an earlier file of that name. */
-static int carry(const char *from, const char *to, enum carrying when, struct err *err)
-{
-    DIR           *d = opendir(from);
-    struct dirent *e;
-    int            rc = d ? 0 : err_set(err, -errno, "open %s: %s", from, strerror(errno));
-
-    while (!rc && (e = readdir(d))) {
-        char       *a = file_path(err, "%s/%s", from, e->d_name);
-        char       *b = file_path(err, "%s/%s", to, e->d_name);
-        struct stat there, st;
-        int         is_model = when != BELOW && output_is_model(e->d_name);
-
-        if (!a || !b) {
-            rc = -ENOMEM;
-        } else if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || lstat(a, &st) ||
-                   (when == LEFT && is_model)) {
-            rc = 0;
-        } else if (S_ISDIR(st.st_mode)) {
-            rc = (mkdir(b, st.st_mode & 07777) && errno != EEXIST) ||
-                         (!geteuid() && lchown(b, st.st_uid, st.st_gid))
-                     ? err_set(err, -errno, "mkdir %s: %s", b, strerror(errno))
-                     : carry(a, b, when == FIRST ? FIRST : BELOW, err);
-        } else if (!lstat(b, &there)) {
-            if (when != FIRST && !is_model && there.st_ino != st.st_ino && rename(a, b))
-                rc = err_set(err, -errno, "rename %s to %s: %s", a, b, strerror(errno));
-        } else if (linkat(AT_FDCWD, a, AT_FDCWD, b, 0)) {
-            rc = S_ISREG(st.st_mode) ? file_copy(a, b, UINT64_MAX, err)
-                                     : err_set(err, -errno, "link %s to %s: %s", a, b,
-                                               strerror(errno));
-        }
-        free(a);
-        free(b);
-    }
-    if (d)
-        closedir(d);
-    return rc;
-}
-
 /* Remove folders with the name base.new-HEX that killed processes left. A folder that was RUN/best
- * may still hold a file that arrived late; it is carried over first. */
-static void clear_left(const struct session *s, const char *base)
+ * may still hold somebody's file; it is carried over first, and what cannot be carried stays. */
+static int clear_left(const struct session *s, const char *base, struct err *err)
 {
     char           best[BEST_PATH], path[BEST_PATH], left[BEST_PATH + NAME_MAX];
-    char          *made = settings_get(s->log, "best.folder");
+    struct stat    st;
     DIR           *d = opendir(s->dir);
     struct dirent *e;
     int            rc = 0;
 
     snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
-    while (d && !rc && (e = readdir(d))) {
+    int there = !lstat(best, &st) && S_ISDIR(st.st_mode);
+    while (there && d && !rc && (e = readdir(d))) {
         snprintf(left, sizeof left, "%s/%s", s->dir, e->d_name);
-        if (file_new_is(e->d_name, base, 1) && made && file_is(best, made)) {
-            file_new_clean(left);
-            rc = carry(left, best, LEFT, NULL);
-        }
+        if (!file_new_is(e->d_name, base, 1))
+            continue;
+        file_new_clean(left);
+        if ((rc = best_carry_rest(left, best, 1, err)) && err)
+            err_set(err, rc, "%.700s; %.700s was RUN/best until a better model came, and holds "
+                    "files that somebody put there: move them elsewhere, and remove it", err->text,
+                    left);
     }
     snprintf(path, sizeof path, "%s/%s", s->dir, base);
     if (!rc)
         file_new_clear_left(path, 1);
     if (d)
         closedir(d);
-    free(made);
+    return rc;
 }
 
-static void clean(const struct session *s)
+static int clean(const struct session *s, struct err *err)
 {
     char best[BEST_PATH];
 
     restore(s);
-    clear_left(s, base_name);
+    int rc = clear_left(s, base_name, err);
     snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
-    if (!access(best, F_OK)) // otherwise the old folder is the only one
-        clear_left(s, old_name);
+    if (!rc && !access(best, F_OK)) // otherwise the old folder is the only one
+        rc = clear_left(s, old_name, err);
+    return rc;
 }
 
 static int is_folder(const char *path, const struct stat *asked)
@@ -277,11 +257,20 @@ static int exchange_by_two(const char *run, const char *next, const char *best,
     return rc;
 }
 
+/* An overlay renames no folder of its lower layers. */
+static int in_layer(const char *best, struct err *err)
+{
+    return err_set(err, -EXDEV, "%s is in a layer below this overlay, where folders cannot be "
+                   "renamed: let mv copy it into the upper layer (mv %s %s.1 && mv %s.1 %s), then "
+                   "go on with --resume", best, best, best, best, best);
+}
+
 static int exchange(const struct file_new *f, const char *run, const struct stat *asked,
                     struct err *err)
 {
     if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE))
         return file_lacks_flags(errno) ? exchange_by_two(run, f->temp, f->path, asked, err)
+               : errno == EXDEV ? in_layer(f->path, err)
                              : err_set(err, -errno, "rename %s to %s: %s", f->temp, f->path,
                                        strerror(errno));
     if (is_folder(f->temp, asked))
@@ -302,10 +291,10 @@ static int take_place(struct file_new *f, const char *run, const struct stat *as
     if (fsync(f->fd))
         return err_set(err, -errno, "fsync %s: %s", f->temp, strerror(errno));
     file_new_like_folder(f);
-    rc = carry(f->path, f->temp, FIRST, err);
+    rc = best_carry_names(f->path, f->temp, err);
     rc = rc ? rc : exchange(f, run, asked, err);
     rc = rc ? rc : file_sync_dir(run, err);
-    rc = rc ? rc : carry(f->temp, f->path, SECOND, err); // files that arrived meanwhile
+    rc = rc ? rc : best_carry_rest(f->temp, f->path, 0, err);
     if (rc)
         file_new_keep(f);
     return rc; // f->temp is the old folder now
@@ -317,6 +306,7 @@ static int write_best(struct session *s, const struct params_source *source, str
     struct best     now;
     struct stat     asked;
     struct file_new f;
+    uint32_t        sum = 0;
     int             rc = best_load(&now, s, err);
 
     snprintf(best, sizeof best, "%s/%s", s->dir, base_name);
@@ -327,7 +317,8 @@ static int write_best(struct session *s, const struct params_source *source, str
     rc = model_out(s, source, f.temp, "writing the best model", err);
     file_identity(f.temp, here);
     rc = rc ? rc : ours_check(&now, s, &asked, err); // again, after the export
-    rc = rc ? rc : settings_set(s->log, err, "best.folder=%s", here);
+    rc = rc ? rc : sum_of(&sum, f.temp, err);
+    rc = rc ? rc : settings_set(s->log, err, "best.folder=%s\nbest.next=%08" PRIx32, here, sum);
     rc = rc ? rc : take_place(&f, s->dir, &asked, err);
     file_new_abort(&f);
     return rc;
@@ -337,9 +328,9 @@ int best_export(struct session *s, struct stream *stream, uint64_t step, struct 
 {
     struct params_source source;
 
-    clean(s);
-    int rc = stream_masters(stream, step, &source, err);
-    if (rc)
+    int rc = clean(s, err);
+
+    if (rc || (rc = stream_masters(stream, step, &source, err)))
         return rc;
     rc = write_best(s, &source, err);
     if (!rc || rc == -EINTR) { // after a stop, the step is still committed
@@ -350,6 +341,6 @@ int best_export(struct session *s, struct stream *stream, uint64_t step, struct 
             *err = why;
         rc = ended ? ended : rc;
     }
-    clean(s);
-    return rc;
+    int left = clean(s, rc ? NULL : err);
+    return rc ? rc : left;
 }

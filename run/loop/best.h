@@ -24,6 +24,9 @@ int best_load(struct best *out, struct session *s, struct err *err);
  * refused. */
 int best_open(struct best *out, struct session *s, struct err *err);
 
+/* True if a process was killed as it made a model with this checksum RUN/best. */
+int best_is_next(struct session *s, uint32_t sum);
+
 /* True if this evaluation is better than b. A value that is not a number is never better. */
 int best_beats(const struct best *b, const struct source_values *v);
 

@@ -7,7 +7,7 @@
 #include "run/folder/train_opts.h"
 #include "run/loop/model_folder.h"
 
-enum { GENERATOR_STOPS = HF_STOPS + 1 };
+enum { GENERATOR_STOPS = HF_STOPS + 2 }; // and the tokenizer's, and the chat template's
 
 struct generator {
     struct model_folder model;

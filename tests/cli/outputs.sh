@@ -26,6 +26,7 @@ put() {
     many) run report "$tmp/run" "$tmp/tuned" --html "$2" ;;
     trace) run report "$tmp/run" --trace "$2" ;;
     tokens) run prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$2" ;;
+    render) run prepare "$tmp/chat.jsonl" --render --init "$tmp/hf" --out "$2" ;;
     predict) run eval "$tmp/tuned" --test-file "$tmp/rows.csv" --max-seq 8 --batch 2 --threads 1 --predict "$2" ;;
     plan) run plan --n-layer 1 --n-head 1 --n-embd 16 --vocab 96 --batch 1 --seq 16 --machine "$tmp/machine" --compare --run "$tmp/none" --csd-mem 128K --json "$2" ;;
     figures) run bench --quick --n-layer 1 --n-head 1 --n-embd 16 --vocab 96 --batch 1 --seq 16 --rounds 1 --threads 1 --only disk --dir "$tmp/d" --json "$2" ;;
@@ -35,7 +36,8 @@ put() {
     esac
 }
 mkdir "$tmp/d"
-files="html trace tokens predict plan figures save"
+echo '{"text": "a row"}' >"$tmp/chat.jsonl"
+files="html trace tokens render predict plan figures save"
 
 # state PATH: what it is, and its bytes; of a run that trains the file itself, since its bytes change
 state() {
@@ -174,6 +176,28 @@ for option in html plan figures; do
     put "$option" "$tmp/kind.$option"
     result "$got" "$option: as an older version wrote it, it is replaced, too"
 done
+
+# What is mounted, or may not be moved, is not replaced.
+mkdir "$tmp/held" && put tokenizer "$tmp/held/t" && put html "$tmp/held/p"
+if [ "$(id -u)" = 0 ] && cp "$tmp/held/t/merges.txt" "$tmp/held/mine" && mount --bind "$tmp/held/mine" "$tmp/held/t/merges.txt" 2>"$tmp/out"; then
+    refuses 2 "held/t/merges.txt is mounted: unmount it first" prepare "$tmp/text.txt" --train-tokenizer --vocab 262 --out "$tmp/held/t"
+    umount "$tmp/held/t/merges.txt"
+    mount --bind "$tmp/held/p" "$tmp/held/p"
+    refuses 2 "held/p is mounted: unmount it first" report "$tmp/run" --html "$tmp/held/p"
+    umount "$tmp/held/p"
+    same "mine p t" "$(echo $(ls "$tmp/held"))" "and nothing is left next to them"
+else
+    skip "a mounted output" "only root may mount one"
+fi
+if chattr +i "$tmp/held/p" 2>"$tmp/out"; then
+    refuses 2 "held/p is immutable or append-only" report "$tmp/run" --html "$tmp/held/p"
+    chattr -i "$tmp/held/p"
+else
+    skip "an immutable output" "no such attributes here"
+fi
+# shellcheck disable=SC2086
+refuses 2 "--tensorboard $tmp/text.txt: Not a directory" pretrain --run "$tmp/none" --data "$tmp/text.txt" --tokenizer "$tmp/tok" $shape --steps 1 --tensorboard "$tmp/text.txt"
+result "$([ ! -e "$tmp/none" ]; echo $?)" "  and no run is made"
 
 # ---- a tokenizer's folder ----
 

@@ -180,7 +180,7 @@ rm -rf "$tmp/kept" "$tmp/aside"
 cp -a "$tmp/kept.from" "$tmp/kept"
 if [ "$(id -u)" = 0 ] && echo mounted >"$tmp/from" && mount --bind "$tmp/from" "$tmp/kept/best/README.md" 2>/dev/null; then
     trap 'umount "$tmp/kept/best/README.md"; rm -rf "$tmp"' EXIT
-    refuses 2 "best/README.md is mounted in the folder of the best model" pretrain --resume "$tmp/kept" --steps 3 --quiet
+    refuses 2 "best/README.md, in the folder of the best model, which training replaces, is mounted: unmount it" pretrain --resume "$tmp/kept" --steps 3 --quiet
     same mounted "$(cat "$tmp/kept/best/README.md")" "and stays where it is"
     umount "$tmp/kept/best/README.md"
     trap 'rm -rf "$tmp"' EXIT

@@ -121,6 +121,62 @@ if [ -f "$shim" ]; then # its name is taken, and the evaluation that it is the b
     works "and goes on" pretrain --resume "$tmp/K" --steps 3 --quiet
 fi
 
+# ---- what somebody has in RUN/best, where a better model takes its place
+
+if [ -f "$shim" ]; then
+    rm -rf "$tmp/K" "$tmp/KC"
+    cp -a "$tmp/best" "$tmp/K"
+    mkdir "$tmp/K/best/sub"
+    for f in saved kept sub/saved; do echo old >"$tmp/K/best/$f"; done
+    held "unlink:/K/best.new:1" pretrain --resume "$tmp/K" --steps 3 --quiet
+    kill -KILL $pid
+    wait $pid 2>"$tmp/null"
+    cp -a "$tmp/K" "$tmp/KC"
+    works "a copy of a run that was killed before its better model was committed is whole" check "$tmp/KC"
+    works "and goes on" pretrain --resume "$tmp/KC" --steps 3 --quiet
+    for f in saved sub/saved; do echo new >"$tmp/K/best/t" && mv "$tmp/K/best/t" "$tmp/K/best/$f"; done
+    works "the run goes on after its user saved files in best" pretrain --resume "$tmp/K" --steps 3 --quiet
+    same "new new old" "$(cd "$tmp/K/best" && echo $(cat saved sub/saved kept))" "which stay as they were saved"
+    result "$([ -z "$(ls -d "$tmp"/K/best.* 2>"$tmp/null")" ]; echo $?)" "and nothing is left next to best"
+
+    rm -rf "$tmp/K"
+    cp -a "$tmp/best" "$tmp/K"
+    echo old >"$tmp/K/best/saved"
+    held "rename:/K/best:1" pretrain --resume "$tmp/K" --steps 3 --quiet # all has its second name by now
+    echo new >"$tmp/K/best/t" && mv "$tmp/K/best/t" "$tmp/K/best/saved"
+    mkdir "$tmp/K/best/sub" && echo late >"$tmp/K/best/sub/late"
+    rm "$tmp/held"
+    wait $pid
+    same "0 new late" "$(echo $? $(cd "$tmp/K/best" && cat saved sub/late))" "what is saved right before the exchange comes along"
+fi
+rm -rf "$tmp/K"
+cp -a "$tmp/best" "$tmp/K"
+mkdir "$tmp/K/best/sub" && echo mine >"$tmp/K/best/sub/x" && chmod 1777 "$tmp/K/best/sub"
+was=$(stat -c '%i %a' "$tmp/K/best/sub" "$tmp/K/best/sub/x")
+run pretrain --resume "$tmp/K" --steps 4 --quiet
+same "$was" "$(stat -c '%i %a' "$tmp/K/best/sub" "$tmp/K/best/sub/x")" "a folder in best is the same folder after a better model, and its file the same file"
+for flag in i a; do
+    for what in note model.safetensors sub .; do
+        rm -rf "$tmp/K"
+        cp -a "$tmp/best" "$tmp/K"
+        echo mine >"$tmp/K/best/note" && mkdir "$tmp/K/best/sub"
+        if ! chattr +$flag "$tmp/K/best/$what" 2>"$tmp/null"; then
+            skip "$what in best that may not be moved (+$flag)" "no such attributes here"
+            continue
+        fi
+        ls -a "$tmp/K" >"$tmp/was"
+        refuses 2 "is immutable or append-only: take the attribute away first" pretrain --resume "$tmp/K" --steps 3 --quiet
+        chattr -$flag "$tmp/K/best/$what"
+        ls -a "$tmp/K" | cmp -s - "$tmp/was" && [ "$(cat "$tmp/K/best/note")" = mine ]
+        result $? "and nothing has moved ($what, +$flag)"
+        works "without it the run goes on" pretrain --resume "$tmp/K" --steps 3 --quiet
+    done
+done
+rm -rf "$tmp/K"
+cp -a "$tmp/best" "$tmp/K" # which its checksum alone tells
+sh -c 'ulimit -n 9 && exec "$@"' - "$bin" pretrain --resume "$tmp/K" --steps 3 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null
+result "$(grep -q "Too many open files" "$tmp/err" && ! grep -q "move it elsewhere" "$tmp/err"; echo $?)" "a best model that cannot be opened is not called somebody's"
+
 # ---- what replaces a folder is no more open than it
 
 for mode in 700 2770 755; do
@@ -138,6 +194,29 @@ for mode in 700 2770 755; do
     same "$was" "$(stat -c '%a %u %g' "$tmp/K/best")" "and has its mode and owner"
     same "$file" "$(stat -c '%a %u %g' "$tmp/K/best/model.safetensors")" "and so have its files"
 done
+
+# access lists: 4711 reads and writes, the group reads; a mode has the mask where the group's bits are
+list() { # set|get PATH...
+    python3 - "$@" <<'PY'
+import os, struct, sys
+entries = [(1, 6, -1), (2, 6, 4711), (4, 4, -1), (16, 6, -1), (32, 0, -1)]
+for path in sys.argv[2:]:
+    if sys.argv[1] == "set":
+        os.setxattr(path, "system.posix_acl_access", struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *e) for e in entries))
+    print(os.getxattr(path, "system.posix_acl_access").hex(), oct(os.stat(path).st_mode))
+PY
+}
+rm -rf "$tmp/K" "$tmp/page.html"
+cp -a "$tmp/best" "$tmp/K"
+run report "$tmp/best" --html "$tmp/page.html"
+mkdir "$tmp/K/best/sub"
+if was=$(list set "$tmp/page.html" "$tmp/K/best/config.json" "$tmp/K/best/sub" 2>"$tmp/null"); then
+    works "a page with an access list is written anew" report "$tmp/best" --html "$tmp/page.html"
+    run pretrain --resume "$tmp/K" --steps 4 --quiet
+    same "$was" "$(list get "$tmp/page.html" "$tmp/K/best/config.json" "$tmp/K/best/sub")" "and has its list, as have the files and folders of best"
+else
+    skip "access lists" "the file system has none"
+fi
 
 # ---- a snapshot that is put in the place of the file system under a living process
 

@@ -13,6 +13,7 @@
 #include "tests/comm_threads.h"
 #include "tests/crash/disk_sim.h"
 #include "tests/crash/makers.h"
+#include "tests/crash/named.h"
 #include "tests/crash/storage.h"
 #include "tests/crash/threads.h"
 #include "tests/routes.h"
@@ -129,7 +130,7 @@ struct run_config life_config(const struct plan *p, struct runlog *log, size_t r
 }
 
 /* What a run_config borrows of run.db. */
-struct texts { char id[33], layout[32]; };
+struct texts { char id[33], layout[32], owner[STORE_LAYOUT], owner_next[STORE_LAYOUT]; };
 
 static int text_get(struct runlog *log, const char *key, char *out, size_t size, struct err *err)
 {
@@ -149,6 +150,10 @@ static int config_now(struct run_config *out, const struct plan *p, struct runlo
     out->decay_ctx = p->ranks ? out : NULL;
     rc = text_get(log, "id", t->id, sizeof t->id, err);
     rc = rc || !p->reshard ? rc : text_get(log, "layout", t->layout, sizeof t->layout, err);
+    rc = rc ? rc : text_get(log, "owner", t->owner, sizeof t->owner, err);
+    rc = rc ? rc : text_get(log, "owner.next", t->owner_next, sizeof t->owner_next, err);
+    out->owner = t->owner;
+    out->owner_next = t->owner_next;
     if (*t->id)
         out->id = t->id;
     if (!rc && *t->layout) {
@@ -193,6 +198,8 @@ static int make(const struct plan *p, size_t rank, struct err *err)
         return rc;
     cfg = life_config(p, log, rank);
     rc = run_format(&cfg, &toy_init, err);
+    if (!rc && p->named)
+        rc = named_begin(&cfg, err);
     runlog_close(log);
     if (rc)
         return rc;
@@ -289,6 +296,8 @@ static int work(const struct plan *p, struct runlog *log, struct witness *w, siz
     int               rc = config_now(&cfg, p, log, rank, &texts, err);
 
     cfg.ranks.comm = comm;
+    if (!rc && p->named)
+        rc = named_take(&cfg, texts.owner, texts.owner_next, err);
     if (!rc && p->reshard)
         rc = reshard_clean(&cfg, 1, notice, sizeof notice, err);
     if (!rc && p->reshard && !cfg.layout) {

@@ -24,6 +24,7 @@ struct plan {
     size_t        ranks;            // that train it, each on a machine of its own; 0: one
     int           rival; // another process removes the lock's file and resumes the run meanwhile
     int           makers; // two processes make it at once, as run/folder/creation.c does it
+    int           named;  // each process names the run's devices first; a copy has others
     enum { IN_RUN, FOLDERS, FILES } outside; // its devices are where --device says
     int           create;           // begin with nothing: the making of the run is cut too
     int           reshard;          // halfway, move it from two devices to three

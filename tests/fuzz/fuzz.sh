@@ -15,7 +15,7 @@ for t in "$@"; do
     mkdir -p "$corpus" || exit 1
     "$fuzz" --target="$t" --seeds="$corpus" || exit 1
     case $t in
-    tokenizer | database | run | options | config) most=16384 ;;
+    tokenizer | database | run | options | config | chat) most=16384 ;;
     *) most=65536 ;;
     esac
     "$fuzz" "$corpus" --target="$t" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 -malloc_limit_mb=512 -max_len=$most \

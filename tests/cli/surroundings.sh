@@ -1,0 +1,136 @@
+#!/bin/sh
+# What is around a run: a machine of any name, a disk that is full, an overlay as containers have it, several users, long paths, few files
+# that may be open. A run goes on, or one sentence says what to do. Prints TAP.
+. tests/tap.sh
+find_shim
+export OMP_WAIT_POLICY=passive # threads that spin slow each other down
+
+make_text 60 >"$tmp/text.txt"
+run prepare "$tmp/text.txt" --train-tokenizer --vocab 260 --out "$tmp/tok"
+works "a tokenizer and a token file" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/text.bin"
+data="--data $tmp/text.bin --tokenizer $tmp/tok"
+shape="--n-layer 1 --n-head 1 --n-embd 8 --seq 8 --batch 1 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
+works "a run" pretrain --run "$tmp/run" $data $shape --steps 2
+works "a run in memory" pretrain --run "$tmp/ram" $data $shape --steps 2 --mode mem
+works "a run with a best model" pretrain --run "$tmp/best" $data --eval-data "$tmp/text.bin" $shape --steps 2 --keep-best --eval-every 1 --lr 1e-2
+root=$([ "$(id -u)" = 0 ] && echo yes)
+
+# ---- the machine's name
+
+# named NAME COMMAND...: the program on a machine of that name
+named() {
+    unshare -u python3 -c 'import os, socket, sys
+socket.sethostname(sys.argv[1])
+os.execv(sys.argv[2], sys.argv[2:])' "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    got=$?
+}
+if [ "$root" ] && unshare -u true 2>"$tmp/null"; then
+    for name in 'a b' '' 'a/b' 'a
+b' '=' '%s'; do
+        rm -rf "$tmp/named"
+        named "$name" "$bin" pretrain --run "$tmp/named" $data $shape --steps 2 --tensorboard auto
+        result "$got" "a run is made on a machine with the name '$(echo "$name" | tr '\n' '|')'"
+        works "and is whole" check "$tmp/named"
+        [ -f "$shim" ] || continue
+        rm -rf "$tmp/named"
+        (export LD_PRELOAD="$shim" SHIM_AT="name:/named:3:kill" && named "$name" "$bin" pretrain --run "$tmp/named" $data $shape --steps 2) 2>"$tmp/null"
+        result "$([ -e "$tmp/named/run.lock" ] && [ ! -e "$tmp/named/run.db" ]; echo $?)" "killed as it makes one"
+        works "it is made by the next" pretrain --run "$tmp/named" $data $shape --steps 2
+    done
+else
+    skip "a machine's name" "only root may change it"
+fi
+
+# ---- a full disk: run.db-shm has holes where blocks are small, and a hole that cannot be filled is a signal
+
+truncate -s 12M "$tmp/image"
+mkdir "$tmp/m"
+if [ "$root" ] && command -v mkfs.ext4 >"$tmp/null" && mkfs.ext4 -q -m 0 -b 1024 "$tmp/image" && mount -o loop "$tmp/image" "$tmp/m" 2>"$tmp/null"; then
+    trap 'umount "$tmp/m"; rm -rf "$tmp"' EXIT
+    wrong= full=0
+    for room in 4 12 20 28 36 44 60 80 120; do # KiB
+        rm -rf "$tmp"/m/*
+        cp -a "$tmp/ram" "$tmp/m/ram"
+        sync
+        head -c $((($(stat -f -c '%a * %S / 1024' "$tmp/m") - room) * 1024)) /dev/zero >"$tmp/m/fill" 2>"$tmp/null"
+        sync
+        run pretrain --resume "$tmp/m/ram" --steps 4 --quiet
+        [ "$got" = 0 ] || full=$((full + 1))
+        { [ "$got" = 0 ] || { [ "$got" = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ]; }; } || wrong="$wrong $room:$got"
+        rm "$tmp/m/fill"
+        run pretrain --resume "$tmp/m/ram" --steps 4 --quiet
+        [ "$got" = 0 ] && "$bin" check "$tmp/m/ram" >"$tmp/out" 2>"$tmp/err" || wrong="$wrong $room:not whole"
+    done
+    result "$([ -z "$wrong" ] && [ $full -gt 2 ]; echo $?)" "on a disk with little room a training ends with a sentence ($full times), and goes on with more$wrong"
+    umount "$tmp/m"
+    trap 'rm -rf "$tmp"' EXIT
+else
+    skip "a full disk" "nothing may be mounted here"
+fi
+
+# ---- an overlay: what lies in a lower layer cannot be renamed; with several file systems a file's drive is not its folder's
+
+mkdir -p "$tmp/lower" "$tmp/up/u" "$tmp/up/w"
+for what in run best tok; do cp -a "$tmp/$what" "$tmp/lower/"; done
+over() { # UPPER: mounted at $tmp/m
+    mkdir -p "$1/u" "$1/w" && mount -t overlay overlay -o "lowerdir=$tmp/lower,upperdir=$1/u,workdir=$1/w" "$tmp/m" 2>"$tmp/null"
+}
+leave() { for _ in $(seq 50); do umount "$tmp/m" 2>"$tmp/null" && break; sleep 0.1; done; } # a ring is taken down after its process
+if [ "$root" ] && over "$tmp/up"; then
+    trap 'umount "$tmp/m"; umount "$tmp/ramdisk"; rm -rf "$tmp"' EXIT
+    refuses 1 "is in a layer below this overlay" pretrain --resume "$tmp/m/best" --steps 4 --quiet
+    works "and all is whole" check "$tmp/m/best"
+    mv "$tmp/m/best/best" "$tmp/m/best/best.1" && mv "$tmp/m/best/best.1" "$tmp/m/best/best"
+    works "as it says, the run goes on" pretrain --resume "$tmp/m/best" --steps 4 --quiet
+    refuses 1 "cannot exchange two folders in one step: remove" prepare "$tmp/text.txt" --train-tokenizer --vocab 262 --out "$tmp/m/tok"
+    leave
+    mkdir "$tmp/ramdisk" && mount -t tmpfs tmpfs "$tmp/ramdisk" && over "$tmp/ramdisk"
+    for steps in 3 4; do
+        works "a run of which a part is in a layer on another file system goes on to $steps" pretrain --resume "$tmp/m/run" --steps $steps --quiet
+    done
+    works "and is whole" check "$tmp/m/run"
+    leave
+    umount "$tmp/ramdisk"
+    trap 'rm -rf "$tmp"' EXIT
+else
+    skip "an overlay" "nothing may be mounted here"
+fi
+
+# ---- two users of one group
+
+if [ "$root" ] && command -v setpriv >"$tmp/null"; then
+    chmod 755 "$tmp"
+    one() { (umask 002 && setpriv --reuid 4711 --regid 4700 --clear-groups "$bin" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null); got=$?; }
+    two() { (umask 002 && setpriv --reuid 4712 --regid 4700 --clear-groups "$bin" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null); got=$?; }
+    cp -a "$tmp/best" "$tmp/shared"
+    chown -R 4711:4700 "$tmp/shared" && chmod -R g+rwX "$tmp/shared" && find "$tmp/shared" -type d -exec chmod g+s {} +
+    for step in 1 2 3; do
+        two reshard "$tmp/shared" --devices $((step % 2 + 1)) --quiet
+        [ "$got" != 0 ] || one pretrain --resume "$tmp/shared" --steps $((step + 2)) --quiet
+        result "$got" "one user trains what another one has divided anew, and the other way round ($step)"
+    done
+    mkdir "$tmp/shared/best/notes" && echo private >"$tmp/shared/best/private" && echo mine >"$tmp/shared/best/notes/x"
+    chown 4712:4700 "$tmp/shared/best/notes" "$tmp/shared/best/private" "$tmp/shared/best/notes/x" && chmod 600 "$tmp/shared/best/private"
+    chmod 755 "$tmp/shared/best/notes"
+    one pretrain --resume "$tmp/shared" --steps 6 --quiet
+    result "$([ "$got" = 2 ] && grep -q "best/notes, in the folder of the best model.*another user's" "$tmp/err"; echo $?)" "a folder that only its owner may move is refused"
+    chmod 775 "$tmp/shared/best/notes"
+    one pretrain --resume "$tmp/shared" --steps 12 --quiet
+    result "$got" "one that the group may move comes along"
+    same "4712 600 4712 644 4712 2775" "$(echo $(cd "$tmp/shared/best" && stat -c '%u %a' private notes/x notes))" "and all are whose they were"
+    result "$([ -z "$(ls -d "$tmp"/shared/best.* 2>"$tmp/null")" ]; echo $?)" "nothing is left next to best"
+    chmod 555 "$tmp/shared"
+    one pretrain --resume "$tmp/shared" --steps 13 --quiet
+    result "$([ "$got" = 1 ] && grep -q "shared may not be written: Permission denied" "$tmp/err"; echo $?)" "a folder that may not be written is named"
+else
+    skip "two users" "only root may be both"
+fi
+
+# ---- a path that SQLite does not take
+
+long=$tmp/$(printf 'd%.0s' $(seq 200))/$(printf 'd%.0s' $(seq 200))
+mkdir -p "$long"
+refuses 1 "bytes is too long, 504 are the most" pretrain --run "$long/$(printf 'r%.0s' $(seq 80))" $data $shape --steps 1
+result "$([ -z "$(ls "$long")" ]; echo $?)" "and nothing is left"
+
+done_testing
