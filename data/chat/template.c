@@ -334,12 +334,17 @@ const char *chat_template_only(const struct chat_template *t)
     return t->n == 1 ? t->list[0].text : NULL;
 }
 
-int chat_template_marks(const struct chat_template *t)
+/* The one that writes a conversation. */
+static const struct jinja *writer(const struct chat_template *t, const json_t *tools)
 {
-    for (size_t i = 0; i < t->n; i++)
-        if (jinja_marks(t->list[i].jinja))
-            return 1;
-    return 0;
+    const struct jinja *j = t->chosen || !tools ? NULL : find(t, "tool_use");
+
+    return j ? j : t->n == 1 ? t->list[0].jinja : find(t, "default");
+}
+
+int chat_template_marks(const struct chat_template *t, const json_t *tools)
+{
+    return jinja_marks(writer(t, tools));
 }
 
 /* ---- rendering */
@@ -411,12 +416,10 @@ static json_t *variables_make(const struct chat_template *t, const struct chat_r
 int chat_template_render(const struct chat_template *t, const struct chat_rendering *r,
                          struct jinja_output *out, json_t **kept, struct err *err)
 {
-    const struct jinja *j = t->chosen || !r->tools ? NULL : find(t, "tool_use");
+    const struct jinja *j = writer(t, r->tools);
     struct jinja_limits limits = { .now = r->now };
 
     *out = (struct jinja_output){ 0 };
-    if (!j)
-        j = t->n == 1 ? t->list[0].jinja : find(t, "default");
     *kept = variables_make(t, r);
     if (!*kept)
         return err_set(err, -ENOMEM, "no memory for the variables of a chat template");

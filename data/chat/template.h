@@ -20,8 +20,9 @@ void chat_template_close(struct chat_template *t); // NULL is fine
 /* Returns the text, if there is one template only; NULL: there are several, of which none was
  * chosen. */
 const char *chat_template_only(const struct chat_template *t);
-/* Whether some template of it marks what is generated ({% generation %}). */
-int  chat_template_marks(const struct chat_template *t);
+/* Whether the template that writes a conversation with these tools (NULL: none) marks what is
+ * generated ({% generation %}). */
+int  chat_template_marks(const struct chat_template *t, const json_t *tools);
 
 struct chat_rendering {
     const json_t *messages, *tools; // tools NULL: none
