@@ -201,8 +201,8 @@ static int tokens_add(json_t *tokens, const json_t *said, int all)
     return failed;
 }
 
-/* If no file says which token ends a text (a GPT-2's folder may have tokenizer.json alone), it is the
- * one that the tokenizer takes for it, as the class of the tokenizer has it in transformers. */
+/* If no file says which token ends a text (a GPT-2's folder may have tokenizer.json alone), it is
+ * the one that the tokenizer takes for it, as the class of the tokenizer has it in transformers. */
 static int end_add(json_t *tokens, const char *dir)
 {
     struct tokenizer *tok = NULL;
