@@ -152,7 +152,6 @@ static int gather(struct material *m, struct opt_line *line, struct err *err)
         return rc;
     m->n.generation = m->generation;
     m->n.chat = &m->files;
-    m->files.chat_text = m->chat ? chat_template_only(m->chat) : NULL;
     return 0;
 }
 

@@ -329,9 +329,39 @@ void chat_template_close(struct chat_template *t)
     free(t);
 }
 
-const char *chat_template_only(const struct chat_template *t)
+/* Several templates into tokenizer_config.json, which may not be there. */
+static int keep_list(const struct chat_template *t, const char *dir, struct err *err)
 {
-    return t->n == 1 ? t->list[0].text : NULL;
+    json_t *file = NULL, *list = json_array();
+    char   *path = NULL;
+    int     rc = read_optional(&file, &path, dir, "tokenizer_config.json", err), bad = !list;
+
+    if (!rc && !file)
+        file = json_object();
+    for (size_t i = 0; i < t->n; i++)
+        bad |= json_array_append_new(list, json_pack("{s:s, s:s}", "name", t->list[i].name,
+                                                     "template", t->list[i].text));
+    bad |= !rc && json_object_set_new(file, "chat_template", json_incref(list));
+    if (!rc && bad)
+        rc = err_set(err, -ENOMEM, "no memory for the chat templates");
+    rc = rc ? rc : json_write(file, path, JSON_INDENT(2), err);
+    json_decref(file);
+    json_decref(list);
+    free(path);
+    return rc;
+}
+
+int chat_template_keep(const struct chat_template *t, const char *dir, struct err *err)
+{
+    char *path = file_path(err, "%s/chat_template.jinja", dir);
+    int   rc = !path ? -ENOMEM
+               : t->n == 1 ? file_write_whole(path, t->list[0].text, strlen(t->list[0].text), err)
+                           : keep_list(t, dir, err);
+
+    if (!rc && t->n > 1 && unlink(path) && errno != ENOENT)
+        rc = err_set(err, -errno, "unlink %s: %s", path, strerror(errno));
+    free(path);
+    return rc;
 }
 
 /* The one that writes a conversation. */

@@ -34,6 +34,7 @@ struct held {
 struct block {
     struct held row[BLOCK_ROWS];
     size_t      n;
+    uint64_t    done, total; // how far the file is read
     int         end, rc;
     struct err  err;
 };
@@ -258,6 +259,7 @@ static void read_block(struct encoder *e, struct chat_rows *r, struct block *b)
     }
     b->rc = rc ? rc : got < 0 ? got : 0;
     b->end = b->rc || !e->left || got == 0;
+    chat_rows_progress(r, &b->done, &b->total);
 }
 
 /* Encodes a block, and meanwhile reads the next one, unless this is the last. */
@@ -289,7 +291,7 @@ static int read_file(struct encoder *e, struct chat_rows *r, struct watch *w, st
         encode_block(e, r, b, next);
         end = b->end;
         rc = write_block(e, b, err);
-        rc = rc ? rc : watch_look(w, e->file.rows, 0, err);
+        rc = rc ? rc : watch_look(w, b->done, b->total, err);
     }
     for (size_t k = 0; k < 2; k++) // after an error
         for (size_t i = 0; i < e->block[k].n; i++)

@@ -13,8 +13,6 @@ struct chat_files {
     const struct chat_opts     *o;
     struct chat_names           names;
     const struct chat_template *chat;        // NULL: there is none
-    const char                 *chat_text;   // its text; NULL: there are several, which the
-                                             // tokenizer's files have, or none
     time_t                      now;
     uint64_t                    most_train, most_eval; // rows; 0: all
     uint64_t                    epochs;      // decides the steps, unless steps were given
