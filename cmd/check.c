@@ -14,6 +14,7 @@
 #include "offload/upkeep/recovery.h"
 #include "offload/upkeep/verify.h"
 #include "run/folder/exports.h"
+#include "run/folder/result_files.h"
 #include "run/folder/run_files.h"
 #include "run/folder/session.h"
 #include "run/folder/settings.h"
@@ -320,6 +321,17 @@ static int part_over(struct check *c, int rc, struct err *err)
     return 0;
 }
 
+static void say_result(void *ctx, const char *name, uint64_t bytes, enum result_state state)
+{
+    struct check *c = ctx;
+    int           ours = state == RESULT_OURS;
+
+    line(c, ours ? "results" : "not checked", ours ? bytes : 0, "%s/%s%s", c->s.dir, name,
+         ours                     ? ""
+         : state == RESULT_OTHERS ? ": this run did not write it, or it was changed"
+                                  : ": run.db has no checksum of it");
+}
+
 static int check_parts(struct check *c, struct err *err)
 {
     const struct run_file *f;
@@ -334,7 +346,8 @@ static int check_parts(struct check *c, struct err *err)
                           : f->kind == RUN_FILE_ROWS      ? check_examples(c, f->set, err)
                           : f->kind == RUN_FILE_TOKENIZER ? check_tokenizer(c, err)
                                                           : 0, err);
-    return rc ? rc : check_exports(c, err);
+    rc = rc ? rc : check_exports(c, err);
+    return rc ? rc : result_files_each(c->s.dir, c->s.log, say_result, c, err);
 }
 
 /* ---- a run or a folder ---- */

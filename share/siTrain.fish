@@ -240,7 +240,7 @@ complete -c siTrain -n '__siTrain_command prepare' -l data-format -x -a 'auto te
 complete -c siTrain -n '__siTrain_command prepare' -l vocab -x -d 'Vocabulary size of the tokenizer to train, 257 to 1048576'
 complete -c siTrain -n '__siTrain_command prepare' -l render -d 'Print each row as the model\'s chat template writes it, as a JSON string per line'
 complete -c siTrain -n '__siTrain_command prepare' -l show -x -d 'Print the first N rows of each file as tokens, with those that count in the loss: green on a terminal, otherwise lines of id, + or -, and text'
-complete -c siTrain -n '__siTrain_command prepare' -l init -r -F -d 'Model folder with the chat template and the names of the special tokens'
+complete -c siTrain -n '__siTrain_command prepare' -l init -r -F -d 'Run or model folder with the chat template and the names of the special tokens'
 complete -c siTrain -n '__siTrain_command prepare' -l chat-template -r -F -d 'Chat template: a name if the model has several, or a file (default: the model\'s)'
 complete -c siTrain -n '__siTrain_command prepare' -l rows -x -a 'auto messages sharegpt alpaca completion text preference' -d 'Form of the rows (auto: by the keys of the first row)'
 complete -c siTrain -n '__siTrain_command prepare' -l generation-prompt -d 'Add what the template writes before an answer'

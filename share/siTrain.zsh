@@ -262,7 +262,7 @@ _siTrain() {
             '--vocab=[Vocabulary size of the tokenizer to train, 257 to 1048576]:N: ' \
             '--render[Print each row as the model'\''s chat template writes it, as a JSON string per line]' \
             '--show=[Print the first N rows of each file as tokens, with those that count in the loss\: green on a terminal, otherwise lines of id, + or -, and text]:N: ' \
-            '--init=[Model folder with the chat template and the names of the special tokens]:HFDIR:_files' \
+            '--init=[Run or model folder with the chat template and the names of the special tokens]:RUN|HFDIR:_files' \
             '--chat-template=[Chat template\: a name if the model has several, or a file (default\: the model'\''s)]:NAME|FILE:_files' \
             '--rows=[Form of the rows (auto\: by the keys of the first row)]:rows:(auto messages sharegpt alpaca completion text preference)' \
             '--generation-prompt[Add what the template writes before an answer]' \

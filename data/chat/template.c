@@ -5,6 +5,7 @@
 
 #include "data/base/file.h"
 #include "data/base/utf8.h"
+#include "data/text/tokenizer.h"
 
 #include <dirent.h>
 #include <unistd.h>
@@ -200,6 +201,23 @@ static int tokens_add(json_t *tokens, const json_t *said, int all)
     return failed;
 }
 
+/* If no file says which token ends a text (a GPT-2's folder may have tokenizer.json alone), it is
+ * the one that the tokenizer takes for it, as the class of the tokenizer has it in transformers. */
+static int end_add(json_t *tokens, const char *dir)
+{
+    struct tokenizer *tok = NULL;
+    const char       *end = NULL;
+    size_t            n;
+    int               failed = 0;
+
+    if (!tokenizer_open(&tok, dir, NULL))
+        end = tokenizer_bytes(tok, tokenizer_endoftext(tok), &n);
+    if (end)
+        failed = json_object_set_new(tokens, "eos_token", json_stringn(end, n));
+    tokenizer_close(tok);
+    return failed;
+}
+
 /* tokenizer_config.json's, and special_tokens_map.json's if that does not list the tokens. */
 static int tokens_read(struct chat_template *t, const char *dir, struct err *err)
 {
@@ -210,7 +228,9 @@ static int tokens_read(struct chat_template *t, const char *dir, struct err *err
     if (!rc && !json_object_get(config, "added_tokens_decoder"))
         rc = read_optional(&map, &path[1], dir, "special_tokens_map.json", err);
     t->tokens = json_object();
-    if (!rc && (!t->tokens || tokens_add(t->tokens, config, 1) || tokens_add(t->tokens, map, 0)))
+    int named = json_object_get(config, "eos_token") || json_object_get(map, "eos_token");
+    if (!rc && (!t->tokens || tokens_add(t->tokens, config, 1) || tokens_add(t->tokens, map, 0) ||
+                (!named && end_add(t->tokens, dir))))
         rc = err_set(err, -ENOMEM, "no memory for the special tokens of %s", dir);
     json_decref(config);
     json_decref(map);
