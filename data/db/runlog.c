@@ -271,7 +271,8 @@ static int open_writing(struct runlog *log, int durable, struct err *err)
 static int open_reading(struct runlog *log, struct err *err)
 {
     uint64_t shown;
-    int      rc = run_lock_is_taken(&log->lock) ? 0 : commits_check(log, &shown, err);
+    int      taken = run_lock_is_taken(&log->lock, err);
+    int      rc = taken ? taken < 0 ? taken : 0 : commits_check(log, &shown, err);
 
     rc = rc ? rc : db_open(&log->db, 1, err);
     if (rc > 0) {
