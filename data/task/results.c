@@ -11,6 +11,9 @@
 
 enum { SQL_BYTES = 640 };
 
+const char *const results_rewards[RESULTS_REWARDS] = { "rewards/chosen", "rewards/rejected",
+                                                       "rewards/accuracies", "rewards/margins" };
+
 #define FINITE "abs(loss) < 9e999" // and not NULL, as SQLite has a NaN
 
 /* ---- JSON objects ---- */
@@ -208,7 +211,9 @@ static int put_eval(json_t *to, const struct results *r, size_t split, const str
 
     for (size_t k = 0; k < task->n_metrics; k++)
         bad |= put(to, "eval", metric_names[task->metric[k]], suffix, number(e->metric[k]));
-    if (!task->n_metrics)
+    for (size_t k = 0; k < RESULTS_REWARDS && r->paired; k++)
+        bad |= put(to, "eval", results_rewards[k], suffix, number(e->rewards[k]));
+    if (!task->n_metrics && !r->paired)
         bad |= json_object_set_new(to, "perplexity", number(exp(e->loss)));
     if (task->n_metrics > 1)
         bad |= put(to, "eval", "combined_score", suffix, number(results_combined(task, e)));
