@@ -21,6 +21,7 @@
 #include "run/ranks/job_run.h"
 #include "run/sources/corpus.h"
 #include "run/sources/labelled.h"
+#include "run/sources/reference.h"
 #include "run/sources/tokenise.h"
 
 #include <stdarg.h>
@@ -211,6 +212,30 @@ static int check_tokens(struct check *c, const char *name, struct err *err)
     return rc;
 }
 
+/* Checks what the reference model said to them (a run of pairs). It is not there before training. */
+static int check_reference(struct check *c, const char *name, struct err *err)
+{
+    struct examples *x = NULL;
+    double          *logp = NULL;
+    uint64_t         found = c->damaged;
+    char             path[SESSION_PATH + 32];
+
+    if (!settings_has(c->s.log, "%s.ref", name))
+        return 0;
+    snprintf(path, sizeof path, "%s/%s.ref", c->s.dir, name);
+    int rc = labelled_open(&x, &c->s, name, err);
+    if (!rc && !x)
+        return 0;
+    rc = rc ? rc : reference_read(&logp, &c->s, name, x, err);
+    if (!rc && !logp)
+        rc = err_set(err, -EBADMSG, "%s is missing", path);
+    if (!rc)
+        data_line(c, "reference", x->h.rows, path, found);
+    examples_close(x);
+    free(logp);
+    return rc;
+}
+
 /* Checks RUN's examples of this name, if there are any, row by row. */
 static int check_examples(struct check *c, const char *name, struct err *err)
 {
@@ -332,6 +357,7 @@ static int check_parts(struct check *c, struct err *err)
     for (size_t i = 0; !rc && (f = run_file_at(i)); i++)
         rc = part_over(c, f->kind == RUN_FILE_TOKENS      ? check_tokens(c, f->set, err)
                           : f->kind == RUN_FILE_ROWS      ? check_examples(c, f->set, err)
+                          : f->kind == RUN_FILE_REFERENCE ? check_reference(c, f->set, err)
                           : f->kind == RUN_FILE_TOKENIZER ? check_tokenizer(c, err)
                                                           : 0, err);
     return rc ? rc : check_exports(c, err);

@@ -105,6 +105,8 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
     f->o = &o->chat;
     f->pairs = tune_pairs(&o->tune) ? &o->pairs : NULL;
     f->names = chat_opts_names(&o->chat, &o->columns);
+    f->names.chosen = o->pairs.chosen;
+    f->names.rejected = o->pairs.rejected;
     f->chat = m->chat;
     f->most_train = o->tune.max_train;
     f->most_eval = o->tune.max_eval;
@@ -117,14 +119,15 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
  * made again, another day and by a version with other defaults. */
 static int keep_choices(struct material *m, struct opt_line *line, struct err *err)
 {
+    static const char *const    of_pairs[] = { "loss", "beta", "label-smoothing" };
     const struct finetune_opts *o = line->options;
     struct tm                   tm;
 
     opt_mark_given(line, "rows");
     opt_mark_given(line, "loss-on");
     opt_mark_given(line, "long-rows");
-    for (const struct opt_row *r = pairs_opt_rows; r->name && tune_pairs(&o->tune); r++)
-        opt_mark_given(line, r->name);
+    for (size_t i = 0; tune_pairs(&o->tune) && i < sizeof of_pairs / sizeof *of_pairs; i++)
+        opt_mark_given(line, of_pairs[i]);
     if (!opt_given(line, "date")) {
         time_t now = time(NULL);
 

@@ -10,7 +10,7 @@
 #include "plan/prediction.h"
 #include "plan/wear.h"
 #include "run/folder/spares.h"
-#include "run/folder/chat_opts.h"
+#include "run/folder/pairs_opts.h"
 #include "run/folder/train_opts.h"
 #include "run/loop/training.h"
 #include "run/model_opts.h"
@@ -31,6 +31,7 @@ struct plan_opts {
     struct tune_opts  tune;
     struct task_names columns;
     struct chat_opts  chat;
+    struct pairs_opts pairs;
     struct model_opts model;
     struct train_opts train;
 };
@@ -83,6 +84,7 @@ static const struct opt_part parts[] = {
     { "Fine-tuning", tune_rows, AT(tune) },
     { "Your own rows", column_rows, AT(columns) },
     { "Conversations", chat_opt_rows, AT(chat) },
+    { "Preferences", pairs_opt_rows, AT(pairs) },
     { "Model", model_rows, AT(model) },
     { "Training", train_rows, AT(train) },
     { 0 }
@@ -277,14 +279,17 @@ static int count_rows(uint64_t *n, const struct plan_opts *o, const struct task 
     return rc;
 }
 
-/* Counts the rows of files of conversations. */
+/* Counts the rows of files of conversations, or of preferences, each of which becomes two. */
 static int count_chats(uint64_t *count, const struct plan_opts *o, const struct opt_strings *files,
                        uint64_t most, struct err *err)
 {
-    const struct chat_names names = chat_opts_names(&o->chat, &o->columns);
-    const struct chat_row  *row;
-    uint64_t                n = 0;
-    int                     rc = 0;
+    struct chat_names      names = chat_opts_names(&o->chat, &o->columns);
+    const struct chat_row *row;
+    uint64_t               n = 0;
+    int                    rc = 0;
+
+    names.chosen = o->pairs.chosen;
+    names.rejected = o->pairs.rejected;
 
     for (size_t i = 0; i < files->n && !rc; i++) {
         struct chat_rows *r = NULL;
@@ -298,7 +303,7 @@ static int count_chats(uint64_t *count, const struct plan_opts *o, const struct 
         chat_rows_close(r);
         work_end(&say_events);
     }
-    *count += n;
+    *count += tune_pairs(&o->tune) ? 2 * n : n;
     return rc;
 }
 
@@ -310,13 +315,18 @@ static int plan_chat(struct session *s, uint64_t *count, const struct opt_line *
     struct plan_opts       *o = line->options;
     const struct tune_opts *t = &o->tune;
     struct train_opts      *train = &o->train;
-    int rc = chat_opts_check(&o->chat, t, &o->columns, train, err);
 
-    if (rc || (rc = count_chats(count, o, &t->train_file, t->max_train, err)))
-        return rc;
-    s->rows = o->chat.packing ? SESSION_PACKED : SESSION_PADDED;
     if (!opt_given(line, "batch"))
         train->batch = CHAT_BATCH;
+    int rc = chat_opts_check(&o->chat, t, &o->columns, train, err);
+    if (!rc && tune_pairs(t))
+        rc = pairs_opts_check(&o->pairs, &o->chat, train, err);
+    if (rc || (rc = count_chats(count, o, &t->train_file, t->max_train, err)))
+        return rc;
+    s->rows = tune_pairs(t)      ? SESSION_PAIRS
+              : o->chat.packing ? SESSION_PACKED
+                                : SESSION_PADDED;
+    s->pairs = pairs_opts_of(&o->pairs);
     if (!opt_given(line, "steps") && *count && !o->chat.packing)
         train->steps = t->epochs * labelled_epoch_steps(*count, train);
     if (opt_given(line, "dropout"))

@@ -19,7 +19,8 @@
  * trainer_state.json: the run's counters and log_history. The history has a row {epoch,
  *     grad_norm, learning_rate, loss, step} for every logging_steps steps. Its loss is the mean
  *     of the finite losses since the row before (finite_steps: their number, if not all). Its
- *     norm and rate are those of that step. Every evaluation has a row {epoch, eval_NAME ...,
+ *     norm and rate are those of that step. Of pairs, it has rewards/chosen and kin, too, the means
+ *     since the row before. Every evaluation has a row {epoch, eval_NAME ...,
  *     step} with the names of run.db's table evals. The last row has the training's figures.
  *     The file is made from run.db, so it is complete for a run that was stopped and resumed.
  *     Steps count from 1 here, from 0 in run.db.

@@ -22,6 +22,10 @@ const struct opt_row pairs_opt_rows[] = {
     { "label-smoothing", OPT_RATIO, AT(smoothing), "0", .max = 0.5,
       .help = "Fraction of pairs whose answers are taken to be the wrong way round, below 0.5",
       .kept = OPT_SOURCE },
+    { "chosen-column", OPT_STRING, AT(chosen), .arg = "NAME",
+      .help = "Key of the chosen answer (default: chosen)", .kept = OPT_SOURCE },
+    { "rejected-column", OPT_STRING, AT(rejected), .arg = "NAME",
+      .help = "Key of the rejected answer (default: rejected)", .kept = OPT_SOURCE },
     { 0 }
 };
 

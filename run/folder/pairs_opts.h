@@ -7,7 +7,11 @@
 #include "model/pairs.h"
 #include "run/folder/chat_opts.h"
 
-struct pairs_opts { int loss; double beta, smoothing; }; // loss: enum pairs_loss
+struct pairs_opts {
+    int         loss; // enum pairs_loss
+    double      beta, smoothing;
+    const char *chosen, *rejected; // keys; NULL: chosen and rejected
+};
 
 extern const struct opt_row pairs_opt_rows[];
 

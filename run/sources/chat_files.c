@@ -386,9 +386,13 @@ static int notice_left_out(struct encoder *e, const char *name, struct err *err)
         rc = session_notice(e->s, text, err);
     }
     if (!rc && t->bare) {
-        snprintf(text, sizeof text, "%" PRIu64 " of %" PRIu64 " %s rows have no token%s that "
-                 "counts in the loss and are left out", t->bare, t->rows, what,
-                 t->cut ? " within --max-seq" : "");
+        const char *within = t->cut || e->f->pairs ? " within --max-seq" : "";
+
+        snprintf(text, sizeof text, e->f->pairs
+                 ? "%" PRIu64 " of %" PRIu64 " %s rows have an answer that does not begin%s, or "
+                   "two that are the same there, and are left out"
+                 : "%" PRIu64 " of %" PRIu64 " %s rows have no token%s that counts in the loss and "
+                   "are left out", t->bare, t->rows, what, within);
         rc = session_notice(e->s, text, err);
     }
     return rc;
