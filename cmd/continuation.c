@@ -6,8 +6,7 @@
 
 #include <unistd.h>
 
-/* Where the first stop string begins that ends behind `old` bytes; the text's end if there is none.
- */
+/* Where the first stop string that ends behind `old` bytes begins, or the end of the text. */
 static size_t stop_at(const struct continuation *a, size_t old)
 {
     const char *text = a->t.text;
@@ -24,8 +23,8 @@ static size_t stop_at(const struct continuation *a, size_t old)
     return first;
 }
 
-/* The text was longer by what is behind `old` bytes. Where it now has a stop string in it, it is
- * cut before the first and has ended. */
+/* Call when the text grew behind `old` bytes. If it now has a stop string, it is cut before the
+ * first, and has ended. */
 static void continuation_cut(struct continuation *a, size_t old)
 {
     size_t n = stop_at(a, old);

@@ -116,10 +116,14 @@ static int check_source(const struct opt_line *line, struct err *err)
     const struct tune_opts     *t = &o->tune;
     const char                 *chat = chat_opts_given(line), *pairs = pairs_opts_given(line);
 
-    if (chat || pairs)
-        return err_misuse(err, "--%s is for %s: give --task %s, or leave it out",
-                          chat ? chat : pairs, chat ? "conversations" : "preferences",
-                          chat ? TUNE_CHAT : TUNE_DPO);
+    if (chat && !strcmp(chat, "group-by-length")) // as run_glue.py takes it
+        events_notice(say_events_of_job(), "--group-by-length has no effect on labelled rows: they "
+                      "are shuffled, and a batch is padded to its longest row");
+    else if (chat)
+        return err_misuse(err, "--%s is for conversations: give --task chat, or leave it out",
+                          chat);
+    if (pairs)
+        return err_misuse(err, "--%s is for preferences: give --task dpo, or leave it out", pairs);
     if (t->train_file.n > 1 || t->eval_file.n > 1)
         return err_misuse(err, "--%s-file was given %zu times: only conversations (--task chat) "
                           "may come from several files", t->train_file.n > 1 ? "train" : "eval",

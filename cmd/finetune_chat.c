@@ -104,9 +104,7 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
     f->eval = o->tune.eval_file;
     f->o = &o->chat;
     f->pairs = tune_pairs(&o->tune) ? &o->pairs : NULL;
-    f->names = chat_opts_names(&o->chat, &o->columns);
-    f->names.chosen = o->pairs.chosen;
-    f->names.rejected = o->pairs.rejected;
+    f->names = pairs_opts_names(f->pairs, &o->chat, &o->columns);
     f->chat = m->chat;
     f->most_train = o->tune.max_train;
     f->most_eval = o->tune.max_eval;
@@ -169,7 +167,6 @@ static int gather(struct material *m, struct opt_line *line, struct err *err)
         return rc;
     m->n.generation = m->generation;
     m->n.chat = &m->files;
-    m->files.chat_text = m->chat ? chat_template_only(m->chat) : NULL;
     return 0;
 }
 

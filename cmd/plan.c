@@ -2,6 +2,7 @@
  * functions that the run itself uses. */
 #include "bench/bench.h"
 #include "cmd/cmd.h"
+#include "cmd/plan_chat.h"
 #include "cmd/terminal/say.h"
 #include "data/task/task.h"
 #include "offload/estimate/traffic.h"
@@ -206,7 +207,7 @@ static void load_note(const struct session *s)
 
 /* Predicts a step's time. *out stays NULL if that could not be measured. */
 static int time_find(json_t **out, const struct session *s, const struct plan_opts *o,
-                     const struct mem_choice *mem, struct err *err)
+                     const struct mem_choice *mem, const struct chat_look *chat, struct err *err)
 {
     struct machine_file    *file = calloc(1, sizeof *file);
     struct forecast_machine m = { .m = file, .network = (double)o->network_bw,
@@ -218,6 +219,8 @@ static int time_find(json_t **out, const struct session *s, const struct plan_op
         m.sharers = drives_look(s, &disk);
         rc = prediction_of(out, s, &m, o->compare, err);
         rc = rc || o->compare ? rc : prediction_add_step(*out, s, &m, mem, disk, err);
+        if (!rc && !o->compare && chat->filled > 0)
+            rc = prediction_add_rows(*out, s, &m, chat->computed, chat->filled, err);
     }
     free(file);
     return rc > 0 ? 0 : rc;
@@ -279,68 +282,10 @@ static int count_rows(uint64_t *n, const struct plan_opts *o, const struct task 
     return rc;
 }
 
-/* Counts the rows of files of conversations, or of preferences, each of which becomes two. */
-static int count_chats(uint64_t *count, const struct plan_opts *o, const struct opt_strings *files,
-                       uint64_t most, struct err *err)
-{
-    struct chat_names      names = chat_opts_names(&o->chat, &o->columns);
-    const struct chat_row *row;
-    uint64_t               n = 0;
-    int                    rc = 0;
-
-    names.chosen = o->pairs.chosen;
-    names.rejected = o->pairs.rejected;
-
-    for (size_t i = 0; i < files->n && !rc; i++) {
-        struct chat_rows *r = NULL;
-        struct watch      w = work_begin(&say_events, "reading %s", files->item[i]);
-        int               got = 1;
-
-        rc = chat_rows_open(&r, files->item[i], (enum chat_form)o->chat.rows, &names, err);
-        while (!rc && (!most || n < most) && (got = chat_rows_next(r, &row, err)) > 0)
-            rc = watch_look(&w, ++n, most, err);
-        rc = rc ? rc : got < 0 ? got : 0;
-        chat_rows_close(r);
-        work_end(&say_events);
-    }
-    *count += tune_pairs(&o->tune) ? 2 * n : n;
-    return rc;
-}
-
-/* Plans a training on conversations: the shape of their rows, finetune's defaults, and their
- * number. Their lengths are unknown, so --epochs of packed rows is, too. */
-static int plan_chat(struct session *s, uint64_t *count, const struct opt_line *line,
-                     struct err *err)
-{
-    struct plan_opts       *o = line->options;
-    const struct tune_opts *t = &o->tune;
-    struct train_opts      *train = &o->train;
-
-    if (!opt_given(line, "batch"))
-        train->batch = CHAT_BATCH;
-    int rc = chat_opts_check(&o->chat, t, &o->columns, train, err);
-    if (!rc && tune_pairs(t))
-        rc = pairs_opts_check(&o->pairs, &o->chat, train, err);
-    if (rc || (rc = count_chats(count, o, &t->train_file, t->max_train, err)))
-        return rc;
-    s->rows = tune_pairs(t)      ? SESSION_PAIRS
-              : o->chat.packing ? SESSION_PACKED
-                                : SESSION_PADDED;
-    s->pairs = pairs_opts_of(&o->pairs);
-    if (!opt_given(line, "steps") && *count && !o->chat.packing)
-        train->steps = t->epochs * labelled_epoch_steps(*count, train);
-    if (opt_given(line, "dropout"))
-        arch_drop(&s->config, (float)train->dropout);
-    rc = count_chats(count, o, &t->eval_file, t->max_eval, err);
-    return rc ? rc : chat_opts_seq(&train->seq, opt_given(line, "seq") ? train->seq : t->max_seq,
-                                   s->config.n_positions,
-                                   o->tokenizer ? o->tokenizer : o->model.init, err);
-}
-
-/* Plans a fine-tuning: the classes of its head, finetune's defaults, its epochs unless --steps is
- * given, and if known the rows of the larger development set. */
-static int plan_task(struct session *s, uint64_t *evaluated, const struct opt_line *line,
-                     struct err *err)
+/* Plans a fine-tuning on labelled rows: the classes of its head, finetune's defaults, its epochs
+ * unless --steps is given, and if known the rows of the larger development set. */
+static int plan_labels(struct session *s, uint64_t *evaluated, const struct opt_line *line,
+                       struct err *err)
 {
     struct plan_opts  *o = line->options;
     struct train_opts *train = &o->train;
@@ -349,8 +294,6 @@ static int plan_task(struct session *s, uint64_t *evaluated, const struct opt_li
     struct task       *own = NULL;
     uint64_t           rows_there;
 
-    if (tune_chats(t))
-        return plan_chat(s, evaluated, line, err);
     if (t->task && !task)
         return opt_words_refuse("task", t->task, tune_task_word, err);
     int rc = columns_check(&o->columns, t->train_file.n > 0, err);
@@ -378,6 +321,23 @@ static int plan_task(struct session *s, uint64_t *evaluated, const struct opt_li
     return rc ? rc : labelled_seq(&train->seq, opt_given(line, "seq") ? train->seq : t->max_seq,
                                   s->config.n_positions,
                                   o->tokenizer ? o->tokenizer : o->model.init, err);
+}
+
+/* Plans a fine-tuning of either kind. */
+static int plan_task(struct session *s, uint64_t *evaluated, struct chat_look *chat,
+                     struct opt_line *line, struct err *err)
+{
+    struct plan_opts      *o = line->options;
+    const struct plan_chat p = { .o = &o->chat, .tune = &o->tune, .columns = &o->columns,
+                                 .pairs = tune_pairs(&o->tune) ? &o->pairs : NULL,
+                                 .folder = o->tokenizer ? o->tokenizer : o->model.init };
+
+    if (!tune_chats(&o->tune))
+        return plan_labels(s, evaluated, line, err);
+    int rc = plan_chat(chat, s, &p, line, &o->train, err);
+
+    *evaluated = chat->rows;
+    return rc;
 }
 
 /* Refuses data that pretrain would refuse, if the files exist. */
@@ -459,6 +419,7 @@ static int run(struct opt_line *line, struct err *err)
     struct mem_choice mem = { 0 };
     json_t           *found = NULL;
     uint64_t          evaluated = 0;
+    struct chat_look  chat = { 0 };
     int               here = o->probe == PROBE_ON && !o->machine; // the run will be made here
     int               rc = machine_check(o, err);
 
@@ -466,7 +427,7 @@ static int run(struct opt_line *line, struct err *err)
     rc = rc ? rc : model_choose(&s.config, &o->tokenizer, &o->model, &o->train, err);
     s.config.n_labels = 0;
     rc = rc ? rc : data_check(o, s.config.vocab, err);
-    rc = rc ? rc : plan_task(&s, &evaluated, line, err);
+    rc = rc ? rc : plan_task(&s, &evaluated, &chat, line, err);
     rc = rc ? rc : arch_check_head(&s.config, err);
     rc = rc ? rc : masking_opts_check(line, &o->train.mask, &s.config, err);
     s.o = o->train;
@@ -482,7 +443,7 @@ static int run(struct opt_line *line, struct err *err)
         mem_choice_make(&mem, &s, &b, evaluated);
     // refuse files before anything is printed
     if (!refused && (o->machine || o->probe == PROBE_ON))
-        rc = time_find(&found, &s, o, &mem, err);
+        rc = time_find(&found, &s, o, &mem, &chat, err);
     int predicted = acts_take(&s, found);
     if (!rc && only_json && found)
         rc = time_say(found, &s, o, err);

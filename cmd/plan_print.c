@@ -12,11 +12,16 @@ enum { SIZE = 32 };
 
 static void time_line(const struct session *s, const json_t *found)
 {
-    const json_t *step = json_object_get(found, "step");
+    const json_t *step = json_object_get(found, "step"), *rows = json_object_get(found, "rows");
     double        steps = json_num(step, "steps");
     char          all[SIZE];
 
-    if (step)
+    if (rows)
+        printf("Time: %.3g s a step, %.0f tokens/s without padding, %.0f step%s: %s\n",
+               json_num(rows, "seconds"), json_num(rows, "tokens_per_second"), steps,
+               steps > 1 ? "s" : "",
+               opt_time_text(all, sizeof all, json_num(rows, "run_seconds")));
+    else if (step)
         printf("Time: %.3g s a step, %.0f tokens/s%s; %.0f step%s: %s\n",
                json_num(step, "seconds"), json_num(step, "tokens_per_second"),
                training_varies(s) ? " with padding, at most" : "", steps,

@@ -5,6 +5,7 @@
 #include "cmd/terminal/say.h"
 #include "data/chat/encode.h"
 #include "run/folder/output.h"
+#include "run/folder/session.h"
 #include "run/folder/train_opts.h"
 #include "run/sources/tokenise.h"
 
@@ -43,8 +44,8 @@ static const struct opt_row chat_rows[] = {
     { "show", OPT_UINT, AT(show.rows), .arg = "N", .min = 1,
       .help = "Print the first N rows of each file as tokens, with those that count in the loss: "
               "green on a terminal, otherwise lines of id, + or -, and text" },
-    { "init", OPT_PATH, AT(chat.init), .arg = "HFDIR", .file = OPT_FILES_MODEL,
-      .help = "Model folder with the chat template and the names of the special tokens" },
+    { "init", OPT_PATH, AT(chat.init), .arg = "RUN|HFDIR", .file = OPT_FILES_MODEL,
+      .help = "Run or model folder with the chat template and the names of the special tokens" },
     { "chat-template", OPT_STRING, AT(chat.chat_template), .arg = "NAME|FILE",
       .help = "Chat template: a name if the model has several, or a file (default: the model's)" },
     { "rows", OPT_WORD, AT(chat.rows), "auto", chat_form_name,
@@ -145,10 +146,19 @@ static int check_given(const struct opt_line *line, const struct prepare_opts *o
 
 static int conversations(struct prepare_opts *o, struct err *err)
 {
+    const char *init = o->chat.init;
+    char        tokenizer[SESSION_PATH + 16];
+
     o->chat.files = &o->files;
     o->chat.out = o->out;
     o->show.chat = &o->chat;
-    return o->render ? prepare_render(&o->chat, err) : prepare_show(&o->show, err);
+    if (session_is_run(init)) {
+        snprintf(tokenizer, sizeof tokenizer, "%.4095s/tokenizer", init);
+        o->chat.init = tokenizer;
+    }
+    int rc = o->render ? prepare_render(&o->chat, err) : prepare_show(&o->show, err);
+    o->chat.init = init; // the options' own
+    return rc;
 }
 
 static int run(struct opt_line *line, struct err *err)

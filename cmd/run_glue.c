@@ -185,7 +185,8 @@ const struct opt_alias run_glue_aliases[] = {
       "neftune_noise_alpha eval_delay", .translate = only_none },
     { "data_seed", .help = "--seed gives the order of the rows too" },
     { "full_determinism?", .help = "equal runs give equal bits in any case" },
-    { "group_by_length? length_column_name",
+    { "group_by_length?", .row = "group-by-length" }, { "max_length", .row = "max-seq" },
+    { "length_column_name",
       .help = "the rows are shuffled; a batch is padded to its longest row" },
 
     // how it is computed

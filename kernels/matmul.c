@@ -89,26 +89,34 @@ int matmul_open_engine(struct matmul **out, const struct matmul_ops *ops,
     return rc;
 }
 
-/* oneDNN is faster if the CPU has fast instructions for the format. Without these, bf16 takes it
+/* Chooses oneDNN if the CPU has fast instructions for the format. Without these, bf16 takes it
  * twice as long as OpenBLAS, for which bf16 is widened first (docs/lab/performance.md). */
-static int onednn_is_faster(const struct matmul_shape *shapes, size_t n_shapes)
+enum matmul_engine matmul_chosen(enum matmul_engine engine, enum dtype ab)
+{
+    if (engine != MATMUL_AUTO)
+        return engine;
+    int faster = ab == DT_BF16 ? simd_amx_bf16() || simd_fast_bf16() : simd_avx512();
+    return faster && matmul_has(MATMUL_ONEDNN) ? MATMUL_ONEDNN : MATMUL_OPENBLAS;
+}
+
+/* One product of bf16 decides for all. */
+static enum dtype dtype_of(const struct matmul_shape *shapes, size_t n_shapes)
 {
     for (size_t i = 0; i < n_shapes; i++)
         if (shapes[i].ab_dt == DT_BF16)
-            return simd_amx_bf16() || simd_fast_bf16();
-    return simd_avx512();
+            return DT_BF16;
+    return DT_F32;
 }
 
 int matmul_open(struct matmul **out, enum matmul_engine engine, const struct matmul_shape *shapes,
                 size_t n_shapes, int threads, struct err *err)
 {
-    int rc = -ENOTSUP, has = matmul_has(MATMUL_ONEDNN);
+    int rc = -ENOTSUP;
 
     *out = NULL;
-    if (engine == MATMUL_ONEDNN && !has)
+    if (engine == MATMUL_ONEDNN && !matmul_has(MATMUL_ONEDNN))
         err_misuse(err, "this siTrain was built without onednn; openblas runs all products");
-    else if (engine == MATMUL_ONEDNN ||
-             (engine == MATMUL_AUTO && has && onednn_is_faster(shapes, n_shapes)))
+    else if (matmul_chosen(engine, dtype_of(shapes, n_shapes)) == MATMUL_ONEDNN)
         rc = matmul_open_engine(out, &matmul_onednn, shapes, n_shapes, threads, err);
     if (rc == -ENOTSUP && engine != MATMUL_ONEDNN)
         rc = matmul_open_engine(out, &matmul_openblas, shapes, n_shapes, threads, err);

@@ -46,6 +46,8 @@ struct matmul {
  * in err. -ENOTSUP: the engine does not run one of the shapes here. */
 int matmul_open(struct matmul **out, enum matmul_engine engine, const struct matmul_shape *shapes,
                 size_t n_shapes, int threads, struct err *err);
+/* The engine that `engine` stands for, with products of ab: AUTO is one of the others. */
+enum matmul_engine matmul_chosen(enum matmul_engine engine, enum dtype ab);
 void matmul_close(struct matmul *mm);
 
 /* Bytes of B's packed form, a multiple of 64, for a product with pack_b. 0: B has no packed

@@ -5,6 +5,7 @@
 #include "plan/memory.h"
 
 
+#include "csd/disk/disk.h"
 #include "data/base/arena.h"
 #include "data/base/clock.h"
 #include "data/base/machine.h"
@@ -19,6 +20,7 @@
 #include <malloc.h>
 #include <math.h>
 #include <omp.h>
+#include <pthread.h>
 
 #define MIB ((uint64_t)1 << 20)
 
@@ -276,19 +278,38 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
 
 /* ---- limits of this process ---- */
 
-/* Each of OpenBLAS's threads has a buffer from the start; one more is for the caller. STACK_MIB: a
- * thread's stack. OTHER_THREADS: threads that do not compute; each device adds two. */
-enum { BLAS_BUFFER_MIB = 128, STACK_MIB = 8, OTHER_THREADS = 6 };
+/* OpenBLAS's threads have their buffers from the start; the thread that multiplies takes one more.
+ * OTHER_THREADS: threads that do not compute. Each device adds two, and those of its disk. */
+enum { BLAS_BUFFER_MIB = 128, OTHER_THREADS = 6 };
+
+/* Bytes of the stacks of threads that are still to be started. */
+static uint64_t stack_bytes(const struct memory_request *r)
+{
+    char           text[64];
+    pthread_attr_t usual;
+    size_t         stack = 0;
+    uint64_t       here, all = threads_here((uint64_t)r->model.threads) + OTHER_THREADS;
+
+    if (r->run && r->run->mode != RUN_MEM)
+        all += (r->run->n_devices + r->run->n_act_devices) *
+               (2 + disk_find(r->run->disk)->threads);
+    machine_field(text, sizeof text, "/proc/self/status", "Threads");
+    here = strtoull(text, NULL, 10);
+    if (!pthread_getattr_default_np(&usual)) {
+        pthread_attr_getstacksize(&usual, &stack);
+        pthread_attr_destroy(&usual);
+    }
+    return all > here ? (all - here) * stack : 0;
+}
 
 int memory_limits(const struct budget *plan, const struct memory_request *r, struct err *err)
 {
     char     option = 'v', needs[32], has[32], most[32];
-    uint64_t room = machine_room(&option), mapped = memory_baseline(),
-             threads = threads_here((uint64_t)r->model.threads) + OTHER_THREADS +
-                       (r->run ? 2 * (r->run->n_devices + r->run->n_act_devices) : 0),
-             beside = (BLAS_BUFFER_MIB + STACK_MIB * threads) * MIB,
-             all = plan->total + plan->arenas + beside;
+    uint64_t room = machine_room(&option), mapped = memory_baseline(), beside = stack_bytes(r);
 
+    if (matmul_chosen(r->model.engine, r->model.dtype) == MATMUL_OPENBLAS)
+        beside += BLAS_BUFFER_MIB * MIB;
+    uint64_t all = plan->total + plan->arenas + beside;
     if (room == UINT64_MAX)
         return 0;
     mallopt(M_ARENA_MAX, 1); // an arena for each thread would reserve 64 MiB

@@ -376,3 +376,23 @@ int prediction_of(json_t **out, const struct session *s, const struct forecast_m
     json_decref(rows);
     return rc;
 }
+
+/* A step of rows as long as they are on average. */
+int prediction_add_rows(json_t *found, const struct session *s, const struct forecast_machine *m,
+                        double computed, double filled, struct err *err)
+{
+    struct session  shorter = *s;
+    struct forecast f;
+    double          tokens = (double)(s->o.batch * s->o.seq * s->o.grad_accum) * filled;
+
+    shorter.o.seq = (uint64_t)fmax(1, ceil(computed * (double)s->o.seq));
+    int rc = forecast_own(&f, &shorter, m, err);
+
+    if (!rc)
+        json_object_set_new(found, "rows",
+                            json_pack("{s:f, s:f, s:f, s:f, s:f}", "seconds", f.own.step,
+                                      "tokens_per_second", tokens / f.own.step, "run_seconds",
+                                      f.own.step * (double)s->o.steps, "computed", computed,
+                                      "filled", filled));
+    return rc;
+}

@@ -1,5 +1,5 @@
-/* generation.c: a folder's generation_config.json supplies defaults for options of `generate`, as
- * in transformers' generate. do_sample false sets the temperature to 0. */
+/* generation.c: supplies defaults for options of `generate` from a folder's generation_config.json,
+ * as in transformers' generate. do_sample false sets the temperature to 0. */
 #include "run/generation.h"
 
 #include <math.h>

@@ -395,17 +395,6 @@ static int add_chat(struct session *s, const struct newrun *n, struct tokenizer 
     return rc ? rc : training_plan_here(&plan, s, source_rows(s), err);
 }
 
-/* Keep the chat template beside the tokenizer's files, which may have another one. */
-static int add_template(struct session *s, const struct newrun *n, struct err *err)
-{
-    char path[SESSION_PATH + 48];
-
-    if (!n->chat || !n->chat->chat_text)
-        return 0;
-    snprintf(path, sizeof path, "%s/tokenizer/chat_template.jinja", s->dir);
-    return file_write_whole(path, n->chat->chat_text, strlen(n->chat->chat_text), err);
-}
-
 /* Add the tokenizer to RUN, and the rows that are encoded with it. */
 static int add_tokenizer(struct session *s, const struct newrun *n, struct err *err)
 {
@@ -431,7 +420,8 @@ static int add_tokenizer(struct session *s, const struct newrun *n, struct err *
         rc = settings_set(s->log, err, "config.pad=%ld", (long)pad);
     if (!rc && n->n_examples)
         rc = labelled_add(s, n->examples, n->n_examples, n->epochs, tok, err);
-    rc = rc ? rc : add_template(s, n, err);
+    if (!rc && n->chat && n->chat->chat)
+        rc = chat_template_keep(n->chat->chat, path, err);
     if (!rc && n->chat)
         rc = add_chat(s, n, tok, err);
     tokenizer_close(tok);

@@ -140,6 +140,8 @@ _siTrain() {
             '--loss=[Loss of a pair of answers]:loss:(sigmoid robust ipo)' \
             '--beta=[Strength with which the model stays close to the model that it began as]:X: ' \
             '--label-smoothing=[Fraction of pairs whose answers are taken to be the wrong way round, below 0.5]:PART: ' \
+            '--chosen-column=[Key of the chosen answer (default\: chosen)]:NAME:_files' \
+            '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--steps=[Number of training steps. With --resume\: the run'\''s new last step. By default, finetune trains for --epochs.]:N: ' \
             '--schedule-steps=[Length of the learning rate schedule, in steps (default\: --steps). With --resume\: the new length, which applies from the next step on.]:N: ' \
             '--batch=[Number of rows in a micro-batch]:N: ' \
@@ -265,7 +267,7 @@ _siTrain() {
             '--vocab=[Vocabulary size of the tokenizer to train, 257 to 1048576]:N: ' \
             '--render[Print each row as the model'\''s chat template writes it, as a JSON string per line]' \
             '--show=[Print the first N rows of each file as tokens, with those that count in the loss\: green on a terminal, otherwise lines of id, + or -, and text]:N: ' \
-            '--init=[Model folder with the chat template and the names of the special tokens]:HFDIR:_files' \
+            '--init=[Run or model folder with the chat template and the names of the special tokens]:RUN|HFDIR:_files' \
             '--chat-template=[Chat template\: a name if the model has several, or a file (default\: the model'\''s)]:NAME|FILE:_files' \
             '--rows=[Form of the rows (auto\: by the keys of the first row)]:rows:(auto messages sharegpt alpaca completion text preference)' \
             '--generation-prompt[Add what the template writes before an answer]' \
@@ -388,6 +390,11 @@ _siTrain() {
             '--messages-column=[Key of the list of messages (default\: messages, or conversations)]:NAME:_files' \
             '--prompt-column=[Column (JSON\: key) of the prompt (default\: prompt)]:NAME:_files' \
             '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
+            '--loss=[Loss of a pair of answers]:loss:(sigmoid robust ipo)' \
+            '--beta=[Strength with which the model stays close to the model that it began as]:X: ' \
+            '--label-smoothing=[Fraction of pairs whose answers are taken to be the wrong way round, below 0.5]:PART: ' \
+            '--chosen-column=[Key of the chosen answer (default\: chosen)]:NAME:_files' \
+            '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--init=[Hugging Face folder of the model to start from]:HFDIR:_files' \
             '--model=[Size of a model to start from, with random parameters\: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, gemma-3-270m, gemma-3-1b, bert-base, bert-large, roberta-base, roberta-large. Size options override its values.]:model:(gpt2 gpt2-medium gpt2-large gpt2-xl gpt2-2.7b smollm2-135m smollm2-360m smollm2-1.7b llama-3.2-1b llama-3.2-3b llama-3.1-8b qwen2.5-0.5b qwen2.5-1.5b qwen2.5-3b qwen2.5-7b gemma-3-270m gemma-3-1b bert-base bert-large roberta-base roberta-large)' \
             '--n-layer=[Number of layers (default\: --model'\''s). Without --model, --n-layer, --n-head and --n-embd describe a GPT-2.]:N: ' \

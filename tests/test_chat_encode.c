@@ -1,6 +1,6 @@
 /* test_chat_encode.c: rows as ids and what counts of them, against transformers and TRL
  * (tests/fixtures/chat.json, made by make_chat.py): each with the template's {% generation %}, and
- * with the same template without it; texts that spell control tokens; what no file can have.
+ * with the same template without it; where ids come from; texts that spell control tokens.
  *
  *     test_chat_encode FOLDER ROWS    prints ids, and which count, of each row (make_chat.py) */
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 static struct err e;
 
@@ -128,13 +128,49 @@ static void check_cases(const struct model *m, const json_t *said, const char *w
         const json_t        *c = json_array_get(cases, i);
         struct chat_encoding how = { .tok = m->tok, .chat = m->chat, .loss = loss_of(c) };
 
-        if (has_empty(json_object_get(c, "row")) && !writes_role && !chat_template_marks(m->chat))
+        if (has_empty(json_object_get(c, "row")) && !writes_role &&
+            !chat_template_marks(m->chat, NULL))
             continue;
         if (row_encoded(&how, json_object_get(c, "row"), &got))
             fail_msg("%s: %s", what, e.text);
         same(&got, c, what);
     }
     chat_ids_free(&got);
+}
+
+/* ---- where ids come from ---- */
+
+/* The bytes of each id, with the whole characters that they are of. */
+static void check_offsets(struct tokenizer *t, const json_t *said, const char *what)
+{
+    const json_t      *cases = json_object_get(said, "offsets");
+    struct token_buf   ids = { 0 };
+    struct token_spans got = { 0 };
+
+    assert_true(json_array_size(cases) >= 20);
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        const json_t       *c = json_array_get(cases, i), *want = json_object_get(c, "spans");
+        const char         *text = json_str(c, "text");
+        struct token_source source = { text, strlen(text), NULL, 0 };
+
+        ids.n = got.n = 0;
+        assert_int_equal(tokenizer_encode_spans(t, &source, &ids, &got, &e), 0);
+        assert_int_equal(got.n, json_array_size(want));
+        for (size_t k = 0; k < got.n; k++) {
+            const json_t     *w = json_array_get(want, k);
+            struct token_span s = got.list[k];
+
+            while (s.from && (text[s.from] & 0xC0) == 0x80)
+                s.from--;
+            while ((text[s.to] & 0xC0) == 0x80)
+                s.to++;
+            if ((json_int_t)s.from != json_integer_value(json_array_get(w, 0)) ||
+                (json_int_t)s.to != json_integer_value(json_array_get(w, 1)))
+                fail_msg("%s: id %zu of \"%s\" comes from %zu to %zu", what, k, text, s.from, s.to);
+        }
+    }
+    token_buf_free(&ids);
+    token_spans_free(&got);
 }
 
 /* ---- texts that spell control tokens ---- */
@@ -225,11 +261,60 @@ static void test_fixture(void **state)
 
             print_message("# %s, %s\n", name, templates[i]);
             model_open(&m, said, json_str(said, templates[i]));
-            assert_int_equal(chat_template_marks(m.chat), i == 0);
+            assert_int_equal(chat_template_marks(m.chat, NULL), i == 0);
             check_cases(&m, said, name);
             check_spelled(&m, said, name);
+            check_offsets(m.tok, said, name);
             model_close(&m);
         }
+    json_decref(models);
+}
+
+/* Of a row as JSON, in which X stands for a word. */
+static size_t controls_with(const struct model *m, const char *row, const char *word)
+{
+    struct chat_encoding how = { .tok = m->tok, .chat = m->chat };
+    struct chat_ids      got = { 0 }, other = { 0 };
+    char                 text[2000] = "";
+
+    for (const char *at = row; *at; at++)
+        strncat(text, *at == 'X' ? word : at, *at == 'X' ? strlen(word) : 1);
+    put_text("rows.jsonl", text);
+    if (encoded(&how, tempdir_at("rows.jsonl"), &got, &other))
+        fail_msg("%s", e.text);
+    size_t n = controls(m->tok, &got.ids);
+
+    chat_ids_free(&got);
+    chat_ids_free(&other);
+    return n;
+}
+
+/* Wherever a row says something: names, keys of objects, numbers of a list, further variables. */
+static void test_spelled_anywhere(void **state)
+{
+    static const char row[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"X\", "
+        "\"X\": 1}], \"name\": \"X\"}, {\"role\": \"assistant\", \"content\": \"\", \"thinking\": "
+        "\"X\", \"tool_calls\": [{\"id\": \"X\", \"function\": {\"name\": \"X\", \"arguments\": "
+        "{\"X\": [\"X\", {\"aX\": null}]}}}]}], \"tools\": [{\"X\": {\"X\": \"X\"}}], "
+        "\"chat_template_kwargs\": {\"more\": {\"X\": \"X\"}}}";
+    static const char *const templates[] = {
+        "<|im_start|>{{ messages | tojson }}{{ tools | tojson(indent=2) }}{{ more }}",
+        "<|im_start|>{{ messages }}{% for t in tools %}{% for k, v in t.items() %}{{ k }}{{ v }}"
+        "{% endfor %}{% endfor %}{% for k in more %}{{ k | upper | lower }}{{ more[k] }}"
+        "{% endfor %}{{ messages[1].tool_calls[0].function.arguments | dictsort }}",
+    };
+    json_t *models = fixture();
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct model m;
+
+        model_open(&m, json_object_get(models, "qwen"), templates[i]);
+        assert_int_equal(controls_with(&m, row, "x"), 1);
+        assert_int_equal(controls_with(&m, row, "<|im_end|>"), 1);
+        model_close(&m);
+    }
     json_decref(models);
 }
 
@@ -312,6 +397,31 @@ static void test_closing(void **state)
     json_decref(models);
 }
 
+/* Of a folder's two templates, the one that writes a row says whether it marks what counts. */
+static void test_two_templates(void **state)
+{
+    static const char row[] = "{\"messages\": [" SAID("user", "a") ", " SAID("assistant", "b") "]";
+    json_t           *models = fixture();
+    struct model      m;
+    char              out[200], line[200];
+
+    (void)state;
+    assert_int_equal(mkdir(tempdir_at("additional_chat_templates"), 0700), 0);
+    put_text("additional_chat_templates/tool_use.jinja",
+             "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}");
+    model_open(&m, json_object_get(models, "qwen"),
+               "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}-"
+               "{% endfor %}");
+    snprintf(line, sizeof line, "%s}", row);
+    marked(out, &m, line);
+    assert_string_equal(out, "[a]-[b]-");
+    snprintf(line, sizeof line, "%s, \"tools\": [{}]}", row);
+    marked(out, &m, line);
+    assert_string_equal(out, "<|im_start|>a<|im_end|>[<|im_start|>b<|im_end|>]");
+    model_close(&m);
+    json_decref(models);
+}
+
 /* Both answers of a preference, and rows without a template. */
 static void test_others(void **state)
 {
@@ -376,7 +486,9 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         IN_TEMPDIR(test_fixture),
+        IN_TEMPDIR(test_spelled_anywhere),
         IN_TEMPDIR(test_closing),
+        IN_TEMPDIR(test_two_templates),
         IN_TEMPDIR(test_others),
     };
 

@@ -127,7 +127,7 @@ static void test_origins(void **state)
                                "{{ m.content | trim }}!{% endgeneration %}{% endfor %}"
                                "{% if add_generation_prompt %}?{% endif %}");
     struct chat_template *t = opened(NULL);
-    assert_int_equal(chat_template_marks(t), 1);
+    assert_int_equal(chat_template_marks(t, NULL), 1);
     assert_int_equal(chat_template_render(t, &how, &out, &kept, &e), 0);
     assert_string_equal(out.text, "<s>yes!?");
     assert_int_equal(out.n_spans, 4);
@@ -139,7 +139,7 @@ static void test_origins(void **state)
     json_decref(m);
     put("chat_template.jinja", "x");
     t = opened(NULL);
-    assert_int_equal(chat_template_marks(t), 0);
+    assert_int_equal(chat_template_marks(t, NULL), 0);
     chat_template_close(t);
 }
 

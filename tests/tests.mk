@@ -52,11 +52,11 @@ demo-xrt: ## --csd xrt on 3 software SmartSSDs, beside emulated CSDs: the same l
 # them, for which it compiles no more than they link.
 ASAN        := $(BUILD)-asan
 TSAN        := $(BUILD)-tsan
-ASAN_QUICK  := $(patsubst %,$(ASAN)/tests/test_%,tokens pretoken tokenizer safetensors task examples chat_rows jinja csd grad_wire runlog run smartssd) \
+ASAN_QUICK  := $(patsubst %,$(ASAN)/tests/test_%,tokens pretoken tokenizer safetensors task examples chat_rows chat_encode jinja csd grad_wire runlog run smartssd) \
                $(ASAN)/tests/fuzz/replay $(ASAN)/tests/crash/crash
 TSAN_QUICK  := $(patsubst %,$(TSAN)/tests/test_%,csd csd_ahead meter stream_read comm thread)
 # These scripts do not look at the memory or the speed of the program.
-ASAN_CLI    := $(patsubst %,tests/cli/%.sh,check classifier config embed examples finetune finite generate misuse places report rows \
+ASAN_CLI    := $(patsubst %,tests/cli/%.sh,chat check classifier config embed examples finetune finite generate misuse places report rows \
                tensorboard trace watch)
 TSAN_TESTS  := $(patsubst %,$(BUILD)/tests/test_%,csd csd_ahead stream_csd stream_compress stream_order stream_commit stream_fault \
                stream_read stream_pieces pieces comm disk meter ranks thread)

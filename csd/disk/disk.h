@@ -45,6 +45,7 @@ enum { DISK_FAKE = 1 }; // disk_ops.flags: stores nothing
 struct disk_ops {
     const char *name; // what --disk takes
     unsigned    flags;
+    unsigned    threads; // that each open disk has
     int  (*open)(struct disk **out, const struct disk_config *cfg, struct err *err);
     /* 0, or -EAGAIN: reap first. The request begins at the latest with the next reap. */
     int  (*submit)(struct disk *d, struct disk_req *r);

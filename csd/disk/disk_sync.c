@@ -162,6 +162,6 @@ static int sync_submit(struct disk *base, struct disk_req *r)
 }
 
 const struct disk_ops disk_sync = {
-    .name = "sync", .open = sync_open, .submit = sync_submit, .reap = disk_queue_reap,
-    .wake = disk_queue_wake, .close = sync_close, .abandon = sync_abandon,
+    .name = "sync", .threads = SYNC_THREADS, .open = sync_open, .submit = sync_submit,
+    .reap = disk_queue_reap, .wake = disk_queue_wake, .close = sync_close, .abandon = sync_abandon,
 };

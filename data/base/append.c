@@ -1,4 +1,4 @@
-/* append.c: writes that are small become few. */
+/* append.c: writes a new file through a buffer, so that small writes become few. */
 #include "data/base/append.h"
 
 #include "data/base/round.h"

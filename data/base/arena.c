@@ -1,4 +1,4 @@
-/* arena.c: one mapping, cut into pieces. */
+/* arena.c: maps an arena and cuts it into pieces. */
 #include "data/base/arena.h"
 
 #include "data/base/round.h"
@@ -24,7 +24,7 @@ int arena_map(struct arena *a, const char *what, struct err *err)
     void *base = mmap(NULL, a->used, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
         return err_set(err, -ENOMEM, "out of memory: %s need %zu MiB", what, (a->used >> 20) + 1);
-    madvise(base, a->used, MADV_HUGEPAGE); // a wish: small pages work as well
+    madvise(base, a->used, MADV_HUGEPAGE); // advice only: small pages work as well
     a->base  = base;
     a->bytes = a->used;
     a->used  = 0;

@@ -1,4 +1,4 @@
-/* bell.c: waiting on CLOCK_MONOTONIC, which nobody sets back. */
+/* bell.c: rings and waits, on CLOCK_MONOTONIC, which is never set back. */
 #include "data/base/bell.h"
 
 #include "data/base/clock.h"

@@ -1,6 +1,6 @@
-/* crc32c.c: CRC32C through ISA-L, which streams it as fast as the CPU's instruction for it goes.
- * Joining two checksums is arithmetic with polynomials over one bit, modulo the checksum's: n more
- * bytes behind the first multiply it by x^(8 n). */
+/* crc32c.c: computes CRC32C with ISA-L, as fast as the CPU's instruction for it allows, and joins
+ * two checksums. Joining is arithmetic with polynomials over one bit, modulo the checksum's
+ * polynomial: n more bytes behind the first checksum multiply it by x^(8 n). */
 #include "data/base/crc32c.h"
 
 #include <isa-l/crc.h>
@@ -12,7 +12,7 @@ uint32_t crc32c(uint32_t crc, const void *bytes, size_t n)
     unsigned       c = ~crc;
 
     while (n > 0) {
-        size_t part = n < (1u << 30) ? n : (1u << 30); // its length is an int
+        size_t part = n < (1u << 30) ? n : (1u << 30); // ISA-L takes the length as int
 
         c = crc32_iscsi(p, (int)part, c);
         p += part;
@@ -51,7 +51,7 @@ uint32_t crc32c_join(uint32_t first, uint32_t second, size_t n)
 
 uint32_t crc32c_shared(const void *bytes, size_t n)
 {
-    enum { PART = 1 << 20, MOST = 32 }; // of fewer bytes a start of all threads takes as long
+    enum { PART = 1 << 20, MOST = 32 }; // for fewer bytes, starting all threads takes as long
     uint32_t sum[MOST];
     size_t   parts = n / PART < 2 ? 1 : n / PART < MOST ? n / PART : MOST, each = n / parts;
 

@@ -1,5 +1,5 @@
-/* err.c: writes the sentence of a failure. It may quote what a file holds: control characters,
- * which would break the line or speak to the terminal, are shown as what they are. */
+/* err.c: writes the sentence of a failure. It may quote a file's content, so control characters,
+ * which would break the line or control the terminal, are made visible. */
 #include "data/base/err.h"
 
 #include "data/base/utf8.h"

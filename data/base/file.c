@@ -1,4 +1,5 @@
-/* file.c: what is opened by name, whole reads and writes, locks. New files are file_new.c's. */
+/* file.c: opens files by name, reads and writes whole ranges, and locks. file_new.c makes new
+ * files. */
 #include "data/base/file.h"
 
 #include <dirent.h>
@@ -114,12 +115,12 @@ int file_set_length(int fd, const char *path, uint64_t keep, uint64_t bytes, str
     uint64_t more = bytes > (uint64_t)st.st_size ? bytes - (uint64_t)st.st_size : 0;
     if ((uint64_t)st.st_size > bytes)
         rc = ftruncate(fd, (off_t)bytes) ? errno : 0;
-    else if (more > room) // an attempt would fill the disk for everybody first
+    else if (more > room) // an attempt would first fill the disk
         rc = ENOSPC;
     while (!rc && bytes > keep &&
            (rc = posix_fallocate(fd, (off_t)keep, (off_t)(bytes - keep))) == EINTR)
-        rc = 0; // a signal: who asked for this sees to it when the room is there
-    if (rc && more && ftruncate(fd, st.st_size)) // what the attempt took is given back
+        rc = 0; // a signal: the caller stops when the room is allocated
+    if (rc && more && ftruncate(fd, st.st_size)) // gives back what the attempt took
         rc = errno;
     if (rc == ENOSPC)
         return err_set(err, -rc, "%s needs %" PRIu64 " bytes more, and its file system has %" PRIu64
@@ -140,7 +141,7 @@ int file_sync_parent(const char *path, struct err *err)
     return rc;
 }
 
-/* Is something mounted there? A folder of the same drive may be (bind mounts). */
+/* Whether something is mounted there. It may be a folder of the same drive (bind mounts). */
 static int is_mounted(const char *path)
 {
     struct statx x;
@@ -263,7 +264,7 @@ int file_in_ram(const char *dir)
 {
     struct statfs fs;
 
-    // a devtmpfs says that it is a tmpfs
+    // a devtmpfs reports that it is a tmpfs
     return !statfs(dir, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 }
 
@@ -274,7 +275,7 @@ int file_sync_dir(const char *dir, struct err *err)
 
     if (fd < 0)
         return err_set(err, -errno, "open folder %s: %s", dir, strerror(errno));
-    if (fsync(fd) && errno != EINVAL) // some file systems have nothing to do here
+    if (fsync(fd) && errno != EINVAL) // on some file systems there is nothing to do
         rc = err_set(err, -errno, "fsync folder %s: %s", dir, strerror(errno));
     close(fd);
     return rc;
@@ -354,7 +355,7 @@ int file_open_device(const char *path, int flags)
     enum { TRIES = 100, WAIT_US = 20000 };
     struct stat st;
 
-    // what is neither is not even opened: that alone does things to some devices
+    // other kinds are not even opened, because opening alone affects some devices
     if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
         return -ENODEV;
     int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK);
@@ -419,7 +420,7 @@ int file_drive(const char *path, dev_t *drive)
     struct stat st;
     int         rc = stat(path, &st);
 
-    if (rc && errno == ENOENT) { // it may come to be: where its folder is
+    if (rc && errno == ENOENT) { // it does not exist yet: its folder's
         char *copy = strdup(path);
 
         rc = copy ? stat(dirname(copy), &st) : -1;
@@ -439,7 +440,7 @@ int file_open_read(const char *path, int *fd, uint64_t *size, struct err *err)
     if (f < 0 || fstat(f, &st)) {
         rc = err_set(err, -errno, "%s %s: %s", f < 0 ? "open" : "stat", path, strerror(errno));
         if (err)
-            err->misuse = rc == -ENOENT || rc == -ENOTDIR; // a name that is wrong
+            err->misuse = rc == -ENOENT || rc == -ENOTDIR; // a wrong name
     } else if (!S_ISREG(st.st_mode)) {
         rc = err_misuse(err, "%s is %s, not a regular file", path, kind_of(&st));
     }

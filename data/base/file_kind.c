@@ -1,6 +1,7 @@
-/* file_kind.c: the table of formats, the look at a file's bytes, and the refusals. Magic numbers
- * have three bytes or more, but for the mark of UTF-16: token ids without a header begin with
- * anything. Those that a text may begin with count only where what follows is no text. */
+/* file_kind.c: compares a file's bytes with a table of formats, and refuses formats that are not
+ * wanted. Magic numbers have at least three bytes, except for the mark of UTF-16, because token ids
+ * without a header begin with anything. Those that a text may begin with count only if no text
+ * follows. */
 #include "data/base/file_kind.h"
 
 #include "data/base/file.h"
@@ -17,12 +18,12 @@
 
 /* ---- the formats ---- */
 
-/* Commands that make a text, or rows, of such a file: \1 stands for the file, \2 for what they
- * write; NULL: there is none. chat: rows that may hold lists (NULL: as rows). to: how the new
- * file's name ends; makes: what it is then (NULL: as what is wanted). */
+/* Commands that convert such a file to a text, or to rows. \1 stands for the file, \2 for the new
+ * one; NULL: there is none. chat: for rows that may contain lists (NULL: as rows). to: ending of
+ * the new file's name. makes: what it is (NULL: what is wanted). */
 struct file_format {
     const char *magic;
-    size_t      n, at; // bytes of it, and where it stands
+    size_t      n, at; // bytes of it, and its offset
     const char *name, *text, *rows, *chat, *to, *makes;
 };
 
@@ -74,7 +75,7 @@ static const struct file_format formats[] = {
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
 
-/* Those that are known by more than a magic number. */
+/* Formats that are recognised by more than a magic number. */
 static const struct file_format
     torch = { .name = "a PyTorch file" },
     pickled = { .name = "a Python pickle" },
@@ -93,9 +94,9 @@ static const struct file_format
     json_objects = { .name = "JSON", .text = "jq -r .text \1 >\2" },
     json_list = { .name = "a JSON list", .text = "jq -r '.[].text' \1 >\2" };
 
-/* ---- by the first bytes ---- */
+/* ---- formats by their first bytes ---- */
 
-/* One of JSON's strings at p, with what is behind it: its end, or NULL. */
+/* The end of a JSON string that begins at p, or NULL. */
 static const char *json_string_end(const char *p, const char *end)
 {
     if (p == end || *p++ != '"')
@@ -113,7 +114,7 @@ static const char *skip_blanks(const char *p, const char *end)
     return p;
 }
 
-/* {"name": */
+/* Whether {"name": begins here. */
 static int json_object_begins(const char *p, const char *end)
 {
     if (p == end || *p != '{')
@@ -123,8 +124,8 @@ static int json_object_begins(const char *p, const char *end)
     return p < end && *p == ':';
 }
 
-/* A text that begins with one of JSON's objects, or with a list of them or of strings; NULL: not
- * so. */
+/* The format of a text that begins with a JSON object, or a list of objects or strings. Otherwise
+ * NULL. */
 static const struct file_format *json_format(const char *p, size_t n)
 {
     const char *end = p + n;
@@ -150,7 +151,7 @@ static const struct file_format *json_format(const char *p, size_t n)
 
 static int is_control(unsigned char c) { return c < ' ' && !isspace(c); }
 
-/* Zeros at every other byte and nowhere else, and no control characters. */
+/* Whether every other byte is zero and no others are, without control characters. */
 static const struct file_format *utf16_format(const unsigned char *p, size_t n)
 {
     size_t pairs = n / 2, zeros[2] = { 0 };
@@ -174,7 +175,7 @@ static uint64_t little_endian(const unsigned char *p, size_t n)
     return value;
 }
 
-/* Hardly any control characters and no NUL: bytes that somebody wrote as a text. */
+/* Whether this looks like text: hardly any control characters, and no NUL. */
 static int looks_like_words(const unsigned char *p, size_t n)
 {
     size_t controls = 0;
@@ -187,7 +188,7 @@ static int looks_like_words(const unsigned char *p, size_t n)
     return controls * 50 <= n;
 }
 
-/* A text may begin so, as one about GGUF does. */
+/* Whether the magic number is a word, with which a text may begin, like one about GGUF. */
 static int is_word(const struct file_format *f)
 {
     for (size_t i = 0; i < f->n; i++)
@@ -196,7 +197,7 @@ static int is_word(const struct file_format *f)
     return 1;
 }
 
-/* What has no magic number of its own, or shares it. */
+/* Formats without a magic number of their own. */
 static const struct file_format *format_of_parts(const unsigned char *p, size_t n, uint64_t size)
 {
     if (n > 9 && p[8] == '{' && little_endian(p, 8) > 1 && little_endian(p, 8) <= size - 8 &&
@@ -210,7 +211,8 @@ static const struct file_format *format_of_parts(const unsigned char *p, size_t 
     return NULL;
 }
 
-/* What is known of a file of `size` bytes by the first n: anything but text and bytes. */
+/* Finds the format of a file of `size` bytes from its first n bytes, if it is neither text nor
+ * bytes. */
 static int head_look(struct file_look *out, const unsigned char *p, size_t n, uint64_t size)
 {
     int32_t magic = n >= 4 ? (int32_t)little_endian(p, 4) : 0;
@@ -234,7 +236,7 @@ static int head_look(struct file_look *out, const unsigned char *p, size_t n, ui
     return out->format != NULL;
 }
 
-/* ---- as a text ---- */
+/* ---- texts ---- */
 
 static int count_lines(struct file_look *out, int fd, const char *path, char *buf, struct err *err)
 {
@@ -249,11 +251,11 @@ static int count_lines(struct file_look *out, int fd, const char *path, char *bu
     return rc;
 }
 
-/* Is it a text to its end? *out has the first byte that is none where it is not. */
+/* Checks that the whole file is text. Otherwise *out has the first byte that is not. */
 static int whole_look(struct file_look *out, int fd, uint64_t size, const char *path, char *buf,
                       const struct watch *watch, struct err *err)
 {
-    size_t carry = 0, used = 0, have = 0; // used: all but a last code point that is cut off
+    size_t carry = 0, used = 0, have = 0; // used: all except a last code point that is cut off
     int    rc = 0, why;
 
     for (uint64_t off = 0; off < size;) {
@@ -328,8 +330,8 @@ static const struct { const char *not, *makes, *end; } wants[] = {
     [FILE_FOR_TOKENIZER] = { "not the folder of a tokenizer", NULL, "" },
 };
 
-/* The name of what a command writes: what was packed loses its last end; what is recoded gets .utf8
- * before its own; else the end is that of what is wanted. */
+/* The name of a converted file. A packed file loses its last ending. A recoded one gets .utf8
+ * before its own ending. Others get the ending of what is wanted. */
 static void name_made(char *out, size_t size, const char *path, const struct file_format *f,
                       const char *end)
 {
@@ -348,7 +350,7 @@ static void name_made(char *out, size_t size, const char *path, const struct fil
         snprintf(out, size, "%s%s", path, f->to && *f->to ? f->to : end);
 }
 
-/* The command, with the names in it; empty where there is none. */
+/* The command with both names in it, or empty. */
 static void write_command(char *out, size_t size, const char *path, const struct file_format *f,
                           enum file_want want)
 {
@@ -361,8 +363,8 @@ static void write_command(char *out, size_t size, const char *path, const struct
 
     *out = '\0';
     for (const char *p = path; *p; p++)
-        length += *p == '\'' ? 3 : 0; // as a shell takes it
-    if (!from || length > 300) // a sentence has so much room
+        length += *p == '\'' ? 3 : 0; // as a shell quotes it
+    if (!from || length > 300) // a message has room for this much
         return;
     name_made(made, sizeof made, path, f, wants[want].end);
     machine_word(names[0], sizeof names[0], path);
@@ -372,7 +374,7 @@ static void write_command(char *out, size_t size, const char *path, const struct
                         : (size_t)snprintf(out + n, size - n, "%c", *from);
 }
 
-/* Where the first byte stands that no text has. */
+/* Refuses a file, and says where its first byte is that no text has. */
 static int refuse_bytes(const struct file_look *look, const char *path, enum file_want want,
                         struct err *err)
 {

@@ -11,7 +11,8 @@ enum { ACL_BYTES = 4096 }; // 511 entries
 
 static const char *const lists[] = { "system.posix_acl_access", "system.posix_acl_default" };
 
-/* A list that only the folder around the new one gave it is taken away. 1: both have the same. */
+/* Gives a folder or file the same access control list. A list that it got only from the folder
+ * around it is removed. 1: both have the same. */
 static int like_list(int fd, const char *old, const char *list)
 {
     char    text[ACL_BYTES];
@@ -33,8 +34,8 @@ void file_like_at(const char *path, const char *old)
     close(fd);
 }
 
-/* Where the group or the lists cannot stay, the new one gets no more than everybody has: with a
- * list, what a mode has for the group is the list's mask. */
+/* If the group or the lists cannot be kept, the new one gets no more rights than everybody has.
+ * (With a list, the mode's rights of the group are the list's mask.) */
 void file_like(int fd, const char *old)
 {
     struct stat was, st;

@@ -1,13 +1,12 @@
-/* file_new.c: files and folders that appear under their name only when complete.
+/* file_new.c: makes files and folders that appear under their name only when complete.
  *
- * What is made stands beside the final name (so that the rename stays in one file system) as
- * PATH.HEX.tmp, a folder as PATH.new-HEX, and is made by open(O_EXCL) rather than mkstemp, so that
- * its mode follows the umask without anybody asking for the umask.
+ * New ones are next to the final name (so that the rename stays in one file system), as
+ * PATH.HEX.tmp, or a folder as PATH.new-HEX. They are made with open(O_EXCL) instead of mkstemp, so
+ * that their mode follows the umask without asking for it.
  *
  * What a killed process leaves is removed by the next one that makes the same PATH. Two things make
- * that safe. HEX is a random number of 8 digits and its checksum, so that nobody else's name looks
- * like ours; and a living maker holds a lock on what it makes. Where there are no locks, nothing is
- * removed. */
+ * this safe. HEX is a random number of 8 digits and its checksum, so no other name looks like ours.
+ * A living maker holds a lock on what it makes. If there are no locks, nothing is removed. */
 #include "data/base/file.h"
 
 #include "data/base/crc32c.h"
@@ -22,8 +21,8 @@
 
 enum { HEX = 16, TRIES = 16, COPY_BYTES = 1 << 16 };
 
-static const char *const before[] = { ".", ".new-" }; // HEX; of a file, of a folder
-static const char *const after[] = { ".tmp", "" };    // and behind it
+static const char *const before[] = { ".", ".new-" }; // before HEX; for a file, for a folder
+static const char *const after[] = { ".tmp", "" };    // behind HEX
 
 static uint32_t sum_of(uint32_t drawn) { return crc32c(0, &drawn, sizeof drawn); }
 
@@ -36,7 +35,7 @@ static void file_new_clear(struct file_new *f)
 
 static int is_hex(const char *text) { return strspn(text, "0123456789abcdef") >= HEX; }
 
-/* Is `name` what was to become `base`, file or folder? */
+/* Whether `name` was to become `base`, file or folder. */
 static int is_ours(const char *name, const char *base, size_t len, int folder)
 {
     uint32_t drawn, sum;
@@ -53,7 +52,8 @@ int file_new_is(const char *name, const char *base, int folder)
     return is_ours(name, base, strlen(base), folder);
 }
 
-/* Is it of this user, or, where that is root, of whom root has given it to? */
+/* Whether it belongs to this user. For root, also if it belongs to the user to whom root has given
+ * it. */
 static int is_this_users(const struct stat *st, const char *dir)
 {
     struct stat at;
@@ -61,7 +61,7 @@ static int is_this_users(const struct stat *st, const char *dir)
     return st->st_uid == geteuid() || (!geteuid() && !stat(dir, &at) && st->st_uid == at.st_uid);
 }
 
-/* Remove dir/name if it is this user's and no living process holds it. */
+/* Removes dir/name if it belongs to this user and no living process holds it. */
 static void remove_dead(const char *dir, const char *name, int folder)
 {
     struct stat st;
@@ -94,8 +94,8 @@ void file_new_clear_left(const char *path, int folder)
     free(dir);
 }
 
-/* One try at a name nobody can foresee. 0 or -errno; -EEXIST also where another process, looking
- * for what is dead, was faster than the lock. */
+/* Tries a random name once. 0 or -errno. -EEXIST also if another process took it for a dead one's
+ * before it was locked. */
 static int file_new_try(struct file_new *f, mode_t mode)
 {
     uint32_t    drawn;
@@ -188,7 +188,7 @@ int file_new_open(struct file_new *f, const char *path, struct err *err)
     return rc;
 }
 
-/* From its beginning no more can look into it than into the one that it may replace. */
+/* From its beginning, nobody can see more of it than of the folder that it may replace. */
 int file_new_folder(struct file_new *f, const char *path, struct err *err)
 {
     struct stat old;
@@ -207,7 +207,7 @@ int file_new_scratch(struct file_new *f, const char *path, struct err *err)
     return file_new_make(f, path, 1, 0700, err);
 }
 
-/* Is it the file that stood there at file_new_open, as it was then? */
+/* Whether the file at path is unchanged since file_new_open. */
 static int is_what_was(const struct file_new *f, const char *path)
 {
     struct stat st;
@@ -217,7 +217,7 @@ static int is_what_was(const struct file_new *f, const char *path)
            st.st_mtim.tv_nsec == f->was.st_mtim.tv_nsec;
 }
 
-/* The file gets its name. 0, or an errno; EEXIST: another one has it. */
+/* Gives the file its name. 0, or an errno. EEXIST: another file has the name. */
 static int name_take(const struct file_new *f)
 {
     struct stat st;
@@ -229,7 +229,7 @@ static int name_take(const struct file_new *f)
     if (renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path,
                   f->there ? RENAME_EXCHANGE : RENAME_NOREPLACE))
         return errno;
-    // looked at once more: it may have come since
+    // once more: another may have come since
     if (!f->there || is_what_was(f, f->temp))
         return f->there && unlink(f->temp) ? errno : 0;
     return renameat2(AT_FDCWD, f->temp, AT_FDCWD, f->path, RENAME_EXCHANGE) ? errno : EEXIST;
@@ -240,7 +240,7 @@ static int file_new_name(const struct file_new *f, struct err *err)
     struct stat st;
     int         e = f->folder ? EINVAL : name_take(f);
 
-    if (file_lacks_flags(e)) // then between a look and the rename there is a moment
+    if (file_lacks_flags(e)) // otherwise there is a moment between check and rename
         e = (f->folder || (f->there ? is_what_was(f, f->path) : lstat(f->path, &st)))
                 ? rename(f->temp, f->path) ? errno : 0 : EEXIST;
     if (e == EEXIST && !f->folder)
@@ -343,7 +343,7 @@ int file_copy(const char *from, const char *to, uint64_t most, struct err *err)
     return rc;
 }
 
-/* Is it a file's name under way, whatever it was to become? */
+/* Whether this is the name of an unfinished file, whatever it was to become. */
 static int is_new_name(const char *name)
 {
     size_t n = strlen(name), tail = strlen(before[0]) + HEX + strlen(after[0]);

@@ -1,7 +1,7 @@
-/* grow.c: the part of growing that is seldom done. */
+/* grow.c: allocates more room for an array, which is rarely needed. */
 #include "data/base/grow.h"
 
-enum { LEAST_BYTES = 16 }; // of the first piece: there may be many arrays of a few elements
+enum { LEAST_BYTES = 16 }; // first size: there may be many small arrays
 
 int grow_more(void *array, size_t *cap, size_t need, size_t size, const char *what, struct err *err)
 {

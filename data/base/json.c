@@ -1,6 +1,6 @@
-/* json.c: JSON by jansson, with what a trainer asks of it: a size limit before anything is read, no
- * duplicate keys (the later one would silently win), errors that name file and line. jansson itself
- * limits nesting (2,048), so hostile input costs no stack. */
+/* json.c: reads and writes JSON with jansson. Files are limited in size before they are read.
+ * Duplicate keys are refused (the later one would silently win). Errors name file and line. jansson
+ * itself limits nesting (2,048), so hostile input costs no stack. */
 #include "data/base/json.h"
 
 #include "data/base/file.h"
@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#define WHOLE_MOST 9007199254740992.0 // 2^53: up to here a double is the number that was written
+#define WHOLE_MOST 9007199254740992.0 // 2^53: up to here a double is exact
 
 static int is_whole(const json_t *v)
 {
@@ -16,7 +16,7 @@ static int is_whole(const json_t *v)
            json_real_value(v) == floor(json_real_value(v));
 }
 
-/* Make the real numbers in v integers again that are such. */
+/* Turns the real numbers in v that are whole into integers. */
 static void wholes_restore(json_t *v)
 {
     const char *key;
@@ -35,7 +35,7 @@ static void wholes_restore(json_t *v)
             wholes_restore(in);
 }
 
-/* Python's integers have no end: its tokenizers' folders say "model_max_length":
+/* Parses text. Python's integers are unlimited: its tokenizers' folders have "model_max_length":
  * 1000000000000000019884624838656. */
 static json_t *load(const char *text, size_t n, json_error_t *e)
 {
@@ -59,7 +59,7 @@ int json_parse(json_t **out, const char *text, size_t n, const char *what, struc
     return 0;
 }
 
-/* What was read, if it is an object. */
+/* Refuses a value that is no object. */
 static int expect_object(json_t **value, const char *what, struct err *err)
 {
     if (json_is_object(*value))

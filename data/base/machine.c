@@ -1,4 +1,5 @@
-/* machine.c: asks the kernel. */
+/* machine.c: asks the kernel about this machine and this process: memory, limits, processors, host,
+ * command line, random numbers. */
 #include "data/base/machine.h"
 
 #include <assert.h>
@@ -105,7 +106,7 @@ void machine_here(struct machine *m)
     m->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* One word, in single quotes where a shell would take it for more than it is. */
+/* Prints one word, in single quotes if a shell would change it. */
 static void put_word(FILE *out, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -178,7 +179,8 @@ int machine_hex(char *out, size_t digits, struct err *err)
     return 0;
 }
 
-/* The kernel refuses a set that is too small for the machine, as a cpu_set_t is above 1,024. */
+/* Counts this process's processors. The kernel refuses a set that is too small for the machine; a
+ * cpu_set_t is, above 1,024. */
 int machine_cpus(void)
 {
     enum { MOST = 1 << 20 }; // processors

@@ -1,4 +1,4 @@
-/* number.c: decimals and sizes, for options and for files that people write. */
+/* number.c: reads decimals and sizes, for options and for files that people write. */
 #include "data/base/number.h"
 
 #include <ctype.h>

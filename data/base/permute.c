@@ -1,9 +1,9 @@
-/* permute.c: a Feistel network with cycle walking.
+/* permute.c: computes a permutation with a Feistel network and cycle walking.
  *
  * The network works on a power of two >= n. It divides a number into two parts. Each round changes
- * one part by a function of the other, which is undone by doing it again: a bijection. A walk that
- * starts inside [0, n) comes back inside it, after less than two steps on average where the power
- * is the smallest, after less than four where it is the next one. */
+ * one part by a function of the other; doing it again undoes it, so it is a bijection. A walk that
+ * starts inside [0, n) comes back inside it. With the smallest power this takes less than two steps
+ * on average, with the next one less than four. */
 #include "data/base/permute.h"
 
 #include <assert.h>
@@ -32,7 +32,7 @@ static unsigned bits_of(uint64_t n, unsigned least)
     return bits;
 }
 
-/* Part `first` is changed in even rounds, the other one in odd rounds. */
+/* Walks from i until inside [0, n). Even rounds change part `first`, odd rounds the other one. */
 static uint64_t walk(const uint64_t keys[ROUNDS], struct part first, struct part other, uint64_t i,
                      uint64_t n)
 {
@@ -51,7 +51,8 @@ static uint64_t walk(const uint64_t keys[ROUNDS], struct part first, struct part
     return i;
 }
 
-/* At least 256, since parts of a bit or two mix badly. The parts may differ by a bit. */
+/* Works on at least 256 numbers, because parts of a bit or two mix badly. The parts may differ by a
+ * bit. */
 uint64_t permute(uint64_t seed, uint64_t stream, uint64_t i, uint64_t n)
 {
     uint64_t key = mix(seed + mix(stream + GOLDEN)), keys[ROUNDS];
@@ -62,7 +63,7 @@ uint64_t permute(uint64_t seed, uint64_t stream, uint64_t i, uint64_t n)
     return walk(keys, (struct part){ 0, low }, (struct part){ low, bits - low }, i, n);
 }
 
-/* Two parts of as many bits. */
+/* The two parts have the same number of bits. */
 uint64_t permute_rows(uint64_t seed, uint64_t epoch, uint64_t i, uint64_t n)
 {
     uint64_t key = mix(mix(seed + GOLDEN) + epoch), keys[ROUNDS];

@@ -1,4 +1,4 @@
-/* thread.c: the loop of such a thread, its start and its end. */
+/* thread.c: starts a module's thread, runs its loop, and stops it. */
 #include "data/base/thread.h"
 
 static void *thread_main(void *arg)

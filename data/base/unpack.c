@@ -1,6 +1,6 @@
-/* unpack.c: zlib and libzstd behind a stream of stdio. Memory is a buffer, and the window of the
- * format: 32 KiB of gzip, at most 128 MiB of zstd, whose files may ask for more and are refused
- * then. */
+/* unpack.c: unpacks gzip and zstd with zlib and libzstd behind a stream of stdio. Memory is a
+ * buffer, and the format's window: 32 KiB for gzip, at most 128 MiB for zstd. A zstd file that
+ * needs more is refused. */
 #include "data/base/unpack.h"
 
 #include "data/base/file.h"
@@ -15,13 +15,13 @@ enum { IN_BYTES = 1 << 17, OUT_BYTES = 1 << 17 };
 struct unpack {
     int          fd, gzip;
     char        *path;
-    uint64_t     size, off; // of the file, and how much of it was read
-    size_t       at, n;     // in[at..n) is not unpacked yet
-    uint64_t     made;      // bytes that were unpacked
+    uint64_t     size, off; // of the file, and how much has been read
+    size_t       at, n;     // in[at..n) has not been unpacked yet
+    uint64_t     made;      // number of unpacked bytes
     int          within;    // a member or frame has begun and not ended
     z_stream     z;
     ZSTD_DCtx   *zstd;
-    int          rc; // of why
+    int          rc; // of `why`
     struct err   why;
     unsigned char in[IN_BYTES];
 };
@@ -56,7 +56,7 @@ static int corrupt(struct unpack *u, const char *why)
                       "contents: %s", u->path, format_name(u), u->made, why);
 }
 
-/* The next bytes of the file into `in`, which is used up. */
+/* Reads the file's next bytes into `in`, which is used up. */
 static int in_fill(struct unpack *u)
 {
     size_t n = size_min(u->size - u->off, IN_BYTES);
@@ -68,7 +68,7 @@ static int in_fill(struct unpack *u)
     return rc;
 }
 
-/* Unpack once from in[at..n) to `to`; *n becomes how many bytes. */
+/* Unpacks once from in[at..n) to `to`. *n: number of bytes. */
 static int gzip_some(struct unpack *u, char *to, size_t *n)
 {
     u->z.next_in = u->in + u->at;
@@ -85,7 +85,7 @@ static int gzip_some(struct unpack *u, char *to, size_t *n)
     u->made += *n;
     if (got == Z_STREAM_END)
         u->within = 0;
-    if (got == Z_OK || got == Z_STREAM_END || got == Z_BUF_ERROR) // the last: more input is needed
+    if (got == Z_OK || got == Z_STREAM_END || got == Z_BUF_ERROR) // the last: needs more input
         return 0;
     if (got == Z_MEM_ERROR)
         return err_set(&u->why, -ENOMEM, "no memory to unpack %s", u->path);
@@ -117,7 +117,7 @@ static ssize_t cookie_read(void *cookie, char *to, size_t most)
     while (!u->rc && !n) {
         if (u->at == u->n && u->off < u->size && (u->rc = in_fill(u)))
             break;
-        int over = u->at == u->n; // nothing more comes; what is held back may still
+        int over = u->at == u->n; // the file has ended, but bytes may be held back
         if (over && !u->within)
             return 0;
         n = size_min(most, OUT_BYTES);
@@ -128,7 +128,7 @@ static ssize_t cookie_read(void *cookie, char *to, size_t most)
                                format_name(u), u->made);
     }
     if (n)
-        return (ssize_t)n; // what failed is said at the next call
+        return (ssize_t)n; // the next call reports the failure
     errno = EIO;
     return -1;
 }
@@ -171,7 +171,7 @@ static int unpack_begin(struct unpack *u, struct err *err)
     return u->zstd ? 0 : err_set(err, -ENOMEM, "no memory to unpack %s", u->path);
 }
 
-/* The stream of a packed file whose descriptor is u's from now on. */
+/* Opens the stream of a packed file. Its descriptor belongs to u from now on. */
 static int stream_open(FILE **out, struct unpack *u, struct err *err)
 {
     static const cookie_io_functions_t calls = { cookie_read, NULL, cookie_seek, cookie_close };

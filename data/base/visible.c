@@ -1,4 +1,4 @@
-/* visible.c: one character after the other. */
+/* visible.c: makes text visible, one character after the other. */
 #include "data/base/visible.h"
 
 #include "data/base/utf8.h"
@@ -8,7 +8,7 @@
 
 enum { LONGEST = 8 }; // "\xc2\x9b", the escape of a C1
 
-/* The character at text[0..n), n > 0, into to[0..LONGEST]; *used: its bytes. */
+/* Writes the first character of text[0..n), n > 0, to `to`. *used: its bytes. */
 static size_t visible_one(char to[LONGEST + 1], const char *text, size_t n, const char *keep,
                           size_t *used)
 {

@@ -171,10 +171,9 @@ static void piece_mark(const struct marking *m, const struct chat_piece *p, stru
 
 static int conversation_read(struct marking *m, const struct chat_rendering *r, struct err *err)
 {
-    int marks = 0, rc = chat_template_render(m->e->chat, r, &m->text, &m->kept, err);
+    int rc = chat_template_render(m->e->chat, r, &m->text, &m->kept, err);
+    int marks = chat_template_marks(m->e->chat, r->tools);
 
-    if (!rc && chat_template_marks(m->e->chat))
-        marks = 1;
     rc = rc || marks ? rc : chat_cue_find(&m->cue, m->e->chat, r, err);
     return rc ? rc : chat_pieces_find(&m->pieces, &m->text, r, m->kept, &m->cue, marks, err);
 }

@@ -10,11 +10,10 @@
 #define NOBODY SIZE_MAX // the template wrote it
 #define TOOLS  (SIZE_MAX - 1) // or another variable that comes from the row
 
-/* A string of the variables. */
 /* What a string is in its message. */
 enum owned { OWNED_SAID, OWNED_NAME, OWNED_ROLE };
 struct chat_owner {
-    const json_t *string;
+    const json_t *string; // or the object whose keys are strings
     size_t        message; // or TOOLS
     enum owned    what;
 };
@@ -37,19 +36,17 @@ static int by_string(const void *a, const void *b)
     return i != k ? (i > k) - (i < k) : (x->message > y->message) - (x->message < y->message);
 }
 
-/* All strings of v. */
+/* All strings of v, and its objects, which stand for their keys. */
 static int strings_add(struct chat_pieces *p, const json_t *v, size_t message, enum owned what,
                        struct err *err)
 {
-    const char *key;
-    json_t     *member;
-    int         rc = 0;
+    struct chat_owner o = { v, message, what };
+    const char       *key;
+    json_t           *member;
+    int               rc = 0;
 
-    if (json_is_string(v)) {
-        struct chat_owner o = { v, message, what };
-
-        return grow_add(&p->owners, &p->n_owners, &p->owners_cap, &o, 1, sizeof o, "strings", err);
-    }
+    if (json_is_string(v) || json_is_object(v))
+        rc = grow_add(&p->owners, &p->n_owners, &p->owners_cap, &o, 1, sizeof o, "strings", err);
     for (size_t i = 0; i < json_array_size(v) && !rc; i++)
         rc = strings_add(p, json_array_get(v, i), message, what, err);
     json_object_foreach((json_t *)(uintptr_t)v, key, member)
@@ -66,7 +63,11 @@ static int owners_find(struct chat_pieces *p, const struct chat_rendering *r, co
     int           rc = strings_add(p, json_object_get(kept, "tools"), TOOLS, OWNED_SAID, err);
 
     rc = rc ? rc : strings_add(p, r->variables, TOOLS, OWNED_SAID, err);
-    for (size_t i = 0; i < json_array_size(messages); i++)
+    for (size_t i = 0; i < json_array_size(messages); i++) {
+        struct chat_owner o = { json_array_get(messages, i), i, OWNED_SAID };
+
+        rc = rc ? rc : grow_add(&p->owners, &p->n_owners, &p->owners_cap, &o, 1, sizeof o,
+                                "strings", err);
         json_object_foreach(json_array_get(messages, i), key, member) {
             enum owned what = !strcmp(key, "role")   ? OWNED_ROLE
                               : !strcmp(key, "name") ? OWNED_NAME
@@ -74,6 +75,7 @@ static int owners_find(struct chat_pieces *p, const struct chat_rendering *r, co
 
             rc = rc ? rc : strings_add(p, member, i, what, err);
         }
+    }
     if (p->n_owners)
         qsort(p->owners, p->n_owners, sizeof *p->owners, by_string);
     return rc;

@@ -33,6 +33,15 @@ static const struct { size_t n; enum row_key key[2]; unsigned named; } forms[] =
 
 enum chat_form chat_rows_form(const struct chat_rows *r) { return r->form; }
 
+void chat_rows_progress(const struct chat_rows *r, uint64_t *done, uint64_t *total)
+{
+    struct stat st;
+    int         plain = !r->packed && !fstat(fileno(r->file.f), &st) && S_ISREG(st.st_mode);
+
+    *total = plain ? (uint64_t)st.st_size : 0;
+    *done = plain ? (uint64_t)ftello(r->file.f) : r->file.line;
+}
+
 /* ---- the form */
 
 /* The keys of the row, as a list. */

@@ -72,4 +72,6 @@ int  chat_rows_open(struct chat_rows **out, const char *path, enum chat_form for
 int  chat_rows_next(struct chat_rows *r, const struct chat_row **row, struct err *err);
 /* Returns the form of the file, once a row was read; before, what was asked for. */
 enum chat_form chat_rows_form(const struct chat_rows *r);
+/* How far reading is: bytes of the file; or rows, with *total 0, if it is packed. */
+void chat_rows_progress(const struct chat_rows *r, uint64_t *done, uint64_t *total);
 void chat_rows_close(struct chat_rows *r); // NULL is fine

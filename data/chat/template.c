@@ -5,6 +5,7 @@
 
 #include "data/base/file.h"
 #include "data/base/utf8.h"
+#include "data/text/tokenizer.h"
 
 #include <dirent.h>
 #include <unistd.h>
@@ -200,6 +201,23 @@ static int tokens_add(json_t *tokens, const json_t *said, int all)
     return failed;
 }
 
+/* If no file says which token ends a text (a GPT-2's folder may have tokenizer.json alone), it is
+ * the one that the tokenizer takes for it, as the class of the tokenizer has it in transformers. */
+static int end_add(json_t *tokens, const char *dir)
+{
+    struct tokenizer *tok = NULL;
+    const char       *end = NULL;
+    size_t            n;
+    int               failed = 0;
+
+    if (!tokenizer_open(&tok, dir, NULL))
+        end = tokenizer_bytes(tok, tokenizer_endoftext(tok), &n);
+    if (end)
+        failed = json_object_set_new(tokens, "eos_token", json_stringn(end, n));
+    tokenizer_close(tok);
+    return failed;
+}
+
 /* tokenizer_config.json's, and special_tokens_map.json's if that does not list the tokens. */
 static int tokens_read(struct chat_template *t, const char *dir, struct err *err)
 {
@@ -210,7 +228,9 @@ static int tokens_read(struct chat_template *t, const char *dir, struct err *err
     if (!rc && !json_object_get(config, "added_tokens_decoder"))
         rc = read_optional(&map, &path[1], dir, "special_tokens_map.json", err);
     t->tokens = json_object();
-    if (!rc && (!t->tokens || tokens_add(t->tokens, config, 1) || tokens_add(t->tokens, map, 0)))
+    int named = json_object_get(config, "eos_token") || json_object_get(map, "eos_token");
+    if (!rc && (!t->tokens || tokens_add(t->tokens, config, 1) || tokens_add(t->tokens, map, 0) ||
+                (!named && end_add(t->tokens, dir))))
         rc = err_set(err, -ENOMEM, "no memory for the special tokens of %s", dir);
     json_decref(config);
     json_decref(map);
@@ -309,17 +329,52 @@ void chat_template_close(struct chat_template *t)
     free(t);
 }
 
-const char *chat_template_only(const struct chat_template *t)
+/* Several templates into tokenizer_config.json, which may not be there. */
+static int keep_list(const struct chat_template *t, const char *dir, struct err *err)
 {
-    return t->n == 1 ? t->list[0].text : NULL;
+    json_t *file = NULL, *list = json_array();
+    char   *path = NULL;
+    int     rc = read_optional(&file, &path, dir, "tokenizer_config.json", err), bad = !list;
+
+    if (!rc && !file)
+        file = json_object();
+    for (size_t i = 0; i < t->n; i++)
+        bad |= json_array_append_new(list, json_pack("{s:s, s:s}", "name", t->list[i].name,
+                                                     "template", t->list[i].text));
+    bad |= !rc && json_object_set_new(file, "chat_template", json_incref(list));
+    if (!rc && bad)
+        rc = err_set(err, -ENOMEM, "no memory for the chat templates");
+    rc = rc ? rc : json_write(file, path, JSON_INDENT(2), err);
+    json_decref(file);
+    json_decref(list);
+    free(path);
+    return rc;
 }
 
-int chat_template_marks(const struct chat_template *t)
+int chat_template_keep(const struct chat_template *t, const char *dir, struct err *err)
 {
-    for (size_t i = 0; i < t->n; i++)
-        if (jinja_marks(t->list[i].jinja))
-            return 1;
-    return 0;
+    char *path = file_path(err, "%s/chat_template.jinja", dir);
+    int   rc = !path ? -ENOMEM
+               : t->n == 1 ? file_write_whole(path, t->list[0].text, strlen(t->list[0].text), err)
+                           : keep_list(t, dir, err);
+
+    if (!rc && t->n > 1 && unlink(path) && errno != ENOENT)
+        rc = err_set(err, -errno, "unlink %s: %s", path, strerror(errno));
+    free(path);
+    return rc;
+}
+
+/* The one that writes a conversation. */
+static const struct jinja *writer(const struct chat_template *t, const json_t *tools)
+{
+    const struct jinja *j = t->chosen || !tools ? NULL : find(t, "tool_use");
+
+    return j ? j : t->n == 1 ? t->list[0].jinja : find(t, "default");
+}
+
+int chat_template_marks(const struct chat_template *t, const json_t *tools)
+{
+    return jinja_marks(writer(t, tools));
 }
 
 /* ---- rendering */
@@ -391,12 +446,10 @@ static json_t *variables_make(const struct chat_template *t, const struct chat_r
 int chat_template_render(const struct chat_template *t, const struct chat_rendering *r,
                          struct jinja_output *out, json_t **kept, struct err *err)
 {
-    const struct jinja *j = t->chosen || !r->tools ? NULL : find(t, "tool_use");
+    const struct jinja *j = writer(t, r->tools);
     struct jinja_limits limits = { .now = r->now };
 
     *out = (struct jinja_output){ 0 };
-    if (!j)
-        j = t->n == 1 ? t->list[0].jinja : find(t, "default");
     *kept = variables_make(t, r);
     if (!*kept)
         return err_set(err, -ENOMEM, "no memory for the variables of a chat template");

@@ -17,11 +17,12 @@ struct chat_template; // opaque
 int  chat_template_open(struct chat_template **out, const char *dir, const char *name,
                         struct err *err);
 void chat_template_close(struct chat_template *t); // NULL is fine
-/* Returns the text, if there is one template only; NULL: there are several, of which none was
- * chosen. */
-const char *chat_template_only(const struct chat_template *t);
-/* Whether some template of it marks what is generated ({% generation %}). */
-int  chat_template_marks(const struct chat_template *t);
+/* Makes these the templates of a folder that has copies of the tokenizer's files: one becomes its
+ * chat_template.jinja, several a list in its tokenizer_config.json. */
+int  chat_template_keep(const struct chat_template *t, const char *dir, struct err *err);
+/* Whether the template that writes a conversation with these tools (NULL: none) marks what is
+ * generated ({% generation %}). */
+int  chat_template_marks(const struct chat_template *t, const json_t *tools);
 
 struct chat_rendering {
     const json_t *messages, *tools; // tools NULL: none

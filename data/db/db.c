@@ -1,4 +1,4 @@
-/* db.c: the connection: what SQLite is told, its statements, and a sentence where it refuses. */
+/* db.c: connects to a run's database, runs statements, and turns SQLite's errors into sentences. */
 #include "data/db/db.h"
 
 #include "data/base/file.h"
@@ -42,7 +42,7 @@ static const char *db_denied(const char *path, char *out, size_t size)
 
 int db_fail(struct db *db, const char *doing, struct err *err)
 {
-    int         left = errno; // SQLite forgets it where a COMMIT fails
+    int         left = errno; // SQLite loses it if a COMMIT fails
     const char *p = db->path, *why = db->sql ? sqlite3_errmsg(db->sql) : "out of memory";
     int         code = db->sql ? sqlite3_extended_errcode(db->sql) : SQLITE_NOMEM;
     int         os = db->sql ? sqlite3_system_errno(db->sql) : 0;
@@ -223,8 +223,7 @@ int db_check_table(struct db *db, const char *table, struct err *err)
 
 /* ---- connecting ---- */
 
-/* A path as a URI has it: what means something there, and whatever else is no plain letter, as %XX.
- */
+/* A path as a URI: all except plain letters becomes %XX. */
 static char *immutable_uri(const char *path)
 {
     char *uri = malloc(3 * strlen(path) + 32), *at = uri;
@@ -251,7 +250,7 @@ int db_has_log(const struct db *db)
     return there;
 }
 
-/* The file without its log, of which SQLite then knows nothing. */
+/* Opens the file without its log, of which SQLite then knows nothing. */
 static int open_alone(struct db *db)
 {
     char *uri = immutable_uri(db->path);
@@ -262,9 +261,9 @@ static int open_alone(struct db *db)
     return rc;
 }
 
-/* With its log, but with an index of the log in this process's memory, since a file of it
- * (run.db-shm) is not to be made. SQLite does that for who has the database to himself, and takes
- * it for granted where there are no locks; the caller sees to that. */
+/* Opens it with its log, but keeps the log's index in memory, because no file (run.db-shm) may be
+ * made. SQLite does this for an exclusive user, and assumes one if there are no locks; the caller
+ * ensures that. */
 static int open_with_log(struct db *db)
 {
     int rc = sqlite3_open_v2(db->path, &db->sql, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX,
@@ -301,8 +300,8 @@ static int cannot_write(struct db *db, int rc)
     }
 }
 
-/* A reader, too, is opened for writing where the file allows it: a read-only connection would leave
- * its -shm and -wal behind. */
+/* Opens it. A reader, too, opens for writing if the file allows it: a read-only connection would
+ * leave -shm and -wal behind. */
 int db_open(struct db *db, int read_only, struct err *err)
 {
     int rc = sqlite3_open_v2(db->path, &db->sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
@@ -326,10 +325,10 @@ int db_open(struct db *db, int read_only, struct err *err)
 int db_is_named(const struct db *db)
 {
     struct stat st;
-    int         moved = 0; // since it was opened: until there is db->st
+    int         moved = 0; // since it was opened: until db->st exists
     int         rc = sqlite3_file_control(db->sql, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
 
-    if (rc == SQLITE_NOTFOUND) // not a file of this system: the power-cut machine's (tests/crash)
+    if (rc == SQLITE_NOTFOUND) // no file of this system: the power-cut machine's (tests/crash)
         return 1;
     return !rc && !moved && !stat(db->path, &st) && st.st_dev == db->st.st_dev &&
            st.st_ino == db->st.st_ino;

@@ -1,6 +1,6 @@
-/* db_wait.c: another program holds the database: someone's sqlite3 in a transaction, a backup.
- * A training of weeks does not end for that: it waits for minutes, says what for, and asks whether
- * it still should. */
+/* db_wait.c: waits if another program holds the database, like someone's sqlite3 in a transaction,
+ * or a backup. A training of weeks must not end for that: it waits for minutes, says for what, and
+ * asks whether it still should. */
 #include "data/db/db_wait.h"
 
 #include "data/base/clock.h"
@@ -17,11 +17,11 @@ static struct db_wait_rule wait_rule = { .notice_ms = 2000, .limit_ms = 600000 }
 
 void db_wait_set(const struct db_wait_rule *rule) { wait_rule = *rule; }
 
-/* ---- who it is ---- */
+/* ---- who holds it ---- */
 
-/* The process that the kernel lists with a lock for writing on this file, 0 if there is none, or it
- * is of another namespace, or on another machine. (Asking for it by fcntl would need a descriptor,
- * and closing that would drop SQLite's own locks.) */
+/* The process that the kernel lists with a write lock on this file. 0 if there is none, or if it is
+ * in another namespace or on another machine. (Asking with fcntl would need a descriptor, and
+ * closing that would drop SQLite's own locks.) */
 static long lock_owner(const char *path)
 {
     struct stat   st;
@@ -41,8 +41,8 @@ static long lock_owner(const char *path)
     return found;
 }
 
-/* "another program", or its name and number. A writer's lock is in the index, an exclusive one in
- * run.db. */
+/* Writes "another program", or its name and number. A writer's lock is on the index, an exclusive
+ * one on run.db. */
 static void holder_name(const char *db_path, char *text, size_t size)
 {
     static const char *const tails[] = { "-shm", "" };
@@ -82,8 +82,8 @@ static int wait_say(struct db_wait *w)
     return wait_rule.say(wait_rule.ctx, text.text);
 }
 
-/* Does the file system of the database have the locks that SQLite takes (fcntl's)? SQLite says busy
- * where it has none, too. Tried on run.lock next to it, on which nobody else takes such locks:
+/* Whether the database's file system has the locks that SQLite takes (fcntl's). Without them SQLite
+ * says busy, too. This is tried on run.lock next to it, on which nobody else takes such locks:
  * closing another descriptor of the database would drop SQLite's own. */
 static int has_locks(const char *db_path)
 {
@@ -101,7 +101,8 @@ static int has_locks(const char *db_path)
     return !none;
 }
 
-/* count: its calls for this lock so far. Other than 0: try again. */
+/* SQLite calls this if the database is locked. count: calls for this lock so far. Not 0: try
+ * again. */
 int db_wait_busy(void *wait, int count)
 {
     struct db_wait *w = wait;
@@ -135,7 +136,7 @@ int db_wait_fail(const struct db_wait *w, const char *doing, struct err *err)
         return err_set(err, -ENOLCK, "lock %s: %s: the file system has no locks, so a second "
                        "process could not be kept from this run; put it on a local one", w->path,
                        strerror(ENOLCK));
-    if (!w->given_up) // where waiting could not help
+    if (!w->given_up) // waiting could not help
         return err_set(err, -EBUSY, "%s is locked by another program (while %s); close it and try "
                        "again", w->path, doing);
     return err_set(err, -EBUSY, "%s is locked by another program, for %.2g minutes now (while %s): "

@@ -1,4 +1,4 @@
-/* ledger.c: the journal's tables, each with what makes it and what writes and reads its rows. */
+/* ledger.c: makes the journal's tables, and writes and reads their rows. */
 #include "data/db/ledger.h"
 
 #include "data/base/crc32c.h"

@@ -1,9 +1,10 @@
-/* questions.c: the files of data/db/sql, by name. Another one is a file there and a row here. */
+/* questions.c: finds the queries of data/db/sql by name. To add one, add a file there and a row
+ * here. */
 #include "data/db/questions.h"
 
 #include <string.h>
 
-// in the order in which a report has them; 1: one row
+// in a report's order; 1: has one row
 #define QUESTIONS(ROW)                                                                             \
     ROW(steps, 1) ROW(times, 1) ROW(curve, 0) ROW(breakdown, 1) ROW(breakdown_serial, 1)           \
     ROW(breakdown_steps, 0) ROW(phases, 0) ROW(waits, 0) ROW(update, 0) ROW(timeline, 0)           \

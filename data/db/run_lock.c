@@ -1,8 +1,8 @@
-/* run_lock.c: the lines of run.lock: who holds it ("" for nobody), which start of the machine this
- * was, the numbers of run_lock.h.
+/* run_lock.c: takes, reads and writes run.lock. Its lines are the holder ("" for nobody), the
+ * machine's start, and the numbers of run_lock.h.
  *
- * A lock is on a file, not on its name. So whoever has the lock looks whether the name still leads
- * to that file: when it was taken, and again before each transaction. */
+ * A lock is on a file, not on its name. So the holder checks that the name still leads to that
+ * file: when it takes the lock, and again before each transaction. */
 #include "data/db/run_lock.h"
 
 #include "data/base/file.h"
@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 enum {
-    TEXT = 512, // bytes of such a file at most
-    LOOK_US = 5000, TAKE_LOOKS = 200, // a second
-    STILL_LOOKS = 3000, // 15 seconds: a rival gives up after it has waited 2 s for each device
+    TEXT = 512, // the most bytes of such a file
+    LOOK_US = 5000, TAKE_LOOKS = 200, // one second
+    STILL_LOOKS = 3000, // 15 seconds: a rival gives up after waiting 2 s per device
     TRIES = 20
 };
 
@@ -57,13 +57,13 @@ int run_lock_note(struct run_lock *l)
     if (l->known)
         n += snprintf(text + n, sizeof text - (size_t)n, "boot %s\ncommits %" PRIu64 " begun %"
                       PRIu64 " taken %" PRIu64 "\n", l->boot, l->commits, l->begun, l->taken);
-    errno = 0; // written over what is there, which takes no room on a full disk
+    errno = 0; // overwriting takes no room on a full disk
     int rc = pwrite(l->fd, text, (size_t)n, 0) != n || ftruncate(l->fd, n);
     return rc ? (errno ? -errno : -EIO) : 0;
 }
 
-/* Who holds it; "" where that is not known: one that only reads writes nothing, and one that was
- * killed did not take its words back. */
+/* Reads who holds it; "" if unknown. A process that only reads writes nothing there, and a killed
+ * one has not erased its text. */
 static void holder_read(int fd, char *text, size_t size)
 {
     char host[64] = "", here[64];
@@ -97,7 +97,7 @@ static int refuse(const struct run_lock *l, int fd, struct err *err)
     }
 }
 
-/* Is it what run_lock_note writes, all of it? */
+/* Whether this is exactly the text that run_lock_note writes. */
 static int is_form(const char *text)
 {
     int line = 0, rest = 0;
@@ -112,9 +112,9 @@ static int is_form(const char *text)
     return rest && !strcmp(text + rest, "\n");
 }
 
-/* Next to a run's database a small file of this name is the run's, whatever a power cut has left in
- * it. Elsewhere it must be empty, or as run_lock_note writes it: somebody's file is not written
- * over. */
+/* Refuses somebody else's file. Next to a run's database, a small file of this name is the run's,
+ * whatever a power cut left in it. Elsewhere it must be empty, or have the form that run_lock_note
+ * writes. */
 static int ours_check(const struct run_lock *l, int fd, struct err *err)
 {
     char        text[TEXT] = "";
@@ -126,8 +126,8 @@ static int ours_check(const struct run_lock *l, int fd, struct err *err)
     return err_misuse(err, "%s is no lock file of siTrain: move it elsewhere", l->path);
 }
 
-/* 0: locked, and the name leads to it. 1: it was removed or replaced meanwhile: try again. Who only
- * looks whether it is taken holds it for a moment: that is waited for, `looks` times. */
+/* Tries to lock. 0: locked, and the name leads to it. 1: it was removed or replaced: try again. A
+ * process that only checks the lock holds it for a moment, so this waits, `looks` times. */
 static int take_once(const struct run_lock *l, int looks, int *fd, struct err *err)
 {
     int rc = file_open_own(l->path, O_CREAT, fd, err);
@@ -200,7 +200,7 @@ int run_lock_renew(struct run_lock *l, int fd, struct err *err)
     return note(l, err);
 }
 
-/* -1 where it cannot be read. *taken: somebody writes. */
+/* Opens it for reading. -1 if that fails. *taken: a process writes. */
 static int open_shared(const struct run_lock *l, int *taken)
 {
     uint64_t size;
@@ -253,7 +253,7 @@ void run_lock_release(struct run_lock *l)
 {
     if (l->writes) {
         l->writes = 0;
-        run_lock_note(l); // a failure leaves who is dead there, which is seen
+        run_lock_note(l); // if this fails, a dead holder stays there, which is noticed
     }
     if (l->fd >= 0)
         close(l->fd);

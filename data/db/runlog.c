@@ -1,15 +1,15 @@
-/* runlog.c: the run's database as one thing: open, create, close, and what becomes of a log
- * (run.db-wal) that is damaged.
+/* runlog.c: opens, creates and closes the run's database, and detects and cuts a damaged log
+ * (run.db-wal).
  *
- * SQLite takes a log up to the first frame whose checksum differs, and throws the rest away: right
- * for a frame that a power cut tore, but a byte that turned in the middle, or a log that was
- * removed, would take every later commit with it, without a word. So commits are counted: in
- * run.db, in the transaction itself (table commits), and behind it in run.lock. Where run.db cannot
- * show as many as run.lock knows of, some are lost. That is looked at before SQLite may write.
+ * SQLite reads a log up to the first frame whose checksum differs, and discards the rest. That is
+ * right for a frame torn by a power cut. But a flipped byte in the middle, or a removed log, would
+ * silently lose every later commit. So commits are counted: in run.db, within the transaction
+ * (table commits), and afterwards in run.lock. If run.db shows fewer than run.lock knows, some are
+ * lost. This is checked before SQLite may write.
  *
- * What is left then is what SQLite reads, the commits up to the damage, as long as no page of a
- * later one went into run.db; or run.db alone, where a checkpoint took in all. run.lock has when
- * checkpoints began and ended, too. */
+ * What remains then is what SQLite reads, the commits up to the damage, if no page of a later one
+ * is in run.db; or run.db alone, if a checkpoint took in all commits. run.lock also records when
+ * checkpoints began and ended. */
 #include "data/db/runlog_parts.h"
 
 #include "data/base/crc32c.h"
@@ -36,7 +36,7 @@ static struct runlog *log_new(const char *path, struct err *err)
     return NULL;
 }
 
-/* The path of a file of SQLite's beside the database; caller frees. */
+/* The path of one of SQLite's files next to the database. Caller frees. */
 static char *beside(const struct runlog *log, const char *tail, struct err *err)
 {
     return file_path(err, "%s%s", log->db.path, tail);
@@ -45,8 +45,7 @@ static char *beside(const struct runlog *log, const char *tail, struct err *err)
 static const char *const tails[] = { "", "-wal", "-shm", "-journal" };
 enum { TAILS = sizeof tails / sizeof *tails };
 
-/* SQLite opens whatever has these names: it would wait at a pipe, and write over what a link leads
- * to. */
+/* Checks the names that SQLite will open: it would block on a pipe, and write through a link. */
 static int names_check(const struct runlog *log, int written, struct err *err)
 {
     int rc = file_check_own(log->lock.path, written, err);
@@ -60,17 +59,17 @@ static int names_check(const struct runlog *log, int written, struct err *err)
     return rc;
 }
 
-/* ---- commits that are lost ---- */
+/* ---- lost commits ---- */
 
-/* How many commits run.db shows: without its log, or with what SQLite takes of it. Nothing is
- * written. -errno where it cannot be read at all. */
+/* Counts the commits that run.db shows, alone or with what SQLite reads of its log. Writes nothing.
+ * -errno if it cannot be read at all. */
 static int commits_shown(const char *path, int alone, uint64_t *n, struct err *err)
 {
     struct db db = { .path = (char *)path };
     int64_t   found = 0;
     int       rc = db_open_apart(&db, alone, err);
 
-    if (!rc) // before its tables there is no commit
+    if (!rc) // without its tables there is no commit
         rc = db_number(&db, "SELECT n FROM commits", &found) > SQLITE_ERROR
                  ? db_fail(&db, "looking at its commits", err) : 0;
     db_close(&db);
@@ -78,9 +77,9 @@ static int commits_shown(const char *path, int alone, uint64_t *n, struct err *e
     return rc;
 }
 
-/* -EBADMSG and a sentence if run.db and its log cannot be of one time: with the log it shows fewer
- * commits than without, or it lacks commits that a checkpoint took into it. SQLite would mix the
- * two, since each is whole. */
+/* Returns -EBADMSG and a sentence if run.db and its log are of different times: with the log it
+ * shows fewer commits than alone, or it lacks commits that a checkpoint took into it. SQLite would
+ * mix both, because each is whole. */
 static int times_check(const struct runlog *log, uint64_t shown, struct err *err)
 {
     const struct run_lock *l = &log->lock;
@@ -99,8 +98,8 @@ static int times_check(const struct runlog *log, uint64_t shown, struct err *err
                                  : "with the devices' states of that time");
 }
 
-/* -EBADMSG and a sentence if commits are lost; *shown: those that are not. Nobody may write
- * meanwhile; another program that takes the log in may make it look so for a moment. */
+/* Returns -EBADMSG and a sentence if commits are lost. *shown: commits that are not. Nobody may
+ * write meanwhile; another program's checkpoint may look like a loss for a moment. */
 static int commits_check(struct runlog *log, uint64_t *shown, struct err *err)
 {
     const struct run_lock *l = &log->lock;
@@ -109,7 +108,7 @@ static int commits_check(struct runlog *log, uint64_t *shown, struct err *err)
         int rc = commits_shown(log->db.path, 0, shown, NULL);
 
         if (rc ? rc != -EBADMSG || !db_has_log(&log->db) : *shown >= l->commits)
-            return rc ? 0 : times_check(log, *shown, err); // whoever opens it says what is damaged
+            return rc ? 0 : times_check(log, *shown, err); // opening it reports the damage
         usleep(attempt ? 0 : 10000);
     }
     if (!l->known)
@@ -155,9 +154,9 @@ uint32_t runlog_setting_sum(const char *key, const char *value)
     return crc32c(crc32c(0, key, strlen(key) + 1), value, strlen(value));
 }
 
-/* A setting with a flipped bit, or one that a damaged index hides, would make this another run:
- * each has its checksum, and SQLite looks whether the table and its index agree. The table is
- * small, however long the run. */
+/* Checks the settings. A flipped bit, or a setting hidden by a damaged index, would make this
+ * another run. Each setting has its checksum, and SQLite checks that table and index agree. The
+ * table is small, however long the run. */
 static int settings_check(struct runlog *log, struct err *err)
 {
     static const char reading[] = "reading the settings";
@@ -179,7 +178,7 @@ static int settings_check(struct runlog *log, struct err *err)
     return got;
 }
 
-/* Behind the connection: is it a run's, whole, and of this format? */
+/* Checks an open database: is it a run's, whole, and of this format? Older formats are upgraded. */
 static int log_ready(struct runlog *log, int read_only, struct err *err)
 {
     int version, rc;
@@ -191,7 +190,7 @@ static int log_ready(struct runlog *log, int read_only, struct err *err)
     return rc ? rc : schema_views(&log->db, err);
 }
 
-/* From here on what is committed is known. A log that is there may be in run.db by any part. */
+/* From here on, commits are counted in run.lock. Any part of an existing log may be in run.db. */
 static int log_count(struct runlog *log, struct err *err)
 {
     struct run_lock *l = &log->lock;
@@ -218,7 +217,7 @@ int runlog_create(struct runlog **out, const char *path, int durable, struct err
     if (rc)
         goto out;
     close(fd);
-    log->lock.known = 0; // what was here before
+    log->lock.known = 0; // forget what was here before
     rc = db_open(&log->db, 0, err);
     rc = rc ? rc : set_wal(log, durable, err);
     rc = rc ? rc : schema_create(&log->db, err);
@@ -249,7 +248,7 @@ static int open_writing(struct runlog *log, int durable, struct err *err)
     rc = rc ? rc : commits_check(log, &shown, err);
     log->left = db_has_log(&log->db);
     rc = rc ? rc : db_open(&log->db, 0, err);
-    if (!rc && log->left) // if it does not fit, that is seen before the first commit
+    if (!rc && log->left) // if it does not fit, the first commit finds out
         sqlite3_db_config(log->db.sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     rc = rc ? rc : log_ready(log, 0, err);
     rc = rc ? rc : set_wal(log, durable, err);
@@ -323,10 +322,10 @@ int runlog_lock_reading(struct runlog *log, struct err *err)
     return run_lock_read(&log->lock, err);
 }
 
-/* ---- what is whole of a run whose log is damaged ---- */
+/* ---- what is left after damage ---- */
 
-/* 0: no commit is lost. 1: *alone says whether run.db without its log is the run, or with what
- * SQLite takes of it. -EBADMSG: neither. */
+/* 0: no commit is lost. 1: something is left; *alone: run.db without its log; otherwise with what
+ * SQLite reads of it. -EBADMSG: nothing is left. */
 static int past_of(struct runlog *log, int *alone, struct err *err)
 {
     const struct run_lock *l = &log->lock;
@@ -359,14 +358,14 @@ int runlog_open_past(struct runlog **out, const char *path, int *past, struct er
     return rc;
 }
 
-/* All that the log was is kept. */
+/* Keeps a copy of the whole log. */
 static int log_keep(struct runlog *log, int alone, struct err *err)
 {
     char       *wal = beside(log, "-wal", err), *kept = beside(log, "-wal.damaged", err);
     struct stat st;
     int         rc = wal && kept ? 0 : -ENOMEM;
 
-    if (!rc && !lstat(wal, &st) && st.st_size) // else a kill came after it was cut
+    if (!rc && !lstat(wal, &st) && st.st_size) // otherwise a kill came after it was cut
         rc = file_copy(wal, kept, UINT64_MAX, err);
     if (!rc && alone && unlink(wal) && errno != ENOENT)
         rc = err_set(err, -errno, "remove %s: %s", wal, strerror(errno));
@@ -388,7 +387,7 @@ int runlog_copy(struct runlog *log, const char *path, struct err *err)
 
     if (rc)
         return rc;
-    close(fd); // an empty file is filled
+    close(fd); // SQLite fills an empty file
     return db_run(&log->db, "VACUUM INTO ?", "copying it", err, "t", path);
 }
 

@@ -1,17 +1,17 @@
-/* runlog_check.c: whether the rows are what was written: the steps where a run goes on, all that
- * there is for `siTrain check`, which may also mend.
+/* runlog_check.c: checks that rows are as they were written. When a run goes on, it checks the
+ * steps; for `siTrain check`, it checks everything and may repair.
  *
- * SQLite sees a page that is torn and a table that its index contradicts, not a value with a
- * flipped bit; our sums see that, and a hole in the steps shows rows that were lost with whole
- * pages. A row without a sum is of a run that was made before there were any, and passes. Mending
- * never makes up a number: a step's become NULL, an evaluation's row goes. */
+ * SQLite detects a torn page, and a table that contradicts its index, but not a value with a
+ * flipped bit. Our checksums detect that, and a gap in the steps shows that rows were lost with
+ * whole pages. A row without a checksum passes: its run is older than these. Repair never invents a
+ * number: a step's numbers become NULL, and an evaluation's row is deleted. */
 #include "data/db/runlog_parts.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <sys/stat.h>
 
-/* ---- everything ---- */
+/* ---- checking everything ---- */
 
 struct checking {
     struct runlog       *log;
@@ -37,8 +37,8 @@ static void say_damage(struct checking *c, const char *fmt, ...)
     c->say(c->ctx, text);
 }
 
-/* Each row of a query to row(); an error of SQLite's is one more damage. Whether it came to the
- * end. */
+/* Passes each row of a query to row(). An error of SQLite counts as damage. Returns whether the end
+ * was reached. */
 static int check_rows(struct checking *c, const char *sql,
                       void (*row)(struct checking *c, sqlite3_stmt *st))
 {
@@ -67,7 +67,7 @@ static double column_real(sqlite3_stmt *st, int i)
     return sqlite3_column_type(st, i) == SQLITE_NULL ? (double)NAN : sqlite3_column_double(st, i);
 }
 
-/* The rows of steps [from, end). */
+/* Replaces the rows of steps [from, end) by empty ones. */
 static void steps_forget(struct checking *c, uint64_t from, uint64_t end)
 {
     int rc = !c->mend;
@@ -85,7 +85,8 @@ static void eval_forget(struct checking *c, sqlite3_stmt *st)
                                  (const char *)sqlite3_column_text(st, 1));
 }
 
-/* Rows come by step, each once: it is the key. */
+/* Checks a row of steps. Rows come in the order of steps, each once, because the step is the
+ * key. */
 static void step_row(struct checking *c, sqlite3_stmt *st)
 {
     struct runlog_step s = {
@@ -157,7 +158,7 @@ int runlog_check(struct runlog *log, int mend, void (*say)(void *ctx, const char
         return err_set(err, -errno, "%s: %s", log->db.path, strerror(errno));
     out->bytes = (uint64_t)st.st_size;
     if (!check_rows(&c, "PRAGMA integrity_check", integrity_row) || out->damaged)
-        return 0; // rows of damaged pages say nothing
+        return 0; // rows of damaged pages mean nothing
     if (db_number(&log->db, "SELECT count(*) FROM runs", &settings))
         say_damage(&c, "%s", sqlite3_errmsg(log->db.sql));
     out->settings = (uint64_t)settings;

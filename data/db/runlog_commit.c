@@ -1,5 +1,5 @@
-/* runlog_commit.c: transactions of the run's database, which are counted as runlog.c says, and
- * checkpoints, which take what the log has into run.db. */
+/* runlog_commit.c: begins, commits and counts transactions (runlog.c), and makes checkpoints, which
+ * copy the log into run.db. */
 #include "data/db/runlog_parts.h"
 
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 
 unsigned runlog_log_pages = 1000;
 
-/* -ESTALE if run.db has other commits than those that this process knows: somebody else wrote. */
+/* Returns -ESTALE if run.db has other commits than this process knows of: somebody else wrote. */
 int runlog_unchanged(struct runlog *log, struct err *err)
 {
     int64_t n;
@@ -31,8 +31,8 @@ static int named_check(const struct runlog *log, struct err *err)
                          "bring it back and go on with --resume", log->db.path);
 }
 
-/* A run.lock that was replaced is locked anew, and written to only if run.db has its name then: the
- * whole folder may have been replaced, and that lock file be another run's. */
+/* Locks a replaced run.lock anew. It is written only if run.db still has its name: otherwise the
+ * whole folder may have been replaced, and the lock file be another run's. */
 static int lock_check(struct runlog *log, struct err *err)
 {
     int fd, rc = run_lock_still(&log->lock, &fd, err);
@@ -68,7 +68,7 @@ int runlog_commit(struct runlog *log, struct err *err)
         sqlite3_db_config(log->db.sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
     log->left = 0;
     log->ends[++log->lock.commits % RUNLOG_ENDS] = log->log_pages;
-    run_lock_note(&log->lock); // where it fails less is known
+    run_lock_note(&log->lock); // a failure only loses knowledge
     if ((unsigned)log->log_pages >= runlog_log_pages)
         runlog_checkpoint(log);
     return 0;
@@ -100,7 +100,7 @@ int runlog_write(struct runlog *log, const char *text, const char *doing, struct
     return own ? runlog_end(log, rc, err) : rc;
 }
 
-/* Where somebody reads an earlier commit, it goes as far as that one. */
+/* If somebody reads an earlier commit, the checkpoint goes as far as that. */
 void runlog_checkpoint(struct runlog *log)
 {
     struct run_lock *l = &log->lock;

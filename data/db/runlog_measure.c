@@ -1,9 +1,9 @@
-/* runlog_measure.c: what was measured: spans and traffic of steps, who trained when, and what was
- * chosen. None of it is summed, as no run depends on it.
+/* runlog_measure.c: writes measurements: spans and traffic of steps, processes and choices. They
+ * have no checksums, because no run depends on them.
  *
- * Size: a step is stored whole when it comes, being the newest; `whole` lists the steps that will
- * have to be folded once 100 newer ones exist. So nothing is searched: each runlog_measure folds
- * the one step (or, after a gap, the few) that fell out of the window. */
+ * A step is stored whole when it comes, because it is the newest. `whole` lists the steps that must
+ * be folded once 100 newer ones exist. So nothing is searched: each runlog_measure folds the one
+ * step (or, after a gap, the few) that left the window. */
 #include "data/db/runlog_parts.h"
 
 #include "data/base/clock.h"
@@ -45,8 +45,8 @@ static int first_of(struct runlog *log, const char *text, uint64_t bound, int64_
     return got < 0 ? got : 0;
 }
 
-/* Folded rows are appended, then the step's rows that were there before are dropped: theirs are the
- * rowids up to `last`. */
+/* Folds a step. Folded rows are appended, then the step's old rows are deleted: these have rowids
+ * up to `last`. */
 static int fold_step(struct runlog *log, uint64_t step, struct err *err)
 {
     static const struct { const char *last, *fold, *drop; } of[] = {

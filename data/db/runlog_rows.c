@@ -1,6 +1,6 @@
-/* runlog_rows.c: the rows of a run's database: settings, notices, steps, evaluations, devices, and
- * any query's for the reports. What goes into settings, steps and evaluations is summed as it is
- * written, so that a bit that turned later is seen (runlog_check.c). */
+/* runlog_rows.c: writes and reads the rows of a run's database: settings, notices, steps,
+ * evaluations, devices, and the rows of any query for reports. Settings, steps and evaluations get
+ * a checksum, so that a bit that flips later is detected (runlog_check.c). */
 #include "data/db/runlog_parts.h"
 
 #include "data/base/crc32c.h"
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdarg.h>
 
-/* ---- their sums ---- */
+/* ---- checksums ---- */
 
 uint32_t runlog_step_sum(const struct runlog_step *s)
 {

@@ -1,25 +1,26 @@
-/* schema.c: the measuring tables, the head by which a database is known as a run's, and how one of
- * an older format becomes one of this.
+/* schema.c: creates the measuring tables, recognises a run's database, and upgrades one of an older
+ * format.
  *
- * Format 5 has the tables of format 4. Runs have it whose rows are conversations, because programs
- * of format 4 would take these for labelled rows (schema_rows). All other runs have format 4.
+ * Format 5 has the tables of format 4. Only runs whose rows are conversations have it, because
+ * programs of format 4 would take these for labelled rows (schema_rows). All other runs have format
+ * 4.
  *
- * Format 4 knows of a span how long something of it was under way, has names for what the host
- * waits for, and a run's processes and choices. Format 3 had the host's waits under the names of
- * what was waited for, and in folded steps both in one row. Since it the optimizer's numbers are
+ * Format 4 stores how long a part of a span was under way, has names for what the host waits for,
+ * and stores a run's processes and choices. In format 3 the host's waits had the names of what was
+ * waited for, and folded steps had both in one row. Since format 3, the optimizer's numbers are
  * columns of journal_state, and commits are counted. Format 2 had these numbers as the bytes of a C
- * struct, and in its first years no sums in steps and evals. */
+ * struct, and in its first years no checksums in steps and evals. */
 #include "data/db/schema.h"
 
 #include "data/base/crc32c.h"
 #include "data/db/real_bits.h"
 
 enum { RUN_ID = 0x73695472, FORMAT = 4, ROWS = 5, NEWEST = ROWS, OLDEST = 2 }; // "siTr"
-enum { VALUE_MAX_BYTES = 1 << 28 };                   // of one value
+enum { VALUE_MAX_BYTES = 1 << 28 };                   // the most of one value
 
 #define FROM_0  " /* from 0: the first step is step 0 here, and step 1 in every log and report */"
 #define AFTER_0 " /* evaluated after this step, from 0: after the first step it is 0 */"
-#define SPANS_INDEX "CREATE INDEX spans_step ON spans (step, end_ns)" // what ended in a wait
+#define SPANS_INDEX "CREATE INDEX spans_step ON spans (step, end_ns)" // finds what ended in a wait
 static const char tables[] =
     "CREATE TABLE runs (key TEXT PRIMARY KEY, value TEXT, crc INTEGER);"
     "CREATE TABLE notices (id INTEGER PRIMARY KEY, time TEXT, text TEXT);"
@@ -50,7 +51,7 @@ static const char tables[] =
 
 #define COMMITS "commits (n INTEGER) /* how many there were; run.lock has the number beside */"
 
-/* What is derived from them: see there. */
+/* The views of these tables; see there. */
 __asm__(".pushsection .rodata\n"
         "views_sql: .incbin \"data/db/views.sql\"\n"
         ".byte 0\n"
@@ -66,7 +67,7 @@ const char schema_journal_state[] = STATE;
 
 static const char creating[] = "creating", upgrading[] = "bringing it to this format";
 
-/* All views, in run.db for whoever opens it, or for this connection alone. */
+/* Makes all views: in run.db for everybody, or for this connection alone. */
 static int make_views(struct db *db, int temp, struct err *err)
 {
     static const char create[] = "CREATE VIEW ";
@@ -103,8 +104,8 @@ int schema_pairs(struct db *db, struct err *err)
                    ", pairs INTEGER, chosen REAL, rejected REAL, accuracy REAL, sum INTEGER)");
 }
 
-/* A trigger would act on every row, a view in a table's place may go on for ever, a value may be
- * computed. */
+/* Protects against a stranger's schema: a trigger would act on every row, a view in a table's place
+ * may never end, a value may be computed. */
 void schema_guard(struct db *db)
 {
     sqlite3_db_config(db->sql, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
@@ -152,7 +153,7 @@ int schema_check(struct db *db, int *version, struct err *err)
     return 0;
 }
 
-/* Calls row() for each row of a query. The statements of `then` come first, and may change what the
+/* Calls row() for each row of a query. The statements of `then` run first, and may change what the
  * query has read. */
 static int each_of(struct db *db, const char *query, const char *then,
                    int (*row)(struct db *db, sqlite3_stmt *was, struct err *err), struct err *err)
@@ -171,11 +172,11 @@ static int each_of(struct db *db, const char *query, const char *then,
 
 /* ---- format 2 ---- */
 
-/* The optimizer's numbers of format 2: int, nine floats, int, as the machine has them. */
+/* The optimizer's numbers in format 2: int, nine floats, int, in the machine's byte order. */
 enum { WAS_FLOATS = 9 };
 struct was_optim { int32_t optimizer; float numbers[WAS_FLOATS]; int32_t first; };
 
-/* A row whose sum did not hold gets one that does not hold either. */
+/* Converts a row of the state. A wrong checksum stays wrong. */
 static int state_put(struct db *db, sqlite3_stmt *was, struct err *err)
 {
     uint64_t row[6 + WAS_FLOATS] = { 1, (uint64_t)sqlite3_column_int64(was, 0),
@@ -183,7 +184,7 @@ static int state_put(struct db *db, sqlite3_stmt *was, struct err *err)
     struct was_optim o;
 
     if (sqlite3_column_bytes(was, 2) != sizeof o)
-        return 0; // its row is missing, then
+        return 0; // the row will be missing
     memcpy(&o, sqlite3_column_blob(was, 2), sizeof o);
     row[3] = (uint64_t)o.optimizer;
     for (int i = 0; i < WAS_FLOATS; i++)
@@ -197,8 +198,8 @@ static int state_put(struct db *db, sqlite3_stmt *was, struct err *err)
                   err, "uuuuddddddddduu", row);
 }
 
-/* Not in mode mem, which has another journal. For who only reads, the new one is a temporary table,
- * which its name then means. */
+/* Turns the state into columns. Mode mem has another journal and no such table. For a reader the
+ * new table is temporary, and its name then means that one. */
 static int state_columns(struct db *db, int read_only, struct err *err)
 {
     if (sqlite3_table_column_metadata(db->sql, "main", "journal_state", NULL, NULL, NULL, NULL,
@@ -210,7 +211,7 @@ static int state_columns(struct db *db, int read_only, struct err *err)
                    state_put, err);
 }
 
-/* Rows without a sum stay without. */
+/* Adds the columns for checksums. Existing rows stay without. */
 static int add_sums(struct db *db, const char *table, int read_only, struct err *err)
 {
     if (!sqlite3_table_column_metadata(db->sql, "main", table, "sum", NULL, NULL, NULL, NULL, NULL))
@@ -233,7 +234,8 @@ static int from_2(struct db *db, int read_only, struct err *err)
 
 /* ---- format 3 ---- */
 
-/* In a folded row the devices' time and the host's waits are one: it counts as the devices'. */
+/* In a folded row of format 3, the devices' time and the host's waits are one number, which counts
+ * as the devices'. */
 #define WAS_NAME                                                                                   \
     "CASE WHEN device = -1 AND start_ns > 0 THEN CASE phase WHEN 'param_read' THEN 'wait_params'"  \
     " WHEN 'optimizer_wait' THEN 'wait_update' WHEN 'grad_write' THEN 'wait_gradient'"             \
@@ -250,7 +252,7 @@ static int drop_view(struct db *db, sqlite3_stmt *names, struct err *err)
                    sqlite3_column_text(names, 0));
 }
 
-/* Those that it was made with are for who opens it with sqlite3. */
+/* Renews the views in run.db, which are for people who open it with sqlite3. */
 static int renew_views(struct db *db, struct err *err)
 {
     int rc = each_of(db, "SELECT name FROM main.sqlite_schema WHERE type = 'view'", "", drop_view,

@@ -39,7 +39,8 @@ struct jinja_limits {
 
 struct jinja_span {
     size_t        bytes;
-    const json_t *from;       // the string of `variables` that it comes from; NULL: the template
+    const json_t *from;       // the string of `variables` that it comes from, or the object whose
+                              // key it is; NULL: the template
     int           generation; // written within {% generation %}
 };
 

@@ -133,9 +133,10 @@ size_t value_byte(struct value v, size_t at)
     return byte;
 }
 
-static struct value string_from_json(struct run *r, const json_t *json)
+/* A string whose bytes come from a value of the variables. */
+static struct value string_from(struct run *r, const char *s, size_t n, const json_t *json)
 {
-    struct value v = value_string(json_string_value(json), json_string_length(json));
+    struct value v = value_string(s, n);
     uint32_t    *from;
 
     if (r->n_from == r->from_room) {
@@ -170,7 +171,8 @@ struct value value_from_json(struct run *r, const json_t *json)
     if (!run_goes_on(r, 1))
         return v;
     switch (json_typeof(json)) {
-    case JSON_STRING:  return string_from_json(r, json);
+    case JSON_STRING:
+        return string_from(r, json_string_value(json), json_string_length(json), json);
     case JSON_INTEGER: return value_int(json_integer_value(json));
     case JSON_REAL:    return value_real(json_real_value(json));
     case JSON_TRUE:    return value_bool(1);
@@ -185,7 +187,8 @@ struct value value_from_json(struct run *r, const json_t *json)
         v = value_dict(r, VALUE_DICT);
         json_object_foreach((json_t *)json, key, item)
             if (!r->rc)
-                pairs_put(r, v.pairs, value_string(key, strlen(key)), value_from_json(r, item));
+                pairs_put(r, v.pairs, string_from(r, key, strlen(key), json),
+                          value_from_json(r, item));
         return v;
     default: return v;
     }

@@ -1,8 +1,8 @@
-/* opt.c: a command line, and a file of options, into an options struct. First it is scanned: every
- * option is rewritten as --row=VALUE or, of a flag, --row, another program's names (aliases) as the
- * rows that they stand for. What is wrong with a name, or with whether there is a value, is refused
- * there, because only there it is known what was typed and what would work. Then argtable2, which
- * nobody else includes, takes it apart, and each value is read by its row.
+/* opt.c: parses a command line and a file of options into an options struct. First it scans: every
+ * option is rewritten as --row=VALUE (a flag as --row), and other programs' names (aliases) become
+ * the rows that they stand for. Wrong names, and missing or extra values, are refused there,
+ * because only there it is known what was typed and what would work. Then argtable2, which only
+ * this file includes, splits the result, and each value is read by its row.
  *
  * Invariant: strings in an options struct are always malloc'd, also defaults, so that opt_release
  * frees them all. */
@@ -15,7 +15,7 @@
 #include <ctype.h>
 #include <strings.h>
 
-enum { NAME_BYTES = 64, NAMES_BYTES = 16384 }; // of a name as it is typed; of all there are
+enum { NAME_BYTES = 64, NAMES_BYTES = 16384 }; // a typed name; all names together
 
 /* Row i and its field in the options; NULL past the end. */
 static const struct opt_row *row_of(const struct opt_line *l, size_t i, void **field)
@@ -88,21 +88,21 @@ struct scan {
     struct opt_line *line;
     int    file; // one line of a file: a flag may have the value 1 or 0, and --help is no option
     int    argc;
-    char **argv; // (argc + 1), each string is ours: rewritten, behind the command's name
+    char **argv; // (argc + 1), rewritten strings of ours, behind the command's name
     unsigned char given[OPT_MAX_ROWS];
     char   via[OPT_MAX_ROWS][NAME_BYTES]; // the alias that gave the row; "": none
 };
 
 /* One option as typed: a row or an alias. */
 struct typed {
-    char                    name[NAME_BYTES]; // as the row or the alias has it
+    char                    name[NAME_BYTES]; // as the row or the alias spells it
     int                     row;              // its number
-    const struct opt_row   *r;                // NULL: an alias that stands for none
+    const struct opt_row   *r;                // NULL: an alias without a row
     const struct opt_alias *alias;            // NULL: the row's own name
     int                     is_flag;          // takes no value
     const char             *value;            // NULL: none was given
     int                     follows;          // the value was an argument of its own
-    struct opt_taken        taken;            // on its way through the alias
+    struct opt_taken        taken;            // passes through the alias
 };
 
 static int refuse_unknown(const struct opt_command *cmd, const char *typed, struct err *err)
@@ -126,7 +126,7 @@ static int refuse_unknown(const struct opt_command *cmd, const char *typed, stru
                       "options", typed, cmd->name);
 }
 
-/* The row or the alias that name[0..n) is. */
+/* Finds the row or alias with the name name[0..n). */
 static int name_find(const struct opt_command *cmd, struct typed *t, const char *name, size_t n,
                      struct err *err)
 {
@@ -150,7 +150,7 @@ static int name_find(const struct opt_command *cmd, struct typed *t, const char 
     return 0;
 }
 
-/* Of an alias a truth value may follow a flag; of a row in a file, 1 or 0. */
+/* Takes a flag's value: an alias may have a truth value, a row in a file 1 or 0. */
 static int flag_value(const struct scan *s, struct typed *t, struct err *err)
 {
     const char *value = t->value;
@@ -171,7 +171,7 @@ static int flag_value(const struct scan *s, struct typed *t, struct err *err)
                : err_misuse(err, "--%s %s: expected 0 or 1", t->name, value);
 }
 
-/* The first sentence of the row's help, as a part of another sentence. */
+/* The first sentence of the row's help, to be part of another sentence. */
 static const char *help_within(const struct opt_row *r, char *buf, size_t size)
 {
     char        full[OPT_HELP_BYTES];
@@ -196,7 +196,7 @@ static int refuse_missing(const struct typed *t, struct err *err)
                       r ? "; it takes: " : "", what);
 }
 
-/* The value of the option argv[0]: behind "=", or the next argument. */
+/* Takes the value of the option argv[0]: behind "=", or the next argument. */
 static int value_take(const struct scan *s, struct typed *t, char **argv, struct err *err)
 {
     const char *equals = strchr(argv[0], '=');
@@ -223,7 +223,7 @@ static int argv_add(struct scan *s, const char *before, const char *name, const 
     return 0;
 }
 
-/* One line more: as what the alias is taken, if it gives a row; and why. */
+/* Adds a notice: what the alias is taken as, if it has a row, and why. */
 static int notice_add(struct opt_line *l, const struct typed *t, const char *value,
                       const char *why, struct err *err)
 {
@@ -241,7 +241,7 @@ static int notice_add(struct opt_line *l, const struct typed *t, const char *val
     return 0;
 }
 
-/* Nothing else may give the row, unless it is repeated. */
+/* Marks the row as given. It may be given only once, unless it is repeated. */
 static int row_claim(struct scan *s, const struct typed *t, struct err *err)
 {
     const char *name = t->alias ? t->name : "";
@@ -262,7 +262,8 @@ static int row_claim(struct scan *s, const struct typed *t, struct err *err)
                       *before ? before : t->name, t->r->name);
 }
 
-/* t->value becomes what the alias's row takes. 1: it changes nothing, which was said. */
+/* Translates t->value to what the alias's row takes. 1: the option changes nothing, which a notice
+ * said. */
 static int alias_value(struct scan *s, struct typed *t, struct err *err)
 {
     const struct opt_alias *a = t->alias;
@@ -270,7 +271,7 @@ static int alias_value(struct scan *s, struct typed *t, struct err *err)
     int                     rc = !a->row;
 
     if (t->is_flag && t->value && !strcasecmp(t->value, "false"))
-        return 1; // as if it were not there
+        return 1; // as if it were not given
     if (t->is_flag)
         t->value = a->value;
     if (a->translate) {
@@ -285,7 +286,7 @@ static int alias_value(struct scan *s, struct typed *t, struct err *err)
     return rc ? rc : 1;
 }
 
-/* The option argv[0], whose value may be the next argument. */
+/* Scans the option argv[0]. The next argument may be its value. */
 static int option_scan(struct scan *s, struct typed *t, char **argv, struct err *err)
 {
     int rc = name_find(s->line->cmd, t, argv[0] + 2, strcspn(argv[0] + 2, "="), err);
@@ -315,8 +316,9 @@ static void scan_release(struct scan *s)
     s->argc = 0;
 }
 
-/* argv[0] is left out of account. Called again (a file has many lines) it makes another argv, and
- * rows stay given. 0; 1 if --help is asked for; or the refusal. To be released in every case. */
+/* Scans all arguments except argv[0]. Called again (a file has many lines), it makes another argv,
+ * and given rows stay given. 0; 1 if --help is asked for; or a refusal. The caller always releases
+ * it. */
 static int scan(struct scan *s, int argc, char **argv, struct err *err)
 {
     int i = 1;
@@ -345,9 +347,9 @@ static int scan(struct scan *s, int argc, char **argv, struct err *err)
     return rc;
 }
 
-/* ---- through argtable2 ---- */
+/* ---- argtable2 ---- */
 
-/* What is left to go wrong after scan: too many positional arguments, or too few. */
+/* Refuses too many or too few positional arguments, the only errors left after the scan. */
 static int refuse_positional(const struct opt_command *cmd, void *const *table, const char *extra,
                              struct err *err)
 {
@@ -362,8 +364,8 @@ static int refuse_positional(const struct opt_command *cmd, void *const *table, 
                       extra ? extra : "an argument", cmd->name, cmd->usage);
 }
 
-/* What was scanned into the options. A row that was given another program's way is refused under
- * both names. */
+/* Fills the options with what was scanned. A row given through an alias is refused under both
+ * names. */
 static int fill(const struct scan *s, struct err *err)
 {
     const struct opt_command *cmd = s->line->cmd;
@@ -387,7 +389,7 @@ static int fill(const struct scan *s, struct err *err)
     else if (arg_parse(s->argc, s->argv, table) && !s->file)
         rc = refuse_positional(cmd, table, end->argval[0], err);
     for (size_t i = 0; !rc && (r = row_of(s->line, i, &field)); i++) {
-        const struct arg_str *given = table[i]; // of a flag a struct arg_lit, which begins alike
+        const struct arg_str *given = table[i]; // a flag's struct arg_lit begins the same way
 
         s->line->given[i] |= opt_row_is_arg(r) && given->count > 0;
         for (int k = 0; k < given->count && !rc; k++)
@@ -415,8 +417,8 @@ static int config_option(void *ctx, const char *name, const char *value, struct 
     return rc;
 }
 
-/* The file that --config names, into the options. What the command line says, too, is read all the
- * same, so that a file is right or wrong by itself, and then forgotten. */
+/* Reads the file of --config into the options. Options that the command line has, too, are read all
+ * the same, so that a file is right or wrong by itself, and are then dropped. */
 static int config_read(const struct scan *typed, struct err *err)
 {
     struct opt_line      *l = typed->line;

@@ -1,6 +1,6 @@
-/* opt_completion.c: what lets bash, zsh and fish complete a command line: commands, their options,
- * an option's words or files. All of it comes from the rows; zsh and fish show their sentences.
- * Of an option whose value can only be typed nothing is proposed. */
+/* opt_completion.c: prints scripts with which bash, zsh and fish complete a command line: commands,
+ * options, words, files. Everything comes from the rows; zsh and fish also show the rows'
+ * sentences. Values that can only be typed are not completed. */
 #include "data/opt/opt.h"
 
 enum shell { BASH, ZSH, FISH };
@@ -24,8 +24,8 @@ static const char *words_of(const struct opt_row *r, char *buf, size_t size)
     return opt_words_join(buf, size, r->words, " ", " ");
 }
 
-/* The text within single quotes: a quote in it is written as `quote`, and before each character of
- * `special` stands a backslash. */
+/* Prints text for single quotes. A quote in it is written as `quote`, and each character of
+ * `special` gets a backslash. */
 static void print_quoted(FILE *out, const char *text, const char *quote, const char *special)
 {
     for (; *text && *text != '\n'; text++) {

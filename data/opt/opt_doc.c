@@ -1,13 +1,12 @@
-/* opt_doc.c: --help and the man page (completion: opt_completion.c). Nothing is written here that a
- * row or a command does not hold. */
+/* opt_doc.c: prints --help and the man page. All their text comes from rows and commands. */
 #include "data/opt/opt.h"
 
 #include <assert.h>
 
-// a terminal as it opens has 80 columns
+// terminals open with 80 columns
 enum { USAGE_COLUMN = 7, HELP_COLUMN = 30, HELP_WIDTH = 80 };
 
-/* What a value is called, unless the row says it; NULL: there is none to be typed. */
+/* Names of values, unless the row has one. NULL: no value can be typed. */
 static const char *const value_names[] = {
     [OPT_STRING] = "TEXT", [OPT_PATH] = "PATH", [OPT_STRINGS] = "TEXT", [OPT_PATHS] = "PATH",
     [OPT_FILES] = "FILE",
@@ -20,7 +19,7 @@ const char *opt_value_name(const struct opt_row *r)
     return r->arg ? r->arg : value_names[r->type];
 }
 
-/* "--name VALUE", or the argument's name. */
+/* Writes "--name VALUE", or the argument's name. */
 static void row_head(const struct opt_row *r, char *buf, size_t size)
 {
     char        words[256];
@@ -43,8 +42,9 @@ size_t opt_sentence(const char *help)
     return stop && stop < help + line ? (size_t)(stop - help) : line;
 }
 
-/* The row's help with "(repeated; default: X)" at the end of its first sentence, or in the
- * parenthesis that ends it. A help that describes the default itself gives way to the command's. */
+/* Writes the row's help with "(repeated; default: X)" at the end of its first sentence, or in the
+ * parenthesis that ends it. If the help describes its own default and the command has another, the
+ * command's is shown. */
 static void row_help(const struct opt_command *cmd, const struct opt_row *r, char *buf, size_t size)
 {
     char        full[OPT_HELP_BYTES];
@@ -66,8 +66,8 @@ static void row_help(const struct opt_command *cmd, const struct opt_row *r, cha
              repeated || shown ? ")" : "", help + at);
 }
 
-/* Print words from column `from` on, broken before HELP_WIDTH and where the text has a newline,
- * after `at` columns that are there already. */
+/* Prints words from column `from` on, broken before HELP_WIDTH and at newlines. `at` columns are
+ * printed already. */
 static void print_wrapped(FILE *out, const char *text, int at, int from)
 {
     int first = 1;
@@ -105,7 +105,7 @@ static void print_row(const struct opt_command *cmd, const struct opt_row *r, FI
     print_wrapped(out, help, at, HELP_COLUMN);
 }
 
-/* The options that people use first, and how to see the others. */
+/* Prints the options that people use first, and how to see the others. */
 static void print_first(const struct opt_command *cmd, FILE *out)
 {
     size_t n = 0, rows = 0;
@@ -147,7 +147,8 @@ void opt_help(const struct opt_command *cmd, int all, FILE *out)
 
 /* ---- man ---- */
 
-/* A hyphen that is typed is \-, a backslash \e, and no line may begin with a control character. */
+/* Prints a line for man: a typed hyphen is \-, a backslash \e, and no line begins with a control
+ * character. */
 void opt_man_line(FILE *out, const char *macro, const char *text)
 {
     fputs(macro, out);
@@ -164,7 +165,7 @@ void opt_man_line(FILE *out, const char *macro, const char *text)
     fputc('\n', out);
 }
 
-/* The aliases that stand for something here, each with its row. */
+/* Prints the aliases that have a row, each with it. */
 static void man_aliases(const struct opt_command *cmd, FILE *out)
 {
     char   buf[256];

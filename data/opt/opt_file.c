@@ -1,5 +1,6 @@
-/* opt_file.c: a file of options, taken apart into names and values; what they mean is opt.c's. A
- * line is changed in place: names and values are parts of the file as it was read. */
+/* opt_file.c: reads a file of options into names and values, and writes such lines; opt.c knows
+ * their meaning. Lines are changed in place: names and values are parts of the text as it was
+ * read. */
 #include "data/opt/opt_file.h"
 
 #include "data/base/file.h"
@@ -11,10 +12,10 @@ enum { MOST_BYTES = 1 << 20 };
 
 static int is_blank(char c) { return c && strchr(BLANKS, c); }
 
-/* Past blanks there is nothing, or a comment. */
+/* Whether only blanks or a comment follow. */
 static int line_ends(const char *at) { return strchr("#", at[strspn(at, BLANKS)]) != NULL; }
 
-/* "..." at `at`, unquoted in place. */
+/* Unquotes "..." at `at`, in place. */
 static int value_unquote(char *at, struct err *err)
 {
     char *out = at++;
@@ -32,7 +33,7 @@ static int value_unquote(char *at, struct err *err)
     return 0;
 }
 
-/* The end of a value without quotes is before a comment and the blanks there. */
+/* Ends a value without quotes before a comment and its blanks. */
 static void value_trim(char *value)
 {
     char *end = value;
@@ -44,7 +45,7 @@ static void value_trim(char *value)
     *end = '\0';
 }
 
-/* One line of len bytes, with its end behind it if it is whole: its name and value. */
+/* Takes the name and value of one line of len bytes. If the line is whole, its end follows. */
 static int line_take(char *line, size_t len, int whole, opt_file_option *each, void *ctx,
                      struct err *err)
 {
@@ -59,7 +60,7 @@ static int line_take(char *line, size_t len, int whole, opt_file_option *each, v
         return err_misuse(err, "there is a zero byte: a text is expected");
     if (line_ends(at))
         return 0;
-    char *name = at += strncmp(at, "--", 2) ? 0 : 2; // as it is typed on the command line
+    char *name = at += strncmp(at, "--", 2) ? 0 : 2; // as on the command line
     char *end = at += strcspn(at, BLANKS "=");
     if (end == name)
         return err_misuse(err, "an option's name is expected before =");
@@ -89,7 +90,7 @@ int opt_file_each(const char *path, opt_file_option *each, void *ctx, struct err
         rc = err_misuse(err, "%s is empty: options are expected, a line each: name = value", path);
     else
         rc = file_kind_check_bytes(text, n, path, FILE_FOR_OPTIONS, err);
-    // some editors put a byte order mark, which nobody sees, before the first line
+    // some editors write an invisible byte order mark before the first line
     for (size_t at = n >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3) ? 3 : 0; at < n && !rc;
          at += len + 1, number++) {
         char *end = memchr(text + at, '\n', n - at);

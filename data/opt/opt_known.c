@@ -1,9 +1,9 @@
-/* opt_known.c: options that people know from other trainers, and what siTrain has instead. An
- * option's name that is merely near to one of these would be the wrong help: --gpu is not --eps. */
+/* opt_known.c: lists options that people know from other trainers, and says what siTrain has
+ * instead. Suggesting an option with a similar name would mislead: --gpu is not --eps. */
 #include "data/opt/opt_known.h"
 
-/* What the names stand for: a row, where the command has it; else, or in addition, a sentence.
- * Several entries may have a name: the first one that says something here counts. */
+/* What names mean: a row, if the command has it, and otherwise or in addition a sentence. A name
+ * may be in several entries: the first that has an answer for the command counts. */
 struct known { const char *names, *row, *text; };
 
 #define ON_CPU   "siTrain trains on the CPU; --threads N says on how many of its cores"

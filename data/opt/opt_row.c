@@ -1,5 +1,4 @@
-/* opt_row.c: rows by number and name, the words that they take, and their values: what a row takes
- * from its text, what it refuses, and the text again. */
+/* opt_row.c: finds rows by number and name, and reads, checks and prints their values. */
 #include "data/opt/opt_row.h"
 
 #include "data/base/file.h"
@@ -114,8 +113,7 @@ int opt_name_is(const char *name, const char *typed, size_t n)
 
 enum { WORD = 64 }; // words are short
 
-/* Edit distance; two letters that changed places are one edit. *stem: the longest piece that both
- * have. */
+/* Edit distance. Two exchanged letters are one edit. *stem: the longest piece that both have. */
 static size_t word_distance(const char *a, const char *b, size_t *stem)
 {
     size_t rows[3][WORD], same[WORD] = { 0 }, n = strlen(b);
@@ -132,7 +130,7 @@ static size_t word_distance(const char *a, const char *b, size_t *stem)
         above = row;
         row = spare;
         row[0] = i;
-        for (size_t j = n; j > 0; j--) { // same[j]: how long the piece is that ends here
+        for (size_t j = n; j > 0; j--) { // same[j]: length of the piece that ends here
             same[j] = a[i - 1] == b[j - 1] ? same[j - 1] + 1 : 0;
             *stem = same[j] > *stem ? same[j] : *stem;
         }
@@ -217,8 +215,7 @@ const char *opt_size_exact(char *buf, size_t size, const char *text)
     return buf;
 }
 
-/* The shortest decimal that reads back as v, or as a percentage of 1; a million is without an
- * exponent. */
+/* The shortest decimal that reads back as v, or as a percentage of 1. A million has no exponent. */
 static char *double_text(char *buf, size_t size, double v, int percent)
 {
     for (int digits = 7 - percent; digits <= 17; digits++) {
@@ -280,7 +277,7 @@ static int parse_size(const struct opt_row *r, const char *text, uint64_t *out, 
     return 0;
 }
 
-/* One, or several with commas between. */
+/* Parses one size, or several with commas between them. */
 static int parse_sizes(const struct opt_row *r, const char *text, struct opt_sizes *out,
                        struct err *err)
 {
@@ -300,7 +297,7 @@ static int parse_sizes(const struct opt_row *r, const char *text, struct opt_siz
     return rc;
 }
 
-/* "2%" or "0.02" as a ratio; another number without %. */
+/* Parses "2%" or "0.02" for a ratio, and other numbers without %. */
 static int parse_double(const struct opt_row *r, const char *text, double *out, struct err *err)
 {
     const char *end = number_decimal(text, out);
@@ -368,7 +365,7 @@ static int parse_set(const struct opt_row *r, const char *text, uint64_t *out, s
 
 /* ---- strings ---- */
 
-/* Is it the path of one of the files that stand for their folder? The length of that one's. */
+/* Whether text is the path of a file that stands for its folder. *folder: the folder's length. */
 static int names_file_of(const struct opt_row *r, const char *text, size_t *folder)
 {
     const char *slash = strrchr(text, '/'), *name = slash ? slash + 1 : text, *at = r->file;

@@ -1,11 +1,11 @@
-/* safetensors.c: model files as Hugging Face keeps them, as they are read: a folder of one file or
- * of shards.
+/* safetensors.c: reads model files as Hugging Face stores them: a folder with one file or with
+ * shards.
  *
- * Only headers are held in memory; tensors pass through one piece buffer. A header comes from
- * anywhere, so nothing in it is believed: every length, offset and shape is checked before it is
- * used. After safetensors_open `tensors` is sorted by name without duplicates, and every tensor of
- * a known dtype has count * size bytes inside its file, overlapping no other of it. The host is
- * little-endian, as the format is. */
+ * Only headers are in memory; tensors pass through one piece buffer. A header may come from
+ * anybody, so nothing in it is trusted: every length, offset and shape is checked before it is
+ * used. After safetensors_open, `tensors` is sorted by name without duplicates. Every tensor of a
+ * known dtype has count * size bytes inside its file and overlaps no other. The host is
+ * little-endian, like the format. */
 #include "data/base/crc32c.h"
 #include "data/base/dtype.h"
 #include "data/base/f16.h"
@@ -25,7 +25,7 @@ struct st_file {
     int      fd;
     char    *path;
     uint64_t data_off, data_bytes;
-    json_t  *sums; // tensor -> hex; NULL if the file has none of ours
+    json_t  *sums; // tensor -> hex; NULL if the file has no checksums of ours
 };
 
 /* ---- tensors ---- */
@@ -38,7 +38,7 @@ static const struct { const char *name; enum st_dtype dtype; unsigned size; } st
     { "BOOL", ST_OTHER, 1 }, { "F8_E4M3", ST_OTHER, 1 }, { "F8_E5M2", ST_OTHER, 1 },
 };
 
-/* dims and count of the tensor from its "shape"; -1 if it is none. */
+/* Reads dims and count of the tensor from its "shape". -1 if it is none. */
 static int st_shape(struct st_tensor *t, const json_t *shape)
 {
     if (!json_is_array(shape) || json_array_size(shape) > sizeof t->dims / sizeof *t->dims)
@@ -86,7 +86,7 @@ static int st_tensor_parse(struct st_tensor *t, const json_t *v, const struct st
     return 0;
 }
 
-/* By the place in the file; what is empty stands before what is not. */
+/* Compares by place in the file. Empty tensors come first. */
 static int st_by_place(const void *a, const void *b)
 {
     const struct st_tensor *p = a, *q = b;
@@ -97,8 +97,8 @@ static int st_by_place(const void *a, const void *b)
 
 /* ---- __metadata__ ---- */
 
-/* A key that is one byte off one of ours was one of ours: as another one it would be passed over,
- * and what it stands for with it. */
+/* Refuses a key that differs from one of ours in a byte: it was one of ours, and would otherwise be
+ * ignored, with what it stands for. */
 static int st_keys_check(const struct st_file *f, const json_t *meta, struct err *err)
 {
     static const char *const ours[] = { ST_SUMS_KEY, ST_HEADER_KEY };
@@ -119,7 +119,8 @@ static int st_keys_check(const struct st_file *f, const json_t *meta, struct err
     return 0;
 }
 
-/* The header against its own checksum, if siTrain wrote one. Overwrites the digits in `text`. */
+/* Compares the header with its own checksum, if siTrain wrote one. Overwrites the digits in
+ * `text`. */
 static int st_header_check(const struct st_file *f, char *text, size_t n, const json_t *meta,
                            struct err *err)
 {
@@ -139,8 +140,8 @@ static int st_header_check(const struct st_file *f, char *text, size_t n, const 
     return 0;
 }
 
-/* Our checksums, if the file has them: a JSON object inside a string, since
- * __metadata__ holds only strings. */
+/* Reads our checksums, if the file has any: a JSON object inside a string, because __metadata__ has
+ * only strings. */
 static int st_metadata(struct st_file *f, const json_t *meta, struct err *err)
 {
     const json_t *sums = json_object_get(meta, ST_SUMS_KEY);
@@ -158,7 +159,7 @@ static int st_metadata(struct st_file *f, const json_t *meta, struct err *err)
 
 /* ---- one file ---- */
 
-/* Take in one tensor, checked; its name is freed by safetensors_close, also after an error. */
+/* Checks and adds one tensor. safetensors_close frees its name, also after an error. */
 static int st_tensor_add(struct safetensors *s, size_t file, const char *name, const json_t *v,
                          struct err *err)
 {
@@ -204,8 +205,8 @@ static int st_header_parse(struct safetensors *s, size_t file, json_t *root, str
     return 0;
 }
 
-/* Open dir/name as s->files[file] and take in its tensors; safetensors_close gives back what was
- * taken in, also after an error. */
+/* Opens dir/name as s->files[file] and adds its tensors. safetensors_close frees what was added,
+ * also after an error. */
 static int st_file_open(struct safetensors *s, size_t file, const char *dir, const char *name,
                         struct err *err)
 {
@@ -251,7 +252,7 @@ static int st_file_open(struct safetensors *s, size_t file, const char *dir, con
 
 /* ---- a folder ---- */
 
-/* files[] for n shards, all closed. */
+/* Allocates files[] for n shards, all closed. */
 static int st_files_alloc(struct safetensors *s, size_t n, struct err *err)
 {
     s->files = calloc(n, sizeof *s->files);
@@ -264,7 +265,7 @@ static int st_files_alloc(struct safetensors *s, size_t n, struct err *err)
     return 0;
 }
 
-/* The set of shards that an index names, as an object shard -> its number. */
+/* Collects the shards that an index names, as an object shard -> its number. */
 static int st_index_shards(const json_t *map, json_t *shards, const char *path, struct err *err)
 {
     const char *name;
@@ -288,7 +289,7 @@ static int st_index_shards(const json_t *map, json_t *shards, const char *path, 
     return 0;
 }
 
-/* Are the files those that the index was written for? */
+/* Checks that the files are those for which the index was written. */
 static int st_index_check(const struct safetensors *s, const json_t *index, const char *path,
                           struct err *err)
 {
@@ -329,7 +330,7 @@ static int st_by_name(const void *a, const void *b)
     return strcmp(p->name, q->name);
 }
 
-/* Sort by name; refuse a tensor that two shards hold, and one that the index promises but its shard
+/* Sorts by name. Refuses a tensor that two shards have, and one that the index lists but its shard
  * lacks. */
 static int st_finish(struct safetensors *s, const char *dir, const json_t *map, struct err *err)
 {
@@ -437,7 +438,7 @@ int safetensors_read(struct safetensors *s, const struct st_tensor *t, uint64_t 
 
 /* ---- verifying ---- */
 
-/* *read: bytes so far of all tensors. */
+/* *read: bytes read so far, of all tensors. */
 static int st_verify_tensor(struct safetensors *s, const struct st_tensor *t,
                             const struct watch *watch, uint64_t *read, struct err *err)
 {

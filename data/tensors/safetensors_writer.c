@@ -1,8 +1,8 @@
-/* safetensors_writer.c: one safetensors file, written in the order of its declarations.
+/* safetensors_writer.c: writes one safetensors file, in the order of its declarations.
  *
- * The header stands before the data and holds their checksums, which are known last: it is laid out
- * with room for them as the first values come (its length does not depend on them), and written
- * again at commit. Only the declarations and a buffer are held in memory. */
+ * The header is before the data and has their checksums, which are known last. When the first
+ * values come, it is written with room for them (its length does not depend on them), and written
+ * again at commit. Only the declarations and a buffer are in memory. */
 #include "data/base/crc32c.h"
 #include "data/base/dtype.h"
 #include "data/base/f16.h"
@@ -16,7 +16,7 @@
 
 /* ---- opening and declaring ---- */
 
-enum { HALVES = 4096 }; // values that are converted at once
+enum { HALVES = 4096 }; // values converted at once
 
 static size_t st_size(enum st_dtype dtype) { return dtype == ST_F32 ? 4 : 2; }
 
@@ -44,7 +44,8 @@ int safetensors_writer_declare(struct safetensors_writer *w, const char *name, i
 
 /* ---- the header ---- */
 
-/* {"dtype", "shape", "data_offsets"} of one tensor whose data begin at *off, which moves on. */
+/* Makes {"dtype", "shape", "data_offsets"} of a tensor whose data begin at *off, and moves *off
+ * on. */
 static json_t *st_entry(const struct safetensors_writer *w, const struct st_declared *t,
                         uint64_t *off)
 {
@@ -59,8 +60,8 @@ static json_t *st_entry(const struct safetensors_writer *w, const struct st_decl
                      "shape", shape, "data_offsets", begin, (json_int_t)*off);
 }
 
-/* The header's text, with the checksums as they are now; its length does not depend on them.
- * Caller frees; NULL: no memory. */
+/* Makes the header's text with the present checksums. Its length does not depend on them. Caller
+ * frees; NULL: out of memory. */
 static char *st_header_text(const struct safetensors_writer *w)
 {
     json_t  *root = json_object(), *sums = json_object();
@@ -89,7 +90,7 @@ static char *st_header_text(const struct safetensors_writer *w)
     return text;
 }
 
-/* Write length and header, padded with spaces to a multiple of 8, so that the data are aligned. */
+/* Writes length and header, padded with spaces to a multiple of 8, so that the data are aligned. */
 static int st_header_write(struct safetensors_writer *w, struct err *err)
 {
     char    *text = st_header_text(w);
@@ -117,7 +118,7 @@ static int st_header_write(struct safetensors_writer *w, struct err *err)
 
 /* ---- values ---- */
 
-/* Convert and write the next `n` elements of the current tensor. */
+/* Converts and writes the next `n` elements of the current tensor. */
 static int st_writer_values(struct safetensors_writer *w, const float *values, size_t n,
                             struct err *err)
 {
@@ -150,7 +151,7 @@ int safetensors_writer_add(struct safetensors_writer *w, const float *values, si
 
     for (size_t part; !rc; values += part, n -= part) {
         for (; w->current < w->n && w->done == w->tensors[w->current].count; w->done = 0)
-            w->current++; // past those that are complete, or empty
+            w->current++; // past complete or empty tensors
         if (n == 0)
             break;
         if (w->current == w->n)
@@ -164,7 +165,7 @@ int safetensors_writer_add(struct safetensors_writer *w, const float *values, si
 
 int safetensors_writer_commit(struct safetensors_writer *w, struct err *err)
 {
-    // the header is laid out by this if all tensors are empty
+    // lays out the header if all tensors are empty
     int rc = safetensors_writer_add(w, NULL, 0, err);
 
     if (!rc && w->current < w->n)

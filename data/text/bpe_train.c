@@ -2,10 +2,10 @@
  *
  * Equal pre-tokens are one word type with a count, so the work depends on the vocabulary of the
  * text, not on its length. Each pair of neighbouring symbols has its count and the list of the word
- * types it was ever seen in (some of them stale: looking tells). Pairs wait in a heap, the most
- * frequent first. A pair's count only grows in the merge that creates one of its symbols, so it is
- * queued once then; later its count only falls, and an entry that comes up with an old count is
- * queued again with the new. */
+ * types that it was ever seen in (some are stale, which a look at the word shows). Pairs are in a
+ * heap, the most frequent first. A pair's count only grows in the merge that creates one of its
+ * symbols, so it is queued once then. Later its count only falls: an entry that comes up with an
+ * old count is queued again with the new one. */
 #include "data/text/bpe_train.h"
 
 #include "data/base/file.h"
@@ -21,8 +21,8 @@
 
 struct word_type {
     uint64_t  count;
-    uint32_t *symbols; // while counting NULL: its bytes stand in the arena
-    size_t    arena;   // where
+    uint32_t *symbols; // while counting NULL: its bytes are in the arena
+    size_t    arena;   // their place there
     uint32_t  n;       // bytes, later symbols
     uint32_t  hash;
 };
@@ -30,15 +30,15 @@ struct word_type {
 struct pair_entry {
     uint64_t  pair;  // left << 32 | right
     int64_t   count;
-    uint32_t *words; // ascending where a word was added more than once
+    uint32_t *words; // in ascending order, if a word was added more than once
     size_t    n_words, cap;
 };
 
-struct slots { uint32_t *slot; size_t n; }; // a hash table: 1 + the number of an entry; 0 is free
+struct slots { uint32_t *slot; size_t n; }; // a hash table: 1 + an entry's number; 0 is free
 
 struct bpe_train {
     struct pretoken    *pre;
-    struct err         *err; // of the call that runs
+    struct err         *err; // of the present call
     char               *piece;
     char               *arena;
     size_t              n_arena, cap_arena;
@@ -51,7 +51,8 @@ struct bpe_train {
     struct heap         heap; // of pairs
 };
 
-/* A cleared table of at least 2 * n slots in place of *s, if it has fewer; *fresh tells. */
+/* Replaces *s by a cleared table of at least 2 * n slots, if it has fewer. *fresh: whether it
+ * did. */
 static int slots_grow(struct slots *s, size_t n, int *fresh, struct err *err)
 {
     size_t    want = s->n ? s->n : 1024;
@@ -86,7 +87,7 @@ static uint32_t *type_slot(struct bpe_train *b, const char *bytes, size_t n, uin
     return &s->slot[i];
 }
 
-/* Room for one more word type of n bytes. */
+/* Makes room for one more word type of n bytes. */
 static int types_grow(struct bpe_train *b, size_t n)
 {
     int fresh, rc = slots_grow(&b->type_slots, b->n_types + 1, &fresh, b->err);
@@ -101,7 +102,7 @@ static int types_grow(struct bpe_train *b, size_t n)
     return rc ? rc : grow(&b->arena, &b->cap_arena, b->n_arena + n, 1, "bytes of words", b->err);
 }
 
-/* Count one word (of a pretoken_to). */
+/* Counts one word (a pretoken_to calls this). */
 static int count_word(void *arg, const char *bytes, size_t n, int32_t special, struct err *err)
 {
     struct bpe_train *b = arg;
@@ -200,7 +201,7 @@ static uint32_t *pair_slot(struct bpe_train *b, uint64_t pair)
     return &s->slot[i];
 }
 
-/* The entry of a pair, made if it is new. NULL: no memory. */
+/* The entry of a pair, made if it is new. NULL: out of memory. */
 static struct pair_entry *pair_get(struct bpe_train *b, uint64_t pair)
 {
     int       fresh;
@@ -218,7 +219,7 @@ static struct pair_entry *pair_get(struct bpe_train *b, uint64_t pair)
     return &b->pairs[*slot - 1];
 }
 
-/* Count the pairs of word type w, `sign` times its count, and note where they are. */
+/* Counts the pairs of word type w, `sign` times its count, and notes where they are. */
 static int pairs_add(struct bpe_train *b, uint32_t w, int sign)
 {
     const struct word_type *t = &b->types[w];
@@ -238,7 +239,7 @@ static int pairs_add(struct bpe_train *b, uint32_t w, int sign)
     return 0;
 }
 
-/* Queue a pair: the more frequent comes first, then the lower one. */
+/* Queues a pair. The more frequent comes first, on a tie the lower one. */
 static int pair_push(struct bpe_train *b, uint64_t pair, int64_t count)
 {
     int rc = grow(&b->heap.key, &b->heap.cap, b->heap.n + 1, sizeof(heap_key), "pairs", b->err);
@@ -248,7 +249,7 @@ static int pair_push(struct bpe_train *b, uint64_t pair, int64_t count)
     return rc;
 }
 
-/* Queue every pair from number `first` on: those that are new. */
+/* Queues the new pairs: all from number `first` on. */
 static int pairs_push(struct bpe_train *b, size_t first)
 {
     int rc = 0;
@@ -259,7 +260,7 @@ static int pairs_push(struct bpe_train *b, size_t first)
     return rc;
 }
 
-/* Take the most frequent pair: 1, or 0 if none is left. */
+/* Takes the most frequent pair: 1, or 0 if none is left. */
 static int pair_pop(struct bpe_train *b, uint64_t *pair)
 {
     while (b->heap.n > 0) {
@@ -283,7 +284,7 @@ static int pair_at(const struct word_type *t, uint32_t i, uint32_t left, uint32_
     return t->symbols[i] == left && t->symbols[i + 1] == right;
 }
 
-/* Replace the pair by `id` in a word type, from symbol i on. */
+/* Replaces the pair by `id` in a word type, from symbol i on. */
 static void word_type_merge(struct word_type *t, uint32_t i, const struct merge *m)
 {
     uint32_t n = i;
@@ -297,12 +298,12 @@ static void word_type_merge(struct word_type *t, uint32_t i, const struct merge 
     t->n = n;
 }
 
-/* Merge one pair everywhere. */
+/* Merges one pair everywhere. */
 static int pair_merge(struct bpe_train *b, uint64_t pair, uint32_t id)
 {
     struct merge       m = { (uint32_t)(pair >> 32), (uint32_t)pair, id };
     struct pair_entry *p = &b->pairs[*pair_slot(b, pair) - 1];
-    uint32_t          *words = p->words; // taken out: the table may move while words are counted
+    uint32_t          *words = p->words; // taken out, because counting words may move the table
     size_t             first = b->n_pairs, n_words = p->n_words;
     int                rc = 0;
 
@@ -324,7 +325,7 @@ static int pair_merge(struct bpe_train *b, uint64_t pair, uint32_t id)
     return rc ? rc : pairs_push(b, first);
 }
 
-/* Bytes of the words become symbols, in GPT-2's order, and their pairs are counted. */
+/* Turns the words' bytes into symbols, in GPT-2's order, and counts their pairs. */
 static int symbols_make(struct bpe_train *b, const struct watch *watch)
 {
     struct byte_map m;

@@ -1,10 +1,11 @@
-/* held.c: a text in pieces: when to try again. */
+/* held.c: collects text, and calls `take` when it holds at least 4 KiB, and twice what `take` left
+ * over last time. */
 #include "data/text/held.h"
 
 #include "data/base/grow.h"
 #include "data/base/round.h"
 
-#define TRY_BYTES ((size_t)4096) // what gathers before the first try
+#define TRY_BYTES ((size_t)4096) // least text before the first call
 
 static int held_try(struct held *h, int final, held_take *take, void *ctx, struct err *err)
 {

@@ -1,13 +1,13 @@
-/* nfc.c: normalization forms C and D of a text in pieces.
+/* nfc.c: converts a text in pieces to normalization form C or D.
  *
- * Below U+0300 (in form D, below U+00C0) nothing changes and nothing combines with what stands
- * before it, so such text is passed on as it is. Other text is cut before a code point that nothing
- * before it can reach. The part before the cut is decomposed, ordered and, in form C, composed as a
- * whole. utf8proc decomposes and composes. The marks are put in order here, because utf8proc
- * needs quadratic time for a long run of marks.
+ * Below U+0300 (in form D, below U+00C0) nothing changes and nothing combines with the text before,
+ * so such text is passed on unchanged. Other text is cut before a code point that does not combine
+ * with anything before it. The part before the cut is decomposed, ordered and, in form C, composed
+ * as a whole. utf8proc decomposes and composes. The marks are ordered here, because utf8proc needs
+ * quadratic time for a long run of marks.
  *
- * A code point that the forms do not know (UNICODE_NEWER) passes as it is and ends what stands
- * before it. For all others Unicode promises that no later version changes the forms. */
+ * A code point that the forms do not know (UNICODE_NEWER) passes unchanged and ends the text before
+ * it. For all others Unicode promises that no later version changes the forms. */
 #include "data/text/nfc.h"
 
 #include "data/base/grow.h"
@@ -18,16 +18,16 @@
 #include <assert.h>
 #include <utf8proc.h>
 
-/* A decomposed code point: its combining class, its place before the marks are put in order and
- * itself, in one number whose order is that of the marks. */
+/* A decomposed code point: its combining class, its place before ordering, and itself, in one
+ * number. These numbers sort as the marks do. */
 enum { CP_BITS = 21, AT_BITS = 32 };
 
 struct nfc {
     int               compose;
-    struct held       held;    // what may yet combine
-    uint64_t         *points; // of what is being normalized
+    struct held       held;    // text that may still combine
+    uint64_t         *points; // of the text being normalized
     size_t            n, cap;
-    utf8proc_int32_t *ordered; // the same code points without the rest of the numbers
+    utf8proc_int32_t *ordered; // the same code points, without class and place
     size_t            ordered_cap;
     char             *out;
     size_t            out_cap;
@@ -58,7 +58,7 @@ void nfc_reset(struct nfc *c) { held_reset(&c->held); }
 
 /* ---- a run of code points ---- */
 
-/* Whether nothing that stands before cp can combine with it. */
+/* Whether cp cannot combine with text before it. */
 static int begins(uint32_t cp)
 {
     utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)cp);
@@ -70,7 +70,7 @@ static int begins(uint32_t cp)
 
 static int point_add(struct nfc *c, uint32_t cp, struct err *err)
 {
-    utf8proc_int32_t to[4]; // no code point becomes more
+    utf8proc_int32_t to[4]; // the longest decomposition of a code point
     int              bound = 0;
     utf8proc_ssize_t n = utf8proc_decompose_char((utf8proc_int32_t)cp, to, 4, UTF8PROC_DECOMPOSE,
                                                  &bound);
@@ -130,11 +130,11 @@ static int points_write(struct nfc *c, const struct text_to *to, struct err *err
 
 /* ---- text ---- */
 
-/* Where text that does not change (or that is no UTF-8) ends which begins at i; short of its last
- * code point where more follows, which that may combine with. */
+/* Where unchanged text (or text that is not UTF-8) that begins at i ends. If other text follows,
+ * its last code point is left out, because that may combine. */
 static size_t plain_end(const struct nfc *c, const char *text, size_t i, size_t n)
 {
-    unsigned char first = c->compose ? 0xCC : 0xC3; // lead byte of what may change
+    unsigned char first = c->compose ? 0xCC : 0xC3; // first byte of text that may change
     size_t        end = i;
 
     while (end < n && (unsigned char)text[end] < first)
@@ -144,7 +144,7 @@ static size_t plain_end(const struct nfc *c, const char *text, size_t i, size_t 
     return end > i ? end - utf8_last(text + i, end - i) : i;
 }
 
-/* Text that nothing before or behind it combines with. */
+/* Writes text that does not combine with text before or behind it. */
 static int text_write(struct nfc *c, const char *text, size_t n, const struct text_to *to,
                       struct err *err)
 {
@@ -176,7 +176,7 @@ static int text_write(struct nfc *c, const char *text, size_t n, const struct te
     return rc ? rc : points_write(c, to, err);
 }
 
-/* How much of text[0..n) nothing that follows can change. */
+/* How much of text[0..n) cannot be changed by what follows. */
 static size_t settled(const char *text, size_t n)
 {
     for (size_t i = n; i-- > 0;) {

@@ -1,8 +1,8 @@
-/* normalizer.c: steps one behind the other.
+/* normalizer.c: passes text through the steps of a normalizer.
  *
- * A step hands what it has made of a piece to the next one at once. Pieces are cut between
- * characters where they come in (a character that is not whole yet waits), and no step cuts one in
- * two, so a step need not look beyond its piece; NFC and NFD keep what may yet combine. */
+ * A step passes what it makes of a piece to the next step at once. Incoming pieces are cut between
+ * characters (an incomplete character waits), and no step cuts a character in two, so a step need
+ * not look beyond its piece. NFC and NFD hold what may still combine. */
 #include "data/text/normalizer.h"
 
 #include "data/base/grow.h"
@@ -17,7 +17,7 @@ struct stage {
     char                *from, *to;
     size_t               n_from, n_to;
     struct nfc          *nfc;
-    int                  begun; // PREPEND: something of the text was there
+    int                  begun; // PREPEND: text has come already
     char                *out;
     size_t               n, cap;
 };
@@ -29,7 +29,7 @@ struct normalizer {
     size_t        n_held;
 };
 
-/* A stage, and who takes what comes out of the last one. */
+/* A stage, and the receiver of the last stage's output. */
 struct flow {
     struct normalizer    *c;
     size_t                stage;
@@ -102,8 +102,8 @@ static void put(struct stage *g, const char *bytes, size_t n)
     g->n += n;
 }
 
-/* What the stage makes of a character, which stands at p as n bytes: at most its bytes and two, or
- * (of lower case) half as many again, or n_to. */
+/* Writes what the stage makes of a character, the n bytes at p. That is at most two bytes more, or
+ * for lower case half as many again, or n_to. */
 static void point(struct stage *g, const char *p, size_t n, uint32_t cp)
 {
     uint32_t lower[2];
@@ -160,7 +160,7 @@ static int nfc_out(void *arg, const char *text, size_t n, struct err *err)
     return flow_on(arg, text, n, 0, err);
 }
 
-/* Into the stage f->stage. */
+/* Passes a piece into the stage f->stage. */
 static int stage_feed(const struct flow *f, const char *text, size_t n, int last, struct err *err)
 {
     struct stage *g = &f->c->stages[f->stage];
@@ -190,14 +190,14 @@ static int flow_on(const struct flow *f, const char *text, size_t n, int last, s
     return n ? f->to->fn(f->to->arg, text, n, err) : 0;
 }
 
-/* ---- text as it comes ---- */
+/* ---- incoming text ---- */
 
 static int feed(struct normalizer *c, const struct flow *f, const char *text, size_t n, int last,
                 struct err *err)
 {
     int rc = 0;
 
-    while (c->n_held && n && !rc) { // what waits is a character now, or can be none any more
+    while (c->n_held && n && !rc) { // the waiting bytes are a character now, or will never be one
         c->held[c->n_held] = (unsigned char)*text;
         int len = utf8_length(c->held, c->n_held + 1);
 
@@ -238,9 +238,9 @@ int normalizer_feed(struct normalizer *c, const char *text, size_t n, int last,
     return rc;
 }
 
-/* ---- a whole text, with what each byte is made of ---- */
+/* ---- a whole text, with the origin of each byte ---- */
 
-/* A piece of `in`, and where what a stage makes of it goes. */
+/* A piece of `in`, and where a stage's output for it goes. */
 struct tracing { struct traced *out; const struct traced *in; size_t at, len; };
 
 static int traced_out(void *arg, const char *text, size_t n, struct err *err)
@@ -250,7 +250,7 @@ static int traced_out(void *arg, const char *text, size_t n, struct err *err)
     return traced_add(t->out, t->in, t->at, t->len, text, n, err);
 }
 
-/* The bytes from t->at on that the stage takes by themselves, through it. */
+/* Passes through the stage the bytes from t->at on that it handles alone. */
 static int stage_trace(struct stage *g, struct tracing *t, struct err *err)
 {
     const char *text = t->in->text + t->at;

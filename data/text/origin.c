@@ -1,8 +1,8 @@
-/* origin.c: where the bytes of a pre-token come from.
+/* origin.c: finds the bytes of the given text that a pre-token comes from.
  *
- * Most pre-tokens are parts of the text that is cut, so their address says where they stand. The
- * splitter copies others: with a mark put before a segment, or with marks for spaces. Pre-tokens of
- * a segment follow each other without a gap, so a copy begins where the one before it ended, and is
+ * Most pre-tokens are parts of the text that is cut, so their address shows their place. The
+ * splitter copies others: with a mark before a segment, or with marks for spaces. Pre-tokens of a
+ * segment follow each other without a gap, so a copy begins where the previous one ended, and is
  * compared with the text byte by byte. */
 #include "data/text/origin.h"
 
@@ -17,7 +17,7 @@ static struct token_span span_at(const struct origin *o, size_t i)
     return o->span ? o->span[i] : (struct token_span){ i, i + 1 };
 }
 
-/* The span of bytes [from, to) of the text being cut. */
+/* The span of bytes [from, to) of the text that is cut. */
 static struct token_span span_of(const struct origin *o, size_t from, size_t to)
 {
     if (from < to)
@@ -27,8 +27,8 @@ static struct token_span span_of(const struct origin *o, size_t from, size_t to)
     return (struct token_span){ at, at };
 }
 
-/* Length of the mark at bytes[0..n) that the text has not, where it is cut; 0: the text has the
- * same there. */
+/* Length of a mark at bytes[0..n) that the text does not have at the cut; 0: the text has it,
+ * too. */
 static size_t mark_length(const struct origin *o, const char *bytes, size_t n)
 {
     size_t len = strlen(o->mark);
@@ -53,7 +53,7 @@ void origin_spans(struct origin *o, const char *bytes, size_t n, struct token_sp
 
         if (len == 0 || space)
             end = size_min(o->at + 1, o->n);
-        else if (o->at < o->n) // it was put there
+        else if (o->at < o->n) // the mark was inserted
             end = o->at + (size_t)abs(utf8_length(o->text + o->at, o->n - o->at));
         struct token_span span = span_of(o, o->at, end);
 

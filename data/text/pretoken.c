@@ -1,9 +1,10 @@
-/* pretoken.c: a text around its special tokens.
+/* pretoken.c: finds special tokens in a text, and passes the text between them to the normalizer
+ * and the splitter.
  *
- * Text is divided from the outside in: special tokens of the first turn, of the second, pre-tokens.
- * Where more text is to follow, what may yet become a special token waits, with the white space
- * before it if there is a token that would take it along, and so does a token while what stands
- * behind it matters (rstrip, single_word). */
+ * Text is divided from the outside in: special tokens of the first turn, those of the second,
+ * pre-tokens. If more text is to follow, the text that may still become a special token waits,
+ * together with white space before it if a token would take that along. A token waits, too, if the
+ * text behind it matters (rstrip, single_word). */
 #include "data/text/pretoken.h"
 
 #include "data/base/grow.h"
@@ -15,26 +16,26 @@
 #include <assert.h>
 
 struct specials {
-    struct pretoken_special *list; // each with a content of its own
+    struct pretoken_special *list; // no two with the same content
     size_t                   n, cap;
     unsigned char            begins[256]; // 1: a special token begins with this byte
-    int                      one_begin;   // the byte, if all begin with the same; else -1
+    int                      one_begin;   // the byte, if all begin with the same, or -1
     int                      any_lstrip;
-    // of a text whose beginning was cut:
-    size_t scan;    // it is looked through up to here, from where it is cut
-    int    in_word; // a letter, number or _ stood before
+    // if the text's beginning is cut already:
+    size_t scan;    // text is searched up to here, counted from the cut
+    int    in_word; // a letter, number or _ precedes
 };
 
 enum { TURNS = 2 };
 
 struct pretoken {
     struct split      *split;
-    int                borrowed; // it is the outer one's
+    int                borrowed; // it belongs to the outer one
     struct specials    turns[TURNS];
-    struct held        held; // of a text in pieces: what is not cut yet
-    struct normalizer *normalizer; // NULL: text is taken as it is
-    struct pretoken   *inner;      // then: what cuts the normalized text
-    struct origin     *origin;     // of a text that is traced, else NULL
+    struct held        held; // for a text in pieces: uncut text
+    struct normalizer *normalizer; // NULL: text is not normalized
+    struct pretoken   *inner;      // otherwise: cuts normalized text
+    struct origin     *origin;     // for a text that is traced, otherwise NULL
 };
 
 int pretoken_open(struct pretoken **out, const struct split_config *config, struct err *err)
@@ -92,7 +93,7 @@ void pretoken_trace(struct pretoken *p, struct origin *o)
 
 /* ---- naming special tokens ---- */
 
-/* A token of the second turn, to be found in normalized text. */
+/* The content of a token of the second turn, which is found in normalized text. */
 struct naming { char *content; size_t n, cap; };
 
 static int naming_add(void *arg, const char *text, size_t n, struct err *err)
@@ -136,7 +137,7 @@ static int inner_special(struct pretoken *p, const struct pretoken_special *s, s
     named.content = a.content;
     named.n = a.n;
     named.second = 0;
-    if (!rc && a.n) // one of which nothing is left is found nowhere
+    if (!rc && a.n) // a token of which nothing is left is never found
         rc = pretoken_special(p->inner, &named, err);
     free(a.content);
     return rc;
@@ -164,9 +165,9 @@ int pretoken_special(struct pretoken *p, const struct pretoken_special *s, struc
     return 0;
 }
 
-/* ---- looking for them ---- */
+/* ---- finding special tokens ---- */
 
-/* Whether a token at `text` may not be found because plain bytes are there. */
+/* Whether a token at `text` must not be found because plain bytes are there. */
 static int is_barred(const struct origin *o, const struct pretoken_special *s, const char *text)
 {
     size_t at = o ? (size_t)(text - o->text) : 0;
@@ -174,8 +175,8 @@ static int is_barred(const struct origin *o, const struct pretoken_special *s, c
     return o && s->control && origin_plain(o, at, at + s->n);
 }
 
-/* The next place in text[from..n) where a special token stands (*s), or may stand once more follows
- * (*s NULL); n if none. */
+/* Finds the next place in text[from..n) with a special token (*s), or with one that more text may
+ * complete (*s NULL); n if there is none. */
 static size_t special_find(const struct specials *p, const struct origin *o, const char *text,
                            size_t from, size_t n, int final, const struct pretoken_special **s)
 {
@@ -203,7 +204,7 @@ static size_t special_find(const struct specials *p, const struct origin *o, con
             else if ((!*s || c->n > (*s)->n) && !is_barred(o, c, text + i))
                 *s = c;
         }
-        if (partial && !final) { // a longer one may yet come
+        if (partial && !final) { // a longer one may still come
             *s = NULL;
             return i;
         }
@@ -213,7 +214,7 @@ static size_t special_find(const struct specials *p, const struct origin *o, con
     return n;
 }
 
-/* Whether a letter, number or _ begins at p, where n bytes are. */
+/* Whether p, with n bytes, begins with a letter, number or _. */
 static int is_word(const char *p, size_t n)
 {
     uint32_t cp;
@@ -221,7 +222,7 @@ static int is_word(const char *p, size_t n)
     return n && utf8_at(p, n, &cp) > 0 && unicode_flags(cp) & UNICODE_WORD;
 }
 
-/* Whether one ends before text + at. */
+/* Whether a word ends at text + at. */
 static int ends_word(const struct specials *t, const char *text, size_t at)
 {
     size_t back = at ? utf8_last(text, at) : 0;
@@ -231,11 +232,11 @@ static int ends_word(const struct specials *t, const char *text, size_t at)
 
 /* A special token in a text: its place, with the white space that it takes along. */
 struct found {
-    const struct pretoken_special *s; // NULL: none before `from`, which is where to wait
+    const struct pretoken_special *s; // NULL: there is none before `from`, where to wait
     size_t                         from, to;
 };
 
-/* Where the white space at the end of text[0..n) begins, or what may become such. */
+/* Where the white space at the end of text[0..n), or what may become such, begins. */
 static size_t white_from(const char *text, size_t n)
 {
     size_t whole = n - utf8_unfinished(text, n);
@@ -243,7 +244,7 @@ static size_t white_from(const char *text, size_t n)
     return whole - unicode_spaces_behind(text, whole);
 }
 
-/* The next one in text[used..n), looked for from t->scan on, which is at least `used`. */
+/* Finds the next special token in text[used..n), from t->scan on, which is at least `used`. */
 static struct found found_next(struct specials *t, const struct origin *o, const char *text,
                                size_t used, size_t n, int final)
 {
@@ -265,7 +266,7 @@ static struct found found_next(struct specials *t, const struct origin *o, const
         int    cut = !final && (f.s->rstrip || f.s->single_word) &&
                   (next == n || utf8_length(text + next, n - next) == 0);
         if (cut)
-            f.s = NULL; // what follows it matters
+            f.s = NULL; // the text behind it matters
         if (f.s && f.s->single_word &&
             (ends_word(t, text, at) || is_word(text + f.to, n - f.to))) {
             t->scan = f.to;
@@ -280,7 +281,7 @@ static struct found found_next(struct specials *t, const struct origin *o, const
 
 /* ---- cutting ---- */
 
-/* Text that is normalized, as far as it can be; what must wait is held. */
+/* Normalizes text as far as possible and passes it in. Text that must wait is held. */
 struct inward { struct pretoken *inner; const struct pretoken_to *to; };
 
 static int inner_feed(void *arg, const char *text, size_t n, struct err *err)
@@ -290,7 +291,7 @@ static int inner_feed(void *arg, const char *text, size_t n, struct err *err)
     return pretoken_feed(i->inner, text, n, 0, i->to, err);
 }
 
-/* The same of a text that is traced. */
+/* The same for a text that is traced. */
 static int inner_trace(struct pretoken *p, const char *text, size_t n,
                        const struct pretoken_to *to, struct err *err)
 {
@@ -332,7 +333,7 @@ static int inner_cut(struct pretoken *p, const char *text, size_t n, int final,
 static int turn_cut(struct pretoken *p, int turn, const char *text, size_t n, int final,
                     const struct pretoken_to *to, size_t *used, struct err *err);
 
-/* Text around the special tokens of a turn. */
+/* Cuts the text around the special tokens of a turn. */
 static int specials_cut(struct pretoken *p, int turn, const char *text, size_t n, int final,
                         const struct pretoken_to *to, size_t *used, struct err *err)
 {
@@ -352,11 +353,11 @@ static int specials_cut(struct pretoken *p, int turn, const char *text, size_t n
             *used = p->turns[turn].scan = f.to;
         }
     }
-    // also where all of the text was cut before it was known to end
+    // also if all text was cut before its end was known
     return final ? turn_cut(p, turn + 1, NULL, 0, 1, to, &(size_t){ 0 }, err) : 0;
 }
 
-/* Text around the special tokens of turn `turn` and later ones. */
+/* Cuts the text around the special tokens of turn `turn` and later turns. */
 static int turn_cut(struct pretoken *p, int turn, const char *text, size_t n, int final,
                     const struct pretoken_to *to, size_t *used, struct err *err)
 {

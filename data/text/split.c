@@ -1,26 +1,27 @@
-/* split.c: the ways to cut a segment.
+/* split.c: cuts a segment into pre-tokens, in one of several ways.
  *
- * By a regular expression of GPT-2 and its successors: no expression has look-behind, so cutting
- * can go on from any end of a pre-token. When more text is to follow, a pre-token is final if
- * looking for it never touched the end of what is there. It did not if at least two bytes follow
- * it: greedy runs and the lookahead of \s+(?!\S) stop at a code point that is there (a run of
- * spaces that reaches the end is taken whole, so nothing follows it), and a contraction ('re) that
- * lacks a byte leaves "'" with one byte behind it. Newer expressions take white space as far as its
- * last line ends (\s*[\r\n]+), so there all white space must have ended before the text does.
+ * The first way is a regular expression of GPT-2 and its successors. No expression has look-behind,
+ * so cutting can go on from any end of a pre-token. If more text is to follow, a pre-token is final
+ * if the search for it did not touch the end of the text. It did not if at least two bytes follow:
+ * greedy runs and the lookahead of \s+(?!\S) stop at a code point that is there (a run of spaces
+ * that reaches the end is taken whole, so nothing follows it), and a contraction ('re) that lacks a
+ * byte leaves "'" with one byte behind it. Newer expressions take white space up to its last line
+ * end (\s*[\r\n]+), so there all white space must end before the text does.
  *
- * Tekken's expression cuts before a capital letter, but tries a word that ends in small letters
- * first: where a run of letters and marks ends decides on all of it, so the run must have ended.
+ * Tekken's expression cuts before a capital letter, but first tries a word that ends in small
+ * letters. So the end of a run of letters and marks decides about all of it, and the run must have
+ * ended.
  *
- * An expression may leave gaps, which are pre-tokens too (DeepSeek-V3's does); the gap is final
- * once something behind it matches. Before an expression, runs of characters of a set may be taken
- * out, each a piece that is cut as if it stood alone.
+ * An expression may leave gaps, which are pre-tokens, too (DeepSeek-V3's does). A gap is final when
+ * something behind it matches. Before an expression, runs of characters of a set may be taken out;
+ * each is cut on its own.
  *
- * Hugging Face's \s is White_Space, while PCRE2's also has U+180E; its letters, marks, numbers and
+ * Hugging Face's \s is White_Space, while PCRE2's also has U+180E. Its letters, marks, numbers and
  * signs are those of Unicode 16, while Debian's PCRE2 knows 14. They are written out below, so that
  * the ids do not depend on the library's version.
  *
- * BERT's words end at white space, and each punctuation mark is one. Marks of words
- * (SentencePiece's U+2581 for a space) are where a word begins. */
+ * BERT's words end at white space, and each punctuation mark is one. In the third way, words begin
+ * at marks (SentencePiece's U+2581 for a space). */
 #include "data/text/split.h"
 
 #include "data/base/grow.h"
@@ -68,9 +69,9 @@
     "\\x{1fada}-\\x{1fadc}\\x{1fadf}\\x{1fae8}-\\x{1fae9}\\x{1faf7}-\\x{1faf8}" \
     "\\x{1fbcb}-\\x{1fbef}"
 
-/* These are the insides of classes. Alike in all: ASCII letters, with a space before them, are one
- * pre-token, or with CASED those up to a capital letter behind a small one, which ascii_word
- * uses. */
+/* The insides of character classes. In all expressions, ASCII letters with a space before them are
+ * one pre-token. With CASED it ends at a capital letter behind a small one. ascii_word uses
+ * this. */
 #define WORDS_END "|[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+"
 #define TODAYS(numbers) \
     "'(?:[sS\\x{17f}tTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])" \
@@ -87,12 +88,12 @@
 #define ASCII_SIGN "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~]"
 
 enum traits {
-    LINES = 1, // what begins as white space depends on all white space that follows
+    LINES = 1, // a pre-token of white space depends on all white space that follows
     CASED = 2, // a word depends on all letters and marks that follow
     GAPS = 4,  // there may be text that it does not match
 };
 
-/* A row is one expression: what Hugging Face's files say, and how PCRE2 is asked the same. */
+/* A row is one expression: its text in Hugging Face's files, and the same for PCRE2. */
 static const struct split_pattern {
     const char *name, *said, *pattern;
     unsigned    traits;
@@ -116,7 +117,7 @@ static const struct split_pattern {
 };
 enum { PATTERNS = sizeof patterns / sizeof *patterns };
 
-/* Sets whose runs are taken out, as Hugging Face's files say it. */
+/* Sets whose runs are taken out, and their text in Hugging Face's files. */
 static const struct { const char *said; struct split_run run; } runs[] = {
     { "\\p{N}", { SPLIT_NUMBERS, 1 } },
     { "\\p{N}{1,3}", { SPLIT_NUMBERS, 3 } },
@@ -162,12 +163,12 @@ const char *split_pattern_names(void)
 
 struct split {
     struct split_config config;
-    char               *mark; // of config
+    char               *mark; // config.mark is this
     size_t              n_mark;
     pcre2_code         *code;
     pcre2_match_data   *match;
-    int                 begun; // some of the segment was cut
-    int                 first; // nothing of the text stands before the segment
+    int                 begun; // some of the segment has been cut
+    int                 first; // the segment begins the text
     char               *joined, *marked; // a segment's beginning with its prefix; a word with marks
     size_t              joined_cap, marked_cap;
 };
@@ -185,7 +186,7 @@ static int pattern_open(struct split *s, struct err *err)
         return err_set(err, -ENOSYS, "PCRE2 does not compile %s's expression (error %d at %zu)",
                        s->config.pattern->name, code, (size_t)at);
     s->match = pcre2_match_data_create(1, NULL);
-    // where there is no just-in-time compiler, pcre2_match interprets
+    // without a just-in-time compiler, pcre2_match interprets
     pcre2_jit_compile(s->code, PCRE2_JIT_COMPLETE);
     return s->match ? 0 : err_set(err, -ENOMEM, "no memory for the pre-tokeniser");
 }
@@ -235,9 +236,9 @@ void split_reset(struct split *s)
     s->first = 1;
 }
 
-/* ---- by an expression ---- */
+/* ---- expressions ---- */
 
-/* Where letters of ASCII end, of which the first is `a`. */
+/* The end of a run of ASCII letters. `a` is the alphabet's first. */
 static size_t letters_end(const char *text, size_t i, size_t n, char a, char fold)
 {
     while (i < n && (unsigned char)((text[i] | fold) - a) < 26)
@@ -245,9 +246,9 @@ static size_t letters_end(const char *text, size_t i, size_t n, char a, char fol
     return i;
 }
 
-/* Length of a pre-token of ASCII letters at text[i..n), with the space before it; 0 where the
- * expression must be asked. Most of English is such words, and the expression takes several times
- * as long to find them. */
+/* Length of a pre-token of ASCII letters at text[i..n), with the space before it, or 0 if the
+ * expression must be asked. Most English words are found here, and the expression takes several
+ * times as long. */
 static size_t ascii_word(const struct split *s, const char *text, size_t i, size_t n)
 {
     size_t first = i + (text[i] == ' '), end = first;
@@ -259,7 +260,7 @@ static size_t ascii_word(const struct split *s, const char *text, size_t i, size
     return end > first && end < n && (unsigned char)text[end] < 0x80 ? end - i : 0;
 }
 
-/* Where the letters and marks end that text[i..n), valid UTF-8, begins with. */
+/* Where the letters and marks at the beginning of text[i..n), valid UTF-8, end. */
 static size_t run_of_letters(const char *text, size_t i, size_t n)
 {
     while (i < n) {
@@ -286,8 +287,8 @@ static int is_open(const struct split *s, const char *text, size_t i, size_t len
     return white > 0 && i + white + 2 > n;
 }
 
-/* The length of the pre-token at text[i..n), which the expression is asked for, or of
- * the gap before what it matches next. 0: more text tells. */
+/* Finds the length of the pre-token at text[i..n) with the expression, or of the gap before its
+ * next match. 0: more text is needed. */
 static int next_length(struct split *s, const char *text, size_t i, size_t n, int open, size_t *len,
                        struct err *err)
 {
@@ -309,7 +310,7 @@ static int next_length(struct split *s, const char *text, size_t i, size_t n, in
     return 0;
 }
 
-/* Valid UTF-8. `open`: more may follow; then *used is short of n. */
+/* Cuts valid UTF-8. `open`: more may follow; then *used is less than n. */
 static int run_cut(struct split *s, const char *text, size_t n, int open,
                    const struct pretoken_to *to, size_t *used, struct err *err)
 {
@@ -345,7 +346,7 @@ static int pattern_cut(struct split *s, const char *text, size_t n, int open,
     return 0;
 }
 
-/* ---- runs, which are taken out before ---- */
+/* ---- runs that are taken out ---- */
 
 static int is_in(enum split_set set, uint32_t cp)
 {
@@ -354,7 +355,7 @@ static int is_in(enum split_set set, uint32_t cp)
     return (cp >= 0x4E00 && cp <= 0x9FA5) || (cp >= 0x3040 && cp <= 0x30FF);
 }
 
-/* Whether a character of the set begins at p[0..n); *len: its bytes. -1: more text tells. */
+/* Whether a character of the set begins at p[0..n). *len: its bytes. -1: more text is needed. */
 static int set_at(enum split_set set, const char *p, size_t n, int open, size_t *len)
 {
     uint32_t cp;
@@ -366,8 +367,8 @@ static int set_at(enum split_set set, const char *p, size_t n, int open, size_t 
     return is_in(set, cp);
 }
 
-/* Where the run ends that text[0..n) begins with, or what is none; *closed: nothing that follows
- * can change that. */
+/* Where the run, or the text outside of runs, at the beginning of text[0..n) ends. *closed: no
+ * further text can change that. */
 static size_t run_end(const struct split_run *run, const char *text, size_t n, int open,
                       int *closed)
 {
@@ -385,7 +386,7 @@ static size_t run_end(const struct split_run *run, const char *text, size_t n, i
     return n;
 }
 
-/* Each piece as if it stood alone. */
+/* Cuts each piece on its own. */
 static int runs_cut(struct split *s, size_t k, const char *text, size_t n, int open,
                     const struct pretoken_to *to, size_t *used, struct err *err)
 {
@@ -441,8 +442,8 @@ static int bert_cut(const char *text, size_t n, int open, const struct pretoken_
 
 /* ---- marks ---- */
 
-/* Length of the mark, or of the space that becomes one, at text[0..n); 0: there is none; -1: the
- * beginning of one. */
+/* Length of the mark at text[0..n), or of the space that becomes one; 0: there is none; -1: only
+ * its beginning is there. */
 static int mark_at(const struct split *s, const char *text, size_t n)
 {
     size_t most = n < s->n_mark ? n : s->n_mark;
@@ -454,10 +455,10 @@ static int mark_at(const struct split *s, const char *text, size_t n)
     return most < s->n_mark ? -1 : (int)s->n_mark;
 }
 
-/* Where the word ends that begins at `from`; SIZE_MAX: more text tells. */
+/* Where the word that begins at `from` ends. SIZE_MAX: more text is needed. */
 static size_t word_end(const struct split *s, const char *text, size_t from, size_t n, int open)
 {
-    int other = 0; // something that is no mark was there
+    int other = 0; // something other than marks has come
 
     if (open && s->config.at == SPLIT_AT_NONE)
         return SIZE_MAX;
@@ -475,7 +476,7 @@ static size_t word_end(const struct split *s, const char *text, size_t from, siz
     return open ? SIZE_MAX : n;
 }
 
-/* A word, with marks for spaces. */
+/* Passes on a word, with marks for spaces. */
 static int marked_out(struct split *s, const char *text, size_t n, const struct pretoken_to *to,
                       struct err *err)
 {
@@ -524,7 +525,7 @@ static int any_cut(struct split *s, const char *text, size_t n, int open,
     return runs_cut(s, 0, text, n, open, to, used, err);
 }
 
-/* The beginning of a segment, with the mark before it. */
+/* Cuts the beginning of a segment, with the mark before it. */
 static int prefixed_cut(struct split *s, const char *text, size_t n, int open,
                         const struct pretoken_to *to, size_t *used, struct err *err)
 {
@@ -536,7 +537,7 @@ static int prefixed_cut(struct split *s, const char *text, size_t n, int open,
     memcpy(s->joined + s->n_mark, text, n);
     rc = any_cut(s, s->joined, s->n_mark + n, open, to, used, err);
     s->begun = *used > 0;
-    *used -= *used > s->n_mark ? s->n_mark : *used; // no way cuts a mark in two
+    *used -= *used > s->n_mark ? s->n_mark : *used; // no way cuts inside a mark
     return rc;
 }
 

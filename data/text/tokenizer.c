@@ -1,6 +1,8 @@
-/* tokenizer.c: what the kinds of tokenizers share: tokens, merges, the words of the vocabulary.
+/* tokenizer.c: holds what all kinds of tokenizers share, tokens, merges and words of the
+ * vocabulary, and encodes text.
  *
- * A pre-token's ids come from a cache (text repeats itself: nearly all do), else from the model. */
+ * A pre-token's ids come from a cache if it is there (text repeats itself: nearly all are),
+ * otherwise from the model. */
 #include "data/base/crc32c.h"
 #include "data/base/grow.h"
 #include "data/text/tokenizer_parts.h"
@@ -9,7 +11,7 @@
 
 #define CACHE_BITS 16u
 
-/* One cache line; direct-mapped, the newer word replaces the older. */
+/* A cache of words, each one cache line. It is direct-mapped: a newer word replaces the older. */
 struct word_cache {
     struct word {
         uint8_t n, n_ids;
@@ -29,7 +31,7 @@ void byte_map_make(struct byte_map *m)
     for (int printable = 1; printable >= 0; printable--)
         for (unsigned b = 0; b < 256; b++)
             if (printable == ((b >= 33 && b <= 126) || (b >= 161 && b != 173))) {
-                // 188 bytes are printable; the others follow the 256th code point
+                // 188 bytes are printable; the others follow code point 256
                 m->code_point[b] = (uint16_t)(printable ? b : 256 + n - 188);
                 m->byte[m->code_point[b]] = (int16_t)b;
                 m->order[n++] = (unsigned char)b;
@@ -94,8 +96,7 @@ static int is_framed(const char *content, size_t n, const char *before, const ch
     return n >= a + b && !memcmp(content, before, a) && !memcmp(content + n - b, behind, b);
 }
 
-/* Whether a token is one that ends or begins a turn, by its looks. The second bar is that of
- * DeepSeek's. */
+/* Whether a token looks like one that ends or begins a turn. The second bar is DeepSeek's. */
 static int looks_special(const char *content, size_t n)
 {
     return is_framed(content, n, "<|", "|>") || is_framed(content, n, "<\uff5c", "\uff5c>");
@@ -146,7 +147,7 @@ void tokenizer_set_merge(struct tokenizer *t, size_t rank, struct merge m)
     *merge_find(t, pair) = (struct merge_slot){ pair, (uint32_t)rank };
 }
 
-/* The next merge from rank i on, without pairs that a later rank replaces; NULL: no more. */
+/* The next merge from rank i on, without pairs that a later rank replaces, or NULL. */
 static const struct merge *merge_next(const struct tokenizer *t, size_t *i)
 {
     for (; *i < t->n_merges; ++*i) {
@@ -187,7 +188,7 @@ uint32_t tokenizer_sum(const struct tokenizer *t)
     return sum;
 }
 
-/* The place of a token's id among the words, or the free one where it belongs. */
+/* Where a token's id is among the words, or the free place for it. */
 static int32_t *word_find(const struct tokenizer *t, const char *bytes, size_t n)
 {
     size_t i = word_hash(bytes, n) & t->words_mask;
@@ -228,20 +229,20 @@ int32_t words_find(const struct tokenizer *t, const char *bytes, size_t n)
     return *word_find(t, bytes, n);
 }
 
-/* The id of an added token, the last of those with this content; -1: there is none. */
+/* The id of the last added token with this content, or -1. */
 static int32_t added_find(const struct tokenizer *t, const char *content)
 {
     size_t n = strlen(content);
 
-    for (size_t i = t->n; i-- > 0;) // it stands at the end, if anywhere
+    for (size_t i = t->n; i-- > 0;) // added tokens are at the end
         if (t->entries[i].added && t->entries[i].n == n &&
             !memcmp(t->entries[i].bytes, content, n))
             return (int32_t)i;
     return -1;
 }
 
-/* The id of the added token that the files name as `role`, else of the first of `usual` that there
- * is; -1: there is none. */
+/* The id of the added token that the files name as `role`, otherwise of the first of `usual` that
+ * exists, or -1. */
 static int32_t role_find(const struct tokenizer *t, const char *role, const char *const *usual)
 {
     const char *name = tokenizer_role_name(t->roles, role);
@@ -287,7 +288,7 @@ void tokenizer_close(struct tokenizer *t)
     free(t);
 }
 
-/* ---- what a tokenizer says of itself ---- */
+/* ---- questions about a tokenizer ---- */
 
 size_t tokenizer_vocab(const struct tokenizer *t) { return t->n; }
 
@@ -337,7 +338,7 @@ const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *n)
     return t->entries[id].bytes;
 }
 
-/* ---- the cache, and encoding ---- */
+/* ---- encoding, with the cache ---- */
 
 uint64_t word_hash(const char *bytes, size_t n)
 {
@@ -373,7 +374,7 @@ void token_spans_free(struct token_spans *s)
 
 struct encoding { struct tokenizer *t; struct token_buf *out; };
 
-/* The ids of one pre-token (of a pretoken_to). */
+/* Adds the ids of one pre-token (a pretoken_to calls this). */
 static int encode_word(void *arg, const char *bytes, size_t n, int32_t special, struct err *err)
 {
     struct encoding  *e = arg;
@@ -430,14 +431,14 @@ int tokenizer_feed(struct tokenizer *t, const char *text, size_t n, int last,
 /* ---- encoding, with the bytes of each id ---- */
 
 struct tracing {
-    struct encoding     encoding; // first
+    struct encoding     encoding; // first member
     struct origin       origin;
     struct token_spans *spans;
-    struct token_span  *bytes, *covers; // of a pre-token: of its bytes, and of its ids in it
+    struct token_span  *bytes, *covers; // of a pre-token: of its bytes, and of its ids
     size_t              bytes_cap, covers_cap;
 };
 
-/* What each of ids[0..k) covers, if their names are what stands there. Returns whether they are. */
+/* Finds what each of ids[0..k) covers, if their names spell the text. Returns whether they do. */
 static int covers_by_name(const struct tokenizer *t, const char *bytes, size_t n,
                           const int32_t *ids, size_t k, struct token_span *covers)
 {
@@ -454,8 +455,8 @@ static int covers_by_name(const struct tokenizer *t, const char *bytes, size_t n
     return at == n;
 }
 
-/* What each id from `first` on covers of a pre-token. They may come from the cache, which does not
- * know; where their names do not tell, the word is encoded again. */
+/* Finds what each id from `first` on covers in a pre-token. The ids may come from the cache, which
+ * does not know. If their names do not show it, the word is encoded again. */
 static int word_covers(struct tracing *x, const char *bytes, size_t n, int32_t special,
                        size_t first, struct err *err)
 {
@@ -474,7 +475,7 @@ static int word_covers(struct tracing *x, const char *bytes, size_t n, int32_t s
     return rc;
 }
 
-/* The ids of one pre-token, and their spans (of a pretoken_to). */
+/* Adds the ids of one pre-token and their spans (a pretoken_to calls this). */
 static int trace_word(void *arg, const char *bytes, size_t n, int32_t special, struct err *err)
 {
     struct tracing     *x = arg;

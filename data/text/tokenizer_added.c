@@ -1,12 +1,12 @@
-/* tokenizer_added.c: which added tokens a folder has, and with what ids.
+/* tokenizer_added.c: collects the added tokens of a folder, and their ids.
  *
- * Five files may name them: tokenizer.json (added_tokens), tokenizer_config.json
- * (added_tokens_decoder, and bos_token and its kin), special_tokens_map.json and added_tokens.json.
- * This follows what transformers does with them: the later one adds to the earlier; the two old
- * files count only where tokenizer_config.json has no added_tokens_decoder; what is named again
- * takes the flags of its last naming. An id is never the file's: a token of the vocabulary keeps
- * its own, every other gets the next one. A file that says otherwise is refused, since its model
- * was trained with the ids that it says. */
+ * Several files may name them: tokenizer.json (added_tokens), tokenizer_config.json
+ * (added_tokens_decoder, and bos_token and the like), special_tokens_map.json and
+ * added_tokens.json. This follows transformers: a later file adds to an earlier one. The two old
+ * files count only if tokenizer_config.json has no added_tokens_decoder. A token that is named
+ * again takes the flags of its last naming. Ids are not taken from the files: a token of the
+ * vocabulary keeps its own, every other one gets the next. A file that says otherwise is refused,
+ * because its model was trained with the ids in it. */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/file.h"
@@ -19,7 +19,7 @@
 #define MAX_ADDED 8192u
 enum { COMPANION_BYTES = 16 << 20 };
 
-/* Names of one token each, then of lists of tokens. */
+/* Names of single tokens, then of lists of tokens. */
 static const char *const names[] = { "bos_token", "eos_token", "unk_token", "sep_token",
                                      "pad_token", "cls_token", "mask_token",
                                      "additional_special_tokens", "extra_special_tokens" };
@@ -28,7 +28,7 @@ enum { NAMES = sizeof names / sizeof *names, LISTS = 2 };
 struct adding {
     struct added_tokens *to;
     const json_t        *vocab;
-    const char          *path; // of the file being read
+    const char          *path; // the file being read
 };
 
 /* ---- one token ---- */
@@ -59,7 +59,7 @@ static json_int_t next_id(const struct adding *s, const char *content)
     return next;
 }
 
-/* Take in what one file says of a token; its id is -1 where the file does not say. */
+/* Adds what one file says about a token. Its id is -1 if the file does not say it. */
 static int token_add(struct adding *s, const struct added_token *said, struct err *err)
 {
     struct added_tokens *a = s->to;
@@ -92,8 +92,8 @@ static int token_add(struct adding *s, const struct added_token *said, struct er
     return 0;
 }
 
-/* A token as a string, or as an object with content and flags. `special`: it is one, whatever its
- * flag says. */
+/* Reads a token: a string, or an object with content and flags. `special`: it is special, whatever
+ * its flag says. */
 static int token_read(const struct adding *s, struct added_token *out, const json_t *v, int special,
                       struct err *err)
 {
@@ -129,9 +129,9 @@ static int token_by_id(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* ---- what each file names ---- */
+/* ---- the files ---- */
 
-/* tokenizer.json: an array of objects with ids, in order. */
+/* Adds the array of objects with ids, in order, of tokenizer.json. */
 static int array_add(struct adding *s, const json_t *added, struct err *err)
 {
     int rc = 0;
@@ -151,7 +151,7 @@ static int array_add(struct adding *s, const json_t *added, struct err *err)
     return rc;
 }
 
-/* Whether bos_token or its kin, or a list of such, names this content. */
+/* Whether bos_token or the like, or a list of tokens, names this content. */
 static int is_named(const json_t *named, const char *content)
 {
     const json_t *v;
@@ -168,8 +168,8 @@ static int is_named(const json_t *named, const char *content)
     return 0;
 }
 
-/* Of added_tokens_decoder, {"50257": {content, flags}}, or of added_tokens.json, {"content":
- * 50257}: in the order of the ids. */
+/* Adds the tokens of added_tokens_decoder, {"50257": {content, flags}}, or of added_tokens.json,
+ * {"content": 50257}, in the order of ids. */
 static int object_add(struct adding *s, const json_t *object, const json_t *named, struct err *err)
 {
     size_t         n = 0, size = json_object_size(object);
@@ -204,7 +204,7 @@ static int object_add(struct adding *s, const json_t *object, const json_t *name
     return rc;
 }
 
-/* A token that is named to be special; what is said of it elsewhere stays. */
+/* Makes a named token special. Its other flags stay. */
 static int special_add(struct adding *s, const json_t *v, struct err *err)
 {
     struct added_token what, *known;
@@ -219,7 +219,7 @@ static int special_add(struct adding *s, const json_t *v, struct err *err)
     return rc || known ? rc : token_add(s, &what, err);
 }
 
-/* One value alone, or all of an object's: Gemma 3's lists are {"image_token": "<image>"}. */
+/* Adds one value, or all of an object's: Gemma 3's lists are {"image_token": "<image>"}. */
 static int singles_add(struct adding *s, const json_t *v, int list, struct err *err)
 {
     const char *role;
@@ -259,14 +259,14 @@ int companion_read(json_t **out, const char *dir, const char *name, struct err *
     return rc;
 }
 
-/* The names' values of `from` over those of `named`. */
+/* Replaces the values in `named` by those in `from`. */
 static void named_take(json_t *named, const json_t *from)
 {
     for (size_t i = 0; i < NAMES; i++)
         json_object_set(named, names[i], json_object_get(from, names[i])); // NULL sets nothing
 }
 
-/* From three parsed files, each NULL where it is not there. */
+/* Adds the tokens of three parsed files, each NULL if it is missing. */
 static int companions_add(struct adding *s, char *paths[3], const json_t *const files[3],
                           json_t *named, struct err *err)
 {
@@ -286,7 +286,8 @@ static int companions_add(struct adding *s, char *paths[3], const json_t *const 
     return rc ? rc : named_add(s, named, err);
 }
 
-/* White space that one token takes along behind it may not be the beginning of another. */
+/* Refuses tokens of which one takes along white space behind it and another begins with white
+ * space. */
 static int spaces_check(const struct added_tokens *a, const char *path, struct err *err)
 {
     const struct added_token *takes = NULL, *begins = NULL;

@@ -1,14 +1,12 @@
-/* tokenizer_bpe.c: byte-pair encoding: of bytes (GPT-2 and its successors), and of characters where
- * a mark stands for a space (SentencePiece's: Llama 2, Mistral, Gemma).
+/* tokenizer_bpe.c: encodes words by byte-pair encoding, of bytes (GPT-2 and its successors) or of
+ * characters with a mark for a space (SentencePiece's: Llama 2, Mistral, Gemma).
  *
- * Of all neighbouring pairs of a word the one of lowest rank is merged, the leftmost first, until
- * none is left. A heap of (rank, position) finds it, so that a word of a megabyte takes no longer
- * than its length times a logarithm; an entry whose pair has changed since is dropped when it comes
- * up.
+ * Of all neighbouring pairs in a word, the one with the lowest rank is merged, the leftmost first,
+ * until none is left. A heap of (rank, position) finds it, so that even a word of a megabyte takes
+ * only its length times a logarithm. An entry whose pair has changed is dropped when it comes up.
  *
- * SentencePiece's models take a whole text for one word. It is cut before a mark that follows
- * something else all the same, where no merge joins such a pair: what stands on both sides then
- * never meets. */
+ * SentencePiece's models take a whole text for one word. If no merge joins a mark to other text
+ * before it, the text is still cut before such marks: the parts never meet. */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/grow.h"
@@ -22,7 +20,7 @@
 
 /* ---- merging ---- */
 
-/* Look up the pair that begins at symbol i, and queue it if it merges. */
+/* Looks up the pair that begins at symbol i, and queues it if it merges. */
 static void pair_queue(struct tokenizer *t, uint32_t i)
 {
     struct symbol *s = &t->symbols[i];
@@ -39,7 +37,7 @@ static void pair_queue(struct tokenizer *t, uint32_t i)
     heap_push(&t->heap, (uint64_t)m->rank << 32 | i);
 }
 
-/* Room for the symbols of a word of n bytes, and for its pairs. */
+/* Makes room for the symbols of a word of n bytes, and for its pairs. */
 static int word_room(struct tokenizer *t, size_t n, struct err *err)
 {
     if (n >= (size_t)1 << 30)
@@ -52,7 +50,7 @@ static int word_room(struct tokenizer *t, size_t n, struct err *err)
     return 0;
 }
 
-/* What the symbols [from, to) cover together. An unknown character may stand behind bytes that
+/* What the symbols [from, to) cover together. An unknown character may come behind bytes that
  * follow it. */
 static struct token_span symbols_cover(const struct token_span *covers, size_t from, size_t to)
 {
@@ -65,8 +63,8 @@ static struct token_span symbols_cover(const struct token_span *covers, size_t f
     return all;
 }
 
-/* Merge the ids of the first n symbols until no pair merges, and put what is left behind out.
- * covers (or NULL) has what each symbol covers, and then what each id covers. */
+/* Merges the ids of the first n symbols until no pair merges, and appends the rest to out. covers
+ * (or NULL) first has what each symbol covers, and then what each id covers. */
 static void word_merge(struct tokenizer *t, size_t n, struct token_buf *out,
                        struct token_span *covers)
 {
@@ -82,7 +80,7 @@ static void word_merge(struct tokenizer *t, size_t n, struct token_buf *out,
         struct symbol *left = &t->symbols[i];
 
         if (left->rank != rank)
-            continue; // it or its neighbour was merged since
+            continue; // it or its neighbour has been merged
         struct symbol *right = &t->symbols[left->next];
 
         right->rank = NO_RANK;
@@ -104,7 +102,7 @@ static void word_merge(struct tokenizer *t, size_t n, struct token_buf *out,
     }
 }
 
-/* Whether the word is a token and no merges are asked for: then it is put behind out. */
+/* Appends the word to out if it is a token and merges may be skipped. Returns whether it did. */
 static int word_whole(const struct tokenizer *t, const char *bytes, size_t n,
                       struct token_buf *out, struct token_span *covers)
 {
@@ -117,12 +115,12 @@ static int word_whole(const struct tokenizer *t, const char *bytes, size_t n,
     return id >= 0;
 }
 
-/* ---- of bytes ---- */
+/* ---- bytes ---- */
 
 static int bytes_read(struct tokenizer_settings *s, const json_t *model, const char *path,
                       struct err *err)
 {
-    // of these, unk_token and fuse_unk are about bytes without a token, and all have one
+    // unk_token and fuse_unk are for bytes without a token; there are none
     static const char *const known[] = { "s type", "* vocab", "* merges", "s unk_token",
                                          "b fuse_unk", "b ignore_merges", "0 dropout", NULL };
 
@@ -180,7 +178,7 @@ const struct model_ops model_bytes = {
     .encode = bytes_encode,
 };
 
-/* Tokens of the bytes, then of each merge. */
+/* Makes the tokens of the bytes, then of each merge. */
 int tokenizer_from_merges(struct tokenizer **out, const uint32_t (*merges)[2], size_t n_merges,
                           struct err *err)
 {
@@ -222,7 +220,7 @@ int tokenizer_from_merges(struct tokenizer **out, const uint32_t (*merges)[2], s
     return rc;
 }
 
-/* ---- of characters ---- */
+/* ---- characters ---- */
 
 static int marks_read(struct tokenizer_settings *s, const json_t *model, const char *path,
                       struct err *err)
@@ -252,10 +250,10 @@ static int ends_with(const struct token_entry *e, const char *mark)
     return e->n >= n && !memcmp(e->bytes + e->n - n, mark, n);
 }
 
-/* Whether the ids of a text are those of its parts, cut before each mark behind something else. */
+/* Whether a text's ids are those of its parts, if it is cut before each mark behind other text. */
 static int parts_alone(const struct tokenizer *t, const char *mark)
 {
-    // a mark that is no token might be joined to what is unknown before it
+    // a mark that is no token might be joined to unknown text before it
     if (t->ignore_merges || words_find(t, mark, strlen(mark)) < 0)
         return 0;
     for (const struct merge *m = t->merges; m < t->merges + t->n_merges; m++)
@@ -286,7 +284,7 @@ static int marks_complete(struct tokenizer *t, const struct tokenizer_settings *
     return 0;
 }
 
-/* The symbols of a word as they are made. */
+/* A word's symbols while they are made. */
 struct symbols { struct tokenizer *t; struct token_span *covers, unknown; size_t n; };
 
 static void symbol_add(struct symbols *s, int32_t id, size_t from, size_t to)
@@ -296,7 +294,7 @@ static void symbol_add(struct symbols *s, int32_t id, size_t from, size_t to)
     s->t->symbols[s->n++].id = id;
 }
 
-/* The unknown characters that wait, as one. */
+/* Adds the unknown characters that wait, as one symbol. */
 static void unknown_add(struct symbols *s)
 {
     if (s->unknown.to)
@@ -304,7 +302,7 @@ static void unknown_add(struct symbols *s)
     s->unknown.to = 0;
 }
 
-/* The symbols of one character bytes[at..at+len) that is no token: its bytes, where all have one.
+/* Adds the symbols of a character bytes[at..at+len) that is no token: its bytes, if all have one.
  * Returns whether they do. */
 static int fall_back(struct symbols *s, const char *bytes, size_t at, size_t len)
 {
@@ -337,14 +335,14 @@ static int marks_encode(struct tokenizer *t, const char *bytes, size_t n, struct
             symbol_add(&s, id, i, i + len);
             continue;
         }
-        // an unknown one that waits stays behind bytes that follow it, as Hugging Face has it
+        // an unknown one that waits stays behind the bytes that follow it, as in Hugging Face's
         if (fall_back(&s, bytes, i, len) || t->unk < 0)
             continue;
         size_t from = s.unknown.to && t->fuse_unk ? s.unknown.from : i;
 
         if (!t->fuse_unk)
             unknown_add(&s);
-        s.unknown = (struct token_span){ from, i + len }; // to be one with those that follow
+        s.unknown = (struct token_span){ from, i + len }; // joined with unknown ones that follow
     }
     unknown_add(&s);
     if (!rc)

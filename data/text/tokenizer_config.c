@@ -1,17 +1,16 @@
-/* tokenizer_config.c: what tokenizer_config.json, beside a tokenizer.json or what stands for one,
- * changes of the ids.
+/* tokenizer_config.c: applies the settings of tokenizer_config.json that change ids.
  *
- * This follows transformers' fast tokenizers. Computed are truncation_side and
- * split_special_tokens, and where there is no tokenizer.json add_bos_token and add_eos_token, of
- * which alone the template is made then. Settings that would make another tokenizer than
- * tokenizer.json's are refused by name (add_prefix_space, BERT's three, fix_mistral_regex). All
- * others change no ids of a fast tokenizer: clean_up_tokenization_spaces and padding_side are about
- * other things, and legacy, use_fast or sp_model_kwargs were heard when tokenizer.json was made. */
+ * This follows transformers' fast tokenizers. Two settings are applied: truncation_side and
+ * split_special_tokens. Without a tokenizer.json so are add_bos_token and add_eos_token, from which
+ * alone the template is then made. Settings that would make another tokenizer than tokenizer.json's
+ * are refused by name (add_prefix_space, BERT's three, fix_mistral_regex). All others do not change
+ * a fast tokenizer's ids: clean_up_tokenization_spaces and padding_side are about other things, and
+ * legacy, use_fast and sp_model_kwargs were used when tokenizer.json was made. */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/json.h"
 
-/* ---- what must agree ---- */
+/* ---- settings that must agree ---- */
 
 static int disagree(const json_t *config, const char *name, int otherwise, int is, const char *dir,
                     struct err *err)
@@ -25,8 +24,8 @@ static int disagree(const json_t *config, const char *name, int otherwise, int i
                             said ? "true" : "false");
 }
 
-/* BERT's classes make the normalizer anew of their settings, with defaults of their own; the
- * general class does not look at them. */
+/* BERT's classes make the normalizer from their settings, with their own defaults. The general
+ * class ignores these. */
 static int bert_agrees(const json_t *bert, const json_t *config, const char *dir, struct err *err)
 {
     const char *class = json_str(config, "tokenizer_class");
@@ -60,14 +59,14 @@ static int config_agrees(const struct tokenizer_settings *s, const json_t *confi
     return rc;
 }
 
-/* ---- what stands around a text ---- */
+/* ---- the template ---- */
 
 static json_t *special_make(const char *name, int type)
 {
     return json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", name, "type_id", type);
 }
 
-/* A text with what stands around it, behind the pieces of a template. */
+/* Appends a text, with what is around it, to the pieces of a template. */
 static void text_append(json_t *pieces, const char *const around[2], const char *text, int type)
 {
     if (around[0])
@@ -78,7 +77,7 @@ static void text_append(json_t *pieces, const char *const around[2], const char 
         json_array_append_new(pieces, special_make(around[1], type));
 }
 
-/* A template of these two special tokens, each NULL or one that `added` has. */
+/* Makes a template of these two special tokens. Each is NULL or in `added`. */
 static json_t *template_make(const struct added_tokens *added, const char *const around[2])
 {
     json_t *single = json_array(), *pair = json_array(), *tokens = json_object();
@@ -96,7 +95,7 @@ static json_t *template_make(const struct added_tokens *added, const char *const
                      pair, "special_tokens", tokens);
 }
 
-/* add_bos_token and add_eos_token, where one of them is said. */
+/* Applies add_bos_token and add_eos_token, if one of them is set. */
 static int ends_set(struct tokenizer_settings *s, json_t *root, const struct added_tokens *added,
                     const json_t *config, const char *dir, struct err *err)
 {
@@ -130,7 +129,7 @@ static int ends_set(struct tokenizer_settings *s, json_t *root, const struct add
                : 0;
 }
 
-/* RoBERTa's template, of a pair of files, has no ids yet. */
+/* Fills in the ids of RoBERTa's template, which a pair of files lacks. */
 static int roberta_set(const struct tokenizer_settings *s, json_t *root,
                        const struct added_tokens *added, const char *dir, struct err *err)
 {
@@ -153,7 +152,7 @@ static int roberta_set(const struct tokenizer_settings *s, json_t *root,
 
 /* ---- the rest ---- */
 
-/* What is said of these is true, false or nothing. */
+/* Checks settings that must be true, false or absent. */
 static int flags_check(const json_t *config, const char *dir, struct err *err)
 {
     static const char *const names[] = {
@@ -170,7 +169,7 @@ static int flags_check(const json_t *config, const char *dir, struct err *err)
     return 0;
 }
 
-/* Texts are cut where tokenizer_config.json says it, else where tokenizer.json does. */
+/* Reads at which end texts are cut: from tokenizer_config.json, otherwise from tokenizer.json. */
 static int side_read(struct tokenizer_settings *s, const json_t *root, const json_t *config,
                      const char *dir, struct err *err)
 {

@@ -1,8 +1,9 @@
-/* tokenizer_decode.c: ids to text, one after the other, as Hugging Face's decode makes it of all.
+/* tokenizer_decode.c: turns ids into text, one after the other, with the result of Hugging Face's
+ * decode for all.
  *
- * A token's text depends on what stands before it alone, but for bytes: those of a character wait
- * for each other, and where the vocabulary has bytes as tokens of their own (<0x41>), a run of them
- * is text only if all of it is UTF-8, so it waits for its end. What can be no text is U+FFFD. */
+ * A token's text depends only on what precedes it, except for bytes. A character's bytes wait for
+ * each other. If the vocabulary has bytes as tokens (<0x41>), a run of them is text only if all of
+ * it is UTF-8, so it waits for its end. Bytes that cannot be text become U+FFFD. */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/grow.h"
@@ -48,7 +49,7 @@ static int held_add(struct token_text *x, const char *bytes, size_t n, struct er
     return grow_add(&x->held, &x->n_held, &x->held_cap, bytes, n, 1, "bytes of text", err);
 }
 
-/* Bytes that are no UTF-8 at p[0..n): as many as begin a character, at least one. */
+/* Length of the bytes at p[0..n) that are not UTF-8: as many as begin a character, at least one. */
 static size_t broken(const unsigned char *p, size_t n)
 {
     size_t k = n < 3 ? n : 3;
@@ -58,7 +59,7 @@ static size_t broken(const unsigned char *p, size_t n)
     return k;
 }
 
-/* What waits becomes text, as far as what follows it cannot matter. */
+/* Turns waiting bytes into text, unless following bytes may matter. */
 static int held_put(struct token_text *x, int last, struct err *err)
 {
     size_t i = 0;
@@ -82,7 +83,7 @@ static int held_put(struct token_text *x, int last, struct err *err)
     return rc;
 }
 
-/* The end of a run of bytes: text if all of it is, else U+FFFD for each. */
+/* Ends a run of bytes: it is text if all of it is UTF-8, otherwise each byte becomes U+FFFD. */
 static int run_put(struct token_text *x, const struct decoder *d, struct err *err)
 {
     int why, rc = 0;
@@ -96,9 +97,9 @@ static int run_put(struct token_text *x, const struct decoder *d, struct err *er
     return rc;
 }
 
-/* ---- a token's own text, in x->piece[0..n) ---- */
+/* ---- a token's text, in x->piece[0..n) ---- */
 
-/* What a token is called, and whether bytes are mapped there. */
+/* A token's name, and whether bytes are mapped in it. */
 struct name { const char *bytes; size_t n; int mapped; };
 
 struct piece { struct token_text *x; size_t n; };
@@ -108,7 +109,7 @@ static int piece_put(struct piece *p, const char *text, size_t n, struct err *er
     return grow_add(&p->x->piece, &p->n, &p->x->piece_cap, text, n, 1, "bytes of a token", err);
 }
 
-/* Every `from` of text[0..n) as `to`. */
+/* Replaces every `from` in text[0..n) by `to`. */
 static int piece_replace(struct piece *p, const char *text, size_t n, const char *from,
                          const char *to, struct err *err)
 {
@@ -128,7 +129,7 @@ static int piece_replace(struct piece *p, const char *text, size_t n, const char
     return rc;
 }
 
-/* In place: no replacement is longer than what it replaces. */
+/* Tidies in place: no replacement is longer than the text it replaces. */
 static void piece_tidy(struct piece *p)
 {
     static const char *const tidy[][2] = {
@@ -152,7 +153,7 @@ static void piece_tidy(struct piece *p)
     }
 }
 
-/* The bytes that a name stands for; of one that is not made of mapped bytes, its own. */
+/* The bytes for which a name stands. If it has other characters than mapped bytes, its own. */
 static int piece_unmap(struct piece *p, const struct name *e, struct err *err)
 {
     struct byte_map m;
@@ -168,7 +169,7 @@ static int piece_unmap(struct piece *p, const struct name *e, struct err *err)
     return rc || n >= 0 ? rc : piece_put(p, e->bytes, e->n, err);
 }
 
-/* ---- each way ---- */
+/* ---- kinds of decoders ---- */
 
 static int add_bytes(struct token_text *x, const struct name *e, struct err *err)
 {
@@ -195,7 +196,7 @@ static int add_wordpiece(struct token_text *x, const struct decoder *d, const st
     return rc ? rc : text_put(x, x->piece, p.n, err);
 }
 
-/* The value of <0x41>; -1: it is another token. */
+/* The value of <0x41>, or -1 for other tokens. */
 static int byte_of(const char *name, size_t n)
 {
     if (n != 6 || memcmp(name, "<0x", 3) || name[5] != '>' || !isxdigit((unsigned char)name[3]) ||
@@ -236,7 +237,7 @@ int tokenizer_text_add(const struct tokenizer *t, struct token_text *x, int32_t 
     struct piece              p = { x, 0 };
     int                       rc = 0;
 
-    // Hugging Face knows a special token by its name, which normalization may have changed
+    // Hugging Face recognises a special token by its name, which normalization may have changed
     if (!e || !e->bytes || (skip && e->added && e->special && !e->shown))
         return 0;
     const struct name name = { e->shown ? e->shown : e->bytes, e->shown ? e->n_shown : e->n,

@@ -1,9 +1,9 @@
-/* tokenizer_file.c: a tokenizer from and to Hugging Face's files.
+/* tokenizer_file.c: opens a tokenizer from Hugging Face's files, and saves one as such.
  *
- * tokenizer.json says what the tokenizer does besides its model (tokenizer_settings.c); older files
- * are made one (tokenizer_pair.c, tokenizer_vocab_txt.c), and tokenizer_config.json may change what
- * it says (tokenizer_config.c). In the files of a byte-level BPE a token's bytes stand as printable
- * code points (the byte map); other tokens stand as they are. */
+ * tokenizer.json says what the tokenizer does apart from its model (tokenizer_settings.c). Older
+ * files are converted to one (tokenizer_pair.c, tokenizer_vocab_txt.c). tokenizer_config.json may
+ * change it (tokenizer_config.c). In the files of a byte-level BPE, a token's bytes are printable
+ * code points (the byte map); other tokens are unchanged. */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/file.h"
@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What loading needs at hand. */
+/* The state of loading. */
 struct loading {
     const char         *dir, *path;
     json_t             *config; // tokenizer_config.json, or NULL
@@ -28,7 +28,7 @@ struct loading {
     struct tokenizer_settings settings;
 };
 
-/* ---- names: tokens as they stand in the files ---- */
+/* ---- names: tokens as in the files ---- */
 
 long name_decode(const struct byte_map *m, const char *name, size_t n, char *out)
 {
@@ -73,7 +73,7 @@ static json_int_t id_of(const json_t *v)
     return id >= 0 && id < (json_int_t)TOKENIZER_MAX_VOCAB ? id : -1;
 }
 
-/* One more than the highest id of a vocabulary; 0 and a sentence if something in it is no id. */
+/* One more than the highest id of a vocabulary. 0 and a sentence if something in it is no id. */
 static size_t vocab_size(const struct loading *l, struct err *err)
 {
     const char *name;
@@ -93,7 +93,8 @@ static size_t vocab_size(const struct loading *l, struct err *err)
     return n;
 }
 
-/* Those that are not there yet: added tokens come first, and stand in most vocabularies too. */
+/* Loads the vocabulary's tokens, except for added tokens: these are loaded first, and are in most
+ * vocabularies, too. */
 static int vocab_load(struct loading *l, struct err *err)
 {
     const char *name;
@@ -137,7 +138,7 @@ static int merge_load(struct loading *l, size_t rank, const char *left, size_t n
     name[n_left + n_right] = 0;
     json_int_t b = id_of(json_object_get(l->vocab, name + n_left));
     json_int_t c = id_of(json_object_get(l->vocab, name));
-    // a NUL is in no token
+    // no token has a NUL
     if (n_left == 0 || n_right == 0 || strlen(name) != n_left + n_right || a < 0 || b < 0 || c < 0)
         return err_misuse(err, "%s: merge %zu (%.60s) is not a pair of tokens whose union is a "
                           "token", l->path, rank, name);
@@ -145,7 +146,7 @@ static int merge_load(struct loading *l, size_t rank, const char *left, size_t n
     return 0;
 }
 
-/* "left right" */
+/* Loads one line "left right". */
 static int merge_load_line(struct loading *l, size_t rank, const char *line, size_t n,
                            struct err *err)
 {
@@ -179,7 +180,7 @@ static int merges_load(struct loading *l, const json_t *merges, struct err *err)
 
 /* ---- loading: all of it ---- */
 
-/* A tokenizer with the vocabulary and the added tokens; its merges are still to be set. */
+/* Makes a tokenizer with the vocabulary and the added tokens. Its merges are set later. */
 static int tokens_load(struct loading *l, json_t *root, const json_t *roles, size_t n_merges,
                        struct err *err)
 {
@@ -201,21 +202,21 @@ static int tokens_load(struct loading *l, json_t *root, const json_t *roles, siz
 
 /* ---- the folder ---- */
 
-/* What a tokenizer stands in: one file, or a vocabulary and its merges. */
+/* The files of a tokenizer: one file, or a vocabulary and its merges. */
 static const char *const forms[][2] = { { "tokenizer.json", NULL },
                                         { "vocab.json", "merges.txt" },
                                         { "encoder.json", "vocab.bpe" },
                                         { "vocab.txt", NULL } };
 enum { FORMS = sizeof forms / sizeof *forms, BERTS = FORMS - 1 };
 
-/* Those that transformers makes a tokenizer.json of. */
+/* Files that transformers converts to a tokenizer.json. */
 static const char *const others[][2] = { { "tokenizer.model", "a model of SentencePiece" },
                                          { "spiece.model", "a model of SentencePiece" },
                                          { "sentencepiece.bpe.model", "a model of SentencePiece" },
                                          { "tekken.json", "a tokenizer of Mistral's" } };
 enum { OTHERS = sizeof others / sizeof *others };
 
-/* The first of these whose first file is in the folder; NULL: none. */
+/* The first of these whose first file is in the folder, or NULL. */
 static const char *const *form_find(const char *const (*of)[2], size_t n, const char *dir)
 {
     for (size_t i = 0; i < n; i++) {
@@ -253,7 +254,7 @@ int tokenizer_expect(const char *dir, struct err *err)
                       "sentencepiece)", dir, other[0], other[1], command);
 }
 
-/* tokenizer.json, or what is made one of the files of another form. */
+/* Reads tokenizer.json, or converts the files of another form to one. */
 static int open_form(struct loading *l, const char *const *form, const char *path,
                      const char *second, struct err *err)
 {
@@ -325,7 +326,7 @@ static json_t *added_make(const struct tokenizer *t, char **names)
     return added;
 }
 
-/* tokenizer.json; takes over `vocab` and `merges`. */
+/* Makes tokenizer.json. Takes over `vocab` and `merges`. */
 static json_t *tokenizer_make(const struct tokenizer *t, char **names, json_t *vocab,
                               json_t *merges)
 {
@@ -346,8 +347,8 @@ static json_t *tokenizer_make(const struct tokenizer *t, char **names, json_t *v
     return file;
 }
 
-/* special_tokens_map.json, or with `config` tokenizer_config.json: what transformers' AutoTokenizer
- * asks for. */
+/* Makes special_tokens_map.json, or with `config` tokenizer_config.json, which transformers'
+ * AutoTokenizer needs. */
 static json_t *roles_make(const struct tokenizer *t, int config)
 {
     static const char *const roles[] = { "bos_token", "eos_token", "unk_token" };
@@ -374,7 +375,7 @@ static json_t *roles_make(const struct tokenizer *t, int config)
     return file;
 }
 
-/* dir/name; takes over `value`, NULL where there was no memory for it. */
+/* Writes dir/name. Takes over `value`, which is NULL if memory ran out. */
 static int save_json(json_t *value, const char *dir, const char *name, struct err *err)
 {
     char *path = file_path(err, "%s/%s", dir, name);
@@ -406,7 +407,7 @@ static int save_merges(const json_t *merges, const char *dir, struct err *err)
 
 int tokenizer_save(const struct tokenizer *t, const char *dir, struct err *err)
 {
-    char          **names = calloc(t->n + 1, sizeof *names); // NULL where an id has no token
+    char          **names = calloc(t->n + 1, sizeof *names); // NULL if an id has no token
     json_t         *vocab = json_object(), *merges = json_array(), *whole = NULL;
     struct byte_map m;
     int             rc = 0, bad = !names;

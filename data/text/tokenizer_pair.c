@@ -1,9 +1,8 @@
-/* tokenizer_pair.c: vocab.json and merges.txt (or encoder.json and vocab.bpe), which do not say how
- * a text is cut, normalized and framed: the class of the tokenizer does. It stands in
- * tokenizer_config.json or config.json; where neither names one, the family of the model
- * (config.json's model_type) has one; where there is no config.json either, <|endoftext|> in the
- * vocabulary is GPT-2's. The pair becomes a tokenizer.json; a class that is not known is
- * refused. */
+/* tokenizer_pair.c: converts vocab.json and merges.txt (or encoder.json and vocab.bpe) to a
+ * tokenizer.json. These files do not say how a text is cut, normalized and framed; the tokenizer's
+ * class does. tokenizer_config.json or config.json names the class. If neither does, the model's
+ * family (config.json's model_type) has one. Without config.json, <|endoftext|> in the vocabulary
+ * means GPT-2's. An unknown class is refused. */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/file.h"
@@ -16,12 +15,12 @@
 
 enum { MOST_NAMES = 16 };
 
-/* A class of tokenizers that are alike: its own name first, then others for it; the families whose
- * models have it; the special tokens that count where no file names one. */
+/* Classes of tokenizers that are alike: the own name first, then other names. Also the families
+ * whose models have it, and the special tokens that hold if no file names them. */
 static const struct kind {
     const char *classes[MOST_NAMES], *models[MOST_NAMES], *roles[MOST_NAMES][2];
-    const char *normalizer, *template; // the types of the steps; NULL: none
-    const char *expression;            // the name of what the Split has; NULL: GPT-2's, no Split
+    const char *normalizer, *template; // types of the steps; NULL: none
+    const char *expression;            // name of the Split's; NULL: GPT-2's, without a Split
 } kinds[] = {
     { .classes = { "GPT2Tokenizer", "CodeGenTokenizer" },
       .models = { "gpt2", "gpt_neo", "gptj", "codegen", "phi", "opt", "starcoder2" },
@@ -43,17 +42,17 @@ static const struct kind {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* ---- which class ---- */
+/* ---- the class ---- */
 
 struct said { char class[64], model[64]; };
 
-/* Classes that say nothing of how a text is cut. */
+/* Whether a class does not say how a text is cut. */
 static int is_general(const char *class)
 {
     return !*class || !strcmp(class, "PreTrainedTokenizer") || !strcmp(class, "TokenizersBackend");
 }
 
-/* A class without the Fast behind its name, into out. */
+/* Copies a class's name, without Fast at its end, into out. */
 static void class_take(char out[64], const json_t *file)
 {
     size_t n = strlen(json_str(file, "tokenizer_class"));
@@ -112,7 +111,7 @@ static int refuse(const struct said *s, const char *dir, const char *first, stru
         snprintf(who, sizeof who, "a %s's", s->class);
     else if (*s->model)
         snprintf(who, sizeof who, "of the family %s", s->model);
-    else { // as in runs of older versions, which took any pair for GPT-2's
+    else { // like runs of older versions, which took any pair for GPT-2's
         err_misuse(err, "%.200s: nothing says whose class the tokenizer is: put "
                    "{\"tokenizer_class\": \"GPT2Tokenizer\"} into tokenizer_config.json "
                    "there, if texts are cut as GPT-2 does (older versions of siTrain did "
@@ -126,9 +125,9 @@ static int refuse(const struct said *s, const char *dir, const char *first, stru
                       first, who, command);
 }
 
-/* ---- the pair as a tokenizer.json ---- */
+/* ---- conversion ---- */
 
-/* The lines of merges.txt that are merges, as JSON has them; caller decrefs. */
+/* Reads the lines of merges.txt that are merges, as in JSON. Caller decrefs. */
 static int merges_read(json_t **out, const char *path, struct err *err)
 {
     char  *text;
@@ -152,7 +151,7 @@ static int merges_read(json_t **out, const char *path, struct err *err)
     return rc;
 }
 
-/* What tokenizer.json says besides, where GPT-2's way is meant. */
+/* The rest of a tokenizer.json, as for GPT-2. */
 json_t *tokenizer_said_make(void)
 {
     return json_pack("{s:s, s:n, s:n, s:n, s:n, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:b, s:b, s:b}, "
@@ -165,7 +164,7 @@ json_t *tokenizer_said_make(void)
                      "trim_offsets", 1, "use_regex", 1);
 }
 
-/* The model as GPT-2's files have it. */
+/* The model of a tokenizer.json, as for GPT-2. */
 json_t *tokenizer_model_make(void)
 {
     return json_pack("{s:s, s:n, s:n, s:s, s:s, s:b, s:b, s:b}", "type", "BPE", "dropout",
@@ -173,7 +172,7 @@ json_t *tokenizer_model_make(void)
                      "fuse_unk", 0, "byte_fallback", 0, "ignore_merges", 0);
 }
 
-/* The steps of the kind, into a tokenizer.json of GPT-2's. */
+/* Sets the steps of the kind in a tokenizer.json for GPT-2. */
 static void steps_set(json_t *root, const struct kind *k, int prefix)
 {
     json_t *level = json_object_get(root, "pre_tokenizer");
@@ -229,7 +228,7 @@ int pair_read(json_t **root, json_t **roles, const json_t *config, const char *d
     return rc;
 }
 
-/* ---- the class, where config.json does not come along ---- */
+/* ---- the class, if config.json is not copied ---- */
 
 int tokenizer_keep_class(const char *from, const char *to, struct err *err)
 {

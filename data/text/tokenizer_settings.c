@@ -1,9 +1,10 @@
-/* tokenizer_settings.c: what tokenizer.json says besides its vocabulary, merges and added tokens.
+/* tokenizer_settings.c: reads the settings of tokenizer.json, all except its vocabulary, merges and
+ * added tokens.
  *
  * Each part of the file (normalizer, pre_tokenizer, ...) is a step or a Sequence of steps, and a
- * step has a type. What is asked for and not known here is refused by its name, never ignored;
- * what is absent, null, false or "" asks for nothing. Truncation and padding are of the batches
- * that Hugging Face makes, not of the ids of a text. */
+ * step has a type. An unknown setting is refused by its name, never ignored. A setting that is
+ * absent, null, false or "" has no effect. Truncation and padding concern the batches that Hugging
+ * Face makes, not the ids of a text. */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/json.h"
@@ -14,12 +15,12 @@
 
 /* The steps of one part. */
 struct part {
-    const char   *path, *name; // of the file, and in it
+    const char   *path, *name; // of the file, and of the part in it
     const json_t *steps[MAX_STEPS];
     size_t        n;
 };
 
-/* Whether an optional setting asks for nothing. */
+/* Whether an optional setting has no effect. */
 static int is_unset(const json_t *v)
 {
     return !v || json_is_null(v) || json_is_false(v) ||
@@ -61,7 +62,7 @@ int members_check(const json_t *object, const char *const *known, const char *wh
 
 /* ---- steps ---- */
 
-/* What the types of steps may set, in any part. */
+/* The members that types of steps may have, in any part. */
 enum { MOST_MEMBERS = 8 };
 static const char *const step_members[][MOST_MEMBERS] = {
     { "s NFC", "s type" },
@@ -86,7 +87,7 @@ static const char *const step_members[][MOST_MEMBERS] = {
     { "s Strip", "s type", "s content", "i start", "i stop" },
 };
 
-/* A type that is none of these is refused by whoever reads the part. */
+/* Checks the members of known types. The reader of the part refuses unknown types. */
 static int steps_check(const struct part *p, struct err *err)
 {
     int rc = 0;
@@ -99,7 +100,7 @@ static int steps_check(const struct part *p, struct err *err)
     return rc;
 }
 
-/* A step, or those of a Sequence, which may hold others. */
+/* Adds a step, or those of a Sequence, which may contain other Sequences. */
 static int step_add(struct part *p, const json_t *v, const char *list, struct err *err)
 {
     const json_t *of = json_object_get(v, list);
@@ -238,7 +239,7 @@ static int normalizer_read(struct tokenizer_settings *s, const struct part *p, s
 
 /* ---- the pre-tokenizer ---- */
 
-/* A Split or Digits before ByteLevel: a run that is taken out, or, as the last of them, an
+/* Reads a Split or Digits before ByteLevel: a run that is taken out, or the last of them an
  * expression. */
 static int split_read(struct tokenizer_settings *s, const struct part *p, const json_t *step,
                       int last, struct err *err)
@@ -269,8 +270,8 @@ static int split_read(struct tokenizer_settings *s, const struct part *p, const 
                              "last step before ByteLevel is it known", p->path, said);
 }
 
-/* ByteLevel, which has GPT-2's expression in it, or behind a Split that has another one, without
- * it; before them what is taken out. */
+/* Reads ByteLevel, which includes GPT-2's expression, unless a Split before it has another one.
+ * Before them are runs that are taken out. */
 static int byte_level_read(struct tokenizer_settings *s, const struct part *p, struct err *err)
 {
     const json_t *last = p->steps[p->n - 1];
@@ -288,7 +289,7 @@ static int byte_level_read(struct tokenizer_settings *s, const struct part *p, s
     return rc;
 }
 
-/* SentencePiece's mark of a space. */
+/* SentencePiece's mark for a space. */
 #define MARK "\xE2\x96\x81"
 
 static int metaspace_read(struct tokenizer_settings *s, const struct part *p, const json_t *step,
@@ -316,7 +317,7 @@ static int metaspace_read(struct tokenizer_settings *s, const struct part *p, co
     return 0;
 }
 
-/* What the normalizer makes of a space, or NULL: it stays one. */
+/* What the normalizer replaces a space by, or NULL if it stays. */
 static const char *space_becomes(const struct tokenizer_settings *s)
 {
     for (size_t i = 0; i < s->n_steps; i++)
@@ -326,7 +327,7 @@ static const char *space_becomes(const struct tokenizer_settings *s)
     return NULL;
 }
 
-/* Gemma's: a Split by spaces, where the normalizer leaves none. */
+/* Whether a pre-tokenizer does nothing: Gemma's Split by spaces, if the normalizer leaves none. */
 static int is_idle(const struct tokenizer_settings *s, const struct part *p)
 {
     return p->n == 1 && is_step(p->steps[0], "Split") && space_becomes(s) &&
@@ -361,7 +362,7 @@ static int pre_tokenizer_read(struct tokenizer_settings *s, const struct part *p
     return byte_level_read(s, p, err);
 }
 
-/* ---- what stands around a text ---- */
+/* ---- the template ---- */
 
 static int post_processor_read(struct tokenizer_settings *s, const struct part *p, struct err *err)
 {
@@ -370,7 +371,7 @@ static int post_processor_read(struct tokenizer_settings *s, const struct part *
         int template = is_step(step, "TemplateProcessing") || is_step(step, "BertProcessing") ||
                        is_step(step, "RobertaProcessing");
 
-        // ByteLevel's sets offsets, which are not made here
+        // ByteLevel only sets offsets, which are not made here
         if ((!template && !is_step(step, "ByteLevel")) || (template && s->template))
             return step_refuse(p, step, "ByteLevel, or one TemplateProcessing, BertProcessing or "
                                "RobertaProcessing,", err);
@@ -382,7 +383,7 @@ static int post_processor_read(struct tokenizer_settings *s, const struct part *
 
 /* ---- the decoder ---- */
 
-/* Replace, ByteFallback, Fuse, Strip: in this order, each where it is wanted. */
+/* Reads Replace, ByteFallback, Fuse, Strip: each may be missing, but their order is fixed. */
 static int decoder_steps(struct decoder *d, const struct part *p, struct err *err)
 {
     static const char *const order[] = { "Replace", "ByteFallback", "Fuse", "Strip" };
@@ -444,7 +445,7 @@ static int decoder_read(struct tokenizer_settings *s, const struct part *p, stru
 static const struct model_ops *const models[] = { &model_bytes, &model_marks, &model_wordpiece };
 enum { MODELS = sizeof models / sizeof *models };
 
-/* The kind of model: by its type, and by the pre_tokenizer that goes with it. */
+/* Finds the kind of model from its type, and from the pre_tokenizer that belongs to it. */
 static int model_read(struct tokenizer_settings *s, const json_t *model, const char *path,
                       struct err *err)
 {
@@ -473,7 +474,7 @@ static int model_read(struct tokenizer_settings *s, const json_t *model, const c
     return s->model->read(s, model, path, err);
 }
 
-/* Whether the type is known at all: of all that may be refused, a person wants to hear this. */
+/* Checks whether the type is known at all. Of all refusals, this one helps most. */
 static int type_check(const json_t *model, const char *path, struct err *err)
 {
     const char *type = json_string_value(json_object_get(model, "type"));
@@ -515,7 +516,7 @@ int tokenizer_settings_read(struct tokenizer_settings *s, const json_t *root, co
     return rc ? rc : model_read(s, json_object_get(root, "model"), path, err);
 }
 
-/* ---- what a tokenizer keeps of it ---- */
+/* ---- what a tokenizer keeps ---- */
 
 int tokenizer_settings_apply(struct tokenizer *t, const struct tokenizer_settings *s,
                              const char *path, struct err *err)
@@ -525,7 +526,7 @@ int tokenizer_settings_apply(struct tokenizer *t, const struct tokenizer_setting
     json_t                   *model = json_copy(json_object_get(s->root, "model")),
            *said = json_copy((json_t *)(uintptr_t)s->root);
 
-    json_object_del(model, "vocab"); // which t has in its own way, as it has the added tokens
+    json_object_del(model, "vocab"); // t stores it itself, and the added tokens
     json_object_del(model, "merges");
     json_object_set_new(said, "model", model);
     json_object_set_new(said, "added_tokens", json_null());

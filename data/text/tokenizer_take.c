@@ -1,11 +1,11 @@
-/* tokenizer_take.c: a tokenizer's files out of somebody's folder.
+/* tokenizer_take.c: copies a tokenizer's files out of somebody's folder.
  *
  * A folder's files may be links, as in Hugging Face's cache. A stranger's link may lead to any file
  * of the user's: a key named merges.txt would go into the run, and be published with the model. So
- * a file is copied only if it is certainly what its name says: it agrees with the tokenizer that
- * the folder holds, id by id, merge by merge. The tokenizer is opened first; then each file is read
- * once more, and the bytes that are copied are those that were looked at (is_tokenizer, which looks
- * at none, trusts the opening). */
+ * a file is copied only if it is certainly what its name says: it agrees with the folder's
+ * tokenizer, id by id, merge by merge. The tokenizer is opened first. Then each file is read once
+ * more, and the bytes that were checked are copied (is_tokenizer checks none, and trusts the
+ * opening). */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/file.h"
@@ -18,11 +18,11 @@
 struct taking {
     struct tokenizer *t;
     struct byte_map   map;
-    json_t           *ids, *merges; // name -> id, "left right" -> true; NULL: not asked for yet
-    int               needed; // the tokenizer is read from the file that is looked at
+    json_t           *ids, *merges; // name -> id, "left right" -> true; NULL: not needed yet
+    int               needed; // the tokenizer is read from this file
 };
 
-/* ---- what the tokenizer has ---- */
+/* ---- the tokenizer's content ---- */
 
 static int ids_make(struct taking *k)
 {
@@ -59,7 +59,8 @@ static int merges_make(struct taking *k)
     return k->merges == NULL;
 }
 
-/* Whether the token of this id has this name. A name that stands twice in vocab.txt has one id. */
+/* Whether the token with this id has this name. A name that occurs twice in vocab.txt has one
+ * id. */
 static int is_token(struct taking *k, const char *name, json_int_t id)
 {
     const struct token_entry *e = id >= 0 && (size_t)id < k->t->n ? &k->t->entries[id] : NULL;
@@ -72,9 +73,9 @@ static int is_token(struct taking *k, const char *name, json_int_t id)
     return is;
 }
 
-/* ---- is it what its name says? ---- */
+/* ---- checks: is it what its name says? ---- */
 
-/* Read as a whole by tokenizer_open, which takes nothing else. */
+/* tokenizer_open has read all of it, and accepts nothing else. */
 static int is_tokenizer(struct taking *k, char *text, size_t n, const char *path, struct err *err)
 {
     (void)k, (void)text, (void)n, (void)path, (void)err;
@@ -95,7 +96,8 @@ static int is_vocab(struct taking *k, char *text, size_t n, const char *path, st
     return rc;
 }
 
-/* "#version: 0.2", or none; what else stands on such a line is taken by transformers, too. */
+/* Whether a line is "#version: 0.2", or none. transformers also accepts other text on such a
+ * line. */
 static int is_version(const char *line)
 {
     static const char before[] = "#version: ",
@@ -108,7 +110,7 @@ static int is_version(const char *line)
     return !strcmp(line + n, behind[0]) || !strcmp(line + n, behind[1]);
 }
 
-/* One line of a text as a string, cut at its end; the rest of the text, or NULL. */
+/* Cuts one line off a text. Returns the rest of the text, or NULL. */
 static char *line_cut(char *line)
 {
     char *end = strchr(line, '\n');
@@ -138,8 +140,8 @@ static int is_merges(struct taking *k, char *text, size_t n, const char *path, s
     return 0;
 }
 
-/* What a vocabulary that nothing else vouches for must look like: words, of which some go on, or
- * (a word a letter, as proteins have it) of which some are BERT's own. */
+/* Checks a vocabulary that nothing else confirms: it must consist of words, of which some go on or,
+ * if a word is a letter as for proteins, some are BERT's own. */
 static int is_words(struct taking *k, char *text, size_t n, const char *path, struct err *err)
 {
     size_t at = 0, go_on = 0, unknown = 0, own = 0;
@@ -164,7 +166,8 @@ static int is_words(struct taking *k, char *text, size_t n, const char *path, st
                             "has it [UNK] and one of [CLS], [SEP], [MASK] and [PAD]", path);
 }
 
-/* What such a file says has no end; but something that it alone says is there. */
+/* Checks a configuration. Its keys are not limited, but a key must be there that only such a file
+ * has. */
 static int is_config(struct taking *k, char *text, size_t n, const char *path, struct err *err)
 {
     static const char *const own[] = {
@@ -186,7 +189,7 @@ static int is_config(struct taking *k, char *text, size_t n, const char *path, s
     return rc;
 }
 
-/* A token, an object whose content is one, or a list of such. */
+/* Whether v is a token, an object whose content is one, or a list of these. */
 static int names_tokens(struct taking *k, const json_t *v)
 {
     const char *content = token_content(v);
@@ -213,7 +216,7 @@ static int is_roles(struct taking *k, char *text, size_t n, const char *path, st
     return rc;
 }
 
-/* A number of a protocol buffer at p, before end; what is behind it, or NULL. */
+/* Reads a number of a protocol buffer at p, before end. Returns what is behind it, or NULL. */
 static const unsigned char *number_read(const unsigned char *p, const unsigned char *end,
                                         uint64_t *out)
 {
@@ -226,8 +229,8 @@ static const unsigned char *number_read(const unsigned char *p, const unsigned c
     return NULL;
 }
 
-/* SentencePiece's model: a protocol buffer, to its last byte, that begins with pieces (field 1),
- * each of which begins with its text (its field 1). */
+/* Checks SentencePiece's model: a protocol buffer, to its last byte, that begins with pieces (field
+ * 1), each of which begins with its text (its field 1). */
 static int is_pieces(struct taking *k, char *text, size_t n, const char *path, struct err *err)
 {
     enum { TEXT_FIELD = 1 << 3 | 2, LAST_FIELD = 5 };
@@ -255,7 +258,7 @@ static int is_pieces(struct taking *k, char *text, size_t n, const char *path, s
     return ok ? 0 : err_misuse(err, "%s is no model of SentencePiece", path);
 }
 
-/* Jinja, which has its signs. */
+/* Checks a Jinja template, which must have Jinja's signs. */
 static int is_template(struct taking *k, char *text, size_t n, const char *path, struct err *err)
 {
     int why;
@@ -285,7 +288,8 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 const char *tokenizer_file(size_t i) { return i < KINDS ? kinds[i].name : NULL; }
 
-/* One file, if it is there. Of another kind, and not needed, it is left out: *not says so. */
+/* Copies one file, if it exists. If it is something else and not needed, it is left out, and *not
+ * says so. */
 static int take_one(struct taking *k, const struct kind *kind, const char *src, const char *dst,
                     struct err *not, struct err *err)
 {
@@ -297,7 +301,7 @@ static int take_one(struct taking *k, const struct kind *kind, const char *src, 
         rc = err_set(err, -ENOMEM, "no memory to read %s", src);
     if (rc || !text)
         goto out;
-    memcpy(copy, text, n + 1); // what looks at it cuts it
+    memcpy(copy, text, n + 1); // the check cuts its text
     rc = kind->is(k, copy, n, src, not);
     if (!rc)
         rc = file_write_whole(dst, text, n, err);

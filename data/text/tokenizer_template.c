@@ -1,6 +1,6 @@
-/* tokenizer_template.c: what stands around a text, or around two, and the types of all tokens (the
- * segments that BERT tells apart): by a template, or as BertProcessing and RobertaProcessing have
- * theirs built in. */
+/* tokenizer_template.c: reads the special tokens around one or two texts, and the types of all
+ * tokens (BERT's segments), from a template or as BertProcessing and RobertaProcessing have them
+ * built in. Encodes rows with them. */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/json.h"
@@ -12,7 +12,8 @@ enum { MAX_AROUND = 64, MAX_TYPE = 255 };
 
 /* ---- reading one ---- */
 
-/* A special token of type `type` at a place. `what` is its step, `name` what the file calls it. */
+/* Adds a special token of type `type` at a place. `what` is its step, `name` what the file calls
+ * it. */
 static int place_add(const struct tokenizer *t, struct tokenizer_template *to, size_t place,
                      const json_t *id, int32_t type, struct err *err)
 {
@@ -36,7 +37,7 @@ static int type_of(const json_t *piece, const char *path, int32_t *type, struct 
                       "%d", path, MAX_TYPE);
 }
 
-/* One piece of a template, a special token: its ids at a place. */
+/* Adds the ids of a special token, a piece of a template, at a place. */
 static int special_add(const struct tokenizer *t, struct tokenizer_template *to, size_t place,
                        const json_t *step, const json_t *special, const char *path,
                        struct err *err)
@@ -60,8 +61,8 @@ static int special_add(const struct tokenizer *t, struct tokenizer_template *to,
     return rc;
 }
 
-/* Of "single" or "pair": what stands before, between and behind its texts, of which there must be
- * `texts`: A, then B. */
+/* Reads "single" or "pair": the tokens before, between and behind its texts. There must be `texts`
+ * of these: A, then B. */
 static int pieces_read(const struct tokenizer *t, struct tokenizer_template *to, const json_t *step,
                        size_t texts, const char *path, struct err *err)
 {
@@ -91,7 +92,8 @@ static int pieces_read(const struct tokenizer *t, struct tokenizer_template *to,
     return rc;
 }
 
-/* BERT's: cls A sep, then B sep of type 1. RoBERTa's: cls A sep, then sep B sep, all of type 0. */
+/* Reads a built-in template. BERT's: cls A sep, then B sep of type 1. RoBERTa's: cls A sep, then
+ * sep B sep, all of type 0. */
 static int built_in_read(struct tokenizer *t, const json_t *step, const char *path,
                          struct err *err)
 {
@@ -124,10 +126,9 @@ int tokenizer_template_read(struct tokenizer *t, const json_t *step, const char 
     return rc ? rc : pieces_read(t, &t->template[1], step, 2, path, err);
 }
 
-/* ---- a row of one text or two ---- */
+/* ---- rows of one text or two ---- */
 
-/* How many of n ids of each of two texts stay where `most` may: of the longer one the last go
- * first. */
+/* Cuts two texts of n ids so that `most` remain. The longer one loses its last ids first. */
 static void pair_cut(size_t n[2], size_t most)
 {
     size_t shorter = n[0] <= n[1] ? 0 : 1, few = n[shorter], more;
@@ -143,7 +144,7 @@ static void pair_cut(size_t n[2], size_t most)
     n[1 - shorter] = more;
 }
 
-/* `type` for each of n tokens. */
+/* Adds `type` for each of n tokens. */
 static int types_add(struct token_buf *types, int32_t type, size_t n, struct err *err)
 {
     int rc = 0;

@@ -1,6 +1,6 @@
-/* tokenizer_vocab_txt.c: BERT's older files: vocab.txt, a token a line in the order of the ids, and
- * tokenizer_config.json, which says how text is normalized. They become a tokenizer.json, with what
- * transformers takes for said where they say nothing. */
+/* tokenizer_vocab_txt.c: converts BERT's older files to a tokenizer.json: vocab.txt, with one token
+ * per line in the order of ids, and tokenizer_config.json, which says how text is normalized.
+ * Missing settings get transformers' defaults. */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/file.h"
@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-/* {token: id}; of a token that stands there twice the later line counts. */
+/* Reads {token: id}. If a token occurs twice, the later line counts. */
 static int vocab_read(json_t **out, const char *path, struct err *err)
 {
     char  *text = NULL;
@@ -34,8 +34,7 @@ static int vocab_read(json_t **out, const char *path, struct err *err)
     return rc;
 }
 
-/* The five tokens that BERT knows by name, each with its id; cls and sep are what stands around a
- * text. */
+/* The five tokens that BERT has by name, each with its id. cls and sep are put around a text. */
 struct five { const char *names[5]; json_int_t ids[5]; };
 
 static int five_read(struct five *f, const json_t *config, const json_t *vocab, const char *path,
@@ -67,7 +66,7 @@ static json_t *added_make(const struct five *f)
     return added;
 }
 
-/* NULL: no memory. Takes over `vocab`. */
+/* Makes the tokenizer.json, or NULL without memory. Takes over `vocab`. */
 static json_t *root_make(const json_t *config, const struct five *f, json_t *vocab)
 {
     const json_t *accents = json_object_get(config, "strip_accents");

@@ -1,6 +1,7 @@
-/* tokenizer_wordpiece.c: WordPiece (Wu et al. 2016), as BERT has it: of a word the longest token
- * that it begins with, then of the rest the longest that goes on ("##"), and so on; a word that
- * cannot be made of tokens so, or is too long, is unknown as a whole. */
+/* tokenizer_wordpiece.c: encodes words with WordPiece (Wu et al. 2016), as BERT does. It takes the
+ * longest token at the beginning of a word, then the longest token for the rest that continues a
+ * word ("##"), and so on. A word that does not consist of tokens, or is too long, is unknown as a
+ * whole. */
 #include "data/text/tokenizer_parts.h"
 
 #include "data/base/json.h"
@@ -50,7 +51,7 @@ static int wordpiece_complete(struct tokenizer *t, const struct tokenizer_settin
     return 0;
 }
 
-/* Length of the longest token at the beginning of text[0..n), with its id; 0: there is none. */
+/* Length of the longest token at the beginning of text[0..n), and its id. 0: there is none. */
 static size_t longest_piece(struct tokenizer *t, const char *text, size_t n, int goes_on,
                             int32_t *id)
 {

@@ -1,6 +1,6 @@
-/* tokens.c: files of token ids.
+/* tokens.c: reads, checks and writes files of token ids.
  *
- * Read with pread, never mapped: a mapping would count against the memory that was promised.
+ * Files are read with pread, never mapped: a mapping would count against the promised memory.
  * Nothing is allocated after tokens_open and tokens_expect. */
 #include "data/text/tokens.h"
 
@@ -19,29 +19,28 @@
 
 #define PART ((size_t)1 << 16)
 
-/* A vocabulary of bytes is not larger: its ids may be as UTF-16 is. In a larger one words do not
- * all have one byte. */
+/* The largest vocabulary of bytes: its ids may look like UTF-16. In a larger vocabulary not all
+ * words have one byte. */
 #define MOST_BYTE_IDS 512u
 
-/* sum: expected; parts: of its parts, once it was as expected. */
+/* sum: expected; parts: of its parts, after it was as expected. */
 struct mib { uint32_t sum, parts[MIB / PART]; int checked; };
 
-/* ---- what a file is ---- */
+/* ---- recognising a file ---- */
 
-/* The numbers that begin a file of llm.c, little-endian as the processor is. llm.c does not look at
- * what is behind them: there our files say whose they are. */
+/* The numbers at the beginning of llm.c's files, little-endian like the processor. llm.c ignores
+ * what follows them in the header; there our files say that they are ours. */
 struct llmc_header { int32_t magic, version, count; };
 static const char mark[8] = "siTrain";
 
-/* The formats that llm.c writes: for its GPT-2 the first, for its Llama 3 the second.
- * From the narrowest on. */
+/* The formats that llm.c writes, for GPT-2 and for Llama 3, the narrower first. */
 static const struct llmc_format {
     int32_t  magic, version;
     unsigned width; // bytes of an id
 } formats[] = { { LLMC_MAGIC_U16, 1, 2 }, { LLMC_MAGIC_U32, 7, 4 } };
 enum { FORMATS = sizeof formats / sizeof *formats };
 
-/* The format that a header begins, whatever version it says; NULL: none. */
+/* The format of a header, whatever its version, or NULL. */
 static const struct llmc_format *format_of(const struct llmc_header *h)
 {
     for (size_t i = 0; i < FORMATS; i++)
@@ -50,7 +49,7 @@ static const struct llmc_format *format_of(const struct llmc_header *h)
     return NULL;
 }
 
-/* What stands where a header of llm.c would; zeros where the file is too short. */
+/* Reads the place of llm.c's header. It is zeros if the file is too short. */
 static int header_read(int fd, uint64_t size, const char *path, struct llmc_header *h,
                        struct err *err)
 {
@@ -76,8 +75,8 @@ const char *tokens_format_name(size_t format)
     return format < sizeof names / sizeof *names ? names[format] : NULL;
 }
 
-/* Ids that begin a file, as integers of `width` bytes: are they halves of ids twice as wide, whose
- * upper halves stand at every other place and are small? */
+/* Whether ids at the beginning of a file, read as integers of `width` bytes, are halves of ids
+ * twice as wide: then every other one is an upper half, and small. */
 static int halves_of_wider(const unsigned char *p, size_t n, unsigned width, size_t vocab)
 {
     uint64_t most = width == 2 ? (vocab - 1) >> 16 : 0, any = 0, half;
@@ -95,7 +94,7 @@ static int halves_of_wider(const unsigned char *p, size_t n, unsigned width, siz
     return any != 0;
 }
 
-/* Ids without a header: are they as wide as they are to be read? */
+/* Checks that ids without a header have the width with which they are to be read. */
 static int check_width(const char *path, unsigned width, size_t vocab, struct err *err)
 {
     unsigned char *head = malloc(MIB);
@@ -121,7 +120,7 @@ static int check_width(const char *path, unsigned width, size_t vocab, struct er
     return rc;
 }
 
-/* A file with llm.c's header says itself how wide its ids are. */
+/* Checks an asked-for width against llm.c's header, which has the width of its ids. */
 static int header_width(const char *path, enum tokens_format as, unsigned width, struct err *err)
 {
     unsigned asked = as == TOKENS_U16 ? 2 : as == TOKENS_U32 ? 4 : 0;
@@ -236,7 +235,7 @@ void tokens_close(struct tokens *t)
 
 size_t tokens_sums(const struct tokens *t) { return div_up(t->size, MIB); }
 
-/* Bytes of the file into the buffer, and their CRC32C. */
+/* Reads bytes of the file into the buffer, and computes their CRC32C. */
 static int tokens_sum(struct tokens *t, uint64_t off, size_t n, uint32_t *sum, struct err *err)
 {
     int rc = file_pread(t->fd, t->mib, n, off, t->path, err);
@@ -300,8 +299,8 @@ int tokens_verify(struct tokens *t, size_t i, struct err *err)
     return 0;
 }
 
-/* Have the part around byte `off` in the buffer. What a MiB holds is compared whole when it is
- * first touched; from then on it is enough to read a part and compare that. */
+/* Reads the part around byte `off` into the buffer. A MiB is compared as a whole at its first use;
+ * from then on it is enough to read and compare a part. */
 static int tokens_hold(struct tokens *t, uint64_t off, struct err *err)
 {
     uint64_t at = off / PART * PART;
@@ -323,7 +322,8 @@ static int tokens_hold(struct tokens *t, uint64_t off, struct err *err)
     return rc;
 }
 
-/* Bytes of the file: where sums are expected, only out of what was compared after it was read. */
+/* Reads bytes of the file. If sums are expected, only bytes that were compared after reading are
+ * used. */
 static int tokens_bytes(struct tokens *t, uint64_t off, unsigned char *raw, size_t n,
                         struct err *err)
 {

@@ -1,7 +1,7 @@
-/* unicode.c: flags and lower case of code points.
+/* unicode.c: looks up flags and lower case of code points.
  *
- * utf8proc's category decides, but for the exceptions of unicode_tables.h. They cover all code
- * points whose category depends on the version of utf8proc (15.0 of Unicode or a newer one). */
+ * utf8proc's category decides, except for code points in unicode_tables.h. These are all whose
+ * category depends on utf8proc's version (15.0 of Unicode or newer). */
 #include "data/text/unicode.h"
 
 #include "data/base/utf8.h"
@@ -41,13 +41,13 @@ static const uint8_t of_category[] = {
     [UTF8PROC_CATEGORY_CO] = UNICODE_OTHER,
 };
 
-/* Of n rows of `width` numbers, in the order of their first two (first and last code point), the
- * one that holds cp; NULL: none. */
+/* Finds, among n rows of `width` numbers in the order of their first two (first and last code
+ * point), the one that has cp, or NULL. */
 static const uint32_t *row_of(const uint32_t *rows, size_t n, size_t width, uint32_t cp)
 {
     size_t low = 0;
 
-    while (n > 0) { // rows before `low` begin up to cp, those from low + n on behind it
+    while (n > 0) { // rows before `low` begin at or before cp, rows from low + n on after it
         size_t half = n / 2;
 
         if (rows[(low + half) * width] <= cp) {

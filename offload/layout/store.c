@@ -157,7 +157,7 @@ static void sum_put(char *page)
     memcpy(page + SUPER_SUM, &crc, 4);
 }
 
-/* The lines without a word. Their length. */
+/* Writes the lines without an owner's word. Returns their length. */
 static size_t lines_put(char *page, const struct store_super *s)
 {
     memset(page, 0, STORE_SUPERBLOCK);
@@ -179,7 +179,7 @@ void store_super_pack(void *page, const struct store_super *s)
     snprintf(p + n, SUPER_SECTOR - n, "sum %08" PRIx32 "\n", crc32c(0, p, n));
 }
 
-/* As a version before wrote a word. */
+/* Packs a superblock with an owner's word as an older version wrote it. */
 static void pack_older(char *page, const struct store_super *s)
 {
     size_t n = lines_put(page, s);

@@ -1,5 +1,5 @@
-/* chat_opts.c: the option rows of a fine-tuning on conversations, and the checks of options that
- * depend on each other. */
+/* chat_opts.c: defines the options of a fine-tuning on conversations, and checks those that depend
+ * on each other. */
 #include "run/folder/chat_opts.h"
 
 #include "data/base/round.h"
@@ -8,8 +8,6 @@ enum { USUAL_SEQ = 1024 };
 
 #define AT(field) offsetof(struct chat_opts, field)
 
-OPT_WORDS(loss_words, [CHAT_LOSS_ANSWERS] = "answers", [CHAT_LOSS_LAST] = "last",
-          [CHAT_LOSS_ALL] = "all")
 OPT_WORDS(long_words, [CHAT_LONG_CUT] = "cut", [CHAT_LONG_DROP] = "drop",
           [CHAT_LONG_REFUSE] = "refuse")
 
@@ -20,7 +18,7 @@ const struct opt_row chat_opt_rows[] = {
     { "chat-template", OPT_STRING, AT(template), .arg = "NAME|FILE",
       .help = "Chat template: the name of one that the model's folder has, or a file (default: the "
               "folder's own)", .kept = OPT_SOURCE },
-    { "loss-on", OPT_WORD, AT(loss_on), "answers", loss_words,
+    { "loss-on", OPT_WORD, AT(loss_on), "answers", chat_loss_name,
       .help = "Tokens that count in the loss\n"
               "answers: what the assistant says, with the token that ends its turn\n"
               "last: the assistant's last turn\n"

@@ -1,4 +1,5 @@
-/* drives.c: a device's drive is the block device that it is, or that holds its file. */
+/* drives.c: records on which drive each device is: the block device that it is, or that has its
+ * file. */
 #include "run/folder/drives.h"
 
 #include "data/base/file.h"

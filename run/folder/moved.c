@@ -3,6 +3,7 @@
 #include "run/folder/moved.h"
 
 #include "data/base/file.h"
+#include "data/base/machine.h"
 #include "offload/devices/devices_place.h"
 #include "run/folder/settings.h"
 
@@ -91,12 +92,14 @@ static int is_strange(const struct run_config *run, size_t i, const char *file, 
     return moved == MOVED_WHOLE ? !inside || (copied && same) : !inside && !same;
 }
 
-/* The path of the first device that may be another run's, malloced; NULL: none. */
-static int other_device(char **out, const struct run_config *run, enum moved moved, int copied,
-                        struct err *err)
+/* The first device that may be another run's: its number and path, malloced; NULL: none. */
+struct other { size_t i; char *path; };
+
+static int other_device(struct other *out, const struct run_config *run, enum moved moved,
+                        int copied, struct err *err)
 {
-    *out = NULL;
-    for (size_t i = 0; run->mode != RUN_MEM && i < run->n_devices && !*out; i++) {
+    *out = (struct other){ 0 };
+    for (size_t i = 0; run->mode != RUN_MEM && i < run->n_devices && !out->path; i++) {
         const char *given = run->device_paths ? run->device_paths[i] : run->dir;
         char       *file = device_file(run, i);
 
@@ -104,39 +107,100 @@ static int other_device(char **out, const struct run_config *run, enum moved mov
             free(file);
             continue;
         }
-        *out = file ? file : strdup(given); // a drive, or not mounted
-        if (!*out)
+        *out = (struct other){ i, file ? file : strdup(given) }; // a drive, or not mounted
+        if (!out->path)
             return err_set(err, -ENOMEM, "out of memory for a path");
     }
     return 0;
 }
 
-static int ask(const char *dir, const char *device, struct err *err)
+/* The command that names the devices where the paths lead now. Of several ranks, or of many
+ * devices, its form. */
+static void put_command(FILE *f, const struct run_config *run)
 {
-    return err_set(err, -EXDEV, "%s was copied or moved since it was last used, and its paths lead "
-                   "to states that may be another run's (%s): if the run was moved, go on with "
-                   "--resume and --device PATH for each of its devices; if it is a copy, copy its "
-                   "devices, too, and name the copies with --device", dir, device);
+    enum { MANY = 4 };
+    char   word[PATH_MAX];
+    size_t n = run->n_devices;
+
+    if (run->ranks.size > 1 || n > MANY) {
+        fprintf(f, "--resume and --device PATH for each of its %zu devices", n);
+        return;
+    }
+    fprintf(f, "siTrain %s --resume %s", settings_has(run->log, "task") ? "finetune" : "pretrain",
+            machine_word(word, sizeof word, run->dir));
+    for (size_t i = 0; i < n; i++) {
+        char *path = NULL;
+
+        if (!run->device_paths)
+            devices_path(&path, run, i, 0, NULL);
+        if (path || run->device_paths)
+            fprintf(f, " --device %s",
+                    machine_word(word, sizeof word, path ? path : run->device_paths[i]));
+        free(path);
+    }
+}
+
+/* Say what was compared, what differs, and what to type next. */
+static int ask(const struct run_config *run, const struct other *other, enum moved moved,
+               const char *place, struct err *err)
+{
+    const char *was = place_path(place), *dir = run->dir;
+    char       *text = NULL;
+    size_t      size;
+    FILE       *f = open_memstream(&text, &size);
+
+    if (!f)
+        return err_set(err, -ENOMEM, "out of memory for a sentence");
+    fprintf(f, "%s was copied or moved since it was last used: ",
+            moved == MOVED_WHOLE ? dir : other->path);
+    if (moved == MOVED_WHOLE && was && !file_is(dir, place) && file_is(was, place)) {
+        fprintf(f, "it is a copy of %s, which is still there and has %s; copy its devices, too, "
+                "and name the copies: --resume %s and --device PATH for each of its %zu devices",
+                was, other->path, dir, run->n_devices);
+        goto out;
+    }
+    if (moved == MOVED_WHOLE && !file_is(dir, place))
+        fprintf(f, "run.db names the folder %s, which has another inode or time of birth; so %s "
+                "may be another run's; ", was ? was : "of another run", other->path);
+    else if (moved == MOVED_WHOLE)
+        fprintf(f, "run.db names the folder %s, and the folder around that is not there, or on "
+                "another file system; so %s may be another run's; ", was, other->path);
+    else
+        fprintf(f, "as device %zu of %s run.db names a file with another inode or time of birth; "
+                "so this one may be another run's; ", other->i, dir);
+    fprintf(f, "if it is this run's, go on with: ");
+    put_command(f, run);
+    fprintf(f, "; if %s is a copy, copy its devices, too, and name the copies with --device", dir);
+out:
+    if (fclose(f) || !text)
+        err_set(err, -ENOMEM, "out of memory for a sentence");
+    else
+        err_set(err, -EXDEV, "%s", text);
+    free(text);
+    return -EXDEV;
 }
 
 int moved_check(enum moved *out, const struct run_config *run, int named, struct err *err)
 {
-    char *place, *noted = NULL, *other = NULL;
-    int   rc = settings_find(&place, run->log, err, "place");
+    char        *place, *noted = NULL;
+    struct other other = { 0 };
+    int          rc = settings_find(&place, run->log, err, "place");
 
     *out = MOVED_UNKNOWN;
     if (rc || !place)
         return rc;
     rc = settings_find(&noted, run->log, err, "device.place");
-    *out = moved_folder(run->dir, place);
-    rc = rc ? rc : other_device(&other, run, *out, !file_is(run->dir, noted ? noted : place), err);
-    free(place);
-    free(noted);
-    if (other)
+    enum moved folder = moved_folder(run->dir, place);
+    *out = folder;
+    rc = rc ? rc : other_device(&other, run, folder, !file_is(run->dir, noted ? noted : place),
+                                err);
+    if (other.path)
         *out = MOVED_APART;
     if (*out == MOVED_APART && !named)
-        rc = ask(run->dir, other, err);
-    free(other);
+        rc = ask(run, &other, folder, place, err);
+    free(place);
+    free(noted);
+    free(other.path);
     return rc;
 }
 

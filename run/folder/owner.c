@@ -1,4 +1,4 @@
-/* owner.c: see owner.h. */
+/* owner.c: draws the owner word, writes it to run.db and to the devices. */
 #include "run/folder/owner.h"
 
 #include "data/base/machine.h"

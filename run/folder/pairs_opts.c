@@ -58,6 +58,16 @@ int pairs_opts_check(const struct pairs_opts *o, const struct chat_opts *chat,
     return 0;
 }
 
+struct chat_names pairs_opts_names(const struct pairs_opts *o, const struct chat_opts *chat,
+                                   const struct task_names *columns)
+{
+    struct chat_names names = chat_opts_names(chat, columns);
+
+    names.chosen = o ? o->chosen : NULL;
+    names.rejected = o ? o->rejected : NULL;
+    return names;
+}
+
 struct pairs_options pairs_opts_of(const struct pairs_opts *o)
 {
     return (struct pairs_options){ (enum pairs_loss)o->loss, o->beta, o->smoothing };

@@ -22,6 +22,10 @@ const char *pairs_opts_given(const struct opt_line *line);
 int pairs_opts_check(const struct pairs_opts *o, const struct chat_opts *chat,
                      const struct train_opts *train, struct err *err);
 
+/* The keys of rows, of all three kinds of column options. o NULL: there are no preferences. */
+struct chat_names pairs_opts_names(const struct pairs_opts *o, const struct chat_opts *chat,
+                                   const struct task_names *columns);
+
 struct pairs_options pairs_opts_of(const struct pairs_opts *o);
 
 /* Store them with a run, and load them. *out is unchanged, and 0 is returned, if a run has none. */

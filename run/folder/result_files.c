@@ -3,8 +3,10 @@
 
 #include "data/base/crc32c.h"
 #include "data/base/file.h"
+#include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 
+#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -149,4 +151,44 @@ void result_files_remove(struct result_files *f, const char *name)
 int result_files_end(const struct result_files *f, struct err *err)
 {
     return *f->first.text ? err_set(err, -EEXIST, "%s", f->first.text) : 0;
+}
+
+/* ---- what is there */
+
+/* 1: a file to tell of. */
+static int is_told(const char *name, struct runlog *log, int *is_data)
+{
+    const struct run_file *f = run_file_find(name);
+
+    *is_data = f && f->set;
+    if (*is_data)
+        return !settings_has(log, "%s.sum", f->set) && !settings_has(log, "%s.path", f->set);
+    return f && (f->kind == RUN_FILE_RESULT || !strncmp(name, "predict_results_", 16));
+}
+
+int result_files_each(const char *dir, struct runlog *log,
+                      void (*tell)(void *ctx, const char *name, uint64_t bytes,
+                                   enum result_state state), void *ctx, struct err *err)
+{
+    struct result_files f = { .dir = dir, .log = log };
+    struct dirent     **names = NULL;
+    int                 n = scandir(dir, &names, NULL, alphasort);
+
+    for (int i = 0; i < n; i++) {
+        const char *name = names[i]->d_name;
+        char       *path = file_path(NULL, "%s/%s", dir, name), sum[SUM_TEXT];
+        struct stat st;
+        int         is_data;
+
+        if (path && is_told(name, log, &is_data) && !lstat(path, &st))
+            tell(ctx, name, (uint64_t)st.st_size,
+                 is_data || look(&f, name, path, "", sum) != OURS
+                     ? is_data || settings_has(log, "result.%s", name) ? RESULT_OTHERS
+                                                                       : RESULT_UNKNOWN
+                     : RESULT_OURS);
+        free(path);
+        free(names[i]);
+    }
+    free(names);
+    return n < 0 ? err_set(err, -errno, "read %s: %s", dir, strerror(errno)) : 0;
 }

@@ -1,5 +1,6 @@
-/* run_files.c: the table and its patterns. '#' matches digits only, so image001.jpg and
- * dev2024-backup are not files of a run. */
+/* run_files.c: lists the files of a run, finds a name in the list, and removes what a maker left.
+ * In patterns '#' matches only digits, so image001.jpg and dev2024-backup are not files of a
+ * run. */
 #include "run/folder/run_files.h"
 
 #include "data/base/file.h"

@@ -1,5 +1,5 @@
-/* train_opts.c: the option rows for training and reading a model, and the checks of options that
- * depend on each other. */
+/* train_opts.c: defines the options for training and reading a model, and checks those that depend
+ * on each other. */
 #include "run/folder/train_opts.h"
 
 #include "csd/csd.h"

@@ -1,5 +1,6 @@
-/* best_carry.c: names and moves, no copies: a file keeps its inode, so whoever has it open, or a
- * folder as the working folder, goes on with it. */
+/* best_carry.c: moves other people's files from the old folder of the best model to the new one. It
+ * moves names and copies nothing: a file keeps its inode, so a process that has it open, or works
+ * in a folder, is not disturbed. */
 #include "run/loop/best_carry.h"
 
 #include "data/base/file.h"
@@ -9,10 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What a carrying of one folder to another knows. */
+/* The state of moving the files of one folder to another. */
 struct carry {
     struct timespec exchanged; // when `from` became the old folder, or a little later
-    int             top;       // not in a folder within it, where no name is the model's
+    int             top;       // not in a subfolder, where no name is the model's
     int             killed;
 };
 
@@ -82,7 +83,7 @@ static int is_later(const struct timespec *a, const struct timespec *b)
 
 static int carry_folder(const char *from, const char *to, const struct carry *c, struct err *err);
 
-/* Both are there. */
+/* Both folders have the name. */
 static int carry_both(const char *a, const struct stat *sa, const char *b, const struct stat *sb,
                       const struct carry *c, struct err *err)
 {
@@ -96,7 +97,8 @@ static int carry_both(const char *a, const struct stat *sa, const char *b, const
     return rename(a, b) ? err_set(err, -errno, "rename %s to %s: %s", a, b, strerror(errno)) : 0;
 }
 
-/* `to` lacks it. A folder in a lower layer of an overlay cannot be renamed; its files can. */
+/* `to` does not have the name. A folder in a lower layer of an overlay cannot be renamed, but its
+ * files can. */
 static int carry_new(const char *a, const struct stat *sa, const char *b, const struct carry *c,
                      struct err *err)
 {

@@ -1,5 +1,5 @@
-/* live.c: how a reader asks for the model of a run that is being trained, and how the training
- * answers. live.h has the protocol. */
+/* live.c: asks for the model of a run that is being trained, and in the training process answers.
+ * live.h has the protocol. */
 #include "run/loop/live.h"
 
 #include "run/loop/model_out.h"
@@ -15,14 +15,14 @@ static const char asked_name[] = "asked", answer_name[] = "answer", after_name[]
 
 enum { LOOK_US = 20000, LIVE_PATH = SESSION_PATH + 128 };
 
-static int open_run(const struct session *s) // -1: not
+static int open_run(const struct session *s) // -1: failed
 {
     return open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 /* ---- the training process ---- */
 
-/* Remove what readers have left that are not there any more. */
+/* Removes what readers that have ended left. */
 static void clear_left(const struct session *s)
 {
     char path[LIVE_PATH];
@@ -34,7 +34,7 @@ static void clear_left(const struct session *s)
 void live_open(struct live *l, const struct session *s)
 {
     *l = (struct live){ .fd = -1 };
-    if (s->ranks.size > 1) // each has only its portions
+    if (s->ranks.size > 1) // each rank has only its portions
         return;
     clear_left(s);
     l->fd = open_run(s);
@@ -51,8 +51,8 @@ void live_close(struct live *l)
     l->fd = -1;
 }
 
-/* Did RUN get or lose a name since it was looked at last? A time of change is as coarse as the
- * file system's clock. */
+/* Whether RUN got or lost a name since the last look. A time of change is only as exact as the file
+ * system's clock. */
 static int has_changed(struct live *l)
 {
     struct stat     st;
@@ -65,7 +65,7 @@ static int has_changed(struct live *l)
     return 1;
 }
 
-/* Its reader lives and has no answer yet. */
+/* Whether its reader lives and has no answer yet. */
 static int waits(const char *asked)
 {
     int            fd = open(asked, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), empty = 1;
@@ -82,7 +82,7 @@ static int waits(const char *asked)
     return d && empty;
 }
 
-/* The answer is there at once, with everything in it. */
+/* Writes the answer. It appears complete, in one rename. */
 static int write_answer(const char *asked, struct session *s, const struct params_source *source,
                         uint64_t step, struct err *err)
 {
@@ -100,7 +100,7 @@ static int write_answer(const char *asked, struct session *s, const struct param
     return rc;
 }
 
-/* The run goes on whether or not the reader has got the model. */
+/* Reports the answer, or its failure. The run goes on in either case. */
 static int tell(const char *asked, struct session *s, uint64_t step, int wrote,
                 const struct err *why, struct err *err)
 {
@@ -130,8 +130,8 @@ static int answer(const char *asked, struct session *s, struct stream *stream, u
         return rc;
     int wrote = write_answer(asked, s, &source, step, &why);
     rc = stream_masters_end(stream, err);
-    clear_left(s); // where the reader did not wait for it
-    // after -EINTR the training is to end, which the reader sees
+    clear_left(s); // if the reader did not wait for it
+    // after -EINTR the training ends, which the reader notices
     return rc || wrote == -EINTR ? rc : tell(asked, s, step, wrote, &why, err);
 }
 
@@ -158,7 +158,8 @@ int live_answer(struct live *l, struct session *s, struct stream *stream, uint64
 
 /* ---- the reader ---- */
 
-/* 1: there is an answer. -EIO: there is none, and `err` has the training's sentence. */
+/* Looks for an answer. 1: there is one. -EIO: the training failed to write it, and `err` has its
+ * sentence. */
 static int answered(struct live_model *m, struct err *err)
 {
     DIR           *d = opendir(m->asked.temp);
@@ -208,7 +209,7 @@ static int wait_for(struct live_model *m, const struct session *s, struct err *e
     while (!rc) {
         int ended = trains(s);
 
-        rc = answered(m, err); // after the look at the training: what it did last counts
+        rc = answered(m, err); // after the look at the training, so that its last answer counts
         if (!rc && ended)
             rc = -EAGAIN;
         rc = rc ? rc : watch_look(&w, 0, 0, err);
@@ -239,7 +240,7 @@ int live_ask(struct live_model *m, const struct session *s, struct err *err)
     return rc;
 }
 
-/* Its lock goes first: an empty folder that somebody has locked gets another answer. */
+/* Releases the lock first: an empty folder that is locked would get another answer. */
 void live_done(struct live_model *m)
 {
     if (m->asked.path)

@@ -38,7 +38,7 @@ static int open_masters(struct model_folder *r, struct err *err)
     return rc;
 }
 
-/* Its blocks may differ from the run's, if an older version made the run. */
+/* Takes the best model. Its blocks may differ from the run's, if an older version made the run. */
 static int take_best(struct model_folder *r, struct err *err)
 {
     r->source = hf_source(r->best);
@@ -63,7 +63,7 @@ static int open_best(struct model_folder *r, const struct best *b, const char *p
     return rc;
 }
 
-/* The best model is there already, but it may be replaced while it is opened. */
+/* Opens the best model of a run in training. It may be replaced while it is opened. */
 static int open_live_best(struct model_folder *r, const char *path, struct err *err)
 {
     struct best best;
@@ -78,7 +78,8 @@ static int open_live_best(struct model_folder *r, const char *path, struct err *
     return rc;
 }
 
-/* The run is in use: *err has the sentence that says by whom. -EAGAIN: not any more. */
+/* Asks the training process for its model. *err has the sentence that says who uses the run.
+ * -EAGAIN: nobody does any more. */
 static int open_live(struct model_folder *r, const char *path, enum model_which which,
                      struct err *err)
 {

@@ -1,5 +1,6 @@
-/* model_out.c: collects what a run's model folder has beside the parameters. A training has no room
- * for a tokenizer, so the ids that it would give were stored when the run was made. */
+/* model_out.c: writes a run's model folder: the parameters, and everything else that belongs there.
+ * A training has no room for a tokenizer, so the ids that it would give were stored when the run
+ * was made. */
 #include "run/loop/model_out.h"
 
 #include "model/hf.h"

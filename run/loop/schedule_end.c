@@ -1,4 +1,5 @@
-/* schedule_end.c: where a run's learning-rate schedule ends if the run continues beyond it. */
+/* schedule_end.c: checks, reports and records where a learning-rate schedule ends if the run
+ * continues beyond it. */
 #include "run/loop/schedule_end.h"
 
 #include "run/folder/settings.h"

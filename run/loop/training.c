@@ -1,6 +1,6 @@
-/* training.c: the loop over steps. Everything is opened before the first step; a step allocates
- * nothing. A requested stop (events.h) lets the step finish and commit. A resume continues after a
- * kill. */
+/* training.c: runs the loop over steps, with evaluations and records. Everything is opened before
+ * the first step; a step allocates nothing. A requested stop (events.h) lets the step finish and
+ * commit. A resume continues after a kill. */
 #include "run/loop/training.h"
 
 #include "data/base/clock.h"

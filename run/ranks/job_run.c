@@ -1,4 +1,5 @@
-/* job_run.c: what ranks agree on before and between steps. */
+/* job_run.c: finds the folders of a run's ranks, and makes the ranks agree before and between
+ * steps. */
 #include "run/ranks/job_run.h"
 
 #include "data/base/machine.h"

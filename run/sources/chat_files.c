@@ -1,9 +1,10 @@
-/* chat_files.c: encodes conversations. One thread reads a block of rows; all threads encode them,
- * each with a tokenizer of its own; then the block is written in order. Memory is that of a block
- * and of the tokenizers, whatever the files' size. The ids do not depend on the number of
- * threads. */
+/* chat_files.c: encodes conversations, block by block. All threads encode the rows of a block, each
+ * with a tokenizer of its own, while one of them reads the next block; then the block is written in
+ * order. Memory is that of two blocks and of the tokenizers, whatever the files' size. The ids do
+ * not depend on the number of threads. */
 #include "run/sources/chat_files.h"
 
+#include "data/base/machine.h"
 #include "data/base/round.h"
 #include "data/base/visible.h"
 #include "data/task/examples.h"
@@ -16,8 +17,10 @@
 #include <omp.h>
 
 /* BLOCK_ROWS, BLOCK_TEXT: a block's rows, and bytes of text in them. KEPT_IDS: a row's memory for
- * so many ids is used again. THREADS: the most, since each has a tokenizer. */
-enum { BLOCK_ROWS = 512, BLOCK_TEXT = 4 << 20, KEPT_IDS = 1 << 14, THREADS = 32, SHOWN = 240 };
+ * so many ids is used again. THREADS: the most, since each has a tokenizer; together these have
+ * TOKENIZERS bytes. */
+enum { BLOCK_ROWS = 512, BLOCK_TEXT = 4 << 20, KEPT_IDS = 1 << 14, THREADS = 64,
+       TOKENIZERS = 192 << 20, SHOWN = 240 };
 
 /* A row that is kept until its block is encoded. */
 struct held {
@@ -25,6 +28,15 @@ struct held {
     struct chat_ids ids[2]; // the second is of a preference's rejected answer
     int             rc;
     struct err      err;
+};
+
+/* end: no row follows; rc: because reading failed behind its rows. */
+struct block {
+    struct held row[BLOCK_ROWS];
+    size_t      n;
+    uint64_t    done, total; // how far the file is read
+    int         end, rc;
+    struct err  err;
 };
 
 /* What was made of the rows of a file, or of all files of a set. */
@@ -35,10 +47,10 @@ struct encoder {
     const struct chat_files *f;
     struct tokenizer        *tok[THREADS]; // the first one is borrowed
     int                      threads;
-    struct held              block[BLOCK_ROWS];
-    size_t                   n;
+    struct block             block[2];
     struct examples_new      out;
     struct tally             file, set;
+    uint64_t                 left; // rows of the set that may be read
     char                     first[SHOWN + 1]; // of the file's first row
     int32_t                 *stored[2];        // (seq)
 };
@@ -124,24 +136,6 @@ static struct chat_encoding encoding_of(const struct encoder *e, struct tokenize
                                    .loss = (enum chat_loss)e->f->o->loss_on,
                                    .special_in_text = e->f->o->special_in_text,
                                    .now = e->f->now };
-}
-
-/* Encodes the rows of the block. Of several that cannot be, the first one counts. */
-static int encode_block(struct encoder *e, struct err *err)
-{
-#pragma omp parallel for schedule(dynamic, 4) num_threads(e->threads)
-    for (size_t i = 0; i < e->n; i++) {
-        struct held         *h = &e->block[i];
-        struct chat_encoding how = encoding_of(e, e->tok[omp_get_thread_num()]);
-
-        h->rc = chat_encode(&how, &h->row, &h->ids[0], &h->ids[1], &h->err);
-    }
-    for (size_t i = 0; i < e->n; i++)
-        if (e->block[i].rc) {
-            *err = e->block[i].err;
-            return e->block[i].rc;
-        }
-    return 0;
 }
 
 /* The beginning of a row as text, for who has to see why nothing in it counts. */
@@ -243,15 +237,26 @@ static int write_row(struct encoder *e, const struct held *h, struct err *err)
     return rc;
 }
 
-static int write_block(struct encoder *e, struct err *err)
+/* Writes a block in order. Of several rows that cannot be encoded, the first one counts. */
+static int write_block(struct encoder *e, struct block *b, struct err *err)
 {
-    int rc = e->n ? encode_block(e, err) : 0;
+    int rc = 0;
 
-    for (size_t i = 0; i < e->n; i++) {
-        rc = rc ? rc : write_row(e, &e->block[i], err);
-        held_free(&e->block[i]);
+    for (size_t i = 0; i < b->n; i++) {
+        struct held *h = &b->row[i];
+
+        if (!rc && h->rc) {
+            rc = h->rc;
+            *err = h->err;
+        }
+        rc = rc ? rc : write_row(e, h, err);
+        held_free(h);
     }
-    e->n = 0;
+    b->n = 0;
+    if (!rc && b->rc) {
+        rc = b->rc;
+        *err = b->err;
+    }
     return rc;
 }
 
@@ -288,34 +293,65 @@ static int refuse_bare(const struct encoder *e, const char *path, struct err *er
                       strlen(e->first) + 8 > SHOWN ? "..." : "");
 }
 
-/* Adds a file's rows: all, or the first `most` (0: all) of the set. */
-static int read_file(struct encoder *e, struct chat_rows *r, uint64_t most, struct watch *w,
-                     struct err *err)
+/* A JSON value of a row is counted as used by several threads at once, which jansson allows. */
+static void read_block(struct encoder *e, struct chat_rows *r, struct block *b)
 {
     const struct chat_row *row;
     size_t                 bytes = 0, n;
-    uint64_t               done = 0;
-    int                    got = 1, rc = 0;
+    int                    got = 0, rc = 0;
 
-    while (!rc && (!most || e->set.rows + done < most) &&
-           (got = chat_rows_next(r, &row, err)) > 0) {
-        if ((rc = refuse_row(e->f, row, err)) ||
-            (rc = held_set(&e->block[e->n++], row, &n, err)))
+    while (b->n < BLOCK_ROWS && bytes < BLOCK_TEXT && e->left && !rc &&
+           (got = chat_rows_next(r, &row, &b->err)) > 0) {
+        rc = refuse_row(e->f, row, &b->err);
+        rc = rc ? rc : held_set(&b->row[b->n], row, &n, &b->err);
+        if (rc) {
+            held_free(&b->row[b->n]);
             break;
+        }
+        b->n++;
         bytes += n;
-        done++;
-        if (e->n == BLOCK_ROWS || bytes >= BLOCK_TEXT) {
-            rc = write_block(e, err);
-            rc = rc ? rc : watch_look(w, done, most, err);
-            bytes = 0;
+        e->left--;
+    }
+    b->rc = rc ? rc : got < 0 ? got : 0;
+    b->end = b->rc || !e->left || got == 0;
+    chat_rows_progress(r, &b->done, &b->total);
+}
+
+/* Encodes a block, and meanwhile reads the next one, unless this is the last. */
+static void encode_block(struct encoder *e, struct chat_rows *r, struct block *b,
+                         struct block *next)
+{
+#pragma omp parallel num_threads(e->threads)
+    {
+#pragma omp single nowait
+        if (!b->end)
+            read_block(e, r, next);
+#pragma omp for schedule(dynamic, 4)
+        for (size_t i = 0; i < b->n; i++) {
+            struct held         *h = &b->row[i];
+            struct chat_encoding how = encoding_of(e, e->tok[omp_get_thread_num()]);
+
+            h->rc = chat_encode(&how, &h->row, &h->ids[0], &h->ids[1], &h->err);
         }
     }
-    rc = rc ? rc : got < 0 ? got : 0;
-    if (!rc)
-        return write_block(e, err);
-    for (size_t i = 0; i < e->n; i++)
-        held_free(&e->block[i]);
-    e->n = 0;
+}
+
+/* Adds a file's rows. */
+static int read_file(struct encoder *e, struct chat_rows *r, struct watch *w, struct err *err)
+{
+    struct block *b = &e->block[0], *next = &e->block[1], *swap;
+    int           rc = 0, end = 0;
+
+    for (read_block(e, r, b); !rc && !end; swap = b, b = next, next = swap) {
+        encode_block(e, r, b, next);
+        end = b->end;
+        rc = write_block(e, b, err);
+        rc = rc ? rc : watch_look(w, b->done, b->total, err);
+    }
+    for (size_t k = 0; k < 2; k++) // after an error
+        for (size_t i = 0; i < e->block[k].n; i++)
+            held_free(&e->block[k].row[i]);
+    e->block[0].n = e->block[1].n = 0;
     return rc;
 }
 
@@ -341,7 +377,7 @@ static void say_file(const struct encoder *e, const char *path, enum chat_form f
                       t->kept == 1 ? "" : "s", chat_form_name(form), t->tokens, t->counted);
 }
 
-static int add_file(struct encoder *e, const char *path, uint64_t most, struct err *err)
+static int add_file(struct encoder *e, const char *path, struct err *err)
 {
     struct chat_rows *r = NULL;
     enum chat_form    form = CHAT_FORM_FOUND;
@@ -350,7 +386,7 @@ static int add_file(struct encoder *e, const char *path, uint64_t most, struct e
                                           err);
 
     e->file = (struct tally){ 0 };
-    rc = rc ? rc : read_file(e, r, most, &w, err);
+    rc = rc ? rc : read_file(e, r, &w, err);
     if (!rc)
         form = chat_rows_form(r);
     chat_rows_close(r);
@@ -436,8 +472,9 @@ static int add_set(struct encoder *e, const char *name, const struct opt_strings
         return rc;
     examples_new_marks(&e->out);
     e->set = (struct tally){ 0 };
-    for (size_t i = 0; i < files->n && !rc && (!most || e->set.rows < most); i++)
-        rc = add_file(e, files->item[i], most, err);
+    e->left = most ? most : UINT64_MAX;
+    for (size_t i = 0; i < files->n && !rc && e->left; i++)
+        rc = add_file(e, files->item[i], err);
     if (!rc)
         rc = examples_new_commit(&e->out, err);
     else
@@ -507,9 +544,13 @@ static int encoder_open(struct encoder **out, struct session *s, const struct ch
     e->f = f;
     e->tok[0] = tok;
     e->threads = 1;
-    for (uint64_t i = 1; i < s->o.threads && i < THREADS && !rc; i++)
+    for (uint64_t i = 1, before = rss_now(), one = 0; i < s->o.threads && i < THREADS && !rc; i++) {
+        if (i * one > TOKENIZERS)
+            break;
         if (!(rc = tokenizer_open(&e->tok[i], dir, err)))
             e->threads++;
+        one = rss_now() > before ? (rss_now() - before) / i : 0;
+    }
     return rc;
 }
 
@@ -520,8 +561,10 @@ static void encoder_close(struct encoder *e)
     for (int i = 1; i < e->threads; i++)
         tokenizer_close(e->tok[i]);
     for (size_t k = 0; k < 2; k++) {
-        for (size_t i = 0; i < BLOCK_ROWS; i++)
-            chat_ids_free(&e->block[i].ids[k]);
+        for (size_t i = 0; i < BLOCK_ROWS; i++) {
+            chat_ids_free(&e->block[0].row[i].ids[k]);
+            chat_ids_free(&e->block[1].row[i].ids[k]);
+        }
         free(e->stored[k]);
     }
     free(e);

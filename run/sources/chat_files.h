@@ -15,8 +15,6 @@ struct chat_files {
     const struct pairs_opts    *pairs;       // NULL: conversations, and no preferences
     struct chat_names           names;
     const struct chat_template *chat;        // NULL: there is none
-    const char                 *chat_text;   // its text; NULL: there are several, which the
-                                             // tokenizer's files have, or none
     time_t                      now;
     uint64_t                    most_train, most_eval; // rows; 0: all
     uint64_t                    epochs;      // decides the steps, unless steps were given

@@ -114,6 +114,32 @@ dd if=/dev/zero of="$a" bs=1 seek=600 count=1 conv=notrunc 2>/dev/null
 loop 16K
 refused "one that is too small" "$new" "$new" "$@"
 
+# A creation that fails takes its superblocks back, so that the next one is not refused. Another's stays.
+loop 16K
+small=$new
+loop 8M
+states=$(sha256sum <"$a")
+for second in "$small" "$a"; do
+    run pretrain --run "$tmp/refused" "$@" --device "$new" --device "$second"
+    [ "$got" != 0 ] && [ ! -e "$tmp/refused" ] && cmp -s -n 4096 "$new" /dev/zero && [ "$(sha256sum <"$a")" = "$states" ]
+    result $? "a creation whose second drive is refused leaves the first as it was"
+done
+find_shim
+if [ -n "$shim" ]; then
+    held rename:/run.db:1 pretrain --run "$tmp/refused" "$@" --device "$new"
+    result "$([ "$(head -c 14 "$new")" = "siTrain device" ]; echo $?)" "a creation is held, its drive has a superblock"
+    mkdir "$tmp/refused/tokenizer"
+    rm -f "$tmp/held"
+    wait "$pid"
+    [ $? = 1 ] && cmp -s -n 4096 "$new" /dev/zero && [ -d "$tmp/refused/tokenizer" ] && ! ls -d "$tmp"/refused/run.new-* "$tmp/refused/run.db" >/dev/null 2>&1
+    result $? "it fails, and takes the superblock back"
+    rm -rf "$tmp/refused"
+else
+    skip "a creation that fails late" "no library that holds it"
+fi
+works "the next one takes the drive without --force-device" pretrain --run "$tmp/refused" "$@" --device "$new"
+rm -rf "$tmp/refused"
+
 works "the same run in memory" pretrain --run "$tmp/mem" "$@" --mode mem
 whole=$(exported "$tmp/mem")
 dd if=/dev/zero of="$a" bs=1M count=1 2>/dev/null

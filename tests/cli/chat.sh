@@ -41,6 +41,12 @@ same "$(column all "printf('%.5f %.5f', loss, grad_norm), tokens")" "$(column al
     "packed rows have the loss, the gradient and the tokens of rows of their own"
 same "$(column all "printf('%.5f %.5f', loss, grad_norm), tokens")" "$(column all--group-by-length "printf('%.5f %.5f', loss, grad_norm), tokens")" \
     "and so have rows by length"
+for how in "" --packing --group-by-length "--order sequential"; do
+    rm -rf "$tmp/epochs"
+    finetuned epochs --init $fixtures/qwen3 --train-file $rows --max-seq 96 --batch 2 --grad-accum 3 --epochs 3 --mode mem --lr 0 $how
+    same 2823 "$(sqlite3 "$tmp/epochs/run.db" "SELECT sum(tokens) FROM steps")" \
+        "three epochs have every row three times: ${how:-padded}"
+done
 same "941" "$(column all tokens)" "padding does not count among the tokens"
 
 # every mode, and what activations do, gives the same bits
@@ -64,6 +70,18 @@ whole=$hash
 "$bin" finetune --task chat --run "$tmp/stopped" $shape --packing --mode su+o --steps 7 --schedule-steps "$(column whole 'count(*)')" --quiet >/dev/null 2>&1
 run finetune --resume "$tmp/stopped" --steps "$(column whole 'count(*)')" --quiet
 same "$whole" "$(exported "$tmp/stopped")" "a run that stopped in the middle of an epoch goes on to the same bits"
+find_shim
+for at in train.ex dev.ex; do
+    if [ -z "$shim" ]; then
+        skip "killed while it makes $at" "no library that kills a process at a call"
+        continue
+    fi
+    rm -rf "$tmp/killed"
+    LD_PRELOAD="$shim" SHIM_AT="name:$at:1:kill" "$bin" finetune --task chat --run "$tmp/killed" $shape --packing --mode su+o --quiet >/dev/null 2>&1
+    result "$([ -e "$tmp/killed" ] && [ ! -e "$tmp/killed/run.db" ]; echo $?)" "killed while it makes $at, it is no run yet"
+    run finetune --task chat --run "$tmp/killed" $shape --packing --mode su+o --quiet
+    same "$whole" "$(exported "$tmp/killed")" "  and the next one of that name has the same bits"
+done
 for after in 0.2 0.4 0.7; do
     rm -rf "$tmp/killed"
     "$bin" finetune --task chat --run "$tmp/killed" $shape --packing --mode su+o --quiet >/dev/null 2>&1 &
@@ -109,6 +127,13 @@ finetuned forms --init $fixtures/gpt2 --train-file "$tmp/pairs.jsonl" --train-fi
 same "25" "$(sqlite3 "$tmp/forms/run.db" "SELECT value FROM runs WHERE key = 'train.rows'")" "several files, each of its form"
 cmp -s "$tmp/plain.jinja" "$tmp/exported/chat_template.jinja"
 result $? "the template that was given is the run's"
+cp -r $fixtures/llama "$tmp/templates"
+mkdir "$tmp/templates/additional_chat_templates"
+printf '{%% for m in messages %%}{{ m.role ~ " with tools: " ~ m.content ~ eos_token }}{%% endfor %%}\n' >"$tmp/templates/additional_chat_templates/tool_use.jinja"
+printf '%s\n' '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}],"tools":[{"type":"function","function":{"name":"f"}}]}' >"$tmp/tools.jsonl"
+finetuned several --init "$tmp/templates" --train-file "$tmp/tools.jsonl" --train-file $rows --steps 1 --mode mem
+run prepare "$tmp/tools.jsonl" --render --init "$tmp/exported"
+same '"user with tools: a<|im_end|>assistant with tools: b<|im_end|>"' "$(cat "$tmp/out")" "several templates of a folder are the run's, and its export's"
 gzip -c $rows >"$tmp/rows.jsonl.gz"
 finetuned packed --init $fixtures/gpt2 --train-file "$tmp/rows.jsonl.gz" --steps 1 --mode mem
 finetuned plain --init $fixtures/gpt2 --train-file $rows --steps 1 --mode mem
@@ -155,6 +180,10 @@ refuses 2 "is a fine-tuning: siTrain finetune --resume" pretrain --resume "$tmp/
 # the plan
 works "plan knows the task" plan --task chat --init $fixtures/llama --train-file $rows --packing --probe off
 result "$(grep -q "^Step: 1 x 8 x 128 tokens at most" "$tmp/out" && grep -q "order of rows" "$tmp/out"; echo $?)" "with rows of --max-seq tokens at most, and their order in memory"
+
+mode=$(sqlite3 "$tmp/whole/run.db" "SELECT value FROM runs WHERE key = 'train.packed'")
+run plan --task chat --init $fixtures/llama --train-file $rows --max-seq 64 --batch 2 --grad-accum 2 --epochs 2 --packing --mode mem
+result "$(grep -q "tokens/s without padding, $((2 * ((mode + 3) / 4))) steps" "$tmp/out"; echo $?)" "and the steps of its epochs, and tokens/s without padding"
 
 # ranks
 by_ranks

@@ -148,6 +148,16 @@ awk 'BEGIN { print "label,sentence"; for (i = 0; i < 60; i++) print i % 2 "," (i
 run finetune --run "$tmp/fine" --train-file "$tmp/rows.csv" --eval-file "$tmp/rows.csv" --init "$tmp/hf" --batch 8 --max-seq 16 --steps 4 \
     --mode mem --durability none --quiet
 works "a fine-tuning is whole" check "$tmp/fine"
+result "$(grep -q "^results .*/eval_results.json$" "$tmp/out" && ! grep -q "^not checked" "$tmp/out"; echo $?)" "its results are looked at"
+cp "$tmp/fine/eval_results.json" "$tmp/results"
+cp "$tmp/fine/dev.ex" "$tmp/fine/test.ex"
+echo '{"eval_loss": 0.1}' >"$tmp/fine/eval_results.json"
+printf 'index\tprediction\n' >"$tmp/fine/predict_results_None.txt"
+works "with another's results and rows it is whole, too" check "$tmp/fine"
+result "$([ "$(grep -c "^not checked .*/\(eval_results.json: this run did not\|test.ex: this run did not\|predict_results_None.txt: run.db has no\)" "$tmp/out")" = 3 ]; echo $?)" \
+    "but that these were not checked is said"
+mv "$tmp/results" "$tmp/fine/eval_results.json"
+rm "$tmp/fine/test.ex" "$tmp/fine/predict_results_None.txt"
 damaged "an example" "$tmp/fine" "$tmp/fine/train.ex" 100 "train.ex: row"
 mended "$tmp/fine" "$tmp/fine/train.ex" 100
 damaged "the examples' header" "$tmp/fine" "$tmp/fine/dev.ex" 20 "dev.ex"

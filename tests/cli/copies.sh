@@ -46,7 +46,7 @@ mv "$tmp/a" "$tmp/b"
 works "a run that was renamed goes on" pretrain --resume "$tmp/b" --steps 5 --quiet
 cp -a "$tmp/b" "$tmp/c" && rm -rf "$tmp/b" # as mv does it from one file system to another
 run pretrain --resume "$tmp/c" --steps 6 --quiet
-refused "a run that was moved elsewhere asks" "go on with --resume and --device PATH"
+refused "a run that was moved elsewhere asks" "go on with: siTrain pretrain --resume .* --device .*; if"
 works "its devices named as they are, it goes on" pretrain --resume "$tmp/c" --device "$tmp/drive" --steps 6 --quiet
 works "and moves to others" reshard "$tmp/c" --devices 1 --quiet
 result "$([ -z "$(ls "$tmp/drive")" ]; echo $?)" "which removes those it had"
@@ -295,4 +295,47 @@ run_there import best import "$tmp/hf" "$tmp/a/dev7"
 run_there reshard dev1 reshard "$tmp/a" --device "$tmp/a/dev1"
 run_there --act-device image0 pretrain --resume "$tmp/a" --activations offload --act-device "$tmp/a/image0"
 refuses 2 "a folder, a file or a block device is expected" $new --device "$tmp/new/run.db-wal"
+
+# The refusal says what was compared and what differs, and the command that it names goes on.
+named_by() { # WHAT TEXT: what the last command said; then the command that it names goes on
+    refused "$1" "$2"
+    line=$(sed -n 's/.* go on with: siTrain \([^;]*\);.*/\1/p' "$tmp/err")
+    [ -n "$line" ] && eval "run $line --quiet" && [ "$got" = 0 ]
+    result $? "and goes on with the command that is named"
+    run pretrain --resume "$3" --steps "$4" --quiet
+    result "$got" "and without it from then on"
+}
+rm -rf "$tmp/drive" "$tmp/m r"
+mkdir -p "$tmp/drive/folder" "$tmp/m r"
+train "$tmp/m r/a" --steps 2 --device "$tmp/drive/file" --device "$tmp/drive/folder"
+cp -a "$tmp/m r/a" "$tmp/b"
+run pretrain --resume "$tmp/b" --steps 3 --quiet
+refused "a copy" "it is a copy of $tmp/m r/a, which is still there and has $tmp/drive/file; copy its devices, too, and name the copies"
+rm -rf "$tmp/b"
+mkdir "$tmp/elsewhere"
+mv "$tmp/m r/a" "$tmp/elsewhere/a"
+rmdir "$tmp/m r"
+run pretrain --resume "$tmp/elsewhere/a" --steps 3 --quiet
+named_by "a run that was moved, whose folder's folder is gone" "run.db names the folder $tmp/m r/a, and the folder around that is not there" "$tmp/elsewhere/a" 3
+cp -a "$tmp/elsewhere" "$tmp/m r"
+rm -rf "$tmp/elsewhere"
+run pretrain --resume "$tmp/m r/a" --steps 4 --quiet
+named_by "a run that was moved by copying" "run.db names the folder $tmp/elsewhere/a, which has another inode or time of birth" "$tmp/m r/a" 4
+cp "$tmp/drive/file" "$tmp/drive/file2" && mv "$tmp/drive/file2" "$tmp/drive/file"
+run pretrain --resume "$tmp/m r/a" --steps 5 --quiet
+named_by "a device that was put back" "$tmp/drive/file was copied or moved since it was last used: as device 0 of $tmp/m r/a run.db names a file with another inode" "$tmp/m r/a" 5
+mkdir "$tmp/b" "$tmp/clone"
+if [ "$(id -u)" = 0 ] && mount --bind "$tmp/m r/a" "$tmp/b" 2>"$tmp/null"; then
+    works "a run that is mounted elsewhere (--bind) is the run" pretrain --resume "$tmp/b" --steps 6 --quiet
+    umount "$tmp/b"
+    works "and so it is in its place" pretrain --resume "$tmp/m r/a" --steps 7 --quiet
+    cp -a "$tmp/drive/." "$tmp/clone"
+    mount --bind "$tmp/clone" "$tmp/drive"
+    run pretrain --resume "$tmp/m r/a" --steps 8 --quiet
+    refused "a copy of the drive is mounted over it" "$tmp/drive/file was copied or moved since it was last used: as device 0 of"
+    umount "$tmp/drive"
+    works "the drive is there again" pretrain --resume "$tmp/m r/a" --steps 8 --quiet
+else
+    skip "bind mounts" "nothing may be mounted here"
+fi
 done_testing

@@ -74,7 +74,7 @@ result $? "every command of theirs was run"
 
 # The scripts write over nothing that is a person's.
 cd "$tmp" && mkdir owned owned/SST-2 && cd owned || exit 1
-for file in first.txt my.txt mine.csv mine-dev.csv SST-2/train.tsv SST-2/dev.tsv report.html report.csv report.json again.conf; do echo "mine: $file" >$file; done
+for file in first.txt my.txt mine.csv mine-dev.csv SST-2/train.tsv SST-2/dev.tsv report.html report.csv report.json again.conf chat.jsonl turns.jinja; do echo "mine: $file" >$file; done
 find . -type f -exec sha256sum {} + | sort >../owned.sums
 for script in "$examples"/*.sh; do
     case $script in */report.sh) set -- ../first ;; *) set -- ;; esac

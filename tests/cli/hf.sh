@@ -59,4 +59,16 @@ continues() { # PROMPT: the reference's greedy continuation of 40 tokens, its li
 continues "The history of the town"
 continues "In 1943 , the"
 
+# examples/chat.sh: it learns to answer as JSON, also to questions that it has not seen, which it could not before.
+chat=$PWD/examples/chat.sh
+mkdir "$tmp/chat"
+(cd "$tmp/chat" && PATH=$(dirname "$bin"):$PATH sh "$chat" "$model") >"$tmp/out" 2>"$tmp/err"
+result $? "examples/chat.sh"
+grep -qxF '{"thing": "forest", "is": "quiet"}' "$tmp/out" && grep -qxF '{"thing": "boat", "is": "golden"}' "$tmp/out"
+result $? "answers two questions that it has not seen"
+if grep -q 'quiet forest' "$tmp/chat/chat.jsonl"; then seen=1; else seen=0; fi
+same 0 "$seen" "which are not in its conversations"
+echo "Tell me about the quiet forest." | "$bin" generate "$model" --chat --chat-template "$tmp/chat/turns.jinja" --temperature 0 --tokens 20 >"$tmp/out" 2>"$tmp/err"
+result "$([ $? = 0 ] && [ -s "$tmp/out" ] && ! grep -q '{' "$tmp/out"; echo $?)" "before that it went on with something else"
+
 done_testing

@@ -70,5 +70,28 @@ result "$([ $? = 1 ] && grep -q "^siTrain: ulimit -s leaves a stack of 65536 byt
 (ulimit -v 64000000 && ulimit -d 64000000 && exec "$bin" pretrain --resume "$tmp/small" --steps 2 --host-mem 100M) >"$tmp/out" 2>"$tmp/err" </dev/null
 result $? "with room enough it trains"
 works "no step was lost" check "$tmp/small"
+# What the check asks for is what the chosen engine maps, but for the stacks of threads that may come: 100 MB at most.
+# asked FILE LIMIT: the smallest limit, in KiB, that the refusal in FILE asks for.
+asked() {
+    sed 's/.*ulimit -v \([0-9.]*\)\([KMG]\) more.* but \([0-9.]*\)\([KMG]\) are.*/\1 \2 \3 \4/' "$1" |
+        awk -v limit="$2" '{ k["K"] = 1; k["M"] = 1024; k["G"] = 1048576; printf "%d\n", limit + $3 * k[$4] - $1 * k[$2] }'
+}
+for blas in auto openblas; do
+    line="--schedule constant --n-layer 1 --n-head 2 --n-embd 32 --seq 16 --batch 1 --csd-mem 192K --blas $blas --data $tmp/text.bin --tokenizer $tmp/tok"
+    # shellcheck disable=SC2086
+    (ulimit -v 450000 && exec "$bin" pretrain --run "$tmp/$blas.0" $line --steps 3) >"$tmp/out" 2>"$tmp/err" </dev/null
+    limit=$(asked "$tmp/err" 450000)
+    # shellcheck disable=SC2086
+    (ulimit -v 64000000 && exec "$bin" pretrain --run "$tmp/$blas.1" $line --steps 60) >"$tmp/out" 2>"$tmp/err" </dev/null &
+    peak=0
+    while now=$(sed -n 's/^VmPeak:[^0-9]*\([0-9]*\).*/\1/p' /proc/$!/status 2>/dev/null) && [ -n "$now" ]; do peak=$now; done
+    wait $!
+    result $? "--blas $blas trains with a limit"
+    [ "$((limit - peak))" -ge 0 ] && [ "$((limit - peak))" -le 100000 ]
+    result $? "the limit that --blas $blas asks for, $limit, is what it maps, $peak, and some tens of MB"
+    # shellcheck disable=SC2086
+    (ulimit -v $((limit + 24000)) && exec "$bin" pretrain --run "$tmp/$blas.2" $line --steps 3) >"$tmp/out" 2>"$tmp/err" </dev/null
+    result $? "with little more it trains"
+done
 
 done_testing

@@ -328,6 +328,29 @@ done
 # shimmed VARIABLE=VALUE... COMMAND...: with tests/shim/delay.c between it and the system
 shimmed() { (export LD_PRELOAD="$shim"; while case $1 in SHIM_*=*) true ;; *) false ;; esac; do export "${1%%=*}=${1#*=}"; shift; done; "$@"; exit "$got"); }
 
+# ---- killed at each call of its devices, a folder's and a file's, and of what names them: the same command goes on
+
+mkdir -p "$tmp/apart/folder"
+kills=0 why=
+for call in name pwrite fsync open; do
+    n=0
+    while n=$((n + 1)); do
+        rm -rf "$tmp/half" "$tmp"/apart/*
+        mkdir "$tmp/apart/folder"
+        shimmed SHIM_AT=$call:/apart/:$n:kill make pretrain "$tmp/half" --device "$tmp/apart/file" --device "$tmp/apart/folder" 2>/dev/null
+        [ $? = 137 ] || break
+        kills=$((kills + 1))
+        make pretrain "$tmp/half" --device "$tmp/apart/file" --device "$tmp/apart/folder"
+        [ "$got" = 0 ] || grep -q "is a run already" "$tmp/err" || why="$why; $call $n: $(cat "$tmp/err")"
+        run check "$tmp/half"
+        [ "$got" = 0 ] || why="$why; $call $n: not whole: $(cat "$tmp/err")"
+        left=$(find "$tmp/apart" "$tmp/half" -name '*.tmp' -o -name '*.new-*')$(find "$tmp/apart" -type f | sed -n 3p)
+        [ -z "$left" ] || why="$why; $call $n: left: $left"
+    done
+done
+result "$([ -z "$why" ] && [ $kills -gt 10 ]; echo $?)" "$kills kills while devices outside RUN are made: the same command completes the run, and leaves nothing else $why"
+rm -rf "$tmp/half" "$tmp/apart"
+
 # ---- killed at each call that changes a name: made again, it is a run; its copy, and with something of somebody's in it, it is refused
 
 # of_folder AT: names of all there; of ranks, too
@@ -644,5 +667,26 @@ wait $pid
 result $? "the training goes on"
 same "mine mine" "$(echo $(cat "$tmp/kept/best/came.txt" "$tmp/kept/best/README.md"))" "a file of another name stays"
 works "and best is whole, with the model's own" check "$tmp/kept/best"
+result "$([ -z "$(ls -d "$tmp"/kept/best.* 2>/dev/null)" ]; echo $?)" "and nothing is left next to it"
+
+# ---- killed after the exchange, before what came late was carried over: the next opening carries it
+
+n=0 late=
+while [ -z "$late" ] && n=$((n + 1)) && [ $n -le 40 ]; do
+    rm -rf "$tmp/kept"
+    cp -a "$tmp/kept.from" "$tmp/kept"
+    old=$(stat -c %i "$tmp/kept/best")
+    held fsync:/kept:$n pretrain --resume "$tmp/kept" --steps 3 --quiet || break
+    for part in "$tmp"/kept/best.new-*; do
+        [ "$(stat -c %i "$part" 2>/dev/null)" != "$old" ] || late=$part
+    done
+    [ -z "$late" ] || { echo mine >"$late/late.txt" && kill -9 "$pid"; }
+    rm -f "$tmp/held"
+    wait "$pid" 2>/dev/null
+done
+result "$([ -n "$late" ] && [ ! -e "$tmp/kept/best/late.txt" ]; echo $?)" "killed when the folders are exchanged, while a file is in the old one"
+works "it goes on" pretrain --resume "$tmp/kept" --steps 2 --quiet
+same "mine mine" "$(echo $(cat "$tmp/kept/best/late.txt" "$tmp/kept/best/README.md"))" "the file is in best"
+works "and best is whole" check "$tmp/kept/best"
 result "$([ -z "$(ls -d "$tmp"/kept/best.* 2>/dev/null)" ]; echo $?)" "and nothing is left next to it"
 done_testing

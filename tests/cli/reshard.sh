@@ -117,6 +117,36 @@ if [ "$(id -u)" = 0 ] && loop0=$(losetup -f --show "$tmp/img0" 2>/dev/null) && l
     works "and back" reshard "$tmp/block" --devices 1
     same 0 "$(head -c 4096 "$loop0" "$loop1" | grep -c siTrain)" "the drives are nobody's then"
     ends block "$want" "as if it had stayed"
+    # A run that comes onto the new drive between a look at it and its opening: one of the two has it, and is whole.
+    find_shim
+    n=0 theirs=0 ours=0 bad=
+    begin came
+    while [ -n "$shim" ] && n=$((n + 1)) && [ $n -le 30 ]; do
+        rm -rf "$tmp/came2" "$tmp/theirs"
+        cp -a "$tmp/came" "$tmp/came2"
+        dd if=/dev/zero of="$loop0" bs=4k count=1 2>/dev/null
+        held "open:$loop0:$n" reshard "$tmp/came2" --device "$loop0" || break
+        "$bin" pretrain --run "$tmp/theirs" --data "$tmp/text.bin" --tokenizer "$tmp/tok" --n-layer 1 --n-head 2 --n-embd 32 --seq 8 --batch 1 --csd-mem 192K --steps 1 \
+            --device "$loop0" >"$tmp/out.theirs" 2>&1 </dev/null
+        came=$?
+        rm -f "$tmp/held"
+        wait "$pid"
+        got=$?
+        if [ $came = 0 ]; then
+            theirs=$((theirs + 1))
+            [ $got != 0 ] && "$bin" check "$tmp/theirs" >"$tmp/out" 2>&1 && "$bin" check "$tmp/came2" >"$tmp/out" 2>&1 || bad="$bad $n"
+        else
+            ours=$((ours + 1))
+            [ $got = 0 ] && "$bin" check "$tmp/came2" >"$tmp/out" 2>&1 && [ ! -e "$tmp/theirs" ] || bad="$bad $n"
+        fi
+    done
+    dd if=/dev/zero of="$loop0" bs=4k count=1 2>/dev/null
+    if [ -n "$shim" ]; then
+        echo "# $theirs times the other run had it, $ours times the reshard"
+        result "$([ -z "$bad" ] && [ $theirs -gt 2 ] && [ $ours -gt 0 ]; echo $?)" "a run that comes onto the new drive meanwhile is not written over, nor is the reshard $bad"
+    else
+        skip "a run that comes onto the new drive meanwhile" "no library that holds the reshard"
+    fi
 else
     skip "block devices" "no root, or no loop devices"
 fi

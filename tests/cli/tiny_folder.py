@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""tiny_folder.py FAMILY FOLDER [CLASS]: a Hugging Face folder of a tiny model of random numbers, for the tests of families.
+"""tiny_folder.py FAMILY FOLDER [CLASS | IDS POSITIONS]: a Hugging Face folder of a tiny model of random numbers, for the tests of families.
 
-FAMILY is config.json's model_type. A decoder's folder may be there already, with a tokenizer of 300 ids. An encoder gets a WordPiece
+FAMILY is config.json's model_type. A decoder's folder may be there already, with a tokenizer of IDS ids (300). An encoder gets a WordPiece
 tokenizer of letters, and is what CLASS says: Model, ForMaskedLM (Bert and Roberta go before it).
 """
 import json
@@ -29,11 +29,11 @@ def write(to, config, tensors, spread):
         json.dump(config, f)
 
 
-def decoder(family, to):
-    L, C, H, KV, D, I, V = 3, 24, 4, 2, 10 if family == "mistral" else 6, 28, 300
+def decoder(family, to, V=300, positions=64):
+    L, C, H, KV, D, I = 3, 24, 4, 2, 10 if family == "mistral" else 6, 28
     config = {"model_type": family, "architectures": [DECODERS[family] + "ForCausalLM"],
               "num_hidden_layers": L, "hidden_size": C, "num_attention_heads": H, "num_key_value_heads": KV, "head_dim": D, "intermediate_size": I,
-              "vocab_size": V, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "hidden_act": "silu", "tie_word_embeddings": family[0] in "qg"}
+              "vocab_size": V, "max_position_embeddings": positions, "rms_norm_eps": 1e-5, "hidden_act": "silu", "tie_word_embeddings": family[0] in "qg"}
     if family == "llama":
         config |= {"rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                                                             "original_max_position_embeddings": 16}}
@@ -91,12 +91,12 @@ def encoder(family, to, kind):
         json.dump({"tokenizer_class": "BertTokenizer", "do_lower_case": True}, f)
 
 
-def tiny(family, to, kind="ForMaskedLM"):
+def tiny(family, to, *more):
     os.makedirs(to, exist_ok=True)
     if family in DECODERS:
-        decoder(family, to)
+        decoder(family, to, *map(int, more))
     else:
-        encoder(family, to, kind)
+        encoder(family, to, *more or ["ForMaskedLM"])
 
 
 if __name__ == "__main__":

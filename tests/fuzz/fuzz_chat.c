@@ -1,16 +1,25 @@
 /* fuzz_chat.c: files of conversations, packed or not, and a model's folder whose settings are any
- * bytes. A row that is accepted has turns that a template can write, or texts. */
+ * bytes. A row that is accepted has turns that a template can write, or texts; as ids it has a
+ * control token only where the template writes one. */
 #include "tests/fuzz/fuzz.h"
 
-#include "data/chat/rows.h"
-#include "data/chat/template.h"
+#include "data/chat/encode.h"
 
 #include <string.h>
 #include <zlib.h>
 #include <zstd.h>
 
 static const char chatml[] = "{% for m in messages %}{{ m.role ~ ':' ~ (m.content or m.tool_calls)"
-                             " }}{% endfor %}{{ tools }}{{ bos_token }}";
+                             " }}<|endoftext|>{% endfor %}{{ tools }}{{ bos_token }}";
+static struct tokenizer *tok;
+
+static void start(void)
+{
+    static const uint32_t merges[][2] = { { 83, 71 }, { 256, 68 }, { 27, 91 } };
+    struct err            err;
+
+    FUZZ_CHECK(!tokenizer_from_merges(&tok, merges, sizeof merges / sizeof *merges, &err));
+}
 
 static void check_turns(const struct chat_turns *t, const json_t *tools)
 {
@@ -50,11 +59,41 @@ static void render(const struct chat_template *t, const struct chat_row *row)
     jinja_output_free(&out);
 }
 
+static size_t controls(const struct chat_ids *x)
+{
+    size_t n = 0, counted = 0;
+
+    for (size_t i = 0; i < x->ids.n; i++) {
+        n += (size_t)tokenizer_is_control(tok, x->ids.ids[i]);
+        counted += x->counts[i];
+    }
+    FUZZ_CHECK(counted == x->counted);
+    return n;
+}
+
+static void encode(const struct chat_row *row, const struct chat_template *t)
+{
+    struct chat_encoding how = { .tok = tok, .chat = t, .loss = row->line % 3 };
+    struct chat_ids      one = { 0 }, other = { 0 };
+    struct err           err = { 0 };
+    size_t turns = row->has_turns ? json_array_size(row->turns.messages) : 1,
+           others = row->has_turns ? json_array_size(row->other_turns.messages) : 1;
+    int rc = chat_encode(&how, row, &one, &other, &err);
+
+    if (rc)
+        fuzz_refused(rc, &err);
+    FUZZ_CHECK(rc || controls(&one) == turns);
+    FUZZ_CHECK(rc || row->form != CHAT_FORM_PREFERENCE || controls(&other) == others);
+    chat_ids_free(&one);
+    chat_ids_free(&other);
+}
+
 static void check_row(const struct chat_row *row, const struct chat_template *t)
 {
     int two = row->form == CHAT_FORM_PREFERENCE;
 
     FUZZ_CHECK(row->form > CHAT_FORM_FOUND && chat_form_name(row->form) && row->line > 0);
+    encode(row, t);
     if (!row->has_turns) {
         FUZZ_CHECK(row->prompt && row->completion && (!two || row->other));
         return;
@@ -113,7 +152,7 @@ static int folder(struct fuzz_in *in)
     if (!rc && t)
         render(t, &row);
     if (!rc && t)
-        FUZZ_CHECK(chat_template_marks(t) >= 0);
+        FUZZ_CHECK(chat_template_marks(t, NULL) >= 0);
     chat_template_close(t);
     json_decref(messages);
     for (size_t i = 0; i < 3; i++)
@@ -170,6 +209,9 @@ static void seeds(void)
         "{\"prompt\": \"p\", \"completion\": \"c\"}\n{\"prompt\": [{\"role\": \"user\", "
         "\"content\": \"q\"}], \"completion\": [{\"role\": \"assistant\", \"content\": \"a\"}]}",
         "{\"text\": \"x\"}",
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"<|endoftext|>\"}, {\"role\": "
+        "\"assistant\", \"content\": \"\", \"tool_calls\": [{\"function\": {\"name\": \"f\", "
+        "\"arguments\": {\"<|endoftext|>\": [1]}}}]}], \"tools\": [{\"<|endoftext|>\": {}}]}",
         "{\"prompt\": \"q\", \"chosen\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": "
         "\"assistant\", \"content\": \"a\"}], \"rejected\": [{\"role\": \"user\", \"content\": "
         "\"q\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}\n{\"chosen\": \"so \\u00e9\", "
@@ -197,4 +239,4 @@ static void seeds(void)
 }
 
 /* zstd's window may be 128 MiB. */
-const struct fuzz_target fuzz_chat = { "chat", NULL, one, seeds, 160 << 20, 4096, 3000 };
+const struct fuzz_target fuzz_chat = { "chat", start, one, seeds, 160 << 20, 4096, 3000 };

@@ -1,6 +1,7 @@
-/* fuzz_encode.c: any bytes through small tokenizers with added tokens of both turns, whole and in
- * pieces: the ids are the same, their bytes are the text where the tokenizer is byte-level, and
- * what they decode to is UTF-8. */
+/* fuzz_encode.c: any bytes through small tokenizers with added tokens of both turns, whole, in
+ * pieces and with the bytes of each id: the ids are the same, their bytes are the text where the
+ * tokenizer is byte-level, and what they decode to is UTF-8. Control tokens overlap no plain bytes.
+ */
 #include "tests/fuzz/fuzz.h"
 
 #include "data/base/utf8.h"
@@ -67,6 +68,40 @@ static void compare(struct tokenizer *t, const struct token_buf *ids, const char
     FUZZ_CHECK(at == n);
 }
 
+/* The bytes of each id, without plain bytes and with two ranges of them. */
+static void spans(struct tokenizer *t, const char *text, size_t n, size_t step,
+                  const struct token_buf *want)
+{
+    struct token_span  ranges[2] = { { n / 5, n / 3 }, { n / 2, n - n / 8 } };
+    struct token_buf   ids = { 0 };
+    struct token_spans at = { 0 };
+    struct err         err;
+
+    for (size_t k = 0; k < 3; k += 1 + step % 2) {
+        struct token_source source = { text, n, ranges, k };
+
+        ids.n = at.n = 0;
+        FUZZ_CHECK(!tokenizer_encode_spans(t, &source, &ids, &at, &err) && ids.n == at.n);
+        FUZZ_CHECK(k || (ids.n == want->n &&
+                         (!ids.n || !memcmp(ids.ids, want->ids, ids.n * sizeof *ids.ids))));
+        for (size_t i = 0; i < ids.n; i++) {
+            struct token_span s = at.list[i];
+
+            FUZZ_CHECK(s.from <= s.to && s.to <= n);
+            // without the white space that a token takes along
+            while (s.from < s.to && (text[s.from] <= ' ' || text[s.from] & 0x80))
+                s.from++;
+            while (s.to > s.from && (text[s.to - 1] <= ' ' || text[s.to - 1] & 0x80))
+                s.to--;
+            for (size_t p = 0; p < k && tokenizer_is_control(t, ids.ids[i]); p++)
+                FUZZ_CHECK(s.from == s.to || ranges[p].from == ranges[p].to ||
+                           s.to <= ranges[p].from || s.from >= ranges[p].to);
+        }
+    }
+    token_buf_free(&ids);
+    token_spans_free(&at);
+}
+
 static void decode(const struct tokenizer *t, const struct token_buf *ids)
 {
     struct token_text x = { 0 };
@@ -94,6 +129,7 @@ static int one(const uint8_t *in, size_t n)
         if (k < 2)
             compare(t, &whole, text, n);
         decode(t, &whole);
+        spans(t, text, n, step, &whole);
         pieces(t, text, n, step, &cut);
         FUZZ_CHECK(cut.n == whole.n &&
                    (!cut.n || !memcmp(cut.ids, whole.ids, cut.n * sizeof *cut.ids)));

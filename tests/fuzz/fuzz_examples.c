@@ -46,6 +46,10 @@ static void seal(uint8_t *f, size_t n)
                 crc = crc32c(crc, f + HEADER + 4 * first, 4 * len);
             memcpy(r + RECORD - 4, &crc, 4);
         }
+    if (ids <= n / 4 && rows <= n / RECORD && HEADER + 4 * ids + RECORD * rows == n) {
+        crc = crc32c(0, f + HEADER + 4 * ids, RECORD * rows);
+        memcpy(f + HEADER - 8, &crc, 4);
+    }
     crc = crc32c(0, f, HEADER - 4);
     memcpy(f + HEADER - 4, &crc, 4);
 }
@@ -61,6 +65,8 @@ static int rows_copy(const struct examples *e, const char *copy)
     int                  rc = 0;
 
     FUZZ_CHECK(!examples_new_open(&w, copy, &err));
+    if (examples_marked(e))
+        examples_new_marks(&w);
     for (size_t i = 0; i < rows && !rc; i++) {
         rc = examples_read(e, i, ids, MOST, &n, &x, &err);
         if (rc) {
@@ -69,7 +75,7 @@ static int rows_copy(const struct examples *e, const char *copy)
         }
         FUZZ_CHECK(n > 0 && n <= e->h.longest && x.label <= e->h.max_label);
         for (size_t k = 0; k < n; k++)
-            FUZZ_CHECK(ids[k] >= 0 && ids[k] <= e->h.max_id);
+            FUZZ_CHECK(examples_id(ids[k]) >= 0 && examples_id(ids[k]) <= e->h.max_id);
         FUZZ_CHECK(!examples_new_add(&w, ids, n, &x, &err));
     }
     if (rc)
@@ -97,6 +103,26 @@ static void compare(const struct examples *e)
     examples_close(back);
 }
 
+/* Lengths that are given are those of the rows. */
+static void lengths(const struct examples *e)
+{
+    uint32_t      *n = malloc(e->h.rows * sizeof *n);
+    int32_t        ids[MOST];
+    struct example x;
+    struct err     err = { 0 };
+    size_t         len;
+
+    FUZZ_CHECK(n);
+    int rc = examples_lengths(e, n, &err);
+
+    if (rc)
+        fuzz_refused(rc, &err);
+    for (uint64_t i = 0; i < e->h.rows && i < MOST && !rc; i++)
+        if (!examples_read(e, i, ids, MOST, &len, &x, &err))
+            FUZZ_CHECK(len == n[i]);
+    free(n);
+}
+
 static int one(const uint8_t *bytes, size_t n)
 {
     struct fuzz_in   in = { bytes, n };
@@ -119,11 +145,12 @@ static int one(const uint8_t *bytes, size_t n)
     rc = rows_copy(e, fuzz_path("copy"));
     if (!rc)
         compare(e);
+    lengths(e);
     examples_close(e);
     return !rc;
 }
 
-static void seed_of(int sealed, size_t rows)
+static void seed_of(int sealed, size_t rows, int marked)
 {
     struct examples_new w;
     struct fuzz_out      out = { 0 };
@@ -132,8 +159,10 @@ static void seed_of(int sealed, size_t rows)
     size_t               n;
 
     FUZZ_CHECK(!examples_new_open(&w, fuzz_path("x.ex"), &err));
+    if (marked)
+        examples_new_marks(&w);
     for (size_t i = 0; i < rows; i++) {
-        int32_t        ids[4] = { (int32_t)i, 7, 50256, 3 };
+        int32_t        ids[4] = { (int32_t)i, marked ? ~7 : 7, 50256, 3 };
         struct example x = { .label = (int32_t)(i % 3) - (rows > 4), .value = (float)i / 2 };
 
         FUZZ_CHECK(!examples_new_add(&w, ids, 1 + i % 4, &x, &err));
@@ -149,8 +178,9 @@ static void seed_of(int sealed, size_t rows)
 static void seeds(void)
 {
     for (int sealed = 0; sealed < 2; sealed++) {
-        seed_of(sealed, 1);
-        seed_of(sealed, 9);
+        seed_of(sealed, 1, 0);
+        seed_of(sealed, 9, 0);
+        seed_of(sealed, 9, 1);
     }
 }
 

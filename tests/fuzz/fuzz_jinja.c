@@ -15,7 +15,7 @@ static const char talk[] =
     "[{\"function\": {\"name\": \"f\", \"arguments\": {\"x\": 1.5, \"y\": null}}}]}], \"tools\": "
     "[{\"type\": \"function\"}], \"bos_token\": \"<s>\", \"add_generation_prompt\": true}";
 
-/* Whether a string is one of those within v. */
+/* Whether a string, or an object, whose keys are strings, is one of those within v. */
 static int is_within(const json_t *v, const json_t *string)
 {
     const char   *key;
@@ -23,7 +23,7 @@ static int is_within(const json_t *v, const json_t *string)
     size_t        i;
 
     if (v == string)
-        return json_is_string(v);
+        return json_is_string(v) || json_is_object(v);
     json_object_foreach((json_t *)(uintptr_t)v, key, in)
         if (is_within(in, string))
             return 1;

@@ -1,0 +1,50 @@
+#!/bin/sh
+# recipes.sh: every line of docs/chat.md as it stands there, on models of the same kinds that are tiny. `hf download NAME --local-dir DIR` gives such
+# a one. Prints TAP.
+. tests/tap.sh
+export OMP_WAIT_POLICY=passive
+
+page=$PWD/docs/chat.md fixtures=$PWD/tests/fixtures examples=$PWD/examples
+mkdir "$tmp/work" "$tmp/models" "$tmp/bin"
+for family in qwen2 llama gemma3_text; do
+    kind=${family%2}
+    kind=${kind%3_text}
+    mkdir "$tmp/models/$kind"
+    python3 - "$fixtures/chat.json" "$kind" "$tmp/models/$kind" <<'PY'
+import json, sys
+fixture, kind, folder = sys.argv[1:]
+model = json.load(open(fixture))[kind]
+json.dump(model["tokenizer"], open(folder + "/tokenizer.json", "w"))
+json.dump(model["config"] | {"chat_template": model["unmarked"]}, open(folder + "/tokenizer_config.json", "w"))
+PY
+    python3 tests/cli/tiny_folder.py $family "$tmp/models/$kind" 512 256
+done
+cat >"$tmp/bin/hf" <<'SH'
+#!/bin/sh
+[ "$1 $3" = "download --local-dir" ] && cp -r "$MODELS/$4" "$4"
+SH
+chmod +x "$tmp/bin/hf"
+export MODELS="$tmp/models" PATH="$tmp/bin:$PATH"
+
+cd "$tmp/work" || exit 1
+ln -s "$bin" siTrain
+ln -s "$examples" examples
+for set in chat chat-dev; do
+    for i in 1 2 3 4 5 6; do
+        printf '{"messages": [{"role": "user", "content": "%s %d?"}, {"role": "assistant", "content": "Ship %d."}]}\n' $set $i $i
+    done >$set.jsonl
+done
+
+# A block of sh, one after the other, of all headings but the one whose model must be a real one.
+awk '/^## / { heading = $0 } /^```/ { inside = $0 == "```sh"; inside = inside && heading !~ /without a template/; if (inside) print "# BLOCK"; next } inside' "$page" >blocks
+n=$(grep -c '^# BLOCK' blocks)
+result "$([ "$n" -ge 5 ]; echo $?)" "docs/chat.md has blocks of commands ($n)"
+i=1
+while [ $i -le "$n" ]; do
+    awk -v n=$i '/^# BLOCK/ { k++; next } k == n' blocks >block
+    echo "Who are you?" | sh -e block >"$tmp/out" 2>"$tmp/err"
+    result $? "block $i: $(head -n 1 block)"
+    i=$((i + 1))
+done
+
+done_testing
