@@ -169,6 +169,10 @@ same "$hash" "$(exported "$tmp/two")" "two ranks: the bits of one process with t
 same "$(rewards one)" "$(rewards two)" "and its rewards"
 cmp -s "$tmp/two/train.ref" "$tmp/two.rank1/train.ref" && cmp -s "$tmp/two/train.ref" "$tmp/one/train.ref"
 result $? "each rank keeps what the reference said"
+run reshard "$tmp/two" --ranks 1 --new-run "$tmp/joined"
+cmp -s "$tmp/two/train.ref" "$tmp/joined/train.ref" && cmp -s "$tmp/two/dev.ref" "$tmp/joined/dev.ref"
+result $? "and so does the run that is made of both"
+works "which goes on" finetune --resume "$tmp/joined" --steps 6 --schedule-steps 6 --quiet
 rm "$tmp/two.rank1/train.ref"
 mpirun $more -n 2 "$bin" finetune --resume "$tmp/two" --steps 8 --schedule-steps 8 --quiet </dev/null >"$tmp/out" 2>"$tmp/err"
 result "$([ $? != 0 ] && grep -q "lacks what the model said to its pairs" "$tmp/err"; echo $?)" "and no rank goes on without it"
