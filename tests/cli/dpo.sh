@@ -76,6 +76,16 @@ run finetune --task dpo --run "$tmp/said" $shape --mode mem
 result "$(grep -q "^step 1/6  loss 0.6931  accuracy 0.000  margin 0.0000" "$tmp/out" && grep -q "^eval after step 6  loss .*  rewards/margins .*(12 pairs)" "$tmp/out"; echo $?)" \
     "steps and evaluations show accuracy and margin"
 result "$(grep -q "rows.jsonl: 12 rows of the form preference" "$tmp/err"; echo $?)" "what the file was taken for is said"
+"$bin" report "$tmp/best" --html "$tmp/page.html" && grep -q "Rewards along the run" "$tmp/page.html"
+result $? "a page of the report draws them"
+"$bin" report "$tmp/best" --json | python3 -c 'import json, sqlite3, sys
+last = json.load(sys.stdin)["curve"][-1]
+row = sqlite3.connect(sys.argv[1]).execute("SELECT chosen, rejected, accuracy FROM rewards ORDER BY step DESC").fetchone()
+assert all(abs(last["rewards_" + n] - v) < 1e-12 for n, v in zip(("chosen", "rejected", "accuracies"), row)), last' "$tmp/best/run.db"
+result $? "and --json has them"
+sqlite3 "$tmp/best/run.db" "UPDATE rewards SET chosen = 5 WHERE step = 1"
+run check "$tmp/best"
+result "$([ "$got" = 1 ] && grep -q "table rewards: the row of step 2 is damaged (checksum differs)" "$tmp/err"; echo $?)" "check finds a row that was changed"
 run report "$tmp/best" --config
 cp "$tmp/out" "$tmp/options"
 run finetune --config "$tmp/options" --run "$tmp/again" --quiet
