@@ -15,7 +15,7 @@ struct trainer_options training_options(const struct session *s)
     uint64_t                 horizon = o->schedule_steps ? o->schedule_steps : o->steps;
     size_t                   ranks = size_max(s->ranks.size, 1);
 
-    if (!arch_classifies(&g)) // a classifier drops as its config.json says
+    if (!training_varies(s)) // a fine-tuned model drops as its config.json says
         arch_drop(&g, (float)o->dropout);
     return (struct trainer_options){
         .model = { .config = g,
