@@ -8,8 +8,8 @@
  * block before it computes.
  *
  * Elsewhere: options and sizes (trainer.c), micro-batches (batch.c), the arithmetic of a block
- * (block.c), the blocks that hold the vocabulary (vocab.c), spans and gradients of groups
- * (pass.c). */
+ * (block.c), the blocks that hold the vocabulary (vocab.c), the loss of pairs of answers (pairs.c),
+ * spans and gradients of groups (pass.c). */
 #include "model/step.h"
 
 #include "data/base/clock.h"
