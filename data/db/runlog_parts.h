@@ -14,6 +14,7 @@ struct runlog {
     struct run_lock lock;
     int             counts;    // it counts commits in the lock; it is open for writing
     int             left;      // a log was there at opening; 0 after the first commit
+    uint64_t        taken;     // commits that are durable in run.db without its log, at least
     int             log_pages; // pages of run.db-wal after the last commit
     int             ends[RUNLOG_ENDS]; // log_pages after each of the last commits, by commit number
 };
