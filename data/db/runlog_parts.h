@@ -31,4 +31,5 @@ int runlog_write(struct runlog *log, const char *text, const char *doing, struct
 /* Returns the checksum of a step's row. seconds and peak_rss are left out: they are known later,
  * and differ in each process. */
 uint32_t runlog_step_sum(const struct runlog_step *s);
+uint32_t runlog_rewards_sum(uint64_t step, const struct runlog_rewards *r);
 uint32_t runlog_eval_sum(uint64_t step, const char *name, double value);

@@ -99,6 +99,12 @@ int schema_rows(struct db *db, struct err *err)
     return db_exec(db, creating, err, "PRAGMA user_version=%d", ROWS);
 }
 
+int schema_pairs(struct db *db, struct err *err)
+{
+    return db_exec(db, creating, err, "CREATE TABLE rewards (step INTEGER PRIMARY KEY" FROM_0
+                   ", pairs INTEGER, chosen REAL, rejected REAL, accuracy REAL, sum INTEGER)");
+}
+
 /* Protects against a stranger's schema: a trigger would act on every row, a view in a table's place
  * may never end, a value may be computed. */
 void schema_guard(struct db *db)
