@@ -20,8 +20,8 @@ enum session_rows { SESSION_WHOLE, SESSION_PADDED, SESSION_PACKED, SESSION_PAIRS
 struct session {
     char              dir[SESSION_PATH];
     char              id[33];
-    char              layout[STORE_LAYOUT]; // as in struct run_config
-    char              owner[STORE_LAYOUT], owner_next[STORE_LAYOUT];
+    char              layout[SUPERBLOCK_WORD]; // as in struct run_config
+    char              owner[SUPERBLOCK_WORD], owner_next[SUPERBLOCK_WORD];
     enum run_spares   spares;       // as in struct run_config
     int               read_only;    // opened by READ, PAST or LIVE, or by EITHER as READ
     enum moved        moved;        // set if opened for writing
