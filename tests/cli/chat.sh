@@ -124,6 +124,11 @@ printf '%s\n' '{"prompt":"a ship ","completion":"sees the sea"}' '{"prompt":"the
 printf '%s\n' '{"text":"a whale follows"}' >"$tmp/text.jsonl"
 printf '{%% for m in messages %%}{{ m.role + ": " + m.content + eos_token }}{%% endfor %%}\n' >"$tmp/plain.jinja"
 finetuned forms --init $fixtures/gpt2 --train-file "$tmp/pairs.jsonl" --train-file "$tmp/text.jsonl" --train-file $rows --chat-template "$tmp/plain.jinja" --steps 2 --mode mem
+run report "$tmp/forms" --config
+cp "$tmp/out" "$tmp/options"
+works "such a run, without rows to evaluate on, is made again from its options" finetune --config "$tmp/options" --run "$tmp/forms-again"
+cmp -s "$tmp/forms/train.ex" "$tmp/forms-again/train.ex"
+result $? "with the same rows"
 same "25" "$(sqlite3 "$tmp/forms/run.db" "SELECT value FROM runs WHERE key = 'train.rows'")" "several files, each of its form"
 cmp -s "$tmp/plain.jinja" "$tmp/exported/chat_template.jinja"
 result $? "the template that was given is the run's"
@@ -165,7 +170,7 @@ no "--max-seq 200: the model has 128 positions" $gpt2 --train-file $rows --max-s
 no "a row needs at least 2 tokens" $gpt2 --train-file $rows --max-seq 1
 no "more than --max-seq 20: give a larger --max-seq, or --long-rows cut or drop" $gpt2 --train-file $rows --max-seq 20 --long-rows refuse
 no "--long-rows drop leaves them out" $gpt2 --train-file $rows --max-seq 8 --long-rows drop
-no "no token of its 22 rows counts in the loss: see --loss-on; the first row is \"<|im_start|>system" $gpt2 --train-file $rows --max-seq 8
+no "no token of its 22 rows within --max-seq 8 counts in the loss: see --loss-on; the first row is \"<|im_start|>system" $gpt2 --train-file $rows --max-seq 8
 printf '%s\n' '{"messages":[{"role":"user","content":"a"}],"x":1}' '{"prompt":"a","completion":"b"}' >"$tmp/mixed.jsonl"
 no "mixed.jsonl:2:" $gpt2 --train-file "$tmp/mixed.jsonl"
 printf '%s\n' '{"prompt":"a","chosen":"b","rejected":"c"}' >"$tmp/prefers.jsonl"
