@@ -190,6 +190,24 @@ mode=$(sqlite3 "$tmp/whole/run.db" "SELECT value FROM runs WHERE key = 'train.pa
 run plan --task chat --init $fixtures/llama --train-file $rows --max-seq 64 --batch 2 --grad-accum 2 --epochs 2 --packing --mode mem
 result "$(grep -q "tokens/s without padding, $((2 * ((mode + 3) / 4))) steps" "$tmp/out"; echo $?)" "and the steps of its epochs, and tokens/s without padding"
 
+python3 -c 'import json, sys
+for name, words in ("short", 3), ("long", 50):
+    with open(sys.argv[1] + "/" + name + ".jsonl", "w") as f:
+        for i in range(1800):
+            f.write(json.dumps({"prompt": "the sea ", "completion": " ".join(["ship"] * (1 + i % words))}) + "\n")' "$tmp"
+unlike="--init $fixtures/gpt2 --max-seq 64 --batch 2 --packing --mode mem"
+for files in "short long" "long short"; do
+    set -- $files
+    rm -rf "$tmp/unlike"
+    finetuned unlike $unlike --train-file "$tmp/$1.jsonl" --train-file "$tmp/$2.jsonl" --steps 1
+    rows=$(sqlite3 "$tmp/unlike/run.db" "SELECT value FROM runs WHERE key = 'train.packed'")
+    run plan --task chat $unlike --train-file "$tmp/$1.jsonl" --train-file "$tmp/$2.jsonl" --epochs 2
+    steps=$(sed -n 's/^Time:.* \([0-9]*\) steps.*/\1/p' "$tmp/out")
+    result "$([ $((steps * 100)) -gt $((rows * 95)) ] && [ $((steps * 100)) -lt $((rows * 105)) ]; echo $?)" \
+        "files of unlike rows ($files): about $rows steps are planned ($steps)"
+done
+rows=$fixtures/rows.jsonl
+
 # ranks
 by_ranks
 job() { # N ARGUMENTS of finetune
