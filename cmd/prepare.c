@@ -158,7 +158,7 @@ static int conversations(struct prepare_opts *o, struct err *err)
     }
     int rc = o->render ? prepare_render(&o->chat, err) : prepare_show(&o->show, err);
     o->chat.init = init; // the options' own
-    return rc;
+    return rc == -EPIPE ? 0 : rc; // nobody reads any more, which is no failure
 }
 
 static int run(struct opt_line *line, struct err *err)

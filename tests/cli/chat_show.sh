@@ -64,6 +64,9 @@ result $? "in colour on a terminal"
 grep -qF '|:|[d|<|im_end|>]|\n' "$tmp/tty"
 result $? "in brackets, if colours are not wanted"
 
+for _ in $(seq 3000); do cat "$tmp/b.jsonl"; done >"$tmp/many.jsonl"
+{ "$bin" prepare "$tmp/many.jsonl" --show 9000 --init "$m" 2>"$tmp/err"; echo $? >"$tmp/code"; } | head -n 1 >"$tmp/null"
+same "0" "$(cat "$tmp/code" "$tmp/err")" "a reader that has seen enough is no failure"
 refuses 2 "b.jsonl:1: a conversation needs a chat template" prepare "$tmp/b.jsonl" --show 1 --init "$tmp/none"
 refuses 2 "--show needs --init" prepare "$tmp/b.jsonl" --show 1
 refuses 2 "--show and --render exclude each other" prepare "$tmp/b.jsonl" --show 1 --render --init "$m"
