@@ -91,6 +91,7 @@ static int open_live(struct model_folder *r, const char *path, enum model_which 
     if ((rc = session_open(&r->run, path, SESSION_LIVE, r->events, err)) ||
         (rc = best_load(&best, &r->run, err)))
         return rc;
+    r->in_training = 1;
     snprintf(r->tokenizer, sizeof r->tokenizer, "%s/tokenizer", r->run.dir);
     if (which != MODEL_LAST && best.any)
         return open_live_best(r, path, err);
@@ -118,6 +119,7 @@ static int open_run(struct model_folder *r, const char *path, enum model_which w
         if ((rc = open_live(r, path, which, err)) != -EAGAIN)
             return rc;
         session_close(&r->run);
+        r->in_training = 0;
         rc = session_open(&r->run, path, SESSION_EITHER, r->events, err);
     }
     rc = rc ? rc : job_run_see(&r->run, path, SESSION_EITHER, err);
