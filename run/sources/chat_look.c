@@ -1,8 +1,8 @@
 /* chat_look.c: encodes a sample of the training rows, and makes batches of it as a source does
  * (chat_source.c), from the lengths alone.
  *
- * The sample is every 1st, 2nd, 4th, ... row of all files together: whenever it is full, every other
- * row of it is dropped. So it has rows of each file, as many as the file's part of all. */
+ * The sample is every 1st, 2nd, 4th, ... row of all files together: whenever it is full, every
+ * other row of it is dropped. So it has rows of each file, as many as the file's part of all. */
 #include "run/sources/chat_look.h"
 
 #include "data/base/permute.h"
