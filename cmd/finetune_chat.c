@@ -88,7 +88,7 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
     if (!*dir || !tokenizer_is_there(dir))
         return err_misuse(err, "there is no tokenizer with this model: give --tokenizer DIR");
     if ((rc = chat_opts_seq(&o->train.seq, o->train.seq ? o->train.seq : o->tune.max_seq,
-                            m->n.config.n_positions, dir, err)) ||
+                            &m->n.config, dir, err)) ||
         (rc = o->chat.date ? chat_date(&f->now, o->chat.date, err) : 0) ||
         (rc = chat_template_open(&m->chat, dir, o->chat.template, err)))
         return rc;

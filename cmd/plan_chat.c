@@ -36,7 +36,7 @@ int plan_chat(struct chat_look *out, struct session *s, const struct plan_chat *
 
     rc = rc ? rc : chat_opts_seq(&train->seq, opt_given(line, "seq") ? train->seq
                                                                      : p->tune->max_seq,
-                                 s->config.n_positions, p->folder, err);
+                                 &s->config, p->folder, err);
     if (rc)
         return rc;
     s->rows = p->o->packing ? SESSION_PACKED : SESSION_PADDED;
