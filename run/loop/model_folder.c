@@ -49,13 +49,15 @@ static int take_best(struct model_folder *r, struct err *err)
 static int open_best(struct model_folder *r, const struct best *b, const char *path,
                      struct err *err)
 {
-    char *name = settings_get(r->run.log, "best.name");
+    char *name = settings_get(r->run.log, "best.name"), last[48] = "that is being trained";
     int   rc = best_folder(&r->best, b, &r->run, err);
 
+    if (!r->in_training)
+        snprintf(last, sizeof last, "after step %" PRIu64, r->step);
     if (!rc) {
         events_notice(r->events, "%s: the best model is taken, after step %" PRIu64 " (%s %.4f); "
-                      "--last takes the one after step %" PRIu64, path, b->step + 1,
-                      name ? name : "", b->value, r->step);
+                      "--last takes the one %s", path, b->step + 1, name ? name : "", b->value,
+                      last);
         r->step = b->step + 1;
         rc = take_best(r, err);
     }
