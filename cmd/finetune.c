@@ -189,7 +189,7 @@ static uint64_t steps_of_epochs(const struct opt_line *line, uint64_t row_count)
     uint64_t              each = labelled_epoch_steps(row_count, t);
 
     t->steps = t->steps ? t->steps : o->tune.epochs * each;
-    if (!opt_given(line, "eval-every") && (!o->tune.train_file.n || o->tune.eval_file.n))
+    if (!opt_given(line, "eval-every"))
         t->eval_every = each;
     return t->steps / each + (t->steps % each != 0);
 }

@@ -105,7 +105,7 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
 }
 
 /* Choices that were left to siTrain are kept with the run as if they were given, so that it can be
- * made again, another day and by a version with other defaults. */
+ * made again, another day, from another folder, and by a version with other defaults. */
 static int keep_choices(struct material *m, struct opt_line *line, struct err *err)
 {
     const struct finetune_opts *o = line->options;
@@ -114,6 +114,15 @@ static int keep_choices(struct material *m, struct opt_line *line, struct err *e
     opt_mark_given(line, "rows");
     opt_mark_given(line, "loss-on");
     opt_mark_given(line, "long-rows");
+    if (chat_template_is_file(m->chat)) {
+        char *full = realpath(o->chat.template, NULL);
+        int   rc = full ? opt_set(line, "chat-template", full, err)
+                        : err_set(err, -errno, "open %s: %s", o->chat.template, strerror(errno));
+
+        free(full);
+        if (rc)
+            return rc;
+    }
     if (!opt_given(line, "date")) {
         time_t now = time(NULL);
 

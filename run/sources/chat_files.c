@@ -464,7 +464,7 @@ static int set_steps(struct session *s, const struct chat_files *f, struct err *
     each = labelled_epoch_steps(rows, o);
     o->steps = o->steps ? o->steps : f->epochs * each;
     o->schedule_steps = o->schedule_steps ? o->schedule_steps : o->steps;
-    if (f->evaluates_epochs && f->eval.n)
+    if (f->evaluates_epochs)
         o->eval_every = each;
     rc = train_opts_check(o, err);
     return rc ? rc

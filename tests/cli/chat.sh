@@ -124,6 +124,9 @@ printf '%s\n' '{"prompt":"a ship ","completion":"sees the sea"}' '{"prompt":"the
 printf '%s\n' '{"text":"a whale follows"}' >"$tmp/text.jsonl"
 printf '{%% for m in messages %%}{{ m.role + ": " + m.content + eos_token }}{%% endfor %%}\n' >"$tmp/plain.jinja"
 finetuned forms --init $fixtures/gpt2 --train-file "$tmp/pairs.jsonl" --train-file "$tmp/text.jsonl" --train-file $rows --chat-template "$tmp/plain.jinja" --steps 2 --mode mem
+(cd "$tmp" && "$bin" finetune --task chat --init "$OLDPWD/$fixtures/gpt2" --train-file pairs.jsonl --chat-template plain.jinja --steps 1 --mode mem --run placed --quiet) >"$tmp/null" 2>"$tmp/err"
+run report "$tmp/placed" --config
+result "$(grep -qx "chat-template = $tmp/plain.jinja" "$tmp/out"; echo $?)" "the options have the template's file by its whole path"
 run report "$tmp/forms" --config
 cp "$tmp/out" "$tmp/options"
 works "such a run, without rows to evaluate on, is made again from its options" finetune --config "$tmp/options" --run "$tmp/forms-again"
