@@ -4,6 +4,7 @@
 #pragma once
 
 #include "data/base/json.h"
+#include "data/chat/rows.h"
 #include "data/opt/opt.h"
 
 // in the order of --help
@@ -37,12 +38,13 @@ struct render_opts {
     const struct opt_strings *files;
     const char               *init, *chat_template, *bos, *eos, *date, *out;
     int                       generation_prompt, rows; // rows: enum chat_form
+    struct chat_names         names;
 };
 int prepare_render(const struct render_opts *o, struct err *err);
 
 /* prepare_show.c: siTrain prepare --show: the first `rows` of each file as tokens. */
 struct show_opts {
-    const struct render_opts *chat; // files, init, chat_template, date, rows
+    const struct render_opts *chat; // files, init, chat_template, date, rows, names
     uint64_t                  rows;
     int                       loss_on, special_in_text; // loss_on: enum chat_loss
 };

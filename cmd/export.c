@@ -36,9 +36,10 @@ static int record(struct model_folder *r, const char *dir, struct err *err)
 
     if (!session_cannot_write(rc))
         return rc;
-    say_line(stderr, "siTrain: nothing can be written in %s now (read-only, another user's, a full "
-             "disk, or a copy without its devices), so it keeps no record of %s: siTrain check "
-             "will not name it", r->run.dir, dir);
+    say_line(stderr, "siTrain: %s %s, so it keeps no record of %s: siTrain check will not name it",
+             r->run.dir, r->in_training ? "is being trained"
+                                        : "cannot be written to now (read-only, another user's, a "
+                                          "full disk, or a copy without its devices)", dir);
     return 0;
 }
 

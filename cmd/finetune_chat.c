@@ -96,7 +96,7 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
     if (!*dir || !tokenizer_is_there(dir))
         return err_misuse(err, "there is no tokenizer with this model: give --tokenizer DIR");
     if ((rc = chat_opts_seq(&o->train.seq, o->train.seq ? o->train.seq : o->tune.max_seq,
-                            m->n.config.n_positions, dir, err)) ||
+                            &m->n.config, dir, err)) ||
         (rc = o->chat.date ? chat_date(&f->now, o->chat.date, err) : 0) ||
         (rc = chat_template_open(&m->chat, dir, o->chat.template, err)))
         return rc;
@@ -114,7 +114,7 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
 }
 
 /* Choices that were left to siTrain are kept with the run as if they were given, so that it can be
- * made again, another day and by a version with other defaults. */
+ * made again, another day, from another folder, and by a version with other defaults. */
 static int keep_choices(struct material *m, struct opt_line *line, struct err *err)
 {
     static const char *const    of_pairs[] = { "loss", "beta", "label-smoothing" };
@@ -126,6 +126,15 @@ static int keep_choices(struct material *m, struct opt_line *line, struct err *e
     opt_mark_given(line, "long-rows");
     for (size_t i = 0; tune_pairs(&o->tune) && i < sizeof of_pairs / sizeof *of_pairs; i++)
         opt_mark_given(line, of_pairs[i]);
+    if (chat_template_is_file(m->chat)) {
+        char *full = realpath(o->chat.template, NULL);
+        int   rc = full ? opt_set(line, "chat-template", full, err)
+                        : err_set(err, -errno, "open %s: %s", o->chat.template, strerror(errno));
+
+        free(full);
+        if (rc)
+            return rc;
+    }
     if (!opt_given(line, "date")) {
         time_t now = time(NULL);
 

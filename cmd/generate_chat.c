@@ -141,6 +141,9 @@ static int encode_messages(struct chat *c, struct token_buf *out, struct err *er
         out->n = 0;
         rc = chat_prompt(&c->as, c->messages, out, err);
     }
+    if (!rc && !out->n)
+        rc = err_misuse(err, "the chat template writes nothing for this conversation, so there is "
+                        "nothing that the model can go on from");
     if (!rc && out->n >= context)
         rc = err_misuse(err, "the message has %zu tokens, and with an answer more than the %zu "
                         "positions there are", out->n, context);

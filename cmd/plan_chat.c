@@ -41,7 +41,7 @@ int plan_chat(struct chat_look *out, struct session *s, const struct plan_chat *
         rc = pairs_opts_check(p->pairs, p->o, train, err);
     rc = rc ? rc : chat_opts_seq(&train->seq, opt_given(line, "seq") ? train->seq
                                                                      : p->tune->max_seq,
-                                 s->config.n_positions, p->folder, err);
+                                 &s->config, p->folder, err);
     if (rc)
         return rc;
     s->rows = p->pairs         ? SESSION_PAIRS

@@ -75,13 +75,19 @@ static void put_row(const struct shower *s, const struct chat_row *row, const ch
         put_lines(s, x);
 }
 
+static int write_failed(struct err *err)
+{
+    return err_set(err, -errno, "write stdout: %s", strerror(errno));
+}
+
 static int show_file(const struct shower *s, const struct show_opts *o, const char *path,
                      struct err *err)
 {
     struct chat_ids        one = { 0 }, other = { 0 };
     const struct chat_row *row;
     struct chat_rows      *rows;
-    int rc = chat_rows_open(&rows, path, (enum chat_form)o->chat->rows, NULL, err), got = 1;
+    int                    got = 1;
+    int rc = chat_rows_open(&rows, path, (enum chat_form)o->chat->rows, &o->chat->names, err);
 
     for (uint64_t i = 0; i < o->rows && !rc && got > 0; i++) {
         got = chat_rows_next(rows, &row, err);
@@ -97,6 +103,8 @@ static int show_file(const struct shower *s, const struct show_opts *o, const ch
             put_row(s, row, two ? " chosen:" : "", &one);
         if (!rc && two)
             put_row(s, row, " rejected:", &other);
+        if (!rc && ferror(stdout))
+            rc = write_failed(err);
     }
     chat_rows_close(rows);
     chat_ids_free(&one);
@@ -121,7 +129,7 @@ int prepare_show(const struct show_opts *o, struct err *err)
     for (size_t i = 0; i < o->chat->files->n && !rc; i++)
         rc = show_file(&s, o, o->chat->files->item[i], err);
     if (!rc && fflush(stdout))
-        rc = err_set(err, -errno, "write stdout: %s", strerror(errno));
+        rc = write_failed(err);
     tokenizer_close(tok);
     chat_template_close(chat);
     return rc;

@@ -167,8 +167,7 @@ int report_config_print(struct runlog *log, const char *dir, struct err *err)
 {
     struct printing           p = { .log = log, .dir = dir,
                                     .classifies = settings_has(log, "task"),
-                                    .evaluates = settings_has(log, "given.task") ||
-                                                 settings_has(log, "given.eval-file") ||
+                                    .evaluates = settings_has(log, "dev.sum") ||
                                                  settings_has(log, "eval.path") };
     const struct opt_command *cmd = p.classifies ? &finetune_command : &pretrain_command;
     char                     *text = NULL;

@@ -146,10 +146,6 @@ static int check(const struct newrun *n, struct err *err)
         rc = tokenizer_expect(n->tokenizer, err);
     if (!rc && n->tokenizer && n->init && tokenizer_is_there(n->init))
         rc = tokenise_same(n->tokenizer, n->init, err);
-    if (!rc && n->chat && n->config.arch->encoder)
-        rc = err_misuse(err, "a %s predicts masked tokens, and --task %s trains models that "
-                        "continue a text", n->config.arch->title,
-                        n->chat->pairs ? TUNE_DPO : TUNE_CHAT);
     if (!rc && n->o->keep_best && !n->eval_data && !dev_rows(n) && !(n->chat && n->chat->eval.n))
         rc = err_misuse(err, "--keep-best needs something to evaluate on: give %s",
                         n->examples || n->chat ? "--eval-file FILE" : "--eval-data FILE");

@@ -270,6 +270,10 @@ _siTrain() {
             '--init=[Run or model folder with the chat template and the names of the special tokens]:RUN|HFDIR:_files' \
             '--chat-template=[Chat template\: a name if the model has several, or a file (default\: the model'\''s)]:NAME|FILE:_files' \
             '--rows=[Form of the rows (auto\: by the keys of the first row)]:rows:(auto messages sharegpt alpaca completion text preference)' \
+            '--messages-column=[Key of the list of messages (default\: messages, or conversations)]:NAME:_files' \
+            '--prompt-column=[Column (JSON\: key) of the prompt (default\: prompt)]:NAME:_files' \
+            '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
+            '--text-column=[Column (JSON\: key) of the text (default\: text)]:NAME:_files' \
             '--generation-prompt[Add what the template writes before an answer]' \
             '--bos=[Template'\''s bos_token (default\: the model'\''s)]:TEXT:_files' \
             '--eos=[Template'\''s eos_token (default\: the model'\''s)]:TEXT:_files' \

@@ -26,7 +26,7 @@ static void say_turns(char *out, const struct chat_turns *t)
 
     sprintf(out + strlen(out), "%s ", m);
     for (size_t i = 0; i < json_array_size(t->messages); i++)
-        strcat(out, t->counts[i] == CHAT_ALWAYS ? "+" : t->counts[i] == CHAT_NEVER ? "-" : "r");
+        strncat(out, &"r-+p"[t->counts[i]], 1); // in the order of enum chat_counts
     free(m);
 }
 
@@ -164,7 +164,7 @@ static void test_answers(void **state)
 {
     (void)state;
     reads("{\"prompt\": \"p\", \"completion\": \"c\"}", "completion\n1: p|c\n");
-    reads("{\"prompt\": [" U "], \"completion\": [" A "]}", "completion\n1: [" U "," A "] -r\n");
+    reads("{\"prompt\": [" U "], \"completion\": [" A "]}", "completion\n1: [" U "," A "] pr\n");
     reads("{\"text\": \"t\"}\n{\"text\": \"\"}", "text\n1: |t\n2: |\n");
     reads("{\"prompt\": \"p\", \"chosen\": \"c\", \"rejected\": \"d\"}\n"
           "{\"chosen\": \"so yes\", \"rejected\": \"so no\"}\n"

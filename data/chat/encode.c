@@ -97,12 +97,12 @@ struct marking {
 };
 
 /* Whether a piece counts: 1 or 0. */
-static int piece_counts(const struct marking *m, const struct chat_piece *p, int prompts)
+static int piece_counts(const struct marking *m, const struct chat_piece *p)
 {
     enum chat_counts said = m->turns->counts[p->message];
 
     if (m->e->loss == CHAT_LOSS_ALL)
-        return prompts || said != CHAT_NEVER;
+        return said != CHAT_NEVER;
     if (said != CHAT_BY_ROLE)
         return said == CHAT_ALWAYS;
     return p->assistant && (m->e->loss == CHAT_LOSS_ANSWERS || p->message == m->last);
@@ -178,7 +178,7 @@ static int conversation_read(struct marking *m, const struct chat_rendering *r, 
     return rc ? rc : chat_pieces_find(&m->pieces, &m->text, r, m->kept, &m->cue, marks, err);
 }
 
-static int encode_marked(struct marking *m, int prompts, struct chat_ids *out, struct err *err)
+static int encode_marked(struct marking *m, struct chat_ids *out, struct err *err)
 {
     struct token_source source = { m->text.text, m->text.bytes, m->pieces.plain,
                                    m->e->special_in_text ? 0 : m->pieces.n_plain };
@@ -190,7 +190,7 @@ static int encode_marked(struct marking *m, int prompts, struct chat_ids *out, s
         return rc;
     memset(out->counts, all, out->ids.n);
     for (size_t i = 0, at = 0; i < m->pieces.n; i++) {
-        int counts = piece_counts(m, &m->pieces.list[i], prompts);
+        int counts = piece_counts(m, &m->pieces.list[i]);
 
         if (counts != all)
             piece_mark(m, &m->pieces.list[i], out, &at, (unsigned char)counts);
@@ -214,7 +214,7 @@ static int encode_turns(const struct chat_encoding *e, const struct chat_row *ro
             m.last = i;
     int rc = conversation_read(&m, &r, &why);
 
-    rc = rc ? rc : encode_marked(&m, row->form == CHAT_FORM_COMPLETION, out, &why);
+    rc = rc ? rc : encode_marked(&m, out, &why);
     jinja_output_free(&m.text);
     json_decref(m.kept);
     free(m.cue.text);

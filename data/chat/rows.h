@@ -35,9 +35,9 @@ const char *chat_form_name(size_t i); // its word; "auto" for CHAT_FORM_FOUND; N
  * The texts stay the caller's, as long as the file is open. */
 struct chat_names { const char *messages, *prompt, *completion, *text, *chosen, *rejected; };
 
-/* What a turn counts for: by its role (--loss-on), or as the row says itself ("train", "weight", or
- * the prompt of a completion). */
-enum chat_counts { CHAT_BY_ROLE, CHAT_NEVER, CHAT_ALWAYS };
+/* What a turn counts for: by its role (--loss-on), or as the row says itself ("train", "weight").
+ * A turn of a completion's prompt counts only where everything does. */
+enum chat_counts { CHAT_BY_ROLE, CHAT_NEVER, CHAT_ALWAYS, CHAT_PROMPT };
 
 /* One conversation: messages and tools as a chat template takes them (role, content, and whatever
  * other keys the row has). ShareGPT's and Alpaca's are translated. Arguments of tool calls that are

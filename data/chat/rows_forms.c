@@ -252,7 +252,7 @@ static int completion_make(struct chat_rows *r, struct err *err)
     rc = rc ? rc : both_kinds(r, key, prompt, completion, err);
     if (rc || is_text(prompt))
         return rc ? rc : text_row(r, json_string_value(prompt), json_string_value(completion));
-    struct turns_list before = { .key = key[0], .list = prompt, .counts = CHAT_NEVER };
+    struct turns_list before = { .key = key[0], .list = prompt, .counts = CHAT_PROMPT };
     struct turns_list from = { .key = key[1], .list = completion };
 
     rc = turns_add(r, &r->turns, &before, err);

@@ -17,6 +17,7 @@ struct chat_template {
     struct named list[TEMPLATES_MOST];
     size_t       n;
     int          chosen; // by the caller: the only one of `list`
+    int          is_file; // and a file that is not the folder's own
     json_t      *tokens; // special tokens by role
 };
 
@@ -289,6 +290,7 @@ static int choose(struct chat_template *t, const char *dir, const char *name, st
         return err_misuse(err, "%s is neither a file nor a chat template of %s, which has: %s",
                           name, dir, names);
     list_clear(t, NULL);
+    t->is_file = 1;
     return add_file(t, name, name, err);
 }
 
@@ -328,6 +330,8 @@ void chat_template_close(struct chat_template *t)
     json_decref(t->tokens);
     free(t);
 }
+
+int chat_template_is_file(const struct chat_template *t) { return t && t->is_file; }
 
 /* Several templates into tokenizer_config.json, which may not be there. */
 static int keep_list(const struct chat_template *t, const char *dir, struct err *err)

@@ -17,6 +17,8 @@ struct chat_template; // opaque
 int  chat_template_open(struct chat_template **out, const char *dir, const char *name,
                         struct err *err);
 void chat_template_close(struct chat_template *t); // NULL is fine
+/* Whether the caller's name was that of a file. NULL is fine. */
+int  chat_template_is_file(const struct chat_template *t);
 /* Makes these the templates of a folder that has copies of the tokenizer's files: one becomes its
  * chat_template.jinja, several a list in its tokenizer_config.json. */
 int  chat_template_keep(const struct chat_template *t, const char *dir, struct err *err);

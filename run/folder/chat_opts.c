@@ -87,11 +87,15 @@ struct chat_names chat_opts_names(const struct chat_opts *o, const struct task_n
                                 .completion = o->completion, .text = columns->text };
 }
 
-int chat_opts_seq(uint64_t *seq, uint64_t asked, size_t positions, const char *tokenizer,
-                  struct err *err)
+int chat_opts_seq(uint64_t *seq, uint64_t asked, const struct model_config *g,
+                  const char *tokenizer, struct err *err)
 {
-    size_t cut = 0;
-    int    rc = asked || !tokenizer ? 0 : tokenizer_max_length(&cut, tokenizer, err);
+    size_t positions = g->n_positions, cut = 0;
+
+    if (g->arch->encoder)
+        return err_misuse(err, "a %s predicts masked tokens, and --task chat and dpo train models that "
+                          "continue a text", g->arch->title);
+    int rc = asked || !tokenizer ? 0 : tokenizer_max_length(&cut, tokenizer, err);
 
     *seq = asked ? asked : size_min(positions, cut ? size_min(cut, USUAL_SEQ) : USUAL_SEQ);
     if (rc || (*seq <= positions && *seq > 1))

@@ -52,16 +52,18 @@ void live_close(struct live *l)
 }
 
 /* Whether RUN got or lost a name since the last look. A time of change is only as exact as the file
- * system's clock. */
+ * system's clock, so two changes may have the same one. That clock may also be another machine's,
+ * so a time that differs counts, even if it is earlier. */
 static int has_changed(struct live *l)
 {
-    struct stat     st;
-    struct timespec now;
+    struct stat st;
 
-    if (l->fd < 0 || fstat(l->fd, &st) || st.st_mtim.tv_sec + 1 < l->looked.tv_sec)
+    if (l->fd < 0 || fstat(l->fd, &st) ||
+        (st.st_mtim.tv_sec == l->seen.tv_sec && st.st_mtim.tv_nsec == l->seen.tv_nsec &&
+         st.st_mtim.tv_sec + 1 < l->looked.tv_sec))
         return 0;
-    clock_gettime(CLOCK_REALTIME, &now);
-    l->looked = now;
+    l->seen = st.st_mtim;
+    clock_gettime(CLOCK_REALTIME, &l->looked);
     return 1;
 }
 

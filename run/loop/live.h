@@ -18,7 +18,8 @@
 
 /* ---- the training process ---- */
 
-struct live { int fd; struct timespec looked; }; // fd -1: nobody is answered
+/* fd -1: nobody is answered. seen, looked: RUN's time of change at the last look, and its time. */
+struct live { int fd; struct timespec seen, looked; };
 
 /* Say that this process answers. Where RUN cannot be locked, nobody is answered. Removes what
  * killed readers left. */

@@ -49,13 +49,15 @@ static int take_best(struct model_folder *r, struct err *err)
 static int open_best(struct model_folder *r, const struct best *b, const char *path,
                      struct err *err)
 {
-    char *name = settings_get(r->run.log, "best.name");
+    char *name = settings_get(r->run.log, "best.name"), last[48] = "that is being trained";
     int   rc = best_folder(&r->best, b, &r->run, err);
 
+    if (!r->in_training)
+        snprintf(last, sizeof last, "after step %" PRIu64, r->step);
     if (!rc) {
         events_notice(r->events, "%s: the best model is taken, after step %" PRIu64 " (%s %.4f); "
-                      "--last takes the one after step %" PRIu64, path, b->step + 1,
-                      name ? name : "", b->value, r->step);
+                      "--last takes the one %s", path, b->step + 1, name ? name : "", b->value,
+                      last);
         r->step = b->step + 1;
         rc = take_best(r, err);
     }
@@ -91,6 +93,7 @@ static int open_live(struct model_folder *r, const char *path, enum model_which 
     if ((rc = session_open(&r->run, path, SESSION_LIVE, r->events, err)) ||
         (rc = best_load(&best, &r->run, err)))
         return rc;
+    r->in_training = 1;
     snprintf(r->tokenizer, sizeof r->tokenizer, "%s/tokenizer", r->run.dir);
     if (which != MODEL_LAST && best.any)
         return open_live_best(r, path, err);
@@ -118,6 +121,7 @@ static int open_run(struct model_folder *r, const char *path, enum model_which w
         if ((rc = open_live(r, path, which, err)) != -EAGAIN)
             return rc;
         session_close(&r->run);
+        r->in_training = 0;
         rc = session_open(&r->run, path, SESSION_EITHER, r->events, err);
     }
     rc = rc ? rc : job_run_see(&r->run, path, SESSION_EITHER, err);

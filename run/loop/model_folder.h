@@ -27,6 +27,7 @@ struct model_folder {
     struct hf           *best;    // RUN/best, or live's; only its parameters are used
     struct live_model    live;    // of a run that another process trains
     struct run_reader   *masters;
+    int                  in_training; // of a run: another process trains it
     uint64_t             step;    // of a run: steps that trained these parameters
 };
 

@@ -222,11 +222,11 @@ static int write_row(struct encoder *e, const struct held *h, struct err *err)
         e->file.dropped++;
         return 0;
     }
+    e->file.cut += (uint64_t)is_long;
     if (bare || (n == 2 && is_same(a, 1))) {
         e->file.bare++;
         return 0;
     }
-    e->file.cut += (uint64_t)is_long;
     e->file.kept++;
     for (size_t k = 0; k < n && !rc; k++) {
         e->file.tokens += a[k].n - 1;
@@ -282,13 +282,16 @@ static int refuse_row(const struct chat_files *f, const struct chat_row *row, st
 static int refuse_bare(const struct encoder *e, const char *path, struct err *err)
 {
     const struct tally *t = &e->file;
+    char                within[40] = "";
 
     if (t->dropped == t->rows)
         return err_misuse(err, "%s: all %" PRIu64 " rows have more tokens than --max-seq %" PRIu64
                           ", and --long-rows drop leaves them out", path, t->rows, e->s->o.seq);
-    return err_misuse(err, "%s: no token of its %" PRIu64 " row%s counts in the loss%s: see "
+    if (t->cut)
+        snprintf(within, sizeof within, " within --max-seq %" PRIu64, e->s->o.seq);
+    return err_misuse(err, "%s: no token of its %" PRIu64 " row%s%s counts in the loss%s: see "
                       "--loss-on; the first row is \"%s%s\"", path, t->rows,
-                      t->rows == 1 ? "" : "s",
+                      t->rows == 1 ? "" : "s", within,
                       t->dropped ? ", but for rows that --long-rows drop leaves out" : "", e->first,
                       strlen(e->first) + 8 > SHOWN ? "..." : "");
 }

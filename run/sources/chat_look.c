@@ -1,20 +1,28 @@
-/* chat_look.c: encodes the first rows of each training file, and makes batches of them as a source
- * does (chat_source.c), from their lengths alone. */
+/* chat_look.c: encodes a sample of the training rows, and makes batches of it as a source does
+ * (chat_source.c), from the lengths alone.
+ *
+ * The sample is every 1st, 2nd, 4th, ... row of all files together: whenever it is full, every
+ * other row of it is dropped. So it has rows of each file, as many as the file's part of all. */
 #include "run/sources/chat_look.h"
 
+#include "data/base/permute.h"
 #include "data/base/round.h"
+#include "run/sources/chat_source.h"
 #include "run/sources/labelled.h"
 #include "run/sources/packing.h"
 
-enum { LOOK_ROWS = 2000, PAD_TO = 16 }; // rows that are encoded; as in chat_source.c
+enum { SAMPLE = 2000 }; // rows at most; an even number
 
 struct looking {
     const struct chat_files *f;
     const struct train_opts *o;
     struct tokenizer        *tok; // NULL: rows are counted only
     struct chat_ids          ids[2]; // the second is of a rejected answer
-    uint64_t                 rows, looked; // of training; those that were encoded
-    uint32_t                 length[LOOK_ROWS], n; // tokens of those that are trained on
+    size_t                   each;   // rows that a row of a file becomes: 2 for pairs
+    uint64_t                 rows, every; // of training; the sample has every `every`-th of them
+    uint32_t                 n;
+    struct lengths { uint32_t of[2]; } length[SAMPLE]; // tokens of the sample's rows; 0: not
+                                                       // trained on
 };
 
 /* The tokens that a row takes; 0: it is left out. */
@@ -29,30 +37,29 @@ static uint32_t tokens_of(const struct looking *l, const struct chat_ids *ids)
     return counted ? (uint32_t)n - 1 : 0;
 }
 
-/* Rows that a row of the file becomes. */
-static size_t each_of(const struct chat_files *f) { return f->pairs ? 2 : 1; }
-
+/* Adds a row to the sample. A full sample is thinned out first: then the row is still one of it. */
 static int look_row(struct looking *l, const struct chat_row *row, struct err *err)
 {
     const struct chat_encoding how = { .tok = l->tok, .chat = l->f->chat,
                                        .loss = (enum chat_loss)l->f->o->loss_on,
                                        .special_in_text = l->f->o->special_in_text,
                                        .now = l->f->now };
+    int                        rc = chat_encode(&how, row, &l->ids[0], &l->ids[1], err);
+    struct lengths             n = { { 0 } };
 
-    size_t                     each = each_of(l->f);
-    uint32_t                   n[2];
-
-    if (l->looked >= LOOK_ROWS)
-        return 0;
-    l->looked += each;
-    int rc = chat_encode(&how, row, &l->ids[0], &l->ids[1], err);
-    int all = !rc;
-
-    for (size_t k = 0; k < each && all; k++)
-        all = (n[k] = tokens_of(l, &l->ids[k])) > 0;
-    for (size_t k = 0; k < each && all; k++)
-        l->length[l->n++] = n[k];
-    return rc;
+    if (rc)
+        return rc;
+    if (l->n == SAMPLE) {
+        for (l->n = 0; l->n < SAMPLE / 2; l->n++)
+            l->length[l->n] = l->length[2 * l->n];
+        l->every *= 2;
+    }
+    for (size_t k = 0; k < l->each; k++)
+        n.of[k] = tokens_of(l, &l->ids[k]);
+    if (l->each == 2 && !n.of[1]) // a pair is left out as a whole
+        n.of[0] = 0;
+    l->length[l->n++] = n;
+    return 0;
 }
 
 static int look_files(struct looking *l, const struct opt_strings *files, uint64_t most, int trains,
@@ -69,9 +76,9 @@ static int look_files(struct looking *l, const struct opt_strings *files, uint64
 
         rc = chat_rows_open(&r, files->item[i], (enum chat_form)l->f->o->rows, &l->f->names, err);
         while (!rc && (!most || *rows < most) && (got = chat_rows_next(r, &row, err)) > 0) {
-            rc = watch_look(&w, ++*rows, most, err);
-            if (!rc && trains && l->tok)
+            if (trains && l->tok && *rows % l->every == 0)
                 rc = look_row(l, row, err);
+            rc = rc ? rc : watch_look(&w, ++*rows, most, err);
         }
         rc = rc ? rc : got < 0 ? got : 0;
         chat_rows_close(r);
@@ -80,44 +87,73 @@ static int look_files(struct looking *l, const struct opt_strings *files, uint64
     return rc;
 }
 
+static uint32_t longest_of(const struct lengths *n) { return n->of[n->of[1] > n->of[0]]; }
+
 static int by_length(const void *a, const void *b)
 {
-    uint32_t n = *(const uint32_t *)a, m = *(const uint32_t *)b;
+    uint32_t n = longest_of(a), m = longest_of(b);
 
     return n < m ? -1 : n > m;
+}
+
+/* The sample without the rows that are left out, in the order of training. */
+static void order(struct looking *l)
+{
+    struct lengths list[SAMPLE];
+    uint32_t       n = 0;
+
+    for (uint32_t i = 0; i < l->n; i++)
+        if (l->length[i].of[0])
+            list[n++] = l->length[i];
+    for (uint32_t i = 0; i < n; i++)
+        l->length[i] = list[l->o->order == TRAIN_SHUFFLED ? permute(l->o->seed, 0, i, n) : i];
+    l->n = n;
 }
 
 /* Rows of one example: the computed tokens of batches in the order of the list. */
 static uint64_t padded_tokens(struct looking *l)
 {
-    uint64_t all = 0;
+    uint64_t all = 0, batch = size_max(1, l->o->batch / l->each), group = CHAT_GROUP * batch;
 
-    if (l->f->o->by_length)
-        qsort(l->length, l->n, sizeof *l->length, by_length);
-    for (uint32_t i = 0, longest; i < l->n;) {
-        uint32_t end = (uint32_t)size_min(l->n, i + l->o->batch), rows = end - i;
+    for (uint64_t i = 0; l->f->o->by_length && i < l->n; i += group)
+        qsort(l->length + i, size_min(l->n - i, group), sizeof *l->length, by_length);
+    for (uint64_t i = 0, longest; i < l->n;) {
+        uint64_t end = size_min(l->n, i + batch), rows = (end - i) * l->each;
 
         for (longest = 0; i < end; i++)
-            longest = l->length[i] > longest ? l->length[i] : longest;
-        all += rows * size_min(round_up(longest, PAD_TO), l->o->seq);
+            longest = size_max(longest, longest_of(&l->length[i]));
+        all += rows * size_min(round_up(longest, CHAT_PAD_TO), l->o->seq);
     }
     return all;
 }
 
-static int shares(struct chat_look *out, struct looking *l, struct err *err)
+/* The rows of the sample when packed. Pairs are not. */
+static int packed_rows(uint64_t *rows, const struct looking *l, struct err *err)
 {
-    uint64_t       looked = size_min(l->looked, LOOK_ROWS), tokens = 0, rows = l->n;
+    uint32_t       list[SAMPLE];
     struct packing p;
-    int            rc = 0;
 
     for (uint32_t i = 0; i < l->n; i++)
-        tokens += l->length[i];
+        list[i] = l->length[i].of[0];
+    int rc = packing_make(&p, list, l->n, (uint32_t)l->o->seq, err);
+    if (rc)
+        return rc;
+    *rows = p.rows;
+    packing_free(&p);
+    return 0;
+}
+
+static int shares(struct chat_look *out, struct looking *l, struct err *err)
+{
+    uint64_t looked = l->n * l->each, tokens = 0, rows;
+
+    order(l);
+    rows = l->n * l->each;
+    for (uint32_t i = 0; i < l->n; i++)
+        tokens += l->length[i].of[0] + l->length[i].of[1];
     if (!l->n)
         return 0; // finetune says why
-    if (l->f->o->packing && !(rc = packing_make(&p, l->length, l->n, (uint32_t)l->o->seq, err))) {
-        rows = p.rows;
-        packing_free(&p);
-    }
+    int rc = l->f->o->packing ? packed_rows(&rows, l, err) : 0;
     if (rc)
         return rc;
     out->epoch = size_max(1, l->rows * rows / looked);
@@ -138,12 +174,14 @@ int chat_look(struct chat_look *out, const struct chat_files *f, const char *tok
         return rc;
     l->f = f;
     l->o = o;
+    l->every = 1;
+    l->each = f->pairs ? 2 : 1;
     if (tokenizer && tokenizer_is_there(tokenizer))
         rc = tokenizer_open(&l->tok, tokenizer, err);
     rc = rc ? rc : look_files(l, &f->train, f->most_train, 1, events, &l->rows, err);
     rc = rc ? rc : look_files(l, &f->eval, f->most_eval, 0, events, &dev, err);
-    l->rows *= each_of(f);
-    out->rows = l->rows + dev * each_of(f);
+    l->rows *= l->each;
+    out->rows = l->rows + dev * l->each;
     out->epoch = l->rows;
     rc = rc ? rc : shares(out, l, err);
     tokenizer_close(l->tok);

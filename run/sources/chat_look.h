@@ -1,18 +1,18 @@
 /* chat_look.h: how many rows files of conversations have, and how full batches of them would be.
- * All rows are read; only the first ones are encoded, and stand for the others. */
+ * All rows are read; only some are encoded, and stand for the others. */
 #pragma once
 
 #include "run/sources/chat_files.h"
 
 struct chat_look {
     uint64_t rows;    // in all files, those of evaluation too
-    uint64_t epoch;   // rows of an epoch, if the first rows are like the others
+    uint64_t epoch;   // rows of an epoch, if the others are like those that are encoded
     /* Of a batch's tokens, batch x --max-seq: the share that is computed, and the share that is not
      * padding. 0: not known, since there is no tokenizer. */
     double   computed, filled;
 };
 
-/* tokenizer: a folder, or NULL. o: its batch, seq and seed are looked at. Misuse: a row that
+/* tokenizer: a folder, or NULL. o: its batch, seq, order and seed are looked at. Misuse: a row that
  * finetune would refuse, among those that are looked at. */
 int chat_look(struct chat_look *out, const struct chat_files *f, const char *tokenizer,
               const struct train_opts *o, const struct events *events, struct err *err);

@@ -15,8 +15,6 @@
 #define EPOCH_STREAM  0x65706f6368000000u // streams of permute.h: "epoch" plus its number,
 #define LENGTH_STREAM 0x6c656e6700000000u // "leng" plus it, of batches by length
 
-enum { GROUP = 50, PAD_TO = 16 }; // batches that are sorted by length together
-
 /* A file of examples. */
 struct chat_set {
     struct examples *x;      // NULL: there is none
@@ -89,7 +87,7 @@ static int set_open(struct chat_set *out, struct session *s, const char *name, s
 }
 
 /* Rows of a group that is made at once. */
-static size_t group_rows(const struct chat_source *c) { return GROUP * c->batch; }
+static size_t group_rows(const struct chat_source *c) { return CHAT_GROUP * c->batch; }
 
 int chat_source_open(struct chat_source **out, struct session *s, struct err *err)
 {
@@ -200,8 +198,8 @@ static size_t pick_by_length(struct chat_source *c, struct pick *p, uint64_t num
     if (number >= batches)
         return 0;
     number = permute(c->seed, LENGTH_STREAM + p->epoch, number, batches);
-    group_make(c, p->epoch, number / GROUP);
-    size_t at = number % GROUP * c->batch;
+    group_make(c, p->epoch, number / CHAT_GROUP);
+    size_t at = number % CHAT_GROUP * c->batch;
     p->list = c->group.row + at;
     return size_min(c->group.n - at, c->batch);
 }
@@ -271,7 +269,7 @@ static size_t seq_of(const struct chat_source *c, const struct chat_set *s, cons
 
     for (size_t i = 0; i < n; i++)
         longest = size_max(longest, tokens_of(c, s, pick_row(p, i)));
-    return size_min(round_up(longest, PAD_TO), c->seq);
+    return size_min(round_up(longest, CHAT_PAD_TO), c->seq);
 }
 
 /* Fills a micro-batch with n rows, or pairs. */

@@ -17,6 +17,9 @@
 
 struct chat_source; // opaque
 
+/* Batches that are sorted by length together; rows are padded to a multiple of so many tokens. */
+enum { CHAT_GROUP = 50, CHAT_PAD_TO = 16 };
+
 int  chat_source_open(struct chat_source **out, struct session *s, struct err *err);
 void chat_source_close(struct chat_source *c); // NULL is fine
 

@@ -124,6 +124,14 @@ printf '%s\n' '{"prompt":"a ship ","completion":"sees the sea"}' '{"prompt":"the
 printf '%s\n' '{"text":"a whale follows"}' >"$tmp/text.jsonl"
 printf '{%% for m in messages %%}{{ m.role + ": " + m.content + eos_token }}{%% endfor %%}\n' >"$tmp/plain.jinja"
 finetuned forms --init $fixtures/gpt2 --train-file "$tmp/pairs.jsonl" --train-file "$tmp/text.jsonl" --train-file $rows --chat-template "$tmp/plain.jinja" --steps 2 --mode mem
+(cd "$tmp" && "$bin" finetune --task chat --init "$OLDPWD/$fixtures/gpt2" --train-file pairs.jsonl --chat-template plain.jinja --steps 1 --mode mem --run placed --quiet) >"$tmp/null" 2>"$tmp/err"
+run report "$tmp/placed" --config
+result "$(grep -qx "chat-template = $tmp/plain.jinja" "$tmp/out"; echo $?)" "the options have the template's file by its whole path"
+run report "$tmp/forms" --config
+cp "$tmp/out" "$tmp/options"
+works "such a run, without rows to evaluate on, is made again from its options" finetune --config "$tmp/options" --run "$tmp/forms-again"
+cmp -s "$tmp/forms/train.ex" "$tmp/forms-again/train.ex"
+result $? "with the same rows"
 same "25" "$(sqlite3 "$tmp/forms/run.db" "SELECT value FROM runs WHERE key = 'train.rows'")" "several files, each of its form"
 cmp -s "$tmp/plain.jinja" "$tmp/exported/chat_template.jinja"
 result $? "the template that was given is the run's"
@@ -165,13 +173,16 @@ no "--max-seq 200: the model has 128 positions" $gpt2 --train-file $rows --max-s
 no "a row needs at least 2 tokens" $gpt2 --train-file $rows --max-seq 1
 no "more than --max-seq 20: give a larger --max-seq, or --long-rows cut or drop" $gpt2 --train-file $rows --max-seq 20 --long-rows refuse
 no "--long-rows drop leaves them out" $gpt2 --train-file $rows --max-seq 8 --long-rows drop
-no "no token of its 22 rows counts in the loss: see --loss-on; the first row is \"<|im_start|>system" $gpt2 --train-file $rows --max-seq 8
+no "no token of its 22 rows within --max-seq 8 counts in the loss: see --loss-on; the first row is \"<|im_start|>system" $gpt2 --train-file $rows --max-seq 8
 printf '%s\n' '{"messages":[{"role":"user","content":"a"}],"x":1}' '{"prompt":"a","completion":"b"}' >"$tmp/mixed.jsonl"
 no "mixed.jsonl:2:" $gpt2 --train-file "$tmp/mixed.jsonl"
 printf '%s\n' '{"prompt":"a","chosen":"b","rejected":"c"}' >"$tmp/prefers.jsonl"
 no "prefers.jsonl:1: a row with chosen and rejected is a preference" $gpt2 --train-file "$tmp/prefers.jsonl"
 cp -r $fixtures/gpt2 "$tmp/bare"
 rm "$tmp/bare/chat_template.jinja"
+python3 tests/cli/tiny_folder.py bert "$tmp/bert" ForMaskedLM
+no "a BERT predicts masked tokens, and --task chat and dpo train models that continue a text" --init "$tmp/bert" --train-file $rows
+refuses 2 "a BERT predicts masked tokens, and --task chat and dpo train models that continue a text" plan --task chat --init "$tmp/bert" --train-file $rows
 no "the model's folder has no chat template for them: give --chat-template FILE" --init "$tmp/bare" --train-file $rows
 refuses 2 "--packing is for conversations: give --task chat" finetune --run "$tmp/no" --init $fixtures/gpt2 --train-file "$tmp/x.csv" --packing
 refuses 2 "--resume keeps the run's rows as they were encoded: leave --packing out" finetune --resume "$tmp/whole" --packing
@@ -184,6 +195,24 @@ result "$(grep -q "^Step: 1 x 8 x 128 tokens at most" "$tmp/out" && grep -q "ord
 mode=$(sqlite3 "$tmp/whole/run.db" "SELECT value FROM runs WHERE key = 'train.packed'")
 run plan --task chat --init $fixtures/llama --train-file $rows --max-seq 64 --batch 2 --grad-accum 2 --epochs 2 --packing --mode mem
 result "$(grep -q "tokens/s without padding, $((2 * ((mode + 3) / 4))) steps" "$tmp/out"; echo $?)" "and the steps of its epochs, and tokens/s without padding"
+
+python3 -c 'import json, sys
+for name, words in ("short", 3), ("long", 50):
+    with open(sys.argv[1] + "/" + name + ".jsonl", "w") as f:
+        for i in range(1800):
+            f.write(json.dumps({"prompt": "the sea ", "completion": " ".join(["ship"] * (1 + i % words))}) + "\n")' "$tmp"
+unlike="--init $fixtures/gpt2 --max-seq 64 --batch 2 --packing --mode mem"
+for files in "short long" "long short"; do
+    set -- $files
+    rm -rf "$tmp/unlike"
+    finetuned unlike $unlike --train-file "$tmp/$1.jsonl" --train-file "$tmp/$2.jsonl" --steps 1
+    rows=$(sqlite3 "$tmp/unlike/run.db" "SELECT value FROM runs WHERE key = 'train.packed'")
+    run plan --task chat $unlike --train-file "$tmp/$1.jsonl" --train-file "$tmp/$2.jsonl" --epochs 2
+    steps=$(sed -n 's/^Time:.* \([0-9]*\) steps.*/\1/p' "$tmp/out")
+    result "$([ $((steps * 100)) -gt $((rows * 95)) ] && [ $((steps * 100)) -lt $((rows * 105)) ]; echo $?)" \
+        "files of unlike rows ($files): about $rows steps are planned ($steps)"
+done
+rows=$fixtures/rows.jsonl
 
 # ranks
 by_ranks

@@ -49,6 +49,8 @@ same "$first" "$(cat "$tmp/said")" "--chat-template FILE gives one"
 refuses 2 "needs a chat template" generate "$tmp/bare" --chat --system ahoy
 refuses 2 "other is neither a file nor a chat template of" generate "$tmp/hf" --chat --chat-template other
 refuses 2 "give --chat too" generate "$tmp/hf" --prompt x --system ahoy
+printf '{%% for m in messages %%}{%% if m.role == "assistant" %%}{{ m.content }}{%% endif %%}{%% endfor %%}' >"$tmp/hf/chat_template.jinja"
+refuses 2 "the chat template writes nothing for this conversation" generate "$tmp/hf" --chat --prompt x
 printf '{{ raise_exception("no such role") }}' >"$tmp/hf/chat_template.jinja"
 refuses 2 "no such role" generate "$tmp/hf" --chat --prompt x
 

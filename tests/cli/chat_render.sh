@@ -65,6 +65,11 @@ run prepare "$tmp/cut.gz" --render --init "$m"
 [ "$got" = 2 ] && grep -q "cut.gz is a gzip file that was cut off: after" "$tmp/err"
 result $? "a gzip file that was cut off is said to be"
 
+for _ in $(seq 3000); do cat "$tmp/a.jsonl"; done >"$tmp/many.jsonl"
+{ "$bin" prepare "$tmp/many.jsonl" --render --init "$m" 2>"$tmp/err"; echo $? >"$tmp/code"; } | head -n 1 >"$tmp/null"
+same "0" "$(cat "$tmp/code" "$tmp/err")" "a reader that has seen enough is no failure"
+printf '{"q": "a ", "r": "b"}\n' >"$tmp/named.jsonl"
+rendered "keys that the user names" '"a b"' "$tmp/named.jsonl" --init "$m" --prompt-column q --completion-column r
 works "into a file" prepare "$tmp/a.jsonl" --render --init "$m" --out "$tmp/file"
 same "$(cat "$tmp/want")" "$(cat "$tmp/file")" "which has the same lines"
 refuses 2 "$tmp/file is there" prepare "$tmp/a.jsonl" --render --init "$m" --out "$tmp/file"

@@ -39,6 +39,9 @@ before='<|im_start|>user:c<|im_end|>\n<|im_start|>assistant:'
 shown "the last answer" "${before}d<|im_end|>\\n<|im_start|>user:e<|im_end|>\\n<|im_start|>assistant:[f<|im_end|>]\\n" "$tmp/b.jsonl" --show 9 --loss-on last
 shown "all answers" "${before}[d<|im_end|>]\\n<|im_start|>user:e<|im_end|>\\n<|im_start|>assistant:[f<|im_end|>]\\n" "$tmp/b.jsonl" --show 9
 shown "all" "[${before}d<|im_end|>\\n<|im_start|>user:e<|im_end|>\\n<|im_start|>assistant:f<|im_end|>\\n]" "$tmp/b.jsonl" --show 9 --loss-on all
+echo '{"prompt": [{"role": "user", "content": "c"}, {"role": "assistant", "content": "d", "train": false}, {"role": "user", "content": "e"}], "completion": [{"role": "assistant", "content": "f"}]}' >"$tmp/q.jsonl"
+shown "a prompt does not count" "${before}d<|im_end|>\\n<|im_start|>user:e<|im_end|>\\n<|im_start|>assistant:[f<|im_end|>]\\n" "$tmp/q.jsonl" --show 1
+shown "but where all does, except for a turn that never counts" "[${before}]d<|im_end|>[\\n<|im_start|>user:e<|im_end|>\\n<|im_start|>assistant:f<|im_end|>\\n]" "$tmp/q.jsonl" --show 1 --loss-on all
 echo '{"prompt": "a", "chosen": "b", "rejected": "c"}' >"$tmp/p.jsonl"
 shown "both answers of a preference" 'a[b<|im_end|>] / a[c<|im_end|>]' "$tmp/p.jsonl" --show 1
 result "$(grep -c "^$tmp/p.jsonl:1: [a-z]*: 3 tokens, 2 count$" "$tmp/out" | sed 's/^2$/0/')" "with their tokens"
@@ -64,6 +67,9 @@ result $? "in colour on a terminal"
 grep -qF '|:|[d|<|im_end|>]|\n' "$tmp/tty"
 result $? "in brackets, if colours are not wanted"
 
+for _ in $(seq 3000); do cat "$tmp/b.jsonl"; done >"$tmp/many.jsonl"
+{ "$bin" prepare "$tmp/many.jsonl" --show 9000 --init "$m" 2>"$tmp/err"; echo $? >"$tmp/code"; } | head -n 1 >"$tmp/null"
+same "0" "$(cat "$tmp/code" "$tmp/err")" "a reader that has seen enough is no failure"
 refuses 2 "b.jsonl:1: a conversation needs a chat template" prepare "$tmp/b.jsonl" --show 1 --init "$tmp/none"
 refuses 2 "--show needs --init" prepare "$tmp/b.jsonl" --show 1
 refuses 2 "--show and --render exclude each other" prepare "$tmp/b.jsonl" --show 1 --render --init "$m"

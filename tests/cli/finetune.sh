@@ -96,6 +96,9 @@ result "$(grep -q 'has 2 classes, not 1: a new one is made' "$tmp/err"; echo $?)
 printf 'claim,reason,label\n1,a ship,yes\n2,a storm, yes\n3,a sea,no\n' >"$tmp/two.csv"
 run finetune --run "$tmp/two" --train-file "$tmp/two.csv" $shape --steps 1 --mode mem
 result "$(grep -q "two.csv: 3 rows of two texts ('claim', 'reason'), 3 classes: . yes., .no., .yes." "$tmp/err"; echo $?)" "what one's own rows are taken for is said"
+run report "$tmp/two" --config
+cp "$tmp/out" "$tmp/two.conf"
+works "without rows to evaluate on, a run is made again from its options" finetune --config "$tmp/two.conf" --run "$tmp/two-again" --quiet
 
 # what is left beside the run
 if command -v python3 >/dev/null; then

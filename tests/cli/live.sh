@@ -32,6 +32,7 @@ for mode in su+o mem; do
     works "$mode: export" export "$tmp/at" "$tmp/hf"
     step=$(step_said)
     result "$([ "${step:-0}" -gt 3 ]; echo $?)" "$mode: says after which step"
+    result "$(grep -q "$tmp/at is being trained, so it keeps no record of $tmp/hf" "$tmp/err"; echo $?)" "$mode: and that the run keeps no record"
     works "$mode: generate" generate "$tmp/at" --prompt sea --tokens 2 --threads 1
     works "$mode: eval" eval "$tmp/at" --data "$tmp/text.bin" --threads 1
     result "$(left)" "$mode: nothing stays in the run's folder"
@@ -62,6 +63,16 @@ kill -CONT $pid
 works "the next one is answered" export "$tmp/at" "$tmp/next"
 result "$(left)" "and removes that"
 kill -STOP $pid
+"$bin" export "$tmp/at" "$tmp/early" >"$tmp/out" 2>"$tmp/err" &
+reader=$!
+for _ in $(seq 100); do [ "$(left)" = 0 ] || break; sleep 0.05; done
+touch -d 2001-01-01 "$tmp/at"
+kill -CONT $pid
+for _ in $(seq 200); do [ -e "$tmp/early/config.json" ] || sleep 0.05; done
+[ -e "$tmp/early/config.json" ] || kill -KILL $reader
+wait $reader 2>"$tmp/null"
+result $? "so is one where the file system's clock is behind"
+kill -STOP $pid
 "$bin" export "$tmp/at" "$tmp/last" >"$tmp/out" 2>"$tmp/err" &
 reader=$!
 for _ in $(seq 100); do [ "$(left)" = 0 ] || break; sleep 0.05; done
@@ -85,7 +96,7 @@ for _ in $(seq 200); do
 done
 rm -rf "$tmp/hf"
 works "with --keep-best" export "$tmp/at" "$tmp/hf"
-result "$(grep -q "the best model is taken" "$tmp/err"; echo $?)" "the best one is taken"
+result "$(grep -q "the best model is taken, .*; --last takes the one that is being trained" "$tmp/err"; echo $?)" "the best one is taken"
 works "--last" export "$tmp/at" "$tmp/hf-last" --last
 result "$([ -n "$(step_said)" ]; echo $?)" "the last one is taken"
 if [ "$(id -u)" = 0 ] && command -v setpriv >"$tmp/null"; then

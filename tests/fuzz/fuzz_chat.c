@@ -35,7 +35,7 @@ static void check_turns(const struct chat_turns *t, const json_t *tools)
         for (k = 0; k < sizeof roles / sizeof *roles; k++)
             if (!strcmp(json_str(m, "role"), roles[k]))
                 break;
-        FUZZ_CHECK(k < sizeof roles / sizeof *roles && t->counts[i] <= CHAT_ALWAYS);
+        FUZZ_CHECK(k < sizeof roles / sizeof *roles && t->counts[i] <= CHAT_PROMPT);
         FUZZ_CHECK(json_is_string(content) || json_is_array(content) || !strcmp(roles[k],
                                                                                 "assistant"));
     }
