@@ -450,6 +450,37 @@ static void test_others(void **state)
     json_decref(models);
 }
 
+/* A text that was rendered before begins once, whether the tokenizer begins it or the text does. */
+static void test_begins_once(void **state)
+{
+    static const char *const rows[] = {
+        "{\"text\": \"<|begin_of_text|>a<|eot_id|>\"}", "{\"text\": \"a<|eot_id|>\"}",
+        "{\"prompt\": \"<|begin_of_text|>a\", \"completion\": \"<|eot_id|>\"}",
+    };
+    json_t         *models = fixture();
+    struct model    m;
+    struct chat_ids got[3] = { { .counted = 0 } }, other = { 0 };
+
+    (void)state;
+    model_open(&m, json_object_get(models, "llama"), "{{ messages[0].role }}");
+    struct chat_encoding how = { .tok = m.tok, .special_in_text = 1 };
+
+    for (size_t i = 0; i < 3; i++) {
+        put_text("rows.jsonl", rows[i]);
+        assert_int_equal(encoded(&how, tempdir_at("rows.jsonl"), &got[i], &other), 0);
+        assert_int_equal(got[i].ids.n, 3);
+        assert_int_equal(got[i].ids.ids[0], tokenizer_begin(m.tok));
+        assert_int_equal(got[i].ids.ids[2], tokenizer_endoftext(m.tok));
+        assert_memory_equal(got[i].ids.ids, got[0].ids.ids, 3 * sizeof *got[i].ids.ids);
+        assert_int_equal(got[i].counts[1], i < 2);
+        assert_int_equal(got[i].counts[2], 1);
+    }
+    for (size_t i = 0; i < 3; i++)
+        chat_ids_free(&got[i]);
+    model_close(&m);
+    json_decref(models);
+}
+
 /* ---- rows of a file, for make_chat.py ---- */
 
 static int print_rows(const char *dir, const char *path)
@@ -490,6 +521,7 @@ int main(int argc, char **argv)
         IN_TEMPDIR(test_closing),
         IN_TEMPDIR(test_two_templates),
         IN_TEMPDIR(test_others),
+        IN_TEMPDIR(test_begins_once),
     };
 
     if (argc == 3)

@@ -36,6 +36,19 @@ static void counts_sum(struct chat_ids *x)
 
 /* ---- rows without turns ---- */
 
+/* The tokenizer's own beginning, out->ids[0..n), goes if the text spells it, as one that a template
+ * has rendered does. Returns how much is left of it. */
+static size_t begin_once(struct chat_ids *out, size_t n)
+{
+    int32_t *ids = out->ids.ids;
+
+    if (!n || out->ids.n < 2 * n || memcmp(ids, ids + n, n * sizeof *ids))
+        return n;
+    out->ids.n -= n;
+    memmove(ids, ids + n, out->ids.n * sizeof *ids);
+    return 0;
+}
+
 /* A prompt and a completion, as one text. */
 struct joined { char *text; size_t n, cap; };
 
@@ -56,6 +69,7 @@ static int encode_joined(const struct chat_encoding *e, const struct joined *j, 
 
     first = out->ids.n;
     rc = rc ? rc : tokenizer_encode_spans(e->tok, &source, &out->ids, &spans, err);
+    first = rc ? first : begin_once(out, first);
     int ended = out->ids.n > first && out->ids.ids[out->ids.n - 1] == end;
 
     if (!rc && end >= 0 && !ended)

@@ -18,8 +18,9 @@
  *
  * Text that comes from a row never becomes a control token (tokenizer.h), unless `special_in_text`.
  *
- * Without turns: the tokenizer's own beginning (as for any text), the prompt, the completion, and
- * the token that ends a text, unless it stands there; completion and end count. */
+ * Without turns: the tokenizer's own beginning (as for any text), unless the text spells it, the
+ * prompt, the completion, and the token that ends a text, unless it stands there; completion and
+ * end count. */
 #pragma once
 
 #include "data/chat/rows.h"
