@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "data/base/json.h"
-#include "data/chat/encode.h"
+#include "data/chat/prompt.h"
 #include "tests/tempdir.h"
 
 #include <stdio.h>
@@ -450,6 +450,36 @@ static void test_others(void **state)
     json_decref(models);
 }
 
+/* Which token closes an answer, as generation asks; {% generation %} may have a newline behind
+ * it, and a word that is no token closes by none. */
+static void test_closing_token(void **state)
+{
+#define TURN(inner) "{% for m in messages %}<|im_start|>{{ m.role }}:" inner "{% endfor %}"
+    static const struct { const char *template; int closes; } cases[] = {
+        { TURN("{{ m.content }}<|im_end|>\n"), 1 },
+        { TURN("{% generation %}{{ m.content }}<|im_end|>\n{% endgeneration %}"), 1 },
+        { TURN("{% generation %}{{ m.content }}{% endgeneration %}<|im_end|>\n"), 0 },
+        { TURN("{{ m.content }}<|no_token|>\n"), 0 },
+        { TURN("{% generation %}<|im_end|>{{ m.content }}{% endgeneration %}"), 0 },
+    };
+#undef TURN
+    json_t *models = fixture();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct model m;
+        int32_t      id;
+
+        model_open(&m, json_object_get(models, "qwen"), cases[i].template);
+        struct chat_encoding how = { .tok = m.tok, .chat = m.chat };
+
+        assert_int_equal(chat_closing(&how, &id, &e), 0);
+        assert_int_equal(id, cases[i].closes ? tokenizer_endoftext(m.tok) : -1);
+        model_close(&m);
+    }
+    json_decref(models);
+}
+
 /* A text that was rendered before begins once, whether the tokenizer begins it or the text does. */
 static void test_begins_once(void **state)
 {
@@ -521,6 +551,7 @@ int main(int argc, char **argv)
         IN_TEMPDIR(test_closing),
         IN_TEMPDIR(test_two_templates),
         IN_TEMPDIR(test_others),
+        IN_TEMPDIR(test_closing_token),
         IN_TEMPDIR(test_begins_once),
     };
 

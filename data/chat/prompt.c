@@ -3,6 +3,8 @@
 
 #include "data/chat/pieces.h"
 
+#include <string.h>
+
 int chat_prompt(const struct chat_encoding *e, const json_t *messages, struct token_buf *out,
                 struct err *err)
 {
@@ -27,6 +29,22 @@ int chat_prompt(const struct chat_encoding *e, const json_t *messages, struct to
     return rc;
 }
 
+/* Whether the text of ids is white space. */
+static int is_white(const struct tokenizer *tok, const int32_t *ids, size_t n)
+{
+    struct token_text t = { 0 };
+    struct err        ignored;
+    int               rc = 0;
+
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = tokenizer_text_add(tok, &t, ids[i], 0, &ignored);
+    rc = rc ? rc : tokenizer_text_end(tok, &t, &ignored);
+    for (size_t i = 0; i < t.n && !rc; i++)
+        rc = !strchr(" \n\t\r", t.text[i]);
+    token_text_free(&t);
+    return !rc;
+}
+
 int chat_closing(const struct chat_encoding *e, int32_t *id, struct err *err)
 {
     enum chat_counts counts[] = { CHAT_BY_ROLE, CHAT_BY_ROLE };
@@ -41,11 +59,15 @@ int chat_closing(const struct chat_encoding *e, int32_t *id, struct err *err)
         return err_set(err, -ENOMEM, "no memory for a conversation");
     int rc = chat_encode(e, &row, &ids, NULL, err);
 
-    for (size_t i = ids.ids.n; !rc && i-- > 0;)
-        if (ids.counts[i]) { // the last one that counts
-            *id = tokenizer_is_control(e->tok, ids.ids.ids[i]) ? ids.ids.ids[i] : -1;
-            break;
-        }
+    size_t end = ids.ids.n, i;
+
+    while (end && !ids.counts[end - 1])
+        end--;
+    for (i = end; i && ids.counts[i - 1] && !tokenizer_is_control(e->tok, ids.ids.ids[i - 1]);)
+        i--;
+    // {% generation %} may have a newline behind the token
+    if (!rc && i && ids.counts[i - 1] && is_white(e->tok, ids.ids.ids + i, end - i))
+        *id = ids.ids.ids[i - 1];
     json_decref(row.turns.messages);
     chat_ids_free(&ids);
     return rc;

@@ -10,6 +10,7 @@
 #include "data/task/examples.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
+#include "run/sources/chat_ends.h"
 #include "run/sources/chat_source.h"
 #include "run/sources/labelled.h"
 #include "run/sources/tokenise.h"
@@ -40,7 +41,8 @@ struct block {
 };
 
 /* What was made of the rows of a file, or of all files of a set. */
-struct tally { uint64_t rows, kept, tokens, counted, cut, dropped, bare; };
+/* ended: rows in which a token counts at which generation stops; turns: rows with turns. */
+struct tally { uint64_t rows, kept, tokens, counted, cut, dropped, bare, ended, turns; };
 
 struct encoder {
     struct session          *s;
@@ -50,6 +52,7 @@ struct encoder {
     struct block             block[2];
     struct examples_new      out;
     struct tally             file, set;
+    struct chat_ends         ends;
     uint64_t                 left; // rows of the set that may be read
     char                     first[SHOWN + 1]; // of the file's first row
     int32_t                 *stored;           // (cap)
@@ -133,16 +136,20 @@ static void show_first(struct encoder *e, const struct chat_ids *ids)
     token_text_free(&t);
 }
 
-/* The ids as they are stored. The first one is no target. Returns how many of them count. */
-static int32_t mark(int32_t *out, const struct chat_ids *ids, size_t n)
+/* The ids as they are stored. The first one is no target. Returns how many of them count; *ended:
+ * one of these ends an answer. */
+static int32_t mark(const struct chat_ends *ends, int32_t *out, const struct chat_ids *ids,
+                    size_t n, int *ended)
 {
     int32_t counted = 0;
 
+    *ended = 0;
     for (size_t i = 0; i < n; i++) {
         int counts = i > 0 && ids->counts[i];
 
         out[i] = counts ? ids->ids.ids[i] : ~ids->ids.ids[i];
         counted += counts;
+        *ended |= counts && chat_ends_has(ends, ids->ids.ids[i]);
     }
     return counted;
 }
@@ -158,7 +165,7 @@ static int refuse_long(const struct held *h, size_t most, struct err *err)
 static int write_row(struct encoder *e, const struct held *h, struct err *err)
 {
     size_t         most = e->s->o.seq, n = size_min(h->ids.ids.n, most);
-    int            how = e->f->o->long_rows, is_long = h->ids.ids.n > most, rc;
+    int            how = e->f->o->long_rows, is_long = h->ids.ids.n > most, ended, rc;
     struct example x = { 0 };
     char           where[SESSION_PATH];
 
@@ -175,13 +182,15 @@ static int write_row(struct encoder *e, const struct held *h, struct err *err)
         e->file.dropped++;
         return 0;
     }
-    x.label = mark(e->stored, &h->ids, n);
+    x.label = mark(&e->ends, e->stored, &h->ids, n, &ended);
     if (!x.label) {
         e->file.bare++;
         return 0;
     }
     e->file.cut += (uint64_t)is_long;
     e->file.kept++;
+    e->file.ended += (uint64_t)ended;
+    e->file.turns += (uint64_t)h->row.has_turns;
     e->file.tokens += n - 1;
     e->file.counted += (uint64_t)x.label;
     return examples_new_add(&e->out, e->stored, n, &x, err);
@@ -309,6 +318,8 @@ static void tally_add(struct tally *to, const struct tally *t)
     to->cut += t->cut;
     to->dropped += t->dropped;
     to->bare += t->bare;
+    to->ended += t->ended;
+    to->turns += t->turns;
 }
 
 /* What a file was taken for. */
@@ -375,6 +386,19 @@ static int notice_left_out(struct encoder *e, const char *name, struct err *err)
     return rc;
 }
 
+/* Generation has to stop where the rows of training say that answers end. */
+static int keep_ends(struct encoder *e, struct err *err)
+{
+    const struct tally *t = &e->set;
+    int rc = t->turns ? chat_ends_keep(e->s, e->tok[0], e->ends.closing, err) : 0;
+
+    if (!rc && t->turns < t->kept)
+        rc = chat_ends_keep(e->s, e->tok[0], tokenizer_endoftext(e->tok[0]), err);
+    if (!rc && !t->ended)
+        rc = chat_ends_missing(&e->ends, e->s, e->tok[0], t->cut == t->kept, err);
+    return rc;
+}
+
 /* Stores the set, its rows and where they came from. */
 static int store_set(struct encoder *e, const char *name, const struct opt_strings *files,
                      struct err *err)
@@ -395,6 +419,7 @@ static int store_set(struct encoder *e, const char *name, const struct opt_strin
                            e->set.kept, name, e->set.tokens, name, e->set.counted);
     rc = rc ? rc : settings_set(e->s->log, err, "%s.file=%s", name, paths);
     rc = rc ? rc : notice_left_out(e, name, err);
+    rc = rc || strcmp(name, RUN_TRAIN) ? rc : keep_ends(e, err);
     examples_close(made);
     free(paths);
     return rc;
@@ -490,7 +515,10 @@ static int encoder_open(struct encoder **out, struct session *s, const struct ch
             e->threads++;
         one = rss_now() > before ? (rss_now() - before) / i : 0;
     }
-    return rc;
+    struct chat_encoding how = encoding_of(e, tok);
+
+    how.loss = CHAT_LOSS_ANSWERS;
+    return rc ? rc : chat_ends_find(&e->ends, s, &how, err);
 }
 
 static void encoder_close(struct encoder *e)

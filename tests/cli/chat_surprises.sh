@@ -1,0 +1,63 @@
+#!/bin/sh
+# chat_surprises.sh: what users of other trainers were surprised by, and what siTrain does there: answers that no token ends, exports that go on
+# behind an answer. Prints TAP.
+. tests/tap.sh
+export OMP_WAIT_POLICY=passive
+
+m=tests/fixtures/chat_steps/qwen3
+printf '{"messages": [{"role": "user", "content": "a ship"}, {"role": "assistant", "content": "the captain %s"}]}\n' sees fears follows >"$tmp/a.jsonl"
+trains() { # ARGUMENTS...: a run of one step; what it says in $tmp/err
+    rm -rf "$tmp/run" "$tmp/hf"
+    run finetune --task chat --run "$tmp/run" --init "$m" --train-file "$tmp/a.jsonl" --steps 1 --mode mem --durability none --threads 1 "$@"
+}
+says() { # TEXT NAME
+    result "$(grep -qF -- "$1" "$tmp/err"; echo $?)" "$2"
+}
+silent() { # TEXT NAME
+    result "$(! grep -qF -- "$1" "$tmp/err"; echo $?)" "$2"
+}
+stops_at() { # IDS NAME: generation_config.json and config.json of the export
+    run export "$tmp/run" "$tmp/hf"
+    same "$1 $1" "$(python3 -c 'import json, sys
+print(*(json.dumps(json.load(open(sys.argv[1] + "/" + f))["eos_token_id"]).replace(" ", "") for f in ("generation_config.json", "config.json")))' "$tmp/hf")" "$2"
+}
+
+# what ends answers: <|endoftext|> is id 0, <|im_end|> id 2
+trains
+silent "to stop" "the end of answers is learnt"
+silent "answers end with" "and known"
+stops_at 2 "the export stops where the model did"
+cp -r $m "$tmp/base"
+m=$tmp/base
+sed -i 's/"eos_token": .*/"eos_token": "<|endoftext|>",/' "$m/tokenizer_config.json"
+sed -i 's/"eos_token_id": 2/"eos_token_id": 0/' "$m/config.json" "$m/generation_config.json"
+trains
+says "answers end with <|im_end|>, which the model's generation_config.json did not name: exports of the run stop there, too" \
+    "a base model that becomes a chat model stops at its template's token"
+stops_at "[0,2]" "so does its export"
+rm "$m/generation_config.json"
+sed -i '/"eos_token_id"/d' "$m/config.json"
+trains
+stops_at "[0,2]" "and that of a model that named no end at all"
+run finetune --task chat --run "$tmp/next" --init "$tmp/run" --train-file "$tmp/a.jsonl" --steps 1 --mode mem --durability none
+silent "answers end with" "a run goes on from another one with what ends answers"
+printf '%s\n' '{"prompt": "a ship ", "completion": "sails"}' >"$tmp/b.jsonl"
+trains --train-file "$tmp/b.jsonl"
+cp "$tmp/a.jsonl" "$tmp/turns.jsonl"
+cp "$tmp/b.jsonl" "$tmp/a.jsonl"
+trains
+stops_at 0 "texts without turns end with the tokenizer's own token alone"
+cp "$tmp/turns.jsonl" "$tmp/a.jsonl"
+
+# answers that nothing ends
+m=tests/fixtures/chat_steps/qwen3
+trains --max-seq 22
+says "no row teaches the model to stop: generation stops at <|im_end|>, and all rows are cut off before one: give a larger --max-seq" "rows that are all cut off"
+printf '%s' '{% for m in messages %}<|im_start|>{{ m.role }} {% generation %}{{ m.content }}{% endgeneration %}<|im_end|>{% endfor %}' >"$tmp/open.jinja"
+trains --chat-template "$tmp/open.jinja"
+says "generation stops at <|im_end|>, and none of these counts in the loss" "a template whose {% generation %} ends before the token"
+printf '%s' '{% for m in messages %}[{{ m.role }}]{{ m.content }}[end]{% endfor %}' >"$tmp/words.jinja"
+trains --chat-template "$tmp/words.jinja"
+says "the chat template must write one behind an answer" "and one that closes turns by a word"
+
+done_testing
