@@ -4,6 +4,7 @@
 #include "data/base/grow.h"
 #include "data/base/round.h"
 #include "data/chat/pieces.h"
+#include "data/chat/signs.h"
 
 #include <string.h>
 
@@ -25,6 +26,12 @@ void chat_ids_free(struct chat_ids *x)
 static int counts_room(struct chat_ids *x, struct err *err)
 {
     return grow(&x->counts, &x->counts_cap, x->ids.n, 1, "tokens", err);
+}
+
+static void spelled_take(struct chat_ids *x, const struct token_spans *s)
+{
+    x->spelled = s->spelled;
+    x->spelled_id = s->spelled_id;
 }
 
 static void counts_sum(struct chat_ids *x)
@@ -70,6 +77,7 @@ static int encode_joined(const struct chat_encoding *e, const struct joined *j, 
     first = out->ids.n;
     rc = rc ? rc : tokenizer_encode_spans(e->tok, &source, &out->ids, &spans, err);
     first = rc ? first : begin_once(out, first);
+    spelled_take(out, &spans);
     int ended = out->ids.n > first && out->ids.ids[out->ids.n - 1] == end;
 
     if (!rc && end >= 0 && !ended)
@@ -202,6 +210,7 @@ static int encode_marked(struct marking *m, int prompts, struct chat_ids *out, s
     rc = rc ? rc : counts_room(out, err);
     if (rc)
         return rc;
+    spelled_take(out, &m->spans);
     memset(out->counts, all, out->ids.n);
     for (size_t i = 0, at = 0; i < m->pieces.n; i++) {
         int counts = piece_counts(m, &m->pieces.list[i], prompts);
@@ -229,6 +238,8 @@ static int encode_turns(const struct chat_encoding *e, const struct chat_row *ro
     int rc = conversation_read(&m, &r, &why);
 
     rc = rc ? rc : encode_marked(&m, row->form == CHAT_FORM_COMPLETION, out, &why);
+    if (!rc)
+        out->signs = chat_signs(turns->messages, &m.text, e->loss == CHAT_LOSS_LAST ? m.last : 0);
     jinja_output_free(&m.text);
     json_decref(m.kept);
     free(m.cue.text);
@@ -247,7 +258,7 @@ static int encode_one(const struct chat_encoding *e, const struct chat_row *row,
 {
     int rc;
 
-    out->ids.n = out->counted = 0;
+    out->ids.n = out->counted = out->signs = 0;
     if (row->has_turns)
         rc = encode_turns(e, row, second ? &row->other_turns : &row->turns, out, err);
     else

@@ -510,6 +510,8 @@ int tokenizer_encode_spans(struct tokenizer *t, const struct token_source *s,
     int rc = pretoken_cut(t->pre, s->text, s->n, 1, &to, &used, err);
 
     pretoken_trace(t->pre, NULL);
+    spans->spelled = x.origin.spelled;
+    spans->spelled_id = x.origin.spelled_id;
     free(x.bytes);
     free(x.covers);
     return rc;

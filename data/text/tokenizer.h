@@ -97,7 +97,14 @@ int  tokenizer_encode(struct tokenizer *t, const char *text, size_t n, struct to
  *
  * Ranges of bytes may be plain, such as what a user wrote: no control token is found where it
  * overlaps them. All other text, plain or not, is one text as ever. */
-struct token_spans { struct token_span *list; size_t n, cap; };
+struct token_spans {
+    struct token_span *list;
+    size_t             n, cap;
+    // control tokens that plain bytes of the latest text spell (some may be counted twice), and
+    // one of these
+    size_t  spelled;
+    int32_t spelled_id;
+};
 struct token_source {
     const char              *text;
     size_t                   n;

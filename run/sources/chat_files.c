@@ -12,6 +12,7 @@
 #include "run/folder/settings.h"
 #include "run/sources/chat_ends.h"
 #include "run/sources/chat_source.h"
+#include "run/sources/chat_tally.h"
 #include "run/sources/labelled.h"
 #include "run/sources/tokenise.h"
 
@@ -40,10 +41,6 @@ struct block {
     struct err  err;
 };
 
-/* What was made of the rows of a file, or of all files of a set. */
-/* ended: rows in which a token counts at which generation stops; turns: rows with turns. */
-struct tally { uint64_t rows, kept, tokens, counted, cut, dropped, bare, ended, turns; };
-
 struct encoder {
     struct session          *s;
     const struct chat_files *f;
@@ -51,7 +48,7 @@ struct encoder {
     int                      threads;
     struct block             block[2];
     struct examples_new      out;
-    struct tally             file, set;
+    struct chat_tally        file, set;
     struct chat_ends         ends;
     uint64_t                 left; // rows of the set that may be read
     char                     first[SHOWN + 1]; // of the file's first row
@@ -191,6 +188,7 @@ static int write_row(struct encoder *e, const struct held *h, struct err *err)
     e->file.kept++;
     e->file.ended += (uint64_t)ended;
     e->file.turns += (uint64_t)h->row.has_turns;
+    chat_tally_signs(&e->file, &h->ids);
     e->file.tokens += n - 1;
     e->file.counted += (uint64_t)x.label;
     return examples_new_add(&e->out, e->stored, n, &x, err);
@@ -235,7 +233,7 @@ static int refuse_row(const struct chat_files *f, const struct chat_row *row, st
 
 static int refuse_bare(const struct encoder *e, const char *path, struct err *err)
 {
-    const struct tally *t = &e->file;
+    const struct chat_tally *t = &e->file;
 
     if (t->dropped == t->rows)
         return err_misuse(err, "%s: all %" PRIu64 " rows have more tokens than --max-seq %" PRIu64
@@ -309,23 +307,10 @@ static int read_file(struct encoder *e, struct chat_rows *r, struct watch *w, st
     return rc;
 }
 
-static void tally_add(struct tally *to, const struct tally *t)
-{
-    to->rows += t->rows;
-    to->kept += t->kept;
-    to->tokens += t->tokens;
-    to->counted += t->counted;
-    to->cut += t->cut;
-    to->dropped += t->dropped;
-    to->bare += t->bare;
-    to->ended += t->ended;
-    to->turns += t->turns;
-}
-
 /* What a file was taken for. */
 static void say_file(const struct encoder *e, const char *path, enum chat_form form)
 {
-    const struct tally *t = &e->file;
+    const struct chat_tally *t = &e->file;
 
     if (!e->s->o.quiet && !e->s->ranks.rank)
         events_notice(e->s->events, "%.300s: %" PRIu64 " row%s of the form %s, %" PRIu64
@@ -341,7 +326,7 @@ static int add_file(struct encoder *e, const char *path, struct err *err)
     int               rc = chat_rows_open(&r, path, (enum chat_form)e->f->o->rows, &e->f->names,
                                           err);
 
-    e->file = (struct tally){ 0 };
+    e->file = (struct chat_tally){ 0 };
     rc = rc ? rc : read_file(e, r, &w, err);
     if (!rc)
         form = chat_rows_form(r);
@@ -353,43 +338,17 @@ static int add_file(struct encoder *e, const char *path, struct err *err)
         rc = refuse_bare(e, path, err);
     if (rc)
         return rc;
-    tally_add(&e->set, &e->file);
+    chat_tally_add(&e->set, &e->file);
     say_file(e, path, form);
     return e->s->log && !settings_has(e->s->log, "chat.form")
                ? settings_set(e->s->log, err, "chat.form=%s", chat_form_name(form))
                : 0;
 }
 
-static int notice_left_out(struct encoder *e, const char *name, struct err *err)
-{
-    const struct tally *t = &e->set;
-    const char         *what = strcmp(name, RUN_TRAIN) ? "evaluation" : "training";
-    char                text[320];
-    int                 rc = 0;
-
-    if (t->cut) {
-        snprintf(text, sizeof text, "%" PRIu64 " of %" PRIu64 " %s rows have more than --max-seq %"
-                 PRIu64 " tokens and are cut off there", t->cut, t->rows, what, e->s->o.seq);
-        rc = session_notice(e->s, text, err);
-    }
-    if (!rc && t->dropped) {
-        snprintf(text, sizeof text, "%" PRIu64 " of %" PRIu64 " %s rows have more than --max-seq %"
-                 PRIu64 " tokens and are left out", t->dropped, t->rows, what, e->s->o.seq);
-        rc = session_notice(e->s, text, err);
-    }
-    if (!rc && t->bare) {
-        snprintf(text, sizeof text, "%" PRIu64 " of %" PRIu64 " %s rows have no token%s that "
-                 "counts in the loss and are left out", t->bare, t->rows, what,
-                 t->cut ? " within --max-seq" : "");
-        rc = session_notice(e->s, text, err);
-    }
-    return rc;
-}
-
 /* Generation has to stop where the rows of training say that answers end. */
 static int keep_ends(struct encoder *e, struct err *err)
 {
-    const struct tally *t = &e->set;
+    const struct chat_tally *t = &e->set;
     int rc = t->turns ? chat_ends_keep(e->s, e->tok[0], e->ends.closing, err) : 0;
 
     if (!rc && t->turns < t->kept)
@@ -418,7 +377,7 @@ static int store_set(struct encoder *e, const char *name, const struct opt_strin
                            "\n%s.tokens=%" PRIu64 "\n%s.counted=%" PRIu64, name, made->h.crc, name,
                            e->set.kept, name, e->set.tokens, name, e->set.counted);
     rc = rc ? rc : settings_set(e->s->log, err, "%s.file=%s", name, paths);
-    rc = rc ? rc : notice_left_out(e, name, err);
+    rc = rc ? rc : chat_tally_notice(&e->set, e->s, e->tok[0], strcmp(name, RUN_TRAIN) != 0, err);
     rc = rc || strcmp(name, RUN_TRAIN) ? rc : keep_ends(e, err);
     examples_close(made);
     free(paths);
@@ -437,7 +396,7 @@ static int add_set(struct encoder *e, const char *name, const struct opt_strings
     if ((rc = examples_new_open(&e->out, path, err)))
         return rc;
     examples_new_marks(&e->out);
-    e->set = (struct tally){ 0 };
+    e->set = (struct chat_tally){ 0 };
     e->left = most ? most : UINT64_MAX;
     for (size_t i = 0; i < files->n && !rc && e->left; i++)
         rc = add_file(e, files->item[i], err);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # chat_surprises.sh: what users of other trainers were surprised by, and what siTrain does there: answers that no token ends, exports that go on
-# behind an answer. Prints TAP.
+# behind an answer, texts and tool calls that are not what they look like, thoughts that are lost. Prints TAP.
 . tests/tap.sh
 export OMP_WAIT_POLICY=passive
 
@@ -59,5 +59,44 @@ says "generation stops at <|im_end|>, and none of these counts in the loss" "a t
 printf '%s' '{% for m in messages %}[{{ m.role }}]{{ m.content }}[end]{% endfor %}' >"$tmp/words.jinja"
 trains --chat-template "$tmp/words.jinja"
 says "the chat template must write one behind an answer" "and one that closes turns by a word"
+
+# texts that spell special tokens
+m=tests/fixtures/chat_steps/qwen3
+run prepare "$tmp/turns.jsonl" --init "$m" --render
+sed 's/.*/{"text": &}/' "$tmp/out" >"$tmp/a.jsonl"
+echo '{"text": "a ship"}' >>"$tmp/a.jsonl"
+trains
+says "3 of 4 training rows spell special tokens, such as <|im_" "rows that a template rendered before"
+says "which are plain text there: --special-in-text makes them tokens, as rows that were rendered before need it" "and what reads them"
+trains --special-in-text
+silent "spell special tokens" "which then is not said"
+
+# what the template does not write as it is meant
+cat >"$tmp/tools.jinja" <<'END'
+{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.arguments | tojson }}{% endfor %}<|im_end|>{% endfor %}
+END
+for arguments in '{"at": "sea"}' '"{\"at\": \"sea\"}"' '"{}"'; do
+    printf '%s\n' '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": '"$arguments"'}}]}]}'
+done >"$tmp/a.jsonl"
+trains --chat-template "$tmp/tools.jinja"
+says "1 of 3 training rows have tool calls whose arguments are a text of JSON, which the chat template quotes once more: write them as objects" "arguments as a text"
+sed -i 's/ | tojson//' "$tmp/tools.jinja"
+sed -i 1d "$tmp/a.jsonl"
+trains --chat-template "$tmp/tools.jinja"
+silent "quotes once more" "which a template may want"
+cat >"$tmp/think.jinja" <<'END'
+{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content.split('</think>')[-1] if not loop.last else m.content }}{{ m.reasoning_content if loop.last }}<|im_end|>{% endfor %}
+END
+say() { printf '%s\n' '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", '"$1"'}, {"role": "user", "content": "b"}, {"role": "assistant", '"$2"'}]}'; }
+{
+    say '"content": "<think>\nthe sea\n</think>\n\nc"' '"content": "d"'
+    say '"content": "c", "reasoning_content": " the sea\n"' '"content": "d"'
+    say '"content": "c"' '"content": "<think>the sea</think>d"'
+    say '"content": "<think>\n\n</think>c"' '"content": "d", "thinking": "the sea"'
+} >"$tmp/a.jsonl"
+trains --chat-template "$tmp/think.jinja"
+says "2 of 4 training rows have thoughts that the chat template leaves out, and their answers are learnt without: --loss-on last" "thoughts of earlier answers"
+trains --chat-template "$tmp/think.jinja" --loss-on last
+silent "thoughts" "which does not matter if the last answers alone are learnt"
 
 done_testing
