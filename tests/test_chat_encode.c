@@ -450,17 +450,18 @@ static void test_others(void **state)
     json_decref(models);
 }
 
-/* Which token closes an answer, as generation asks; {% generation %} may have a newline behind
- * it, and a word that is no token closes by none. */
+/* Which token closes an answer, as generation asks, or which text. {% generation %} may have a
+ * newline behind it. */
 static void test_closing_token(void **state)
 {
 #define TURN(inner) "{% for m in messages %}<|im_start|>{{ m.role }}:" inner "{% endfor %}"
-    static const struct { const char *template; int closes; } cases[] = {
-        { TURN("{{ m.content }}<|im_end|>\n"), 1 },
-        { TURN("{% generation %}{{ m.content }}<|im_end|>\n{% endgeneration %}"), 1 },
-        { TURN("{% generation %}{{ m.content }}{% endgeneration %}<|im_end|>\n"), 0 },
-        { TURN("{{ m.content }}<|no_token|>\n"), 0 },
-        { TURN("{% generation %}<|im_end|>{{ m.content }}{% endgeneration %}"), 0 },
+    static const struct { const char *template; int closes; const char *text; } cases[] = {
+        { TURN("{{ m.content }}<|im_end|>\n"), 1, NULL },
+        { TURN("{% generation %}{{ m.content }}<|im_end|>\n{% endgeneration %}"), 1, NULL },
+        { TURN("{% generation %}{{ m.content }}{% endgeneration %}<|im_end|>\n"), 0, NULL },
+        { TURN("{{ m.content }} <|no_token|>\n"), 0, "<|no_token|>" },
+        { TURN("{{ m.content }}\n"), 0, NULL },
+        { TURN("{% generation %}<|im_end|>{{ m.content }}{% endgeneration %}"), 0, NULL },
     };
 #undef TURN
     json_t *models = fixture();
@@ -469,12 +470,18 @@ static void test_closing_token(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct model m;
         int32_t      id;
+        char        *text;
 
         model_open(&m, json_object_get(models, "qwen"), cases[i].template);
         struct chat_encoding how = { .tok = m.tok, .chat = m.chat };
 
-        assert_int_equal(chat_closing(&how, &id, &e), 0);
+        assert_int_equal(chat_closing(&how, &id, &text, &e), 0);
         assert_int_equal(id, cases[i].closes ? tokenizer_endoftext(m.tok) : -1);
+        if (cases[i].text)
+            assert_string_equal(text, cases[i].text);
+        else
+            assert_null(text);
+        free(text);
         model_close(&m);
     }
     json_decref(models);

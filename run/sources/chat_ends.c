@@ -28,14 +28,16 @@ int chat_ends_find(struct chat_ends *e, const struct session *s, const struct ch
 {
     json_t    *generation;
     struct err ignored;
+    char      *text = NULL;
     int        rc = session_generation(&generation, s, err);
 
     *e = (struct chat_ends){ .closing = -1 };
     rc = rc ? rc : hf_stops(e->stops, &e->n, generation, s->dir, err);
     json_decref(generation);
     // a template may refuse the conversation that is tried; the rows say themselves what they are
-    if (!rc && how->chat && chat_closing(how, &e->closing, &ignored) == -ENOMEM)
+    if (!rc && how->chat && chat_closing(how, &e->closing, &text, &ignored) == -ENOMEM)
         rc = err_set(err, -ENOMEM, "%s", ignored.text);
+    free(text);
     add(e, tokenizer_endoftext(how->tok));
     add(e, e->closing);
     return rc;
