@@ -43,19 +43,6 @@ static void counts_sum(struct chat_ids *x)
 
 /* ---- rows without turns ---- */
 
-/* The tokenizer's own beginning, out->ids[0..n), goes if the text spells it, as one that a template
- * has rendered does. Returns how much is left of it. */
-static size_t begin_once(struct chat_ids *out, size_t n)
-{
-    int32_t *ids = out->ids.ids;
-
-    if (!n || out->ids.n < 2 * n || memcmp(ids, ids + n, n * sizeof *ids))
-        return n;
-    out->ids.n -= n;
-    memmove(ids, ids + n, out->ids.n * sizeof *ids);
-    return 0;
-}
-
 /* A prompt and a completion, as one text. */
 struct joined { char *text; size_t n, cap; };
 
@@ -70,13 +57,12 @@ static int encode_joined(const struct chat_encoding *e, const struct joined *j, 
     struct token_span   all = { 0, j->n };
     struct token_source source = { j->text, j->n, &all, e->special_in_text ? 0 : 1 };
     struct token_spans  spans = { 0 };
-    size_t              first;
+    size_t              first = 0;
     int32_t             end = tokenizer_endoftext(e->tok);
     int                 rc = tokenizer_put(e->tok, TOKENIZER_BEFORE, &out->ids, err);
 
-    first = out->ids.n;
     rc = rc ? rc : tokenizer_encode_spans(e->tok, &source, &out->ids, &spans, err);
-    first = rc ? first : begin_once(out, first);
+    first = rc ? 0 : tokenizer_begin_once(e->tok, &out->ids, 0);
     spelled_take(out, &spans);
     int ended = out->ids.n > first && out->ids.ids[out->ids.n - 1] == end;
 

@@ -137,6 +137,10 @@ const struct token_buf *tokenizer_around(const struct tokenizer *t, enum tokeniz
 /* Appends the ids of a place to `out`. */
 int tokenizer_put(const struct tokenizer *t, enum tokenizer_place place, struct token_buf *out,
                   struct err *err);
+/* ids[at..) are those of BEFORE, and then a text's. If the text spells them itself, as one that a
+ * template has rendered does, one of both goes. Returns how many are still there that the text does
+ * not spell. */
+size_t tokenizer_begin_once(const struct tokenizer *t, struct token_buf *ids, size_t at);
 
 /* Sets *out to the default length at which the tokenizer in `dir` truncates rows
  * (tokenizer_config.json's model_max_length), or 0 if there is none. */
