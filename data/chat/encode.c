@@ -86,6 +86,7 @@ static int encode_texts(const struct chat_encoding *e, const char *prompt, const
 
     rc = rc ? rc : joined_add(&j, completion, err);
     rc = rc ? rc : encode_joined(e, &j, strlen(prompt), out, err);
+    out->signs = chat_is_blank(completion) ? CHAT_EMPTY : 0;
     free(j.text);
     return rc;
 }
@@ -225,7 +226,8 @@ static int encode_turns(const struct chat_encoding *e, const struct chat_row *ro
 
     rc = rc ? rc : encode_marked(&m, row->form == CHAT_FORM_COMPLETION, out, &why);
     if (!rc)
-        out->signs = chat_signs(turns->messages, &m.text, e->loss == CHAT_LOSS_LAST ? m.last : 0);
+        out->signs = chat_signs(turns, row->tools, &m.text,
+                                e->loss == CHAT_LOSS_LAST ? m.last : 0);
     jinja_output_free(&m.text);
     json_decref(m.kept);
     free(m.cue.text);

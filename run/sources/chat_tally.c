@@ -17,6 +17,8 @@ void chat_tally_add(struct chat_tally *to, const struct chat_tally *t)
     to->turns += t->turns;
     to->quoted += t->quoted;
     to->thoughtless += t->thoughtless;
+    to->empty += t->empty;
+    to->nulls += t->nulls;
     to->spelled_id = to->spelled ? to->spelled_id : t->spelled_id;
     to->spelled += t->spelled;
 }
@@ -25,14 +27,18 @@ void chat_tally_signs(struct chat_tally *t, const struct chat_ids *ids)
 {
     t->quoted += (ids->signs & CHAT_QUOTED) != 0;
     t->thoughtless += (ids->signs & CHAT_THOUGHTLESS) != 0;
+    t->empty += (ids->signs & CHAT_EMPTY) != 0;
+    t->nulls += (ids->signs & CHAT_NULLS) != 0;
     if (ids->spelled && !t->spelled++)
         t->spelled_id = ids->spelled_id;
 }
 
 /* What is said of rows; `text` goes on behind "N of M training rows". */
 struct said { uint64_t rows; char text[320]; };
+enum { LENGTHS = 3, SIGNS = 5 };
 
-static void say_lengths(const struct chat_tally *t, const struct session *s, struct said out[3])
+static void say_lengths(const struct chat_tally *t, const struct session *s,
+                        struct said out[LENGTHS])
 {
     out[0].rows = t->cut;
     snprintf(out[0].text, sizeof out[0].text, "have more than --max-seq %" PRIu64 " tokens and are "
@@ -45,7 +51,8 @@ static void say_lengths(const struct chat_tally *t, const struct session *s, str
              "left out", t->cut ? " within --max-seq" : "");
 }
 
-static void say_signs(const struct chat_tally *t, const struct tokenizer *tok, struct said out[3])
+static void say_signs(const struct chat_tally *t, const struct tokenizer *tok,
+                      struct said out[SIGNS])
 {
     size_t      n = 0;
     const char *bytes = t->spelled ? tokenizer_bytes(tok, t->spelled_id, &n) : NULL;
@@ -62,18 +69,24 @@ static void say_signs(const struct chat_tally *t, const struct tokenizer *tok, s
     out[2].rows = t->thoughtless;
     snprintf(out[2].text, sizeof out[2].text, "have thoughts that the chat template leaves out, "
              "and their answers are learnt without: --loss-on last learns the last answers alone");
+    out[3].rows = t->empty;
+    snprintf(out[3].text, sizeof out[3].text, "have an answer without a word, and teach the model "
+             "to say nothing");
+    out[4].rows = t->nulls;
+    snprintf(out[4].text, sizeof out[4].text, "have tools with properties that are null, which the "
+             "chat template writes: leave those out");
 }
 
 int chat_tally_notice(const struct chat_tally *t, struct session *s, const struct tokenizer *tok,
                       int evaluates, struct err *err)
 {
-    struct said say[6];
+    struct said say[LENGTHS + SIGNS];
     char        text[400];
     int         rc = 0;
 
     say_lengths(t, s, say);
-    say_signs(t, tok, say + 3);
-    for (size_t i = 0; i < 6 && !rc; i++) {
+    say_signs(t, tok, say + LENGTHS);
+    for (size_t i = 0; i < LENGTHS + SIGNS && !rc; i++) {
         if (!say[i].rows)
             continue;
         snprintf(text, sizeof text, "%" PRIu64 " of %" PRIu64 " %s rows %s", say[i].rows, t->rows,

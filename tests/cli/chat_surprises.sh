@@ -99,4 +99,16 @@ says "2 of 4 training rows have thoughts that the chat template leaves out, and 
 trains --chat-template "$tmp/think.jinja" --loss-on last
 silent "thoughts" "which does not matter if the last answers alone are learnt"
 
+# what tables make of missing values
+{
+    printf '%s\n' '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "tools": [{"function": {"name": "f", "parameters": {"properties": {"at": {"default": null}, "to": null}}}}]}'
+    printf '%s\n' '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "name": null}], "tools": [{"function": {"name": "f", "parameters": {"properties": {"at": {"default": null}}}}}]}'
+    say '"content": "\n"' '"content": "c"'
+    say '"content": "\n", "train": false' '"content": "c"'
+} >"$tmp/a.jsonl"
+printf 'prompt,completion\na,b\nc,\n' >"$tmp/a.csv"
+trains --train-file "$tmp/a.csv"
+says "1 of 6 training rows have tools with properties that are null, which the chat template writes: leave those out" "tools of a table"
+says "2 of 6 training rows have an answer without a word, and teach the model to say nothing" "answers that are missing"
+
 done_testing
