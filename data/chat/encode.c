@@ -70,9 +70,13 @@ static int encode_joined(const struct chat_encoding *e, const struct joined *j, 
         rc = token_buf_add(&out->ids, &end, 1, err);
     rc = rc ? rc : counts_room(out, err);
     for (size_t i = 0; i < out->ids.n && !rc; i++) {
-        int behind = i >= first + spans.n || (i >= first && spans.list[i - first].to > prompt);
+        const struct token_span *s = i < first || i >= first + spans.n ? NULL
+                                                                       : &spans.list[i - first];
+        int behind = i >= first + spans.n || (s && s->to > prompt);
 
         out->counts[i] = behind || e->loss == CHAT_LOSS_ALL;
+        if (s && s->from < prompt && s->to > prompt)
+            out->signs |= CHAT_JOINED;
     }
     token_spans_free(&spans);
     return rc;
@@ -86,7 +90,7 @@ static int encode_texts(const struct chat_encoding *e, const char *prompt, const
 
     rc = rc ? rc : joined_add(&j, completion, err);
     rc = rc ? rc : encode_joined(e, &j, strlen(prompt), out, err);
-    out->signs = chat_is_blank(completion) ? CHAT_EMPTY : 0;
+    out->signs |= chat_is_blank(completion) ? CHAT_EMPTY : 0;
     free(j.text);
     return rc;
 }

@@ -9,8 +9,10 @@
  * more, as `tojson` does: {"arguments": "{\"city\": ...}"}. THOUGHTLESS: the template does not
  * write what an assistant thought (reasoning_content, thinking, <think>). EMPTY: an answer is white
  * space, without thoughts and tool calls. NULLS: a tool has properties that are null, as tables
- * make of those that other rows' tools have. */
-enum { CHAT_QUOTED = 1, CHAT_THOUGHTLESS = 2, CHAT_EMPTY = 4, CHAT_NULLS = 8 };
+ * make of those that other rows' tools have. JOINED: a token has the end of a prompt and the
+ * beginning of its completion (encode.c), such as a space that ends the prompt: who asks the prompt
+ * alone asks by another token. */
+enum { CHAT_QUOTED = 1, CHAT_THOUGHTLESS = 2, CHAT_EMPTY = 4, CHAT_NULLS = 8, CHAT_JOINED = 16 };
 
 /* The signs of a conversation. Of thoughts and empty answers, those in messages from `first` on
  * that are trained on. tools: NULL: none. */

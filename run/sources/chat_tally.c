@@ -19,6 +19,7 @@ void chat_tally_add(struct chat_tally *to, const struct chat_tally *t)
     to->thoughtless += t->thoughtless;
     to->empty += t->empty;
     to->nulls += t->nulls;
+    to->joined += t->joined;
     to->spelled_id = to->spelled ? to->spelled_id : t->spelled_id;
     to->spelled += t->spelled;
 }
@@ -29,13 +30,14 @@ void chat_tally_signs(struct chat_tally *t, const struct chat_ids *ids)
     t->thoughtless += (ids->signs & CHAT_THOUGHTLESS) != 0;
     t->empty += (ids->signs & CHAT_EMPTY) != 0;
     t->nulls += (ids->signs & CHAT_NULLS) != 0;
+    t->joined += (ids->signs & CHAT_JOINED) != 0;
     if (ids->spelled && !t->spelled++)
         t->spelled_id = ids->spelled_id;
 }
 
 /* What is said of rows; `text` goes on behind "N of M training rows". */
 struct said { uint64_t rows; char text[320]; };
-enum { LENGTHS = 3, SIGNS = 5 };
+enum { LENGTHS = 3, SIGNS = 6 };
 
 static void say_lengths(const struct chat_tally *t, const struct session *s,
                         struct said out[LENGTHS])
@@ -75,6 +77,9 @@ static void say_signs(const struct chat_tally *t, const struct tokenizer *tok,
     out[4].rows = t->nulls;
     snprintf(out[4].text, sizeof out[4].text, "have tools with properties that are null, which the "
              "chat template writes: leave those out");
+    out[5].rows = t->joined;
+    snprintf(out[5].text, sizeof out[5].text, "have a token that a prompt and its completion "
+             "share: let the completion begin with the space, and not the prompt end with it");
 }
 
 int chat_tally_notice(const struct chat_tally *t, struct session *s, const struct tokenizer *tok,

@@ -111,4 +111,18 @@ trains --train-file "$tmp/a.csv"
 says "1 of 6 training rows have tools with properties that are null, which the chat template writes: leave those out" "tools of a table"
 says "2 of 6 training rows have an answer without a word, and teach the model to say nothing" "answers that are missing"
 
+# prompts that end within a token: <| is one of Llama's
+mkdir "$tmp/llama"
+python3 - "$tmp/llama" <<'END'
+import json, sys
+said = json.load(open("tests/fixtures/chat.json"))["llama"]
+json.dump(said["tokenizer"], open(sys.argv[1] + "/tokenizer.json", "w"))
+json.dump(said["config"], open(sys.argv[1] + "/tokenizer_config.json", "w"))
+END
+python3 tests/cli/tiny_folder.py llama "$tmp/llama" 512 64
+m=$tmp/llama
+printf '%s\n' '{"prompt": "a<", "completion": "| b"}' '{"prompt": "a", "completion": "<| b"}' '{"prompt": "a<|", "completion": " b"}' >"$tmp/a.jsonl"
+trains
+says "1 of 3 training rows have a token that a prompt and its completion share" "a prompt that ends within a token"
+
 done_testing
