@@ -101,7 +101,11 @@ static int add_prompt(struct batch_of_texts *t, const char *text, size_t n, size
 
     *p = (struct prompt){ .text = text, .n = n, .line = line };
     int rc = tokenizer_put(t->g->tok, TOKENIZER_BEFORE, &p->ids, err);
-    return rc ? rc : tokenizer_encode(t->g->tok, text, n, &p->ids, err);
+
+    rc = rc ? rc : tokenizer_encode(t->g->tok, text, n, &p->ids, err);
+    if (!rc)
+        tokenizer_begin_once(t->g->tok, &p->ids, 0);
+    return rc;
 }
 
 /* No prompt: what begins every text, or the token that ends one. */

@@ -26,6 +26,8 @@ struct chat {
     struct chat_template       *template; // owned
     json_t                     *messages; // so far
     int                         shortened; // the user was told that turns are left out
+    struct opt_strings          stops;     // those of the user, and what closes a turn
+    char                       *closing;   // as text; NULL: a token does
     // without one
     struct continuation pending; // text that stands between the tokens and the next line
     size_t             *ends;    // of an answer: its text's length behind each of its tokens, or
@@ -211,6 +213,8 @@ static int append(struct chat *c, const char *line, size_t n, struct err *err)
     if (!rc && c->ids.n == 0)
         rc = tokenizer_put(c->g->tok, TOKENIZER_BEFORE, &c->ids, err);
     rc = rc ? rc : tokenizer_encode(c->g->tok, c->pending.t.text, c->pending.t.n, &c->ids, err);
+    if (!rc && !before)
+        tokenizer_begin_once(c->g->tok, &c->ids, 0);
     c->pending.t.n = c->n_ends = 0;
     return rc ? rc
               : tokenise_known(c->g->tok, &(struct tokenise_ids){ c->ids.ids + before,
@@ -231,7 +235,7 @@ static int has_room(const struct chat *c)
 /* Print the answer to a line. */
 static int turn(struct chat *c, const char *line, size_t n, struct err *err)
 {
-    struct continuation a = { .stops = &c->o->stop };
+    struct continuation a = { .stops = &c->stops };
     size_t              before = c->as.chat ? 0 : c->ids.n;
     int                 rc = c->as.chat ? ask(c, line, n, err) : append(c, line, n, err);
 
@@ -278,12 +282,34 @@ static int talk(struct chat *c, struct err *err)
     return rc;
 }
 
-/* Open the template, if the model has one, and find the token that ends its answers. */
+/* What ends the answers of the template: a token, or a text. */
+static int add_closing(struct chat *c, struct err *err)
+{
+    int32_t id;
+    size_t  n = c->o->stop.n;
+    int     rc = chat_closing(&c->as, &id, &c->closing, err);
+
+    if (rc)
+        return rc;
+    if (id >= 0 && !generator_ends(c->g, id))
+        c->g->stops[c->g->n_stops++] = id;
+    if (!c->closing)
+        return 0;
+    c->stops.item = calloc(n + 1, sizeof *c->stops.item);
+    if (!c->stops.item)
+        return err_set(err, -ENOMEM, "no memory for the texts that end an answer");
+    for (size_t i = 0; i < n; i++)
+        c->stops.item[i] = c->o->stop.item[i];
+    c->stops.item[n] = c->closing;
+    c->stops.n = n + 1;
+    return 0;
+}
+
+/* Open the template, if the model has one. */
 static int open_template(struct chat *c, struct err *err)
 {
     const struct generate_opts *o = c->o;
     const char *dir = o->tokenizer ? o->tokenizer : c->g->model.tokenizer;
-    int32_t     closing;
     int         rc = chat_template_open(&c->template, dir, o->template, err);
 
     c->as = (struct chat_encoding){ .tok = c->g->tok, .chat = c->template, .now = time(NULL) };
@@ -302,16 +328,13 @@ static int open_template(struct chat *c, struct err *err)
     if (!(c->messages = json_array()))
         return err_set(err, -ENOMEM, "no memory for a conversation");
     rc = o->system ? add_message(c, "system", o->system, strlen(o->system), err) : 0;
-    rc = rc ? rc : chat_closing(&c->as, &closing, err);
-    if (!rc && closing >= 0 && !generator_ends(c->g, closing))
-        c->g->stops[c->g->n_stops++] = closing;
-    return rc;
+    return rc ? rc : add_closing(c, err);
 }
 
 /* Without --seq there is room for as many tokens as a row usually has. */
 int generate_chat(struct generator *g, const struct generate_opts *o, struct err *err)
 {
-    struct chat c = { .g = g, .o = o,
+    struct chat c = { .g = g, .o = o, .stops = o->stop,
                       .terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) };
     int         rc = open_template(&c, err);
 
@@ -328,6 +351,9 @@ int generate_chat(struct generator *g, const struct generate_opts *o, struct err
     token_text_free(&c.pending.t);
     free(c.ends);
     json_decref(c.messages);
+    if (c.closing)
+        free(c.stops.item);
+    free(c.closing);
     chat_template_close(c.template);
     return rc;
 }

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "data/base/json.h"
-#include "data/chat/encode.h"
+#include "data/chat/prompt.h"
 #include "tests/tempdir.h"
 
 #include <stdio.h>
@@ -450,6 +450,74 @@ static void test_others(void **state)
     json_decref(models);
 }
 
+/* Which token closes an answer, as generation asks, or which text. {% generation %} may have a
+ * newline behind it. */
+static void test_closing_token(void **state)
+{
+#define TURN(inner) "{% for m in messages %}<|im_start|>{{ m.role }}:" inner "{% endfor %}"
+    static const struct { const char *template; int closes; const char *text; } cases[] = {
+        { TURN("{{ m.content }}<|im_end|>\n"), 1, NULL },
+        { TURN("{% generation %}{{ m.content }}<|im_end|>\n{% endgeneration %}"), 1, NULL },
+        { TURN("{% generation %}{{ m.content }}{% endgeneration %}<|im_end|>\n"), 0, NULL },
+        { TURN("{{ m.content }} <|no_token|>\n"), 0, "<|no_token|>" },
+        { TURN("{{ m.content }}\n"), 0, NULL },
+        { TURN("{% generation %}<|im_end|>{{ m.content }}{% endgeneration %}"), 0, NULL },
+    };
+#undef TURN
+    json_t *models = fixture();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct model m;
+        int32_t      id;
+        char        *text;
+
+        model_open(&m, json_object_get(models, "qwen"), cases[i].template);
+        struct chat_encoding how = { .tok = m.tok, .chat = m.chat };
+
+        assert_int_equal(chat_closing(&how, &id, &text, &e), 0);
+        assert_int_equal(id, cases[i].closes ? tokenizer_endoftext(m.tok) : -1);
+        if (cases[i].text)
+            assert_string_equal(text, cases[i].text);
+        else
+            assert_null(text);
+        free(text);
+        model_close(&m);
+    }
+    json_decref(models);
+}
+
+/* A text that was rendered before begins once, whether the tokenizer begins it or the text does. */
+static void test_begins_once(void **state)
+{
+    static const char *const rows[] = {
+        "{\"text\": \"<|begin_of_text|>a<|eot_id|>\"}", "{\"text\": \"a<|eot_id|>\"}",
+        "{\"prompt\": \"<|begin_of_text|>a\", \"completion\": \"<|eot_id|>\"}",
+    };
+    json_t         *models = fixture();
+    struct model    m;
+    struct chat_ids got[3] = { { .counted = 0 } }, other = { 0 };
+
+    (void)state;
+    model_open(&m, json_object_get(models, "llama"), "{{ messages[0].role }}");
+    struct chat_encoding how = { .tok = m.tok, .special_in_text = 1 };
+
+    for (size_t i = 0; i < 3; i++) {
+        put_text("rows.jsonl", rows[i]);
+        assert_int_equal(encoded(&how, tempdir_at("rows.jsonl"), &got[i], &other), 0);
+        assert_int_equal(got[i].ids.n, 3);
+        assert_int_equal(got[i].ids.ids[0], tokenizer_begin(m.tok));
+        assert_int_equal(got[i].ids.ids[2], tokenizer_endoftext(m.tok));
+        assert_memory_equal(got[i].ids.ids, got[0].ids.ids, 3 * sizeof *got[i].ids.ids);
+        assert_int_equal(got[i].counts[1], i < 2);
+        assert_int_equal(got[i].counts[2], 1);
+    }
+    for (size_t i = 0; i < 3; i++)
+        chat_ids_free(&got[i]);
+    model_close(&m);
+    json_decref(models);
+}
+
 /* ---- rows of a file, for make_chat.py ---- */
 
 static int print_rows(const char *dir, const char *path)
@@ -490,6 +558,8 @@ int main(int argc, char **argv)
         IN_TEMPDIR(test_closing),
         IN_TEMPDIR(test_two_templates),
         IN_TEMPDIR(test_others),
+        IN_TEMPDIR(test_closing_token),
+        IN_TEMPDIR(test_begins_once),
     };
 
     if (argc == 3)

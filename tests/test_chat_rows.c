@@ -187,7 +187,8 @@ static void test_csv(void **state)
     refuses("messages\nx\n", ":2: \"messages\" is a text, a list of turns is expected: save such");
     refuses("a,a\n", ":1: two columns are named \"a\"");
     refuses("text,b\nx\n", ":2: 1 columns, 2 are expected");
-    refuses("a;b\nx;y\n", ":2: this row has the keys \"a;b\", and fits no form of rows");
+    refuses("a;b\nx;y\n", ":2: the one column is named \"a;b\": columns are separated by commas");
+    refuses("a,b\nx,y\n", ":2: this row has the keys \"a\", \"b\", and fits no form of rows");
 }
 
 static void test_names(void **state)

@@ -143,6 +143,35 @@ static void test_origins(void **state)
     chat_template_close(t);
 }
 
+/* What the folder's own files say, without our preference for one of them. */
+static void config_says(const char *want)
+{
+    json_t *config;
+
+    assert_int_equal(json_read(&config, tempdir_at("tokenizer_config.json"), 1 << 20, &e), 0);
+    assert_string_equal(json_str(config, "chat_template"), want);
+    assert_true(json_number_value(json_object_get(config, "model_max_length")) > 9e29);
+    json_decref(config);
+}
+
+/* Another template replaces the folder's own everywhere: llama.cpp's converter looks into
+ * tokenizer_config.json first. */
+static void test_keep(void **state)
+{
+    (void)state;
+    put("tokenizer_config.json", "{\"chat_template\": \"old\", \"model_max_length\": "
+                                 "1000000000000000019884624838656}");
+    put("own", "own");
+    char                 *own = strdup(tempdir_at("own"));
+    struct chat_template *t = opened(own);
+
+    assert_int_equal(chat_template_keep(t, tempdir, &e), 0);
+    chat_template_close(t);
+    free(own);
+    config_says("own");
+    writes(NULL, ONE, NULL, "own");
+}
+
 static void test_date(void **state)
 {
     const char *const wrong[] = { "", "2024-02-30", "2024-1-1", "24-01-01", "2024-01-01x" };
@@ -161,7 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_TEMPDIR(test_places), IN_TEMPDIR(test_messages), IN_TEMPDIR(test_origins),
-        cmocka_unit_test(test_date),
+        IN_TEMPDIR(test_keep), cmocka_unit_test(test_date),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include "data/base/grow.h"
 #include "data/base/round.h"
 #include "data/chat/pieces.h"
+#include "data/chat/signs.h"
 
 #include <string.h>
 
@@ -25,6 +26,12 @@ void chat_ids_free(struct chat_ids *x)
 static int counts_room(struct chat_ids *x, struct err *err)
 {
     return grow(&x->counts, &x->counts_cap, x->ids.n, 1, "tokens", err);
+}
+
+static void spelled_take(struct chat_ids *x, const struct token_spans *s)
+{
+    x->spelled = s->spelled;
+    x->spelled_id = s->spelled_id;
 }
 
 static void counts_sum(struct chat_ids *x)
@@ -50,21 +57,26 @@ static int encode_joined(const struct chat_encoding *e, const struct joined *j, 
     struct token_span   all = { 0, j->n };
     struct token_source source = { j->text, j->n, &all, e->special_in_text ? 0 : 1 };
     struct token_spans  spans = { 0 };
-    size_t              first;
+    size_t              first = 0;
     int32_t             end = tokenizer_endoftext(e->tok);
     int                 rc = tokenizer_put(e->tok, TOKENIZER_BEFORE, &out->ids, err);
 
-    first = out->ids.n;
     rc = rc ? rc : tokenizer_encode_spans(e->tok, &source, &out->ids, &spans, err);
+    first = rc ? 0 : tokenizer_begin_once(e->tok, &out->ids, 0);
+    spelled_take(out, &spans);
     int ended = out->ids.n > first && out->ids.ids[out->ids.n - 1] == end;
 
     if (!rc && end >= 0 && !ended)
         rc = token_buf_add(&out->ids, &end, 1, err);
     rc = rc ? rc : counts_room(out, err);
     for (size_t i = 0; i < out->ids.n && !rc; i++) {
-        int behind = i >= first + spans.n || (i >= first && spans.list[i - first].to > prompt);
+        const struct token_span *s = i < first || i >= first + spans.n ? NULL
+                                                                       : &spans.list[i - first];
+        int behind = i >= first + spans.n || (s && s->to > prompt);
 
         out->counts[i] = behind || e->loss == CHAT_LOSS_ALL;
+        if (s && s->from < prompt && s->to > prompt)
+            out->signs |= CHAT_JOINED;
     }
     token_spans_free(&spans);
     return rc;
@@ -78,6 +90,7 @@ static int encode_texts(const struct chat_encoding *e, const char *prompt, const
 
     rc = rc ? rc : joined_add(&j, completion, err);
     rc = rc ? rc : encode_joined(e, &j, strlen(prompt), out, err);
+    out->signs |= chat_is_blank(completion) ? CHAT_EMPTY : 0;
     free(j.text);
     return rc;
 }
@@ -188,6 +201,7 @@ static int encode_marked(struct marking *m, struct chat_ids *out, struct err *er
     rc = rc ? rc : counts_room(out, err);
     if (rc)
         return rc;
+    spelled_take(out, &m->spans);
     memset(out->counts, all, out->ids.n);
     for (size_t i = 0, at = 0; i < m->pieces.n; i++) {
         int counts = piece_counts(m, &m->pieces.list[i]);
@@ -215,6 +229,9 @@ static int encode_turns(const struct chat_encoding *e, const struct chat_row *ro
     int rc = conversation_read(&m, &r, &why);
 
     rc = rc ? rc : encode_marked(&m, out, &why);
+    if (!rc)
+        out->signs = chat_signs(turns, row->tools, &m.text,
+                                e->loss == CHAT_LOSS_LAST ? m.last : 0);
     jinja_output_free(&m.text);
     json_decref(m.kept);
     free(m.cue.text);
@@ -233,7 +250,7 @@ static int encode_one(const struct chat_encoding *e, const struct chat_row *row,
 {
     int rc;
 
-    out->ids.n = out->counted = 0;
+    out->ids.n = out->counted = out->signs = 0;
     if (row->has_turns)
         rc = encode_turns(e, row, second ? &row->other_turns : &row->turns, out, err);
     else

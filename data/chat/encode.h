@@ -18,8 +18,9 @@
  *
  * Text that comes from a row never becomes a control token (tokenizer.h), unless `special_in_text`.
  *
- * Without turns: the tokenizer's own beginning (as for any text), the prompt, the completion, and
- * the token that ends a text, unless it stands there; completion and end count. */
+ * Without turns: the tokenizer's own beginning (as for any text), unless the text spells it, the
+ * prompt, the completion, and the token that ends a text, unless it stands there; completion and
+ * end count. */
 #pragma once
 
 #include "data/chat/rows.h"
@@ -40,8 +41,17 @@ struct chat_encoding {
 };
 
 /* The ids of a row, and which of them count (1 or 0). The zero state is empty; it may be used
- * again. Not cut. `other` is that of a preference's second answer. */
-struct chat_ids { struct token_buf ids; unsigned char *counts; size_t counts_cap, counted; };
+ * again. Not cut. `other` is that of a preference's second answer.
+ *
+ * spelled: control tokens that the row spells, and that are text (tokenizer.h); spelled_id: one of
+ * them. signs: what its user may not have meant (signs.h). */
+struct chat_ids {
+    struct token_buf ids;
+    unsigned char   *counts;
+    size_t           counts_cap, counted, spelled;
+    int32_t          spelled_id;
+    unsigned         signs;
+};
 int  chat_encode(const struct chat_encoding *e, const struct chat_row *row, struct chat_ids *out,
                  struct chat_ids *other, struct err *err);
 void chat_ids_free(struct chat_ids *x);

@@ -3,6 +3,9 @@
 
 #include "data/chat/pieces.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 int chat_prompt(const struct chat_encoding *e, const json_t *messages, struct token_buf *out,
                 struct err *err)
 {
@@ -27,7 +30,54 @@ int chat_prompt(const struct chat_encoding *e, const json_t *messages, struct to
     return rc;
 }
 
-int chat_closing(const struct chat_encoding *e, int32_t *id, struct err *err)
+#define WHITE  " \n\t\r"
+#define ANSWER "Hello" // what is said to find out what stands behind it
+
+/* The text of ids without white space around it. NULL: there is none, or no memory. */
+static char *text_of(const struct tokenizer *tok, const int32_t *ids, size_t n)
+{
+    struct token_text t = { 0 };
+    struct err        ignored;
+    size_t            from = 0;
+    int               rc = 0;
+
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = tokenizer_text_add(tok, &t, ids[i], 0, &ignored);
+    rc = rc ? rc : tokenizer_text_end(tok, &t, &ignored);
+    while (from < t.n && strchr(WHITE, t.text[from]))
+        from++;
+    while (t.n > from && strchr(WHITE, t.text[t.n - 1]))
+        t.n--;
+    char *text = rc || from == t.n ? NULL : strndup(t.text + from, t.n - from);
+
+    token_text_free(&t);
+    return text;
+}
+
+/* What closes the last turn that counts. */
+static void closing_find(const struct chat_encoding *e, const struct chat_ids *x, int32_t *id,
+                         char **text)
+{
+    size_t end = x->ids.n, i;
+
+    while (end && !x->counts[end - 1])
+        end--;
+    for (i = end; i && x->counts[i - 1] && !tokenizer_is_control(e->tok, x->ids.ids[i - 1]);)
+        i--;
+    char *said = text_of(e->tok, x->ids.ids + i, end - i), *at = said ? strstr(said, ANSWER) : NULL;
+
+    // {% generation %} may have a newline behind the token
+    if (i && x->counts[i - 1] && !said)
+        *id = x->ids.ids[i - 1];
+    if (at) {
+        at += strlen(ANSWER);
+        at += strspn(at, WHITE);
+        *text = *at ? strdup(at) : NULL;
+    }
+    free(said);
+}
+
+int chat_closing(const struct chat_encoding *e, int32_t *id, char **text, struct err *err)
 {
     enum chat_counts counts[] = { CHAT_BY_ROLE, CHAT_BY_ROLE };
     struct chat_row  row = { .path = "the chat template", .form = CHAT_FORM_MESSAGES,
@@ -35,17 +85,15 @@ int chat_closing(const struct chat_encoding *e, int32_t *id, struct err *err)
     struct chat_ids  ids = { 0 };
 
     *id = -1;
-    row.turns.messages = json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content", "Hello",
-                                   "role", "assistant", "content", "Hello");
+    *text = NULL;
+    row.turns.messages = json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content", "Hi",
+                                   "role", "assistant", "content", ANSWER);
     if (!row.turns.messages)
         return err_set(err, -ENOMEM, "no memory for a conversation");
     int rc = chat_encode(e, &row, &ids, NULL, err);
 
-    for (size_t i = ids.ids.n; !rc && i-- > 0;)
-        if (ids.counts[i]) { // the last one that counts
-            *id = tokenizer_is_control(e->tok, ids.ids.ids[i]) ? ids.ids.ids[i] : -1;
-            break;
-        }
+    if (!rc)
+        closing_find(e, &ids, id, text);
     json_decref(row.turns.messages);
     chat_ids_free(&ids);
     return rc;

@@ -11,5 +11,6 @@ int chat_prompt(const struct chat_encoding *e, const json_t *messages, struct to
                 struct err *err);
 
 /* The control token that closes an assistant's turn in this template, such as <|im_end|>; -1: it is
- * closed by none. */
-int chat_closing(const struct chat_encoding *e, int32_t *id, struct err *err);
+ * closed by none. White space may stand behind it. *text: what closes a turn instead, without
+ * white space around it; NULL: nothing does. Caller frees it. */
+int chat_closing(const struct chat_encoding *e, int32_t *id, char **text, struct err *err);

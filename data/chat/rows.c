@@ -131,6 +131,9 @@ static int form_find(struct chat_rows *r, struct err *err)
     if (n > 1)
         return row_refuse(r, err, "this row fits the forms %s and %s: --rows says which one the "
                           "file has", chat_form_name(fits[0]), chat_form_name(fits[1]));
+    if (r->columns == 1 && r->column[0][strcspn(r->column[0], ";\t")])
+        return row_refuse(r, err, "the one column is named \"%.40s\": columns are separated by "
+                          "commas", r->column[0]);
     keys_list(r, keys, sizeof keys);
     return row_refuse(r, err, "this row has the keys %s, and fits no form of rows: messages, "
                       "conversations, instruction and output, prompt and completion, text, or "

@@ -333,24 +333,39 @@ void chat_template_close(struct chat_template *t)
 
 int chat_template_is_file(const struct chat_template *t) { return t && t->is_file; }
 
-/* Several templates into tokenizer_config.json, which may not be there. */
-static int keep_list(const struct chat_template *t, const char *dir, struct err *err)
+/* What tokenizer_config.json says for these templates: the text of one, or a list. */
+static json_t *kept_value(const struct chat_template *t)
 {
-    json_t *file = NULL, *list = json_array();
-    char   *path = NULL;
-    int     rc = read_optional(&file, &path, dir, "tokenizer_config.json", err), bad = !list;
+    json_t *list = t->n == 1 ? json_string(t->list[0].text) : json_array();
+    int     bad = !list;
 
-    if (!rc && !file)
-        file = json_object();
-    for (size_t i = 0; i < t->n; i++)
+    for (size_t i = 0; i < t->n && t->n > 1; i++)
         bad |= json_array_append_new(list, json_pack("{s:s, s:s}", "name", t->list[i].name,
                                                      "template", t->list[i].text));
-    bad |= !rc && json_object_set_new(file, "chat_template", json_incref(list));
-    if (!rc && bad)
-        rc = err_set(err, -ENOMEM, "no memory for the chat templates");
-    rc = rc ? rc : json_write(file, path, JSON_INDENT(2), err);
-    json_decref(file);
+    if (!bad)
+        return list;
     json_decref(list);
+    return NULL;
+}
+
+/* Puts them into tokenizer_config.json. One template stands there only if one did before. */
+static int keep_in_config(const struct chat_template *t, const char *dir, struct err *err)
+{
+    json_t *file = NULL, *value = kept_value(t);
+    char   *path = NULL;
+    int     rc = read_optional(&file, &path, dir, "tokenizer_config.json", err);
+
+    if (!rc && t->n > 1 && !file)
+        file = json_object();
+    const json_t *said = json_object_get(file, "chat_template");
+    int           writes = !rc && (t->n > 1 || (said && !json_equal(said, value)));
+
+    if (!rc && (!value || (writes && json_object_set(file, "chat_template", value))))
+        rc = err_set(err, -ENOMEM, "no memory for the chat templates");
+    if (!rc && writes)
+        rc = json_write(file, path, JSON_INDENT(2), err);
+    json_decref(file);
+    json_decref(value);
     free(path);
     return rc;
 }
@@ -360,8 +375,9 @@ int chat_template_keep(const struct chat_template *t, const char *dir, struct er
     char *path = file_path(err, "%s/chat_template.jinja", dir);
     int   rc = !path ? -ENOMEM
                : t->n == 1 ? file_write_whole(path, t->list[0].text, strlen(t->list[0].text), err)
-                           : keep_list(t, dir, err);
+                           : 0;
 
+    rc = rc ? rc : keep_in_config(t, dir, err);
     if (!rc && t->n > 1 && unlink(path) && errno != ENOENT)
         rc = err_set(err, -errno, "unlink %s: %s", path, strerror(errno));
     free(path);

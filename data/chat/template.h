@@ -20,7 +20,9 @@ void chat_template_close(struct chat_template *t); // NULL is fine
 /* Whether the caller's name was that of a file. NULL is fine. */
 int  chat_template_is_file(const struct chat_template *t);
 /* Makes these the templates of a folder that has copies of the tokenizer's files: one becomes its
- * chat_template.jinja, several a list in its tokenizer_config.json. */
+ * chat_template.jinja, several a list in its tokenizer_config.json. A template that stood in
+ * tokenizer_config.json is replaced there, too: programs that look there first, as llama.cpp's
+ * converter does, would take it. */
 int  chat_template_keep(const struct chat_template *t, const char *dir, struct err *err);
 /* Whether the template that writes a conversation with these tools (NULL: none) marks what is
  * generated ({% generation %}). */

@@ -20,6 +20,9 @@ struct origin {
     // of the splitter: a mark may be put before a segment, and may replace spaces
     const char *mark;
     int         replaces;
+    // control tokens that plain bytes spell, and that were not found; the latest of these
+    size_t  spelled;
+    int32_t spelled_id;
 };
 
 /* Set out[0..n) to the spans, in the given text, of the bytes of a pre-token or special token. A

@@ -168,16 +168,20 @@ int pretoken_special(struct pretoken *p, const struct pretoken_special *s, struc
 /* ---- finding special tokens ---- */
 
 /* Whether a token at `text` must not be found because plain bytes are there. */
-static int is_barred(const struct origin *o, const struct pretoken_special *s, const char *text)
+static int is_barred(struct origin *o, const struct pretoken_special *s, const char *text)
 {
     size_t at = o ? (size_t)(text - o->text) : 0;
 
-    return o && s->control && origin_plain(o, at, at + s->n);
+    if (!o || !s->control || !origin_plain(o, at, at + s->n))
+        return 0;
+    o->spelled++;
+    o->spelled_id = s->id;
+    return 1;
 }
 
 /* Finds the next place in text[from..n) with a special token (*s), or with one that more text may
  * complete (*s NULL); n if there is none. */
-static size_t special_find(const struct specials *p, const struct origin *o, const char *text,
+static size_t special_find(const struct specials *p, struct origin *o, const char *text,
                            size_t from, size_t n, int final, const struct pretoken_special **s)
 {
     *s = NULL;
@@ -245,7 +249,7 @@ static size_t white_from(const char *text, size_t n)
 }
 
 /* Finds the next special token in text[used..n), from t->scan on, which is at least `used`. */
-static struct found found_next(struct specials *t, const struct origin *o, const char *text,
+static struct found found_next(struct specials *t, struct origin *o, const char *text,
                                size_t used, size_t n, int final)
 {
     for (;;) {

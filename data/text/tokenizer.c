@@ -325,6 +325,18 @@ int tokenizer_put(const struct tokenizer *t, enum tokenizer_place place, struct 
     return token_buf_add(out, put->ids, put->n, err);
 }
 
+size_t tokenizer_begin_once(const struct tokenizer *t, struct token_buf *ids, size_t at)
+{
+    size_t   n = tokenizer_around(t, TOKENIZER_BEFORE)->n;
+    int32_t *first = ids->ids + at;
+
+    if (!n || ids->n < at + 2 * n || memcmp(first, first + n, n * sizeof *first))
+        return n;
+    ids->n -= n;
+    memmove(first, first + n, (ids->n - at) * sizeof *first);
+    return 0;
+}
+
 int tokenizer_is_control(const struct tokenizer *t, int32_t id)
 {
     return id >= 0 && (size_t)id < t->n && id != t->unk && t->entries[id].control;
@@ -510,6 +522,8 @@ int tokenizer_encode_spans(struct tokenizer *t, const struct token_source *s,
     int rc = pretoken_cut(t->pre, s->text, s->n, 1, &to, &used, err);
 
     pretoken_trace(t->pre, NULL);
+    spans->spelled = x.origin.spelled;
+    spans->spelled_id = x.origin.spelled_id;
     free(x.bytes);
     free(x.covers);
     return rc;

@@ -97,7 +97,14 @@ int  tokenizer_encode(struct tokenizer *t, const char *text, size_t n, struct to
  *
  * Ranges of bytes may be plain, such as what a user wrote: no control token is found where it
  * overlaps them. All other text, plain or not, is one text as ever. */
-struct token_spans { struct token_span *list; size_t n, cap; };
+struct token_spans {
+    struct token_span *list;
+    size_t             n, cap;
+    // control tokens that plain bytes of the latest text spell (some may be counted twice), and
+    // one of these
+    size_t  spelled;
+    int32_t spelled_id;
+};
 struct token_source {
     const char              *text;
     size_t                   n;
@@ -130,6 +137,10 @@ const struct token_buf *tokenizer_around(const struct tokenizer *t, enum tokeniz
 /* Appends the ids of a place to `out`. */
 int tokenizer_put(const struct tokenizer *t, enum tokenizer_place place, struct token_buf *out,
                   struct err *err);
+/* ids[at..) are those of BEFORE, and then a text's. If the text spells them itself, as one that a
+ * template has rendered does, one of both goes. Returns how many are still there that the text does
+ * not spell. */
+size_t tokenizer_begin_once(const struct tokenizer *t, struct token_buf *ids, size_t at);
 
 /* Sets *out to the default length at which the tokenizer in `dir` truncates rows
  * (tokenizer_config.json's model_max_length), or 0 if there is none. */

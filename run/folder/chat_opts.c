@@ -93,8 +93,8 @@ int chat_opts_seq(uint64_t *seq, uint64_t asked, const struct model_config *g,
     size_t positions = g->n_positions, cut = 0;
 
     if (g->arch->encoder)
-        return err_misuse(err, "a %s predicts masked tokens, and --task chat and dpo train models that "
-                          "continue a text", g->arch->title);
+        return err_misuse(err, "a %s predicts masked tokens, and --task chat and dpo train models "
+                          "that continue a text", g->arch->title);
     int rc = asked || !tokenizer ? 0 : tokenizer_max_length(&cut, tokenizer, err);
 
     *seq = asked ? asked : size_min(positions, cut ? size_min(cut, USUAL_SEQ) : USUAL_SEQ);

@@ -10,7 +10,9 @@
 #include "data/task/examples.h"
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
+#include "run/sources/chat_ends.h"
 #include "run/sources/chat_source.h"
+#include "run/sources/chat_tally.h"
 #include "run/sources/labelled.h"
 #include "run/sources/tokenise.h"
 
@@ -39,9 +41,6 @@ struct block {
     struct err  err;
 };
 
-/* What was made of the rows of a file, or of all files of a set. */
-struct tally { uint64_t rows, kept, tokens, counted, cut, dropped, bare; };
-
 struct encoder {
     struct session          *s;
     const struct chat_files *f;
@@ -49,7 +48,8 @@ struct encoder {
     int                      threads;
     struct block             block[2];
     struct examples_new      out;
-    struct tally             file, set;
+    struct chat_tally        file, set;
+    struct chat_ends         ends;
     uint64_t                 left; // rows of the set that may be read
     char                     first[SHOWN + 1]; // of the file's first row
     int32_t                 *stored[2];        // (seq)
@@ -152,22 +152,31 @@ static void show_first(struct encoder *e, const struct chat_ids *ids)
     token_text_free(&t);
 }
 
-/* The ids as they are stored. The first one is no target. Returns how many of them count. */
-static int32_t mark(int32_t *out, const struct chat_ids *ids, size_t n)
+/* The ids as they are stored. The first one is no target. Returns how many of them count; *ended:
+ * one of these ends an answer. */
+static int32_t mark(const struct chat_ends *ends, int32_t *out, const struct chat_ids *ids,
+                    size_t n, int *ended)
 {
     int32_t counted = 0;
 
+    *ended = 0;
     for (size_t i = 0; i < n; i++) {
         int counts = i > 0 && ids->counts[i];
 
         out[i] = counts ? ids->ids.ids[i] : ~ids->ids.ids[i];
         counted += counts;
+        *ended |= counts && chat_ends_has(ends, ids->ids.ids[i]);
     }
     return counted;
 }
 
 /* Of the answers of a row: the ids that are stored, and how many of them count. */
-struct answer { const struct chat_ids *ids; int32_t *stored; size_t n; int32_t counted; };
+struct answer {
+    const struct chat_ids *ids;
+    int32_t               *stored, counted;
+    size_t                 n;
+    int                    ended; // a token counts at which generation stops
+};
 
 static int answer_make(struct encoder *e, const struct held *h, struct answer *a, struct err *err)
 {
@@ -182,7 +191,7 @@ static int answer_make(struct encoder *e, const struct held *h, struct answer *a
         rc = err_misuse(err, "%s: the row has %zu tokens, more than --max-seq %zu: give a larger "
                         "--max-seq, or --long-rows cut or drop", where, a->ids->ids.n, most);
     if (!rc)
-        a->counted = mark(a->stored, a->ids, a->n);
+        a->counted = mark(&e->ends, a->stored, a->ids, a->n, &a->ended);
     return rc;
 }
 
@@ -228,10 +237,13 @@ static int write_row(struct encoder *e, const struct held *h, struct err *err)
         return 0;
     }
     e->file.kept++;
+    e->file.ended += (uint64_t)a[0].ended;
+    e->file.turns += (uint64_t)h->row.has_turns;
     for (size_t k = 0; k < n && !rc; k++) {
         e->file.tokens += a[k].n - 1;
         e->file.counted += (uint64_t)a[k].counted;
         x.label = a[k].counted;
+        chat_tally_signs(&e->file, a[k].ids);
         rc = examples_new_add(&e->out, a[k].stored, a[k].n, &x, err);
     }
     return rc;
@@ -281,7 +293,7 @@ static int refuse_row(const struct chat_files *f, const struct chat_row *row, st
 
 static int refuse_bare(const struct encoder *e, const char *path, struct err *err)
 {
-    const struct tally *t = &e->file;
+    const struct chat_tally *t = &e->file;
     char                within[40] = "";
 
     if (t->dropped == t->rows)
@@ -358,21 +370,10 @@ static int read_file(struct encoder *e, struct chat_rows *r, struct watch *w, st
     return rc;
 }
 
-static void tally_add(struct tally *to, const struct tally *t)
-{
-    to->rows += t->rows;
-    to->kept += t->kept;
-    to->tokens += t->tokens;
-    to->counted += t->counted;
-    to->cut += t->cut;
-    to->dropped += t->dropped;
-    to->bare += t->bare;
-}
-
 /* What a file was taken for. */
 static void say_file(const struct encoder *e, const char *path, enum chat_form form)
 {
-    const struct tally *t = &e->file;
+    const struct chat_tally *t = &e->file;
 
     if (!e->s->o.quiet && !e->s->ranks.rank)
         events_notice(e->s->events, "%.300s: %" PRIu64 " row%s of the form %s, %" PRIu64
@@ -388,7 +389,7 @@ static int add_file(struct encoder *e, const char *path, struct err *err)
     int               rc = chat_rows_open(&r, path, (enum chat_form)e->f->o->rows, &e->f->names,
                                           err);
 
-    e->file = (struct tally){ 0 };
+    e->file = (struct chat_tally){ 0 };
     rc = rc ? rc : read_file(e, r, &w, err);
     if (!rc)
         form = chat_rows_form(r);
@@ -400,40 +401,23 @@ static int add_file(struct encoder *e, const char *path, struct err *err)
         rc = refuse_bare(e, path, err);
     if (rc)
         return rc;
-    tally_add(&e->set, &e->file);
+    chat_tally_add(&e->set, &e->file);
     say_file(e, path, form);
     return e->s->log && !settings_has(e->s->log, "chat.form")
                ? settings_set(e->s->log, err, "chat.form=%s", chat_form_name(form))
                : 0;
 }
 
-static int notice_left_out(struct encoder *e, const char *name, struct err *err)
+/* Generation has to stop where the rows of training say that answers end. */
+static int keep_ends(struct encoder *e, struct err *err)
 {
-    const struct tally *t = &e->set;
-    const char         *what = strcmp(name, RUN_TRAIN) ? "evaluation" : "training";
-    char                text[320];
-    int                 rc = 0;
+    const struct chat_tally *t = &e->set;
+    int rc = t->turns ? chat_ends_keep(e->s, e->tok[0], e->ends.closing, err) : 0;
 
-    if (t->cut) {
-        snprintf(text, sizeof text, "%" PRIu64 " of %" PRIu64 " %s rows have more than --max-seq %"
-                 PRIu64 " tokens and are cut off there", t->cut, t->rows, what, e->s->o.seq);
-        rc = session_notice(e->s, text, err);
-    }
-    if (!rc && t->dropped) {
-        snprintf(text, sizeof text, "%" PRIu64 " of %" PRIu64 " %s rows have more than --max-seq %"
-                 PRIu64 " tokens and are left out", t->dropped, t->rows, what, e->s->o.seq);
-        rc = session_notice(e->s, text, err);
-    }
-    if (!rc && t->bare) {
-        const char *within = t->cut || e->f->pairs ? " within --max-seq" : "";
-
-        snprintf(text, sizeof text, e->f->pairs
-                 ? "%" PRIu64 " of %" PRIu64 " %s rows have an answer that does not begin%s, or "
-                   "two that are the same there, and are left out"
-                 : "%" PRIu64 " of %" PRIu64 " %s rows have no token%s that counts in the loss and "
-                   "are left out", t->bare, t->rows, what, within);
-        rc = session_notice(e->s, text, err);
-    }
+    if (!rc && t->turns < t->kept)
+        rc = chat_ends_keep(e->s, e->tok[0], tokenizer_endoftext(e->tok[0]), err);
+    if (!rc && !t->ended)
+        rc = chat_ends_missing(&e->ends, e->s, e->tok[0], t->cut == t->kept, err);
     return rc;
 }
 
@@ -456,7 +440,9 @@ static int store_set(struct encoder *e, const char *name, const struct opt_strin
                            "\n%s.tokens=%" PRIu64 "\n%s.counted=%" PRIu64, name, made->h.crc, name,
                            made->h.rows, name, e->set.tokens, name, e->set.counted);
     rc = rc ? rc : settings_set(e->s->log, err, "%s.file=%s", name, paths);
-    rc = rc ? rc : notice_left_out(e, name, err);
+    rc = rc ? rc : chat_tally_notice(&e->set, e->s, e->tok[0], e->f->pairs != NULL,
+                                    strcmp(name, RUN_TRAIN) != 0, err);
+    rc = rc || strcmp(name, RUN_TRAIN) ? rc : keep_ends(e, err);
     examples_close(made);
     free(paths);
     return rc;
@@ -474,7 +460,7 @@ static int add_set(struct encoder *e, const char *name, const struct opt_strings
     if ((rc = examples_new_open(&e->out, path, err)))
         return rc;
     examples_new_marks(&e->out);
-    e->set = (struct tally){ 0 };
+    e->set = (struct chat_tally){ 0 };
     e->left = most ? most : UINT64_MAX;
     for (size_t i = 0; i < files->n && !rc && e->left; i++)
         rc = add_file(e, files->item[i], err);
@@ -554,7 +540,10 @@ static int encoder_open(struct encoder **out, struct session *s, const struct ch
             e->threads++;
         one = rss_now() > before ? (rss_now() - before) / i : 0;
     }
-    return rc;
+    struct chat_encoding how = encoding_of(e, tok);
+
+    how.loss = CHAT_LOSS_ANSWERS;
+    return rc ? rc : chat_ends_find(&e->ends, s, &how, err);
 }
 
 static void encoder_close(struct encoder *e)

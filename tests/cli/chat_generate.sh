@@ -33,6 +33,12 @@ same "$(plain '{"role": "system", "content": "ahoy"}, {"role": "user", "content"
 chat '' "--prompt sea"
 same "$(plain '{"role": "user", "content": "sea"}')" "$(cat "$tmp/said")" "--prompt is the first message"
 
+# a template that closes answers by a text: the first three bytes of what the model says, which is all colons
+closing=$(printf %s "$first" | cut -c 1-3)
+sed "s/ + '<|endoftext|>' }}/ }}{{ '$closing\\\\n' if m.role == 'assistant' else '<|endoftext|>' }}/" "$tmp/hf/chat_template.jinja" >"$tmp/close.jinja"
+chat 'the sea\n' "--chat-template $tmp/close.jinja"
+result "$(grep -qF "'$closing\\n'" "$tmp/close.jinja" && printf '\n' | cmp -s - "$tmp/said"; echo $?)" "a text that closes answers ends one, and is not printed"
+
 i=0
 while [ $i -lt 12 ]; do echo "the sea sees a ship and the captain follows the storm"; i=$((i + 1)); done >"$tmp/lines"
 "$bin" generate "$tmp/hf" --chat $how --seq 96 <"$tmp/lines" >"$tmp/said" 2>"$tmp/err"

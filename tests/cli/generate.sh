@@ -238,4 +238,19 @@ refuses 2 "one conversation" generate "$tmp/hf" --chat --batch 2
 refuses 2 "1 to 1024 sequences" generate "$tmp/hf" --prompt a --batch 2000
 refuses 2 "--top-p" generate "$tmp/hf" --prompt a --top-p 1.5
 
+# a prompt that spells the beginning of a text, as one that a chat template wrote does, begins once
+mkdir "$tmp/begins"
+python3 - "$tmp/begins" <<'END'
+import json, sys
+said = json.load(open("tests/fixtures/chat.json"))["llama"]
+json.dump(said["tokenizer"], open(sys.argv[1] + "/tokenizer.json", "w"))
+json.dump(said["config"], open(sys.argv[1] + "/tokenizer_config.json", "w"))
+END
+python3 tests/cli/tiny_folder.py llama "$tmp/begins" 512 64
+for prompt in "a ship" "<|begin_of_text|>a ship"; do
+    refuses 2 "the prompt has 7 tokens" generate "$tmp/begins" --prompt "$prompt" --seq 7 --tokens 1 --threads 1
+done
+echo "<|begin_of_text|>a ship" | "$bin" generate "$tmp/begins" --chat --seq 7 --tokens 1 --threads 1 >"$tmp/out" 2>"$tmp/err"
+result "$([ $? = 0 ] && ! grep -q "positions are used" "$tmp/err"; echo $?)" "and so has a chat without a template"
+
 done_testing

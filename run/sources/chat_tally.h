@@ -1,0 +1,23 @@
+/* chat_tally.h: what was made of the rows of a file, or of all files of a set, and what their user
+ * should know of it. */
+#pragma once
+
+#include "data/chat/encode.h"
+#include "run/folder/session.h"
+
+/* Rows, unless it says tokens. cut, dropped: longer than --max-seq; bare: without a token that
+ * counts. Of those that are kept: ended: a token counts at which generation stops; turns: they have
+ * turns; spelled: they spell a control token (spelled_id: one of these), which is text; quoted,
+ * thoughtless, empty, nulls, joined: data/chat/signs.h. */
+struct chat_tally {
+    uint64_t rows, kept, tokens, counted, cut, dropped, bare, ended, turns;
+    uint64_t spelled, quoted, thoughtless, empty, nulls, joined;
+    int32_t  spelled_id;
+};
+
+void chat_tally_add(struct chat_tally *to, const struct chat_tally *t);
+/* A row that is kept. */
+void chat_tally_signs(struct chat_tally *t, const struct chat_ids *ids);
+/* Send a notice of each thing that there are rows of. pairs: they are preferences. */
+int  chat_tally_notice(const struct chat_tally *t, struct session *s, const struct tokenizer *tok,
+                       int pairs, int evaluates, struct err *err);
