@@ -265,15 +265,15 @@ static int holds_run(const char *dir, const char *id, int depth)
 /* Whether the first bytes of a device are of a run that bench made. */
 static int is_own(const char *page, const char *scratch)
 {
-    struct store_super s;
+    struct superblock s;
 
-    return !store_super_read(page, &s) && holds_run(scratch, s.id, 2);
+    return !superblock_read(page, &s) && holds_run(scratch, s.id, 2);
 }
 
 int bench_device_ask(const struct bench *b, size_t device, struct err *err)
 {
     const char *path = b->n_devices ? b->devices[device] : NULL;
-    char        page[STORE_SUPERBLOCK];
+    char        page[SUPERBLOCK_BYTES];
     int         fd, own;
 
     if (!bench_is_block(b, device))
@@ -289,7 +289,7 @@ int bench_device_ask(const struct bench *b, size_t device, struct err *err)
  * --force-device. States of any other run stay, even if it came in between. */
 static void drive_clear(const char *path, const char *scratch)
 {
-    char page[STORE_SUPERBLOCK];
+    char page[SUPERBLOCK_BYTES];
     int  fd;
 
     if (disk_check_idle(path, NULL) || (fd = file_open_device(path, O_RDWR | O_EXCL)) < 0)

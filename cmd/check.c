@@ -1,6 +1,7 @@
 /* check.c: reads everything that a run has, its database, states, data and exports, and says
  * whether it is whole. Findings are on stdout, one line per kind. Each damage is a sentence on
  * stderr. Nothing is written without --repair. */
+#include "cmd/check_data.h"
 #include "cmd/cmd.h"
 #include "cmd/terminal/line.h"
 #include "cmd/terminal/progress.h"
@@ -8,7 +9,6 @@
 #include "csd/disk/disk.h"
 #include "data/base/file.h"
 #include "data/tensors/safetensors.h"
-#include "data/text/tokenizer.h"
 #include "model/finite.h"
 #include "model/hf.h"
 #include "offload/upkeep/recovery.h"
@@ -16,21 +16,9 @@
 #include "run/folder/exports.h"
 #include "run/folder/result_files.h"
 #include "run/folder/run_files.h"
-#include "run/folder/session.h"
 #include "run/folder/settings.h"
 #include "run/loop/best.h"
 #include "run/ranks/job_run.h"
-#include "run/sources/corpus.h"
-#include "run/sources/labelled.h"
-#include "run/sources/tokenise.h"
-
-#include <stdarg.h>
-#include <sys/stat.h>
-
-struct check_opts {
-    const char *what;
-    int         repair, disk, quiet;
-};
 
 #define AT(field) offsetof(struct check_opts, field)
 
@@ -55,79 +43,19 @@ static const struct opt_row rows[] = {
 };
 static const struct opt_part parts[] = {{"Options", rows, 0}, {0}};
 
-struct check {
-    const struct check_opts *o;
-    const char              *disk; // from the options; NULL: the run's own
-    struct session           s;
-    int                      mend;
-    uint64_t                 damaged, mended, bytes; // bytes read
-    uint64_t                 denied; // parts that this user may not read
-    int                      others_damaged; // other ranks' folders, or differences
-    struct recovery_position       place; // if there are several ranks and it is known
-    int                      placed;
-    int                      states_lost; // masters, moments or gradients are damaged
-};
-
-/* ---- output ---- */
-
-static void __attribute__((format(printf, 1, 2))) remark(const char *fmt, ...)
-{
-    char    text[SESSION_PATH + 1024];
-    va_list ap;
-
-    progress_make_way();
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    say_line(stderr, "siTrain check: %s", text);
-}
-
-static void say_state(void *ctx, int is_damage, const char *sentence)
-{
-    ((struct check *)ctx)->damaged += is_damage != 0;
-    remark("%s", sentence);
-}
-
-static void damage(void *ctx, const char *sentence) { say_state(ctx, 1, sentence); }
-
-/* Says that a part may not be read by this user, which is no damage. */
-static void denied(struct check *c, const char *sentence)
-{
-    c->denied++;
-    remark("it cannot be read: %s", sentence);
-}
-
-/* Prints a line of the table: a kind, how much there is of it, its bytes. */
-static void __attribute__((format(printf, 4, 5)))
-line(struct check *c, const char *kind, uint64_t bytes, const char *fmt, ...)
-{
-    char    text[SESSION_PATH + 128], size[32];
-    va_list ap;
-
-    c->bytes += bytes;
-    if (c->o->quiet)
-        return;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    progress_make_way();
-    say_line(stdout, "%-16s %9s  %s", kind,
-             bytes ? opt_size_text(size, sizeof size, (double)bytes) : "", text);
-}
-
 /* ---- the parts of a run ---- */
 
 static int check_database(struct check *c, struct runlog_check *out, struct err *err)
 {
-    int rc = runlog_check(c->s.log, c->mend, damage, c, out, err);
+    int rc = runlog_check(c->s.log, c->mend, check_damage, c, out, err);
 
     if (rc)
         return rc;
     c->mended += out->mended;
-    line(c, "run.db", out->bytes,
-         "%" PRIu64 " settings, %" PRIu64 " steps, %" PRIu64 " evaluations%s",
-         out->settings, out->steps, out->evals,
-         out->mended ? "; damaged steps and evaluations are dropped" : "");
+    check_line(c, "run.db", out->bytes,
+               "%" PRIu64 " settings, %" PRIu64 " steps, %" PRIu64 " evaluations%s",
+               out->settings, out->steps, out->evals,
+               out->mended ? "; damaged steps and evaluations are dropped" : "");
     return 0;
 }
 
@@ -142,7 +70,7 @@ static void check_steps(struct check *c, const struct runlog_check *db, uint64_t
         return;
     err_set(&text, 0, "%s/run.db: table steps ends after step %" PRIu64 ", but %" PRIu64
             " steps are committed", c->s.dir, db->steps, next_step);
-    damage(c, text.text);
+    check_damage(c, text.text);
     for (uint64_t step = db->steps; c->mend && step < next_step; step++)
         if (runlog_step_forget(c->s.log, step, NULL))
             return;
@@ -152,7 +80,7 @@ static void check_steps(struct check *c, const struct runlog_check *db, uint64_t
 static int check_states(struct check *c, const struct runlog_check *db, struct err *err)
 {
     struct watch  w = work_begin(&say_events, "checking the states of %s", c->o->what);
-    struct verify v = { .mend = c->mend, .say = say_state, .ctx = c, .watch = &w };
+    struct verify v = { .mend = c->mend, .say = check_say, .ctx = c, .watch = &w };
     int           rc = verify_run(&v, &c->s.run, err);
 
     work_end(&say_events);
@@ -167,102 +95,15 @@ static int check_states(struct check *c, const struct runlog_check *db, struct e
         if (n->mended)
             snprintf(mended, sizeof mended, ", %" PRIu64 " made again", n->mended);
         if (n->n || n->damaged)
-            line(c, verify_names[k], n->bytes, "%" PRIu64 "%s%s", n->n, damaged, mended);
+            check_line(c, verify_names[k], n->bytes, "%" PRIu64 "%s%s", n->n, damaged, mended);
     }
     if (rc)
         return rc;
     if (v.half_done)
-        line(c, "", 0, "step %" PRIu64 " is half done: --resume finishes it from its gradients",
-             v.next_step);
+        check_line(c, "", 0, "step %" PRIu64 " is half done: --resume finishes it from its "
+                   "gradients", v.next_step);
     check_steps(c, db, v.next_step);
     return 0;
-}
-
-/* Prints the line of a file of tokens or examples. found: damages before it was checked. */
-static void data_line(struct check *c, const char *what, uint64_t n, const char *path,
-                      uint64_t found)
-{
-    struct stat st = { 0 };
-
-    stat(path, &st);
-    line(c, what, (uint64_t)st.st_size, "%" PRIu64 " in %s%s", n, path,
-         c->damaged > found ? ", damaged" : "");
-}
-
-/* Checks RUN's tokens of this name, if there are any, a MiB at a time. */
-static int check_tokens(struct check *c, const char *name, struct err *err)
-{
-    struct tokens *t = NULL;
-    uint64_t       found = c->damaged;
-    int            rc = corpus_open(&t, &c->s, name, err);
-
-    if (rc || !t)
-        return rc;
-    struct watch w = work_begin(&say_events, "checking %s", t->path);
-    for (size_t i = 0; !rc && i < tokens_sums(t); i++) {
-        struct err why = { 0 };
-
-        if (tokens_verify(t, i, &why))
-            damage(c, why.text);
-        rc = watch_look(&w, i + 1, tokens_sums(t), err);
-    }
-    work_end(&say_events);
-    data_line(c, "tokens", t->count, t->path, found);
-    tokens_close(t);
-    return rc;
-}
-
-/* Checks RUN's examples of this name, if there are any, row by row. */
-static int check_examples(struct check *c, const char *name, struct err *err)
-{
-    struct examples *e = NULL;
-    uint64_t         found = c->damaged;
-    int              rc = labelled_open(&e, &c->s, name, err);
-
-    if (rc || !e)
-        return rc;
-    int32_t *ids = malloc(e->h.longest * sizeof *ids);
-    rc = ids ? 0 : err_set(err, -ENOMEM, "%s: out of memory", e->path);
-    struct watch w = work_begin(&say_events, "checking %s", e->path);
-    for (uint64_t i = 0; !rc && i < e->h.rows; i++) {
-        struct example x;
-        struct err     why = { 0 };
-        size_t         n;
-
-        if (examples_read(e, i, ids, e->h.longest, &n, &x, &why))
-            damage(c, why.text);
-        rc = watch_look(&w, i + 1, e->h.rows, err);
-    }
-    work_end(&say_events);
-    data_line(c, "examples", e->h.rows, e->path, found);
-    free(ids);
-    examples_close(e);
-    return rc;
-}
-
-static int check_tokenizer(struct check *c, struct err *err)
-{
-    char              path[SESSION_PATH + 16];
-    struct tokenizer *t = NULL;
-
-    snprintf(path, sizeof path, "%s/tokenizer", c->s.dir);
-    if (!tokenizer_is_there(path))
-        return !settings_has(c->s.log, "endoftext")
-                   ? 0
-                   : err_set(err, -ENOENT,
-                             "%s: no tokenizer there, though this run was made with one", path);
-    int rc = tokenizer_open(&t, path, err);
-    if (rc == -ENOTSUP) { // unsupported, but not damaged
-        remark("%s", err->text);
-        line(c, "tokenizer", 0, "of a class that nothing names");
-        *err = (struct err){ 0 };
-        rc = 0;
-    } else if (!rc)
-        line(c, "tokenizer", 0, "%zu ids", tokenizer_vocab(t));
-    if (!rc && t)
-        rc = session_same_tokenizer(&c->s, t, err);
-    tokenizer_close(t);
-    return rc;
 }
 
 /* Checks the best model. If a training was killed while exporting it, best.folder (and best.next,
@@ -280,7 +121,7 @@ static void check_best(struct check *c, const struct exported *w)
                 w->state == EXPORTS_GONE ? "not there any more"
                                          : "not the model that run.db names as the best one");
     if (*text.text)
-        damage(c, text.text);
+        check_damage(c, text.text);
     free(made);
 }
 
@@ -296,13 +137,13 @@ static int check_exports(struct check *c, struct err *err)
         if (w.why.stopped)
             return err_stopped(err, "%s", w.why.text);
         if (w.state == EXPORTS_DAMAGED)
-            damage(c, w.why.text);
+            check_damage(c, w.why.text);
         if (w.state == EXPORTS_DENIED)
-            denied(c, w.why.text);
+            check_denied(c, w.why.text);
         if (i == EXPORTS_BEST)
             check_best(c, &w);
-        line(c, i == EXPORTS_BEST ? "best" : "export", w.bytes, "%s, after step %" PRIu64 "%s",
-             w.path, w.step, exports_state_text(w.state));
+        check_line(c, i == EXPORTS_BEST ? "best" : "export", w.bytes, "%s, after step %" PRIu64
+                   "%s", w.path, w.step, exports_state_text(w.state));
     }
     return 0;
 }
@@ -314,9 +155,9 @@ static int part_over(struct check *c, int rc, struct err *err)
     if (!rc || rc == -ENOMEM || rc == -EBUSY || err->stopped)
         return rc;
     if (file_is_denied(rc))
-        denied(c, err->text);
+        check_denied(c, err->text);
     else
-        damage(c, err->text);
+        check_damage(c, err->text);
     *err = (struct err){0};
     return 0;
 }
@@ -326,10 +167,10 @@ static void say_result(void *ctx, const char *name, uint64_t bytes, enum result_
     struct check *c = ctx;
     int           ours = state == RESULT_OURS;
 
-    line(c, ours ? "results" : "not checked", ours ? bytes : 0, "%s/%s%s", c->s.dir, name,
-         ours                     ? ""
-         : state == RESULT_OTHERS ? ": this run did not write it, or it was changed"
-                                  : ": run.db has no checksum of it");
+    check_line(c, ours ? "results" : "not checked", ours ? bytes : 0, "%s/%s%s", c->s.dir, name,
+               ours                     ? ""
+               : state == RESULT_OTHERS ? ": this run did not write it, or it was changed"
+                                        : ": run.db has no checksum of it");
 }
 
 static int check_parts(struct check *c, struct err *err)
@@ -344,6 +185,7 @@ static int check_parts(struct check *c, struct err *err)
     for (size_t i = 0; !rc && (f = run_file_at(i)); i++)
         rc = part_over(c, f->kind == RUN_FILE_TOKENS      ? check_tokens(c, f->set, err)
                           : f->kind == RUN_FILE_ROWS      ? check_examples(c, f->set, err)
+                          : f->kind == RUN_FILE_REFERENCE ? check_reference(c, f->set, err)
                           : f->kind == RUN_FILE_TOKENIZER ? check_tokenizer(c, err)
                                                           : 0, err);
     rc = rc ? rc : check_exports(c, err);
@@ -361,7 +203,7 @@ static void say_verdict(struct check *c)
     if (c->damaged > c->mended && c->states_lost) {
         err_set(&text, 0, "%s cannot go on from its last commit", what);
         exports_say(c->s.log, c->s.dir, &say_events, &text);
-        remark("%s", text.text);
+        check_remark("%s", text.text);
     }
     if (c->o->quiet)
         return;
@@ -389,8 +231,8 @@ static int go_back(struct check *c, struct err *err)
     if (rc)
         return rc;
     if (!c->o->repair) {
-        remark("run.db is whole up to step %" PRIu64 ", and all other parts fit that step: "
-               "--repair goes back to it", next);
+        check_remark("run.db is whole up to step %" PRIu64 ", and all other parts fit that step: "
+                     "--repair goes back to it", next);
         return 0;
     }
     snprintf(db, sizeof db, "%s/run.db", c->s.dir);
@@ -398,8 +240,8 @@ static int go_back(struct check *c, struct err *err)
     rc = runlog_cut(db, err);
     if (rc)
         return rc;
-    remark("the run repeats the steps after step %" PRIu64 ", with identical results; the damaged "
-           "log is kept as %s-wal.damaged", next, db);
+    check_remark("the run repeats the steps after step %" PRIu64 ", with identical results; the "
+                 "damaged log is kept as %s-wal.damaged", next, db);
     c->mended++;
     return 0;
 }
@@ -416,8 +258,8 @@ static int check_past(struct check *c, struct err *err)
         return rc == -ENOMEM ? rc : 0;
     rc = check_parts(c, err);
     if (!rc && c->damaged > found)
-        remark("these parts were compared with the whole part of run.db, which ends at an earlier "
-               "step: they may be whole, but of a later step; nothing was changed");
+        check_remark("these parts were compared with the whole part of run.db, which ends at an "
+                     "earlier step: they may be whole, but of a later step; nothing was changed");
     return rc || c->damaged > found ? rc : go_back(c, err);
 }
 
@@ -427,7 +269,7 @@ static int check_run(struct check *c, struct err *err)
                           &say_events, err);
 
     if (rc == -EBADMSG) {
-        damage(c, err->text);
+        check_damage(c, err->text);
         return check_past(c, err);
     }
     c->mend = c->o->repair;
@@ -447,8 +289,9 @@ static int check_folder(struct check *c, struct err *err)
     work_end(&say_events);
     rc = rc ? rc : safetensors_open(&st, c->o->what, err);
     if (!rc)
-        line(c, "tensors", st->bytes, "%zu%s", st->n,
-             st->summed ? "" : ", without checksums of siTrain: their structure alone was checked");
+        check_line(c, "tensors", st->bytes, "%zu%s", st->n,
+                   st->summed ? "" : ", without checksums of siTrain: their structure alone was "
+                                     "checked");
     safetensors_close(st);
     if (!rc) {
         struct finite all = {hf_source(hf), hf_model(hf), c->o->what};
@@ -471,7 +314,7 @@ static void compare_rank(struct check *c, const struct check *first, size_t rank
     if (!job_run_together(&c->s, &first->s) || c->s.ranks.rank != rank) {
         err_set(&text, 0, "%s is not the part of rank %zu of the run %s", c->o->what, rank,
                 first->o->what);
-        damage(c, text.text);
+        check_damage(c, text.text);
     }
 }
 
@@ -489,14 +332,15 @@ static void compare_times(struct check *c, const struct recovery_position *all)
         back += rc > 0;
         refused += rc < 0;
         if (rc < 0)
-            remark("%s", text.text);
+            check_remark("%s", text.text);
     }
     if (refused)
-        remark("--resume refuses %s: replace the folders of all %zu ranks with copies that were "
-               "made at one time", c->o->what, n);
+        check_remark("--resume refuses %s: replace the folders of all %zu ranks with copies that "
+                     "were made at one time", c->o->what, n);
     else if (back)
-        line(c, "", 0, "not all ranks finished the last step: --resume takes %zu of them back to "
-             "step %" PRIu64 ", the step of rank %zu", back, all[first].next_step, first);
+        check_line(c, "", 0, "not all ranks finished the last step: --resume takes %zu of them "
+                   "back to step %" PRIu64 ", the step of rank %zu", back, all[first].next_step,
+                   first);
     c->others_damaged |= refused > 0;
 }
 
@@ -511,13 +355,13 @@ static int check_rank(struct check *first, size_t rank, struct recovery_position
     job_run_dir(dir, first->o->what, rank);
     o.what = dir;
     if (!session_is_run(dir) && file_is_denied(-errno)) {
-        remark("it cannot be read: %s: %s", dir, strerror(errno));
+        check_remark("it cannot be read: %s: %s", dir, strerror(errno));
         first->others_damaged = 1;
         return 0;
     }
     if (!session_is_run(dir)) {
-        remark("%s is missing: the run %s has %zu ranks, and all their folders are expected next "
-               "to each other", dir, first->o->what, first->s.ranks.size);
+        check_remark("%s is missing: the run %s has %zu ranks, and all their folders are expected "
+                     "next to each other", dir, first->o->what, first->s.ranks.size);
         first->others_damaged = 1;
         return 0;
     }
@@ -544,7 +388,7 @@ static int check_ranks(struct check *c, struct err *err)
         c->others_damaged = !job_run_is_placed(&c->s);
         job_run_part(&c->s, c->o->what, &part);
         if (c->others_damaged || !c->o->quiet)
-            remark("%s", part.text);
+            check_remark("%s", part.text);
         return 0;
     }
     struct recovery_position *all = calloc(n, sizeof *all);

@@ -46,6 +46,7 @@ static const struct opt_part parts[] = {
     { "Task", tune_rows, AT(tune) },
     { "Your own rows", column_rows, AT(columns) },
     { "Conversations", chat_opt_rows, AT(chat) },
+    { "Preferences", pairs_opt_rows, AT(pairs) },
     { "Training", train_rows, AT(train) },
     { 0 }
 };
@@ -113,7 +114,7 @@ static int check_source(const struct opt_line *line, struct err *err)
 {
     const struct finetune_opts *o = line->options;
     const struct tune_opts     *t = &o->tune;
-    const char                 *chat = chat_opts_given(line);
+    const char                 *chat = chat_opts_given(line), *pairs = pairs_opts_given(line);
 
     if (chat && !strcmp(chat, "group-by-length")) // as run_glue.py takes it
         events_notice(say_events_of_job(), "--group-by-length has no effect on labelled rows: they "
@@ -121,6 +122,8 @@ static int check_source(const struct opt_line *line, struct err *err)
     else if (chat)
         return err_misuse(err, "--%s is for conversations: give --task chat, or leave it out",
                           chat);
+    if (pairs)
+        return err_misuse(err, "--%s is for preferences: give --task dpo, or leave it out", pairs);
     if (t->train_file.n > 1 || t->eval_file.n > 1)
         return err_misuse(err, "--%s-file was given %zu times: only conversations (--task chat) "
                           "may come from several files", t->train_file.n > 1 ? "train" : "eval",
@@ -314,7 +317,7 @@ static int check_resume(const struct opt_line *line, struct err *err)
 {
     const struct finetune_opts *o = line->options;
     const struct tune_opts     *t = &o->tune;
-    const char                 *chat = chat_opts_given(line);
+    const char *chat = chat_opts_given(line), *pairs = pairs_opts_given(line);
 
     if (o->data || o->init || o->tokenizer || o->columns.text || o->columns.pair ||
         o->columns.label || t->task || t->train_file.n || t->eval_file.n || t->test_file ||
@@ -322,6 +325,8 @@ static int check_resume(const struct opt_line *line, struct err *err)
         return err_misuse(err, "--resume keeps the run's model, task and rows: leave --init, "
                           "--tokenizer, --task, --data, the files and their columns, --regression, "
                           "--predict and the limits of rows out");
+    if (pairs)
+        return err_misuse(err, "--resume keeps the run's loss: leave --%s out", pairs);
     return chat ? err_misuse(err, "--resume keeps the run's rows as they were encoded: leave --%s "
                              "out", chat)
                 : 0;
@@ -430,10 +435,10 @@ static int run(struct opt_line *line, struct err *err)
 const struct opt_command finetune_command = {
     .name = "finetune",
     .usage = "--run RUN (--task TASK --data DIR | --train-file FILE [--eval-file FILE]) --init "
-             "HFDIR|RUN [--epochs N] | --run RUN --task chat --train-file FILE --init HFDIR|RUN | "
-             "--resume RUN",
+             "HFDIR|RUN [--epochs N] | --run RUN --task chat|dpo --train-file FILE --init "
+             "HFDIR|RUN | --resume RUN",
     .summary = "train a classifier or regressor on your own rows, or a language model on "
-               "conversations",
+               "conversations or preferences",
     .text = "The head reads the last token of a row; in BERT and RoBERTa, the first. Pairs are "
             "joined by the tokenizer's template; without a template, by <|endoftext|>. Batches are "
             "padded to their longest row. The development set is evaluated after each epoch, "

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cmd/cmd.h"
-#include "run/folder/chat_opts.h"
+#include "run/folder/pairs_opts.h"
 #include "run/folder/session.h"
 #include "run/loop/finetune_results.h"
 
@@ -12,10 +12,11 @@ struct finetune_opts {
     struct tune_opts  tune;
     struct task_names columns;
     struct chat_opts  chat;
+    struct pairs_opts pairs;
     struct train_opts train;
 };
 
-/* Make a new run whose rows are conversations. */
+/* Make a new run whose rows are conversations or preferences. */
 int finetune_chat_make(const char *dir, struct opt_line *line, struct comm *comm, struct err *err);
 
 /* Print the last evaluation. */

@@ -1,6 +1,7 @@
-/* finetune_chat.c: a new run of `siTrain finetune --task chat`: a language model and its tokenizer
- * from --init, its chat template, and files of conversations. Everything that can be refused is,
- * before anything is made; then the run is made, with its rows encoded in it. */
+/* finetune_chat.c: a new run of `siTrain finetune --task chat`, or of --task dpo: a language model
+ * and its tokenizer from --init, its chat template, and files of conversations or preferences.
+ * Everything that can be refused is, before anything is made; then the run is made, with its rows
+ * encoded in it. */
 #include "cmd/finetune.h"
 
 #include "cmd/terminal/line.h"
@@ -27,12 +28,17 @@ static int check_source(const struct opt_line *line, struct err *err)
 {
     const struct finetune_opts *o = line->options;
     const struct tune_opts     *t = &o->tune;
+    int                         rc;
 
     if (o->data)
-        return err_misuse(err, "--data is the folder of a GLUE task: with --task chat give "
-                               "--train-file FILE");
+        return err_misuse(err, "--data is the folder of a GLUE task: with --task %s give "
+                               "--train-file FILE", tune_pairs(t) ? TUNE_DPO : TUNE_CHAT);
+    if (!tune_pairs(t) && pairs_opts_given(line))
+        return err_misuse(err, "--%s is for preferences: give --task dpo, or leave it out",
+                          pairs_opts_given(line));
     if (!t->train_file.n)
-        return err_misuse(err, "--train-file FILE is missing: a file of conversations");
+        return err_misuse(err, "--train-file FILE is missing: a file of %s",
+                          tune_pairs(t) ? "preferences" : "conversations");
     if (o->train.eval_every && !t->eval_file.n)
         return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-file FILE "
                                "too");
@@ -40,6 +46,8 @@ static int check_source(const struct opt_line *line, struct err *err)
         return err_misuse(err, "--init is missing: a Hugging Face folder or a run to begin with");
     if (opt_given(line, "seq") && t->max_seq && t->max_seq != o->train.seq)
         return err_misuse(err, "--seq and --max-seq are the same here; give one of them");
+    if (tune_pairs(t) && (rc = pairs_opts_check(&o->pairs, &o->chat, &o->train, err)))
+        return rc;
     return chat_opts_check(&o->chat, t, &o->columns, &o->train, err);
 }
 
@@ -95,7 +103,8 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
     f->train = o->tune.train_file;
     f->eval = o->tune.eval_file;
     f->o = &o->chat;
-    f->names = chat_opts_names(&o->chat, &o->columns);
+    f->pairs = tune_pairs(&o->tune) ? &o->pairs : NULL;
+    f->names = pairs_opts_names(f->pairs, &o->chat, &o->columns);
     f->chat = m->chat;
     f->most_train = o->tune.max_train;
     f->most_eval = o->tune.max_eval;
@@ -108,12 +117,15 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
  * made again, another day and by a version with other defaults. */
 static int keep_choices(struct material *m, struct opt_line *line, struct err *err)
 {
+    static const char *const    of_pairs[] = { "loss", "beta", "label-smoothing" };
     const struct finetune_opts *o = line->options;
     struct tm                   tm;
 
     opt_mark_given(line, "rows");
     opt_mark_given(line, "loss-on");
     opt_mark_given(line, "long-rows");
+    for (size_t i = 0; tune_pairs(&o->tune) && i < sizeof of_pairs / sizeof *of_pairs; i++)
+        opt_mark_given(line, of_pairs[i]);
     if (!opt_given(line, "date")) {
         time_t now = time(NULL);
 
@@ -140,13 +152,16 @@ static int check_training(struct train_opts *o, struct err *err)
 static int gather(struct material *m, struct opt_line *line, struct err *err)
 {
     struct finetune_opts *o = line->options;
-    int                   rc = check_source(line, err);
+    int                   rc;
 
+    if (!opt_given(line, "batch"))
+        o->train.batch = CHAT_BATCH;
+    rc = check_source(line, err);
+    if (!rc && tune_pairs(&o->tune) && !opt_given(line, "lr"))
+        rc = opt_set(line, "lr", PAIRS_LR, err);
     if (!rc && m->n.comm && session_is_run(o->init))
         rc = err_misuse(err, "--init %s is a run, which several ranks cannot read: siTrain export "
                         "it, and give that folder to all ranks", o->init);
-    if (!opt_given(line, "batch"))
-        o->train.batch = CHAT_BATCH;
     if (rc || (rc = take_model(m, line, err)) || (rc = take_rows(m, line, err)) ||
         (rc = keep_choices(m, line, err)) || (rc = check_training(&o->train, err)))
         return rc;
@@ -176,6 +191,12 @@ void finetune_chat_print(const struct finetune_results *o)
 
     say_line(stdout, "evaluation rows after step %" PRIu64 " of %" PRIu64, o->step + 1,
              r->max_steps);
+    if (r->paired) {
+        printf("%-8s %8s  %10s  %10s  %10s\n", "", "pairs", "loss", "accuracy", "margin");
+        printf("%-8s %8" PRIu64 "  %10.4f  %10.4f  %10.4f\n", run_dev[0], v->samples,
+               nan_plain(v->loss), nan_plain(v->rewards[2]), nan_plain(v->rewards[3]));
+        return;
+    }
     printf("%-8s %8s  %10s  %10s\n", "", "rows", "loss", "perplexity");
     printf("%-8s %8" PRIu64 "  %10.4f  %10.4f\n", run_dev[0], v->samples, nan_plain(v->loss),
            nan_plain(exp(v->loss)));

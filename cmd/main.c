@@ -210,8 +210,9 @@ static void take_closed_streams(void)
 static void on_bus(int sig, siginfo_t *info, void *context)
 {
     static const char text[] =
-        "siTrain: a page of run.db-shm could not be written, since the disk is full or fails: free "
-        "some space and run it again; a run that was made goes on with --resume\n";
+        "siTrain: a page of run.db-shm could not be written: the disk is full or fails, or another "
+        "program cut the file; free some space and run it again; a run that was made goes on with "
+        "--resume\n";
 
     (void)context;
     if (info->si_code == BUS_ADRERR && write(STDERR_FILENO, text, sizeof text - 1) >= 0)

@@ -11,7 +11,7 @@
 #include "plan/prediction.h"
 #include "plan/wear.h"
 #include "run/folder/spares.h"
-#include "run/folder/chat_opts.h"
+#include "run/folder/pairs_opts.h"
 #include "run/folder/train_opts.h"
 #include "run/loop/training.h"
 #include "run/model_opts.h"
@@ -32,6 +32,7 @@ struct plan_opts {
     struct tune_opts  tune;
     struct task_names columns;
     struct chat_opts  chat;
+    struct pairs_opts pairs;
     struct model_opts model;
     struct train_opts train;
 };
@@ -84,6 +85,7 @@ static const struct opt_part parts[] = {
     { "Fine-tuning", tune_rows, AT(tune) },
     { "Your own rows", column_rows, AT(columns) },
     { "Conversations", chat_opt_rows, AT(chat) },
+    { "Preferences", pairs_opt_rows, AT(pairs) },
     { "Model", model_rows, AT(model) },
     { "Training", train_rows, AT(train) },
     { 0 }
@@ -327,6 +329,7 @@ static int plan_task(struct session *s, uint64_t *evaluated, struct chat_look *c
 {
     struct plan_opts      *o = line->options;
     const struct plan_chat p = { .o = &o->chat, .tune = &o->tune, .columns = &o->columns,
+                                 .pairs = tune_pairs(&o->tune) ? &o->pairs : NULL,
                                  .folder = o->tokenizer ? o->tokenizer : o->model.init };
 
     if (!tune_chats(&o->tune))

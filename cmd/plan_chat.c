@@ -1,5 +1,5 @@
-/* plan_chat.c: the plan of a fine-tuning on conversations: finetune's defaults, how many rows there
- * are, and how full batches of them are. */
+/* plan_chat.c: the plan of a fine-tuning on conversations or preferences: finetune's defaults, how
+ * many rows there are, and how full batches of them are. */
 #include "cmd/plan_chat.h"
 
 #include "cmd/terminal/say.h"
@@ -12,7 +12,8 @@ static int look(struct chat_look *out, const struct plan_chat *p, const struct t
     struct chat_template *chat = NULL;
     const struct tune_opts *t = p->tune;
     struct chat_files     f = { .train = t->train_file, .eval = t->eval_file, .o = p->o,
-                                .names = chat_opts_names(p->o, p->columns),
+                                .pairs = p->pairs,
+                                .names = pairs_opts_names(p->pairs, p->o, p->columns),
                                 .most_train = t->max_train, .most_eval = t->max_eval };
     const char           *dir = p->folder;
     int                   rc = p->o->date ? chat_date(&f.now, p->o->date, err) : 0;
@@ -32,16 +33,22 @@ static int look(struct chat_look *out, const struct plan_chat *p, const struct t
 int plan_chat(struct chat_look *out, struct session *s, const struct plan_chat *p,
               const struct opt_line *line, struct train_opts *train, struct err *err)
 {
+    if (!opt_given(line, "batch"))
+        train->batch = CHAT_BATCH;
     int rc = chat_opts_check(p->o, p->tune, p->columns, train, err);
 
+    if (!rc && p->pairs)
+        rc = pairs_opts_check(p->pairs, p->o, train, err);
     rc = rc ? rc : chat_opts_seq(&train->seq, opt_given(line, "seq") ? train->seq
                                                                      : p->tune->max_seq,
                                  s->config.n_positions, p->folder, err);
     if (rc)
         return rc;
-    s->rows = p->o->packing ? SESSION_PACKED : SESSION_PADDED;
-    if (!opt_given(line, "batch"))
-        train->batch = CHAT_BATCH;
+    s->rows = p->pairs         ? SESSION_PAIRS
+              : p->o->packing ? SESSION_PACKED
+                              : SESSION_PADDED;
+    if (p->pairs)
+        s->pairs = pairs_opts_of(p->pairs);
     if (opt_given(line, "dropout"))
         arch_drop(&s->config, (float)train->dropout);
     rc = p->tune->train_file.n ? look(out, p, train, err) : 0;

@@ -1,10 +1,11 @@
-/* plan_chat.h: what `siTrain plan --task chat` finds out about the rows. */
+/* plan_chat.h: what `siTrain plan --task chat` or dpo finds out about the rows. */
 #pragma once
 
 #include "run/sources/chat_look.h"
 
 struct plan_chat {
     const struct chat_opts  *o;
+    const struct pairs_opts *pairs;  // NULL: --task chat
     const struct tune_opts  *tune;
     const struct task_names *columns;
     const char              *folder; // with tokenizer and template; NULL: none

@@ -115,6 +115,12 @@ static void row_backward(void *out, enum dtype dt, const struct row *r,
     }
 }
 
+/* The scale of row i. */
+static float row_scale(float scale, const float *weights, size_t i)
+{
+    return weights ? scale * weights[i] : scale;
+}
+
 float softmax_loss(const struct softmax_so_far *so_far, int32_t target)
 {
     return target < 0 ? 0.0f
@@ -146,7 +152,8 @@ void softmax_xent(const struct softmax_xent *s)
         struct row r = row_of(s->logits, s->n, V, split, i);
 
         assert(target < 0 || (size_t)target < V);
-        s->losses[i] = target < 0 ? 0.0f : row_xent(row, s->dt, &r, target, s->scale);
+        s->losses[i] = target < 0 ? 0.0f : row_xent(row, s->dt, &r, target,
+                                                      row_scale(s->scale, s->weights, i));
         if (target < 0 && row)
             memset(row, 0, row_bytes);
     }
@@ -219,7 +226,8 @@ void softmax_gradient(const struct softmax_piece *p, float scale)
         if (p->targets[i] < 0)
             memset(out, 0, bytes);
         else
-            row_backward(out, p->dt, &r, &p->so_far[i], target_column(p, i), scale);
+            row_backward(out, p->dt, &r, &p->so_far[i], target_column(p, i),
+                         row_scale(scale, p->weights, i));
     }
 }
 
@@ -237,12 +245,13 @@ void softmax_rows_end(float *out, const struct softmax_rows *r)
     for (size_t i = 0; i < r->n; i++) {
         const float *sums = r->sums + i * r->C;
         const void  *word = dtype_at(r->words, r->dt, i * r->C);
-        float       *row = out + i * r->C, by = (float)((double)r->scale / r->so_far[i].sum);
+        float        scale = row_scale(r->scale, r->weights, i);
+        float       *row = out + i * r->C, by = (float)((double)scale / r->so_far[i].sum);
 
         if (r->targets[i] < 0)
             memset(row, 0, r->C * sizeof *row);
         for (size_t c = 0; r->targets[i] >= 0 && c < r->C; c++)
-            row[c] = sums[c] * by - r->scale * dtype_get(word, r->dt, c);
+            row[c] = sums[c] * by - scale * dtype_get(word, r->dt, c);
     }
 }
 

@@ -14,6 +14,7 @@ struct softmax_xent {
     void          *dlogits; // (n, V) dt: (softmax - onehot) * scale; NULL: losses only
     enum dtype     dt;
     float          scale;
+    const float   *weights; // (n): multiply the gradient of each row; NULL: 1
 };
 
 /* dlogits may be `logits` if dt is DT_F32 and split is V. */
@@ -34,6 +35,7 @@ struct softmax_piece {
     struct softmax_so_far *so_far; // (n)
     void          *out;     // (n, V) dt; may be `logits` as in softmax_xent; NULL: no output
     enum dtype     dt;
+    const float   *weights; // (n): only softmax_gradient reads them; as softmax_xent's
 };
 
 /* Initialises so_far, before the first piece. */
@@ -60,6 +62,7 @@ struct softmax_rows {
     const void    *words;   // (n, C) dt
     enum dtype     dt;
     float          scale;
+    const float   *weights; // (n): as softmax_xent's
 };
 void softmax_rows_end(float *out, const struct softmax_rows *r);
 

@@ -93,6 +93,10 @@ static void lay_work(struct arena *a, struct acts_work *w, const struct model_op
         w->begin = arena_take(a, o->grad_accum * N * sizeof(int32_t));
         w->at    = arena_take(a, o->grad_accum * N * sizeof(int32_t));
     }
+    if (o->paired) {
+        w->reference = arena_take(a, o->grad_accum * o->batch * sizeof *w->reference);
+        w->weight    = arena_take(a, o->grad_accum * N * sizeof *w->weight);
+    }
     if (g->n_types)
         w->types = arena_take(a, o->grad_accum * N * sizeof(int32_t));
     if (g->arch->encoder) {

@@ -53,6 +53,9 @@ struct acts_work {
     int32_t *length;    // (accum, B): lengths of an encoder's rows
     int32_t *begin, *at; // (accum, N), for rows of several texts: the index in the row at which
                          // each token's text begins, and the token's position in its text
+    double  *reference; // (accum, B), for pairs (pairs.h): as struct batch's
+    float   *weight;    // (accum, N), for pairs: each token's loss, and then the weight of its
+                        // gradient
     float   *mean, *rstd; // (R): statistics of the norm of an encoder's embeddings
     float   *rope;      // (seq, head_dim): rope_table, if the model has RoPE
     float   *rope_local; // the table of layers with a window, if there are two kinds

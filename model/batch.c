@@ -19,7 +19,7 @@ static void count_batch(const struct model *m, const struct batch *b, struct bat
     if (!arch_classifies(&m->o.config)) {
         assert(b->padding <= b->rows * b->seq);
         n->tokens += b->rows * b->seq - b->padding;
-        n->counted += count(b->y, b->rows * b->seq);
+        n->counted += m->o.paired ? b->rows / 2 : count(b->y, b->rows * b->seq);
         return;
     }
     for (size_t i = 0; i < b->rows; i++)
@@ -43,12 +43,15 @@ static struct batch batch_of(const struct model *m, size_t micro)
     }
     b.last = w->last ? w->last + row : NULL;
     b.types = w->types ? w->types + at : NULL;
+    b.reference = w->reference ? w->reference + row : NULL;
     b.begin = w->begin ? w->begin + at : NULL;
     return b;
 }
 
 static int is_allowed(const struct model_options *o, const struct batch *b)
 {
+    if (o->paired && b->rows % 2)
+        return 0;
     if (!o->varying)
         return b->rows == o->batch && b->seq == o->seq;
     return b->rows <= o->batch && b->seq > 0 && b->seq <= o->seq &&

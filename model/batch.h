@@ -19,6 +19,10 @@ struct batch {
      * was opened for rows of several texts (model.packed). Attention stays inside a text, and
      * positions restart with each text. Padding is a text of its own. */
     int32_t *begin;
+    /* (rows): the log-probability that the reference model gives to the targets of each row that
+     * count. NULL unless the model was opened for pairs (model.paired). Rows 2i and 2i + 1 are
+     * then a pair: the chosen and the rejected answer. */
+    double  *reference;
     size_t   padding; // tokens of a language model's rows that are padding; 0 unless the source
                       // sets it
     int32_t *last;  // (rows): a classifier's or an encoder's last position that is not padding
@@ -33,8 +37,8 @@ struct batch_source {
     void *ctx;
 };
 
-/* tokens: tokens that are not padding. counted: targets or rows that count. The loss is the mean
- * over the counted ones. */
+/* tokens: tokens that are not padding. counted: targets, rows or pairs that count. The loss is the
+ * mean over the counted ones. */
 struct batch_counts { uint64_t tokens, counted; };
 
 /* Reads this rank's micro-batch `micro` of step (or evaluation pass) `number` into m->acts.work.

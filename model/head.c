@@ -22,6 +22,7 @@ struct rows {
     const struct acts_head *a;
     size_t           n, C, V; // V: columns of logits
     const int32_t   *target;  // (n)
+    const float     *weight;  // (n): of the tokens' gradients; NULL: 1
     float           *x, *dx;  // (n, C); dx: backward only
     struct norm norm; // of x; pool: for encoders
     struct pool pool;
@@ -69,7 +70,8 @@ static void chunk_losses(const struct rows *r)
         softmax_xent(&(struct softmax_xent){
             .n = n, .V = r->V, .logits = logits, .split = products_split(r->V, m->o.dtype),
             .targets = r->target + at, .losses = a->losses + at, .dlogits = dlogits,
-            .dt = m->o.dtype, .scale = r->h->trains ? r->h->scale : 1.0f });
+            .dt = m->o.dtype, .scale = r->h->trains ? r->h->scale : 1.0f,
+            .weights = r->weight ? r->weight + at : NULL });
     }
 }
 
@@ -85,6 +87,7 @@ static double chunks_run(struct model *m, size_t micro, const struct head *h, ui
         struct rows r = rows_of(m, h, n = model_head_chunk(m, N - i, HEAD_ROWS), x + i * C, dx,
                                 m->acts.work.y + first + i);
 
+        r.weight = m->acts.work.weight ? m->acts.work.weight + first + i : NULL;
         norm_forward(r.a->ln, &r.norm);
         chunk_losses(&r);
         sum = sum_losses(sum, &r, counted);

@@ -13,6 +13,9 @@
  * A masked language model's head follows transformers' ...ForMaskedLM. It computes only the
  * tokens with a target.
  *
+ * For pairs (pairs.h), the gradient of each token has a weight of its own, in
+ * model.acts.work.weight.
+ *
  * If the words of a head are in pieces (arch_pieces), the pieces pass one after the other, each
  * for all micro-batches (head_pieces.c). head_piece updates the softmax and the gradient of the
  * rows; head_end then computes the losses. The gradient of the words needs their logits once
@@ -47,8 +50,9 @@ double head_run(struct model *m, size_t micro, const struct head *h, uint64_t *c
 /* The same computation for a head in pieces; each function handles one micro-batch. head_begin
  * and head_end use h->wire; head_piece and head_gradient use h->head_wire of piece h->piece.
  * head_end adds to h->grad and returns what head_run returns; head_gradient adds to
- * h->head_grad. */
+ * h->head_grad. head_losses gives, behind the last piece, each token's loss (N). */
 void   head_begin(struct model *m, size_t micro, const struct head *h);
 void   head_piece(struct model *m, size_t micro, const struct head *h);
+void   head_losses(const struct model *m, size_t micro, float *each);
 double head_end(struct model *m, size_t micro, const struct head *h, uint64_t *counted);
 void   head_gradient(struct model *m, size_t micro, const struct head *h);

@@ -15,6 +15,7 @@ struct chunk {
     const struct head *h;
     size_t n, C, V, first, matrix; // V: words of the piece; first: its first word
     const int32_t         *target; // (n)
+    const float           *weight; // (n): of the tokens' gradients; NULL: 1
     struct softmax_so_far *so_far; // (n)
     const void            *ln;     // (n, C)
     void                  *words;  // (n, C); training only
@@ -36,6 +37,7 @@ static struct chunk chunk_of(struct model *m, size_t micro, const struct head *h
     return (struct chunk){
         .m = m, .h = h, .n = model_chunk(m, tokens_of(m, micro) - at, HEAD_ROWS), .C = C,
         .V = words.n, .first = words.first, .target = m->acts.work.y + row,
+        .weight = m->acts.work.weight ? m->acts.work.weight + row : NULL,
         .matrix = h->piece + 1 == arch_pieces(g) ? ARCH_HEAD_LAST : ARCH_HEAD,
         .so_far = a->so_far + row, .ln = model_at(m, a->ln, row * C),
         .words = h->trains ? model_at(m, a->words, row * C) : NULL,
@@ -84,7 +86,7 @@ static void chunk_softmax(const struct chunk *c, int known)
         struct softmax_piece piece = {
             .n = n, .V = c->V, .logits = logits, .split = products_split(c->V, dt),
             .targets = c->target + at, .first = c->first, .so_far = c->so_far + at, .out = out,
-            .dt = dt };
+            .dt = dt, .weights = c->weight ? c->weight + at : NULL };
 
         if (known)
             softmax_gradient(&piece, c->h->scale);
@@ -126,6 +128,15 @@ void head_piece(struct model *m, size_t micro, const struct head *h)
     }
 }
 
+void head_losses(const struct model *m, size_t micro, float *each)
+{
+    size_t                       row = micro * model_tokens(m), N = tokens_of(m, micro);
+    const struct softmax_so_far *so_far = m->acts.head.so_far + row;
+
+    for (size_t i = 0; i < N; i++)
+        each[i] = softmax_loss(&so_far[i], m->acts.work.y[row + i]);
+}
+
 double head_end(struct model *m, size_t micro, const struct head *h, uint64_t *counted)
 {
     const struct acts_head *a = &m->acts.head;
@@ -147,7 +158,7 @@ double head_end(struct model *m, size_t micro, const struct head *h, uint64_t *c
             continue;
         softmax_rows_end(a->dln, &(struct softmax_rows){
             .n = n, .C = c.C, .sums = c.dx, .so_far = c.so_far, .targets = c.target,
-            .words = c.words, .dt = m->o.dtype, .scale = h->scale });
+            .words = c.words, .dt = m->o.dtype, .scale = h->scale, .weights = c.weight });
         norm_backward(&norm, h->grad, c.dx, a->dln);
     }
     return sum;

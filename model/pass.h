@@ -18,6 +18,7 @@ struct pass {
     uint64_t start_ns;        // start of the open span
     uint64_t before_ns;       // time waited for block 0
     double   loss;
+    struct pairs_sums pairs; // with model.paired
     struct norm_sum norm;  // norm of the gradients sent
 };
 

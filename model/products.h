@@ -30,6 +30,7 @@ struct model_options {
     int                varying;  // micro-batches have at most batch x seq tokens (struct batch); 0:
                                  // exactly that
     int                packed;   // rows have several texts (struct batch's begin)
+    int                paired;   // rows are pairs of answers (pairs.h)
     int                generates; // for decode.h: no activations, and no head among the products
     struct model_dropout {
         float    embd, attn, resid;

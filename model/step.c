@@ -8,8 +8,8 @@
  * block before it computes.
  *
  * Elsewhere: options and sizes (trainer.c), micro-batches (batch.c), the arithmetic of a block
- * (block.c), the blocks that hold the vocabulary (vocab.c), spans and gradients of groups
- * (pass.c). */
+ * (block.c), the blocks that hold the vocabulary (vocab.c), the loss of pairs of answers (pairs.c),
+ * spans and gradients of groups (pass.c). */
 #include "model/step.h"
 
 #include "data/base/clock.h"
@@ -134,6 +134,15 @@ static struct optim_step update_numbers(const struct trainer *t, uint64_t step, 
     return out;
 }
 
+struct runlog_rewards step_rewards(const struct pairs_sums *sums, uint64_t n)
+{
+    double each = n ? 1 / (double)n : 0;
+
+    return (struct runlog_rewards){ .pairs = n, .chosen = sums->chosen * each,
+                                    .rejected = sums->rejected * each,
+                                    .accuracy = sums->correct * each };
+}
+
 /* Computes norm, rate and clip factor, and whether to skip: all that the update needs and commit A
  * records. */
 static void step_scale(const struct trainer *t, const struct pass *p, struct step_result *out,
@@ -147,11 +156,14 @@ static void step_scale(const struct trainer *t, const struct pass *p, struct ste
     out->lr = schedule_lr(&t->o.schedule, p->step);
     out->clip_factor = out->skipped ? 1.0 : schedule_clip(t->o.clip, out->grad_norm);
     out->clipped = out->clip_factor < 1.0;
+    if (t->o.model.paired)
+        out->rewards = step_rewards(&p->pairs, p->n.counted);
 
     *update = (struct stream_step){ .skip = out->skipped, .choice = out->choice };
     update->row = (struct runlog_step){
         .step = p->step, .tokens = out->tokens, .loss = out->loss, .lr = out->lr,
         .grad_norm = out->grad_norm, .clipped = out->clipped, .skipped = out->skipped,
+        .rewards = out->rewards,
     };
     update->optim = update_numbers(t, p->step, out->clip_factor);
 }
@@ -213,7 +225,7 @@ int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data,
     struct pass p = { .step = step, .evaluates = 1, .number = pass,
                       .micros = size_min(left, t->o.model.grad_accum), .all_micros = micros,
                       .data = data, .loss = out->loss_sum, .scored = out->tokens,
-                      .scored_before = out->tokens };
+                      .scored_before = out->tokens, .pairs = out->pairs };
 
     assert(micros >= 1 && micros <= t->o.model.micros);
     t->model.dropping = 0;
@@ -222,6 +234,6 @@ int eval_step(struct trainer *t, uint64_t step, const struct batch_source *data,
     rc = rc ? rc : read_batches(t, &p, err);
     rc = rc ? rc : forward_pass(t, &p, err);
     rc = rc ? rc : vocab_losses(t, &p, each, err);
-    *out = (struct eval_result){ p.loss, p.scored };
+    *out = (struct eval_result){ p.loss, p.scored, p.pairs };
     return rc;
 }

@@ -14,7 +14,7 @@
 #include "model/trainer.h"
 
 struct step_result {
-    double   loss;        // mean over the counted targets, or a classifier's rows
+    double   loss;        // mean over the counted targets, a classifier's rows, or pairs
     double   grad_norm;   // before clipping; NaN or infinite if a gradient is not finite
     double   lr, clip_factor;
     int      clipped, skipped; // skipped: loss or gradient not finite; parameters and moments are
@@ -22,11 +22,16 @@ struct step_result {
     size_t skip_block; // skipped: block of the first gradient that is not finite; SIZE_MAX: only
                        // the loss is not finite
     uint64_t tokens;
+    struct runlog_rewards rewards; // of pairs; pairs 0: there are none
     struct runlog_choice choice; // choice of ways before this step (adapt.h); layers 0: none
 };
 
-// mean loss: loss_sum / tokens; a classifier's tokens are its rows
-struct eval_result { double loss_sum; uint64_t tokens; };
+// mean loss: loss_sum / tokens; a classifier's tokens are its rows; with model.paired they are
+// pairs, whose sums are there, too
+struct eval_result { double loss_sum; uint64_t tokens; struct pairs_sums pairs; };
+
+/* The means of these sums over n pairs. */
+struct runlog_rewards step_rewards(const struct pairs_sums *sums, uint64_t n);
 
 /* Runs one step. It returns when the update was requested; the stream may still be working on
  * it. After an error only stream_close is legal. */

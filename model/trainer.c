@@ -21,6 +21,14 @@ static int check(const struct trainer_options *t, struct err *err)
     if (o->seq > o->config.n_positions)
         return err_misuse(err, "rows of %zu tokens do not fit: the model has %zu positions", o->seq,
                           o->config.n_positions);
+    if (o->paired && (arch_classifies(&o->config) || arch_is_masked(&o->config) || o->packed ||
+                      o->batch % 2))
+        return err_misuse(err, "pairs of answers are two neighbouring rows of a language model, so "
+                          "a batch has an even number of rows, which are not packed");
+    if (o->paired && (!(t->pairs.beta > 0) || !isfinite(t->pairs.beta) ||
+                      !(t->pairs.smoothing >= 0 && t->pairs.smoothing < 0.5)))
+        return err_misuse(err, "beta must be positive and label smoothing in [0, 0.5), not %g and "
+                          "%g", t->pairs.beta, t->pairs.smoothing);
     if (o->packed && arch_classifies(&o->config))
         return err_misuse(err, "a row of a classifier is one text, not several");
     for (enum acts_part p = 0; p < ACTS_PARTS; p++)
@@ -92,10 +100,13 @@ int trainer_open(struct trainer **out, const struct trainer_options *o, struct s
     t->n = sizes_of(&t->o);
     t->stream = stream;
     t->losses = calloc(size_max(o->model.micros, o->model.grad_accum), sizeof *t->losses);
+    t->pairs = calloc(size_max(o->model.micros, o->model.grad_accum), sizeof *t->pairs);
     t->trains = calloc(t->n.blocks, 1);
     for (size_t b = 0; t->trains && b < t->n.blocks; b++)
         t->trains[b] = (unsigned char)arch_trains(&o->model.config, b);
-    rc = t->losses && t->trains ? 0 : err_set(err, -ENOMEM, "out of memory for the trainer");
+    rc = t->losses && t->pairs && t->trains
+             ? 0
+             : err_set(err, -ENOMEM, "out of memory for the trainer");
     rc = rc ? rc : model_open(&t->model, &o->model, err);
     t->o.model = t->model.o;
     t->model.lowest = t->n.lowest - t->n.layer + 1;
@@ -112,6 +123,7 @@ void trainer_close(struct trainer *t)
     if (t) {
         model_close(&t->model);
         free(t->losses);
+        free(t->pairs);
         free(t->trains);
     }
     free(t);

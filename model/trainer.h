@@ -6,6 +6,7 @@
 
 #include "model/adapt.h"
 #include "model/model.h"
+#include "model/pairs.h"
 #include "model/schedule.h"
 #include "offload/stream/stream.h"
 
@@ -15,6 +16,7 @@ struct trainer_options {
     double               clip;     // largest gradient norm; 0: no clipping
     enum optim_kind      optim;
     double               beta1, beta2, eps;
+    struct pairs_options pairs;    // with model.paired
     enum adapt_policy    adapts;   // whether model.ways are only the first ways
     /* Several ranks may compute a step together; comm NULL: one process alone. model.grad_accum
      * is the number of this rank's micro-batches. Rank 0 has the first micro-batches of the

@@ -24,5 +24,6 @@ struct trainer {
     struct stream *stream;
     struct adapt adapt; // chooses which activations are kept, recomputed, offloaded
     double *losses;     // (micros of all ranks): losses of a pass
+    struct pairs_sums *pairs; // (the same), with model.paired
     unsigned char *trains; // (blocks): true if the block has trained parameters
 };

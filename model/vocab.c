@@ -16,6 +16,45 @@ static float *each_of(const struct trainer *t, float *each, size_t micro)
 
 /* ---- losses ---- */
 
+/* The losses of a micro-batch's pairs, and from them the weights of its tokens in the gradient. A
+ * whole head computes the tokens' losses for this, as an evaluation does. */
+static void pairs_pass(struct trainer *t, struct pass *p, const struct head *h, size_t a)
+{
+    struct model     *m = &t->model;
+    struct acts_shape shape = model_shape(m, a);
+    float            *weight = m->acts.work.weight + a * model_tokens(m);
+    size_t            at = t->o.model.first_micro + a;
+    uint64_t          tokens = 0;
+    struct head       only = { .wire = h->wire, .head_wire = h->head_wire, .each = weight };
+
+    if (t->n.cut)
+        head_losses(m, a, weight);
+    else
+        head_run(m, a, &only, &tokens);
+    if (h->each)
+        memcpy(h->each, weight, shape.rows * shape.seq * sizeof *weight);
+    pairs_weigh(&t->pairs[at], m, a, &t->o.pairs);
+    t->losses[at] = t->pairs[at].loss;
+    p->scored += shape.rows / 2;
+}
+
+/* The losses of a micro-batch and, in training, the gradients that they have in the head's blocks
+ * and in the residual stream. */
+static void micro_pass(struct trainer *t, struct pass *p, const struct head *h, size_t a)
+{
+    double (*run)(struct model *, size_t, const struct head *, uint64_t *) =
+        t->n.cut ? head_end : head_run;
+    uint64_t tokens = 0;
+
+    if (!t->o.model.paired) {
+        t->losses[t->o.model.first_micro + a] = run(&t->model, a, h, &p->scored);
+        return;
+    }
+    pairs_pass(t, p, h, a);
+    if (h->trains)
+        run(&t->model, a, h, &tokens);
+}
+
 /* The losses of a head whose words are in pieces. The pieces pass one by one. A tied head begins
  * with the last piece, which is still in its frame. Then the losses and the gradient of the
  * residual stream are known. */
@@ -49,7 +88,7 @@ static int pieces_pass(struct trainer *t, struct pass *p, struct head *h, float 
         h->each = each_of(t, each, a);
         rc = pass_grad(t, p, t->n.final, a, &h->grad, &h->fresh, err);
         if (!rc && !pass_is_empty(t, a))
-            t->losses[t->o.model.first_micro + a] = head_end(&t->model, a, h, &p->scored);
+            micro_pass(t, p, h, a);
     }
     pass_span(t, p, PHASE_LOSS, t->n.final);
     return rc;
@@ -70,7 +109,7 @@ static int whole_pass(struct trainer *t, struct pass *p, struct head *h, float *
         if (rc || pass_is_empty(t, a))
             continue;
         h->each = each_of(t, each, a);
-        t->losses[t->o.model.first_micro + a] = head_run(&t->model, a, h, &p->scored);
+        micro_pass(t, p, h, a);
         h->fresh = 0;
     }
     pass_span(t, p, PHASE_LOSS, t->n.final);
@@ -84,11 +123,15 @@ static int losses_add(struct trainer *t, struct pass *p, float *each, struct err
     uint64_t none = 0, scored = p->scored - p->scored_before;
     int      rc = together_gather(t->o.comm, t->losses, n * sizeof *t->losses, err);
 
+    if (!rc && t->o.model.paired)
+        rc = together_gather(t->o.comm, t->pairs, n * sizeof *t->pairs, err);
     if (!rc && p->evaluates) // a training step does not need it
         rc = together_add(t->o.comm, &scored, &none, err);
     rc = rc || !each ? rc : together_gather(t->o.comm, each, n * t->n.each * sizeof *each, err);
-    for (size_t a = 0; a < p->all_micros; a++)
+    for (size_t a = 0; a < p->all_micros; a++) {
         p->loss += t->losses[a];
+        pairs_add(&p->pairs, &t->pairs[a]);
+    }
     p->scored = p->scored_before + scored;
     return rc;
 }
@@ -104,8 +147,10 @@ int vocab_losses(struct trainer *t, struct pass *p, float *each, struct err *err
     int         held = !t->n.classifies && !t->n.cut; // the head's block, with the final norm's
     int         rc = stream_acquire(t->stream, t->n.final, &h.wire, err);
 
-    for (size_t a = 0; a < p->micros; a++)
-        t->losses[t->o.model.first_micro + a] = 0; // empty micro-batches keep 0
+    for (size_t a = 0; a < p->micros; a++) { // empty micro-batches keep 0
+        t->losses[t->o.model.first_micro + a] = 0;
+        t->pairs[t->o.model.first_micro + a] = (struct pairs_sums){ 0 };
+    }
     adapt_head(&t->adapt);
     if (!rc && held)
         rc = stream_acquire(t->stream, t->n.head, &h.head_wire, err);

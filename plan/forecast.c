@@ -49,7 +49,8 @@ static void compute(struct forecast *f, struct step_work *w, const struct sessio
 
     asked.tokens *= train_opts_asked(o, g);
     f->head = arch_classifies(g) ? 0 : micros * machine_head(m, &asked);
-    if (arch_pieces(g) > 1) // logits are computed twice: four products, not three
+    // logits are computed twice: four products, not three
+    if (arch_pieces(g) > 1 || s->rows == SESSION_PAIRS)
         f->head *= 4.0 / 3;
     f->norm = over(n, m->norm);
     if (o->compress > 0)

@@ -264,6 +264,8 @@ static int plan_one(struct budget *out, const struct memory_request *r, struct e
         b.predictions = predictions_bytes(r->rows, r->model.config.n_labels);
     else
         b.order = packing_bytes(r->rows);
+    if (r->model.paired) // the losses of a step's tokens, for the reference
+        b.order += r->model.batch * r->model.seq * r->model.micros * sizeof(float);
     rc = rc ? rc : budget_plan(out, &b, err);
     if (rc || !r->run)
         return rc;

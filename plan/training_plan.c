@@ -15,7 +15,7 @@ struct trainer_options training_options(const struct session *s)
     uint64_t                 horizon = o->schedule_steps ? o->schedule_steps : o->steps;
     size_t                   ranks = size_max(s->ranks.size, 1);
 
-    if (!arch_classifies(&g)) // a classifier drops as its config.json says
+    if (!training_varies(s)) // a fine-tuned model drops as its config.json says
         arch_drop(&g, (float)o->dropout);
     return (struct trainer_options){
         .model = { .config = g,
@@ -30,6 +30,7 @@ struct trainer_options training_options(const struct session *s)
                    .training = 1,
                    .varying = training_varies(s),
                    .packed = s->rows == SESSION_PACKED,
+                   .paired = s->rows == SESSION_PAIRS,
                    .dropout = { g.drop_embd, g.drop_attn, g.drop_resid, o->seed } },
         .schedule = { .kind = (enum schedule_kind)o->schedule,
                       .lr = o->lr,
@@ -43,6 +44,7 @@ struct trainer_options training_options(const struct session *s)
         .eps = o->eps,
         .comm = s->ranks.comm,
         .groups = run_groups(&s->run),
+        .pairs = s->pairs,
     };
 }
 

@@ -239,6 +239,33 @@ static int add_answer(json_t *report, struct runlog *log, const struct question 
     return rc;
 }
 
+/* Adds the means of rewards to the pieces of the curve, in a run of pairs. */
+static int add_rewards(json_t *curve, struct runlog *log, struct err *err)
+{
+    json_t *found, *row;
+    size_t  i, at = 0;
+    int     rc = report_rows(&found, log, err,
+                             "WITH bounds AS (SELECT min(step) AS begin, max(step) - min(step) + 1"
+                             " AS n FROM steps) SELECT min(step) AS first, avg(chosen) AS"
+                             " rewards_chosen, avg(rejected) AS rewards_rejected, avg(accuracy) AS"
+                             " rewards_accuracies, avg(chosen - rejected) AS rewards_margins"
+                             " FROM rewards, bounds"
+                             " GROUP BY (step - begin) * min(400, n) / n ORDER BY first");
+
+    json_array_foreach(found, i, row) {
+        json_t *piece;
+
+        while ((piece = json_array_get(curve, at)) &&
+               json_num(piece, "first") < json_num(row, "first"))
+            at++;
+        if (!rc && piece && json_num(piece, "first") == json_num(row, "first") &&
+            json_object_update_missing(piece, row))
+            rc = no_memory(err);
+    }
+    json_decref(found);
+    return rc;
+}
+
 int report_gather(json_t **out, struct runlog *log, const char *dir, struct err *err)
 {
     static const char *const figures[] = { "compress", "endurance" };
@@ -257,6 +284,8 @@ int report_gather(json_t **out, struct runlog *log, const char *dir, struct err 
     const struct question *q;
     for (size_t i = 0; !rc && (q = question_at(i)); i++)
         rc = add_answer(report, log, q, err);
+    if (!rc && settings_has(log, "pairs.loss"))
+        rc = add_rewards(json_object_get(report, "curve"), log, err);
     if (!rc) {
         add_computed(json_object_get(report, "traffic"), log);
         add_wear(report);

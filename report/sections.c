@@ -395,6 +395,11 @@ const struct section sections_of_one[] = {
       "Band: the least and the most in each.", .drawn = text_curve,
       .curves = { { "loss", "loss", "forward", svg_plain, 260, .band = 1 },
                   { "lr", "learning rate", "backward", svg_plain, 140, .from_zero = 1 } } },
+    { "Rewards along the run", "Means of each piece of the run, over the pairs of its steps.",
+      SECTION_PAGE,
+      .curves = { { "rewards_margins", "margin", "write", svg_plain, 180 },
+                  { "rewards_accuracies", "accuracy", "update", svg_plain, 140,
+                    .from_zero = 1 } } },
     { "Settings", "What the run was made from, and every option that it has now: typed, from a "
       "file, or by default.", SECTION_WIDE | SECTION_PAGE, .list = list_settings },
     { "Time of a step", "Line: the mean of each piece of the run, evaluations apart. Band: the "

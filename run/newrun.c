@@ -147,8 +147,9 @@ static int check(const struct newrun *n, struct err *err)
     if (!rc && n->tokenizer && n->init && tokenizer_is_there(n->init))
         rc = tokenise_same(n->tokenizer, n->init, err);
     if (!rc && n->chat && n->config.arch->encoder)
-        rc = err_misuse(err, "a %s predicts masked tokens, and --task chat trains models that "
-                        "continue a text", n->config.arch->title);
+        rc = err_misuse(err, "a %s predicts masked tokens, and --task %s trains models that "
+                        "continue a text", n->config.arch->title,
+                        n->chat->pairs ? TUNE_DPO : TUNE_CHAT);
     if (!rc && n->o->keep_best && !n->eval_data && !dev_rows(n) && !(n->chat && n->chat->eval.n))
         rc = err_misuse(err, "--keep-best needs something to evaluate on: give %s",
                         n->examples || n->chat ? "--eval-file FILE" : "--eval-data FILE");
@@ -501,7 +502,11 @@ int newrun_create(const struct newrun *n, struct err *err)
     int             rc = check(n, err);
 
     if (n->chat)
-        s.rows = n->chat->o->packing ? SESSION_PACKED : SESSION_PADDED;
+        s.rows = n->chat->pairs        ? SESSION_PAIRS
+                 : n->chat->o->packing ? SESSION_PACKED
+                                       : SESSION_PADDED;
+    if (n->chat && n->chat->pairs)
+        s.pairs = pairs_opts_of(n->chat->pairs);
     if (!rc && (n->data || n->n_examples || n->chat))
         rc = check_training(&s, n, &acts, err);
     else if (!rc)

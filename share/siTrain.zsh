@@ -4,7 +4,7 @@ _siTrain() {
     if (( CURRENT == 2 )); then
         local -a commands=(
             'pretrain:train a model'
-            'finetune:train a classifier or regressor on your own rows, or a language model on conversations'
+            'finetune:train a classifier or regressor on your own rows, or a language model on conversations or preferences'
             'eval:measure the loss of a model on a file, or a classifier'\''s metrics'
             'generate:continue a text'
             'prepare:write a token file, train a tokenizer, or show conversations as a model gets them'
@@ -112,13 +112,13 @@ _siTrain() {
             '--init=[Hugging Face folder or run to start from. The head is kept if its number of classes fits.]:HFDIR|RUN:_files' \
             '--tokenizer=[Tokenizer folder (default\: --init'\''s)]:DIR:_files' \
             '--data=[Folder of --task, with train.tsv and dev.tsv as in GLUE]:DIR:_files' \
-            '--task=[GLUE task, or chat\: a language model learns the answers of conversations]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat)' \
-            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat\: conversations, in one file or several.]:FILE:_files' \
+            '--task=[GLUE task; chat\: a language model learns the answers of conversations; or dpo\: it learns from pairs of answers, of which one was chosen]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo)' \
+            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers, in one file or several.]:FILE:_files' \
             '*--eval-file=[Evaluation rows, in the format of --train-file]:FILE:_files' \
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \
-            '--max-seq=[Number of tokens per row (default\: 128, in --task chat 1024; the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
+            '--max-seq=[Number of tokens per row (default\: 128, in --task chat and dpo 1024; the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
             '--predict[Write predictions for the test rows at the end]' \
             '--max-train-samples=[Number of rows to train on, from the first (default\: 0, all)]:N: ' \
             '--max-eval-samples=[Number of rows to evaluate on, from the first (default\: 0, all)]:N: ' \
@@ -137,6 +137,11 @@ _siTrain() {
             '--messages-column=[Key of the list of messages (default\: messages, or conversations)]:NAME:_files' \
             '--prompt-column=[Column (JSON\: key) of the prompt (default\: prompt)]:NAME:_files' \
             '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
+            '--loss=[Loss of a pair of answers]:loss:(sigmoid robust ipo)' \
+            '--beta=[Strength with which the model stays close to the model that it began as]:X: ' \
+            '--label-smoothing=[Fraction of pairs whose answers are taken to be the wrong way round, below 0.5]:PART: ' \
+            '--chosen-column=[Key of the chosen answer (default\: chosen)]:NAME:_files' \
+            '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--steps=[Number of training steps. With --resume\: the run'\''s new last step. By default, finetune trains for --epochs.]:N: ' \
             '--schedule-steps=[Length of the learning rate schedule, in steps (default\: --steps). With --resume\: the new length, which applies from the next step on.]:N: ' \
             '--batch=[Number of rows in a micro-batch]:N: ' \
@@ -360,13 +365,13 @@ _siTrain() {
             '--eval-data=[Evaluation data. The plan does not depend on it, but plan refuses data that pretrain refuses.]:FILE:_files' \
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
             '--tokenizer=[Tokenizer folder, which gives the vocabulary size]:DIR:_files' \
-            '--task=[GLUE task, or chat\: a language model learns the answers of conversations]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat)' \
-            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat\: conversations, in one file or several.]:FILE:_files' \
+            '--task=[GLUE task; chat\: a language model learns the answers of conversations; or dpo\: it learns from pairs of answers, of which one was chosen]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat dpo)' \
+            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat or dpo\: conversations or pairs of answers, in one file or several.]:FILE:_files' \
             '*--eval-file=[Evaluation rows, in the format of --train-file]:FILE:_files' \
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
             '--epochs=[Number of passes over the training rows. --steps overrides it.]:N: ' \
-            '--max-seq=[Number of tokens per row (default\: 128, in --task chat 1024; the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
+            '--max-seq=[Number of tokens per row (default\: 128, in --task chat and dpo 1024; the model'\''s positions or the tokenizer'\''s model_max_length if fewer). Longer rows are cut off.]:N: ' \
             '--predict[Write predictions for the test rows at the end]' \
             '--max-train-samples=[Number of rows to train on, from the first (default\: 0, all)]:N: ' \
             '--max-eval-samples=[Number of rows to evaluate on, from the first (default\: 0, all)]:N: ' \
@@ -385,6 +390,11 @@ _siTrain() {
             '--messages-column=[Key of the list of messages (default\: messages, or conversations)]:NAME:_files' \
             '--prompt-column=[Column (JSON\: key) of the prompt (default\: prompt)]:NAME:_files' \
             '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
+            '--loss=[Loss of a pair of answers]:loss:(sigmoid robust ipo)' \
+            '--beta=[Strength with which the model stays close to the model that it began as]:X: ' \
+            '--label-smoothing=[Fraction of pairs whose answers are taken to be the wrong way round, below 0.5]:PART: ' \
+            '--chosen-column=[Key of the chosen answer (default\: chosen)]:NAME:_files' \
+            '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--init=[Hugging Face folder of the model to start from]:HFDIR:_files' \
             '--model=[Size of a model to start from, with random parameters\: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, gemma-3-270m, gemma-3-1b, bert-base, bert-large, roberta-base, roberta-large. Size options override its values.]:model:(gpt2 gpt2-medium gpt2-large gpt2-xl gpt2-2.7b smollm2-135m smollm2-360m smollm2-1.7b llama-3.2-1b llama-3.2-3b llama-3.1-8b qwen2.5-0.5b qwen2.5-1.5b qwen2.5-3b qwen2.5-7b gemma-3-270m gemma-3-1b bert-base bert-large roberta-base roberta-large)' \
             '--n-layer=[Number of layers (default\: --model'\''s). Without --model, --n-layer, --n-head and --n-embd describe a GPT-2.]:N: ' \

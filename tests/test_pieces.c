@@ -26,7 +26,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { VOCAB = 300, BATCH = 3, SEQ = 16, ACCUM = 2, TOKENS = BATCH * SEQ };
+enum { VOCAB = 300, BATCH = 4, SEQ = 16, ACCUM = 2, TOKENS = BATCH * SEQ };
 
 /* pieces 0: as the rule says, which is one for so small a model. */
 static struct model_config config_of(size_t pieces, size_t labels, size_t untied)
@@ -167,13 +167,18 @@ static int rows_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, s
 {
     (void)ctx, (void)err;
     if (micro == 1)
-        b->rows = step ? BATCH : BATCH - 1;
+        b->rows = step ? BATCH : b->reference ? BATCH - 2 : BATCH - 1;
     for (size_t i = 0; i < b->rows * b->seq; i++) {
         uint64_t at = (step * ACCUM + micro) * TOKENS + i;
 
         b->x[i] = (int32_t)(rng_uniform(3, 1, at) * VOCAB);
         if (b->y)
             b->y[i] = i % 11 == 5 ? -1 : (int32_t)(rng_uniform(3, 2, at) * VOCAB);
+    }
+    for (size_t i = 0; b->reference && i < b->rows; i++) { // about what the model says
+        b->reference[i] = (double)i / 2;
+        for (size_t t = 0; t < b->seq; t++)
+            b->reference[i] -= b->y[i * b->seq + t] < 0 ? 0 : 5.7;
     }
     for (size_t i = 0; b->label && i < b->rows; i++) {
         b->last[i] = (int32_t)(b->seq - 1 - i);
@@ -184,6 +189,8 @@ static int rows_batch(void *ctx, uint64_t step, size_t micro, struct batch *b, s
 
 /* Losses and gradients of two steps, or what evaluations make. */
 struct made { double loss[2], norm[2]; float each[ACCUM * TOKENS], *grads, *params; };
+
+static int pairs; // rows are pairs of answers
 
 static struct made made_by(struct model_config g, enum dtype dt, size_t how)
 {
@@ -199,6 +206,8 @@ static struct made made_by(struct model_config g, enum dtype dt, size_t how)
     assert_true(m.grads && m.params);
     o.model.grad_accum = ACCUM;
     o.model.varying = 1;
+    o.model.paired = pairs;
+    o.pairs = (struct pairs_options){ PAIRS_SIGMOID, 0.1, 0.1 };
     o.model.threads = 1;
     rig_ways(&o, how);
     struct rig rig = rig_open(&o, NULL, 0.1f, 0);
@@ -274,6 +283,18 @@ static void a_step_is_that_of_whole_embeddings(void **state)
         if (rig_runs_bf16(MATMUL_AUTO))
             compared(config_of(0, 0, untied), DT_BF16, 1e-4, 2e-2);
     }
+}
+
+static void so_is_that_of_pairs(void **state)
+{
+    (void)state;
+    pairs = 1;
+    for (size_t untied = 0; untied < 2; untied++) {
+        compared(config_of(0, 0, untied), DT_F32, 1e-5, 1e-5);
+        if (rig_runs_bf16(MATMUL_AUTO))
+            compared(config_of(0, 0, untied), DT_BF16, 1e-2, 5e-2);
+    }
+    pairs = 0;
 }
 
 static void so_is_a_classifier_s(void **state)
@@ -557,6 +578,7 @@ int main(void)
         cmocka_unit_test(cut_and_whole_are_one_tensor),
         cmocka_unit_test(bad_numbers_of_pieces_are_refused),
         cmocka_unit_test(a_step_is_that_of_whole_embeddings),
+        cmocka_unit_test(so_is_that_of_pairs),
         cmocka_unit_test(so_is_a_classifier_s),
         cmocka_unit_test(generation_has_the_same_bits),
         WITH_DIR(all_modes_have_the_same_bits),

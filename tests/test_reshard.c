@@ -181,14 +181,14 @@ static void test_moved_is_the_same(void **state)
 /* ---- what may come between */
 
 /* Open run.db again; the run is where it says. layout is kept by t. */
-static void toy_find(struct toy *t, const struct variant *v, char layout[STORE_LAYOUT])
+static void toy_find(struct toy *t, const struct variant *v, char layout[SUPERBLOCK_WORD])
 {
     char path[4096];
 
     snprintf(path, sizeof path, "%s/run.db", t->dir);
     must(t, runlog_open(&t->cfg.log, path, 0, 0, &t->err));
     *layout = '\0';
-    runlog_get(t->cfg.log, "layout", layout, STORE_LAYOUT, &t->err);
+    runlog_get(t->cfg.log, "layout", layout, SUPERBLOCK_WORD, &t->err);
     stands_at(t, *layout ? v->to : v->at, layout);
 }
 
@@ -202,7 +202,7 @@ static void test_killed(void **state)
 
     (void)state;
     for (size_t after = 1, subs = 1; after <= subs + 1; after++) {
-        char           layout[STORE_LAYOUT], next[STORE_LAYOUT];
+        char           layout[SUPERBLOCK_WORD], next[SUPERBLOCK_WORD];
         struct trained got;
         struct toy     t;
         uint32_t       before;

@@ -255,12 +255,82 @@ static void test_cut_that_was_killed(void **state)
         free(l[i].bytes);
 }
 
+static void file_put(const char *name, const struct left *l)
+{
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+    assert_int_equal(write(fd, l->bytes, l->n), l->n);
+    close(fd);
+}
+
+/* A database that was put back next to a newer log. The machine has started since, so run.lock
+ * says nothing: the log itself says what run.db has to have. older: one of before that. */
+static void test_database_of_before(void **state)
+{
+    enum { COMMITS = 20 };
+    struct left    was[LEFT], l[LEFT];
+    struct runlog *log;
+    char           none[sizeof path + 8];
+    int            status;
+
+    (void)state;
+    for (int older = 0; older < 2; older++) {
+        leave_log(COMMITS, 0, was);
+        assert_int_equal(runlog_open(&log, path, 0, 1, &err), 0);
+        runlog_eval(log, COMMITS, "loss", 1, &err);
+        runlog_close(log); // takes the log in
+        free(was[0].bytes);
+        int   fd = open(path, O_RDONLY);
+        off_t size = lseek(fd, 0, SEEK_END);
+        was[0] = (struct left){ malloc((size_t)size), (size_t)size };
+        assert_int_equal(pread(fd, was[0].bytes, was[0].n, 0), size);
+        close(fd);
+        pid_t child = fork();
+        if (child == 0) {
+            assert_int_equal(runlog_open(&log, path, 0, 1, &err), 0);
+            for (uint64_t i = 1; i <= COMMITS; i++) {
+                runlog_eval(log, COMMITS + i, "loss", 1, &err);
+                if (i == COMMITS / 2) // the log begins anew
+                    runlog_checkpoint(log);
+            }
+            if (older)
+                db_exec(&log->db, "test", &err, "UPDATE commits SET taken = NULL");
+            _exit(0); // as if killed
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        left_take(l);
+        snprintf(none, sizeof none, "%s-shm", path);
+        for (int back = 0; back < 2; back++) { // its own database; that of before
+            unlink(none);
+            other_start();
+            file_put(path, back ? &was[0] : &l[0]);
+            if (back && !older) {
+                for (int writes = 0; writes < 2; writes++) {
+                    assert_int_equal(runlog_open(&log, path, !writes, 1, &err), -EBADMSG);
+                    assert_non_null(strstr(err.text, "begins after later ones: they are of "
+                                                     "different times"));
+                }
+                continue;
+            }
+            assert_int_equal(runlog_open(&log, path, 1, 1, &err), 0);
+            if (!back)
+                assert_int_equal(number(log, "SELECT count(*) FROM evals"), 2 * COMMITS + 1);
+            runlog_close(log);
+        }
+        for (int i = 0; i < LEFT; i++) {
+            free(l[i].bytes);
+            free(was[i].bytes);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_damaged_log, setup, teardown),
         cmocka_unit_test_setup_teardown(test_past_of_damaged_log, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cut_that_was_killed, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_database_of_before, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

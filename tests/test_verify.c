@@ -84,7 +84,7 @@ static void turn_all(struct scene *s)
     open_log(s, s->base);
     must(s, journal_open(&j, s->cfg.log, st.n_subs, 0, &s->err));
     close_log(s);
-    static const uint64_t supers[] = {0, 20, 60, 2000, STORE_SUPERBLOCK - 1};
+    static const uint64_t supers[] = {0, 20, 60, 2000, SUPERBLOCK_BYTES - 1};
 
     for (size_t i = 0; i < sizeof supers / sizeof *supers; i++) {
         p.off = supers[i];

@@ -83,7 +83,7 @@ void progress_begin(uint64_t first, uint64_t steps, uint64_t every)
 }
 
 /* The texts about a step, in the order of a line. */
-enum { LOSS, LR, NORM, RATE, HIDDEN, RSS, LEFT, FIELDS };
+enum { LOSS, REWARDS, LR, NORM, RATE, HIDDEN, RSS, LEFT, FIELDS };
 typedef char fields[FIELDS][64];
 
 static void describe(fields f, const struct training_step *s)
@@ -96,6 +96,11 @@ static void describe(fields f, const struct training_step *s)
     char   text[32];
 
     snprintf(f[LOSS], sizeof f[LOSS], "loss %.4f", nan_plain(r->loss));
+    *f[REWARDS] = '\0';
+    if (r->rewards.pairs)
+        snprintf(f[REWARDS], sizeof f[REWARDS], "accuracy %.3f  margin %.4f",
+                 nan_plain(r->rewards.accuracy),
+                 nan_plain(r->rewards.chosen - r->rewards.rejected));
     snprintf(f[LR], sizeof f[LR], "lr %.3e", r->lr);
     snprintf(f[NORM], sizeof f[NORM], "norm %.4f%s%s", nan_plain(r->grad_norm),
              r->clipped ? " clipped" : "", r->skipped ? " SKIPPED" : "");
@@ -114,7 +119,7 @@ static void describe(fields f, const struct training_step *s)
  * otherwise cells would come and go with the length of the norm. */
 static void draw_bar(uint64_t step, fields f)
 {
-    static const int order[FIELDS] = { LOSS, LEFT, RATE, LR, NORM, HIDDEN, RSS };
+    static const int order[FIELDS] = { LOSS, LEFT, RATE, REWARDS, LR, NORM, HIDDEN, RSS };
     char             text[LINE_BYTES], cells[BAR_CELLS + 3];
     int              width = columns(STDOUT_FILENO);
     int n = snprintf(text, sizeof text, "%llu/%llu", (unsigned long long)step + 1,

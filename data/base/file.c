@@ -173,8 +173,11 @@ const char *file_fixed(const char *path)
         return "is mounted: unmount it first";
     if (has & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND))
         return "is immutable or append-only: take the attribute away first (chattr -i -a)";
-    if ((S_ISDIR(x.stx_mode) && faccessat(AT_FDCWD, path, W_OK, AT_EACCESS)) ||
-        is_kept(path, x.stx_uid))
+    int denied = S_ISDIR(x.stx_mode) && faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) &&
+                 errno == EACCES;
+    if (denied && x.stx_uid == geteuid())
+        return "is write-protected: allow writing first (chmod u+wx)";
+    if (denied || is_kept(path, x.stx_uid))
         return "is another user's, who alone may move it: let its owner move it elsewhere";
     return NULL;
 }

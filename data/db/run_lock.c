@@ -1,5 +1,6 @@
 /* run_lock.c: takes, reads and writes run.lock. Its lines are the holder ("" for nobody), the
- * machine's start, and the numbers of run_lock.h.
+ * machine's start, the numbers of run_lock.h, and for a holder when it began, which file it has
+ * locked, and whether the file system may keep the lock to itself.
  *
  * A lock is on a file, not on its name. So the holder checks that the name still leads to that
  * file: when it takes the lock, and again before each transaction. */
@@ -9,14 +10,17 @@
 #include "data/base/machine.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 enum {
     TEXT = 512, // the most bytes of such a file
     LOOK_US = 5000, TAKE_LOOKS = 200, // one second
+    HIDDEN_LOOKS = 200,
     STILL_LOOKS = 3000, // 15 seconds: a rival gives up after waiting 2 s per device
     TRIES = 20
 };
@@ -46,6 +50,69 @@ static void numbers_read(struct run_lock *l, int fd)
         l->commits = l->begun = l->taken = 0;
 }
 
+/* When this process began, in ticks since the machine did; 0: it is dead, or not seen here. */
+static uint64_t begun(long pid)
+{
+    char     path[64], text[TEXT], state = 0;
+    uint64_t ticks = 0;
+
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    text_read(fd, text, sizeof text);
+    if (fd >= 0)
+        close(fd);
+    const char *rest = strrchr(text, ')'); // its name may hold anything
+    if (!rest || sscanf(rest, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
+                        "%*d %*d %*d %" SCNu64, &state, &ticks) != 2 || strchr("ZXx", state))
+        return 0;
+    return ticks;
+}
+
+/* A lock that is taken by another path to the same file may not be seen by this one. */
+static int keeps_locks(int fd)
+{
+    struct statfs fs;
+
+    return !fstatfs(fd, &fs) && fs.f_type == FUSE_SUPER_MAGIC;
+}
+
+/* Does a living process of this machine have this very file, though its lock is not seen? One that
+ * ends has no lock any more, and is still there for a moment. */
+static int is_hidden(const struct run_lock *l, int fd)
+{
+    char     text[TEXT], host[64] = "", here[64], file[FILE_IDENTITY], apart = 0;
+    uint64_t start = 0;
+    long     pid = 0;
+
+    text_read(fd, text, sizeof text);
+    const char *line = strstr(text, "\nstart ");
+    if (!line || sscanf(text, "process %ld on %63s", &pid, host) != 2 ||
+        sscanf(line, "\nstart %" SCNu64 " file %47[^\n,], %c", &start, file, &apart) != 3)
+        return 0;
+    machine_host(here, sizeof here);
+    return pid != (long)getpid() && !strcmp(host, here) && (apart == 'a' || keeps_locks(fd)) &&
+           file_is(l->path, file) && begun(pid) == start;
+}
+
+/* -EBUSY if the lock that this process has does not keep another one from the run. */
+static int hidden_check(const struct run_lock *l, int fd, struct err *err)
+{
+    char who[128];
+
+    for (int i = 0; fd >= 0 && is_hidden(l, fd); i++) {
+        if (i < HIDDEN_LOOKS) {
+            usleep(LOOK_US);
+            continue;
+        }
+        text_read(fd, who, sizeof who);
+        who[strcspn(who, "\n")] = '\0';
+        return err_set(err, -EBUSY, "%s: the run is in use by %s, whose lock is not seen by this "
+                       "path, since a FUSE file system keeps locks to itself: wait for that "
+                       "process to end or stop it", l->db_path, who);
+    }
+    return 0;
+}
+
 int run_lock_note(struct run_lock *l)
 {
     char host[64], text[TEXT] = "\n";
@@ -57,6 +124,9 @@ int run_lock_note(struct run_lock *l)
     if (l->known)
         n += snprintf(text + n, sizeof text - (size_t)n, "boot %s\ncommits %" PRIu64 " begun %"
                       PRIu64 " taken %" PRIu64 "\n", l->boot, l->commits, l->begun, l->taken);
+    if (l->writes && *l->file)
+        n += snprintf(text + n, sizeof text - (size_t)n, "start %" PRIu64 " file %s, %s\n",
+                      l->start, l->file, l->apart ? "apart" : "shared");
     errno = 0; // overwriting takes no room on a full disk
     int rc = pwrite(l->fd, text, (size_t)n, 0) != n || ftruncate(l->fd, n);
     return rc ? (errno ? -errno : -EIO) : 0;
@@ -109,7 +179,11 @@ static int is_form(const char *text)
     if (!*text || !strcmp(text, "\n"))
         return 1;
     sscanf(text, "\nboot %*36[0-9a-f-]\ncommits %*u begun %*u taken %*u%n", &rest);
-    return rest && !strcmp(text + rest, "\n");
+    text += rest;
+    line = 0;
+    sscanf(text, "\nstart %*u file %*u %*d.%*u, %*6[a-z]%n", &line);
+    text += line;
+    return (rest || line) && !strcmp(text, "\n");
 }
 
 /* Refuses somebody else's file. Next to a run's database, a small file of this name is the run's,
@@ -146,6 +220,7 @@ static int take_once(const struct run_lock *l, int looks, int *fd, struct err *e
         usleep(LOOK_US);
     }
     rc = rc ? rc : !file_names(l->path, *fd) ? 1 : ours_check(l, *fd, err);
+    rc = rc ? rc : hidden_check(l, *fd, err);
     if (rc) {
         close(*fd);
         *fd = -1;
@@ -165,6 +240,9 @@ static int take(const struct run_lock *l, int looks, int *fd, struct err *err)
 
 static int note(struct run_lock *l, struct err *err)
 {
+    l->start = begun((long)getpid());
+    l->apart = keeps_locks(l->fd);
+    file_identity(l->path, l->file);
     int rc = run_lock_note(l);
 
     return rc ? err_set(err, rc, "write %s: %s", l->path, strerror(-rc)) : 0;
@@ -218,8 +296,8 @@ int run_lock_read(struct run_lock *l, struct err *err)
 
     if (l->fd >= 0)
         return 0;
-    if (taken) {
-        rc = refuse(l, fd, err);
+    if (taken || hidden_check(l, fd, err)) {
+        rc = taken ? refuse(l, fd, err) : -EBUSY;
         close(fd);
     } else {
         l->fd = fd;
@@ -228,14 +306,14 @@ int run_lock_read(struct run_lock *l, struct err *err)
     return rc;
 }
 
-int run_lock_is_taken(struct run_lock *l)
+int run_lock_is_taken(struct run_lock *l, struct err *err)
 {
-    int taken, fd = open_shared(l, &taken);
+    int taken, fd = open_shared(l, &taken), rc = taken ? 1 : hidden_check(l, fd, err);
 
     numbers_read(l, fd);
     if (fd >= 0)
         close(fd);
-    return taken;
+    return rc;
 }
 
 int run_lock_holder(const struct run_lock *l, char *who, size_t size)

@@ -7,7 +7,7 @@
  * then hold two files of that name. If somebody else removes it, run_lock_still notices. */
 #pragma once
 
-#include "data/base/err.h"
+#include "data/base/file.h"
 
 enum { RUN_LOCK_BOOT = 37 };
 
@@ -21,6 +21,9 @@ struct run_lock {
     char    *path, *db_path; // owned
     int      fd;     // -1 if not open
     int      writes; // held exclusively
+    int      apart;  // the file system may not show the lock on another path to the file
+    uint64_t start;  // of this process, in ticks since the machine's
+    char     file[FILE_IDENTITY]; // which file is locked
     char     boot[RUN_LOCK_BOOT]; // id of the machine's current boot; "" if unknown
     int      known;  // the numbers are from this boot
     uint64_t commits, begun, taken;
@@ -38,8 +41,9 @@ int run_lock_read(struct run_lock *l, struct err *err);
 int run_lock_still(const struct run_lock *l, int *fd, struct err *err);
 /* From now on the lock is `fd`, which run_lock_still locked: stores the numbers in it. */
 int run_lock_renew(struct run_lock *l, int fd, struct err *err);
-/* Returns whether a process writes. If none does, *l gets the numbers of the last writer. */
-int run_lock_is_taken(struct run_lock *l);
+/* Returns whether a process writes: 1 or 0. If none does, *l gets the numbers of the last writer.
+ * -EBUSY: one does, but its lock is not seen by this path; reading would disturb it. */
+int run_lock_is_taken(struct run_lock *l, struct err *err);
 
 /* Returns whether a process writes. `who` gets the name that the last writer stored. It is "" if
  * there was none, or if that writer removed its name. */

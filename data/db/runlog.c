@@ -61,33 +61,39 @@ static int names_check(const struct runlog *log, int written, struct err *err)
 
 /* ---- lost commits ---- */
 
-/* Counts the commits that run.db shows, alone or with what SQLite reads of its log. Writes nothing.
- * -errno if it cannot be read at all. */
-static int commits_shown(const char *path, int alone, uint64_t *n, struct err *err)
+/* Counts the commits that run.db shows, alone or with what SQLite reads of its log. *taken (may be
+ * NULL) gets how many a checkpoint had taken into run.db before the last of them; 0 in a run of an
+ * older version. Writes nothing. -errno if it cannot be read at all. */
+static int commits_shown(const char *path, int alone, uint64_t *n, uint64_t *taken,
+                         struct err *err)
 {
     struct db db = { .path = (char *)path };
-    int64_t   found = 0;
+    int64_t   found = 0, before = 0;
     int       rc = db_open_apart(&db, alone, err);
 
     if (!rc) // without its tables there is no commit
         rc = db_number(&db, "SELECT n FROM commits", &found) > SQLITE_ERROR
                  ? db_fail(&db, "looking at its commits", err) : 0;
+    if (!rc && taken && db_number(&db, "SELECT coalesce(taken, 0) FROM commits", &before))
+        before = 0;
     db_close(&db);
     *n = (uint64_t)found;
+    if (taken)
+        *taken = (uint64_t)before;
     return rc;
 }
 
 /* Returns -EBADMSG and a sentence if run.db and its log are of different times: with the log it
- * shows fewer commits than alone, or it lacks commits that a checkpoint took into it. SQLite would
- * mix both, because each is whole. */
-static int times_check(const struct runlog *log, uint64_t shown, struct err *err)
+ * shows fewer commits than alone, or it lacks commits that a checkpoint took into it, as the log
+ * itself and run.lock say. SQLite would mix both, because each is whole. */
+static int times_check(const struct runlog *log, uint64_t shown, uint64_t taken, struct err *err)
 {
     const struct run_lock *l = &log->lock;
     const char            *p = log->db.path;
     uint64_t               alone;
 
-    if (!db_has_log(&log->db) || commits_shown(p, 1, &alone, NULL) ||
-        ((alone <= shown || !shown) && (!l->known || l->taken <= alone)))
+    if (!db_has_log(&log->db) || commits_shown(p, 1, &alone, NULL, NULL) ||
+        ((alone <= shown || !shown) && taken <= alone && (!l->known || l->taken <= alone)))
         return 0;
     return err_set(err, -EBADMSG,
                    "%s ends with commit %" PRIu64 " and its log %s-wal %s: they are of different "
@@ -103,16 +109,19 @@ static int times_check(const struct runlog *log, uint64_t shown, struct err *err
 static int commits_check(struct runlog *log, uint64_t *shown, struct err *err)
 {
     const struct run_lock *l = &log->lock;
+    const char            *p = log->db.path;
+    uint64_t               taken;
 
     for (int attempt = 0; l->known && attempt < 2; attempt++) {
-        int rc = commits_shown(log->db.path, 0, shown, NULL);
+        int rc = commits_shown(p, 0, shown, &taken, NULL);
 
         if (rc ? rc != -EBADMSG || !db_has_log(&log->db) : *shown >= l->commits)
-            return rc ? 0 : times_check(log, *shown, err); // opening it reports the damage
+            // opening it reports the damage
+            return rc ? 0 : times_check(log, *shown, taken, err);
         usleep(attempt ? 0 : 10000);
     }
     if (!l->known)
-        return commits_shown(log->db.path, 0, shown, NULL) ? 0 : times_check(log, *shown, err);
+        return commits_shown(p, 0, shown, &taken, NULL) ? 0 : times_check(log, *shown, taken, err);
     return err_set(err, -EBADMSG,
                    db_has_log(&log->db)
                        ? "%s-wal: the database's log is damaged, or it and run.db are of different "
@@ -194,10 +203,14 @@ static int log_ready(struct runlog *log, int read_only, struct err *err)
 static int log_count(struct runlog *log, struct err *err)
 {
     struct run_lock *l = &log->lock;
-    int64_t          n;
+    int64_t          n, taken;
 
     if (db_number(&log->db, "SELECT n FROM commits", &n))
         return db_fail(&log->db, "counting its commits", err);
+    // without a log all are in run.db; a killed process's checkpoint may not be durable
+    if (log->left && db_number(&log->db, "SELECT coalesce(taken, 0) FROM commits", &taken))
+        taken = 0;
+    log->taken = (uint64_t)(log->left ? taken : n);
     if (!l->known)
         l->begun = (uint64_t)n;
     l->commits = (uint64_t)n;
@@ -258,7 +271,8 @@ static int open_writing(struct runlog *log, int durable, struct err *err)
 static int open_reading(struct runlog *log, struct err *err)
 {
     uint64_t shown;
-    int      rc = run_lock_is_taken(&log->lock) ? 0 : commits_check(log, &shown, err);
+    int      taken = run_lock_is_taken(&log->lock, err);
+    int      rc = taken ? taken < 0 ? taken : 0 : commits_check(log, &shown, err);
 
     rc = rc ? rc : db_open(&log->db, 1, err);
     if (rc > 0) {
@@ -335,7 +349,7 @@ static int past_of(struct runlog *log, int *alone, struct err *err)
     *alone = 0;
     if (rc != -EBADMSG)
         return rc;
-    if (!commits_shown(log->db.path, 1, &without, NULL) && without > begun)
+    if (!commits_shown(log->db.path, 1, &without, NULL, NULL) && without > begun)
         begun = without; // another program's checkpoint
     *alone = begun > shown;
     return *alone && (l->taken != l->commits || without != l->commits) ? rc : 1;

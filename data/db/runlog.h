@@ -107,16 +107,23 @@ int runlog_get(struct runlog *log, const char *key, char *buf, size_t size, stru
 int runlog_unset(struct runlog *log, const char *key, struct err *err);
 /* Marks a new run as one whose rows older programs cannot read. They refuse it from then on. */
 int runlog_new_rows(struct runlog *log, struct err *err);
+/* Makes the table of rewards, for a new run of pairs. */
+int runlog_new_pairs(struct runlog *log, struct err *err);
 /* Stores a notice (a fall-back, a skipped step, ...) with the time. */
 int runlog_notice(struct runlog *log, const char *text, struct err *err);
+
+/* Means over the pairs of a step of preferences (model/pairs.h): rewards, and the share of pairs
+ * whose chosen answer has the larger one. pairs 0: the step had none. */
+struct runlog_rewards { uint64_t pairs; double chosen, rejected, accuracy; };
 
 struct runlog_step {
     uint64_t step, tokens;
     double   loss, lr, grad_norm, seconds;
     int      clipped, skipped;
     uint64_t peak_rss;
+    struct runlog_rewards rewards;
 };
-/* Inserts or replaces the row of s->step. */
+/* Inserts or replaces the row of s->step, and with rewards that of the table rewards. */
 int runlog_step(struct runlog *log, const struct runlog_step *s, struct err *err);
 /* Fills in the numbers that are known only after the step. */
 int runlog_step_done(struct runlog *log, uint64_t step, double seconds, uint64_t peak_rss,

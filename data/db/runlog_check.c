@@ -132,12 +132,26 @@ static void eval_row(struct checking *c, sqlite3_stmt *st)
     c->out->evals++;
 }
 
+static void rewards_row(struct checking *c, sqlite3_stmt *st)
+{
+    uint64_t              step = (uint64_t)sqlite3_column_int64(st, 0);
+    struct runlog_rewards r = { (uint64_t)sqlite3_column_int64(st, 1), column_real(st, 2),
+                                column_real(st, 3), column_real(st, 4) };
+
+    if (sqlite3_column_int64(st, 5) == runlog_rewards_sum(step, &r))
+        return;
+    say_damage(c, "table rewards: the row of step %llu is damaged (checksum differs)",
+               (unsigned long long)step + 1);
+    c->out->mended += c->mend && !runlog_write(c->log, "DELETE FROM rewards WHERE step = ?",
+                                               "removing a step's rewards", NULL, "u", step);
+}
+
 int runlog_check(struct runlog *log, int mend, void (*say)(void *ctx, const char *sentence),
                  void *ctx, struct runlog_check *out, struct err *err)
 {
     struct checking c = { log, out, say, ctx, mend };
     struct stat     st;
-    int64_t         settings;
+    int64_t         settings, pairs = 0;
 
     *out = (struct runlog_check){ 0 };
     if (stat(log->db.path, &st))
@@ -150,6 +164,10 @@ int runlog_check(struct runlog *log, int mend, void (*say)(void *ctx, const char
     out->settings = (uint64_t)settings;
     check_rows(&c, all_steps, step_row);
     check_rows(&c, "SELECT step, name, value, sum FROM evals", eval_row);
+    if (!db_number(&log->db, "SELECT count(*) FROM sqlite_schema WHERE name = 'rewards'", &pairs) &&
+        pairs)
+        check_rows(&c, "SELECT step, pairs, chosen, rejected, accuracy, sum FROM rewards",
+                   rewards_row);
     return 0;
 }
 

@@ -57,9 +57,22 @@ int runlog_begin(struct runlog *log, struct err *err)
     return rc;
 }
 
+/* Count this commit. In a run of an older version the table has no such column yet. */
+static int count(struct runlog *log, struct err *err)
+{
+    int rc = 0;
+
+    if (sqlite3_table_column_metadata(log->db.sql, "main", "commits", "taken", NULL, NULL, NULL,
+                                      NULL, NULL))
+        rc = db_exec(&log->db, "committing", err,
+                     "ALTER TABLE main.commits ADD COLUMN taken INTEGER");
+    return rc ? rc : db_run(&log->db, "UPDATE commits SET n = n + 1, taken = ?", "committing", err,
+                            "u", log->taken);
+}
+
 int runlog_commit(struct runlog *log, struct err *err)
 {
-    int rc = db_run(&log->db, "UPDATE commits SET n = n + 1", "committing", err, "");
+    int rc = count(log, err);
 
     rc = rc ? rc : db_run(&log->db, "COMMIT", "committing", err, "");
     if (rc)
@@ -115,7 +128,7 @@ void runlog_checkpoint(struct runlog *log)
     if (sqlite3_wal_checkpoint_v2(log->db.sql, NULL, SQLITE_CHECKPOINT_PASSIVE, &pages, &done))
         return;
     if (done == pages)
-        l->taken = l->commits;
+        l->taken = log->taken = l->commits;
     while (reached > before && known && log->ends[reached % RUNLOG_ENDS] > done)
         reached--, known--;
     if (known)

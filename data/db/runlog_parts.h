@@ -14,6 +14,7 @@ struct runlog {
     struct run_lock lock;
     int             counts;    // it counts commits in the lock; it is open for writing
     int             left;      // a log was there at opening; 0 after the first commit
+    uint64_t        taken;     // commits that are durable in run.db without its log, at least
     int             log_pages; // pages of run.db-wal after the last commit
     int             ends[RUNLOG_ENDS]; // log_pages after each of the last commits, by commit number
 };
@@ -30,4 +31,5 @@ int runlog_write(struct runlog *log, const char *text, const char *doing, struct
 /* Returns the checksum of a step's row. seconds and peak_rss are left out: they are known later,
  * and differ in each process. */
 uint32_t runlog_step_sum(const struct runlog_step *s);
+uint32_t runlog_rewards_sum(uint64_t step, const struct runlog_rewards *r);
 uint32_t runlog_eval_sum(uint64_t step, const char *name, double value);

@@ -21,6 +21,14 @@ uint32_t runlog_step_sum(const struct runlog_step *s)
     return crc32c(0, row, sizeof row);
 }
 
+uint32_t runlog_rewards_sum(uint64_t step, const struct runlog_rewards *r)
+{
+    uint64_t row[] = { step, r->pairs, real_bits(r->chosen), real_bits(r->rejected),
+                       real_bits(r->accuracy) };
+
+    return crc32c(0, row, sizeof row);
+}
+
 uint32_t runlog_eval_sum(uint64_t step, const char *name, double value)
 {
     uint64_t row[] = { step, real_bits(value) };
@@ -72,6 +80,11 @@ int runlog_new_rows(struct runlog *log, struct err *err)
     return schema_rows(&log->db, err);
 }
 
+int runlog_new_pairs(struct runlog *log, struct err *err)
+{
+    return schema_pairs(&log->db, err);
+}
+
 int runlog_notice(struct runlog *log, const char *text, struct err *err)
 {
     return runlog_write(log, "INSERT INTO notices (time, text)"
@@ -79,8 +92,22 @@ int runlog_notice(struct runlog *log, const char *text, struct err *err)
                         "writing a notice", err, "t", text);
 }
 
+/* A run of pairs has this table, which other runs lack (runlog_new_pairs). */
+static int rewards_row(struct runlog *log, const struct runlog_step *s, struct err *err)
+{
+    const struct runlog_rewards *r = &s->rewards;
+
+    return runlog_write(log, "INSERT OR REPLACE INTO rewards VALUES (?, ?, ?, ?, ?, ?)",
+                        "writing a step's rewards", err, "uudddu", s->step, r->pairs, r->chosen,
+                        r->rejected, r->accuracy, (uint64_t)runlog_rewards_sum(s->step, r));
+}
+
 int runlog_step(struct runlog *log, const struct runlog_step *s, struct err *err)
 {
+    int rc = s->rewards.pairs ? rewards_row(log, s, err) : 0;
+
+    if (rc)
+        return rc;
     return runlog_write(log, "INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                         "writing a step's row", err, "uudddiiduu", s->step, s->tokens, s->loss,
                         s->lr, s->grad_norm, s->clipped, s->skipped, s->seconds, s->peak_rss,

@@ -49,7 +49,8 @@ static const char tables[] =
     " attentions_offloaded INTEGER, mlps_kept INTEGER, mlps_offloaded INTEGER,"                    \
     " kept_bytes INTEGER, moved_bytes INTEGER, step_seconds REAL, expected_seconds REAL);"
 
-#define COMMITS "commits (n INTEGER) /* how many there were; run.lock has the number beside */"
+#define COMMITS "commits (n INTEGER, /* how many there were; run.lock has the number beside */" \
+                " taken INTEGER) /* how many of them a checkpoint had taken into run.db */"
 
 /* The views of these tables; see there. */
 __asm__(".pushsection .rodata\n"
@@ -90,12 +91,18 @@ int schema_create(struct db *db, struct err *err)
 
     rc = rc ? rc : make_views(db, 0, err);
     return rc ? rc : db_exec(db, creating, err, "CREATE TABLE " COMMITS ";"
-                             "INSERT INTO commits VALUES (0); COMMIT");
+                             "INSERT INTO commits VALUES (0, 0); COMMIT");
 }
 
 int schema_rows(struct db *db, struct err *err)
 {
     return db_exec(db, creating, err, "PRAGMA user_version=%d", ROWS);
+}
+
+int schema_pairs(struct db *db, struct err *err)
+{
+    return db_exec(db, creating, err, "CREATE TABLE rewards (step INTEGER PRIMARY KEY" FROM_0
+                   ", pairs INTEGER, chosen REAL, rejected REAL, accuracy REAL, sum INTEGER)");
 }
 
 /* Protects against a stranger's schema: a trigger would act on every row, a view in a table's place
@@ -222,7 +229,7 @@ static int from_2(struct db *db, int read_only, struct err *err)
     rc = rc ? rc : add_sums(db, "steps", read_only, err);
     rc = rc ? rc : add_sums(db, "evals", read_only, err);
     return rc ? rc : db_exec(db, upgrading, err, "CREATE %s" COMMITS "; "
-                             "INSERT INTO commits VALUES (0)",
+                             "INSERT INTO commits VALUES (0, 0)",
                              read_only ? "TEMP TABLE " : "TABLE main.");
 }
 

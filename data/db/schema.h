@@ -13,6 +13,8 @@ int schema_create(struct db *db, struct err *err);
 
 /* Gives the file the format of runs whose rows are conversations, which older programs refuse. */
 int schema_rows(struct db *db, struct err *err);
+/* Makes the table of a step's rewards, which only runs of pairs have. */
+int schema_pairs(struct db *db, struct err *err);
 
 /* Switches off, for this connection, everything that a stranger's tables could do other than
  * hold rows. */

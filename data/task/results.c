@@ -11,6 +11,9 @@
 
 enum { SQL_BYTES = 640 };
 
+const char *const results_rewards[RESULTS_REWARDS] = { "rewards/chosen", "rewards/rejected",
+                                                       "rewards/accuracies", "rewards/margins" };
+
 #define FINITE "abs(loss) < 9e999" // and not NULL, as SQLite has a NaN
 
 /* ---- JSON objects ---- */
@@ -149,6 +152,39 @@ static int read_history(json_t *rows, struct runlog *log, const struct results *
     return runlog_query(log, sql, take_history, &h, err);
 }
 
+/* Adds a step's rewards to its row of the history. Both come by steps. */
+struct rewarding { json_t *rows; size_t at; struct err *err; };
+
+static int take_rewards(void *ctx, int n, const char **values, const char **names)
+{
+    struct rewarding *w = ctx;
+    json_t           *row;
+    int               bad = 0;
+
+    (void)n, (void)names;
+    for (; (row = json_array_get(w->rows, w->at)); w->at++)
+        if (json_object_get(row, "loss") && json_integer_value(json_object_get(row, "step")) >=
+                                                (json_int_t)runlog_count(values[0]))
+            break;
+    if (!row ||
+        json_integer_value(json_object_get(row, "step")) != (json_int_t)runlog_count(values[0]))
+        return 0;
+    for (size_t k = 0; k < RESULTS_REWARDS; k++)
+        bad |= json_object_set_new(row, results_rewards[k], number(runlog_real(values[k + 1])));
+    return bad ? no_memory(w->err) : 0;
+}
+
+static int read_rewards(json_t *rows, struct runlog *log, const struct results *r, struct err *err)
+{
+    struct rewarding w = { rows, 0, err };
+    uint64_t         every = r->logging_steps ? r->logging_steps : 1;
+
+    return runlog_ask(log, take_rewards, &w, err,
+                      "SELECT max(step) + 1, avg(chosen), avg(rejected), avg(accuracy),"
+                      " avg(chosen - rejected) FROM rewards GROUP BY step / %" PRIu64
+                      " HAVING (max(step) + 1) %% %" PRIu64 " = 0 ORDER BY 1", every, every);
+}
+
 /* ---- trainer_state.json ---- */
 
 /* But for the history. */
@@ -177,6 +213,8 @@ static int write_state(const char *dir, struct runlog *log, const struct results
     int     rc = json_object_set_new(state, "log_history", rows) ? no_memory(err) : 0;
 
     rc = rc ? rc : read_history(rows, log, r, err);
+    if (!rc && r->paired)
+        rc = read_rewards(rows, log, r, err);
     if (!rc && (json_array_append(rows, last) || put_training(last, r, t) ||
                 json_object_set_new(last, "step", count(t->steps))))
         rc = no_memory(err);
@@ -208,7 +246,9 @@ static int put_eval(json_t *to, const struct results *r, size_t split, const str
 
     for (size_t k = 0; k < task->n_metrics; k++)
         bad |= put(to, "eval", metric_names[task->metric[k]], suffix, number(e->metric[k]));
-    if (!task->n_metrics)
+    for (size_t k = 0; k < RESULTS_REWARDS && r->paired; k++)
+        bad |= put(to, "eval", results_rewards[k], suffix, number(e->rewards[k]));
+    if (!task->n_metrics && !r->paired)
         bad |= json_object_set_new(to, "perplexity", number(exp(e->loss)));
     if (task->n_metrics > 1)
         bad |= put(to, "eval", "combined_score", suffix, number(results_combined(task, e)));

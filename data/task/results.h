@@ -13,12 +13,14 @@
  *     eval_samples_per_second, eval_steps_per_second (a step is a batch). MNLI's mismatched
  *     part has all these keys, epoch too, with the suffix _mm.
  *     A language model's task has no metrics; perplexity (without eval_ in front, as in
- *     transformers' example for causal language models) is the exponential of eval_loss.
+ *     transformers' example for causal language models) is the exponential of eval_loss. Pairs of
+ *     answers have eval_rewards/chosen and kin instead, as in TRL.
  * all_results.json: the keys of both.
  * trainer_state.json: the run's counters and log_history. The history has a row {epoch,
  *     grad_norm, learning_rate, loss, step} for every logging_steps steps. Its loss is the mean
  *     of the finite losses since the row before (finite_steps: their number, if not all). Its
- *     norm and rate are those of that step. Every evaluation has a row {epoch, eval_NAME ...,
+ *     norm and rate are those of that step. Of pairs, it has rewards/chosen and kin, too, the means
+ *     since the row before. Every evaluation has a row {epoch, eval_NAME ...,
  *     step} with the names of run.db's table evals. The last row has the training's figures.
  *     The file is made from run.db, so it is complete for a run that was stopped and resumed.
  *     Steps count from 1 here, from 0 in run.db.
@@ -31,11 +33,17 @@
 #include "data/db/runlog.h"
 #include "data/task/task.h"
 
+/* What an evaluation of pairs of answers has besides the loss, by TRL's names: rewards/chosen,
+ * rewards/rejected, rewards/accuracies, rewards/margins. */
+enum { RESULTS_REWARDS = 4 };
+extern const char *const results_rewards[RESULTS_REWARDS];
+
 struct results_eval {             // of one file; split: its place in task's dev and tests
     double   loss;                // mean over its rows
     double   metric[TASK_METRICS]; // of task->metric, in its order
     double   seconds;
     uint64_t samples, batches;
+    double   rewards[RESULTS_REWARDS]; // of pairs
 };
 
 /* run_glue.py's combined_score: the mean of the task's metrics. */
@@ -43,6 +51,7 @@ double results_combined(const struct task *task, const struct results_eval *e);
 
 struct results {
     const struct task *task;
+    int      paired;              // its rows are pairs of answers
     uint64_t train_samples;       // rows of an epoch
     uint64_t steps_per_epoch;     // optimizer steps, at least 1: turns a step into an epoch
     uint64_t epochs, max_steps; // asked for: passes over the rows (rounded up), steps of the run

@@ -63,9 +63,9 @@ void devices_memory(const struct run_config *cfg, const struct store *st, struct
 }
 
 /* The superblock that device i should have. */
-static struct store_super super_of(const struct devices *d, size_t i)
+static struct superblock super_of(const struct devices *d, size_t i)
 {
-    struct store_super s = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n,
+    struct superblock s = { .device = (uint32_t)i, .n_devices = (uint32_t)d->n,
                              .bytes = d->store.device_bytes[i] };
 
     snprintf(s.id, sizeof s.id, "%s", d->cfg.id);
@@ -77,13 +77,13 @@ static struct store_super super_of(const struct devices *d, size_t i)
 /* Checks that the page that was read is device i's superblock. */
 static int super_check(const struct devices *d, size_t i, struct err *err)
 {
-    struct store_super want = super_of(d, i);
-    int                rc = store_super_check(d->page, &want, d->device[i].path, err);
+    struct superblock want = super_of(d, i);
+    int                rc = superblock_check(d->page, &want, d->device[i].path, err);
 
     if (!rc || !d->cfg.owner_next || !*d->cfg.owner_next)
         return rc;
     snprintf(want.owner, sizeof want.owner, "%s", d->cfg.owner_next);
-    return store_super_check(d->page, &want, d->device[i].path, NULL) ? rc : 0;
+    return superblock_check(d->page, &want, d->device[i].path, NULL) ? rc : 0;
 }
 
 int devices_fake(const struct run_config *cfg)
@@ -184,7 +184,7 @@ void devices_buffer_end(struct devices *d, void *buffer)
 static int page_move(struct devices *d, size_t i, enum csd_kind kind, struct err *err)
 {
     return devices_run(d, i, &(struct csd_job){ .kind = kind, .cls = CLASS_STATES, .buf = d->page,
-                                                .bytes = STORE_SUPERBLOCK }, err);
+                                                .bytes = SUPERBLOCK_BYTES }, err);
 }
 
 int devices_record(const struct devices *d, struct runlog *log, struct err *err)
@@ -206,9 +206,9 @@ int devices_record(const struct devices *d, struct runlog *log, struct err *err)
 
 int devices_super_write(struct devices *d, size_t i, struct err *err)
 {
-    struct store_super super = super_of(d, i);
+    struct superblock super = super_of(d, i);
 
-    store_super_pack(d->page, &super);
+    superblock_pack(d->page, &super);
     return page_move(d, i, CSD_WRITE, err);
 }
 
@@ -244,13 +244,13 @@ static int superblock_found(struct devices *d, size_t i, struct err *err)
 {
     int fd = file_open_device(d->device[i].path, O_RDONLY), found = 0;
 
-    if (fd >= 0 && pread(fd, d->page, STORE_SUPERBLOCK, 0) == STORE_SUPERBLOCK) {
+    if (fd >= 0 && pread(fd, d->page, SUPERBLOCK_BYTES, 0) == SUPERBLOCK_BYTES) {
         found = super_check(d, i, err);
         found = found ? found : 1;
     }
     if (fd >= 0)
         close(fd);
-    memset(d->page, 0, STORE_SUPERBLOCK);
+    memset(d->page, 0, SUPERBLOCK_BYTES);
     return found;
 }
 
@@ -282,7 +282,7 @@ int devices_present(const struct devices *d, const char *used, struct err *err)
 static int file_begin(struct devices *d, size_t i, struct err *err)
 {
     struct device     *at = &d->device[i];
-    struct store_super super = super_of(d, i);
+    struct superblock super = super_of(d, i);
     struct file_new    f;
     struct stat        st;
     int                rc = file_new_open(&f, at->path, err);
@@ -292,8 +292,8 @@ static int file_begin(struct devices *d, size_t i, struct err *err)
     else if (!rc && (fchmod(f.fd, 0600) || fstat(f.fd, &st)))
         rc = err_set(err, -errno, "create %s: %s", at->path, strerror(errno));
     if (!rc) {
-        store_super_pack(d->page, &super);
-        rc = file_pwrite(f.fd, d->page, STORE_SUPERBLOCK, 0, at->path, err);
+        superblock_pack(d->page, &super);
+        rc = file_pwrite(f.fd, d->page, SUPERBLOCK_BYTES, 0, at->path, err);
     }
     if (rc) {
         file_new_abort(&f);
@@ -349,7 +349,7 @@ static int device_open(struct devices *d, size_t i, enum devices_how how,
     if (create && !devices_fake(cfg) && !file_is_block(c.path)) {
         if ((rc = file_begin(d, i, err)))
             return rc;
-        c.keep = STORE_SUPERBLOCK;
+        c.keep = SUPERBLOCK_BYTES;
     }
     c.read_only = how == DEVICES_READ;
     c.links = topology_ends(d->links, i);
@@ -449,7 +449,7 @@ static void device_forget(struct devices *d, size_t i)
 {
     struct csd **c = &d->device[i].csd;
 
-    if (!*c || !store_super_whole(d->page))
+    if (!*c || !superblock_whole(d->page))
         return;
     (*c)->ops->close(*c);
     *c = NULL;
@@ -472,7 +472,7 @@ int devices_open(struct devices *d, const struct run_config *cfg, enum devices_h
     d->device = calloc(d->n + acts, sizeof *d->device);
     if (!rc && more->lay && !buffer_add(d, more, 0, err))
         rc = -ENOMEM;
-    if (!rc && (!(d->page = devices_buffer(d, STORE_SUPERBLOCK)) || !d->device))
+    if (!rc && (!(d->page = devices_buffer(d, SUPERBLOCK_BYTES)) || !d->device))
         rc = err_set(err, -ENOMEM, "out of memory for %zu devices", d->n);
     rc = rc ? rc : topology_open(&d->links, &d->cfg.links, d->n, err);
     for (; !rc && opened < d->n; opened++) {

@@ -111,12 +111,12 @@ int devices_inside(const struct run_config *cfg, const char *path)
 /* Refuses a page that is the superblock of any run's device. */
 static int page_free(const void *page, const char *path, const char *option, struct err *err)
 {
-    struct store_super s;
+    struct superblock s;
     char               what[128] = "what was the states of a siTrain run";
 
-    if (!store_super_present(page))
+    if (!superblock_present(page))
         return 0;
-    if (!store_super_read(page, &s))
+    if (!superblock_read(page, &s))
         snprintf(what, sizeof what, "the states of a siTrain run (%s, device %" PRIu32 " of %"
                  PRIu32 ")", s.id, s.device, s.n_devices);
     return err_misuse(err, "%s%s%s holds %s: name another drive; --force-device writes over them",
@@ -125,7 +125,7 @@ static int page_free(const void *page, const char *path, const char *option, str
 
 int devices_empty_check(const char *path, const char *option, int force, struct err *err)
 {
-    char page[STORE_SUPERBLOCK];
+    char page[SUPERBLOCK_BYTES];
     int  rc = 0, fd;
 
     if (force || !file_is_block(path))
@@ -148,7 +148,7 @@ int devices_free_check(const char *path, const char *option, int force, struct e
 
 int devices_erase(int fd, const char *path, struct err *err)
 {
-    static const char zeros[STORE_SUPERBLOCK];
+    static const char zeros[SUPERBLOCK_BYTES];
     struct stat       st;
 
     if (fstat(fd, &st))

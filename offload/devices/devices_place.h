@@ -11,7 +11,7 @@ const char *devices_layout(const struct run_config *cfg);
 
 /* The name of device i's file in a folder given with --device, for the run of this id. older: as in
  * versions that cut the id to 8 digits, which two runs may share. */
-enum { DEVICES_NAME = 2 * STORE_LAYOUT + 64 };
+enum { DEVICES_NAME = 2 * SUPERBLOCK_WORD + 64 };
 void devices_name(char out[DEVICES_NAME], const char *id, const char *layout, size_t i, int older);
 /* The name of device i in RUN. */
 void devices_name_in_run(char out[DEVICES_NAME], const char *layout, size_t i);

@@ -9,8 +9,9 @@
 
 #include "data/base/round.h"
 #include "offload/layout/config.h"
+#include "offload/layout/superblock.h"
 
-enum { STORE_SUPERBLOCK = 4096, STORE_MIN_SPARES = 4, STORE_FEW_SPARES = 2 };
+enum { STORE_MIN_SPARES = 4, STORE_FEW_SPARES = 2 };
 enum { STORE_MAX_SUBGROUP = 4 << 20, STORE_MAX_SUBGROUPS = 1 << 22 }; // parameters; subgroups
 
 struct store_sub {
@@ -91,26 +92,3 @@ static inline uint64_t store_residual_off(const struct store_sub *u, uint64_t ap
 }
 
 static inline size_t store_pad(size_t n) { return round_up(n, CSD_ALIGN_PARAMS); }
-
-/* The superblock of a device says which run the device belongs to. layout: "" for the devices that
- * the run was made with; otherwise the name of the set of devices that it was moved to (reshard.h).
- * So devices that a run has left are not taken for its own. owner: "", or a word of the folder
- * whose user has named the device last. A copy of a run has the same id and layout, and must not
- * take or remove the run's devices. A word is written in place: a power cut leaves the old word or
- * the new one. */
-enum { STORE_LAYOUT = 17 };
-struct store_super {
-    char     id[33], layout[STORE_LAYOUT], owner[STORE_LAYOUT];
-    uint32_t device, n_devices;
-    uint64_t bytes;
-};
-/* page: STORE_SUPERBLOCK bytes, written by pack, read by the others.
- * store_super_check compares it with `want`: 0; -EBADMSG: damaged, or of a set of devices that the
- * run has left; -EXDEV: another device's. */
-void store_super_pack(void *page, const struct store_super *s);
-int  store_super_check(const void *page, const struct store_super *want, const char *path,
-                       struct err *err);
-int  store_super_present(const void *page); // true if any version of siTrain wrote it
-int  store_super_whole(const void *page);   // true if its checksum is right
-/* 0; -EBADMSG: damaged, or not of this version. */
-int  store_super_read(const void *page, struct store_super *out);

@@ -71,15 +71,15 @@ static int name_is(const char *listed, const struct run_config *cfg, const char 
  * superblock yet. Returns NULL, or a reason why not. */
 static const char *page_is_not(int fd, const struct run_config *cfg, const char *layout, int named)
 {
-    static const char  zeros[STORE_SUPERBLOCK];
-    char               page[STORE_SUPERBLOCK] = { 0 };
-    struct store_super s;
+    static const char  zeros[SUPERBLOCK_BYTES];
+    char               page[SUPERBLOCK_BYTES] = { 0 };
+    struct superblock s;
 
     if (pread(fd, page, sizeof page, 0) < 0)
         return "it cannot be read";
-    if (!memcmp(page, zeros, STORE_SUPERBLOCK))
+    if (!memcmp(page, zeros, SUPERBLOCK_BYTES))
         return named ? NULL : "nothing in it says whose it is";
-    if (store_super_read(page, &s) || strcmp(s.id, cfg->id) || strcmp(s.layout, layout))
+    if (superblock_read(page, &s) || strcmp(s.id, cfg->id) || strcmp(s.layout, layout))
         return "what it holds is something else";
     return strcmp(s.owner, cfg->owner ? cfg->owner : "") ? "a copy of the run has taken it" : NULL;
 }

@@ -275,7 +275,7 @@ static void superblocks_say(struct check *c)
 
     for (size_t d = 0; d < c->dev.n; d++) {
         count->n++;
-        count->bytes += STORE_SUPERBLOCK;
+        count->bytes += SUPERBLOCK_BYTES;
         count->damaged += *c->each[d].text != '\0';
         if (*c->each[d].text)
             say(c->v, 1, "device %zu: %s", d, c->each[d].text);

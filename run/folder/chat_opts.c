@@ -60,15 +60,18 @@ int chat_opts_check(const struct chat_opts *o, const struct tune_opts *t,
                     const struct task_names *columns, const struct train_opts *train,
                     struct err *err)
 {
+    const char *task = tune_pairs(t) ? TUNE_DPO : TUNE_CHAT;
+
     if (columns->pair || columns->label)
-        return err_misuse(err, "--%s-column is for rows with labels: leave it out with --task chat",
-                          columns->pair ? "pair" : "label");
+        return err_misuse(err, "--%s-column is for rows with labels: leave it out with --task %s",
+                          columns->pair ? "pair" : "label", task);
     if (t->test_file || t->predict)
         return err_misuse(err, "--%s is for classifiers and regressors: leave it out with --task "
-                          "chat (siTrain generate answers)", t->predict ? "predict" : "test-file");
+                          "%s (siTrain generate answers)", t->predict ? "predict" : "test-file",
+                          task);
     if (t->regression || t->max_predict)
         return err_misuse(err, "--%s is for classifiers and regressors: leave it out with --task "
-                          "chat", t->regression ? "regression" : "max-predict-samples");
+                          "%s", t->regression ? "regression" : "max-predict-samples", task);
     if (o->packing && o->by_length)
         return err_misuse(err, "--group-by-length saves padding, and rows that --packing fills "
                           "have hardly any: leave it out");

@@ -143,9 +143,9 @@ static int move_out(const char *part, const char *dir, struct err *err)
  * another run's, or that a process has open, stays. */
 static void clear_device(const char *device, const char *id, size_t i)
 {
-    static const char  zeros[STORE_SUPERBLOCK];
-    char               path[2 * SESSION_PATH], page[STORE_SUPERBLOCK], name[DEVICES_NAME];
-    struct store_super super = { 0 };
+    static const char  zeros[SUPERBLOCK_BYTES];
+    char               path[2 * SESSION_PATH], page[SUPERBLOCK_BYTES], name[DEVICES_NAME];
+    struct superblock super = { 0 };
     struct stat        st;
 
     if (stat(device, &st))
@@ -164,7 +164,7 @@ static void clear_device(const char *device, const char *id, size_t i)
         return;
     int begun = !file_pread(fd, page, sizeof page, 0, path, NULL);
     // a kill may have come before the superblock was written; then the name tells
-    int ours = begun && ((!store_super_read(page, &super) && !strcmp(super.id, id)) ||
+    int ours = begun && ((!superblock_read(page, &super) && !strcmp(super.id, id)) ||
                          (in_folder && !memcmp(page, zeros, sizeof page)));
     if ((ours || (in_folder && !begun)) && !fstat(fd, &st) && !file_lock(fd, 0) &&
         (S_ISBLK(st.st_mode) || st.st_nlink == 1))

@@ -17,7 +17,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-enum { HEAD_BYTES = STORE_SUPERBLOCK };
+enum { HEAD_BYTES = SUPERBLOCK_BYTES };
 
 #define PREDICTIONS "index\tprediction\n"
 
@@ -293,7 +293,7 @@ static int check_file(const struct output *o, struct err *err)
         return rc;
     size_t n = size_min(size, HEAD_BYTES);
     rc = file_pread(fd, head, n, 0, o->path, err);
-    if (!rc && n == HEAD_BYTES && store_super_present(head))
+    if (!rc && n == HEAD_BYTES && superblock_present(head))
         rc = err_misuse(err, "%s holds a device's states: choose another name", o->path);
     else if (!rc && n && o->kind == OUTPUT_RENDERINGS) // anybody's JSON may begin so
         rc = err_misuse(err, "%s is there: choose another name, or remove it", o->path);

@@ -10,5 +10,5 @@
 /* Give the open devices a new word. owner, next: both words as in run.db; they are brought up to
  * date. settle: what else is written with the second commit; it runs
  * inside its transaction. */
-int owner_take(struct devices *d, char owner[STORE_LAYOUT], char next[STORE_LAYOUT],
+int owner_take(struct devices *d, char owner[SUPERBLOCK_WORD], char next[SUPERBLOCK_WORD],
                int (*settle)(void *ctx, struct err *err), void *ctx, struct err *err);

@@ -19,6 +19,8 @@ const char *const run_test[TASK_SPLITS] = { "test", "test_mm" };
 
 #define TOKENS(set) { set ".bin", "its tokens", RUN_FILE_TOKENS, FIRST | COPIED, set }
 #define ROWS(set)   { set ".ex", "its rows", RUN_FILE_ROWS, FIRST | COPIED, set }
+#define REFERENCE(set)                                                                             \
+    { set ".ref", "its reference", RUN_FILE_REFERENCE, FIRST | COPIED, set }
 #define RESULT(name) { name, "its results", RUN_FILE_RESULT, 0, NULL }
 
 static const struct run_file files[] = {
@@ -31,6 +33,8 @@ static const struct run_file files[] = {
     TOKENS("eval"),
     ROWS(RUN_TRAIN),
     ROWS("dev"),
+    REFERENCE(RUN_TRAIN),
+    REFERENCE("dev"),
     ROWS("dev_mm"),
     ROWS("test"),
     ROWS("test_mm"),

@@ -14,6 +14,7 @@ enum run_file_kind {
     RUN_FILE_TOKENIZER, // a tokenizer's folder
     RUN_FILE_TOKENS,
     RUN_FILE_ROWS,      // labelled examples
+    RUN_FILE_REFERENCE, // log-probabilities of rows (reference.h)
     RUN_FILE_RESULT,    // written at the end of a fine-tuning
 };
 

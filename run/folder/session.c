@@ -13,6 +13,7 @@
 #include "run/folder/exports.h"
 #include "run/folder/owner.h"
 #include "run/folder/run_files.h"
+#include "run/folder/pairs_opts.h"
 #include "run/folder/settings.h"
 
 #include <assert.h>
@@ -381,6 +382,7 @@ int session_load(struct session *s, struct err *err)
     rc = rc ? rc : load_options(s, err);
     s->rows = !settings_has(s->log, "chat.form")       ? SESSION_WHOLE
               : settings_has(s->log, "chat.packing") ? SESSION_PACKED
+              : pairs_opts_load(&s->pairs, s->log)   ? SESSION_PAIRS
                                                      : SESSION_PADDED;
     settings_scan(s->log, "%zu", &s->ranks.size, "ranks");
     settings_scan(s->log, "%zu", &s->ranks.rank, "rank");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/arch.h"
+#include "model/pairs.h"
 #include "offload/layout/store.h"
 #include "offload/run.h"
 #include "run/folder/events.h"
@@ -12,20 +13,22 @@
 enum { SESSION_PATH = 4096 };
 
 /* The rows that a language model is trained on: whole ones of a token file; or, of conversations,
- * one example in each, padded; or several in each. (A classifier's are padded in any case.) */
-enum session_rows { SESSION_WHOLE, SESSION_PADDED, SESSION_PACKED };
+ * one example in each, padded; or several in each; or, of preferences, one answer in each, padded,
+ * of which two are a pair. (A classifier's are padded in any case.) */
+enum session_rows { SESSION_WHOLE, SESSION_PADDED, SESSION_PACKED, SESSION_PAIRS };
 
 struct session {
     char              dir[SESSION_PATH];
     char              id[33];
-    char              layout[STORE_LAYOUT]; // as in struct run_config
-    char              owner[STORE_LAYOUT], owner_next[STORE_LAYOUT];
+    char              layout[SUPERBLOCK_WORD]; // as in struct run_config
+    char              owner[SUPERBLOCK_WORD], owner_next[SUPERBLOCK_WORD];
     enum run_spares   spares;       // as in struct run_config
     int               read_only;    // opened by READ, PAST or LIVE, or by EITHER as READ
     enum moved        moved;        // set if opened for writing
     int               past;         // opened by PAST, before the last commit
     struct model_config config;
     enum session_rows rows;
+    struct pairs_options pairs;     // of SESSION_PAIRS
     struct train_opts o;            // as stored
     int               has_opts;
     struct runlog    *log;

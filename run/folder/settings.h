@@ -43,7 +43,7 @@
  *
  * Settings of a fine-tuning:
  *
- *     task              cola, ..., custom, or chat
+ *     task              cola, ..., custom, chat, or dpo
  *     epochs            as given
  *     NAME.sum          examples_sum of RUN/NAME.ex, in hex; NAME: train, dev, dev_mm, test,
  *                       test_mm, for each that exists
@@ -62,6 +62,13 @@
  *     chat.packing chat.by_length    1 if --packing or --group-by-length was given
  *     train.packed      rows of an epoch, if several examples are in a row
  *     NAME.tokens NAME.counted    of train and dev: tokens, and those that count in the loss
+ *
+ * Settings of preferences (task dpo), which have those of conversations, too; NAME.rows counts both
+ * answers of each:
+ *
+ *     pairs.loss pairs.beta pairs.smoothing    options of the loss; they also say that two
+ *                       neighbouring rows are a pair
+ *     NAME.ref          checksum of RUN/NAME.ref, in hex (reference.h)
  *
  * Settings about exports and places:
  *

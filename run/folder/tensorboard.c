@@ -251,6 +251,12 @@ void tensorboard_step(struct tensorboard *t, const struct training_step *s, doub
     put_value(&summary, "train/learning_rate", r->lr);
     put_value(&summary, "train/gradient_norm", r->grad_norm);
     put_value(&summary, "train/clip_factor", r->clip_factor);
+    if (r->rewards.pairs) {
+        put_value(&summary, "train/rewards/chosen", r->rewards.chosen);
+        put_value(&summary, "train/rewards/rejected", r->rewards.rejected);
+        put_value(&summary, "train/rewards/accuracies", r->rewards.accuracy);
+        put_value(&summary, "train/rewards/margins", r->rewards.chosen - r->rewards.rejected);
+    }
     if (r->skipped)
         put_value(&summary, "train/skipped", 1);
     if (seconds > 0) {

@@ -312,21 +312,30 @@ const struct opt_row column_rows[] = {
     { 0 }
 };
 
-const char *tune_task_word(size_t i) { return i == task_count ? TUNE_CHAT : task_word(i); }
+const char *tune_task_word(size_t i)
+{
+    return i == task_count ? TUNE_CHAT : i == task_count + 1 ? TUNE_DPO : task_word(i);
+}
 
-int tune_chats(const struct tune_opts *t) { return t->task && !strcasecmp(t->task, TUNE_CHAT); }
+int tune_pairs(const struct tune_opts *t) { return t->task && !strcasecmp(t->task, TUNE_DPO); }
+
+int tune_chats(const struct tune_opts *t)
+{
+    return tune_pairs(t) || (t->task && !strcasecmp(t->task, TUNE_CHAT));
+}
 
 #define TUNE(field) offsetof(struct tune_opts, field)
 
 const struct opt_row tune_rows[] = {
     { "task", OPT_STRING, TUNE(task), .words = tune_task_word,
-      .help = "GLUE task, or chat: a language model learns the answers of conversations",
+      .help = "GLUE task; chat: a language model learns the answers of conversations; or dpo: it "
+              "learns from pairs of answers, of which one was chosen",
       .kept = OPT_SOURCE },
     { "train-file", OPT_FILES, TUNE(train_file), .arg = "FILE", .max = TRAIN_MOST_FILES,
       .help = "Training rows: .csv, .tsv, .json or .jsonl (one object per line, or one list). "
               "Columns: label, and sentence or sentence1 and sentence2, or as named by "
-              "--text-column, --pair-column and --label-column. With --task chat: "
-              "conversations, in one file or several.", .kept = OPT_SOURCE },
+              "--text-column, --pair-column and --label-column. With --task chat or dpo: "
+              "conversations or pairs of answers, in one file or several.", .kept = OPT_SOURCE },
     { "eval-file", OPT_FILES, TUNE(eval_file), .arg = "FILE", .max = TRAIN_MOST_FILES,
       .help = "Evaluation rows, in the format of --train-file", .kept = OPT_SOURCE },
     { "test-file", OPT_PATH, TUNE(test_file), .arg = "FILE",
@@ -339,8 +348,8 @@ const struct opt_row tune_rows[] = {
     { "epochs", OPT_UINT, TUNE(epochs), "3", .min = 1, .max = 1000000,
       .help = "Number of passes over the training rows. --steps overrides it." },
     { "max-seq", OPT_UINT, TUNE(max_seq), .min = 1, .max = 1048576,
-      .help = "Number of tokens per row (default: 128, in --task chat 1024; the model's positions "
-              "or the tokenizer's model_max_length if fewer). Longer rows are cut off." },
+      .help = "Number of tokens per row (default: 128, in --task chat and dpo 1024; the model's "
+              "positions or the tokenizer's model_max_length if fewer). Longer rows are cut off." },
     { "predict", OPT_FLAG, TUNE(predict),
       .help = "Write predictions for the test rows at the end", .kept = OPT_SOURCE },
     { "max-train-samples", OPT_UINT, TUNE(max_train),

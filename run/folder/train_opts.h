@@ -113,11 +113,13 @@ struct tune_opts {
 };
 
 #define TUNE_CHAT "chat" // the task of a language model that learns from conversations
+#define TUNE_DPO  "dpo"  // the task of one that learns from preferences
 
-/* The names of tune_opts.task: GLUE's tasks, and TUNE_CHAT. */
+/* The names of tune_opts.task: GLUE's tasks, TUNE_CHAT and TUNE_DPO. */
 const char *tune_task_word(size_t i);
-/* True if the rows are conversations. */
+/* True if the rows are conversations: those of TUNE_CHAT, and the two answers of a preference. */
 int tune_chats(const struct tune_opts *t);
+int tune_pairs(const struct tune_opts *t); // true if they are preferences
 
 /* Options for reading a model: eval and generate. */
 struct read_opts {

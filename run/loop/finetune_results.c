@@ -32,6 +32,9 @@ static int take_row(void *ctx, int n, const char **values, const char **names)
 
         if (i && (!suffix || !*suffix))
             continue;
+        for (size_t k = 0; k < RESULTS_REWARDS && !i; k++)
+            if (!strcmp(values[0], results_rewards[k]))
+                e->eval->rewards[k] = runlog_real(values[1]);
         for (size_t k = 0; k <= t->n_metrics; k++) {
             int loss = k == t->n_metrics;
 
@@ -57,8 +60,11 @@ static int take_evals(struct results *r, struct session *s, uint64_t step, const
 
         v->samples = labelled_rows(s, run_dev[i]);
         v->batches = div_up(v->samples, s->o.batch);
+        v->samples /= s->rows == SESSION_PAIRS ? 2 : 1;
         v->seconds = seconds[i];
         v->loss = v->metric[0] = v->metric[1] = (double)NAN;
+        for (size_t k = 0; k < RESULTS_REWARDS; k++)
+            v->rewards[k] = (double)NAN;
         r->n_evals += v->samples > 0;
     }
     snprintf(sql, sizeof sql,
@@ -84,7 +90,8 @@ static int write_results(struct finetune_results *out, struct session *s, uint64
     out->step = best->any ? best->step : steps - 1;
     out->results = (struct results){
         .task = task,
-        .train_samples = rows,
+        .train_samples = s->rows == SESSION_PAIRS ? rows / 2 : rows,
+        .paired = s->rows == SESSION_PAIRS,
         .steps_per_epoch = source_epoch_steps(s),
         .max_steps = steps,
         .train_batch = s->o.batch,

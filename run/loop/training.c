@@ -6,6 +6,7 @@
 #include "data/base/clock.h"
 #include "data/base/machine.h"
 #include "data/base/round.h"
+#include "model/together.h"
 #include "kernels/attention.h"
 #include "offload/devices/devices.h"
 #include "offload/upkeep/recovery.h"
@@ -253,6 +254,27 @@ static int training_open(struct training *t, struct err *err)
         (rc = record_options(t, &t->first, err)))
         return rc;
     return record_engine(t, err);
+}
+
+/* The reference of a run of pairs is the model before the first step. Ranks compute it together,
+ * even if one of them lacks it alone. */
+static int open_reference(struct training *t, struct err *err)
+{
+    struct session *s = t->s;
+    uint64_t        lacks = (uint64_t)source_lacks_reference(t->source), none = 0;
+    int             rc = together_add(s->ranks.comm, &lacks, &none, err);
+
+    if (rc || !lacks)
+        return rc;
+    if (t->first)
+        return err_set(err, -EBADMSG, "%s lacks what the model said to its pairs before the first "
+                       "step (train.ref, dev.ref), and it is not known any more: put a copy of "
+                       "these files there", s->dir);
+    events_kill_costs(s->events, "--resume computes it again");
+    rc = source_reference(t->source, t->trainer, err);
+    if (!rc && s->run.mode != RUN_MEM) // the stream owns the database until it is drained
+        rc = stream_drain(t->stream, err);
+    return rc ? rc : source_keep_reference(t->source, s, err);
 }
 
 static void training_close(struct training *t)
@@ -510,6 +532,7 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     }
     events_kill_costs(s->events, "--resume goes on from the last commit");
     rc = training_open(&t, err);
+    rc = rc ? rc : open_reference(&t, err);
     rc = rc ? rc : job_run_patience(s, err);
     if (!rc) {
         tell_what_a_stop_does(&t, next);

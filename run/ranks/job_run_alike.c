@@ -60,6 +60,8 @@ static void add_data(struct terms *t, struct runlog *log)
         { "train.sum", "the sum of its rows" }, { "dev.sum", "the sum of its dev rows" },
         { "dev_mm.sum", "the sum of its dev_mm rows" },
         { "init.sum", "a sum of its beginning" },
+        { "pairs.loss", "--loss" }, { "pairs.beta", "--beta" },
+        { "pairs.smoothing", "--label-smoothing" },
         { "chat.packing", "--packing" },        { "chat.by_length", "--group-by-length" },
         { "data.format", "the format of --data" }, { "eval.format", "that of --eval-data" },
     };

@@ -27,7 +27,7 @@ enum { BLOCK_ROWS = 512, BLOCK_TEXT = 4 << 20, KEPT_IDS = 1 << 14, THREADS = 64,
 /* A row that is kept until its block is encoded. */
 struct held {
     struct chat_row row;
-    struct chat_ids ids;
+    struct chat_ids ids[2]; // the second is of a preference's rejected answer
     int             rc;
     struct err      err;
 };
@@ -52,8 +52,7 @@ struct encoder {
     struct chat_ends         ends;
     uint64_t                 left; // rows of the set that may be read
     char                     first[SHOWN + 1]; // of the file's first row
-    int32_t                 *stored;           // (cap)
-    size_t                   cap;
+    int32_t                 *stored[2];        // (seq)
 };
 
 /* ---- rows that are kept ---- */
@@ -79,33 +78,53 @@ static void held_free(struct held *h)
     free(h->row.turns.counts);
     free((char *)(uintptr_t)h->row.prompt);
     free((char *)(uintptr_t)h->row.completion);
+    json_decref(h->row.other_turns.messages);
+    free(h->row.other_turns.counts);
+    free((char *)(uintptr_t)h->row.other);
     h->row = (struct chat_row){ 0 };
-    if (h->ids.ids.cap > KEPT_IDS)
-        chat_ids_free(&h->ids);
+    for (size_t k = 0; k < 2; k++)
+        if (h->ids[k].ids.cap > KEPT_IDS)
+            chat_ids_free(&h->ids[k]);
+}
+
+/* Adds about how large they are to *bytes. Returns whether there was memory. */
+static int turns_copy(struct chat_turns *to, const struct chat_turns *from, size_t *bytes)
+{
+    size_t n = json_array_size(from->messages);
+
+    if (!from->messages)
+        return 1;
+    to->messages = json_incref(from->messages);
+    to->counts = malloc((n + 1) * sizeof *to->counts);
+    if (to->counts)
+        memcpy(to->counts, from->counts, n * sizeof *to->counts);
+    *bytes += text_bytes(from->messages);
+    return to->counts != NULL;
+}
+
+static int text_copy(const char **to, const char *from, size_t *bytes)
+{
+    *to = from ? strdup(from) : NULL;
+    *bytes += from ? strlen(from) : 0;
+    return !from || *to;
 }
 
 /* Copies a row, whose JSON is the reader's no longer. *bytes: about how large it is. */
 static int held_set(struct held *h, const struct chat_row *row, size_t *bytes, struct err *err)
 {
-    size_t n = json_array_size(row->turns.messages);
-    int    ok;
+    int ok;
 
     h->row = (struct chat_row){ .path = row->path, .line = row->line, .form = row->form,
                                 .has_turns = row->has_turns, .tools = json_incref(row->tools),
                                 .variables = json_incref((json_t *)(uintptr_t)row->variables) };
-    if (row->has_turns) {
-        h->row.turns.messages = json_incref(row->turns.messages);
-        h->row.turns.counts = malloc((n + 1) * sizeof *h->row.turns.counts);
-        ok = h->row.turns.counts != NULL;
-        if (ok)
-            memcpy(h->row.turns.counts, row->turns.counts, n * sizeof *h->row.turns.counts);
-        *bytes = text_bytes(row->turns.messages) + text_bytes(row->tools);
-    } else {
-        h->row.prompt = strdup(row->prompt);
-        h->row.completion = strdup(row->completion);
-        ok = h->row.prompt && h->row.completion;
-        *bytes = ok ? strlen(row->prompt) + strlen(row->completion) : 0;
-    }
+    *bytes = text_bytes(row->tools);
+    if (row->has_turns)
+        ok = turns_copy(&h->row.turns, &row->turns, bytes) &&
+             turns_copy(&h->row.other_turns, &row->other_turns, bytes);
+    else
+        ok = text_copy(&h->row.prompt, row->prompt, bytes) &&
+             text_copy(&h->row.completion, row->completion, bytes) &&
+             text_copy(&h->row.other, row->other, bytes);
     return ok ? 0 : err_set(err, -ENOMEM, "%s: out of memory for a row", row->path);
 }
 
@@ -151,47 +170,85 @@ static int32_t mark(const struct chat_ends *ends, int32_t *out, const struct cha
     return counted;
 }
 
-static int refuse_long(const struct held *h, size_t most, struct err *err)
+/* Of the answers of a row: the ids that are stored, how many of them count, and whether one of
+ * these ends the answer. */
+struct answer {
+    const struct chat_ids *ids;
+    int32_t               *stored;
+    size_t                 n;
+    int32_t                counted;
+    int                    ended;
+};
+
+static int answer_make(struct encoder *e, const struct held *h, struct answer *a, struct err *err)
 {
-    return err_misuse(err, "%s:%zu: the row has %zu tokens, more than --max-seq %zu: give a "
-                      "larger --max-seq, or --long-rows cut or drop", h->row.path, h->row.line,
-                      h->ids.ids.n, most);
+    size_t most = e->s->o.seq;
+    char   where[SESSION_PATH];
+
+    snprintf(where, sizeof where, "%.3900s:%zu", h->row.path, h->row.line);
+    a->n = size_min(a->ids->ids.n, most);
+    int rc = tokenise_known(e->tok[0], &(struct tokenise_ids){ a->ids->ids.ids, a->n,
+                                                               e->s->config.vocab, where, 0 }, err);
+    if (!rc && a->ids->ids.n > most && e->f->o->long_rows == CHAT_LONG_REFUSE)
+        rc = err_misuse(err, "%s: the row has %zu tokens, more than --max-seq %zu: give a larger "
+                        "--max-seq, or --long-rows cut or drop", where, a->ids->ids.n, most);
+    if (!rc)
+        a->counted = mark(&e->ends, a->stored, a->ids, a->n, &a->ended);
+    return rc;
 }
 
-/* Writes an encoded row, as far as it is trained on. */
+/* Two answers of the same tokens, as they are (cut 0) or as they are stored, teach nothing. */
+static int is_same(const struct answer a[2], int cut)
+{
+    size_t n[2] = { a[0].ids->ids.n, a[1].ids->ids.n };
+
+    for (size_t k = 0; k < 2; k++)
+        n[k] = cut ? a[k].n : n[k];
+    return n[0] == n[1] &&
+           !memcmp(a[0].ids->ids.ids, a[1].ids->ids.ids, n[0] * sizeof *a[0].ids->ids.ids);
+}
+
+/* Writes an encoded row, as far as it is trained on: an example, or one for each answer. */
 static int write_row(struct encoder *e, const struct held *h, struct err *err)
 {
-    size_t         most = e->s->o.seq, n = size_min(h->ids.ids.n, most);
-    int            how = e->f->o->long_rows, is_long = h->ids.ids.n > most, ended, rc;
+    size_t         n = e->f->pairs ? 2 : 1;
+    struct answer  a[2] = { { .ids = &h->ids[0], .stored = e->stored[0] },
+                            { .ids = &h->ids[1], .stored = e->stored[1] } };
     struct example x = { 0 };
-    char           where[SESSION_PATH];
+    int            is_long = 0, bare = 0, rc = 0;
 
     if (e->file.rows++ == 0)
-        show_first(e, &h->ids);
-    snprintf(where, sizeof where, "%.3900s:%zu", h->row.path, h->row.line);
-    rc = tokenise_known(e->tok[0], &(struct tokenise_ids){ h->ids.ids.ids, n,
-                                                           e->s->config.vocab, where, 0 }, err);
-    if (!rc && is_long && how == CHAT_LONG_REFUSE)
-        rc = refuse_long(h, most, err);
+        show_first(e, &h->ids[0]);
+    for (size_t k = 0; k < n && !rc; k++) {
+        rc = answer_make(e, h, &a[k], err);
+        is_long |= a[k].ids->ids.n > a[k].n;
+        bare |= !a[k].counted;
+    }
+    if (!rc && n == 2 && is_same(a, 0))
+        rc = err_misuse(err, "%s:%zu: the chosen and the rejected answer are the same",
+                        h->row.path, h->row.line);
     if (rc)
         return rc;
-    if (is_long && how == CHAT_LONG_DROP) {
+    if (is_long && e->f->o->long_rows == CHAT_LONG_DROP) {
         e->file.dropped++;
         return 0;
     }
-    x.label = mark(&e->ends, e->stored, &h->ids, n, &ended);
-    if (!x.label) {
+    if (bare || (n == 2 && is_same(a, 1))) {
         e->file.bare++;
         return 0;
     }
     e->file.cut += (uint64_t)is_long;
     e->file.kept++;
-    e->file.ended += (uint64_t)ended;
+    e->file.ended += (uint64_t)(a[0].ended | a[1].ended);
     e->file.turns += (uint64_t)h->row.has_turns;
-    chat_tally_signs(&e->file, &h->ids);
-    e->file.tokens += n - 1;
-    e->file.counted += (uint64_t)x.label;
-    return examples_new_add(&e->out, e->stored, n, &x, err);
+    chat_tally_signs(&e->file, h->ids, n);
+    for (size_t k = 0; k < n && !rc; k++) {
+        e->file.tokens += a[k].n - 1;
+        e->file.counted += (uint64_t)a[k].counted;
+        x.label = a[k].counted;
+        rc = examples_new_add(&e->out, a[k].stored, a[k].n, &x, err);
+    }
+    return rc;
 }
 
 /* Writes a block in order. Of several rows that cannot be encoded, the first one counts. */
@@ -221,9 +278,14 @@ static int write_block(struct encoder *e, struct block *b, struct err *err)
 
 static int refuse_row(const struct chat_files *f, const struct chat_row *row, struct err *err)
 {
-    if (row->form == CHAT_FORM_PREFERENCE)
+    if (row->form == CHAT_FORM_PREFERENCE && !f->pairs)
         return err_misuse(err, "%s:%zu: a row with chosen and rejected is a preference, and "
-                          "--task chat trains on conversations", row->path, row->line);
+                          "--task chat trains on conversations: give --task dpo", row->path,
+                          row->line);
+    if (row->form != CHAT_FORM_PREFERENCE && f->pairs)
+        return err_misuse(err, "%s:%zu: the row is of the form %s, and --task dpo needs a chosen "
+                          "and a rejected answer in each row", row->path, row->line,
+                          chat_form_name(row->form));
     if (row->has_turns && !f->chat)
         return err_misuse(err, "%s:%zu: the row has messages, and the model's folder has no "
                           "chat template for them: give --chat-template FILE", row->path,
@@ -283,7 +345,7 @@ static void encode_block(struct encoder *e, struct chat_rows *r, struct block *b
             struct held         *h = &b->row[i];
             struct chat_encoding how = encoding_of(e, e->tok[omp_get_thread_num()]);
 
-            h->rc = chat_encode(&how, &h->row, &h->ids, NULL, &h->err);
+            h->rc = chat_encode(&how, &h->row, &h->ids[0], &h->ids[1], &h->err);
         }
     }
 }
@@ -375,9 +437,10 @@ static int store_set(struct encoder *e, const char *name, const struct opt_strin
     rc = rc ? rc
             : settings_set(e->s->log, err, "%s.sum=%08" PRIx32 "\n%s.rows=%" PRIu64
                            "\n%s.tokens=%" PRIu64 "\n%s.counted=%" PRIu64, name, made->h.crc, name,
-                           e->set.kept, name, e->set.tokens, name, e->set.counted);
+                           made->h.rows, name, e->set.tokens, name, e->set.counted);
     rc = rc ? rc : settings_set(e->s->log, err, "%s.file=%s", name, paths);
-    rc = rc ? rc : chat_tally_notice(&e->set, e->s, e->tok[0], strcmp(name, RUN_TRAIN) != 0, err);
+    rc = rc ? rc : chat_tally_notice(&e->set, e->s, e->tok[0], strcmp(name, RUN_TRAIN) != 0,
+                                     e->f->pairs != NULL, err);
     rc = rc || strcmp(name, RUN_TRAIN) ? rc : keep_ends(e, err);
     examples_close(made);
     free(paths);
@@ -449,8 +512,8 @@ static int set_steps(struct session *s, const struct chat_files *f, struct err *
         o->eval_every = each;
     rc = train_opts_check(o, err);
     return rc ? rc
-              : settings_set(s->log, err, "task=" TUNE_CHAT "\nepochs=%" PRIu64,
-                             (uint64_t)div_up(o->steps, each));
+              : settings_set(s->log, err, "task=%s\nepochs=%" PRIu64,
+                             f->pairs ? TUNE_DPO : TUNE_CHAT, (uint64_t)div_up(o->steps, each));
 }
 
 static int encoder_open(struct encoder **out, struct session *s, const struct chat_files *f,
@@ -460,7 +523,9 @@ static int encoder_open(struct encoder **out, struct session *s, const struct ch
     char            dir[SESSION_PATH + 16];
     int             rc = 0;
 
-    if (!e || !(e->stored = malloc(s->o.seq * sizeof *e->stored)))
+    for (size_t k = 0; e && k < 2; k++)
+        e->stored[k] = malloc(s->o.seq * sizeof *e->stored[k]);
+    if (!e || !e->stored[0] || !e->stored[1])
         return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
     snprintf(dir, sizeof dir, "%s/tokenizer", s->dir);
     e->s = s;
@@ -486,11 +551,13 @@ static void encoder_close(struct encoder *e)
         return;
     for (int i = 1; i < e->threads; i++)
         tokenizer_close(e->tok[i]);
-    for (size_t i = 0; i < BLOCK_ROWS; i++) {
-        chat_ids_free(&e->block[0].row[i].ids);
-        chat_ids_free(&e->block[1].row[i].ids);
+    for (size_t k = 0; k < 2; k++) {
+        for (size_t i = 0; i < BLOCK_ROWS; i++) {
+            chat_ids_free(&e->block[0].row[i].ids[k]);
+            chat_ids_free(&e->block[1].row[i].ids[k]);
+        }
+        free(e->stored[k]);
     }
-    free(e->stored);
     free(e);
 }
 
@@ -500,6 +567,10 @@ int chat_files_add(struct session *s, const struct chat_files *f, struct tokeniz
     struct encoder *e = NULL;
     int             rc = runlog_new_rows(s->log, err);
 
+    if (!rc && f->pairs)
+        rc = pairs_opts_store(s->log, &s->pairs, err);
+    if (!rc && f->pairs)
+        rc = runlog_new_pairs(s->log, err);
     rc = rc ? rc : encoder_open(&e, s, f, tok, err);
     rc = rc ? rc : add_set(e, RUN_TRAIN, &f->train, f->most_train, err);
     rc = rc ? rc : add_set(e, run_dev[0], &f->eval, f->most_eval, err);

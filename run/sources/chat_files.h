@@ -1,16 +1,18 @@
 /* chat_files.h: files of conversations become the rows of a run. When the run is created, they are
  * encoded once, by all threads, into RUN/train.ex and RUN/dev.ex (data/task/examples.h), in the
- * order of the files. No text is kept. */
+ * order of the files. A preference becomes two rows, the chosen and the rejected answer, each
+ * behind the prompt. No text is kept. */
 #pragma once
 
 #include "data/chat/rows.h"
 #include "data/text/tokenizer.h"
-#include "run/folder/chat_opts.h"
+#include "run/folder/pairs_opts.h"
 #include "run/folder/session.h"
 
 struct chat_files {
     struct opt_strings          train, eval; // the files, borrowed
     const struct chat_opts     *o;
+    const struct pairs_opts    *pairs;       // NULL: conversations, and no preferences
     struct chat_names           names;
     const struct chat_template *chat;        // NULL: there is none
     time_t                      now;

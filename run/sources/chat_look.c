@@ -12,22 +12,25 @@ struct looking {
     const struct chat_files *f;
     const struct train_opts *o;
     struct tokenizer        *tok; // NULL: rows are counted only
-    struct chat_ids          ids;
+    struct chat_ids          ids[2]; // the second is of a rejected answer
     uint64_t                 rows, looked; // of training; those that were encoded
     uint32_t                 length[LOOK_ROWS], n; // tokens of those that are trained on
 };
 
 /* The tokens that a row takes; 0: it is left out. */
-static uint32_t tokens_of(const struct looking *l)
+static uint32_t tokens_of(const struct looking *l, const struct chat_ids *ids)
 {
-    size_t n = size_min(l->ids.ids.n, l->o->seq), counted = 0;
+    size_t n = size_min(ids->ids.n, l->o->seq), counted = 0;
 
-    if (l->ids.ids.n > l->o->seq && l->f->o->long_rows == CHAT_LONG_DROP)
+    if (ids->ids.n > l->o->seq && l->f->o->long_rows == CHAT_LONG_DROP)
         return 0;
     for (size_t i = 1; i < n; i++)
-        counted += l->ids.counts[i];
+        counted += ids->counts[i];
     return counted ? (uint32_t)n - 1 : 0;
 }
+
+/* Rows that a row of the file becomes. */
+static size_t each_of(const struct chat_files *f) { return f->pairs ? 2 : 1; }
 
 static int look_row(struct looking *l, const struct chat_row *row, struct err *err)
 {
@@ -36,13 +39,19 @@ static int look_row(struct looking *l, const struct chat_row *row, struct err *e
                                        .special_in_text = l->f->o->special_in_text,
                                        .now = l->f->now };
 
-    if (l->looked++ >= LOOK_ROWS)
-        return 0;
-    int      rc = chat_encode(&how, row, &l->ids, NULL, err);
-    uint32_t n = rc ? 0 : tokens_of(l);
+    size_t                     each = each_of(l->f);
+    uint32_t                   n[2];
 
-    if (n)
-        l->length[l->n++] = n;
+    if (l->looked >= LOOK_ROWS)
+        return 0;
+    l->looked += each;
+    int rc = chat_encode(&how, row, &l->ids[0], &l->ids[1], err);
+    int all = !rc;
+
+    for (size_t k = 0; k < each && all; k++)
+        all = (n[k] = tokens_of(l, &l->ids[k])) > 0;
+    for (size_t k = 0; k < each && all; k++)
+        l->length[l->n++] = n[k];
     return rc;
 }
 
@@ -133,11 +142,13 @@ int chat_look(struct chat_look *out, const struct chat_files *f, const char *tok
         rc = tokenizer_open(&l->tok, tokenizer, err);
     rc = rc ? rc : look_files(l, &f->train, f->most_train, 1, events, &l->rows, err);
     rc = rc ? rc : look_files(l, &f->eval, f->most_eval, 0, events, &dev, err);
-    out->rows = l->rows + dev;
+    l->rows *= each_of(f);
+    out->rows = l->rows + dev * each_of(f);
     out->epoch = l->rows;
     rc = rc ? rc : shares(out, l, err);
     tokenizer_close(l->tok);
-    chat_ids_free(&l->ids);
+    chat_ids_free(&l->ids[0]);
+    chat_ids_free(&l->ids[1]);
     free(l);
     return rc;
 }

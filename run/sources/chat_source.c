@@ -8,6 +8,7 @@
 #include "run/folder/settings.h"
 #include "run/sources/labelled.h"
 #include "run/sources/packing.h"
+#include "run/sources/reference.h"
 
 #include <assert.h>
 
@@ -21,7 +22,9 @@ struct chat_set {
     struct examples *x;      // NULL: there is none
     uint32_t        *length; // (examples) tokens that each takes of a row
     struct packing   packed; // rows 0: a row is one example
-    uint64_t         rows;
+    uint64_t         rows;   // or pairs
+    double          *reference; // (examples) of pairs: log-probabilities; NULL: not known yet
+    int              known;     // the run has them
 };
 
 /* Rows of a group, by length. */
@@ -30,7 +33,8 @@ struct group { uint64_t epoch, number, n; uint64_t *row; int made; };
 struct chat_source {
     struct chat_set train, dev;
     uint64_t        seed, epoch_steps;
-    size_t          batch, accum, seq;
+    size_t          batch, accum, seq; // batch: rows, or pairs, of a micro-batch
+    size_t          each;              // examples that are not separated: 2 of a pair, or 1
     int             shuffled, by_length;
     struct group    group;
     int32_t        *ids; // (seq) of the example that is read
@@ -43,6 +47,19 @@ static void set_close(struct chat_set *s)
     examples_close(s->x);
     free(s->length);
     packing_free(&s->packed);
+    free(s->reference);
+}
+
+/* Of pairs: a row is two examples. */
+static int set_pairs(struct chat_set *out, struct session *s, const char *name, struct err *err)
+{
+    if (out->x->h.rows % 2)
+        return err_set(err, -EBADMSG, "%s does not hold pairs of answers", out->x->path);
+    out->rows = out->x->h.rows / 2;
+    int rc = reference_read(&out->reference, s, name, out->x, err);
+
+    out->known = out->reference != NULL;
+    return rc;
 }
 
 /* Opens RUN/NAME.ex, if the run has it. */
@@ -62,6 +79,8 @@ static int set_open(struct chat_set *out, struct session *s, const char *name, s
     for (uint64_t i = 0; i < out->rows && !rc; i++)
         if (out->length[i]-- < 2)
             rc = err_set(err, -EBADMSG, "%s: row %" PRIu64 " has no target", out->x->path, i);
+    if (!rc && s->rows == SESSION_PAIRS)
+        return set_pairs(out, s, name, err);
     if (rc || s->rows != SESSION_PACKED)
         return rc;
     rc = packing_make(&out->packed, out->length, out->rows, (uint32_t)s->o.seq, err);
@@ -80,7 +99,8 @@ int chat_source_open(struct chat_source **out, struct session *s, struct err *er
     if (!c)
         return err_set(err, -ENOMEM, "%s: out of memory", s->dir);
     c->seed = o->seed;
-    c->batch = o->batch;
+    c->each = s->rows == SESSION_PAIRS ? 2 : 1;
+    c->batch = o->batch / c->each;
     c->accum = o->grad_accum;
     c->seq = o->seq;
     c->shuffled = o->order == TRAIN_SHUFFLED;
@@ -94,7 +114,7 @@ int chat_source_open(struct chat_source **out, struct session *s, struct err *er
     rc = rc ? rc : set_open(&c->dev, s, run_dev[0], err);
     if (!rc && !c->train.x)
         rc = err_set(err, -EBADMSG, "%s/run.db has no training rows", s->dir);
-    c->epoch_steps = labelled_epoch_steps(c->train.rows, o);
+    c->epoch_steps = labelled_epoch_steps(c->train.rows * c->each, o);
     return rc;
 }
 
@@ -114,20 +134,36 @@ int chat_source_count(uint64_t *rows, struct session *s, const char *name, struc
     struct chat_set set = { 0 };
     int             rc = set_open(&set, s, name, err);
 
-    *rows = set.rows;
+    *rows = set.rows * (s->rows == SESSION_PAIRS ? 2 : 1);
     set_close(&set);
     return rc;
 }
 
 /* ---- which rows ---- */
 
-/* The longest first, so that what is too much for memory is seen at once. */
-static int by_length(const void *a, const void *b, void *length)
+/* The tokens that a row takes, or the longer one of a pair. */
+static size_t tokens_of(const struct chat_source *c, const struct chat_set *s, uint64_t row)
 {
-    uint64_t        i = *(const uint64_t *)a, k = *(const uint64_t *)b;
-    const uint32_t *n = length;
+    const struct packing *p = &s->packed;
+    size_t                n = 0;
 
-    return n[i] != n[k] ? (n[i] < n[k] ? 1 : -1) : i < k ? -1 : i > k;
+    if (c->each == 2)
+        return size_max(s->length[2 * row], s->length[2 * row + 1]);
+    if (!p->rows)
+        return s->length[row];
+    for (size_t i = p->start[row]; i < p->start[row + 1]; i++)
+        n += s->length[p->item[i]];
+    return n;
+}
+
+/* The longest first, so that what is too much for memory is seen at once. */
+static int by_length(const void *a, const void *b, void *ctx)
+{
+    const struct chat_source *c = ctx;
+    uint64_t i = *(const uint64_t *)a, k = *(const uint64_t *)b;
+    size_t   m = tokens_of(c, &c->train, i), n = tokens_of(c, &c->train, k);
+
+    return m != n ? (m < n ? 1 : -1) : i < k ? -1 : i > k;
 }
 
 static void group_make(struct chat_source *c, uint64_t epoch, uint64_t number)
@@ -140,7 +176,7 @@ static void group_make(struct chat_source *c, uint64_t epoch, uint64_t number)
     *g = (struct group){ epoch, number, size_min(c->train.rows - first, group_rows(c)), g->row, 1 };
     for (uint64_t i = 0; i < g->n; i++)
         g->row[i] = permute(c->seed, EPOCH_STREAM + epoch, first + i, c->train.rows);
-    qsort_r(g->row, g->n, sizeof *g->row, by_length, c->train.length);
+    qsort_r(g->row, g->n, sizeof *g->row, by_length, c);
 }
 
 /* A batch: rows of a list; or those from `first` on, permuted in an epoch (order), or as they
@@ -172,7 +208,7 @@ static size_t pick_by_length(struct chat_source *c, struct pick *p, uint64_t num
 
 /* ---- reading them ---- */
 
-/* The examples of a row. */
+/* The examples of a row. Of pairs, it is one. */
 struct contents { const uint32_t *item; size_t n; uint32_t one; };
 
 static void contents_of(struct contents *out, const struct chat_set *s, uint64_t row)
@@ -182,17 +218,6 @@ static void contents_of(struct contents *out, const struct chat_set *s, uint64_t
     out->one = (uint32_t)row;
     out->item = p->rows ? p->item + p->start[row] : &out->one;
     out->n = p->rows ? p->start[row + 1] - p->start[row] : 1;
-}
-
-static size_t tokens_of(const struct chat_set *s, uint64_t row)
-{
-    struct contents k;
-    size_t          n = 0;
-
-    contents_of(&k, s, row);
-    for (size_t i = 0; i < k.n; i++)
-        n += s->length[k.item[i]];
-    return n;
 }
 
 /* Puts an example at token `at` of the batch. *n: the tokens that it takes. */
@@ -224,6 +249,8 @@ static int put_row(struct chat_source *c, const struct chat_set *s, uint64_t row
     int             rc = 0;
 
     contents_of(&k, s, row);
+    if (b->reference)
+        b->reference[r] = s->reference ? s->reference[row] : 0;
     for (size_t i = 0; i < k.n && !rc; i++, at += n)
         rc = put_example(c, s, k.item[i], b, at, &n, err);
     b->padding += end - at;
@@ -236,20 +263,28 @@ static int put_row(struct chat_source *c, const struct chat_set *s, uint64_t row
     return rc;
 }
 
-/* Fills a micro-batch with n rows, as long as the longest of them. */
+/* The tokens of each row of a batch of n: as many as the longest has. */
+static size_t seq_of(const struct chat_source *c, const struct chat_set *s, const struct pick *p,
+                     size_t n)
+{
+    size_t longest = 1;
+
+    for (size_t i = 0; i < n; i++)
+        longest = size_max(longest, tokens_of(c, s, pick_row(p, i)));
+    return size_min(round_up(longest, PAD_TO), c->seq);
+}
+
+/* Fills a micro-batch with n rows, or pairs. */
 static int fill(struct chat_source *c, const struct chat_set *s, const struct pick *p, size_t n,
                 struct batch *b, struct err *err)
 {
-    size_t longest = 1;
-    int    rc = 0;
+    int rc = 0;
 
-    for (size_t i = 0; i < n; i++)
-        longest = size_max(longest, tokens_of(s, pick_row(p, i)));
-    assert(longest <= b->seq);
-    b->rows = n;
-    b->seq = size_min(round_up(longest, PAD_TO), b->seq);
-    for (size_t i = 0; i < n && !rc; i++)
-        rc = put_row(c, s, pick_row(p, i), b, i, err);
+    assert(b->seq == c->seq);
+    b->rows = n * c->each;
+    b->seq = seq_of(c, s, p, n);
+    for (size_t i = 0; i < b->rows && !rc; i++)
+        rc = put_row(c, s, pick_row(p, i / c->each) * c->each + i % c->each, b, i, err);
     return rc;
 }
 
@@ -267,38 +302,127 @@ int chat_source_batch(struct chat_source *c, uint64_t step, size_t micro, struct
 
 /* ---- evaluation ---- */
 
-struct evaluating { struct chat_source *c; const struct evaluator *e; };
+struct evaluating { struct chat_source *c; const struct chat_set *set; size_t accum; };
+
+/* The rows of a micro-batch of a pass over a set, in order. Returns their number. */
+static size_t evaluating_pick(const struct evaluating *v, struct pick *p, uint64_t pass,
+                              size_t micro)
+{
+    *p = (struct pick){ .first = (pass * v->accum + micro) * v->c->batch };
+    return p->first < v->set->rows ? size_min(v->set->rows - p->first, v->c->batch) : 0;
+}
 
 static int evaluating_batch(void *ctx, uint64_t pass, size_t micro, struct batch *b,
                             struct err *err)
 {
     const struct evaluating *v = ctx;
-    struct pick              p = { .first = (pass * v->e->grad_accum + micro) * v->e->batch };
-    uint64_t                 rows = v->c->dev.rows;
+    struct pick              p;
+    size_t                   n = evaluating_pick(v, &p, pass, micro);
 
-    return fill(v->c, &v->c->dev, &p, p.first < rows ? size_min(rows - p.first, v->e->batch) : 0, b,
-                err);
+    return fill(v->c, v->set, &p, n, b, err);
+}
+
+/* Log-probabilities of the examples of a pass, of the losses of their tokens. */
+static void take_logp(const struct evaluating *v, uint64_t pass, size_t micros, const float *each,
+                      double *logp)
+{
+    const struct chat_source *c = v->c;
+
+    for (size_t a = 0; a < micros; a++) {
+        struct pick p;
+        size_t      n = evaluating_pick(v, &p, pass, a), seq = seq_of(c, v->set, &p, n);
+        const float *loss = each + a * c->batch * c->each * c->seq;
+
+        for (size_t i = 0; i < n * c->each; i++) {
+            double sum = 0;
+
+            for (size_t t = 0; t < seq; t++)
+                sum -= (double)loss[i * seq + t];
+            logp[p.first * c->each + i] = sum;
+        }
+    }
+}
+
+/* Evaluates a set. each: NULL, or room for the losses of a pass, of which logp is made. */
+struct evaluation { uint64_t step; struct watch watch; float *each; double *logp; };
+
+static int evaluate_set(struct evaluating *v, const struct evaluator *e, struct evaluation *what,
+                        struct eval_result *sum, struct err *err)
+{
+    struct batch_source source = { evaluating_batch, v };
+    uint64_t            rows = v->set->rows;
+    int                 rc = 0;
+
+    for (uint64_t done = 0, pass = 0; done < rows && !rc; pass++) {
+        size_t micros = size_min(div_up(rows - done, v->c->batch), v->accum);
+
+        rc = watch_look(&what->watch, done, rows, err);
+        rc = rc ? rc : eval_step(e->trainer, what->step, &source, pass, micros, what->each, sum,
+                                 err);
+        if (!rc && what->each)
+            take_logp(v, pass, micros, what->each, what->logp);
+        done += micros * v->c->batch;
+    }
+    return rc;
 }
 
 int chat_source_evaluate(struct chat_source *c, const struct evaluator *e, uint64_t step,
-                         double *loss, uint64_t *tokens, struct err *err)
+                         struct eval_result *out, struct err *err)
 {
-    struct evaluating   v = { c, e };
-    struct batch_source source = { evaluating_batch, &v };
-    struct eval_result  sum = { 0 };
-    int                 rc = 0;
+    struct evaluating v = { c, &c->dev, e->grad_accum };
+    struct evaluation what = { .step = step, .watch = work_begin(e->events, "evaluating") };
 
     assert(c->dev.x);
-    struct watch w = work_begin(e->events, "evaluating");
-    for (uint64_t done = 0, pass = 0; done < c->dev.rows && !rc; pass++) {
-        size_t micros = size_min(div_up(c->dev.rows - done, e->batch), e->grad_accum);
+    *out = (struct eval_result){ 0 };
+    int rc = evaluate_set(&v, e, &what, out, err);
 
-        rc = watch_look(&w, done, c->dev.rows, err);
-        rc = rc ? rc : eval_step(e->trainer, step, &source, pass, micros, NULL, &sum, err);
-        done += micros * e->batch;
-    }
     work_end(e->events);
-    *loss = sum.tokens ? sum.loss_sum / (double)sum.tokens : 0;
-    *tokens = sum.tokens;
+    out->loss_sum = out->tokens ? out->loss_sum / (double)out->tokens : 0;
+    return rc;
+}
+
+/* ---- the reference of pairs ---- */
+
+int chat_source_lacks_reference(const struct chat_source *c)
+{
+    return c->each == 2 && (!c->train.known || (c->dev.x && !c->dev.known));
+}
+
+static int reference_set(struct chat_source *c, struct chat_set *set, const struct evaluator *e,
+                         const char *what, struct err *err)
+{
+    struct evaluating  v = { c, set, e->grad_accum };
+    size_t             most = c->accum * c->batch * c->each * c->seq;
+    struct eval_result unused = { 0 };
+    struct evaluation  how = { .each = malloc(most * sizeof *how.each),
+                               .logp = malloc(set->x->h.rows * sizeof *how.logp) };
+    int rc = how.each && how.logp ? 0 : err_set(err, -ENOMEM, "out of memory for the reference");
+
+    how.watch = work_begin(e->events, "reference model: %s pairs", what);
+    rc = rc ? rc : evaluate_set(&v, e, &how, &unused, err);
+    work_end(e->events);
+    free(how.each);
+    if (rc) {
+        free(how.logp);
+        return rc;
+    }
+    free(set->reference);
+    set->reference = how.logp;
+    return 0;
+}
+
+int chat_source_reference(struct chat_source *c, const struct evaluator *e, struct err *err)
+{
+    int rc = reference_set(c, &c->train, e, "training", err);
+
+    return rc || !c->dev.x ? rc : reference_set(c, &c->dev, e, "evaluation", err);
+}
+
+int chat_source_keep_reference(struct chat_source *c, struct session *s, struct err *err)
+{
+    int rc = reference_write(s, RUN_TRAIN, c->train.x, c->train.reference, err);
+
+    rc = rc || !c->dev.x ? rc : reference_write(s, run_dev[0], c->dev.x, c->dev.reference, err);
+    c->train.known = c->dev.known = !rc;
     return rc;
 }

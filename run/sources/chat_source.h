@@ -4,7 +4,8 @@
  * behind it is its target, if that counts. A row holds one example, padded to the longest row of
  * its batch; or, with --packing, several. With --group-by-length a batch has rows of similar
  * length: in each epoch the rows are permuted, groups of 50 batches are sorted by length, and the
- * batches are permuted.
+ * batches are permuted. Of preferences, the two answers of a pair are neighbouring rows of a batch,
+ * and all that is said here of rows is said of pairs.
  *
  * A step's number alone determines its rows. An epoch has ceil(rows / (batch * grad-accum)) steps.
  * Its last step may have fewer rows, or micro-batches without any. */
@@ -23,9 +24,17 @@ void chat_source_close(struct chat_source *c); // NULL is fine
 int  chat_source_batch(struct chat_source *c, uint64_t step, size_t micro, struct batch *b,
                        struct err *err);
 
-/* Mean loss over the counted tokens of the evaluation rows; *tokens: their number. */
+/* Mean loss over the counted tokens of the evaluation rows, or over its pairs. out->tokens: their
+ * number; out->loss_sum: the mean; out->pairs: the pairs' sums. */
 int  chat_source_evaluate(struct chat_source *c, const struct evaluator *e, uint64_t step,
-                          double *loss, uint64_t *tokens, struct err *err);
+                          struct eval_result *out, struct err *err);
 
-/* The number of rows that an epoch of RUN/NAME.ex has, of a run that is being created. */
+/* Pairs only. Whether what the reference model says (reference.h) is not there yet; to compute it
+ * with the trainer's parameters, before the first step; and to store it with the run. */
+int  chat_source_lacks_reference(const struct chat_source *c);
+int  chat_source_reference(struct chat_source *c, const struct evaluator *e, struct err *err);
+int  chat_source_keep_reference(struct chat_source *c, struct session *s, struct err *err);
+
+/* The number of rows that an epoch of RUN/NAME.ex has, of a run that is being created; of pairs,
+ * of both answers. */
 int  chat_source_count(uint64_t *rows, struct session *s, const char *name, struct err *err);

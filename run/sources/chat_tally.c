@@ -24,22 +24,29 @@ void chat_tally_add(struct chat_tally *to, const struct chat_tally *t)
     to->spelled += t->spelled;
 }
 
-void chat_tally_signs(struct chat_tally *t, const struct chat_ids *ids)
+void chat_tally_signs(struct chat_tally *t, const struct chat_ids *ids, size_t n)
 {
-    t->quoted += (ids->signs & CHAT_QUOTED) != 0;
-    t->thoughtless += (ids->signs & CHAT_THOUGHTLESS) != 0;
-    t->empty += (ids->signs & CHAT_EMPTY) != 0;
-    t->nulls += (ids->signs & CHAT_NULLS) != 0;
-    t->joined += (ids->signs & CHAT_JOINED) != 0;
-    if (ids->spelled && !t->spelled++)
-        t->spelled_id = ids->spelled_id;
+    unsigned               signs = 0;
+    const struct chat_ids *spells = NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        signs |= ids[i].signs;
+        spells = spells || !ids[i].spelled ? spells : &ids[i];
+    }
+    t->quoted += (signs & CHAT_QUOTED) != 0;
+    t->thoughtless += (signs & CHAT_THOUGHTLESS) != 0;
+    t->empty += (signs & CHAT_EMPTY) != 0;
+    t->nulls += (signs & CHAT_NULLS) != 0;
+    t->joined += (signs & CHAT_JOINED) != 0;
+    if (spells && !t->spelled++)
+        t->spelled_id = spells->spelled_id;
 }
 
 /* What is said of rows; `text` goes on behind "N of M training rows". */
 struct said { uint64_t rows; char text[320]; };
 enum { LENGTHS = 3, SIGNS = 6 };
 
-static void say_lengths(const struct chat_tally *t, const struct session *s,
+static void say_lengths(const struct chat_tally *t, const struct session *s, int pairs,
                         struct said out[LENGTHS])
 {
     out[0].rows = t->cut;
@@ -49,8 +56,11 @@ static void say_lengths(const struct chat_tally *t, const struct session *s,
     snprintf(out[1].text, sizeof out[1].text, "have more than --max-seq %" PRIu64 " tokens and are "
              "left out", s->o.seq);
     out[2].rows = t->bare;
-    snprintf(out[2].text, sizeof out[2].text, "have no token%s that counts in the loss and are "
-             "left out", t->cut ? " within --max-seq" : "");
+    snprintf(out[2].text, sizeof out[2].text,
+             pairs ? "have an answer that does not begin%s, or two that are the same there, and "
+                     "are left out"
+                   : "have no token%s that counts in the loss and are left out",
+             t->cut || pairs ? " within --max-seq" : "");
 }
 
 static void say_signs(const struct chat_tally *t, const struct tokenizer *tok,
@@ -83,13 +93,13 @@ static void say_signs(const struct chat_tally *t, const struct tokenizer *tok,
 }
 
 int chat_tally_notice(const struct chat_tally *t, struct session *s, const struct tokenizer *tok,
-                      int evaluates, struct err *err)
+                      int evaluates, int pairs, struct err *err)
 {
     struct said say[LENGTHS + SIGNS];
     char        text[400];
     int         rc = 0;
 
-    say_lengths(t, s, say);
+    say_lengths(t, s, pairs, say);
     say_signs(t, tok, say + LENGTHS);
     for (size_t i = 0; i < LENGTHS + SIGNS && !rc; i++) {
         if (!say[i].rows)

@@ -16,8 +16,9 @@ struct chat_tally {
 };
 
 void chat_tally_add(struct chat_tally *to, const struct chat_tally *t);
-/* A row that is kept. */
-void chat_tally_signs(struct chat_tally *t, const struct chat_ids *ids);
-/* Send a notice of each thing that there are rows of. */
+/* A row that is kept, of n answers. */
+void chat_tally_signs(struct chat_tally *t, const struct chat_ids *ids, size_t n);
+/* Send a notice of each thing that there are rows of. evaluates: they are not trained on; pairs:
+ * they are preferences. */
 int  chat_tally_notice(const struct chat_tally *t, struct session *s, const struct tokenizer *tok,
-                       int evaluates, struct err *err);
+                       int evaluates, int pairs, struct err *err);

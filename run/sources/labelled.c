@@ -283,7 +283,9 @@ int labelled_load(struct labelled *l, struct session *s, struct err *err)
     if (known) {
         l->task = *known;
     } else if (s->rows != SESSION_WHOLE) { // conversations: no labels, and no metric but the loss
-        l->task = (struct task){ .name = TUNE_CHAT, .title = TUNE_CHAT };
+        const char *word = s->rows == SESSION_PAIRS ? TUNE_DPO : TUNE_CHAT;
+
+        l->task = (struct task){ .name = word, .title = word };
     } else if (name && !strcmp(name, "custom")) { // its labels are the run's class names
         rc = session_labels(&l->labels, s, err);
         l->task = task_custom((const char *const *)l->labels.name, s->config.n_labels);

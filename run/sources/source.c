@@ -27,6 +27,7 @@ struct source {
     struct tokens      *data, *eval; // eval NULL: none
     struct masking      masking;     // only for a masked one
     struct chat_source *chat;        // only of conversations
+    int                 paired;      // they are pairs of answers
     // a classifier's
     struct labelled     labelled;
     struct examples    *train, *dev[TASK_SPLITS]; // train NULL: a language model
@@ -106,12 +107,25 @@ static int evaluate_dev(struct source *f, size_t split, uint64_t step, struct so
     return 0;
 }
 
+/* TRL's names. */
+static void add_rewards(struct source_values *out, const struct eval_result *v)
+{
+    struct runlog_rewards r = step_rewards(&v->pairs, v->tokens);
+
+    out->told.counts = "pairs";
+    add_value(out, results_rewards[0], "", r.chosen);
+    add_value(out, results_rewards[1], "", r.rejected);
+    add_value(out, results_rewards[2], "", r.accuracy);
+    add_value(out, results_rewards[3], "", r.chosen - r.rejected);
+}
+
 int source_evaluate(struct source *f, struct trainer *t, uint64_t step, struct source_values *out,
                   struct err *err)
 {
-    uint64_t start_ns = clock_ns();
-    double   loss;
-    int      rc = 0;
+    uint64_t           start_ns = clock_ns();
+    struct eval_result of_chat = { 0 };
+    double             loss;
+    int                rc = 0;
 
     *out = (struct source_values){ .told.counts = f->train ? "rows" : "tokens" };
     f->evaluator.trainer = t;
@@ -121,12 +135,20 @@ int source_evaluate(struct source *f, struct trainer *t, uint64_t step, struct s
             rc = evaluate_dev(f, i, step, out, err);
         return rc;
     }
-    rc = f->chat ? chat_source_evaluate(f->chat, &f->evaluator, step, &loss, &out->told.count, err)
-                 : evaluate_tokens(&f->evaluator, f->eval, step, &loss, &out->told.count, err);
+    if (f->chat) {
+        rc = chat_source_evaluate(f->chat, &f->evaluator, step, &of_chat, err);
+        loss = of_chat.loss_sum;
+        out->told.count = of_chat.tokens;
+    } else {
+        rc = evaluate_tokens(&f->evaluator, f->eval, step, &loss, &out->told.count, err);
+    }
     if (rc)
         return rc;
     add_value(out, "loss", "", loss);
-    add_value(out, "perplexity", "", exp(loss));
+    if (f->paired)
+        add_rewards(out, &of_chat);
+    else
+        add_value(out, "perplexity", "", exp(loss));
     out->seconds[0] = (double)(clock_ns() - start_ns) * 1e-9;
     return 0;
 }
@@ -151,6 +173,22 @@ uint64_t source_epoch_steps(struct session *s)
 int source_has_eval(struct session *s)
 {
     return settings_has(s->log, "eval.path") || settings_has(s->log, "dev.sum");
+}
+
+int source_lacks_reference(const struct source *f)
+{
+    return f->paired && chat_source_lacks_reference(f->chat);
+}
+
+int source_reference(struct source *f, struct trainer *t, struct err *err)
+{
+    f->evaluator.trainer = t;
+    return chat_source_reference(f->chat, &f->evaluator, err);
+}
+
+int source_keep_reference(struct source *f, struct session *s, struct err *err)
+{
+    return chat_source_keep_reference(f->chat, s, err);
 }
 
 static int open_labelled(struct source *f, struct session *s, struct err *err)
@@ -182,6 +220,7 @@ int source_open(struct source **out, struct session *s, struct err *err)
     f->order = (struct tokens_order){ .shuffled = o->order == TRAIN_SHUFFLED, .seed = o->seed,
                                       .batch = o->batch, .seq = o->seq,
                                       .grad_accum = o->grad_accum };
+    f->paired = s->rows == SESSION_PAIRS;
     if (s->rows != SESSION_WHOLE)
         return chat_source_open(&f->chat, s, err);
     if (settings_has(s->log, "task"))

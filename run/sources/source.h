@@ -31,6 +31,12 @@ void source_close(struct source *f); // NULL is fine
 /* The callback of struct batch_source; its ctx is the source. */
 int source_batch(void *source, uint64_t step, size_t micro, struct batch *b, struct err *err);
 
+/* Of a run of pairs, what the reference model says to them (reference.h): true if it is not there
+ * yet; compute it with the trainer's parameters; store it, with the stream drained. */
+int source_lacks_reference(const struct source *f);
+int source_reference(struct source *f, struct trainer *t, struct err *err);
+int source_keep_reference(struct source *f, struct session *s, struct err *err);
+
 /* Evaluate with the trainer's current parameters. Requires source_has_eval. `step` labels the
  * recorded spans. */
 int source_evaluate(struct source *f, struct trainer *t, uint64_t step, struct source_values *out,

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""What siTrain made of the conversations in tests/fixtures/chat_steps, against what transformers computes (make_chat_steps.py).
+"""What siTrain made of the conversations in tests/fixtures/chat_steps, against what transformers computes (make_chat_steps.py); and of the
+preferences in tests/fixtures/dpo, against TRL (make_dpo.py).
 
-    chat_fixture.py ids FIXTURES TRAIN.ex             the rows' ids and marks
-    chat_fixture.py steps FIXTURES MODEL RUN FILE     losses and norms of run.db, and the parameters in FILE after the last step
+    chat_fixture.py ids FIXTURES TRAIN.ex [texts]     the rows' ids and marks
+    chat_fixture.py steps FIXTURES MODEL RUN FILE     losses, norms and rewards of run.db, and the parameters in FILE after the last step
     chat_fixture.py gradients FIXTURES MODEL BEFORE AFTER RATE
                                                       parameters before and after a step of plain descent at this rate
 
@@ -46,8 +47,8 @@ def sketches_off(found, expected):
     return worst
 
 
-def ids(fixtures, path):
-    expected = json.load(open(os.path.join(fixtures, "expected.json")))["rows"]
+def ids(fixtures, path, which="rows"):
+    expected = json.load(open(os.path.join(fixtures, "expected.json")))[which]
     with open(path, "rb") as f:
         data = f.read()
     magic, version, longest, rows, n = struct.unpack_from("<8sIIQQ", data)
@@ -68,6 +69,10 @@ def steps(fixtures, model, run, file):
     found = db.execute("SELECT loss, grad_norm FROM steps ORDER BY step").fetchall()
     assert len(found) == all_of_it["steps"], found
     worst = max(max(off(f[0], loss), off(f[1], norm)) for f, loss, norm in zip(found, expected["losses"], expected["norms"]))
+    if "rewards" in expected:
+        found = db.execute("SELECT chosen, rejected, accuracy FROM rewards ORDER BY step").fetchall()
+        assert len(found) == all_of_it["steps"], found
+        worst = max([worst] + [off(f, r, max(1, abs(r))) for row, due in zip(found, zip(*expected["rewards"])) for f, r in zip(row, due)])
     # a bias of keys has no gradient but what rounding leaves, and AdamW makes steps of that
     after = {n: s for n, s in expected["after"].items() if not n.endswith("c_attn.bias")}
     return max(worst, sketches_off(tensors(file), after))

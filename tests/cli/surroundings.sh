@@ -119,11 +119,44 @@ if [ "$root" ] && command -v setpriv >"$tmp/null"; then
     result "$got" "one that the group may move comes along"
     same "4712 600 4712 644 4712 2775" "$(echo $(cd "$tmp/shared/best" && stat -c '%u %a' private notes/x notes))" "and all are whose they were"
     result "$([ -z "$(ls -d "$tmp"/shared/best.* 2>"$tmp/null")" ]; echo $?)" "nothing is left next to best"
+    for what in best best/own; do
+        mkdir -p "$tmp/shared/best/own" && chown 4711 "$tmp/shared/best/own" && chmod 555 "$tmp/shared/$what"
+        one pretrain --resume "$tmp/shared" --steps 13 --quiet
+        result "$([ "$got" = 2 ] && grep -q "shared/$what.* is write-protected: allow writing first" "$tmp/err"; echo $?)" "a folder that its owner protects is not moved ($what)"
+        chmod 775 "$tmp/shared/$what"
+    done
     chmod 555 "$tmp/shared"
     one pretrain --resume "$tmp/shared" --steps 13 --quiet
     result "$([ "$got" = 1 ] && grep -q "shared may not be written: Permission denied" "$tmp/err"; echo $?)" "a folder that may not be written is named"
 else
     skip "two users" "only root may be both"
+fi
+
+# ---- a FUSE file system that keeps locks to itself: by its path the run has no lock
+
+mkdir "$tmp/fuse"
+if command -v bindfs >"$tmp/null" && bindfs "$tmp" "$tmp/fuse" 2>"$tmp/null"; then
+    trap 'umount -l "$tmp/fuse"; rm -rf "$tmp"' EXIT
+    for path in "" /fuse; do # the first process has it by this path, the others by the other one
+        [ "$path" ] && other= || other=/fuse
+        "$bin" pretrain --resume "$tmp$path/run" --steps 1000000 --quiet >"$tmp/log" 2>&1 </dev/null &
+        pid=$!
+        for _ in $(seq 100); do grep -q '^start' "$tmp/run/run.lock" && break; sleep 0.05; done
+        for command in "pretrain --resume" check report reshard; do
+            # shellcheck disable=SC2086
+            run $command "$tmp$other/run" $([ "$command" != reshard ] || echo --devices 2)
+            result "$([ "$got" = 1 ] && grep -q "in use by process $pid on .*, whose lock is not seen by this path" "$tmp/err"; echo $?)" \
+                "a run that is trained by ${path:-its own path} is refused by ${other:-its own path}: $command"
+        done
+        kill -INT $pid
+        wait $pid
+        result "$([ $? = 130 ]; echo $?)" "the training was not disturbed"
+        works "and the run is whole" check "$tmp/run"
+    done
+    umount -l "$tmp/fuse"
+    trap 'rm -rf "$tmp"' EXIT
+else
+    skip "a FUSE file system" "no bindfs here"
 fi
 
 # ---- a path that SQLite does not take

@@ -221,7 +221,7 @@ fi
 # ---- a snapshot that is put in the place of the file system under a living process
 
 works "a run on a device" pretrain --run "$tmp/dev" $data $shape --steps 2
-truncate -s 32M "$tmp/image1"
+truncate -s 256M "$tmp/image1" # sparse: a training that nobody stops fills 32M within a minute
 mkdir "$tmp/m"
 if [ "$(id -u)" = 0 ] && command -v mkfs.ext4 >"$tmp/null" && mkfs.ext4 -q "$tmp/image1" && mount -o loop "$tmp/image1" "$tmp/m" 2>"$tmp/null"; then
     trap 'umount "$tmp/m" "$tmp/m"; rm -rf "$tmp"' EXIT

@@ -130,7 +130,7 @@ struct run_config life_config(const struct plan *p, struct runlog *log, size_t r
 }
 
 /* What a run_config borrows of run.db. */
-struct texts { char id[33], layout[32], owner[STORE_LAYOUT], owner_next[STORE_LAYOUT]; };
+struct texts { char id[33], layout[32], owner[SUPERBLOCK_WORD], owner_next[SUPERBLOCK_WORD]; };
 
 static int text_get(struct runlog *log, const char *key, char *out, size_t size, struct err *err)
 {

@@ -13,7 +13,7 @@
 #include <string.h>
 
 static const char *const copies[] = { "/sim/drive0/copy", "/sim/drive1/copy" };
-static const char        copys[STORE_LAYOUT] = "c0c0c0c0c0c0c0c0";
+static const char        copys[SUPERBLOCK_WORD] = "c0c0c0c0c0c0c0c0";
 
 static int settle(void *ctx, struct err *err)
 {
@@ -34,7 +34,7 @@ static void file_copy_sim(const char *from, const char *to)
 
 int named_begin(const struct run_config *run, struct err *err)
 {
-    char              owner[STORE_LAYOUT] = "", next[STORE_LAYOUT] = "";
+    char              owner[SUPERBLOCK_WORD] = "", next[SUPERBLOCK_WORD] = "";
     struct run_config copy = *run;
     struct devices    d;
 
@@ -77,7 +77,7 @@ static int strangers_check(const struct run_config *run, struct err *err)
     return rc ? rc : refuses(run, copys, "", run->device_paths, "the copy takes the run's", err);
 }
 
-int named_take(struct run_config *run, char owner[STORE_LAYOUT], char next[STORE_LAYOUT],
+int named_take(struct run_config *run, char owner[SUPERBLOCK_WORD], char next[SUPERBLOCK_WORD],
                struct err *err)
 {
     struct devices d;

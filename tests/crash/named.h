@@ -11,5 +11,5 @@ int named_begin(const struct run_config *run, struct err *err);
 /* What --resume RUN --device does: the devices get a new word. Before it, and after it, the run and
  * its copy must refuse each other's devices; otherwise -EPROTO without a sentence, and what is
  * wrong is printed. owner, next: as owner_take has them. */
-int named_take(struct run_config *run, char owner[STORE_LAYOUT], char next[STORE_LAYOUT],
+int named_take(struct run_config *run, char owner[SUPERBLOCK_WORD], char next[SUPERBLOCK_WORD],
                struct err *err);

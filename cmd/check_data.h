@@ -1,0 +1,41 @@
+/* check_data.h: what `siTrain check` finds and how it says so, and its checks of the data that a
+ * run was made with: tokens, examples, references, tokenizer. All else is check.c's. */
+#pragma once
+
+#include "offload/upkeep/recovery.h"
+#include "run/folder/session.h"
+
+struct check_opts {
+    const char *what;
+    int         repair, disk, quiet;
+};
+
+struct check {
+    const struct check_opts *o;
+    const char              *disk; // from the options; NULL: the run's own
+    struct session           s;
+    int                      mend;
+    uint64_t                 damaged, mended, bytes; // bytes read
+    uint64_t                 denied; // parts that this user may not read
+    int                      others_damaged; // other ranks' folders, or differences
+    struct recovery_position       place; // if there are several ranks and it is known
+    int                      placed;
+    int                      states_lost; // masters, moments or gradients are damaged
+};
+
+/* Says a sentence; check_damage counts it as damage. */
+void check_remark(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void check_say(void *check, int is_damage, const char *sentence);
+void check_damage(void *check, const char *sentence);
+/* Says that a part may not be read by this user, which is no damage. */
+void check_denied(struct check *c, const char *sentence);
+/* Prints a line of the table: a kind, how much there is of it, its bytes. */
+void check_line(struct check *c, const char *kind, uint64_t bytes, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Check a file of RUN, if it is there: of tokens, examples, or log-probabilities of examples (name:
+ * train, dev, ...); and the tokenizer. An error is damage, or ends the check (part_over). */
+int check_tokens(struct check *c, const char *name, struct err *err);
+int check_examples(struct check *c, const char *name, struct err *err);
+int check_reference(struct check *c, const char *name, struct err *err);
+int check_tokenizer(struct check *c, struct err *err);
