@@ -255,7 +255,7 @@ busy() {
     shift
     "$bin" pretrain --resume "$tmp/$name" --steps 100000 --schedule-steps 100000 "$@" >"$tmp/busy" 2>&1 </dev/null &
     pid=$!
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         grep -q '^step' "$tmp/busy" && break
         sleep 0.05
     done

@@ -138,7 +138,7 @@ python3 tests/cli/on_tty.py 80 "$bin" pretrain --run "$tmp/every" --data "$tmp/t
 same "2/5 4/5 5/5 " "$(tr '\r' '\n' <"$tmp/out" | awk 'on && !/./ { printf "%s ", on } { on = match($0, /[0-9]\/5 /) ? substr($0, RSTART, 3) : "" }')" "--log-every: lines that stay"
 
 # ---- evaluations ----
-tokens "$tmp/held.bin" 60000
+tokens "$tmp/held.bin" 150000
 evals() { # of a run, with what is the best
     python3 - "$1/run.db" <<'END'
 import sqlite3, sys
