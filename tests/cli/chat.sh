@@ -23,7 +23,7 @@ finetuned() { # NAME ARGUMENTS...: a run; what it exports in $hash
 
 # against transformers
 exact="--train-file $rows --order sequential --batch 3 --grad-accum 2 --max-seq 96 --dtype fp32 --warmup 0 --schedule constant --mode mem"
-for model in gpt2 llama qwen3; do
+for model in gpt2 llama qwen3 gemma3; do
     finetuned $model --init $fixtures/$model $exact --steps 12 --lr 2e-3 --weight-decay 0.1
     compare "$model: ids and marks" ids $fixtures "$tmp/$model/train.ex"
     compare "$model: 12 steps" steps $fixtures $model "$tmp/$model" "$tmp/exported/model.safetensors"
