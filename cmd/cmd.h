@@ -4,6 +4,7 @@
 #pragma once
 
 #include "data/base/json.h"
+#include "data/chat/rows.h"
 #include "data/opt/opt.h"
 
 // in the order of --help
@@ -36,13 +37,14 @@ void plan_modes_print(const json_t *found);
 struct render_opts {
     const struct opt_strings *files;
     const char               *init, *chat_template, *bos, *eos, *date, *out;
+    struct chat_names         names;
     int                       generation_prompt, rows; // rows: enum chat_form
 };
 int prepare_render(const struct render_opts *o, struct err *err);
 
 /* prepare_show.c: siTrain prepare --show: the first `rows` of each file as tokens. */
 struct show_opts {
-    const struct render_opts *chat; // files, init, chat_template, date, rows
+    const struct render_opts *chat; // files, init, chat_template, names, date, rows
     uint64_t                  rows;
     int                       loss_on, special_in_text; // loss_on: enum chat_loss
 };

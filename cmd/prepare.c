@@ -50,6 +50,12 @@ static const struct opt_row chat_rows[] = {
       .help = "Chat template: a name if the model has several, or a file (default: the model's)" },
     { "rows", OPT_WORD, AT(chat.rows), "auto", chat_form_name,
       .help = "Form of the rows (auto: by the keys of the first row)" },
+    { "messages-column", OPT_STRING, AT(chat.names.messages), .arg = "NAME",
+      .help = "Key of the list of messages (default: messages, or conversations)" },
+    { "prompt-column", OPT_STRING, AT(chat.names.prompt), .arg = "NAME",
+      .help = "Column (JSON: key) of the prompt (default: prompt)" },
+    { "completion-column", OPT_STRING, AT(chat.names.completion), .arg = "NAME",
+      .help = "Column (JSON: key) of the completion (default: completion)" },
     { "generation-prompt", OPT_FLAG, AT(chat.generation_prompt),
       .help = "Add what the template writes before an answer" },
     { "bos", OPT_STRING, AT(chat.bos), .arg = "TEXT",
@@ -123,7 +129,8 @@ static int check_given(const struct opt_line *line, const struct prepare_opts *o
                                             NULL },
         *const of_render[] = { "generation-prompt", "bos", "eos", NULL },
         *const of_show[] = { "loss-on", "special-in-text", NULL },
-        *const of_both[] = { "init", "chat-template", "rows", "date", NULL };
+        *const of_both[] = { "init", "chat-template", "rows", "messages-column", "prompt-column",
+                             "completion-column", "date", NULL };
     const char *what = o->render ? "render" : "show", *strange;
 
     if (o->render && o->show.rows)

@@ -109,7 +109,8 @@ static int render_file(const struct renderer *r, const char *path, struct err *e
 {
     const struct chat_row *row;
     struct chat_rows      *rows;
-    int rc = chat_rows_open(&rows, path, (enum chat_form)r->o->rows, NULL, err);
+    int rc = chat_rows_open(&rows, path, (enum chat_form)r->o->rows, &r->o->names,
+                            err);
 
     while (!rc && (rc = chat_rows_next(rows, &row, err)) > 0)
         rc = say_events.asked_to_stop(say_events.ctx)

@@ -81,7 +81,8 @@ static int show_file(const struct shower *s, const struct show_opts *o, const ch
     struct chat_ids        one = { 0 }, other = { 0 };
     const struct chat_row *row;
     struct chat_rows      *rows;
-    int rc = chat_rows_open(&rows, path, (enum chat_form)o->chat->rows, NULL, err), got = 1;
+    int rc = chat_rows_open(&rows, path, (enum chat_form)o->chat->rows, &o->chat->names, err);
+    int got = 1;
 
     for (uint64_t i = 0; i < o->rows && !rc && got > 0; i++) {
         got = chat_rows_next(rows, &row, err);

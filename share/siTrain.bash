@@ -213,7 +213,7 @@ _siTrain() {
         --disk) words="uring sync null" ;;
         esac ;;
     prepare)
-        options="--help --out --tokenizer --train-tokenizer --data-format --vocab --render --show --init --chat-template --rows --generation-prompt --bos --eos --loss-on --special-in-text --date"
+        options="--help --out --tokenizer --train-tokenizer --data-format --vocab --render --show --init --chat-template --rows --messages-column --prompt-column --completion-column --generation-prompt --bos --eos --loss-on --special-in-text --date"
         case "$before" in
         --out) files=1 ;;
         --tokenizer) files=1 ;;
@@ -223,6 +223,9 @@ _siTrain() {
         --init) files=1 ;;
         --chat-template) files=1 ;;
         --rows) words="auto messages sharegpt alpaca completion text preference" ;;
+        --messages-column) files=1 ;;
+        --prompt-column) files=1 ;;
+        --completion-column) files=1 ;;
         --bos) files=1 ;;
         --eos) files=1 ;;
         --loss-on) words="answers last all" ;;

@@ -113,7 +113,7 @@ _siTrain() {
             '--tokenizer=[Tokenizer folder (default\: --init'\''s)]:DIR:_files' \
             '--data=[Folder of --task, with train.tsv and dev.tsv as in GLUE]:DIR:_files' \
             '--task=[GLUE task, or chat\: a language model learns the answers of conversations]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat)' \
-            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat\: conversations, in one file or several.]:FILE:_files' \
+            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat\: conversations (.csv, .json, .jsonl), in one file or several.]:FILE:_files' \
             '*--eval-file=[Evaluation rows, in the format of --train-file]:FILE:_files' \
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \
@@ -265,6 +265,9 @@ _siTrain() {
             '--init=[Run or model folder with the chat template and the names of the special tokens]:RUN|HFDIR:_files' \
             '--chat-template=[Chat template\: a name if the model has several, or a file (default\: the model'\''s)]:NAME|FILE:_files' \
             '--rows=[Form of the rows (auto\: by the keys of the first row)]:rows:(auto messages sharegpt alpaca completion text preference)' \
+            '--messages-column=[Key of the list of messages (default\: messages, or conversations)]:NAME:_files' \
+            '--prompt-column=[Column (JSON\: key) of the prompt (default\: prompt)]:NAME:_files' \
+            '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
             '--generation-prompt[Add what the template writes before an answer]' \
             '--bos=[Template'\''s bos_token (default\: the model'\''s)]:TEXT:_files' \
             '--eos=[Template'\''s eos_token (default\: the model'\''s)]:TEXT:_files' \
@@ -361,7 +364,7 @@ _siTrain() {
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
             '--tokenizer=[Tokenizer folder, which gives the vocabulary size]:DIR:_files' \
             '--task=[GLUE task, or chat\: a language model learns the answers of conversations]:task:(cola sst2 mrpc stsb qqp mnli qnli rte wnli chat)' \
-            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat\: conversations, in one file or several.]:FILE:_files' \
+            '*--train-file=[Training rows\: .csv, .tsv, .json or .jsonl (one object per line, or one list). Columns\: label, and sentence or sentence1 and sentence2, or as named by --text-column, --pair-column and --label-column. With --task chat\: conversations (.csv, .json, .jsonl), in one file or several.]:FILE:_files' \
             '*--eval-file=[Evaluation rows, in the format of --train-file]:FILE:_files' \
             '--test-file=[Rows to predict, in the format of --train-file. Labels are ignored.]:FILE:_files' \
             '--regression[Treat labels as numbers to approximate (default\: if all are numbers and one has a decimal point or an exponent, 1.0 too)]' \

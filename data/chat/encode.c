@@ -186,7 +186,7 @@ static int encode_marked(struct marking *m, int prompts, struct chat_ids *out, s
     int                 rc = tokenizer_encode_spans(m->e->tok, &source, &out->ids, &m->spans, err);
 
     rc = rc ? rc : counts_room(out, err);
-    if (rc)
+    if (rc || !out->ids.n) // a template may write nothing
         return rc;
     memset(out->counts, all, out->ids.n);
     for (size_t i = 0, at = 0; i < m->pieces.n; i++) {
@@ -222,8 +222,12 @@ static int encode_turns(const struct chat_encoding *e, const struct chat_row *ro
     token_spans_free(&m.spans);
     if (!rc)
         return 0;
-    return why.misuse ? err_misuse(err, "%s:%zu: %.900s", row->path, row->line, why.text)
-                      : err_set(err, rc, "%s:%zu: %.900s", row->path, row->line, why.text);
+    if (row->line)
+        err_set(err, rc, "%s:%zu: %.900s", row->path, row->line, why.text);
+    else // a conversation that stands in no file
+        *err = why;
+    err->misuse = why.misuse;
+    return rc;
 }
 
 /* ---- both ---- */

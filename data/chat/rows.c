@@ -54,7 +54,30 @@ static void keys_list(const struct chat_rows *r, char *out, size_t size)
     snprintf(out, size, "none");
     json_object_foreach(r->object, key, v)
         if (n + 64 < size)
-            n += (size_t)snprintf(out + n, size - n, "%s\"%.40s\"", n ? ", " : "", key);
+            n += (size_t)snprintf(out + n, size - n, "%s\"%.40s\"%s", n ? ", " : "", key,
+                                  json_is_null(v) ? ": null" : "");
+}
+
+/* What may help whose rows have other keys, or none: "" if nothing is known. */
+static void keys_hint(const struct chat_rows *r, char *out, size_t size)
+{
+    const char *key;
+    json_t     *v;
+
+    *out = '\0';
+    if (r->columns == 1 && strpbrk(r->column[0], ";\t"))
+        snprintf(out, size, "; a .csv has commas between its columns, and this file seems to have "
+                 "%s", strchr(r->column[0], ';') ? "semicolons" : "tabs");
+    json_object_foreach(r->object, key, v) {
+        const json_t *first = json_array_get(v, 0);
+
+        if (json_is_object(first) && !json_object_get(first, "role") &&
+            !json_object_get(first, "from")) {
+            snprintf(out, size, "; if the rows are the list in \"%.40s\", jq -c '.\"%.40s\"[]' "
+                     "writes them one per line", key, key);
+            return;
+        }
+    }
 }
 
 /* Keys as the user names them. */
@@ -113,7 +136,7 @@ static int form_find(struct chat_rows *r, struct err *err)
 {
     enum chat_form fits[FORMS];
     size_t         n = 0;
-    char           keys[400];
+    char           keys[320], hint[200];
 
     sharegpt_key(r);
     if (r->form)
@@ -132,9 +155,11 @@ static int form_find(struct chat_rows *r, struct err *err)
         return row_refuse(r, err, "this row fits the forms %s and %s: --rows says which one the "
                           "file has", chat_form_name(fits[0]), chat_form_name(fits[1]));
     keys_list(r, keys, sizeof keys);
+    keys_hint(r, hint, sizeof hint);
     return row_refuse(r, err, "this row has the keys %s, and fits no form of rows: messages, "
                       "conversations, instruction and output, prompt and completion, text, or "
-                      "chosen and rejected are expected", keys);
+                      "chosen and rejected are expected (--messages-column, --prompt-column and "
+                      "--completion-column name other keys)%s", keys, hint);
 }
 
 /* ---- a .csv */

@@ -136,6 +136,10 @@ static int after_quote(struct row_file *r, int c, struct err *err)
             ungetc(next, r->f);
         return 0;
     }
+    if (c == ';' || c == '\t')
+        return err_misuse(err, "%s:%zu: a %s after the closing double quote of column %zu: a .csv "
+                          "has commas between its columns, save the file so", r->path, r->at,
+                          c == ';' ? "semicolon" : "tab", r->n_fields);
     return err_misuse(err, "%s:%zu: text after the closing double quote of column %zu: a quoted "
                       "field ends at a comma or the line's end, a quote in it is doubled", r->path,
                       r->at, r->n_fields);

@@ -40,7 +40,10 @@ struct block {
 };
 
 /* What was made of the rows of a file, or of all files of a set. */
-struct tally { uint64_t rows, kept, tokens, counted, cut, dropped, bare; };
+struct tally {
+    uint64_t rows, kept, tokens, counted, cut, dropped;
+    uint64_t bare, behind; // no token counts; behind: those that count were cut off
+};
 
 struct encoder {
     struct session          *s;
@@ -178,6 +181,7 @@ static int write_row(struct encoder *e, const struct held *h, struct err *err)
     x.label = mark(e->stored, &h->ids, n);
     if (!x.label) {
         e->file.bare++;
+        e->file.behind += h->ids.counted > 0 && is_long;
         return 0;
     }
     e->file.cut += (uint64_t)is_long;
@@ -231,6 +235,11 @@ static int refuse_bare(const struct encoder *e, const char *path, struct err *er
     if (t->dropped == t->rows)
         return err_misuse(err, "%s: all %" PRIu64 " rows have more tokens than --max-seq %" PRIu64
                           ", and --long-rows drop leaves them out", path, t->rows, e->s->o.seq);
+    if (t->behind)
+        return err_misuse(err, "%s: no token that counts in the loss lies within --max-seq %" PRIu64
+                          ": %" PRIu64 " of its %" PRIu64 " row%s have such tokens behind it; give "
+                          "a larger --max-seq", path, e->s->o.seq, t->behind, t->rows,
+                          t->rows == 1 ? "" : "s");
     return err_misuse(err, "%s: no token of its %" PRIu64 " row%s counts in the loss%s: see "
                       "--loss-on; the first row is \"%s%s\"", path, t->rows,
                       t->rows == 1 ? "" : "s",
@@ -309,6 +318,7 @@ static void tally_add(struct tally *to, const struct tally *t)
     to->cut += t->cut;
     to->dropped += t->dropped;
     to->bare += t->bare;
+    to->behind += t->behind;
 }
 
 /* What a file was taken for. */
@@ -369,7 +379,7 @@ static int notice_left_out(struct encoder *e, const char *name, struct err *err)
     if (!rc && t->bare) {
         snprintf(text, sizeof text, "%" PRIu64 " of %" PRIu64 " %s rows have no token%s that "
                  "counts in the loss and are left out", t->bare, t->rows, what,
-                 t->cut ? " within --max-seq" : "");
+                 t->behind ? " within --max-seq" : "");
         rc = session_notice(e->s, text, err);
     }
     return rc;
