@@ -202,7 +202,8 @@ static int encode_turns(const struct chat_encoding *e, const struct chat_row *ro
                         const struct chat_turns *turns, struct chat_ids *out, struct err *err)
 {
     struct chat_rendering r = { .messages = turns->messages, .tools = row->tools,
-                                .variables = row->variables, .now = e->now };
+                                .variables = row->variables, .now = e->now,
+                                .memory = e->memory };
     struct marking        m = { .e = e, .turns = turns, .last = SIZE_MAX };
     struct err            why;
 

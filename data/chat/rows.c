@@ -273,6 +273,14 @@ int chat_rows_open(struct chat_rows **out, const char *path, enum chat_form form
     return rc;
 }
 
+void chat_rows_limit(struct chat_rows *r, size_t bytes, const char *why)
+{
+    if (bytes < r->file.most) {
+        r->file.most = bytes;
+        r->file.why = why;
+    }
+}
+
 void chat_rows_close(struct chat_rows *r)
 {
     if (!r)

@@ -461,7 +461,7 @@ int chat_template_render(const struct chat_template *t, const struct chat_render
                          struct jinja_output *out, json_t **kept, struct err *err)
 {
     const struct jinja *j = writer(t, r->tools);
-    struct jinja_limits limits = { .now = r->now };
+    struct jinja_limits limits = { .bytes = r->memory, .now = r->now };
 
     *out = (struct jinja_output){ 0 };
     *kept = variables_make(t, r);

@@ -62,7 +62,7 @@ int row_file_open(struct row_file *r, const char *path, enum row_kind kind, stru
 int row_file_open_stream(struct row_file *r, FILE *f, const char *path, enum row_kind kind,
                          struct err *err)
 {
-    *r = (struct row_file){ .path = path, .kind = kind, .at = 1, .f = f };
+    *r = (struct row_file){ .path = path, .kind = kind, .at = 1, .f = f, .most = ROW_MAX_BYTES };
     return begin(r, err);
 }
 
@@ -91,9 +91,9 @@ static int has_nul(const struct row_file *r, struct err *err)
 
 static int put(struct row_file *r, int c, struct err *err)
 {
-    if (r->n == ROW_MAX_BYTES)
-        return err_misuse(err, "%s:%zu: this row has more than %d bytes", r->path, r->line,
-                          ROW_MAX_BYTES);
+    if (r->n >= r->most)
+        return err_misuse(err, "%s:%zu: this row has more than %zu bytes%s", r->path, r->line,
+                          r->most, r->why ? r->why : "");
     int rc = grow(&r->text, &r->cap, r->n + 1, 1, "bytes of a row", err);
 
     if (!rc)

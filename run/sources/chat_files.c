@@ -22,9 +22,15 @@
 enum { BLOCK_ROWS = 512, BLOCK_TEXT = 4 << 20, KEPT_IDS = 1 << 14, THREADS = 64,
        TOKENIZERS = 192 << 20, SHOWN = 240 };
 
+/* A row that is encoded takes up to ROW_TIMES its bytes (a tokenizer of single bytes: 62). Rows of
+ * more than LARGE bytes are encoded one at a time. With --host-mem both are bounded by what it
+ * leaves, and so is the memory of a template; a row of LEAST bytes is always tried. */
+enum { ROW_TIMES = 80, LARGE = 1 << 20, LEAST = 64 << 10, TEMPLATE = 256 << 20 };
+
 /* A row that is kept until its block is encoded. */
 struct held {
     struct chat_row row;
+    size_t          bytes, tokens; // about how large it is; of all of it, ids has those kept
     struct chat_ids ids;
     int             rc;
     struct err      err;
@@ -57,6 +63,7 @@ struct encoder {
     char                     first[SHOWN + 1]; // of the file's first row
     int32_t                 *stored;           // (cap)
     size_t                   cap;
+    size_t row_most, large, memory[2]; // of a row; of a template, if the row is large
 };
 
 /* ---- rows that are kept ---- */
@@ -87,8 +94,8 @@ static void held_free(struct held *h)
         chat_ids_free(&h->ids);
 }
 
-/* Copies a row, whose JSON is the reader's no longer. *bytes: about how large it is. */
-static int held_set(struct held *h, const struct chat_row *row, size_t *bytes, struct err *err)
+/* Copies a row, whose JSON is the reader's no longer. */
+static int held_set(struct held *h, const struct chat_row *row, struct err *err)
 {
     size_t n = json_array_size(row->turns.messages);
     int    ok;
@@ -102,24 +109,80 @@ static int held_set(struct held *h, const struct chat_row *row, size_t *bytes, s
         ok = h->row.turns.counts != NULL;
         if (ok)
             memcpy(h->row.turns.counts, row->turns.counts, n * sizeof *h->row.turns.counts);
-        *bytes = text_bytes(row->turns.messages) + text_bytes(row->tools);
+        h->bytes = text_bytes(row->turns.messages) + text_bytes(row->tools);
     } else {
         h->row.prompt = strdup(row->prompt);
         h->row.completion = strdup(row->completion);
         ok = h->row.prompt && h->row.completion;
-        *bytes = ok ? strlen(row->prompt) + strlen(row->completion) : 0;
+        h->bytes = ok ? strlen(row->prompt) + strlen(row->completion) : 0;
     }
     return ok ? 0 : err_set(err, -ENOMEM, "%s: out of memory for a row", row->path);
 }
 
 /* ---- encoding ---- */
 
-static struct chat_encoding encoding_of(const struct encoder *e, struct tokenizer *tok)
+/* Encodes a row, and keeps as many ids as a row of the run may have. */
+static void encode_cut(const struct encoder *e, const struct chat_encoding *how, struct held *h)
 {
-    return (struct chat_encoding){ .tok = tok, .chat = e->f->chat,
-                                   .loss = (enum chat_loss)e->f->o->loss_on,
-                                   .special_in_text = e->f->o->special_in_text,
-                                   .now = e->f->now };
+    size_t most = e->s->o.seq;
+
+    h->rc = chat_encode(how, &h->row, &h->ids, NULL, &h->err);
+    h->tokens = h->ids.ids.n;
+    if (h->rc || h->tokens <= most || h->ids.ids.cap <= KEPT_IDS)
+        return;
+    int32_t       *ids = realloc(h->ids.ids.ids, most * sizeof *ids);
+    unsigned char *counts = realloc(h->ids.counts, most);
+
+    h->ids.ids.ids = ids ? ids : h->ids.ids.ids;
+    h->ids.counts = counts ? counts : h->ids.counts;
+    h->ids.ids.cap = ids ? most : h->ids.ids.cap;
+    h->ids.counts_cap = counts ? most : h->ids.counts_cap;
+    h->ids.ids.n = most;
+}
+
+static void encode_held(const struct encoder *e, struct tokenizer *tok, struct held *h)
+{
+    struct chat_encoding how = { .tok = tok, .chat = e->f->chat,
+                                 .loss = (enum chat_loss)e->f->o->loss_on,
+                                 .special_in_text = e->f->o->special_in_text, .now = e->f->now,
+                                 .memory = e->memory[h->bytes > e->large] };
+
+    if (h->bytes <= e->large) {
+        encode_cut(e, &how, h);
+        return;
+    }
+#pragma omp critical(large_row)
+    encode_cut(e, &how, h);
+}
+
+/* Bytes that a row may have. */
+static size_t row_most(const struct chat_files *f)
+{
+    uint64_t used = rss_now(), left = f->host_mem > used ? f->host_mem - used : 0;
+
+    return f->host_mem ? size_max(LEAST, left / ROW_TIMES) : SIZE_MAX;
+}
+
+static int rows_open(struct chat_rows **r, const struct chat_files *f, const char *path,
+                     size_t most, struct err *err)
+{
+    int rc = chat_rows_open(r, path, (enum chat_form)f->o->rows, &f->names, err);
+
+    if (!rc)
+        chat_rows_limit(*r, most, ", which take more memory than --host-mem leaves: give more, or "
+                        "leave the row out");
+    return rc;
+}
+
+/* What may be used while rows are encoded. The tokenizers are open. */
+static void memory_share(struct encoder *e)
+{
+    size_t most = row_most(e->f), all = most == SIZE_MAX ? most : most * ROW_TIMES;
+
+    e->row_most = most;
+    e->large = size_min(LARGE, most / (size_t)e->threads);
+    e->memory[0] = size_min(TEMPLATE, all / (size_t)e->threads);
+    e->memory[1] = size_min(TEMPLATE, all);
 }
 
 /* The beginning of a row as text, for who has to see why nothing in it counts. */
@@ -154,14 +217,14 @@ static int refuse_long(const struct held *h, size_t most, struct err *err)
 {
     return err_misuse(err, "%s:%zu: the row has %zu tokens, more than --max-seq %zu: give a "
                       "larger --max-seq, or --long-rows cut or drop", h->row.path, h->row.line,
-                      h->ids.ids.n, most);
+                      h->tokens, most);
 }
 
 /* Writes an encoded row, as far as it is trained on. */
 static int write_row(struct encoder *e, const struct held *h, struct err *err)
 {
     size_t         most = e->s->o.seq, n = size_min(h->ids.ids.n, most);
-    int            how = e->f->o->long_rows, is_long = h->ids.ids.n > most, rc;
+    int            how = e->f->o->long_rows, is_long = h->tokens > most, rc;
     struct example x = { 0 };
     char           where[SESSION_PATH];
 
@@ -251,19 +314,18 @@ static int refuse_bare(const struct encoder *e, const char *path, struct err *er
 static void read_block(struct encoder *e, struct chat_rows *r, struct block *b)
 {
     const struct chat_row *row;
-    size_t                 bytes = 0, n;
+    size_t                 bytes = 0;
     int                    got = 0, rc = 0;
 
     while (b->n < BLOCK_ROWS && bytes < BLOCK_TEXT && e->left && !rc &&
            (got = chat_rows_next(r, &row, &b->err)) > 0) {
         rc = refuse_row(e->f, row, &b->err);
-        rc = rc ? rc : held_set(&b->row[b->n], row, &n, &b->err);
+        rc = rc ? rc : held_set(&b->row[b->n], row, &b->err);
         if (rc) {
             held_free(&b->row[b->n]);
             break;
         }
-        b->n++;
-        bytes += n;
+        bytes += b->row[b->n++].bytes;
         e->left--;
     }
     b->rc = rc ? rc : got < 0 ? got : 0;
@@ -281,12 +343,8 @@ static void encode_block(struct encoder *e, struct chat_rows *r, struct block *b
         if (!b->end)
             read_block(e, r, next);
 #pragma omp for schedule(dynamic, 4)
-        for (size_t i = 0; i < b->n; i++) {
-            struct held         *h = &b->row[i];
-            struct chat_encoding how = encoding_of(e, e->tok[omp_get_thread_num()]);
-
-            h->rc = chat_encode(&how, &h->row, &h->ids, NULL, &h->err);
-        }
+        for (size_t i = 0; i < b->n; i++)
+            encode_held(e, e->tok[omp_get_thread_num()], &b->row[i]);
     }
 }
 
@@ -337,8 +395,7 @@ static int add_file(struct encoder *e, const char *path, struct err *err)
     struct chat_rows *r = NULL;
     enum chat_form    form = CHAT_FORM_FOUND;
     struct watch      w = work_begin(e->s->events, "tokenising %s", path);
-    int               rc = chat_rows_open(&r, path, (enum chat_form)e->f->o->rows, &e->f->names,
-                                          err);
+    int               rc = rows_open(&r, e->f, path, e->row_most, err);
 
     e->file = (struct tally){ 0 };
     rc = rc ? rc : read_file(e, r, &w, err);
@@ -446,7 +503,7 @@ int chat_files_check(const struct chat_files *f, struct err *err)
             struct chat_rows *r = NULL;
             int               got = 0;
 
-            rc = chat_rows_open(&r, sets[k]->item[i], (enum chat_form)f->o->rows, &f->names, err);
+            rc = rows_open(&r, f, sets[k]->item[i], row_most(f), err);
             if (!rc && (got = chat_rows_next(r, &row, err)) < 0)
                 rc = got;
             if (!rc && got == 0)
@@ -500,6 +557,7 @@ static int encoder_open(struct encoder **out, struct session *s, const struct ch
             e->threads++;
         one = rss_now() > before ? (rss_now() - before) / i : 0;
     }
+    memory_share(e);
     return rc;
 }
 
