@@ -300,8 +300,8 @@ static int refuse_bare(const struct encoder *e, const char *path, struct err *er
                           ", and --long-rows drop leaves them out", path, t->rows, e->s->o.seq);
     if (t->behind)
         return err_misuse(err, "%s: no token that counts in the loss lies within --max-seq %" PRIu64
-                          ": %" PRIu64 " of its %" PRIu64 " row%s have such tokens behind it; give "
-                          "a larger --max-seq", path, e->s->o.seq, t->behind, t->rows,
+                          ": they stand behind it in %" PRIu64 " of its %" PRIu64 " row%s; give a "
+                          "larger --max-seq", path, e->s->o.seq, t->behind, t->rows,
                           t->rows == 1 ? "" : "s");
     return err_misuse(err, "%s: no token of its %" PRIu64 " row%s counts in the loss%s: see "
                       "--loss-on; the first row is \"%s%s\"", path, t->rows,
