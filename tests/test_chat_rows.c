@@ -184,6 +184,7 @@ static void test_csv(void **state)
     reads("prompt,id,completion\n\"a, \"\"b\"\"\nc\",1,d\r\nx,2,\n",
           "completion\n2: a, \"b\"\nc|d\n4: x|\n");
     reads("\xEF\xBB\xBFinstruction,input,output,tools\nq,,a,\n", "alpaca\n2: [" U "," A "] rr\n");
+    reads("\xEF\xBB\xBF{\"text\": \"a\"}\n\xEF\xBB\xBF{\"text\": \"b\"}\n", "text\n1: |a\n2: |b\n");
     refuses("messages\nx\n", ":2: \"messages\" is a text, a list of turns is expected: save such");
     refuses("a,a\n", ":1: two columns are named \"a\"");
     refuses("text,b\nx\n", ":2: 1 columns, 2 are expected");

@@ -206,6 +206,8 @@ static int json_object_of(struct chat_rows *r, struct err *err)
     const char *text = row_file_field(&r->file, 0);
     char        what[600];
 
+    if (!strncmp(text, "\xEF\xBB\xBF", 3)) // files with byte order marks, one behind the other
+        text += 3;
     if (!strcmp(text, "{"))
         return row_refuse(r, err, "an object that is not in a list stands on one line: jq -c . "
                           "writes it so");

@@ -239,13 +239,12 @@ static int refuse_bare(const struct encoder *e, const char *path, struct err *er
         lacks = "no two answers begin, and differ,";
         they = "they do";
     }
-
     if (t->dropped == t->rows)
         return err_misuse(err, "%s: all %" PRIu64 " rows have more tokens than --max-seq %" PRIu64
                           ", and --long-rows drop leaves them out", path, t->rows, e->s->o.seq);
     if (t->behind)
-        return err_misuse(err, "%s: %s within --max-seq %" PRIu64 ": %s behind it in %" PRIu64 " of "
-                          "its %" PRIu64 " row%s; give a larger --max-seq", path, lacks,
+        return err_misuse(err, "%s: %s within --max-seq %" PRIu64 ": %s behind it in %" PRIu64
+                          " of its %" PRIu64 " row%s; give a larger --max-seq", path, lacks,
                           e->s->o.seq, they, t->behind, t->rows, t->rows == 1 ? "" : "s");
     return err_misuse(err, "%s: no token of its %" PRIu64 " row%s counts in the loss%s: see "
                       "--loss-on; the first row is \"%s%s\"", path, t->rows,
