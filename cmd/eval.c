@@ -236,7 +236,8 @@ static int find_task(struct evaluation *v, struct err *err)
 
     if (n == 0)
         return err_misuse(err, "%s is a language model, without a head for classes: eval --data "
-                          "FILE gives its loss, finetune trains one", v->e->model);
+                          "FILE gives its loss on a text, finetune --task chat --eval-file FILE "
+                          "evaluates on conversations as it trains", v->e->model);
     if (v->e->task && !known)
         return opt_words_refuse("task", v->e->task, task_word, err);
     if (known && known->n_labels != n)

@@ -108,6 +108,7 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
     f->chat = m->chat;
     f->most_train = o->tune.max_train;
     f->most_eval = o->tune.max_eval;
+    f->host_mem = o->train.host_mem;
     f->epochs = o->tune.epochs;
     f->evaluates_epochs = !opt_given(line, "eval-every");
     return chat_files_check(f, err);

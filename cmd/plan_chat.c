@@ -14,6 +14,7 @@ static int look(struct chat_look *out, const struct plan_chat *p, const struct t
     struct chat_files     f = { .train = t->train_file, .eval = t->eval_file, .o = p->o,
                                 .pairs = p->pairs,
                                 .names = pairs_opts_names(p->pairs, p->o, p->columns),
+                                .host_mem = train->host_mem,
                                 .most_train = t->max_train, .most_eval = t->max_eval };
     const char           *dir = p->folder;
     int                   rc = p->o->date ? chat_date(&f.now, p->o->date, err) : 0;

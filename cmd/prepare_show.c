@@ -124,8 +124,8 @@ int prepare_show(const struct show_opts *o, struct err *err)
     s.color = s.terminal && term && *term && strcmp(term, "dumb") && !(plain && *plain);
     rc = rc ? rc : tokenizer_open(&tok, o->chat->init, err);
     rc = rc ? rc : chat_template_open(&chat, o->chat->init, o->chat->chat_template, err);
-    s.how = (struct chat_encoding){ tok, chat, (enum chat_loss)o->loss_on, o->special_in_text,
-                                    now };
+    s.how = (struct chat_encoding){ .tok = tok, .chat = chat, .loss = (enum chat_loss)o->loss_on,
+                                    .special_in_text = o->special_in_text, .now = now };
     for (size_t i = 0; i < o->chat->files->n && !rc; i++)
         rc = show_file(&s, o, o->chat->files->item[i], err);
     if (!rc && fflush(stdout))

@@ -14,12 +14,15 @@
  * The file compiles with oneDNN 2 and 3; "the two interfaces" below has all that differs. */
 #include "kernels/matmul_engine.h"
 
+#include "data/base/machine.h"
 #include "data/base/round.h"
 #include "kernels/pairs.h"
 
 #include <oneapi/dnnl/dnnl.h>
 
-enum { ALIGN = 64 };
+/* PRODUCT_ROOM: bytes that may still be mapped before a product is made. Where the library cannot
+ * map the code of one (ulimit -v), it follows a null pointer. */
+enum { ALIGN = 64, PRODUCT_ROOM = 32 << 20 };
 
 /* The operands of a product. B is in the primitive's layout. PLAIN is the caller's B; if the two
  * differ, B is made from it first. */
@@ -238,6 +241,16 @@ static const char *isa_name(dnnl_cpu_isa_t isa)
     return "sse41";
 }
 
+static int room_check(struct err *err)
+{
+    char option;
+
+    return machine_room(&option) >= PRODUCT_ROOM
+               ? 0
+               : err_set(err, -ENOMEM, "ulimit -%c leaves no room for the matrix products of "
+                         "onednn: raise it (ulimit -%c unlimited)", option, option);
+}
+
 static int onednn_open(struct matmul *mm, struct err *err)
 {
     const dnnl_version_t *v = dnnl_version();
@@ -252,7 +265,10 @@ static int onednn_open(struct matmul *mm, struct err *err)
     for (size_t i = 0; i < mm->n_shapes; i++) {
         const struct matmul_shape *s = &mm->shapes[i];
         struct product            *p = &o->products[i];
-        dnnl_status_t              rc = product_make(p, o->engine, s);
+
+        if (room_check(err))
+            return -ENOMEM;
+        dnnl_status_t rc = product_make(p, o->engine, s);
         size_t pack_bytes = p->packed_by_caller ? 0 : round_up(p->pack_bytes, ALIGN);
 
         if (rc)

@@ -444,6 +444,14 @@ static void test_others(void **state)
     how.chat = m.chat;
     assert_int_equal(encoded(&how, tempdir_at("rows.jsonl"), &one, &other), 0);
     assert_int_equal(one.counted, 0);
+    put_text("empty", "{% if 0 %}{% endif %}");
+    struct chat_template *empty;
+    assert_int_equal(chat_template_open(&empty, tempdir, tempdir_at("empty"), &e), 0);
+    chat_ids_free(&one);
+    how.chat = empty;
+    assert_int_equal(encoded(&how, tempdir_at("rows.jsonl"), &one, &other), 0);
+    assert_int_equal(one.ids.n, 0);
+    chat_template_close(empty);
     model_close(&m);
     chat_ids_free(&one);
     chat_ids_free(&other);

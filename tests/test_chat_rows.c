@@ -184,11 +184,16 @@ static void test_csv(void **state)
     reads("prompt,id,completion\n\"a, \"\"b\"\"\nc\",1,d\r\nx,2,\n",
           "completion\n2: a, \"b\"\nc|d\n4: x|\n");
     reads("\xEF\xBB\xBFinstruction,input,output,tools\nq,,a,\n", "alpaca\n2: [" U "," A "] rr\n");
+    reads("\xEF\xBB\xBF{\"text\": \"a\"}\n\xEF\xBB\xBF{\"text\": \"b\"}\n", "text\n1: |a\n2: |b\n");
     refuses("messages\nx\n", ":2: \"messages\" is a text, a list of turns is expected: save such");
     refuses("a,a\n", ":1: two columns are named \"a\"");
     refuses("text,b\nx\n", ":2: 1 columns, 2 are expected");
-    refuses("a;b\nx;y\n", ":2: the one column is named \"a;b\": columns are separated by commas");
+    refuses("a;b\nx;y\n", ":2: the one column is named \"a;b\": a .csv has commas between its "
+            "columns, and this file seems to have semicolons");
+    refuses("a\tb\nx\ty\n", ":2: the one column is named \"a\\tb\": a .csv has commas between "
+            "its columns, and this file seems to have tabs");
     refuses("a,b\nx,y\n", ":2: this row has the keys \"a\", \"b\", and fits no form of rows");
+    refuses("a,b\n\"x\";y\n", ":2: a semicolon after the closing double quote of column 1");
 }
 
 static void test_names(void **state)
@@ -224,6 +229,9 @@ static void test_refused_rows(void **state)
     refuses("{\"messages\": [" U "]}\n{\"text\": \"x\"}\n", ":2: there is no \"messages\"");
     refuses("{\"messages\": [" U "]}\n{\"messages\": null}\n", ":2: \"messages\" is null");
     refuses("{\"a\": 1, \"b\": 2}", ":1: this row has the keys \"a\", \"b\", and fits no form");
+    refuses("{\"messages\": null}", ":1: this row has the keys \"messages\": null, and fits");
+    refuses("{\"data\": [{\"messages\": []}]}", ":1: this row has the keys \"data\", and fits");
+    assert_non_null(strstr(e.text, "jq -c '.\"data\"[]' writes them one per line"));
     refuses("{\"text\": \"x\", \"messages\": [" U "]}",
             ":1: this row fits the forms messages and text: --rows says");
     refuses("{\"messages\": [" U "]}\n{\"messages\": [" U "}\n", ":2 is not valid JSON: line 1");

@@ -453,6 +453,8 @@ static void test_json(void **state)
     bad("a.jsonl", NULL, "{\"sentence\": 5}\n",
         "a.jsonl:1: no string in \"sentence\", a string is expected");
     bad("a.jsonl", NULL, "{\"sentence\": \"\"}\n", "a.jsonl:1: the text is empty");
+    bad("a.jsonl", NULL, "{\"title\": 1, \"messages\": [{}]}\n",
+        "a.jsonl has conversations, and a classifier's rows are texts with labels: --task chat");
     bad("a.jsonl", NULL, "{\"sentence\": \"A\", \"label\": [true]}\n",
         "a.jsonl:1: the label is a list or an object, where a string, a number or a truth value");
     bad("a.json", NULL, "{\"data\": [{\"sentence\": \"A\", \"label\": 1}]}",

@@ -199,7 +199,7 @@ static int encode_marked(struct marking *m, struct chat_ids *out, struct err *er
     int                 rc = tokenizer_encode_spans(m->e->tok, &source, &out->ids, &m->spans, err);
 
     rc = rc ? rc : counts_room(out, err);
-    if (rc)
+    if (rc || !out->ids.n) // a template may write nothing
         return rc;
     spelled_take(out, &m->spans);
     memset(out->counts, all, out->ids.n);
@@ -216,7 +216,8 @@ static int encode_turns(const struct chat_encoding *e, const struct chat_row *ro
                         const struct chat_turns *turns, struct chat_ids *out, struct err *err)
 {
     struct chat_rendering r = { .messages = turns->messages, .tools = row->tools,
-                                .variables = row->variables, .now = e->now };
+                                .variables = row->variables, .now = e->now,
+                                .memory = e->memory };
     struct marking        m = { .e = e, .turns = turns, .last = SIZE_MAX };
     struct err            why;
 
@@ -239,8 +240,12 @@ static int encode_turns(const struct chat_encoding *e, const struct chat_row *ro
     token_spans_free(&m.spans);
     if (!rc)
         return 0;
-    return why.misuse ? err_misuse(err, "%s:%zu: %.900s", row->path, row->line, why.text)
-                      : err_set(err, rc, "%s:%zu: %.900s", row->path, row->line, why.text);
+    if (row->line)
+        err_set(err, rc, "%s:%zu: %.900s", row->path, row->line, why.text);
+    else // a conversation that stands in no file
+        *err = why;
+    err->misuse = why.misuse;
+    return rc;
 }
 
 /* ---- both ---- */

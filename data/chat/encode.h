@@ -38,6 +38,7 @@ struct chat_encoding {
     enum chat_loss              loss;
     int                         special_in_text;
     time_t                      now;
+    size_t                      memory; // as chat_rendering has it
 };
 
 /* The ids of a row, and which of them count (1 or 0). The zero state is empty; it may be used

@@ -54,7 +54,27 @@ static void keys_list(const struct chat_rows *r, char *out, size_t size)
     snprintf(out, size, "none");
     json_object_foreach(r->object, key, v)
         if (n + 64 < size)
-            n += (size_t)snprintf(out + n, size - n, "%s\"%.40s\"", n ? ", " : "", key);
+            n += (size_t)snprintf(out + n, size - n, "%s\"%.40s\"%s", n ? ", " : "", key,
+                                  json_is_null(v) ? ": null" : "");
+}
+
+/* What may help whose rows have other keys, or none: "" if nothing is known. */
+static void keys_hint(const struct chat_rows *r, char *out, size_t size)
+{
+    const char *key;
+    json_t     *v;
+
+    *out = '\0';
+    json_object_foreach(r->object, key, v) {
+        const json_t *first = json_array_get(v, 0);
+
+        if (json_is_object(first) && !json_object_get(first, "role") &&
+            !json_object_get(first, "from")) {
+            snprintf(out, size, "; if the rows are the list in \"%.40s\", jq -c '.\"%.40s\"[]' "
+                     "writes them one per line", key, key);
+            return;
+        }
+    }
 }
 
 /* Keys as the user names them. */
@@ -113,7 +133,7 @@ static int form_find(struct chat_rows *r, struct err *err)
 {
     enum chat_form fits[FORMS];
     size_t         n = 0;
-    char           keys[400];
+    char           keys[320], hint[200];
 
     sharegpt_key(r);
     if (r->form)
@@ -131,13 +151,16 @@ static int form_find(struct chat_rows *r, struct err *err)
     if (n > 1)
         return row_refuse(r, err, "this row fits the forms %s and %s: --rows says which one the "
                           "file has", chat_form_name(fits[0]), chat_form_name(fits[1]));
-    if (r->columns == 1 && r->column[0][strcspn(r->column[0], ";\t")])
-        return row_refuse(r, err, "the one column is named \"%.40s\": columns are separated by "
-                          "commas", r->column[0]);
+    if (r->columns == 1 && strpbrk(r->column[0], ";\t"))
+        return row_refuse(r, err, "the one column is named \"%.40s\": a .csv has commas between "
+                          "its columns, and this file seems to have %s", r->column[0],
+                          strchr(r->column[0], ';') ? "semicolons" : "tabs");
     keys_list(r, keys, sizeof keys);
+    keys_hint(r, hint, sizeof hint);
     return row_refuse(r, err, "this row has the keys %s, and fits no form of rows: messages, "
                       "conversations, instruction and output, prompt and completion, text, or "
-                      "chosen and rejected are expected", keys);
+                      "chosen and rejected are expected (--messages-column, --prompt-column, "
+                      "--completion-column and --text-column name other keys)%s", keys, hint);
 }
 
 /* ---- a .csv */
@@ -183,6 +206,8 @@ static int json_object_of(struct chat_rows *r, struct err *err)
     const char *text = row_file_field(&r->file, 0);
     char        what[600];
 
+    if (!strncmp(text, "\xEF\xBB\xBF", 3)) // files with byte order marks, one behind the other
+        text += 3;
     if (!strcmp(text, "{"))
         return row_refuse(r, err, "an object that is not in a list stands on one line: jq -c . "
                           "writes it so");
@@ -249,6 +274,14 @@ int chat_rows_open(struct chat_rows **out, const char *path, enum chat_form form
     else
         *out = r;
     return rc;
+}
+
+void chat_rows_limit(struct chat_rows *r, size_t bytes, const char *why)
+{
+    if (bytes < r->file.most) {
+        r->file.most = bytes;
+        r->file.why = why;
+    }
 }
 
 void chat_rows_close(struct chat_rows *r)

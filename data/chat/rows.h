@@ -68,6 +68,8 @@ struct chat_rows; // opaque
 
 int  chat_rows_open(struct chat_rows **out, const char *path, enum chat_form form,
                     const struct chat_names *names, struct err *err);
+/* Refuse rows of more bytes than these; `why` stands behind the sentence. */
+void chat_rows_limit(struct chat_rows *r, size_t bytes, const char *why);
 /* Returns 1 and the next row, 0 behind the last, or -errno. The row is the reader's. */
 int  chat_rows_next(struct chat_rows *r, const struct chat_row **row, struct err *err);
 /* Returns the form of the file, once a row was read; before, what was asked for. */

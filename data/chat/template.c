@@ -463,11 +463,25 @@ static json_t *variables_make(const struct chat_template *t, const struct chat_r
     return v;
 }
 
+/* A template that wants texts fails at a list of parts with a sentence of its own. */
+static void say_parts(const struct chat_rendering *r, struct err *err)
+{
+    size_t  n = strlen(err->text), i;
+    json_t *m;
+
+    json_array_foreach(r->messages, i, m)
+        if (json_is_array(json_object_get(m, "content"))) {
+            snprintf(err->text + n, sizeof err->text - n, "; the \"content\" of message %zu is a "
+                     "list of parts, and a template may want a text there", i + 1);
+            return;
+        }
+}
+
 int chat_template_render(const struct chat_template *t, const struct chat_rendering *r,
                          struct jinja_output *out, json_t **kept, struct err *err)
 {
     const struct jinja *j = writer(t, r->tools);
-    struct jinja_limits limits = { .now = r->now };
+    struct jinja_limits limits = { .bytes = r->memory, .now = r->now };
 
     *out = (struct jinja_output){ 0 };
     *kept = variables_make(t, r);
@@ -478,6 +492,8 @@ int chat_template_render(const struct chat_template *t, const struct chat_render
     if (rc) {
         json_decref(*kept);
         *kept = NULL;
+        if (err && err->misuse)
+            say_parts(r, err);
     }
     return rc;
 }

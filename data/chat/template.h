@@ -34,6 +34,7 @@ struct chat_rendering {
     int           generation_prompt;
     const char   *bos, *eos;        // NULL: those of the folder's tokenizer_config.json
     time_t        now;              // of strftime_now()
+    size_t        memory;           // bytes that the template may use; 0: jinja.h's
 };
 
 /* Write a conversation. Variables are those of transformers 5: messages, tools, documents (none),

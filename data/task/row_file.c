@@ -62,7 +62,7 @@ int row_file_open(struct row_file *r, const char *path, enum row_kind kind, stru
 int row_file_open_stream(struct row_file *r, FILE *f, const char *path, enum row_kind kind,
                          struct err *err)
 {
-    *r = (struct row_file){ .path = path, .kind = kind, .at = 1, .f = f };
+    *r = (struct row_file){ .path = path, .kind = kind, .at = 1, .f = f, .most = ROW_MAX_BYTES };
     return begin(r, err);
 }
 
@@ -91,9 +91,9 @@ static int has_nul(const struct row_file *r, struct err *err)
 
 static int put(struct row_file *r, int c, struct err *err)
 {
-    if (r->n == ROW_MAX_BYTES)
-        return err_misuse(err, "%s:%zu: this row has more than %d bytes", r->path, r->line,
-                          ROW_MAX_BYTES);
+    if (r->n >= r->most)
+        return err_misuse(err, "%s:%zu: this row has more than %zu bytes%s", r->path, r->line,
+                          r->most, r->why ? r->why : "");
     int rc = grow(&r->text, &r->cap, r->n + 1, 1, "bytes of a row", err);
 
     if (!rc)
@@ -136,6 +136,10 @@ static int after_quote(struct row_file *r, int c, struct err *err)
             ungetc(next, r->f);
         return 0;
     }
+    if (c == ';' || c == '\t')
+        return err_misuse(err, "%s:%zu: a %s after the closing double quote of column %zu: a .csv "
+                          "has commas between its columns, save the file so", r->path, r->at,
+                          c == ';' ? "semicolon" : "tab", r->n_fields);
     return err_misuse(err, "%s:%zu: text after the closing double quote of column %zu: a quoted "
                       "field ends at a comma or the line's end, a quote in it is doubled", r->path,
                       r->at, r->n_fields);

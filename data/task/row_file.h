@@ -28,6 +28,8 @@ struct row_file {
     size_t        start[ROW_MAX_FIELDS]; // offset of each field in text
     int           blank;                 // the current row is an empty line
     int           returns;               // lines end with \r
+    size_t        most;                  // bytes of a row; ROW_MAX_BYTES, or what a caller sets
+    const char   *why;                   // what is said of a smaller `most`
     enum { LIST_NONE, LIST_BEGINS, LIST_GOES_ON, LIST_ENDED } list; // of ROWS_JSON
 };
 

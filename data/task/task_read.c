@@ -419,6 +419,13 @@ static int own_header(struct reading *d, struct task_columns *c, struct err *err
 
 /* ---- JSON lines ---- */
 
+/* Whether a row is a conversation, for which a language model is trained. */
+static int has_turns(const json_t *object)
+{
+    return json_is_array(json_object_get(object, "messages")) ||
+           json_is_array(json_object_get(object, "conversations"));
+}
+
 /* The names of the first object. */
 static int json_names(struct reading *d, json_t *object, struct err *err)
 {
@@ -429,6 +436,9 @@ static int json_names(struct reading *d, json_t *object, struct err *err)
 
     if (json_object_size(object) > ROW_MAX_FIELDS)
         return err_misuse(err, "%s: an object of more than %d names", h.path, ROW_MAX_FIELDS);
+    if (has_turns(object) && !d->asked.text)
+        return err_misuse(err, "%s has conversations, and a classifier's rows are texts with "
+                          "labels: --task chat trains a language model on conversations", h.path);
     json_object_foreach(object, name, value)
         names[h.n++] = name;
     header_list(&h, d->known, sizeof d->known);
@@ -529,7 +539,7 @@ static int json_rows_inside(const char *path, int rc, struct err *err)
     json_t     *whole = NULL, *value;
     const char *name, *list = NULL;
 
-    if (!json_read(&whole, path, ROW_MAX_BYTES, NULL))
+    if (!json_read(&whole, path, ROW_MAX_BYTES, NULL) && !has_turns(whole))
         json_object_foreach(whole, name, value)
             list = !list && json_is_object(json_array_get(value, 0)) ? name : list;
     if (list)

@@ -11,6 +11,7 @@
 #include "run/folder/run_files.h"
 #include "run/folder/settings.h"
 #include "run/sources/chat_ends.h"
+#include "run/sources/chat_held.h"
 #include "run/sources/chat_source.h"
 #include "run/sources/chat_tally.h"
 #include "run/sources/labelled.h"
@@ -18,27 +19,17 @@
 
 #include <omp.h>
 
-/* BLOCK_ROWS, BLOCK_TEXT: a block's rows, and bytes of text in them. KEPT_IDS: a row's memory for
- * so many ids is used again. THREADS: the most, since each has a tokenizer; together these have
- * TOKENIZERS bytes. */
-enum { BLOCK_ROWS = 512, BLOCK_TEXT = 4 << 20, KEPT_IDS = 1 << 14, THREADS = 64,
-       TOKENIZERS = 192 << 20, SHOWN = 240 };
-
-/* A row that is kept until its block is encoded. */
-struct held {
-    struct chat_row row;
-    struct chat_ids ids[2]; // the second is of a preference's rejected answer
-    int             rc;
-    struct err      err;
-};
+/* BLOCK_ROWS, BLOCK_TEXT: a block's rows, and bytes of text in them. THREADS: the most, since
+ * each has a tokenizer; together these have TOKENIZERS bytes. */
+enum { BLOCK_ROWS = 512, BLOCK_TEXT = 4 << 20, THREADS = 64, TOKENIZERS = 192 << 20, SHOWN = 240 };
 
 /* end: no row follows; rc: because reading failed behind its rows. */
 struct block {
-    struct held row[BLOCK_ROWS];
-    size_t      n;
-    uint64_t    done, total; // how far the file is read
-    int         end, rc;
-    struct err  err;
+    struct chat_held row[BLOCK_ROWS];
+    size_t           n;
+    uint64_t         done, total; // how far the file is read
+    int              end, rc;
+    struct err       err;
 };
 
 struct encoder {
@@ -53,80 +44,8 @@ struct encoder {
     uint64_t                 left; // rows of the set that may be read
     char                     first[SHOWN + 1]; // of the file's first row
     int32_t                 *stored[2];        // (seq)
+    struct chat_bounds       bounds;
 };
-
-/* ---- rows that are kept ---- */
-
-static size_t text_bytes(const json_t *v)
-{
-    const char *key;
-    json_t     *member;
-    size_t      n = json_is_string(v) ? json_string_length(v) : 0;
-
-    for (size_t i = 0; i < json_array_size(v); i++)
-        n += text_bytes(json_array_get(v, i));
-    json_object_foreach((json_t *)(uintptr_t)v, key, member)
-        n += text_bytes(member);
-    return n + 64;
-}
-
-static void held_free(struct held *h)
-{
-    json_decref(h->row.turns.messages);
-    json_decref(h->row.tools);
-    json_decref((json_t *)(uintptr_t)h->row.variables);
-    free(h->row.turns.counts);
-    free((char *)(uintptr_t)h->row.prompt);
-    free((char *)(uintptr_t)h->row.completion);
-    json_decref(h->row.other_turns.messages);
-    free(h->row.other_turns.counts);
-    free((char *)(uintptr_t)h->row.other);
-    h->row = (struct chat_row){ 0 };
-    for (size_t k = 0; k < 2; k++)
-        if (h->ids[k].ids.cap > KEPT_IDS)
-            chat_ids_free(&h->ids[k]);
-}
-
-/* Adds about how large they are to *bytes. Returns whether there was memory. */
-static int turns_copy(struct chat_turns *to, const struct chat_turns *from, size_t *bytes)
-{
-    size_t n = json_array_size(from->messages);
-
-    if (!from->messages)
-        return 1;
-    to->messages = json_incref(from->messages);
-    to->counts = malloc((n + 1) * sizeof *to->counts);
-    if (to->counts)
-        memcpy(to->counts, from->counts, n * sizeof *to->counts);
-    *bytes += text_bytes(from->messages);
-    return to->counts != NULL;
-}
-
-static int text_copy(const char **to, const char *from, size_t *bytes)
-{
-    *to = from ? strdup(from) : NULL;
-    *bytes += from ? strlen(from) : 0;
-    return !from || *to;
-}
-
-/* Copies a row, whose JSON is the reader's no longer. *bytes: about how large it is. */
-static int held_set(struct held *h, const struct chat_row *row, size_t *bytes, struct err *err)
-{
-    int ok;
-
-    h->row = (struct chat_row){ .path = row->path, .line = row->line, .form = row->form,
-                                .has_turns = row->has_turns, .tools = json_incref(row->tools),
-                                .variables = json_incref((json_t *)(uintptr_t)row->variables) };
-    *bytes = text_bytes(row->tools);
-    if (row->has_turns)
-        ok = turns_copy(&h->row.turns, &row->turns, bytes) &&
-             turns_copy(&h->row.other_turns, &row->other_turns, bytes);
-    else
-        ok = text_copy(&h->row.prompt, row->prompt, bytes) &&
-             text_copy(&h->row.completion, row->completion, bytes) &&
-             text_copy(&h->row.other, row->other, bytes);
-    return ok ? 0 : err_set(err, -ENOMEM, "%s: out of memory for a row", row->path);
-}
 
 /* ---- encoding ---- */
 
@@ -135,7 +54,18 @@ static struct chat_encoding encoding_of(const struct encoder *e, struct tokenize
     return (struct chat_encoding){ .tok = tok, .chat = e->f->chat,
                                    .loss = (enum chat_loss)e->f->o->loss_on,
                                    .special_in_text = e->f->o->special_in_text,
-                                   .now = e->f->now };
+                                   .now = e->f->now, .memory = e->bounds.memory[0] };
+}
+
+static int rows_open(struct chat_rows **r, const struct chat_files *f, const char *path,
+                     size_t most, struct err *err)
+{
+    int rc = chat_rows_open(r, path, (enum chat_form)f->o->rows, &f->names, err);
+
+    if (!rc)
+        chat_rows_limit(*r, most, ", which take more memory than --host-mem leaves: give more, or "
+                        "leave the row out");
+    return rc;
 }
 
 /* The beginning of a row as text, for who has to see why nothing in it counts. */
@@ -170,59 +100,66 @@ static int32_t mark(const struct chat_ends *ends, int32_t *out, const struct cha
     return counted;
 }
 
-/* Of the answers of a row: the ids that are stored, and how many of them count. */
+/* Of the answers of a row: the ids that are stored, and how many of them count. `tokens` and
+ * ids->counted are of all of it. */
 struct answer {
     const struct chat_ids *ids;
+    size_t                 tokens;
     int32_t               *stored, counted;
     size_t                 n;
     int                    ended; // a token counts at which generation stops
 };
 
-static int answer_make(struct encoder *e, const struct held *h, struct answer *a, struct err *err)
+static int answer_make(struct encoder *e, const struct chat_held *h, struct answer *a,
+                       struct err *err)
 {
     size_t most = e->s->o.seq;
     char   where[SESSION_PATH];
 
     snprintf(where, sizeof where, "%.3900s:%zu", h->row.path, h->row.line);
-    a->n = size_min(a->ids->ids.n, most);
+    a->n = size_min(a->tokens, most);
     int rc = tokenise_known(e->tok[0], &(struct tokenise_ids){ a->ids->ids.ids, a->n,
                                                                e->s->config.vocab, where, 0 }, err);
-    if (!rc && a->ids->ids.n > most && e->f->o->long_rows == CHAT_LONG_REFUSE)
+    if (!rc && a->tokens > most && e->f->o->long_rows == CHAT_LONG_REFUSE)
         rc = err_misuse(err, "%s: the row has %zu tokens, more than --max-seq %zu: give a larger "
-                        "--max-seq, or --long-rows cut or drop", where, a->ids->ids.n, most);
+                        "--max-seq, or --long-rows cut or drop", where, a->tokens, most);
     if (!rc)
         a->counted = mark(&e->ends, a->stored, a->ids, a->n, &a->ended);
     return rc;
 }
 
-/* Two answers of the same tokens, as they are (cut 0) or as they are stored, teach nothing. */
-static int is_same(const struct answer a[2], int cut)
+/* Whether a row cannot be trained on: an answer has no token that counts, or two are the same as
+ * they are stored. *behind: as rows are cut. */
+static int is_bare(const struct answer a[2], size_t n, int *behind)
 {
-    size_t n[2] = { a[0].ids->ids.n, a[1].ids->ids.n };
+    int bare = 0;
 
-    for (size_t k = 0; k < 2; k++)
-        n[k] = cut ? a[k].n : n[k];
-    return n[0] == n[1] &&
-           !memcmp(a[0].ids->ids.ids, a[1].ids->ids.ids, n[0] * sizeof *a[0].ids->ids.ids);
+    *behind = 1;
+    for (size_t k = 0; k < n; k++)
+        if (!a[k].counted) {
+            bare = 1;
+            *behind &= a[k].tokens > a[k].n && a[k].ids->counted;
+        }
+    return bare || (n == 2 && a[0].n == a[1].n &&
+                    !memcmp(a[0].ids->ids.ids, a[1].ids->ids.ids, a[0].n * sizeof(int32_t)));
 }
 
 /* Writes an encoded row, as far as it is trained on: an example, or one for each answer. */
-static int write_row(struct encoder *e, const struct held *h, struct err *err)
+static int write_row(struct encoder *e, const struct chat_held *h, struct err *err)
 {
     size_t         n = e->f->pairs ? 2 : 1;
-    struct answer  a[2] = { { .ids = &h->ids[0], .stored = e->stored[0] },
-                            { .ids = &h->ids[1], .stored = e->stored[1] } };
+    struct answer  a[2] = { { &h->ids[0], h->tokens[0], .stored = e->stored[0] },
+                            { &h->ids[1], h->tokens[1], .stored = e->stored[1] } };
     struct example x = { 0 };
-    int            is_long = 0, bare = 0, rc = 0;
+    int            is_long = 0, behind, rc = 0;
 
     if (e->file.rows++ == 0)
         show_first(e, &h->ids[0]);
     for (size_t k = 0; k < n && !rc; k++) {
         rc = answer_make(e, h, &a[k], err);
-        is_long |= a[k].ids->ids.n > a[k].n;
-        bare |= !a[k].counted;
+        is_long |= a[k].tokens > a[k].n;
     }
-    if (!rc && n == 2 && is_same(a, 0))
+    if (!rc && n == 2 && h->same)
         rc = err_misuse(err, "%s:%zu: the chosen and the rejected answer are the same",
                         h->row.path, h->row.line);
     if (rc)
@@ -232,8 +169,9 @@ static int write_row(struct encoder *e, const struct held *h, struct err *err)
         return 0;
     }
     e->file.cut += (uint64_t)is_long;
-    if (bare || (n == 2 && is_same(a, 1))) {
+    if (is_bare(a, n, &behind)) {
         e->file.bare++;
+        e->file.behind += (uint64_t)behind;
         return 0;
     }
     e->file.kept++;
@@ -255,14 +193,14 @@ static int write_block(struct encoder *e, struct block *b, struct err *err)
     int rc = 0;
 
     for (size_t i = 0; i < b->n; i++) {
-        struct held *h = &b->row[i];
+        struct chat_held *h = &b->row[i];
 
         if (!rc && h->rc) {
             rc = h->rc;
             *err = h->err;
         }
         rc = rc ? rc : write_row(e, h, err);
-        held_free(h);
+        chat_held_clear(h);
     }
     b->n = 0;
     if (!rc && b->rc) {
@@ -294,16 +232,23 @@ static int refuse_row(const struct chat_files *f, const struct chat_row *row, st
 static int refuse_bare(const struct encoder *e, const char *path, struct err *err)
 {
     const struct chat_tally *t = &e->file;
-    char                within[40] = "";
+    const char              *lacks = "no token that counts in the loss lies";
+    const char              *they = "they stand";
 
+    if (e->f->pairs) {
+        lacks = "no two answers begin, and differ,";
+        they = "they do";
+    }
     if (t->dropped == t->rows)
         return err_misuse(err, "%s: all %" PRIu64 " rows have more tokens than --max-seq %" PRIu64
                           ", and --long-rows drop leaves them out", path, t->rows, e->s->o.seq);
-    if (t->cut)
-        snprintf(within, sizeof within, " within --max-seq %" PRIu64, e->s->o.seq);
-    return err_misuse(err, "%s: no token of its %" PRIu64 " row%s%s counts in the loss%s: see "
+    if (t->behind)
+        return err_misuse(err, "%s: %s within --max-seq %" PRIu64 ": %s behind it in %" PRIu64
+                          " of its %" PRIu64 " row%s; give a larger --max-seq", path, lacks,
+                          e->s->o.seq, they, t->behind, t->rows, t->rows == 1 ? "" : "s");
+    return err_misuse(err, "%s: no token of its %" PRIu64 " row%s counts in the loss%s: see "
                       "--loss-on; the first row is \"%s%s\"", path, t->rows,
-                      t->rows == 1 ? "" : "s", within,
+                      t->rows == 1 ? "" : "s",
                       t->dropped ? ", but for rows that --long-rows drop leaves out" : "", e->first,
                       strlen(e->first) + 8 > SHOWN ? "..." : "");
 }
@@ -312,19 +257,18 @@ static int refuse_bare(const struct encoder *e, const char *path, struct err *er
 static void read_block(struct encoder *e, struct chat_rows *r, struct block *b)
 {
     const struct chat_row *row;
-    size_t                 bytes = 0, n;
+    size_t                 bytes = 0;
     int                    got = 0, rc = 0;
 
     while (b->n < BLOCK_ROWS && bytes < BLOCK_TEXT && e->left && !rc &&
            (got = chat_rows_next(r, &row, &b->err)) > 0) {
         rc = refuse_row(e->f, row, &b->err);
-        rc = rc ? rc : held_set(&b->row[b->n], row, &n, &b->err);
+        rc = rc ? rc : chat_held_set(&b->row[b->n], row, &b->err);
         if (rc) {
-            held_free(&b->row[b->n]);
+            chat_held_clear(&b->row[b->n]);
             break;
         }
-        b->n++;
-        bytes += n;
+        bytes += b->row[b->n++].bytes;
         e->left--;
     }
     b->rc = rc ? rc : got < 0 ? got : 0;
@@ -343,10 +287,9 @@ static void encode_block(struct encoder *e, struct chat_rows *r, struct block *b
             read_block(e, r, next);
 #pragma omp for schedule(dynamic, 4)
         for (size_t i = 0; i < b->n; i++) {
-            struct held         *h = &b->row[i];
             struct chat_encoding how = encoding_of(e, e->tok[omp_get_thread_num()]);
 
-            h->rc = chat_encode(&how, &h->row, &h->ids[0], &h->ids[1], &h->err);
+            chat_held_encode(&b->row[i], &how, &e->bounds, e->s->o.seq);
         }
     }
 }
@@ -365,7 +308,7 @@ static int read_file(struct encoder *e, struct chat_rows *r, struct watch *w, st
     }
     for (size_t k = 0; k < 2; k++) // after an error
         for (size_t i = 0; i < e->block[k].n; i++)
-            held_free(&e->block[k].row[i]);
+            chat_held_clear(&e->block[k].row[i]);
     e->block[0].n = e->block[1].n = 0;
     return rc;
 }
@@ -386,8 +329,7 @@ static int add_file(struct encoder *e, const char *path, struct err *err)
     struct chat_rows *r = NULL;
     enum chat_form    form = CHAT_FORM_FOUND;
     struct watch      w = work_begin(e->s->events, "tokenising %s", path);
-    int               rc = chat_rows_open(&r, path, (enum chat_form)e->f->o->rows, &e->f->names,
-                                          err);
+    int               rc = rows_open(&r, e->f, path, e->bounds.row, err);
 
     e->file = (struct chat_tally){ 0 };
     rc = rc ? rc : read_file(e, r, &w, err);
@@ -484,7 +426,7 @@ int chat_files_check(const struct chat_files *f, struct err *err)
             struct chat_rows *r = NULL;
             int               got = 0;
 
-            rc = chat_rows_open(&r, sets[k]->item[i], (enum chat_form)f->o->rows, &f->names, err);
+            rc = rows_open(&r, f, sets[k]->item[i], chat_row_most(f->host_mem), err);
             if (!rc && (got = chat_rows_next(r, &row, err)) < 0)
                 rc = got;
             if (!rc && got == 0)
@@ -540,6 +482,7 @@ static int encoder_open(struct encoder **out, struct session *s, const struct ch
             e->threads++;
         one = rss_now() > before ? (rss_now() - before) / i : 0;
     }
+    chat_bounds_find(&e->bounds, f->host_mem, e->threads);
     struct chat_encoding how = encoding_of(e, tok);
 
     how.loss = CHAT_LOSS_ANSWERS;

@@ -17,6 +17,7 @@ struct chat_files {
     const struct chat_template *chat;        // NULL: there is none
     time_t                      now;
     uint64_t                    most_train, most_eval; // rows; 0: all
+    uint64_t                    host_mem;    // --host-mem, which rows have to fit into; 0: none
     uint64_t                    epochs;      // decides the steps, unless steps were given
     int                         evaluates_epochs; // --eval-every becomes an epoch
 };

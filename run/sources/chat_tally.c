@@ -13,6 +13,7 @@ void chat_tally_add(struct chat_tally *to, const struct chat_tally *t)
     to->cut += t->cut;
     to->dropped += t->dropped;
     to->bare += t->bare;
+    to->behind += t->behind;
     to->ended += t->ended;
     to->turns += t->turns;
     to->quoted += t->quoted;
@@ -53,7 +54,7 @@ static void say_lengths(const struct chat_tally *t, const struct session *s, int
              ? "have an answer that does not begin%s, or two that are the same there, and are left "
                "out"
              : "have no token%s that counts in the loss and are left out",
-             t->cut || pairs ? " within --max-seq" : "");
+             t->behind || pairs ? " within --max-seq" : "");
 }
 
 static void say_signs(const struct chat_tally *t, const struct tokenizer *tok,

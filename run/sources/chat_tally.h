@@ -6,11 +6,12 @@
 #include "run/folder/session.h"
 
 /* Rows, unless it says tokens. cut, dropped: longer than --max-seq; bare: without a token that
- * counts. Of those that are kept: ended: a token counts at which generation stops; turns: they have
- * turns; spelled: they spell a control token (spelled_id: one of these), which is text; quoted,
- * thoughtless, empty, nulls, joined: data/chat/signs.h. */
+ * counts (a preference: an answer has none, or both are the same); behind: bare, and would not be
+ * if they were not cut. Of those that are kept: ended: a token counts at which generation stops;
+ * turns: they have turns; spelled: they spell a control token (spelled_id: one of these), which is
+ * text; quoted, thoughtless, empty, nulls, joined: data/chat/signs.h. */
 struct chat_tally {
-    uint64_t rows, kept, tokens, counted, cut, dropped, bare, ended, turns;
+    uint64_t rows, kept, tokens, counted, cut, dropped, bare, behind, ended, turns;
     uint64_t spelled, quoted, thoughtless, empty, nulls, joined;
     int32_t  spelled_id;
 };

@@ -175,7 +175,10 @@ no "--max-seq 200: the model has 128 positions" $gpt2 --train-file $rows --max-s
 no "a row needs at least 2 tokens" $gpt2 --train-file $rows --max-seq 1
 no "more than --max-seq 20: give a larger --max-seq, or --long-rows cut or drop" $gpt2 --train-file $rows --max-seq 20 --long-rows refuse
 no "--long-rows drop leaves them out" $gpt2 --train-file $rows --max-seq 8 --long-rows drop
-no "no token of its 22 rows within --max-seq 8 counts in the loss: see --loss-on; the first row is \"<|im_start|>system" $gpt2 --train-file $rows --max-seq 8
+no "no token that counts in the loss lies within --max-seq 8: they stand behind it in 22 of its 22 rows; give a larger --max-seq" \
+    $gpt2 --train-file $rows --max-seq 8
+echo '{"messages":[{"role":"user","content":"a"}]}' >"$tmp/asks.jsonl"
+no "no token of its 1 row counts in the loss: see --loss-on; the first row is \"<|im_start|>user" $gpt2 --train-file "$tmp/asks.jsonl"
 printf '%s\n' '{"messages":[{"role":"user","content":"a"}],"x":1}' '{"prompt":"a","completion":"b"}' >"$tmp/mixed.jsonl"
 no "mixed.jsonl:2:" $gpt2 --train-file "$tmp/mixed.jsonl"
 printf '%s\n' '{"prompt":"a","chosen":"b","rejected":"c"}' >"$tmp/prefers.jsonl"

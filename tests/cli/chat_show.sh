@@ -70,6 +70,16 @@ result $? "in brackets, if colours are not wanted"
 for _ in $(seq 3000); do cat "$tmp/b.jsonl"; done >"$tmp/many.jsonl"
 { "$bin" prepare "$tmp/many.jsonl" --show 9000 --init "$m" 2>"$tmp/err"; echo $? >"$tmp/code"; } | head -n 1 >"$tmp/null"
 same "0" "$(cat "$tmp/code" "$tmp/err")" "a reader that has seen enough is no failure"
+
+printf 'Ask,Say\na,b\n' >"$tmp/named.csv"
+refuses 2 "--prompt-column, --completion-column and --text-column name other keys" prepare "$tmp/named.csv" --show 1 --init "$m"
+shown "columns of other names" 'a[b<|im_end|>]' "$tmp/named.csv" --show 1 --prompt-column Ask --completion-column Say
+refuses 2 "--prompt-column goes with --render or --show only" prepare "$tmp/named.csv" --prompt-column Ask --tokenizer "$m" --out "$tmp/x"
+echo '{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}]}' >"$tmp/parts.jsonl"
+echo "{% for m in messages %}{{ m.role + ':' + m.content }}{% endfor %}" >"$tmp/adds.jinja"
+refuses 2 'the "content" of message 1 is a list of parts, and a template may want a text there' \
+    prepare "$tmp/parts.jsonl" --show 1 --init "$m" --chat-template "$tmp/adds.jinja"
+
 refuses 2 "b.jsonl:1: a conversation needs a chat template" prepare "$tmp/b.jsonl" --show 1 --init "$tmp/none"
 refuses 2 "--show needs --init" prepare "$tmp/b.jsonl" --show 1
 refuses 2 "--show and --render exclude each other" prepare "$tmp/b.jsonl" --show 1 --render --init "$m"

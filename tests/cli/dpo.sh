@@ -162,6 +162,7 @@ no "rows.jsonl:1: the row is of the form messages, and --task dpo needs a chosen
 printf '%s\n' '{"prompt":"a","chosen":"b","rejected":"c"}' '{"prompt":"a","chosen":"b"}' >"$tmp/half.jsonl"
 no "half.jsonl:2:" --init $models/llama --train-file "$tmp/half.jsonl"
 printf '%s\n' '{"prompt":"a","chosen":"b","rejected":"c"}' '{"prompt":"a","chosen":"b","rejected":"b"}' >"$tmp/equal.jsonl"
+no "no two answers begin, and differ, within --max-seq 8: they do behind it in 12 of its 12 rows; give a larger --max-seq" $llama $template --max-seq 8
 no "equal.jsonl:2: the chosen and the rejected answer are the same" --init $models/llama --train-file "$tmp/equal.jsonl"
 refuses 2 "a row with chosen and rejected is a preference, and --task chat trains on conversations: give --task dpo" finetune --task chat --run "$tmp/no" $llama
 refuses 2 "--beta is for preferences: give --task dpo" finetune --task chat --run "$tmp/no" --init $models/llama --train-file $models/rows.jsonl --beta 0.2

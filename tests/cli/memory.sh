@@ -65,6 +65,31 @@ for limit in v:100000 v:450000 d:20000 d:300000; do
         result $? "ulimit -${limit%:*} ${limit#*:}: ${line%% "$tmp"*} is refused"
     done
 done
+# Rows of conversations are encoded within --host-mem, however many threads there are; one that would not fit is refused.
+python3 -c 'for n in [1 << 18] * 12: print("{\"messages\": [{\"role\": \"user\", \"content\": \"" + "sea " * n + "\"}, {\"role\": \"assistant\", \"content\": \"a\"}]}")' >"$tmp/large.jsonl"
+large="finetune --task chat --init tests/fixtures/chat_steps/qwen3 --train-file $tmp/large.jsonl --loss-on all --steps 1 --threads 8 --quiet"
+rm -rf "$tmp/limited"
+# shellcheck disable=SC2086
+python3 -c 'import resource, subprocess, sys
+code = subprocess.call(sys.argv[1:])
+peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
+print("peak", peak, "MiB")
+sys.exit(code or peak > 220)' "$bin" $large --run "$tmp/limited" --host-mem 220M >"$tmp/out" 2>"$tmp/err"
+result $? "long rows are encoded within --host-mem ($(tail -n 1 "$tmp/out"))"
+# shellcheck disable=SC2086
+refuses 2 "bytes, which take more memory than --host-mem leaves: give more, or leave the row out" $large --run "$tmp/never" --host-mem 64M
+result "$([ ! -e "$tmp/never" ]; echo $?)" "and nothing is made"
+
+# oneDNN crashes where it cannot map the code of a product. Rows of conversations have products of many shapes.
+bad=
+for limit in 360000 400000 440000 480000 520000; do
+    (ulimit -v $limit && exec timeout -s KILL 60 "$bin" finetune --task chat --init tests/fixtures/chat_steps/qwen3 --run "$tmp/limited" \
+        --train-file tests/fixtures/chat_steps/rows.jsonl --steps 1 --quiet) >"$tmp/out" 2>"$tmp/err" </dev/null
+    got=$?
+    [ $got -le 2 ] || bad="$bad $limit:$got"
+    rm -rf "$tmp/limited"
+done
+result "$([ -z "$bad" ]; echo $?)" "many products under ulimit -v: a sentence or a run, no crash$bad"
 (ulimit -s 64 && exec "$bin" --version) >"$tmp/out" 2>"$tmp/err" </dev/null
 result "$([ $? = 1 ] && grep -q "^siTrain: ulimit -s leaves a stack of 65536 bytes" "$tmp/err"; echo $?)" "a stack that is too small is named"
 (ulimit -v 64000000 && ulimit -d 64000000 && exec "$bin" pretrain --resume "$tmp/small" --steps 2 --host-mem 100M) >"$tmp/out" 2>"$tmp/err" </dev/null
