@@ -137,8 +137,9 @@ static int open_run(struct model_folder *r, const char *path, enum model_which w
     if (which != MODEL_LAST && best.any)
         return open_best(r, &best, path, err);
     if (which == MODEL_KEPT && r->run.has_opts && r->run.o.keep_best)
-        events_notice(r->events, "%s: --keep-best found no best model, since no evaluation gave a "
-                      "number: the last model is taken, after step %" PRIu64, path, r->step);
+        events_notice(r->events, "%s: --keep-best has no best model yet, since no evaluation has "
+                      "given a number so far: the last model is taken, after step %" PRIu64, path,
+                      r->step);
     if (disk)
         r->run.run.disk = disk;
     rc = run_reader_memory(&r->run.run, &r->bytes, err);

@@ -43,7 +43,7 @@ result "$([ "$got" = 1 ] && tail -n 1 "$tmp/err" | grep -q "a logit of the model
     echo $?)" "what is no number is not predicted, nor is it the best"
 result "$([ ! -e "$tmp/best/best" ] && python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["best_metric"] is not None)' \
     "$tmp/best/trainer_state.json"; echo $?)" "and nothing is kept as such"
-none="siTrain: $tmp/best: --keep-best found no best model, since no evaluation gave a number: the last model is taken, after step 6"
+none="siTrain: $tmp/best: --keep-best has no best model yet, since no evaluation has given a number so far: the last model is taken, after step 6"
 works "the last model takes its place" export "$tmp/best" "$tmp/best-hf"
 same "$none" "$(cat "$tmp/err")" "  with a notice"
 works "which was asked for" export "$tmp/best" "$tmp/last-hf" --last
