@@ -15,7 +15,7 @@ begin() {
     rm -rf "$tmp/at"
     "$bin" pretrain --run "$tmp/at" $shape --steps 1000000 "$@" >"$tmp/training.out" 2>"$tmp/training.err" </dev/null &
     pid=$!
-    for _ in $(seq 200); do [ ! -e "$tmp/at/run.db" ] || [ "$(steps_of "$tmp/at")" -lt 4 ] || break; sleep 0.05; done
+    for _ in $(seq 1200); do [ ! -e "$tmp/at/run.db" ] || [ "$(steps_of "$tmp/at")" -lt 4 ] || break; sleep 0.05; done
 }
 stop() {
     kill -INT $pid 2>"$tmp/null"
@@ -55,7 +55,7 @@ result "$([ -z "$bad" ] && ls "$tmp"/many[123]/model.safetensors >"$tmp/null"; e
 kill -STOP $pid
 "$bin" export "$tmp/at" "$tmp/never" >"$tmp/out" 2>"$tmp/err" &
 reader=$!
-for _ in $(seq 100); do [ "$(left)" = 0 ] || break; sleep 0.05; done
+for _ in $(seq 1200); do [ "$(left)" = 0 ] || break; sleep 0.05; done
 kill -KILL $reader
 wait $reader 2>"$tmp/null"
 result "$([ "$(left)" = 1 ] && [ ! -e "$tmp/never" ]; echo $?)" "one that is killed while it waits leaves what it asked with"
@@ -65,17 +65,17 @@ result "$(left)" "and removes that"
 kill -STOP $pid
 "$bin" export "$tmp/at" "$tmp/early" >"$tmp/out" 2>"$tmp/err" &
 reader=$!
-for _ in $(seq 100); do [ "$(left)" = 0 ] || break; sleep 0.05; done
+for _ in $(seq 1200); do [ "$(left)" = 0 ] || break; sleep 0.05; done
 touch -d 2001-01-01 "$tmp/at"
 kill -CONT $pid
-for _ in $(seq 200); do [ -e "$tmp/early/config.json" ] || sleep 0.05; done
+for _ in $(seq 1200); do [ -e "$tmp/early/config.json" ] || sleep 0.05; done
 [ -e "$tmp/early/config.json" ] || kill -KILL $reader
 wait $reader 2>"$tmp/null"
 result $? "so is one where the file system's clock is behind"
 kill -STOP $pid
 "$bin" export "$tmp/at" "$tmp/last" >"$tmp/out" 2>"$tmp/err" &
 reader=$!
-for _ in $(seq 100); do [ "$(left)" = 0 ] || break; sleep 0.05; done
+for _ in $(seq 1200); do [ "$(left)" = 0 ] || break; sleep 0.05; done
 kill -KILL $pid
 wait $pid 2>"$tmp/null"
 wait $reader
@@ -90,7 +90,7 @@ rm -r "$tmp"/at/asked.new-*
 stop
 
 begin --mode su+o --eval-data "$tmp/text.bin" --eval-every 5 --keep-best --lr 1e-2
-for _ in $(seq 200); do
+for _ in $(seq 1200); do
     python3 -c 'import sqlite3, sys; sys.exit(not sqlite3.connect(sys.argv[1] + "/run.db", 9).execute("SELECT 1 FROM runs WHERE key = ?", ["best.step"]).fetchone())' "$tmp/at" 2>"$tmp/null" && break
     sleep 0.05
 done

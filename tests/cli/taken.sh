@@ -17,7 +17,7 @@ begin() {
     shift
     "$bin" pretrain --resume "$at" --steps 1000000 --quiet "$@" >"$tmp/out" 2>"$tmp/err" </dev/null &
     pid=$!
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         [ "$(python3 -c 'import sqlite3, sys; print(sqlite3.connect(sys.argv[1] + "/run.db", 9).execute("SELECT count(*) FROM steps").fetchone()[0])' "$at")" -gt 4 ] && break
         sleep 0.05
     done
@@ -25,7 +25,7 @@ begin() {
 
 # ends TEXT NAME: it ends by itself with 1 and one sentence that has TEXT
 ends() {
-    for _ in $(seq 100); do kill -0 $pid 2>/dev/null || break; sleep 0.1; done
+    for _ in $(seq 600); do kill -0 $pid 2>/dev/null || break; sleep 0.1; done
     kill -INT $pid 2>/dev/null
     wait $pid
     got=$?
@@ -225,7 +225,7 @@ truncate -s 256M "$tmp/image1" # sparse: a training that nobody stops fills 32M 
 mkdir "$tmp/m"
 if [ "$(id -u)" = 0 ] && command -v mkfs.ext4 >"$tmp/null" && mkfs.ext4 -q "$tmp/image1" && mount -o loop "$tmp/image1" "$tmp/m" 2>"$tmp/null"; then
     trap 'umount "$tmp/m" "$tmp/m"; rm -rf "$tmp"' EXIT
-    unmount() { for _ in $(seq 50); do umount "$tmp/m" 2>"$tmp/null" && break; sleep 0.1; done; } # a ring is taken down after its process
+    unmount() { for _ in $(seq 300); do umount "$tmp/m" 2>"$tmp/null" && break; sleep 0.1; done; } # a ring is taken down after its process
     for kind in ram dev ram+lock; do # lock: it comes while the process opens a run.lock that was removed
         [ $kind != ram+lock ] || [ -f "$shim" ] || break
         rm -rf "$tmp/m/at" "$tmp/held"
@@ -241,7 +241,7 @@ if [ "$(id -u)" = 0 ] && command -v mkfs.ext4 >"$tmp/null" && mkfs.ext4 -q "$tmp
         if [ $kind = ram+lock ]; then
             rm "$tmp/m/at/run.lock"
             kill -CONT $pid
-            for _ in $(seq 100); do [ ! -e "$tmp/held" ] || break; sleep 0.1; done
+            for _ in $(seq 600); do [ ! -e "$tmp/held" ] || break; sleep 0.1; done
         fi
         mount -o loop "$tmp/image2" "$tmp/m"
         was=$(cd "$tmp/m/at" && find . -type f -exec sha256sum {} + | sort -k 2)
