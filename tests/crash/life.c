@@ -170,11 +170,12 @@ static int is_there(const char *path)
     return stat(path, &st) == 0;
 }
 
-/* What a creation that was cut left behind goes away, as run/folder/creation.c does it. */
+/* What a creation that was cut left behind goes away, as run/folder/creation.c does it. So does a
+ * run.lock of any bytes, which creation.c has flushed by then (makers.c tests that). */
 static void clear(size_t rank)
 {
     static const char *const left[] = { "run.db.new",  "run.db.new-wal", "run.db.new-shm",
-                                        "dev0/states", "dev1/states",    "image0" };
+                                        "dev0/states", "dev1/states",    "image0", "run.lock" };
 
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
         char path[96];
