@@ -92,6 +92,15 @@ make_text() { # LINES
     }'
 }
 
+# A text, its tokenizer and tokens; $data has the options of a training on them, $shape those of the smallest model.
+smallest() {
+    make_text 60 >"$tmp/text.txt"
+    run prepare "$tmp/text.txt" --train-tokenizer --vocab 260 --out "$tmp/tok"
+    works "a tokenizer and a token file" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/text.bin"
+    data="--data $tmp/text.bin --tokenizer $tmp/tok"
+    shape="--n-layer 1 --n-head 1 --n-embd 8 --seq 8 --batch 1 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
+}
+
 # exported RUN: the hash of what it exports: the parameters after its last step.
 exported() {
     rm -rf "$tmp/exported"

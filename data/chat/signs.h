@@ -12,7 +12,8 @@
  * make of those that other rows' tools have. JOINED: a token has the end of a prompt and the
  * beginning of its completion (encode.c), such as a space that ends the prompt: who asks the prompt
  * alone asks by another token. */
-enum { CHAT_QUOTED = 1, CHAT_THOUGHTLESS = 2, CHAT_EMPTY = 4, CHAT_NULLS = 8, CHAT_JOINED = 16 };
+enum { CHAT_QUOTED = 1, CHAT_THOUGHTLESS = 2, CHAT_EMPTY = 4, CHAT_NULLS = 8, CHAT_JOINED = 16,
+       CHAT_SIGNS = 5 }; // so many bits
 
 /* The signs of a conversation. Of thoughts and empty answers, those in messages from `first` on
  * that are trained on. tools: NULL: none. */

@@ -49,12 +49,19 @@ struct encoder {
 
 /* ---- encoding ---- */
 
+struct chat_encoding chat_files_encoding(const struct chat_files *f, struct tokenizer *tok)
+{
+    return (struct chat_encoding){ .tok = tok, .chat = f->chat,
+                                   .loss = (enum chat_loss)f->o->loss_on,
+                                   .special_in_text = f->o->special_in_text, .now = f->now };
+}
+
 static struct chat_encoding encoding_of(const struct encoder *e, struct tokenizer *tok)
 {
-    return (struct chat_encoding){ .tok = tok, .chat = e->f->chat,
-                                   .loss = (enum chat_loss)e->f->o->loss_on,
-                                   .special_in_text = e->f->o->special_in_text,
-                                   .now = e->f->now, .memory = e->bounds.memory[0] };
+    struct chat_encoding how = chat_files_encoding(e->f, tok);
+
+    how.memory = e->bounds.memory[0];
+    return how;
 }
 
 static int rows_open(struct chat_rows **r, const struct chat_files *f, const char *path,

@@ -22,6 +22,9 @@ struct chat_files {
     int                         evaluates_epochs; // --eval-every becomes an epoch
 };
 
+/* How a row is encoded, by a thread that has this tokenizer. */
+struct chat_encoding chat_files_encoding(const struct chat_files *f, struct tokenizer *tok);
+
 /* Read the first row of each file. Misuse: one that cannot be trained on, such as a row with turns
  * if there is no template. */
 int chat_files_check(const struct chat_files *f, struct err *err);

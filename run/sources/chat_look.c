@@ -40,10 +40,7 @@ static uint32_t tokens_of(const struct looking *l, const struct chat_ids *ids)
 /* Adds a row to the sample. A full sample is thinned out first: then the row is still one of it. */
 static int look_row(struct looking *l, const struct chat_row *row, struct err *err)
 {
-    const struct chat_encoding how = { .tok = l->tok, .chat = l->f->chat,
-                                       .loss = (enum chat_loss)l->f->o->loss_on,
-                                       .special_in_text = l->f->o->special_in_text,
-                                       .now = l->f->now };
+    const struct chat_encoding how = chat_files_encoding(l->f, l->tok);
     int                        rc = chat_encode(&how, row, &l->ids[0], &l->ids[1], err);
     struct lengths             n = { { 0 } };
 

@@ -2,24 +2,11 @@
 # A language model that learns from conversations: ids, losses, gradients and steps are those of transformers; every mode, activations, packing and
 # ranks; a run goes on where it was killed; what cannot be trained on is refused. Prints TAP.
 . tests/tap.sh
+task=chat
+. tests/finetuned.sh
 
 fixtures=tests/fixtures/chat_steps
 rows=$fixtures/rows.jsonl
-compare() { # NAME ARGUMENTS of chat_fixture.py
-    name=$1
-    shift
-    python3 tests/cli/chat_fixture.py "$@" >"$tmp/out" 2>"$tmp/err"
-    result $? "$name: $(tail -n 1 "$tmp/out")"
-}
-column() { sqlite3 "$tmp/$1/run.db" "SELECT $2 FROM steps ORDER BY step"; }
-finetuned() { # NAME ARGUMENTS...: a run; what it exports in $hash
-    name=$1
-    shift
-    run finetune --task chat --run "$tmp/$name" --durability none --quiet "$@"
-    cp "$tmp/err" "$tmp/$name.err"
-    hash=
-    [ "$got" = 0 ] && hash=$(exported "$tmp/$name")
-}
 
 # against transformers
 exact="--train-file $rows --order sequential --batch 3 --grad-accum 2 --max-seq 96 --dtype fp32 --warmup 0 --schedule constant --mode mem"

@@ -2,25 +2,12 @@
 # A language model that learns from preferences: ids, losses, rewards, gradients and steps are those of TRL's DPOTrainer; every mode, activations and
 # ranks; what the reference model says is computed once, and again after a kill; what cannot be trained on is refused. Prints TAP.
 . tests/tap.sh
+task=dpo
+. tests/finetuned.sh
 
 fixtures=tests/fixtures/dpo models=tests/fixtures/chat_steps
 rows=$fixtures/rows.jsonl template="--chat-template $fixtures/template.jinja"
-compare() { # NAME ARGUMENTS of chat_fixture.py
-    name=$1
-    shift
-    python3 tests/cli/chat_fixture.py "$@" >"$tmp/out" 2>"$tmp/err"
-    result $? "$name: $(tail -n 1 "$tmp/out")"
-}
-column() { sqlite3 "$tmp/$1/run.db" "SELECT $2 FROM steps ORDER BY step"; }
 rewards() { sqlite3 "$tmp/$1/run.db" "SELECT * FROM rewards ORDER BY step"; }
-finetuned() { # NAME ARGUMENTS...: a run; what it exports in $hash
-    name=$1
-    shift
-    run finetune --task dpo --run "$tmp/$name" --durability none --quiet "$@"
-    cp "$tmp/err" "$tmp/$name.err"
-    hash=
-    [ "$got" = 0 ] && hash=$(exported "$tmp/$name")
-}
 
 # against TRL
 exact="--train-file $rows $template --order sequential --batch 4 --grad-accum 2 --max-seq 96 --dtype fp32 --warmup 0 --schedule constant --mode mem"

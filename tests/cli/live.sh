@@ -4,10 +4,8 @@
 find_shim
 export OMP_WAIT_POLICY=passive # threads that spin slow each other down
 
-make_text 60 >"$tmp/text.txt"
-run prepare "$tmp/text.txt" --train-tokenizer --vocab 260 --out "$tmp/tok"
-works "a tokenizer and a token file" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/text.bin"
-shape="--data $tmp/text.bin --tokenizer $tmp/tok --n-layer 1 --n-head 1 --n-embd 8 --seq 8 --batch 1 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
+smallest
+shape="$data $shape"
 steps_of() { python3 -c 'import sqlite3, sys; print(sqlite3.connect(sys.argv[1] + "/run.db", 9).execute("SELECT count(*) FROM steps").fetchone()[0])' "$1" 2>"$tmp/null" || echo 0; }
 
 # begin OPTIONS...: a training of $tmp/at that goes on for long, in $pid; it has begun

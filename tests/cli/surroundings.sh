@@ -5,11 +5,7 @@
 find_shim
 export OMP_WAIT_POLICY=passive # threads that spin slow each other down
 
-make_text 60 >"$tmp/text.txt"
-run prepare "$tmp/text.txt" --train-tokenizer --vocab 260 --out "$tmp/tok"
-works "a tokenizer and a token file" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/text.bin"
-data="--data $tmp/text.bin --tokenizer $tmp/tok"
-shape="--n-layer 1 --n-head 1 --n-embd 8 --seq 8 --batch 1 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
+smallest
 works "a run" pretrain --run "$tmp/run" $data $shape --steps 2
 works "a run in memory" pretrain --run "$tmp/ram" $data $shape --steps 2 --mode mem
 works "a run with a best model" pretrain --run "$tmp/best" $data --eval-data "$tmp/text.bin" $shape --steps 2 --keep-best --eval-every 1 --lr 1e-2

@@ -5,11 +5,7 @@
 find_shim
 export OMP_WAIT_POLICY=passive # threads that spin slow each other down
 
-make_text 60 >"$tmp/text.txt"
-run prepare "$tmp/text.txt" --train-tokenizer --vocab 260 --out "$tmp/tok"
-works "a tokenizer and a token file" prepare "$tmp/text.txt" --tokenizer "$tmp/tok" --out "$tmp/text.bin"
-data="--data $tmp/text.bin --tokenizer $tmp/tok"
-shape="--n-layer 1 --n-head 1 --n-embd 8 --seq 8 --batch 1 --csd-mem 128K --threads 1 --durability none --schedule constant --quiet"
+smallest
 
 # begin RUN OPTIONS...: a training that goes on for long, in $pid; it has begun
 begin() {
