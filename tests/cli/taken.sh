@@ -237,7 +237,7 @@ if [ "$(id -u)" = 0 ] && command -v mkfs.ext4 >"$tmp/null" && mkfs.ext4 -q "$tmp
         if [ $kind = ram+lock ]; then
             rm "$tmp/m/at/run.lock"
             kill -CONT $pid
-            for _ in $(seq 600); do [ ! -e "$tmp/held" ] || break; sleep 0.1; done
+            for _ in $(seq 100); do [ ! -e "$tmp/held" ] || break; sleep 0.1; done
         fi
         mount -o loop "$tmp/image2" "$tmp/m"
         was=$(cd "$tmp/m/at" && find . -type f -exec sha256sum {} + | sort -k 2)
