@@ -19,6 +19,7 @@ import time
 QUIET_SECONDS = 15  # without a line for so long, the tests that run are named
 LAST_LINES = 60
 CHECK_LINES = 30  # at most, of what is printed about a failed check
+LAST_CHECK_LINES = 8  # of these, what is said again at the end, where a log that was cut still has it
 
 OK = re.compile(r"^ok\b")
 NOT_OK = re.compile(r"^not ok\b")
@@ -70,7 +71,7 @@ class Runner:
         self.lock = threading.Lock()
         self.running = {}  # test -> when it began
         self.sums = [0, 0, 0]
-        self.failed = []  # a line for each test that failed, then one for each of its checks
+        self.failed = []  # a line for each test that failed, then some for each of its checks
         self.spoke = time.monotonic()
         self.ended = threading.Event()
 
@@ -104,7 +105,7 @@ class Runner:
             self.say(f"{test:<44} {passed:4} passed {failed:3} failed {skipped:3} skipped  {times[0]:4.0f} s, processors {times[1]:4.0f} s")
             if failed:
                 checks = failures(lines)
-                self.failed += [f"failed: {test} (exited {code})", *("    " + about[0] for about in checks)]
+                self.failed += [f"failed: {test} (exited {code})", *("    " + line for about in checks for line in about[:LAST_CHECK_LINES])]
                 self.say("\n".join([f"--- {test} exited {code}; its failed checks:", *sum(checks, []),
                                     "--- its last lines:", *lines[-LAST_LINES:], "---"]))
             for line in lines:

@@ -15,17 +15,21 @@ int tokenise_check(const char *const *texts, size_t n, int json, const struct ev
                    struct err *err);
 
 /* Tokenise texts[0..n), checked by tokenise_check or tokenise_detect, into one file in llm.c's
- * format. The tokenizer's template adds its tokens before and after each text. Without a template,
- * one <|endoftext|> separates two texts. Files are read in pieces, so memory use does not depend on
- * their size. */
+ * format. The tokenizer's template adds its tokens before and after each document. Without a
+ * template, one <|endoftext|> separates two documents. Files are read in pieces, so memory use does
+ * not depend on their size. */
 struct output;
 struct tokenise_files {
     struct tokenizer  *tok;
-    const char *const *texts;
+    const char *const *texts;     // files, folders, "-"; packed by gzip or zstd, or not
     size_t             n;
+    const char        *column;    // key of the text in rows (.jsonl, .json, .csv); NULL: "text"
+    enum tokens_format as;        // TOKENS_TEXT: a file that looks like JSON is plain text
+    double             split;     // part of the documents, chosen by a hash of their contents,
+    const char        *split_out; // that goes into this token file instead; 0, NULL: none
     size_t             vocab; // of the model: larger ids are refused; 0: no model
     const struct output *checked; // (output.h) checked again before the file gets its name; or NULL
-    uint64_t           count; // out: tokens written
+    uint64_t           count, split_count; // out: tokens written into `out` and `split_out`
     uint32_t           sum;   // out: CRC32C of all texts
 };
 int tokenise_files(struct tokenise_files *f, const char *out, const struct events *events,
