@@ -1,5 +1,6 @@
-/* compare.h: what several runs are, while they are compared: compare.c finds how their settings
- * differ, sweep.c sorts them and finds those that differ in the seed alone. */
+/* compare.h: what several runs are while they are compared: differences.c finds how their settings
+ * differ, sweep.c sorts them and finds those that differ in the seed alone, and compare.c has both
+ * done. */
 #pragma once
 
 #include "report/report.h"
@@ -10,9 +11,14 @@ struct compared {
     size_t  given;    // its place on the command line
 };
 
+/* The settings of a report that are compared. Caller json_decref()s. */
+json_t *compare_settings(const json_t *report);
 /* The settings in which another run is unlike the first: an array of { setting, first, value }.
  * Caller json_decref()s. */
 json_t *compare_differences(json_t *first, json_t *other);
+/* The names of the settings that differ between any of the runs, as the keys of an object. Caller
+ * json_decref()s. */
+json_t *compare_names(const struct compared *runs, size_t n);
 /* Whether a setting is about the machine, not about what is computed. */
 int compare_is_machine(const char *setting);
 

@@ -97,24 +97,16 @@ static json_t *by_measure(const json_t *reports, const char *section,
     return rows;
 }
 
-/* A copy of a row, with the learning rate and the seed of its run. */
-static json_t *with_settings(const json_t *row, const json_t *report)
-{
-    json_t *copy = json_copy((json_t *)(uintptr_t)row);
-
-    json_object_set_new(copy, "lr", report_string(report_setting_text(report, "option.lr")));
-    json_object_set_new(copy, "seed", report_string(report_setting_text(report, "option.seed")));
-    return copy;
-}
-
 static json_t *result_row(const json_t *result, const json_t *report, size_t i)
 {
-    json_t *row = with_settings(result, report);
+    json_t *row = json_copy((json_t *)(uintptr_t)result);
     char    name[TEXT];
 
     json_object_set_new(row, "run", json_sprintf("%zu  %s", i + 1,
                                                  figure_end(name, sizeof name, figure_run(report),
                                                             NAME)));
+    json_object_set_new(row, "lr", report_string(report_setting_text(report, "option.lr")));
+    json_object_set_new(row, "seed", report_string(report_setting_text(report, "option.seed")));
     return row;
 }
 
@@ -125,8 +117,9 @@ static json_t *evaluations_rows(const json_t *reports)
 
 static json_t *group_row(const json_t *seeds, const json_t *report, size_t i)
 {
+    (void)report;
     (void)i;
-    return with_settings(seeds, report);
+    return json_copy((json_t *)(uintptr_t)seeds);
 }
 
 static json_t *seeds_rows(const json_t *reports)
@@ -211,8 +204,8 @@ const struct section sections_of_many[] = {
     { "Runs that differ in the seed alone", "The mean of the last values and of the best ones, and "
       "their standard deviation (n - 1). Values that are no number are left out: n says how many "
       "are one.", SECTION_WIDE, .make_rows = seeds_rows,
-      .columns = { { "runs", "runs", NULL }, { "#lr", "lr", NULL }, { "#n", "last_n", figure_whole },
-                   { "#last", "last_mean", figure_exact },
+      .columns = { { "runs", "runs", NULL }, { "setting", "setting", NULL },
+                   { "#n", "last_n", figure_whole }, { "#last", "last_mean", figure_exact },
                    { "#deviation", "last_deviation", figure_exact },
                    { "#n", "best_n", figure_whole }, { "#best", "best_mean", figure_exact },
                    { "#deviation", "best_deviation", figure_exact } } },

@@ -108,55 +108,56 @@ static int compare_keys(const struct key *a, const struct key *b)
 /* The names that would sort the runs: all measures and figures, and the settings that differ. */
 static json_t *known_names(const struct compared *runs, size_t n)
 {
-    json_t    *all = json_object(), *v;
+    json_t    *all = json_object(), *differ = compare_names(runs, n), *v;
     struct key key;
     size_t     k;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         json_array_foreach(json_object_get(runs[i].report, "results"), k, v) {
             json_t *name = json_sprintf("%s%s", eval_, json_str(v, "measure"));
 
-            json_object_set(all, json_string_value(name), json_true());
+            json_object_set_new(all, json_string_value(name), json_true());
             json_decref(name);
         }
+    for (size_t i = 0; i < n; i++)
         for (k = 0; k < FIGURES; k++)
             if (key_figure(&key, runs[i].report, figures[k].name))
-                json_object_set(all, figures[k].name, json_true());
-    }
-    for (size_t i = 1; i < n; i++) {
-        json_t *differs = compare_differences(runs->settings, runs[i].settings);
-
-        json_array_foreach(differs, k, v)
-            json_object_set(all, json_str(v, "setting"), json_true());
-        json_decref(differs);
-    }
+                json_object_set_new(all, figures[k].name, json_true());
+    json_object_update_missing(all, differ);
+    json_decref(differ);
     return all;
+}
+
+/* Joins the names, with `between` between two of them and `end` before the last one. */
+static void join(char *buf, size_t size, json_t *names, const char *between, const char *end)
+{
+    size_t      at = 0, left = json_object_size(names);
+    const char *name;
+    json_t     *v;
+
+    json_object_foreach(names, name, v) {
+        char *tamed = report_tamed(name);
+
+        if (tamed && at + strlen(tamed) + strlen(end) + 1 < size)
+            at += (size_t)snprintf(buf + at, size - at, "%s%s",
+                                   !at ? "" : left > 1 ? between : end, tamed);
+        left--;
+        free(tamed);
+    }
 }
 
 static int refuse(const struct compared *runs, size_t n, const char *by, struct err *err)
 {
-    json_t     *all = known_names(runs, n), *v;
-    const char *name, *near;
-    char        listed[600] = "", blanks[600] = "";
-    size_t      at = 0, left = json_object_size(all);
+    json_t *names = known_names(runs, n);
+    char    words[600] = "", listed[600] = "";
 
-    json_object_foreach(all, name, v) {
-        char *tamed = report_tamed(name);
-
-        if (tamed && at + strlen(tamed) + 8 < sizeof listed) {
-            snprintf(blanks + at, sizeof blanks - at, " %s", tamed);
-            at += (size_t)snprintf(listed + at, sizeof listed - at, "%s%s",
-                                   !at ? "" : left == 1 ? " or " : ", ", tamed);
-        }
-        left--;
-        free(tamed);
-    }
-    near = opt_nearest(by, blanks);
-    int rc = err_misuse(err, "--by %s: these runs have no such evaluation or setting; use %s%s%s%s",
-                        by, listed, near ? " (did you mean " : "", near ? near : "",
-                        near ? "?)" : "");
-    json_decref(all);
-    return rc;
+    join(words, sizeof words, names, " ", " ");
+    join(listed, sizeof listed, names, ", ", " or ");
+    json_decref(names);
+    const char *near = opt_nearest(by, words);
+    return err_misuse(err, "--by %s: these runs have no such evaluation or setting; use %s%s%s%s",
+                      by, listed, near ? " (did you mean " : "", near ? near : "",
+                      near ? "?)" : "");
 }
 
 /* ---- sorting ---- */
