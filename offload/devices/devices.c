@@ -435,8 +435,7 @@ static int act_open(struct devices *d, size_t i, const struct devices_more *more
     return rc;
 }
 
-/* Removes RUN/devN, if it is empty. */
-static void folder_remove(const struct run_config *cfg, size_t i)
+void devices_folder_remove(const struct run_config *cfg, size_t i)
 {
     char dir[PATH_MAX];
 
@@ -503,7 +502,7 @@ void devices_discard(struct devices *d)
         if (at->ino && !stat(at->path, &st) && S_ISREG(st.st_mode) && st.st_dev == at->dev &&
             st.st_ino == at->ino)
             unlink(at->path);
-        folder_remove(&d->cfg, i);
+        devices_folder_remove(&d->cfg, i);
     }
 }
 
