@@ -213,7 +213,7 @@ for signal in INT TERM; do
     "$bin" bench $model --dir "$tmp/d" --rounds 64 --only disk >"$tmp/out" 2>"$tmp/err" &
     pid=$!
     i=0
-    while [ -z "$(ls "$tmp"/d/.siTrain-bench.*/ 2>/dev/null)" ] && [ $i -lt 200 ]; do
+    while [ -z "$(ls "$tmp"/d/.siTrain-bench.*/ 2>/dev/null)" ] && [ $i -lt 1200 ]; do
         sleep 0.05
         i=$((i + 1))
     done
@@ -235,7 +235,7 @@ if loop=$(losetup -f --show "$tmp/image" 2>/dev/null); then
     # shellcheck disable=SC2086
     "$bin" bench $model --dir "$tmp/d" --rounds 64 --threads 1 --only kernels --device "$loop" >"$tmp/out" 2>"$tmp/err" &
     pid=$!
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         [ -n "$(ls -d "$tmp"/d/.siTrain-bench.* 2>/dev/null)" ] && break
         sleep 0.05
     done
@@ -252,7 +252,7 @@ if loop=$(losetup -f --show "$tmp/image" 2>/dev/null); then
         rm -rf "$tmp/theirs"
         "$bin" bench $model --dir "$tmp/d" --rounds 4 --threads 1 --only kernels,$only --device "$loop" >"$tmp/out" 2>"$tmp/err" &
         pid=$!
-        for _ in $(seq 200); do
+        for _ in $(seq 1200); do
             [ -n "$(ls -d "$tmp"/d/.siTrain-bench.* 2>/dev/null)" ] && break
             sleep 0.05
         done

@@ -145,7 +145,7 @@ whole=$(exported "$tmp/mem")
 dd if=/dev/zero of="$a" bs=1M count=1 2>/dev/null
 "$bin" pretrain --run "$tmp/two" "$@" --mode su+o --device "$a" --device "$b" --csd-write-bw 1M >"$tmp/out" 2>"$tmp/err" </dev/null &
 pid=$!
-for _ in $(seq 600); do
+for _ in $(seq 1200); do
     [ "$(grep -c '^step' "$tmp/out")" -ge 5 ] && break
     sleep 0.05
 done

@@ -31,8 +31,8 @@ goes_on() { # NAME RUN ARGUMENTS...: to the parameters $whole
     same "$whole" "$([ "$got" = 0 ] && exported "$tap_run")" "$tap_what: goes on to the same parameters"
 }
 
-steps_done() { # LOG N: wait until so many steps are logged, 30 s at most
-    for _ in $(seq 600); do
+steps_done() { # LOG N: wait until so many steps are logged, 60 s at most
+    for _ in $(seq 1200); do
         [ "$(grep -c '^step' "$1" 2>/dev/null)" -ge "$2" ] && return 0
         sleep 0.05
     done

@@ -434,7 +434,7 @@ hold() { # MAKER OPTIONS...: it stands before its run.db gets its name; $pid
     rm -rf "$tmp/half" "$tmp/copy" "$tmp/held" "$tmp/held.over"
     shimmed SHIM_AT="rename:/half/run.db:1:$tmp/held" make "$@" &
     pid=$!
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         [ -e "$tmp/held" ] && break
         sleep 0.05
     done
@@ -611,13 +611,13 @@ done
 no_locks() { # FAIL NAME COMMAND...
     fail=$1 name=$2
     shift 2
-    (export LD_PRELOAD="$shim" SHIM_FAIL="$fail"; exec timeout -s KILL 20 "$bin" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null)
+    (export LD_PRELOAD="$shim" SHIM_FAIL="$fail"; exec timeout -s KILL 60 "$bin" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null)
     got=$?
     result "$({ [ "$got" = 1 ] || [ "$got" = 2 ]; } && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q 'no locks' "$tmp/err"; echo $?)" "no locks ($fail): $name"
 }
 was=$(picture "$tmp/run/dev0" "$tmp/ram/image0" "$tmp/ram/image1")
 for at in run/dev0/states ram/image1; do
-    (export LD_PRELOAD="$shim" SHIM_FAIL="flock=EIO@$at"; exec timeout -s KILL 20 "$bin" pretrain --resume "$tmp/${at%%/*}" --steps 3 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null)
+    (export LD_PRELOAD="$shim" SHIM_FAIL="flock=EIO@$at"; exec timeout -s KILL 60 "$bin" pretrain --resume "$tmp/${at%%/*}" --steps 3 --quiet >"$tmp/out" 2>"$tmp/err" </dev/null)
     result "$([ $? = 1 ] && grep -q "lock $tmp/$at: Input/output error" "$tmp/err" && ! grep -q 'no locks' "$tmp/err" && [ "$(wc -l <"$tmp/err")" = 1 ]; echo $?)" \
         "a lock that fails otherwise is named: $at"
 done

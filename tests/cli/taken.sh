@@ -221,7 +221,7 @@ truncate -s 256M "$tmp/image1" # sparse: a training that nobody stops fills 32M 
 mkdir "$tmp/m"
 if [ "$(id -u)" = 0 ] && command -v mkfs.ext4 >"$tmp/null" && mkfs.ext4 -q "$tmp/image1" && mount -o loop "$tmp/image1" "$tmp/m" 2>"$tmp/null"; then
     trap 'umount "$tmp/m" "$tmp/m"; rm -rf "$tmp"' EXIT
-    unmount() { for _ in $(seq 300); do umount "$tmp/m" 2>"$tmp/null" && break; sleep 0.1; done; } # a ring is taken down after its process
+    unmount() { for _ in $(seq 600); do umount "$tmp/m" 2>"$tmp/null" && break; sleep 0.1; done; } # a ring is taken down after its process
     for kind in ram dev ram+lock; do # lock: it comes while the process opens a run.lock that was removed
         [ $kind != ram+lock ] || [ -f "$shim" ] || break
         rm -rf "$tmp/m/at" "$tmp/held" "$tmp/held.over" # an earlier one would let it pass
@@ -237,7 +237,7 @@ if [ "$(id -u)" = 0 ] && command -v mkfs.ext4 >"$tmp/null" && mkfs.ext4 -q "$tmp
         if [ $kind = ram+lock ]; then
             rm "$tmp/m/at/run.lock"
             kill -CONT $pid
-            for _ in $(seq 100); do [ ! -e "$tmp/held" ] || break; sleep 0.1; done
+            for _ in $(seq 600); do [ ! -e "$tmp/held" ] || break; sleep 0.1; done
             result "$([ -e "$tmp/held" ]; echo $?)" "it stands where it opens a run.lock that was removed"
         fi
         mount -o loop "$tmp/image2" "$tmp/m"
