@@ -39,8 +39,8 @@ struct bench {
 };
 
 enum { // sections as bits, in their order; all before SAVE are what bench does unasked
-    BENCH_PRODUCTS = 1, BENCH_MEMORY = 2, BENCH_KERNELS = 4, BENCH_DISK = 8, BENCH_UPDATE = 16,
-    BENCH_TOPK = 32, BENCH_STEPS = 64, BENCH_SAVE = 128, BENCH_NETWORK = 256
+    BENCH_PRODUCTS = 1, BENCH_MEMORY = 2, BENCH_KERNELS = 4, BENCH_DISK = 8, BENCH_STEPS = 16,
+    BENCH_SAVE = 32, BENCH_NETWORK = 64
 };
 
 struct bench_section {
@@ -53,7 +53,7 @@ struct bench_section {
     void (*print)(const json_t *section);
 };
 extern const struct bench_section bench_products, bench_memory, bench_kernels, bench_disk,
-    bench_update, bench_topk, bench_steps, bench_save, bench_network;
+    bench_steps, bench_save, bench_network;
 /* bench network is measured by all ranks of a job together, and the first one reports. Its options
  * where the command line does not say otherwise; ends with { 0 }. */
 extern const struct opt_default bench_network_defaults[];
@@ -90,15 +90,15 @@ void   bench_loop_close(struct bench_loop *l);
 /* Bytes/s of memory, by that section's rows, on one thread or all: of a loop that only reads, or
  * that writes too. */
 double bench_bandwidth(const json_t *rows, int all, int writes);
-/* Seconds of one core that an emulated device's update takes a parameter, beside its disk. */
-int bench_update_arithmetic(struct bench *b, double *seconds, struct err *err);
-/* Seconds that the first device's update takes a parameter on this disk, arithmetic and all. */
+/* Measures the seconds that an update on an emulated device takes a parameter: on the first
+ * device's place, or on disk_null, which leaves the seconds of one core. */
 struct disk_ops;
 int bench_update_path(struct bench *b, const struct disk_ops *disk, double *seconds,
                       struct err *err);
 
-/* The same path, over and over until bench_beside_close, while the caller computes; returned are
- * the parameters that it updated a second, or 0 and the failure in *err. */
+/* Updates on the first device's disk, over and over from start to stop, while the caller computes.
+ * bench_beside_stop returns the parameters that were updated a second, or 0 and the failure in
+ * *err. */
 struct bench_beside;
 int    bench_beside_open(struct bench_beside **out, struct bench *b, struct err *err);
 int    bench_beside_start(struct bench_beside *s, struct err *err);
@@ -170,7 +170,7 @@ const json_t *bench_largest(const json_t *rows, const char *key);
 
 struct bench_place; // a file or block device, written once
 
-enum { BENCH_READ, BENCH_WRITE, BENCH_MIXED, BENCH_BURSTS, BENCH_PATTERNS };
+enum { BENCH_READ, BENCH_WRITE, BENCH_MIXED, BENCH_PATTERNS };
 
 /* In *out also after a failure, to be closed, which removes the file; NULL is fine. */
 int  bench_place_open(struct bench_place **out, const struct bench *b, size_t device,
