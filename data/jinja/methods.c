@@ -29,8 +29,6 @@ static int method_find(struct value of, const char *name)
     return -1;
 }
 
-/* Methods of Python's that are not known here are methods, too: calling them is refused by name,
- * not answered with an undefined value. */
 int method_has(struct value of, const char *name)
 {
     static const char *const others[] = {

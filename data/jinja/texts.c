@@ -161,18 +161,8 @@ struct value text_replace(struct run *r, struct value v, const struct arguments 
 
 void items_add(struct items *g, struct value v)
 {
-    if (g->n == g->room) {
-        size_t        room = g->room ? 2 * g->room : 8;
-        struct value *item = run_take(g->r, room * sizeof *item);
-
-        if (!item)
-            return;
-        if (g->n)
-            memcpy(item, g->item, g->n * sizeof *item);
-        g->item = item;
-        g->room = room;
-    }
-    g->item[g->n++] = v;
+    if (run_grow(g->r, &g->item, g->n, &g->room, sizeof *g->item))
+        g->item[g->n++] = v;
 }
 
 struct value items_end(const struct items *g)

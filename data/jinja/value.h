@@ -68,15 +68,19 @@ struct run {
     size_t              n_from, from_room;
 };
 
-/* The sentence, with the template's name and line in front. */
-void run_fails(struct run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* n more steps. 0 where there are no more, or something failed before. */
+/* Sets the sentence, with the template's name and line in front. Returns an undefined value. */
+struct value run_fails(struct run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Counts n more steps. Returns 0 if the limit is reached, or if something failed before. */
 int  run_goes_on(struct run *r, uint64_t n);
-/* One level deeper, for what calls itself: 0 where that is too deep. Undone by run_rises. */
+/* Goes one level deeper, for what calls itself. Returns 0 if that is too deep. run_rises goes
+ * back. */
 int  run_sinks(struct run *r);
 static inline void run_rises(struct run *r) { r->depth--; }
-/* Memory, zeroed; NULL after a failure. */
+/* Returns zeroed memory, or NULL after a failure. */
 void *run_take(struct run *r, size_t bytes);
+/* Makes room for one more item of `size` bytes in *array, which has n and room for *room. Returns
+ * 0 after a failure. `array` is the address of the caller's pointer. */
+int   run_grow(struct run *r, void *array, size_t n, size_t *room, size_t size);
 
 static inline struct value value_of(enum value_kind kind) { return (struct value){ .kind = kind }; }
 static inline struct value value_bool(int truth)
