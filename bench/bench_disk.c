@@ -9,7 +9,6 @@
 #include "csd/disk/disk.h"
 #include "data/base/clock.h"
 
-#include <math.h>
 #include <unistd.h>
 
 enum { REQUEST_BYTES = 4 << 20, REQUESTS = 16, DEPTH = 64, ALIGN = 4096, FLUSHES = 20 };

@@ -11,7 +11,6 @@
 #include "data/base/round.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
-#include "kernels/optim.h"
 #include "kernels/reduce.h"
 #include "kernels/rng.h"
 #include "kernels/rope.h"

@@ -9,7 +9,6 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <libgen.h>
-#include <limits.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 

@@ -11,7 +11,6 @@
 #include "data/base/utf8.h"
 
 #include <ctype.h>
-#include <limits.h>
 
 static int fails(const struct lexer *l, struct err *err, const char *what)
 {

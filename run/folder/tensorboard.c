@@ -14,7 +14,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <math.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
