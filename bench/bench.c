@@ -522,10 +522,10 @@ const struct opt_command bench_command = {
     .usage = "[machine|network] [--quick] [--only LIST] [--dir DIR] [--json FILE] "
              "[plan's options for model and training]",
     .summary = "measure this machine, then the program against it",
-    .text = "Measures products, memory, kernels, disk and whole steps at the model's own sizes (GPT-2 "
-            "124M by default) in one run. Results are medians of interleaved repetitions. --steps "
-            "steps are measured for each kind of run. --device names folders or block devices that "
-            "are measured in turn; block devices are overwritten.",
+    .text = "Measures products, memory, kernels, disk and whole steps at the model's own sizes "
+            "(GPT-2 124M by default) in one run. Results are medians of interleaved repetitions. "
+            "--steps steps are measured for each kind of run. --device names folders or block "
+            "devices that are measured in turn; block devices are overwritten.",
     .parts = parts,
     .size = sizeof(struct bench_opts),
     .killed = 1, .by_ranks = 1, .run = run,
