@@ -257,8 +257,7 @@ static int holds_run(const char *dir, const char *id, int depth)
         free(own);
         free(path);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     return found;
 }
 

@@ -248,8 +248,7 @@ static int superblock_found(struct devices *d, size_t i, struct err *err)
         found = super_check(d, i, err);
         found = found ? found : 1;
     }
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     memset(d->page, 0, SUPERBLOCK_BYTES);
     return found;
 }
