@@ -162,8 +162,8 @@ static int rig_open(struct rig **out, const struct bench *b, const struct disk_o
     struct csd_config cfg = {
         .path = r->path, .bytes = r->n_subs * (2 * r->slot + r->grad), .create = 1, .disk = disk,
         .mem = o->csd_mem, .update_params = r->n_pad, .moments = moments,
-        .wire_dt = (enum dtype)o->dtype, .handler = o->mode == RUN_SU ? CSD_NAIVE : CSD_HANDED_OVER,
-        .update_link = o->mode == RUN_BASE ? LINK_HOST : LINK_INTERNAL, .bell = &r->bell,
+        .wire_dt = (enum dtype)o->dtype, .handler = run_modes[o->mode].handler,
+        .update_link = run_modes[o->mode].update_link, .bell = &r->bell,
     };
     rc = rc ? rc : csd_emu.open(&r->csd, &cfg, notice, sizeof notice, err);
     if (!rc && disk != &disk_null)
