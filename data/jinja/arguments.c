@@ -1,4 +1,4 @@
-/* arguments.c: the arguments of a call, by their place or name. */
+/* arguments.c: finds the arguments of a call by their position or name. */
 #include "data/jinja/calls.h"
 
 const struct value *argument(const struct arguments *a, size_t at, const char *name)

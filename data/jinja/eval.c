@@ -1,9 +1,9 @@
-/* eval.c: expressions give values.
+/* eval.c: evaluates expressions.
  *
- * Names stand in scopes. The template has one, each round of a loop, each call of a macro and each
- * {% with %} its own; a name is set in the innermost scope, and looked for from there outwards, so
- * what a loop's body sets is gone with its round, as in jinja2. A macro sees the template's scope,
- * not its caller's. After a failure (struct run) everything gives an undefined value at once. */
+ * Names belong to scopes. The template, each round of a loop, each call of a macro and each
+ * {% with %} have one. A name is set in the innermost scope and looked up from there outwards, so a
+ * name that a loop's body sets is gone with its round, as in jinja2. A macro sees the template's
+ * scope, not its caller's. After a failure (struct run), everything gives an undefined value. */
 #include "data/jinja/calls.h"
 #include "data/jinja/scope.h"
 
@@ -43,7 +43,6 @@ struct value scope_find(const struct place *at, const char *name)
                         : (struct value){ .kind = VALUE_FUNCTION, .function = function };
 }
 
-/* A value into one name, or its items into several. */
 void scope_unpack(const struct place *at, const struct node *n, struct value v)
 {
     struct value items;
@@ -236,7 +235,7 @@ static struct value compare(const struct place *at, const struct node *n)
 
 /* ---- parts of values ---- */
 
-/* a.name: of a dict methods come first, as Python's attributes do; then what it holds. */
+/* a.name: a method of a dict comes before its items, as Python's attributes do. */
 static struct value member(struct run *r, struct value of, const char *name)
 {
     if (of.kind == VALUE_UNDEFINED)
@@ -272,7 +271,7 @@ static struct value subscript(struct run *r, struct value of, struct value key)
     return method_has(of, name) ? member(r, of, name) : value_undefined(name);
 }
 
-/* One end of a slice as Python has it, within [low, high]. */
+/* One end of a slice, as in Python, within the range. */
 static long long slice_end(struct run *r, struct value v, long long n, long long missing,
                            const long long range[2])
 {

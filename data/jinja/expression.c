@@ -1,10 +1,10 @@
-/* expression.c: jinja2's grammar of expressions. A filter or a test that is not known is refused
- * by its name. */
+/* expression.c: parses expressions by jinja2's grammar. An unknown filter or test is refused by its
+ * name. */
 #include "data/jinja/expression.h"
 
 static int unary(struct parser *p, struct node **out, int filters);
 
-/* What stands in the brackets of a call, up to the closing one. */
+/* Parses the arguments of a call, up to the closing bracket. */
 static int arguments(struct parser *p, struct node *call)
 {
     int named = 0;
@@ -55,7 +55,7 @@ int expression_filter(struct parser *p, struct node **out, struct node *of)
 static int postfix(struct parser *p, struct node **out);
 static int primary(struct parser *p, struct node **out);
 
-/* A test takes one argument without brackets. */
+/* Whether the argument of a test follows, which needs no brackets. */
 static int argument_follows(const struct parser *p)
 {
     static const char *const others[] = { "else", "or", "and", "if", "is", "in", "not" };
@@ -125,7 +125,7 @@ static int subscript(struct parser *p, struct node **out)
     return 0;
 }
 
-/* Behind *out: .name, [index], (arguments). */
+/* Parses .name, [index] and (arguments) behind *out. */
 static int postfix(struct parser *p, struct node **out)
 {
     struct node *n;
@@ -157,7 +157,7 @@ static int postfix(struct parser *p, struct node **out)
         }
 }
 
-/* Items up to `close`, which is passed. *comma: one stood there. */
+/* Parses items up to `close`, which is passed. *comma: there was a comma. */
 static int items(struct parser *p, struct node *n, const char *close, int *comma)
 {
     struct node *item;
@@ -201,7 +201,7 @@ static int name(struct parser *p, struct node **out)
     return parser_advance(p);
 }
 
-/* Strings next to each other are one. */
+/* Joins strings that follow each other. */
 static int strings(struct parser *p, struct node **out)
 {
     const char *s = "";
@@ -422,7 +422,6 @@ int expression(struct parser *p, struct node **out)
     return 0;
 }
 
-/* One expression, or several with commas between: then a tuple. */
 int expression_tuple(struct parser *p, struct node **out,
                        int (*one)(struct parser *p, struct node **out))
 {

@@ -90,7 +90,7 @@ static struct value filter_reverse(struct run *r, struct value v)
     return text_end(&t);
 }
 
-/* "a.b", 0: of an item what stands there. */
+/* Finds "a.b", or index 0, in an item. */
 static struct value attribute_of(struct run *r, struct value of, struct value path)
 {
     struct arguments    a = { 0 };
@@ -109,7 +109,7 @@ static struct value attribute_of(struct run *r, struct value of, struct value pa
     return of;
 }
 
-/* The rest of a call's arguments: of the filter or test that it names. */
+/* The arguments from `from` on, which are those of the filter or test that is named. */
 static struct arguments rest_of(const struct arguments *a, size_t from)
 {
     struct arguments rest = *a;
@@ -179,7 +179,7 @@ static struct value filter_map(struct run *r, struct value v, const struct argum
     return out;
 }
 
-/* Stable, by merging: values are ordered as Python orders them, which may fail. */
+/* Sorts by merging, which is stable, in Python's order, which may fail. */
 static void sort(struct run *r, struct value *item, struct value *key, size_t n)
 {
     struct value *items = run_take(r, n * sizeof *items), *keys = run_take(r, n * sizeof *keys);
@@ -202,7 +202,7 @@ static void sort(struct run *r, struct value *item, struct value *key, size_t n)
     }
 }
 
-/* by: the key of each item; without case_sensitive, strings are ordered in lower case. */
+/* Sorts a list by keys. Without case_sensitive, strings are compared in lower case. */
 static struct value sorted_by(struct run *r, struct value list, struct value keys,
                               const struct value *exact, const struct value *backwards)
 {

@@ -1,4 +1,4 @@
-/* functions.c: the tests (x is NAME) and the functions, as rows of tables. */
+/* functions.c: the tests (x is NAME) and the functions, as tables. */
 #include "data/jinja/calls.h"
 
 /* ---- tests ---- */
@@ -108,7 +108,7 @@ static struct value function_range(struct run *r, const struct arguments *a)
     return out;
 }
 
-/* namespace(a=1) and dict(a=1), or of another dict. */
+/* namespace(a=1) and dict(a=1), or a copy of another dict. */
 static struct value pairs_made(struct run *r, const struct arguments *a, enum value_kind kind)
 {
     struct value out = value_dict(r, kind);

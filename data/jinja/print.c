@@ -1,4 +1,4 @@
-/* print.c: values as text: as Python's str and repr have them, and as JSON. */
+/* print.c: writes values as Python's str and repr do, and as JSON. */
 #include "data/jinja/value.h"
 
 #include "data/base/utf8.h"
@@ -6,7 +6,7 @@
 #include <math.h>
 #include <utf8proc.h>
 
-/* As Python's repr: the shortest digits that are the same number. */
+/* Writes a number as Python's repr does, with the fewest digits that read back as it. */
 static void real_say(struct text *t, double x)
 {
     char text[40], digits[64];
@@ -44,8 +44,8 @@ static void number_say(struct text *t, struct value v)
     text_say(t, text);
 }
 
-/* As Python's str.isprintable: no control or format character, nothing that is not assigned, and no
- * white space but the space. */
+/* Python's str.isprintable: no control or format character, no unassigned one, and no white space
+ * except the space. */
 static int is_printable(uint32_t cp)
 {
     switch (utf8proc_category((utf8proc_int32_t)cp)) {
@@ -60,7 +60,8 @@ static int is_printable(uint32_t cp)
     }
 }
 
-/* As Python's repr of a str: in single quotes, or in double ones if only single ones are in it. */
+/* Writes a str as Python's repr does: in single quotes, or in double quotes if it has only single
+ * ones. */
 static void repr_string(struct text *t, struct value v)
 {
     const char *s = v.text.s;

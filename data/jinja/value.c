@@ -1,4 +1,4 @@
-/* value.c: what Python's operators make of values. */
+/* value.c: makes and compares values as Python's operators do. */
 #include "data/jinja/value.h"
 
 #include "data/base/utf8.h"
@@ -151,7 +151,7 @@ size_t value_byte(struct value v, size_t at)
     return byte;
 }
 
-/* A string whose bytes come from a value of the variables. */
+/* A string whose bytes come from a string of the variables. */
 static struct value string_from(struct run *r, const char *s, size_t n, const json_t *json)
 {
     struct value v = value_string(s, n);
