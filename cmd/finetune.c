@@ -23,7 +23,6 @@
 #include "run/ranks/job_run.h"
 #include "run/sources/labelled.h"
 #include "run/sources/source.h"
-#include "run/sources/tokenise.h"
 
 #define AT(field) offsetof(struct finetune_opts, field)
 

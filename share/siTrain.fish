@@ -482,7 +482,7 @@ complete -c siTrain -n __siTrain_first -a bench -d 'measure this machine, then t
 complete -c siTrain -n '__siTrain_command bench' -l help -d 'what it takes'
 complete -c siTrain -n '__siTrain_command bench' -F
 complete -c siTrain -n '__siTrain_command bench' -l dir -r -F -d 'Folder for test files, on the disk to measure. All are removed.'
-complete -c siTrain -n '__siTrain_command bench' -l only -x -a '(__fish_append , products memory kernels disk update topk steps)' -d 'Sections to run, comma-separated. Sections that they depend on run too.'
+complete -c siTrain -n '__siTrain_command bench' -l only -x -a '(__fish_append , products memory kernels disk steps)' -d 'Sections to run, comma-separated. Sections that they depend on run too.'
 complete -c siTrain -n '__siTrain_command bench' -l save -r -F -d 'File for plan --machine. Only such a file is replaced. Without --only, no other section is measured.'
 complete -c siTrain -n '__siTrain_command bench' -l probe -d 'Measure only the inputs of this model\'s prediction, as plan does'
 complete -c siTrain -n '__siTrain_command bench' -l rounds -x -d 'Number of rounds whose median is taken, 1 to 64'

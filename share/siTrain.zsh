@@ -513,7 +513,7 @@ _siTrain() {
         _arguments \
             ':WHAT:_files' \
             '--dir=[Folder for test files, on the disk to measure. All are removed.]:DIR:_files' \
-            '--only=[Sections to run, comma-separated. Sections that they depend on run too.]:only:_values -s , only products memory kernels disk update topk steps' \
+            '--only=[Sections to run, comma-separated. Sections that they depend on run too.]:only:_values -s , only products memory kernels disk steps' \
             '--save=[File for plan --machine. Only such a file is replaced. Without --only, no other section is measured.]:FILE:_files' \
             '--probe[Measure only the inputs of this model'\''s prediction, as plan does]' \
             '--rounds=[Number of rounds whose median is taken, 1 to 64]:N: ' \

@@ -18,6 +18,18 @@ enum { LOCK_TRIES = 100 }; // 2 seconds
 
 #define FILE_PART_BYTES ((size_t)1 << 30) // Linux moves at most 2 GiB - 4 KiB in one call
 
+void file_close(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+void file_close_dir(DIR *d)
+{
+    if (d)
+        closedir(d);
+}
+
 char *file_path(struct err *err, const char *fmt, ...)
 {
     char   *path = NULL;
@@ -199,8 +211,7 @@ void file_remove_tree(const char *path)
             file_remove_tree(inner);
         free(inner);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     remove(path);
 }
 
@@ -234,8 +245,7 @@ char *file_mounted(const char *path)
         found = inner ? file_mounted(inner) : NULL;
         free(inner);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     return found;
 }
 

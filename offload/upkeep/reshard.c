@@ -125,8 +125,7 @@ static int remove_one(const struct run_config *cfg, int outside, const char *lay
                  not);
     if (fd >= 0 && !not && in_run)
         rmdir(dirname(path)); // fails unless it is empty; path is not used any more
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     free(path);
     return busy == -EBUSY;
 }
@@ -141,8 +140,7 @@ static int are_there(const struct run_config *cfg)
         int   fd = devices_path(&path, cfg, i, 0, NULL) ? -1 : file_open_device(path, O_RDONLY);
 
         there = fd >= 0 && !page_is_not(fd, cfg, devices_layout(cfg), 0);
-        if (fd >= 0)
-            close(fd);
+        file_close(fd);
         free(path);
     }
     return there;

@@ -90,8 +90,7 @@ static int move_things(const char *from, const char *to, FILE *moved, struct err
         if (!rc)
             fprintf(moved, "%s\n", e->d_name);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     return rc;
 }
 
@@ -182,8 +181,7 @@ struct left {
 
 static void left_free(struct left *l)
 {
-    if (l->fd >= 0)
-        close(l->fd);
+    file_close(l->fd);
     free(l->id);
     free(l->place);
     free(l->devices);

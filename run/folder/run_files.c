@@ -119,8 +119,7 @@ int run_files_remove(const char *dir, struct err *err)
             free(path);
         }
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     if (!rc && rmdir(dir))
         rc = err_set(err, -errno, "remove %s: %s", dir, strerror(errno));
     return rc;
@@ -138,10 +137,8 @@ void run_files_clean(const char *run)
 
         if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))
             run_files_remove(path, NULL);
-        if (fd >= 0)
-            close(fd);
+        file_close(fd);
         free(path);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
 }

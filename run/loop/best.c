@@ -174,8 +174,7 @@ static void restore(const struct session *s)
         if (file_new_is(e->d_name, old_name, 1) && rmdir(old)) // an empty folder is not a model
             file_rename_new(old, best, NULL);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
 }
 
 /* Remove folders with the name base.new-HEX that killed processes left. A folder that was RUN/best
@@ -203,8 +202,7 @@ static int clear_left(const struct session *s, const char *base, struct err *err
     snprintf(path, sizeof path, "%s/%s", s->dir, base);
     if (!rc)
         file_new_clear_left(path, 1);
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     return rc;
 }
 

@@ -47,8 +47,7 @@ int best_carry_check(const char *best, struct err *err)
             rc = refuse(path, why, err);
         free(path);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     free(mounted);
     return rc;
 }
@@ -71,8 +70,7 @@ int best_carry_names(const char *best, const char *next, struct err *err)
         free(a);
         free(b);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     return rc;
 }
 
@@ -137,8 +135,7 @@ static int carry_folder(const char *from, const char *to, const struct carry *c,
         free(a);
         free(b);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     return rc;
 }
 

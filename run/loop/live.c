@@ -46,8 +46,7 @@ void live_open(struct live *l, const struct session *s)
 
 void live_close(struct live *l)
 {
-    if (l->fd >= 0)
-        close(l->fd);
+    file_close(l->fd);
     l->fd = -1;
 }
 
@@ -77,10 +76,8 @@ static int waits(const char *asked)
 
     while (d && (e = readdir(d)))
         empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
-    if (d)
-        closedir(d);
-    if (fd >= 0)
-        close(fd);
+    file_close_dir(d);
+    file_close(fd);
     return d && empty;
 }
 
@@ -153,8 +150,7 @@ int live_answer(struct live *l, struct session *s, struct stream *stream, uint64
             rc = answer(path, s, stream, step, err);
         free(path);
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     return rc;
 }
 
@@ -187,8 +183,7 @@ static int answered(struct live_model *m, struct err *err)
                          "%.600s", text);
         }
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     return rc;
 }
 
@@ -197,8 +192,7 @@ static int trains(const struct session *s)
 {
     int fd = open_run(s), free = fd < 0 || !flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK;
 
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     return free ? -EBUSY : 0;
 }
 

@@ -8,7 +8,6 @@
 #include "data/base/permute.h"
 #include "data/base/round.h"
 #include "run/sources/chat_source.h"
-#include "run/sources/labelled.h"
 #include "run/sources/packing.h"
 
 enum { SAMPLE = 2000 }; // rows at most; an even number

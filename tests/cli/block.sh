@@ -47,7 +47,7 @@ bench() {
     what=$1 code=$2 text=$3 device=$4
     shift 4
     before=$(sha256sum <"$device")
-    run bench --quick --only disk,update,steps --csd-mem 192K --dir "$tmp" --device "$device" "$@"
+    run bench --quick --only disk,steps --csd-mem 192K --dir "$tmp" --device "$device" "$@"
     [ "$got" = "$code" ] && grep -qF "$device" "$tmp/err" && grep -qF -- "$text" "$tmp/err" && [ "$(sha256sum <"$device")" = "$before" ]
     result $? "bench: refused: $what"
 }
