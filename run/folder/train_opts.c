@@ -3,6 +3,8 @@
 #include "run/folder/train_opts.h"
 
 #include "csd/csd.h"
+#include "data/base/round.h"
+#include "data/text/tokenizer.h"
 #include "kernels/matmul.h"
 #include "kernels/optim.h"
 #include "model/arch.h"
@@ -318,6 +320,18 @@ const char *tune_task_word(size_t i)
 }
 
 int tune_pairs(const struct tune_opts *t) { return t->task && !strcasecmp(t->task, TUNE_DPO); }
+
+int tune_seq(uint64_t *seq, uint64_t asked, size_t usual, size_t positions, const char *tokenizer,
+             struct err *err)
+{
+    size_t cut = 0;
+    int    rc = tokenizer && *tokenizer && !asked ? tokenizer_max_length(&cut, tokenizer, err) : 0;
+
+    *seq = asked ? asked : size_min(positions, cut ? size_min(cut, usual) : usual);
+    if (rc || *seq <= positions)
+        return rc;
+    return err_misuse(err, "--max-seq %" PRIu64 ": the model has %zu positions", *seq, positions);
+}
 
 int tune_chats(const struct tune_opts *t)
 {
