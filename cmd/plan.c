@@ -352,6 +352,8 @@ static int run(struct opt_line *line, struct err *err)
     int               rc = machine_check(o, err);
 
     rc = rc ? rc : train_opts_check(&o->train, err);
+    if (!o->tune.task && !o->tune.train_file.n) // the plan of a pretraining
+        rc = rc ? rc : model_folder_only(&o->model, err);
     rc = rc ? rc : model_choose(&s.config, &o->tokenizer, &o->model, &o->train, err);
     s.config.n_labels = 0;
     struct plan_rows of_rows = { &o->tune, &o->columns, &o->chat, &o->pairs, o->data,
@@ -393,7 +395,7 @@ out:
 
 const struct opt_command plan_command = {
     .name = "plan",
-    .usage = "(--init HFDIR | --model NAME [sizes] | --n-layer N --n-head N --n-embd N) "
+    .usage = "(--init HFDIR|RUN | --model NAME [sizes] | --n-layer N --n-head N --n-embd N) "
              "[pretrain's or finetune's options]",
     .summary = "predict memory, traffic, disk space and time of a run before it is made",
     .text = "With --task or --train-file, the plan is of a fine-tuning, with finetune's rows and "

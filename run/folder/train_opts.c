@@ -63,7 +63,8 @@ OPT_WORDS(durability_words, [TRAIN_DURABLE_STEP] = "step", [TRAIN_DURABLE_NONE] 
 
 const struct opt_row model_rows[] = {
     { "init", OPT_PATH, offsetof(struct model_opts, init), .arg = "HFDIR", .file = OPT_FILES_MODEL,
-      .help = "Hugging Face folder of the model to start from", .kept = OPT_SOURCE },
+      .help = "Hugging Face folder of the model to start from. bench, and plan of a fine-tuning, "
+              "take a run, too.", .kept = OPT_SOURCE },
     { "model", OPT_STRING, offsetof(struct model_opts, model), .words = arch_preset_name,
       .arg = "NAME", .kept = OPT_SOURCE,
       .help = "Size of a model to start from, with random parameters: %w. Size options override "
