@@ -311,6 +311,9 @@ limited() {
     cp "$tmp/err" "$tmp/said"
     return $limited_got
 }
+few_files() { # clearing up opens files, too
+    (ulimit -n "$1" && shift && make "$@" && exit "$got")
+}
 printf 'label,sentence\n0,the sea\n1,a ship\n2' >"$tmp/bad.csv"
 head -c 700 "$tmp/text.bin" >"$tmp/short.bin"
 fails "a token file that is cut" "$bin" pretrain --run "$tmp/at" --data "$tmp/short.bin" --tokenizer "$tmp/tok" $shape --steps 1
@@ -321,6 +324,11 @@ for blocks in 16 100 400; do # of 512 bytes: the database, its log, the states d
         fails "$maker, no file above $blocks blocks" limited $blocks $maker "$tmp/at"
     done
     fails "pretrain --device, no file above $blocks blocks" limited $blocks pretrain "$tmp/at" --device "$tmp/drive"
+done
+for maker in pretrain import ranks; do
+    for open in $(seq 4 3 22); do
+        fails "$maker with $open files open at most" few_files "$open" $maker "$tmp/at"
+    done
 done
 
 [ -n "$shim" ] || { skip "kills, holds and failing locks" "$(ldd "$bin" | grep -q libasan && echo "a sanitizer loads first" || echo "no delay.so was built")" && done_testing; }
