@@ -17,7 +17,7 @@
 #include "data/db/run_lock.h"
 #include "run/folder/session.h"
 
-/* Removing what was made opens folders. A process that may open no more files keeps these for it. */
+/* Removing what was made opens folders, also in a process that may open no more files by then. */
 enum { CREATION_SPARES = 2 };
 
 /* Initialise it with CREATION_NONE. */
