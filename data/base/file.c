@@ -158,8 +158,9 @@ static int is_mounted(const char *path)
 {
     struct statx x;
 
-    return statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &x) ||
-           (x.stx_attributes_mask & x.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &x))
+        return errno != ENOENT; // it was removed just now
+    return (x.stx_attributes_mask & x.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
 /* In a sticky folder only the owner of a file, or of the folder, renames it. */

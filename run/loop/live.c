@@ -130,8 +130,7 @@ uint64_t live_asked(struct live *l, const struct session *s)
         if (*l->asked && !waits(l->asked))
             *l->asked = '\0';
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     return *l->asked != '\0';
 }
 

@@ -155,6 +155,27 @@ else
     skip "a FUSE file system" "no bindfs here"
 fi
 
+# ---- a rollback journal of another program: SQLite would write its pages over run.db, whoever opens it
+
+rm -rf "$tmp/journal" && cp -a "$tmp/run" "$tmp/journal"
+python3 - "$tmp" <<'PY'
+import shutil, sqlite3, sys
+other = sqlite3.connect(sys.argv[1] + "/other.db", isolation_level=None)
+other.execute("CREATE TABLE t (a)")
+other.execute("PRAGMA synchronous = OFF") # so that its header is complete
+other.execute("PRAGMA cache_size = 1")
+other.execute("BEGIN IMMEDIATE")
+for _ in range(100):
+    other.execute("INSERT INTO t VALUES (randomblob(3000))")
+shutil.copy(sys.argv[1] + "/other.db-journal", sys.argv[1] + "/journal/run.db-journal")
+PY
+was=$(cat "$tmp/journal/run.db" "$tmp/journal/run.db-journal" | sha256sum)
+for command in report check "watch --once" "pretrain --steps 9 --resume"; do
+    # shellcheck disable=SC2086
+    refuses 2 "run.db-journal is not of siTrain" $command "$tmp/journal"
+done
+same "$was" "$(cat "$tmp/journal/run.db" "$tmp/journal/run.db-journal" | sha256sum)" "and both files are as they were"
+
 # ---- a path that SQLite does not take
 
 long=$tmp/$(printf 'd%.0s' $(seq 200))/$(printf 'd%.0s' $(seq 200))

@@ -138,12 +138,32 @@ if [ -f "$shim" ]; then
     rm -rf "$tmp/K"
     cp -a "$tmp/best" "$tmp/K"
     echo old >"$tmp/K/best/saved"
-    held "rename:/K/best:1" pretrain --resume "$tmp/K" --steps 3 --quiet # all has its second name by now
+    held "rename:/K/best:1" pretrain --resume "$tmp/K" --steps 3 --quiet
     echo new >"$tmp/K/best/t" && mv "$tmp/K/best/t" "$tmp/K/best/saved"
     mkdir "$tmp/K/best/sub" && echo late >"$tmp/K/best/sub/late"
     rm "$tmp/held"
     wait $pid
     same "0 new late" "$(echo $? $(cd "$tmp/K/best" && cat saved sub/late))" "what is saved right before the exchange comes along"
+
+    slow=yes
+    while [ $slow ]; do
+        rm -rf "$tmp/K"
+        cp -a "$tmp/best" "$tmp/K"
+        echo old >"$tmp/K/best/saved"
+        sleep 1.1 # so it gets a second name. What is saved just now is about to be renamed
+        echo new >"$tmp/K/best/t"
+        at=$(stat -c %Z "$tmp/K/best/t")
+        held "unlink:/K/best.new:1" pretrain --resume "$tmp/K" --steps 3 --quiet
+        names=$(echo $(stat -c %h "$tmp/K/best/saved" "$tmp/K/best/t"))
+        [ "$(stat -c %Z "$tmp/K/best/saved")" -gt $((at + 1)) ] || slow=
+        late=$(echo "$tmp"/K/best.new-*)/late
+        echo late >"$late" # as from a process that works in the old folder
+        rm "$tmp/held"
+        wait $pid
+    done
+    same "2 1" "$names" "a temporary file has no second name, which a later one could be taken for"
+    same late "$(cat "$tmp/K/best/late" 2>&1)" "what comes to the old folder while that is removed comes along"
+    result "$([ -z "$(ls -d "$tmp"/K/best.* 2>"$tmp/null")" ]; echo $?)" "and nothing is left next to best"
 fi
 rm -rf "$tmp/K"
 cp -a "$tmp/best" "$tmp/K"
