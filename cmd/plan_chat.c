@@ -49,7 +49,7 @@ int plan_chat(struct chat_look *out, struct session *s, const struct plan_chat *
               : p->o->packing ? SESSION_PACKED
                               : SESSION_PADDED;
     if (p->pairs)
-        s->pairs = pairs_opts_of(p->pairs);
+        s->pairs = pairs_opts_of(p->pairs, train);
     if (opt_given(line, "dropout"))
         arch_drop(&s->config, (float)train->dropout);
     rc = p->tune->train_file.n ? look(out, p, train, err) : 0;

@@ -502,7 +502,7 @@ int newrun_create(const struct newrun *n, struct err *err)
                  : n->chat->o->packing ? SESSION_PACKED
                                        : SESSION_PADDED;
     if (n->chat && n->chat->pairs)
-        s.pairs = pairs_opts_of(n->chat->pairs);
+        s.pairs = pairs_opts_of(n->chat->pairs, n->o);
     if (!rc && (n->data || n->n_examples || n->chat))
         rc = check_training(&s, n, &acts, err);
     else if (!rc)

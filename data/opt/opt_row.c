@@ -319,10 +319,14 @@ static int parse_warmup(const struct opt_row *r, const char *text, struct opt_wa
         out->value /= 100;
         return 0;
     }
+    if (end && !*end && out->value > 0 && out->value < 1) { // no number of steps: a part, too
+        out->percent = 1;
+        return 0;
+    }
     if (end && !*end && out->value == floor(out->value) && out->value <= 1e15)
         return 0;
     return err_misuse(err, "--%s %s: expected a number of steps, or a part of them from 0%% to "
-                      "100%%", r->name, text);
+                      "100%% or between 0 and 1", r->name, text);
 }
 
 uint64_t opt_warmup_steps(struct opt_warmup w, uint64_t horizon)
