@@ -33,8 +33,8 @@ static int check(const struct trainer_options *t, struct err *err)
         return err_misuse(err, "label smoothing must be in [0, 1), and pairs have their own, not "
                           "%g", (double)o->smoothing);
     if (o->smoothing > 0 && o->config.n_labels == 1)
-        return err_misuse(err, "--label-smoothing is for words and classes, and a regressor has "
-                          "neither: leave it out");
+        return err_misuse(err, "label smoothing is for words and classes, and a regressor has "
+                          "neither");
     if (!(o->neftune >= 0 && isfinite(o->neftune)))
         return err_misuse(err, "the noise of embeddings must be 0 (none) or positive, not %g",
                           (double)o->neftune);

@@ -596,6 +596,5 @@ int main(void)
         WITH_DIR(all_modes_have_the_same_bits),
         WITH_DIR(so_has_the_least_memory),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -133,6 +133,8 @@ static int store_option(void *ctx, const struct opt_row *row, int given, const c
     struct storing *c = ctx;
 
     (void)given;
+    if (row->kept == OPT_COMMAND)
+        return 0;
     if (c->places && strcmp(row->name, "device") && strcmp(row->name, "devices") &&
         strcmp(row->name, "fpga") && strcmp(row->name, "csd-mem"))
         return 0;

@@ -280,6 +280,13 @@ const struct opt_row train_rows[] = {
     { "keep-best", OPT_FLAG, AT(keep_best),
       .help = "Keep the model of the best evaluation in RUN/best, a Hugging Face folder",
       .kept = OPT_CHANGES },
+    { "early-stopping", OPT_UINT, AT(early_stopping),
+      .help = "Number of evaluations without a better value after which training ends (default: "
+              "0, never). --keep-best compares the same value.", .kept = OPT_CHANGES },
+    { "time-limit", OPT_TIME, AT(time_limit),
+      .help = "Time after which this process ends, such as 2h, 90m or 1:30:00 (default: none). "
+              "Training stops and commits before a step that would not end in time. --resume goes "
+              "on." },
     { "tensorboard", OPT_PATH, AT(tensorboard), TENSORBOARD_NONE, tensorboard_words,
       .arg = "DIR|auto|none",
       .help = "Folder for TensorBoard event files of steps and evaluations. With auto: "

@@ -363,10 +363,11 @@ int job_run_patience(struct session *s, struct err *err)
     return rc;
 }
 
-int job_run_stop(struct session *s, struct err *err)
+int job_run_stop(struct session *s, enum job_stop own, struct err *err)
 {
-    uint64_t asked = events_asked_to_stop(s->events) != 0, none = 0;
-    int      rc = together_add(s->ranks.comm, &asked, &none, err);
+    uint64_t asked = events_asked_to_stop(s->events) != 0, late = own == JOB_TIME,
+             early = (uint64_t)(own == JOB_EARLY) << 32 | late; // two counts in one
+    int      rc = together_add(s->ranks.comm, &asked, &early, err);
 
-    return rc ? rc : asked > 0;
+    return rc ? rc : asked ? JOB_ASKED : early >> 32 ? JOB_EARLY : early ? JOB_TIME : JOB_GOES_ON;
 }
