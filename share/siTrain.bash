@@ -420,10 +420,11 @@ _siTrain() {
         --tensorboard) words="none auto" ;;
         esac ;;
     report)
-        options="--help --json --csv --html --sql --config --openmetrics --trace --trace-steps"
+        options="--help --by --json --csv --html --sql --config --openmetrics --trace --trace-steps"
         case "$before" in
+        --by) files=1 ;;
         --html) files=1 ;;
-        --sql) words="steps times curve breakdown breakdown_serial breakdown_steps phases waits update timeline traffic written overlap bandwidth drives devices memory evals choices skipped notices processes settings list" ;;
+        --sql) words="steps times curve breakdown breakdown_serial breakdown_steps phases waits update timeline traffic written overlap bandwidth drives devices memory results evals choices skipped notices processes settings list" ;;
         --trace) files=1 ;;
         --trace-steps) files=1 ;;
         esac ;;

@@ -462,10 +462,11 @@ complete -c siTrain -n '__siTrain_command plan' -l quiet -d 'Print no line per s
 complete -c siTrain -n __siTrain_first -a report -d 'print a run\'s times, traffic, overlap and bandwidth, or compare runs'
 complete -c siTrain -n '__siTrain_command report' -l help -d 'what it takes'
 complete -c siTrain -n '__siTrain_command report' -F
+complete -c siTrain -n '__siTrain_command report' -l by -r -F -d 'What to sort several runs by: an evaluation (eval_loss, eval_accuracy or another measure), train_loss, tokens_per_second, or a setting such as lr. Smaller losses and larger accuracies come first. (default: the order given)'
 complete -c siTrain -n '__siTrain_command report' -l json -d 'Print JSON'
 complete -c siTrain -n '__siTrain_command report' -l csv -d 'Print lines of section,row,field,value. With several runs, the run comes first.'
 complete -c siTrain -n '__siTrain_command report' -l html -r -F -d 'File for a page with all figures and plots. Only such a page is replaced.'
-complete -c siTrain -n '__siTrain_command report' -l sql -x -a 'steps times curve breakdown breakdown_serial breakdown_steps phases waits update timeline traffic written overlap bandwidth drives devices memory evals choices skipped notices processes settings list' -d 'Question to answer as a table, or as --csv or --json. list: print all questions.'
+complete -c siTrain -n '__siTrain_command report' -l sql -x -a 'steps times curve breakdown breakdown_serial breakdown_steps phases waits update timeline traffic written overlap bandwidth drives devices memory results evals choices skipped notices processes settings list' -d 'Question to answer as a table, or as --csv or --json. list: print all questions.'
 complete -c siTrain -n '__siTrain_command report' -l config -d 'Print the run\'s options as a file for --config of pretrain or finetune'
 complete -c siTrain -n '__siTrain_command report' -l openmetrics -d 'Print the run\'s figures as OpenMetrics text, for Prometheus'
 complete -c siTrain -n '__siTrain_command report' -l trace -r -F -d 'File for a timeline of some steps, for Perfetto and chrome://tracing. Only such a timeline is replaced.'

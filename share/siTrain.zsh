@@ -488,10 +488,11 @@ _siTrain() {
     report)
         _arguments \
             '*:RUN:_files' \
+            '--by=[What to sort several runs by\: an evaluation (eval_loss, eval_accuracy or another measure), train_loss, tokens_per_second, or a setting such as lr. Smaller losses and larger accuracies come first. (default\: the order given)]:NAME:_files' \
             '--json[Print JSON]' \
             '--csv[Print lines of section,row,field,value. With several runs, the run comes first.]' \
             '--html=[File for a page with all figures and plots. Only such a page is replaced.]:FILE:_files' \
-            '--sql=[Question to answer as a table, or as --csv or --json. list\: print all questions.]:sql:(steps times curve breakdown breakdown_serial breakdown_steps phases waits update timeline traffic written overlap bandwidth drives devices memory evals choices skipped notices processes settings list)' \
+            '--sql=[Question to answer as a table, or as --csv or --json. list\: print all questions.]:sql:(steps times curve breakdown breakdown_serial breakdown_steps phases waits update timeline traffic written overlap bandwidth drives devices memory results evals choices skipped notices processes settings list)' \
             '--config[Print the run'\''s options as a file for --config of pretrain or finetune]' \
             '--openmetrics[Print the run'\''s figures as OpenMetrics text, for Prometheus]' \
             '--trace=[File for a timeline of some steps, for Perfetto and chrome\://tracing. Only such a timeline is replaced.]:FILE:_files' \
