@@ -118,7 +118,7 @@ static int take_rows(struct material *m, struct opt_line *line, struct err *err)
  * made again, another day, from another folder, and by a version with other defaults. */
 static int keep_choices(struct material *m, struct opt_line *line, struct err *err)
 {
-    static const char *const    of_pairs[] = { "loss", "beta", "label-smoothing" };
+    static const char *const    of_pairs[] = { "loss", "beta" };
     const struct finetune_opts *o = line->options;
     struct tm                   tm;
 

@@ -65,7 +65,8 @@ static int make_run(const char *dir, struct opt_line *line, struct comm *comm, s
     if (o->train.eval_every && !o->eval_data)
         return err_misuse(err, "--eval-every needs something to evaluate on: give --eval-data FILE "
                                "too");
-    rc = model_choose(&n.config, &o->tokenizer, &o->model, &o->train, err);
+    rc = model_folder_only(&o->model, err);
+    rc = rc ? rc : model_choose(&n.config, &o->tokenizer, &o->model, &o->train, err);
     if (rc)
         return rc;
     if (arch_classifies(&n.config) && n.config.untied)
@@ -159,6 +160,7 @@ static int run(struct opt_line *line, struct err *err)
     struct session           s = { 0 };
     struct comm             *comm;
     char                     dir[SESSION_PATH];
+    int                      finished;
 
     if (!o->run == !o->resume)
         return err_misuse(err, "give --run RUN for a new run or --resume RUN to go on with one");
@@ -174,7 +176,8 @@ static int run(struct opt_line *line, struct err *err)
                                "--init, --model and sizes out");
     rc = o->resume ? 0 : make_run(dir, line, comm, err);
     rc = rc ? rc : open_run(&s, dir, line, comm, err);
-    rc = rc ? rc : command_train(&s, err);
+    s.o.time_limit = o->train.time_limit; // it is this process's, and not stored
+    rc = rc ? rc : command_train(&s, &finished, err);
     session_close(&s);
     return rc;
 }

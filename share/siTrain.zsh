@@ -36,7 +36,7 @@ _siTrain() {
             '--eval-data=[Evaluation data\: token file or text]:FILE:_files' \
             '--data-format=[Format of the data file]:data-format:(auto text u16 u32)' \
             '--tokenizer=[Tokenizer folder\: tokenizer.json, vocab.json and merges.txt, or BERT'\''s vocab.txt (default\: --init'\''s folder). It must have the vocabulary of --init.]:DIR:_files' \
-            '--init=[Hugging Face folder of the model to start from]:HFDIR:_files' \
+            '--init=[Hugging Face folder of the model to start from. bench, and plan of a fine-tuning, take a run, too.]:HFDIR:_files' \
             '--model=[Size of a model to start from, with random parameters\: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, gemma-3-270m, gemma-3-1b, bert-base, bert-large, roberta-base, roberta-large. Size options override its values.]:model:(gpt2 gpt2-medium gpt2-large gpt2-xl gpt2-2.7b smollm2-135m smollm2-360m smollm2-1.7b llama-3.2-1b llama-3.2-3b llama-3.1-8b qwen2.5-0.5b qwen2.5-1.5b qwen2.5-3b qwen2.5-7b gemma-3-270m gemma-3-1b bert-base bert-large roberta-base roberta-large)' \
             '--n-layer=[Number of layers (default\: --model'\''s). Without --model, --n-layer, --n-head and --n-embd describe a GPT-2.]:N: ' \
             '--n-head=[Number of attention heads (default\: --model'\''s). Must divide --n-embd, unless --head-dim is given.]:N: ' \
@@ -54,7 +54,8 @@ _siTrain() {
             '--lr=[Peak learning rate]:X: ' \
             '--min-lr=[Learning rate at the schedule'\''s end]:X: ' \
             '--warmup=[Length of the linear warm-up\: steps, or % of the schedule]:N|PART: ' \
-            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant)' \
+            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant wsd)' \
+            '--decay-steps=[Length of the decay at the end of --schedule wsd\: steps, or a part of the schedule (default\: 10%)]:N|PART: ' \
             '--optimizer=[Optimizer, as PyTorch defines it]:optimizer:(adamw adam sgd adagrad)' \
             '--beta1=[Decay rate of the first moment, 0 to 0.9999999. For sgd\: the momentum.]:X: ' \
             '--beta2=[Decay rate of the second moment, 0 to 0.9999999]:X: ' \
@@ -67,6 +68,8 @@ _siTrain() {
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9%]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
             '--dropout=[Dropout rate of embeddings, attention and residual branches, 0 to 99% (default\: 0; in finetune, config.json'\''s)]:PART: ' \
+            '--label-smoothing=[Fraction of each target'\''s weight that is spread over all words or classes. With --task dpo\: fraction of pairs whose answers are taken to be the wrong way round, below 0.5.]:PART: ' \
+            '--neftune-alpha=[Size of the noise that training adds to the words'\'' embeddings (NEFTune; 0\: none). Usual values\: 5 to 15.]:X: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products, in forward and backward. Sums are fp32.]:dtype:(fp32 bf16)' \
             '--mode=[Where optimizer states live and who updates them]:mode:(mem base su su+o su+o+c)' \
             '--csd=[Kind of computational storage device]:csd:(emu null xrt opencl)' \
@@ -101,6 +104,8 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--help[what it takes]' ;;
@@ -139,7 +144,6 @@ _siTrain() {
             '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
             '--loss=[Loss of a pair of answers]:loss:(sigmoid robust ipo)' \
             '--beta=[Strength with which the model stays close to the model that it began as]:X: ' \
-            '--label-smoothing=[Fraction of pairs whose answers are taken to be the wrong way round, below 0.5]:PART: ' \
             '--chosen-column=[Key of the chosen answer (default\: chosen)]:NAME:_files' \
             '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--steps=[Number of training steps. With --resume\: the run'\''s new last step. By default, finetune trains for --epochs.]:N: ' \
@@ -151,7 +155,8 @@ _siTrain() {
             '--lr=[Peak learning rate]:X: ' \
             '--min-lr=[Learning rate at the schedule'\''s end]:X: ' \
             '--warmup=[Length of the linear warm-up\: steps, or % of the schedule]:N|PART: ' \
-            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant)' \
+            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant wsd)' \
+            '--decay-steps=[Length of the decay at the end of --schedule wsd\: steps, or a part of the schedule (default\: 10%)]:N|PART: ' \
             '--optimizer=[Optimizer, as PyTorch defines it]:optimizer:(adamw adam sgd adagrad)' \
             '--beta1=[Decay rate of the first moment, 0 to 0.9999999. For sgd\: the momentum.]:X: ' \
             '--beta2=[Decay rate of the second moment, 0 to 0.9999999]:X: ' \
@@ -164,6 +169,8 @@ _siTrain() {
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9%]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
             '--dropout=[Dropout rate of embeddings, attention and residual branches, 0 to 99% (default\: 0; in finetune, config.json'\''s)]:PART: ' \
+            '--label-smoothing=[Fraction of each target'\''s weight that is spread over all words or classes. With --task dpo\: fraction of pairs whose answers are taken to be the wrong way round, below 0.5.]:PART: ' \
+            '--neftune-alpha=[Size of the noise that training adds to the words'\'' embeddings (NEFTune; 0\: none). Usual values\: 5 to 15.]:X: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products, in forward and backward. Sums are fp32.]:dtype:(fp32 bf16)' \
             '--mode=[Where optimizer states live and who updates them]:mode:(mem base su su+o su+o+c)' \
             '--csd=[Kind of computational storage device]:csd:(emu null xrt opencl)' \
@@ -198,6 +205,8 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--help[what it takes]' ;;
@@ -294,7 +303,8 @@ _siTrain() {
             '--lr=[Peak learning rate]:X: ' \
             '--min-lr=[Learning rate at the schedule'\''s end]:X: ' \
             '--warmup=[Length of the linear warm-up\: steps, or % of the schedule]:N|PART: ' \
-            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant)' \
+            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant wsd)' \
+            '--decay-steps=[Length of the decay at the end of --schedule wsd\: steps, or a part of the schedule (default\: 10%)]:N|PART: ' \
             '--optimizer=[Optimizer, as PyTorch defines it]:optimizer:(adamw adam sgd adagrad)' \
             '--beta1=[Decay rate of the first moment, 0 to 0.9999999. For sgd\: the momentum.]:X: ' \
             '--beta2=[Decay rate of the second moment, 0 to 0.9999999]:X: ' \
@@ -307,6 +317,8 @@ _siTrain() {
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9%]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
             '--dropout=[Dropout rate of embeddings, attention and residual branches, 0 to 99% (default\: 0; in finetune, config.json'\''s)]:PART: ' \
+            '--label-smoothing=[Fraction of each target'\''s weight that is spread over all words or classes. With --task dpo\: fraction of pairs whose answers are taken to be the wrong way round, below 0.5.]:PART: ' \
+            '--neftune-alpha=[Size of the noise that training adds to the words'\'' embeddings (NEFTune; 0\: none). Usual values\: 5 to 15.]:X: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products, in forward and backward. Sums are fp32.]:dtype:(fp32 bf16)' \
             '--mode=[Where optimizer states live and who updates them]:mode:(mem base su su+o su+o+c)' \
             '--csd=[Kind of computational storage device]:csd:(emu null xrt opencl)' \
@@ -341,6 +353,8 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--help[what it takes]' ;;
@@ -396,10 +410,9 @@ _siTrain() {
             '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
             '--loss=[Loss of a pair of answers]:loss:(sigmoid robust ipo)' \
             '--beta=[Strength with which the model stays close to the model that it began as]:X: ' \
-            '--label-smoothing=[Fraction of pairs whose answers are taken to be the wrong way round, below 0.5]:PART: ' \
             '--chosen-column=[Key of the chosen answer (default\: chosen)]:NAME:_files' \
             '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
-            '--init=[Hugging Face folder of the model to start from]:HFDIR:_files' \
+            '--init=[Hugging Face folder of the model to start from. bench, and plan of a fine-tuning, take a run, too.]:HFDIR:_files' \
             '--model=[Size of a model to start from, with random parameters\: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, gemma-3-270m, gemma-3-1b, bert-base, bert-large, roberta-base, roberta-large. Size options override its values.]:model:(gpt2 gpt2-medium gpt2-large gpt2-xl gpt2-2.7b smollm2-135m smollm2-360m smollm2-1.7b llama-3.2-1b llama-3.2-3b llama-3.1-8b qwen2.5-0.5b qwen2.5-1.5b qwen2.5-3b qwen2.5-7b gemma-3-270m gemma-3-1b bert-base bert-large roberta-base roberta-large)' \
             '--n-layer=[Number of layers (default\: --model'\''s). Without --model, --n-layer, --n-head and --n-embd describe a GPT-2.]:N: ' \
             '--n-head=[Number of attention heads (default\: --model'\''s). Must divide --n-embd, unless --head-dim is given.]:N: ' \
@@ -417,7 +430,8 @@ _siTrain() {
             '--lr=[Peak learning rate]:X: ' \
             '--min-lr=[Learning rate at the schedule'\''s end]:X: ' \
             '--warmup=[Length of the linear warm-up\: steps, or % of the schedule]:N|PART: ' \
-            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant)' \
+            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant wsd)' \
+            '--decay-steps=[Length of the decay at the end of --schedule wsd\: steps, or a part of the schedule (default\: 10%)]:N|PART: ' \
             '--optimizer=[Optimizer, as PyTorch defines it]:optimizer:(adamw adam sgd adagrad)' \
             '--beta1=[Decay rate of the first moment, 0 to 0.9999999. For sgd\: the momentum.]:X: ' \
             '--beta2=[Decay rate of the second moment, 0 to 0.9999999]:X: ' \
@@ -430,6 +444,8 @@ _siTrain() {
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9%]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
             '--dropout=[Dropout rate of embeddings, attention and residual branches, 0 to 99% (default\: 0; in finetune, config.json'\''s)]:PART: ' \
+            '--label-smoothing=[Fraction of each target'\''s weight that is spread over all words or classes. With --task dpo\: fraction of pairs whose answers are taken to be the wrong way round, below 0.5.]:PART: ' \
+            '--neftune-alpha=[Size of the noise that training adds to the words'\'' embeddings (NEFTune; 0\: none). Usual values\: 5 to 15.]:X: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products, in forward and backward. Sums are fp32.]:dtype:(fp32 bf16)' \
             '--mode=[Where optimizer states live and who updates them]:mode:(mem base su su+o su+o+c)' \
             '--csd=[Kind of computational storage device]:csd:(emu null xrt opencl)' \
@@ -464,6 +480,8 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--help[what it takes]' ;;
@@ -514,14 +532,14 @@ _siTrain() {
         _arguments \
             ':WHAT:_files' \
             '--dir=[Folder for test files, on the disk to measure. All are removed.]:DIR:_files' \
-            '--only=[Sections to run, comma-separated. Sections that they depend on run too.]:only:_values -s , only products memory kernels disk update topk steps' \
+            '--only=[Sections to run, comma-separated. Sections that they depend on run too.]:only:_values -s , only products memory kernels disk steps' \
             '--save=[File for plan --machine. Only such a file is replaced. Without --only, no other section is measured.]:FILE:_files' \
             '--probe[Measure only the inputs of this model'\''s prediction, as plan does]' \
             '--rounds=[Number of rounds whose median is taken, 1 to 64]:N: ' \
             '--quick[Use a small model and few rounds\: under 20 seconds]' \
             '--json=[File for the results as JSON (-\: stdout, instead of tables). Only such a file is replaced.]:FILE:_files' \
             '--layer-us=[Microseconds that a layer'\''s forward waits, for network; backward waits twice as long. If above 0, --steps steps of the model are also driven, with these waits and without computing, on devices that answer at once. The waits apply to each of a rank'\''s --grad-accum micro-batches.]:N: ' \
-            '--init=[Hugging Face folder of the model to start from]:HFDIR:_files' \
+            '--init=[Hugging Face folder of the model to start from. bench, and plan of a fine-tuning, take a run, too.]:HFDIR:_files' \
             '--model=[Size of a model to start from, with random parameters\: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt2-2.7b, smollm2-135m, smollm2-360m, smollm2-1.7b, llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, gemma-3-270m, gemma-3-1b, bert-base, bert-large, roberta-base, roberta-large. Size options override its values.]:model:(gpt2 gpt2-medium gpt2-large gpt2-xl gpt2-2.7b smollm2-135m smollm2-360m smollm2-1.7b llama-3.2-1b llama-3.2-3b llama-3.1-8b qwen2.5-0.5b qwen2.5-1.5b qwen2.5-3b qwen2.5-7b gemma-3-270m gemma-3-1b bert-base bert-large roberta-base roberta-large)' \
             '--n-layer=[Number of layers (default\: --model'\''s). Without --model, --n-layer, --n-head and --n-embd describe a GPT-2.]:N: ' \
             '--n-head=[Number of attention heads (default\: --model'\''s). Must divide --n-embd, unless --head-dim is given.]:N: ' \
@@ -539,7 +557,8 @@ _siTrain() {
             '--lr=[Peak learning rate]:X: ' \
             '--min-lr=[Learning rate at the schedule'\''s end]:X: ' \
             '--warmup=[Length of the linear warm-up\: steps, or % of the schedule]:N|PART: ' \
-            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant)' \
+            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant wsd)' \
+            '--decay-steps=[Length of the decay at the end of --schedule wsd\: steps, or a part of the schedule (default\: 10%)]:N|PART: ' \
             '--optimizer=[Optimizer, as PyTorch defines it]:optimizer:(adamw adam sgd adagrad)' \
             '--beta1=[Decay rate of the first moment, 0 to 0.9999999. For sgd\: the momentum.]:X: ' \
             '--beta2=[Decay rate of the second moment, 0 to 0.9999999]:X: ' \
@@ -552,6 +571,8 @@ _siTrain() {
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9%]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
             '--dropout=[Dropout rate of embeddings, attention and residual branches, 0 to 99% (default\: 0; in finetune, config.json'\''s)]:PART: ' \
+            '--label-smoothing=[Fraction of each target'\''s weight that is spread over all words or classes. With --task dpo\: fraction of pairs whose answers are taken to be the wrong way round, below 0.5.]:PART: ' \
+            '--neftune-alpha=[Size of the noise that training adds to the words'\'' embeddings (NEFTune; 0\: none). Usual values\: 5 to 15.]:X: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products, in forward and backward. Sums are fp32.]:dtype:(fp32 bf16)' \
             '--mode=[Where optimizer states live and who updates them]:mode:(mem base su su+o su+o+c)' \
             '--csd=[Kind of computational storage device]:csd:(emu null xrt opencl)' \
@@ -586,6 +607,8 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--help[what it takes]' ;;
