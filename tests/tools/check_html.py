@@ -105,7 +105,7 @@ def main():
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         make_pages(folder)
         if SHOTS:
-            shoot(folder, "run.html", f"{SHOTS}/report.png", 1120, False, 1440)
+            shoot(folder, "run.html", f"{SHOTS}/report.png", 1120, False, last="One step over time")
             shoot(folder, "modes.html", f"{SHOTS}/report-modes.png", 1120, True)
             shoot(folder, "run.html", f"{SHOTS}/report-phone.png", 390, True, 1100)
             shoot(folder, "sweep.html", f"{SHOTS}/report-sweep.png", 1120, False, first="Evaluations: the last and the best", last="Losses")
