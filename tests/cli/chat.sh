@@ -180,6 +180,19 @@ refuses 2 "--packing is for conversations: give --task chat" finetune --run "$tm
 refuses 2 "--resume keeps the run's rows as they were encoded: leave --packing out" finetune --resume "$tmp/whole" --packing
 refuses 2 "is a fine-tuning: siTrain finetune --resume" pretrain --resume "$tmp/whole"
 
+# the template of a run is a part of it
+works "check of a run with its template" check "$tmp/whole"
+cp "$tmp/whole/tokenizer/chat_template.jinja" "$tmp/template"
+for other in "{# mine #}$(cat "$tmp/template")" "{% if" ""; do
+    rm "$tmp/whole/tokenizer/chat_template.jinja"
+    [ -z "$other" ] || printf '%s' "$other" >"$tmp/whole/tokenizer/chat_template.jinja"
+    run check "$tmp/whole"
+    result "$([ "$got" = 1 ] && grep -q "whole/tokenizer does not have the chat template that this run was made with: put that one back" "$tmp/err"; echo $?)" \
+        "another template is damage: $other"
+done
+cp "$tmp/template" "$tmp/whole/tokenizer/chat_template.jinja"
+works "and of the same template put back" check "$tmp/whole"
+
 # the plan
 works "plan knows the task" plan --task chat --init $fixtures/llama --train-file $rows --packing --probe off
 result "$(grep -q "^Step: 1 x 8 x 128 tokens at most" "$tmp/out" && grep -q "order of rows" "$tmp/out"; echo $?)" "with rows of --max-seq tokens at most, and their order in memory"
