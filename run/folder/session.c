@@ -22,7 +22,7 @@
 int session_notice(struct session *s, const char *text, struct err *err)
 {
     events_notice(s->events, "%s", text);
-    return runlog_notice(s->log, text, err);
+    return s->log ? runlog_notice(s->log, text, err) : 0;
 }
 
 /* ---- the model ---- */

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "data/chat/rows.h"
+#include "data/task/examples.h"
 #include "data/text/tokenizer.h"
 #include "run/folder/pairs_opts.h"
 #include "run/folder/session.h"
@@ -34,3 +35,9 @@ int chat_files_check(const struct chat_files *f, struct err *err);
  * that does not fit; a file without a token that counts. */
 int chat_files_add(struct session *s, const struct chat_files *f, struct tokenizer *tok,
                    struct err *err);
+
+/* Encode f->eval into `path`, and open it. s: the model's config, seq, threads and events; it has
+ * no folder. tokenizer: that of `tok`, a folder. The caller closes *out. */
+int chat_files_encode(struct examples **out, struct session *s, const struct chat_files *f,
+                      struct tokenizer *tok, const char *tokenizer, const char *path,
+                      struct err *err);
