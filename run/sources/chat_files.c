@@ -64,8 +64,8 @@ static struct chat_encoding encoding_of(const struct encoder *e, struct tokenize
     return how;
 }
 
-static int rows_open(struct chat_rows **r, const struct chat_files *f, const char *path,
-                     size_t most, struct err *err)
+int chat_files_rows(struct chat_rows **r, const struct chat_files *f, const char *path,
+                    size_t most, struct err *err)
 {
     int rc = chat_rows_open(r, path, (enum chat_form)f->o->rows, &f->names, err);
 
@@ -336,7 +336,7 @@ static int add_file(struct encoder *e, const char *path, struct err *err)
     struct chat_rows *r = NULL;
     enum chat_form    form = CHAT_FORM_FOUND;
     struct watch      w = work_begin(e->s->events, "tokenising %s", path);
-    int               rc = rows_open(&r, e->f, path, e->bounds.row, err);
+    int               rc = chat_files_rows(&r, e->f, path, e->bounds.row, err);
 
     e->file = (struct chat_tally){ 0 };
     rc = rc ? rc : read_file(e, r, &w, err);
@@ -442,7 +442,7 @@ int chat_files_check(const struct chat_files *f, struct err *err)
             struct chat_rows *r = NULL;
             int               got = 0;
 
-            rc = rows_open(&r, f, sets[k]->item[i], chat_row_most(f->host_mem), err);
+            rc = chat_files_rows(&r, f, sets[k]->item[i], chat_row_most(f->host_mem), err);
             if (!rc && (got = chat_rows_next(r, &row, err)) < 0)
                 rc = got;
             if (!rc && got == 0)

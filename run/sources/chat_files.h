@@ -26,6 +26,11 @@ struct chat_files {
 /* How a row is encoded, by a thread that has this tokenizer. */
 struct chat_encoding chat_files_encoding(const struct chat_files *f, struct tokenizer *tok);
 
+/* Open a file. A row of more than `most` bytes is refused (chat_held.h says what --host-mem
+ * leaves). The caller closes *r. */
+int chat_files_rows(struct chat_rows **r, const struct chat_files *f, const char *path,
+                    size_t most, struct err *err);
+
 /* Read the first row of each file. Misuse: one that cannot be trained on, such as a row with turns
  * if there is no template. */
 int chat_files_check(const struct chat_files *f, struct err *err);

@@ -207,6 +207,15 @@ done
 cp "$tmp/template" "$tmp/whole/tokenizer/chat_template.jinja"
 works "and of the same template put back" check "$tmp/whole"
 
+# a huge row, and rows that begin otherwise
+python3 -c 'import json, sys
+for n in 1, 2 << 20:
+    print(json.dumps({"prompt": "the sea ", "completion": "ship " * n}))' >"$tmp/huge.jsonl"
+refuses 2 "bytes, which take more memory than --host-mem leaves: give more, or leave the row out" \
+    plan --probe off --mode mem --task chat --init $fixtures/gpt2 --train-file "$tmp/huge.jsonl" --host-mem 100M
+printf '# my rows\n{"prompt":"a","completion":"b"}\n' >"$tmp/remark.jsonl"
+no "remark.jsonl: its name says JSON, but it does not begin with an object or a list: remove what stands before its first row" --init $fixtures/gpt2 --train-file "$tmp/remark.jsonl"
+
 # the plan
 works "plan knows the task" plan --task chat --init $fixtures/llama --train-file $rows --packing --probe off
 result "$(grep -q "^Step: 1 x 8 x 128 tokens at most" "$tmp/out" && grep -q "order of rows" "$tmp/out"; echo $?)" "with rows of --max-seq tokens at most, and their order in memory"
@@ -259,4 +268,13 @@ for how in "" --packing; do
     same "$hash" "$(exported "$tmp/two")" "two ranks, rows ${how:-padded}: the bits of one process with two groups"
     rm -rf "$tmp"/one*
 done
+# it is never the same day in these two places
+if [ -n "$more" ]; then
+    rm -rf "$tmp"/two*
+    set -- "$bin" finetune --task chat --run "$tmp/two" $shape $plain --steps 1 --quiet
+    mpirun $more -n 1 env TZ=XXX+12 "$@" : -n 1 env TZ=XXX-14 "$@" </dev/null >"$tmp/out" 2>"$tmp/err"
+    day() { sqlite3 "$1/run.db" "SELECT value FROM runs WHERE key = 'given.date'"; }
+    same "$(TZ=XXX+12 date +%F)" "$(day "$tmp/two")" "the day of rank 0"
+    same "$(day "$tmp/two")" "$(day "$tmp/two.rank1")" "is that of all ranks"
+fi
 done_testing
