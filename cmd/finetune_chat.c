@@ -137,7 +137,7 @@ static int today(char *out, size_t size, struct comm *comm, struct err *err)
  * made again, another day, from another folder, and by a version with other defaults. */
 static int keep_choices(struct material *m, struct opt_line *line, struct err *err)
 {
-    static const char *const    of_pairs[] = { "loss", "beta", "label-smoothing" };
+    static const char *const    of_pairs[] = { "loss", "beta" };
     const struct finetune_opts *o = line->options;
 
     opt_mark_given(line, "rows");

@@ -8,7 +8,6 @@
 #include "data/text/tokenizer.h"
 #include "model/hf.h"
 #include "run/folder/session.h"
-#include "run/sources/tokenise.h"
 
 #include <unistd.h>
 

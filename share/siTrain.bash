@@ -8,7 +8,7 @@ _siTrain() {
     case "${COMP_WORDS[1]}" in
     --completion) words="bash zsh fish" ;;
     pretrain)
-        options="--help --config --run --resume --data --eval-data --data-format --tokenizer --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
+        options="--help --config --run --resume --data --eval-data --data-format --tokenizer --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
@@ -35,7 +35,8 @@ _siTrain() {
         --lr) words=" " ;;
         --min-lr) words=" " ;;
         --warmup) words=" " ;;
-        --schedule) words="cosine linear constant" ;;
+        --schedule) words="cosine linear constant wsd" ;;
+        --decay-steps) words=" " ;;
         --optimizer) words="adamw adam sgd adagrad" ;;
         --beta1) words=" " ;;
         --beta2) words=" " ;;
@@ -48,6 +49,8 @@ _siTrain() {
         --mask-prob) words=" " ;;
         --mask-id) words=" " ;;
         --dropout) words=" " ;;
+        --label-smoothing) words=" " ;;
+        --neftune-alpha) words=" " ;;
         --dtype) words="fp32 bf16" ;;
         --mode) words="mem base su su+o su+o+c" ;;
         --csd) words="emu null xrt opencl" ;;
@@ -77,10 +80,12 @@ _siTrain() {
         --eval-every) words=" " ;;
         --log-every) words=" " ;;
         --max-skipped) words=" " ;;
+        --early-stopping) words=" " ;;
+        --time-limit) words=" " ;;
         --tensorboard) words="none auto" ;;
         esac ;;
     finetune)
-        options="--help --config --run --resume --init --tokenizer --data --task --train-file --eval-file --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --label-smoothing --chosen-column --rejected-column --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
+        options="--help --config --run --resume --init --tokenizer --data --task --train-file --eval-file --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
@@ -110,7 +115,6 @@ _siTrain() {
         --completion-column) files=1 ;;
         --loss) words="sigmoid robust ipo" ;;
         --beta) words=" " ;;
-        --label-smoothing) words=" " ;;
         --chosen-column) files=1 ;;
         --rejected-column) files=1 ;;
         --steps) words=" " ;;
@@ -122,7 +126,8 @@ _siTrain() {
         --lr) words=" " ;;
         --min-lr) words=" " ;;
         --warmup) words=" " ;;
-        --schedule) words="cosine linear constant" ;;
+        --schedule) words="cosine linear constant wsd" ;;
+        --decay-steps) words=" " ;;
         --optimizer) words="adamw adam sgd adagrad" ;;
         --beta1) words=" " ;;
         --beta2) words=" " ;;
@@ -135,6 +140,8 @@ _siTrain() {
         --mask-prob) words=" " ;;
         --mask-id) words=" " ;;
         --dropout) words=" " ;;
+        --label-smoothing) words=" " ;;
+        --neftune-alpha) words=" " ;;
         --dtype) words="fp32 bf16" ;;
         --mode) words="mem base su su+o su+o+c" ;;
         --csd) words="emu null xrt opencl" ;;
@@ -164,6 +171,8 @@ _siTrain() {
         --eval-every) words=" " ;;
         --log-every) words=" " ;;
         --max-skipped) words=" " ;;
+        --early-stopping) words=" " ;;
+        --time-limit) words=" " ;;
         --tensorboard) words="none auto" ;;
         esac ;;
     eval)
@@ -252,7 +261,7 @@ _siTrain() {
         --date) files=1 ;;
         esac ;;
     import)
-        options="--help --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
+        options="--help --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
         case "$before" in
         --steps) words=" " ;;
         --schedule-steps) words=" " ;;
@@ -263,7 +272,8 @@ _siTrain() {
         --lr) words=" " ;;
         --min-lr) words=" " ;;
         --warmup) words=" " ;;
-        --schedule) words="cosine linear constant" ;;
+        --schedule) words="cosine linear constant wsd" ;;
+        --decay-steps) words=" " ;;
         --optimizer) words="adamw adam sgd adagrad" ;;
         --beta1) words=" " ;;
         --beta2) words=" " ;;
@@ -276,6 +286,8 @@ _siTrain() {
         --mask-prob) words=" " ;;
         --mask-id) words=" " ;;
         --dropout) words=" " ;;
+        --label-smoothing) words=" " ;;
+        --neftune-alpha) words=" " ;;
         --dtype) words="fp32 bf16" ;;
         --mode) words="mem base su su+o su+o+c" ;;
         --csd) words="emu null xrt opencl" ;;
@@ -305,6 +317,8 @@ _siTrain() {
         --eval-every) words=" " ;;
         --log-every) words=" " ;;
         --max-skipped) words=" " ;;
+        --early-stopping) words=" " ;;
+        --time-limit) words=" " ;;
         --tensorboard) words="none auto" ;;
         esac ;;
     export)
@@ -314,7 +328,7 @@ _siTrain() {
         --max-shard-size) words=" " ;;
         esac ;;
     plan)
-        options="--help --config --run --probe --machine --compare --ranks --network-bw --network-latency --traffic --json --data --eval-data --data-format --tokenizer --task --train-file --eval-file --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --label-smoothing --chosen-column --rejected-column --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
+        options="--help --config --run --probe --machine --compare --ranks --network-bw --network-latency --traffic --json --data --eval-data --data-format --tokenizer --task --train-file --eval-file --test-file --regression --epochs --max-seq --predict --max-train-samples --max-eval-samples --max-predict-samples --text-column --pair-column --label-column --rows --chat-template --loss-on --special-in-text --date --packing --group-by-length --long-rows --messages-column --prompt-column --completion-column --loss --beta --chosen-column --rejected-column --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
         case "$before" in
         --config) files=1 ;;
         --run) files=1 ;;
@@ -350,7 +364,6 @@ _siTrain() {
         --completion-column) files=1 ;;
         --loss) words="sigmoid robust ipo" ;;
         --beta) words=" " ;;
-        --label-smoothing) words=" " ;;
         --chosen-column) files=1 ;;
         --rejected-column) files=1 ;;
         --init) files=1 ;;
@@ -371,7 +384,8 @@ _siTrain() {
         --lr) words=" " ;;
         --min-lr) words=" " ;;
         --warmup) words=" " ;;
-        --schedule) words="cosine linear constant" ;;
+        --schedule) words="cosine linear constant wsd" ;;
+        --decay-steps) words=" " ;;
         --optimizer) words="adamw adam sgd adagrad" ;;
         --beta1) words=" " ;;
         --beta2) words=" " ;;
@@ -384,6 +398,8 @@ _siTrain() {
         --mask-prob) words=" " ;;
         --mask-id) words=" " ;;
         --dropout) words=" " ;;
+        --label-smoothing) words=" " ;;
+        --neftune-alpha) words=" " ;;
         --dtype) words="fp32 bf16" ;;
         --mode) words="mem base su su+o su+o+c" ;;
         --csd) words="emu null xrt opencl" ;;
@@ -413,13 +429,16 @@ _siTrain() {
         --eval-every) words=" " ;;
         --log-every) words=" " ;;
         --max-skipped) words=" " ;;
+        --early-stopping) words=" " ;;
+        --time-limit) words=" " ;;
         --tensorboard) words="none auto" ;;
         esac ;;
     report)
-        options="--help --json --csv --html --sql --config --openmetrics --trace --trace-steps"
+        options="--help --by --json --csv --html --sql --config --openmetrics --trace --trace-steps"
         case "$before" in
+        --by) files=1 ;;
         --html) files=1 ;;
-        --sql) words="steps times curve breakdown breakdown_serial breakdown_steps phases waits update timeline traffic written overlap bandwidth drives devices memory evals choices skipped notices processes settings list" ;;
+        --sql) words="steps times curve breakdown breakdown_serial breakdown_steps phases waits update timeline traffic written overlap bandwidth drives devices memory results evals choices skipped notices processes settings list" ;;
         --trace) files=1 ;;
         --trace-steps) files=1 ;;
         esac ;;
@@ -449,10 +468,10 @@ _siTrain() {
         --dir) files=1 ;;
         esac ;;
     bench)
-        options="--help --dir --only --save --probe --rounds --quick --json --layer-us --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --tensorboard --quiet"
+        options="--help --dir --only --save --probe --rounds --quick --json --layer-us --init --model --n-layer --n-head --n-kv-head --head-dim --n-embd --n-inner --vocab --steps --schedule-steps --batch --seq --grad-accum --groups --lr --min-lr --warmup --schedule --decay-steps --optimizer --beta1 --beta2 --eps --weight-decay --decay --clip --seed --order --mask-prob --mask-id --dropout --label-smoothing --neftune-alpha --dtype --mode --csd --devices --device --act-device --fpga --xclbin --force-device --device-in-ram --csd-mem --compress --error-feedback --speculate --spare-slots --link-bw --csd-read-bw --csd-write-bw --csd-latency --topology --host-mem --activations --blas --threads --disk --io-timeout --rank-timeout --endurance --durability --commit-every --eval-every --log-every --max-skipped --keep-best --early-stopping --time-limit --tensorboard --quiet"
         case "$before" in
         --dir) files=1 ;;
-        --only) words="products memory kernels disk update topk steps" ;;
+        --only) words="products memory kernels disk steps" ;;
         --save) files=1 ;;
         --rounds) words=" " ;;
         --json) files=1 ;;
@@ -475,7 +494,8 @@ _siTrain() {
         --lr) words=" " ;;
         --min-lr) words=" " ;;
         --warmup) words=" " ;;
-        --schedule) words="cosine linear constant" ;;
+        --schedule) words="cosine linear constant wsd" ;;
+        --decay-steps) words=" " ;;
         --optimizer) words="adamw adam sgd adagrad" ;;
         --beta1) words=" " ;;
         --beta2) words=" " ;;
@@ -488,6 +508,8 @@ _siTrain() {
         --mask-prob) words=" " ;;
         --mask-id) words=" " ;;
         --dropout) words=" " ;;
+        --label-smoothing) words=" " ;;
+        --neftune-alpha) words=" " ;;
         --dtype) words="fp32 bf16" ;;
         --mode) words="mem base su su+o su+o+c" ;;
         --csd) words="emu null xrt opencl" ;;
@@ -517,6 +539,8 @@ _siTrain() {
         --eval-every) words=" " ;;
         --log-every) words=" " ;;
         --max-skipped) words=" " ;;
+        --early-stopping) words=" " ;;
+        --time-limit) words=" " ;;
         --tensorboard) words="none auto" ;;
         esac ;;
     esac

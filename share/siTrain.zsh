@@ -54,7 +54,8 @@ _siTrain() {
             '--lr=[Peak learning rate]:X: ' \
             '--min-lr=[Learning rate at the schedule'\''s end]:X: ' \
             '--warmup=[Length of the linear warm-up\: steps, or % of the schedule]:N|PART: ' \
-            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant)' \
+            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant wsd)' \
+            '--decay-steps=[Length of the decay at the end of --schedule wsd\: steps, or a part of the schedule (default\: 10%)]:N|PART: ' \
             '--optimizer=[Optimizer, as PyTorch defines it]:optimizer:(adamw adam sgd adagrad)' \
             '--beta1=[Decay rate of the first moment, 0 to 0.9999999. For sgd\: the momentum.]:X: ' \
             '--beta2=[Decay rate of the second moment, 0 to 0.9999999]:X: ' \
@@ -67,6 +68,8 @@ _siTrain() {
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9%]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
             '--dropout=[Dropout rate of embeddings, attention and residual branches, 0 to 99% (default\: 0; in finetune, config.json'\''s)]:PART: ' \
+            '--label-smoothing=[Fraction of each target'\''s weight that is spread over all words or classes. With --task dpo\: fraction of pairs whose answers are taken to be the wrong way round, below 0.5.]:PART: ' \
+            '--neftune-alpha=[Size of the noise that training adds to the words'\'' embeddings (NEFTune; 0\: none). Usual values\: 5 to 15.]:X: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products, in forward and backward. Sums are fp32.]:dtype:(fp32 bf16)' \
             '--mode=[Where optimizer states live and who updates them]:mode:(mem base su su+o su+o+c)' \
             '--csd=[Kind of computational storage device]:csd:(emu null xrt opencl)' \
@@ -101,6 +104,8 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--help[what it takes]' ;;
@@ -139,7 +144,6 @@ _siTrain() {
             '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
             '--loss=[Loss of a pair of answers]:loss:(sigmoid robust ipo)' \
             '--beta=[Strength with which the model stays close to the model that it began as]:X: ' \
-            '--label-smoothing=[Fraction of pairs whose answers are taken to be the wrong way round, below 0.5]:PART: ' \
             '--chosen-column=[Key of the chosen answer (default\: chosen)]:NAME:_files' \
             '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--steps=[Number of training steps. With --resume\: the run'\''s new last step. By default, finetune trains for --epochs.]:N: ' \
@@ -151,7 +155,8 @@ _siTrain() {
             '--lr=[Peak learning rate]:X: ' \
             '--min-lr=[Learning rate at the schedule'\''s end]:X: ' \
             '--warmup=[Length of the linear warm-up\: steps, or % of the schedule]:N|PART: ' \
-            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant)' \
+            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant wsd)' \
+            '--decay-steps=[Length of the decay at the end of --schedule wsd\: steps, or a part of the schedule (default\: 10%)]:N|PART: ' \
             '--optimizer=[Optimizer, as PyTorch defines it]:optimizer:(adamw adam sgd adagrad)' \
             '--beta1=[Decay rate of the first moment, 0 to 0.9999999. For sgd\: the momentum.]:X: ' \
             '--beta2=[Decay rate of the second moment, 0 to 0.9999999]:X: ' \
@@ -164,6 +169,8 @@ _siTrain() {
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9%]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
             '--dropout=[Dropout rate of embeddings, attention and residual branches, 0 to 99% (default\: 0; in finetune, config.json'\''s)]:PART: ' \
+            '--label-smoothing=[Fraction of each target'\''s weight that is spread over all words or classes. With --task dpo\: fraction of pairs whose answers are taken to be the wrong way round, below 0.5.]:PART: ' \
+            '--neftune-alpha=[Size of the noise that training adds to the words'\'' embeddings (NEFTune; 0\: none). Usual values\: 5 to 15.]:X: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products, in forward and backward. Sums are fp32.]:dtype:(fp32 bf16)' \
             '--mode=[Where optimizer states live and who updates them]:mode:(mem base su su+o su+o+c)' \
             '--csd=[Kind of computational storage device]:csd:(emu null xrt opencl)' \
@@ -198,6 +205,8 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--help[what it takes]' ;;
@@ -311,7 +320,8 @@ _siTrain() {
             '--lr=[Peak learning rate]:X: ' \
             '--min-lr=[Learning rate at the schedule'\''s end]:X: ' \
             '--warmup=[Length of the linear warm-up\: steps, or % of the schedule]:N|PART: ' \
-            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant)' \
+            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant wsd)' \
+            '--decay-steps=[Length of the decay at the end of --schedule wsd\: steps, or a part of the schedule (default\: 10%)]:N|PART: ' \
             '--optimizer=[Optimizer, as PyTorch defines it]:optimizer:(adamw adam sgd adagrad)' \
             '--beta1=[Decay rate of the first moment, 0 to 0.9999999. For sgd\: the momentum.]:X: ' \
             '--beta2=[Decay rate of the second moment, 0 to 0.9999999]:X: ' \
@@ -324,6 +334,8 @@ _siTrain() {
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9%]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
             '--dropout=[Dropout rate of embeddings, attention and residual branches, 0 to 99% (default\: 0; in finetune, config.json'\''s)]:PART: ' \
+            '--label-smoothing=[Fraction of each target'\''s weight that is spread over all words or classes. With --task dpo\: fraction of pairs whose answers are taken to be the wrong way round, below 0.5.]:PART: ' \
+            '--neftune-alpha=[Size of the noise that training adds to the words'\'' embeddings (NEFTune; 0\: none). Usual values\: 5 to 15.]:X: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products, in forward and backward. Sums are fp32.]:dtype:(fp32 bf16)' \
             '--mode=[Where optimizer states live and who updates them]:mode:(mem base su su+o su+o+c)' \
             '--csd=[Kind of computational storage device]:csd:(emu null xrt opencl)' \
@@ -358,6 +370,8 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--help[what it takes]' ;;
@@ -413,7 +427,6 @@ _siTrain() {
             '--completion-column=[Column (JSON\: key) of the completion (default\: completion)]:NAME:_files' \
             '--loss=[Loss of a pair of answers]:loss:(sigmoid robust ipo)' \
             '--beta=[Strength with which the model stays close to the model that it began as]:X: ' \
-            '--label-smoothing=[Fraction of pairs whose answers are taken to be the wrong way round, below 0.5]:PART: ' \
             '--chosen-column=[Key of the chosen answer (default\: chosen)]:NAME:_files' \
             '--rejected-column=[Key of the rejected answer (default\: rejected)]:NAME:_files' \
             '--init=[Hugging Face folder of the model to start from. bench, and plan of a fine-tuning, take a run, too.]:HFDIR:_files' \
@@ -434,7 +447,8 @@ _siTrain() {
             '--lr=[Peak learning rate]:X: ' \
             '--min-lr=[Learning rate at the schedule'\''s end]:X: ' \
             '--warmup=[Length of the linear warm-up\: steps, or % of the schedule]:N|PART: ' \
-            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant)' \
+            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant wsd)' \
+            '--decay-steps=[Length of the decay at the end of --schedule wsd\: steps, or a part of the schedule (default\: 10%)]:N|PART: ' \
             '--optimizer=[Optimizer, as PyTorch defines it]:optimizer:(adamw adam sgd adagrad)' \
             '--beta1=[Decay rate of the first moment, 0 to 0.9999999. For sgd\: the momentum.]:X: ' \
             '--beta2=[Decay rate of the second moment, 0 to 0.9999999]:X: ' \
@@ -447,6 +461,8 @@ _siTrain() {
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9%]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
             '--dropout=[Dropout rate of embeddings, attention and residual branches, 0 to 99% (default\: 0; in finetune, config.json'\''s)]:PART: ' \
+            '--label-smoothing=[Fraction of each target'\''s weight that is spread over all words or classes. With --task dpo\: fraction of pairs whose answers are taken to be the wrong way round, below 0.5.]:PART: ' \
+            '--neftune-alpha=[Size of the noise that training adds to the words'\'' embeddings (NEFTune; 0\: none). Usual values\: 5 to 15.]:X: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products, in forward and backward. Sums are fp32.]:dtype:(fp32 bf16)' \
             '--mode=[Where optimizer states live and who updates them]:mode:(mem base su su+o su+o+c)' \
             '--csd=[Kind of computational storage device]:csd:(emu null xrt opencl)' \
@@ -481,16 +497,19 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--help[what it takes]' ;;
     report)
         _arguments \
             '*:RUN:_files' \
+            '--by=[What to sort several runs by\: an evaluation (eval_loss, eval_accuracy or another measure), train_loss, tokens_per_second, or a setting such as lr. Smaller losses and larger accuracies come first. (default\: the order given)]:NAME:_files' \
             '--json[Print JSON]' \
             '--csv[Print lines of section,row,field,value. With several runs, the run comes first.]' \
             '--html=[File for a page with all figures and plots. Only such a page is replaced.]:FILE:_files' \
-            '--sql=[Question to answer as a table, or as --csv or --json. list\: print all questions.]:sql:(steps times curve breakdown breakdown_serial breakdown_steps phases waits update timeline traffic written overlap bandwidth drives devices memory evals choices skipped notices processes settings list)' \
+            '--sql=[Question to answer as a table, or as --csv or --json. list\: print all questions.]:sql:(steps times curve breakdown breakdown_serial breakdown_steps phases waits update timeline traffic written overlap bandwidth drives devices memory results evals choices skipped notices processes settings list)' \
             '--config[Print the run'\''s options as a file for --config of pretrain or finetune]' \
             '--openmetrics[Print the run'\''s figures as OpenMetrics text, for Prometheus]' \
             '--trace=[File for a timeline of some steps, for Perfetto and chrome\://tracing. Only such a timeline is replaced.]:FILE:_files' \
@@ -530,7 +549,7 @@ _siTrain() {
         _arguments \
             ':WHAT:_files' \
             '--dir=[Folder for test files, on the disk to measure. All are removed.]:DIR:_files' \
-            '--only=[Sections to run, comma-separated. Sections that they depend on run too.]:only:_values -s , only products memory kernels disk update topk steps' \
+            '--only=[Sections to run, comma-separated. Sections that they depend on run too.]:only:_values -s , only products memory kernels disk steps' \
             '--save=[File for plan --machine. Only such a file is replaced. Without --only, no other section is measured.]:FILE:_files' \
             '--probe[Measure only the inputs of this model'\''s prediction, as plan does]' \
             '--rounds=[Number of rounds whose median is taken, 1 to 64]:N: ' \
@@ -555,7 +574,8 @@ _siTrain() {
             '--lr=[Peak learning rate]:X: ' \
             '--min-lr=[Learning rate at the schedule'\''s end]:X: ' \
             '--warmup=[Length of the linear warm-up\: steps, or % of the schedule]:N|PART: ' \
-            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant)' \
+            '--schedule=[Learning rate after the warm-up]:schedule:(cosine linear constant wsd)' \
+            '--decay-steps=[Length of the decay at the end of --schedule wsd\: steps, or a part of the schedule (default\: 10%)]:N|PART: ' \
             '--optimizer=[Optimizer, as PyTorch defines it]:optimizer:(adamw adam sgd adagrad)' \
             '--beta1=[Decay rate of the first moment, 0 to 0.9999999. For sgd\: the momentum.]:X: ' \
             '--beta2=[Decay rate of the second moment, 0 to 0.9999999]:X: ' \
@@ -568,6 +588,8 @@ _siTrain() {
             '--mask-prob=[Fraction of tokens to mask (BERT), 0.1% to 99.9%]:PART: ' \
             '--mask-id=[Id of the mask token (default\: the tokenizer'\''s)]:N: ' \
             '--dropout=[Dropout rate of embeddings, attention and residual branches, 0 to 99% (default\: 0; in finetune, config.json'\''s)]:PART: ' \
+            '--label-smoothing=[Fraction of each target'\''s weight that is spread over all words or classes. With --task dpo\: fraction of pairs whose answers are taken to be the wrong way round, below 0.5.]:PART: ' \
+            '--neftune-alpha=[Size of the noise that training adds to the words'\'' embeddings (NEFTune; 0\: none). Usual values\: 5 to 15.]:X: ' \
             '--dtype=[Precision of parameters and of inputs of matrix products, in forward and backward. Sums are fp32.]:dtype:(fp32 bf16)' \
             '--mode=[Where optimizer states live and who updates them]:mode:(mem base su su+o su+o+c)' \
             '--csd=[Kind of computational storage device]:csd:(emu null xrt opencl)' \
@@ -602,6 +624,8 @@ _siTrain() {
             '--log-every=[Number of steps between printed lines. A terminal shows every step and keeps these lines.]:N: ' \
             '--max-skipped=[Number of consecutive skipped steps after which training stops (0\: never). A step is skipped if its loss or a gradient is not finite.]:N: ' \
             '--keep-best[Keep the model of the best evaluation in RUN/best, a Hugging Face folder]' \
+            '--early-stopping=[Number of evaluations without a better value after which training ends (default\: 0, never). --keep-best compares the same value.]:N: ' \
+            '--time-limit=[Time after which this process ends, such as 2h, 90m or 1\:30\:00 (default\: none). Training stops and commits before a step that would not end in time. --resume goes on.]:TIME: ' \
             '--tensorboard=[Folder for TensorBoard event files of steps and evaluations. With auto\: RUN/tensorboard.]:tensorboard:(none auto)' \
             '--quiet[Print no line per step]' \
             '--help[what it takes]' ;;

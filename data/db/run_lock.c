@@ -38,8 +38,7 @@ static void numbers_read(struct run_lock *l, int fd)
     int         now = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 
     text_read(now, l->boot, RUN_LOCK_BOOT);
-    if (now >= 0)
-        close(now);
+    file_close(now);
     text_read(fd, text, sizeof text);
     const char *line = strchr(text, '\n');
     l->known = line &&
@@ -48,24 +47,6 @@ static void numbers_read(struct run_lock *l, int fd)
                *boot && !strcmp(boot, l->boot);
     if (!l->known)
         l->commits = l->begun = l->taken = 0;
-}
-
-/* When this process began, in ticks since the machine did; 0: it is dead, or not seen here. */
-static uint64_t begun(long pid)
-{
-    char     path[64], text[TEXT], state = 0;
-    uint64_t ticks = 0;
-
-    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    text_read(fd, text, sizeof text);
-    if (fd >= 0)
-        close(fd);
-    const char *rest = strrchr(text, ')'); // its name may hold anything
-    if (!rest || sscanf(rest, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
-                        "%*d %*d %*d %" SCNu64, &state, &ticks) != 2 || strchr("ZXx", state))
-        return 0;
-    return ticks;
 }
 
 /* A lock that is taken by another path to the same file may not be seen by this one. */
@@ -91,7 +72,7 @@ static int is_hidden(const struct run_lock *l, int fd)
         return 0;
     machine_host(here, sizeof here);
     return pid != (long)getpid() && !strcmp(host, here) && (apart == 'a' || keeps_locks(fd)) &&
-           file_is(l->path, file) && begun(pid) == start;
+           file_is(l->path, file) && machine_begun(pid) == start;
 }
 
 /* -EBUSY if the lock that this process has does not keep another one from the run. */
@@ -240,7 +221,7 @@ static int take(const struct run_lock *l, int looks, int *fd, struct err *err)
 
 static int note(struct run_lock *l, struct err *err)
 {
-    l->start = begun((long)getpid());
+    l->start = machine_begun((long)getpid());
     l->apart = keeps_locks(l->fd);
     file_identity(l->path, l->file);
     int rc = run_lock_note(l);
@@ -311,8 +292,7 @@ int run_lock_is_taken(struct run_lock *l, struct err *err)
     int taken, fd = open_shared(l, &taken), rc = taken ? 1 : hidden_check(l, fd, err);
 
     numbers_read(l, fd);
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     return rc;
 }
 
@@ -322,8 +302,7 @@ int run_lock_holder(const struct run_lock *l, char *who, size_t size)
 
     text_read(fd, who, size);
     who[strcspn(who, "\n")] = '\0';
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     return taken;
 }
 
@@ -333,7 +312,6 @@ void run_lock_release(struct run_lock *l)
         l->writes = 0;
         run_lock_note(l); // if this fails, a dead holder stays there, which is noticed
     }
-    if (l->fd >= 0)
-        close(l->fd);
+    file_close(l->fd);
     l->fd = -1;
 }

@@ -77,7 +77,12 @@ int runlog_get(struct runlog *log, const char *key, char *buf, size_t size, stru
 
 int runlog_new_rows(struct runlog *log, struct err *err)
 {
-    return schema_rows(&log->db, err);
+    return schema_raise(&log->db, SCHEMA_ROWS, err);
+}
+
+int runlog_new_arithmetic(struct runlog *log, struct err *err)
+{
+    return schema_raise(&log->db, SCHEMA_ARITHMETIC, err);
 }
 
 int runlog_new_pairs(struct runlog *log, struct err *err)

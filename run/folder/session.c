@@ -5,7 +5,6 @@
 #include "data/base/file.h"
 #include "data/base/json.h"
 #include "data/base/machine.h"
-#include "data/base/round.h"
 #include "model/hf.h"
 #include "model/pass_order.h"
 #include "offload/devices/devices.h"
@@ -16,7 +15,6 @@
 #include "run/folder/pairs_opts.h"
 #include "run/folder/settings.h"
 
-#include <assert.h>
 #include <unistd.h>
 
 int session_notice(struct session *s, const char *text, struct err *err)
@@ -133,6 +131,8 @@ static int store_option(void *ctx, const struct opt_row *row, int given, const c
     struct storing *c = ctx;
 
     (void)given;
+    if (row->kept == OPT_COMMAND)
+        return 0;
     if (c->places && strcmp(row->name, "device") && strcmp(row->name, "devices") &&
         strcmp(row->name, "fpga") && strcmp(row->name, "csd-mem"))
         return 0;
@@ -150,6 +150,8 @@ int session_store_options(struct session *s, int places, struct err *err)
 
     if (rc == -ENOMEM)
         return err_set(err, rc, "%s: out of memory for the options", s->dir);
+    if (!rc && train_opts_newer(&s->o))
+        rc = runlog_new_arithmetic(s->log, err);
     return rc || !places || !*s->layout ? rc : settings_set(s->log, err, "layout=%s", s->layout);
 }
 

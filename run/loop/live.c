@@ -47,8 +47,7 @@ void live_open(struct live *l, const struct session *s)
 
 void live_close(struct live *l)
 {
-    if (l->fd >= 0)
-        close(l->fd);
+    file_close(l->fd);
     l->fd = -1;
 }
 
@@ -78,10 +77,8 @@ static int waits(const char *asked)
 
     while (d && (e = readdir(d)))
         empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
-    if (d)
-        closedir(d);
-    if (fd >= 0)
-        close(fd);
+    file_close_dir(d);
+    file_close(fd);
     return d && empty;
 }
 
@@ -133,8 +130,7 @@ uint64_t live_asked(struct live *l, const struct session *s)
         if (*l->asked && !waits(l->asked))
             *l->asked = '\0';
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     return *l->asked != '\0';
 }
 
@@ -193,8 +189,7 @@ static int answered(struct live_model *m, struct err *err)
                          "%.600s", text);
         }
     }
-    if (d)
-        closedir(d);
+    file_close_dir(d);
     return rc;
 }
 
@@ -203,8 +198,7 @@ static int trains(const struct session *s)
 {
     int fd = open_run(s), free = fd < 0 || !flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK;
 
-    if (fd >= 0)
-        close(fd);
+    file_close(fd);
     return free ? -EBUSY : 0;
 }
 

@@ -2,7 +2,6 @@
  * again. */
 #include "run/sources/labelled.h"
 
-#include "data/base/grow.h"
 #include "data/base/round.h"
 #include "run/folder/settings.h"
 #include "run/sources/tokenise.h"
