@@ -309,7 +309,7 @@ void results_predictions_name(char *out, size_t size, const struct task *task, s
              split ? "mnli-mm" : strcmp(task->name, "custom") ? task->name : "None");
 }
 
-/* Writes a label as a part of a field of a table. It is escaped, so that it ends no field or row. */
+/* Writes a label as a part of a field of a table, escaped so that it ends no field or row. */
 static void put_name(FILE *f, const char *label)
 {
     static const char letters[] = "\t\n\r\\", names[] = "tnr\\";

@@ -489,8 +489,8 @@ static int one_step(struct training *t, uint64_t step, struct err *err)
     return !rc && t->evaluates && eval_due(t->s, step) ? run_eval(t, step, err) : rc;
 }
 
-/* Between steps: why training ends before this one, on all ranks alike (enum job_stop), or -errno. A
- * model that another process asks for is given. */
+/* Between steps: why training ends before this one, on all ranks alike (enum job_stop), or -errno.
+ * A model that another process asks for is given. */
 static int between_steps(struct training *t, uint64_t step, struct err *err)
 {
     int      evaluates = t->evaluates && eval_due(t->s, step);
@@ -569,8 +569,7 @@ int training_run(struct session *s, struct training_end *end, struct err *err)
     if ((rc = ending_open(&t.ending, s, next, err)))
         return rc;
     if (!missing && next < s->o.steps && s->o.early_stopping) // it may have been over before
-        rc = job_run_stop(s, t.ending.over ? JOB_EARLY : JOB_GOES_ON, &(uint64_t){ 0 },
-                          err);
+        rc = job_run_stop(s, t.ending.over ? JOB_EARLY : JOB_GOES_ON, &(uint64_t){ 0 }, err);
     if (rc < 0 || rc == JOB_EARLY || (next == s->o.steps && !missing))
         return rc < 0 ? rc : nothing_left(&t, end, err);
     events_kill_costs(s->events, "--resume goes on from the last commit");
